@@ -1,0 +1,2 @@
+//! The front door of the repository.
+fn main() {}
