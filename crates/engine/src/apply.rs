@@ -1,0 +1,79 @@
+//! Applying effects told by another engine: how a copy is kept.
+
+use crate::effect::{Change, Effect, EffectSink, Gone};
+use crate::engine::Engine;
+use crate::index::Slot;
+use crate::item::{Attributes, Flags};
+use crate::local::Local;
+use crate::store::NeedSpace;
+use base::{KeyId, Now, Version};
+
+/// How applying an effect ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Applied {
+    /// The item is as the effect says.
+    Done,
+    /// The item is already newer.
+    Stale,
+    /// There is no room. A copy never evicts by itself: the other engine must.
+    NoSpace,
+}
+
+/// Gives an effect the version it already has.
+struct Replay(Version);
+
+impl EffectSink for Replay {
+    const ON: bool = true;
+
+    fn commit(&mut self, _key: KeyId, _effect: &Effect<'_>) -> Version {
+        self.0
+    }
+}
+
+impl Engine {
+    /// Makes the item as `effect` says, unless it is newer. The local is pinned.
+    pub fn apply(&self, local: &mut Local, effect: &Effect<'_>, now: Now) -> Applied {
+        let applied = self.try_apply(local, effect, now).unwrap_or(Applied::NoSpace);
+        self.index.adjust(&self.epochs, self.key(effect.key).id.slice);
+        applied
+    }
+
+    fn try_apply(
+        &self,
+        local: &mut Local,
+        effect: &Effect<'_>,
+        now: Now,
+    ) -> Result<Applied, NeedSpace> {
+        let key = self.key(effect.key);
+        let mut replay = Replay(effect.version);
+        let mut chain = self.lock(&key)?;
+        let current = self.find(&chain, &key);
+        if current.as_ref().is_some_and(|current| current.item.version() >= effect.version) {
+            return Ok(Applied::Stale);
+        }
+        match effect.change {
+            Change::Put { value, client_flags, expiry_s, client_cas, stale } => {
+                let flags = Flags::default().with_if(stale, Flags::STALE);
+                let with = Attributes { expiry_s, client_flags, client_cas, flags };
+                let value = [value, &[]];
+                self.put(local, &mut chain, &key, current, &with, value, now, &mut replay)?;
+            }
+            Change::Touch { expiry_s } => {
+                if let Some(current) = current {
+                    let mut with = current.item.attributes(current.head);
+                    with.expiry_s = expiry_s;
+                    self.rewrite(local, &mut chain, &key, current, &with, now)?;
+                }
+            }
+            Change::Remove(_) => {
+                if let Some(current) = current {
+                    let (gone, remains) = (Gone::Deleted, Slot::EMPTY);
+                    let chain = &mut chain;
+                    self.remove(local, chain, &key, &current, gone, remains, &mut replay);
+                }
+            }
+        }
+        self.slices.raise(key.id.slice, effect.version);
+        Ok(Applied::Done)
+    }
+}

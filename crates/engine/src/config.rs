@@ -1,0 +1,129 @@
+//! What an engine is built from, and the sizes that follow from it.
+//!
+//! ```text
+//! segment = largest power of two <= limit/512, within 16 KiB ..= 2 MiB
+//! groups  = largest power of two <= limit/64 KiB, within 1 ..= 16,384 (one per slice)
+//! ```
+
+use crate::item::{HEADER_BYTES, INLINE_VALUE_BYTES_MAX};
+use base::{SLICE_BITS, SLICES};
+
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
+
+const SEGMENTS_AIM: u64 = 512;
+const SEGMENT_BYTES_MIN: u64 = 16 * KIB;
+const SEGMENT_BYTES_MAX: u64 = 2 * MIB;
+
+/// Memory served by one group of buckets when there are fewer groups than slices.
+const GROUP_BYTES: u64 = 64 * KIB;
+
+/// Fewer segments than this and items of all lifetimes share their segments.
+const SEGMENTS_FOR_CLASSES: u64 = 128;
+
+/// The smallest memory limit: a few segments, and the index of what fits in them.
+pub const LIMIT_BYTES_MIN: u64 = 6 * SEGMENT_BYTES_MIN;
+
+/// How an engine is built. Everything is fixed for its life but the limit, which the budget holds.
+#[derive(Clone, Debug)]
+pub struct EngineConfig {
+    /// Bytes to plan for: segment and index sizes follow from it. The budget enforces the limit.
+    pub limit_bytes: u64,
+    /// Bytes of address space to reserve: the most the limit can ever be raised to.
+    pub reserve_bytes: u64,
+    /// Whether to evict when full; otherwise storing fails with [`crate::Outcome::NoSpace`].
+    pub evict: bool,
+    /// Threads of work at once: how many [`crate::Local`]s there are.
+    pub locals: usize,
+    /// Whether to ask the kernel for huge pages.
+    pub huge_pages: bool,
+    /// Key of the hash. The rim draws it at random; tests fix it.
+    pub hash_seed: u64,
+    /// Epoch of the versions to hand out; higher than in any earlier life of the same data.
+    pub epoch: u32,
+    /// The longest value in bytes.
+    pub value_bytes_max: usize,
+}
+
+impl EngineConfig {
+    /// The defaults for a limit of `limit_bytes`, with room for eight threads of work.
+    #[must_use]
+    pub fn new(limit_bytes: u64) -> Self {
+        Self {
+            limit_bytes,
+            reserve_bytes: limit_bytes,
+            evict: true,
+            locals: 8,
+            huge_pages: false,
+            hash_seed: 0x9E37_79B9_7F4A_7C15,
+            epoch: 1,
+            value_bytes_max: 1 << 20,
+        }
+    }
+}
+
+/// Sizes derived from the configuration, fixed for the life of the engine.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Geometry {
+    /// Words of one segment; a power of two.
+    pub(crate) segment_words: usize,
+    /// Segments that the reserved address space holds.
+    pub(crate) segments_max: usize,
+    /// Groups of buckets; a power of two, at most one per slice.
+    pub(crate) groups: usize,
+    /// Classes of lifetime that get segments of their own.
+    pub(crate) classes: usize,
+    /// The largest value kept in one piece, in bytes.
+    pub(crate) inline_value_bytes_max: usize,
+}
+
+impl Geometry {
+    pub(crate) fn of(config: &EngineConfig) -> Self {
+        let limit = config.limit_bytes.max(LIMIT_BYTES_MIN);
+        let aim = (limit / SEGMENTS_AIM).max(1);
+        let segment_bytes = (1 << aim.ilog2()).clamp(SEGMENT_BYTES_MIN, SEGMENT_BYTES_MAX) as usize;
+        let groups = 1_usize << (limit / GROUP_BYTES).max(1).ilog2().min(SLICE_BITS);
+        let few = limit / (segment_bytes as u64) < SEGMENTS_FOR_CLASSES;
+        Self {
+            segment_words: segment_bytes / 8,
+            segments_max: (config.reserve_bytes.max(limit) / segment_bytes as u64) as usize,
+            groups,
+            classes: if few { 1 } else { crate::expiry::CLASSES },
+            inline_value_bytes_max: (segment_bytes / 2 - HEADER_BYTES - KEY_BYTES_MAX - 16)
+                .min(INLINE_VALUE_BYTES_MAX),
+        }
+    }
+
+    pub(crate) fn segment_bytes(&self) -> u64 {
+        self.segment_words as u64 * 8
+    }
+
+    pub(crate) fn slices_per_group(&self) -> usize {
+        SLICES / self.groups
+    }
+}
+
+/// The longest key in bytes, as in memcached.
+pub const KEY_BYTES_MAX: usize = 250;
+
+#[cfg(test)]
+#[cfg(not(any(loom, shuttle)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_follow_the_limit() {
+        for (limit, segment, groups) in [
+            (LIMIT_BYTES_MIN, 16 * KIB, 1),
+            (8 * MIB, 16 * KIB, 128),
+            (64 * MIB, 128 * KIB, 1024),
+            (1024 * MIB, 2 * MIB, 16_384),
+            (1 << 40, 2 * MIB, 16_384),
+        ] {
+            let geometry = Geometry::of(&EngineConfig::new(limit));
+            assert_eq!(geometry.segment_bytes(), segment, "{limit}");
+            assert_eq!(geometry.groups, groups, "{limit}");
+            assert!(geometry.inline_value_bytes_max as u64 <= segment / 2);
+        }
+    }
+}

@@ -1,0 +1,403 @@
+//! Making room: S3-FIFO (Yang et al., SOSP 2023) over whole segments.
+//!
+//! A victim segment is walked item by item. In the small pool an item that was asked for again
+//! moves to the main pool, any other leaves a ghost; in the main pool an item that was asked for
+//! moves to the end with its count lowered. A key that comes back while its ghost is fresh starts
+//! in the main pool. Segments whose items have all expired, or that are mostly dead, go first.
+//!
+//! The work is a debt: each write pays for the ground it took, a few items at a time, so no
+//! request waits for a whole segment. At most three quarters of a victim's ground is kept, so
+//! paying four words for one always gets ahead.
+
+use crate::effect::{EffectSink, Gone};
+use crate::engine::{Current, Engine};
+use crate::index::{Chain, Slot};
+use crate::item::{Flags, Head, ItemRef};
+use crate::key::Key;
+use crate::large;
+use crate::local::Local;
+use crate::segment::{Addr, Pool, Purpose, Victim};
+use crate::store::NeedSpace;
+use crate::sync::{MutexGuard, Ordering, yield_now};
+use base::{Budget, Now, Owner};
+
+/// Hits that carry an item from the small pool to the main one.
+const PROMOTE_FREQ: u64 = 1;
+
+/// The small pool's part of all segments.
+const SMALL_PART: usize = 10;
+
+/// Words of victims walked for each word written.
+const PACE: usize = 4;
+
+/// Items looked at for one request, at most, while there still is room.
+const ITEMS_PER_PAYMENT_MAX: usize = 32;
+
+/// Items looked at between two looks at whether there is room again.
+const ITEMS_PER_ROUND: usize = 64;
+
+/// Rounds of making room before a write fails for lack of it.
+const ROUNDS_MAX: usize = 1 << 16;
+
+/// Times a write starts over after room was made.
+const ATTEMPTS_MAX: usize = 64;
+
+/// The part of a victim's words that may be kept: this many quarters.
+const KEPT_QUARTERS_MAX: usize = 3;
+
+/// The victim being walked, if any. One thread at a time works on it.
+#[derive(Default)]
+pub(crate) struct Evictor {
+    walk: Option<Walk>,
+    /// The second in which expired segments were last looked for.
+    looked_s: u32,
+}
+
+struct Walk {
+    victim: Victim,
+    at_words: usize,
+    kept_words: usize,
+}
+
+/// What becomes of a live item of a victim.
+enum Verdict {
+    Keep { freq: u64 },
+    Drop { gone: Gone },
+}
+
+impl Engine {
+    /// Housekeeping for an idle moment or the end of a batch: looks at up to `items` items of
+    /// segments that must go, and evicts what the budget asks back.
+    pub fn tend<S: EffectSink>(&self, local: &mut Local, now: Now, items: u32, sink: &mut S) {
+        if let Some(mut evictor) = self.try_evictor() {
+            if evictor.looked_s != now.expiry_s {
+                evictor.looked_s = now.expiry_s;
+                self.segments.seal_expired(&self.epochs, now);
+            }
+            self.reclaim();
+            self.walk(&mut evictor, local, now, (items as usize, usize::MAX), sink);
+            self.reclaim();
+        }
+    }
+
+    /// Pays for what was written since the last payment.
+    pub(crate) fn pay<S: EffectSink>(&self, local: &mut Local, now: Now, sink: &mut S) {
+        if local.debt_words == 0 {
+            return;
+        }
+        if !self.under_pressure() {
+            local.debt_words = 0;
+            return;
+        }
+        if let Some(mut evictor) = self.try_evictor() {
+            let words = std::mem::take(&mut local.debt_words) * PACE;
+            self.reclaim();
+            let bounds = (ITEMS_PER_PAYMENT_MAX, words);
+            let items = self.walk(&mut evictor, local, now, bounds, sink);
+            self.paid_items_max.fetch_max(items as u64, Ordering::Relaxed);
+        }
+    }
+
+    fn try_evictor(&self) -> Option<MutexGuard<'_, Evictor>> {
+        self.evictor.try_lock().ok()
+    }
+
+    /// Whether segments must be freed: for writers, for the index, or because the limit fell.
+    #[inline]
+    fn under_pressure(&self) -> bool {
+        self.segments.short_by() > 0 || self.index.hungry()
+    }
+
+    /// Runs `attempt` until it no longer lacks space, making room in between; `None` when no more
+    /// room can be made.
+    pub(crate) fn with_room<T, S: EffectSink>(
+        &self,
+        local: &mut Local,
+        now: Now,
+        sink: &mut S,
+        mut attempt: impl FnMut(&Self, &mut Local, &mut S) -> Result<T, NeedSpace>,
+    ) -> Option<T> {
+        for _ in 0..ATTEMPTS_MAX {
+            match attempt(self, local, sink) {
+                Ok(done) => return Some(done),
+                Err(need) => {
+                    if !self.make_room(local, need.segments, now, sink) {
+                        return None;
+                    }
+                }
+            }
+        }
+        None
+    }
+
+    /// Frees memory until `segments` of it are at hand, moving the pin of the caller on.
+    fn make_room<S: EffectSink>(
+        &self,
+        local: &mut Local,
+        segments: usize,
+        now: Now,
+        sink: &mut S,
+    ) -> bool {
+        if !self.config.evict || segments * 2 > self.segments.geometry().segments_max {
+            return false;
+        }
+        let wanted = self.segments.free_aim().max(segments + 1);
+        for _ in 0..ROUNDS_MAX {
+            self.epochs.pin(local.slot);
+            let mut walked = 0;
+            if let Some(mut evictor) = self.try_evictor() {
+                self.reclaim();
+                if self.segments.free() >= wanted && !self.index.hungry() {
+                    return true;
+                }
+                let bounds = (ITEMS_PER_ROUND, usize::MAX);
+                walked = self.walk_for(&mut evictor, local, now, bounds, wanted, sink);
+            }
+            if walked == 0 {
+                // Others work on it, or have yet to end their batches.
+                yield_now();
+            }
+        }
+        false
+    }
+
+    /// Frees drained segments, giving memory back where it is owed or the index is hungry.
+    fn reclaim(&self) {
+        let segment_bytes = self.segments.geometry().segment_bytes();
+        let owed = self.budget.owed(Owner::Primary).div_ceil(segment_bytes) as usize;
+        let hungry = self.index.hungry();
+        let returned = self.segments.reclaim(&self.epochs, owed + usize::from(hungry));
+        if hungry && returned > 0 {
+            self.index.feed(segment_bytes);
+        }
+    }
+
+    fn walk<S: EffectSink>(
+        &self,
+        evictor: &mut Evictor,
+        local: &mut Local,
+        now: Now,
+        bounds: (usize, usize),
+        sink: &mut S,
+    ) -> usize {
+        self.walk_for(evictor, local, now, bounds, self.segments.free_aim(), sink)
+    }
+
+    /// Walks victims for at most so many `(items, words)`; returns how many items were looked at.
+    fn walk_for<S: EffectSink>(
+        &self,
+        evictor: &mut Evictor,
+        local: &mut Local,
+        now: Now,
+        (items_max, words_max): (usize, usize),
+        free_wanted: usize,
+        sink: &mut S,
+    ) -> usize {
+        let (mut items, mut words) = (0, 0);
+        while items < items_max && words < words_max {
+            if evictor.walk.is_none() {
+                let victim = self.choose(now, free_wanted);
+                evictor.walk = victim.map(|victim| Walk { victim, at_words: 0, kept_words: 0 });
+            }
+            let Some(walk) = &mut evictor.walk else { break };
+            let used = self.segments.header(walk.victim.id).used_words();
+            if walk.at_words >= used.min(self.segments.geometry().segment_words) {
+                self.segments.drained(&self.epochs, walk.victim.id);
+                self.count(local).drained.add(1);
+                evictor.walk = None;
+                continue;
+            }
+            let (addr, item) = self.segments.item_in(walk.victim.id, walk.at_words);
+            let head = item.head();
+            let span = head.span_words();
+            assert!(span > 0, "a segment is covered by items and fillers without a gap");
+            self.judge(local, walk, addr, (item, head), now, sink);
+            walk.at_words += span;
+            words += span;
+            items += 1;
+        }
+        items
+    }
+
+    /// The next segment to drain, if one must go.
+    fn choose(&self, now: Now, free_wanted: usize) -> Option<Victim> {
+        if let Some(victim) = self.segments.expired_victim(&self.epochs, now) {
+            return Some(victim);
+        }
+        let coming = self.segments.free() + self.segments.limbo();
+        let owed = self.budget.owed(Owner::Primary) > 0;
+        if !self.config.evict || (coming >= free_wanted && !owed && !self.index.hungry()) {
+            return None;
+        }
+        if let Some(victim) = self.segments.dead_victim(&self.epochs) {
+            return Some(victim);
+        }
+        let (committed, small, main) = self.segments.census();
+        let items = self.counters().items;
+        let window = items * main as u64 / (small + main).max(1) as u64;
+        self.ghost_window.store(window, Ordering::Relaxed);
+        let (first, second) = if small * SMALL_PART > committed || main == 0 {
+            (Pool::Small, Pool::Main)
+        } else {
+            (Pool::Main, Pool::Small)
+        };
+        self.segments
+            .oldest_victim(&self.epochs, first)
+            .or_else(|| self.segments.oldest_victim(&self.epochs, second))
+    }
+
+    /// Decides about one item of a victim and carries it out.
+    fn judge<S: EffectSink>(
+        &self,
+        local: &mut Local,
+        walk: &mut Walk,
+        addr: Addr,
+        (item, head): (ItemRef<'_>, Head),
+        now: Now,
+        sink: &mut S,
+    ) {
+        if head.is(Flags::FILLER) {
+            return;
+        }
+        let mut name = std::mem::take(&mut local.scratch);
+        name.clear();
+        item.append_key(head, &mut name);
+        let chunk = head.is(Flags::CHUNK);
+        let key = if chunk {
+            large::owner(&name).map(|id| Key { id, bytes: &[] })
+        } else {
+            Some(self.key(&name))
+        };
+        if let Some(key) = key {
+            self.judge_key(local, walk, &key, addr, chunk, now, sink);
+            self.index.adjust(&self.epochs, key.id.slice);
+        }
+        local.scratch = name;
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the item, its place and its witnesses")]
+    fn judge_key<S: EffectSink>(
+        &self,
+        local: &mut Local,
+        walk: &mut Walk,
+        key: &Key<'_>,
+        addr: Addr,
+        chunk: bool,
+        now: Now,
+        sink: &mut S,
+    ) {
+        let Some(mut chain) = self.index.lock(&self.epochs, key.id) else { return };
+        let place = chain.find(key.id.hash, |at| {
+            let item = self.segments.item(at);
+            if chunk { self.names_chunk(item, item.head(), addr) } else { at == addr }
+        });
+        let Some(place) = place else { return };
+        let current = self.current(&chain, place);
+        let verdict = self.verdict(walk, key, &current, now);
+        if let Verdict::Keep { freq } = verdict {
+            let pool = if walk.victim.compact { walk.victim.pool } else { Pool::Main };
+            let moved = if chunk {
+                self.move_chunk(local, &current, addr, pool)
+            } else {
+                self.move_item(local, &mut chain, key, &current, (pool, freq))
+            };
+            if let Some(words) = moved {
+                chain.touch();
+                walk.kept_words += words;
+                let counters = self.count(local);
+                if walk.victim.compact { &counters.compacted } else { &counters.kept }.add(1);
+                return;
+            }
+        }
+        let gone = match verdict {
+            Verdict::Drop { gone } => gone,
+            Verdict::Keep { .. } => Gone::Evicted,
+        };
+        let owner_name;
+        let key = if chunk {
+            owner_name = self.key_of(&current);
+            Key { id: key.id, bytes: &owner_name }
+        } else {
+            *key
+        };
+        let remains = match gone {
+            Gone::Evicted => {
+                let clock = self.ghost_clock.fetch_add(1, Ordering::Relaxed);
+                Slot::ghost(key.id.hash, clock)
+            }
+            _ => Slot::EMPTY,
+        };
+        self.remove(local, &mut chain, &key, &current, gone, remains, sink);
+        chain.trim();
+    }
+
+    fn verdict(&self, walk: &Walk, key: &Key<'_>, current: &Current<'_>, now: Now) -> Verdict {
+        if !self.alive(current.item, current.head, key.id.slice, now) {
+            return Verdict::Drop { gone: Gone::Expired };
+        }
+        let freq = current.slot.freq();
+        if walk.victim.compact {
+            return Verdict::Keep { freq };
+        }
+        let kept_max = self.segments.geometry().segment_words / 4 * KEPT_QUARTERS_MAX;
+        if walk.kept_words >= kept_max {
+            return Verdict::Drop { gone: Gone::Evicted };
+        }
+        match walk.victim.pool {
+            Pool::Small if freq >= PROMOTE_FREQ => Verdict::Keep { freq: 0 },
+            Pool::Main if freq > 0 => Verdict::Keep { freq: freq - 1 },
+            _ => Verdict::Drop { gone: Gone::Evicted },
+        }
+    }
+
+    /// Copies an item to the end of `pool`, and points its slot there.
+    fn move_item(
+        &self,
+        local: &Local,
+        chain: &mut Chain<'_>,
+        key: &Key<'_>,
+        current: &Current<'_>,
+        (pool, freq): (Pool, u64),
+    ) -> Option<usize> {
+        let (to, words) = self.copy_kept(local, current.addr, current.item, pool)?;
+        chain.set(current.place, Slot::item(key.id.hash, to, freq));
+        Some(words)
+    }
+
+    /// Copies the chunk at `addr` and makes its owner's table name the copy.
+    fn move_chunk(
+        &self,
+        local: &Local,
+        owner: &Current<'_>,
+        addr: Addr,
+        pool: Pool,
+    ) -> Option<usize> {
+        let (to, words) = self.copy_kept(local, addr, self.segments.item(addr), pool)?;
+        self.rename_chunk(owner.item, owner.head, addr, to);
+        Some(words)
+    }
+
+    fn copy_kept(
+        &self,
+        local: &Local,
+        from: Addr,
+        item: ItemRef<'_>,
+        pool: Pool,
+    ) -> Option<(Addr, usize)> {
+        let head = item.head();
+        let words = head.used_words();
+        let lies_in = self.segments.header_of(from);
+        let class = lies_in.class();
+        let to = self.segments.carve(&self.epochs, pool, class, words, Purpose::Move)?;
+        self.segments.item(to).copy_from(item, head);
+        self.segments.header_of(to).note_expiry_of(lies_in);
+        self.count(local).item_words.subtract(head.slack_words() as u64);
+        Some((to, words))
+    }
+
+    fn key_of(&self, current: &Current<'_>) -> Vec<u8> {
+        let mut name = Vec::new();
+        current.item.append_key(current.head, &mut name);
+        name
+    }
+}

@@ -1,0 +1,236 @@
+//! The way of a read: probe the bucket, compare the key, copy the value, check the version.
+//!
+//! Nothing is locked and, for a popular item, nothing is written: a hit is counted only while the
+//! slot counts fewer than three, and the time of access is renewed once a minute. A read that was
+//! torn by a write is repeated; after [`TRIES`] of them it waits for the lock of the bucket.
+
+use crate::config::KEY_BYTES_MAX;
+use crate::effect::{Change, EffectSink};
+use crate::engine::{Current, Engine, found};
+use crate::expiry::expired;
+use crate::index::{BUCKET_WORDS, Chain, FREQ_MAX, Probe, Slot, overflow};
+use crate::item::{Attributes, Flags, Head, ItemRef};
+use crate::key::Key;
+use crate::local::Local;
+use crate::read::{Ask, Found, Read, ReadSink};
+use crate::sync::{AtomicU64, Ordering};
+use base::Now;
+
+/// Optimistic tries before a read takes the lock.
+const TRIES: u32 = 3;
+
+/// Age of the recorded access, in seconds, from which a read renews it.
+const ACCESS_RENEWED_S: u32 = 60;
+
+/// Buckets of a chain that an optimistic read follows; a longer chain is read under the lock.
+const CHAIN_MAX: u32 = 64;
+
+const _: () = assert!(KEY_BYTES_MAX < 256);
+
+impl Engine {
+    /// Appends the value of `key` to `out`. The local is pinned.
+    #[inline]
+    pub fn get(&self, local: &Local, key: &Key<'_>, now: Now, out: &mut impl ReadSink) -> Read {
+        for _ in 0..TRIES {
+            if let Some(read) = self.try_get(key, now, out) {
+                return read;
+            }
+            self.count(local).torn.add(1);
+        }
+        self.get_locked(local, key, now, out)
+    }
+
+    /// Touches what [`Engine::get`] will look at first, so that it is on its way.
+    #[inline]
+    pub fn prefetch(&self, key: &Key<'_>) {
+        if let Some(probe) = self.index.probe(key.id) {
+            std::hint::black_box(probe.header());
+        }
+    }
+
+    /// One optimistic try; `None` if a write came between.
+    #[inline]
+    fn try_get(&self, key: &Key<'_>, now: Now, out: &mut impl ReadSink) -> Option<Read> {
+        let Some(probe) = self.index.probe(key.id) else { return Some(Read::Miss) };
+        if probe.is_locked() {
+            return None;
+        }
+        let mut bucket = probe.first();
+        let mut header = probe.header();
+        for _ in 0..CHAIN_MAX {
+            for word in &bucket[1..BUCKET_WORDS] {
+                let slot = Slot(word.load(Ordering::Relaxed));
+                if !slot.may_be(key.id.hash) {
+                    continue;
+                }
+                let item = self.segments.item(slot.addr());
+                let head = item.head();
+                if head.key_bytes() == key.bytes.len() && item.key_is(key.bytes) {
+                    return self.read_found(key, now, out, &probe, (word, slot), (item, head));
+                }
+            }
+            match overflow(header) {
+                Some(next) => bucket = self.index.bucket(next),
+                None => return probe.holds().then_some(Read::Miss),
+            }
+            header = bucket[0].load(Ordering::Relaxed);
+        }
+        None
+    }
+
+    #[inline]
+    fn read_found(
+        &self,
+        key: &Key<'_>,
+        now: Now,
+        out: &mut impl ReadSink,
+        probe: &Probe<'_>,
+        (word, slot): (&AtomicU64, Slot),
+        (item, head): (ItemRef<'_>, Head),
+    ) -> Option<Read> {
+        if !item.fits(head) {
+            return None;
+        }
+        if !self.alive(item, head, key.id.slice, now) {
+            return probe.holds().then_some(Read::Miss);
+        }
+        let found = found(item, head, self.whole_value_bytes(item, head), now);
+        let whole = self.copy_value(item, head, &found, out);
+        if !whole || !probe.holds() {
+            out.rewind();
+            return None;
+        }
+        if slot.freq() < FREQ_MAX {
+            let (raised, relaxed) = (slot.with_freq(slot.freq() + 1), Ordering::Relaxed);
+            let _ = word.compare_exchange(slot.0, raised.0, relaxed, relaxed);
+        }
+        if !found.fetched || found.idle_s > ACCESS_RENEWED_S {
+            item.hint_head(head, fetched_now(head, now));
+        }
+        Some(Read::Hit(found))
+    }
+
+    /// Appends the value, in one piece or in many. False if a chunk was not where it should be.
+    #[inline]
+    fn copy_value(
+        &self,
+        item: ItemRef<'_>,
+        head: Head,
+        found: &Found,
+        out: &mut impl ReadSink,
+    ) -> bool {
+        let target = out.open(found);
+        if head.is(Flags::LARGE) {
+            return self.append_chunks(item, head, target);
+        }
+        item.append_value(head, target);
+        true
+    }
+
+    #[cold]
+    fn get_locked(&self, local: &Local, key: &Key<'_>, now: Now, out: &mut impl ReadSink) -> Read {
+        let Some(chain) = self.index.lock(&self.epochs, key.id) else { return Read::Miss };
+        let Some(current) = self.find(&chain, key) else { return Read::Miss };
+        if !self.alive(current.item, current.head, key.id.slice, now) {
+            return Read::Miss;
+        }
+        let found = current.found(self.whole_value_bytes(current.item, current.head), now);
+        let whole = self.copy_value(current.item, current.head, &found, out);
+        assert!(whole, "chunks of a locked item are in place");
+        chain.raise_freq(current.place);
+        current.item.hint_head(current.head, fetched_now(current.head, now));
+        drop(chain);
+        let _ = local;
+        Read::Hit(found)
+    }
+
+    /// Reads and changes at once: touch, create on a miss, win the token to refresh.
+    pub fn fetch<S: EffectSink>(
+        &self,
+        local: &mut Local,
+        key: &Key<'_>,
+        ask: &Ask,
+        now: Now,
+        sink: &mut S,
+        out: &mut impl ReadSink,
+    ) -> Read {
+        self.with_room(local, now, sink, |engine, local, sink| {
+            engine.try_fetch(local, key, ask, now, sink, out)
+        })
+        .unwrap_or(Read::NoSpace)
+    }
+
+    fn try_fetch<S: EffectSink>(
+        &self,
+        local: &mut Local,
+        key: &Key<'_>,
+        ask: &Ask,
+        now: Now,
+        sink: &mut S,
+        out: &mut impl ReadSink,
+    ) -> Result<Read, crate::store::NeedSpace> {
+        let mut chain = self.lock(key)?;
+        let Some(mut current) = self.find_alive(local, &mut chain, key, now, sink) else {
+            let Some(expiry_s) = ask.vivify else { return Ok(Read::Miss) };
+            let with = Attributes { expiry_s, flags: Flags::TOKEN_SENT, ..Attributes::default() };
+            let current = self.put(local, &mut chain, key, None, &with, [&[], &[]], now, sink)?;
+            let found = Found { won: true, token_sent: false, ..current.found(0, now) };
+            out.open(&found);
+            return Ok(Read::Hit(found));
+        };
+        if let Some(expiry_s) = ask.touch {
+            current = self.touch(local, &mut chain, key, current, expiry_s, now, sink)?;
+        }
+        let mut found = current.found(self.whole_value_bytes(current.item, current.head), now);
+        let left_s = found.expiry_s.saturating_sub(now.expiry_s);
+        let due = found.expiry_s != 0 && ask.recache_s.is_some_and(|limit_s| left_s < limit_s);
+        found.won = (found.stale || due) && !found.token_sent;
+        let head = current.head;
+        let flags = head.flags().with_if(found.won, Flags::TOKEN_SENT);
+        let head = if ask.quiet {
+            head.with_flags(flags)
+        } else {
+            chain.raise_freq(current.place);
+            fetched_now(head.with_flags(flags), now)
+        };
+        current.item.set_head(head);
+        let whole = self.copy_value(current.item, head, &found, out);
+        assert!(whole, "chunks of a locked item are in place");
+        Ok(Read::Hit(found))
+    }
+
+    /// Gives an item a new expiry, in place if its layout has room for one.
+    #[expect(clippy::too_many_arguments, reason = "the change, its place and its witnesses")]
+    pub(crate) fn touch<'e, S: EffectSink>(
+        &'e self,
+        local: &mut Local,
+        chain: &mut Chain<'_>,
+        key: &Key<'_>,
+        mut current: Current<'e>,
+        expiry_s: u32,
+        now: Now,
+        sink: &mut S,
+    ) -> Result<Current<'e>, crate::store::NeedSpace> {
+        debug_assert!(!expired(current.item.expiry_s(current.head), now));
+        chain.touch();
+        let had_s = current.item.expiry_s(current.head);
+        if (had_s == 0) == (expiry_s == 0) {
+            if expiry_s != 0 {
+                current.item.set_expiry_s(current.head, expiry_s);
+                self.segments.header_of(current.addr).note_expiry(expiry_s);
+            }
+        } else {
+            let with = Attributes { expiry_s, ..current.item.attributes(current.head) };
+            current = self.rewrite(local, chain, key, current, &with, now)?;
+        }
+        if S::ON {
+            self.tell(key, Change::Touch { expiry_s }, sink);
+        }
+        Ok(current)
+    }
+}
+
+/// The head of an item that was read now.
+fn fetched_now(head: Head, now: Now) -> Head {
+    head.with_flags(head.flags().with(Flags::FETCHED)).with_access(now.expiry_s)
+}

@@ -1,0 +1,192 @@
+//! A locked chain of buckets: the only way to change what the index says.
+//!
+//! The lock is the lowest bit of the version in the first bucket's header. Taking it makes the
+//! version odd, which sends optimistic readers back; letting go makes it even again, and higher
+//! if anything changed. It guards the slots of the whole chain and everything the slots point at.
+
+use super::slot::Slot;
+use super::store::{BucketId, SLOTS, Store};
+use crate::segment::Addr;
+use crate::sync::{AtomicU64, Ordering, fence, spin_loop, yield_now};
+
+const LOCKED: u64 = 1;
+const VERSION_MASK: u64 = u32::MAX as u64;
+const OVERFLOW_SHIFT: u32 = 32;
+
+/// Spins on a held lock before the thread lets others run.
+const SPINS_MAX: u32 = 64;
+
+/// Whether a bucket with this header is locked.
+#[inline]
+pub(crate) fn is_locked(header: u64) -> bool {
+    header & LOCKED != 0
+}
+
+/// The next bucket of the chain.
+#[inline]
+pub(crate) fn overflow(header: u64) -> Option<BucketId> {
+    let link = (header >> OVERFLOW_SHIFT) as u32;
+    (link != 0).then(|| BucketId(link - 1))
+}
+
+fn with_overflow(header: u64, next: Option<BucketId>) -> u64 {
+    header & VERSION_MASK | next.map_or(0, |id| u64::from(id.0) + 1) << OVERFLOW_SHIFT
+}
+
+/// Where a slot is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    bucket: BucketId,
+    slot: usize,
+}
+
+/// A chain held for change. Dropping it lets go.
+pub(crate) struct Chain<'i> {
+    store: &'i Store,
+    first: BucketId,
+    changed: bool,
+}
+
+impl<'i> Chain<'i> {
+    /// Waits for the lock of `first`. The caller is pinned, so the bucket stays a bucket.
+    pub(crate) fn lock(store: &'i Store, first: BucketId) -> Self {
+        let word = &store.bucket(first)[0];
+        let mut spins = 0;
+        loop {
+            let header = word.load(Ordering::Relaxed);
+            if !is_locked(header)
+                && word
+                    .compare_exchange_weak(
+                        header,
+                        header | LOCKED,
+                        Ordering::Acquire,
+                        Ordering::Relaxed,
+                    )
+                    .is_ok()
+            {
+                // Readers that see any later store must see the odd version too.
+                fence(Ordering::Release);
+                return Self { store, first, changed: false };
+            }
+            spins += 1;
+            if spins % SPINS_MAX == 0 { yield_now() } else { spin_loop() }
+        }
+    }
+
+    /// Notes that something a reader may have seen is about to change: a slot, or an item.
+    pub(crate) fn touch(&mut self) {
+        self.changed = true;
+    }
+
+    fn word(&self, place: Place) -> &AtomicU64 {
+        &self.store.bucket(place.bucket)[place.slot + 1]
+    }
+
+    pub(crate) fn get(&self, place: Place) -> Slot {
+        Slot(self.word(place).load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn set(&mut self, place: Place, slot: Slot) {
+        self.changed = true;
+        self.word(place).store(slot.0, Ordering::Relaxed);
+    }
+
+    /// Counts a hit on an item, which readers need not notice.
+    pub(crate) fn raise_freq(&self, place: Place) {
+        let slot = self.get(place);
+        let raised = slot.with_freq((slot.freq() + 1).min(super::slot::FREQ_MAX));
+        self.word(place).store(raised.0, Ordering::Relaxed);
+    }
+
+    fn next(&self, bucket: BucketId) -> Option<BucketId> {
+        overflow(self.store.bucket(bucket)[0].load(Ordering::Relaxed))
+    }
+
+    /// Every slot of the chain, in order.
+    pub(crate) fn places(&self) -> impl Iterator<Item = Place> + '_ {
+        std::iter::successors(Some(self.first), |bucket| self.next(*bucket))
+            .flat_map(|bucket| (0..SLOTS).map(move |slot| Place { bucket, slot }))
+    }
+
+    /// The slot of the item with this hash that `is` the one looked for.
+    pub(crate) fn find(&self, hash: u64, mut is: impl FnMut(Addr) -> bool) -> Option<Place> {
+        self.places().find(|place| {
+            let slot = self.get(*place);
+            slot.may_be(hash) && is(slot.addr())
+        })
+    }
+
+    /// The ghost of this hash.
+    pub(crate) fn find_ghost(&self, hash: u64) -> Option<Place> {
+        self.places().find(|place| self.get(*place).is_ghost_of(hash))
+    }
+
+    /// A slot for a new item: an empty one, else the oldest ghost's, else one of a new overflow
+    /// bucket; `None` when there is no memory for that.
+    pub(crate) fn room(&mut self, clock: u64) -> Option<Place> {
+        if let Some(place) = self.room_for_ghost(clock) {
+            return Some(place);
+        }
+        let bucket = self.store.take_overflow()?;
+        let last = self.last();
+        let word = &self.store.bucket(last)[0];
+        let header = word.load(Ordering::Relaxed);
+        self.changed = true;
+        word.store(with_overflow(header, Some(bucket)), Ordering::Release);
+        Some(Place { bucket, slot: 0 })
+    }
+
+    /// A slot for a ghost, for which no memory is taken: an empty one, else the oldest ghost's.
+    pub(crate) fn room_for_ghost(&self, clock: u64) -> Option<Place> {
+        let mut oldest = None;
+        for place in self.places() {
+            let slot = self.get(place);
+            if slot.is_empty() {
+                return Some(place);
+            }
+            if slot.is_ghost() {
+                let age = slot.ghost_age(clock);
+                if oldest.is_none_or(|(most, _)| age > most) {
+                    oldest = Some((age, place));
+                }
+            }
+        }
+        oldest.map(|(_, place)| place)
+    }
+
+    fn last(&self) -> BucketId {
+        let mut last = self.first;
+        while let Some(next) = self.next(last) {
+            last = next;
+        }
+        last
+    }
+
+    /// Unlinks the overflow buckets that hold no item.
+    pub(crate) fn trim(&mut self) {
+        let mut at = self.first;
+        while let Some(next) = self.next(at) {
+            let holds_item =
+                (0..SLOTS).any(|slot| self.get(Place { bucket: next, slot }).is_item());
+            if holds_item {
+                at = next;
+                continue;
+            }
+            let word = &self.store.bucket(at)[0];
+            let header = word.load(Ordering::Relaxed);
+            self.changed = true;
+            word.store(with_overflow(header, self.next(next)), Ordering::Relaxed);
+            self.store.give_overflow(next);
+        }
+    }
+}
+
+impl Drop for Chain<'_> {
+    fn drop(&mut self) {
+        let word = &self.store.bucket(self.first)[0];
+        let header = word.load(Ordering::Relaxed);
+        let version = header & VERSION_MASK;
+        let version = if self.changed { version.wrapping_add(1) } else { version - LOCKED };
+        word.store(header & !VERSION_MASK | version & VERSION_MASK, Ordering::Release);
+    }
+}

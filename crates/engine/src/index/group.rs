@@ -1,0 +1,176 @@
+//! A group: the buckets of one slice (of a few slices in a small pool), found by number.
+//!
+//! ```text
+//! word 0        buckets in use
+//! words 1..=14  28 chunk numbers, two a word, each plus one; 0 for none
+//! word 15       number plus one of a chunk that lists chunks that list chunks
+//! ```
+//!
+//! Buckets are numbered by linear hashing (Litwin 1980) over the tag: with `n` buckets and
+//! `2^l <= n < 2^(l+1)`, a key is in bucket `tag mod 2^(l+1)` if that exists, else in
+//! `tag mod 2^l`. Growing adds bucket `n` and splits bucket `n - 2^l`; nothing else moves.
+
+use super::store::{BUCKET_WORDS, BucketId, Store};
+use crate::sync::{AtomicU64, Ordering};
+
+pub(crate) const GROUP_WORDS: usize = 16;
+
+const LISTED: usize = 2 * (GROUP_WORDS - 2);
+const ROOT: usize = GROUP_WORDS - 1;
+
+#[derive(Clone, Copy)]
+pub(crate) struct Group<'i> {
+    words: &'i [AtomicU64; GROUP_WORDS],
+    store: &'i Store,
+    chunk_shift: u32,
+}
+
+/// The bucket of a key with `tag` among `buckets` (at least one).
+#[inline]
+pub(crate) fn bucket_number(tag: u64, buckets: u64) -> u64 {
+    let round = buckets.ilog2();
+    let number = tag & ((2 << round) - 1);
+    if number < buckets { number } else { number & ((1 << round) - 1) }
+}
+
+/// The bucket that is split when bucket `new` is added, or that takes it back.
+pub(crate) fn buddy(new: u64) -> u64 {
+    new - (1 << new.ilog2())
+}
+
+impl<'i> Group<'i> {
+    #[inline]
+    pub(crate) fn new(
+        words: &'i [AtomicU64; GROUP_WORDS],
+        store: &'i Store,
+        chunk_shift: u32,
+    ) -> Self {
+        Self { words, store, chunk_shift }
+    }
+
+    #[inline]
+    pub(crate) fn buckets(self) -> u64 {
+        self.words[0].load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set_buckets(self, buckets: u64) {
+        self.words[0].store(buckets, Ordering::Release);
+    }
+
+    /// Where bucket `number`, below [`Group::buckets`], is.
+    #[inline]
+    pub(crate) fn bucket(self, number: u64) -> BucketId {
+        let chunk = (number >> self.chunk_shift) as usize;
+        let id = if chunk < LISTED { half(&self.words[1..ROOT], chunk) } else { self.far(chunk) };
+        BucketId(id - 1 + (number as u32 & ((1 << self.chunk_shift) - 1)))
+    }
+
+    #[cold]
+    fn far(self, chunk: usize) -> u32 {
+        let (leaf, at) = self.far_place(chunk);
+        let root = self.words[ROOT].load(Ordering::Acquire) as u32;
+        self.entry(self.entry(root, leaf), at)
+    }
+
+    fn far_place(self, chunk: usize) -> (usize, usize) {
+        let far = chunk - LISTED;
+        (far / self.entries(), far % self.entries())
+    }
+
+    /// Chunk numbers that fit in a chunk.
+    fn entries(self) -> usize {
+        (BUCKET_WORDS << self.chunk_shift) * 2
+    }
+
+    fn entry(self, list: u32, index: usize) -> u32 {
+        let (bucket, half_index) = Self::entry_place(list, index);
+        half(self.store.bucket(bucket), half_index)
+    }
+
+    fn entry_place(list: u32, index: usize) -> (BucketId, usize) {
+        let per_bucket = BUCKET_WORDS * 2;
+        (BucketId(list - 1 + (index / per_bucket) as u32), index % per_bucket)
+    }
+
+    fn set_entry(self, list: u32, index: usize, id: u32) {
+        let (bucket, half_index) = Self::entry_place(list, index);
+        set_half(self.store.bucket(bucket), half_index, id);
+    }
+
+    /// The chunk that bucket `number` belongs to, if there is one already.
+    pub(crate) fn chunk(self, number: u64) -> Option<BucketId> {
+        let chunk = (number >> self.chunk_shift) as usize;
+        let id = if chunk < LISTED {
+            half(&self.words[1..ROOT], chunk)
+        } else {
+            let (leaf, at) = self.far_place(chunk);
+            let root = self.words[ROOT].load(Ordering::Acquire) as u32;
+            let leaf = if root == 0 || leaf >= self.entries() { 0 } else { self.entry(root, leaf) };
+            if leaf == 0 { 0 } else { self.entry(leaf, at) }
+        };
+        (id != 0).then(|| BucketId(id - 1))
+    }
+
+    /// Lists a chunk for bucket `number`, the first of it; `None` unlists it. `list` gives chunks
+    /// for further lists. False when there is none, or when the group is as large as it gets.
+    pub(crate) fn set_chunk(
+        self,
+        number: u64,
+        chunk_id: Option<BucketId>,
+        mut list: impl FnMut() -> Option<BucketId>,
+    ) -> bool {
+        let id = chunk_id.map_or(0, |id| id.0 + 1);
+        let chunk = (number >> self.chunk_shift) as usize;
+        if chunk < LISTED {
+            set_half(&self.words[1..ROOT], chunk, id);
+            return true;
+        }
+        let (leaf_at, at) = self.far_place(chunk);
+        if leaf_at >= self.entries() {
+            return false;
+        }
+        let mut root = self.words[ROOT].load(Ordering::Relaxed) as u32;
+        if root == 0 {
+            let Some(new) = list() else { return false };
+            root = new.0 + 1;
+            self.words[ROOT].store(u64::from(root), Ordering::Release);
+        }
+        let mut leaf = self.entry(root, leaf_at);
+        if leaf == 0 {
+            let Some(new) = list() else { return false };
+            leaf = new.0 + 1;
+            self.set_entry(root, leaf_at, leaf);
+        }
+        self.set_entry(leaf, at, id);
+        true
+    }
+}
+
+#[inline]
+fn half(words: &[AtomicU64], index: usize) -> u32 {
+    (words[index / 2].load(Ordering::Relaxed) >> (index % 2 * 32)) as u32
+}
+
+/// Only the holder of the group's lock writes chunk numbers, so this need not be one step.
+fn set_half(words: &[AtomicU64], index: usize, value: u32) {
+    let shift = index % 2 * 32;
+    let word = &words[index / 2];
+    let kept = word.load(Ordering::Relaxed) & !(u64::from(u32::MAX) << shift);
+    word.store(kept | u64::from(value) << shift, Ordering::Release);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn growing_moves_keys_to_the_new_bucket_only() {
+        for buckets in 1..200_u64 {
+            for tag in 0..1024 {
+                let (old, new) = (bucket_number(tag, buckets), bucket_number(tag, buckets + 1));
+                assert!(old < buckets);
+                assert!(new == old || (new == buckets && old == buddy(buckets)));
+            }
+        }
+    }
+}

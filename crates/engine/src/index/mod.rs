@@ -1,0 +1,184 @@
+//! The index: from a key's slice and hash to the item, by slice.
+//!
+//! Each group of buckets grows and shrinks by itself, a bucket at a time, so a slice can be walked
+//! or dropped alone, and keys that crowd one slice only make that slice large. Readers take no
+//! lock: they remember the version of a bucket, look, and check that it did not change. Writers
+//! lock the chain they change, for as long as that takes.
+
+mod bucket;
+mod group;
+mod resize;
+mod slot;
+mod store;
+
+pub(crate) use bucket::{Chain, Place, is_locked, overflow};
+pub(crate) use slot::{FREQ_MAX, Slot};
+pub(crate) use store::{BUCKET_WORDS, BucketId};
+
+use crate::config::Geometry;
+use crate::epoch::Epochs;
+use crate::raw::Mapping;
+use crate::sync::{AtomicU64, Ordering, fence};
+use base::{Grant, KeyId, MemoryBudget, SliceId};
+use group::{GROUP_WORDS, Group, bucket_number};
+use std::sync::Arc;
+use store::Store;
+
+/// Buckets in a chunk where a group serves 64 KiB of memory; more where it serves more.
+const CHUNK_SHIFT_MIN: u32 = 3;
+
+/// Memory is taken from the budget in blocks of so many bytes, of which a segment makes up a few.
+const BLOCK_BYTES_MAX: u64 = 64 << 10;
+const BLOCKS_PER_SEGMENT: u64 = 4;
+
+/// Bytes of memory to one byte of index at the least, for the reservation of address space.
+const RESERVE_RATIO: u64 = 2;
+
+pub(crate) struct Index {
+    groups: Mapping,
+    /// Per group: items in the low half, the lock that guards resizing in the highest bit.
+    meta: Mapping,
+    store: Store,
+    chunk_shift: u32,
+    slices_shift: u32,
+    _fixed: Grant,
+}
+
+/// What an optimistic reader holds on to.
+#[derive(Clone, Copy)]
+pub(crate) struct Probe<'i> {
+    group: Group<'i>,
+    buckets: u64,
+    first: &'i [AtomicU64; BUCKET_WORDS],
+    header: u64,
+}
+
+impl Index {
+    pub(crate) fn new(
+        geometry: &Geometry,
+        limit_bytes: u64,
+        budget: &Arc<MemoryBudget>,
+        huge: bool,
+        fixed: Grant,
+    ) -> std::io::Result<Self> {
+        let per_slice_group = (limit_bytes >> 30).max(1).ilog2();
+        let chunk_shift = CHUNK_SHIFT_MIN + per_slice_group;
+        let block_bytes = (geometry.segment_bytes() / BLOCKS_PER_SEGMENT).min(BLOCK_BYTES_MAX);
+        let reserve = geometry.segments_max as u64 * geometry.segment_bytes() / RESERVE_RATIO;
+        Ok(Self {
+            groups: Mapping::reserve(geometry.groups * GROUP_WORDS * 8, false)?,
+            meta: Mapping::reserve(geometry.groups * 8, false)?,
+            store: Store::new(reserve, (1 << chunk_shift, block_bytes), budget.clone(), huge)?,
+            chunk_shift,
+            slices_shift: geometry.slices_per_group().trailing_zeros(),
+            _fixed: fixed,
+        })
+    }
+
+    /// Bytes of the parts that do not grow.
+    pub(crate) fn fixed_bytes(geometry: &Geometry) -> u64 {
+        (geometry.groups * (GROUP_WORDS + 1) * 8) as u64
+    }
+
+    #[inline]
+    fn group_of(&self, slice: SliceId) -> usize {
+        slice.index() >> self.slices_shift
+    }
+
+    #[inline]
+    fn group(&self, index: usize) -> Group<'_> {
+        let words = self.groups.words()[index * GROUP_WORDS..]
+            .first_chunk::<GROUP_WORDS>()
+            .expect("group numbers are below the number of groups");
+        Group::new(words, &self.store, self.chunk_shift)
+    }
+
+    /// The bucket that `key` would be in, with its version; `None` while its group is empty.
+    #[inline]
+    pub(crate) fn probe(&self, key: KeyId) -> Option<Probe<'_>> {
+        let group = self.group(self.group_of(key.slice));
+        let buckets = group.buckets();
+        if buckets == 0 {
+            return None;
+        }
+        let id = group.bucket(bucket_number(slot::tag(key.hash), buckets));
+        let first = self.store.bucket(id);
+        Some(Probe { group, buckets, first, header: first[0].load(Ordering::Acquire) })
+    }
+
+    /// A further bucket of a chain.
+    #[inline]
+    pub(crate) fn bucket(&self, id: BucketId) -> &[AtomicU64; BUCKET_WORDS] {
+        self.store.bucket(id)
+    }
+
+    /// Locks the chain of `key`, or `None` when the budget has no memory for its first chunk.
+    pub(crate) fn lock(&self, epochs: &Epochs, key: KeyId) -> Option<Chain<'_>> {
+        let index = self.group_of(key.slice);
+        let group = self.group(index);
+        let tag = slot::tag(key.hash);
+        loop {
+            let buckets = group.buckets();
+            if buckets == 0 {
+                if !self.plant(epochs, index) {
+                    return None;
+                }
+                continue;
+            }
+            let number = bucket_number(tag, buckets);
+            let chain = Chain::lock(&self.store, group.bucket(number));
+            if bucket_number(tag, group.buckets()) == number {
+                return Some(chain);
+            }
+        }
+    }
+
+    /// Locks bucket `number` of the group of `slice`, or `None` past its last.
+    pub(crate) fn lock_bucket(&self, slice: SliceId, number: u64) -> Option<Chain<'_>> {
+        let group = self.group(self.group_of(slice));
+        if number >= group.buckets() {
+            return None;
+        }
+        let chain = Chain::lock(&self.store, group.bucket(number));
+        (number < group.buckets()).then_some(chain)
+    }
+
+    /// How many buckets the group of `slice` has.
+    pub(crate) fn buckets(&self, slice: SliceId) -> u64 {
+        self.group(self.group_of(slice)).buckets()
+    }
+
+    /// Whether memory for buckets was refused.
+    pub(crate) fn hungry(&self) -> bool {
+        self.store.hungry()
+    }
+
+    /// Takes memory that eviction gave up.
+    pub(crate) fn feed(&self, bytes: u64) {
+        self.store.feed(bytes);
+    }
+}
+
+impl Probe<'_> {
+    #[inline]
+    pub(crate) fn is_locked(&self) -> bool {
+        is_locked(self.header)
+    }
+
+    #[inline]
+    pub(crate) fn first(&self) -> &[AtomicU64; BUCKET_WORDS] {
+        self.first
+    }
+
+    #[inline]
+    pub(crate) fn header(&self) -> u64 {
+        self.header
+    }
+
+    /// Whether nothing changed since the probe was taken: what was read in between is true.
+    #[inline]
+    pub(crate) fn holds(&self) -> bool {
+        fence(Ordering::Acquire);
+        self.first[0].load(Ordering::Relaxed) == self.header && self.group.buckets() == self.buckets
+    }
+}

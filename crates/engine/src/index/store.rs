@@ -1,0 +1,165 @@
+//! The memory of the index: buckets of one cache line, handed out in chunks to groups and singly
+//! as overflow.
+//!
+//! ```text
+//! bucket, 64 B: | header | slot 0 | slot 1 | ... | slot 6 |
+//! header:       overflow(32) | version(32), odd while locked
+//! ```
+//!
+//! `overflow` is the number of the next bucket of the chain plus one. Memory is taken from the
+//! budget a block at a time and never given back; chunks that groups let go are used again.
+
+use crate::epoch::Epochs;
+use crate::raw::Mapping;
+use crate::sync::{AtomicU64, Mutex, Ordering, lock};
+use base::{Budget, Grant, MemoryBudget, Owner};
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// Words of a bucket: one cache line.
+pub(crate) const BUCKET_WORDS: usize = 8;
+
+/// Slots of a bucket.
+pub(crate) const SLOTS: usize = BUCKET_WORDS - 1;
+
+/// Number of a bucket, counted from the start of the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct BucketId(pub(crate) u32);
+
+struct Stock {
+    /// First bucket that was never handed out, and the first without memory behind it.
+    fresh: u32,
+    granted: u32,
+    grants: Vec<Grant>,
+    chunks: Vec<BucketId>,
+    /// Chunks let go, with the epoch after which no batch can be looking at them.
+    limbo: VecDeque<(u64, BucketId)>,
+    overflow: Vec<BucketId>,
+}
+
+pub(crate) struct Store {
+    mapping: Mapping,
+    budget: Arc<MemoryBudget>,
+    chunk_buckets: u32,
+    /// Bytes taken from the budget at a time.
+    block_bytes: u64,
+    stock: Mutex<Stock>,
+    /// Set when memory was wanted and refused: eviction then gives up a segment.
+    hungry: AtomicU64,
+}
+
+impl Store {
+    pub(crate) fn new(
+        reserve_bytes: u64,
+        (chunk_buckets, block_bytes): (u32, u64),
+        budget: Arc<MemoryBudget>,
+        huge: bool,
+    ) -> std::io::Result<Self> {
+        let buckets_max = (reserve_bytes / 64).min(u64::from(u32::MAX) - 1);
+        let stock = Stock {
+            fresh: 0,
+            granted: 0,
+            grants: Vec::new(),
+            chunks: Vec::new(),
+            limbo: VecDeque::new(),
+            overflow: Vec::new(),
+        };
+        Ok(Self {
+            mapping: Mapping::reserve((buckets_max * 64) as usize, huge)?,
+            budget,
+            chunk_buckets,
+            block_bytes,
+            stock: Mutex::new(stock),
+            hungry: AtomicU64::new(0),
+        })
+    }
+
+    /// The words of a bucket.
+    #[inline]
+    pub(crate) fn bucket(&self, id: BucketId) -> &[AtomicU64; BUCKET_WORDS] {
+        let at = id.0 as usize * BUCKET_WORDS;
+        self.mapping.words()[at..]
+            .first_chunk::<BUCKET_WORDS>()
+            .expect("bucket numbers come from this store")
+    }
+
+    /// A chunk of empty buckets, or `None` while the budget refuses.
+    pub(crate) fn take_chunk(&self, epochs: &Epochs) -> Option<BucketId> {
+        let mut stock = lock(&self.stock);
+        while let Some((stamp, id)) = stock.limbo.front().copied() {
+            if !epochs.passed(stamp) {
+                break;
+            }
+            stock.limbo.pop_front();
+            stock.chunks.push(id);
+        }
+        let id = match stock.chunks.pop() {
+            Some(id) => id,
+            None => self.fresh(&mut stock, self.chunk_buckets)?,
+        };
+        for bucket in id.0..id.0 + self.chunk_buckets {
+            self.clear(BucketId(bucket));
+        }
+        Some(id)
+    }
+
+    /// Takes a chunk back once the batches that may be looking at it have ended.
+    pub(crate) fn give_chunk(&self, epochs: &Epochs, id: BucketId) {
+        lock(&self.stock).limbo.push_back((epochs.retire(), id));
+    }
+
+    /// One empty bucket, or `None` while the budget refuses.
+    pub(crate) fn take_overflow(&self) -> Option<BucketId> {
+        let mut stock = lock(&self.stock);
+        let id = match stock.overflow.pop() {
+            Some(id) => id,
+            None => self.fresh(&mut stock, 1)?,
+        };
+        self.clear(id);
+        Some(id)
+    }
+
+    /// Takes back an overflow bucket that was unlinked under the lock of its chain.
+    pub(crate) fn give_overflow(&self, id: BucketId) {
+        lock(&self.stock).overflow.push(id);
+    }
+
+    fn fresh(&self, stock: &mut Stock, count: u32) -> Option<BucketId> {
+        let end = stock.fresh.checked_add(count)?;
+        if end as usize * BUCKET_WORDS > self.mapping.words().len() {
+            return None;
+        }
+        while end > stock.granted {
+            let Some(grant) = self.budget.take(Owner::Index, self.block_bytes) else {
+                self.hungry.store(1, Ordering::Relaxed);
+                return None;
+            };
+            stock.grants.push(grant);
+            stock.granted += (self.block_bytes / 64) as u32;
+        }
+        stock.fresh = end;
+        Some(BucketId(end - count))
+    }
+
+    /// Whether memory was refused since it was last fed.
+    pub(crate) fn hungry(&self) -> bool {
+        self.hungry.load(Ordering::Relaxed) != 0
+    }
+
+    /// Takes what eviction gave up, before anyone else does.
+    pub(crate) fn feed(&self, bytes: u64) {
+        let mut stock = lock(&self.stock);
+        for _ in 0..bytes / self.block_bytes {
+            let Some(grant) = self.budget.take(Owner::Index, self.block_bytes) else { break };
+            stock.grants.push(grant);
+            stock.granted += (self.block_bytes / 64) as u32;
+        }
+        self.hungry.store(0, Ordering::Relaxed);
+    }
+
+    fn clear(&self, id: BucketId) {
+        for word in self.bucket(id) {
+            word.store(0, Ordering::Relaxed);
+        }
+    }
+}

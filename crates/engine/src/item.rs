@@ -1,0 +1,461 @@
+//! An item in memory, eight-byte aligned, self-describing, so that a segment can be walked.
+//!
+//! ```text
+//! word 0   head:    63......45 44...39 38...29 28....21 20......0
+//!                   access(19) slack(6) flags(10) klen(8) vlen(21)
+//! word 1   version: epoch(20) | counter(44)
+//! byte 16  key, then expiry:u32 if HAS_EXPIRY, client flags:u32 if HAS_FLAGS,
+//!          client cas:u64 if HAS_CAS, then the value, padded to eight bytes, then slack words
+//! ```
+//!
+//! `access` counts units of [`ACCESS_UNIT_S`] of the expiry clock. `slack` counts the words that
+//! an overwrite in place left unused. The key never changes while the item lives; everything
+//! behind it may, under the lock of its bucket. A filler covers ground that holds no item: its
+//! `vlen` is its whole length in words.
+
+use crate::raw::{append, copy_in};
+use crate::sync::{AtomicU64, Ordering};
+use base::Version;
+
+const VLEN_BITS: u32 = 21;
+const KLEN_BITS: u32 = 8;
+const FLAGS_BITS: u32 = 10;
+const SLACK_BITS: u32 = 6;
+const ACCESS_BITS: u32 = 19;
+const KLEN_SHIFT: u32 = VLEN_BITS;
+const FLAGS_SHIFT: u32 = KLEN_SHIFT + KLEN_BITS;
+const SLACK_SHIFT: u32 = FLAGS_SHIFT + FLAGS_BITS;
+const ACCESS_SHIFT: u32 = SLACK_SHIFT + SLACK_BITS;
+const _: () = assert!(ACCESS_SHIFT + ACCESS_BITS == u64::BITS);
+
+/// Seconds in one unit of the time of last access.
+pub(crate) const ACCESS_UNIT_S: u32 = 4;
+
+/// Bytes of head and version.
+pub(crate) const HEADER_BYTES: usize = 16;
+
+/// Words that an overwrite in place may leave unused at most.
+pub(crate) const SLACK_WORDS_MAX: usize = (1 << SLACK_BITS) - 1;
+
+/// The longest value, in bytes, that one item can hold.
+pub(crate) const INLINE_VALUE_BYTES_MAX: usize = (1 << VLEN_BITS) - 1;
+
+/// What an item is and carries.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Flags(u16);
+
+impl Flags {
+    pub(crate) const HAS_EXPIRY: Self = Self(1);
+    pub(crate) const HAS_FLAGS: Self = Self(1 << 1);
+    pub(crate) const HAS_CAS: Self = Self(1 << 2);
+    /// The value is a table of chunks.
+    pub(crate) const LARGE: Self = Self(1 << 3);
+    /// A piece of a large value; it has no key.
+    pub(crate) const CHUNK: Self = Self(1 << 4);
+    /// No item: ground to be skipped.
+    pub(crate) const FILLER: Self = Self(1 << 5);
+    /// Read at least once since it was stored.
+    pub(crate) const FETCHED: Self = Self(1 << 6);
+    /// Marked invalid by a client; whoever wins the token refreshes it.
+    pub(crate) const STALE: Self = Self(1 << 7);
+    /// The token to refresh it has been given out.
+    pub(crate) const TOKEN_SENT: Self = Self(1 << 8);
+
+    #[inline]
+    pub(crate) fn has(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    #[inline]
+    pub(crate) fn with(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    #[inline]
+    pub(crate) fn without(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
+    }
+
+    #[inline]
+    pub(crate) fn with_if(self, condition: bool, other: Self) -> Self {
+        if condition { self.with(other) } else { self }
+    }
+}
+
+/// The first word of an item, unpacked by its methods.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Head(u64);
+
+impl Head {
+    pub(crate) fn new(value_bytes: usize, key_bytes: usize, flags: Flags) -> Self {
+        debug_assert!(value_bytes < 1 << VLEN_BITS && key_bytes < 1 << KLEN_BITS);
+        Self(
+            value_bytes as u64
+                | (key_bytes as u64) << KLEN_SHIFT
+                | u64::from(flags.0) << FLAGS_SHIFT,
+        )
+    }
+
+    pub(crate) fn filler(words: usize) -> Self {
+        Self::new(words, 0, Flags::FILLER)
+    }
+
+    #[inline]
+    pub(crate) fn raw(self) -> u64 {
+        self.0
+    }
+
+    #[inline]
+    pub(crate) fn value_bytes(self) -> usize {
+        (self.0 & ((1 << VLEN_BITS) - 1)) as usize
+    }
+
+    #[inline]
+    pub(crate) fn key_bytes(self) -> usize {
+        (self.0 >> KLEN_SHIFT & ((1 << KLEN_BITS) - 1)) as usize
+    }
+
+    #[inline]
+    pub(crate) fn flags(self) -> Flags {
+        Flags((self.0 >> FLAGS_SHIFT & ((1 << FLAGS_BITS) - 1)) as u16)
+    }
+
+    #[inline]
+    pub(crate) fn is(self, flags: Flags) -> bool {
+        self.flags().has(flags)
+    }
+
+    pub(crate) fn slack_words(self) -> usize {
+        (self.0 >> SLACK_SHIFT & ((1 << SLACK_BITS) - 1)) as usize
+    }
+
+    pub(crate) fn access(self) -> u32 {
+        (self.0 >> ACCESS_SHIFT) as u32
+    }
+
+    pub(crate) fn with_flags(self, flags: Flags) -> Self {
+        let mask = ((1_u64 << FLAGS_BITS) - 1) << FLAGS_SHIFT;
+        Self(self.0 & !mask | u64::from(flags.0) << FLAGS_SHIFT)
+    }
+
+    pub(crate) fn with_slack(self, words: usize) -> Self {
+        debug_assert!(words <= SLACK_WORDS_MAX);
+        let mask = ((1_u64 << SLACK_BITS) - 1) << SLACK_SHIFT;
+        Self(self.0 & !mask | (words as u64) << SLACK_SHIFT)
+    }
+
+    pub(crate) fn with_access(self, now_s: u32) -> Self {
+        Self(self.0 & ((1 << ACCESS_SHIFT) - 1) | u64::from(now_s / ACCESS_UNIT_S) << ACCESS_SHIFT)
+    }
+
+    /// Seconds since the last recorded access, in steps of [`ACCESS_UNIT_S`].
+    #[inline]
+    pub(crate) fn idle_s(self, now_s: u32) -> u32 {
+        let now = now_s / ACCESS_UNIT_S;
+        (now.wrapping_sub(self.access()) & ((1 << ACCESS_BITS) - 1)) * ACCESS_UNIT_S
+    }
+
+    /// Bytes of the optional fields between key and value.
+    #[inline]
+    fn optional_bytes(self) -> usize {
+        let flags = self.flags();
+        4 * usize::from(flags.has(Flags::HAS_EXPIRY))
+            + 4 * usize::from(flags.has(Flags::HAS_FLAGS))
+            + 8 * usize::from(flags.has(Flags::HAS_CAS))
+    }
+
+    /// Where the value starts, in bytes from the item.
+    #[inline]
+    pub(crate) fn value_offset(self) -> usize {
+        HEADER_BYTES + self.key_bytes() + self.optional_bytes()
+    }
+
+    /// Words the item needs, without its slack.
+    #[inline]
+    pub(crate) fn used_words(self) -> usize {
+        (self.value_offset() + self.value_bytes()).div_ceil(8)
+    }
+
+    /// Words the item stands on: where the next one begins.
+    #[inline]
+    pub(crate) fn span_words(self) -> usize {
+        if self.is(Flags::FILLER) {
+            return self.value_bytes();
+        }
+        self.used_words() + self.slack_words()
+    }
+}
+
+/// What is to be written, apart from key and value.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Attributes {
+    /// Second of the expiry clock from which the item is gone; 0 for never.
+    pub(crate) expiry_s: u32,
+    pub(crate) client_flags: u32,
+    pub(crate) client_cas: Option<u64>,
+    /// LARGE, STALE, TOKEN_SENT, FETCHED; the `HAS_*` flags follow from the fields above.
+    pub(crate) flags: Flags,
+}
+
+impl Attributes {
+    /// The head of an item with these attributes.
+    pub(crate) fn head(&self, key_bytes: usize, value_bytes: usize) -> Head {
+        let flags = self
+            .flags
+            .without(Flags::HAS_EXPIRY.with(Flags::HAS_FLAGS).with(Flags::HAS_CAS))
+            .with_if(self.expiry_s != 0, Flags::HAS_EXPIRY)
+            .with_if(self.client_flags != 0, Flags::HAS_FLAGS)
+            .with_if(self.client_cas.is_some(), Flags::HAS_CAS);
+        Head::new(value_bytes, key_bytes, flags)
+    }
+}
+
+/// An item at a place in the pool: the words from its head on.
+#[derive(Clone, Copy)]
+pub(crate) struct ItemRef<'p>(&'p [AtomicU64]);
+
+impl<'p> ItemRef<'p> {
+    #[inline]
+    pub(crate) fn new(words: &'p [AtomicU64]) -> Self {
+        Self(words)
+    }
+
+    #[inline]
+    pub(crate) fn head(self) -> Head {
+        Head(self.0[0].load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn set_head(self, head: Head) {
+        self.0[0].store(head.raw(), Ordering::Relaxed);
+    }
+
+    /// Swaps the head from `old` to `new` unless another thread changed it meanwhile. Readers use
+    /// it for hints (access, fetched) without a lock; losing is harmless.
+    pub(crate) fn hint_head(self, old: Head, new: Head) {
+        let relaxed = Ordering::Relaxed;
+        let _ = self.0[0].compare_exchange(old.raw(), new.raw(), relaxed, relaxed);
+    }
+
+    #[inline]
+    pub(crate) fn version(self) -> Version {
+        Version::from_raw(self.0[1].load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn set_version(self, version: Version) {
+        self.0[1].store(version.raw(), Ordering::Relaxed);
+    }
+
+    /// Whether the whole item described by `head` lies within the pool.
+    #[inline]
+    pub(crate) fn fits(self, head: Head) -> bool {
+        head.used_words() <= self.0.len()
+    }
+
+    /// Whether the key is `key`, whose length the caller has compared with the head.
+    #[inline]
+    pub(crate) fn key_is(self, key: &[u8]) -> bool {
+        let key_words = &self.0[HEADER_BYTES / 8..];
+        let (whole, rest) = key.as_chunks::<8>();
+        let mut at = 0;
+        for bytes in whole {
+            if key_words[at].load(Ordering::Relaxed) != u64::from_le_bytes(*bytes) {
+                return false;
+            }
+            at += 1;
+        }
+        if rest.is_empty() {
+            return true;
+        }
+        let mask = (1_u64 << (rest.len() * 8)) - 1;
+        key_words[at].load(Ordering::Relaxed) & mask == short_word(rest)
+    }
+
+    /// Appends the value to `target`.
+    #[inline]
+    pub(crate) fn append_value(self, head: Head, target: &mut Vec<u8>) {
+        append(self.0, head.value_offset(), head.value_bytes(), target);
+    }
+
+    /// Appends the key to `target`.
+    pub(crate) fn append_key(self, head: Head, target: &mut Vec<u8>) {
+        append(self.0, HEADER_BYTES, head.key_bytes(), target);
+    }
+
+    /// The eight bytes from byte `at` of the value on, as a number. Torn if they are being written.
+    pub(crate) fn value_u64(self, head: Head, at: usize) -> u64 {
+        let at = head.value_offset() + at;
+        u64::from(self.read_u32(at)) | u64::from(self.read_u32(at + 4)) << 32
+    }
+
+    /// Overwrites bytes of the value from its byte `at` on, under the lock of the bucket.
+    pub(crate) fn write_value_at(self, head: Head, at: usize, bytes: &[u8]) {
+        copy_in(self.0, head.value_offset() + at, bytes);
+    }
+
+    /// Second of the expiry clock from which the item is gone; 0 for never.
+    #[inline]
+    pub(crate) fn expiry_s(self, head: Head) -> u32 {
+        if !head.is(Flags::HAS_EXPIRY) {
+            return 0;
+        }
+        self.read_u32(HEADER_BYTES + head.key_bytes())
+    }
+
+    /// Rewrites the expiry of an item that has the field.
+    pub(crate) fn set_expiry_s(self, head: Head, expiry_s: u32) {
+        debug_assert!(head.is(Flags::HAS_EXPIRY) && expiry_s != 0);
+        copy_in(self.0, HEADER_BYTES + head.key_bytes(), &expiry_s.to_le_bytes());
+    }
+
+    #[inline]
+    pub(crate) fn client_flags(self, head: Head) -> u32 {
+        if !head.is(Flags::HAS_FLAGS) {
+            return 0;
+        }
+        let expiry_bytes = 4 * usize::from(head.is(Flags::HAS_EXPIRY));
+        self.read_u32(HEADER_BYTES + head.key_bytes() + expiry_bytes)
+    }
+
+    /// The token a client compares with: its own choice, or else the version.
+    #[inline]
+    pub(crate) fn cas(self, head: Head) -> u64 {
+        self.client_cas(head).unwrap_or_else(|| self.version().raw())
+    }
+
+    #[inline]
+    pub(crate) fn client_cas(self, head: Head) -> Option<u64> {
+        if !head.is(Flags::HAS_CAS) {
+            return None;
+        }
+        let at = head.value_offset() - 8;
+        Some(u64::from(self.read_u32(at)) | u64::from(self.read_u32(at + 4)) << 32)
+    }
+
+    /// All attributes, for a copy of the item.
+    pub(crate) fn attributes(self, head: Head) -> Attributes {
+        Attributes {
+            expiry_s: self.expiry_s(head),
+            client_flags: self.client_flags(head),
+            client_cas: self.client_cas(head),
+            flags: head.flags(),
+        }
+    }
+
+    /// Writes key, attributes and the parts of the value, in that order, and the head last.
+    pub(crate) fn write(self, head: Head, key: &[u8], with: &Attributes, value: [&[u8]; 2]) {
+        copy_in(self.0, HEADER_BYTES, key);
+        self.write_behind_key(head, with, value);
+    }
+
+    /// Writes everything behind the key, and the head: an overwrite in place.
+    pub(crate) fn write_behind_key(self, head: Head, with: &Attributes, value: [&[u8]; 2]) {
+        let mut at = HEADER_BYTES + head.key_bytes();
+        let mut put = |bytes: &[u8]| {
+            copy_in(self.0, at, bytes);
+            at += bytes.len();
+        };
+        if head.is(Flags::HAS_EXPIRY) {
+            put(&with.expiry_s.to_le_bytes());
+        }
+        if head.is(Flags::HAS_FLAGS) {
+            put(&with.client_flags.to_le_bytes());
+        }
+        if let Some(cas) = with.client_cas {
+            put(&cas.to_le_bytes());
+        }
+        put(value[0]);
+        put(value[1]);
+        self.set_head(head);
+    }
+
+    /// Copies all words but the slack of the item at `source` here.
+    pub(crate) fn copy_from(self, source: Self, head: Head) {
+        for (to, from) in self.0[1..head.used_words()].iter().zip(&source.0[1..]) {
+            to.store(from.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
+        self.set_head(head.with_slack(0));
+    }
+
+    #[inline]
+    fn read_u32(self, offset: usize) -> u32 {
+        let (word, shift) = (offset / 8, offset % 8 * 8);
+        let low = self.0[word].load(Ordering::Relaxed) >> shift;
+        if shift <= 32 {
+            return low as u32;
+        }
+        let high = self.0[word + 1].load(Ordering::Relaxed);
+        (low | high << (64 - shift)) as u32
+    }
+}
+
+/// Up to seven bytes as the low bytes of a word.
+#[inline]
+fn short_word(bytes: &[u8]) -> u64 {
+    let mut word = 0;
+    let mut rest = bytes;
+    let mut shift = 0;
+    if let Some((four, more)) = rest.split_first_chunk::<4>() {
+        word = u64::from(u32::from_le_bytes(*four));
+        (rest, shift) = (more, 32);
+    }
+    if let Some((two, more)) = rest.split_first_chunk::<2>() {
+        word |= u64::from(u16::from_le_bytes(*two)) << shift;
+        (rest, shift) = (more, shift + 16);
+    }
+    if let Some(byte) = rest.first() {
+        word |= u64::from(*byte) << shift;
+    }
+    word
+}
+
+#[cfg(test)]
+#[cfg(not(any(loom, shuttle)))]
+mod tests {
+    use super::*;
+
+    fn ground(words: usize) -> Vec<AtomicU64> {
+        (0..words).map(|_| AtomicU64::new(u64::MAX)).collect()
+    }
+
+    #[test]
+    fn every_field_survives_a_round_trip() {
+        let words = ground(64);
+        let item = ItemRef::new(&words);
+        for key_len in 1..=30 {
+            let key = vec![b'k'; key_len];
+            for case in 0..8_u32 {
+                let with = Attributes {
+                    expiry_s: 7 * (case & 1),
+                    client_flags: 0xFFFF_FFF0 * (case >> 1 & 1),
+                    client_cas: (case >> 2 == 1).then_some(u64::MAX - 5),
+                    flags: Flags::default(),
+                };
+                let head = with.head(key_len, 9);
+                item.write(head, &key, &with, [b"12345", b"6789"]);
+                let head = item.head();
+                assert!(item.key_is(&key) && !item.key_is(&vec![b'x'; key_len]));
+                assert_eq!(item.expiry_s(head), with.expiry_s);
+                assert_eq!(item.client_flags(head), with.client_flags);
+                assert_eq!(item.client_cas(head), with.client_cas);
+                let mut value = Vec::new();
+                item.append_value(head, &mut value);
+                assert_eq!(value, b"123456789");
+                assert_eq!(head.span_words(), head.used_words());
+            }
+        }
+    }
+
+    #[test]
+    fn heads_keep_their_fields_apart() {
+        let head = Head::new(INLINE_VALUE_BYTES_MAX, 250, Flags::STALE)
+            .with_slack(SLACK_WORDS_MAX)
+            .with_access(400);
+        assert_eq!(head.value_bytes(), INLINE_VALUE_BYTES_MAX);
+        assert_eq!((head.key_bytes(), head.slack_words()), (250, SLACK_WORDS_MAX));
+        assert!(head.is(Flags::STALE) && !head.is(Flags::LARGE));
+        assert_eq!((head.idle_s(400), head.idle_s(500)), (0, 100));
+        let span = head.with_slack(0).span_words();
+        assert_eq!(head.span_words(), span + SLACK_WORDS_MAX);
+        assert_eq!(Head::filler(9).span_words(), 9);
+    }
+}

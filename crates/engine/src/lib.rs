@@ -1,0 +1,41 @@
+//! The memory: a pool cut into segments, an index by slice, and the policy that decides what
+//! stays. No I/O, no clock, no thread of its own.
+//!
+//! Reading order: `config` (sizes), `item` and `segment` (what lies where), `index` (how it is
+//! found), `get` and `store` (the two paths every request takes), `evict` (how room is made),
+//! `scan` (how a slice is walked, told and dropped).
+//!
+//! Reads take no lock: they look, copy, and check the version of the bucket. Writes hold the lock
+//! of one bucket. Room is made by whoever writes, a few items at a time.
+
+mod apply;
+mod config;
+mod effect;
+mod engine;
+mod epoch;
+mod evict;
+mod expiry;
+mod get;
+mod index;
+mod item;
+mod key;
+mod large;
+mod local;
+mod raw;
+mod read;
+mod scan;
+mod segment;
+mod slices;
+mod store;
+mod sync;
+mod write;
+
+pub use apply::Applied;
+pub use config::{EngineConfig, KEY_BYTES_MAX, LIMIT_BYTES_MIN};
+pub use effect::{Change, Effect, EffectSink, Gone, NoSink};
+pub use engine::{Engine, EngineError, Usage};
+pub use key::Key;
+pub use local::{Counters, Local};
+pub use read::{Ask, Found, Read, ReadSink, ValueSink};
+pub use scan::{Cursor, More};
+pub use write::{Action, Mode, Op, Outcome, Wrote};

@@ -1,0 +1,93 @@
+//! What one thread of work owns: its epoch slot, its counters and its scratch memory.
+//!
+//! Locals are made with the engine and leased by its user: a worker keeps one, a thousand client
+//! threads share a few. There is no thread-local state, so one thread can play many workers.
+
+use crate::sync::{AtomicU64, Ordering};
+
+/// One lease on the engine. Reads and writes go through it; a batch of them happens between
+/// [`crate::Engine::pin`] and [`crate::Engine::unpin`].
+#[derive(Debug)]
+pub struct Local {
+    pub(crate) slot: usize,
+    /// Words of housekeeping owed for what was written.
+    pub(crate) debt_words: usize,
+    /// Old values on their way to a new place.
+    pub(crate) scratch: Vec<u8>,
+}
+
+impl Local {
+    pub(crate) fn new(slot: usize) -> Self {
+        Self { slot, debt_words: 0, scratch: Vec::new() }
+    }
+}
+
+macro_rules! counters {
+    ($($(#[$doc:meta])* $name:ident,)*) => {
+        /// Counters of the engine since it was made, summed over its locals.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub struct Counters { $($(#[$doc])* pub $name: u64,)* }
+
+        /// The share of one local: written by its holder alone, read by anyone.
+        #[derive(Default)]
+        #[repr(align(64))]
+        pub(crate) struct LocalCounters { $(pub(crate) $name: Counter,)* }
+
+        impl LocalCounters {
+            pub(crate) fn add_to(&self, sum: &mut Counters) {
+                $(sum.$name = sum.$name.wrapping_add(self.$name.get());)*
+            }
+        }
+    };
+}
+
+counters! {
+    /// Items held; a local that removes what another added counts below zero, so only the sum
+    /// means something.
+    items,
+    /// Words those items take.
+    item_words,
+    /// Items ever stored anew or moved by a write that did not fit in place.
+    stored,
+    /// Overwrites in place.
+    overwritten,
+    /// Items evicted.
+    evicted,
+    /// Of these, how many had never been read.
+    evicted_unread,
+    /// Items found expired, or cut off by a barrier.
+    expired,
+    /// Of these, how many had never been read.
+    expired_unread,
+    /// Items kept by eviction: moved to the main pool or to its end.
+    kept,
+    /// Items moved out of mostly dead segments.
+    compacted,
+    /// Keys found among the ghosts when they were stored again.
+    ghost_hits,
+    /// Segments drained.
+    drained,
+    /// Reads that met a change and started over.
+    torn,
+}
+
+/// A counter with one writer: adding is a load and a store.
+#[derive(Default)]
+pub(crate) struct Counter(AtomicU64);
+
+impl Counter {
+    #[inline]
+    pub(crate) fn add(&self, amount: u64) {
+        self.0.store(self.get().wrapping_add(amount), Ordering::Relaxed);
+    }
+
+    #[inline]
+    pub(crate) fn subtract(&self, amount: u64) {
+        self.add(amount.wrapping_neg());
+    }
+
+    #[inline]
+    pub(crate) fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}

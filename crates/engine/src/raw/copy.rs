@@ -1,0 +1,216 @@
+//! Copies between plain bytes and words that other threads may be writing.
+//!
+//! A plain `memcpy` that races is undefined behaviour even if the result is thrown away. On
+//! x86-64 the copies are inline assembly, which the compiler cannot reason about and the machine
+//! defines; elsewhere, and wherever a tool must see the accesses, they are atomic words.
+//!
+//! Both check their range against the slice first, so a torn length panics instead of straying.
+
+use crate::sync::AtomicU64;
+use std::mem::MaybeUninit;
+
+/// Copies `target.len()` bytes from byte `offset` of `source`.
+#[inline]
+fn copy_out(source: &[AtomicU64], offset: usize, target: &mut [MaybeUninit<u8>]) {
+    check(source, offset, target.len());
+    imp::copy_out(source, offset, target);
+}
+
+/// Copies `source` to byte `offset` of `target`. The caller holds the lock that guards the item.
+#[inline]
+pub(crate) fn copy_in(target: &[AtomicU64], offset: usize, source: &[u8]) {
+    check(target, offset, source.len());
+    imp::copy_in(target, offset, source);
+}
+
+/// Appends `len` bytes from byte `offset` of `source` to `target`.
+#[inline]
+pub(crate) fn append(source: &[AtomicU64], offset: usize, len: usize, target: &mut Vec<u8>) {
+    target.reserve(len);
+    copy_out(source, offset, &mut target.spare_capacity_mut()[..len]);
+    // SAFETY: `copy_out` initialised the `len` bytes behind the current end, which `reserve` made.
+    unsafe { target.set_len(target.len() + len) };
+}
+
+#[inline]
+fn check(words: &[AtomicU64], offset: usize, len: usize) {
+    let end = offset.checked_add(len).expect("an item ends inside the address space");
+    assert!(end <= words.len() * 8, "bytes {offset}..{end} lie outside the pool");
+}
+
+#[cfg(all(target_arch = "x86_64", not(any(loom, shuttle, word_copy))))]
+mod imp {
+    use super::{AtomicU64, MaybeUninit};
+    use std::arch::asm;
+
+    #[inline]
+    pub(super) fn copy_out(source: &[AtomicU64], offset: usize, target: &mut [MaybeUninit<u8>]) {
+        // SAFETY: `check` proved that `offset + len` lies within `source`; `target` is exclusive.
+        unsafe {
+            let from = source.as_ptr().cast::<u8>().add(offset);
+            copy(target.as_mut_ptr().cast::<u8>(), from, target.len());
+        }
+    }
+
+    #[inline]
+    pub(super) fn copy_in(target: &[AtomicU64], offset: usize, source: &[u8]) {
+        // SAFETY: `check` proved that `offset + len` lies within `target`, whose words are atomics
+        // and so may be written through a shared reference; `source` is plain and unshared.
+        unsafe {
+            let to = target.as_ptr().cast::<u8>().cast_mut().add(offset);
+            copy(to, source.as_ptr(), source.len());
+        }
+    }
+
+    /// Copies `len` bytes by loads and stores the compiler does not see through.
+    ///
+    /// # Safety
+    /// Both ranges are valid for `len` bytes and do not overlap.
+    #[inline]
+    unsafe fn copy(to: *mut u8, from: *const u8, len: usize) {
+        // SAFETY: every access below stays within `len` bytes of both pointers: the loops run
+        // while a whole step is left, and each tail starts a step before the end.
+        unsafe {
+            if len >= 16 {
+                let mut at = 0;
+                while at + 64 <= len {
+                    move_64(to.add(at), from.add(at));
+                    at += 64;
+                }
+                while at + 16 <= len {
+                    move_16(to.add(at), from.add(at));
+                    at += 16;
+                }
+                if at < len {
+                    move_16(to.add(len - 16), from.add(len - 16));
+                }
+            } else if len >= 8 {
+                move_8(to, from);
+                move_8(to.add(len - 8), from.add(len - 8));
+            } else {
+                for at in 0..len {
+                    move_1(to.add(at), from.add(at));
+                }
+            }
+        }
+    }
+
+    /// # Safety
+    /// 64 bytes at both addresses are valid.
+    #[inline(always)]
+    unsafe fn move_64(to: *mut u8, from: *const u8) {
+        // SAFETY: the caller vouches for 64 bytes at both addresses.
+        unsafe {
+            asm!(
+                "movups {a}, [{from}]", "movups {b}, [{from} + 16]",
+                "movups {c}, [{from} + 32]", "movups {d}, [{from} + 48]",
+                "movups [{to}], {a}", "movups [{to} + 16], {b}",
+                "movups [{to} + 32], {c}", "movups [{to} + 48], {d}",
+                a = out(xmm_reg) _, b = out(xmm_reg) _, c = out(xmm_reg) _, d = out(xmm_reg) _,
+                from = in(reg) from, to = in(reg) to, options(nostack, preserves_flags),
+            );
+        }
+    }
+
+    /// # Safety
+    /// 16 bytes at both addresses are valid.
+    #[inline(always)]
+    unsafe fn move_16(to: *mut u8, from: *const u8) {
+        // SAFETY: the caller vouches for 16 bytes at both addresses.
+        unsafe {
+            asm!(
+                "movups {a}, [{from}]", "movups [{to}], {a}",
+                a = out(xmm_reg) _, from = in(reg) from, to = in(reg) to,
+                options(nostack, preserves_flags),
+            );
+        }
+    }
+
+    /// # Safety
+    /// 8 bytes at both addresses are valid.
+    #[inline(always)]
+    unsafe fn move_8(to: *mut u8, from: *const u8) {
+        // SAFETY: the caller vouches for 8 bytes at both addresses.
+        unsafe {
+            asm!(
+                "mov {a}, [{from}]", "mov [{to}], {a}",
+                a = out(reg) _, from = in(reg) from, to = in(reg) to,
+                options(nostack, preserves_flags),
+            );
+        }
+    }
+
+    /// # Safety
+    /// One byte at both addresses is valid.
+    #[inline(always)]
+    unsafe fn move_1(to: *mut u8, from: *const u8) {
+        // SAFETY: the caller vouches for one byte at both addresses.
+        unsafe {
+            asm!(
+                "mov {a}, [{from}]", "mov [{to}], {a}",
+                a = out(reg_byte) _, from = in(reg) from, to = in(reg) to,
+                options(nostack, preserves_flags),
+            );
+        }
+    }
+}
+
+#[cfg(not(all(target_arch = "x86_64", not(any(loom, shuttle, word_copy)))))]
+mod imp {
+    use super::{AtomicU64, MaybeUninit};
+    use crate::sync::Ordering;
+
+    pub(super) fn copy_out(source: &[AtomicU64], offset: usize, target: &mut [MaybeUninit<u8>]) {
+        let mut done = 0;
+        while done < target.len() {
+            let (word, skip) = ((offset + done) / 8, (offset + done) % 8);
+            let bytes = source[word].load(Ordering::Relaxed).to_le_bytes();
+            let count = (8 - skip).min(target.len() - done);
+            for (to, from) in target[done..done + count].iter_mut().zip(&bytes[skip..]) {
+                to.write(*from);
+            }
+            done += count;
+        }
+    }
+
+    pub(super) fn copy_in(target: &[AtomicU64], offset: usize, source: &[u8]) {
+        let mut done = 0;
+        while done < source.len() {
+            let (word, skip) = ((offset + done) / 8, (offset + done) % 8);
+            let count = (8 - skip).min(source.len() - done);
+            let mut bytes = target[word].load(Ordering::Relaxed).to_le_bytes();
+            bytes[skip..skip + count].copy_from_slice(&source[done..done + count]);
+            target[word].store(u64::from_le_bytes(bytes), Ordering::Relaxed);
+            done += count;
+        }
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(any(loom, shuttle)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_length_and_offset_survives_a_round_trip() {
+        let words: Vec<AtomicU64> = (0..40).map(|_| AtomicU64::new(u64::MAX)).collect();
+        let bytes: Vec<u8> = (0..200_u8).collect();
+        for len in 0..=200 {
+            for offset in 0..17 {
+                copy_in(&words, offset, &bytes[..len]);
+                let mut back = vec![MaybeUninit::new(0); len];
+                copy_out(&words, offset, &mut back);
+                // SAFETY: `copy_out` wrote every byte.
+                let back: Vec<u8> = back.iter().map(|byte| unsafe { byte.assume_init() }).collect();
+                assert_eq!(back, &bytes[..len], "len {len} offset {offset}");
+            }
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "outside the pool")]
+    fn a_range_outside_the_pool_is_refused() {
+        let words = [AtomicU64::new(0)];
+        copy_in(&words, 4, &[0; 5]);
+    }
+}

@@ -1,0 +1,81 @@
+//! What reading asks and returns.
+
+/// What is known of an item that was found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Found {
+    /// Length of the value.
+    pub value_bytes: usize,
+    /// The client's flags, returned as they were given.
+    pub client_flags: u32,
+    /// The token to compare with on `cas`.
+    pub cas: u64,
+    /// Second of the expiry clock from which the item is gone; 0 for never.
+    pub expiry_s: u32,
+    /// Seconds since it was last read, to within a minute or so.
+    pub idle_s: u32,
+    /// Bytes the item takes in memory.
+    pub size_bytes: usize,
+    /// Whether it had been read before.
+    pub fetched: bool,
+    /// Whether a client marked it invalid.
+    pub stale: bool,
+    /// Whether the token to refresh it had been given out before.
+    pub token_sent: bool,
+    /// Whether this very read received the token to refresh it.
+    pub won: bool,
+}
+
+/// The result of a read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Read {
+    /// The value was appended to the sink's buffer.
+    Hit(Found),
+    /// There is no such item.
+    Miss,
+    /// The read had to create or rewrite the item, and there was no memory for it.
+    NoSpace,
+}
+
+/// Where a value goes. The engine may find out that what it copied was being changed meanwhile;
+/// it then rewinds the sink and starts over.
+pub trait ReadSink {
+    /// Takes note of the item, writes whatever precedes its value, and returns the buffer to
+    /// which the engine appends exactly `found.value_bytes` bytes.
+    fn open(&mut self, found: &Found) -> &mut Vec<u8>;
+
+    /// Forgets everything since the last value that was read to its end.
+    fn rewind(&mut self);
+}
+
+/// A plain buffer takes bare values.
+#[derive(Debug, Default)]
+pub struct ValueSink {
+    /// The values read so far, one after the other.
+    pub bytes: Vec<u8>,
+    start: usize,
+}
+
+impl ReadSink for ValueSink {
+    fn open(&mut self, _found: &Found) -> &mut Vec<u8> {
+        self.start = self.bytes.len();
+        &mut self.bytes
+    }
+
+    fn rewind(&mut self) {
+        self.bytes.truncate(self.start);
+    }
+}
+
+/// A read that also changes the item, and therefore takes the lock of its bucket.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Ask {
+    /// A new expiry second (0: never) for an item that is found.
+    pub touch: Option<u32>,
+    /// On a miss, create an empty item that expires at this second (0: never) and give the token
+    /// to this reader.
+    pub vivify: Option<u32>,
+    /// Give the token, if nobody has it, when fewer than so many seconds are left to live.
+    pub recache_s: Option<u32>,
+    /// Whether the read leaves no trace on the item's standing.
+    pub quiet: bool,
+}

@@ -1,0 +1,375 @@
+//! All segments: the pool they are cut from, their headers, and who is in which queue.
+
+use super::header::{HEADER_WORDS, Header, State};
+use super::queue::{Headers, Queue};
+use super::{Addr, POOLS, Pool, SegmentId};
+use crate::config::Geometry;
+use crate::epoch::Epochs;
+use crate::item::{Head, ItemRef};
+use crate::raw::Mapping;
+use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering, lock};
+use base::{Budget, Grant, MemoryBudget, Now, Owner};
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// Segments kept for moving items, so that making room never waits for room.
+const FREE_FOR_MOVES: usize = 1;
+
+/// Sealed segments looked at, from a rotating start, for one that is mostly dead or expired.
+const SCAN_SEGMENTS_MAX: usize = 64;
+
+/// What carved memory is for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// A client's item: leaves the last free segments alone.
+    Write,
+    /// An item kept by eviction or compaction.
+    Move,
+}
+
+/// A segment taken out of its queue to be walked.
+pub(crate) struct Victim {
+    pub(crate) id: SegmentId,
+    pub(crate) pool: Pool,
+    /// Live items move whatever they are worth: it is mostly dead ground.
+    pub(crate) compact: bool,
+}
+
+struct Lists {
+    free: Vec<SegmentId>,
+    uncommitted: Vec<SegmentId>,
+    /// First segment that was never committed.
+    fresh: usize,
+    grants: Vec<Grant>,
+    queues: [Queue; POOLS],
+    limbo: VecDeque<SegmentId>,
+    scan_at: usize,
+}
+
+pub(crate) struct Segments {
+    geometry: Geometry,
+    pool: Mapping,
+    headers: Headwords,
+    budget: Arc<MemoryBudget>,
+    /// The open segment of each pool and class, as number + 1; 0 for none.
+    open: Box<[AtomicU64]>,
+    lists: Mutex<Lists>,
+    /// `lists.free.len()`, for a look without the lock.
+    free: AtomicU64,
+    free_aim: usize,
+}
+
+struct Headwords(Mapping);
+
+impl Headers for Headwords {
+    #[inline]
+    fn header(&self, id: SegmentId) -> Header<'_> {
+        let at = id.0 as usize * HEADER_WORDS;
+        Header::new(&self.0.words()[at..at + HEADER_WORDS])
+    }
+}
+
+impl Segments {
+    /// Reserves the pool and commits the first few segments.
+    pub(crate) fn new(
+        geometry: Geometry,
+        budget: Arc<MemoryBudget>,
+        huge: bool,
+    ) -> std::io::Result<Self> {
+        let pool_bytes = geometry.segments_max * geometry.segment_words * 8;
+        let free_aim = match geometry.segments_max {
+            0..64 => 2,
+            _ => 3,
+        };
+        let table = Self {
+            pool: Mapping::reserve(pool_bytes, huge)?,
+            headers: Headwords(Mapping::reserve(geometry.segments_max * HEADER_WORDS * 8, false)?),
+            budget,
+            open: (0..POOLS * geometry.classes).map(|_| AtomicU64::new(0)).collect(),
+            lists: Mutex::new(Lists {
+                free: Vec::new(),
+                uncommitted: Vec::new(),
+                fresh: 0,
+                grants: Vec::new(),
+                queues: [Queue::default(), Queue::default()],
+                limbo: VecDeque::new(),
+                scan_at: 0,
+            }),
+            free: AtomicU64::new(0),
+            free_aim,
+            geometry,
+        };
+        table.refill(&mut lock(&table.lists));
+        Ok(table)
+    }
+
+    #[inline]
+    pub(crate) fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    #[inline]
+    pub(crate) fn header(&self, id: SegmentId) -> Header<'_> {
+        self.headers.header(id)
+    }
+
+    #[inline]
+    pub(crate) fn item(&self, addr: Addr) -> ItemRef<'_> {
+        ItemRef::new(&self.pool.words()[addr.0 as usize..])
+    }
+
+    /// The item at an address that may be torn, if it lies in the pool.
+    pub(crate) fn try_item(&self, addr: Addr) -> Option<ItemRef<'_>> {
+        let at = usize::try_from(addr.0).ok()?;
+        self.pool.words().get(at..).filter(|words| words.len() > 1).map(ItemRef::new)
+    }
+
+    /// The item `words` into segment `id`.
+    pub(crate) fn item_in(&self, id: SegmentId, words: usize) -> (Addr, ItemRef<'_>) {
+        let addr = Addr((id.0 as usize * self.geometry.segment_words + words) as u64);
+        (addr, self.item(addr))
+    }
+
+    #[inline]
+    pub(crate) fn header_of(&self, addr: Addr) -> Header<'_> {
+        self.header(addr.segment(&self.geometry))
+    }
+
+    /// Counts the ground of an item that is gone.
+    pub(crate) fn kill(&self, addr: Addr, words: usize) {
+        self.header_of(addr).add_dead(words);
+    }
+
+    /// Ground for an item of `words` that expires at `expiry_s`, or `None` when segments must be
+    /// freed first. The caller is pinned, and writes the item before it unpins.
+    pub(crate) fn carve(
+        &self,
+        epochs: &Epochs,
+        pool: Pool,
+        class: usize,
+        words: usize,
+        purpose: Purpose,
+    ) -> Option<Addr> {
+        debug_assert!(words <= self.geometry.segment_words);
+        let open = &self.open[pool as usize * self.geometry.classes + class];
+        loop {
+            let current = open.load(Ordering::Acquire);
+            if current != 0 {
+                let id = SegmentId(current as u32 - 1);
+                let start = self.header(id).carve(words);
+                if start + words <= self.geometry.segment_words {
+                    let addr = Addr((id.0 as usize * self.geometry.segment_words + start) as u64);
+                    return Some(addr);
+                }
+                self.cover_end(id, start);
+            }
+            if !self.replace_open(epochs, open, current, (pool, class), purpose) {
+                return None;
+            }
+        }
+    }
+
+    /// Lays a filler over the end of a full segment, if `start` is where the end begins.
+    fn cover_end(&self, id: SegmentId, start: usize) {
+        let left = self.geometry.segment_words.saturating_sub(start);
+        if left > 0 {
+            self.item_in(id, start).1.set_head(Head::filler(left));
+            self.header(id).add_dead(left);
+        }
+    }
+
+    /// Seals the open segment `current` and opens another, unless that has happened already.
+    fn replace_open(
+        &self,
+        epochs: &Epochs,
+        open: &AtomicU64,
+        current: u64,
+        (pool, class): (Pool, usize),
+        purpose: Purpose,
+    ) -> bool {
+        let mut lists = lock(&self.lists);
+        if open.load(Ordering::Relaxed) != current {
+            return true;
+        }
+        if current != 0 {
+            let id = SegmentId(current as u32 - 1);
+            let header = self.header(id);
+            header.set_stamp(epochs.retire());
+            header.set_state(State::Sealed);
+            lists.queues[pool as usize].push(&self.headers, id);
+            open.store(0, Ordering::Release);
+        }
+        let Some(id) = self.take_free(&mut lists, purpose) else { return false };
+        self.header(id).open(pool, class);
+        open.store(u64::from(id.0) + 1, Ordering::Release);
+        true
+    }
+
+    /// Seals the open segments whose items have all expired, so that they can be drained.
+    pub(crate) fn seal_expired(&self, epochs: &Epochs, now: Now) {
+        for (index, open) in self.open.iter().enumerate() {
+            let current = open.load(Ordering::Acquire);
+            if current == 0 || !self.header(SegmentId(current as u32 - 1)).all_expired(now.expiry_s)
+            {
+                continue;
+            }
+            let id = SegmentId(current as u32 - 1);
+            // Whoever carves past the end covers it; here that is us, with ground of any size.
+            let start = self.header(id).carve(self.geometry.segment_words);
+            self.cover_end(id, start);
+            let pool = if index < self.geometry.classes { Pool::Small } else { Pool::Main };
+            let class = index % self.geometry.classes;
+            self.replace_open(epochs, open, current, (pool, class), Purpose::Write);
+        }
+    }
+
+    fn take_free(&self, lists: &mut MutexGuard<'_, Lists>, purpose: Purpose) -> Option<SegmentId> {
+        self.refill(lists);
+        let keep = if purpose == Purpose::Write { FREE_FOR_MOVES } else { 0 };
+        if lists.free.len() <= keep {
+            return None;
+        }
+        let id = lists.free.pop();
+        self.refill(lists);
+        id
+    }
+
+    /// Commits segments until the reserve is full or the budget is exhausted.
+    fn refill(&self, lists: &mut Lists) {
+        while lists.free.len() < self.free_aim {
+            let id = match lists.uncommitted.pop() {
+                Some(id) => id,
+                None if lists.fresh < self.geometry.segments_max => {
+                    lists.fresh += 1;
+                    SegmentId(lists.fresh as u32 - 1)
+                }
+                None => break,
+            };
+            let Some(grant) = self.budget.take(Owner::Primary, self.geometry.segment_bytes())
+            else {
+                lists.uncommitted.push(id);
+                break;
+            };
+            lists.grants.push(grant);
+            lists.free.push(id);
+        }
+        self.free.store(lists.free.len() as u64, Ordering::Relaxed);
+    }
+
+    /// Segments at hand.
+    pub(crate) fn free(&self) -> usize {
+        self.free.load(Ordering::Relaxed) as usize
+    }
+
+    /// How many segments should be at hand.
+    pub(crate) fn free_aim(&self) -> usize {
+        self.free_aim
+    }
+
+    /// How many segments must be freed to be at ease again.
+    #[inline]
+    pub(crate) fn short_by(&self) -> usize {
+        self.free_aim.saturating_sub(self.free.load(Ordering::Relaxed) as usize)
+    }
+
+    /// Segments that hold memory, and those of them in each queue: `(committed, small, main)`.
+    pub(crate) fn census(&self) -> (usize, usize, usize) {
+        let lists = lock(&self.lists);
+        (lists.grants.len(), lists.queues[0].len(), lists.queues[1].len())
+    }
+
+    /// A segment whose items have all expired, if the rotating scan meets one.
+    pub(crate) fn expired_victim(&self, epochs: &Epochs, now: Now) -> Option<Victim> {
+        let mut lists = lock(&self.lists);
+        self.scan(epochs, &mut lists, |header| header.all_expired(now.expiry_s))
+    }
+
+    /// A segment more than half dead, if the rotating scan meets one.
+    pub(crate) fn dead_victim(&self, epochs: &Epochs) -> Option<Victim> {
+        let mut lists = lock(&self.lists);
+        let half = self.geometry.segment_words / 2;
+        self.scan(epochs, &mut lists, |header| header.dead_words() > half)
+    }
+
+    /// The oldest segment of `pool`, if the batches that wrote it have ended.
+    pub(crate) fn oldest_victim(&self, epochs: &Epochs, pool: Pool) -> Option<Victim> {
+        let mut lists = lock(&self.lists);
+        let id = lists.queues[pool as usize].first()?;
+        self.take_victim(epochs, &mut lists, id, false)
+    }
+
+    fn scan(
+        &self,
+        epochs: &Epochs,
+        lists: &mut MutexGuard<'_, Lists>,
+        wanted: impl Fn(Header<'_>) -> bool,
+    ) -> Option<Victim> {
+        for _ in 0..SCAN_SEGMENTS_MAX.min(lists.fresh) {
+            lists.scan_at = (lists.scan_at + 1) % lists.fresh;
+            let id = SegmentId(lists.scan_at as u32);
+            let header = self.header(id);
+            if header.state() == State::Sealed && wanted(header) {
+                return self.take_victim(epochs, lists, id, true);
+            }
+        }
+        None
+    }
+
+    fn take_victim(
+        &self,
+        epochs: &Epochs,
+        lists: &mut MutexGuard<'_, Lists>,
+        id: SegmentId,
+        compact: bool,
+    ) -> Option<Victim> {
+        let header = self.header(id);
+        if !epochs.passed(header.stamp()) {
+            return None;
+        }
+        let pool = header.pool();
+        lists.queues[pool as usize].remove(&self.headers, id);
+        header.set_state(State::Draining);
+        Some(Victim { id, pool, compact })
+    }
+
+    /// Sends a drained segment, which nothing points into any more, to limbo.
+    pub(crate) fn drained(&self, epochs: &Epochs, id: SegmentId) {
+        let mut lists = lock(&self.lists);
+        let header = self.header(id);
+        header.set_state(State::Limbo);
+        header.set_stamp(epochs.retire());
+        lists.limbo.push_back(id);
+    }
+
+    /// Frees what has waited in limbo long enough. The memory of up to `give_back` of these
+    /// segments is returned; the number of segments returned is the result.
+    pub(crate) fn reclaim(&self, epochs: &Epochs, give_back: usize) -> usize {
+        let mut lists = lock(&self.lists);
+        let mut returned = 0;
+        for _ in 0..lists.limbo.len() {
+            let Some(id) = lists.limbo.pop_front() else { break };
+            let header = self.header(id);
+            if !epochs.passed(header.stamp()) {
+                lists.limbo.push_back(id);
+                continue;
+            }
+            header.set_state(State::Idle);
+            if returned < give_back {
+                let start = id.0 as usize * self.geometry.segment_words;
+                self.pool.discard(start..start + self.geometry.segment_words);
+                lists.uncommitted.push(id);
+                drop(lists.grants.pop());
+                returned += 1;
+            } else {
+                lists.free.push(id);
+            }
+        }
+        self.free.store(lists.free.len() as u64, Ordering::Relaxed);
+        returned
+    }
+
+    /// Whether a segment waits in limbo.
+    pub(crate) fn limbo(&self) -> usize {
+        lock(&self.lists).limbo.len()
+    }
+}

@@ -1,0 +1,319 @@
+//! The engine against a plain map: random operations of every kind, with lifetimes, flushes and
+//! constant eviction. Evictions are learnt from the effects, everything else is predicted.
+
+use base::{KeyId, MemoryBudget, Now, Version};
+use engine::{
+    Action, Ask, Change, Effect, EffectSink, Engine, EngineConfig, Gone, Local, Mode, Op, Outcome,
+    Read, ValueSink,
+};
+use std::collections::HashMap;
+
+/// A small, seeded source of numbers (xorshift64*).
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, sides: u64) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        (self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 32) % sides
+    }
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct Entry {
+    value: Vec<u8>,
+    client_flags: u32,
+    expiry_s: u32,
+}
+
+/// Learns of evictions, and checks that versions rise.
+#[derive(Default)]
+struct Witness {
+    gone: Vec<Vec<u8>>,
+    last: HashMap<u16, Version>,
+}
+
+impl EffectSink for Witness {
+    const ON: bool = true;
+
+    fn commit(&mut self, key: KeyId, effect: &Effect<'_>) -> Version {
+        let last = self.last.entry(key.slice.index() as u16).or_default();
+        assert!(effect.version > *last, "versions of a slice rise");
+        *last = effect.version;
+        if effect.change == Change::Remove(Gone::Evicted) {
+            self.gone.push(effect.key.to_vec());
+        }
+        effect.version
+    }
+}
+
+struct Run {
+    engine: Engine,
+    local: Local,
+    model: HashMap<Vec<u8>, Entry>,
+    witness: Witness,
+    dice: Dice,
+    now: Now,
+    limit_bytes: u64,
+    value_bytes_max: u64,
+    evicted: u64,
+}
+
+impl Run {
+    fn new(limit_bytes: u64, value_bytes_max: u64, seed: u64) -> Self {
+        let config = EngineConfig { hash_seed: seed, ..EngineConfig::new(limit_bytes) };
+        let (engine, mut locals) =
+            Engine::new(config, MemoryBudget::new(limit_bytes)).expect("enough memory");
+        Self {
+            engine,
+            local: locals.pop().expect("a local"),
+            model: HashMap::new(),
+            witness: Witness::default(),
+            dice: Dice(seed | 1),
+            now: Now { mono_ns: 0, expiry_s: 1_000 },
+            limit_bytes,
+            value_bytes_max,
+            evicted: 0,
+        }
+    }
+
+    fn learn(&mut self) {
+        for key in self.witness.gone.drain(..) {
+            assert!(self.model.remove(&key).is_some(), "only what is there is evicted");
+            self.evicted += 1;
+        }
+    }
+
+    fn expect(&self, key: &[u8]) -> Option<&Entry> {
+        let alive = |entry: &&Entry| entry.expiry_s == 0 || entry.expiry_s > self.now.expiry_s;
+        self.model.get(key).filter(alive)
+    }
+
+    fn value(&mut self) -> Vec<u8> {
+        let len = match self.dice.roll(10) {
+            0 => self.dice.roll(self.value_bytes_max),
+            1 => 0,
+            _ => self.dice.roll(400.min(self.value_bytes_max)),
+        };
+        let salt = self.dice.roll(256) as u8;
+        (0..len).map(|at| (at as u8).wrapping_mul(31) ^ salt).collect()
+    }
+
+    fn expiry(&mut self) -> u32 {
+        match self.dice.roll(4) {
+            0 => self.now.expiry_s + 1 + self.dice.roll(2_000) as u32,
+            1 => self.now.expiry_s + 1 + self.dice.roll(5) as u32,
+            _ => 0,
+        }
+    }
+
+    fn write(&mut self, key: &[u8], action: Action<'_>) -> engine::Wrote {
+        let op = Op::new(self.engine.key(key), action);
+        let wrote = self.engine.write(&mut self.local, &op, self.now, &mut self.witness);
+        wrote
+    }
+
+    fn step(&mut self, keys: u64) {
+        let key = format!("key-{}", self.dice.roll(keys)).into_bytes();
+        match self.dice.roll(100) {
+            0..40 => self.get(&key),
+            40..70 => self.store(&key),
+            70..78 => self.count(&key),
+            78..84 => self.touch(&key),
+            84..90 => self.delete(&key),
+            90..95 => self.fetch(&key),
+            95..99 => self.now.expiry_s += self.dice.roll(2) as u32,
+            _ if self.dice.roll(200) == 0 => {
+                self.engine.flush();
+                self.model.clear();
+            }
+            _ => self.engine.tend(&mut self.local, self.now, 32, &mut self.witness),
+        }
+        self.learn();
+    }
+
+    fn get(&mut self, key: &[u8]) {
+        let mut sink = ValueSink::default();
+        let read = self.engine.get(&self.local, &self.engine.key(key), self.now, &mut sink);
+        self.check(key, read, &sink);
+    }
+
+    fn check(&self, key: &[u8], read: Read, sink: &ValueSink) {
+        let expected = self.expect(key);
+        match (read, expected) {
+            (Read::Hit(found), Some(entry)) => {
+                assert!(sink.bytes == entry.value, "value of {}", key.escape_ascii());
+                assert_eq!(found.client_flags, entry.client_flags);
+                assert_eq!(found.expiry_s, entry.expiry_s);
+                assert_eq!(found.value_bytes, entry.value.len());
+            }
+            (Read::Miss, None) => {}
+            _ => panic!("{}: {read:?}, but present {}", key.escape_ascii(), expected.is_some()),
+        }
+    }
+
+    fn fetch(&mut self, key: &[u8]) {
+        let touch = (self.dice.roll(2) == 0).then(|| self.expiry());
+        let ask = Ask { touch, ..Ask::default() };
+        let id = self.engine.key(key);
+        let mut sink = ValueSink::default();
+        if let (Some(expiry_s), true) = (touch, self.expect(key).is_some())
+            && let Some(entry) = self.model.get_mut(key)
+        {
+            entry.expiry_s = expiry_s;
+        }
+        let witness = &mut self.witness;
+        let read = self.engine.fetch(&mut self.local, &id, &ask, self.now, witness, &mut sink);
+        if self.witness.gone.iter().any(|gone| gone == key) {
+            self.learn();
+            return;
+        }
+        self.check(key, read, &sink);
+    }
+
+    fn store(&mut self, key: &[u8]) {
+        let mode = match self.dice.roll(8) {
+            0 => Mode::Add,
+            1 => Mode::Replace,
+            2 => Mode::Append { vivify: false },
+            3 => Mode::Prepend { vivify: true },
+            _ => Mode::Set,
+        };
+        let value = self.value();
+        let (client_flags, expiry_s) = (self.dice.roll(3) as u32, self.expiry());
+        let action = Action::Store { mode, value: &value, client_flags, expiry_s };
+        let wrote = self.write(key, action);
+        // Room may have been made first, so what was there counts only if it was not evicted.
+        self.learn_before(key);
+        let old = self.expect(key).cloned();
+        let fresh = Entry { value: value.clone(), client_flags, expiry_s };
+        let new = match (mode, old) {
+            (Mode::Set, _) | (Mode::Add, None) | (Mode::Replace, Some(_)) => Some(fresh),
+            (Mode::Prepend { .. }, None) => Some(fresh),
+            (Mode::Append { .. }, Some(old)) => {
+                Some(Entry { value: [old.value.clone(), value].concat(), ..old })
+            }
+            (Mode::Prepend { .. }, Some(old)) => {
+                Some(Entry { value: [value, old.value.clone()].concat(), ..old })
+            }
+            _ => None,
+        };
+        match (wrote.outcome, new) {
+            (Outcome::Done, Some(new)) => {
+                self.model.insert(key.to_vec(), new);
+            }
+            (Outcome::NotStored, None) => {}
+            (Outcome::TooLarge, Some(new)) => {
+                assert!(new.value.len() > self.engine.value_bytes_max());
+            }
+            (Outcome::NoSpace, Some(new)) => {
+                assert!(new.value.len() as u64 > self.limit_bytes / 4, "no room for a small value");
+            }
+            (outcome, new) => panic!("{mode:?}: {outcome:?}, but stored {}", new.is_some()),
+        }
+    }
+
+    fn learn_before(&mut self, key: &[u8]) {
+        let gone = self.witness.gone.iter().any(|gone| gone == key);
+        assert!(!gone || self.model.contains_key(key), "an evicted key was there");
+        self.learn();
+    }
+
+    fn count(&mut self, key: &[u8]) {
+        let (delta, down) = (self.dice.roll(1000), self.dice.roll(2) == 0);
+        let initial = (self.dice.roll(2) == 0).then_some((7, 0));
+        let wrote = self.write(key, Action::Count { delta, down, initial, expiry_s: None });
+        self.learn_before(key);
+        let old = self.expect(key).cloned();
+        match (wrote.outcome, old) {
+            (Outcome::Done, None) => {
+                assert_eq!(wrote.number, 7);
+                let entry = Entry { value: b"7".to_vec(), client_flags: 0, expiry_s: 0 };
+                self.model.insert(key.to_vec(), entry);
+            }
+            (Outcome::Done, Some(mut entry)) => {
+                let text = String::from_utf8(entry.value.clone()).expect("digits");
+                let before: u64 = text.trim_end().parse().expect("a number");
+                let after =
+                    if down { before.saturating_sub(delta) } else { before.wrapping_add(delta) };
+                assert_eq!(wrote.number, after);
+                entry.value = format!("{after:<width$}", width = entry.value.len()).into_bytes();
+                self.model.insert(key.to_vec(), entry);
+            }
+            (Outcome::NotFound, None) => assert_eq!(initial, None),
+            (Outcome::NotNumber, Some(entry)) => {
+                assert!(entry.value.is_empty() || !entry.value.iter().all(u8::is_ascii_digit));
+            }
+            (outcome, old) => panic!("count: {outcome:?}, but present {}", old.is_some()),
+        }
+    }
+
+    fn touch(&mut self, key: &[u8]) {
+        let expiry_s = self.expiry();
+        let wrote = self.write(key, Action::Touch { expiry_s });
+        self.learn_before(key);
+        let present = self.expect(key).is_some();
+        assert_eq!(wrote.outcome, if present { Outcome::Done } else { Outcome::NotFound });
+        if present && let Some(entry) = self.model.get_mut(key) {
+            entry.expiry_s = expiry_s;
+        }
+    }
+
+    fn delete(&mut self, key: &[u8]) {
+        let present = self.expect(key).is_some();
+        let wrote = self.write(key, Action::Delete);
+        assert_eq!(wrote.outcome, if present { Outcome::Done } else { Outcome::NotFound });
+        self.model.remove(key);
+    }
+
+    /// At the end, every live entry is there, and the counters agree.
+    fn finish(&mut self) {
+        let keys: Vec<Vec<u8>> = self.model.keys().cloned().collect();
+        for key in &keys {
+            self.get(key);
+        }
+    }
+}
+
+fn steps() -> u64 {
+    std::env::var("MODEL_STEPS").ok().and_then(|text| text.parse().ok()).unwrap_or(150_000)
+}
+
+fn run(limit_bytes: u64, value_bytes_max: u64, keys: u64, seed: u64) {
+    let mut run = Run::new(limit_bytes, value_bytes_max, seed);
+    run.engine.pin(&run.local);
+    for step in 0..steps() {
+        if step % 16 == 0 {
+            run.engine.unpin(&run.local);
+            run.engine.pin(&run.local);
+        }
+        run.step(keys);
+    }
+    run.finish();
+    println!("limit {limit_bytes}: {} evictions, {:?}", run.evicted, run.engine.counters());
+}
+
+#[test]
+fn tiny_pools_that_evict_all_the_time() {
+    for seed in 1..=4 {
+        run(engine::LIMIT_BYTES_MIN, 1_000, 2_000, seed);
+    }
+}
+
+#[test]
+fn pools_with_values_in_chunks() {
+    for seed in 10..=12 {
+        run(2 << 20, 60_000, 500, seed);
+    }
+}
+
+#[test]
+fn pools_with_room_for_everything() {
+    run(64 << 20, 2_000, 5_000, 20);
+}
+
+#[test]
+fn pools_with_lifetime_classes() {
+    run(8 << 20, 3_000, 20_000, 30);
+}
