@@ -53,7 +53,7 @@ fn chunks(item: ItemRef<'_>, head: Head) -> impl Iterator<Item = Addr> {
 }
 
 /// Bytes `from..to` of two slices laid end to end.
-fn cut<'a>(parts: [&'a [u8]; 2], from: usize, to: usize) -> [&'a [u8]; 2] {
+fn cut(parts: [&[u8]; 2], from: usize, to: usize) -> [&[u8]; 2] {
     let middle = parts[0].len();
     let clamp = |at: usize, len: usize| at.min(len);
     [
@@ -145,9 +145,9 @@ impl Engine {
         let draft = Draft { head, with, value: [&table, &[]], same_chunks: false };
         let current = match self.place(local, chain, key, current, &draft, now) {
             Ok(current) => current,
-            Err(need) => {
+            Err(NeedSpace { .. }) => {
                 self.discard(local, &table);
-                return Err(need);
+                return Err(self.space_for(value[0].len() + value[1].len()));
             }
         };
         let mut told = Vec::new();
@@ -181,9 +181,7 @@ impl Engine {
             let carved = self.segments.carve(&self.epochs, pool, class, words, Purpose::Write);
             let Some(addr) = carved else {
                 self.discard(local, &table);
-                // Two chunks to a segment, and an end that was too short for either.
-                let segments = total.div_ceil(2 * geometry.inline_value_bytes_max) + 1;
-                return Err(NeedSpace { segments });
+                return Err(self.space_for(total));
             };
             self.segments.item(addr).write(head, &name, &with, cut(value, from, to));
             self.segments.header_of(addr).note_expiry(expiry_s);
@@ -192,6 +190,13 @@ impl Engine {
             self.count(local).item_words.add(words as u64);
         }
         Ok(table)
+    }
+
+    /// The segments that a value of `total` bytes takes: two chunks each, an end that was too
+    /// short for either, and one for the item.
+    fn space_for(&self, total: usize) -> NeedSpace {
+        let pair_bytes = 2 * self.segments.geometry().inline_value_bytes_max;
+        NeedSpace { segments: total.div_ceil(pair_bytes) + 2 }
     }
 
     /// Gives up chunks that no item came to name.

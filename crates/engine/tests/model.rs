@@ -110,8 +110,7 @@ impl Run {
 
     fn write(&mut self, key: &[u8], action: Action<'_>) -> engine::Wrote {
         let op = Op::new(self.engine.key(key), action);
-        let wrote = self.engine.write(&mut self.local, &op, self.now, &mut self.witness);
-        wrote
+        self.engine.write(&mut self.local, &op, self.now, &mut self.witness)
     }
 
     fn step(&mut self, keys: u64) {
@@ -208,7 +207,12 @@ impl Run {
                 assert!(new.value.len() > self.engine.value_bytes_max());
             }
             (Outcome::NoSpace, Some(new)) => {
-                assert!(new.value.len() as u64 > self.limit_bytes / 4, "no room for a small value");
+                assert!(
+                    new.value.len() as u64 > self.limit_bytes / 4,
+                    "no room for {} bytes, {:?}",
+                    new.value.len(),
+                    self.engine.usage()
+                );
             }
             (outcome, new) => panic!("{mode:?}: {outcome:?}, but stored {}", new.is_some()),
         }

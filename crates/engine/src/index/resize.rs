@@ -155,7 +155,7 @@ impl Index {
         source.trim();
         group.set_buckets(last);
         drop((source, target));
-        if last % (1 << self.chunk_shift) == 0
+        if last.is_multiple_of(1 << self.chunk_shift)
             && let Some(chunk) = group.chunk(last)
         {
             group.set_chunk(last, None, || None);

@@ -53,7 +53,7 @@ impl Slot {
     }
 
     pub(crate) fn ghost(hash: u64, clock: u64) -> Self {
-        let stamp = clock / STAMP_UNIT & ((1 << STAMP_BITS) - 1);
+        let stamp = (clock / STAMP_UNIT) & ((1 << STAMP_BITS) - 1);
         Self(tag(hash) << TAG_SHIFT | GHOST | stamp << PRINT_BITS | print(hash))
     }
 
