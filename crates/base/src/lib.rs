@@ -6,11 +6,13 @@
 #![forbid(unsafe_code)]
 
 mod budget;
+mod counter;
 mod slice;
 mod time;
 mod version;
 
 pub use budget::{Budget, Grant, MemoryBudget, Owner};
+pub use counter::Counter;
 pub use slice::{KeyId, SLICE_BITS, SLICES, SliceId};
 pub use time::Now;
 pub use version::Version;

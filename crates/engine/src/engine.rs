@@ -166,7 +166,7 @@ impl Engine {
     pub fn counters(&self) -> Counters {
         let mut sum = Counters::default();
         for counters in &self.counters {
-            counters.add_to(&mut sum);
+            sum.add(counters);
         }
         sum
     }
@@ -183,6 +183,13 @@ impl Engine {
             index_bytes: self.budget.used(Owner::Index),
             paid_items_max: self.paid_items_max.load(Ordering::Relaxed),
         }
+    }
+
+    /// Bytes of the pool's address space: the most that the limit can be raised to.
+    #[must_use]
+    pub fn reserve_bytes(&self) -> u64 {
+        let geometry = self.segments.geometry();
+        geometry.segments_max as u64 * geometry.segment_bytes()
     }
 
     /// The longest value it takes, in bytes.

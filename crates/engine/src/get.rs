@@ -37,7 +37,7 @@ impl Engine {
             }
             self.count(local).torn.add(1);
         }
-        self.get_locked(local, key, now, out)
+        self.get_locked(key, now, out)
     }
 
     /// Touches what [`Engine::get`] will look at first, so that it is on its way.
@@ -119,7 +119,7 @@ impl Engine {
         found: &Found,
         out: &mut impl ReadSink,
     ) -> bool {
-        let target = out.open(found);
+        let Some(target) = out.open(found) else { return true };
         if head.is(Flags::LARGE) {
             return self.append_chunks(item, head, target);
         }
@@ -128,7 +128,7 @@ impl Engine {
     }
 
     #[cold]
-    fn get_locked(&self, local: &Local, key: &Key<'_>, now: Now, out: &mut impl ReadSink) -> Read {
+    fn get_locked(&self, key: &Key<'_>, now: Now, out: &mut impl ReadSink) -> Read {
         let Some(chain) = self.index.lock(&self.epochs, key.id) else { return Read::Miss };
         let Some(current) = self.find(&chain, key) else { return Read::Miss };
         if !self.alive(current.item, current.head, key.id.slice, now) {
@@ -139,9 +139,16 @@ impl Engine {
         assert!(whole, "chunks of a locked item are in place");
         chain.raise_freq(current.place);
         current.item.hint_head(current.head, fetched_now(current.head, now));
-        drop(chain);
-        let _ = local;
         Read::Hit(found)
+    }
+
+    /// What is known of the item of `key`, without leaving a trace on it. The local is pinned.
+    pub fn peek(&self, _local: &Local, key: &Key<'_>, now: Now) -> Option<Found> {
+        let chain = self.index.lock(&self.epochs, key.id)?;
+        let current = self.find(&chain, key)?;
+        let alive = self.alive(current.item, current.head, key.id.slice, now);
+        let value_bytes = self.whole_value_bytes(current.item, current.head);
+        alive.then(|| current.found(value_bytes, now))
     }
 
     /// Reads and changes at once: touch, create on a miss, win the token to refresh.
@@ -175,7 +182,7 @@ impl Engine {
             let with = Attributes { expiry_s, flags: Flags::TOKEN_SENT, ..Attributes::default() };
             let current = self.put(local, &mut chain, key, None, &with, [&[], &[]], now, sink)?;
             let found = Found { won: true, token_sent: false, ..current.found(0, now) };
-            out.open(&found);
+            let _ = out.open(&found);
             return Ok(Read::Hit(found));
         };
         if let Some(expiry_s) = ask.touch {

@@ -3,8 +3,6 @@
 //! Locals are made with the engine and leased by its user: a worker keeps one, a thousand client
 //! threads share a few. There is no thread-local state, so one thread can play many workers.
 
-use crate::sync::{AtomicU64, Ordering};
-
 /// One lease on the engine. Reads and writes go through it; a batch of them happens between
 /// [`crate::Engine::pin`] and [`crate::Engine::unpin`].
 #[derive(Debug)]
@@ -22,26 +20,11 @@ impl Local {
     }
 }
 
-macro_rules! counters {
-    ($($(#[$doc:meta])* $name:ident,)*) => {
-        /// Counters of the engine since it was made, summed over its locals.
-        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-        pub struct Counters { $($(#[$doc])* pub $name: u64,)* }
-
-        /// The share of one local: written by its holder alone, read by anyone.
-        #[derive(Default)]
-        #[repr(align(64))]
-        pub(crate) struct LocalCounters { $(pub(crate) $name: Counter,)* }
-
-        impl LocalCounters {
-            pub(crate) fn add_to(&self, sum: &mut Counters) {
-                $(sum.$name = sum.$name.wrapping_add(self.$name.get());)*
-            }
-        }
-    };
-}
-
-counters! {
+base::counters! {
+    /// Counters of the engine since it was made, summed over its locals.
+    Counters of
+    /// The share of one local: written by its holder alone, read by anyone.
+    LocalCounters;
     /// Items held; a local that removes what another added counts below zero, so only the sum
     /// means something.
     items,
@@ -69,25 +52,4 @@ counters! {
     drained,
     /// Reads that met a change and started over.
     torn,
-}
-
-/// A counter with one writer: adding is a load and a store.
-#[derive(Default)]
-pub(crate) struct Counter(AtomicU64);
-
-impl Counter {
-    #[inline]
-    pub(crate) fn add(&self, amount: u64) {
-        self.0.store(self.get().wrapping_add(amount), Ordering::Relaxed);
-    }
-
-    #[inline]
-    pub(crate) fn subtract(&self, amount: u64) {
-        self.add(amount.wrapping_neg());
-    }
-
-    #[inline]
-    pub(crate) fn get(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
-    }
 }

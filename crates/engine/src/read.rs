@@ -40,8 +40,9 @@ pub enum Read {
 /// it then rewinds the sink and starts over.
 pub trait ReadSink {
     /// Takes note of the item, writes whatever precedes its value, and returns the buffer to
-    /// which the engine appends exactly `found.value_bytes` bytes.
-    fn open(&mut self, found: &Found) -> &mut Vec<u8>;
+    /// which the engine appends exactly `found.value_bytes` bytes; `None` if the value is not
+    /// wanted.
+    fn open(&mut self, found: &Found) -> Option<&mut Vec<u8>>;
 
     /// Forgets everything since the last value that was read to its end.
     fn rewind(&mut self);
@@ -56,9 +57,9 @@ pub struct ValueSink {
 }
 
 impl ReadSink for ValueSink {
-    fn open(&mut self, _found: &Found) -> &mut Vec<u8> {
+    fn open(&mut self, _found: &Found) -> Option<&mut Vec<u8>> {
         self.start = self.bytes.len();
-        &mut self.bytes
+        Some(&mut self.bytes)
     }
 
     fn rewind(&mut self) {

@@ -1,0 +1,47 @@
+//! Locals of the engine, leased by whoever works a batch.
+//!
+//! Under a few workers each keeps its lease; under a thread per client, thousands share as many as
+//! there are, for the length of a batch. The wait for one is bounded by the batches of others.
+
+use engine::Local;
+use std::sync::{Condvar, Mutex, MutexGuard};
+
+/// Locals that nobody works with.
+pub struct Leases {
+    idle: Mutex<Vec<Local>>,
+    returned: Condvar,
+}
+
+impl Leases {
+    /// All of `locals` to lease.
+    #[must_use]
+    pub fn new(locals: Vec<Local>) -> Self {
+        Self { idle: Mutex::new(locals), returned: Condvar::new() }
+    }
+
+    /// A local, as soon as there is one.
+    pub(crate) fn take(&self) -> Local {
+        let mut idle = self.lock();
+        loop {
+            if let Some(local) = idle.pop() {
+                return local;
+            }
+            idle = match self.returned.wait(idle) {
+                Ok(guard) => guard,
+                Err(poisoned) => poisoned.into_inner(),
+            };
+        }
+    }
+
+    pub(crate) fn give(&self, local: Local) {
+        self.lock().push(local);
+        self.returned.notify_one();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Local>> {
+        match self.idle.lock() {
+            Ok(guard) => guard,
+            Err(poisoned) => poisoned.into_inner(),
+        }
+    }
+}

@@ -1,0 +1,254 @@
+//! The meta commands: `mg`, `ms`, `md`, `ma`, `me`.
+
+use crate::worker::{Service, expiry_s};
+use base::Now;
+use engine::{Action, Ask, Found, Mode, NoSink, Outcome, Read, ReadSink};
+use memcache::reply::{ItemDebug, ItemFacts, Marks, MetaStatus};
+use memcache::{Direction, KeyScratch, KeyToken, MetaFlags, MetaMode, reply};
+use session::Reply;
+
+/// Where a value goes: behind its meta header.
+struct MetaValue<'a, 'f> {
+    out: &'a mut Vec<u8>,
+    start: usize,
+    key: KeyToken<'a>,
+    flags: &'a MetaFlags<'f>,
+    now: Now,
+}
+
+impl ReadSink for MetaValue<'_, '_> {
+    #[inline]
+    fn open(&mut self, found: &Found) -> Option<&mut Vec<u8>> {
+        let marks =
+            Marks { sent: found.token_sent && !found.won, stale: found.stale, won: found.won };
+        let wanted = self.flags.wants_value();
+        let facts = facts(found, self.now);
+        reply::meta_hit(self.out, self.key, self.flags, &facts, marks, wanted);
+        wanted.then_some(self.out)
+    }
+
+    fn rewind(&mut self) {
+        self.out.truncate(self.start);
+    }
+}
+
+fn facts(found: &Found, now: Now) -> ItemFacts {
+    ItemFacts {
+        value_bytes: found.value_bytes as u64,
+        cas: found.cas,
+        client_flags: found.client_flags,
+        ttl_s: ttl_s(found, now),
+        idle_s: found.idle_s,
+        fetched: found.fetched,
+    }
+}
+
+fn ttl_s(found: &Found, now: Now) -> Option<u32> {
+    (found.expiry_s != 0).then(|| found.expiry_s.saturating_sub(now.expiry_s))
+}
+
+/// What `me` and dumps show of an item. There is one class of sizes.
+pub(crate) fn debug(found: &Found, now: Now) -> ItemDebug {
+    ItemDebug { facts: facts(found, now), class: 1, item_bytes: found.size_bytes as u64 }
+}
+
+impl Service {
+    #[inline]
+    pub(crate) fn meta_get(
+        &mut self,
+        now: Now,
+        token: KeyToken<'_>,
+        flags: &MetaFlags<'_>,
+        reply: &mut Reply,
+    ) {
+        let mut scratch: KeyScratch = [0; _];
+        let key = token.key(&mut scratch);
+        let seconds = |exptime| expiry_s(exptime, now);
+        let ask = Ask {
+            touch: flags.ttl().map(seconds),
+            vivify: flags.vivify().map(seconds),
+            recache_s: flags.recache().map(|limit_s| limit_s.clamp(0, i64::from(u32::MAX)) as u32),
+            quiet: flags.no_bump(),
+        };
+        let out = reply.bytes_mut();
+        let start = out.len();
+        let mut sink = MetaValue { out, start, key: token, flags, now };
+        let (engine, local) = self.engine();
+        let key = engine.key(key.as_bytes());
+        let changes = ask.touch.is_some() || ask.vivify.is_some() || ask.recache_s.is_some();
+        let mut read = Read::Miss;
+        if !changes && !ask.quiet {
+            read = engine.get(local, &key, now, &mut sink);
+        }
+        // A stale item gives a token to its next reader, and only the lock decides who that is.
+        let contested = matches!(read, Read::Hit(found) if found.stale && !found.token_sent);
+        if changes || ask.quiet || contested {
+            sink.rewind();
+            read = engine.fetch(local, &key, &ask, now, &mut NoSink, &mut sink);
+        }
+        let counters = &self.counters;
+        counters.cmd_meta.add(1);
+        counters.cmd_get.add(1);
+        let vivified = matches!(read, Read::Hit(found) if found.won && !found.stale
+            && ask.vivify.is_some() && found.value_bytes == 0 && !found.fetched);
+        let hit = matches!(read, Read::Hit(_)) && !vivified;
+        if hit { &counters.get_hits } else { &counters.get_misses }.add(1);
+        if ask.touch.is_some() {
+            counters.cmd_touch.add(1);
+            if hit { &counters.touch_hits } else { &counters.touch_misses }.add(1);
+        }
+        match read {
+            Read::Hit(_) if flags.wants_value() => out.extend_from_slice(reply::LINE_END),
+            Read::Hit(_) => {}
+            Read::Miss => reply::meta_miss(out, token, flags),
+            Read::NoSpace => out.extend_from_slice(reply::OUT_OF_MEMORY),
+        }
+    }
+
+    pub(crate) fn meta_set(
+        &mut self,
+        now: Now,
+        token: KeyToken<'_>,
+        mode: MetaMode,
+        flags: &MetaFlags<'_>,
+        value: &[u8],
+        reply: &mut Reply,
+    ) {
+        let mut scratch: KeyScratch = [0; _];
+        let key = token.key(&mut scratch);
+        self.counters.cmd_meta.add(1);
+        self.counters.cmd_set.add(1);
+        let vivify = flags.vivify();
+        let (mode, exptime) = match mode {
+            MetaMode::Set => (Mode::Set, flags.ttl()),
+            MetaMode::Add => (Mode::Add, flags.ttl()),
+            MetaMode::Replace => (Mode::Replace, flags.ttl()),
+            MetaMode::Append => (Mode::Append { vivify: vivify.is_some() }, vivify),
+            MetaMode::Prepend => (Mode::Prepend { vivify: vivify.is_some() }, vivify),
+        };
+        let action = Action::Store {
+            mode,
+            value,
+            client_flags: flags.client_flags(),
+            expiry_s: expiry_s(exptime.unwrap_or(0), now),
+        };
+        let wrote = self.write(now, key, action, |op| {
+            op.compare = flags.cas();
+            op.older_as_stale = flags.invalidate();
+            op.cas = flags.cas_new();
+        });
+        let out = reply.bytes_mut();
+        match status(wrote.outcome) {
+            Some(status) => {
+                let stored = status == MetaStatus::Done;
+                let cas = if stored { wrote.found.cas } else { 0 };
+                let bytes = if stored { wrote.found.value_bytes } else { value.len() };
+                reply::meta_stored(out, status, token, flags, cas, bytes as u64);
+            }
+            None => out.extend_from_slice(failure(wrote.outcome)),
+        }
+    }
+
+    pub(crate) fn meta_delete(
+        &mut self,
+        now: Now,
+        token: KeyToken<'_>,
+        flags: &MetaFlags<'_>,
+        reply: &mut Reply,
+    ) {
+        let mut scratch: KeyScratch = [0; _];
+        let key = token.key(&mut scratch);
+        let action = if flags.remove_value() {
+            Action::Clear
+        } else if flags.invalidate() {
+            Action::Invalidate { expiry_s: flags.ttl().map(|exptime| expiry_s(exptime, now)) }
+        } else {
+            Action::Delete
+        };
+        let wrote = self.write(now, key, action, |op| {
+            op.compare = flags.cas();
+            op.cas = flags.cas_new();
+        });
+        self.counters.cmd_meta.add(1);
+        match wrote.outcome {
+            Outcome::Done => self.counters.delete_hits.add(1),
+            Outcome::NotFound => self.counters.delete_misses.add(1),
+            _ => {}
+        }
+        let out = reply.bytes_mut();
+        match status(wrote.outcome) {
+            Some(status) => reply::meta_status(out, status, token, flags),
+            None => out.extend_from_slice(failure(wrote.outcome)),
+        }
+    }
+
+    pub(crate) fn meta_arith(
+        &mut self,
+        now: Now,
+        token: KeyToken<'_>,
+        direction: Direction,
+        flags: &MetaFlags<'_>,
+        reply: &mut Reply,
+    ) {
+        let mut scratch: KeyScratch = [0; _];
+        let key = token.key(&mut scratch);
+        let down = direction == Direction::Decrement;
+        let seconds = |exptime| expiry_s(exptime, now);
+        let action = Action::Count {
+            delta: flags.delta(),
+            down,
+            initial: flags.vivify().map(|exptime| (flags.initial(), seconds(exptime))),
+            expiry_s: flags.ttl().map(seconds),
+        };
+        let wrote = self.write(now, key, action, |op| {
+            op.compare = flags.cas();
+            op.cas = flags.cas_new();
+        });
+        self.counters.cmd_meta.add(1);
+        self.counted(down, wrote.outcome);
+        let out = reply.bytes_mut();
+        match wrote.outcome {
+            Outcome::Done => {
+                let (cas, ttl_s) = (wrote.found.cas, ttl_s(&wrote.found, now));
+                reply::meta_number(out, token, flags, wrote.number, cas, ttl_s);
+            }
+            outcome => match status(outcome) {
+                Some(status) => reply::meta_status(out, status, token, flags),
+                None => out.extend_from_slice(failure(outcome)),
+            },
+        }
+    }
+
+    pub(crate) fn meta_debug(&mut self, now: Now, token: KeyToken<'_>, reply: &mut Reply) {
+        let mut scratch: KeyScratch = [0; _];
+        let key = token.key(&mut scratch);
+        let (engine, local) = self.engine();
+        let found = engine.peek(local, &engine.key(key.as_bytes()), now);
+        let out = reply.bytes_mut();
+        self.counters.cmd_meta.add(1);
+        match found {
+            Some(found) => reply::meta_debug(out, token, &debug(&found, now)),
+            None => out.extend_from_slice(reply::META_END),
+        }
+    }
+}
+
+/// The meta code of an outcome, for those that have one.
+fn status(outcome: Outcome) -> Option<MetaStatus> {
+    match outcome {
+        Outcome::Done => Some(MetaStatus::Done),
+        Outcome::NotStored => Some(MetaStatus::NotStored),
+        Outcome::Exists => Some(MetaStatus::Exists),
+        Outcome::NotFound => Some(MetaStatus::NotFound),
+        Outcome::NotNumber | Outcome::TooLarge | Outcome::NoSpace => None,
+    }
+}
+
+/// The error line of an outcome without a meta code.
+fn failure(outcome: Outcome) -> &'static [u8] {
+    match outcome {
+        Outcome::NotNumber => reply::NON_NUMERIC,
+        Outcome::TooLarge => reply::TOO_LARGE,
+        _ => reply::OUT_OF_MEMORY_STORING,
+    }
+}

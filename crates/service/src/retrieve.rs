@@ -1,0 +1,139 @@
+//! `get`, `gets`, `gat`, `gats`.
+//!
+//! A multiget is executed in groups: first every key is hashed and its bucket touched, then the
+//! values are read, so that the waits for memory overlap. A long one is answered in parts, each
+//! sent before the next is made.
+
+use crate::worker::Service;
+use base::Now;
+use engine::{Ask, Found, NoSink, Read, ReadSink};
+use memcache::{Key, Keys, reply};
+use session::{Conn, Outcome, Reply};
+
+/// Keys that are hashed before the first of them is read.
+const GROUP_KEYS: usize = 16;
+
+/// Bytes of reply after which a multiget is sent as far as it has come.
+const PART_BYTES_MAX: usize = 256 << 10;
+
+/// Where a value goes: behind its header line.
+struct ValueLines<'a> {
+    reply: &'a mut Vec<u8>,
+    start: usize,
+    key: Key<'a>,
+    with_cas: bool,
+}
+
+impl ReadSink for ValueLines<'_> {
+    #[inline]
+    fn open(&mut self, found: &Found) -> Option<&mut Vec<u8>> {
+        let cas = self.with_cas.then_some(found.cas);
+        let bytes = found.value_bytes as u64;
+        reply::value_header(self.reply, self.key, found.client_flags, bytes, cas);
+        Some(self.reply)
+    }
+
+    fn rewind(&mut self) {
+        self.reply.truncate(self.start);
+    }
+}
+
+impl Service {
+    #[inline]
+    pub(crate) fn get(
+        &mut self,
+        now: Now,
+        conn: &mut Conn,
+        keys: Keys<'_>,
+        with_cas: bool,
+        touch: Option<u32>,
+        reply: &mut Reply,
+    ) -> Outcome {
+        let outcome = match keys.single() {
+            Some(key) => {
+                let hashed = self.cell.engine.key(key.as_bytes());
+                self.get_one(now, key, &hashed, with_cas, touch, reply.bytes_mut());
+                Outcome::Done
+            }
+            None => self.get_many(now, conn, keys, with_cas, touch, reply),
+        };
+        if outcome == Outcome::Done {
+            reply.bytes_mut().extend_from_slice(reply::END);
+        }
+        outcome
+    }
+
+    fn get_many(
+        &mut self,
+        now: Now,
+        conn: &mut Conn,
+        keys: Keys<'_>,
+        with_cas: bool,
+        touch: Option<u32>,
+        reply: &mut Reply,
+    ) -> Outcome {
+        if conn.progress == 0
+            && let Some(refusal) = keys.clone().find_map(Result::err)
+        {
+            reply::refusal(reply.bytes_mut(), &refusal);
+            return Outcome::Done;
+        }
+        let start = reply.mark();
+        let mut keys = keys.skip(conn.progress as usize).filter_map(Result::ok);
+        loop {
+            let mut group: [Option<(Key<'_>, engine::Key<'_>)>; GROUP_KEYS] = [None; GROUP_KEYS];
+            let mut count = 0;
+            for (place, key) in group.iter_mut().zip(&mut keys) {
+                let hashed = self.cell.engine.key(key.as_bytes());
+                self.cell.engine.prefetch(&hashed);
+                *place = Some((key, hashed));
+                count += 1;
+            }
+            for (key, hashed) in group.iter().flatten() {
+                self.get_one(now, *key, hashed, with_cas, touch, reply.bytes_mut());
+            }
+            conn.progress += count;
+            if (count as usize) < GROUP_KEYS {
+                return Outcome::Done;
+            }
+            if reply.len_since(start) >= PART_BYTES_MAX {
+                return Outcome::More;
+            }
+        }
+    }
+
+    #[inline]
+    fn get_one(
+        &mut self,
+        now: Now,
+        key: Key<'_>,
+        hashed: &engine::Key<'_>,
+        with_cas: bool,
+        touch: Option<u32>,
+        out: &mut Vec<u8>,
+    ) {
+        let start = out.len();
+        let mut lines = ValueLines { reply: out, start, key, with_cas };
+        let (engine, local) = self.engine();
+        let read = match touch {
+            None => engine.get(local, hashed, now, &mut lines),
+            Some(_) => {
+                let ask = Ask { touch, ..Ask::default() };
+                engine.fetch(local, hashed, &ask, now, &mut NoSink, &mut lines)
+            }
+        };
+        let counters = &self.counters;
+        counters.cmd_get.add(1);
+        let hit = matches!(read, Read::Hit(_));
+        if hit {
+            counters.get_hits.add(1);
+            out.extend_from_slice(reply::LINE_END);
+        } else {
+            counters.get_misses.add(1);
+        }
+        if touch.is_some() {
+            counters.cmd_touch.add(1);
+            if hit { &counters.touch_hits } else { &counters.touch_misses }.add(1);
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! The way of a request through the service: begin the batch, tell the command, execute it.
+
+use crate::auth;
+use crate::cell::Cell;
+use crate::counters::WorkerCounters;
+use base::Now;
+use engine::{Local, NoSink};
+use memcache::{Expiry, Key, KeyScratch, Limits, Refusal, Request, reply};
+use session::{Cause, Conn, ConnId, Handler, LogId, Outcome, Passed, Reply, Ticket, Verdict};
+use std::sync::Arc;
+
+/// Items that housekeeping looks at, once a second.
+const TEND_ITEMS_MAX: u32 = 4096;
+
+/// Nanoseconds between two rounds of housekeeping while nothing arrives.
+const TEND_INTERVAL_NS: u64 = 1_000_000_000;
+
+/// Executes the requests of one worker.
+pub struct Service {
+    pub(crate) cell: Arc<Cell>,
+    pub(crate) counters: Arc<WorkerCounters>,
+    /// Held from the first request of a batch to its end, or for good.
+    lease: Option<Local>,
+    pinned: bool,
+    tended_s: u32,
+    wake_at_ns: u64,
+    tends: bool,
+}
+
+impl Service {
+    /// A service for one worker of `cell`. One of them `tends` the cell while nothing arrives.
+    #[must_use]
+    pub fn new(cell: Arc<Cell>, tends: bool) -> Self {
+        let counters = cell.enlist();
+        let wake_at_ns = if tends { 0 } else { u64::MAX };
+        Self { cell, counters, lease: None, pinned: false, tended_s: 0, wake_at_ns, tends }
+    }
+
+    /// Begins a batch unless it has begun.
+    #[inline]
+    pub(crate) fn begin(&mut self, now: Now) {
+        if self.pinned {
+            return;
+        }
+        self.cell.flush_if_due(now);
+        let cell = &self.cell;
+        let local = self.lease.get_or_insert_with(|| cell.leases.take());
+        self.cell.engine.pin(local);
+        self.pinned = true;
+    }
+
+    /// The engine and the lease of the batch together.
+    #[inline]
+    pub(crate) fn engine(&mut self) -> (&engine::Engine, &mut Local) {
+        (&self.cell.engine, self.lease.as_mut().expect("a batch has begun"))
+    }
+
+    fn execute(
+        &mut self,
+        now: Now,
+        conn: &mut Conn,
+        request: &Request<'_>,
+        reply: &mut Reply,
+    ) -> Outcome {
+        match request {
+            Request::Get { keys, with_cas } => {
+                return self.get(now, conn, *keys, *with_cas, None, reply);
+            }
+            Request::Gat { exptime, keys, with_cas } => {
+                let touch = Some(expiry_s(*exptime, now));
+                return self.get(now, conn, *keys, *with_cas, touch, reply);
+            }
+            Request::Store(store) => self.store(now, store, reply),
+            Request::Delete { key, noreply } => self.delete(now, *key, *noreply, reply),
+            Request::Arith { key, delta, direction, noreply } => {
+                self.count(now, *key, *delta, *direction, *noreply, reply);
+            }
+            Request::Touch { key, exptime, noreply } => {
+                self.touch(now, *key, *exptime, *noreply, reply);
+            }
+            Request::MetaGet { key, flags } => self.meta_get(now, *key, flags, reply),
+            Request::MetaSet { key, mode, flags, value } => {
+                self.meta_set(now, *key, *mode, flags, value, reply);
+            }
+            Request::MetaDelete { key, flags } => self.meta_delete(now, *key, flags, reply),
+            Request::MetaArith { key, direction, flags } => {
+                self.meta_arith(now, *key, *direction, flags, reply);
+            }
+            Request::MetaDebug { key } => self.meta_debug(now, *key, reply),
+            Request::MetaNoop => reply.bytes_mut().extend_from_slice(reply::META_NOOP),
+            Request::Quit => return Outcome::Close,
+            request => return self.administrate(now, conn, request, reply),
+        }
+        Outcome::Done
+    }
+}
+
+impl Handler for Service {
+    #[inline]
+    fn limits(&self, conn: &Conn) -> &Limits {
+        if auth::needed(&self.cell, conn) {
+            return &self.cell.auth_limits;
+        }
+        &self.cell.options.limits
+    }
+
+    #[inline]
+    fn call(
+        &mut self,
+        now: Now,
+        conn: &mut Conn,
+        request: &Request<'_>,
+        _ticket: Ticket,
+        reply: &mut Reply,
+    ) -> Outcome {
+        if auth::needed(&self.cell, conn) {
+            return self.authenticate(conn, request, reply);
+        }
+        self.begin(now);
+        self.execute(now, conn, request, reply)
+    }
+
+    fn refused(
+        &mut self,
+        now: Now,
+        conn: &mut Conn,
+        refusal: Option<&Refusal<'_>>,
+        cause: Cause,
+        reply: &mut Reply,
+    ) {
+        self.counters.refused.add(1);
+        let out = reply.bytes_mut();
+        match (cause, refusal) {
+            (Cause::Malformed, Some(refusal)) => reply::refusal(out, refusal),
+            (Cause::NoMemory, _) => out.extend_from_slice(reply::OUT_OF_MEMORY_STORING),
+            _ => out.extend_from_slice(reply::OUT_OF_MEMORY),
+        }
+        if let Some(Refusal::TooLarge { unlink }) = refusal {
+            match cause {
+                Cause::Malformed => self.counters.store_too_large.add(1),
+                _ => self.counters.store_no_memory.add(1),
+            }
+            if let Some(token) = unlink
+                && !auth::needed(&self.cell, conn)
+            {
+                self.begin(now);
+                let mut scratch: KeyScratch = [0; _];
+                self.unlink(now, token.key(&mut scratch));
+            }
+        }
+    }
+
+    fn gate(&self, _log: LogId, _seq: u64) -> Passed {
+        Passed::Yes
+    }
+
+    fn closed(&mut self, _conn: ConnId) {}
+
+    #[inline]
+    fn end_batch(&mut self, now: Now) -> Verdict {
+        if self.tends && self.tended_s != now.expiry_s {
+            self.tend(now);
+        }
+        if self.pinned {
+            self.pinned = false;
+            if let Some(local) = &self.lease {
+                self.cell.engine.unpin(local);
+            }
+            if !self.cell.options.keep_leases
+                && let Some(local) = self.lease.take()
+            {
+                self.cell.leases.give(local);
+            }
+        }
+        Verdict::Send
+    }
+
+    fn wake_at_ns(&self) -> u64 {
+        self.wake_at_ns
+    }
+}
+
+impl Service {
+    /// Once a second, whatever arrives: lets go of what has expired and of what the limit forbids.
+    #[cold]
+    fn tend(&mut self, now: Now) {
+        self.tended_s = now.expiry_s;
+        self.wake_at_ns = now.mono_ns + TEND_INTERVAL_NS;
+        self.begin(now);
+        let (engine, local) = self.engine();
+        engine.tend(local, now, TEND_ITEMS_MAX, &mut NoSink);
+    }
+
+    /// Removes an item whose replacement could not be stored, so that no stale value is read.
+    pub(crate) fn unlink(&mut self, now: Now, key: Key<'_>) {
+        let (engine, local) = self.engine();
+        let op = engine::Op::new(engine.key(key.as_bytes()), engine::Action::Delete);
+        engine.write(local, &op, now, &mut NoSink);
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        if let Some(local) = self.lease.take() {
+            self.cell.engine.unpin(&local);
+            self.cell.leases.give(local);
+        }
+    }
+}
+
+/// The expiry second the engine is given for what a client sent; one already past is this second,
+/// from which on the item is gone.
+pub(crate) fn expiry_s(exptime: i64, now: Now) -> u32 {
+    match memcache::expiry(exptime, now.expiry_s) {
+        Expiry::Never => 0,
+        Expiry::At(second) => second,
+        Expiry::Expired => now.expiry_s.max(1),
+    }
+}
