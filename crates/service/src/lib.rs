@@ -21,7 +21,7 @@ mod stats;
 mod store;
 mod worker;
 
-pub use cell::{Cell, Options};
+pub use cell::{Authenticate, Cell, Options};
 pub use counters::Counters;
 pub use host::{ConnectionReport, Connections, Host, Rusage};
 pub use leases::Leases;

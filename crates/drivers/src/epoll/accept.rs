@@ -1,0 +1,147 @@
+//! Accepting, at the first worker: each client goes to the worker with the fewest.
+//!
+//! When descriptors run out, or the limit is reached and clients are to wait, the listeners leave
+//! epoll: nothing spins. They return when a connection closes, or after a while.
+
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use rustix::event::epoll::{self, EventData, EventFlags};
+use rustix::io::Errno;
+use session::{Handler, WorkerId};
+
+use super::client::{KEY_SPECIAL, Key};
+use super::worker::Worker;
+use crate::accept::{ACCEPTS_MAX, Failed, RETRY_NS, judge, turn_away};
+use crate::listen::{Guest, Listener};
+use crate::mail::Mail;
+use crate::shared::{Desk, Shared};
+
+/// The key of the first listener; the others follow.
+pub(super) const KEY_LISTENERS: Key = KEY_SPECIAL + 1;
+
+pub(super) struct Acceptor {
+    listeners: Vec<Listener>,
+    desks: Vec<Arc<Desk>>,
+    /// The worker asked first, so that equals take turns.
+    next: usize,
+    /// Since accepting has stopped: when to try again.
+    retry_at_ns: Option<u64>,
+}
+
+impl Acceptor {
+    pub(super) fn new(
+        listeners: Vec<Listener>,
+        epoll: &OwnedFd,
+        shared: &Shared,
+    ) -> Result<Self, Errno> {
+        let desk = |index| shared.desk(WorkerId(index)).expect("desks are set up before");
+        let desks = (0..shared.config.workers).map(desk).collect();
+        let this = Self { listeners, desks, next: 0, retry_at_ns: None };
+        for listener in &this.listeners {
+            shared.listens(listener.fd.as_raw_fd(), listener.address.clone());
+        }
+        this.register(epoll)?;
+        Ok(this)
+    }
+
+    fn register(&self, epoll: &OwnedFd) -> Result<(), Errno> {
+        for (key, listener) in (KEY_LISTENERS..).zip(&self.listeners) {
+            epoll::add(epoll, &listener.fd, EventData::new_u64(key), EventFlags::IN)?;
+        }
+        Ok(())
+    }
+
+    fn deregister(&self, epoll: &OwnedFd) {
+        for listener in &self.listeners {
+            // One that is not registered is what is wanted.
+            let _ = epoll::delete(epoll, &listener.fd);
+        }
+    }
+
+    /// When to look again whether clients can be accepted.
+    #[inline]
+    pub(super) fn retry_at_ns(&self) -> u64 {
+        self.retry_at_ns.unwrap_or(u64::MAX)
+    }
+
+    /// The worker with the fewest connections.
+    fn choose(&mut self) -> usize {
+        let count = self.desks.len();
+        self.next = (self.next + 1) % count;
+        let load = |at: &usize| self.desks[*at].load.load(Ordering::Relaxed);
+        let turns = (0..count).map(|turn| (self.next + turn) % count);
+        turns.min_by_key(load).expect("there is at least one worker")
+    }
+}
+
+impl<H: Handler> Worker<H> {
+    /// Accepts the clients that wait at listener `index`.
+    #[cold]
+    pub(super) fn accept(&mut self, index: usize) {
+        for _ in 0..ACCEPTS_MAX {
+            let Some(acceptor) = &mut self.acceptor else { return };
+            if acceptor.retry_at_ns.is_some() {
+                return;
+            }
+            let config = &self.shared.config;
+            let full = self.shared.open.load(Ordering::Relaxed) >= config.connections_max;
+            if full && !config.reject_at_limit {
+                return self.stop_accepting();
+            }
+            match acceptor.listeners[index].accept(true) {
+                Ok(guest) if full => {
+                    self.desk.counters.rejected.add(1);
+                    turn_away(&guest);
+                }
+                Ok(guest) => self.admit(guest),
+                Err(error) => match judge(error) {
+                    Failed::Again => {}
+                    Failed::Pause => return self.stop_accepting(),
+                    Failed::Nobody => return,
+                },
+            }
+        }
+    }
+
+    fn admit(&mut self, guest: Guest) {
+        let Some(acceptor) = &mut self.acceptor else { return };
+        let chosen = acceptor.choose();
+        let desk = &acceptor.desks[chosen];
+        desk.load.fetch_add(1, Ordering::Relaxed);
+        self.shared.open.fetch_add(1, Ordering::Relaxed);
+        if chosen == usize::from(self.id.0) {
+            self.adopt(guest);
+        } else if !desk.mailbox.post(Mail::Adopt(guest)) {
+            desk.load.fetch_sub(1, Ordering::Relaxed);
+            self.shared.left();
+        }
+    }
+
+    fn stop_accepting(&mut self) {
+        let Some(acceptor) = &mut self.acceptor else { return };
+        acceptor.deregister(&self.epoll);
+        acceptor.retry_at_ns = Some(self.now.mono_ns + RETRY_NS);
+        self.desk.counters.accept_stops.add(1);
+        self.shared.wants_room.store(true, Ordering::Relaxed);
+    }
+
+    /// Accepts again, if it had stopped and there is room.
+    #[cold]
+    pub(super) fn resume_accepting(&mut self) {
+        let Some(acceptor) = &mut self.acceptor else { return };
+        if acceptor.retry_at_ns.is_none() {
+            return;
+        }
+        let config = &self.shared.config;
+        let full = self.shared.open.load(Ordering::Relaxed) >= config.connections_max;
+        if full && !config.reject_at_limit || acceptor.register(&self.epoll).is_err() {
+            acceptor.deregister(&self.epoll);
+            acceptor.retry_at_ns = Some(self.now.mono_ns + RETRY_NS);
+            return;
+        }
+        acceptor.retry_at_ns = None;
+        self.shared.wants_room.store(false, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,318 @@
+//! One worker: its parts, its loop, its mail, its end.
+
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread::JoinHandle;
+
+use base::Now;
+use rustix::buffer::spare_capacity;
+use rustix::event::Timespec;
+use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
+use rustix::io::Errno;
+use session::{Handler, Reply, Span, Turn, WorkerId};
+
+use super::accept::{Acceptor, KEY_LISTENERS};
+use super::client::{Client, Clients, KEY_SPECIAL, Key, key_of};
+use super::tick::Ticks;
+use crate::StartError;
+use crate::card::Card;
+use crate::clock::SECOND_NS;
+use crate::listen::{Guest, Listener};
+use crate::mail::{Bell, Delivery, Mail};
+use crate::net::RECV_BYTES;
+use crate::server::Seat;
+use crate::shared::{Desk, Phase, Remote, Shared, seconds};
+
+/// Events taken from epoll at a time.
+const EVENTS_MAX: usize = 256;
+
+/// The key of the mailbox.
+const KEY_MAIL: Key = KEY_SPECIAL;
+
+/// A worker looks around at least this often, so that no wait is without an end.
+const WAIT_NS_MAX: u64 = 60 * SECOND_NS;
+
+/// What every connection is registered for.
+pub(super) const INTEREST: EventFlags =
+    EventFlags::IN.union(EventFlags::RDHUP).union(EventFlags::ET);
+
+pub(super) struct Worker<H> {
+    pub(super) id: WorkerId,
+    pub(super) shared: Arc<Shared>,
+    pub(super) desk: Arc<Desk>,
+    pub(super) epoll: OwnedFd,
+    pub(super) handler: H,
+    pub(super) clients: Clients,
+    /// Where clients are received into.
+    pub(super) buffer: Box<[u8]>,
+    /// The replies of the present batch, and whose they are.
+    pub(super) out: Reply,
+    pub(super) sends: Vec<(Key, Span)>,
+    /// Connections that have more to do without an event.
+    pub(super) again: Vec<Key>,
+    /// Connections with replies that wait for a log, among others.
+    pub(super) waiting: Vec<Key>,
+    pub(super) acceptor: Option<Acceptor>,
+    pub(super) ticks: Ticks,
+    pub(super) now: Now,
+    /// The same in whole seconds.
+    pub(super) now_s: u32,
+    draining: bool,
+}
+
+/// Starts the workers of `shared`; the first one accepts from `listeners`.
+pub(crate) fn start<H, F>(
+    shared: &Arc<Shared>,
+    listeners: Vec<Listener>,
+    factory: &mut F,
+) -> Result<Vec<JoinHandle<()>>, StartError>
+where
+    H: Handler + Send + 'static,
+    F: FnMut(Seat) -> H,
+{
+    let failed = |what| move |cause: Errno| StartError::System { what, cause: cause.into() };
+    for index in 0..shared.config.workers {
+        let bell = Bell::descriptor().map_err(failed("an event descriptor"))?;
+        shared.seat(WorkerId(index), Desk::new(bell));
+    }
+    let mut workers = Vec::new();
+    for index in 0..shared.config.workers {
+        let worker = WorkerId(index);
+        let handler = factory(Seat { worker, remote: Remote(shared.clone()) });
+        workers.push(Worker::new(shared, worker, handler).map_err(failed("an epoll descriptor"))?);
+    }
+    let acceptor = Acceptor::new(listeners, &workers[0].epoll, shared)
+        .map_err(failed("events of a listener"))?;
+    workers[0].acceptor = Some(acceptor);
+    let mut threads = Vec::new();
+    for worker in workers {
+        let name = format!("worker-{}", worker.id.0);
+        match std::thread::Builder::new().name(name).spawn(move || worker.run()) {
+            Ok(thread) => threads.push(thread),
+            Err(cause) => {
+                shared.advance(Phase::Stopping);
+                for thread in threads {
+                    thread.join().expect("a worker that has served nobody does not panic");
+                }
+                return Err(StartError::System { what: "a thread", cause });
+            }
+        }
+    }
+    Ok(threads)
+}
+
+impl<H: Handler> Worker<H> {
+    fn new(shared: &Arc<Shared>, id: WorkerId, handler: H) -> Result<Self, Errno> {
+        let desk = shared.desk(id).expect("desks are set up before workers");
+        let epoll = epoll::create(CreateFlags::CLOEXEC)?;
+        let bell = desk.mailbox.descriptor().expect("an epoll worker is woken by a descriptor");
+        // Edge-triggered, so that ringing needs no reading.
+        epoll::add(&epoll, bell, EventData::new_u64(KEY_MAIL), EventFlags::IN | EventFlags::ET)?;
+        Ok(Self {
+            id,
+            shared: shared.clone(),
+            desk,
+            epoll,
+            handler,
+            clients: Clients::new(id),
+            buffer: vec![0; RECV_BYTES].into_boxed_slice(),
+            out: Reply::new(),
+            sends: Vec::new(),
+            again: Vec::new(),
+            waiting: Vec::new(),
+            acceptor: None,
+            ticks: Ticks::default(),
+            now: shared.clock.now(),
+            now_s: 0,
+            draining: false,
+        })
+    }
+
+    fn run(mut self) {
+        let mut events = Vec::with_capacity(EVENTS_MAX);
+        while !self.is_over() {
+            self.wait(&mut events);
+            for event in events.drain(..) {
+                self.on_event(event);
+            }
+            self.continue_steps();
+            self.flush();
+            self.housekeep();
+        }
+        self.close_all();
+    }
+
+    fn wait(&mut self, events: &mut Vec<Event>) {
+        let timeout_ns = if self.again.is_empty() { self.wait_ns() } else { 0 };
+        let timeout = Timespec {
+            tv_sec: (timeout_ns / SECOND_NS) as i64,
+            tv_nsec: (timeout_ns % SECOND_NS) as i64,
+        };
+        match epoll::wait(&self.epoll, spare_capacity(events), Some(&timeout)) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => panic!("epoll of a worker is broken: {error}"),
+        }
+        self.now = self.shared.clock.now();
+        self.now_s = seconds(self.now);
+        self.desk.counters.wakeups.add(1);
+    }
+
+    /// How long nothing needs to be done.
+    fn wait_ns(&self) -> u64 {
+        let mut at_ns = self.handler.wake_at_ns().min(self.tick_at_ns());
+        if let Some(acceptor) = &self.acceptor {
+            at_ns = at_ns.min(acceptor.retry_at_ns());
+        }
+        if self.draining {
+            at_ns = at_ns.min(self.shared.drain_until_ns());
+        }
+        at_ns.saturating_sub(self.now.mono_ns).min(WAIT_NS_MAX)
+    }
+
+    #[inline]
+    fn on_event(&mut self, event: Event) {
+        let key = event.data.u64();
+        if key < KEY_SPECIAL {
+            self.on_client(key, event.flags);
+        } else if key == KEY_MAIL {
+            self.on_mail();
+        } else {
+            self.accept((key - KEY_LISTENERS) as usize);
+        }
+    }
+
+    fn on_mail(&mut self) {
+        let delivery = self.desk.mailbox.take(Delivery::default());
+        for letter in delivery.letters {
+            match letter {
+                Mail::Complete { ticket, bytes } => {
+                    let key = key_of(ticket.conn);
+                    let client = self.clients.get(key);
+                    if client.is_some_and(|client| client.session.complete(ticket, &bytes)) {
+                        self.release(key);
+                    }
+                }
+                Mail::Close(conn) => self.close(key_of(conn)),
+                Mail::PauseRead { conn, on } => {
+                    let key = key_of(conn);
+                    if let Some(client) = self.clients.get(key) {
+                        client.paused = on;
+                        self.settle(key);
+                    }
+                }
+                Mail::Adopt(guest) => self.adopt(guest),
+            }
+        }
+        if delivery.release {
+            for key in std::mem::take(&mut self.waiting) {
+                if let Some(client) = self.clients.get(key) {
+                    client.waiting = false;
+                    self.release(key);
+                }
+            }
+        }
+        self.resume_accepting();
+    }
+
+    /// Takes over a client.
+    pub(super) fn adopt(&mut self, guest: Guest) {
+        let id = self.clients.next_id();
+        let Guest { fd, peer, listener } = guest;
+        let card = Arc::new(Card::new(fd.as_raw_fd(), peer, listener, self.now_s));
+        self.desk.counters.accepted.add(1);
+        if epoll::add(&self.epoll, &fd, EventData::new_u64(key_of(id)), INTEREST).is_err() {
+            // The system has no memory for one more registration.
+            self.desk.counters.closed.add(1);
+            self.forget_one();
+            return;
+        }
+        self.desk.pin(id.index as usize, card.clone());
+        self.clients.insert(Client::new(fd, id, card));
+    }
+
+    /// Ends a connection now; what it did not send or take is lost.
+    pub(super) fn close(&mut self, key: Key) {
+        let Some(client) = self.clients.remove(key) else { return };
+        let id = client.session.id();
+        self.ticks.forget(&client);
+        self.desk.unpin(id.index as usize);
+        self.desk.counters.closed.add(1);
+        drop(client);
+        self.handler.closed(id);
+        self.forget_one();
+    }
+
+    fn forget_one(&self) {
+        self.desk.load.fetch_sub(1, Ordering::Relaxed);
+        self.shared.left();
+    }
+
+    /// What is done once per wake-up, after the replies are sent.
+    #[inline]
+    fn housekeep(&mut self) {
+        if self.now.mono_ns >= self.tick_at_ns() {
+            self.tick();
+        }
+        if self.acceptor.as_ref().is_some_and(|it| self.now.mono_ns >= it.retry_at_ns()) {
+            self.resume_accepting();
+        }
+        if self.shared.phase() != Phase::Running {
+            self.drain();
+        }
+    }
+
+    /// Closes the connections that stand between two requests.
+    fn drain(&mut self) {
+        let first = !self.draining;
+        self.draining = true;
+        if first {
+            self.on_mail();
+        }
+        self.acceptor = None;
+        for index in 0..self.clients.places() {
+            let Some(key) = self.clients.key_at(index) else { continue };
+            let client = self.clients.get(key).expect("it was just found there");
+            if first {
+                // What has arrived already is still answered.
+                client.readable = true;
+                self.enqueue(key);
+            } else if client.is_at_rest() {
+                self.close(key);
+            }
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        match self.shared.phase() {
+            Phase::Running => false,
+            Phase::Draining => {
+                self.draining
+                    && (self.clients.len() == 0 || self.now.mono_ns >= self.shared.drain_until_ns())
+            }
+            Phase::Stopping => true,
+        }
+    }
+
+    fn close_all(&mut self) {
+        self.acceptor = None;
+        self.on_mail();
+        for index in 0..self.clients.places() {
+            if let Some(key) = self.clients.key_at(index) {
+                self.close(key);
+            }
+        }
+    }
+
+    /// What a session works with, beside the connection itself.
+    #[inline]
+    pub(super) fn parts(&mut self) -> (&mut Clients, Turn<'_, H>, &mut [u8], &Desk) {
+        let turn = Turn {
+            handler: &mut self.handler,
+            now: self.now,
+            out: &mut self.out,
+            ground: &self.shared.config.ground,
+        };
+        (&mut self.clients, turn, &mut self.buffer, &self.desk)
+    }
+}

@@ -1,0 +1,32 @@
+//! Drivers move bytes between sockets and sessions, and know nothing of what the bytes mean.
+//!
+//! There are two, under one contract and one conformance suite: a few epoll workers, or a thread
+//! per client. Either way each handler belongs to one thread, replies leave in the order of their
+//! requests, [`Handler::end_batch`](session::Handler::end_batch) is called before anything is sent
+//! and before anybody sleeps, and a [`Remote`] reaches every connection from any thread.
+//!
+//! Clocks are read here and nowhere below.
+#![forbid(unsafe_code)]
+
+mod accept;
+mod card;
+mod clock;
+mod config;
+mod counters;
+mod epoll;
+mod error;
+mod listen;
+mod mail;
+mod net;
+mod server;
+mod shared;
+mod threads;
+
+pub use card::{Report, State};
+pub use clock::Clock;
+pub use config::{Config, Driver, Listen, THREADS_MAX, WORKERS_MAX};
+pub use counters::Snapshot;
+pub use error::StartError;
+pub use listen::Address;
+pub use server::{Seat, Server};
+pub use shared::Remote;

@@ -1,0 +1,117 @@
+//! Starting and ending a server.
+
+use std::any::Any;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use session::{Handler, WorkerId};
+
+use crate::config::{THREADS_MAX, WORKERS_MAX};
+use crate::listen::{Address, Listener};
+use crate::shared::{Phase, Remote, Shared};
+use crate::{Config, Driver, StartError, epoll, threads};
+
+/// What a handler is made for: one worker, or under [`Driver::Threads`] one client.
+pub struct Seat {
+    /// The worker it will serve. Under [`Driver::Threads`], worker 0 serves nobody: its handler is
+    /// called for [`Handler::end_batch`] alone, at the moments it asks for.
+    pub worker: WorkerId,
+    /// Reaches the server from the handler and whatever it starts.
+    pub remote: Remote,
+}
+
+/// A server that runs. Dropping it stops it.
+pub struct Server {
+    shared: Arc<Shared>,
+    addresses: Vec<Arc<Address>>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Server {
+    /// Listens, and starts the threads that serve. `factory` makes the handler of each worker,
+    /// here or, under [`Driver::Threads`], whenever a client comes.
+    ///
+    /// # Errors
+    /// When a number is out of range, an address cannot be listened on, or the system refuses
+    /// a thread or a descriptor. Nothing runs then.
+    pub fn start<H, F>(config: Config, mut factory: F) -> Result<Self, StartError>
+    where
+        H: Handler + Send + 'static,
+        F: FnMut(Seat) -> H + Send + 'static,
+    {
+        check(&config)?;
+        let open = |at| Listener::open(at, config.backlog);
+        let listeners = config.listen.iter().map(open).collect::<Result<Vec<_>, _>>()?;
+        let addresses = listeners.iter().map(|listener| listener.address.clone()).collect();
+        let driver = config.driver;
+        let shared = Shared::new(config);
+        let threads = match driver {
+            Driver::Epoll => epoll::start(&shared, listeners, &mut factory)?,
+            Driver::Threads => threads::start(&shared, listeners, factory)?,
+        };
+        Ok(Self { shared, addresses, threads })
+    }
+
+    /// Where it listens, with the ports that the system chose, in the order of the configuration.
+    #[must_use]
+    pub fn addresses(&self) -> Vec<Address> {
+        self.addresses.iter().map(|address| (**address).clone()).collect()
+    }
+
+    /// Reaches it from any thread.
+    #[must_use]
+    pub fn remote(&self) -> Remote {
+        Remote(self.shared.clone())
+    }
+
+    /// Stops accepting, and closes each connection as soon as it stands between two requests, at
+    /// the latest after `limit`. Returns at once; [`Server::join`] waits for the end.
+    pub fn drain(&self, limit: Duration) {
+        self.shared.drain(limit);
+    }
+
+    /// Closes everything after the present batch. Returns at once.
+    pub fn stop(&self) {
+        self.shared.advance(Phase::Stopping);
+    }
+
+    /// Waits until every thread has ended, after [`Server::drain`] or [`Server::stop`].
+    ///
+    /// # Panics
+    /// When a handler has panicked, with what it said.
+    pub fn join(mut self) {
+        if let Some(panic) = self.end() {
+            std::panic::resume_unwind(panic);
+        }
+    }
+
+    fn end(&mut self) -> Option<Box<dyn Any + Send>> {
+        self.threads.drain(..).fold(None, |panic, thread| panic.or(thread.join().err()))
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.stop();
+        self.end();
+    }
+}
+
+fn check(config: &Config) -> Result<(), StartError> {
+    if config.listen.is_empty() {
+        return Err(StartError::NoAddress);
+    }
+    let connections_max = match config.driver {
+        Driver::Epoll => u32::MAX,
+        Driver::Threads => THREADS_MAX,
+    };
+    if !(1..=connections_max).contains(&config.connections_max) {
+        let asked = config.connections_max;
+        return Err(StartError::Connections { asked, max: connections_max });
+    }
+    if config.driver == Driver::Epoll && !(1..=WORKERS_MAX).contains(&config.workers) {
+        return Err(StartError::Workers { asked: config.workers, max: WORKERS_MAX });
+    }
+    Ok(())
+}

@@ -1,0 +1,246 @@
+//! The thread of one client.
+
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use base::Now;
+use rustix::buffer::spare_capacity;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use rustix::net::{RecvFlags, Shutdown, recv, shutdown};
+use session::{ConnId, Flow, Handler, Reply, Session, Turn, Verdict};
+
+use crate::card::{Card, State};
+use crate::listen::Guest;
+use crate::mail::{Delivery, Mail};
+use crate::net::{Sent, send_span};
+use crate::shared::{Desk, Phase, Shared, seconds};
+
+/// Bytes that one `recv` takes at most: small, for there may be thousands of threads.
+const RECV_BYTES: usize = 16 << 10;
+
+/// Memory the output buffer keeps from one batch to the next.
+const OUT_KEEP_BYTES: usize = 16 << 10;
+
+/// How often a thread that waits for mail sees whether its client is still there.
+const MAIL_WAIT: Duration = Duration::from_secs(1);
+
+/// Whether the connection goes on.
+#[derive(PartialEq, Eq)]
+enum Next {
+    Go,
+    End,
+}
+
+pub(super) struct Client<H> {
+    pub(super) fd: Arc<OwnedFd>,
+    shared: Arc<Shared>,
+    desk: Arc<Desk>,
+    handler: H,
+    session: Session,
+    card: Arc<Card>,
+    buffer: Vec<u8>,
+    out: Reply,
+    now: Now,
+    paused: bool,
+}
+
+impl<H: Handler> Client<H> {
+    pub(super) fn new(
+        guest: Guest,
+        id: ConnId,
+        shared: Arc<Shared>,
+        desk: Arc<Desk>,
+        handler: H,
+    ) -> Self {
+        let Guest { fd, peer, listener } = guest;
+        let now = shared.clock.now();
+        let card = Arc::new(Card::new(fd.as_raw_fd(), peer, listener, seconds(now)));
+        desk.pin(0, card.clone());
+        let fd = Arc::new(fd);
+        desk.socket.set((id, fd.clone())).expect("a desk is made for one client");
+        Self {
+            fd,
+            shared,
+            desk,
+            handler,
+            session: Session::new(id),
+            card,
+            buffer: vec![0; RECV_BYTES],
+            out: Reply::new(),
+            now,
+            paused: false,
+        }
+    }
+
+    /// Serves the client until its end.
+    pub(super) fn run(mut self) {
+        self.desk.counters.accepted.add(1);
+        if self.set_timeouts().is_ok() {
+            while self.step() == Next::Go && self.shared.phase() != Phase::Stopping {}
+        }
+        self.desk.counters.closed.add(1);
+        self.handler.closed(self.session.id());
+        // The door holds the descriptor a little longer; the client must not notice. A connection
+        // that is broken already is shut down well enough.
+        let _ = shutdown(&self.fd, Shutdown::Both);
+    }
+
+    fn set_timeouts(&self) -> Result<(), Errno> {
+        let config = &self.shared.config;
+        let limits =
+            [(Timeout::Recv, config.idle_timeout_s), (Timeout::Send, config.stall_timeout_s)];
+        for (timeout, limit_s) in limits {
+            if limit_s > 0 {
+                let limit = Duration::from_secs(limit_s.into());
+                set_socket_timeout(&self.fd, timeout, Some(limit))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Does what the session needs next, then sends what there is to send.
+    fn step(&mut self) -> Next {
+        let next = match self.session.flow() {
+            Flow::Close | Flow::Drop => return Next::End,
+            Flow::Again | Flow::Full => self.resume(),
+            Flow::Waiting => self.wait_for_mail(),
+            Flow::Idle if self.session.is_pending() || self.paused => self.wait_for_mail(),
+            Flow::Idle => self.receive(),
+        };
+        if self.session.flow() == Flow::Drop {
+            return Next::End;
+        }
+        match self.handler.end_batch(self.now) {
+            Verdict::Drop => Next::End,
+            Verdict::Send if self.send() == Next::End => Next::End,
+            Verdict::Send => next,
+        }
+    }
+
+    fn resume(&mut self) -> Next {
+        self.with_turn(|session, turn| session.resume(turn));
+        self.note_yield();
+        Next::Go
+    }
+
+    fn note_yield(&self) {
+        if self.session.flow() == Flow::Again {
+            self.desk.counters.yields.add(1);
+        }
+    }
+
+    fn with_turn<R>(&mut self, act: impl FnOnce(&mut Session, &mut Turn<'_, H>) -> R) -> R {
+        let mut turn = Turn {
+            handler: &mut self.handler,
+            now: self.now,
+            out: &mut self.out,
+            ground: &self.shared.config.ground,
+        };
+        act(&mut self.session, &mut turn)
+    }
+
+    fn receive(&mut self) -> Next {
+        let landing = self.session.landing(&self.shared.config.ground);
+        let into_place = landing.is_some();
+        let result = match landing {
+            Some(place) => recv(&self.fd, spare_capacity(place), RecvFlags::empty()),
+            None => recv(&self.fd, &mut self.buffer[..], RecvFlags::empty()).map(|(_, n)| (n, n)),
+        };
+        self.now = self.shared.clock.now();
+        let counters = &self.desk.counters;
+        counters.wakeups.add(1);
+        counters.recv_calls.add(1);
+        match result {
+            Ok((0, _)) => Next::End,
+            Ok((count, _)) => {
+                counters.readable.add(1);
+                counters.bytes_in.add(count as u64);
+                self.card.touch(seconds(self.now));
+                let buffer = std::mem::take(&mut self.buffer);
+                let input = if into_place { &[] } else { &buffer[..count] };
+                self.with_turn(|session, turn| session.receive(input, turn));
+                self.buffer = buffer;
+                self.note_yield();
+                Next::Go
+            }
+            Err(Errno::INTR) => Next::Go,
+            Err(Errno::AGAIN) => {
+                counters.idle_kicks.add(1);
+                Next::End
+            }
+            Err(_) => Next::End,
+        }
+    }
+
+    fn wait_for_mail(&mut self) -> Next {
+        self.card.set_state(State::Wait);
+        let Delivery { letters, release, .. } = self.desk.mailbox.wait(MAIL_WAIT);
+        self.now = self.shared.clock.now();
+        let mut release = release;
+        if letters.is_empty() && !release && self.is_client_gone() {
+            return Next::End;
+        }
+        for letter in letters {
+            match letter {
+                Mail::Complete { ticket, bytes } => {
+                    release |= self.session.complete(ticket, &bytes);
+                }
+                Mail::Close(conn) if conn == self.session.id() => return Next::End,
+                Mail::PauseRead { conn, on } if conn == self.session.id() => self.paused = on,
+                Mail::Close(_) | Mail::PauseRead { .. } | Mail::Adopt(_) => {}
+            }
+        }
+        if release {
+            self.with_turn(|session, turn| session.release(turn));
+        }
+        if !self.session.is_pending() {
+            self.card.set_state(State::Read);
+        }
+        Next::Go
+    }
+
+    fn is_client_gone(&self) -> bool {
+        let mut fds = [PollFd::new(&*self.fd, PollFlags::empty())];
+        let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+        // Hang-up and error are reported without being asked for.
+        poll(&mut fds, Some(&at_once)).is_ok_and(|count| count > 0)
+    }
+
+    fn send(&mut self) -> Next {
+        let mut span = self.out.whole();
+        let mut next = Next::Go;
+        while !span.is_empty() {
+            let before = span;
+            let (fd, counters) = (self.fd.as_fd(), &self.desk.counters);
+            match send_span(fd, &mut self.out, &mut span, counters) {
+                Sent::All => break,
+                // Its client takes little, but it takes.
+                Sent::Part if span != before => self.card.touch(seconds(self.shared.clock.now())),
+                Sent::Part => {
+                    counters.stall_kicks.add(1);
+                    next = Next::End;
+                    break;
+                }
+                Sent::Broken => {
+                    next = Next::End;
+                    break;
+                }
+            }
+        }
+        self.out.clear(OUT_KEEP_BYTES);
+        next
+    }
+}
+
+impl<H> Drop for Client<H> {
+    fn drop(&mut self) {
+        let worker = self.session.id().worker;
+        self.desk.unpin(0);
+        self.shared.unseat(worker);
+        self.shared.open.fetch_sub(1, Ordering::Relaxed);
+    }
+}

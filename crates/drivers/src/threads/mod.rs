@@ -1,0 +1,16 @@
+//! A thread for each client, with blocking calls: the simplest server there is, and the yardstick
+//! for the others.
+//!
+//! ```text
+//! door    poll -> accept -> a thread with a handler and a mailbox of its own   (door.rs)
+//! client  recv -> parse and execute -> end_batch -> send                       (client.rs)
+//!              -> while anything is pending: wait for mail instead of recv
+//! ```
+//!
+//! A thread that blocks on its socket is woken by shutting the socket down. So draining answers
+//! what has arrived and gives up half-sent requests, which the other driver waits for.
+
+mod client;
+mod door;
+
+pub(crate) use door::start;

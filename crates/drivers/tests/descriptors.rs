@@ -1,0 +1,68 @@
+//! Descriptors: none is left behind, and when there are none left the server waits. Alone in its
+//! process, so that nobody else opens any.
+
+mod support;
+
+use std::sync::Mutex;
+
+use rustix::process::{Resource, getrlimit, setrlimit};
+
+use support::{DRIVERS, Rig, eventually};
+
+/// Tests here take turns: each counts the descriptors of the whole process.
+static ALONE: Mutex<()> = Mutex::new(());
+
+fn descriptors() -> usize {
+    std::fs::read_dir("/proc/self/fd").expect("this is Linux").count()
+}
+
+#[test]
+fn a_thousand_connections_leave_no_descriptor_behind() {
+    let _alone = ALONE.lock();
+    for driver in DRIVERS {
+        let outside = descriptors();
+        let rig = Rig::plain(driver);
+        rig.connect().ask(b"version\r\n", b"VERSION 1\r\n");
+        rig.wait_for_open(0);
+        let running = descriptors();
+        for round in 0..10 {
+            let mut clients: Vec<_> = (0..100).map(|_| rig.connect()).collect();
+            for client in clients.iter_mut().step_by(1 + round % 3) {
+                client.ask(b"version\r\n", b"VERSION 1\r\n");
+            }
+        }
+        eventually("all are accepted", || rig.server.remote().snapshot().accepted == 1001);
+        rig.wait_for_open(0);
+        eventually("no descriptor is left", || descriptors() <= running);
+        drop(rig);
+        eventually("none after the server either", || descriptors() <= outside);
+    }
+}
+
+#[test]
+fn without_descriptors_clients_wait_and_nothing_spins() {
+    let _alone = ALONE.lock();
+    for driver in DRIVERS {
+        let rig = Rig::plain(driver);
+        let mut clients: Vec<_> = (0..5).map(|_| rig.connect()).collect();
+        for client in &mut clients {
+            client.ask(b"version\r\n", b"VERSION 1\r\n");
+        }
+        let limits = getrlimit(Resource::Nofile);
+        // Room for the client's end of one more connection, not for the server's.
+        let mut few = limits;
+        few.current = Some(descriptors() as u64);
+        setrlimit(Resource::Nofile, few).expect("less is always allowed");
+        let mut waits = rig.connect();
+        waits.send(b"version\r\n");
+        let remote = rig.server.remote();
+        eventually("accepting stops", || remote.snapshot().accept_stops > 0);
+        assert!(!remote.is_accepting());
+        clients[0].ask(b"version\r\n", b"VERSION 1\r\n");
+        clients.pop();
+        waits.expect(b"VERSION 1\r\n");
+        setrlimit(Resource::Nofile, limits).expect("back to what it was");
+        let wakeups = remote.snapshot().wakeups;
+        assert!(wakeups < 200, "{driver:?} woke {wakeups} times");
+    }
+}

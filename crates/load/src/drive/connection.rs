@@ -1,0 +1,81 @@
+//! A socket and the exchange it carries.
+
+use std::os::fd::OwnedFd;
+
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags};
+
+use crate::exchange::Exchange;
+
+/// What became of a system call on a socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Flow {
+    /// So many bytes went through.
+    Bytes(usize),
+    /// The kernel has no room or nothing to give.
+    Blocked,
+    /// The other side closed, or the connection failed.
+    Ended,
+}
+
+pub(super) struct Connection {
+    pub fd: OwnedFd,
+    pub exchange: Exchange,
+    /// Requests composed and not sent; at most the pipeline depth of them.
+    pub out: Vec<u8>,
+    sent: usize,
+    /// The beginning of a reply line that has not arrived whole.
+    pub tail: Vec<u8>,
+    /// Whether it waits in the queue of connections with room (open loop).
+    pub queued: bool,
+    /// Whether epoll reports when it can be written to.
+    pub watches_write: bool,
+}
+
+impl Connection {
+    pub fn new(fd: OwnedFd) -> Self {
+        Self {
+            fd,
+            exchange: Exchange::default(),
+            out: Vec::new(),
+            sent: 0,
+            tail: Vec::new(),
+            queued: false,
+            watches_write: false,
+        }
+    }
+
+    /// Sends what is composed; `Blocked` when a rest stays.
+    #[inline]
+    pub fn flush(&mut self) -> (usize, Flow) {
+        let mut total = 0;
+        while self.sent < self.out.len() {
+            match rustix::net::send(&self.fd, &self.out[self.sent..], SendFlags::NOSIGNAL) {
+                Ok(bytes) => {
+                    self.sent += bytes;
+                    total += bytes;
+                }
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => return (total, Flow::Blocked),
+                Err(_) => return (total, Flow::Ended),
+            }
+        }
+        self.out.clear();
+        self.sent = 0;
+        (total, Flow::Bytes(total))
+    }
+
+    /// Receives into `buffer`.
+    #[inline]
+    pub fn fill(&self, buffer: &mut [u8]) -> Flow {
+        loop {
+            match rustix::net::recv(&self.fd, &mut *buffer, RecvFlags::empty()) {
+                Ok((0, _)) => return Flow::Ended,
+                Ok((bytes, _)) => return Flow::Bytes(bytes),
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => return Flow::Blocked,
+                Err(_) => return Flow::Ended,
+            }
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! What a run is to do, checked before anything is opened.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::protocol::Protocol;
+use crate::schedule::{Arrival, RATE_MAX};
+use crate::workload::Workload;
+use crate::{Error, Target};
+
+/// The most connections of one run.
+pub const CONNECTIONS_MAX: usize = 50_000;
+/// The most threads of one run.
+pub const THREADS_MAX: usize = 256;
+/// The most requests that one connection keeps unanswered.
+pub const PIPELINE_MAX: usize = 10_000;
+/// The most keys of one get.
+pub const MULTIGET_MAX: usize = 10_000;
+
+/// The most keys that one connection asks for at once: pipeline times multiget.
+pub const KEYS_IN_FLIGHT_MAX: usize = 1 << 20;
+
+/// When the next request is sent.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Mode {
+    /// As soon as an earlier one is answered.
+    Closed,
+    /// When it is due, answered or not.
+    Open {
+        /// How due times follow each other.
+        arrival: Arrival,
+        /// Requests per second, all connections together.
+        rate: f64,
+    },
+}
+
+/// When a run is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limit {
+    /// After this long, warm-up not counted.
+    Time(Duration),
+    /// After this many requests, those of the warm-up and refills not counted.
+    Requests(u64),
+}
+
+/// Everything a run needs.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The server.
+    pub target: Target,
+    /// What is asked for.
+    pub workload: Arc<Workload>,
+    /// Names the due times, as the workload's own seed names the requests.
+    pub seed: u64,
+    /// The dialect.
+    pub protocol: Protocol,
+    /// Closed or open loop.
+    pub mode: Mode,
+    /// Connections, shared out among the threads.
+    pub connections: usize,
+    /// Threads of the generator.
+    pub threads: usize,
+    /// Unanswered requests per connection, at most.
+    pub pipeline: usize,
+    /// Keys per get.
+    pub multiget: usize,
+    /// When it is over.
+    pub limit: Limit,
+    /// How long requests flow before they are measured.
+    pub warmup: Duration,
+    /// After so long without any reply the run gives up.
+    pub patience: Duration,
+    /// Compare every byte of every value.
+    pub verify: bool,
+    /// Follow each miss with a set of its key.
+    pub refill: bool,
+    /// The process whose CPU time is the server's; without it the server is asked.
+    pub server_pid: Option<u32>,
+}
+
+impl Plan {
+    /// Checks every limit.
+    ///
+    /// # Errors
+    /// Names the first value that is out of its range.
+    pub fn check(&self) -> Result<(), Error> {
+        for (name, value, max) in [
+            ("connections", self.connections, CONNECTIONS_MAX),
+            ("threads", self.threads, THREADS_MAX),
+            ("pipeline", self.pipeline, PIPELINE_MAX),
+            ("multiget", self.multiget, MULTIGET_MAX),
+        ] {
+            if value == 0 || value > max {
+                return Err(Error::Setting(format!("--{name} {value}: choose from 1 to {max}")));
+            }
+        }
+        if self.threads > self.connections {
+            return Err(Error::Setting(format!(
+                "--threads {} above --connections {}: each thread needs a connection",
+                self.threads, self.connections
+            )));
+        }
+        if self.pipeline * self.multiget > KEYS_IN_FLIGHT_MAX {
+            return Err(Error::Setting(format!(
+                "--pipeline {} times --multiget {} keys: at most {KEYS_IN_FLIGHT_MAX} together",
+                self.pipeline, self.multiget
+            )));
+        }
+        match self.mode {
+            Mode::Open { rate, .. } if !(rate > 0.0 && rate <= RATE_MAX) => {
+                let text = format!("--rate {rate}: must be above 0 and at most {RATE_MAX}");
+                return Err(Error::Setting(text));
+            }
+            _ => {}
+        }
+        match self.limit {
+            Limit::Time(time) if time.is_zero() => {
+                Err(Error::Setting("--duration 0 measures nothing; give a time".to_string()))
+            }
+            Limit::Requests(0) => {
+                Err(Error::Setting("--requests 0 measures nothing; give a number".to_string()))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Lane `lane`'s share of `total` things that are dealt out one by one.
+    pub(super) fn share(&self, lane: usize, total: u64) -> u64 {
+        (total + self.threads as u64 - 1 - lane as u64) / self.threads as u64
+    }
+}

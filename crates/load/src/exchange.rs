@@ -1,0 +1,308 @@
+//! One connection's side of the conversation: what was asked and what is still owed.
+//!
+//! Pure: requests go out by appending to a buffer, replies come in as slices, the time is an
+//! argument. Every reply is checked for shape (is it a reply to what was asked?), for its key,
+//! and with `verify` for every byte of its value.
+//!
+//! ```text
+//! pending   Get(2 keys) | Set | Get(1 key) ...      oldest first; replies come in this order
+//! asked     k7 k9       |     | k3                  keys of the gets, in the same order
+//! ```
+//!
+//! A value that arrives settles its key; keys passed over before it, and those left at the end
+//! of a get, are misses. Bounds: pending by the pipeline depth, asked and refills by depth times
+//! keys per get.
+
+use std::collections::VecDeque;
+
+use crate::protocol::{Parser, Protocol, Token, compose_get, compose_set};
+use crate::tally::{Kind, Tally};
+use crate::workload::{Op, Request, Stream, Workload};
+
+/// What holds for every connection of a run.
+#[derive(Clone, Debug)]
+pub(crate) struct Rules {
+    pub protocol: Protocol,
+    /// Compare length and bytes of every value.
+    pub verify: bool,
+    /// Follow each miss with a set of its key.
+    pub refill: bool,
+    /// Keys of one get.
+    pub multiget: usize,
+    /// Requests that start earlier are not measured.
+    pub measure_from_ns: u64,
+    /// Replies that arrive later are not part of the rate.
+    pub measure_until_ns: u64,
+}
+
+impl Rules {
+    #[inline]
+    pub fn in_window(&self, now_ns: u64) -> bool {
+        (self.measure_from_ns..self.measure_until_ns).contains(&now_ns)
+    }
+}
+
+/// The reply does not fit what was asked: the connection cannot be used any longer.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Breach(pub String);
+
+/// A request on its way.
+#[derive(Clone, Copy, Debug)]
+struct Pending {
+    from_ns: u64,
+    kind: Kind,
+    /// Keys asked for, and how many of them are not settled.
+    keys: u32,
+    left: u32,
+    failed: bool,
+}
+
+/// The value that is arriving.
+#[derive(Clone, Copy, Debug)]
+struct Arriving {
+    key: u64,
+    value_bytes: u32,
+    at: usize,
+    wrong: bool,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Exchange {
+    pending: VecDeque<Pending>,
+    asked: VecDeque<u32>,
+    refills: VecDeque<u32>,
+    parser: Parser,
+    arriving: Option<Arriving>,
+}
+
+impl Exchange {
+    /// Requests that are not answered.
+    #[inline]
+    pub fn pending(&self) -> usize {
+        self.pending.len()
+    }
+
+    /// Whether a miss waits to be filled.
+    #[inline]
+    pub fn wants_refill(&self) -> bool {
+        !self.refills.is_empty()
+    }
+
+    /// How many of the pending requests are measured.
+    pub fn pending_measured(&self, rules: &Rules) -> u64 {
+        let measured = |pending: &&Pending| pending.from_ns >= rules.measure_from_ns;
+        self.pending.iter().filter(measured).count() as u64
+    }
+
+    /// Appends the next request of `stream`, which counts from `from_ns`.
+    #[inline]
+    pub fn ask(
+        &mut self,
+        rules: &Rules,
+        workload: &Workload,
+        stream: &mut Stream,
+        from_ns: u64,
+        out: &mut Vec<u8>,
+    ) {
+        match stream.op() {
+            Op::Set => self.store(rules, workload, stream.key(), Kind::Set, from_ns, out),
+            Op::Get => {
+                let first = self.asked.len();
+                self.asked.extend((0..rules.multiget).map(|_| stream.key() as u32));
+                let keys = self.asked.range(first..).map(|key| u64::from(*key));
+                compose_get(rules.protocol, workload, keys, out);
+                let keys = rules.multiget as u32;
+                let kind = Kind::Get;
+                self.pending.push_back(Pending { from_ns, kind, keys, left: keys, failed: false });
+            }
+        }
+    }
+
+    /// Appends the set that the oldest miss asks for.
+    pub fn refill(&mut self, rules: &Rules, workload: &Workload, now_ns: u64, out: &mut Vec<u8>) {
+        if let Some(key) = self.refills.pop_front() {
+            self.store(rules, workload, u64::from(key), Kind::Refill, now_ns, out);
+        }
+    }
+
+    #[inline]
+    fn store(
+        &mut self,
+        rules: &Rules,
+        workload: &Workload,
+        key: u64,
+        kind: Kind,
+        from_ns: u64,
+        out: &mut Vec<u8>,
+    ) {
+        let value_bytes = workload.value_bytes(key);
+        let set = Request { op: Op::Set, key, value_bytes, ttl_s: workload.ttl_s(key) };
+        compose_set(rules.protocol, workload, set, out);
+        self.pending.push_back(Pending { from_ns, kind, keys: 0, left: 0, failed: false });
+    }
+
+    /// Takes whole tokens off `input` and returns how many bytes they were; the rest is to be
+    /// presented again with more behind it.
+    ///
+    /// # Errors
+    /// When a reply is none to what was asked.
+    #[inline]
+    pub fn receive(
+        &mut self,
+        rules: &Rules,
+        workload: &Workload,
+        now_ns: u64,
+        input: &[u8],
+        tally: &mut Tally,
+    ) -> Result<usize, Breach> {
+        let mut rest = input;
+        loop {
+            let token = self.parser.next(&mut rest);
+            if token == Token::Incomplete {
+                return Ok(input.len() - rest.len());
+            }
+            let Some(oldest) = self.pending.front_mut() else {
+                return Err(Breach(format!("a reply that nothing asked for: {}", show(token))));
+            };
+            let is_get = oldest.kind == Kind::Get;
+            // A meta get of several keys goes on after an error until its MN.
+            let meta_batch = is_get && oldest.keys > 1 && rules.protocol == Protocol::Meta;
+            match token {
+                Token::Value { key, value_bytes } if is_get => {
+                    self.value_begins(rules, workload, key, value_bytes, tally)?;
+                }
+                Token::Data { bytes, last } if is_get => {
+                    self.value_goes_on(rules, workload, bytes, last, tally);
+                    if last && rules.protocol == Protocol::Meta && !meta_batch {
+                        self.complete(rules, now_ns, tally);
+                    }
+                }
+                Token::End if is_get => self.complete(rules, now_ns, tally),
+                Token::Stored if !is_get => self.complete(rules, now_ns, tally),
+                Token::NotStored if !is_get => {
+                    tally.not_stored += u64::from(oldest.from_ns >= rules.measure_from_ns);
+                    self.complete(rules, now_ns, tally);
+                }
+                Token::Failed(line) => {
+                    oldest.failed = true;
+                    tally.sample(String::from_utf8_lossy(line));
+                    if !meta_batch {
+                        self.complete(rules, now_ns, tally);
+                    }
+                }
+                other => {
+                    let kind = oldest.kind;
+                    return Err(Breach(format!("no reply to a {kind:?}: {}", show(other))));
+                }
+            }
+        }
+    }
+
+    /// Finds the key that the value is for; those passed over were not there.
+    #[inline]
+    fn value_begins(
+        &mut self,
+        rules: &Rules,
+        workload: &Workload,
+        named: &[u8],
+        value_bytes: u32,
+        tally: &mut Tally,
+    ) -> Result<(), Breach> {
+        let oldest = self.pending.front_mut().expect("the caller saw a pending get");
+        let measured = u64::from(oldest.from_ns >= rules.measure_from_ns);
+        let unnamed = named.is_empty() && rules.protocol == Protocol::Meta && oldest.keys == 1;
+        while oldest.left > 0 {
+            oldest.left -= 1;
+            let key = self.asked.pop_front().expect("every key that is left was asked for");
+            if unnamed || workload.keys.is(u64::from(key), named) {
+                tally.hits += measured;
+                let wrong = rules.verify && workload.value_bytes(u64::from(key)) != value_bytes;
+                self.arriving = Some(Arriving { key: u64::from(key), value_bytes, at: 0, wrong });
+                return Ok(());
+            }
+            tally.misses += measured;
+            if rules.refill {
+                self.refills.push_back(key);
+            }
+        }
+        let named = String::from_utf8_lossy(named);
+        Err(Breach(format!("a value of key {named:?}, which was not asked for here")))
+    }
+
+    #[inline]
+    fn value_goes_on(
+        &mut self,
+        rules: &Rules,
+        workload: &Workload,
+        bytes: &[u8],
+        last: bool,
+        tally: &mut Tally,
+    ) {
+        let arriving = self.arriving.as_mut().expect("data follows the line that announced it");
+        if rules.verify {
+            let Arriving { key, value_bytes, at, wrong } = *arriving;
+            arriving.wrong = wrong || !workload.values.matches(key, value_bytes, at, bytes);
+            arriving.at += bytes.len();
+        }
+        if last {
+            // A wrong value is never excused, not even during the warm-up.
+            if arriving.wrong {
+                tally.wrong_values += 1;
+                let mut name = Vec::new();
+                workload.keys.write(arriving.key, &mut name);
+                let name = String::from_utf8_lossy(&name).into_owned();
+                tally.sample(format!(
+                    "wrong value for key {name}: {} bytes received, {} expected",
+                    arriving.value_bytes,
+                    workload.value_bytes(arriving.key)
+                ));
+            }
+            self.arriving = None;
+        }
+    }
+
+    #[inline]
+    fn complete(&mut self, rules: &Rules, now_ns: u64, tally: &mut Tally) {
+        let done = self.pending.pop_front().expect("the caller saw a pending request");
+        let measured = done.from_ns >= rules.measure_from_ns;
+        for _ in 0..done.left {
+            let key = self.asked.pop_front().expect("every key that is left was asked for");
+            if !done.failed {
+                tally.misses += u64::from(measured);
+                if rules.refill {
+                    self.refills.push_back(key);
+                }
+            }
+        }
+        if rules.in_window(now_ns) {
+            tally.answered += 1;
+            tally.keys_answered += u64::from(done.keys.max(1));
+        }
+        if done.failed {
+            tally.errors += u64::from(measured);
+        } else if measured {
+            tally.complete(done.kind, now_ns.saturating_sub(done.from_ns));
+        }
+    }
+}
+
+/// A token as a complaint shows it.
+fn show(token: Token<'_>) -> String {
+    const SHOWN_BYTES_MAX: usize = 80;
+    match token {
+        Token::Failed(line) | Token::Malformed(line) => {
+            let line = &line[..line.len().min(SHOWN_BYTES_MAX)];
+            format!("{:?}", String::from_utf8_lossy(line))
+        }
+        Token::Value { key, .. } => format!("a value of {:?}", String::from_utf8_lossy(key)),
+        Token::Data { .. } => "bytes of a value".to_string(),
+        Token::End => "the end of a get".to_string(),
+        Token::Stored => "\"stored\"".to_string(),
+        Token::NotStored => "\"not stored\"".to_string(),
+        Token::Incomplete => "nothing".to_string(),
+    }
+}
+
+#[cfg(test)]
+#[path = "exchange_test.rs"]
+mod tests;

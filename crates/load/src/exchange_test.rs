@@ -1,0 +1,190 @@
+use super::*;
+use crate::workload::{Popularity, Ratio, Spread, WorkloadSpec};
+use std::sync::Arc;
+
+/// Keys k0 to k9 asked for in order, with values of 12 bytes.
+struct Bench {
+    rules: Rules,
+    workload: Arc<Workload>,
+    stream: Stream,
+    exchange: Exchange,
+    tally: Tally,
+    sent: Vec<u8>,
+}
+
+impl Bench {
+    fn new(protocol: Protocol, multiget: usize, ratio: Ratio) -> Self {
+        let workload = Workload::new(&WorkloadSpec {
+            keys: 10,
+            key_bytes: 2,
+            key_prefix: "k".into(),
+            popularity: Popularity::Sequential,
+            ratio,
+            value_bytes: Spread::Fixed(12),
+            ttl_s: Spread::Fixed(0),
+            seed: 1,
+        })
+        .unwrap();
+        let rules = Rules {
+            protocol,
+            verify: true,
+            refill: true,
+            multiget,
+            measure_from_ns: 100,
+            measure_until_ns: 1_000,
+        };
+        let stream = Stream::new(&workload, 0, 1);
+        let (exchange, tally) = (Exchange::default(), Tally::default());
+        Self { rules, workload, stream, exchange, tally, sent: Vec::new() }
+    }
+
+    fn ask(&mut self, from_ns: u64) {
+        let Self { rules, workload, stream, exchange, sent, .. } = self;
+        exchange.ask(rules, workload, stream, from_ns, sent);
+    }
+
+    /// Presents `reply` at time 500.
+    fn receive(&mut self, reply: &[u8]) -> Result<usize, Breach> {
+        let Self { rules, workload, exchange, tally, .. } = self;
+        exchange.receive(rules, workload, 500, reply, tally)
+    }
+
+    fn reply(&self, head: &str, key: u64) -> Vec<u8> {
+        let mut reply = head.as_bytes().to_vec();
+        self.workload.values.write(key, 12, &mut reply);
+        reply.extend_from_slice(b"\r\n");
+        reply
+    }
+}
+
+const GETS: Ratio = Ratio { gets: 1, sets: 0 };
+const SETS: Ratio = Ratio { gets: 0, sets: 1 };
+
+#[test]
+fn a_hit_a_miss_and_its_refill() {
+    let mut bench = Bench::new(Protocol::Text, 1, GETS);
+    bench.ask(200);
+    bench.ask(300);
+    assert_eq!(bench.sent, b"get k0\r\nget k1\r\n");
+    let mut reply = bench.reply("VALUE k0 0 12\r\n", 0);
+    reply.extend_from_slice(b"END\r\nEND\r\n");
+    assert_eq!(bench.receive(&reply), Ok(reply.len()));
+    let tally = &bench.tally;
+    assert_eq!((tally.gets, tally.hits, tally.misses, tally.wrong_values), (2, 1, 1, 0));
+    assert_eq!((tally.answered, tally.get_ns.max()), (2, 300));
+    assert!(bench.exchange.wants_refill());
+    bench.sent.clear();
+    bench.exchange.refill(&bench.rules, &bench.workload, 500, &mut bench.sent);
+    assert!(bench.sent.starts_with(b"set k1 0 0 12\r\n"));
+    assert_eq!(bench.receive(b"STORED\r\n"), Ok(8));
+    assert_eq!((bench.tally.refills, bench.exchange.pending()), (1, 0));
+}
+
+#[test]
+fn one_wrong_byte_is_seen_wherever_the_reply_is_cut() {
+    let whole = {
+        let bench = Bench::new(Protocol::Text, 1, GETS);
+        let mut reply = bench.reply("VALUE k0 0 12\r\n", 0);
+        reply.extend_from_slice(b"END\r\n");
+        reply
+    };
+    for flip in [None, Some(15), Some(22), Some(23), Some(26)] {
+        let mut reply = whole.clone();
+        if let Some(at) = flip {
+            reply[at] ^= 0x20;
+        }
+        for cut in 0..reply.len() {
+            let mut bench = Bench::new(Protocol::Text, 1, GETS);
+            bench.ask(200);
+            let used = bench.receive(&reply[..cut]).unwrap();
+            bench.receive(&reply[used..]).unwrap();
+            assert_eq!(bench.tally.wrong_values, u64::from(flip.is_some()), "{flip:?} cut {cut}");
+            assert_eq!((bench.tally.gets, bench.tally.hits), (1, 1));
+        }
+    }
+}
+
+#[test]
+fn a_wrong_length_and_a_swapped_value_are_wrong() {
+    for reply in [
+        &b"VALUE k0 0 3\r\nabc\r\nEND\r\n"[..],
+        &[&Bench::new(Protocol::Text, 1, GETS).reply("VALUE k0 0 12\r\n", 1)[..], b"END\r\n"]
+            .concat(),
+    ] {
+        let mut bench = Bench::new(Protocol::Text, 1, GETS);
+        bench.ask(200);
+        bench.receive(reply).unwrap();
+        assert_eq!(bench.tally.wrong_values, 1);
+        assert!(bench.tally.samples[0].contains("wrong value for key k0"));
+    }
+}
+
+#[test]
+fn many_keys_at_once_in_both_dialects() {
+    for (protocol, heads, end) in [
+        (Protocol::Text, ["VALUE k1 0 12\r\n", "VALUE k3 0 12\r\n"], &b"END\r\n"[..]),
+        (Protocol::Meta, ["VA 12 kk1\r\n", "VA 12 kk3\r\n"], b"MN\r\n"),
+    ] {
+        let mut bench = Bench::new(protocol, 4, GETS);
+        bench.ask(200);
+        let reply = [&bench.reply(heads[0], 1)[..], &bench.reply(heads[1], 3), end].concat();
+        assert_eq!(bench.receive(&reply), Ok(reply.len()));
+        let tally = &bench.tally;
+        assert_eq!((tally.gets, tally.hits, tally.misses), (1, 2, 2), "{protocol:?}");
+        assert_eq!((tally.answered, tally.keys_answered, tally.wrong_values), (1, 4, 0));
+        assert_eq!(bench.exchange.refills, [0, 2]);
+    }
+}
+
+#[test]
+fn meta_gets_of_one_key_end_with_their_value() {
+    let mut bench = Bench::new(Protocol::Meta, 1, GETS);
+    bench.ask(200);
+    bench.ask(200);
+    let reply = [&bench.reply("VA 12\r\n", 0)[..], b"EN\r\n"].concat();
+    assert_eq!(bench.receive(&reply), Ok(reply.len()));
+    assert_eq!((bench.tally.hits, bench.tally.misses, bench.exchange.pending()), (1, 1, 0));
+}
+
+#[test]
+fn the_warm_up_is_not_measured_but_its_late_replies_are_answers() {
+    let mut bench = Bench::new(Protocol::Text, 1, SETS);
+    bench.ask(50);
+    bench.ask(150);
+    bench.receive(b"STORED\r\nSTORED\r\n").unwrap();
+    assert_eq!((bench.tally.sets, bench.tally.answered), (1, 2));
+}
+
+#[test]
+fn errors_are_counted_and_kept() {
+    let mut bench = Bench::new(Protocol::Text, 1, SETS);
+    bench.ask(200);
+    bench.ask(200);
+    bench.receive(b"SERVER_ERROR out of memory storing object\r\nNOT_STORED\r\n").unwrap();
+    let tally = &bench.tally;
+    assert_eq!((tally.errors, tally.not_stored, tally.sets), (1, 1, 1));
+    assert_eq!(tally.samples, ["SERVER_ERROR out of memory storing object"]);
+    let mut batch = Bench::new(Protocol::Meta, 2, GETS);
+    batch.ask(200);
+    batch.receive(b"SERVER_ERROR out of memory\r\nMN\r\n").unwrap();
+    assert_eq!((batch.tally.errors, batch.tally.misses, batch.exchange.pending()), (1, 0, 0));
+}
+
+#[test]
+fn replies_to_something_else_end_the_conversation() {
+    for (ratio, reply, word) in [
+        (GETS, &b"STORED\r\n"[..], "no reply to a Get"),
+        (SETS, b"END\r\n", "no reply to a Set"),
+        (GETS, b"VALUE k9 0 1\r\nx\r\nEND\r\n", "not asked for"),
+        (GETS, b"VALUE k00 0 1\r\nx\r\nEND\r\n", "not asked for"),
+        (GETS, b"VALUE  0 1\r\nx\r\nEND\r\n", "not asked for"),
+        (GETS, b"END\r\nEND\r\n", "nothing asked for"),
+        (GETS, b"WHAT\r\n", "WHAT"),
+        (GETS, b"VALUE k0 0 1\r\nxyz", "no reply"),
+    ] {
+        let mut bench = Bench::new(Protocol::Text, 1, ratio);
+        bench.ask(200);
+        let Breach(text) = bench.receive(reply).unwrap_err();
+        assert!(text.contains(word), "{text}");
+    }
+}

@@ -1,0 +1,37 @@
+//! The load generator: the instrument by which every claim about speed is proved.
+//!
+//! ```text
+//! workload   what is asked for: a seeded stream of (op, key, length, lifetime)      pure
+//! protocol   requests as bytes, replies as tokens                                   pure
+//! exchange   one connection: what was asked, what is owed, every reply checked      pure
+//! schedule   when requests of an open loop are due, whatever the server does        pure
+//! tally      counts and latencies; report: the conclusions, as text and JSON        pure
+//! drive      threads, sockets, clocks; server: its CPU time; cli: settings          the rim
+//! pingpong, null_server: the floor that generator and server are held against
+//! ```
+//!
+//! Honest: in an open loop latency counts from the moment a request was due, however late it
+//! could be sent. Cheap: one `recv`, one `send` and one look at the clock per readable event.
+//! Repeatable: what a thread asks for, and when, is a function of the seed.
+#![forbid(unsafe_code)]
+
+pub mod cli;
+pub mod drive;
+mod error;
+mod exchange;
+pub mod null_server;
+pub mod pingpong;
+mod poll;
+mod progress;
+pub mod protocol;
+pub mod report;
+pub mod rng;
+pub mod schedule;
+mod server;
+mod tally;
+mod target;
+pub mod workload;
+
+pub use error::Error;
+pub use tally::{Kind, Tally};
+pub use target::Target;

@@ -1,0 +1,125 @@
+//! Requests as bytes, appended to the buffer of one connection.
+
+use super::Protocol;
+use crate::workload::{Request, Workload};
+
+/// Appends one get of `keys`; its reply ends with a line of its own unless it is a meta get of a
+/// single key.
+#[inline]
+pub fn compose_get(
+    protocol: Protocol,
+    workload: &Workload,
+    keys: impl ExactSizeIterator<Item = u64>,
+    out: &mut Vec<u8>,
+) {
+    let single = keys.len() == 1;
+    match protocol {
+        Protocol::Text => {
+            out.extend_from_slice(b"get");
+            for key in keys {
+                out.push(b' ');
+                workload.keys.write(key, out);
+            }
+            out.extend_from_slice(b"\r\n");
+        }
+        Protocol::Meta => {
+            for key in keys {
+                out.extend_from_slice(b"mg ");
+                workload.keys.write(key, out);
+                out.extend_from_slice(if single { b" v\r\n" } else { b" k v q\r\n" });
+            }
+            if !single {
+                out.extend_from_slice(b"mn\r\n");
+            }
+        }
+    }
+}
+
+/// Appends one set: header and value.
+#[inline]
+pub fn compose_set(protocol: Protocol, workload: &Workload, set: Request, out: &mut Vec<u8>) {
+    match protocol {
+        Protocol::Text => {
+            out.extend_from_slice(b"set ");
+            workload.keys.write(set.key, out);
+            out.extend_from_slice(b" 0 ");
+            write_number(set.ttl_s, out);
+            out.push(b' ');
+            write_number(set.value_bytes, out);
+        }
+        Protocol::Meta => {
+            out.extend_from_slice(b"ms ");
+            workload.keys.write(set.key, out);
+            out.push(b' ');
+            write_number(set.value_bytes, out);
+            if set.ttl_s != 0 {
+                out.extend_from_slice(b" T");
+                write_number(set.ttl_s, out);
+            }
+        }
+    }
+    out.extend_from_slice(b"\r\n");
+    workload.values.write(set.key, set.value_bytes, out);
+    out.extend_from_slice(b"\r\n");
+}
+
+/// Appends `number` in decimal.
+#[inline]
+fn write_number(mut number: u32, out: &mut Vec<u8>) {
+    // Ten digits hold every 32-bit number.
+    let mut digits = [0; 10];
+    let mut at = digits.len();
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (number % 10) as u8;
+        number /= 10;
+        if number == 0 {
+            break;
+        }
+    }
+    out.extend_from_slice(&digits[at..]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workload::{Op, Popularity, Ratio, Spread, WorkloadSpec};
+
+    #[test]
+    fn requests_read_as_the_protocol_says() {
+        let workload = Workload::new(&WorkloadSpec {
+            keys: 100,
+            key_bytes: 4,
+            key_prefix: "k".into(),
+            popularity: Popularity::Uniform,
+            ratio: Ratio { gets: 1, sets: 1 },
+            value_bytes: Spread::Fixed(3),
+            ttl_s: Spread::Fixed(0),
+            seed: 1,
+        })
+        .unwrap();
+        let mut value = Vec::new();
+        workload.values.write(7, 3, &mut value);
+        let get = |protocol, keys: &[u64]| {
+            let mut out = Vec::new();
+            compose_get(protocol, &workload, keys.iter().copied(), &mut out);
+            String::from_utf8(out).unwrap()
+        };
+        assert_eq!(get(Protocol::Text, &[7]), "get k007\r\n");
+        assert_eq!(get(Protocol::Text, &[7, 42]), "get k007 k042\r\n");
+        assert_eq!(get(Protocol::Meta, &[7]), "mg k007 v\r\n");
+        assert_eq!(get(Protocol::Meta, &[7, 42]), "mg k007 k v q\r\nmg k042 k v q\r\nmn\r\n");
+        for (protocol, ttl_s, head) in [
+            (Protocol::Text, 0, "set k007 0 0 3\r\n"),
+            (Protocol::Text, 4_294_967_295, "set k007 0 4294967295 3\r\n"),
+            (Protocol::Meta, 0, "ms k007 3\r\n"),
+            (Protocol::Meta, 60, "ms k007 3 T60\r\n"),
+        ] {
+            let mut out = Vec::new();
+            let set = Request { op: Op::Set, key: 7, value_bytes: 3, ttl_s };
+            compose_set(protocol, &workload, set, &mut out);
+            let expected = [head.as_bytes(), &value, b"\r\n"].concat();
+            assert_eq!(out, expected);
+        }
+    }
+}

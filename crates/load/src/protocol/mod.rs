@@ -1,0 +1,54 @@
+//! The client's side of the protocol: requests as bytes, replies as tokens.
+//!
+//! Pure: bytes in, bytes out. Written for the generator alone, so that an error of the server's
+//! own parser cannot hide in a shared one.
+//!
+//! ```text
+//!                     text                                   meta
+//! one get      get K                                  mg K v
+//! many gets    get K1 K2 ..                           mg K1 k v q / mg K2 k v q / .. / mn
+//! set          set K 0 TTL LEN                        ms K LEN TTTL
+//! hit          VALUE K 0 LEN / data / END             VA LEN [kK] / data [/ MN]
+//! miss         END                                    EN [or nothing / MN]
+//! stored       STORED                                 HD
+//! ```
+
+mod compose;
+mod reply;
+
+pub use compose::{compose_get, compose_set};
+pub use reply::{LINE_BYTES_MAX, Parser, Token};
+
+use std::str::FromStr;
+
+/// The dialect spoken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protocol {
+    /// Classic commands.
+    Text,
+    /// Meta commands.
+    Meta,
+}
+
+impl Protocol {
+    /// As written on the command line and in reports.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Text => "text",
+            Self::Meta => "meta",
+        }
+    }
+}
+
+impl FromStr for Protocol {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "text" => Ok(Self::Text),
+            "meta" => Ok(Self::Meta),
+            _ => Err(format!("{text:?} is neither text nor meta")),
+        }
+    }
+}

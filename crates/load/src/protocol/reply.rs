@@ -1,0 +1,174 @@
+//! Replies as tokens: incremental, without copying, without knowing what was asked.
+//!
+//! ```text
+//!          VALUE.. / VA..                 last byte and CRLF
+//! Line ------------------> Body(left) ----------------------> Line
+//!   +- END, EN, MN, STORED, HD, .. -> Line
+//! ```
+//!
+//! Bytes of a value are handed on as they come, so a value of a gigabyte needs no buffer; only
+//! an unfinished line, at most [`LINE_BYTES_MAX`] bytes, or the end of a value cut inside its
+//! CRLF, is left to the caller to present again with more behind it.
+
+use memchr::memchr;
+
+/// The longest line a reply may hold: a key, the words around it, or an error message.
+pub const LINE_BYTES_MAX: usize = 2_048;
+
+/// One step of a reply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Token<'a> {
+    /// A value follows. The key is empty when the reply does not name it.
+    Value {
+        /// The key as the server named it.
+        key: &'a [u8],
+        /// The length of the value.
+        value_bytes: u32,
+    },
+    /// Bytes of the value announced before.
+    Data {
+        /// The next bytes of the value.
+        bytes: &'a [u8],
+        /// Whether the value ends with them.
+        last: bool,
+    },
+    /// The end of a get: `END`, `EN` or `MN`.
+    End,
+    /// `STORED` or `HD`.
+    Stored,
+    /// `NOT_STORED` or `NS`.
+    NotStored,
+    /// An error line of the protocol, without its line end.
+    Failed(&'a [u8]),
+    /// A line that the protocol does not know; what follows cannot be trusted.
+    Malformed(&'a [u8]),
+    /// More bytes are needed.
+    Incomplete,
+}
+
+/// Where in a reply a connection stands.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Parser {
+    /// Bytes of the value that have not been seen, without its CRLF.
+    left: u32,
+    in_body: bool,
+}
+
+impl Parser {
+    /// Takes the next token off `input`.
+    #[inline]
+    pub fn next<'a>(&mut self, input: &mut &'a [u8]) -> Token<'a> {
+        if self.in_body { self.body(input) } else { self.line(input) }
+    }
+
+    #[inline]
+    fn body<'a>(&mut self, input: &mut &'a [u8]) -> Token<'a> {
+        let left = self.left as usize;
+        if input.len() >= left + 2 {
+            let (bytes, rest) = input.split_at(left);
+            if &rest[..2] != b"\r\n" {
+                return Token::Malformed(&rest[..2]);
+            }
+            *input = &rest[2..];
+            *self = Self::default();
+            return Token::Data { bytes, last: true };
+        }
+        // The CRLF is part of the last token, so a value is never whole before it was checked.
+        let whole = input.len().min(left.saturating_sub(1));
+        if whole == 0 {
+            return Token::Incomplete;
+        }
+        let (bytes, rest) = input.split_at(whole);
+        *input = rest;
+        self.left -= whole as u32;
+        Token::Data { bytes, last: false }
+    }
+
+    #[inline]
+    fn line<'a>(&mut self, input: &mut &'a [u8]) -> Token<'a> {
+        // The three commonest lines have a fixed length: compared whole, without a search.
+        if let Some(rest) = input.strip_prefix(b"END\r\n") {
+            *input = rest;
+            return Token::End;
+        }
+        if let Some(rest) = input.strip_prefix(b"STORED\r\n") {
+            *input = rest;
+            return Token::Stored;
+        }
+        if let Some(rest) = input.strip_prefix(b"HD\r\n") {
+            *input = rest;
+            return Token::Stored;
+        }
+        let window = &input[..input.len().min(LINE_BYTES_MAX)];
+        let Some(end) = memchr(b'\n', window) else {
+            let hopeless = window.len() == LINE_BYTES_MAX;
+            return if hopeless { Token::Malformed(window) } else { Token::Incomplete };
+        };
+        let line = &input[..end];
+        let Some(line) = line.strip_suffix(b"\r") else { return Token::Malformed(line) };
+        let token = classify(line);
+        if let Token::Value { value_bytes, .. } = token {
+            *self = Self { left: value_bytes, in_body: true };
+        }
+        *input = &input[end + 1..];
+        token
+    }
+}
+
+/// What a whole line says.
+#[inline]
+fn classify(line: &[u8]) -> Token<'_> {
+    if let Some(rest) = line.strip_prefix(b"VALUE ") {
+        return classic_value(rest).unwrap_or(Token::Malformed(line));
+    }
+    if let Some(rest) = line.strip_prefix(b"VA ") {
+        return meta_value(rest).unwrap_or(Token::Malformed(line));
+    }
+    match line {
+        b"EN" | b"MN" => Token::End,
+        b"NOT_STORED" | b"NS" => Token::NotStored,
+        b"ERROR" => Token::Failed(line),
+        _ if line.starts_with(b"SERVER_ERROR ") => Token::Failed(line),
+        _ if line.starts_with(b"CLIENT_ERROR ") => Token::Failed(line),
+        _ => Token::Malformed(line),
+    }
+}
+
+/// `KEY FLAGS LEN`, where the flags are those the generator stores: 0.
+#[inline]
+fn classic_value(rest: &[u8]) -> Option<Token<'_>> {
+    let (key, rest) = rest.split_at(memchr(b' ', rest)?);
+    let value_bytes = number(rest.strip_prefix(b" 0 ")?)?;
+    Some(Token::Value { key, value_bytes })
+}
+
+/// `LEN [kKEY]`.
+#[inline]
+fn meta_value(rest: &[u8]) -> Option<Token<'_>> {
+    let (length, key) = match memchr(b' ', rest) {
+        None => (rest, &rest[..0]),
+        Some(space) => (&rest[..space], rest[space..].strip_prefix(b" k")?),
+    };
+    Some(Token::Value { key, value_bytes: number(length)? })
+}
+
+/// A whole number of 32 bits; leading zeros are nobody's spelling.
+#[inline]
+fn number(digits: &[u8]) -> Option<u32> {
+    if digits.is_empty() || digits.len() > 10 || (digits[0] == b'0' && digits.len() > 1) {
+        return None;
+    }
+    let mut value = 0u64;
+    for digit in digits {
+        let digit = digit.wrapping_sub(b'0');
+        if digit > 9 {
+            return None;
+        }
+        value = value * 10 + u64::from(digit);
+    }
+    u32::try_from(value).ok()
+}
+
+#[cfg(test)]
+#[path = "reply_test.rs"]
+mod tests;

@@ -1,0 +1,344 @@
+//! What a run found, in one stable structure: printed as text for people, as JSON for tools.
+//!
+//! The JSON is the structure below, field for field. `schema` names its version: fields may be
+//! added under the same name, but none is removed, renamed or given another unit. Units are in
+//! the names; latencies are microseconds with three digits behind the point.
+
+mod text;
+mod warnings;
+
+use hdrhistogram::Histogram;
+use serde::Serialize;
+
+use crate::drive::{Mode, Observed, Plan};
+use crate::schedule::Arrival;
+use crate::tally::Tally;
+
+/// Name and version of the JSON.
+pub const SCHEMA: &str = "volvox-load/1";
+
+/// The report of one run.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// Always [`SCHEMA`].
+    pub schema: &'static str,
+    /// What was asked for.
+    pub setup: Setup,
+    /// Length of the measured window.
+    pub window_s: f64,
+    /// Whether the run went to its end: not stopped, not given up, no connection lost.
+    pub whole: bool,
+    /// Requests, measured.
+    pub requests: Requests,
+    /// Keys found of those asked for.
+    pub hits: u64,
+    /// Keys not found.
+    pub misses: u64,
+    /// Hits per key asked for; absent when there was no get.
+    pub hit_ratio: Option<f64>,
+    /// Values that were not those of their key (only with `verify`), warm-up included.
+    pub wrong_values: u64,
+    /// Rates over the window.
+    pub rate: Rate,
+    /// Latency of gets; from the due time in an open loop, else from the moment of sending.
+    pub get_latency: Option<Latency>,
+    /// Latency of sets and refills.
+    pub set_latency: Option<Latency>,
+    /// Bytes sent in the window.
+    pub sent_bytes: u64,
+    /// Bytes received in the window.
+    pub received_bytes: u64,
+    /// What the generator cost.
+    pub generator: Generator,
+    /// What the server cost; absent when it does not tell and no process was named.
+    pub server: Option<Server>,
+    /// Why the figures may not mean what they seem to.
+    pub warnings: Vec<String>,
+    /// The first few different complaints, word for word.
+    pub complaints: Vec<String>,
+}
+
+/// The settings of a run.
+#[derive(Clone, Debug, Serialize)]
+pub struct Setup {
+    /// Address of the server.
+    pub target: String,
+    /// `text` or `meta`.
+    pub protocol: &'static str,
+    /// `closed`, `open-poisson` or `open-fixed`.
+    pub mode: &'static str,
+    /// Connections in all.
+    pub connections: usize,
+    /// Threads of the generator.
+    pub threads: usize,
+    /// Unanswered requests per connection, at most.
+    pub pipeline: usize,
+    /// Keys per get.
+    pub multiget: usize,
+    /// Seconds before the window.
+    pub warmup_s: f64,
+    /// Number of keys.
+    pub keys: u64,
+    /// Whether values were compared byte for byte.
+    pub verify: bool,
+    /// Whether misses were filled.
+    pub refill: bool,
+    /// The workload as it was written on the command line.
+    pub workload: WorkloadText,
+}
+
+/// Settings of the workload, as written.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct WorkloadText {
+    /// Popularity of keys.
+    pub popularity: String,
+    /// Gets against sets.
+    pub ratio: String,
+    /// Length of keys.
+    pub key_bytes: usize,
+    /// Lengths of values.
+    pub value_bytes: String,
+    /// Lifetimes in seconds.
+    pub ttl_s: String,
+    /// Name of the sequence.
+    pub seed: u64,
+}
+
+/// Requests that were due or sent in the window.
+#[derive(Clone, Debug, Serialize)]
+pub struct Requests {
+    /// Answered as they should be: gets, sets and refills.
+    pub completed: u64,
+    /// Gets, of whatever number of keys.
+    pub gets: u64,
+    /// Sets of the stream.
+    pub sets: u64,
+    /// Sets that followed a miss.
+    pub refills: u64,
+    /// Sets among both that the server declined.
+    pub not_stored: u64,
+    /// Answered with an error line.
+    pub errors: u64,
+    /// Their connection ended first.
+    pub lost: u64,
+    /// Not answered when the run gave up on them.
+    pub unanswered: u64,
+    /// Due and never sent (open loop).
+    pub unsent: u64,
+    /// Connections that ended before the run.
+    pub connections_lost: u64,
+}
+
+/// Requests and keys per second.
+#[derive(Clone, Debug, Serialize)]
+pub struct Rate {
+    /// What the open loop was to send.
+    pub offered_per_s: Option<f64>,
+    /// Replies of any kind that arrived in the window, per second.
+    pub achieved_per_s: f64,
+    /// Keys in those.
+    pub keys_per_s: f64,
+}
+
+/// A distribution in microseconds.
+#[derive(Clone, Debug, Serialize)]
+#[allow(missing_docs, reason = "each field is the percentile it is named after")]
+pub struct Latency {
+    pub count: u64,
+    pub mean_us: f64,
+    pub min_us: f64,
+    pub p50_us: f64,
+    pub p90_us: f64,
+    pub p99_us: f64,
+    pub p999_us: f64,
+    pub p9999_us: f64,
+    pub max_us: f64,
+}
+
+impl Latency {
+    /// The distribution of `latencies_ns`; none of an empty one.
+    #[must_use]
+    pub fn of(latencies_ns: &Histogram<u64>) -> Option<Self> {
+        if latencies_ns.is_empty() {
+            return None;
+        }
+        let at = |quantile| round(latencies_ns.value_at_quantile(quantile) as f64 / 1e3);
+        Some(Self {
+            count: latencies_ns.len(),
+            mean_us: round(latencies_ns.mean() / 1e3),
+            min_us: round(latencies_ns.min() as f64 / 1e3),
+            p50_us: at(0.5),
+            p90_us: at(0.9),
+            p99_us: at(0.99),
+            p999_us: at(0.999),
+            p9999_us: at(0.9999),
+            max_us: round(latencies_ns.max() as f64 / 1e3),
+        })
+    }
+}
+
+/// Cost of the generator itself.
+#[derive(Clone, Debug, Serialize)]
+pub struct Generator {
+    /// CPU time of its threads in the window.
+    pub cpu_s: f64,
+    /// The same per reply.
+    pub cpu_us_per_request: f64,
+    /// The busiest thread's share of one core, 0 to 1.
+    pub busiest_thread: f64,
+    /// The largest share of the window that a thread was ready and had no core, 0 to 1.
+    pub starved_thread: f64,
+    /// Open loop: how long due requests waited for the generator while a connection was free.
+    pub own_delay: Option<Latency>,
+}
+
+/// Cost of the server.
+#[derive(Clone, Debug, Serialize)]
+pub struct Server {
+    /// Its version where it tells.
+    pub version: Option<String>,
+    /// `stats` or `process`.
+    pub source: &'static str,
+    /// CPU time in the window.
+    pub cpu_s: f64,
+    /// Part of it in user mode, where told apart.
+    pub user_s: Option<f64>,
+    /// Part of it in the kernel.
+    pub system_s: Option<f64>,
+    /// The headline: CPU time per reply.
+    pub cpu_us_per_request: f64,
+    /// CPU time per key, for gets of many keys.
+    pub cpu_us_per_key: f64,
+}
+
+/// Three digits behind the point: nanoseconds of a microsecond, and enough of anything else.
+fn round(value: f64) -> f64 {
+    (value * 1e3).round() / 1e3
+}
+
+fn ratio(part: f64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { part / whole as f64 }
+}
+
+impl Report {
+    /// Draws the conclusions from what was `observed`.
+    #[must_use]
+    pub fn new(plan: &Plan, workload: WorkloadText, observed: &Observed) -> Self {
+        let tally = &observed.tally;
+        let window_s = observed.window_ns as f64 / 1e9;
+        let per_s = |count: u64| if window_s > 0.0 { round(count as f64 / window_s) } else { 0.0 };
+        let offered_per_s = match plan.mode {
+            Mode::Closed => None,
+            Mode::Open { rate, .. } => Some(rate),
+        };
+        let asked = tally.hits + tally.misses;
+        let own_us = observed.own_cpu_ns as f64 / 1e3;
+        let mut report = Self {
+            schema: SCHEMA,
+            setup: Setup::new(plan, workload),
+            window_s: round(window_s),
+            whole: !observed.stopped && !observed.gave_up && tally.connections_lost == 0,
+            requests: Requests::new(tally),
+            hits: tally.hits,
+            misses: tally.misses,
+            hit_ratio: (asked > 0).then(|| tally.hits as f64 / asked as f64),
+            wrong_values: tally.wrong_values,
+            rate: Rate {
+                offered_per_s,
+                achieved_per_s: per_s(tally.answered),
+                keys_per_s: per_s(tally.keys_answered),
+            },
+            get_latency: Latency::of(&tally.get_ns),
+            set_latency: Latency::of(&tally.set_ns),
+            sent_bytes: tally.sent_bytes,
+            received_bytes: tally.received_bytes,
+            generator: Generator {
+                cpu_s: round(observed.own_cpu_ns as f64 / 1e9),
+                cpu_us_per_request: round(ratio(own_us, tally.answered)),
+                busiest_thread: round(observed.busiest),
+                starved_thread: round(observed.starved),
+                own_delay: Latency::of(&tally.own_delay_ns),
+            },
+            server: Server::new(observed),
+            warnings: Vec::new(),
+            complaints: tally.samples.clone(),
+        };
+        report.warnings = warnings::warnings(plan, observed, &report);
+        report
+    }
+
+    /// Whether nothing went wrong that would make a check fail: a whole run in which every
+    /// request got a good answer.
+    #[must_use]
+    pub fn is_clean(&self) -> bool {
+        let requests = &self.requests;
+        let spoiled = requests.errors + requests.lost + requests.unanswered + self.wrong_values;
+        self.whole && spoiled == 0 && requests.completed > 0
+    }
+
+    /// The report as JSON, on several lines.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        serde_json::to_string_pretty(self).expect("numbers and strings always serialise")
+    }
+}
+
+impl Setup {
+    fn new(plan: &Plan, workload: WorkloadText) -> Self {
+        Self {
+            target: plan.target.to_string(),
+            protocol: plan.protocol.name(),
+            mode: match plan.mode {
+                Mode::Closed => "closed",
+                Mode::Open { arrival: Arrival::Poisson, .. } => "open-poisson",
+                Mode::Open { arrival: Arrival::Fixed, .. } => "open-fixed",
+            },
+            connections: plan.connections,
+            threads: plan.threads,
+            pipeline: plan.pipeline,
+            multiget: plan.multiget,
+            warmup_s: plan.warmup.as_secs_f64(),
+            keys: plan.workload.keys_count(),
+            verify: plan.verify,
+            refill: plan.refill,
+            workload,
+        }
+    }
+}
+
+impl Requests {
+    fn new(tally: &Tally) -> Self {
+        Self {
+            completed: tally.completed(),
+            gets: tally.gets,
+            sets: tally.sets,
+            refills: tally.refills,
+            not_stored: tally.not_stored,
+            errors: tally.errors,
+            lost: tally.lost,
+            unanswered: tally.unanswered,
+            unsent: tally.unsent,
+            connections_lost: tally.connections_lost,
+        }
+    }
+}
+
+impl Server {
+    fn new(observed: &Observed) -> Option<Self> {
+        let server = observed.server.as_ref()?;
+        let per = |count| round(ratio(server.cpu_s * 1e6, count));
+        Some(Self {
+            version: server.version.clone(),
+            source: server.source,
+            cpu_s: round(server.cpu_s),
+            user_s: server.parts_s.map(|(user_s, _)| round(user_s)),
+            system_s: server.parts_s.map(|(_, system_s)| round(system_s)),
+            cpu_us_per_request: per(observed.tally.answered),
+            cpu_us_per_key: per(observed.tally.keys_answered),
+        })
+    }
+}
+
+#[cfg(test)]
+#[path = "report_test.rs"]
+mod tests;

@@ -1,0 +1,141 @@
+use super::*;
+use crate::cli::RunArgs;
+use crate::drive::ServerCpu;
+use crate::tally::Kind;
+
+fn plan(words: &[&str]) -> Plan {
+    RunArgs::parse_words(words).unwrap().plan().unwrap()
+}
+
+fn observed() -> Observed {
+    let mut tally = Tally::default();
+    for us in 1..=1_000 {
+        tally.complete(Kind::Get, us * 1_000);
+    }
+    (tally.hits, tally.misses) = (900, 100);
+    (tally.answered, tally.keys_answered) = (1_000, 2_000);
+    Observed {
+        tally,
+        window_ns: 2_000_000_000,
+        own_cpu_ns: 4_000_000,
+        busiest: 0.5,
+        starved: 0.0,
+        server: Some(ServerCpu {
+            cpu_s: 0.006,
+            parts_s: Some((0.002, 0.004)),
+            version: Some("1.6.45".into()),
+            source: "stats",
+        }),
+        stopped: false,
+        gave_up: false,
+    }
+}
+
+fn report(words: &[&str], observed: &Observed) -> Report {
+    Report::new(&plan(words), WorkloadText::default(), observed)
+}
+
+#[test]
+fn figures_follow_from_counts() {
+    let report = report(&["--multiget", "2"], &observed());
+    assert!(report.is_clean() && report.warnings.is_empty(), "{report:?}");
+    assert_eq!((report.rate.achieved_per_s, report.rate.keys_per_s), (500.0, 1_000.0));
+    let server = report.server.clone().unwrap();
+    assert_eq!((server.cpu_us_per_request, server.cpu_us_per_key), (6.0, 3.0));
+    assert_eq!(report.generator.cpu_us_per_request, 4.0);
+    assert_eq!(report.hit_ratio, Some(0.9));
+    let latency = report.get_latency.clone().unwrap();
+    for (seen, expected) in [
+        (latency.p50_us, 500.0),
+        (latency.p90_us, 900.0),
+        (latency.p99_us, 990.0),
+        (latency.max_us, 1_000.0),
+    ] {
+        assert!((seen - expected).abs() <= expected / 1_000.0, "{seen} is not {expected}");
+    }
+    assert!(report.set_latency.is_none());
+    let text = report.to_string();
+    for part in ["500 requests/s", "1000 keys/s", "6.000 us/request", "(90.00 %)"] {
+        assert!(text.contains(part), "{part} in {text}");
+    }
+}
+
+#[test]
+fn doubts_are_spoken() {
+    let base = observed();
+    let mut delayed = base.clone();
+    delayed.tally.own_delay_ns.record_n(2_000_000, 100).unwrap();
+    let mut empty = base.clone();
+    (empty.tally.hits, empty.tally.misses) = (0, 1_000);
+    for (words, observed, warning) in [
+        (&[][..], Observed { stopped: true, ..base.clone() }, "stopped"),
+        (&[], Observed { gave_up: true, ..base.clone() }, "given up"),
+        (&[], Observed { busiest: 0.95, ..base.clone() }, "bottleneck"),
+        (&[], Observed { starved: 0.2, ..base.clone() }, "waited for a core 20 %"),
+        (&["--rate", "600"], base.clone(), "500 requests/s achieved of 600 offered"),
+        (&["--rate", "500"], delayed, "delayed due requests by 2.0 ms"),
+        (&[], empty, "no key was found"),
+        (&["--warmup", "0"], base.clone(), "no warm-up"),
+    ] {
+        let report = report(words, &observed);
+        assert_eq!(report.warnings.len(), 1, "{:?}", report.warnings);
+        assert!(report.warnings[0].contains(warning), "{:?}", report.warnings);
+        assert!(report.to_string().contains("warning: "));
+    }
+}
+
+#[test]
+fn trouble_makes_a_run_unclean() {
+    let spoil: [fn(&mut Observed); 7] = [
+        |observed| observed.tally.errors = 1,
+        |observed| observed.tally.lost = 1,
+        |observed| observed.tally.unanswered = 1,
+        |observed| observed.tally.wrong_values = 1,
+        |observed| observed.tally.connections_lost = 1,
+        |observed| observed.gave_up = true,
+        |observed| observed.tally.gets = 0,
+    ];
+    for spoil in spoil {
+        let mut observed = observed();
+        spoil(&mut observed);
+        assert!(!report(&[], &observed).is_clean());
+    }
+}
+
+/// Tools read these names: a change here is a new schema.
+#[test]
+fn the_names_in_the_json_are_stable() {
+    let json: serde_json::Value =
+        serde_json::from_str(&report(&["--rate", "500"], &observed()).to_json()).unwrap();
+    let names = |value: &serde_json::Value| {
+        let mut names: Vec<String> = value.as_object().unwrap().keys().cloned().collect();
+        names.sort();
+        names.join(" ")
+    };
+    assert_eq!(json["schema"], "volvox-load/1");
+    for (part, expected) in [
+        (
+            &json,
+            "complaints generator get_latency hit_ratio hits misses rate received_bytes requests \
+             schema sent_bytes server set_latency setup warnings whole window_s wrong_values",
+        ),
+        (
+            &json["setup"],
+            "connections keys mode multiget pipeline protocol refill target threads verify \
+             warmup_s workload",
+        ),
+        (&json["setup"]["workload"], "key_bytes popularity ratio seed ttl_s value_bytes"),
+        (
+            &json["requests"],
+            "completed connections_lost errors gets lost not_stored refills sets unanswered unsent",
+        ),
+        (&json["rate"], "achieved_per_s keys_per_s offered_per_s"),
+        (&json["get_latency"], "count max_us mean_us min_us p50_us p9999_us p999_us p99_us p90_us"),
+        (&json["generator"], "busiest_thread cpu_s cpu_us_per_request own_delay starved_thread"),
+        (&json["server"], "cpu_s cpu_us_per_key cpu_us_per_request source system_s user_s version"),
+    ] {
+        let mut expected: Vec<&str> = expected.split_whitespace().collect();
+        expected.sort_unstable();
+        assert_eq!(names(part), expected.join(" "));
+    }
+}

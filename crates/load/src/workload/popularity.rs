@@ -1,0 +1,203 @@
+//! Which key is asked for next.
+//!
+//! ```text
+//! uniform          every key alike
+//! zipf:S           key of rank r with weight 1 / r^S, exactly, by Vose's alias table
+//! hotset:K%:R%     K percent of the keys take R percent of the requests, alike inside each part
+//! sequential       one key after another, round and round
+//! ```
+//!
+//! Ranks are scattered over the key numbers, so that popular keys are not neighbours in any
+//! order a server may keep. A draw costs one random number and at most one look into the table.
+
+use std::str::FromStr;
+use std::sync::Arc;
+
+use crate::rng::Rng;
+
+/// Steepest exponent accepted: beyond it a single key takes all.
+const ZIPF_EXPONENT_MAX: f64 = 10.0;
+
+/// The shape of the choice between keys.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Popularity {
+    /// Every key alike.
+    Uniform,
+    /// Weight 1 / rank^exponent.
+    Zipf(f64),
+    /// A share of the keys takes a share of the requests, both in (0, 1).
+    HotSet {
+        /// Share of the keys that is hot.
+        keys: f64,
+        /// Share of the requests that goes to them.
+        requests: f64,
+    },
+    /// In order, each once before any twice.
+    Sequential,
+}
+
+impl FromStr for Popularity {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.split(':').collect::<Vec<_>>()[..] {
+            ["uniform"] => Ok(Self::Uniform),
+            ["sequential"] => Ok(Self::Sequential),
+            ["zipf", exponent] => match exponent.parse::<f64>() {
+                Ok(s) if s > 0.0 && s <= ZIPF_EXPONENT_MAX => Ok(Self::Zipf(s)),
+                _ => Err(format!(
+                    "zipf exponent {exponent:?} must be above 0 and at most {ZIPF_EXPONENT_MAX}"
+                )),
+            },
+            ["hotset", keys, requests] => {
+                Ok(Self::HotSet { keys: share(keys)?, requests: share(requests)? })
+            }
+            _ => Err(format!(
+                "{text:?} is none of uniform, zipf:S, hotset:K%:R%, sequential; for example \
+                 zipf:0.99 or hotset:10%:90%"
+            )),
+        }
+    }
+}
+
+/// A percentage strictly between 0 and 100, as a fraction.
+fn share(text: &str) -> Result<f64, String> {
+    match text.strip_suffix('%').unwrap_or(text).parse::<f64>() {
+        Ok(percent) if percent > 0.0 && percent < 100.0 => Ok(percent / 100.0),
+        _ => Err(format!("{text:?} is no share above 0% and below 100%")),
+    }
+}
+
+/// A bijection of the numbers below `keys` that puts neighbours far apart.
+#[derive(Clone, Copy, Debug)]
+struct Scatter {
+    stride: u64,
+    keys: u64,
+}
+
+impl Scatter {
+    fn new(keys: u64) -> Self {
+        // A stride without common factor visits every key once.
+        let mut stride = ((keys as f64 * 0.618_033_988_749_895) as u64).max(1);
+        while gcd(stride, keys) != 1 {
+            stride += 1;
+        }
+        Self { stride, keys }
+    }
+
+    #[inline]
+    fn key(self, rank: u64) -> u64 {
+        rank * self.stride % self.keys
+    }
+}
+
+fn gcd(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
+/// A slot of the alias table: itself below the threshold, else the other key.
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    threshold: u32,
+    other: u32,
+}
+
+/// What is shared by all lanes that draw from one popularity.
+#[derive(Clone, Debug)]
+enum Table {
+    Uniform,
+    Alias(Arc<[Slot]>),
+    HotSet { scatter: Scatter, hot: u64, hot_share: u32 },
+    Sequential,
+}
+
+/// Draws key numbers below the number of keys.
+#[derive(Clone, Debug)]
+pub(super) struct Sampler {
+    keys: u64,
+    table: Table,
+    /// Where a sequential lane stands, and how far apart its keys are.
+    at: u64,
+    step: u64,
+}
+
+impl Sampler {
+    pub(super) fn new(popularity: Popularity, keys: u64) -> Self {
+        let table = match popularity {
+            Popularity::Uniform => Table::Uniform,
+            Popularity::Sequential => Table::Sequential,
+            Popularity::Zipf(exponent) => Table::Alias(alias_table(keys, exponent).into()),
+            Popularity::HotSet { keys: share, requests } => Table::HotSet {
+                scatter: Scatter::new(keys),
+                hot: ((keys as f64 * share).round() as u64).clamp(1, keys),
+                hot_share: (requests * f64::from(u32::MAX)) as u32,
+            },
+        };
+        Self { keys, table, at: 0, step: 1 }
+    }
+
+    /// The same popularity for `lane` of `lanes`: sequential lanes share the keys out.
+    pub(super) fn lane(&self, lane: u64, lanes: u64) -> Self {
+        Self { at: lane % self.keys, step: lanes, ..self.clone() }
+    }
+
+    #[inline]
+    pub(super) fn draw(&mut self, rng: &mut Rng) -> u64 {
+        match &self.table {
+            Table::Uniform => rng.below(self.keys),
+            Table::Alias(slots) => {
+                let (slot, fraction) = rng.below_with_fraction(self.keys);
+                let Slot { threshold, other } = slots[slot as usize];
+                if fraction < threshold { slot } else { u64::from(other) }
+            }
+            Table::HotSet { scatter, hot, hot_share } => {
+                let is_hot = (rng.next_u64() >> 32) as u32 <= *hot_share;
+                let cold = self.keys - hot;
+                let rank =
+                    if is_hot || cold == 0 { rng.below(*hot) } else { hot + rng.below(cold) };
+                scatter.key(rank)
+            }
+            Table::Sequential => {
+                let key = self.at;
+                self.at = (self.at + self.step) % self.keys;
+                key
+            }
+        }
+    }
+}
+
+/// Vose's construction over the scattered ranks: every slot holds at most two keys, and together
+/// the slots hold each key in proportion to its weight.
+fn alias_table(keys: u64, exponent: f64) -> Vec<Slot> {
+    let scatter = Scatter::new(keys);
+    let mut weight = vec![0.0; keys as usize];
+    let mut sum = 0.0;
+    for rank in 0..keys {
+        let w = ((rank + 1) as f64).powf(-exponent);
+        weight[scatter.key(rank) as usize] = w;
+        sum += w;
+    }
+    let scale = keys as f64 / sum;
+    let (mut poor, mut rich) = (Vec::new(), Vec::new());
+    for (key, w) in weight.iter_mut().enumerate() {
+        *w *= scale;
+        if *w < 1.0 { poor.push(key as u32) } else { rich.push(key as u32) }
+    }
+    let mut slots: Vec<Slot> =
+        (0..keys as u32).map(|key| Slot { threshold: u32::MAX, other: key }).collect();
+    while let (Some(small), Some(large)) = (poor.pop(), rich.last().copied()) {
+        let kept = weight[small as usize];
+        slots[small as usize] =
+            Slot { threshold: (kept * f64::from(u32::MAX)) as u32, other: large };
+        weight[large as usize] -= 1.0 - kept;
+        if weight[large as usize] < 1.0 {
+            rich.pop();
+            poor.push(large);
+        }
+    }
+    slots
+}
+
+#[cfg(test)]
+#[path = "popularity_test.rs"]
+mod tests;

@@ -1,0 +1,77 @@
+//! One line of input.
+//!
+//! A line ends with `\n`; one `\r` before it belongs to the end. How long a line may be depends
+//! on its first word alone, so the answer is the same however the bytes arrive.
+
+use crate::limits::{LINE_BYTES_MAX, Limits};
+use crate::parse::Parsed;
+use crate::refusal::Refusal;
+
+/// A line without its end, and how much input it took with it.
+#[derive(Clone, Copy)]
+pub(super) struct Line<'a> {
+    pub(super) text: &'a [u8],
+    pub(super) consumed: usize,
+}
+
+/// Why there is no line.
+#[derive(Clone, Copy)]
+pub(super) enum NoLine {
+    /// Its end is still to come.
+    Incomplete,
+    /// It has none where one had to be.
+    TooLong,
+}
+
+impl NoLine {
+    /// What that means for `input`.
+    #[cold]
+    pub(super) fn parsed(self, input: &[u8]) -> Parsed<'_> {
+        match self {
+            Self::Incomplete => Parsed::Incomplete { needed: input.len() + 1 },
+            Self::TooLong => Parsed::Refused {
+                refusal: Refusal::LineTooLong,
+                consumed: input.len(),
+                swallow: 0,
+                close: true,
+                quiet: false,
+            },
+        }
+    }
+}
+
+impl<'a> Line<'a> {
+    /// The first line of `input`.
+    #[inline]
+    pub(super) fn first(input: &'a [u8], limits: &Limits) -> Result<Self, NoLine> {
+        Self::within(input, bytes_max(input, limits))
+    }
+
+    /// As [`Line::first`], for a command known not to be a multiget.
+    #[inline]
+    pub(super) fn short(input: &'a [u8]) -> Result<Self, NoLine> {
+        Self::within(input, LINE_BYTES_MAX)
+    }
+
+    #[inline]
+    fn within(input: &'a [u8], bytes_max: usize) -> Result<Self, NoLine> {
+        let searched = &input[..input.len().min(bytes_max.saturating_add(1))];
+        match memchr::memchr(b'\n', searched) {
+            Some(end) => {
+                let text = &input[..end];
+                let text = text.strip_suffix(b"\r").unwrap_or(text);
+                Ok(Self { text, consumed: end + 1 })
+            }
+            None if input.len() > bytes_max => Err(NoLine::TooLong),
+            None => Err(NoLine::Incomplete),
+        }
+    }
+}
+
+/// How long the line may be that `input` begins with.
+#[inline]
+fn bytes_max(input: &[u8], limits: &Limits) -> usize {
+    let multiget =
+        [&b"get "[..], b"gets ", b"gat ", b"gats "].iter().any(|word| input.starts_with(word));
+    if multiget { limits.multiget_line_bytes_max.max(LINE_BYTES_MAX) } else { LINE_BYTES_MAX }
+}

@@ -1,0 +1,151 @@
+//! Bytes to requests.
+//!
+//! [`parse`] looks at the front of the input and takes one request off it, or asks for more, or
+//! refuses it. It holds no state: the same bytes give the same answer however they arrived, and
+//! until a request is whole every prefix of it is [`Parsed::Incomplete`].
+//!
+//! The commands that make up nearly all traffic are known by their first four bytes; `get`
+//! of one key and plain `set` and `add` then match a fixed shape in one pass. Whatever does not fit that
+//! shape goes the general way, which knows every rule. The two ways never disagree: the first
+//! only takes what the second would take too.
+
+mod admin;
+mod classic;
+mod line;
+mod meta;
+mod store;
+
+use crate::limits::Limits;
+use crate::refusal::Refusal;
+use crate::request::{Request, StoreVerb};
+use crate::scan;
+use crate::words::{Words, ask_noreply};
+use line::Line;
+
+/// The shortest line that can be a command, with its end. memcached finds shorter ones malformed.
+const LINE_BYTES_MIN: usize = 4;
+
+/// The first four bytes of the busiest commands, compared as one number.
+const GET: u32 = u32::from_le_bytes(*b"get ");
+const ADD: u32 = u32::from_le_bytes(*b"add ");
+const SET: u32 = u32::from_le_bytes(*b"set ");
+const META_GET: u32 = u32::from_le_bytes(*b"mg \0");
+const META_SET: u32 = u32::from_le_bytes(*b"ms \0");
+const FIRST_THREE: u32 = u32::from_le_bytes([0xff, 0xff, 0xff, 0]);
+
+/// What stands at the front of the input.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Parsed<'a> {
+    /// A whole request.
+    Request {
+        /// The request.
+        request: Request<'a>,
+        /// Bytes of input it takes up.
+        consumed: usize,
+    },
+    /// The beginning of a request.
+    Incomplete {
+        /// Bytes the input must have before it can be whole; one more than it has when unknown.
+        needed: usize,
+    },
+    /// Something that is answered with an error.
+    Refused {
+        /// The error.
+        refusal: Refusal<'a>,
+        /// Bytes of input it takes up.
+        consumed: usize,
+        /// Bytes to be thrown away after those: a value that will not be stored.
+        swallow: u64,
+        /// Whether the connection is closed once the error is sent.
+        close: bool,
+        /// Whether the client asked for no reply, and so gets none, not even an error.
+        quiet: bool,
+    },
+}
+
+impl<'a> Parsed<'a> {
+    #[inline]
+    fn whole(request: Request<'a>, consumed: usize) -> Self {
+        Self::Request { request, consumed }
+    }
+
+    fn refused(refusal: Refusal<'a>, consumed: usize, quiet: bool) -> Self {
+        Self::Refused { refusal, consumed, swallow: 0, close: false, quiet }
+    }
+}
+
+/// Takes one request off the front of `input`.
+#[inline]
+#[must_use]
+pub fn parse<'a>(input: &'a [u8], limits: &Limits) -> Parsed<'a> {
+    if let Some(word) = input.first_chunk() {
+        match u32::from_le_bytes(*word) {
+            GET => {
+                if let Some(parsed) = classic::get_one(input) {
+                    return parsed;
+                }
+            }
+            word @ (SET | ADD) => {
+                let verb = if word == SET { StoreVerb::Set } else { StoreVerb::Add };
+                if let Some(parsed) = store::plain(verb, input, limits) {
+                    return parsed;
+                }
+            }
+            word if word & FIRST_THREE == META_GET => return meta::get_line(input),
+            word if word & FIRST_THREE == META_SET => return meta::set_line(input, limits),
+            _ => {}
+        }
+    }
+    any(input, limits)
+}
+
+/// The general way, by the first word of the line.
+#[inline(never)]
+fn any<'a>(input: &'a [u8], limits: &Limits) -> Parsed<'a> {
+    let line = match Line::first(input, limits) {
+        Ok(line) => line,
+        Err(none) => return none.parsed(input),
+    };
+    let Line { text, consumed } = line;
+    if consumed < LINE_BYTES_MIN {
+        return Parsed::refused(Refusal::BadFormat, consumed, false);
+    }
+    let (command, args) = text.split_at(scan::space(text, 0));
+    match command {
+        b"get" => classic::retrieve(args, consumed, false),
+        b"gets" => classic::retrieve(args, consumed, true),
+        b"gat" => classic::retrieve_and_touch(args, consumed, false),
+        b"gats" => classic::retrieve_and_touch(args, consumed, true),
+        b"set" | b"add" | b"replace" | b"append" | b"prepend" | b"cas" => {
+            store::store(command, line, input, limits)
+        }
+        b"delete" => classic::delete(args, consumed),
+        b"incr" | b"decr" => classic::arith(command, args, consumed),
+        b"touch" => classic::touch(args, consumed),
+        b"mg" => meta::get(line),
+        b"ms" => meta::set(line, input, limits),
+        b"md" => meta::delete(line),
+        b"ma" => meta::arith(line),
+        b"me" => meta::debug(line),
+        b"mn" => Parsed::whole(Request::MetaNoop, consumed),
+        b"quit" => Parsed::whole(Request::Quit, consumed),
+        b"version" => Parsed::whole(Request::Version, consumed),
+        b"stats" => Parsed::whole(Request::Stats { args: Words::new(args) }, consumed),
+        b"watch" => Parsed::whole(Request::Watch { args: Words::new(args) }, consumed),
+        _ => admin(line),
+    }
+}
+
+/// The rare commands, which may be indented, and everything that is no command.
+fn admin(line: Line<'_>) -> Parsed<'_> {
+    match admin::parse(line.text) {
+        Ok(request) => Parsed::whole(request, line.consumed),
+        Err(refusal) => Parsed::Refused {
+            refusal,
+            consumed: line.consumed,
+            swallow: 0,
+            close: refusal == Refusal::Http,
+            quiet: ask_noreply(line.text),
+        },
+    }
+}

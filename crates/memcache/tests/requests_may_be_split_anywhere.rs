@@ -1,0 +1,174 @@
+//! However the bytes of a request arrive, it is read the same: every prefix is incomplete, asks
+//! for no more than is needed, and what follows it changes nothing.
+
+use memcache::{Limits, Parsed, parse};
+use proptest::prelude::{Just, Strategy, any, prop_assert, prop_assert_eq, prop_oneof, proptest};
+
+const LIMITS: Limits = Limits { value_bytes_max: 64, multiget_line_bytes_max: 4096 };
+
+/// Words that mean something somewhere, and some that mean nothing anywhere.
+fn word() -> impl Strategy<Value = Vec<u8>> {
+    const KNOWN: &[&str] = &[
+        "0",
+        "1",
+        "-1",
+        "3",
+        "11",
+        "65",
+        "4294967295",
+        "4294967296",
+        "noreply",
+        "k",
+        "key",
+        "Zm9v",
+        "b",
+        "v",
+        "q",
+        "T30",
+        "N",
+        "C7",
+        "Oopaque",
+        "MA",
+        "MZ",
+        "S",
+        "F1",
+        "graceful",
+        "all",
+        "automove",
+        "mode",
+        "flat",
+        "HTTP/1.1",
+        "",
+    ];
+    prop_oneof![
+        4 => proptest::sample::select(KNOWN).prop_map(|word| word.as_bytes().to_vec()),
+        1 => proptest::collection::vec(any::<u8>(), 0..12),
+        1 => (240_usize..260).prop_map(|len| vec![b'k'; len]),
+    ]
+}
+
+fn line() -> impl Strategy<Value = Vec<u8>> {
+    const COMMANDS: &[&str] = &[
+        "get",
+        "gets",
+        "gat",
+        "gats",
+        "set",
+        "add",
+        "replace",
+        "append",
+        "prepend",
+        "cas",
+        "delete",
+        "incr",
+        "decr",
+        "touch",
+        "mg",
+        "ms",
+        "md",
+        "ma",
+        "me",
+        "mn",
+        "stats",
+        "flush_all",
+        "version",
+        "verbosity",
+        "quit",
+        "cache_memlimit",
+        "shutdown",
+        "lru_crawler",
+        "slabs",
+        "lru",
+        "watch",
+        "refresh_certs",
+        "nonsense",
+        "",
+    ];
+    let command = proptest::sample::select(COMMANDS);
+    let words = proptest::collection::vec(word(), 0..26);
+    let end = prop_oneof![Just(&b"\r\n"[..]), Just(&b"\n"[..])];
+    (command, words, end).prop_map(|(command, words, end)| {
+        let mut line = command.as_bytes().to_vec();
+        for word in words {
+            line.push(b' ');
+            line.extend(word);
+        }
+        line.extend(end);
+        line
+    })
+}
+
+/// A line, often one that announces the value behind it.
+fn input() -> impl Strategy<Value = Vec<u8>> {
+    let value = proptest::collection::vec(any::<u8>(), 0..70);
+    let announced = (value.clone(), any::<bool>(), word()).prop_map(|(value, meta, last)| {
+        let mut input = if meta {
+            format!("ms key {} ", value.len())
+        } else {
+            format!("set key 0 0 {} ", value.len())
+        }
+        .into_bytes();
+        input.extend(last);
+        input.extend(b"\r\n");
+        input.extend(&value);
+        input.extend(b"\r\n");
+        input
+    });
+    let any_value = (line(), value).prop_map(|(line, value)| [line, value].concat());
+    prop_oneof![announced, any_value, line(), proptest::collection::vec(any::<u8>(), 0..300)]
+}
+
+proptest! {
+    #![proptest_config(proptest::test_runner::Config::with_cases(4096))]
+
+    #[test]
+    fn prefixes_are_incomplete_and_suffixes_do_not_matter(input in input(), more in word()) {
+        let parsed = parse(&input, &LIMITS);
+        let consumed = match parsed {
+            Parsed::Incomplete { needed } => {
+                prop_assert!(needed > input.len());
+                input.len()
+            }
+            Parsed::Request { consumed, .. } => consumed,
+            Parsed::Refused { consumed, close: true, .. } => consumed,
+            Parsed::Refused { consumed, .. } => consumed,
+        };
+        prop_assert!(consumed <= input.len());
+        for len in 0..consumed.saturating_sub(1) {
+            let Parsed::Incomplete { needed } = parse(&input[..len], &LIMITS) else {
+                // A line that is too long is known to be before it ends.
+                prop_assert!(len > 2048, "a prefix of {} bytes is whole", len);
+                break;
+            };
+            let incomplete = matches!(parsed, Parsed::Incomplete { .. });
+            prop_assert!(needed > len && (needed <= consumed || incomplete));
+        }
+        if !matches!(parsed, Parsed::Incomplete { .. } | Parsed::Refused { close: true, .. }) {
+            let longer = [&input[..consumed], &more].concat();
+            prop_assert_eq!(parse(&longer, &LIMITS), parsed);
+        }
+    }
+
+    #[test]
+    fn what_is_stored_is_what_was_sent(
+        value in proptest::collection::vec(any::<u8>(), 0..64),
+        key in "[!-~]{1,250}",
+        flags in any::<u32>(),
+        exptime in any::<i64>(),
+        noreply in any::<bool>(),
+    ) {
+        let last = if noreply { " noreply" } else { "" };
+        let mut input = format!("set {key} {flags} {exptime} {}{last}\r\n", value.len()).into_bytes();
+        input.extend(&value);
+        input.extend(b"\r\n");
+        let Parsed::Request { request: memcache::Request::Store(store), consumed } =
+            parse(&input, &LIMITS)
+        else {
+            panic!("{input:?} is a request");
+        };
+        prop_assert_eq!(consumed, input.len());
+        prop_assert_eq!(store.key.as_bytes(), key.as_bytes());
+        prop_assert_eq!((store.flags, store.exptime, store.noreply), (flags, exptime, noreply));
+        prop_assert_eq!(store.value, value);
+    }
+}

@@ -1,0 +1,57 @@
+//! How much one connection may hold, and where larger amounts are asked for.
+//!
+//! ```text
+//! one connection holds at most
+//!   TAIL_FREE_BYTES              the unfinished end of its input, not budgeted
+//! + one request                  the rest of that input, from the budget
+//! + pending_bytes_max            replies that wait for earlier ones, from the budget
+//! + output_bytes_max + one reply what its reader has not taken yet (kept by the driver)
+//! ```
+
+use std::sync::Arc;
+
+use base::Budget;
+
+/// Unfinished input that every connection may keep without asking the budget. 4,000 clients that
+/// all stop in the middle of a line hold 8 MiB.
+pub(crate) const TAIL_FREE_BYTES: usize = 2 << 10;
+
+/// The first reservation for a value that is being received. Beyond it the buffer doubles, so a
+/// client reserves at most twice what it has sent.
+pub(crate) const VALUE_RESERVE_BYTES: usize = 64 << 10;
+
+/// A value with at least this much missing is received straight into its buffer.
+pub(crate) const LANDING_BYTES_MIN: usize = 16 << 10;
+
+/// The bounds of every connection of a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bounds {
+    /// Output of one turn after which parsing stops until it is sent.
+    pub output_bytes_max: usize,
+    /// Requests of one turn after which other connections have theirs (memcached's `-R`).
+    pub requests_per_turn: u32,
+    /// Requests without a final reply, `noreply` included, past which input is left unread.
+    pub pending_max: usize,
+    /// Bytes of such requests and of the replies queued behind them, likewise.
+    pub pending_bytes_max: usize,
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Self {
+            output_bytes_max: 1 << 20,
+            requests_per_turn: 1024,
+            pending_max: 1024,
+            pending_bytes_max: 256 << 10,
+        }
+    }
+}
+
+/// What the sessions of a worker stand on: their bounds and the budget they draw on.
+#[derive(Clone)]
+pub struct Ground {
+    /// The bounds of each session.
+    pub bounds: Bounds,
+    /// Where buffers above a small size are taken from, for `Owner::Connections`.
+    pub budget: Arc<dyn Budget + Send + Sync>,
+}

@@ -1,0 +1,435 @@
+//! The session itself: where input stands, what may be parsed, what may leave.
+//!
+//! ```text
+//!            input used up                 bound of requests
+//!   +------------------------- Idle ----------------------------> Again --resume--+
+//!   |                           | |                                               |
+//!   |  receive                  | +-- bound of output --> Full --resume (sent)----+
+//!   +---------------------------+ +-- bound of pending -> Waiting --release-> Again
+//!                               |
+//!                               +-- quit, refusal ------> Close (once nothing waits)
+//!                               +-- gate in doubt ------> Drop
+//! ```
+//!
+//! Invariants: in `Idle`, a tail that is not empty begins with an unfinished request of which
+//! more than its present length is needed. Outside `Idle` nothing is parsed but by `resume`.
+
+use base::Now;
+use memcache::{Limits, Parsed, Refusal};
+
+use crate::order::{Order, Wait};
+use crate::tail::Tail;
+use crate::{Cause, Conn, ConnId, Ground, Handler, Mark, Outcome, Passed, Reply, Ticket};
+
+/// What the session needs next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flow {
+    /// More input.
+    Idle,
+    /// [`Session::resume`], after other connections had their turn.
+    Again,
+    /// [`Session::resume`], after its output was sent.
+    Full,
+    /// [`Session::release`], when a completion or a mark of a log arrives.
+    Waiting,
+    /// The end, after its output was sent.
+    Close,
+    /// The end at once; its output must not be sent.
+    Drop,
+}
+
+/// Whether the driver should read from the client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Want {
+    /// It should.
+    Read,
+    /// It should not: what was read has not been dealt with.
+    Pause,
+}
+
+/// What one turn of a session works with: lent by the driver for the length of a call.
+pub struct Turn<'a, H> {
+    /// Executes the requests.
+    pub handler: &'a mut H,
+    /// The moment of the batch.
+    pub now: Now,
+    /// Where replies are appended.
+    pub out: &'a mut Reply,
+    /// Bounds and budget.
+    pub ground: &'a Ground,
+}
+
+/// One connection without a socket.
+pub struct Session {
+    conn: Conn,
+    flow: Flow,
+    closing: bool,
+    /// The number of the latest request, wrapping.
+    requests: u32,
+    /// Bytes of a refused value still to be thrown away.
+    swallow: u64,
+    /// Total length of the first request in the tail, as far as it is known.
+    needed: usize,
+    tail: Tail,
+    order: Option<Box<Order>>,
+}
+
+const _: () = assert!(size_of::<Session>() < 200, "an idle connection is small");
+
+impl Session {
+    /// A connection that has received nothing.
+    #[must_use]
+    pub fn new(id: ConnId) -> Self {
+        Self {
+            conn: Conn::new(id),
+            flow: Flow::Idle,
+            closing: false,
+            requests: 0,
+            swallow: 0,
+            needed: 0,
+            tail: Tail::default(),
+            order: None,
+        }
+    }
+
+    /// Its name.
+    #[inline]
+    #[must_use]
+    pub fn id(&self) -> ConnId {
+        self.conn.id()
+    }
+
+    /// What it needs next.
+    #[inline]
+    #[must_use]
+    pub fn flow(&self) -> Flow {
+        self.flow
+    }
+
+    /// Whether the client should be read from.
+    #[inline]
+    #[must_use]
+    pub fn want(&self) -> Want {
+        if self.flow == Flow::Idle { Want::Read } else { Want::Pause }
+    }
+
+    /// Whether a reply waits for a completion or a log.
+    #[inline]
+    #[must_use]
+    pub fn is_pending(&self) -> bool {
+        self.order.is_some()
+    }
+
+    /// Whether it stands between two requests, owing nothing and owed nothing.
+    #[must_use]
+    pub fn is_at_rest(&self) -> bool {
+        self.flow == Flow::Idle && self.tail.is_empty() && self.swallow == 0 && !self.is_pending()
+    }
+
+    /// Memory that it owns beyond its own size, replies that wait excluded.
+    #[must_use]
+    pub fn heap_bytes(&self) -> usize {
+        self.tail.heap_bytes()
+    }
+
+    /// Parses and executes what `input` completes, from the caller's buffer where possible. All
+    /// of `input` is consumed or kept.
+    #[inline]
+    pub fn receive<H: Handler>(&mut self, input: &[u8], turn: &mut Turn<'_, H>) -> Flow {
+        if self.flow == Flow::Idle && self.tail.is_empty() {
+            let used = self.run(input, turn, turn.ground.bounds.requests_per_turn);
+            if used < input.len() {
+                self.keep(&input[used..], turn);
+            }
+            return self.flow;
+        }
+        self.receive_behind_tail(input, turn);
+        self.flow
+    }
+
+    /// Goes on with input that was kept when a bound stopped it.
+    pub fn resume<H: Handler>(&mut self, turn: &mut Turn<'_, H>) -> Flow {
+        if matches!(self.flow, Flow::Again | Flow::Full) {
+            self.flow = Flow::Idle;
+            if !self.tail.is_empty() {
+                self.run_tail(turn);
+            }
+        }
+        self.flow
+    }
+
+    /// A buffer to receive into, when much of a value is missing; [`Session::receive`] with no
+    /// input follows.
+    #[inline]
+    pub fn landing(&mut self, ground: &Ground) -> Option<&mut Vec<u8>> {
+        if self.flow != Flow::Idle || self.tail.is_empty() {
+            return None;
+        }
+        self.tail.landing(self.needed, ground)
+    }
+
+    /// The rest of a reply has come. `false` when nobody waits for it any more.
+    /// [`Session::release`] follows.
+    pub fn complete(&mut self, ticket: Ticket, bytes: &[u8]) -> bool {
+        ticket.conn == self.conn.id()
+            && self.order.as_mut().is_some_and(|order| order.complete(ticket.request, bytes))
+    }
+
+    /// Lets replies leave that waited for a completion or for a log.
+    pub fn release<H: Handler>(&mut self, turn: &mut Turn<'_, H>) -> Flow {
+        let Some(order) = &mut self.order else { return self.flow };
+        let handler = &*turn.handler;
+        if order.release(|log, seq| handler.gate(log, seq), turn.out).is_err() {
+            self.flow = Flow::Drop;
+            return self.flow;
+        }
+        let full = order.is_full(turn.ground);
+        if order.is_empty() {
+            self.order = None;
+        }
+        if self.closing {
+            self.close();
+        } else if self.flow == Flow::Waiting && !full {
+            self.flow = Flow::Again;
+        }
+        self.flow
+    }
+
+    /// Parses `input` from its beginning until it is used up or a bound stops it; returns how much
+    /// was used and leaves the reason in `flow`.
+    #[inline(always)]
+    fn run<H: Handler>(
+        &mut self,
+        input: &[u8],
+        turn: &mut Turn<'_, H>,
+        requests_max: u32,
+    ) -> usize {
+        let start = turn.out.mark();
+        let output_bytes_max = turn.ground.bounds.output_bytes_max;
+        let mut requests_left = requests_max;
+        let mut at = self.skip(input);
+        while at < input.len() {
+            if requests_left == 0 {
+                self.flow = Flow::Again;
+                break;
+            }
+            requests_left -= 1;
+            match memcache::parse(&input[at..], turn.handler.limits(&self.conn)) {
+                Parsed::Request { request, consumed } => {
+                    let mark = turn.out.mark();
+                    self.requests = self.requests.wrapping_add(1);
+                    let ticket = Ticket { conn: self.conn.id(), request: self.requests };
+                    let outcome =
+                        turn.handler.call(turn.now, &mut self.conn, &request, ticket, turn.out);
+                    if outcome == Outcome::Done && self.order.is_none() {
+                        self.conn.progress = 0;
+                        at += consumed;
+                    } else {
+                        at += self.file(outcome, consumed, mark, turn);
+                    }
+                }
+                Parsed::Incomplete { needed } => {
+                    self.needed = needed;
+                    break;
+                }
+                Parsed::Refused { refusal, consumed, swallow, close, quiet } => {
+                    let outcome = if close { Outcome::Close } else { Outcome::Done };
+                    self.refuse(Some(&refusal), Cause::Malformed, quiet, outcome, consumed, turn);
+                    at += consumed;
+                    self.swallow = swallow;
+                    at += self.skip(&input[at..]);
+                }
+            }
+            if at == input.len() || self.flow != Flow::Idle {
+                break;
+            }
+            if turn.out.len_since(start) >= output_bytes_max {
+                self.flow = Flow::Full;
+                break;
+            }
+        }
+        at
+    }
+
+    /// Throws away what `input` holds of a refused value; returns how much that is.
+    #[inline]
+    fn skip(&mut self, input: &[u8]) -> usize {
+        if self.swallow == 0 {
+            return 0;
+        }
+        let skipped = self.swallow.min(input.len() as u64);
+        self.swallow -= skipped;
+        skipped as usize
+    }
+
+    /// Deals with every outcome but the plain one: replies that wait, that come in parts, that end
+    /// the connection. Returns how much of the input the request has used.
+    #[cold]
+    fn file<H: Handler>(
+        &mut self,
+        outcome: Outcome,
+        consumed: usize,
+        mark: Mark,
+        turn: &mut Turn<'_, H>,
+    ) -> usize {
+        let used = if outcome == Outcome::More { 0 } else { consumed };
+        let wait = match outcome {
+            Outcome::Pending => Wait::Ticket,
+            Outcome::Gate { log, seq } => match turn.handler.gate(log, seq) {
+                Passed::Yes => Wait::Nothing,
+                Passed::No => Wait::Gate { log, seq },
+                Passed::InDoubt => {
+                    self.flow = Flow::Drop;
+                    return used;
+                }
+            },
+            Outcome::Done | Outcome::More | Outcome::Close => Wait::Nothing,
+        };
+        if outcome != Outcome::More {
+            self.conn.progress = 0;
+        }
+        if self.order.is_some() || wait != Wait::Nothing {
+            let reply = turn.out.split_off(mark);
+            let order = self.order.get_or_insert_default();
+            order.push(self.requests, wait, reply, used);
+            if order.is_full(turn.ground) || outcome == Outcome::More {
+                self.flow = Flow::Waiting;
+            }
+        } else if outcome == Outcome::More {
+            self.flow = Flow::Full;
+        }
+        if outcome == Outcome::Close {
+            self.closing = true;
+            self.close();
+        }
+        used
+    }
+
+    /// Ends the connection as soon as nothing waits.
+    fn close(&mut self) {
+        self.tail.clear();
+        self.flow = if self.order.is_some() { Flow::Waiting } else { Flow::Close };
+    }
+
+    /// Keeps `rest`, which could not be parsed now.
+    #[cold]
+    fn keep<H: Handler>(&mut self, rest: &[u8], turn: &mut Turn<'_, H>) {
+        if self.is_over() || self.tail.append(rest, self.needed_now(), turn.ground).is_ok() {
+            return;
+        }
+        match self.flow {
+            Flow::Idle if self.tail.is_empty() => self.starve(rest, turn),
+            // Fairness is worth less than the memory it would take.
+            Flow::Again if self.tail.is_empty() => {
+                self.flow = Flow::Idle;
+                let used = self.run_kept(rest, turn, u32::MAX);
+                if used < rest.len() {
+                    self.keep(&rest[used..], turn);
+                }
+            }
+            _ => self.refuse_input(turn),
+        }
+    }
+
+    /// Whether no further input will be looked at.
+    fn is_over(&self) -> bool {
+        self.closing || matches!(self.flow, Flow::Close | Flow::Drop)
+    }
+
+    /// What the tail must have room for: a known request, or no more than there is.
+    fn needed_now(&self) -> usize {
+        if self.flow == Flow::Idle { self.needed } else { 0 }
+    }
+
+    /// Receives while earlier input is kept.
+    #[cold]
+    fn receive_behind_tail<H: Handler>(&mut self, mut input: &[u8], turn: &mut Turn<'_, H>) {
+        while self.flow == Flow::Idle {
+            if self.tail.is_empty() {
+                let used = self.run_kept(input, turn, turn.ground.bounds.requests_per_turn);
+                input = &input[used..];
+                break;
+            }
+            let (lacking, rest) = input.split_at(self.tail.lacks(input, self.needed));
+            if self.tail.append(lacking, self.needed, turn.ground).is_err() {
+                let bytes = self.tail.take();
+                self.tail.clear();
+                self.starve(&bytes, turn);
+                continue;
+            }
+            input = rest;
+            if self.tail.len() >= self.needed {
+                self.run_tail(turn);
+            }
+            if input.is_empty() {
+                return;
+            }
+        }
+        if !input.is_empty() {
+            self.keep(input, turn);
+        }
+    }
+
+    /// [`Session::run`], apart from the path where nothing was kept.
+    #[inline(never)]
+    fn run_kept<H: Handler>(
+        &mut self,
+        input: &[u8],
+        turn: &mut Turn<'_, H>,
+        requests_max: u32,
+    ) -> usize {
+        self.run(input, turn, requests_max)
+    }
+
+    fn run_tail<H: Handler>(&mut self, turn: &mut Turn<'_, H>) {
+        let bytes = self.tail.take();
+        let used = self.run_kept(&bytes, turn, turn.ground.bounds.requests_per_turn);
+        if self.is_over() {
+            self.tail.clear();
+        } else {
+            self.tail.put_back(bytes, used);
+        }
+    }
+
+    /// There is no memory for the request that `input` begins with. A value is thrown away and
+    /// answered like one that is too large; anything else ends the connection.
+    #[cold]
+    fn starve<H: Handler>(&mut self, input: &[u8], turn: &mut Turn<'_, H>) {
+        let limits = Limits { value_bytes_max: 0, ..*turn.handler.limits(&self.conn) };
+        let Parsed::Refused { refusal, consumed, swallow, close: false, quiet } =
+            memcache::parse(input, &limits)
+        else {
+            return self.refuse_input(turn);
+        };
+        self.refuse(Some(&refusal), Cause::NoMemory, quiet, Outcome::Done, consumed, turn);
+        self.swallow = swallow;
+        let skipped = self.skip(&input[consumed..]);
+        debug_assert_eq!(consumed + skipped, input.len(), "an unfinished value ends its input");
+    }
+
+    #[cold]
+    fn refuse_input<H: Handler>(&mut self, turn: &mut Turn<'_, H>) {
+        self.refuse(None, Cause::NoMemoryForInput, false, Outcome::Close, 0, turn);
+    }
+
+    /// Has the handler answer a request that is not executed, in its place among the others. A
+    /// client that wants no reply gets none, but the handler is told all the same.
+    #[cold]
+    fn refuse<H: Handler>(
+        &mut self,
+        refusal: Option<&Refusal<'_>>,
+        cause: Cause,
+        quiet: bool,
+        outcome: Outcome,
+        consumed: usize,
+        turn: &mut Turn<'_, H>,
+    ) {
+        let mark = turn.out.mark();
+        turn.handler.refused(turn.now, &mut self.conn, refusal, cause, turn.out);
+        if quiet {
+            turn.out.rewind(mark);
+        }
+        self.requests = self.requests.wrapping_add(1);
+        self.file(outcome, consumed, mark, turn);
+    }
+}

@@ -1,0 +1,364 @@
+use std::io::IoSlice;
+
+use base::{MemoryBudget, Now};
+
+use crate::fake::{Fake, LEND_BYTES_MIN, Random};
+use crate::{Bounds, Cause, ConnId, Flow, Ground, Reply, Session, Ticket, Turn, Want, WorkerId};
+
+const ID: ConnId = ConnId { worker: WorkerId(3), index: 5, generation: 7 };
+
+/// A session with everything around it that a driver would hold.
+struct Rig {
+    session: Session,
+    handler: Fake,
+    ground: Ground,
+    out: Reply,
+    sent: Vec<u8>,
+}
+
+impl Rig {
+    fn new(handler: Fake, bounds: Bounds, budget_bytes: u64) -> Self {
+        let ground = Ground { bounds, budget: MemoryBudget::new(budget_bytes) };
+        let (session, out) = (Session::new(ID), Reply::new());
+        Self { session, handler, ground, out, sent: Vec::new() }
+    }
+
+    fn plain() -> Self {
+        Self::new(Fake::new(None), Bounds::default(), 1 << 20)
+    }
+
+    fn with<R>(&mut self, act: impl FnOnce(&mut Session, &mut Turn<'_, Fake>) -> R) -> R {
+        let mut turn = Turn {
+            handler: &mut self.handler,
+            now: Now::default(),
+            out: &mut self.out,
+            ground: &self.ground,
+        };
+        act(&mut self.session, &mut turn)
+    }
+
+    fn receive(&mut self, input: &[u8]) -> Flow {
+        self.with(|session, turn| session.receive(input, turn))
+    }
+
+    fn resume(&mut self) -> Flow {
+        self.with(|session, turn| session.resume(turn))
+    }
+
+    fn release(&mut self) -> Flow {
+        self.with(|session, turn| session.release(turn))
+    }
+
+    /// Sends what stands in the output.
+    fn send(&mut self) {
+        let mut slices = [IoSlice::new(&[]); 4096];
+        let count = self.out.slices(self.out.whole(), &mut slices);
+        self.sent.extend(slices[..count].iter().flat_map(|slice| slice.iter()));
+        self.out.clear(0);
+    }
+
+    /// Everything sent since the last call.
+    fn taken(&mut self) -> String {
+        self.send();
+        String::from_utf8(std::mem::take(&mut self.sent)).expect("the tests write text")
+    }
+}
+
+fn set(key: &str, len: usize) -> Vec<u8> {
+    let mut request = format!("set {key} 0 0 {len}\r\n").into_bytes();
+    request.extend((0..len).map(|at| b'a' + (at % 26) as u8));
+    request.extend(b"\r\n");
+    request
+}
+
+#[test]
+fn a_script_answers_the_same_however_it_is_cut() {
+    let script = b"set a 0 0 3\r\nabc\r\nget a\r\nset b 0 0 1 noreply\r\nx\r\nget a b c\r\nwhat\r\nversion\r\n";
+    let replies = "STORED\r\nVALUE a 0 3\r\nabc\r\nEND\r\nVALUE a 0 3\r\nabc\r\nVALUE b 0 1\r\nx\r\n\
+                   END\r\nERROR\r\nVERSION fake\r\n";
+    for piece in 1..=script.len() {
+        let mut rig = Rig::plain();
+        for input in script.chunks(piece) {
+            rig.receive(input);
+            while rig.session.want() == Want::Pause {
+                rig.send();
+                rig.resume();
+            }
+        }
+        assert_eq!(rig.taken(), replies, "in pieces of {piece}");
+        assert!(rig.session.is_at_rest());
+        assert_eq!(rig.session.heap_bytes(), 0, "an idle connection owns nothing");
+    }
+}
+
+#[test]
+fn a_large_value_is_received_into_its_own_buffer_and_freed() {
+    let request = set("big", 150_000);
+    let budget = MemoryBudget::new(1 << 20);
+    let mut rig = Rig::plain();
+    rig.ground.budget = budget.clone();
+    let (mut at, mut landings) = (1000, 0);
+    rig.receive(&request[..at]);
+    while at < request.len() {
+        let Some(buffer) = rig.session.landing(&rig.ground) else {
+            let end = (at + 5000).min(request.len());
+            rig.receive(&request[at..end]);
+            at = end;
+            continue;
+        };
+        let room = (buffer.capacity() - buffer.len()).min(request.len() - at);
+        assert!(buffer.capacity() <= request.len());
+        buffer.extend_from_slice(&request[at..at + room]);
+        at += room;
+        landings += 1;
+        assert!(budget.used_total() <= request.len() as u64);
+        rig.receive(&[]);
+    }
+    assert_eq!(rig.taken(), "STORED\r\n");
+    assert!((2..6).contains(&landings), "{landings} receives into the buffer");
+    assert_eq!((rig.session.heap_bytes(), budget.used_total()), (0, 0));
+}
+
+#[test]
+fn without_memory_a_value_is_thrown_away_and_the_rest_served() {
+    let mut script = set("big", 150_000);
+    script.extend(b"version\r\n");
+    for first in [10, 30, 3000, 70_000] {
+        for budget_bytes in [0, 70_000] {
+            let mut rig = Rig::new(Fake::new(None), Bounds::default(), budget_bytes);
+            rig.receive(&script[..first]);
+            for input in script[first..].chunks(10_000) {
+                rig.receive(input);
+            }
+            let replies = "SERVER_ERROR out of memory storing object\r\nVERSION fake\r\n";
+            assert_eq!(rig.taken(), replies, "first {first}, budget {budget_bytes}");
+            assert_eq!(rig.handler.causes, [Cause::NoMemory]);
+            assert!(rig.session.is_at_rest());
+        }
+    }
+}
+
+#[test]
+fn without_memory_a_long_line_ends_the_connection() {
+    let mut rig = Rig::new(Fake::new(None), Bounds::default(), 0);
+    rig.receive(b"get ");
+    for _ in 0..TRIES_MAX {
+        if rig.receive(&b"key ".repeat(100)) == Flow::Close {
+            assert_eq!(rig.taken(), "SERVER_ERROR out of memory reading request\r\n");
+            return;
+        }
+    }
+    panic!("a line of {} bytes was kept without memory", TRIES_MAX * 400);
+}
+
+/// Rounds after which a loop of these tests has gone wrong.
+const TRIES_MAX: usize = 10_000;
+
+#[test]
+fn a_refused_value_is_swallowed_across_receives() {
+    let mut script = set("huge", 300_000);
+    script.extend(b"version\r\n");
+    let mut rig = Rig::plain();
+    for input in script.chunks(4096) {
+        rig.receive(input);
+        assert_eq!(rig.session.heap_bytes(), 0);
+    }
+    let replies = "SERVER_ERROR object too large for cache\r\nVERSION fake\r\n";
+    assert_eq!(rig.taken(), replies);
+}
+
+#[test]
+fn a_client_that_wants_no_reply_gets_no_error() {
+    let mut rig = Rig::new(Fake::new(None), Bounds::default(), 0);
+    rig.receive(b"set big 0 0 300000 noreply\r\nand so on");
+    assert_eq!((rig.taken().as_str(), rig.handler.causes.len()), ("", 1));
+}
+
+#[test]
+fn the_bound_of_requests_gives_others_their_turn() {
+    let bounds = Bounds { requests_per_turn: 10, ..Bounds::default() };
+    let mut rig = Rig::new(Fake::new(None), bounds, 1 << 20);
+    assert_eq!(rig.receive(&b"version\r\n".repeat(25)), Flow::Again);
+    assert_eq!((rig.handler.calls, rig.session.want()), (10, Want::Pause));
+    assert_eq!(rig.resume(), Flow::Again);
+    assert_eq!(rig.resume(), Flow::Idle);
+    assert_eq!((rig.handler.calls, rig.session.heap_bytes()), (25, 0));
+}
+
+#[test]
+fn fairness_yields_to_want_of_memory() {
+    let bounds = Bounds { requests_per_turn: 10, ..Bounds::default() };
+    let mut rig = Rig::new(Fake::new(None), bounds, 0);
+    assert_eq!(rig.receive(&b"version\r\n".repeat(1000)), Flow::Idle);
+    assert_eq!(rig.handler.calls, 1000);
+}
+
+#[test]
+fn the_bound_of_output_waits_for_the_reader() {
+    let bounds = Bounds { output_bytes_max: 50_000, ..Bounds::default() };
+    let mut rig = Rig::new(Fake::new(None), bounds, 1 << 20);
+    rig.receive(&set("v", 20_000));
+    rig.taken();
+    assert_eq!(rig.receive(&b"get v\r\n".repeat(7)), Flow::Full);
+    assert_eq!(rig.handler.calls, 4);
+    let mut turns = 1;
+    while rig.session.flow() == Flow::Full {
+        assert!(rig.out.len() < 50_000 + 21_000);
+        rig.send();
+        rig.resume();
+        turns += 1;
+    }
+    assert_eq!((turns, rig.handler.calls), (3, 8));
+    assert_eq!(rig.taken().matches("END").count(), 7);
+}
+
+#[test]
+fn quitting_discards_what_follows_but_not_what_precedes() {
+    let mut rig = Rig::plain();
+    assert_eq!(rig.receive(b"version\r\nquit\r\nversion\r\n"), Flow::Close);
+    assert_eq!(rig.taken(), "VERSION fake\r\n");
+    assert_eq!(rig.session.heap_bytes(), 0);
+}
+
+#[test]
+fn too_much_pending_stops_the_reading() {
+    let bounds = Bounds { pending_max: 5, ..Bounds::default() };
+    let mut rig = Rig::new(Fake::new(Some(1)), bounds, 1 << 20);
+    let flow = rig.receive(&b"version\r\n".repeat(100));
+    assert_eq!((flow, rig.session.want()), (Flow::Waiting, Want::Pause));
+    assert!(rig.handler.calls < 100);
+    let mut rounds = 0;
+    while !rig.session.is_at_rest() {
+        rig.handler.mark = rig.handler.seq;
+        while let Some((ticket, bytes)) = rig.handler.pending.pop_front() {
+            assert!(rig.session.complete(ticket, &bytes));
+        }
+        rig.release();
+        rig.resume();
+        rounds += 1;
+        assert!(rounds < TRIES_MAX);
+    }
+    assert_eq!(rig.taken(), "VERSION fake\r\n".repeat(100));
+    assert!(rounds > 10, "{rounds} rounds of at most 5 waiting");
+}
+
+#[test]
+fn completions_for_others_are_dropped() {
+    let mut rig = Rig::new(Fake::new(Some(0)), Bounds::default(), 1 << 20);
+    let mut tries = 0;
+    while rig.handler.pending.is_empty() {
+        rig.receive(b"version\r\n");
+        tries += 1;
+        assert!(tries < TRIES_MAX);
+    }
+    let (ticket, bytes) = rig.handler.pending.pop_front().expect("just seen");
+    let older = ConnId { generation: ID.generation - 1, ..ID };
+    assert!(!rig.session.complete(Ticket { conn: older, ..ticket }, &bytes));
+    assert!(!rig.session.complete(Ticket { request: ticket.request + 1, ..ticket }, &bytes));
+    assert!(rig.session.complete(ticket, &bytes));
+    assert!(!rig.session.complete(ticket, &bytes), "a reply is completed once");
+}
+
+#[test]
+fn doubt_drops_the_connection() {
+    let mut rig = Rig::new(Fake::new(Some(2)), Bounds::default(), 1 << 20);
+    let mut tries = 0;
+    while rig.handler.seq == 0 {
+        rig.receive(b"version\r\n");
+        tries += 1;
+        assert!(tries < TRIES_MAX);
+    }
+    while let Some((ticket, bytes)) = rig.handler.pending.pop_front() {
+        rig.session.complete(ticket, &bytes);
+    }
+    rig.handler.in_doubt = true;
+    assert_eq!(rig.release(), Flow::Drop);
+}
+
+/// A pipeline of requests that a seed chooses, without a `quit`.
+fn pipeline(random: &mut Random) -> Vec<u8> {
+    let mut script = Vec::new();
+    for _ in 0..random.below(60) {
+        let key = format!("k{}", random.below(8));
+        match random.below(8) {
+            0 => script.extend(set(&key, random.below(40))),
+            1 => script.extend(set(&key, LEND_BYTES_MIN + random.below(60_000))),
+            2 => script.extend(set(&key, 200_000 + random.below(10))),
+            3 => script.extend(b"nonsense\r\n"),
+            4 => script.extend(b"get k0 k1 k2 k3 k4 k5 k6 k7\r\n"),
+            5 => script.extend(b"version\r\n"),
+            _ => script.extend(format!("get {key}\r\n").bytes()),
+        }
+    }
+    script
+}
+
+/// The replies of a handler that never waits to input in one piece, with wide bounds.
+fn immediate(script: &[u8]) -> Vec<u8> {
+    let mut rig = Rig::plain();
+    rig.ground.budget = MemoryBudget::new(1 << 30);
+    rig.receive(script);
+    while rig.session.want() == Want::Pause {
+        rig.send();
+        rig.resume();
+    }
+    rig.send();
+    rig.sent
+}
+
+/// The replies of a handler that gates and delays at random, to input cut at random, under tight
+/// bounds, completed and released at random moments.
+fn delayed(script: &[u8], seed: u64, random: &mut Random) -> Vec<u8> {
+    let bounds = Bounds {
+        output_bytes_max: 1 + random.below(100_000),
+        requests_per_turn: 1 + random.below(20) as u32,
+        pending_max: 1 + random.below(20),
+        pending_bytes_max: 1 + random.below(100_000),
+    };
+    let mut rig = Rig::new(Fake::new(Some(seed)), bounds, 1 << 30);
+    let mut rest = script;
+    let mut steps = 0;
+    while !rest.is_empty() || !rig.session.is_at_rest() {
+        match random.below(5) {
+            0 | 1 if rig.session.want() == Want::Read => {
+                let longest = [30, 3000, 66_000][random.below(3)];
+                let (piece, left) = rest.split_at(random.below(longest).min(rest.len()));
+                rest = left;
+                rig.receive(piece);
+            }
+            2 => {
+                for _ in 0..random.below(4).min(rig.handler.pending.len()) {
+                    let at = random.below(rig.handler.pending.len());
+                    let (ticket, bytes) = rig.handler.pending.remove(at).expect("below its length");
+                    assert!(rig.session.complete(ticket, &bytes));
+                }
+                rig.release();
+            }
+            3 => {
+                let waiting = (rig.handler.seq - rig.handler.mark) as usize;
+                rig.handler.mark += random.below(waiting + 1) as u64;
+                rig.release();
+            }
+            4 => {
+                rig.send();
+                rig.resume();
+            }
+            _ => {}
+        }
+        steps += 1;
+        assert!(steps < 1_000_000, "seed {seed} does not come to an end");
+    }
+    rig.send();
+    rig.sent
+}
+
+#[test]
+fn delays_and_gates_never_change_the_stream() {
+    for seed in 0..400 {
+        let mut random = Random(seed);
+        let script = pipeline(&mut random);
+        let expected = immediate(&script);
+        let actual = delayed(&script, seed, &mut random);
+        assert!(expected == actual, "seed {seed}: {} bytes, not {}", actual.len(), expected.len());
+    }
+}

@@ -1,0 +1,108 @@
+//! The unfinished end of a connection's input.
+//!
+//! Empty, it owns nothing. Up to [`TAIL_FREE_BYTES`] it is free; beyond, its capacity is covered by
+//! a grant. It grows by doubling, never beyond what its request is known to need, so a client can
+//! reserve no more than about twice what it has sent.
+
+use base::{Grant, Owner};
+
+use crate::Ground;
+use crate::bounds::{LANDING_BYTES_MIN, TAIL_FREE_BYTES, VALUE_RESERVE_BYTES};
+
+/// The budget has no room for what must be kept.
+#[derive(Debug)]
+pub(crate) struct NoRoom;
+
+/// Input that was received but not consumed.
+#[derive(Default)]
+pub(crate) struct Tail {
+    bytes: Vec<u8>,
+    grant: Option<Grant>,
+}
+
+impl Tail {
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// How much of `input` its first request lacks, when it needs `needed` bytes in all: exactly
+    /// the rest of a value, or the rest of a line.
+    pub(crate) fn lacks(&self, input: &[u8], needed: usize) -> usize {
+        let missing = needed.saturating_sub(self.bytes.len());
+        if missing > 1 {
+            return missing.min(input.len());
+        }
+        memchr::memchr(b'\n', input).map_or(input.len(), |end| end + 1)
+    }
+
+    /// Appends `input`, making room for a request of `needed` bytes. On an error nothing changed.
+    pub(crate) fn append(
+        &mut self,
+        input: &[u8],
+        needed: usize,
+        ground: &Ground,
+    ) -> Result<(), NoRoom> {
+        let len = self.bytes.len() + input.len();
+        if len > self.bytes.capacity() {
+            let capacity = (len * 2).max(VALUE_RESERVE_BYTES).min(needed.max(len));
+            self.grow(capacity, ground)?;
+        }
+        self.bytes.extend_from_slice(input);
+        Ok(())
+    }
+
+    /// The buffer itself, with room for more, when much of a value is missing: the driver then
+    /// receives into it instead of into its own buffer. `None` leaves it to [`Tail::append`].
+    pub(crate) fn landing(&mut self, needed: usize, ground: &Ground) -> Option<&mut Vec<u8>> {
+        let len = self.bytes.len();
+        if len == 0 || needed < len + LANDING_BYTES_MIN {
+            return None;
+        }
+        if self.bytes.capacity() < len + LANDING_BYTES_MIN {
+            let capacity = (len * 2).max(VALUE_RESERVE_BYTES).min(needed);
+            self.grow(capacity, ground).ok()?;
+        }
+        Some(&mut self.bytes)
+    }
+
+    fn grow(&mut self, capacity: usize, ground: &Ground) -> Result<(), NoRoom> {
+        let granted = self.grant.as_ref().map_or(0, Grant::bytes);
+        if capacity > TAIL_FREE_BYTES && capacity as u64 > granted {
+            self.grant =
+                Some(ground.budget.take(Owner::Connections, capacity as u64).ok_or(NoRoom)?);
+        }
+        self.bytes.reserve_exact(capacity - self.bytes.len());
+        Ok(())
+    }
+
+    /// Lends the bytes for parsing; [`Tail::put_back`] follows.
+    pub(crate) fn take(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.bytes)
+    }
+
+    /// Takes `bytes` back without the first `used` of them. What is empty is freed.
+    pub(crate) fn put_back(&mut self, mut bytes: Vec<u8>, used: usize) {
+        if used == bytes.len() {
+            self.clear();
+        } else {
+            bytes.drain(..used);
+            self.bytes = bytes;
+        }
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.bytes = Vec::new();
+        self.grant = None;
+    }
+
+    /// Memory it owns.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        self.bytes.capacity()
+    }
+}

@@ -1,0 +1,217 @@
+//! Authentication by text: a file of `user:password` lines, and the check of a client's claim.
+//!
+//! The limits are memcached's: at most 8 users, a line of at most 255 bytes. Where memcached cuts
+//! what exceeds them in silence, this is an error. A password ends at the line's end and may hold
+//! colons and spaces; a user may hold neither. Comparison takes the same time wherever the first
+//! wrong byte stands. Nothing here prints or logs a password.
+
+use std::fmt::{Display, Formatter};
+use std::path::{Path, PathBuf};
+use std::sync::{PoisonError, RwLock};
+use std::{fs, io};
+
+use subtle::{Choice, ConstantTimeEq};
+
+/// Users a file may hold.
+pub const USERS_MAX: usize = 8;
+/// Bytes a line may hold, its end not counted.
+pub const LINE_BYTES_MAX: usize = 255;
+
+/// What a claim is worth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Claim {
+    /// A known user with the right password.
+    Accepted,
+    /// An unknown user or a wrong password.
+    Rejected,
+    /// Not `user password` at all.
+    Malformed,
+}
+
+/// Why a file gives no users.
+#[derive(Debug)]
+pub enum AuthError {
+    /// The file cannot be read.
+    Unreadable(PathBuf, io::Error),
+    /// A line is not `user:password`.
+    Malformed(usize),
+    /// A line is too long.
+    TooLong(usize, usize),
+    /// More users than fit.
+    TooMany(usize),
+    /// No user at all.
+    Empty,
+}
+
+impl Display for AuthError {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Unreadable(path, source) => {
+                write!(f, "{}: {source}; name a readable file", path.display())
+            }
+            Self::Malformed(line) => {
+                write!(f, "line {line}: not user:password; mend or remove the line")
+            }
+            Self::TooLong(line, bytes) => write!(
+                f,
+                "line {line}: {bytes} bytes, at most {LINE_BYTES_MAX} are allowed; shorten it"
+            ),
+            Self::TooMany(users) => {
+                write!(f, "{users} users, at most {USERS_MAX} are allowed; remove some")
+            }
+            Self::Empty => f.write_str("no users; write at least one user:password line"),
+        }
+    }
+}
+
+impl std::error::Error for AuthError {}
+
+struct User {
+    name: Vec<u8>,
+    password: Vec<u8>,
+}
+
+/// The users of one file.
+pub struct Users(Vec<User>);
+
+impl Users {
+    /// Parses the content of a file.
+    ///
+    /// # Errors
+    /// The first line, or the limit, that is broken.
+    pub fn parse(content: &[u8]) -> Result<Self, AuthError> {
+        let content = content.strip_suffix(b"\n").unwrap_or(content);
+        if content.is_empty() {
+            return Err(AuthError::Empty);
+        }
+        let lines = content.split(|byte| *byte == b'\n').enumerate();
+        let users = lines.map(|(index, line)| parse_line(index + 1, line));
+        let users: Vec<_> = users.collect::<Result<_, _>>()?;
+        if users.len() > USERS_MAX { Err(AuthError::TooMany(users.len())) } else { Ok(Self(users)) }
+    }
+
+    /// Judges `claim`, the value of the `set` by which a client authenticates: `user password`.
+    #[must_use]
+    pub fn check(&self, claim: &[u8]) -> Claim {
+        let Some(space) = claim.iter().position(|byte| *byte == b' ') else {
+            return Claim::Malformed;
+        };
+        let (name, password) = (&claim[..space], &claim[space + 1..]);
+        // Every user is compared, whoever matched before: the time tells nothing.
+        let matches = |user: &User| user.name.ct_eq(name) & user.password.ct_eq(password);
+        let known = self.0.iter().fold(Choice::from(0), |known, user| known | matches(user));
+        if bool::from(known) { Claim::Accepted } else { Claim::Rejected }
+    }
+}
+
+fn parse_line(number: usize, line: &[u8]) -> Result<User, AuthError> {
+    let line = line.strip_suffix(b"\r").unwrap_or(line);
+    if line.len() > LINE_BYTES_MAX {
+        return Err(AuthError::TooLong(number, line.len()));
+    }
+    let colon = line.iter().position(|byte| *byte == b':').filter(|colon| *colon > 0);
+    let colon = colon.ok_or(AuthError::Malformed(number))?;
+    let (name, password) = (&line[..colon], &line[colon + 1..]);
+    let forbidden = |byte: &u8| matches!(byte, 0 | b'\r');
+    if line.iter().any(forbidden) || name.contains(&b' ') {
+        return Err(AuthError::Malformed(number));
+    }
+    Ok(User { name: name.to_vec(), password: password.to_vec() })
+}
+
+/// The users of a file that can be read again while the cell runs.
+pub struct AuthFile {
+    path: PathBuf,
+    users: RwLock<Users>,
+}
+
+impl AuthFile {
+    /// Reads the file at `path`.
+    ///
+    /// # Errors
+    /// That it cannot be read, or what [`Users::parse`] finds.
+    pub fn load(path: &Path) -> Result<Self, AuthError> {
+        Ok(Self { path: path.to_owned(), users: RwLock::new(read(path)?) })
+    }
+
+    /// Reads the file again; on an error the users stay as they were.
+    ///
+    /// # Errors
+    /// As [`AuthFile::load`].
+    pub fn reload(&self) -> Result<(), AuthError> {
+        let users = read(&self.path)?;
+        *self.users.write().unwrap_or_else(PoisonError::into_inner) = users;
+        Ok(())
+    }
+
+    /// Judges `claim` by the users last read.
+    #[must_use]
+    pub fn check(&self, claim: &[u8]) -> Claim {
+        self.users.read().unwrap_or_else(PoisonError::into_inner).check(claim)
+    }
+}
+
+fn read(path: &Path) -> Result<Users, AuthError> {
+    let content = fs::read(path).map_err(|error| AuthError::Unreadable(path.to_owned(), error))?;
+    Users::parse(&content)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scratch::Scratch;
+
+    #[test]
+    fn claims_are_judged() {
+        let users = Users::parse(b"foo:bar\nbaaaz:quux\r\nempty:\np:a b:c").expect("well formed");
+        let cases: [(&[u8], Claim); 10] = [
+            (b"foo bar", Claim::Accepted),
+            (b"baaaz quux", Claim::Accepted),
+            (b"empty ", Claim::Accepted),
+            (b"p a b:c", Claim::Accepted),
+            (b"foo ba", Claim::Rejected),
+            (b"foo barr", Claim::Rejected),
+            (b"foo quux", Claim::Rejected),
+            (b" bar", Claim::Rejected),
+            (b"foobar", Claim::Malformed),
+            (b"", Claim::Malformed),
+        ];
+        for (claim, judged) in cases {
+            assert_eq!(users.check(claim), judged, "{}", String::from_utf8_lossy(claim));
+        }
+    }
+
+    #[test]
+    fn bad_files_are_refused() {
+        let long = format!("a:b\nu:{}", "p".repeat(LINE_BYTES_MAX));
+        let cases = [
+            (String::new(), "no users"),
+            ("\n".to_owned(), "no users"),
+            ("foo\n".to_owned(), "line 1: not user:password"),
+            ("a:b\n\nc:d\n".to_owned(), "line 2: not user:password"),
+            (":p".to_owned(), "line 1: not user:password"),
+            ("a b:p".to_owned(), "line 1: not user:password"),
+            ("a:p\0".to_owned(), "line 1: not user:password"),
+            (long, "line 2: 257 bytes, at most 255"),
+            ("u:p\n".repeat(9), "9 users, at most 8"),
+        ];
+        for (content, message) in cases {
+            let error = Users::parse(content.as_bytes()).err().expect("refused").to_string();
+            assert!(error.starts_with(message), "{content:?}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_bad_reload_changes_nothing() {
+        let scratch = Scratch::new("auth");
+        let path = scratch.path("users");
+        fs::write(&path, "a:1\n").expect("writable");
+        let file = AuthFile::load(&path).expect("well formed");
+        fs::write(&path, "nonsense").expect("writable");
+        assert!(file.reload().is_err());
+        assert_eq!(file.check(b"a 1"), Claim::Accepted);
+        fs::write(&path, "b:2\n").expect("writable");
+        file.reload().expect("well formed");
+        assert_eq!((file.check(b"a 1"), file.check(b"b 2")), (Claim::Rejected, Claim::Accepted));
+    }
+}

@@ -1,0 +1,81 @@
+//! Settings that are one word out of a few.
+
+use super::field::Choice;
+
+/// How bytes are moved between sockets and sessions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Driver {
+    /// The fastest that this system offers.
+    Auto,
+    /// Equal workers, each with its own event loop.
+    Epoll,
+    /// A thread per client, blocking.
+    Threads,
+}
+
+impl Choice for Driver {
+    const NAMES: &'static [(&'static str, Self)] =
+        &[("auto", Self::Auto), ("epoll", Self::Epoll), ("threads", Self::Threads)];
+}
+
+/// How much is logged: each level includes the ones before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    /// What stops the cell or loses work.
+    Error,
+    /// What an operator should look at.
+    Warn,
+    /// Start, stop, and changes of settings.
+    Info,
+    /// Connections and decisions.
+    Debug,
+    /// State transitions.
+    Trace,
+}
+
+impl Choice for Level {
+    const NAMES: &'static [(&'static str, Self)] = &[
+        ("error", Self::Error),
+        ("warn", Self::Warn),
+        ("info", Self::Info),
+        ("debug", Self::Debug),
+        ("trace", Self::Trace),
+    ];
+}
+
+impl Level {
+    /// The level that memcached's verbosity `count` stands for, as in `-vv` or `verbosity 2`.
+    #[must_use]
+    pub fn of_verbosity(count: u64) -> Self {
+        match count {
+            0 => Self::Warn,
+            1 => Self::Info,
+            2 => Self::Debug,
+            _ => Self::Trace,
+        }
+    }
+
+    /// The verbosity that memcached would report for this level.
+    #[must_use]
+    pub fn verbosity(self) -> u64 {
+        match self {
+            Self::Error | Self::Warn => 0,
+            Self::Info => 1,
+            Self::Debug => 2,
+            Self::Trace => 3,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn verbosity_and_level_agree() {
+        for count in 0..=3 {
+            assert_eq!(Level::of_verbosity(count).verbosity(), count);
+        }
+        assert_eq!(Level::of_verbosity(9), Level::Trace);
+    }
+}

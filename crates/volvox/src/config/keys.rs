@@ -1,0 +1,304 @@
+//! The table of settings: one row each, read by every source and every printer.
+//!
+//! A row is written once with the path of its field; its name in the file and in the environment
+//! is that path. Ranges are chosen so that a value in range fits the type of its field.
+
+use super::field::{Field, Rule, Unit};
+use super::settings::Settings;
+
+/// One setting.
+pub struct Key {
+    /// Section of the file.
+    pub section: &'static str,
+    /// Name within the section.
+    pub name: &'static str,
+    /// Long flag of `volvox serve`, without its dashes.
+    pub flag: &'static str,
+    /// Unit and range.
+    pub rule: Rule,
+    /// What it means, for people.
+    pub about: &'static str,
+    /// The field, to read.
+    pub get: fn(&Settings) -> &dyn Field,
+    /// The field, to change.
+    pub get_mut: fn(&mut Settings) -> &mut dyn Field,
+}
+
+impl Key {
+    /// `section.name`, as messages call it.
+    #[must_use]
+    pub fn path(&self) -> String {
+        format!("{}.{}", self.section, self.name)
+    }
+
+    /// Its variable in the environment.
+    #[must_use]
+    pub fn variable(&self) -> String {
+        format!("VOLVOX_{}_{}", self.section, self.name).to_ascii_uppercase()
+    }
+}
+
+const MIB: u64 = 1 << 20;
+const GIB: u64 = 1 << 30;
+const TIB: u64 = 1 << 40;
+
+const fn any() -> Rule {
+    Rule { unit: Unit::None, range: 0..=u64::MAX }
+}
+
+const fn count(min: u64, max: u64) -> Rule {
+    Rule { unit: Unit::Count, range: min..=max }
+}
+
+macro_rules! key {
+    ($section:ident . $name:ident, $flag:literal, $rule:expr, $about:literal) => {
+        Key {
+            section: stringify!($section),
+            name: stringify!($name),
+            flag: $flag,
+            rule: $rule,
+            about: $about,
+            get: |settings| &settings.$section.$name,
+            get_mut: |settings| &mut settings.$section.$name,
+        }
+    };
+}
+
+/// Every setting, section by section, in the order of the file.
+pub static KEYS: &[Key] = &[
+    key!(
+        server.listen,
+        "listen",
+        any(),
+        "TCP addresses to listen on, each host:port; * is every interface, IPv4 and IPv6; port 0 \
+         lets the system choose; an empty list means no TCP. Reachable from this machine only, \
+         unless you say otherwise (volvox memcached: every interface, as memcached does)."
+    ),
+    key!(
+        server.unix_socket,
+        "unix-socket",
+        any(),
+        "Path of a Unix socket to listen on, beside TCP; empty for none. A socket left behind by \
+         a dead process is replaced, anything else at that path is not."
+    ),
+    key!(
+        server.unix_mode,
+        "unix-mode",
+        Rule { unit: Unit::Octal, range: 0..=0o777 },
+        "Permission bits of the Unix socket, in octal."
+    ),
+    key!(
+        server.driver,
+        "driver",
+        any(),
+        "How bytes are moved: epoll (equal workers, each with its own event loop), threads (a \
+         thread per client, blocking), or auto (the fastest here, today epoll)."
+    ),
+    key!(
+        server.workers,
+        "workers",
+        count(0, 1024),
+        "Worker threads of an event-driven driver; 0 means one per core (volvox memcached: 4)."
+    ),
+    key!(
+        server.connections_max,
+        "connections-max",
+        count(1, 10_000_000),
+        "Client connections served at once. The limit on open files is raised to match."
+    ),
+    key!(
+        server.maxconns_fast,
+        "maxconns-fast",
+        any(),
+        "Above connections_max, answer with an error and close (true), or leave new clients \
+         waiting in the backlog (false)."
+    ),
+    key!(
+        server.idle_timeout_s,
+        "idle-timeout-s",
+        Rule { unit: Unit::Seconds, range: 0..=(1 << 31) - 1 },
+        "Seconds without a request after which a connection is closed; 0 means never."
+    ),
+    key!(
+        server.backlog,
+        "backlog",
+        count(1, 1 << 20),
+        "Connections that the kernel may hold until they are accepted."
+    ),
+    key!(
+        server.requests_per_turn,
+        "requests-per-turn",
+        count(1, 1 << 30),
+        "Requests served for one connection before the next one has its turn."
+    ),
+    key!(
+        server.auth_file,
+        "auth-file",
+        any(),
+        "File of user:password lines (at most 8). When set, a client must authenticate first, by \
+         a set whose value is \"user password\". Read again on SIGHUP."
+    ),
+    key!(
+        memory.limit,
+        "memory-limit",
+        Rule { unit: Unit::Mebibytes, range: MIB..=16 * TIB },
+        "The whole memory budget: items, index, buffers and connections. A bare number counts \
+         MiB."
+    ),
+    key!(
+        memory.item_bytes_max,
+        "item-bytes-max",
+        Rule { unit: Unit::Bytes, range: 1024..=GIB },
+        "Bytes of the largest item, key and header included; at most half of the memory limit."
+    ),
+    key!(
+        memory.evict,
+        "evict",
+        any(),
+        "When memory is full, make room by evicting (true), or answer with an error (false)."
+    ),
+    key!(
+        memory.huge_pages,
+        "huge-pages",
+        any(),
+        "Ask the kernel for huge pages: fewer TLB misses, memory committed in larger steps."
+    ),
+    key!(
+        memory.prefault,
+        "prefault",
+        any(),
+        "Commit all memory at start rather than as it is used."
+    ),
+    key!(
+        memory.lock,
+        "lock-memory",
+        any(),
+        "Lock all memory against swapping; needs a high enough limit on locked memory."
+    ),
+    key!(protocol.allow_flush_all, "allow-flush-all", any(), "Serve flush_all."),
+    key!(
+        protocol.allow_dump,
+        "allow-dump",
+        any(),
+        "Serve the commands that list keys: stats cachedump, stats detail, lru_crawler metadump \
+         and mgdump."
+    ),
+    key!(protocol.allow_watch, "allow-watch", any(), "Serve watch, the live log of events."),
+    key!(protocol.allow_shutdown, "allow-shutdown", any(), "Serve shutdown, which stops the cell."),
+    key!(
+        stats.detail,
+        "stats-detail",
+        any(),
+        "Count per key prefix from the start; stats detail on and off change it later."
+    ),
+    key!(
+        stats.prefix_delimiter,
+        "prefix-delimiter",
+        any(),
+        "The one ASCII character that ends a key's prefix in stats detail."
+    ),
+    key!(
+        stats.track_sizes,
+        "track-sizes",
+        any(),
+        "Count items per size from the start, for stats sizes."
+    ),
+    key!(
+        process.user,
+        "user",
+        any(),
+        "User to become when started as root; empty to stay (volvox memcached refuses to stay \
+         root unless told -u root)."
+    ),
+    key!(
+        process.pid_file,
+        "pid-file",
+        any(),
+        "File that holds the process id while the cell runs; empty for none."
+    ),
+    key!(
+        process.daemon,
+        "daemon",
+        any(),
+        "Leave the terminal and run in the background, once the cell listens."
+    ),
+    key!(
+        process.core_dumps,
+        "core-dumps",
+        any(),
+        "Raise the limit on core files as far as the system allows; fail if none can be written."
+    ),
+    key!(
+        log.level,
+        "log-level",
+        any(),
+        "The least severe message that is logged: error, warn, info, debug or trace. Requests are \
+         never logged."
+    ),
+    key!(
+        log.file,
+        "log-file",
+        any(),
+        "File to append the log to; empty for none. Opened again on SIGHUP."
+    ),
+    key!(log.stderr, "log-stderr", any(), "Log to standard error as well."),
+];
+
+/// The row of `section.name`.
+#[must_use]
+pub fn key_index(path: &str) -> Option<usize> {
+    KEYS.iter().position(|key| key.path() == path)
+}
+
+/// The setting whose path, or bare name, is most like `written`.
+#[must_use]
+pub fn nearest_key(written: &str) -> &'static Key {
+    let likeness = |key: &Key| {
+        let path = strsim::normalized_damerau_levenshtein(written, &key.path());
+        let tail = written.rsplit_once('.').map_or(written, |(_, tail)| tail);
+        path.max(strsim::normalized_damerau_levenshtein(tail, key.name))
+    };
+    KEYS.iter()
+        .max_by(|a, b| likeness(a).total_cmp(&likeness(b)))
+        .expect("invariant: the table has rows")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn names_flags_and_variables_are_unique() {
+        let distinct = |names: Vec<String>| names.into_iter().collect::<HashSet<_>>().len();
+        assert_eq!(distinct(KEYS.iter().map(Key::path).collect()), KEYS.len());
+        assert_eq!(distinct(KEYS.iter().map(Key::variable).collect()), KEYS.len());
+        assert_eq!(distinct(KEYS.iter().map(|k| k.flag.to_owned()).collect()), KEYS.len());
+    }
+
+    #[test]
+    fn what_a_field_shows_it_reads() {
+        let mut settings = Settings::default();
+        for key in KEYS {
+            let shown = (key.get)(&settings).show(&key.rule);
+            let read = (key.get_mut)(&mut settings).read(&shown, &key.rule);
+            assert_eq!(read, Ok(()), "{}", key.path());
+        }
+        assert_eq!(settings, Settings::default());
+    }
+
+    #[test]
+    fn the_nearest_key_is_found() {
+        let cases = [
+            ("server.worker", "server.workers"),
+            ("workers", "server.workers"),
+            ("memory.limits", "memory.limit"),
+            ("log.levle", "log.level"),
+            ("server.idle_timeout", "server.idle_timeout_s"),
+        ];
+        for (written, nearest) in cases {
+            assert_eq!(nearest_key(written).path(), nearest, "{written}");
+        }
+    }
+}

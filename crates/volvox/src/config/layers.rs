@@ -1,0 +1,178 @@
+//! Layers of values laid over each other, and the relations that must hold in the end.
+
+use super::error::{ConfigError, Origin};
+use super::field::Value;
+use super::keys::{KEYS, key_index};
+use super::settings::Settings;
+
+/// Longest path that fits a Unix socket's address, without its final zero.
+const UNIX_PATH_BYTES_MAX: usize = 107;
+
+/// One value for one setting.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Assignment {
+    /// Row of [`KEYS`].
+    pub key: usize,
+    /// What was written.
+    pub value: Value,
+    /// Where.
+    pub origin: Origin,
+}
+
+impl Assignment {
+    /// `value` for the setting called `path`.
+    ///
+    /// # Panics
+    /// If the table has no such setting: for paths written in the program only.
+    #[must_use]
+    pub fn of(path: &str, value: Value, origin: Origin) -> Self {
+        let key = key_index(path).expect("invariant: paths in the program name rows of the table");
+        Self { key, value, origin }
+    }
+}
+
+/// Settings that hold together, and where each came from.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Loaded {
+    /// The settings.
+    pub settings: Settings,
+    /// The origin of each, by row of [`KEYS`].
+    pub origins: Vec<Origin>,
+}
+
+impl Loaded {
+    /// The origin of the setting called `path`.
+    ///
+    /// # Panics
+    /// If the table has no such setting.
+    #[must_use]
+    pub fn origin(&self, path: &str) -> &Origin {
+        let key = key_index(path).expect("invariant: paths in the program name rows of the table");
+        &self.origins[key]
+    }
+}
+
+/// Lays `assignments` over the defaults in order, the later winning.
+///
+/// # Errors
+/// Everything wrong with them: each refused value, or else each relation that does not hold.
+pub fn load(assignments: &[Assignment]) -> Result<Loaded, Vec<ConfigError>> {
+    let mut loaded =
+        Loaded { settings: Settings::default(), origins: vec![Origin::Default; KEYS.len()] };
+    let mut errors = Vec::new();
+    for assignment in assignments {
+        let key = &KEYS[assignment.key];
+        match (key.get_mut)(&mut loaded.settings).read(&assignment.value, &key.rule) {
+            Ok(()) => loaded.origins[assignment.key] = assignment.origin.clone(),
+            Err(refusal) => errors.push(ConfigError::Refused {
+                origin: assignment.origin.clone(),
+                key: key.path(),
+                value: assignment.value.clone(),
+                reason: refusal.0,
+            }),
+        }
+    }
+    if errors.is_empty() {
+        check(&loaded, &mut errors);
+    }
+    if errors.is_empty() { Ok(loaded) } else { Err(errors) }
+}
+
+/// The relations between settings.
+fn check(loaded: &Loaded, errors: &mut Vec<ConfigError>) {
+    let Settings { server, memory, stats, .. } = &loaded.settings;
+    let mut refuse = |path: &str, reason: String| {
+        let key = &KEYS[key_index(path).expect("invariant: checked settings are in the table")];
+        errors.push(ConfigError::Refused {
+            origin: loaded.origin(path).clone(),
+            key: path.to_owned(),
+            value: (key.get)(&loaded.settings).show(&key.rule),
+            reason,
+        });
+    };
+    if memory.item_bytes_max > memory.limit / 2 {
+        let half = super::show_size(memory.limit / 2);
+        let reason = format!("above {half}, half of memory.limit; lower it, or raise memory.limit");
+        refuse("memory.item_bytes_max", reason);
+    }
+    if server.listen.is_empty() && server.unix_socket.is_none() {
+        let reason = "nothing to listen on; name an address here, or set server.unix_socket";
+        refuse("server.listen", reason.to_owned());
+    }
+    let path_bytes = server.unix_socket.as_ref().map_or(0, |path| path.as_os_str().len());
+    if path_bytes > UNIX_PATH_BYTES_MAX {
+        let reason =
+            format!("{path_bytes} bytes; a socket's path has at most 107, choose a shorter");
+        refuse("server.unix_socket", reason);
+    }
+    let delimiter = stats.prefix_delimiter.as_bytes();
+    if delimiter.len() != 1 || !delimiter[0].is_ascii_graphic() {
+        refuse("stats.prefix_delimiter", "expected one visible ASCII character".to_owned());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn word(path: &str, word: &str, flag: &str) -> Assignment {
+        Assignment::of(path, Value::Word(word.to_owned()), Origin::Flag(flag.to_owned()))
+    }
+
+    #[test]
+    fn the_later_layer_wins_and_is_remembered() {
+        let file = Origin::File { path: "a.toml".into(), line: 3 };
+        let variable = Origin::Environment("VOLVOX_SERVER_WORKERS".to_owned());
+        let layers = [
+            Assignment::of("server.workers", Value::Number(2), file.clone()),
+            Assignment::of("server.backlog", Value::Number(7), file.clone()),
+            Assignment::of("server.workers", Value::Word("3".to_owned()), variable),
+            word("server.workers", "4", "--workers"),
+        ];
+        let loaded = load(&layers).expect("all in range");
+        assert_eq!((loaded.settings.server.workers, loaded.settings.server.backlog), (4, 7));
+        assert_eq!(loaded.origin("server.workers").to_string(), "flag --workers");
+        assert_eq!(loaded.origin("server.backlog"), &file);
+        assert_eq!(loaded.origin("memory.limit"), &Origin::Default);
+    }
+
+    #[test]
+    fn refusals_name_value_limit_and_remedy() {
+        let cases = [
+            ("server.workers", "x", "expected a whole number"),
+            ("server.workers", "-1", "expected a whole number"),
+            ("server.workers", "2000", "out of range; choose a value from 0 to 1024"),
+            ("server.connections_max", "0", "choose a value from 1 to 10000000"),
+            ("server.unix_mode", "900", "expected octal permission bits"),
+            ("server.unix_mode", "7777", "choose a value from 0 to 777"),
+            ("server.driver", "magic", "expected one of auto, epoll, threads"),
+            ("server.listen", "a:99999", "address \"a:99999\" has port \"99999\""),
+            ("server.listen", "", "nothing to listen on"),
+            ("memory.limit", "1k", "choose a value from 1MiB to 16TiB"),
+            ("memory.limit", "lots", "expected a size such as"),
+            ("memory.limit", "1", "above 512KiB, half of memory.limit"),
+            ("memory.item_bytes_max", "40m", "above 32MiB, half of memory.limit"),
+            ("memory.evict", "maybe", "expected true or false"),
+            ("stats.prefix_delimiter", "::", "expected one visible ASCII character"),
+            ("log.level", "loud", "expected one of error, warn, info, debug, trace"),
+        ];
+        for (path, value, reason) in cases {
+            let errors = load(&[word(path, value, "--x")]).expect_err(path);
+            let message = errors[0].to_string();
+            assert!(message.contains(reason), "{path} = {value}: {message}");
+        }
+    }
+
+    #[test]
+    fn all_refusals_are_reported_together() {
+        let layers = [word("server.workers", "x", "--a"), word("log.level", "y", "--b")];
+        assert_eq!(load(&layers).expect_err("two wrong values").len(), 2);
+    }
+
+    #[test]
+    fn long_socket_paths_are_refused() {
+        let path = format!("/{}", "s".repeat(UNIX_PATH_BYTES_MAX));
+        let errors = load(&[word("server.unix_socket", &path, "-s")]).expect_err("too long");
+        assert!(errors[0].to_string().contains("108 bytes"), "{}", errors[0]);
+    }
+}

@@ -1,0 +1,37 @@
+//! Every setting of a cell: its type, its meaning, and where its value came from.
+//!
+//! A value is looked up in four places, the later winning: the default, a TOML file, the
+//! environment (`VOLVOX_SECTION_KEY`), the command line. One table, [`KEYS`], names each setting
+//! once; the file format, the environment, the flags, `config default` and `config show` are all
+//! read off it, so they cannot drift apart.
+//!
+//! Nothing here opens a socket or changes the process. [`load()`] is a pure function of the
+//! sources; only [`file::read`] touches the disk. Sizes are bytes, times are seconds, unless a
+//! name ends otherwise.
+
+mod choice;
+pub mod environment;
+mod error;
+mod field;
+pub mod file;
+mod flags;
+mod keys;
+mod layers;
+mod listen;
+mod render;
+mod settings;
+mod units;
+
+pub use choice::{Driver, Level};
+pub use error::{ConfigError, Origin};
+pub use field::{Choice, Field, Refusal, Rule, Unit, Value};
+pub use flags::SettingFlags;
+pub use keys::{KEYS, Key, key_index, nearest_key};
+pub use layers::{Assignment, Loaded, load};
+pub use listen::Listen;
+pub use render::{default_toml, show_json, show_text};
+pub use settings::{
+    LogSettings, MemorySettings, ProcessSettings, ProtocolSettings, ServerSettings, Settings,
+    StatsSettings,
+};
+pub use units::{parse_size, show_size};

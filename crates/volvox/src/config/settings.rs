@@ -1,0 +1,169 @@
+//! The settings as the rest of the program sees them: typed, ranged, complete.
+//!
+//! The names of sections and fields are the names in the TOML file, letter for letter; the table in
+//! `keys.rs` fails to compile when they differ. A value in here has passed its range check;
+//! relations between values are checked by [`super::load`].
+
+use std::path::PathBuf;
+
+use super::{Driver, Level, Listen};
+
+const MIB: u64 = 1 << 20;
+
+/// Everything that can be set.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Settings {
+    /// `[server]`: where clients connect and how they are served.
+    pub server: ServerSettings,
+    /// `[memory]`: the budget and how it is held.
+    pub memory: MemorySettings,
+    /// `[protocol]`: commands that an operator may switch on or off.
+    pub protocol: ProtocolSettings,
+    /// `[stats]`: what is counted beyond the ordinary.
+    pub stats: StatsSettings,
+    /// `[process]`: the process as the system sees it.
+    pub process: ProcessSettings,
+    /// `[log]`: what is written about the cell itself; requests are never logged.
+    pub log: LogSettings,
+}
+
+/// Where clients connect and how they are served.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ServerSettings {
+    /// TCP addresses; empty for none.
+    pub listen: Vec<Listen>,
+    /// Path of a Unix socket.
+    pub unix_socket: Option<PathBuf>,
+    /// Permission bits of the Unix socket.
+    pub unix_mode: u32,
+    /// How bytes are moved.
+    pub driver: Driver,
+    /// Worker threads; 0 for one per core.
+    pub workers: usize,
+    /// Client connections served at once.
+    pub connections_max: usize,
+    /// Above `connections_max`: refuse at once (true) or let clients wait (false).
+    pub maxconns_fast: bool,
+    /// Seconds after which a silent connection is closed; 0 for never.
+    pub idle_timeout_s: u64,
+    /// Connections the kernel may hold before they are accepted.
+    pub backlog: u32,
+    /// Requests served for one connection before the next has its turn.
+    pub requests_per_turn: u32,
+    /// File of `user:password` lines; clients must authenticate when it is set.
+    pub auth_file: Option<PathBuf>,
+}
+
+/// The budget and how it is held.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MemorySettings {
+    /// Bytes for everything: items, index, buffers.
+    pub limit: u64,
+    /// Bytes of the largest item, its key and header included.
+    pub item_bytes_max: u64,
+    /// When full: make room (true) or answer with an error (false).
+    pub evict: bool,
+    /// Ask the kernel for huge pages.
+    pub huge_pages: bool,
+    /// Touch all memory at start.
+    pub prefault: bool,
+    /// Lock all memory against swapping.
+    pub lock: bool,
+}
+
+/// Commands that an operator may switch on or off.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ProtocolSettings {
+    /// `flush_all`.
+    pub allow_flush_all: bool,
+    /// `stats cachedump`, `stats detail`, `lru_crawler metadump` and `mgdump`.
+    pub allow_dump: bool,
+    /// `watch`.
+    pub allow_watch: bool,
+    /// `shutdown`.
+    pub allow_shutdown: bool,
+}
+
+/// What is counted beyond the ordinary.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StatsSettings {
+    /// Count per key prefix from the start, for `stats detail dump`.
+    pub detail: bool,
+    /// The one ASCII character that ends a key's prefix.
+    pub prefix_delimiter: String,
+    /// Count items per size from the start, for `stats sizes`.
+    pub track_sizes: bool,
+}
+
+/// The process as the system sees it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ProcessSettings {
+    /// User to become when started as root.
+    pub user: Option<String>,
+    /// File that holds the process id while the cell runs.
+    pub pid_file: Option<PathBuf>,
+    /// Leave the terminal and run in the background.
+    pub daemon: bool,
+    /// Raise the limit on core files as far as the system allows.
+    pub core_dumps: bool,
+}
+
+/// What is written about the cell itself.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LogSettings {
+    /// The least severe message that is written.
+    pub level: Level,
+    /// File to append to.
+    pub file: Option<PathBuf>,
+    /// Write to standard error as well.
+    pub stderr: bool,
+}
+
+impl Default for ServerSettings {
+    fn default() -> Self {
+        Self {
+            listen: vec![Listen::new(Some("127.0.0.1"), Listen::PORT_DEFAULT)],
+            unix_socket: None,
+            unix_mode: 0o700,
+            driver: Driver::Auto,
+            workers: 0,
+            connections_max: 1024,
+            maxconns_fast: true,
+            idle_timeout_s: 0,
+            backlog: 1024,
+            requests_per_turn: 20,
+            auth_file: None,
+        }
+    }
+}
+
+impl Default for MemorySettings {
+    fn default() -> Self {
+        Self {
+            limit: 64 * MIB,
+            item_bytes_max: MIB,
+            evict: true,
+            huge_pages: false,
+            prefault: false,
+            lock: false,
+        }
+    }
+}
+
+impl Default for ProtocolSettings {
+    fn default() -> Self {
+        Self { allow_flush_all: true, allow_dump: true, allow_watch: true, allow_shutdown: false }
+    }
+}
+
+impl Default for StatsSettings {
+    fn default() -> Self {
+        Self { detail: false, prefix_delimiter: ":".to_owned(), track_sizes: false }
+    }
+}
+
+impl Default for LogSettings {
+    fn default() -> Self {
+        Self { level: Level::Info, file: None, stderr: true }
+    }
+}

@@ -1,0 +1,11 @@
+//! The `volvox` binary: one command line in, one exit code out.
+#![forbid(unsafe_code)]
+
+use std::env;
+use std::process::ExitCode;
+
+use volvox::{cli, serve};
+
+fn main() -> ExitCode {
+    cli::run(env::args_os(), serve::serve)
+}

@@ -1,0 +1,272 @@
+//! What the flags met so far amount to.
+//!
+//! Flags that depend on each other (`-p`, `-U`, `-l`, `-s`) are gathered here and settled once, in
+//! [`Draft::finish`], because memcached reads them in any order.
+
+use crate::config::{Assignment, Choice, Level, Listen, Origin, Value};
+
+use super::row::{Act, Stat};
+use super::suboptions::SUBOPTIONS;
+
+/// A listener's tag is at most this long.
+const TAG_BYTES_MAX: usize = 8;
+
+/// The command line, understood.
+#[derive(Debug, Default)]
+pub struct Start {
+    /// Values for our settings.
+    pub assignments: Vec<Assignment>,
+    /// What to log once logging works: flags that were accepted and change nothing.
+    pub notes: Vec<String>,
+    /// Values that `stats settings` repeats for such flags.
+    pub reported: Vec<(&'static str, String)>,
+}
+
+/// Where memcached's defaults differ from ours.
+#[must_use]
+pub fn defaults() -> Vec<Assignment> {
+    let every_interface = Listen::new(None, Listen::PORT_DEFAULT).to_string();
+    let word =
+        |path, word: &str| Assignment::of(path, Value::Word(word.to_owned()), Origin::Memcached);
+    vec![
+        word("server.listen", &every_interface),
+        word("server.workers", "4"),
+        word("log.level", "warn"),
+    ]
+}
+
+/// The flags met so far.
+#[derive(Debug, Default)]
+pub struct Draft {
+    start: Start,
+    flag: String,
+    port: Option<i32>,
+    udp_port: Option<i32>,
+    hosts: Vec<String>,
+    unix_socket: Option<String>,
+    verbosity: u64,
+    protocol: Option<String>,
+    auth_file: bool,
+}
+
+impl Draft {
+    /// Carries out `act` for `flag` and its `value`; an error reads on after both.
+    pub(super) fn act(&mut self, flag: &str, value: &str, act: &Act) -> Result<(), String> {
+        flag.clone_into(&mut self.flag);
+        match act {
+            Act::Put(path, word) => self.assign(path, word),
+            Act::Take(path) => self.assign(path, value),
+            Act::Run(run) => run(self, value)?,
+            Act::RunPart(run, reason) => {
+                if run(self, value)? {
+                    self.start.notes.push(format!("{flag}: {reason}"));
+                }
+            }
+            Act::Refuse(reason) => return Err((*reason).to_owned()),
+            Act::Note(reason, stat) => {
+                self.note(reason);
+                self.report(stat, value);
+            }
+            Act::Help | Act::License | Act::Version => {}
+        }
+        Ok(())
+    }
+
+    fn assign(&mut self, path: &str, word: &str) {
+        let origin = Origin::Flag(self.flag.clone());
+        self.start.assignments.push(Assignment::of(path, Value::Word(word.to_owned()), origin));
+    }
+
+    fn note(&mut self, reason: &str) {
+        self.start.notes.push(format!("{} changes nothing: {reason}", self.flag));
+    }
+
+    fn report(&mut self, stat: &Stat, value: &str) {
+        let reported = &mut self.start.reported;
+        match stat {
+            Stat::None => {}
+            Stat::AsWritten(name) => reported.push((name, value.to_owned())),
+            Stat::Fixed(pairs) => {
+                reported.extend(pairs.iter().map(|(name, value)| (*name, (*value).to_owned())));
+            }
+            Stat::Given(name, factor) => {
+                let number = value.parse().unwrap_or(1_u64).saturating_mul(*factor);
+                reported.push((name, number.to_string()));
+            }
+        }
+    }
+
+    pub(super) fn port(&mut self, value: &str) -> Result<(), String> {
+        self.port = Some(number(value)?);
+        Ok(())
+    }
+
+    pub(super) fn udp_port(&mut self, value: &str) -> Result<bool, String> {
+        let port = number(value)?;
+        self.udp_port = Some(port);
+        Ok(port != 0)
+    }
+
+    pub(super) fn unix_socket(&mut self, value: &str) -> Result<(), String> {
+        self.unix_socket = Some(value.to_owned());
+        Ok(())
+    }
+
+    pub(super) fn listen(&mut self, value: &str) -> Result<(), String> {
+        for address in value.split([',', ';']).filter(|address| !address.is_empty()) {
+            let host = self.plain_address(address)?;
+            if !self.hosts.contains(&host) {
+                self.hosts.push(host);
+            }
+        }
+        Ok(())
+    }
+
+    /// `address` without what memcached allows before it: `proto[name]:` and `tag[name]:`.
+    fn plain_address(&mut self, address: &str) -> Result<String, String> {
+        for tls in ["notls", "btls", "mtls"] {
+            if address.strip_prefix(tls).is_some_and(|rest| rest.starts_with(':')) {
+                return Err(format!("{tls} needs TLS, which is not built in"));
+            }
+        }
+        let mut rest = address;
+        if let Some(after) = rest.strip_prefix("proto[") {
+            let (name, after) = after.split_once(']').ok_or("proto[ is not closed by ]")?;
+            match name {
+                "ascii" | "negotiating" => {}
+                _ => return Err(format!("protocol {name} is not spoken here, only ascii")),
+            }
+            rest = after.strip_prefix(':').unwrap_or(after);
+        }
+        if let Some(after) = rest.strip_prefix("tag[").or_else(|| rest.strip_prefix("tag_")) {
+            let (name, after) = after.split_once([']', '_']).ok_or("a tag is not closed")?;
+            if !(1..=TAG_BYTES_MAX).contains(&name.len()) {
+                return Err(format!("tag \"{name}\" must have 1 to {TAG_BYTES_MAX} characters"));
+            }
+            self.note("listeners have no tags; only a proxy would use them");
+            rest = after.strip_prefix(':').unwrap_or(after);
+        }
+        Listen::parse(rest, 0).map_err(|reason| format!("address \"{rest}\" {reason}"))?;
+        Ok(rest.to_owned())
+    }
+
+    pub(super) fn verbose(&mut self, _: &str) -> Result<(), String> {
+        self.verbosity += 1;
+        Ok(())
+    }
+
+    pub(super) fn large_pages(&mut self, _: &str) -> Result<(), String> {
+        self.assign("memory.huge_pages", "true");
+        self.assign("memory.prefault", "true");
+        Ok(())
+    }
+
+    pub(super) fn delimiter(&mut self, value: &str) -> Result<(), String> {
+        let first = value.chars().next().ok_or("names no delimiter; write one character")?;
+        self.assign("stats.prefix_delimiter", &first.to_string());
+        self.assign("stats.detail", "true");
+        Ok(())
+    }
+
+    pub(super) fn protocol(&mut self, value: &str) -> Result<bool, String> {
+        let spoken = if value == "auto" { "auto-negotiate" } else { "ascii" };
+        self.start.reported.push(("binding_protocol", spoken.to_owned()));
+        self.protocol = Some(value.to_owned());
+        Ok(value != "ascii")
+    }
+
+    pub(super) fn auth_file(&mut self, value: &str) -> Result<(), String> {
+        self.auth_file = true;
+        self.assign("server.auth_file", value);
+        Ok(())
+    }
+
+    pub(super) fn no_modern(&mut self, _: &str) -> Result<bool, String> {
+        self.assign("server.maxconns_fast", "false");
+        let stat = Stat::Fixed(&[
+            ("slab_reassign", "no"),
+            ("slab_automove", "0"),
+            ("hash_algorithm", "jenkins"),
+            ("lru_crawler", "no"),
+            ("lru_maintainer_thread", "no"),
+            ("lru_segmented", "no"),
+        ]);
+        self.report(&stat, "");
+        Ok(true)
+    }
+
+    /// `-o name,name=value,...`
+    pub(super) fn extended(&mut self, value: &str) -> Result<(), String> {
+        for option in value.split(',').filter(|option| !option.is_empty()) {
+            let (name, value) = option.split_once('=').unwrap_or((option, ""));
+            let row = SUBOPTIONS.iter().find(|row| row.name == name).ok_or_else(|| {
+                format!("unknown option {name}; did you mean {}?", nearest_suboption(name))
+            })?;
+            if value.is_empty() && row.argument.name().is_some() {
+                return Err(format!("{name} needs a value, as in {name}=..."));
+            }
+            let flag = format!("-o {name}");
+            let checked = match row.act.verdict() {
+                super::Verdict::Refused => Ok(()),
+                _ => row.argument.check(value),
+            };
+            checked
+                .and_then(|()| self.act(&flag, value, &row.act))
+                .map_err(|reason| format!("{option}: {reason}"))?;
+        }
+        Ok(())
+    }
+
+    /// Settles what depends on several flags.
+    pub(super) fn finish(mut self) -> Result<Start, String> {
+        if self.auth_file && self.protocol.as_deref().is_some_and(|name| name != "ascii") {
+            return Err("-Y authenticates by text; use it with -B ascii, or leave -B out".into());
+        }
+        if let Some(path) = self.unix_socket.take() {
+            "-s".clone_into(&mut self.flag);
+            self.assign("server.listen", "");
+            self.assign("server.unix_socket", &path);
+        } else if self.port.is_some() || !self.hosts.is_empty() || self.udp_names_tcp().is_some() {
+            self.settle_listen();
+        }
+        if self.verbosity > 0 {
+            "-v".clone_into(&mut self.flag);
+            let level = Level::of_verbosity(self.verbosity);
+            self.assign("log.level", level.name());
+        }
+        Ok(self.start)
+    }
+
+    fn udp_names_tcp(&self) -> Option<i32> {
+        self.udp_port.filter(|port| *port != 0 && self.port.is_none())
+    }
+
+    fn settle_listen(&mut self) {
+        let default = i32::from(Listen::PORT_DEFAULT);
+        let port = self.port.or(self.udp_names_tcp()).unwrap_or(default);
+        let flag = if self.hosts.is_empty() { "-p" } else { "-l" };
+        flag.clone_into(&mut self.flag);
+        if port == 0 {
+            return self.assign("server.listen", "");
+        }
+        let port = u16::try_from(port).unwrap_or(0);
+        if self.hosts.is_empty() {
+            self.hosts.push("*".to_owned());
+        }
+        let listen = |host: &String| {
+            Listen::parse(host, port).expect("invariant: hosts were parsed once").to_string()
+        };
+        let list: Vec<_> = self.hosts.iter().map(listen).collect();
+        self.assign("server.listen", &list.join(","));
+    }
+}
+
+fn number(value: &str) -> Result<i32, String> {
+    value.parse().map_err(|_| "expected a whole number".to_owned())
+}
+
+fn nearest_suboption(name: &str) -> &'static str {
+    let likeness = |row: &&super::Suboption| strsim::normalized_damerau_levenshtein(name, row.name);
+    let nearest = SUBOPTIONS.iter().max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
+    nearest.expect("invariant: the table has rows").name
+}

@@ -1,0 +1,132 @@
+//! Words of a command line into flags, by the rules of GNU `getopt_long`: short flags cluster
+//! (`-vvv`, `-m64`), long ones may be cut short while unambiguous and take `=value`, `--` ends
+//! them. Words that belong to no flag are refused; memcached would ignore them, typos included.
+
+use super::draft::{Draft, Start};
+use super::flags::FLAGS;
+use super::row::{Act, Flag, Verdict};
+
+/// What a command line asks for.
+#[derive(Debug)]
+pub enum Command {
+    /// Print the help text.
+    Help,
+    /// Print the licence.
+    License,
+    /// Print the version.
+    Version,
+    /// Start serving.
+    Start(Start),
+}
+
+/// Parses the words after the program's name.
+///
+/// # Errors
+/// The first word that cannot be understood or served, with the reason.
+pub fn parse(words: &[String]) -> Result<Command, String> {
+    let mut draft = Draft::default();
+    let mut words = words.iter().map(String::as_str);
+    while let Some(word) = words.next() {
+        let shown = if word == "--" {
+            match words.next() {
+                None => break,
+                Some(extra) => return Err(stray(extra)),
+            }
+        } else if let Some(long) = word.strip_prefix("--") {
+            let (name, value) = match long.split_once('=') {
+                Some((name, value)) => (name, Some(value)),
+                None => (long, None),
+            };
+            one(&mut draft, long_flag(name)?, value, &mut words)?
+        } else if let Some(cluster) = word.strip_prefix('-').filter(|rest| !rest.is_empty()) {
+            cluster_of(&mut draft, cluster, &mut words)?
+        } else {
+            return Err(stray(word));
+        };
+        if let Some(command) = shown {
+            return Ok(command);
+        }
+    }
+    draft.finish().map(Command::Start)
+}
+
+fn stray(word: &str) -> String {
+    format!("{word}: no flag takes this word; flags begin with - (see -h)")
+}
+
+/// The short flags in one word; the first that takes a value takes the rest of it.
+fn cluster_of<'a>(
+    draft: &mut Draft,
+    cluster: &'a str,
+    words: &mut impl Iterator<Item = &'a str>,
+) -> Result<Option<Command>, String> {
+    for (place, short) in cluster.char_indices() {
+        let flag = FLAGS
+            .iter()
+            .find(|flag| flag.short == short)
+            .ok_or_else(|| format!("-{short}: unknown flag; see -h"))?;
+        let rest = &cluster[place + short.len_utf8()..];
+        let takes_rest = flag.argument.name().is_some();
+        let value = Some(rest).filter(|rest| takes_rest && !rest.is_empty());
+        let shown = one(draft, flag, value, words)?;
+        if shown.is_some() || takes_rest {
+            return Ok(shown);
+        }
+    }
+    Ok(None)
+}
+
+fn long_flag(name: &str) -> Result<&'static Flag, String> {
+    // memcached documents one long flag with an underscore and accepts it with a dash.
+    let spelt = |flag: &Flag| flag.long.replace('_', "-");
+    let wanted = name.replace('_', "-");
+    if let Some(flag) = FLAGS.iter().find(|flag| !wanted.is_empty() && spelt(flag) == wanted) {
+        return Ok(flag);
+    }
+    let fits = |flag: &&Flag| !wanted.is_empty() && spelt(flag).starts_with(&wanted);
+    let candidates: Vec<_> = FLAGS.iter().filter(fits).collect();
+    match candidates.as_slice() {
+        [flag] => Ok(flag),
+        [] => {
+            let likeness = |flag: &&Flag| strsim::normalized_damerau_levenshtein(name, flag.long);
+            let nearest = FLAGS.iter().max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
+            let nearest = nearest.expect("invariant: the table has rows").long;
+            Err(format!("--{name}: unknown flag; did you mean --{nearest}?"))
+        }
+        several => {
+            let names: Vec<_> = several.iter().map(|flag| format!("--{}", flag.long)).collect();
+            Err(format!("--{name}: could be {}; write it out", names.join(" or ")))
+        }
+    }
+}
+
+/// Carries out one flag, taking its value from `words` if it has none yet.
+fn one<'a>(
+    draft: &mut Draft,
+    flag: &'static Flag,
+    value: Option<&'a str>,
+    words: &mut impl Iterator<Item = &'a str>,
+) -> Result<Option<Command>, String> {
+    let shown = format!("-{}", flag.short);
+    match flag.act {
+        Act::Help => return Ok(Some(Command::Help)),
+        Act::License => return Ok(Some(Command::License)),
+        Act::Version => return Ok(Some(Command::Version)),
+        _ => {}
+    }
+    let refused = flag.act.verdict() == Verdict::Refused;
+    let value = match (flag.argument.name(), value) {
+        (None, _) => "",
+        (Some(_), Some(value)) => value,
+        (Some(name), None) => {
+            words.next().ok_or_else(|| format!("{shown}: needs a value, <{name}>"))?
+        }
+    };
+    let value = value.trim_start();
+    let checked = if refused { Ok(()) } else { flag.argument.check(value) };
+    let separator = if value.is_empty() { "" } else { " " };
+    checked
+        .and_then(|()| draft.act(&shown, value, &flag.act))
+        .map_err(|reason| format!("{shown}{separator}{value}: {reason}"))?;
+    Ok(None)
+}

@@ -1,0 +1,30 @@
+//! memcached's command line, flag by flag: honoured, accepted with a note, or refused with the
+//! reason.
+//!
+//! Two tables, [`FLAGS`] and [`SUBOPTIONS`], hold every flag of memcached 1.6.45. The parser, the
+//! help text and `docs/memcached-flags.md` are read off them. Parsing yields assignments to our own
+//! settings, so `config show` and the checks work alike under both command lines. Nothing here acts
+//! on the process.
+
+mod draft;
+mod flags;
+mod getopt;
+#[cfg(test)]
+mod getopt_test;
+mod help;
+mod page;
+mod report;
+mod row;
+mod suboptions;
+
+pub use draft::{Start, defaults};
+pub use flags::FLAGS;
+pub use getopt::{Command, parse};
+pub use help::{help, license, version};
+pub use page::flags_page;
+pub use report::stats_settings;
+pub use row::{Act, Argument, Flag, Stat, Suboption, Verdict};
+pub use suboptions::SUBOPTIONS;
+
+/// The release of memcached that flags, replies and error strings follow.
+pub const COMPATIBLE_VERSION: &str = "1.6.45";

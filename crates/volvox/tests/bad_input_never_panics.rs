@@ -1,0 +1,113 @@
+//! Whatever stands in a file, a variable or a command line: an answer or an error, never a panic.
+//!
+//! The input is made of fragments that the parsers look for, joined at random, so it goes deeper
+//! than noise would. The sequence is the same in every run.
+
+use std::path::Path;
+
+use volvox::auth::Users;
+use volvox::config::{
+    Assignment, KEYS, Listen, Origin, Value, environment, file, load, parse_size,
+};
+use volvox::memcached;
+
+const ROUNDS: usize = 4_000;
+const FRAGMENTS_MAX: u64 = 12;
+
+const FRAGMENTS: &[&str] = &[
+    "[server]",
+    "[memory]",
+    "[",
+    "]",
+    "\n",
+    "\r\n",
+    "=",
+    " ",
+    "\"",
+    "'",
+    "#",
+    ",",
+    ";",
+    ":",
+    "::",
+    "listen",
+    "workers",
+    "limit",
+    "unix_mode",
+    ".",
+    "-",
+    "--",
+    "-1",
+    "0",
+    "18446744073709551616",
+    "0x10",
+    "1e9",
+    "true",
+    "-o",
+    "-p",
+    "-l",
+    "-U",
+    "-vvv",
+    "-m",
+    "-D",
+    "--memory-",
+    "--verbose",
+    "idle_timeout",
+    "hashpower=",
+    "proto[",
+    "tag[",
+    "tag_",
+    "notls:",
+    "[::1",
+    "*",
+    "k",
+    "MiB",
+    "user:password",
+    "\0",
+    "\u{e9}",
+    "\u{1f9ea}",
+    "VOLVOX_",
+    "SERVER_WORKERS",
+    "PORT",
+];
+
+/// A small generator; its quality matters little, its repeatability much.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % limit
+    }
+
+    fn text(&mut self) -> String {
+        let length = self.below(FRAGMENTS_MAX);
+        let fragments = FRAGMENTS.len() as u64;
+        (0..length).map(|_| FRAGMENTS[self.below(fragments) as usize]).collect()
+    }
+}
+
+#[test]
+fn every_parser_answers() {
+    let mut dice = Dice(0x9E37_79B9_7F4A_7C15);
+    for _ in 0..ROUNDS {
+        let (text, other) = (dice.text(), dice.text());
+        if let Ok(assignments) = file::parse(Path::new("f"), &text) {
+            let _ = load(&assignments);
+        }
+        let words = [text.clone(), other.clone(), format!("-{text}"), format!("--{other}")];
+        if let Ok(memcached::Command::Start(start)) = memcached::parse(&words) {
+            let _ = load(&start.assignments);
+        }
+        for value in [Value::Word(text.clone()), Value::Text(text.clone()), Value::Number(-1)] {
+            let key = dice.below(KEYS.len() as u64) as usize;
+            let _ = load(&[Assignment { key, value, origin: Origin::Default }]);
+        }
+        let _ = environment::parse([(format!("VOLVOX_{text}"), other.clone())]);
+        let _ = Users::parse(text.as_bytes()).map(|users| users.check(other.as_bytes()));
+        let _ = Listen::parse(&text, 1);
+        let _ = parse_size(&other, 1 << 20);
+    }
+}
