@@ -55,17 +55,13 @@ impl fmt::Display for StartError {
                 write!(f, "{asked} connections: choose from 1 to {max} for this driver")
             }
             Self::Listen { address, cause } if cause.kind() == io::ErrorKind::AddrInUse => {
-                write!(
-                    f,
-                    "cannot listen on {address}: another process does; stop it or choose another"
-                )
+                write!(f, "cannot listen on {address}: another process does; ")?;
+                write!(f, "stop it or choose another")
             }
             Self::Listen { address, cause } => write!(f, "cannot listen on {address}: {cause}"),
             Self::NotASocket { path } => {
-                write!(
-                    f,
-                    "cannot listen on unix:{path}: a file that is no socket is there; remove it or choose another path"
-                )
+                write!(f, "cannot listen on unix:{path}: a file that is no socket is there; ")?;
+                write!(f, "remove it or choose another path")
             }
             Self::System { what, cause } => {
                 write!(f, "cannot get {what}: {cause}; raise the limit of the process")

@@ -12,7 +12,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustix::io::Errno;
-use rustix::net::sockopt::{set_ipv6_v6only, set_socket_reuseaddr, set_tcp_nodelay};
+use rustix::net::sockopt::{
+    set_ipv6_v6only, set_socket_keepalive, set_socket_reuseaddr, set_tcp_nodelay,
+};
 use rustix::net::{
     AddressFamily, SocketAddrAny, SocketAddrUnix, SocketFlags, SocketType, acceptfrom_with, bind,
     connect, getsockname, listen, socket_with,
@@ -74,6 +76,10 @@ impl Listener {
         let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
         let fd = stream(family)?;
         set_socket_reuseaddr(&fd, true)?;
+        // Accepted sockets inherit both: a reply never waits for the acknowledgement of the one
+        // before, and a host that is gone is noticed in the end.
+        set_tcp_nodelay(&fd, true)?;
+        set_socket_keepalive(&fd, true)?;
         if address.is_ipv6() {
             set_ipv6_v6only(&fd, true)?;
         }
@@ -99,11 +105,6 @@ impl Listener {
         flags.set(SocketFlags::NONBLOCK, nonblocking);
         let (fd, peer) = acceptfrom_with(&self.fd, flags)?;
         let peer = peer_of(peer);
-        if matches!(peer, Address::Tcp(_)) {
-            // Without it a reply may wait for the acknowledgement of the one before; a socket
-            // that is already reset refuses it, and is found so when it is read.
-            let _ = set_tcp_nodelay(&fd, true);
-        }
         Ok(Guest { fd, peer, listener: self.address.clone() })
     }
 }

@@ -28,7 +28,7 @@ pub(crate) enum Sent {
 
 /// Sends `span` of `reply` as far as the socket takes it: one call, unless there are more slices
 /// than one call gathers. The span says what is left only when not all was sent.
-#[inline]
+#[inline(always)]
 pub(crate) fn send_span(
     fd: BorrowedFd<'_>,
     reply: &mut Reply,

@@ -258,6 +258,42 @@ fn a_client_that_takes_nothing_is_closed_in_the_end() {
 }
 
 #[test]
+fn without_memory_for_what_it_does_not_take_a_client_is_closed() {
+    let rig = Rig::new(Driver::Epoll, |config| {
+        config.ground.budget = base::MemoryBudget::new(64 << 10);
+    });
+    let mut deaf = rig.connect();
+    deaf.ask(&set("v", 10_000), b"STORED\r\n");
+    deaf.send_until_refused(&b"get v\r\n".repeat(1000), 64 << 20);
+    rig.wait_for_open(0);
+    assert_eq!(rig.server.remote().snapshot().memory_kicks, 1);
+    rig.connect().ask(b"version\r\n", b"VERSION 1\r\n");
+}
+
+#[test]
+fn a_handler_is_called_when_it_asked_to_be() {
+    for driver in DRIVERS {
+        let rig = Rig::plain(driver);
+        let soon_ns = rig.server.remote().now().mono_ns + 50_000_000;
+        rig.store.wake_at_ns.store(soon_ns, Ordering::SeqCst);
+        rig.connect().ask(b"version\r\n", b"VERSION 1\r\n");
+        eventually("it is called", || rig.store.woken.load(Ordering::SeqCst) > 0);
+    }
+}
+
+#[test]
+fn without_the_right_to_answer_replies_are_dropped_with_their_connections() {
+    for driver in DRIVERS {
+        let rig = Rig::plain(driver);
+        let mut client = rig.connect();
+        client.ask(b"version\r\n", b"VERSION 1\r\n");
+        rig.store.deposed.store(true, Ordering::SeqCst);
+        client.send(b"version\r\n");
+        client.expect_end();
+    }
+}
+
+#[test]
 fn the_limit_is_told_and_leaves_when_a_client_does() {
     for driver in DRIVERS {
         let rig = Rig::new(driver, |config| config.connections_max = 3);

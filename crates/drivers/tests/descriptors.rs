@@ -66,3 +66,46 @@ fn without_descriptors_clients_wait_and_nothing_spins() {
         assert!(wakeups < 200, "{driver:?} woke {wakeups} times");
     }
 }
+
+/// Pages of memory that the process holds.
+fn resident_pages() -> usize {
+    let statm = std::fs::read_to_string("/proc/self/statm").expect("this is Linux");
+    statm.split(' ').nth(1).and_then(|pages| pages.parse().ok()).expect("a number of pages")
+}
+
+/// What clients send that know no better, and what becomes of them.
+const BAD: [&[u8]; 8] = [
+    b"nonsense\r\n",
+    b"get\r\n",
+    b"set a b c d\r\n",
+    b"set a 0 0 -1\r\n",
+    b"set a 0 0 3\r\ntoo long\r\n",
+    b"incr a b\r\n",
+    b"mg\r\n",
+    b"\0\xff\r\n",
+];
+
+#[test]
+fn bad_requests_leave_memory_and_descriptors_as_they_were() {
+    let _alone = ALONE.lock();
+    for driver in DRIVERS {
+        let rig = Rig::plain(driver);
+        let abuse = || {
+            for round in 0..100 {
+                let mut client = rig.connect();
+                client.send(&BAD.concat().repeat(25));
+                client.send(&b"set abandoned 0 0 100000\r\n0123456789"[..10 + round % 26]);
+            }
+            rig.wait_for_open(0);
+        };
+        abuse();
+        let (open, pages) = (descriptors(), resident_pages());
+        for _ in 0..4 {
+            abuse();
+        }
+        eventually("descriptors are closed", || descriptors() <= open);
+        assert_eq!(rig.budget.used_total(), 0);
+        let grown = resident_pages().saturating_sub(pages);
+        assert!(grown < 1024, "{driver:?} holds {grown} pages more after 80,000 bad requests");
+    }
+}

@@ -41,6 +41,10 @@ pub struct EngineConfig {
     pub hash_seed: u64,
     /// Epoch of the versions to hand out; higher than in any earlier life of the same data.
     pub epoch: u32,
+    /// Decides where the version counter of each slice starts, below 2^30. Drawn at random where
+    /// nothing outlives the process, so that a token held by a client across a restart does not
+    /// match by chance. Small tokens, because clients are known that read 32 bits of them.
+    pub version_seed: Option<u64>,
     /// The longest value in bytes.
     pub value_bytes_max: usize,
 }
@@ -56,7 +60,8 @@ impl EngineConfig {
             locals: 8,
             huge_pages: false,
             hash_seed: 0x9E37_79B9_7F4A_7C15,
-            epoch: 1,
+            epoch: 0,
+            version_seed: None,
             value_bytes_max: 1 << 20,
         }
     }

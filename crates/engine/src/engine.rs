@@ -124,7 +124,7 @@ impl Engine {
             epochs: Epochs::new(config.locals),
             segments,
             index,
-            slices: Slices::new(config.epoch),
+            slices: Slices::new(config.epoch, config.version_seed),
             evictor: Mutex::new(Evictor::default()),
             ghost_clock: AtomicU64::new(0),
             ghost_window: AtomicU64::new(0),

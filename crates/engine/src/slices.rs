@@ -3,6 +3,9 @@
 use crate::sync::{AtomicU64, Ordering};
 use base::{SLICES, SliceId, Version};
 
+/// Bits of the number at which the version counter of a slice starts.
+const START_BITS: u32 = 30;
+
 pub(crate) struct Slices {
     versions: Box<[AtomicU64]>,
     /// Apart from the versions, so that writers do not take this from readers.
@@ -10,10 +13,13 @@ pub(crate) struct Slices {
 }
 
 impl Slices {
-    pub(crate) fn new(epoch: u32) -> Self {
-        let first = Version::new(epoch, 0).raw();
+    pub(crate) fn new(epoch: u32, seed: Option<u64>) -> Self {
+        let first = |slice: usize| {
+            let counter = seed.map_or(0, |seed| mix(seed ^ slice as u64) >> (64 - START_BITS));
+            AtomicU64::new(Version::new(epoch, counter).raw())
+        };
         Self {
-            versions: (0..SLICES).map(|_| AtomicU64::new(first)).collect(),
+            versions: (0..SLICES).map(first).collect(),
             barriers: (0..SLICES).map(|_| AtomicU64::new(0)).collect(),
         }
     }
@@ -46,4 +52,11 @@ impl Slices {
     pub(crate) fn set_barrier(&self, slice: SliceId, version: Version) {
         self.barriers[slice.index()].fetch_max(version.raw(), Ordering::Release);
     }
+}
+
+/// The finaliser of splitmix64 (Steele, Lea and Flood 2014).
+fn mix(mut number: u64) -> u64 {
+    number = (number ^ (number >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    number = (number ^ (number >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    number ^ (number >> 31)
 }

@@ -11,7 +11,9 @@
 //! - `gat` and `gats` take lines as long as `get` does;
 //! - numbers are plain decimals that fit: flags past 32 bits are refused, not cut;
 //! - base64 keys hold no characters outside the alphabet, and come back as they were sent;
-//! - sub-commands are not guessed from their first letters;
+//! - sub-commands are not guessed from their first letters, nor is a lone `-` a zero;
+//! - `me` decodes a base64 key whenever `b` follows it;
+//! - a key too long in a retrieval does not take back the replies to earlier requests;
 //! - an opaque that is too long is refused before anything is changed.
 //!
 //! Units: sizes in bytes, times in seconds.
@@ -37,7 +39,7 @@ pub use limits::{
     VALUE_BYTES_MAX,
 };
 pub use meta::{MetaFlags, MetaReturn, Returns};
-pub use parse::{Parsed, parse};
+pub use parse::{AUTH_BYTES_MAX, Auth, Parsed, parse, parse_auth};
 pub use refusal::Refusal;
 pub use request::{
     CrawlerCommand, Direction, LruCommand, MetaMode, Request, SlabsCommand, Store, StoreVerb,

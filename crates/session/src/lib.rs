@@ -10,7 +10,9 @@
 #![forbid(unsafe_code)]
 
 mod bounds;
+mod flow;
 mod handler;
+mod kept;
 mod order;
 mod reply;
 mod session;
@@ -23,7 +25,8 @@ mod fake;
 mod session_test;
 
 pub use bounds::{Bounds, Ground};
+pub use flow::{Flow, Turn, Want};
 pub use handler::{Cause, Handler, LogId, Outcome, Passed, Verdict};
 pub use reply::{Lent, Mark, Reply, Span};
-pub use session::{Flow, Session, Turn, Want};
+pub use session::Session;
 pub use ticket::{Conn, ConnId, Ticket, WorkerId};

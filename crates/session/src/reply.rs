@@ -34,7 +34,6 @@ impl Part {
 pub struct Mark {
     bytes: usize,
     parts: usize,
-    lent_bytes: usize,
 }
 
 /// A run of one reply: what one connection has to send.
@@ -113,21 +112,26 @@ impl Reply {
     #[inline]
     #[must_use]
     pub fn mark(&self) -> Mark {
-        Mark { bytes: self.bytes.len(), parts: self.parts.len(), lent_bytes: self.lent_bytes }
+        Mark { bytes: self.bytes.len(), parts: self.parts.len() }
     }
 
     /// Forgets everything appended since `mark`.
     pub fn rewind(&mut self, mark: Mark) {
+        self.lent_bytes -= self.lent_since(mark);
         self.bytes.truncate(mark.bytes);
         self.parts.truncate(mark.parts);
-        self.lent_bytes = mark.lent_bytes;
     }
 
     /// Bytes appended since `mark`, lent parts included.
     #[inline]
     #[must_use]
     pub fn len_since(&self, mark: Mark) -> usize {
-        self.len() - mark.bytes - mark.lent_bytes
+        self.bytes.len() - mark.bytes + self.lent_since(mark)
+    }
+
+    #[inline]
+    fn lent_since(&self, mark: Mark) -> usize {
+        self.parts[mark.parts..].iter().map(|part| part.rest().len()).sum()
     }
 
     /// What was appended since `mark`, to be sent.
@@ -140,12 +144,12 @@ impl Reply {
     /// Moves what was appended since `mark` into a reply of its own.
     #[must_use]
     pub fn split_off(&mut self, mark: Mark) -> Self {
+        let lent_bytes = self.lent_since(mark);
+        self.lent_bytes -= lent_bytes;
         let mut parts = self.parts.split_off(mark.parts);
         for part in &mut parts {
             part.at -= mark.bytes;
         }
-        let lent_bytes = self.lent_bytes - mark.lent_bytes;
-        self.lent_bytes = mark.lent_bytes;
         let bytes = self.bytes[mark.bytes..].to_vec();
         self.bytes.truncate(mark.bytes);
         Self { bytes, parts, lent_bytes }

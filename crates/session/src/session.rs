@@ -1,76 +1,28 @@
-//! The session itself: where input stands, what may be parsed, what may leave.
-//!
-//! ```text
-//!            input used up                 bound of requests
-//!   +------------------------- Idle ----------------------------> Again --resume--+
-//!   |                           | |                                               |
-//!   |  receive                  | +-- bound of output --> Full --resume (sent)----+
-//!   +---------------------------+ +-- bound of pending -> Waiting --release-> Again
-//!                               |
-//!                               +-- quit, refusal ------> Close (once nothing waits)
-//!                               +-- gate in doubt ------> Drop
-//! ```
+//! The session itself: what is parsed, what may leave. [`Flow`] draws its states.
 //!
 //! Invariants: in `Idle`, a tail that is not empty begins with an unfinished request of which
 //! more than its present length is needed. Outside `Idle` nothing is parsed but by `resume`.
 
-use base::Now;
-use memcache::{Limits, Parsed, Refusal};
+use memcache::{Parsed, Refusal};
 
 use crate::order::{Order, Wait};
 use crate::tail::Tail;
-use crate::{Cause, Conn, ConnId, Ground, Handler, Mark, Outcome, Passed, Reply, Ticket};
-
-/// What the session needs next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Flow {
-    /// More input.
-    Idle,
-    /// [`Session::resume`], after other connections had their turn.
-    Again,
-    /// [`Session::resume`], after its output was sent.
-    Full,
-    /// [`Session::release`], when a completion or a mark of a log arrives.
-    Waiting,
-    /// The end, after its output was sent.
-    Close,
-    /// The end at once; its output must not be sent.
-    Drop,
-}
-
-/// Whether the driver should read from the client.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Want {
-    /// It should.
-    Read,
-    /// It should not: what was read has not been dealt with.
-    Pause,
-}
-
-/// What one turn of a session works with: lent by the driver for the length of a call.
-pub struct Turn<'a, H> {
-    /// Executes the requests.
-    pub handler: &'a mut H,
-    /// The moment of the batch.
-    pub now: Now,
-    /// Where replies are appended.
-    pub out: &'a mut Reply,
-    /// Bounds and budget.
-    pub ground: &'a Ground,
-}
+use crate::{
+    Cause, Conn, ConnId, Flow, Ground, Handler, Mark, Outcome, Passed, Ticket, Turn, Want,
+};
 
 /// One connection without a socket.
 pub struct Session {
-    conn: Conn,
-    flow: Flow,
-    closing: bool,
+    pub(crate) conn: Conn,
+    pub(crate) flow: Flow,
+    pub(crate) closing: bool,
     /// The number of the latest request, wrapping.
-    requests: u32,
+    pub(crate) requests: u32,
     /// Bytes of a refused value still to be thrown away.
-    swallow: u64,
+    pub(crate) swallow: u64,
     /// Total length of the first request in the tail, as far as it is known.
-    needed: usize,
-    tail: Tail,
+    pub(crate) needed: usize,
+    pub(crate) tail: Tail,
     order: Option<Box<Order>>,
 }
 
@@ -134,7 +86,7 @@ impl Session {
 
     /// Parses and executes what `input` completes, from the caller's buffer where possible. All
     /// of `input` is consumed or kept.
-    #[inline]
+    #[inline(always)]
     pub fn receive<H: Handler>(&mut self, input: &[u8], turn: &mut Turn<'_, H>) -> Flow {
         if self.flow == Flow::Idle && self.tail.is_empty() {
             let used = self.run(input, turn, turn.ground.bounds.requests_per_turn);
@@ -198,14 +150,13 @@ impl Session {
     /// Parses `input` from its beginning until it is used up or a bound stops it; returns how much
     /// was used and leaves the reason in `flow`.
     #[inline(always)]
-    fn run<H: Handler>(
+    pub(crate) fn run<H: Handler>(
         &mut self,
         input: &[u8],
         turn: &mut Turn<'_, H>,
         requests_max: u32,
     ) -> usize {
-        let start = turn.out.mark();
-        let output_bytes_max = turn.ground.bounds.output_bytes_max;
+        let full_at = turn.out.len().saturating_add(turn.ground.bounds.output_bytes_max);
         let mut requests_left = requests_max;
         let mut at = self.skip(input);
         while at < input.len() {
@@ -243,7 +194,7 @@ impl Session {
             if at == input.len() || self.flow != Flow::Idle {
                 break;
             }
-            if turn.out.len_since(start) >= output_bytes_max {
+            if turn.out.len() >= full_at {
                 self.flow = Flow::Full;
                 break;
             }
@@ -253,7 +204,7 @@ impl Session {
 
     /// Throws away what `input` holds of a refused value; returns how much that is.
     #[inline]
-    fn skip(&mut self, input: &[u8]) -> usize {
+    pub(crate) fn skip(&mut self, input: &[u8]) -> usize {
         if self.swallow == 0 {
             return 0;
         }
@@ -311,111 +262,10 @@ impl Session {
         self.flow = if self.order.is_some() { Flow::Waiting } else { Flow::Close };
     }
 
-    /// Keeps `rest`, which could not be parsed now.
-    #[cold]
-    fn keep<H: Handler>(&mut self, rest: &[u8], turn: &mut Turn<'_, H>) {
-        if self.is_over() || self.tail.append(rest, self.needed_now(), turn.ground).is_ok() {
-            return;
-        }
-        match self.flow {
-            Flow::Idle if self.tail.is_empty() => self.starve(rest, turn),
-            // Fairness is worth less than the memory it would take.
-            Flow::Again if self.tail.is_empty() => {
-                self.flow = Flow::Idle;
-                let used = self.run_kept(rest, turn, u32::MAX);
-                if used < rest.len() {
-                    self.keep(&rest[used..], turn);
-                }
-            }
-            _ => self.refuse_input(turn),
-        }
-    }
-
-    /// Whether no further input will be looked at.
-    fn is_over(&self) -> bool {
-        self.closing || matches!(self.flow, Flow::Close | Flow::Drop)
-    }
-
-    /// What the tail must have room for: a known request, or no more than there is.
-    fn needed_now(&self) -> usize {
-        if self.flow == Flow::Idle { self.needed } else { 0 }
-    }
-
-    /// Receives while earlier input is kept.
-    #[cold]
-    fn receive_behind_tail<H: Handler>(&mut self, mut input: &[u8], turn: &mut Turn<'_, H>) {
-        while self.flow == Flow::Idle {
-            if self.tail.is_empty() {
-                let used = self.run_kept(input, turn, turn.ground.bounds.requests_per_turn);
-                input = &input[used..];
-                break;
-            }
-            let (lacking, rest) = input.split_at(self.tail.lacks(input, self.needed));
-            if self.tail.append(lacking, self.needed, turn.ground).is_err() {
-                let bytes = self.tail.take();
-                self.tail.clear();
-                self.starve(&bytes, turn);
-                continue;
-            }
-            input = rest;
-            if self.tail.len() >= self.needed {
-                self.run_tail(turn);
-            }
-            if input.is_empty() {
-                return;
-            }
-        }
-        if !input.is_empty() {
-            self.keep(input, turn);
-        }
-    }
-
-    /// [`Session::run`], apart from the path where nothing was kept.
-    #[inline(never)]
-    fn run_kept<H: Handler>(
-        &mut self,
-        input: &[u8],
-        turn: &mut Turn<'_, H>,
-        requests_max: u32,
-    ) -> usize {
-        self.run(input, turn, requests_max)
-    }
-
-    fn run_tail<H: Handler>(&mut self, turn: &mut Turn<'_, H>) {
-        let bytes = self.tail.take();
-        let used = self.run_kept(&bytes, turn, turn.ground.bounds.requests_per_turn);
-        if self.is_over() {
-            self.tail.clear();
-        } else {
-            self.tail.put_back(bytes, used);
-        }
-    }
-
-    /// There is no memory for the request that `input` begins with. A value is thrown away and
-    /// answered like one that is too large; anything else ends the connection.
-    #[cold]
-    fn starve<H: Handler>(&mut self, input: &[u8], turn: &mut Turn<'_, H>) {
-        let limits = Limits { value_bytes_max: 0, ..*turn.handler.limits(&self.conn) };
-        let Parsed::Refused { refusal, consumed, swallow, close: false, quiet } =
-            memcache::parse(input, &limits)
-        else {
-            return self.refuse_input(turn);
-        };
-        self.refuse(Some(&refusal), Cause::NoMemory, quiet, Outcome::Done, consumed, turn);
-        self.swallow = swallow;
-        let skipped = self.skip(&input[consumed..]);
-        debug_assert_eq!(consumed + skipped, input.len(), "an unfinished value ends its input");
-    }
-
-    #[cold]
-    fn refuse_input<H: Handler>(&mut self, turn: &mut Turn<'_, H>) {
-        self.refuse(None, Cause::NoMemoryForInput, false, Outcome::Close, 0, turn);
-    }
-
     /// Has the handler answer a request that is not executed, in its place among the others. A
     /// client that wants no reply gets none, but the handler is told all the same.
     #[cold]
-    fn refuse<H: Handler>(
+    pub(crate) fn refuse<H: Handler>(
         &mut self,
         refusal: Option<&Refusal<'_>>,
         cause: Cause,

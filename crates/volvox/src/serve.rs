@@ -41,15 +41,6 @@ const LOCALS_PER_CORE: usize = 2;
 /// How long a drain waits for clients to finish.
 const DRAIN_LIMIT: Duration = Duration::from_secs(60);
 
-/// Seconds in one epoch of versions, so that a restarted cell gives higher ones than before.
-const EPOCH_S: u64 = 600;
-
-/// 2026-01-01, where epochs start, in seconds since 1970.
-const EPOCH_START_S: u64 = 1_767_225_600;
-
-/// Epochs before they start over: five years. Versions stay below 2^62, which every client reads.
-const EPOCHS: u64 = 1 << 18;
-
 /// Serves until told to stop.
 ///
 /// # Errors
@@ -95,8 +86,8 @@ fn cell(
         evict: settings.memory.evict,
         locals: if threads { workers * LOCALS_PER_CORE } else { workers } + SPARE_LOCALS,
         huge_pages: settings.memory.huge_pages,
-        hash_seed: RandomState::new().build_hasher().finish(),
-        epoch: epoch(u64::from(now.expiry_s)),
+        hash_seed: random(),
+        version_seed: Some(random()),
         value_bytes_max: value_bytes_max(settings) as usize,
         ..EngineConfig::new(settings.memory.limit)
     };
@@ -154,16 +145,17 @@ fn start(
     Ok(server)
 }
 
+/// A number that nobody else can guess.
+fn random() -> u64 {
+    RandomState::new().build_hasher().finish()
+}
+
 fn threads(settings: &Settings) -> bool {
     settings.server.driver == Driver::Threads
 }
 
 fn value_bytes_max(settings: &Settings) -> u64 {
     settings.memory.item_bytes_max.saturating_sub(ITEM_OVERHEAD_BYTES)
-}
-
-fn epoch(now_s: u64) -> u32 {
-    (now_s.saturating_sub(EPOCH_START_S) / EPOCH_S % EPOCHS) as u32
 }
 
 /// Every address to listen on. Where `*` names two, the system may know only IPv4.
@@ -192,17 +184,4 @@ fn tcp_addresses(server: &Server) -> Vec<SocketAddr> {
         _ => None,
     };
     server.addresses().into_iter().filter_map(tcp).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn epochs_rise_and_keep_versions_readable() {
-        assert_eq!(epoch(0), 0);
-        assert_eq!(epoch(EPOCH_START_S + EPOCH_S), 1);
-        let last = base::Version::new((EPOCHS - 1) as u32, u64::MAX);
-        assert!(last.raw() < 1 << 62);
-    }
 }

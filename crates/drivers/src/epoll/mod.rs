@@ -14,8 +14,9 @@
 mod accept;
 mod client;
 mod output;
+mod start;
 mod step;
 mod tick;
 mod worker;
 
-pub(crate) use worker::start;
+pub(crate) use start::start;

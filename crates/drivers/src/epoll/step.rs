@@ -64,7 +64,7 @@ impl<H: Handler> Worker<H> {
         if !client.has_more_to_do() {
             return;
         }
-        let mark = turn.out.mark();
+        let (mark, len) = (turn.out.mark(), turn.out.len());
         match client.session.flow() {
             Flow::Again | Flow::Full => {
                 client.session.resume(&mut turn);
@@ -75,7 +75,7 @@ impl<H: Handler> Worker<H> {
                 Received::Broken => return self.close(key),
             },
         }
-        let produced = turn.out.len_since(mark) > 0;
+        let produced = turn.out.len() > len;
         if client.session.flow() == Flow::Idle && !client.session.is_pending() && produced {
             client.unsent += 1;
             self.sends.push((key, self.out.span_since(mark)));

@@ -3,7 +3,6 @@
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::thread::JoinHandle;
 
 use base::Now;
 use rustix::buffer::spare_capacity;
@@ -15,14 +14,12 @@ use session::{Handler, Reply, Span, Turn, WorkerId};
 use super::accept::{Acceptor, KEY_LISTENERS};
 use super::client::{Client, Clients, KEY_SPECIAL, Key, key_of};
 use super::tick::Ticks;
-use crate::StartError;
 use crate::card::Card;
 use crate::clock::SECOND_NS;
-use crate::listen::{Guest, Listener};
-use crate::mail::{Bell, Delivery, Mail};
+use crate::listen::Guest;
+use crate::mail::{Delivery, Mail};
 use crate::net::RECV_BYTES;
-use crate::server::Seat;
-use crate::shared::{Desk, Phase, Remote, Shared, seconds};
+use crate::shared::{Desk, Phase, Shared, seconds};
 
 /// Events taken from epoll at a time.
 const EVENTS_MAX: usize = 256;
@@ -61,49 +58,8 @@ pub(super) struct Worker<H> {
     draining: bool,
 }
 
-/// Starts the workers of `shared`; the first one accepts from `listeners`.
-pub(crate) fn start<H, F>(
-    shared: &Arc<Shared>,
-    listeners: Vec<Listener>,
-    factory: &mut F,
-) -> Result<Vec<JoinHandle<()>>, StartError>
-where
-    H: Handler + Send + 'static,
-    F: FnMut(Seat) -> H,
-{
-    let failed = |what| move |cause: Errno| StartError::System { what, cause: cause.into() };
-    for index in 0..shared.config.workers {
-        let bell = Bell::descriptor().map_err(failed("an event descriptor"))?;
-        shared.seat(WorkerId(index), Desk::new(bell));
-    }
-    let mut workers = Vec::new();
-    for index in 0..shared.config.workers {
-        let worker = WorkerId(index);
-        let handler = factory(Seat { worker, remote: Remote(shared.clone()) });
-        workers.push(Worker::new(shared, worker, handler).map_err(failed("an epoll descriptor"))?);
-    }
-    let acceptor = Acceptor::new(listeners, &workers[0].epoll, shared)
-        .map_err(failed("events of a listener"))?;
-    workers[0].acceptor = Some(acceptor);
-    let mut threads = Vec::new();
-    for worker in workers {
-        let name = format!("worker-{}", worker.id.0);
-        match std::thread::Builder::new().name(name).spawn(move || worker.run()) {
-            Ok(thread) => threads.push(thread),
-            Err(cause) => {
-                shared.advance(Phase::Stopping);
-                for thread in threads {
-                    thread.join().expect("a worker that has served nobody does not panic");
-                }
-                return Err(StartError::System { what: "a thread", cause });
-            }
-        }
-    }
-    Ok(threads)
-}
-
 impl<H: Handler> Worker<H> {
-    fn new(shared: &Arc<Shared>, id: WorkerId, handler: H) -> Result<Self, Errno> {
+    pub(super) fn new(shared: &Arc<Shared>, id: WorkerId, handler: H) -> Result<Self, Errno> {
         let desk = shared.desk(id).expect("desks are set up before workers");
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
         let bell = desk.mailbox.descriptor().expect("an epoll worker is woken by a descriptor");
@@ -129,7 +85,7 @@ impl<H: Handler> Worker<H> {
         })
     }
 
-    fn run(mut self) {
+    pub(super) fn run(mut self) {
         let mut events = Vec::with_capacity(EVENTS_MAX);
         while !self.is_over() {
             self.wait(&mut events);

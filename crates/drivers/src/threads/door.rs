@@ -184,11 +184,11 @@ where
     }
 
     fn seat(&mut self, guest: Guest) {
-        let worker = self.free.pop().unwrap_or_else(|| {
-            let worker = WorkerId(self.next);
-            self.next += 1;
-            worker
-        });
+        let Some(worker) = self.number() else {
+            // Every number belongs to a thread that runs or is about to be joined.
+            self.desk.counters.rejected.add(1);
+            return self.stop_accepting();
+        };
         self.generation = self.generation.wrapping_add(1);
         let id = ConnId { worker, index: 0, generation: self.generation };
         let desk = Desk::new(Bell::Condition(Condvar::new()));
@@ -216,6 +216,16 @@ where
                 self.stop_accepting();
             }
         }
+    }
+
+    /// A number for one more worker, if one is left.
+    fn number(&mut self) -> Option<WorkerId> {
+        if let Some(worker) = self.free.pop() {
+            return Some(worker);
+        }
+        let worker = WorkerId(self.next);
+        self.next = self.next.checked_add(1)?;
+        Some(worker)
     }
 
     /// Joins the threads that have come to their end.

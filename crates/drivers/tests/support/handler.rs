@@ -2,7 +2,7 @@
 //! `slow...` by its ticket, from another thread; `gate...` when a log has passed.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 
@@ -32,6 +32,11 @@ pub struct Store {
     pub closed: AtomicUsize,
     pub requests: AtomicUsize,
     pub batches: AtomicUsize,
+    /// When handlers want to be called next, and how often they were called in time.
+    pub wake_at_ns: AtomicU64,
+    pub woken: AtomicUsize,
+    /// The right to answer is lost.
+    pub deposed: AtomicBool,
     late: Mutex<Sender<Late>>,
 }
 
@@ -50,6 +55,9 @@ impl Default for Store {
             closed: AtomicUsize::new(0),
             requests: AtomicUsize::new(0),
             batches: AtomicUsize::new(0),
+            wake_at_ns: AtomicU64::new(u64::MAX),
+            woken: AtomicUsize::new(0),
+            deposed: AtomicBool::new(false),
             late: Mutex::new(late),
         }
     }
@@ -195,8 +203,16 @@ impl Handler for Kv {
         self.store.closed.fetch_add(1, Ordering::SeqCst);
     }
 
-    fn end_batch(&mut self, _now: Now) -> Verdict {
+    fn end_batch(&mut self, now: Now) -> Verdict {
         self.store.batches.fetch_add(1, Ordering::Relaxed);
-        Verdict::Send
+        if now.mono_ns >= self.store.wake_at_ns.load(Ordering::SeqCst) {
+            self.store.wake_at_ns.store(u64::MAX, Ordering::SeqCst);
+            self.store.woken.fetch_add(1, Ordering::SeqCst);
+        }
+        if self.store.deposed.load(Ordering::SeqCst) { Verdict::Drop } else { Verdict::Send }
+    }
+
+    fn wake_at_ns(&self) -> u64 {
+        self.store.wake_at_ns.load(Ordering::SeqCst)
     }
 }

@@ -223,25 +223,29 @@ impl<'a> Worker<'a> {
     /// Takes all replies that are there, then sends what follows from them.
     #[inline]
     fn receive(&mut self, index: usize) -> Result<(), String> {
+        let mut received_ns = None;
         loop {
             let Some(connection) = self.connections[index].as_mut() else { return Ok(()) };
             let kept = connection.tail.len();
             self.buffer[..kept].copy_from_slice(&connection.tail);
             let bytes = match connection.fill(&mut self.buffer[kept..]) {
                 Flow::Bytes(bytes) => bytes,
-                Flow::Blocked => return Ok(()),
+                // The recv before took exactly what was there.
+                Flow::Blocked => break,
                 Flow::Ended => return Err("the server closed a connection".to_string()),
             };
             let now_ns = self.start.elapsed().as_nanos() as u64;
+            received_ns = Some(now_ns);
             let input = &self.buffer[..kept + bytes];
             let before = connection.exchange.pending();
-            let used = connection
-                .exchange
-                .receive(&self.rules, &self.plan.workload, now_ns, input, &mut self.tally)
-                .map_err(|breach| breach.0)?;
+            let workload = &self.plan.workload;
+            let used =
+                connection.exchange.receive(&self.rules, workload, now_ns, input, &mut self.tally);
+            // Counted even if the last reply was none: those before it were.
             let replies = before - connection.exchange.pending();
             self.outstanding -= replies;
             self.replies += replies as u64;
+            let used = used.map_err(|breach| breach.0)?;
             connection.tail.clear();
             connection.tail.extend_from_slice(&input[used..]);
             if self.rules.in_window(now_ns) {
@@ -249,10 +253,11 @@ impl<'a> Worker<'a> {
             }
             // A short read has emptied the socket; what comes later raises a new event.
             if kept + bytes < self.buffer.len() {
-                self.offer(index, now_ns);
-                return Ok(());
+                break;
             }
         }
+        self.offer(index, received_ns.unwrap_or_else(|| self.now_ns()));
+        Ok(())
     }
 
     /// Uses the room of a connection: refills first, then the stream (closed loop) or the queue

@@ -260,7 +260,7 @@ pub(crate) fn well_formed(text: &[u8], words_before: usize) -> bool {
 }
 
 const fn bit(letter: u8) -> u64 {
-    // Letters below 'A' wrap to large numbers and, like those above 'z', have no bit.
+    // What lies below 'A' wraps around to large numbers and has no bit.
     let place = letter.wrapping_sub(b'A');
     if place < u64::BITS as u8 { 1 << place } else { 0 }
 }

@@ -83,8 +83,8 @@ pub(super) fn debug(line: Line<'_>) -> Parsed<'_> {
 /// `ms`.
 pub(super) fn set<'a>(line: Line<'a>, input: &'a [u8], limits: &Limits) -> Parsed<'a> {
     const WORDS_BEFORE: usize = KEYED_WORDS + 1;
-    let mut words = Words::new(&line.text[NAME_BYTES..]);
-    let word = words.next().unwrap_or_default();
+    let (word, rest) = split_key(line.text);
+    let mut words = Words::new(rest);
     let Some(value_bytes) = words.next().and_then(value_bytes) else {
         return Parsed::refused(Refusal::BadFormat, line.consumed, false);
     };
@@ -113,10 +113,17 @@ pub(super) fn set<'a>(line: Line<'a>, input: &'a [u8], limits: &Limits) -> Parse
 /// Key and flags of a command that has nothing else.
 #[inline]
 fn keyed(text: &[u8]) -> Result<(KeyToken<'_>, MetaFlags<'_>), Refusal<'_>> {
-    let start = scan::past_spaces(text, NAME_BYTES);
-    let (word, rest) = text[start..].split_at(scan::space(&text[start..], 0));
+    let (word, rest) = split_key(text);
     key_and_flags(word, rest, KEYED_WORDS)
         .map_err(|refusal| if is_keyed(text) { refusal } else { Refusal::BadFormat })
+}
+
+/// The word behind the name, which may be empty, and what follows it.
+#[inline]
+fn split_key(text: &[u8]) -> (&[u8], &[u8]) {
+    let start = scan::past_spaces(text, NAME_BYTES);
+    let end = scan::space(text, start);
+    (&text[start..end], &text[end..])
 }
 
 /// Whether a line has a key, and flags that look like flags.

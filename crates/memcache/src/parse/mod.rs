@@ -4,12 +4,13 @@
 //! refuses it. It holds no state: the same bytes give the same answer however they arrived, and
 //! until a request is whole every prefix of it is [`Parsed::Incomplete`].
 //!
-//! The commands that make up nearly all traffic are known by their first four bytes; `get`
-//! of one key and plain `set` and `add` then match a fixed shape in one pass. Whatever does not fit that
-//! shape goes the general way, which knows every rule. The two ways never disagree: the first
-//! only takes what the second would take too.
+//! The commands that make up nearly all traffic are known by their first four bytes; `get` of
+//! one key and plain `set` and `add` then match a fixed shape in one pass. Whatever does not fit
+//! that shape goes the general way, which knows every rule. The two ways never disagree: the
+//! first only takes what the second would take too.
 
 mod admin;
+mod auth;
 mod classic;
 mod line;
 mod meta;
@@ -21,6 +22,8 @@ use crate::request::{Request, StoreVerb};
 use crate::scan;
 use crate::words::{Words, ask_noreply};
 use line::Line;
+
+pub use auth::{AUTH_BYTES_MAX, Auth, parse_auth};
 
 /// The shortest line that can be a command, with its end. memcached finds shorter ones malformed.
 const LINE_BYTES_MIN: usize = 4;

@@ -61,5 +61,7 @@ pub const METADUMP_DISABLED: &[u8] = b"ERROR metadump not allowed\r\n";
 pub const MGDUMP_DISABLED: &[u8] = b"ERROR key dump not allowed\r\n";
 /// A dump of classes that do not exist.
 pub const BAD_CLASS: &[u8] = b"BADCLASS invalid class id\r\n";
+/// The name or the password is wrong.
+pub const AUTH_FAILED: &[u8] = b"CLIENT_ERROR authentication failure\r\n";
 /// More connections than the operator allows; the connection closes.
 pub const TOO_MANY_CONNECTIONS: &[u8] = b"ERROR Too many open connections\r\n";

@@ -1,0 +1,54 @@
+//! What a session tells its driver, and what the driver lends it for a turn.
+//!
+//! ```text
+//!            input used up                 bound of requests
+//!   +------------------------- Idle ----------------------------> Again --resume--+
+//!   |                           | |                                               |
+//!   |  receive                  | +-- bound of output --> Full --resume (sent)----+
+//!   +---------------------------+ +-- bound of pending -> Waiting --release-> Again
+//!                               |
+//!                               +-- quit, refusal ------> Close (once nothing waits)
+//!                               +-- gate in doubt ------> Drop
+//! ```
+
+use base::Now;
+
+use crate::{Ground, Reply};
+
+/// What the session needs next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flow {
+    /// More input.
+    Idle,
+    /// [`Session::resume`](crate::Session::resume), after other connections had their turn.
+    Again,
+    /// [`Session::resume`](crate::Session::resume), after its output was sent.
+    Full,
+    /// [`Session::release`](crate::Session::release), when a completion or a mark of a log arrives.
+    Waiting,
+    /// The end, after its output was sent.
+    Close,
+    /// The end at once; its output must not be sent.
+    Drop,
+}
+
+/// Whether the driver should read from the client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Want {
+    /// It should.
+    Read,
+    /// It should not: what was read has not been dealt with.
+    Pause,
+}
+
+/// What one turn of a session works with: lent by the driver for the length of a call.
+pub struct Turn<'a, H> {
+    /// Executes the requests.
+    pub handler: &'a mut H,
+    /// The moment of the batch.
+    pub now: Now,
+    /// Where replies are appended.
+    pub out: &'a mut Reply,
+    /// Bounds and budget.
+    pub ground: &'a Ground,
+}

@@ -1,0 +1,116 @@
+//! Input that cannot be parsed where it was received: the unfinished end of a request, what a
+//! bound left unread, and what to do when there is no memory for either.
+//!
+//! A value without memory is thrown away and answered like one that is too large. Other input
+//! without memory ends the connection, unless only fairness had stopped its parsing.
+
+use memcache::{Limits, Parsed};
+
+use crate::{Cause, Flow, Handler, Outcome, Session, Turn};
+
+impl Session {
+    /// Keeps `rest`, which could not be parsed now.
+    #[cold]
+    pub(crate) fn keep<H: Handler>(&mut self, rest: &[u8], turn: &mut Turn<'_, H>) {
+        if self.is_over() || self.tail.append(rest, self.needed_now(), turn.ground).is_ok() {
+            return;
+        }
+        match self.flow {
+            Flow::Idle if self.tail.is_empty() => self.starve(rest, turn),
+            // Fairness is worth less than the memory it would take.
+            Flow::Again if self.tail.is_empty() => {
+                self.flow = Flow::Idle;
+                let used = self.run_kept(rest, turn, u32::MAX);
+                if used < rest.len() {
+                    self.keep(&rest[used..], turn);
+                }
+            }
+            _ => self.refuse_input(turn),
+        }
+    }
+
+    /// Whether no further input will be looked at.
+    pub(crate) fn is_over(&self) -> bool {
+        self.closing || matches!(self.flow, Flow::Close | Flow::Drop)
+    }
+
+    /// What the tail must have room for: a known request, or no more than there is.
+    fn needed_now(&self) -> usize {
+        if self.flow == Flow::Idle { self.needed } else { 0 }
+    }
+
+    /// Receives while earlier input is kept.
+    #[cold]
+    pub(crate) fn receive_behind_tail<H: Handler>(
+        &mut self,
+        mut input: &[u8],
+        turn: &mut Turn<'_, H>,
+    ) {
+        while self.flow == Flow::Idle {
+            if self.tail.is_empty() {
+                let used = self.run_kept(input, turn, turn.ground.bounds.requests_per_turn);
+                input = &input[used..];
+                break;
+            }
+            let (lacking, rest) = input.split_at(self.tail.lacks(input, self.needed));
+            if self.tail.append(lacking, self.needed, turn.ground).is_err() {
+                let bytes = self.tail.take();
+                self.tail.clear();
+                self.starve(&bytes, turn);
+                continue;
+            }
+            input = rest;
+            if self.tail.len() >= self.needed {
+                self.run_tail(turn);
+            }
+            if input.is_empty() {
+                return;
+            }
+        }
+        if !input.is_empty() {
+            self.keep(input, turn);
+        }
+    }
+
+    /// [`Session::run`], apart from the path where nothing was kept.
+    #[inline(never)]
+    fn run_kept<H: Handler>(
+        &mut self,
+        input: &[u8],
+        turn: &mut Turn<'_, H>,
+        requests_max: u32,
+    ) -> usize {
+        self.run(input, turn, requests_max)
+    }
+
+    pub(crate) fn run_tail<H: Handler>(&mut self, turn: &mut Turn<'_, H>) {
+        let bytes = self.tail.take();
+        let used = self.run_kept(&bytes, turn, turn.ground.bounds.requests_per_turn);
+        if self.is_over() {
+            self.tail.clear();
+        } else {
+            self.tail.put_back(bytes, used);
+        }
+    }
+
+    /// There is no memory for the request that `input` begins with. A value is thrown away and
+    /// answered like one that is too large; anything else ends the connection.
+    #[cold]
+    fn starve<H: Handler>(&mut self, input: &[u8], turn: &mut Turn<'_, H>) {
+        let limits = Limits { value_bytes_max: 0, ..*turn.handler.limits(&self.conn) };
+        let Parsed::Refused { refusal, consumed, swallow, close: false, quiet } =
+            memcache::parse(input, &limits)
+        else {
+            return self.refuse_input(turn);
+        };
+        self.refuse(Some(&refusal), Cause::NoMemory, quiet, Outcome::Done, consumed, turn);
+        self.swallow = swallow;
+        let skipped = self.skip(&input[consumed..]);
+        debug_assert_eq!(consumed + skipped, input.len(), "an unfinished value ends its input");
+    }
+
+    #[cold]
+    fn refuse_input<H: Handler>(&mut self, turn: &mut Turn<'_, H>) {
+        self.refuse(None, Cause::NoMemoryForInput, false, Outcome::Close, 0, turn);
+    }
+}
