@@ -158,7 +158,8 @@ proptest! {
         noreply in any::<bool>(),
     ) {
         let last = if noreply { " noreply" } else { "" };
-        let mut input = format!("set {key} {flags} {exptime} {}{last}\r\n", value.len()).into_bytes();
+        let line = format!("set {key} {flags} {exptime} {}{last}\r\n", value.len());
+        let mut input = line.into_bytes();
         input.extend(&value);
         input.extend(b"\r\n");
         let Parsed::Request { request: memcache::Request::Store(store), consumed } =

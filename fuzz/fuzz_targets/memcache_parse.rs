@@ -1,0 +1,63 @@
+//! Any bytes, from a client that may send anything: no panic, nothing consumed that was not
+//! sent, and the same answer however the bytes are split.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use memcache::{LINE_BYTES_MAX, Limits, Parsed, Request, parse};
+
+/// Small limits bring too large and too long within reach of short inputs.
+const LIMITS: Limits = Limits { value_bytes_max: 100, multiget_line_bytes_max: 3000 };
+
+fuzz_target!(|input: &[u8]| {
+    let mut rest = input;
+    while !rest.is_empty() {
+        let parsed = parse(rest, &LIMITS);
+        let consumed = match parsed {
+            Parsed::Incomplete { needed } => {
+                assert!(needed > rest.len());
+                return;
+            }
+            Parsed::Request { request, consumed } => {
+                walk(request);
+                consumed
+            }
+            Parsed::Refused { close: true, .. } => return,
+            Parsed::Refused { consumed, refusal, .. } => {
+                assert!(refusal.line().ends_with(b"\r\n"));
+                consumed
+            }
+        };
+        assert!((1..=rest.len()).contains(&consumed));
+        assert_eq!(parse(&rest[..consumed], &LIMITS), parsed);
+        for len in prefixes(consumed) {
+            match parse(&rest[..len], &LIMITS) {
+                Parsed::Incomplete { needed } => assert!((len + 1..=consumed).contains(&needed)),
+                other => assert!(len > LINE_BYTES_MAX, "{len} of {consumed}: {other:?}"),
+            }
+        }
+        rest = &rest[consumed..];
+    }
+});
+
+/// Every proper prefix of a short request; of a long one its beginning and its end.
+fn prefixes(consumed: usize) -> impl Iterator<Item = usize> {
+    const EDGE: usize = 64;
+    (0..consumed).filter(move |len| *len < EDGE || consumed - len < EDGE)
+}
+
+/// Looks at everything that was put off until it is asked for.
+fn walk(request: Request<'_>) {
+    match request {
+        Request::Get { keys, .. } | Request::Gat { keys, .. } => {
+            assert!(!keys.is_empty());
+            for key in keys.flatten() {
+                assert!(!key.as_bytes().contains(&b' '));
+            }
+        }
+        Request::Stats { args } | Request::Watch { args } => {
+            assert!(args.into_iter().all(|word| !word.is_empty()));
+        }
+        Request::Store(store) => assert!(store.value.len() <= 100),
+        _ => {}
+    }
+}
