@@ -7,6 +7,7 @@
 
 mod budget;
 mod counter;
+mod crc32;
 mod slice;
 mod time;
 mod version;

@@ -9,6 +9,8 @@
 //! name one of 16,384 slices. The engine's own hash inside a slice is keyed and never leaves the
 //! cell, so keys chosen to collide in CRC32 crowd one slice but build no chains.
 
+use crate::crc32::crc32;
+
 /// Bits of the CRC32 that name a slice.
 pub const SLICE_BITS: u32 = 14;
 
@@ -24,7 +26,7 @@ impl SliceId {
     #[inline]
     #[must_use]
     pub fn of(key: &[u8]) -> Self {
-        let slice = crc32fast::hash(key) >> (32 - SLICE_BITS);
+        let slice = crc32(key) >> (32 - SLICE_BITS);
         Self(slice as u16)
     }
 

@@ -9,7 +9,7 @@ use crate::index::{Chain, Index, Place, Slot};
 use crate::item::{Flags, Head, ItemRef};
 use crate::key::Key;
 use crate::local::{Counters, Local, LocalCounters};
-use crate::read::Found;
+use crate::read::{Found, Glance};
 use crate::segment::{Addr, Segments};
 use crate::slices::Slices;
 use crate::sync::{AtomicU64, Mutex, Ordering};
@@ -321,25 +321,13 @@ pub(crate) struct Current<'e> {
 }
 
 impl Current<'_> {
+    /// A look at it.
+    pub(crate) fn glance(&self, value_bytes: usize, now: Now) -> Glance<'_> {
+        Glance { item: self.item, head: self.head, value_bytes, now, won: false }
+    }
+
     /// What a client may know of it.
     pub(crate) fn found(&self, value_bytes: usize, now: Now) -> Found {
-        found(self.item, self.head, value_bytes, now)
-    }
-}
-
-/// What a client may know of an item.
-#[inline]
-pub(crate) fn found(item: ItemRef<'_>, head: Head, value_bytes: usize, now: Now) -> Found {
-    Found {
-        value_bytes,
-        client_flags: item.client_flags(head),
-        cas: item.cas(head),
-        expiry_s: item.expiry_s(head),
-        idle_s: head.idle_s(now.expiry_s),
-        size_bytes: head.span_words() * 8,
-        fetched: head.is(Flags::FETCHED),
-        stale: head.is(Flags::STALE),
-        token_sent: head.is(Flags::TOKEN_SENT),
-        won: false,
+        self.glance(value_bytes, now).found()
     }
 }

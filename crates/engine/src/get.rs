@@ -6,13 +6,13 @@
 
 use crate::config::KEY_BYTES_MAX;
 use crate::effect::{Change, EffectSink};
-use crate::engine::{Current, Engine, found};
+use crate::engine::{Current, Engine};
 use crate::expiry::expired;
 use crate::index::{BUCKET_WORDS, Chain, FREQ_MAX, Probe, Slot, overflow};
 use crate::item::{Attributes, Flags, Head, ItemRef};
 use crate::key::Key;
 use crate::local::Local;
-use crate::read::{Ask, Found, Read, ReadSink};
+use crate::read::{Ask, Found, Glance, Read, ReadSink};
 use crate::sync::{AtomicU64, Ordering};
 use base::Now;
 
@@ -88,14 +88,11 @@ impl Engine {
         (word, slot): (&AtomicU64, Slot),
         (item, head): (ItemRef<'_>, Head),
     ) -> Option<Read> {
-        if !item.fits(head) {
-            return None;
-        }
         if !self.alive(item, head, key.id.slice, now) {
             return probe.holds().then_some(Read::Miss);
         }
-        let found = found(item, head, self.whole_value_bytes(item, head), now);
-        let whole = self.copy_value(item, head, &found, out);
+        let value_bytes = self.whole_value_bytes(item, head);
+        let whole = self.copy_value(&Glance { item, head, value_bytes, now, won: false }, out);
         if !whole || !probe.holds() {
             out.rewind();
             return None;
@@ -104,26 +101,20 @@ impl Engine {
             let (raised, relaxed) = (slot.with_freq(slot.freq() + 1), Ordering::Relaxed);
             let _ = word.compare_exchange(slot.0, raised.0, relaxed, relaxed);
         }
-        if !found.fetched || found.idle_s > ACCESS_RENEWED_S {
+        if !head.is(Flags::FETCHED) || head.idle_s(now.expiry_s) > ACCESS_RENEWED_S {
             item.hint_head(head, fetched_now(head, now));
         }
-        Some(Read::Hit(found))
+        Some(Read::Hit)
     }
 
     /// Appends the value, in one piece or in many. False if a chunk was not where it should be.
     #[inline]
-    fn copy_value(
-        &self,
-        item: ItemRef<'_>,
-        head: Head,
-        found: &Found,
-        out: &mut impl ReadSink,
-    ) -> bool {
-        let Some(target) = out.open(found) else { return true };
-        if head.is(Flags::LARGE) {
-            return self.append_chunks(item, head, target);
+    fn copy_value(&self, glance: &Glance<'_>, out: &mut impl ReadSink) -> bool {
+        let Some(target) = out.open(glance) else { return true };
+        if glance.head.is(Flags::LARGE) {
+            return self.append_chunks(glance.item, glance.head, target);
         }
-        item.append_value(head, target);
+        glance.item.append_value(glance.head, target);
         true
     }
 
@@ -134,12 +125,12 @@ impl Engine {
         if !self.alive(current.item, current.head, key.id.slice, now) {
             return Read::Miss;
         }
-        let found = current.found(self.whole_value_bytes(current.item, current.head), now);
-        let whole = self.copy_value(current.item, current.head, &found, out);
+        let value_bytes = self.whole_value_bytes(current.item, current.head);
+        let whole = self.copy_value(&current.glance(value_bytes, now), out);
         assert!(whole, "chunks of a locked item are in place");
         chain.raise_freq(current.place);
         current.item.hint_head(current.head, fetched_now(current.head, now));
-        Read::Hit(found)
+        Read::Hit
     }
 
     /// What is known of the item of `key`, without leaving a trace on it. The local is pinned.
@@ -181,19 +172,21 @@ impl Engine {
             let Some(expiry_s) = ask.vivify else { return Ok(Read::Miss) };
             let with = Attributes { expiry_s, flags: Flags::TOKEN_SENT, ..Attributes::default() };
             let current = self.put(local, &mut chain, key, None, &with, [&[], &[]], now, sink)?;
-            let found = Found { won: true, token_sent: false, ..current.found(0, now) };
-            let _ = out.open(&found);
-            return Ok(Read::Hit(found));
+            let head = current.head.with_flags(current.head.flags().without(Flags::TOKEN_SENT));
+            let _ = out.open(&Glance { head, won: true, ..current.glance(0, now) });
+            return Ok(Read::Hit);
         };
         if let Some(expiry_s) = ask.touch {
             current = self.touch(local, &mut chain, key, current, expiry_s, now, sink)?;
         }
-        let mut found = current.found(self.whole_value_bytes(current.item, current.head), now);
+        let value_bytes = self.whole_value_bytes(current.item, current.head);
+        let mut glance = current.glance(value_bytes, now);
+        let found = glance.found();
         let left_s = found.expiry_s.saturating_sub(now.expiry_s);
         let due = found.expiry_s != 0 && ask.recache_s.is_some_and(|limit_s| left_s < limit_s);
-        found.won = (found.stale || due) && !found.token_sent;
+        glance.won = (found.stale || due) && !found.token_sent;
         let head = current.head;
-        let flags = head.flags().with_if(found.won, Flags::TOKEN_SENT);
+        let flags = head.flags().with_if(glance.won, Flags::TOKEN_SENT);
         let head = if ask.quiet {
             head.with_flags(flags)
         } else {
@@ -201,9 +194,9 @@ impl Engine {
             fetched_now(head.with_flags(flags), now)
         };
         current.item.set_head(head);
-        let whole = self.copy_value(current.item, head, &found, out);
+        let whole = self.copy_value(&glance, out);
         assert!(whole, "chunks of a locked item are in place");
-        Ok(Read::Hit(found))
+        Ok(Read::Hit)
     }
 
     /// Gives an item a new expiry, in place if its layout has room for one.

@@ -254,20 +254,21 @@ impl<'p> ItemRef<'p> {
     /// Whether the key is `key`, whose length the caller has compared with the head.
     #[inline]
     pub(crate) fn key_is(self, key: &[u8]) -> bool {
-        let key_words = &self.0[HEADER_BYTES / 8..];
         let (whole, rest) = key.as_chunks::<8>();
-        let mut at = 0;
-        for bytes in whole {
-            if key_words[at].load(Ordering::Relaxed) != u64::from_le_bytes(*bytes) {
+        let words = self.0[HEADER_BYTES / 8..].get(..=whole.len());
+        let Some((last, key_words)) = words.and_then(|words| words.split_last()) else {
+            return false;
+        };
+        for (word, bytes) in key_words.iter().zip(whole) {
+            if word.load(Ordering::Relaxed) != u64::from_le_bytes(*bytes) {
                 return false;
             }
-            at += 1;
         }
         if rest.is_empty() {
             return true;
         }
         let mask = (1_u64 << (rest.len() * 8)) - 1;
-        key_words[at].load(Ordering::Relaxed) & mask == short_word(rest)
+        last.load(Ordering::Relaxed) & mask == short_word(rest)
     }
 
     /// Appends the value to `target`.

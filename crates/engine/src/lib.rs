@@ -36,6 +36,6 @@ pub use effect::{Change, Effect, EffectSink, Gone, NoSink};
 pub use engine::{Engine, EngineError, Usage};
 pub use key::Key;
 pub use local::{Counters, Local};
-pub use read::{Ask, Found, Read, ReadSink, ValueSink};
+pub use read::{Ask, Found, Glance, Read, ReadSink, ValueSink};
 pub use scan::{Cursor, More};
 pub use write::{Action, Mode, Op, Outcome, Wrote};

@@ -1,5 +1,8 @@
 //! What reading asks and returns.
 
+use crate::item::{Flags, Head, ItemRef};
+use base::Now;
+
 /// What is known of an item that was found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Found {
@@ -25,11 +28,63 @@ pub struct Found {
     pub won: bool,
 }
 
+/// An item as a reader sees it: what is asked is read then, what is not asked costs nothing. It
+/// may be about to be overwritten, in which case the read is repeated.
+#[derive(Clone, Copy)]
+pub struct Glance<'e> {
+    pub(crate) item: ItemRef<'e>,
+    pub(crate) head: Head,
+    pub(crate) value_bytes: usize,
+    pub(crate) now: Now,
+    pub(crate) won: bool,
+}
+
+impl Glance<'_> {
+    /// Length of the value.
+    #[inline]
+    #[must_use]
+    pub fn value_bytes(&self) -> usize {
+        self.value_bytes
+    }
+
+    /// The client's flags.
+    #[inline]
+    #[must_use]
+    pub fn client_flags(&self) -> u32 {
+        self.item.client_flags(self.head)
+    }
+
+    /// The token to compare with on `cas`.
+    #[inline]
+    #[must_use]
+    pub fn cas(&self) -> u64 {
+        self.item.cas(self.head)
+    }
+
+    /// Everything, as it was before this read.
+    #[must_use]
+    pub fn found(&self) -> Found {
+        let head = self.head;
+        Found {
+            value_bytes: self.value_bytes,
+            client_flags: self.client_flags(),
+            cas: self.cas(),
+            expiry_s: self.item.expiry_s(head),
+            idle_s: head.idle_s(self.now.expiry_s),
+            size_bytes: head.span_words() * 8,
+            fetched: head.is(Flags::FETCHED),
+            stale: head.is(Flags::STALE),
+            token_sent: head.is(Flags::TOKEN_SENT),
+            won: self.won,
+        }
+    }
+}
+
 /// The result of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Read {
-    /// The value was appended to the sink's buffer.
-    Hit(Found),
+    /// The sink was shown the item, and its value was appended.
+    Hit,
     /// There is no such item.
     Miss,
     /// The read had to create or rewrite the item, and there was no memory for it.
@@ -40,9 +95,9 @@ pub enum Read {
 /// it then rewinds the sink and starts over.
 pub trait ReadSink {
     /// Takes note of the item, writes whatever precedes its value, and returns the buffer to
-    /// which the engine appends exactly `found.value_bytes` bytes; `None` if the value is not
+    /// which the engine appends exactly `glance.value_bytes()` bytes; `None` if the value is not
     /// wanted.
-    fn open(&mut self, found: &Found) -> Option<&mut Vec<u8>>;
+    fn open(&mut self, glance: &Glance<'_>) -> Option<&mut Vec<u8>>;
 
     /// Forgets everything since the last value that was read to its end.
     fn rewind(&mut self);
@@ -53,11 +108,14 @@ pub trait ReadSink {
 pub struct ValueSink {
     /// The values read so far, one after the other.
     pub bytes: Vec<u8>,
+    /// What was known of the last item.
+    pub found: Found,
     start: usize,
 }
 
 impl ReadSink for ValueSink {
-    fn open(&mut self, _found: &Found) -> Option<&mut Vec<u8>> {
+    fn open(&mut self, glance: &Glance<'_>) -> Option<&mut Vec<u8>> {
+        self.found = glance.found();
         self.start = self.bytes.len();
         Some(&mut self.bytes)
     }

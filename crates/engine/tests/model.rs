@@ -141,7 +141,8 @@ impl Run {
     fn check(&self, key: &[u8], read: Read, sink: &ValueSink) {
         let expected = self.expect(key);
         match (read, expected) {
-            (Read::Hit(found), Some(entry)) => {
+            (Read::Hit, Some(entry)) => {
+                let found = sink.found;
                 assert!(sink.bytes == entry.value, "value of {}", key.escape_ascii());
                 assert_eq!(found.client_flags, entry.client_flags);
                 assert_eq!(found.expiry_s, entry.expiry_s);

@@ -14,6 +14,7 @@ use crate::drive::{self, Limit, Mode, Observed, Plan, Watch};
 use crate::null_server::NullServerArgs;
 use crate::pingpong::PingPongArgs;
 use crate::protocol::Protocol;
+use crate::replay::HitRatioArgs;
 use crate::report::{Report, WorkloadText};
 use crate::schedule::Arrival;
 use crate::workload::{Popularity, Ratio, Spread, Workload, WorkloadSpec};
@@ -42,6 +43,9 @@ pub enum Command {
     /// Answer fixed bytes to fixed bytes: the floor that a server is held against.
     #[command(hide = true)]
     NullServer(NullServerArgs),
+    /// Replay a committed stream as a cache-aside client, and report the hit ratio.
+    #[command(hide = true)]
+    HitRatio(HitRatioArgs),
 }
 
 const RUN_EXAMPLES: &str = "Examples:
@@ -291,6 +295,10 @@ pub fn run(args: &Args) -> Result<bool, Error> {
         }
         Command::PingPong(args) => {
             print(&args.carry_out(&stop)?)?;
+            Ok(true)
+        }
+        Command::HitRatio(args) => {
+            print(args.carry_out()?.trim_end())?;
             Ok(true)
         }
         Command::NullServer(args) => {

@@ -6,6 +6,7 @@
 //! exchange   one connection: what was asked, what is owed, every reply checked      pure
 //! schedule   when requests of an open loop are due, whatever the server does        pure
 //! tally      counts and latencies; report: the conclusions, as text and JSON        pure
+//! replay     committed streams, for the hit ratio of a server that evicts
 //! drive      threads, sockets, clocks; server: its CPU time; cli: settings          the rim
 //! pingpong, null_server: the floor that generator and server are held against
 //! ```
@@ -24,6 +25,7 @@ pub mod pingpong;
 mod poll;
 mod progress;
 pub mod protocol;
+pub mod replay;
 pub mod report;
 pub mod rng;
 pub mod schedule;

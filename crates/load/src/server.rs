@@ -96,6 +96,24 @@ fn read_stats<'a>(lines: impl Iterator<Item = &'a str>) -> Option<Sample> {
     })
 }
 
+/// Bytes and number of the items that a server says it holds.
+pub(crate) fn held(target: &Target) -> Option<(u64, u64)> {
+    let lines = stats(target).ok()?;
+    let number = |name: &str| {
+        let value = |line: &String| line.strip_prefix("STAT ")?.strip_prefix(name)?.parse().ok();
+        lines.iter().find_map(value)
+    };
+    Some((number("bytes ")?, number("curr_items ")?))
+}
+
+/// The most memory of a process that was ever resident.
+pub(crate) fn rss_bytes_max(pid: u32) -> Option<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let value = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kib: u64 = value.trim().strip_suffix(" kB")?.parse().ok()?;
+    Some(kib << 10)
+}
+
 /// CPU time of all threads of a process that are alive.
 fn process_cpu_s(pid: u32) -> Option<f64> {
     let mut total_ns = 0u64;
@@ -138,5 +156,7 @@ mod tests {
     fn a_process_has_a_cpu_time() {
         assert!(process_cpu_s(std::process::id()).is_some());
         assert!(process_cpu_s(u32::MAX).is_none());
+        assert!(rss_bytes_max(std::process::id()).is_some_and(|bytes| bytes > 1 << 16));
+        assert!(rss_bytes_max(u32::MAX).is_none());
     }
 }

@@ -45,6 +45,33 @@ pub(crate) fn parse_i32(token: &[u8]) -> Option<i64> {
     parse_i64(token).filter(|number| i32::try_from(*number).is_ok())
 }
 
+/// Writes `number` from `start` on, and returns where it ends. Numbers of up to three digits, which
+/// most lengths and nearly all flags are, take no loop.
+#[inline]
+pub(crate) fn write(buffer: &mut [u8], start: usize, number: u64) -> usize {
+    let digit = |number: u64| b'0' + (number % 10) as u8;
+    match number {
+        0..10 => {
+            buffer[start] = digit(number);
+            start + 1
+        }
+        10..100 => {
+            buffer[start..start + 2].copy_from_slice(&[digit(number / 10), digit(number)]);
+            start + 2
+        }
+        100..1000 => {
+            let digits = [digit(number / 100), digit(number / 10), digit(number)];
+            buffer[start..start + 3].copy_from_slice(&digits);
+            start + 3
+        }
+        _ => {
+            let end = start + number.ilog10() as usize + 1;
+            write_back(buffer, end, number);
+            end
+        }
+    }
+}
+
 /// Writes `number` so that it ends before `end`, and returns where it starts.
 #[inline]
 pub(crate) fn write_back(buffer: &mut [u8], end: usize, number: u64) -> usize {

@@ -2,7 +2,7 @@
 
 use crate::worker::{Service, expiry_s};
 use base::Now;
-use engine::{Action, Ask, Found, Mode, NoSink, Outcome, Read, ReadSink};
+use engine::{Action, Ask, Found, Glance, Mode, NoSink, Outcome, Read, ReadSink};
 use memcache::reply::{ItemDebug, ItemFacts, Marks, MetaStatus};
 use memcache::{Direction, KeyScratch, KeyToken, MetaFlags, MetaMode, reply};
 use session::Reply;
@@ -14,11 +14,15 @@ struct MetaValue<'a, 'f> {
     key: KeyToken<'a>,
     flags: &'a MetaFlags<'f>,
     now: Now,
+    /// What was known of the item, once it was found.
+    found: Found,
 }
 
 impl ReadSink for MetaValue<'_, '_> {
     #[inline]
-    fn open(&mut self, found: &Found) -> Option<&mut Vec<u8>> {
+    fn open(&mut self, glance: &Glance<'_>) -> Option<&mut Vec<u8>> {
+        let found = &glance.found();
+        self.found = *found;
         let marks =
             Marks { sent: found.token_sent && !found.won, stale: found.stale, won: found.won };
         let wanted = self.flags.wants_value();
@@ -72,7 +76,8 @@ impl Service {
         };
         let out = reply.bytes_mut();
         let start = out.len();
-        let mut sink = MetaValue { out, start, key: token, flags, now };
+        let found = Found::default();
+        let mut sink = MetaValue { out, start, key: token, flags, now, found };
         let (engine, local) = self.engine();
         let key = engine.key(key.as_bytes());
         let changes = ask.touch.is_some() || ask.vivify.is_some() || ask.recache_s.is_some();
@@ -81,25 +86,26 @@ impl Service {
             read = engine.get(local, &key, now, &mut sink);
         }
         // A stale item gives a token to its next reader, and only the lock decides who that is.
-        let contested = matches!(read, Read::Hit(found) if found.stale && !found.token_sent);
+        let contested = read == Read::Hit && sink.found.stale && !sink.found.token_sent;
         if changes || ask.quiet || contested {
             sink.rewind();
             read = engine.fetch(local, &key, &ask, now, &mut NoSink, &mut sink);
         }
+        let found = sink.found;
         let counters = &self.counters;
         counters.cmd_meta.add(1);
         counters.cmd_get.add(1);
-        let vivified = matches!(read, Read::Hit(found) if found.won && !found.stale
-            && ask.vivify.is_some() && found.value_bytes == 0 && !found.fetched);
-        let hit = matches!(read, Read::Hit(_)) && !vivified;
+        let empty = found.value_bytes == 0 && !found.fetched;
+        let vivified = ask.vivify.is_some() && found.won && !found.stale && empty;
+        let hit = read == Read::Hit && !vivified;
         if hit { &counters.get_hits } else { &counters.get_misses }.add(1);
         if ask.touch.is_some() {
             counters.cmd_touch.add(1);
             if hit { &counters.touch_hits } else { &counters.touch_misses }.add(1);
         }
         match read {
-            Read::Hit(_) if flags.wants_value() => out.extend_from_slice(reply::LINE_END),
-            Read::Hit(_) => {}
+            Read::Hit if flags.wants_value() => out.extend_from_slice(reply::LINE_END),
+            Read::Hit => {}
             Read::Miss => reply::meta_miss(out, token, flags),
             Read::NoSpace => out.extend_from_slice(reply::OUT_OF_MEMORY),
         }

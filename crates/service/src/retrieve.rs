@@ -6,7 +6,7 @@
 
 use crate::worker::Service;
 use base::Now;
-use engine::{Ask, Found, NoSink, Read, ReadSink};
+use engine::{Ask, Glance, NoSink, Read, ReadSink};
 use memcache::{Key, Keys, reply};
 use session::{Conn, Outcome, Reply};
 
@@ -26,10 +26,10 @@ struct ValueLines<'a> {
 
 impl ReadSink for ValueLines<'_> {
     #[inline]
-    fn open(&mut self, found: &Found) -> Option<&mut Vec<u8>> {
-        let cas = self.with_cas.then_some(found.cas);
-        let bytes = found.value_bytes as u64;
-        reply::value_header(self.reply, self.key, found.client_flags, bytes, cas);
+    fn open(&mut self, glance: &Glance<'_>) -> Option<&mut Vec<u8>> {
+        let cas = self.with_cas.then(|| glance.cas());
+        let bytes = glance.value_bytes() as u64;
+        reply::value_header(self.reply, self.key, glance.client_flags(), bytes, cas);
         Some(self.reply)
     }
 
@@ -124,7 +124,7 @@ impl Service {
         };
         let counters = &self.counters;
         counters.cmd_get.add(1);
-        let hit = matches!(read, Read::Hit(_));
+        let hit = read == Read::Hit;
         if hit {
             counters.get_hits.add(1);
             out.extend_from_slice(reply::LINE_END);

@@ -1,7 +1,7 @@
 //! A group: the buckets of one slice (of a few slices in a small pool), found by number.
 //!
 //! ```text
-//! word 0        buckets in use
+//! word 0        mask(32) | buckets in use(32); the mask is the next power of two, less one
 //! words 1..=14  28 chunk numbers, two a word, each plus one; 0 for none
 //! word 15       number plus one of a chunk that lists chunks that list chunks
 //! ```
@@ -25,12 +25,33 @@ pub(crate) struct Group<'i> {
     chunk_shift: u32,
 }
 
-/// The bucket of a key with `tag` among `buckets` (at least one).
-#[inline]
-pub(crate) fn bucket_number(tag: u64, buckets: u64) -> u64 {
-    let round = buckets.ilog2();
-    let number = tag & ((2 << round) - 1);
-    if number < buckets { number } else { number & ((1 << round) - 1) }
+/// How many buckets a group has, and what their numbers are made of.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Shape(u64);
+
+impl Shape {
+    /// A group with `buckets` buckets, at least one.
+    fn of(buckets: u64) -> Self {
+        Self(((2 << buckets.ilog2()) - 1) << 32 | buckets)
+    }
+
+    #[inline]
+    pub(crate) fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    #[inline]
+    pub(crate) fn buckets(self) -> u64 {
+        self.0 & u64::from(u32::MAX)
+    }
+
+    /// The bucket of a key with `tag`.
+    #[inline]
+    pub(crate) fn number(self, tag: u64) -> u64 {
+        let mask = self.0 >> 32;
+        let number = tag & mask;
+        if number < self.buckets() { number } else { number & (mask >> 1) }
+    }
 }
 
 /// The bucket that is split when bucket `new` is added, or that takes it back.
@@ -49,12 +70,16 @@ impl<'i> Group<'i> {
     }
 
     #[inline]
+    pub(crate) fn shape(self) -> Shape {
+        Shape(self.words[0].load(Ordering::Acquire))
+    }
+
     pub(crate) fn buckets(self) -> u64 {
-        self.words[0].load(Ordering::Acquire)
+        self.shape().buckets()
     }
 
     pub(crate) fn set_buckets(self, buckets: u64) {
-        self.words[0].store(buckets, Ordering::Release);
+        self.words[0].store(Shape::of(buckets).0, Ordering::Release);
     }
 
     /// Where bucket `number`, below [`Group::buckets`], is.
@@ -167,7 +192,8 @@ mod tests {
     fn growing_moves_keys_to_the_new_bucket_only() {
         for buckets in 1..200_u64 {
             for tag in 0..1024 {
-                let (old, new) = (bucket_number(tag, buckets), bucket_number(tag, buckets + 1));
+                let (old, new) =
+                    (Shape::of(buckets).number(tag), Shape::of(buckets + 1).number(tag));
                 assert!(old < buckets);
                 assert!(new == old || (new == buckets && old == buddy(buckets)));
             }

@@ -20,7 +20,7 @@ use crate::epoch::Epochs;
 use crate::raw::Mapping;
 use crate::sync::{AtomicU64, Ordering, fence};
 use base::{Grant, KeyId, MemoryBudget, SliceId};
-use group::{GROUP_WORDS, Group, bucket_number};
+use group::{GROUP_WORDS, Group, Shape};
 use std::sync::Arc;
 use store::Store;
 
@@ -48,7 +48,7 @@ pub(crate) struct Index {
 #[derive(Clone, Copy)]
 pub(crate) struct Probe<'i> {
     group: Group<'i>,
-    buckets: u64,
+    shape: Shape,
     first: &'i [AtomicU64; BUCKET_WORDS],
     header: u64,
 }
@@ -87,23 +87,20 @@ impl Index {
 
     #[inline]
     fn group(&self, index: usize) -> Group<'_> {
-        let words = self.groups.words()[index * GROUP_WORDS..]
-            .first_chunk::<GROUP_WORDS>()
-            .expect("group numbers are below the number of groups");
-        Group::new(words, &self.store, self.chunk_shift)
+        let (groups, _) = self.groups.words().as_chunks::<GROUP_WORDS>();
+        Group::new(&groups[index], &self.store, self.chunk_shift)
     }
 
     /// The bucket that `key` would be in, with its version; `None` while its group is empty.
     #[inline]
     pub(crate) fn probe(&self, key: KeyId) -> Option<Probe<'_>> {
         let group = self.group(self.group_of(key.slice));
-        let buckets = group.buckets();
-        if buckets == 0 {
+        let shape = group.shape();
+        if shape.is_empty() {
             return None;
         }
-        let id = group.bucket(bucket_number(slot::tag(key.hash), buckets));
-        let first = self.store.bucket(id);
-        Some(Probe { group, buckets, first, header: first[0].load(Ordering::Acquire) })
+        let first = self.store.bucket(group.bucket(shape.number(slot::tag(key.hash))));
+        Some(Probe { group, shape, first, header: first[0].load(Ordering::Acquire) })
     }
 
     /// A further bucket of a chain.
@@ -118,16 +115,16 @@ impl Index {
         let group = self.group(index);
         let tag = slot::tag(key.hash);
         loop {
-            let buckets = group.buckets();
-            if buckets == 0 {
+            let shape = group.shape();
+            if shape.is_empty() {
                 if !self.plant(epochs, index) {
                     return None;
                 }
                 continue;
             }
-            let number = bucket_number(tag, buckets);
+            let number = shape.number(tag);
             let chain = Chain::lock(&self.store, group.bucket(number));
-            if bucket_number(tag, group.buckets()) == number {
+            if group.shape().number(tag) == number {
                 return Some(chain);
             }
         }
@@ -179,6 +176,6 @@ impl Probe<'_> {
     #[inline]
     pub(crate) fn holds(&self) -> bool {
         fence(Ordering::Acquire);
-        self.first[0].load(Ordering::Relaxed) == self.header && self.group.buckets() == self.buckets
+        self.first[0].load(Ordering::Relaxed) == self.header && self.group.shape() == self.shape
     }
 }

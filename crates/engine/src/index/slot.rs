@@ -1,10 +1,12 @@
 //! One slot of a bucket: where an item is, or that its key was evicted not long ago.
 //!
 //! ```text
-//! item:   63......44 43..42  41  40...........0
-//!         tag (20)   freq(2)  0   addr (41)       words from the start of the pool
-//! ghost:  tag (20)    0       1   stamp(24) print(17)
+//! item:   63......44  43  42...........2  1..0
+//!         tag (20)     1   addr (41)      freq(2)    words from the start of the pool
+//! ghost:  tag (20)     0   stamp(24) print(17)  1..0 = 1
 //! empty:  all zero
+//!
+//! One exclusive or and one comparison tell whether a slot may be the item looked for.
 //! ```
 //!
 //! The tag is the top of the key's hash; its low bits also choose the bucket inside the group, so
@@ -13,13 +15,17 @@
 
 use crate::segment::Addr;
 
-const ADDR_BITS: u32 = 41;
-const GHOST: u64 = 1 << ADDR_BITS;
-const FREQ_SHIFT: u32 = ADDR_BITS + 1;
 const FREQ_BITS: u32 = 2;
-const TAG_SHIFT: u32 = FREQ_SHIFT + FREQ_BITS;
+const ADDR_BITS: u32 = 41;
+const ITEM_SHIFT: u32 = FREQ_BITS + ADDR_BITS;
+const TAG_SHIFT: u32 = ITEM_SHIFT + 1;
+const ITEM: u64 = 1 << ITEM_SHIFT;
 const PRINT_BITS: u32 = 17;
-const STAMP_BITS: u32 = ADDR_BITS - PRINT_BITS;
+const PRINT_SHIFT: u32 = FREQ_BITS;
+const STAMP_SHIFT: u32 = PRINT_SHIFT + PRINT_BITS;
+const STAMP_BITS: u32 = ITEM_SHIFT - STAMP_SHIFT;
+/// Tells a ghost whose other bits are all zero from an empty slot.
+const GHOST: u64 = 1;
 
 /// Bits of the hash kept in a slot and used to number buckets.
 pub(crate) const TAG_BITS: u32 = u64::BITS - TAG_SHIFT;
@@ -27,6 +33,8 @@ const _: () = assert!(TAG_BITS == 20);
 
 /// The most hits a slot counts.
 pub(crate) const FREQ_MAX: u64 = (1 << FREQ_BITS) - 1;
+
+const STAMP_MASK: u64 = (1 << STAMP_BITS) - 1;
 
 /// Evictions per tick of the ghosts' clock.
 pub(crate) const STAMP_UNIT: u64 = 16;
@@ -49,12 +57,13 @@ impl Slot {
 
     pub(crate) fn item(hash: u64, addr: Addr, freq: u64) -> Self {
         debug_assert!(addr.0 < 1 << ADDR_BITS && freq <= FREQ_MAX);
-        Self(tag(hash) << TAG_SHIFT | freq << FREQ_SHIFT | addr.0)
+        Self(tag(hash) << TAG_SHIFT | ITEM | addr.0 << FREQ_BITS | freq)
     }
 
     pub(crate) fn ghost(hash: u64, clock: u64) -> Self {
-        let stamp = (clock / STAMP_UNIT) & ((1 << STAMP_BITS) - 1);
-        Self(tag(hash) << TAG_SHIFT | GHOST | stamp << PRINT_BITS | print(hash))
+        let stamp = (clock / STAMP_UNIT) & STAMP_MASK;
+        let print = print(hash) << PRINT_SHIFT;
+        Self(tag(hash) << TAG_SHIFT | stamp << STAMP_SHIFT | print | GHOST)
     }
 
     #[inline]
@@ -64,46 +73,45 @@ impl Slot {
 
     #[inline]
     pub(crate) fn is_ghost(self) -> bool {
-        self.0 & GHOST != 0
+        !self.is_empty() && !self.is_item()
     }
 
     #[inline]
     pub(crate) fn is_item(self) -> bool {
-        !self.is_empty() && !self.is_ghost()
+        self.0 & ITEM != 0
     }
 
-    /// Whether it may be the item with this hash: the tag fits and it is no ghost.
+    /// Whether it may be the item with this hash: it is an item and the tag fits.
     #[inline]
     pub(crate) fn may_be(self, hash: u64) -> bool {
-        (self.0 ^ (hash >> TAG_SHIFT << TAG_SHIFT)) & !(FREQ_MAX << FREQ_SHIFT) < GHOST
-            && self.0 != 0
+        self.0 ^ (hash >> TAG_SHIFT << TAG_SHIFT | ITEM) < ITEM
     }
 
     pub(crate) fn is_ghost_of(self, hash: u64) -> bool {
-        let stamp_mask = ((1 << STAMP_BITS) - 1) << PRINT_BITS;
-        self.0 & !stamp_mask == tag(hash) << TAG_SHIFT | GHOST | print(hash)
+        let print = print(hash) << PRINT_SHIFT;
+        self.0 & !(STAMP_MASK << STAMP_SHIFT) == tag(hash) << TAG_SHIFT | print | GHOST
     }
 
     /// How many evictions ago a ghost was made, at `clock`, to a unit.
     pub(crate) fn ghost_age(self, clock: u64) -> u64 {
-        let stamp = self.0 >> PRINT_BITS & ((1 << STAMP_BITS) - 1);
-        ((clock / STAMP_UNIT).wrapping_sub(stamp) & ((1 << STAMP_BITS) - 1)) * STAMP_UNIT
+        let stamp = self.0 >> STAMP_SHIFT & STAMP_MASK;
+        ((clock / STAMP_UNIT).wrapping_sub(stamp) & STAMP_MASK) * STAMP_UNIT
     }
 
     #[inline]
     pub(crate) fn addr(self) -> Addr {
-        Addr(self.0 & (GHOST - 1))
+        Addr((self.0 & (ITEM - 1)) >> FREQ_BITS)
     }
 
     #[inline]
     pub(crate) fn freq(self) -> u64 {
-        self.0 >> FREQ_SHIFT & FREQ_MAX
+        self.0 & FREQ_MAX
     }
 
     #[inline]
     pub(crate) fn with_freq(self, freq: u64) -> Self {
         debug_assert!(freq <= FREQ_MAX);
-        Self(self.0 & !(FREQ_MAX << FREQ_SHIFT) | freq << FREQ_SHIFT)
+        Self(self.0 & !FREQ_MAX | freq)
     }
 
     pub(crate) fn tag(self) -> u64 {

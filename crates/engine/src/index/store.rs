@@ -77,10 +77,8 @@ impl Store {
     /// The words of a bucket.
     #[inline]
     pub(crate) fn bucket(&self, id: BucketId) -> &[AtomicU64; BUCKET_WORDS] {
-        let at = id.0 as usize * BUCKET_WORDS;
-        self.mapping.words()[at..]
-            .first_chunk::<BUCKET_WORDS>()
-            .expect("bucket numbers come from this store")
+        let (buckets, _) = self.mapping.words().as_chunks::<BUCKET_WORDS>();
+        &buckets[id.0 as usize]
     }
 
     /// A chunk of empty buckets, or `None` while the budget refuses.

@@ -1,8 +1,8 @@
 //! Copies between plain bytes and words that other threads may be writing.
 //!
 //! A plain `memcpy` that races is undefined behaviour even if the result is thrown away. On
-//! x86-64 the copies are inline assembly, which the compiler cannot reason about and the machine
-//! defines; elsewhere, and wherever a tool must see the accesses, they are atomic words.
+//! x86-64 it is called from inline assembly, which the compiler cannot reason about and the
+//! machine defines; elsewhere, and wherever a tool must see the accesses, copies are atomic words.
 //!
 //! Both check their range against the slice first, so a torn length panics instead of straying.
 
@@ -62,94 +62,29 @@ mod imp {
         }
     }
 
-    /// Copies `len` bytes by loads and stores the compiler does not see through.
+    unsafe extern "C" {
+        fn memcpy(to: *mut u8, from: *const u8, len: usize) -> *mut u8;
+    }
+
+    /// Copies `len` bytes by the C library's `memcpy`, called where the compiler does not see it:
+    /// a plain call would let it assume that nobody else writes there.
     ///
     /// # Safety
     /// Both ranges are valid for `len` bytes and do not overlap.
     #[inline]
     unsafe fn copy(to: *mut u8, from: *const u8, len: usize) {
-        // SAFETY: every access below stays within `len` bytes of both pointers: the loops run
-        // while a whole step is left, and each tail starts a step before the end.
-        unsafe {
-            if len >= 16 {
-                let mut at = 0;
-                while at + 64 <= len {
-                    move_64(to.add(at), from.add(at));
-                    at += 64;
-                }
-                while at + 16 <= len {
-                    move_16(to.add(at), from.add(at));
-                    at += 16;
-                }
-                if at < len {
-                    move_16(to.add(len - 16), from.add(len - 16));
-                }
-            } else if len >= 8 {
-                move_8(to, from);
-                move_8(to.add(len - 8), from.add(len - 8));
-            } else {
-                for at in 0..len {
-                    move_1(to.add(at), from.add(at));
-                }
-            }
-        }
-    }
-
-    /// # Safety
-    /// 64 bytes at both addresses are valid.
-    #[inline(always)]
-    unsafe fn move_64(to: *mut u8, from: *const u8) {
-        // SAFETY: the caller vouches for 64 bytes at both addresses.
+        // SAFETY: the caller vouches for both ranges. The call follows the C ABI: the arguments
+        // are in its registers, all it may clobber is declared, and a block without `nostack` is
+        // entered with the stack aligned for a call.
         unsafe {
             asm!(
-                "movups {a}, [{from}]", "movups {b}, [{from} + 16]",
-                "movups {c}, [{from} + 32]", "movups {d}, [{from} + 48]",
-                "movups [{to}], {a}", "movups [{to} + 16], {b}",
-                "movups [{to} + 32], {c}", "movups [{to} + 48], {d}",
-                a = out(xmm_reg) _, b = out(xmm_reg) _, c = out(xmm_reg) _, d = out(xmm_reg) _,
-                from = in(reg) from, to = in(reg) to, options(nostack, preserves_flags),
-            );
-        }
-    }
-
-    /// # Safety
-    /// 16 bytes at both addresses are valid.
-    #[inline(always)]
-    unsafe fn move_16(to: *mut u8, from: *const u8) {
-        // SAFETY: the caller vouches for 16 bytes at both addresses.
-        unsafe {
-            asm!(
-                "movups {a}, [{from}]", "movups [{to}], {a}",
-                a = out(xmm_reg) _, from = in(reg) from, to = in(reg) to,
-                options(nostack, preserves_flags),
-            );
-        }
-    }
-
-    /// # Safety
-    /// 8 bytes at both addresses are valid.
-    #[inline(always)]
-    unsafe fn move_8(to: *mut u8, from: *const u8) {
-        // SAFETY: the caller vouches for 8 bytes at both addresses.
-        unsafe {
-            asm!(
-                "mov {a}, [{from}]", "mov [{to}], {a}",
-                a = out(reg) _, from = in(reg) from, to = in(reg) to,
-                options(nostack, preserves_flags),
-            );
-        }
-    }
-
-    /// # Safety
-    /// One byte at both addresses is valid.
-    #[inline(always)]
-    unsafe fn move_1(to: *mut u8, from: *const u8) {
-        // SAFETY: the caller vouches for one byte at both addresses.
-        unsafe {
-            asm!(
-                "mov {a}, [{from}]", "mov [{to}], {a}",
-                a = out(reg_byte) _, from = in(reg) from, to = in(reg) to,
-                options(nostack, preserves_flags),
+                "call {memcpy}",
+                memcpy = sym memcpy,
+                inlateout("rdi") to => _,
+                inlateout("rsi") from => _,
+                inlateout("rdx") len => _,
+                out("rax") _,
+                clobber_abi("C"),
             );
         }
     }

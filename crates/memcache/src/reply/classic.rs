@@ -7,10 +7,14 @@ use crate::key::Key;
 use crate::number;
 use crate::refusal::Refusal;
 
-/// The longest ` <flags> <bytes> <cas>\r\n`.
-const TAIL_BYTES_MAX: usize = 3 + 3 * number::DIGITS_MAX + 2;
+/// Room for ` <flags> <bytes>\r\n`, of which a value's length takes at most ten digits.
+const TAIL_BYTES: usize = 32;
+const _: () = assert!(TAIL_BYTES >= 1 + 10 + 1 + 10 + 2);
 
 /// `VALUE <key> <flags> <bytes>[ <cas>]`: what stands before a value.
+///
+/// The end of the line is written to a block of fixed size, appended whole and cut: a copy whose
+/// length is known is a few moves, any other is a call.
 #[inline]
 pub fn value_header(
     out: &mut Vec<u8>,
@@ -19,21 +23,24 @@ pub fn value_header(
     value_bytes: u64,
     cas: Option<u64>,
 ) {
-    let mut tail = [0; TAIL_BYTES_MAX];
-    let mut at = TAIL_BYTES_MAX - 2;
-    tail[at..].copy_from_slice(b"\r\n");
-    let mut field = |number| {
-        at = number::write_back(&mut tail, at, number) - 1;
-        tail[at] = b' ';
-    };
-    if let Some(cas) = cas {
-        field(cas);
-    }
-    field(value_bytes);
-    field(u64::from(flags));
+    debug_assert!(value_bytes <= u64::from(u32::MAX), "a value is at most a gigabyte");
+    out.reserve(b"VALUE ".len() + key.as_bytes().len() + TAIL_BYTES);
     out.extend_from_slice(b"VALUE ");
     out.extend_from_slice(key.as_bytes());
-    out.extend_from_slice(&tail[at..]);
+    let mut tail = [b' '; TAIL_BYTES];
+    let mut at = number::write(&mut tail, 1, u64::from(flags)) + 1;
+    at = number::write(&mut tail, at, value_bytes);
+    if let Some(cas) = cas {
+        out.extend_from_slice(&tail[..at]);
+        out.push(b' ');
+        number::push(out, cas);
+        out.extend_from_slice(b"\r\n");
+        return;
+    }
+    tail[at..at + 2].copy_from_slice(b"\r\n");
+    let end = out.len() + at + 2;
+    out.extend_from_slice(&tail);
+    out.truncate(end);
 }
 
 /// A number on a line, as `incr` and `decr` reply.

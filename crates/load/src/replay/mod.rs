@@ -1,0 +1,22 @@
+//! Hit ratio: streams that test what a cache keeps, replayed as a cache-aside client would.
+//!
+//! ```text
+//! list    the committed streams, by name                                            pure
+//! trace   a stream as a sequence of steps, a function of its description alone      pure
+//! wire    the steps sent to a server, every missed get followed by a set            the rim
+//! cli     which stream goes where: to a server, or to a file                        the rim
+//! ```
+//!
+//! A step happens at a second of the stream's own clock. Where items expire, the wire keeps that
+//! pace by the wall clock, so that two servers see the same lifetimes; where none do, it does not
+//! wait. Hits are counted from [`Trace::measured_from`] on, when the server has filled.
+
+mod cli;
+mod list;
+mod trace;
+mod wire;
+
+pub use cli::HitRatioArgs;
+pub use list::{STREAMS, find};
+pub use trace::{Disturbance, Spec, Step, Trace};
+pub use wire::{Outcome, replay};
