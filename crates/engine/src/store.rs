@@ -95,14 +95,25 @@ impl Engine {
                     let kept = current.head.is(Flags::TOKEN_SENT);
                     with.flags = Flags::STALE.with_if(kept, Flags::TOKEN_SENT);
                 }
-                self.store_over(local, chain, key, current, (mode, value, with), now, sink)
+                match mode {
+                    Mode::Add => Ok(Wrote::ended(Outcome::NotStored)),
+                    Mode::Set | Mode::Replace => {
+                        self.replace(local, chain, op, current, (&with, [value, &[]]), now, sink)
+                    }
+                    Mode::Append { .. } => {
+                        self.join(local, chain, op, current, (value, true), now, sink)
+                    }
+                    Mode::Prepend { .. } => {
+                        self.join(local, chain, op, current, (value, false), now, sink)
+                    }
+                }
             }
             Action::Count { delta, down, expiry_s, .. } => {
                 self.count_on(local, chain, op, current, (delta, down, expiry_s), now, sink)
             }
             Action::Touch { expiry_s } => {
                 let current = self.touch(local, &mut chain, key, current, expiry_s, now, sink)?;
-                Ok(self.done(&current, now))
+                Ok(self.done(&current, op.report, now))
             }
             Action::Delete => {
                 self.remove(local, &mut chain, key, &current, Gone::Deleted, Slot::EMPTY, sink);
@@ -114,7 +125,7 @@ impl Engine {
                 with.expiry_s = expiry_s.unwrap_or(with.expiry_s);
                 with.client_cas = op.cas;
                 with.flags = with.flags.with(Flags::STALE).without(Flags::TOKEN_SENT);
-                self.change_attributes(local, chain, key, current, &with, now, sink)
+                self.change_attributes(local, chain, op, current, &with, now, sink)
             }
             Action::Clear => {
                 let with = Attributes {
@@ -122,9 +133,7 @@ impl Engine {
                     client_cas: op.cas,
                     ..Attributes::default()
                 };
-                let current =
-                    self.put(local, &mut chain, key, Some(current), &with, [&[], &[]], now, sink)?;
-                Ok(self.done(&current, now))
+                self.replace(local, chain, op, current, (&with, [&[], &[]]), now, sink)
             }
         }
     }
@@ -167,42 +176,49 @@ impl Engine {
         let with =
             Attributes { expiry_s, client_flags, client_cas: op.cas, flags: Flags::default() };
         let current = self.put(local, &mut chain, &op.key, None, &with, [value, &[]], now, sink)?;
-        Ok(Wrote { number, ..self.done(&current, now) })
+        Ok(Wrote { number, ..self.done(&current, op.report, now) })
     }
 
+    /// Stores a value over the one that is there.
     #[expect(clippy::too_many_arguments, reason = "the change, its place and its witnesses")]
-    fn store_over<S: EffectSink>(
+    #[inline]
+    fn replace<S: EffectSink>(
         &self,
         local: &mut Local,
         mut chain: Chain<'_>,
-        key: &Key<'_>,
+        op: &Op<'_>,
         current: Current<'_>,
-        (mode, value, mut with): (Mode, &[u8], Attributes),
+        (with, value): (&Attributes, [&[u8]; 2]),
         now: Now,
         sink: &mut S,
     ) -> Result<Wrote, NeedSpace> {
-        let mut old = Vec::new();
-        let joined = match mode {
-            Mode::Add => return Ok(Wrote::ended(Outcome::NotStored)),
-            Mode::Set | Mode::Replace => [value, &[]],
-            Mode::Append { .. } | Mode::Prepend { .. } => {
-                with = Attributes {
-                    client_cas: with.client_cas,
-                    ..current.item.attributes(current.head)
-                };
-                with.flags = with.flags.without(Flags::LARGE);
-                old = std::mem::take(&mut local.scratch);
-                old.clear();
-                self.append_whole(&current, &mut old);
-                if matches!(mode, Mode::Append { .. }) { [&old[..], value] } else { [value, &old] }
-            }
-        };
-        let wrote = if joined[0].len() + joined[1].len() > self.config.value_bytes_max {
-            Ok(Wrote::ended(Outcome::TooLarge))
-        } else {
-            self.put(local, &mut chain, key, Some(current), &with, joined, now, sink)
-                .map(|current| self.done(&current, now))
-        };
+        if value[0].len() + value[1].len() > self.config.value_bytes_max {
+            return Ok(Wrote::ended(Outcome::TooLarge));
+        }
+        let current =
+            self.put(local, &mut chain, &op.key, Some(current), with, value, now, sink)?;
+        Ok(self.done(&current, op.report, now))
+    }
+
+    /// Stores a value joined to the one that is there, which keeps its attributes.
+    #[expect(clippy::too_many_arguments, reason = "the change, its place and its witnesses")]
+    fn join<S: EffectSink>(
+        &self,
+        local: &mut Local,
+        chain: Chain<'_>,
+        op: &Op<'_>,
+        current: Current<'_>,
+        (value, behind): (&[u8], bool),
+        now: Now,
+        sink: &mut S,
+    ) -> Result<Wrote, NeedSpace> {
+        let mut with = Attributes { client_cas: op.cas, ..current.item.attributes(current.head) };
+        with.flags = with.flags.without(Flags::LARGE);
+        let mut old = std::mem::take(&mut local.scratch);
+        old.clear();
+        self.append_whole(&current, &mut old);
+        let joined = if behind { [&old[..], value] } else { [value, &old] };
+        let wrote = self.replace(local, chain, op, current, (&with, joined), now, sink);
         if old.capacity() <= IN_PLACE_BYTES_MAX {
             local.scratch = old;
         }
@@ -239,7 +255,7 @@ impl Engine {
         with.client_cas = op.cas;
         let current =
             self.put(local, &mut chain, &op.key, Some(current), &with, [value, &[]], now, sink)?;
-        Ok(Wrote { number, ..self.done(&current, now) })
+        Ok(Wrote { number, ..self.done(&current, op.report, now) })
     }
 
     #[expect(clippy::too_many_arguments, reason = "the change, its place and its witnesses")]
@@ -247,24 +263,29 @@ impl Engine {
         &self,
         local: &mut Local,
         mut chain: Chain<'_>,
-        key: &Key<'_>,
+        op: &Op<'_>,
         current: Current<'_>,
         with: &Attributes,
         now: Now,
         sink: &mut S,
     ) -> Result<Wrote, NeedSpace> {
+        let key = &op.key;
         let current = self.rewrite(local, &mut chain, key, current, with, now)?;
         let mut value = Vec::new();
         if S::ON {
             self.append_whole(&current, &mut value);
         }
         current.item.set_version(self.tell(key, put_change(&value, with), sink));
-        Ok(self.done(&current, now))
+        Ok(self.done(&current, op.report, now))
     }
 
-    fn done(&self, current: &Current<'_>, now: Now) -> Wrote {
-        let value_bytes = self.whole_value_bytes(current.item, current.head);
-        Wrote { outcome: Outcome::Done, found: current.found(value_bytes, now), number: 0 }
+    #[inline]
+    fn done(&self, current: &Current<'_>, report: bool, now: Now) -> Wrote {
+        let found = report.then(|| {
+            let value_bytes = self.whole_value_bytes(current.item, current.head);
+            current.found(value_bytes, now)
+        });
+        Wrote { outcome: Outcome::Done, found, number: 0 }
     }
 
     /// Stores a value for `key`, over `current` or anew, and returns the item as it now is.

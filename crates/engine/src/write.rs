@@ -16,13 +16,15 @@ pub struct Op<'a> {
     pub older_as_stale: bool,
     /// The token the item is to have instead of its version.
     pub cas: Option<u64>,
+    /// Whether the result describes the item as it then is, which most clients do not ask for.
+    pub report: bool,
 }
 
 impl<'a> Op<'a> {
     /// `action` on `key`, without conditions.
     #[must_use]
     pub fn new(key: Key<'a>, action: Action<'a>) -> Self {
-        Self { key, action, compare: None, older_as_stale: false, cas: None }
+        Self { key, action, compare: None, older_as_stale: false, cas: None, report: false }
     }
 }
 
@@ -112,14 +114,14 @@ pub enum Outcome {
 pub struct Wrote {
     /// How it ended.
     pub outcome: Outcome,
-    /// The item as it now is, where there is one.
-    pub found: Found,
+    /// The item as it now is, where there is one and the operation asked for it.
+    pub found: Option<Found>,
     /// The number it now holds, after [`Action::Count`].
     pub number: u64,
 }
 
 impl Wrote {
     pub(crate) fn ended(outcome: Outcome) -> Self {
-        Self { outcome, found: Found::default(), number: 0 }
+        Self { outcome, found: None, number: 0 }
     }
 }

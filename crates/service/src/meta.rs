@@ -142,13 +142,15 @@ impl Service {
             op.compare = flags.cas();
             op.older_as_stale = flags.invalidate();
             op.cas = flags.cas_new();
+            op.report = true;
         });
         let out = reply.bytes_mut();
         match status(wrote.outcome) {
             Some(status) => {
                 let stored = status == MetaStatus::Done;
-                let cas = if stored { wrote.found.cas } else { 0 };
-                let bytes = if stored { wrote.found.value_bytes } else { value.len() };
+                let found = wrote.found.filter(|_| stored);
+                let cas = found.map_or(0, |found| found.cas);
+                let bytes = found.map_or(value.len(), |found| found.value_bytes);
                 reply::meta_stored(out, status, token, flags, cas, bytes as u64);
             }
             None => out.extend_from_slice(failure(wrote.outcome)),
@@ -174,6 +176,7 @@ impl Service {
         let wrote = self.write(now, key, action, |op| {
             op.compare = flags.cas();
             op.cas = flags.cas_new();
+            op.report = true;
         });
         self.counters.cmd_meta.add(1);
         match wrote.outcome {
@@ -209,13 +212,15 @@ impl Service {
         let wrote = self.write(now, key, action, |op| {
             op.compare = flags.cas();
             op.cas = flags.cas_new();
+            op.report = true;
         });
         self.counters.cmd_meta.add(1);
         self.counted(down, wrote.outcome);
         let out = reply.bytes_mut();
         match wrote.outcome {
             Outcome::Done => {
-                let (cas, ttl_s) = (wrote.found.cas, ttl_s(&wrote.found, now));
+                let found = wrote.found.unwrap_or_default();
+                let (cas, ttl_s) = (found.cas, ttl_s(&found, now));
                 reply::meta_number(out, token, flags, wrote.number, cas, ttl_s);
             }
             outcome => match status(outcome) {

@@ -39,31 +39,16 @@ impl ReadSink for ValueLines<'_> {
 }
 
 impl Service {
-    #[inline]
-    pub(crate) fn get(
-        &mut self,
-        now: Now,
-        conn: &mut Conn,
-        keys: Keys<'_>,
-        with_cas: bool,
-        touch: Option<u32>,
-        reply: &mut Reply,
-    ) -> Outcome {
-        let outcome = match keys.single() {
-            Some(key) => {
-                let hashed = self.cell.engine.key(key.as_bytes());
-                self.get_one(now, key, &hashed, with_cas, touch, reply.bytes_mut());
-                Outcome::Done
-            }
-            None => self.get_many(now, conn, keys, with_cas, touch, reply),
-        };
-        if outcome == Outcome::Done {
-            reply.bytes_mut().extend_from_slice(reply::END);
-        }
-        outcome
+    /// One key of a plain `get` or `gets`: the way of most requests.
+    #[inline(always)]
+    pub(crate) fn get_single(&mut self, now: Now, key: Key<'_>, with_cas: bool, out: &mut Vec<u8>) {
+        let hashed = self.cell.engine.key(key.as_bytes());
+        self.get_one(now, key, &hashed, with_cas, out);
+        out.extend_from_slice(reply::END);
     }
 
-    fn get_many(
+    /// Any number of keys, whose expiry may be set on the way.
+    pub(crate) fn get(
         &mut self,
         now: Now,
         conn: &mut Conn,
@@ -90,10 +75,16 @@ impl Service {
                 count += 1;
             }
             for (key, hashed) in group.iter().flatten() {
-                self.get_one(now, *key, hashed, with_cas, touch, reply.bytes_mut());
+                match touch {
+                    None => self.get_one(now, *key, hashed, with_cas, reply.bytes_mut()),
+                    Some(expiry_s) => {
+                        self.gat_one(now, *key, hashed, with_cas, expiry_s, reply.bytes_mut());
+                    }
+                }
             }
             conn.progress += count;
             if (count as usize) < GROUP_KEYS {
+                reply.bytes_mut().extend_from_slice(reply::END);
                 return Outcome::Done;
             }
             if reply.len_since(start) >= PART_BYTES_MAX {
@@ -102,38 +93,51 @@ impl Service {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn get_one(
         &mut self,
         now: Now,
         key: Key<'_>,
         hashed: &engine::Key<'_>,
         with_cas: bool,
-        touch: Option<u32>,
         out: &mut Vec<u8>,
     ) {
         let start = out.len();
         let mut lines = ValueLines { reply: out, start, key, with_cas };
         let (engine, local) = self.engine();
-        let read = match touch {
-            None => engine.get(local, hashed, now, &mut lines),
-            Some(_) => {
-                let ask = Ask { touch, ..Ask::default() };
-                engine.fetch(local, hashed, &ask, now, &mut NoSink, &mut lines)
-            }
-        };
-        let counters = &self.counters;
-        counters.cmd_get.add(1);
+        let read = engine.get(local, hashed, now, &mut lines);
+        self.retrieved(read, out);
+    }
+
+    fn gat_one(
+        &mut self,
+        now: Now,
+        key: Key<'_>,
+        hashed: &engine::Key<'_>,
+        with_cas: bool,
+        expiry_s: u32,
+        out: &mut Vec<u8>,
+    ) {
+        let start = out.len();
+        let mut lines = ValueLines { reply: out, start, key, with_cas };
+        let (engine, local) = self.engine();
+        let ask = Ask { touch: Some(expiry_s), ..Ask::default() };
+        let read = engine.fetch(local, hashed, &ask, now, &mut NoSink, &mut lines);
+        self.retrieved(read, out);
+        self.counters.cmd_touch.add(1);
         let hit = read == Read::Hit;
-        if hit {
-            counters.get_hits.add(1);
+        if hit { &self.counters.touch_hits } else { &self.counters.touch_misses }.add(1);
+    }
+
+    /// Ends the value of a hit, and counts.
+    #[inline(always)]
+    fn retrieved(&self, read: Read, out: &mut Vec<u8>) {
+        self.counters.cmd_get.add(1);
+        if read == Read::Hit {
+            self.counters.get_hits.add(1);
             out.extend_from_slice(reply::LINE_END);
         } else {
-            counters.get_misses.add(1);
-        }
-        if touch.is_some() {
-            counters.cmd_touch.add(1);
-            if hit { &counters.touch_hits } else { &counters.touch_misses }.add(1);
+            self.counters.get_misses.add(1);
         }
     }
 }

@@ -117,6 +117,13 @@ impl Handler for Service {
             return self.authenticate(conn, request, reply);
         }
         self.begin(now);
+        // Most requests ask for one key: they are told apart before anything else.
+        if let Request::Get { keys, with_cas } = request
+            && let Some(key) = keys.single()
+        {
+            self.get_single(now, key, *with_cas, reply.bytes_mut());
+            return Outcome::Done;
+        }
         self.execute(now, conn, request, reply)
     }
 

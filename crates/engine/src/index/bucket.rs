@@ -49,6 +49,7 @@ pub(crate) struct Chain<'i> {
 
 impl<'i> Chain<'i> {
     /// Waits for the lock of `first`. The caller is pinned, so the bucket stays a bucket.
+    #[inline]
     pub(crate) fn lock(store: &'i Store, first: BucketId) -> Self {
         let word = &store.bucket(first)[0];
         let mut spins = 0;
@@ -78,10 +79,12 @@ impl<'i> Chain<'i> {
         self.changed = true;
     }
 
+    #[inline]
     fn word(&self, place: Place) -> &AtomicU64 {
         &self.store.bucket(place.bucket)[place.slot + 1]
     }
 
+    #[inline]
     pub(crate) fn get(&self, place: Place) -> Slot {
         Slot(self.word(place).load(Ordering::Relaxed))
     }
@@ -109,11 +112,20 @@ impl<'i> Chain<'i> {
     }
 
     /// The slot of the item with this hash that `is` the one looked for.
+    #[inline]
     pub(crate) fn find(&self, hash: u64, mut is: impl FnMut(Addr) -> bool) -> Option<Place> {
-        self.places().find(|place| {
-            let slot = self.get(*place);
-            slot.may_be(hash) && is(slot.addr())
-        })
+        let mut next = Some(self.first);
+        while let Some(id) = next {
+            let words = self.store.bucket(id);
+            for (index, word) in words[1..].iter().enumerate() {
+                let slot = Slot(word.load(Ordering::Relaxed));
+                if slot.may_be(hash) && is(slot.addr()) {
+                    return Some(Place { bucket: id, slot: index });
+                }
+            }
+            next = overflow(words[0].load(Ordering::Relaxed));
+        }
+        None
     }
 
     /// The ghost of this hash.

@@ -19,6 +19,9 @@ fn copy_out(source: &[AtomicU64], offset: usize, target: &mut [MaybeUninit<u8>])
 /// Copies `source` to byte `offset` of `target`. The caller holds the lock that guards the item.
 #[inline]
 pub(crate) fn copy_in(target: &[AtomicU64], offset: usize, source: &[u8]) {
+    if source.is_empty() {
+        return;
+    }
     check(target, offset, source.len());
     imp::copy_in(target, offset, source);
 }

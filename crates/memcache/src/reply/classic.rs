@@ -7,9 +7,9 @@ use crate::key::Key;
 use crate::number;
 use crate::refusal::Refusal;
 
-/// Room for ` <flags> <bytes>\r\n`, of which a value's length takes at most ten digits.
-const TAIL_BYTES: usize = 32;
-const _: () = assert!(TAIL_BYTES >= 1 + 10 + 1 + 10 + 2);
+/// Room for ` <flags> <bytes>\r\n`.
+const TAIL_BYTES: usize = 48;
+const _: () = assert!(TAIL_BYTES >= 1 + 10 + 1 + 20 + 2);
 
 /// `VALUE <key> <flags> <bytes>[ <cas>]`: what stands before a value.
 ///
@@ -23,7 +23,6 @@ pub fn value_header(
     value_bytes: u64,
     cas: Option<u64>,
 ) {
-    debug_assert!(value_bytes <= u64::from(u32::MAX), "a value is at most a gigabyte");
     out.reserve(b"VALUE ".len() + key.as_bytes().len() + TAIL_BYTES);
     out.extend_from_slice(b"VALUE ");
     out.extend_from_slice(key.as_bytes());
