@@ -1,2 +1,81 @@
-//! The front door of the repository.
-fn main() {}
+//! The front door of the repository: everything a developer or the CI asks of the tree goes
+//! through `cargo xtask COMMAND`.
+//!
+//! `check` never writes to the sources, `fix` does; `tidy` holds the house style; `prove`
+//! measures the promises of the README on this machine. Reports go to standard output, progress
+//! to standard error, so a script may read one without the other.
+//!
+//! It never links the code it judges: servers under test are processes, started on a free
+//! loopback port and stopped by their own id.
+#![forbid(unsafe_code)]
+
+mod bench;
+mod check;
+mod exec;
+mod fuzz;
+mod prove;
+mod repo;
+mod screen;
+mod sim;
+mod stages;
+mod tidy;
+mod tools;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+const EXAMPLES: &str = "\
+Examples:
+  cargo xtask check                    formatting, lints, tidy, documentation, tests
+  cargo xtask check --full             the above, then real clients, instruction gate, fuzzing
+  cargo xtask fix                      format, and apply what clippy can mend by itself
+  cargo xtask prove path --list        the claims, without measuring them
+  cargo xtask prove path --only cpu    measure the claims about CPU per request
+  cargo xtask fuzz text --seconds 60   one fuzz target for a minute";
+
+/// The front door of the repository.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask", version, after_help = EXAMPLES)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Judge the tree without changing it; every part runs, the table tells which failed.
+    Check(check::Args),
+    /// Format the sources and let clippy mend what it can.
+    Fix,
+    /// Hold the house style: arrows between crates, sizes, names, links of the documents.
+    Tidy(tidy::Args),
+    /// Run the benchmarks of one crate, or of all.
+    Bench(bench::Args),
+    /// Measure the promises of the README: claim, bar, measured, verdict.
+    Prove(prove::Args),
+    /// Run the fuzz targets, each for a bounded time.
+    Fuzz(fuzz::Args),
+    /// Replay one seed of the cluster simulator.
+    Sim(sim::Args),
+}
+
+fn main() -> ExitCode {
+    let outcome = match Cli::parse().command {
+        Command::Check(args) => check::check(&args),
+        Command::Fix => check::fix(),
+        Command::Tidy(args) => tidy::run(&args),
+        Command::Bench(args) => bench::run(&args),
+        Command::Prove(args) => prove::run(&args),
+        Command::Fuzz(args) => fuzz::run(&args),
+        Command::Sim(args) => sim::run(&args),
+    };
+    match outcome {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -20,7 +20,8 @@ impl Version {
     /// Below every version that an item can carry.
     pub const ZERO: Self = Self(0);
 
-    /// The version with counter `counter` (44 bits) of epoch `epoch` (20 bits); higher bits are cut.
+    /// The version with counter `counter` (44 bits) of epoch `epoch` (20 bits); higher bits are
+    /// cut off.
     #[must_use]
     pub fn new(epoch: u32, counter: u64) -> Self {
         Self(u64::from(epoch) << COUNTER_BITS | counter & COUNTER_MASK)

@@ -11,8 +11,11 @@ use base::{SLICE_BITS, SLICES};
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 
+/// Model checkers try many orders of all steps, so for them everything is as small as it can be.
+pub(crate) const MODEL: bool = cfg!(any(loom, shuttle));
+
 const SEGMENTS_AIM: u64 = 512;
-const SEGMENT_BYTES_MIN: u64 = 16 * KIB;
+const SEGMENT_BYTES_MIN: u64 = if MODEL { 256 } else { 16 * KIB };
 const SEGMENT_BYTES_MAX: u64 = 2 * MIB;
 
 /// Memory served by one group of buckets when there are fewer groups than slices.
@@ -109,7 +112,7 @@ impl Geometry {
 }
 
 /// The longest key in bytes, as in memcached.
-pub const KEY_BYTES_MAX: usize = 250;
+pub const KEY_BYTES_MAX: usize = if MODEL { 10 } else { 250 };
 
 #[cfg(test)]
 #[cfg(not(any(loom, shuttle)))]

@@ -31,11 +31,12 @@ impl Epochs {
         Self { current: AtomicU64::new(1), slots }
     }
 
-    /// Protects all that is linked now until [`Epochs::unpin`]. Pinning again moves the pin on.
+    /// Protects all that is linked now until [`Epochs::unpin`]. Pinning again moves the pin on,
+    /// which ends a batch: what it wrote must be seen by whoever then walks or reuses its ground.
     #[inline]
     pub(crate) fn pin(&self, slot: usize) {
         let epoch = self.current.load(Ordering::Relaxed);
-        self.slots[slot].0.store(epoch, Ordering::Relaxed);
+        self.slots[slot].0.store(epoch, Ordering::Release);
         fence(Ordering::SeqCst);
     }
 

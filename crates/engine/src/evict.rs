@@ -161,6 +161,38 @@ impl Engine {
         false
     }
 
+    /// Evicts until at least `bytes` went back to the budget, for an owner whose share is not used
+    /// up. The pin of the caller moves on. False when that much could not be evicted.
+    pub fn give_back<S: EffectSink>(
+        &self,
+        local: &mut Local,
+        bytes: u64,
+        now: Now,
+        sink: &mut S,
+    ) -> bool {
+        let wanted = bytes.div_ceil(self.segments.geometry().segment_bytes()) as usize;
+        let mut returned = 0;
+        for _ in 0..ROUNDS_MAX {
+            if returned >= wanted {
+                return true;
+            }
+            self.epochs.pin(local.slot);
+            let mut walked = 0;
+            if let Some(mut evictor) = self.try_evictor() {
+                returned += self.segments.reclaim(&self.epochs, wanted - returned);
+                let bounds = (ITEMS_PER_ROUND, usize::MAX);
+                walked = self.walk_for(&mut evictor, local, now, bounds, usize::MAX, sink);
+            }
+            if walked == 0 {
+                if !self.config.evict {
+                    return false;
+                }
+                yield_now();
+            }
+        }
+        false
+    }
+
     /// Frees drained segments, giving memory back where it is owed or the index is hungry.
     fn reclaim(&self) {
         let segment_bytes = self.segments.geometry().segment_bytes();

@@ -13,7 +13,7 @@ use crate::item::{Attributes, Flags, Head, ItemRef};
 use crate::key::Key;
 use crate::local::Local;
 use crate::read::{Ask, Found, Glance, Read, ReadSink};
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::{AtomicU64, Ordering, fence};
 use base::Now;
 
 /// Optimistic tries before a read takes the lock.
@@ -32,12 +32,12 @@ impl Engine {
     #[inline]
     pub fn get(&self, local: &Local, key: &Key<'_>, now: Now, out: &mut impl ReadSink) -> Read {
         for _ in 0..TRIES {
-            if let Some(read) = self.try_get(key, now, out) {
+            if let Some(read) = self.try_get(local, key, now, out) {
                 return read;
             }
             self.count(local).torn.add(1);
         }
-        self.get_locked(key, now, out)
+        self.get_locked(local, key, now, out)
     }
 
     /// Touches what [`Engine::get`] will look at first, so that it is on its way.
@@ -50,7 +50,13 @@ impl Engine {
 
     /// One optimistic try; `None` if a write came between.
     #[inline]
-    fn try_get(&self, key: &Key<'_>, now: Now, out: &mut impl ReadSink) -> Option<Read> {
+    fn try_get(
+        &self,
+        local: &Local,
+        key: &Key<'_>,
+        now: Now,
+        out: &mut impl ReadSink,
+    ) -> Option<Read> {
         let Some(probe) = self.index.probe(key.id) else { return Some(Read::Miss) };
         if probe.is_locked() {
             return None;
@@ -63,10 +69,12 @@ impl Engine {
                 if !slot.may_be(key.id.hash) {
                     continue;
                 }
+                // What the slot points at was written before it; the loads below come after.
+                fence(Ordering::Acquire);
                 let item = self.segments.item(slot.addr());
                 let head = item.head();
                 if head.key_bytes() == key.bytes.len() && item.key_is(key.bytes) {
-                    return self.read_found(key, now, out, &probe, (word, slot), (item, head));
+                    return self.read_found(local, key, now, out, &probe, (word, slot), (item, head));
                 }
             }
             match overflow(header) {
@@ -79,8 +87,10 @@ impl Engine {
     }
 
     #[inline]
+    #[expect(clippy::too_many_arguments, reason = "the request, and where its item was found")]
     fn read_found(
         &self,
+        local: &Local,
         key: &Key<'_>,
         now: Now,
         out: &mut impl ReadSink,
@@ -89,7 +99,7 @@ impl Engine {
         (item, head): (ItemRef<'_>, Head),
     ) -> Option<Read> {
         if !self.alive(item, head, key.id.slice, now) {
-            return probe.holds().then_some(Read::Miss);
+            return probe.holds().then(|| self.miss_dead(local, item, head, now));
         }
         let value_bytes = self.whole_value_bytes(item, head);
         let whole = self.copy_value(&Glance { item, head, value_bytes, now, won: false }, out);
@@ -119,11 +129,17 @@ impl Engine {
     }
 
     #[cold]
-    fn get_locked(&self, key: &Key<'_>, now: Now, out: &mut impl ReadSink) -> Read {
+    fn get_locked(
+        &self,
+        local: &Local,
+        key: &Key<'_>,
+        now: Now,
+        out: &mut impl ReadSink,
+    ) -> Read {
         let Some(chain) = self.index.lock(&self.epochs, key.id) else { return Read::Miss };
         let Some(current) = self.find(&chain, key) else { return Read::Miss };
         if !self.alive(current.item, current.head, key.id.slice, now) {
-            return Read::Miss;
+            return self.miss_dead(local, current.item, current.head, now);
         }
         let value_bytes = self.whole_value_bytes(current.item, current.head);
         let whole = self.copy_value(&current.glance(value_bytes, now), out);
@@ -131,6 +147,15 @@ impl Engine {
         chain.raise_freq(current.place);
         current.item.hint_head(current.head, fetched_now(current.head, now));
         Read::Hit
+    }
+
+    /// Counts why a read met an item that is dead.
+    #[cold]
+    fn miss_dead(&self, local: &Local, item: ItemRef<'_>, head: Head, now: Now) -> Read {
+        let counters = self.count(local);
+        let over = expired(item.expiry_s(head), now);
+        if over { &counters.read_expired } else { &counters.read_flushed }.add(1);
+        Read::Miss
     }
 
     /// What is known of the item of `key`, without leaving a trace on it. The local is pinned.
@@ -170,7 +195,12 @@ impl Engine {
         let mut chain = self.lock(key)?;
         let Some(mut current) = self.find_alive(local, &mut chain, key, now, sink) else {
             let Some(expiry_s) = ask.vivify else { return Ok(Read::Miss) };
-            let with = Attributes { expiry_s, flags: Flags::TOKEN_SENT, ..Attributes::default() };
+            let with = Attributes {
+                expiry_s,
+                client_cas: ask.vivify_cas,
+                flags: Flags::TOKEN_SENT,
+                ..Attributes::default()
+            };
             let current = self.put(local, &mut chain, key, None, &with, [&[], &[]], now, sink)?;
             let head = current.head.with_flags(current.head.flags().without(Flags::TOKEN_SENT));
             let _ = out.open(&Glance { head, won: true, ..current.glance(0, now) });

@@ -29,7 +29,7 @@ const ACCESS_SHIFT: u32 = SLACK_SHIFT + SLACK_BITS;
 const _: () = assert!(ACCESS_SHIFT + ACCESS_BITS == u64::BITS);
 
 /// Seconds in one unit of the time of last access.
-pub(crate) const ACCESS_UNIT_S: u32 = 4;
+pub(crate) const ACCESS_UNIT_S: u32 = 2;
 
 /// Bytes of head and version.
 pub(crate) const HEADER_BYTES: usize = 16;

@@ -50,6 +50,10 @@ base::counters! {
     ghost_hits,
     /// Segments drained.
     drained,
+    /// Reads that found an item whose time was over.
+    read_expired,
+    /// Reads that found an item which a barrier had cut off.
+    read_flushed,
     /// Reads that met a change and started over.
     torn,
 }

@@ -87,6 +87,10 @@ pub enum Read {
     Hit,
     /// There is no such item.
     Miss,
+    /// There is none any more: its time is over.
+    Expired,
+    /// There is none any more: a barrier cut it off.
+    Flushed,
     /// The read had to create or rewrite the item, and there was no memory for it.
     NoSpace,
 }
@@ -133,6 +137,8 @@ pub struct Ask {
     /// On a miss, create an empty item that expires at this second (0: never) and give the token
     /// to this reader.
     pub vivify: Option<u32>,
+    /// The token that an item created so is to have instead of its version.
+    pub vivify_cas: Option<u64>,
     /// Give the token, if nobody has it, when fewer than so many seconds are left to live.
     pub recache_s: Option<u32>,
     /// Whether the read leaves no trace on the item's standing.

@@ -6,10 +6,11 @@
 
 use crate::effect::{EffectSink, Gone, NoSink};
 use crate::engine::Engine;
-use crate::index::{Chain, Place, Slot};
+use crate::index::{Chain, Index, Place, Slot};
 use crate::item::Flags;
 use crate::key::Key;
 use crate::local::Local;
+use crate::slices::KEPT;
 use crate::store::put_change;
 use base::{Now, SliceId, Version};
 
@@ -18,6 +19,27 @@ use base::{Now, SliceId, Version};
 pub struct Cursor {
     bucket: u64,
     buckets: u64,
+}
+
+impl Cursor {
+    /// The next chain of the walk, or `None` at its end. Whether the slice shrank is looked at
+    /// for every chain, since a chain that was passed may have received the items of the last.
+    fn next<'i>(&mut self, index: &'i Index, slice: SliceId) -> Option<Chain<'i>> {
+        loop {
+            let shape = index.shape(slice);
+            if shape.buckets() < self.buckets {
+                self.bucket = 0;
+            }
+            self.buckets = shape.buckets();
+            if self.bucket >= self.buckets {
+                return None;
+            }
+            if let Some(chain) = index.lock_bucket(slice, shape, self.bucket) {
+                self.bucket += 1;
+                return Some(chain);
+            }
+        }
+    }
 }
 
 /// Whether a walk has come to its end.
@@ -41,16 +63,10 @@ impl Engine {
         now: Now,
         sink: &mut S,
     ) -> More {
-        let buckets = self.index.buckets(slice);
-        if buckets < at.buckets {
-            at.bucket = 0;
-        }
-        at.buckets = buckets;
         let mut told = 0;
         while told < items {
-            let Some(chain) = self.index.lock_bucket(slice, at.bucket) else { return More::No };
+            let Some(chain) = at.next(&self.index, slice) else { return More::No };
             told += self.tell_chain(local, &chain, slice, now, sink);
-            at.bucket += 1;
         }
         More::Yes
     }
@@ -91,8 +107,8 @@ impl Engine {
 
     /// Drops every item of `slice`. The local is pinned.
     pub fn forget(&self, local: &mut Local, slice: SliceId) {
-        let mut bucket = 0;
-        while let Some(mut chain) = self.index.lock_bucket(slice, bucket) {
+        let mut at = Cursor::default();
+        while let Some(mut chain) = at.next(&self.index, slice) {
             let places: Vec<Place> = chain.places().collect();
             for place in places {
                 if !chain.get(place).is_item() {
@@ -110,7 +126,6 @@ impl Engine {
                 local.scratch = name;
             }
             chain.trim();
-            bucket += 1;
         }
     }
 
@@ -127,7 +142,7 @@ impl Engine {
 
     /// Cuts every slice off at its last version: flush_all.
     pub fn flush(&self) {
-        for slice in SliceId::all() {
+        for slice in SliceId::all().take(KEPT) {
             self.barrier(slice, self.last_version(slice));
         }
     }

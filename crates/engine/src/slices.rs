@@ -1,10 +1,14 @@
 //! Per slice: the last version given, and the barrier below which items are dead.
 
+use crate::config::MODEL;
 use crate::sync::{AtomicU64, Ordering};
 use base::{SLICES, SliceId, Version};
 
 /// Bits of the number at which the version counter of a slice starts.
 const START_BITS: u32 = 30;
+
+/// Slices kept apart: all, but for model checkers, under which several share their words.
+pub(crate) const KEPT: usize = if MODEL { 4 } else { SLICES };
 
 pub(crate) struct Slices {
     versions: Box<[AtomicU64]>,
@@ -19,38 +23,38 @@ impl Slices {
             AtomicU64::new(Version::new(epoch, counter).raw())
         };
         Self {
-            versions: (0..SLICES).map(first).collect(),
-            barriers: (0..SLICES).map(|_| AtomicU64::new(0)).collect(),
+            versions: (0..KEPT).map(first).collect(),
+            barriers: (0..KEPT).map(|_| AtomicU64::new(0)).collect(),
         }
     }
 
     /// Bytes of both tables.
     pub(crate) fn bytes() -> u64 {
-        (SLICES * 16) as u64
+        (KEPT * 16) as u64
     }
 
     /// The next version of a slice. Called under the lock of the bucket that changes.
     pub(crate) fn next(&self, slice: SliceId) -> Version {
-        Version::from_raw(self.versions[slice.index()].fetch_add(1, Ordering::Relaxed) + 1)
+        Version::from_raw(self.versions[slice.index() % KEPT].fetch_add(1, Ordering::Relaxed) + 1)
     }
 
     /// Makes later versions of the slice exceed `version`.
     pub(crate) fn raise(&self, slice: SliceId, version: Version) {
-        self.versions[slice.index()].fetch_max(version.raw(), Ordering::Relaxed);
+        self.versions[slice.index() % KEPT].fetch_max(version.raw(), Ordering::Relaxed);
     }
 
     pub(crate) fn last(&self, slice: SliceId) -> Version {
-        Version::from_raw(self.versions[slice.index()].load(Ordering::Relaxed))
+        Version::from_raw(self.versions[slice.index() % KEPT].load(Ordering::Relaxed))
     }
 
     /// Items with this version or an older one are dead.
     #[inline]
     pub(crate) fn barrier(&self, slice: SliceId) -> Version {
-        Version::from_raw(self.barriers[slice.index()].load(Ordering::Acquire))
+        Version::from_raw(self.barriers[slice.index() % KEPT].load(Ordering::Acquire))
     }
 
     pub(crate) fn set_barrier(&self, slice: SliceId, version: Version) {
-        self.barriers[slice.index()].fetch_max(version.raw(), Ordering::Release);
+        self.barriers[slice.index() % KEPT].fetch_max(version.raw(), Ordering::Release);
     }
 }
 

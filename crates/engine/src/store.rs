@@ -149,7 +149,7 @@ impl Engine {
         let number;
         let mut digits = [0; NUMBER_BYTES_MAX];
         let (value, client_flags, expiry_s) = match op.action {
-            Action::Store { .. } if op.compare.is_some() => {
+            Action::Store { mode: Mode::Set | Mode::Replace, .. } if op.compare.is_some() => {
                 return Ok(Wrote::ended(Outcome::NotFound));
             }
             Action::Store { mode, value, client_flags, expiry_s } => {

@@ -3,7 +3,7 @@
 use crate::counters::{Counters, WorkerCounters};
 use crate::host::Host;
 use crate::leases::Leases;
-use base::{MemoryBudget, Now};
+use base::{MemoryBudget, Now, Owner};
 use engine::{Engine, EngineConfig, EngineError};
 use memcache::Limits;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -29,6 +29,8 @@ pub struct Options {
     pub allow_dump: bool,
     /// Who may use the cell; everyone when absent.
     pub authenticate: Option<Authenticate>,
+    /// The share of the budget that connections may take for input and output they must keep.
+    pub connection_bytes_max: u64,
     /// Whether each worker keeps its lease on the engine, as a few workers should.
     pub keep_leases: bool,
     /// Names and values for `stats settings`.
@@ -138,6 +140,11 @@ impl Cell {
         if self.flush_due_s.compare_exchange(due_s, 0, relaxed, relaxed).is_ok() {
             self.engine.flush();
         }
+    }
+
+    /// Whether connections may hold `bytes` more, be there room now or not.
+    pub(crate) fn has_share_left(&self, bytes: u64) -> bool {
+        self.budget.used(Owner::Connections) + bytes <= self.options.connection_bytes_max
     }
 
     pub(crate) fn baseline(&self) -> Baseline {

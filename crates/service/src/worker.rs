@@ -157,6 +157,15 @@ impl Handler for Service {
         }
     }
 
+    fn make_room(&mut self, now: Now, bytes: u64) -> bool {
+        if !self.cell.has_share_left(bytes) {
+            return false;
+        }
+        self.begin(now);
+        let (engine, local) = self.engine();
+        engine.give_back(local, bytes, now, &mut NoSink)
+    }
+
     fn gate(&self, _log: LogId, _seq: u64) -> Passed {
         Passed::Yes
     }

@@ -98,6 +98,11 @@ pub trait Handler {
         reply: &mut Reply,
     );
 
+    /// The budget refused `bytes` for input that must be kept: makes that much room, if it can.
+    fn make_room(&mut self, _now: Now, _bytes: u64) -> bool {
+        false
+    }
+
     /// Whether `log` has passed `seq`.
     fn gate(&self, log: LogId, seq: u64) -> Passed;
 

@@ -6,13 +6,14 @@
 
 use memcache::{Limits, Parsed};
 
+use crate::tail::NoRoom;
 use crate::{Cause, Flow, Handler, Outcome, Session, Turn};
 
 impl Session {
     /// Keeps `rest`, which could not be parsed now.
     #[cold]
     pub(crate) fn keep<H: Handler>(&mut self, rest: &[u8], turn: &mut Turn<'_, H>) {
-        if self.is_over() || self.tail.append(rest, self.needed_now(), turn.ground).is_ok() {
+        if self.is_over() || self.append(rest, self.needed_now(), turn).is_ok() {
             return;
         }
         match self.flow {
@@ -27,6 +28,23 @@ impl Session {
             }
             _ => self.refuse_input(turn),
         }
+    }
+
+    /// Appends to the tail; where the budget refuses, the handler may make room first.
+    fn append<H: Handler>(
+        &mut self,
+        input: &[u8],
+        needed: usize,
+        turn: &mut Turn<'_, H>,
+    ) -> Result<(), NoRoom> {
+        let NoRoom { bytes } = match self.tail.append(input, needed, turn.ground) {
+            Ok(()) => return Ok(()),
+            Err(refused) => refused,
+        };
+        if !turn.handler.make_room(turn.now, bytes) {
+            return Err(NoRoom { bytes });
+        }
+        self.tail.append(input, needed, turn.ground)
     }
 
     /// Whether no further input will be looked at.
@@ -53,7 +71,7 @@ impl Session {
                 break;
             }
             let (lacking, rest) = input.split_at(self.tail.lacks(input, self.needed));
-            if self.tail.append(lacking, self.needed, turn.ground).is_err() {
+            if self.append(lacking, self.needed, turn).is_err() {
                 let bytes = self.tail.take();
                 self.tail.clear();
                 self.starve(&bytes, turn);

@@ -11,7 +11,10 @@ use crate::bounds::{LANDING_BYTES_MIN, TAIL_FREE_BYTES, VALUE_RESERVE_BYTES};
 
 /// The budget has no room for what must be kept.
 #[derive(Debug)]
-pub(crate) struct NoRoom;
+pub(crate) struct NoRoom {
+    /// What it was asked for.
+    pub(crate) bytes: u64,
+}
 
 /// Input that was received but not consumed.
 #[derive(Default)]
@@ -74,8 +77,9 @@ impl Tail {
     fn grow(&mut self, capacity: usize, ground: &Ground) -> Result<(), NoRoom> {
         let granted = self.grant.as_ref().map_or(0, Grant::bytes);
         if capacity > TAIL_FREE_BYTES && capacity as u64 > granted {
-            self.grant =
-                Some(ground.budget.take(Owner::Connections, capacity as u64).ok_or(NoRoom)?);
+            let bytes = capacity as u64;
+            let grant = ground.budget.take(Owner::Connections, bytes).ok_or(NoRoom { bytes })?;
+            self.grant = Some(grant);
         }
         self.bytes.reserve_exact(capacity - self.bytes.len());
         Ok(())

@@ -104,6 +104,7 @@ fn cell(
         allow_shutdown: settings.protocol.allow_shutdown,
         allow_dump: settings.protocol.allow_dump,
         authenticate,
+        connection_bytes_max: settings.memory.limit / CONNECTIONS_PART,
         keep_leases: !threads,
         settings: stats_settings(settings, &launch.reported, workers, 0),
     };

@@ -91,7 +91,8 @@ impl<'i> Chain<'i> {
 
     pub(crate) fn set(&mut self, place: Place, slot: Slot) {
         self.changed = true;
-        self.word(place).store(slot.0, Ordering::Relaxed);
+        // Readers that follow the slot must find the item written.
+        self.word(place).store(slot.0, Ordering::Release);
     }
 
     /// Counts a hit on an item, which readers need not notice.

@@ -1,7 +1,8 @@
 //! A group: the buckets of one slice (of a few slices in a small pool), found by number.
 //!
 //! ```text
-//! word 0        mask(32) | buckets in use(32); the mask is the next power of two, less one
+//! word 0        shape: 63.....42 41....21 20........0
+//!                      steps(22) mask(21) buckets(21)
 //! words 1..=14  28 chunk numbers, two a word, each plus one; 0 for none
 //! word 15       number plus one of a chunk that lists chunks that list chunks
 //! ```
@@ -9,7 +10,12 @@
 //! Buckets are numbered by linear hashing (Litwin 1980) over the tag: with `n` buckets and
 //! `2^l <= n < 2^(l+1)`, a key is in bucket `tag mod 2^(l+1)` if that exists, else in
 //! `tag mod 2^l`. Growing adds bucket `n` and splits bucket `n - 2^l`; nothing else moves.
+//!
+//! The mask is `2^(l+1) - 1`. Each step of growing or shrinking is counted in the shape, so that
+//! a group which shrank and grew back, with other memory behind its last buckets, does not pass
+//! for one that stayed as it was.
 
+use super::slot::TAG_BITS;
 use super::store::{BUCKET_WORDS, BucketId, Store};
 use crate::sync::{AtomicU64, Ordering};
 
@@ -25,14 +31,24 @@ pub(crate) struct Group<'i> {
     chunk_shift: u32,
 }
 
-/// How many buckets a group has, and what their numbers are made of.
+const BUCKETS_BITS: u32 = TAG_BITS + 1;
+const MASK_SHIFT: u32 = BUCKETS_BITS;
+const STEPS_SHIFT: u32 = MASK_SHIFT + TAG_BITS + 1;
+
+/// The most buckets a group can have: further ones would stay empty, as tags have no more values.
+pub(crate) const BUCKETS_MAX: u64 = 1 << TAG_BITS;
+
+/// How many buckets a group has, what their numbers are made of, and how it came to that.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Shape(u64);
 
 impl Shape {
-    /// A group with `buckets` buckets, at least one.
-    fn of(buckets: u64) -> Self {
-        Self(((2 << buckets.ilog2()) - 1) << 32 | buckets)
+    /// The next shape after this: with `buckets` buckets, at least one.
+    fn step(self, buckets: u64) -> Self {
+        let mask = (2 << buckets.ilog2()) - 1;
+        let mask = mask & (BUCKETS_MAX - 1);
+        let steps = (self.0 >> STEPS_SHIFT) + 1;
+        Self(steps << STEPS_SHIFT | mask << MASK_SHIFT | buckets)
     }
 
     #[inline]
@@ -42,13 +58,13 @@ impl Shape {
 
     #[inline]
     pub(crate) fn buckets(self) -> u64 {
-        self.0 & u64::from(u32::MAX)
+        self.0 & ((1 << BUCKETS_BITS) - 1)
     }
 
-    /// The bucket of a key with `tag`.
+    /// The bucket of a key with `tag`. A tag has no bits where the steps are.
     #[inline]
     pub(crate) fn number(self, tag: u64) -> u64 {
-        let mask = self.0 >> 32;
+        let mask = self.0 >> MASK_SHIFT;
         let number = tag & mask;
         if number < self.buckets() { number } else { number & (mask >> 1) }
     }
@@ -78,16 +94,19 @@ impl<'i> Group<'i> {
         self.shape().buckets()
     }
 
+    /// Takes a step. The caller holds the lock of the group.
     pub(crate) fn set_buckets(self, buckets: u64) {
-        self.words[0].store(Shape::of(buckets).0, Ordering::Release);
+        self.words[0].store(self.shape().step(buckets).0, Ordering::Release);
     }
 
-    /// Where bucket `number`, below [`Group::buckets`], is.
+    /// Where bucket `number` is: `None` if the group shrank since the number was computed, and
+    /// gave up the memory of that bucket.
     #[inline]
-    pub(crate) fn bucket(self, number: u64) -> BucketId {
+    pub(crate) fn bucket(self, number: u64) -> Option<BucketId> {
         let chunk = (number >> self.chunk_shift) as usize;
         let id = if chunk < LISTED { half(&self.words[1..ROOT], chunk) } else { self.far(chunk) };
-        BucketId(id - 1 + (number as u32 & ((1 << self.chunk_shift) - 1)))
+        let first = id.checked_sub(1)?;
+        Some(BucketId(first + (number as u32 & ((1 << self.chunk_shift) - 1))))
     }
 
     #[cold]
@@ -188,12 +207,34 @@ fn set_half(words: &[AtomicU64], index: usize, value: u32) {
 mod tests {
     use super::*;
 
+    fn shape(buckets: u64) -> Shape {
+        Shape(0).step(buckets)
+    }
+
+    #[test]
+    fn a_group_that_grew_back_has_another_shape() {
+        let before = shape(9);
+        let after = before.step(8).step(9);
+        assert!(before != after && before.buckets() == after.buckets());
+        for tag in 0..BUCKETS_MAX {
+            assert_eq!(before.number(tag), after.number(tag));
+        }
+    }
+
+    #[test]
+    fn the_largest_group_uses_every_bit_of_the_tag() {
+        let shape = Shape(u64::MAX).step(BUCKETS_MAX);
+        assert_eq!(shape.buckets(), BUCKETS_MAX);
+        for tag in [0, 1, BUCKETS_MAX / 2, BUCKETS_MAX - 1] {
+            assert_eq!(shape.number(tag), tag);
+        }
+    }
+
     #[test]
     fn growing_moves_keys_to_the_new_bucket_only() {
         for buckets in 1..200_u64 {
             for tag in 0..1024 {
-                let (old, new) =
-                    (Shape::of(buckets).number(tag), Shape::of(buckets + 1).number(tag));
+                let (old, new) = (shape(buckets).number(tag), shape(buckets + 1).number(tag));
                 assert!(old < buckets);
                 assert!(new == old || (new == buckets && old == buddy(buckets)));
             }

@@ -12,20 +12,21 @@ mod slot;
 mod store;
 
 pub(crate) use bucket::{Chain, Place, is_locked, overflow};
+pub(crate) use group::Shape;
 pub(crate) use slot::{FREQ_MAX, Slot};
 pub(crate) use store::{BUCKET_WORDS, BucketId};
 
-use crate::config::Geometry;
+use crate::config::{Geometry, MODEL};
 use crate::epoch::Epochs;
 use crate::raw::Mapping;
-use crate::sync::{AtomicU64, Ordering, fence};
+use crate::sync::{AtomicU64, Ordering, fence, spin_loop};
 use base::{Grant, KeyId, MemoryBudget, SliceId};
-use group::{GROUP_WORDS, Group, Shape};
+use group::{GROUP_WORDS, Group};
 use std::sync::Arc;
 use store::Store;
 
 /// Buckets in a chunk where a group serves 64 KiB of memory; more where it serves more.
-const CHUNK_SHIFT_MIN: u32 = 3;
+const CHUNK_SHIFT_MIN: u32 = if MODEL { 0 } else { 3 };
 
 /// Memory is taken from the budget in blocks of so many bytes, of which a segment makes up a few.
 const BLOCK_BYTES_MAX: u64 = 64 << 10;
@@ -95,12 +96,22 @@ impl Index {
     #[inline]
     pub(crate) fn probe(&self, key: KeyId) -> Option<Probe<'_>> {
         let group = self.group(self.group_of(key.slice));
-        let shape = group.shape();
-        if shape.is_empty() {
-            return None;
+        loop {
+            let shape = group.shape();
+            if shape.is_empty() {
+                return None;
+            }
+            if let Some(first) = group.bucket(shape.number(slot::tag(key.hash))) {
+                let first = self.store.bucket(first);
+                return Some(Probe {
+                    group,
+                    shape,
+                    first,
+                    header: first[0].load(Ordering::Acquire),
+                });
+            }
+            spin_loop();
         }
-        let first = self.store.bucket(group.bucket(shape.number(slot::tag(key.hash))));
-        Some(Probe { group, shape, first, header: first[0].load(Ordering::Acquire) })
     }
 
     /// A further bucket of a chain.
@@ -122,27 +133,36 @@ impl Index {
                 }
                 continue;
             }
-            let number = shape.number(tag);
-            let chain = Chain::lock(&self.store, group.bucket(number));
-            if group.shape().number(tag) == number {
+            if let Some(chain) = self.lock_shaped(group, shape, shape.number(tag)) {
                 return Some(chain);
             }
         }
     }
 
-    /// Locks bucket `number` of the group of `slice`, or `None` past its last.
-    pub(crate) fn lock_bucket(&self, slice: SliceId, number: u64) -> Option<Chain<'_>> {
-        let group = self.group(self.group_of(slice));
-        if number >= group.buckets() {
+    /// Locks a bucket of a group of this shape; `None` if the group has another by then.
+    #[inline]
+    fn lock_shaped<'i>(&'i self, group: Group<'i>, shape: Shape, number: u64) -> Option<Chain<'i>> {
+        let Some(first) = group.bucket(number) else {
+            spin_loop();
             return None;
-        }
-        let chain = Chain::lock(&self.store, group.bucket(number));
-        (number < group.buckets()).then_some(chain)
+        };
+        let chain = Chain::lock(&self.store, first);
+        (group.shape() == shape).then_some(chain)
     }
 
-    /// How many buckets the group of `slice` has.
-    pub(crate) fn buckets(&self, slice: SliceId) -> u64 {
-        self.group(self.group_of(slice)).buckets()
+    /// The shape of the group of `slice`.
+    pub(crate) fn shape(&self, slice: SliceId) -> Shape {
+        self.group(self.group_of(slice)).shape()
+    }
+
+    /// Locks bucket `number` of the group of `slice`; `None` if its shape is no longer `shape`.
+    pub(crate) fn lock_bucket(
+        &self,
+        slice: SliceId,
+        shape: Shape,
+        number: u64,
+    ) -> Option<Chain<'_>> {
+        self.lock_shaped(self.group(self.group_of(slice)), shape, number)
     }
 
     /// Whether memory for buckets was refused.

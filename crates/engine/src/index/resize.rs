@@ -4,9 +4,10 @@
 //! it. Bucket locks are taken inside it, the lower number first.
 
 use super::bucket::Chain;
-use super::group::{Group, buddy};
+use super::group::{BUCKETS_MAX, Group, buddy};
 use super::slot::Slot;
 use super::{Index, Place};
+use crate::config::MODEL;
 use crate::epoch::Epochs;
 use crate::sync::{AtomicU64, Ordering, spin_loop, yield_now};
 use base::SliceId;
@@ -15,8 +16,8 @@ const RESIZING: u64 = 1 << 63;
 const ITEMS_MASK: u64 = u32::MAX as u64;
 
 /// Items per bucket, in sixteenths, above which a group grows and below which it shrinks.
-const GROW_ITEMS_X16: u64 = 80;
-const SHRINK_ITEMS_X16: u64 = 24;
+const GROW_ITEMS_X16: u64 = if MODEL { 32 } else { 80 };
+const SHRINK_ITEMS_X16: u64 = if MODEL { 20 } else { 24 };
 
 /// Steps of growth that one insertion pays for at most.
 const STEPS_MAX: u32 = 2;
@@ -99,15 +100,21 @@ impl Index {
         self.end_resize(index);
     }
 
+    /// Locks a bucket of a group whose resizing lock the caller holds.
+    fn lock_own<'i>(&'i self, group: Group<'_>, number: u64) -> Chain<'i> {
+        let first = group.bucket(number).expect("only the holder of this lock unlists chunks");
+        Chain::lock(&self.store, first)
+    }
+
     /// Adds one bucket. False when there is no memory for it.
     fn grow(&self, epochs: &Epochs, group: Group<'_>) -> bool {
         let new = group.buckets();
-        if !self.add_chunk(epochs, group, new) {
+        if new >= BUCKETS_MAX || !self.add_chunk(epochs, group, new) {
             return false;
         }
         let round = new.ilog2();
-        let mut source = Chain::lock(&self.store, group.bucket(buddy(new)));
-        let mut target = Chain::lock(&self.store, group.bucket(new));
+        let mut source = self.lock_own(group, buddy(new));
+        let mut target = self.lock_own(group, new);
         let movers: Vec<Place> = source
             .places()
             .filter(|place| {
@@ -135,8 +142,8 @@ impl Index {
         if last == 0 {
             return;
         }
-        let mut target = Chain::lock(&self.store, group.bucket(buddy(last)));
-        let mut source = Chain::lock(&self.store, group.bucket(last));
+        let mut target = self.lock_own(group, buddy(last));
+        let mut source = self.lock_own(group, last);
         let items =
             source.places().map(|place| source.get(place)).filter(|slot| slot.is_item()).count();
         let room = target.places().filter(|place| !target.get(*place).is_item()).count();

@@ -11,7 +11,7 @@
 
 use crate::epoch::Epochs;
 use crate::raw::Mapping;
-use crate::sync::{AtomicU64, Mutex, Ordering, lock};
+use crate::sync::{AtomicU64, Mutex, Ordering, fence, lock};
 use base::{Budget, Grant, MemoryBudget, Owner};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -155,7 +155,10 @@ impl Store {
         self.hungry.store(0, Ordering::Relaxed);
     }
 
+    /// Empties a bucket for another use. Readers that still follow an old link to it must, if
+    /// they see any of that, see the unlinking too.
     fn clear(&self, id: BucketId) {
+        fence(Ordering::Release);
         for word in self.bucket(id) {
             word.store(0, Ordering::Relaxed);
         }

@@ -1,0 +1,91 @@
+//! `cargo xtask check` judges the tree without changing it; `fix` mends what machines can mend.
+//!
+//! `check` is what every change must pass. `--full` adds what needs a release build and other
+//! programs: real clients on both drivers, the gate on instructions per request, the fuzz targets.
+//! Every part runs whatever became of the ones before it.
+
+use std::time::Duration;
+
+use anyhow::Result;
+
+use crate::{
+    exec::Exec,
+    fuzz, prove,
+    repo::Repo,
+    stages::{Ended, Stages, passed},
+    tidy, tools,
+};
+
+/// Longest one part of the check may take.
+const PART_MAX: Duration = Duration::from_secs(1800);
+/// How long `--full` runs each fuzz target.
+const FUZZ_SECONDS: u64 = 60;
+
+/// Arguments of `cargo xtask check`.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:\n  cargo xtask check\n  cargo xtask check --full")]
+pub struct Args {
+    /// Also run real clients, the gate on instructions per request and the fuzz targets.
+    #[arg(long)]
+    full: bool,
+}
+
+/// Runs every part; true when all passed.
+pub fn check(args: &Args) -> Result<bool> {
+    let repo = Repo::find()?;
+    let cargo = |words: &[&str]| Exec::new("cargo").args(words).cwd(repo.root());
+    let status = |exec: Exec| exec.status(PART_MAX).map(passed);
+    let mut stages = Stages::default();
+    stages.run("format", || {
+        tools::need_component(&["fmt", "--version"], "rustfmt")?;
+        status(cargo(&["fmt", "--all", "--check"]))
+    });
+    stages.run("tidy", || Ok(passed(tidy::run(&tidy::Args::default())?)));
+    stages.run("clippy", || {
+        tools::need_component(&["clippy", "--version"], "clippy")?;
+        let lint = ["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"];
+        status(cargo(&lint))
+    });
+    stages.run("documentation", || {
+        let doc = ["doc", "--workspace", "--no-deps", "--document-private-items", "--locked"];
+        status(cargo(&doc).env("RUSTDOCFLAGS", "-D warnings"))
+    });
+    stages.run("tests", || status(cargo(&["test", "--workspace", "--locked"])));
+    if args.full {
+        full(&repo, &mut stages);
+    }
+    Ok(stages.finish())
+}
+
+fn full(repo: &Repo, stages: &mut Stages) {
+    stages.run("release build", || {
+        let build = ["build", "--release", "--package", "volvox", "--locked"];
+        Exec::new("cargo").args(build).cwd(repo.root()).status(PART_MAX).map(passed)
+    });
+    for driver in ["epoll", "threads"] {
+        stages.run(&format!("clients, {driver}"), || clients(repo, driver));
+    }
+    stages.run("instructions per request", || {
+        tools::VALGRIND.need()?;
+        tools::STRACE.need()?;
+        tools::MEMCACHED.need()?;
+        Ok(passed(prove::gate("instr")?))
+    });
+    stages.run("fuzz", || Ok(passed(fuzz::run(&fuzz::Args::all(FUZZ_SECONDS))?)));
+}
+
+fn clients(repo: &Repo, driver: &str) -> Result<Ended> {
+    prove::clients(repo, driver).map(passed)
+}
+
+/// Formats, and applies what clippy can mend.
+pub fn fix() -> Result<bool> {
+    let repo = Repo::find()?;
+    tools::need_component(&["fmt", "--version"], "rustfmt")?;
+    tools::need_component(&["clippy", "--version"], "clippy")?;
+    let fix =
+        ["clippy", "--fix", "--workspace", "--all-targets", "--allow-dirty", "--allow-staged"];
+    let mended = Exec::new("cargo").args(fix).cwd(repo.root()).status(PART_MAX)?;
+    let formatted = Exec::new("cargo").args(["fmt", "--all"]).cwd(repo.root()).status(PART_MAX)?;
+    Ok(mended && formatted)
+}

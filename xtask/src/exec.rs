@@ -1,0 +1,181 @@
+//! Running other programs, each with a deadline.
+//!
+//! A program past its deadline is killed, by its own id, and reported as an error that names
+//! the command and the limit. Standard input is always closed: nothing here may wait for a
+//! person. `status` lets the output through, `capture` returns it.
+
+use std::{
+    ffi::{OsStr, OsString},
+    fmt,
+    io::{self, Read},
+    path::{Path, PathBuf},
+    process::{Child, Command, ExitStatus, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result, bail};
+
+/// How often a running program is asked whether it has ended.
+const POLL: Duration = Duration::from_millis(5);
+/// How much of the end of a failing program's output an error message repeats.
+const TAIL_LINES: usize = 12;
+
+/// A command being put together.
+#[derive(Clone)]
+pub struct Exec {
+    program: OsString,
+    args: Vec<OsString>,
+    env: Vec<(OsString, OsString)>,
+    cwd: Option<PathBuf>,
+}
+
+impl Exec {
+    /// A command without arguments.
+    pub fn new(program: impl AsRef<OsStr>) -> Self {
+        let program = program.as_ref().to_owned();
+        Self { program, args: Vec::new(), env: Vec::new(), cwd: None }
+    }
+
+    /// Adds one argument.
+    pub fn arg(mut self, arg: impl AsRef<OsStr>) -> Self {
+        self.args.push(arg.as_ref().to_owned());
+        self
+    }
+
+    /// Adds several arguments.
+    pub fn args(mut self, args: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Self {
+        self.args.extend(args.into_iter().map(|arg| arg.as_ref().to_owned()));
+        self
+    }
+
+    /// Sets a variable of the environment.
+    pub fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
+        self.env.push((name.into(), value.as_ref().to_owned()));
+        self
+    }
+
+    /// Sets the working folder.
+    pub fn cwd(mut self, folder: &Path) -> Self {
+        self.cwd = Some(folder.to_owned());
+        self
+    }
+
+    /// The command for the standard library, standard input closed.
+    pub fn command(&self) -> Command {
+        let mut command = Command::new(&self.program);
+        command.args(&self.args).envs(self.env.iter().map(|(k, v)| (k, v)));
+        if let Some(cwd) = &self.cwd {
+            command.current_dir(cwd);
+        }
+        command.stdin(Stdio::null());
+        command
+    }
+
+    /// Runs it with its output let through to ours; true when it ended well.
+    pub fn status(&self, deadline: Duration) -> Result<bool> {
+        let mut child = self.command().spawn().with_context(|| format!("start `{self}`"))?;
+        Ok(self.wait(&mut child, deadline)?.success())
+    }
+
+    /// Runs it and returns its standard output; failing is an error that shows the end of
+    /// what it said.
+    pub fn capture(&self, deadline: Duration) -> Result<String> {
+        let mut command = self.command();
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().with_context(|| format!("start `{self}`"))?;
+        let stdout = drain(child.stdout.take());
+        let stderr = drain(child.stderr.take());
+        let status = self.wait(&mut child, deadline)?;
+        let said = stdout.join().expect("invariant: the reader of a pipe does not panic")?;
+        let complained = stderr.join().expect("invariant: the reader of a pipe does not panic")?;
+        if !status.success() {
+            bail!("`{self}` ended with {status}:\n{}", tail(&format!("{said}\n{complained}")));
+        }
+        Ok(said)
+    }
+
+    fn wait(&self, child: &mut Child, deadline: Duration) -> Result<ExitStatus> {
+        match wait_until(child, Instant::now() + deadline)? {
+            Some(status) => Ok(status),
+            None => {
+                child.kill().with_context(|| format!("kill `{self}`"))?;
+                child.wait().with_context(|| format!("reap `{self}`"))?;
+                bail!("`{self}` was killed: it ran past its {} seconds", deadline.as_secs())
+            }
+        }
+    }
+}
+
+impl fmt::Display for Exec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.program.to_string_lossy())?;
+        self.args.iter().try_for_each(|arg| write!(f, " {}", arg.to_string_lossy()))
+    }
+}
+
+/// Waits for a child until the given moment; `None` when it still runs.
+pub fn wait_until(child: &mut Child, until: Instant) -> io::Result<Option<ExitStatus>> {
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(Some(status));
+        }
+        if Instant::now() >= until {
+            return Ok(None);
+        }
+        thread::sleep(POLL);
+    }
+}
+
+fn drain(pipe: Option<impl Read + Send + 'static>) -> thread::JoinHandle<io::Result<String>> {
+    let mut pipe = pipe.expect("invariant: the pipe was asked for");
+    thread::spawn(move || {
+        let mut bytes = Vec::new();
+        pipe.read_to_end(&mut bytes)?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    })
+}
+
+/// The last lines of a text.
+pub fn tail(text: &str) -> String {
+    let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+    lines[lines.len().saturating_sub(TAIL_LINES)..].join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SOON: Duration = Duration::from_secs(20);
+
+    #[test]
+    fn captures_what_a_program_prints() {
+        assert_eq!(Exec::new("echo").arg("hello").capture(SOON).unwrap(), "hello\n");
+    }
+
+    #[test]
+    fn a_failure_repeats_what_was_said() {
+        let error = Exec::new("sh").args(["-c", "echo why >&2; exit 3"]).capture(SOON).unwrap_err();
+        let text = error.to_string();
+        assert!(text.contains("exit status: 3") && text.contains("why"), "{text}");
+    }
+
+    #[test]
+    fn a_program_past_its_deadline_is_killed_and_named() {
+        let error = Exec::new("sleep").arg("600").capture(Duration::ZERO).unwrap_err();
+        assert!(error.to_string().contains("`sleep 600` was killed"), "{error}");
+    }
+
+    #[test]
+    fn a_missing_program_is_named() {
+        let error = Exec::new("no-such-program").status(SOON).unwrap_err();
+        assert!(format!("{error:#}").contains("no-such-program"));
+    }
+
+    #[test]
+    fn the_tail_keeps_the_last_lines_and_drops_empty_ones() {
+        let text = (0..30).map(|n| format!("line {n}\n\n")).collect::<String>();
+        assert_eq!(tail(&text).lines().count(), TAIL_LINES);
+        assert!(tail(&text).ends_with("line 29"));
+    }
+}

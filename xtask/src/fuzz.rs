@@ -1,0 +1,94 @@
+//! `cargo xtask fuzz`: runs the fuzz targets under `fuzz/`, each for a bounded time.
+//!
+//! With a nightly toolchain the address sanitizer watches too; on the stable one the targets run
+//! without it, which still finds every panic and every broken assertion.
+
+use std::{fs, path::Path, time::Duration};
+
+use anyhow::{Context, Result, bail};
+
+use crate::{exec::Exec, repo::Repo, tools};
+
+/// Time beyond the asked seconds that building a target may take.
+const BUILD_MAX: Duration = Duration::from_secs(1200);
+/// Longest a toolchain may take to say that it is there.
+const PROBE_MAX: Duration = Duration::from_secs(60);
+
+/// Arguments of `cargo xtask fuzz`.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:\n  cargo xtask fuzz\n  cargo xtask fuzz text --seconds 600")]
+pub struct Args {
+    /// The target to run; all, one after the other, when absent.
+    target: Option<String>,
+    /// How long each target runs.
+    #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    seconds: u64,
+}
+
+impl Args {
+    /// Every target, each for so many seconds.
+    pub fn all(seconds: u64) -> Self {
+        Self { target: None, seconds }
+    }
+}
+
+/// Runs the chosen targets; all of them run even when one finds something.
+pub fn run(args: &Args) -> Result<bool> {
+    let repo = Repo::find()?;
+    let targets = targets(&repo.path("fuzz/fuzz_targets"))?;
+    let chosen: Vec<&String> = match &args.target {
+        None => targets.iter().collect(),
+        Some(wanted) => targets.iter().filter(|name| *name == wanted).collect(),
+    };
+    if chosen.is_empty() {
+        let wanted = args.target.as_deref().unwrap_or_default();
+        bail!("no fuzz target {wanted}: the targets are [{}]", targets.join(", "));
+    }
+    tools::CPP.need()?;
+    tools::need_cargo_command("cargo-fuzz")?;
+    let mut well = true;
+    for name in chosen {
+        eprintln!("fuzzing {name} for {} s", args.seconds);
+        well &= one(&repo, name, args.seconds)?;
+    }
+    Ok(well)
+}
+
+fn one(repo: &Repo, name: &str, seconds: u64) -> Result<bool> {
+    let nightly = ["+nightly", "--version"];
+    let exec = if Exec::new("cargo").args(nightly).capture(PROBE_MAX).is_ok() {
+        Exec::new("cargo").args(["+nightly", "fuzz", "run", name])
+    } else {
+        Exec::new("cargo").args(["fuzz", "run", "--sanitizer", "none", name])
+    };
+    let limits = [format!("-max_total_time={seconds}"), "-print_final_stats=1".to_owned()];
+    let exec = exec.arg("--").args(limits).cwd(repo.root());
+    exec.status(BUILD_MAX + Duration::from_secs(seconds))
+}
+
+fn targets(folder: &Path) -> Result<Vec<String>> {
+    let entries = fs::read_dir(folder)
+        .with_context(|| format!("no fuzz targets: cannot read {}", folder.display()))?;
+    let mut names = Vec::new();
+    for entry in entries {
+        let path = entry?.path();
+        if path.extension().is_some_and(|ending| ending == "rs") {
+            names.extend(path.file_stem().map(|stem| stem.to_string_lossy().into_owned()));
+        }
+    }
+    names.sort();
+    Ok(names)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn targets_are_the_rust_files_of_the_folder() {
+        let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/tidy");
+        assert!(targets(&here).unwrap().contains(&"lexer".to_owned()));
+        let error = targets(&here.join("gone")).unwrap_err();
+        assert!(format!("{error:#}").contains("no fuzz targets"), "{error:#}");
+    }
+}

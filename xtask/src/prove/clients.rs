@@ -1,0 +1,61 @@
+//! Unmodified clients of the field, against our server, on both drivers.
+
+use std::{fs, time::Duration};
+
+use anyhow::{Context, Result, bail};
+
+use super::{
+    claim::{Claim, Measure, Measured, Peer},
+    lab::Lab,
+    server::{Launch, Program},
+};
+use crate::{exec::Exec, repo::Repo};
+
+/// The program that runs every client against an address.
+const CLIENTS: &str = "tests/clients/run.sh";
+/// Longest the clients may take, installation included.
+const CLIENTS_MAX: Duration = Duration::from_secs(1200);
+/// The budget they run in: several of the largest values, with room.
+const MEMORY_MIB: u64 = 256;
+
+/// The claims of this theme.
+pub const CLAIMS: &[Claim] = &[
+    claim("clients.epoll", "the field's clients, byte for byte, driver epoll", |lab| {
+        measured(lab, "epoll")
+    }),
+    claim("clients.threads", "the field's clients, byte for byte, driver threads", |lab| {
+        measured(lab, "threads")
+    }),
+];
+
+const fn claim(
+    id: &'static str,
+    claim: &'static str,
+    measure: fn(&Lab) -> Result<Measured>,
+) -> Claim {
+    Claim { id, claim, bar: "all pass", peer: Peer::Nobody, measure: Measure::By(measure) }
+}
+
+fn measured(lab: &Lab, driver: &str) -> Result<Measured> {
+    lab.quiet();
+    let well = run(&lab.repo, driver)?;
+    let text = if well { "all pass" } else { "not all pass" };
+    Ok(Measured::new(text, f64::from(u8::from(well)), well))
+}
+
+/// Runs every client against our server with the given driver; true when all pass.
+pub fn run(repo: &Repo, driver: &str) -> Result<bool> {
+    let script = repo.path(CLIENTS);
+    fs::metadata(&script).with_context(|| format!("{CLIENTS} is missing"))?;
+    let volvox = repo.volvox();
+    if !volvox.is_file() {
+        bail!("{} is missing: cargo build --release -p volvox", volvox.display());
+    }
+    let mut launch = Launch::new(Program::Volvox(volvox)).memory_mib(MEMORY_MIB);
+    launch.env.push(("VOLVOX_SERVER_DRIVER", driver.to_owned()));
+    let server = launch.start(&repo.path("target/prove"))?;
+    let exec = Exec::new(script).arg(server.address().to_string()).cwd(repo.root());
+    let well = exec.status(CLIENTS_MAX)?;
+    server.stop()?;
+    Ok(well)
+}

@@ -1,0 +1,132 @@
+//! User instructions and system calls per request: counts that do not depend on the machine's
+//! mood, so they are the gate of every change.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context, Result};
+
+use super::{
+    claim::{Claim, Measure, Measured, Peer},
+    fleet::{Shape, Verb},
+    lab::Lab,
+    server::Launch,
+    slope::{self, Work},
+};
+
+/// Connections that instructions are counted on.
+const CONNECTIONS: usize = 50;
+/// Batches on which system calls are counted; on one connection each is one readable event.
+const BATCHES: (u64, u64) = (200, 1200);
+/// Calls a batch may make of one kind: one, and room for what housekeeping adds.
+const CALLS_MAX: f64 = 1.02;
+const RECEIVES: [&str; 4] = ["read", "readv", "recvfrom", "recvmsg"];
+const SENDS: [&str; 4] = ["write", "writev", "sendto", "sendmsg"];
+
+/// The claims of this theme.
+pub const CLAIMS: &[Claim] = &[
+    claim("instr.get.1", "user instructions per GET, depth 1", "<= 600", |lab| {
+        instructions(lab, Verb::Get(1), 1, 600.0)
+    }),
+    claim("instr.get.16", "user instructions per GET, depth 16", "<= 400", |lab| {
+        instructions(lab, Verb::Get(1), 16, 400.0)
+    }),
+    claim("instr.set.1", "user instructions per SET, depth 1", "<= 900", |lab| {
+        instructions(lab, Verb::Set, 1, 900.0)
+    }),
+    claim("instr.set.16", "user instructions per SET, depth 16", "<= 700", |lab| {
+        instructions(lab, Verb::Set, 16, 700.0)
+    }),
+    claim("instr.calls", "one recv and at most one send per readable event", "<= 1 each", calls),
+];
+
+const fn claim(
+    id: &'static str,
+    claim: &'static str,
+    bar: &'static str,
+    measure: fn(&Lab) -> Result<Measured>,
+) -> Claim {
+    Claim { id, claim, bar, peer: Peer::Nobody, measure: Measure::By(measure) }
+}
+
+/// The work whose slope is taken: as many requests at every depth.
+fn work(verb: Verb, depth: usize) -> Work {
+    let rounds = |total: u64| total / depth as u64;
+    Work {
+        shape: Shape { verb, depth },
+        connections: CONNECTIONS,
+        rounds: (rounds(64), rounds(256)),
+    }
+}
+
+fn instructions(lab: &Lab, verb: Verb, depth: usize, bar: f64) -> Result<Measured> {
+    let folder = lab.folder();
+    let count = |launch: &Launch| slope::instructions(launch, work(verb, depth), &folder);
+    lab.detail("volvox");
+    let ours = count(&lab.launch_volvox()?)?;
+    lab.detail("memcached");
+    let theirs = count(&lab.launch_memcached());
+    lab.detail("null");
+    let batch = Shape { verb, depth: 1 }.batch(0);
+    let floor =
+        lab.launch_null(batch.request.len(), batch.reply.len()).and_then(|launch| count(&launch));
+    let text = |count: &Result<f64>| {
+        count
+            .as_ref()
+            .map_or_else(|error| format!("not measured: {error}"), |count| format!("{count:.0}"))
+    };
+    let details = vec![
+        format!("memcached {}: {}", lab.memcached_version(), text(&theirs)),
+        format!("null server: {}", text(&floor)),
+    ];
+    let short = format!("{ours:.0}");
+    Ok(Measured::new(short, ours, ours <= bar).with_details(details))
+}
+
+fn calls(lab: &Lab) -> Result<Measured> {
+    let launch = lab.launch_volvox()?;
+    let mut worst: f64 = 0.0;
+    let mut details = Vec::new();
+    for (verb, depth) in
+        [(Verb::Get(1), 1), (Verb::Get(1), 16), (Verb::Set, 16), (Verb::Get(50), 1)]
+    {
+        lab.detail(&format!("{verb:?} depth {depth}"));
+        let work = Work { shape: Shape { verb, depth }, connections: 1, rounds: BATCHES };
+        let calls = slope::system_calls(&launch, work, &lab.folder())?;
+        let (received, sent) = (sum(&calls, &RECEIVES), sum(&calls, &SENDS));
+        worst = worst.max(received).max(sent);
+        let counts: Vec<String> = calls
+            .iter()
+            .filter(|(_, count)| **count >= 0.01)
+            .map(|(name, count)| format!("{name} {count:.2}"))
+            .collect();
+        details.push(format!("{verb:?} depth {depth}: {}", counts.join(", ")));
+    }
+    details.first().context("no batch was counted")?;
+    let text = format!("at most {worst:.2} of one kind");
+    Ok(Measured::new(text, worst, worst <= CALLS_MAX).with_details(details))
+}
+
+fn sum(calls: &BTreeMap<String, f64>, names: &[&str]) -> f64 {
+    names.iter().filter_map(|name| calls.get(*name)).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_work_is_the_same_number_of_requests_at_every_depth() {
+        for depth in [1, 16] {
+            let work = work(Verb::Set, depth);
+            assert_eq!(work.rounds.0 * depth as u64, 64);
+            assert_eq!(work.rounds.1 * depth as u64, 256);
+        }
+    }
+
+    #[test]
+    fn calls_of_a_kind_are_added_up() {
+        let calls = [("recvfrom".to_owned(), 1.0), ("read".to_owned(), 0.5)].into();
+        assert_eq!(sum(&calls, &RECEIVES), 1.5);
+        assert_eq!(sum(&calls, &SENDS), 0.0);
+    }
+}

@@ -1,0 +1,176 @@
+//! `cargo xtask prove path`: the promises, measured on this machine.
+//!
+//! A list of claims, each with its bar and the function that measures it; the report says claim,
+//! bar, measured, verdict. Nothing is assumed: what was not measured fails the proof as surely as
+//! what fell short. The quick form ends within 25 minutes; `--long` runs the full bars and keeps
+//! the result under `docs/proof/` with commit, date and machine.
+//!
+//! The themes (`clients`, `cpu`, ...) hold the claims. Below them stand the instruments: `server`
+//! starts and stops processes, `wire` and `fleet` speak to them, `generator` loads them, `slope`
+//! counts per request, `procfs` reads the kernel's accounts, `compare` holds series side by side.
+
+mod build;
+mod claim;
+mod clients;
+mod compare;
+mod correctness;
+mod cpu;
+mod fleet;
+mod generator;
+mod hit_ratio;
+mod instructions;
+mod lab;
+mod memory;
+mod memory_bound;
+mod procfs;
+mod report;
+mod server;
+mod slope;
+mod tail;
+mod wire;
+
+use std::path::PathBuf;
+
+use anyhow::{Result, bail};
+use clap::ValueEnum;
+
+use crate::repo::Repo;
+use claim::Claim;
+use lab::Lab;
+use report::{Report, Row};
+
+/// Where the result of the full bars is kept.
+const KEPT: &str = "docs/proof/path.md";
+
+/// What can be proved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Subject {
+    /// One cell: the path from socket to memory.
+    Path,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  cargo xtask prove path --list
+  cargo xtask prove path --memcached ~/memcached-1.6.45/memcached
+  cargo xtask prove path --only memory --json
+  cargo xtask prove path --long --memcached ~/memcached-1.6.45/memcached";
+
+/// Arguments of `cargo xtask prove`.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// What to prove.
+    #[arg(value_enum)]
+    subject: Subject,
+    /// Run the full bars and keep the result under docs/proof/.
+    #[arg(long)]
+    long: bool,
+    /// The newest memcached (1.6.40 or later); without it the distribution's stands in and the
+    /// lines that compare with it count as not measured.
+    #[arg(long, value_name = "PATH")]
+    memcached: Option<PathBuf>,
+    /// Only the claims whose id begins so; may be given several times.
+    #[arg(long, value_name = "PREFIX")]
+    only: Vec<String>,
+    /// Print the claims and their bars without measuring.
+    #[arg(long)]
+    list: bool,
+    /// Print the report as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Every claim, in the order of the report.
+fn claims() -> Vec<Claim> {
+    let themes: [&[Claim]; 8] = [
+        clients::CLAIMS,
+        cpu::CLAIMS,
+        instructions::CLAIMS,
+        memory::CLAIMS,
+        hit_ratio::CLAIMS,
+        tail::CLAIMS,
+        correctness::CLAIMS,
+        build::CLAIMS,
+    ];
+    themes.concat()
+}
+
+fn chosen(only: &[String]) -> Result<Vec<Claim>> {
+    let wanted = |claim: &Claim| {
+        only.is_empty() || only.iter().any(|prefix| claim.id.starts_with(prefix.as_str()))
+    };
+    let chosen: Vec<Claim> = claims().into_iter().filter(wanted).collect();
+    if chosen.is_empty() {
+        let ids: Vec<&str> = claims().iter().map(|claim| claim.id).collect();
+        bail!("no claim begins with {}: the claims are {}", only.join(" or "), ids.join(", "));
+    }
+    Ok(chosen)
+}
+
+/// Measures and reports; true when every claim passed.
+pub fn run(args: &Args) -> Result<bool> {
+    let Subject::Path = args.subject;
+    let claims = chosen(&args.only)?;
+    if args.list {
+        report::list(&claims);
+        return Ok(true);
+    }
+    let lab = Lab::open(args.memcached.as_deref(), args.long, claims.len())?;
+    let report = measure(&lab, &claims)?;
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&report)?);
+    } else {
+        report.print();
+    }
+    if args.long && args.only.is_empty() {
+        report.keep(&lab.repo.path(KEPT))?;
+        eprintln!("kept in {KEPT}");
+    }
+    Ok(report.holds())
+}
+
+/// Measures the claims that begin so against absolute bars: the gate of the check.
+pub fn gate(prefix: &str) -> Result<bool> {
+    let claims = chosen(&[prefix.to_owned()])?;
+    let lab = Lab::open(None, false, claims.len())?;
+    let report = measure(&lab, &claims)?;
+    report.print();
+    Ok(report.holds())
+}
+
+/// Runs the clients of the field against our server with one driver.
+pub fn clients(repo: &Repo, driver: &str) -> Result<bool> {
+    clients::run(repo, driver)
+}
+
+fn measure(lab: &Lab, claims: &[Claim]) -> Result<Report> {
+    let mut rows = Vec::with_capacity(claims.len());
+    for claim in claims {
+        lab.begin(claim.id);
+        rows.push(Row::new(claim, claim.measured(lab)));
+    }
+    lab.quiet();
+    Report::new(lab, rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn every_claim_has_an_id_of_its_own() {
+        let ids: BTreeSet<&str> = claims().iter().map(|claim| claim.id).collect();
+        assert_eq!(ids.len(), claims().len());
+    }
+
+    #[test]
+    fn claims_are_chosen_by_the_beginning_of_their_id() {
+        let chosen_ids = |only: &str| chosen(&[only.to_owned()]).map(|claims| claims.len());
+        assert!(chosen_ids("cpu").unwrap() >= 4);
+        assert!(chosen_ids("no-such").is_err());
+        assert_eq!(chosen(&[]).unwrap().len(), claims().len());
+    }
+}

@@ -1,0 +1,143 @@
+//! Tools this machine may lack, and how each is had.
+//!
+//! A missing tool is installed through the distribution or rustup when we may; when we may
+//! not, the caller learns which tool, why it is needed and the command to run by hand.
+
+use std::{
+    env, error, fmt,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use anyhow::{Result, bail};
+
+use crate::exec::Exec;
+
+/// Longest one installation may take.
+const INSTALL_MAX: Duration = Duration::from_secs(900);
+/// Longest a tool may take to say that it is there.
+const PROBE_MAX: Duration = Duration::from_secs(60);
+
+/// A tool and the package of the distribution that has it.
+pub struct Tool {
+    /// The program's name.
+    pub program: &'static str,
+    /// The package that holds it.
+    pub package: &'static str,
+}
+
+/// A tool that is missing and that we may not install; says what to do by hand.
+#[derive(Debug)]
+pub struct Missing(pub String);
+
+impl fmt::Display for Missing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl error::Error for Missing {}
+
+/// Compiles the fuzzer's own library.
+pub const CPP: Tool = Tool { program: "c++", package: "g++" };
+/// Counts instructions.
+pub const VALGRIND: Tool = Tool { program: "valgrind", package: "valgrind" };
+/// Counts system calls.
+pub const STRACE: Tool = Tool { program: "strace", package: "strace" };
+/// The distribution's memcached, which stands in when the newest is not given.
+pub const MEMCACHED: Tool = Tool { program: "memcached", package: "memcached" };
+/// The redis server.
+pub const REDIS: Tool = Tool { program: "redis-server", package: "redis-server" };
+/// The generator that comes with redis.
+pub const REDIS_BENCHMARK: Tool = Tool { program: "redis-benchmark", package: "redis-tools" };
+
+impl Tool {
+    /// The tool's path, installing it if it is missing.
+    pub fn need(&self) -> Result<PathBuf> {
+        if let Some(path) = find(self.program) {
+            return Ok(path);
+        }
+        install(self.package)?;
+        match find(self.program) {
+            Some(path) => Ok(path),
+            None => bail!("package {} was installed but has no {}", self.package, self.program),
+        }
+    }
+}
+
+/// A program on the path or where the system keeps its own.
+pub fn find(program: &str) -> Option<PathBuf> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    let system = ["/usr/bin", "/usr/sbin", "/bin", "/sbin"].map(PathBuf::from);
+    env::split_paths(&path).chain(system).map(|dir| dir.join(program)).find(|at| at.is_file())
+}
+
+/// Makes sure a component of the toolchain is there.
+pub fn need_component(probe: &[&str], component: &str) -> Result<()> {
+    if Exec::new("cargo").args(probe).capture(PROBE_MAX).is_ok() {
+        return Ok(());
+    }
+    eprintln!("installing the toolchain's {component}");
+    Exec::new("rustup").args(["component", "add", component]).capture(INSTALL_MAX)?;
+    Ok(())
+}
+
+/// Makes sure a subcommand of cargo is there, building it once if it is not.
+pub fn need_cargo_command(name: &str) -> Result<()> {
+    let home = env::var_os("CARGO_HOME").map(PathBuf::from);
+    let bin = home.or_else(|| env::home_dir().map(|home| home.join(".cargo")));
+    let installed = bin.is_some_and(|home| home.join("bin").join(name).is_file());
+    if installed || find(name).is_some() {
+        return Ok(());
+    }
+    eprintln!("installing {name}, once");
+    Exec::new("cargo").args(["install", "--locked", "--quiet", name]).capture(INSTALL_MAX)?;
+    Ok(())
+}
+
+fn install(package: &str) -> Result<()> {
+    let by_hand = format!("apt-get install --yes {package}");
+    if find("apt-get").is_none() {
+        let what = "is missing and there is no apt-get to install it with: install it by hand";
+        bail!(Missing(format!("{package} {what}")));
+    }
+    let Some(prefix) = privileged() else {
+        let what = "is missing and installing it needs a privilege: run";
+        bail!(Missing(format!("{package} {what} `sudo {by_hand}`")));
+    };
+    eprintln!("installing {package}");
+    let apt = |args: &[&str]| {
+        let mut words = prefix.to_vec();
+        words.extend(["env", "DEBIAN_FRONTEND=noninteractive", "apt-get"]);
+        words.extend(args);
+        Exec::new(words[0]).args(&words[1..]).capture(INSTALL_MAX)
+    };
+    let install = ["install", "--yes", "--no-install-recommends", package];
+    if apt(&install).is_err() {
+        // A fresh machine has no package lists yet.
+        apt(&["update"])?;
+        apt(&install)?;
+    }
+    Ok(())
+}
+
+/// The words to put before a command that needs the administrator, if we may use any.
+fn privileged() -> Option<&'static [&'static str]> {
+    if rustix::process::geteuid().is_root() {
+        return Some(&[]);
+    }
+    let may = Path::new("/usr/bin/sudo").exists()
+        && Exec::new("sudo").args(["-n", "true"]).capture(PROBE_MAX).is_ok();
+    may.then_some(&["sudo", "-n"])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn finds_what_every_system_has_and_not_what_none_has() {
+        assert!(find("sh").is_some());
+        assert!(find("no-such-program-anywhere").is_none());
+    }
+}
