@@ -14,6 +14,7 @@ mod check;
 mod exec;
 mod fuzz;
 mod prove;
+mod ratchet;
 mod repo;
 mod screen;
 mod sim;
@@ -54,6 +55,8 @@ enum Command {
     Bench(bench::Args),
     /// Measure the promises of the README: claim, bar, measured, verdict.
     Prove(prove::Args),
+    /// Count instructions per request and lower the accepted counts where they fell.
+    Ratchet,
     /// Run the fuzz targets, each for a bounded time.
     Fuzz(fuzz::Args),
     /// Replay one seed of the cluster simulator.
@@ -67,6 +70,7 @@ fn main() -> ExitCode {
         Command::Tidy(args) => tidy::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Prove(args) => prove::run(&args),
+        Command::Ratchet => ratchet::lower(),
         Command::Fuzz(args) => fuzz::run(&args),
         Command::Sim(args) => sim::run(&args),
     };

@@ -129,6 +129,12 @@ impl MemoryBudget {
         self.used.load(Ordering::Relaxed)
     }
 
+    /// Bytes held by nobody.
+    #[must_use]
+    pub fn room(&self) -> u64 {
+        self.total().saturating_sub(self.used_total())
+    }
+
     /// Bytes that must stay free for owners other than `owner` that are below their minimum.
     fn reserved_for_others(&self, owner: Owner) -> u64 {
         let below_minimum = |other: &Owner| {

@@ -7,6 +7,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use base::Now;
 
+/// How far the time of a [`Watch`] may be behind the clock.
+const STEP: Duration = Duration::from_millis(1);
+
 /// Nanoseconds in a second.
 pub(crate) const SECOND_NS: u64 = 1_000_000_000;
 
@@ -30,10 +33,13 @@ impl Clock {
     }
 
     /// The present moment.
-    #[inline]
     #[must_use]
     pub fn now(&self) -> Now {
-        let since = self.origin.elapsed();
+        self.at(Instant::now())
+    }
+
+    fn at(&self, instant: Instant) -> Now {
+        let since = instant.saturating_duration_since(self.origin);
         let mono_ns = since.as_secs() * SECOND_NS + u64::from(since.subsec_nanos());
         Now { mono_ns, expiry_s: (self.origin_s + since.as_secs()) as u32 }
     }
@@ -45,9 +51,51 @@ impl Default for Clock {
     }
 }
 
+/// A clock whose hand goes in steps of a millisecond, for whoever looks at every event.
+///
+/// Whether a step is due is one comparison with what the system says; to turn that into a
+/// [`Now`] takes several times as long as to ask for it.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    clock: Clock,
+    step_at: Instant,
+}
+
+impl Watch {
+    /// A watch set by `clock`, whose first step is due.
+    pub(crate) fn new(clock: Clock) -> Self {
+        Self { clock, step_at: clock.origin }
+    }
+
+    /// The present moment, if a step was due.
+    #[inline]
+    pub(crate) fn step(&mut self) -> Option<Now> {
+        let instant = Instant::now();
+        (instant >= self.step_at).then(|| self.step_to(instant))
+    }
+
+    #[cold]
+    fn step_to(&mut self, instant: Instant) -> Now {
+        self.step_at = instant + STEP;
+        self.clock.at(instant)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_watch_goes_when_a_step_is_due() {
+        let clock = Clock::new();
+        let mut watch = Watch::new(clock);
+        let first = watch.step().expect("the first step is due");
+        watch.step_at = Instant::now() + Duration::from_secs(3600);
+        assert_eq!(watch.step(), None);
+        watch.step_at = Instant::now();
+        let second = watch.step().expect("due");
+        assert!(second.mono_ns >= first.mono_ns && clock.now().mono_ns >= second.mono_ns);
+    }
 
     #[test]
     fn it_agrees_with_the_wall_and_never_goes_back() {

@@ -1,6 +1,6 @@
 //! Applying effects told by another engine: how a copy is kept.
 
-use crate::effect::{Change, Effect, EffectSink, Gone};
+use crate::effect::{Change, Effect, EffectSink, Gone, NoSink};
 use crate::engine::Engine;
 use crate::index::Slot;
 use crate::item::{Attributes, Flags};
@@ -31,9 +31,18 @@ impl EffectSink for Replay {
 }
 
 impl Engine {
-    /// Makes the item as `effect` says, unless it is newer. The local is pinned.
+    /// Makes the item as `effect` says, unless it is newer. The local is pinned; the pin may move
+    /// on. Room is made out of dead ground only: an engine that evicts answers [`Applied::NoSpace`]
+    /// at once.
     pub fn apply(&self, local: &mut Local, effect: &Effect<'_>, now: Now) -> Applied {
-        let applied = self.try_apply(local, effect, now).unwrap_or(Applied::NoSpace);
+        let applied = if self.config.evict {
+            self.try_apply(local, effect, now).ok()
+        } else {
+            self.with_room(local, now, &mut NoSink, |engine, local, _| {
+                engine.try_apply(local, effect, now)
+            })
+        };
+        let applied = applied.unwrap_or(Applied::NoSpace);
         self.index.adjust(&self.epochs, self.key(effect.key).id.slice);
         applied
     }
@@ -48,8 +57,13 @@ impl Engine {
         let mut replay = Replay(effect.version);
         let mut chain = self.lock(&key)?;
         let current = self.find(&chain, &key);
-        if current.as_ref().is_some_and(|current| current.item.version() >= effect.version) {
-            return Ok(Applied::Stale);
+        if let Some(current) = &current {
+            // A touch leaves the version, so an item told again may expire at another time.
+            let told_again = matches!(effect.change, Change::Put { .. });
+            let version = current.item.version();
+            if version > effect.version || (version == effect.version && !told_again) {
+                return Ok(Applied::Stale);
+            }
         }
         match effect.change {
             Change::Put { value, client_flags, expiry_s, client_cas, stale } => {

@@ -70,6 +70,9 @@ impl EngineConfig {
     }
 }
 
+/// Sealed segments looked at, from a rotating start, for one that is mostly dead or expired.
+pub(crate) const SCAN_SEGMENTS_MAX: usize = 64;
+
 /// Sizes derived from the configuration, fixed for the life of the engine.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Geometry {
@@ -104,6 +107,11 @@ impl Geometry {
 
     pub(crate) fn segment_bytes(&self) -> u64 {
         self.segment_words as u64 * 8
+    }
+
+    /// Scans for mostly dead segments that together have looked at every segment.
+    pub(crate) fn scans(&self) -> usize {
+        self.segments_max.div_ceil(SCAN_SEGMENTS_MAX)
     }
 
     pub(crate) fn slices_per_group(&self) -> usize {

@@ -33,6 +33,10 @@ pub struct Engine {
     pub(crate) ghost_window: AtomicU64,
     /// The most items that the housekeeping of one request has looked at.
     pub(crate) paid_items_max: AtomicU64,
+    /// The most words of ground that it has walked.
+    pub(crate) paid_words_max: AtomicU64,
+    /// The most items that one request has looked at to make the room it could not do without.
+    pub(crate) room_items_max: AtomicU64,
     hash_key: RapidSecrets,
     counters: Box<[LocalCounters]>,
 }
@@ -92,6 +96,10 @@ pub struct Usage {
     pub index_bytes: u64,
     /// The most items that the housekeeping of one request has looked at.
     pub paid_items_max: u64,
+    /// The most bytes of ground that it has walked.
+    pub paid_bytes_max: u64,
+    /// The most items that one request has looked at to make the room it could not do without.
+    pub room_items_max: u64,
 }
 
 impl Engine {
@@ -129,6 +137,8 @@ impl Engine {
             ghost_clock: AtomicU64::new(0),
             ghost_window: AtomicU64::new(0),
             paid_items_max: AtomicU64::new(0),
+            paid_words_max: AtomicU64::new(0),
+            room_items_max: AtomicU64::new(0),
             counters: (0..config.locals).map(|_| LocalCounters::default()).collect(),
             hash_key: RapidSecrets::seed(config.hash_seed),
             budget,
@@ -182,6 +192,8 @@ impl Engine {
             segments_main: main as u64,
             index_bytes: self.budget.used(Owner::Index),
             paid_items_max: self.paid_items_max.load(Ordering::Relaxed),
+            paid_bytes_max: 8 * self.paid_words_max.load(Ordering::Relaxed),
+            room_items_max: self.room_items_max.load(Ordering::Relaxed),
         }
     }
 

@@ -78,3 +78,65 @@ mod tests {
         assert!(epochs.passed(last));
     }
 }
+
+#[cfg(test)]
+#[cfg(loom)]
+mod loom_tests {
+    use super::*;
+    use loom::thread;
+    use std::sync::Arc;
+
+    struct Ground {
+        epochs: Epochs,
+        link: AtomicU64,
+        item: AtomicU64,
+    }
+
+    fn ground(link: u64) -> Arc<Ground> {
+        Arc::new(Ground {
+            epochs: Epochs::new(1),
+            link: AtomicU64::new(link),
+            item: AtomicU64::new(7),
+        })
+    }
+
+    #[test]
+    fn what_a_pin_reaches_is_not_used_again() {
+        loom::model(|| {
+            let ground = ground(1);
+            let reader = ground.clone();
+            let thread = thread::spawn(move || {
+                reader.epochs.pin(0);
+                if reader.link.load(Ordering::Relaxed) == 1 {
+                    assert_eq!(reader.item.load(Ordering::Relaxed), 7);
+                }
+                reader.epochs.unpin(0);
+            });
+            ground.link.store(0, Ordering::Relaxed);
+            let stamp = ground.epochs.retire();
+            if ground.epochs.passed(stamp) {
+                ground.item.store(9, Ordering::Relaxed);
+            }
+            thread.join().expect("no panic");
+        });
+    }
+
+    /// A batch may end by pinning again; its writes must be seen by whoever finds it ended.
+    #[test]
+    fn what_was_written_before_pinning_again_is_seen() {
+        loom::model(|| {
+            let ground = ground(0);
+            let writer = ground.clone();
+            writer.epochs.pin(0);
+            let stamp = ground.epochs.retire();
+            let thread = thread::spawn(move || {
+                writer.item.store(8, Ordering::Relaxed);
+                writer.epochs.pin(0);
+            });
+            if ground.epochs.passed(stamp) {
+                assert_eq!(ground.item.load(Ordering::Relaxed), 8);
+            }
+            thread.join().expect("no panic");
+        });
+    }
+}

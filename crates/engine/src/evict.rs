@@ -93,8 +93,9 @@ impl Engine {
             let words = std::mem::take(&mut local.debt_words) * PACE;
             self.reclaim();
             let bounds = (ITEMS_PER_PAYMENT_MAX, words);
-            let items = self.walk(&mut evictor, local, now, bounds, sink);
+            let (items, words) = self.walk(&mut evictor, local, now, bounds, sink);
             self.paid_items_max.fetch_max(items as u64, Ordering::Relaxed);
+            self.paid_words_max.fetch_max(words as u64, Ordering::Relaxed);
         }
     }
 
@@ -138,10 +139,15 @@ impl Engine {
         now: Now,
         sink: &mut S,
     ) -> bool {
-        if !self.config.evict || segments * 2 > self.segments.geometry().segments_max {
+        let geometry = self.segments.geometry();
+        if segments * 2 > geometry.segments_max {
             return false;
         }
+        let rounds_idle_max = if self.config.evict { ROUNDS_MAX } else { geometry.scans() + 1 };
+        let mut rounds_idle = 0;
         let wanted = self.segments.free_aim().max(segments + 1);
+        self.count(local).rooms_made.add(1);
+        let mut items = 0;
         for _ in 0..ROUNDS_MAX {
             self.epochs.pin(local.slot);
             let mut walked = 0;
@@ -151,9 +157,15 @@ impl Engine {
                     return true;
                 }
                 let bounds = (ITEMS_PER_ROUND, usize::MAX);
-                walked = self.walk_for(&mut evictor, local, now, bounds, wanted, sink);
+                (walked, _) = self.walk_for(&mut evictor, local, now, bounds, wanted, sink);
+                items += walked as u64;
+                self.room_items_max.fetch_max(items, Ordering::Relaxed);
             }
             if walked == 0 {
+                rounds_idle += 1;
+                if rounds_idle > rounds_idle_max {
+                    return false;
+                }
                 // Others work on it, or have yet to end their batches.
                 yield_now();
             }
@@ -161,8 +173,8 @@ impl Engine {
         false
     }
 
-    /// Evicts until at least `bytes` went back to the budget, for an owner whose share is not used
-    /// up. The pin of the caller moves on. False when that much could not be evicted.
+    /// Evicts until the budget has room for `bytes`, for an owner whose share is not used up. The
+    /// pin of the caller moves on. False when that much could not be evicted.
     pub fn give_back<S: EffectSink>(
         &self,
         local: &mut Local,
@@ -170,18 +182,20 @@ impl Engine {
         now: Now,
         sink: &mut S,
     ) -> bool {
-        let wanted = bytes.div_ceil(self.segments.geometry().segment_bytes()) as usize;
-        let mut returned = 0;
+        let segment_bytes = self.segments.geometry().segment_bytes();
+        // Moving items takes room too, so what counts is what there is, not what was returned.
+        let lacking = || bytes.saturating_sub(self.budget.room());
         for _ in 0..ROUNDS_MAX {
-            if returned >= wanted {
-                return true;
-            }
             self.epochs.pin(local.slot);
             let mut walked = 0;
             if let Some(mut evictor) = self.try_evictor() {
-                returned += self.segments.reclaim(&self.epochs, wanted - returned);
+                let segments = lacking().div_ceil(segment_bytes) as usize;
+                self.segments.reclaim(&self.epochs, segments);
+                if lacking() == 0 {
+                    return true;
+                }
                 let bounds = (ITEMS_PER_ROUND, usize::MAX);
-                walked = self.walk_for(&mut evictor, local, now, bounds, usize::MAX, sink);
+                (walked, _) = self.walk_for(&mut evictor, local, now, bounds, usize::MAX, sink);
             }
             if walked == 0 {
                 if !self.config.evict {
@@ -211,11 +225,12 @@ impl Engine {
         now: Now,
         bounds: (usize, usize),
         sink: &mut S,
-    ) -> usize {
+    ) -> (usize, usize) {
         self.walk_for(evictor, local, now, bounds, self.segments.free_aim(), sink)
     }
 
-    /// Walks victims for at most so many `(items, words)`; returns how many items were looked at.
+    /// Walks victims for at most so many `(items, words)`, but for the last item's words; returns
+    /// how many were walked.
     fn walk_for<S: EffectSink>(
         &self,
         evictor: &mut Evictor,
@@ -224,7 +239,7 @@ impl Engine {
         (items_max, words_max): (usize, usize),
         free_wanted: usize,
         sink: &mut S,
-    ) -> usize {
+    ) -> (usize, usize) {
         let (mut items, mut words) = (0, 0);
         while items < items_max && words < words_max {
             if evictor.walk.is_none() {
@@ -248,7 +263,7 @@ impl Engine {
             words += span;
             items += 1;
         }
-        items
+        (items, words)
     }
 
     /// The next segment to drain, if one must go.
@@ -258,11 +273,17 @@ impl Engine {
         }
         let coming = self.segments.free() + self.segments.limbo();
         let owed = self.budget.owed(Owner::Primary) > 0;
-        if !self.config.evict || (coming >= free_wanted && !owed && !self.index.hungry()) {
+        if coming >= free_wanted && !owed && !self.index.hungry() {
             return None;
         }
-        if let Some(victim) = self.segments.dead_victim(&self.epochs) {
+        // What is left of a mostly dead segment fits in one free segment: nothing need be evicted.
+        if (self.config.evict || self.segments.free() > 0)
+            && let Some(victim) = self.segments.dead_victim(&self.epochs)
+        {
             return Some(victim);
+        }
+        if !self.config.evict {
+            return None;
         }
         let (committed, small, main) = self.segments.census();
         let items = self.counters().items;

@@ -74,7 +74,15 @@ impl Engine {
                 let item = self.segments.item(slot.addr());
                 let head = item.head();
                 if head.key_bytes() == key.bytes.len() && item.key_is(key.bytes) {
-                    return self.read_found(local, key, now, out, &probe, (word, slot), (item, head));
+                    return self.read_found(
+                        local,
+                        key,
+                        now,
+                        out,
+                        &probe,
+                        (word, slot),
+                        (item, head),
+                    );
                 }
             }
             match overflow(header) {
@@ -110,9 +118,11 @@ impl Engine {
         if slot.freq() < FREQ_MAX {
             let (raised, relaxed) = (slot.with_freq(slot.freq() + 1), Ordering::Relaxed);
             let _ = word.compare_exchange(slot.0, raised.0, relaxed, relaxed);
+            self.count(local).shared_writes.add(1);
         }
         if !head.is(Flags::FETCHED) || head.idle_s(now.expiry_s) > ACCESS_RENEWED_S {
             item.hint_head(head, fetched_now(head, now));
+            self.count(local).shared_writes.add(1);
         }
         Some(Read::Hit)
     }
@@ -129,13 +139,7 @@ impl Engine {
     }
 
     #[cold]
-    fn get_locked(
-        &self,
-        local: &Local,
-        key: &Key<'_>,
-        now: Now,
-        out: &mut impl ReadSink,
-    ) -> Read {
+    fn get_locked(&self, local: &Local, key: &Key<'_>, now: Now, out: &mut impl ReadSink) -> Read {
         let Some(chain) = self.index.lock(&self.epochs, key.id) else { return Read::Miss };
         let Some(current) = self.find(&chain, key) else { return Read::Miss };
         if !self.alive(current.item, current.head, key.id.slice, now) {

@@ -21,6 +21,7 @@ mod item;
 mod key;
 mod large;
 mod local;
+mod overwrite;
 mod raw;
 mod read;
 mod scan;

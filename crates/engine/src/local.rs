@@ -56,4 +56,8 @@ base::counters! {
     read_flushed,
     /// Reads that met a change and started over.
     torn,
+    /// Writes of reads to lines that other threads read: a use counted, a time of access renewed.
+    shared_writes,
+    /// Requests that found no ground and had to make room before they could go on.
+    rooms_made,
 }

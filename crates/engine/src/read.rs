@@ -87,10 +87,6 @@ pub enum Read {
     Hit,
     /// There is no such item.
     Miss,
-    /// There is none any more: its time is over.
-    Expired,
-    /// There is none any more: a barrier cut it off.
-    Flushed,
     /// The read had to create or rewrite the item, and there was no memory for it.
     NoSpace,
 }

@@ -43,7 +43,25 @@ pub(crate) struct Draft<'a> {
 
 impl Engine {
     /// Makes one change. The local is pinned; the pin may move on.
+    #[inline]
     pub fn write<S: EffectSink>(
+        &self,
+        local: &mut Local,
+        op: &Op<'_>,
+        now: Now,
+        sink: &mut S,
+    ) -> Wrote {
+        if !S::ON
+            && let Some(mut chain) = self.index.lock(&self.epochs, op.key.id)
+            && self.overwrite(local, &mut chain, op, now)
+        {
+            return Wrote::ended(Outcome::Done);
+        }
+        self.write_with_room(local, op, now, sink)
+    }
+
+    #[inline(never)]
+    fn write_with_room<S: EffectSink>(
         &self,
         local: &mut Local,
         op: &Op<'_>,
@@ -127,11 +145,12 @@ impl Engine {
                 with.flags = with.flags.with(Flags::STALE).without(Flags::TOKEN_SENT);
                 self.change_attributes(local, chain, op, current, &with, now, sink)
             }
-            Action::Clear => {
+            Action::Clear { client_flags, expiry_s, stale } => {
                 let with = Attributes {
-                    expiry_s: current.item.expiry_s(current.head),
+                    expiry_s: expiry_s.unwrap_or_else(|| current.item.expiry_s(current.head)),
+                    client_flags,
                     client_cas: op.cas,
-                    ..Attributes::default()
+                    flags: Flags::default().with_if(stale, Flags::STALE),
                 };
                 self.replace(local, chain, op, current, (&with, [&[], &[]]), now, sink)
             }

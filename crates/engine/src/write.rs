@@ -28,6 +28,14 @@ impl<'a> Op<'a> {
     }
 }
 
+impl Op<'_> {
+    /// Whether it is unconditional and wants nothing told.
+    #[inline]
+    pub(crate) fn is_plain(&self) -> bool {
+        self.compare.is_none() && self.cas.is_none() && !self.report
+    }
+}
+
 /// When a value is stored, and what becomes of the one that is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
@@ -86,8 +94,15 @@ pub enum Action<'a> {
         /// A new expiry.
         expiry_s: Option<u32>,
     },
-    /// Remove the value and the client's flags, and keep the item.
-    Clear,
+    /// Remove the value, and keep the item.
+    Clear {
+        /// The client's flags from now on.
+        client_flags: u32,
+        /// A new expiry.
+        expiry_s: Option<u32>,
+        /// Whether to mark the item stale too.
+        stale: bool,
+    },
 }
 
 /// How a change ended.

@@ -7,7 +7,8 @@
 //! The rules are those of memcached 1.6.45, its error lines to the letter. Where the two differ,
 //! on purpose:
 //!
-//! - a line that is too long is told so before the connection closes, however its bytes arrive;
+//! - a line that is too long closes the connection, however its bytes arrive;
+//! - the first byte of a binary request closes it too, with a word of why;
 //! - `gat` and `gats` take lines as long as `get` does;
 //! - numbers are plain decimals that fit: flags past 32 bits are refused, not cut;
 //! - base64 keys hold no characters outside the alphabet, and come back as they were sent;
@@ -39,7 +40,7 @@ pub use limits::{
     VALUE_BYTES_MAX,
 };
 pub use meta::{MetaFlags, MetaReturn, Returns};
-pub use parse::{AUTH_BYTES_MAX, Auth, Parsed, parse, parse_auth};
+pub use parse::{AUTH_BYTES_MAX, Auth, Parsed, parse, parse_auth, plain_get, plain_store};
 pub use refusal::Refusal;
 pub use request::{
     CrawlerCommand, Direction, LruCommand, MetaMode, Request, SlabsCommand, Store, StoreVerb,

@@ -46,20 +46,22 @@ pub(crate) fn parse_i32(token: &[u8]) -> Option<i64> {
 }
 
 /// Writes `number` from `start` on, and returns where it ends. Numbers of up to three digits, which
-/// most lengths and nearly all flags are, take no loop.
-#[inline]
+/// most lengths and nearly all flags are, take no loop and no wide division.
+#[inline(always)]
 pub(crate) fn write(buffer: &mut [u8], start: usize, number: u64) -> usize {
-    let digit = |number: u64| b'0' + (number % 10) as u8;
+    let digit = |number: u16| b'0' + (number % 10) as u8;
     match number {
         0..10 => {
-            buffer[start] = digit(number);
+            buffer[start] = b'0' + number as u8;
             start + 1
         }
         10..100 => {
+            let number = number as u16;
             buffer[start..start + 2].copy_from_slice(&[digit(number / 10), digit(number)]);
             start + 2
         }
         100..1000 => {
+            let number = number as u16;
             let digits = [digit(number / 100), digit(number / 10), digit(number)];
             buffer[start..start + 3].copy_from_slice(&digits);
             start + 3

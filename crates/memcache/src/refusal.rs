@@ -23,8 +23,10 @@ pub enum Refusal<'a> {
         /// The key whose old value must go, so that no stale one is read: for `set` and `ms`.
         unlink: Option<KeyToken<'a>>,
     },
-    /// A line goes on and on. The connection closes.
+    /// A line goes on and on. The connection closes without a word.
     LineTooLong,
+    /// A request of the binary protocol. The connection closes.
+    Binary,
     /// A browser at the wrong door. The connection closes without a word.
     Http,
     /// A meta flag that does not exist.
@@ -76,8 +78,8 @@ impl Refusal<'_> {
             Self::BadDelta => b"CLIENT_ERROR invalid numeric delta argument\r\n",
             Self::BadDataChunk => b"CLIENT_ERROR bad data chunk\r\n",
             Self::TooLarge { .. } => b"SERVER_ERROR object too large for cache\r\n",
-            Self::LineTooLong => b"CLIENT_ERROR line too long\r\n",
-            Self::Http => b"",
+            Self::LineTooLong | Self::Http => b"",
+            Self::Binary => b"CLIENT_ERROR the binary protocol is not spoken here\r\n",
             Self::InvalidFlag => b"CLIENT_ERROR invalid flag\r\n",
             Self::DuplicateFlag => b"CLIENT_ERROR duplicate flag\r\n",
             Self::InvalidOrDuplicateFlag => b"CLIENT_ERROR invalid or duplicate flag\r\n",

@@ -159,6 +159,15 @@ pub enum Request<'a> {
     },
 }
 
+impl<'a> Request<'a> {
+    /// `get` of one key.
+    #[inline]
+    #[must_use]
+    pub fn get(key: Key<'a>) -> Self {
+        Self::Get { keys: Keys::one(key), with_cas: false }
+    }
+}
+
 /// A classic storage command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Store<'a> {

@@ -314,7 +314,7 @@ fn lines_that_are_too_long_close_the_connection() {
     };
     let long = "x".repeat(2049);
     for input in [long.clone(), format!("{long}\r\n"), format!("delete {long}"), " ".repeat(3000)] {
-        assert_eq!(refused(input.as_bytes()), close("CLIENT_ERROR line too long", input.len()));
+        assert_eq!(refused(input.as_bytes()), close("", input.len()));
     }
     assert!(matches!(parse(&[b'x'; 2048], &LIMITS), Parsed::Incomplete { needed: 2049 }));
     for command in ["get", "gets", "gat 0", "gats 0"] {
@@ -327,8 +327,12 @@ fn lines_that_are_too_long_close_the_connection() {
         ));
         assert!(matches!(parse(whole.as_bytes(), &LIMITS), Parsed::Request { .. }));
         let longer = format!("{line}{keys}");
-        assert_eq!(refused(longer.as_bytes()), close("CLIENT_ERROR line too long", longer.len()));
+        assert_eq!(refused(longer.as_bytes()), close("", longer.len()));
     }
+    let binary = b"\x80\0\0\x03";
+    let word = "CLIENT_ERROR the binary protocol is not spoken here";
+    assert_eq!(refused(binary), close(word, binary.len()));
+    assert_eq!(refused(&binary[..1]), close(word, 1));
     let http = b"GET / HTTP/1.1\r\nHost: x\r\n";
     assert_eq!(refused(http), close("", 16));
 }

@@ -3,6 +3,7 @@
 //! What tunes memcached's slabs and queues is answered as memcached answers it and changes
 //! nothing: there are no size classes and no crawler here to tune.
 
+use crate::meta::CLASS;
 use crate::worker::Service;
 use base::{Budget, Now};
 use engine::NoSink;
@@ -11,9 +12,6 @@ use session::{Conn, Outcome, Reply};
 
 /// Items that one `lru_crawler crawl` looks at.
 const CRAWL_ITEMS_MAX: u32 = 100_000;
-
-/// The only class of sizes there is.
-const CLASS: i32 = 1;
 
 impl Service {
     #[cold]
@@ -99,8 +97,8 @@ fn slabs(command: SlabsCommand) -> &'static [u8] {
             b"SAME src and dst class are identical\r\n"
         }
         SlabsCommand::Reassign { source, target } => {
-            let known = |class: i32| (-1..=CLASS).contains(&class);
-            if known(source) && target == CLASS {
+            let only = CLASS.cast_signed();
+            if (-1..=only).contains(&source) && target == only {
                 b"NOSPARE source class has no spare pages\r\n"
             } else {
                 b"BADCLASS invalid src or dst class id\r\n"

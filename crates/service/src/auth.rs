@@ -12,6 +12,7 @@ pub(crate) fn needed(cell: &Cell, conn: &Conn) -> bool {
 }
 
 impl Service {
+    #[cold]
     pub(crate) fn authenticate(
         &mut self,
         conn: &mut Conn,

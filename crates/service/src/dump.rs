@@ -1,14 +1,21 @@
-//! `lru_crawler metadump` and `mgdump`: every key, slice by slice, sent as it is made.
+//! `lru_crawler metadump` and `mgdump`: every key, slice by slice, sent as it is made; and
+//! `stats cachedump`, which tells as many as fit one reply.
 
-use crate::meta::debug;
+use crate::meta::{CLASS, debug};
 use crate::worker::Service;
 use base::{KeyId, Now, SliceId, Version};
 use engine::{Cursor, Effect, EffectSink, More};
-use memcache::{Key, reply};
+use memcache::{Key, Refusal, Words, reply};
 use session::{Conn, Outcome, Reply};
 
 /// Bytes of reply after which a dump is sent as far as it has come.
 const PART_BYTES_MAX: usize = 128 << 10;
+
+/// Bytes of a reply to `stats cachedump`, which is made in one piece.
+const CACHEDUMP_BYTES_MAX: usize = 1 << 20;
+
+/// Classes of sizes that memcached may have.
+const CLASSES_MAX: u32 = 64;
 
 /// Items told between two looks at the end of a slice.
 const ITEMS_PER_STEP: u32 = 256;
@@ -34,13 +41,11 @@ impl Service {
         classes: &[u8],
         reply: &mut Reply,
     ) -> Outcome {
-        let allowed = self.cell.options.allow_dump;
-        let refusal = if allowed { check(classes) } else { Some(reply::METADUMP_DISABLED) };
-        if let Some(line) = refusal {
-            reply.bytes_mut().extend_from_slice(line);
+        if !self.cell.options.allow_dump {
+            reply.bytes_mut().extend_from_slice(reply::METADUMP_DISABLED);
             return Outcome::Done;
         }
-        self.dump(now, conn, reply, reply::END, |service, key, out| {
+        self.dump(now, conn, classes, reply, reply::END, |service, key, out| {
             let (engine, local) = service.engine();
             if let Some(found) = engine.peek(local, &engine.key(key.as_bytes()), now) {
                 reply::metadump(out, key, &debug(&found, now), now.expiry_s);
@@ -55,13 +60,11 @@ impl Service {
         classes: &[u8],
         reply: &mut Reply,
     ) -> Outcome {
-        let allowed = self.cell.options.allow_dump;
-        let refusal = if allowed { check(classes) } else { Some(reply::MGDUMP_DISABLED) };
-        if let Some(line) = refusal {
-            reply.bytes_mut().extend_from_slice(line);
+        if !self.cell.options.allow_dump {
+            reply.bytes_mut().extend_from_slice(reply::MGDUMP_DISABLED);
             return Outcome::Done;
         }
-        self.dump(now, conn, reply, reply::META_END, |_, key, out| reply::mgdump(out, key))
+        self.dump(now, conn, classes, reply, reply::META_END, |_, key, out| reply::mgdump(out, key))
     }
 
     /// Goes on from slice `conn.progress` until a part is full or all slices are told.
@@ -69,11 +72,23 @@ impl Service {
         &mut self,
         now: Now,
         conn: &mut Conn,
+        classes: &[u8],
         reply: &mut Reply,
         end: &[u8],
         mut tell: impl FnMut(&mut Self, Key<'_>, &mut Vec<u8>),
     ) -> Outcome {
         let start = reply.mark();
+        if conn.progress == 0 {
+            let Some(wanted) = wants_items(classes) else {
+                reply.bytes_mut().extend_from_slice(reply::BAD_CLASS);
+                return Outcome::Done;
+            };
+            reply.bytes_mut().extend_from_slice(reply::OK);
+            if !wanted {
+                reply.bytes_mut().extend_from_slice(end);
+                return Outcome::Done;
+            }
+        }
         while let Some(slice) = SliceId::new(conn.progress as usize) {
             for name in self.names(now, slice) {
                 let key = Key::new(&name).expect("the engine holds keys of legal length");
@@ -88,6 +103,47 @@ impl Service {
         Outcome::Done
     }
 
+    /// Lists items of class 1, at most as many as asked for, all if zero. Returns what is wrong
+    /// with the request, if anything.
+    pub(crate) fn cachedump(
+        &mut self,
+        now: Now,
+        mut args: Words<'_>,
+        out: &mut Vec<u8>,
+    ) -> Option<&'static [u8]> {
+        if !self.cell.options.allow_dump {
+            return Some(b"CLIENT_ERROR stats cachedump not allowed\r\n");
+        }
+        let (Some(class), Some(limit)) = (args.next(), args.next()) else {
+            return Some(b"CLIENT_ERROR bad command line\r\n");
+        };
+        let (Some(class), Some(limit)) = (number(class), number(limit)) else {
+            return Some(Refusal::BadFormat.line());
+        };
+        if class >= CLASSES_MAX {
+            return Some(b"CLIENT_ERROR Illegal slab id\r\n");
+        }
+        if class != CLASS {
+            return None;
+        }
+        let mut left = if limit == 0 { u32::MAX } else { limit };
+        for slice in SliceId::all() {
+            for name in self.names(now, slice) {
+                if left == 0 || out.len() >= CACHEDUMP_BYTES_MAX {
+                    return None;
+                }
+                let (engine, local) = self.engine();
+                let Some(found) = engine.peek(local, &engine.key(&name), now) else { continue };
+                out.extend_from_slice(b"ITEM ");
+                out.extend_from_slice(&name);
+                let (bytes, expiry_s) = (found.value_bytes, found.expiry_s);
+                out.extend_from_slice(format!(" [{bytes} b; {expiry_s} s]\r\n").as_bytes());
+                left -= 1;
+            }
+        }
+        None
+    }
+
     fn names(&mut self, now: Now, slice: SliceId) -> Vec<Vec<u8>> {
         let (engine, local) = self.engine();
         let mut names = Names::default();
@@ -97,10 +153,20 @@ impl Service {
     }
 }
 
-/// What is wrong with the classes asked for, if anything: `all`, `hash`, or numbers.
-fn check(classes: &[u8]) -> Option<&'static [u8]> {
-    let number = |word: &[u8]| !word.is_empty() && word.iter().all(u8::is_ascii_digit);
-    let known =
-        classes == b"all" || classes == b"hash" || classes.split(|byte| *byte == b',').all(number);
-    (!known).then_some(reply::BAD_CLASS)
+fn number(word: &[u8]) -> Option<u32> {
+    std::str::from_utf8(word).ok()?.parse().ok()
+}
+
+/// Whether the items, which are all of one class, are among `classes`: `all`, `hash`, or numbers
+/// with commas. `None` if one of them cannot be a class.
+fn wants_items(classes: &[u8]) -> Option<bool> {
+    if classes == b"all" || classes == b"hash" {
+        return Some(true);
+    }
+    let mut wanted = false;
+    for word in classes.split(|byte| *byte == b',') {
+        let class = number(word).filter(|class| (CLASS..CLASSES_MAX).contains(class))?;
+        wanted |= class == CLASS;
+    }
+    Some(wanted)
 }

@@ -25,7 +25,7 @@ impl ReadSink for MetaValue<'_, '_> {
         self.found = *found;
         let marks =
             Marks { sent: found.token_sent && !found.won, stale: found.stale, won: found.won };
-        let wanted = self.flags.wants_value();
+        let wanted = wants_value(self.flags, found);
         let facts = facts(found, self.now);
         reply::meta_hit(self.out, self.key, self.flags, &facts, marks, wanted);
         wanted.then_some(self.out)
@@ -34,6 +34,11 @@ impl ReadSink for MetaValue<'_, '_> {
     fn rewind(&mut self) {
         self.out.truncate(self.start);
     }
+}
+
+/// Whether the value is sent: not to a client that has this very version of it.
+fn wants_value(flags: &MetaFlags<'_>, found: &Found) -> bool {
+    flags.wants_value() && flags.cas() != Some(found.cas)
 }
 
 fn facts(found: &Found, now: Now) -> ItemFacts {
@@ -51,9 +56,12 @@ fn ttl_s(found: &Found, now: Now) -> Option<u32> {
     (found.expiry_s != 0).then(|| found.expiry_s.saturating_sub(now.expiry_s))
 }
 
-/// What `me` and dumps show of an item. There is one class of sizes.
+/// The only class of sizes there is.
+pub(crate) const CLASS: u32 = 1;
+
+/// What `me` and dumps show of an item.
 pub(crate) fn debug(found: &Found, now: Now) -> ItemDebug {
-    ItemDebug { facts: facts(found, now), class: 1, item_bytes: found.size_bytes as u64 }
+    ItemDebug { facts: facts(found, now), class: CLASS, item_bytes: found.size_bytes as u64 }
 }
 
 impl Service {
@@ -71,6 +79,7 @@ impl Service {
         let ask = Ask {
             touch: flags.ttl().map(seconds),
             vivify: flags.vivify().map(seconds),
+            vivify_cas: flags.cas_new(),
             recache_s: flags.recache().map(|limit_s| limit_s.clamp(0, i64::from(u32::MAX)) as u32),
             quiet: flags.no_bump(),
         };
@@ -104,7 +113,7 @@ impl Service {
             if hit { &counters.touch_hits } else { &counters.touch_misses }.add(1);
         }
         match read {
-            Read::Hit if flags.wants_value() => out.extend_from_slice(reply::LINE_END),
+            Read::Hit if wants_value(flags, &found) => out.extend_from_slice(reply::LINE_END),
             Read::Hit => {}
             Read::Miss => reply::meta_miss(out, token, flags),
             Read::NoSpace => out.extend_from_slice(reply::OUT_OF_MEMORY),
@@ -139,8 +148,15 @@ impl Service {
             expiry_s: expiry_s(exptime.unwrap_or(0), now),
         };
         let wrote = self.write(now, key, action, |op| {
-            op.compare = flags.cas();
-            op.older_as_stale = flags.invalidate();
+            op.compare = match mode {
+                Mode::Set | Mode::Replace => flags.cas(),
+                // Zero is no token where the protocol has no command to compare with.
+                Mode::Append { .. } | Mode::Prepend { .. } => flags.cas().filter(|cas| *cas != 0),
+                Mode::Add => None,
+            };
+            op.older_as_stale = flags.invalidate()
+                && flags.cas() != Some(0)
+                && matches!(mode, Mode::Set | Mode::Replace);
             op.cas = flags.cas_new();
             op.report = true;
         });
@@ -166,10 +182,12 @@ impl Service {
     ) {
         let mut scratch: KeyScratch = [0; _];
         let key = token.key(&mut scratch);
+        let expiry_s = flags.ttl().map(|exptime| expiry_s(exptime, now));
         let action = if flags.remove_value() {
-            Action::Clear
+            let (client_flags, stale) = (flags.client_flags(), flags.invalidate());
+            Action::Clear { client_flags, expiry_s, stale }
         } else if flags.invalidate() {
-            Action::Invalidate { expiry_s: flags.ttl().map(|exptime| expiry_s(exptime, now)) }
+            Action::Invalidate { expiry_s }
         } else {
             Action::Delete
         };
@@ -181,7 +199,7 @@ impl Service {
         self.counters.cmd_meta.add(1);
         match wrote.outcome {
             Outcome::Done => self.counters.delete_hits.add(1),
-            Outcome::NotFound => self.counters.delete_misses.add(1),
+            Outcome::NotFound | Outcome::Exists => self.counters.delete_misses.add(1),
             _ => {}
         }
         let out = reply.bytes_mut();

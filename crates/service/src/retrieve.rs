@@ -42,9 +42,10 @@ impl Service {
     /// One key of a plain `get` or `gets`: the way of most requests.
     #[inline(always)]
     pub(crate) fn get_single(&mut self, now: Now, key: Key<'_>, with_cas: bool, out: &mut Vec<u8>) {
+        const LINE_END_AND_END: &[u8] = b"\r\nEND\r\n";
         let hashed = self.cell.engine.key(key.as_bytes());
-        self.get_one(now, key, &hashed, with_cas, out);
-        out.extend_from_slice(reply::END);
+        let hit = self.look_up(now, key, &hashed, with_cas, out);
+        out.extend_from_slice(if hit { LINE_END_AND_END } else { reply::END });
     }
 
     /// Any number of keys, whose expiry may be set on the way.
@@ -93,7 +94,7 @@ impl Service {
         }
     }
 
-    #[inline(always)]
+    /// One key of a multiget.
     fn get_one(
         &mut self,
         now: Now,
@@ -102,11 +103,26 @@ impl Service {
         with_cas: bool,
         out: &mut Vec<u8>,
     ) {
+        if self.look_up(now, key, hashed, with_cas, out) {
+            out.extend_from_slice(reply::LINE_END);
+        }
+    }
+
+    /// Appends the value of a hit, without the end of its last line.
+    #[inline(always)]
+    fn look_up(
+        &mut self,
+        now: Now,
+        key: Key<'_>,
+        hashed: &engine::Key<'_>,
+        with_cas: bool,
+        out: &mut Vec<u8>,
+    ) -> bool {
         let start = out.len();
         let mut lines = ValueLines { reply: out, start, key, with_cas };
         let (engine, local) = self.engine();
         let read = engine.get(local, hashed, now, &mut lines);
-        self.retrieved(read, out);
+        self.retrieved(read)
     }
 
     fn gat_one(
@@ -123,21 +139,20 @@ impl Service {
         let (engine, local) = self.engine();
         let ask = Ask { touch: Some(expiry_s), ..Ask::default() };
         let read = engine.fetch(local, hashed, &ask, now, &mut NoSink, &mut lines);
-        self.retrieved(read, out);
+        let hit = self.retrieved(read);
+        if hit {
+            out.extend_from_slice(reply::LINE_END);
+        }
         self.counters.cmd_touch.add(1);
-        let hit = read == Read::Hit;
         if hit { &self.counters.touch_hits } else { &self.counters.touch_misses }.add(1);
     }
 
-    /// Ends the value of a hit, and counts.
+    /// Counts, and tells whether it was a hit.
     #[inline(always)]
-    fn retrieved(&self, read: Read, out: &mut Vec<u8>) {
+    fn retrieved(&self, read: Read) -> bool {
+        let hit = read == Read::Hit;
         self.counters.cmd_get.add(1);
-        if read == Read::Hit {
-            self.counters.get_hits.add(1);
-            out.extend_from_slice(reply::LINE_END);
-        } else {
-            self.counters.get_misses.add(1);
-        }
+        if hit { &self.counters.get_hits } else { &self.counters.get_misses }.add(1);
+        hit
     }
 }

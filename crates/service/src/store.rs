@@ -61,8 +61,13 @@ impl Service {
             expiry_s: expiry_s(store.exptime, now),
         };
         let wrote = self.write(now, store.key, action, |op| op.compare = compare);
-        if !store.noreply {
-            reply.bytes_mut().extend_from_slice(line(wrote.outcome, reply::STORED));
+        if store.noreply {
+            return;
+        }
+        let out = reply.bytes_mut();
+        match wrote.outcome {
+            Outcome::Done => out.extend_from_slice(reply::STORED),
+            outcome => out.extend_from_slice(line(outcome, reply::STORED)),
         }
     }
 

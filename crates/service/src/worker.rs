@@ -5,7 +5,7 @@ use crate::cell::Cell;
 use crate::counters::WorkerCounters;
 use base::Now;
 use engine::{Local, NoSink};
-use memcache::{Expiry, Key, KeyScratch, Limits, Refusal, Request, reply};
+use memcache::{Expiry, Key, KeyScratch, Limits, Refusal, Request, Store, reply};
 use session::{Cause, Conn, ConnId, Handler, LogId, Outcome, Passed, Reply, Ticket, Verdict};
 use std::sync::Arc;
 
@@ -63,9 +63,10 @@ impl Service {
         reply: &mut Reply,
     ) -> Outcome {
         match request {
-            Request::Get { keys, with_cas } => {
-                return self.get(now, conn, *keys, *with_cas, None, reply);
-            }
+            Request::Get { keys, with_cas } => match keys.single() {
+                Some(key) => self.get_single(now, key, *with_cas, reply.bytes_mut()),
+                None => return self.get(now, conn, *keys, *with_cas, None, reply),
+            },
             Request::Gat { exptime, keys, with_cas } => {
                 let touch = Some(expiry_s(*exptime, now));
                 return self.get(now, conn, *keys, *with_cas, touch, reply);
@@ -117,14 +118,41 @@ impl Handler for Service {
             return self.authenticate(conn, request, reply);
         }
         self.begin(now);
-        // Most requests ask for one key: they are told apart before anything else.
-        if let Request::Get { keys, with_cas } = request
-            && let Some(key) = keys.single()
-        {
-            self.get_single(now, key, *with_cas, reply.bytes_mut());
-            return Outcome::Done;
-        }
         self.execute(now, conn, request, reply)
+    }
+
+    #[inline(always)]
+    fn call_get(
+        &mut self,
+        now: Now,
+        conn: &mut Conn,
+        key: Key<'_>,
+        _ticket: Ticket,
+        reply: &mut Reply,
+    ) -> Outcome {
+        if auth::needed(&self.cell, conn) {
+            return self.authenticate(conn, &Request::get(key), reply);
+        }
+        self.begin(now);
+        self.get_single(now, key, false, reply.bytes_mut());
+        Outcome::Done
+    }
+
+    #[inline(always)]
+    fn call_store(
+        &mut self,
+        now: Now,
+        conn: &mut Conn,
+        store: &Store<'_>,
+        _ticket: Ticket,
+        reply: &mut Reply,
+    ) -> Outcome {
+        if auth::needed(&self.cell, conn) {
+            return self.authenticate(conn, &Request::Store(*store), reply);
+        }
+        self.begin(now);
+        self.store(now, store, reply);
+        Outcome::Done
     }
 
     fn refused(

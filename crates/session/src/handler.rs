@@ -9,7 +9,7 @@
 //! ```
 
 use base::Now;
-use memcache::{Limits, Refusal, Request};
+use memcache::{Key, Limits, Refusal, Request, Store};
 
 use crate::{Conn, ConnId, Reply, Ticket};
 
@@ -86,6 +86,33 @@ pub trait Handler {
         ticket: Ticket,
         reply: &mut Reply,
     ) -> Outcome;
+
+    /// [`Handler::call`] for `get` of one key: so many requests are this one that it may be worth a
+    /// way of its own, to the same end.
+    #[inline]
+    fn call_get(
+        &mut self,
+        now: Now,
+        conn: &mut Conn,
+        key: Key<'_>,
+        ticket: Ticket,
+        reply: &mut Reply,
+    ) -> Outcome {
+        self.call(now, conn, &Request::get(key), ticket, reply)
+    }
+
+    /// [`Handler::call`] for a storage command, likewise.
+    #[inline]
+    fn call_store(
+        &mut self,
+        now: Now,
+        conn: &mut Conn,
+        store: &Store<'_>,
+        ticket: Ticket,
+        reply: &mut Reply,
+    ) -> Outcome {
+        self.call(now, conn, &Request::Store(*store), ticket, reply)
+    }
 
     /// Answers a request that is not executed. `refusal` is `None` only for
     /// [`Cause::NoMemoryForInput`]. The session drops the answer when the client wants none.

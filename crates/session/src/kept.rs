@@ -9,6 +9,9 @@ use memcache::{Limits, Parsed};
 use crate::tail::NoRoom;
 use crate::{Cause, Flow, Handler, Outcome, Session, Turn};
 
+/// Times room is made for the same input: other workers may take it first.
+const ROOM_ATTEMPTS_MAX: u32 = 8;
+
 impl Session {
     /// Keeps `rest`, which could not be parsed now.
     #[cold]
@@ -37,12 +40,12 @@ impl Session {
         needed: usize,
         turn: &mut Turn<'_, H>,
     ) -> Result<(), NoRoom> {
-        let NoRoom { bytes } = match self.tail.append(input, needed, turn.ground) {
-            Ok(()) => return Ok(()),
-            Err(refused) => refused,
-        };
-        if !turn.handler.make_room(turn.now, bytes) {
-            return Err(NoRoom { bytes });
+        for _ in 0..ROOM_ATTEMPTS_MAX {
+            match self.tail.append(input, needed, turn.ground) {
+                Ok(()) => return Ok(()),
+                Err(NoRoom { bytes }) if turn.handler.make_room(turn.now, bytes) => {}
+                Err(refused) => return Err(refused),
+            }
         }
         self.tail.append(input, needed, turn.ground)
     }

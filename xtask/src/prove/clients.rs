@@ -6,7 +6,7 @@ use anyhow::{Context, Result, bail};
 
 use super::{
     claim::{Claim, Measure, Measured, Peer},
-    lab::Lab,
+    lab::{self, Lab},
     server::{Launch, Program},
 };
 use crate::{exec::Exec, repo::Repo};
@@ -53,7 +53,7 @@ pub fn run(repo: &Repo, driver: &str) -> Result<bool> {
     }
     let mut launch = Launch::new(Program::Volvox(volvox)).memory_mib(MEMORY_MIB);
     launch.env.push(("VOLVOX_SERVER_DRIVER", driver.to_owned()));
-    let server = launch.start(&repo.path("target/prove"))?;
+    let server = launch.start(&repo.path(lab::FOLDER))?;
     let exec = Exec::new(script).arg(server.address().to_string()).cwd(repo.root());
     let well = exec.status(CLIENTS_MAX)?;
     server.stop()?;

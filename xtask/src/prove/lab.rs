@@ -16,6 +16,8 @@ use crate::{exec::Exec, repo::Repo, screen::Progress, tools};
 const NEWEST: [u32; 3] = [1, 6, 40];
 /// Longest a server may take to print its version.
 const VERSION_MAX: Duration = Duration::from_secs(20);
+/// Where measurements leave their files, below the root.
+pub const FOLDER: &str = "target/prove";
 /// The core servers are pinned to.
 pub const SERVER_CORE: usize = 0;
 /// The core the generator is pinned to.
@@ -69,7 +71,7 @@ impl Lab {
 
     /// Where measurements leave their files.
     pub fn folder(&self) -> PathBuf {
-        self.repo.path("target/prove")
+        self.repo.path(FOLDER)
     }
 
     /// How to start our server.

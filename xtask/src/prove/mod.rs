@@ -130,13 +130,14 @@ pub fn run(args: &Args) -> Result<bool> {
     Ok(report.holds())
 }
 
-/// Measures the claims that begin so against absolute bars: the gate of the check.
-pub fn gate(prefix: &str) -> Result<bool> {
-    let claims = chosen(&[prefix.to_owned()])?;
-    let lab = Lab::open(None, false, claims.len())?;
-    let report = measure(&lab, &claims)?;
-    report.print();
-    Ok(report.holds())
+/// User instructions per request of our server, by the id of the claim.
+pub fn instructions(repo: &Repo) -> Result<Vec<(&'static str, f64)>> {
+    instructions::counts(repo)
+}
+
+/// Whether our server makes at most one call of a kind for each readable event; prints the calls.
+pub fn calls(repo: &Repo) -> Result<bool> {
+    instructions::calls_hold(repo)
 }
 
 /// Runs the clients of the field against our server with one driver.

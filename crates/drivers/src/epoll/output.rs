@@ -15,21 +15,28 @@ const OUT_KEEP_BYTES: usize = 256 << 10;
 
 impl<H: Handler> Worker<H> {
     /// Ends the batch and sends its replies.
-    #[inline]
+    #[inline(always)]
     pub(super) fn flush(&mut self) {
         let verdict = self.handler.end_batch(self.now);
         if self.sends.is_empty() {
             return;
         }
-        let mut sends = std::mem::take(&mut self.sends);
-        for (key, span) in sends.drain(..) {
+        let mut at = 0;
+        while let Some((key, span)) = self.sends.get(at).copied() {
+            at += 1;
             match verdict {
                 Verdict::Send => self.send(key, span),
                 Verdict::Drop => self.close(key),
             }
         }
-        self.sends = sends;
+        self.sends.clear();
         self.out.clear(OUT_KEEP_BYTES);
+    }
+
+    /// [`Worker::flush`] in the middle of a batch.
+    #[cold]
+    pub(super) fn flush_early(&mut self) {
+        self.flush();
     }
 
     #[inline]

@@ -41,10 +41,16 @@ impl<H: Handler> Worker<H> {
     }
 
     /// Gives a turn to each connection that had more to do.
+    #[inline]
     pub(super) fn continue_steps(&mut self) {
         if self.again.is_empty() {
             return;
         }
+        self.step_again();
+    }
+
+    #[inline(never)]
+    fn step_again(&mut self) {
         for key in std::mem::take(&mut self.again) {
             if let Some(client) = self.clients.get(key) {
                 client.queued = false;
@@ -55,7 +61,7 @@ impl<H: Handler> Worker<H> {
 
     /// Has a connection do what it can do now, if anything: go on with input it kept, or receive
     /// once. `readable` says that there is news from its socket.
-    #[inline]
+    #[inline(always)]
     fn step(&mut self, key: Key, readable: bool) {
         let now_s = self.now_s;
         let (clients, mut turn, buffer, desk) = self.parts();
@@ -64,7 +70,7 @@ impl<H: Handler> Worker<H> {
         if !client.has_more_to_do() {
             return;
         }
-        let (mark, len) = (turn.out.mark(), turn.out.len());
+        let mark = turn.out.mark();
         match client.session.flow() {
             Flow::Again | Flow::Full => {
                 client.session.resume(&mut turn);
@@ -75,10 +81,11 @@ impl<H: Handler> Worker<H> {
                 Received::Broken => return self.close(key),
             },
         }
-        let produced = turn.out.len() > len;
-        if client.session.flow() == Flow::Idle && !client.session.is_pending() && produced {
+        let span = turn.out.span_since(mark);
+        let plain = client.session.flow() == Flow::Idle && !client.session.is_pending();
+        if plain && !span.is_empty() {
             client.unsent += 1;
-            self.sends.push((key, self.out.span_since(mark)));
+            self.sends.push((key, span));
             return self.flush_if_large();
         }
         if client.session.flow() == Flow::Again {
@@ -122,7 +129,7 @@ impl<H: Handler> Worker<H> {
     #[inline]
     fn flush_if_large(&mut self) {
         if self.out.len() >= BATCH_BYTES_MAX {
-            self.flush();
+            self.flush_early();
         }
     }
 

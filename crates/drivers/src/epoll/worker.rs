@@ -15,7 +15,7 @@ use super::accept::{Acceptor, KEY_LISTENERS};
 use super::client::{Client, Clients, KEY_SPECIAL, Key, key_of};
 use super::tick::Ticks;
 use crate::card::Card;
-use crate::clock::SECOND_NS;
+use crate::clock::{SECOND_NS, Watch};
 use crate::listen::Guest;
 use crate::mail::{Delivery, Mail};
 use crate::net::RECV_BYTES;
@@ -29,6 +29,14 @@ const KEY_MAIL: Key = KEY_SPECIAL;
 
 /// A worker looks around at least this often, so that no wait is without an end.
 const WAIT_NS_MAX: u64 = 60 * SECOND_NS;
+
+/// How long a worker that was just busy waits before it works out how long it may sleep, and how
+/// late its housekeeping may be while it is busy. Nothing in it is due more often than twice a
+/// second.
+const LULL_NS: u64 = SECOND_NS / 10;
+
+/// [`LULL_NS`] as epoll takes it.
+const LULL: Timespec = Timespec { tv_sec: 0, tv_nsec: LULL_NS as i64 };
 
 /// What every connection is registered for.
 pub(super) const INTEREST: EventFlags =
@@ -52,9 +60,14 @@ pub(super) struct Worker<H> {
     pub(super) waiting: Vec<Key>,
     pub(super) acceptor: Option<Acceptor>,
     pub(super) ticks: Ticks,
+    watch: Watch,
     pub(super) now: Now,
     /// The same in whole seconds.
     pub(super) now_s: u32,
+    /// When to look after what is due by time or asked for by mail.
+    housekeep_at_ns: u64,
+    /// The latest wait has ended with events, so the next one most likely will.
+    busy: bool,
     draining: bool,
 }
 
@@ -79,39 +92,63 @@ impl<H: Handler> Worker<H> {
             waiting: Vec::new(),
             acceptor: None,
             ticks: Ticks::default(),
+            watch: Watch::new(shared.clock),
             now: shared.clock.now(),
             now_s: 0,
+            housekeep_at_ns: 0,
+            busy: false,
             draining: false,
         })
     }
 
     pub(super) fn run(mut self) {
         let mut events = Vec::with_capacity(EVENTS_MAX);
-        while !self.is_over() {
+        loop {
             self.wait(&mut events);
-            for event in events.drain(..) {
-                self.on_event(event);
+            for event in &events {
+                self.on_event(*event);
             }
             self.continue_steps();
             self.flush();
-            self.housekeep();
+            self.busy =
+                !events.is_empty() && self.handler.wake_at_ns() > self.now.mono_ns + LULL_NS;
+            events.clear();
+            if self.now.mono_ns >= self.housekeep_at_ns || !self.busy {
+                self.housekeep();
+                if self.is_over() {
+                    break;
+                }
+            }
         }
         self.close_all();
     }
 
     fn wait(&mut self, events: &mut Vec<Event>) {
+        let waited = if self.busy && self.again.is_empty() {
+            epoll::wait(&self.epoll, spare_capacity(events), Some(&LULL))
+        } else {
+            self.sleep(events)
+        };
+        match waited {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => panic!("epoll of a worker is broken: {error}"),
+        }
+        if let Some(now) = self.watch.step() {
+            self.now = now;
+            self.now_s = seconds(now);
+        }
+        self.desk.counters.wakeups.add(1);
+    }
+
+    /// Waits until something is due, or not at all when there is more to do.
+    #[cold]
+    fn sleep(&self, events: &mut Vec<Event>) -> Result<usize, Errno> {
         let timeout_ns = if self.again.is_empty() { self.wait_ns() } else { 0 };
         let timeout = Timespec {
             tv_sec: (timeout_ns / SECOND_NS) as i64,
             tv_nsec: (timeout_ns % SECOND_NS) as i64,
         };
-        match epoll::wait(&self.epoll, spare_capacity(events), Some(&timeout)) {
-            Ok(_) | Err(Errno::INTR) => {}
-            Err(error) => panic!("epoll of a worker is broken: {error}"),
-        }
-        self.now = self.shared.clock.now();
-        self.now_s = seconds(self.now);
-        self.desk.counters.wakeups.add(1);
+        epoll::wait(&self.epoll, spare_capacity(events), Some(&timeout))
     }
 
     /// How long nothing needs to be done.
@@ -169,6 +206,7 @@ impl<H: Handler> Worker<H> {
             }
         }
         self.resume_accepting();
+        self.housekeep_at_ns = 0;
     }
 
     /// Takes over a client.
@@ -204,9 +242,11 @@ impl<H: Handler> Worker<H> {
         self.shared.left();
     }
 
-    /// What is done once per wake-up, after the replies are sent.
-    #[inline]
+    /// What is done after the replies are sent: whenever no event has come or mail has, and every
+    /// [`LULL_NS`] in any case.
+    #[cold]
     fn housekeep(&mut self) {
+        self.housekeep_at_ns = self.now.mono_ns + LULL_NS;
         if self.now.mono_ns >= self.tick_at_ns() {
             self.tick();
         }
@@ -215,6 +255,7 @@ impl<H: Handler> Worker<H> {
         }
         if self.shared.phase() != Phase::Running {
             self.drain();
+            self.housekeep_at_ns = 0;
         }
     }
 

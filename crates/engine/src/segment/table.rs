@@ -3,7 +3,7 @@
 use super::header::{HEADER_WORDS, Header, State};
 use super::queue::{Headers, Queue};
 use super::{Addr, POOLS, Pool, SegmentId};
-use crate::config::Geometry;
+use crate::config::{Geometry, SCAN_SEGMENTS_MAX};
 use crate::epoch::Epochs;
 use crate::item::{Head, ItemRef};
 use crate::raw::Mapping;
@@ -14,9 +14,6 @@ use std::sync::Arc;
 
 /// Segments kept for moving items, so that making room never waits for room.
 const FREE_FOR_MOVES: usize = 1;
-
-/// Sealed segments looked at, from a rotating start, for one that is mostly dead or expired.
-const SCAN_SEGMENTS_MAX: usize = 64;
 
 /// What carved memory is for.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -49,7 +49,7 @@ pub fn parse_auth(input: &[u8]) -> Auth<'_> {
     let line = match Line::short(input) {
         Ok(line) if line.text.len() >= AUTH_LINE_BYTES_MIN => line,
         Err(NoLine::Incomplete) => return Auth::Incomplete { needed: input.len() + 1 },
-        Ok(_) | Err(NoLine::TooLong) => {
+        Ok(_) | Err(NoLine::TooLong | NoLine::Binary) => {
             return Auth::Refused { line: b"", consumed: input.len(), close: true };
         }
     };

@@ -9,22 +9,7 @@ use crate::number;
 use crate::parse::Parsed;
 use crate::refusal::Refusal;
 use crate::request::{Direction, Request};
-use crate::scan;
 use crate::words::{Words, ask_noreply};
-
-/// `get <key>\r\n`, in one pass; anything else is left to the general way.
-#[inline]
-pub(super) fn get_one(input: &[u8]) -> Option<Parsed<'_>> {
-    const KEY_AT: usize = b"get ".len();
-    let key_end = scan::word_end(input, KEY_AT);
-    let consumed = match *input.get(key_end..)? {
-        [b'\r', b'\n', ..] => key_end + 2,
-        [b'\n', ..] => key_end + 1,
-        _ => return None,
-    };
-    let key = Key::new(&input[KEY_AT..key_end])?;
-    Some(Parsed::whole(Request::Get { keys: Keys::one(key), with_cas: false }, consumed))
-}
 
 /// `get` and `gets`, after the word.
 pub(super) fn retrieve(args: &[u8], consumed: usize, with_cas: bool) -> Parsed<'_> {

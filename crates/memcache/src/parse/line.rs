@@ -7,6 +7,9 @@ use crate::limits::{LINE_BYTES_MAX, Limits};
 use crate::parse::Parsed;
 use crate::refusal::Refusal;
 
+/// What every request of the binary protocol begins with, and no text.
+const BINARY_MAGIC: u8 = 0x80;
+
 /// A line without its end, and how much input it took with it.
 #[derive(Clone, Copy)]
 pub(super) struct Line<'a> {
@@ -21,22 +24,20 @@ pub(super) enum NoLine {
     Incomplete,
     /// It has none where one had to be.
     TooLong,
+    /// It is a request of the binary protocol.
+    Binary,
 }
 
 impl NoLine {
     /// What that means for `input`.
     #[cold]
     pub(super) fn parsed(self, input: &[u8]) -> Parsed<'_> {
-        match self {
-            Self::Incomplete => Parsed::Incomplete { needed: input.len() + 1 },
-            Self::TooLong => Parsed::Refused {
-                refusal: Refusal::LineTooLong,
-                consumed: input.len(),
-                swallow: 0,
-                close: true,
-                quiet: false,
-            },
-        }
+        let refusal = match self {
+            Self::Incomplete => return Parsed::Incomplete { needed: input.len() + 1 },
+            Self::TooLong => Refusal::LineTooLong,
+            Self::Binary => Refusal::Binary,
+        };
+        Parsed::Refused { refusal, consumed: input.len(), swallow: 0, close: true, quiet: false }
     }
 }
 
@@ -44,6 +45,9 @@ impl<'a> Line<'a> {
     /// The first line of `input`.
     #[inline]
     pub(super) fn first(input: &'a [u8], limits: &Limits) -> Result<Self, NoLine> {
+        if input.first() == Some(&BINARY_MAGIC) {
+            return Err(NoLine::Binary);
+        }
         Self::within(input, bytes_max(input, limits))
     }
 

@@ -4,34 +4,31 @@
 //! refuses it. It holds no state: the same bytes give the same answer however they arrived, and
 //! until a request is whole every prefix of it is [`Parsed::Incomplete`].
 //!
-//! The commands that make up nearly all traffic are known by their first four bytes; `get` of
-//! one key and plain `set` and `add` then match a fixed shape in one pass. Whatever does not fit
-//! that shape goes the general way, which knows every rule. The two ways never disagree: the
-//! first only takes what the second would take too.
+//! Nearly all traffic has one of two fixed shapes, which [`plain_get`] and [`plain_store`] match in
+//! one pass; everything else goes the general way, which knows every rule.
 
 mod admin;
 mod auth;
 mod classic;
 mod line;
 mod meta;
+mod plain;
 mod store;
 
 use crate::limits::Limits;
 use crate::refusal::Refusal;
-use crate::request::{Request, StoreVerb};
+use crate::request::Request;
 use crate::scan;
 use crate::words::{Words, ask_noreply};
 use line::Line;
 
 pub use auth::{AUTH_BYTES_MAX, Auth, parse_auth};
+pub use plain::{plain_get, plain_store};
 
 /// The shortest line that can be a command, with its end. memcached finds shorter ones malformed.
 const LINE_BYTES_MIN: usize = 4;
 
-/// The first four bytes of the busiest commands, compared as one number.
-const GET: u32 = u32::from_le_bytes(*b"get ");
-const ADD: u32 = u32::from_le_bytes(*b"add ");
-const SET: u32 = u32::from_le_bytes(*b"set ");
+/// The first three bytes of the two busiest meta commands, compared as one number.
 const META_GET: u32 = u32::from_le_bytes(*b"mg \0");
 const META_SET: u32 = u32::from_le_bytes(*b"ms \0");
 const FIRST_THREE: u32 = u32::from_le_bytes([0xff, 0xff, 0xff, 0]);
@@ -81,30 +78,22 @@ impl<'a> Parsed<'a> {
 #[inline]
 #[must_use]
 pub fn parse<'a>(input: &'a [u8], limits: &Limits) -> Parsed<'a> {
-    if let Some(word) = input.first_chunk() {
-        match u32::from_le_bytes(*word) {
-            GET => {
-                if let Some(parsed) = classic::get_one(input) {
-                    return parsed;
-                }
-            }
-            word @ (SET | ADD) => {
-                let verb = if word == SET { StoreVerb::Set } else { StoreVerb::Add };
-                if let Some(parsed) = store::plain(verb, input, limits) {
-                    return parsed;
-                }
-            }
-            word if word & FIRST_THREE == META_GET => return meta::get_line(input),
-            word if word & FIRST_THREE == META_SET => return meta::set_line(input, limits),
-            _ => {}
-        }
+    if let Some((key, consumed)) = plain_get(input) {
+        return Parsed::whole(Request::get(key), consumed);
     }
-    any(input, limits)
+    if let Some((store, consumed)) = plain_store(input, limits) {
+        return Parsed::whole(Request::Store(store), consumed);
+    }
+    match input.first_chunk().map(|word| u32::from_le_bytes(*word) & FIRST_THREE) {
+        Some(META_GET) => meta::get_line(input),
+        Some(META_SET) => meta::set_line(input, limits),
+        _ => general(input, limits),
+    }
 }
 
 /// The general way, by the first word of the line.
 #[inline(never)]
-fn any<'a>(input: &'a [u8], limits: &Limits) -> Parsed<'a> {
+fn general<'a>(input: &'a [u8], limits: &Limits) -> Parsed<'a> {
     let line = match Line::first(input, limits) {
         Ok(line) => line,
         Err(none) => return none.parsed(input),

@@ -11,65 +11,10 @@ use crate::parse::Parsed;
 use crate::parse::line::Line;
 use crate::refusal::Refusal;
 use crate::request::{Request, Store, StoreVerb};
-use crate::scan;
 use crate::words::{Words, ask_noreply};
 
 /// What ends a value: nothing shorter will do.
-const VALUE_END: &[u8; 2] = b"\r\n";
-
-/// `set <key> <flags> <exptime> <bytes>[ noreply]\r\n<value>\r\n`, and `add` alike, with single
-/// spaces and plain numbers, in one pass. Anything else, and anything wrong, is left to the
-/// general way.
-#[inline]
-pub(super) fn plain<'a>(verb: StoreVerb, input: &'a [u8], limits: &Limits) -> Option<Parsed<'a>> {
-    const KEY_AT: usize = b"set ".len();
-    let key_end = scan::word_end(input, KEY_AT);
-    let (flags, flags_end) = digits(input, past(input, key_end, b' ')?)?;
-    let (exptime, exptime_end) = digits(input, past(input, flags_end, b' ')?)?;
-    let (value_bytes, bytes_end) = digits(input, past(input, exptime_end, b' ')?)?;
-    let noreply = input[bytes_end..].starts_with(b" noreply");
-    let line_end = if noreply { bytes_end + b" noreply".len() } else { bytes_end };
-    let value_at = past(input, past(input, line_end, b'\r')?, b'\n')?;
-    let key = Key::new(&input[KEY_AT..key_end])?;
-    let flags = u32::try_from(flags).ok()?;
-    if value_bytes > limits.value_bytes_max.min(VALUE_BYTES_CEILING) {
-        return None;
-    }
-    let value_end = value_at + value_bytes as usize;
-    let consumed = value_end + VALUE_END.len();
-    match input.get(value_end..).and_then(<[u8]>::first_chunk) {
-        None => Some(Parsed::Incomplete { needed: consumed }),
-        Some(end) if end == VALUE_END => {
-            let value = &input[value_at..value_end];
-            let store = Store { verb, key, flags, exptime: exptime as i64, value, noreply };
-            Some(Parsed::whole(Request::Store(store), consumed))
-        }
-        Some(_) => None,
-    }
-}
-
-/// The index behind `byte`, if it stands at `at`.
-#[inline]
-fn past(input: &[u8], at: usize, byte: u8) -> Option<usize> {
-    (input.get(at) == Some(&byte)).then_some(at + 1)
-}
-
-/// A run of one to ten digits, which any 64 bits hold, and the index behind it.
-#[inline]
-fn digits(input: &[u8], at: usize) -> Option<(u64, usize)> {
-    const DIGITS_MAX: usize = 10;
-    let mut sum = 0_u64;
-    let mut end = at;
-    while let Some(byte) = input.get(end) {
-        let digit = byte.wrapping_sub(b'0');
-        if digit > 9 {
-            break;
-        }
-        sum = sum.wrapping_mul(10).wrapping_add(u64::from(digit));
-        end += 1;
-    }
-    (1..=DIGITS_MAX).contains(&(end - at)).then_some((sum, end))
-}
+pub(super) const VALUE_END: &[u8; 2] = b"\r\n";
 
 /// Any storage command.
 pub(super) fn store<'a>(

@@ -11,10 +11,20 @@ use crate::refusal::Refusal;
 const TAIL_BYTES: usize = 48;
 const _: () = assert!(TAIL_BYTES >= 1 + 10 + 1 + 20 + 2);
 
+/// What every value begins with.
+const VALUE: &[u8] = b"VALUE ";
+
+/// The longest key whose line is written in place.
+const SHORT_KEY_BYTES_MAX: usize = 32;
+
+/// A line with a short key, before it is filled in.
+const BLANK: [u8; VALUE.len() + SHORT_KEY_BYTES_MAX + TAIL_BYTES] = {
+    let mut line = [b' '; _];
+    line.split_at_mut(VALUE.len()).0.copy_from_slice(VALUE);
+    line
+};
+
 /// `VALUE <key> <flags> <bytes>[ <cas>]`: what stands before a value.
-///
-/// The end of the line is written to a block of fixed size, appended whole and cut: a copy whose
-/// length is known is a few moves, any other is a call.
 #[inline]
 pub fn value_header(
     out: &mut Vec<u8>,
@@ -23,23 +33,58 @@ pub fn value_header(
     value_bytes: u64,
     cas: Option<u64>,
 ) {
-    out.reserve(b"VALUE ".len() + key.as_bytes().len() + TAIL_BYTES);
-    out.extend_from_slice(b"VALUE ");
-    out.extend_from_slice(key.as_bytes());
-    let mut tail = [b' '; TAIL_BYTES];
-    let mut at = number::write(&mut tail, 1, u64::from(flags)) + 1;
-    at = number::write(&mut tail, at, value_bytes);
-    if let Some(cas) = cas {
-        out.extend_from_slice(&tail[..at]);
-        out.push(b' ');
-        number::push(out, cas);
-        out.extend_from_slice(b"\r\n");
-        return;
+    match cas {
+        None if key.as_bytes().len() <= SHORT_KEY_BYTES_MAX => {
+            short_value_header(out, key, flags, value_bytes);
+        }
+        _ => any_value_header(out, key, flags, value_bytes, cas),
     }
-    tail[at..at + 2].copy_from_slice(b"\r\n");
-    let end = out.len() + at + 2;
-    out.extend_from_slice(&tail);
-    out.truncate(end);
+}
+
+/// Appends a blank line, fills it in and cuts it: copies whose length is known are a few moves,
+/// and there is one look for room instead of one per word.
+#[inline(always)]
+fn short_value_header(out: &mut Vec<u8>, key: Key<'_>, flags: u32, value_bytes: u64) {
+    let start = out.len();
+    out.extend_from_slice(&BLANK);
+    let line: &mut [u8; BLANK.len()] = out.last_chunk_mut().expect("a blank was just appended");
+    let key_end = write_short(line, VALUE.len(), key.as_bytes());
+    let flags_end = number::write(line, key_end + 1, u64::from(flags));
+    let end = number::write(line, flags_end + 1, value_bytes);
+    line[end..end + 2].copy_from_slice(b"\r\n");
+    out.truncate(start + end + 2);
+}
+
+/// Copies a key, which most often is two overlapping blocks long; returns where it ends.
+#[inline(always)]
+fn write_short(line: &mut [u8; BLANK.len()], start: usize, key: &[u8]) -> usize {
+    const BLOCK: usize = SHORT_KEY_BYTES_MAX / 2;
+    let end = start + key.len();
+    match (key.first_chunk::<BLOCK>(), key.last_chunk::<BLOCK>()) {
+        (Some(first), Some(last)) if key.len() <= SHORT_KEY_BYTES_MAX => {
+            line[start..start + BLOCK].copy_from_slice(first);
+            line[end - BLOCK..end].copy_from_slice(last);
+        }
+        _ => line[start..end].copy_from_slice(key),
+    }
+    end
+}
+
+#[inline(never)]
+fn any_value_header(
+    out: &mut Vec<u8>,
+    key: Key<'_>,
+    flags: u32,
+    value_bytes: u64,
+    cas: Option<u64>,
+) {
+    out.extend_from_slice(VALUE);
+    out.extend_from_slice(key.as_bytes());
+    for number in [Some(u64::from(flags)), Some(value_bytes), cas].into_iter().flatten() {
+        out.push(b' ');
+        number::push(out, number);
+    }
+    out.extend_from_slice(b"\r\n");
 }
 
 /// A number on a line, as `incr` and `decr` reply.
@@ -73,6 +118,8 @@ pub(super) fn line(out: &mut Vec<u8>, text: std::fmt::Arguments<'_>) {
 mod tests {
     use super::*;
 
+    const LETTERS: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyzABCDEF";
+
     fn written(write: impl FnOnce(&mut Vec<u8>)) -> String {
         let mut out = b"before ".to_vec();
         write(&mut out);
@@ -83,9 +130,22 @@ mod tests {
     fn lines_are_those_of_the_protocol() {
         let key = Key::new(b"a\tkey").expect("short");
         let longest = [b'k'; 250];
+        let middle = Key::new(&longest[..33]).expect("not empty");
         let longest = Key::new(&longest).expect("just short enough");
+        let short: Vec<_> = (1..=32).map(|len| Key::new(&LETTERS[..len]).expect("short")).collect();
+        for key in short {
+            let name = std::str::from_utf8(key.as_bytes()).expect("letters");
+            assert_eq!(
+                written(|out| value_header(out, key, u32::MAX, u64::MAX, None)),
+                format!("VALUE {name} {} {}\r\n", u32::MAX, u64::MAX)
+            );
+        }
         let cases = [
             (written(|out| value_header(out, key, 0, 0, None)), "VALUE a\tkey 0 0\r\n".into()),
+            (
+                written(|out| value_header(out, middle, 10, 999, None)),
+                format!("VALUE {} 10 999\r\n", "k".repeat(33)),
+            ),
             (
                 written(|out| value_header(out, key, 7, 300, Some(9))),
                 "VALUE a\tkey 7 300 9\r\n".into(),

@@ -9,7 +9,7 @@ use std::io::Write;
 /// One item of `metadump`: the key in URI encoding, times in seconds since 1970.
 ///
 /// `now_s` turns the relative times of `item` into points in time. Unlike everywhere else, the
-/// line ends with `\n` alone.
+/// line ends with a space and `\n` alone.
 pub fn metadump(out: &mut Vec<u8>, key: Key<'_>, item: &ItemDebug, now_s: u32) {
     out.extend_from_slice(b"key=");
     push_uri(out, key.as_bytes());
@@ -22,7 +22,7 @@ pub fn metadump(out: &mut Vec<u8>, key: Key<'_>, item: &ItemDebug, now_s: u32) {
     writeln!(
         out,
         " exp={expires_s} la={read_s} cas={cas} fetch={fetched} cls={class} size={item_bytes} \
-         flags={flags}"
+         flags={flags} "
     )
     .expect("writing to memory does not fail");
 }
@@ -70,8 +70,8 @@ mod tests {
         metadump(&mut out, key(b"k"), &mortal, 100);
         mgdump(&mut out, key(b"plain\t"));
         mgdump(&mut out, key(b"f o"));
-        let want = "key=a%20b~%FF exp=-1 la=97 cas=5 fetch=no cls=1 size=63 flags=7\n\
-                    key=k exp=109 la=97 cas=5 fetch=yes cls=1 size=63 flags=7\n\
+        let want = "key=a%20b~%FF exp=-1 la=97 cas=5 fetch=no cls=1 size=63 flags=7 \n\
+                    key=k exp=109 la=97 cas=5 fetch=yes cls=1 size=63 flags=7 \n\
                     mg plain\t\r\nmg ZiBv b\r\n";
         assert_eq!(String::from_utf8(out).expect("ASCII"), want);
     }

@@ -1,0 +1,420 @@
+//! A crowd of threads on few keys, and the promises that hold whatever they do to each other.
+//!
+//! Every value is made of records that name their key and writer and prove their own bytes, so a
+//! torn value, or one of another key, is seen at once. For every key there is a floor: a version
+//! that some thread has seen, or one more than a version that a delete or flush was sure to cut
+//! off. Whoever begins a read after the floor rose must not see anything below it. At the end the
+//! items found are the items counted, and after all are deleted not a word is counted as used.
+//!
+//! The same crowd runs on plain threads (also under sanitizers) and under shuttle.
+
+use base::{KeyId, MemoryBudget, Now, SliceId, Version};
+use engine::{
+    Action, Ask, Cursor, Effect, EffectSink, Engine, EngineConfig, Local, Mode, More, NoSink, Op,
+    Outcome, Read, ValueSink, Wrote,
+};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+#[cfg(not(shuttle))]
+use std::thread;
+
+#[cfg(shuttle)]
+use shuttle::thread;
+
+/// Bytes of a record before its payload: key, writer, length.
+const RECORD_HEAD_BYTES: usize = 4;
+
+/// One in so many keys holds a number.
+const COUNTERS_EVERY: u64 = 5;
+
+/// What a crowd does.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    pub seed: u64,
+    pub threads: u64,
+    pub ops_per_thread: u64,
+    /// Operations between two ends of a batch, at most.
+    pub batch_max: u64,
+    pub keys: u64,
+    /// So many of the keys, the first, are never removed, and there is room for everything: a
+    /// read of one of them never misses.
+    pub kept_keys: u64,
+    /// Where keys are kept, the others are stored and deleted by turns of so many operations.
+    pub turn: u64,
+    pub limit_bytes: u64,
+    pub payload_bytes_max: u64,
+}
+
+/// A small, seeded source of numbers (xorshift64*).
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, sides: u64) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        (self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 32) % sides
+    }
+}
+
+/// What all threads of a crowd share.
+struct Ground {
+    plan: Plan,
+    engine: Engine,
+    floors: Vec<AtomicU64>,
+    /// Increments that were made, per key.
+    counted: Vec<AtomicU64>,
+    now_s: AtomicU32,
+}
+
+fn key_name(key: u64) -> Vec<u8> {
+    format!("key-{key}").into_bytes()
+}
+
+fn payload_byte(key: u8, writer: u8, at: usize) -> u8 {
+    (at as u8).wrapping_mul(167) ^ key.wrapping_mul(31) ^ writer.wrapping_mul(101)
+}
+
+fn record(key: u64, writer: u8, payload_bytes: usize) -> Vec<u8> {
+    let key = key as u8;
+    let len = u16::try_from(payload_bytes).expect("payloads are short").to_le_bytes();
+    let head = [key, writer, len[0], len[1]];
+    let payload = (0..payload_bytes).map(|at| payload_byte(key, writer, at));
+    head.into_iter().chain(payload).collect()
+}
+
+/// Panics unless `value` is a run of whole records of `key`.
+fn check_records(key: u64, mut value: &[u8]) {
+    let whole = value.len();
+    assert!(!value.is_empty(), "key {key}: every value has a record");
+    while !value.is_empty() {
+        let at = whole - value.len();
+        let (head, rest) = value.split_first_chunk::<RECORD_HEAD_BYTES>().expect("a whole head");
+        let payload_bytes = usize::from(u16::from_le_bytes([head[2], head[3]]));
+        assert_eq!(head[0], key as u8, "key {key}: a record of another key at {at} of {whole}");
+        let (payload, rest) = rest.split_at_checked(payload_bytes).expect("a whole payload");
+        for (index, byte) in payload.iter().enumerate() {
+            let expected = payload_byte(head[0], head[1], index);
+            assert_eq!(*byte, expected, "key {key}: torn at {} of {whole}", at + index);
+        }
+        value = rest;
+    }
+}
+
+impl Ground {
+    fn now(&self) -> Now {
+        Now { mono_ns: 0, expiry_s: self.now_s.load(Ordering::SeqCst) }
+    }
+
+    fn holds_number(&self, key: u64) -> bool {
+        key % COUNTERS_EVERY == COUNTERS_EVERY - 1
+    }
+
+    fn is_kept(&self, key: u64) -> bool {
+        key < self.plan.kept_keys
+    }
+
+    fn raise_floor(&self, key: u64, version: u64) {
+        self.floors[key as usize].fetch_max(version, Ordering::SeqCst);
+    }
+
+    /// Checks what a read that began when the floor was `floor` returned.
+    fn check(&self, key: u64, floor: u64, read: Read, sink: &ValueSink) {
+        if read != Read::Hit {
+            let excused = !self.is_kept(key) || self.engine.counters().evicted > 0;
+            assert!(excused, "key {key} is never removed, yet a read ended with {read:?}");
+            return;
+        }
+        let version = sink.found.cas;
+        assert!(version >= floor, "key {key}: version {version} was seen after {floor}");
+        self.raise_floor(key, version);
+        assert_eq!(sink.bytes.len(), sink.found.value_bytes, "key {key}");
+        if self.holds_number(key) {
+            let digits = std::str::from_utf8(&sink.bytes).expect("digits");
+            let number: u64 = digits.trim_end().parse().expect("a number");
+            assert!(number > 0, "key {key}: numbers start at one");
+        } else {
+            check_records(key, &sink.bytes);
+        }
+    }
+}
+
+/// One thread of the crowd.
+struct Guest {
+    ground: Arc<Ground>,
+    local: Local,
+    dice: Dice,
+    number: u8,
+}
+
+impl Guest {
+    fn run(&mut self) -> u64 {
+        let ground = self.ground.clone();
+        let mut left = ground.plan.ops_per_thread;
+        while left > 0 {
+            let batch = (1 + self.dice.roll(ground.plan.batch_max)).min(left);
+            ground.engine.pin(&self.local);
+            for op in 0..batch {
+                self.step(left - op);
+            }
+            ground.engine.unpin(&self.local);
+            left -= batch;
+        }
+        ground.plan.ops_per_thread
+    }
+
+    fn step(&mut self, left: u64) {
+        let key = self.dice.roll(self.ground.plan.keys);
+        let kept = self.ground.is_kept(key);
+        if self.ground.plan.kept_keys > 0 && !kept && self.dice.roll(4) > 0 {
+            let stores = left / self.ground.plan.turn % 2 == 0;
+            return if stores { self.store(key, Mode::Set) } else { self.delete(key) };
+        }
+        match self.dice.roll(100) {
+            0..40 => self.get(key),
+            40..58 => self.store(key, Mode::Set),
+            58..64 => self.store(key, Mode::Append { vivify: false }),
+            64..68 => self.store(key, Mode::Prepend { vivify: true }),
+            68..74 => self.fetch(key),
+            74..80 => self.touch(key),
+            80..86 => self.compare_and_set(key),
+            86..88 => self.store(key, Mode::Add),
+            88..90 => self.tend(),
+            _ if kept => self.get(key),
+            90..97 => self.delete(key),
+            97..99 => _ = self.ground.now_s.fetch_add(1, Ordering::SeqCst),
+            _ if self.ground.plan.kept_keys == 0 => self.flush(),
+            _ => self.get(key),
+        }
+    }
+
+    fn write(&mut self, key: u64, action: Action<'_>, compare: Option<u64>) -> Wrote {
+        let name = key_name(key);
+        let op = Op { compare, report: true, ..Op::new(self.ground.engine.key(&name), action) };
+        let now = self.ground.now();
+        let wrote = self.ground.engine.write(&mut self.local, &op, now, &mut NoSink);
+        if wrote.outcome == Outcome::Done
+            && let Some(found) = wrote.found
+            && found.cas != 0
+        {
+            self.ground.raise_floor(key, found.cas);
+        }
+        wrote
+    }
+
+    fn get(&mut self, key: u64) {
+        let floor = self.ground.floors[key as usize].load(Ordering::SeqCst);
+        let (name, mut sink) = (key_name(key), ValueSink::default());
+        let engine = &self.ground.engine;
+        let read = engine.get(&self.local, &engine.key(&name), self.ground.now(), &mut sink);
+        self.ground.check(key, floor, read, &sink);
+    }
+
+    /// An expiry: mostly far, sometimes near, for kept keys never.
+    fn expiry_s(&mut self, key: u64) -> u32 {
+        let now_s = self.ground.now().expiry_s;
+        match self.dice.roll(4) {
+            _ if self.ground.is_kept(key) => self.dice.roll(2) as u32 * u32::MAX,
+            0 => now_s + 1 + self.dice.roll(3) as u32,
+            1 => now_s + 1_000_000,
+            _ => 0,
+        }
+    }
+
+    fn store(&mut self, key: u64, mode: Mode) {
+        if self.ground.holds_number(key) {
+            return self.count(key);
+        }
+        let payload_bytes = match self.dice.roll(3) {
+            0 => self.dice.roll(self.ground.plan.payload_bytes_max),
+            _ => self.dice.roll(self.ground.plan.payload_bytes_max / 8 + 1),
+        };
+        let value = record(key, self.number, payload_bytes as usize);
+        let expiry_s = self.expiry_s(key);
+        let action = Action::Store { mode, value: &value, client_flags: 0, expiry_s };
+        let wrote = self.write(key, action, None);
+        match wrote.outcome {
+            Outcome::TooLarge => self.store(key, Mode::Set),
+            Outcome::NoSpace => assert_eq!(self.ground.plan.kept_keys, 0, "there is room for all"),
+            Outcome::NotStored => assert_ne!(mode, Mode::Set),
+            outcome => assert_eq!(outcome, Outcome::Done),
+        }
+    }
+
+    fn count(&mut self, key: u64) {
+        let action = Action::Count { delta: 1, down: false, initial: Some((1, 0)), expiry_s: None };
+        let wrote = self.write(key, action, None);
+        if wrote.outcome == Outcome::Done {
+            assert!(wrote.number > 0, "numbers start at one");
+            self.ground.counted[key as usize].fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    fn fetch(&mut self, key: u64) {
+        let floor = self.ground.floors[key as usize].load(Ordering::SeqCst);
+        let ask = Ask { touch: Some(self.expiry_s(key)), ..Ask::default() };
+        let (name, mut sink) = (key_name(key), ValueSink::default());
+        let (ground, now) = (&self.ground, self.ground.now());
+        let id = ground.engine.key(&name);
+        let read = ground.engine.fetch(&mut self.local, &id, &ask, now, &mut NoSink, &mut sink);
+        ground.check(key, floor, read, &sink);
+    }
+
+    fn touch(&mut self, key: u64) {
+        let expiry_s = self.expiry_s(key);
+        let wrote = self.write(key, Action::Touch { expiry_s }, None);
+        assert!(wrote.outcome != Outcome::NotFound || !self.ground.is_kept(key) || self.evicted());
+    }
+
+    fn evicted(&self) -> bool {
+        self.ground.engine.counters().evicted > 0
+    }
+
+    fn compare_and_set(&mut self, key: u64) {
+        if self.ground.holds_number(key) {
+            return self.get(key);
+        }
+        let name = key_name(key);
+        let engine = &self.ground.engine;
+        let found = engine.peek(&self.local, &engine.key(&name), self.ground.now());
+        let Some(found) = found else { return };
+        let value = record(key, self.number, self.dice.roll(16) as usize);
+        let action = Action::Store { mode: Mode::Set, value: &value, client_flags: 0, expiry_s: 0 };
+        let wrote = self.write(key, action, Some(found.cas));
+        if let (Outcome::Done, Some(now)) = (wrote.outcome, wrote.found) {
+            assert!(now.cas > found.cas, "key {key}: a change raises the version");
+        }
+    }
+
+    fn delete(&mut self, key: u64) {
+        let name = key_name(key);
+        // Whoever was given this version or an older one had the lock before the delete gets it.
+        let last = self.ground.engine.last_version(SliceId::of(&name)).raw();
+        let wrote = self.write(key, Action::Delete, None);
+        assert!(matches!(wrote.outcome, Outcome::Done | Outcome::NotFound), "{wrote:?}");
+        self.ground.raise_floor(key, last + 1);
+    }
+
+    fn flush(&mut self) {
+        let engine = &self.ground.engine;
+        let last = |key| engine.last_version(SliceId::of(&key_name(key))).raw();
+        let lasts: Vec<u64> = (0..self.ground.plan.keys).map(last).collect();
+        engine.flush();
+        for (key, last) in lasts.into_iter().enumerate() {
+            self.ground.raise_floor(key as u64, last + 1);
+        }
+    }
+
+    fn tend(&mut self) {
+        let now = self.ground.now();
+        self.ground.engine.tend(&mut self.local, now, 8, &mut NoSink);
+    }
+
+    /// What must be so once the others are gone.
+    fn settle(&mut self) {
+        let ground = self.ground.clone();
+        ground.engine.pin(&self.local);
+        self.check_numbers();
+        let scanned = self.scan();
+        let mut found = 0;
+        for key in 0..ground.plan.keys {
+            let name = key_name(key);
+            let id = ground.engine.key(&name);
+            found += u64::from(ground.engine.peek(&self.local, &id, ground.now()).is_some());
+            self.get(key);
+        }
+        assert_eq!(scanned, found, "a walk tells what a read finds");
+        let counters = ground.engine.counters();
+        assert!(counters.items >= found, "{found} found, {counters:?}");
+        for key in 0..ground.plan.keys {
+            self.delete(key);
+            self.ground.engine.unpin(&self.local);
+            self.ground.engine.pin(&self.local);
+        }
+        let counters = ground.engine.counters();
+        let used = (counters.items, counters.item_words);
+        assert_eq!(used, (0, 0), "all items are deleted: {counters:?}");
+        ground.engine.unpin(&self.local);
+    }
+
+    fn check_numbers(&mut self) {
+        for key in 0..self.ground.plan.kept_keys {
+            let counted = self.ground.counted[key as usize].load(Ordering::SeqCst);
+            if counted == 0 || self.evicted() {
+                continue;
+            }
+            let action = Action::Count { delta: 0, down: false, initial: None, expiry_s: None };
+            let wrote = self.write(key, action, None);
+            assert_eq!(wrote.number, counted, "key {key}: no increment is lost");
+        }
+    }
+
+    fn scan(&mut self) -> u64 {
+        let ground = self.ground.clone();
+        let mut slices: Vec<SliceId> =
+            (0..ground.plan.keys).map(|key| SliceId::of(&key_name(key))).collect();
+        slices.sort_unstable();
+        slices.dedup();
+        let mut told = Told(0);
+        for slice in slices {
+            let mut at = Cursor::default();
+            let engine = &ground.engine;
+            while engine.scan(&mut self.local, slice, &mut at, 3, ground.now(), &mut told)
+                == More::Yes
+            {}
+        }
+        told.0
+    }
+}
+
+/// Counts what it is told.
+struct Told(u64);
+
+impl EffectSink for Told {
+    const ON: bool = true;
+
+    fn commit(&mut self, _key: KeyId, effect: &Effect<'_>) -> Version {
+        self.0 += 1;
+        effect.version
+    }
+}
+
+/// Runs a crowd to its end and checks every promise.
+pub fn run(plan: &Plan) {
+    let locals = plan.threads as usize + 1;
+    let config = EngineConfig { locals, ..EngineConfig::new(plan.limit_bytes) };
+    let (engine, mut locals) =
+        Engine::new(config, MemoryBudget::new(plan.limit_bytes)).expect("enough memory");
+    let zeroes = || (0..plan.keys).map(|_| AtomicU64::new(0)).collect();
+    let ground = Arc::new(Ground {
+        plan: plan.clone(),
+        engine,
+        floors: zeroes(),
+        counted: zeroes(),
+        now_s: AtomicU32::new(1_000),
+    });
+    let mut guest = |number: u64| Guest {
+        ground: ground.clone(),
+        local: locals.pop().expect("a local for each"),
+        dice: Dice(plan.seed.wrapping_mul(0x9E37_79B9).wrapping_add(number) | 1),
+        number: number as u8,
+    };
+    let mut host = guest(plan.threads);
+    ground.engine.pin(&host.local);
+    for key in 0..plan.kept_keys {
+        host.store(key, Mode::Set);
+    }
+    ground.engine.unpin(&host.local);
+    let threads: Vec<_> = (0..plan.threads)
+        .map(|number| {
+            let mut guest = guest(number);
+            thread::spawn(move || guest.run())
+        })
+        .collect();
+    for thread in threads {
+        let done = thread.join().expect("no promise was broken");
+        assert_eq!(done, plan.ops_per_thread);
+    }
+    host.settle();
+}

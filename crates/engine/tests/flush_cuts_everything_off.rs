@@ -1,0 +1,134 @@
+//! flush_all against everything that writes into old ground: overwriting in place, appending,
+//! counting, touching, compaction, eviction, and segments that are open when it comes.
+#![cfg(not(any(loom, shuttle)))]
+
+use base::{MemoryBudget, Now};
+use engine::{
+    Action, Ask, Engine, EngineConfig, Local, Mode, NoSink, Op, Outcome, Read, ValueSink,
+};
+
+const NOW: Now = Now { mono_ns: 0, expiry_s: 1_000 };
+
+struct Cell {
+    engine: Engine,
+    local: Local,
+}
+
+impl Cell {
+    fn new(limit_bytes: u64) -> Self {
+        let (engine, mut locals) =
+            Engine::new(EngineConfig::new(limit_bytes), MemoryBudget::new(limit_bytes))
+                .expect("enough memory");
+        let local = locals.pop().expect("a local");
+        Self { engine, local }
+    }
+
+    fn write(&mut self, key: &[u8], action: Action<'_>) -> Outcome {
+        self.engine.pin(&self.local);
+        let op = Op::new(self.engine.key(key), action);
+        let wrote = self.engine.write(&mut self.local, &op, NOW, &mut NoSink);
+        self.engine.unpin(&self.local);
+        wrote.outcome
+    }
+
+    fn store(&mut self, key: &[u8], mode: Mode, value: &[u8]) -> Outcome {
+        self.write(key, Action::Store { mode, value, client_flags: 0, expiry_s: 0 })
+    }
+
+    fn get(&mut self, key: &[u8]) -> Option<Vec<u8>> {
+        self.engine.pin(&self.local);
+        let mut sink = ValueSink::default();
+        let read = self.engine.get(&self.local, &self.engine.key(key), NOW, &mut sink);
+        self.engine.unpin(&self.local);
+        (read == Read::Hit).then_some(sink.bytes)
+    }
+
+    fn fetch(&mut self, key: &[u8], ask: &Ask) -> Read {
+        self.engine.pin(&self.local);
+        let (id, mut sink) = (self.engine.key(key), ValueSink::default());
+        let read = self.engine.fetch(&mut self.local, &id, ask, NOW, &mut NoSink, &mut sink);
+        self.engine.unpin(&self.local);
+        read
+    }
+}
+
+#[test]
+fn what_was_cut_off_is_not_brought_back_by_a_write_into_it() {
+    let count = |initial| Action::Count { delta: 1, down: false, initial, expiry_s: None };
+    let store = |mode| Action::Store { mode, value: b"new", client_flags: 0, expiry_s: 0 };
+    let vivified = Some(&b"new"[..]);
+    let cases: [(&str, Action<'_>, Outcome, Option<&[u8]>); 11] = [
+        ("set", store(Mode::Set), Outcome::Done, vivified),
+        ("add", store(Mode::Add), Outcome::Done, vivified),
+        ("replace", store(Mode::Replace), Outcome::NotStored, None),
+        ("append", store(Mode::Append { vivify: false }), Outcome::NotStored, None),
+        ("append or create", store(Mode::Append { vivify: true }), Outcome::Done, vivified),
+        ("prepend", store(Mode::Prepend { vivify: false }), Outcome::NotStored, None),
+        ("incr", count(None), Outcome::NotFound, None),
+        ("incr or create", count(Some((5, 0))), Outcome::Done, Some(b"5")),
+        ("touch", Action::Touch { expiry_s: 5_000 }, Outcome::NotFound, None),
+        ("invalidate", Action::Invalidate { expiry_s: None }, Outcome::NotFound, None),
+        ("delete", Action::Delete, Outcome::NotFound, None),
+    ];
+    for (what, action, outcome, left) in cases {
+        let mut cell = Cell::new(1 << 20);
+        assert_eq!(cell.store(b"key", Mode::Set, b"123"), Outcome::Done);
+        cell.engine.flush();
+        assert_eq!(cell.write(b"key", action), outcome, "{what}");
+        assert_eq!(cell.get(b"key").as_deref(), left, "{what}");
+    }
+    let mut cell = Cell::new(1 << 20);
+    cell.store(b"key", Mode::Set, b"123");
+    cell.engine.flush();
+    assert_eq!(cell.fetch(b"key", &Ask { touch: Some(0), ..Ask::default() }), Read::Miss);
+    assert_eq!(cell.get(b"key"), None);
+}
+
+#[test]
+fn an_overwrite_in_place_after_a_flush_lives_and_one_before_it_dies() {
+    let mut cell = Cell::new(1 << 20);
+    cell.store(b"key", Mode::Set, b"one");
+    cell.store(b"key", Mode::Set, b"two");
+    cell.engine.flush();
+    assert_eq!(cell.get(b"key"), None);
+    cell.store(b"key", Mode::Set, b"six");
+    cell.store(b"key", Mode::Append { vivify: false }, b"ty");
+    assert_eq!(cell.get(b"key").as_deref(), Some(&b"sixty"[..]));
+    cell.engine.flush();
+    assert_eq!(cell.get(b"key"), None);
+}
+
+/// Items are stored, and some changed, on both sides of a flush that finds segments open, full and
+/// half drained; then so much is stored that every segment is compacted or evicted many times.
+#[test]
+fn compaction_and_eviction_carry_nothing_over_a_flush() {
+    for limit_bytes in [engine::LIMIT_BYTES_MIN, 1 << 20] {
+        let mut cell = Cell::new(limit_bytes);
+        let name = |number: u64| format!("item-{number}").into_bytes();
+        for round in 0..40_u64 {
+            let old = format!("old {round} {}", "x".repeat(300)).into_bytes();
+            for number in 0..400 {
+                cell.store(&name(number), Mode::Set, &old);
+                if number % 3 == 0 {
+                    cell.store(&name(number), Mode::Append { vivify: false }, b"more");
+                    cell.get(&name(number));
+                }
+            }
+            cell.engine.flush();
+            for number in 0..400 {
+                assert_eq!(cell.get(&name(number)), None, "round {round}");
+            }
+            for number in 400..800 {
+                cell.store(&name(number), Mode::Set, b"new");
+                cell.engine.pin(&cell.local);
+                cell.engine.tend(&mut cell.local, NOW, 64, &mut NoSink);
+                cell.engine.unpin(&cell.local);
+            }
+            for number in 0..400 {
+                assert_eq!(cell.get(&name(number)), None, "round {round}: brought back");
+            }
+        }
+        let counters = cell.engine.counters();
+        assert!(counters.compacted + counters.expired > 0, "{counters:?}");
+    }
+}

@@ -1,0 +1,211 @@
+//! The engine under loom: every order of steps of two threads, within a bound on changes of
+//! thread, and every value that the memory model lets a relaxed load return.
+//!
+//! `RUSTFLAGS="--cfg loom" cargo test -p engine --test loom_orders --release`
+#![cfg(loom)]
+
+use base::{MemoryBudget, Now};
+use engine::{
+    Action, Engine, EngineConfig, LIMIT_BYTES_MIN, Local, Mode, NoSink, Op, Outcome, Read,
+    ValueSink,
+};
+use loom::thread;
+use std::sync::Arc;
+
+const NOW: Now = Now { mono_ns: 0, expiry_s: 1_000 };
+
+/// Changes of thread, not counting those where a thread waits, that an order has at most.
+const CHANGES_MAX: usize = 2;
+
+/// Orders tried by each test: `LOOM_MAX_PERMUTATIONS`, or enough for a few seconds.
+const ORDERS_MAX: usize = 3_000;
+
+/// Steps of one order.
+const STEPS_MAX: usize = 100_000;
+
+/// An engine, and the locals of two threads.
+struct Cell {
+    engine: Engine,
+}
+
+impl Cell {
+    fn write(&self, local: &mut Local, key: &[u8], action: Action<'_>) -> Outcome {
+        self.engine.pin(local);
+        let op = Op::new(self.engine.key(key), action);
+        let wrote = self.engine.write(local, &op, NOW, &mut NoSink);
+        self.engine.unpin(local);
+        wrote.outcome
+    }
+
+    fn store(&self, local: &mut Local, key: &[u8], mode: Mode, value: &[u8]) -> Outcome {
+        self.write(local, key, Action::Store { mode, value, client_flags: 0, expiry_s: 0 })
+    }
+
+    fn get(&self, local: &Local, key: &[u8]) -> Option<Vec<u8>> {
+        self.engine.pin(local);
+        let mut sink = ValueSink::default();
+        let read = self.engine.get(local, &self.engine.key(key), NOW, &mut sink);
+        self.engine.unpin(local);
+        (read == Read::Hit).then_some(sink.bytes)
+    }
+}
+
+/// Tries the orders in which `first` and `second` can run after `before`, then `after`.
+fn orders(
+    before: impl Fn(&Cell, &mut Local) + Send + Sync + 'static,
+    first: impl Fn(&Cell, &mut Local) + Send + Sync + Copy + 'static,
+    second: impl Fn(&Cell, &mut Local) + Send + Sync + Copy + 'static,
+    after: impl Fn(&Cell, &mut Local) + Send + Sync + 'static,
+) {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(CHANGES_MAX);
+    model.max_branches = STEPS_MAX;
+    model.max_permutations = model.max_permutations.or(Some(ORDERS_MAX));
+    model.expect_explicit_explore = true;
+    model.check(move || {
+        let limit_bytes = 2 * LIMIT_BYTES_MIN;
+        let config = EngineConfig { locals: 2, ..EngineConfig::new(limit_bytes) };
+        let (engine, mut locals) =
+            Engine::new(config, MemoryBudget::new(limit_bytes)).expect("enough memory");
+        let (mut one, mut two) = (locals.remove(0), locals.remove(0));
+        let cell = Arc::new(Cell { engine });
+        before(&cell, &mut one);
+        loom::explore();
+        let other = cell.clone();
+        let thread = thread::spawn(move || second(&other, &mut two));
+        first(&cell, &mut one);
+        thread.join().expect("no promise was broken");
+        loom::stop_exploring();
+        after(&cell, &mut one);
+    });
+}
+
+/// A value of three words that is all one letter.
+fn letters(letter: u8) -> [u8; 24] {
+    [letter; 24]
+}
+
+fn assert_whole(value: Option<Vec<u8>>, letters: &[u8]) {
+    let value = value.expect("the key is never removed");
+    assert!(letters.contains(&value[0]), "{}", value.escape_ascii());
+    assert!(value.iter().all(|byte| *byte == value[0]), "torn: {}", value.escape_ascii());
+}
+
+#[test]
+fn a_read_beside_a_write_in_place_is_whole() {
+    orders(
+        |cell, local| _ = cell.store(local, b"key", Mode::Set, &letters(b'a')),
+        |cell, local| _ = cell.store(local, b"key", Mode::Set, &letters(b'b')),
+        |cell, local| assert_whole(cell.get(local, b"key"), b"ab"),
+        |cell, local| assert_whole(cell.get(local, b"key"), b"b"),
+    );
+}
+
+#[test]
+fn a_read_beside_a_write_on_new_ground_is_whole() {
+    orders(
+        |cell, local| _ = cell.store(local, b"key", Mode::Set, &letters(b'a')),
+        |cell, local| _ = cell.store(local, b"key", Mode::Set, &[b'b'; 40]),
+        |cell, local| assert_whole(cell.get(local, b"key"), b"ab"),
+        |cell, local| assert_whole(cell.get(local, b"key"), b"b"),
+    );
+}
+
+#[test]
+fn a_first_write_is_seen_whole_or_not_at_all() {
+    orders(
+        |cell, local| _ = cell.store(local, b"other", Mode::Set, b"v"),
+        |cell, local| _ = cell.store(local, b"key", Mode::Set, &letters(b'a')),
+        |cell, local| {
+            if let Some(value) = cell.get(local, b"key") {
+                assert_whole(Some(value), b"a");
+            }
+        },
+        |cell, local| assert_whole(cell.get(local, b"key"), b"a"),
+    );
+}
+
+/// The reader's key lies in the oldest segment, and one more write makes that segment drained,
+/// freed and used again.
+#[test]
+fn a_read_beside_eviction_and_reuse_is_whole_or_a_miss() {
+    const FILLERS: u8 = 80;
+    orders(
+        |cell, local| {
+            cell.store(local, b"key", Mode::Set, &letters(b'a'));
+            for filler in 0..FILLERS {
+                let outcome = cell.store(local, &[filler], Mode::Set, &letters(b'f'));
+                assert_eq!(outcome, Outcome::Done);
+                cell.get(local, b"key");
+            }
+        },
+        |cell, local| {
+            for filler in FILLERS..FILLERS + 12 {
+                let outcome = cell.store(local, &[filler], Mode::Set, &letters(b'f'));
+                assert_eq!(outcome, Outcome::Done);
+            }
+        },
+        |cell, local| {
+            if let Some(value) = cell.get(local, b"key") {
+                assert_whole(Some(value), b"a");
+            }
+        },
+        |_, _| (),
+    );
+}
+
+/// Both carve off the end of the same segment, which has room for neither.
+#[test]
+fn two_writers_that_fill_a_segment_both_store() {
+    orders(
+        |cell, local| {
+            for filler in 0..4 {
+                cell.store(local, &[filler], Mode::Set, &letters(b'f'));
+            }
+        },
+        |cell, local| _ = cell.store(local, b"one", Mode::Set, &[b'a'; 60]),
+        |cell, local| _ = cell.store(local, b"two", Mode::Set, &[b'b'; 60]),
+        |cell, local| {
+            assert_whole(cell.get(local, b"one"), b"a");
+            assert_whole(cell.get(local, b"two"), b"b");
+        },
+    );
+}
+
+#[test]
+fn increments_are_not_lost() {
+    const ADD: Action<'_> =
+        Action::Count { delta: 1, down: false, initial: Some((1, 0)), expiry_s: None };
+    orders(
+        |cell, local| _ = cell.write(local, b"key", ADD),
+        |cell, local| _ = cell.write(local, b"key", ADD),
+        |cell, local| _ = cell.write(local, b"key", ADD),
+        |cell, local| assert_eq!(cell.get(local, b"key").as_deref(), Some(&b"3"[..])),
+    );
+}
+
+/// Before the flush the append is cut off with the rest; after it there is nothing to append to.
+#[test]
+fn a_flush_leaves_nothing_of_an_append() {
+    orders(
+        |cell, local| _ = cell.store(local, b"key", Mode::Set, &letters(b'a')),
+        |cell, _| cell.engine.flush(),
+        |cell, local| _ = cell.store(local, b"key", Mode::Append { vivify: false }, b"b"),
+        |cell, local| assert_eq!(cell.get(local, b"key"), None),
+    );
+}
+
+/// A write in place that is not cut off by the flush leaves the new value, never the old.
+#[test]
+fn a_flush_beside_a_write_in_place_leaves_the_new_value_or_none() {
+    orders(
+        |cell, local| _ = cell.store(local, b"key", Mode::Set, &letters(b'a')),
+        |cell, _| cell.engine.flush(),
+        |cell, local| _ = cell.store(local, b"key", Mode::Set, &letters(b'b')),
+        |cell, local| {
+            if let Some(value) = cell.get(local, b"key") {
+                assert_whole(Some(value), b"b");
+            }
+        },
+    );
+}

@@ -1,0 +1,133 @@
+//! The whole engine under shuttle: random orders of every atomic step, on pools of a few segments.
+//!
+//! `RUSTFLAGS="--cfg shuttle" cargo test -p engine --test shuttle_orders`
+#![cfg(shuttle)]
+
+mod crowd;
+
+use base::{KeyId, MemoryBudget, Now, SliceId, Version};
+use crowd::{Plan, run};
+use engine::{
+    Action, Cursor, Effect, EffectSink, Engine, EngineConfig, Local, Mode, More, NoSink, Op,
+};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Orders tried by each test: `SHUTTLE_ORDERS`, or enough for a few seconds.
+fn orders() -> usize {
+    std::env::var("SHUTTLE_ORDERS").ok().and_then(|text| text.parse().ok()).unwrap_or(1_000)
+}
+
+fn plan() -> Plan {
+    Plan {
+        seed: 0,
+        threads: 3,
+        ops_per_thread: 12,
+        batch_max: 4,
+        keys: 3,
+        kept_keys: 0,
+        turn: 1,
+        limit_bytes: 2 * engine::LIMIT_BYTES_MIN,
+        payload_bytes_max: 40,
+    }
+}
+
+/// Runs `plan` in random orders, and in orders with few changes of thread, each with other dice.
+fn try_orders(plan: Plan) {
+    let seed = Arc::new(AtomicU64::new(1));
+    let order = move || {
+        let seed = seed.fetch_add(1, Ordering::Relaxed);
+        run(&Plan { seed, ..plan.clone() });
+    };
+    shuttle::check_random(order.clone(), orders() / 2);
+    shuttle::check_pct(order, orders() / 2, 4);
+}
+
+#[test]
+fn on_few_hot_keys() {
+    try_orders(plan());
+}
+
+#[test]
+fn in_a_pool_that_evicts_all_the_time() {
+    try_orders(Plan { keys: 24, ..plan() });
+}
+
+#[test]
+fn on_values_in_chunks() {
+    try_orders(Plan { limit_bytes: 4 << 10, keys: 4, payload_bytes_max: 250, ..plan() });
+}
+
+#[test]
+fn while_groups_grow_and_shrink() {
+    let plan = Plan { limit_bytes: 32 << 10, keys: 14, kept_keys: 3, turn: 10, ..plan() };
+    try_orders(Plan { ops_per_thread: 25, payload_bytes_max: 16, ..plan });
+}
+
+const NOW: Now = Now { mono_ns: 0, expiry_s: 1_000 };
+
+/// Whether it was told of one key.
+struct Hears<'a>(&'a [u8], bool);
+
+impl EffectSink for Hears<'_> {
+    const ON: bool = true;
+
+    fn commit(&mut self, _key: KeyId, effect: &Effect<'_>) -> Version {
+        self.1 |= effect.key == self.0;
+        effect.version
+    }
+}
+
+fn batch(engine: &Engine, local: &mut Local, key: &[u8], action: Action<'_>) {
+    engine.pin(local);
+    let op = Op::new(engine.key(key), action);
+    engine.write(local, &op, NOW, &mut NoSink);
+    engine.unpin(local);
+}
+
+/// Walks the slice of `key`, a chain at a time.
+fn walk_tells(engine: &Engine, local: &mut Local, key: &[u8]) -> bool {
+    let (slice, mut at, mut hears) = (SliceId::of(key), Cursor::default(), Hears(key, false));
+    loop {
+        engine.pin(local);
+        let more = engine.scan(local, slice, &mut at, 1, NOW, &mut hears);
+        engine.unpin(local);
+        if more == More::No {
+            return hears.1;
+        }
+    }
+}
+
+#[test]
+fn a_walk_misses_nothing_while_groups_shrink() {
+    let order = || {
+        let limit_bytes = 32 << 10;
+        let (engine, mut locals) =
+            Engine::new(EngineConfig::new(limit_bytes), MemoryBudget::new(limit_bytes))
+                .expect("enough memory");
+        let engine = Arc::new(engine);
+        let mut local = || locals.pop().expect("a local");
+        let (mut first, mut second) = (local(), local());
+        let (kept, others) = ([b"a", b"b", b"c", b"d"], b"efghijklmnopqr");
+        let store = Action::Store { mode: Mode::Set, value: b"v", client_flags: 0, expiry_s: 0 };
+        for key in kept {
+            batch(&engine, &mut first, key, store);
+        }
+        for key in others {
+            batch(&engine, &mut first, &[*key], store);
+        }
+        let shrinking = engine.clone();
+        let thread = shuttle::thread::spawn(move || {
+            for key in others {
+                batch(&shrinking, &mut second, &[*key], Action::Delete);
+            }
+        });
+        for key in kept {
+            let told = walk_tells(&engine, &mut first, key);
+            assert!(told, "{} is there all the time", key.escape_ascii());
+        }
+        thread.join().expect("no panic");
+    };
+    shuttle::check_random(order, orders() / 2);
+    shuttle::check_pct(order, orders() / 2, 3);
+}

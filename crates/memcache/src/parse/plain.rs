@@ -1,0 +1,146 @@
+//! The two shapes of nearly all traffic: `get` of one key, plain `set` and `add`, each matched in
+//! one pass.
+//!
+//! A shape has single spaces, plain numbers and a whole value. What does not fit it, what is wrong
+//! and what has not arrived is left to [`parse`](crate::parse), which knows every rule. The two
+//! never disagree: a shape only takes what `parse` takes too.
+//!
+//! Both are inlined into their callers and give back numbers and slices, which stay in registers.
+//! A [`Parsed`](crate::Parsed) is large enough to go through memory, and carrying it there and
+//! back costs more than either match.
+
+use crate::key::Key;
+use crate::limits::{Limits, VALUE_BYTES_CEILING};
+use crate::parse::store::VALUE_END;
+use crate::request::{Store, StoreVerb};
+use crate::scan;
+
+/// Digits that a number of a shape has at most; any so many fit 64 bits.
+const DIGITS_MAX: usize = 10;
+
+/// `get <key>\r\n` at the front of `input`: the key, and how much the line takes up.
+#[inline(always)]
+#[must_use]
+pub fn plain_get(input: &[u8]) -> Option<(Key<'_>, usize)> {
+    let (b"get ", line) = input.split_first_chunk()? else { return None };
+    let key_end = scan::word_end(line, 0);
+    let consumed = match *line.get(key_end..)? {
+        [b'\r', b'\n', ..] => b"get \r\n".len() + key_end,
+        [b'\n', ..] => b"get \n".len() + key_end,
+        _ => return None,
+    };
+    Some((Key::new(&line[..key_end])?, consumed))
+}
+
+/// `set <key> <flags> <exptime> <bytes>[ noreply]\r\n<value>\r\n` at the front of `input`, or the
+/// same with `add`: the command, and how much it takes up with its value.
+#[inline(always)]
+#[must_use]
+pub fn plain_store<'a>(input: &'a [u8], limits: &Limits) -> Option<(Store<'a>, usize)> {
+    let (word, line) = input.split_first_chunk()?;
+    let verb = match word {
+        b"set " => StoreVerb::Set,
+        b"add " => StoreVerb::Add,
+        _ => return None,
+    };
+    let key_end = scan::word_end(line, 0);
+    let (b' ', flags_at) = (*line.get(key_end)?, key_end + 1) else { return None };
+    let (flags, b' ', exptime_at) = number(line, flags_at)? else { return None };
+    let (exptime, b' ', bytes_at) = number(line, exptime_at)? else { return None };
+    let (value_bytes, end, line_end) = number(line, bytes_at)?;
+    let (noreply, value_at) = match end {
+        b'\r' if *line.get(line_end)? == b'\n' => (false, line_end + 1),
+        b' ' if line[line_end..].starts_with(b"noreply\r\n") => {
+            (true, line_end + b"noreply\r\n".len())
+        }
+        _ => return None,
+    };
+    if value_bytes > limits.value_bytes_max.min(VALUE_BYTES_CEILING) {
+        return None;
+    }
+    let value_end = value_at + value_bytes as usize;
+    let (value, VALUE_END) = line.get(value_at..value_end + VALUE_END.len())?.split_last_chunk()?
+    else {
+        return None;
+    };
+    let key = Key::new(&line[..key_end])?;
+    let flags = u32::try_from(flags).ok()?;
+    let store = Store { verb, key, flags, exptime: exptime as i64, value, noreply };
+    Some((store, word.len() + value_end + VALUE_END.len()))
+}
+
+/// The number that `line` has at `start`, the byte that ends it, and the index behind that byte.
+#[inline(always)]
+fn number(line: &[u8], start: usize) -> Option<(u64, u8, usize)> {
+    let mut sum = 0_u64;
+    let mut at = start;
+    loop {
+        let byte = *line.get(at)?;
+        let digit = byte.wrapping_sub(b'0');
+        if digit > 9 {
+            let is_number = (1..=DIGITS_MAX).contains(&(at - start));
+            return is_number.then_some((sum, byte, at + 1));
+        }
+        sum = sum.wrapping_mul(10).wrapping_add(u64::from(digit));
+        at += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parse::{Parsed, general};
+    use crate::request::Request;
+
+    /// Requests that fit, nearly fit and do not fit, cut everywhere: a shape takes a request if it
+    /// can, and then it is the one the general way finds.
+    #[test]
+    fn shapes_agree_with_the_general_way() {
+        let limits = Limits { value_bytes_max: 9, ..Limits::default() };
+        let key = "k".repeat(250);
+        let cases = [
+            ("get a\r\n".into(), true),
+            ("get a\n".into(), true),
+            (format!("get {key}\r\n"), true),
+            (format!("get {key}k\r\n"), false),
+            ("get a b\r\n".into(), false),
+            ("get \r\n".into(), false),
+            ("gets a\r\n".into(), false),
+            ("set a 0 0 1\r\nx\r\n".into(), true),
+            ("add a 4294967295 9999999999 0 noreply\r\n\r\n".into(), true),
+            (format!("set {key} 7 0 9\r\n123456789\r\n"), true),
+            (format!("set {key}k 7 0 1\r\nx\r\n"), false),
+            ("set a 4294967296 0 1\r\nx\r\n".into(), false),
+            ("set a 0 -1 1\r\nx\r\n".into(), false),
+            ("set a 0 00000000001 1\r\nx\r\n".into(), false),
+            ("set a  0 0 1\r\nx\r\n".into(), false),
+            ("set a 0 0 10\r\n0123456789\r\n".into(), false),
+            ("set a 0 0 1 \r\nx\r\n".into(), false),
+            ("set a 0 0 1\nx\r\n".into(), false),
+            ("set a 0 0 1\r\nxy\r\n".into(), false),
+            ("set a 0 0 18446744073709551615\r\n".into(), false),
+            ("replace a 0 0 1\r\nx\r\n".into(), false),
+        ];
+        for (input, fits) in cases {
+            let input: String = input;
+            for len in 0..=input.len() {
+                let input = &input.as_bytes()[..len];
+                let taken = match (plain_get(input), plain_store(input, &limits)) {
+                    (Some((key, consumed)), None) => {
+                        Some(Parsed::whole(Request::get(key), consumed))
+                    }
+                    (None, Some((store, consumed))) => {
+                        Some(Parsed::whole(Request::Store(store), consumed))
+                    }
+                    (None, None) => None,
+                    both => panic!("two shapes for {input:?}: {both:?}"),
+                };
+                let name = String::from_utf8_lossy(input);
+                assert!(taken.is_none_or(|it| it == general(input, &limits)), "{name}");
+            }
+            let whole = input.as_bytes();
+            let taken = plain_get(whole).is_some() || plain_store(whole, &limits).is_some();
+            assert_eq!(taken, fits, "{input}");
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! A cell, one worker and one connection without sockets: requests in, replies out.
+
+#![allow(dead_code, reason = "no test uses all of it")]
+
+use std::io::IoSlice;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use base::{MemoryBudget, Now};
+use engine::EngineConfig;
+use memcache::Limits;
+use service::{Cell, ConnectionReport, Connections, Host, Options, Rusage, Service};
+use session::{Bounds, ConnId, Flow, Ground, Handler, Reply, Session, Turn, WorkerId};
+
+/// Second at which every test starts.
+pub const START_S: u32 = 1_800_000_000;
+
+/// The longest value of the tests, in bytes: few, so that too long is still short.
+pub const VALUE_BYTES_MAX: u64 = 1000;
+
+/// Memory of a test, in bytes.
+const LIMIT_BYTES: u64 = 8 << 20;
+
+/// Turns after which a session that still wants another is stuck.
+const TURNS_MAX: usize = 10_000;
+
+/// What the service asked of its process.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Asked {
+    /// `shutdown`, and whether it was a graceful one.
+    pub shutdown: Option<bool>,
+    /// `verbosity`.
+    pub verbosity: Option<u32>,
+}
+
+struct FakeHost(Arc<Mutex<Asked>>);
+
+impl Host for FakeHost {
+    fn connections(&self) -> Connections {
+        Connections {
+            max: 1024,
+            open: 1,
+            accepted: 3,
+            rejected: 1,
+            threads: 4,
+            ..Default::default()
+        }
+    }
+
+    fn reports(&self) -> Vec<ConnectionReport> {
+        vec![ConnectionReport {
+            number: 27,
+            address: "tcp:127.0.0.1:36090".into(),
+            listener: "tcp:127.0.0.1:11211".into(),
+            state: "conn_read",
+            idle_s: 5,
+        }]
+    }
+
+    fn rusage(&self) -> Rusage {
+        Rusage { user_us: 1_000_002, system_us: 30 }
+    }
+
+    fn shutdown(&self, graceful: bool) {
+        lock(&self.0).shutdown = Some(graceful);
+    }
+
+    fn set_verbosity(&self, level: u32) {
+        lock(&self.0).verbosity = Some(level);
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().expect("no test panics while it holds this")
+}
+
+/// Everything around one connection.
+pub struct Rig {
+    service: Service,
+    session: Session,
+    ground: Ground,
+    asked: Arc<Mutex<Asked>>,
+    now: Now,
+    /// What became of the connection.
+    pub flow: Flow,
+}
+
+impl Rig {
+    pub fn new() -> Self {
+        Self::with(|_| {})
+    }
+
+    pub fn with(choose: impl FnOnce(&mut Options)) -> Self {
+        let mut options = Options {
+            version: "1.6.45".into(),
+            limits: Limits { value_bytes_max: VALUE_BYTES_MAX, ..Limits::default() },
+            allow_flush: true,
+            allow_shutdown: false,
+            allow_dump: true,
+            authenticate: None,
+            connection_bytes_max: LIMIT_BYTES / 4,
+            keep_leases: true,
+            settings: vec![("maxbytes", "0".into()), ("maxconns", "1024".into())],
+        };
+        choose(&mut options);
+        let budget = MemoryBudget::new(LIMIT_BYTES);
+        let config = EngineConfig {
+            // Tokens count from one in every slice, so that a table can name them.
+            epoch: 0,
+            version_seed: None,
+            value_bytes_max: VALUE_BYTES_MAX as usize,
+            ..EngineConfig::new(LIMIT_BYTES)
+        };
+        let now = Now { mono_ns: 0, expiry_s: START_S };
+        let asked = Arc::new(Mutex::new(Asked::default()));
+        let host = Box::new(FakeHost(asked.clone()));
+        let cell = Cell::new(config, budget.clone(), options, host, now).expect("a valid config");
+        let id = ConnId { worker: WorkerId(0), index: 0, generation: 0 };
+        Self {
+            service: Service::new(cell, false),
+            session: Session::new(id),
+            ground: Ground { bounds: Bounds::default(), budget },
+            asked,
+            now,
+            flow: Flow::Idle,
+        }
+    }
+
+    /// Lets time pass.
+    pub fn wait_s(&mut self, seconds: u32) {
+        self.now.expiry_s += seconds;
+        self.now.mono_ns += u64::from(seconds) * 1_000_000_000;
+    }
+
+    /// What the process was asked for since the last call.
+    pub fn asked(&self) -> Asked {
+        std::mem::take(&mut *lock(&self.asked))
+    }
+
+    /// Sends `request` in one piece and returns everything that comes back.
+    pub fn ask(&mut self, request: impl AsRef<[u8]>) -> String {
+        let mut out = Reply::new();
+        let mut turn =
+            Turn { handler: &mut self.service, now: self.now, out: &mut out, ground: &self.ground };
+        let mut sent = Vec::new();
+        let mut flow = self.session.receive(request.as_ref(), &mut turn);
+        for _ in 0..TURNS_MAX {
+            turn.handler.end_batch(turn.now);
+            let mut slices = [IoSlice::new(&[]); 8];
+            let count = turn.out.slices(turn.out.whole(), &mut slices);
+            sent.extend(slices[..count].iter().flat_map(|slice| slice.iter()));
+            turn.out.clear(0);
+            if !matches!(flow, Flow::Again | Flow::Full) {
+                break;
+            }
+            flow = self.session.resume(&mut turn);
+        }
+        self.flow = flow;
+        String::from_utf8(sent).expect("the tests write text")
+    }
+
+    /// Asks one after the other and compares. Lines are written with `|` for their end.
+    #[track_caller]
+    pub fn converse(&mut self, table: &[(&str, &str)]) {
+        for (request, want) in table {
+            let got = self.ask(request.replace('|', "\r\n"));
+            assert_eq!(got, want.replace('|', "\r\n"), "after {request}");
+        }
+    }
+}

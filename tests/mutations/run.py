@@ -1,0 +1,123 @@
+#!/usr/bin/env python3
+"""Breaks the engine on purpose, one way at a time, and expects a named test to notice.
+
+    tests/mutations/run.py [--only NAME] [--list]
+
+Every mutation is a replacement in one file of a copy of the workspace; the working tree is never
+touched. A mutation that no longer applies, that does not build, or that its test does not notice,
+fails the run. Tests named in `shuttle_orders` run under shuttle.
+"""
+
+import argparse
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import tomllib
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+TARGET = ROOT / "target" / "mutations"
+LIMIT_S = 240
+COPIED = ["Cargo.toml", "Cargo.lock", "crates", "xtask", "clippy.toml", "rustfmt.toml"]
+
+
+def copy_workspace(to):
+    for name in COPIED:
+        source = ROOT / name
+        if source.is_dir():
+            shutil.copytree(source, to / name, ignore=shutil.ignore_patterns("target", ".git"))
+        elif source.exists():
+            shutil.copy2(source, to / name)
+
+
+def command(test):
+    binary, _, name = test.partition("::")
+    line = ["cargo", "test", "--quiet", "--package", "engine"]
+    line += ["--lib"] if binary == "lib" else ["--test", binary]
+    return line + ["--", *([name, "--exact"] if name else [])]
+
+
+def environment(test):
+    binary = test.partition("::")[0]
+    checker = "shuttle" if binary.startswith("shuttle") else "loom" if "loom" in test else None
+    env = dict(os.environ, CARGO_TERM_COLOR="never", RUST_BACKTRACE="0")
+    env |= {"CARGO_TARGET_DIR": str(TARGET / (checker or "plain"))}
+    env |= {"SHUTTLE_SILENCE_WARNINGS": "1"}
+    if checker:
+        env["RUSTFLAGS"] = f"--cfg {checker}"
+    return env
+
+
+def run(test, at, arguments=()):
+    line = command(test)
+    if "--no-run" in arguments:
+        line = line[: line.index("--")] + ["--no-run"]
+    try:
+        done = subprocess.run(
+            line, cwd=at, env=environment(test), timeout=LIMIT_S, capture_output=True, text=True
+        )
+    except subprocess.TimeoutExpired:
+        return None, f"not done after {LIMIT_S} s"
+    return done.returncode, done.stdout + done.stderr
+
+
+def last_words(output):
+    lines = [line for line in output.splitlines() if line.strip()]
+    after = [i for i, line in enumerate(lines) if "panicked at" in line]
+    return lines[after[0] + 1][:100] if after and after[0] + 1 < len(lines) else "it failed"
+
+
+def check(mutation, at):
+    """The verdict on one mutation, and a word on it."""
+    path = at / mutation["file"]
+    text = path.read_text()
+    if text.count(mutation["from"]) != 1:
+        return "STALE", f"{mutation['file']}: {text.count(mutation['from'])} places to replace, not 1"
+    path.write_text(text.replace(mutation["from"], mutation["to"]))
+    try:
+        built, output = run(mutation["test"], at, ["--no-run"])
+        if built != 0:
+            return "BROKEN", "it does not build:\n" + output[-2000:]
+        status, output = run(mutation["test"], at)
+    finally:
+        path.write_text(text)
+    if status is None:
+        return "caught", output
+    if status == 0 or "0 passed; 0 failed" in output and "panicked" not in output:
+        return "MISSED", "the test passed"
+    return "caught", last_words(output)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("--only", help="run the mutations whose name contains this")
+    parser.add_argument("--list", action="store_true", help="print names and tests, run nothing")
+    options = parser.parse_args()
+    mutations = tomllib.loads((HERE / "mutations.toml").read_text())["mutation"]
+    mutations = [m for m in mutations if not options.only or options.only in m["name"]]
+    if options.list:
+        for mutation in mutations:
+            print(f"{mutation['name']}\t{mutation['test']}")
+        return 0
+    failed = 0
+    with tempfile.TemporaryDirectory(prefix="mutations-") as directory:
+        at = pathlib.Path(directory)
+        copy_workspace(at)
+        print(f"{'mutation':<44} {'verdict':<8} {'s':>4}  test", flush=True)
+        for mutation in mutations:
+            start = time.monotonic()
+            verdict, word = check(mutation, at)
+            failed += verdict != "caught"
+            seconds = time.monotonic() - start
+            print(f"{mutation['name']:<44} {verdict:<8} {seconds:4.0f}  {mutation['test']}: {word}",
+                  flush=True)
+    print(f"{len(mutations) - failed} of {len(mutations)} caught")
+    return 1 if failed or not mutations else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

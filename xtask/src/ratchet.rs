@@ -1,0 +1,193 @@
+//! The gate on instructions per request: counts that may fall and never rise.
+//!
+//! The bars of the proof say where the path must arrive; the ratchet keeps what was reached on the
+//! way. `docs/proof/instructions.toml` holds the last accepted counts. A count above its entry by
+//! more than the tolerance fails the check; one below it passes and says how to keep the gain.
+//! Entries are written by `cargo xtask ratchet`, which refuses to raise one.
+
+use std::{collections::BTreeMap, fs, path::Path};
+
+use anyhow::{Context, Result};
+use serde::Deserialize;
+
+use crate::{
+    prove,
+    repo::Repo,
+    screen::{Cell, Table, Tone},
+};
+
+/// Where the accepted counts stand.
+const KEPT: &str = "docs/proof/instructions.toml";
+/// How the accepted counts are lowered.
+const COMMAND: &str = "cargo xtask ratchet";
+/// What a first file starts with: compilers and C libraries of a later day may differ so much.
+const TOLERANCE_PERCENT: f64 = 3.0;
+
+/// The accepted counts.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Accepted {
+    /// How far above its entry a count may be.
+    tolerance_percent: f64,
+    /// User instructions per request, by the id of the claim.
+    counts: BTreeMap<String, f64>,
+}
+
+/// How a count stands to its entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Standing {
+    /// Within the tolerance.
+    Held,
+    /// Lower by more than the tolerance.
+    Fell,
+    /// Higher by more than the tolerance.
+    Rose,
+    /// Nothing was accepted yet.
+    New,
+}
+
+impl Accepted {
+    fn none() -> Self {
+        Self { tolerance_percent: TOLERANCE_PERCENT, counts: BTreeMap::new() }
+    }
+
+    fn read(path: &Path) -> Result<Self> {
+        let text = fs::read_to_string(path)
+            .with_context(|| format!("read {KEPT}, which `{COMMAND}` writes"))?;
+        toml::from_str(&text).with_context(|| format!("{KEPT} is not what `{COMMAND}` writes"))
+    }
+
+    fn standing(&self, id: &str, count: f64) -> Standing {
+        let Some(entry) = self.counts.get(id) else { return Standing::New };
+        let room = entry * self.tolerance_percent / 100.0;
+        match count - entry {
+            change if change > room => Standing::Rose,
+            change if change < -room => Standing::Fell,
+            _ => Standing::Held,
+        }
+    }
+
+    /// Takes over what is new or lower; true when nothing rose.
+    fn lower(&mut self, counts: &[(&str, f64)]) -> bool {
+        let mut well = true;
+        for (id, count) in counts {
+            let rose = self.standing(id, *count) == Standing::Rose;
+            well &= !rose;
+            let entry = self.counts.entry((*id).to_owned()).or_insert(f64::INFINITY);
+            *entry = entry.min(count.round());
+        }
+        well
+    }
+
+    fn document(&self) -> String {
+        let mut text = format!(
+            "# User instructions per request that were reached: they may fall and never rise.\n\
+             # Written by `{COMMAND}`; `cargo xtask check --full` fails above an entry.\n\
+             # The bars they are on their way to: `cargo xtask prove path --list`.\n\
+             tolerance_percent = {:.1}\n\n[counts]\n",
+            self.tolerance_percent
+        );
+        for (id, count) in &self.counts {
+            text.push_str(&format!("\"{id}\" = {count:.1}\n"));
+        }
+        text
+    }
+}
+
+/// Counts and compares; true when no count rose. Changes nothing.
+pub fn gate() -> Result<bool> {
+    let repo = Repo::find()?;
+    let accepted = Accepted::read(&repo.path(KEPT))?;
+    let counts = prove::instructions(&repo)?;
+    print(&accepted, &counts);
+    let standings: Vec<Standing> =
+        counts.iter().map(|(id, count)| accepted.standing(id, *count)).collect();
+    if standings.contains(&Standing::Fell) {
+        println!("a count fell: keep the gain with `{COMMAND}` and commit {KEPT}");
+    }
+    if standings.contains(&Standing::New) {
+        println!("a count has no entry: write it with `{COMMAND}` and commit {KEPT}");
+    }
+    let holds = |standing: &Standing| matches!(standing, Standing::Held | Standing::Fell);
+    let well = standings.iter().all(holds);
+    Ok(prove::calls(&repo)? && well)
+}
+
+/// Counts, and lowers the entries to what was reached; true when no count rose.
+pub fn lower() -> Result<bool> {
+    let repo = Repo::find()?;
+    let path = repo.path(KEPT);
+    let before = if path.exists() { Accepted::read(&path)? } else { Accepted::none() };
+    let counts = prove::instructions(&repo)?;
+    print(&before, &counts);
+    let mut after = before.clone();
+    let well = after.lower(&counts);
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder).with_context(|| format!("make {}", folder.display()))?;
+    }
+    fs::write(&path, after.document()).with_context(|| format!("write {KEPT}"))?;
+    let changed = if after == before { "unchanged" } else { "lowered" };
+    println!("{KEPT}: {changed}");
+    if !well {
+        println!("a count rose: its entry stays; find what made requests dearer");
+    }
+    Ok(well)
+}
+
+fn print(accepted: &Accepted, counts: &[(&str, f64)]) {
+    let mut table = Table::new(&["id", "accepted", "counted", "verdict"]);
+    for (id, count) in counts {
+        let entry = accepted.counts.get(*id).map_or("-".to_owned(), |entry| format!("{entry:.0}"));
+        let (word, tone) = match accepted.standing(id, *count) {
+            Standing::Held => ("held", Tone::Good),
+            Standing::Fell => ("fell", Tone::Good),
+            Standing::Rose => ("ROSE", Tone::Bad),
+            Standing::New => ("new", Tone::Warn),
+        };
+        let cells = [(*id).into(), entry.into(), format!("{count:.0}").into()];
+        table.row(cells.into_iter().chain([Cell::new(word, tone)]).collect());
+    }
+    table.print();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn accepted() -> Accepted {
+        let counts = [("instr.get.1".to_owned(), 1000.0)].into();
+        Accepted { tolerance_percent: 3.0, counts }
+    }
+
+    #[test]
+    fn a_count_stands_by_its_distance_from_the_entry() {
+        let cases = [
+            (1030.0, Standing::Held),
+            (1031.0, Standing::Rose),
+            (970.0, Standing::Held),
+            (969.0, Standing::Fell),
+        ];
+        for (count, expected) in cases {
+            assert_eq!(accepted().standing("instr.get.1", count), expected, "{count}");
+        }
+        assert_eq!(accepted().standing("instr.set.1", 1.0), Standing::New);
+    }
+
+    #[test]
+    fn entries_only_fall() {
+        let mut entries = accepted();
+        assert!(entries.lower(&[("instr.get.1", 1010.0), ("instr.set.1", 2000.4)]));
+        assert_eq!(entries.counts["instr.get.1"], 1000.0, "within the tolerance it stays");
+        assert_eq!(entries.counts["instr.set.1"], 2000.0);
+        assert!(!entries.lower(&[("instr.get.1", 1500.0)]));
+        assert_eq!(entries.counts["instr.get.1"], 1000.0);
+        assert!(entries.lower(&[("instr.get.1", 900.0)]));
+        assert_eq!(entries.counts["instr.get.1"], 900.0);
+    }
+
+    #[test]
+    fn what_is_written_is_read_back() {
+        let read: Accepted = toml::from_str(&accepted().document()).unwrap();
+        assert_eq!(read, accepted());
+    }
+}
