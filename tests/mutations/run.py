@@ -20,7 +20,6 @@ import tomllib
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-TARGET = ROOT / "target" / "mutations"
 LIMIT_S = 240
 COPIED = ["Cargo.toml", "Cargo.lock", "crates", "xtask", "clippy.toml", "rustfmt.toml"]
 
@@ -41,24 +40,25 @@ def command(test):
     return line + ["--", *([name, "--exact"] if name else [])]
 
 
-def environment(test):
+def environment(test, target):
     binary = test.partition("::")[0]
     checker = "shuttle" if binary.startswith("shuttle") else "loom" if "loom" in test else None
     env = dict(os.environ, CARGO_TERM_COLOR="never", RUST_BACKTRACE="0")
-    env |= {"CARGO_TARGET_DIR": str(TARGET / (checker or "plain"))}
+    env |= {"CARGO_TARGET_DIR": str(target / (checker or "plain"))}
     env |= {"SHUTTLE_SILENCE_WARNINGS": "1"}
     if checker:
         env["RUSTFLAGS"] = f"--cfg {checker}"
     return env
 
 
-def run(test, at, arguments=()):
+def run(test, at, target, arguments=()):
     line = command(test)
     if "--no-run" in arguments:
         line = line[: line.index("--")] + ["--no-run"]
     try:
+        env = environment(test, target)
         done = subprocess.run(
-            line, cwd=at, env=environment(test), timeout=LIMIT_S, capture_output=True, text=True
+            line, cwd=at, env=env, timeout=LIMIT_S, capture_output=True, text=True
         )
     except subprocess.TimeoutExpired:
         return None, f"not done after {LIMIT_S} s"
@@ -71,7 +71,7 @@ def last_words(output):
     return lines[after[0] + 1][:100] if after and after[0] + 1 < len(lines) else "it failed"
 
 
-def check(mutation, at):
+def check(mutation, at, target):
     """The verdict on one mutation, and a word on it."""
     path = at / mutation["file"]
     text = path.read_text()
@@ -79,10 +79,10 @@ def check(mutation, at):
         return "STALE", f"{mutation['file']}: {text.count(mutation['from'])} places to replace, not 1"
     path.write_text(text.replace(mutation["from"], mutation["to"]))
     try:
-        built, output = run(mutation["test"], at, ["--no-run"])
+        built, output = run(mutation["test"], at, target, ["--no-run"])
         if built != 0:
             return "BROKEN", "it does not build:\n" + output[-2000:]
-        status, output = run(mutation["test"], at)
+        status, output = run(mutation["test"], at, target)
     finally:
         path.write_text(text)
     if status is None:
@@ -96,7 +96,10 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--only", help="run the mutations whose name contains this")
     parser.add_argument("--list", action="store_true", help="print names and tests, run nothing")
+    parser.add_argument("--target-dir", type=pathlib.Path, default=ROOT / "target" / "mutations",
+                        help="where to build (default: target/mutations)")
     options = parser.parse_args()
+    target = options.target_dir.resolve()
     mutations = tomllib.loads((HERE / "mutations.toml").read_text())["mutation"]
     mutations = [m for m in mutations if not options.only or options.only in m["name"]]
     if options.list:
@@ -110,7 +113,7 @@ def main():
         print(f"{'mutation':<44} {'verdict':<8} {'s':>4}  test", flush=True)
         for mutation in mutations:
             start = time.monotonic()
-            verdict, word = check(mutation, at)
+            verdict, word = check(mutation, at, target)
             failed += verdict != "caught"
             seconds = time.monotonic() - start
             print(f"{mutation['name']:<44} {verdict:<8} {seconds:4.0f}  {mutation['test']}: {word}",

@@ -3,7 +3,7 @@
 //! Read-only. Paths handed out are absolute; paths shown to people are relative to the root.
 
 use std::{
-    fs,
+    env, fs,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -38,9 +38,15 @@ impl Repo {
         self.root.join(relative)
     }
 
+    /// What cargo builds in its release profile, below `target/release`.
+    pub fn built(&self, name: &str) -> PathBuf {
+        let target = env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
+        self.root.join(target).join("release").join(name)
+    }
+
     /// The release binary of the server.
     pub fn volvox(&self) -> PathBuf {
-        self.path("target/release/volvox")
+        self.built("volvox")
     }
 
     /// Every file git knows or would add, relative to the root, sorted.
@@ -118,5 +124,5 @@ impl Repo {
 
 /// Whether a continuous-integration service runs us: what is skipped elsewhere fails here.
 pub fn in_ci() -> bool {
-    std::env::var_os("CI").is_some_and(|value| !value.is_empty() && value != "false")
+    env::var_os("CI").is_some_and(|value| !value.is_empty() && value != "false")
 }

@@ -2,7 +2,6 @@
 
 use crate::effect::{Change, Effect, EffectSink, Gone, NoSink};
 use crate::engine::Engine;
-use crate::index::Slot;
 use crate::item::{Attributes, Flags};
 use crate::local::Local;
 use crate::store::NeedSpace;
@@ -81,9 +80,9 @@ impl Engine {
             }
             Change::Remove(_) => {
                 if let Some(current) = current {
-                    let (gone, remains) = (Gone::Deleted, Slot::EMPTY);
+                    let gone = Gone::Deleted;
                     let chain = &mut chain;
-                    self.remove(local, chain, &key, &current, gone, remains, &mut replay);
+                    self.remove(local, chain, &key, &current, gone, &mut replay);
                 }
             }
         }

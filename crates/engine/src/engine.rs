@@ -5,6 +5,7 @@ use crate::effect::{Change, Effect, EffectSink, Gone};
 use crate::epoch::Epochs;
 use crate::evict::Evictor;
 use crate::expiry::expired;
+use crate::ghosts::GhostClock;
 use crate::index::{Chain, Index, Place, Slot};
 use crate::item::{Flags, Head, ItemRef};
 use crate::key::Key;
@@ -27,10 +28,7 @@ pub struct Engine {
     pub(crate) index: Index,
     pub(crate) slices: Slices,
     pub(crate) evictor: Mutex<Evictor>,
-    /// Evictions so far: the clock that ghosts age by.
-    pub(crate) ghost_clock: AtomicU64,
-    /// How old a ghost may be and still count.
-    pub(crate) ghost_window: AtomicU64,
+    pub(crate) ghosts: GhostClock,
     /// The most items that the housekeeping of one request has looked at.
     pub(crate) paid_items_max: AtomicU64,
     /// The most words of ground that it has walked.
@@ -134,8 +132,7 @@ impl Engine {
             index,
             slices: Slices::new(config.epoch, config.version_seed),
             evictor: Mutex::new(Evictor::default()),
-            ghost_clock: AtomicU64::new(0),
-            ghost_window: AtomicU64::new(0),
+            ghosts: GhostClock::new(&geometry),
             paid_items_max: AtomicU64::new(0),
             paid_words_max: AtomicU64::new(0),
             room_items_max: AtomicU64::new(0),
@@ -250,12 +247,11 @@ impl Engine {
         if self.alive(current.item, current.head, key.id.slice, now) {
             return Some(current);
         }
-        self.remove(local, chain, key, &current, Gone::Expired, Slot::EMPTY, sink);
+        self.remove(local, chain, key, &current, Gone::Expired, sink);
         None
     }
 
-    /// Takes an item out of the index, leaving `remains` in its slot, and its ground is dead.
-    #[expect(clippy::too_many_arguments, reason = "every argument is one fact of the removal")]
+    /// Takes an item out of the index, and its ground is dead.
     pub(crate) fn remove<S: EffectSink>(
         &self,
         local: &Local,
@@ -263,13 +259,12 @@ impl Engine {
         key: &Key<'_>,
         current: &Current<'_>,
         gone: Gone,
-        remains: Slot,
         sink: &mut S,
     ) {
         if S::ON {
             self.tell(key, Change::Remove(gone), sink);
         }
-        chain.set(current.place, remains);
+        chain.set(current.place, Slot::EMPTY);
         self.index.count_removed(key.id.slice);
         self.bury(local, current);
         let counters = self.count(local);

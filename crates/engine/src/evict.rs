@@ -11,21 +11,18 @@
 
 use crate::effect::{EffectSink, Gone};
 use crate::engine::{Current, Engine};
-use crate::index::{Chain, Slot};
+use crate::index::{Chain, Ghost, Slot};
 use crate::item::{Flags, Head, ItemRef};
 use crate::key::Key;
 use crate::large;
 use crate::local::Local;
-use crate::segment::{Addr, Pool, Purpose, Victim};
+use crate::segment::{Addr, Pool, Purpose, SMALL_PART, Victim};
 use crate::store::NeedSpace;
 use crate::sync::{MutexGuard, Ordering, yield_now};
 use base::{Budget, Now, Owner};
 
 /// Hits that carry an item from the small pool to the main one.
 const PROMOTE_FREQ: u64 = 1;
-
-/// The small pool's part of all segments.
-const SMALL_PART: usize = 10;
 
 /// Words of victims walked for each word written.
 const PACE: usize = 4;
@@ -286,9 +283,7 @@ impl Engine {
             return None;
         }
         let (committed, small, main) = self.segments.census();
-        let items = self.counters().items;
-        let window = items * main as u64 / (small + main).max(1) as u64;
-        self.ghost_window.store(window, Ordering::Relaxed);
+        self.ghosts.fit(committed * self.segments.geometry().segment_words);
         let (first, second) = if small * SMALL_PART > committed || main == 0 {
             (Pool::Small, Pool::Main)
         } else {
@@ -373,14 +368,11 @@ impl Engine {
         } else {
             *key
         };
-        let remains = match gone {
-            Gone::Evicted => {
-                let clock = self.ghost_clock.fetch_add(1, Ordering::Relaxed);
-                Slot::ghost(key.id.hash, clock)
-            }
-            _ => Slot::EMPTY,
-        };
-        self.remove(local, &mut chain, &key, &current, gone, remains, sink);
+        self.remove(local, &mut chain, &key, &current, gone, sink);
+        if gone == Gone::Evicted && walk.victim.pool == Pool::Small {
+            let tick = self.ghosts.evicted(current.head.span_words());
+            chain.remember(Ghost::new(key.id.hash, tick));
+        }
         chain.trim();
     }
 

@@ -16,6 +16,7 @@ mod epoch;
 mod evict;
 mod expiry;
 mod get;
+mod ghosts;
 mod index;
 mod item;
 mod key;

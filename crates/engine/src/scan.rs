@@ -6,7 +6,7 @@
 
 use crate::effect::{EffectSink, Gone, NoSink};
 use crate::engine::Engine;
-use crate::index::{Chain, Index, Place, Slot};
+use crate::index::{Chain, Index, Place};
 use crate::item::Flags;
 use crate::key::Key;
 use crate::local::Local;
@@ -120,8 +120,8 @@ impl Engine {
                 current.item.append_key(current.head, &mut name);
                 let key: Key<'_> = self.key(&name);
                 if key.id.slice == slice {
-                    let (gone, remains) = (Gone::Deleted, Slot::EMPTY);
-                    self.remove(local, &mut chain, &key, &current, gone, remains, &mut NoSink);
+                    let gone = Gone::Deleted;
+                    self.remove(local, &mut chain, &key, &current, gone, &mut NoSink);
                 }
                 local.scratch = name;
             }

@@ -12,7 +12,6 @@ use crate::item::{Attributes, Flags, Head, ItemRef, SLACK_WORDS_MAX};
 use crate::key::Key;
 use crate::local::Local;
 use crate::segment::{Addr, Pool, Purpose};
-use crate::sync::Ordering;
 use crate::write::{Action, Mode, Op, Outcome, Wrote};
 use base::Now;
 
@@ -134,7 +133,7 @@ impl Engine {
                 Ok(self.done(&current, op.report, now))
             }
             Action::Delete => {
-                self.remove(local, &mut chain, key, &current, Gone::Deleted, Slot::EMPTY, sink);
+                self.remove(local, &mut chain, key, &current, Gone::Deleted, sink);
                 chain.trim();
                 Ok(Wrote::ended(Outcome::Done))
             }
@@ -421,18 +420,20 @@ impl Engine {
         draft: &Draft<'_>,
         now: Now,
     ) -> Result<Current<'e>, NeedSpace> {
-        let clock = self.ghost_clock.load(Ordering::Relaxed);
+        let tick = self.ghosts.tick();
         let ghost = chain.find_ghost(key.id.hash);
-        let remembered = ghost.is_some_and(|place| {
-            chain.get(place).ghost_age(clock) <= self.ghost_window.load(Ordering::Relaxed)
-        });
-        let pool = if remembered { Pool::Main } else { Pool::Small };
+        let remembered = ghost.is_some_and(|(_, ghost)| self.ghosts.is_fresh(ghost));
+        let proven = remembered || self.segments.fills_main();
+        let pool = if proven { Pool::Main } else { Pool::Small };
         let place = match ghost {
-            Some(place) => place,
-            None => chain.room(clock).ok_or(NeedSpace::ONE)?,
+            Some((place, _)) if chain.get(place).is_lone_ghost() => place,
+            _ => chain.room(tick).ok_or(NeedSpace::ONE)?,
         };
         let (addr, item) = self.lay(local, key, pool, draft, now)?;
         let slot = Slot::item(key.id.hash, addr, 0);
+        if let Some((place, ghost)) = ghost {
+            chain.forget(place, ghost);
+        }
         chain.set(place, slot);
         self.index.count_added(key.id.slice);
         let counters = self.count(local);

@@ -139,7 +139,7 @@ fn errors_say_what_memcached_says() {
         ("set a 0 x 1|v|", format_error),
         ("touch a x|", "CLIENT_ERROR invalid exptime argument|"),
         ("set a 0 0 -1|", format_error),
-        ("set a 0 0 1|long|", "CLIENT_ERROR bad data chunk|"),
+        ("set a 0 0 1|long|", "CLIENT_ERROR bad data chunk|CLIENT_ERROR bad command line format|"),
         ("mn|", "MN|"),
         ("set a 0 0 1|v|", "STORED|"),
         (&huge, too_large),

@@ -3,7 +3,7 @@
 //! Invariants: in `Idle`, a tail that is not empty begins with an unfinished request of which
 //! more than its present length is needed. Outside `Idle` nothing is parsed but by `resume`.
 
-use memcache::{Parsed, Refusal};
+use memcache::{Key, Parsed, Refusal};
 
 use crate::order::{Order, Wait};
 use crate::tail::Tail;
@@ -166,11 +166,13 @@ impl Session {
             }
             requests_left -= 1;
             let rest = &input[at..];
-            let used = match self.run_plain(rest, turn) {
-                None => self.run_any(rest, turn),
-                used => used,
+            let used = match memcache::plain_get(rest) {
+                Some((key, consumed)) => self.run_get(key, consumed, turn),
+                None => match self.run_other(rest, turn) {
+                    Some(used) => used,
+                    None => break,
+                },
             };
-            let Some(used) = used else { break };
             at += used;
             if at == input.len() || self.flow != Flow::Idle {
                 break;
@@ -183,28 +185,35 @@ impl Session {
         at
     }
 
-    /// Executes the request that `input` begins with, if it has one of the two shapes of nearly
-    /// all traffic; returns how much of `input` is used. It is inlined down to the handler, so
-    /// that the request stays in registers.
+    /// Executes `get` of one key. It is inlined down to the handler, so that the request stays in
+    /// registers.
     #[inline(always)]
-    fn run_plain<H: Handler>(&mut self, input: &[u8], turn: &mut Turn<'_, H>) -> Option<usize> {
+    fn run_get<H: Handler>(
+        &mut self,
+        key: Key<'_>,
+        consumed: usize,
+        turn: &mut Turn<'_, H>,
+    ) -> usize {
         let mark = turn.out.mark();
-        if let Some((key, consumed)) = memcache::plain_get(input) {
-            let (ticket, conn) = (self.next_ticket(), &mut self.conn);
-            let outcome = turn.handler.call_get(turn.now, conn, key, ticket, turn.out);
-            return Some(self.file(outcome, consumed, mark, turn));
-        }
-        let limits = turn.handler.limits(&self.conn);
-        if let Some((store, consumed)) = memcache::plain_store(input, limits) {
-            let (ticket, conn) = (self.next_ticket(), &mut self.conn);
-            let outcome = turn.handler.call_store(turn.now, conn, &store, ticket, turn.out);
-            return Some(self.file(outcome, consumed, mark, turn));
-        }
-        None
+        let (ticket, conn) = (self.next_ticket(), &mut self.conn);
+        let outcome = turn.handler.call_get(turn.now, conn, key, ticket, turn.out);
+        self.file(outcome, consumed, mark, turn)
     }
 
-    /// Deals with whatever `input` begins with; returns how much of it is used, or nothing when it
-    /// is only the beginning of a request.
+    /// Deals with anything that `input` begins with but the simplest `get`; returns how much of it
+    /// is used, or nothing when it is only the beginning of a request.
+    #[inline(never)]
+    fn run_other<H: Handler>(&mut self, input: &[u8], turn: &mut Turn<'_, H>) -> Option<usize> {
+        let limits = turn.handler.limits(&self.conn);
+        let Some((store, consumed)) = memcache::plain_store(input, limits) else {
+            return self.run_any(input, turn);
+        };
+        let mark = turn.out.mark();
+        let (ticket, conn) = (self.next_ticket(), &mut self.conn);
+        let outcome = turn.handler.call_store(turn.now, conn, &store, ticket, turn.out);
+        Some(self.file(outcome, consumed, mark, turn))
+    }
+
     #[inline(never)]
     fn run_any<H: Handler>(&mut self, input: &[u8], turn: &mut Turn<'_, H>) -> Option<usize> {
         match memcache::parse(input, turn.handler.limits(&self.conn)) {

@@ -96,7 +96,7 @@ impl Client {
 
     /// Receives once, into `buffer` or into the place of a value in progress, and has the session
     /// deal with it.
-    #[inline]
+    #[inline(always)]
     pub(super) fn receive<H: Handler>(
         &mut self,
         buffer: &mut [u8],

@@ -39,7 +39,7 @@ impl<H: Handler> Worker<H> {
         self.flush();
     }
 
-    #[inline]
+    #[inline(always)]
     fn send(&mut self, key: Key, mut span: Span) {
         let Some(client) = self.clients.get(key) else { return };
         client.unsent -= 1;

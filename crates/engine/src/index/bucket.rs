@@ -4,7 +4,7 @@
 //! version odd, which sends optimistic readers back; letting go makes it even again, and higher
 //! if anything changed. It guards the slots of the whole chain and everything the slots point at.
 
-use super::slot::Slot;
+use super::slot::{Ghost, Slot};
 use super::store::{BucketId, SLOTS, Store};
 use crate::segment::Addr;
 use crate::sync::{AtomicU64, Ordering, fence, spin_loop, yield_now};
@@ -129,15 +129,42 @@ impl<'i> Chain<'i> {
         None
     }
 
-    /// The ghost of this hash.
-    pub(crate) fn find_ghost(&self, hash: u64) -> Option<Place> {
-        self.places().find(|place| self.get(*place).is_ghost_of(hash))
+    /// The ghost of this hash, and where it is.
+    pub(crate) fn find_ghost(&self, hash: u64) -> Option<(Place, Ghost)> {
+        self.places().find_map(|place| Some((place, self.get(place).ghost_of(hash)?)))
     }
 
-    /// A slot for a new item: an empty one, else the oldest ghost's, else one of a new overflow
-    /// bucket; `None` when there is no memory for that.
-    pub(crate) fn room(&mut self, clock: u64) -> Option<Place> {
-        if let Some(place) = self.room_for_ghost(clock) {
+    /// Takes a ghost out of its slot.
+    pub(crate) fn forget(&mut self, place: Place, ghost: Ghost) {
+        let left = self.get(place).ghosts().map(|held| held.filter(|held| *held != ghost));
+        self.set(place, Slot::of_ghosts(left));
+    }
+
+    /// Keeps a ghost: beside a lone one, else in an empty slot, else not at all.
+    pub(crate) fn remember(&mut self, ghost: Ghost) {
+        let lone = self.places().find(|place| self.get(*place).is_lone_ghost());
+        let free = lone.or_else(|| self.places().find(|place| self.get(*place).is_empty()));
+        if let Some(place) = free {
+            let [held, _] = self.get(place).ghosts();
+            self.set(place, Slot::of_ghosts([held, Some(ghost)]));
+        }
+    }
+
+    /// A slot for a new item: an empty one, else that of the oldest ghosts, else one of a new
+    /// overflow bucket; `None` when there is no memory for that.
+    pub(crate) fn room(&mut self, tick: u64) -> Option<Place> {
+        let mut oldest = None;
+        for place in self.places() {
+            let slot = self.get(place);
+            if slot.is_empty() {
+                return Some(place);
+            }
+            let Some(age) = slot.ghosts_age(tick) else { continue };
+            if oldest.is_none_or(|(most, _)| age > most) {
+                oldest = Some((age, place));
+            }
+        }
+        if let Some((_, place)) = oldest {
             return Some(place);
         }
         let bucket = self.store.take_overflow()?;
@@ -147,24 +174,6 @@ impl<'i> Chain<'i> {
         self.changed = true;
         word.store(with_overflow(header, Some(bucket)), Ordering::Release);
         Some(Place { bucket, slot: 0 })
-    }
-
-    /// A slot for a ghost, for which no memory is taken: an empty one, else the oldest ghost's.
-    pub(crate) fn room_for_ghost(&self, clock: u64) -> Option<Place> {
-        let mut oldest = None;
-        for place in self.places() {
-            let slot = self.get(place);
-            if slot.is_empty() {
-                return Some(place);
-            }
-            if slot.is_ghost() {
-                let age = slot.ghost_age(clock);
-                if oldest.is_none_or(|(most, _)| age > most) {
-                    oldest = Some((age, place));
-                }
-            }
-        }
-        oldest.map(|(_, place)| place)
     }
 
     fn last(&self) -> BucketId {

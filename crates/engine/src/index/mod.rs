@@ -13,7 +13,7 @@ mod store;
 
 pub(crate) use bucket::{Chain, Place, is_locked, overflow};
 pub(crate) use group::Shape;
-pub(crate) use slot::{FREQ_MAX, Slot};
+pub(crate) use slot::{FREQ_MAX, Ghost, Slot};
 pub(crate) use store::{BUCKET_WORDS, BucketId};
 
 use crate::config::{Geometry, MODEL};

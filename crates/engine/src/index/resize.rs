@@ -5,7 +5,7 @@
 
 use super::bucket::Chain;
 use super::group::{BUCKETS_MAX, Group, buddy};
-use super::slot::Slot;
+use super::slot::{Ghost, Slot};
 use super::{Index, Place};
 use crate::config::MODEL;
 use crate::epoch::Epochs;
@@ -119,18 +119,20 @@ impl Index {
             .places()
             .filter(|place| {
                 let slot = source.get(*place);
-                !slot.is_empty() && slot.tag() >> round & 1 == 1
+                slot.is_item() && slot.tag() >> round & 1 == 1
             })
             .collect();
         for place in &movers {
-            if !copy_slot(source.get(*place), &mut target) {
+            let Some(room) = target.room(0) else {
                 empty(&mut target);
                 return false;
-            }
+            };
+            target.set(room, source.get(*place));
         }
         for place in movers {
             source.set(place, Slot::EMPTY);
         }
+        move_ghosts(&mut source, &mut target, |ghost| ghost.tag() >> round & 1 == 1);
         source.trim();
         group.set_buckets(new + 1);
         true
@@ -154,11 +156,12 @@ impl Index {
         for place in places {
             let slot = source.get(place);
             if slot.is_item() {
-                let moved = copy_slot(slot, &mut target);
-                debug_assert!(moved, "room was counted under the lock");
+                let room = target.room(0).expect("room was counted under the lock");
+                target.set(room, slot);
+                source.set(place, Slot::EMPTY);
             }
-            source.set(place, Slot::EMPTY);
         }
+        move_ghosts(&mut source, &mut target, |_| true);
         source.trim();
         group.set_buckets(last);
         drop((source, target));
@@ -171,18 +174,16 @@ impl Index {
     }
 }
 
-/// Ghosts are copied only where room is free; items always, unless there is no memory.
-fn copy_slot(slot: Slot, target: &mut Chain<'_>) -> bool {
-    if slot.is_ghost() {
-        let empty = target.places().find(|place| target.get(*place).is_empty());
-        if let Some(place) = empty {
-            target.set(place, slot);
+/// Moves the ghosts that `belong` in `target`, as far as there is room for them.
+fn move_ghosts(source: &mut Chain<'_>, target: &mut Chain<'_>, belong: impl Fn(Ghost) -> bool) {
+    let places: Vec<Place> = source.places().collect();
+    for place in places {
+        let ghosts = source.get(place).ghosts();
+        for ghost in ghosts.into_iter().flatten().filter(|ghost| belong(*ghost)) {
+            source.forget(place, ghost);
+            target.remember(ghost);
         }
-        return true;
     }
-    let Some(place) = target.room(0) else { return false };
-    target.set(place, slot);
-    true
 }
 
 fn empty(chain: &mut Chain<'_>) {

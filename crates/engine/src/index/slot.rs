@@ -1,17 +1,18 @@
-//! One slot of a bucket: where an item is, or that its key was evicted not long ago.
+//! One slot of a bucket: where an item is, or which keys were evicted not long ago.
 //!
 //! ```text
-//! item:   63......44  43  42...........2  1..0
-//!         tag (20)     1   addr (41)      freq(2)    words from the start of the pool
-//! ghost:  tag (20)     0   stamp(24) print(17)  1..0 = 1
-//! empty:  all zero
+//! item:    63......44  43  42...........2                1..0
+//!          tag (20)     1   addr (41)                    freq(2)    words from the pool's start
+//! ghosts:  tag (20)     0   stamp(10) tag(20) stamp(10)  0 second 1
+//! empty:   all zero
 //!
 //! One exclusive or and one comparison tell whether a slot may be the item looked for.
 //! ```
 //!
 //! The tag is the top of the key's hash; its low bits also choose the bucket inside the group, so
-//! a bucket can be split without looking at its items. The print of a ghost is further bits of
-//! the hash, the stamp is when it was evicted, in units of [`STAMP_UNIT`] evictions.
+//! a bucket can be split without looking at its items. A ghost is the tag of an evicted key and
+//! the tick at which it went. Two of them share a slot, so that the slots which items leave free
+//! hold about as many ghosts as there are items; the bit `second` says whether the second is there.
 
 use crate::segment::Addr;
 
@@ -20,24 +21,24 @@ const ADDR_BITS: u32 = 41;
 const ITEM_SHIFT: u32 = FREQ_BITS + ADDR_BITS;
 const TAG_SHIFT: u32 = ITEM_SHIFT + 1;
 const ITEM: u64 = 1 << ITEM_SHIFT;
-const PRINT_BITS: u32 = 17;
-const PRINT_SHIFT: u32 = FREQ_BITS;
-const STAMP_SHIFT: u32 = PRINT_SHIFT + PRINT_BITS;
-const STAMP_BITS: u32 = ITEM_SHIFT - STAMP_SHIFT;
+const STAMP_BITS: u32 = 10;
+const STAMP_MASK: u64 = (1 << STAMP_BITS) - 1;
+const SECOND_STAMP_SHIFT: u32 = 3;
+const SECOND_TAG_SHIFT: u32 = SECOND_STAMP_SHIFT + STAMP_BITS;
+const FIRST_STAMP_SHIFT: u32 = SECOND_TAG_SHIFT + TAG_BITS;
+const _: () = assert!(FIRST_STAMP_SHIFT + STAMP_BITS == ITEM_SHIFT);
+/// Says that a slot of ghosts holds two.
+const SECOND: u64 = 2;
 /// Tells a ghost whose other bits are all zero from an empty slot.
 const GHOST: u64 = 1;
 
 /// Bits of the hash kept in a slot and used to number buckets.
 pub(crate) const TAG_BITS: u32 = u64::BITS - TAG_SHIFT;
+const TAG_MASK: u64 = (1 << TAG_BITS) - 1;
 const _: () = assert!(TAG_BITS == 20);
 
 /// The most hits a slot counts.
 pub(crate) const FREQ_MAX: u64 = (1 << FREQ_BITS) - 1;
-
-const STAMP_MASK: u64 = (1 << STAMP_BITS) - 1;
-
-/// Evictions per tick of the ghosts' clock.
-pub(crate) const STAMP_UNIT: u64 = 16;
 
 /// The tag of a hash.
 #[inline]
@@ -45,8 +46,27 @@ pub(crate) fn tag(hash: u64) -> u64 {
     hash >> TAG_SHIFT
 }
 
-fn print(hash: u64) -> u64 {
-    hash >> (TAG_SHIFT - PRINT_BITS) & ((1 << PRINT_BITS) - 1)
+/// What is left of an evicted key: its tag, and when it went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ghost {
+    tag: u64,
+    stamp: u64,
+}
+
+impl Ghost {
+    /// The key with this hash, evicted at `tick`.
+    pub(crate) fn new(hash: u64, tick: u64) -> Self {
+        Self { tag: tag(hash), stamp: tick & STAMP_MASK }
+    }
+
+    pub(crate) fn tag(self) -> u64 {
+        self.tag
+    }
+
+    /// Ticks since it went. Counts modulo 1,024: a ghost that nobody replaced grows young again.
+    pub(crate) fn age(self, tick: u64) -> u64 {
+        tick.wrapping_sub(self.stamp) & STAMP_MASK
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,10 +80,51 @@ impl Slot {
         Self(tag(hash) << TAG_SHIFT | ITEM | addr.0 << FREQ_BITS | freq)
     }
 
-    pub(crate) fn ghost(hash: u64, clock: u64) -> Self {
-        let stamp = (clock / STAMP_UNIT) & STAMP_MASK;
-        let print = print(hash) << PRINT_SHIFT;
-        Self(tag(hash) << TAG_SHIFT | stamp << STAMP_SHIFT | print | GHOST)
+    /// A slot that holds these ghosts.
+    pub(crate) fn of_ghosts(ghosts: [Option<Ghost>; 2]) -> Self {
+        let (first, second) = match ghosts {
+            [None, None] => return Self::EMPTY,
+            [Some(first), second] => (first, second),
+            [None, Some(second)] => (second, None),
+        };
+        let word = first.tag << TAG_SHIFT | GHOST | first.stamp << FIRST_STAMP_SHIFT;
+        Self(second.map_or(word, |second| {
+            let second = second.tag << SECOND_TAG_SHIFT | second.stamp << SECOND_STAMP_SHIFT;
+            word | SECOND | second
+        }))
+    }
+
+    /// The ghosts it holds.
+    pub(crate) fn ghosts(self) -> [Option<Ghost>; 2] {
+        if !self.is_ghost() {
+            return [None, None];
+        }
+        let stamp = self.0 >> FIRST_STAMP_SHIFT & STAMP_MASK;
+        let first = Ghost { tag: self.tag(), stamp };
+        let second = (self.0 & SECOND != 0).then_some(Ghost {
+            tag: self.0 >> SECOND_TAG_SHIFT & TAG_MASK,
+            stamp: self.0 >> SECOND_STAMP_SHIFT & STAMP_MASK,
+        });
+        [Some(first), second]
+    }
+
+    /// Whether one more ghost fits beside the one it holds.
+    pub(crate) fn is_lone_ghost(self) -> bool {
+        self.is_ghost() && self.0 & SECOND == 0
+    }
+
+    /// The ghost of this hash, if it is here.
+    #[inline]
+    pub(crate) fn ghost_of(self, hash: u64) -> Option<Ghost> {
+        if !self.is_ghost() {
+            return None;
+        }
+        self.ghosts().into_iter().flatten().find(|ghost| ghost.tag == tag(hash))
+    }
+
+    /// Ticks since the younger of its ghosts went, if it holds any.
+    pub(crate) fn ghosts_age(self, tick: u64) -> Option<u64> {
+        self.ghosts().into_iter().flatten().map(|ghost| ghost.age(tick)).min()
     }
 
     #[inline]
@@ -85,17 +146,6 @@ impl Slot {
     #[inline]
     pub(crate) fn may_be(self, hash: u64) -> bool {
         self.0 ^ (hash >> TAG_SHIFT << TAG_SHIFT | ITEM) < ITEM
-    }
-
-    pub(crate) fn is_ghost_of(self, hash: u64) -> bool {
-        let print = print(hash) << PRINT_SHIFT;
-        self.0 & !(STAMP_MASK << STAMP_SHIFT) == tag(hash) << TAG_SHIFT | print | GHOST
-    }
-
-    /// How many evictions ago a ghost was made, at `clock`, to a unit.
-    pub(crate) fn ghost_age(self, clock: u64) -> u64 {
-        let stamp = self.0 >> STAMP_SHIFT & STAMP_MASK;
-        ((clock / STAMP_UNIT).wrapping_sub(stamp) & STAMP_MASK) * STAMP_UNIT
     }
 
     #[inline]
@@ -129,7 +179,7 @@ mod tests {
     fn items_keep_address_and_frequency() {
         let addr = Addr((1 << ADDR_BITS) - 1);
         let slot = Slot::item(HASH, addr, FREQ_MAX);
-        assert!(slot.is_item() && slot.may_be(HASH) && !slot.is_ghost_of(HASH));
+        assert!(slot.is_item() && slot.may_be(HASH) && slot.ghosts() == [None, None]);
         assert!(!slot.may_be(!HASH));
         assert_eq!((slot.addr(), slot.freq()), (addr, FREQ_MAX));
         assert_eq!(slot.with_freq(1).freq(), 1);
@@ -138,10 +188,19 @@ mod tests {
     }
 
     #[test]
-    fn ghosts_are_told_from_items_and_age() {
-        let ghost = Slot::ghost(HASH, 1_000 * STAMP_UNIT);
-        assert!(ghost.is_ghost() && ghost.is_ghost_of(HASH) && !ghost.may_be(HASH));
-        assert!(!ghost.is_ghost_of(HASH ^ 1 << 30));
-        assert_eq!(ghost.ghost_age(1_005 * STAMP_UNIT), 5 * STAMP_UNIT);
+    fn ghosts_share_a_slot_and_age() {
+        let (first, second) = (Ghost::new(HASH, 1_000), Ghost::new(!HASH, 1_020));
+        let lone = Slot::of_ghosts([None, Some(first)]);
+        assert!(lone.is_ghost() && lone.is_lone_ghost() && !lone.is_item() && !lone.may_be(HASH));
+        assert_eq!(lone.ghosts(), [Some(first), None]);
+        assert_eq!((lone.ghost_of(HASH), lone.ghost_of(!HASH)), (Some(first), None));
+        let both = Slot::of_ghosts([Some(first), Some(second)]);
+        assert!(both.is_ghost() && !both.is_lone_ghost() && !both.may_be(HASH));
+        assert_eq!(both.ghosts(), [Some(first), Some(second)]);
+        assert_eq!(both.ghost_of(!HASH), Some(second));
+        assert_eq!((first.age(1_025), second.age(1_025)), (25, 5));
+        assert_eq!((lone.ghosts_age(1_025), both.ghosts_age(1_025)), (Some(25), Some(5)));
+        assert_eq!(Slot::of_ghosts([None, None]), Slot::EMPTY);
+        assert_eq!(Slot::EMPTY.ghosts_age(0), None);
     }
 }

@@ -47,5 +47,8 @@ pub(crate) enum Pool {
     Main,
 }
 
+/// The small pool's part of all segments.
+pub(crate) const SMALL_PART: usize = 10;
+
 /// How many [`Pool`]s there are.
 pub(crate) const POOLS: usize = 2;

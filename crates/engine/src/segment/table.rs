@@ -2,7 +2,7 @@
 
 use super::header::{HEADER_WORDS, Header, State};
 use super::queue::{Headers, Queue};
-use super::{Addr, POOLS, Pool, SegmentId};
+use super::{Addr, POOLS, Pool, SMALL_PART, SegmentId};
 use crate::config::{Geometry, SCAN_SEGMENTS_MAX};
 use crate::epoch::Epochs;
 use crate::item::{Head, ItemRef};
@@ -41,6 +41,8 @@ struct Lists {
     queues: [Queue; POOLS],
     limbo: VecDeque<SegmentId>,
     scan_at: usize,
+    /// Whether the budget has ever refused a segment.
+    filled: bool,
 }
 
 pub(crate) struct Segments {
@@ -54,6 +56,8 @@ pub(crate) struct Segments {
     /// `lists.free.len()`, for a look without the lock.
     free: AtomicU64,
     free_aim: usize,
+    /// Whether new items belong in the main pool: see [`Segments::fills_main`].
+    fills_main: AtomicU64,
 }
 
 struct Headwords(Mapping);
@@ -91,9 +95,11 @@ impl Segments {
                 queues: [Queue::default(), Queue::default()],
                 limbo: VecDeque::new(),
                 scan_at: 0,
+                filled: false,
             }),
             free: AtomicU64::new(0),
             free_aim,
+            fills_main: AtomicU64::new(0),
             geometry,
         };
         table.refill(&mut lock(&table.lists));
@@ -194,6 +200,7 @@ impl Segments {
             header.set_stamp(epochs.retire());
             header.set_state(State::Sealed);
             lists.queues[pool as usize].push(&self.headers, id);
+            self.aim_filling(&lists);
             open.store(0, Ordering::Release);
         }
         let Some(id) = self.take_free(&mut lists, purpose) else { return false };
@@ -245,12 +252,30 @@ impl Segments {
             let Some(grant) = self.budget.take(Owner::Primary, self.geometry.segment_bytes())
             else {
                 lists.uncommitted.push(id);
+                lists.filled = true;
+                self.aim_filling(lists);
                 break;
             };
             lists.grants.push(grant);
             lists.free.push(id);
         }
         self.free.store(lists.free.len() as u64, Ordering::Relaxed);
+    }
+
+    /// Chooses the pool that new items go to until memory is full for the first time.
+    fn aim_filling(&self, lists: &Lists) {
+        let small_is_full =
+            lists.queues[Pool::Small as usize].len() * SMALL_PART > lists.grants.len();
+        let main = !lists.filled && small_is_full;
+        self.fills_main.store(u64::from(main), Ordering::Relaxed);
+    }
+
+    /// Whether new items belong in the main pool, proven or not: so while memory fills for the
+    /// first time and the small pool has its part. What came first then stays for a while, as in
+    /// S3-FIFO, where a small pool ten times its size would flush it at once.
+    #[inline]
+    pub(crate) fn fills_main(&self) -> bool {
+        self.fills_main.load(Ordering::Relaxed) != 0
     }
 
     /// Segments at hand.

@@ -128,11 +128,7 @@ impl Trace {
             ttl_s: spec.ttl_s.parse()?,
             seed: spec.seed,
         };
-        let form = WorkloadSpec {
-            keys: KEYS_MAX,
-            popularity: Popularity::Uniform,
-            ..law.clone()
-        };
+        let form = WorkloadSpec { keys: KEYS_MAX, popularity: Popularity::Uniform, ..law.clone() };
         let drawn = Stream::new(&Workload::new(&law)?, 0, 1);
         let form = Workload::new(&form)?;
         Ok(Self { spec: *spec, drawn, form, value_bytes, at: 0, outside: 0 })

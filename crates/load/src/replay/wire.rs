@@ -66,11 +66,7 @@ impl Outcome {
 ///
 /// # Errors
 /// When the server cannot be reached, falls silent, or says what the protocol does not know.
-pub fn replay(
-    trace: Trace,
-    target: &Target,
-    server_pid: Option<u32>,
-) -> Result<Outcome, Error> {
+pub fn replay(trace: Trace, target: &Target, server_pid: Option<u32>) -> Result<Outcome, Error> {
     let talk = target
         .talk(PATIENCE)
         .map_err(|error| Error::io(format!("cannot connect to {target}"), error))?;

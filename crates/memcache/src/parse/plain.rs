@@ -22,14 +22,17 @@ const DIGITS_MAX: usize = 10;
 #[inline(always)]
 #[must_use]
 pub fn plain_get(input: &[u8]) -> Option<(Key<'_>, usize)> {
-    let (b"get ", line) = input.split_first_chunk()? else { return None };
-    let key_end = scan::word_end(line, 0);
-    let consumed = match *line.get(key_end..)? {
-        [b'\r', b'\n', ..] => b"get \r\n".len() + key_end,
-        [b'\n', ..] => b"get \n".len() + key_end,
+    let (word, line) = input.split_first_chunk()?;
+    if word != b"get " {
+        return None;
+    }
+    let (key, end) = line.split_at(scan::word_end(line, 0));
+    let consumed = match end {
+        [b'\r', b'\n', ..] => b"get \r\n".len() + key.len(),
+        [b'\n', ..] => b"get \n".len() + key.len(),
         _ => return None,
     };
-    Some((Key::new(&line[..key_end])?, consumed))
+    Some((Key::new(key)?, consumed))
 }
 
 /// `set <key> <flags> <exptime> <bytes>[ noreply]\r\n<value>\r\n` at the front of `input`, or the
@@ -39,50 +42,47 @@ pub fn plain_get(input: &[u8]) -> Option<(Key<'_>, usize)> {
 pub fn plain_store<'a>(input: &'a [u8], limits: &Limits) -> Option<(Store<'a>, usize)> {
     let (word, line) = input.split_first_chunk()?;
     let verb = match word {
-        b"set " => StoreVerb::Set,
-        b"add " => StoreVerb::Add,
+        word if word == b"set " => StoreVerb::Set,
+        word if word == b"add " => StoreVerb::Add,
         _ => return None,
     };
-    let key_end = scan::word_end(line, 0);
-    let (b' ', flags_at) = (*line.get(key_end)?, key_end + 1) else { return None };
-    let (flags, b' ', exptime_at) = number(line, flags_at)? else { return None };
-    let (exptime, b' ', bytes_at) = number(line, exptime_at)? else { return None };
-    let (value_bytes, end, line_end) = number(line, bytes_at)?;
-    let (noreply, value_at) = match end {
-        b'\r' if *line.get(line_end)? == b'\n' => (false, line_end + 1),
-        b' ' if line[line_end..].starts_with(b"noreply\r\n") => {
-            (true, line_end + b"noreply\r\n".len())
-        }
+    let (key, rest) = line.split_at(scan::word_end(line, 0));
+    let [b' ', rest @ ..] = rest else { return None };
+    let (flags, b' ', rest) = number(rest)? else { return None };
+    let (exptime, b' ', rest) = number(rest)? else { return None };
+    let (noreply, value_bytes, rest) = match number(rest)? {
+        (value_bytes, b'\r', [b'\n', rest @ ..]) => (false, value_bytes, rest),
+        (value_bytes, b' ', rest) => (true, value_bytes, rest.strip_prefix(b"noreply\r\n")?),
         _ => return None,
     };
     if value_bytes > limits.value_bytes_max.min(VALUE_BYTES_CEILING) {
         return None;
     }
-    let value_end = value_at + value_bytes as usize;
-    let (value, VALUE_END) = line.get(value_at..value_end + VALUE_END.len())?.split_last_chunk()?
-    else {
-        return None;
-    };
-    let key = Key::new(&line[..key_end])?;
-    let flags = u32::try_from(flags).ok()?;
+    let (value, rest) = rest.split_at_checked(value_bytes as usize)?;
+    let (VALUE_END, rest) = rest.split_first_chunk()? else { return None };
+    let (key, flags) = (Key::new(key)?, u32::try_from(flags).ok()?);
     let store = Store { verb, key, flags, exptime: exptime as i64, value, noreply };
-    Some((store, word.len() + value_end + VALUE_END.len()))
+    Some((store, input.len() - rest.len()))
 }
 
-/// The number that `line` has at `start`, the byte that ends it, and the index behind that byte.
+/// The number that `text` begins with, the byte that ends it, and what follows.
 #[inline(always)]
-fn number(line: &[u8], start: usize) -> Option<(u64, u8, usize)> {
+fn number(text: &[u8]) -> Option<(u64, u8, &[u8])> {
+    // What most clients send for their flags and for the time of expiry.
+    if let Some((b"0 ", rest)) = text.split_first_chunk() {
+        return Some((0, b' ', rest));
+    }
     let mut sum = 0_u64;
-    let mut at = start;
+    let mut rest = text;
     loop {
-        let byte = *line.get(at)?;
+        let (byte, behind) = rest.split_first()?;
         let digit = byte.wrapping_sub(b'0');
         if digit > 9 {
-            let is_number = (1..=DIGITS_MAX).contains(&(at - start));
-            return is_number.then_some((sum, byte, at + 1));
+            let is_number = (1..=DIGITS_MAX).contains(&(text.len() - rest.len()));
+            return is_number.then_some((sum, *byte, behind));
         }
         sum = sum.wrapping_mul(10).wrapping_add(u64::from(digit));
-        at += 1;
+        rest = behind;
     }
 }
 
@@ -113,6 +113,9 @@ mod tests {
             ("set a 4294967296 0 1\r\nx\r\n".into(), false),
             ("set a 0 -1 1\r\nx\r\n".into(), false),
             ("set a 0 00000000001 1\r\nx\r\n".into(), false),
+            ("set a 00 0 1\r\nx\r\n".into(), true),
+            ("set a 0 0 0 noreply\r\n\r\n".into(), true),
+            ("set a 0 0  noreply\r\n\r\n".into(), false),
             ("set a  0 0 1\r\nx\r\n".into(), false),
             ("set a 0 0 10\r\n0123456789\r\n".into(), false),
             ("set a 0 0 1 \r\nx\r\n".into(), false),

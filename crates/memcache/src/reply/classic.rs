@@ -8,7 +8,7 @@ use crate::number;
 use crate::refusal::Refusal;
 
 /// Room for ` <flags> <bytes>\r\n`.
-const TAIL_BYTES: usize = 48;
+const TAIL_BYTES: usize = 42;
 const _: () = assert!(TAIL_BYTES >= 1 + 10 + 1 + 20 + 2);
 
 /// What every value begins with.
@@ -17,7 +17,7 @@ const VALUE: &[u8] = b"VALUE ";
 /// The longest key whose line is written in place.
 const SHORT_KEY_BYTES_MAX: usize = 32;
 
-/// A line with a short key, before it is filled in.
+/// A line with a short key, before it is filled in: five blocks of sixteen bytes.
 const BLANK: [u8; VALUE.len() + SHORT_KEY_BYTES_MAX + TAIL_BYTES] = {
     let mut line = [b' '; _];
     line.split_at_mut(VALUE.len()).0.copy_from_slice(VALUE);
