@@ -9,8 +9,10 @@ fails the run. Tests named in `shuttle_orders` run under shuttle.
 """
 
 import argparse
+import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -20,17 +22,30 @@ import tomllib
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-LIMIT_S = 240
-COPIED = ["Cargo.toml", "Cargo.lock", "crates", "xtask", "clippy.toml", "rustfmt.toml"]
+LIMIT_S = 600
+PATHS = ["crates/base", "crates/engine"]
+MANIFEST = ["Cargo.toml", "Cargo.lock"]
 
 
 def copy_workspace(to):
-    for name in COPIED:
-        source = ROOT / name
-        if source.is_dir():
-            shutil.copytree(source, to / name, ignore=shutil.ignore_patterns("target", ".git"))
-        elif source.exists():
-            shutil.copy2(source, to / name)
+    """Copies what the engine's tests are built from: no other crate, example or tool."""
+    for name in MANIFEST:
+        shutil.copy2(ROOT / name, to / name)
+    replace(to / "Cargo.toml", r"(?m)^members = .*$", f"members = {json.dumps(PATHS)}")
+    for path in PATHS:
+        (to / path).mkdir(parents=True)
+        for part in ["Cargo.toml", "src", "tests"]:
+            source = ROOT / path / part
+            if source.is_dir():
+                shutil.copytree(source, to / path / part)
+            elif source.exists():
+                shutil.copy2(source, to / path / part)
+    # The examples' libraries, which the tests do not use.
+    replace(to / "crates/engine/Cargo.toml", r"(?s)\[dev-dependencies\].*?(?=\n\[|\Z)", "")
+
+
+def replace(path, pattern, text):
+    path.write_text(re.sub(pattern, lambda _: text, path.read_text()))
 
 
 def command(test):

@@ -40,6 +40,8 @@ impl error::Error for Missing {}
 
 /// Compiles the fuzzer's own library.
 pub const CPP: Tool = Tool { program: "c++", package: "g++" };
+/// Runs what the repository has in Python.
+pub const PYTHON: Tool = Tool { program: "python3", package: "python3" };
 /// Counts instructions.
 pub const VALGRIND: Tool = Tool { program: "valgrind", package: "valgrind" };
 /// Counts system calls.

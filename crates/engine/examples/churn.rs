@@ -1,8 +1,8 @@
 //! How long the engine takes for a request while it evicts, expires and compacts all the time.
 //!
-//! `cargo run --release -p engine --example churn -- SECONDS [SEED]` prints JSON: percentiles of the
-//! service time, how many samples were set aside because the thread was preempted, and the largest
-//! housekeeping that any one request did.
+//! `cargo run --release -p engine --example churn -- SECONDS [SEED]` prints JSON: percentiles of
+//! the service time, how many samples were set aside because the thread was preempted, and the
+//! largest housekeeping that any one request did.
 //!
 //! One clock reading ends a sample and begins the next, so nothing falls between two samples and
 //! each holds the making of its request too. After a slow sample the thread's count of involuntary

@@ -98,3 +98,27 @@ fn without_eviction_dead_ground_is_used_again() {
         assert!(again * 10 >= first * 9, "{first} items fitted first, {again} in round {round}");
     }
 }
+
+/// What a batch may be reading is not used again, even if others must then go without.
+#[test]
+fn nothing_is_freed_under_a_pin() {
+    let (engine, mut locals) = engine(2 * engine::LIMIT_BYTES_MIN, true);
+    let (reader, mut writer) = (locals.remove(0), locals.remove(0));
+    let value = [b'v'; 1_000];
+    let fill = |writer: &mut Local| {
+        for number in 0..1_000_u64 {
+            engine.pin(writer);
+            let key = format!("key-{number}").into_bytes();
+            let outcome = store(&engine, writer, &key, &value);
+            engine.unpin(writer);
+            if outcome != Outcome::Done {
+                return outcome;
+            }
+        }
+        Outcome::Done
+    };
+    engine.pin(&reader);
+    assert_eq!(fill(&mut writer), Outcome::NoSpace, "nothing may be freed");
+    engine.unpin(&reader);
+    assert_eq!(fill(&mut writer), Outcome::Done);
+}

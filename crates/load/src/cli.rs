@@ -252,8 +252,8 @@ fn populate(plan: &Plan, watch: &Watch, screen: &mut dyn Write) -> Result<(), Er
     }
     let complaints = observed.tally.samples.join("; ");
     Err(Error::Setting(format!(
-        "--populate stored {stored} of {wanted} keys ({complaints}); lower --keys or --value-bytes, \
-         or raise the server's memory"
+        "--populate stored {stored} of {wanted} keys ({complaints}); lower --keys or \
+         --value-bytes, or raise the server's memory"
     )))
 }
 

@@ -67,7 +67,7 @@ impl Service {
         let out = reply.bytes_mut();
         match wrote.outcome {
             Outcome::Done => out.extend_from_slice(reply::STORED),
-            outcome => out.extend_from_slice(line(outcome, reply::STORED)),
+            outcome => not_stored(outcome, out),
         }
     }
 
@@ -135,6 +135,12 @@ impl Service {
             reply.bytes_mut().extend_from_slice(line(wrote.outcome, reply::TOUCHED));
         }
     }
+}
+
+/// Says why a value was not stored; apart, so that the others need no table of lines.
+#[cold]
+fn not_stored(outcome: Outcome, out: &mut Vec<u8>) {
+    out.extend_from_slice(line(outcome, reply::STORED));
 }
 
 /// The line for an outcome; `done` says what success is called.

@@ -22,9 +22,9 @@ pub struct Service {
     /// Held from the first request of a batch to its end, or for good.
     lease: Option<Local>,
     pinned: bool,
-    tended_s: u32,
+    /// The second in which it tends the cell next; none if another worker does.
+    tend_at_s: u32,
     wake_at_ns: u64,
-    tends: bool,
 }
 
 impl Service {
@@ -32,8 +32,8 @@ impl Service {
     #[must_use]
     pub fn new(cell: Arc<Cell>, tends: bool) -> Self {
         let counters = cell.enlist();
-        let wake_at_ns = if tends { 0 } else { u64::MAX };
-        Self { cell, counters, lease: None, pinned: false, tended_s: 0, wake_at_ns, tends }
+        let (tend_at_s, wake_at_ns) = if tends { (0, 0) } else { (u32::MAX, u64::MAX) };
+        Self { cell, counters, lease: None, pinned: false, tend_at_s, wake_at_ns }
     }
 
     /// Begins a batch unless it has begun.
@@ -202,7 +202,7 @@ impl Handler for Service {
 
     #[inline]
     fn end_batch(&mut self, now: Now) -> Verdict {
-        if self.tends && self.tended_s != now.expiry_s {
+        if now.expiry_s >= self.tend_at_s {
             self.tend(now);
         }
         if self.pinned {
@@ -228,7 +228,7 @@ impl Service {
     /// Once a second, whatever arrives: lets go of what has expired and of what the limit forbids.
     #[cold]
     fn tend(&mut self, now: Now) {
-        self.tended_s = now.expiry_s;
+        self.tend_at_s = now.expiry_s.saturating_add(1);
         self.wake_at_ns = now.mono_ns + TEND_INTERVAL_NS;
         self.begin(now);
         let (engine, local) = self.engine();

@@ -15,6 +15,7 @@ mod handler;
 mod kept;
 mod order;
 mod reply;
+mod run;
 mod session;
 mod tail;
 mod ticket;

@@ -8,7 +8,7 @@ use std::{
 use anyhow::{Context, Result};
 
 use super::{
-    claim::{Claim, Measure, Measured, Peer},
+    claim::{Claim, Measured, Peer},
     lab::Lab,
 };
 use crate::exec::Exec;
@@ -29,14 +29,14 @@ pub const CLAIMS: &[Claim] = &[
         claim: "clean release build",
         bar: "<= 4 minutes",
         peer: Peer::Nobody,
-        measure: Measure::By(time),
+        measure: time,
     },
     Claim {
         id: "build.size",
         claim: "stripped binary",
         bar: "<= 12 MB",
         peer: Peer::Nobody,
-        measure: Measure::By(size),
+        measure: size,
     },
 ];
 

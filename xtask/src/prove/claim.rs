@@ -8,14 +8,8 @@ use serde::Serialize;
 
 use super::lab::Lab;
 
-/// How a claim is measured.
-#[derive(Clone, Copy)]
-pub enum Measure {
-    /// By running this.
-    By(fn(&Lab) -> anyhow::Result<Measured>),
-    /// Not at all as yet, for the reason given.
-    NotYet(&'static str),
-}
+/// How a claim is measured; an error is "not measured".
+pub type Measure = fn(&Lab) -> anyhow::Result<Measured>;
 
 /// Whom the measurement compares us with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,12 +82,8 @@ impl Measured {
 impl Claim {
     /// Measures the claim; never fails, an error is "not measured".
     pub fn measured(&self, lab: &Lab) -> Measured {
-        let measured = match self.measure {
-            Measure::NotYet(reason) => Measured::not(reason),
-            Measure::By(measure) => {
-                measure(lab).unwrap_or_else(|error| Measured::not(format!("{error:#}")))
-            }
-        };
+        let measured = (self.measure)(lab);
+        let measured = measured.unwrap_or_else(|error| Measured::not(format!("{error:#}")));
         match (self.peer, lab.stand_in()) {
             (Peer::NewestMemcached, Some(stand_in)) => measured.against(&stand_in),
             _ => measured,

@@ -7,8 +7,9 @@
 use anyhow::{Context, Result};
 
 use super::{
-    claim::{Claim, Measure, Measured, Peer},
+    claim::{Claim, Measured, Peer},
     compare::{Interval, Series, alternate, median, spread, statistic},
+    engine,
     fleet::{Shape, Verb},
     generator::{self, Load},
     lab::{Lab, SERVER_CORE},
@@ -54,18 +55,18 @@ pub const CLAIMS: &[Claim] = &[
         claim: "engine alone, two threads on two cores against one",
         bar: ">= 1.8x; one hot key with 10 % writes >= 1.0x",
         peer: Peer::Nobody,
-        measure: Measure::NotYet("the engine's benchmark is not wired in"),
+        measure: engine::scale,
     },
 ];
 
 type By = fn(&Lab) -> Result<Measured>;
 
 const fn versus(id: &'static str, claim: &'static str, bar: &'static str, by: By) -> Claim {
-    Claim { id, claim, bar, peer: Peer::NewestMemcached, measure: Measure::By(by) }
+    Claim { id, claim, bar, peer: Peer::NewestMemcached, measure: by }
 }
 
 const fn alone(id: &'static str, claim: &'static str, bar: &'static str, by: By) -> Claim {
-    Claim { id, claim, bar, peer: Peer::Nobody, measure: Measure::By(by) }
+    Claim { id, claim, bar, peer: Peer::Nobody, measure: by }
 }
 
 /// GET depth 1 among memcached, ours and the floor.

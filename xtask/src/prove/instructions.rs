@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, path::Path};
 use anyhow::{Context, Result};
 
 use super::{
-    claim::{Claim, Measure, Measured, Peer, Verdict},
+    claim::{Claim, Measured, Peer, Verdict},
     fleet::{Shape, Verb},
     lab::{self, Lab},
     server::{Launch, Program},
@@ -53,7 +53,7 @@ const fn claim(
     bar: &'static str,
     measure: fn(&Lab) -> Result<Measured>,
 ) -> Claim {
-    Claim { id, claim, bar, peer: Peer::Nobody, measure: Measure::By(measure) }
+    Claim { id, claim, bar, peer: Peer::Nobody, measure }
 }
 
 /// Our server's counts alone, for the gate.

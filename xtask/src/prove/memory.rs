@@ -7,7 +7,7 @@
 use anyhow::{Context, Result, bail};
 
 use super::{
-    claim::{Claim, Measure, Measured, Peer},
+    claim::{Claim, Measured, Peer},
     compare::{Random, geometric_mean},
     lab::{Lab, SERVER_CORE},
     memory_bound, procfs,
@@ -37,14 +37,14 @@ pub const CLAIMS: &[Claim] = &[
         claim: "items per MB of RSS at first eviction, all sizes, with and without TTL",
         bar: ">= 1.2x (geometric mean), no size below 1.0x",
         peer: Peer::NewestMemcached,
-        measure: Measure::By(density),
+        measure: density,
     },
     Claim {
         id: "memory.bound",
         claim: "RSS under churn, 4,000 connections and large values",
         bar: "<= -m + 16 MiB",
         peer: Peer::Nobody,
-        measure: Measure::By(memory_bound::measure),
+        measure: memory_bound::measure,
     },
 ];
 

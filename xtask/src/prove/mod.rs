@@ -15,6 +15,8 @@ mod clients;
 mod compare;
 mod correctness;
 mod cpu;
+mod engine;
+mod engine_tests;
 mod fleet;
 mod generator;
 mod hit_ratio;
@@ -83,7 +85,7 @@ pub struct Args {
 
 /// Every claim, in the order of the report.
 fn claims() -> Vec<Claim> {
-    let themes: [&[Claim]; 8] = [
+    let themes: [&[Claim]; 9] = [
         clients::CLAIMS,
         cpu::CLAIMS,
         instructions::CLAIMS,
@@ -91,6 +93,7 @@ fn claims() -> Vec<Claim> {
         hit_ratio::CLAIMS,
         tail::CLAIMS,
         correctness::CLAIMS,
+        engine_tests::CLAIMS,
         build::CLAIMS,
     ];
     themes.concat()
@@ -128,6 +131,11 @@ pub fn run(args: &Args) -> Result<bool> {
         eprintln!("kept in {KEPT}");
     }
     Ok(report.holds())
+}
+
+/// Runs the engine in random orders of its steps; true when every promise held.
+pub fn shuttle(repo: &Repo) -> Result<bool> {
+    engine_tests::shuttle_holds(repo)
 }
 
 /// User instructions per request of our server, by the id of the claim.

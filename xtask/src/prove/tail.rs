@@ -3,8 +3,9 @@
 use anyhow::Result;
 
 use super::{
-    claim::{Claim, Measure, Measured, Peer},
+    claim::{Claim, Measured, Peer},
     compare::{alternate, median, statistic},
+    engine,
     generator::{self, Load},
     lab::{Lab, SERVER_CORE},
     server::Server,
@@ -32,14 +33,14 @@ pub const CLAIMS: &[Claim] = &[
         claim: "p99.9 at 70 % of the slower server's peak, open loop",
         bar: "no worse than memcached's",
         peer: Peer::NewestMemcached,
-        measure: Measure::By(p999),
+        measure: p999,
     },
     Claim {
         id: "tail.engine",
         claim: "engine service time p99.999, preempted samples apart",
         bar: "<= 1 ms, preempted <= 0.1 %",
         peer: Peer::Nobody,
-        measure: Measure::NotYet("the engine's churn test is not wired in"),
+        measure: engine::churn,
     },
 ];
 

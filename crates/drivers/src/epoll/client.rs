@@ -143,11 +143,10 @@ impl Client {
         if self.outbox.is_some() {
             return false;
         }
-        match self.session.flow() {
-            Flow::Again | Flow::Full => true,
-            Flow::Idle => self.readable && !self.paused,
-            Flow::Waiting | Flow::Close | Flow::Drop => false,
+        if self.session.flow() == Flow::Idle {
+            return self.readable && !self.paused;
         }
+        matches!(self.session.flow(), Flow::Again | Flow::Full)
     }
 
     /// Whether nothing is to be decided once its replies are sent.

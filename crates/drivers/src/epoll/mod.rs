@@ -4,7 +4,7 @@
 //! wait -> for each ready connection: one recv, parse and execute   (step.rs)
 //!      -> for each one that has more to do: the same
 //!      -> end_batch, then one send for each that answered          (output.rs)
-//!      -> mail, accepting, time-outs, drain                        (worker.rs, accept.rs, tick.rs)
+//!      -> mail, accepting, time-outs, drain       (worker.rs, accept.rs, tick.rs, drain.rs)
 //! ```
 //!
 //! Sockets are registered once, edge-triggered. A `recv` that did not fill its buffer has emptied
@@ -13,6 +13,7 @@
 
 mod accept;
 mod client;
+mod drain;
 mod output;
 mod start;
 mod step;

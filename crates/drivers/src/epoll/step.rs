@@ -71,15 +71,14 @@ impl<H: Handler> Worker<H> {
             return;
         }
         let mark = turn.out.mark();
-        match client.session.flow() {
-            Flow::Again | Flow::Full => {
-                client.session.resume(&mut turn);
-            }
-            _ => match client.receive(buffer, &mut turn, &desk.counters) {
+        if client.session.flow() == Flow::Idle {
+            match client.receive(buffer, &mut turn, &desk.counters) {
                 Received::Input => client.card.touch(now_s),
                 Received::Nothing | Received::End => {}
                 Received::Broken => return self.close(key),
-            },
+            }
+        } else {
+            client.session.resume(&mut turn);
         }
         let span = turn.out.span_since(mark);
         let plain = client.session.flow() == Flow::Idle && !client.session.is_pending();

@@ -68,7 +68,7 @@ pub(super) struct Worker<H> {
     housekeep_at_ns: u64,
     /// The latest wait has ended with events, so the next one most likely will.
     busy: bool,
-    draining: bool,
+    pub(super) draining: bool,
 }
 
 impl<H: Handler> Worker<H> {
@@ -123,15 +123,12 @@ impl<H: Handler> Worker<H> {
         self.close_all();
     }
 
+    #[inline]
     fn wait(&mut self, events: &mut Vec<Event>) {
-        let waited = if self.busy && self.again.is_empty() {
-            epoll::wait(&self.epoll, spare_capacity(events), Some(&LULL))
+        if self.busy && self.again.is_empty() {
+            expect_events(epoll::wait(&self.epoll, spare_capacity(events), Some(&LULL)));
         } else {
-            self.sleep(events)
-        };
-        match waited {
-            Ok(_) | Err(Errno::INTR) => {}
-            Err(error) => panic!("epoll of a worker is broken: {error}"),
+            self.sleep(events);
         }
         if let Some(now) = self.watch.step() {
             self.now = now;
@@ -142,13 +139,13 @@ impl<H: Handler> Worker<H> {
 
     /// Waits until something is due, or not at all when there is more to do.
     #[cold]
-    fn sleep(&self, events: &mut Vec<Event>) -> Result<usize, Errno> {
+    fn sleep(&self, events: &mut Vec<Event>) {
         let timeout_ns = if self.again.is_empty() { self.wait_ns() } else { 0 };
         let timeout = Timespec {
             tv_sec: (timeout_ns / SECOND_NS) as i64,
             tv_nsec: (timeout_ns % SECOND_NS) as i64,
         };
-        epoll::wait(&self.epoll, spare_capacity(events), Some(&timeout))
+        expect_events(epoll::wait(&self.epoll, spare_capacity(events), Some(&timeout)));
     }
 
     /// How long nothing needs to be done.
@@ -175,7 +172,7 @@ impl<H: Handler> Worker<H> {
         }
     }
 
-    fn on_mail(&mut self) {
+    pub(super) fn on_mail(&mut self) {
         let delivery = self.desk.mailbox.take(Delivery::default());
         for letter in delivery.letters {
             match letter {
@@ -259,48 +256,6 @@ impl<H: Handler> Worker<H> {
         }
     }
 
-    /// Closes the connections that stand between two requests.
-    fn drain(&mut self) {
-        let first = !self.draining;
-        self.draining = true;
-        if first {
-            self.on_mail();
-        }
-        self.acceptor = None;
-        for index in 0..self.clients.places() {
-            let Some(key) = self.clients.key_at(index) else { continue };
-            let client = self.clients.get(key).expect("it was just found there");
-            if first {
-                // What has arrived already is still answered.
-                client.readable = true;
-                self.enqueue(key);
-            } else if client.is_at_rest() {
-                self.close(key);
-            }
-        }
-    }
-
-    fn is_over(&self) -> bool {
-        match self.shared.phase() {
-            Phase::Running => false,
-            Phase::Draining => {
-                self.draining
-                    && (self.clients.len() == 0 || self.now.mono_ns >= self.shared.drain_until_ns())
-            }
-            Phase::Stopping => true,
-        }
-    }
-
-    fn close_all(&mut self) {
-        self.acceptor = None;
-        self.on_mail();
-        for index in 0..self.clients.places() {
-            if let Some(key) = self.clients.key_at(index) {
-                self.close(key);
-            }
-        }
-    }
-
     /// What a session works with, beside the connection itself.
     #[inline]
     pub(super) fn parts(&mut self) -> (&mut Clients, Turn<'_, H>, &mut [u8], &Desk) {
@@ -311,5 +266,14 @@ impl<H: Handler> Worker<H> {
             ground: &self.shared.config.ground,
         };
         (&mut self.clients, turn, &mut self.buffer, &self.desk)
+    }
+}
+
+/// Whatever a wait has brought, a signal included, is well; only a worker without epoll is not.
+#[inline]
+fn expect_events(waited: Result<usize, Errno>) {
+    match waited {
+        Ok(_) | Err(Errno::INTR) => {}
+        Err(error) => panic!("epoll of a worker is broken: {error}"),
     }
 }

@@ -47,8 +47,8 @@ pub(crate) enum Pool {
     Main,
 }
 
-/// The small pool's part of all segments.
-pub(crate) const SMALL_PART: usize = 10;
+/// The small pool's part of all segments: one in so many.
+pub(crate) const SMALL_PART: usize = 5;
 
 /// How many [`Pool`]s there are.
 pub(crate) const POOLS: usize = 2;

@@ -272,7 +272,7 @@ impl Segments {
 
     /// Whether new items belong in the main pool, proven or not: so while memory fills for the
     /// first time and the small pool has its part. What came first then stays for a while, as in
-    /// S3-FIFO, where a small pool ten times its size would flush it at once.
+    /// S3-FIFO, where a small pool far beyond its part would flush it at once.
     #[inline]
     pub(crate) fn fills_main(&self) -> bool {
         self.fills_main.load(Ordering::Relaxed) != 0
@@ -393,5 +393,58 @@ impl Segments {
     /// Whether a segment waits in limbo.
     pub(crate) fn limbo(&self) -> usize {
         lock(&self.lists).limbo.len()
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(any(loom, shuttle)))]
+mod tests {
+    use super::*;
+    use crate::config::EngineConfig;
+
+    const READER: usize = 0;
+    const WRITER: usize = 1;
+
+    fn segments() -> (Epochs, Segments) {
+        let limit_bytes = crate::config::LIMIT_BYTES_MIN;
+        let geometry = Geometry::of(&EngineConfig::new(limit_bytes));
+        let segments = Segments::new(geometry, MemoryBudget::new(limit_bytes), false);
+        (Epochs::new(2), segments.expect("enough address space"))
+    }
+
+    /// Carves until the first segment is full and sealed.
+    fn seal_one(epochs: &Epochs, segments: &Segments) {
+        let half = segments.geometry().segment_words / 2;
+        epochs.pin(WRITER);
+        for _ in 0..3 {
+            let carved = segments.carve(epochs, Pool::Small, 0, half, Purpose::Write);
+            assert!(carved.is_some());
+        }
+        epochs.unpin(WRITER);
+    }
+
+    #[test]
+    fn a_full_segment_is_not_walked_while_it_may_be_written() {
+        let (epochs, segments) = segments();
+        epochs.pin(READER);
+        seal_one(&epochs, &segments);
+        assert!(segments.oldest_victim(&epochs, Pool::Small).is_none(), "a batch may be writing");
+        epochs.unpin(READER);
+        assert!(segments.oldest_victim(&epochs, Pool::Small).is_some());
+    }
+
+    #[test]
+    fn a_drained_segment_is_not_used_again_while_it_may_be_read() {
+        let (epochs, segments) = segments();
+        seal_one(&epochs, &segments);
+        let victim = segments.oldest_victim(&epochs, Pool::Small).expect("sealed and left");
+        epochs.pin(READER);
+        segments.drained(&epochs, victim.id);
+        let free = segments.free();
+        segments.reclaim(&epochs, 0);
+        assert_eq!((segments.free(), segments.limbo()), (free, 1), "a batch may be reading");
+        epochs.unpin(READER);
+        segments.reclaim(&epochs, 0);
+        assert_eq!((segments.free(), segments.limbo()), (free + 1, 0));
     }
 }

@@ -1,7 +1,7 @@
 //! The committed streams. A row that is changed is another stream: give it another name.
 //!
-//! Most run in 64 MiB, memcached's own default, and their keys weigh about seven times that, so that
-//! a tenth to a fifth of them fit, which is where policies part. The few whose requests would name
+//! Most run in 64 MiB, memcached's own default, and their keys weigh about seven times that: a
+//! tenth to a fifth of them fit, which is where policies part. The few whose requests would name
 //! too few keys to fill 64 MiB run in less.
 
 use super::trace::{Disturbance, Spec};

@@ -81,7 +81,7 @@ pub fn parse<'a>(input: &'a [u8], limits: &Limits) -> Parsed<'a> {
     if let Some((key, consumed)) = plain_get(input) {
         return Parsed::whole(Request::get(key), consumed);
     }
-    if let Some((store, consumed)) = plain_store(input, limits) {
+    if let Some((store, consumed)) = plain_store(input, || limits) {
         return Parsed::whole(Request::Store(store), consumed);
     }
     match input.first_chunk().map(|word| u32::from_le_bytes(*word) & FIRST_THREE) {
