@@ -148,7 +148,7 @@ impl Engine {
     ///
     /// # Panics
     /// When `bytes` is empty or longer than [`KEY_BYTES_MAX`], which parsers have ruled out.
-    #[inline]
+    #[inline(always)]
     #[must_use]
     pub fn key<'a>(&self, bytes: &'a [u8]) -> Key<'a> {
         assert!(!bytes.is_empty() && bytes.len() <= KEY_BYTES_MAX, "a key has 1 to 250 bytes");

@@ -8,7 +8,7 @@ use crate::config::KEY_BYTES_MAX;
 use crate::effect::{Change, EffectSink};
 use crate::engine::{Current, Engine};
 use crate::expiry::expired;
-use crate::index::{BUCKET_WORDS, Chain, FREQ_MAX, Probe, Slot, overflow};
+use crate::index::{BUCKET_WORDS, BucketId, Chain, FREQ_MAX, Probe, Slot, overflow};
 use crate::item::{Attributes, Flags, Head, ItemRef};
 use crate::key::Key;
 use crate::local::Local;
@@ -27,11 +27,32 @@ const CHAIN_MAX: u32 = 64;
 
 const _: () = assert!(KEY_BYTES_MAX < 256);
 
+/// An item as it was found without a lock.
+struct Seen<'e> {
+    word: &'e AtomicU64,
+    slot: Slot,
+    item: ItemRef<'e>,
+    head: Head,
+}
+
 impl Engine {
     /// Appends the value of `key` to `out`. The local is pinned.
-    #[inline]
+    ///
+    /// The way of a hit in the first bucket is inlined where it is called; all else is not.
+    #[inline(always)]
     pub fn get(&self, local: &Local, key: &Key<'_>, now: Now, out: &mut impl ReadSink) -> Read {
-        for _ in 0..TRIES {
+        match self.try_get(local, key, now, out) {
+            Some(read) => read,
+            None => self.get_again(local, key, now, out),
+        }
+    }
+
+    /// A write came between: tries again, and in the end takes the lock.
+    #[cold]
+    #[inline(never)]
+    fn get_again(&self, local: &Local, key: &Key<'_>, now: Now, out: &mut impl ReadSink) -> Read {
+        self.count(local).torn.add(1);
+        for _ in 1..TRIES {
             if let Some(read) = self.try_get(local, key, now, out) {
                 return read;
             }
@@ -49,7 +70,7 @@ impl Engine {
     }
 
     /// One optimistic try; `None` if a write came between.
-    #[inline]
+    #[inline(always)]
     fn try_get(
         &self,
         local: &Local,
@@ -61,41 +82,62 @@ impl Engine {
         if probe.is_locked() {
             return None;
         }
-        let mut bucket = probe.first();
-        let mut header = probe.header();
+        if let Some(found) = self.find_in(probe.first(), key) {
+            return self.read_found(local, key, now, out, &probe, found);
+        }
+        match overflow(probe.header()) {
+            Some(next) => self.try_chain(local, key, now, out, (&probe, next)),
+            None => probe.holds().then_some(Read::Miss),
+        }
+    }
+
+    /// Goes on with the further buckets of a chain.
+    #[inline(never)]
+    fn try_chain(
+        &self,
+        local: &Local,
+        key: &Key<'_>,
+        now: Now,
+        out: &mut impl ReadSink,
+        (probe, mut next): (&Probe<'_>, BucketId),
+    ) -> Option<Read> {
         for _ in 0..CHAIN_MAX {
-            for word in &bucket[1..BUCKET_WORDS] {
-                let slot = Slot(word.load(Ordering::Relaxed));
-                if !slot.may_be(key.id.hash) {
-                    continue;
-                }
-                // What the slot points at was written before it; the loads below come after.
-                fence(Ordering::Acquire);
-                let item = self.segments.item(slot.addr());
-                let head = item.head();
-                if head.key_bytes() == key.bytes.len() && item.key_is(key.bytes) {
-                    return self.read_found(
-                        local,
-                        key,
-                        now,
-                        out,
-                        &probe,
-                        (word, slot),
-                        (item, head),
-                    );
-                }
+            let bucket = self.index.bucket(next);
+            if let Some(found) = self.find_in(bucket, key) {
+                return self.read_found(local, key, now, out, probe, found);
             }
-            match overflow(header) {
-                Some(next) => bucket = self.index.bucket(next),
+            match overflow(bucket[0].load(Ordering::Relaxed)) {
+                Some(further) => next = further,
                 None => return probe.holds().then_some(Read::Miss),
             }
-            header = bucket[0].load(Ordering::Relaxed);
         }
         None
     }
 
-    #[inline]
-    #[expect(clippy::too_many_arguments, reason = "the request, and where its item was found")]
+    /// The slot of the key in one bucket, and the item it points to.
+    #[inline(always)]
+    fn find_in<'e>(
+        &'e self,
+        bucket: &'e [AtomicU64; BUCKET_WORDS],
+        key: &Key<'_>,
+    ) -> Option<Seen<'e>> {
+        for word in &bucket[1..] {
+            let slot = Slot(word.load(Ordering::Relaxed));
+            if !slot.may_be(key.id.hash) {
+                continue;
+            }
+            // What the slot points at was written before it; the loads below come after.
+            fence(Ordering::Acquire);
+            let item = self.segments.item(slot.addr());
+            let head = item.head();
+            if head.key_bytes() == key.bytes.len() && item.key_is(key.bytes) {
+                return Some(Seen { word, slot, item, head });
+            }
+        }
+        None
+    }
+
+    #[inline(always)]
     fn read_found(
         &self,
         local: &Local,
@@ -103,8 +145,7 @@ impl Engine {
         now: Now,
         out: &mut impl ReadSink,
         probe: &Probe<'_>,
-        (word, slot): (&AtomicU64, Slot),
-        (item, head): (ItemRef<'_>, Head),
+        Seen { word, slot, item, head }: Seen<'_>,
     ) -> Option<Read> {
         if !self.alive(item, head, key.id.slice, now) {
             return probe.holds().then(|| self.miss_dead(local, item, head, now));
@@ -128,7 +169,7 @@ impl Engine {
     }
 
     /// Appends the value, in one piece or in many. False if a chunk was not where it should be.
-    #[inline]
+    #[inline(always)]
     fn copy_value(&self, glance: &Glance<'_>, out: &mut impl ReadSink) -> bool {
         let Some(target) = out.open(glance) else { return true };
         if glance.head.is(Flags::LARGE) {

@@ -80,6 +80,7 @@ impl Engine {
     }
 
     /// Appends the chunks of a large value. False if the table was being changed.
+    #[cold]
     pub(crate) fn append_chunks(
         &self,
         item: ItemRef<'_>,

@@ -168,7 +168,7 @@ impl Guest {
         let key = self.dice.roll(self.ground.plan.keys);
         let kept = self.ground.is_kept(key);
         if self.ground.plan.kept_keys > 0 && !kept && self.dice.roll(4) > 0 {
-            let stores = left / self.ground.plan.turn % 2 == 0;
+            let stores = (left / self.ground.plan.turn).is_multiple_of(2);
             return if stores { self.store(key, Mode::Set) } else { self.delete(key) };
         }
         match self.dice.roll(100) {

@@ -109,8 +109,37 @@ mod tests {
     use crate::parse::{Parsed, general};
     use crate::request::Request;
 
-    /// Requests that fit, nearly fit and do not fit, cut everywhere: a shape takes a request if it
-    /// can, and then it is the one the general way finds.
+    /// What a shape takes of `input`, after checking that the general way takes it too.
+    fn taken(input: &[u8], limits: &Limits) -> bool {
+        let parsed = match (plain_get(input), plain_store(input, || limits)) {
+            (Some((key, consumed)), None) => Parsed::whole(Request::get(key), consumed),
+            (None, Some((store, consumed))) => Parsed::whole(Request::Store(store), consumed),
+            (None, None) => return false,
+            both => panic!("two shapes for {}: {both:?}", String::from_utf8_lossy(input)),
+        };
+        assert_eq!(parsed, general(input, limits), "{}", String::from_utf8_lossy(input));
+        true
+    }
+
+    /// Every byte of a request replaced, doubled and left out in turn.
+    #[test]
+    fn near_shapes_agree_with_the_general_way() {
+        let requests =
+            [&b"get key\r\n"[..], b"set key 0 0 3\r\nabc\r\n", b"add k 17 60 2 noreply\r\nab\r\n"];
+        for request in requests {
+            assert!(taken(request, &Limits::default()));
+            for at in 0..request.len() {
+                let (before, after) = (&request[..at], &request[at + 1..]);
+                for byte in 0..=u8::MAX {
+                    taken(&[before, &[byte], after].concat(), &Limits::default());
+                    taken(&[before, &[byte], &request[at..]].concat(), &Limits::default());
+                }
+                taken(&[before, after].concat(), &Limits::default());
+            }
+        }
+    }
+
+    /// Requests that fit, nearly fit and do not fit, cut everywhere.
     #[test]
     fn shapes_agree_with_the_general_way() {
         let limits = Limits { value_bytes_max: 9, ..Limits::default() };
@@ -146,23 +175,9 @@ mod tests {
         for (input, fits) in cases {
             let input: String = input;
             for len in 0..=input.len() {
-                let input = &input.as_bytes()[..len];
-                let taken = match (plain_get(input), plain_store(input, || &limits)) {
-                    (Some((key, consumed)), None) => {
-                        Some(Parsed::whole(Request::get(key), consumed))
-                    }
-                    (None, Some((store, consumed))) => {
-                        Some(Parsed::whole(Request::Store(store), consumed))
-                    }
-                    (None, None) => None,
-                    both => panic!("two shapes for {input:?}: {both:?}"),
-                };
-                let name = String::from_utf8_lossy(input);
-                assert!(taken.is_none_or(|it| it == general(input, &limits)), "{name}");
+                taken(&input.as_bytes()[..len], &limits);
             }
-            let whole = input.as_bytes();
-            let taken = plain_get(whole).is_some() || plain_store(whole, || &limits).is_some();
-            assert_eq!(taken, fits, "{input}");
+            assert_eq!(taken(input.as_bytes(), &limits), fits, "{input}");
         }
     }
 }
