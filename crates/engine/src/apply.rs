@@ -67,7 +67,8 @@ impl Engine {
         match effect.change {
             Change::Put { value, client_flags, expiry_s, client_cas, stale } => {
                 let flags = Flags::default().with_if(stale, Flags::STALE);
-                let with = Attributes { expiry_s, client_flags, client_cas, flags };
+                let base = Version::ZERO;
+                let with = Attributes { expiry_s, client_flags, client_cas, flags, base };
                 let value = [value, &[]];
                 self.put(local, &mut chain, &key, current, &with, value, now, &mut replay)?;
             }

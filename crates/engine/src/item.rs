@@ -195,6 +195,8 @@ pub(crate) struct Attributes {
     pub(crate) client_cas: Option<u64>,
     /// LARGE, STALE, TOKEN_SENT, FETCHED; the `HAS_*` flags follow from the fields above.
     pub(crate) flags: Flags,
+    /// The version of the item that the new one is made from; zero when it is made from none.
+    pub(crate) base: Version,
 }
 
 impl Attributes {
@@ -339,6 +341,7 @@ impl<'p> ItemRef<'p> {
             client_flags: self.client_flags(head),
             client_cas: self.client_cas(head),
             flags: head.flags(),
+            base: self.version(),
         }
     }
 
@@ -430,6 +433,7 @@ mod tests {
                     client_flags: 0xFFFF_FFF0 * (case >> 1 & 1),
                     client_cas: (case >> 2 == 1).then_some(u64::MAX - 5),
                     flags: Flags::default(),
+                    base: Version::ZERO,
                 };
                 let head = with.head(key_len, 9);
                 item.write(head, &key, &with, [b"12345", b"6789"]);

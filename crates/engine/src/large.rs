@@ -155,7 +155,8 @@ impl Engine {
         if S::ON {
             told = value.concat();
         }
-        current.item.set_version(self.tell(key, put_change(&told, &with), sink));
+        let version = self.tell(key, put_change(&told, &with), sink);
+        self.stamp(key, current.item, version, with.base);
         Ok(current)
     }
 

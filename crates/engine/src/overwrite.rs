@@ -38,7 +38,7 @@ impl Engine {
         let addr = chain.get(place).addr();
         let item = self.segments.item(addr);
         let old = item.head();
-        let with = Attributes { expiry_s, client_flags, client_cas: None, flags: Flags::default() };
+        let with = Attributes { expiry_s, client_flags, ..Attributes::default() };
         let head = with.head(key.len(), value.len());
         let (has, needs) = (old.span_words(), head.used_words());
         if old.is(Flags::LARGE) || needs > has || has - needs > SLACK_WORDS_MAX {

@@ -1,8 +1,12 @@
 //! Per slice: the last version given, and the barrier below which items are dead.
 
 use crate::config::MODEL;
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::{AtomicU64, Ordering, fence};
 use base::{SLICES, SliceId, Version};
+
+/// Times a flush follows the writes of a slice that do not pause for it. Those it does not catch
+/// up with take their versions after it began.
+const CUTS_MAX: usize = 64;
 
 /// Bits of the number at which the version counter of a slice starts.
 const START_BITS: u32 = 30;
@@ -55,6 +59,29 @@ impl Slices {
 
     pub(crate) fn set_barrier(&self, slice: SliceId, version: Version) {
         self.barriers[slice.index() % KEPT].fetch_max(version.raw(), Ordering::Release);
+    }
+
+    /// Cuts a slice off at its last version, and at those given meanwhile: a write that took its
+    /// version before it could see the barrier may carry a value from before it.
+    pub(crate) fn cut(&self, slice: SliceId) {
+        for _ in 0..CUTS_MAX {
+            let last = self.last(slice);
+            self.set_barrier(slice, last);
+            fence(Ordering::SeqCst);
+            if self.last(slice) == last {
+                return;
+            }
+        }
+    }
+
+    /// Whether `base` was cut off by the time a version was given to what is made from it. Either
+    /// this sees the barrier, or [`Slices::cut`] sees the version: the fences stand between.
+    pub(crate) fn is_cut(&self, slice: SliceId, base: Version) -> bool {
+        if base == Version::ZERO {
+            return false;
+        }
+        fence(Ordering::SeqCst);
+        base <= self.barrier(slice)
     }
 }
 

@@ -13,7 +13,7 @@ use crate::key::Key;
 use crate::local::Local;
 use crate::segment::{Addr, Pool, Purpose};
 use crate::write::{Action, Mode, Op, Outcome, Wrote};
-use base::Now;
+use base::{Now, Version};
 
 /// The largest value, in bytes, that is written over an older one.
 pub(crate) const IN_PLACE_BYTES_MAX: usize = 8 << 10;
@@ -105,7 +105,7 @@ impl Engine {
                     expiry_s,
                     client_flags,
                     client_cas: op.cas,
-                    flags: Flags::default(),
+                    ..Attributes::default()
                 };
                 if stale {
                     with.expiry_s = current.item.expiry_s(current.head);
@@ -150,6 +150,7 @@ impl Engine {
                     client_flags,
                     client_cas: op.cas,
                     flags: Flags::default().with_if(stale, Flags::STALE),
+                    base: current.item.version(),
                 };
                 self.replace(local, chain, op, current, (&with, [&[], &[]]), now, sink)
             }
@@ -192,7 +193,7 @@ impl Engine {
             return Ok(Wrote::ended(Outcome::TooLarge));
         }
         let with =
-            Attributes { expiry_s, client_flags, client_cas: op.cas, flags: Flags::default() };
+            Attributes { expiry_s, client_flags, client_cas: op.cas, ..Attributes::default() };
         let current = self.put(local, &mut chain, &op.key, None, &with, [value, &[]], now, sink)?;
         Ok(Wrote { number, ..self.done(&current, op.report, now) })
     }
@@ -293,7 +294,8 @@ impl Engine {
         if S::ON {
             self.append_whole(&current, &mut value);
         }
-        current.item.set_version(self.tell(key, put_change(&value, with), sink));
+        let version = self.tell(key, put_change(&value, with), sink);
+        self.stamp(key, current.item, version, with.base);
         Ok(self.done(&current, op.report, now))
     }
 
@@ -331,8 +333,16 @@ impl Engine {
         if S::ON {
             told = value.concat();
         }
-        current.item.set_version(self.tell(key, put_change(&told, &with), sink));
+        let version = self.tell(key, put_change(&told, &with), sink);
+        self.stamp(key, current.item, version, with.base);
         Ok(current)
+    }
+
+    /// Gives an item its version: that of what it is made from if a flush came between, so that
+    /// it is cut off with it.
+    pub(crate) fn stamp(&self, key: &Key<'_>, item: ItemRef<'_>, version: Version, base: Version) {
+        let cut = self.slices.is_cut(key.id.slice, base);
+        item.set_version(if cut { base } else { version });
     }
 
     /// Rewrites an item with other attributes and the same value.

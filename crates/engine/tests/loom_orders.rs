@@ -206,3 +206,18 @@ fn a_flush_beside_a_write_in_place_leaves_the_new_value_or_none() {
         },
     );
 }
+
+/// What is made from a value that the flush cuts off goes with it, whichever comes first.
+#[test]
+fn a_flush_beside_an_append_leaves_nothing() {
+    orders(
+        |cell, local| cell.set(local, b"key", b"1"),
+        |cell, _| cell.engine.flush(),
+        |cell, local| {
+            let (mode, value) = (Mode::Append { vivify: false }, b"2");
+            let action = Action::Store { mode, value, client_flags: 0, expiry_s: 0 };
+            cell.write(local, b"key", action);
+        },
+        |cell, local| assert_eq!(cell.get(local, b"key"), None),
+    );
+}

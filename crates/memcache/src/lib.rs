@@ -1,6 +1,6 @@
 //! The memcached protocol, classic text and meta: bytes to requests, results to bytes.
 //!
-//! [`parse`] takes one request off the front of the input; everything in it is borrowed from
+//! [`parse()`] takes one request off the front of the input; everything in it is borrowed from
 //! there. The functions of [`reply`] append lines to a buffer. Nothing here does I/O, keeps state
 //! between calls, or allocates while parsing.
 //!

@@ -1,7 +1,7 @@
 //! Requests as they are carried out: every classic and meta command, borrowed from the input.
 //!
 //! What stands here has passed all checks that need no item: keys fit, numbers are numbers, the
-//! value is whole. Times are as the client sent them; [`crate::expiry`] gives them their meaning.
+//! value is whole. Times are as the client sent them; [`crate::expiry()`] gives them their meaning.
 
 use crate::key::{Key, KeyToken, Keys};
 use crate::meta::MetaFlags;

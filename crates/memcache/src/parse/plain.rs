@@ -2,7 +2,7 @@
 //! one pass.
 //!
 //! A shape has single spaces, plain numbers and a whole value. What does not fit it, what is wrong
-//! and what has not arrived is left to [`parse`](crate::parse), which knows every rule. The two
+//! and what has not arrived is left to [`parse`](crate::parse()), which knows every rule. The two
 //! never disagree: a shape only takes what `parse` takes too.
 //!
 //! Both are inlined into their callers and give back numbers and slices, which stay in registers.
