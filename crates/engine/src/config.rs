@@ -24,8 +24,8 @@ const GROUP_BYTES: u64 = 64 * KIB;
 /// Fewer segments than this and items of all lifetimes share their segments.
 const SEGMENTS_FOR_CLASSES: u64 = 128;
 
-/// The smallest memory limit: a few segments, and the index of what fits in them.
-pub const LIMIT_BYTES_MIN: u64 = 6 * SEGMENT_BYTES_MIN;
+/// The smallest memory limit: segments for both pools and for moves, and the index of what fits.
+pub const LIMIT_BYTES_MIN: u64 = 12 * SEGMENT_BYTES_MIN;
 
 /// How an engine is built. Everything is fixed for its life but the limit, which the budget holds.
 #[derive(Clone, Debug)]
@@ -130,7 +130,7 @@ mod tests {
     #[test]
     fn sizes_follow_the_limit() {
         for (limit, segment, groups) in [
-            (LIMIT_BYTES_MIN, 16 * KIB, 1),
+            (LIMIT_BYTES_MIN, 16 * KIB, 2),
             (8 * MIB, 16 * KIB, 128),
             (64 * MIB, 128 * KIB, 1024),
             (1024 * MIB, 2 * MIB, 16_384),
