@@ -53,6 +53,7 @@ impl Engine {
     fn get_again(&self, local: &Local, key: &Key<'_>, now: Now, out: &mut impl ReadSink) -> Read {
         self.count(local).torn.add(1);
         for _ in 1..TRIES {
+            self.index.wait_while_locked(key.id);
             if let Some(read) = self.try_get(local, key, now, out) {
                 return read;
             }

@@ -28,6 +28,9 @@ use store::Store;
 /// Buckets in a chunk where a group serves 64 KiB of memory; more where it serves more.
 const CHUNK_SHIFT_MIN: u32 = if MODEL { 0 } else { 3 };
 
+/// Looks at a held lock before an optimistic reader tries again all the same.
+const WAIT_SPINS_MAX: u32 = 128;
+
 /// Memory is taken from the budget in blocks of so many bytes, of which a segment makes up a few.
 const BLOCK_BYTES_MAX: u64 = 64 << 10;
 const BLOCKS_PER_SEGMENT: u64 = 4;
@@ -109,6 +112,17 @@ impl Index {
                     first,
                     header: first[0].load(Ordering::Acquire),
                 });
+            }
+            spin_loop();
+        }
+    }
+
+    /// Lets a writer finish, for a while: reading what it writes would only slow it down.
+    pub(crate) fn wait_while_locked(&self, key: KeyId) {
+        let Some(probe) = self.probe(key) else { return };
+        for _ in 0..WAIT_SPINS_MAX {
+            if !is_locked(probe.first()[0].load(Ordering::Relaxed)) {
+                return;
             }
             spin_loop();
         }
