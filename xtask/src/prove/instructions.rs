@@ -114,9 +114,14 @@ fn count(lab: &Lab, what: &Count) -> Result<Measured> {
 fn calls(launch: &Launch, folder: &Path) -> Result<Measured> {
     let mut worst: f64 = 0.0;
     let mut details = Vec::new();
-    for (verb, depth) in
-        [(Verb::Get(1), 1), (Verb::Get(1), 16), (Verb::Set, 16), (Verb::Get(50), 1)]
-    {
+    let batches = [
+        (Verb::Get(1), 1),
+        (Verb::Get(1), 16),
+        (Verb::Get(1), 100),
+        (Verb::Set, 16),
+        (Verb::Get(50), 1),
+    ];
+    for (verb, depth) in batches {
         let work = Work { shape: Shape { verb, depth }, connections: 1, rounds: BATCHES };
         let calls = slope::system_calls(launch, work, folder)?;
         let (received, sent) = (sum(&calls, &RECEIVES), sum(&calls, &SENDS));

@@ -131,7 +131,7 @@ impl Default for ServerSettings {
             maxconns_fast: true,
             idle_timeout_s: 0,
             backlog: 1024,
-            requests_per_turn: 20,
+            requests_per_turn: 1024,
             auth_file: None,
         }
     }

@@ -150,7 +150,7 @@ pub static FLAGS: &[Flag] = &[
         'R',
         "max-reqs-per-event",
         Text("num"),
-        "requests served for one connection before the next (default 20)",
+        "requests served for one connection before the next (default 1024; 20 in memcached)",
         Take("server.requests_per_turn"),
     ),
     flag(
