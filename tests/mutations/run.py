@@ -86,12 +86,17 @@ def last_words(output):
     return lines[after[0] + 1][:100] if after and after[0] + 1 < len(lines) else "it failed"
 
 
+def places(mutation, at):
+    """How often what is to be replaced occurs."""
+    return (at / mutation["file"]).read_text().count(mutation["from"])
+
+
 def check(mutation, at, target):
     """The verdict on one mutation, and a word on it."""
     path = at / mutation["file"]
     text = path.read_text()
-    if text.count(mutation["from"]) != 1:
-        return "STALE", f"{mutation['file']}: {text.count(mutation['from'])} places to replace, not 1"
+    if places(mutation, at) != 1:
+        return "STALE", f"{mutation['file']}: {places(mutation, at)} places to replace, not 1"
     path.write_text(text.replace(mutation["from"], mutation["to"]))
     try:
         built, output = run(mutation["test"], at, target, ["--no-run"])
@@ -110,7 +115,7 @@ def check(mutation, at, target):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--only", help="run the mutations whose name contains this")
-    parser.add_argument("--list", action="store_true", help="print names and tests, run nothing")
+    parser.add_argument("--list", action="store_true", help="print names and tests, run nothing; fails if one has no place")
     parser.add_argument("--target-dir", type=pathlib.Path, default=ROOT / "target" / "mutations",
                         help="where to build (default: target/mutations)")
     options = parser.parse_args()
@@ -118,9 +123,11 @@ def main():
     mutations = tomllib.loads((HERE / "mutations.toml").read_text())["mutation"]
     mutations = [m for m in mutations if not options.only or options.only in m["name"]]
     if options.list:
+        stale = [m["name"] for m in mutations if places(m, ROOT) != 1]
         for mutation in mutations:
-            print(f"{mutation['name']}\t{mutation['test']}")
-        return 0
+            mark = "\tSTALE" if mutation["name"] in stale else ""
+            print(f"{mutation['name']}\t{mutation['test']}{mark}")
+        return 1 if stale else 0
     failed = 0
     with tempfile.TemporaryDirectory(prefix="mutations-") as directory:
         at = pathlib.Path(directory)

@@ -52,6 +52,9 @@ pub fn check(args: &Args) -> Result<bool> {
         status(cargo(&doc).env("RUSTDOCFLAGS", "-D warnings"))
     });
     stages.run("tests", || status(cargo(&["test", "--workspace", "--locked"])));
+    stages.run("mutations have their places", || {
+        status(Exec::new("python3").args(&["tests/mutations/run.py", "--list"]).cwd(repo.root()))
+    });
     if args.full {
         full(&repo, &mut stages);
     }

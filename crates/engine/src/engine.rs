@@ -6,6 +6,7 @@ use crate::epoch::Epochs;
 use crate::evict::Evictor;
 use crate::expiry::expired;
 use crate::ghosts::GhostClock;
+use crate::hash::HashKey;
 use crate::index::{Chain, Index, Place, Slot};
 use crate::item::{Flags, Head, ItemRef};
 use crate::key::Key;
@@ -15,7 +16,6 @@ use crate::segment::{Addr, Segments};
 use crate::slices::Slices;
 use crate::sync::{AtomicU64, Mutex, Ordering};
 use base::{Budget, KeyId, MemoryBudget, Now, Owner, SliceId, Version};
-use rapidhash::v3::{RapidSecrets, rapidhash_v3_nano_inline};
 use std::fmt;
 use std::sync::Arc;
 
@@ -35,7 +35,7 @@ pub struct Engine {
     pub(crate) paid_words_max: AtomicU64,
     /// The most items that one request has looked at to make the room it could not do without.
     pub(crate) room_items_max: AtomicU64,
-    hash_key: RapidSecrets,
+    hash_key: HashKey,
     counters: Box<[LocalCounters]>,
 }
 
@@ -137,7 +137,7 @@ impl Engine {
             paid_words_max: AtomicU64::new(0),
             room_items_max: AtomicU64::new(0),
             counters: (0..config.locals).map(|_| LocalCounters::default()).collect(),
-            hash_key: RapidSecrets::seed(config.hash_seed),
+            hash_key: HashKey::new(config.hash_seed),
             budget,
             config,
         };
@@ -152,8 +152,8 @@ impl Engine {
     #[must_use]
     pub fn key<'a>(&self, bytes: &'a [u8]) -> Key<'a> {
         assert!(!bytes.is_empty() && bytes.len() <= KEY_BYTES_MAX, "a key has 1 to 250 bytes");
-        let hash = rapidhash_v3_nano_inline::<true, false>(bytes, &self.hash_key);
-        Key { id: KeyId { slice: SliceId::of(bytes), hash }, bytes }
+        let id = KeyId { slice: SliceId::of(bytes), hash: self.hash_key.hash(bytes) };
+        Key { id, bytes }
     }
 
     /// Begins a batch: what is linked now stays readable until [`Engine::unpin`].
@@ -213,7 +213,7 @@ impl Engine {
     }
 
     /// Whether an item counts as present.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn alive(&self, item: ItemRef<'_>, head: Head, slice: SliceId, now: Now) -> bool {
         item.version() > self.slices.barrier(slice) && !expired(item.expiry_s(head), now)
     }

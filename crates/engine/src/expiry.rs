@@ -9,10 +9,12 @@ pub(crate) const CLASSES: usize = 8;
 const CLASS_LIMITS_S: [u32; CLASSES - 2] = [60, 600, 3_600, 21_600, 86_400, 604_800];
 
 /// The class of an item that expires at `expiry_s` (0: never), when there are `classes`.
+#[inline]
 pub(crate) fn class(expiry_s: u32, now: Now, classes: usize) -> usize {
-    if classes == 1 || expiry_s == 0 {
-        return 0;
-    }
+    if classes == 1 || expiry_s == 0 { 0 } else { class_of(expiry_s, now) }
+}
+
+fn class_of(expiry_s: u32, now: Now) -> usize {
     let left_s = expiry_s.saturating_sub(now.expiry_s);
     1 + CLASS_LIMITS_S.partition_point(|limit| *limit < left_s)
 }

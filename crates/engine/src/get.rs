@@ -8,12 +8,12 @@ use crate::config::KEY_BYTES_MAX;
 use crate::effect::{Change, EffectSink};
 use crate::engine::{Current, Engine};
 use crate::expiry::expired;
-use crate::index::{BUCKET_WORDS, BucketId, Chain, FREQ_MAX, Probe, Slot, overflow};
+use crate::index::{Bucket, Chain, FREQ_MAX, Probe, Slot, candidate, overflow};
 use crate::item::{Attributes, Flags, Head, ItemRef};
 use crate::key::Key;
 use crate::local::Local;
 use crate::read::{Ask, Found, Glance, Read, ReadSink};
-use crate::sync::{AtomicU64, Ordering, fence};
+use crate::sync::{Ordering, fence};
 use base::Now;
 
 /// Optimistic tries before a read takes the lock.
@@ -27,37 +27,76 @@ const CHAIN_MAX: u32 = 64;
 
 const _: () = assert!(KEY_BYTES_MAX < 256);
 
-/// An item as it was found without a lock.
+/// An item as it was found without a lock: its place in a bucket, and what was there.
+#[derive(Clone, Copy)]
 struct Seen<'e> {
-    word: &'e AtomicU64,
+    bucket: &'e Bucket,
+    at: usize,
     slot: Slot,
     item: ItemRef<'e>,
     head: Head,
 }
 
+impl Seen<'_> {
+    #[inline(always)]
+    fn is(&self, key: &Key<'_>) -> bool {
+        self.head.key_bytes() == key.bytes.len() && self.item.key_is(key.bytes)
+    }
+}
+
 impl Engine {
     /// Appends the value of `key` to `out`. The local is pinned.
     ///
-    /// The way of a hit in the first bucket is inlined where it is called; all else is not.
+    /// What most reads meet is inlined where this is called; all else is not.
     #[inline(always)]
-    pub fn get(&self, local: &Local, key: &Key<'_>, now: Now, out: &mut impl ReadSink) -> Read {
-        match self.try_get(local, key, now, out) {
-            Some(read) => read,
-            None => self.get_again(local, key, now, out),
+    pub fn get(&self, local: &Local, key: &Key<'_>, now: Now, mut out: impl ReadSink) -> Read {
+        if let Some(read) = self.get_plain(local, key, now, &mut out) {
+            return read;
         }
+        // What is passed by reference goes to memory: copies do, and only here.
+        let (key, mut out) = (*key, out);
+        self.get_any(local, &key, now, &mut out)
     }
 
-    /// A write came between: tries again, and in the end takes the lock.
+    /// The way of nearly all reads: no other key has the tag, nobody writes, the item lies in one
+    /// piece and is alive, or nothing in the only bucket has the tag. `None` if it is otherwise.
+    #[inline(always)]
+    fn get_plain(
+        &self,
+        local: &Local,
+        key: &Key<'_>,
+        now: Now,
+        out: &mut impl ReadSink,
+    ) -> Option<Read> {
+        let probe = self.index.glimpse(key.id)?;
+        if probe.is_locked() {
+            return None;
+        }
+        let Some(seen) = self.candidate(probe.first(), 1, key) else {
+            let whole = overflow(probe.header()).is_none() && probe.holds();
+            return whole.then_some(Read::Miss);
+        };
+        let Seen { item, head, .. } = seen;
+        if !seen.is(key) || head.is(Flags::LARGE) || !self.alive(item, head, key.id.slice, now) {
+            return None;
+        }
+        let glance = Glance { item, head, value_bytes: head.value_bytes(), now, won: false };
+        if let Some(target) = out.open(&glance) {
+            item.append_value(head, target);
+        }
+        self.accept(local, &probe, &seen, now, out)
+    }
+
+    /// The way of all reads: tries again where a write came between, and in the end takes the lock.
     #[cold]
     #[inline(never)]
-    fn get_again(&self, local: &Local, key: &Key<'_>, now: Now, out: &mut impl ReadSink) -> Read {
-        self.count(local).torn.add(1);
-        for _ in 1..TRIES {
-            self.index.wait_while_locked(key.id);
+    fn get_any(&self, local: &Local, key: &Key<'_>, now: Now, out: &mut impl ReadSink) -> Read {
+        for _ in 0..TRIES {
             if let Some(read) = self.try_get(local, key, now, out) {
                 return read;
             }
             self.count(local).torn.add(1);
+            self.index.wait_while_locked(key.id);
         }
         self.get_locked(local, key, now, out)
     }
@@ -65,13 +104,12 @@ impl Engine {
     /// Touches what [`Engine::get`] will look at first, so that it is on its way.
     #[inline]
     pub fn prefetch(&self, key: &Key<'_>) {
-        if let Some(probe) = self.index.probe(key.id) {
+        if let Some(probe) = self.index.glimpse(key.id) {
             std::hint::black_box(probe.header());
         }
     }
 
     /// One optimistic try; `None` if a write came between.
-    #[inline(always)]
     fn try_get(
         &self,
         local: &Local,
@@ -83,32 +121,13 @@ impl Engine {
         if probe.is_locked() {
             return None;
         }
-        if let Some(found) = self.find_in(probe.first(), key) {
-            return self.read_found(local, key, now, out, &probe, found);
-        }
-        match overflow(probe.header()) {
-            Some(next) => self.try_chain(local, key, now, out, (&probe, next)),
-            None => probe.holds().then_some(Read::Miss),
-        }
-    }
-
-    /// Goes on with the further buckets of a chain.
-    #[inline(never)]
-    fn try_chain(
-        &self,
-        local: &Local,
-        key: &Key<'_>,
-        now: Now,
-        out: &mut impl ReadSink,
-        (probe, mut next): (&Probe<'_>, BucketId),
-    ) -> Option<Read> {
+        let mut bucket = probe.first();
         for _ in 0..CHAIN_MAX {
-            let bucket = self.index.bucket(next);
-            if let Some(found) = self.find_in(bucket, key) {
-                return self.read_found(local, key, now, out, probe, found);
+            if let Some(seen) = self.find_in(bucket, key) {
+                return self.read_seen(local, key, now, out, &probe, seen);
             }
             match overflow(bucket[0].load(Ordering::Relaxed)) {
-                Some(further) => next = further,
+                Some(next) => bucket = self.index.bucket(next),
                 None => return probe.holds().then_some(Read::Miss),
             }
         }
@@ -116,50 +135,66 @@ impl Engine {
     }
 
     /// The slot of the key in one bucket, and the item it points to.
-    #[inline(always)]
-    fn find_in<'e>(
-        &'e self,
-        bucket: &'e [AtomicU64; BUCKET_WORDS],
-        key: &Key<'_>,
-    ) -> Option<Seen<'e>> {
-        for word in &bucket[1..] {
-            let slot = Slot(word.load(Ordering::Relaxed));
-            if !slot.may_be(key.id.hash) {
-                continue;
+    fn find_in<'e>(&'e self, bucket: &'e Bucket, key: &Key<'_>) -> Option<Seen<'e>> {
+        let mut from = 1;
+        loop {
+            let seen = self.candidate(bucket, from, key)?;
+            if seen.is(key) {
+                return Some(seen);
             }
-            // What the slot points at was written before it; the loads below come after.
-            fence(Ordering::Acquire);
-            let item = self.segments.item(slot.addr());
-            let head = item.head();
-            if head.key_bytes() == key.bytes.len() && item.key_is(key.bytes) {
-                return Some(Seen { word, slot, item, head });
-            }
+            from = seen.at + 1;
         }
-        None
     }
 
+    /// The first item, from word `from` of a bucket on, that has the tag of the key.
     #[inline(always)]
-    fn read_found(
+    fn candidate<'e>(&'e self, bucket: &'e Bucket, from: usize, key: &Key<'_>) -> Option<Seen<'e>> {
+        let (at, slot) = candidate(bucket, from, key.id.hash)?;
+        // What the slot points at was written before it; the loads below come after.
+        fence(Ordering::Acquire);
+        let item = self.segments.item(slot.addr());
+        Some(Seen { bucket, at, slot, item, head: item.head() })
+    }
+
+    fn read_seen(
         &self,
         local: &Local,
         key: &Key<'_>,
         now: Now,
         out: &mut impl ReadSink,
         probe: &Probe<'_>,
-        Seen { word, slot, item, head }: Seen<'_>,
+        seen: Seen<'_>,
     ) -> Option<Read> {
+        let Seen { item, head, .. } = seen;
         if !self.alive(item, head, key.id.slice, now) {
             return probe.holds().then(|| self.miss_dead(local, item, head, now));
         }
         let value_bytes = self.whole_value_bytes(item, head);
-        let whole = self.copy_value(&Glance { item, head, value_bytes, now, won: false }, out);
-        if !whole || !probe.holds() {
+        if !self.copy_value(&Glance { item, head, value_bytes, now, won: false }, out) {
             out.rewind();
             return None;
         }
+        self.accept(local, probe, &seen, now, out)
+    }
+
+    /// Keeps what was read if nothing changed since the probe, and counts the hit on the item.
+    #[inline(always)]
+    fn accept(
+        &self,
+        local: &Local,
+        probe: &Probe<'_>,
+        seen: &Seen<'_>,
+        now: Now,
+        out: &mut impl ReadSink,
+    ) -> Option<Read> {
+        if !probe.holds() {
+            out.rewind();
+            return None;
+        }
+        let Seen { bucket, at, slot, item, head } = *seen;
         if slot.freq() < FREQ_MAX {
             let (raised, relaxed) = (slot.with_freq(slot.freq() + 1), Ordering::Relaxed);
-            let _ = word.compare_exchange(slot.0, raised.0, relaxed, relaxed);
+            let _ = bucket[at].compare_exchange(slot.0, raised.0, relaxed, relaxed);
             self.count(local).shared_writes.add(1);
         }
         if !head.is(Flags::FETCHED) || head.idle_s(now.expiry_s) > ACCESS_RENEWED_S {
@@ -170,7 +205,6 @@ impl Engine {
     }
 
     /// Appends the value, in one piece or in many. False if a chunk was not where it should be.
-    #[inline(always)]
     fn copy_value(&self, glance: &Glance<'_>, out: &mut impl ReadSink) -> bool {
         let Some(target) = out.open(glance) else { return true };
         if glance.head.is(Flags::LARGE) {

@@ -13,6 +13,7 @@
 //! behind it may, under the lock of its bucket. A filler covers ground that holds no item: its
 //! `vlen` is its whole length in words.
 
+use crate::hash::short_word;
 use crate::raw::{append, copy_in};
 use crate::sync::{AtomicU64, Ordering};
 use base::Version;
@@ -48,6 +49,8 @@ impl Flags {
     pub(crate) const HAS_EXPIRY: Self = Self(1);
     pub(crate) const HAS_FLAGS: Self = Self(1 << 1);
     pub(crate) const HAS_CAS: Self = Self(1 << 2);
+    /// The flags of fields that stand between key and value.
+    const OPTIONAL: Self = Self(0b111);
     /// The value is a table of chunks.
     pub(crate) const LARGE: Self = Self(1 << 3);
     /// A piece of a large value; it has no key.
@@ -64,6 +67,11 @@ impl Flags {
     #[inline]
     pub(crate) fn has(self, other: Self) -> bool {
         self.0 & other.0 == other.0
+    }
+
+    #[inline]
+    fn has_any(self, others: Self) -> bool {
+        self.0 & others.0 != 0
     }
 
     #[inline]
@@ -87,6 +95,7 @@ impl Flags {
 pub(crate) struct Head(u64);
 
 impl Head {
+    #[inline]
     pub(crate) fn new(value_bytes: usize, key_bytes: usize, flags: Flags) -> Self {
         debug_assert!(value_bytes < 1 << VLEN_BITS && key_bytes < 1 << KLEN_BITS);
         Self(
@@ -125,6 +134,7 @@ impl Head {
         self.flags().has(flags)
     }
 
+    #[inline]
     pub(crate) fn slack_words(self) -> usize {
         (self.0 >> SLACK_SHIFT & ((1 << SLACK_BITS) - 1)) as usize
     }
@@ -138,12 +148,14 @@ impl Head {
         Self(self.0 & !mask | u64::from(flags.0) << FLAGS_SHIFT)
     }
 
+    #[inline]
     pub(crate) fn with_slack(self, words: usize) -> Self {
         debug_assert!(words <= SLACK_WORDS_MAX);
         let mask = ((1_u64 << SLACK_BITS) - 1) << SLACK_SHIFT;
         Self(self.0 & !mask | (words as u64) << SLACK_SHIFT)
     }
 
+    #[inline]
     pub(crate) fn with_access(self, now_s: u32) -> Self {
         Self(self.0 & ((1 << ACCESS_SHIFT) - 1) | u64::from(now_s / ACCESS_UNIT_S) << ACCESS_SHIFT)
     }
@@ -159,6 +171,9 @@ impl Head {
     #[inline]
     fn optional_bytes(self) -> usize {
         let flags = self.flags();
+        if !flags.has_any(Flags::OPTIONAL) {
+            return 0;
+        }
         4 * usize::from(flags.has(Flags::HAS_EXPIRY))
             + 4 * usize::from(flags.has(Flags::HAS_FLAGS))
             + 8 * usize::from(flags.has(Flags::HAS_CAS))
@@ -201,10 +216,11 @@ pub(crate) struct Attributes {
 
 impl Attributes {
     /// The head of an item with these attributes.
+    #[inline]
     pub(crate) fn head(&self, key_bytes: usize, value_bytes: usize) -> Head {
         let flags = self
             .flags
-            .without(Flags::HAS_EXPIRY.with(Flags::HAS_FLAGS).with(Flags::HAS_CAS))
+            .without(Flags::OPTIONAL)
             .with_if(self.expiry_s != 0, Flags::HAS_EXPIRY)
             .with_if(self.client_flags != 0, Flags::HAS_FLAGS)
             .with_if(self.client_cas.is_some(), Flags::HAS_CAS);
@@ -227,6 +243,7 @@ impl<'p> ItemRef<'p> {
         Head(self.0[0].load(Ordering::Relaxed))
     }
 
+    #[inline]
     pub(crate) fn set_head(self, head: Head) {
         self.0[0].store(head.raw(), Ordering::Relaxed);
     }
@@ -243,6 +260,7 @@ impl<'p> ItemRef<'p> {
         Version::from_raw(self.0[1].load(Ordering::Relaxed))
     }
 
+    #[inline]
     pub(crate) fn set_version(self, version: Version) {
         self.0[1].store(version.raw(), Ordering::Relaxed);
     }
@@ -254,7 +272,7 @@ impl<'p> ItemRef<'p> {
     }
 
     /// Whether the key is `key`, whose length the caller has compared with the head.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn key_is(self, key: &[u8]) -> bool {
         let (whole, rest) = key.as_chunks::<8>();
         let words = self.0[HEADER_BYTES / 8..].get(..=whole.len());
@@ -269,8 +287,13 @@ impl<'p> ItemRef<'p> {
         if rest.is_empty() {
             return true;
         }
-        let mask = (1_u64 << (rest.len() * 8)) - 1;
-        last.load(Ordering::Relaxed) & mask == short_word(rest)
+        // Both with the rest of the key at the top: what lies below is not the key's.
+        let passed = (8 * (8 - rest.len())) as u32;
+        let end = match key.last_chunk() {
+            Some(end) => u64::from_le_bytes(*end),
+            None => short_word(rest) << passed,
+        };
+        (last.load(Ordering::Relaxed) << passed ^ end) >> passed == 0
     }
 
     /// Appends the value to `target`.
@@ -352,7 +375,18 @@ impl<'p> ItemRef<'p> {
     }
 
     /// Writes everything behind the key, and the head: an overwrite in place.
+    #[inline(always)]
     pub(crate) fn write_behind_key(self, head: Head, with: &Attributes, value: [&[u8]; 2]) {
+        if head.flags().has_any(Flags::OPTIONAL) {
+            self.write_optional(head, with);
+        }
+        let at = head.value_offset();
+        copy_in(self.0, at, value[0]);
+        copy_in(self.0, at + value[0].len(), value[1]);
+        self.set_head(head);
+    }
+
+    fn write_optional(self, head: Head, with: &Attributes) {
         let mut at = HEADER_BYTES + head.key_bytes();
         let mut put = |bytes: &[u8]| {
             copy_in(self.0, at, bytes);
@@ -367,9 +401,6 @@ impl<'p> ItemRef<'p> {
         if let Some(cas) = with.client_cas {
             put(&cas.to_le_bytes());
         }
-        put(value[0]);
-        put(value[1]);
-        self.set_head(head);
     }
 
     /// Copies all words but the slack of the item at `source` here.
@@ -390,26 +421,6 @@ impl<'p> ItemRef<'p> {
         let high = self.0[word + 1].load(Ordering::Relaxed);
         (low | high << (64 - shift)) as u32
     }
-}
-
-/// Up to seven bytes as the low bytes of a word.
-#[inline]
-fn short_word(bytes: &[u8]) -> u64 {
-    let mut word = 0;
-    let mut rest = bytes;
-    let mut shift = 0;
-    if let Some((four, more)) = rest.split_first_chunk::<4>() {
-        word = u64::from(u32::from_le_bytes(*four));
-        (rest, shift) = (more, 32);
-    }
-    if let Some((two, more)) = rest.split_first_chunk::<2>() {
-        word |= u64::from(u16::from_le_bytes(*two)) << shift;
-        (rest, shift) = (more, shift + 16);
-    }
-    if let Some(byte) = rest.first() {
-        word |= u64::from(*byte) << shift;
-    }
-    word
 }
 
 #[cfg(test)]

@@ -3,60 +3,113 @@
 //!
 //! Whatever does not fit this shape goes the general way, in `store`, which would do the same.
 
+use crate::effect::EffectSink;
 use crate::engine::Engine;
 use crate::expiry::class;
-use crate::index::Chain;
+use crate::index::FREQ_MAX;
 use crate::item::{Attributes, Flags, SLACK_WORDS_MAX};
+use crate::key::Key;
 use crate::local::Local;
 use crate::store::IN_PLACE_BYTES_MAX;
-use crate::write::{Action, Mode, Op};
+use crate::write::{Action, Mode, Op, Outcome};
 use base::Now;
 
+/// A value to store, whatever is there.
+#[derive(Clone, Copy, Debug)]
+pub struct Put<'a> {
+    /// The value.
+    pub value: &'a [u8],
+    /// The client's flags.
+    pub client_flags: u32,
+    /// Second of the expiry clock from which the item is gone; 0 for never.
+    pub expiry_s: u32,
+}
+
+impl Put<'_> {
+    /// What `op` stores, if it is a `set` without conditions that wants nothing told.
+    pub(crate) fn of<'a>(op: &Op<'a>) -> Option<Put<'a>> {
+        let Action::Store { mode: Mode::Set, value, client_flags, expiry_s } = op.action else {
+            return None;
+        };
+        let is_plain = op.compare.is_none() && op.cas.is_none() && !op.report;
+        is_plain.then_some(Put { value, client_flags, expiry_s })
+    }
+}
+
 impl Engine {
-    /// Writes over the item of `op.key` in place. False if that is not what `op` asks for, or not
-    /// possible; nothing has changed then.
-    #[inline]
+    /// [`Engine::write`] for a `set` without conditions. The local is pinned; the pin may move on.
+    ///
+    /// What most sets meet is inlined where this is called; all else is not.
+    #[inline(always)]
+    pub fn set<S: EffectSink>(
+        &self,
+        local: &mut Local,
+        key: &Key<'_>,
+        put: Put<'_>,
+        now: Now,
+        sink: &mut S,
+    ) -> Outcome {
+        if !S::ON && self.overwrite(local, key, put, now).is_some() {
+            return Outcome::Done;
+        }
+        self.set_any(local, *key, put, now, sink)
+    }
+
+    #[inline(never)]
+    fn set_any<S: EffectSink>(
+        &self,
+        local: &mut Local,
+        key: Key<'_>,
+        Put { value, client_flags, expiry_s }: Put<'_>,
+        now: Now,
+        sink: &mut S,
+    ) -> Outcome {
+        let action = Action::Store { mode: Mode::Set, value, client_flags, expiry_s };
+        self.write_with_room(local, &Op::new(key, action), now, sink).outcome
+    }
+
+    /// Writes over the item of `key` in place. `None` if that is not possible; nothing has changed
+    /// then.
+    #[inline(always)]
     pub(crate) fn overwrite(
         &self,
         local: &Local,
-        chain: &mut Chain<'_>,
-        op: &Op<'_>,
+        key: &Key<'_>,
+        put: Put<'_>,
         now: Now,
-    ) -> bool {
-        let Action::Store { mode: Mode::Set, value, client_flags, expiry_s } = op.action else {
-            return false;
-        };
-        if !op.is_plain() || value.len() > IN_PLACE_BYTES_MAX {
-            return false;
+    ) -> Option<()> {
+        let Put { value, client_flags, expiry_s } = put;
+        if value.len() > IN_PLACE_BYTES_MAX {
+            return None;
         }
-        let key = op.key.bytes;
-        let found = chain.find(op.key.id.hash, |addr| {
-            let item = self.segments.item(addr);
-            item.head().key_bytes() == key.len() && item.key_is(key)
-        });
-        let Some(place) = found else { return false };
-        let addr = chain.get(place).addr();
-        let item = self.segments.item(addr);
+        let mut bucket = self.index.lock_first(key.id)?;
+        let (at, slot) = bucket.candidate(key.id.hash)?;
+        let item = self.segments.item(slot.addr());
         let old = item.head();
+        if old.key_bytes() != key.bytes.len() || !item.key_is(key.bytes) {
+            return None;
+        }
         let with = Attributes { expiry_s, client_flags, ..Attributes::default() };
-        let head = with.head(key.len(), value.len());
-        let (has, needs) = (old.span_words(), head.used_words());
-        if old.is(Flags::LARGE) || needs > has || has - needs > SLACK_WORDS_MAX {
-            return false;
+        let head = with.head(key.bytes.len(), value.len());
+        let slack = old.span_words().checked_sub(head.used_words())?;
+        if old.is(Flags::LARGE) || slack > SLACK_WORDS_MAX {
+            return None;
         }
-        let segment = self.segments.header_of(addr);
+        let segment = self.segments.header_of(slot.addr());
         if segment.class() != class(expiry_s, now, self.segments.geometry().classes)
-            || !self.alive(item, old, op.key.id.slice, now)
+            || !self.alive(item, old, key.id.slice, now)
         {
-            return false;
+            return None;
         }
-        chain.touch();
-        chain.raise_freq(place);
-        let head = head.with_slack(has - needs).with_access(now.expiry_s);
+        bucket.touch();
+        if slot.freq() < FREQ_MAX {
+            bucket.raise_freq(at, slot);
+        }
+        let head = head.with_slack(slack).with_access(now.expiry_s);
         item.write_behind_key(head, &with, [value, &[]]);
-        item.set_version(self.slices.next(op.key.id.slice));
+        item.set_version(self.slices.next(key.id.slice));
         segment.note_expiry(expiry_s);
         self.count(local).overwritten.add(1);
-        true
+        Some(())
     }
 }

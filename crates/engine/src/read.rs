@@ -103,6 +103,17 @@ pub trait ReadSink {
     fn rewind(&mut self);
 }
 
+impl<S: ReadSink> ReadSink for &mut S {
+    #[inline]
+    fn open(&mut self, glance: &Glance<'_>) -> Option<&mut Vec<u8>> {
+        (**self).open(glance)
+    }
+
+    fn rewind(&mut self) {
+        (**self).rewind();
+    }
+}
+
 /// A plain buffer takes bare values.
 #[derive(Debug, Default)]
 pub struct ValueSink {

@@ -1,6 +1,7 @@
 //! Per slice: the last version given, and the barrier below which items are dead.
 
 use crate::config::MODEL;
+use crate::hash::mix;
 use crate::sync::{AtomicU64, Ordering, fence};
 use base::{SLICES, SliceId, Version};
 
@@ -83,11 +84,4 @@ impl Slices {
         fence(Ordering::SeqCst);
         base <= self.barrier(slice)
     }
-}
-
-/// The finaliser of splitmix64 (Steele, Lea and Flood 2014).
-fn mix(mut number: u64) -> u64 {
-    number = (number ^ (number >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    number = (number ^ (number >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    number ^ (number >> 31)
 }

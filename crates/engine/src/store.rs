@@ -11,6 +11,7 @@ use crate::index::{Chain, FREQ_MAX, Slot};
 use crate::item::{Attributes, Flags, Head, ItemRef, SLACK_WORDS_MAX};
 use crate::key::Key;
 use crate::local::Local;
+use crate::overwrite::Put;
 use crate::segment::{Addr, Pool, Purpose};
 use crate::write::{Action, Mode, Op, Outcome, Wrote};
 use base::{Now, Version};
@@ -42,7 +43,6 @@ pub(crate) struct Draft<'a> {
 
 impl Engine {
     /// Makes one change. The local is pinned; the pin may move on.
-    #[inline]
     pub fn write<S: EffectSink>(
         &self,
         local: &mut Local,
@@ -51,8 +51,8 @@ impl Engine {
         sink: &mut S,
     ) -> Wrote {
         if !S::ON
-            && let Some(mut chain) = self.index.lock(&self.epochs, op.key.id)
-            && self.overwrite(local, &mut chain, op, now)
+            && let Some(put) = Put::of(op)
+            && self.overwrite(local, &op.key, put, now).is_some()
         {
             return Wrote::ended(Outcome::Done);
         }
@@ -60,7 +60,7 @@ impl Engine {
     }
 
     #[inline(never)]
-    fn write_with_room<S: EffectSink>(
+    pub(crate) fn write_with_room<S: EffectSink>(
         &self,
         local: &mut Local,
         op: &Op<'_>,

@@ -28,14 +28,6 @@ impl<'a> Op<'a> {
     }
 }
 
-impl Op<'_> {
-    /// Whether it is unconditional and wants nothing told.
-    #[inline]
-    pub(crate) fn is_plain(&self) -> bool {
-        self.compare.is_none() && self.cas.is_none() && !self.report
-    }
-}
-
 /// When a value is stored, and what becomes of the one that is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {

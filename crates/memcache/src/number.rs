@@ -45,35 +45,6 @@ pub(crate) fn parse_i32(token: &[u8]) -> Option<i64> {
     parse_i64(token).filter(|number| i32::try_from(*number).is_ok())
 }
 
-/// Writes `number` from `start` on, and returns where it ends. Numbers of up to three digits, which
-/// most lengths and nearly all flags are, take no loop and no wide division.
-#[inline(always)]
-pub(crate) fn write(buffer: &mut [u8], start: usize, number: u64) -> usize {
-    let digit = |number: u16| b'0' + (number % 10) as u8;
-    match number {
-        0..10 => {
-            buffer[start] = b'0' + number as u8;
-            start + 1
-        }
-        10..100 => {
-            let number = number as u16;
-            buffer[start..start + 2].copy_from_slice(&[digit(number / 10), digit(number)]);
-            start + 2
-        }
-        100..1000 => {
-            let number = number as u16;
-            let digits = [digit(number / 100), digit(number / 10), digit(number)];
-            buffer[start..start + 3].copy_from_slice(&digits);
-            start + 3
-        }
-        _ => {
-            let end = start + number.ilog10() as usize + 1;
-            write_back(buffer, end, number);
-            end
-        }
-    }
-}
-
 /// Writes `number` so that it ends before `end`, and returns where it starts.
 #[inline]
 pub(crate) fn write_back(buffer: &mut [u8], end: usize, number: u64) -> usize {

@@ -16,18 +16,24 @@ const GROUP_KEYS: usize = 16;
 /// Bytes of reply after which a multiget is sent as far as it has come.
 const PART_BYTES_MAX: usize = 256 << 10;
 
-/// Where a value goes: behind its header line.
-struct ValueLines<'a> {
+/// Where a value goes: behind its header line, which tells the token if `CAS`.
+struct ValueLines<'a, const CAS: bool> {
     reply: &'a mut Vec<u8>,
     start: usize,
     key: Key<'a>,
-    with_cas: bool,
 }
 
-impl ReadSink for ValueLines<'_> {
-    #[inline]
+impl<'a, const CAS: bool> ValueLines<'a, CAS> {
+    #[inline(always)]
+    fn new(reply: &'a mut Vec<u8>, key: Key<'a>) -> Self {
+        Self { start: reply.len(), reply, key }
+    }
+}
+
+impl<const CAS: bool> ReadSink for ValueLines<'_, CAS> {
+    #[inline(always)]
     fn open(&mut self, glance: &Glance<'_>) -> Option<&mut Vec<u8>> {
-        let cas = self.with_cas.then(|| glance.cas());
+        let cas = CAS.then(|| glance.cas());
         let bytes = glance.value_bytes() as u64;
         reply::value_header(self.reply, self.key, glance.client_flags(), bytes, cas);
         Some(self.reply)
@@ -39,13 +45,13 @@ impl ReadSink for ValueLines<'_> {
 }
 
 impl Service {
-    /// One key of a plain `get` or `gets`: the way of most requests.
-    #[inline(always)]
-    pub(crate) fn get_single(&mut self, now: Now, key: Key<'_>, with_cas: bool, out: &mut Vec<u8>) {
+    /// One key of a plain `get`: the way of most requests.
+    #[inline(never)]
+    pub(crate) fn get_single(&mut self, now: Now, key: Key<'_>, out: &mut Vec<u8>) {
         const LINE_END_AND_END: &[u8] = b"\r\nEND\r\n";
         let hashed = self.cell.engine.key(key.as_bytes());
         // Two copies of known length instead of one that must call for any.
-        if self.look_up(now, key, &hashed, with_cas, out) {
+        if self.look_up::<false>(now, key, &hashed, out) {
             out.extend_from_slice(LINE_END_AND_END);
         } else {
             out.extend_from_slice(reply::END);
@@ -53,12 +59,11 @@ impl Service {
     }
 
     /// Any number of keys, whose expiry may be set on the way.
-    pub(crate) fn get(
+    pub(crate) fn get<const CAS: bool>(
         &mut self,
         now: Now,
         conn: &mut Conn,
         keys: Keys<'_>,
-        with_cas: bool,
         touch: Option<u32>,
         reply: &mut Reply,
     ) -> Outcome {
@@ -81,9 +86,9 @@ impl Service {
             }
             for (key, hashed) in group.iter().flatten() {
                 match touch {
-                    None => self.get_one(now, *key, hashed, with_cas, reply.bytes_mut()),
+                    None => self.get_one::<CAS>(now, *key, hashed, reply.bytes_mut()),
                     Some(expiry_s) => {
-                        self.gat_one(now, *key, hashed, with_cas, expiry_s, reply.bytes_mut());
+                        self.gat_one::<CAS>(now, *key, hashed, expiry_s, reply.bytes_mut());
                     }
                 }
             }
@@ -99,47 +104,42 @@ impl Service {
     }
 
     /// One key of a multiget.
-    fn get_one(
+    fn get_one<const CAS: bool>(
         &mut self,
         now: Now,
         key: Key<'_>,
         hashed: &engine::Key<'_>,
-        with_cas: bool,
         out: &mut Vec<u8>,
     ) {
-        if self.look_up(now, key, hashed, with_cas, out) {
+        if self.look_up::<CAS>(now, key, hashed, out) {
             out.extend_from_slice(reply::LINE_END);
         }
     }
 
     /// Appends the value of a hit, without the end of its last line.
     #[inline(always)]
-    fn look_up(
+    fn look_up<const CAS: bool>(
         &mut self,
         now: Now,
         key: Key<'_>,
         hashed: &engine::Key<'_>,
-        with_cas: bool,
         out: &mut Vec<u8>,
     ) -> bool {
-        let start = out.len();
-        let mut lines = ValueLines { reply: out, start, key, with_cas };
+        let lines = ValueLines::<CAS>::new(out, key);
         let (engine, local) = self.engine();
-        let read = engine.get(local, hashed, now, &mut lines);
+        let read = engine.get(local, hashed, now, lines);
         self.retrieved(read)
     }
 
-    fn gat_one(
+    fn gat_one<const CAS: bool>(
         &mut self,
         now: Now,
         key: Key<'_>,
         hashed: &engine::Key<'_>,
-        with_cas: bool,
         expiry_s: u32,
         out: &mut Vec<u8>,
     ) {
-        let start = out.len();
-        let mut lines = ValueLines { reply: out, start, key, with_cas };
+        let mut lines = ValueLines::<CAS>::new(out, key);
         let (engine, local) = self.engine();
         let ask = Ask { touch: Some(expiry_s), ..Ask::default() };
         let read = engine.fetch(local, hashed, &ask, now, &mut NoSink, &mut lines);

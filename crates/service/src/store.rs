@@ -2,7 +2,7 @@
 
 use crate::worker::{Service, expiry_s};
 use base::Now;
-use engine::{Action, Mode, NoSink, Op, Outcome, Wrote};
+use engine::{Action, Mode, NoSink, Op, Outcome, Put, Wrote};
 use memcache::{Direction, Key, Store, StoreVerb, reply};
 use session::Reply;
 
@@ -21,8 +21,8 @@ impl Service {
         with(&mut op);
         let compare = op.compare.is_some();
         let wrote = engine.write(local, &op, now, &mut NoSink);
-        let counters = &self.counters;
         if compare {
+            let counters = &self.counters;
             match wrote.outcome {
                 Outcome::Done => counters.cas_hits.add(1),
                 Outcome::Exists => counters.cas_badval.add(1),
@@ -30,11 +30,7 @@ impl Service {
                 _ => {}
             }
         }
-        match wrote.outcome {
-            Outcome::TooLarge => counters.store_too_large.add(1),
-            Outcome::NoSpace => counters.store_no_memory.add(1),
-            _ => {}
-        }
+        self.not_written(wrote.outcome);
         if wrote.outcome == Outcome::NoSpace
             && matches!(action, Action::Store { mode: Mode::Set, .. })
         {
@@ -43,17 +39,34 @@ impl Service {
         wrote
     }
 
-    #[inline]
-    pub(crate) fn store(&mut self, now: Now, store: &Store<'_>, reply: &mut Reply) {
+    /// Plain `set`: the way of most writes.
+    #[inline(never)]
+    pub(crate) fn set(&mut self, now: Now, store: &Store<'_>, out: &mut Vec<u8>) {
         self.counters.cmd_set.add(1);
+        let (engine, local) = self.engine();
+        let key = engine.key(store.key.as_bytes());
+        let expiry_s = expiry_s(store.exptime, now);
+        let put = Put { value: store.value, client_flags: store.flags, expiry_s };
+        let outcome = engine.set(local, &key, put, now, &mut NoSink);
+        if outcome != Outcome::Done {
+            self.not_set(now, store.key, outcome);
+        }
+        if !store.noreply {
+            stored(outcome, out);
+        }
+    }
+
+    /// `add`, `replace`, `append`, `prepend` and `cas`.
+    pub(crate) fn store(&mut self, now: Now, store: &Store<'_>, out: &mut Vec<u8>) {
         let (mode, compare) = match store.verb {
-            StoreVerb::Set => (Mode::Set, None),
+            StoreVerb::Set => return self.set(now, store, out),
             StoreVerb::Add => (Mode::Add, None),
             StoreVerb::Replace => (Mode::Replace, None),
             StoreVerb::Append => (Mode::Append { vivify: false }, None),
             StoreVerb::Prepend => (Mode::Prepend { vivify: false }, None),
             StoreVerb::Cas(token) => (Mode::Set, Some(token)),
         };
+        self.counters.cmd_set.add(1);
         let action = Action::Store {
             mode,
             value: store.value,
@@ -61,13 +74,26 @@ impl Service {
             expiry_s: expiry_s(store.exptime, now),
         };
         let wrote = self.write(now, store.key, action, |op| op.compare = compare);
-        if store.noreply {
-            return;
+        if !store.noreply {
+            stored(wrote.outcome, out);
         }
-        let out = reply.bytes_mut();
-        match wrote.outcome {
-            Outcome::Done => out.extend_from_slice(reply::STORED),
-            outcome => not_stored(outcome, out),
+    }
+
+    /// Counts why a `set` did not store; the value it was to replace is stale now, and goes.
+    #[cold]
+    fn not_set(&mut self, now: Now, key: Key<'_>, outcome: Outcome) {
+        self.not_written(outcome);
+        if outcome == Outcome::NoSpace {
+            self.unlink(now, key);
+        }
+    }
+
+    #[inline]
+    fn not_written(&self, outcome: Outcome) {
+        match outcome {
+            Outcome::TooLarge => self.counters.store_too_large.add(1),
+            Outcome::NoSpace => self.counters.store_no_memory.add(1),
+            _ => {}
         }
     }
 
@@ -137,7 +163,16 @@ impl Service {
     }
 }
 
-/// Says why a value was not stored; apart, so that the others need no table of lines.
+/// Says whether a value was stored, and if not, why.
+#[inline(always)]
+fn stored(outcome: Outcome, out: &mut Vec<u8>) {
+    match outcome {
+        Outcome::Done => out.extend_from_slice(reply::STORED),
+        outcome => not_stored(outcome, out),
+    }
+}
+
+/// Apart, so that the common case needs no table of lines.
 #[cold]
 fn not_stored(outcome: Outcome, out: &mut Vec<u8>) {
     out.extend_from_slice(line(outcome, reply::STORED));

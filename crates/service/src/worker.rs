@@ -5,7 +5,7 @@ use crate::cell::Cell;
 use crate::counters::WorkerCounters;
 use base::Now;
 use engine::{Local, NoSink};
-use memcache::{Expiry, Key, KeyScratch, Limits, Refusal, Request, Store, reply};
+use memcache::{Expiry, Key, KeyScratch, Limits, Refusal, Request, Store, StoreVerb, reply};
 use session::{Cause, Conn, ConnId, Handler, LogId, Outcome, Passed, Reply, Ticket, Verdict};
 use std::sync::Arc;
 
@@ -63,15 +63,21 @@ impl Service {
         reply: &mut Reply,
     ) -> Outcome {
         match request {
-            Request::Get { keys, with_cas } => match keys.single() {
-                Some(key) => self.get_single(now, key, *with_cas, reply.bytes_mut()),
-                None => return self.get(now, conn, *keys, *with_cas, None, reply),
+            Request::Get { keys, with_cas: false } => match keys.single() {
+                Some(key) => self.get_single(now, key, reply.bytes_mut()),
+                None => return self.get::<false>(now, conn, *keys, None, reply),
             },
+            Request::Get { keys, with_cas: true } => {
+                return self.get::<true>(now, conn, *keys, None, reply);
+            }
             Request::Gat { exptime, keys, with_cas } => {
                 let touch = Some(expiry_s(*exptime, now));
-                return self.get(now, conn, *keys, *with_cas, touch, reply);
+                return match with_cas {
+                    false => self.get::<false>(now, conn, *keys, touch, reply),
+                    true => self.get::<true>(now, conn, *keys, touch, reply),
+                };
             }
-            Request::Store(store) => self.store(now, store, reply),
+            Request::Store(store) => self.store(now, store, reply.bytes_mut()),
             Request::Delete { key, noreply } => self.delete(now, *key, *noreply, reply),
             Request::Arith { key, delta, direction, noreply } => {
                 self.count(now, *key, *delta, *direction, *noreply, reply);
@@ -134,7 +140,7 @@ impl Handler for Service {
             return self.authenticate(conn, &Request::get(key), reply);
         }
         self.begin(now);
-        self.get_single(now, key, false, reply.bytes_mut());
+        self.get_single(now, key, reply.bytes_mut());
         Outcome::Done
     }
 
@@ -151,7 +157,10 @@ impl Handler for Service {
             return self.authenticate(conn, &Request::Store(*store), reply);
         }
         self.begin(now);
-        self.store(now, store, reply);
+        match store.verb {
+            StoreVerb::Set => self.set(now, store, reply.bytes_mut()),
+            _ => self.store(now, store, reply.bytes_mut()),
+        }
         Outcome::Done
     }
 

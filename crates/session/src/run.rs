@@ -17,7 +17,7 @@ use crate::{Cause, Flow, Handler, Mark, Outcome, Passed, Session, Ticket, Turn};
 impl Session {
     /// Parses `input` from its beginning until it is used up or a bound stops it; returns how much
     /// was used and leaves the reason in `flow`.
-    #[inline(always)]
+    #[inline(never)]
     pub(crate) fn run<H: Handler>(
         &mut self,
         input: &[u8],

@@ -5,7 +5,7 @@
 //! if anything changed. It guards the slots of the whole chain and everything the slots point at.
 
 use super::slot::{Ghost, Slot};
-use super::store::{BucketId, SLOTS, Store};
+use super::store::{BUCKET_WORDS, Bucket, BucketId, SLOTS, Store};
 use crate::segment::Addr;
 use crate::sync::{AtomicU64, Ordering, fence, spin_loop, yield_now};
 
@@ -40,43 +40,112 @@ pub(crate) struct Place {
     slot: usize,
 }
 
-/// A chain held for change. Dropping it lets go.
+/// The lock of a chain, held for change. Dropping it lets go.
+struct Lock<'i> {
+    header: &'i AtomicU64,
+    changed: bool,
+}
+
+impl<'i> Lock<'i> {
+    /// Waits for the lock in this header.
+    #[inline(always)]
+    fn take(header: &'i AtomicU64) -> Self {
+        if !Self::try_take(header) {
+            Self::wait(header);
+        }
+        // Readers that see any later store must see the odd version too.
+        fence(Ordering::Release);
+        Self { header, changed: false }
+    }
+
+    #[inline(always)]
+    fn try_take(word: &AtomicU64) -> bool {
+        let header = word.load(Ordering::Relaxed);
+        let (acquire, relaxed) = (Ordering::Acquire, Ordering::Relaxed);
+        !is_locked(header)
+            && word.compare_exchange_weak(header, header | LOCKED, acquire, relaxed).is_ok()
+    }
+
+    #[cold]
+    fn wait(header: &AtomicU64) {
+        let mut spins = 0;
+        while !Self::try_take(header) {
+            spins += 1;
+            if spins % SPINS_MAX == 0 { yield_now() } else { spin_loop() }
+        }
+    }
+}
+
+impl Drop for Lock<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        let header = self.header.load(Ordering::Relaxed);
+        let version = header & VERSION_MASK;
+        let version = if self.changed { version.wrapping_add(1) } else { version - LOCKED };
+        self.header.store(header & !VERSION_MASK | version & VERSION_MASK, Ordering::Release);
+    }
+}
+
+/// The first bucket of a chain that is held for change, where nearly every item is.
+pub(crate) struct First<'i> {
+    bucket: &'i Bucket,
+    lock: Lock<'i>,
+}
+
+impl<'i> First<'i> {
+    /// Waits for the lock of the chain that begins with `bucket`. The caller is pinned, so the
+    /// bucket stays a bucket.
+    #[inline(always)]
+    pub(crate) fn lock(bucket: &'i Bucket) -> Self {
+        Self { bucket, lock: Lock::take(&bucket[0]) }
+    }
+
+    /// The first slot of this bucket that may be the item with this hash, and its place.
+    #[inline(always)]
+    pub(crate) fn candidate(&self, hash: u64) -> Option<(usize, Slot)> {
+        candidate(self.bucket, 1, hash)
+    }
+
+    /// Notes that something a reader may have seen is about to change.
+    #[inline(always)]
+    pub(crate) fn touch(&mut self) {
+        self.lock.changed = true;
+    }
+
+    /// Counts a hit on the item of a slot, which readers need not notice.
+    #[inline(always)]
+    pub(crate) fn raise_freq(&self, at: usize, slot: Slot) {
+        self.bucket[at].store(slot.with_freq(slot.freq() + 1).0, Ordering::Relaxed);
+    }
+}
+
+/// The first word of a bucket, from word `from` on, that may be the slot of the item with this
+/// hash, and what it says.
+#[inline(always)]
+pub(crate) fn candidate(bucket: &Bucket, from: usize, hash: u64) -> Option<(usize, Slot)> {
+    (from..BUCKET_WORDS).find_map(|at| {
+        let slot = Slot(bucket[at].load(Ordering::Relaxed));
+        slot.may_be(hash).then_some((at, slot))
+    })
+}
+
+/// A chain held for change.
 pub(crate) struct Chain<'i> {
     store: &'i Store,
     first: BucketId,
-    changed: bool,
+    lock: Lock<'i>,
 }
 
 impl<'i> Chain<'i> {
     /// Waits for the lock of `first`. The caller is pinned, so the bucket stays a bucket.
     #[inline]
     pub(crate) fn lock(store: &'i Store, first: BucketId) -> Self {
-        let word = &store.bucket(first)[0];
-        let mut spins = 0;
-        loop {
-            let header = word.load(Ordering::Relaxed);
-            if !is_locked(header)
-                && word
-                    .compare_exchange_weak(
-                        header,
-                        header | LOCKED,
-                        Ordering::Acquire,
-                        Ordering::Relaxed,
-                    )
-                    .is_ok()
-            {
-                // Readers that see any later store must see the odd version too.
-                fence(Ordering::Release);
-                return Self { store, first, changed: false };
-            }
-            spins += 1;
-            if spins % SPINS_MAX == 0 { yield_now() } else { spin_loop() }
-        }
+        Self { store, first, lock: Lock::take(&store.bucket(first)[0]) }
     }
 
     /// Notes that something a reader may have seen is about to change: a slot, or an item.
     pub(crate) fn touch(&mut self) {
-        self.changed = true;
+        self.lock.changed = true;
     }
 
     #[inline]
@@ -90,7 +159,7 @@ impl<'i> Chain<'i> {
     }
 
     pub(crate) fn set(&mut self, place: Place, slot: Slot) {
-        self.changed = true;
+        self.lock.changed = true;
         // Readers that follow the slot must find the item written.
         self.word(place).store(slot.0, Ordering::Release);
     }
@@ -171,7 +240,7 @@ impl<'i> Chain<'i> {
         let last = self.last();
         let word = &self.store.bucket(last)[0];
         let header = word.load(Ordering::Relaxed);
-        self.changed = true;
+        self.lock.changed = true;
         word.store(with_overflow(header, Some(bucket)), Ordering::Release);
         Some(Place { bucket, slot: 0 })
     }
@@ -196,19 +265,9 @@ impl<'i> Chain<'i> {
             }
             let word = &self.store.bucket(at)[0];
             let header = word.load(Ordering::Relaxed);
-            self.changed = true;
+            self.lock.changed = true;
             word.store(with_overflow(header, self.next(next)), Ordering::Relaxed);
             self.store.give_overflow(next);
         }
-    }
-}
-
-impl Drop for Chain<'_> {
-    fn drop(&mut self) {
-        let word = &self.store.bucket(self.first)[0];
-        let header = word.load(Ordering::Relaxed);
-        let version = header & VERSION_MASK;
-        let version = if self.changed { version.wrapping_add(1) } else { version - LOCKED };
-        word.store(header & !VERSION_MASK | version & VERSION_MASK, Ordering::Release);
     }
 }

@@ -43,6 +43,12 @@ pub(crate) const BUCKETS_MAX: u64 = 1 << TAG_BITS;
 pub(crate) struct Shape(u64);
 
 impl Shape {
+    /// What the first word of a group says now.
+    #[inline]
+    pub(crate) fn of(word: &AtomicU64) -> Self {
+        Self(word.load(Ordering::Acquire))
+    }
+
     /// The next shape after this: with `buckets` buckets, at least one.
     fn step(self, buckets: u64) -> Self {
         let mask = (2 << buckets.ilog2()) - 1;
@@ -87,7 +93,13 @@ impl<'i> Group<'i> {
 
     #[inline]
     pub(crate) fn shape(self) -> Shape {
-        Shape(self.words[0].load(Ordering::Acquire))
+        Shape::of(self.shape_word())
+    }
+
+    /// The word that says the shape.
+    #[inline]
+    pub(crate) fn shape_word(self) -> &'i AtomicU64 {
+        &self.words[0]
     }
 
     pub(crate) fn buckets(self) -> u64 {
@@ -99,14 +111,29 @@ impl<'i> Group<'i> {
         self.words[0].store(self.shape().step(buckets).0, Ordering::Release);
     }
 
+    /// Where bucket `number` is, for the buckets that the group lists itself. `None` for others.
+    #[inline]
+    pub(crate) fn near_bucket(self, number: u64) -> Option<BucketId> {
+        let chunk = (number >> self.chunk_shift) as usize;
+        if chunk >= LISTED {
+            return None;
+        }
+        self.bucket_in(half(&self.words[1..ROOT], chunk), number)
+    }
+
+    #[inline]
+    fn bucket_in(self, chunk_id: u32, number: u64) -> Option<BucketId> {
+        let first = chunk_id.checked_sub(1)?;
+        Some(BucketId(first + (number as u32 & ((1 << self.chunk_shift) - 1))))
+    }
+
     /// Where bucket `number` is: `None` if the group shrank since the number was computed, and
     /// gave up the memory of that bucket.
     #[inline]
     pub(crate) fn bucket(self, number: u64) -> Option<BucketId> {
         let chunk = (number >> self.chunk_shift) as usize;
         let id = if chunk < LISTED { half(&self.words[1..ROOT], chunk) } else { self.far(chunk) };
-        let first = id.checked_sub(1)?;
-        Some(BucketId(first + (number as u32 & ((1 << self.chunk_shift) - 1))))
+        self.bucket_in(id, number)
     }
 
     #[cold]

@@ -11,10 +11,10 @@ mod resize;
 mod slot;
 mod store;
 
-pub(crate) use bucket::{Chain, Place, is_locked, overflow};
+pub(crate) use bucket::{Chain, First, Place, candidate, is_locked, overflow};
 pub(crate) use group::Shape;
 pub(crate) use slot::{FREQ_MAX, Ghost, Slot};
-pub(crate) use store::{BUCKET_WORDS, BucketId};
+pub(crate) use store::Bucket;
 
 use crate::config::{Geometry, MODEL};
 use crate::epoch::Epochs;
@@ -23,7 +23,7 @@ use crate::sync::{AtomicU64, Ordering, fence, spin_loop};
 use base::{Grant, KeyId, MemoryBudget, SliceId};
 use group::{GROUP_WORDS, Group};
 use std::sync::Arc;
-use store::Store;
+use store::{BucketId, Store};
 
 /// Buckets in a chunk where a group serves 64 KiB of memory; more where it serves more.
 const CHUNK_SHIFT_MIN: u32 = if MODEL { 0 } else { 3 };
@@ -51,9 +51,10 @@ pub(crate) struct Index {
 /// What an optimistic reader holds on to.
 #[derive(Clone, Copy)]
 pub(crate) struct Probe<'i> {
-    group: Group<'i>,
+    /// The word of the group that says its shape, and what it said.
+    shape_word: &'i AtomicU64,
     shape: Shape,
-    first: &'i [AtomicU64; BUCKET_WORDS],
+    first: &'i Bucket,
     header: u64,
 }
 
@@ -95,8 +96,17 @@ impl Index {
         Group::new(&groups[index], &self.store, self.chunk_shift)
     }
 
+    /// The bucket that `key` would be in, with its version, if that is found at the first look:
+    /// the group is neither empty nor very large, and did not shrink meanwhile.
+    #[inline(always)]
+    pub(crate) fn glimpse(&self, key: KeyId) -> Option<Probe<'_>> {
+        let group = self.group(self.group_of(key.slice));
+        let shape = group.shape();
+        let first = group.near_bucket(shape.number(slot::tag(key.hash)))?;
+        Some(self.probe_at(group, shape, first))
+    }
+
     /// The bucket that `key` would be in, with its version; `None` while its group is empty.
-    #[inline]
     pub(crate) fn probe(&self, key: KeyId) -> Option<Probe<'_>> {
         let group = self.group(self.group_of(key.slice));
         loop {
@@ -105,16 +115,17 @@ impl Index {
                 return None;
             }
             if let Some(first) = group.bucket(shape.number(slot::tag(key.hash))) {
-                let first = self.store.bucket(first);
-                return Some(Probe {
-                    group,
-                    shape,
-                    first,
-                    header: first[0].load(Ordering::Acquire),
-                });
+                return Some(self.probe_at(group, shape, first));
             }
             spin_loop();
         }
+    }
+
+    #[inline(always)]
+    fn probe_at<'i>(&'i self, group: Group<'i>, shape: Shape, first: BucketId) -> Probe<'i> {
+        let first = self.store.bucket(first);
+        let header = first[0].load(Ordering::Acquire);
+        Probe { shape_word: group.shape_word(), shape, first, header }
     }
 
     /// Lets a writer finish, for a while: reading what it writes would only slow it down.
@@ -130,8 +141,19 @@ impl Index {
 
     /// A further bucket of a chain.
     #[inline]
-    pub(crate) fn bucket(&self, id: BucketId) -> &[AtomicU64; BUCKET_WORDS] {
+    pub(crate) fn bucket(&self, id: BucketId) -> &Bucket {
         self.store.bucket(id)
+    }
+
+    /// Locks the chain of `key` if its first bucket is found at the first look, as by
+    /// [`Index::glimpse`], and gives that bucket.
+    #[inline(always)]
+    pub(crate) fn lock_first(&self, key: KeyId) -> Option<First<'_>> {
+        let group = self.group(self.group_of(key.slice));
+        let shape = group.shape();
+        let first = group.near_bucket(shape.number(slot::tag(key.hash)))?;
+        let first = First::lock(self.store.bucket(first));
+        (group.shape() == shape).then_some(first)
     }
 
     /// Locks the chain of `key`, or `None` when the budget has no memory for its first chunk.
@@ -197,7 +219,7 @@ impl Probe<'_> {
     }
 
     #[inline]
-    pub(crate) fn first(&self) -> &[AtomicU64; BUCKET_WORDS] {
+    pub(crate) fn first(&self) -> &Bucket {
         self.first
     }
 
@@ -207,9 +229,10 @@ impl Probe<'_> {
     }
 
     /// Whether nothing changed since the probe was taken: what was read in between is true.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn holds(&self) -> bool {
         fence(Ordering::Acquire);
-        self.first[0].load(Ordering::Relaxed) == self.header && self.group.shape() == self.shape
+        self.first[0].load(Ordering::Relaxed) == self.header
+            && Shape::of(self.shape_word) == self.shape
     }
 }

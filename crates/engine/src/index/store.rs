@@ -19,6 +19,9 @@ use std::sync::Arc;
 /// Words of a bucket: one cache line.
 pub(crate) const BUCKET_WORDS: usize = 8;
 
+/// The words of a bucket: its header, then its slots.
+pub(crate) type Bucket = [AtomicU64; BUCKET_WORDS];
+
 /// Slots of a bucket.
 pub(crate) const SLOTS: usize = BUCKET_WORDS - 1;
 
@@ -76,7 +79,7 @@ impl Store {
 
     /// The words of a bucket.
     #[inline]
-    pub(crate) fn bucket(&self, id: BucketId) -> &[AtomicU64; BUCKET_WORDS] {
+    pub(crate) fn bucket(&self, id: BucketId) -> &Bucket {
         let (buckets, _) = self.mapping.words().as_chunks::<BUCKET_WORDS>();
         &buckets[id.0 as usize]
     }

@@ -17,7 +17,7 @@ fn copy_out(source: &[AtomicU64], offset: usize, target: &mut [MaybeUninit<u8>])
 }
 
 /// Copies `source` to byte `offset` of `target`. The caller holds the lock that guards the item.
-#[inline]
+#[inline(always)]
 pub(crate) fn copy_in(target: &[AtomicU64], offset: usize, source: &[u8]) {
     if source.is_empty() {
         return;
@@ -35,7 +35,7 @@ pub(crate) fn append(source: &[AtomicU64], offset: usize, len: usize, target: &m
     unsafe { target.set_len(target.len() + len) };
 }
 
-#[inline]
+#[inline(always)]
 fn check(words: &[AtomicU64], offset: usize, len: usize) {
     let end = offset.checked_add(len).expect("an item ends inside the address space");
     assert!(end <= words.len() * 8, "bytes {offset}..{end} lie outside the pool");

@@ -133,7 +133,7 @@ impl Segments {
         (addr, self.item(addr))
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn header_of(&self, addr: Addr) -> Header<'_> {
         self.header(addr.segment(&self.geometry))
     }

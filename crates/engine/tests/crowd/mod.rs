@@ -11,7 +11,7 @@
 use base::{KeyId, MemoryBudget, Now, SliceId, Version};
 use engine::{
     Action, Ask, Cursor, Effect, EffectSink, Engine, EngineConfig, Local, Mode, More, NoSink, Op,
-    Outcome, Read, ValueSink, Wrote,
+    Outcome, Put, Read, ValueSink, Wrote,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -232,6 +232,9 @@ impl Guest {
         };
         let value = record(key, self.number, payload_bytes as usize);
         let expiry_s = self.expiry_s(key);
+        if mode == Mode::Set && self.dice.roll(2) == 0 {
+            return self.set(key, Put { value: &value, client_flags: 0, expiry_s });
+        }
         let action = Action::Store { mode, value: &value, client_flags: 0, expiry_s };
         let wrote = self.write(key, action, None);
         match wrote.outcome {
@@ -239,6 +242,19 @@ impl Guest {
             Outcome::NoSpace => assert_eq!(self.ground.plan.kept_keys, 0, "there is room for all"),
             Outcome::NotStored => assert_ne!(mode, Mode::Set),
             outcome => assert_eq!(outcome, Outcome::Done),
+        }
+    }
+
+    /// A set that asks for nothing, as most do: it must have a later version than any before it.
+    fn set(&mut self, key: u64, put: Put<'_>) {
+        let name = key_name(key);
+        let (ground, now) = (self.ground.clone(), self.ground.now());
+        let last = ground.engine.last_version(SliceId::of(&name)).raw();
+        let id = ground.engine.key(&name);
+        match ground.engine.set(&mut self.local, &id, put, now, &mut NoSink) {
+            Outcome::Done => ground.raise_floor(key, last + 1),
+            Outcome::NoSpace => assert_eq!(ground.plan.kept_keys, 0, "there is room for all"),
+            outcome => panic!("a set ended with {outcome:?}"),
         }
     }
 

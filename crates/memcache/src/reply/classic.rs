@@ -7,25 +7,28 @@ use crate::key::Key;
 use crate::number;
 use crate::refusal::Refusal;
 
-/// Room for ` <flags> <bytes>\r\n`.
-const TAIL_BYTES: usize = 42;
-const _: () = assert!(TAIL_BYTES >= 1 + 10 + 1 + 20 + 2);
-
 /// What every value begins with.
 const VALUE: &[u8] = b"VALUE ";
 
 /// The longest key whose line is written in place.
 const SHORT_KEY_BYTES_MAX: usize = 32;
 
-/// A line with a short key, before it is filled in: five blocks of sixteen bytes.
-const BLANK: [u8; VALUE.len() + SHORT_KEY_BYTES_MAX + TAIL_BYTES] = {
+/// The length from which on a value is not short.
+const SHORT_VALUE_BYTES_END: u64 = 1000;
+
+/// Room for ` 0 <bytes>\r\n` of a short value.
+const SHORT_TAIL_BYTES: usize = size_of::<u64>();
+
+/// A short line before it is filled in.
+const BLANK: [u8; 48] = {
     let mut line = [b' '; _];
     line.split_at_mut(VALUE.len()).0.copy_from_slice(VALUE);
     line
 };
+const _: () = assert!(VALUE.len() + SHORT_KEY_BYTES_MAX + SHORT_TAIL_BYTES <= BLANK.len());
 
 /// `VALUE <key> <flags> <bytes>[ <cas>]`: what stands before a value.
-#[inline]
+#[inline(always)]
 pub fn value_header(
     out: &mut Vec<u8>,
     key: Key<'_>,
@@ -33,26 +36,40 @@ pub fn value_header(
     value_bytes: u64,
     cas: Option<u64>,
 ) {
-    match cas {
-        None if key.as_bytes().len() <= SHORT_KEY_BYTES_MAX => {
-            short_value_header(out, key, flags, value_bytes);
-        }
-        _ => any_value_header(out, key, flags, value_bytes, cas),
+    let key_is_short = key.as_bytes().len() <= SHORT_KEY_BYTES_MAX;
+    if cas.is_none() && flags == 0 && value_bytes < SHORT_VALUE_BYTES_END && key_is_short {
+        short_value_header(out, key, value_bytes);
+    } else {
+        any_value_header(out, key, flags, value_bytes, cas);
     }
 }
 
 /// Appends a blank line, fills it in and cuts it: copies whose length is known are a few moves,
 /// and there is one look for room instead of one per word.
 #[inline(always)]
-fn short_value_header(out: &mut Vec<u8>, key: Key<'_>, flags: u32, value_bytes: u64) {
+fn short_value_header(out: &mut Vec<u8>, key: Key<'_>, value_bytes: u64) {
     let start = out.len();
     out.extend_from_slice(&BLANK);
     let line: &mut [u8; BLANK.len()] = out.last_chunk_mut().expect("a blank was just appended");
     let key_end = write_short(line, VALUE.len(), key.as_bytes());
-    let flags_end = number::write(line, key_end + 1, u64::from(flags));
-    let end = number::write(line, flags_end + 1, value_bytes);
-    line[end..end + 2].copy_from_slice(b"\r\n");
-    out.truncate(start + end + 2);
+    let (tail, tail_bytes) = short_tail(value_bytes);
+    line[key_end..key_end + SHORT_TAIL_BYTES].copy_from_slice(&tail.to_le_bytes());
+    out.truncate(start + key_end + tail_bytes);
+}
+
+/// ` 0 <bytes>\r\n` as one word, and its length.
+#[inline(always)]
+fn short_tail(value_bytes: u64) -> (u64, usize) {
+    const FLAGS: u64 = u32::from_le_bytes(*b" 0 \0") as u64;
+    const ZEROES: u64 = u32::from_le_bytes(*b"000\0") as u64;
+    const LINE_END: u64 = u16::from_le_bytes(*b"\r\n") as u64;
+    let number = value_bytes as u32;
+    let (hundreds, tens) = (number / 100, number / 10);
+    let digits = hundreds | (tens - 10 * hundreds) << 8 | (number - 10 * tens) << 16;
+    let leading = u32::from(number < 100) + u32::from(number < 10);
+    let digits = (u64::from(digits) | ZEROES) >> (8 * leading);
+    let tail = FLAGS | digits << 24 | LINE_END << (48 - 8 * leading);
+    (tail, SHORT_TAIL_BYTES - leading as usize)
 }
 
 /// Copies a key, which most often is two overlapping blocks long; returns where it ends.
@@ -61,7 +78,7 @@ fn write_short(line: &mut [u8; BLANK.len()], start: usize, key: &[u8]) -> usize 
     const BLOCK: usize = SHORT_KEY_BYTES_MAX / 2;
     let end = start + key.len();
     match (key.first_chunk::<BLOCK>(), key.last_chunk::<BLOCK>()) {
-        (Some(first), Some(last)) if key.len() <= SHORT_KEY_BYTES_MAX => {
+        (Some(first), Some(last)) => {
             line[start..start + BLOCK].copy_from_slice(first);
             line[end - BLOCK..end].copy_from_slice(last);
         }
