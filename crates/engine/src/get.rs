@@ -27,6 +27,14 @@ const CHAIN_MAX: u32 = 64;
 
 const _: () = assert!(KEY_BYTES_MAX < 256);
 
+/// A key, and the bucket where it would be.
+#[derive(Clone, Copy)]
+pub struct Ahead<'e, 'k> {
+    key: Key<'k>,
+    /// None if it takes more than one look to find.
+    probe: Option<Probe<'e>>,
+}
+
 /// An item as it was found without a lock: its place in a bucket, and what was there.
 #[derive(Clone, Copy)]
 struct Seen<'e> {
@@ -45,16 +53,35 @@ impl Seen<'_> {
 }
 
 impl Engine {
+    /// Looks up where `key` would be, and so has it fetched: a caller with many keys looks ahead for
+    /// some of them before it reads the first. The local is pinned until they are read.
+    #[inline(always)]
+    pub fn look_ahead<'e, 'k>(&'e self, key: Key<'k>) -> Ahead<'e, 'k> {
+        Ahead { key, probe: self.index.glimpse(key.id) }
+    }
+
     /// Appends the value of `key` to `out`. The local is pinned.
+    #[inline(always)]
+    pub fn get(&self, local: &Local, key: &Key<'_>, now: Now, out: impl ReadSink) -> Read {
+        self.get_ahead(local, &self.look_ahead(*key), now, out)
+    }
+
+    /// [`Engine::get`] of a key that was looked up before.
     ///
     /// What most reads meet is inlined where this is called; all else is not.
     #[inline(always)]
-    pub fn get(&self, local: &Local, key: &Key<'_>, now: Now, mut out: impl ReadSink) -> Read {
-        if let Some(read) = self.get_plain(local, key, now, &mut out) {
+    pub fn get_ahead(
+        &self,
+        local: &Local,
+        ahead: &Ahead<'_, '_>,
+        now: Now,
+        mut out: impl ReadSink,
+    ) -> Read {
+        if let Some(read) = self.get_plain(local, ahead, now, &mut out) {
             return read;
         }
         // What is passed by reference goes to memory: copies do, and only here.
-        let (key, mut out) = (*key, out);
+        let (key, mut out) = (ahead.key, out);
         self.get_any(local, &key, now, &mut out)
     }
 
@@ -64,11 +91,11 @@ impl Engine {
     fn get_plain(
         &self,
         local: &Local,
-        key: &Key<'_>,
+        Ahead { key, probe }: &Ahead<'_, '_>,
         now: Now,
         out: &mut impl ReadSink,
     ) -> Option<Read> {
-        let probe = self.index.glimpse(key.id)?;
+        let probe = (*probe)?;
         if probe.is_locked() {
             return None;
         }
@@ -99,14 +126,6 @@ impl Engine {
             self.index.wait_while_locked(key.id);
         }
         self.get_locked(local, key, now, out)
-    }
-
-    /// Touches what [`Engine::get`] will look at first, so that it is on its way.
-    #[inline]
-    pub fn prefetch(&self, key: &Key<'_>) {
-        if let Some(probe) = self.index.glimpse(key.id) {
-            std::hint::black_box(probe.header());
-        }
     }
 
     /// One optimistic try; `None` if a write came between.

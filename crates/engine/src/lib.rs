@@ -37,6 +37,7 @@ pub use apply::Applied;
 pub use config::{EngineConfig, KEY_BYTES_MAX, LIMIT_BYTES_MIN};
 pub use effect::{Change, Effect, EffectSink, Gone, NoSink};
 pub use engine::{Engine, EngineError, Usage};
+pub use get::Ahead;
 pub use key::Key;
 pub use local::{Counters, Local};
 pub use overwrite::Put;

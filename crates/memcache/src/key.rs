@@ -96,7 +96,7 @@ impl<'a> Keys<'a> {
     }
 
     /// The keys of `text`; empty when there is none.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn of(text: &'a [u8]) -> Self {
         let start = scan::past_spaces(text, 0);
         let end = scan::space(text, start);
@@ -110,6 +110,14 @@ impl<'a> Keys<'a> {
         self.next.is_empty()
     }
 
+    /// Passes over so many keys, as they were answered before.
+    #[inline]
+    pub fn pass(&mut self, count: u32) {
+        for _ in 0..count {
+            let _ = self.next();
+        }
+    }
+
     /// The only key, when there is just one left and it is short enough.
     #[inline]
     #[must_use]
@@ -121,7 +129,7 @@ impl<'a> Keys<'a> {
 impl<'a> Iterator for Keys<'a> {
     type Item = Result<Key<'a>, Refusal<'a>>;
 
-    #[inline]
+    #[inline(always)]
     fn next(&mut self) -> Option<Self::Item> {
         if self.next.is_empty() {
             return None;
@@ -130,8 +138,7 @@ impl<'a> Iterator for Keys<'a> {
             *self = Self { next: &[], rest: &[] };
             return Some(Err(Refusal::BadFormat));
         };
-        *self =
-            if self.rest.is_empty() { Self { next: &[], rest: &[] } } else { Self::of(self.rest) };
+        *self = Self::of(self.rest);
         Some(Ok(key))
     }
 }

@@ -1,14 +1,14 @@
 //! `get`, `gets`, `gat`, `gats`.
 //!
-//! A multiget is executed in groups: first every key is hashed and its bucket touched, then the
+//! A multiget is executed in groups: first every key is hashed and its bucket looked up, then the
 //! values are read, so that the waits for memory overlap. A long one is answered in parts, each
 //! sent before the next is made.
 
 use crate::worker::Service;
 use base::Now;
-use engine::{Ask, Glance, NoSink, Read, ReadSink};
-use memcache::{Key, Keys, reply};
-use session::{Conn, Outcome, Reply};
+use engine::{Ahead, Ask, Glance, NoSink, Read, ReadSink};
+use memcache::{Key, Keys, Refusal, reply};
+use session::{Conn, Mark, Outcome, Reply};
 
 /// Keys that are hashed before the first of them is read.
 const GROUP_KEYS: usize = 16;
@@ -49,100 +49,108 @@ impl Service {
     #[inline(never)]
     pub(crate) fn get_single(&mut self, now: Now, key: Key<'_>, out: &mut Vec<u8>) {
         const LINE_END_AND_END: &[u8] = b"\r\nEND\r\n";
-        let hashed = self.cell.engine.key(key.as_bytes());
+        let (engine, local) = self.engine();
+        let hashed = engine.key(key.as_bytes());
+        let read = engine.get(local, &hashed, now, ValueLines::<false>::new(out, key));
         // Two copies of known length instead of one that must call for any.
-        if self.look_up::<false>(now, key, &hashed, out) {
+        if self.retrieved(read) {
             out.extend_from_slice(LINE_END_AND_END);
         } else {
             out.extend_from_slice(reply::END);
         }
     }
 
-    /// Any number of keys, whose expiry may be set on the way.
+    /// Any number of keys.
+    #[inline(never)]
     pub(crate) fn get<const CAS: bool>(
         &mut self,
         now: Now,
         conn: &mut Conn,
-        keys: Keys<'_>,
-        touch: Option<u32>,
+        mut keys: Keys<'_>,
         reply: &mut Reply,
     ) -> Outcome {
-        if conn.progress == 0
-            && let Some(refusal) = keys.clone().find_map(Result::err)
-        {
-            reply::refusal(reply.bytes_mut(), &refusal);
-            return Outcome::Done;
-        }
         let start = reply.mark();
-        let mut keys = keys.skip(conn.progress as usize).filter_map(Result::ok);
+        keys.pass(conn.progress);
         loop {
-            let mut group: [Option<(Key<'_>, engine::Key<'_>)>; GROUP_KEYS] = [None; GROUP_KEYS];
+            let mut group = [None; GROUP_KEYS];
             let mut count = 0;
-            for (place, key) in group.iter_mut().zip(&mut keys) {
+            for place in &mut group {
+                let key = match keys.next() {
+                    None => break,
+                    Some(Ok(key)) => key,
+                    Some(Err(refusal)) => return refuse(&refusal, start, reply),
+                };
                 let hashed = self.cell.engine.key(key.as_bytes());
-                self.cell.engine.prefetch(&hashed);
-                *place = Some((key, hashed));
+                *place = Some((key, self.cell.engine.look_ahead(hashed)));
                 count += 1;
             }
-            for (key, hashed) in group.iter().flatten() {
-                match touch {
-                    None => self.get_one::<CAS>(now, *key, hashed, reply.bytes_mut()),
-                    Some(expiry_s) => {
-                        self.gat_one::<CAS>(now, *key, hashed, expiry_s, reply.bytes_mut());
-                    }
-                }
+            for (key, ahead) in group[..count].iter().flatten() {
+                self.get_one::<CAS>(now, *key, ahead, reply.bytes_mut());
             }
-            conn.progress += count;
-            if (count as usize) < GROUP_KEYS {
+            conn.progress += count as u32;
+            if count < GROUP_KEYS {
                 reply.bytes_mut().extend_from_slice(reply::END);
                 return Outcome::Done;
             }
             if reply.len_since(start) >= PART_BYTES_MAX {
-                return Outcome::More;
+                return pause(&keys, start, reply);
             }
         }
     }
 
-    /// One key of a multiget.
+    #[inline(always)]
     fn get_one<const CAS: bool>(
-        &mut self,
+        &self,
         now: Now,
         key: Key<'_>,
-        hashed: &engine::Key<'_>,
+        ahead: &Ahead<'_, '_>,
         out: &mut Vec<u8>,
     ) {
-        if self.look_up::<CAS>(now, key, hashed, out) {
+        let local = self.lease.as_ref().expect("a batch has begun");
+        let lines = ValueLines::<CAS>::new(out, key);
+        let read = self.cell.engine.get_ahead(local, ahead, now, lines);
+        if self.retrieved(read) {
             out.extend_from_slice(reply::LINE_END);
         }
     }
 
-    /// Appends the value of a hit, without the end of its last line.
-    #[inline(always)]
-    fn look_up<const CAS: bool>(
+    /// As [`Service::get`], with a new expiry for what is found.
+    pub(crate) fn gat<const CAS: bool>(
         &mut self,
         now: Now,
-        key: Key<'_>,
-        hashed: &engine::Key<'_>,
-        out: &mut Vec<u8>,
-    ) -> bool {
-        let lines = ValueLines::<CAS>::new(out, key);
-        let (engine, local) = self.engine();
-        let read = engine.get(local, hashed, now, lines);
-        self.retrieved(read)
+        conn: &mut Conn,
+        mut keys: Keys<'_>,
+        expiry_s: u32,
+        reply: &mut Reply,
+    ) -> Outcome {
+        let start = reply.mark();
+        keys.pass(conn.progress);
+        while let Some(key) = keys.next() {
+            match key {
+                Ok(key) => self.gat_one::<CAS>(now, key, expiry_s, reply.bytes_mut()),
+                Err(refusal) => return refuse(&refusal, start, reply),
+            }
+            conn.progress += 1;
+            if reply.len_since(start) >= PART_BYTES_MAX {
+                return pause(&keys, start, reply);
+            }
+        }
+        reply.bytes_mut().extend_from_slice(reply::END);
+        Outcome::Done
     }
 
     fn gat_one<const CAS: bool>(
         &mut self,
         now: Now,
         key: Key<'_>,
-        hashed: &engine::Key<'_>,
         expiry_s: u32,
         out: &mut Vec<u8>,
     ) {
         let mut lines = ValueLines::<CAS>::new(out, key);
         let (engine, local) = self.engine();
         let ask = Ask { touch: Some(expiry_s), ..Ask::default() };
-        let read = engine.fetch(local, hashed, &ask, now, &mut NoSink, &mut lines);
+        let hashed = engine.key(key.as_bytes());
+        let read = engine.fetch(local, &hashed, &ask, now, &mut NoSink, &mut lines);
         let hit = self.retrieved(read);
         if hit {
             out.extend_from_slice(reply::LINE_END);
@@ -158,5 +166,23 @@ impl Service {
         self.counters.cmd_get.add(1);
         if hit { &self.counters.get_hits } else { &self.counters.get_misses }.add(1);
         hit
+    }
+}
+
+/// A key that is none: the values found so far are dropped, and the refusal is sent alone.
+#[cold]
+fn refuse(refusal: &Refusal<'_>, start: Mark, reply: &mut Reply) -> Outcome {
+    reply.rewind(start);
+    reply::refusal(reply.bytes_mut(), refusal);
+    Outcome::Done
+}
+
+/// The reply is sent as far as it has come, so nothing in it can be taken back later: unless a key
+/// that follows is none.
+#[cold]
+fn pause(keys: &Keys<'_>, start: Mark, reply: &mut Reply) -> Outcome {
+    match keys.clone().find_map(Result::err) {
+        Some(refusal) => refuse(&refusal, start, reply),
+        None => Outcome::More,
     }
 }

@@ -20,7 +20,7 @@ pub struct Service {
     pub(crate) cell: Arc<Cell>,
     pub(crate) counters: Arc<WorkerCounters>,
     /// Held from the first request of a batch to its end, or for good.
-    lease: Option<Local>,
+    pub(crate) lease: Option<Local>,
     pinned: bool,
     /// The second in which it tends the cell next; none if another worker does.
     tend_at_s: u32,
@@ -65,16 +65,16 @@ impl Service {
         match request {
             Request::Get { keys, with_cas: false } => match keys.single() {
                 Some(key) => self.get_single(now, key, reply.bytes_mut()),
-                None => return self.get::<false>(now, conn, *keys, None, reply),
+                None => return self.get::<false>(now, conn, *keys, reply),
             },
             Request::Get { keys, with_cas: true } => {
-                return self.get::<true>(now, conn, *keys, None, reply);
+                return self.get::<true>(now, conn, *keys, reply);
             }
             Request::Gat { exptime, keys, with_cas } => {
-                let touch = Some(expiry_s(*exptime, now));
+                let expiry_s = expiry_s(*exptime, now);
                 return match with_cas {
-                    false => self.get::<false>(now, conn, *keys, touch, reply),
-                    true => self.get::<true>(now, conn, *keys, touch, reply),
+                    false => self.gat::<false>(now, conn, *keys, expiry_s, reply),
+                    true => self.gat::<true>(now, conn, *keys, expiry_s, reply),
                 };
             }
             Request::Store(store) => self.store(now, store, reply.bytes_mut()),

@@ -181,6 +181,13 @@ fn a_multiget_takes_thousands_of_keys_or_none() {
     assert_eq!(rig.ask(&whole), want);
     let spoiled = format!("{request} {} key-0\r\nmn\r\n", "k".repeat(251));
     assert_eq!(rig.ask(&spoiled), "CLIENT_ERROR bad command line format\r\nMN\r\n");
+    for verb in ["get", "gets", "gat 0", "gats 0"] {
+        for before in [1, 16, 40] {
+            let line =
+                format!("{verb}{} {} key-0\r\nmn\r\n", " key-0".repeat(before), "k".repeat(251));
+            assert_eq!(rig.ask(line), "CLIENT_ERROR bad command line format\r\nMN\r\n", "{verb}");
+        }
+    }
 }
 
 #[test]
