@@ -4,7 +4,7 @@ use crate::effect::{Change, Effect, EffectSink, Gone, NoSink};
 use crate::engine::Engine;
 use crate::item::{Attributes, Flags};
 use crate::local::Local;
-use crate::store::NeedSpace;
+use crate::writer::{NeedSpace, Writer};
 use base::{KeyId, Now, Version};
 
 /// How applying an effect ended.
@@ -54,7 +54,8 @@ impl Engine {
     ) -> Result<Applied, NeedSpace> {
         let key = self.key(effect.key);
         let mut replay = Replay(effect.version);
-        let mut chain = self.lock(&key)?;
+        let mut writer = Writer { engine: self, local, key: &key, now, sink: &mut replay };
+        let mut chain = writer.lock()?;
         let current = self.find(&chain, &key);
         if let Some(current) = &current {
             // A touch leaves the version, so an item told again may expire at another time.
@@ -70,20 +71,18 @@ impl Engine {
                 let base = Version::ZERO;
                 let with = Attributes { expiry_s, client_flags, client_cas, flags, base };
                 let value = [value, &[]];
-                self.put(local, &mut chain, &key, current, &with, value, now, &mut replay)?;
+                writer.put(&mut chain, current, &with, value)?;
             }
             Change::Touch { expiry_s } => {
                 if let Some(current) = current {
                     let mut with = current.item.attributes(current.head);
                     with.expiry_s = expiry_s;
-                    self.rewrite(local, &mut chain, &key, current, &with, now)?;
+                    writer.rewrite(&mut chain, current, &with)?;
                 }
             }
             Change::Remove(_) => {
                 if let Some(current) = current {
-                    let gone = Gone::Deleted;
-                    let chain = &mut chain;
-                    self.remove(local, chain, &key, &current, gone, &mut replay);
+                    writer.remove(&mut chain, &current, Gone::Deleted);
                 }
             }
         }

@@ -234,23 +234,6 @@ impl Engine {
         Current { place, slot, addr: slot.addr(), item, head: item.head() }
     }
 
-    /// The item of `key` if it is alive; a dead one is removed on the way.
-    pub(crate) fn find_alive<S: EffectSink>(
-        &self,
-        local: &Local,
-        chain: &mut Chain<'_>,
-        key: &Key<'_>,
-        now: Now,
-        sink: &mut S,
-    ) -> Option<Current<'_>> {
-        let current = self.find(chain, key)?;
-        if self.alive(current.item, current.head, key.id.slice, now) {
-            return Some(current);
-        }
-        self.remove(local, chain, key, &current, Gone::Expired, sink);
-        None
-    }
-
     /// Takes an item out of the index, and its ground is dead.
     pub(crate) fn remove<S: EffectSink>(
         &self,

@@ -17,8 +17,8 @@ use crate::key::Key;
 use crate::large;
 use crate::local::Local;
 use crate::segment::{Addr, Pool, Purpose, SMALL_PART, Victim};
-use crate::store::NeedSpace;
 use crate::sync::{MutexGuard, Ordering, yield_now};
+use crate::writer::NeedSpace;
 use base::{Budget, Now, Owner};
 
 /// Hits that carry an item from the small pool to the main one.

@@ -14,6 +14,7 @@ use crate::key::Key;
 use crate::local::Local;
 use crate::read::{Ask, Found, Glance, Read, ReadSink};
 use crate::sync::{Ordering, fence};
+use crate::writer::{NeedSpace, Writer};
 use base::Now;
 
 /// Optimistic tries before a read takes the lock.
@@ -53,8 +54,8 @@ impl Seen<'_> {
 }
 
 impl Engine {
-    /// Looks up where `key` would be, and so has it fetched: a caller with many keys looks ahead for
-    /// some of them before it reads the first. The local is pinned until they are read.
+    /// Looks up where `key` would be, and so has it fetched: a caller with many keys looks ahead
+    /// for some of them before it reads the first. The local is pinned until they are read.
     #[inline(always)]
     pub fn look_ahead<'e, 'k>(&'e self, key: Key<'k>) -> Ahead<'e, 'k> {
         Ahead { key, probe: self.index.glimpse(key.id) }
@@ -277,22 +278,17 @@ impl Engine {
         out: &mut impl ReadSink,
     ) -> Read {
         self.with_room(local, now, sink, |engine, local, sink| {
-            engine.try_fetch(local, key, ask, now, sink, out)
+            Writer { engine, local, key, now, sink }.fetch(ask, out)
         })
         .unwrap_or(Read::NoSpace)
     }
+}
 
-    fn try_fetch<S: EffectSink>(
-        &self,
-        local: &mut Local,
-        key: &Key<'_>,
-        ask: &Ask,
-        now: Now,
-        sink: &mut S,
-        out: &mut impl ReadSink,
-    ) -> Result<Read, crate::store::NeedSpace> {
-        let mut chain = self.lock(key)?;
-        let Some(mut current) = self.find_alive(local, &mut chain, key, now, sink) else {
+impl<'e, S: EffectSink> Writer<'_, 'e, S> {
+    fn fetch(&mut self, ask: &Ask, out: &mut impl ReadSink) -> Result<Read, NeedSpace> {
+        let now = self.now;
+        let mut chain = self.lock()?;
+        let Some(mut current) = self.find_alive(&mut chain) else {
             let Some(expiry_s) = ask.vivify else { return Ok(Read::Miss) };
             let with = Attributes {
                 expiry_s,
@@ -300,15 +296,15 @@ impl Engine {
                 flags: Flags::TOKEN_SENT,
                 ..Attributes::default()
             };
-            let current = self.put(local, &mut chain, key, None, &with, [&[], &[]], now, sink)?;
+            let current = self.put(&mut chain, None, &with, [&[], &[]])?;
             let head = current.head.with_flags(current.head.flags().without(Flags::TOKEN_SENT));
             let _ = out.open(&Glance { head, won: true, ..current.glance(0, now) });
             return Ok(Read::Hit);
         };
         if let Some(expiry_s) = ask.touch {
-            current = self.touch(local, &mut chain, key, current, expiry_s, now, sink)?;
+            current = self.touch(&mut chain, current, expiry_s)?;
         }
-        let value_bytes = self.whole_value_bytes(current.item, current.head);
+        let value_bytes = self.engine.whole_value_bytes(current.item, current.head);
         let mut glance = current.glance(value_bytes, now);
         let found = glance.found();
         let left_s = found.expiry_s.saturating_sub(now.expiry_s);
@@ -323,37 +319,32 @@ impl Engine {
             fetched_now(head.with_flags(flags), now)
         };
         current.item.set_head(head);
-        let whole = self.copy_value(&glance, out);
+        let whole = self.engine.copy_value(&glance, out);
         assert!(whole, "chunks of a locked item are in place");
         Ok(Read::Hit)
     }
 
     /// Gives an item a new expiry, in place if its layout has room for one.
-    #[expect(clippy::too_many_arguments, reason = "the change, its place and its witnesses")]
-    pub(crate) fn touch<'e, S: EffectSink>(
-        &'e self,
-        local: &mut Local,
+    pub(crate) fn touch(
+        &mut self,
         chain: &mut Chain<'_>,
-        key: &Key<'_>,
         mut current: Current<'e>,
         expiry_s: u32,
-        now: Now,
-        sink: &mut S,
-    ) -> Result<Current<'e>, crate::store::NeedSpace> {
-        debug_assert!(!expired(current.item.expiry_s(current.head), now));
+    ) -> Result<Current<'e>, NeedSpace> {
+        debug_assert!(!expired(current.item.expiry_s(current.head), self.now));
         chain.touch();
         let had_s = current.item.expiry_s(current.head);
         if (had_s == 0) == (expiry_s == 0) {
             if expiry_s != 0 {
                 current.item.set_expiry_s(current.head, expiry_s);
-                self.segments.header_of(current.addr).note_expiry(expiry_s);
+                self.engine.segments.header_of(current.addr).note_expiry(expiry_s);
             }
         } else {
             let with = Attributes { expiry_s, ..current.item.attributes(current.head) };
-            current = self.rewrite(local, chain, key, current, &with, now)?;
+            current = self.rewrite(chain, current, &with)?;
         }
         if S::ON {
-            self.tell(key, Change::Touch { expiry_s }, sink);
+            self.tell(Change::Touch { expiry_s });
         }
         Ok(current)
     }

@@ -11,14 +11,13 @@
 
 use crate::effect::EffectSink;
 use crate::engine::{Current, Engine};
-use crate::expiry::class;
 use crate::index::Chain;
 use crate::item::{Attributes, Flags, Head, ItemRef};
-use crate::key::Key;
 use crate::local::Local;
-use crate::segment::{Addr, Pool, Purpose};
-use crate::store::{Draft, NeedSpace, put_change};
-use base::{KeyId, Now, SliceId};
+use crate::place::Draft;
+use crate::segment::{Addr, Pool};
+use crate::writer::{NeedSpace, Writer};
+use base::{KeyId, SliceId};
 
 /// Bytes of the owner's name in a chunk.
 const OWNER_BYTES: usize = 10;
@@ -123,77 +122,6 @@ impl Engine {
         }
     }
 
-    /// Stores a long value: the chunks first, unseen, then the item that names them.
-    #[expect(clippy::too_many_arguments, reason = "the change, its place and its witnesses")]
-    pub(crate) fn put_large<'e, S: EffectSink>(
-        &'e self,
-        local: &mut Local,
-        chain: &mut Chain<'_>,
-        key: &Key<'_>,
-        current: Option<Current<'e>>,
-        with: &Attributes,
-        value: [&[u8]; 2],
-        now: Now,
-        sink: &mut S,
-    ) -> Result<Current<'e>, NeedSpace> {
-        let pool = match &current {
-            Some(current) => self.segments.header_of(current.addr).pool(),
-            None => Pool::Small,
-        };
-        let table = self.lay_chunks(local, key.id, pool, with.expiry_s, value, now)?;
-        let with = Attributes { flags: with.flags.with(Flags::LARGE), ..*with };
-        let head = with.head(key.bytes.len(), table.len()).with_access(now.expiry_s);
-        let draft = Draft { head, with, value: [&table, &[]], same_chunks: false };
-        let current = match self.place(local, chain, key, current, &draft, now) {
-            Ok(current) => current,
-            Err(NeedSpace { .. }) => {
-                self.discard(local, &table);
-                return Err(self.space_for(value[0].len() + value[1].len()));
-            }
-        };
-        let mut told = Vec::new();
-        if S::ON {
-            told = value.concat();
-        }
-        let version = self.tell(key, put_change(&told, &with), sink);
-        self.stamp(key, current.item, version, with.base);
-        Ok(current)
-    }
-
-    /// Lays a value out in chunks and returns their table.
-    fn lay_chunks(
-        &self,
-        local: &mut Local,
-        id: KeyId,
-        pool: Pool,
-        expiry_s: u32,
-        value: [&[u8]; 2],
-        now: Now,
-    ) -> Result<Vec<u8>, NeedSpace> {
-        let geometry = self.segments.geometry();
-        let total = value[0].len() + value[1].len();
-        let class = class(expiry_s, now, geometry.classes);
-        let name = owner_name(id);
-        let with = Attributes { flags: Flags::CHUNK, ..Attributes::default() };
-        let mut table = (total as u64).to_le_bytes().to_vec();
-        for from in (0..total).step_by(geometry.inline_value_bytes_max) {
-            let to = total.min(from + geometry.inline_value_bytes_max);
-            let head = with.head(OWNER_BYTES, to - from);
-            let words = head.used_words();
-            let carved = self.segments.carve(&self.epochs, pool, class, words, Purpose::Write);
-            let Some(addr) = carved else {
-                self.discard(local, &table);
-                return Err(self.space_for(total));
-            };
-            self.segments.item(addr).write(head, &name, &with, cut(value, from, to));
-            self.segments.header_of(addr).note_expiry(expiry_s);
-            table.extend(addr.0.to_le_bytes());
-            local.debt_words += words;
-            self.count(local).item_words.add(words as u64);
-        }
-        Ok(table)
-    }
-
     /// The segments that a value of `total` bytes takes: two chunks each, an end that was too
     /// short for either, and one for the item.
     fn space_for(&self, total: usize) -> NeedSpace {
@@ -207,6 +135,60 @@ impl Engine {
         for entry in entries.iter().skip(1) {
             self.bury_chunk(local, Addr(u64::from_le_bytes(*entry)));
         }
+    }
+}
+
+impl<'e, S: EffectSink> Writer<'_, 'e, S> {
+    /// Stores a long value: the chunks first, unseen, then the item that names them.
+    pub(crate) fn put_large(
+        &mut self,
+        chain: &mut Chain<'_>,
+        current: Option<Current<'e>>,
+        with: &Attributes,
+        value: [&[u8]; 2],
+    ) -> Result<Current<'e>, NeedSpace> {
+        let engine = self.engine;
+        let pool = match &current {
+            Some(current) => engine.segments.header_of(current.addr).pool(),
+            None => Pool::Small,
+        };
+        let table = self.lay_chunks(pool, with.expiry_s, value)?;
+        let with = Attributes { flags: with.flags.with(Flags::LARGE), ..*with };
+        let head = self.head(&with, table.len());
+        let draft = Draft { head, with, value: [&table, &[]], same_chunks: false };
+        let Ok(current) = self.place(chain, current, &draft) else {
+            engine.discard(self.local, &table);
+            return Err(engine.space_for(value[0].len() + value[1].len()));
+        };
+        self.tell_put(&current, &with, value);
+        Ok(current)
+    }
+
+    /// Lays a value out in chunks and returns their table.
+    fn lay_chunks(
+        &mut self,
+        pool: Pool,
+        expiry_s: u32,
+        value: [&[u8]; 2],
+    ) -> Result<Vec<u8>, NeedSpace> {
+        let engine = self.engine;
+        let chunk_bytes = engine.segments.geometry().inline_value_bytes_max;
+        let total = value[0].len() + value[1].len();
+        let name = owner_name(self.key.id);
+        let with = Attributes { flags: Flags::CHUNK, ..Attributes::default() };
+        let mut table = (total as u64).to_le_bytes().to_vec();
+        for from in (0..total).step_by(chunk_bytes) {
+            let to = total.min(from + chunk_bytes);
+            let head = with.head(OWNER_BYTES, to - from);
+            let Ok(addr) = self.carve(pool, expiry_s, head.used_words()) else {
+                engine.discard(self.local, &table);
+                return Err(engine.space_for(total));
+            };
+            engine.segments.item(addr).write(head, &name, &with, cut(value, from, to));
+            engine.segments.header_of(addr).note_expiry(expiry_s);
+            table.extend(addr.0.to_le_bytes());
+        }
+        Ok(table)
     }
 }
 

@@ -2,8 +2,9 @@
 //! stays. No I/O, no clock, no thread of its own.
 //!
 //! Reading order: `config` (sizes), `item` and `segment` (what lies where), `index` (how it is
-//! found), `get` and `store` (the two paths every request takes), `evict` (how room is made),
-//! `scan` (how a slice is walked, told and dropped).
+//! found), `get` and `store` (the two paths every request takes; `writer`, `overwrite` and `place`
+//! belong to the second), `evict` (how room is made), `scan` (how a slice is walked, told and
+//! dropped).
 //!
 //! Reads take no lock: they look, copy, and check the version of the bucket. Writes hold the lock
 //! of one bucket. Room is made by whoever writes, a few items at a time.
@@ -24,6 +25,7 @@ mod key;
 mod large;
 mod local;
 mod overwrite;
+mod place;
 mod raw;
 mod read;
 mod scan;
@@ -32,6 +34,7 @@ mod slices;
 mod store;
 mod sync;
 mod write;
+mod writer;
 
 pub use apply::Applied;
 pub use config::{EngineConfig, KEY_BYTES_MAX, LIMIT_BYTES_MIN};

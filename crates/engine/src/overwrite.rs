@@ -10,7 +10,7 @@ use crate::index::FREQ_MAX;
 use crate::item::{Attributes, Flags, SLACK_WORDS_MAX};
 use crate::key::Key;
 use crate::local::Local;
-use crate::store::IN_PLACE_BYTES_MAX;
+use crate::place::IN_PLACE_BYTES_MAX;
 use crate::write::{Action, Mode, Op, Outcome};
 use base::Now;
 

@@ -10,8 +10,8 @@ use crate::index::{Chain, Index, Place};
 use crate::item::Flags;
 use crate::key::Key;
 use crate::local::Local;
+use crate::place::put_change;
 use crate::slices::KEPT;
-use crate::store::put_change;
 use base::{Now, SliceId, Version};
 
 /// How far a walk has come.

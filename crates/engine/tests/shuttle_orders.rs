@@ -8,7 +8,8 @@ mod crowd;
 use base::{KeyId, MemoryBudget, Now, SliceId, Version};
 use crowd::{Plan, run};
 use engine::{
-    Action, Cursor, Effect, EffectSink, Engine, EngineConfig, Local, Mode, More, NoSink, Op,
+    Action, Cursor, Effect, EffectSink, Engine, EngineConfig, Local, Mode, More, NoSink, Op, Put,
+    Read, ValueSink,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -98,16 +99,49 @@ fn walk_tells(engine: &Engine, local: &mut Local, key: &[u8]) -> bool {
     }
 }
 
+fn engine_of_two(limit_bytes: u64) -> (Arc<Engine>, Local, Local) {
+    let (engine, mut locals) =
+        Engine::new(EngineConfig::new(limit_bytes), MemoryBudget::new(limit_bytes))
+            .expect("enough memory");
+    let mut local = || locals.pop().expect("a local");
+    (Arc::new(engine), local(), local())
+}
+
+#[test]
+fn a_read_beside_a_set_in_place_is_whole() {
+    const VALUE_BYTES: usize = 40;
+    let set = |engine: &Engine, local: &mut Local, letter: u8| {
+        let put = Put { value: &[letter; VALUE_BYTES], client_flags: 0, expiry_s: 0 };
+        engine.pin(local);
+        engine.set(local, &engine.key(b"key"), put, NOW, &mut NoSink);
+        engine.unpin(local);
+    };
+    let order = move || {
+        let (engine, mut first, mut second) = engine_of_two(2 * engine::LIMIT_BYTES_MIN);
+        set(&engine, &mut first, b'a');
+        let writing = engine.clone();
+        let thread = shuttle::thread::spawn(move || {
+            (b'b'..b'e').for_each(|letter| set(&writing, &mut second, letter));
+        });
+        for _ in 0..3 {
+            let mut sink = ValueSink::default();
+            engine.pin(&first);
+            let read = engine.get(&first, &engine.key(b"key"), NOW, &mut sink);
+            engine.unpin(&first);
+            assert_eq!((read, sink.bytes.len()), (Read::Hit, VALUE_BYTES));
+            let value = sink.bytes.escape_ascii();
+            assert!(sink.bytes.iter().all(|letter| *letter == sink.bytes[0]), "torn: {value}");
+        }
+        thread.join().expect("no panic");
+    };
+    shuttle::check_random(order, orders() / 2);
+    shuttle::check_pct(order, orders() / 2, 3);
+}
+
 #[test]
 fn a_walk_misses_nothing_while_groups_shrink() {
     let order = || {
-        let limit_bytes = 32 << 10;
-        let (engine, mut locals) =
-            Engine::new(EngineConfig::new(limit_bytes), MemoryBudget::new(limit_bytes))
-                .expect("enough memory");
-        let engine = Arc::new(engine);
-        let mut local = || locals.pop().expect("a local");
-        let (mut first, mut second) = (local(), local());
+        let (engine, mut first, mut second) = engine_of_two(32 << 10);
         let (kept, others) = ([b"a", b"b", b"c", b"d"], b"efghijklmnopqr");
         let store = Action::Store { mode: Mode::Set, value: b"v", client_flags: 0, expiry_s: 0 };
         for key in kept {

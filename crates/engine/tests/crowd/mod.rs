@@ -232,7 +232,7 @@ impl Guest {
         };
         let value = record(key, self.number, payload_bytes as usize);
         let expiry_s = self.expiry_s(key);
-        if mode == Mode::Set && self.dice.roll(2) == 0 {
+        if mode == Mode::Set && self.dice.roll(3) == 0 {
             return self.set(key, Put { value: &value, client_flags: 0, expiry_s });
         }
         let action = Action::Store { mode, value: &value, client_flags: 0, expiry_s };
