@@ -107,13 +107,13 @@ fn engine_of_two(limit_bytes: u64) -> (Arc<Engine>, Local, Local) {
     (Arc::new(engine), local(), local())
 }
 
-#[test]
-fn a_read_beside_a_set_in_place_is_whole() {
-    const VALUE_BYTES: usize = 40;
-    let set = |engine: &Engine, local: &mut Local, letter: u8| {
-        let put = Put { value: &[letter; VALUE_BYTES], client_flags: 0, expiry_s: 0 };
+const VALUE_BYTES: usize = 40;
+
+/// Reads a key while `set` fills its value with one letter after the other.
+fn reads_are_whole(set: fn(&Engine, &mut Local, &[u8; VALUE_BYTES])) {
+    let set = move |engine: &Engine, local: &mut Local, letter: u8| {
         engine.pin(local);
-        engine.set(local, &engine.key(b"key"), put, NOW, &mut NoSink);
+        set(engine, local, &[letter; VALUE_BYTES]);
         engine.unpin(local);
     };
     let order = move || {
@@ -136,6 +136,23 @@ fn a_read_beside_a_set_in_place_is_whole() {
     };
     shuttle::check_random(order, orders() / 2);
     shuttle::check_pct(order, orders() / 2, 3);
+}
+
+#[test]
+fn a_read_beside_a_set_in_place_is_whole() {
+    reads_are_whole(|engine, local, value| {
+        let put = Put { value, client_flags: 0, expiry_s: 0 };
+        engine.set(local, &engine.key(b"key"), put, NOW, &mut NoSink);
+    });
+}
+
+#[test]
+fn a_read_beside_any_write_in_place_is_whole() {
+    reads_are_whole(|engine, local, value| {
+        let action = Action::Store { mode: Mode::Set, value, client_flags: 0, expiry_s: 0 };
+        let op = Op { report: true, ..Op::new(engine.key(b"key"), action) };
+        engine.write(local, &op, NOW, &mut NoSink);
+    });
 }
 
 #[test]
