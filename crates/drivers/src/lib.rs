@@ -21,6 +21,7 @@ mod net;
 mod server;
 mod shared;
 mod threads;
+mod workers;
 
 pub use card::{Report, State};
 pub use clock::Clock;

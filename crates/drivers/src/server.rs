@@ -8,9 +8,10 @@ use std::time::Duration;
 use session::{Handler, WorkerId};
 
 use crate::config::{THREADS_MAX, WORKERS_MAX};
+use crate::epoll::Epoll;
 use crate::listen::{Address, Listener};
 use crate::shared::{Phase, Remote, Shared};
-use crate::{Config, Driver, StartError, epoll, threads};
+use crate::{Config, Driver, StartError, threads, workers};
 
 /// What a handler is made for: one worker, or under [`Driver::Threads`] one client.
 pub struct Seat {
@@ -47,7 +48,7 @@ impl Server {
         let driver = config.driver;
         let shared = Shared::new(config);
         let threads = match driver {
-            Driver::Epoll => epoll::start(&shared, listeners, &mut factory)?,
+            Driver::Epoll => workers::start::<Epoll, _, _>(&shared, listeners, &mut factory)?,
             Driver::Threads => threads::start(&shared, listeners, factory)?,
         };
         Ok(Self { shared, addresses, threads })

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! key  63..........32 31.......0
-//!      generation     index        what epoll gives back with an event
+//!      generation     index        what comes back with an event
 //! ```
 //!
 //! A place that is used again has a new generation, so an event or a letter that comes too late
@@ -12,13 +12,9 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use base::{Grant, Owner};
-use rustix::buffer::spare_capacity;
-use rustix::io::Errno;
-use rustix::net::{RecvFlags, recv};
-use session::{ConnId, Flow, Ground, Handler, Reply, Session, Span, Turn, WorkerId};
+use session::{ConnId, Flow, Ground, Reply, Session, Span, WorkerId};
 
 use crate::card::Card;
-use crate::counters::Counters;
 
 /// What a client did not take yet.
 pub(super) struct Outbox {
@@ -65,18 +61,6 @@ pub(super) struct Client {
     pub(super) paused: bool,
 }
 
-/// What came of reading once from a client.
-pub(super) enum Received {
-    /// The session has dealt with what there was.
-    Input,
-    /// There was nothing.
-    Nothing,
-    /// The client will send no more.
-    End,
-    /// The connection is broken.
-    Broken,
-}
-
 impl Client {
     pub(super) fn new(fd: OwnedFd, id: ConnId, card: Arc<Card>) -> Self {
         Self {
@@ -94,51 +78,13 @@ impl Client {
         }
     }
 
-    /// Receives once, into `buffer` or into the place of a value in progress, and has the session
-    /// deal with it.
-    #[inline(always)]
-    pub(super) fn receive<H: Handler>(
-        &mut self,
-        buffer: &mut [u8],
-        turn: &mut Turn<'_, H>,
-        counters: &Counters,
-    ) -> Received {
-        counters.recv_calls.add(1);
-        let landing = self.session.landing(turn.ground);
-        let into_place = landing.is_some();
-        let (room, result) = match landing {
-            Some(place) => {
-                let room = place.capacity() - place.len();
-                (room, recv(&self.fd, spare_capacity(place), RecvFlags::empty()).map(|(_, n)| n))
-            }
-            None => {
-                (buffer.len(), recv(&self.fd, &mut *buffer, RecvFlags::empty()).map(|(_, n)| n))
-            }
-        };
-        match result {
-            Ok(0) => {
-                self.readable = false;
-                self.ended = true;
-                Received::End
-            }
-            Ok(count) => {
-                counters.bytes_in.add(count as u64);
-                self.readable = count == room || self.hung_up;
-                let input = if into_place { &[] } else { &buffer[..count] };
-                self.session.receive(input, turn);
-                Received::Input
-            }
-            Err(Errno::AGAIN) => {
-                self.readable = false;
-                Received::Nothing
-            }
-            Err(Errno::INTR) => Received::Nothing,
-            Err(_) => Received::Broken,
-        }
+    /// Whether all that can be done for it now is to receive.
+    #[inline]
+    pub(super) fn is_receptive(&self) -> bool {
+        self.session.flow() == Flow::Idle && self.outbox.is_none() && !self.paused
     }
 
-    /// Whether a step would get anywhere: not while its reader is behind.
-    #[inline]
+    /// Whether a turn would get anywhere: not while its reader is behind.
     pub(super) fn has_more_to_do(&self) -> bool {
         if self.outbox.is_some() {
             return false;
@@ -164,7 +110,7 @@ impl Client {
 const _: () = assert!(size_of::<Client>() <= 256, "4,000 connections take 1 MiB");
 
 /// The name of a connection inside its worker.
-pub(super) type Key = u64;
+pub(crate) type Key = u64;
 
 /// Keys from here on are not connections.
 pub(super) const KEY_SPECIAL: Key = (u32::MAX as u64) << 32;

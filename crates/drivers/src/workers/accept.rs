@@ -1,17 +1,17 @@
 //! Accepting, at the first worker: each client goes to the worker with the fewest.
 //!
-//! When descriptors run out, or the limit is reached and clients are to wait, the listeners leave
-//! epoll: nothing spins. They return when a connection closes, or after a while.
+//! When descriptors run out, or the limit is reached and clients are to wait, nobody watches the
+//! listeners: nothing spins. They return when a connection closes, or after a while.
 
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
 use session::{Handler, WorkerId};
 
 use super::client::{KEY_SPECIAL, Key};
+use super::source::Source;
 use super::worker::Worker;
 use crate::accept::{ACCEPTS_MAX, Failed, RETRY_NS, judge, turn_away};
 use crate::listen::{Guest, Listener};
@@ -33,7 +33,7 @@ pub(super) struct Acceptor {
 impl Acceptor {
     pub(super) fn new(
         listeners: Vec<Listener>,
-        epoll: &OwnedFd,
+        source: &mut impl Source,
         shared: &Shared,
     ) -> Result<Self, Errno> {
         let desk = |index| shared.desk(WorkerId(index)).expect("desks are set up before");
@@ -42,21 +42,20 @@ impl Acceptor {
         for listener in &this.listeners {
             shared.listens(listener.fd.as_raw_fd(), listener.address.clone());
         }
-        this.register(epoll)?;
+        this.register(source)?;
         Ok(this)
     }
 
-    fn register(&self, epoll: &OwnedFd) -> Result<(), Errno> {
+    fn register(&self, source: &mut impl Source) -> Result<(), Errno> {
         for (key, listener) in (KEY_LISTENERS..).zip(&self.listeners) {
-            epoll::add(epoll, &listener.fd, EventData::new_u64(key), EventFlags::IN)?;
+            source.watch_listener(&listener.fd, key)?;
         }
         Ok(())
     }
 
-    fn deregister(&self, epoll: &OwnedFd) {
+    fn deregister(&self, source: &mut impl Source) {
         for listener in &self.listeners {
-            // One that is not registered is what is wanted.
-            let _ = epoll::delete(epoll, &listener.fd);
+            source.unwatch_listener(&listener.fd);
         }
     }
 
@@ -76,7 +75,7 @@ impl Acceptor {
     }
 }
 
-impl<H: Handler> Worker<H> {
+impl<H: Handler, S: Source> Worker<H, S> {
     /// Accepts the clients that wait at listener `index`.
     #[cold]
     pub(super) fn accept(&mut self, index: usize) {
@@ -121,7 +120,7 @@ impl<H: Handler> Worker<H> {
 
     fn stop_accepting(&mut self) {
         let Some(acceptor) = &mut self.acceptor else { return };
-        acceptor.deregister(&self.epoll);
+        acceptor.deregister(&mut self.source);
         acceptor.retry_at_ns = Some(self.now.mono_ns + RETRY_NS);
         self.desk.counters.accept_stops.add(1);
         self.shared.wants_room.store(true, Ordering::Relaxed);
@@ -136,8 +135,8 @@ impl<H: Handler> Worker<H> {
         }
         let config = &self.shared.config;
         let full = self.shared.open.load(Ordering::Relaxed) >= config.connections_max;
-        if full && !config.reject_at_limit || acceptor.register(&self.epoll).is_err() {
-            acceptor.deregister(&self.epoll);
+        if full && !config.reject_at_limit || acceptor.register(&mut self.source).is_err() {
+            acceptor.deregister(&mut self.source);
             acceptor.retry_at_ns = Some(self.now.mono_ns + RETRY_NS);
             return;
         }

@@ -3,10 +3,11 @@
 
 use session::Handler;
 
+use super::source::Source;
 use super::worker::Worker;
 use crate::shared::Phase;
 
-impl<H: Handler> Worker<H> {
+impl<H: Handler, S: Source> Worker<H, S> {
     /// Closes the connections that stand between two requests.
     pub(super) fn drain(&mut self) {
         let first = !self.draining;

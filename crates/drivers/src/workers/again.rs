@@ -1,29 +1,31 @@
-//! One step of one connection: receive or resume, parse, execute, remember to send.
+//! The longer way of a turn: clients with unusual news, clients that a bound has stopped, replies
+//! that wait for a completion or a log.
 
 use rustix::event::epoll::EventFlags;
 use session::{Flow, Handler, Mark};
 
-use super::client::{Key, Received};
+use super::accept::KEY_LISTENERS;
+use super::client::{KEY_SPECIAL, Key};
+use super::source::Source;
+use super::turn::{Received, receive};
 use super::worker::Worker;
 use crate::card::State;
 
-/// Output of one batch after which it is sent before anything else is executed.
-const BATCH_BYTES_MAX: usize = 1 << 20;
-
-impl<H: Handler> Worker<H> {
-    /// Something happened to a connection.
-    #[inline]
-    pub(super) fn on_client(&mut self, key: Key, flags: EventFlags) {
-        if flags != EventFlags::IN && !self.on_unusual(key, flags) {
-            return;
+impl<H: Handler, S: Source> Worker<H, S> {
+    /// Sees to everything but a client that has sent something and nothing else.
+    #[cold]
+    pub(super) fn on_unusual(&mut self, key: Key, flags: EventFlags) {
+        if key >= KEY_LISTENERS {
+            self.accept((key - KEY_LISTENERS) as usize);
+        } else if key == KEY_SPECIAL {
+            self.on_mail();
+        } else if self.may_read(key, flags) {
+            self.turn(key, false);
         }
-        self.desk.counters.readable.add(1);
-        self.step(key, true);
     }
 
     /// The client takes again, or has hung up; returns whether there may be something to receive.
-    #[cold]
-    fn on_unusual(&mut self, key: Key, flags: EventFlags) -> bool {
+    fn may_read(&mut self, key: Key, flags: EventFlags) -> bool {
         let gone = EventFlags::HUP | EventFlags::ERR;
         if flags.contains(EventFlags::OUT) {
             self.send_rest(key);
@@ -41,56 +43,37 @@ impl<H: Handler> Worker<H> {
     }
 
     /// Gives a turn to each connection that had more to do.
-    #[inline]
-    pub(super) fn continue_steps(&mut self) {
-        if self.again.is_empty() {
-            return;
-        }
-        self.step_again();
-    }
-
     #[inline(never)]
-    fn step_again(&mut self) {
+    pub(super) fn turn_again(&mut self) {
         for key in std::mem::take(&mut self.again) {
             if let Some(client) = self.clients.get(key) {
                 client.queued = false;
-                self.step(key, false);
+                self.turn_apart(key);
             }
         }
     }
 
     /// Has a connection do what it can do now, if anything: go on with input it kept, or receive
-    /// once. `readable` says that there is news from its socket.
-    #[inline(always)]
-    fn step(&mut self, key: Key, readable: bool) {
+    /// once.
+    #[cold]
+    pub(super) fn turn_apart(&mut self, key: Key) {
         let now_s = self.now_s;
         let (clients, mut turn, buffer, desk) = self.parts();
         let Some(client) = clients.get(key) else { return };
-        client.readable |= readable;
         if !client.has_more_to_do() {
             return;
         }
         let mark = turn.out.mark();
+        let mut received = Received::Nothing;
         if client.session.flow() == Flow::Idle {
-            match client.receive(buffer, &mut turn, &desk.counters) {
-                Received::Input => client.card.touch(now_s),
-                Received::Nothing | Received::End => {}
-                Received::Broken => return self.close(key),
+            received = receive(client, buffer, &mut turn, &desk.counters);
+            if received == Received::Input {
+                client.card.touch(now_s);
             }
         } else {
             client.session.resume(&mut turn);
         }
-        let span = turn.out.span_since(mark);
-        let plain = client.session.flow() == Flow::Idle && !client.session.is_pending();
-        if plain && !span.is_empty() {
-            client.unsent += 1;
-            self.sends.push((key, span));
-            return self.flush_if_large();
-        }
-        if client.session.flow() == Flow::Again {
-            self.desk.counters.yields.add(1);
-        }
-        self.after_step(key, mark);
+        self.conclude(key, mark, received);
     }
 
     /// Lets replies of a connection leave whose completion or log mark has come.
@@ -102,11 +85,24 @@ impl<H: Handler> Worker<H> {
         if !client.session.is_pending() {
             client.card.set_state(State::Read);
         }
-        self.after_step(key, mark);
+        self.after_turn(key, mark);
     }
 
-    /// Sees to what a step has left: output since `mark`, replies that wait, more to do.
-    fn after_step(&mut self, key: Key, mark: Mark) {
+    /// Ends a turn that did not simply produce a reply.
+    #[cold]
+    pub(super) fn conclude(&mut self, key: Key, mark: Mark, received: Received) {
+        let Some(client) = self.clients.get(key) else { return };
+        if received == Received::Broken {
+            return self.close(key);
+        }
+        if client.session.flow() == Flow::Again {
+            self.desk.counters.yields.add(1);
+        }
+        self.after_turn(key, mark);
+    }
+
+    /// Sees to what a turn has left: output since `mark`, replies that wait, more to do.
+    fn after_turn(&mut self, key: Key, mark: Mark) {
         let Some(client) = self.clients.get(key) else { return };
         if client.session.flow() == Flow::Drop {
             self.out.rewind(mark);
@@ -125,15 +121,7 @@ impl<H: Handler> Worker<H> {
         }
     }
 
-    #[inline]
-    fn flush_if_large(&mut self) {
-        if self.out.len() >= BATCH_BYTES_MAX {
-            self.flush_early();
-        }
-    }
-
     /// Puts a connection on the list of those that a log may release.
-    #[cold]
     fn remember_waiting(&mut self, key: Key) {
         let Some(client) = self.clients.get(key) else { return };
         client.card.set_state(State::Wait);
@@ -155,7 +143,6 @@ impl<H: Handler> Worker<H> {
     }
 
     /// Decides what comes next for a connection whose output is sent.
-    #[inline]
     pub(super) fn settle(&mut self, key: Key) {
         let Some(client) = self.clients.get(key) else { return };
         if client.unsent > 0 || client.outbox.is_some() {

@@ -1,31 +1,25 @@
-//! One worker: its parts, its loop, its mail, its end.
+//! One worker: its parts, its mail, its clients' beginning and end, its housekeeping. Its loop is
+//! in `turn.rs`.
 
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use base::Now;
-use rustix::buffer::spare_capacity;
 use rustix::event::Timespec;
-use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::io::Errno;
 use session::{Handler, Reply, Span, Turn, WorkerId};
 
-use super::accept::{Acceptor, KEY_LISTENERS};
+use super::accept::Acceptor;
 use super::client::{Client, Clients, KEY_SPECIAL, Key, key_of};
+use super::source::Source;
 use super::tick::Ticks;
 use crate::card::Card;
 use crate::clock::{SECOND_NS, Watch};
 use crate::listen::Guest;
 use crate::mail::{Delivery, Mail};
 use crate::net::RECV_BYTES;
-use crate::shared::{Desk, Phase, Shared, seconds};
-
-/// Events taken from epoll at a time.
-const EVENTS_MAX: usize = 256;
-
-/// The key of the mailbox.
-const KEY_MAIL: Key = KEY_SPECIAL;
+use crate::shared::{Desk, Phase, Shared};
 
 /// A worker looks around at least this often, so that no wait is without an end.
 const WAIT_NS_MAX: u64 = 60 * SECOND_NS;
@@ -33,20 +27,16 @@ const WAIT_NS_MAX: u64 = 60 * SECOND_NS;
 /// How long a worker that was just busy waits before it works out how long it may sleep, and how
 /// late its housekeeping may be while it is busy. Nothing in it is due more often than twice a
 /// second.
-const LULL_NS: u64 = SECOND_NS / 10;
+pub(super) const LULL_NS: u64 = SECOND_NS / 10;
 
-/// [`LULL_NS`] as epoll takes it.
-const LULL: Timespec = Timespec { tv_sec: 0, tv_nsec: LULL_NS as i64 };
+/// [`LULL_NS`] as the system takes it.
+pub(super) const LULL: Timespec = Timespec { tv_sec: 0, tv_nsec: LULL_NS as i64 };
 
-/// What every connection is registered for.
-pub(super) const INTEREST: EventFlags =
-    EventFlags::IN.union(EventFlags::RDHUP).union(EventFlags::ET);
-
-pub(super) struct Worker<H> {
+pub(super) struct Worker<H, S> {
     pub(super) id: WorkerId,
     pub(super) shared: Arc<Shared>,
     pub(super) desk: Arc<Desk>,
-    pub(super) epoll: OwnedFd,
+    pub(super) source: S,
     pub(super) handler: H,
     pub(super) clients: Clients,
     /// Where clients are received into.
@@ -60,29 +50,27 @@ pub(super) struct Worker<H> {
     pub(super) waiting: Vec<Key>,
     pub(super) acceptor: Option<Acceptor>,
     pub(super) ticks: Ticks,
-    watch: Watch,
+    pub(super) watch: Watch,
     pub(super) now: Now,
     /// The same in whole seconds.
     pub(super) now_s: u32,
     /// When to look after what is due by time or asked for by mail.
-    housekeep_at_ns: u64,
+    pub(super) housekeep_at_ns: u64,
     /// The latest wait has ended with events, so the next one most likely will.
-    busy: bool,
+    pub(super) busy: bool,
     pub(super) draining: bool,
 }
 
-impl<H: Handler> Worker<H> {
+impl<H: Handler, S: Source> Worker<H, S> {
     pub(super) fn new(shared: &Arc<Shared>, id: WorkerId, handler: H) -> Result<Self, Errno> {
         let desk = shared.desk(id).expect("desks are set up before workers");
-        let epoll = epoll::create(CreateFlags::CLOEXEC)?;
-        let bell = desk.mailbox.descriptor().expect("an epoll worker is woken by a descriptor");
-        // Edge-triggered, so that ringing needs no reading.
-        epoll::add(&epoll, bell, EventData::new_u64(KEY_MAIL), EventFlags::IN | EventFlags::ET)?;
+        let bell = desk.mailbox.descriptor().expect("a worker is woken by a descriptor");
+        let source = S::new(bell, KEY_SPECIAL)?;
         Ok(Self {
             id,
             shared: shared.clone(),
             desk,
-            epoll,
+            source,
             handler,
             clients: Clients::new(id),
             buffer: vec![0; RECV_BYTES].into_boxed_slice(),
@@ -101,51 +89,15 @@ impl<H: Handler> Worker<H> {
         })
     }
 
-    pub(super) fn run(mut self) {
-        let mut events = Vec::with_capacity(EVENTS_MAX);
-        loop {
-            self.wait(&mut events);
-            for event in &events {
-                self.on_event(*event);
-            }
-            self.continue_steps();
-            self.flush();
-            self.busy =
-                !events.is_empty() && self.handler.wake_at_ns() > self.now.mono_ns + LULL_NS;
-            events.clear();
-            if self.now.mono_ns >= self.housekeep_at_ns || !self.busy {
-                self.housekeep();
-                if self.is_over() {
-                    break;
-                }
-            }
-        }
-        self.close_all();
-    }
-
-    #[inline]
-    fn wait(&mut self, events: &mut Vec<Event>) {
-        if self.busy && self.again.is_empty() {
-            expect_events(epoll::wait(&self.epoll, spare_capacity(events), Some(&LULL)));
-        } else {
-            self.sleep(events);
-        }
-        if let Some(now) = self.watch.step() {
-            self.now = now;
-            self.now_s = seconds(now);
-        }
-        self.desk.counters.wakeups.add(1);
-    }
-
-    /// Waits until something is due, or not at all when there is more to do.
+    /// How long to wait when there may be something to do: until it is due, or not at all when a
+    /// client has more to do.
     #[cold]
-    fn sleep(&self, events: &mut Vec<Event>) {
+    pub(super) fn rest(&self) -> Timespec {
         let timeout_ns = if self.again.is_empty() { self.wait_ns() } else { 0 };
-        let timeout = Timespec {
+        Timespec {
             tv_sec: (timeout_ns / SECOND_NS) as i64,
             tv_nsec: (timeout_ns % SECOND_NS) as i64,
-        };
-        expect_events(epoll::wait(&self.epoll, spare_capacity(events), Some(&timeout)));
+        }
     }
 
     /// How long nothing needs to be done.
@@ -158,18 +110,6 @@ impl<H: Handler> Worker<H> {
             at_ns = at_ns.min(self.shared.drain_until_ns());
         }
         at_ns.saturating_sub(self.now.mono_ns).min(WAIT_NS_MAX)
-    }
-
-    #[inline]
-    fn on_event(&mut self, event: Event) {
-        let key = event.data.u64();
-        if key < KEY_SPECIAL {
-            self.on_client(key, event.flags);
-        } else if key == KEY_MAIL {
-            self.on_mail();
-        } else {
-            self.accept((key - KEY_LISTENERS) as usize);
-        }
     }
 
     pub(super) fn on_mail(&mut self) {
@@ -212,7 +152,7 @@ impl<H: Handler> Worker<H> {
         let Guest { fd, peer, listener } = guest;
         let card = Arc::new(Card::new(fd.as_raw_fd(), peer, listener, self.now_s));
         self.desk.counters.accepted.add(1);
-        if epoll::add(&self.epoll, &fd, EventData::new_u64(key_of(id)), INTEREST).is_err() {
+        if self.source.watch(&fd, key_of(id)).is_err() {
             // The system has no memory for one more registration.
             self.desk.counters.closed.add(1);
             self.forget_one();
@@ -242,7 +182,7 @@ impl<H: Handler> Worker<H> {
     /// What is done after the replies are sent: whenever no event has come or mail has, and every
     /// [`LULL_NS`] in any case.
     #[cold]
-    fn housekeep(&mut self) {
+    pub(super) fn housekeep(&mut self) {
         self.housekeep_at_ns = self.now.mono_ns + LULL_NS;
         if self.now.mono_ns >= self.tick_at_ns() {
             self.tick();
@@ -266,14 +206,5 @@ impl<H: Handler> Worker<H> {
             ground: &self.shared.config.ground,
         };
         (&mut self.clients, turn, &mut self.buffer, &self.desk)
-    }
-}
-
-/// Whatever a wait has brought, a signal included, is well; only a worker without epoll is not.
-#[inline]
-fn expect_events(waited: Result<usize, Errno>) {
-    match waited {
-        Ok(_) | Err(Errno::INTR) => {}
-        Err(error) => panic!("epoll of a worker is broken: {error}"),
     }
 }

@@ -5,6 +5,7 @@
 use session::Handler;
 
 use super::client::Client;
+use super::source::Source;
 use super::worker::Worker;
 use crate::clock::SECOND_NS;
 
@@ -27,7 +28,7 @@ impl Ticks {
     }
 }
 
-impl<H: Handler> Worker<H> {
+impl<H: Handler, S: Source> Worker<H, S> {
     /// When the next tick is due.
     #[inline]
     pub(super) fn tick_at_ns(&self) -> u64 {

@@ -1,0 +1,70 @@
+//! The `epoll` driver: workers that learn from epoll what has happened.
+//!
+//! Sockets are registered once, edge-triggered. A `recv` that did not fill its buffer has emptied
+//! the socket, so nothing is received again before the next event, and epoll is touched again only
+//! when a client takes too little of its replies.
+
+use std::os::fd::OwnedFd;
+
+use rustix::event::Timespec;
+use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
+use rustix::io::Errno;
+
+use crate::workers::{Key, Source};
+
+/// Events taken from epoll at a time.
+const EVENTS_MAX: usize = 256;
+
+/// What every connection is registered for.
+const INTEREST: EventFlags = EventFlags::IN.union(EventFlags::RDHUP).union(EventFlags::ET);
+
+/// One epoll and the events it gave last.
+pub(crate) struct Epoll {
+    fd: OwnedFd,
+    events: Box<[Event; EVENTS_MAX]>,
+}
+
+impl Source for Epoll {
+    const WHAT: &'static str = "an epoll descriptor";
+
+    fn new(bell: &OwnedFd, mail: Key) -> Result<Self, Errno> {
+        let fd = epoll::create(CreateFlags::CLOEXEC)?;
+        // Edge-triggered, so that ringing needs no reading.
+        epoll::add(&fd, bell, EventData::new_u64(mail), EventFlags::IN | EventFlags::ET)?;
+        let nothing = Event { flags: EventFlags::empty(), data: EventData::new_u64(0) };
+        Ok(Self { fd, events: Box::new([nothing; EVENTS_MAX]) })
+    }
+
+    fn watch_listener(&mut self, fd: &OwnedFd, key: Key) -> Result<(), Errno> {
+        epoll::add(&self.fd, fd, EventData::new_u64(key), EventFlags::IN)
+    }
+
+    fn unwatch_listener(&mut self, fd: &OwnedFd) {
+        // One that is not registered is what is wanted.
+        let _ = epoll::delete(&self.fd, fd);
+    }
+
+    fn watch(&mut self, fd: &OwnedFd, key: Key) -> Result<(), Errno> {
+        epoll::add(&self.fd, fd, EventData::new_u64(key), INTEREST)
+    }
+
+    fn watch_room(&mut self, fd: &OwnedFd, key: Key, on: bool) -> Result<(), Errno> {
+        let flags = if on { INTEREST | EventFlags::OUT } else { INTEREST };
+        epoll::modify(&self.fd, fd, EventData::new_u64(key), flags)
+    }
+
+    #[inline(always)]
+    fn wait(&mut self, timeout: &Timespec) -> usize {
+        match epoll::wait(&self.fd, &mut self.events[..], Some(timeout)) {
+            Ok(count) => count,
+            Err(Errno::INTR) => 0,
+            Err(error) => panic!("epoll of a worker is broken: {error}"),
+        }
+    }
+
+    #[inline(always)]
+    fn news(&self, at: usize) -> (Key, EventFlags) {
+        let event = self.events[at];
+        (event.data.u64(), event.flags)
+    }
+}

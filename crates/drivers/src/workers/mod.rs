@@ -1,0 +1,26 @@
+//! A few equal workers, each with its own connections, its own buffers and its own source of news.
+//!
+//! ```text
+//! wait -> for each ready connection: one recv, parse and execute   (turn.rs)
+//!      -> for each one that has more to do: the same               (again.rs)
+//!      -> end_batch, then one send for each that answered          (turn.rs)
+//!      -> what was not taken                                       (output.rs)
+//!      -> mail, accepting, time-outs, drain       (worker.rs, accept.rs, tick.rs, drain.rs)
+//! ```
+//!
+//! Drivers differ in their [`Source`] only. A worker with nothing to do sleeps.
+
+mod accept;
+mod again;
+mod client;
+mod drain;
+mod output;
+mod source;
+mod start;
+mod tick;
+mod turn;
+mod worker;
+
+pub(crate) use client::Key;
+pub(crate) use source::Source;
+pub(crate) use start::start;

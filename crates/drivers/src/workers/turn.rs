@@ -1,0 +1,228 @@
+//! The way of every request through a worker, from top to bottom: wait, receive and execute, send.
+//!
+//! ```text
+//! run -> wait            once for all that has happened
+//!     -> turn            for each readable client: receive, then parse and execute in place
+//!     -> flush           end_batch, then one send for each client that was answered
+//! ```
+//!
+//! A batch of one client is the common case of a server that is not busy: `turn` ends it itself.
+//!
+//! What is rare stands elsewhere: `again.rs` goes on with clients that a bound has stopped,
+//! `output.rs` keeps what a client does not take, `worker.rs` sees to everything that is not a
+//! client. Only a client that is *receptive* is received from here, and only one that is *content*
+//! is left alone after its replies; all others take the longer way.
+
+use std::os::fd::AsFd;
+
+use rustix::buffer::spare_capacity;
+use rustix::event::epoll::EventFlags;
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, recv};
+use session::{Flow, Handler, Span, Turn, Verdict};
+
+use super::client::{Client, KEY_SPECIAL, Key};
+use super::source::Source;
+use super::worker::{LULL, LULL_NS, Worker};
+use crate::counters::Counters;
+use crate::net::{Sent, send_span};
+use crate::shared::seconds;
+
+/// Output of one batch after which it is sent before anything else is executed.
+const BATCH_BYTES_MAX: usize = 1 << 20;
+
+/// Memory the output buffer of a worker keeps from one batch to the next.
+const OUT_KEEP_BYTES: usize = 256 << 10;
+
+/// What came of reading once from a client.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Received {
+    /// The session has dealt with what there was.
+    Input,
+    /// There was nothing, or its end.
+    Nothing,
+    /// The connection is broken.
+    Broken,
+}
+
+impl<H: Handler, S: Source> Worker<H, S> {
+    /// Serves until the server ends.
+    pub(super) fn run(mut self) {
+        loop {
+            let count = self.wait();
+            let alone = count == 1 && self.sends.is_empty();
+            let mut ended = false;
+            for at in 0..count {
+                match self.source.news(at) {
+                    (key, EventFlags::IN) if key < KEY_SPECIAL => {
+                        ended = self.turn(key, alone);
+                    }
+                    (key, flags) => self.on_unusual(key, flags),
+                }
+            }
+            if !self.again.is_empty() {
+                self.turn_again();
+                ended = false;
+            }
+            if !ended {
+                self.flush();
+            }
+            self.busy = count > 0 && self.handler.wake_at_ns() > self.now.mono_ns + LULL_NS;
+            if !self.busy || self.now.mono_ns >= self.housekeep_at_ns {
+                self.housekeep();
+                if self.is_over() {
+                    break;
+                }
+            }
+        }
+        self.close_all();
+    }
+
+    /// Waits for news and reads the clock; returns how many news there are.
+    #[inline(always)]
+    fn wait(&mut self) -> usize {
+        let count = if self.busy && self.again.is_empty() {
+            self.source.wait(&LULL)
+        } else {
+            let timeout = self.rest();
+            self.source.wait(&timeout)
+        };
+        if let Some(now) = self.watch.step() {
+            self.now = now;
+            self.now_s = seconds(now);
+        }
+        self.desk.counters.wakeups.add(1);
+        count
+    }
+
+    /// Has a client that has sent something be received from and answered: at once when it is the
+    /// only one of its batch, which ends the batch, else with all others. Returns whether the batch
+    /// has ended.
+    #[inline(always)]
+    pub(super) fn turn(&mut self, key: Key, alone: bool) -> bool {
+        let counters = &self.desk.counters;
+        let Some(client) = self.clients.get(key) else { return false };
+        counters.readable.add(1);
+        if !client.is_receptive() {
+            client.readable = true;
+            self.turn_apart(key);
+            return false;
+        }
+        let mark = self.out.mark();
+        let mut turn = Turn {
+            handler: &mut self.handler,
+            now: self.now,
+            out: &mut self.out,
+            ground: &self.shared.config.ground,
+        };
+        let received = receive(client, &mut self.buffer, &mut turn, counters);
+        if received == Received::Input {
+            client.card.touch(self.now_s);
+        }
+        let mut span = self.out.span_since(mark);
+        if client.session.flow() != Flow::Idle || client.session.is_pending() || span.is_empty() {
+            self.conclude(key, mark, received);
+            return false;
+        }
+        if !alone || !span.is_plain() || !client.is_content() {
+            client.unsent += 1;
+            self.sends.push((key, span));
+            self.flush_if_large();
+            return false;
+        }
+        if self.handler.end_batch(self.now) == Verdict::Drop {
+            self.close(key);
+        } else {
+            match send_span(client.fd.as_fd(), &mut self.out, &mut span, counters) {
+                Sent::All => {}
+                Sent::Part => self.send_later(key, span),
+                Sent::Broken => self.close(key),
+            }
+        }
+        self.out.clear(OUT_KEEP_BYTES);
+        true
+    }
+
+    /// Sends in the middle of a batch when there is much to send.
+    #[inline(always)]
+    pub(super) fn flush_if_large(&mut self) {
+        if self.out.len() >= BATCH_BYTES_MAX {
+            self.flush_early();
+        }
+    }
+
+    /// Ends the batch and sends its replies.
+    #[inline(always)]
+    pub(super) fn flush(&mut self) {
+        let verdict = self.handler.end_batch(self.now);
+        if self.sends.is_empty() {
+            return;
+        }
+        let mut at = 0;
+        while let Some((key, span)) = self.sends.get(at).copied() {
+            at += 1;
+            match verdict {
+                Verdict::Send => self.send(key, span),
+                Verdict::Drop => self.close(key),
+            }
+        }
+        self.sends.clear();
+        self.out.clear(OUT_KEEP_BYTES);
+    }
+
+    #[inline(always)]
+    fn send(&mut self, key: Key, mut span: Span) {
+        let Some(client) = self.clients.get(key) else { return };
+        client.unsent -= 1;
+        if client.outbox.is_some() {
+            return self.send_later(key, span);
+        }
+        match send_span(client.fd.as_fd(), &mut self.out, &mut span, &self.desk.counters) {
+            Sent::All if client.is_content() => {}
+            Sent::All => self.settle(key),
+            Sent::Part => self.send_later(key, span),
+            Sent::Broken => self.close(key),
+        }
+    }
+}
+
+/// Receives once, into `buffer` or into the place of a value in progress, and has the session deal
+/// with it.
+#[inline(always)]
+pub(super) fn receive<H: Handler>(
+    client: &mut Client,
+    buffer: &mut [u8],
+    turn: &mut Turn<'_, H>,
+    counters: &Counters,
+) -> Received {
+    counters.recv_calls.add(1);
+    let landing = client.session.landing(turn.ground);
+    let into_place = landing.is_some();
+    let (room, result) = match landing {
+        Some(place) => {
+            let room = place.capacity() - place.len();
+            (room, recv(&client.fd, spare_capacity(place), RecvFlags::empty()).map(|(_, n)| n))
+        }
+        None => (buffer.len(), recv(&client.fd, &mut *buffer, RecvFlags::empty()).map(|(_, n)| n)),
+    };
+    client.readable = false;
+    match result {
+        Ok(0) => {
+            client.ended = true;
+            Received::Nothing
+        }
+        Ok(count) => {
+            counters.bytes_in.add(count as u64);
+            client.readable = count == room || client.hung_up;
+            let input = if into_place { &[] } else { &buffer[..count] };
+            client.session.receive(input, turn);
+            Received::Input
+        }
+        Err(Errno::AGAIN) => Received::Nothing,
+        Err(Errno::INTR) => {
+            client.readable = true;
+            Received::Nothing
+        }
+        Err(_) => Received::Broken,
+    }
+}
