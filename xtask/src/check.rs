@@ -53,7 +53,7 @@ pub fn check(args: &Args) -> Result<bool> {
     });
     stages.run("tests", || status(cargo(&["test", "--workspace", "--locked"])));
     stages.run("mutations have their places", || {
-        status(Exec::new("python3").args(&["tests/mutations/run.py", "--list"]).cwd(repo.root()))
+        status(Exec::new("python3").args(["tests/mutations/run.py", "--list"]).cwd(repo.root()))
     });
     if args.full {
         full(&repo, &mut stages);

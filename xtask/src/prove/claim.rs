@@ -4,7 +4,7 @@
 //! Whatever could not be measured counts against the proof; an error while measuring is "not
 //! measured", never "pass".
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::lab::Lab;
 
@@ -36,7 +36,7 @@ pub struct Claim {
 }
 
 /// How a claim ended.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     /// The bar was reached.
@@ -47,8 +47,19 @@ pub enum Verdict {
     NotMeasured(String),
 }
 
+impl Verdict {
+    /// The verdict in a word.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Pass => "pass",
+            Self::Fail => "FAIL",
+            Self::NotMeasured(_) => "not measured",
+        }
+    }
+}
+
 /// What a measurement found.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Measured {
     /// The finding in one short line.
     pub text: String,

@@ -3,7 +3,7 @@
 //! A list of claims, each with its bar and the function that measures it; the report says claim,
 //! bar, measured, verdict. Nothing is assumed: what was not measured fails the proof as surely as
 //! what fell short. The quick form ends within 25 minutes; `--long` runs the full bars and keeps
-//! the result under `docs/proof/` with commit, date and machine.
+//! what it measured under `docs/proof/`, line by line, with commit, date and machine.
 //!
 //! The themes (`clients`, `cpu`, ...) hold the claims. Below them stand the instruments: `server`
 //! starts and stops processes, `wire` and `fleet` speak to them, `generator` loads them, `slope`
@@ -21,6 +21,7 @@ mod fleet;
 mod generator;
 mod hit_ratio;
 mod instructions;
+mod kept;
 mod lab;
 mod memory;
 mod memory_bound;
@@ -38,11 +39,12 @@ use clap::ValueEnum;
 
 use crate::repo::Repo;
 use claim::Claim;
+use kept::Kept;
 use lab::Lab;
 use report::{Report, Row};
 
-/// Where the result of the full bars is kept.
-const KEPT: &str = "docs/proof/path.md";
+/// Where the results of the full bars are kept.
+const KEPT: &str = "docs/proof";
 
 /// What can be proved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -56,7 +58,8 @@ Examples:
   cargo xtask prove path --list
   cargo xtask prove path --memcached ~/memcached-1.6.45/memcached
   cargo xtask prove path --only memory --json
-  cargo xtask prove path --long --memcached ~/memcached-1.6.45/memcached";
+  cargo xtask prove path --long --memcached ~/memcached-1.6.45/memcached
+  cargo xtask prove path --long --only bad.fuzz";
 
 /// Arguments of `cargo xtask prove`.
 #[derive(clap::Args)]
@@ -65,7 +68,7 @@ pub struct Args {
     /// What to prove.
     #[arg(value_enum)]
     subject: Subject,
-    /// Run the full bars and keep the result under docs/proof/.
+    /// Run the full bars and keep the lines measured under docs/proof/.
     #[arg(long)]
     long: bool,
     /// The newest memcached (1.6.40 or later); without it the distribution's stands in and the
@@ -126,11 +129,15 @@ pub fn run(args: &Args) -> Result<bool> {
     } else {
         report.print();
     }
-    if args.long && args.only.is_empty() {
-        report.keep(&lab.repo.path(KEPT))?;
+    let holds = report.holds();
+    if args.long {
+        let folder = lab.repo.path(KEPT);
+        let mut kept = Kept::read(&folder)?;
+        kept.take(report);
+        kept.write(&folder, &self::claims())?;
         eprintln!("kept in {KEPT}");
     }
-    Ok(report.holds())
+    Ok(holds)
 }
 
 /// Runs the engine in random orders of its steps; true when every promise held.

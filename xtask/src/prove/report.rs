@@ -1,8 +1,6 @@
-//! The report of a proof: on the screen, as JSON, as a document.
+//! The report of one run of a proof: on the screen and as JSON.
 
-use std::{fs, path::Path};
-
-use anyhow::{Context, Result};
+use anyhow::Result;
 use serde::Serialize;
 
 use super::{
@@ -17,11 +15,11 @@ use crate::{
 /// One claim and what became of it.
 #[derive(Serialize)]
 pub struct Row {
-    id: &'static str,
+    pub(super) id: &'static str,
     claim: &'static str,
     bar: &'static str,
     #[serde(flatten)]
-    measured: Measured,
+    pub(super) measured: Measured,
 }
 
 impl Row {
@@ -34,12 +32,12 @@ impl Row {
 /// The whole proof and what it was run on.
 #[derive(Serialize)]
 pub struct Report {
-    commit: String,
-    date: String,
-    machine: String,
-    memcached: String,
+    pub(super) commit: String,
+    pub(super) date: String,
+    pub(super) machine: String,
+    pub(super) memcached: String,
     long: bool,
-    rows: Vec<Row>,
+    pub(super) rows: Vec<Row>,
 }
 
 impl Report {
@@ -72,25 +70,17 @@ impl Report {
         println!("\n{}", self.sum());
     }
 
-    /// Writes the document.
-    pub fn keep(&self, path: &Path) -> Result<()> {
-        if let Some(folder) = path.parent() {
-            fs::create_dir_all(folder).with_context(|| format!("make {}", folder.display()))?;
-        }
-        fs::write(path, self.document()).with_context(|| format!("write {}", path.display()))
-    }
-
     fn table(&self) -> Table {
         let mut table = Table::new(&["id", "claim", "bar", "measured", "verdict"]);
         for row in &self.rows {
-            let (word, tone) = match row.measured.verdict {
-                Verdict::Pass => ("pass", Tone::Good),
-                Verdict::Fail => ("FAIL", Tone::Bad),
-                Verdict::NotMeasured(_) => ("not measured", Tone::Warn),
+            let tone = match row.measured.verdict {
+                Verdict::Pass => Tone::Good,
+                Verdict::Fail => Tone::Bad,
+                Verdict::NotMeasured(_) => Tone::Warn,
             };
             let texts = [row.id, row.claim, row.bar, &row.measured.text];
             let mut cells: Vec<Cell> = texts.into_iter().map(Cell::from).collect();
-            cells.push(Cell::new(word, tone));
+            cells.push(Cell::new(row.measured.verdict.word(), tone));
             table.row(cells);
         }
         table
@@ -109,32 +99,6 @@ impl Report {
             self.memcached,
             self.machine
         )
-    }
-
-    fn document(&self) -> String {
-        let form = if self.long { " --long" } else { "" };
-        let mut text = format!(
-            "# The path, measured\n\nWritten by `cargo xtask prove path{form}` on {}.\n\n\
-             - commit: {}\n- machine: {}\n- memcached: {}\n\n{}\n\n{}",
-            self.date,
-            self.commit,
-            self.machine,
-            self.memcached,
-            self.sum(),
-            self.table().markdown()
-        );
-        for row in &self.rows {
-            let reason = match &row.measured.verdict {
-                Verdict::NotMeasured(reason) => vec![format!("not measured: {reason}")],
-                Verdict::Pass | Verdict::Fail => Vec::new(),
-            };
-            let lines: Vec<&String> = reason.iter().chain(&row.measured.details).collect();
-            if !lines.is_empty() {
-                text.push_str(&format!("\n## {}\n\n", row.id));
-                lines.iter().for_each(|line| text.push_str(&format!("- {line}\n")));
-            }
-        }
-        text
     }
 }
 
@@ -179,14 +143,6 @@ mod tests {
         ];
         for (verdict, holds) in cases {
             assert_eq!(report(verdict.clone()).holds(), holds, "{verdict:?}");
-        }
-    }
-
-    #[test]
-    fn the_document_names_commit_date_machine_and_reasons() {
-        let text = report(Verdict::NotMeasured("no valgrind".to_owned())).document();
-        for expected in ["abc", "2026-01-02", "a machine", "1.6.45", "no valgrind", "| cpu.get |"] {
-            assert!(text.contains(expected), "{expected}: {text}");
         }
     }
 
