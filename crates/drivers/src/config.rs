@@ -10,6 +10,8 @@ use session::Ground;
 pub enum Driver {
     /// A few equal workers, each serving many connections from its own epoll.
     Epoll,
+    /// The same workers, each told by real-time signals instead.
+    Signal,
     /// A thread for each client, with blocking calls.
     Threads,
 }

@@ -55,6 +55,8 @@ counters! {
     bytes_out,
     /// Turns that ended by the bound of requests, so that other connections had theirs.
     yields,
+    /// Times signals were lost for want of room in their queue, and all connections looked at.
+    signals_lost,
     /// Times accepting stopped, for want of descriptors or at the limit.
     accept_stops,
 }

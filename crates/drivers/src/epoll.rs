@@ -10,6 +10,7 @@ use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::io::Errno;
 
+use crate::counters::Counters;
 use crate::workers::{Key, Source};
 
 /// Events taken from epoll at a time.
@@ -54,7 +55,7 @@ impl Source for Epoll {
     }
 
     #[inline(always)]
-    fn wait(&mut self, timeout: &Timespec) -> usize {
+    fn wait(&mut self, timeout: &Timespec, _counters: &Counters) -> usize {
         match epoll::wait(&self.fd, &mut self.events[..], Some(timeout)) {
             Ok(count) => count,
             Err(Errno::INTR) => 0,

@@ -1,12 +1,13 @@
 //! Drivers move bytes between sockets and sessions, and know nothing of what the bytes mean.
 //!
-//! There are two, under one contract and one conformance suite: a few epoll workers, or a thread
-//! per client. Either way each handler belongs to one thread, replies leave in the order of their
-//! requests, [`Handler::end_batch`](session::Handler::end_batch) is called before anything is sent
-//! and before anybody sleeps, and a [`Remote`] reaches every connection from any thread.
+//! There are several, under one contract and one conformance suite: a few workers that epoll or
+//! signals tell what has happened, or a thread per client. Either way each handler belongs to one
+//! thread, replies leave in the order of their requests,
+//! [`Handler::end_batch`](session::Handler::end_batch) is called before anything is sent and before
+//! anybody sleeps, and a [`Remote`] reaches every connection from any thread.
 //!
 //! Clocks are read here and nowhere below.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod accept;
 mod card;
@@ -20,6 +21,7 @@ mod mail;
 mod net;
 mod server;
 mod shared;
+mod signal;
 mod threads;
 mod workers;
 

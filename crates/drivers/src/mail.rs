@@ -9,6 +9,7 @@ use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
 use rustix::event::{EventfdFlags, eventfd};
+use rustix::pipe::{PipeFlags, pipe_with};
 use session::{ConnId, Ticket};
 
 use crate::listen::Guest;
@@ -48,6 +49,13 @@ impl Delivery {
 pub(crate) enum Bell {
     /// It waits in epoll or poll.
     Descriptor(OwnedFd),
+    /// It waits for a signal, which only a pipe sends.
+    Pipe {
+        /// Where rings are heard, and must be taken out.
+        hear: OwnedFd,
+        /// Where it is rung.
+        ring: OwnedFd,
+    },
     /// It waits in [`Mailbox::wait`].
     Condition(Condvar),
 }
@@ -57,8 +65,15 @@ impl Bell {
         Ok(Self::Descriptor(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?))
     }
 
+    pub(crate) fn pipe() -> Result<Self, rustix::io::Errno> {
+        let (hear, ring) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
+        Ok(Self::Pipe { hear, ring })
+    }
+
     fn ring(&self) {
         match self {
+            // It fails only when thousands of rings are unheard.
+            Self::Pipe { ring, .. } => drop(rustix::io::write(ring, b"!")),
             // It fails only when 2^64 - 2 rings are unheard, and then the bell is ringing.
             Self::Descriptor(fd) => drop(rustix::io::write(fd, &1_u64.to_ne_bytes())),
             Self::Condition(condition) => condition.notify_one(),
@@ -79,7 +94,7 @@ impl Mailbox {
     /// The descriptor that becomes readable when mail comes.
     pub(crate) fn descriptor(&self) -> Option<&OwnedFd> {
         match &self.bell {
-            Bell::Descriptor(fd) => Some(fd),
+            Bell::Descriptor(fd) | Bell::Pipe { hear: fd, .. } => Some(fd),
             Bell::Condition(_) => None,
         }
     }

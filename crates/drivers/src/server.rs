@@ -11,6 +11,7 @@ use crate::config::{THREADS_MAX, WORKERS_MAX};
 use crate::epoll::Epoll;
 use crate::listen::{Address, Listener};
 use crate::shared::{Phase, Remote, Shared};
+use crate::signal::Signalled;
 use crate::{Config, Driver, StartError, threads, workers};
 
 /// What a handler is made for: one worker, or under [`Driver::Threads`] one client.
@@ -49,6 +50,7 @@ impl Server {
         let shared = Shared::new(config);
         let threads = match driver {
             Driver::Epoll => workers::start::<Epoll, _, _>(&shared, listeners, &mut factory)?,
+            Driver::Signal => workers::start::<Signalled, _, _>(&shared, listeners, &mut factory)?,
             Driver::Threads => threads::start(&shared, listeners, factory)?,
         };
         Ok(Self { shared, addresses, threads })
@@ -104,14 +106,14 @@ fn check(config: &Config) -> Result<(), StartError> {
         return Err(StartError::NoAddress);
     }
     let connections_max = match config.driver {
-        Driver::Epoll => u32::MAX,
+        Driver::Epoll | Driver::Signal => u32::MAX,
         Driver::Threads => THREADS_MAX,
     };
     if !(1..=connections_max).contains(&config.connections_max) {
         let asked = config.connections_max;
         return Err(StartError::Connections { asked, max: connections_max });
     }
-    if config.driver == Driver::Epoll && !(1..=WORKERS_MAX).contains(&config.workers) {
+    if config.driver != Driver::Threads && !(1..=WORKERS_MAX).contains(&config.workers) {
         return Err(StartError::Workers { asked: config.workers, max: WORKERS_MAX });
     }
     Ok(())

@@ -102,6 +102,9 @@ impl<H: Handler, S: Source> Worker<H, S> {
                 },
             }
         }
+        if let Some(acceptor) = &self.acceptor {
+            self.source.remind(&acceptor.listeners[index].fd);
+        }
     }
 
     fn admit(&mut self, guest: Guest) {

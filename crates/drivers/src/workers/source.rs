@@ -10,6 +10,7 @@ use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
 
 use super::client::Key;
+use crate::counters::Counters;
 use crate::mail::Bell;
 
 /// Tells a worker which of its descriptors have news. It is made and used in one thread.
@@ -34,6 +35,13 @@ pub(crate) trait Source: Sized {
     /// Begins to report that a client has sent something or hung up.
     fn watch(&mut self, fd: &OwnedFd, key: Key) -> Result<(), Errno>;
 
+    /// A client is about to be closed.
+    fn unwatch(&mut self, _fd: &OwnedFd) {}
+
+    /// Not all clients that wait at a listener were accepted: they are to be reported again.
+    /// Nothing to do for a source that does so anyway.
+    fn remind(&mut self, _listener: &OwnedFd) {}
+
     /// Begins or stops to report that a client takes bytes again.
     fn watch_room(&mut self, fd: &OwnedFd, key: Key, on: bool) -> Result<(), Errno>;
 
@@ -41,7 +49,7 @@ pub(crate) trait Source: Sized {
     ///
     /// # Panics
     /// When the source itself is broken: a worker without one can do nothing.
-    fn wait(&mut self, timeout: &Timespec) -> usize;
+    fn wait(&mut self, timeout: &Timespec, counters: &Counters) -> usize;
 
     /// News number `at` of the latest wait: about whom, and what.
     fn news(&self, at: usize) -> (Key, EventFlags);

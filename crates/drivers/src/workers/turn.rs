@@ -82,10 +82,10 @@ impl<H: Handler, S: Source> Worker<H, S> {
     #[inline(always)]
     fn wait(&mut self) -> usize {
         let count = if self.busy && self.again.is_empty() {
-            self.source.wait(&LULL)
+            self.source.wait(&LULL, &self.desk.counters)
         } else {
             let timeout = self.rest();
-            self.source.wait(&timeout)
+            self.source.wait(&timeout, &self.desk.counters)
         };
         if let Some(now) = self.watch.step() {
             self.now = now;

@@ -167,6 +167,7 @@ impl<H: Handler, S: Source> Worker<H, S> {
         let Some(client) = self.clients.remove(key) else { return };
         let id = client.session.id();
         self.ticks.forget(&client);
+        self.source.unwatch(&client.fd);
         self.desk.unpin(id.index as usize);
         self.desk.counters.closed.add(1);
         drop(client);

@@ -39,6 +39,14 @@ impl Client {
         self.0.write_all(bytes).expect("the server reads");
     }
 
+    /// Sends `bytes` and resets the connection, as the system does for a process that is killed
+    /// with input unread.
+    pub fn die_after(mut self, bytes: &[u8]) {
+        self.send(bytes);
+        let at_once = Some(std::time::Duration::ZERO);
+        rustix::net::sockopt::set_socket_linger(&self.0, at_once).expect("an open socket");
+    }
+
     /// Sends as much as the server reads without being read from.
     pub fn send_until_refused(&mut self, bytes: &[u8], total_max: usize) -> usize {
         self.0.set_nonblocking(true).expect("an open socket");

@@ -15,8 +15,8 @@ use session::{Bounds, Ground};
 use client::Client;
 use handler::{Kv, Store};
 
-/// Both drivers: every promise is kept by each.
-pub const DRIVERS: [Driver; 2] = [Driver::Epoll, Driver::Threads];
+/// All drivers: every promise is kept by each.
+pub const DRIVERS: [Driver; 3] = [Driver::Epoll, Driver::Signal, Driver::Threads];
 
 /// How long anything here may take before the test is judged to hang.
 pub const PATIENCE: Duration = Duration::from_secs(20);
