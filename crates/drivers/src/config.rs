@@ -12,6 +12,10 @@ pub enum Driver {
     Epoll,
     /// The same workers, each told by real-time signals instead.
     Signal,
+    /// The same workers, for whom io_uring receives and sends; where [`probe_uring`] allows it.
+    ///
+    /// [`probe_uring`]: crate::probe_uring
+    Uring,
     /// A thread for each client, with blocking calls.
     Threads,
 }
@@ -43,7 +47,7 @@ pub struct Config {
     pub driver: Driver,
     /// Where clients are awaited.
     pub listen: Vec<Listen>,
-    /// How many workers [`Driver::Epoll`] runs.
+    /// How many workers all but [`Driver::Threads`] run.
     pub workers: u16,
     /// Connections the system completes before they are accepted.
     pub backlog: u32,

@@ -11,7 +11,7 @@ use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::io::Errno;
 
 use crate::counters::Counters;
-use crate::workers::{Key, Source};
+use crate::workers::{Key, Source, Unsent};
 
 /// Events taken from epoll at a time.
 const EVENTS_MAX: usize = 256;
@@ -40,7 +40,7 @@ impl Source for Epoll {
         epoll::add(&self.fd, fd, EventData::new_u64(key), EventFlags::IN)
     }
 
-    fn unwatch_listener(&mut self, fd: &OwnedFd) {
+    fn unwatch_listener(&mut self, fd: &OwnedFd, _key: Key) {
         // One that is not registered is what is wanted.
         let _ = epoll::delete(&self.fd, fd);
     }
@@ -55,7 +55,7 @@ impl Source for Epoll {
     }
 
     #[inline(always)]
-    fn wait(&mut self, timeout: &Timespec, _counters: &Counters) -> usize {
+    fn wait(&mut self, _unsent: &Unsent<'_>, timeout: &Timespec, _counters: &Counters) -> usize {
         match epoll::wait(&self.fd, &mut self.events[..], Some(timeout)) {
             Ok(count) => count,
             Err(Errno::INTR) => 0,

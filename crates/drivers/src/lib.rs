@@ -1,8 +1,8 @@
 //! Drivers move bytes between sockets and sessions, and know nothing of what the bytes mean.
 //!
-//! There are several, under one contract and one conformance suite: a few workers that epoll or
-//! signals tell what has happened, or a thread per client. Either way each handler belongs to one
-//! thread, replies leave in the order of their requests,
+//! There are four, under one contract and one conformance suite: a few workers that epoll, signals
+//! or io_uring tell what has happened, or a thread per client. Either way each handler belongs to
+//! one thread, replies leave in the order of their requests,
 //! [`Handler::end_batch`](session::Handler::end_batch) is called before anything is sent and before
 //! anybody sleeps, and a [`Remote`] reaches every connection from any thread.
 //!
@@ -23,6 +23,7 @@ mod server;
 mod shared;
 mod signal;
 mod threads;
+mod uring;
 mod workers;
 
 pub use card::{Report, State};
@@ -33,3 +34,4 @@ pub use error::StartError;
 pub use listen::Address;
 pub use server::{Seat, Server};
 pub use shared::Remote;
+pub use uring::probe as probe_uring;

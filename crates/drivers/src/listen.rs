@@ -17,7 +17,7 @@ use rustix::net::sockopt::{
 };
 use rustix::net::{
     AddressFamily, SocketAddrAny, SocketAddrUnix, SocketFlags, SocketType, acceptfrom_with, bind,
-    connect, getsockname, listen, socket_with,
+    connect, getpeername, getsockname, listen, socket_with,
 };
 
 use crate::{Listen, StartError};
@@ -106,6 +106,13 @@ impl Listener {
         let (fd, peer) = acceptfrom_with(&self.fd, flags)?;
         let peer = peer_of(peer);
         Ok(Guest { fd, peer, listener: self.address.clone() })
+    }
+
+    /// A client that was accepted from it otherwise.
+    pub(crate) fn guest(&self, fd: OwnedFd) -> Guest {
+        // One that is gone already has no name.
+        let peer = peer_of(getpeername(&fd).ok().flatten());
+        Guest { fd, peer, listener: self.address.clone() }
     }
 }
 

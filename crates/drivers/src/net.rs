@@ -71,7 +71,7 @@ fn send_parts(fd: BorrowedFd<'_>, reply: &mut Reply, span: &mut Span, counters: 
 
 /// Consumes what one call has sent of the `asked` bytes.
 #[cold]
-fn took(
+pub(crate) fn took(
     result: Result<usize, Errno>,
     asked: usize,
     reply: &mut Reply,

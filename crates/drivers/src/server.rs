@@ -12,6 +12,7 @@ use crate::epoll::Epoll;
 use crate::listen::{Address, Listener};
 use crate::shared::{Phase, Remote, Shared};
 use crate::signal::Signalled;
+use crate::uring::Uring;
 use crate::{Config, Driver, StartError, threads, workers};
 
 /// What a handler is made for: one worker, or under [`Driver::Threads`] one client.
@@ -51,6 +52,7 @@ impl Server {
         let threads = match driver {
             Driver::Epoll => workers::start::<Epoll, _, _>(&shared, listeners, &mut factory)?,
             Driver::Signal => workers::start::<Signalled, _, _>(&shared, listeners, &mut factory)?,
+            Driver::Uring => workers::start::<Uring, _, _>(&shared, listeners, &mut factory)?,
             Driver::Threads => threads::start(&shared, listeners, factory)?,
         };
         Ok(Self { shared, addresses, threads })
@@ -106,7 +108,7 @@ fn check(config: &Config) -> Result<(), StartError> {
         return Err(StartError::NoAddress);
     }
     let connections_max = match config.driver {
-        Driver::Epoll | Driver::Signal => u32::MAX,
+        Driver::Epoll | Driver::Signal | Driver::Uring => u32::MAX,
         Driver::Threads => THREADS_MAX,
     };
     if !(1..=connections_max).contains(&config.connections_max) {

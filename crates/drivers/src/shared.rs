@@ -200,8 +200,9 @@ impl Remote {
         desk.mailbox.post(Mail::Close(conn))
     }
 
-    /// Stops or resumes reading from a client. Under [`Driver::Threads`](crate::Driver::Threads) a
-    /// read that is under way is not interrupted.
+    /// Stops or resumes reading from a client. A read that is under way is not interrupted, which
+    /// concerns [`Driver::Threads`](crate::Driver::Threads) and
+    /// [`Driver::Uring`](crate::Driver::Uring).
     pub fn pause_read(&self, conn: ConnId, on: bool) -> bool {
         self.post(conn.worker, Mail::PauseRead { conn, on })
     }

@@ -259,15 +259,20 @@ fn a_client_that_takes_nothing_is_closed_in_the_end() {
 
 #[test]
 fn without_memory_for_what_it_does_not_take_a_client_is_closed() {
-    let rig = Rig::new(Driver::Epoll, |config| {
-        config.ground.budget = base::MemoryBudget::new(64 << 10);
-    });
-    let mut deaf = rig.connect();
-    deaf.ask(&set("v", 10_000), b"STORED\r\n");
-    deaf.send_until_refused(&b"get v\r\n".repeat(1000), 64 << 20);
-    rig.wait_for_open(0);
-    assert_eq!(rig.server.remote().snapshot().memory_kicks, 1);
-    rig.connect().ask(b"version\r\n", b"VERSION 1\r\n");
+    for driver in DRIVERS.into_iter().filter(|driver| *driver != Driver::Threads) {
+        let rig = Rig::new(driver, |config| {
+            config.ground.budget = base::MemoryBudget::new(64 << 10);
+        });
+        let mut deaf = rig.connect();
+        deaf.ask(&set("v", 10_000), b"STORED\r\n");
+        deaf.send_until_refused(&b"get v\r\n".repeat(1000), 64 << 20);
+        rig.wait_for_open(0);
+        if driver != Driver::Uring {
+            // There, its requests may arrive faster than memory allows to keep them.
+            assert_eq!(rig.server.remote().snapshot().memory_kicks, 1, "{driver:?}");
+        }
+        rig.connect().ask(b"version\r\n", b"VERSION 1\r\n");
+    }
 }
 
 #[test]

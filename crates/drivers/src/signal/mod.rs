@@ -22,7 +22,7 @@ use rustix::thread::{Pid, gettid};
 
 use crate::counters::Counters;
 use crate::mail::Bell;
-use crate::workers::{Key, Source};
+use crate::workers::{Key, Source, Unsent};
 use raw::{News, Signals, look, send_none, send_signals};
 
 /// Signals thrown away before a scan, which finds out what they were about. Left-over ones do no
@@ -90,8 +90,8 @@ impl Source for Signalled {
         self.watch(fd, key)
     }
 
-    fn unwatch_listener(&mut self, fd: &OwnedFd) {
-        self.unwatch(fd);
+    fn unwatch_listener(&mut self, fd: &OwnedFd, _key: Key) {
+        *self.slot(fd.as_raw_fd()) = VACANT;
         // It goes on sending signals that nobody heeds, at worst.
         let _ = send_none(fd);
     }
@@ -108,16 +108,16 @@ impl Source for Signalled {
         Ok(())
     }
 
-    fn unwatch(&mut self, fd: &OwnedFd) {
+    fn retire(&mut self, fd: OwnedFd) {
         *self.slot(fd.as_raw_fd()) = VACANT;
     }
 
-    fn remind(&mut self, fd: &OwnedFd) {
+    fn remind(&mut self, fd: &OwnedFd, _key: Key) {
         self.early.push(fd.as_raw_fd());
     }
 
     #[inline(always)]
-    fn wait(&mut self, timeout: &Timespec, counters: &Counters) -> usize {
+    fn wait(&mut self, _unsent: &Unsent<'_>, timeout: &Timespec, counters: &Counters) -> usize {
         self.news.clear();
         if !self.early.is_empty() {
             self.look_at_early();

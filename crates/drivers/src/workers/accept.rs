@@ -19,7 +19,7 @@ use crate::mail::Mail;
 use crate::shared::{Desk, Shared};
 
 /// The key of the first listener; the others follow.
-pub(super) const KEY_LISTENERS: Key = KEY_SPECIAL + 1;
+pub(crate) const KEY_LISTENERS: Key = KEY_SPECIAL + 1;
 
 pub(super) struct Acceptor {
     listeners: Vec<Listener>,
@@ -53,9 +53,9 @@ impl Acceptor {
         Ok(())
     }
 
-    fn deregister(&self, source: &mut impl Source) {
-        for listener in &self.listeners {
-            source.unwatch_listener(&listener.fd);
+    pub(super) fn deregister(&self, source: &mut impl Source) {
+        for (key, listener) in (KEY_LISTENERS..).zip(&self.listeners) {
+            source.unwatch_listener(&listener.fd, key);
         }
     }
 
@@ -89,7 +89,7 @@ impl<H: Handler, S: Source> Worker<H, S> {
             if full && !config.reject_at_limit {
                 return self.stop_accepting();
             }
-            match acceptor.listeners[index].accept(true) {
+            match self.source.accept(&acceptor.listeners[index], KEY_LISTENERS + index as Key) {
                 Ok(guest) if full => {
                     self.desk.counters.rejected.add(1);
                     turn_away(&guest);
@@ -103,7 +103,7 @@ impl<H: Handler, S: Source> Worker<H, S> {
             }
         }
         if let Some(acceptor) = &self.acceptor {
-            self.source.remind(&acceptor.listeners[index].fd);
+            self.source.remind(&acceptor.listeners[index].fd, KEY_LISTENERS + index as Key);
         }
     }
 

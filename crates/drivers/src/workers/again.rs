@@ -7,20 +7,20 @@ use session::{Flow, Handler, Mark};
 use super::accept::KEY_LISTENERS;
 use super::client::{KEY_SPECIAL, Key};
 use super::source::Source;
-use super::turn::{Received, receive};
+use super::turn::Received;
 use super::worker::Worker;
 use crate::card::State;
 
 impl<H: Handler, S: Source> Worker<H, S> {
     /// Sees to everything but a client that has sent something and nothing else.
     #[cold]
-    pub(super) fn on_unusual(&mut self, key: Key, flags: EventFlags) {
+    pub(super) fn on_unusual(&mut self, at: usize, key: Key, flags: EventFlags) {
         if key >= KEY_LISTENERS {
             self.accept((key - KEY_LISTENERS) as usize);
         } else if key == KEY_SPECIAL {
             self.on_mail();
         } else if self.may_read(key, flags) {
-            self.turn(key, false);
+            self.turn(at, key, false);
         }
     }
 
@@ -42,6 +42,28 @@ impl<H: Handler, S: Source> Worker<H, S> {
         flags.intersects(EventFlags::IN | EventFlags::RDHUP | gone)
     }
 
+    /// News number `at` is about a client that is not to be received from now: what the source has
+    /// brought already is taken in, and no more of it wanted.
+    #[cold]
+    pub(super) fn turn_unready(&mut self, at: usize, key: Key) {
+        let (source, clients, mut turn, buffer, desk) = self.parts();
+        let Some(client) = clients.get(key) else { return };
+        if !S::COMPLETES {
+            client.readable = true;
+            return self.turn_apart(key);
+        }
+        let mark = turn.out.mark();
+        let received = source.receive(at, client, buffer, &mut turn, &desk.counters);
+        if client.receiving {
+            source.hold_off(key);
+        }
+        match received {
+            Received::Broken => self.close(key),
+            // Its session has had no turn by this that could have ended by a bound.
+            Received::Input | Received::Nothing => self.after_turn(key, mark),
+        }
+    }
+
     /// Gives a turn to each connection that had more to do.
     #[inline(never)]
     pub(super) fn turn_again(&mut self) {
@@ -58,7 +80,7 @@ impl<H: Handler, S: Source> Worker<H, S> {
     #[cold]
     pub(super) fn turn_apart(&mut self, key: Key) {
         let now_s = self.now_s;
-        let (clients, mut turn, buffer, desk) = self.parts();
+        let (source, clients, mut turn, buffer, desk) = self.parts();
         let Some(client) = clients.get(key) else { return };
         if !client.has_more_to_do() {
             return;
@@ -66,7 +88,7 @@ impl<H: Handler, S: Source> Worker<H, S> {
         let mark = turn.out.mark();
         let mut received = Received::Nothing;
         if client.session.flow() == Flow::Idle {
-            received = receive(client, buffer, &mut turn, &desk.counters);
+            received = source.receive_again(client, buffer, &mut turn, &desk.counters);
             if received == Received::Input {
                 client.card.touch(now_s);
             }
@@ -78,7 +100,7 @@ impl<H: Handler, S: Source> Worker<H, S> {
 
     /// Lets replies of a connection leave whose completion or log mark has come.
     pub(super) fn release(&mut self, key: Key) {
-        let (clients, mut turn, ..) = self.parts();
+        let (_, clients, mut turn, ..) = self.parts();
         let Some(client) = clients.get(key) else { return };
         let mark = turn.out.mark();
         client.session.release(&mut turn);

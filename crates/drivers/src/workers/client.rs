@@ -40,19 +40,21 @@ impl Outbox {
 }
 
 /// One connection.
-pub(super) struct Client {
-    pub(super) fd: OwnedFd,
-    pub(super) session: Session,
+pub(crate) struct Client {
+    pub(crate) fd: OwnedFd,
+    pub(crate) session: Session,
     pub(super) outbox: Option<Box<Outbox>>,
     pub(super) card: Arc<Card>,
     /// Its replies in the present batch; while there are any, nothing is decided about it.
     pub(super) unsent: u32,
-    /// There may be something to receive.
-    pub(super) readable: bool,
+    /// The source receives from it by itself.
+    pub(crate) receiving: bool,
+    /// There may be something to receive, and nobody does.
+    pub(crate) readable: bool,
     /// The peer has closed its side: whatever a `recv` returns, an end follows.
     pub(super) hung_up: bool,
     /// The end was received.
-    pub(super) ended: bool,
+    pub(crate) ended: bool,
     /// It is in the list of those with more to do.
     pub(super) queued: bool,
     /// It is in the list of those with replies that wait.
@@ -69,6 +71,7 @@ impl Client {
             outbox: None,
             card,
             unsent: 0,
+            receiving: false,
             readable: false,
             hung_up: false,
             ended: false,
@@ -76,6 +79,11 @@ impl Client {
             waiting: false,
             paused: false,
         }
+    }
+
+    /// Its name inside its worker.
+    pub(crate) fn key(&self) -> Key {
+        key_of(self.session.id())
     }
 
     /// Whether all that can be done for it now is to receive.
@@ -103,7 +111,8 @@ impl Client {
 
     /// Whether it stands between two requests with nothing left to read or send.
     pub(super) fn is_at_rest(&self) -> bool {
-        self.outbox.is_none() && !self.readable && self.session.is_at_rest()
+        let sent = self.unsent == 0 && self.outbox.is_none();
+        sent && !self.readable && self.session.is_at_rest()
     }
 }
 
@@ -113,7 +122,7 @@ const _: () = assert!(size_of::<Client>() <= 256, "4,000 connections take 1 MiB"
 pub(crate) type Key = u64;
 
 /// Keys from here on are not connections.
-pub(super) const KEY_SPECIAL: Key = (u32::MAX as u64) << 32;
+pub(crate) const KEY_SPECIAL: Key = (u32::MAX as u64) << 32;
 
 /// Packs the name of a connection.
 pub(super) fn key_of(id: ConnId) -> Key {
@@ -126,7 +135,7 @@ struct Place {
 }
 
 /// The connections of one worker.
-pub(super) struct Clients {
+pub(crate) struct Clients {
     worker: WorkerId,
     places: Vec<Place>,
     free: Vec<u32>,
@@ -150,6 +159,12 @@ impl Clients {
     pub(super) fn get(&mut self, key: Key) -> Option<&mut Client> {
         let place = self.places.get_mut(key as u32 as usize)?;
         if place.generation == (key >> 32) as u32 { place.client.as_mut() } else { None }
+    }
+
+    /// [`Clients::get`], to look only.
+    pub(super) fn look(&self, key: Key) -> Option<&Client> {
+        let place = self.places.get(key as u32 as usize)?;
+        if place.generation == (key >> 32) as u32 { place.client.as_ref() } else { None }
     }
 
     /// The key of whoever is at place `index`.

@@ -15,7 +15,7 @@ impl<H: Handler, S: Source> Worker<H, S> {
         if first {
             self.on_mail();
         }
-        self.acceptor = None;
+        self.stop_listening();
         for index in 0..self.clients.places() {
             let Some(key) = self.clients.key_at(index) else { continue };
             let client = self.clients.get(key).expect("it was just found there");
@@ -26,6 +26,12 @@ impl<H: Handler, S: Source> Worker<H, S> {
             } else if client.is_at_rest() {
                 self.close(key);
             }
+        }
+    }
+
+    fn stop_listening(&mut self) {
+        if let Some(acceptor) = self.acceptor.take() {
+            acceptor.deregister(&mut self.source);
         }
     }
 
@@ -41,7 +47,7 @@ impl<H: Handler, S: Source> Worker<H, S> {
     }
 
     pub(super) fn close_all(&mut self) {
-        self.acceptor = None;
+        self.stop_listening();
         self.on_mail();
         for index in 0..self.clients.places() {
             if let Some(key) = self.clients.key_at(index) {

@@ -8,7 +8,8 @@
 //!      -> mail, accepting, time-outs, drain       (worker.rs, accept.rs, tick.rs, drain.rs)
 //! ```
 //!
-//! Drivers differ in their [`Source`] only. A worker with nothing to do sleeps.
+//! Drivers differ in their [`Source`] only: what tells them of news, and whether it receives and
+//! sends by itself. A worker with nothing to do sleeps.
 
 mod accept;
 mod again;
@@ -21,6 +22,8 @@ mod tick;
 mod turn;
 mod worker;
 
-pub(crate) use client::Key;
-pub(crate) use source::Source;
+pub(crate) use accept::KEY_LISTENERS;
+pub(crate) use client::{Client, KEY_SPECIAL, Key};
+pub(crate) use source::{Source, Unsent};
 pub(crate) use start::start;
+pub(crate) use turn::Received;

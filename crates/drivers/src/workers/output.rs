@@ -8,13 +8,64 @@ use super::client::{Key, Outbox};
 use super::source::Source;
 use super::worker::Worker;
 use crate::card::State;
-use crate::net::{Sent, send_span};
+use crate::net::{Sent, send_span, took};
 
 impl<H: Handler, S: Source> Worker<H, S> {
-    /// [`Worker::flush`] in the middle of a batch.
+    /// Ends the batch in its middle and sends at once, whoever else would send later.
     #[cold]
     pub(super) fn flush_early(&mut self) {
-        self.flush();
+        let verdict = self.handler.end_batch(self.now);
+        self.send_all(verdict);
+    }
+
+    /// Sends what was left to the source, because there is no further wait.
+    #[cold]
+    pub(super) fn send_now(&mut self) {
+        if !self.sends.is_empty() {
+            self.flush_early();
+        }
+    }
+
+    /// Whether the source can send the replies: each connection's are plain bytes in one piece, so
+    /// that what it does not take of them has nothing behind it; and nothing but news is to be
+    /// waited for when they are sent.
+    pub(super) fn may_send_later(&mut self) -> bool {
+        let clients = &mut self.clients;
+        let one = |key| {
+            clients
+                .get(key)
+                .is_none_or(|it| it.unsent == 1 && it.outbox.is_none() && it.is_content())
+        };
+        let sends = &self.sends;
+        let later = sends.len() <= S::SENDS_MAX
+            && self.out.whole().is_plain()
+            && sends.iter().map(|(key, _)| *key).all(one);
+        if later {
+            // Before they are sent, so that whoever has their bytes finds them counted.
+            self.desk.counters.send_calls.add(sends.len() as u64);
+        }
+        later
+    }
+
+    /// Sees to what came of the sends of the latest wait.
+    pub(super) fn conclude_sends(&mut self) {
+        for at in 0..self.sends.len() {
+            let (key, mut span) = self.sends[at];
+            let Some(result) = self.source.sent(at) else {
+                self.send(key, span);
+                continue;
+            };
+            let Some(client) = self.clients.get(key) else { continue };
+            client.unsent -= 1;
+            let asked = self.out.plain(span).len();
+            match took(result, asked, &mut self.out, &mut span, &self.desk.counters) {
+                Sent::All if client.is_content() => {}
+                Sent::All => self.settle(key),
+                Sent::Part => self.send_later(key, span),
+                Sent::Broken => self.close(key),
+            }
+        }
+        self.forget_sends();
     }
 
     /// Keeps what a client did not take.
@@ -56,6 +107,8 @@ impl<H: Handler, S: Source> Worker<H, S> {
             client.card.touch(now_s);
         }
         match sent {
+            // A source that completes was asked once.
+            Sent::Part if S::COMPLETES => self.watch_room(key, true),
             Sent::Part => {}
             Sent::Broken => self.close(key),
             Sent::All => {

@@ -22,7 +22,7 @@ use rustix::net::{RecvFlags, recv};
 use session::{Flow, Handler, Span, Turn, Verdict};
 
 use super::client::{Client, KEY_SPECIAL, Key};
-use super::source::Source;
+use super::source::{Source, Unsent};
 use super::worker::{LULL, LULL_NS, Worker};
 use crate::counters::Counters;
 use crate::net::{Sent, send_span};
@@ -36,7 +36,7 @@ const OUT_KEEP_BYTES: usize = 256 << 10;
 
 /// What came of reading once from a client.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Received {
+pub(crate) enum Received {
     /// The session has dealt with what there was.
     Input,
     /// There was nothing, or its end.
@@ -50,14 +50,14 @@ impl<H: Handler, S: Source> Worker<H, S> {
     pub(super) fn run(mut self) {
         loop {
             let count = self.wait();
-            let alone = count == 1 && self.sends.is_empty();
+            let alone = !S::COMPLETES && count == 1 && self.sends.is_empty();
             let mut ended = false;
             for at in 0..count {
                 match self.source.news(at) {
                     (key, EventFlags::IN) if key < KEY_SPECIAL => {
-                        ended = self.turn(key, alone);
+                        ended = self.turn(at, key, alone);
                     }
-                    (key, flags) => self.on_unusual(key, flags),
+                    (key, flags) => self.on_unusual(at, key, flags),
                 }
             }
             if !self.again.is_empty() {
@@ -75,18 +75,23 @@ impl<H: Handler, S: Source> Worker<H, S> {
                 }
             }
         }
+        self.send_now();
         self.close_all();
     }
 
     /// Waits for news and reads the clock; returns how many news there are.
     #[inline(always)]
     fn wait(&mut self) -> usize {
-        let count = if self.busy && self.again.is_empty() {
-            self.source.wait(&LULL, &self.desk.counters)
-        } else {
-            let timeout = self.rest();
-            self.source.wait(&timeout, &self.desk.counters)
-        };
+        if S::COMPLETES && self.sends.len() > self.ended_sends {
+            self.flush();
+        }
+        let lull = self.busy && self.again.is_empty();
+        let timeout = if lull { LULL } else { self.rest() };
+        let unsent = Unsent { clients: &self.clients, sends: &self.sends, out: &self.out };
+        let count = self.source.wait(&unsent, &timeout, &self.desk.counters);
+        if S::COMPLETES && !self.sends.is_empty() {
+            self.conclude_sends();
+        }
         if let Some(now) = self.watch.step() {
             self.now = now;
             self.now_s = seconds(now);
@@ -99,13 +104,12 @@ impl<H: Handler, S: Source> Worker<H, S> {
     /// only one of its batch, which ends the batch, else with all others. Returns whether the batch
     /// has ended.
     #[inline(always)]
-    pub(super) fn turn(&mut self, key: Key, alone: bool) -> bool {
+    pub(super) fn turn(&mut self, at: usize, key: Key, alone: bool) -> bool {
         let counters = &self.desk.counters;
         let Some(client) = self.clients.get(key) else { return false };
         counters.readable.add(1);
         if !client.is_receptive() {
-            client.readable = true;
-            self.turn_apart(key);
+            self.turn_unready(at, key);
             return false;
         }
         let mark = self.out.mark();
@@ -115,7 +119,7 @@ impl<H: Handler, S: Source> Worker<H, S> {
             out: &mut self.out,
             ground: &self.shared.config.ground,
         };
-        let received = receive(client, &mut self.buffer, &mut turn, counters);
+        let received = self.source.receive(at, client, &mut self.buffer, &mut turn, counters);
         if received == Received::Input {
             client.card.touch(self.now_s);
         }
@@ -151,13 +155,23 @@ impl<H: Handler, S: Source> Worker<H, S> {
         }
     }
 
-    /// Ends the batch and sends its replies.
+    /// Ends the batch and sends its replies, or leaves that to a source that sends when it waits.
     #[inline(always)]
     pub(super) fn flush(&mut self) {
         let verdict = self.handler.end_batch(self.now);
         if self.sends.is_empty() {
             return;
         }
+        if S::COMPLETES && verdict == Verdict::Send && self.may_send_later() {
+            self.ended_sends = self.sends.len();
+            return;
+        }
+        self.send_all(verdict);
+    }
+
+    /// Sends the replies of the batch, if they may be sent.
+    #[inline(always)]
+    pub(super) fn send_all(&mut self, verdict: Verdict) {
         let mut at = 0;
         while let Some((key, span)) = self.sends.get(at).copied() {
             at += 1;
@@ -166,12 +180,19 @@ impl<H: Handler, S: Source> Worker<H, S> {
                 Verdict::Drop => self.close(key),
             }
         }
+        self.forget_sends();
+    }
+
+    /// Everything that was to be sent is sent or kept elsewhere.
+    #[inline(always)]
+    pub(super) fn forget_sends(&mut self) {
         self.sends.clear();
+        self.ended_sends = 0;
         self.out.clear(OUT_KEEP_BYTES);
     }
 
     #[inline(always)]
-    fn send(&mut self, key: Key, mut span: Span) {
+    pub(super) fn send(&mut self, key: Key, mut span: Span) {
         let Some(client) = self.clients.get(key) else { return };
         client.unsent -= 1;
         if client.outbox.is_some() {

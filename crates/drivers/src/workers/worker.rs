@@ -44,6 +44,8 @@ pub(super) struct Worker<H, S> {
     /// The replies of the present batch, and whose they are.
     pub(super) out: Reply,
     pub(super) sends: Vec<(Key, Span)>,
+    /// How many of these wait for the source to send them.
+    pub(super) ended_sends: usize,
     /// Connections that have more to do without an event.
     pub(super) again: Vec<Key>,
     /// Connections with replies that wait for a log, among others.
@@ -76,6 +78,7 @@ impl<H: Handler, S: Source> Worker<H, S> {
             buffer: vec![0; RECV_BYTES].into_boxed_slice(),
             out: Reply::new(),
             sends: Vec::new(),
+            ended_sends: 0,
             again: Vec::new(),
             waiting: Vec::new(),
             acceptor: None,
@@ -160,6 +163,12 @@ impl<H: Handler, S: Source> Worker<H, S> {
         }
         self.desk.pin(id.index as usize, card.clone());
         self.clients.insert(Client::new(fd, id, card));
+        if S::COMPLETES {
+            // Its first turn has it received from.
+            let client = self.clients.get(key_of(id)).expect("it was just put there");
+            client.readable = true;
+            self.enqueue(key_of(id));
+        }
     }
 
     /// Ends a connection now; what it did not send or take is lost.
@@ -167,10 +176,9 @@ impl<H: Handler, S: Source> Worker<H, S> {
         let Some(client) = self.clients.remove(key) else { return };
         let id = client.session.id();
         self.ticks.forget(&client);
-        self.source.unwatch(&client.fd);
         self.desk.unpin(id.index as usize);
         self.desk.counters.closed.add(1);
-        drop(client);
+        self.source.retire(client.fd);
         self.handler.closed(id);
         self.forget_one();
     }
@@ -199,13 +207,13 @@ impl<H: Handler, S: Source> Worker<H, S> {
 
     /// What a session works with, beside the connection itself.
     #[inline]
-    pub(super) fn parts(&mut self) -> (&mut Clients, Turn<'_, H>, &mut [u8], &Desk) {
+    pub(super) fn parts(&mut self) -> (&mut S, &mut Clients, Turn<'_, H>, &mut [u8], &Desk) {
         let turn = Turn {
             handler: &mut self.handler,
             now: self.now,
             out: &mut self.out,
             ground: &self.shared.config.ground,
         };
-        (&mut self.clients, turn, &mut self.buffer, &self.desk)
+        (&mut self.source, &mut self.clients, turn, &mut self.buffer, &self.desk)
     }
 }

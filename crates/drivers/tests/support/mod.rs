@@ -16,7 +16,7 @@ use client::Client;
 use handler::{Kv, Store};
 
 /// All drivers: every promise is kept by each.
-pub const DRIVERS: [Driver; 3] = [Driver::Epoll, Driver::Signal, Driver::Threads];
+pub const DRIVERS: [Driver; 4] = [Driver::Epoll, Driver::Signal, Driver::Uring, Driver::Threads];
 
 /// How long anything here may take before the test is judged to hang.
 pub const PATIENCE: Duration = Duration::from_secs(20);

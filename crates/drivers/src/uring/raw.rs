@@ -1,0 +1,319 @@
+//! One io_uring with its pool of buffers: the only place that hands the kernel pointers.
+//!
+//! The kernel acts on them while this thread is inside [`Ring::exchange`] and at no other time: the
+//! ring has one issuer, completions are deferred to its calls, and there is no polling thread. So
+//! between two exchanges the received bytes are this thread's, and the bytes of a send are lent
+//! until the exchange that sends them returns.
+//!
+//! ```text
+//! pool  [ entry 0 | entry 1 | ... ] a page that the kernel takes buffers from, our tail in entry 0
+//!       [ buffer 0 | buffer 1 | ... ]
+//! ```
+//!
+//! A buffer that holds received bytes belongs to a completion until the next exchange begins.
+
+#![allow(unsafe_code, reason = "the kernel reads and writes memory that it is given by address")]
+
+use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::ptr::NonNull;
+use std::slice;
+use std::sync::atomic::{AtomicU16, Ordering};
+
+use io_uring::types::{BufRingEntry, CancelBuilder, Fd, SubmitArgs, Timespec as RingTimespec};
+use io_uring::{IoUring, cqueue, opcode, squeue};
+use rustix::event::Timespec;
+use rustix::io::Errno;
+use rustix::net::SendFlags;
+
+/// Requests that are handed over at once at most; more are handed over in parts.
+const REQUESTS_MAX: u32 = 1024;
+
+/// Completions that wait at most; the kernel keeps further ones until there is room.
+const COMPLETIONS_MAX: u32 = 4096;
+
+/// Buffers that are received into. A worker's take 2 MiB.
+const BUFFERS: usize = 256;
+
+/// Bytes that one completion brings at most.
+const BUFFER_BYTES: usize = 8 << 10;
+
+const PAGE_BYTES: usize = 4096;
+
+const _: () =
+    assert!(BUFFERS.is_power_of_two() && BUFFERS * size_of::<BufRingEntry>() == PAGE_BYTES);
+
+/// The number of the pool: a ring has one.
+const GROUP: u16 = 0;
+
+/// What requests are told apart by. Whoever asks chooses among those below [`TAG_ACCEPTS`].
+pub(super) type Tag = u64;
+
+/// The tag of the first listener; the others follow.
+pub(super) const TAG_ACCEPTS: Tag = (u32::MAX as u64) << 32 | 1 << 30;
+
+/// The tag of the first send of an exchange; the others follow by position.
+pub(super) const TAG_SENDS: Tag = (u32::MAX as u64) << 32 | 1 << 31;
+
+/// Sends in one exchange at most.
+pub(super) const SENDS_MAX: usize = REQUESTS_MAX as usize / 2;
+
+/// A request that has come to something.
+pub(super) struct Done {
+    pub(super) tag: Tag,
+    /// What the call would have returned.
+    pub(super) result: Result<u32, Errno>,
+    /// It goes on: further completions with this tag follow.
+    pub(super) more: bool,
+    /// Whom a listener has accepted.
+    pub(super) accepted: Option<OwnedFd>,
+    buffer: Option<u16>,
+}
+
+/// Memory that the kernel receives into.
+struct Pool {
+    memory: NonNull<u8>,
+    tail: u16,
+}
+
+impl Pool {
+    const LAYOUT: Layout =
+        match Layout::from_size_align(PAGE_BYTES + BUFFERS * BUFFER_BYTES, PAGE_BYTES) {
+            Ok(layout) => layout,
+            Err(_) => panic!("a power of two"),
+        };
+
+    fn new() -> Self {
+        // SAFETY: the layout is not empty.
+        let memory = unsafe { alloc_zeroed(Self::LAYOUT) };
+        let memory = NonNull::new(memory).unwrap_or_else(|| handle_alloc_error(Self::LAYOUT));
+        let mut this = Self { memory, tail: 0 };
+        for buffer in 0..BUFFERS as u16 {
+            this.put(buffer);
+        }
+        this.publish();
+        this
+    }
+
+    fn buffer(&self, buffer: u16) -> NonNull<u8> {
+        let at = usize::from(buffer);
+        assert!(at < BUFFERS, "the kernel names buffers that it was given");
+        // SAFETY: page and buffers are one allocation, and `at` was just checked.
+        unsafe { self.memory.add(PAGE_BYTES + at * BUFFER_BYTES) }
+    }
+
+    /// Writes a buffer into the next entry; the kernel sees it when it is published.
+    fn put(&mut self, buffer: u16) {
+        let address = self.buffer(buffer).as_ptr() as u64;
+        let at = usize::from(self.tail) % BUFFERS;
+        // SAFETY: the page holds exactly this many entries and began as zeroes, which is a valid
+        // entry. The kernel reads no entry at or behind the published tail.
+        let entry = unsafe { self.memory.cast::<BufRingEntry>().add(at).as_mut() };
+        entry.set_addr(address);
+        entry.set_len(BUFFER_BYTES as u32);
+        entry.set_bid(buffer);
+        self.tail = self.tail.wrapping_add(1);
+    }
+
+    /// Lets the kernel have what was put.
+    fn publish(&self) {
+        // SAFETY: the base of the page is its first entry, in which the kernel keeps the tail; the
+        // field is aligned, and after this both sides use it as an atomic.
+        unsafe {
+            let tail = BufRingEntry::tail(self.memory.cast::<BufRingEntry>().as_ptr());
+            AtomicU16::from_ptr(tail.cast_mut()).store(self.tail, Ordering::Release);
+        }
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        // SAFETY: allocated by `new` with this layout; the ring gave it up before.
+        unsafe { dealloc(self.memory.as_ptr(), Self::LAYOUT) };
+    }
+}
+
+/// An io_uring used by one thread.
+pub(super) struct Ring {
+    ring: IoUring,
+    pool: Pool,
+    done: Vec<Done>,
+}
+
+impl Ring {
+    /// One for this thread, or what the system has against it.
+    pub(super) fn new() -> io::Result<Self> {
+        let ring = IoUring::builder()
+            .setup_single_issuer()
+            .setup_defer_taskrun()
+            .setup_submit_all()
+            .setup_cqsize(COMPLETIONS_MAX)
+            .build(REQUESTS_MAX)?;
+        if !ring.params().is_feature_ext_arg() || !ring.params().is_feature_nodrop() {
+            return Err(io::ErrorKind::Unsupported.into());
+        }
+        let pool = Pool::new();
+        let address = pool.memory.as_ptr() as u64;
+        // SAFETY: page and buffers live until `drop` has taken them back from the ring.
+        unsafe {
+            ring.submitter().register_buf_ring_with_flags(address, BUFFERS as u16, GROUP, 0)?;
+        }
+        Ok(Self { ring, pool, done: Vec::new() })
+    }
+
+    /// What the latest exchange has brought.
+    pub(super) fn done(&mut self) -> &mut [Done] {
+        &mut self.done
+    }
+
+    /// The bytes that came with a completion of the latest exchange.
+    pub(super) fn bytes(&self, at: usize) -> &[u8] {
+        let Done { result: Ok(len), buffer: Some(buffer), .. } = self.done[at] else { return &[] };
+        let len = (len as usize).min(BUFFER_BYTES);
+        // SAFETY: the kernel has filled `len` bytes of this buffer and does not get it back before
+        // the next exchange, which needs `self` alone.
+        unsafe { slice::from_raw_parts(self.pool.buffer(buffer).as_ptr(), len) }
+    }
+
+    /// Asks to receive from a socket from now on, until an error or its end.
+    pub(super) fn receive(&mut self, fd: BorrowedFd<'_>, tag: Tag) -> Result<(), Errno> {
+        assert!(tag < TAG_ACCEPTS, "tags from there on say what they are");
+        let request = opcode::RecvMulti::new(Fd(fd.as_raw_fd()), GROUP).build();
+        // SAFETY: it points nowhere; the kernel takes buffers from the pool.
+        unsafe { self.push(&request.user_data(tag)) }
+    }
+
+    /// Asks to accept from listener `index` from now on, until an error.
+    pub(super) fn accept(&mut self, fd: BorrowedFd<'_>, index: usize) -> Result<(), Errno> {
+        let flags = libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+        let request = opcode::AcceptMulti::new(Fd(fd.as_raw_fd())).flags(flags).build();
+        // SAFETY: it points nowhere: no address is asked for.
+        unsafe { self.push(&request.user_data(TAG_ACCEPTS + index as u64)) }
+    }
+
+    /// Asks to be told when `events` of `poll` happen to a descriptor: once, or from now on.
+    pub(super) fn poll(
+        &mut self,
+        fd: BorrowedFd<'_>,
+        tag: Tag,
+        events: u32,
+        multi: bool,
+    ) -> Result<(), Errno> {
+        assert!(tag < TAG_ACCEPTS, "tags from there on say what they are");
+        let request = opcode::PollAdd::new(Fd(fd.as_raw_fd()), events).multi(multi).build();
+        // SAFETY: it points nowhere.
+        unsafe { self.push(&request.user_data(tag)) }
+    }
+
+    /// Ends the request with the tag `target`, which completes nevertheless.
+    pub(super) fn cancel(&mut self, target: Tag, tag: Tag) -> Result<(), Errno> {
+        assert!(tag < TAG_ACCEPTS, "tags from there on say what they are");
+        let request = opcode::AsyncCancel2::new(CancelBuilder::user_data(target)).build();
+        // SAFETY: it points nowhere.
+        unsafe { self.push(&request.user_data(tag)) }
+    }
+
+    /// Hands over what was asked for, so that descriptors named in it may be closed.
+    pub(super) fn submit(&mut self) -> Result<(), Errno> {
+        if self.ring.submission().is_empty() {
+            return Ok(());
+        }
+        self.ring.submit().map(drop).map_err(errno)
+    }
+
+    /// Sends, hands over what was asked for, and waits up to `timeout` for one completion beyond
+    /// those of the sends. A send without a completion was not tried. A socket takes what it has
+    /// room for and no more.
+    ///
+    /// # Panics
+    /// When the ring is broken.
+    pub(super) fn exchange<'a>(
+        &mut self,
+        sends: impl Iterator<Item = (usize, BorrowedFd<'a>, &'a [u8])>,
+        timeout: &Timespec,
+    ) {
+        for buffer in self.done.drain(..).filter_map(|done| done.buffer) {
+            self.pool.put(buffer);
+        }
+        self.pool.publish();
+        let mut owed = 0;
+        for (position, fd, bytes) in sends {
+            let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+            let len = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
+            let request = opcode::Send::new(Fd(fd.as_raw_fd()), bytes.as_ptr(), len)
+                .flags(flags.bits() as i32)
+                .build()
+                .user_data(TAG_SENDS + position as u64);
+            // SAFETY: the bytes are borrowed beyond this call, which does not return while a
+            // completion is owed. DONTWAIT has the kernel complete a send while it is handed over.
+            if unsafe { self.push(&request) }.is_err() {
+                break;
+            }
+            owed += 1;
+        }
+        let timeout = RingTimespec::new()
+            .sec(timeout.tv_sec.unsigned_abs())
+            .nsec(u32::try_from(timeout.tv_nsec).unwrap_or(0));
+        let args = SubmitArgs::new().timespec(&timeout);
+        loop {
+            let waited = self.ring.submitter().submit_with_args(owed + 1, &args);
+            for entry in self.ring.completion() {
+                let done = Done::from(&entry);
+                owed -= usize::from(done.tag >= TAG_SENDS);
+                self.done.push(done);
+            }
+            match waited.map_err(errno) {
+                // Time is up, a signal came, or the kernel wants its completions taken first.
+                Ok(_) | Err(Errno::TIME | Errno::INTR | Errno::BUSY | Errno::AGAIN) => {}
+                // Then it has taken nothing, and with the ring goes what is queued.
+                Err(error) => panic!("io_uring of a worker is broken: {error}"),
+            }
+            if owed == 0 {
+                return;
+            }
+        }
+    }
+
+    /// Queues a request, handing over those before it when the queue is full.
+    ///
+    /// # Safety
+    /// What the request points to must stay until it has completed.
+    unsafe fn push(&mut self, request: &squeue::Entry) -> Result<(), Errno> {
+        // SAFETY: as this function's own.
+        if unsafe { self.ring.submission().push(request) }.is_ok() {
+            return Ok(());
+        }
+        self.ring.submit().map_err(errno)?;
+        // SAFETY: as this function's own.
+        unsafe { self.ring.submission().push(request) }.map_err(|_| Errno::BUSY)
+    }
+}
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        // Requests under way find no buffers after this, so nobody writes to the pool. It fails
+        // only for a pool that is not registered.
+        let _ = self.ring.submitter().unregister_buf_ring(GROUP);
+    }
+}
+
+impl From<&cqueue::Entry> for Done {
+    fn from(entry: &cqueue::Entry) -> Self {
+        let (tag, result) = (entry.user_data(), entry.result());
+        let accepts = (TAG_ACCEPTS..TAG_SENDS).contains(&tag) && result >= 0;
+        Self {
+            tag,
+            result: u32::try_from(result).map_err(|_| Errno::from_raw_os_error(-result)),
+            more: cqueue::more(entry.flags()),
+            // SAFETY: only accepts have these tags, each completion is seen once, and the
+            // descriptor in it is new and nobody else's.
+            accepted: accepts.then(|| unsafe { OwnedFd::from_raw_fd(result) }),
+            buffer: cqueue::buffer_select(entry.flags()),
+        }
+    }
+}
+
+fn errno(error: io::Error) -> Errno {
+    Errno::from_io_error(&error).unwrap_or(Errno::IO)
+}
