@@ -1,7 +1,7 @@
 //! `cargo xtask check` judges the tree without changing it; `fix` mends what machines can mend.
 //!
 //! `check` is what every change must pass. `--full` adds what needs other builds and programs:
-//! random orders of the engine's steps, real clients on both drivers, the gate on instructions per
+//! random orders of the engine's steps, real clients on every driver, the gate on instructions per
 //! request, the fuzz targets.
 //! Every part runs whatever became of the ones before it.
 
@@ -67,7 +67,7 @@ fn full(repo: &Repo, stages: &mut Stages) {
         Exec::new("cargo").args(build).cwd(repo.root()).status(PART_MAX).map(passed)
     });
     stages.run("orders of steps", || prove::shuttle(repo).map(passed));
-    for driver in ["epoll", "threads"] {
+    for driver in ["epoll", "signal", "uring", "threads"] {
         stages.run(&format!("clients, {driver}"), || clients(repo, driver));
     }
     stages.run("instructions per request", || {

@@ -1,4 +1,4 @@
-//! What both drivers do at the door: what an error means, and what a client is told at the limit.
+//! What drivers do at the door: what an error means, and what a client is told at the limit.
 
 use rustix::io::Errno;
 use rustix::net::{SendFlags, send};

@@ -14,6 +14,7 @@ pub mod auth;
 pub mod cli;
 pub mod config;
 pub mod daemon;
+mod driver;
 mod host;
 pub mod launch;
 pub mod logging;

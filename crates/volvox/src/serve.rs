@@ -15,6 +15,7 @@ use session::{Bounds, Ground};
 
 use crate::auth::Claim;
 use crate::config::{Driver, Settings};
+use crate::driver;
 use crate::host::Process;
 use crate::launch::Launch;
 use crate::memcached::stats_settings;
@@ -126,11 +127,7 @@ fn start(
     budget.share(Owner::Connections, 0, launch.settings.memory.limit / CONNECTIONS_PART);
     let bounds = Bounds { requests_per_turn: server.requests_per_turn, ..Bounds::default() };
     let config = Config {
-        driver: if threads(&launch.settings) {
-            drivers::Driver::Threads
-        } else {
-            drivers::Driver::Epoll
-        },
+        driver: driver::choose(server.driver),
         listen: listen(&launch.settings)?,
         workers: u16::try_from(launch.workers()).unwrap_or(u16::MAX),
         backlog: server.backlog,

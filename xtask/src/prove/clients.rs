@@ -1,4 +1,4 @@
-//! Unmodified clients of the field, against our server, on both drivers.
+//! Unmodified clients of the field, against our server, on every driver.
 
 use std::{fs, time::Duration};
 
@@ -22,6 +22,12 @@ const MEMORY_MIB: u64 = 256;
 pub const CLAIMS: &[Claim] = &[
     claim("clients.epoll", "the field's clients, byte for byte, driver epoll", |lab| {
         measured(lab, "epoll")
+    }),
+    claim("clients.signal", "the field's clients, byte for byte, driver signal", |lab| {
+        measured(lab, "signal")
+    }),
+    claim("clients.uring", "the field's clients, byte for byte, driver uring", |lab| {
+        measured(lab, "uring")
     }),
     claim("clients.threads", "the field's clients, byte for byte, driver threads", |lab| {
         measured(lab, "threads")

@@ -9,13 +9,22 @@ pub enum Driver {
     Auto,
     /// Equal workers, each with its own event loop.
     Epoll,
+    /// The same, told by real-time signals.
+    Signal,
+    /// The same, for whom io_uring receives and sends.
+    Uring,
     /// A thread per client, blocking.
     Threads,
 }
 
 impl Choice for Driver {
-    const NAMES: &'static [(&'static str, Self)] =
-        &[("auto", Self::Auto), ("epoll", Self::Epoll), ("threads", Self::Threads)];
+    const NAMES: &'static [(&'static str, Self)] = &[
+        ("auto", Self::Auto),
+        ("epoll", Self::Epoll),
+        ("signal", Self::Signal),
+        ("uring", Self::Uring),
+        ("threads", Self::Threads),
+    ];
 }
 
 /// How much is logged: each level includes the ones before it.

@@ -91,8 +91,10 @@ pub static KEYS: &[Key] = &[
         server.driver,
         "driver",
         any(),
-        "How bytes are moved: epoll (equal workers, each with its own event loop), threads (a \
-         thread per client, blocking), or auto (the fastest here, today epoll)."
+        "How bytes are moved: epoll (equal workers, each with its own event loop), signal (the \
+         same, told by real-time signals), uring (the same, io_uring receives and sends; epoll \
+         where it is not allowed), threads (a thread per client, blocking), or auto (the fastest \
+         as measured: epoll)."
     ),
     key!(
         server.workers,

@@ -145,7 +145,7 @@ mod tests {
             ("server.connections_max", "0", "choose a value from 1 to 10000000"),
             ("server.unix_mode", "900", "expected octal permission bits"),
             ("server.unix_mode", "7777", "choose a value from 0 to 777"),
-            ("server.driver", "magic", "expected one of auto, epoll, threads"),
+            ("server.driver", "magic", "expected one of auto, epoll, signal, uring, threads"),
             ("server.listen", "a:99999", "address \"a:99999\" has port \"99999\""),
             ("server.listen", "", "nothing to listen on"),
             ("memory.limit", "1k", "choose a value from 1MiB to 16TiB"),
