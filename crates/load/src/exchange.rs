@@ -10,14 +10,15 @@
 //! ```
 //!
 //! A value that arrives settles its key; keys passed over before it, and those left at the end
-//! of a get, are misses. Bounds: pending by the pipeline depth, asked and refills by depth times
-//! keys per get.
+//! of a get, are misses. A miss may ask for a refill, the read of a read-modify-write asks for its
+//! write: both wait as follow-ups until there is room. Bounds: pending by the pipeline depth,
+//! asked and follow-ups by depth times keys per get.
 
 use std::collections::VecDeque;
 
-use crate::protocol::{Parser, Protocol, Token, compose_get, compose_set};
+use crate::protocol::{Parser, Protocol, Token, compose_delete, compose_get, compose_set};
 use crate::tally::{Kind, Tally};
-use crate::workload::{Op, Request, Stream, Workload};
+use crate::workload::{Multiget, Op, Request, Stream, Workload};
 
 /// What holds for every connection of a run.
 #[derive(Clone, Debug)]
@@ -28,7 +29,7 @@ pub(crate) struct Rules {
     /// Follow each miss with a set of its key.
     pub refill: bool,
     /// Keys of one get.
-    pub multiget: usize,
+    pub multiget: Multiget,
     /// Requests that start earlier are not measured.
     pub measure_from_ns: u64,
     /// Replies that arrive later are not part of the rate.
@@ -57,6 +58,15 @@ struct Pending {
     failed: bool,
 }
 
+/// A set that something before it asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FollowUp {
+    key: u32,
+    kind: Kind,
+    /// When the latency of a read-modify-write began; a refill's begins with its sending.
+    from_ns: u64,
+}
+
 /// The value that is arriving.
 #[derive(Clone, Copy, Debug)]
 struct Arriving {
@@ -70,7 +80,9 @@ struct Arriving {
 pub(crate) struct Exchange {
     pending: VecDeque<Pending>,
     asked: VecDeque<u32>,
-    refills: VecDeque<u32>,
+    /// Keys of the reads of read-modify-writes, in the order of the reads.
+    modifying: VecDeque<u32>,
+    follow_ups: VecDeque<FollowUp>,
     parser: Parser,
     arriving: Option<Arriving>,
 }
@@ -82,10 +94,10 @@ impl Exchange {
         self.pending.len()
     }
 
-    /// Whether a miss waits to be filled.
+    /// Whether a set waits that an earlier reply asked for.
     #[inline]
-    pub fn wants_refill(&self) -> bool {
-        !self.refills.is_empty()
+    pub fn wants_follow_up(&self) -> bool {
+        !self.follow_ups.is_empty()
     }
 
     /// How many of the pending requests are measured.
@@ -105,24 +117,44 @@ impl Exchange {
         out: &mut Vec<u8>,
     ) {
         match stream.op() {
-            Op::Set => self.store(rules, workload, stream.key(), Kind::Set, from_ns, out),
+            Op::Set => self.store(rules, workload, stream.stored_key(), Kind::Set, from_ns, out),
             Op::Get => {
                 let first = self.asked.len();
-                self.asked.extend((0..rules.multiget).map(|_| stream.key() as u32));
+                let count = rules.multiget.draw(stream, workload.keys_count(), &mut self.asked);
                 let keys = self.asked.range(first..).map(|key| u64::from(*key));
                 compose_get(rules.protocol, workload, keys, out);
-                let keys = rules.multiget as u32;
-                let kind = Kind::Get;
-                self.pending.push_back(Pending { from_ns, kind, keys, left: keys, failed: false });
+                self.owe(Kind::Get, count, from_ns);
+            }
+            Op::Modify => {
+                let key = stream.key();
+                self.asked.push_back(key as u32);
+                self.modifying.push_back(key as u32);
+                compose_get(rules.protocol, workload, std::iter::once(key), out);
+                self.owe(Kind::Read, 1, from_ns);
+            }
+            Op::Delete => {
+                compose_delete(rules.protocol, workload, stream.key(), out);
+                self.owe(Kind::Delete, 0, from_ns);
             }
         }
     }
 
-    /// Appends the set that the oldest miss asks for.
-    pub fn refill(&mut self, rules: &Rules, workload: &Workload, now_ns: u64, out: &mut Vec<u8>) {
-        if let Some(key) = self.refills.pop_front() {
-            self.store(rules, workload, u64::from(key), Kind::Refill, now_ns, out);
-        }
+    /// Appends the set that waits longest for an earlier reply.
+    pub fn follow_up(
+        &mut self,
+        rules: &Rules,
+        workload: &Workload,
+        now_ns: u64,
+        out: &mut Vec<u8>,
+    ) {
+        let Some(FollowUp { key, kind, from_ns }) = self.follow_ups.pop_front() else { return };
+        let from_ns = if kind == Kind::Refill { now_ns } else { from_ns };
+        self.store(rules, workload, u64::from(key), kind, from_ns, out);
+    }
+
+    #[inline]
+    fn owe(&mut self, kind: Kind, keys: u32, from_ns: u64) {
+        self.pending.push_back(Pending { from_ns, kind, keys, left: keys, failed: false });
     }
 
     #[inline]
@@ -138,7 +170,7 @@ impl Exchange {
         let value_bytes = workload.value_bytes(key);
         let set = Request { op: Op::Set, key, value_bytes, ttl_s: workload.ttl_s(key) };
         compose_set(rules.protocol, workload, set, out);
-        self.pending.push_back(Pending { from_ns, kind, keys: 0, left: 0, failed: false });
+        self.owe(kind, 0, from_ns);
     }
 
     /// Takes whole tokens off `input` and returns how many bytes they were; the rest is to be
@@ -164,7 +196,8 @@ impl Exchange {
             let Some(oldest) = self.pending.front_mut() else {
                 return Err(Breach(format!("a reply that nothing asked for: {}", show(token))));
             };
-            let is_get = oldest.kind == Kind::Get;
+            let is_get = oldest.kind.is_get();
+            let is_delete = oldest.kind == Kind::Delete;
             // A meta get of several keys goes on after an error until its MN.
             let meta_batch = is_get && oldest.keys > 1 && rules.protocol == Protocol::Meta;
             match token {
@@ -178,8 +211,14 @@ impl Exchange {
                     }
                 }
                 Token::End if is_get => self.complete(rules, now_ns, tally),
-                Token::Stored if !is_get => self.complete(rules, now_ns, tally),
-                Token::NotStored if !is_get => {
+                Token::Stored if !is_get && !is_delete => self.complete(rules, now_ns, tally),
+                Token::Deleted if is_delete => self.complete(rules, now_ns, tally),
+                Token::Done if !is_get => self.complete(rules, now_ns, tally),
+                Token::NotFound if is_delete => {
+                    tally.not_found += u64::from(oldest.from_ns >= rules.measure_from_ns);
+                    self.complete(rules, now_ns, tally);
+                }
+                Token::NotStored if !is_get && !is_delete => {
                     tally.not_stored += u64::from(oldest.from_ns >= rules.measure_from_ns);
                     self.complete(rules, now_ns, tally);
                 }
@@ -222,7 +261,7 @@ impl Exchange {
             }
             tally.misses += measured;
             if rules.refill {
-                self.refills.push_back(key);
+                self.follow_ups.push_back(FollowUp { key, kind: Kind::Refill, from_ns: 0 });
             }
         }
         let named = String::from_utf8_lossy(named);
@@ -269,9 +308,17 @@ impl Exchange {
             let key = self.asked.pop_front().expect("every key that is left was asked for");
             if !done.failed {
                 tally.misses += u64::from(measured);
-                if rules.refill {
-                    self.refills.push_back(key);
+                // The write of a read-modify-write stores what its read missed.
+                if rules.refill && done.kind == Kind::Get {
+                    self.follow_ups.push_back(FollowUp { key, kind: Kind::Refill, from_ns: 0 });
                 }
+            }
+        }
+        if done.kind == Kind::Read {
+            let key = self.modifying.pop_front().expect("every such read has noted its key");
+            if !done.failed {
+                let (kind, from_ns) = (Kind::Modify, done.from_ns);
+                self.follow_ups.push_back(FollowUp { key, kind, from_ns });
             }
         }
         if rules.in_window(now_ns) {
@@ -299,6 +346,9 @@ fn show(token: Token<'_>) -> String {
         Token::End => "the end of a get".to_string(),
         Token::Stored => "\"stored\"".to_string(),
         Token::NotStored => "\"not stored\"".to_string(),
+        Token::Deleted => "\"deleted\"".to_string(),
+        Token::Done => "\"done\"".to_string(),
+        Token::NotFound => "\"not found\"".to_string(),
         Token::Incomplete => "nothing".to_string(),
     }
 }

@@ -13,10 +13,10 @@ struct Bench {
 }
 
 impl Bench {
-    fn new(protocol: Protocol, multiget: usize, ratio: Ratio) -> Self {
+    fn new(protocol: Protocol, multiget: u32, ratio: Ratio) -> Self {
         let workload = Workload::new(&WorkloadSpec {
             keys: 10,
-            key_bytes: 2,
+            key_bytes: Spread::Fixed(2),
             key_prefix: "k".into(),
             popularity: Popularity::Sequential,
             ratio,
@@ -29,7 +29,7 @@ impl Bench {
             protocol,
             verify: true,
             refill: true,
-            multiget,
+            multiget: Multiget { keys: Spread::Fixed(multiget), consecutive: false },
             measure_from_ns: 100,
             measure_until_ns: 1_000,
         };
@@ -57,8 +57,10 @@ impl Bench {
     }
 }
 
-const GETS: Ratio = Ratio { gets: 1, sets: 0 };
-const SETS: Ratio = Ratio { gets: 0, sets: 1 };
+const GETS: Ratio = Ratio::of(1, 0);
+const SETS: Ratio = Ratio::of(0, 1);
+const DELETES: Ratio = Ratio { deletes: 1, ..Ratio::of(0, 0) };
+const MODIFIES: Ratio = Ratio { modifies: 1, ..Ratio::of(0, 0) };
 
 #[test]
 fn a_hit_a_miss_and_its_refill() {
@@ -72,9 +74,9 @@ fn a_hit_a_miss_and_its_refill() {
     let tally = &bench.tally;
     assert_eq!((tally.gets, tally.hits, tally.misses, tally.wrong_values), (2, 1, 1, 0));
     assert_eq!((tally.answered, tally.get_ns.max()), (2, 300));
-    assert!(bench.exchange.wants_refill());
+    assert!(bench.exchange.wants_follow_up());
     bench.sent.clear();
-    bench.exchange.refill(&bench.rules, &bench.workload, 500, &mut bench.sent);
+    bench.exchange.follow_up(&bench.rules, &bench.workload, 500, &mut bench.sent);
     assert!(bench.sent.starts_with(b"set k1 0 0 12\r\n"));
     assert_eq!(bench.receive(b"STORED\r\n"), Ok(8));
     assert_eq!((bench.tally.refills, bench.exchange.pending()), (1, 0));
@@ -132,7 +134,8 @@ fn many_keys_at_once_in_both_dialects() {
         let tally = &bench.tally;
         assert_eq!((tally.gets, tally.hits, tally.misses), (1, 2, 2), "{protocol:?}");
         assert_eq!((tally.answered, tally.keys_answered, tally.wrong_values), (1, 4, 0));
-        assert_eq!(bench.exchange.refills, [0, 2]);
+        let refills: Vec<u32> = bench.exchange.follow_ups.iter().map(|next| next.key).collect();
+        assert_eq!(refills, [0, 2]);
     }
 }
 
@@ -175,6 +178,8 @@ fn replies_to_something_else_end_the_conversation() {
     for (ratio, reply, word) in [
         (GETS, &b"STORED\r\n"[..], "no reply to a Get"),
         (SETS, b"END\r\n", "no reply to a Set"),
+        (SETS, b"DELETED\r\n", "no reply to a Set"),
+        (DELETES, b"STORED\r\n", "no reply to a Delete"),
         (GETS, b"VALUE k9 0 1\r\nx\r\nEND\r\n", "not asked for"),
         (GETS, b"VALUE k00 0 1\r\nx\r\nEND\r\n", "not asked for"),
         (GETS, b"VALUE  0 1\r\nx\r\nEND\r\n", "not asked for"),
@@ -187,4 +192,45 @@ fn replies_to_something_else_end_the_conversation() {
         let Breach(text) = bench.receive(reply).unwrap_err();
         assert!(text.contains(word), "{text}");
     }
+}
+
+#[test]
+fn deletes_are_answered_whether_or_not_the_key_was_there() {
+    for (protocol, sent, reply) in [
+        (Protocol::Text, "delete k0\r\ndelete k1\r\n", &b"DELETED\r\nNOT_FOUND\r\n"[..]),
+        (Protocol::Meta, "md k0\r\nmd k1\r\n", b"HD\r\nNF\r\n"),
+    ] {
+        let mut bench = Bench::new(protocol, 1, DELETES);
+        bench.ask(200);
+        bench.ask(200);
+        assert_eq!(bench.sent, sent.as_bytes());
+        assert_eq!(bench.receive(reply), Ok(reply.len()));
+        let tally = &bench.tally;
+        assert_eq!((tally.deletes, tally.not_found, tally.delete_ns.len()), (2, 1, 2));
+        assert_eq!((tally.misses, tally.completed()), (0, 2));
+    }
+}
+
+#[test]
+fn a_read_modify_write_stores_what_it_read_or_missed() {
+    for hit in [true, false] {
+        let mut bench = Bench::new(Protocol::Text, 1, MODIFIES);
+        bench.ask(200);
+        let mut reply = if hit { bench.reply("VALUE k0 0 12\r\n", 0) } else { Vec::new() };
+        reply.extend_from_slice(b"END\r\n");
+        bench.receive(&reply).unwrap();
+        assert_eq!((bench.tally.gets, bench.tally.hits), (1, u64::from(hit)));
+        bench.sent.clear();
+        let Bench { rules, workload, exchange, sent, .. } = &mut bench;
+        exchange.follow_up(rules, workload, 450, sent);
+        assert!(sent.starts_with(b"set k0 0 0 12\r\n") && !exchange.wants_follow_up());
+        bench.receive(b"STORED\r\n").unwrap();
+        let tally = &bench.tally;
+        // From the read's beginning at 200 to the write's end at 500.
+        assert_eq!((tally.modifies, tally.modify_ns.max(), tally.set_ns.len()), (1, 300, 0));
+    }
+    let mut refused = Bench::new(Protocol::Text, 1, MODIFIES);
+    refused.ask(200);
+    refused.receive(b"SERVER_ERROR busy\r\n").unwrap();
+    assert!(!refused.exchange.wants_follow_up() && refused.tally.errors == 1);
 }

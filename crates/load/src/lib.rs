@@ -4,6 +4,7 @@
 //! workload   what is asked for: a seeded stream of (op, key, length, lifetime)      pure
 //! protocol   requests as bytes, replies as tokens                                   pure
 //! exchange   one connection: what was asked, what is owed, every reply checked      pure
+//! rate       how many requests per second, and how that changes                     pure
 //! schedule   when requests of an open loop are due, whatever the server does        pure
 //! tally      counts and latencies; report: the conclusions, as text and JSON        pure
 //! replay     committed streams, for the hit ratio of a server that evicts
@@ -25,6 +26,7 @@ pub mod pingpong;
 mod poll;
 mod progress;
 pub mod protocol;
+pub mod rate;
 pub mod replay;
 pub mod report;
 pub mod rng;
@@ -32,6 +34,8 @@ pub mod schedule;
 mod server;
 mod tally;
 mod target;
+pub mod timeline;
+pub mod units;
 pub mod workload;
 
 pub use error::Error;

@@ -6,10 +6,8 @@
 
 use std::str::FromStr;
 
+use crate::rate::{Leg, RateCurve};
 use crate::rng::Rng;
-
-/// Fastest rate accepted, in requests per second.
-pub const RATE_MAX: f64 = 1e9;
 
 /// Keeps due times independent of the requests drawn for the same lane.
 const ARRIVAL_LANE: u64 = 1 << 48;
@@ -39,25 +37,35 @@ impl FromStr for Arrival {
 #[derive(Clone, Debug)]
 pub struct Schedule {
     arrival: Arrival,
-    gap_ns: f64,
+    legs: Vec<Leg>,
+    /// The leg that holds the next due time.
+    leg: usize,
     at_ns: f64,
+    /// Requests of all lanes from one of this lane to the next, on average.
+    lanes: f64,
     rng: Rng,
 }
 
 impl Schedule {
-    /// Lane `lane` of `lanes` that together make `rate` requests per second, from 0 on.
+    /// Lane `lane` of `lanes` that together follow `rate`, which begins after `warmup_ns`.
     #[must_use]
-    pub fn new(arrival: Arrival, rate: f64, seed: u64, lane: u64, lanes: u64) -> Self {
-        let gap_ns = 1e9 / rate;
-        let lanes = lanes.max(1);
+    pub fn new(
+        arrival: Arrival,
+        rate: &RateCurve,
+        warmup_ns: u64,
+        seed: u64,
+        (lane, lanes): (u64, u64),
+    ) -> Self {
         let mut schedule = Self {
             arrival,
-            gap_ns: gap_ns * lanes as f64,
+            legs: rate.legs_after(warmup_ns as f64),
+            leg: 0,
             at_ns: 0.0,
+            lanes: lanes.max(1) as f64,
             rng: Rng::new(seed, ARRIVAL_LANE + lane),
         };
         match arrival {
-            Arrival::Fixed => schedule.at_ns = gap_ns * lane as f64,
+            Arrival::Fixed => schedule.pass(lane as f64),
             Arrival::Poisson => schedule.advance(),
         }
         schedule
@@ -73,10 +81,28 @@ impl Schedule {
     /// Goes on to the request after it.
     #[inline]
     pub fn advance(&mut self) {
-        self.at_ns += match self.arrival {
-            Arrival::Fixed => self.gap_ns,
-            Arrival::Poisson => -self.rng.unit().ln() * self.gap_ns,
+        let requests = match self.arrival {
+            Arrival::Fixed => self.lanes,
+            Arrival::Poisson => -self.rng.unit().ln() * self.lanes,
         };
+        self.pass(requests);
+    }
+
+    /// Goes on to where so many requests of all lanes are past.
+    #[inline]
+    fn pass(&mut self, mut requests: f64) {
+        loop {
+            let leg = &self.legs[self.leg];
+            let at_ns = self.at_ns + leg.time_ns(self.at_ns, requests);
+            if at_ns <= leg.end_ns {
+                self.at_ns = at_ns;
+                return;
+            }
+            // The last leg has no end, so there is another one.
+            requests -= leg.requests_from(self.at_ns);
+            self.at_ns = leg.end_ns;
+            self.leg += 1;
+        }
     }
 }
 
@@ -85,7 +111,8 @@ mod tests {
     use super::*;
 
     fn dues(arrival: Arrival, lane: u64, lanes: u64, count: usize) -> Vec<u64> {
-        let mut schedule = Schedule::new(arrival, 1_000.0, 9, lane, lanes);
+        let rate = RateCurve::constant(1_000.0);
+        let mut schedule = Schedule::new(arrival, &rate, 0, 9, (lane, lanes));
         let mut next = || {
             let due = schedule.due_ns();
             schedule.advance();
@@ -117,5 +144,28 @@ mod tests {
     fn due_times_are_a_function_of_the_seed() {
         assert_eq!(dues(Arrival::Poisson, 1, 4, 100), dues(Arrival::Poisson, 1, 4, 100));
         assert_ne!(dues(Arrival::Poisson, 1, 4, 100), dues(Arrival::Poisson, 2, 4, 100));
+    }
+
+    #[test]
+    fn a_changing_rate_is_followed_after_the_warm_up() {
+        for (text, counts) in [
+            // Requests in the warm-up of a second, then in each of five seconds.
+            ("steps:100,300/2s", [100, 100, 100, 300, 300, 300]),
+            ("100..500/4s", [100, 150, 250, 350, 450, 500]),
+        ] {
+            let rate: RateCurve = text.parse().unwrap();
+            for (arrival, slack) in [(Arrival::Fixed, 2), (Arrival::Poisson, 120)] {
+                let mut seen = [0i32; 6];
+                for lane in 0..3 {
+                    let mut lane = Schedule::new(arrival, &rate, 1_000_000_000, 5, (lane, 3));
+                    while lane.due_ns() < 6_000_000_000 {
+                        seen[(lane.due_ns() / 1_000_000_000) as usize] += 1;
+                        lane.advance();
+                    }
+                }
+                let near = seen.iter().zip(counts).all(|(a, b)| (a - b).abs() <= slack);
+                assert!(near, "{text} {arrival:?}: {seen:?}");
+            }
+        }
     }
 }

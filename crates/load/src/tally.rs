@@ -7,6 +7,8 @@
 
 use hdrhistogram::Histogram;
 
+use crate::timeline::Timeline;
+
 /// Longest latency told apart, in nanoseconds; longer ones count as this.
 const LATENCY_MAX_NS: u64 = 600_000_000_000;
 
@@ -25,6 +27,21 @@ pub enum Kind {
     Set,
     /// A set that follows a miss.
     Refill,
+    /// A delete.
+    Delete,
+    /// The read of a read-modify-write.
+    Read,
+    /// Its write; counted from the moment the read began.
+    Modify,
+}
+
+impl Kind {
+    /// Whether it asks for values.
+    #[inline]
+    #[must_use]
+    pub fn is_get(self) -> bool {
+        matches!(self, Self::Get | Self::Read)
+    }
 }
 
 /// Counts and latencies.
@@ -36,12 +53,18 @@ pub struct Tally {
     pub sets: u64,
     /// Refills answered.
     pub refills: u64,
+    /// Deletes answered, whether or not the key was there.
+    pub deletes: u64,
+    /// Read-modify-writes carried out; their reads count among the gets.
+    pub modifies: u64,
     /// Keys found.
     pub hits: u64,
     /// Keys not found.
     pub misses: u64,
     /// Sets that the server declined to store.
     pub not_stored: u64,
+    /// Deletes of keys that were not there.
+    pub not_found: u64,
     /// Replies that were error lines.
     pub errors: u64,
     /// Values that were not those of their key.
@@ -62,10 +85,16 @@ pub struct Tally {
     pub sent_bytes: u64,
     /// Bytes received in the measured window.
     pub received_bytes: u64,
+    /// Replies in the measured window by time.
+    pub timeline: Timeline,
     /// Latency of gets.
     pub get_ns: Histogram<u64>,
     /// Latency of sets and refills.
     pub set_ns: Histogram<u64>,
+    /// Latency of deletes.
+    pub delete_ns: Histogram<u64>,
+    /// Latency of read-modify-writes, from the read's beginning to the write's end.
+    pub modify_ns: Histogram<u64>,
     /// Open loop: how long a due request waited for the generator itself, with a connection free.
     pub own_delay_ns: Histogram<u64>,
     /// The first few different complaints, word for word.
@@ -83,9 +112,12 @@ impl Default for Tally {
             gets: 0,
             sets: 0,
             refills: 0,
+            deletes: 0,
+            modifies: 0,
             hits: 0,
             misses: 0,
             not_stored: 0,
+            not_found: 0,
             errors: 0,
             wrong_values: 0,
             lost: 0,
@@ -96,8 +128,11 @@ impl Default for Tally {
             keys_answered: 0,
             sent_bytes: 0,
             received_bytes: 0,
+            timeline: Timeline::default(),
             get_ns: histogram(),
             set_ns: histogram(),
+            delete_ns: histogram(),
+            modify_ns: histogram(),
             own_delay_ns: histogram(),
             samples: Vec::new(),
         }
@@ -109,9 +144,11 @@ impl Tally {
     #[inline]
     pub fn complete(&mut self, kind: Kind, latency_ns: u64) {
         let (count, latencies) = match kind {
-            Kind::Get => (&mut self.gets, &mut self.get_ns),
+            Kind::Get | Kind::Read => (&mut self.gets, &mut self.get_ns),
             Kind::Set => (&mut self.sets, &mut self.set_ns),
             Kind::Refill => (&mut self.refills, &mut self.set_ns),
+            Kind::Delete => (&mut self.deletes, &mut self.delete_ns),
+            Kind::Modify => (&mut self.modifies, &mut self.modify_ns),
         };
         *count += 1;
         latencies.saturating_record(latency_ns);
@@ -128,7 +165,7 @@ impl Tally {
     /// Requests measured and answered.
     #[must_use]
     pub fn completed(&self) -> u64 {
-        self.gets + self.sets + self.refills
+        self.gets + self.sets + self.refills + self.deletes + self.modifies
     }
 
     /// Adds everything that `other` counted.
@@ -137,6 +174,9 @@ impl Tally {
             (&mut self.gets, other.gets),
             (&mut self.sets, other.sets),
             (&mut self.refills, other.refills),
+            (&mut self.deletes, other.deletes),
+            (&mut self.modifies, other.modifies),
+            (&mut self.not_found, other.not_found),
             (&mut self.hits, other.hits),
             (&mut self.misses, other.misses),
             (&mut self.not_stored, other.not_stored),
@@ -157,10 +197,13 @@ impl Tally {
         for (mine, theirs) in [
             (&mut self.get_ns, &other.get_ns),
             (&mut self.set_ns, &other.set_ns),
+            (&mut self.delete_ns, &other.delete_ns),
+            (&mut self.modify_ns, &other.modify_ns),
             (&mut self.own_delay_ns, &other.own_delay_ns),
         ] {
             mine.add(theirs).expect("all histograms have the same bounds");
         }
+        self.timeline.merge(&other.timeline);
         for complaint in &other.samples {
             self.sample(complaint.clone());
         }

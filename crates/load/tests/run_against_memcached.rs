@@ -70,12 +70,28 @@ fn every_dialect_and_loop_agrees_with_memcached() {
         "--value-bytes 0,1,100,9000,200000 --pipeline 4",
         "--ttl uniform:1000-2000 --popularity hotset:10%:90%",
         "--key-bytes 250 --key-prefix prefix/",
+        "--workload etc --pipeline 4",
+        "--workload ycsb-d --pipeline 4",
+        "--workload ycsb-e --protocol meta --pipeline 4",
+        "--workload ycsb-f --pipeline 4",
     ] {
         let line = format!("--populate --verify --warmup 0 --requests 3000 {settings}");
         let report = memcached.run(&line);
         assert!(report.is_clean(), "{settings}: {report:?}");
         assert_eq!(report.misses, 0, "{settings}");
         assert!(report.server.unwrap().cpu_us_per_request > 0.0, "{settings}");
+    }
+}
+
+#[test]
+fn deletes_agree_with_memcached() {
+    let Some(memcached) = Memcached::start("deletes") else { return };
+    for settings in ["--pipeline 4", "--pipeline 8 --protocol meta"] {
+        let line = "--populate --verify --warmup 0 --requests 3000 --ratio 5:3:2";
+        let report = memcached.run(&format!("{line} {settings}"));
+        assert!(report.is_clean(), "{settings}: {report:?}");
+        assert!(report.requests.deletes > 500 && report.requests.not_found > 0, "{settings}");
+        assert!(report.misses > 0 && report.hits > 0, "{settings}: {report:?}");
     }
 }
 

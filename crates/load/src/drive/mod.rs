@@ -16,7 +16,5 @@ mod run;
 mod usage;
 mod worker;
 
-pub use plan::{
-    CONNECTIONS_MAX, KEYS_IN_FLIGHT_MAX, Limit, MULTIGET_MAX, Mode, PIPELINE_MAX, Plan, THREADS_MAX,
-};
+pub use plan::{CONNECTIONS_MAX, KEYS_IN_FLIGHT_MAX, Limit, Mode, PIPELINE_MAX, Plan, THREADS_MAX};
 pub use run::{Glimpse, Observed, ServerCpu, Watch, run};

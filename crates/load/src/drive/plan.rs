@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::protocol::Protocol;
-use crate::schedule::{Arrival, RATE_MAX};
-use crate::workload::Workload;
+use crate::rate::RateCurve;
+use crate::schedule::Arrival;
+use crate::workload::{MULTIGET_MAX, Multiget, Workload};
 use crate::{Error, Target};
 
 /// The most connections of one run.
@@ -14,14 +15,11 @@ pub const CONNECTIONS_MAX: usize = 50_000;
 pub const THREADS_MAX: usize = 256;
 /// The most requests that one connection keeps unanswered.
 pub const PIPELINE_MAX: usize = 10_000;
-/// The most keys of one get.
-pub const MULTIGET_MAX: usize = 10_000;
-
 /// The most keys that one connection asks for at once: pipeline times multiget.
 pub const KEYS_IN_FLIGHT_MAX: usize = 1 << 20;
 
 /// When the next request is sent.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Mode {
     /// As soon as an earlier one is answered.
     Closed,
@@ -30,7 +28,7 @@ pub enum Mode {
         /// How due times follow each other.
         arrival: Arrival,
         /// Requests per second, all connections together.
-        rate: f64,
+        rate: RateCurve,
     },
 }
 
@@ -63,7 +61,7 @@ pub struct Plan {
     /// Unanswered requests per connection, at most.
     pub pipeline: usize,
     /// Keys per get.
-    pub multiget: usize,
+    pub multiget: Multiget,
     /// When it is over.
     pub limit: Limit,
     /// How long requests flow before they are measured.
@@ -74,6 +72,8 @@ pub struct Plan {
     pub verify: bool,
     /// Follow each miss with a set of its key.
     pub refill: bool,
+    /// Whether an open loop forgets, at its end, what is due and not sent; else it still sends it.
+    pub drop_overdue: bool,
     /// The process whose CPU time is the server's; without it the server is asked.
     pub server_pid: Option<u32>,
 }
@@ -88,7 +88,7 @@ impl Plan {
             ("connections", self.connections, CONNECTIONS_MAX),
             ("threads", self.threads, THREADS_MAX),
             ("pipeline", self.pipeline, PIPELINE_MAX),
-            ("multiget", self.multiget, MULTIGET_MAX),
+            ("multiget", self.multiget.keys.max() as usize, MULTIGET_MAX as usize),
         ] {
             if value == 0 || value > max {
                 return Err(Error::Setting(format!("--{name} {value}: choose from 1 to {max}")));
@@ -100,18 +100,13 @@ impl Plan {
                 self.threads, self.connections
             )));
         }
-        if self.pipeline * self.multiget > KEYS_IN_FLIGHT_MAX {
+        let multiget = self.multiget.keys.max() as usize;
+        if self.pipeline * multiget > KEYS_IN_FLIGHT_MAX {
             return Err(Error::Setting(format!(
-                "--pipeline {} times --multiget {} keys: at most {KEYS_IN_FLIGHT_MAX} together",
-                self.pipeline, self.multiget
+                "--pipeline {} times --multiget {multiget} keys: at most {KEYS_IN_FLIGHT_MAX} \
+                 together",
+                self.pipeline
             )));
-        }
-        match self.mode {
-            Mode::Open { rate, .. } if !(rate > 0.0 && rate <= RATE_MAX) => {
-                let text = format!("--rate {rate}: must be above 0 and at most {RATE_MAX}");
-                return Err(Error::Setting(text));
-            }
-            _ => {}
         }
         match self.limit {
             Limit::Time(time) if time.is_zero() => {

@@ -87,10 +87,11 @@ impl<'a> Worker<'a> {
             Limit::Requests(total) => (plan.share(lane, total), u64::MAX),
         };
         let (lanes, lane_number) = (plan.threads as u64, lane as u64);
-        let open_loop = match plan.mode {
+        let open_loop = match &plan.mode {
             Mode::Closed => None,
             Mode::Open { arrival, rate } => {
-                let schedule = Schedule::new(arrival, rate, plan.seed, lane_number, lanes);
+                let place = (lane_number, lanes);
+                let schedule = Schedule::new(*arrival, rate, warmup_ns, plan.seed, place);
                 Some(OpenLoop::new(schedule))
             }
         };
@@ -100,7 +101,7 @@ impl<'a> Worker<'a> {
                 protocol: plan.protocol,
                 verify: plan.verify,
                 refill: plan.refill,
-                multiget: plan.multiget,
+                multiget: plan.multiget.clone(),
                 measure_from_ns: warmup_ns,
                 measure_until_ns: end_ns,
             },
@@ -150,7 +151,8 @@ impl<'a> Worker<'a> {
             }
             let patience_ns = self.plan.patience.as_nanos() as u64;
             let gave_up = now_ns - last_reply_ns > patience_ns;
-            self.closed |= now_ns > self.end_ns.saturating_add(patience_ns);
+            let grace_ns = if self.plan.drop_overdue { 0 } else { patience_ns };
+            self.closed |= now_ns > self.end_ns.saturating_add(grace_ns);
             let done = !issuing && self.outstanding == 0 && !self.overdue();
             if gave_up || done || self.open == 0 {
                 return Ok(self.finish(usage.unwrap_or_default(), last_reply_ns, gave_up, stopped));
@@ -250,6 +252,8 @@ impl<'a> Worker<'a> {
             connection.tail.extend_from_slice(&input[used..]);
             if self.rules.in_window(now_ns) {
                 self.tally.received_bytes += bytes as u64;
+                let at_ns = now_ns - self.rules.measure_from_ns;
+                self.tally.timeline.add(at_ns, replies as u64);
             }
             // A short read has emptied the socket; what comes later raises a new event.
             if kept + bytes < self.buffer.len() {
@@ -260,7 +264,7 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    /// Uses the room of a connection: refills first, then the stream (closed loop) or the queue
+    /// Uses the room of a connection: follow-ups first, then the stream (closed loop) or the queue
     /// (open loop).
     #[inline]
     fn offer(&mut self, index: usize, now_ns: u64) {
@@ -268,8 +272,9 @@ impl<'a> Worker<'a> {
         let Some(connection) = self.connections[index].as_mut() else { return };
         let before = connection.exchange.pending();
         let out = &mut connection.out;
-        while connection.exchange.wants_refill() && connection.exchange.pending() < plan.pipeline {
-            connection.exchange.refill(&self.rules, &plan.workload, now_ns, out);
+        while connection.exchange.wants_follow_up() && connection.exchange.pending() < plan.pipeline
+        {
+            connection.exchange.follow_up(&self.rules, &plan.workload, now_ns, out);
         }
         if let Some(open_loop) = &mut self.open_loop {
             if connection.exchange.pending() < plan.pipeline {

@@ -63,6 +63,17 @@ pub fn compose_set(protocol: Protocol, workload: &Workload, set: Request, out: &
     out.extend_from_slice(b"\r\n");
 }
 
+/// Appends one delete.
+#[inline]
+pub fn compose_delete(protocol: Protocol, workload: &Workload, key: u64, out: &mut Vec<u8>) {
+    out.extend_from_slice(match protocol {
+        Protocol::Text => b"delete ",
+        Protocol::Meta => b"md ",
+    });
+    workload.keys.write(key, out);
+    out.extend_from_slice(b"\r\n");
+}
+
 /// Appends `number` in decimal.
 #[inline]
 fn write_number(mut number: u32, out: &mut Vec<u8>) {
@@ -89,10 +100,10 @@ mod tests {
     fn requests_read_as_the_protocol_says() {
         let workload = Workload::new(&WorkloadSpec {
             keys: 100,
-            key_bytes: 4,
+            key_bytes: Spread::Fixed(4),
             key_prefix: "k".into(),
             popularity: Popularity::Uniform,
-            ratio: Ratio { gets: 1, sets: 1 },
+            ratio: Ratio::of(1, 1),
             value_bytes: Spread::Fixed(3),
             ttl_s: Spread::Fixed(0),
             seed: 1,
@@ -109,6 +120,13 @@ mod tests {
         assert_eq!(get(Protocol::Text, &[7, 42]), "get k007 k042\r\n");
         assert_eq!(get(Protocol::Meta, &[7]), "mg k007 v\r\n");
         assert_eq!(get(Protocol::Meta, &[7, 42]), "mg k007 k v q\r\nmg k042 k v q\r\nmn\r\n");
+        for (protocol, line) in
+            [(Protocol::Text, "delete k007\r\n"), (Protocol::Meta, "md k007\r\n")]
+        {
+            let mut out = Vec::new();
+            compose_delete(protocol, &workload, 7, &mut out);
+            assert_eq!(out, line.as_bytes());
+        }
         for (protocol, ttl_s, head) in [
             (Protocol::Text, 0, "set k007 0 0 3\r\n"),
             (Protocol::Text, 4_294_967_295, "set k007 0 4294967295 3\r\n"),

@@ -8,15 +8,18 @@
 //! one get      get K                                  mg K v
 //! many gets    get K1 K2 ..                           mg K1 k v q / mg K2 k v q / .. / mn
 //! set          set K 0 TTL LEN                        ms K LEN TTTL
+//! delete       delete K                               md K
 //! hit          VALUE K 0 LEN / data / END             VA LEN [kK] / data [/ MN]
 //! miss         END                                    EN [or nothing / MN]
 //! stored       STORED                                 HD
+//! deleted      DELETED                                HD
+//! not there    NOT_FOUND                              NF
 //! ```
 
 mod compose;
 mod reply;
 
-pub use compose::{compose_get, compose_set};
+pub use compose::{compose_delete, compose_get, compose_set};
 pub use reply::{LINE_BYTES_MAX, Parser, Token};
 
 use std::str::FromStr;

@@ -34,10 +34,16 @@ pub enum Token<'a> {
     },
     /// The end of a get: `END`, `EN` or `MN`.
     End,
-    /// `STORED` or `HD`.
+    /// `STORED`.
     Stored,
+    /// `DELETED`.
+    Deleted,
+    /// `HD`: done, whatever it was.
+    Done,
     /// `NOT_STORED` or `NS`.
     NotStored,
+    /// `NOT_FOUND` or `NF`.
+    NotFound,
     /// An error line of the protocol, without its line end.
     Failed(&'a [u8]),
     /// A line that the protocol does not know; what follows cannot be trusted.
@@ -97,7 +103,7 @@ impl Parser {
         }
         if let Some(rest) = input.strip_prefix(b"HD\r\n") {
             *input = rest;
-            return Token::Stored;
+            return Token::Done;
         }
         let window = &input[..input.len().min(LINE_BYTES_MAX)];
         let Some(end) = memchr(b'\n', window) else {
@@ -126,6 +132,8 @@ fn classify(line: &[u8]) -> Token<'_> {
     }
     match line {
         b"EN" | b"MN" => Token::End,
+        b"DELETED" => Token::Deleted,
+        b"NOT_FOUND" | b"NF" => Token::NotFound,
         b"NOT_STORED" | b"NS" => Token::NotStored,
         b"ERROR" => Token::Failed(line),
         _ if line.starts_with(b"SERVER_ERROR ") => Token::Failed(line),

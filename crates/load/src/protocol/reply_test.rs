@@ -41,7 +41,8 @@ fn tokens(pieces: &[&[u8]]) -> Vec<String> {
 fn replies_become_tokens_wherever_they_are_cut() {
     let cases: &[(&[u8], &[&str])] = &[
         (b"END\r\n", &["end"]),
-        (b"STORED\r\nHD\r\nEN\r\nMN\r\n", &["stored", "stored", "end", "end"]),
+        (b"STORED\r\nHD\r\nEN\r\nMN\r\n", &["stored", "done", "end", "end"]),
+        (b"DELETED\r\nNOT_FOUND\r\nNF\r\n", &["deleted", "notfound", "notfound"]),
         (b"NOT_STORED\r\nNS\r\n", &["notstored", "notstored"]),
         (b"VALUE k1 0 5\r\nab\r\nc\r\nEND\r\n", &["value k1 5", "data ab\r\nc", "end"]),
         (b"VALUE k1 0 0\r\n\r\nEND\r\n", &["value k1 0", "data ", "end"]),

@@ -16,17 +16,16 @@ use std::sync::Arc;
 
 use crate::rng::mix;
 use crate::workload::{
-    KEYS_MAX, Op, Popularity, Ratio, Request, Spread, Stream, Workload, WorkloadSpec,
+    KEYS_MAX, Op, Popularity, Ratio, Request, Spread, Stream, Workload, WorkloadSpec, passed_key,
+    passed_on,
 };
 
 /// The length of every key.
-const KEY_BYTES: usize = 20;
+const KEY_BYTES: u32 = 20;
 /// The share of a stream that fills the server before hits are counted: one part in so many.
 const WARMUP_PART: u64 = 3;
 /// Requests after which the keys of a resized stream have other lengths.
 const RESIZE_REQUESTS: u64 = 50_000;
-/// How far apart the keys are that follow each other at one rank; prime, so that none is left out.
-const DRIFT_STRIDE: u64 = 7_368_787;
 
 /// What bends the law by which keys are drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,10 +119,10 @@ impl Trace {
         let value_bytes: Spread = spec.value_bytes.parse()?;
         let law = WorkloadSpec {
             keys: spec.keys,
-            key_bytes: KEY_BYTES,
+            key_bytes: Spread::Fixed(KEY_BYTES),
             key_prefix: "hit-".to_string(),
             popularity: Popularity::Zipf(spec.zipf),
-            ratio: Ratio { gets: spec.gets_per_set, sets: 1 },
+            ratio: Ratio::of(spec.gets_per_set, 1),
             value_bytes: value_bytes.clone(),
             ttl_s: spec.ttl_s.parse()?,
             seed: spec.seed,
@@ -170,12 +169,11 @@ impl Trace {
                 };
         }
         let drawn = self.drawn.key();
-        let passed = match disturbance {
-            Disturbance::Drift { requests } => (self.at + mix(drawn) % requests) / requests,
-            Disturbance::Flip { requests } => self.at / requests,
-            _ => 0,
-        };
-        (drawn + passed * DRIFT_STRIDE) % keys
+        match disturbance {
+            Disturbance::Drift { requests } => passed_key(drawn, self.at, requests, keys),
+            Disturbance::Flip { requests } => passed_on(drawn, self.at / requests, keys),
+            _ => drawn,
+        }
     }
 }
 

@@ -185,7 +185,7 @@ impl Client {
         for (request, reply) in second.iter().zip(self.round(&second, form)?) {
             match request.op {
                 Op::Get => self.count(reply, counted),
-                Op::Set => self.outcome.refused += u64::from(reply == Reply::Refused),
+                _ => self.outcome.refused += u64::from(reply == Reply::Refused),
             }
         }
         Ok(())
@@ -206,6 +206,7 @@ impl Client {
                     compose_get(Protocol::Text, form, key, &mut self.output);
                 }
                 Op::Set => compose_set(Protocol::Text, form, *request, &mut self.output),
+                Op::Delete | Op::Modify => unreachable!("invariant: a trace reads and stores"),
             }
         }
         self.talk.write_all(&self.output).map_err(|error| Error::io("cannot send", error))?;
@@ -224,8 +225,8 @@ impl Client {
                     Token::Incomplete => break,
                     Token::End if std::mem::take(&mut hit) => Reply::Hit,
                     Token::End => Reply::Miss,
-                    Token::Stored => Reply::Stored,
-                    Token::NotStored | Token::Failed(_) => Reply::Refused,
+                    Token::Stored | Token::Deleted | Token::Done => Reply::Stored,
+                    Token::NotStored | Token::NotFound | Token::Failed(_) => Reply::Refused,
                     Token::Malformed(line) => {
                         let line = String::from_utf8_lossy(line);
                         return Err(Error::Setting(format!("the server answered {line:?}")));

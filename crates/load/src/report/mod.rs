@@ -4,11 +4,15 @@
 //! added under the same name, but none is removed, renamed or given another unit. Units are in
 //! the names; latencies are microseconds with three digits behind the point.
 
+mod latency;
+mod outputs;
 mod text;
 mod warnings;
 
-use hdrhistogram::Histogram;
-use serde::Serialize;
+pub use latency::Latency;
+pub use outputs::Outputs;
+
+use serde::{Deserialize, Serialize};
 
 use crate::drive::{Mode, Observed, Plan};
 use crate::schedule::Arrival;
@@ -17,11 +21,14 @@ use crate::tally::Tally;
 /// Name and version of the JSON.
 pub const SCHEMA: &str = "volvox-load/1";
 
+/// The most points of the rate over time.
+const TIMELINE_POINTS_MAX: usize = 300;
+
 /// The report of one run.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Report {
     /// Always [`SCHEMA`].
-    pub schema: &'static str,
+    pub schema: String,
     /// What was asked for.
     pub setup: Setup,
     /// Length of the measured window.
@@ -44,6 +51,12 @@ pub struct Report {
     pub get_latency: Option<Latency>,
     /// Latency of sets and refills.
     pub set_latency: Option<Latency>,
+    /// Latency of deletes.
+    pub delete_latency: Option<Latency>,
+    /// Latency of read-modify-writes, from the beginning of the read to the end of the write.
+    pub modify_latency: Option<Latency>,
+    /// Replies over time.
+    pub timeline: TimelineText,
     /// Bytes sent in the window.
     pub sent_bytes: u64,
     /// Bytes received in the window.
@@ -59,21 +72,21 @@ pub struct Report {
 }
 
 /// The settings of a run.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Setup {
     /// Address of the server.
     pub target: String,
     /// `text` or `meta`.
-    pub protocol: &'static str,
+    pub protocol: String,
     /// `closed`, `open-poisson` or `open-fixed`.
-    pub mode: &'static str,
+    pub mode: String,
     /// Connections in all.
     pub connections: usize,
     /// Threads of the generator.
     pub threads: usize,
     /// Unanswered requests per connection, at most.
     pub pipeline: usize,
-    /// Keys per get.
+    /// Keys per get, at most.
     pub multiget: usize,
     /// Seconds before the window.
     pub warmup_s: f64,
@@ -88,14 +101,20 @@ pub struct Setup {
 }
 
 /// Settings of the workload, as written.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct WorkloadText {
     /// Popularity of keys.
     pub popularity: String,
-    /// Gets against sets.
+    /// Gets against sets, deletes and read-modify-writes.
     pub ratio: String,
-    /// Length of keys.
+    /// Keys per get.
+    pub multiget: String,
+    /// Whether the keys of a get follow each other in order.
+    pub consecutive: bool,
+    /// Length of the longest key.
     pub key_bytes: usize,
+    /// Lengths of keys.
+    pub key_lengths: String,
     /// Lengths of values.
     pub value_bytes: String,
     /// Lifetimes in seconds.
@@ -105,7 +124,7 @@ pub struct WorkloadText {
 }
 
 /// Requests that were due or sent in the window.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Requests {
     /// Answered as they should be: gets, sets and refills.
     pub completed: u64,
@@ -115,8 +134,14 @@ pub struct Requests {
     pub sets: u64,
     /// Sets that followed a miss.
     pub refills: u64,
-    /// Sets among both that the server declined.
+    /// Deletes.
+    pub deletes: u64,
+    /// Read-modify-writes; their reads are among the gets.
+    pub modifies: u64,
+    /// Sets of all kinds that the server declined.
     pub not_stored: u64,
+    /// Deletes of keys that were not there.
+    pub not_found: u64,
     /// Answered with an error line.
     pub errors: u64,
     /// Their connection ended first.
@@ -130,9 +155,11 @@ pub struct Requests {
 }
 
 /// Requests and keys per second.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Rate {
-    /// What the open loop was to send.
+    /// The rate that the open loop was to send at, as it was written.
+    pub offered: Option<String>,
+    /// The same, on average over the window.
     pub offered_per_s: Option<f64>,
     /// Replies of any kind that arrived in the window, per second.
     pub achieved_per_s: f64,
@@ -140,45 +167,17 @@ pub struct Rate {
     pub keys_per_s: f64,
 }
 
-/// A distribution in microseconds.
-#[derive(Clone, Debug, Serialize)]
-#[allow(missing_docs, reason = "each field is the percentile it is named after")]
-pub struct Latency {
-    pub count: u64,
-    pub mean_us: f64,
-    pub min_us: f64,
-    pub p50_us: f64,
-    pub p90_us: f64,
-    pub p99_us: f64,
-    pub p999_us: f64,
-    pub p9999_us: f64,
-    pub max_us: f64,
-}
-
-impl Latency {
-    /// The distribution of `latencies_ns`; none of an empty one.
-    #[must_use]
-    pub fn of(latencies_ns: &Histogram<u64>) -> Option<Self> {
-        if latencies_ns.is_empty() {
-            return None;
-        }
-        let at = |quantile| round(latencies_ns.value_at_quantile(quantile) as f64 / 1e3);
-        Some(Self {
-            count: latencies_ns.len(),
-            mean_us: round(latencies_ns.mean() / 1e3),
-            min_us: round(latencies_ns.min() as f64 / 1e3),
-            p50_us: at(0.5),
-            p90_us: at(0.9),
-            p99_us: at(0.99),
-            p999_us: at(0.999),
-            p9999_us: at(0.9999),
-            max_us: round(latencies_ns.max() as f64 / 1e3),
-        })
-    }
+/// Replies over time, in equal stretches of the window.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct TimelineText {
+    /// Length of a stretch.
+    pub stretch_s: f64,
+    /// Replies per second in each; a last one that the window does not fill is left out.
+    pub replies_per_s: Vec<f64>,
 }
 
 /// Cost of the generator itself.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Generator {
     /// CPU time of its threads in the window.
     pub cpu_s: f64,
@@ -193,14 +192,16 @@ pub struct Generator {
 }
 
 /// Cost of the server.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Server {
     /// Its version where it tells.
     pub version: Option<String>,
     /// `stats` or `process`.
-    pub source: &'static str,
+    pub source: String,
     /// CPU time in the window.
     pub cpu_s: f64,
+    /// The same per second: how many cores it kept busy.
+    pub cores: f64,
     /// Part of it in user mode, where told apart.
     pub user_s: Option<f64>,
     /// Part of it in the kernel.
@@ -227,14 +228,15 @@ impl Report {
         let tally = &observed.tally;
         let window_s = observed.window_ns as f64 / 1e9;
         let per_s = |count: u64| if window_s > 0.0 { round(count as f64 / window_s) } else { 0.0 };
-        let offered_per_s = match plan.mode {
+        let offered = match &plan.mode {
             Mode::Closed => None,
             Mode::Open { rate, .. } => Some(rate),
         };
+        let (stretch_s, rates) = tally.timeline.rates(observed.window_ns, TIMELINE_POINTS_MAX);
         let asked = tally.hits + tally.misses;
         let own_us = observed.own_cpu_ns as f64 / 1e3;
         let mut report = Self {
-            schema: SCHEMA,
+            schema: SCHEMA.to_string(),
             setup: Setup::new(plan, workload),
             window_s: round(window_s),
             whole: !observed.stopped && !observed.gave_up && tally.connections_lost == 0,
@@ -244,12 +246,19 @@ impl Report {
             hit_ratio: (asked > 0).then(|| tally.hits as f64 / asked as f64),
             wrong_values: tally.wrong_values,
             rate: Rate {
-                offered_per_s,
+                offered: offered.map(ToString::to_string),
+                offered_per_s: offered.map(|rate| round(rate.mean(observed.window_ns as f64))),
                 achieved_per_s: per_s(tally.answered),
                 keys_per_s: per_s(tally.keys_answered),
             },
             get_latency: Latency::of(&tally.get_ns),
             set_latency: Latency::of(&tally.set_ns),
+            delete_latency: Latency::of(&tally.delete_ns),
+            modify_latency: Latency::of(&tally.modify_ns),
+            timeline: TimelineText {
+                stretch_s: round(stretch_s),
+                replies_per_s: rates.into_iter().map(round).collect(),
+            },
             sent_bytes: tally.sent_bytes,
             received_bytes: tally.received_bytes,
             generator: Generator {
@@ -287,16 +296,17 @@ impl Setup {
     fn new(plan: &Plan, workload: WorkloadText) -> Self {
         Self {
             target: plan.target.to_string(),
-            protocol: plan.protocol.name(),
-            mode: match plan.mode {
+            protocol: plan.protocol.name().to_string(),
+            mode: match &plan.mode {
                 Mode::Closed => "closed",
                 Mode::Open { arrival: Arrival::Poisson, .. } => "open-poisson",
                 Mode::Open { arrival: Arrival::Fixed, .. } => "open-fixed",
-            },
+            }
+            .to_string(),
             connections: plan.connections,
             threads: plan.threads,
             pipeline: plan.pipeline,
-            multiget: plan.multiget,
+            multiget: plan.multiget.keys.max() as usize,
             warmup_s: plan.warmup.as_secs_f64(),
             keys: plan.workload.keys_count(),
             verify: plan.verify,
@@ -313,7 +323,10 @@ impl Requests {
             gets: tally.gets,
             sets: tally.sets,
             refills: tally.refills,
+            deletes: tally.deletes,
+            modifies: tally.modifies,
             not_stored: tally.not_stored,
+            not_found: tally.not_found,
             errors: tally.errors,
             lost: tally.lost,
             unanswered: tally.unanswered,
@@ -329,8 +342,9 @@ impl Server {
         let per = |count| round(ratio(server.cpu_s * 1e6, count));
         Some(Self {
             version: server.version.clone(),
-            source: server.source,
+            source: server.source.to_string(),
             cpu_s: round(server.cpu_s),
+            cores: round(server.cpu_s / (observed.window_ns as f64 / 1e9).max(1e-9)),
             user_s: server.parts_s.map(|(user_s, _)| round(user_s)),
             system_s: server.parts_s.map(|(_, system_s)| round(system_s)),
             cpu_us_per_request: per(observed.tally.answered),

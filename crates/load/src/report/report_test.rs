@@ -116,23 +116,35 @@ fn the_names_in_the_json_are_stable() {
     for (part, expected) in [
         (
             &json,
-            "complaints generator get_latency hit_ratio hits misses rate received_bytes requests \
-             schema sent_bytes server set_latency setup warnings whole window_s wrong_values",
+            "complaints delete_latency generator get_latency hit_ratio hits misses modify_latency \
+             rate received_bytes requests schema sent_bytes server set_latency setup timeline \
+             warnings whole window_s wrong_values",
         ),
         (
             &json["setup"],
             "connections keys mode multiget pipeline protocol refill target threads verify \
              warmup_s workload",
         ),
-        (&json["setup"]["workload"], "key_bytes popularity ratio seed ttl_s value_bytes"),
+        (
+            &json["setup"]["workload"],
+            "consecutive key_bytes key_lengths multiget popularity ratio seed ttl_s value_bytes",
+        ),
         (
             &json["requests"],
-            "completed connections_lost errors gets lost not_stored refills sets unanswered unsent",
+            "completed connections_lost deletes errors gets lost modifies not_found not_stored \
+             refills sets unanswered unsent",
         ),
-        (&json["rate"], "achieved_per_s keys_per_s offered_per_s"),
-        (&json["get_latency"], "count max_us mean_us min_us p50_us p9999_us p999_us p99_us p90_us"),
+        (&json["rate"], "achieved_per_s keys_per_s offered offered_per_s"),
+        (&json["timeline"], "replies_per_s stretch_s"),
+        (
+            &json["get_latency"],
+            "count curve max_us mean_us min_us p50_us p9999_us p999_us p99_us p95_us p90_us",
+        ),
         (&json["generator"], "busiest_thread cpu_s cpu_us_per_request own_delay starved_thread"),
-        (&json["server"], "cpu_s cpu_us_per_key cpu_us_per_request source system_s user_s version"),
+        (
+            &json["server"],
+            "cores cpu_s cpu_us_per_key cpu_us_per_request source system_s user_s version",
+        ),
     ] {
         let mut expected: Vec<&str> = expected.split_whitespace().collect();
         expected.sort_unstable();

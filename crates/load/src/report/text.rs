@@ -80,6 +80,8 @@ impl Report {
         for (name, latency) in [
             ("get", &self.get_latency),
             ("set", &self.set_latency),
+            ("delete", &self.delete_latency),
+            ("rmw", &self.modify_latency),
             ("own delay", &self.generator.own_delay),
         ] {
             if let Some(latency) = latency {
@@ -91,11 +93,18 @@ impl Report {
 
     fn write_counts(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let requests = &self.requests;
-        writeln!(
+        write!(
             f,
             "\nrequests    {} gets, {} sets, {} refills",
             requests.gets, requests.sets, requests.refills
         )?;
+        if requests.deletes > 0 {
+            write!(f, ", {} deletes ({} not found)", requests.deletes, requests.not_found)?;
+        }
+        if requests.modifies > 0 {
+            write!(f, ", {} read-modify-writes", requests.modifies)?;
+        }
+        writeln!(f)?;
         if let Some(hit_ratio) = self.hit_ratio {
             let percent = hit_ratio * 100.0;
             writeln!(f, "keys        {} hits, {} misses ({percent:.2} %)", self.hits, self.misses)?;

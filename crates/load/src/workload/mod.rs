@@ -14,13 +14,18 @@
 //! is as visible as one with a wrong byte.
 
 mod keys;
+mod multiget;
 mod popularity;
+mod shape;
 mod spread;
 mod stream;
 mod values;
 
 pub use keys::KeyForm;
+pub use multiget::{MULTIGET_MAX, Multiget};
 pub use popularity::Popularity;
+pub(crate) use popularity::{passed_key, passed_on};
+pub use shape::Shape;
 pub use spread::Spread;
 pub use stream::{Op, Ratio, Request, Stream, Workload, WorkloadSpec};
 pub use values::Values;

@@ -5,7 +5,13 @@
 //! zipf:S           key of rank r with weight 1 / r^S, exactly, by Vose's alias table
 //! hotset:K%:R%     K percent of the keys take R percent of the requests, alike inside each part
 //! sequential       one key after another, round and round
+//! scan:P%[:S]      P percent of the requests walk all keys in order, the others follow zipf:S
+//! drift:N[:S]      zipf:S, each rank passing to another key once in N requests
+//! latest[:S]       zipf:S over the age of keys: a set stores the next key, gets prefer the newest
 //! ```
+//!
+//! S is 0.99 where it is left out. The newest key of `latest` follows the oldest: keys form a
+//! circle, so their number stays what it is and a set renews the key that was oldest.
 //!
 //! Ranks are scattered over the key numbers, so that popular keys are not neighbours in any
 //! order a server may keep. A draw costs one random number and at most one look into the table.
@@ -13,10 +19,14 @@
 use std::str::FromStr;
 use std::sync::Arc;
 
-use crate::rng::Rng;
+use crate::rng::{Rng, mix};
 
 /// Steepest exponent accepted: beyond it a single key takes all.
 const ZIPF_EXPONENT_MAX: f64 = 10.0;
+/// The exponent of laws that are named without one, as in YCSB.
+const ZIPF_EXPONENT: f64 = 0.99;
+/// How far apart keys are that follow each other at one rank; prime, so that none is left out.
+const DRIFT_STRIDE: u64 = 7_368_787;
 
 /// The shape of the choice between keys.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -34,6 +44,22 @@ pub enum Popularity {
     },
     /// In order, each once before any twice.
     Sequential,
+    /// A Zipf law disturbed by a walk over all keys.
+    Scan {
+        /// Share of the requests that walks, in (0, 1).
+        share: f64,
+        /// Exponent of the law that the others follow.
+        exponent: f64,
+    },
+    /// A Zipf law whose ranks pass from key to key.
+    Drift {
+        /// Requests, all lanes together, in which each rank passes on once.
+        requests: u64,
+        /// Exponent of the law.
+        exponent: f64,
+    },
+    /// A Zipf law over the age of keys, by this exponent.
+    Latest(f64),
 }
 
 impl FromStr for Popularity {
@@ -43,21 +69,55 @@ impl FromStr for Popularity {
         match text.split(':').collect::<Vec<_>>()[..] {
             ["uniform"] => Ok(Self::Uniform),
             ["sequential"] => Ok(Self::Sequential),
-            ["zipf", exponent] => match exponent.parse::<f64>() {
-                Ok(s) if s > 0.0 && s <= ZIPF_EXPONENT_MAX => Ok(Self::Zipf(s)),
-                _ => Err(format!(
-                    "zipf exponent {exponent:?} must be above 0 and at most {ZIPF_EXPONENT_MAX}"
-                )),
-            },
+            ["zipf", exponent] => exponent_of(exponent).map(Self::Zipf),
+            ["scan", share] => Self::scan(share, ZIPF_EXPONENT),
+            ["scan", share, exponent] => Self::scan(share, exponent_of(exponent)?),
+            ["drift", requests] => Self::drift(requests, ZIPF_EXPONENT),
+            ["drift", requests, exponent] => Self::drift(requests, exponent_of(exponent)?),
+            ["latest"] => Ok(Self::Latest(ZIPF_EXPONENT)),
+            ["latest", exponent] => exponent_of(exponent).map(Self::Latest),
             ["hotset", keys, requests] => {
                 Ok(Self::HotSet { keys: share(keys)?, requests: share(requests)? })
             }
             _ => Err(format!(
-                "{text:?} is none of uniform, zipf:S, hotset:K%:R%, sequential; for example \
-                 zipf:0.99 or hotset:10%:90%"
+                "{text:?} is none of uniform, zipf:S, hotset:K%:R%, sequential, scan:P%, drift:N, \
+                 latest; for example zipf:0.99 or hotset:10%:90%"
             )),
         }
     }
+}
+
+impl Popularity {
+    fn scan(text: &str, exponent: f64) -> Result<Self, String> {
+        Ok(Self::Scan { share: share(text)?, exponent })
+    }
+
+    fn drift(text: &str, exponent: f64) -> Result<Self, String> {
+        match text.parse() {
+            Ok(requests) if requests > 0 => Ok(Self::Drift { requests, exponent }),
+            _ => Err(format!("{text:?} requests are no period; write drift:N with N above 0")),
+        }
+    }
+}
+
+fn exponent_of(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(s) if s > 0.0 && s <= ZIPF_EXPONENT_MAX => Ok(s),
+        _ => Err(format!("zipf exponent {text:?} must be above 0 and at most {ZIPF_EXPONENT_MAX}")),
+    }
+}
+
+/// The key that `drawn` has passed to, `at` requests after the start, when each rank passes on
+/// once in `period` requests, each at a time of its own.
+#[inline]
+pub(crate) fn passed_key(drawn: u64, at: u64, period: u64, keys: u64) -> u64 {
+    passed_on(drawn, (at + mix(drawn) % period) / period, keys)
+}
+
+/// The key that has taken the place of `drawn` after so many passes.
+#[inline]
+pub(crate) fn passed_on(drawn: u64, passes: u64, keys: u64) -> u64 {
+    (drawn + passes * DRIFT_STRIDE) % keys
 }
 
 /// A percentage strictly between 0 and 100, as a fraction.
@@ -85,6 +145,11 @@ impl Scatter {
         Self { stride, keys }
     }
 
+    /// The bijection that leaves every number where it is.
+    fn none(keys: u64) -> Self {
+        Self { stride: 1, keys }
+    }
+
     #[inline]
     fn key(self, rank: u64) -> u64 {
         rank * self.stride % self.keys
@@ -109,6 +174,17 @@ enum Table {
     Alias(Arc<[Slot]>),
     HotSet { scatter: Scatter, hot: u64, hot_share: u32 },
     Sequential,
+    Scan { slots: Arc<[Slot]>, share: u32 },
+    Drift { slots: Arc<[Slot]>, period: u64 },
+    Latest(Arc<[Slot]>),
+}
+
+/// Draws from an alias table of `keys` slots.
+#[inline]
+fn draw_slot(slots: &[Slot], rng: &mut Rng) -> u64 {
+    let (slot, fraction) = rng.below_with_fraction(slots.len() as u64);
+    let Slot { threshold, other } = slots[slot as usize];
+    if fraction < threshold { slot } else { u64::from(other) }
 }
 
 /// Draws key numbers below the number of keys.
@@ -116,40 +192,73 @@ enum Table {
 pub(super) struct Sampler {
     keys: u64,
     table: Table,
-    /// Where a sequential lane stands, and how far apart its keys are.
+    /// Where a walking lane stands (drift: how many requests it has made), and how far apart its
+    /// keys are.
     at: u64,
     step: u64,
 }
 
 impl Sampler {
     pub(super) fn new(popularity: Popularity, keys: u64) -> Self {
+        let zipf = |exponent| alias_table(Scatter::new(keys), exponent).into();
+        let bits = |share: f64| (share * f64::from(u32::MAX)) as u32;
         let table = match popularity {
             Popularity::Uniform => Table::Uniform,
             Popularity::Sequential => Table::Sequential,
-            Popularity::Zipf(exponent) => Table::Alias(alias_table(keys, exponent).into()),
+            Popularity::Zipf(exponent) => Table::Alias(zipf(exponent)),
             Popularity::HotSet { keys: share, requests } => Table::HotSet {
                 scatter: Scatter::new(keys),
                 hot: ((keys as f64 * share).round() as u64).clamp(1, keys),
-                hot_share: (requests * f64::from(u32::MAX)) as u32,
+                hot_share: bits(requests),
             },
+            Popularity::Scan { share, exponent } => {
+                Table::Scan { slots: zipf(exponent), share: bits(share) }
+            }
+            Popularity::Drift { requests, exponent } => {
+                Table::Drift { slots: zipf(exponent), period: requests }
+            }
+            Popularity::Latest(exponent) => {
+                Table::Latest(alias_table(Scatter::none(keys), exponent).into())
+            }
         };
         Self { keys, table, at: 0, step: 1 }
     }
 
-    /// The same popularity for `lane` of `lanes`: sequential lanes share the keys out.
+    /// The same popularity for `lane` of `lanes`: walking lanes share the keys out.
     pub(super) fn lane(&self, lane: u64, lanes: u64) -> Self {
-        Self { at: lane % self.keys, step: lanes, ..self.clone() }
+        let mut own = Self { at: lane % self.keys, step: lanes, ..self.clone() };
+        if let Table::Drift { period, .. } = &mut own.table {
+            *period = (*period / lanes).max(1);
+            own.at = 0;
+        }
+        own
+    }
+
+    /// The key that the lane walks to next.
+    #[inline]
+    fn walk(&mut self) -> u64 {
+        let key = self.at;
+        self.at = (self.at + self.step) % self.keys;
+        key
+    }
+
+    /// The key of a request that stores.
+    #[inline]
+    pub(super) fn draw_stored(&mut self, rng: &mut Rng) -> u64 {
+        match self.table {
+            Table::Latest(_) => {
+                self.walk();
+                self.at
+            }
+            _ => self.draw(rng),
+        }
     }
 
     #[inline]
     pub(super) fn draw(&mut self, rng: &mut Rng) -> u64 {
         match &self.table {
             Table::Uniform => rng.below(self.keys),
-            Table::Alias(slots) => {
-                let (slot, fraction) = rng.below_with_fraction(self.keys);
-                let Slot { threshold, other } = slots[slot as usize];
-                if fraction < threshold { slot } else { u64::from(other) }
-            }
+            Table::Alias(slots) => draw_slot(slots, rng),
             Table::HotSet { scatter, hot, hot_share } => {
                 let is_hot = (rng.next_u64() >> 32) as u32 <= *hot_share;
                 let cold = self.keys - hot;
@@ -157,19 +266,25 @@ impl Sampler {
                     if is_hot || cold == 0 { rng.below(*hot) } else { hot + rng.below(cold) };
                 scatter.key(rank)
             }
-            Table::Sequential => {
-                let key = self.at;
-                self.at = (self.at + self.step) % self.keys;
+            Table::Sequential => self.walk(),
+            Table::Scan { slots, share } => {
+                let walks = (rng.next_u64() >> 32) as u32 <= *share;
+                if walks { self.walk() } else { draw_slot(slots, rng) }
+            }
+            Table::Drift { slots, period } => {
+                let key = passed_key(draw_slot(slots, rng), self.at, *period, self.keys);
+                self.at += 1;
                 key
             }
+            Table::Latest(slots) => (self.at + self.keys - draw_slot(slots, rng)) % self.keys,
         }
     }
 }
 
 /// Vose's construction over the scattered ranks: every slot holds at most two keys, and together
 /// the slots hold each key in proportion to its weight.
-fn alias_table(keys: u64, exponent: f64) -> Vec<Slot> {
-    let scatter = Scatter::new(keys);
+fn alias_table(scatter: Scatter, exponent: f64) -> Vec<Slot> {
+    let keys = scatter.keys;
     let mut weight = vec![0.0; keys as usize];
     let mut sum = 0.0;
     for rank in 0..keys {

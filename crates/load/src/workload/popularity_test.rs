@@ -29,7 +29,7 @@ fn zipf_follows_its_law() {
 #[test]
 fn the_alias_table_holds_the_law_exactly() {
     let (keys, exponent) = (1_000u64, 1.0);
-    let slots = alias_table(keys, exponent);
+    let slots = alias_table(Scatter::new(keys), exponent);
     let mut mass = vec![0.0; keys as usize];
     for (key, slot) in slots.iter().enumerate() {
         let own = f64::from(slot.threshold) / f64::from(u32::MAX);
@@ -95,4 +95,57 @@ fn mistakes_are_named() {
     }
     assert_eq!("zipf:0.99".parse(), Ok(Popularity::Zipf(0.99)));
     assert_eq!("hotset:10%:90%".parse(), Ok(Popularity::HotSet { keys: 0.1, requests: 0.9 }));
+}
+
+#[test]
+fn a_scan_walks_every_key_beside_the_law() {
+    let counts = histogram("scan:50%:1.0", 1_000, 20_000);
+    // Half of the requests walk ten times over every key; the law alone leaves gaps.
+    assert!(counts.iter().all(|count| *count >= 9), "{counts:?}");
+    assert!(counts.iter().max().unwrap() > &1_000);
+}
+
+#[test]
+fn drifting_ranks_pass_to_other_keys_and_lanes_share_the_period() {
+    let hottest = |sampler: &mut Sampler| {
+        let mut rng = Rng::new(1, 0);
+        let mut counts = vec![0; 1_000];
+        (0..2_000).for_each(|_| counts[sampler.draw(&mut rng) as usize] += 1);
+        (0..1_000).max_by_key(|key| counts[*key as usize]).unwrap()
+    };
+    for (lanes, requests, moved) in [(1, 3_000, true), (1, 1_000_000, false), (4, 12_000, true)] {
+        let mut sampler =
+            Sampler::new(Popularity::Drift { requests, exponent: 1.2 }, 1_000).lane(0, lanes);
+        let (first, _, later) =
+            (hottest(&mut sampler), hottest(&mut sampler), hottest(&mut sampler));
+        assert_eq!(first != later, moved, "{lanes} lanes, {requests} requests");
+    }
+}
+
+#[test]
+fn the_latest_keys_are_read_most_and_sets_go_round() {
+    let mut sampler = Sampler::new(Popularity::Latest(0.99), 100).lane(1, 2);
+    let mut rng = Rng::new(3, 0);
+    let stored: Vec<u64> = (0..50).map(|_| sampler.draw_stored(&mut rng)).collect();
+    assert_eq!((stored[0], stored[1], stored[48], stored[49]), (3, 5, 99, 1));
+    let mut ages = vec![0u32; 100];
+    for _ in 0..10_000 {
+        let key = sampler.draw(&mut rng);
+        ages[((1 + 100 - key) % 100) as usize] += 1;
+    }
+    assert!(ages[0] > 1_500 && ages[0] > ages[1] && ages[1] > ages[10], "{ages:?}");
+}
+
+#[test]
+fn mistakes_name_what_is_possible() {
+    for (text, word) in [
+        ("scan", "none of uniform"),
+        ("scan:0%", "no share"),
+        ("drift:0", "above 0"),
+        ("drift:9:99", "exponent"),
+        ("latest:0", "exponent"),
+    ] {
+        let error = text.parse::<Popularity>().unwrap_err();
+        assert!(error.contains(word), "{text}: {error}");
+    }
 }

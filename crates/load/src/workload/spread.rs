@@ -7,9 +7,12 @@
 //! 300                 always 300
 //! uniform:10-900      any number from 10 to 900, evenly
 //! 100:9,1000          100 in nine cases of ten, else 1000 (weight 1)
+//! etc                 a published distribution, see [`Shape`]
 //! ```
 
 use std::str::FromStr;
+
+use super::Shape;
 
 /// The most entries of a list.
 const LIST_MAX: usize = 1_024;
@@ -23,6 +26,8 @@ pub enum Spread {
     Uniform(u32, u32),
     /// Numbers with the running sum of their weights.
     List(Vec<(u32, u64)>),
+    /// A published distribution of lengths.
+    Shape(Shape),
 }
 
 impl Spread {
@@ -38,6 +43,7 @@ impl Spread {
                 let point = scale(hash, total);
                 entries[entries.partition_point(|(_, sum)| *sum <= point)].0
             }
+            Self::Shape(shape) => shape.of(hash),
         }
     }
 
@@ -47,6 +53,7 @@ impl Spread {
         match self {
             Self::Fixed(number) | Self::Uniform(_, number) => *number,
             Self::List(entries) => entries.iter().map(|(number, _)| *number).max().unwrap_or(0),
+            Self::Shape(shape) => shape.max(),
         }
     }
 }
@@ -65,6 +72,9 @@ impl FromStr for Spread {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
+        if let Some(shape) = Shape::named(text) {
+            return Ok(Self::Shape(shape));
+        }
         if let Some(range) = text.strip_prefix("uniform:") {
             let (low, high) = range
                 .split_once('-')
@@ -107,6 +117,7 @@ mod tests {
             ("300", Spread::Fixed(300), 300),
             ("uniform:10-12", Spread::Uniform(10, 12), 12),
             ("100:9,1000", Spread::List(vec![(100, 9), (1000, 10)]), 1000),
+            ("twitter", Spread::Shape(Shape::TwitterValues), 10_240),
         ];
         for (text, expected, max) in cases {
             let spread: Spread = text.parse().unwrap();

@@ -13,6 +13,9 @@ use crate::rng::{Rng, mix};
 /// Keeps the lifetimes of items independent of their lengths.
 const TTL_SALT: u64 = 0x74_746C;
 
+/// The greatest weight of a kind of request; four of them stay below 2^32.
+const WEIGHT_MAX: u32 = 1_000_000_000;
+
 /// What a request does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Op {
@@ -20,6 +23,10 @@ pub enum Op {
     Get,
     /// Stores the key's value.
     Set,
+    /// Removes the key.
+    Delete,
+    /// Reads the key and, when its value is there, stores it anew.
+    Modify,
 }
 
 /// One request, as numbers; the bytes follow from [`KeyForm`] and [`Values`].
@@ -35,26 +42,84 @@ pub struct Request {
     pub ttl_s: u32,
 }
 
-/// How many gets stand against how many sets.
+/// How many requests of each kind stand against each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ratio {
     /// Weight of gets.
     pub gets: u32,
     /// Weight of sets.
     pub sets: u32,
+    /// Weight of deletes.
+    pub deletes: u32,
+    /// Weight of reads that are followed by a write of their key.
+    pub modifies: u32,
+}
+
+impl Ratio {
+    /// Gets against sets.
+    #[must_use]
+    pub const fn of(gets: u32, sets: u32) -> Self {
+        Self { gets, sets, deletes: 0, modifies: 0 }
+    }
+
+    fn kinds(self) -> [(Op, u32); 4] {
+        [
+            (Op::Get, self.gets),
+            (Op::Set, self.sets),
+            (Op::Delete, self.deletes),
+            (Op::Modify, self.modifies),
+        ]
+    }
+
+    /// The only kind there is, if there is but one.
+    fn only(self) -> Option<Op> {
+        let mut kinds = self.kinds().into_iter().filter(|(_, weight)| *weight > 0);
+        let first = kinds.next().map(|(op, _)| op);
+        if kinds.next().is_some() { None } else { first }
+    }
+
+    fn total(self) -> u64 {
+        self.kinds().iter().map(|(_, weight)| u64::from(*weight)).sum()
+    }
+
+    /// The kind at `point`, which lies below the total.
+    #[inline]
+    fn at(self, point: u64) -> Op {
+        let sets_from = u64::from(self.gets);
+        let deletes_from = sets_from + u64::from(self.sets);
+        if point < sets_from {
+            Op::Get
+        } else if point < deletes_from {
+            Op::Set
+        } else if point < deletes_from + u64::from(self.deletes) {
+            Op::Delete
+        } else {
+            Op::Modify
+        }
+    }
 }
 
 impl FromStr for Ratio {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("{text:?}: a ratio is written GETS:SETS, for example 9:1");
-        let (gets, sets) = text.split_once(':').ok_or_else(wrong)?;
-        let (Ok(gets), Ok(sets)) = (gets.parse(), sets.parse()) else { return Err(wrong()) };
-        if gets == 0 && sets == 0 {
-            return Err(format!("{text:?} asks for nothing; one side must be above 0"));
+        let wrong = || {
+            format!("{text:?}: a ratio is GETS:SETS[:DELETES[:MODIFIES]], for example 9:1 or 8:1:1")
+        };
+        let mut weights = [0; 4];
+        let parts: Vec<&str> = text.split(':').collect();
+        if !(2..=weights.len()).contains(&parts.len()) {
+            return Err(wrong());
         }
-        Ok(Self { gets, sets })
+        for (weight, part) in weights.iter_mut().zip(parts) {
+            *weight = part.parse().ok().filter(|weight| *weight <= WEIGHT_MAX).ok_or_else(wrong)?;
+        }
+        let [gets, sets, deletes, modifies] = weights;
+        let ratio = Self { gets, sets, deletes, modifies };
+        if ratio.total() == 0 {
+            return Err(format!("{text:?} asks for nothing; one weight must be above 0"));
+        }
+        Ok(ratio)
     }
 }
 
@@ -63,13 +128,13 @@ impl FromStr for Ratio {
 pub struct WorkloadSpec {
     /// How many keys there are.
     pub keys: u64,
-    /// The length of each key.
-    pub key_bytes: usize,
+    /// The lengths of keys.
+    pub key_bytes: Spread,
     /// What each key begins with.
     pub key_prefix: String,
     /// Which key is asked for.
     pub popularity: Popularity,
-    /// Gets against sets.
+    /// The kinds of requests against each other.
     pub ratio: Ratio,
     /// The lengths of values.
     pub value_bytes: Spread,
@@ -89,6 +154,10 @@ pub struct Workload {
     keys_count: u64,
     sampler: Sampler,
     ratio: Ratio,
+    /// Of a pure workload: its one kind, for which no number is drawn, so that its keys are those
+    /// of the sampler alone.
+    only: Option<Op>,
+    total: u64,
     value_bytes: Spread,
     ttl_s: Spread,
     seed: u64,
@@ -108,11 +177,13 @@ impl Workload {
             return Err(format!("values of {value_bytes_max} bytes: at most {VALUE_BYTES_MAX}"));
         }
         Ok(Arc::new(Self {
-            keys: KeyForm::new(&spec.key_prefix, spec.key_bytes, spec.keys)?,
+            keys: KeyForm::new(&spec.key_prefix, &spec.key_bytes, spec.keys, spec.seed)?,
             values: Values::new(spec.seed, value_bytes_max),
             keys_count: spec.keys,
             sampler: Sampler::new(spec.popularity, spec.keys),
             ratio: spec.ratio,
+            only: spec.ratio.only(),
+            total: spec.ratio.total(),
             value_bytes: spec.value_bytes.clone(),
             ttl_s: spec.ttl_s.clone(),
             seed: spec.seed,
@@ -124,7 +195,7 @@ impl Workload {
     pub fn filling(&self) -> Arc<Self> {
         Arc::new(Self {
             sampler: Sampler::new(Popularity::Sequential, self.keys_count),
-            ratio: Ratio { gets: 0, sets: 1 },
+            only: Some(Op::Set),
             ..self.clone()
         })
     }
@@ -172,20 +243,31 @@ impl Stream {
     /// The kind of the next request; its key is drawn apart, so one get can ask for many keys.
     #[inline]
     pub fn op(&mut self) -> Op {
-        let Ratio { gets, sets } = self.workload.ratio;
-        // A pure workload draws no number, so its keys are those of the sampler alone.
-        let get = match (gets, sets) {
-            (_, 0) => true,
-            (0, _) => false,
-            _ => self.rng.below(u64::from(gets) + u64::from(sets)) < u64::from(gets),
-        };
-        if get { Op::Get } else { Op::Set }
+        match self.workload.only {
+            Some(op) => op,
+            None => self.workload.ratio.at(self.rng.below(self.workload.total)),
+        }
     }
 
-    /// The next key number.
+    /// The next key number of a request that reads, removes or changes.
     #[inline]
     pub fn key(&mut self) -> u64 {
         self.sampler.draw(&mut self.rng)
+    }
+
+    /// The next key number of a request that stores.
+    #[inline]
+    pub fn stored_key(&mut self) -> u64 {
+        self.sampler.draw_stored(&mut self.rng)
+    }
+
+    /// A number that `spread` draws, such as how many keys the next get asks for.
+    #[inline]
+    pub fn number(&mut self, spread: &Spread) -> u32 {
+        match spread {
+            Spread::Fixed(number) => *number,
+            spread => spread.of(self.rng.next_u64()),
+        }
     }
 }
 
@@ -195,7 +277,7 @@ impl Iterator for Stream {
     #[inline]
     fn next(&mut self) -> Option<Request> {
         let op = self.op();
-        let key = self.key();
+        let key = if op == Op::Set { self.stored_key() } else { self.key() };
         let value_bytes = self.workload.value_bytes(key);
         Some(Request { op, key, value_bytes, ttl_s: self.workload.ttl_s(key) })
     }
@@ -208,10 +290,10 @@ mod tests {
     fn spec() -> WorkloadSpec {
         WorkloadSpec {
             keys: 1_000,
-            key_bytes: 20,
+            key_bytes: Spread::Fixed(20),
             key_prefix: "key".into(),
             popularity: Popularity::Zipf(1.0),
-            ratio: Ratio { gets: 9, sets: 1 },
+            ratio: Ratio::of(9, 1),
             value_bytes: Spread::Uniform(10, 900),
             ttl_s: Spread::Uniform(0, 60),
             seed: 5,
@@ -244,6 +326,18 @@ mod tests {
     }
 
     #[test]
+    fn every_kind_has_its_share() {
+        let ratio = "6:2:1:1".parse().unwrap();
+        let walked = walk(&WorkloadSpec { ratio, ..spec() }, 0, 100_000);
+        for (op, share) in
+            [(Op::Get, 60_000), (Op::Set, 20_000), (Op::Delete, 10_000), (Op::Modify, 10_000)]
+        {
+            let count = walked.iter().filter(|request| request.op == op).count();
+            assert!(count.abs_diff(share) < 600, "{op:?}: {count}");
+        }
+    }
+
+    #[test]
     fn filling_stores_every_key_once() {
         let workload = Workload::new(&spec()).unwrap().filling();
         let walked: Vec<Request> = Stream::new(&workload, 0, 1).take(1_000).collect();
@@ -252,8 +346,10 @@ mod tests {
 
     #[test]
     fn ratios_parse() {
-        assert_eq!("9:1".parse(), Ok(Ratio { gets: 9, sets: 1 }));
-        for text in ["", "1", "1:", "0:0", "-1:1"] {
+        assert_eq!("9:1".parse(), Ok(Ratio::of(9, 1)));
+        assert_eq!("8:1:1".parse(), Ok(Ratio { deletes: 1, ..Ratio::of(8, 1) }));
+        assert_eq!("5:0:0:5".parse(), Ok(Ratio { modifies: 5, ..Ratio::of(5, 0) }));
+        for text in ["", "1", "1:", "0:0", "-1:1", "1:1:1:1:1", "0:0:0:0", "9999999999:1"] {
             assert!(text.parse::<Ratio>().is_err(), "{text}");
         }
     }
@@ -262,7 +358,7 @@ mod tests {
     fn limits_are_named() {
         for (spec, word) in [
             (WorkloadSpec { keys: 0, ..spec() }, "from 1"),
-            (WorkloadSpec { keys: KEYS_MAX + 1, key_bytes: 40, ..spec() }, "from 1"),
+            (WorkloadSpec { keys: KEYS_MAX + 1, key_bytes: Spread::Fixed(40), ..spec() }, "from 1"),
             (WorkloadSpec { value_bytes: Spread::Fixed(u32::MAX), ..spec() }, "at most"),
         ] {
             let error = Workload::new(&spec).unwrap_err();

@@ -139,6 +139,12 @@ impl Double {
                     put(reply, &head, value, due(vice.lie_every));
                 }
             },
+            "delete" | "md" => {
+                let names = if words[0] == "md" { ["HD", "NF"] } else { ["DELETED", "NOT_FOUND"] };
+                let gone = items.remove(words[1].as_bytes()).is_none();
+                reply.extend_from_slice(names[usize::from(gone)].as_bytes());
+                reply.extend_from_slice(b"\r\n");
+            }
             "mn" => reply.extend_from_slice(b"MN\r\n"),
             _ => reply.extend_from_slice(b"ERROR\r\n"),
         }

@@ -1,0 +1,94 @@
+//! The command line of `load`, and the hidden tools that measure the floor.
+//!
+//! The binary mounts [`Args`] as a subcommand and calls [`run`]; the answer is whether everything
+//! that was checked was right, which becomes the exit code.
+
+mod preset;
+mod run;
+mod settings;
+mod work;
+
+pub use preset::Preset;
+pub use run::RunArgs;
+pub use settings::{Server, Settings};
+
+use std::io::{IsTerminal, Write};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use crate::Error;
+use crate::drive::Watch;
+use crate::null_server::NullServerArgs;
+use crate::pingpong::PingPongArgs;
+use crate::replay::HitRatioArgs;
+
+/// Everything after `load`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The tools of the generator.
+#[derive(Debug, clap::Subcommand)]
+pub enum Command {
+    /// Load a server and report rates, latencies, hits, errors and CPU per request.
+    #[command(after_help = run::EXAMPLES)]
+    Run(Box<RunArgs>),
+    /// Exchange fixed bytes with a null server: the floor that the generator is held against.
+    #[command(hide = true)]
+    PingPong(PingPongArgs),
+    /// Answer fixed bytes to fixed bytes: the floor that a server is held against.
+    #[command(hide = true)]
+    NullServer(NullServerArgs),
+    /// Replay a committed stream as a cache-aside client, and report the hit ratio.
+    #[command(hide = true)]
+    HitRatio(HitRatioArgs),
+}
+
+/// Carries a command out; `false` when something that was checked was wrong.
+///
+/// # Errors
+/// When it cannot be started or carried through.
+pub fn run(args: &Args) -> Result<bool, Error> {
+    let stop = Arc::new(AtomicBool::new(false));
+    stop_on_signals(&stop)?;
+    let mut screen = std::io::stderr();
+    let watch = Watch::new(Arc::clone(&stop), screen.is_terminal());
+    match &args.command {
+        Command::Run(args) => {
+            let report = args.carry_out(&watch, &mut screen)?;
+            let clean = report.is_clean();
+            args.outputs.put(&report)?;
+            Ok(clean)
+        }
+        Command::PingPong(args) => {
+            print(&args.carry_out(&stop)?)?;
+            Ok(true)
+        }
+        Command::HitRatio(args) => {
+            print(args.carry_out()?.trim_end())?;
+            Ok(true)
+        }
+        Command::NullServer(args) => {
+            print(&args.carry_out(&stop, &mut std::io::stderr())?)?;
+            Ok(true)
+        }
+    }
+}
+
+fn print(text: &str) -> Result<(), Error> {
+    writeln!(std::io::stdout(), "{text}").map_err(|error| Error::io("cannot print", error))
+}
+
+/// The first signal ends the run with its report, the second ends the process.
+fn stop_on_signals(stop: &Arc<AtomicBool>) -> Result<(), Error> {
+    use signal_hook::consts::{SIGINT, SIGTERM};
+    for signal in [SIGINT, SIGTERM] {
+        signal_hook::flag::register_conditional_default(signal, Arc::clone(stop))
+            .and_then(|_| signal_hook::flag::register(signal, Arc::clone(stop)))
+            .map_err(|error| Error::io("cannot watch for Ctrl-C", error))?;
+    }
+    Ok(())
+}
