@@ -5,8 +5,10 @@
 //! protocol   requests as bytes, replies as tokens                                   pure
 //! exchange   one connection: what was asked, what is owed, every reply checked      pure
 //! rate       how many requests per second, and how that changes                     pure
+//! ladder     how far a rate is raised before throughput is called flat               pure
 //! schedule   when requests of an open loop are due, whatever the server does        pure
-//! tally      counts and latencies; report: the conclusions, as text and JSON        pure
+//! tally      counts and latencies; stats: means, medians, intervals                 pure
+//! report     the conclusions, as text, JSON, CSV and one HTML page                  pure
 //! replay     committed streams, for the hit ratio of a server that evicts
 //! drive      threads, sockets, clocks; server: its CPU time; cli: settings          the rim
 //! pingpong, null_server: the floor that generator and server are held against
@@ -21,6 +23,7 @@ pub mod cli;
 pub mod drive;
 mod error;
 mod exchange;
+pub mod ladder;
 pub mod null_server;
 pub mod pingpong;
 mod poll;
@@ -32,6 +35,7 @@ pub mod report;
 pub mod rng;
 pub mod schedule;
 mod server;
+pub mod stats;
 mod tally;
 mod target;
 pub mod timeline;

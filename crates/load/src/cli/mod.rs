@@ -3,11 +3,21 @@
 //! The binary mounts [`Args`] as a subcommand and calls [`run`]; the answer is whether everything
 //! that was checked was right, which becomes the exit code.
 
+mod clients;
+mod compare;
+mod lambda_max;
+mod matrix;
+mod populate;
 mod preset;
 mod run;
 mod settings;
 mod work;
 
+pub use clients::ClientsArgs;
+pub use compare::CompareArgs;
+pub use lambda_max::LambdaMaxArgs;
+pub use matrix::MatrixArgs;
+pub use populate::PopulateArgs;
 pub use preset::Preset;
 pub use run::RunArgs;
 pub use settings::{Server, Settings};
@@ -21,6 +31,7 @@ use crate::drive::Watch;
 use crate::null_server::NullServerArgs;
 use crate::pingpong::PingPongArgs;
 use crate::replay::HitRatioArgs;
+use crate::report::{Outputs, Study};
 
 /// Everything after `load`.
 #[derive(Debug, clap::Args)]
@@ -36,6 +47,21 @@ pub enum Command {
     /// Load a server and report rates, latencies, hits, errors and CPU per request.
     #[command(after_help = run::EXAMPLES)]
     Run(Box<RunArgs>),
+    /// Store every key once.
+    #[command(after_help = populate::EXAMPLES)]
+    Populate(Box<PopulateArgs>),
+    /// Measure the same load over more and more connections.
+    #[command(after_help = clients::EXAMPLES)]
+    Clients(Box<ClientsArgs>),
+    /// Raise the rate until throughput flattens: the most that a server answers.
+    #[command(after_help = lambda_max::EXAMPLES)]
+    LambdaMax(Box<LambdaMaxArgs>),
+    /// Measure several servers in alternating rounds.
+    #[command(after_help = compare::EXAMPLES)]
+    Compare(Box<CompareArgs>),
+    /// Measure sizes x mixes x rates.
+    #[command(after_help = matrix::EXAMPLES)]
+    Matrix(Box<MatrixArgs>),
     /// Exchange fixed bytes with a null server: the floor that the generator is held against.
     #[command(hide = true)]
     PingPong(PingPongArgs),
@@ -63,6 +89,11 @@ pub fn run(args: &Args) -> Result<bool, Error> {
             args.outputs.put(&report)?;
             Ok(clean)
         }
+        Command::Populate(args) => put(&args.outputs, &args.carry_out(&watch, &mut screen)?),
+        Command::Clients(args) => put(&args.outputs, &args.carry_out(&watch, &mut screen)?),
+        Command::LambdaMax(args) => put(&args.outputs, &args.carry_out(&watch, &mut screen)?),
+        Command::Compare(args) => put(&args.outputs, &args.carry_out(&watch, &mut screen)?),
+        Command::Matrix(args) => put(&args.outputs, &args.carry_out(&watch, &mut screen)?),
         Command::PingPong(args) => {
             print(&args.carry_out(&stop)?)?;
             Ok(true)
@@ -76,6 +107,11 @@ pub fn run(args: &Args) -> Result<bool, Error> {
             Ok(true)
         }
     }
+}
+
+fn put(outputs: &Outputs, study: &Study) -> Result<bool, Error> {
+    outputs.put_study(study)?;
+    Ok(study.clean)
 }
 
 fn print(text: &str) -> Result<(), Error> {

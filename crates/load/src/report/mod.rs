@@ -4,13 +4,20 @@
 //! added under the same name, but none is removed, renamed or given another unit. Units are in
 //! the names; latencies are microseconds with three digits behind the point.
 
+mod csv;
+pub mod figure;
+mod html;
 mod latency;
 mod outputs;
+pub mod pictures;
+mod study;
 mod text;
 mod warnings;
 
+pub use html::Page;
 pub use latency::Latency;
 pub use outputs::Outputs;
+pub use study::{Labelled, STUDY_SCHEMA, Study};
 
 use serde::{Deserialize, Serialize};
 
@@ -283,6 +290,17 @@ impl Report {
         let requests = &self.requests;
         let spoiled = requests.errors + requests.lost + requests.unanswered + self.wrong_values;
         self.whole && spoiled == 0 && requests.completed > 0
+    }
+
+    /// Latencies by kind of request, in the order in which they are shown.
+    #[must_use]
+    pub fn latencies(&self) -> [(&'static str, Option<&Latency>); 4] {
+        [
+            ("get", self.get_latency.as_ref()),
+            ("set", self.set_latency.as_ref()),
+            ("delete", self.delete_latency.as_ref()),
+            ("modify", self.modify_latency.as_ref()),
+        ]
     }
 
     /// The report as JSON, on several lines.

@@ -14,6 +14,8 @@ pub struct Vice {
     pub lie_every: Option<u64>,
     /// Stands still for so long at this request, with everyone who asks meanwhile.
     pub freeze: Option<(u64, Duration)>,
+    /// Takes so long over every request, one after another.
+    pub pace: Option<Duration>,
     /// Answers sets of this multiple with an error line.
     pub refuse_every: Option<u64>,
     /// Answers nothing from this request on.
@@ -30,6 +32,8 @@ struct Double {
     items: Mutex<HashMap<Vec<u8>, Vec<u8>>>,
     /// Held for writing by a freeze.
     frozen: RwLock<()>,
+    /// Held by the request that takes its time.
+    paced: Mutex<()>,
 }
 
 /// Starts a double; its threads end with the test process. Returns its address.
@@ -41,6 +45,7 @@ pub fn start(vice: Vice) -> String {
         requests: AtomicU64::new(0),
         items: Mutex::default(),
         frozen: RwLock::default(),
+        paced: Mutex::default(),
     });
     std::thread::spawn(move || {
         for stream in listener.incoming() {
@@ -100,6 +105,10 @@ impl Double {
                 std::thread::sleep(time);
             }
             _ => drop(self.frozen.read().unwrap()),
+        }
+        if let Some(pace) = vice.pace {
+            let _alone = self.paced.lock().unwrap();
+            std::thread::sleep(pace);
         }
         if vice.mute_from.is_some_and(|from| number >= from) {
             return true;

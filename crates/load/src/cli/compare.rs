@@ -1,0 +1,257 @@
+//! `load compare`: the same load on several servers, in alternating rounds of one run.
+//!
+//! A machine drifts: it warms up, others come and go. Rounds that alternate give every server its
+//! part of that, the order turns with every round, and ratios are taken within a round.
+
+use std::io::Write;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::settings::{Server, Settings, read};
+use super::work::Bench;
+use crate::drive::{Limit, Mode, Plan, Watch};
+use crate::rate::RateCurve;
+use crate::report::figure::{Axis, Figure, Plot, Scale, Series, Table, short};
+use crate::report::pictures::{aligned, by_percentile, runs_table};
+use crate::report::{Labelled, Latency, Outputs, Report, Study};
+use crate::stats::{self, Estimate};
+use crate::units::duration;
+use crate::{Error, Target};
+
+pub(super) const EXAMPLES: &str = "Examples:
+  Two servers, five rounds of 5 s each:
+    volvox load compare --target 127.0.0.1:11211 --target 127.0.0.1:11212 --populate
+  Their latencies at the same rate, with names and a page of plots:
+    volvox load compare --target 127.0.0.1:11211 --name memcached \\
+      --target 127.0.0.1:11212 --name volvox --populate --rate 50k --html compare.html
+Ratios are those of each server to the first.";
+
+/// The most servers of one comparison.
+const TARGETS_MAX: usize = 16;
+/// The most rounds.
+const ROUNDS_MAX: usize = 1_000;
+
+/// Settings of `load compare`.
+#[derive(Debug, clap::Args)]
+pub struct CompareArgs {
+    /// A server: HOST:PORT or unix:PATH; give it once for each, the one to compare with first.
+    #[arg(long = "target", required = true, value_name = "TARGET")]
+    pub targets: Vec<Target>,
+    /// What to call it, in the same order [default: its address].
+    #[arg(long = "name", value_name = "NAME")]
+    pub names: Vec<String>,
+    /// Its process, in the same order, to read its CPU time from.
+    #[arg(long = "server-pid", value_name = "PID")]
+    pub pids: Vec<u32>,
+    /// What flows to them.
+    #[command(flatten)]
+    pub settings: Settings,
+    /// Open loop: requests per second, as for run.
+    #[arg(long)]
+    pub rate: Option<String>,
+    /// How long to measure each server in each round.
+    #[arg(long, value_parser = duration, default_value = "5s")]
+    pub duration: Duration,
+    /// How many rounds.
+    #[arg(long, default_value_t = 5)]
+    pub rounds: usize,
+    /// Store every key once in every server before.
+    #[arg(long)]
+    pub populate: bool,
+    /// Where the report goes.
+    #[command(flatten)]
+    pub outputs: Outputs,
+}
+
+impl CompareArgs {
+    fn check(&self) -> Result<(), Error> {
+        let count = self.targets.len();
+        if !(2..=TARGETS_MAX).contains(&count) {
+            let text = format!("{count} times --target: choose from 2 to {TARGETS_MAX}");
+            return Err(Error::Setting(text));
+        }
+        for (what, given) in [("--name", self.names.len()), ("--server-pid", self.pids.len())] {
+            if given != 0 && given != count {
+                let text = format!("{given} times {what} for {count} targets: give one for each");
+                return Err(Error::Setting(text));
+            }
+        }
+        if !(2..=ROUNDS_MAX).contains(&self.rounds) {
+            let text = format!("--rounds {}: choose from 2 to {ROUNDS_MAX}", self.rounds);
+            return Err(Error::Setting(text));
+        }
+        Ok(())
+    }
+
+    fn name(&self, nth: usize) -> String {
+        self.names.get(nth).cloned().unwrap_or_else(|| self.targets[nth].to_string())
+    }
+
+    fn plans(&self) -> Result<Vec<Plan>, Error> {
+        let mode = match &self.rate {
+            None => Mode::Closed,
+            Some(rate) => Mode::Open {
+                arrival: self.settings.arrival,
+                rate: read::<RateCurve>("rate", rate)?,
+            },
+        };
+        let plan = |(nth, target): (usize, &Target)| {
+            let server = Server { target: target.clone(), server_pid: self.pids.get(nth).copied() };
+            self.settings.plan(&server, mode.clone(), Limit::Time(self.duration))
+        };
+        self.targets.iter().enumerate().map(plan).collect()
+    }
+
+    /// Measures every server in every round.
+    ///
+    /// # Errors
+    /// When a setting is out of range, or a run cannot be started or carried through.
+    pub fn carry_out(&self, watch: &Watch, screen: &mut dyn Write) -> Result<Study, Error> {
+        self.check()?;
+        let plans = self.plans()?;
+        let mut bench = Bench::new(&self.settings, watch, screen);
+        if self.populate {
+            for plan in &plans {
+                bench.fill(plan)?;
+            }
+        }
+        for round in 0..self.rounds {
+            let mut order: Vec<usize> = (0..plans.len()).collect();
+            if round % 2 == 1 {
+                order.reverse();
+            }
+            for nth in order {
+                if bench.stopped() {
+                    break;
+                }
+                let labels = [("target", self.name(nth)), ("round", (round + 1).to_string())];
+                bench.measure(&plans[nth], &labels)?;
+            }
+        }
+        let names: Vec<String> = (0..plans.len()).map(|nth| self.name(nth)).collect();
+        Ok(study(bench.runs, &names))
+    }
+}
+
+/// A figure that servers are compared by.
+type Figured = fn(&Report) -> Option<f64>;
+
+/// What is compared: a name for tools, a name for people, how it is read off a report.
+const MEASURES: [(&str, &str, Figured); 5] = [
+    ("rate_per_s", "requests/s", |report| Some(report.rate.achieved_per_s)),
+    ("server_cpu_us", "CPU us/request", |report| {
+        report.server.as_ref().map(|server| server.cpu_us_per_request)
+    }),
+    ("get_p50_us", "get p50 us", |report| report.get_latency.as_ref().map(|get| get.p50_us)),
+    ("get_p99_us", "get p99 us", |report| report.get_latency.as_ref().map(|get| get.p99_us)),
+    ("set_p99_us", "set p99 us", |report| report.set_latency.as_ref().map(|set| set.p99_us)),
+];
+
+/// The figure in all rounds of one server; whole rounds only, so that servers stay paired.
+fn rounds(runs: &[Labelled], name: &str, of: Figured) -> Vec<f64> {
+    let own = runs.iter().filter(|run| run.labels[0].1 == name);
+    own.filter_map(|run| of(&run.report)).collect()
+}
+
+fn estimate_text(estimate: Option<Estimate>) -> String {
+    estimate.map_or("-".to_string(), |Estimate { value, low, high }| {
+        format!("{value:.3} ({low:.3} to {high:.3})")
+    })
+}
+
+fn study(runs: Vec<Labelled>, names: &[String]) -> Study {
+    let mut rows = Vec::new();
+    let mut servers = Vec::new();
+    for name in names {
+        let mut server = serde_json::Map::new();
+        server.insert("target".to_string(), json!(name));
+        for (key, label, of) in MEASURES {
+            let values = rounds(&runs, name, of);
+            let base = rounds(&runs, &names[0], of);
+            let paired = values.len().min(base.len());
+            let ratio = stats::ratio(&values[..paired], &base[..paired]);
+            let (Some(median), Some((low, high))) = (stats::median(&values), stats::range(&values))
+            else {
+                continue;
+            };
+            let ratio = ratio.filter(|_| *name != names[0]);
+            rows.push(vec![
+                name.clone(),
+                label.to_string(),
+                short(median),
+                format!("{} to {}", short(low), short(high)),
+                estimate_text(ratio),
+            ]);
+            let spread: Value = json!({ "low": low, "high": high });
+            let entry = json!({ "median": median, "range": spread, "ratio_to_first": ratio });
+            server.insert(key.to_string(), entry);
+        }
+        servers.push(Value::Object(server));
+    }
+    let table = Table {
+        title: "Medians of the rounds, and ratios to the first with 95 % intervals".to_string(),
+        head: ["target", "figure", "median", "range", "ratio to first (95 % interval)"]
+            .map(str::to_string)
+            .to_vec(),
+        rows,
+    };
+    let facts = table.rows.iter().filter(|row| row[4] != "-").map(|row| {
+        let ratio = row[4].split(' ').next().unwrap_or("-");
+        (format!("{}, {}", row[0], row[1]), format!("x {ratio}"))
+    });
+    let mut study = Study {
+        command: "compare",
+        title: names.join(" and "),
+        conclusion: json!({ "first": names[0], "servers": servers }),
+        text: aligned(&table),
+        facts: facts.collect(),
+        warnings: Vec::new(),
+        varied: &["target"],
+        sections: vec![("Side by side".to_string(), figures(&runs, names, table))],
+        runs,
+        clean: true,
+    };
+    study.gather(None);
+    study
+}
+
+/// The run of a server whose rate is the median, or just below.
+fn typical<'r>(runs: &'r [Labelled], name: &str) -> Option<&'r Report> {
+    let mut own: Vec<&Report> =
+        runs.iter().filter(|run| run.labels[0].1 == name).map(|run| &run.report).collect();
+    own.sort_by(|a, b| a.rate.achieved_per_s.total_cmp(&b.rate.achieved_per_s));
+    own.get(own.len().saturating_sub(1) / 2).copied()
+}
+
+fn figures(runs: &[Labelled], names: &[String], table: Table) -> Vec<Figure> {
+    let curves: Vec<(String, &Latency)> = names
+        .iter()
+        .filter_map(|name| {
+            let report = typical(runs, name)?;
+            let latency = report.get_latency.as_ref().or(report.set_latency.as_ref())?;
+            Some((name.clone(), latency))
+        })
+        .collect();
+    let by_round = |title: &str, of: Figured| {
+        let line = |name: &String| {
+            let values = rounds(runs, name, of);
+            let points = values.iter().enumerate().map(|(nth, value)| ((nth + 1) as f64, *value));
+            Series::new(name, points.collect())
+        };
+        Figure::Plot(Plot {
+            title: title.to_string(),
+            note: String::new(),
+            x: Axis::new("round", Scale::Linear),
+            y: Axis::new(title, Scale::Linear),
+            series: names.iter().map(line).collect(),
+        })
+    };
+    vec![
+        Figure::Table(table),
+        by_round("requests per second", MEASURES[0].2),
+        by_round("server CPU us per request", MEASURES[1].2),
+        by_percentile("Latency by percentile, median round", &curves),
+        Figure::Table(runs_table(runs)),
+    ]
+}

@@ -1,0 +1,109 @@
+//! Means, medians and intervals of a few measurements that stand for many.
+//!
+//! Intervals hold the mean with 95 % confidence by Student's law: right for measurements that
+//! scatter evenly, and honest about how few they are. Of a single measurement there is none.
+
+/// Student's two-sided 95 % points for 1, 2, .. degrees of freedom.
+const T95: [f64; 30] = [
+    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160,
+    2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056,
+    2.052, 2.048, 2.045, 2.042,
+];
+
+/// The same for more degrees of freedom.
+const T95_MANY: f64 = 1.96;
+
+/// A value with the interval that holds the true one in 95 cases of 100.
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
+pub struct Estimate {
+    /// The estimate itself.
+    pub value: f64,
+    /// The lower end of the interval.
+    pub low: f64,
+    /// The upper end.
+    pub high: f64,
+}
+
+/// The arithmetic mean of `values` with its interval; none of fewer than two.
+#[must_use]
+pub fn mean(values: &[f64]) -> Option<Estimate> {
+    let count = values.len() as f64;
+    if values.len() < 2 {
+        return None;
+    }
+    let value = values.iter().sum::<f64>() / count;
+    let squares: f64 = values.iter().map(|each| (each - value).powi(2)).sum();
+    let error = (squares / (count - 1.0) / count).sqrt();
+    let half = error * T95.get(values.len() - 2).copied().unwrap_or(T95_MANY);
+    Some(Estimate { value, low: value - half, high: value + half })
+}
+
+/// How many times `values` are `bases`, measured in pairs: the geometric mean of their ratios.
+#[must_use]
+pub fn ratio(values: &[f64], bases: &[f64]) -> Option<Estimate> {
+    let pairs = values.iter().zip(bases).filter(|(value, base)| **value > 0.0 && **base > 0.0);
+    let logs: Vec<f64> = pairs.map(|(value, base)| (value / base).ln()).collect();
+    let Estimate { value, low, high } = mean(&logs)?;
+    Some(Estimate { value: value.exp(), low: low.exp(), high: high.exp() })
+}
+
+/// The middle of `values`; none of nothing.
+#[must_use]
+pub fn median(values: &[f64]) -> Option<f64> {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let middle = sorted.len() / 2;
+    if sorted.len() % 2 == 1 {
+        return Some(sorted[middle]);
+    }
+    Some((sorted.get(middle.checked_sub(1)?)? + sorted[middle]) / 2.0)
+}
+
+/// The least and the greatest of `values`; none of nothing.
+#[must_use]
+pub fn range(values: &[f64]) -> Option<(f64, f64)> {
+    let low = values.iter().copied().min_by(f64::total_cmp)?;
+    let high = values.iter().copied().max_by(f64::total_cmp)?;
+    Some((low, high))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn intervals_are_those_of_the_tables() {
+        // Mean 3, deviation sqrt(2.5), error sqrt(0.5), times 2.776.
+        let Estimate { value, low, high } = mean(&[1.0, 2.0, 3.0, 4.0, 5.0]).unwrap();
+        assert_eq!(value, 3.0);
+        assert!((low - 1.0371).abs() < 1e-3 && (high - 4.9629).abs() < 1e-3, "{low} {high}");
+        assert_eq!(mean(&[7.0]), None);
+        let same = mean(&[2.0; 40]).unwrap();
+        assert_eq!((same.low, same.high), (2.0, 2.0));
+    }
+
+    #[test]
+    fn ratios_are_paired_and_symmetric() {
+        let Estimate { value, low, high } = ratio(&[2.0, 4.0, 8.0], &[1.0, 2.0, 4.0]).unwrap();
+        assert!((value - 2.0).abs() < 1e-12 && (high - low).abs() < 1e-12);
+        let one = ratio(&[3.0, 5.0], &[2.0, 4.0]).unwrap();
+        let other = ratio(&[2.0, 4.0], &[3.0, 5.0]).unwrap();
+        assert!((one.value * other.value - 1.0).abs() < 1e-12);
+        assert!((one.low * other.high - 1.0).abs() < 1e-12);
+        assert_eq!(ratio(&[1.0, 0.0], &[1.0, 1.0]), None);
+    }
+
+    #[test]
+    fn medians_and_ranges() {
+        for (values, expected) in [
+            (&[][..], None),
+            (&[4.0], Some(4.0)),
+            (&[9.0, 1.0], Some(5.0)),
+            (&[9.0, 1.0, 2.0], Some(2.0)),
+        ] {
+            assert_eq!(median(values), expected, "{values:?}");
+        }
+        assert_eq!(range(&[3.0, 1.0, 2.0]), Some((1.0, 3.0)));
+        assert_eq!(range(&[]), None);
+    }
+}

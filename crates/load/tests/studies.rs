@@ -1,0 +1,152 @@
+//! The commands of several runs, against a server whose every vice is known.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod double;
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use clap::Parser as _;
+use double::Vice;
+use load::cli::{Args, Command};
+use load::drive::Watch;
+use load::report::Study;
+use serde_json::Value;
+
+#[derive(clap::Parser)]
+struct Line {
+    #[command(flatten)]
+    args: Args,
+}
+
+fn parsed(line: &str) -> Command {
+    let words = std::iter::once("load").chain(line.split_whitespace());
+    Line::try_parse_from(words).unwrap().args.command
+}
+
+fn carried_out(line: &str, stop: bool) -> Result<Study, load::Error> {
+    let watch = Watch::new(Arc::new(AtomicBool::new(stop)), false);
+    let screen = &mut Vec::new();
+    match parsed(line) {
+        Command::Populate(args) => args.carry_out(&watch, screen),
+        Command::Clients(args) => args.carry_out(&watch, screen),
+        Command::LambdaMax(args) => args.carry_out(&watch, screen),
+        Command::Compare(args) => args.carry_out(&watch, screen),
+        Command::Matrix(args) => args.carry_out(&watch, screen),
+        other => panic!("{other:?} makes no study"),
+    }
+}
+
+/// A study of a server without vices, its JSON read back.
+fn studied(command: &str, settings: &str) -> (Study, Value) {
+    let address = double::start(Vice::default());
+    let line = format!("{command} --target {address} --keys 200 --warmup 10ms {settings}");
+    let study = carried_out(&line, false).unwrap();
+    let json: Value = serde_json::from_str(&study.to_json()).unwrap();
+    assert_eq!(json["schema"], "volvox-load-study/1");
+    assert_eq!(json["command"], command);
+    assert!(study.clean, "{:?}", study.warnings);
+    let html = study.page().to_html();
+    assert!(html.contains("</html>") && !html.contains("NaN"), "{command}");
+    (study, json)
+}
+
+#[test]
+fn populating_stores_every_key() {
+    for settings in ["--connections 4", "--connections 4 --rate 20k --workload etc"] {
+        let (study, json) = studied("populate", settings);
+        assert_eq!((&json["conclusion"]["stored"], study.runs.len()), (&200.into(), 1));
+    }
+    let vice = Vice { refuse_every: Some(7), ..Vice::default() };
+    let line = format!("populate --target {} --keys 200", double::start(vice));
+    assert!(!carried_out(&line, false).unwrap().clean);
+}
+
+#[test]
+fn clients_are_swept() {
+    let (study, json) =
+        studied("clients", "--clients 1,3,8 --threads 2 --duration 40ms --populate");
+    let swept: Vec<usize> = study.runs.iter().map(|run| run.report.setup.connections).collect();
+    assert_eq!(swept, [1, 3, 8]);
+    assert_eq!(json["runs"][1]["labels"]["clients"], "3");
+    assert!(json["conclusion"]["best_per_s"].as_f64().unwrap() > 0.0);
+}
+
+#[test]
+fn the_rate_is_raised_until_throughput_flattens() {
+    // Every request takes a millisecond, one after another: a thousand a second, no more.
+    let vice = Vice { pace: Some(std::time::Duration::from_millis(1)), ..Vice::default() };
+    let line = format!(
+        "lambda-max --target {} --keys 50 --connections 4 --warmup 50ms --duration 200ms \
+         --rounds 3 --growth 1.6 --from 200 --ratio 0:1",
+        double::start(vice)
+    );
+    let study = carried_out(&line, false).unwrap();
+    let lambda = study.conclusion["lambda_max_per_s"]["value"].as_f64().unwrap();
+    assert!(lambda > 100.0 && lambda < 1_050.0, "{}", study.text);
+    assert_eq!(study.conclusion["flat"], true, "{}", study.text);
+    assert!(study.conclusion["plateau_per_s"].as_array().unwrap().len() == 3);
+}
+
+#[test]
+fn servers_are_compared_round_by_round() {
+    let other = double::start(Vice::default());
+    let settings = format!(
+        "--target {other} --name one --name two --rounds 3 --duration 40ms --connections 2 \
+         --populate"
+    );
+    let (study, json) = studied("compare", &settings);
+    let order: Vec<String> = study.runs.iter().map(load::report::Labelled::name).collect();
+    assert_eq!(order, ["one 1", "two 1", "two 2", "one 2", "one 3", "two 3"]);
+    let second = &json["conclusion"]["servers"][1];
+    assert_eq!(second["target"], "two");
+    assert!(second["rate_per_s"]["ratio_to_first"]["value"].as_f64().unwrap() > 0.0);
+    assert!(json["conclusion"]["servers"][0]["rate_per_s"]["ratio_to_first"].is_null());
+}
+
+#[test]
+fn every_cell_of_a_matrix_is_filled() {
+    let (study, json) = studied(
+        "matrix",
+        "--sizes 10;uniform:5-50 --mixes 1:1;1:0:1 --rates 500,50% --duration 40ms \
+         --connections 2",
+    );
+    // A run for the capacity and two cells, in each of four places.
+    assert_eq!((study.runs.len(), &json["conclusion"]["cells"]), (12, &8.into()));
+    let labels = &json["runs"][4]["labels"];
+    assert_eq!(labels["size"], "10");
+    assert_eq!(labels["mix"], "1:0:1");
+    assert_eq!(json["runs"][4]["report"]["rate"]["offered_per_s"], 500.0);
+    let html = study.page().to_html();
+    assert!(html.contains("delete p99, us") && html.contains("get p50, us"));
+}
+
+#[test]
+fn a_stop_still_gives_what_was_measured() {
+    let address = double::start(Vice::default());
+    for command in ["clients --clients 1,2", "lambda-max", "compare --target 127.0.0.1:1"] {
+        let line = format!("{command} --target {address} --duration 10s");
+        let study = carried_out(&line, true).unwrap();
+        assert!(study.runs.len() <= 1, "{command}");
+        assert!(study.page().to_html().contains("</html>"));
+    }
+}
+
+#[test]
+fn impossible_studies_are_named() {
+    for (line, word) in [
+        ("lambda-max --growth 1", "--growth"),
+        ("lambda-max --rounds 1", "--rounds"),
+        ("lambda-max --from slow", "--from"),
+        ("compare --target 127.0.0.1:1", "--target"),
+        ("compare --target 127.0.0.1:1 --target 127.0.0.1:2 --name a", "--name"),
+        ("matrix --rates fast", "--rates"),
+        ("matrix --sizes ;", "cells"),
+        ("matrix --sizes 10;many", "--value-bytes"),
+        ("populate --rate 0", "--rate"),
+    ] {
+        let error = carried_out(line, false).unwrap_err().to_string();
+        assert!(error.contains(word), "{line}: {error}");
+    }
+}
