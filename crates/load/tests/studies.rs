@@ -34,6 +34,7 @@ fn carried_out(line: &str, stop: bool) -> Result<Study, load::Error> {
         Command::LambdaMax(args) => args.carry_out(&watch, screen),
         Command::Compare(args) => args.carry_out(&watch, screen),
         Command::Matrix(args) => args.carry_out(&watch, screen),
+        Command::Replay(args) => args.carry_out(&watch),
         other => panic!("{other:?} makes no study"),
     }
 }
@@ -145,8 +146,51 @@ fn impossible_studies_are_named() {
         ("matrix --sizes ;", "cells"),
         ("matrix --sizes 10;many", "--value-bytes"),
         ("populate --rate 0", "--rate"),
+        ("replay --trace x.csv --speed 0", "--speed"),
+        ("replay --trace x.csv --id-col 0", "--id-col"),
+        ("replay --trace /nowhere/at/all", "cannot read"),
     ] {
         let error = carried_out(line, false).unwrap_err().to_string();
         assert!(error.contains(word), "{line}: {error}");
+    }
+}
+
+/// A trace of three objects in turn, a fourth that is too large, and one that never comes again.
+fn trace() -> Vec<(u32, u64, u32)> {
+    let turns = (0..300u32).map(|nth| (nth / 100, u64::from(nth % 3) + (1 << 40), 50));
+    turns.chain([(3, 7, 2_000_000), (3, 8, 60)]).collect()
+}
+
+#[test]
+fn traces_of_both_forms_replay_alike() {
+    let folder = std::env::temp_dir();
+    let name = |form: &str| folder.join(format!("load-trace-{}.{form}", std::process::id()));
+    let mut binary = Vec::new();
+    let mut text = "time,size,id\n".to_string();
+    for (at_s, id, bytes) in trace() {
+        binary.extend_from_slice(&at_s.to_le_bytes());
+        binary.extend_from_slice(&id.to_le_bytes());
+        binary.extend_from_slice(&bytes.to_le_bytes());
+        binary.extend_from_slice(&[0; 8]);
+        text.push_str(&format!("{at_s},{bytes},{id}\n"));
+    }
+    std::fs::write(name("bin"), binary).unwrap();
+    std::fs::write(name("csv"), text).unwrap();
+    for (form, settings, gets, hits) in [
+        ("bin", "", 302, 297),
+        ("bin", "--speed 1000", 302, 297),
+        ("csv", "--header --size-col 2 --id-col 3", 302, 297),
+        ("csv", "--header --size-col 2 --id-col 3 --skip 100 --limit 200", 100, 100),
+    ] {
+        let address = double::start(Vice::default());
+        let trace = name(form).display().to_string();
+        let line = format!("replay --target {address} --trace {trace} {settings}");
+        let study = carried_out(&line, false).unwrap();
+        let outcome = &study.conclusion["outcome"];
+        assert_eq!((&outcome["gets"], &outcome["hits"]), (&gets.into(), &hits.into()), "{line}");
+        assert!(study.clean && study.page().to_html().contains("Hit ratio"), "{line}");
+    }
+    for form in ["bin", "csv"] {
+        std::fs::remove_file(name(form)).unwrap();
     }
 }

@@ -133,6 +133,7 @@ fn study(runs: Vec<Labelled>) -> Study {
         varied: &["connections", "threads"],
         runs,
         sections: vec![("By number of connections".to_string(), figures)],
+        csv: None,
         clean: true,
     };
     study.gather(None);

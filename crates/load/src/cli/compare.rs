@@ -210,6 +210,7 @@ fn study(runs: Vec<Labelled>, names: &[String]) -> Study {
         varied: &["target"],
         sections: vec![("Side by side".to_string(), figures(&runs, names, table))],
         runs,
+        csv: None,
         clean: true,
     };
     study.gather(None);

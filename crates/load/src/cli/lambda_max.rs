@@ -167,6 +167,7 @@ fn study(runs: Vec<Labelled>, ladder: &Ladder, plateau: &[f64]) -> Study {
         varied: &["loop"],
         sections: vec![("Raising the rate".to_string(), figures(&runs, ladder, lambda))],
         runs,
+        csv: None,
         clean: true,
     };
     study.gather(Some("a queue has grown"));

@@ -258,6 +258,7 @@ fn study(runs: Vec<Labelled>, rates: &[String]) -> Study {
         varied: &["loop", "value bytes", "ratio"],
         runs,
         sections: vec![("Matrix".to_string(), figures)],
+        csv: None,
         clean: true,
     };
     study.gather(None);

@@ -30,7 +30,7 @@ use crate::Error;
 use crate::drive::Watch;
 use crate::null_server::NullServerArgs;
 use crate::pingpong::PingPongArgs;
-use crate::replay::HitRatioArgs;
+use crate::replay::{self, HitRatioArgs, ReplayArgs};
 use crate::report::{Outputs, Study};
 
 /// Everything after `load`.
@@ -62,6 +62,9 @@ pub enum Command {
     /// Measure sizes x mixes x rates.
     #[command(after_help = matrix::EXAMPLES)]
     Matrix(Box<MatrixArgs>),
+    /// Replay a trace as a cache-aside client, and report the hit ratio.
+    #[command(after_help = replay::EXAMPLES)]
+    Replay(ReplayArgs),
     /// Exchange fixed bytes with a null server: the floor that the generator is held against.
     #[command(hide = true)]
     PingPong(PingPongArgs),
@@ -94,6 +97,7 @@ pub fn run(args: &Args) -> Result<bool, Error> {
         Command::LambdaMax(args) => put(&args.outputs, &args.carry_out(&watch, &mut screen)?),
         Command::Compare(args) => put(&args.outputs, &args.carry_out(&watch, &mut screen)?),
         Command::Matrix(args) => put(&args.outputs, &args.carry_out(&watch, &mut screen)?),
+        Command::Replay(args) => put(&args.outputs, &args.carry_out(&watch)?),
         Command::PingPong(args) => {
             print(&args.carry_out(&stop)?)?;
             Ok(true)

@@ -93,6 +93,7 @@ impl PopulateArgs {
             varied: &["ratio", "popularity", "keys per get"],
             runs: bench.runs,
             sections: vec![("Filling".to_string(), figures)],
+            csv: None,
             clean: stored == keys,
         };
         study.gather(None);

@@ -5,6 +5,8 @@
 //! trace   a stream as a sequence of steps, a function of its description alone      pure
 //! wire    the steps sent to a server, every missed get followed by a set            the rim
 //! cli     which stream goes where: to a server, or to a file                        the rim
+//! record  traces of others, read from files; file: one replayed                     the rim
+//! history the hit ratio over the course of a replay                                 pure
 //! ```
 //!
 //! A step happens at a second of the stream's own clock. Where items expire, the wire keeps that
@@ -12,11 +14,17 @@
 //! wait. Hits are counted from [`Trace::measured_from`] on, when the server has filled.
 
 mod cli;
+mod file;
+mod history;
 mod list;
+mod record;
 mod trace;
 mod wire;
 
 pub use cli::HitRatioArgs;
+pub use file::{EXAMPLES, ReplayArgs};
+pub use history::History;
 pub use list::{STREAMS, find};
+pub use record::{Columns, Form, Record, Records};
 pub use trace::{Disturbance, Spec, Step, Trace};
 pub use wire::{Outcome, replay};

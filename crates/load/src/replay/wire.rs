@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 
 use super::Trace;
+use super::history::History;
 use super::trace::{Step, is_get};
 use crate::protocol::{Parser, Protocol, Token, compose_get, compose_set};
 use crate::target::Talk;
@@ -67,16 +68,7 @@ impl Outcome {
 /// # Errors
 /// When the server cannot be reached, falls silent, or says what the protocol does not know.
 pub fn replay(trace: Trace, target: &Target, server_pid: Option<u32>) -> Result<Outcome, Error> {
-    let talk = target
-        .talk(PATIENCE)
-        .map_err(|error| Error::io(format!("cannot connect to {target}"), error))?;
-    let mut client = Client {
-        talk,
-        parser: Parser::default(),
-        input: Vec::new(),
-        output: Vec::new(),
-        outcome: Outcome::default(),
-    };
+    let mut client = Client::connect(target)?;
     let started = Instant::now();
     let form = trace.form().clone();
     let measured_from = trace.measured_from();
@@ -87,11 +79,7 @@ pub fn replay(trace: Trace, target: &Target, server_pid: Option<u32>) -> Result<
         wait_until(started + Duration::from_secs(u64::from(first.at_s)));
         batch.clear();
         let mut bytes = 0;
-        while let Some(step) = steps.next_if(|step| {
-            let fits = bytes + step.request.value_bytes as usize <= BATCH_BYTES;
-            let in_time = step.at_s == first.at_s && batch.len() < BATCH_REQUESTS;
-            batch.is_empty() || (fits && in_time)
-        }) {
+        while let Some(step) = steps.next_if(|step| fits(&batch, bytes, &first, step)) {
             bytes += step.request.value_bytes as usize;
             batch.push(step);
         }
@@ -104,6 +92,13 @@ pub fn replay(trace: Trace, target: &Target, server_pid: Option<u32>) -> Result<
     outcome.rss_bytes_max = server_pid.and_then(server::rss_bytes_max).unwrap_or(0);
     outcome.elapsed_s = started.elapsed().as_secs_f64();
     Ok(outcome)
+}
+
+/// Whether `step` may join a `batch` of so many `bytes` that began with `first`.
+pub(super) fn fits(batch: &[Step], bytes: usize, first: &Step, step: &Step) -> bool {
+    let small = bytes + step.request.value_bytes as usize <= BATCH_BYTES;
+    let in_time = step.at_s == first.at_s && batch.len() < BATCH_REQUESTS;
+    batch.is_empty() || (small && in_time)
 }
 
 /// The pace of a stream whose items expire; it waits for a moment, not for an event.
@@ -147,12 +142,14 @@ impl<'t> Watch<'t> {
     }
 }
 
-struct Client {
+pub(super) struct Client {
     talk: Box<dyn Talk>,
     parser: Parser,
     input: Vec<u8>,
     output: Vec<u8>,
-    outcome: Outcome,
+    pub outcome: Outcome,
+    /// Hits over time, for who wants to see them.
+    pub history: History,
 }
 
 /// What a reply said.
@@ -165,8 +162,27 @@ enum Reply {
 }
 
 impl Client {
+    pub fn connect(target: &Target) -> Result<Self, Error> {
+        let talk = target
+            .talk(PATIENCE)
+            .map_err(|error| Error::io(format!("cannot connect to {target}"), error))?;
+        Ok(Self {
+            talk,
+            parser: Parser::default(),
+            input: Vec::new(),
+            output: Vec::new(),
+            outcome: Outcome::default(),
+            history: History::default(),
+        })
+    }
+
     /// A batch and its refills.
-    fn exchange(&mut self, batch: &[Step], form: &Workload, counted: bool) -> Result<(), Error> {
+    pub fn exchange(
+        &mut self,
+        batch: &[Step],
+        form: &Workload,
+        counted: bool,
+    ) -> Result<(), Error> {
         let requests: Vec<Request> = batch.iter().map(|step| step.request).collect();
         let replies = self.round(&requests, form)?;
         let mut refilled = HashSet::new();
@@ -191,7 +207,13 @@ impl Client {
         Ok(())
     }
 
+    /// Counts a get that nobody need send: its object is never stored.
+    pub fn missed(&mut self, counted: bool) {
+        self.count(Reply::Miss, counted);
+    }
+
     fn count(&mut self, reply: Reply, counted: bool) {
+        self.history.count(reply == Reply::Hit);
         self.outcome.gets += u64::from(counted);
         self.outcome.hits += u64::from(counted && reply == Reply::Hit);
     }

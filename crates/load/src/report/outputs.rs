@@ -43,7 +43,7 @@ impl Outputs {
     /// When a file or the screen cannot be written.
     pub fn put_study(&self, study: &Study) -> Result<(), Error> {
         if let Some(path) = &self.csv {
-            write(path, &csv::csv(&study.runs))?;
+            write(path, &study.to_csv())?;
         }
         if let Some(path) = &self.html {
             write(path, &study.page().to_html())?;

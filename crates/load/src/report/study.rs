@@ -7,6 +7,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::Report;
+use super::csv::csv;
 use super::figure::Figure;
 use super::html::Page;
 
@@ -60,6 +61,8 @@ pub struct Study {
     pub varied: &'static [&'static str],
     /// Headings of the page with their figures.
     pub sections: Vec<(String, Vec<Figure>)>,
+    /// The lines of a CSV file, where they are not those of the runs.
+    pub csv: Option<String>,
     /// Whether nothing that was checked was wrong.
     pub clean: bool,
 }
@@ -87,6 +90,12 @@ impl Study {
             runs: &self.runs,
         })
         .expect("numbers and strings always serialise")
+    }
+
+    /// The study as CSV.
+    #[must_use]
+    pub fn to_csv(&self) -> String {
+        self.csv.clone().unwrap_or_else(|| csv(&self.runs))
     }
 
     /// The study as a page.

@@ -190,6 +190,32 @@ impl Workload {
         }))
     }
 
+    /// Keys and values of a trace that comes from elsewhere: any 64-bit number names a key, and
+    /// lengths stand in the trace.
+    ///
+    /// # Errors
+    /// When the prefix is too long, or `value_bytes_max` above its limit.
+    pub fn of_trace(key_prefix: &str, value_bytes_max: u32, seed: u64) -> Result<Self, String> {
+        /// Digits of the largest number.
+        const DIGITS: usize = 20;
+        let key_bytes = Spread::Fixed((key_prefix.len() + DIGITS) as u32);
+        if value_bytes_max > VALUE_BYTES_MAX {
+            return Err(format!("values of {value_bytes_max} bytes: at most {VALUE_BYTES_MAX}"));
+        }
+        Ok(Self {
+            keys: KeyForm::new(key_prefix, &key_bytes, u64::MAX, seed)?,
+            values: Values::new(seed, value_bytes_max),
+            keys_count: u64::MAX,
+            sampler: Sampler::new(Popularity::Sequential, KEYS_MAX),
+            ratio: Ratio::of(1, 0),
+            only: Some(Op::Get),
+            total: 1,
+            value_bytes: Spread::Fixed(0),
+            ttl_s: Spread::Fixed(0),
+            seed,
+        })
+    }
+
     /// The same keys and values, each stored once in order: what fills a server before a run.
     #[must_use]
     pub fn filling(&self) -> Arc<Self> {

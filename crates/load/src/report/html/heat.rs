@@ -46,7 +46,8 @@ pub(super) fn draw(heat: &Heat) -> String {
             let _ = writeln!(
                 svg,
                 "<rect class=\"cell {class}\" x=\"{left:.1}\" y=\"{top:.1}\" width=\"{width:.1}\" \
-                 height=\"{ROW}\"/><text x=\"{:.1}\" y=\"{line:.1}\" class=\"mid t-{class}\">{}</text>",
+                 height=\"{ROW}\"/>\
+                 <text x=\"{:.1}\" y=\"{line:.1}\" class=\"mid t-{class}\">{}</text>",
                 left + width / 2.0,
                 cell.map_or("-".to_string(), short)
             );

@@ -105,7 +105,8 @@ fn grid(svg: &mut String, plot: &Plot, x: &Ruler, y: &Ruler) {
     let label = escape(&plot.y.label);
     let _ = writeln!(
         svg,
-        "<text transform=\"translate({beside} {middle})rotate(-90)\" class=\"mid name\">{label}</text>"
+        "<text transform=\"translate({beside} {middle})rotate(-90)\" class=\"mid name\">{label}\
+         </text>"
     );
 }
 
