@@ -16,7 +16,9 @@
 
 use std::collections::VecDeque;
 
-use crate::protocol::{Parser, Protocol, Token, compose_delete, compose_get, compose_set};
+use crate::protocol::{
+    Manner, Parser, Protocol, Token, compose_delete, compose_end, compose_get, compose_set,
+};
 use crate::tally::{Kind, Tally};
 use crate::workload::{Multiget, Op, Request, Stream, Workload};
 
@@ -30,6 +32,8 @@ pub(crate) struct Rules {
     pub refill: bool,
     /// Keys of one get.
     pub multiget: Multiget,
+    /// Keys of one set or delete; more than one go quietly, as a batch.
+    pub multiset: u32,
     /// Requests that start earlier are not measured.
     pub measure_from_ns: u64,
     /// Replies that arrive later are not part of the rate.
@@ -52,8 +56,9 @@ pub(crate) struct Breach(pub String);
 struct Pending {
     from_ns: u64,
     kind: Kind,
-    /// Keys asked for, and how many of them are not settled.
+    /// Keys of a batch; 0 for a set or delete of one.
     keys: u32,
+    /// Keys asked for that are not settled.
     left: u32,
     failed: bool,
 }
@@ -88,6 +93,11 @@ pub(crate) struct Exchange {
 }
 
 impl Exchange {
+    /// A conversation in `protocol` in which nothing was said yet.
+    pub fn new(protocol: Protocol) -> Self {
+        Self { parser: Parser::new(protocol), ..Self::default() }
+    }
+
     /// Requests that are not answered.
     #[inline]
     pub fn pending(&self) -> usize {
@@ -117,26 +127,54 @@ impl Exchange {
         out: &mut Vec<u8>,
     ) {
         match stream.op() {
+            op @ (Op::Set | Op::Delete) if rules.multiset > 1 => {
+                self.write_batch(rules, workload, stream, op, from_ns, out);
+            }
             Op::Set => self.store(rules, workload, stream.stored_key(), Kind::Set, from_ns, out),
             Op::Get => {
                 let first = self.asked.len();
                 let count = rules.multiget.draw(stream, workload.keys_count(), &mut self.asked);
                 let keys = self.asked.range(first..).map(|key| u64::from(*key));
                 compose_get(rules.protocol, workload, keys, out);
-                self.owe(Kind::Get, count, from_ns);
+                self.owe(Kind::Get, count, count, from_ns);
             }
             Op::Modify => {
                 let key = stream.key();
                 self.asked.push_back(key as u32);
                 self.modifying.push_back(key as u32);
                 compose_get(rules.protocol, workload, std::iter::once(key), out);
-                self.owe(Kind::Read, 1, from_ns);
+                self.owe(Kind::Read, 1, 1, from_ns);
             }
             Op::Delete => {
-                compose_delete(rules.protocol, workload, stream.key(), out);
-                self.owe(Kind::Delete, 0, from_ns);
+                let key = stream.key();
+                compose_delete(rules.protocol, workload, key, Manner::Alone, out);
+                self.owe(Kind::Delete, 0, 0, from_ns);
             }
         }
+    }
+
+    /// Appends a batch of quiet sets or deletes: one request, answered by its end.
+    #[inline(never)]
+    fn write_batch(
+        &mut self,
+        rules: &Rules,
+        workload: &Workload,
+        stream: &mut Stream,
+        op: Op,
+        from_ns: u64,
+        out: &mut Vec<u8>,
+    ) {
+        let (protocol, quiet) = (rules.protocol, Manner::Quiet);
+        for _ in 0..rules.multiset {
+            if op == Op::Delete {
+                compose_delete(protocol, workload, stream.key(), quiet, out);
+            } else {
+                compose_set(protocol, workload, set_of(workload, stream.stored_key()), quiet, out);
+            }
+        }
+        compose_end(protocol, out);
+        let kind = if op == Op::Delete { Kind::Delete } else { Kind::Set };
+        self.owe(kind, rules.multiset, 0, from_ns);
     }
 
     /// Appends the set that waits longest for an earlier reply.
@@ -153,8 +191,8 @@ impl Exchange {
     }
 
     #[inline]
-    fn owe(&mut self, kind: Kind, keys: u32, from_ns: u64) {
-        self.pending.push_back(Pending { from_ns, kind, keys, left: keys, failed: false });
+    fn owe(&mut self, kind: Kind, keys: u32, left: u32, from_ns: u64) {
+        self.pending.push_back(Pending { from_ns, kind, keys, left, failed: false });
     }
 
     #[inline]
@@ -167,10 +205,8 @@ impl Exchange {
         from_ns: u64,
         out: &mut Vec<u8>,
     ) {
-        let value_bytes = workload.value_bytes(key);
-        let set = Request { op: Op::Set, key, value_bytes, ttl_s: workload.ttl_s(key) };
-        compose_set(rules.protocol, workload, set, out);
-        self.owe(kind, 0, from_ns);
+        compose_set(rules.protocol, workload, set_of(workload, key), Manner::Alone, out);
+        self.owe(kind, 0, 0, from_ns);
     }
 
     /// Takes whole tokens off `input` and returns how many bytes they were; the rest is to be
@@ -198,34 +234,41 @@ impl Exchange {
             };
             let is_get = oldest.kind.is_get();
             let is_delete = oldest.kind == Kind::Delete;
-            // A meta get of several keys goes on after an error until its MN.
-            let meta_batch = is_get && oldest.keys > 1 && rules.protocol == Protocol::Meta;
+            // A batch goes on, whatever its commands answer, until its end.
+            let batch = oldest.keys > 1 && rules.protocol != Protocol::Text;
             match token {
                 Token::Value { key, value_bytes } if is_get => {
                     self.value_begins(rules, workload, key, value_bytes, tally)?;
                 }
                 Token::Data { bytes, last } if is_get => {
                     self.value_goes_on(rules, workload, bytes, last, tally);
-                    if last && rules.protocol == Protocol::Meta && !meta_batch {
+                    if last && rules.protocol != Protocol::Text && !batch {
                         self.complete(rules, now_ns, tally);
                     }
                 }
-                Token::End if is_get => self.complete(rules, now_ns, tally),
-                Token::Stored if !is_get && !is_delete => self.complete(rules, now_ns, tally),
-                Token::Deleted if is_delete => self.complete(rules, now_ns, tally),
-                Token::Done if !is_get => self.complete(rules, now_ns, tally),
+                Token::End if is_get && !batch => self.complete(rules, now_ns, tally),
+                Token::BatchEnd if batch => self.complete(rules, now_ns, tally),
+                Token::Stored if !is_get && !is_delete && !batch => {
+                    self.complete(rules, now_ns, tally);
+                }
+                Token::Deleted if is_delete && !batch => self.complete(rules, now_ns, tally),
+                Token::Done if !is_get && !batch => self.complete(rules, now_ns, tally),
                 Token::NotFound if is_delete => {
                     tally.not_found += u64::from(oldest.from_ns >= rules.measure_from_ns);
-                    self.complete(rules, now_ns, tally);
+                    if !batch {
+                        self.complete(rules, now_ns, tally);
+                    }
                 }
                 Token::NotStored if !is_get && !is_delete => {
                     tally.not_stored += u64::from(oldest.from_ns >= rules.measure_from_ns);
-                    self.complete(rules, now_ns, tally);
+                    if !batch {
+                        self.complete(rules, now_ns, tally);
+                    }
                 }
                 Token::Failed(line) => {
                     oldest.failed = true;
                     tally.sample(String::from_utf8_lossy(line));
-                    if !meta_batch {
+                    if !batch {
                         self.complete(rules, now_ns, tally);
                     }
                 }
@@ -249,7 +292,7 @@ impl Exchange {
     ) -> Result<(), Breach> {
         let oldest = self.pending.front_mut().expect("the caller saw a pending get");
         let measured = u64::from(oldest.from_ns >= rules.measure_from_ns);
-        let unnamed = named.is_empty() && rules.protocol == Protocol::Meta && oldest.keys == 1;
+        let unnamed = named.is_empty() && rules.protocol != Protocol::Text && oldest.keys == 1;
         while oldest.left > 0 {
             oldest.left -= 1;
             let key = self.asked.pop_front().expect("every key that is left was asked for");
@@ -333,6 +376,13 @@ impl Exchange {
     }
 }
 
+/// The set that stores `key`.
+#[inline]
+fn set_of(workload: &Workload, key: u64) -> Request {
+    let value_bytes = workload.value_bytes(key);
+    Request { op: Op::Set, key, value_bytes, ttl_s: workload.ttl_s(key) }
+}
+
 /// A token as a complaint shows it.
 fn show(token: Token<'_>) -> String {
     const SHOWN_BYTES_MAX: usize = 80;
@@ -344,6 +394,7 @@ fn show(token: Token<'_>) -> String {
         Token::Value { key, .. } => format!("a value of {:?}", String::from_utf8_lossy(key)),
         Token::Data { .. } => "bytes of a value".to_string(),
         Token::End => "the end of a get".to_string(),
+        Token::BatchEnd => "the end of a batch".to_string(),
         Token::Stored => "\"stored\"".to_string(),
         Token::NotStored => "\"not stored\"".to_string(),
         Token::Deleted => "\"deleted\"".to_string(),

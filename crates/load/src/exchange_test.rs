@@ -29,12 +29,13 @@ impl Bench {
             protocol,
             verify: true,
             refill: true,
+            multiset: 1,
             multiget: Multiget { keys: Spread::Fixed(multiget), consecutive: false },
             measure_from_ns: 100,
             measure_until_ns: 1_000,
         };
         let stream = Stream::new(&workload, 0, 1);
-        let (exchange, tally) = (Exchange::default(), Tally::default());
+        let (exchange, tally) = (Exchange::new(protocol), Tally::default());
         Self { rules, workload, stream, exchange, tally, sent: Vec::new() }
     }
 
@@ -233,4 +234,39 @@ fn a_read_modify_write_stores_what_it_read_or_missed() {
     refused.ask(200);
     refused.receive(b"SERVER_ERROR busy\r\n").unwrap();
     assert!(!refused.exchange.wants_follow_up() && refused.tally.errors == 1);
+}
+
+#[test]
+fn quiet_writes_are_answered_by_the_end_of_their_batch() {
+    let mut sets = Bench::new(Protocol::Meta, 1, SETS);
+    sets.rules.multiset = 3;
+    sets.ask(200);
+    let text = String::from_utf8_lossy(&sets.sent).into_owned();
+    assert_eq!((text.matches(" q\r\n").count(), text.ends_with("mn\r\n")), (3, true), "{text}");
+    assert_eq!(sets.receive(b"NS\r\nMN\r\n"), Ok(8));
+    let tally = &sets.tally;
+    assert_eq!((tally.sets, tally.not_stored, tally.keys_answered), (1, 1, 3));
+
+    let mut deletes = Bench::new(Protocol::Meta, 1, DELETES);
+    deletes.rules.multiset = 2;
+    deletes.ask(200);
+    deletes.receive(b"SERVER_ERROR busy\r\nMN\r\n").unwrap();
+    assert_eq!((deletes.tally.errors, deletes.exchange.pending()), (1, 0));
+    for reply in [&b"HD\r\n"[..], b"EN\r\n"] {
+        deletes.ask(200);
+        assert!(deletes.receive(reply).is_err(), "{reply:?} says what quiet commands do not");
+        deletes = Bench::new(Protocol::Meta, 1, DELETES);
+        deletes.rules.multiset = 2;
+    }
+}
+
+#[test]
+fn the_end_of_a_batch_is_no_answer_to_a_single_get() {
+    for (protocol, reply) in
+        [(Protocol::Meta, &b"MN\r\n"[..]), (Protocol::Text, b"MN\r\n"), (Protocol::Text, b"HD\r\n")]
+    {
+        let mut bench = Bench::new(protocol, 1, GETS);
+        bench.ask(200);
+        assert!(bench.receive(reply).is_err(), "{protocol:?}");
+    }
 }

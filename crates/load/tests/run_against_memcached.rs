@@ -71,6 +71,11 @@ fn every_dialect_and_loop_agrees_with_memcached() {
         "--ttl uniform:1000-2000 --popularity hotset:10%:90%",
         "--key-bytes 250 --key-prefix prefix/",
         "--workload etc --pipeline 4",
+        "--protocol binary",
+        "--protocol binary --pipeline 16 --threads 2 --value-bytes 0,1,100,9000,200000",
+        "--protocol binary --pipeline 4 --multiget 50 --multiset 10 --ttl 0:1,1000:1",
+        "--protocol binary --rate 20000 --pipeline 4 --workload etc",
+        "--protocol meta --pipeline 4 --multiset 10",
         "--workload ycsb-d --pipeline 4",
         "--workload ycsb-e --protocol meta --pipeline 4",
         "--workload ycsb-f --pipeline 4",
@@ -86,7 +91,12 @@ fn every_dialect_and_loop_agrees_with_memcached() {
 #[test]
 fn deletes_agree_with_memcached() {
     let Some(memcached) = Memcached::start("deletes") else { return };
-    for settings in ["--pipeline 4", "--pipeline 8 --protocol meta"] {
+    for settings in [
+        "--pipeline 4",
+        "--pipeline 8 --protocol meta",
+        "--pipeline 8 --protocol binary",
+        "--pipeline 8 --protocol binary --multiset 3 --multiget 3",
+    ] {
         let line = "--populate --verify --warmup 0 --requests 3000 --ratio 5:3:2";
         let report = memcached.run(&format!("{line} {settings}"));
         assert!(report.is_clean(), "{settings}: {report:?}");

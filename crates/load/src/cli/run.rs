@@ -117,6 +117,8 @@ mod tests {
             (&["--multiget", "0"], "--multiget"),
             (&["--multiget", "x"], "--multiget"),
             (&["--multiget", "2000", "--pipeline", "2000"], "1048576 together"),
+            (&["--multiset", "0", "--protocol", "meta"], "--multiset"),
+            (&["--multiset", "2"], "--protocol meta or binary"),
             (&["--rate", "0"], "--rate"),
             (&["--rate", "NaN"], "--rate"),
             (&["--rate", "1k..2k"], "--rate"),

@@ -35,6 +35,9 @@ pub struct Settings {
     /// The keys of a get follow each other in order.
     #[arg(long)]
     pub consecutive: bool,
+    /// Keys per set or delete: quiet commands, closed by a no-op (meta and binary).
+    #[arg(long, default_value_t = 1, value_name = "KEYS")]
+    pub multiset: u32,
     /// Number of different keys.
     #[arg(long, default_value_t = 100_000)]
     pub keys: u64,
@@ -66,7 +69,7 @@ pub struct Settings {
     /// Compare length and bytes of every value received.
     #[arg(long)]
     pub verify: bool,
-    /// text or meta.
+    /// text, meta or binary.
     #[arg(long, default_value = "text")]
     pub protocol: Protocol,
     /// Names the sequence of requests and due times.
@@ -144,6 +147,7 @@ impl Settings {
             threads: self.threads,
             pipeline: self.pipeline,
             multiget,
+            multiset: self.multiset,
             limit,
             warmup: self.warmup,
             patience: self.patience,

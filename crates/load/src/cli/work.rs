@@ -31,6 +31,7 @@ pub(super) fn filling(plan: &Plan) -> Plan {
     Plan {
         workload: plan.workload.filling(),
         mode: Mode::Closed,
+        multiset: 1,
         pipeline: plan.pipeline.max(FILL_PIPELINE),
         limit: Limit::Requests(plan.workload.keys_count()),
         warmup: Duration::ZERO,

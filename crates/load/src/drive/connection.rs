@@ -6,6 +6,7 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags};
 
 use crate::exchange::Exchange;
+use crate::protocol::Protocol;
 
 /// What became of a system call on a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,10 +34,10 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    pub fn new(fd: OwnedFd) -> Self {
+    pub fn new(fd: OwnedFd, protocol: Protocol) -> Self {
         Self {
             fd,
-            exchange: Exchange::default(),
+            exchange: Exchange::new(protocol),
             out: Vec::new(),
             sent: 0,
             tail: Vec::new(),

@@ -62,6 +62,8 @@ pub struct Plan {
     pub pipeline: usize,
     /// Keys per get.
     pub multiget: Multiget,
+    /// Keys per set or delete; more than one go quietly, as a batch.
+    pub multiset: u32,
     /// When it is over.
     pub limit: Limit,
     /// How long requests flow before they are measured.
@@ -89,6 +91,7 @@ impl Plan {
             ("threads", self.threads, THREADS_MAX),
             ("pipeline", self.pipeline, PIPELINE_MAX),
             ("multiget", self.multiget.keys.max() as usize, MULTIGET_MAX as usize),
+            ("multiset", self.multiset as usize, MULTIGET_MAX as usize),
         ] {
             if value == 0 || value > max {
                 return Err(Error::Setting(format!("--{name} {value}: choose from 1 to {max}")));
@@ -98,6 +101,13 @@ impl Plan {
             return Err(Error::Setting(format!(
                 "--threads {} above --connections {}: each thread needs a connection",
                 self.threads, self.connections
+            )));
+        }
+        if self.multiset > 1 && self.protocol == Protocol::Text {
+            return Err(Error::Setting(format!(
+                "--multiset {}: the text protocol has no quiet command that reports failures; \
+                 choose --protocol meta or binary",
+                self.multiset
             )));
         }
         let multiget = self.multiget.keys.max() as usize;

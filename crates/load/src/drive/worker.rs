@@ -79,7 +79,7 @@ impl<'a> Worker<'a> {
         for index in 0..share {
             let fd = plan.target.connect()?;
             poll.watch(&fd, index, false)?;
-            connections.push(Some(Connection::new(fd)));
+            connections.push(Some(Connection::new(fd, plan.protocol)));
         }
         let warmup_ns = plan.warmup.as_nanos() as u64;
         let (quota, end_ns) = match plan.limit {
@@ -102,6 +102,7 @@ impl<'a> Worker<'a> {
                 verify: plan.verify,
                 refill: plan.refill,
                 multiget: plan.multiget.clone(),
+                multiset: plan.multiset,
                 measure_from_ns: warmup_ns,
                 measure_until_ns: end_ns,
             },

@@ -15,11 +15,15 @@
 //! deleted      DELETED                                HD
 //! not there    NOT_FOUND                              NF
 //! ```
+//!
+//! Quiet sets and deletes, many to a request, are `ms K LEN q` and `md K q` closed by `mn`; the
+//! frames of the binary dialect stand in `binary`.
 
+mod binary;
 mod compose;
 mod reply;
 
-pub use compose::{compose_delete, compose_get, compose_set};
+pub use compose::{Manner, compose_delete, compose_end, compose_get, compose_set};
 pub use reply::{LINE_BYTES_MAX, Parser, Token};
 
 use std::str::FromStr;
@@ -31,6 +35,8 @@ pub enum Protocol {
     Text,
     /// Meta commands.
     Meta,
+    /// Binary frames.
+    Binary,
 }
 
 impl Protocol {
@@ -40,6 +46,7 @@ impl Protocol {
         match self {
             Self::Text => "text",
             Self::Meta => "meta",
+            Self::Binary => "binary",
         }
     }
 }
@@ -51,7 +58,8 @@ impl FromStr for Protocol {
         match text {
             "text" => Ok(Self::Text),
             "meta" => Ok(Self::Meta),
-            _ => Err(format!("{text:?} is neither text nor meta")),
+            "binary" => Ok(Self::Binary),
+            _ => Err(format!("{text:?} is none of text, meta, binary")),
         }
     }
 }

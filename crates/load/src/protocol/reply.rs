@@ -12,6 +12,8 @@
 
 use memchr::memchr;
 
+use super::{Protocol, binary};
+
 /// The longest line a reply may hold: a key, the words around it, or an error message.
 pub const LINE_BYTES_MAX: usize = 2_048;
 
@@ -32,8 +34,10 @@ pub enum Token<'a> {
         /// Whether the value ends with them.
         last: bool,
     },
-    /// The end of a get: `END`, `EN` or `MN`.
+    /// The end of a get: `END` or `EN`.
     End,
+    /// The end of a batch of quiet commands: `MN`.
+    BatchEnd,
     /// `STORED`.
     Stored,
     /// `DELETED`.
@@ -58,13 +62,48 @@ pub struct Parser {
     /// Bytes of the value that have not been seen, without its CRLF.
     left: u32,
     in_body: bool,
+    /// Frames with lengths instead of lines and CRLFs.
+    binary: bool,
 }
 
 impl Parser {
+    /// A parser of replies in `protocol`, before the first.
+    #[must_use]
+    pub fn new(protocol: Protocol) -> Self {
+        Self { binary: protocol == Protocol::Binary, ..Self::default() }
+    }
+
     /// Takes the next token off `input`.
     #[inline]
     pub fn next<'a>(&mut self, input: &mut &'a [u8]) -> Token<'a> {
-        if self.in_body { self.body(input) } else { self.line(input) }
+        if self.binary {
+            self.frame(input)
+        } else if self.in_body {
+            self.body(input)
+        } else {
+            self.line(input)
+        }
+    }
+
+    /// Kept out of line: the other dialects are commoner.
+    #[inline(never)]
+    fn frame<'a>(&mut self, input: &mut &'a [u8]) -> Token<'a> {
+        if !self.in_body {
+            let (token, value_bytes) = binary::next(input);
+            if let Some(value_bytes) = value_bytes {
+                (self.left, self.in_body) = (value_bytes, true);
+            }
+            return token;
+        }
+        let left = self.left as usize;
+        if input.is_empty() && left > 0 {
+            return Token::Incomplete;
+        }
+        let (bytes, rest) = input.split_at(left.min(input.len()));
+        *input = rest;
+        self.left -= bytes.len() as u32;
+        self.in_body = self.left > 0;
+        Token::Data { bytes, last: !self.in_body }
     }
 
     #[inline]
@@ -114,7 +153,7 @@ impl Parser {
         let Some(line) = line.strip_suffix(b"\r") else { return Token::Malformed(line) };
         let token = classify(line);
         if let Token::Value { value_bytes, .. } = token {
-            *self = Self { left: value_bytes, in_body: true };
+            *self = Self { left: value_bytes, in_body: true, binary: false };
         }
         *input = &input[end + 1..];
         token
@@ -131,7 +170,8 @@ fn classify(line: &[u8]) -> Token<'_> {
         return meta_value(rest).unwrap_or(Token::Malformed(line));
     }
     match line {
-        b"EN" | b"MN" => Token::End,
+        b"EN" => Token::End,
+        b"MN" => Token::BatchEnd,
         b"DELETED" => Token::Deleted,
         b"NOT_FOUND" | b"NF" => Token::NotFound,
         b"NOT_STORED" | b"NS" => Token::NotStored,

@@ -41,7 +41,7 @@ fn tokens(pieces: &[&[u8]]) -> Vec<String> {
 fn replies_become_tokens_wherever_they_are_cut() {
     let cases: &[(&[u8], &[&str])] = &[
         (b"END\r\n", &["end"]),
-        (b"STORED\r\nHD\r\nEN\r\nMN\r\n", &["stored", "done", "end", "end"]),
+        (b"STORED\r\nHD\r\nEN\r\nMN\r\n", &["stored", "done", "end", "batchend"]),
         (b"DELETED\r\nNOT_FOUND\r\nNF\r\n", &["deleted", "notfound", "notfound"]),
         (b"NOT_STORED\r\nNS\r\n", &["notstored", "notstored"]),
         (b"VALUE k1 0 5\r\nab\r\nc\r\nEND\r\n", &["value k1 5", "data ab\r\nc", "end"]),
@@ -52,7 +52,7 @@ fn replies_become_tokens_wherever_they_are_cut() {
         ),
         (
             b"VA 3\r\nabc\r\nVA 1 kkey\r\nz\r\nMN\r\n",
-            &["value  3", "data abc", "value key 1", "data z", "end"],
+            &["value  3", "data abc", "value key 1", "data z", "batchend"],
         ),
         (b"ERROR\r\n", &["failed ERROR"]),
         (b"SERVER_ERROR out of memory\r\nEND\r\n", &["failed SERVER_ERROR out of memory", "end"]),

@@ -20,7 +20,7 @@ use serde::Serialize;
 use super::Trace;
 use super::history::History;
 use super::trace::{Step, is_get};
-use crate::protocol::{Parser, Protocol, Token, compose_get, compose_set};
+use crate::protocol::{Manner, Parser, Protocol, Token, compose_get, compose_set};
 use crate::target::Talk;
 use crate::workload::{Op, Request, Workload};
 use crate::{Error, Target, server};
@@ -227,7 +227,10 @@ impl Client {
                     let key = std::iter::once(request.key);
                     compose_get(Protocol::Text, form, key, &mut self.output);
                 }
-                Op::Set => compose_set(Protocol::Text, form, *request, &mut self.output),
+                Op::Set => {
+                    let alone = Manner::Alone;
+                    compose_set(Protocol::Text, form, *request, alone, &mut self.output);
+                }
                 Op::Delete | Op::Modify => unreachable!("invariant: a trace reads and stores"),
             }
         }
@@ -246,7 +249,7 @@ impl Client {
                     Token::Data { .. } => continue,
                     Token::Incomplete => break,
                     Token::End if std::mem::take(&mut hit) => Reply::Hit,
-                    Token::End => Reply::Miss,
+                    Token::End | Token::BatchEnd => Reply::Miss,
                     Token::Stored | Token::Deleted | Token::Done => Reply::Stored,
                     Token::NotStored | Token::NotFound | Token::Failed(_) => Reply::Refused,
                     Token::Malformed(line) => {

@@ -83,7 +83,7 @@ pub struct Report {
 pub struct Setup {
     /// Address of the server.
     pub target: String,
-    /// `text` or `meta`.
+    /// `text`, `meta` or `binary`.
     pub protocol: String,
     /// `closed`, `open-poisson` or `open-fixed`.
     pub mode: String,
@@ -95,6 +95,8 @@ pub struct Setup {
     pub pipeline: usize,
     /// Keys per get, at most.
     pub multiget: usize,
+    /// Keys per set or delete.
+    pub multiset: u32,
     /// Seconds before the window.
     pub warmup_s: f64,
     /// Number of keys.
@@ -325,6 +327,7 @@ impl Setup {
             threads: plan.threads,
             pipeline: plan.pipeline,
             multiget: plan.multiget.keys.max() as usize,
+            multiset: plan.multiset,
             warmup_s: plan.warmup.as_secs_f64(),
             keys: plan.workload.keys_count(),
             verify: plan.verify,

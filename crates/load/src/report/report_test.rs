@@ -122,7 +122,7 @@ fn the_names_in_the_json_are_stable() {
         ),
         (
             &json["setup"],
-            "connections keys mode multiget pipeline protocol refill target threads verify \
+            "connections keys mode multiget multiset pipeline protocol refill target threads verify \
              warmup_s workload",
         ),
         (

@@ -75,7 +75,8 @@ impl KeyForm {
 
     /// The length of the key numbered `key`.
     #[inline]
-    fn bytes(&self, key: u64) -> usize {
+    #[must_use]
+    pub fn bytes(&self, key: u64) -> usize {
         match &self.lengths {
             None => self.zero.len(),
             Some(lengths) => lengths.of(key),
