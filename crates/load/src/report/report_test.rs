@@ -122,8 +122,8 @@ fn the_names_in_the_json_are_stable() {
         ),
         (
             &json["setup"],
-            "connections keys mode multiget multiset pipeline protocol refill target threads verify \
-             warmup_s workload",
+            "connections keys mode multiget multiset pipeline protocol refill target threads \
+             verify warmup_s workload",
         ),
         (
             &json["setup"]["workload"],
