@@ -3,7 +3,8 @@
 //! A victim segment is walked item by item. In the small pool an item that was asked for again
 //! moves to the main pool, any other leaves a ghost; in the main pool an item that was asked for
 //! moves to the end with its count lowered. A key that comes back while its ghost is fresh starts
-//! in the main pool. Segments whose items have all expired, or that are mostly dead, go first.
+//! in the main pool. Segments whose items have all expired, or that are mostly dead, go first;
+//! which pool gives the next victim else is decided in [`crate::balance`].
 //!
 //! The work is a debt: each write pays for the ground it took, a few items at a time, so no
 //! request waits for a whole segment. At most three quarters of a victim's ground is kept, so
@@ -11,12 +12,12 @@
 
 use crate::effect::{EffectSink, Gone};
 use crate::engine::{Current, Engine};
-use crate::index::{Chain, Ghost, Slot};
+use crate::index::{Chain, Slot};
 use crate::item::{Flags, Head, ItemRef};
 use crate::key::Key;
 use crate::large;
 use crate::local::Local;
-use crate::segment::{Addr, Pool, Purpose, SMALL_PART, Victim};
+use crate::segment::{Addr, Pool, Purpose, Victim};
 use crate::sync::{MutexGuard, Ordering, yield_now};
 use crate::writer::NeedSpace;
 use base::{Budget, Now, Owner};
@@ -284,7 +285,9 @@ impl Engine {
         }
         let (committed, small, main) = self.segments.census();
         self.ghosts.fit(committed * self.segments.geometry().segment_words);
-        let (first, second) = if small * SMALL_PART > committed || main == 0 {
+        let balance = &self.ghosts.balance;
+        balance.step(self.ghosts.tick(), small, committed);
+        let (first, second) = if balance.is_over(small, committed) || main == 0 {
             (Pool::Small, Pool::Main)
         } else {
             (Pool::Main, Pool::Small)
@@ -369,9 +372,10 @@ impl Engine {
             *key
         };
         self.remove(local, &mut chain, &key, &current, gone, sink);
-        if gone == Gone::Evicted && walk.victim.pool == Pool::Small {
-            let tick = self.ghosts.evicted(current.head.span_words());
-            chain.remember(Ghost::new(key.id.hash, tick));
+        if gone == Gone::Evicted {
+            let words = current.head.span_words();
+            let ghost = self.ghosts.ghost(key.id.hash, walk.victim.pool, words);
+            ghost.into_iter().for_each(|ghost| chain.remember(ghost));
         }
         chain.trim();
     }

@@ -143,6 +143,7 @@ impl<'e, S: EffectSink> Writer<'_, 'e, S> {
         let slot = Slot::item(id.hash, addr, 0);
         if let Some((place, ghost)) = ghost {
             chain.forget(place, ghost);
+            engine.ghosts.came_back(ghost);
         }
         chain.set(place, slot);
         engine.index.count_added(id.slice);

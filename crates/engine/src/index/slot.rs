@@ -3,30 +3,36 @@
 //! ```text
 //! item:    63......44  43  42...........2                1..0
 //!          tag (20)     1   addr (41)                    freq(2)    words from the pool's start
-//! ghosts:  tag (20)     0   stamp(10) tag(20) stamp(10)  0 second 1
+//! ghosts:  tag (20)     0   mark(10) tag(20) mark(10)    0 second 1
+//!          mark = main(1) stamp(9)
 //! empty:   all zero
 //!
 //! One exclusive or and one comparison tell whether a slot may be the item looked for.
 //! ```
 //!
 //! The tag is the top of the key's hash; its low bits also choose the bucket inside the group, so
-//! a bucket can be split without looking at its items. A ghost is the tag of an evicted key and
-//! the tick at which it went. Two of them share a slot, so that the slots which items leave free
-//! hold about as many ghosts as there are items; the bit `second` says whether the second is there.
+//! a bucket can be split without looking at its items. A ghost is the tag of an evicted key, the
+//! pool it lay in and the tick at which it went. Two of them share a slot, so that the slots which
+//! items leave free hold about as many ghosts as there are items; the bit `second` says whether the
+//! second is there.
 
-use crate::segment::Addr;
+use crate::segment::{Addr, Pool};
 
 const FREQ_BITS: u32 = 2;
 const ADDR_BITS: u32 = 41;
 const ITEM_SHIFT: u32 = FREQ_BITS + ADDR_BITS;
 const TAG_SHIFT: u32 = ITEM_SHIFT + 1;
 const ITEM: u64 = 1 << ITEM_SHIFT;
-const STAMP_BITS: u32 = 10;
+const STAMP_BITS: u32 = 9;
 const STAMP_MASK: u64 = (1 << STAMP_BITS) - 1;
-const SECOND_STAMP_SHIFT: u32 = 3;
-const SECOND_TAG_SHIFT: u32 = SECOND_STAMP_SHIFT + STAMP_BITS;
-const FIRST_STAMP_SHIFT: u32 = SECOND_TAG_SHIFT + TAG_BITS;
-const _: () = assert!(FIRST_STAMP_SHIFT + STAMP_BITS == ITEM_SHIFT);
+/// Says that a ghost's key lay in the main pool.
+const OF_MAIN: u64 = 1 << STAMP_BITS;
+const MARK_BITS: u32 = STAMP_BITS + 1;
+const MARK_MASK: u64 = (1 << MARK_BITS) - 1;
+const SECOND_MARK_SHIFT: u32 = 3;
+const SECOND_TAG_SHIFT: u32 = SECOND_MARK_SHIFT + MARK_BITS;
+const FIRST_MARK_SHIFT: u32 = SECOND_TAG_SHIFT + TAG_BITS;
+const _: () = assert!(FIRST_MARK_SHIFT + MARK_BITS == ITEM_SHIFT);
 /// Says that a slot of ghosts holds two.
 const SECOND: u64 = 2;
 /// Tells a ghost whose other bits are all zero from an empty slot.
@@ -46,26 +52,32 @@ pub(crate) fn tag(hash: u64) -> u64 {
     hash >> TAG_SHIFT
 }
 
-/// What is left of an evicted key: its tag, and when it went.
+/// What is left of an evicted key: its tag, where it lay, and when it went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ghost {
     tag: u64,
-    stamp: u64,
+    mark: u64,
 }
 
 impl Ghost {
-    /// The key with this hash, evicted at `tick`.
-    pub(crate) fn new(hash: u64, tick: u64) -> Self {
-        Self { tag: tag(hash), stamp: tick & STAMP_MASK }
+    /// The key with this hash, evicted from `pool` at `tick`.
+    pub(crate) fn new(hash: u64, pool: Pool, tick: u64) -> Self {
+        let of = if pool == Pool::Main { OF_MAIN } else { 0 };
+        Self { tag: tag(hash), mark: of | tick & STAMP_MASK }
+    }
+
+    /// The pool it was evicted from.
+    pub(crate) fn pool(self) -> Pool {
+        if self.mark & OF_MAIN == 0 { Pool::Small } else { Pool::Main }
     }
 
     pub(crate) fn tag(self) -> u64 {
         self.tag
     }
 
-    /// Ticks since it went. Counts modulo 1,024: a ghost that nobody replaced grows young again.
+    /// Ticks since it went. Counts modulo 512: a ghost that nobody replaced grows young again.
     pub(crate) fn age(self, tick: u64) -> u64 {
-        tick.wrapping_sub(self.stamp) & STAMP_MASK
+        tick.wrapping_sub(self.mark) & STAMP_MASK
     }
 }
 
@@ -87,9 +99,9 @@ impl Slot {
             [Some(first), second] => (first, second),
             [None, Some(second)] => (second, None),
         };
-        let word = first.tag << TAG_SHIFT | GHOST | first.stamp << FIRST_STAMP_SHIFT;
+        let word = first.tag << TAG_SHIFT | GHOST | first.mark << FIRST_MARK_SHIFT;
         Self(second.map_or(word, |second| {
-            let second = second.tag << SECOND_TAG_SHIFT | second.stamp << SECOND_STAMP_SHIFT;
+            let second = second.tag << SECOND_TAG_SHIFT | second.mark << SECOND_MARK_SHIFT;
             word | SECOND | second
         }))
     }
@@ -99,11 +111,11 @@ impl Slot {
         if !self.is_ghost() {
             return [None, None];
         }
-        let stamp = self.0 >> FIRST_STAMP_SHIFT & STAMP_MASK;
-        let first = Ghost { tag: self.tag(), stamp };
+        let mark = self.0 >> FIRST_MARK_SHIFT & MARK_MASK;
+        let first = Ghost { tag: self.tag(), mark };
         let second = (self.0 & SECOND != 0).then_some(Ghost {
             tag: self.0 >> SECOND_TAG_SHIFT & TAG_MASK,
-            stamp: self.0 >> SECOND_STAMP_SHIFT & STAMP_MASK,
+            mark: self.0 >> SECOND_MARK_SHIFT & MARK_MASK,
         });
         [Some(first), second]
     }
@@ -189,7 +201,9 @@ mod tests {
 
     #[test]
     fn ghosts_share_a_slot_and_age() {
-        let (first, second) = (Ghost::new(HASH, 1_000), Ghost::new(!HASH, 1_020));
+        let first = Ghost::new(HASH, Pool::Main, 1_000);
+        let second = Ghost::new(!HASH, Pool::Small, 1_020);
+        assert_eq!((first.pool(), second.pool()), (Pool::Main, Pool::Small));
         let lone = Slot::of_ghosts([None, Some(first)]);
         assert!(lone.is_ghost() && lone.is_lone_ghost() && !lone.is_item() && !lone.may_be(HASH));
         assert_eq!(lone.ghosts(), [Some(first), None]);

@@ -47,8 +47,8 @@ pub(crate) enum Pool {
     Main,
 }
 
-/// The small pool's part of all segments: one in so many.
-pub(crate) const SMALL_PART: usize = 5;
+/// The small pool's part of all segments while memory fills for the first time, in percent.
+pub(crate) const SMALL_PERCENT_FIRST: u64 = 10;
 
 /// How many [`Pool`]s there are.
 pub(crate) const POOLS: usize = 2;

@@ -2,7 +2,7 @@
 
 use super::header::{HEADER_WORDS, Header, State};
 use super::queue::{Headers, Queue};
-use super::{Addr, POOLS, Pool, SMALL_PART, SegmentId};
+use super::{Addr, POOLS, Pool, SMALL_PERCENT_FIRST, SegmentId};
 use crate::config::{Geometry, SCAN_SEGMENTS_MAX};
 use crate::epoch::Epochs;
 use crate::item::{Head, ItemRef};
@@ -264,8 +264,8 @@ impl Segments {
 
     /// Chooses the pool that new items go to until memory is full for the first time.
     fn aim_filling(&self, lists: &Lists) {
-        let small_is_full =
-            lists.queues[Pool::Small as usize].len() * SMALL_PART > lists.grants.len();
+        let (small, segments) = (lists.queues[Pool::Small as usize].len(), lists.grants.len());
+        let small_is_full = small as u64 * 100 > segments as u64 * SMALL_PERCENT_FIRST;
         let main = !lists.filled && small_is_full;
         self.fills_main.store(u64::from(main), Ordering::Relaxed);
     }
