@@ -78,7 +78,7 @@ impl Engine {
         }
     }
 
-    /// Pays for what was written since the last payment.
+    /// Pays for what was written since the last payment. The pin of the caller may move on.
     pub(crate) fn pay<S: EffectSink>(&self, local: &mut Local, now: Now, sink: &mut S) {
         if local.debt_words == 0 {
             return;
@@ -89,6 +89,10 @@ impl Engine {
         }
         if let Some(mut evictor) = self.try_evictor() {
             let words = std::mem::take(&mut local.debt_words) * PACE;
+            if self.segments.is_spent() {
+                // What was paid for may wait in limbo for this very batch to end.
+                self.epochs.pin(local.slot);
+            }
             self.reclaim();
             let bounds = (ITEMS_PER_PAYMENT_MAX, words);
             let (items, words) = self.walk(&mut evictor, local, now, bounds, sink);

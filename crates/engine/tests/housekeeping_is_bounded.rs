@@ -39,7 +39,7 @@ const SMALL: Case = Case {
     expiring: false,
 };
 
-const CASES: [Case; 4] = [
+const CASES: [Case; 5] = [
     SMALL,
     Case { name: "small values that expire", expiring: true, ..SMALL },
     Case { name: "one key in use all the time", keys: 1, ..SMALL },
@@ -47,6 +47,12 @@ const CASES: [Case; 4] = [
         name: "values of up to 4 KB",
         limit_bytes: 64 << 20,
         keys: 100_000,
+        value_bytes_max: 4 << 10,
+        ..SMALL
+    },
+    Case {
+        name: "values of up to 4 KB where a batch outgrows the free segments",
+        keys: 10_000,
         value_bytes_max: 4 << 10,
         ..SMALL
     },

@@ -283,6 +283,11 @@ impl Segments {
         self.free.load(Ordering::Relaxed) as usize
     }
 
+    /// Whether what is at hand is for moves alone, so that a write that needs a segment gets none.
+    pub(crate) fn is_spent(&self) -> bool {
+        self.free() <= FREE_FOR_MOVES
+    }
+
     /// How many segments should be at hand.
     pub(crate) fn free_aim(&self) -> usize {
         self.free_aim
