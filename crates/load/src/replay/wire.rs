@@ -11,7 +11,7 @@
 //! the buffers of the socket: neither side ever waits for the other to read.
 
 use std::collections::HashSet;
-use std::io::{Read as _, Write as _};
+use std::io::{ErrorKind, Read as _, Write as _};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -33,6 +33,8 @@ const BATCH_BYTES: usize = 48 << 10;
 const RECV_BYTES: usize = 64 << 10;
 /// How long a server may be silent.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// Signals that one read outlasts: whoever stops and continues the process interrupts it.
+const INTERRUPTS_MAX: usize = 16;
 /// How often the server is asked what it holds, while hits are counted.
 const SAMPLES: u64 = 16;
 
@@ -272,7 +274,14 @@ impl Client {
     fn receive(&mut self) -> Result<usize, Error> {
         let start = self.input.len();
         self.input.resize(start + RECV_BYTES, 0);
-        let read = self.talk.read(&mut self.input[start..]);
+        let mut read = self.talk.read(&mut self.input[start..]);
+        for _ in 0..INTERRUPTS_MAX {
+            let Err(error) = &read else { break };
+            if error.kind() != ErrorKind::Interrupted {
+                break;
+            }
+            read = self.talk.read(&mut self.input[start..]);
+        }
         self.input.truncate(start + *read.as_ref().unwrap_or(&0));
         read.map_err(|error| Error::io("no reply", error))
     }
