@@ -20,71 +20,71 @@ const SLICES_MAX: usize = 64;
 pub(crate) enum Sent {
     /// All of it.
     All,
-    /// Part of it, or nothing: the client must take some first.
-    Part,
+    /// Not this rest of it: the client must take some first.
+    Part(Span),
     /// The connection is broken.
     Broken,
 }
 
 /// Sends `span` of `reply` as far as the socket takes it: one call, unless there are more slices
-/// than one call gathers. The span says what is left only when not all was sent.
+/// than one call gathers.
 #[inline(always)]
 pub(crate) fn send_span(
     fd: BorrowedFd<'_>,
     reply: &mut Reply,
-    span: &mut Span,
+    span: Span,
     counters: &Counters,
 ) -> Sent {
     if !span.is_plain() {
         return send_parts(fd, reply, span, counters);
     }
-    let bytes = reply.plain(*span);
+    let bytes = reply.plain(span);
     // Before the call, so that whoever has its bytes finds it counted.
     counters.send_calls.add(1);
-    let result = send(fd, bytes, SendFlags::NOSIGNAL);
-    match result {
+    match send(fd, bytes, SendFlags::NOSIGNAL) {
         Ok(sent) if sent == bytes.len() => {
             counters.bytes_out.add(sent as u64);
             Sent::All
         }
         Err(Errno::INTR) => send_parts(fd, reply, span, counters),
-        result => took(result, bytes.len(), reply, span, counters),
+        result => took(result, reply, span, counters),
     }
 }
 
 /// Sends a span that holds lent parts, or that a signal has interrupted.
 #[cold]
-fn send_parts(fd: BorrowedFd<'_>, reply: &mut Reply, span: &mut Span, counters: &Counters) -> Sent {
-    while !span.is_empty() {
+fn send_parts(fd: BorrowedFd<'_>, reply: &mut Reply, span: Span, counters: &Counters) -> Sent {
+    let mut rest = span;
+    while !rest.is_empty() {
         counters.send_calls.add(1);
-        let (asked, result) = send_slices(fd, reply, *span);
+        let (asked, result) = send_slices(fd, reply, rest);
         if result == Err(Errno::INTR) {
             continue;
         }
-        let sent = took(result, asked, reply, span, counters);
-        if sent != Sent::All {
-            return sent;
+        match took(result, reply, rest, counters) {
+            // There were more slices than one call gathers.
+            Sent::Part(behind) if result == Ok(asked) => rest = behind,
+            sent => return sent,
         }
     }
     Sent::All
 }
 
-/// Consumes what one call has sent of the `asked` bytes.
+/// What it means that one call for `span` has returned `result`.
 #[cold]
 pub(crate) fn took(
     result: Result<usize, Errno>,
-    asked: usize,
     reply: &mut Reply,
-    span: &mut Span,
+    mut span: Span,
     counters: &Counters,
 ) -> Sent {
     match result {
         Ok(sent) => {
             counters.bytes_out.add(sent as u64);
-            reply.consume(span, sent);
-            if sent < asked { Sent::Part } else { Sent::All }
+            reply.consume(&mut span, sent);
+            if span.is_empty() { Sent::All } else { Sent::Part(span) }
         }
-        Err(Errno::AGAIN) => Sent::Part,
+        Err(Errno::AGAIN) => Sent::Part(span),
         Err(_) => Sent::Broken,
     }
 }

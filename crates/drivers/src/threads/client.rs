@@ -214,13 +214,15 @@ impl<H: Handler> Client<H> {
         let mut span = self.out.whole();
         let mut next = Next::Go;
         while !span.is_empty() {
-            let before = span;
             let (fd, counters) = (self.fd.as_fd(), &self.desk.counters);
-            match send_span(fd, &mut self.out, &mut span, counters) {
+            match send_span(fd, &mut self.out, span, counters) {
                 Sent::All => break,
                 // Its client takes little, but it takes.
-                Sent::Part if span != before => self.card.touch(seconds(self.shared.clock.now())),
-                Sent::Part => {
+                Sent::Part(rest) if rest != span => {
+                    self.card.touch(seconds(self.shared.clock.now()));
+                    span = rest;
+                }
+                Sent::Part(_) => {
                     counters.stall_kicks.add(1);
                     next = Next::End;
                     break;

@@ -14,32 +14,35 @@ use crate::card::State;
 impl<H: Handler, S: Source> Worker<H, S> {
     /// Sees to everything but a client that has sent something and nothing else.
     #[cold]
-    pub(super) fn on_unusual(&mut self, at: usize, key: Key, flags: EventFlags) {
+    pub(super) fn on_unusual(&mut self, key: Key, flags: EventFlags) {
         if key >= KEY_LISTENERS {
             self.accept((key - KEY_LISTENERS) as usize);
         } else if key == KEY_SPECIAL {
             self.on_mail();
-        } else if self.may_read(key, flags) {
-            self.turn(at, key, false);
+        } else {
+            self.on_unusual_client(key, flags);
         }
     }
 
-    /// The client takes again, or has hung up; returns whether there may be something to receive.
-    fn may_read(&mut self, key: Key, flags: EventFlags) -> bool {
+    /// The client takes again, or has hung up.
+    fn on_unusual_client(&mut self, key: Key, flags: EventFlags) {
         let gone = EventFlags::HUP | EventFlags::ERR;
         if flags.contains(EventFlags::OUT) {
             self.send_rest(key);
         }
-        let Some(client) = self.clients.get(key) else { return false };
+        let Some(client) = self.clients.get(key) else { return };
         if flags.intersects(EventFlags::RDHUP | gone) {
             client.hung_up = true;
             client.readable = true;
             if flags.intersects(gone) && !client.has_more_to_do() {
-                self.close(key);
-                return false;
+                return self.close(key);
             }
         }
-        flags.intersects(EventFlags::IN | EventFlags::RDHUP | gone)
+        if flags.intersects(EventFlags::IN | EventFlags::RDHUP | gone) {
+            client.readable = true;
+            self.desk.counters.readable.add(1);
+            self.turn_apart(key);
+        }
     }
 
     /// News number `at` is about a client that is not to be received from now: what the source has

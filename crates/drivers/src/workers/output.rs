@@ -50,18 +50,20 @@ impl<H: Handler, S: Source> Worker<H, S> {
     /// Sees to what came of the sends of the latest wait.
     pub(super) fn conclude_sends(&mut self) {
         for at in 0..self.sends.len() {
-            let (key, mut span) = self.sends[at];
+            let (key, span) = self.sends[at];
             let Some(result) = self.source.sent(at) else {
                 self.send(key, span);
                 continue;
             };
             let Some(client) = self.clients.get(key) else { continue };
             client.unsent -= 1;
-            let asked = self.out.plain(span).len();
-            match took(result, asked, &mut self.out, &mut span, &self.desk.counters) {
-                Sent::All if client.is_content() => {}
+            if result == Ok(self.out.plain(span).len()) && client.is_content() {
+                self.desk.counters.bytes_out.add(self.out.plain(span).len() as u64);
+                continue;
+            }
+            match took(result, &mut self.out, span, &self.desk.counters) {
                 Sent::All => self.settle(key),
-                Sent::Part => self.send_later(key, span),
+                Sent::Part(rest) => self.send_later(key, rest),
                 Sent::Broken => self.close(key),
             }
         }
@@ -100,16 +102,19 @@ impl<H: Handler, S: Source> Worker<H, S> {
         let now_s = self.now_s;
         let Some(client) = self.clients.get(key) else { return };
         let Some(outbox) = &mut client.outbox else { return };
-        let before = outbox.span;
         let Outbox { reply, span, .. } = &mut **outbox;
-        let sent = send_span(client.fd.as_fd(), reply, span, &self.desk.counters);
-        if sent == Sent::All || *span != before {
+        let sent = send_span(client.fd.as_fd(), reply, *span, &self.desk.counters);
+        if sent != Sent::Part(*span) {
             client.card.touch(now_s);
         }
         match sent {
-            // A source that completes was asked once.
-            Sent::Part if S::COMPLETES => self.watch_room(key, true),
-            Sent::Part => {}
+            Sent::Part(rest) => {
+                *span = rest;
+                if S::COMPLETES {
+                    // It reports room once.
+                    self.watch_room(key, true);
+                }
+            }
             Sent::Broken => self.close(key),
             Sent::All => {
                 client.outbox = None;

@@ -57,7 +57,7 @@ impl<H: Handler, S: Source> Worker<H, S> {
                     (key, EventFlags::IN) if key < KEY_SPECIAL => {
                         ended = self.turn(at, key, alone);
                     }
-                    (key, flags) => self.on_unusual(at, key, flags),
+                    (key, flags) => self.on_unusual(key, flags),
                 }
             }
             if !self.again.is_empty() {
@@ -85,10 +85,13 @@ impl<H: Handler, S: Source> Worker<H, S> {
         if S::COMPLETES && self.sends.len() > self.ended_sends {
             self.flush();
         }
-        let lull = self.busy && self.again.is_empty();
-        let timeout = if lull { LULL } else { self.rest() };
+        let rest = if self.busy && self.again.is_empty() { None } else { Some(self.rest()) };
         let unsent = Unsent { clients: &self.clients, sends: &self.sends, out: &self.out };
-        let count = self.source.wait(&unsent, &timeout, &self.desk.counters);
+        let counters = &self.desk.counters;
+        let count = match &rest {
+            None => self.source.wait(&unsent, &LULL, counters),
+            Some(rest) => self.source.wait(&unsent, rest, counters),
+        };
         if S::COMPLETES && !self.sends.is_empty() {
             self.conclude_sends();
         }
@@ -104,7 +107,7 @@ impl<H: Handler, S: Source> Worker<H, S> {
     /// only one of its batch, which ends the batch, else with all others. Returns whether the batch
     /// has ended.
     #[inline(always)]
-    pub(super) fn turn(&mut self, at: usize, key: Key, alone: bool) -> bool {
+    fn turn(&mut self, at: usize, key: Key, alone: bool) -> bool {
         let counters = &self.desk.counters;
         let Some(client) = self.clients.get(key) else { return false };
         counters.readable.add(1);
@@ -123,28 +126,30 @@ impl<H: Handler, S: Source> Worker<H, S> {
         if received == Received::Input {
             client.card.touch(self.now_s);
         }
-        let mut span = self.out.span_since(mark);
-        if client.session.flow() != Flow::Idle || client.session.is_pending() || span.is_empty() {
+        let idle = client.session.flow() == Flow::Idle && !client.session.is_pending();
+        let whole = self.out.whole();
+        if alone && idle && client.is_content() && whole.is_plain() && !whole.is_empty() {
+            if self.handler.end_batch(self.now) == Verdict::Drop {
+                self.close(key);
+            } else {
+                match send_span(client.fd.as_fd(), &mut self.out, whole, counters) {
+                    Sent::All => {}
+                    Sent::Part(rest) => self.send_later(key, rest),
+                    Sent::Broken => self.close(key),
+                }
+            }
+            self.out.clear(OUT_KEEP_BYTES);
+            return true;
+        }
+        let span = self.out.span_since(mark);
+        if !idle || span.is_empty() {
             self.conclude(key, mark, received);
             return false;
         }
-        if !alone || !span.is_plain() || !client.is_content() {
-            client.unsent += 1;
-            self.sends.push((key, span));
-            self.flush_if_large();
-            return false;
-        }
-        if self.handler.end_batch(self.now) == Verdict::Drop {
-            self.close(key);
-        } else {
-            match send_span(client.fd.as_fd(), &mut self.out, &mut span, counters) {
-                Sent::All => {}
-                Sent::Part => self.send_later(key, span),
-                Sent::Broken => self.close(key),
-            }
-        }
-        self.out.clear(OUT_KEEP_BYTES);
-        true
+        client.unsent += 1;
+        self.sends.push((key, span));
+        self.flush_if_large();
+        false
     }
 
     /// Sends in the middle of a batch when there is much to send.
@@ -192,16 +197,16 @@ impl<H: Handler, S: Source> Worker<H, S> {
     }
 
     #[inline(always)]
-    pub(super) fn send(&mut self, key: Key, mut span: Span) {
+    pub(super) fn send(&mut self, key: Key, span: Span) {
         let Some(client) = self.clients.get(key) else { return };
         client.unsent -= 1;
         if client.outbox.is_some() {
             return self.send_later(key, span);
         }
-        match send_span(client.fd.as_fd(), &mut self.out, &mut span, &self.desk.counters) {
+        match send_span(client.fd.as_fd(), &mut self.out, span, &self.desk.counters) {
             Sent::All if client.is_content() => {}
             Sent::All => self.settle(key),
-            Sent::Part => self.send_later(key, span),
+            Sent::Part(rest) => self.send_later(key, rest),
             Sent::Broken => self.close(key),
         }
     }
