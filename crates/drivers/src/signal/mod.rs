@@ -29,8 +29,9 @@ use raw::{News, Signals, look, send_none, send_signals};
 /// harm, so this bounds the loop and no more.
 const DISCARD_MAX: usize = 1 << 16;
 
-/// Bytes that a bell holds at most: a pipe's.
-const BELL_BYTES_MAX: usize = 64 << 10;
+/// Rings taken out of the bell at a time, and how often: together what a pipe holds.
+const RINGS_MAX: usize = 256;
+const TAKES_MAX: usize = (64 << 10) / RINGS_MAX;
 
 /// The key of a descriptor that nobody watches.
 const NOBODY: Key = Key::MAX;
@@ -205,12 +206,12 @@ impl Signalled {
         }
     }
 
-    /// Takes the rings out of the bell, so that it can be heard again. It holds no more than one
-    /// read takes.
+    /// Takes the rings out of the bell, so that it does not fill up. There may be none: an earlier
+    /// look has taken them.
     fn quieten(&self) {
-        let mut rings = [0; BELL_BYTES_MAX];
-        // It may have been taken out by an earlier look.
-        let _ = rustix::io::read(&self.bell, &mut rings);
+        let mut rings = [0; RINGS_MAX];
+        let full = |_: &usize| rustix::io::read(&self.bell, &mut rings) == Ok(RINGS_MAX);
+        (0..TAKES_MAX).take_while(full).for_each(drop);
     }
 }
 

@@ -49,6 +49,8 @@ const AT_ONCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 struct Door {
     /// Clients are wanted.
     watched: bool,
+    /// It is closed: whoever is accepted yet is turned away.
+    closed: bool,
     /// A request to accept is under way.
     armed: bool,
     /// Clients that were accepted and not yet taken over: at most those of two waits, for accepting
@@ -124,6 +126,14 @@ impl Source for Uring {
         if door.armed {
             // At worst, clients are accepted that wait in the door instead of outside.
             let _ = self.ring.cancel(TAG_ACCEPTS + index as u64, TAG_ENDS);
+        }
+    }
+
+    fn close_listener(&mut self, fd: &OwnedFd, key: Key) {
+        self.unwatch_listener(fd, key);
+        if let Some(door) = self.doors.get_mut((key - KEY_LISTENERS) as usize) {
+            door.closed = true;
+            door.guests.clear();
         }
     }
 
@@ -261,7 +271,7 @@ impl Uring {
                 let index = (tag - TAG_ACCEPTS) as usize;
                 let door = &mut self.doors[index];
                 door.armed = more;
-                door.guests.extend(accepted);
+                door.guests.extend(accepted.filter(|_| !door.closed));
                 door.failed = result.err().filter(|error| *error != Errno::CANCELED);
                 self.news.push((KEY_LISTENERS + index as u64, EventFlags::IN, at));
             }

@@ -53,9 +53,16 @@ impl Acceptor {
         Ok(())
     }
 
-    pub(super) fn deregister(&self, source: &mut impl Source) {
+    fn deregister(&self, source: &mut impl Source) {
         for (key, listener) in (KEY_LISTENERS..).zip(&self.listeners) {
             source.unwatch_listener(&listener.fd, key);
+        }
+    }
+
+    /// Closes the listeners.
+    pub(super) fn close(self, source: &mut impl Source) {
+        for (key, listener) in (KEY_LISTENERS..).zip(&self.listeners) {
+            source.close_listener(&listener.fd, key);
         }
     }
 

@@ -31,7 +31,7 @@ impl<H: Handler, S: Source> Worker<H, S> {
 
     fn stop_listening(&mut self) {
         if let Some(acceptor) = self.acceptor.take() {
-            acceptor.deregister(&mut self.source);
+            acceptor.close(&mut self.source);
         }
     }
 

@@ -44,6 +44,11 @@ pub(crate) trait Source: Sized {
     /// Stops that. One that is not watched is left as it is.
     fn unwatch_listener(&mut self, fd: &OwnedFd, key: Key);
 
+    /// A listener is about to be closed.
+    fn close_listener(&mut self, fd: &OwnedFd, key: Key) {
+        self.unwatch_listener(fd, key);
+    }
+
     /// Not all clients that wait at a listener were accepted: they are to be reported again.
     /// Nothing to do for a source that does so anyway.
     fn remind(&mut self, _fd: &OwnedFd, _key: Key) {}
