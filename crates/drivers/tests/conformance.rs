@@ -10,7 +10,7 @@ use std::time::Duration;
 use drivers::{Config, Driver, Listen, Server, StartError, State};
 
 use support::client::Client;
-use support::{DRIVERS, Rig, eventually};
+use support::{Rig, drivers, eventually};
 
 fn set(key: &str, len: usize) -> Vec<u8> {
     let mut request = format!("set {key} 0 0 {len}\r\n").into_bytes();
@@ -83,7 +83,7 @@ fn converse(mut client: Client, requests: &[u8], pieces: &[usize], replies: &[u8
 #[test]
 fn the_same_script_gives_the_same_bytes_however_it_is_cut() {
     let (requests, replies) = script();
-    for driver in DRIVERS {
+    for driver in drivers() {
         let rig = Rig::plain(driver);
         for pieces in [&[usize::MAX][..], &[65_536], &[1000, 1, 5], &[40_007], &[7, 100_000]] {
             converse(rig.connect(), &requests, pieces, &replies);
@@ -96,7 +96,7 @@ fn one_byte_at_a_time() {
     let requests = b"set a 0 0 5\r\nhello\r\nget a slow\r\nget slow a\r\nversion\r\n";
     let replies =
         b"STORED\r\nVALUE a 0 5\r\nhello\r\nEND\r\nVALUE a 0 5\r\nhello\r\nEND\r\nVERSION 1\r\n";
-    for driver in DRIVERS {
+    for driver in drivers() {
         let rig = Rig::plain(driver);
         converse(rig.connect(), requests, &[1], replies);
     }
@@ -104,7 +104,7 @@ fn one_byte_at_a_time() {
 
 #[test]
 fn a_value_of_a_megabyte_goes_in_and_out() {
-    for driver in DRIVERS {
+    for driver in drivers() {
         let rig = Rig::plain(driver);
         let mut client = rig.connect();
         let reply = [value("big", 1 << 20), b"END\r\n".to_vec()].concat();
@@ -118,7 +118,7 @@ fn a_value_of_a_megabyte_goes_in_and_out() {
 
 #[test]
 fn a_multiget_of_thousands_of_keys() {
-    for driver in DRIVERS {
+    for driver in drivers() {
         let rig = Rig::plain(driver);
         let mut client = rig.connect();
         client.ask(&set("hit", 10), b"STORED\r\n");
@@ -130,7 +130,7 @@ fn a_multiget_of_thousands_of_keys() {
 
 #[test]
 fn a_client_that_never_reads_is_bounded_and_harms_nobody() {
-    for driver in DRIVERS {
+    for driver in drivers() {
         let rig = Rig::plain(driver);
         let mut other = rig.connect();
         other.ask(&set("v", 10_000), b"STORED\r\n");
@@ -152,7 +152,7 @@ fn a_client_that_never_reads_is_bounded_and_harms_nobody() {
 
 #[test]
 fn a_slow_client_gets_everything_in_the_end() {
-    for driver in DRIVERS {
+    for driver in drivers() {
         let rig = Rig::plain(driver);
         let mut client = rig.connect();
         client.ask(&set("v", 30_000), b"STORED\r\n");
@@ -168,7 +168,7 @@ fn a_slow_client_gets_everything_in_the_end() {
 
 #[test]
 fn clients_that_vanish_leave_nothing_behind() {
-    for driver in DRIVERS {
+    for driver in drivers() {
         let rig = Rig::plain(driver);
         let mut stays = rig.connect();
         for unfinished in
@@ -191,7 +191,7 @@ fn clients_that_vanish_leave_nothing_behind() {
 
 #[test]
 fn a_client_that_half_closes_gets_its_replies() {
-    for driver in DRIVERS {
+    for driver in drivers() {
         let rig = Rig::plain(driver);
         let mut client = rig.connect();
         client.send(b"set slow 0 0 1\r\nx\r\nget gate slow\r\nversion\r\n");
@@ -203,7 +203,7 @@ fn a_client_that_half_closes_gets_its_replies() {
 
 #[test]
 fn quit_closes_after_what_came_before() {
-    for driver in DRIVERS {
+    for driver in drivers() {
         let rig = Rig::plain(driver);
         let mut client = rig.connect();
         client.send(b"get slow\r\nversion\r\nquit\r\nversion\r\n");
@@ -214,7 +214,7 @@ fn quit_closes_after_what_came_before() {
 
 #[test]
 fn a_connection_can_be_closed_and_paused_from_outside() {
-    for driver in DRIVERS {
+    for driver in drivers() {
         let rig = Rig::plain(driver);
         let remote = rig.server.remote();
         let mut client = rig.connect();
@@ -233,7 +233,7 @@ fn a_connection_can_be_closed_and_paused_from_outside() {
 
 #[test]
 fn a_long_pipeline_lets_others_have_their_turn() {
-    for driver in DRIVERS {
+    for driver in drivers() {
         let rig = Rig::new(driver, |config| config.ground.bounds.requests_per_turn = 20);
         let mut client = rig.connect();
         client.ask(&b"version\r\n".repeat(1000), &b"VERSION 1\r\n".repeat(1000));
@@ -246,7 +246,7 @@ fn a_long_pipeline_lets_others_have_their_turn() {
 
 #[test]
 fn a_client_that_takes_nothing_is_closed_in_the_end() {
-    for driver in DRIVERS {
+    for driver in drivers() {
         let rig = Rig::new(driver, |config| config.stall_timeout_s = 1);
         let mut deaf = rig.connect();
         deaf.ask(&set("v", 10_000), b"STORED\r\n");
@@ -259,7 +259,7 @@ fn a_client_that_takes_nothing_is_closed_in_the_end() {
 
 #[test]
 fn without_memory_for_what_it_does_not_take_a_client_is_closed() {
-    for driver in DRIVERS.into_iter().filter(|driver| *driver != Driver::Threads) {
+    for driver in drivers().into_iter().filter(|driver| *driver != Driver::Threads) {
         let rig = Rig::new(driver, |config| {
             config.ground.budget = base::MemoryBudget::new(64 << 10);
         });
@@ -277,7 +277,7 @@ fn without_memory_for_what_it_does_not_take_a_client_is_closed() {
 
 #[test]
 fn a_handler_is_called_when_it_asked_to_be() {
-    for driver in DRIVERS {
+    for driver in drivers() {
         let rig = Rig::plain(driver);
         let soon_ns = rig.server.remote().now().mono_ns + 50_000_000;
         rig.store.wake_at_ns.store(soon_ns, Ordering::SeqCst);
@@ -288,7 +288,7 @@ fn a_handler_is_called_when_it_asked_to_be() {
 
 #[test]
 fn without_the_right_to_answer_replies_are_dropped_with_their_connections() {
-    for driver in DRIVERS {
+    for driver in drivers() {
         let rig = Rig::plain(driver);
         let mut client = rig.connect();
         client.ask(b"version\r\n", b"VERSION 1\r\n");
@@ -300,7 +300,7 @@ fn without_the_right_to_answer_replies_are_dropped_with_their_connections() {
 
 #[test]
 fn the_limit_is_told_and_leaves_when_a_client_does() {
-    for driver in DRIVERS {
+    for driver in drivers() {
         let rig = Rig::new(driver, |config| config.connections_max = 3);
         let mut clients: Vec<Client> = (0..3).map(|_| rig.connect()).collect();
         for client in &mut clients {
@@ -316,7 +316,7 @@ fn the_limit_is_told_and_leaves_when_a_client_does() {
 
 #[test]
 fn at_the_limit_clients_can_wait_instead() {
-    for driver in DRIVERS {
+    for driver in drivers() {
         let rig = Rig::new(driver, |config| {
             config.connections_max = 2;
             config.reject_at_limit = false;
@@ -336,7 +336,7 @@ fn at_the_limit_clients_can_wait_instead() {
 
 #[test]
 fn silence_is_timed_out_and_talk_is_not() {
-    for driver in DRIVERS {
+    for driver in drivers() {
         let rig = Rig::new(driver, |config| config.idle_timeout_s = 2);
         let mut silent = rig.connect();
         let mut talks = rig.connect();
@@ -351,7 +351,7 @@ fn silence_is_timed_out_and_talk_is_not() {
 
 #[test]
 fn one_receive_and_at_most_one_send_for_each_readable_event() {
-    for driver in DRIVERS {
+    for driver in drivers() {
         let rig = Rig::plain(driver);
         let mut client = rig.connect();
         client.ask(&set("v", 300), b"STORED\r\n");
@@ -373,7 +373,7 @@ fn one_receive_and_at_most_one_send_for_each_readable_event() {
 
 #[test]
 fn draining_answers_what_has_arrived_and_ends() {
-    for driver in DRIVERS {
+    for driver in drivers() {
         let rig = Rig::plain(driver);
         let mut idle = rig.connect();
         let mut busy = rig.connect();
@@ -391,7 +391,7 @@ fn draining_answers_what_has_arrived_and_ends() {
 
 #[test]
 fn draining_does_not_wait_for_ever() {
-    for driver in DRIVERS {
+    for driver in drivers() {
         let rig = Rig::plain(driver);
         let mut stuck = rig.connect();
         stuck.ask(b"version\r\n", b"VERSION 1\r\n");
@@ -404,7 +404,7 @@ fn draining_does_not_wait_for_ever() {
 
 #[test]
 fn stopping_ends_every_connection() {
-    for driver in DRIVERS {
+    for driver in drivers() {
         let rig = Rig::plain(driver);
         let mut clients: Vec<Client> = (0..10).map(|_| rig.connect()).collect();
         for client in &mut clients {
@@ -425,7 +425,7 @@ fn socket_file(name: &str) -> PathBuf {
 
 #[test]
 fn a_socket_file_has_its_mode_and_goes_with_the_server() {
-    for driver in DRIVERS {
+    for driver in drivers() {
         let path = socket_file(&format!("{driver:?}"));
         // A process that died has left it behind.
         drop(std::os::unix::net::UnixListener::bind(&path).expect("a free path"));
@@ -482,7 +482,7 @@ fn bad_settings_are_refused_with_a_remedy() {
 
 #[test]
 fn ipv6_is_served_beside_ipv4_on_the_same_port() {
-    for driver in DRIVERS {
+    for driver in drivers() {
         let first = Rig::plain(driver);
         let drivers::Address::Tcp(address) = first.server.addresses()[0] else { panic!("a port") };
         let six = format!("[::1]:{}", address.port()).parse().expect("an address");
@@ -494,7 +494,7 @@ fn ipv6_is_served_beside_ipv4_on_the_same_port() {
 
 #[test]
 fn connections_are_reported() {
-    for driver in DRIVERS {
+    for driver in drivers() {
         let rig = Rig::plain(driver);
         let mut client = rig.connect();
         client.ask(b"version\r\n", b"VERSION 1\r\n");
@@ -510,7 +510,7 @@ fn connections_are_reported() {
 
 #[test]
 fn a_worker_with_nothing_to_do_sleeps() {
-    for driver in DRIVERS {
+    for driver in drivers() {
         let rig = Rig::plain(driver);
         let mut client = rig.connect();
         client.ask(b"version\r\n", b"VERSION 1\r\n");

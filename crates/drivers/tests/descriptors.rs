@@ -8,7 +8,7 @@ use std::sync::Mutex;
 
 use rustix::process::{Resource, getrlimit, setrlimit};
 
-use support::{DRIVERS, Rig, eventually};
+use support::{Rig, drivers, eventually};
 
 /// Tests here take turns: each counts the descriptors of the whole process.
 static ALONE: Mutex<()> = Mutex::new(());
@@ -20,7 +20,7 @@ fn descriptors() -> usize {
 #[test]
 fn a_thousand_connections_leave_no_descriptor_behind() {
     let _alone = ALONE.lock();
-    for driver in DRIVERS {
+    for driver in drivers() {
         let outside = descriptors();
         let rig = Rig::plain(driver);
         rig.connect().ask(b"version\r\n", b"VERSION 1\r\n");
@@ -54,7 +54,7 @@ fn five_thousand_connections_lose_no_request_though_clients_are_killed() {
     // Both ends are here, and some descriptors are in use already.
     let count = (most_descriptors() / 2).saturating_sub(100).min(5000) as usize;
     assert!(count >= 400, "raise the limit on open files: it has room for {count} connections");
-    for driver in DRIVERS {
+    for driver in drivers() {
         let rig = Rig::new(driver, |config| config.connections_max = 10_000);
         rig.connect().ask(b"version\r\n", b"VERSION 1\r\n");
         rig.wait_for_open(0);
@@ -91,7 +91,7 @@ fn five_thousand_connections_lose_no_request_though_clients_are_killed() {
 #[test]
 fn without_descriptors_clients_wait_and_nothing_spins() {
     let _alone = ALONE.lock();
-    for driver in DRIVERS {
+    for driver in drivers() {
         let limits = getrlimit(Resource::Nofile);
         let mut few = limits;
         few.current = Some(descriptors() as u64 + 64);
@@ -139,7 +139,7 @@ const BAD: [&[u8]; 8] = [
 #[test]
 fn bad_requests_leave_memory_and_descriptors_as_they_were() {
     let _alone = ALONE.lock();
-    for driver in DRIVERS {
+    for driver in drivers() {
         let rig = Rig::plain(driver);
         let abuse = || {
             for round in 0..100 {

@@ -317,3 +317,88 @@ impl From<&cqueue::Entry> for Done {
 fn errno(error: io::Error) -> Errno {
     Errno::from_io_error(&error).unwrap_or(Errno::IO)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::net::{TcpListener, TcpStream};
+    use std::os::fd::AsFd;
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+
+    const AT_ONCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
+    const SOON: Timespec = Timespec { tv_sec: 20, tv_nsec: 0 };
+
+    /// A ring, unless this system allows none; with CI=true in the environment it must.
+    fn ring() -> Option<Ring> {
+        let ring = Ring::new();
+        let must = std::env::var_os("CI").is_some_and(|ci| ci == "true");
+        assert!(ring.is_ok() || !must, "io_uring is not allowed: {:?}", ring.err());
+        ring.ok()
+    }
+
+    #[test]
+    fn what_is_received_is_what_was_sent_however_often_the_pool_goes_round() {
+        let Some(mut ring) = ring() else { return };
+        let (mut ours, theirs) = UnixStream::pair().expect("a pair");
+        ring.receive(theirs.as_fd(), 7).expect("room for a request");
+        for round in 0..3 * BUFFERS {
+            let sent = round.to_string().repeat(1 + round % 9);
+            ours.write_all(sent.as_bytes()).expect("it is read");
+            ring.exchange(std::iter::empty(), &SOON);
+            assert_eq!(ring.done().len(), 1);
+            assert_eq!((ring.done()[0].tag, ring.done()[0].more), (7, true));
+            assert_eq!(ring.bytes(0), sent.as_bytes());
+        }
+        ours.write_all(&[b'x'; 5 * BUFFER_BYTES + 1]).expect("it is read");
+        drop(ours);
+        let (mut received, mut ended) = (0, false);
+        while !ended {
+            ring.exchange(std::iter::empty(), &SOON);
+            for at in 0..ring.done().len() {
+                received += ring.bytes(at).len();
+                ended |= ring.done()[at].result == Ok(0);
+            }
+        }
+        assert_eq!(received, 5 * BUFFER_BYTES + 1);
+    }
+
+    #[test]
+    fn sends_are_over_when_the_exchange_is() {
+        let Some(mut ring) = ring() else { return };
+        let (ours, _theirs) = UnixStream::pair().expect("a pair");
+        let much = vec![b'x'; 4 << 20];
+        let sends = [&b"little"[..], &much, b"nothing more"].into_iter().enumerate();
+        ring.exchange(sends.map(|(at, bytes)| (at, ours.as_fd(), bytes)), &AT_ONCE);
+        let results: Vec<_> = ring.done().iter().map(|done| (done.tag, done.result)).collect();
+        let Ok(part) = results[1].1 else { panic!("{results:?}") };
+        assert!(part > 0 && (part as usize) < much.len());
+        let tags = [TAG_SENDS, TAG_SENDS + 1, TAG_SENDS + 2];
+        assert_eq!(results, [(tags[0], Ok(6)), (tags[1], Ok(part)), (tags[2], Err(Errno::AGAIN))]);
+    }
+
+    #[test]
+    fn a_listener_hands_over_clients_and_requests_can_be_ended() {
+        let Some(mut ring) = ring() else { return };
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let address = listener.local_addr().expect("it listens");
+        ring.accept(listener.as_fd(), 3).expect("room for a request");
+        for _ in 0..3 {
+            let _client = TcpStream::connect(address).expect("it listens");
+            ring.exchange(std::iter::empty(), &SOON);
+            assert_eq!(ring.done()[0].tag, TAG_ACCEPTS + 3);
+            assert!(ring.done()[0].accepted.is_some());
+        }
+        let (_ours, theirs) = UnixStream::pair().expect("a pair");
+        ring.receive(theirs.as_fd(), 7).expect("room for a request");
+        ring.cancel(7, 8).expect("room for a request");
+        let mut seen = Vec::new();
+        while seen.len() < 2 {
+            ring.exchange(std::iter::empty(), &SOON);
+            seen.extend(ring.done().iter().map(|done| (done.tag, done.result, done.more)));
+        }
+        seen.sort_by_key(|(tag, ..)| *tag);
+        assert_eq!(seen, [(7, Err(Errno::CANCELED), false), (8, Ok(0), false)]);
+    }
+}
