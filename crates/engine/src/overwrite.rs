@@ -106,8 +106,9 @@ impl Engine {
             bucket.raise_freq(at, slot);
         }
         let head = head.with_slack(slack).with_access(now.expiry_s);
-        item.write_behind_key(head, &with, [value, &[]]);
+        // The version first: a locked addition would wait for every store before it.
         item.set_version(self.slices.next(key.id.slice));
+        item.write_behind_key(head, &with, [value, &[]]);
         segment.note_expiry(expiry_s);
         self.count(local).overwritten.add(1);
         Some(())
