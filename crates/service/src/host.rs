@@ -29,6 +29,8 @@ pub struct Connections {
     pub send_calls: u64,
     /// Events of readable connections.
     pub readable: u64,
+    /// Times that a full queue of signals made a driver look at every connection.
+    pub signals_lost: u64,
 }
 
 /// One connection, for `stats conns`.

@@ -8,37 +8,48 @@ use std::sync::{Condvar, Mutex, MutexGuard};
 
 /// Locals that nobody works with.
 pub struct Leases {
-    idle: Mutex<Vec<Local>>,
+    idle: Mutex<Idle>,
     returned: Condvar,
+}
+
+struct Idle {
+    locals: Vec<Local>,
+    /// Threads that wait for one. Waking is a system call, so it is done for them only.
+    waiting: usize,
 }
 
 impl Leases {
     /// All of `locals` to lease.
     #[must_use]
     pub fn new(locals: Vec<Local>) -> Self {
-        Self { idle: Mutex::new(locals), returned: Condvar::new() }
+        Self { idle: Mutex::new(Idle { locals, waiting: 0 }), returned: Condvar::new() }
     }
 
     /// A local, as soon as there is one.
     pub(crate) fn take(&self) -> Local {
         let mut idle = self.lock();
         loop {
-            if let Some(local) = idle.pop() {
+            if let Some(local) = idle.locals.pop() {
                 return local;
             }
+            idle.waiting += 1;
             idle = match self.returned.wait(idle) {
                 Ok(guard) => guard,
                 Err(poisoned) => poisoned.into_inner(),
             };
+            idle.waiting -= 1;
         }
     }
 
     pub(crate) fn give(&self, local: Local) {
-        self.lock().push(local);
-        self.returned.notify_one();
+        let mut idle = self.lock();
+        idle.locals.push(local);
+        if idle.waiting > 0 {
+            self.returned.notify_one();
+        }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Local>> {
+    fn lock(&self) -> MutexGuard<'_, Idle> {
         match self.idle.lock() {
             Ok(guard) => guard,
             Err(poisoned) => poisoned.into_inner(),

@@ -149,6 +149,7 @@ impl Service {
         stat("read_calls", host.recv_calls - was.recv_calls);
         stat("write_calls", host.send_calls - was.send_calls);
         stat("readable_events", host.readable - was.readable);
+        stat("signals_lost", host.signals_lost - was.signals_lost);
         stat("refused", refused);
         stat("segment_bytes", usage.segment_bytes);
         stat("segments", usage.segments);

@@ -37,6 +37,7 @@ impl Host for Process {
             recv_calls: counted.recv_calls,
             send_calls: counted.send_calls,
             readable: counted.readable,
+            signals_lost: counted.signals_lost,
         }
     }
 
