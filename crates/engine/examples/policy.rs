@@ -256,7 +256,7 @@ fn by_items(spec: &Spec, capacity: u64) -> Found {
         let request = step.request;
         let now_s = EPOCH_S + step.at_s;
         let expiry_bytes = if request.ttl_s == 0 { 0 } else { EXPIRY_BYTES };
-        let content_bytes = form.keys.bytes_max() as u64 + u64::from(request.value_bytes);
+        let content_bytes = form.keys.bytes() as u64 + u64::from(request.value_bytes);
         let bytes = (HEADER_BYTES + expiry_bytes + content_bytes).next_multiple_of(8);
         let expiry_s = if request.ttl_s == 0 { 0 } else { now_s + request.ttl_s };
         let hit = cache.touch(request.key, now_s);

@@ -11,6 +11,7 @@
 //! report     the conclusions, as text, JSON, CSV and one HTML page                  pure
 //! replay     committed streams, for the hit ratio of a server that evicts
 //! drive      threads, sockets, clocks; server: its CPU time; cli: settings          the rim
+//! double     a server whose delays are stated: the truth to hold reports against      the rim
 //! pingpong, null_server: the floor that generator and server are held against
 //! ```
 //!
@@ -20,6 +21,7 @@
 #![forbid(unsafe_code)]
 
 pub mod cli;
+pub mod double;
 pub mod drive;
 mod error;
 mod exchange;

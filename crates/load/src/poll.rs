@@ -1,12 +1,15 @@
 //! An epoll instance, and room for the events it reports.
 //!
 //! Everything is watched edge-triggered: an event is reported once, when something new has come,
-//! so whoever serves it reads until a short read. Waits always have a deadline.
+//! so whoever serves it reads until a short read. Waits always have a deadline, and end within
+//! microseconds of it: the plain wait of epoll counts whole milliseconds, which is longer than many
+//! a reply takes, so a finer wait goes through `poll` on the instance itself.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
 use rustix::event::epoll::{self, Event, EventData, EventFlags};
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::time::Timespec;
 
@@ -14,6 +17,8 @@ use crate::Error;
 
 /// Events taken from the kernel at once.
 const EVENTS_MAX: usize = 256;
+
+const NANOS_PER_MS: u32 = 1_000_000;
 
 pub(crate) struct Poll {
     epoll: OwnedFd,
@@ -57,17 +62,32 @@ impl Poll {
     /// Waits for events, at most for `timeout`, and leaves them in `events`.
     #[inline]
     pub fn wait(&self, events: &mut Events, timeout: Duration) -> Result<(), Error> {
-        let timeout = Timespec {
-            tv_sec: timeout.as_secs() as i64,
-            tv_nsec: i64::from(timeout.subsec_nanos()),
-        };
         events.0.clear();
+        let fine = !timeout.subsec_nanos().is_multiple_of(NANOS_PER_MS);
+        if fine && !self.wait_finely(timeout)? {
+            return Ok(());
+        }
+        let timeout = if fine { Timespec::default() } else { timespec(timeout) };
         let spare = rustix::buffer::spare_capacity(&mut events.0);
         match epoll::wait(&self.epoll, spare, Some(&timeout)) {
             Ok(_) | Err(Errno::INTR) => Ok(()),
             Err(errno) => Err(Error::io("cannot wait for events", errno)),
         }
     }
+
+    /// Waits to the nanosecond; whether there is an event.
+    fn wait_finely(&self, timeout: Duration) -> Result<bool, Error> {
+        let mut instance = [PollFd::new(&self.epoll, PollFlags::IN)];
+        match poll(&mut instance, Some(&timespec(timeout))) {
+            Ok(ready) => Ok(ready > 0),
+            Err(Errno::INTR) => Ok(false),
+            Err(errno) => Err(Error::io("cannot wait for events", errno)),
+        }
+    }
+}
+
+fn timespec(time: Duration) -> Timespec {
+    Timespec { tv_sec: time.as_secs() as i64, tv_nsec: i64::from(time.subsec_nanos()) }
 }
 
 fn flags(write: bool) -> EventFlags {

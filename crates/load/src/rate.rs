@@ -101,6 +101,21 @@ impl RateCurve {
         std::iter::once(warmup).filter(|leg| leg.end_ns > 0.0).chain(later).collect()
     }
 
+    /// Checks the limit of every leg.
+    ///
+    /// # Errors
+    /// Names the first rate that is out of its range.
+    pub fn check(&self) -> Result<(), String> {
+        let possible = |rate: f64| rate > 0.0 && rate <= RATE_MAX;
+        match self.legs.iter().find(|leg| !possible(leg.begin)) {
+            None => Ok(()),
+            Some(leg) => Err(format!(
+                "{} requests per second: must be above 0 and at most {RATE_MAX}",
+                leg.begin
+            )),
+        }
+    }
+
     /// Requests per second, `at_ns` after the beginning of the window.
     #[must_use]
     pub fn at(&self, at_ns: f64) -> f64 {
@@ -134,10 +149,7 @@ impl fmt::Display for RateCurve {
 /// A rate within the limit.
 fn rate(text: &str) -> Result<f64, String> {
     let rate = count(text)?;
-    if rate > RATE_MAX {
-        return Err(format!("{text} requests per second: at most {RATE_MAX}"));
-    }
-    Ok(rate)
+    RateCurve::constant(rate).check().map(|()| rate)
 }
 
 /// A time that is not nothing, in nanoseconds.
@@ -212,6 +224,9 @@ mod tests {
                 let area = leg.requests(at_ns, at_ns + time_ns);
                 assert!((area - requests).abs() < 1e-6 * requests, "{text}: {area} {requests}");
             }
+        }
+        for rate in [0.0, -1.0, f64::NAN, f64::INFINITY, 2e9] {
+            assert!(RateCurve::constant(rate).check().is_err(), "{rate}");
         }
         let falling: RateCurve = "9k..1k/8s".parse().unwrap();
         assert_eq!(falling.legs[0].time_ns(0.0, 1e9), f64::INFINITY);

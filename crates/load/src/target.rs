@@ -46,7 +46,13 @@ impl Target {
                 }
             }
         };
-        open().map_err(|source| Error::io(format!("cannot connect to {self}"), source))
+        open().map_err(|source| match source.kind() {
+            io::ErrorKind::AddrNotAvailable => Error::Setting(format!(
+                "cannot connect to {self}: no free port on this machine; connections of earlier \
+                 runs hold theirs for a minute, so wait, lower --connections or use unix:PATH"
+            )),
+            _ => Error::io(format!("cannot connect to {self}"), source),
+        })
     }
 
     /// A blocking connection that gives up on a silent server after `timeout`.

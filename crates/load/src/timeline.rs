@@ -1,6 +1,6 @@
 //! How many replies came when: one count for every tenth of a second of the measured window.
 //!
-//! Counted once per readable event, not per request. Bound: [`SLOTS_MAX`] slots, more than a day;
+//! Counted once per readable event, not per request. Bound: `SLOTS_MAX` slots, more than a day;
 //! what comes later is in the totals only.
 
 /// Length of a slot, in nanoseconds.

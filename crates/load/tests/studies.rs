@@ -35,6 +35,7 @@ fn carried_out(line: &str, stop: bool) -> Result<Study, load::Error> {
         Command::Compare(args) => args.carry_out(&watch, screen),
         Command::Matrix(args) => args.carry_out(&watch, screen),
         Command::Replay(args) => args.carry_out(&watch),
+        Command::Honesty(args) => args.carry_out(&watch, screen),
         other => panic!("{other:?} makes no study"),
     }
 }
@@ -142,11 +143,14 @@ fn impossible_studies_are_named() {
         ("lambda-max --from slow", "--from"),
         ("compare --target 127.0.0.1:1", "--target"),
         ("compare --target 127.0.0.1:1 --target 127.0.0.1:2 --name a", "--name"),
+        ("compare --target 127.0.0.1:1 --target 127.0.0.1:1", "--name"),
+        ("compare --target 127.0.0.1:1 --target 127.0.0.1:2 --rounds 1", "--rounds"),
         ("matrix --rates fast", "--rates"),
         ("matrix --sizes ;", "cells"),
         ("matrix --sizes 10;many", "--value-bytes"),
         ("populate --rate 0", "--rate"),
         ("replay --trace x.csv --speed 0", "--speed"),
+        ("honesty --freeze 6s", "--freeze"),
         ("replay --trace x.csv --id-col 0", "--id-col"),
         ("replay --trace /nowhere/at/all", "cannot read"),
     ] {
@@ -192,5 +196,72 @@ fn traces_of_both_forms_replay_alike() {
     }
     for form in ["bin", "csv"] {
         std::fs::remove_file(name(form)).unwrap();
+    }
+}
+
+#[test]
+fn a_server_that_stands_still_is_shown_as_it_is() {
+    // A freeze that is long against any hiccup of the machine.
+    let line = "honesty --part frozen --freeze 500ms --period 1s --duration 2s";
+    let study = carried_out(line, false).unwrap();
+    let claims = study.conclusion["claims"].as_array().unwrap();
+    assert_eq!(claims.len(), 2, "{}", study.text);
+    assert_eq!(claims[0]["holds"], true, "{}", study.text);
+    let p99_us = |nth: usize| study.runs[nth].report.get_latency.as_ref().unwrap().p99_us;
+    assert!(p99_us(0) > p99_us(1), "{}", study.text);
+}
+
+#[test]
+fn every_stated_delay_is_reported() {
+    let study = carried_out("honesty --part delays --period 1s --freeze 1ms --duration 1s", false);
+    let study = study.unwrap();
+    // Whether the machine is quiet enough for the verdict is not for a unit test to say; that no
+    // reply came earlier than stated is.
+    let report = &study.runs[0].report;
+    let latency = report.get_latency.as_ref().unwrap();
+    assert_eq!((latency.count, report.requests.errors), (1_000, 0));
+    assert!(latency.min_us >= 5_000.0 && latency.p50_us >= 25_000.0, "{latency:?}");
+    let claims = study.conclusion["claims"].as_array().unwrap();
+    assert_eq!(claims.len(), 4);
+    let stated = claims[0]["expected"].as_str().unwrap().split(' ').next().unwrap();
+    assert!((24.0..31.0).contains(&stated.parse::<f64>().unwrap()), "{}", study.text);
+}
+
+#[test]
+fn files_hold_what_was_measured() {
+    let address = double::start(Vice::default());
+    let file =
+        |form: &str| std::env::temp_dir().join(format!("load-files-{}.{form}", std::process::id()));
+    let (csv, html) = (file("csv"), file("html"));
+    let common = "--keys 100 --warmup 0 --connections 2";
+    for (line, rows) in [
+        ("run --populate --requests 500 --ratio 1:1:1 --value-bytes 10:1,20:1", 1),
+        ("clients --clients 1,2,3 --duration 30ms", 3),
+    ] {
+        let line = format!(
+            "{line} {common} --target {address} --csv {} --html {}",
+            csv.display(),
+            html.display()
+        );
+        let words = std::iter::once("load").chain(line.split_whitespace());
+        let args = Line::try_parse_from(words).unwrap().args;
+        load::cli::run(&args).unwrap();
+        let text = std::fs::read_to_string(&csv).unwrap();
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines.len(), rows + 1, "{text}");
+        // A field in quotes holds the commas of a list.
+        let fields = |line: &str| {
+            let parts = line.split('"').enumerate();
+            let commas = parts.filter(|(nth, _)| nth % 2 == 0);
+            commas.map(|(_, part)| part.matches(',').count()).sum::<usize>()
+        };
+        for row in &lines {
+            assert_eq!(fields(row), fields(lines[0]), "{row}");
+        }
+        let page = std::fs::read_to_string(&html).unwrap();
+        assert!(page.contains("<svg") && page.contains("</html>") && !page.contains("NaN"));
+    }
+    for path in [csv, html] {
+        std::fs::remove_file(path).unwrap();
     }
 }

@@ -77,6 +77,11 @@ impl CompareArgs {
                 return Err(Error::Setting(text));
             }
         }
+        let names: Vec<String> = (0..count).map(|nth| self.name(nth)).collect();
+        if let Some(nth) = (1..count).find(|nth| names[..*nth].contains(&names[*nth])) {
+            let text = format!("two targets are called {:?}: give each a --name", names[nth]);
+            return Err(Error::Setting(text));
+        }
         if !(2..=ROUNDS_MAX).contains(&self.rounds) {
             let text = format!("--rounds {}: choose from 2 to {ROUNDS_MAX}", self.rounds);
             return Err(Error::Setting(text));
@@ -202,7 +207,7 @@ fn study(runs: Vec<Labelled>, names: &[String]) -> Study {
     });
     let mut study = Study {
         command: "compare",
-        title: names.join(" and "),
+        title: format!("Comparison of {}", names.join(" and ")),
         conclusion: json!({ "first": names[0], "servers": servers }),
         text: aligned(&table),
         facts: facts.collect(),
@@ -234,7 +239,7 @@ fn figures(runs: &[Labelled], names: &[String], table: Table) -> Vec<Figure> {
             Some((name.clone(), latency))
         })
         .collect();
-    let by_round = |title: &str, of: Figured| {
+    let by_round = |title: &str, unit: &str, of: Figured| {
         let line = |name: &String| {
             let values = rounds(runs, name, of);
             let points = values.iter().enumerate().map(|(nth, value)| ((nth + 1) as f64, *value));
@@ -244,14 +249,14 @@ fn figures(runs: &[Labelled], names: &[String], table: Table) -> Vec<Figure> {
             title: title.to_string(),
             note: String::new(),
             x: Axis::new("round", Scale::Linear),
-            y: Axis::new(title, Scale::Linear),
+            y: Axis::new(unit, Scale::Linear),
             series: names.iter().map(line).collect(),
         })
     };
     vec![
         Figure::Table(table),
-        by_round("requests per second", MEASURES[0].2),
-        by_round("server CPU us per request", MEASURES[1].2),
+        by_round("Throughput", "requests per second", MEASURES[0].2),
+        by_round("Server CPU per request", "us", MEASURES[1].2),
         by_percentile("Latency by percentile, median round", &curves),
         Figure::Table(runs_table(runs)),
     ]

@@ -5,6 +5,7 @@
 
 mod clients;
 mod compare;
+mod honesty;
 mod lambda_max;
 mod matrix;
 mod populate;
@@ -15,6 +16,7 @@ mod work;
 
 pub use clients::ClientsArgs;
 pub use compare::CompareArgs;
+pub use honesty::HonestyArgs;
 pub use lambda_max::LambdaMaxArgs;
 pub use matrix::MatrixArgs;
 pub use populate::PopulateArgs;
@@ -65,6 +67,9 @@ pub enum Command {
     /// Replay a trace as a cache-aside client, and report the hit ratio.
     #[command(after_help = replay::EXAMPLES)]
     Replay(ReplayArgs),
+    /// Hold the generator against servers of which the truth is known.
+    #[command(after_help = honesty::EXAMPLES)]
+    Honesty(HonestyArgs),
     /// Exchange fixed bytes with a null server: the floor that the generator is held against.
     #[command(hide = true)]
     PingPong(PingPongArgs),
@@ -98,6 +103,7 @@ pub fn run(args: &Args) -> Result<bool, Error> {
         Command::Compare(args) => put(&args.outputs, &args.carry_out(&watch, &mut screen)?),
         Command::Matrix(args) => put(&args.outputs, &args.carry_out(&watch, &mut screen)?),
         Command::Replay(args) => put(&args.outputs, &args.carry_out(&watch)?),
+        Command::Honesty(args) => put(&args.outputs, &args.carry_out(&watch, &mut screen)?),
         Command::PingPong(args) => {
             print(&args.carry_out(&stop)?)?;
             Ok(true)

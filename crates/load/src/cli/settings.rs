@@ -26,7 +26,7 @@ pub struct Settings {
     /// A named workload: it stands in for settings that are not written.
     #[arg(long, value_enum, value_name = "NAME")]
     pub workload: Option<Preset>,
-    /// Weights of requests: GETS:SETS[:DELETES[:MODIFIES]] [default: 9:1].
+    /// Weights of requests: GETS:SETS, and where wanted :DELETES and :MODIFIES [default: 9:1].
     #[arg(long)]
     pub ratio: Option<String>,
     /// Keys per get: N or uniform:LOW-HIGH [default: 1].
@@ -92,6 +92,18 @@ pub struct Server {
 }
 
 impl Settings {
+    /// The settings that `words` stand for; for those that commands choose themselves.
+    pub(super) fn of_words(words: &str) -> Self {
+        #[derive(clap::Parser)]
+        struct Line {
+            #[command(flatten)]
+            settings: Settings,
+        }
+        let words = std::iter::once("settings").chain(words.split_whitespace());
+        let line = <Line as clap::Parser>::try_parse_from(words);
+        line.expect("invariant: a command knows its own settings").settings
+    }
+
     fn preselected(&self) -> Preselected {
         self.workload.map(Preset::settings).unwrap_or_default()
     }
@@ -169,16 +181,9 @@ pub(super) fn read<T: std::str::FromStr<Err = String>>(name: &str, text: &str) -
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::Parser as _;
-
-    #[derive(clap::Parser)]
-    struct Line {
-        #[command(flatten)]
-        settings: Settings,
-    }
 
     fn settings(words: &str) -> Settings {
-        Line::parse_from(std::iter::once("x").chain(words.split_whitespace())).settings
+        Settings::of_words(words)
     }
 
     #[test]

@@ -118,6 +118,9 @@ impl Plan {
                 self.pipeline
             )));
         }
+        if let Mode::Open { rate, .. } = &self.mode {
+            rate.check().map_err(|error| Error::Setting(format!("--rate: {error}")))?;
+        }
         match self.limit {
             Limit::Time(time) if time.is_zero() => {
                 Err(Error::Setting("--duration 0 measures nothing; give a time".to_string()))

@@ -50,14 +50,14 @@ fn header(opcode: u8, key: usize, extras: usize, value: usize, out: &mut Vec<u8>
 /// Appends a get; a quiet one names its key in a hit and says nothing of a miss.
 pub(super) fn compose_get(workload: &Workload, key: u64, quiet: bool, out: &mut Vec<u8>) {
     let opcode = if quiet { GET_KEY_QUIET } else { GET };
-    header(opcode, workload.keys.bytes(key), 0, 0, out);
+    header(opcode, workload.keys.bytes_of(key), 0, 0, out);
     workload.keys.write(key, out);
 }
 
 /// Appends a set; a quiet one says nothing when it is stored.
 pub(super) fn compose_set(workload: &Workload, set: Request, quiet: bool, out: &mut Vec<u8>) {
     let opcode = if quiet { SET_QUIET } else { SET };
-    let key_bytes = workload.keys.bytes(set.key);
+    let key_bytes = workload.keys.bytes_of(set.key);
     header(opcode, key_bytes, SET_EXTRAS, set.value_bytes as usize, out);
     out.extend_from_slice(&[0; 4]);
     out.extend_from_slice(&set.ttl_s.to_be_bytes());
@@ -68,7 +68,7 @@ pub(super) fn compose_set(workload: &Workload, set: Request, quiet: bool, out: &
 /// Appends a delete; a quiet one says nothing when the key is gone.
 pub(super) fn compose_delete(workload: &Workload, key: u64, quiet: bool, out: &mut Vec<u8>) {
     let opcode = if quiet { DELETE_QUIET } else { DELETE };
-    header(opcode, workload.keys.bytes(key), 0, 0, out);
+    header(opcode, workload.keys.bytes_of(key), 0, 0, out);
     workload.keys.write(key, out);
 }
 

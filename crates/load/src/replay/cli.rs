@@ -96,7 +96,7 @@ fn listing() -> String {
 /// Writes the steps of `trace`, one a line; returns how many there were.
 fn dump(trace: Trace, path: &Path) -> std::io::Result<u64> {
     let measured_from = trace.measured_from();
-    let key_bytes = trace.form().keys.bytes_max() as u32;
+    let key_bytes = trace.form().keys.bytes() as u32;
     let mut file = BufWriter::new(File::create(path)?);
     let mut steps = 0;
     for step in trace {

@@ -151,3 +151,57 @@ fn the_names_in_the_json_are_stable() {
         assert_eq!(names(part), expected.join(" "));
     }
 }
+
+/// So do spreadsheets.
+#[test]
+fn the_columns_of_the_csv_are_stable() {
+    let run = |labels: &[(&'static str, String)]| Labelled {
+        labels: labels.to_vec(),
+        report: report(&["--rate", "500", "--value-bytes", "1:1,2:1"], &observed()),
+    };
+    let text = csv::csv(&[run(&[("round", "1".into())]), run(&[("round", "2".into())])]);
+    let mut lines = text.lines();
+    let head = lines.next().unwrap();
+    let begin = "round,target,protocol,mode,connections,threads,pipeline,keys,popularity,ratio,\
+                 multiget,key_bytes,value_bytes,ttl_s,seed,window_s,clean,offered_per_s,\
+                 achieved_per_s,keys_per_s,gets,sets,refills,deletes,modifies,hits,misses,errors,\
+                 wrong_values,lost,unsent,server_cpu_us_per_request,server_cores,\
+                 own_cpu_us_per_request,own_busiest_thread,get_mean_us,get_p50_us,get_p90_us,";
+    assert!(head.starts_with(begin), "{head}");
+    assert!(head.ends_with("modify_p9999_us,modify_max_us"), "{head}");
+    assert_eq!(lines.count(), 2);
+}
+
+#[test]
+fn doubts_of_many_runs_are_said_once() {
+    let mut busy = observed();
+    let labelled = |name: &str, observed: &Observed| Labelled {
+        labels: vec![("name", name.to_string())],
+        report: report(&["--rate", "600"], observed),
+    };
+    busy.busiest = 0.9;
+    let first = labelled("a", &busy);
+    busy.busiest = 0.99;
+    let mut study = Study {
+        command: "test",
+        title: String::new(),
+        conclusion: serde_json::Value::Null,
+        text: String::new(),
+        facts: Vec::new(),
+        warnings: vec!["own".to_string()],
+        runs: vec![first, labelled("b", &busy), labelled("c", &observed())],
+        varied: &["seed"],
+        sections: Vec::new(),
+        csv: None,
+        clean: true,
+    };
+    study.gather(Some("a queue has grown"));
+    assert_eq!(study.warnings.len(), 2, "{:?}", study.warnings);
+    let said = &study.warnings[1];
+    assert!(said.starts_with("a: ") && said.contains("90 %"), "{said}");
+    assert!(said.ends_with("(and another run likewise)"), "{said}");
+    assert!(study.clean && !study.page().setup.contains("seed"));
+    study.runs[2].report.wrong_values = 1;
+    study.gather(None);
+    assert!(!study.clean);
+}

@@ -69,14 +69,14 @@ impl KeyForm {
 
     /// The length of the longest key.
     #[must_use]
-    pub fn bytes_max(&self) -> usize {
+    pub fn bytes(&self) -> usize {
         self.zero.len()
     }
 
     /// The length of the key numbered `key`.
-    #[inline]
+    #[inline(always)]
     #[must_use]
-    pub fn bytes(&self, key: u64) -> usize {
+    pub fn bytes_of(&self, key: u64) -> usize {
         match &self.lengths {
             None => self.zero.len(),
             Some(lengths) => lengths.of(key),
@@ -84,20 +84,20 @@ impl KeyForm {
     }
 
     /// Appends the key numbered `key`.
-    #[inline]
+    #[inline(always)]
     pub fn write(&self, key: u64, out: &mut Vec<u8>) {
         let start = out.len();
-        out.extend_from_slice(&self.zero[..self.bytes(key)]);
+        out.extend_from_slice(&self.zero[..self.bytes_of(key)]);
         let first_digit = out.len() - self.digits;
         debug_assert!(start <= first_digit);
         write_digits(key, &mut out[first_digit..]);
     }
 
     /// Whether `bytes` are the key numbered `key`.
-    #[inline]
+    #[inline(always)]
     #[must_use]
     pub fn is(&self, key: u64, bytes: &[u8]) -> bool {
-        if bytes.len() != self.bytes(key) {
+        if bytes.len() != self.bytes_of(key) {
             return false;
         }
         let (fixed, digits) = bytes.split_at(bytes.len() - self.digits);

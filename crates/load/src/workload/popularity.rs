@@ -3,15 +3,16 @@
 //! ```text
 //! uniform          every key alike
 //! zipf:S           key of rank r with weight 1 / r^S, exactly, by Vose's alias table
-//! hotset:K%:R%     K percent of the keys take R percent of the requests, alike inside each part
+//! hotset[:K%:R%]   K percent of the keys take R percent of the requests, alike inside each part
 //! sequential       one key after another, round and round
 //! scan:P%[:S]      P percent of the requests walk all keys in order, the others follow zipf:S
 //! drift:N[:S]      zipf:S, each rank passing to another key once in N requests
 //! latest[:S]       zipf:S over the age of keys: a set stores the next key, gets prefer the newest
 //! ```
 //!
-//! S is 0.99 where it is left out. The newest key of `latest` follows the oldest: keys form a
-//! circle, so their number stays what it is and a set renews the key that was oldest.
+//! S is 0.99, and the hot set 10 % for 90 %, where they are left out. The newest key of `latest`
+//! follows the oldest: keys form a circle, so their number stays what it is and a set renews the
+//! key that was oldest.
 //!
 //! Ranks are scattered over the key numbers, so that popular keys are not neighbours in any
 //! order a server may keep. A draw costs one random number and at most one look into the table.
@@ -76,6 +77,7 @@ impl FromStr for Popularity {
             ["drift", requests, exponent] => Self::drift(requests, exponent_of(exponent)?),
             ["latest"] => Ok(Self::Latest(ZIPF_EXPONENT)),
             ["latest", exponent] => exponent_of(exponent).map(Self::Latest),
+            ["hotset"] => Ok(Self::HotSet { keys: 0.1, requests: 0.9 }),
             ["hotset", keys, requests] => {
                 Ok(Self::HotSet { keys: share(keys)?, requests: share(requests)? })
             }

@@ -47,6 +47,7 @@ fn the_alias_table_holds_the_law_exactly() {
 
 #[test]
 fn the_hot_set_takes_its_share() {
+    assert_eq!("hotset".parse::<Popularity>(), "hotset:10%:90%".parse());
     let mut counts = histogram("hotset:10%:90%", 1_000, 100_000);
     counts.sort_unstable_by(|a, b| b.cmp(a));
     let hot: u32 = counts[..100].iter().sum();

@@ -1,5 +1,5 @@
 use super::*;
-use crate::workload::{Popularity, Ratio, Spread, WorkloadSpec};
+use crate::workload::{Popularity, Ratio, Spread, Stream, WorkloadSpec};
 use std::sync::Arc;
 
 /// Keys k0 to k9 asked for in order, with values of 12 bytes.

@@ -1,0 +1,262 @@
+//! `load honesty`: the generator against servers of which the truth is known.
+//!
+//! ```text
+//! frozen   a server that stands still for 1 s in every 10: an open loop must show it, and a
+//!          closed loop beside it shows how it would be hidden
+//! delays   a server that delays each reply by a stated time from 5 to 50 ms: what is reported
+//!          must be what was stated
+//! ```
+
+use std::io::Write;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+use serde_json::json;
+
+use super::settings::{Server, Settings};
+use super::work::Bench;
+use crate::Error;
+use crate::double::{Account, Double, Manner};
+use crate::drive::{Limit, Mode, Watch};
+use crate::rate::RateCurve;
+use crate::report::figure::{Figure, Table};
+use crate::report::pictures::{aligned, by_percentile, over_time};
+use crate::report::{Latency, Outputs, Study};
+use crate::schedule::Arrival;
+use crate::units::duration;
+
+pub(super) const EXAMPLES: &str = "Examples:
+  Both parts, about a minute:
+    volvox load honesty
+  The stated delays alone:
+    volvox load honesty --part delays
+Exit code: 0 when everything reported is true, 1 otherwise. A machine that is busy with something
+else fails this honestly: the delays are checked to 0.3 ms.";
+
+/// A reported delay may differ from the stated one by this share, or by this time.
+const TOLERANCE_SHARE: f64 = 0.02;
+const TOLERANCE_US: f64 = 300.0;
+
+/// The stated delays.
+const DELAYS: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(50));
+
+/// Rate of the open loops, in requests per second.
+const RATE_PER_S: f64 = 1_000.0;
+
+/// What is checked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Part {
+    /// The server that stands still.
+    Frozen,
+    /// The server of stated delays.
+    Delays,
+    /// One after the other.
+    All,
+}
+
+/// Settings of `load honesty`.
+#[derive(Debug, clap::Args)]
+pub struct HonestyArgs {
+    /// What is checked.
+    #[arg(long, value_enum, default_value = "all")]
+    pub part: Part,
+    /// How long the server stands still.
+    #[arg(long, value_parser = duration, default_value = "1s")]
+    pub freeze: Duration,
+    /// From one freeze to the next.
+    #[arg(long, value_parser = duration, default_value = "10s")]
+    pub period: Duration,
+    /// How long each measurement takes; whole periods of freezes.
+    #[arg(long, value_parser = duration, default_value = "20s")]
+    pub duration: Duration,
+    /// Names the delays and due times.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Where the report goes.
+    #[command(flatten)]
+    pub outputs: Outputs,
+}
+
+/// One thing that was claimed, and whether it held.
+struct Claim {
+    what: String,
+    expected: String,
+    seen: String,
+    holds: bool,
+}
+
+impl HonestyArgs {
+    /// Serves, measures, and holds the one against the other.
+    ///
+    /// # Errors
+    /// When a setting is out of range, or a measurement cannot be carried through.
+    pub fn carry_out(&self, watch: &Watch, screen: &mut dyn Write) -> Result<Study, Error> {
+        if self.freeze.is_zero() || self.freeze * 2 > self.period || self.duration < self.period {
+            return Err(Error::Setting(format!(
+                "--freeze {:?}, --period {:?}, --duration {:?}: a freeze is above 0 and at most \
+                 half a period, and the duration at least a period",
+                self.freeze, self.period, self.duration
+            )));
+        }
+        let settings =
+            Settings { seed: self.seed, ..Settings::of_words("--ratio 1:0 --warmup 0s") };
+        let mut bench = Bench::new(&settings, watch, screen);
+        let mut claims = Vec::new();
+        if self.part != Part::Delays {
+            self.frozen(&mut bench, &mut claims)?;
+        }
+        if self.part != Part::Frozen && !bench.stopped() {
+            self.delays(&mut bench, &mut claims)?;
+        }
+        Ok(study(bench, &claims))
+    }
+
+    /// Measures a double of that manner, as an open loop or a closed one.
+    fn measure(
+        &self,
+        bench: &mut Bench<'_>,
+        manner: Manner,
+        (label, mode, limit): (&str, Mode, Limit),
+    ) -> Result<Account, Error> {
+        let double = Double::bind(manner)?;
+        let server = Server { target: double.target().clone(), server_pid: None };
+        let plan = bench.settings.plan(&server, mode, limit)?;
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let served = scope.spawn(|| double.serve(self.seed, &stop));
+            let measured = bench.measure(&plan, &[("part", label.to_string())]).map(drop);
+            stop.store(true, Ordering::Relaxed);
+            let account = served.join().expect("the double does not panic");
+            measured.and(account)
+        })
+    }
+
+    fn frozen(&self, bench: &mut Bench<'_>, claims: &mut Vec<Claim>) -> Result<(), Error> {
+        let manner = Manner::Freezes { freeze: self.freeze, period: self.period };
+        let limit = Limit::Time(self.duration);
+        let open = Mode::Open { arrival: Arrival::Poisson, rate: RateCurve::constant(RATE_PER_S) };
+        self.measure(bench, manner, ("frozen, open loop", open, limit))?;
+        self.measure(bench, manner, ("frozen, closed loop", Mode::Closed, limit))?;
+        let p99_us = |nth: usize| {
+            let run = &bench.runs[bench.runs.len() - 2 + nth];
+            run.report.get_latency.as_ref().map_or(0.0, |get| get.p99_us)
+        };
+        let freeze_us = self.freeze.as_secs_f64() * 1e6;
+        // Due times fall evenly into a freeze, so what is due while it lasts waits evenly from all
+        // of it down to nothing; the slowest hundredth of all requests is the front of that.
+        let frozen_share = self.freeze.as_secs_f64() / self.period.as_secs_f64();
+        let expected_us = freeze_us * (1.0 - 0.01 / frozen_share).max(0.0);
+        let seen_us = p99_us(0);
+        claims.push(Claim {
+            what: "frozen: the open loop's p99 shows the freeze".to_string(),
+            expected: format!("about {:.0} ms", expected_us / 1e3),
+            seen: format!("{:.0} ms", seen_us / 1e3),
+            holds: seen_us >= expected_us * 0.8 && seen_us <= freeze_us * 1.2,
+        });
+        claims.push(Claim {
+            what: "frozen: the closed loop's p99 hides it".to_string(),
+            expected: format!("below {:.0} ms", freeze_us / 1e4),
+            seen: format!("{:.2} ms", p99_us(1) / 1e3),
+            holds: p99_us(1) < freeze_us / 10.0,
+        });
+        Ok(())
+    }
+
+    fn delays(&self, bench: &mut Bench<'_>, claims: &mut Vec<Claim>) -> Result<(), Error> {
+        let requests = Limit::Requests((RATE_PER_S * self.duration.as_secs_f64()) as u64);
+        // As many connections as requests are ever under way, and twice that again.
+        let connections = (RATE_PER_S * DELAYS.1.as_secs_f64() * 3.0) as usize;
+        let settings = Settings { connections, ..bench.settings.clone() };
+        let open = Mode::Open { arrival: Arrival::Poisson, rate: RateCurve::constant(RATE_PER_S) };
+        let mut own = Bench::new(&settings, bench.watch, &mut *bench.screen);
+        let manner = Manner::Delays(DELAYS.0, DELAYS.1);
+        let account = self.measure(&mut own, manner, ("stated delays", open, requests))?;
+        let mut runs = std::mem::take(&mut own.runs);
+        if let Some(latency) = runs.iter().find_map(|run| run.report.get_latency.as_ref()) {
+            claims.extend(against_stated(latency, &account));
+        }
+        bench.runs.append(&mut runs);
+        Ok(())
+    }
+}
+
+/// Every percentile that was reported beside the one that was stated.
+fn against_stated(latency: &Latency, account: &Account) -> Vec<Claim> {
+    let us = |of: &Histogram<u64>, quantile: f64| of.value_at_quantile(quantile) as f64 / 1e3;
+    let percentiles = [
+        ("p50", 0.5, latency.p50_us),
+        ("p90", 0.9, latency.p90_us),
+        ("p95", 0.95, latency.p95_us),
+        ("p99", 0.99, latency.p99_us),
+    ];
+    let late_us = us(&account.late_ns, 0.99);
+    let claim = |(name, quantile, seen_us): (&str, f64, f64)| {
+        let stated_us = us(&account.stated_ns, quantile);
+        let tolerance_us = (stated_us * TOLERANCE_SHARE).max(TOLERANCE_US);
+        Claim {
+            what: format!("delays: {name} is what was stated"),
+            expected: format!("{:.2} ms +- {:.2}", stated_us / 1e3, tolerance_us / 1e3),
+            seen: format!(
+                "{:.2} ms (the double's own lateness: p99 {late_us:.0} us)",
+                seen_us / 1e3
+            ),
+            holds: (seen_us - stated_us).abs() <= tolerance_us,
+        }
+    };
+    percentiles.into_iter().map(claim).collect()
+}
+
+fn study(bench: Bench<'_>, claims: &[Claim]) -> Study {
+    let word = |holds: bool| if holds { "true" } else { "FALSE" };
+    let table = Table {
+        title: "What was claimed".to_string(),
+        head: ["claim", "expected", "reported", "verdict"].map(str::to_string).to_vec(),
+        rows: claims
+            .iter()
+            .map(|claim| {
+                let cells = [&claim.what, &claim.expected, &claim.seen];
+                let mut row = cells.map(Clone::clone).to_vec();
+                row.push(word(claim.holds).to_string());
+                row
+            })
+            .collect(),
+    };
+    let runs = bench.runs;
+    let curves: Vec<(String, &Latency)> = runs
+        .iter()
+        .filter_map(|run| Some((run.name(), run.report.get_latency.as_ref()?)))
+        .collect();
+    let mut figures = vec![by_percentile("Latency by percentile", &curves)];
+    if let Some(run) = runs.first() {
+        figures.push(over_time("Replies over time", &[(run.name(), &run.report)]));
+    }
+    let text = aligned(&table);
+    figures.push(Figure::Table(table));
+    let holds = claims.iter().filter(|claim| claim.holds).count();
+    let conclusion: Vec<_> = claims
+        .iter()
+        .map(|claim| {
+            json!({ "claim": claim.what, "expected": claim.expected, "reported": claim.seen,
+                    "holds": claim.holds })
+        })
+        .collect();
+    let mut study = Study {
+        command: "honesty",
+        title: "Is the generator to be believed?".to_string(),
+        conclusion: json!({ "claims": conclusion }),
+        text: format!(
+            "{text}\nA closed loop asks nothing while the server stands still, so it misses the \
+             requests that\nwould have waited; an open loop counts each from the moment it was due."
+        ),
+        facts: vec![("claims that hold".to_string(), format!("{holds} of {}", claims.len()))],
+        warnings: Vec::new(),
+        runs,
+        varied: &["loop", "connections", "target"],
+        sections: vec![("Truth and report".to_string(), figures)],
+        csv: None,
+        clean: holds == claims.len() && holds > 0,
+    };
+    study.gather(Some("no warm-up"));
+    study
+}
