@@ -28,11 +28,13 @@ use crate::counters::Counters;
 use crate::net::{Sent, send_span};
 use crate::shared::seconds;
 
-/// Output of one batch after which it is sent before anything else is executed.
-const BATCH_BYTES_MAX: usize = 1 << 20;
+/// Output of one batch after which it is sent before anything else is executed: what a core's own
+/// cache holds, and what the buffer keeps memory for.
+const BATCH_BYTES_MAX: usize = 128 << 10;
 
 /// Memory the output buffer of a worker keeps from one batch to the next.
-const OUT_KEEP_BYTES: usize = 256 << 10;
+const OUT_KEEP_BYTES: usize = 512 << 10;
+const _: () = assert!(BATCH_BYTES_MAX <= OUT_KEEP_BYTES);
 
 /// What came of reading once from a client.
 #[derive(Clone, Copy, PartialEq, Eq)]
