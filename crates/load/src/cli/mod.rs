@@ -129,7 +129,10 @@ fn print(text: &str) -> Result<(), Error> {
 }
 
 /// The first signal ends the run with its report, the second ends the process.
-fn stop_on_signals(stop: &Arc<AtomicBool>) -> Result<(), Error> {
+///
+/// # Errors
+/// When signals cannot be watched for.
+pub fn stop_on_signals(stop: &Arc<AtomicBool>) -> Result<(), Error> {
     use signal_hook::consts::{SIGINT, SIGTERM};
     for signal in [SIGINT, SIGTERM] {
         signal_hook::flag::register_conditional_default(signal, Arc::clone(stop))

@@ -14,7 +14,8 @@ Examples:
   volvox memcached -m 1024 -c 4096 -t 2             memcached's own flags
   volvox config default > volvox.toml               a commented file of all settings
   volvox config show --config volvox.toml           what is in force, and why
-  volvox load run --populate --ratio 9:1            measure the server on this machine";
+  volvox load run --populate --ratio 9:1            measure the server on this machine
+  volvox lab                                        measure the four drivers side by side";
 
 const SERVE_EXAMPLES: &str = "\
 Every setting can also stand in the file or in the environment; flags win.
@@ -58,6 +59,8 @@ pub enum Command {
     Config(ConfigCommand),
     /// Load a server and measure it
     Load(load::cli::Args),
+    /// Measure the four drivers, and a memcached, side by side
+    Lab(lab::LabArgs),
     /// Print completions for a shell
     Completions {
         /// The shell

@@ -45,6 +45,12 @@ pub fn run(words: impl IntoIterator<Item = OsString>, serve: Serve) -> ExitCode 
             Ok(false) => EXIT_FAILURE.into(),
             Err(error) => fail(EXIT_FAILURE, &error.to_string()),
         },
+        Command::Lab(args) => match env::current_exe().map(|own| lab::run(&args, &own)) {
+            Ok(Ok(true)) => ExitCode::SUCCESS,
+            Ok(Ok(false)) => EXIT_FAILURE.into(),
+            Ok(Err(error)) => fail(EXIT_FAILURE, &error.to_string()),
+            Err(error) => fail(EXIT_FAILURE, &format!("cannot find this program: {error}")),
+        },
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "volvox", &mut script);

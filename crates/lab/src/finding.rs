@@ -1,0 +1,166 @@
+//! What a measurement brought, and where the report looks it up.
+
+use std::collections::BTreeMap;
+
+use load::report::Report;
+use serde::{Deserialize, Serialize};
+
+use crate::contestant::Contestant;
+use crate::counters::Counters;
+use crate::plan::{Job, Place, Task};
+
+/// Name and version of the files of findings.
+pub(crate) const FINDING_SCHEMA: &str = "volvox-lab-finding/1";
+
+/// The most requests per second that a server answers.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct LambdaMax {
+    /// The mean of the plateau.
+    pub per_s: f64,
+    /// Lower end of its 95 % interval.
+    pub low_per_s: f64,
+    /// Upper end.
+    pub high_per_s: f64,
+    /// The highest rate that was answered in full.
+    pub kept_per_s: Option<f64>,
+    /// Whether throughput had flattened; else it is a lower bound.
+    pub flat: bool,
+}
+
+/// What one job brought.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Finding {
+    /// Always [`FINDING_SCHEMA`].
+    pub schema: String,
+    /// The job.
+    pub job: String,
+    /// The command that repeats it against a server of the same kind.
+    pub command: String,
+    /// Programs that wanted a core just before, in the machine's view.
+    pub load_average: f64,
+    /// The run; of lambda-max, one beyond the plateau.
+    pub report: Option<Report>,
+    /// What the server did in the meantime.
+    pub counters: Option<Counters>,
+    /// Of lambda-max only.
+    pub lambda_max: Option<LambdaMax>,
+    /// System calls per request by name; of the counting run only.
+    pub calls: Option<BTreeMap<String, f64>>,
+    /// Why there is no figure, where there is none.
+    pub missing: Option<String>,
+}
+
+impl Finding {
+    /// A finding without figures yet.
+    pub fn of(job: &Job, command: String, load_average: f64) -> Self {
+        Self {
+            schema: FINDING_SCHEMA.to_string(),
+            job: job.slug(),
+            command,
+            load_average,
+            report: None,
+            counters: None,
+            lambda_max: None,
+            calls: None,
+            missing: None,
+        }
+    }
+
+    /// Whether everything asked for was measured and answered as it should be.
+    pub fn is_sound(&self) -> bool {
+        self.missing.is_none() && self.report.as_ref().is_none_or(Report::is_clean)
+    }
+}
+
+/// All findings, by the name of their job.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Findings(BTreeMap<String, Finding>);
+
+impl Findings {
+    /// Takes one over, in place of an older one.
+    pub fn put(&mut self, finding: Finding) {
+        self.0.insert(finding.job.clone(), finding);
+    }
+
+    /// The finding of a job.
+    pub fn of(&self, contestant: Contestant, task: Task) -> Option<&Finding> {
+        self.0.get(&Job { contestant, task }.slug())
+    }
+
+    /// Whether the job is done.
+    pub fn has(&self, job: &Job) -> bool {
+        self.0.contains_key(&job.slug())
+    }
+
+    /// In the order of their names.
+    pub fn iter(&self) -> impl Iterator<Item = &Finding> {
+        self.0.values()
+    }
+
+    /// The run of a job.
+    pub fn report(&self, contestant: Contestant, task: Task) -> Option<&Report> {
+        self.of(contestant, task)?.report.as_ref()
+    }
+
+    /// Lambda-max of a contestant.
+    pub fn lambda_max(&self, contestant: Contestant, place: Place) -> Option<LambdaMax> {
+        self.of(contestant, Task::LambdaMax(place))?.lambda_max
+    }
+
+    /// The lowest lambda-max of those that have one.
+    pub fn slowest_per_s(&self, contestants: &[Contestant], place: Place) -> Option<f64> {
+        let own = contestants.iter().filter_map(|one| self.lambda_max(*one, place));
+        own.map(|lambda| lambda.per_s).min_by(f64::total_cmp)
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::plan::SWEEP;
+
+    /// A finding of lambda-max with counters, for the tests of what is made of it.
+    pub fn lambda(contestant: Contestant, place: Place, per_s: f64, cpu_us: f64) -> Finding {
+        let job = Job { contestant, task: Task::LambdaMax(place) };
+        let counters = Counters {
+            window_s: 1.0,
+            requests: 1_000,
+            busy_cores: 0.97,
+            cpu_us_per_request: cpu_us,
+            sleeps_per_request: cpu_us / 10.0,
+            receives_per_request: Some(0.25),
+            sends_per_request: Some(0.25),
+            ..Counters::default()
+        };
+        let (low_per_s, high_per_s) = (per_s * 0.99, per_s * 1.01);
+        let lambda_max =
+            LambdaMax { per_s, low_per_s, high_per_s, kept_per_s: Some(per_s), flat: true };
+        Finding {
+            counters: Some(counters),
+            lambda_max: Some(lambda_max),
+            ..Finding::of(&job, "volvox load run".to_string(), 0.5)
+        }
+    }
+
+    #[test]
+    fn the_slowest_of_all_sets_the_common_rates() {
+        let mut findings = Findings::default();
+        let all = [Contestant::Epoll, Contestant::Threads, Contestant::Uring];
+        assert_eq!(findings.slowest_per_s(&all, SWEEP), None);
+        findings.put(lambda(Contestant::Epoll, SWEEP, 100.0, 1.0));
+        findings.put(lambda(Contestant::Threads, SWEEP, 60.0, 2.0));
+        assert_eq!(findings.slowest_per_s(&all, SWEEP), Some(60.0));
+        assert!(findings.has(&Job { contestant: all[0], task: Task::LambdaMax(SWEEP) }));
+        assert!(!findings.has(&Job { contestant: all[0], task: Task::Calls }));
+    }
+
+    #[test]
+    fn a_finding_survives_its_file() {
+        let finding = lambda(Contestant::Epoll, SWEEP, 100.0, 1.0);
+        let text = serde_json::to_string(&finding).unwrap();
+        let back: Finding = serde_json::from_str(&text).unwrap();
+        assert_eq!((back.lambda_max, back.counters), (finding.lambda_max, finding.counters));
+        assert!(back.is_sound());
+        assert!(!Finding { missing: Some("no uring".to_string()), ..back }.is_sound());
+    }
+}

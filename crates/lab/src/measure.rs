@@ -1,0 +1,292 @@
+//! One measurement: its server, its runs, its counters.
+//!
+//! Servers live as long as the plan needs them: all contestants of one cell run side by side on
+//! the servers' core and take turns, an idle one costs nothing. Another size, number of workers or
+//! index ends them and starts others.
+
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use load::cli::{LambdaMaxArgs, PopulateArgs, RunArgs};
+use load::drive::{self, Limit, Plan, Watch};
+use load::report::Report;
+use serde_json::Value;
+
+use crate::Error;
+use crate::contestant::CONTESTANTS_MAX;
+use crate::counters::Counters;
+use crate::finding::{Finding, Findings, LambdaMax};
+use crate::form::Form;
+use crate::host::{Programs, Server};
+use crate::machine::load_average;
+use crate::pin::Cores;
+use crate::plan::{COUNTED_REQUESTS, Job, Stand, Task};
+use crate::probe::Probe;
+use crate::store::Store;
+use crate::strace;
+
+/// The plateau is looked at from beyond: so many times lambda-max.
+const BEYOND: f64 = 1.25;
+/// Time for the look at the plateau, at least, so that counters mean something.
+const PLATEAU_MIN: Duration = Duration::from_secs(1);
+
+/// Everything a measurement needs.
+pub(crate) struct Bench<'a> {
+    /// How thorough.
+    pub form: &'a Form,
+    /// Where the programs are.
+    pub programs: &'a Programs,
+    /// Which cores they run on.
+    pub cores: &'a Cores,
+    /// Where servers leave what they say.
+    pub store: &'a Store,
+    /// How it is stopped.
+    pub watch: &'a Watch,
+    servers: Vec<(Stand, Server)>,
+}
+
+impl<'a> Bench<'a> {
+    /// A bench without servers.
+    pub fn new(
+        form: &'a Form,
+        programs: &'a Programs,
+        cores: &'a Cores,
+        store: &'a Store,
+        watch: &'a Watch,
+    ) -> Self {
+        Self { form, programs, cores, store, watch, servers: Vec::new() }
+    }
+
+    /// Carries a job out; the rates of cells come from what was `found` before.
+    pub fn measure(&mut self, job: &Job, found: &Findings, slowest: f64) -> Result<Finding, Error> {
+        let pinned = job.stand().pinned;
+        let moved = self.cores.move_generator(pinned);
+        moved.map_err(|error| Error::Setting(format!("cannot change cores: {error}")))?;
+        let rate_per_s = match job.task {
+            Task::Cell(place, level) => {
+                let own = found.lambda_max(job.contestant, place).ok_or_else(|| {
+                    Error::Server("its lambda-max is not known, so no rate is".to_string())
+                })?;
+                Some(level.per_s(own.per_s, slowest))
+            }
+            _ => None,
+        };
+        let words = job.words(self.form, rate_per_s);
+        let mut finding = Finding::of(job, command(job, &words), load_average());
+        match job.task {
+            Task::Calls => finding.calls = Some(self.calls(job, &words)?),
+            Task::LambdaMax(_) => self.lambda_max(job, &words, &mut finding)?,
+            _ => {
+                let probe = self.stand(job)?;
+                let (report, counters) = self.run(probe, &words, false)?;
+                finding.report = Some(report);
+                finding.counters = counters;
+            }
+        }
+        Ok(finding)
+    }
+
+    /// The server of a job, with its keys; started where there is none.
+    fn stand(&mut self, job: &Job) -> Result<Probe, Error> {
+        let stand = job.stand();
+        let cold = matches!(job.task, Task::IndexCold(_));
+        let alike = |held: &Stand| Stand { contestant: stand.contestant, ..*held } == stand;
+        // Servers of another group are done with; a cold index needs a server that knows nothing.
+        let kept = |held: &Stand| alike(held) && !(cold && held.contestant == stand.contestant);
+        let mut at = 0;
+        while at < self.servers.len() {
+            if kept(&self.servers[at].0) {
+                at += 1;
+            } else {
+                self.servers.swap_remove(at).1.stop()?;
+            }
+        }
+        if let Some((_, server)) = self.servers.iter().find(|held| held.0 == stand) {
+            return Ok(Probe { address: server.address(), pid: server.pid() });
+        }
+        let server = self.programs.start(&stand, self.cores, &self.store.logs(), &[])?;
+        let probe = Probe { address: server.address(), pid: server.pid() };
+        self.servers.push((stand, server));
+        debug_assert!(self.servers.len() <= CONTESTANTS_MAX);
+        if !cold {
+            self.fill(probe, &stand)?;
+        }
+        Ok(probe)
+    }
+
+    fn fill(&self, probe: Probe, stand: &Stand) -> Result<(), Error> {
+        let mut words = vec!["--target".to_string(), probe.address.to_string()];
+        let mut put = |name: &str, value: String| words.extend([format!("--{name}"), value]);
+        put("keys", stand.keys.to_string());
+        put("value-bytes", stand.value_bytes.to_string());
+        let filled = parse::<PopulateArgs>(&words)?.carry_out(self.watch, &mut std::io::sink())?;
+        if filled.clean || self.stopped() {
+            return Ok(());
+        }
+        Err(Error::Server(format!("its keys could not be stored: {}", filled.warnings.join("; "))))
+    }
+
+    fn lambda_max(&mut self, job: &Job, words: &[String], to: &mut Finding) -> Result<(), Error> {
+        let probe = self.stand(job)?;
+        let mut climb = vec!["--target".to_string(), probe.address.to_string()];
+        climb.extend(["--server-pid".to_string(), probe.pid.to_string()]);
+        climb.extend(["--rounds".to_string(), self.form.rounds.to_string()]);
+        climb.extend_from_slice(words);
+        let study = parse::<LambdaMaxArgs>(&climb)?.carry_out(self.watch, &mut std::io::sink())?;
+        let lambda = lambda_of(&study.conclusion);
+        to.lambda_max = lambda;
+        if let Some(lambda) = lambda {
+            let mut beyond = words.to_vec();
+            beyond.extend(["--rate".to_string(), format!("{:.0}", lambda.per_s * BEYOND)]);
+            let (report, counters) = self.run(probe, &beyond, true)?;
+            (to.report, to.counters) = (Some(report), counters);
+        }
+        if !study.clean {
+            to.missing = Some(format!("requests went wrong: {}", study.warnings.join("; ")));
+        }
+        Ok(())
+    }
+
+    /// One run with its counters; `overload` forgets at its end what was due and not sent.
+    fn run(
+        &self,
+        probe: Probe,
+        words: &[String],
+        overload: bool,
+    ) -> Result<(Report, Option<Counters>), Error> {
+        let (address, pid) = (probe.address.to_string(), probe.pid.to_string());
+        let mut all = vec!["--target", &address, "--server-pid", &pid];
+        all.extend(words.iter().map(String::as_str));
+        let args = RunArgs::parse_words(&all).map_err(Error::Setting)?;
+        let mut plan = args.plan()?;
+        plan.drop_overdue = overload;
+        if let (true, Limit::Time(time)) = (overload, plan.limit) {
+            plan.limit = Limit::Time(time.max(PLATEAU_MIN));
+        }
+        let (observed, counters) = self.watched(probe, &plan)?;
+        Ok((Report::new(&plan, args.settings.workload_text(), &observed), counters))
+    }
+
+    fn watched(
+        &self,
+        probe: Probe,
+        plan: &Plan,
+    ) -> Result<(drive::Observed, Option<Counters>), Error> {
+        let Limit::Time(measured) = plan.limit else {
+            return Ok((drive::run(plan, self.watch, &mut |_| {})?, None));
+        };
+        thread::scope(|scope| {
+            let (running, over) = mpsc::channel();
+            let warmup = plan.warmup;
+            let sampler = scope.spawn(move || probe.watch(warmup, measured, &over));
+            let observed = drive::run(plan, self.watch, &mut |_| {});
+            drop(running);
+            let counters = sampler.join().expect("invariant: the sampler does not panic");
+            Ok((observed?, counters))
+        })
+    }
+
+    /// System calls of a request, by name.
+    fn calls(
+        &mut self,
+        job: &Job,
+        words: &[String],
+    ) -> Result<std::collections::BTreeMap<String, f64>, Error> {
+        self.end()?;
+        let strace = strace::find().ok_or_else(|| {
+            Error::Server("strace is not installed, calls are not counted".into())
+        })?;
+        let counted = |requests: u64| {
+            let file = self.store.path("strace.out");
+            // A table of an earlier run must not be taken for this one's.
+            let _ = std::fs::remove_file(&file);
+            let tracer = strace::words(&strace, &file);
+            let stand = job.stand();
+            let server = self.programs.start(&stand, self.cores, &self.store.logs(), &tracer)?;
+            let probe = Probe { address: server.address(), pid: server.pid() };
+            self.fill(probe, &stand)?;
+            let mut words = words.to_vec();
+            words.extend(["--requests".to_string(), requests.to_string()]);
+            self.run(probe, &words, false)?;
+            server.stop()?;
+            strace::read(&file)
+        };
+        let (few, many) = (counted(COUNTED_REQUESTS.0)?, counted(COUNTED_REQUESTS.1)?);
+        // Without a table left behind, nobody takes it for a part of the report.
+        let _ = std::fs::remove_file(self.store.path("strace.out"));
+        Ok(strace::per_request(&few, &many, COUNTED_REQUESTS))
+    }
+
+    /// Ends all servers.
+    pub fn end(&mut self) -> Result<(), Error> {
+        self.servers.drain(..).try_for_each(|(_, server)| server.stop())
+    }
+
+    fn stopped(&self) -> bool {
+        self.watch.stop.load(std::sync::atomic::Ordering::Relaxed)
+    }
+}
+
+/// The command line that repeats a job against a server that holds the keys.
+fn command(job: &Job, words: &[String]) -> String {
+    let tool = if matches!(job.task, Task::LambdaMax(_)) { "lambda-max" } else { "run" };
+    format!("volvox load {tool} {}", words.join(" "))
+}
+
+/// The arguments of a tool of the generator.
+fn parse<A: clap::Args>(words: &[String]) -> Result<A, Error> {
+    #[derive(clap::Parser)]
+    struct Line<A: clap::Args> {
+        #[command(flatten)]
+        args: A,
+    }
+    let words = std::iter::once("load").chain(words.iter().map(String::as_str));
+    let line = <Line<A> as clap::Parser>::try_parse_from(words);
+    line.map(|line| line.args).map_err(|error| Error::Setting(error.to_string()))
+}
+
+/// Lambda-max as the generator concluded it.
+fn lambda_of(conclusion: &Value) -> Option<LambdaMax> {
+    let lambda = &conclusion["lambda_max_per_s"];
+    Some(LambdaMax {
+        per_s: lambda["value"].as_f64()?,
+        low_per_s: lambda["low"].as_f64()?,
+        high_per_s: lambda["high"].as_f64()?,
+        kept_per_s: conclusion["kept_per_s"].as_f64(),
+        flat: conclusion["flat"].as_bool()?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::contestant::contestants;
+    use crate::plan::jobs;
+
+    #[test]
+    fn the_generator_takes_the_words_of_lambda_max() {
+        let form = Form::quick(2);
+        for job in jobs(&form, &contestants(false)) {
+            if matches!(job.task, Task::LambdaMax(_)) {
+                let words = job.words(&form, None);
+                assert!(parse::<LambdaMaxArgs>(&words).is_ok(), "{words:?}");
+                assert!(command(&job, &words).starts_with("volvox load lambda-max --verify"));
+            }
+        }
+        assert!(parse::<LambdaMaxArgs>(&["--nonsense".to_string()]).is_err());
+    }
+
+    #[test]
+    fn a_conclusion_without_a_plateau_is_none() {
+        let whole = serde_json::json!({
+            "lambda_max_per_s": { "value": 10.0, "low": 9.0, "high": 11.0 },
+            "kept_per_s": 9.5, "flat": true,
+        });
+        let lambda = lambda_of(&whole).unwrap();
+        assert_eq!((lambda.per_s, lambda.low_per_s, lambda.flat), (10.0, 9.0, true));
+        assert!(
+            lambda_of(&serde_json::json!({ "lambda_max_per_s": null, "flat": true })).is_none()
+        );
+    }
+}

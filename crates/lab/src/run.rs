@@ -1,0 +1,146 @@
+//! The lab from its plan to its report.
+
+use std::io::Write as _;
+use std::path::Path;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use load::drive::Watch;
+
+use crate::Error;
+use crate::contestant::Contestant;
+use crate::document::Document;
+use crate::finding::{Finding, Findings};
+use crate::form::Form;
+use crate::host::Programs;
+use crate::machine::load_average;
+use crate::measure::Bench;
+use crate::pin::Cores;
+use crate::plan::{Job, Task, jobs};
+use crate::progress::{Progress, clock};
+use crate::store::{Store, Subject};
+
+/// Everything that is settled before the first measurement.
+pub(crate) struct Lab<'a> {
+    /// How thorough.
+    pub form: &'a Form,
+    /// Who is measured.
+    pub who: &'a [Contestant],
+    /// Where the programs are.
+    pub programs: &'a Programs,
+    /// Which cores they run on.
+    pub cores: &'a Cores,
+    /// Where the report goes.
+    pub store: &'a Store,
+    /// How it is stopped.
+    pub watch: &'a Watch,
+}
+
+impl Lab<'_> {
+    /// Says what will be done and how long it takes; then measures what is not `found` yet.
+    ///
+    /// Whether everything was measured, or it was told to stop.
+    pub fn measure(&self, found: &mut Findings) -> Result<bool, Error> {
+        let all = jobs(self.form, self.who);
+        let left: Vec<&Job> = all.iter().filter(|job| !found.has(job)).collect();
+        let total: Duration = left.iter().map(|job| job.expected(self.form)).sum();
+        self.announce(all.len(), left.len(), total);
+        let mut progress = Progress::new(left.len(), total);
+        let mut bench = Bench::new(self.form, self.programs, self.cores, self.store, self.watch);
+        for job in left {
+            progress.begin(&job.title());
+            let slowest = match job.task {
+                Task::Cell(place, _) => found.slowest_per_s(self.who, place).unwrap_or(0.0),
+                _ => 0.0,
+            };
+            let measured = bench.measure(job, found, slowest);
+            if self.watch.stop.load(Ordering::Relaxed) {
+                progress.clear();
+                // Servers that the same Ctrl-C has ended already are no failure.
+                let _ = bench.end();
+                return Ok(false);
+            }
+            let finding = match measured {
+                Ok(finding) => finding,
+                Err(error @ (Error::File { .. } | Error::Foreign { .. })) => return Err(error),
+                Err(error) => Finding {
+                    missing: Some(error.to_string()),
+                    ..Finding::of(job, String::new(), load_average())
+                },
+            };
+            self.store.keep(&finding)?;
+            found.put(finding);
+            progress.end(job.expected(self.form));
+        }
+        progress.clear();
+        bench.end()?;
+        Ok(true)
+    }
+
+    fn announce(&self, all: usize, left: usize, total: Duration) {
+        let mut text = format!(
+            "volvox lab, {} form: {} contestants, {all} measurements",
+            self.form.name,
+            self.who.len()
+        );
+        if left < all {
+            text.push_str(&format!(", {} done before", all - left));
+        }
+        text.push_str(&format!("; about {} on an idle machine", clock(total)));
+        match self.cores.pair() {
+            Some((server, generator)) => {
+                text.push_str(&format!("; servers on core {server}, generator on {generator}"));
+            }
+            None => text.push_str("; one core for all, so the figures are too low"),
+        }
+        // A screen that has gone away is no reason not to measure.
+        let _ = writeln!(std::io::stderr(), "{text}");
+    }
+
+    /// Writes every form of the report.
+    pub fn report(
+        &self,
+        subject: Subject,
+        found: &Findings,
+        command: &str,
+    ) -> Result<Document, Error> {
+        let document = Document::new(self.form, self.who, subject, found);
+        for (name, text) in [
+            ("lab.json", document.to_json() + "\n"),
+            ("lab.csv", document.to_csv()),
+            ("lab.md", document.to_markdown(command)),
+            ("lab.html", document.page().to_html()),
+        ] {
+            self.store.write(name, &text)?;
+        }
+        Ok(document)
+    }
+}
+
+/// What a memcached says it is.
+pub(crate) fn version_of(memcached: &Path) -> Result<String, Error> {
+    let output = std::process::Command::new(memcached).arg("-V").output();
+    let output = output.map_err(|error| Error::file(memcached, error))?;
+    let said = String::from_utf8_lossy(&output.stdout).trim().to_string();
+    if said.starts_with("memcached ") {
+        return Ok(said);
+    }
+    Err(Error::Setting(format!(
+        "--memcached {}: -V does not print memcached's version but {said:?}",
+        memcached.display()
+    )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_memcached_is_taken_for_one() {
+        for (path, word) in [("/no/such/program", "/no/such/program"), ("/bin/true", "--memcached")]
+        {
+            let error = version_of(Path::new(path)).unwrap_err().to_string();
+            assert!(error.contains(word), "{error}");
+        }
+    }
+}

@@ -1,0 +1,246 @@
+//! Who wins where, and why: sentences made of the rows, by rules that a reader can check.
+//!
+//! ```text
+//! who    by lambda-max; within each other's intervals nobody wins
+//! why    the counters that part winner and loser by more than a tenth, dearest first
+//! ```
+
+use load::report::figure::short;
+
+use crate::contestant::Contestant;
+use crate::table::{Calls, Cell, Peak};
+
+/// What this table is a table of, and of what not.
+pub(crate) const MEMORY_ALONE: &str = "This is memory alone: no request waits for a database. \
+    Where one stands below, a blocked thread and a loop that goes on are different things, and \
+    that is where these styles part; the table is measured again when a tier stands.";
+
+/// Counters that differ by less than this factor explain nothing.
+const TELLING: f64 = 1.1;
+
+/// A cost of a request: its name, and how it is read.
+type Cost = (&'static str, fn(&Peak) -> Option<f64>);
+
+const COSTS: [Cost; 4] = [
+    ("CPU us", |peak| peak.counters.map(|of| of.cpu_us_per_request)),
+    ("sleeps", |peak| peak.counters.map(|of| of.sleeps_per_request)),
+    ("receives", |peak| peak.counters.and_then(|of| of.receives_per_request)),
+    ("sends", |peak| peak.counters.and_then(|of| of.sends_per_request)),
+];
+
+/// A sentence for every size and mix, then one about latencies.
+pub(crate) fn sentences(peaks: &[Peak], cells: &[Cell], calls: &[Calls]) -> Vec<String> {
+    let mut sentences = Vec::new();
+    let mut at = 0;
+    while at < peaks.len() {
+        let here = |peak: &&Peak| (peak.size, peak.mix) == (peaks[at].size, peaks[at].mix);
+        let group: Vec<&Peak> = peaks[at..].iter().take_while(here).collect();
+        at += group.len();
+        sentences.push(peak_sentence(&group, calls));
+    }
+    sentences.extend(latency_sentence(cells));
+    sentences
+}
+
+/// Who answers most at one size and mix.
+fn peak_sentence(group: &[&Peak], calls: &[Calls]) -> String {
+    let place = format!("{} B, {}", group[0].size, group[0].mix);
+    let mut ranked: Vec<(&Peak, f64)> =
+        group.iter().filter_map(|peak| Some((*peak, peak.lambda_max?.per_s))).collect();
+    ranked.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let [(best, best_per_s), rest @ ..] = &ranked[..] else {
+        return format!("{place}: not measured.");
+    };
+    let bounds = |peak: &Peak| {
+        let lambda = peak.lambda_max.expect("invariant: the ranked have a lambda-max");
+        (lambda.low_per_s, lambda.high_per_s)
+    };
+    let equal: Vec<&str> = rest
+        .iter()
+        .filter(|(peak, _)| bounds(peak).1 >= bounds(best).0)
+        .map(|(peak, _)| peak.contestant)
+        .collect();
+    let mut text = if equal.is_empty() {
+        format!("{place}: {} answers most, {} a second", best.contestant, short(*best_per_s))
+    } else {
+        let others = equal.join(", ");
+        format!(
+            "{place}: {} leads with {} a second, within the intervals of {others}: nobody wins",
+            best.contestant,
+            short(*best_per_s)
+        )
+    };
+    for (peak, per_s) in rest {
+        let why = why(best, peak, calls);
+        let by = best_per_s / per_s;
+        text.push_str(&format!("; {:.2} x {}{why}", by, peak.contestant));
+    }
+    text.push('.');
+    text
+}
+
+/// What the loser pays more for, in brackets.
+fn why(best: &Peak, loser: &Peak, calls: &[Calls]) -> String {
+    let called = |peak: &Peak| {
+        calls.iter().find(|row| row.contestant == peak.contestant).and_then(|row| row.per_request)
+    };
+    let mut costs: Vec<(&str, f64, f64)> = COSTS
+        .iter()
+        .filter_map(|(name, of)| Some((*name, of(loser)?, of(best)?)))
+        .chain(called(loser).zip(called(best)).map(|(loser, best)| ("system calls", loser, best)))
+        .filter(|(_, loser, best)| *loser > best * TELLING && *loser >= 0.01)
+        .collect();
+    costs.sort_by(|a, b| (b.1 / b.2.max(1e-3)).total_cmp(&(a.1 / a.2.max(1e-3))));
+    if costs.is_empty() {
+        return String::new();
+    }
+    let cost = |(name, loser, best): &(&str, f64, f64)| {
+        format!("{name} {} against {}", short(*loser), short(*best))
+    };
+    format!(" (a request costs it {})", costs.iter().map(cost).collect::<Vec<_>>().join(", "))
+}
+
+/// Whose gets wait least at the highest rate that is common to all, over all sizes and mixes.
+fn latency_sentence(cells: &[Cell]) -> Option<String> {
+    let common = |cell: &&Cell| cell.rate.ends_with("common") && cell.op == "GET";
+    let highest = cells.iter().find(common)?.rate.clone();
+    let mut sums: Vec<(&str, f64, usize)> = Vec::new();
+    for cell in cells.iter().filter(common).filter(|cell| cell.rate == highest) {
+        let Some(p99_us) = cell.p99_us.filter(|us| *us > 0.0) else { continue };
+        match sums.iter_mut().find(|sum| sum.0 == cell.contestant) {
+            Some(sum) => (sum.1, sum.2) = (sum.1 + p99_us.ln(), sum.2 + 1),
+            None => sums.push((cell.contestant, p99_us.ln(), 1)),
+        }
+    }
+    let mut means: Vec<(&str, f64)> =
+        sums.into_iter().map(|(name, sum, count)| (name, (sum / count as f64).exp())).collect();
+    means.sort_by(|a, b| a.1.total_cmp(&b.1));
+    let listed: Vec<String> =
+        means.iter().map(|(name, us)| format!("{name} {} us", short(*us))).collect();
+    (!listed.is_empty()).then(|| {
+        format!(
+            "At the highest common rate ({highest}: the same for all), the p99 of gets is, least \
+             first and as geometric mean over sizes and mixes: {}.",
+            listed.join(", ")
+        )
+    })
+}
+
+/// Reasons to doubt the figures, those of the machine first.
+pub(crate) fn doubts(peaks: &[Peak], cells: &[Cell], load_average_max: f64) -> Vec<String> {
+    let mut doubts = Vec::new();
+    let mut say = |count: usize, what: &str| {
+        if count > 0 {
+            doubts.push(format!("{count} of {} lambda-max: {what}", peaks.len()));
+        }
+    };
+    let counted = |of: fn(&Peak) -> bool| peaks.iter().filter(|peak| of(peak)).count();
+    say(
+        counted(|peak| peak.generator_starved.is_some_and(|share| share > 0.05)),
+        "the generator waited for a core more than 5 % of the time: others used this machine, and \
+         the figures are too low",
+    );
+    say(
+        counted(|peak| peak.counters.is_some_and(|of| of.waiting_cores > 0.05)),
+        "the server waited for its core more than 5 % of the time, for the same reason",
+    );
+    say(
+        counted(|peak| peak.counters.is_some_and(|of| of.wanted_cores() < 0.95)),
+        "the server's core was below 95 % busy: something else was the bottleneck",
+    );
+    say(
+        counted(|peak| peak.lambda_max.is_some_and(|lambda| !lambda.flat)),
+        "throughput had not flattened: a lower bound",
+    );
+    let wrong: u64 = cells.iter().filter_map(|cell| cell.wrong).max().unwrap_or(0);
+    if wrong > 0 {
+        doubts.push(format!("requests went wrong, {wrong} in the worst cell"));
+    }
+    if load_average_max > 3.0 {
+        doubts.push(format!(
+            "the machine's load average was up to {load_average_max:.1} before a measurement, of \
+             which servers and generator are about 2"
+        ));
+    }
+    doubts
+}
+
+/// The order in which contestants are shown, by name.
+pub(crate) fn names(who: &[Contestant]) -> Vec<&'static str> {
+    who.iter().map(|contestant| contestant.name()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::contestant::DRIVERS;
+    use crate::finding::Findings;
+    use crate::finding::tests::lambda;
+    use crate::form::Form;
+    use crate::table;
+
+    fn peaks(of: &[(Contestant, f64, f64)]) -> Vec<Peak> {
+        let form = Form { mixes: vec!["9:1"], ..Form::quick(2) };
+        let place = table::places(&form)[0];
+        let mut found = Findings::default();
+        of.iter().for_each(|(who, per_s, cpu)| found.put(lambda(*who, place, *per_s, *cpu)));
+        table::peaks(&form, &DRIVERS, &found)
+    }
+
+    #[test]
+    fn the_winner_is_named_with_what_the_others_pay() {
+        let peaks = peaks(&[(Contestant::Epoll, 200.0, 4.0), (Contestant::Threads, 100.0, 9.0)]);
+        let said = sentences(&peaks, &[], &[]);
+        assert_eq!(
+            said,
+            ["1000 B, 9:1: epoll answers most, 200 a second; 2.00 x threads (a request costs it \
+              CPU us 9 against 4, sleeps 0.9 against 0.4)."]
+        );
+    }
+
+    #[test]
+    fn within_the_intervals_nobody_wins() {
+        let peaks = peaks(&[(Contestant::Epoll, 200.0, 4.0), (Contestant::Uring, 199.0, 4.0)]);
+        let said = sentences(&peaks, &[], &[]);
+        assert!(said[0].contains("within the intervals of uring: nobody wins"), "{said:?}");
+        let nothing = sentences(&super::tests::peaks(&[]), &[], &[]);
+        assert_eq!(nothing, ["1000 B, 9:1: not measured."]);
+    }
+
+    #[test]
+    fn latencies_are_compared_at_the_same_rate_only() {
+        let cell = |contestant, rate: &str, p99_us| Cell {
+            contestant,
+            size: 100,
+            mix: "9:1",
+            rate: rate.to_string(),
+            offered_per_s: Some(1.0),
+            achieved_per_s: Some(1.0),
+            op: "GET",
+            p50_us: Some(1.0),
+            p95_us: Some(1.0),
+            p99_us: Some(p99_us),
+            wrong: Some(0),
+            cpu_us_per_request: None,
+        };
+        let cells = [
+            cell("epoll", "90 % own", 1.0),
+            cell("epoll", "90 % common", 50.0),
+            cell("threads", "90 % common", 40.0),
+        ];
+        let text = latency_sentence(&cells).unwrap();
+        assert!(text.ends_with("threads 40 us, epoll 50 us."), "{text}");
+        assert!(latency_sentence(&cells[..1]).is_none());
+    }
+
+    #[test]
+    fn doubts_are_counted() {
+        let mut peaks = peaks(&[(Contestant::Epoll, 200.0, 4.0)]);
+        assert!(doubts(&peaks, &[], 1.0).is_empty());
+        let counters = peaks[0].counters.as_mut().unwrap();
+        (counters.busy_cores, counters.waiting_cores) = (0.5, 0.1);
+        let said = doubts(&peaks, &[], 7.0);
+        assert_eq!(said.len(), 3, "{said:?}");
+        assert!(said[0].starts_with("1 of 4 lambda-max: the server waited"));
+    }
+}
