@@ -96,7 +96,7 @@ impl Form {
             entries: vec![128 << 10, 256 << 10],
             cell: Duration::from_millis(1_500),
             step: Duration::from_millis(500),
-            rounds: 3,
+            rounds: 5,
             point: Duration::from_secs(1),
             warmup: Duration::from_millis(200),
         }
@@ -115,7 +115,7 @@ impl Form {
             entries: vec![128 << 10, 256 << 10, 512 << 10, 1 << 20],
             cell: Duration::from_secs(30),
             step: Duration::from_millis(1_500),
-            rounds: 3,
+            rounds: 5,
             point: Duration::from_secs(3),
             warmup: Duration::from_millis(300),
         }

@@ -25,6 +25,7 @@ use crate::plan::{COUNTED_REQUESTS, Job, Stand, Task};
 use crate::probe::Probe;
 use crate::store::Store;
 use crate::strace;
+use crate::table::wrong;
 
 /// The plateau is looked at from beyond: so many times lambda-max.
 const BEYOND: f64 = 1.25;
@@ -142,8 +143,11 @@ impl<'a> Bench<'a> {
             let (report, counters) = self.run(probe, &beyond, true)?;
             (to.report, to.counters) = (Some(report), counters);
         }
-        if !study.clean {
-            to.missing = Some(format!("requests went wrong: {}", study.warnings.join("; ")));
+        let wrong: u64 = study.runs.iter().map(|run| wrong(&run.report)).sum();
+        if wrong > 0 {
+            to.missing = Some(format!("{wrong} requests went wrong on the way to lambda-max"));
+        } else if !study.clean && !self.stopped() {
+            return Err(Error::Stalled);
         }
         Ok(())
     }
@@ -165,7 +169,11 @@ impl<'a> Bench<'a> {
             plan.limit = Limit::Time(time.max(PLATEAU_MIN));
         }
         let (observed, counters) = self.watched(probe, &plan)?;
-        Ok((Report::new(&plan, args.settings.workload_text(), &observed), counters))
+        let report = Report::new(&plan, args.settings.workload_text(), &observed);
+        if report.requests.completed == 0 && wrong(&report) == 0 && !self.stopped() {
+            return Err(Error::Stalled);
+        }
+        Ok((report, counters))
     }
 
     fn watched(
@@ -251,7 +259,8 @@ fn lambda_of(conclusion: &Value) -> Option<LambdaMax> {
     let lambda = &conclusion["lambda_max_per_s"];
     Some(LambdaMax {
         per_s: lambda["value"].as_f64()?,
-        low_per_s: lambda["low"].as_f64()?,
+        // A few rounds far apart have an interval that reaches below nothing.
+        low_per_s: lambda["low"].as_f64()?.max(0.0),
         high_per_s: lambda["high"].as_f64()?,
         kept_per_s: conclusion["kept_per_s"].as_f64(),
         flat: conclusion["flat"].as_bool()?,

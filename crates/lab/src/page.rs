@@ -5,8 +5,8 @@ use load::report::figure::{Figure, Scale, short};
 
 use crate::document::Document;
 use crate::pictures::{
-    Percentile, calls_table, cell_table, cost_table, lambda_heat, lambda_table, latency_heat,
-    point_plot, point_table,
+    Percentile, calls_table, cell_table, cost_heat, cost_table, lambda_heat, lambda_table,
+    latency_heat, point_plot, point_table,
 };
 use crate::plan::{CONNECTIONS, KEYS, PIPELINE};
 use crate::table::{Cell, Point};
@@ -64,14 +64,10 @@ impl Document {
     }
 
     fn reasons(&self) -> Vec<Figure> {
-        let verdict = load::report::figure::Table {
-            title: "In words".to_string(),
-            head: vec!["where and why".to_string()],
-            rows: self.verdict.iter().map(|sentence| vec![sentence.clone()]).collect(),
-        };
         vec![
+            Figure::Text(self.verdict.clone()),
             lambda_heat(self),
-            Figure::Table(verdict),
+            cost_heat(self),
             Figure::Table(lambda_table(self)),
             Figure::Table(cost_table(self)),
             Figure::Table(calls_table(self)),

@@ -3,7 +3,7 @@
 use load::report::figure::{Axis, Figure, Heat, Plot, Scale, Series, Table, short};
 
 use crate::document::Document;
-use crate::table::{Cell, Point};
+use crate::table::{Calls, Cell, Peak, Point};
 
 /// A figure, or a dash where there is none.
 fn number(value: Option<f64>) -> String {
@@ -24,7 +24,7 @@ fn table(title: &str, head: &[&str], rows: Vec<Vec<String>>) -> Table {
 pub(crate) fn lambda_table(document: &Document) -> Table {
     let peaks = &document.lambda_max;
     let mut head = vec!["requests/s".to_string()];
-    let of_first = |peak: &&crate::table::Peak| peak.contestant == peaks[0].contestant;
+    let of_first = |peak: &&Peak| peak.contestant == peaks[0].contestant;
     head.extend(peaks.iter().filter(of_first).map(|peak| format!("{} B {}", peak.size, peak.mix)));
     let row = |name: &&'static str| {
         let mut row = vec![(*name).to_string()];
@@ -43,7 +43,7 @@ pub(crate) fn lambda_table(document: &Document) -> Table {
 
 /// What a request costs in overload.
 pub(crate) fn cost_table(document: &Document) -> Table {
-    let row = |peak: &crate::table::Peak| {
+    let row = |peak: &Peak| {
         let of = peak.counters;
         vec![
             peak.contestant.to_string(),
@@ -80,7 +80,7 @@ pub(crate) fn cost_table(document: &Document) -> Table {
 
 /// System calls per request by name.
 pub(crate) fn calls_table(document: &Document) -> Table {
-    let row = |calls: &crate::table::Calls| {
+    let row = |calls: &Calls| {
         let mut names: Vec<(&String, &f64)> = calls.by_name.iter().collect();
         names.sort_by(|a, b| b.1.total_cmp(a.1));
         let named: Vec<String> =
@@ -164,18 +164,35 @@ pub(crate) fn point_plot(
 
 /// Lambda-max as shades: who answers how much where.
 pub(crate) fn lambda_heat(document: &Document) -> Figure {
-    let table = lambda_table(document);
-    let row = |name: &&'static str| {
-        let own = document.lambda_max.iter().filter(|peak| peak.contestant == *name);
-        let cells = own.map(|peak| peak.lambda_max.map(|of| of.per_s / 1e3));
-        ((*name).to_string(), cells.collect())
-    };
+    peak_heat(document, ("Lambda-max, requests per second", "Darker is more."), |peak| {
+        peak.lambda_max.map(|of| of.per_s)
+    })
+}
+
+/// Processor time as shades: what a request costs whom where.
+pub(crate) fn cost_heat(document: &Document) -> Figure {
+    let words = ("Server CPU per request beyond lambda-max, us", "Darker is dearer.");
+    peak_heat(document, words, |peak| peak.counters.map(|of| of.cpu_us_per_request))
+}
+
+fn peak_heat(
+    document: &Document,
+    (title, note): (&str, &str),
+    of: fn(&Peak) -> Option<f64>,
+) -> Figure {
+    let own =
+        |name: &'static str| document.lambda_max.iter().filter(move |peak| peak.contestant == name);
+    let columns = document.contestants.first().into_iter().flat_map(|first| own(first));
     Figure::Heat(Heat {
-        title: "Lambda-max, thousand requests per second".to_string(),
-        note: "Darker is more.".to_string(),
-        columns_label: "size of values and gets to sets".to_string(),
-        columns: table.head[1..].to_vec(),
-        rows: document.contestants.iter().map(row).collect(),
+        title: title.to_string(),
+        note: note.to_string(),
+        columns_label: "bytes of a value and gets to sets".to_string(),
+        columns: columns.map(|peak| format!("{} {}", peak.size, peak.mix)).collect(),
+        rows: document
+            .contestants
+            .iter()
+            .map(|name| ((*name).to_string(), own(name).map(of).collect()))
+            .collect(),
     })
 }
 
@@ -187,14 +204,16 @@ pub(crate) fn latency_heat(document: &Document, op: &str, (name, of): Percentile
     let mut columns: Vec<String> = Vec::new();
     let mut rows: Vec<(String, Vec<Option<f64>>)> = Vec::new();
     for cell in document.cells.iter().filter(|cell| cell.op == op) {
-        if !columns.contains(&cell.rate) {
-            columns.push(cell.rate.clone());
+        // Columns are narrow.
+        let column = cell.rate.replace("common", "all");
+        if !columns.contains(&column) {
+            columns.push(column);
         }
     }
     for contestant in &document.contestants {
         let own = |cell: &&Cell| cell.op == op && cell.contestant == *contestant;
         for cell in document.cells.iter().filter(own) {
-            let title = format!("{contestant}, {} B, {}", cell.size, cell.mix);
+            let title = format!("{contestant} {} {}", cell.size, cell.mix);
             match rows.iter_mut().find(|row| row.0 == title) {
                 Some(row) => row.1.push(of(cell)),
                 None => rows.push((title, vec![of(cell)])),
@@ -203,9 +222,10 @@ pub(crate) fn latency_heat(document: &Document, op: &str, (name, of): Percentile
     }
     Figure::Heat(Heat {
         title: format!("{op} {name}, us"),
-        note: "Darker is slower. Own: a share of what this server answers; common: the same rate \
-               for all."
-            .to_string(),
+        note:
+            "Darker is slower. Rows: server, bytes of a value, gets to sets. Own: a share of what \
+               this server answers; all: a share of what the slowest does, the same rate for all."
+                .to_string(),
         columns_label: "rate".to_string(),
         columns,
         rows,
@@ -236,9 +256,11 @@ mod tests {
     #[test]
     fn heat_maps_have_a_cell_for_every_column() {
         let document = document();
-        for figure in
-            [lambda_heat(&document), latency_heat(&document, "GET", ("p99", |cell| cell.p99_us))]
-        {
+        for figure in [
+            lambda_heat(&document),
+            cost_heat(&document),
+            latency_heat(&document, "GET", ("p99", |cell| cell.p99_us)),
+        ] {
             let Figure::Heat(heat) = figure else { panic!("a heat map") };
             assert!(!heat.rows.is_empty());
             assert!(heat.rows.iter().all(|row| row.1.len() == heat.columns.len()));

@@ -20,6 +20,9 @@ use crate::plan::{Job, Task, jobs};
 use crate::progress::{Progress, clock};
 use crate::store::{Store, Subject};
 
+/// How often a measurement is tried during which the machine stood still.
+const ATTEMPTS_MAX: usize = 3;
+
 /// Everything that is settled before the first measurement.
 pub(crate) struct Lab<'a> {
     /// How thorough.
@@ -53,7 +56,13 @@ impl Lab<'_> {
                 Task::Cell(place, _) => found.slowest_per_s(self.who, place).unwrap_or(0.0),
                 _ => 0.0,
             };
-            let measured = bench.measure(job, found, slowest);
+            let mut measured = bench.measure(job, found, slowest);
+            for _ in 1..ATTEMPTS_MAX {
+                if !matches!(measured, Err(Error::Stalled)) {
+                    break;
+                }
+                measured = bench.measure(job, found, slowest);
+            }
             if self.watch.stop.load(Ordering::Relaxed) {
                 progress.clear();
                 // Servers that the same Ctrl-C has ended already are no failure.

@@ -114,7 +114,8 @@ pub(crate) fn places(form: &Form) -> Vec<Place> {
     form.sizes.iter().flat_map(at).collect()
 }
 
-fn wrong(report: &Report) -> u64 {
+/// Requests with an error, without an answer, or with a wrong value.
+pub(crate) fn wrong(report: &Report) -> u64 {
     let requests = &report.requests;
     requests.errors + requests.lost + requests.unanswered + report.wrong_values
 }

@@ -107,6 +107,8 @@ pub enum Figure {
     Heat(Heat),
     /// Words.
     Table(Table),
+    /// Sentences, a paragraph each.
+    Text(Vec<String>),
 }
 
 /// A number with as many digits as it deserves: three significant ones, thousands as k and M.

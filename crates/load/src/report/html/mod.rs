@@ -84,16 +84,26 @@ impl Page {
     }
 }
 
-/// Pictures side by side where there is room, tables across the page.
+fn sentences(figure: &Figure) -> Option<&Vec<String>> {
+    match figure {
+        Figure::Text(sentences) => Some(sentences),
+        Figure::Plot(_) | Figure::Heat(_) | Figure::Table(_) => None,
+    }
+}
+
+/// Sentences first, pictures side by side where there is room, tables across the page.
 fn write_figures(html: &mut String, figures: &[Figure]) {
-    let drawn = |figure: &&Figure| !matches!(figure, Figure::Table(_));
+    for sentence in figures.iter().filter_map(sentences).flatten() {
+        let _ = writeln!(html, "<p>{}</p>", escape(sentence));
+    }
+    let drawn = |figure: &&Figure| matches!(figure, Figure::Plot(_) | Figure::Heat(_));
     if figures.iter().any(|figure| drawn(&figure)) {
         html.push_str("<div class=\"figures\">\n");
         for figure in figures.iter().filter(drawn) {
             let (title, note, svg) = match figure {
                 Figure::Plot(plot) => (&plot.title, &plot.note, plot::draw(plot)),
                 Figure::Heat(heat) => (&heat.title, &heat.note, heat::draw(heat)),
-                Figure::Table(_) => continue,
+                Figure::Table(_) | Figure::Text(_) => continue,
             };
             let title = escape(title);
             let _ = write!(html, "<figure>\n<figcaption>{title}</figcaption>\n{svg}");
