@@ -19,6 +19,23 @@ pub fn choose(wanted: Driver) -> drivers::Driver {
     }
 }
 
+/// The driver that serves where `wanted` is set, as a setting; without a word in the log.
+#[must_use]
+pub fn serving(wanted: Driver) -> Driver {
+    let chosen = match wanted {
+        Driver::Uring if drivers::probe_uring().is_err() => drivers::Driver::Epoll,
+        Driver::Uring => drivers::Driver::Uring,
+        Driver::Auto => BEST,
+        Driver::Epoll | Driver::Signal | Driver::Threads => return wanted,
+    };
+    match chosen {
+        drivers::Driver::Epoll => Driver::Epoll,
+        drivers::Driver::Signal => Driver::Signal,
+        drivers::Driver::Uring => Driver::Uring,
+        drivers::Driver::Threads => Driver::Threads,
+    }
+}
+
 fn allowed(probed: std::io::Result<()>) -> drivers::Driver {
     match probed {
         Ok(()) => drivers::Driver::Uring,
@@ -48,5 +65,14 @@ mod tests {
             assert_eq!(allowed(probed), expected);
         }
         assert_eq!(choose(Driver::Auto), BEST);
+    }
+
+    #[test]
+    fn what_is_told_is_what_serves() {
+        for wanted in [Driver::Auto, Driver::Epoll, Driver::Signal, Driver::Uring, Driver::Threads]
+        {
+            assert_eq!(choose(serving(wanted)), choose(wanted), "{wanted:?}");
+            assert_ne!(serving(wanted), Driver::Auto);
+        }
     }
 }

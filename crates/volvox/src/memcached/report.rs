@@ -4,6 +4,7 @@
 //! asked for, because monitors compare them with the command line.
 
 use crate::config::{Choice, Settings};
+use crate::driver;
 
 /// Name and value of every line.
 ///
@@ -58,7 +59,7 @@ fn ours(settings: &Settings, workers: usize, verbosity: u64) -> Vec<(&'static st
         ("watch_enabled", yes(protocol.allow_watch)),
         ("idle_timeout", server.idle_timeout_s.to_string()),
         ("track_sizes", yes(stats.track_sizes)),
-        ("driver", server.driver.name().to_owned()),
+        ("driver", driver::serving(server.driver).name().to_owned()),
     ]
 }
 
