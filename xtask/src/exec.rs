@@ -21,6 +21,16 @@ const POLL: Duration = Duration::from_millis(5);
 /// How much of the end of a failing program's output an error message repeats.
 const TAIL_LINES: usize = 12;
 
+/// What a program left when it had ended.
+pub struct Said {
+    /// How it ended.
+    pub status: ExitStatus,
+    /// Its standard output.
+    pub output: String,
+    /// Its standard error.
+    pub complaints: String,
+}
+
 /// A command being put together.
 #[derive(Clone)]
 pub struct Exec {
@@ -81,18 +91,24 @@ impl Exec {
     /// Runs it and returns its standard output; failing is an error that shows the end of
     /// what it said.
     pub fn capture(&self, deadline: Duration) -> Result<String> {
+        let Said { status, output, complaints } = self.said(deadline)?;
+        if !status.success() {
+            bail!("`{self}` ended with {status}:\n{}", tail(&format!("{output}\n{complaints}")));
+        }
+        Ok(output)
+    }
+
+    /// Runs it and returns what it said, however it ended.
+    pub fn said(&self, deadline: Duration) -> Result<Said> {
         let mut command = self.command();
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().with_context(|| format!("start `{self}`"))?;
         let stdout = drain(child.stdout.take());
         let stderr = drain(child.stderr.take());
         let status = self.wait(&mut child, deadline)?;
-        let said = stdout.join().expect("invariant: the reader of a pipe does not panic")?;
-        let complained = stderr.join().expect("invariant: the reader of a pipe does not panic")?;
-        if !status.success() {
-            bail!("`{self}` ended with {status}:\n{}", tail(&format!("{said}\n{complained}")));
-        }
-        Ok(said)
+        let output = stdout.join().expect("invariant: the reader of a pipe does not panic")?;
+        let complaints = stderr.join().expect("invariant: the reader of a pipe does not panic")?;
+        Ok(Said { status, output, complaints })
     }
 
     fn wait(&self, child: &mut Child, deadline: Duration) -> Result<ExitStatus> {

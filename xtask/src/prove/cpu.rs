@@ -26,8 +26,11 @@ const STARTS: usize = 2;
 /// Budget of a contestant: all keys fit with room.
 const MEMORY_MIB: u64 = 256;
 
-const GET: Load = Load { ratio: "1:0", depth: 1, multiget: 1, requests: 100_000, rate: None };
-const GET_16: Load = Load { depth: 16, requests: 400_000, ..GET };
+/// Gets, one at a time on each connection.
+pub(super) const GET: Load =
+    Load { ratio: "1:0", depth: 1, multiget: 1, requests: 100_000, rate: None };
+/// Gets, sixteen at a time on each connection.
+pub(super) const GET_16: Load = Load { depth: 16, requests: 400_000, ..GET };
 const SET_16: Load = Load { ratio: "0:1", ..GET_16 };
 const MULTIGET: Load = Load { multiget: 50, requests: 20_000, ..GET };
 
@@ -120,11 +123,13 @@ fn times_better(names: &[&str], series: &[Series], bar: f64) -> Measured {
     Measured::new(within(factor, interval), factor, factor >= bar).with_details(details)
 }
 
-fn within(factor: f64, interval: Interval) -> String {
+/// A factor with its interval, in words.
+pub(super) fn within(factor: f64, interval: Interval) -> String {
     format!("{factor:.2}x ({:.2} to {:.2})", interval.low, interval.high)
 }
 
-fn details(names: &[&str], series: &[Series]) -> Vec<String> {
+/// A line for each contestant.
+pub(super) fn details(names: &[&str], series: &[Series]) -> Vec<String> {
     let line = |(name, one): (&&str, &Series)| {
         let (middle, spread) = (median(one), spread(one) * 100.0);
         format!("{name}: {middle:.3} us per request, spread {spread:.0} %, {} rounds", one.len())
@@ -132,12 +137,13 @@ fn details(names: &[&str], series: &[Series]) -> Vec<String> {
     names.iter().zip(series).map(line).collect()
 }
 
-fn pinned(launch: Launch) -> Launch {
+/// With the budget and on the core of all contestants.
+pub(super) fn pinned(launch: Launch) -> Launch {
     launch.memory_mib(MEMORY_MIB).core(SERVER_CORE)
 }
 
 /// Lets the servers take turns under the same load; microseconds per request, round by round.
-fn contest(lab: &Lab, launches: &[Launch], load: Load) -> Result<Vec<Series>> {
+pub(super) fn contest(lab: &Lab, launches: &[Launch], load: Load) -> Result<Vec<Series>> {
     let rounds = if lab.long { ROUNDS_LONG } else { ROUNDS };
     let mut all = vec![Series::new(); launches.len()];
     for start in 0..STARTS {

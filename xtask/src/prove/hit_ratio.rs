@@ -46,6 +46,15 @@ pub const CLAIMS: &[Claim] = &[
     },
 ];
 
+/// The claim of the lab: a stream replayed is the stream that libcachesim knows.
+pub const AGREES: &[Claim] = &[Claim {
+    id: "hit.libcachesim",
+    claim: "hit ratio of a stream against libcachesim's S3-FIFO, the policy that both have",
+    bar: "none more than 1 point below",
+    peer: Peer::Nobody,
+    measure: s3fifo,
+}];
+
 /// One committed stream.
 #[derive(Debug, PartialEq, Eq)]
 struct Stream {

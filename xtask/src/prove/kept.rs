@@ -15,10 +15,10 @@ use super::{
 };
 use crate::screen::{Cell, Table};
 
-/// The lines.
-const LINES: &str = "path.json";
-/// The document made of them.
-const DOCUMENT: &str = "path.md";
+/// The two files of a proof: its lines, and the document made of them.
+fn files(subject: &str) -> (String, String) {
+    (format!("{subject}.json"), format!("{subject}.md"))
+}
 
 /// One claim as it was last measured in full.
 #[derive(Debug, Deserialize, Serialize)]
@@ -37,9 +37,9 @@ struct Line {
 pub struct Kept(BTreeMap<String, Line>);
 
 impl Kept {
-    /// What is kept in `folder`; nothing if it has none.
-    pub fn read(folder: &Path) -> Result<Self> {
-        let path = folder.join(LINES);
+    /// What is kept in `folder` about the subject; nothing if it has none.
+    pub fn read(folder: &Path, subject: &str) -> Result<Self> {
+        let path = folder.join(files(subject).0);
         if !path.is_file() {
             return Ok(Self::default());
         }
@@ -59,17 +59,18 @@ impl Kept {
     }
 
     /// Writes the lines and the document about `claims`, in their order.
-    pub fn write(&self, folder: &Path, claims: &[Claim]) -> Result<()> {
+    pub fn write(&self, folder: &Path, subject: &str, claims: &[Claim]) -> Result<()> {
         fs::create_dir_all(folder).with_context(|| format!("make {}", folder.display()))?;
         let lines = serde_json::to_string_pretty(self)? + "\n";
-        for (name, text) in [(LINES, lines), (DOCUMENT, self.document(claims))] {
+        let names = files(subject);
+        for (name, text) in [(names.0, lines), (names.1, self.document(subject, claims))] {
             let path = folder.join(name);
             fs::write(&path, text).with_context(|| format!("write {}", path.display()))?;
         }
         Ok(())
     }
 
-    fn document(&self, claims: &[Claim]) -> String {
+    fn document(&self, subject: &str, claims: &[Claim]) -> String {
         let mut table = Table::new(&["id", "claim", "bar", "measured", "verdict", "on", "commit"]);
         for claim in claims {
             let line = self.0.get(claim.id);
@@ -87,8 +88,8 @@ impl Kept {
             table.row(texts.into_iter().map(Cell::from).collect());
         }
         let mut text = format!(
-            "# The path, measured in full\n\nWritten by `cargo xtask prove path --long`, which may \
-             be run for a few claims at a time; each line names its commit.\n\n{}",
+            "# The {subject}, measured in full\n\nWritten by `cargo xtask prove {subject} --long`, \
+             which may be run for a few claims at a time; each line names its commit.\n\n{}",
             table.markdown()
         );
         for (claim, line) in claims.iter().filter_map(|claim| Some((claim, self.0.get(claim.id)?)))
@@ -136,7 +137,8 @@ mod tests {
 
     #[test]
     fn the_document_names_commit_date_machine_and_reasons() {
-        let text = kept("cpu.get", Verdict::NotMeasured("no valgrind".into())).document(&CLAIMS);
+        let text =
+            kept("cpu.get", Verdict::NotMeasured("no valgrind".into())).document("path", &CLAIMS);
         for expected in ["abc", "2026-01-02", "a machine", "1.6.45", "no valgrind", "| cpu.get"] {
             assert!(text.contains(expected), "{expected}: {text}");
         }
@@ -146,12 +148,12 @@ mod tests {
     #[test]
     fn lines_survive_being_written_and_read() {
         let folder = std::env::temp_dir().join(format!("kept-{}", std::process::id()));
-        kept("cpu.get", Verdict::Pass).write(&folder, &CLAIMS).unwrap();
-        let mut back = Kept::read(&folder).unwrap();
+        kept("cpu.get", Verdict::Pass).write(&folder, "path", &CLAIMS).unwrap();
+        let mut back = Kept::read(&folder, "path").unwrap();
         back.0.extend(kept("cpu.set", Verdict::Fail).0);
         fs::remove_dir_all(&folder).unwrap();
         assert_eq!(back.0["cpu.get"].measured.verdict, Verdict::Pass);
         assert_eq!(back.0.len(), 2);
-        assert!(Kept::read(&folder).unwrap().0.is_empty());
+        assert!(Kept::read(&folder, "path").unwrap().0.is_empty());
     }
 }

@@ -1,12 +1,13 @@
 //! The laboratory: the binaries under test, where results go, how thorough to be.
 
 use std::{
-    cell::RefCell,
+    cell::{OnceCell, RefCell},
     path::{Path, PathBuf},
     time::Duration,
 };
 
 use anyhow::{Context, Result, bail};
+use serde_json::Value;
 
 use super::server::{Launch, Program};
 use crate::{exec::Exec, repo::Repo, screen::Progress, tools};
@@ -31,8 +32,12 @@ pub struct Lab {
     pub volvox: PathBuf,
     /// The memcached we are compared with.
     pub memcached: PathBuf,
+    /// The generator that ours is compared with, where it was given.
+    pub memtier: Option<PathBuf>,
     /// Whether the full bars are run.
     pub long: bool,
+    /// The report of `volvox lab`, once a claim has needed it.
+    pub table: OnceCell<Value>,
     version: String,
     progress: RefCell<Progress>,
 }
@@ -52,7 +57,8 @@ impl Lab {
         let text = Exec::new(&memcached).arg("-V").capture(VERSION_MAX)?;
         let version = text.trim().trim_start_matches("memcached ").to_owned();
         let progress = RefCell::new(Progress::new(claims));
-        Ok(Self { repo, volvox, memcached, long, version, progress })
+        let (memtier, table) = (None, OnceCell::new());
+        Ok(Self { repo, volvox, memcached, memtier, long, table, version, progress })
     }
 
     /// The version of the memcached we are compared with.
@@ -107,7 +113,8 @@ impl Lab {
         self.progress.borrow().clear();
     }
 
-    fn built(&self) -> Result<()> {
+    /// Fails where our release binary is missing.
+    pub fn built(&self) -> Result<()> {
         let path = &self.volvox;
         let missing = || format!("{} is missing: cargo build --release -p volvox", path.display());
         path.is_file().then_some(()).with_context(missing)

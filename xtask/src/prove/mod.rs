@@ -1,4 +1,4 @@
-//! `cargo xtask prove path`: the promises, measured on this machine.
+//! `cargo xtask prove path|lab`: the promises, measured on this machine.
 //!
 //! A list of claims, each with its bar and the function that measures it; the report says claim,
 //! bar, measured, verdict. Nothing is assumed: what was not measured fails the proof as surely as
@@ -14,12 +14,15 @@ mod claim;
 mod clients;
 mod compare;
 mod correctness;
+mod cost;
 mod cpu;
+mod drivers;
 mod engine;
 mod engine_tests;
 mod fleet;
 mod generator;
 mod hit_ratio;
+mod honesty;
 mod instructions;
 mod kept;
 mod lab;
@@ -29,6 +32,7 @@ mod procfs;
 mod report;
 mod server;
 mod slope;
+mod table;
 mod tail;
 mod wire;
 
@@ -51,6 +55,44 @@ const KEPT: &str = "docs/proof";
 enum Subject {
     /// One cell: the path from socket to memory.
     Path,
+    /// The four drivers, the generator, and the table that compares them.
+    Lab,
+}
+
+impl Subject {
+    /// As it is written, also in the names of files.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Path => "path",
+            Self::Lab => "lab",
+        }
+    }
+
+    /// Every claim, in the order of the report.
+    fn claims(self) -> Vec<Claim> {
+        let themes: &[&[Claim]] = match self {
+            Self::Path => &[
+                clients::CLAIMS,
+                cpu::CLAIMS,
+                instructions::CLAIMS,
+                memory::CLAIMS,
+                hit_ratio::CLAIMS,
+                tail::CLAIMS,
+                correctness::CLAIMS,
+                engine_tests::CLAIMS,
+                build::CLAIMS,
+            ],
+            Self::Lab => &[
+                drivers::CLAIMS,
+                clients::CLAIMS,
+                table::CLAIMS,
+                honesty::CLAIMS,
+                cost::CLAIMS,
+                hit_ratio::AGREES,
+            ],
+        };
+        themes.concat()
+    }
 }
 
 const EXAMPLES: &str = "\
@@ -59,7 +101,8 @@ Examples:
   cargo xtask prove path --memcached ~/memcached-1.6.45/memcached
   cargo xtask prove path --only memory --json
   cargo xtask prove path --long --memcached ~/memcached-1.6.45/memcached
-  cargo xtask prove path --long --only bad.fuzz";
+  cargo xtask prove path --long --only bad.fuzz
+  cargo xtask prove lab --memcached ~/memcached-1.6.45/memcached --memtier ~/memtier_benchmark";
 
 /// Arguments of `cargo xtask prove`.
 #[derive(clap::Args)]
@@ -75,6 +118,9 @@ pub struct Args {
     /// lines that compare with it count as not measured.
     #[arg(long, value_name = "PATH")]
     memcached: Option<PathBuf>,
+    /// memtier_benchmark, the generator that ours is compared with (subject lab).
+    #[arg(long, value_name = "PATH")]
+    memtier: Option<PathBuf>,
     /// Only the claims whose id begins so; may be given several times.
     #[arg(long, value_name = "PREFIX")]
     only: Vec<String>,
@@ -86,29 +132,13 @@ pub struct Args {
     json: bool,
 }
 
-/// Every claim, in the order of the report.
-fn claims() -> Vec<Claim> {
-    let themes: [&[Claim]; 9] = [
-        clients::CLAIMS,
-        cpu::CLAIMS,
-        instructions::CLAIMS,
-        memory::CLAIMS,
-        hit_ratio::CLAIMS,
-        tail::CLAIMS,
-        correctness::CLAIMS,
-        engine_tests::CLAIMS,
-        build::CLAIMS,
-    ];
-    themes.concat()
-}
-
-fn chosen(only: &[String]) -> Result<Vec<Claim>> {
+fn chosen(subject: Subject, only: &[String]) -> Result<Vec<Claim>> {
     let wanted = |claim: &Claim| {
         only.is_empty() || only.iter().any(|prefix| claim.id.starts_with(prefix.as_str()))
     };
-    let chosen: Vec<Claim> = claims().into_iter().filter(wanted).collect();
+    let chosen: Vec<Claim> = subject.claims().into_iter().filter(wanted).collect();
     if chosen.is_empty() {
-        let ids: Vec<&str> = claims().iter().map(|claim| claim.id).collect();
+        let ids: Vec<&str> = subject.claims().iter().map(|claim| claim.id).collect();
         bail!("no claim begins with {}: the claims are {}", only.join(" or "), ids.join(", "));
     }
     Ok(chosen)
@@ -116,13 +146,13 @@ fn chosen(only: &[String]) -> Result<Vec<Claim>> {
 
 /// Measures and reports; true when every claim passed.
 pub fn run(args: &Args) -> Result<bool> {
-    let Subject::Path = args.subject;
-    let claims = chosen(&args.only)?;
+    let claims = chosen(args.subject, &args.only)?;
     if args.list {
         report::list(&claims);
         return Ok(true);
     }
-    let lab = Lab::open(args.memcached.as_deref(), args.long, claims.len())?;
+    let mut lab = Lab::open(args.memcached.as_deref(), args.long, claims.len())?;
+    lab.memtier.clone_from(&args.memtier);
     let report = measure(&lab, &claims)?;
     if args.json {
         println!("{}", serde_json::to_string_pretty(&report)?);
@@ -132,9 +162,10 @@ pub fn run(args: &Args) -> Result<bool> {
     let holds = report.holds();
     if args.long {
         let folder = lab.repo.path(KEPT);
-        let mut kept = Kept::read(&folder)?;
+        let subject = args.subject.name();
+        let mut kept = Kept::read(&folder, subject)?;
         kept.take(report);
-        kept.write(&folder, &self::claims())?;
+        kept.write(&folder, subject, &args.subject.claims())?;
         eprintln!("kept in {KEPT}");
     }
     Ok(holds)
@@ -178,15 +209,20 @@ mod tests {
 
     #[test]
     fn every_claim_has_an_id_of_its_own() {
-        let ids: BTreeSet<&str> = claims().iter().map(|claim| claim.id).collect();
-        assert_eq!(ids.len(), claims().len());
+        for subject in [Subject::Path, Subject::Lab] {
+            let claims = subject.claims();
+            let ids: BTreeSet<&str> = claims.iter().map(|claim| claim.id).collect();
+            assert_eq!(ids.len(), claims.len(), "{}", subject.name());
+        }
     }
 
     #[test]
     fn claims_are_chosen_by_the_beginning_of_their_id() {
-        let chosen_ids = |only: &str| chosen(&[only.to_owned()]).map(|claims| claims.len());
+        let chosen_ids =
+            |only: &str| chosen(Subject::Path, &[only.to_owned()]).map(|all| all.len());
         assert!(chosen_ids("cpu").unwrap() >= 4);
         assert!(chosen_ids("no-such").is_err());
-        assert_eq!(chosen(&[]).unwrap().len(), claims().len());
+        assert!(chosen(Subject::Lab, &["cost.".to_owned()]).unwrap().len() >= 3);
+        assert_eq!(chosen(Subject::Lab, &[]).unwrap().len(), Subject::Lab.claims().len());
     }
 }

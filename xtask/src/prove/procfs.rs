@@ -13,14 +13,21 @@ const KIB: u64 = 1024;
 
 /// Processor time of all threads of a process, user and kernel.
 pub fn cpu_ns(pid: u32) -> Result<u64> {
+    Ok(scheduled(pid)?.0)
+}
+
+/// Processor time of all threads of a process, and the time they were ready and had no core.
+pub fn scheduled(pid: u32) -> Result<(u64, u64)> {
     let folder = format!("/proc/{pid}/task");
-    let mut total_ns = 0;
+    let mut total_ns = (0, 0);
     for thread in fs::read_dir(&folder).with_context(|| format!("read {folder}"))? {
         let path = thread?.path().join("schedstat");
         // A thread that ends between the listing and the reading has no file any more.
         let Ok(text) = fs::read_to_string(&path) else { continue };
-        let first = text.split_whitespace().next().context("schedstat is empty")?;
-        total_ns += first.parse::<u64>().with_context(|| format!("schedstat says {first}"))?;
+        let mut words = text.split_whitespace().map(str::parse::<u64>);
+        let mut next = || words.next().context("schedstat is too short");
+        total_ns.0 += next()?.with_context(|| format!("schedstat says {text}"))?;
+        total_ns.1 += next()?.with_context(|| format!("schedstat says {text}"))?;
     }
     Ok(total_ns)
 }

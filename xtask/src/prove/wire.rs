@@ -133,7 +133,12 @@ impl Client {
 
     /// The server's `stats`.
     pub fn stats(&mut self) -> Result<BTreeMap<String, String>> {
-        self.send(b"stats\r\n")?;
+        self.stats_of("stats")
+    }
+
+    /// What the server answers to a command of statistics.
+    pub fn stats_of(&mut self, command: &str) -> Result<BTreeMap<String, String>> {
+        self.send(format!("{command}\r\n").as_bytes())?;
         let mut stats = BTreeMap::new();
         loop {
             let line = self.line()?;
@@ -143,7 +148,7 @@ impl Client {
                 (Some("STAT"), Some(name), value) => {
                     stats.insert(name.to_owned(), value.unwrap_or_default().to_owned());
                 }
-                _ => bail!("`stats` answered {line:?}"),
+                _ => bail!("`{command}` answered {line:?}"),
             }
         }
     }
