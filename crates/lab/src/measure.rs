@@ -160,8 +160,13 @@ impl<'a> Bench<'a> {
         overload: bool,
     ) -> Result<(Report, Option<Counters>), Error> {
         let (address, pid) = (probe.address.to_string(), probe.pid.to_string());
-        let mut all = vec!["--target", &address, "--server-pid", &pid];
+        let mut all = vec!["--target", &address];
         all.extend(words.iter().map(String::as_str));
+        // The kernel forgets threads that end, and those of a client end with a run that ends by
+        // itself; then the server is asked, which remembers them.
+        if !words.iter().any(|word| word == "--requests") {
+            all.extend(["--server-pid", &pid]);
+        }
         let args = RunArgs::parse_words(&all).map_err(Error::Setting)?;
         let mut plan = args.plan()?;
         plan.drop_overdue = overload;

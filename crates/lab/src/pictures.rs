@@ -196,6 +196,11 @@ fn peak_heat(
     })
 }
 
+/// A size in as few characters as a narrow place has.
+fn bytes(size: u32) -> String {
+    if size.is_multiple_of(1_000) { format!("{}k", size / 1_000) } else { size.to_string() }
+}
+
 /// A percentile: its name, and how it is read off a cell.
 pub(crate) type Percentile = (&'static str, fn(&Cell) -> Option<f64>);
 
@@ -213,7 +218,7 @@ pub(crate) fn latency_heat(document: &Document, op: &str, (name, of): Percentile
     for contestant in &document.contestants {
         let own = |cell: &&Cell| cell.op == op && cell.contestant == *contestant;
         for cell in document.cells.iter().filter(own) {
-            let title = format!("{contestant} {} {}", cell.size, cell.mix);
+            let title = format!("{contestant} {} {}", bytes(cell.size), cell.mix);
             match rows.iter_mut().find(|row| row.0 == title) {
                 Some(row) => row.1.push(of(cell)),
                 None => rows.push((title, vec![of(cell)])),

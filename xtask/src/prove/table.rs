@@ -107,11 +107,12 @@ fn judge_busy(report: &Value) -> Result<Measured> {
     let mut details = Vec::new();
     for peak in list(report, "lambda_max") {
         let share = |name: &str| peak["counters"][name].as_f64();
-        let who = format!("{} {} B {}", peak["contestant"], peak["size"], peak["mix"]);
+        let [name, mix] = ["contestant", "mix"].map(|field| peak[field].as_str().unwrap_or("-"));
+        let who = format!("{name}, {} B, {mix}", peak["size"]);
         let Some((ran, waited)) = share("busy_cores").zip(share("waiting_cores")) else {
             return Ok(Measured::not(format!("{who} was not counted")));
         };
-        if peak["contestant"] != "memcached" {
+        if name != "memcached" {
             least = least.min((ran + waited).min(1.0));
         }
         details.push(format!(
