@@ -4,7 +4,7 @@
 use serde::Serialize;
 
 use crate::contestant::Contestant;
-use crate::finding::{Finding, Findings};
+use crate::finding::Findings;
 use crate::form::Form;
 use crate::store::Subject;
 use crate::table::{self, Calls, Cell, Peak, Point};
@@ -29,7 +29,7 @@ pub(crate) struct Document {
     pub whole: bool,
     /// Cells without a figure.
     pub empty_cells: Vec<String>,
-    /// Measurements without figures, and why.
+    /// Measurements without figures, or in which something went wrong, and why.
     pub missing: Vec<String>,
     /// Who wins where, and why.
     pub verdict: Vec<String>,
@@ -59,18 +59,15 @@ impl Document {
         let system_calls = table::calls(who, found);
         let empty_cells: Vec<String> =
             cells.iter().filter(|cell| cell.is_empty()).map(Cell::name).collect();
-        let missing: Vec<String> = found
-            .iter()
-            .filter_map(|one| Some(format!("{}: {}", one.job, one.missing.as_ref()?)))
-            .collect();
-        let sound = found.iter().all(Finding::is_sound);
+        let missing: Vec<String> =
+            found.iter().filter_map(|one| Some(format!("{}: {}", one.job, one.flaw()?))).collect();
         let load_average_max = found.iter().map(|one| one.load_average).fold(0.0, f64::max);
         Self {
             schema: SCHEMA,
             subject,
             contestants: verdict::names(who),
             scope: MEMORY_ALONE,
-            whole: empty_cells.is_empty() && sound,
+            whole: empty_cells.is_empty() && missing.is_empty(),
             empty_cells,
             missing,
             verdict: verdict::sentences(&lambda_max, &cells, &system_calls),

@@ -66,9 +66,17 @@ impl Finding {
         }
     }
 
-    /// Whether everything asked for was measured and answered as it should be.
-    pub fn is_sound(&self) -> bool {
-        self.missing.is_none() && self.report.as_ref().is_none_or(Report::is_clean)
+    /// Why it is not what was asked for: nothing was measured, or not all was answered well.
+    pub fn flaw(&self) -> Option<String> {
+        if let Some(missing) = &self.missing {
+            return Some(missing.clone());
+        }
+        let report = self.report.as_ref().filter(|report| !report.is_clean())?;
+        let requests = &report.requests;
+        Some(format!(
+            "{} errors, {} lost, {} unanswered, {} wrong values",
+            requests.errors, requests.lost, requests.unanswered, report.wrong_values
+        ))
     }
 }
 
@@ -160,7 +168,8 @@ pub(crate) mod tests {
         let text = serde_json::to_string(&finding).unwrap();
         let back: Finding = serde_json::from_str(&text).unwrap();
         assert_eq!((back.lambda_max, back.counters), (finding.lambda_max, finding.counters));
-        assert!(back.is_sound());
-        assert!(!Finding { missing: Some("no uring".to_string()), ..back }.is_sound());
+        assert_eq!(back.flaw(), None);
+        let missing = Finding { missing: Some("no uring".to_string()), ..back };
+        assert_eq!(missing.flaw().as_deref(), Some("no uring"));
     }
 }

@@ -14,7 +14,7 @@ impl Document {
         let _ = writeln!(text, "```sh\n{command}\n```\n\n{}\n", self.scope);
         list(&mut text, "Who wins where, and why", &self.verdict);
         list(&mut text, "Doubts", &self.doubts);
-        list(&mut text, "Not measured", &self.missing);
+        list(&mut text, "Not measured, or not well", &self.missing);
         for table in [lambda_table(self), cost_table(self), calls_table(self)] {
             write_table(&mut text, &table);
         }
