@@ -33,7 +33,7 @@ Exit code: 0 when every cell is filled and nothing went wrong, 1 otherwise.";
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct LabArgs {
-    /// A few cells, briefly: minutes [default].
+    /// A few cells, briefly: minutes; the default.
     #[arg(long, conflicts_with = "full")]
     pub quick: bool,
     /// The whole table: at most three hours.

@@ -1,6 +1,6 @@
 //! The command line of `load`, and the hidden tools that measure the floor.
 //!
-//! The binary mounts [`Args`] as a subcommand and calls [`run`]; the answer is whether everything
+//! The binary mounts [`Args`] as a subcommand and calls [`run()`]; the answer is whether everything
 //! that was checked was right, which becomes the exit code.
 
 mod clients;
