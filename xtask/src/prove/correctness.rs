@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 
 use super::{
-    claim::{Claim, Measured, Peer},
+    claim::{Claim, Measured},
     compare::Random,
     lab::Lab,
     procfs,
@@ -31,18 +31,14 @@ const FUZZ_S: u64 = 60;
 
 /// The claims of this theme.
 pub const CLAIMS: &[Claim] = &[
-    by("bad.leak", "memory and descriptors after 100,000 bad requests", "what they were", leak),
-    by("bad.fuzz", "fuzz targets of every parser", "no crash", fuzzing),
+    Claim::alone(
+        "bad.leak",
+        "memory and descriptors after 100,000 bad requests",
+        "what they were",
+        leak,
+    ),
+    Claim::alone("bad.fuzz", "fuzz targets of every parser", "no crash", fuzzing),
 ];
-
-const fn by(
-    id: &'static str,
-    claim: &'static str,
-    bar: &'static str,
-    measure: fn(&Lab) -> Result<Measured>,
-) -> Claim {
-    Claim { id, claim, bar, peer: Peer::Nobody, measure }
-}
 
 fn fuzzing(lab: &Lab) -> Result<Measured> {
     lab.quiet();

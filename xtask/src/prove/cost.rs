@@ -46,13 +46,13 @@ const MEMTIER_PREFIX: &str = "memtier-keys-00";
 
 /// The claims of this theme.
 pub const CLAIMS: &[Claim] = &[
-    by(
+    Claim::alone(
         "cost.depth1",
         "the generator's CPU per request beside a bare ping-pong, depth 1",
         "<= 1.5x",
         floor,
     ),
-    by(
+    Claim::alone(
         "cost.depth16",
         "the generator's CPU per request beside memtier's, depth 16",
         "<= 0.6x",
@@ -65,28 +65,19 @@ pub const CLAIMS: &[Claim] = &[
         peer: Peer::NewestMemcached,
         measure: saturates,
     },
-    by(
+    Claim::alone(
         "cost.agrees",
         "the rate of a memcached that both saturate (slowed by valgrind), beside memtier's figure",
         "within the noise or 5 %",
         agrees,
     ),
-    by(
+    Claim::alone(
         "uring.depth1",
         "server CPU per request at depth 1: uring beside epoll",
         "<= 1.0x, else auto is not uring",
         uring,
     ),
 ];
-
-const fn by(
-    id: &'static str,
-    claim: &'static str,
-    bar: &'static str,
-    measure: fn(&Lab) -> Result<Measured>,
-) -> Claim {
-    Claim { id, claim, bar, peer: Peer::Nobody, measure }
-}
 
 fn rounds(lab: &Lab) -> usize {
     if lab.long { ROUNDS_LONG } else { ROUNDS }

@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use serde_json::Value;
 
 use super::{
-    claim::{Claim, Measured, Peer},
+    claim::{Claim, Measured},
     lab::{CLIENT_CORE, Lab, SERVER_CORE},
     server::Server,
 };
@@ -36,34 +36,25 @@ const HEAVY: [&str; 10] = [
 
 /// The claims of this theme.
 pub const CLAIMS: &[Claim] = &[
-    by(
+    Claim::alone(
         "honesty.frozen",
         "a server frozen for 1 s in every 10: the open loop's p99 shows it, a closed loop beside",
         "shown, and hidden by the closed loop",
         |lab| told(lab, "frozen"),
     ),
-    by(
+    Claim::alone(
         "honesty.delays",
         "a double that delays by stated 5 to 50 ms: p50 to p99 as reported",
         "within 2 % or 0.3 ms",
         |lab| told(lab, "delays"),
     ),
-    by(
+    Claim::alone(
         "honesty.bottleneck",
         "the generator warns when it is the bottleneck, and is not at fault below 80 % of its CPU",
         "a warning in overload, none below",
         bottleneck,
     ),
 ];
-
-const fn by(
-    id: &'static str,
-    claim: &'static str,
-    bar: &'static str,
-    measure: fn(&Lab) -> Result<Measured>,
-) -> Claim {
-    Claim { id, claim, bar, peer: Peer::Nobody, measure }
-}
 
 /// The generator on its core; what it printed as JSON, however it ended.
 fn load(binary: &Path, words: &[&str]) -> Result<Value> {

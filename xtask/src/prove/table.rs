@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use serde_json::Value;
 
 use super::{
-    claim::{Claim, Measured, Peer},
+    claim::{Claim, Measured},
     lab::Lab,
 };
 use crate::exec::{Exec, tail};
@@ -25,24 +25,25 @@ const NAMED_MAX: usize = 20;
 
 /// The claims of this theme.
 pub const CLAIMS: &[Claim] = &[
-    by(
+    Claim::alone(
         "table.filled",
         "every cell, all four drivers, own rates and common ones",
         "none empty, no error, no wrong value",
         filled,
     ),
-    by("table.busy", "the server's core at lambda-max", ">= 95 % busy, every driver", busy),
-    by("table.why", "who wins where, with the costs of a request", "every size and mix", why),
+    Claim::alone(
+        "table.busy",
+        "the server's core at lambda-max",
+        ">= 95 % busy, every driver",
+        busy,
+    ),
+    Claim::alone(
+        "table.why",
+        "who wins where, with the costs of a request",
+        "every size and mix",
+        why,
+    ),
 ];
-
-const fn by(
-    id: &'static str,
-    claim: &'static str,
-    bar: &'static str,
-    measure: fn(&Lab) -> Result<Measured>,
-) -> Claim {
-    Claim { id, claim, bar, peer: Peer::Nobody, measure }
-}
 
 /// The report, measured once.
 fn report(lab: &Lab) -> Result<&Value> {
