@@ -17,7 +17,7 @@ use crate::sync::{Ordering, fence};
 use crate::writer::{NeedSpace, Writer};
 use base::Now;
 
-/// Optimistic tries before a read takes the lock.
+/// Optimistic tries, after the plain one, before a read takes the lock.
 const TRIES: u32 = 3;
 
 /// Age of the recorded access, in seconds, from which a read renews it.
