@@ -13,6 +13,7 @@ use crate::contestant::contestants;
 use crate::document::Document;
 use crate::form::Form;
 use crate::host::Programs;
+use crate::instrument::{INSTRUMENTS, Instrument};
 use crate::machine::{Machine, today};
 use crate::pictures::{cost_table, lambda_table};
 use crate::pin::Cores;
@@ -68,6 +69,8 @@ pub fn run(args: &LabArgs, volvox: &Path) -> Result<bool, Error> {
     let form = if args.full { Form::full(cores.count()) } else { Form::quick(cores.count()) };
     let who = contestants(args.memcached.is_some());
     let memcached = args.memcached.as_deref().map(version_of).transpose()?;
+    let instruments: Vec<Instrument> =
+        INSTRUMENTS.into_iter().filter(|instrument| instrument.find().is_some()).collect();
     let programs = Programs { volvox: volvox.to_owned(), memcached: args.memcached.clone() };
     let subject = Subject {
         form: form.name.to_string(),
@@ -80,6 +83,7 @@ pub fn run(args: &LabArgs, volvox: &Path) -> Result<bool, Error> {
     let lab = Lab {
         form: &form,
         who: &who,
+        instruments: &instruments,
         programs: &programs,
         cores: &cores,
         store: &store,

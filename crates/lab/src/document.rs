@@ -7,7 +7,7 @@ use crate::contestant::Contestant;
 use crate::finding::Findings;
 use crate::form::Form;
 use crate::store::Subject;
-use crate::table::{self, Calls, Cell, Peak, Point};
+use crate::table::{self, Cell, Counts, Peak, Point};
 use crate::verdict::{self, MEMORY_ALONE};
 
 /// Name and version of the JSON.
@@ -47,8 +47,8 @@ pub(crate) struct Document {
     pub index_cold: Vec<Point>,
     /// By entries of a filled index.
     pub index_warm: Vec<Point>,
-    /// System calls per request.
-    pub system_calls: Vec<Calls>,
+    /// Instructions and system calls per request, at the size and mix of the sweeps.
+    pub counts: Vec<Counts>,
 }
 
 impl Document {
@@ -56,12 +56,11 @@ impl Document {
     pub fn new(form: &Form, who: &[Contestant], subject: Subject, found: &Findings) -> Self {
         let cells = table::cells(form, who, found);
         let lambda_max = table::peaks(form, who, found);
-        let system_calls = table::calls(who, found);
+        let counts = table::counts(who, found);
         let empty_cells: Vec<String> =
             cells.iter().filter(|cell| cell.is_empty()).map(Cell::name).collect();
         let missing: Vec<String> =
             found.iter().filter_map(|one| Some(format!("{}: {}", one.job, one.flaw()?))).collect();
-        let load_average_max = found.iter().map(|one| one.load_average).fold(0.0, f64::max);
         Self {
             schema: SCHEMA,
             subject,
@@ -70,15 +69,15 @@ impl Document {
             whole: empty_cells.is_empty() && missing.is_empty(),
             empty_cells,
             missing,
-            verdict: verdict::sentences(&lambda_max, &cells, &system_calls),
-            doubts: verdict::doubts(&lambda_max, &cells, load_average_max),
+            verdict: verdict::sentences(&lambda_max, &cells, &counts),
+            doubts: verdict::doubts(&lambda_max, &cells),
             lambda_max,
             cells,
             clients: table::clients(form, who, found),
             workers: table::workers(form, who, found),
             index_cold: table::index(form, who, found, false),
             index_warm: table::index(form, who, found, true),
-            system_calls,
+            counts,
         }
     }
 

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::contestant::Contestant;
 use crate::counters::Counters;
+use crate::form::Level;
 use crate::plan::{Job, Place, Task};
 
 /// Name and version of the files of findings.
@@ -36,32 +37,29 @@ pub(crate) struct Finding {
     pub job: String,
     /// The command that repeats it against a server of the same kind.
     pub command: String,
-    /// Programs that wanted a core just before, in the machine's view.
-    pub load_average: f64,
     /// The run; of lambda-max, one beyond the plateau.
     pub report: Option<Report>,
     /// What the server did in the meantime.
     pub counters: Option<Counters>,
     /// Of lambda-max only.
     pub lambda_max: Option<LambdaMax>,
-    /// System calls per request by name; of the counting run only.
-    pub calls: Option<BTreeMap<String, f64>>,
+    /// What an instrument counted per request, by name.
+    pub counts: Option<BTreeMap<String, f64>>,
     /// Why there is no figure, where there is none.
     pub missing: Option<String>,
 }
 
 impl Finding {
     /// A finding without figures yet.
-    pub fn of(job: &Job, command: String, load_average: f64) -> Self {
+    pub fn of(job: &Job, command: String) -> Self {
         Self {
             schema: FINDING_SCHEMA.to_string(),
             job: job.slug(),
             command,
-            load_average,
             report: None,
             counters: None,
             lambda_max: None,
-            calls: None,
+            counts: None,
             missing: None,
         }
     }
@@ -120,6 +118,17 @@ impl Findings {
         let own = contestants.iter().filter_map(|one| self.lambda_max(*one, place));
         own.map(|lambda| lambda.per_s).min_by(f64::total_cmp)
     }
+
+    /// The finding of a cell that is measured already under another name: a share common to all is
+    /// the slowest contestant's own share.
+    pub fn same_rate(&self, contestants: &[Contestant], job: &Job) -> Option<Finding> {
+        let Task::Cell(place, Level::Common(percent)) = job.task else { return None };
+        let own_per_s = self.lambda_max(job.contestant, place)?.per_s;
+        let is_slowest = self.slowest_per_s(contestants, place) == Some(own_per_s);
+        let measured = self.of(job.contestant, Task::Cell(place, Level::Own(percent)));
+        let measured = measured.filter(|finding| is_slowest && finding.flaw().is_none())?;
+        Some(Finding { job: job.slug(), ..measured.clone() })
+    }
 }
 
 #[cfg(test)]
@@ -146,7 +155,7 @@ pub(crate) mod tests {
         Finding {
             counters: Some(counters),
             lambda_max: Some(lambda_max),
-            ..Finding::of(&job, "volvox load run".to_string(), 0.5)
+            ..Finding::of(&job, "volvox load run".to_string())
         }
     }
 
@@ -159,7 +168,28 @@ pub(crate) mod tests {
         findings.put(lambda(Contestant::Threads, SWEEP, 60.0, 2.0));
         assert_eq!(findings.slowest_per_s(&all, SWEEP), Some(60.0));
         assert!(findings.has(&Job { contestant: all[0], task: Task::LambdaMax(SWEEP) }));
-        assert!(!findings.has(&Job { contestant: all[0], task: Task::Calls }));
+        assert!(!findings.has(&Job { contestant: all[0], task: Task::Clients(10) }));
+    }
+
+    #[test]
+    fn a_common_share_is_the_slowests_own() {
+        let all = [Contestant::Epoll, Contestant::Threads];
+        let cell = |contestant, level| Job { contestant, task: Task::Cell(SWEEP, level) };
+        let mut findings = Findings::default();
+        for (who, per_s) in all.into_iter().zip([100.0, 60.0]) {
+            findings.put(lambda(who, SWEEP, per_s, 1.0));
+            findings.put(Finding::of(&cell(who, Level::Own(90)), "run".to_string()));
+        }
+        let same = |job| findings.same_rate(&all, &job).map(|finding| finding.job);
+        let slowest = cell(Contestant::Threads, Level::Common(90));
+        assert_eq!(same(slowest), Some(slowest.slug()));
+        for other in [
+            cell(Contestant::Epoll, Level::Common(90)),
+            cell(Contestant::Threads, Level::Common(60)),
+            cell(Contestant::Threads, Level::Own(90)),
+        ] {
+            assert_eq!(same(other), None, "{}", other.title());
+        }
     }
 
     #[test]

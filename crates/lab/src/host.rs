@@ -19,6 +19,9 @@ use crate::pin::Cores;
 use crate::plan::{MEMORY_MIB, Stand};
 use crate::probe;
 
+/// Connections a server is told to take: those of the sweeps with room, and few enough for the
+/// descriptors that an instrument leaves.
+const CONNECTIONS_MAX: &str = "256";
 /// Longest a server may take to answer for the first time, a tracer included.
 const READY_MAX: Duration = Duration::from_secs(30);
 /// Longest a server may take to end when it is asked to.
@@ -56,7 +59,7 @@ impl Programs {
                 let flags = ["-l", "127.0.0.1", "-p", &port_text, "-U", "0", "-m", &memory];
                 let mut words = vec![binary.display().to_string()];
                 words.extend(flags.map(str::to_string));
-                words.extend(["-t".to_string(), workers]);
+                words.extend(["-t", &workers, "-c", CONNECTIONS_MAX].map(str::to_string));
                 if geteuid().is_root() {
                     // The administrator is asked whom to run as.
                     words.extend(["-u", "root"].map(str::to_string));
@@ -68,6 +71,7 @@ impl Programs {
                 let memory = format!("{memory}M");
                 let flags = ["serve", "--driver", contestant.name(), "--workers", &workers];
                 let rest = ["--listen", &listen, "--memory-limit", &memory];
+                let rest = rest.into_iter().chain(["--connections-max", CONNECTIONS_MAX]);
                 let mut words = vec![self.volvox.display().to_string()];
                 words.extend(flags.into_iter().chain(rest).map(str::to_string));
                 words

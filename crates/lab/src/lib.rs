@@ -6,7 +6,7 @@
 //! finding            what a measurement brought: reports, lambda-max, counters    pure
 //! table, verdict     every cell of the table; who wins where, and why             pure
 //! document, markdown, page   the report as JSON, CSV, Markdown and one HTML page  pure
-//! host, pin, probe, strace, store, measure, run                                   the rim
+//! host, pin, probe, instrument, store, measure, run                               the rim
 //! ```
 //!
 //! Contestants that are compared take turns within a cell, so that a drift of the machine falls on
@@ -22,6 +22,7 @@ mod error;
 mod finding;
 mod form;
 mod host;
+mod instrument;
 mod machine;
 mod markdown;
 mod measure;
@@ -33,7 +34,6 @@ mod probe;
 mod progress;
 mod run;
 mod store;
-mod strace;
 mod table;
 mod verdict;
 

@@ -4,6 +4,7 @@
 //! the servers' core and take turns, an idle one costs nothing. Another size, number of workers or
 //! index ends them and starts others.
 
+use std::collections::BTreeMap;
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
@@ -19,12 +20,11 @@ use crate::counters::Counters;
 use crate::finding::{Finding, Findings, LambdaMax};
 use crate::form::Form;
 use crate::host::{Programs, Server};
-use crate::machine::load_average;
+use crate::instrument::{self, Instrument};
 use crate::pin::Cores;
 use crate::plan::{COUNTED_REQUESTS, Job, Stand, Task};
 use crate::probe::Probe;
 use crate::store::Store;
-use crate::strace;
 use crate::table::wrong;
 
 /// The plateau is looked at from beyond: so many times lambda-max.
@@ -74,9 +74,11 @@ impl<'a> Bench<'a> {
             _ => None,
         };
         let words = job.words(self.form, rate_per_s);
-        let mut finding = Finding::of(job, command(job, &words), load_average());
+        let mut finding = Finding::of(job, command(job, &words));
         match job.task {
-            Task::Calls => finding.calls = Some(self.calls(job, &words)?),
+            Task::Counts(instrument) => {
+                finding.counts = Some(self.counts(job, &words, instrument)?);
+            }
             Task::LambdaMax(_) => self.lambda_max(job, &words, &mut finding)?,
             _ => {
                 let probe = self.stand(job)?;
@@ -200,21 +202,22 @@ impl<'a> Bench<'a> {
         })
     }
 
-    /// System calls of a request, by name.
-    fn calls(
+    /// What a request costs by an instrument, by name.
+    fn counts(
         &mut self,
         job: &Job,
         words: &[String],
-    ) -> Result<std::collections::BTreeMap<String, f64>, Error> {
+        instrument: Instrument,
+    ) -> Result<BTreeMap<String, f64>, Error> {
         self.end()?;
-        let strace = strace::find().ok_or_else(|| {
-            Error::Server("strace is not installed, calls are not counted".into())
-        })?;
+        let program = instrument
+            .find()
+            .ok_or_else(|| Error::Server(format!("{} is not installed", instrument.program())))?;
+        let file = self.store.path(&format!("{}.out", instrument.slug()));
         let counted = |requests: u64| {
-            let file = self.store.path("strace.out");
-            // A table of an earlier run must not be taken for this one's.
+            // Counts of an earlier run must not be taken for this one's.
             let _ = std::fs::remove_file(&file);
-            let tracer = strace::words(&strace, &file);
+            let tracer = instrument.words(&program, &file);
             let stand = job.stand();
             let server = self.programs.start(&stand, self.cores, &self.store.logs(), &tracer)?;
             let probe = Probe { address: server.address(), pid: server.pid() };
@@ -223,12 +226,12 @@ impl<'a> Bench<'a> {
             words.extend(["--requests".to_string(), requests.to_string()]);
             self.run(probe, &words, false)?;
             server.stop()?;
-            strace::read(&file)
+            instrument.read(&file)
         };
         let (few, many) = (counted(COUNTED_REQUESTS.0)?, counted(COUNTED_REQUESTS.1)?);
-        // Without a table left behind, nobody takes it for a part of the report.
-        let _ = std::fs::remove_file(self.store.path("strace.out"));
-        Ok(strace::per_request(&few, &many, COUNTED_REQUESTS))
+        // Without counts left behind, nobody takes them for a part of the report.
+        let _ = std::fs::remove_file(&file);
+        Ok(instrument::per_request(&few, &many, COUNTED_REQUESTS))
     }
 
     /// Ends all servers.
@@ -276,12 +279,13 @@ fn lambda_of(conclusion: &Value) -> Option<LambdaMax> {
 mod tests {
     use super::*;
     use crate::contestant::contestants;
+    use crate::instrument::INSTRUMENTS;
     use crate::plan::jobs;
 
     #[test]
     fn the_generator_takes_the_words_of_lambda_max() {
         let form = Form::quick(2);
-        for job in jobs(&form, &contestants(false)) {
+        for job in jobs(&form, &contestants(false), &INSTRUMENTS) {
             if matches!(job.task, Task::LambdaMax(_)) {
                 let words = job.words(&form, None);
                 assert!(parse::<LambdaMaxArgs>(&words).is_ok(), "{words:?}");

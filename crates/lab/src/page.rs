@@ -5,7 +5,7 @@ use load::report::figure::{Figure, Scale, short};
 
 use crate::document::Document;
 use crate::pictures::{
-    Percentile, calls_table, cell_table, cost_heat, cost_table, lambda_heat, lambda_table,
+    Percentile, cell_table, cost_heat, cost_table, counts_table, lambda_heat, lambda_table,
     latency_heat, point_plot, point_table,
 };
 use crate::plan::{CONNECTIONS, KEYS, PIPELINE};
@@ -70,7 +70,7 @@ impl Document {
             cost_heat(self),
             Figure::Table(lambda_table(self)),
             Figure::Table(cost_table(self)),
-            Figure::Table(calls_table(self)),
+            Figure::Table(counts_table(self)),
         ]
     }
 

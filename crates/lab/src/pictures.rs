@@ -3,7 +3,8 @@
 use load::report::figure::{Axis, Figure, Heat, Plot, Scale, Series, Table, short};
 
 use crate::document::Document;
-use crate::table::{Calls, Cell, Peak, Point};
+use crate::plan::SWEEP;
+use crate::table::{Cell, Counts, Peak, Point};
 
 /// A figure, or a dash where there is none.
 fn number(value: Option<f64>) -> String {
@@ -78,18 +79,27 @@ pub(crate) fn cost_table(document: &Document) -> Table {
     table(title, &head, document.lambda_max.iter().map(row).collect())
 }
 
-/// System calls per request by name.
-pub(crate) fn calls_table(document: &Document) -> Table {
-    let row = |calls: &Calls| {
-        let mut names: Vec<(&String, &f64)> = calls.by_name.iter().collect();
+/// Instructions and system calls per request.
+pub(crate) fn counts_table(document: &Document) -> Table {
+    let row = |counts: &Counts| {
+        let mut names: Vec<(&String, &f64)> = counts.system_calls.iter().collect();
         names.sort_by(|a, b| b.1.total_cmp(a.1));
         let named: Vec<String> =
             names.iter().map(|(name, count)| format!("{name} {count:.3}")).collect();
         let named = if named.is_empty() { "-".to_string() } else { named.join(", ") };
-        vec![calls.contestant.to_string(), fine(calls.per_request), named]
+        vec![
+            counts.contestant.to_string(),
+            number(counts.instructions_per_request),
+            fine(counts.system_calls_per_request),
+            named,
+        ]
     };
-    let rows = document.system_calls.iter().map(row).collect();
-    table("System calls per request, by strace", &["server", "in all", "by name"], rows)
+    let head = ["server", "instructions", "system calls", "by name"];
+    let title = format!(
+        "User instructions (by callgrind) and system calls (by strace) per request, {} B, {}",
+        SWEEP.size, SWEEP.mix
+    );
+    table(&title, &head, document.counts.iter().map(row).collect())
 }
 
 /// The whole table of latencies.
@@ -249,7 +259,7 @@ mod tests {
         for table in [
             lambda_table(&document),
             cost_table(&document),
-            calls_table(&document),
+            counts_table(&document),
             cell_table(&cells, "t"),
             point_table(&document.clients, "t", "clients"),
         ] {

@@ -3,7 +3,7 @@
 //! ```text
 //! per size     lambda-max of every contestant and mix, then every cell: contestants take turns
 //! sweeps       clients, workers, index cold and warm
-//! why          system calls per request, counted by strace
+//! why          system calls and instructions per request, by the instruments there are
 //! ```
 //!
 //! Settings are words of `volvox load run`, so that a reader can repeat any measurement by hand.
@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use crate::contestant::Contestant;
 use crate::form::{Form, Level};
+use crate::instrument::Instrument;
 
 /// Keys of the table: all values of the largest size fit with room.
 pub(crate) const KEYS: u64 = 20_000;
@@ -25,7 +26,7 @@ pub(crate) const PIPELINE: usize = 4;
 pub(crate) const SWEEP: Place = Place { size: 1_000, mix: "9:1" };
 /// Bytes of a value of the index sweep: many entries, little memory.
 const INDEX_VALUE_BYTES: u32 = 100;
-/// Requests of the shorter and the longer run of which system calls are told apart.
+/// Requests of the shorter and the longer run under an instrument.
 pub(crate) const COUNTED_REQUESTS: (u64, u64) = (4_000, 24_000);
 
 /// A size and a mix.
@@ -52,8 +53,8 @@ pub(crate) enum Task {
     IndexCold(u64),
     /// The same number of gets once all are held.
     IndexWarm(u64),
-    /// System calls of a request.
-    Calls,
+    /// What a request costs by an instrument.
+    Counts(Instrument),
 }
 
 /// One measurement.
@@ -66,7 +67,11 @@ pub(crate) struct Job {
 }
 
 /// All measurements of the form, in order.
-pub(crate) fn jobs(form: &Form, contestants: &[Contestant]) -> Vec<Job> {
+pub(crate) fn jobs(
+    form: &Form,
+    contestants: &[Contestant],
+    instruments: &[Instrument],
+) -> Vec<Job> {
     let mut tasks = Vec::new();
     for size in &form.sizes {
         let places: Vec<Place> = form.mixes.iter().map(|mix| Place { size: *size, mix }).collect();
@@ -80,7 +85,7 @@ pub(crate) fn jobs(form: &Form, contestants: &[Contestant]) -> Vec<Job> {
     for entries in &form.entries {
         tasks.extend([Task::IndexCold(*entries), Task::IndexWarm(*entries)]);
     }
-    tasks.push(Task::Calls);
+    tasks.extend(instruments.iter().map(|instrument| Task::Counts(*instrument)));
     let job =
         |task| contestants.iter().map(move |contestant| Job { contestant: *contestant, task });
     tasks.into_iter().flat_map(job).filter(|job| job.makes_sense()).collect()
@@ -120,7 +125,7 @@ impl Job {
             Task::Workers(workers) => format!("workers-{workers}-{who}"),
             Task::IndexCold(entries) => format!("index-{entries}-cold-{who}"),
             Task::IndexWarm(entries) => format!("index-{entries}-warm-{who}"),
-            Task::Calls => format!("calls-{who}"),
+            Task::Counts(instrument) => format!("{}-{who}", instrument.slug()),
         }
     }
 
@@ -134,7 +139,7 @@ impl Job {
             Task::Workers(workers) => format!("{who}: {workers} workers"),
             Task::IndexCold(entries) => format!("{who}: {entries} entries, cold"),
             Task::IndexWarm(entries) => format!("{who}: {entries} entries, warm"),
-            Task::Calls => format!("{who}: system calls"),
+            Task::Counts(instrument) => format!("{who}: {}", instrument.counts()),
         }
     }
 
@@ -142,7 +147,7 @@ impl Job {
     pub fn stand(&self) -> Stand {
         let (workers, pinned, keys, value_bytes) = match self.task {
             Task::LambdaMax(at) | Task::Cell(at, _) => (1, true, KEYS, at.size),
-            Task::Clients(_) | Task::Calls => (1, true, KEYS, SWEEP.size),
+            Task::Clients(_) | Task::Counts(_) => (1, true, KEYS, SWEEP.size),
             Task::Workers(workers) => (workers, false, KEYS, SWEEP.size),
             Task::IndexCold(entries) | Task::IndexWarm(entries) => {
                 (1, true, entries, INDEX_VALUE_BYTES)
@@ -189,7 +194,7 @@ impl Job {
                 put("warmup", millis(form.warmup));
                 put("requests", entries.to_string());
             }
-            Task::Calls => put("warmup", "0s".to_string()),
+            Task::Counts(_) => put("warmup", "0s".to_string()),
             _ => {
                 put("warmup", millis(form.warmup));
                 put("duration", millis(self.measured(form)));
@@ -212,7 +217,7 @@ impl Job {
         /// Starting a server and storing its keys, shared among its measurements.
         const PREPARING: Duration = Duration::from_millis(150);
         /// Rates until throughput is flat, with the closed loop before.
-        const STEPS: u32 = 12;
+        const STEPS: u32 = 10;
         /// Requests per second while an index is filled or read.
         const INDEX_PER_S: u64 = 80_000;
         let run = self.measured(form) + form.warmup;
@@ -222,7 +227,8 @@ impl Job {
                 Task::IndexCold(entries) | Task::IndexWarm(entries) => {
                     Duration::from_millis(entries * 1_000 / INDEX_PER_S)
                 }
-                Task::Calls => Duration::from_secs(5),
+                Task::Counts(Instrument::Strace) => Duration::from_secs(5),
+                Task::Counts(Instrument::Callgrind) => Duration::from_secs(6),
                 _ => run,
             }
     }
@@ -238,13 +244,14 @@ mod tests {
 
     use super::*;
     use crate::contestant::contestants;
+    use crate::instrument::INSTRUMENTS;
 
     const HOURS_3: Duration = Duration::from_secs(3 * 3600);
 
     #[test]
     fn every_job_has_a_name_of_its_own_and_settings_that_are_accepted() {
         for form in [Form::quick(2), Form::full(4)] {
-            let jobs = jobs(&form, &contestants(true));
+            let jobs = jobs(&form, &contestants(true), &INSTRUMENTS);
             let slugs: BTreeSet<String> = jobs.iter().map(Job::slug).collect();
             assert_eq!(slugs.len(), jobs.len());
             for job in &jobs {
@@ -259,7 +266,7 @@ mod tests {
     #[test]
     fn lambda_max_comes_before_the_cells_that_need_it() {
         let form = Form::full(2);
-        let jobs = jobs(&form, &contestants(false));
+        let jobs = jobs(&form, &contestants(false), &INSTRUMENTS);
         for (nth, job) in jobs.iter().enumerate() {
             let Task::Cell(place, _) = job.task else { continue };
             let measured = |before: &&Job| before.task == Task::LambdaMax(place);
@@ -270,7 +277,8 @@ mod tests {
     #[test]
     fn the_full_form_keeps_to_three_hours_and_the_quick_one_to_minutes() {
         let total = |form: &Form, memcached: bool| -> Duration {
-            jobs(form, &contestants(memcached)).iter().map(|job| job.expected(form)).sum()
+            let jobs = jobs(form, &contestants(memcached), &INSTRUMENTS);
+            jobs.iter().map(|job| job.expected(form)).sum()
         };
         assert!(total(&Form::full(2), true) < HOURS_3);
         assert!(total(&Form::full(2), false) > HOURS_3 / 3);
@@ -283,7 +291,7 @@ mod tests {
         let swept = |contestant: Contestant| {
             let own = |job: &&Job| job.contestant == contestant;
             let sweep = |job: &&Job| matches!(job.task, Task::Workers(_));
-            jobs(&form, &contestants(true)).iter().filter(own).filter(sweep).count()
+            jobs(&form, &contestants(true), &INSTRUMENTS).iter().filter(own).filter(sweep).count()
         };
         assert_eq!((swept(Contestant::Threads), swept(Contestant::Epoll)), (1, 4));
     }

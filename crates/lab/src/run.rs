@@ -13,7 +13,7 @@ use crate::document::Document;
 use crate::finding::{Finding, Findings};
 use crate::form::Form;
 use crate::host::Programs;
-use crate::machine::load_average;
+use crate::instrument::{INSTRUMENTS, Instrument};
 use crate::measure::Bench;
 use crate::pin::Cores;
 use crate::plan::{Job, Task, jobs};
@@ -29,6 +29,8 @@ pub(crate) struct Lab<'a> {
     pub form: &'a Form,
     /// Who is measured.
     pub who: &'a [Contestant],
+    /// What counts, as far as it is installed.
+    pub instruments: &'a [Instrument],
     /// Where the programs are.
     pub programs: &'a Programs,
     /// Which cores they run on.
@@ -44,7 +46,7 @@ impl Lab<'_> {
     ///
     /// Whether everything was measured, or it was told to stop.
     pub fn measure(&self, found: &mut Findings) -> Result<bool, Error> {
-        let all = jobs(self.form, self.who);
+        let all = jobs(self.form, self.who, self.instruments);
         let left: Vec<&Job> = all.iter().filter(|job| !found.has(job)).collect();
         let total: Duration = left.iter().map(|job| job.expected(self.form)).sum();
         self.announce(all.len(), left.len(), total);
@@ -52,6 +54,12 @@ impl Lab<'_> {
         let mut bench = Bench::new(self.form, self.programs, self.cores, self.store, self.watch);
         for job in left {
             progress.begin(&job.title());
+            if let Some(finding) = found.same_rate(self.who, job) {
+                self.store.keep(&finding)?;
+                found.put(finding);
+                progress.end(job.expected(self.form));
+                continue;
+            }
             let slowest = match job.task {
                 Task::Cell(place, _) => found.slowest_per_s(self.who, place).unwrap_or(0.0),
                 _ => 0.0,
@@ -72,10 +80,9 @@ impl Lab<'_> {
             let finding = match measured {
                 Ok(finding) => finding,
                 Err(error @ (Error::File { .. } | Error::Foreign { .. })) => return Err(error),
-                Err(error) => Finding {
-                    missing: Some(error.to_string()),
-                    ..Finding::of(job, String::new(), load_average())
-                },
+                Err(error) => {
+                    Finding { missing: Some(error.to_string()), ..Finding::of(job, String::new()) }
+                }
             };
             self.store.keep(&finding)?;
             found.put(finding);
@@ -101,6 +108,10 @@ impl Lab<'_> {
                 text.push_str(&format!("; servers on core {server}, generator on {generator}"));
             }
             None => text.push_str("; one core for all, so the figures are too low"),
+        }
+        for instrument in INSTRUMENTS.iter().filter(|one| !self.instruments.contains(one)) {
+            let (program, counts) = (instrument.program(), instrument.counts());
+            text.push_str(&format!("; {program} is not installed, so {counts} are not counted"));
         }
         // A screen that has gone away is no reason not to measure.
         let _ = writeln!(std::io::stderr(), "{text}");

@@ -11,6 +11,7 @@ use crate::contestant::Contestant;
 use crate::counters::Counters;
 use crate::finding::{Findings, LambdaMax};
 use crate::form::Form;
+use crate::instrument::{INSTRUCTIONS, Instrument};
 use crate::plan::{Place, Task};
 
 /// One line of the table of latencies: a kind of request at one rate.
@@ -94,15 +95,17 @@ pub(crate) struct Point {
     pub cpu_us_per_request: Option<f64>,
 }
 
-/// System calls of a request.
+/// What a request costs by the instruments' counts; absent where one is not installed.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct Calls {
+pub(crate) struct Counts {
     /// Whose.
     pub contestant: &'static str,
-    /// All of them; absent where they were not counted.
-    pub per_request: Option<f64>,
+    /// User instructions.
+    pub instructions_per_request: Option<f64>,
+    /// System calls of all names.
+    pub system_calls_per_request: Option<f64>,
     /// By name.
-    pub by_name: BTreeMap<String, f64>,
+    pub system_calls: BTreeMap<String, f64>,
 }
 
 /// All sizes and mixes of a form.
@@ -222,14 +225,17 @@ pub(crate) fn index(form: &Form, who: &[Contestant], found: &Findings, warm: boo
     sweep(who, found, &form.entries, task)
 }
 
-/// System calls of everybody.
-pub(crate) fn calls(who: &[Contestant], found: &Findings) -> Vec<Calls> {
+/// The counts of everybody.
+pub(crate) fn counts(who: &[Contestant], found: &Findings) -> Vec<Counts> {
     let row = |contestant: &Contestant| {
-        let by_name = found.of(*contestant, Task::Calls).and_then(|finding| finding.calls.clone());
-        Calls {
+        let counted = |instrument| found.of(*contestant, Task::Counts(instrument))?.counts.clone();
+        let calls = counted(Instrument::Strace);
+        let instructions = counted(Instrument::Callgrind);
+        Counts {
             contestant: contestant.name(),
-            per_request: by_name.as_ref().map(|calls| calls.values().sum()),
-            by_name: by_name.unwrap_or_default(),
+            instructions_per_request: instructions.and_then(|by| by.get(INSTRUCTIONS).copied()),
+            system_calls_per_request: calls.as_ref().map(|calls| calls.values().sum()),
+            system_calls: calls.unwrap_or_default(),
         }
     };
     who.iter().map(row).collect()
@@ -239,7 +245,9 @@ pub(crate) fn calls(who: &[Contestant], found: &Findings) -> Vec<Calls> {
 mod tests {
     use super::*;
     use crate::contestant::DRIVERS;
+    use crate::finding::Finding;
     use crate::finding::tests::lambda;
+    use crate::plan::Job;
 
     #[test]
     fn the_full_table_has_every_cell_and_says_which_are_empty() {
@@ -262,6 +270,22 @@ mod tests {
         let uring = peaks.iter().find(|peak| peak.contestant == "uring").unwrap();
         assert_eq!(uring.lambda_max.unwrap().per_s, 1_000.0);
         assert!(peaks.iter().filter(|peak| peak.lambda_max.is_some()).count() == 1);
+    }
+
+    #[test]
+    fn counts_come_from_their_instruments() {
+        let mut found = Findings::default();
+        for (instrument, name, count) in
+            [(Instrument::Strace, "recvfrom", 0.25), (Instrument::Callgrind, INSTRUCTIONS, 900.0)]
+        {
+            let job = Job { contestant: Contestant::Epoll, task: Task::Counts(instrument) };
+            let counts = Some(BTreeMap::from([(name.to_string(), count)]));
+            found.put(Finding { counts, ..Finding::of(&job, String::new()) });
+        }
+        let counts = counts(&DRIVERS, &found);
+        assert_eq!(counts[0].instructions_per_request, Some(900.0));
+        assert_eq!(counts[0].system_calls_per_request, Some(0.25));
+        assert_eq!(counts[1].instructions_per_request, None);
     }
 
     #[test]

@@ -148,14 +148,15 @@ fn judge_why(report: &Value) -> Measured {
         said.iter().any(|text| text.starts_with(&head) && !text.contains("not measured"))
     };
     let count = places.iter().filter(named).count();
-    let counted = list(report, "system_calls");
-    let calls = counted.iter().filter(|row| row["per_request"].is_number()).count();
+    let rows = list(report, "counts");
+    let costs = ["instructions_per_request", "system_calls_per_request"];
+    let counted = rows.iter().filter(|row| costs.iter().all(|cost| row[*cost].is_number())).count();
     let text = format!(
-        "{count} of {} sizes and mixes; system calls of {calls} of {} servers",
+        "{count} of {} sizes and mixes; instructions and system calls of {counted} of {} servers",
         places.len(),
-        counted.len()
+        rows.len()
     );
-    let holds = count == places.len() && count > 0 && calls == counted.len();
+    let holds = count == places.len() && count > 0 && counted == rows.len();
     Measured::new(text, count as f64, holds).with_details(said)
 }
 
@@ -171,7 +172,10 @@ mod tests {
             "form": "quick", "whole": true, "empty_cells": [], "missing": [], "doubts": [],
             "cells": [{ "wrong": 0 }, { "wrong": 0 }],
             "verdict": ["100 B, 9:1: epoll answers most, 5 a second."],
-            "system_calls": [{ "contestant": "epoll", "per_request": 0.5 }],
+            "counts": [{
+                "contestant": "epoll",
+                "instructions_per_request": 900.0, "system_calls_per_request": 0.5,
+            }],
             "lambda_max": [{
                 "contestant": "epoll", "size": 100, "mix": "9:1", "generator_busy": 0.5,
                 "counters": { "busy_cores": 0.9, "waiting_cores": 0.08 },
