@@ -10,6 +10,7 @@ use load::report::pictures::aligned;
 
 use crate::Error;
 use crate::contestant::contestants;
+use crate::count;
 use crate::document::Document;
 use crate::form::Form;
 use crate::host::Programs;
@@ -18,7 +19,8 @@ use crate::machine::{Machine, today};
 use crate::pictures::{cost_table, lambda_table};
 use crate::pin::Cores;
 use crate::run::{Lab, version_of};
-use crate::store::{Store, Subject};
+use crate::store::Store;
+use crate::subject::{Subject, fingerprint};
 
 const EXAMPLES: &str = "Examples:
   A few cells of every driver, in minutes:
@@ -70,12 +72,13 @@ pub fn run(args: &LabArgs, volvox: &Path) -> Result<bool, Error> {
     let who = contestants(args.memcached.is_some());
     let memcached = args.memcached.as_deref().map(version_of).transpose()?;
     let instruments: Vec<Instrument> =
-        INSTRUMENTS.into_iter().filter(|instrument| instrument.find().is_some()).collect();
+        INSTRUMENTS.into_iter().filter(|one| count::find(*one).is_some()).collect();
     let programs = Programs { volvox: volvox.to_owned(), memcached: args.memcached.clone() };
     let subject = Subject {
         form: form.name.to_string(),
         date: today(),
         version: env!("CARGO_PKG_VERSION").to_string(),
+        build: fingerprint(&std::fs::read(volvox).map_err(|error| Error::file(volvox, error))?),
         memcached,
         machine: Machine::here(cores.count()),
     };
@@ -89,14 +92,14 @@ pub fn run(args: &LabArgs, volvox: &Path) -> Result<bool, Error> {
         store: &store,
         watch: &watch,
     };
-    if !lab.measure(&mut found)? {
-        let out = args.out.display();
-        say(&format!("stopped; what was measured is kept in {out}, --resume goes on"))?;
-        return Ok(false);
-    }
+    let all = lab.measure(&mut found)?;
     let document = lab.report(subject, &found, &command(args))?;
-    say(&if args.json { document.to_json() } else { summary(&document, &args.out) })?;
-    Ok(document.whole)
+    let summary = || match all {
+        true => summary(&document, &args.out),
+        false => format!("{}; stopped, --resume goes on", summary(&document, &args.out)),
+    };
+    say(&if args.json { document.to_json() } else { summary() })?;
+    Ok(all && document.whole)
 }
 
 /// The command that makes the report again, without places of this machine.

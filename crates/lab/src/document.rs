@@ -3,11 +3,13 @@
 
 use serde::Serialize;
 
+use crate::column::COLUMNS;
 use crate::contestant::Contestant;
 use crate::finding::Findings;
 use crate::form::Form;
-use crate::store::Subject;
-use crate::table::{self, Cell, Counts, Peak, Point};
+use crate::plan::Task;
+use crate::subject::Subject;
+use crate::table::{self, Cell, Peak, Point};
 use crate::verdict::{self, MEMORY_ALONE};
 
 /// Name and version of the JSON.
@@ -47,8 +49,6 @@ pub(crate) struct Document {
     pub index_cold: Vec<Point>,
     /// By entries of a filled index.
     pub index_warm: Vec<Point>,
-    /// Instructions and system calls per request, at the size and mix of the sweeps.
-    pub counts: Vec<Counts>,
 }
 
 impl Document {
@@ -56,7 +56,6 @@ impl Document {
     pub fn new(form: &Form, who: &[Contestant], subject: Subject, found: &Findings) -> Self {
         let cells = table::cells(form, who, found);
         let lambda_max = table::peaks(form, who, found);
-        let counts = table::counts(who, found);
         let empty_cells: Vec<String> =
             cells.iter().filter(|cell| cell.is_empty()).map(Cell::name).collect();
         let missing: Vec<String> =
@@ -69,15 +68,14 @@ impl Document {
             whole: empty_cells.is_empty() && missing.is_empty(),
             empty_cells,
             missing,
-            verdict: verdict::sentences(&lambda_max, &cells, &counts),
+            verdict: verdict::sentences(&lambda_max, &cells),
             doubts: verdict::doubts(&lambda_max, &cells),
             lambda_max,
             cells,
             clients: table::clients(form, who, found),
             workers: table::workers(form, who, found),
-            index_cold: table::index(form, who, found, false),
-            index_warm: table::index(form, who, found, true),
-            counts,
+            index_cold: table::index(form, who, found, Task::IndexCold),
+            index_warm: table::index(form, who, found, Task::IndexWarm),
         }
     }
 
@@ -88,27 +86,10 @@ impl Document {
 
     /// The table of latencies as CSV, an empty field where nothing was measured.
     pub fn to_csv(&self) -> String {
-        let mut csv = String::from(
-            "contestant,size_bytes,mix,rate,offered_per_s,achieved_per_s,op,p50_us,p95_us,p99_us,\
-             wrong,server_cpu_us_per_request\n",
-        );
-        let number = |value: Option<f64>| value.map_or(String::new(), |value| format!("{value}"));
+        let names: Vec<&str> = COLUMNS.iter().map(|(name, _, _)| *name).collect();
+        let mut csv = names.join(",") + "\n";
         for cell in &self.cells {
-            let wrong = cell.wrong.map_or(String::new(), |wrong| wrong.to_string());
-            let fields = [
-                cell.contestant.to_string(),
-                cell.size.to_string(),
-                cell.mix.to_string(),
-                cell.rate.clone(),
-                number(cell.offered_per_s),
-                number(cell.achieved_per_s),
-                cell.op.to_string(),
-                number(cell.p50_us),
-                number(cell.p95_us),
-                number(cell.p99_us),
-                wrong,
-                number(cell.cpu_us_per_request),
-            ];
+            let fields: Vec<String> = COLUMNS.iter().map(|(_, _, of)| of(cell).exact()).collect();
             csv.push_str(&fields.join(","));
             csv.push('\n');
         }
@@ -121,22 +102,14 @@ pub(crate) mod tests {
     use super::*;
     use crate::contestant::DRIVERS;
     use crate::finding::tests::lambda;
-    use crate::machine::Machine;
+    use crate::subject::tests::subject;
 
     /// A report with one lambda-max in it.
     pub fn document() -> Document {
         let form = Form::quick(2);
         let mut found = Findings::default();
         found.put(lambda(Contestant::Epoll, table::places(&form)[0], 1_000.0, 4.0));
-        let text = |word: &str| word.to_string();
-        let subject = Subject {
-            form: text("quick"),
-            date: text("2026-01-02"),
-            version: text("0.1.0"),
-            memcached: None,
-            machine: Machine { processor: text("X & Y"), ..Machine::default() },
-        };
-        Document::new(&form, &DRIVERS, subject, &found)
+        Document::new(&form, &DRIVERS, subject("quick"), &found)
     }
 
     #[test]
@@ -151,8 +124,10 @@ pub(crate) mod tests {
         let value: serde_json::Value = serde_json::from_str(&document().to_json()).unwrap();
         assert_eq!(value["schema"], "volvox-lab/1");
         assert_eq!(value["form"], "quick");
-        assert_eq!(value["lambda_max"][0]["per_s"], 1_000.0);
-        assert_eq!(value["cells"][0]["p50_us"], serde_json::Value::Null);
+        assert_eq!(value["lambda_max"][0]["rate"]["per_s"], 1_000.0);
+        for empty in [&value["cells"][0]["p50_us"], &value["lambda_max"][1]["rate"]] {
+            assert_eq!(*empty, serde_json::Value::Null);
+        }
     }
 
     #[test]

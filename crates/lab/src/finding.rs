@@ -37,6 +37,8 @@ pub(crate) struct Finding {
     pub job: String,
     /// The command that repeats it against a server of the same kind.
     pub command: String,
+    /// Requests per second that a cell was asked for.
+    pub rate_per_s: Option<f64>,
     /// The run; of lambda-max, one beyond the plateau.
     pub report: Option<Report>,
     /// What the server did in the meantime.
@@ -56,6 +58,7 @@ impl Finding {
             schema: FINDING_SCHEMA.to_string(),
             job: job.slug(),
             command,
+            rate_per_s: None,
             report: None,
             counters: None,
             lambda_max: None,
@@ -72,8 +75,14 @@ impl Finding {
         let report = self.report.as_ref().filter(|report| !report.is_clean())?;
         let requests = &report.requests;
         Some(format!(
-            "{} errors, {} lost, {} unanswered, {} wrong values",
-            requests.errors, requests.lost, requests.unanswered, report.wrong_values
+            "{} errors, {} refused, {} lost, {} unanswered, {} wrong values, {} connections lost{}",
+            requests.errors,
+            requests.not_stored,
+            requests.lost,
+            requests.unanswered,
+            report.wrong_values,
+            requests.connections_lost,
+            if report.whole { "" } else { ", and the run was given up" },
         ))
     }
 }
@@ -93,9 +102,19 @@ impl Findings {
         self.0.get(&Job { contestant, task }.slug())
     }
 
-    /// Whether the job is done.
-    pub fn has(&self, job: &Job) -> bool {
-        self.0.contains_key(&job.slug())
+    /// Whether the job is done and done well; a cell, at the rate that follows from what is known
+    /// now.
+    pub fn is_settled(&self, who: &[Contestant], job: &Job) -> bool {
+        let found = self.0.get(&job.slug()).filter(|finding| finding.flaw().is_none());
+        let Some(found) = found else { return false };
+        found.rate_per_s == self.cell_rate_per_s(who, job)
+    }
+
+    /// Requests per second of a cell, once the lambda-max that it is a share of are known.
+    pub fn cell_rate_per_s(&self, who: &[Contestant], job: &Job) -> Option<f64> {
+        let Task::Cell(place, level) = job.task else { return None };
+        let own = self.lambda_max(job.contestant, place)?;
+        Some(level.per_s(own.per_s, self.slowest_per_s(who, place)?))
     }
 
     /// In the order of their names.
@@ -108,9 +127,9 @@ impl Findings {
         self.of(contestant, task)?.report.as_ref()
     }
 
-    /// Lambda-max of a contestant.
+    /// Lambda-max of a contestant; none where something went wrong on the way to it.
     pub fn lambda_max(&self, contestant: Contestant, place: Place) -> Option<LambdaMax> {
-        self.of(contestant, Task::LambdaMax(place))?.lambda_max
+        self.of(contestant, Task::LambdaMax(place)).filter(|one| one.missing.is_none())?.lambda_max
     }
 
     /// The lowest lambda-max of those that have one.
@@ -167,8 +186,29 @@ pub(crate) mod tests {
         findings.put(lambda(Contestant::Epoll, SWEEP, 100.0, 1.0));
         findings.put(lambda(Contestant::Threads, SWEEP, 60.0, 2.0));
         assert_eq!(findings.slowest_per_s(&all, SWEEP), Some(60.0));
-        assert!(findings.has(&Job { contestant: all[0], task: Task::LambdaMax(SWEEP) }));
-        assert!(!findings.has(&Job { contestant: all[0], task: Task::Clients(10) }));
+        let missing = Some("wrong values".to_string());
+        findings.put(Finding { missing, ..lambda(Contestant::Threads, SWEEP, 60.0, 2.0) });
+        assert_eq!(findings.slowest_per_s(&all, SWEEP), Some(100.0), "what went wrong is no rate");
+    }
+
+    #[test]
+    fn a_cell_is_settled_at_the_rate_that_is_planned_now() {
+        let who = [Contestant::Epoll];
+        let lambda_job = Job { contestant: who[0], task: Task::LambdaMax(SWEEP) };
+        let cell_job = Job { contestant: who[0], task: Task::Cell(SWEEP, Level::Own(90)) };
+        let mut findings = Findings::default();
+        assert!(!findings.is_settled(&who, &lambda_job));
+        findings.put(lambda(who[0], SWEEP, 1_000.0, 1.0));
+        assert!(findings.is_settled(&who, &lambda_job) && !findings.is_settled(&who, &cell_job));
+        assert_eq!(findings.cell_rate_per_s(&who, &cell_job), Some(900.0));
+        let rate_per_s = Some(900.0);
+        findings.put(Finding { rate_per_s, ..Finding::of(&cell_job, "run".to_string()) });
+        assert!(findings.is_settled(&who, &cell_job));
+        findings.put(lambda(who[0], SWEEP, 1_100.0, 1.0));
+        assert!(!findings.is_settled(&who, &cell_job), "lambda-max was measured again");
+        let missing = Some("not allowed".to_string());
+        findings.put(Finding { missing, ..lambda(who[0], SWEEP, 1_000.0, 1.0) });
+        assert!(!findings.is_settled(&who, &lambda_job), "what is missing is tried again");
     }
 
     #[test]

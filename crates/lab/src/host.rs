@@ -5,7 +5,7 @@
 
 use std::fs::{self, File};
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
@@ -19,8 +19,8 @@ use crate::pin::Cores;
 use crate::plan::{MEMORY_MIB, Stand};
 use crate::probe;
 
-/// Connections a server is told to take: those of the sweeps with room, and few enough for the
-/// descriptors that an instrument leaves.
+/// Connections our servers are told to take: those of the sweeps with room, and few enough for
+/// the descriptors that an instrument leaves.
 const CONNECTIONS_MAX: &str = "256";
 /// Longest a server may take to answer for the first time, a tracer included.
 const READY_MAX: Duration = Duration::from_secs(30);
@@ -47,6 +47,8 @@ pub(crate) struct Server {
     child: Child,
     address: SocketAddr,
     log: PathBuf,
+    /// Whether it runs behind an instrument.
+    is_traced: bool,
 }
 
 impl Programs {
@@ -59,7 +61,7 @@ impl Programs {
                 let flags = ["-l", "127.0.0.1", "-p", &port_text, "-U", "0", "-m", &memory];
                 let mut words = vec![binary.display().to_string()];
                 words.extend(flags.map(str::to_string));
-                words.extend(["-t", &workers, "-c", CONNECTIONS_MAX].map(str::to_string));
+                words.extend(["-t".to_string(), workers]);
                 if geteuid().is_root() {
                     // The administrator is asked whom to run as.
                     words.extend(["-u", "root"].map(str::to_string));
@@ -105,7 +107,8 @@ impl Programs {
             Error::Server(format!("{name}: cannot start {}: {error}", words[0]))
         })?;
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-        let mut server = Server { child, address, log };
+        let is_traced = !tracer.is_empty();
+        let mut server = Server { child, address, log, is_traced };
         server.ready(stand.contestant)?;
         Ok(server)
     }
@@ -122,16 +125,27 @@ impl Server {
         self.child.id()
     }
 
+    /// Whether it has not ended.
+    pub fn is_alive(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
+    }
+
     /// Asks it to end and waits until it has.
     pub fn stop(mut self) -> Result<(), Error> {
+        if let Ok(Some(status)) = self.child.try_wait() {
+            return Err(self.failed("server", &format!("ended of itself with {status}")));
+        }
         let pid = i32::try_from(self.pid()).ok().and_then(Pid::from_raw);
         let pid = pid.expect("invariant: a child has a positive id of 31 bits");
         let asked = kill_process(pid, Signal::TERM);
         let ended = asked.map_err(io::Error::from).and_then(|()| self.ended(STOP_MAX));
         match ended {
             // What a server said matters only when it does not do as it is told.
-            Ok(Some(_)) => {
+            Ok(Some(status)) if status.success() => {
                 fs::remove_file(&self.log).map_err(|error| Error::file(&self.log, error))
+            }
+            Ok(Some(status)) => {
+                Err(self.failed("server", &format!("asked to end, it ended with {status}")))
             }
             Ok(None) => Err(Error::Server(format!("{}: not gone in {STOP_MAX:?}", self.address))),
             Err(error) => Err(Error::Server(format!("{}: cannot be ended: {error}", self.address))),
@@ -144,6 +158,11 @@ impl Server {
             let status = self.child.try_wait()?;
             if status.is_some() || Instant::now() >= until {
                 return Ok(status);
+            }
+            if self.is_traced {
+                // A thread that waits for completions keeps valgrind's only turn until one comes,
+                // and nobody else sees the signal: a connection is one.
+                let _ = TcpStream::connect_timeout(&self.address, POLL);
             }
             thread::sleep(POLL);
         }
@@ -216,6 +235,20 @@ mod tests {
             let words = programs.command(&stand(contestant), 9).join(" ");
             assert!(words.starts_with(expected), "{words}");
         }
+    }
+
+    #[test]
+    fn a_server_that_ended_badly_leaves_its_log() {
+        let log = std::env::temp_dir().join(format!("lab-log-{}", std::process::id()));
+        fs::write(&log, "out of memory\n").unwrap();
+        let mut child = Command::new("/bin/false").spawn().unwrap();
+        child.wait().unwrap();
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 1));
+        let mut server = Server { child, address, log: log.clone(), is_traced: false };
+        assert!(!server.is_alive());
+        let error = server.stop().unwrap_err().to_string();
+        assert!(error.contains("exit status: 1; it said: out of memory"), "{error}");
+        fs::remove_file(log).unwrap();
     }
 
     #[test]

@@ -2,11 +2,12 @@
 //!
 //! ```text
 //! contestant, form   who is measured, and how thoroughly                          pure
+//! instrument         which programs count what a request costs                    pure
 //! plan               the measurements in their order, with their settings         pure
-//! finding            what a measurement brought: reports, lambda-max, counters    pure
-//! table, verdict     every cell of the table; who wins where, and why             pure
+//! finding, subject   what a measurement brought; what a report is a report of     pure
+//! table, column, verdict     every cell of the table; who wins where, and why     pure
 //! document, markdown, page   the report as JSON, CSV, Markdown and one HTML page  pure
-//! host, pin, probe, instrument, store, measure, run                               the rim
+//! host, pin, probe, count, store, measure, run                                    the rim
 //! ```
 //!
 //! Contestants that are compared take turns within a cell, so that a drift of the machine falls on
@@ -15,7 +16,9 @@
 #![forbid(unsafe_code)]
 
 mod cli;
+mod column;
 mod contestant;
+mod count;
 mod counters;
 mod document;
 mod error;
@@ -34,6 +37,7 @@ mod probe;
 mod progress;
 mod run;
 mod store;
+mod subject;
 mod table;
 mod verdict;
 

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use load::report::figure::Table;
 
 use crate::document::Document;
-use crate::pictures::{cell_table, cost_table, counts_table, lambda_table, point_table};
+use crate::pictures::{calls_table, cell_table, cost_table, lambda_table, point_table};
 
 impl Document {
     /// As Markdown; `command` is what made it.
@@ -15,7 +15,7 @@ impl Document {
         list(&mut text, "Who wins where, and why", &self.verdict);
         list(&mut text, "Doubts", &self.doubts);
         list(&mut text, "Not measured, or not well", &self.missing);
-        for table in [lambda_table(self), cost_table(self), counts_table(self)] {
+        for table in [lambda_table(self), cost_table(self), calls_table(self)] {
             write_table(&mut text, &table);
         }
         for (size, cells) in self.by_size() {

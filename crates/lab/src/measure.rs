@@ -16,8 +16,9 @@ use serde_json::Value;
 
 use crate::Error;
 use crate::contestant::CONTESTANTS_MAX;
+use crate::count;
 use crate::counters::Counters;
-use crate::finding::{Finding, Findings, LambdaMax};
+use crate::finding::{Finding, LambdaMax};
 use crate::form::Form;
 use crate::host::{Programs, Server};
 use crate::instrument::{self, Instrument};
@@ -31,6 +32,15 @@ use crate::table::wrong;
 const BEYOND: f64 = 1.25;
 /// Time for the look at the plateau, at least, so that counters mean something.
 const PLATEAU_MIN: Duration = Duration::from_secs(1);
+
+/// What is asked of a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Demand {
+    /// What it can answer.
+    Kept,
+    /// More than that: what is due at the end and was not sent is forgotten.
+    Beyond,
+}
 
 /// Everything a measurement needs.
 pub(crate) struct Bench<'a> {
@@ -59,32 +69,30 @@ impl<'a> Bench<'a> {
         Self { form, programs, cores, store, watch, servers: Vec::new() }
     }
 
-    /// Carries a job out; the rates of cells come from what was `found` before.
-    pub fn measure(&mut self, job: &Job, found: &Findings, slowest: f64) -> Result<Finding, Error> {
+    /// Carries a job out; a cell of the table at its rate.
+    pub fn measure(&mut self, job: &Job, rate_per_s: Option<f64>) -> Result<Finding, Error> {
         let pinned = job.stand().pinned;
         let moved = self.cores.move_generator(pinned);
         moved.map_err(|error| Error::Setting(format!("cannot change cores: {error}")))?;
-        let rate_per_s = match job.task {
-            Task::Cell(place, level) => {
-                let own = found.lambda_max(job.contestant, place).ok_or_else(|| {
-                    Error::Server("its lambda-max is not known, so no rate is".to_string())
-                })?;
-                Some(level.per_s(own.per_s, slowest))
-            }
-            _ => None,
-        };
+        if matches!(job.task, Task::Cell(..)) && rate_per_s.is_none() {
+            return Err(Error::Server("its lambda-max is not known, so no rate is".to_string()));
+        }
         let words = job.words(self.form, rate_per_s);
-        let mut finding = Finding::of(job, command(job, &words));
+        let mut finding = Finding { rate_per_s, ..Finding::of(job, command(job, &words)) };
         match job.task {
-            Task::Counts(instrument) => {
+            Task::Counts(_, instrument) => {
                 finding.counts = Some(self.counts(job, &words, instrument)?);
             }
             Task::LambdaMax(_) => self.lambda_max(job, &words, &mut finding)?,
             _ => {
                 let probe = self.stand(job)?;
-                let (report, counters) = self.run(probe, &words, false)?;
-                finding.report = Some(report);
-                finding.counters = counters;
+                let (report, counters) = self.run(probe, &words, Demand::Kept)?;
+                let cold = matches!(job.task, Task::IndexCold(_));
+                if !cold && report.misses > 0 {
+                    let misses = report.misses;
+                    finding.missing = Some(format!("{misses} gets missed, though all is held"));
+                }
+                (finding.report, finding.counters) = (Some(report), counters);
             }
         }
         Ok(finding)
@@ -105,8 +113,13 @@ impl<'a> Bench<'a> {
                 self.servers.swap_remove(at).1.stop()?;
             }
         }
-        if let Some((_, server)) = self.servers.iter().find(|held| held.0 == stand) {
-            return Ok(Probe { address: server.address(), pid: server.pid() });
+        if let Some(at) = self.servers.iter().position(|held| held.0 == stand) {
+            let server = &mut self.servers[at].1;
+            if server.is_alive() {
+                return Ok(Probe { address: server.address(), pid: server.pid() });
+            }
+            // One that ended of itself is a finding; the next measurement gets another.
+            self.servers.swap_remove(at).1.stop()?;
         }
         let server = self.programs.start(&stand, self.cores, &self.store.logs(), &[])?;
         let probe = Probe { address: server.address(), pid: server.pid() };
@@ -142,7 +155,7 @@ impl<'a> Bench<'a> {
         if let Some(lambda) = lambda {
             let mut beyond = words.to_vec();
             beyond.extend(["--rate".to_string(), format!("{:.0}", lambda.per_s * BEYOND)]);
-            let (report, counters) = self.run(probe, &beyond, true)?;
+            let (report, counters) = self.run(probe, &beyond, Demand::Beyond)?;
             (to.report, to.counters) = (Some(report), counters);
         }
         let wrong: u64 = study.runs.iter().map(|run| wrong(&run.report)).sum();
@@ -154,12 +167,12 @@ impl<'a> Bench<'a> {
         Ok(())
     }
 
-    /// One run with its counters; `overload` forgets at its end what was due and not sent.
+    /// One run with its counters.
     fn run(
         &self,
         probe: Probe,
         words: &[String],
-        overload: bool,
+        demand: Demand,
     ) -> Result<(Report, Option<Counters>), Error> {
         let (address, pid) = (probe.address.to_string(), probe.pid.to_string());
         let mut all = vec!["--target", &address];
@@ -171,8 +184,8 @@ impl<'a> Bench<'a> {
         }
         let args = RunArgs::parse_words(&all).map_err(Error::Setting)?;
         let mut plan = args.plan()?;
-        plan.drop_overdue = overload;
-        if let (true, Limit::Time(time)) = (overload, plan.limit) {
+        if let (Demand::Beyond, Limit::Time(time)) = (demand, plan.limit) {
+            plan.drop_overdue = true;
             plan.limit = Limit::Time(time.max(PLATEAU_MIN));
         }
         let (observed, counters) = self.watched(probe, &plan)?;
@@ -210,8 +223,7 @@ impl<'a> Bench<'a> {
         instrument: Instrument,
     ) -> Result<BTreeMap<String, f64>, Error> {
         self.end()?;
-        let program = instrument
-            .find()
+        let program = count::find(instrument)
             .ok_or_else(|| Error::Server(format!("{} is not installed", instrument.program())))?;
         let file = self.store.path(&format!("{}.out", instrument.slug()));
         let counted = |requests: u64| {
@@ -224,9 +236,9 @@ impl<'a> Bench<'a> {
             self.fill(probe, &stand)?;
             let mut words = words.to_vec();
             words.extend(["--requests".to_string(), requests.to_string()]);
-            self.run(probe, &words, false)?;
+            self.run(probe, &words, Demand::Kept)?;
             server.stop()?;
-            instrument.read(&file)
+            count::read(instrument, &file)
         };
         let (few, many) = (counted(COUNTED_REQUESTS.0)?, counted(COUNTED_REQUESTS.1)?);
         // Without counts left behind, nobody takes them for a part of the report.

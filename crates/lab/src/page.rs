@@ -5,7 +5,7 @@ use load::report::figure::{Figure, Scale, short};
 
 use crate::document::Document;
 use crate::pictures::{
-    Percentile, cell_table, cost_heat, cost_table, counts_table, lambda_heat, lambda_table,
+    Percentile, calls_table, cell_table, cost_heat, cost_table, lambda_heat, lambda_table,
     latency_heat, point_plot, point_table,
 };
 use crate::plan::{CONNECTIONS, KEYS, PIPELINE};
@@ -23,13 +23,14 @@ impl Document {
     pub fn setup(&self) -> String {
         let subject = &self.subject;
         format!(
-            "{} form of {}, volvox {}; {}. One worker on a core of its own, the generator on \
-             another. {CONNECTIONS} connections with {PIPELINE} requests each at most; {KEYS} keys \
-             of 20 bytes, a tenth of which takes 90 % of all requests; open loop; every value \
-             compared.",
+            "{} form of {}, volvox {} (build {}); {}. One worker on a core of its own, the \
+             generator on another. {CONNECTIONS} connections with {PIPELINE} requests each at \
+             most; {KEYS} keys of 20 bytes, a tenth of which takes 90 % of all requests; open loop; \
+             every value compared.",
             subject.form,
             subject.date,
             subject.version,
+            subject.build,
             subject.machine.line()
         )
     }
@@ -42,9 +43,9 @@ impl Document {
         let mut facts =
             vec![("cells filled".to_string(), format!("{filled} of {}", self.cells.len()))];
         if let Some((peak, per_s)) = best.max_by(|a, b| a.1.total_cmp(&b.1)) {
-            let where_ =
+            let place =
                 format!("highest lambda-max: {}, {} B, {}", peak.contestant, peak.size, peak.mix);
-            facts.push((where_, format!("{}/s", short(per_s))));
+            facts.push((place, format!("{}/s", short(per_s))));
         }
         let mut warnings = vec![self.scope.to_string()];
         warnings.extend(self.doubts.iter().chain(&self.missing).cloned());
@@ -70,13 +71,13 @@ impl Document {
             cost_heat(self),
             Figure::Table(lambda_table(self)),
             Figure::Table(cost_table(self)),
-            Figure::Table(counts_table(self)),
+            Figure::Table(calls_table(self)),
         ]
     }
 
     fn latencies(&self) -> Vec<Figure> {
-        let percentiles: [Percentile; 2] =
-            [("p50", |cell| cell.p50_us), ("p99", |cell| cell.p99_us)];
+        let percentiles: [Percentile; 3] =
+            [("p50", |cell| cell.p50_us), ("p95", |cell| cell.p95_us), ("p99", |cell| cell.p99_us)];
         let mut figures = Vec::new();
         for op in ["GET", "PUT"] {
             figures.extend(percentiles.map(|percentile| latency_heat(self, op, percentile)));

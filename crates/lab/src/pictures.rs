@@ -2,9 +2,9 @@
 
 use load::report::figure::{Axis, Figure, Heat, Plot, Scale, Series, Table, short};
 
+use crate::column::COLUMNS;
 use crate::document::Document;
-use crate::plan::SWEEP;
-use crate::table::{Cell, Counts, Peak, Point};
+use crate::table::{Cell, Peak, Point};
 
 /// A figure, or a dash where there is none.
 fn number(value: Option<f64>) -> String {
@@ -51,6 +51,8 @@ pub(crate) fn cost_table(document: &Document) -> Table {
             format!("{} B", peak.size),
             peak.mix.to_string(),
             fine(of.map(|of| of.cpu_us_per_request)),
+            number(peak.instructions_per_request),
+            fine(peak.system_calls_per_request),
             fine(of.map(|of| of.sleeps_per_request)),
             fine(of.map(|of| of.preemptions_per_request)),
             fine(of.and_then(|of| of.receives_per_request)),
@@ -66,6 +68,8 @@ pub(crate) fn cost_table(document: &Document) -> Table {
         "size",
         "mix",
         "CPU us",
+        "instructions",
+        "calls",
         "sleeps",
         "preempted",
         "receives",
@@ -75,61 +79,29 @@ pub(crate) fn cost_table(document: &Document) -> Table {
         "waited",
         "generator",
     ];
-    let title = "What a request costs beyond lambda-max, by the kernel's and the server's counts";
+    let title = "What a request costs: beyond lambda-max by the kernel's and the server's counts; \
+                 instructions by callgrind and system calls by strace, in runs of their own";
     table(title, &head, document.lambda_max.iter().map(row).collect())
 }
 
-/// Instructions and system calls per request.
-pub(crate) fn counts_table(document: &Document) -> Table {
-    let row = |counts: &Counts| {
-        let mut names: Vec<(&String, &f64)> = counts.system_calls.iter().collect();
-        names.sort_by(|a, b| b.1.total_cmp(a.1));
+/// System calls per request by name.
+pub(crate) fn calls_table(document: &Document) -> Table {
+    let row = |peak: &Peak| {
+        let mut calls: Vec<(&String, &f64)> = peak.system_calls.iter().collect();
+        calls.sort_by(|a, b| b.1.total_cmp(a.1));
         let named: Vec<String> =
-            names.iter().map(|(name, count)| format!("{name} {count:.3}")).collect();
+            calls.iter().map(|(name, count)| format!("{name} {count:.3}")).collect();
         let named = if named.is_empty() { "-".to_string() } else { named.join(", ") };
-        vec![
-            counts.contestant.to_string(),
-            number(counts.instructions_per_request),
-            fine(counts.system_calls_per_request),
-            named,
-        ]
+        vec![peak.contestant.to_string(), format!("{} B", peak.size), peak.mix.to_string(), named]
     };
-    let head = ["server", "instructions", "system calls", "by name"];
-    let title = format!(
-        "User instructions (by callgrind) and system calls (by strace) per request, {} B, {}",
-        SWEEP.size, SWEEP.mix
-    );
-    table(&title, &head, document.counts.iter().map(row).collect())
+    let rows = document.lambda_max.iter().map(row).collect();
+    table("System calls per request, by strace", &["server", "size", "mix", "by name"], rows)
 }
 
 /// The whole table of latencies.
 pub(crate) fn cell_table(cells: &[&Cell], title: &str) -> Table {
-    let row = |cell: &&Cell| {
-        vec![
-            cell.contestant.to_string(),
-            cell.mix.to_string(),
-            cell.rate.clone(),
-            number(cell.offered_per_s),
-            number(cell.achieved_per_s),
-            cell.op.to_string(),
-            number(cell.p50_us),
-            number(cell.p95_us),
-            number(cell.p99_us),
-            cell.wrong.map_or("-".to_string(), |wrong| wrong.to_string()),
-        ]
-    };
-    let head = [
-        "server",
-        "mix",
-        "rate",
-        "offered/s",
-        "achieved/s",
-        "op",
-        "p50 us",
-        "p95 us",
-        "p99 us",
-        "wrong",
-    ];
+    let head: Vec<&str> = COLUMNS.iter().map(|(_, title, _)| *title).collect();
+    let row = |cell: &&Cell| COLUMNS.iter().map(|(_, _, of)| of(cell).short()).collect();
     table(title, &head, cells.iter().map(row).collect())
 }
 
@@ -259,7 +231,7 @@ mod tests {
         for table in [
             lambda_table(&document),
             cost_table(&document),
-            counts_table(&document),
+            calls_table(&document),
             cell_table(&cells, "t"),
             point_table(&document.clients, "t", "clients"),
         ] {

@@ -1,9 +1,9 @@
 //! The measurements in their order, and the settings of the generator for each.
 //!
 //! ```text
-//! per size     lambda-max of every contestant and mix, then every cell: contestants take turns
+//! per size     lambda-max of every contestant and mix, then every cell: contestants take turns;
+//!              what a request costs by the instruments there are
 //! sweeps       clients, workers, index cold and warm
-//! why          system calls and instructions per request, by the instruments there are
 //! ```
 //!
 //! Settings are words of `volvox load run`, so that a reader can repeat any measurement by hand.
@@ -22,7 +22,7 @@ pub(crate) const MEMORY_MIB: u64 = 768;
 pub(crate) const CONNECTIONS: usize = 50;
 /// Unanswered requests per connection: enough that the server is busy before the generator is.
 pub(crate) const PIPELINE: usize = 4;
-/// Size and mix of the sweeps and the counts.
+/// Size and mix of the sweeps.
 pub(crate) const SWEEP: Place = Place { size: 1_000, mix: "9:1" };
 /// Bytes of a value of the index sweep: many entries, little memory.
 const INDEX_VALUE_BYTES: u32 = 100;
@@ -51,10 +51,10 @@ pub(crate) enum Task {
     Workers(usize),
     /// Every key asked for once of an empty server, and stored when it is missed.
     IndexCold(u64),
-    /// The same number of gets once all are held.
+    /// As many requests once all are held, with the mix of the sweeps.
     IndexWarm(u64),
     /// What a request costs by an instrument.
-    Counts(Instrument),
+    Counts(Place, Instrument),
 }
 
 /// One measurement.
@@ -76,8 +76,11 @@ pub(crate) fn jobs(
     for size in &form.sizes {
         let places: Vec<Place> = form.mixes.iter().map(|mix| Place { size: *size, mix }).collect();
         tasks.extend(places.iter().map(|place| Task::LambdaMax(*place)));
+        for place in &places {
+            tasks.extend(form.levels.iter().map(|level| Task::Cell(*place, *level)));
+        }
         for place in places {
-            tasks.extend(form.levels.iter().map(|level| Task::Cell(place, *level)));
+            tasks.extend(instruments.iter().map(|one| Task::Counts(place, *one)));
         }
     }
     tasks.extend(form.clients.iter().map(|clients| Task::Clients(*clients)));
@@ -85,7 +88,6 @@ pub(crate) fn jobs(
     for entries in &form.entries {
         tasks.extend([Task::IndexCold(*entries), Task::IndexWarm(*entries)]);
     }
-    tasks.extend(instruments.iter().map(|instrument| Task::Counts(*instrument)));
     let job =
         |task| contestants.iter().map(move |contestant| Job { contestant: *contestant, task });
     tasks.into_iter().flat_map(job).filter(|job| job.makes_sense()).collect()
@@ -125,7 +127,7 @@ impl Job {
             Task::Workers(workers) => format!("workers-{workers}-{who}"),
             Task::IndexCold(entries) => format!("index-{entries}-cold-{who}"),
             Task::IndexWarm(entries) => format!("index-{entries}-warm-{who}"),
-            Task::Counts(instrument) => format!("{}-{who}", instrument.slug()),
+            Task::Counts(at, by) => format!("{}-{}-{who}", by.slug(), place(at)),
         }
     }
 
@@ -139,15 +141,17 @@ impl Job {
             Task::Workers(workers) => format!("{who}: {workers} workers"),
             Task::IndexCold(entries) => format!("{who}: {entries} entries, cold"),
             Task::IndexWarm(entries) => format!("{who}: {entries} entries, warm"),
-            Task::Counts(instrument) => format!("{who}: {}", instrument.counts()),
+            Task::Counts(at, by) => format!("{who}: {}, {} B, {}", by.counts(), at.size, at.mix),
         }
     }
 
     /// The server it is measured on.
     pub fn stand(&self) -> Stand {
         let (workers, pinned, keys, value_bytes) = match self.task {
-            Task::LambdaMax(at) | Task::Cell(at, _) => (1, true, KEYS, at.size),
-            Task::Clients(_) | Task::Counts(_) => (1, true, KEYS, SWEEP.size),
+            Task::LambdaMax(at) | Task::Cell(at, _) | Task::Counts(at, _) => {
+                (1, true, KEYS, at.size)
+            }
+            Task::Clients(_) => (1, true, KEYS, SWEEP.size),
             Task::Workers(workers) => (workers, false, KEYS, SWEEP.size),
             Task::IndexCold(entries) | Task::IndexWarm(entries) => {
                 (1, true, entries, INDEX_VALUE_BYTES)
@@ -164,8 +168,8 @@ impl Job {
             _ => (CONNECTIONS, PIPELINE),
         };
         let mix = match self.task {
-            Task::LambdaMax(at) | Task::Cell(at, _) => at.mix,
-            Task::IndexCold(_) | Task::IndexWarm(_) => "1:0",
+            Task::LambdaMax(at) | Task::Cell(at, _) | Task::Counts(at, _) => at.mix,
+            Task::IndexCold(_) => "1:0",
             _ => SWEEP.mix,
         };
         let popularity = match self.task {
@@ -194,7 +198,7 @@ impl Job {
                 put("warmup", millis(form.warmup));
                 put("requests", entries.to_string());
             }
-            Task::Counts(_) => put("warmup", "0s".to_string()),
+            Task::Counts(..) => put("warmup", "0s".to_string()),
             _ => {
                 put("warmup", millis(form.warmup));
                 put("duration", millis(self.measured(form)));
@@ -227,8 +231,8 @@ impl Job {
                 Task::IndexCold(entries) | Task::IndexWarm(entries) => {
                     Duration::from_millis(entries * 1_000 / INDEX_PER_S)
                 }
-                Task::Counts(Instrument::Strace) => Duration::from_secs(5),
-                Task::Counts(Instrument::Callgrind) => Duration::from_secs(6),
+                Task::Counts(_, Instrument::Strace) => Duration::from_millis(1_200),
+                Task::Counts(_, Instrument::Callgrind) => Duration::from_secs(3),
                 _ => run,
             }
     }

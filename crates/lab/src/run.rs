@@ -13,12 +13,13 @@ use crate::document::Document;
 use crate::finding::{Finding, Findings};
 use crate::form::Form;
 use crate::host::Programs;
-use crate::instrument::{INSTRUMENTS, Instrument};
+use crate::instrument::Instrument;
 use crate::measure::Bench;
 use crate::pin::Cores;
-use crate::plan::{Job, Task, jobs};
+use crate::plan::{Job, jobs};
 use crate::progress::{Progress, clock};
-use crate::store::{Store, Subject};
+use crate::store::Store;
+use crate::subject::Subject;
 
 /// How often a measurement is tried during which the machine stood still.
 const ATTEMPTS_MAX: usize = 3;
@@ -47,7 +48,7 @@ impl Lab<'_> {
     /// Whether everything was measured, or it was told to stop.
     pub fn measure(&self, found: &mut Findings) -> Result<bool, Error> {
         let all = jobs(self.form, self.who, self.instruments);
-        let left: Vec<&Job> = all.iter().filter(|job| !found.has(job)).collect();
+        let left: Vec<&Job> = all.iter().filter(|job| !found.is_settled(self.who, job)).collect();
         let total: Duration = left.iter().map(|job| job.expected(self.form)).sum();
         self.announce(all.len(), left.len(), total);
         let mut progress = Progress::new(left.len(), total);
@@ -60,16 +61,13 @@ impl Lab<'_> {
                 progress.end(job.expected(self.form));
                 continue;
             }
-            let slowest = match job.task {
-                Task::Cell(place, _) => found.slowest_per_s(self.who, place).unwrap_or(0.0),
-                _ => 0.0,
-            };
-            let mut measured = bench.measure(job, found, slowest);
+            let rate_per_s = found.cell_rate_per_s(self.who, job);
+            let mut measured = bench.measure(job, rate_per_s);
             for _ in 1..ATTEMPTS_MAX {
                 if !matches!(measured, Err(Error::Stalled)) {
                     break;
                 }
-                measured = bench.measure(job, found, slowest);
+                measured = bench.measure(job, rate_per_s);
             }
             if self.watch.stop.load(Ordering::Relaxed) {
                 progress.clear();
@@ -108,10 +106,6 @@ impl Lab<'_> {
                 text.push_str(&format!("; servers on core {server}, generator on {generator}"));
             }
             None => text.push_str("; one core for all, so the figures are too low"),
-        }
-        for instrument in INSTRUMENTS.iter().filter(|one| !self.instruments.contains(one)) {
-            let (program, counts) = (instrument.program(), instrument.counts());
-            text.push_str(&format!("; {program} is not installed, so {counts} are not counted"));
         }
         // A screen that has gone away is no reason not to measure.
         let _ = writeln!(std::io::stderr(), "{text}");

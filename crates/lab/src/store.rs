@@ -3,15 +3,13 @@
 //! A file is written aside and renamed, so that a lab that is cut off leaves whole findings. What
 //! another plan has measured is never mixed in: the folder remembers its plan.
 
-use std::fs;
-use std::io;
+use std::fs::{self, File};
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
-
-use serde::{Deserialize, Serialize};
 
 use crate::Error;
 use crate::finding::{FINDING_SCHEMA, Finding, Findings};
-use crate::machine::Machine;
+use crate::subject::Subject;
 
 /// The file of the plan.
 const PLAN: &str = "plan.json";
@@ -21,28 +19,6 @@ const FINDINGS: &str = "findings";
 const LOGS: &str = "logs";
 /// The most files that are read back.
 const FILES_MAX: usize = 10_000;
-
-/// What a report is a report of.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Subject {
-    /// `quick` or `full`.
-    pub form: String,
-    /// The day it was begun.
-    pub date: String,
-    /// Our version.
-    pub version: String,
-    /// What memcached says it is, where it takes part.
-    pub memcached: Option<String>,
-    /// Where it is measured.
-    pub machine: Machine,
-}
-
-impl Subject {
-    /// What must be the same for findings to stand in one table.
-    fn key(&self) -> (&str, &str, Option<&str>, String) {
-        (&self.form, &self.version, self.memcached.as_deref(), self.machine.line())
-    }
-}
 
 /// The folder.
 #[derive(Debug)]
@@ -65,6 +41,12 @@ impl Store {
         let path = folder.join(PLAN);
         match fs::read_to_string(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                if !store.files()?.is_empty() {
+                    return Err(Error::Setting(format!(
+                        "{} holds findings but not their plan ({PLAN}): choose another --out",
+                        folder.display()
+                    )));
+                }
                 let text = serde_json::to_string_pretty(&subject);
                 store.write(PLAN, &text.expect("strings and numbers always serialise"))?;
                 Ok((store, subject, Findings::default()))
@@ -104,7 +86,8 @@ impl Store {
     /// Writes a file of the report, whole or not at all.
     pub fn write(&self, name: &str, text: &str) -> Result<(), Error> {
         let (path, aside) = (self.path(name), self.path(&format!("{name}.aside")));
-        fs::write(&aside, text)
+        File::create(&aside)
+            .and_then(|mut file| file.write_all(text.as_bytes()).and_then(|()| file.sync_all()))
             .and_then(|()| fs::rename(&aside, &path))
             .map_err(|error| Error::file(path, error))
     }
@@ -115,25 +98,27 @@ impl Store {
         self.write(&format!("{FINDINGS}/{}.json", finding.job), &text)
     }
 
-    fn findings(&self) -> Result<Findings, Error> {
+    /// The files of findings.
+    fn files(&self) -> Result<Vec<PathBuf>, Error> {
         let folder = self.path(FINDINGS);
+        let entries = fs::read_dir(&folder).map_err(|error| Error::file(&folder, error))?;
+        let paths = entries.take(FILES_MAX).map(|entry| Ok(entry?.path()));
+        let paths: io::Result<Vec<PathBuf>> = paths.collect();
+        let mut paths = paths.map_err(|error| Error::file(&folder, error))?;
+        paths.retain(|path| path.extension().is_some_and(|end| end == "json"));
+        Ok(paths)
+    }
+
+    fn findings(&self) -> Result<Findings, Error> {
         let mut findings = Findings::default();
-        let files = fs::read_dir(&folder).map_err(|error| Error::file(&folder, error))?;
-        for file in files.take(FILES_MAX) {
-            let path = file.map_err(|error| Error::file(&folder, error))?.path();
-            if path.extension().is_none_or(|end| end != "json") {
-                continue;
-            }
+        for path in self.files()? {
             let text = fs::read_to_string(&path).map_err(|error| Error::file(&path, error))?;
             let finding: Finding = serde_json::from_str(&text)
                 .map_err(|error| Error::Foreign { path: path.clone(), what: error.to_string() })?;
             if finding.schema != FINDING_SCHEMA {
                 return Err(Error::Foreign { path, what: format!("schema {}", finding.schema) });
             }
-            // What could not be measured is tried again.
-            if finding.missing.is_none() {
-                findings.put(finding);
-            }
+            findings.put(finding);
         }
         Ok(findings)
     }
@@ -142,32 +127,26 @@ impl Store {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::contestant::Contestant;
+    use crate::contestant::{Contestant, DRIVERS};
     use crate::finding::tests::lambda;
     use crate::plan::{Job, SWEEP, Task};
-
-    fn subject(form: &str) -> Subject {
-        let text = |word: &str| word.to_string();
-        let (date, version) = (text("2026-01-02"), text("0.1"));
-        Subject { form: text(form), date, version, memcached: None, machine: Machine::default() }
-    }
+    use crate::subject::tests::subject;
 
     fn folder(name: &str) -> PathBuf {
         std::env::temp_dir().join(format!("volvox-lab-{name}-{}", std::process::id()))
     }
 
     #[test]
-    fn findings_are_found_again_and_what_is_missing_is_tried_again() {
+    fn findings_are_found_again() {
         let folder = folder("resumed");
         let (store, _, none) = Store::open(&folder, subject("quick"), false).unwrap();
         assert_eq!(none.iter().count(), 0);
         store.keep(&lambda(Contestant::Epoll, SWEEP, 10.0, 1.0)).unwrap();
-        let missing = Some("not allowed".to_string());
-        store.keep(&Finding { missing, ..lambda(Contestant::Uring, SWEEP, 1.0, 1.0) }).unwrap();
         let (_, begun, found) = Store::open(&folder, subject("quick"), true).unwrap();
         fs::remove_dir_all(&folder).unwrap();
         let job = |contestant| Job { contestant, task: Task::LambdaMax(SWEEP) };
-        assert!(found.has(&job(Contestant::Epoll)) && !found.has(&job(Contestant::Uring)));
+        let settled = |contestant| found.is_settled(&DRIVERS, &job(contestant));
+        assert!(settled(Contestant::Epoll) && !settled(Contestant::Uring));
         assert_eq!(begun.date, "2026-01-02");
     }
 
@@ -179,9 +158,12 @@ mod tests {
         let other = Store::open(&folder, subject("full"), true).unwrap_err().to_string();
         fs::write(folder.join(FINDINGS).join("x.json"), "{}").unwrap();
         let broken = Store::open(&folder, subject("quick"), true).unwrap_err().to_string();
+        fs::remove_file(folder.join(PLAN)).unwrap();
+        let orphans = Store::open(&folder, subject("full"), false).unwrap_err().to_string();
         fs::remove_dir_all(&folder).unwrap();
         assert!(again.contains("--resume"), "{again}");
         assert!(other.contains("quick") && other.contains("--out"), "{other}");
         assert!(broken.contains("x.json"), "{broken}");
+        assert!(orphans.contains("plan.json") && orphans.contains("--out"), "{orphans}");
     }
 }

@@ -37,7 +37,7 @@ pub(crate) struct Cell {
     pub p95_us: Option<f64>,
     /// 99 of 100 were.
     pub p99_us: Option<f64>,
-    /// Requests with an error, without an answer, or with a wrong value.
+    /// Requests that were not answered as they should be, misses among them: every key is held.
     pub wrong: Option<u64>,
     /// Processor time of the server for a request.
     pub cpu_us_per_request: Option<f64>,
@@ -47,6 +47,14 @@ impl Cell {
     /// Whether something is missing in it.
     pub fn is_empty(&self) -> bool {
         [self.p50_us, self.p95_us, self.p99_us, self.achieved_per_s].contains(&None)
+    }
+
+    /// Whether a part of what was due was not answered in time.
+    pub fn falls_short(&self) -> bool {
+        /// The least share of the offered rate.
+        const KEPT_MIN: f64 = 0.98;
+        let rates = self.achieved_per_s.zip(self.offered_per_s);
+        rates.is_some_and(|(achieved, offered)| achieved < offered * KEPT_MIN)
     }
 
     /// Which it is.
@@ -65,8 +73,8 @@ pub(crate) struct Peak {
     pub size: u32,
     /// Gets to sets.
     pub mix: &'static str,
-    /// The most requests per second; absent where it was not measured.
-    #[serde(flatten)]
+    /// The most requests per second.
+    #[serde(rename = "rate")]
     pub lambda_max: Option<LambdaMax>,
     /// What the server did in overload.
     pub counters: Option<Counters>,
@@ -74,6 +82,12 @@ pub(crate) struct Peak {
     pub generator_busy: Option<f64>,
     /// How long it was ready and had no core.
     pub generator_starved: Option<f64>,
+    /// User instructions, where they were counted.
+    pub instructions_per_request: Option<f64>,
+    /// System calls of all names, where they were counted.
+    pub system_calls_per_request: Option<f64>,
+    /// System calls per request by name.
+    pub system_calls: BTreeMap<String, f64>,
 }
 
 /// One point of a sweep.
@@ -95,19 +109,6 @@ pub(crate) struct Point {
     pub cpu_us_per_request: Option<f64>,
 }
 
-/// What a request costs by the instruments' counts; absent where one is not installed.
-#[derive(Clone, Debug, Serialize)]
-pub(crate) struct Counts {
-    /// Whose.
-    pub contestant: &'static str,
-    /// User instructions.
-    pub instructions_per_request: Option<f64>,
-    /// System calls of all names.
-    pub system_calls_per_request: Option<f64>,
-    /// By name.
-    pub system_calls: BTreeMap<String, f64>,
-}
-
 /// All sizes and mixes of a form.
 pub(crate) fn places(form: &Form) -> Vec<Place> {
     let at = |size: &u32| {
@@ -117,10 +118,11 @@ pub(crate) fn places(form: &Form) -> Vec<Place> {
     form.sizes.iter().flat_map(at).collect()
 }
 
-/// Requests with an error, without an answer, or with a wrong value.
+/// Requests with an error, refused, without an answer, or with a wrong value.
 pub(crate) fn wrong(report: &Report) -> u64 {
     let requests = &report.requests;
-    requests.errors + requests.lost + requests.unanswered + report.wrong_values
+    let unanswered = requests.lost + requests.unanswered;
+    requests.errors + requests.not_stored + unanswered + report.wrong_values
 }
 
 fn cpu(report: &Report) -> Option<f64> {
@@ -149,7 +151,8 @@ pub(crate) fn cells(form: &Form, who: &[Contestant], found: &Findings) -> Vec<Ce
                     p50_us: latency.map(|latency| latency.p50_us),
                     p95_us: latency.map(|latency| latency.p95_us),
                     p99_us: latency.map(|latency| latency.p99_us),
-                    wrong: report.map(wrong),
+                    wrong:
+                        report.map(|report| wrong(report) + report.requests.unsent + report.misses),
                     cpu_us_per_request: report.and_then(cpu),
                 }));
             }
@@ -163,6 +166,9 @@ pub(crate) fn peaks(form: &Form, who: &[Contestant], found: &Findings) -> Vec<Pe
     let peak = |place: Place, contestant: &Contestant| {
         let finding = found.of(*contestant, Task::LambdaMax(place));
         let report = finding.and_then(|finding| finding.report.as_ref());
+        let counted = |by| found.of(*contestant, Task::Counts(place, by))?.counts.as_ref();
+        let calls = counted(Instrument::Strace);
+        let instructions = counted(Instrument::Callgrind);
         Peak {
             contestant: contestant.name(),
             size: place.size,
@@ -171,6 +177,9 @@ pub(crate) fn peaks(form: &Form, who: &[Contestant], found: &Findings) -> Vec<Pe
             counters: finding.and_then(|finding| finding.counters),
             generator_busy: report.map(|report| report.generator.busiest_thread),
             generator_starved: report.map(|report| report.generator.starved_thread),
+            instructions_per_request: instructions.and_then(|by| by.get(INSTRUCTIONS).copied()),
+            system_calls_per_request: calls.map(|calls| calls.values().sum()),
+            system_calls: calls.cloned().unwrap_or_default(),
         }
     };
     let places = places(form);
@@ -219,26 +228,14 @@ pub(crate) fn workers(form: &Form, who: &[Contestant], found: &Findings) -> Vec<
     points
 }
 
-/// The index sweep, cold or warm.
-pub(crate) fn index(form: &Form, who: &[Contestant], found: &Findings, warm: bool) -> Vec<Point> {
-    let task = |value| if warm { Task::IndexWarm(value) } else { Task::IndexCold(value) };
+/// The index sweep, of [`Task::IndexCold`] or [`Task::IndexWarm`].
+pub(crate) fn index(
+    form: &Form,
+    who: &[Contestant],
+    found: &Findings,
+    task: fn(u64) -> Task,
+) -> Vec<Point> {
     sweep(who, found, &form.entries, task)
-}
-
-/// The counts of everybody.
-pub(crate) fn counts(who: &[Contestant], found: &Findings) -> Vec<Counts> {
-    let row = |contestant: &Contestant| {
-        let counted = |instrument| found.of(*contestant, Task::Counts(instrument))?.counts.clone();
-        let calls = counted(Instrument::Strace);
-        let instructions = counted(Instrument::Callgrind);
-        Counts {
-            contestant: contestant.name(),
-            instructions_per_request: instructions.and_then(|by| by.get(INSTRUCTIONS).copied()),
-            system_calls_per_request: calls.as_ref().map(|calls| calls.values().sum()),
-            system_calls: calls.unwrap_or_default(),
-        }
-    };
-    who.iter().map(row).collect()
 }
 
 #[cfg(test)]
@@ -274,18 +271,20 @@ mod tests {
 
     #[test]
     fn counts_come_from_their_instruments() {
+        let form = Form::quick(2);
+        let place = places(&form)[0];
         let mut found = Findings::default();
         for (instrument, name, count) in
             [(Instrument::Strace, "recvfrom", 0.25), (Instrument::Callgrind, INSTRUCTIONS, 900.0)]
         {
-            let job = Job { contestant: Contestant::Epoll, task: Task::Counts(instrument) };
+            let job = Job { contestant: Contestant::Epoll, task: Task::Counts(place, instrument) };
             let counts = Some(BTreeMap::from([(name.to_string(), count)]));
             found.put(Finding { counts, ..Finding::of(&job, String::new()) });
         }
-        let counts = counts(&DRIVERS, &found);
-        assert_eq!(counts[0].instructions_per_request, Some(900.0));
-        assert_eq!(counts[0].system_calls_per_request, Some(0.25));
-        assert_eq!(counts[1].instructions_per_request, None);
+        let peaks = peaks(&form, &DRIVERS, &found);
+        assert_eq!(peaks[0].instructions_per_request, Some(900.0));
+        assert_eq!(peaks[0].system_calls_per_request, Some(0.25));
+        assert_eq!(peaks[1].instructions_per_request, None);
     }
 
     #[test]
@@ -294,6 +293,6 @@ mod tests {
         let found = Findings::default();
         assert_eq!(clients(&form, &DRIVERS, &found).len(), 40);
         assert_eq!(workers(&form, &DRIVERS, &found).len(), 3 * 4 + 1);
-        assert_eq!(index(&form, &DRIVERS, &found, true).len(), 16);
+        assert_eq!(index(&form, &DRIVERS, &found, Task::IndexWarm).len(), 16);
     }
 }

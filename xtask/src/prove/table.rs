@@ -148,11 +148,11 @@ fn judge_why(report: &Value) -> Measured {
         said.iter().any(|text| text.starts_with(&head) && !text.contains("not measured"))
     };
     let count = places.iter().filter(named).count();
-    let rows = list(report, "counts");
+    let rows = list(report, "lambda_max");
     let costs = ["instructions_per_request", "system_calls_per_request"];
     let counted = rows.iter().filter(|row| costs.iter().all(|cost| row[*cost].is_number())).count();
     let text = format!(
-        "{count} of {} sizes and mixes; instructions and system calls of {counted} of {} servers",
+        "{count} of {} sizes and mixes; instructions and system calls counted in {counted} of {}",
         places.len(),
         rows.len()
     );
@@ -172,12 +172,9 @@ mod tests {
             "form": "quick", "whole": true, "empty_cells": [], "missing": [], "doubts": [],
             "cells": [{ "wrong": 0 }, { "wrong": 0 }],
             "verdict": ["100 B, 9:1: epoll answers most, 5 a second."],
-            "counts": [{
-                "contestant": "epoll",
-                "instructions_per_request": 900.0, "system_calls_per_request": 0.5,
-            }],
             "lambda_max": [{
                 "contestant": "epoll", "size": 100, "mix": "9:1", "generator_busy": 0.5,
+                "instructions_per_request": 900.0, "system_calls_per_request": 0.5,
                 "counters": { "busy_cores": 0.9, "waiting_cores": 0.08 },
             }],
         })
