@@ -25,8 +25,8 @@ impl Document {
         format!(
             "{} form of {}, volvox {} (build {}); {}. One worker on a core of its own, the \
              generator on another. {CONNECTIONS} connections with {PIPELINE} requests each at \
-             most; {KEYS} keys of 20 bytes, a tenth of which takes 90 % of all requests; open loop; \
-             every value compared.",
+             most; {KEYS} keys of 20 bytes, a tenth of which takes 90 % of all requests; open \
+             loop; every value compared.",
             subject.form,
             subject.date,
             subject.version,
