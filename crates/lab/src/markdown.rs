@@ -25,7 +25,7 @@ impl Document {
             (&self.clients, "By clients, closed loop, one request each", "clients"),
             (&self.workers, "By workers, nobody on a core of its own", "workers"),
             (&self.index_cold, "Index, cold: every key missed and stored", "entries"),
-            (&self.index_warm, "Index, warm: as many gets, all found", "entries"),
+            (&self.index_warm, "Index, warm: as many requests, all found", "entries"),
         ] {
             write_table(&mut text, &point_table(points, title, what));
         }

@@ -137,7 +137,7 @@ impl Document {
             )),
             Figure::Table(point_table(
                 &self.index_warm,
-                "Warm: as many gets, all found",
+                "Warm: as many requests, all found",
                 "entries",
             )),
         ]

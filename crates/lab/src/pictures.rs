@@ -72,10 +72,10 @@ pub(crate) fn cost_table(document: &Document) -> Table {
         "calls",
         "sleeps",
         "preempted",
-        "receives",
+        "recvs",
         "sends",
         "per event",
-        "core busy",
+        "busy",
         "waited",
         "generator",
     ];
