@@ -1,43 +1,84 @@
-//! The queue of signals overflows: every connection is looked at, and no request is lost. Alone in
-//! its process, for the room of the queue is the process's.
+//! The queue of signals overflows: every connection is looked at, no request is lost and no
+//! descriptor is left, though clients are killed meanwhile. Alone in its process, for the room of
+//! the queue is the process's.
 
 mod support;
 
 use drivers::Driver;
 use rustix::process::{Resource, getrlimit, setrlimit};
 
-use support::Rig;
+use support::client::Client;
+use support::{CROWD, Rig, descriptors, eventually, has_room_for_a_crowd};
 
-/// How many clients talk at once.
+/// How many clients talk at once where they are few.
 const CLIENTS: usize = 100;
 
 #[test]
 fn with_little_room_and_with_none() {
     let limits = getrlimit(Resource::Sigpending);
-    for room in [8, 0] {
+    let crowd = has_room_for_a_crowd().then_some((8, CROWD, 1));
+    for (room, count, rounds) in [(8, CLIENTS, 50), (0, CLIENTS, 50)].into_iter().chain(crowd) {
         let mut little = limits;
         little.current = Some(room);
         setrlimit(Resource::Sigpending, little).expect("less is always allowed");
-        let rig = Rig::plain(Driver::Signal);
-        let mut clients: Vec<_> = (0..CLIENTS).map(|_| rig.connect()).collect();
-        for round in 0..50 {
-            for client in &mut clients {
-                client.send(b"set a 0 0 1\r\nx\r\nget a sl");
-            }
-            // Not in the order of the descriptors.
-            clients.rotate_left(round);
-            for client in &mut clients {
-                client.send(b"ow\r\n");
-            }
-            for client in &mut clients {
-                client.expect(b"STORED\r\nVALUE a 0 1\r\nx\r\nEND\r\n");
-            }
+        let rig = Rig::new(Driver::Signal, |config| config.connections_max = 10_000);
+        rig.connect().ask(b"version\r\n", b"VERSION 1\r\n");
+        rig.wait_for_open(0);
+        let running = descriptors();
+        let mut clients: Vec<_> = (0..count).map(|_| rig.connect()).collect();
+        for round in 0..rounds {
+            talk(&mut clients, round);
         }
-        let remote = rig.server.remote();
-        assert!(remote.snapshot().signals_lost > 0, "{room} signals were room enough");
+        kill_a_third_behind_a_full_queue(&rig, &mut clients);
+        talk(&mut clients, rounds);
+        rig.wait_for_open(clients.len() as u32);
         drop(clients);
         rig.wait_for_open(0);
-        assert_eq!(remote.snapshot().accepted, CLIENTS as u64);
+        eventually("no descriptor is left", || descriptors() <= running);
+        let snapshot = rig.server.remote().snapshot();
+        let all = count as u64 + 1;
+        assert_eq!((snapshot.accepted, snapshot.closed), (all, all));
     }
     setrlimit(Resource::Sigpending, limits).expect("back to what it was");
+}
+
+/// Each client asks in two pieces, the second ones not in the order of the descriptors, and gets
+/// what it asked for.
+fn talk(clients: &mut [Client], round: usize) {
+    for client in &mut *clients {
+        client.send(b"set a 0 0 1\r\nx\r\nget a sl");
+    }
+    clients.rotate_left(round);
+    for client in &mut *clients {
+        client.send(b"ow\r\n");
+    }
+    for client in clients {
+        client.expect(b"STORED\r\nVALUE a 0 1\r\nx\r\nEND\r\n");
+    }
+}
+
+/// While no worker takes a signal, more is sent than the queue has room for, and a third of the
+/// clients die in the middle of a request. The others get their replies.
+fn kill_a_third_behind_a_full_queue(rig: &Rig, clients: &mut Vec<Client>) {
+    let lost = rig.server.remote().snapshot().signals_lost;
+    // Every request waits for this lock, and its worker with it.
+    let held = rig.store.latest.lock().expect("unpoisoned");
+    for client in &mut *clients {
+        client.send(b"get a\r\nversion\r\nget sl");
+    }
+    let killed = clients.split_off(clients.len() * 2 / 3);
+    for (client, half) in
+        killed.into_iter().zip([&b""[..], b"ow\r\nset a 0 0 9\r\nx"].iter().cycle())
+    {
+        client.die_after(half);
+    }
+    for client in &mut *clients {
+        client.send(b"ow\r\n");
+    }
+    drop(held);
+    for client in &mut *clients {
+        client.expect(b"VALUE a 0 1\r\nx\r\nEND\r\nVERSION 1\r\nEND\r\n");
+    }
+    let lost = rig.server.remote().snapshot().signals_lost - lost;
+    assert!(lost > 0, "the queue of signals was not full");
 }

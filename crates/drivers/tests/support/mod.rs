@@ -5,27 +5,63 @@
 pub mod client;
 pub mod handler;
 
+use std::fmt::Display;
+use std::io::Write;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use base::MemoryBudget;
 use drivers::{Address, Config, Driver, Listen, Server};
+use rustix::process::{Resource, getrlimit, setrlimit};
 use session::{Bounds, Ground};
 
 use client::Client;
 use handler::{Kv, Store};
 
 /// All drivers: every promise is kept by each. Where io_uring is not allowed, its driver is left
-/// out aloud; with CI=true in the environment it is not.
+/// out.
 pub fn drivers() -> Vec<Driver> {
     let mut drivers = vec![Driver::Epoll, Driver::Signal, Driver::Uring, Driver::Threads];
-    if let Err(cause) = drivers::probe_uring()
-        && std::env::var_os("CI").is_none_or(|ci| ci != "true")
-    {
-        eprintln!("the driver uring is not tested: {cause}");
+    if let Err(cause) = drivers::probe_uring() {
+        leave_out("the driver uring", &cause);
         drivers.retain(|driver| *driver != Driver::Uring);
     }
     drivers
+}
+
+/// Says what this system does not let be tested, and why.
+///
+/// # Panics
+/// Under CI, where leaving out is failing.
+pub fn leave_out(what: &str, why: &dyn Display) {
+    let ci = std::env::var_os("CI").is_some_and(|ci| !ci.is_empty() && ci != "false");
+    assert!(!ci, "{what} cannot be tested: {why}");
+    // Not by a macro, whose words are kept from who runs a test that passes.
+    let said = format!("{what} is not tested: {why}\n");
+    let _ = std::io::stderr().write_all(said.as_bytes());
+}
+
+/// Connections in a crowd.
+pub const CROWD: usize = 5000;
+
+/// Raises the limit on descriptors as far as it goes. Returns whether it then has room for both
+/// ends of a crowd beside what is open already; where not, that is left out.
+pub fn has_room_for_a_crowd() -> bool {
+    const NEEDED: u64 = 2 * CROWD as u64 + 200;
+    let mut limits = getrlimit(Resource::Nofile);
+    limits.current = limits.maximum;
+    setrlimit(Resource::Nofile, limits).expect("the hard limit is always allowed");
+    let most = limits.current.unwrap_or(u64::MAX);
+    if most < NEEDED {
+        let why = format!("the hard limit is {most} open files: raise it to {NEEDED} (ulimit -Hn)");
+        leave_out("a crowd of 5,000 connections", &why);
+    }
+    most >= NEEDED
+}
+
+/// Descriptors that this process has open, the one that it counts with included.
+pub fn descriptors() -> usize {
+    std::fs::read_dir("/proc/self/fd").expect("this is Linux").count()
 }
 
 /// How long anything here may take before the test is judged to hang.
