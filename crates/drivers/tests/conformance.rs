@@ -5,12 +5,13 @@ mod support;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
+use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use drivers::{Config, Driver, Listen, Server, StartError, State};
 
 use support::client::Client;
-use support::{Rig, drivers, eventually};
+use support::{PATIENCE, Rig, drivers, eventually};
 
 fn set(key: &str, len: usize) -> Vec<u8> {
     let mut request = format!("set {key} 0 0 {len}\r\n").into_bytes();
@@ -416,6 +417,25 @@ fn stopping_ends_every_connection() {
             client.expect_end();
         }
         assert_eq!(rig.store.closed.load(Ordering::SeqCst), 10);
+    }
+}
+
+#[test]
+fn a_server_that_nobody_came_to_ends() {
+    for driver in drivers() {
+        let endings: [fn(&Server); 2] =
+            [Server::stop, |server| server.drain(Duration::from_secs(60))];
+        for ending in endings {
+            let rig = Rig::plain(driver);
+            ending(&rig.server);
+            let (tell, ended) = channel();
+            std::thread::spawn(move || {
+                rig.server.join();
+                tell.send(())
+            });
+            // Sooner than the drain's limit, and than workers look around by themselves.
+            assert_eq!(ended.recv_timeout(PATIENCE), Ok(()), "{driver:?}");
+        }
     }
 }
 

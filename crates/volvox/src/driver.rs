@@ -43,7 +43,7 @@ fn allowed(probed: std::io::Result<()>) -> drivers::Driver {
             tracing::warn!(
                 "server.driver uring: the system does not allow io_uring ({cause}); epoll serves \
                  instead. It needs Linux 6.1, kernel.io_uring_disabled = 0 and a container that \
-                 lets io_uring_setup pass"
+                 lets io_uring_setup, io_uring_enter and io_uring_register pass"
             );
             drivers::Driver::Epoll
         }

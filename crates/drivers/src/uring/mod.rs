@@ -18,10 +18,10 @@
 //!      all ones       what is no client: mail, ends of requests, accepts and sends (raw.rs)
 //! ```
 
+mod probe;
 mod raw;
 
 use std::collections::VecDeque;
-use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::event::Timespec;
@@ -33,6 +33,7 @@ use session::{Handler, Turn};
 use crate::counters::Counters;
 use crate::listen::{Guest, Listener};
 use crate::workers::{Client, KEY_LISTENERS, KEY_SPECIAL, Key, Received, Source, Unsent};
+pub use probe::probe;
 use raw::{Ring, SENDS_MAX, TAG_ACCEPTS, TAG_SENDS, Tag};
 
 /// Set in the tag of a client that is waited for to take again.
@@ -74,15 +75,6 @@ pub(crate) struct Uring {
     sent: Vec<Option<Result<u32, Errno>>>,
     /// Descriptors that must stay until requests that name them are handed over.
     retired: Vec<OwnedFd>,
-}
-
-/// Whether this kernel lets this process use io_uring as this driver does.
-///
-/// # Errors
-/// What the system says when it does not.
-pub fn probe() -> io::Result<()> {
-    // The ring belongs to the thread that makes it, so this one is used here and nowhere else.
-    Ring::new().map(drop)
 }
 
 impl Source for Uring {
