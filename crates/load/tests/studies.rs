@@ -127,11 +127,48 @@ fn every_cell_of_a_matrix_is_filled() {
 #[test]
 fn a_stop_still_gives_what_was_measured() {
     let address = double::start(Vice::default());
-    for command in ["clients --clients 1,2", "lambda-max", "compare --target 127.0.0.1:1"] {
+    for command in ["clients --clients 1,2", "lambda-max", "compare --target 127.0.0.1:1", "matrix"]
+    {
         let line = format!("{command} --target {address} --duration 10s");
         let study = carried_out(&line, true).unwrap();
-        assert!(study.runs.len() <= 1, "{command}");
+        assert!(study.runs.is_empty() && !study.clean, "{command}");
+        assert!(study.warnings[0].contains("stopped"), "{command}: {:?}", study.warnings);
         assert!(study.page().to_html().contains("</html>"));
+    }
+}
+
+#[test]
+fn a_late_error_leaves_what_was_measured() {
+    let address = double::start(Vice::default());
+    let line = format!("--target {address} --target 127.0.0.1:1 --keys 50 --warmup 0");
+    let study = carried_out(&format!("compare {line} --duration 20ms"), false).unwrap();
+    assert_eq!((study.runs.len(), study.clean), (1, false));
+    let said = &study.warnings[0];
+    assert!(said.contains("after 1 runs: cannot connect to 127.0.0.1:1"), "{said}");
+    // Where nothing was measured, the error is all there is to say.
+    for command in ["clients", "lambda-max", "matrix"] {
+        let error = carried_out(&format!("{command} --target 127.0.0.1:1"), false).unwrap_err();
+        assert!(error.to_string().contains("cannot connect"), "{command}: {error}");
+    }
+}
+
+#[test]
+fn no_figure_rests_on_a_run_that_was_cut_short() {
+    for (command, figure) in [
+        ("lambda-max --rounds 2 --from 5k", "lambda_max_per_s"),
+        ("lambda-max --rounds 2", "lambda_max_per_s"),
+        ("matrix --sizes 10 --mixes 1:0 --rates 50%", "cells"),
+    ] {
+        // The keys of a matrix are stored, then the server falls silent.
+        let vice = Vice { mute_from: Some(500), ..Vice::default() };
+        let line = format!(
+            "{command} --target {} --keys 50 --warmup 0 --duration 1s --patience 100ms",
+            double::start(vice)
+        );
+        let study = carried_out(&line, false).unwrap();
+        assert!(!study.clean && study.runs.len() == 1, "{}", study.text);
+        let figure = &study.conclusion[figure];
+        assert!(figure.is_null() || *figure == 0, "{command}: {figure}");
     }
 }
 

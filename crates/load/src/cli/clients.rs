@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::settings::{Server, Settings};
-use super::work::Bench;
+use super::work::{Bench, Done};
 use crate::Error;
 use crate::drive::{Limit, Mode, Plan, Watch};
 use crate::report::figure::{Axis, Figure, Plot, Scale, Series};
@@ -64,24 +64,21 @@ impl ClientsArgs {
         let plan = self.settings.plan(&self.server, Mode::Closed, Limit::Time(self.duration))?;
         let mut bench = Bench::new(&self.settings, watch, screen);
         if self.populate {
-            bench.fill(&plan)?;
+            bench.fill(&plan);
         }
         for connections in &self.clients {
-            if bench.stopped() {
-                break;
-            }
             let threads = plan.threads.min(*connections).max(1);
             let plan = Plan { connections: *connections, threads, ..plan.clone() };
-            bench.measure(&plan, &[("clients", connections.to_string())])?;
+            bench.measure(&plan, &[("clients", connections.to_string())]);
         }
-        Ok(study(bench.runs))
+        Ok(study(bench.finish()?))
     }
 }
 
-/// The value of `of` for each number of connections.
+/// The value of `of` for each number of connections; of whole runs only.
 fn line(runs: &[Labelled], of: impl Fn(&Report) -> Option<f64>) -> Vec<(f64, f64)> {
     let point = |run: &Labelled| Some((run.report.setup.connections as f64, of(&run.report)?));
-    runs.iter().filter_map(point).collect()
+    runs.iter().filter(|run| run.report.whole).filter_map(point).collect()
 }
 
 fn plot(title: &str, label: &str, series: Vec<Series>) -> Figure {
@@ -94,7 +91,7 @@ fn plot(title: &str, label: &str, series: Vec<Series>) -> Figure {
     })
 }
 
-fn study(runs: Vec<Labelled>) -> Study {
+fn study(Done { runs, warnings, complete }: Done) -> Study {
     let rates = line(&runs, |report| Some(report.rate.achieved_per_s));
     let best = rates.iter().copied().max_by(|a, b| a.1.total_cmp(&b.1)).unwrap_or_default();
     let latency = |name: &str, of: fn(&crate::report::Latency) -> f64| {
@@ -129,12 +126,12 @@ fn study(runs: Vec<Labelled>) -> Study {
             ("best rate per second".to_string(), crate::report::figure::short(best.1)),
             ("over connections".to_string(), best.0.to_string()),
         ],
-        warnings: Vec::new(),
+        warnings,
         varied: &["connections", "threads"],
         runs,
         sections: vec![("By number of connections".to_string(), figures)],
         csv: None,
-        clean: true,
+        clean: complete,
     };
     study.gather(None);
     study

@@ -3,13 +3,14 @@
 //! A machine drifts: it warms up, others come and go. Rounds that alternate give every server its
 //! part of that, the order turns with every round, and ratios are taken within a round.
 
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use super::settings::{Server, Settings, read};
-use super::work::Bench;
+use super::work::{Bench, Done};
 use crate::drive::{Limit, Mode, Plan, Watch};
 use crate::rate::RateCurve;
 use crate::report::figure::{Axis, Figure, Plot, Scale, Series, Table, short};
@@ -118,7 +119,7 @@ impl CompareArgs {
         let mut bench = Bench::new(&self.settings, watch, screen);
         if self.populate {
             for plan in &plans {
-                bench.fill(plan)?;
+                bench.fill(plan);
             }
         }
         for round in 0..self.rounds {
@@ -127,15 +128,12 @@ impl CompareArgs {
                 order.reverse();
             }
             for nth in order {
-                if bench.stopped() {
-                    break;
-                }
                 let labels = [("target", self.name(nth)), ("round", (round + 1).to_string())];
-                bench.measure(&plans[nth], &labels)?;
+                bench.measure(&plans[nth], &labels);
             }
         }
         let names: Vec<String> = (0..plans.len()).map(|nth| self.name(nth)).collect();
-        Ok(study(bench.runs, &names))
+        Ok(study(bench.finish()?, &names))
     }
 }
 
@@ -153,10 +151,18 @@ const MEASURES: [(&str, &str, Figured); 5] = [
     ("set_p99_us", "set p99 us", |report| report.set_latency.as_ref().map(|set| set.p99_us)),
 ];
 
-/// The figure in all rounds of one server; whole rounds only, so that servers stay paired.
-fn rounds(runs: &[Labelled], name: &str, of: Figured) -> Vec<f64> {
-    let own = runs.iter().filter(|run| run.labels[0].1 == name);
-    own.filter_map(|run| of(&run.report)).collect()
+/// The figure of one server in each round, by the number of the round. A round in which its run
+/// was cut short, or has no such figure, is left out.
+fn rounds(runs: &[Labelled], name: &str, of: Figured) -> BTreeMap<usize, f64> {
+    let own = runs.iter().filter(|run| run.labels[0].1 == name && run.report.whole);
+    own.filter_map(|run| Some((run.labels[1].1.parse().ok()?, of(&run.report)?))).collect()
+}
+
+/// How many times the figures are the `base`'s, in the rounds that have both.
+fn ratio(values: &BTreeMap<usize, f64>, base: &BTreeMap<usize, f64>) -> Option<Estimate> {
+    let pairs = values.iter().filter_map(|(round, value)| Some((*value, *base.get(round)?)));
+    let (values, bases): (Vec<f64>, Vec<f64>) = pairs.unzip();
+    stats::ratio(&values, &bases)
 }
 
 fn estimate_text(estimate: Option<Estimate>) -> String {
@@ -165,7 +171,7 @@ fn estimate_text(estimate: Option<Estimate>) -> String {
     })
 }
 
-fn study(runs: Vec<Labelled>, names: &[String]) -> Study {
+fn study(Done { runs, warnings, complete }: Done, names: &[String]) -> Study {
     let mut rows = Vec::new();
     let mut servers = Vec::new();
     for name in names {
@@ -174,8 +180,8 @@ fn study(runs: Vec<Labelled>, names: &[String]) -> Study {
         for (key, label, of) in MEASURES {
             let values = rounds(&runs, name, of);
             let base = rounds(&runs, &names[0], of);
-            let paired = values.len().min(base.len());
-            let ratio = stats::ratio(&values[..paired], &base[..paired]);
+            let ratio = ratio(&values, &base);
+            let values: Vec<f64> = values.into_values().collect();
             let (Some(median), Some((low, high))) = (stats::median(&values), stats::range(&values))
             else {
                 continue;
@@ -211,12 +217,12 @@ fn study(runs: Vec<Labelled>, names: &[String]) -> Study {
         conclusion: json!({ "first": names[0], "servers": servers }),
         text: aligned(&table),
         facts: facts.collect(),
-        warnings: Vec::new(),
+        warnings,
         varied: &["target"],
         sections: vec![("Side by side".to_string(), figures(&runs, names, table))],
         runs,
         csv: None,
-        clean: true,
+        clean: complete,
     };
     study.gather(None);
     study
@@ -226,6 +232,7 @@ fn study(runs: Vec<Labelled>, names: &[String]) -> Study {
 fn typical<'r>(runs: &'r [Labelled], name: &str) -> Option<&'r Report> {
     let mut own: Vec<&Report> =
         runs.iter().filter(|run| run.labels[0].1 == name).map(|run| &run.report).collect();
+    own.retain(|report| report.whole);
     own.sort_by(|a, b| a.rate.achieved_per_s.total_cmp(&b.rate.achieved_per_s));
     own.get(own.len().saturating_sub(1) / 2).copied()
 }
@@ -242,7 +249,7 @@ fn figures(runs: &[Labelled], names: &[String], table: Table) -> Vec<Figure> {
     let by_round = |title: &str, unit: &str, of: Figured| {
         let line = |name: &String| {
             let values = rounds(runs, name, of);
-            let points = values.iter().enumerate().map(|(nth, value)| ((nth + 1) as f64, *value));
+            let points = values.iter().map(|(round, value)| (*round as f64, *value));
             Series::new(name, points.collect())
         };
         Figure::Plot(Plot {
@@ -260,4 +267,42 @@ fn figures(runs: &[Labelled], names: &[String], table: Table) -> Vec<Figure> {
         by_percentile("Latency by percentile, median round", &curves),
         Figure::Table(runs_table(runs)),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::tests::{observed, report};
+
+    /// A run at `per_s` requests per second.
+    fn run(name: &str, round: usize, per_s: u64, stopped: bool) -> Labelled {
+        let mut observed = observed();
+        observed.tally.answered = per_s * observed.window_ns / 1_000_000_000;
+        observed.stopped = stopped;
+        let labels = vec![("target", name.to_string()), ("round", round.to_string())];
+        Labelled { labels, report: report(&[], &observed) }
+    }
+
+    #[test]
+    fn only_rounds_that_both_were_carried_through_are_compared() {
+        // The rate of the machine grows with the rounds, and the second is always twice as fast.
+        let mut runs = Vec::new();
+        for (round, per_s, first_stopped, second_stopped) in [
+            (1, 100, true, false),
+            (2, 200, false, false),
+            (3, 400, false, false),
+            (4, 800, false, true),
+        ] {
+            runs.push(run("first", round, per_s, first_stopped));
+            runs.push(run("second", round, per_s * 2, second_stopped));
+        }
+        let of = MEASURES[0].2;
+        let (base, values) = (rounds(&runs, "first", of), rounds(&runs, "second", of));
+        assert_eq!(base, BTreeMap::from([(2, 200.0), (3, 400.0), (4, 800.0)]));
+        assert_eq!(values, BTreeMap::from([(1, 200.0), (2, 400.0), (3, 800.0)]));
+        let Estimate { value, low, high } = ratio(&values, &base).unwrap();
+        assert!((value - 2.0).abs() < 1e-9 && high - low < 1e-9, "{value} {low} {high}");
+        let study = study(Done { runs, ..Done::default() }, &["first".into(), "second".into()]);
+        assert!(!study.clean);
+    }
 }

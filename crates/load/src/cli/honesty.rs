@@ -15,14 +15,14 @@ use hdrhistogram::Histogram;
 use serde_json::json;
 
 use super::settings::{Server, Settings};
-use super::work::Bench;
+use super::work::{Bench, Done};
 use crate::Error;
 use crate::double::{Account, Double, Manner};
 use crate::drive::{Limit, Mode, Watch};
 use crate::rate::RateCurve;
 use crate::report::figure::{Figure, Table};
 use crate::report::pictures::{aligned, by_percentile, over_time};
-use crate::report::{Latency, Outputs, Study};
+use crate::report::{Latency, Outputs, Report, Study};
 use crate::schedule::Arrival;
 use crate::units::duration;
 
@@ -104,80 +104,87 @@ impl HonestyArgs {
         let mut bench = Bench::new(&settings, watch, screen);
         let mut claims = Vec::new();
         if self.part != Part::Delays {
-            self.frozen(&mut bench, &mut claims)?;
+            claims.extend(self.frozen(&mut bench).into_iter().flatten());
         }
-        if self.part != Part::Frozen && !bench.stopped() {
-            self.delays(&mut bench, &mut claims)?;
+        if self.part != Part::Frozen {
+            claims.extend(self.delays(&mut bench).into_iter().flatten());
         }
-        Ok(study(bench, &claims))
+        Ok(study(bench.finish()?, &claims))
     }
 
-    /// Measures a double of that manner, as an open loop or a closed one.
+    /// Measures a double of that manner, as an open loop or a closed one; none when the run was
+    /// not carried to its end, for then nothing can be held against it.
     fn measure(
         &self,
         bench: &mut Bench<'_>,
+        settings: &Settings,
         manner: Manner,
         (label, mode, limit): (&str, Mode, Limit),
-    ) -> Result<Account, Error> {
-        let double = Double::bind(manner)?;
-        let server = Server { target: double.target().clone(), server_pid: None };
-        let plan = bench.settings.plan(&server, mode, limit)?;
-        let stop = AtomicBool::new(false);
-        std::thread::scope(|scope| {
-            let served = scope.spawn(|| double.serve(self.seed, &stop));
-            let measured = bench.measure(&plan, &[("part", label.to_string())]).map(drop);
-            stop.store(true, Ordering::Relaxed);
-            let account = served.join().expect("the double does not panic");
-            measured.and(account)
-        })
+    ) -> Option<(Report, Account)> {
+        let serve = |bench: &mut Bench<'_>| {
+            let double = Double::bind(manner)?;
+            let server = Server { target: double.target().clone(), server_pid: None };
+            let plan = settings.plan(&server, mode, limit)?;
+            let stop = AtomicBool::new(false);
+            std::thread::scope(|scope| {
+                let served = scope.spawn(|| double.serve(self.seed, &stop));
+                let labels = [("part", label.to_string())];
+                let report = bench.measure_as(&plan, settings, &labels).cloned();
+                stop.store(true, Ordering::Relaxed);
+                let account = served.join().expect("the double does not panic")?;
+                Ok(report.map(|report| (report, account)))
+            })
+        };
+        match serve(bench) {
+            Ok(measured) => measured.filter(|(report, _)| report.whole),
+            Err(error) => {
+                bench.fail(error);
+                None
+            }
+        }
     }
 
-    fn frozen(&self, bench: &mut Bench<'_>, claims: &mut Vec<Claim>) -> Result<(), Error> {
+    fn frozen(&self, bench: &mut Bench<'_>) -> Option<Vec<Claim>> {
         let manner = Manner::Freezes { freeze: self.freeze, period: self.period };
         let limit = Limit::Time(self.duration);
         let open = Mode::Open { arrival: Arrival::Poisson, rate: RateCurve::constant(RATE_PER_S) };
-        self.measure(bench, manner, ("frozen, open loop", open, limit))?;
-        self.measure(bench, manner, ("frozen, closed loop", Mode::Closed, limit))?;
-        let p99_us = |nth: usize| {
-            let run = &bench.runs[bench.runs.len() - 2 + nth];
-            run.report.get_latency.as_ref().map_or(0.0, |get| get.p99_us)
+        let settings = bench.settings;
+        let mut p99_us = |label: &str, mode: Mode| {
+            let (report, _) = self.measure(bench, settings, manner, (label, mode, limit))?;
+            Some(report.get_latency?.p99_us)
         };
+        let (seen_us, hidden_us) =
+            (p99_us("frozen, open loop", open)?, p99_us("frozen, closed loop", Mode::Closed)?);
         let freeze_us = self.freeze.as_secs_f64() * 1e6;
         // Due times fall evenly into a freeze, so what is due while it lasts waits evenly from all
         // of it down to nothing; the slowest hundredth of all requests is the front of that.
         let frozen_share = self.freeze.as_secs_f64() / self.period.as_secs_f64();
         let expected_us = freeze_us * (1.0 - 0.01 / frozen_share).max(0.0);
-        let seen_us = p99_us(0);
-        claims.push(Claim {
+        let open = Claim {
             what: "frozen: the open loop's p99 shows the freeze".to_string(),
             expected: format!("about {:.0} ms", expected_us / 1e3),
             seen: format!("{:.0} ms", seen_us / 1e3),
             holds: seen_us >= expected_us * 0.8 && seen_us <= freeze_us * 1.2,
-        });
-        claims.push(Claim {
+        };
+        let closed = Claim {
             what: "frozen: the closed loop's p99 hides it".to_string(),
             expected: format!("below {:.0} ms", freeze_us / 1e4),
-            seen: format!("{:.2} ms", p99_us(1) / 1e3),
-            holds: p99_us(1) < freeze_us / 10.0,
-        });
-        Ok(())
+            seen: format!("{:.2} ms", hidden_us / 1e3),
+            holds: hidden_us < freeze_us / 10.0,
+        };
+        Some(vec![open, closed])
     }
 
-    fn delays(&self, bench: &mut Bench<'_>, claims: &mut Vec<Claim>) -> Result<(), Error> {
+    fn delays(&self, bench: &mut Bench<'_>) -> Option<Vec<Claim>> {
         let requests = Limit::Requests((RATE_PER_S * self.duration.as_secs_f64()) as u64);
         // As many connections as requests are ever under way, and twice that again.
         let connections = (RATE_PER_S * DELAYS.1.as_secs_f64() * 3.0) as usize;
         let settings = Settings { connections, ..bench.settings.clone() };
         let open = Mode::Open { arrival: Arrival::Poisson, rate: RateCurve::constant(RATE_PER_S) };
-        let mut own = Bench::new(&settings, bench.watch, &mut *bench.screen);
         let manner = Manner::Delays(DELAYS.0, DELAYS.1);
-        let account = self.measure(&mut own, manner, ("stated delays", open, requests))?;
-        let mut runs = std::mem::take(&mut own.runs);
-        if let Some(latency) = runs.iter().find_map(|run| run.report.get_latency.as_ref()) {
-            claims.extend(against_stated(latency, &account));
-        }
-        bench.runs.append(&mut runs);
-        Ok(())
+        let run = ("stated delays", open, requests);
+        let (report, account) = self.measure(bench, &settings, manner, run)?;
+        Some(against_stated(&report.get_latency?, &account))
     }
 }
 
@@ -207,7 +214,7 @@ fn against_stated(latency: &Latency, account: &Account) -> Vec<Claim> {
     percentiles.into_iter().map(claim).collect()
 }
 
-fn study(bench: Bench<'_>, claims: &[Claim]) -> Study {
+fn study(Done { runs, warnings, complete }: Done, claims: &[Claim]) -> Study {
     let word = |holds: bool| if holds { "true" } else { "FALSE" };
     let table = Table {
         title: "What was claimed".to_string(),
@@ -222,7 +229,6 @@ fn study(bench: Bench<'_>, claims: &[Claim]) -> Study {
             })
             .collect(),
     };
-    let runs = bench.runs;
     let curves: Vec<(String, &Latency)> = runs
         .iter()
         .filter_map(|run| Some((run.name(), run.report.get_latency.as_ref()?)))
@@ -250,12 +256,12 @@ fn study(bench: Bench<'_>, claims: &[Claim]) -> Study {
              requests that\nwould have waited; an open loop counts each from the moment it was due."
         ),
         facts: vec![("claims that hold".to_string(), format!("{holds} of {}", claims.len()))],
-        warnings: Vec::new(),
+        warnings,
         runs,
         varied: &["loop", "connections", "target"],
         sections: vec![("Truth and report".to_string(), figures)],
         csv: None,
-        clean: holds == claims.len() && holds > 0,
+        clean: complete && holds == claims.len() && holds > 0,
     };
     study.gather(Some("no warm-up"));
     study

@@ -15,14 +15,14 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::settings::{Server, Settings, read};
-use super::work::Bench;
+use super::work::{Bench, Done};
 use crate::Error;
 use crate::drive::{Limit, Mode, Plan, Watch};
 use crate::ladder::{Ladder, Step};
-use crate::rate::RateCurve;
+use crate::rate::{RATE_MAX, RateCurve};
 use crate::report::figure::{Axis, Figure, Plot, Scale, Series, short};
 use crate::report::pictures::{aligned, by_percentile, runs_table};
-use crate::report::{Labelled, Latency, Outputs, Study};
+use crate::report::{Labelled, Latency, Outputs, Report, Study};
 use crate::stats::{self, Estimate};
 use crate::units::duration;
 
@@ -90,14 +90,15 @@ impl LambdaMaxArgs {
         let limit = Limit::Time(self.duration);
         let closed = self.settings.plan(&self.server, Mode::Closed, limit)?;
         let mut bench = Bench::new(&self.settings, watch, screen);
+        let from = self.from.as_ref().map(|from| read::<RateCurve>("from", from)).transpose()?;
         if self.populate {
-            bench.fill(&closed)?;
+            bench.fill(&closed);
         }
-        let first = match &self.from {
-            Some(from) => read::<RateCurve>("from", from)?.at(0.0),
+        let first = match from {
+            Some(from) => Some(from.at(0.0)),
             None => {
                 let labels = [("phase", "closed loop".to_string()), ("rate", "-".to_string())];
-                bench.measure(&closed, &labels)?.rate.achieved_per_s * FIRST_SHARE
+                whole_per_s(bench.measure(&closed, &labels)).map(|rate| rate * FIRST_SHARE)
             }
         };
         let open = |rate: f64| Plan {
@@ -106,30 +107,38 @@ impl LambdaMaxArgs {
             ..closed.clone()
         };
         let mut ladder = Ladder::new(self.growth);
-        let mut next = Some(first.max(1.0).round());
-        while let Some(offered_per_s) = next.filter(|_| !bench.stopped()) {
+        let mut next = first.map(|rate| rate.max(1.0).round());
+        while let Some(offered_per_s) = next {
             let labels = [("phase", "ladder".to_string()), ("rate", format!("{offered_per_s:.0}"))];
-            let achieved_per_s = bench.measure(&open(offered_per_s), &labels)?.rate.achieved_per_s;
+            // A step that was cut short says nothing, and a higher rate would say no more.
+            let Some(achieved_per_s) = whole_per_s(bench.measure(&open(offered_per_s), &labels))
+            else {
+                break;
+            };
             ladder.climb(Step { offered_per_s, achieved_per_s });
             next = ladder.next().map(f64::round);
         }
-        let beyond = (ladder.best_per_s() * BEYOND).round().max(1.0);
         let mut plateau = Vec::new();
-        for _ in 0..self.rounds {
-            if bench.stopped() {
-                break;
-            }
+        if ladder.best_per_s() > 0.0 {
+            let beyond = (ladder.best_per_s() * BEYOND).round().clamp(1.0, RATE_MAX);
             let labels = [("phase", "plateau".to_string()), ("rate", format!("{beyond:.0}"))];
-            plateau.push(bench.measure(&open(beyond), &labels)?.rate.achieved_per_s);
+            let rounds =
+                (0..self.rounds).map_while(|_| whole_per_s(bench.measure(&open(beyond), &labels)));
+            plateau.extend(rounds);
         }
-        Ok(study(bench.runs, &ladder, &plateau))
+        Ok(study(bench.finish()?, &ladder, &plateau))
     }
 }
 
-fn study(runs: Vec<Labelled>, ladder: &Ladder, plateau: &[f64]) -> Study {
+/// The rate of a run that was carried to its end.
+fn whole_per_s(report: Option<&Report>) -> Option<f64> {
+    report.filter(|report| report.whole).map(|report| report.rate.achieved_per_s)
+}
+
+fn study(done: Done, ladder: &Ladder, plateau: &[f64]) -> Study {
+    let Done { runs, mut warnings, complete } = done;
     let lambda = stats::mean(plateau);
     let kept = ladder.kept_per_s();
-    let mut warnings = Vec::new();
     if !ladder.is_flat() {
         warnings.push("throughput has not flattened: what is stated is no maximum".to_string());
     }
@@ -168,7 +177,7 @@ fn study(runs: Vec<Labelled>, ladder: &Ladder, plateau: &[f64]) -> Study {
         sections: vec![("Raising the rate".to_string(), figures(&runs, ladder, lambda))],
         runs,
         csv: None,
-        clean: true,
+        clean: complete,
     };
     study.gather(Some("a queue has grown"));
     study
@@ -184,7 +193,7 @@ fn figures(runs: &[Labelled], ladder: &Ladder, lambda: Option<Estimate>) -> Vec<
     if let Some(Estimate { value, .. }) = lambda {
         series.push(Series::reference("lambda-max", vec![(0.0, value), (last, value)]));
     }
-    let climbed = || runs.iter().filter(|run| run.labels[0].1 == "ladder");
+    let climbed = || runs.iter().filter(|run| run.labels[0].1 == "ladder" && run.report.whole);
     let latency = |name: &str, of: fn(&Latency) -> f64| {
         let points = climbed().filter_map(|run| {
             let latency = run.report.get_latency.as_ref().or(run.report.set_latency.as_ref())?;

@@ -6,10 +6,10 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::settings::{Server, Settings};
-use super::work::Bench;
+use super::work::{Bench, Done};
 use crate::Error;
 use crate::drive::{Limit, Mode, Plan, Watch};
-use crate::rate::RateCurve;
+use crate::rate::{RATE_MAX, RateCurve};
 use crate::report::figure::{Figure, Heat, Table, short};
 use crate::report::pictures::aligned;
 use crate::report::{Labelled, Latency, Outputs, Study};
@@ -68,10 +68,10 @@ impl Level {
         read.map_err(|error| Error::Setting(format!("--rates: {error}, or a share such as 60%")))
     }
 
-    fn per_s(self, capacity_per_s: f64) -> f64 {
+    fn per_s(self, capacity_per_s: Option<f64>) -> Option<f64> {
         match self {
-            Self::Share(share) => (capacity_per_s * share).round().max(1.0),
-            Self::PerSecond(rate) => rate,
+            Self::Share(share) => Some((capacity_per_s? * share).round().clamp(1.0, RATE_MAX)),
+            Self::PerSecond(rate) => Some(rate),
         }
     }
 }
@@ -108,50 +108,45 @@ impl MatrixArgs {
                 plans.push((*size, *mix, settings, plan));
             }
         }
-        let mut runs = Vec::new();
+        let mut bench = Bench::new(&self.settings, watch, screen);
         let mut filled = None;
         for (size, mix, settings, plan) in &plans {
-            let mut bench = Bench::new(settings, watch, &mut *screen);
-            if bench.stopped() {
-                break;
-            }
             if filled != Some(*size) {
-                bench.fill(plan)?;
+                bench.fill(plan);
                 filled = Some(*size);
             }
             let place = [("size", (*size).to_string()), ("mix", (*mix).to_string())];
-            self.row(&mut bench, plan, &place, &levels)?;
-            runs.append(&mut bench.runs);
+            self.row(&mut bench, (settings, plan), &place, &levels);
         }
-        Ok(study(runs, &self.rates))
+        Ok(study(bench.finish()?, &self.rates))
     }
 
     /// The capacity of one size and mix, where a rate asks for it, and the cells at each rate.
     fn row(
         &self,
         bench: &mut Bench<'_>,
-        plan: &Plan,
+        (settings, plan): (&Settings, &Plan),
         place: &[(&'static str, String)],
         levels: &[Level],
-    ) -> Result<(), Error> {
+    ) {
         let labels = |rate: &str| {
             let mut labels = place.to_vec();
             labels.push(("rate", rate.to_string()));
             labels
         };
-        let mut capacity_per_s = 0.0;
+        let mut capacity_per_s = None;
         if levels.iter().any(|level| matches!(level, Level::Share(_))) {
-            capacity_per_s = bench.measure(plan, &labels(CAPACITY))?.rate.achieved_per_s;
+            let report = bench.measure_as(plan, settings, &labels(CAPACITY));
+            capacity_per_s =
+                report.filter(|report| report.whole).map(|run| run.rate.achieved_per_s);
         }
         for (name, level) in self.rates.iter().zip(levels) {
-            if bench.stopped() {
-                break;
-            }
-            let rate = RateCurve::constant(level.per_s(capacity_per_s));
+            // Without a capacity there is no share of it, and its cells stay empty.
+            let Some(rate_per_s) = level.per_s(capacity_per_s) else { continue };
+            let rate = RateCurve::constant(rate_per_s);
             let mode = Mode::Open { arrival: self.settings.arrival, rate };
-            bench.measure(&Plan { mode, ..plan.clone() }, &labels(name))?;
+            bench.measure_as(&Plan { mode, ..plan.clone() }, settings, &labels(name));
         }
-        Ok(())
     }
 }
 
@@ -230,7 +225,7 @@ fn heats(runs: &[Labelled], rates: &[String]) -> Vec<Figure> {
     figures
 }
 
-fn study(runs: Vec<Labelled>, rates: &[String]) -> Study {
+fn study(Done { runs, warnings, complete }: Done, rates: &[String]) -> Study {
     let table = table(&runs);
     let capacities: Vec<Value> = runs
         .iter()
@@ -254,12 +249,12 @@ fn study(runs: Vec<Labelled>, rates: &[String]) -> Study {
             ("cells measured".to_string(), cells.to_string()),
             ("highest rate per second".to_string(), short(fastest)),
         ],
-        warnings: Vec::new(),
+        warnings,
         varied: &["loop", "value bytes", "ratio"],
         runs,
         sections: vec![("Matrix".to_string(), figures)],
         csv: None,
-        clean: true,
+        clean: complete,
     };
     study.gather(None);
     study
@@ -272,7 +267,9 @@ mod tests {
     #[test]
     fn levels_are_shares_or_rates() {
         for (text, per_s) in [("60%", 600.0), ("20k", 20_000.0), ("0.01%", 1.0)] {
-            assert_eq!(Level::read(text).unwrap().per_s(1_000.0), per_s, "{text}");
+            let level = Level::read(text).unwrap();
+            assert_eq!(level.per_s(Some(1_000.0)), Some(per_s), "{text}");
+            assert_eq!(level.per_s(None).is_some(), !text.contains('%'), "{text}");
         }
         for text in ["", "%", "-5%", "fast"] {
             let error = Level::read(text).unwrap_err().to_string();

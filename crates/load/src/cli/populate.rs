@@ -5,13 +5,13 @@ use std::io::Write;
 use serde_json::json;
 
 use super::settings::{Server, Settings, read};
-use super::work::{Bench, filling};
+use super::work::{filling, watched};
 use crate::Error;
 use crate::drive::{Limit, Mode, Plan, Watch};
 use crate::rate::RateCurve;
 use crate::report::figure::{Figure, short};
 use crate::report::pictures::{by_percentile, over_time, runs_table};
-use crate::report::{Outputs, Study};
+use crate::report::{Labelled, Outputs, Report, Study};
 use crate::server;
 
 pub(super) const EXAMPLES: &str = "Examples:
@@ -51,8 +51,10 @@ impl PopulateArgs {
             let rate = read::<RateCurve>("rate", rate)?;
             plan = Plan { mode: Mode::Open { arrival: self.settings.arrival, rate }, ..plan };
         }
-        let mut bench = Bench::new(&self.settings, watch, screen);
-        let report = bench.measure(&plan, &[])?;
+        let observed = watched(&plan, watch, screen)?;
+        let report = Report::new(&plan, self.settings.workload_text(), &observed);
+        let runs = vec![Labelled { labels: Vec::new(), report }];
+        let report = &runs[0].report;
         let stored = report.requests.sets - report.requests.not_stored;
         let (window_s, per_s) = (report.window_s, report.rate.achieved_per_s);
         let held = server::held(&self.server.target);
@@ -69,7 +71,7 @@ impl PopulateArgs {
         let figures = vec![
             over_time("Sets over time", &[("sets".to_string(), report)]),
             by_percentile("Latency of sets", &latencies),
-            Figure::Table(runs_table(&bench.runs)),
+            Figure::Table(runs_table(&runs)),
         ];
         let mut study = Study {
             command: "populate",
@@ -91,7 +93,7 @@ impl PopulateArgs {
             ],
             warnings: Vec::new(),
             varied: &["ratio", "popularity", "keys per get"],
-            runs: bench.runs,
+            runs,
             sections: vec![("Filling".to_string(), figures)],
             csv: None,
             clean: stored == keys,

@@ -54,38 +54,85 @@ pub(super) fn fill(plan: &Plan, watch: &Watch, screen: &mut dyn Write) -> Result
     )))
 }
 
-/// Carries out the runs of a study, one after another.
+/// Why a study ended before its last run.
+enum End {
+    Stopped,
+    Failed(Error),
+}
+
+/// Carries out the runs of a study, one after another, until the last one, a stop or an error.
+///
+/// What is measured by then is still reported: hours of measurements are not lost to a port that
+/// was not free.
 pub(super) struct Bench<'a> {
     pub settings: &'a Settings,
     pub watch: &'a Watch,
     pub screen: &'a mut dyn Write,
     /// The runs that are done.
+    runs: Vec<Labelled>,
+    end: Option<End>,
+}
+
+/// The runs of a study, and why they are not all that were to be.
+#[derive(Debug, Default)]
+pub(super) struct Done {
     pub runs: Vec<Labelled>,
+    pub warnings: Vec<String>,
+    /// Whether every run that was to be was begun.
+    pub complete: bool,
 }
 
 impl<'a> Bench<'a> {
     pub fn new(settings: &'a Settings, watch: &'a Watch, screen: &'a mut dyn Write) -> Self {
-        Self { settings, watch, screen, runs: Vec::new() }
+        Self { settings, watch, screen, runs: Vec::new(), end: None }
     }
 
-    /// Whether the study is to end early; what is measured by then is still reported.
-    pub fn stopped(&self) -> bool {
-        self.watch.stop.load(Ordering::Relaxed)
+    /// Whether there may be another run; a study that ends here is not complete.
+    pub fn goes_on(&mut self) -> bool {
+        if self.end.is_none() && self.watch.stop.load(Ordering::Relaxed) {
+            self.end = Some(End::Stopped);
+        }
+        self.end.is_none()
+    }
+
+    /// Ends the study with `error`, unless it has ended already.
+    pub fn fail(&mut self, error: Error) {
+        self.end.get_or_insert(End::Failed(error));
     }
 
     /// Stores every key of `plan`.
-    pub fn fill(&mut self, plan: &Plan) -> Result<(), Error> {
-        fill(plan, self.watch, self.screen)
+    pub fn fill(&mut self, plan: &Plan) {
+        if self.goes_on()
+            && let Err(error) = fill(plan, self.watch, self.screen)
+        {
+            self.fail(error);
+        }
     }
 
-    /// Measures `plan` and keeps the report under `labels`.
-    pub fn measure(
+    /// Measures `plan` under the settings of the study.
+    pub fn measure(&mut self, plan: &Plan, labels: &[(&'static str, String)]) -> Option<&Report> {
+        self.measure_as(plan, self.settings, labels)
+    }
+
+    /// Measures `plan`, made of `settings`, and keeps the report under `labels`. None once the
+    /// study has ended. A report that is not whole is kept, but no figure may rest on it.
+    pub fn measure_as(
         &mut self,
         plan: &Plan,
+        settings: &Settings,
         labels: &[(&'static str, String)],
-    ) -> Result<&Report, Error> {
-        let observed = watched(plan, self.watch, self.screen)?;
-        let report = Report::new(plan, self.settings.workload_text(), &observed);
+    ) -> Option<&Report> {
+        if !self.goes_on() {
+            return None;
+        }
+        let observed = match watched(plan, self.watch, self.screen) {
+            Ok(observed) => observed,
+            Err(error) => {
+                self.fail(error);
+                return None;
+            }
+        };
+        let report = Report::new(plan, settings.workload_text(), &observed);
         let run = Labelled { labels: labels.to_vec(), report };
         if self.watch.is_live() {
             let rate = run.report.rate.achieved_per_s;
@@ -93,6 +140,23 @@ impl<'a> Bench<'a> {
             let _ = writeln!(self.screen, "{}: {rate:.0} requests/s", run.name());
         }
         self.runs.push(run);
-        Ok(&self.runs[self.runs.len() - 1].report)
+        self.runs.last().map(|run| &run.report)
+    }
+
+    /// What was measured.
+    ///
+    /// # Errors
+    /// The error that ended the study before anything was.
+    pub fn finish(self) -> Result<Done, Error> {
+        let count = self.runs.len();
+        let warnings = match self.end {
+            None => Vec::new(),
+            Some(End::Stopped) => vec![format!("the study was stopped after {count} runs")],
+            Some(End::Failed(error)) if count == 0 => return Err(error),
+            Some(End::Failed(error)) => {
+                vec![format!("the study ended after {count} runs: {error}")]
+            }
+        };
+        Ok(Done { runs: self.runs, complete: warnings.is_empty(), warnings })
     }
 }

@@ -376,4 +376,4 @@ impl Server {
 
 #[cfg(test)]
 #[path = "report_test.rs"]
-mod tests;
+pub(crate) mod tests;

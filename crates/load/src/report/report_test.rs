@@ -7,7 +7,8 @@ fn plan(words: &[&str]) -> Plan {
     RunArgs::parse_words(words).unwrap().plan().unwrap()
 }
 
-fn observed() -> Observed {
+/// A run of a thousand gets, carried to its end.
+pub(crate) fn observed() -> Observed {
     let mut tally = Tally::default();
     for us in 1..=1_000 {
         tally.complete(Kind::Get, us * 1_000);
@@ -31,7 +32,8 @@ fn observed() -> Observed {
     }
 }
 
-fn report(words: &[&str], observed: &Observed) -> Report {
+/// What is reported of `observed` when `words` were the settings.
+pub(crate) fn report(words: &[&str], observed: &Observed) -> Report {
     Report::new(&plan(words), WorkloadText::default(), observed)
 }
 
