@@ -7,6 +7,8 @@
 //!
 //! Rates and throughputs are requests per second.
 
+use crate::rate::RATE_MAX;
+
 /// A step that raises the best throughput by less than this share has not raised it.
 const GAIN: f64 = 0.02;
 
@@ -61,14 +63,15 @@ impl Ladder {
         &self.steps
     }
 
-    /// The rate to offer next; none when throughput is flat or the steps are used up.
+    /// The rate to offer next; none when throughput is flat, or steps or rates are used up.
     #[must_use]
     pub fn next(&self) -> Option<f64> {
         let last = self.steps.last()?;
-        if self.is_flat() || self.steps.len() >= STEPS_MAX {
+        let over = last.offered_per_s >= RATE_MAX || self.steps.len() >= STEPS_MAX;
+        if over || self.is_flat() {
             return None;
         }
-        Some(last.offered_per_s * self.growth)
+        Some((last.offered_per_s * self.growth).min(RATE_MAX))
     }
 
     /// Whether the last steps have gained nothing.
@@ -80,7 +83,8 @@ impl Ladder {
         };
         let (before, last) = self.steps.split_at(split);
         let best = before.iter().map(|step| step.achieved_per_s).fold(0.0, f64::max);
-        last.iter().all(|step| !step.kept() && step.achieved_per_s < best * (1.0 + GAIN))
+        // Nothing is no gain over nothing, so a server that never answers ends the ladder too.
+        last.iter().all(|step| !step.kept() && step.achieved_per_s <= best * (1.0 + GAIN))
     }
 
     /// The best throughput of all steps.
@@ -136,6 +140,20 @@ mod tests {
             if unlucky { 50.0 } else { rate.min(5_000.0) }
         });
         assert_eq!(ladder.best_per_s(), 5_000.0);
+    }
+
+    #[test]
+    fn a_silent_server_is_flat() {
+        let ladder = climbed(100.0, 1.5, |_| 0.0);
+        assert_eq!((ladder.steps().len(), ladder.is_flat()), (1 + FLAT_STEPS, true));
+        assert_eq!((ladder.best_per_s(), ladder.kept_per_s()), (0.0, None));
+    }
+
+    #[test]
+    fn no_step_is_above_the_fastest_rate() {
+        let ladder = climbed(1e6, 10.0, |rate| rate);
+        let offered: Vec<f64> = ladder.steps().iter().map(|step| step.offered_per_s).collect();
+        assert_eq!(offered, [1e6, 1e7, 1e8, RATE_MAX]);
     }
 
     #[test]
