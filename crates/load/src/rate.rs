@@ -28,7 +28,8 @@ pub(crate) struct Leg {
     pub end_ns: f64,
     /// The rate at its beginning.
     begin: f64,
-    begin_ns: f64,
+    /// Where it begins.
+    pub begin_ns: f64,
     /// Change of the rate per nanosecond.
     slope: f64,
 }
@@ -57,7 +58,8 @@ impl Leg {
         self.requests(at_ns, self.end_ns)
     }
 
-    fn requests(&self, from_ns: f64, to_ns: f64) -> f64 {
+    /// How many requests are due between two times inside the leg.
+    pub fn requests(&self, from_ns: f64, to_ns: f64) -> f64 {
         (to_ns - from_ns) * (self.rate_at(from_ns) + self.rate_at(to_ns)) / 2e9
     }
 }

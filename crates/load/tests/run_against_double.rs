@@ -157,6 +157,12 @@ fn a_server_that_says_nothing_is_given_up() {
         let report = run(vice, &line);
         assert!(!report.is_clean() && !report.whole, "{report:?}");
         assert!(report.requests.unanswered > 0, "{report:?}");
+        if !settings.is_empty() {
+            // All were due while it was waited for replies, and no more than were asked for.
+            let requests = &report.requests;
+            let all = requests.completed + requests.unanswered + requests.unsent;
+            assert_eq!(all, 500, "{requests:?}");
+        }
         assert!(report.warnings.iter().any(|warning| warning.contains("given up")), "{report:?}");
     }
 }
@@ -201,6 +207,11 @@ fn an_overloaded_server_is_offered_what_was_promised() {
     });
     assert!(report.rate.achieved_per_s < 10_000_000.0 * 0.9, "{report:?}");
     assert!(report.warnings.iter().any(|warning| warning.contains("offered")), "{report:?}");
+    // Two million were due; what could not be sent fails the run, as anything that was lost does.
+    let due = report.requests.completed + report.requests.unsent;
+    assert!((1_900_000..2_100_000).contains(&due), "{report:?}");
+    assert!(report.whole && !report.is_clean() && report.requests.unsent > 1_000_000);
+    assert!(report.warnings.iter().any(|warning| warning.contains("never sent")), "{report:?}");
 }
 
 #[test]

@@ -92,18 +92,18 @@ pub fn run(args: &Args) -> Result<bool, Error> {
     let watch = Watch::new(Arc::clone(&stop), screen.is_terminal());
     match &args.command {
         Command::Run(args) => {
+            let sinks = args.outputs.open()?;
             let report = args.carry_out(&watch, &mut screen)?;
-            let clean = report.is_clean();
-            args.outputs.put(&report)?;
-            Ok(clean)
+            sinks.put(&report)?;
+            Ok(report.is_clean())
         }
-        Command::Populate(args) => put(&args.outputs, &args.carry_out(&watch, &mut screen)?),
-        Command::Clients(args) => put(&args.outputs, &args.carry_out(&watch, &mut screen)?),
-        Command::LambdaMax(args) => put(&args.outputs, &args.carry_out(&watch, &mut screen)?),
-        Command::Compare(args) => put(&args.outputs, &args.carry_out(&watch, &mut screen)?),
-        Command::Matrix(args) => put(&args.outputs, &args.carry_out(&watch, &mut screen)?),
-        Command::Replay(args) => put(&args.outputs, &args.carry_out(&watch)?),
-        Command::Honesty(args) => put(&args.outputs, &args.carry_out(&watch, &mut screen)?),
+        Command::Populate(args) => put(&args.outputs, || args.carry_out(&watch, &mut screen)),
+        Command::Clients(args) => put(&args.outputs, || args.carry_out(&watch, &mut screen)),
+        Command::LambdaMax(args) => put(&args.outputs, || args.carry_out(&watch, &mut screen)),
+        Command::Compare(args) => put(&args.outputs, || args.carry_out(&watch, &mut screen)),
+        Command::Matrix(args) => put(&args.outputs, || args.carry_out(&watch, &mut screen)),
+        Command::Replay(args) => put(&args.outputs, || args.carry_out(&watch)),
+        Command::Honesty(args) => put(&args.outputs, || args.carry_out(&watch, &mut screen)),
         Command::PingPong(args) => {
             print(&args.carry_out(&stop)?)?;
             Ok(true)
@@ -119,8 +119,11 @@ pub fn run(args: &Args) -> Result<bool, Error> {
     }
 }
 
-fn put(outputs: &Outputs, study: &Study) -> Result<bool, Error> {
-    outputs.put_study(study)?;
+/// Makes a study and puts it where it shall go; what cannot go there is found out before.
+fn put(outputs: &Outputs, carry_out: impl FnOnce() -> Result<Study, Error>) -> Result<bool, Error> {
+    let sinks = outputs.open()?;
+    let study = carry_out()?;
+    sinks.put_study(&study)?;
     Ok(study.clean)
 }
 

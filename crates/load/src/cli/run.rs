@@ -18,13 +18,14 @@ pub(super) const EXAMPLES: &str = "Examples:
     volvox load run --target 127.0.0.1:11211 --populate --pipeline 16 --ratio 9:1
   Open loop at 100,000 requests a second, latency counted from the due time:
     volvox load run --target 127.0.0.1:11211 --populate --rate 100k
-  From 10,000 to 100,000 requests a second within a minute,:
+  From 10,000 to 100,000 requests a second within a minute:
     volvox load run --populate --rate 10k..100k/60s --duration 70s
   A cache-aside client whose every value is checked:
     volvox load run --target unix:/run/volvox.sock --refill --verify --popularity zipf:0.99
   YCSB's workload F:
     volvox load run --populate --workload ycsb-f
-Exit code: 0 when every request was answered well, 1 when something was lost, wrong or refused.";
+Exit code: 0 when every request was answered well, 1 when something was lost, wrong or refused
+(errors, sets not stored), or was due and could not be sent.";
 
 /// How long is measured when nothing else is said.
 const DURATION_DEFAULT: Duration = Duration::from_secs(10);

@@ -75,7 +75,8 @@ pub struct Settings {
     /// Names the sequence of requests and due times.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
-    /// Give up when no reply has come for so long.
+    /// Give up when no reply has come for so long; so long an open loop sends what is overdue after
+    /// its end.
     #[arg(long, value_parser = duration, default_value = "10s")]
     pub patience: Duration,
 }

@@ -106,12 +106,10 @@ impl Worker<'_> {
         !self.closed && self.open_loop.as_ref().is_some_and(due)
     }
 
-    /// Counts what was due before `last_due_ns` and never sent.
+    /// Counts what was due before `last_due_ns`, was wanted, and was never sent.
     pub(super) fn count_unsent(&mut self, last_due_ns: u64) {
-        let Some(mut open_loop) = self.open_loop.take() else { return };
-        while let Some(due_ns) = self.due_by(&open_loop.schedule, last_due_ns) {
-            self.tally.unsent += u64::from(due_ns >= self.rules.measure_from_ns);
-            open_loop.schedule.advance();
-        }
+        let Some(open_loop) = &self.open_loop else { return };
+        let due = open_loop.schedule.due_between(self.rules.measure_from_ns, last_due_ns);
+        self.tally.unsent += due.min(self.quota);
     }
 }

@@ -16,7 +16,7 @@ mod warnings;
 
 pub use html::Page;
 pub use latency::Latency;
-pub use outputs::Outputs;
+pub use outputs::{Outputs, Sinks};
 pub use study::{Labelled, STUDY_SCHEMA, Study};
 
 use serde::{Deserialize, Serialize};
@@ -105,6 +105,10 @@ pub struct Setup {
     pub verify: bool,
     /// Whether misses were filled.
     pub refill: bool,
+    /// Whether the load was meant to be more than is answered: what was due and not sent at the
+    /// end of the window was dropped.
+    #[serde(default)]
+    pub drop_overdue: bool,
     /// The workload as it was written on the command line.
     pub workload: WorkloadText,
 }
@@ -285,13 +289,15 @@ impl Report {
         report
     }
 
-    /// Whether nothing went wrong that would make a check fail: a whole run in which every
-    /// request got a good answer.
+    /// Whether nothing went wrong that would make a check fail: a whole run in which every request
+    /// was sent and got a good answer. What an overload leaves unsent was never meant to be sent.
     #[must_use]
     pub fn is_clean(&self) -> bool {
         let requests = &self.requests;
-        let spoiled = requests.errors + requests.lost + requests.unanswered + self.wrong_values;
-        self.whole && spoiled == 0 && requests.completed > 0
+        let refused = requests.errors + requests.not_stored + self.wrong_values;
+        let unsent = if self.setup.drop_overdue { 0 } else { requests.unsent };
+        let unserved = requests.lost + requests.unanswered + unsent;
+        self.whole && refused + unserved == 0 && requests.completed > 0
     }
 
     /// Latencies by kind of request, in the order in which they are shown.
@@ -332,6 +338,7 @@ impl Setup {
             keys: plan.workload.keys_count(),
             verify: plan.verify,
             refill: plan.refill,
+            drop_overdue: plan.drop_overdue,
             workload,
         }
     }

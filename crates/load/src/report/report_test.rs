@@ -88,7 +88,9 @@ fn doubts_are_spoken() {
 
 #[test]
 fn trouble_makes_a_run_unclean() {
-    let spoil: [fn(&mut Observed); 7] = [
+    let spoil: [fn(&mut Observed); 9] = [
+        |observed| observed.tally.not_stored = 1,
+        |observed| observed.tally.unsent = 1,
         |observed| observed.tally.errors = 1,
         |observed| observed.tally.lost = 1,
         |observed| observed.tally.unanswered = 1,
@@ -101,6 +103,20 @@ fn trouble_makes_a_run_unclean() {
         let mut observed = observed();
         spoil(&mut observed);
         assert!(!report(&[], &observed).is_clean());
+    }
+}
+
+#[test]
+fn what_an_overload_leaves_unsent_is_no_trouble() {
+    let mut observed = observed();
+    observed.tally.unsent = 1_000;
+    for (drop_overdue, warned) in [(false, 1), (true, 0)] {
+        let plan = Plan { drop_overdue, ..plan(&["--rate", "500"]) };
+        let report = Report::new(&plan, WorkloadText::default(), &observed);
+        assert_eq!((report.is_clean(), report.warnings.len()), (drop_overdue, warned));
+        // Tools that keep reports read back what they have written.
+        let again: Report = serde_json::from_str(&report.to_json()).unwrap();
+        assert_eq!(again.is_clean(), drop_overdue);
     }
 }
 
@@ -124,8 +140,8 @@ fn the_names_in_the_json_are_stable() {
         ),
         (
             &json["setup"],
-            "connections keys mode multiget multiset pipeline protocol refill target threads \
-             verify warmup_s workload",
+            "connections drop_overdue keys mode multiget multiset pipeline protocol refill target \
+             threads verify warmup_s workload",
         ),
         (
             &json["setup"]["workload"],

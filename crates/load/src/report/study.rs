@@ -3,6 +3,8 @@
 //! The JSON is stable as that of a single run is: `schema` names its version, `runs` holds whole
 //! reports with the labels that tell them apart, and `conclusion` is the command's own.
 
+use std::fmt;
+
 use serde::Serialize;
 use serde_json::Value;
 
@@ -144,6 +146,14 @@ impl Study {
             1 => format!("{first} (and another run likewise)"),
             _ => format!("{first} (and {more} other runs likewise)"),
         }));
+    }
+}
+
+impl fmt::Display for Study {
+    /// The answer with its doubts, as the screen shows it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}", self.text.trim_end())?;
+        self.warnings.iter().try_for_each(|text| writeln!(f, "warning: {text}"))
     }
 }
 

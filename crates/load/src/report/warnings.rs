@@ -55,6 +55,14 @@ pub(super) fn warnings(plan: &Plan, observed: &Observed, report: &Report) -> Vec
             ));
         }
     }
+    let unsent = report.requests.unsent;
+    if unsent > 0 && !plan.drop_overdue && !observed.stopped {
+        warnings.push(format!(
+            "{unsent} requests were due and never sent, for they found no connection with room until \
+             {} s after the end; lower --rate, or raise --connections or --pipeline",
+            plan.patience.as_secs_f64()
+        ));
+    }
     if report.hits == 0 && report.misses > 0 {
         warnings.push("no key was found: this measures misses; see --populate".to_string());
     }
