@@ -187,6 +187,7 @@ fn impossible_studies_are_named() {
         ("matrix --sizes 10;many", "--value-bytes"),
         ("populate --rate 0", "--rate"),
         ("replay --trace x.csv --speed 0", "--speed"),
+        ("replay --trace x.csv --ttl 2592001", "--ttl 2592001: above 2592000 s"),
         ("honesty --freeze 6s", "--freeze"),
         ("replay --trace x.csv --id-col 0", "--id-col"),
         ("replay --trace /nowhere/at/all", "cannot read"),

@@ -74,12 +74,15 @@ pub struct ReplayArgs {
     /// Keep the trace's own clock, so many times faster [default: as fast as the server answers].
     #[arg(long, value_name = "FACTOR")]
     pub speed: Option<f64>,
-    /// Lifetime of what is stored, in seconds; 0 is for ever.
+    /// Lifetime of what is stored, in seconds up to 30 days; 0 is for ever.
     #[arg(long, default_value_t = 0, value_name = "SECONDS")]
     pub ttl: u32,
     /// Longer objects are not stored.
     #[arg(long, default_value_t = 1_000_000, value_name = "BYTES")]
     pub value_bytes_max: u32,
+    /// Compare every byte of every hit; values follow from key and length.
+    #[arg(long)]
+    pub verify: bool,
     /// What every key begins with; the number of the object follows.
     #[arg(long, default_value = "")]
     pub key_prefix: String,
@@ -190,22 +193,36 @@ impl ReplayArgs {
         }))
     }
 
+    /// Refuses what cannot be meant.
+    fn check(&self) -> Result<(), Error> {
+        if let Some(speed) = self.speed.filter(|speed| !SPEED.contains(speed)) {
+            let (slow, fast) = (SPEED.start(), SPEED.end());
+            let text = format!("--speed {speed}: choose a factor from {slow} to {fast}");
+            return Err(Error::Setting(text));
+        }
+        if self.ttl > TTL_S_MAX {
+            return Err(Error::Setting(format!(
+                "--ttl {}: above {TTL_S_MAX} s (30 days) memcached reads a date, not a lifetime; \
+                 choose at most {TTL_S_MAX}, or 0 for ever",
+                self.ttl
+            )));
+        }
+        Ok(())
+    }
+
     /// Replays the trace until its end, its limit, or a stop.
     ///
     /// # Errors
     /// When the trace cannot be read, or the server cannot be reached or says what the protocol
     /// does not know.
     pub fn carry_out(&self, watch: &Watch) -> Result<Study, Error> {
-        if let Some(speed) = self.speed.filter(|speed| !SPEED.contains(speed)) {
-            let (slow, fast) = (SPEED.start(), SPEED.end());
-            let text = format!("--speed {speed}: choose a factor from {slow} to {fast}");
-            return Err(Error::Setting(text));
-        }
+        self.check()?;
         let form = Workload::of_trace(&self.key_prefix, self.value_bytes_max, 1)?;
         let records = Records::open(&self.trace, self.form()?)?;
         let mut feed =
             Feed { args: self, records, waiting: None, requests: 0, bytes: 0, too_large: 0 };
-        let mut client = Client::connect(&self.target)?;
+        let checks = Checks { value_bytes_max: self.value_bytes_max, verify: self.verify };
+        let mut client = Client::connect(&self.target, checks)?;
         let started = Instant::now();
         let (mut batch, mut begin_s) = (Vec::new(), None);
         loop {
@@ -238,7 +255,7 @@ impl ReplayArgs {
             csv.push_str(&format!("{gets},{percent}\n"));
         }
         let mut warnings = Vec::new();
-        if outcome.gets == 0 {
+        if outcome.gets + outcome.failed_gets == 0 {
             warnings.push("no get was counted; lower --skip".to_string());
         }
         if seen.too_large > 0 {
@@ -248,9 +265,14 @@ impl ReplayArgs {
                 seen.too_large
             ));
         }
-        if outcome.refused > 0 {
-            warnings.push(format!("{} sets were refused", outcome.refused));
+        if outcome.other_lengths > 0 && !self.verify {
+            warnings.push(format!(
+                "{} hits had another length than their record: the trace changes lengths, or the \
+                 server does, which --verify tells apart",
+                outcome.other_lengths
+            ));
         }
+        warnings.extend(outcome.faults());
         let plot = Figure::Plot(Plot {
             title: "Hit ratio over the trace".to_string(),
             note: "Each point is the share of hits among the gets around it.".to_string(),

@@ -6,8 +6,9 @@
 //! csv             a line a record; which column holds second, id and bytes is said by the user
 //! ```
 //!
-//! Both are libCacheSim's. An id is a number; other text is hashed to one. Bound: one record or
-//! line in memory, a line of at most [`LINE_BYTES_MAX`].
+//! Both are libCacheSim's. An id is a number; other text is hashed to one. A line that holds
+//! nothing is no record. Bound: one record or line in memory, a line of at most
+//! [`LINE_BYTES_MAX`]. The first error is the end.
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _};
@@ -72,6 +73,8 @@ pub struct Records {
     /// Records, or lines, read so far.
     at: u64,
     line: Vec<u8>,
+    /// Nothing follows: the file has ended, or what it holds is no record.
+    ended: bool,
 }
 
 impl Records {
@@ -88,14 +91,16 @@ impl Records {
             let text = format!("{name} is compressed; unpack it first: {how} {name}");
             return Err(Error::Setting(text));
         }
-        Ok(Self { name, file, form, at: 0, line: Vec::new() })
+        Ok(Self { name, file, form, at: 0, line: Vec::new(), ended: false })
     }
 
     fn wrong(&self, what: &str) -> Error {
-        Error::Setting(format!("{}, record {}: {what}", self.name, self.at))
+        let unit = if self.form == Form::OracleGeneral { "record" } else { "line" };
+        Error::Setting(format!("{}, {unit} {}: {what}", self.name, self.at))
     }
 
     fn binary(&mut self) -> Result<Option<Record>, Error> {
+        self.at += 1;
         let mut record = [0; RECORD_BYTES];
         let mut have = 0;
         while have < RECORD_BYTES {
@@ -117,18 +122,31 @@ impl Records {
         Ok(Some(Record { at_s: word(0), id, bytes: word(12) }))
     }
 
-    fn text(&mut self, columns: Columns) -> Result<Option<Record>, Error> {
+    /// Reads the next line; `false` at the end.
+    fn read_line(&mut self) -> Result<bool, Error> {
+        self.at += 1;
         self.line.clear();
         let mut limited = (&mut self.file).take(LINE_BYTES_MAX as u64 + 1);
         let read = limited.read_until(b'\n', &mut self.line);
         let read = read.map_err(|error| Error::io(format!("cannot read {}", self.name), error))?;
-        if read == 0 {
-            return Ok(None);
-        }
         if read > LINE_BYTES_MAX {
             return Err(self.wrong(&format!("a line of more than {LINE_BYTES_MAX} bytes")));
         }
-        parse(self.line.trim_ascii_end(), columns).map(Some).map_err(|what| self.wrong(&what))
+        Ok(read > 0)
+    }
+
+    fn text(&mut self, columns: Columns) -> Result<Option<Record>, Error> {
+        // Names of columns need not be a record.
+        if self.at == 0 && columns.header && !self.read_line()? {
+            return Ok(None);
+        }
+        while self.read_line()? {
+            let line = self.line.trim_ascii_end();
+            if !line.is_empty() {
+                return parse(line, columns).map(Some).map_err(|what| self.wrong(&what));
+            }
+        }
+        Ok(None)
     }
 }
 
@@ -136,20 +154,14 @@ impl Iterator for Records {
     type Item = Result<Record, Error>;
 
     fn next(&mut self) -> Option<Self::Item> {
+        if self.ended {
+            return None;
+        }
         let read = match self.form {
-            Form::OracleGeneral => {
-                self.at += 1;
-                self.binary()
-            }
-            Form::Csv(columns) => {
-                if self.at == 0 && columns.header {
-                    // Read for its end alone: names of columns need not be a record.
-                    let _ = self.text(columns);
-                }
-                self.at += 1;
-                self.text(columns)
-            }
+            Form::OracleGeneral => self.binary(),
+            Form::Csv(columns) => self.text(columns),
         };
+        self.ended = !matches!(read, Ok(Some(_)));
         read.transpose()
     }
 }
@@ -231,6 +243,8 @@ mod tests {
         let plain = Record { at_s: 5, id: 42, bytes: 100 };
         for (columns, content) in [
             (COLUMNS, "5,42,100\n"),
+            (COLUMNS, "5,42,100\n\n"),
+            (COLUMNS, "\n5,42,100\r\n\r\n  \n"),
             (COLUMNS, "5.9, 42 ,100\r\n"),
             (Columns { header: true, ..COLUMNS }, "time,id,size\n5,42,100"),
             (Columns { delimiter: b'\t', id: 1, size: 2, time: 4, ..COLUMNS }, "42\t100\tx\t5\n"),
@@ -247,8 +261,8 @@ mod tests {
     fn what_is_no_record_is_named() {
         let form = Form::Csv(COLUMNS);
         for (content, word) in [
-            (&b"1,2\n"[..], "record 1: no column 3 for the size"),
-            (b"1,2,3\nx,2,3\n", "record 2: \"x\" in column 1 is no second"),
+            (&b"1,2\n"[..], "line 1: no column 3 for the size"),
+            (b"1,2,3\n\nx,2,3\n", "line 3: \"x\" in column 1 is no second"),
             (b"1,2,-3\n", "is no size"),
             (&[0x28, 0xb5, 0x2f, 0xfd, 0][..], "zstd -d"),
             (&[0x1f, 0x8b, 8][..], "gunzip"),
@@ -257,6 +271,14 @@ mod tests {
             let error = read("wrong", content, form).unwrap_err();
             assert!(error.contains(word), "{error}");
         }
+        // The rest of a line of names that is too long is not read as a record.
+        let names = [&vec![b'n'; LINE_BYTES_MAX][..], b"\n1,2,3\n"].concat();
+        let form = Form::Csv(Columns { header: true, ..COLUMNS });
+        let file = Scratch::new("names", &names);
+        let mut records = Records::open(&file.0, form).unwrap();
+        let error = records.next().unwrap().unwrap_err().to_string();
+        assert!(error.contains("line 1: a line of more than 65536 bytes"), "{error}");
+        assert!(records.next().is_none());
         let missing = Records::open(Path::new("/nowhere/at/all"), form).err().unwrap();
         assert!(missing.to_string().contains("cannot read /nowhere"), "{missing}");
     }
