@@ -197,46 +197,6 @@ fn impossible_studies_are_named() {
     }
 }
 
-/// A trace of three objects in turn, a fourth that is too large, and one that never comes again.
-fn trace() -> Vec<(u32, u64, u32)> {
-    let turns = (0..300u32).map(|nth| (nth / 100, u64::from(nth % 3) + (1 << 40), 50));
-    turns.chain([(3, 7, 2_000_000), (3, 8, 60)]).collect()
-}
-
-#[test]
-fn traces_of_both_forms_replay_alike() {
-    let folder = std::env::temp_dir();
-    let name = |form: &str| folder.join(format!("load-trace-{}.{form}", std::process::id()));
-    let mut binary = Vec::new();
-    let mut text = "time,size,id\n".to_string();
-    for (at_s, id, bytes) in trace() {
-        binary.extend_from_slice(&at_s.to_le_bytes());
-        binary.extend_from_slice(&id.to_le_bytes());
-        binary.extend_from_slice(&bytes.to_le_bytes());
-        binary.extend_from_slice(&[0; 8]);
-        text.push_str(&format!("{at_s},{bytes},{id}\n"));
-    }
-    std::fs::write(name("bin"), binary).unwrap();
-    std::fs::write(name("csv"), text).unwrap();
-    for (form, settings, gets, hits) in [
-        ("bin", "", 302, 297),
-        ("bin", "--speed 1000", 302, 297),
-        ("csv", "--header --size-col 2 --id-col 3", 302, 297),
-        ("csv", "--header --size-col 2 --id-col 3 --skip 100 --limit 200", 100, 100),
-    ] {
-        let address = double::start(Vice::default());
-        let trace = name(form).display().to_string();
-        let line = format!("replay --target {address} --trace {trace} {settings}");
-        let study = carried_out(&line, false).unwrap();
-        let outcome = &study.conclusion["outcome"];
-        assert_eq!((&outcome["gets"], &outcome["hits"]), (&gets.into(), &hits.into()), "{line}");
-        assert!(study.clean && study.page().to_html().contains("Hit ratio"), "{line}");
-    }
-    for form in ["bin", "csv"] {
-        std::fs::remove_file(name(form)).unwrap();
-    }
-}
-
 #[test]
 fn a_server_that_stands_still_is_shown_as_it_is() {
     // A freeze that is long against any hiccup of the machine.

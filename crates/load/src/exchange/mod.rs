@@ -284,7 +284,7 @@ impl Exchange {
 }
 
 /// A token as a complaint shows it.
-fn show(token: Token<'_>) -> String {
+pub(crate) fn show(token: Token<'_>) -> String {
     const SHOWN_BYTES_MAX: usize = 80;
     match token {
         Token::Failed(line) | Token::Malformed(line) => {

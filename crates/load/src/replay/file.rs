@@ -10,9 +10,10 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
+use super::client::{Client, fits};
 use super::record::{Columns, Form, Record, Records};
+use super::round::Checks;
 use super::trace::Step;
-use super::wire::{Client, fits};
 use crate::drive::Watch;
 use crate::report::figure::{Axis, Figure, Plot, Scale, Series, short};
 use crate::report::{Outputs, Study};
@@ -93,6 +94,9 @@ pub struct ReplayArgs {
 
 /// The fastest and slowest pace against the trace's clock.
 const SPEED: std::ops::RangeInclusive<f64> = 1e-3..=1e6;
+
+/// The longest lifetime in seconds: a higher number is a date to memcached.
+const TTL_S_MAX: u32 = 30 * 24 * 60 * 60;
 
 /// Longest sleep, so that a stop is noticed.
 const TICK: Duration = Duration::from_millis(50);
@@ -312,7 +316,7 @@ impl ReplayArgs {
             varied: &[],
             sections: vec![("Hits".to_string(), vec![plot])],
             csv: Some(csv),
-            clean: outcome.refused == 0,
+            clean: outcome.is_clean(),
         }
     }
 }

@@ -3,7 +3,9 @@
 //! ```text
 //! list    the committed streams, by name                                            pure
 //! trace   a stream as a sequence of steps, a function of its description alone      pure
-//! wire    the steps sent to a server, every missed get followed by a set            the rim
+//! round   each reply held against its request; outcome: what was counted             pure
+//! client  batches sent to a server, every missed get followed by a set              the rim
+//! wire    the steps of a stream through the client, at their pace                   the rim
 //! cli     which stream goes where: to a server, or to a file                        the rim
 //! record  traces of others, read from files; file: one replayed                     the rim
 //! history the hit ratio over the course of a replay                                 pure
@@ -14,10 +16,13 @@
 //! wait. Hits are counted from [`Trace::measured_from`] on, when the server has filled.
 
 mod cli;
+mod client;
 mod file;
 mod history;
 mod list;
+mod outcome;
 mod record;
+mod round;
 mod trace;
 mod wire;
 
@@ -25,6 +30,7 @@ pub use cli::HitRatioArgs;
 pub use file::{EXAMPLES, ReplayArgs};
 pub use history::History;
 pub use list::{STREAMS, find};
+pub use outcome::Outcome;
 pub use record::{Columns, Form, Record, Records};
 pub use trace::{Disturbance, Spec, Step, Trace};
-pub use wire::{Outcome, replay};
+pub use wire::replay;
