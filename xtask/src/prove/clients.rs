@@ -8,6 +8,7 @@ use super::{
     claim::{Claim, Measured, Peer},
     lab::{self, Lab},
     server::{Launch, Program},
+    wire::Client,
 };
 use crate::{exec::Exec, repo::Repo};
 
@@ -49,6 +50,15 @@ fn measured(lab: &Lab, driver: &str) -> Result<Measured> {
     Ok(Measured::new(text, f64::from(u8::from(well)), well))
 }
 
+/// Fails where another driver stands in for the one that was asked for, as epoll does where
+/// io_uring is forbidden: what the clients say then is said of the other one.
+fn serves(driver: &str, serving: &str) -> Result<()> {
+    if serving != driver {
+        bail!("the driver {driver} is not allowed here: {serving} serves in its place");
+    }
+    Ok(())
+}
+
 /// Runs every client against our server with the given driver; true when all pass.
 pub fn run(repo: &Repo, driver: &str) -> Result<bool> {
     let script = repo.path(CLIENTS);
@@ -60,8 +70,21 @@ pub fn run(repo: &Repo, driver: &str) -> Result<bool> {
     let mut launch = Launch::new(Program::Volvox(volvox)).memory_mib(MEMORY_MIB);
     launch.env.push(("VOLVOX_SERVER_DRIVER", driver.to_owned()));
     let server = launch.start(&repo.path(lab::FOLDER))?;
+    serves(driver, &Client::connect(server.address())?.driver()?)?;
     let exec = Exec::new(script).arg(server.address().to_string()).cwd(repo.root());
     let well = exec.status(CLIENTS_MAX)?;
     server.stop()?;
     Ok(well)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_driver_is_not_proved_by_the_one_in_its_place() {
+        assert!(serves("uring", "uring").is_ok());
+        let error = serves("uring", "epoll").unwrap_err().to_string();
+        assert!(error.contains("uring is not allowed here: epoll serves"), "{error}");
+    }
 }

@@ -153,6 +153,12 @@ impl Client {
         }
     }
 
+    /// Which driver serves, by the word of our server: not always the one that was asked for.
+    pub fn driver(&mut self) -> Result<String> {
+        let mut said = self.stats_of("stats settings")?;
+        said.remove("driver").context("`stats settings` names no driver")
+    }
+
     /// One number of the server's `stats`.
     pub fn stat(&mut self, name: &str) -> Result<u64> {
         let stats = self.stats()?;
