@@ -45,9 +45,10 @@ counters! {
     wakeups,
     /// Events of readable connections.
     readable,
-    /// Calls of `recv`, the ones that found nothing included.
+    /// Calls of `recv`, the ones that found nothing included; of those that an io_uring makes by
+    /// itself, each that came to something.
     recv_calls,
-    /// Calls of `send` and `sendmsg`.
+    /// Calls of `send` and `sendmsg`, those that an io_uring was asked for included.
     send_calls,
     /// Bytes received.
     bytes_in,

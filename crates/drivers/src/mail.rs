@@ -47,7 +47,7 @@ impl Delivery {
 
 /// How the worker is woken.
 pub(crate) enum Bell {
-    /// It waits in epoll or poll.
+    /// It waits in epoll, poll or an io_uring.
     Descriptor(OwnedFd),
     /// It waits for a signal, which only a pipe sends.
     Pipe {

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! A thread that blocks on its socket is woken by shutting the socket down. So draining answers
-//! what has arrived and gives up half-sent requests, which the other driver waits for.
+//! what has arrived and gives up half-sent requests, which the others wait for.
 
 mod client;
 mod door;
