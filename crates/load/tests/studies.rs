@@ -226,6 +226,20 @@ fn every_stated_delay_is_reported() {
 }
 
 #[test]
+fn the_generator_is_driven_to_its_own_limit() {
+    let line = "honesty --part bottleneck --period 100ms --freeze 10ms --duration 400ms";
+    let study = carried_out(line, false).unwrap();
+    // Whether it has the core that the verdicts need is not for a unit test to say; that the null
+    // server's replies are right, byte for byte, is.
+    assert_eq!(study.conclusion["claims"].as_array().unwrap().len(), 4, "{}", study.text);
+    assert_eq!(study.runs.len(), 5);
+    for run in &study.runs {
+        let report = &run.report;
+        assert!(report.is_clean() && report.hits > 0 && report.misses == 0, "{report:?}");
+    }
+}
+
+#[test]
 fn files_hold_what_was_measured() {
     let address = double::start(Vice::default());
     let file =

@@ -5,6 +5,8 @@
 //!          closed loop beside it shows how it would be hidden
 //! delays   a server that delays each reply by a stated time from 5 to 50 ms: what is reported
 //!          must be what was stated
+//! bottleneck   a server that only moves bytes: beyond its own limit the generator must say that
+//!          it is the bottleneck, and below 80 % of its CPU it must not be at fault
 //! ```
 
 use std::io::Write;
@@ -14,6 +16,7 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 use serde_json::json;
 
+use super::bottleneck;
 use super::settings::{Server, Settings};
 use super::work::{Bench, Done};
 use crate::Error;
@@ -27,7 +30,7 @@ use crate::schedule::Arrival;
 use crate::units::duration;
 
 pub(super) const EXAMPLES: &str = "Examples:
-  Both parts, about a minute:
+  All parts, about a minute and a half:
     volvox load honesty
   The stated delays alone:
     volvox load honesty --part delays
@@ -51,6 +54,8 @@ pub enum Part {
     Frozen,
     /// The server of stated delays.
     Delays,
+    /// The generator's own limit.
+    Bottleneck,
     /// One after the other.
     All,
 }
@@ -79,11 +84,11 @@ pub struct HonestyArgs {
 }
 
 /// One thing that was claimed, and whether it held.
-struct Claim {
-    what: String,
-    expected: String,
-    seen: String,
-    holds: bool,
+pub(super) struct Claim {
+    pub what: String,
+    pub expected: String,
+    pub seen: String,
+    pub holds: bool,
 }
 
 impl HonestyArgs {
@@ -103,11 +108,16 @@ impl HonestyArgs {
             Settings { seed: self.seed, ..Settings::of_words("--ratio 1:0 --warmup 0s") };
         let mut bench = Bench::new(&settings, watch, screen);
         let mut claims = Vec::new();
-        if self.part != Part::Delays {
+        let wanted = |part| [part, Part::All].contains(&self.part);
+        if wanted(Part::Frozen) {
             claims.extend(self.frozen(&mut bench).into_iter().flatten());
         }
-        if self.part != Part::Frozen {
+        if wanted(Part::Delays) {
             claims.extend(self.delays(&mut bench).into_iter().flatten());
+        }
+        if wanted(Part::Bottleneck) {
+            let own = bottleneck::claims(&mut bench, self.seed, self.duration);
+            claims.extend(own.into_iter().flatten());
         }
         Ok(study(bench.finish()?, &claims))
     }

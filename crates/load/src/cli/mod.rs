@@ -3,6 +3,7 @@
 //! The binary mounts [`Args`] as a subcommand and calls [`run()`]; the answer is whether everything
 //! that was checked was right, which becomes the exit code.
 
+mod bottleneck;
 mod clients;
 mod compare;
 mod honesty;

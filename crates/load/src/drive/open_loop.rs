@@ -49,6 +49,16 @@ impl OpenLoop {
 }
 
 impl Worker<'_> {
+    /// Whether something was due when bytes came last, and would find a connection: no look at
+    /// the clock, for this is asked after every event.
+    #[inline]
+    pub(super) fn is_due(&self) -> bool {
+        let due = |open_loop: &OpenLoop| {
+            open_loop.has_room() && open_loop.schedule.due_ns() <= self.received_ns
+        };
+        self.open_loop.as_ref().is_some_and(due)
+    }
+
     /// Sends every request that is due while there is a connection for it.
     pub(super) fn dispatch(&mut self) {
         let Some(mut open_loop) = self.open_loop.take() else { return };

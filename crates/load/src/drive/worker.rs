@@ -64,6 +64,8 @@ pub(super) struct Worker<'a> {
     pub(super) outstanding: usize,
     /// Replies of any kind, warm-up included: the sign of a server that lives.
     replies: u64,
+    /// When bytes came last.
+    pub(super) received_ns: u64,
     pub(super) tally: Tally,
     buffer: Vec<u8>,
     lane: usize,
@@ -116,6 +118,7 @@ impl<'a> Worker<'a> {
             end_ns,
             outstanding: 0,
             replies: 0,
+            received_ns: 0,
             tally: Tally::default(),
             buffer: vec![0; RECV_BYTES],
             lane,
@@ -185,6 +188,11 @@ impl<'a> Worker<'a> {
         self.poll.wait(events, self.sleep(now_ns))?;
         for (name, flags) in events.iter() {
             self.serve(name as usize, flags);
+            // A turn may take long; what becomes due in it does not wait for its end, or requests
+            // would leave in bursts, be answered in bursts, and make the next turn as long.
+            if self.is_due() {
+                self.dispatch();
+            }
         }
         self.dispatch();
         Ok(())
@@ -238,7 +246,7 @@ impl<'a> Worker<'a> {
                 Flow::Ended => return Err("the server closed a connection".to_string()),
             };
             let now_ns = self.start.elapsed().as_nanos() as u64;
-            received_ns = Some(now_ns);
+            (received_ns, self.received_ns) = (Some(now_ns), now_ns);
             let input = &self.buffer[..kept + bytes];
             let before = connection.exchange.pending();
             let workload = &self.plan.workload;

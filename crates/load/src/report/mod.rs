@@ -12,7 +12,7 @@ mod outputs;
 pub mod pictures;
 mod study;
 mod text;
-mod warnings;
+pub(crate) mod warnings;
 
 pub use html::Page;
 pub use latency::Latency;

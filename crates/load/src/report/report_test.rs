@@ -75,7 +75,9 @@ fn doubts_are_spoken() {
         (&[], Observed { busiest: 0.95, ..base.clone() }, "bottleneck"),
         (&[], Observed { starved: 0.2, ..base.clone() }, "waited for a core 20 %"),
         (&["--rate", "600"], base.clone(), "500 requests/s achieved of 600 offered"),
-        (&["--rate", "500"], delayed, "delayed due requests by 2.0 ms"),
+        (&["--rate", "500"], delayed.clone(), "delayed due requests by 2.0 ms"),
+        // Sending late for want of a core is one doubt, not two.
+        (&["--rate", "500"], Observed { starved: 0.2, ..delayed }, "20 % of the time and due"),
         (&[], empty, "no key was found"),
         (&["--warmup", "0"], base.clone(), "no warm-up"),
     ] {

@@ -15,6 +15,15 @@ const ACHIEVED_SHARE: f64 = 0.98;
 /// Delay of due requests by the generator itself, at p99, from which on the latencies are doubted.
 const OWN_DELAY_NS: u64 = 1_000_000;
 
+/// What is said of a generator that is the bottleneck.
+pub(crate) const BOTTLENECK: &str = "the generator may be the bottleneck";
+
+/// What is said of a generator that sends late.
+pub(crate) const DELAYED: &str = "the generator delayed due requests";
+
+/// What is said of a generator that others keep from running.
+pub(crate) const STARVED: &str = "a thread of the generator waited for a core";
+
 /// What the reader must know before believing the figures.
 pub(super) fn warnings(plan: &Plan, observed: &Observed, report: &Report) -> Vec<String> {
     let mut warnings = Vec::new();
@@ -27,24 +36,28 @@ pub(super) fn warnings(plan: &Plan, observed: &Observed, report: &Report) -> Vec
     }
     if observed.busiest >= BUSY_SHARE {
         warnings.push(format!(
-            "the generator may be the bottleneck: its busiest thread used {:.0} % of a core; give \
-             it more --threads on cores of their own",
+            "{BOTTLENECK}: its busiest thread used {:.0} % of a core; give it more --threads on \
+             cores of their own",
             observed.busiest * 100.0
         ));
     }
+    let own_p99_ns = observed.tally.own_delay_ns.value_at_quantile(0.99);
+    let late = own_p99_ns >= OWN_DELAY_NS;
+    let own_p99_ms = own_p99_ns as f64 / 1e6;
     if observed.starved >= STARVED_SHARE {
+        // Who has no core sends late: one doubt, by its cause.
+        let and_late = if late {
+            format!(" and due requests left {own_p99_ms:.1} ms late at p99")
+        } else {
+            String::new()
+        };
         warnings.push(format!(
-            "a thread of the generator waited for a core {:.0} % of the time; latencies hold that \
-             wait, so give it a core that nothing else uses",
+            "{STARVED} {:.0} % of the time{and_late}; latencies hold that wait, so give it a core \
+             that nothing else uses",
             observed.starved * 100.0
         ));
-    }
-    let own_p99_ns = observed.tally.own_delay_ns.value_at_quantile(0.99);
-    if own_p99_ns >= OWN_DELAY_NS {
-        warnings.push(format!(
-            "the generator delayed due requests by {:.1} ms at p99; that is in the latencies",
-            own_p99_ns as f64 / 1e6
-        ));
+    } else if late {
+        warnings.push(format!("{DELAYED} by {own_p99_ms:.1} ms at p99; that is in the latencies"));
     }
     if let Some(offered) = report.rate.offered_per_s {
         let achieved = report.rate.achieved_per_s;
