@@ -8,12 +8,13 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::Parser;
 use double::Vice;
 use load::cli::{Args, Command};
 use load::drive::Watch;
+use load::replay::ReplayArgs;
 use load::report::Study;
 
 /// A trace of three objects in turn, a fourth that is too large, and one that never comes again.
@@ -62,6 +63,12 @@ impl Drop for Scratch {
 
 /// Carries out `replay`; `stop` ends it as early as it can.
 fn replayed(target: &str, trace: &Path, settings: &str, stop: bool) -> Result<Study, String> {
+    let watch = Watch::new(Arc::new(AtomicBool::new(stop)), false);
+    let args = parsed(target, trace, settings);
+    args.carry_out(&watch, &mut Vec::new()).map_err(|error| error.to_string())
+}
+
+fn parsed(target: &str, trace: &Path, settings: &str) -> ReplayArgs {
     #[derive(Parser)]
     struct Line {
         #[command(flatten)]
@@ -73,8 +80,7 @@ fn replayed(target: &str, trace: &Path, settings: &str, stop: bool) -> Result<St
     let Command::Replay(args) = Line::try_parse_from(words).unwrap().load.command else {
         panic!("the command is replay");
     };
-    let watch = Watch::new(Arc::new(AtomicBool::new(stop)), false);
-    args.carry_out(&watch).map_err(|error| error.to_string())
+    args
 }
 
 /// A server that answers every line with `reply`.
@@ -154,4 +160,105 @@ fn refused_sets_are_named() {
     let warnings = study.warnings.join("\n");
     assert!(!study.clean && warnings.contains("sets were refused"), "{warnings}");
     assert!(warnings.contains("SERVER_ERROR out of memory storing object"), "{warnings}");
+}
+
+/// Whether a replay that ended early says so, and what it had found by then.
+fn ended_early(study: &Study, requests: u64, words: &[&str]) {
+    assert!(!study.clean, "{study:?}");
+    assert_eq!(study.conclusion["requests"], requests, "{study:?}");
+    for word in words {
+        assert!(study.warnings[0].contains(word), "{word}: {:?}", study.warnings);
+    }
+    assert!(study.page().to_html().contains("</html>"));
+}
+
+#[test]
+fn a_stop_still_gives_what_was_measured() {
+    let file = Scratch::new("stopped.bin", binary());
+    let server = double::start(Vice::default());
+    let study = replayed(&server, &file.0, "", true).unwrap();
+    ended_early(&study, 0, &["stopped before its end: 0 requests replayed"]);
+}
+
+/// A screen that stops what it is to show.
+struct Impatient(Arc<AtomicBool>, Vec<u8>);
+
+impl Write for Impatient {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.store(true, Ordering::Relaxed);
+        self.1.write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn who_looks_on_sees_how_far_it_is_and_may_stop_it() {
+    let file = Scratch::new("watched.bin", binary());
+    // Three seconds by the trace's clock; the first line is shown after one.
+    let args = parsed(&double::start(Vice::default()), &file.0, "--speed 1");
+    let stop = Arc::new(AtomicBool::new(false));
+    let mut screen = Impatient(Arc::clone(&stop), Vec::new());
+    let study = args.carry_out(&Watch::new(stop, true), &mut screen).unwrap();
+    let requests = study.conclusion["requests"].as_u64().unwrap();
+    assert!((100..302).contains(&requests), "{study:?}");
+    ended_early(&study, requests, &["stopped before its end"]);
+    let shown = String::from_utf8(screen.1).unwrap();
+    assert!(shown.contains("100 requests") && shown.contains("hit ratio 97.00 %"), "{shown:?}");
+    assert!(shown.contains("% of the trace") && shown.ends_with("\r\x1b[K"), "{shown:?}");
+}
+
+#[test]
+fn an_error_of_the_trace_is_its_end() {
+    let cut = Scratch::new("cut.bin", &binary()[..24 * 200 + 23]);
+    let nonsense = Scratch::new("nonsense.csv", csv() + "here\n1,2,3\n");
+    let blank = Scratch::new("blank.csv", csv() + "\n");
+    for (file, settings, requests, words) in [
+        (&cut, "", 200, &["ended after 200 requests", "record 201: only 23 of 24 bytes"][..]),
+        (
+            &nonsense,
+            CSV,
+            302,
+            &["ended after 302 requests", "line 304: \"here\" in column 1 is no second"],
+        ),
+    ] {
+        let study = replayed(&double::start(Vice::default()), &file.0, settings, false).unwrap();
+        ended_early(&study, requests, words);
+        assert!(study.conclusion["outcome"]["hits"].as_u64().unwrap() > 190, "{study:?}");
+    }
+    assert!(replayed(&double::start(Vice::default()), &blank.0, CSV, false).unwrap().clean);
+    // Where nothing was measured there is nothing to report.
+    let nothing = Scratch::new("nothing.csv", "a,b,c\n");
+    let error = replayed(&double::start(Vice::default()), &nothing.0, "", false).unwrap_err();
+    assert!(error.contains("line 1: \"a\" in column 1 is no second"), "{error}");
+}
+
+#[test]
+fn a_server_that_goes_away_leaves_what_it_answered() {
+    let file = Scratch::new("away.bin", binary());
+    for (vice, word) in [
+        (Vice { close_from: Some(300), ..Vice::default() }, "closed the connection"),
+        (Vice { babble_at: Some(300), ..Vice::default() }, "no reply to a get"),
+    ] {
+        let study = replayed(&double::start(vice), &file.0, "", false).unwrap();
+        ended_early(&study, 128, &["ended after 128 requests", word]);
+        let vice = Vice { close_from: Some(1), ..Vice::default() };
+        assert!(replayed(&double::start(vice), &file.0, "", false).is_err());
+    }
+}
+
+#[test]
+fn compressed_traces_name_the_remedy() {
+    for (head, how) in [
+        (&[0x1f, 0x8b, 0x08, 0][..], "gunzip -c"),
+        (&[0xfd, b'7', b'z', b'X', b'Z', 0, 0], "xz -dc"),
+    ] {
+        let file = Scratch::new(&format!("packed-{}", how.len()), head);
+        let error = replayed("127.0.0.1:1", &file.0, "", false).unwrap_err();
+        assert!(error.contains(how) && error.contains("replay --trace -"), "{error}");
+    }
+    let error = replayed("127.0.0.1:1", Path::new("/nowhere/at/all"), "", false).unwrap_err();
+    assert!(error.contains("cannot read /nowhere/at/all"), "{error}");
 }

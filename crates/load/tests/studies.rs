@@ -34,7 +34,7 @@ fn carried_out(line: &str, stop: bool) -> Result<Study, load::Error> {
         Command::LambdaMax(args) => args.carry_out(&watch, screen),
         Command::Compare(args) => args.carry_out(&watch, screen),
         Command::Matrix(args) => args.carry_out(&watch, screen),
-        Command::Replay(args) => args.carry_out(&watch),
+        Command::Replay(args) => args.carry_out(&watch, screen),
         Command::Honesty(args) => args.carry_out(&watch, screen),
         other => panic!("{other:?} makes no study"),
     }

@@ -103,7 +103,7 @@ pub fn run(args: &Args) -> Result<bool, Error> {
         Command::LambdaMax(args) => put(&args.outputs, || args.carry_out(&watch, &mut screen)),
         Command::Compare(args) => put(&args.outputs, || args.carry_out(&watch, &mut screen)),
         Command::Matrix(args) => put(&args.outputs, || args.carry_out(&watch, &mut screen)),
-        Command::Replay(args) => put(&args.outputs, || args.carry_out(&watch)),
+        Command::Replay(args) => put(&args.outputs, || args.carry_out(&watch, &mut screen)),
         Command::Honesty(args) => put(&args.outputs, || args.carry_out(&watch, &mut screen)),
         Command::PingPong(args) => {
             print(&args.carry_out(&stop)?)?;

@@ -4,21 +4,22 @@
 //! out in batches over one connection, so a replay tells hit ratios, not latencies. A get of an
 //! object longer than the limit is a miss that nobody sends: the object is never stored.
 
+use std::io::Write;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use serde_json::json;
-
-use super::client::{Client, fits};
-use super::record::{Columns, Form, Record, Records};
+use super::client::Client;
+use super::feed::Feed;
+use super::line::Line;
+use super::record::{Columns, Form, Records};
 use super::round::Checks;
-use super::trace::Step;
+use super::source::Source;
+use super::summary::study;
+use super::walk::{End, Walk};
 use crate::drive::Watch;
-use crate::report::figure::{Axis, Figure, Plot, Scale, Series, short};
 use crate::report::{Outputs, Study};
-use crate::workload::{Op, Request, Workload};
-use crate::{Error, Target, server};
+use crate::workload::Workload;
+use crate::{Error, Target, progress, server};
 
 /// Examples for the help of the command.
 pub const EXAMPLES: &str = "Examples:
@@ -45,7 +46,7 @@ pub struct ReplayArgs {
     /// The server: HOST:PORT or unix:PATH.
     #[arg(long, default_value = "127.0.0.1:11211")]
     pub target: Target,
-    /// The file; a compressed one must be unpacked first.
+    /// The file, or - for standard input; a compressed one must be unpacked on the way.
     #[arg(long, value_name = "FILE")]
     pub trace: PathBuf,
     /// How it is written [default: csv when the name ends so, else oracle-general].
@@ -98,83 +99,6 @@ const SPEED: std::ops::RangeInclusive<f64> = 1e-3..=1e6;
 /// The longest lifetime in seconds: a higher number is a date to memcached.
 const TTL_S_MAX: u32 = 30 * 24 * 60 * 60;
 
-/// Longest sleep, so that a stop is noticed.
-const TICK: Duration = Duration::from_millis(50);
-
-/// The records on their way into batches, and counts beside those of the wire.
-struct Feed<'a> {
-    args: &'a ReplayArgs,
-    records: Records,
-    /// The step that did not fit the batch before.
-    waiting: Option<Step>,
-    requests: u64,
-    bytes: u64,
-    too_large: u64,
-}
-
-impl Feed<'_> {
-    /// Whether the request read last counts.
-    fn counted(&self) -> bool {
-        self.requests > self.args.skip
-    }
-
-    /// The get of the next record that is not too large; those that are, are counted as missed.
-    fn step(&mut self, client: &mut Client) -> Result<Option<Step>, Error> {
-        while self.requests < self.args.limit.unwrap_or(u64::MAX) {
-            let Some(Record { at_s, id, bytes }) = self.records.next().transpose()? else {
-                return Ok(None);
-            };
-            self.requests += 1;
-            self.bytes += u64::from(bytes);
-            if bytes > self.args.value_bytes_max {
-                self.too_large += 1;
-                client.missed(self.counted());
-                continue;
-            }
-            // Without a pace, time is no reason to end a batch.
-            let at_s = if self.args.speed.is_some() { at_s } else { 0 };
-            let (op, ttl_s) = (Op::Get, self.args.ttl);
-            let request = Request { op, key: id, value_bytes: bytes, ttl_s };
-            return Ok(Some(Step { at_s, request }));
-        }
-        Ok(None)
-    }
-
-    /// Fills `batch` with the next steps, and says whether they count; none at the end.
-    fn batch(&mut self, client: &mut Client, batch: &mut Vec<Step>) -> Result<bool, Error> {
-        batch.clear();
-        let (mut bytes, mut counted) = (0, false);
-        while let Some(step) = match self.waiting.take() {
-            Some(step) => Some(step),
-            None => self.step(client)?,
-        } {
-            let first = batch.first().copied().unwrap_or(step);
-            if batch.is_empty() {
-                counted = self.counted();
-            }
-            // Where counting begins, a batch ends.
-            if !fits(batch, bytes, &first, &step) || counted != self.counted() {
-                self.waiting = Some(step);
-                break;
-            }
-            bytes += step.request.value_bytes as usize;
-            batch.push(step);
-        }
-        Ok(counted)
-    }
-}
-
-/// Sleeps until `due`, or until told to stop.
-fn wait_until(due: Instant, stop: &AtomicBool) {
-    while !stop.load(Ordering::Relaxed) {
-        let left = due.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return;
-        }
-        std::thread::sleep(left.min(TICK));
-    }
-}
-
 impl ReplayArgs {
     fn form(&self) -> Result<Form, Error> {
         let named_csv = self.trace.extension().is_some_and(|extension| extension == "csv");
@@ -214,109 +138,48 @@ impl ReplayArgs {
         Ok(())
     }
 
-    /// Replays the trace until its end, its limit, or a stop.
+    /// Replays the trace until its end, its limit, a stop, or an error; `watch` stops it early, and
+    /// `screen` shows how far it is while somebody looks on. An error behind the first answers is
+    /// a part of the report.
     ///
     /// # Errors
-    /// When the trace cannot be read, or the server cannot be reached or says what the protocol
-    /// does not know.
-    pub fn carry_out(&self, watch: &Watch) -> Result<Study, Error> {
+    /// When there is nothing to report: a setting cannot be meant, the trace cannot be read from
+    /// its beginning, or the server cannot be reached.
+    pub fn carry_out(&self, watch: &Watch, screen: &mut dyn Write) -> Result<Study, Error> {
         self.check()?;
         let form = Workload::of_trace(&self.key_prefix, self.value_bytes_max, 1)?;
-        let records = Records::open(&self.trace, self.form()?)?;
-        let mut feed =
-            Feed { args: self, records, waiting: None, requests: 0, bytes: 0, too_large: 0 };
+        let form_of_trace = self.form()?;
+        let source = Source::open(&self.trace, &watch.stop)?;
+        let records = Records::new(self.trace.display().to_string(), source, form_of_trace);
         let checks = Checks { value_bytes_max: self.value_bytes_max, verify: self.verify };
-        let mut client = Client::connect(&self.target, checks)?;
-        let started = Instant::now();
-        let (mut batch, mut begin_s) = (Vec::new(), None);
-        loop {
-            let counted = feed.batch(&mut client, &mut batch)?;
-            let Some(first) = batch.first() else { break };
-            if let Some(speed) = self.speed {
-                let begin_s = *begin_s.get_or_insert(first.at_s);
-                let due_s = f64::from(first.at_s.saturating_sub(begin_s)) / speed;
-                wait_until(started + Duration::from_secs_f64(due_s), &watch.stop);
-            }
-            if watch.stop.load(Ordering::Relaxed) {
-                break;
-            }
-            client.exchange(&batch, &form, counted)?;
+        let client = Client::connect(&self.target, checks)?;
+        let mut walk = Walk {
+            feed: Feed::new(self, records),
+            client,
+            form,
+            speed: self.speed,
+            started: Instant::now(),
+            watch,
+            screen,
+            line: Line::default(),
+        };
+        let end = walk.carry_out();
+        walk.client.outcome.elapsed_s = walk.started.elapsed().as_secs_f64();
+        if walk.watch.is_live() {
+            progress::clear(walk.screen);
         }
-        client.outcome.elapsed_s = started.elapsed().as_secs_f64();
+        let Walk { feed, mut client, .. } = walk;
+        let early = match end {
+            End::Failed(error) if feed.requests == 0 => return Err(error),
+            End::Failed(error) => Some(format!("ended after {} requests: {error}", feed.requests)),
+            End::Stopped => {
+                Some(format!("stopped before its end: {} requests replayed", feed.requests))
+            }
+            End::Whole => None,
+        };
         if let Some((bytes, items)) = server::held(&self.target) {
             (client.outcome.held_bytes, client.outcome.held_items) = (bytes, items);
         }
-        Ok(self.study(&client, &feed))
-    }
-
-    fn study(&self, client: &Client, seen: &Feed<'_>) -> Study {
-        let outcome = &client.outcome;
-        let points = client.history.percent();
-        let hit_percent = outcome.hit_ratio() * 100.0;
-        let rate = seen.requests as f64 / outcome.elapsed_s.max(1e-9);
-        let mut csv = "gets,hit_percent\n".to_string();
-        for (gets, percent) in &points {
-            csv.push_str(&format!("{gets},{percent}\n"));
-        }
-        let mut warnings = Vec::new();
-        if outcome.gets + outcome.failed_gets == 0 {
-            warnings.push("no get was counted; lower --skip".to_string());
-        }
-        if seen.too_large > 0 {
-            let limit = self.value_bytes_max;
-            warnings.push(format!(
-                "{} requests for objects above {limit} bytes are misses; see --value-bytes-max",
-                seen.too_large
-            ));
-        }
-        if outcome.other_lengths > 0 && !self.verify {
-            warnings.push(format!(
-                "{} hits had another length than their record: the trace changes lengths, or the \
-                 server does, which --verify tells apart",
-                outcome.other_lengths
-            ));
-        }
-        warnings.extend(outcome.faults());
-        let plot = Figure::Plot(Plot {
-            title: "Hit ratio over the trace".to_string(),
-            note: "Each point is the share of hits among the gets around it.".to_string(),
-            x: Axis::new("gets", Scale::Linear),
-            y: Axis::new("hits, percent", Scale::Linear),
-            series: vec![Series::new("hits", points)],
-        });
-        let text = format!(
-            "{}: hit ratio {hit_percent:.2} % of {} gets; {} requests in {:.1} s ({rate:.0}/s); \
-             {} items in {} bytes held",
-            self.trace.display(),
-            outcome.gets,
-            seen.requests,
-            outcome.elapsed_s,
-            outcome.held_items,
-            outcome.held_bytes
-        );
-        Study {
-            command: "replay",
-            title: format!("Replay of {}", self.trace.display()),
-            conclusion: json!({
-                "hit_ratio": outcome.hit_ratio(),
-                "requests": seen.requests,
-                "requested_bytes": seen.bytes,
-                "too_large": seen.too_large,
-                "outcome": outcome,
-            }),
-            text,
-            facts: vec![
-                ("hit ratio".to_string(), format!("{hit_percent:.2} %")),
-                ("gets counted".to_string(), outcome.gets.to_string()),
-                ("requests per second".to_string(), short(rate)),
-                ("items held".to_string(), outcome.held_items.to_string()),
-            ],
-            warnings,
-            runs: Vec::new(),
-            varied: &[],
-            sections: vec![("Hits".to_string(), vec![plot])],
-            csv: Some(csv),
-            clean: outcome.is_clean(),
-        }
+        Ok(study(self, &client, &feed, early))
     }
 }

@@ -6,8 +6,11 @@
 //! round   each reply held against its request; outcome: what was counted             pure
 //! client  batches sent to a server, every missed get followed by a set              the rim
 //! wire    the steps of a stream through the client, at their pace                   the rim
+//! file    a trace replayed: feed makes batches, walk carries them out, line shows how
+//!         far it is, summary says what was found                                    the rim
 //! cli     which stream goes where: to a server, or to a file                        the rim
-//! record  traces of others, read from files; file: one replayed                     the rim
+//! record  traces of others, read one record after another                            pure
+//! source  where they are read from: files and pipes                                 the rim
 //! history the hit ratio over the course of a replay                                 pure
 //! ```
 //!
@@ -17,13 +20,18 @@
 
 mod cli;
 mod client;
+mod feed;
 mod file;
 mod history;
+mod line;
 mod list;
 mod outcome;
 mod record;
 mod round;
+mod source;
+mod summary;
 mod trace;
+mod walk;
 mod wire;
 
 pub use cli::HitRatioArgs;

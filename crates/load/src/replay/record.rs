@@ -1,4 +1,4 @@
-//! Traces of others: records read one after another, from a file of any length.
+//! Traces of others: records read one after another, whatever their number.
 //!
 //! ```text
 //! oracleGeneral   24 bytes a record, little endian, nothing between:
@@ -10,9 +10,7 @@
 //! nothing is no record. Bound: one record or line in memory, a line of at most
 //! [`LINE_BYTES_MAX`]. The first error is the end.
 
-use std::fs::File;
-use std::io::{BufRead as _, BufReader, Read as _};
-use std::path::Path;
+use std::io::{BufRead, ErrorKind, Read as _};
 
 use crate::Error;
 use crate::rng::mix;
@@ -22,13 +20,6 @@ pub const LINE_BYTES_MAX: usize = 64 << 10;
 
 /// Bytes of a record of oracleGeneral.
 const RECORD_BYTES: usize = 24;
-
-/// First bytes of files that must be unpacked first, and how.
-const PACKED: [(&[u8], &str); 3] = [
-    (&[0x28, 0xb5, 0x2f, 0xfd], "zstd -d"),
-    (&[0x1f, 0x8b], "gunzip"),
-    (&[0xfd, b'7', b'z', b'X', b'Z'], "unxz"),
-];
 
 /// One request of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,33 +56,27 @@ pub struct Columns {
     pub header: bool,
 }
 
-/// The records of one file, in order.
-pub struct Records {
+/// The records of one trace, in order.
+pub struct Records<R> {
     name: String,
-    file: BufReader<File>,
+    reader: R,
     form: Form,
     /// Records, or lines, read so far.
     at: u64,
     line: Vec<u8>,
-    /// Nothing follows: the file has ended, or what it holds is no record.
+    /// Nothing follows: the trace has ended, or what it holds is no record.
     ended: bool,
 }
 
-impl Records {
-    /// Opens the trace at `path`.
-    ///
-    /// # Errors
-    /// When it cannot be read, or is packed.
-    pub fn open(path: &Path, form: Form) -> Result<Self, Error> {
-        let name = path.display().to_string();
-        let failed = |error| Error::io(format!("cannot read {name}"), error);
-        let mut file = BufReader::new(File::open(path).map_err(failed)?);
-        let head = file.fill_buf().map_err(failed)?;
-        if let Some((_, how)) = PACKED.iter().find(|(magic, _)| head.starts_with(magic)) {
-            let text = format!("{name} is compressed; unpack it first: {how} {name}");
-            return Err(Error::Setting(text));
-        }
-        Ok(Self { name, file, form, at: 0, line: Vec::new(), ended: false })
+impl<R: BufRead> Records<R> {
+    /// The records that `reader` holds in `form`; errors call it `name`.
+    pub fn new(name: impl Into<String>, reader: R, form: Form) -> Self {
+        Self { name: name.into(), reader, form, at: 0, line: Vec::new(), ended: false }
+    }
+
+    /// Where they come from.
+    pub(super) fn reader(&self) -> &R {
+        &self.reader
     }
 
     fn wrong(&self, what: &str) -> Error {
@@ -104,14 +89,14 @@ impl Records {
         let mut record = [0; RECORD_BYTES];
         let mut have = 0;
         while have < RECORD_BYTES {
-            match self.file.read(&mut record[have..]) {
+            match self.reader.read(&mut record[have..]) {
                 Ok(0) if have == 0 => return Ok(None),
                 Ok(0) => {
                     let what = format!("only {have} of {RECORD_BYTES} bytes; the file is cut off");
                     return Err(self.wrong(&what));
                 }
                 Ok(bytes) => have += bytes,
-                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => return Err(Error::io(format!("cannot read {}", self.name), error)),
             }
         }
@@ -126,7 +111,7 @@ impl Records {
     fn read_line(&mut self) -> Result<bool, Error> {
         self.at += 1;
         self.line.clear();
-        let mut limited = (&mut self.file).take(LINE_BYTES_MAX as u64 + 1);
+        let mut limited = (&mut self.reader).take(LINE_BYTES_MAX as u64 + 1);
         let read = limited.read_until(b'\n', &mut self.line);
         let read = read.map_err(|error| Error::io(format!("cannot read {}", self.name), error))?;
         if read > LINE_BYTES_MAX {
@@ -150,7 +135,7 @@ impl Records {
     }
 }
 
-impl Iterator for Records {
+impl<R: BufRead> Iterator for Records<R> {
     type Item = Result<Record, Error>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -194,30 +179,11 @@ fn hash(id: &[u8]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::path::PathBuf;
 
     const COLUMNS: Columns = Columns { time: 1, id: 2, size: 3, delimiter: b',', header: false };
 
-    /// A file that is gone when the test is over.
-    struct Scratch(PathBuf);
-
-    impl Scratch {
-        fn new(name: &str, content: &[u8]) -> Self {
-            let path = std::env::temp_dir().join(format!("load-{name}-{}", std::process::id()));
-            std::fs::write(&path, content).unwrap();
-            Self(path)
-        }
-    }
-
-    impl Drop for Scratch {
-        fn drop(&mut self) {
-            let _ = std::fs::remove_file(&self.0);
-        }
-    }
-
-    fn read(name: &str, content: &[u8], form: Form) -> Result<Vec<Record>, String> {
-        let file = Scratch::new(name, content);
-        let records = Records::open(&file.0, form).map_err(|error| error.to_string())?;
+    fn read(content: &[u8], form: Form) -> Result<Vec<Record>, String> {
+        let records = Records::new("x", content, form);
         records.collect::<Result<_, _>>().map_err(|error| error.to_string())
     }
 
@@ -232,9 +198,9 @@ mod tests {
         }
         let expected =
             [Record { at_s: 7, id: u64::MAX, bytes: 300 }, Record { at_s: 8, id: 1, bytes: 0 }];
-        assert_eq!(read("whole", &content, Form::OracleGeneral).unwrap(), expected);
+        assert_eq!(read(&content, Form::OracleGeneral).unwrap(), expected);
         content.pop();
-        let error = read("cut", &content, Form::OracleGeneral).unwrap_err();
+        let error = read(&content, Form::OracleGeneral).unwrap_err();
         assert!(error.contains("record 2: only 23 of 24 bytes"), "{error}");
     }
 
@@ -249,10 +215,10 @@ mod tests {
             (Columns { header: true, ..COLUMNS }, "time,id,size\n5,42,100"),
             (Columns { delimiter: b'\t', id: 1, size: 2, time: 4, ..COLUMNS }, "42\t100\tx\t5\n"),
         ] {
-            assert_eq!(read("lines", content.as_bytes(), Form::Csv(columns)), Ok(vec![plain]));
+            assert_eq!(read(content.as_bytes(), Form::Csv(columns)), Ok(vec![plain]));
         }
         let bare = Columns { time: 0, size: 0, id: 1, ..COLUMNS };
-        let read = read("bare", b"a\nb\na\n", Form::Csv(bare)).unwrap();
+        let read = read(b"a\nb\na\n", Form::Csv(bare)).unwrap();
         assert_eq!((read[0], read[0].bytes), (read[2], 1));
         assert_ne!(read[0].id, read[1].id);
     }
@@ -264,22 +230,17 @@ mod tests {
             (&b"1,2\n"[..], "line 1: no column 3 for the size"),
             (b"1,2,3\n\nx,2,3\n", "line 3: \"x\" in column 1 is no second"),
             (b"1,2,-3\n", "is no size"),
-            (&[0x28, 0xb5, 0x2f, 0xfd, 0][..], "zstd -d"),
-            (&[0x1f, 0x8b, 8][..], "gunzip"),
             (&vec![b'1'; LINE_BYTES_MAX + 2], "more than 65536 bytes"),
         ] {
-            let error = read("wrong", content, form).unwrap_err();
+            let error = read(content, form).unwrap_err();
             assert!(error.contains(word), "{error}");
         }
         // The rest of a line of names that is too long is not read as a record.
         let names = [&vec![b'n'; LINE_BYTES_MAX][..], b"\n1,2,3\n"].concat();
         let form = Form::Csv(Columns { header: true, ..COLUMNS });
-        let file = Scratch::new("names", &names);
-        let mut records = Records::open(&file.0, form).unwrap();
+        let mut records = Records::new("x", &names[..], form);
         let error = records.next().unwrap().unwrap_err().to_string();
         assert!(error.contains("line 1: a line of more than 65536 bytes"), "{error}");
         assert!(records.next().is_none());
-        let missing = Records::open(Path::new("/nowhere/at/all"), form).err().unwrap();
-        assert!(missing.to_string().contains("cannot read /nowhere"), "{missing}");
     }
 }
