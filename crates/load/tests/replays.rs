@@ -117,6 +117,25 @@ fn traces_of_both_forms_replay_alike() {
 }
 
 #[test]
+fn traces_are_read_as_they_are_shipped() {
+    // Made by `zstd -19` of the bytes of `binary()`.
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/trace.oracleGeneral.zst");
+    let study = replayed(&double::start(Vice::default()), &path, "", false).unwrap();
+    let plain = Scratch::new("plain.bin", binary());
+    let expected = replayed(&double::start(Vice::default()), &plain.0, "", false).unwrap();
+    for name in ["requests", "requested_bytes", "hit_ratio"] {
+        assert_eq!(study.conclusion[name], expected.conclusion[name], "{name}");
+    }
+    assert!(study.clean && study.conclusion["requests"] == 302, "{study:?}");
+    // A damaged copy: the checksum of the only frame stands at its end.
+    let mut damaged = std::fs::read(&path).unwrap();
+    *damaged.last_mut().unwrap() ^= 1;
+    let damaged = Scratch::new("damaged.zst", damaged);
+    let study = replayed(&double::start(Vice::default()), &damaged.0, "", false).unwrap();
+    ended_early(&study, 302, &["ended after 302 requests", "zstd: the checksum"]);
+}
+
+#[test]
 fn gets_that_fail_are_neither_hits_nor_misses() {
     let file = Scratch::new("denied.bin", binary());
     let server = parrot("CLIENT_ERROR unauthenticated\r\n");

@@ -24,11 +24,13 @@ use crate::{Error, Target, progress, server};
 /// Examples for the help of the command.
 pub const EXAMPLES: &str = "Examples:
   A trace in libCacheSim's binary form, as fast as the server answers:
-    volvox load replay --target 127.0.0.1:11211 --trace wiki.oracleGeneral
+    volvox load replay --target 127.0.0.1:11211 --trace wiki.oracleGeneral.zst
   A CSV with a line of names, id in column 5 and size in column 4; hits counted from the
   millionth request on:
     volvox load replay --trace block.csv --format csv --time-col 2 --id-col 5 --size-col 4 \\
       --header --skip 1000000 --html replay.html
+  What another program unpacks:
+    gunzip -c block.csv.gz | volvox load replay --trace - --format csv
 The server must be empty for the figure to mean something.";
 
 /// How a trace is written.
@@ -46,10 +48,11 @@ pub struct ReplayArgs {
     /// The server: HOST:PORT or unix:PATH.
     #[arg(long, default_value = "127.0.0.1:11211")]
     pub target: Target,
-    /// The file, or - for standard input; a compressed one must be unpacked on the way.
+    /// The file, or - for standard input; one that zstd compressed is unpacked as it is read.
     #[arg(long, value_name = "FILE")]
     pub trace: PathBuf,
-    /// How it is written [default: csv when the name ends so, else oracle-general].
+    /// How it is written [default: csv when the name ends in .csv or .csv.zst, else
+    /// oracle-general].
     #[arg(long, value_enum)]
     pub format: Option<Format>,
     /// csv: column of the time in seconds, from 1; 0 for none.
@@ -101,7 +104,8 @@ const TTL_S_MAX: u32 = 30 * 24 * 60 * 60;
 
 impl ReplayArgs {
     fn form(&self) -> Result<Form, Error> {
-        let named_csv = self.trace.extension().is_some_and(|extension| extension == "csv");
+        let name = self.trace.to_string_lossy();
+        let named_csv = name.strip_suffix(".zst").unwrap_or(&name).ends_with(".csv");
         let csv = self.format.map_or(named_csv, |format| format == Format::Csv);
         if !csv {
             return Ok(Form::OracleGeneral);

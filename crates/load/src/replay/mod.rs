@@ -10,7 +10,7 @@
 //!         far it is, summary says what was found                                    the rim
 //! cli     which stream goes where: to a server, or to a file                        the rim
 //! record  traces of others, read one record after another                            pure
-//! source  where they are read from: files and pipes                                 the rim
+//! source  where they are read from: files and pipes; unpack: Zstandard              the rim
 //! history the hit ratio over the course of a replay                                 pure
 //! ```
 //!
@@ -31,6 +31,7 @@ mod round;
 mod source;
 mod summary;
 mod trace;
+mod unpack;
 mod walk;
 mod wire;
 

@@ -1,7 +1,8 @@
 //! Where a trace comes from: a file, a pipe, or standard input.
 //!
 //! A read waits for whoever writes the pipe, but never past a stop: from then on the trace is at
-//! its end. The first bytes tell whether it is compressed. Bound: the buffer of one read.
+//! its end. The first bytes tell whether it is compressed: Zstandard is unpacked, others are
+//! refused. Bound: the buffers of one read, and what unpacking needs.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Stdin};
@@ -12,6 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use super::unpack::Unpack;
 use crate::Error;
 
 /// The name of standard input.
@@ -23,26 +25,26 @@ const READ_BYTES: usize = 64 << 10;
 /// The longest wait between two looks at the stop.
 const TICK: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
 
-/// First bytes of what must be unpacked first, and what unpacks it.
-const PACKED: [(&[u8], &str); 3] = [
-    (&[0x28, 0xb5, 0x2f, 0xfd], "zstd -dc"),
-    (&[0x1f, 0x8b, 0x08], "gunzip -c"),
-    (&[0xfd, b'7', b'z', b'X', b'Z', 0], "xz -dc"),
-];
+/// First bytes of what must be unpacked by others, and who does.
+const PACKED: [(&[u8], &str); 2] =
+    [(&[0x1f, 0x8b, 0x08], "gunzip -c"), (&[0xfd, b'7', b'z', b'X', b'Z', 0], "xz -dc")];
 
 /// Bytes that tell a compression.
 const HEAD_BYTES: usize = 6;
 
 /// The bytes of a trace, one after another.
-pub(super) struct Source {
-    input: BufReader<Input>,
+pub(super) enum Source {
+    /// As they stand there.
+    Plain(BufReader<Input>),
+    /// Unpacked.
+    Packed(Box<BufReader<Unpack<BufReader<Input>>>>),
 }
 
 impl Source {
     /// Opens the trace at `path`, or standard input; it is at its end when `stop` is set.
     ///
     /// # Errors
-    /// When it cannot be read, or is compressed.
+    /// When it cannot be read, or is compressed by something else than Zstandard.
     pub fn open(path: &Path, stop: &Arc<AtomicBool>) -> Result<Self, Error> {
         let failed = |error| Error::io(format!("cannot read {}", path.display()), error);
         let file = if path.as_os_str() == STDIN {
@@ -59,34 +61,52 @@ impl Source {
                  {how} {name} | volvox load replay --trace -"
             )));
         }
-        Ok(Self { input: BufReader::with_capacity(READ_BYTES, input) })
+        let packed = Unpack::<&[u8]>::knows(&input.head);
+        let plain = BufReader::with_capacity(READ_BYTES, input);
+        if !packed {
+            return Ok(Self::Plain(plain));
+        }
+        Ok(Self::Packed(Box::new(BufReader::with_capacity(READ_BYTES, Unpack::new(plain)))))
+    }
+
+    fn reader(&mut self) -> &mut dyn BufRead {
+        match self {
+            Self::Plain(plain) => plain,
+            Self::Packed(unpacked) => unpacked,
+        }
     }
 
     /// The share that was read so far; none where nobody knows how much there is.
     pub fn share(&self) -> Option<f64> {
-        let Input { taken, length, .. } = self.input.get_ref();
+        let Input { taken, length, .. } = match self {
+            Self::Plain(plain) => plain.get_ref(),
+            Self::Packed(unpacked) => unpacked.get_ref().packed().get_ref(),
+        };
         length.map(|length| *taken as f64 / length as f64)
     }
 }
 
 impl Read for Source {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
-        self.input.read(out)
+        self.reader().read(out)
     }
 }
 
 impl BufRead for Source {
     fn fill_buf(&mut self) -> io::Result<&[u8]> {
-        self.input.fill_buf()
+        match self {
+            Self::Plain(plain) => plain.fill_buf(),
+            Self::Packed(unpacked) => unpacked.fill_buf(),
+        }
     }
 
     fn consume(&mut self, bytes: usize) {
-        self.input.consume(bytes);
+        self.reader().consume(bytes);
     }
 }
 
 /// An open file that a stop ends.
-struct Input {
+pub(super) struct Input {
     file: File,
     stop: Arc<AtomicBool>,
     /// The first bytes, as long as they have not been asked for.
