@@ -71,8 +71,8 @@ pub(super) fn warnings(plan: &Plan, observed: &Observed, report: &Report) -> Vec
     let unsent = report.requests.unsent;
     if unsent > 0 && !plan.drop_overdue && !observed.stopped {
         warnings.push(format!(
-            "{unsent} requests were due and never sent, for they found no connection with room until \
-             {} s after the end; lower --rate, or raise --connections or --pipeline",
+            "{unsent} requests were due and never sent, for they found no connection with room \
+             until {} s after the end; lower --rate, or raise --connections or --pipeline",
             plan.patience.as_secs_f64()
         ));
     }
