@@ -45,5 +45,6 @@ pub mod units;
 pub mod workload;
 
 pub use error::Error;
+pub use server::ask;
 pub use tally::{Kind, Tally};
 pub use target::Target;

@@ -114,13 +114,14 @@ impl NullServer {
             }
         }
         let bind = || -> io::Result<(OwnedFd, Target)> {
+            let tcp = |listener: TcpListener| {
+                listener.set_nonblocking(true)?;
+                let address = Target::Tcp(listener.local_addr()?);
+                Ok((listener.into(), address))
+            };
             match listen {
-                Target::Tcp(address) => {
-                    let listener = TcpListener::bind(address)?;
-                    listener.set_nonblocking(true)?;
-                    let address = Target::Tcp(listener.local_addr()?);
-                    Ok((listener.into(), address))
-                }
+                Target::Tcp(address) => tcp(TcpListener::bind(address)?),
+                Target::Named(_, addresses) => tcp(TcpListener::bind(&addresses[..])?),
                 Target::Unix(path) => {
                     let listener = UnixListener::bind(path)?;
                     listener.set_nonblocking(true)?;

@@ -232,7 +232,7 @@ fn the_generator_is_driven_to_its_own_limit() {
     // Whether it has the core that the verdicts need is not for a unit test to say; that the null
     // server's replies are right, byte for byte, is.
     assert_eq!(study.conclusion["claims"].as_array().unwrap().len(), 4, "{}", study.text);
-    assert_eq!(study.runs.len(), 5);
+    assert_eq!(study.runs.len(), 6);
     for run in &study.runs {
         let report = &run.report;
         assert!(report.is_clean() && report.hits > 0 && report.misses == 0, "{report:?}");

@@ -43,10 +43,17 @@ impl Watch {
         self.live
     }
 
+    /// Forgets what the threads of an earlier run left.
+    fn clear(&self) {
+        self.snapshots.lock().expect("no holder of this lock panics").clear();
+    }
+
     /// Leaves a thread's counts for the watcher.
     pub(super) fn publish(&self, lane: usize, replies: u64, tally: &Tally) {
         let mut latencies = tally.get_ns.clone();
-        latencies.add(&tally.set_ns).expect("all histograms have the same bounds");
+        for more in [&tally.set_ns, &tally.delete_ns, &tally.modify_ns] {
+            latencies.add(more).expect("all histograms have the same bounds");
+        }
         let mut snapshots = self.snapshots.lock().expect("no holder of this lock panics");
         if snapshots.len() <= lane {
             snapshots.resize(lane + 1, (0, None));
@@ -127,6 +134,8 @@ pub fn run(
     progress: &mut dyn FnMut(&Glimpse),
 ) -> Result<Observed, Error> {
     plan.check()?;
+    watch.clear();
+    let plan = &Plan { target: plan.target.reached()?, ..plan.clone() };
     allow_descriptors(plan.connections as u64 + SPARE_DESCRIPTORS)?;
     let workers = (0..plan.threads)
         .map(|lane| Worker::connect(plan, lane))
@@ -153,10 +162,13 @@ pub fn run(
             .collect();
         drop(done);
         let marks = observe(plan, &probe, start, &finished, watch, progress);
-        let lanes: Result<Vec<Lane>, Error> = handles
+        let mut lanes: Result<Vec<Lane>, Error> = handles
             .into_iter()
             .map(|handle| handle.join().expect("threads of the generator do not panic"))
             .collect();
+        // Closed only now that the server was sampled: it may end a thread with each connection,
+        // and the kernel forgets the time of a thread that has ended.
+        lanes.iter_mut().flatten().for_each(|lane| lane.connections.clear());
         (lanes, marks)
     });
     Ok(conclude(plan, &lanes?, marks, probe.name()))
@@ -260,4 +272,25 @@ fn allow_descriptors(needed: u64) -> Result<(), Error> {
     }
     setrlimit(Resource::Nofile, Rlimit { current: Some(needed), maximum: limit.maximum })
         .map_err(|errno| Error::io(format!("cannot raise the limit to {needed} files"), errno))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tally::Kind;
+
+    #[test]
+    fn a_glimpse_holds_every_kind_of_request_and_nothing_of_the_run_before() {
+        let watch = Watch::new(Arc::default(), true);
+        let mut tally = Tally::default();
+        tally.complete(Kind::Delete, 1_000);
+        tally.complete(Kind::Modify, 2_000);
+        watch.publish(0, 5, &tally);
+        watch.publish(1, 7, &Tally::default());
+        let glimpse = watch.look(Duration::ZERO);
+        assert_eq!((glimpse.replies, glimpse.latencies_ns.unwrap().len()), (12, 2));
+        watch.clear();
+        let glimpse = watch.look(Duration::ZERO);
+        assert!(glimpse.replies == 0 && glimpse.latencies_ns.is_none());
+    }
 }

@@ -45,6 +45,8 @@ pub(super) struct Lane {
     pub gave_up: bool,
     /// Whether it was told to stop.
     pub stopped: bool,
+    /// What it asked over, open until the server's last sample is taken.
+    pub connections: Vec<Option<Connection>>,
 }
 
 pub(super) struct Worker<'a> {
@@ -159,6 +161,7 @@ impl<'a> Worker<'a> {
             self.closed |= now_ns > self.end_ns.saturating_add(grace_ns);
             let done = !issuing && self.outstanding == 0 && !self.overdue();
             if gave_up || done || self.open == 0 {
+                let usage = usage.or_else(|| Some(Usage::now() - usage_before?));
                 return Ok(self.finish(usage.unwrap_or_default(), last_reply_ns, gave_up, stopped));
             }
             if watch.live && now_ns >= snapshot_ns {
@@ -344,6 +347,7 @@ impl<'a> Worker<'a> {
         self.count_unsent(last_due_ns);
         // Without a fixed end the window closes with the last reply.
         let window_end_ns = if self.end_ns == u64::MAX { last_reply_ns } else { last_due_ns };
-        Lane { tally: self.tally, usage, window_end_ns, gave_up, stopped }
+        let (tally, connections) = (self.tally, self.connections);
+        Lane { tally, usage, window_end_ns, gave_up, stopped, connections }
     }
 }
