@@ -8,7 +8,8 @@
 //! ladder     how far a rate is raised before throughput is called flat               pure
 //! schedule   when requests of an open loop are due, whatever the server does        pure
 //! tally      counts and latencies; stats: means, medians, intervals                 pure
-//! report     the conclusions, as text, JSON, CSV and one HTML page                  pure
+//! report     the conclusions, as text, JSON, CSV and one HTML page                  pure,
+//!            but for its `outputs`, which write them
 //! replay     committed streams, for the hit ratio of a server that evicts
 //! drive      threads, sockets, clocks; server: its CPU time; cli: settings          the rim
 //! double     a server whose delays are stated: the truth to hold reports against      the rim

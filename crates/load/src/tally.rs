@@ -170,43 +170,69 @@ impl Tally {
 
     /// Adds everything that `other` counted.
     pub fn merge(&mut self, other: &Self) {
-        let counts = [
-            (&mut self.gets, other.gets),
-            (&mut self.sets, other.sets),
-            (&mut self.refills, other.refills),
-            (&mut self.deletes, other.deletes),
-            (&mut self.modifies, other.modifies),
-            (&mut self.not_found, other.not_found),
-            (&mut self.hits, other.hits),
-            (&mut self.misses, other.misses),
-            (&mut self.not_stored, other.not_stored),
-            (&mut self.errors, other.errors),
-            (&mut self.wrong_values, other.wrong_values),
-            (&mut self.lost, other.lost),
-            (&mut self.unanswered, other.unanswered),
-            (&mut self.unsent, other.unsent),
-            (&mut self.connections_lost, other.connections_lost),
-            (&mut self.answered, other.answered),
-            (&mut self.keys_answered, other.keys_answered),
-            (&mut self.sent_bytes, other.sent_bytes),
-            (&mut self.received_bytes, other.received_bytes),
-        ];
-        for (mine, theirs) in counts {
+        // Every field by name: one that is forgotten here does not compile.
+        let Self {
+            gets,
+            sets,
+            refills,
+            deletes,
+            modifies,
+            hits,
+            misses,
+            not_stored,
+            not_found,
+            errors,
+            wrong_values,
+            lost,
+            unanswered,
+            unsent,
+            connections_lost,
+            answered,
+            keys_answered,
+            sent_bytes,
+            received_bytes,
+            timeline,
+            get_ns,
+            set_ns,
+            delete_ns,
+            modify_ns,
+            own_delay_ns,
+            samples,
+        } = other;
+        for (mine, theirs) in [
+            (&mut self.gets, gets),
+            (&mut self.sets, sets),
+            (&mut self.refills, refills),
+            (&mut self.deletes, deletes),
+            (&mut self.modifies, modifies),
+            (&mut self.hits, hits),
+            (&mut self.misses, misses),
+            (&mut self.not_stored, not_stored),
+            (&mut self.not_found, not_found),
+            (&mut self.errors, errors),
+            (&mut self.wrong_values, wrong_values),
+            (&mut self.lost, lost),
+            (&mut self.unanswered, unanswered),
+            (&mut self.unsent, unsent),
+            (&mut self.connections_lost, connections_lost),
+            (&mut self.answered, answered),
+            (&mut self.keys_answered, keys_answered),
+            (&mut self.sent_bytes, sent_bytes),
+            (&mut self.received_bytes, received_bytes),
+        ] {
             *mine += theirs;
         }
         for (mine, theirs) in [
-            (&mut self.get_ns, &other.get_ns),
-            (&mut self.set_ns, &other.set_ns),
-            (&mut self.delete_ns, &other.delete_ns),
-            (&mut self.modify_ns, &other.modify_ns),
-            (&mut self.own_delay_ns, &other.own_delay_ns),
+            (&mut self.get_ns, get_ns),
+            (&mut self.set_ns, set_ns),
+            (&mut self.delete_ns, delete_ns),
+            (&mut self.modify_ns, modify_ns),
+            (&mut self.own_delay_ns, own_delay_ns),
         ] {
             mine.add(theirs).expect("all histograms have the same bounds");
         }
-        self.timeline.merge(&other.timeline);
-        for complaint in &other.samples {
-            self.sample(complaint.clone());
-        }
+        self.timeline.merge(timeline);
+        samples.iter().for_each(|complaint| self.sample(complaint.clone()));
     }
 }
 

@@ -73,6 +73,14 @@ fn clients_are_swept() {
     assert_eq!(swept, [1, 3, 8]);
     assert_eq!(json["runs"][1]["labels"]["clients"], "3");
     assert!(json["conclusion"]["best_per_s"].as_f64().unwrap() > 0.0);
+    let time_s = json["conclusion"]["s_per_100k_requests"].as_array().unwrap();
+    let rate = json["runs"][2]["report"]["rate"]["achieved_per_s"].as_f64().unwrap();
+    assert_eq!(time_s.len(), 3);
+    assert!((time_s[2][1].as_f64().unwrap() * rate / 1e5 - 1.0).abs() < 1e-9, "{time_s:?}");
+    let html = study.page().to_html();
+    assert!(html.contains("Latency of sets") && html.contains("Time for 100,000 requests"));
+    // More threads than connections are too many, but only for the runs that have so few.
+    studied("clients", "--clients 2,70 --threads 60 --duration 20ms");
 }
 
 #[test]
@@ -189,6 +197,12 @@ fn impossible_studies_are_named() {
         ("replay --trace x.csv --speed 0", "--speed"),
         ("replay --trace x.csv --ttl 2592001", "--ttl 2592001: above 2592000 s"),
         ("honesty --freeze 6s", "--freeze"),
+        ("honesty --part frozen --freeze 100ms", "2 %"),
+        ("honesty --part frozen --freeze 0", "--freeze"),
+        ("clients --clients 10,0", "--clients 0"),
+        ("clients --clients 10,60000", "--clients 60000"),
+        ("clients --clients 10,20 --patience 0s", "--patience 0"),
+        ("matrix --rates 10%,2000M", "--rates"),
         ("replay --trace x.csv --id-col 0", "--id-col"),
         ("replay --trace /nowhere/at/all", "cannot read"),
     ] {
@@ -207,11 +221,18 @@ fn a_server_that_stands_still_is_shown_as_it_is() {
     assert_eq!(claims[0]["holds"], true, "{}", study.text);
     let p99_us = |nth: usize| study.runs[nth].report.get_latency.as_ref().unwrap().p99_us;
     assert!(p99_us(0) > p99_us(1), "{}", study.text);
+    // The difference is explained, and both loops are drawn, wherever the study is shown.
+    let explanation = study.conclusion["explanation"].as_str().unwrap();
+    let html = study.page().to_html();
+    assert!(study.text.contains(explanation) && html.contains(explanation));
+    for loops in ["open", "closed"] {
+        assert!(html.contains(&format!("Replies over time: frozen, {loops} loop")), "{loops}");
+    }
 }
 
 #[test]
 fn every_stated_delay_is_reported() {
-    let study = carried_out("honesty --part delays --period 1s --freeze 1ms --duration 1s", false);
+    let study = carried_out("honesty --part delays --duration 1s", false);
     let study = study.unwrap();
     // Whether the machine is quiet enough for the verdict is not for a unit test to say; that no
     // reply came earlier than stated is.
@@ -227,7 +248,7 @@ fn every_stated_delay_is_reported() {
 
 #[test]
 fn the_generator_is_driven_to_its_own_limit() {
-    let line = "honesty --part bottleneck --period 100ms --freeze 10ms --duration 400ms";
+    let line = "honesty --part bottleneck --duration 400ms";
     let study = carried_out(line, false).unwrap();
     // Whether it has the core that the verdicts need is not for a unit test to say; that the null
     // server's replies are right, byte for byte, is.

@@ -8,10 +8,10 @@ use serde_json::json;
 use super::settings::{Server, Settings};
 use super::work::{Bench, Done};
 use crate::Error;
-use crate::drive::{Limit, Mode, Plan, Watch};
+use crate::drive::{CONNECTIONS_MAX, Limit, Mode, Plan, Watch};
 use crate::report::figure::{Axis, Figure, Plot, Scale, Series};
 use crate::report::pictures::{aligned, runs_table};
-use crate::report::{Labelled, Outputs, Report, Study};
+use crate::report::{Labelled, Latency, Outputs, Report, Study};
 use crate::units::duration;
 
 pub(super) const EXAMPLES: &str = "Examples:
@@ -22,6 +22,9 @@ pub(super) const EXAMPLES: &str = "Examples:
 
 /// The most numbers of connections in one study.
 const CLIENTS_MAX: usize = 200;
+
+/// The requests whose time is stated.
+const WHOLE: f64 = 100_000.0;
 
 /// Settings of `load clients`.
 #[derive(Debug, clap::Args)]
@@ -61,17 +64,28 @@ impl ClientsArgs {
             let text = format!("--clients: {} numbers, at most {CLIENTS_MAX}", self.clients.len());
             return Err(Error::Setting(text));
         }
-        let plan = self.settings.plan(&self.server, Mode::Closed, Limit::Time(self.duration))?;
+        // Every plan is made before the first run, so that a mistake costs no measurement.
+        let plans = self.clients.iter().map(|connections| self.plan(*connections));
+        let plans = plans.collect::<Result<Vec<Plan>, Error>>()?;
         let mut bench = Bench::new(&self.settings, watch, screen);
         if self.populate {
-            bench.fill(&plan);
+            plans.last().into_iter().for_each(|plan| bench.fill(plan));
         }
-        for connections in &self.clients {
-            let threads = plan.threads.min(*connections).max(1);
-            let plan = Plan { connections: *connections, threads, ..plan.clone() };
-            bench.measure(&plan, &[("clients", connections.to_string())]);
+        for plan in &plans {
+            bench.measure(plan, &[("clients", plan.connections.to_string())]);
         }
         Ok(study(bench.finish()?))
+    }
+
+    /// The plan for so many connections; threads that would have none are left out.
+    fn plan(&self, connections: usize) -> Result<Plan, Error> {
+        if !(1..=CONNECTIONS_MAX).contains(&connections) {
+            let text = format!("--clients {connections}: choose from 1 to {CONNECTIONS_MAX}");
+            return Err(Error::Setting(text));
+        }
+        let threads = self.settings.threads.min(connections);
+        let settings = Settings { connections, threads, ..self.settings.clone() };
+        settings.plan(&self.server, Mode::Closed, Limit::Time(self.duration))
     }
 }
 
@@ -79,6 +93,11 @@ impl ClientsArgs {
 fn line(runs: &[Labelled], of: impl Fn(&Report) -> Option<f64>) -> Vec<(f64, f64)> {
     let point = |run: &Labelled| Some((run.report.setup.connections as f64, of(&run.report)?));
     runs.iter().filter(|run| run.report.whole).filter_map(point).collect()
+}
+
+/// Seconds for `WHOLE` requests; none where none was answered.
+fn time_s(report: &Report) -> Option<f64> {
+    Some(WHOLE / report.rate.achieved_per_s).filter(|time_s| time_s.is_finite())
 }
 
 fn plot(title: &str, label: &str, series: Vec<Series>) -> Figure {
@@ -94,16 +113,33 @@ fn plot(title: &str, label: &str, series: Vec<Series>) -> Figure {
 fn study(Done { runs, warnings, complete }: Done) -> Study {
     let rates = line(&runs, |report| Some(report.rate.achieved_per_s));
     let best = rates.iter().copied().max_by(|a, b| a.1.total_cmp(&b.1)).unwrap_or_default();
-    let latency = |name: &str, of: fn(&crate::report::Latency) -> f64| {
+    let get = |name: &str, of: fn(&Latency) -> f64| {
         Series::new(name, line(&runs, |report| report.get_latency.as_ref().map(of)))
     };
+    let set = |name: &str, of: fn(&Latency) -> f64| {
+        Series::new(name, line(&runs, |report| report.set_latency.as_ref().map(of)))
+    };
+    let whole_s = line(&runs, time_s);
+    let mut table = runs_table(&runs);
+    table.head.push("s/100k".to_string());
+    for (row, run) in table.rows.iter_mut().zip(&runs) {
+        let time_s = time_s(&run.report);
+        row.push(time_s.map_or("-".to_string(), |time_s| format!("{time_s:.3}")));
+    }
+    let text = aligned(&table);
     let figures = vec![
         plot("Throughput", "requests per second", vec![Series::new("rate", rates)]),
         plot(
             "Latency of gets",
             "us",
-            vec![latency("p50", |get| get.p50_us), latency("p99", |get| get.p99_us)],
+            vec![get("p50", |get| get.p50_us), get("p99", |get| get.p99_us)],
         ),
+        plot(
+            "Latency of sets",
+            "us",
+            vec![set("p50", |set| set.p50_us), set("p99", |set| set.p99_us)],
+        ),
+        plot("Time for 100,000 requests", "seconds", vec![Series::new("time", whole_s.clone())]),
         plot(
             "Server CPU per request",
             "us",
@@ -114,13 +150,16 @@ fn study(Done { runs, warnings, complete }: Done) -> Study {
                 }),
             )],
         ),
-        Figure::Table(runs_table(&runs)),
+        Figure::Table(table),
     ];
-    let text = aligned(&runs_table(&runs));
     let mut study = Study {
         command: "clients",
         title: "Throughput by number of connections".to_string(),
-        conclusion: json!({ "best_clients": best.0, "best_per_s": best.1 }),
+        conclusion: json!({
+            "best_clients": best.0,
+            "best_per_s": best.1,
+            "s_per_100k_requests": whole_s,
+        }),
         text: format!("{text}\nbest: {:.0} requests/s over {} connections", best.1, best.0),
         facts: vec![
             ("best rate per second".to_string(), crate::report::figure::short(best.1)),

@@ -47,6 +47,18 @@ const DELAYS: (Duration, Duration) = (Duration::from_millis(5), Duration::from_m
 /// Rate of the open loops, in requests per second.
 const RATE_PER_S: f64 = 1_000.0;
 
+/// The shortest freeze as a share of its period: half of what is due in it is then among the
+/// slowest hundredth.
+const FREEZE_SHARE_MIN: f64 = 0.02;
+
+/// How the runs against the server that stands still are called.
+const FROZEN: &str = "frozen";
+
+/// Why the two loops differ.
+const DIFFERENCE: &str = "A closed loop asks nothing while the server stands still, so it misses \
+                          the requests that would have waited; an open loop counts each from the \
+                          moment it was due.";
+
 /// What is checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Part {
@@ -97,13 +109,7 @@ impl HonestyArgs {
     /// # Errors
     /// When a setting is out of range, or a measurement cannot be carried through.
     pub fn carry_out(&self, watch: &Watch, screen: &mut dyn Write) -> Result<Study, Error> {
-        if self.freeze.is_zero() || self.freeze * 2 > self.period || self.duration < self.period {
-            return Err(Error::Setting(format!(
-                "--freeze {:?}, --period {:?}, --duration {:?}: a freeze is above 0 and at most \
-                 half a period, and the duration at least a period",
-                self.freeze, self.period, self.duration
-            )));
-        }
+        self.check()?;
         let settings =
             Settings { seed: self.seed, ..Settings::of_words("--ratio 1:0 --warmup 0s") };
         let mut bench = Bench::new(&settings, watch, screen);
@@ -120,6 +126,20 @@ impl HonestyArgs {
             claims.extend(own.into_iter().flatten());
         }
         Ok(study(bench.finish()?, &claims))
+    }
+
+    /// A freeze of less than `FREEZE_SHARE_MIN` would not reach the slowest hundredth.
+    fn check(&self) -> Result<(), Error> {
+        let share = self.freeze.as_secs_f64() / self.period.as_secs_f64();
+        let freezes = (FREEZE_SHARE_MIN..=0.5).contains(&share) && self.duration >= self.period;
+        if freezes || ![Part::Frozen, Part::All].contains(&self.part) {
+            return Ok(());
+        }
+        Err(Error::Setting(format!(
+            "--freeze {:?}, --period {:?}, --duration {:?}: choose a freeze of 2 % to half of a \
+             period, so that its p99 can show it, and a duration of at least a period",
+            self.freeze, self.period, self.duration
+        )))
     }
 
     /// Measures a double of that manner, as an open loop or a closed one; none when the run was
@@ -160,11 +180,12 @@ impl HonestyArgs {
         let open = Mode::Open { arrival: Arrival::Poisson, rate: RateCurve::constant(RATE_PER_S) };
         let settings = bench.settings;
         let mut p99_us = |label: &str, mode: Mode| {
-            let (report, _) = self.measure(bench, settings, manner, (label, mode, limit))?;
+            let label = format!("{FROZEN}, {label}");
+            let (report, _) = self.measure(bench, settings, manner, (&label, mode, limit))?;
             Some(report.get_latency?.p99_us)
         };
         let (seen_us, hidden_us) =
-            (p99_us("frozen, open loop", open)?, p99_us("frozen, closed loop", Mode::Closed)?);
+            (p99_us("open loop", open)?, p99_us("closed loop", Mode::Closed)?);
         let freeze_us = self.freeze.as_secs_f64() * 1e6;
         // Due times fall evenly into a freeze, so what is due while it lasts waits evenly from all
         // of it down to nothing; the slowest hundredth of all requests is the front of that.
@@ -244,10 +265,18 @@ fn study(Done { runs, warnings, complete }: Done, claims: &[Claim]) -> Study {
         .filter_map(|run| Some((run.name(), run.report.get_latency.as_ref()?)))
         .collect();
     let mut figures = vec![by_percentile("Latency by percentile", &curves)];
-    if let Some(run) = runs.first() {
-        figures.push(over_time("Replies over time", &[(run.name(), &run.report)]));
+    let frozen = || runs.iter().filter(|run| run.name().starts_with(FROZEN));
+    // A picture for each: the closed loop asks so much faster that one scale would hide the other.
+    figures.extend(frozen().map(|run| {
+        over_time(&format!("Replies over time: {}", run.name()), &[("replies".into(), &run.report)])
+    }));
+    let mut text = aligned(&table);
+    let mut explanation = None;
+    if frozen().next().is_some() {
+        explanation = Some(DIFFERENCE);
+        text.push_str(&format!("\n{DIFFERENCE}"));
+        figures.push(Figure::Text(vec![DIFFERENCE.to_string()]));
     }
-    let text = aligned(&table);
     figures.push(Figure::Table(table));
     let holds = claims.iter().filter(|claim| claim.holds).count();
     let conclusion: Vec<_> = claims
@@ -260,11 +289,8 @@ fn study(Done { runs, warnings, complete }: Done, claims: &[Claim]) -> Study {
     let mut study = Study {
         command: "honesty",
         title: "Is the generator to be believed?".to_string(),
-        conclusion: json!({ "claims": conclusion }),
-        text: format!(
-            "{text}\nA closed loop asks nothing while the server stands still, so it misses the \
-             requests that\nwould have waited; an open loop counts each from the moment it was due."
-        ),
+        conclusion: json!({ "claims": conclusion, "explanation": explanation }),
+        text,
         facts: vec![("claims that hold".to_string(), format!("{holds} of {}", claims.len()))],
         warnings,
         runs,

@@ -63,7 +63,8 @@ impl Level {
     fn read(text: &str) -> Result<Self, Error> {
         let read = match text.strip_suffix('%') {
             Some(percent) => count(percent).map(|percent| Self::Share(percent / 100.0)),
-            None => count(text).map(Self::PerSecond),
+            None => count(text)
+                .and_then(|rate| RateCurve::constant(rate).check().map(|()| Self::PerSecond(rate))),
         };
         read.map_err(|error| Error::Setting(format!("--rates: {error}, or a share such as 60%")))
     }
@@ -271,7 +272,7 @@ mod tests {
             assert_eq!(level.per_s(Some(1_000.0)), Some(per_s), "{text}");
             assert_eq!(level.per_s(None).is_some(), !text.contains('%'), "{text}");
         }
-        for text in ["", "%", "-5%", "fast"] {
+        for text in ["", "%", "-5%", "fast", "0", "2000M"] {
             let error = Level::read(text).unwrap_err().to_string();
             assert!(error.contains("--rates"), "{error}");
         }

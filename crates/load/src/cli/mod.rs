@@ -145,3 +145,28 @@ pub fn stop_on_signals(stop: &Arc<AtomicBool>) -> Result<(), Error> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory as _;
+
+    #[derive(clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    #[test]
+    fn every_command_shows_how_it_is_used() {
+        let mut line = Line::command();
+        let shown = line.get_subcommands_mut().filter(|command| !command.is_hide_set());
+        let mut count = 0;
+        for command in shown {
+            let help = command.render_long_help().to_string();
+            assert!(help.contains("Examples:\n"), "{}", command.get_name());
+            count += 1;
+        }
+        assert_eq!(count, 8);
+    }
+}

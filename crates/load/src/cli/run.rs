@@ -129,6 +129,9 @@ mod tests {
             (&["--ratio", "1"], "--ratio"),
             (&["--value-bytes", "x"], "--value-bytes"),
             (&["--ttl", "x"], "--ttl"),
+            (&["--ttl", "0:1,2592001:1"], "2592000"),
+            (&["--patience", "0s"], "--patience"),
+            (&["--pipeline", "10000", "--value-bytes", "100000"], "lower one"),
             (&["--keys", "0"], "0 keys"),
             (&["--key-bytes", "4"], "--key-bytes must be at least"),
             (&["--key-bytes", "y"], "--key-bytes"),
@@ -139,6 +142,15 @@ mod tests {
         for words in [&["--duration", "1s", "--requests", "5"][..], &["--protocol", "morse"]] {
             assert!(RunArgs::parse_words(words).is_err(), "{words:?}");
         }
-        assert!(RunArgs::parse_words(&[]).unwrap().plan().is_ok());
+        for words in [
+            &[][..],
+            &["--ttl", "2592000"],
+            // Gets hold no values, however large those that they bring.
+            &["--pipeline", "10000", "--value-bytes", "100000", "--ratio", "1:0"],
+            &["--connections", "10000", "--workload", "etc", "--populate"],
+        ] {
+            let plan = RunArgs::parse_words(words).unwrap().plan();
+            assert!(plan.is_ok_and(|plan| work::filling(&plan).check().is_ok()), "{words:?}");
+        }
     }
 }

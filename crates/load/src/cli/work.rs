@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::settings::Settings;
-use crate::drive::{self, Limit, Mode, Observed, Plan, Watch};
+use crate::drive::{self, COMPOSED_BYTES_MAX, Limit, Mode, Observed, Plan, Watch};
 use crate::report::{Labelled, Report};
 use crate::{Error, progress};
 
@@ -28,15 +28,19 @@ pub(super) fn watched(
 
 /// The plan that stores every key of `plan` once.
 pub(super) fn filling(plan: &Plan) -> Plan {
-    Plan {
+    let mut filling = Plan {
         workload: plan.workload.filling(),
         mode: Mode::Closed,
         multiset: 1,
-        pipeline: plan.pipeline.max(FILL_PIPELINE),
         limit: Limit::Requests(plan.workload.keys_count()),
         warmup: Duration::ZERO,
         ..plan.clone()
-    }
+    };
+    // Large values over many connections hide the round trip without being pipelined.
+    let each_bytes = filling.connections * filling.request_bytes_max();
+    let room = (COMPOSED_BYTES_MAX / each_bytes.max(1)).max(1);
+    filling.pipeline = plan.pipeline.max(FILL_PIPELINE).min(room);
+    filling
 }
 
 /// Stores every key once, before something else.

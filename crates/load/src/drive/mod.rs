@@ -16,5 +16,8 @@ mod run;
 mod usage;
 mod worker;
 
-pub use plan::{CONNECTIONS_MAX, KEYS_IN_FLIGHT_MAX, Limit, Mode, PIPELINE_MAX, Plan, THREADS_MAX};
+pub use plan::{
+    COMPOSED_BYTES_MAX, CONNECTIONS_MAX, KEYS_IN_FLIGHT_MAX, Limit, Mode, PIPELINE_MAX,
+};
+pub use plan::{Plan, THREADS_MAX};
 pub use run::{Glimpse, Observed, ServerCpu, Watch, run};

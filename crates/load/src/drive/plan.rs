@@ -18,6 +18,11 @@ pub const PIPELINE_MAX: usize = 10_000;
 /// The most keys that one connection asks for at once: pipeline times multiget.
 pub const KEYS_IN_FLIGHT_MAX: usize = 1 << 20;
 
+/// The most bytes of requests that all connections together may have composed and not sent.
+pub const COMPOSED_BYTES_MAX: usize = 16 << 30;
+/// Bytes of a request beside its keys and values, at most, for each key.
+const FRAME_BYTES: usize = 64;
+
 /// When the next request is sent.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Mode {
@@ -118,6 +123,20 @@ impl Plan {
                 self.pipeline
             )));
         }
+        let composed_bytes = self.connections * self.pipeline * self.request_bytes_max();
+        if composed_bytes > COMPOSED_BYTES_MAX {
+            return Err(Error::Setting(format!(
+                "--connections {} times --pipeline {} requests of up to {} bytes: {composed_bytes} \
+                 bytes, at most {COMPOSED_BYTES_MAX}; lower one of them",
+                self.connections,
+                self.pipeline,
+                self.request_bytes_max()
+            )));
+        }
+        if self.patience.is_zero() {
+            let text = "--patience 0 gives up before any reply; give a time such as 10s";
+            return Err(Error::Setting(text.to_string()));
+        }
         if let Mode::Open { rate, .. } = &self.mode {
             rate.check().map_err(|error| Error::Setting(format!("--rate: {error}")))?;
         }
@@ -130,6 +149,16 @@ impl Plan {
             }
             _ => Ok(()),
         }
+    }
+
+    /// The length of the longest request.
+    #[must_use]
+    pub fn request_bytes_max(&self) -> usize {
+        let key_bytes = self.workload.keys.bytes() + FRAME_BYTES;
+        let stored_bytes = key_bytes + self.workload.value_bytes_max() as usize;
+        let get_bytes = key_bytes * self.multiget.keys.max() as usize;
+        let stores = self.refill || self.workload.stores();
+        if stores { get_bytes.max(stored_bytes * self.multiset as usize) } else { get_bytes }
     }
 
     /// Lane `lane`'s share of `total` things that are dealt out one by one.

@@ -73,7 +73,7 @@ fn columns(report: &Report) -> Vec<(String, String)> {
         ("misses", report.misses),
         ("errors", requests.errors),
         ("wrong_values", report.wrong_values),
-        ("lost", requests.lost + requests.unanswered),
+        ("lost", requests.lost),
         ("unsent", requests.unsent),
     ] {
         put(name, count.to_string());
@@ -85,6 +85,8 @@ fn columns(report: &Report) -> Vec<(String, String)> {
     for (op, latency) in report.latencies() {
         columns.extend(latency_columns(op, latency));
     }
+    let unanswered = requests.unanswered.to_string();
+    columns.push(("unanswered".to_string(), unanswered));
     columns
 }
 

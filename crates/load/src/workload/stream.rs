@@ -13,6 +13,9 @@ use crate::rng::{Rng, mix};
 /// Keeps the lifetimes of items independent of their lengths.
 const TTL_SALT: u64 = 0x74_746C;
 
+/// The longest lifetime that is one: what is longer means a date.
+const TTL_S_MAX: u32 = 30 * 24 * 60 * 60;
+
 /// The greatest weight of a kind of request; four of them stay below 2^32.
 const WEIGHT_MAX: u32 = 1_000_000_000;
 
@@ -25,7 +28,7 @@ pub enum Op {
     Set,
     /// Removes the key.
     Delete,
-    /// Reads the key and, when its value is there, stores it anew.
+    /// Reads the key and, whether or not its value is there, stores it anew.
     Modify,
 }
 
@@ -176,6 +179,13 @@ impl Workload {
         if value_bytes_max > VALUE_BYTES_MAX {
             return Err(format!("values of {value_bytes_max} bytes: at most {VALUE_BYTES_MAX}"));
         }
+        let ttl_s_max = spec.ttl_s.max();
+        if ttl_s_max > TTL_S_MAX {
+            return Err(format!(
+                "a lifetime of {ttl_s_max} s: above {TTL_S_MAX} (30 days) memcached takes it for a \
+                 date; choose at most that, or 0 for ever"
+            ));
+        }
         Ok(Arc::new(Self {
             keys: KeyForm::new(&spec.key_prefix, &spec.key_bytes, spec.keys, spec.seed)?,
             values: Values::new(spec.seed, value_bytes_max),
@@ -224,6 +234,21 @@ impl Workload {
             only: Some(Op::Set),
             ..self.clone()
         })
+    }
+
+    /// The length of the longest value.
+    #[must_use]
+    pub fn value_bytes_max(&self) -> u32 {
+        self.value_bytes.max()
+    }
+
+    /// Whether any of its requests stores a value.
+    #[must_use]
+    pub fn stores(&self) -> bool {
+        match self.only {
+            Some(op) => matches!(op, Op::Set | Op::Modify),
+            None => self.ratio.sets + self.ratio.modifies > 0,
+        }
     }
 
     /// How many keys there are.
