@@ -26,6 +26,8 @@ pub mod double;
 pub mod drive;
 mod error;
 mod exchange;
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod ladder;
 pub mod null_server;
 pub mod pingpong;

@@ -27,11 +27,11 @@ mod line;
 mod list;
 mod outcome;
 mod record;
-mod round;
+pub(crate) mod round;
 mod source;
 mod summary;
 mod trace;
-mod unpack;
+pub(crate) mod unpack;
 mod walk;
 mod wire;
 

@@ -1,0 +1,175 @@
+//! What the fuzz targets drive and cannot reach from outside; for nobody else.
+//!
+//! A conversation is asked for by the first bytes of an input; the rest is what the server says,
+//! in which some bytes stand for whole replies, so that a fuzzer need not guess values. Whatever
+//! is said: no panic, counts that fit what was asked, and the same found however it is cut.
+
+use std::sync::{Arc, LazyLock};
+
+use crate::exchange::{Breach, Exchange, Rules};
+use crate::protocol::Protocol;
+use crate::replay::Outcome;
+use crate::replay::round::{Checks, Round};
+pub use crate::replay::unpack::Unpack;
+use crate::tally::Tally;
+use crate::workload::{
+    Multiget, Op, Popularity, Ratio, Request, Spread, Stream, Workload, WorkloadSpec,
+};
+
+/// How many keys there are, `k0` to `k9`.
+const KEYS: u64 = 10;
+
+/// The length of every value.
+const VALUE_BYTES: u32 = 12;
+
+/// The most requests of one conversation.
+const REQUESTS_MAX: u8 = 16;
+
+/// Bytes that a conversation may leave to be said again: the longest key of a binary reply.
+const LEFT_BYTES_MAX: usize = (64 << 10) + 64;
+
+/// What bytes from 0x8a on stand for.
+const WORDS: [&str; 9] = [
+    "END\r\n",
+    "EN\r\n",
+    "MN\r\n",
+    "STORED\r\n",
+    "HD\r\n",
+    "DELETED\r\n",
+    "NOT_FOUND\r\n",
+    "NOT_STORED\r\n",
+    "SERVER_ERROR x\r\n",
+];
+
+static WORKLOADS: LazyLock<[Arc<Workload>; 5]> = LazyLock::new(|| {
+    let ratios = ["1:0", "0:1", "0:0:1", "0:0:0:1", "2:1:1:1"];
+    ratios.map(|ratio| {
+        Workload::new(&WorkloadSpec {
+            keys: KEYS,
+            key_bytes: Spread::Fixed(2),
+            key_prefix: "k".into(),
+            popularity: Popularity::Sequential,
+            ratio: ratio.parse::<Ratio>().expect("invariant: a ratio"),
+            value_bytes: Spread::Fixed(VALUE_BYTES),
+            ttl_s: Spread::Fixed(0),
+            seed: 1,
+        })
+        .expect("invariant: within every limit")
+    })
+});
+
+/// What a server says: bytes from 0x80 on stand for hits of a key, then for words.
+fn said(script: &[u8], protocol: Protocol, workload: &Workload) -> Vec<u8> {
+    let mut out = Vec::new();
+    for byte in script {
+        match byte.checked_sub(0x80).map(u64::from) {
+            Some(key) if key < KEYS => hit(key, protocol, workload, &mut out),
+            Some(word) if word < KEYS + WORDS.len() as u64 => {
+                out.extend_from_slice(WORDS[(word - KEYS) as usize].as_bytes());
+            }
+            _ => out.push(*byte),
+        }
+    }
+    out
+}
+
+fn hit(key: u64, protocol: Protocol, workload: &Workload, out: &mut Vec<u8>) {
+    let name = format!("k{key}");
+    match protocol {
+        Protocol::Text => {
+            out.extend_from_slice(format!("VALUE {name} 0 {VALUE_BYTES}\r\n").as_bytes())
+        }
+        Protocol::Meta => out.extend_from_slice(format!("VA {VALUE_BYTES} k{name}\r\n").as_bytes()),
+        Protocol::Binary => {
+            // A quiet get that names its key: four bytes of flags, the key, the value.
+            let body = 4 + name.len() as u8 + VALUE_BYTES as u8;
+            out.extend_from_slice(&[0x81, 0x0d, 0, name.len() as u8, 4, 0, 0, 0, 0, 0, 0, body]);
+            out.extend_from_slice(&[0; 16]);
+            out.extend_from_slice(name.as_bytes());
+        }
+    }
+    workload.values.write(key, VALUE_BYTES, out);
+    if protocol != Protocol::Binary {
+        out.extend_from_slice(b"\r\n");
+    }
+}
+
+/// Presents `said` in pieces of `step` bytes, what was not taken in front of the next; whether
+/// all went well.
+fn present(said: &[u8], step: usize, mut take: impl FnMut(&[u8]) -> Result<usize, Breach>) -> bool {
+    let mut from = 0;
+    for piece in said.chunks(step.max(1)) {
+        let to = piece.as_ptr_range().end.addr() - said.as_ptr().addr();
+        match take(&said[from..to]) {
+            Ok(taken) => from += taken,
+            Err(Breach(_)) => return false,
+        }
+        assert!(to - from <= LEFT_BYTES_MAX, "{} bytes left", to - from);
+    }
+    true
+}
+
+/// One connection of a run: its requests, what the server says, and in which pieces.
+pub fn exchange(input: &[u8]) {
+    let Some(([kind, many, requests, step], script)) = input.split_first_chunk() else { return };
+    let protocol = [Protocol::Text, Protocol::Meta, Protocol::Binary][usize::from(kind % 3)];
+    let workload = &WORKLOADS[usize::from(kind / 3) % WORKLOADS.len()];
+    let rules = Rules {
+        protocol,
+        verify: kind & 0x80 == 0,
+        refill: many & 0x80 == 0,
+        multiget: Multiget { keys: Spread::Fixed(u32::from(many % 4) + 1), consecutive: false },
+        multiset: if protocol == Protocol::Text { 1 } else { u32::from(many / 4 % 4) + 1 },
+        measure_from_ns: 0,
+        measure_until_ns: u64::MAX,
+    };
+    let said = said(script, protocol, workload);
+    let requests = requests % (REQUESTS_MAX + 1);
+    let found = |step: usize| {
+        let (mut exchange, mut tally) = (Exchange::new(protocol), Tally::default());
+        let (mut stream, mut out) = (Stream::new(workload, 0, 1), Vec::new());
+        for _ in 0..requests {
+            exchange.ask(&rules, workload, &mut stream, 0, &mut out);
+        }
+        let well =
+            present(&said, step, |bytes| exchange.receive(&rules, workload, 1, bytes, &mut tally));
+        let done = tally.completed() + tally.errors + exchange.pending() as u64;
+        assert!(done <= 2 * u64::from(requests), "{done} of {requests}");
+        assert!(tally.hits + tally.misses <= 4 * u64::from(requests));
+        let mut follow_ups = 0;
+        while exchange.wants_follow_up() {
+            exchange.follow_up(&rules, workload, 1, &mut out);
+            follow_ups += 1;
+        }
+        assert!(follow_ups <= 4 * u32::from(requests), "{follow_ups} follow-ups");
+        let counts = [tally.completed(), tally.errors, tally.hits, tally.misses];
+        let wrong = [tally.wrong_values, tally.not_stored, tally.not_found];
+        (well, counts, wrong, follow_ups, out)
+    };
+    assert_eq!(found(said.len()), found(usize::from(*step)));
+}
+
+/// One round of a replay: which of its requests are sets, what the server says, and in which
+/// pieces.
+pub fn round(input: &[u8]) {
+    let Some(([sets, requests, step], script)) = input.split_first_chunk() else { return };
+    let workload = &WORKLOADS[0];
+    let request = |nth: u8| {
+        let op = if sets >> (nth % 8) & 1 == 1 { Op::Set } else { Op::Get };
+        Request { op, key: u64::from(nth) % KEYS, value_bytes: VALUE_BYTES, ttl_s: 0 }
+    };
+    let requests: Vec<Request> = (0..requests % (REQUESTS_MAX + 1)).map(request).collect();
+    let said = said(script, Protocol::Text, workload);
+    let checks = Checks { value_bytes_max: VALUE_BYTES, verify: step & 1 == 0 };
+    let found = |step: usize| {
+        let mut outcome = Outcome::default();
+        let mut round = Round::new(workload, checks, &requests);
+        let well = present(&said, step, |bytes| round.take(bytes, &mut outcome));
+        assert!(round.answers.len() <= requests.len());
+        let faults = outcome.failed_gets + outcome.refused + outcome.wrong_values;
+        assert!(faults <= 2 * requests.len() as u64, "{faults} faults");
+        assert_eq!(outcome.is_clean(), outcome.faults().is_empty());
+        (well, round.answers, faults, outcome.other_lengths)
+    };
+    assert_eq!(found(said.len()), found(usize::from(*step)));
+}
