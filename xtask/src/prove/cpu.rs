@@ -163,7 +163,7 @@ pub(super) fn contest(lab: &Lab, launches: &[Launch], load: Load) -> Result<Vec<
 fn prepare(lab: &Lab, launch: &Launch, depth: usize) -> Result<Server> {
     let server = launch.start(&lab.folder())?;
     match launch.program {
-        Program::Null { .. } => {}
+        Program::Null { .. } | Program::Canned { .. } => {}
         Program::Redis(_) => generator::fill_redis(&server, depth)?,
         Program::Volvox(_) | Program::Memcached(_) => generator::populate(lab, &server)?,
     }

@@ -9,10 +9,13 @@
 //! starts and stops processes, `wire` and `fleet` speak to them, `generator` loads them, `slope`
 //! counts per request, `procfs` reads the kernel's accounts, `compare` holds series side by side.
 
+mod agree;
+mod bottleneck;
 mod build;
 mod claim;
 mod clients;
 mod compare;
+mod connections;
 mod correctness;
 mod cost;
 mod cpu;
@@ -28,12 +31,14 @@ mod kept;
 mod lab;
 mod memory;
 mod memory_bound;
+mod memtier;
 mod procfs;
 mod report;
 mod server;
 mod slope;
 mod table;
 mod tail;
+mod uring;
 mod wire;
 
 use std::path::PathBuf;
@@ -87,7 +92,11 @@ impl Subject {
                 clients::CLAIMS,
                 table::CLAIMS,
                 honesty::CLAIMS,
+                bottleneck::CLAIMS,
                 cost::CLAIMS,
+                agree::CLAIMS,
+                connections::CLAIMS,
+                uring::CLAIMS,
                 hit_ratio::AGREES,
             ],
         };

@@ -45,6 +45,15 @@ pub enum Program {
         /// Bytes of one reply.
         reply_bytes: usize,
     },
+    /// The same with a real reply: every request is answered by the bytes of a file.
+    Canned {
+        /// Our binary.
+        binary: PathBuf,
+        /// Bytes of one request.
+        request_bytes: usize,
+        /// The file.
+        reply: PathBuf,
+    },
     /// Redis, without persistence.
     Redis(PathBuf),
 }
@@ -73,6 +82,10 @@ pub struct Launch {
     pub connections_max: usize,
     /// The core it is pinned to.
     pub core: Option<usize>,
+    /// Descriptors it may hold, where the shell's limit may be too low.
+    pub files_max: Option<usize>,
+    /// Words at the end of its command.
+    pub more: Vec<&'static str>,
     /// What watches it.
     pub instrument: Instrument,
     /// Variables of its environment.
@@ -90,6 +103,8 @@ impl Launch {
             workers: 1,
             connections_max: 1024,
             core: None,
+            files_max: None,
+            more: Vec::new(),
             instrument,
             env,
         }
@@ -129,6 +144,9 @@ impl Launch {
         if let Some(core) = self.core {
             put(&["taskset", "-c", &core.to_string()]);
         }
+        if let Some(files_max) = self.files_max {
+            put(&["prlimit", &format!("--nofile={files_max}:{files_max}")]);
+        }
         let limit = format!("--nofile={INSTRUMENTED_FILES}:{INSTRUMENTED_FILES}");
         match &self.instrument {
             Instrument::None => {}
@@ -142,6 +160,7 @@ impl Launch {
             }
         }
         words.extend(self.program_words(port));
+        words.extend(self.more.iter().map(|word| (*word).to_owned()));
         words
     }
 
@@ -160,13 +179,14 @@ impl Launch {
                 [text(binary), "memcached".to_owned()].into_iter().chain(flags).collect()
             }
             Program::Memcached(binary) => [text(binary)].into_iter().chain(flags).collect(),
-            Program::Null { binary, request_bytes, reply_bytes } => {
-                let (request, reply) = (request_bytes.to_string(), reply_bytes.to_string());
-                let listen = format!("127.0.0.1:{port}");
-                let words = ["load", "null-server", "--listen", &listen, "--request-bytes"];
-                let rest = [&request, "--reply-bytes", &reply];
-                let words = words.into_iter().chain(rest).map(str::to_owned);
-                [text(binary)].into_iter().chain(words).collect()
+            Program::Null { binary, request_bytes, reply_bytes } => null_words(
+                binary,
+                &port,
+                *request_bytes,
+                ["--reply-bytes", &reply_bytes.to_string()],
+            ),
+            Program::Canned { binary, request_bytes, reply } => {
+                null_words(binary, &port, *request_bytes, ["--reply", &text(reply)])
             }
             Program::Redis(binary) => {
                 let memory = format!("{memory}mb");
@@ -184,7 +204,7 @@ impl Program {
         match self {
             Self::Volvox(_) => "volvox",
             Self::Memcached(_) => "memcached",
-            Self::Null { .. } => "null",
+            Self::Null { .. } | Self::Canned { .. } => "null",
             Self::Redis(_) => "redis",
         }
     }
@@ -253,6 +273,14 @@ impl Drop for Server {
     }
 }
 
+/// How to start the server that answers every request alike.
+fn null_words(binary: &Path, port: &str, request_bytes: usize, reply: [&str; 2]) -> Vec<String> {
+    let (listen, request) = (format!("127.0.0.1:{port}"), request_bytes.to_string());
+    let words = ["load", "null-server", "--listen", &listen, "--request-bytes", &request];
+    let words = words.into_iter().chain(reply).map(str::to_owned);
+    [binary.display().to_string()].into_iter().chain(words).collect()
+}
+
 /// A loopback port that was free a moment ago.
 fn free_port() -> Result<u16> {
     let probe = TcpListener::bind(("127.0.0.1", 0)).context("bind a loopback port")?;
@@ -275,6 +303,19 @@ mod tests {
             taskset -c 0 prlimit --nofile=1036:1036 valgrind --vgdb=no --tool=callgrind \
             --callgrind-out-file=/out /m -l 127.0.0.1 -p 9 -U 0 -m 32 -t 1 -c 1024 -u root";
         assert_eq!(launch.words(9).join(" "), expected);
+    }
+
+    #[test]
+    fn the_command_ends_with_what_is_asked_for_besides() {
+        let mut launch = Launch::new(Program::Memcached("/m".into()));
+        (launch.files_max, launch.more) = (Some(9000), vec!["-o", "no_lru_maintainer"]);
+        let said = launch.words(9).join(" ");
+        assert!(said.starts_with("prlimit --nofile=9000:9000 /m -l"), "{said}");
+        assert!(said.ends_with("-u root -o no_lru_maintainer"), "{said}");
+        let (binary, reply) = ("/v".into(), "/r".into());
+        let canned = Launch::new(Program::Canned { binary, request_bytes: 26, reply }).words(9);
+        let expected = "/v load null-server --listen 127.0.0.1:9 --request-bytes 26 --reply /r";
+        assert_eq!(canned.join(" "), expected);
     }
 
     #[test]
