@@ -1,34 +1,18 @@
 //! Samples of a running server: what the kernel counts of its threads, and what it says itself.
 
 use std::fs;
-use std::io::{self, BufRead, BufReader, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::io;
+use std::net::SocketAddr;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use crate::counters::{Counters, Sample, add_schedstat, add_stats, add_status};
+use load::Target;
 
-/// Longest a server may take to answer a question.
-const ANSWER_MAX: Duration = Duration::from_secs(5);
-/// The most lines of an answer.
-const LINES_MAX: usize = 1_000;
+use crate::counters::{Counters, Sample, add_schedstat, add_stats, add_status};
 
 /// The names and values of a reply of `stats`; none is no error where the command is unknown.
 pub(crate) fn ask(address: SocketAddr, command: &str) -> io::Result<Vec<(String, String)>> {
-    let mut stream = TcpStream::connect_timeout(&address, ANSWER_MAX)?;
-    stream.set_read_timeout(Some(ANSWER_MAX))?;
-    stream.set_write_timeout(Some(ANSWER_MAX))?;
-    stream.write_all(format!("{command}\r\n").as_bytes())?;
-    let mut stats = Vec::new();
-    for line in BufReader::new(stream).lines().take(LINES_MAX) {
-        let line = line?;
-        let Some((name, value)) = line.strip_prefix("STAT ").and_then(|line| line.split_once(' '))
-        else {
-            break;
-        };
-        stats.push((name.to_string(), value.trim_end().to_string()));
-    }
-    Ok(stats)
+    load::ask(&Target::Tcp(address), command)
 }
 
 /// A server that is sampled.
@@ -79,27 +63,9 @@ impl Probe {
 
 #[cfg(test)]
 mod tests {
-    use std::net::TcpListener;
     use std::sync::mpsc;
-    use std::thread;
 
     use super::*;
-
-    #[test]
-    fn stats_are_read_to_their_end() {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap();
-        let server = thread::spawn(move || {
-            let (stream, _) = listener.accept().unwrap();
-            let mut line = String::new();
-            BufReader::new(&stream).read_line(&mut line).unwrap();
-            (&stream).write_all(b"STAT pid 5\r\nSTAT version 1.6 x\r\nEND\r\n").unwrap();
-            line
-        });
-        let stats = ask(address, "stats").unwrap();
-        assert_eq!(server.join().unwrap(), "stats\r\n");
-        assert_eq!(stats[1], ("version".to_string(), "1.6 x".to_string()));
-    }
 
     #[test]
     fn a_measurement_that_ends_early_is_not_counted() {

@@ -37,8 +37,9 @@ impl Labelled {
     /// The labels in a word or two.
     #[must_use]
     pub fn name(&self) -> String {
-        let values: Vec<&str> = self.labels.iter().map(|(_, value)| value.as_str()).collect();
-        values.join(" ")
+        let values = self.labels.iter().map(|(_, value)| value.as_str());
+        // What a run has no value of is a dash in tables, and no part of its name.
+        values.filter(|value| *value != "-").collect::<Vec<&str>>().join(" ")
     }
 }
 
