@@ -226,7 +226,7 @@ fn who_looks_on_sees_how_far_it_is_and_may_stop_it() {
     ended_early(&study, requests, &["stopped before its end"]);
     let shown = String::from_utf8(screen.1).unwrap();
     assert!(shown.contains("100 requests") && shown.contains("hit ratio 97.00 %"), "{shown:?}");
-    assert!(shown.contains("% of the trace") && shown.ends_with("\r\x1b[K"), "{shown:?}");
+    assert!(shown.contains("% of the file read") && shown.ends_with("\r\x1b[K"), "{shown:?}");
 }
 
 #[test]

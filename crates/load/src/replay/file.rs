@@ -13,7 +13,7 @@ use super::feed::Feed;
 use super::line::Line;
 use super::record::{Columns, Form, Records};
 use super::round::Checks;
-use super::source::Source;
+use super::source::{STDIN, Source};
 use super::summary::study;
 use super::walk::{End, Walk};
 use crate::drive::Watch;
@@ -103,6 +103,12 @@ const SPEED: std::ops::RangeInclusive<f64> = 1e-3..=1e6;
 const TTL_S_MAX: u32 = 30 * 24 * 60 * 60;
 
 impl ReplayArgs {
+    /// The trace as reports and errors call it.
+    pub(super) fn name(&self) -> String {
+        let name = self.trace.display().to_string();
+        if name == STDIN { "standard input".to_string() } else { name }
+    }
+
     fn form(&self) -> Result<Form, Error> {
         let name = self.trace.to_string_lossy();
         let named_csv = name.strip_suffix(".zst").unwrap_or(&name).ends_with(".csv");
@@ -154,7 +160,7 @@ impl ReplayArgs {
         let form = Workload::of_trace(&self.key_prefix, self.value_bytes_max, 1)?;
         let form_of_trace = self.form()?;
         let source = Source::open(&self.trace, &watch.stop)?;
-        let records = Records::new(self.trace.display().to_string(), source, form_of_trace);
+        let records = Records::new(self.name(), source, form_of_trace);
         let checks = Checks { value_bytes_max: self.value_bytes_max, verify: self.verify };
         let client = Client::connect(&self.target, checks)?;
         let mut walk = Walk {

@@ -1,4 +1,4 @@
-//! The line that shows a replay is alive: rate, hit ratio and place in the trace, on a terminal.
+//! The line that shows a replay is alive: rate, hit ratio and place in the file, on a terminal.
 
 use std::io::Write;
 use std::time::Duration;
@@ -15,7 +15,7 @@ pub(super) struct Sight {
     /// Gets that count, and hits among them.
     pub gets: u64,
     pub hits: u64,
-    /// The share of the trace that was read, where its length is known.
+    /// The share of the file that was read, where its length is known.
     pub share: Option<f64>,
 }
 
@@ -54,7 +54,7 @@ impl Line {
             }
         }
         if let Some(share) = share {
-            line.push_str(&format!("  {:.0} % of the trace", share * 100.0));
+            line.push_str(&format!("  {:.0} % of the file read", share * 100.0));
         }
         line
     }
@@ -78,7 +78,13 @@ mod tests {
             (999, 10, 0, None, ""),
             (1_000, 10, 0, None, "10/s  not counting yet\x1b[K"),
             (1_900, 20, 0, None, ""),
-            (3_000, 1_010, 1_000, Some(0.5), "500/s  hit ratio 25.00 %  50 % of the trace\x1b[K"),
+            (
+                3_000,
+                1_010,
+                1_000,
+                Some(0.5),
+                "500/s  hit ratio 25.00 %  50 % of the file read\x1b[K",
+            ),
         ] {
             screen.clear();
             line.show(&mut screen, &sight(time_ms, requests, gets, share));

@@ -37,7 +37,7 @@ pub(super) fn study(
     let text = format!(
         "{}: hit ratio {hit_percent:.2} % of {} gets; {} requests in {:.1} s ({rate:.0}/s); \
          {} items in {} bytes held",
-        args.trace.display(),
+        args.name(),
         outcome.gets,
         seen.requests,
         outcome.elapsed_s,
@@ -46,7 +46,7 @@ pub(super) fn study(
     );
     Study {
         command: "replay",
-        title: format!("Replay of {}", args.trace.display()),
+        title: format!("Replay of {}", args.name()),
         conclusion: json!({
             "hit_ratio": outcome.hit_ratio(),
             "requests": seen.requests,
