@@ -5,7 +5,12 @@
 //! original at equal `-m`, it is replayed again with so much less; where it takes no more, equal
 //! memory could only raise our ratio, and what was measured stands.
 
-use std::{fs, path::PathBuf, time::Duration};
+use std::{
+    fs,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use anyhow::{Context, Result};
 use serde::Deserialize;
@@ -46,26 +51,20 @@ pub const CLAIMS: &[Claim] = &[
     },
 ];
 
-/// The claim of the lab: a stream replayed is the stream that libcachesim knows.
-pub const AGREES: &[Claim] = &[Claim {
-    id: "hit.libcachesim",
-    claim: "hit ratio of a stream against libcachesim's S3-FIFO, the policy that both have",
-    bar: "none more than 1 point below",
-    peer: Peer::Nobody,
-    measure: s3fifo,
-}];
-
 /// One committed stream.
 #[derive(Debug, PartialEq, Eq)]
-struct Stream {
-    name: String,
-    memory_mib: u64,
+pub struct Stream {
+    /// Its name.
+    pub name: String,
+    /// The memory it is replayed in.
+    pub memory_mib: u64,
 }
 
 /// What the generator reports of a replay, as far as it is used here.
 #[derive(Debug, Deserialize)]
-struct Replay {
-    hit_ratio: f64,
+pub struct Replay {
+    /// Hits by gets.
+    pub hit_ratio: f64,
     held_bytes: u64,
     rss_bytes_max: u64,
 }
@@ -86,7 +85,8 @@ fn parse(listing: &str, long: bool) -> Result<Vec<Stream>> {
     Ok(streams)
 }
 
-fn streams(lab: &Lab) -> Result<Vec<Stream>> {
+/// The streams of this form.
+pub fn streams(lab: &Lab) -> Result<Vec<Stream>> {
     let listing = Exec::new(&lab.volvox).args(["load", "hit-ratio"]).capture(REPLAY_MAX)?;
     parse(&listing, lab.long)
 }
@@ -94,11 +94,39 @@ fn streams(lab: &Lab) -> Result<Vec<Stream>> {
 fn replay(lab: &Lab, launch: Launch, stream: &Stream, memory_mib: u64) -> Result<Replay> {
     lab.detail(&format!("{}, {} of {memory_mib} MiB", stream.name, launch.program.name()));
     let server = launch.memory_mib(memory_mib).start(&lab.folder())?;
-    let words = ["load", "hit-ratio", "--json", "--stream", stream.name.as_str(), "--target"];
-    let exec = Exec::new(&lab.volvox).args(words).arg(server.address().to_string());
-    let said = exec.args(["--server-pid", &server.pid().to_string()]).capture(REPLAY_MAX)?;
+    let replay = replay_to(lab, stream, server.address(), Some(server.pid()))?;
     server.stop()?;
+    Ok(replay)
+}
+
+/// Replays a stream to an empty server.
+pub fn replay_to(
+    lab: &Lab,
+    stream: &Stream,
+    address: SocketAddr,
+    pid: Option<u32>,
+) -> Result<Replay> {
+    let words = ["load", "hit-ratio", "--json", "--stream", stream.name.as_str(), "--target"];
+    let exec = Exec::new(&lab.volvox).args(words).arg(address.to_string());
+    let pid = pid.map(|pid| ["--server-pid".to_owned(), pid.to_string()]);
+    let said = exec.args(pid.into_iter().flatten()).capture(REPLAY_MAX)?;
     serde_json::from_str(&said).with_context(|| format!("the generator printed {said:?}"))
+}
+
+/// Writes a stream to a file that the reference reads.
+pub fn dump(lab: &Lab, stream: &Stream, file: &Path) -> Result<()> {
+    let words = ["load", "hit-ratio", "--stream", stream.name.as_str(), "--dump"];
+    Exec::new(&lab.volvox).args(words).arg(file).capture(REPLAY_MAX).map(drop)
+}
+
+/// The hit ratio of a stream by the reference's policy of that name, in so many bytes of items.
+pub fn reference(root: &Path, python: &Path, file: &Path, bytes: u64, policy: &str) -> Result<f64> {
+    let script = Exec::new(python).arg(root.join(REFERENCE)).arg(file);
+    let said = script.arg(bytes.to_string()).arg(policy).capture(REPLAY_MAX)?;
+    said.split_whitespace()
+        .last()
+        .and_then(|word| word.parse().ok())
+        .with_context(|| format!("the reference printed {said:?}"))
 }
 
 fn memcached(lab: &Lab) -> Result<Measured> {
@@ -128,15 +156,8 @@ fn s3fifo(lab: &Lab) -> Result<Measured> {
     for stream in streams(lab)? {
         let ours = replay(lab, lab.launch_volvox()?, &stream, stream.memory_mib)?;
         lab.detail(&format!("{}, the reference", stream.name));
-        let dump = ["load", "hit-ratio", "--stream", stream.name.as_str(), "--dump"];
-        Exec::new(&lab.volvox).args(dump).arg(&file).capture(REPLAY_MAX)?;
-        let script = Exec::new(&python).arg(lab.repo.path(REFERENCE)).arg(&file);
-        let said = script.arg(ours.held_bytes.to_string()).capture(REPLAY_MAX)?;
-        let theirs: f64 = said
-            .split_whitespace()
-            .last()
-            .and_then(|word| word.parse().ok())
-            .with_context(|| format!("the reference printed {said:?}"))?;
+        dump(lab, &stream, &file)?;
+        let theirs = reference(lab.repo.root(), &python, &file, ours.held_bytes, "S3FIFO")?;
         details.push(line(&stream.name, &ours, theirs, "by items, equal bytes of items"));
         ours_all.push(ours.hit_ratio);
         theirs_all.push(theirs);
@@ -146,7 +167,7 @@ fn s3fifo(lab: &Lab) -> Result<Measured> {
 }
 
 /// A Python with the reference's package, made once.
-fn environment(lab: &Lab) -> Result<PathBuf> {
+pub fn environment(lab: &Lab) -> Result<PathBuf> {
     let folder = lab.folder().join("python");
     let python = folder.join("bin/python3");
     if !python.is_file() {

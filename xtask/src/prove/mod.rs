@@ -6,8 +6,9 @@
 //! what it measured under `docs/proof/`, line by line, with commit, date and machine.
 //!
 //! The themes (`clients`, `cpu`, ...) hold the claims. Below them stand the instruments: `server`
-//! starts and stops processes, `wire` and `fleet` speak to them, `generator` loads them, `slope`
-//! counts per request, `procfs` reads the kernel's accounts, `compare` holds series side by side.
+//! starts and stops processes, `wire` and `fleet` speak to them, `generator` and `memtier` load
+//! them, `slope` counts per request, `procfs` reads the kernel's accounts, `compare` holds series
+//! side by side; `double` is a cache whose `policy` is exact.
 
 mod agree;
 mod bottleneck;
@@ -19,6 +20,7 @@ mod connections;
 mod correctness;
 mod cost;
 mod cpu;
+mod double;
 mod drivers;
 mod engine;
 mod engine_tests;
@@ -29,9 +31,11 @@ mod honesty;
 mod instructions;
 mod kept;
 mod lab;
+mod libcachesim;
 mod memory;
 mod memory_bound;
 mod memtier;
+mod policy;
 mod procfs;
 mod report;
 mod server;
@@ -97,7 +101,7 @@ impl Subject {
                 agree::CLAIMS,
                 connections::CLAIMS,
                 uring::CLAIMS,
-                hit_ratio::AGREES,
+                libcachesim::CLAIMS,
             ],
         };
         themes.concat()
