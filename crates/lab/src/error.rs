@@ -13,8 +13,9 @@ pub enum Error {
     Load(load::Error),
     /// A server could not be used; the text says which and why.
     Server(String),
-    /// A run passed without one reply, though nothing went wrong: the machine stood still.
-    Stalled,
+    /// No answer was wrong, and yet there is no figure: the machine stood still, or others had all
+    /// of it. The text says what was seen.
+    Disturbed(String),
     /// A file could not be read or written.
     File {
         /// Which.
@@ -43,9 +44,10 @@ impl fmt::Display for Error {
         match self {
             Self::Setting(text) | Self::Server(text) => f.write_str(text),
             Self::Load(error) => error.fmt(f),
-            Self::Stalled => f.write_str(
-                "a run passed without one reply, though no connection was lost: the machine stood \
-                 still, or others had all of it; measure again when it is quiet",
+            Self::Disturbed(seen) => write!(
+                f,
+                "{seen}: the machine stood still, or others had all of it; measure again when it \
+                 is quiet"
             ),
             Self::File { path, source } => write!(f, "{}: {source}", path.display()),
             Self::Foreign { path, what } => write!(
@@ -62,7 +64,7 @@ impl std::error::Error for Error {
         match self {
             Self::Load(error) => Some(error),
             Self::File { source, .. } => Some(source),
-            Self::Setting(_) | Self::Server(_) | Self::Stalled | Self::Foreign { .. } => None,
+            Self::Setting(_) | Self::Server(_) | Self::Disturbed(_) | Self::Foreign { .. } => None,
         }
     }
 }

@@ -75,11 +75,13 @@ impl Finding {
         let report = self.report.as_ref().filter(|report| !report.is_clean())?;
         let requests = &report.requests;
         Some(format!(
-            "{} errors, {} refused, {} lost, {} unanswered, {} wrong values, {} connections lost{}",
+            "{} errors, {} refused, {} lost, {} unanswered, {} unsent, {} wrong values, {} \
+             connections lost{}",
             requests.errors,
             requests.not_stored,
             requests.lost,
             requests.unanswered,
+            requests.unsent,
             report.wrong_values,
             requests.connections_lost,
             if report.whole { "" } else { ", and the run was given up" },

@@ -162,7 +162,9 @@ impl<'a> Bench<'a> {
         if wrong > 0 {
             to.missing = Some(format!("{wrong} requests went wrong on the way to lambda-max"));
         } else if !study.clean && !self.stopped() {
-            return Err(Error::Stalled);
+            let seen = study.warnings.into_iter().next();
+            let seen = seen.unwrap_or_else(|| "lambda-max was not reached".to_string());
+            return Err(Error::Disturbed(seen));
         }
         Ok(())
     }
@@ -191,7 +193,8 @@ impl<'a> Bench<'a> {
         let (observed, counters) = self.watched(probe, &plan)?;
         let report = Report::new(&plan, args.settings.workload_text(), &observed);
         if report.requests.completed == 0 && wrong(&report) == 0 && !self.stopped() {
-            return Err(Error::Stalled);
+            let seen = "a run passed without one reply, though no connection was lost";
+            return Err(Error::Disturbed(seen.to_string()));
         }
         Ok((report, counters))
     }

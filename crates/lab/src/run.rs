@@ -64,7 +64,7 @@ impl Lab<'_> {
             let rate_per_s = found.cell_rate_per_s(self.who, job);
             let mut measured = bench.measure(job, rate_per_s);
             for _ in 1..ATTEMPTS_MAX {
-                if !matches!(measured, Err(Error::Stalled)) {
+                if !matches!(measured, Err(Error::Disturbed(_))) {
                     break;
                 }
                 measured = bench.measure(job, rate_per_s);
