@@ -6,7 +6,7 @@
 //!
 //! ```text
 //! closed loop              its thread is full: what it can do
-//! half as much again       offered beyond that: both rates shown, and a warning
+//! twice as much            offered beyond that: both rates shown, and a warning
 //! a ladder of rates        where its thread is 30 to 80 % busy: no warning, the rate reached
 //! ```
 
@@ -30,18 +30,22 @@ const FULL: f64 = 0.95;
 /// How busy it is in the runs that are held against its silence, and in one of them at least.
 const JUDGED: [f64; 2] = [0.3, 0.8];
 const HIGH: f64 = 0.6;
+/// How often the closed loop is tried while others use the generator's core.
+const TRIES: usize = 4;
 /// How much of what it can do is offered beyond its limit.
-const BEYOND: f64 = 1.5;
+const BEYOND: f64 = 2.0;
 /// A rate that is reached is reached to this share.
 const REACHED: f64 = 0.95;
-/// The share of the time it may wait for a core that is its own.
-const STARVED_MAX: f64 = 0.05;
-/// Rungs of the ladder, and how far apart they may be.
-const RUNGS_MAX: usize = 14;
+/// The share of the time it may wait for a core that is its own: more, and what was sent late at
+/// the 99th percentile may have been sent late by others.
+const STARVED_MAX: f64 = 0.01;
+/// Rungs of the ladder, those repeated included, and how far apart they may be.
+const RUNGS_MAX: usize = 20;
 const RUNG: [f64; 2] = [1.25, 6.0];
-/// How busy the next rung is to make it while it idles, and the share of its limit on the lowest.
+/// How busy the next rung is to make it while it idles, and the share of its limit on the lowest:
+/// request by request, each with its own calls, is many times dearer than batch by batch.
 const AIM: f64 = 0.35;
-const LOWEST: f64 = 0.01;
+const LOWEST: f64 = 0.003;
 /// Words in the warnings of a generator that blames itself.
 const BLAMES: [&str; 2] = ["the generator may be the bottleneck", "the generator delayed due"];
 /// The one key, as the generator writes it.
@@ -117,6 +121,19 @@ impl<'a> Canned<'a> {
             .with_context(|| format!("`{exec}` printed no report:\n{}", tail(&said.complaints)))
     }
 
+    /// What the generator can do: the closed loop in which its thread was busiest.
+    fn limit(&self) -> Result<Own> {
+        let mut best = Own::read(&self.run(None)?, "closed loop");
+        for _ in 1..TRIES {
+            if best.busy >= FULL {
+                break;
+            }
+            let again = Own::read(&self.run(None)?, "closed loop");
+            best = if again.busy > best.busy { again } else { best };
+        }
+        Ok(best)
+    }
+
     fn stop(self) -> Result<()> {
         self.server.stop()?;
         fs::remove_file(&self.reply).with_context(|| format!("remove {}", self.reply.display()))
@@ -171,9 +188,13 @@ impl Own {
         Self { per_s, offered_per_s, busy, starved, blames_itself, text }
     }
 
+    fn is_starved(&self) -> bool {
+        self.starved > STARVED_MAX
+    }
+
     /// Whether it must be faultless: below its limit, on a core that nobody else used.
     fn is_judged(&self) -> bool {
-        self.starved <= STARVED_MAX && (JUDGED[0]..JUDGED[1]).contains(&self.busy)
+        !self.is_starved() && (JUDGED[0]..JUDGED[1]).contains(&self.busy)
     }
 
     fn is_faultless(&self) -> bool {
@@ -183,13 +204,15 @@ impl Own {
 
 fn bottleneck(lab: &Lab) -> Result<Measured> {
     let canned = Canned::start(lab)?;
-    let closed = Own::read(&canned.run(None)?, "closed loop");
+    let closed = canned.limit()?;
     let over = Own::read(&canned.run(Some(closed.per_s * BEYOND))?, "beyond its limit");
     let mut ladder: Vec<Own> = Vec::new();
     let mut rate_per_s = closed.per_s * LOWEST;
     while ladder.len() < RUNGS_MAX && ladder.last().is_none_or(|own| own.busy < JUDGED[1]) {
         let own = Own::read(&canned.run(Some(rate_per_s))?, "below it");
-        rate_per_s *= (AIM / own.busy.max(0.01)).clamp(RUNG[0], RUNG[1]);
+        if !own.is_starved() {
+            rate_per_s *= (AIM / own.busy.max(0.01)).clamp(RUNG[0], RUNG[1]);
+        }
         ladder.push(own);
     }
     canned.stop()?;
@@ -209,7 +232,7 @@ fn judge_bottleneck(closed: &Own, over: &Own, ladder: &[Own]) -> Measured {
     let judged: Vec<&Own> = ladder.iter().filter(|own| own.is_judged()).collect();
     let Some(highest) = judged.iter().map(|own| own.busy).reduce(f64::max).filter(|b| *b >= HIGH)
     else {
-        let starved = ladder.iter().filter(|own| own.starved > STARVED_MAX).count();
+        let starved = ladder.iter().filter(|own| own.is_starved()).count();
         return not(format!(
             "no rate kept it 60 to 80 % busy; others used its core at {starved} of {} rates",
             ladder.len()
@@ -227,7 +250,7 @@ fn judge_bottleneck(closed: &Own, over: &Own, ladder: &[Own]) -> Measured {
 
 fn rates(lab: &Lab) -> Result<Measured> {
     let canned = Canned::start(lab)?;
-    let closed = Own::read(&canned.run(None)?, "closed loop");
+    let closed = canned.limit()?;
     let beyond_per_s = closed.per_s * BEYOND;
     let report = canned.run(Some(beyond_per_s))?;
     let screen = canned.exec(Some(beyond_per_s), &[]).said(RUN_MAX)?.output;
