@@ -22,6 +22,8 @@ use crate::report::{Report, warnings};
 use crate::schedule::Arrival;
 use crate::workload::Workload;
 
+/// How the names of its runs begin.
+pub(super) const LABEL: &str = "bottleneck";
 /// Keys of a get: each is compared, found and checked, while the server only moves its bytes.
 const KEYS_PER_GET: usize = 400;
 /// What flows: one key, whose value is ten bytes.
@@ -150,20 +152,20 @@ fn measure(bench: &mut Bench<'_>, settings: &Settings, closed: &Plan) -> Option<
         drop_overdue: true,
         ..closed.clone()
     };
-    let limit_per_s = run("bottleneck, closed loop".to_string(), closed)?.rate.achieved_per_s;
-    let over = run("bottleneck, overload".to_string(), &open(limit_per_s * OVERLOAD))?;
+    let limit_per_s = run(format!("{LABEL}, closed loop"), closed)?.rate.achieved_per_s;
+    let over = run(format!("{LABEL}, overload"), &open(limit_per_s * OVERLOAD))?;
     let mut claims = vec![Claim {
         what: "bottleneck: beyond its limit the generator owns up".to_string(),
         expected: format!("a warning, with work for {:.0} % of the time", ALWAYS * 100.0),
         seen: seen(&over),
         holds: owns_up(&over),
     }];
-    let first = run("bottleneck, first rate".to_string(), &open(limit_per_s * FIRST_SHARE))?;
+    let first = run(format!("{LABEL}, first rate"), &open(limit_per_s * FIRST_SHARE))?;
     let mut cost_s = cost_s(&first);
     for busy in BUSY {
         let percent = busy * 100.0;
         let offered_per_s = (busy / cost_s).min(limit_per_s);
-        let below = run(format!("bottleneck, about {percent:.0} % busy"), &open(offered_per_s))?;
+        let below = run(format!("{LABEL}, about {percent:.0} % busy"), &open(offered_per_s))?;
         cost_s = self::cost_s(&below);
         let in_range = FAULTLESS.contains(&below.generator.busiest_thread);
         let reached = below.rate.achieved_per_s >= offered_per_s * REACHED;

@@ -39,9 +39,14 @@ impl History {
         }
     }
 
-    /// Gets at the middle of each full step, and its hit ratio in percent.
+    /// Gets at the middle of each full step, and its hit ratio in percent; of a trace that fills
+    /// none, one point for all of it.
     #[must_use]
     pub fn percent(&self) -> Vec<(f64, f64)> {
+        let (gets, hits) = self.open;
+        if self.hits.is_empty() && gets > 0 {
+            return vec![(gets as f64 / 2.0, hits as f64 / gets as f64 * 100.0)];
+        }
         let step = self.step_gets as f64;
         let at = |nth: usize| (nth as f64 + 0.5) * step;
         let points = self.hits.iter().enumerate();
@@ -52,6 +57,16 @@ impl History {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_short_trace_is_one_point() {
+        let mut history = History::default();
+        assert!(history.percent().is_empty());
+        for hit in [true, true, false, true] {
+            history.count(hit);
+        }
+        assert_eq!(history.percent(), [(2.0, 75.0)]);
+    }
 
     #[test]
     fn any_length_fits() {

@@ -121,9 +121,16 @@ fn write_figures(html: &mut String, figures: &[Figure]) {
     }
 }
 
+/// Longer cells may be broken into lines: they are sentences, no figures.
+const CELL_LONG: usize = 32;
+
 fn write_table(html: &mut String, table: &Table) {
+    let cell = |cell: &String, tag: &str| {
+        let class = if cell.len() > CELL_LONG && tag == "td" { " class=\"long\"" } else { "" };
+        format!("<{tag}{class}>{}</{tag}>", escape(cell))
+    };
     let row = |cells: &[String], tag: &str| {
-        let cells = cells.iter().map(|cell| format!("<{tag}>{}</{tag}>", escape(cell)));
+        let cells = cells.iter().map(|text| cell(text, tag));
         format!("<tr>{}</tr>\n", cells.collect::<String>())
     };
     let _ = write!(html, "<figure>\n<figcaption>{}</figcaption>\n", escape(&table.title));
