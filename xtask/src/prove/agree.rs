@@ -5,8 +5,8 @@
 //! its worker, and at depth 16 the shape of the batches, which is the generator's doing, changes
 //! what a request costs the server by a third. So memcached is slowed by callgrind, which leaves
 //! each generator's core more than half idle; requests go one at a time on a connection; and its
-//! housekeeping, which works for minutes on what one of them has stored, is off. The first round
-//! is not counted: callgrind translates the code that it meets.
+//! housekeeping, which works by itself for a while, is off. The first round is not counted:
+//! callgrind translates the code that it meets.
 
 use anyhow::Result;
 
@@ -49,13 +49,15 @@ pub const CLAIMS: &[Claim] = &[Claim::alone(
 #[derive(Debug, Default)]
 struct Rounds {
     counted: Vec<[Run; 2]>,
-    left_out: usize,
+    /// How long the server waited in each of the others.
+    left_out: Series,
 }
 
 impl Rounds {
     fn take(&mut self, round: [Run; 2]) {
-        if round.iter().any(|run| run.server_waited > WAITED_MAX) {
-            self.left_out += 1;
+        let waited = round.iter().map(|run| run.server_waited).fold(0.0, f64::max);
+        if waited > WAITED_MAX {
+            self.left_out.push(waited);
         } else {
             self.counted.push(round);
         }
@@ -152,9 +154,11 @@ fn judge(rounds: &Rounds, wanted: usize, moderate: Rounds) -> Measured {
     let of = format!("{CONNECTIONS} connections, slowed");
     let mut details: Vec<String> = rounds.lines(&of).into();
     details.extend(moderate.lines(&format!("{FEW} connections, full speed")));
-    let (counted, left_out) = (rounds.counted.len(), rounds.left_out);
+    let (counted, left_out) = (rounds.counted.len(), rounds.left_out.len());
     details.push(format!(
-        "{counted} rounds; {left_out} more were left out, for others used the server's core"
+        "{counted} rounds; {left_out} more were left out, for others used the server's core: it \
+         waited {:.0} % of its time",
+        median(&rounds.left_out) * 100.0
     ));
     if counted < wanted {
         let reason = format!("others used the server's core in {left_out} rounds");
@@ -204,7 +208,7 @@ mod tests {
     fn rounds_that_others_disturbed_are_left_out() {
         let mut rounds = rounds(&[100.0; 7]);
         rounds.take([run(100.0, 0.2), run(100.0, 0.0)]);
-        assert_eq!((rounds.counted.len(), rounds.left_out), (7, 1));
+        assert_eq!((rounds.counted.len(), rounds.left_out.len()), (7, 1));
         assert!(!rounds.suffice(8) && rounds.suffice(7));
         let measured = judge(&rounds, 8, Rounds::default());
         assert!(matches!(measured.verdict, Verdict::NotMeasured(_)));

@@ -157,8 +157,8 @@ fn busy(lab: &Lab) -> Result<Measured> {
     Ok(judge_busy(report(lab)?))
 }
 
-/// What a server used of its core counts, and nothing else. Where one of a single thread waited for
-/// its core, another program had it, and how busy it would have been is not known.
+/// What a server used of its core counts, and nothing else. Where one of a single thread or the
+/// generator waited for its core, another program had it: how busy it would have been is not known.
 fn judge_busy(report: &Value) -> Measured {
     let mut least = f64::MAX;
     let (mut details, mut crowded, mut seen) = (Vec::new(), Vec::new(), BTreeSet::new());
@@ -175,6 +175,10 @@ fn judge_busy(report: &Value) -> Measured {
             if single && waited > WAITED_MAX {
                 crowded.push(format!("{who} waited {:.0} %", waited * 100.0));
             }
+            let starved = peak["generator_starved"].as_f64().unwrap_or(0.0);
+            if starved > WAITED_MAX {
+                crowded.push(format!("{who}: the generator waited {:.0} %", starved * 100.0));
+            }
         }
         details.push(format!(
             "{who}: ran {:.0} %, waited {:.0} %; the generator's thread ran {:.0} %",
@@ -187,7 +191,7 @@ fn judge_busy(report: &Value) -> Measured {
         return Measured::not(format!("no lambda-max of {driver} was measured"));
     }
     if !crowded.is_empty() {
-        let reason = format!("others used the servers' core: {}", crowded.join("; "));
+        let reason = format!("others used the cores: {}", crowded.join("; "));
         return Measured::not(reason).with_details(details);
     }
     let text = format!("{:.0} % at least, every driver", least * 100.0);
@@ -348,6 +352,8 @@ mod tests {
         assert_eq!(at(3, 0.94, 47.0).verdict, Verdict::Fail, "threads wait for each other");
         assert!(is_unknown(&at(2, 0.90, 0.08)));
         let mut report = whole();
+        report["lambda_max"][3]["generator_starved"] = json!(0.2);
+        assert!(is_unknown(&judge_busy(&report)));
         report["lambda_max"][1]["counters"] = json!(null);
         assert!(is_unknown(&judge_busy(&report)));
         report["lambda_max"].as_array_mut().unwrap().truncate(1);
