@@ -34,6 +34,12 @@ impl Contestant {
         }
     }
 
+    /// Whether one thread does all of it: others wait for threads of their own, by design or, at
+    /// memcached, for housekeeping.
+    pub fn is_one_thread(self) -> bool {
+        matches!(self, Self::Epoll | Self::Signal | Self::Uring)
+    }
+
     /// Whether a number of workers means something to it.
     pub fn has_workers(self) -> bool {
         self != Self::Threads

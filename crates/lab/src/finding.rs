@@ -67,6 +67,15 @@ impl Finding {
         }
     }
 
+    /// Whether others kept the generator, or a server of one thread, off its core.
+    pub fn is_crowded(&self, contestant: Contestant) -> bool {
+        /// Shares of the time below which it is only noise.
+        const CROWDED: f64 = 0.05;
+        let starved = self.report.as_ref().map_or(0.0, |report| report.generator.starved_thread);
+        let waited = self.counters.map_or(0.0, |counters| counters.waiting_cores);
+        starved > CROWDED || (contestant.is_one_thread() && waited > CROWDED)
+    }
+
     /// Why it is not what was asked for: nothing was measured, or not all was answered well.
     pub fn flaw(&self) -> Option<String> {
         if let Some(missing) = &self.missing {
@@ -211,6 +220,18 @@ pub(crate) mod tests {
         let missing = Some("not allowed".to_string());
         findings.put(Finding { missing, ..lambda(who[0], SWEEP, 1_000.0, 1.0) });
         assert!(!findings.is_settled(&who, &lambda_job), "what is missing is tried again");
+    }
+
+    #[test]
+    fn only_a_server_of_one_thread_waits_for_others() {
+        let waits = |who: Contestant| {
+            let mut finding = lambda(who, SWEEP, 100.0, 1.0);
+            assert!(!finding.is_crowded(who));
+            finding.counters.as_mut().unwrap().waiting_cores = 0.1;
+            finding.is_crowded(who)
+        };
+        assert!(waits(Contestant::Epoll) && waits(Contestant::Signal));
+        assert!(!waits(Contestant::Threads) && !waits(Contestant::Memcached));
     }
 
     #[test]

@@ -31,7 +31,7 @@ use crate::table::wrong;
 /// The plateau is looked at from beyond: so many times lambda-max.
 const BEYOND: f64 = 1.25;
 /// Time for the look at the plateau, at least, so that counters mean something.
-const PLATEAU_MIN: Duration = Duration::from_secs(1);
+const PLATEAU_MIN: Duration = Duration::from_secs(2);
 
 /// What is asked of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

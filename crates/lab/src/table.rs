@@ -78,6 +78,8 @@ pub(crate) struct Peak {
     pub lambda_max: Option<LambdaMax>,
     /// What the server did in overload.
     pub counters: Option<Counters>,
+    /// Whether others used the machine meanwhile, so that the figures are too low.
+    pub crowded: bool,
     /// How busy the generator's thread was.
     pub generator_busy: Option<f64>,
     /// How long it was ready and had no core.
@@ -175,6 +177,7 @@ pub(crate) fn peaks(form: &Form, who: &[Contestant], found: &Findings) -> Vec<Pe
             mix: place.mix,
             lambda_max: finding.and_then(|finding| finding.lambda_max),
             counters: finding.and_then(|finding| finding.counters),
+            crowded: finding.is_some_and(|finding| finding.is_crowded(*contestant)),
             generator_busy: report.map(|report| report.generator.busiest_thread),
             generator_starved: report.map(|report| report.generator.starved_thread),
             instructions_per_request: instructions.and_then(|by| by.get(INSTRUCTIONS).copied()),

@@ -78,22 +78,10 @@ fn peak_sentence(group: &[&Peak]) -> String {
         text.push_str(&format!("; {:.2} x {}{why}", by, peak.contestant));
     }
     text.push('.');
-    if group.iter().any(|peak| was_crowded(peak)) {
+    if group.iter().any(|peak| peak.crowded) {
         text.push_str(" Others used the machine meanwhile, so this is no verdict.");
     }
     text
-}
-
-/// Whether others kept the generator, or a server of one thread, off its core.
-fn was_crowded(peak: &Peak) -> bool {
-    /// Shares of the time below which it is only noise.
-    const CROWDED: f64 = 0.05;
-    // Threads of one server wait for each other, which is no fault of the machine's: threads by
-    // design, and memcached's worker for its housekeeping.
-    let several = [Contestant::Threads, Contestant::Memcached].map(Contestant::name);
-    let is_alone = !several.contains(&peak.contestant);
-    let waited = peak.counters.is_some_and(|of| of.waiting_cores > CROWDED);
-    peak.generator_starved.is_some_and(|share| share > CROWDED) || (is_alone && waited)
 }
 
 /// What the loser pays more for, in brackets.
@@ -158,7 +146,7 @@ pub(crate) fn doubts(peaks: &[Peak], cells: &[Cell]) -> Vec<String> {
     };
     let counted = |of: fn(&Peak) -> bool| peaks.iter().filter(|peak| of(peak)).count();
     say(
-        counted(was_crowded),
+        counted(|peak| peak.crowded),
         "generator or server waited for a core more than 5 % of the time: others used this \
          machine, and the figures are too low",
     );
@@ -275,11 +263,10 @@ mod tests {
         peaks[0].instructions_per_request = Some(900.0);
         assert!(doubts(&peaks, &[]).is_empty());
         let counters = peaks[0].counters.as_mut().unwrap();
-        (counters.busy_cores, counters.waiting_cores) = (0.5, 0.1);
+        counters.busy_cores = 0.5;
+        peaks[0].crowded = true;
         let said = doubts(&peaks, &[]);
         assert_eq!(said.len(), 2, "{said:?}");
         assert!(said[0].starts_with("1 of 4 lambda-max: generator or server waited"));
-        peaks[0].contestant = "memcached";
-        assert_eq!(doubts(&peaks, &[]).len(), 1, "its own threads kept each other waiting");
     }
 }
