@@ -94,11 +94,11 @@ pub fn run(args: &LabArgs, volvox: &Path) -> Result<bool, Error> {
     };
     let all = lab.measure(&mut found)?;
     let document = lab.report(subject, &found, &command(args))?;
-    let summary = || match all {
-        true => summary(&document, &args.out),
-        false => format!("{}; stopped, --resume goes on", summary(&document, &args.out)),
-    };
-    say(&if args.json { document.to_json() } else { summary() })?;
+    let mut text = if args.json { document.to_json() } else { summary(&document, &args.out) };
+    if !all && !args.json {
+        text.push_str("; stopped, --resume goes on");
+    }
+    say(&text)?;
     Ok(all && document.whole)
 }
 

@@ -156,6 +156,25 @@ pub(crate) fn version_of(memcached: &Path) -> Result<String, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::finding::tests::lambda;
+    use crate::form::Level;
+    use crate::plan::SWEEP;
+
+    #[test]
+    fn a_disturbed_lambda_max_is_tried_again_and_a_cell_is_not() {
+        let contestant = Contestant::Epoll;
+        let lambda_max = Job { contestant, task: Task::LambdaMax(SWEEP) };
+        let cell = Job { contestant, task: Task::Cell(SWEEP, Level::Own(90)) };
+        let found = |waiting_cores: f64| {
+            let mut finding = lambda(contestant, SWEEP, 100.0, 1.0);
+            finding.counters.as_mut().unwrap().waiting_cores = waiting_cores;
+            Ok(finding)
+        };
+        assert!(is_disturbed(&lambda_max, &found(0.1)));
+        assert!(!is_disturbed(&lambda_max, &found(0.0)) && !is_disturbed(&cell, &found(0.1)));
+        assert!(is_disturbed(&cell, &Err(Error::Disturbed("no reply".to_string()))));
+        assert!(!is_disturbed(&cell, &Err(Error::Server("ended".to_string()))));
+    }
 
     #[test]
     fn only_a_memcached_is_taken_for_one() {
