@@ -53,7 +53,12 @@ impl Lab<'_> {
         self.announce(all.len(), left.len(), total);
         let mut progress = Progress::new(left.len(), total);
         let mut bench = Bench::new(self.form, self.programs, self.cores, self.store, self.watch);
-        for job in left {
+        // All, and not those left at first: a lambda-max that is measured now may move the rates of
+        // cells that were settled.
+        for job in &all {
+            if found.is_settled(self.who, job) {
+                continue;
+            }
             progress.begin(&job.title());
             if let Some(finding) = found.same_rate(self.who, job) {
                 self.store.keep(&finding)?;
