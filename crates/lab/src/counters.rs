@@ -76,12 +76,6 @@ impl Counters {
             }),
         })
     }
-
-    /// How much of its one core the server used or was waiting for: on a machine of its own, how
-    /// busy it was. Threads that wait for each other count once.
-    pub fn wanted_core(&self) -> f64 {
-        (self.busy_cores + self.waiting_cores).min(1.0)
-    }
 }
 
 /// Adds a thread's `status` file: its switches.
@@ -148,7 +142,7 @@ mod tests {
             events: Some(300),
         };
         let counters = Counters::between(&first, &last).unwrap();
-        assert_eq!((counters.busy_cores, counters.wanted_core()), (0.5, 0.75));
+        assert_eq!((counters.busy_cores, counters.waiting_cores), (0.5, 0.25));
         assert_eq!(counters.cpu_us_per_request, 1_000.0);
         assert_eq!((counters.sleeps_per_request, counters.preemptions_per_request), (0.5, 0.1));
         assert_eq!(counters.receives_per_request, Some(0.25));

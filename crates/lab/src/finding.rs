@@ -13,6 +13,9 @@ use crate::plan::{Job, Place, Task};
 /// Name and version of the files of findings.
 pub(crate) const FINDING_SCHEMA: &str = "volvox-lab-finding/1";
 
+/// Share of its core that a server uses at its lambda-max, at least.
+pub(crate) const SATURATED: f64 = 0.95;
+
 /// The most requests per second that a server answers.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct LambdaMax {
@@ -74,6 +77,11 @@ impl Finding {
         let starved = self.report.as_ref().map_or(0.0, |report| report.generator.starved_thread);
         let waited = self.counters.map_or(0.0, |counters| counters.waiting_cores);
         starved > CROWDED || (contestant.is_one_thread() && waited > CROWDED)
+    }
+
+    /// Whether a server was not kept busy: what was measured then is the generator.
+    pub fn is_idle(&self) -> bool {
+        self.counters.is_some_and(|counters| counters.busy_cores < SATURATED)
     }
 
     /// Why it is not what was asked for: nothing was measured, or not all was answered well.

@@ -63,6 +63,8 @@ pub(crate) struct Form {
     pub step: Duration,
     /// How often the plateau is measured.
     pub rounds: usize,
+    /// Time for the look at the server beyond lambda-max, so long that counters mean something.
+    pub plateau: Duration,
     /// Time for one point of the sweeps.
     pub point: Duration,
     /// How long requests flow before they are measured.
@@ -97,6 +99,7 @@ impl Form {
             cell: Duration::from_millis(1_500),
             step: Duration::from_millis(500),
             rounds: 5,
+            plateau: Duration::from_secs(2),
             point: Duration::from_secs(1),
             warmup: Duration::from_millis(200),
         }
@@ -114,8 +117,9 @@ impl Form {
             workers: workers(cores),
             entries: vec![128 << 10, 256 << 10, 512 << 10, 1 << 20],
             cell: Duration::from_secs(30),
-            step: Duration::from_millis(1_500),
+            step: Duration::from_secs(1),
             rounds: 5,
+            plateau: Duration::from_secs(6),
             point: Duration::from_secs(3),
             warmup: Duration::from_millis(300),
         }

@@ -7,7 +7,6 @@
 use std::collections::BTreeMap;
 use std::sync::mpsc;
 use std::thread;
-use std::time::Duration;
 
 use load::cli::{LambdaMaxArgs, PopulateArgs, RunArgs};
 use load::drive::{self, Limit, Plan, Watch};
@@ -30,8 +29,6 @@ use crate::table::wrong;
 
 /// The plateau is looked at from beyond: so many times lambda-max.
 const BEYOND: f64 = 1.25;
-/// Time for the look at the plateau, at least, so that counters mean something.
-const PLATEAU_MIN: Duration = Duration::from_secs(2);
 
 /// What is asked of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -188,7 +185,7 @@ impl<'a> Bench<'a> {
         let mut plan = args.plan()?;
         if let (Demand::Beyond, Limit::Time(time)) = (demand, plan.limit) {
             plan.drop_overdue = true;
-            plan.limit = Limit::Time(time.max(PLATEAU_MIN));
+            plan.limit = Limit::Time(time.max(self.form.plateau));
         }
         let (observed, counters) = self.watched(probe, &plan)?;
         let report = Report::new(&plan, args.settings.workload_text(), &observed);

@@ -227,7 +227,7 @@ impl Job {
         let run = self.measured(form) + form.warmup;
         PREPARING
             + match self.task {
-                Task::LambdaMax(_) => run * (STEPS + form.rounds as u32 + 1),
+                Task::LambdaMax(_) => run * (STEPS + form.rounds as u32) + form.plateau,
                 Task::IndexCold(entries) | Task::IndexWarm(entries) => {
                     Duration::from_millis(entries * 1_000 / INDEX_PER_S)
                 }

@@ -21,7 +21,7 @@ use crate::progress::{Progress, clock};
 use crate::store::Store;
 use crate::subject::Subject;
 
-/// How often a measurement is tried that others disturbed.
+/// How often a measurement is tried that others disturbed, or that the generator limited.
 const ATTEMPTS_MAX: usize = 3;
 
 /// Everything that is settled before the first measurement.
@@ -140,7 +140,10 @@ impl Lab<'_> {
 fn is_disturbed(job: &Job, measured: &Result<Finding, Error>) -> bool {
     match measured {
         Err(error) => matches!(error, Error::Disturbed(_)),
-        Ok(finding) => matches!(job.task, Task::LambdaMax(_)) && finding.is_crowded(job.contestant),
+        Ok(finding) => {
+            let lambda_max = matches!(job.task, Task::LambdaMax(_));
+            lambda_max && (finding.is_crowded(job.contestant) || finding.is_idle())
+        }
     }
 }
 
@@ -170,13 +173,20 @@ mod tests {
         let contestant = Contestant::Epoll;
         let lambda_max = Job { contestant, task: Task::LambdaMax(SWEEP) };
         let cell = Job { contestant, task: Task::Cell(SWEEP, Level::Own(90)) };
-        let found = |waiting_cores: f64| {
+        let found = |busy_cores: f64, waiting_cores: f64| {
             let mut finding = lambda(contestant, SWEEP, 100.0, 1.0);
-            finding.counters.as_mut().unwrap().waiting_cores = waiting_cores;
+            let counters = finding.counters.as_mut().unwrap();
+            (counters.busy_cores, counters.waiting_cores) = (busy_cores, waiting_cores);
             Ok(finding)
         };
-        assert!(is_disturbed(&lambda_max, &found(0.1)));
-        assert!(!is_disturbed(&lambda_max, &found(0.0)) && !is_disturbed(&cell, &found(0.1)));
+        for (busy, waiting, again) in [(0.97, 0.0, false), (0.97, 0.1, true), (0.93, 0.0, true)] {
+            assert_eq!(
+                is_disturbed(&lambda_max, &found(busy, waiting)),
+                again,
+                "{busy}, {waiting}"
+            );
+            assert!(!is_disturbed(&cell, &found(busy, waiting)));
+        }
         assert!(is_disturbed(&cell, &Err(Error::Disturbed("no reply".to_string()))));
         assert!(!is_disturbed(&cell, &Err(Error::Server("ended".to_string()))));
     }

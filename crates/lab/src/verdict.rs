@@ -8,6 +8,7 @@
 use load::report::figure::short;
 
 use crate::contestant::Contestant;
+use crate::finding::SATURATED;
 use crate::instrument::{INSTRUMENTS, Instrument};
 use crate::table::{Cell, Peak};
 
@@ -151,7 +152,7 @@ pub(crate) fn doubts(peaks: &[Peak], cells: &[Cell]) -> Vec<String> {
          machine, and the figures are too low",
     );
     say(
-        counted(|peak| peak.counters.is_some_and(|of| of.wanted_core() < 0.95)),
+        counted(|peak| peak.counters.is_some_and(|of| of.busy_cores < SATURATED)),
         "the server's core was below 95 % busy: something else was the bottleneck",
     );
     say(

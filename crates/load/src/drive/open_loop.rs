@@ -50,7 +50,7 @@ impl OpenLoop {
 
 impl Worker<'_> {
     /// Whether something was due when bytes came last, and would find a connection: no look at
-    /// the clock, for this is asked after every event.
+    /// the clock, for this is asked within a turn.
     #[inline]
     pub(super) fn is_due(&self) -> bool {
         let due = |open_loop: &OpenLoop| {
