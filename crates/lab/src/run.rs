@@ -24,6 +24,10 @@ use crate::subject::Subject;
 /// How often a measurement is tried that others disturbed, or that the generator limited.
 const ATTEMPTS_MAX: usize = 3;
 
+/// Such further tries of all measurements together, so that a machine on which they are of no use
+/// costs minutes and no more.
+const RETRIES_MAX: usize = 20;
+
 /// Everything that is settled before the first measurement.
 pub(crate) struct Lab<'a> {
     /// How thorough.
@@ -51,7 +55,7 @@ impl Lab<'_> {
         let left: Vec<&Job> = all.iter().filter(|job| !found.is_settled(self.who, job)).collect();
         let total: Duration = left.iter().map(|job| job.expected(self.form)).sum();
         self.announce(all.len(), left.len(), total);
-        let mut progress = Progress::new(left.len(), total);
+        let (mut progress, mut retries) = (Progress::new(left.len(), total), RETRIES_MAX);
         let mut bench = Bench::new(self.form, self.programs, self.cores, self.store, self.watch);
         // All, and not those left at first: a lambda-max that is measured now may move the rates of
         // cells that were settled.
@@ -67,13 +71,7 @@ impl Lab<'_> {
                 continue;
             }
             let rate_per_s = found.cell_rate_per_s(self.who, job);
-            let mut measured = bench.measure(job, rate_per_s);
-            for _ in 1..ATTEMPTS_MAX {
-                if !is_disturbed(job, &measured) {
-                    break;
-                }
-                measured = bench.measure(job, rate_per_s);
-            }
+            let measured = undisturbed(job, &mut retries, || bench.measure(job, rate_per_s));
             if self.watch.stop.load(Ordering::Relaxed) {
                 progress.clear();
                 // Servers that the same Ctrl-C has ended already are no failure.
@@ -136,6 +134,23 @@ impl Lab<'_> {
     }
 }
 
+/// The first of a few tries that nothing disturbed, or the last of them.
+fn undisturbed(
+    job: &Job,
+    retries: &mut usize,
+    mut measure: impl FnMut() -> Result<Finding, Error>,
+) -> Result<Finding, Error> {
+    let mut measured = measure();
+    for _ in 1..ATTEMPTS_MAX {
+        if *retries == 0 || !is_disturbed(job, &measured) {
+            break;
+        }
+        *retries -= 1;
+        measured = measure();
+    }
+    measured
+}
+
 /// Whether it is worth another try: everything else is a share of lambda-max.
 fn is_disturbed(job: &Job, measured: &Result<Finding, Error>) -> bool {
     match measured {
@@ -189,6 +204,28 @@ mod tests {
         }
         assert!(is_disturbed(&cell, &Err(Error::Disturbed("no reply".to_string()))));
         assert!(!is_disturbed(&cell, &Err(Error::Server("ended".to_string()))));
+    }
+
+    #[test]
+    fn tries_are_few_and_end_with_the_first_that_is_good() {
+        let contestant = Contestant::Epoll;
+        let job = Job { contestant, task: Task::LambdaMax(SWEEP) };
+        let tried = |busy: &[f64], retries: &mut usize| {
+            let mut nth = 0;
+            let measured = undisturbed(&job, retries, || {
+                let mut finding = lambda(contestant, SWEEP, 100.0, 1.0);
+                finding.counters.as_mut().unwrap().busy_cores = busy[nth];
+                nth += 1;
+                Ok(finding)
+            });
+            (nth, measured.unwrap().counters.unwrap().busy_cores)
+        };
+        let mut retries = 4;
+        assert_eq!(tried(&[0.97], &mut retries), (1, 0.97));
+        assert_eq!(tried(&[0.90, 0.96], &mut retries), (2, 0.96));
+        assert_eq!(tried(&[0.90, 0.91, 0.92, 0.97], &mut retries), (3, 0.92));
+        assert_eq!(tried(&[0.90, 0.91, 0.97], &mut retries), (2, 0.91), "no retries are left");
+        assert_eq!(retries, 0);
     }
 
     #[test]
