@@ -26,6 +26,8 @@ pub(crate) const PIPELINE: usize = 4;
 pub(crate) const SWEEP: Place = Place { size: 1_000, mix: "9:1" };
 /// Bytes of a value of the index sweep: many entries, little memory.
 const INDEX_VALUE_BYTES: u32 = 100;
+/// Keys under an instrument, where storing takes longest and caches do not count.
+const COUNTED_KEYS: u64 = 2_000;
 /// Requests of the shorter and the longer run under an instrument.
 pub(crate) const COUNTED_REQUESTS: (u64, u64) = (4_000, 24_000);
 
@@ -148,9 +150,8 @@ impl Job {
     /// The server it is measured on.
     pub fn stand(&self) -> Stand {
         let (workers, pinned, keys, value_bytes) = match self.task {
-            Task::LambdaMax(at) | Task::Cell(at, _) | Task::Counts(at, _) => {
-                (1, true, KEYS, at.size)
-            }
+            Task::LambdaMax(at) | Task::Cell(at, _) => (1, true, KEYS, at.size),
+            Task::Counts(at, _) => (1, true, COUNTED_KEYS, at.size),
             Task::Clients(_) => (1, true, KEYS, SWEEP.size),
             Task::Workers(workers) => (workers, false, KEYS, SWEEP.size),
             Task::IndexCold(entries) | Task::IndexWarm(entries) => {
