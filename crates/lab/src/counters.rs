@@ -14,6 +14,8 @@ pub(crate) struct Sample {
     pub cpu_ns: u64,
     /// Time in which a thread was ready and had no core.
     pub waited_ns: u64,
+    /// Time that a hypervisor took from all cores of this machine.
+    pub stolen_ns: u64,
     /// Times that a thread went to sleep.
     pub slept: u64,
     /// Times that a thread lost its core to another.
@@ -37,6 +39,8 @@ pub(crate) struct Counters {
     pub busy_cores: f64,
     /// Time waited for a core while another program had it, in cores.
     pub waiting_cores: f64,
+    /// What a hypervisor took from this machine, in cores: no program here could have had it.
+    pub stolen_cores: f64,
     /// Processor time of a request.
     pub cpu_us_per_request: f64,
     /// Times a thread of the server went to sleep, per request.
@@ -65,6 +69,7 @@ impl Counters {
             requests,
             busy_cores: cpu_ns / window_ns as f64,
             waiting_cores: grown(last.waited_ns, first.waited_ns) / window_ns as f64,
+            stolen_cores: grown(last.stolen_ns, first.stolen_ns) / window_ns as f64,
             cpu_us_per_request: cpu_ns / 1e3 / requests as f64,
             sleeps_per_request: each(last.slept, first.slept),
             preemptions_per_request: each(last.preempted, first.preempted),
@@ -95,6 +100,15 @@ pub(crate) fn add_schedstat(sample: &mut Sample, text: &str) {
     sample.waited_ns += numbers.next().unwrap_or(0);
 }
 
+/// Takes over the machine's `stat` file, whose times are ticks of which there are `ticks_per_s`:
+/// what was stolen is the eighth of them.
+pub(crate) fn add_machine(sample: &mut Sample, text: &str, ticks_per_s: u64) {
+    let all_cores = text.lines().find_map(|line| line.strip_prefix("cpu "));
+    let stolen = all_cores.and_then(|times| times.split_whitespace().nth(7));
+    let ticks = stolen.and_then(|ticks| ticks.parse::<u64>().ok()).unwrap_or(0);
+    sample.stolen_ns = ticks * (1_000_000_000 / ticks_per_s.max(1));
+}
+
 /// Takes over what a server says of itself, as names and values.
 pub(crate) fn add_stats(sample: &mut Sample, stats: &[(String, String)]) {
     let number = |name: &str| -> Option<u64> {
@@ -119,6 +133,8 @@ mod tests {
             );
             add_schedstat(&mut sample, "1000 200 7\n");
         }
+        add_machine(&mut sample, "cpu  1 2 3 4 5 6 7 80 9 10\ncpu0 1 2 3 4 5 6 7 8 9 10\n", 100);
+        assert_eq!(sample.stolen_ns, 800_000_000);
         let pair = |name: &str, value: &str| (name.to_string(), value.to_string());
         add_stats(&mut sample, &[pair("cmd_get", "5"), pair("cmd_set", "2")]);
         assert_eq!((sample.slept, sample.preempted), (20, 6));
@@ -135,6 +151,7 @@ mod tests {
             at_ns: 2_000_000_000,
             cpu_ns: 1_000_000_000,
             waited_ns: 500_000_000,
+            stolen_ns: 1_500_000_000,
             slept: 500,
             preempted: 100,
             requests: 1_000,
@@ -143,6 +160,7 @@ mod tests {
         };
         let counters = Counters::between(&first, &last).unwrap();
         assert_eq!((counters.busy_cores, counters.waiting_cores), (0.5, 0.25));
+        assert_eq!(counters.stolen_cores, 0.75);
         assert_eq!(counters.cpu_us_per_request, 1_000.0);
         assert_eq!((counters.sleeps_per_request, counters.preemptions_per_request), (0.5, 0.1));
         assert_eq!(counters.receives_per_request, Some(0.25));

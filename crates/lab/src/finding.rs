@@ -70,13 +70,15 @@ impl Finding {
         }
     }
 
-    /// Whether others kept the generator, or a server of one thread, off its core.
+    /// Whether others kept the generator, or a server of one thread, off its core, be it on this
+    /// machine or on the one that it is a part of.
     pub fn is_crowded(&self, contestant: Contestant) -> bool {
         /// Shares of the time below which it is only noise.
         const CROWDED: f64 = 0.05;
         let starved = self.report.as_ref().map_or(0.0, |report| report.generator.starved_thread);
         let waited = self.counters.map_or(0.0, |counters| counters.waiting_cores);
-        starved > CROWDED || (contestant.is_one_thread() && waited > CROWDED)
+        let stolen = self.counters.map_or(0.0, |counters| counters.stolen_cores);
+        starved > CROWDED || stolen > CROWDED || (contestant.is_one_thread() && waited > CROWDED)
     }
 
     /// Whether a server was not kept busy: what was measured then is the generator.
@@ -240,6 +242,15 @@ pub(crate) mod tests {
         };
         assert!(waits(Contestant::Epoll) && waits(Contestant::Signal));
         assert!(!waits(Contestant::Threads) && !waits(Contestant::Memcached));
+    }
+
+    #[test]
+    fn what_a_hypervisor_takes_is_taken_from_all() {
+        let mut finding = lambda(Contestant::Threads, SWEEP, 100.0, 1.0);
+        for (stolen, crowded) in [(0.04, false), (0.06, true)] {
+            finding.counters.as_mut().unwrap().stolen_cores = stolen;
+            assert_eq!(finding.is_crowded(Contestant::Threads), crowded, "{stolen}");
+        }
     }
 
     #[test]

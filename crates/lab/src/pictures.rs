@@ -60,6 +60,7 @@ pub(crate) fn cost_table(document: &Document) -> Table {
             fine(of.and_then(|of| of.requests_per_event)),
             fine(of.map(|of| of.busy_cores)),
             fine(of.map(|of| of.waiting_cores)),
+            fine(of.map(|of| of.stolen_cores)),
             fine(peak.generator_busy),
         ]
     };
@@ -77,6 +78,7 @@ pub(crate) fn cost_table(document: &Document) -> Table {
         "per event",
         "busy",
         "waited",
+        "stolen",
         "generator",
     ];
     let title = "What a request costs: beyond lambda-max by the kernel's and the server's counts; \

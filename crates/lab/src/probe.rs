@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use load::Target;
 
-use crate::counters::{Counters, Sample, add_schedstat, add_stats, add_status};
+use crate::counters::{Counters, Sample, add_machine, add_schedstat, add_stats, add_status};
 
 /// The names and values of a reply of `stats`; none is no error where the command is unknown.
 pub(crate) fn ask(address: SocketAddr, command: &str) -> io::Result<Vec<(String, String)>> {
@@ -35,6 +35,8 @@ impl Probe {
             let schedstat = fs::read_to_string(path.join("schedstat")).unwrap_or_default();
             add_schedstat(&mut sample, &schedstat);
         }
+        let machine = fs::read_to_string("/proc/stat").unwrap_or_default();
+        add_machine(&mut sample, &machine, rustix::param::clock_ticks_per_second());
         sample.at_ns = began.elapsed().as_nanos() as u64;
         let mut stats = ask(self.address, "stats")?;
         stats.extend(ask(self.address, "stats volvox")?);

@@ -148,8 +148,8 @@ pub(crate) fn doubts(peaks: &[Peak], cells: &[Cell]) -> Vec<String> {
     let counted = |of: fn(&Peak) -> bool| peaks.iter().filter(|peak| of(peak)).count();
     say(
         counted(|peak| peak.crowded),
-        "generator or server waited for a core more than 5 % of the time: others used this \
-         machine, and the figures are too low",
+        "generator or server waited for a core more than 5 % of the time, or a hypervisor took \
+         as much: others used this machine, and the figures are too low",
     );
     say(
         counted(|peak| peak.counters.is_some_and(|of| of.busy_cores < SATURATED)),
