@@ -109,7 +109,7 @@ impl Geometry {
         self.segment_words as u64 * 8
     }
 
-    /// Scans for mostly dead segments that together have looked at every segment.
+    /// Steps of the scan for mostly dead segments that together have looked at every segment.
     pub(crate) fn scans(&self) -> usize {
         self.segments_max.div_ceil(SCAN_SEGMENTS_MAX)
     }

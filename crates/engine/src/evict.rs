@@ -37,6 +37,10 @@ const ITEMS_PER_ROUND: usize = 64;
 /// Rounds of making room before a write fails for lack of it.
 const ROUNDS_MAX: usize = 1 << 16;
 
+/// Of these, rounds in which nothing is evicted for want of ground to move it to. Chunks of half a
+/// segment may move for ever without gain.
+const ROUNDS_PATIENT_MAX: usize = 256;
+
 /// Times a write starts over after room was made.
 const ATTEMPTS_MAX: usize = 64;
 
@@ -51,10 +55,20 @@ pub(crate) struct Evictor {
     looked_s: u32,
 }
 
+/// How far to walk.
+#[derive(Clone, Copy)]
+struct Bounds {
+    items: usize,
+    words: usize,
+    /// Whether an item that is kept waits for ground to move to, and is not evicted for want of it.
+    patient: bool,
+}
+
 struct Walk {
     victim: Victim,
     at_words: usize,
     kept_words: usize,
+    patient: bool,
 }
 
 /// What becomes of a live item of a victim.
@@ -73,7 +87,8 @@ impl Engine {
                 self.segments.seal_expired(&self.epochs, now);
             }
             self.reclaim();
-            self.walk(&mut evictor, local, now, (items as usize, usize::MAX), sink);
+            let bounds = Bounds { items: items as usize, words: usize::MAX, patient: true };
+            self.walk(&mut evictor, local, now, bounds, sink);
             self.reclaim();
         }
     }
@@ -94,7 +109,7 @@ impl Engine {
                 self.epochs.pin(local.slot);
             }
             self.reclaim();
-            let bounds = (ITEMS_PER_PAYMENT_MAX, words);
+            let bounds = Bounds { items: ITEMS_PER_PAYMENT_MAX, words, patient: true };
             let (items, words) = self.walk(&mut evictor, local, now, bounds, sink);
             self.paid_items_max.fetch_max(items as u64, Ordering::Relaxed);
             self.paid_words_max.fetch_max(words as u64, Ordering::Relaxed);
@@ -150,7 +165,7 @@ impl Engine {
         let wanted = self.segments.free_aim().max(segments + 1);
         self.count(local).rooms_made.add(1);
         let mut items = 0;
-        for _ in 0..ROUNDS_MAX {
+        for round in 0..ROUNDS_MAX {
             self.epochs.pin(local.slot);
             let mut walked = 0;
             if let Some(mut evictor) = self.try_evictor() {
@@ -158,7 +173,8 @@ impl Engine {
                 if self.segments.free() >= wanted && !self.index.hungry() {
                     return true;
                 }
-                let bounds = (ITEMS_PER_ROUND, usize::MAX);
+                let patient = round < ROUNDS_PATIENT_MAX && self.segments.limbo() > 0;
+                let bounds = Bounds { items: ITEMS_PER_ROUND, words: usize::MAX, patient };
                 (walked, _) = self.walk_for(&mut evictor, local, now, bounds, wanted, sink);
                 items += walked as u64;
                 self.room_items_max.fetch_max(items, Ordering::Relaxed);
@@ -196,7 +212,7 @@ impl Engine {
                 if lacking() == 0 {
                     return true;
                 }
-                let bounds = (ITEMS_PER_ROUND, usize::MAX);
+                let bounds = Bounds { items: ITEMS_PER_ROUND, words: usize::MAX, patient: false };
                 (walked, _) = self.walk_for(&mut evictor, local, now, bounds, usize::MAX, sink);
             }
             if walked == 0 {
@@ -225,28 +241,29 @@ impl Engine {
         evictor: &mut Evictor,
         local: &mut Local,
         now: Now,
-        bounds: (usize, usize),
+        bounds: Bounds,
         sink: &mut S,
     ) -> (usize, usize) {
         self.walk_for(evictor, local, now, bounds, self.segments.free_aim(), sink)
     }
 
-    /// Walks victims for at most so many `(items, words)`, but for the last item's words; returns
-    /// how many were walked.
+    /// Walks victims within the bounds, but for the last item's words; returns how many items and
+    /// words were walked.
     fn walk_for<S: EffectSink>(
         &self,
         evictor: &mut Evictor,
         local: &mut Local,
         now: Now,
-        (items_max, words_max): (usize, usize),
+        bounds: Bounds,
         free_wanted: usize,
         sink: &mut S,
     ) -> (usize, usize) {
         let (mut items, mut words) = (0, 0);
-        while items < items_max && words < words_max {
+        while items < bounds.items && words < bounds.words {
             if evictor.walk.is_none() {
                 let victim = self.choose(now, free_wanted);
-                evictor.walk = victim.map(|victim| Walk { victim, at_words: 0, kept_words: 0 });
+                evictor.walk =
+                    victim.map(|victim| Walk { victim, at_words: 0, kept_words: 0, patient: true });
             }
             let Some(walk) = &mut evictor.walk else { break };
             let used = self.segments.header(walk.victim.id).used_words();
@@ -260,7 +277,10 @@ impl Engine {
             let head = item.head();
             let span = head.span_words();
             assert!(span > 0, "a segment is covered by items and fillers without a gap");
-            self.judge(local, walk, addr, (item, head), now, sink);
+            walk.patient = bounds.patient;
+            if !self.judge(local, walk, addr, (item, head), now, sink) {
+                break;
+            }
             walk.at_words += span;
             words += span;
             items += 1;
@@ -279,15 +299,15 @@ impl Engine {
             return None;
         }
         // What is left of a mostly dead segment fits in one free segment: nothing need be evicted.
+        let (committed, small, main) = self.segments.census();
         if (self.config.evict || self.segments.free() > 0)
-            && let Some(victim) = self.segments.dead_victim(&self.epochs)
+            && let Some(victim) = self.choose_dead(committed)
         {
             return Some(victim);
         }
         if !self.config.evict {
             return None;
         }
-        let (committed, small, main) = self.segments.census();
         self.ghosts.fit(committed * self.segments.geometry().segment_words);
         let balance = &self.ghosts.balance;
         balance.step(self.ghosts.tick(), small, committed);
@@ -301,7 +321,20 @@ impl Engine {
             .or_else(|| self.segments.oldest_victim(&self.epochs, second))
     }
 
-    /// Decides about one item of a victim and carries it out.
+    /// A mostly dead segment of so many, looked for everywhere where most of all ground is dead.
+    fn choose_dead(&self, committed: usize) -> Option<Victim> {
+        let geometry = self.segments.geometry();
+        let words = geometry.segment_words;
+        let find = |dead_words, steps| self.segments.dead_victim(&self.epochs, dead_words, steps);
+        find(words / 2, 1).or_else(|| {
+            let is_mostly_dead = self.counters().item_words * 2 < (committed * words) as u64;
+            // Of what is left of these three fit in one, so there is always gain.
+            is_mostly_dead.then(|| find(words / 4 * 3, geometry.scans())).flatten()
+        })
+    }
+
+    /// Decides about one item of a victim and carries it out; false when it must wait for ground
+    /// to move it to.
     fn judge<S: EffectSink>(
         &self,
         local: &mut Local,
@@ -310,9 +343,9 @@ impl Engine {
         (item, head): (ItemRef<'_>, Head),
         now: Now,
         sink: &mut S,
-    ) {
+    ) -> bool {
         if head.is(Flags::FILLER) {
-            return;
+            return true;
         }
         let mut name = std::mem::take(&mut local.scratch);
         name.clear();
@@ -323,11 +356,13 @@ impl Engine {
         } else {
             Some(self.key(&name))
         };
+        let mut judged = true;
         if let Some(key) = key {
-            self.judge_key(local, walk, &key, addr, chunk, now, sink);
+            judged = self.judge_key(local, walk, &key, addr, chunk, now, sink);
             self.index.adjust(&self.epochs, key.id.slice);
         }
         local.scratch = name;
+        judged
     }
 
     #[expect(clippy::too_many_arguments, reason = "the item, its place and its witnesses")]
@@ -340,13 +375,13 @@ impl Engine {
         chunk: bool,
         now: Now,
         sink: &mut S,
-    ) {
-        let Some(mut chain) = self.index.lock(&self.epochs, key.id) else { return };
+    ) -> bool {
+        let Some(mut chain) = self.index.lock(&self.epochs, key.id) else { return true };
         let place = chain.find(key.id.hash, |at| {
             let item = self.segments.item(at);
             if chunk { self.names_chunk(item, item.head(), addr) } else { at == addr }
         });
-        let Some(place) = place else { return };
+        let Some(place) = place else { return true };
         let current = self.current(&chain, place);
         let verdict = self.verdict(walk, key, &current, now);
         if let Verdict::Keep { freq } = verdict {
@@ -361,7 +396,10 @@ impl Engine {
                 walk.kept_words += words;
                 let counters = self.count(local);
                 if walk.victim.compact { &counters.compacted } else { &counters.kept }.add(1);
-                return;
+                return true;
+            }
+            if walk.patient {
+                return false;
             }
         }
         let gone = match verdict {
@@ -382,6 +420,7 @@ impl Engine {
             ghost.into_iter().for_each(|ghost| chain.remember(ghost));
         }
         chain.trim();
+        true
     }
 
     fn verdict(&self, walk: &Walk, key: &Key<'_>, current: &Current<'_>, now: Now) -> Verdict {

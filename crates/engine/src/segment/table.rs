@@ -311,11 +311,16 @@ impl Segments {
         self.scan(epochs, &mut lists, |header| header.all_expired(now.expiry_s))
     }
 
-    /// A segment more than half dead, if the rotating scan meets one.
-    pub(crate) fn dead_victim(&self, epochs: &Epochs) -> Option<Victim> {
-        let mut lists = lock(&self.lists);
-        let half = self.geometry.segment_words / 2;
-        self.scan(epochs, &mut lists, |header| header.dead_words() > half)
+    /// A segment of which more than `dead_words` are dead, if one of so many steps of the rotating
+    /// scan meets one.
+    pub(crate) fn dead_victim(
+        &self,
+        epochs: &Epochs,
+        dead_words: usize,
+        steps: usize,
+    ) -> Option<Victim> {
+        let step = || self.scan(epochs, &mut lock(&self.lists), |of| of.dead_words() > dead_words);
+        (0..steps).find_map(|_| step())
     }
 
     /// The oldest segment of `pool`, if the batches that wrote it have ended.
