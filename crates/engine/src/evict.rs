@@ -298,8 +298,8 @@ impl Engine {
         if coming >= free_wanted && !owed && !self.index.hungry() {
             return None;
         }
-        // What is left of a mostly dead segment fits in one free segment: nothing need be evicted.
         let (committed, small, main) = self.segments.census();
+        // What is left of a mostly dead segment fits in one free segment: nothing need be evicted.
         if (self.config.evict || self.segments.free() > 0)
             && let Some(victim) = self.choose_dead(committed)
         {
@@ -328,7 +328,7 @@ impl Engine {
         let find = |dead_words, steps| self.segments.dead_victim(&self.epochs, dead_words, steps);
         find(words / 2, 1).or_else(|| {
             let is_mostly_dead = self.counters().item_words * 2 < (committed * words) as u64;
-            // Of what is left of these three fit in one, so there is always gain.
+            // What is left of three of these fits in one, so there is always gain.
             is_mostly_dead.then(|| find(words / 4 * 3, geometry.scans())).flatten()
         })
     }

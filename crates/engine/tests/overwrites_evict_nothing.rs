@@ -1,5 +1,5 @@
-//! Where all items take a quarter of memory, room is made of what was overwritten: not one item is
-//! evicted, wherever the dead ground lies.
+//! Where all items take less than a quarter of memory, room is made of what was overwritten:
+//! not one item is evicted, wherever the dead ground lies.
 #![cfg(not(any(loom, shuttle)))]
 
 use base::{MemoryBudget, Now};
