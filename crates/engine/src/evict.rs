@@ -9,6 +9,10 @@
 //! The work is a debt: each write pays for the ground it took, a few items at a time, so no
 //! request waits for a whole segment. At most three quarters of a victim's ground is kept, so
 //! paying four words for one always gets ahead.
+//!
+//! What is kept finds ground: it moves to segments that writers do not fill, and when a walk begins
+//! a free one is there for it or comes out of limbo. One is enough for three quarters of a victim,
+//! and the victim itself is the next.
 
 use crate::effect::{EffectSink, Gone};
 use crate::engine::{Current, Engine};
@@ -17,7 +21,7 @@ use crate::item::{Flags, Head, ItemRef};
 use crate::key::Key;
 use crate::large;
 use crate::local::Local;
-use crate::segment::{Addr, Pool, Purpose, Victim};
+use crate::segment::{Addr, Pool, Purpose, Stream, Victim};
 use crate::sync::{MutexGuard, Ordering, yield_now};
 use crate::writer::NeedSpace;
 use base::{Budget, Now, Owner};
@@ -36,10 +40,6 @@ const ITEMS_PER_ROUND: usize = 64;
 
 /// Rounds of making room before a write fails for lack of it.
 const ROUNDS_MAX: usize = 1 << 16;
-
-/// Of these, rounds in which nothing is evicted for want of ground to move it to. Chunks of half a
-/// segment may move for ever without gain.
-const ROUNDS_PATIENT_MAX: usize = 256;
 
 /// Times a write starts over after room was made.
 const ATTEMPTS_MAX: usize = 64;
@@ -60,15 +60,36 @@ pub(crate) struct Evictor {
 struct Bounds {
     items: usize,
     words: usize,
-    /// Whether an item that is kept waits for ground to move to, and is not evicted for want of it.
-    patient: bool,
+}
+
+/// How far was walked.
+#[derive(Clone, Copy, Default)]
+struct Walked {
+    items: usize,
+    words: usize,
+    /// Whether it stopped at an item that waits for ground to move to.
+    waits: bool,
 }
 
 struct Walk {
     victim: Victim,
     at_words: usize,
     kept_words: usize,
-    patient: bool,
+}
+
+/// What lies at a place of a victim: an item, or a chunk of the item that `key` names.
+struct Subject<'a> {
+    key: Key<'a>,
+    addr: Addr,
+    chunk: bool,
+}
+
+impl Bounds {
+    /// What is left of them.
+    fn after(self, walked: Walked) -> Self {
+        let items = self.items.saturating_sub(walked.items);
+        Self { items, words: self.words.saturating_sub(walked.words) }
+    }
 }
 
 /// What becomes of a live item of a victim.
@@ -82,12 +103,13 @@ impl Engine {
     /// segments that must go, and evicts what the budget asks back.
     pub fn tend<S: EffectSink>(&self, local: &mut Local, now: Now, items: u32, sink: &mut S) {
         if let Some(mut evictor) = self.try_evictor() {
-            if evictor.looked_s != now.expiry_s {
+            // What a walk moves to stays open until it ends.
+            if evictor.looked_s != now.expiry_s && evictor.walk.is_none() {
                 evictor.looked_s = now.expiry_s;
                 self.segments.seal_expired(&self.epochs, now);
             }
             self.reclaim();
-            let bounds = Bounds { items: items as usize, words: usize::MAX, patient: true };
+            let bounds = Bounds { items: items as usize, words: usize::MAX };
             self.walk(&mut evictor, local, now, bounds, sink);
             self.reclaim();
         }
@@ -104,15 +126,19 @@ impl Engine {
         }
         if let Some(mut evictor) = self.try_evictor() {
             let words = std::mem::take(&mut local.debt_words) * PACE;
+            self.reclaim_for(local);
+            let bounds = Bounds { items: ITEMS_PER_PAYMENT_MAX, words };
+            let mut walked = self.walk(&mut evictor, local, now, bounds, sink);
             if self.segments.is_spent() {
-                // What was paid for may wait in limbo for this very batch to end.
-                self.epochs.pin(local.slot);
+                self.reclaim_for(local);
+                if walked.waits {
+                    let rest = self.walk(&mut evictor, local, now, bounds.after(walked), sink);
+                    walked.items += rest.items;
+                    walked.words += rest.words;
+                }
             }
-            self.reclaim();
-            let bounds = Bounds { items: ITEMS_PER_PAYMENT_MAX, words, patient: true };
-            let (items, words) = self.walk(&mut evictor, local, now, bounds, sink);
-            self.paid_items_max.fetch_max(items as u64, Ordering::Relaxed);
-            self.paid_words_max.fetch_max(words as u64, Ordering::Relaxed);
+            self.paid_items_max.fetch_max(walked.items as u64, Ordering::Relaxed);
+            self.paid_words_max.fetch_max(walked.words as u64, Ordering::Relaxed);
         }
     }
 
@@ -165,7 +191,7 @@ impl Engine {
         let wanted = self.segments.free_aim().max(segments + 1);
         self.count(local).rooms_made.add(1);
         let mut items = 0;
-        for round in 0..ROUNDS_MAX {
+        for _ in 0..ROUNDS_MAX {
             self.epochs.pin(local.slot);
             let mut walked = 0;
             if let Some(mut evictor) = self.try_evictor() {
@@ -173,9 +199,8 @@ impl Engine {
                 if self.segments.free() >= wanted && !self.index.hungry() {
                     return true;
                 }
-                let patient = round < ROUNDS_PATIENT_MAX && self.segments.limbo() > 0;
-                let bounds = Bounds { items: ITEMS_PER_ROUND, words: usize::MAX, patient };
-                (walked, _) = self.walk_for(&mut evictor, local, now, bounds, wanted, sink);
+                let bounds = Bounds { items: ITEMS_PER_ROUND, words: usize::MAX };
+                walked = self.walk_for(&mut evictor, local, now, bounds, wanted, sink).items;
                 items += walked as u64;
                 self.room_items_max.fetch_max(items, Ordering::Relaxed);
             }
@@ -212,8 +237,9 @@ impl Engine {
                 if lacking() == 0 {
                     return true;
                 }
-                let bounds = Bounds { items: ITEMS_PER_ROUND, words: usize::MAX, patient: false };
-                (walked, _) = self.walk_for(&mut evictor, local, now, bounds, usize::MAX, sink);
+                let bounds = Bounds { items: ITEMS_PER_ROUND, words: usize::MAX };
+                let walks = self.walk_for(&mut evictor, local, now, bounds, usize::MAX, sink);
+                walked = walks.items;
             }
             if walked == 0 {
                 if !self.config.evict {
@@ -223,6 +249,15 @@ impl Engine {
             }
         }
         false
+    }
+
+    /// Frees drained segments; where nothing else is at hand also what waits in limbo for this very
+    /// batch to end.
+    fn reclaim_for(&self, local: &Local) {
+        if self.segments.is_spent() {
+            self.epochs.pin(local.slot);
+        }
+        self.reclaim();
     }
 
     /// Frees drained segments, giving memory back where it is owed or the index is hungry.
@@ -243,12 +278,11 @@ impl Engine {
         now: Now,
         bounds: Bounds,
         sink: &mut S,
-    ) -> (usize, usize) {
+    ) -> Walked {
         self.walk_for(evictor, local, now, bounds, self.segments.free_aim(), sink)
     }
 
-    /// Walks victims within the bounds, but for the last item's words; returns how many items and
-    /// words were walked.
+    /// Walks victims within the bounds, but for the last item's words.
     fn walk_for<S: EffectSink>(
         &self,
         evictor: &mut Evictor,
@@ -257,13 +291,12 @@ impl Engine {
         bounds: Bounds,
         free_wanted: usize,
         sink: &mut S,
-    ) -> (usize, usize) {
-        let (mut items, mut words) = (0, 0);
-        while items < bounds.items && words < bounds.words {
+    ) -> Walked {
+        let mut walked = Walked::default();
+        while walked.items < bounds.items && walked.words < bounds.words {
             if evictor.walk.is_none() {
                 let victim = self.choose(now, free_wanted);
-                evictor.walk =
-                    victim.map(|victim| Walk { victim, at_words: 0, kept_words: 0, patient: true });
+                evictor.walk = victim.map(|victim| Walk { victim, at_words: 0, kept_words: 0 });
             }
             let Some(walk) = &mut evictor.walk else { break };
             let used = self.segments.header(walk.victim.id).used_words();
@@ -277,15 +310,15 @@ impl Engine {
             let head = item.head();
             let span = head.span_words();
             assert!(span > 0, "a segment is covered by items and fillers without a gap");
-            walk.patient = bounds.patient;
-            if !self.judge(local, walk, addr, (item, head), now, sink) {
+            walked.waits = !self.judge(local, walk, addr, (item, head), now, sink);
+            if walked.waits {
                 break;
             }
             walk.at_words += span;
-            words += span;
-            items += 1;
+            walked.words += span;
+            walked.items += 1;
         }
-        (items, words)
+        walked
     }
 
     /// The next segment to drain, if one must go.
@@ -358,24 +391,23 @@ impl Engine {
         };
         let mut judged = true;
         if let Some(key) = key {
-            judged = self.judge_key(local, walk, &key, addr, chunk, now, sink);
+            let subject = Subject { key, addr, chunk };
+            judged = self.judge_key(local, walk, &subject, now, sink);
             self.index.adjust(&self.epochs, key.id.slice);
         }
         local.scratch = name;
         judged
     }
 
-    #[expect(clippy::too_many_arguments, reason = "the item, its place and its witnesses")]
     fn judge_key<S: EffectSink>(
         &self,
         local: &mut Local,
         walk: &mut Walk,
-        key: &Key<'_>,
-        addr: Addr,
-        chunk: bool,
+        subject: &Subject<'_>,
         now: Now,
         sink: &mut S,
     ) -> bool {
+        let Subject { key, addr, chunk } = *subject;
         let Some(mut chain) = self.index.lock(&self.epochs, key.id) else { return true };
         let place = chain.find(key.id.hash, |at| {
             let item = self.segments.item(at);
@@ -383,22 +415,23 @@ impl Engine {
         });
         let Some(place) = place else { return true };
         let current = self.current(&chain, place);
-        let verdict = self.verdict(walk, key, &current, now);
+        let words = self.segments.item(addr).head().used_words();
+        let verdict = self.verdict(walk, words, &key, &current, now);
         if let Verdict::Keep { freq } = verdict {
             let pool = if walk.victim.compact { walk.victim.pool } else { Pool::Main };
             let moved = if chunk {
                 self.move_chunk(local, &current, addr, pool)
             } else {
-                self.move_item(local, &mut chain, key, &current, (pool, freq))
+                self.move_item(local, &mut chain, &key, &current, (pool, freq))
             };
-            if let Some(words) = moved {
+            if moved {
                 chain.touch();
                 walk.kept_words += words;
                 let counters = self.count(local);
                 if walk.victim.compact { &counters.compacted } else { &counters.kept }.add(1);
                 return true;
             }
-            if walk.patient {
+            if !self.config.evict || self.segments.limbo() > 0 {
                 return false;
             }
         }
@@ -411,7 +444,7 @@ impl Engine {
             owner_name = self.key_of(&current);
             Key { id: key.id, bytes: &owner_name }
         } else {
-            *key
+            key
         };
         self.remove(local, &mut chain, &key, &current, gone, sink);
         if gone == Gone::Evicted {
@@ -423,7 +456,15 @@ impl Engine {
         true
     }
 
-    fn verdict(&self, walk: &Walk, key: &Key<'_>, current: &Current<'_>, now: Now) -> Verdict {
+    /// What becomes of an item of which `words` would have to move.
+    fn verdict(
+        &self,
+        walk: &Walk,
+        words: usize,
+        key: &Key<'_>,
+        current: &Current<'_>,
+        now: Now,
+    ) -> Verdict {
         if !self.alive(current.item, current.head, key.id.slice, now) {
             return Verdict::Drop { gone: Gone::Expired };
         }
@@ -432,7 +473,7 @@ impl Engine {
             return Verdict::Keep { freq };
         }
         let kept_max = self.segments.geometry().segment_words / 4 * KEPT_QUARTERS_MAX;
-        if walk.kept_words >= kept_max {
+        if walk.kept_words + words > kept_max {
             return Verdict::Drop { gone: Gone::Evicted };
         }
         match walk.victim.pool {
@@ -442,7 +483,7 @@ impl Engine {
         }
     }
 
-    /// Copies an item to the end of `pool`, and points its slot there.
+    /// Copies an item to the end of `pool`, and points its slot there; false for want of ground.
     fn move_item(
         &self,
         local: &Local,
@@ -450,41 +491,36 @@ impl Engine {
         key: &Key<'_>,
         current: &Current<'_>,
         (pool, freq): (Pool, u64),
-    ) -> Option<usize> {
-        let (to, words) = self.copy_kept(local, current.addr, current.item, pool)?;
-        chain.set(current.place, Slot::item(key.id.hash, to, freq));
-        Some(words)
+    ) -> bool {
+        let expiry_s = current.item.expiry_s(current.head);
+        let to = self.copy_kept(local, current.addr, expiry_s, pool);
+        if let Some(to) = to {
+            chain.set(current.place, Slot::item(key.id.hash, to, freq));
+        }
+        to.is_some()
     }
 
-    /// Copies the chunk at `addr` and makes its owner's table name the copy.
-    fn move_chunk(
-        &self,
-        local: &Local,
-        owner: &Current<'_>,
-        addr: Addr,
-        pool: Pool,
-    ) -> Option<usize> {
-        let (to, words) = self.copy_kept(local, addr, self.segments.item(addr), pool)?;
-        self.rename_chunk(owner.item, owner.head, addr, to);
-        Some(words)
+    /// Copies the chunk at `addr` and makes its owner's table name the copy; false for want of
+    /// ground.
+    fn move_chunk(&self, local: &Local, owner: &Current<'_>, addr: Addr, pool: Pool) -> bool {
+        let expiry_s = owner.item.expiry_s(owner.head);
+        let to = self.copy_kept(local, addr, expiry_s, pool);
+        if let Some(to) = to {
+            self.rename_chunk(owner.item, owner.head, addr, to);
+        }
+        to.is_some()
     }
 
-    fn copy_kept(
-        &self,
-        local: &Local,
-        from: Addr,
-        item: ItemRef<'_>,
-        pool: Pool,
-    ) -> Option<(Addr, usize)> {
+    fn copy_kept(&self, local: &Local, from: Addr, expiry_s: u32, pool: Pool) -> Option<Addr> {
+        let item = self.segments.item(from);
         let head = item.head();
-        let words = head.used_words();
-        let lies_in = self.segments.header_of(from);
-        let class = lies_in.class();
-        let to = self.segments.carve(&self.epochs, pool, class, words, Purpose::Move)?;
+        let class = self.segments.header_of(from).class();
+        let stream = Stream { purpose: Purpose::Move, pool, class };
+        let to = self.segments.carve(&self.epochs, stream, head.used_words())?;
         self.segments.item(to).copy_from(item, head);
-        self.segments.header_of(to).note_expiry_of(lies_in);
+        self.segments.header_of(to).note_expiry(expiry_s);
         self.count(local).item_words.subtract(head.slack_words() as u64);
-        Some((to, words))
+        Some(to)
     }
 
     fn key_of(&self, current: &Current<'_>) -> Vec<u8> {

@@ -338,6 +338,7 @@ impl<'e, S: EffectSink> Writer<'_, 'e, S> {
             if expiry_s != 0 {
                 current.item.set_expiry_s(current.head, expiry_s);
                 self.engine.segments.header_of(current.addr).note_expiry(expiry_s);
+                self.engine.note_expiry_of_chunks(&current, expiry_s);
             }
         } else {
             let with = Attributes { expiry_s, ..current.item.attributes(current.head) };

@@ -110,6 +110,15 @@ impl Engine {
         self.count(local).item_words.subtract(words as u64);
     }
 
+    /// Notes in the segments of an item's chunks, if it has any, that it expires at `expiry_s`.
+    pub(crate) fn note_expiry_of_chunks(&self, current: &Current<'_>, expiry_s: u32) {
+        if current.head.is(Flags::LARGE) {
+            for addr in chunks(current.item, current.head) {
+                self.segments.header_of(addr).note_expiry(expiry_s);
+            }
+        }
+    }
+
     /// Whether a large item's table names the chunk at `addr`.
     pub(crate) fn names_chunk(&self, item: ItemRef<'_>, head: Head, addr: Addr) -> bool {
         head.is(Flags::LARGE) && chunks(item, head).any(|chunk| chunk == addr)

@@ -8,7 +8,7 @@ use crate::engine::Current;
 use crate::expiry::class;
 use crate::index::{Chain, FREQ_MAX, Slot};
 use crate::item::{Attributes, Flags, Head, ItemRef, SLACK_WORDS_MAX};
-use crate::segment::{Addr, Pool, Purpose};
+use crate::segment::{Addr, Pool, Purpose, Stream};
 use crate::writer::{NeedSpace, Writer};
 use base::Version;
 
@@ -69,6 +69,7 @@ impl<'e, S: EffectSink> Writer<'_, 'e, S> {
         let placed = self.place(chain, Some(current), &draft);
         self.local.scratch = value;
         let placed = placed?;
+        self.engine.note_expiry_of_chunks(&placed, with.expiry_s);
         placed.item.set_version(version);
         Ok(placed)
     }
@@ -174,8 +175,8 @@ impl<'e, S: EffectSink> Writer<'_, 'e, S> {
     ) -> Result<Addr, NeedSpace> {
         let engine = self.engine;
         let class = class(expiry_s, self.now, engine.segments.geometry().classes);
-        let addr = engine.segments.carve(&engine.epochs, pool, class, words, Purpose::Write);
-        let addr = addr.ok_or(NeedSpace::ONE)?;
+        let stream = Stream { purpose: Purpose::Write, pool, class };
+        let addr = engine.segments.carve(&engine.epochs, stream, words).ok_or(NeedSpace::ONE)?;
         self.local.debt_words += words;
         engine.count(self.local).item_words.add(words as u64);
         Ok(addr)

@@ -102,11 +102,6 @@ impl<'h> Header<'h> {
         }
     }
 
-    /// Notes that an item that lay in `other` lies here.
-    pub(crate) fn note_expiry_of(self, other: Self) {
-        self.0[3].fetch_max(other.0[3].load(Ordering::Relaxed), Ordering::Relaxed);
-    }
-
     /// Whether every item in it has expired by second `now_s`.
     pub(crate) fn all_expired(self, now_s: u32) -> bool {
         let expiry = self.0[3].load(Ordering::Relaxed);

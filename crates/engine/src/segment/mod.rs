@@ -17,7 +17,7 @@ mod header;
 mod queue;
 mod table;
 
-pub(crate) use table::{Purpose, Segments, Victim};
+pub(crate) use table::{Purpose, Segments, Stream, Victim};
 
 use crate::config::Geometry;
 

@@ -16,12 +16,26 @@ use std::sync::Arc;
 const FREE_FOR_MOVES: usize = 1;
 
 /// What carved memory is for.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(usize)]
 pub(crate) enum Purpose {
     /// A client's item: leaves the last free segments alone.
     Write,
     /// An item kept by eviction or compaction.
     Move,
+}
+
+/// How many [`Purpose`]s there are.
+const PURPOSES: usize = 2;
+
+/// Items that share segments. What is moved has segments of its own: one that was opened from the
+/// reserve is not filled by writers before the move is done.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stream {
+    pub(crate) purpose: Purpose,
+    pub(crate) pool: Pool,
+    /// The class of lifetime.
+    pub(crate) class: usize,
 }
 
 /// A segment taken out of its queue to be walked.
@@ -50,7 +64,7 @@ pub(crate) struct Segments {
     pool: Mapping,
     headers: Headwords,
     budget: Arc<MemoryBudget>,
-    /// The open segment of each pool and class, as number + 1; 0 for none.
+    /// The open segment of each stream, as number + 1; 0 for none.
     open: Box<[AtomicU64]>,
     lists: Mutex<Lists>,
     /// `lists.free.len()`, for a look without the lock.
@@ -80,13 +94,13 @@ impl Segments {
         let pool_bytes = geometry.segments_max * geometry.segment_words * 8;
         let free_aim = match geometry.segments_max {
             0..64 => 2,
-            _ => 3,
+            _ => 4,
         };
         let table = Self {
             pool: Mapping::reserve(pool_bytes, huge)?,
             headers: Headwords(Mapping::reserve(geometry.segments_max * HEADER_WORDS * 8, false)?),
             budget,
-            open: (0..POOLS * geometry.classes).map(|_| AtomicU64::new(0)).collect(),
+            open: (0..PURPOSES * POOLS * geometry.classes).map(|_| AtomicU64::new(0)).collect(),
             lists: Mutex::new(Lists {
                 free: Vec::new(),
                 uncommitted: Vec::new(),
@@ -143,18 +157,11 @@ impl Segments {
         self.header_of(addr).add_dead(words);
     }
 
-    /// Ground for an item of `words` that expires at `expiry_s`, or `None` when segments must be
-    /// freed first. The caller is pinned, and writes the item before it unpins.
-    pub(crate) fn carve(
-        &self,
-        epochs: &Epochs,
-        pool: Pool,
-        class: usize,
-        words: usize,
-        purpose: Purpose,
-    ) -> Option<Addr> {
+    /// Ground for an item of `words`, or `None` when segments must be freed first. The caller is
+    /// pinned, and writes the item before it unpins.
+    pub(crate) fn carve(&self, epochs: &Epochs, stream: Stream, words: usize) -> Option<Addr> {
         debug_assert!(words <= self.geometry.segment_words);
-        let open = &self.open[pool as usize * self.geometry.classes + class];
+        let open = self.open_of(stream);
         loop {
             let current = open.load(Ordering::Acquire);
             if current != 0 {
@@ -166,10 +173,16 @@ impl Segments {
                 }
                 self.cover_end(id, start);
             }
-            if !self.replace_open(epochs, open, current, (pool, class), purpose) {
+            if !self.replace_open(epochs, current, stream) {
                 return None;
             }
         }
+    }
+
+    #[inline]
+    fn open_of(&self, stream: Stream) -> &AtomicU64 {
+        let Stream { purpose, pool, class } = stream;
+        &self.open[(purpose as usize * POOLS + pool as usize) * self.geometry.classes + class]
     }
 
     /// Lays a filler over the end of a full segment, if `start` is where the end begins.
@@ -182,37 +195,36 @@ impl Segments {
     }
 
     /// Seals the open segment `current` and opens another, unless that has happened already.
-    fn replace_open(
-        &self,
-        epochs: &Epochs,
-        open: &AtomicU64,
-        current: u64,
-        (pool, class): (Pool, usize),
-        purpose: Purpose,
-    ) -> bool {
+    fn replace_open(&self, epochs: &Epochs, current: u64, stream: Stream) -> bool {
         let mut lists = lock(&self.lists);
+        let open = self.open_of(stream);
         if open.load(Ordering::Relaxed) != current {
             return true;
         }
         if current != 0 {
-            let id = SegmentId(current as u32 - 1);
-            let header = self.header(id);
-            header.set_stamp(epochs.retire());
-            header.set_state(State::Sealed);
-            lists.queues[pool as usize].push(&self.headers, id);
-            self.aim_filling(&lists);
-            open.store(0, Ordering::Release);
+            self.seal(epochs, &mut lists, current, stream);
         }
-        let Some(id) = self.take_free(&mut lists, purpose) else { return false };
-        self.header(id).open(pool, class);
+        let Some(id) = self.take_free(&mut lists, stream.purpose) else { return false };
+        self.header(id).open(stream.pool, stream.class);
         open.store(u64::from(id.0) + 1, Ordering::Release);
         true
     }
 
+    /// Puts the open segment `current`, full or covered to its end, into the queue of its pool.
+    fn seal(&self, epochs: &Epochs, lists: &mut Lists, current: u64, stream: Stream) {
+        let id = SegmentId(current as u32 - 1);
+        let header = self.header(id);
+        header.set_stamp(epochs.retire());
+        header.set_state(State::Sealed);
+        lists.queues[stream.pool as usize].push(&self.headers, id);
+        self.aim_filling(lists);
+        self.open_of(stream).store(0, Ordering::Release);
+    }
+
     /// Seals the open segments whose items have all expired, so that they can be drained.
     pub(crate) fn seal_expired(&self, epochs: &Epochs, now: Now) {
-        for (index, open) in self.open.iter().enumerate() {
-            let current = open.load(Ordering::Acquire);
+        for stream in self.streams() {
+            let current = self.open_of(stream).load(Ordering::Acquire);
             if current == 0 || !self.header(SegmentId(current as u32 - 1)).all_expired(now.expiry_s)
             {
                 continue;
@@ -221,10 +233,20 @@ impl Segments {
             // Whoever carves past the end covers it; here that is us, with ground of any size.
             let start = self.header(id).carve(self.geometry.segment_words);
             self.cover_end(id, start);
-            let pool = if index < self.geometry.classes { Pool::Small } else { Pool::Main };
-            let class = index % self.geometry.classes;
-            self.replace_open(epochs, open, current, (pool, class), Purpose::Write);
+            let mut lists = lock(&self.lists);
+            if self.open_of(stream).load(Ordering::Relaxed) == current {
+                self.seal(epochs, &mut lists, current, stream);
+            }
         }
+    }
+
+    fn streams(&self) -> impl Iterator<Item = Stream> {
+        let classes = self.geometry.classes;
+        [Purpose::Write, Purpose::Move].into_iter().flat_map(move |purpose| {
+            [Pool::Small, Pool::Main].into_iter().flat_map(move |pool| {
+                (0..classes).map(move |class| Stream { purpose, pool, class })
+            })
+        })
     }
 
     fn take_free(&self, lists: &mut MutexGuard<'_, Lists>, purpose: Purpose) -> Option<SegmentId> {
@@ -374,7 +396,7 @@ impl Segments {
     }
 
     /// Frees what has waited in limbo long enough. The memory of up to `give_back` of these
-    /// segments is returned; the number of segments returned is the result.
+    /// segments, but for the reserve, is returned; the number of segments returned is the result.
     pub(crate) fn reclaim(&self, epochs: &Epochs, give_back: usize) -> usize {
         let mut lists = lock(&self.lists);
         let mut returned = 0;
@@ -386,7 +408,7 @@ impl Segments {
                 continue;
             }
             header.set_state(State::Idle);
-            if returned < give_back {
+            if returned < give_back && lists.free.len() >= FREE_FOR_MOVES {
                 let start = id.0 as usize * self.geometry.segment_words;
                 self.pool.discard(start..start + self.geometry.segment_words);
                 lists.uncommitted.push(id);
@@ -414,6 +436,8 @@ mod tests {
 
     const READER: usize = 0;
     const WRITER: usize = 1;
+    const WRITES: Stream = Stream { purpose: Purpose::Write, pool: Pool::Small, class: 0 };
+    const MOVES: Stream = Stream { purpose: Purpose::Move, ..WRITES };
 
     fn segments() -> (Epochs, Segments) {
         let limit_bytes = crate::config::LIMIT_BYTES_MIN;
@@ -427,8 +451,7 @@ mod tests {
         let half = segments.geometry().segment_words / 2;
         epochs.pin(WRITER);
         for _ in 0..3 {
-            let carved = segments.carve(epochs, Pool::Small, 0, half, Purpose::Write);
-            assert!(carved.is_some());
+            assert!(segments.carve(epochs, WRITES, half).is_some());
         }
         epochs.unpin(WRITER);
     }
@@ -456,5 +479,32 @@ mod tests {
         epochs.unpin(READER);
         segments.reclaim(&epochs, 0);
         assert_eq!((segments.free(), segments.limbo()), (free + 1, 0));
+    }
+
+    #[test]
+    fn writers_leave_to_moves_what_was_opened_for_moves() {
+        let (epochs, segments) = segments();
+        epochs.pin(WRITER);
+        let whole = segments.geometry().segment_words;
+        while segments.carve(&epochs, WRITES, whole).is_some() {}
+        assert!(segments.carve(&epochs, MOVES, whole / 2).is_some(), "the reserve is for this");
+        assert!(segments.carve(&epochs, WRITES, 1).is_none(), "all else is full");
+        assert!(segments.carve(&epochs, MOVES, whole / 2).is_some(), "nobody took its rest");
+    }
+
+    #[test]
+    fn memory_is_given_back_when_moves_have_their_reserve() {
+        let (epochs, segments) = segments();
+        let whole = segments.geometry().segment_words;
+        epochs.pin(WRITER);
+        while segments.carve(&epochs, WRITES, whole).is_some() {}
+        assert!(segments.carve(&epochs, MOVES, whole).is_some());
+        epochs.unpin(WRITER);
+        for free in [1, 1] {
+            let victim = segments.oldest_victim(&epochs, Pool::Small).expect("sealed and left");
+            segments.drained(&epochs, victim.id);
+            let returned = segments.reclaim(&epochs, 1);
+            assert_eq!(segments.free(), free, "{returned} were returned");
+        }
     }
 }

@@ -1,0 +1,49 @@
+//! A value in chunks whose expiry was moved is not carried about when the old one has passed.
+#![cfg(not(any(loom, shuttle)))]
+
+use base::{MemoryBudget, Now};
+use engine::{Action, Engine, EngineConfig, Local, Mode, NoSink, Op, Outcome};
+
+const LIMIT_BYTES: u64 = 8 << 20;
+const VALUE: [u8; 50_000] = [b'v'; 50_000];
+const KEYS: u64 = 40;
+const START_S: u32 = 1_000;
+/// When the values were to expire at first, and when they do after the touch (0: never).
+const FIRST_S: u32 = START_S + 10;
+const TOUCHED_S: [u32; 2] = [START_S + 1_000, 0];
+
+fn write(engine: &Engine, local: &mut Local, key: u64, action: Action<'_>) {
+    let now = Now { mono_ns: 0, expiry_s: START_S };
+    let name = key.to_be_bytes();
+    let op = Op::new(engine.key(&name), action);
+    assert_eq!(engine.write(local, &op, now, &mut NoSink).outcome, Outcome::Done);
+}
+
+#[test]
+fn a_touch_is_noted_where_the_chunks_lie() {
+    for touched_s in TOUCHED_S {
+        let config = EngineConfig { locals: 1, ..EngineConfig::new(LIMIT_BYTES) };
+        let (engine, mut locals) =
+            Engine::new(config, MemoryBudget::new(LIMIT_BYTES)).expect("the limit is high enough");
+        let local = &mut locals[0];
+        engine.pin(local);
+        for key in 0..KEYS {
+            let value = &VALUE;
+            let expiry_s = FIRST_S;
+            let store = Action::Store { mode: Mode::Set, value, client_flags: 0, expiry_s };
+            write(&engine, local, key, store);
+        }
+        for key in 0..KEYS {
+            write(&engine, local, key, Action::Touch { expiry_s: touched_s });
+        }
+        for second in 0..20 {
+            let now = Now { mono_ns: 0, expiry_s: FIRST_S + second };
+            engine.unpin(local);
+            engine.pin(local);
+            engine.tend(local, now, 1_000, &mut NoSink);
+        }
+        let counters = engine.counters();
+        let found = (counters.items, counters.compacted, counters.expired);
+        assert_eq!(found, (KEYS, 0, 0), "touched to {touched_s}: {counters:?}");
+    }
+}
