@@ -3,11 +3,20 @@
 //! With a nightly toolchain the address sanitizer watches too; on the stable one the targets run
 //! without it, which still finds every panic and every broken assertion.
 
-use std::{fs, path::Path, time::Duration};
+use std::{
+    fs,
+    io::{IsTerminal, stderr},
+    path::Path,
+    time::Duration,
+};
 
 use anyhow::{Context, Result, bail};
 
-use crate::{exec::Exec, repo::Repo, tools};
+use crate::{
+    exec::{Exec, tail},
+    repo::Repo,
+    tools,
+};
 
 /// Time beyond the asked seconds that building a target may take.
 const BUILD_MAX: Duration = Duration::from_secs(1200);
@@ -63,7 +72,21 @@ fn one(repo: &Repo, name: &str, seconds: u64) -> Result<bool> {
     };
     let limits = [format!("-max_total_time={seconds}"), "-print_final_stats=1".to_owned()];
     let exec = exec.arg("--").args(limits).cwd(repo.root());
-    exec.status(BUILD_MAX + Duration::from_secs(seconds))
+    let deadline = BUILD_MAX + Duration::from_secs(seconds);
+    if stderr().is_terminal() {
+        return exec.status(deadline);
+    }
+    // A line for every new input would bury what the other parts of a check said.
+    let said = exec.said(deadline)?;
+    let well = said.status.success();
+    eprintln!("{}", if well { finals(&said.complaints) } else { tail(&said.complaints) });
+    Ok(well)
+}
+
+/// The lines in which a target sums up what it did.
+fn finals(complaints: &str) -> String {
+    let sums_up = |line: &&str| line.contains("DONE") || line.starts_with("stat::");
+    complaints.lines().filter(sums_up).collect::<Vec<_>>().join("\n")
 }
 
 fn targets(folder: &Path) -> Result<Vec<String>> {
@@ -83,6 +106,12 @@ fn targets(folder: &Path) -> Result<Vec<String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_target_found_on_its_way_is_left_out() {
+        let said = "#2\tNEW    cov: 3\n#9\tDONE   cov: 4\nDone 9 runs\nstat::peak_rss_mb: 5\n";
+        assert_eq!(finals(said), "#9\tDONE   cov: 4\nstat::peak_rss_mb: 5");
+    }
 
     #[test]
     fn targets_are_the_rust_files_of_the_folder() {

@@ -34,6 +34,7 @@ mod segment;
 mod slices;
 mod store;
 mod sync;
+mod victim;
 mod write;
 mod writer;
 

@@ -14,30 +14,61 @@ const KEYS: u64 = 2_000;
 const STILL_KEYS: u64 = KEYS * 9 / 10;
 const WRITES: u64 = 500_000;
 const BATCH: u64 = 16;
+const WRITERS: usize = 6;
 
-fn set(engine: &Engine, local: &mut Local, key: u64, nth: u64) {
+fn set(engine: &Engine, local: &mut Local, key: u64, nth: u64) -> Outcome {
     let value = &VALUE[..if (nth / KEYS).is_multiple_of(2) { 600 } else { 1_200 }];
     let store = Action::Store { mode: Mode::Set, value, client_flags: 0, expiry_s: 0 };
     let name = format!("key-{key:06}");
     let op = Op::new(engine.key(name.as_bytes()), store);
-    assert_eq!(engine.write(local, &op, NOW, &mut NoSink).outcome, Outcome::Done);
+    engine.write(local, &op, NOW, &mut NoSink).outcome
+}
+
+fn engine(locals: usize, limit_bytes: u64) -> (Engine, Vec<Local>) {
+    let config = EngineConfig { locals, ..EngineConfig::new(limit_bytes) };
+    Engine::new(config, MemoryBudget::new(limit_bytes)).expect("the limit is high enough")
+}
+
+/// Every key once, then those from `first` on, over and over.
+fn writes(first: u64) -> impl Iterator<Item = (u64, u64)> {
+    let rewritten = (0..WRITES).map(move |nth| first + nth * nth % 1_000_003 % (KEYS - first));
+    (0_u64..).zip((0..KEYS).chain(rewritten))
 }
 
 #[test]
 fn what_is_still_stays_while_the_rest_is_written_over_and_over() {
-    let config = EngineConfig { locals: 1, ..EngineConfig::new(LIMIT_BYTES) };
-    let (engine, mut locals) =
-        Engine::new(config, MemoryBudget::new(LIMIT_BYTES)).expect("the limit is high enough");
+    let (engine, mut locals) = engine(1, LIMIT_BYTES);
     let local = &mut locals[0];
-    let rewritten = (0..WRITES).map(|nth| STILL_KEYS + nth * 7_919 % (KEYS - STILL_KEYS));
-    for (nth, key) in (0_u64..).zip((0..KEYS).chain(rewritten)) {
+    for (nth, key) in writes(STILL_KEYS) {
         if nth % BATCH == 0 {
             engine.unpin(local);
             engine.pin(local);
         }
-        set(&engine, local, key, nth);
+        assert_eq!(set(&engine, local, key, nth), Outcome::Done);
     }
     let counters = engine.counters();
     assert!(counters.drained > 512, "memory was filled: {counters:?}");
+    assert_eq!((counters.evicted, counters.items), (0, KEYS), "{counters:?}");
+}
+
+#[test]
+fn many_writers_at_once_leave_the_ground_that_moves_need() {
+    let (engine, mut locals) = engine(WRITERS, LIMIT_BYTES);
+    std::thread::scope(|scope| {
+        for (writer, local) in locals.iter_mut().enumerate() {
+            let engine = &engine;
+            scope.spawn(move || {
+                for (nth, key) in writes(0).skip(writer * 997) {
+                    if nth % BATCH == 0 {
+                        engine.unpin(local);
+                        engine.pin(local);
+                    }
+                    assert_eq!(set(engine, local, key, nth), Outcome::Done);
+                }
+                engine.unpin(local);
+            });
+        }
+    });
+    let counters = engine.counters();
     assert_eq!((counters.evicted, counters.items), (0, KEYS), "{counters:?}");
 }

@@ -5,7 +5,7 @@ use base::{MemoryBudget, Now};
 use engine::{Action, Engine, EngineConfig, Local, Mode, NoSink, Op, Outcome};
 
 const LIMIT_BYTES: u64 = 8 << 20;
-const VALUE: [u8; 50_000] = [b'v'; 50_000];
+static VALUE: [u8; 50_000] = [b'v'; 50_000];
 const KEYS: u64 = 40;
 const START_S: u32 = 1_000;
 /// When the values were to expire at first, and when they do after the touch (0: never).

@@ -363,7 +363,10 @@ impl Segments {
             let id = SegmentId(lists.scan_at as u32);
             let header = self.header(id);
             if header.state() == State::Sealed && wanted(header) {
-                return self.take_victim(epochs, lists, id, true);
+                let victim = self.take_victim(epochs, lists, id, true);
+                if victim.is_some() {
+                    return victim;
+                }
             }
         }
         None
