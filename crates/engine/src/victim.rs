@@ -1,8 +1,8 @@
 //! What becomes of the items of a victim, one at a time: kept, and moved, or dropped.
 //!
-//! What is kept finds ground: it moves to segments that writers do not fill, and when a walk begins
-//! a free one is there for it or comes out of limbo. One is enough for three quarters of a victim,
-//! and the victim itself is the next.
+//! What is kept finds ground: beside what is written, and where that is full in a segment that
+//! writers neither open nor fill. When a walk begins one is free for this or comes out of limbo. It
+//! is enough for all that is kept of a victim, and the victim itself is the next.
 
 use crate::effect::{EffectSink, Gone};
 use crate::engine::{Current, Engine};
@@ -17,7 +17,7 @@ use base::Now;
 /// Hits that carry an item from the small pool to the main one.
 const PROMOTE_FREQ: u64 = 1;
 
-/// The part of a victim's words that may be kept: this many quarters.
+/// The part of a victim's words that may be kept: this many quarters, but for the last item.
 const KEPT_QUARTERS_MAX: usize = 3;
 
 /// A victim that is being walked.
@@ -155,8 +155,9 @@ impl Engine {
         if walk.victim.compact {
             return Verdict::Keep { freq };
         }
-        let kept_max = self.segments.geometry().segment_words / 4 * KEPT_QUARTERS_MAX;
-        if walk.kept_words + words > kept_max {
+        let whole = self.segments.geometry().segment_words;
+        let is_enough = walk.kept_words >= whole / 4 * KEPT_QUARTERS_MAX;
+        if is_enough || walk.kept_words + words > whole {
             return Verdict::Drop { gone: Gone::Evicted };
         }
         match walk.victim.pool {
@@ -198,8 +199,11 @@ impl Engine {
         let item = self.segments.item(from);
         let head = item.head();
         let class = self.segments.header_of(from).class();
-        let stream = Stream { purpose: Purpose::Move, pool, class };
-        let to = self.segments.carve(&self.epochs, stream, head.used_words())?;
+        let ground = |purpose| {
+            let stream = Stream { purpose, pool, class };
+            self.segments.carve(&self.epochs, stream, head.used_words())
+        };
+        let to = ground(Purpose::Write).or_else(|| ground(Purpose::Move))?;
         self.segments.item(to).copy_from(item, head);
         self.segments.header_of(to).note_expiry(expiry_s);
         self.count(local).item_words.subtract(head.slack_words() as u64);

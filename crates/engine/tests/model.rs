@@ -31,6 +31,9 @@ struct Entry {
 #[derive(Default)]
 struct Witness {
     gone: Vec<Vec<u8>>,
+    /// The key of the operation, and how many were gone when its effect was told.
+    key: Vec<u8>,
+    told_at: Option<usize>,
     last: HashMap<u16, Version>,
 }
 
@@ -43,6 +46,8 @@ impl EffectSink for Witness {
         *last = effect.version;
         if effect.change == Change::Remove(Gone::Evicted) {
             self.gone.push(effect.key.to_vec());
+        } else if effect.key == self.key {
+            self.told_at = Some(self.gone.len());
         }
         effect.version
     }
@@ -109,6 +114,7 @@ impl Run {
     }
 
     fn write(&mut self, key: &[u8], action: Action<'_>) -> engine::Wrote {
+        (self.witness.key, self.witness.told_at) = (key.to_vec(), None);
         let op = Op::new(self.engine.key(key), action);
         self.engine.write(&mut self.local, &op, self.now, &mut self.witness)
     }
@@ -184,8 +190,7 @@ impl Run {
         let (client_flags, expiry_s) = (self.dice.roll(3) as u32, self.expiry());
         let action = Action::Store { mode, value: &value, client_flags, expiry_s };
         let wrote = self.write(key, action);
-        // Room may have been made first, so what was there counts only if it was not evicted.
-        self.learn_before(key);
+        self.learn_before(mode == Mode::Add && wrote.outcome == Outcome::NotStored);
         let old = self.expect(key).cloned();
         let fresh = Entry { value: value.clone(), client_flags, expiry_s };
         let new = match (mode, old) {
@@ -219,17 +224,22 @@ impl Run {
         }
     }
 
-    fn learn_before(&mut self, key: &[u8]) {
-        let gone = self.witness.gone.iter().any(|gone| gone == key);
-        assert!(!gone || self.model.contains_key(key), "an evicted key was there");
+    /// Learns what room was made before the operation, so that what was there counts only if it
+    /// was not evicted. What it paid for comes after its effect or, where it had none, after it had
+    /// `found` the item; this is learnt at the end of the step.
+    fn learn_before(&mut self, found: bool) {
+        let gone = self.witness.gone.len();
+        let before = self.witness.told_at.unwrap_or(if found { 0 } else { gone });
+        let after = self.witness.gone.split_off(before);
         self.learn();
+        self.witness.gone = after;
     }
 
     fn count(&mut self, key: &[u8]) {
         let (delta, down) = (self.dice.roll(1000), self.dice.roll(2) == 0);
         let initial = (self.dice.roll(2) == 0).then_some((7, 0));
         let wrote = self.write(key, Action::Count { delta, down, initial, expiry_s: None });
-        self.learn_before(key);
+        self.learn_before(wrote.outcome == Outcome::NotNumber);
         let old = self.expect(key).cloned();
         match (wrote.outcome, old) {
             (Outcome::Done, None) => {
@@ -257,7 +267,7 @@ impl Run {
     fn touch(&mut self, key: &[u8]) {
         let expiry_s = self.expiry();
         let wrote = self.write(key, Action::Touch { expiry_s });
-        self.learn_before(key);
+        self.learn_before(false);
         let present = self.expect(key).is_some();
         assert_eq!(wrote.outcome, if present { Outcome::Done } else { Outcome::NotFound });
         if present && let Some(entry) = self.model.get_mut(key) {

@@ -90,17 +90,23 @@ def connect(address, **options)
 end
 
 # The value as a multiget has it: in the meta protocol this version's plain get ends a value at its
-# first line end. Its multiget in turn has no empty values.
+# first line end.
 def whole(client, key)
-  client.get_multi([key])[key] || client.get(key)
+  client.get_multi([key])[key]
+end
+
+# The same for any value: its multiget takes an empty one for the end of all replies, and leaves the
+# true end unread where that comes in a packet of its own.
+def stored(client, key, value)
+  value.empty? ? client.get(key) : whole(client, key)
 end
 
 def storage(c, m, packed)
   VALUES.each do |name, value|
     c.that("set #{name}", m.set('s', value, 0, RAW))
-    c.equal("get #{name}", whole(m, 's'), value)
+    c.equal("get #{name}", stored(m, 's', value), value)
     c.that("set #{name}, compressed", packed.set('z', value))
-    c.equal("get #{name}, compressed", whole(packed, 'z'), value)
+    c.equal("get #{name}, compressed", stored(packed, 'z', value), value)
   end
   c.equal('get of a missing key', m.get('missing'), nil)
   c.that('add to a present key', !m.add('s', 'no', 0, RAW))

@@ -19,17 +19,17 @@ const FREE_FOR_MOVES: usize = 1;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub(crate) enum Purpose {
-    /// A client's item: leaves the last free segments alone.
+    /// Any item: leaves the last free segments alone.
     Write,
-    /// An item kept by eviction or compaction.
+    /// An item that eviction or compaction keeps and that found no ground beside the others.
     Move,
 }
 
 /// How many [`Purpose`]s there are.
 const PURPOSES: usize = 2;
 
-/// Items that share segments. What is moved has segments of its own: one that was opened from the
-/// reserve is not filled by writers before the move is done.
+/// Items that share segments. A segment that was opened for moves is not filled by writers before
+/// the moves are done.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stream {
     pub(crate) purpose: Purpose,
@@ -94,7 +94,7 @@ impl Segments {
         let pool_bytes = geometry.segments_max * geometry.segment_words * 8;
         let free_aim = match geometry.segments_max {
             0..64 => 2,
-            _ => 4,
+            _ => 3,
         };
         let table = Self {
             pool: Mapping::reserve(pool_bytes, huge)?,
