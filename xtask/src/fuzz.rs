@@ -3,18 +3,13 @@
 //! With a nightly toolchain the address sanitizer watches too; on the stable one the targets run
 //! without it, which still finds every panic and every broken assertion.
 
-use std::{
-    fs,
-    io::{IsTerminal, stderr},
-    path::Path,
-    time::Duration,
-};
+use std::{fs, path::Path, time::Duration};
 
 use anyhow::{Context, Result, bail};
 
 use crate::{
-    exec::{Exec, tail},
-    repo::Repo,
+    exec::Exec,
+    repo::{Repo, in_ci},
     tools,
 };
 
@@ -73,20 +68,28 @@ fn one(repo: &Repo, name: &str, seconds: u64) -> Result<bool> {
     let limits = [format!("-max_total_time={seconds}"), "-print_final_stats=1".to_owned()];
     let exec = exec.arg("--").args(limits).cwd(repo.root());
     let deadline = BUILD_MAX + Duration::from_secs(seconds);
-    if stderr().is_terminal() {
+    if !in_ci() {
         return exec.status(deadline);
     }
     // A line for every new input would bury what the other parts of a check said.
     let said = exec.said(deadline)?;
     let well = said.status.success();
-    eprintln!("{}", if well { finals(&said.complaints) } else { tail(&said.complaints) });
+    eprintln!("{}", if well { finals(&said.complaints) } else { findings(&said.complaints) });
     Ok(well)
 }
 
 /// The lines in which a target sums up what it did.
 fn finals(complaints: &str) -> String {
-    let sums_up = |line: &&str| line.contains("DONE") || line.starts_with("stat::");
-    complaints.lines().filter(sums_up).collect::<Vec<_>>().join("\n")
+    chosen(complaints, |line| line.contains("DONE") || line.starts_with("stat::"))
+}
+
+/// All that a target said but for its progress: the panic, the stack, the input.
+fn findings(complaints: &str) -> String {
+    chosen(complaints, |line| !(line.starts_with('#') && line.contains('\t')))
+}
+
+fn chosen(text: &str, wanted: impl Fn(&str) -> bool) -> String {
+    text.lines().filter(|line| wanted(line)).collect::<Vec<_>>().join("\n")
 }
 
 fn targets(folder: &Path) -> Result<Vec<String>> {
@@ -111,6 +114,14 @@ mod tests {
     fn what_a_target_found_on_its_way_is_left_out() {
         let said = "#2\tNEW    cov: 3\n#9\tDONE   cov: 4\nDone 9 runs\nstat::peak_rss_mb: 5\n";
         assert_eq!(finals(said), "#9\tDONE   cov: 4\nstat::peak_rss_mb: 5");
+    }
+
+    #[test]
+    fn what_a_target_died_of_is_told_whole() {
+        let said =
+            "#2\tNEW    cov: 3\nthread panicked at x.rs:1\n    #1 0x5 in run\nBase64: AA==\n";
+        let told = "thread panicked at x.rs:1\n    #1 0x5 in run\nBase64: AA==";
+        assert_eq!(findings(said), told);
     }
 
     #[test]

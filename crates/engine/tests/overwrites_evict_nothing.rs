@@ -1,4 +1,4 @@
-//! Where all items take less than a quarter of memory, room is made of what was overwritten:
+//! Where all items take less than a third of memory, room is made of what was overwritten:
 //! not one item is evicted, wherever the dead ground lies.
 #![cfg(not(any(loom, shuttle)))]
 
@@ -7,7 +7,7 @@ use engine::{Action, Engine, EngineConfig, Local, Mode, NoSink, Op, Outcome};
 
 const LIMIT_BYTES: u64 = 8 << 20;
 const NOW: Now = Now { mono_ns: 0, expiry_s: 1_000 };
-/// Values of two lengths in turn: none is written where the one before lies.
+/// Values of two lengths in turn: a longer one is not written where a shorter one lies.
 const VALUE: [u8; 1_200] = [b'v'; 1_200];
 const KEYS: u64 = 2_000;
 /// Written first, and never again: they lie in segments side by side that stay whole.
@@ -24,9 +24,9 @@ fn set(engine: &Engine, local: &mut Local, key: u64, nth: u64) -> Outcome {
     engine.write(local, &op, NOW, &mut NoSink).outcome
 }
 
-fn engine(locals: usize, limit_bytes: u64) -> (Engine, Vec<Local>) {
-    let config = EngineConfig { locals, ..EngineConfig::new(limit_bytes) };
-    Engine::new(config, MemoryBudget::new(limit_bytes)).expect("the limit is high enough")
+fn engine(locals: usize) -> (Engine, Vec<Local>) {
+    let config = EngineConfig { locals, ..EngineConfig::new(LIMIT_BYTES) };
+    Engine::new(config, MemoryBudget::new(LIMIT_BYTES)).expect("the limit is high enough")
 }
 
 /// Every key once, then those from `first` on, over and over.
@@ -37,7 +37,7 @@ fn writes(first: u64) -> impl Iterator<Item = (u64, u64)> {
 
 #[test]
 fn what_is_still_stays_while_the_rest_is_written_over_and_over() {
-    let (engine, mut locals) = engine(1, LIMIT_BYTES);
+    let (engine, mut locals) = engine(1);
     let local = &mut locals[0];
     for (nth, key) in writes(STILL_KEYS) {
         if nth % BATCH == 0 {
@@ -53,7 +53,7 @@ fn what_is_still_stays_while_the_rest_is_written_over_and_over() {
 
 #[test]
 fn many_writers_at_once_leave_the_ground_that_moves_need() {
-    let (engine, mut locals) = engine(WRITERS, LIMIT_BYTES);
+    let (engine, mut locals) = engine(WRITERS);
     std::thread::scope(|scope| {
         for (writer, local) in locals.iter_mut().enumerate() {
             let engine = &engine;
