@@ -13,8 +13,8 @@ const KEYS: u64 = 2_000;
 /// Written first, and never again: they lie in segments side by side that stay whole.
 const STILL_KEYS: u64 = KEYS * 9 / 10;
 const WRITES: u64 = 500_000;
-const BATCH: u64 = 16;
-const WRITERS: usize = 6;
+const BATCH: u64 = 64;
+const WRITERS: usize = 24;
 
 fn set(engine: &Engine, local: &mut Local, key: u64, nth: u64) -> Outcome {
     let value = &VALUE[..if (nth / KEYS).is_multiple_of(2) { 600 } else { 1_200 }];
