@@ -485,6 +485,31 @@ mod tests {
     }
 
     #[test]
+    fn a_scan_goes_on_behind_a_segment_that_a_batch_may_be_writing() {
+        let (epochs, segments) = segments();
+        let whole = segments.geometry().segment_words;
+        let fill = || {
+            epochs.pin(WRITER);
+            let addr = segments.carve(&epochs, WRITES, whole).expect("memory is not full");
+            epochs.unpin(WRITER);
+            addr.segment(segments.geometry())
+        };
+        let [first, second, _] = [fill(), fill(), fill()];
+        let victim = segments.oldest_victim(&epochs, Pool::Small).expect("sealed and left");
+        segments.drained(&epochs, victim.id);
+        segments.reclaim(&epochs, 0);
+        epochs.pin(READER);
+        assert_eq!(fill(), first, "freed last, used first");
+        fill();
+        for dead in [first, second] {
+            assert_eq!(segments.header(dead).state(), State::Sealed);
+            segments.header(dead).add_dead(whole);
+        }
+        let victim = segments.dead_victim(&epochs, whole / 2, 1);
+        assert_eq!(victim.map(|victim| victim.id), Some(second), "which lies behind the first");
+    }
+
+    #[test]
     fn writers_leave_to_moves_what_was_opened_for_moves() {
         let (epochs, segments) = segments();
         epochs.pin(WRITER);
