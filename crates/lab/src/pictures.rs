@@ -164,19 +164,23 @@ fn peak_heat(
     (title, note): (&str, &str),
     of: fn(&Peak) -> Option<f64>,
 ) -> Figure {
-    let own =
-        |name: &'static str| document.lambda_max.iter().filter(move |peak| peak.contestant == name);
-    let columns = document.contestants.first().into_iter().flat_map(|first| own(first));
+    let of_first = |peak: &&Peak| Some(&peak.contestant) == document.contestants.first();
+    let row = |place: &Peak| {
+        let at = |name: &&'static str| {
+            let is_here = |peak: &&Peak| {
+                (peak.contestant, peak.size, peak.mix) == (name, place.size, place.mix)
+            };
+            document.lambda_max.iter().find(is_here).and_then(of)
+        };
+        let name = format!("{} B {}", place.size, place.mix);
+        (name, document.contestants.iter().map(at).collect())
+    };
     Figure::Heat(Heat {
         title: title.to_string(),
         note: note.to_string(),
-        columns_label: "bytes of a value and gets to sets".to_string(),
-        columns: columns.map(|peak| format!("{} {}", peak.size, peak.mix)).collect(),
-        rows: document
-            .contestants
-            .iter()
-            .map(|name| ((*name).to_string(), own(name).map(of).collect()))
-            .collect(),
+        columns_label: "server; bytes of a value and gets to sets".to_string(),
+        columns: document.contestants.iter().map(|name| (*name).to_string()).collect(),
+        rows: document.lambda_max.iter().filter(of_first).map(row).collect(),
     })
 }
 
