@@ -9,10 +9,10 @@
 //! name one of 16,384 slices. The engine's own hash inside a slice is keyed and never leaves the
 //! cell, so keys chosen to collide in CRC32 crowd one slice but build no chains.
 
-use crate::crc32::crc32;
+use crate::crc32;
 
 /// Bits of the CRC32 that name a slice.
-pub const SLICE_BITS: u32 = 14;
+pub const SLICE_BITS: u32 = crc32::BITS;
 
 /// How many slices the key space is cut into.
 pub const SLICES: usize = 1 << SLICE_BITS;
@@ -23,11 +23,10 @@ pub struct SliceId(u16);
 
 impl SliceId {
     /// The slice that `key` belongs to, on every cell and for ever.
-    #[inline]
+    #[inline(always)]
     #[must_use]
     pub fn of(key: &[u8]) -> Self {
-        let slice = crc32(key) >> (32 - SLICE_BITS);
-        Self(slice as u16)
+        Self(crc32::top_bits(key))
     }
 
     /// The slice numbered `index`, or `None` from [`SLICES`] on.
