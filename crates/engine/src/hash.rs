@@ -1,36 +1,67 @@
 //! The keyed hash of a key inside its slice.
 //!
-//! Words are folded in one after the other by a 64 by 64 bit multiplication whose halves are
-//! combined, as in wyhash (Wang Yi 2019). The multipliers are secret, drawn from the seed, so that
-//! keys cannot be chosen to meet in one bucket. The last word overlaps the one before it; the
-//! length, which starts the hash, tells the two apart.
+//! Blocks of two words are folded in one after the other by a 64 by 64 bit multiplication whose
+//! halves are combined, as in wyhash (Wang Yi 2019). Each factor hides a secret, drawn from the
+//! seed, so that keys cannot be chosen to meet in one bucket. The last block overlaps the one
+//! before it; the length, which starts the hash, tells the two apart.
+
+/// Bytes that one multiplication takes in.
+const BLOCK_BYTES: usize = 16;
 
 /// The secrets of one engine.
 pub(crate) struct HashKey {
     start: u64,
-    word: u64,
+    block: u64,
     last: u64,
+    end: u64,
 }
 
 impl HashKey {
     pub(crate) fn new(seed: u64) -> Self {
         let secret = |number: u64| mix(seed.wrapping_add(number.wrapping_mul(STEP))) | 1;
-        Self { start: secret(1), word: secret(2), last: secret(3) }
+        Self { start: secret(1), block: secret(2), last: secret(3), end: secret(4) }
     }
 
     /// The hash of `bytes`.
     #[inline(always)]
     pub(crate) fn hash(&self, bytes: &[u8]) -> u64 {
-        let mut hash = self.start.wrapping_add(bytes.len() as u64);
-        let (words, _) = bytes.as_chunks::<8>();
-        for word in words {
-            hash = fold(hash ^ u64::from_le_bytes(*word), self.word);
-        }
-        let last = match bytes.last_chunk() {
-            Some(last) => u64::from_le_bytes(*last),
-            None => short_word(bytes),
+        let start = self.start.wrapping_add(bytes.len() as u64);
+        let (hash, last) = match bytes.last_chunk() {
+            Some(last) if bytes.len() < 2 * BLOCK_BYTES => {
+                (self.block(start, bytes.first_chunk().unwrap_or(last)), words(last))
+            }
+            Some(last) => (self.blocks(start, bytes), words(last)),
+            None => (start, short_words(bytes)),
         };
-        fold(fold(hash ^ last, self.last), self.start)
+        fold(fold(last.0 ^ self.last, last.1 ^ hash), self.end)
+    }
+
+    /// Of a key of several blocks: all that are whole.
+    #[inline(never)]
+    fn blocks(&self, start: u64, bytes: &[u8]) -> u64 {
+        let (blocks, _) = bytes.as_chunks();
+        blocks.iter().fold(start, |hash, block| self.block(hash, block))
+    }
+
+    #[inline(always)]
+    fn block(&self, hash: u64, block: &[u8; BLOCK_BYTES]) -> u64 {
+        let (first, second) = words(block);
+        fold(first ^ self.block, second ^ hash)
+    }
+}
+
+#[inline(always)]
+fn words(block: &[u8; BLOCK_BYTES]) -> (u64, u64) {
+    let ([first, second], []) = block.as_chunks::<8>() else { unreachable!("two words of eight") };
+    (u64::from_le_bytes(*first), u64::from_le_bytes(*second))
+}
+
+/// Fewer bytes than a block as two words, which overlap.
+#[inline(always)]
+fn short_words(bytes: &[u8]) -> (u64, u64) {
+    match (bytes.first_chunk(), bytes.last_chunk()) {
+        (Some(first), Some(last)) => (u64::from_le_bytes(*first), u64::from_le_bytes(*last)),
+        _ => (short_word(bytes), 0),
     }
 }
 
