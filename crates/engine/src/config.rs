@@ -78,6 +78,8 @@ pub(crate) const SCAN_SEGMENTS_MAX: usize = 64;
 pub(crate) struct Geometry {
     /// Words of one segment; a power of two.
     pub(crate) segment_words: usize,
+    /// Its logarithm.
+    pub(crate) segment_shift: u32,
     /// Segments that the reserved address space holds.
     pub(crate) segments_max: usize,
     /// Groups of buckets; a power of two, at most one per slice.
@@ -97,6 +99,7 @@ impl Geometry {
         let few = limit / (segment_bytes as u64) < SEGMENTS_FOR_CLASSES;
         Self {
             segment_words: segment_bytes / 8,
+            segment_shift: (segment_bytes / 8).trailing_zeros(),
             segments_max: (config.reserve_bytes.max(limit) / segment_bytes as u64) as usize,
             groups,
             classes: if few { 1 } else { crate::expiry::CLASSES },

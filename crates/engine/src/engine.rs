@@ -1,6 +1,6 @@
 //! The engine: its parts, its making, and what its paths share.
 
-use crate::config::{EngineConfig, Geometry, KEY_BYTES_MAX, LIMIT_BYTES_MIN};
+use crate::config::{EngineConfig, Geometry, LIMIT_BYTES_MIN};
 use crate::effect::{Change, Effect, EffectSink, Gone};
 use crate::epoch::Epochs;
 use crate::evict::Evictor;
@@ -144,14 +144,11 @@ impl Engine {
         Ok((engine, locals))
     }
 
-    /// `bytes` as a key: its slice and its hash.
-    ///
-    /// # Panics
-    /// When `bytes` is empty or longer than [`KEY_BYTES_MAX`], which parsers have ruled out.
+    /// `bytes` as a key: its slice and its hash. What is stored has a key of 1 to
+    /// [`KEY_BYTES_MAX`](crate::KEY_BYTES_MAX) bytes; looking for another finds nothing.
     #[inline(always)]
     #[must_use]
     pub fn key<'a>(&self, bytes: &'a [u8]) -> Key<'a> {
-        assert!(!bytes.is_empty() && bytes.len() <= KEY_BYTES_MAX, "a key has 1 to 250 bytes");
         let id = KeyId { slice: SliceId::of(bytes), hash: self.hash_key.hash(bytes) };
         Key { id, bytes }
     }

@@ -13,7 +13,7 @@ use crate::item::{Attributes, Flags, Head, ItemRef};
 use crate::key::Key;
 use crate::local::Local;
 use crate::read::{Ask, Found, Glance, Read, ReadSink};
-use crate::sync::{Ordering, fence};
+use crate::sync::{AtomicU64, Ordering, fence};
 use crate::writer::{NeedSpace, Writer};
 use base::Now;
 
@@ -108,11 +108,12 @@ impl Engine {
         if !seen.is(key) || head.is(Flags::LARGE) || !self.alive(item, head, key.id.slice, now) {
             return None;
         }
+        self.hint(local, &seen, now);
         let glance = Glance { item, head, value_bytes: head.value_bytes(), now, won: false };
         if let Some(target) = out.open(&glance) {
             item.append_value(head, target);
         }
-        self.accept(local, &probe, &seen, now, out)
+        accept(&probe, out)
     }
 
     /// The way of all reads: tries again where a write came between, and in the end takes the lock.
@@ -189,39 +190,39 @@ impl Engine {
         if !self.alive(item, head, key.id.slice, now) {
             return probe.holds().then(|| self.miss_dead(local, item, head, now));
         }
+        self.hint(local, &seen, now);
         let value_bytes = self.whole_value_bytes(item, head);
         if !self.copy_value(&Glance { item, head, value_bytes, now, won: false }, out) {
             out.rewind();
             return None;
         }
-        self.accept(local, probe, &seen, now, out)
+        accept(probe, out)
     }
 
-    /// Keeps what was read if nothing changed since the probe, and counts the hit on the item.
+    /// Counts the hit on the item, if there is anything to count. It comes before the value is
+    /// copied, and so is counted even if the read has to be repeated: afterwards, less would fit in
+    /// registers.
     #[inline(always)]
-    fn accept(
-        &self,
-        local: &Local,
-        probe: &Probe<'_>,
-        seen: &Seen<'_>,
-        now: Now,
-        out: &mut impl ReadSink,
-    ) -> Option<Read> {
-        if !probe.holds() {
-            out.rewind();
-            return None;
+    fn hint(&self, local: &Local, seen: &Seen<'_>, now: Now) {
+        if seen.slot.freq() < FREQ_MAX {
+            self.raise_freq(local, &seen.bucket[seen.at], seen.slot);
         }
-        let Seen { bucket, at, slot, item, head } = *seen;
-        if slot.freq() < FREQ_MAX {
-            let (raised, relaxed) = (slot.with_freq(slot.freq() + 1), Ordering::Relaxed);
-            let _ = bucket[at].compare_exchange(slot.0, raised.0, relaxed, relaxed);
-            self.count(local).shared_writes.add(1);
+        if !seen.head.is(Flags::FETCHED) || seen.head.idle_s(now.expiry_s) > ACCESS_RENEWED_S {
+            self.renew_access(local, seen.item, seen.head, now);
         }
-        if !head.is(Flags::FETCHED) || head.idle_s(now.expiry_s) > ACCESS_RENEWED_S {
-            item.hint_head(head, fetched_now(head, now));
-            self.count(local).shared_writes.add(1);
-        }
-        Some(Read::Hit)
+    }
+
+    #[cold]
+    fn raise_freq(&self, local: &Local, word: &AtomicU64, slot: Slot) {
+        let (raised, relaxed) = (slot.with_freq(slot.freq() + 1), Ordering::Relaxed);
+        let _ = word.compare_exchange(slot.0, raised.0, relaxed, relaxed);
+        self.count(local).shared_writes.add(1);
+    }
+
+    #[cold]
+    fn renew_access(&self, local: &Local, item: ItemRef<'_>, head: Head, now: Now) {
+        item.hint_head(head, fetched_now(head, now));
+        self.count(local).shared_writes.add(1);
     }
 
     /// Appends the value, in one piece or in many. False if a chunk was not where it should be.
@@ -349,6 +350,16 @@ impl<'e, S: EffectSink> Writer<'_, 'e, S> {
         }
         Ok(current)
     }
+}
+
+/// Keeps what was read if nothing changed since the probe.
+#[inline(always)]
+fn accept(probe: &Probe<'_>, out: &mut impl ReadSink) -> Option<Read> {
+    if !probe.holds() {
+        out.rewind();
+        return None;
+    }
+    Some(Read::Hit)
 }
 
 /// The head of an item that was read now.

@@ -32,8 +32,11 @@ const _: () = assert!(ACCESS_SHIFT + ACCESS_BITS == u64::BITS);
 /// Seconds in one unit of the time of last access.
 pub(crate) const ACCESS_UNIT_S: u32 = 2;
 
+/// Head and version.
+const HEADER_WORDS: usize = 2;
+
 /// Bytes of head and version.
-pub(crate) const HEADER_BYTES: usize = 16;
+pub(crate) const HEADER_BYTES: usize = HEADER_WORDS * 8;
 
 /// Words that an overwrite in place may leave unused at most.
 pub(crate) const SLACK_WORDS_MAX: usize = (1 << SLACK_BITS) - 1;
@@ -168,7 +171,7 @@ impl Head {
     }
 
     /// Bytes of the optional fields between key and value.
-    #[inline]
+    #[inline(always)]
     fn optional_bytes(self) -> usize {
         let flags = self.flags();
         if !flags.has_any(Flags::OPTIONAL) {
@@ -179,20 +182,26 @@ impl Head {
             + 8 * usize::from(flags.has(Flags::HAS_CAS))
     }
 
-    /// Where the value starts, in bytes from the item.
-    #[inline]
-    pub(crate) fn value_offset(self) -> usize {
-        HEADER_BYTES + self.key_bytes() + self.optional_bytes()
+    /// Where the value starts, in bytes from the key.
+    #[inline(always)]
+    fn value_at(self) -> usize {
+        self.key_bytes() + self.optional_bytes()
+    }
+
+    /// Words from the key to the end of the value.
+    #[inline(always)]
+    fn body_words(self) -> usize {
+        (self.value_at() + self.value_bytes()).div_ceil(8)
     }
 
     /// Words the item needs, without its slack.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn used_words(self) -> usize {
-        (self.value_offset() + self.value_bytes()).div_ceil(8)
+        HEADER_WORDS + self.body_words()
     }
 
     /// Words the item stands on: where the next one begins.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn span_words(self) -> usize {
         if self.is(Flags::FILLER) {
             return self.value_bytes();
@@ -228,70 +237,72 @@ impl Attributes {
     }
 }
 
-/// An item at a place in the pool: the words from its head on.
+/// An item at a place in the pool: its head and version, and the words from its key on.
 #[derive(Clone, Copy)]
-pub(crate) struct ItemRef<'p>(&'p [AtomicU64]);
+pub(crate) struct ItemRef<'p> {
+    header: &'p [AtomicU64; HEADER_WORDS],
+    body: &'p [AtomicU64],
+}
 
 impl<'p> ItemRef<'p> {
+    /// The item that `words` begin with; `None` if there are too few for its header.
     #[inline]
-    pub(crate) fn new(words: &'p [AtomicU64]) -> Self {
-        Self(words)
+    pub(crate) fn new(words: &'p [AtomicU64]) -> Option<Self> {
+        let (header, body) = words.split_first_chunk()?;
+        Some(Self { header, body })
     }
 
     #[inline]
     pub(crate) fn head(self) -> Head {
-        Head(self.0[0].load(Ordering::Relaxed))
+        Head(self.header[0].load(Ordering::Relaxed))
     }
 
     #[inline]
     pub(crate) fn set_head(self, head: Head) {
-        self.0[0].store(head.raw(), Ordering::Relaxed);
+        self.header[0].store(head.raw(), Ordering::Relaxed);
     }
 
     /// Swaps the head from `old` to `new` unless another thread changed it meanwhile. Readers use
     /// it for hints (access, fetched) without a lock; losing is harmless.
     pub(crate) fn hint_head(self, old: Head, new: Head) {
         let relaxed = Ordering::Relaxed;
-        let _ = self.0[0].compare_exchange(old.raw(), new.raw(), relaxed, relaxed);
+        let _ = self.header[0].compare_exchange(old.raw(), new.raw(), relaxed, relaxed);
     }
 
     #[inline]
     pub(crate) fn version(self) -> Version {
-        Version::from_raw(self.0[1].load(Ordering::Relaxed))
+        Version::from_raw(self.header[1].load(Ordering::Relaxed))
     }
 
     #[inline]
     pub(crate) fn set_version(self, version: Version) {
-        self.0[1].store(version.raw(), Ordering::Relaxed);
+        self.header[1].store(version.raw(), Ordering::Relaxed);
     }
 
     /// Whether the whole item described by `head` lies within the pool.
     #[inline]
     pub(crate) fn fits(self, head: Head) -> bool {
-        head.used_words() <= self.0.len()
+        head.used_words() <= HEADER_WORDS + self.body.len()
     }
 
     /// Whether the key is `key`, whose length the caller has compared with the head.
     #[inline(always)]
     pub(crate) fn key_is(self, key: &[u8]) -> bool {
-        let (whole, rest) = key.as_chunks::<8>();
-        let words = self.0[HEADER_BYTES / 8..].get(..=whole.len());
-        let Some((last, key_words)) = words.and_then(|words| words.split_last()) else {
-            return false;
-        };
-        for (word, bytes) in key_words.iter().zip(whole) {
+        // The last word holds one to eight bytes of the key.
+        let Some((_, but_one)) = key.split_last() else { return false };
+        let (whole, rest) = but_one.as_chunks::<8>();
+        let words = self.body.get(..=whole.len());
+        let Some((last, words)) = words.and_then(|words| words.split_last()) else { return false };
+        for (word, bytes) in words.iter().zip(whole) {
             if word.load(Ordering::Relaxed) != u64::from_le_bytes(*bytes) {
                 return false;
             }
         }
-        if rest.is_empty() {
-            return true;
-        }
         // Both with the rest of the key at the top: what lies below is not the key's.
-        let passed = (8 * (8 - rest.len())) as u32;
+        let passed = 8 * (7 - rest.len());
         let end = match key.last_chunk() {
             Some(end) => u64::from_le_bytes(*end),
-            None => short_word(rest) << passed,
+            None => short_word(key) << passed,
         };
         (last.load(Ordering::Relaxed) << passed ^ end) >> passed == 0
     }
@@ -299,23 +310,23 @@ impl<'p> ItemRef<'p> {
     /// Appends the value to `target`.
     #[inline]
     pub(crate) fn append_value(self, head: Head, target: &mut Vec<u8>) {
-        append(self.0, head.value_offset(), head.value_bytes(), target);
+        append(self.body, head.value_at(), head.value_bytes(), target);
     }
 
     /// Appends the key to `target`.
     pub(crate) fn append_key(self, head: Head, target: &mut Vec<u8>) {
-        append(self.0, HEADER_BYTES, head.key_bytes(), target);
+        append(self.body, 0, head.key_bytes(), target);
     }
 
     /// The eight bytes from byte `at` of the value on, as a number. Torn if they are being written.
     pub(crate) fn value_u64(self, head: Head, at: usize) -> u64 {
-        let at = head.value_offset() + at;
+        let at = head.value_at() + at;
         u64::from(self.read_u32(at)) | u64::from(self.read_u32(at + 4)) << 32
     }
 
     /// Overwrites bytes of the value from its byte `at` on, under the lock of the bucket.
     pub(crate) fn write_value_at(self, head: Head, at: usize, bytes: &[u8]) {
-        copy_in(self.0, head.value_offset() + at, bytes);
+        copy_in(self.body, head.value_at() + at, bytes);
     }
 
     /// Second of the expiry clock from which the item is gone; 0 for never.
@@ -324,13 +335,13 @@ impl<'p> ItemRef<'p> {
         if !head.is(Flags::HAS_EXPIRY) {
             return 0;
         }
-        self.read_u32(HEADER_BYTES + head.key_bytes())
+        self.read_u32(head.key_bytes())
     }
 
     /// Rewrites the expiry of an item that has the field.
     pub(crate) fn set_expiry_s(self, head: Head, expiry_s: u32) {
         debug_assert!(head.is(Flags::HAS_EXPIRY) && expiry_s != 0);
-        copy_in(self.0, HEADER_BYTES + head.key_bytes(), &expiry_s.to_le_bytes());
+        copy_in(self.body, head.key_bytes(), &expiry_s.to_le_bytes());
     }
 
     #[inline]
@@ -339,7 +350,7 @@ impl<'p> ItemRef<'p> {
             return 0;
         }
         let expiry_bytes = 4 * usize::from(head.is(Flags::HAS_EXPIRY));
-        self.read_u32(HEADER_BYTES + head.key_bytes() + expiry_bytes)
+        self.read_u32(head.key_bytes() + expiry_bytes)
     }
 
     /// The token a client compares with: its own choice, or else the version.
@@ -353,7 +364,7 @@ impl<'p> ItemRef<'p> {
         if !head.is(Flags::HAS_CAS) {
             return None;
         }
-        let at = head.value_offset() - 8;
+        let at = head.value_at() - 8;
         Some(u64::from(self.read_u32(at)) | u64::from(self.read_u32(at + 4)) << 32)
     }
 
@@ -370,7 +381,7 @@ impl<'p> ItemRef<'p> {
 
     /// Writes key, attributes and the parts of the value, in that order, and the head last.
     pub(crate) fn write(self, head: Head, key: &[u8], with: &Attributes, value: [&[u8]; 2]) {
-        copy_in(self.0, HEADER_BYTES, key);
+        copy_in(self.body, 0, key);
         self.write_behind_key(head, with, value);
     }
 
@@ -378,18 +389,20 @@ impl<'p> ItemRef<'p> {
     #[inline(always)]
     pub(crate) fn write_behind_key(self, head: Head, with: &Attributes, value: [&[u8]; 2]) {
         if head.flags().has_any(Flags::OPTIONAL) {
-            self.write_optional(head, with);
+            // A copy, so that the attributes are in memory here only.
+            let with = *with;
+            self.write_optional(head, &with);
         }
-        let at = head.value_offset();
-        copy_in(self.0, at, value[0]);
-        copy_in(self.0, at + value[0].len(), value[1]);
+        let at = head.value_at();
+        copy_in(self.body, at, value[0]);
+        copy_in(self.body, at + value[0].len(), value[1]);
         self.set_head(head);
     }
 
     fn write_optional(self, head: Head, with: &Attributes) {
-        let mut at = HEADER_BYTES + head.key_bytes();
+        let mut at = head.key_bytes();
         let mut put = |bytes: &[u8]| {
-            copy_in(self.0, at, bytes);
+            copy_in(self.body, at, bytes);
             at += bytes.len();
         };
         if head.is(Flags::HAS_EXPIRY) {
@@ -405,7 +418,8 @@ impl<'p> ItemRef<'p> {
 
     /// Copies all words but the slack of the item at `source` here.
     pub(crate) fn copy_from(self, source: Self, head: Head) {
-        for (to, from) in self.0[1..head.used_words()].iter().zip(&source.0[1..]) {
+        self.set_version(source.version());
+        for (to, from) in self.body[..head.body_words()].iter().zip(source.body) {
             to.store(from.load(Ordering::Relaxed), Ordering::Relaxed);
         }
         self.set_head(head.with_slack(0));
@@ -414,11 +428,11 @@ impl<'p> ItemRef<'p> {
     #[inline]
     fn read_u32(self, offset: usize) -> u32 {
         let (word, shift) = (offset / 8, offset % 8 * 8);
-        let low = self.0[word].load(Ordering::Relaxed) >> shift;
+        let low = self.body[word].load(Ordering::Relaxed) >> shift;
         if shift <= 32 {
             return low as u32;
         }
-        let high = self.0[word + 1].load(Ordering::Relaxed);
+        let high = self.body[word + 1].load(Ordering::Relaxed);
         (low | high << (64 - shift)) as u32
     }
 }
@@ -435,7 +449,7 @@ mod tests {
     #[test]
     fn every_field_survives_a_round_trip() {
         let words = ground(64);
-        let item = ItemRef::new(&words);
+        let item = ItemRef::new(&words).expect("64 words");
         for key_len in 1..=30 {
             let key = vec![b'k'; key_len];
             for case in 0..8_u32 {

@@ -52,7 +52,8 @@ impl Engine {
         if !S::ON && self.overwrite(local, key, put, now).is_some() {
             return Outcome::Done;
         }
-        self.set_any(local, *key, put, now, sink)
+        let Put { value, client_flags, expiry_s } = put;
+        self.set_any(local, *key, value, (client_flags, expiry_s), now, sink)
     }
 
     #[inline(never)]
@@ -60,7 +61,8 @@ impl Engine {
         &self,
         local: &mut Local,
         key: Key<'_>,
-        Put { value, client_flags, expiry_s }: Put<'_>,
+        value: &[u8],
+        (client_flags, expiry_s): (u32, u32),
         now: Now,
         sink: &mut S,
     ) -> Outcome {
@@ -91,7 +93,7 @@ impl Engine {
         }
         let with = Attributes { expiry_s, client_flags, ..Attributes::default() };
         let head = with.head(key.bytes.len(), value.len());
-        let slack = old.span_words().checked_sub(head.used_words())?;
+        let slack = (old.used_words() + old.slack_words()).checked_sub(head.used_words())?;
         if old.is(Flags::LARGE) || slack > SLACK_WORDS_MAX {
             return None;
         }

@@ -3,6 +3,7 @@
 //! A value that fits where the old one lies is written over it. Any other gets new ground, is
 //! written there while nobody sees it, and is published by one store to its slot.
 
+use crate::config::KEY_BYTES_MAX;
 use crate::effect::{Change, EffectSink};
 use crate::engine::Current;
 use crate::expiry::class;
@@ -157,6 +158,8 @@ impl<'e, S: EffectSink> Writer<'_, 'e, S> {
     /// Writes an item on new ground, where nobody sees it yet.
     fn lay(&mut self, pool: Pool, draft: &Draft<'_>) -> Result<(Addr, ItemRef<'e>), NeedSpace> {
         let (engine, expiry_s) = (self.engine, draft.with.expiry_s);
+        let key_bytes = self.key.bytes.len();
+        assert!((1..=KEY_BYTES_MAX).contains(&key_bytes), "a key of {key_bytes} bytes");
         let words = draft.head.used_words();
         let addr = self.carve(pool, expiry_s, words)?;
         let item = engine.segments.item(addr);

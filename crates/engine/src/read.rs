@@ -54,6 +54,13 @@ impl Glance<'_> {
         self.item.client_flags(self.head)
     }
 
+    /// Whether the client gave it flags, which are not zero then.
+    #[inline]
+    #[must_use]
+    pub fn has_client_flags(&self) -> bool {
+        self.head.is(Flags::HAS_FLAGS)
+    }
+
     /// The token to compare with on `cas`.
     #[inline]
     #[must_use]

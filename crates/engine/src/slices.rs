@@ -16,9 +16,9 @@ const START_BITS: u32 = 30;
 pub(crate) const KEPT: usize = if MODEL { 4 } else { SLICES };
 
 pub(crate) struct Slices {
-    versions: Box<[AtomicU64]>,
+    versions: Box<[AtomicU64; KEPT]>,
     /// Apart from the versions, so that writers do not take this from readers.
-    barriers: Box<[AtomicU64]>,
+    barriers: Box<[AtomicU64; KEPT]>,
 }
 
 impl Slices {
@@ -27,10 +27,7 @@ impl Slices {
             let counter = seed.map_or(0, |seed| mix(seed ^ slice as u64) >> (64 - START_BITS));
             AtomicU64::new(Version::new(epoch, counter).raw())
         };
-        Self {
-            versions: (0..KEPT).map(first).collect(),
-            barriers: (0..KEPT).map(|_| AtomicU64::new(0)).collect(),
-        }
+        Self { versions: kept(first), barriers: kept(|_| AtomicU64::new(0)) }
     }
 
     /// Bytes of both tables.
@@ -84,4 +81,9 @@ impl Slices {
         fence(Ordering::SeqCst);
         base <= self.barrier(slice)
     }
+}
+
+fn kept(word: impl FnMut(usize) -> AtomicU64) -> Box<[AtomicU64; KEPT]> {
+    let words: Box<[AtomicU64]> = (0..KEPT).map(word).collect();
+    words.try_into().expect("as many as are kept")
 }

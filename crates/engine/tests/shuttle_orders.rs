@@ -182,3 +182,33 @@ fn a_walk_misses_nothing_while_groups_shrink() {
     shuttle::check_random(order, orders() / 2);
     shuttle::check_pct(order, orders() / 2, 3);
 }
+
+#[test]
+fn what_is_there_is_found_while_groups_grow_and_shrink() {
+    const ROUNDS: usize = 3;
+    let order = || {
+        let (engine, mut first, mut second) = engine_of_two(32 << 10);
+        let (kept, others) = ([b"a", b"b", b"c", b"d"], b"efghijklmnopqr");
+        let store = Action::Store { mode: Mode::Set, value: b"v", client_flags: 0, expiry_s: 0 };
+        for key in kept {
+            batch(&engine, &mut first, key, store);
+        }
+        let changing = engine.clone();
+        let thread = shuttle::thread::spawn(move || {
+            for action in [store, Action::Delete] {
+                for key in others {
+                    batch(&changing, &mut second, &[*key], action);
+                }
+            }
+        });
+        for key in kept.iter().cycle().take(ROUNDS * kept.len()) {
+            engine.pin(&first);
+            let read = engine.get(&first, &engine.key(*key), NOW, ValueSink::default());
+            engine.unpin(&first);
+            assert_eq!(read, Read::Hit, "{} is there all the time", key.escape_ascii());
+        }
+        thread.join().expect("no panic");
+    };
+    shuttle::check_random(order, 2 * orders());
+    shuttle::check_pct(order, 2 * orders(), 3);
+}

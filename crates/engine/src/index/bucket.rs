@@ -9,7 +9,8 @@ use super::store::{BUCKET_WORDS, Bucket, BucketId, SLOTS, Store};
 use crate::segment::Addr;
 use crate::sync::{AtomicU64, Ordering, fence, spin_loop, yield_now};
 
-const LOCKED: u64 = 1;
+/// The header of a bucket that is locked, apart from its version and its overflow.
+pub(super) const LOCKED: u64 = 1;
 const VERSION_MASK: u64 = u32::MAX as u64;
 const OVERFLOW_SHIFT: u32 = 32;
 

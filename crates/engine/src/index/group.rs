@@ -1,10 +1,10 @@
 //! A group: the buckets of one slice (of a few slices in a small pool), found by number.
 //!
 //! ```text
-//! word 0        shape: 63.....42 41....21 20........0
-//!                      steps(22) mask(21) buckets(21)
-//! words 1..=14  28 chunk numbers, two a word, each plus one; 0 for none
-//! word 15       number plus one of a chunk that lists chunks that list chunks
+//! word     shape: 63.....42 41....21 20........0
+//!                 steps(22) mask(21) buckets(21)
+//! halves   29 chunk numbers, each plus one; 0 for none
+//!          number plus one of a chunk that lists chunks that list chunks
 //! ```
 //!
 //! Buckets are numbered by linear hashing (Litwin 1980) over the tag: with `n` buckets and
@@ -17,16 +17,20 @@
 
 use super::slot::TAG_BITS;
 use super::store::{BUCKET_WORDS, BucketId, Store};
+use crate::config::MODEL;
+use crate::raw::WordAndHalves;
 use crate::sync::{AtomicU64, Ordering};
 
-pub(crate) const GROUP_WORDS: usize = 16;
+/// Two cache lines, the first of which is enough for a small group.
+pub(crate) type GroupWords = WordAndHalves<30>;
+const _: () = assert!(size_of::<GroupWords>() == 128 || MODEL);
 
-const LISTED: usize = 2 * (GROUP_WORDS - 2);
-const ROOT: usize = GROUP_WORDS - 1;
+const LISTED: usize = 29;
+const ROOT: usize = LISTED;
 
 #[derive(Clone, Copy)]
 pub(crate) struct Group<'i> {
-    words: &'i [AtomicU64; GROUP_WORDS],
+    words: &'i GroupWords,
     store: &'i Store,
     chunk_shift: u32,
 }
@@ -43,12 +47,6 @@ pub(crate) const BUCKETS_MAX: u64 = 1 << TAG_BITS;
 pub(crate) struct Shape(u64);
 
 impl Shape {
-    /// What the first word of a group says now.
-    #[inline]
-    pub(crate) fn of(word: &AtomicU64) -> Self {
-        Self(word.load(Ordering::Acquire))
-    }
-
     /// The next shape after this: with `buckets` buckets, at least one.
     fn step(self, buckets: u64) -> Self {
         let mask = (2 << buckets.ilog2()) - 1;
@@ -83,23 +81,13 @@ pub(crate) fn buddy(new: u64) -> u64 {
 
 impl<'i> Group<'i> {
     #[inline]
-    pub(crate) fn new(
-        words: &'i [AtomicU64; GROUP_WORDS],
-        store: &'i Store,
-        chunk_shift: u32,
-    ) -> Self {
+    pub(crate) fn new(words: &'i GroupWords, store: &'i Store, chunk_shift: u32) -> Self {
         Self { words, store, chunk_shift }
     }
 
     #[inline]
     pub(crate) fn shape(self) -> Shape {
-        Shape::of(self.shape_word())
-    }
-
-    /// The word that says the shape.
-    #[inline]
-    pub(crate) fn shape_word(self) -> &'i AtomicU64 {
-        &self.words[0]
+        Shape(self.words.word.load(Ordering::Acquire))
     }
 
     pub(crate) fn buckets(self) -> u64 {
@@ -108,7 +96,7 @@ impl<'i> Group<'i> {
 
     /// Takes a step. The caller holds the lock of the group.
     pub(crate) fn set_buckets(self, buckets: u64) {
-        self.words[0].store(self.shape().step(buckets).0, Ordering::Release);
+        self.words.word.store(self.shape().step(buckets).0, Ordering::Release);
     }
 
     /// Where bucket `number` is, for the buckets that the group lists itself. `None` for others.
@@ -118,13 +106,23 @@ impl<'i> Group<'i> {
         if chunk >= LISTED {
             return None;
         }
-        self.bucket_in(half(&self.words[1..ROOT], chunk), number)
+        self.bucket_in(self.listed(chunk), number)
+    }
+
+    /// The entry of a chunk that the group lists itself.
+    #[inline]
+    fn listed(self, chunk: usize) -> u32 {
+        self.words.halves[chunk].load(Ordering::Relaxed)
+    }
+
+    fn root(self) -> u32 {
+        self.words.halves[ROOT].load(Ordering::Acquire)
     }
 
     #[inline]
     fn bucket_in(self, chunk_id: u32, number: u64) -> Option<BucketId> {
         let first = chunk_id.checked_sub(1)?;
-        Some(BucketId(first + (number as u32 & ((1 << self.chunk_shift) - 1))))
+        Some(BucketId(first + (number as u32 & self.store.chunk_mask)))
     }
 
     /// Where bucket `number` is: `None` if the group shrank since the number was computed, and
@@ -132,14 +130,14 @@ impl<'i> Group<'i> {
     #[inline]
     pub(crate) fn bucket(self, number: u64) -> Option<BucketId> {
         let chunk = (number >> self.chunk_shift) as usize;
-        let id = if chunk < LISTED { half(&self.words[1..ROOT], chunk) } else { self.far(chunk) };
+        let id = if chunk < LISTED { self.listed(chunk) } else { self.far(chunk) };
         self.bucket_in(id, number)
     }
 
     #[cold]
     fn far(self, chunk: usize) -> u32 {
         let (leaf, at) = self.far_place(chunk);
-        let root = self.words[ROOT].load(Ordering::Acquire) as u32;
+        let root = self.root();
         self.entry(self.entry(root, leaf), at)
     }
 
@@ -172,10 +170,10 @@ impl<'i> Group<'i> {
     pub(crate) fn chunk(self, number: u64) -> Option<BucketId> {
         let chunk = (number >> self.chunk_shift) as usize;
         let id = if chunk < LISTED {
-            half(&self.words[1..ROOT], chunk)
+            self.listed(chunk)
         } else {
             let (leaf, at) = self.far_place(chunk);
-            let root = self.words[ROOT].load(Ordering::Acquire) as u32;
+            let root = self.root();
             let leaf = if root == 0 || leaf >= self.entries() { 0 } else { self.entry(root, leaf) };
             if leaf == 0 { 0 } else { self.entry(leaf, at) }
         };
@@ -193,18 +191,18 @@ impl<'i> Group<'i> {
         let id = chunk_id.map_or(0, |id| id.0 + 1);
         let chunk = (number >> self.chunk_shift) as usize;
         if chunk < LISTED {
-            set_half(&self.words[1..ROOT], chunk, id);
+            self.words.halves[chunk].store(id, Ordering::Release);
             return true;
         }
         let (leaf_at, at) = self.far_place(chunk);
         if leaf_at >= self.entries() {
             return false;
         }
-        let mut root = self.words[ROOT].load(Ordering::Relaxed) as u32;
+        let mut root = self.root();
         if root == 0 {
             let Some(new) = list() else { return false };
             root = new.0 + 1;
-            self.words[ROOT].store(u64::from(root), Ordering::Release);
+            self.words.halves[ROOT].store(root, Ordering::Release);
         }
         let mut leaf = self.entry(root, leaf_at);
         if leaf == 0 {

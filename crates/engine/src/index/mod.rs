@@ -21,7 +21,7 @@ use crate::epoch::Epochs;
 use crate::raw::Mapping;
 use crate::sync::{AtomicU64, Ordering, fence, spin_loop};
 use base::{Grant, KeyId, MemoryBudget, SliceId};
-use group::{GROUP_WORDS, Group};
+use group::{Group, GroupWords};
 use std::sync::Arc;
 use store::{BucketId, Store};
 
@@ -39,9 +39,9 @@ const BLOCKS_PER_SEGMENT: u64 = 4;
 const RESERVE_RATIO: u64 = 2;
 
 pub(crate) struct Index {
-    groups: Mapping,
+    groups: Mapping<GroupWords>,
     /// Per group: items in the low half, the lock that guards resizing in the highest bit.
-    meta: Mapping,
+    meta: Mapping<AtomicU64>,
     store: Store,
     chunk_shift: u32,
     slices_shift: u32,
@@ -51,9 +51,6 @@ pub(crate) struct Index {
 /// What an optimistic reader holds on to.
 #[derive(Clone, Copy)]
 pub(crate) struct Probe<'i> {
-    /// The word of the group that says its shape, and what it said.
-    shape_word: &'i AtomicU64,
-    shape: Shape,
     first: &'i Bucket,
     header: u64,
 }
@@ -71,8 +68,8 @@ impl Index {
         let block_bytes = (geometry.segment_bytes() / BLOCKS_PER_SEGMENT).min(BLOCK_BYTES_MAX);
         let reserve = geometry.segments_max as u64 * geometry.segment_bytes() / RESERVE_RATIO;
         Ok(Self {
-            groups: Mapping::reserve(geometry.groups * GROUP_WORDS * 8, false)?,
-            meta: Mapping::reserve(geometry.groups * 8, false)?,
+            groups: Mapping::reserve(geometry.groups, false)?,
+            meta: Mapping::reserve(geometry.groups, false)?,
             store: Store::new(reserve, (1 << chunk_shift, block_bytes), budget.clone(), huge)?,
             chunk_shift,
             slices_shift: geometry.slices_per_group().trailing_zeros(),
@@ -82,7 +79,7 @@ impl Index {
 
     /// Bytes of the parts that do not grow.
     pub(crate) fn fixed_bytes(geometry: &Geometry) -> u64 {
-        (geometry.groups * (GROUP_WORDS + 1) * 8) as u64
+        (geometry.groups * (size_of::<GroupWords>() + size_of::<AtomicU64>())) as u64
     }
 
     #[inline]
@@ -92,8 +89,7 @@ impl Index {
 
     #[inline]
     fn group(&self, index: usize) -> Group<'_> {
-        let (groups, _) = self.groups.words().as_chunks::<GROUP_WORDS>();
-        Group::new(&groups[index], &self.store, self.chunk_shift)
+        Group::new(&self.groups.places()[index], &self.store, self.chunk_shift)
     }
 
     /// The bucket that `key` would be in, with its version, if that is found at the first look:
@@ -121,11 +117,14 @@ impl Index {
         }
     }
 
+    /// The bucket numbered by `shape`. It passes for locked if the group has another shape by now.
+    /// If it has not, this is the bucket of the key at the moment its version is read; and a step
+    /// of the group that moves the key changes that version.
     #[inline(always)]
-    fn probe_at<'i>(&'i self, group: Group<'i>, shape: Shape, first: BucketId) -> Probe<'i> {
+    fn probe_at(&self, group: Group<'_>, shape: Shape, first: BucketId) -> Probe<'_> {
         let first = self.store.bucket(first);
         let header = first[0].load(Ordering::Acquire);
-        Probe { shape_word: group.shape_word(), shape, first, header }
+        Probe { first, header: if group.shape() == shape { header } else { bucket::LOCKED } }
     }
 
     /// Lets a writer finish, for a while: reading what it writes would only slow it down.
@@ -233,6 +232,5 @@ impl Probe<'_> {
     pub(crate) fn holds(&self) -> bool {
         fence(Ordering::Acquire);
         self.first[0].load(Ordering::Relaxed) == self.header
-            && Shape::of(self.shape_word) == self.shape
     }
 }

@@ -24,7 +24,7 @@ const STEPS_MAX: u32 = 2;
 
 impl Index {
     fn meta(&self, index: usize) -> &AtomicU64 {
-        &self.meta.words()[index]
+        &self.meta.places()[index]
     }
 
     fn try_resize(&self, index: usize) -> bool {

@@ -41,9 +41,10 @@ struct Stock {
 }
 
 pub(crate) struct Store {
-    mapping: Mapping,
+    buckets: Mapping<Bucket>,
     budget: Arc<MemoryBudget>,
-    chunk_buckets: u32,
+    /// Buckets of a chunk, a power of two, less one.
+    pub(super) chunk_mask: u32,
     /// Bytes taken from the budget at a time.
     block_bytes: u64,
     stock: Mutex<Stock>,
@@ -68,9 +69,9 @@ impl Store {
             overflow: Vec::new(),
         };
         Ok(Self {
-            mapping: Mapping::reserve((buckets_max * 64) as usize, huge)?,
+            buckets: Mapping::reserve(buckets_max as usize, huge)?,
             budget,
-            chunk_buckets,
+            chunk_mask: chunk_buckets - 1,
             block_bytes,
             stock: Mutex::new(stock),
             hungry: AtomicU64::new(0),
@@ -80,8 +81,7 @@ impl Store {
     /// The words of a bucket.
     #[inline]
     pub(crate) fn bucket(&self, id: BucketId) -> &Bucket {
-        let (buckets, _) = self.mapping.words().as_chunks::<BUCKET_WORDS>();
-        &buckets[id.0 as usize]
+        &self.buckets.places()[id.0 as usize]
     }
 
     /// A chunk of empty buckets, or `None` while the budget refuses.
@@ -96,9 +96,9 @@ impl Store {
         }
         let id = match stock.chunks.pop() {
             Some(id) => id,
-            None => self.fresh(&mut stock, self.chunk_buckets)?,
+            None => self.fresh(&mut stock, self.chunk_mask + 1)?,
         };
-        for bucket in id.0..id.0 + self.chunk_buckets {
+        for bucket in id.0..=id.0 + self.chunk_mask {
             self.clear(BucketId(bucket));
         }
         Some(id)
@@ -127,7 +127,7 @@ impl Store {
 
     fn fresh(&self, stock: &mut Stock, count: u32) -> Option<BucketId> {
         let end = stock.fresh.checked_add(count)?;
-        if end as usize * BUCKET_WORDS > self.mapping.words().len() {
+        if end as usize > self.buckets.places().len() {
             return None;
         }
         while end > stock.granted {

@@ -8,6 +8,7 @@
 
 use crate::sync::AtomicU64;
 use std::mem::MaybeUninit;
+use std::slice;
 
 /// Copies `target.len()` bytes from byte `offset` of `source`.
 #[inline]
@@ -30,15 +31,26 @@ pub(crate) fn copy_in(target: &[AtomicU64], offset: usize, source: &[u8]) {
 #[inline]
 pub(crate) fn append(source: &[AtomicU64], offset: usize, len: usize, target: &mut Vec<u8>) {
     target.reserve(len);
-    copy_out(source, offset, &mut target.spare_capacity_mut()[..len]);
-    // SAFETY: `copy_out` initialised the `len` bytes behind the current end, which `reserve` made.
-    unsafe { target.set_len(target.len() + len) };
+    let start = target.len();
+    // SAFETY: `reserve` has made room for `len` bytes behind the end, which nobody else holds.
+    let room = unsafe { slice::from_raw_parts_mut(target.as_mut_ptr().add(start).cast(), len) };
+    copy_out(source, offset, room);
+    // SAFETY: `copy_out` initialised the `len` bytes behind the current end.
+    unsafe { target.set_len(start + len) };
 }
 
 #[inline(always)]
 fn check(words: &[AtomicU64], offset: usize, len: usize) {
-    let end = offset.checked_add(len).expect("an item ends inside the address space");
-    assert!(end <= words.len() * 8, "bytes {offset}..{end} lie outside the pool");
+    let end = offset.saturating_add(len);
+    if end > words.len() * 8 {
+        outside(offset, end);
+    }
+}
+
+/// Apart, so that what the message needs stays in registers.
+#[cold]
+fn outside(offset: usize, end: usize) -> ! {
+    panic!("bytes {offset}..{end} lie outside the pool");
 }
 
 #[cfg(all(target_arch = "x86_64", not(any(loom, shuttle, word_copy))))]
@@ -81,7 +93,7 @@ mod imp {
         // entered with the stack aligned for a call.
         unsafe {
             asm!(
-                "call {memcpy}",
+                "call qword ptr [rip + {memcpy}@GOTPCREL]",
                 memcpy = sym memcpy,
                 inlateout("rdi") to => _,
                 inlateout("rsi") from => _,

@@ -1,31 +1,70 @@
-//! A range of zeroed words reserved from the kernel, which takes memory only where touched.
+//! A range of zeroed places reserved from the kernel, which takes memory only where touched.
 
-use crate::sync::AtomicU64;
+use crate::sync::{AtomicU32, AtomicU64};
 use std::io;
 use std::ops::Range;
 
-/// Bytes of one word.
-const WORD_BYTES: usize = 8;
+/// What a mapping consists of: atomics and nothing else, of a size that divides a page.
+///
+/// # Safety
+/// All bytes zero are a value of the type, any number of threads may hold references to it, and
+/// it needs no drop.
+pub(crate) unsafe trait Place {
+    /// The value of all zeroes.
+    #[cfg(any(loom, shuttle))]
+    fn zero() -> Self;
+}
 
-/// Anonymous memory seen as atomic words. Reserving costs address space only; a page takes memory
-/// when it is first written and gives it back on [`Mapping::discard`].
+// SAFETY: an atomic of zero.
+unsafe impl Place for AtomicU64 {
+    #[cfg(any(loom, shuttle))]
+    fn zero() -> Self {
+        Self::new(0)
+    }
+}
+
+// SAFETY: as many places as it has.
+unsafe impl<T: Place, const N: usize> Place for [T; N] {
+    #[cfg(any(loom, shuttle))]
+    fn zero() -> Self {
+        std::array::from_fn(|_| T::zero())
+    }
+}
+
+/// A word, and halves of words behind it.
+#[repr(C)]
+pub(crate) struct WordAndHalves<const N: usize> {
+    pub(crate) word: AtomicU64,
+    pub(crate) halves: [AtomicU32; N],
+}
+
+// SAFETY: atomics of zero.
+unsafe impl<const N: usize> Place for WordAndHalves<N> {
+    #[cfg(any(loom, shuttle))]
+    fn zero() -> Self {
+        Self { word: AtomicU64::new(0), halves: std::array::from_fn(|_| AtomicU32::new(0)) }
+    }
+}
+
+/// Anonymous memory seen as places. Reserving costs address space only; a page takes memory when
+/// it is first written and gives it back on [`Mapping::discard`].
 #[cfg(not(any(loom, shuttle)))]
-pub(crate) struct Mapping {
-    start: std::ptr::NonNull<AtomicU64>,
-    words: usize,
+pub(crate) struct Mapping<T: Place> {
+    start: std::ptr::NonNull<T>,
+    count: usize,
 }
 
 #[cfg(not(any(loom, shuttle)))]
-impl Mapping {
-    /// Reserves `bytes` (rounded up to words), asking for huge pages if `huge`.
-    pub(crate) fn reserve(bytes: usize, huge: bool) -> io::Result<Self> {
+impl<T: Place> Mapping<T> {
+    /// Reserves `count` places, at least one, asking for huge pages if `huge`.
+    pub(crate) fn reserve(count: usize, huge: bool) -> io::Result<Self> {
         use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
-        let words = bytes.div_ceil(WORD_BYTES).max(1);
+        let count = count.max(1);
         // SAFETY: a fresh anonymous mapping at an address of the kernel's choice aliases nothing.
         let address = unsafe {
             mmap_anonymous(
                 std::ptr::null_mut(),
-                words * WORD_BYTES,
+                count * size_of::<T>(),
                 ProtFlags::READ | ProtFlags::WRITE,
                 MapFlags::PRIVATE | MapFlags::NORESERVE,
             )
@@ -33,70 +72,69 @@ impl Mapping {
         if huge {
             // SAFETY: the range was mapped above; the advice changes page sizes, not contents. A
             // kernel without huge pages refuses it, which costs speed only.
-            let _ = unsafe { madvise(address, words * WORD_BYTES, Advice::LinuxHugepage) };
+            let _ = unsafe { madvise(address, count * size_of::<T>(), Advice::LinuxHugepage) };
         }
-        let start = std::ptr::NonNull::new(address.cast::<AtomicU64>())
+        let start = std::ptr::NonNull::new(address.cast::<T>())
             .ok_or_else(|| io::Error::other("the kernel mapped memory at address zero"))?;
-        Ok(Self { start, words })
+        Ok(Self { start, count })
     }
 
-    /// The memory as words.
+    /// All places.
     #[inline]
-    pub(crate) fn words(&self) -> &[AtomicU64] {
+    pub(crate) fn places(&self) -> &[T] {
         // SAFETY: the range is mapped, page-aligned, zero-initialised and lives as long as `self`;
-        // it is only ever accessed as atomic words or by the copies in this module.
-        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.words) }
+        // it is only ever accessed as places or by the copies in this module.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.count) }
     }
 
-    /// Gives the memory of the whole pages within `range` (in words) back; they read as zero.
+    /// Gives the memory of the whole pages within `range` back; they read as zero.
     pub(crate) fn discard(&self, range: Range<usize>) {
         use rustix::mm::{Advice, madvise};
         let page = rustix::param::page_size();
         let base = self.start.as_ptr() as usize;
-        let end = range.end.min(self.words);
-        let from = (base + range.start * WORD_BYTES).next_multiple_of(page);
-        let to = (base + end * WORD_BYTES) / page * page;
+        let end = range.end.min(self.count);
+        let from = (base + range.start * size_of::<T>()).next_multiple_of(page);
+        let to = (base + end * size_of::<T>()) / page * page;
         if from < to {
-            let offset_words = (from - base) / WORD_BYTES;
-            // SAFETY: `offset_words` lies within the mapping, as `from < to <= base + length`.
-            let address = unsafe { self.start.as_ptr().add(offset_words) };
+            // SAFETY: `from` lies within the mapping, as `from < to <= base + length`.
+            let address = unsafe { self.start.as_ptr().byte_add(from - base) };
             // SAFETY: the range lies within this mapping; private anonymous pages that are dropped
-            // read as zero, and every word is an atomic, for which zero is a valid value.
+            // read as zero, which is a value of every place.
             let _ = unsafe { madvise(address.cast(), to - from, Advice::LinuxDontNeed) };
         }
     }
 }
 
 #[cfg(not(any(loom, shuttle)))]
-impl Drop for Mapping {
+impl<T: Place> Drop for Mapping<T> {
     fn drop(&mut self) {
-        // SAFETY: `words` borrows `self`, so no reference into the range is left.
-        let _ = unsafe { rustix::mm::munmap(self.start.as_ptr().cast(), self.words * WORD_BYTES) };
+        let bytes = self.count * size_of::<T>();
+        // SAFETY: `places` borrows `self`, so no reference into the range is left.
+        let _ = unsafe { rustix::mm::munmap(self.start.as_ptr().cast(), bytes) };
     }
 }
 
 // SAFETY: the memory is owned by the mapping and accessed through atomics only.
 #[cfg(not(any(loom, shuttle)))]
-unsafe impl Send for Mapping {}
+unsafe impl<T: Place> Send for Mapping<T> {}
 // SAFETY: as above: shared access is atomic.
 #[cfg(not(any(loom, shuttle)))]
-unsafe impl Sync for Mapping {}
+unsafe impl<T: Place> Sync for Mapping<T> {}
 
 /// The same interface over a vector, for model checkers.
 #[cfg(any(loom, shuttle))]
-pub(crate) struct Mapping {
-    words: Box<[AtomicU64]>,
+pub(crate) struct Mapping<T: Place> {
+    places: Box<[T]>,
 }
 
 #[cfg(any(loom, shuttle))]
-impl Mapping {
-    pub(crate) fn reserve(bytes: usize, _huge: bool) -> io::Result<Self> {
-        let words = bytes.div_ceil(WORD_BYTES).max(1);
-        Ok(Self { words: (0..words).map(|_| AtomicU64::new(0)).collect() })
+impl<T: Place> Mapping<T> {
+    pub(crate) fn reserve(count: usize, _huge: bool) -> io::Result<Self> {
+        Ok(Self { places: (0..count.max(1)).map(|_| T::zero()).collect() })
     }
 
-    pub(crate) fn words(&self) -> &[AtomicU64] {
-        &self.words
+    pub(crate) fn places(&self) -> &[T] {
+        &self.places
     }
 
     pub(crate) fn discard(&self, _range: Range<usize>) {}
@@ -110,13 +148,13 @@ mod tests {
 
     #[test]
     fn discarded_pages_read_as_zero_and_neighbours_stay() {
-        let page_words = rustix::param::page_size() / WORD_BYTES;
-        let mapping = Mapping::reserve(page_words * 3 * WORD_BYTES, false).expect("memory");
-        for word in mapping.words() {
-            word.store(7, Ordering::Relaxed);
+        let page_places = rustix::param::page_size() / size_of::<AtomicU64>();
+        let mapping = Mapping::<AtomicU64>::reserve(page_places * 3, false).expect("memory");
+        for place in mapping.places() {
+            place.store(7, Ordering::Relaxed);
         }
-        mapping.discard(page_words..page_words * 2);
-        let at = |index: usize| mapping.words()[index].load(Ordering::Relaxed);
-        assert_eq!((at(page_words - 1), at(page_words), at(2 * page_words)), (7, 0, 7));
+        mapping.discard(page_places..page_places * 2);
+        let at = |index: usize| mapping.places()[index].load(Ordering::Relaxed);
+        assert_eq!((at(page_places - 1), at(page_places), at(2 * page_places)), (7, 0, 7));
     }
 }

@@ -1,6 +1,6 @@
 //! The only unsafe room of the engine: memory from the kernel, and copies that may race.
 //!
-//! Everything above sees this memory as `&[AtomicU64]`: always mapped, always initialised (the
+//! Everything above sees this memory as atomics: always mapped, always initialised (the
 //! kernel hands out zeroes), never a reference to plain bytes. A reader that loses a race reads
 //! stale words, never undefined ones, and finds out by the version of the bucket.
 //!
@@ -11,7 +11,7 @@ mod copy;
 mod mapping;
 
 pub(crate) use copy::{append, copy_in};
-pub(crate) use mapping::Mapping;
+pub(crate) use mapping::{Mapping, WordAndHalves};
 
 #[cfg(target_endian = "big")]
 compile_error!("items are laid out in little-endian words; a big-endian host needs conversions");

@@ -13,7 +13,7 @@
 use super::Pool;
 use crate::sync::{AtomicU64, Ordering};
 
-pub(crate) const HEADER_WORDS: usize = 8;
+pub(crate) type HeaderWords = [AtomicU64; 8];
 
 /// Expiry of a segment that holds an item without one.
 const NEVER: u64 = u32::MAX as u64;
@@ -29,12 +29,11 @@ pub(crate) enum State {
 }
 
 #[derive(Clone, Copy)]
-pub(crate) struct Header<'h>(&'h [AtomicU64]);
+pub(crate) struct Header<'h>(&'h HeaderWords);
 
 impl<'h> Header<'h> {
     #[inline]
-    pub(crate) fn new(words: &'h [AtomicU64]) -> Self {
-        debug_assert_eq!(words.len(), HEADER_WORDS);
+    pub(crate) fn new(words: &'h HeaderWords) -> Self {
         Self(words)
     }
 

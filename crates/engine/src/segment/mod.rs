@@ -33,7 +33,7 @@ impl Addr {
     /// The segment it lies in.
     #[inline]
     pub(crate) fn segment(self, geometry: &Geometry) -> SegmentId {
-        SegmentId((self.0 >> geometry.segment_words.trailing_zeros()) as u32)
+        SegmentId((self.0 >> geometry.segment_shift) as u32)
     }
 }
 

@@ -1,6 +1,6 @@
 //! All segments: the pool they are cut from, their headers, and who is in which queue.
 
-use super::header::{HEADER_WORDS, Header, State};
+use super::header::{Header, HeaderWords, State};
 use super::queue::{Headers, Queue};
 use super::{Addr, POOLS, Pool, SMALL_PERCENT_FIRST, SegmentId};
 use crate::config::{Geometry, SCAN_SEGMENTS_MAX};
@@ -61,7 +61,7 @@ struct Lists {
 
 pub(crate) struct Segments {
     geometry: Geometry,
-    pool: Mapping,
+    pool: Mapping<AtomicU64>,
     headers: Headwords,
     budget: Arc<MemoryBudget>,
     /// The open segment of each stream, as number + 1; 0 for none.
@@ -74,13 +74,12 @@ pub(crate) struct Segments {
     fills_main: AtomicU64,
 }
 
-struct Headwords(Mapping);
+struct Headwords(Mapping<HeaderWords>);
 
 impl Headers for Headwords {
     #[inline]
     fn header(&self, id: SegmentId) -> Header<'_> {
-        let at = id.0 as usize * HEADER_WORDS;
-        Header::new(&self.0.words()[at..at + HEADER_WORDS])
+        Header::new(&self.0.places()[id.0 as usize])
     }
 }
 
@@ -91,14 +90,14 @@ impl Segments {
         budget: Arc<MemoryBudget>,
         huge: bool,
     ) -> std::io::Result<Self> {
-        let pool_bytes = geometry.segments_max * geometry.segment_words * 8;
+        let pool_words = geometry.segments_max * geometry.segment_words;
         let free_aim = match geometry.segments_max {
             0..64 => 2,
             _ => 3,
         };
         let table = Self {
-            pool: Mapping::reserve(pool_bytes, huge)?,
-            headers: Headwords(Mapping::reserve(geometry.segments_max * HEADER_WORDS * 8, false)?),
+            pool: Mapping::reserve(pool_words, huge)?,
+            headers: Headwords(Mapping::reserve(geometry.segments_max, false)?),
             budget,
             open: (0..PURPOSES * POOLS * geometry.classes).map(|_| AtomicU64::new(0)).collect(),
             lists: Mutex::new(Lists {
@@ -130,15 +129,15 @@ impl Segments {
         self.headers.header(id)
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn item(&self, addr: Addr) -> ItemRef<'_> {
-        ItemRef::new(&self.pool.words()[addr.0 as usize..])
+        ItemRef::new(&self.pool.places()[addr.0 as usize..]).expect("an item lies in the pool")
     }
 
     /// The item at an address that may be torn, if it lies in the pool.
     pub(crate) fn try_item(&self, addr: Addr) -> Option<ItemRef<'_>> {
         let at = usize::try_from(addr.0).ok()?;
-        self.pool.words().get(at..).filter(|words| words.len() > 1).map(ItemRef::new)
+        self.pool.places().get(at..).and_then(ItemRef::new)
     }
 
     /// The item `words` into segment `id`.
