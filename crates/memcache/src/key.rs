@@ -117,13 +117,6 @@ impl<'a> Keys<'a> {
             let _ = self.next();
         }
     }
-
-    /// The only key, when there is just one left and it is short enough.
-    #[inline]
-    #[must_use]
-    pub fn single(&self) -> Option<Key<'a>> {
-        if self.rest.is_empty() { Key::new(self.next) } else { None }
-    }
 }
 
 impl<'a> Iterator for Keys<'a> {
@@ -174,13 +167,6 @@ mod tests {
         let text = [b"a ".to_vec(), vec![b'x'; 250], vec![b' '], vec![b'y'; 251], b" b".to_vec()];
         let keys = listed(&text.concat());
         assert_eq!(keys, [Some(b"a".to_vec()), Some(vec![b'x'; 250]), None]);
-    }
-
-    #[test]
-    fn single_is_the_last_one() {
-        assert_eq!(Keys::of(b"a").single(), Key::new(b"a"));
-        assert_eq!(Keys::of(b"a b").single(), None);
-        assert_eq!(Keys::of(&[b'x'; 251]).single(), None);
     }
 
     #[test]

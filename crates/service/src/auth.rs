@@ -1,15 +1,8 @@
 //! ASCII authentication: the first request must be a `set` whose value is `user password`.
 
-use crate::cell::Cell;
 use crate::worker::Service;
 use memcache::{Request, StoreVerb, reply};
 use session::{Conn, Outcome, Reply};
-
-/// Whether a client has yet to show who it is.
-#[inline]
-pub(crate) fn needed(cell: &Cell, conn: &Conn) -> bool {
-    cell.options.authenticate.is_some() && !conn.authenticated
-}
 
 impl Service {
     #[cold]

@@ -5,8 +5,6 @@ base::counters! {
     Counters of
     /// The counts of one worker.
     WorkerCounters;
-    /// Keys asked for.
-    cmd_get,
     /// Values sent to be stored.
     cmd_set,
     /// `flush_all`.

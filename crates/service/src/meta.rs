@@ -103,7 +103,6 @@ impl Service {
         let found = sink.found;
         let counters = &self.counters;
         counters.cmd_meta.add(1);
-        counters.cmd_get.add(1);
         let empty = found.value_bytes == 0 && !found.fetched;
         let vivified = ask.vivify.is_some() && found.won && !found.stale && empty;
         let hit = read == Read::Hit && !vivified;

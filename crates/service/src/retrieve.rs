@@ -19,6 +19,7 @@ const PART_BYTES_MAX: usize = 256 << 10;
 /// Where a value goes: behind its header line, which tells the token if `CAS`.
 struct ValueLines<'a, const CAS: bool> {
     reply: &'a mut Vec<u8>,
+    /// Where the value in work begins; past the end while there is none.
     start: usize,
     key: Key<'a>,
 }
@@ -26,16 +27,19 @@ struct ValueLines<'a, const CAS: bool> {
 impl<'a, const CAS: bool> ValueLines<'a, CAS> {
     #[inline(always)]
     fn new(reply: &'a mut Vec<u8>, key: Key<'a>) -> Self {
-        Self { start: reply.len(), reply, key }
+        Self { start: usize::MAX, reply, key }
     }
 }
 
 impl<const CAS: bool> ReadSink for ValueLines<'_, CAS> {
     #[inline(always)]
     fn open(&mut self, glance: &Glance<'_>) -> Option<&mut Vec<u8>> {
-        let cas = CAS.then(|| glance.cas());
-        let bytes = glance.value_bytes() as u64;
-        reply::value_header(self.reply, self.key, glance.client_flags(), bytes, cas);
+        let bytes = glance.value_bytes();
+        self.start = self.reply.len();
+        if CAS || glance.has_client_flags() || !reply::short_value(self.reply, self.key, bytes) {
+            let cas = CAS.then(|| glance.cas());
+            reply::value(self.reply, self.key, glance.client_flags(), bytes as u64, cas);
+        }
         Some(self.reply)
     }
 
@@ -46,7 +50,7 @@ impl<const CAS: bool> ReadSink for ValueLines<'_, CAS> {
 
 impl Service {
     /// One key of a plain `get`: the way of most requests.
-    #[inline(never)]
+    #[inline(always)]
     pub(crate) fn get_single(&mut self, now: Now, key: Key<'_>, out: &mut Vec<u8>) {
         const LINE_END_AND_END: &[u8] = b"\r\nEND\r\n";
         let (engine, local) = self.engine();
@@ -163,7 +167,6 @@ impl Service {
     #[inline(always)]
     fn retrieved(&self, read: Read) -> bool {
         let hit = read == Read::Hit;
-        self.counters.cmd_get.add(1);
         if hit { &self.counters.get_hits } else { &self.counters.get_misses }.add(1);
         hit
     }

@@ -91,7 +91,9 @@ impl Service {
                 $(reply::stat(out, stringify!($name), is.$name - was.$name);)*
             };
         }
-        since!(cmd_get cmd_set cmd_flush cmd_touch cmd_meta get_hits get_misses);
+        let asked = (is.get_hits + is.get_misses) - (was.get_hits + was.get_misses);
+        reply::stat(out, "cmd_get", asked);
+        since!(cmd_set cmd_flush cmd_touch cmd_meta get_hits get_misses);
         reply::stat(out, "get_expired", items.read_expired - items_was.read_expired);
         reply::stat(out, "get_flushed", items.read_flushed - items_was.read_flushed);
         since! {

@@ -57,6 +57,7 @@ impl Service {
     }
 
     /// `add`, `replace`, `append`, `prepend` and `cas`.
+    #[inline(never)]
     pub(crate) fn store(&mut self, now: Now, store: &Store<'_>, out: &mut Vec<u8>) {
         let (mode, compare) = match store.verb {
             StoreVerb::Set => return self.set(now, store, out),

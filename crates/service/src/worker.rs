@@ -1,6 +1,5 @@
 //! The way of a request through the service: begin the batch, tell the command, execute it.
 
-use crate::auth;
 use crate::cell::Cell;
 use crate::counters::WorkerCounters;
 use base::Now;
@@ -22,6 +21,8 @@ pub struct Service {
     /// Held from the first request of a batch to its end, or for good.
     pub(crate) lease: Option<Local>,
     pinned: bool,
+    /// Clients must authenticate first.
+    guarded: bool,
     /// The second in which it tends the cell next; none if another worker does.
     tend_at_s: u32,
     wake_at_ns: u64,
@@ -33,7 +34,14 @@ impl Service {
     pub fn new(cell: Arc<Cell>, tends: bool) -> Self {
         let counters = cell.enlist();
         let (tend_at_s, wake_at_ns) = if tends { (0, 0) } else { (u32::MAX, u64::MAX) };
-        Self { cell, counters, lease: None, pinned: false, tend_at_s, wake_at_ns }
+        let guarded = cell.options.authenticate.is_some();
+        Self { cell, counters, lease: None, pinned: false, guarded, tend_at_s, wake_at_ns }
+    }
+
+    /// Whether a client has yet to show who it is.
+    #[inline(always)]
+    fn distrusts(&self, conn: &Conn) -> bool {
+        self.guarded && !conn.authenticated
     }
 
     /// Begins a batch unless it has begun.
@@ -63,10 +71,9 @@ impl Service {
         reply: &mut Reply,
     ) -> Outcome {
         match request {
-            Request::Get { keys, with_cas: false } => match keys.single() {
-                Some(key) => self.get_single(now, key, reply.bytes_mut()),
-                None => return self.get::<false>(now, conn, *keys, reply),
-            },
+            Request::Get { keys, with_cas: false } => {
+                return self.get::<false>(now, conn, *keys, reply);
+            }
             Request::Get { keys, with_cas: true } => {
                 return self.get::<true>(now, conn, *keys, reply);
             }
@@ -105,7 +112,7 @@ impl Service {
 impl Handler for Service {
     #[inline]
     fn limits(&self, conn: &Conn) -> &Limits {
-        if auth::needed(&self.cell, conn) {
+        if self.distrusts(conn) {
             return &self.cell.auth_limits;
         }
         &self.cell.options.limits
@@ -120,7 +127,7 @@ impl Handler for Service {
         _ticket: Ticket,
         reply: &mut Reply,
     ) -> Outcome {
-        if auth::needed(&self.cell, conn) {
+        if self.distrusts(conn) {
             return self.authenticate(conn, request, reply);
         }
         self.begin(now);
@@ -128,40 +135,23 @@ impl Handler for Service {
     }
 
     #[inline(always)]
-    fn call_get(
-        &mut self,
-        now: Now,
-        conn: &mut Conn,
-        key: Key<'_>,
-        _ticket: Ticket,
-        reply: &mut Reply,
-    ) -> Outcome {
-        if auth::needed(&self.cell, conn) {
-            return self.authenticate(conn, &Request::get(key), reply);
-        }
-        self.begin(now);
-        self.get_single(now, key, reply.bytes_mut());
-        Outcome::Done
+    fn is_prompt(&self, conn: &Conn) -> bool {
+        !self.distrusts(conn)
     }
 
     #[inline(always)]
-    fn call_store(
-        &mut self,
-        now: Now,
-        conn: &mut Conn,
-        store: &Store<'_>,
-        _ticket: Ticket,
-        reply: &mut Reply,
-    ) -> Outcome {
-        if auth::needed(&self.cell, conn) {
-            return self.authenticate(conn, &Request::Store(*store), reply);
-        }
+    fn get_now(&mut self, now: Now, key: Key<'_>, reply: &mut Reply) {
+        self.begin(now);
+        self.get_single(now, key, reply.bytes_mut());
+    }
+
+    #[inline(always)]
+    fn store_now(&mut self, now: Now, store: &Store<'_>, reply: &mut Reply) {
         self.begin(now);
         match store.verb {
             StoreVerb::Set => self.set(now, store, reply.bytes_mut()),
             _ => self.store(now, store, reply.bytes_mut()),
         }
-        Outcome::Done
     }
 
     fn refused(
@@ -185,7 +175,7 @@ impl Handler for Service {
                 _ => self.counters.store_no_memory.add(1),
             }
             if let Some(token) = unlink
-                && !auth::needed(&self.cell, conn)
+                && !self.distrusts(conn)
             {
                 self.begin(now);
                 let mut scratch: KeyScratch = [0; _];

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use base::Now;
-use memcache::{Limits, Refusal, Request};
+use memcache::{Key, Limits, Refusal, Request, Store};
 
 use crate::{Cause, Conn, ConnId, Handler, LogId, Outcome, Passed, Reply, Ticket, Verdict};
 
@@ -31,6 +31,8 @@ pub(crate) struct Fake {
     items: BTreeMap<Vec<u8>, std::sync::Arc<[u8]>>,
     /// Decides which replies wait; `None` answers everything at once.
     pub(crate) delays: Option<Random>,
+    /// Whether what can be answered at once is.
+    pub(crate) prompt: bool,
     pub(crate) pending: VecDeque<(Ticket, Vec<u8>)>,
     pub(crate) mark: u64,
     pub(crate) seq: u64,
@@ -45,6 +47,7 @@ impl Fake {
             limits: Limits { value_bytes_max: 200_000, ..Limits::default() },
             items: BTreeMap::new(),
             delays: delays.map(Random),
+            prompt: false,
             pending: VecDeque::new(),
             mark: 0,
             seq: 0,
@@ -67,6 +70,13 @@ impl Fake {
         reply.bytes_mut().extend(b"\r\n");
     }
 
+    fn store(&mut self, store: &Store<'_>, reply: &mut Reply) {
+        self.items.insert(store.key.as_bytes().to_vec(), store.value.into());
+        if !store.noreply {
+            reply.bytes_mut().extend(b"STORED\r\n");
+        }
+    }
+
     fn execute(&mut self, conn: &mut Conn, request: &Request<'_>, reply: &mut Reply) -> Outcome {
         match request {
             Request::Get { keys, .. } => {
@@ -79,12 +89,7 @@ impl Fake {
                 }
                 reply.bytes_mut().extend(b"END\r\n");
             }
-            Request::Store(store) => {
-                self.items.insert(store.key.as_bytes().to_vec(), store.value.into());
-                if !store.noreply {
-                    reply.bytes_mut().extend(b"STORED\r\n");
-                }
-            }
+            Request::Store(store) => self.store(store, reply),
             Request::Version => reply.bytes_mut().extend(b"VERSION fake\r\n"),
             Request::Quit => return Outcome::Close,
             _ => reply.bytes_mut().extend(b"ERROR\r\n"),
@@ -128,6 +133,21 @@ impl Handler for Fake {
             }
             _ => Outcome::Done,
         }
+    }
+
+    fn is_prompt(&self, _conn: &Conn) -> bool {
+        self.prompt
+    }
+
+    fn get_now(&mut self, _now: Now, key: Key<'_>, reply: &mut Reply) {
+        self.calls += 1;
+        self.get(key.as_bytes(), reply);
+        reply.bytes_mut().extend(b"END\r\n");
+    }
+
+    fn store_now(&mut self, _now: Now, store: &Store<'_>, reply: &mut Reply) {
+        self.calls += 1;
+        self.store(store, reply);
     }
 
     fn refused(

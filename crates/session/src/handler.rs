@@ -87,31 +87,25 @@ pub trait Handler {
         reply: &mut Reply,
     ) -> Outcome;
 
-    /// [`Handler::call`] for `get` of one key: so many requests are this one that it may be worth a
-    /// way of its own, to the same end.
+    /// Whether the next requests of `conn` can be answered by [`Handler::get_now`] and
+    /// [`Handler::store_now`].
     #[inline]
-    fn call_get(
-        &mut self,
-        now: Now,
-        conn: &mut Conn,
-        key: Key<'_>,
-        ticket: Ticket,
-        reply: &mut Reply,
-    ) -> Outcome {
-        self.call(now, conn, &Request::get(key), ticket, reply)
+    fn is_prompt(&self, _conn: &Conn) -> bool {
+        false
     }
 
-    /// [`Handler::call`] for a storage command, likewise.
+    /// Answers `get` of one key, to the same end as [`Handler::call`] with [`Outcome::Done`]: so
+    /// many requests are this one that it has a way of its own. Called only where the handler
+    /// [is prompt](Handler::is_prompt).
     #[inline]
-    fn call_store(
-        &mut self,
-        now: Now,
-        conn: &mut Conn,
-        store: &Store<'_>,
-        ticket: Ticket,
-        reply: &mut Reply,
-    ) -> Outcome {
-        self.call(now, conn, &Request::Store(*store), ticket, reply)
+    fn get_now(&mut self, _now: Now, _key: Key<'_>, _reply: &mut Reply) {
+        unreachable!("this handler is never prompt");
+    }
+
+    /// Executes a storage command, likewise.
+    #[inline]
+    fn store_now(&mut self, _now: Now, _store: &Store<'_>, _reply: &mut Reply) {
+        unreachable!("this handler is never prompt");
     }
 
     /// Answers a request that is not executed. `refusal` is `None` only for

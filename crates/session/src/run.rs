@@ -1,18 +1,37 @@
 //! The loop over requests: each is taken off the input, executed, and its outcome seen to.
 //!
 //! ```text
-//! run -> run_get                    get of one key: inlined down to the handler
-//!     -> run_other                  plain set and add: one call away
-//!            -> run_any             everything else: one more
+//! run  -> run_gets              get of one key, as many as follow each other
+//!      -> run_stores            plain set and add, likewise
+//!      -> run_any               everything else, one at a time
 //! ```
 //!
-//! The first step costs every request, so it keeps what it needs in registers; the others have
-//! frames of their own, so that what they need does not displace it.
+//! The first two are inlined down to the handler and keep what they need in registers; the second
+//! has a frame of its own, so that its needs do not displace those of the first. What is answered
+//! there is answered at once: it has no outcome to see to, and no ticket, as nobody will ask for
+//! it. That takes a handler that is prompt, and no earlier reply that waits.
 
-use memcache::{Key, Parsed, Refusal};
+use memcache::{Parsed, Refusal};
 
 use crate::order::Wait;
-use crate::{Cause, Flow, Handler, Mark, Outcome, Passed, Session, Ticket, Turn};
+use crate::{Cause, Flow, Handler, Mark, Outcome, Passed, Reply, Session, Ticket, Turn};
+
+/// What a turn may still do.
+struct Left {
+    /// Requests, at least one.
+    requests: u32,
+    /// The length from which on the output is full.
+    full_at: usize,
+}
+
+impl Left {
+    /// Counts a request; whether it was the last of this turn.
+    #[inline(always)]
+    fn is_used_up(&mut self, out: &Reply) -> bool {
+        self.requests -= 1;
+        self.requests == 0 || out.len() >= self.full_at
+    }
+}
 
 impl Session {
     /// Parses `input` from its beginning until it is used up or a bound stops it; returns how much
@@ -24,71 +43,76 @@ impl Session {
         turn: &mut Turn<'_, H>,
         requests_max: u32,
     ) -> usize {
-        let full_at = turn.out.len().saturating_add(turn.ground.bounds.output_bytes_max);
-        let mut requests_left = requests_max;
-        let mut at = self.skip(input);
-        while at < input.len() {
-            if requests_left == 0 {
-                self.flow = Flow::Again;
-                break;
-            }
-            requests_left -= 1;
-            let rest = &input[at..];
-            let used = match memcache::plain_get(rest) {
-                Some((key, consumed)) => self.run_get(key, consumed, turn),
-                None => match self.run_other(rest, turn) {
-                    Some(used) => used,
-                    None => break,
-                },
-            };
-            at += used;
-            if at == input.len() || self.flow != Flow::Idle {
-                break;
-            }
-            if turn.out.len() >= full_at {
+        let output_bytes_max = turn.ground.bounds.output_bytes_max.max(1);
+        let mut left = Left {
+            requests: requests_max,
+            full_at: turn.out.len().saturating_add(output_bytes_max),
+        };
+        let mut rest = &input[self.skip(input)..];
+        while !rest.is_empty() {
+            if turn.out.len() >= left.full_at {
                 self.flow = Flow::Full;
                 break;
             }
+            if left.requests == 0 {
+                self.flow = Flow::Again;
+                break;
+            }
+            let before = rest.len();
+            if self.is_prompt(turn) {
+                rest = run_gets(rest, turn, &mut left);
+                if rest.len() == before {
+                    rest = self.run_stores(rest, turn, &mut left);
+                }
+            }
+            if rest.len() == before {
+                let Some(used) = self.run_any(rest, turn) else { break };
+                left.requests -= 1;
+                rest = &rest[used..];
+                if self.flow != Flow::Idle {
+                    break;
+                }
+            }
         }
-        at
+        input.len() - rest.len()
     }
 
-    /// Executes `get` of one key. It is inlined down to the handler, so that the request stays in
-    /// registers.
-    #[inline(always)]
-    fn run_get<H: Handler>(
-        &mut self,
-        key: Key<'_>,
-        consumed: usize,
-        turn: &mut Turn<'_, H>,
-    ) -> usize {
-        let mark = turn.out.mark();
-        let (ticket, conn) = (self.next_ticket(), &mut self.conn);
-        let outcome = turn.handler.call_get(turn.now, conn, key, ticket, turn.out);
-        self.file(outcome, consumed, mark, turn)
-    }
-
-    /// Deals with anything that `input` begins with but the simplest `get`; returns how much of it
-    /// is used, or nothing when it is only the beginning of a request.
+    /// Executes each plain `set` and `add` that `input` begins with; returns what follows.
     #[inline(never)]
-    fn run_other<H: Handler>(&mut self, input: &[u8], turn: &mut Turn<'_, H>) -> Option<usize> {
-        let limits = || turn.handler.limits(&self.conn);
-        let Some((store, consumed)) = memcache::plain_store(input, limits) else {
-            return self.run_any(input, turn);
-        };
-        let mark = turn.out.mark();
-        let (ticket, conn) = (self.next_ticket(), &mut self.conn);
-        let outcome = turn.handler.call_store(turn.now, conn, &store, ticket, turn.out);
-        Some(self.file(outcome, consumed, mark, turn))
+    fn run_stores<'i, H: Handler>(
+        &self,
+        mut input: &'i [u8],
+        turn: &mut Turn<'_, H>,
+        left: &mut Left,
+    ) -> &'i [u8] {
+        let value_bytes_max = turn.handler.limits(&self.conn).value_bytes_max;
+        while let Some((store, rest)) = memcache::plain_store(input, value_bytes_max) {
+            turn.handler.store_now(turn.now, &store, turn.out);
+            input = rest;
+            if left.is_used_up(turn.out) {
+                break;
+            }
+        }
+        input
     }
 
+    /// Whether a reply can be made at once, and may leave as soon as it is made.
+    #[inline(always)]
+    fn is_prompt<H: Handler>(&self, turn: &Turn<'_, H>) -> bool {
+        self.order.is_none() && turn.handler.is_prompt(&self.conn)
+    }
+
+    /// Executes what `input` begins with, whatever it is; returns how much of it is used, or
+    /// nothing when it is only the beginning of a request.
     #[inline(never)]
     fn run_any<H: Handler>(&mut self, input: &[u8], turn: &mut Turn<'_, H>) -> Option<usize> {
         match memcache::parse(input, turn.handler.limits(&self.conn)) {
             Parsed::Request { request, consumed } => {
                 let mark = turn.out.mark();
-                let (ticket, conn) = (self.next_ticket(), &mut self.conn);
-                let outcome = turn.handler.call(turn.now, conn, &request, ticket, turn.out);
+                self.requests = self.requests.wrapping_add(1);
+                let ticket = Ticket { conn: self.conn.id(), request: self.requests };
+                let (now, conn) = (turn.now, &mut self.conn);
+                let outcome = turn.handler.call(now, conn, &request, ticket, turn.out);
                 Some(self.file(outcome, consumed, mark, turn))
             }
             Parsed::Incomplete { needed } => {
@@ -104,12 +128,6 @@ impl Session {
         }
     }
 
-    #[inline(always)]
-    fn next_ticket(&mut self) -> Ticket {
-        self.requests = self.requests.wrapping_add(1);
-        Ticket { conn: self.conn.id(), request: self.requests }
-    }
-
     /// Throws away what `input` holds of a refused value; returns how much that is.
     #[inline]
     pub(crate) fn skip(&mut self, input: &[u8]) -> usize {
@@ -122,25 +140,7 @@ impl Session {
     }
 
     /// Sees to the outcome of a request; returns how much of the input it has used.
-    #[inline(always)]
     fn file<H: Handler>(
-        &mut self,
-        outcome: Outcome,
-        consumed: usize,
-        mark: Mark,
-        turn: &mut Turn<'_, H>,
-    ) -> usize {
-        if outcome != Outcome::Done || self.order.is_some() {
-            return self.file_apart(outcome, consumed, mark, turn);
-        }
-        self.conn.progress = 0;
-        consumed
-    }
-
-    /// Deals with every outcome but the plain one: replies that wait, that come in parts, that end
-    /// the connection.
-    #[cold]
-    fn file_apart<H: Handler>(
         &mut self,
         outcome: Outcome,
         consumed: usize,
@@ -204,6 +204,23 @@ impl Session {
             turn.out.rewind(mark);
         }
         self.requests = self.requests.wrapping_add(1);
-        self.file_apart(outcome, consumed, mark, turn);
+        self.file(outcome, consumed, mark, turn);
     }
+}
+
+/// Answers each `get` of one key that `input` begins with; returns what follows.
+#[inline(always)]
+fn run_gets<'i, H: Handler>(
+    mut input: &'i [u8],
+    turn: &mut Turn<'_, H>,
+    left: &mut Left,
+) -> &'i [u8] {
+    while let Some((key, rest)) = memcache::plain_get(input) {
+        turn.handler.get_now(turn.now, key, turn.out);
+        input = rest;
+        if left.is_used_up(turn.out) {
+            break;
+        }
+    }
+    input
 }

@@ -12,7 +12,7 @@ pub struct Session {
     pub(crate) conn: Conn,
     pub(crate) flow: Flow,
     pub(crate) closing: bool,
-    /// The number of the latest request, wrapping.
+    /// The number of the latest request that was given a ticket, wrapping.
     pub(crate) requests: u32,
     /// Bytes of a refused value still to be thrown away.
     pub(crate) swallow: u64,

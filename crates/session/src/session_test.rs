@@ -77,8 +77,10 @@ fn a_script_answers_the_same_however_it_is_cut() {
                    what\r\nversion\r\n";
     let replies = "STORED\r\nVALUE a 0 3\r\nabc\r\nEND\r\n\
                    VALUE a 0 3\r\nabc\r\nVALUE b 0 1\r\nx\r\nEND\r\nERROR\r\nVERSION fake\r\n";
-    for piece in 1..=script.len() {
+    let pieces = (1..=script.len()).flat_map(|piece| [(piece, false), (piece, true)]);
+    for (piece, prompt) in pieces {
         let mut rig = Rig::plain();
+        rig.handler.prompt = prompt;
         for input in script.chunks(piece) {
             rig.receive(input);
             while rig.session.want() == Want::Pause {
@@ -177,13 +179,16 @@ fn a_client_that_wants_no_reply_gets_no_error() {
 
 #[test]
 fn the_bound_of_requests_gives_others_their_turn() {
-    let bounds = Bounds { requests_per_turn: 10, ..Bounds::default() };
-    let mut rig = Rig::new(Fake::new(None), bounds, 1 << 20);
-    assert_eq!(rig.receive(&b"version\r\n".repeat(25)), Flow::Again);
-    assert_eq!((rig.handler.calls, rig.session.want()), (10, Want::Pause));
-    assert_eq!(rig.resume(), Flow::Again);
-    assert_eq!(rig.resume(), Flow::Idle);
-    assert_eq!((rig.handler.calls, rig.session.heap_bytes()), (25, 0));
+    for request in ["version\r\n", "get v\r\n", "set v 0 0 1\r\nx\r\n"] {
+        let bounds = Bounds { requests_per_turn: 10, ..Bounds::default() };
+        let mut rig = Rig::new(Fake::new(None), bounds, 1 << 20);
+        rig.handler.prompt = true;
+        assert_eq!(rig.receive(request.repeat(25).as_bytes()), Flow::Again);
+        assert_eq!((rig.handler.calls, rig.session.want()), (10, Want::Pause));
+        assert_eq!(rig.resume(), Flow::Again);
+        assert_eq!(rig.resume(), Flow::Idle);
+        assert_eq!((rig.handler.calls, rig.session.heap_bytes()), (25, 0));
+    }
 }
 
 #[test]
@@ -196,21 +201,24 @@ fn fairness_yields_to_want_of_memory() {
 
 #[test]
 fn the_bound_of_output_waits_for_the_reader() {
-    let bounds = Bounds { output_bytes_max: 50_000, ..Bounds::default() };
-    let mut rig = Rig::new(Fake::new(None), bounds, 1 << 20);
-    rig.receive(&set("v", 20_000));
-    rig.taken();
-    assert_eq!(rig.receive(&b"get v\r\n".repeat(7)), Flow::Full);
-    assert_eq!(rig.handler.calls, 4);
-    let mut turns = 1;
-    while rig.session.flow() == Flow::Full {
-        assert!(rig.out.len() < 50_000 + 21_000);
-        rig.send();
-        rig.resume();
-        turns += 1;
+    for prompt in [false, true] {
+        let bounds = Bounds { output_bytes_max: 50_000, ..Bounds::default() };
+        let mut rig = Rig::new(Fake::new(None), bounds, 1 << 20);
+        rig.handler.prompt = prompt;
+        rig.receive(&set("v", 20_000));
+        rig.taken();
+        assert_eq!(rig.receive(&b"get v\r\n".repeat(7)), Flow::Full);
+        assert_eq!(rig.handler.calls, 4);
+        let mut turns = 1;
+        while rig.session.flow() == Flow::Full {
+            assert!(rig.out.len() < 50_000 + 21_000);
+            rig.send();
+            rig.resume();
+            turns += 1;
+        }
+        assert_eq!((turns, rig.handler.calls), (3, 8));
+        assert_eq!(rig.taken().matches("END").count(), 7);
     }
-    assert_eq!((turns, rig.handler.calls), (3, 8));
-    assert_eq!(rig.taken().matches("END").count(), 7);
 }
 
 #[test]
@@ -307,8 +315,8 @@ fn immediate(script: &[u8]) -> Vec<u8> {
     rig.sent
 }
 
-/// The replies of a handler that gates and delays at random, to input cut at random, under tight
-/// bounds, completed and released at random moments.
+/// The replies of a handler that gates, delays or answers at once, as it happens, to input cut at
+/// random, under tight bounds, completed and released at random moments.
 fn delayed(script: &[u8], seed: u64, random: &mut Random) -> Vec<u8> {
     let bounds = Bounds {
         output_bytes_max: 1 + random.below(100_000),
@@ -320,6 +328,7 @@ fn delayed(script: &[u8], seed: u64, random: &mut Random) -> Vec<u8> {
     let mut rest = script;
     let mut steps = 0;
     while !rest.is_empty() || !rig.session.is_at_rest() {
+        rig.handler.prompt = random.below(2) == 0;
         match random.below(5) {
             0 | 1 if rig.session.want() == Want::Read => {
                 let longest = [30, 3000, 66_000][random.below(3)];
@@ -404,6 +413,7 @@ fn garbage_is_answered_the_same_however_it_is_cut() {
         }
         let expected = immediate(&script);
         let mut rig = Rig::plain();
+        rig.handler.prompt = true;
         let mut rest = &script[..];
         while !rest.is_empty() && rig.session.want() == Want::Read {
             let (piece, left) = rest.split_at((1 + random.below(50)).min(rest.len()));

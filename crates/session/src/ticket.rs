@@ -24,7 +24,7 @@ pub struct ConnId {
 pub struct Ticket {
     /// The connection that asked.
     pub conn: ConnId,
-    /// The number of the request on that connection, wrapping.
+    /// The number of the request among those of that connection that were given one, wrapping.
     pub request: u32,
 }
 

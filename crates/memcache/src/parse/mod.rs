@@ -78,11 +78,11 @@ impl<'a> Parsed<'a> {
 #[inline]
 #[must_use]
 pub fn parse<'a>(input: &'a [u8], limits: &Limits) -> Parsed<'a> {
-    if let Some((key, consumed)) = plain_get(input) {
-        return Parsed::whole(Request::get(key), consumed);
+    if let Some((key, rest)) = plain_get(input) {
+        return Parsed::whole(Request::get(key), input.len() - rest.len());
     }
-    if let Some((store, consumed)) = plain_store(input, || limits) {
-        return Parsed::whole(Request::Store(store), consumed);
+    if let Some((store, rest)) = plain_store(input, limits.value_bytes_max) {
+        return Parsed::whole(Request::Store(store), input.len() - rest.len());
     }
     match input.first_chunk().map(|word| u32::from_le_bytes(*word) & FIRST_THREE) {
         Some(META_GET) => meta::get_line(input),

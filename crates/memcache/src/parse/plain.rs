@@ -10,7 +10,6 @@
 //! back costs more than either match.
 
 use crate::key::Key;
-use crate::limits::{Limits, VALUE_BYTES_CEILING};
 use crate::parse::store::VALUE_END;
 use crate::request::{Store, StoreVerb};
 use crate::scan;
@@ -18,33 +17,28 @@ use crate::scan;
 /// Digits that a number of a shape has at most; any so many fit 64 bits.
 const DIGITS_MAX: usize = 10;
 
-/// `get <key>\r\n` at the front of `input`: the key, and how much the line takes up.
+/// `get <key>\r\n` at the front of `input`: the key, and what follows the line.
 #[inline(always)]
 #[must_use]
-pub fn plain_get(input: &[u8]) -> Option<(Key<'_>, usize)> {
+pub fn plain_get(input: &[u8]) -> Option<(Key<'_>, &[u8])> {
     let (word, line) = input.split_first_chunk()?;
     if word != b"get " {
         return None;
     }
-    let (key, end) = line.split_at(scan::word_end(line, 0));
-    let consumed = match end {
-        [b'\r', b'\n', ..] => b"get \r\n".len() + key.len(),
-        [b'\n', ..] => b"get \n".len() + key.len(),
-        _ => return None,
-    };
-    Some((Key::new(key)?, consumed))
+    let (key, rest) = line.split_at_checked(scan::word_end(line, 0))?;
+    let (end, rest) = rest.split_first_chunk()?;
+    if end != b"\r\n" {
+        return None;
+    }
+    Some((Key::new(key)?, rest))
 }
 
 /// `set <key> <flags> <exptime> <bytes>[ noreply]\r\n<value>\r\n` at the front of `input`, or the
-/// same with `add`: the command, and how much it takes up with its value.
-///
-/// The limits are asked for last, so that no register keeps them while numbers are read.
+/// same with `add`: the command, and what follows its value, which has `value_bytes_max` bytes at
+/// most.
 #[inline(always)]
 #[must_use]
-pub fn plain_store<'a, 'l>(
-    input: &'a [u8],
-    limits: impl FnOnce() -> &'l Limits,
-) -> Option<(Store<'a>, usize)> {
+pub fn plain_store(input: &[u8], value_bytes_max: u64) -> Option<(Store<'_>, &[u8])> {
     let (word, line) = input.split_first_chunk()?;
     // Arrays are compared as one number, patterns byte by byte.
     let verb = if word == b"set " {
@@ -54,7 +48,7 @@ pub fn plain_store<'a, 'l>(
     } else {
         return None;
     };
-    let (key, rest) = line.split_at(scan::word_end(line, 0));
+    let (key, rest) = line.split_at_checked(scan::word_end(line, 0))?;
     let (flags, exptime, rest) = flags_and_exptime(rest)?;
     let (noreply, value_bytes, rest) = match number(rest)? {
         (value_bytes, b'\r', [b'\n', rest @ ..]) => (false, value_bytes, rest),
@@ -63,12 +57,12 @@ pub fn plain_store<'a, 'l>(
     };
     let (value, rest) = rest.split_at_checked(value_bytes as usize)?;
     let (end, rest) = rest.split_first_chunk()?;
-    if end != VALUE_END || value_bytes > limits().value_bytes_max.min(VALUE_BYTES_CEILING) {
+    if end != VALUE_END || value_bytes > value_bytes_max {
         return None;
     }
     let (key, flags) = (Key::new(key)?, u32::try_from(flags).ok()?);
     let store = Store { verb, key, flags, exptime: exptime as i64, value, noreply };
-    Some((store, input.len() - rest.len()))
+    Some((store, rest))
 }
 
 /// ` <flags> <exptime> ` at the front of `text`, and what follows.
@@ -90,30 +84,30 @@ fn flags_and_exptime(text: &[u8]) -> Option<(u64, u64, &[u8])> {
 #[inline(always)]
 fn number(text: &[u8]) -> Option<(u64, u8, &[u8])> {
     let mut sum = 0_u64;
-    let mut rest = text;
-    loop {
-        let (byte, behind) = rest.split_first()?;
+    for (digits, byte) in text.iter().enumerate() {
         let digit = byte.wrapping_sub(b'0');
         if digit > 9 {
-            let is_number = (1..=DIGITS_MAX).contains(&(text.len() - rest.len()));
-            return is_number.then_some((sum, *byte, behind));
+            let is_number = (1..=DIGITS_MAX).contains(&digits);
+            return is_number.then_some((sum, *byte, &text[digits + 1..]));
         }
         sum = sum.wrapping_mul(10).wrapping_add(u64::from(digit));
-        rest = behind;
     }
+    None
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limits::Limits;
     use crate::parse::{Parsed, general};
     use crate::request::Request;
 
     /// What a shape takes of `input`, after checking that the general way takes it too.
     fn taken(input: &[u8], limits: &Limits) -> bool {
-        let parsed = match (plain_get(input), plain_store(input, || limits)) {
-            (Some((key, consumed)), None) => Parsed::whole(Request::get(key), consumed),
-            (None, Some((store, consumed))) => Parsed::whole(Request::Store(store), consumed),
+        let whole = |request, rest: &[u8]| Parsed::whole(request, input.len() - rest.len());
+        let parsed = match (plain_get(input), plain_store(input, limits.value_bytes_max)) {
+            (Some((key, rest)), None) => whole(Request::get(key), rest),
+            (None, Some((store, rest))) => whole(Request::Store(store), rest),
             (None, None) => return false,
             both => panic!("two shapes for {}: {both:?}", String::from_utf8_lossy(input)),
         };
@@ -146,7 +140,7 @@ mod tests {
         let key = "k".repeat(250);
         let cases = [
             ("get a\r\n".into(), true),
-            ("get a\n".into(), true),
+            ("get a\n".into(), false),
             (format!("get {key}\r\n"), true),
             (format!("get {key}k\r\n"), false),
             ("get a b\r\n".into(), false),

@@ -10,14 +10,11 @@ use crate::refusal::Refusal;
 /// What every value begins with.
 const VALUE: &[u8] = b"VALUE ";
 
-/// The longest key whose line is written in place.
-const SHORT_KEY_BYTES_MAX: usize = 32;
+/// Bytes of a key that are copied at once: a short key has one to two such blocks.
+const BLOCK: usize = 16;
 
 /// The length from which on a value is not short.
-const SHORT_VALUE_BYTES_END: u64 = 1000;
-
-/// Room for ` 0 <bytes>\r\n` of a short value.
-const SHORT_TAIL_BYTES: usize = size_of::<u64>();
+const SHORT_VALUE_BYTES_END: usize = 1000;
 
 /// A short line before it is filled in.
 const BLANK: [u8; 48] = {
@@ -25,78 +22,81 @@ const BLANK: [u8; 48] = {
     line.split_at_mut(VALUE.len()).0.copy_from_slice(VALUE);
     line
 };
-const _: () = assert!(VALUE.len() + SHORT_KEY_BYTES_MAX + SHORT_TAIL_BYTES <= BLANK.len());
+const _: () = assert!(VALUE.len() + 2 * BLOCK + TAIL_BYTES < BLANK.len());
 
-/// `VALUE <key> <flags> <bytes>[ <cas>]`: what stands before a value.
-#[inline(always)]
-pub fn value_header(
-    out: &mut Vec<u8>,
-    key: Key<'_>,
-    flags: u32,
-    value_bytes: u64,
-    cas: Option<u64>,
-) {
-    let key_is_short = key.as_bytes().len() <= SHORT_KEY_BYTES_MAX;
-    if cas.is_none() && flags == 0 && value_bytes < SHORT_VALUE_BYTES_END && key_is_short {
-        short_value_header(out, key, value_bytes);
-    } else {
-        any_value_header(out, key, flags, value_bytes, cas);
+/// What ends the line of a short value, behind the space that follows its key: `0 <bytes>\r\n`, by
+/// the number of bytes.
+static TAILS: [Tail; SHORT_VALUE_BYTES_END] = tails();
+
+/// Seven characters at most, then how many they are.
+type Tail = [u8; TAIL_BYTES];
+
+const TAIL_BYTES: usize = 8;
+
+const fn tails() -> [Tail; SHORT_VALUE_BYTES_END] {
+    let mut tails = [*b"0 \0\0\0\0\0\0"; _];
+    let mut number = 0;
+    while number < SHORT_VALUE_BYTES_END {
+        let digits = [number / 100 % 10, number / 10 % 10, number % 10];
+        let tail = &mut tails[number];
+        let mut at = b"0 ".len();
+        let mut digit = if number < 10 {
+            2
+        } else if number < 100 {
+            1
+        } else {
+            0
+        };
+        while digit < digits.len() {
+            tail[at] = b'0' + digits[digit] as u8;
+            (at, digit) = (at + 1, digit + 1);
+        }
+        tail[at] = b'\r';
+        tail[at + 1] = b'\n';
+        tail[TAIL_BYTES - 1] = at as u8 + 2;
+        number += 1;
     }
+    tails
 }
 
+/// [`value`] with flags 0 and no token, if it is short, as key and value most often are. False if
+/// it is not; nothing is written then.
+///
 /// Appends a blank line, fills it in and cuts it: copies whose length is known are a few moves,
 /// and there is one look for room instead of one per word.
 #[inline(always)]
-fn short_value_header(out: &mut Vec<u8>, key: Key<'_>, value_bytes: u64) {
-    let start = out.len();
+#[must_use]
+pub fn short_value(out: &mut Vec<u8>, key: Key<'_>, value_bytes: usize) -> bool {
+    let key = key.as_bytes();
+    if !(BLOCK..=2 * BLOCK).contains(&key.len()) {
+        return false;
+    }
+    let Some(tail) = TAILS.get(value_bytes) else { return false };
+    let (start, key_start) = (out.len(), VALUE.len());
     out.extend_from_slice(&BLANK);
     let line: &mut [u8; BLANK.len()] = out.last_chunk_mut().expect("a blank was just appended");
-    let key_end = write_short(line, VALUE.len(), key.as_bytes());
-    let (tail, tail_bytes) = short_tail(value_bytes);
-    line[key_end..key_end + SHORT_TAIL_BYTES].copy_from_slice(&tail.to_le_bytes());
-    out.truncate(start + key_end + tail_bytes);
+    let key_end = key_start + key.len();
+    // The key as two blocks that overlap.
+    line[key_start..key_start + BLOCK].copy_from_slice(&key[..BLOCK]);
+    line[key_end - BLOCK..key_end].copy_from_slice(&key[key.len() - BLOCK..]);
+    let tail_start = key_end + b" ".len();
+    line[tail_start..tail_start + TAIL_BYTES].copy_from_slice(tail);
+    out.truncate(start + tail_start + usize::from(tail[TAIL_BYTES - 1]));
+    true
 }
 
-/// ` 0 <bytes>\r\n` as one word, and its length.
-#[inline(always)]
-fn short_tail(value_bytes: u64) -> (u64, usize) {
-    const FLAGS: u64 = u32::from_le_bytes(*b" 0 \0") as u64;
-    const ZEROES: u64 = u32::from_le_bytes(*b"000\0") as u64;
-    const LINE_END: u64 = u16::from_le_bytes(*b"\r\n") as u64;
-    let number = value_bytes as u32;
-    let (hundreds, tens) = (number / 100, number / 10);
-    let digits = hundreds | (tens - 10 * hundreds) << 8 | (number - 10 * tens) << 16;
-    let leading = u32::from(number < 100) + u32::from(number < 10);
-    let digits = (u64::from(digits) | ZEROES) >> (8 * leading);
-    let tail = FLAGS | digits << 24 | LINE_END << (48 - 8 * leading);
-    (tail, SHORT_TAIL_BYTES - leading as usize)
-}
-
-/// Copies a key, which most often is two overlapping blocks long; returns where it ends.
-#[inline(always)]
-fn write_short(line: &mut [u8; BLANK.len()], start: usize, key: &[u8]) -> usize {
-    const BLOCK: usize = SHORT_KEY_BYTES_MAX / 2;
-    let end = start + key.len();
-    match (key.first_chunk::<BLOCK>(), key.last_chunk::<BLOCK>()) {
-        (Some(first), Some(last)) => {
-            line[start..start + BLOCK].copy_from_slice(first);
-            line[end - BLOCK..end].copy_from_slice(last);
-        }
-        _ => line[start..end].copy_from_slice(key),
-    }
-    end
-}
-
+/// `VALUE <key> <flags> <bytes>[ <cas>]`: what stands before a value.
 #[inline(never)]
-fn any_value_header(
-    out: &mut Vec<u8>,
-    key: Key<'_>,
-    flags: u32,
-    value_bytes: u64,
-    cas: Option<u64>,
-) {
+pub fn value(out: &mut Vec<u8>, key: Key<'_>, flags: u32, value_bytes: u64, cas: Option<u64>) {
     out.extend_from_slice(VALUE);
     out.extend_from_slice(key.as_bytes());
+    if let Some(tail) = TAILS.get(value_bytes as usize).filter(|_| flags == 0 && cas.is_none()) {
+        out.push(b' ');
+        let end = out.len() + usize::from(tail[TAIL_BYTES - 1]);
+        out.extend_from_slice(tail);
+        out.truncate(end);
+        return;
+    }
     for number in [Some(u64::from(flags)), Some(value_bytes), cas].into_iter().flatten() {
         out.push(b' ');
         number::push(out, number);
@@ -144,6 +144,23 @@ mod tests {
     }
 
     #[test]
+    fn a_short_value_begins_like_any_other() {
+        for key_bytes in 1..=40 {
+            let letters = LETTERS.repeat(2);
+            let key = Key::new(&letters[..key_bytes]).expect("short");
+            for value_bytes in (0..=1_100).chain([usize::MAX]) {
+                let mut is_short = false;
+                let line = written(|out| is_short = short_value(out, key, value_bytes));
+                assert_eq!(is_short, (16..=32).contains(&key_bytes) && value_bytes < 1000);
+                let name = std::str::from_utf8(key.as_bytes()).expect("letters");
+                let want = format!("VALUE {name} 0 {value_bytes}\r\n");
+                assert_eq!(line, if is_short { want.as_str() } else { "" });
+                assert_eq!(written(|out| value(out, key, 0, value_bytes as u64, None)), want);
+            }
+        }
+    }
+
+    #[test]
     fn lines_are_those_of_the_protocol() {
         let key = Key::new(b"a\tkey").expect("short");
         let longest = [b'k'; 250];
@@ -153,22 +170,19 @@ mod tests {
         for key in short {
             let name = std::str::from_utf8(key.as_bytes()).expect("letters");
             assert_eq!(
-                written(|out| value_header(out, key, u32::MAX, u64::MAX, None)),
+                written(|out| value(out, key, u32::MAX, u64::MAX, None)),
                 format!("VALUE {name} {} {}\r\n", u32::MAX, u64::MAX)
             );
         }
         let cases = [
-            (written(|out| value_header(out, key, 0, 0, None)), "VALUE a\tkey 0 0\r\n".into()),
+            (written(|out| value(out, key, 0, 0, None)), "VALUE a\tkey 0 0\r\n".into()),
             (
-                written(|out| value_header(out, middle, 10, 999, None)),
+                written(|out| value(out, middle, 10, 999, None)),
                 format!("VALUE {} 10 999\r\n", "k".repeat(33)),
             ),
+            (written(|out| value(out, key, 7, 300, Some(9))), "VALUE a\tkey 7 300 9\r\n".into()),
             (
-                written(|out| value_header(out, key, 7, 300, Some(9))),
-                "VALUE a\tkey 7 300 9\r\n".into(),
-            ),
-            (
-                written(|out| value_header(out, longest, u32::MAX, u64::MAX, Some(u64::MAX))),
+                written(|out| value(out, longest, u32::MAX, u64::MAX, Some(u64::MAX))),
                 format!("VALUE {} {} {2} {2}\r\n", "k".repeat(250), u32::MAX, u64::MAX),
             ),
             (written(|out| number(out, 1999)), "1999\r\n".into()),

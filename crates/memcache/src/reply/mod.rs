@@ -8,7 +8,7 @@ mod classic;
 mod dump;
 mod meta;
 
-pub use classic::{number, refusal, stat, value_header, version};
+pub use classic::{number, refusal, short_value, stat, value, version};
 pub use dump::{metadump, mgdump};
 pub use meta::{
     ItemDebug, ItemFacts, Marks, MetaStatus, meta_debug, meta_hit, meta_miss, meta_number,
