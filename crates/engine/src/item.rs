@@ -33,7 +33,7 @@ const _: () = assert!(ACCESS_SHIFT + ACCESS_BITS == u64::BITS);
 pub(crate) const ACCESS_UNIT_S: u32 = 2;
 
 /// Head and version.
-const HEADER_WORDS: usize = 2;
+pub(crate) const HEADER_WORDS: usize = 2;
 
 /// Bytes of head and version.
 pub(crate) const HEADER_BYTES: usize = HEADER_WORDS * 8;

@@ -23,7 +23,10 @@ use crate::sync::{AtomicU64, Ordering};
 
 /// Two cache lines, the first of which is enough for a small group.
 pub(crate) type GroupWords = WordAndHalves<30>;
-const _: () = assert!(size_of::<GroupWords>() == 128 || MODEL);
+
+/// Their size; the atomics of model checkers are larger than those they stand for.
+pub(crate) const GROUP_BYTES: usize = 128;
+const _: () = assert!(size_of::<GroupWords>() == GROUP_BYTES || MODEL);
 
 const LISTED: usize = 29;
 const ROOT: usize = LISTED;

@@ -21,7 +21,7 @@ use crate::epoch::Epochs;
 use crate::raw::Mapping;
 use crate::sync::{AtomicU64, Ordering, fence, spin_loop};
 use base::{Grant, KeyId, MemoryBudget, SliceId};
-use group::{Group, GroupWords};
+use group::{GROUP_BYTES, Group, GroupWords};
 use std::sync::Arc;
 use store::{BucketId, Store};
 
@@ -79,7 +79,7 @@ impl Index {
 
     /// Bytes of the parts that do not grow.
     pub(crate) fn fixed_bytes(geometry: &Geometry) -> u64 {
-        (geometry.groups * (size_of::<GroupWords>() + size_of::<AtomicU64>())) as u64
+        (geometry.groups * (GROUP_BYTES + 8)) as u64
     }
 
     #[inline]

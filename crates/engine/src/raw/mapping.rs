@@ -4,11 +4,11 @@ use crate::sync::{AtomicU32, AtomicU64};
 use std::io;
 use std::ops::Range;
 
-/// What a mapping consists of: atomics and nothing else, of a size that divides a page.
+/// What a mapping consists of: atomics and nothing else.
 ///
 /// # Safety
-/// All bytes zero are a value of the type, any number of threads may hold references to it, and
-/// it needs no drop.
+/// All bytes zero are a value of the type, which is aligned to a page at most; any number of
+/// threads may hold references to it, and it needs no drop.
 pub(crate) unsafe trait Place {
     /// The value of all zeroes.
     #[cfg(any(loom, shuttle))]

@@ -5,7 +5,7 @@ use super::queue::{Headers, Queue};
 use super::{Addr, POOLS, Pool, SMALL_PERCENT_FIRST, SegmentId};
 use crate::config::{Geometry, SCAN_SEGMENTS_MAX};
 use crate::epoch::Epochs;
-use crate::item::{Head, ItemRef};
+use crate::item::{HEADER_WORDS, Head, ItemRef};
 use crate::raw::Mapping;
 use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering, lock};
 use base::{Budget, Grant, MemoryBudget, Now, Owner};
@@ -90,7 +90,8 @@ impl Segments {
         budget: Arc<MemoryBudget>,
         huge: bool,
     ) -> std::io::Result<Self> {
-        let pool_words = geometry.segments_max * geometry.segment_words;
+        // A filler at the very end may be shorter than a header.
+        let pool_words = geometry.segments_max * geometry.segment_words + HEADER_WORDS - 1;
         let free_aim = match geometry.segments_max {
             0..64 => 2,
             _ => 3,
@@ -456,6 +457,15 @@ mod tests {
             assert!(segments.carve(epochs, WRITES, half).is_some());
         }
         epochs.unpin(WRITER);
+    }
+
+    #[test]
+    fn a_filler_of_one_word_ends_the_pool() {
+        let (_, segments) = segments();
+        let last = SegmentId(segments.geometry().segments_max as u32 - 1);
+        let (_, item) = segments.item_in(last, segments.geometry().segment_words - 1);
+        item.set_head(Head::filler(1));
+        assert_eq!(item.head().span_words(), 1);
     }
 
     #[test]
