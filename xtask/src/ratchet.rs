@@ -98,7 +98,8 @@ impl Accepted {
 pub fn gate() -> Result<bool> {
     let repo = Repo::find()?;
     let accepted = Accepted::read(&repo.path(KEPT))?;
-    let counts = prove::instructions(&repo)?;
+    let rose = |id: &str, count: f64| accepted.standing(id, count) == Standing::Rose;
+    let counts = prove::instructions(&repo, rose)?;
     print(&accepted, &counts);
     let standings: Vec<Standing> =
         counts.iter().map(|(id, count)| accepted.standing(id, *count)).collect();
@@ -118,7 +119,8 @@ pub fn lower() -> Result<bool> {
     let repo = Repo::find()?;
     let path = repo.path(KEPT);
     let before = if path.exists() { Accepted::read(&path)? } else { Accepted::none() };
-    let counts = prove::instructions(&repo)?;
+    let rose = |id: &str, count: f64| before.standing(id, count) == Standing::Rose;
+    let counts = prove::instructions(&repo, rose)?;
     print(&before, &counts);
     let mut after = before.clone();
     let well = after.lower(&counts);

@@ -6,6 +6,7 @@
 
 use std::os::fd::OwnedFd;
 
+use rustix::buffer::spare_capacity;
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::io::Errno;
@@ -22,7 +23,7 @@ const INTEREST: EventFlags = EventFlags::IN.union(EventFlags::RDHUP).union(Event
 /// One epoll and the events it gave last.
 pub(crate) struct Epoll {
     fd: OwnedFd,
-    events: Box<[Event; EVENTS_MAX]>,
+    events: Vec<Event>,
 }
 
 impl Source for Epoll {
@@ -32,8 +33,7 @@ impl Source for Epoll {
         let fd = epoll::create(CreateFlags::CLOEXEC)?;
         // Edge-triggered, so that ringing needs no reading.
         epoll::add(&fd, bell, EventData::new_u64(mail), EventFlags::IN | EventFlags::ET)?;
-        let nothing = Event { flags: EventFlags::empty(), data: EventData::new_u64(0) };
-        Ok(Self { fd, events: Box::new([nothing; EVENTS_MAX]) })
+        Ok(Self { fd, events: Vec::with_capacity(EVENTS_MAX) })
     }
 
     fn watch_listener(&mut self, fd: &OwnedFd, key: Key) -> Result<(), Errno> {
@@ -56,7 +56,8 @@ impl Source for Epoll {
 
     #[inline(always)]
     fn wait(&mut self, _unsent: &Unsent<'_>, timeout: &Timespec, _counters: &Counters) -> usize {
-        match epoll::wait(&self.fd, &mut self.events[..], Some(timeout)) {
+        self.events.clear();
+        match epoll::wait(&self.fd, spare_capacity(&mut self.events), Some(timeout)) {
             Ok(count) => count,
             Err(Errno::INTR) => 0,
             Err(error) => panic!("epoll of a worker is broken: {error}"),
@@ -64,8 +65,7 @@ impl Source for Epoll {
     }
 
     #[inline(always)]
-    fn news(&self, at: usize) -> (Key, EventFlags) {
-        let event = self.events[at];
-        (event.data.u64(), event.flags)
+    fn news(&self, at: usize) -> Option<(Key, EventFlags)> {
+        self.events.get(at).map(|event| (event.data.u64(), event.flags))
     }
 }

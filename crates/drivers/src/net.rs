@@ -35,10 +35,7 @@ pub(crate) fn send_span(
     span: Span,
     counters: &Counters,
 ) -> Sent {
-    if !span.is_plain() {
-        return send_parts(fd, reply, span, counters);
-    }
-    let bytes = reply.plain(span);
+    let Some(bytes) = reply.plain(span) else { return send_parts(fd, reply, span, counters) };
     // Before the call, so that whoever has its bytes finds it counted.
     counters.send_calls.add(1);
     match send(fd, bytes, SendFlags::NOSIGNAL) {
@@ -46,8 +43,9 @@ pub(crate) fn send_span(
             counters.bytes_out.add(sent as u64);
             Sent::All
         }
+        Ok(sent) => took_part(sent, reply, span, counters),
         Err(Errno::INTR) => send_parts(fd, reply, span, counters),
-        result => took(result, reply, span, counters),
+        Err(error) => took_nothing(error, span),
     }
 }
 
@@ -71,22 +69,28 @@ fn send_parts(fd: BorrowedFd<'_>, reply: &mut Reply, span: Span, counters: &Coun
 }
 
 /// What it means that one call for `span` has returned `result`.
-#[cold]
 pub(crate) fn took(
     result: Result<usize, Errno>,
     reply: &mut Reply,
-    mut span: Span,
+    span: Span,
     counters: &Counters,
 ) -> Sent {
     match result {
-        Ok(sent) => {
-            counters.bytes_out.add(sent as u64);
-            reply.consume(&mut span, sent);
-            if span.is_empty() { Sent::All } else { Sent::Part(span) }
-        }
-        Err(Errno::AGAIN) => Sent::Part(span),
-        Err(_) => Sent::Broken,
+        Ok(sent) => took_part(sent, reply, span, counters),
+        Err(error) => took_nothing(error, span),
     }
+}
+
+#[cold]
+fn took_part(sent: usize, reply: &mut Reply, mut span: Span, counters: &Counters) -> Sent {
+    counters.bytes_out.add(sent as u64);
+    reply.consume(&mut span, sent);
+    if span.is_empty() { Sent::All } else { Sent::Part(span) }
+}
+
+#[cold]
+fn took_nothing(error: Errno, span: Span) -> Sent {
+    if error == Errno::AGAIN { Sent::Part(span) } else { Sent::Broken }
 }
 
 fn send_slices(fd: BorrowedFd<'_>, reply: &Reply, span: Span) -> (usize, Result<usize, Errno>) {

@@ -143,7 +143,7 @@ fn bad_requests_leave_memory_and_descriptors_as_they_were() {
             abuse();
         }
         eventually("descriptors are closed", || descriptors() <= open);
-        assert_eq!(rig.budget.used_total(), 0);
+        eventually("the budget has everything back", || rig.budget.used_total() == 0);
         let grown = resident_pages().saturating_sub(pages);
         assert!(grown < 1024, "{driver:?} holds {grown} pages more after 80,000 bad requests");
     }

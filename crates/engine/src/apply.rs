@@ -2,7 +2,8 @@
 
 use crate::effect::{Change, Effect, EffectSink, Gone, NoSink};
 use crate::engine::Engine;
-use crate::item::{Attributes, Flags};
+use crate::head::Flags;
+use crate::item::Attributes;
 use crate::local::Local;
 use crate::writer::{NeedSpace, Writer};
 use base::{KeyId, Now, Version};

@@ -5,7 +5,7 @@
 //! groups  = largest power of two <= limit/64 KiB, within 1 ..= 16,384 (one per slice)
 //! ```
 
-use crate::item::{HEADER_BYTES, INLINE_VALUE_BYTES_MAX};
+use crate::head::{HEADER_BYTES, INLINE_VALUE_BYTES_MAX};
 use base::{SLICE_BITS, SLICES};
 
 const KIB: u64 = 1 << 10;

@@ -7,10 +7,12 @@ use crate::evict::Evictor;
 use crate::expiry::expired;
 use crate::ghosts::GhostClock;
 use crate::hash::HashKey;
+use crate::head::{Flags, Head};
 use crate::index::{Chain, Index, Place, Slot};
-use crate::item::{Flags, Head, ItemRef};
+use crate::item::ItemRef;
 use crate::key::Key;
 use crate::local::{Counters, Local, LocalCounters};
+use crate::raw::{look_at_processor, slice_of};
 use crate::read::{Found, Glance};
 use crate::segment::{Addr, Segments};
 use crate::slices::Slices;
@@ -126,6 +128,7 @@ impl Engine {
         let segments =
             Segments::new(geometry, budget.clone(), huge).map_err(EngineError::Reserve)?;
         let locals = (0..config.locals).map(Local::new).collect();
+        look_at_processor();
         let engine = Self {
             epochs: Epochs::new(config.locals),
             segments,
@@ -149,7 +152,7 @@ impl Engine {
     #[inline(always)]
     #[must_use]
     pub fn key<'a>(&self, bytes: &'a [u8]) -> Key<'a> {
-        let id = KeyId { slice: SliceId::of(bytes), hash: self.hash_key.hash(bytes) };
+        let id = KeyId { slice: slice_of(bytes), hash: self.hash_key.hash(bytes) };
         Key { id, bytes }
     }
 

@@ -8,8 +8,9 @@ use crate::config::KEY_BYTES_MAX;
 use crate::effect::{Change, EffectSink};
 use crate::engine::{Current, Engine};
 use crate::expiry::expired;
+use crate::head::{Flags, Head};
 use crate::index::{Bucket, Chain, FREQ_MAX, Probe, Slot, candidate, overflow};
-use crate::item::{Attributes, Flags, Head, ItemRef};
+use crate::item::{Attributes, ItemRef};
 use crate::key::Key;
 use crate::local::Local;
 use crate::read::{Ask, Found, Glance, Read, ReadSink};
@@ -89,12 +90,12 @@ impl Engine {
     /// The way of nearly all reads: no other key has the tag, nobody writes, the item lies in one
     /// piece and is alive, or nothing in the only bucket has the tag. `None` if it is otherwise.
     #[inline(always)]
-    fn get_plain(
+    fn get_plain<S: ReadSink>(
         &self,
         local: &Local,
         Ahead { key, probe }: &Ahead<'_, '_>,
         now: Now,
-        out: &mut impl ReadSink,
+        out: &mut S,
     ) -> Option<Read> {
         let probe = (*probe)?;
         if probe.is_locked() {
@@ -105,13 +106,13 @@ impl Engine {
             return whole.then_some(Read::Miss);
         };
         let Seen { item, head, .. } = seen;
-        if !seen.is(key) || head.is(Flags::LARGE) || !self.alive(item, head, key.id.slice, now) {
+        if head.is(Flags::LARGE) || !seen.is(key) || !self.alive(item, head, key.id.slice, now) {
             return None;
         }
         self.hint(local, &seen, now);
         let glance = Glance { item, head, value_bytes: head.value_bytes(), now, won: false };
         if let Some(target) = out.open(&glance) {
-            item.append_value(head, target);
+            item.append_value(head, S::BEHIND, target);
         }
         accept(&probe, out)
     }
@@ -226,13 +227,15 @@ impl Engine {
     }
 
     /// Appends the value, in one piece or in many. False if a chunk was not where it should be.
-    fn copy_value(&self, glance: &Glance<'_>, out: &mut impl ReadSink) -> bool {
+    fn copy_value<S: ReadSink>(&self, glance: &Glance<'_>, out: &mut S) -> bool {
         let Some(target) = out.open(glance) else { return true };
-        if glance.head.is(Flags::LARGE) {
-            return self.append_chunks(glance.item, glance.head, target);
+        if !glance.head.is(Flags::LARGE) {
+            glance.item.append_value(glance.head, S::BEHIND, target);
+            return true;
         }
-        glance.item.append_value(glance.head, target);
-        true
+        let whole = self.append_chunks(glance.item, glance.head, target);
+        target.extend_from_slice(S::BEHIND);
+        whole
     }
 
     #[cold]
@@ -286,7 +289,7 @@ impl Engine {
 }
 
 impl<'e, S: EffectSink> Writer<'_, 'e, S> {
-    fn fetch(&mut self, ask: &Ask, out: &mut impl ReadSink) -> Result<Read, NeedSpace> {
+    fn fetch<R: ReadSink>(&mut self, ask: &Ask, out: &mut R) -> Result<Read, NeedSpace> {
         let now = self.now;
         let mut chain = self.lock()?;
         let Some(mut current) = self.find_alive(&mut chain) else {
@@ -299,7 +302,9 @@ impl<'e, S: EffectSink> Writer<'_, 'e, S> {
             };
             let current = self.put(&mut chain, None, &with, [&[], &[]])?;
             let head = current.head.with_flags(current.head.flags().without(Flags::TOKEN_SENT));
-            let _ = out.open(&Glance { head, won: true, ..current.glance(0, now) });
+            if let Some(target) = out.open(&Glance { head, won: true, ..current.glance(0, now) }) {
+                target.extend_from_slice(R::BEHIND);
+            }
             return Ok(Read::Hit);
         };
         if let Some(expiry_s) = ask.touch {

@@ -27,7 +27,7 @@ impl HashKey {
     pub(crate) fn hash(&self, bytes: &[u8]) -> u64 {
         let start = self.start.wrapping_add(bytes.len() as u64);
         let (hash, last) = match bytes.last_chunk() {
-            Some(last) if bytes.len() < 2 * BLOCK_BYTES => {
+            Some(last) if bytes.len() <= 2 * BLOCK_BYTES => {
                 (self.block(start, bytes.first_chunk().unwrap_or(last)), words(last))
             }
             Some(last) => (self.blocks(start, bytes), words(last)),

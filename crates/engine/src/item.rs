@@ -1,214 +1,19 @@
 //! An item in memory, eight-byte aligned, self-describing, so that a segment can be walked.
 //!
 //! ```text
-//! word 0   head:    63......45 44...39 38...29 28....21 20......0
-//!                   access(19) slack(6) flags(10) klen(8) vlen(21)
+//! word 0   head, which `head.rs` unpacks
 //! word 1   version: epoch(20) | counter(44)
 //! byte 16  key, then expiry:u32 if HAS_EXPIRY, client flags:u32 if HAS_FLAGS,
 //!          client cas:u64 if HAS_CAS, then the value, padded to eight bytes, then slack words
 //! ```
 //!
-//! `access` counts units of [`ACCESS_UNIT_S`] of the expiry clock. `slack` counts the words that
-//! an overwrite in place left unused. The key never changes while the item lives; everything
-//! behind it may, under the lock of its bucket. A filler covers ground that holds no item: its
-//! `vlen` is its whole length in words.
+//! The key never changes while the item lives; everything behind it may, under the lock of its
+//! bucket.
 
-use crate::hash::short_word;
-use crate::raw::{append, copy_in};
+use crate::head::{Flags, HEADER_WORDS, Head};
+use crate::raw::{append, begin_with, copy_in};
 use crate::sync::{AtomicU64, Ordering};
 use base::Version;
-
-const VLEN_BITS: u32 = 21;
-const KLEN_BITS: u32 = 8;
-const FLAGS_BITS: u32 = 10;
-const SLACK_BITS: u32 = 6;
-const ACCESS_BITS: u32 = 19;
-const KLEN_SHIFT: u32 = VLEN_BITS;
-const FLAGS_SHIFT: u32 = KLEN_SHIFT + KLEN_BITS;
-const SLACK_SHIFT: u32 = FLAGS_SHIFT + FLAGS_BITS;
-const ACCESS_SHIFT: u32 = SLACK_SHIFT + SLACK_BITS;
-const _: () = assert!(ACCESS_SHIFT + ACCESS_BITS == u64::BITS);
-
-/// Seconds in one unit of the time of last access.
-pub(crate) const ACCESS_UNIT_S: u32 = 2;
-
-/// Head and version.
-pub(crate) const HEADER_WORDS: usize = 2;
-
-/// Bytes of head and version.
-pub(crate) const HEADER_BYTES: usize = HEADER_WORDS * 8;
-
-/// Words that an overwrite in place may leave unused at most.
-pub(crate) const SLACK_WORDS_MAX: usize = (1 << SLACK_BITS) - 1;
-
-/// The longest value, in bytes, that one item can hold.
-pub(crate) const INLINE_VALUE_BYTES_MAX: usize = (1 << VLEN_BITS) - 1;
-
-/// What an item is and carries.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Flags(u16);
-
-impl Flags {
-    pub(crate) const HAS_EXPIRY: Self = Self(1);
-    pub(crate) const HAS_FLAGS: Self = Self(1 << 1);
-    pub(crate) const HAS_CAS: Self = Self(1 << 2);
-    /// The flags of fields that stand between key and value.
-    const OPTIONAL: Self = Self(0b111);
-    /// The value is a table of chunks.
-    pub(crate) const LARGE: Self = Self(1 << 3);
-    /// A piece of a large value; it has no key.
-    pub(crate) const CHUNK: Self = Self(1 << 4);
-    /// No item: ground to be skipped.
-    pub(crate) const FILLER: Self = Self(1 << 5);
-    /// Read at least once since it was stored.
-    pub(crate) const FETCHED: Self = Self(1 << 6);
-    /// Marked invalid by a client; whoever wins the token refreshes it.
-    pub(crate) const STALE: Self = Self(1 << 7);
-    /// The token to refresh it has been given out.
-    pub(crate) const TOKEN_SENT: Self = Self(1 << 8);
-
-    #[inline]
-    pub(crate) fn has(self, other: Self) -> bool {
-        self.0 & other.0 == other.0
-    }
-
-    #[inline]
-    fn has_any(self, others: Self) -> bool {
-        self.0 & others.0 != 0
-    }
-
-    #[inline]
-    pub(crate) fn with(self, other: Self) -> Self {
-        Self(self.0 | other.0)
-    }
-
-    #[inline]
-    pub(crate) fn without(self, other: Self) -> Self {
-        Self(self.0 & !other.0)
-    }
-
-    #[inline]
-    pub(crate) fn with_if(self, condition: bool, other: Self) -> Self {
-        if condition { self.with(other) } else { self }
-    }
-}
-
-/// The first word of an item, unpacked by its methods.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Head(u64);
-
-impl Head {
-    #[inline]
-    pub(crate) fn new(value_bytes: usize, key_bytes: usize, flags: Flags) -> Self {
-        debug_assert!(value_bytes < 1 << VLEN_BITS && key_bytes < 1 << KLEN_BITS);
-        Self(
-            value_bytes as u64
-                | (key_bytes as u64) << KLEN_SHIFT
-                | u64::from(flags.0) << FLAGS_SHIFT,
-        )
-    }
-
-    pub(crate) fn filler(words: usize) -> Self {
-        Self::new(words, 0, Flags::FILLER)
-    }
-
-    #[inline]
-    pub(crate) fn raw(self) -> u64 {
-        self.0
-    }
-
-    #[inline]
-    pub(crate) fn value_bytes(self) -> usize {
-        (self.0 & ((1 << VLEN_BITS) - 1)) as usize
-    }
-
-    #[inline]
-    pub(crate) fn key_bytes(self) -> usize {
-        (self.0 >> KLEN_SHIFT & ((1 << KLEN_BITS) - 1)) as usize
-    }
-
-    #[inline]
-    pub(crate) fn flags(self) -> Flags {
-        Flags((self.0 >> FLAGS_SHIFT & ((1 << FLAGS_BITS) - 1)) as u16)
-    }
-
-    #[inline]
-    pub(crate) fn is(self, flags: Flags) -> bool {
-        self.flags().has(flags)
-    }
-
-    #[inline]
-    pub(crate) fn slack_words(self) -> usize {
-        (self.0 >> SLACK_SHIFT & ((1 << SLACK_BITS) - 1)) as usize
-    }
-
-    pub(crate) fn access(self) -> u32 {
-        (self.0 >> ACCESS_SHIFT) as u32
-    }
-
-    pub(crate) fn with_flags(self, flags: Flags) -> Self {
-        let mask = ((1_u64 << FLAGS_BITS) - 1) << FLAGS_SHIFT;
-        Self(self.0 & !mask | u64::from(flags.0) << FLAGS_SHIFT)
-    }
-
-    #[inline]
-    pub(crate) fn with_slack(self, words: usize) -> Self {
-        debug_assert!(words <= SLACK_WORDS_MAX);
-        let mask = ((1_u64 << SLACK_BITS) - 1) << SLACK_SHIFT;
-        Self(self.0 & !mask | (words as u64) << SLACK_SHIFT)
-    }
-
-    #[inline]
-    pub(crate) fn with_access(self, now_s: u32) -> Self {
-        Self(self.0 & ((1 << ACCESS_SHIFT) - 1) | u64::from(now_s / ACCESS_UNIT_S) << ACCESS_SHIFT)
-    }
-
-    /// Seconds since the last recorded access, in steps of [`ACCESS_UNIT_S`].
-    #[inline]
-    pub(crate) fn idle_s(self, now_s: u32) -> u32 {
-        let now = now_s / ACCESS_UNIT_S;
-        (now.wrapping_sub(self.access()) & ((1 << ACCESS_BITS) - 1)) * ACCESS_UNIT_S
-    }
-
-    /// Bytes of the optional fields between key and value.
-    #[inline(always)]
-    fn optional_bytes(self) -> usize {
-        let flags = self.flags();
-        if !flags.has_any(Flags::OPTIONAL) {
-            return 0;
-        }
-        4 * usize::from(flags.has(Flags::HAS_EXPIRY))
-            + 4 * usize::from(flags.has(Flags::HAS_FLAGS))
-            + 8 * usize::from(flags.has(Flags::HAS_CAS))
-    }
-
-    /// Where the value starts, in bytes from the key.
-    #[inline(always)]
-    fn value_at(self) -> usize {
-        self.key_bytes() + self.optional_bytes()
-    }
-
-    /// Words from the key to the end of the value.
-    #[inline(always)]
-    fn body_words(self) -> usize {
-        (self.value_at() + self.value_bytes()).div_ceil(8)
-    }
-
-    /// Words the item needs, without its slack.
-    #[inline(always)]
-    pub(crate) fn used_words(self) -> usize {
-        HEADER_WORDS + self.body_words()
-    }
-
-    /// Words the item stands on: where the next one begins.
-    #[inline(always)]
-    pub(crate) fn span_words(self) -> usize {
-        if self.is(Flags::FILLER) {
-            return self.value_bytes();
-        }
-        self.used_words() + self.slack_words()
-    }
-}
 
 /// What is to be written, apart from key and value.
 #[derive(Clone, Copy, Debug, Default)]
@@ -254,7 +59,7 @@ impl<'p> ItemRef<'p> {
 
     #[inline]
     pub(crate) fn head(self) -> Head {
-        Head(self.header[0].load(Ordering::Relaxed))
+        Head::from_raw(self.header[0].load(Ordering::Relaxed))
     }
 
     #[inline]
@@ -288,34 +93,18 @@ impl<'p> ItemRef<'p> {
     /// Whether the key is `key`, whose length the caller has compared with the head.
     #[inline(always)]
     pub(crate) fn key_is(self, key: &[u8]) -> bool {
-        // The last word holds one to eight bytes of the key.
-        let Some((_, but_one)) = key.split_last() else { return false };
-        let (whole, rest) = but_one.as_chunks::<8>();
-        let words = self.body.get(..=whole.len());
-        let Some((last, words)) = words.and_then(|words| words.split_last()) else { return false };
-        for (word, bytes) in words.iter().zip(whole) {
-            if word.load(Ordering::Relaxed) != u64::from_le_bytes(*bytes) {
-                return false;
-            }
-        }
-        // Both with the rest of the key at the top: what lies below is not the key's.
-        let passed = 8 * (7 - rest.len());
-        let end = match key.last_chunk() {
-            Some(end) => u64::from_le_bytes(*end),
-            None => short_word(key) << passed,
-        };
-        (last.load(Ordering::Relaxed) << passed ^ end) >> passed == 0
+        begin_with(self.body, key)
     }
 
-    /// Appends the value to `target`.
-    #[inline]
-    pub(crate) fn append_value(self, head: Head, target: &mut Vec<u8>) {
-        append(self.body, head.value_at(), head.value_bytes(), target);
+    /// Appends the value to `target`, and `behind` after it.
+    #[inline(always)]
+    pub(crate) fn append_value(self, head: Head, behind: &[u8], target: &mut Vec<u8>) {
+        append(self.body, head.value_at(), head.value_bytes(), behind, target);
     }
 
     /// Appends the key to `target`.
     pub(crate) fn append_key(self, head: Head, target: &mut Vec<u8>) {
-        append(self.body, 0, head.key_bytes(), target);
+        append(self.body, 0, head.key_bytes(), &[], target);
     }
 
     /// The eight bytes from byte `at` of the value on, as a number. Torn if they are being written.
@@ -468,24 +257,10 @@ mod tests {
                 assert_eq!(item.client_flags(head), with.client_flags);
                 assert_eq!(item.client_cas(head), with.client_cas);
                 let mut value = Vec::new();
-                item.append_value(head, &mut value);
+                item.append_value(head, &[], &mut value);
                 assert_eq!(value, b"123456789");
                 assert_eq!(head.span_words(), head.used_words());
             }
         }
-    }
-
-    #[test]
-    fn heads_keep_their_fields_apart() {
-        let head = Head::new(INLINE_VALUE_BYTES_MAX, 250, Flags::STALE)
-            .with_slack(SLACK_WORDS_MAX)
-            .with_access(400);
-        assert_eq!(head.value_bytes(), INLINE_VALUE_BYTES_MAX);
-        assert_eq!((head.key_bytes(), head.slack_words()), (250, SLACK_WORDS_MAX));
-        assert!(head.is(Flags::STALE) && !head.is(Flags::LARGE));
-        assert_eq!((head.idle_s(400), head.idle_s(500)), (0, 100));
-        let span = head.with_slack(0).span_words();
-        assert_eq!(head.span_words(), span + SLACK_WORDS_MAX);
-        assert_eq!(Head::filler(9).span_words(), 9);
     }
 }

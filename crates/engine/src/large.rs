@@ -11,8 +11,9 @@
 
 use crate::effect::EffectSink;
 use crate::engine::{Current, Engine};
+use crate::head::{Flags, Head};
 use crate::index::Chain;
-use crate::item::{Attributes, Flags, Head, ItemRef};
+use crate::item::{Attributes, ItemRef};
 use crate::local::Local;
 use crate::place::Draft;
 use crate::segment::{Addr, Pool};
@@ -74,7 +75,7 @@ impl Engine {
             let whole = self.append_chunks(current.item, current.head, target);
             assert!(whole, "chunks of a locked item are in place");
         } else {
-            current.item.append_value(current.head, target);
+            current.item.append_value(current.head, &[], target);
         }
     }
 
@@ -93,7 +94,7 @@ impl Engine {
             if !chunk_head.is(Flags::CHUNK) || !chunk.fits(chunk_head) {
                 return false;
             }
-            chunk.append_value(chunk_head, target);
+            chunk.append_value(chunk_head, &[], target);
         }
         target.len() - start == self.whole_value_bytes(item, head)
     }

@@ -20,6 +20,7 @@ mod expiry;
 mod get;
 mod ghosts;
 mod hash;
+mod head;
 mod index;
 mod item;
 mod key;

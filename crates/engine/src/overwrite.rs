@@ -6,8 +6,9 @@
 use crate::effect::EffectSink;
 use crate::engine::Engine;
 use crate::expiry::class;
+use crate::head::{Flags, SLACK_WORDS_MAX};
 use crate::index::FREQ_MAX;
-use crate::item::{Attributes, Flags, SLACK_WORDS_MAX};
+use crate::item::Attributes;
 use crate::key::Key;
 use crate::local::Local;
 use crate::place::IN_PLACE_BYTES_MAX;

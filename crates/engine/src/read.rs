@@ -1,6 +1,7 @@
 //! What reading asks and returns.
 
-use crate::item::{Flags, Head, ItemRef};
+use crate::head::{Flags, Head};
+use crate::item::ItemRef;
 use base::Now;
 
 /// What is known of an item that was found.
@@ -101,9 +102,12 @@ pub enum Read {
 /// Where a value goes. The engine may find out that what it copied was being changed meanwhile;
 /// it then rewinds the sink and starts over.
 pub trait ReadSink {
+    /// What is appended behind each value, in the same breath.
+    const BEHIND: &'static [u8] = &[];
+
     /// Takes note of the item, writes whatever precedes its value, and returns the buffer to
-    /// which the engine appends exactly `glance.value_bytes()` bytes; `None` if the value is not
-    /// wanted.
+    /// which the engine appends exactly `glance.value_bytes()` bytes and [`Self::BEHIND`]; `None`
+    /// if the value is not wanted.
     fn open(&mut self, glance: &Glance<'_>) -> Option<&mut Vec<u8>>;
 
     /// Forgets everything since the last value that was read to its end.
@@ -111,6 +115,8 @@ pub trait ReadSink {
 }
 
 impl<S: ReadSink> ReadSink for &mut S {
+    const BEHIND: &'static [u8] = S::BEHIND;
+
     #[inline]
     fn open(&mut self, glance: &Glance<'_>) -> Option<&mut Vec<u8>> {
         (**self).open(glance)

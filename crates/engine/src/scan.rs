@@ -6,8 +6,8 @@
 
 use crate::effect::{EffectSink, Gone, NoSink};
 use crate::engine::Engine;
+use crate::head::Flags;
 use crate::index::{Chain, Index, Place};
-use crate::item::Flags;
 use crate::key::Key;
 use crate::local::Local;
 use crate::place::put_change;

@@ -5,8 +5,9 @@
 
 use crate::effect::{EffectSink, Gone};
 use crate::engine::{Current, Engine};
+use crate::head::Flags;
 use crate::index::Chain;
-use crate::item::{Attributes, Flags};
+use crate::item::Attributes;
 use crate::local::Local;
 use crate::overwrite::Put;
 use crate::place::{IN_PLACE_BYTES_MAX, put_change};
@@ -201,7 +202,7 @@ impl<'e, S: EffectSink> Writer<'_, 'e, S> {
         let mut old = std::mem::take(&mut self.local.scratch);
         old.clear();
         if current.head.value_bytes() <= NUMBER_BYTES_MAX && !current.head.is(Flags::LARGE) {
-            current.item.append_value(current.head, &mut old);
+            current.item.append_value(current.head, &[], &mut old);
         }
         let before = number(&old);
         let old_bytes = old.len();

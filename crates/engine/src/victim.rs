@@ -6,8 +6,9 @@
 
 use crate::effect::{EffectSink, Gone};
 use crate::engine::{Current, Engine};
+use crate::head::{Flags, Head};
 use crate::index::{Chain, Slot};
-use crate::item::{Flags, Head, ItemRef};
+use crate::item::ItemRef;
 use crate::key::Key;
 use crate::large;
 use crate::local::Local;

@@ -1,40 +1,26 @@
-//! Delimiters, found sixteen bytes at first, then eight at a time.
+//! Delimiters, found sixteen bytes at a time.
 //!
 //! Keys are short: twenty to forty bytes. For these a scan that is inlined costs less than the call
-//! of a vector routine; long searches (the end of a multiget line) go to `memchr` instead. Whether
-//! a block has any delimiter, the compiler finds out with one comparison; where it is, a word
-//! tells.
-//!
-//! In a word read little-endian the lowest marked byte is always a true match; a borrow can only
-//! mark bytes above it, and those are never looked at.
+//! of a vector routine; long searches (the end of a multiget line) go to `memchr` instead. A block
+//! is compared at once, and a bit per byte says where a delimiter is; the last block overlaps the
+//! one before it, which is known to have none.
 
-const WORD_BYTES: usize = size_of::<u64>();
+use wide::u8x16;
 
-/// Bytes that the compiler looks at in one step.
+/// Bytes that are compared at once.
 const BLOCK_BYTES: usize = 16;
-
-const HIGHS: u64 = repeat(0x80);
 
 /// The index of the first byte at or after `from` that is a space or a control character, or the
 /// length of `input`.
 #[inline(always)]
 pub(crate) fn word_end(input: &[u8], from: usize) -> usize {
-    let ends = |byte| byte <= b' ';
-    find(input, from, ends, |word| word.wrapping_sub(repeat(b' ' + 1)) & !word)
+    find(input, from, |byte| byte <= b' ', |block| block.min(u8x16::splat(b' ')).simd_eq(block))
 }
 
 /// The index of the first space at or after `from`, or the length of `text`.
 #[inline]
 pub(crate) fn space(text: &[u8], from: usize) -> usize {
-    find(
-        text,
-        from,
-        |byte| byte == b' ',
-        |word| {
-            let zero_at_space = word ^ repeat(b' ');
-            zero_at_space.wrapping_sub(repeat(1)) & !zero_at_space
-        },
-    )
+    find(text, from, |byte| byte == b' ', |block| block.simd_eq(u8x16::splat(b' ')))
 }
 
 /// The index of the first byte at or after `from` that is not a space, or the length of `text`.
@@ -47,50 +33,31 @@ pub(crate) fn past_spaces(text: &[u8], from: usize) -> usize {
     at
 }
 
-/// The index of the first byte at or after `from` that `is` looked for, whose highest bit `mark`
-/// sets in a word, or the length of `input`: at first a block without any, then whole words, then
-/// what is left of the last one.
+/// The index of the first byte at or after `from` that `is` looked for, which `mark` finds in a
+/// block, or the length of `input`.
 #[inline(always)]
-fn find(input: &[u8], from: usize, is: impl Fn(u8) -> bool, mark: impl Fn(u64) -> u64) -> usize {
-    let mut at = from;
-    if let Some(block) = input[at..].first_chunk::<BLOCK_BYTES>()
-        && !block.iter().fold(false, |found, byte| found | is(*byte))
-    {
-        at += BLOCK_BYTES;
-    }
-    let (words, rest) = input[at..].as_chunks();
-    for word in words {
-        let marks = mark(u64::from_le_bytes(*word)) & HIGHS;
-        if marks != 0 {
-            return at + first(marks);
-        }
-        at += WORD_BYTES;
-    }
-    if rest.is_empty() {
-        return at;
-    }
-    // A byte that is not there is taken for one above all delimiters.
-    let word = match input.last_chunk() {
-        Some(last) => {
-            let passed = (8 * (WORD_BYTES - rest.len())) as u32;
-            u64::from_le_bytes(*last) >> passed | !(u64::MAX >> passed)
-        }
-        None => rest.iter().rev().fold(u64::MAX, |word, byte| word << 8 | u64::from(*byte)),
+fn find(
+    input: &[u8],
+    from: usize,
+    is: impl Fn(u8) -> bool,
+    mark: impl Fn(u8x16) -> u8x16,
+) -> usize {
+    let text = &input[from..];
+    let Some(last) = text.last_chunk::<BLOCK_BYTES>() else {
+        return text.iter().position(|byte| is(*byte)).map_or(input.len(), |at| from + at);
     };
-    match mark(word) & HIGHS {
-        0 => input.len(),
-        marks => at + first(marks),
+    let first_in = |block: &[u8; BLOCK_BYTES]| {
+        let marks = mark(u8x16::from(*block)).to_bitmask();
+        (marks != 0).then_some(marks.trailing_zeros() as usize)
+    };
+    let mut rest = text;
+    while let Some((block, behind)) = rest.split_first_chunk() {
+        if let Some(at) = first_in(block) {
+            return input.len() - rest.len() + at;
+        }
+        rest = behind;
     }
-}
-
-/// The lowest byte that is marked.
-#[inline]
-fn first(marks: u64) -> usize {
-    (marks.trailing_zeros() / 8) as usize
-}
-
-const fn repeat(byte: u8) -> u64 {
-    u64::from_le_bytes([byte; WORD_BYTES])
+    first_in(last).map_or(input.len(), |at| input.len() - BLOCK_BYTES + at)
 }
 
 #[cfg(test)]

@@ -19,6 +19,8 @@ struct MetaValue<'a, 'f> {
 }
 
 impl ReadSink for MetaValue<'_, '_> {
+    const BEHIND: &'static [u8] = reply::LINE_END;
+
     #[inline]
     fn open(&mut self, glance: &Glance<'_>) -> Option<&mut Vec<u8>> {
         let found = &glance.found();
@@ -112,7 +114,6 @@ impl Service {
             if hit { &counters.touch_hits } else { &counters.touch_misses }.add(1);
         }
         match read {
-            Read::Hit if wants_value(flags, &found) => out.extend_from_slice(reply::LINE_END),
             Read::Hit => {}
             Read::Miss => reply::meta_miss(out, token, flags),
             Read::NoSpace => out.extend_from_slice(reply::OUT_OF_MEMORY),

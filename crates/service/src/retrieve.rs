@@ -16,22 +16,25 @@ const GROUP_KEYS: usize = 16;
 /// Bytes of reply after which a multiget is sent as far as it has come.
 const PART_BYTES_MAX: usize = 256 << 10;
 
-/// Where a value goes: behind its header line, which tells the token if `CAS`.
-struct ValueLines<'a, const CAS: bool> {
+/// Where a value goes: behind its header line, which tells the token if `CAS`, and before the end
+/// of the whole reply if it is `ALONE`.
+struct ValueLines<'a, const CAS: bool, const ALONE: bool> {
     reply: &'a mut Vec<u8>,
     /// Where the value in work begins; past the end while there is none.
     start: usize,
     key: Key<'a>,
 }
 
-impl<'a, const CAS: bool> ValueLines<'a, CAS> {
+impl<'a, const CAS: bool, const ALONE: bool> ValueLines<'a, CAS, ALONE> {
     #[inline(always)]
     fn new(reply: &'a mut Vec<u8>, key: Key<'a>) -> Self {
         Self { start: usize::MAX, reply, key }
     }
 }
 
-impl<const CAS: bool> ReadSink for ValueLines<'_, CAS> {
+impl<const CAS: bool, const ALONE: bool> ReadSink for ValueLines<'_, CAS, ALONE> {
+    const BEHIND: &'static [u8] = if ALONE { b"\r\nEND\r\n" } else { reply::LINE_END };
+
     #[inline(always)]
     fn open(&mut self, glance: &Glance<'_>) -> Option<&mut Vec<u8>> {
         let bytes = glance.value_bytes();
@@ -52,14 +55,10 @@ impl Service {
     /// One key of a plain `get`: the way of most requests.
     #[inline(always)]
     pub(crate) fn get_single(&mut self, now: Now, key: Key<'_>, out: &mut Vec<u8>) {
-        const LINE_END_AND_END: &[u8] = b"\r\nEND\r\n";
         let (engine, local) = self.engine();
         let hashed = engine.key(key.as_bytes());
-        let read = engine.get(local, &hashed, now, ValueLines::<false>::new(out, key));
-        // Two copies of known length instead of one that must call for any.
-        if self.retrieved(read) {
-            out.extend_from_slice(LINE_END_AND_END);
-        } else {
+        let read = engine.get(local, &hashed, now, ValueLines::<false, true>::new(out, key));
+        if !self.retrieved(read) {
             out.extend_from_slice(reply::END);
         }
     }
@@ -111,11 +110,8 @@ impl Service {
         out: &mut Vec<u8>,
     ) {
         let local = self.lease.as_ref().expect("a batch has begun");
-        let lines = ValueLines::<CAS>::new(out, key);
-        let read = self.cell.engine.get_ahead(local, ahead, now, lines);
-        if self.retrieved(read) {
-            out.extend_from_slice(reply::LINE_END);
-        }
+        let lines = ValueLines::<CAS, false>::new(out, key);
+        self.retrieved(self.cell.engine.get_ahead(local, ahead, now, lines));
     }
 
     /// As [`Service::get`], with a new expiry for what is found.
@@ -150,15 +146,12 @@ impl Service {
         expiry_s: u32,
         out: &mut Vec<u8>,
     ) {
-        let mut lines = ValueLines::<CAS>::new(out, key);
+        let mut lines = ValueLines::<CAS, false>::new(out, key);
         let (engine, local) = self.engine();
         let ask = Ask { touch: Some(expiry_s), ..Ask::default() };
         let hashed = engine.key(key.as_bytes());
         let read = engine.fetch(local, &hashed, &ask, now, &mut NoSink, &mut lines);
         let hit = self.retrieved(read);
-        if hit {
-            out.extend_from_slice(reply::LINE_END);
-        }
         self.counters.cmd_touch.add(1);
         if hit { &self.counters.touch_hits } else { &self.counters.touch_misses }.add(1);
     }

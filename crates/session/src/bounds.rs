@@ -26,7 +26,8 @@ pub(crate) const LANDING_BYTES_MIN: usize = 16 << 10;
 /// The bounds of every connection of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
-    /// Output of one turn after which parsing stops until it is sent.
+    /// Output of one turn after which parsing stops until it is sent: after each request if it is
+    /// 0.
     pub output_bytes_max: usize,
     /// Requests of one turn after which other connections have theirs (memcached's `-R`).
     pub requests_per_turn: u32,

@@ -63,11 +63,11 @@ impl Fake {
         reply.bytes_mut().extend(key);
         reply.bytes_mut().extend(format!(" 0 {}\r\n", value.len()).bytes());
         if value.len() >= LEND_BYTES_MIN {
-            reply.lend(Box::new(value.clone()));
+            reply.lend(Box::new(value.clone()), b"\r\n");
         } else {
             reply.bytes_mut().extend(&value[..]);
+            reply.bytes_mut().extend(b"\r\n");
         }
-        reply.bytes_mut().extend(b"\r\n");
     }
 
     fn store(&mut self, store: &Store<'_>, reply: &mut Reply) {

@@ -1,4 +1,4 @@
-//! What a session tells its driver, and what the driver lends it for a turn.
+//! What a session tells its driver, and what it works with.
 //!
 //! ```text
 //!            input used up                 bound of requests
@@ -41,14 +41,14 @@ pub enum Want {
     Pause,
 }
 
-/// What one turn of a session works with: lent by the driver for the length of a call.
-pub struct Turn<'a, H> {
+/// What every session of a worker works with, one after the other.
+pub struct Context<H> {
     /// Executes the requests.
-    pub handler: &'a mut H,
+    pub handler: H,
     /// The moment of the batch.
     pub now: Now,
     /// Where replies are appended.
-    pub out: &'a mut Reply,
+    pub out: Reply,
     /// Bounds and budget.
-    pub ground: &'a Ground,
+    pub ground: Ground,
 }

@@ -7,7 +7,7 @@
 use memcache::{Limits, Parsed};
 
 use crate::tail::NoRoom;
-use crate::{Cause, Flow, Handler, Outcome, Session, Turn};
+use crate::{Cause, Context, Flow, Handler, Outcome, Session};
 
 /// Times room is made for the same input: other workers may take it first.
 const ROOM_ATTEMPTS_MAX: u32 = 8;
@@ -15,21 +15,21 @@ const ROOM_ATTEMPTS_MAX: u32 = 8;
 impl Session {
     /// Keeps `rest`, which could not be parsed now.
     #[cold]
-    pub(crate) fn keep<H: Handler>(&mut self, rest: &[u8], turn: &mut Turn<'_, H>) {
-        if self.is_over() || self.append(rest, self.needed_now(), turn).is_ok() {
+    pub(crate) fn keep<H: Handler>(&mut self, rest: &[u8], context: &mut Context<H>) {
+        if self.is_over() || self.append(rest, self.needed_now(), context).is_ok() {
             return;
         }
         match self.flow {
-            Flow::Idle if self.tail.is_empty() => self.starve(rest, turn),
+            Flow::Idle if self.tail.is_empty() => self.starve(rest, context),
             // Fairness is worth less than the memory it would take.
             Flow::Again if self.tail.is_empty() => {
                 self.flow = Flow::Idle;
-                let used = self.run_kept(rest, turn, u32::MAX);
-                if used < rest.len() {
-                    self.keep(&rest[used..], turn);
+                let left = self.run_kept(rest, context, u32::MAX);
+                if left > 0 {
+                    self.keep(&rest[rest.len() - left..], context);
                 }
             }
-            _ => self.refuse_input(turn),
+            _ => self.refuse_input(context),
         }
     }
 
@@ -38,16 +38,16 @@ impl Session {
         &mut self,
         input: &[u8],
         needed: usize,
-        turn: &mut Turn<'_, H>,
+        context: &mut Context<H>,
     ) -> Result<(), NoRoom> {
         for _ in 0..ROOM_ATTEMPTS_MAX {
-            match self.tail.append(input, needed, turn.ground) {
+            match self.tail.append(input, needed, &context.ground) {
                 Ok(()) => return Ok(()),
-                Err(NoRoom { bytes }) if turn.handler.make_room(turn.now, bytes) => {}
+                Err(NoRoom { bytes }) if context.handler.make_room(context.now, bytes) => {}
                 Err(refused) => return Err(refused),
             }
         }
-        self.tail.append(input, needed, turn.ground)
+        self.tail.append(input, needed, &context.ground)
     }
 
     /// Whether no further input will be looked at.
@@ -65,31 +65,31 @@ impl Session {
     pub(crate) fn receive_behind_tail<H: Handler>(
         &mut self,
         mut input: &[u8],
-        turn: &mut Turn<'_, H>,
+        context: &mut Context<H>,
     ) {
         while self.flow == Flow::Idle {
             if self.tail.is_empty() {
-                let used = self.run_kept(input, turn, turn.ground.bounds.requests_per_turn);
-                input = &input[used..];
+                let left = self.run_kept(input, context, context.ground.bounds.requests_per_turn);
+                input = &input[input.len() - left..];
                 break;
             }
             let (lacking, rest) = input.split_at(self.tail.lacks(input, self.needed));
-            if self.append(lacking, self.needed, turn).is_err() {
+            if self.append(lacking, self.needed, context).is_err() {
                 let bytes = self.tail.take();
                 self.tail.clear();
-                self.starve(&bytes, turn);
+                self.starve(&bytes, context);
                 continue;
             }
             input = rest;
             if self.tail.len() >= self.needed {
-                self.run_tail(turn);
+                self.run_tail(context);
             }
             if input.is_empty() {
                 return;
             }
         }
         if !input.is_empty() {
-            self.keep(input, turn);
+            self.keep(input, context);
         }
     }
 
@@ -98,40 +98,40 @@ impl Session {
     fn run_kept<H: Handler>(
         &mut self,
         input: &[u8],
-        turn: &mut Turn<'_, H>,
+        context: &mut Context<H>,
         requests_max: u32,
     ) -> usize {
-        self.run(input, turn, requests_max)
+        self.run(input, context, requests_max)
     }
 
-    pub(crate) fn run_tail<H: Handler>(&mut self, turn: &mut Turn<'_, H>) {
+    pub(crate) fn run_tail<H: Handler>(&mut self, context: &mut Context<H>) {
         let bytes = self.tail.take();
-        let used = self.run_kept(&bytes, turn, turn.ground.bounds.requests_per_turn);
+        let left = self.run_kept(&bytes, context, context.ground.bounds.requests_per_turn);
         if self.is_over() {
             self.tail.clear();
         } else {
-            self.tail.put_back(bytes, used);
+            self.tail.put_back(bytes, left);
         }
     }
 
     /// There is no memory for the request that `input` begins with. A value is thrown away and
     /// answered like one that is too large; anything else ends the connection.
     #[cold]
-    fn starve<H: Handler>(&mut self, input: &[u8], turn: &mut Turn<'_, H>) {
-        let limits = Limits { value_bytes_max: 0, ..*turn.handler.limits(&self.conn) };
+    fn starve<H: Handler>(&mut self, input: &[u8], context: &mut Context<H>) {
+        let limits = Limits { value_bytes_max: 0, ..*context.handler.limits(&self.conn) };
         let Parsed::Refused { refusal, consumed, swallow, close: false, quiet } =
             memcache::parse(input, &limits)
         else {
-            return self.refuse_input(turn);
+            return self.refuse_input(context);
         };
-        self.refuse(Some(&refusal), Cause::NoMemory, quiet, Outcome::Done, consumed, turn);
+        self.refuse(Some(&refusal), Cause::NoMemory, quiet, Outcome::Done, consumed, context);
         self.swallow = swallow;
         let skipped = self.skip(&input[consumed..]);
         debug_assert_eq!(consumed + skipped, input.len(), "an unfinished value ends its input");
     }
 
     #[cold]
-    fn refuse_input<H: Handler>(&mut self, turn: &mut Turn<'_, H>) {
-        self.refuse(None, Cause::NoMemoryForInput, false, Outcome::Close, 0, turn);
+    fn refuse_input<H: Handler>(&mut self, context: &mut Context<H>) {
+        self.refuse(None, Cause::NoMemoryForInput, false, Outcome::Close, 0, context);
     }
 }

@@ -26,7 +26,7 @@ mod fake;
 mod session_test;
 
 pub use bounds::{Bounds, Ground};
-pub use flow::{Flow, Turn, Want};
+pub use flow::{Context, Flow, Want};
 pub use handler::{Cause, Handler, LogId, Outcome, Passed, Verdict};
 pub use reply::{Lent, Mark, Reply, Span};
 pub use session::Session;

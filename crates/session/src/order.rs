@@ -133,7 +133,8 @@ mod tests {
     }
 
     fn text(reply: &Reply) -> String {
-        String::from_utf8(reply.plain(reply.whole()).to_vec()).expect("the tests write text")
+        String::from_utf8(reply.plain(reply.whole()).expect("nothing was lent").to_vec())
+            .expect("the tests write text")
     }
 
     #[test]

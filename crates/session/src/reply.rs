@@ -6,10 +6,12 @@
 //! ```
 //!
 //! A driver collects the replies of many connections in one `Reply` and remembers the [`Span`] of
-//! each. Positions are counted in `bytes`; a lent part stands before the byte at its position.
-//! Sending consumes a span from its front; a lent part is given back as soon as it is sent.
+//! each. Positions are counted in `bytes`; a lent part stands before the byte at its position, and
+//! belongs to whoever that byte belongs to: a reply ends with bytes that were copied, as every line
+//! does. Sending consumes a span from its front; a lent part is given back as soon as it is sent.
 
 use std::io::IoSlice;
+use std::ops::Range;
 
 /// Memory lent to the output until it is sent. It must not change while it is lent.
 pub trait Lent: AsRef<[u8]> + Send {}
@@ -31,18 +33,13 @@ impl Part {
 
 /// A place in a reply to return to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Mark {
-    bytes: usize,
-    parts: usize,
-}
+pub struct Mark(usize);
 
 /// A run of one reply: what one connection has to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
     at: usize,
     end: usize,
-    part: usize,
-    part_end: usize,
 }
 
 impl Span {
@@ -50,14 +47,14 @@ impl Span {
     #[inline]
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.at == self.end && self.part == self.part_end
+        self.at == self.end
     }
 
-    /// Whether it is plain bytes, sendable without a list of parts.
+    /// How many of its bytes are still to be sent, lent parts excluded.
     #[inline]
     #[must_use]
-    pub fn is_plain(&self) -> bool {
-        self.part == self.part_end
+    pub fn len(&self) -> usize {
+        self.end - self.at
     }
 }
 
@@ -82,10 +79,15 @@ impl Reply {
         &mut self.bytes
     }
 
-    /// Appends memory without copying it.
-    pub fn lend(&mut self, memory: Box<dyn Lent>) {
+    /// Appends memory without copying it, and `behind` after it, to which it belongs.
+    ///
+    /// # Panics
+    /// When there is nothing behind it: it would belong to what another client is sent next.
+    pub fn lend(&mut self, memory: Box<dyn Lent>, behind: &[u8]) {
+        assert!(!behind.is_empty(), "a reply ends with bytes that were copied");
         self.lent_bytes += (*memory).as_ref().len();
         self.parts.push(Part { at: self.bytes.len(), sent: 0, memory: Some(memory) });
+        self.bytes.extend_from_slice(behind);
     }
 
     /// Everything appended so far, lent parts included, in bytes.
@@ -108,37 +110,56 @@ impl Reply {
         self.bytes.capacity() + self.parts.capacity() * size_of::<Part>()
     }
 
+    /// Whether it is plain bytes, sendable without a list of parts.
+    #[inline]
+    #[must_use]
+    pub fn is_plain(&self) -> bool {
+        self.parts.is_empty()
+    }
+
     /// The present end.
     #[inline]
     #[must_use]
     pub fn mark(&self) -> Mark {
-        Mark { bytes: self.bytes.len(), parts: self.parts.len() }
+        Mark(self.bytes.len())
     }
 
     /// Forgets everything appended since `mark`.
     pub fn rewind(&mut self, mark: Mark) {
         self.lent_bytes -= self.lent_since(mark);
-        self.bytes.truncate(mark.bytes);
-        self.parts.truncate(mark.parts);
+        self.parts.truncate(self.parts_before(mark.0));
+        self.bytes.truncate(mark.0);
     }
 
     /// Bytes appended since `mark`, lent parts included.
     #[inline]
     #[must_use]
     pub fn len_since(&self, mark: Mark) -> usize {
-        self.bytes.len() - mark.bytes + self.lent_since(mark)
+        self.bytes.len() - mark.0 + self.lent_since(mark)
     }
 
     #[inline]
     fn lent_since(&self, mark: Mark) -> usize {
-        self.parts[mark.parts..].iter().map(|part| part.rest().len()).sum()
+        if self.is_plain() {
+            return 0;
+        }
+        self.parts[self.parts_before(mark.0)..].iter().map(|part| part.rest().len()).sum()
+    }
+
+    /// How many parts stand before the byte at `at`, without those that stand right before it.
+    fn parts_before(&self, at: usize) -> usize {
+        self.parts.partition_point(|part| part.at < at)
+    }
+
+    fn parts_of(&self, span: Span) -> Range<usize> {
+        self.parts_before(span.at)..self.parts_before(span.end)
     }
 
     /// What was appended since `mark`, to be sent.
     #[inline]
     #[must_use]
     pub fn span_since(&self, mark: Mark) -> Span {
-        Span { at: mark.bytes, end: self.bytes.len(), part: mark.parts, part_end: self.parts.len() }
+        Span { at: mark.0, end: self.bytes.len() }
     }
 
     /// Moves what was appended since `mark` into a reply of its own.
@@ -146,12 +167,12 @@ impl Reply {
     pub fn split_off(&mut self, mark: Mark) -> Self {
         let lent_bytes = self.lent_since(mark);
         self.lent_bytes -= lent_bytes;
-        let mut parts = self.parts.split_off(mark.parts);
+        let mut parts = self.parts.split_off(self.parts_before(mark.0));
         for part in &mut parts {
-            part.at -= mark.bytes;
+            part.at -= mark.0;
         }
-        let bytes = self.bytes[mark.bytes..].to_vec();
-        self.bytes.truncate(mark.bytes);
+        let bytes = self.bytes[mark.0..].to_vec();
+        self.bytes.truncate(mark.0);
         Self { bytes, parts, lent_bytes }
     }
 
@@ -178,15 +199,11 @@ impl Reply {
         }
     }
 
-    /// The bytes of a plain `span`.
-    ///
-    /// # Panics
-    /// When the span holds lent parts.
+    /// The bytes of `span`; `None` when it may hold lent parts, which are sent by their slices.
     #[inline]
     #[must_use]
-    pub fn plain(&self, span: Span) -> &[u8] {
-        assert!(span.is_plain(), "lent parts are sent by their slices");
-        &self.bytes[span.at..span.end]
+    pub fn plain(&self, span: Span) -> Option<&[u8]> {
+        self.is_plain().then(|| &self.bytes[span.at..span.end])
     }
 
     /// The slices of `span` in order, for one gathering send; at most as many as `slices` holds.
@@ -200,7 +217,7 @@ impl Reply {
             }
         };
         let mut at = span.at;
-        for part in &self.parts[span.part..span.part_end] {
+        for part in &self.parts[self.parts_of(span)] {
             push(&self.bytes[at..part.at]);
             push(part.rest());
             at = part.at;
@@ -211,7 +228,8 @@ impl Reply {
 
     /// Consumes the first `count` bytes of `span`: they were sent.
     pub fn consume(&mut self, span: &mut Span, mut count: usize) {
-        while let Some(part) = self.parts[..span.part_end].get_mut(span.part) {
+        let parts = self.parts_of(*span);
+        for part in &mut self.parts[parts] {
             let before = count.min(part.at - span.at);
             span.at += before;
             count -= before;
@@ -225,7 +243,6 @@ impl Reply {
             }
             count -= rest;
             part.memory = None;
-            span.part += 1;
         }
         span.at += count;
         debug_assert!(span.at <= span.end, "more was sent than the span held");
@@ -236,8 +253,9 @@ impl Reply {
     pub fn detach(&mut self, span: Span) -> Self {
         let bytes = self.bytes[span.at..span.end].to_vec();
         let mut lent_bytes = 0;
-        let mut parts = Vec::with_capacity(span.part_end - span.part);
-        for part in &mut self.parts[span.part..span.part_end] {
+        let range = self.parts_of(span);
+        let mut parts = Vec::with_capacity(range.len());
+        for part in &mut self.parts[range] {
             lent_bytes += part.rest().len();
             parts.push(Part { at: part.at - span.at, sent: part.sent, memory: part.memory.take() });
         }
@@ -247,7 +265,7 @@ impl Reply {
     /// All of it, to be sent.
     #[must_use]
     pub fn whole(&self) -> Span {
-        Span { at: 0, end: self.bytes.len(), part: 0, part_end: self.parts.len() }
+        self.span_since(Mark(0))
     }
 }
 
@@ -264,16 +282,16 @@ mod tests {
     fn mixed() -> Reply {
         let mut reply = Reply::new();
         reply.bytes_mut().extend(b"ab");
-        reply.lend(Box::new(b"CDE".to_vec()));
-        reply.lend(Box::new(b"F".to_vec()));
-        reply.bytes_mut().extend(b"gh");
-        reply.lend(Box::new(b"IJ".to_vec()));
+        reply.lend(Box::new(b"CDE".to_vec()), b"f");
+        reply.lend(Box::new(b"G".to_vec()), b"h");
+        reply.bytes_mut().extend(b"i");
+        reply.lend(Box::new(b"JK".to_vec()), b"l");
         reply
     }
 
     #[test]
     fn parts_keep_their_places_however_it_is_cut() {
-        let whole = b"abCDEFghIJ";
+        let whole = b"abCDEfGhiJKl";
         for sent in 0..=whole.len() {
             let mut reply = mixed();
             let mut span = reply.whole();
@@ -293,16 +311,42 @@ mod tests {
         }
     }
 
+    /// Replies in one output, each of which begins with what it was lent.
+    #[test]
+    fn what_was_lent_goes_to_whom_it_was_lent_for() {
+        let mut reply = Reply::new();
+        let mut spans = Vec::new();
+        for (lent, behind) in [(b"A", b"a"), (b"B", b"b"), (b"C", b"c")] {
+            let mark = reply.mark();
+            reply.lend(Box::new(lent.to_vec()), behind);
+            spans.push(reply.span_since(mark));
+        }
+        assert!(
+            spans.iter().zip([b"Aa", b"Bb", b"Cc"]).all(|(span, own)| flat(&reply, *span) == own)
+        );
+        let middle = reply.detach(spans[1]);
+        assert_eq!(flat(&middle, middle.whole()), b"Bb");
+        let mut rest = spans[2];
+        reply.consume(&mut rest, 1);
+        assert_eq!((flat(&reply, spans[0]), flat(&reply, rest)), (b"Aa".to_vec(), b"c".to_vec()));
+    }
+
+    #[test]
+    #[should_panic(expected = "ends with bytes that were copied")]
+    fn nothing_is_lent_without_an_end() {
+        Reply::new().lend(Box::new(b"A".to_vec()), b"");
+    }
+
     #[test]
     fn splitting_and_appending_are_inverse() {
         let mut reply = mixed();
         let mark = reply.mark();
         reply.append(mixed());
-        assert_eq!((reply.len(), reply.len_since(mark)), (20, 10));
-        assert_eq!(flat(&reply, reply.span_since(mark)), b"abCDEFghIJ");
+        assert_eq!((reply.len(), reply.len_since(mark)), (24, 12));
+        assert_eq!(flat(&reply, reply.span_since(mark)), b"abCDEfGhiJKl");
         let tail = reply.split_off(mark);
-        assert_eq!((reply.len(), tail.len()), (10, 10));
-        assert_eq!(flat(&tail, tail.whole()), b"abCDEFghIJ");
+        assert_eq!((reply.len(), tail.len()), (12, 12));
+        assert_eq!(flat(&tail, tail.whole()), b"abCDEfGhiJKl");
     }
 
     #[test]
@@ -311,20 +355,22 @@ mod tests {
         let mark = reply.mark();
         reply.append(mixed());
         reply.rewind(mark);
-        assert_eq!(flat(&reply, reply.whole()), b"abCDEFghIJ");
-        assert_eq!(reply.len(), 10);
+        assert_eq!(flat(&reply, reply.whole()), b"abCDEfGhiJKl");
+        assert_eq!(reply.len(), 12);
     }
 
     #[test]
     fn sending_gives_lent_memory_back_at_once() {
         let memory = std::sync::Arc::<[u8]>::from(&b"lent"[..]);
         let mut reply = Reply::new();
-        reply.lend(Box::new(memory.clone()));
+        reply.lend(Box::new(memory.clone()), b".");
         let mut span = reply.whole();
         reply.consume(&mut span, 3);
         assert_eq!(std::sync::Arc::strong_count(&memory), 2);
         reply.consume(&mut span, 1);
         assert_eq!(std::sync::Arc::strong_count(&memory), 1);
+        assert!(!span.is_empty());
+        reply.consume(&mut span, 1);
         assert!(span.is_empty());
     }
 }

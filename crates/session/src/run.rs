@@ -14,7 +14,7 @@
 use memcache::{Parsed, Refusal};
 
 use crate::order::Wait;
-use crate::{Cause, Flow, Handler, Mark, Outcome, Passed, Reply, Session, Ticket, Turn};
+use crate::{Cause, Context, Flow, Handler, Mark, Outcome, Passed, Reply, Session, Ticket};
 
 /// What a turn may still do.
 struct Left {
@@ -29,28 +29,51 @@ impl Left {
     #[inline(always)]
     fn is_used_up(&mut self, out: &Reply) -> bool {
         self.requests -= 1;
-        self.requests == 0 || out.len() >= self.full_at
+        self.requests == 0 || self.is_full(out)
+    }
+
+    #[inline(always)]
+    fn is_full(&self, out: &Reply) -> bool {
+        out.len() >= self.full_at
     }
 }
 
 impl Session {
     /// Parses `input` from its beginning until it is used up or a bound stops it; returns how much
-    /// was used and leaves the reason in `flow`.
+    /// is left and leaves the reason in `flow`.
     #[inline(never)]
     pub(crate) fn run<H: Handler>(
         &mut self,
         input: &[u8],
-        turn: &mut Turn<'_, H>,
+        context: &mut Context<H>,
         requests_max: u32,
     ) -> usize {
-        let output_bytes_max = turn.ground.bounds.output_bytes_max.max(1);
-        let mut left = Left {
-            requests: requests_max,
-            full_at: turn.out.len().saturating_add(output_bytes_max),
-        };
-        let mut rest = &input[self.skip(input)..];
+        let full_at = context.out.len() + context.ground.bounds.output_bytes_max;
+        let mut left = Left { requests: requests_max, full_at };
+        let mut rest = if self.swallow == 0 { input } else { &input[self.skip(input)..] };
         while !rest.is_empty() {
-            if turn.out.len() >= left.full_at {
+            let before = rest.len();
+            if self.is_prompt(context) {
+                rest = run_gets(rest, context, &mut left);
+                if rest.is_empty() {
+                    break;
+                }
+                if rest.len() == before {
+                    rest = self.run_stores(rest, context, &mut left);
+                }
+            }
+            if rest.len() == before {
+                let Some(used) = self.run_any(rest, context) else { break };
+                left.requests -= 1;
+                rest = &rest[used..];
+                if self.flow != Flow::Idle {
+                    break;
+                }
+            }
+            if rest.is_empty() {
+                break;
+            }
+            if left.is_full(&context.out) {
                 self.flow = Flow::Full;
                 break;
             }
@@ -58,23 +81,8 @@ impl Session {
                 self.flow = Flow::Again;
                 break;
             }
-            let before = rest.len();
-            if self.is_prompt(turn) {
-                rest = run_gets(rest, turn, &mut left);
-                if rest.len() == before {
-                    rest = self.run_stores(rest, turn, &mut left);
-                }
-            }
-            if rest.len() == before {
-                let Some(used) = self.run_any(rest, turn) else { break };
-                left.requests -= 1;
-                rest = &rest[used..];
-                if self.flow != Flow::Idle {
-                    break;
-                }
-            }
         }
-        input.len() - rest.len()
+        rest.len()
     }
 
     /// Executes each plain `set` and `add` that `input` begins with; returns what follows.
@@ -82,14 +90,14 @@ impl Session {
     fn run_stores<'i, H: Handler>(
         &self,
         mut input: &'i [u8],
-        turn: &mut Turn<'_, H>,
+        context: &mut Context<H>,
         left: &mut Left,
     ) -> &'i [u8] {
-        let value_bytes_max = turn.handler.limits(&self.conn).value_bytes_max;
+        let value_bytes_max = context.handler.limits(&self.conn).value_bytes_max;
         while let Some((store, rest)) = memcache::plain_store(input, value_bytes_max) {
-            turn.handler.store_now(turn.now, &store, turn.out);
+            context.handler.store_now(context.now, &store, &mut context.out);
             input = rest;
-            if left.is_used_up(turn.out) {
+            if left.is_used_up(&context.out) {
                 break;
             }
         }
@@ -98,22 +106,22 @@ impl Session {
 
     /// Whether a reply can be made at once, and may leave as soon as it is made.
     #[inline(always)]
-    fn is_prompt<H: Handler>(&self, turn: &Turn<'_, H>) -> bool {
-        self.order.is_none() && turn.handler.is_prompt(&self.conn)
+    fn is_prompt<H: Handler>(&self, context: &Context<H>) -> bool {
+        self.order.is_none() && context.handler.is_prompt(&self.conn)
     }
 
     /// Executes what `input` begins with, whatever it is; returns how much of it is used, or
     /// nothing when it is only the beginning of a request.
     #[inline(never)]
-    fn run_any<H: Handler>(&mut self, input: &[u8], turn: &mut Turn<'_, H>) -> Option<usize> {
-        match memcache::parse(input, turn.handler.limits(&self.conn)) {
+    fn run_any<H: Handler>(&mut self, input: &[u8], context: &mut Context<H>) -> Option<usize> {
+        match memcache::parse(input, context.handler.limits(&self.conn)) {
             Parsed::Request { request, consumed } => {
-                let mark = turn.out.mark();
+                let mark = context.out.mark();
                 self.requests = self.requests.wrapping_add(1);
                 let ticket = Ticket { conn: self.conn.id(), request: self.requests };
-                let (now, conn) = (turn.now, &mut self.conn);
-                let outcome = turn.handler.call(now, conn, &request, ticket, turn.out);
-                Some(self.file(outcome, consumed, mark, turn))
+                let (now, conn) = (context.now, &mut self.conn);
+                let outcome = context.handler.call(now, conn, &request, ticket, &mut context.out);
+                Some(self.file(outcome, consumed, mark, context))
             }
             Parsed::Incomplete { needed } => {
                 self.needed = needed;
@@ -121,7 +129,7 @@ impl Session {
             }
             Parsed::Refused { refusal, consumed, swallow, close, quiet } => {
                 let outcome = if close { Outcome::Close } else { Outcome::Done };
-                self.refuse(Some(&refusal), Cause::Malformed, quiet, outcome, consumed, turn);
+                self.refuse(Some(&refusal), Cause::Malformed, quiet, outcome, consumed, context);
                 self.swallow = swallow;
                 Some(consumed + self.skip(&input[consumed..]))
             }
@@ -145,12 +153,12 @@ impl Session {
         outcome: Outcome,
         consumed: usize,
         mark: Mark,
-        turn: &mut Turn<'_, H>,
+        context: &mut Context<H>,
     ) -> usize {
         let used = if outcome == Outcome::More { 0 } else { consumed };
         let wait = match outcome {
             Outcome::Pending => Wait::Ticket,
-            Outcome::Gate { log, seq } => match turn.handler.gate(log, seq) {
+            Outcome::Gate { log, seq } => match context.handler.gate(log, seq) {
                 Passed::Yes => Wait::Nothing,
                 Passed::No => Wait::Gate { log, seq },
                 Passed::InDoubt => {
@@ -164,10 +172,10 @@ impl Session {
             self.conn.progress = 0;
         }
         if self.order.is_some() || wait != Wait::Nothing {
-            let reply = turn.out.split_off(mark);
+            let reply = context.out.split_off(mark);
             let order = self.order.get_or_insert_default();
             order.push(self.requests, wait, reply, used);
-            if order.is_full(turn.ground) || outcome == Outcome::More {
+            if order.is_full(&context.ground) || outcome == Outcome::More {
                 self.flow = Flow::Waiting;
             }
         } else if outcome == Outcome::More {
@@ -196,15 +204,15 @@ impl Session {
         quiet: bool,
         outcome: Outcome,
         consumed: usize,
-        turn: &mut Turn<'_, H>,
+        context: &mut Context<H>,
     ) {
-        let mark = turn.out.mark();
-        turn.handler.refused(turn.now, &mut self.conn, refusal, cause, turn.out);
+        let mark = context.out.mark();
+        context.handler.refused(context.now, &mut self.conn, refusal, cause, &mut context.out);
         if quiet {
-            turn.out.rewind(mark);
+            context.out.rewind(mark);
         }
         self.requests = self.requests.wrapping_add(1);
-        self.file(outcome, consumed, mark, turn);
+        self.file(outcome, consumed, mark, context);
     }
 }
 
@@ -212,13 +220,13 @@ impl Session {
 #[inline(always)]
 fn run_gets<'i, H: Handler>(
     mut input: &'i [u8],
-    turn: &mut Turn<'_, H>,
+    context: &mut Context<H>,
     left: &mut Left,
 ) -> &'i [u8] {
     while let Some((key, rest)) = memcache::plain_get(input) {
-        turn.handler.get_now(turn.now, key, turn.out);
+        context.handler.get_now(context.now, key, &mut context.out);
         input = rest;
-        if left.is_used_up(turn.out) {
+        if left.is_used_up(&context.out) {
             break;
         }
     }

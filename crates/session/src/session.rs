@@ -5,7 +5,7 @@
 
 use crate::order::Order;
 use crate::tail::Tail;
-use crate::{Conn, ConnId, Flow, Ground, Handler, Ticket, Turn, Want};
+use crate::{Conn, ConnId, Context, Flow, Ground, Handler, Ticket, Want};
 
 /// One connection without a socket.
 pub struct Session {
@@ -80,27 +80,42 @@ impl Session {
         self.tail.heap_bytes()
     }
 
+    /// Whether what is received can be parsed where it lies: nothing is kept, no bound has stopped
+    /// it.
+    #[inline(always)]
+    #[must_use]
+    pub fn is_fresh(&self) -> bool {
+        self.flow == Flow::Idle && self.tail.is_empty()
+    }
+
     /// Parses and executes what `input` completes, from the caller's buffer where possible. All
     /// of `input` is consumed or kept.
-    #[inline(always)]
-    pub fn receive<H: Handler>(&mut self, input: &[u8], turn: &mut Turn<'_, H>) -> Flow {
-        if self.flow == Flow::Idle && self.tail.is_empty() {
-            let used = self.run(input, turn, turn.ground.bounds.requests_per_turn);
-            if used < input.len() {
-                self.keep(&input[used..], turn);
-            }
-            return self.flow;
+    pub fn receive<H: Handler>(&mut self, input: &[u8], context: &mut Context<H>) -> Flow {
+        if self.is_fresh() {
+            self.receive_fresh(input, context);
+        } else {
+            self.receive_behind_tail(input, context);
         }
-        self.receive_behind_tail(input, turn);
         self.flow
     }
 
+    /// [`Session::receive`] of a session that [is fresh](Session::is_fresh).
+    #[inline(always)]
+    pub fn receive_fresh<H: Handler>(&mut self, input: &[u8], context: &mut Context<H>) {
+        debug_assert!(self.is_fresh());
+        let requests_max = context.ground.bounds.requests_per_turn;
+        let left = self.run(input, context, requests_max);
+        if left > 0 {
+            self.keep(&input[input.len() - left..], context);
+        }
+    }
+
     /// Goes on with input that was kept when a bound stopped it.
-    pub fn resume<H: Handler>(&mut self, turn: &mut Turn<'_, H>) -> Flow {
+    pub fn resume<H: Handler>(&mut self, context: &mut Context<H>) -> Flow {
         if matches!(self.flow, Flow::Again | Flow::Full) {
             self.flow = Flow::Idle;
             if !self.tail.is_empty() {
-                self.run_tail(turn);
+                self.run_tail(context);
             }
         }
         self.flow
@@ -124,14 +139,14 @@ impl Session {
     }
 
     /// Lets replies leave that waited for a completion or for a log.
-    pub fn release<H: Handler>(&mut self, turn: &mut Turn<'_, H>) -> Flow {
+    pub fn release<H: Handler>(&mut self, context: &mut Context<H>) -> Flow {
         let Some(order) = &mut self.order else { return self.flow };
-        let handler = &*turn.handler;
-        if order.release(|log, seq| handler.gate(log, seq), turn.out).is_err() {
+        let handler = &context.handler;
+        if order.release(|log, seq| handler.gate(log, seq), &mut context.out).is_err() {
             self.flow = Flow::Drop;
             return self.flow;
         }
-        let full = order.is_full(turn.ground);
+        let full = order.is_full(&context.ground);
         if order.is_empty() {
             self.order = None;
         }

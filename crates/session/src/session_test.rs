@@ -3,58 +3,47 @@ use std::io::IoSlice;
 use base::{MemoryBudget, Now};
 
 use crate::fake::{Fake, LEND_BYTES_MIN, Random};
-use crate::{Bounds, Cause, ConnId, Flow, Ground, Reply, Session, Ticket, Turn, Want, WorkerId};
+use crate::{Bounds, Cause, ConnId, Context, Flow, Ground, Reply, Session, Ticket, Want, WorkerId};
 
 const ID: ConnId = ConnId { worker: WorkerId(3), index: 5, generation: 7 };
 
 /// A session with everything around it that a driver would hold.
 struct Rig {
     session: Session,
-    handler: Fake,
-    ground: Ground,
-    out: Reply,
+    context: Context<Fake>,
     sent: Vec<u8>,
 }
 
 impl Rig {
     fn new(handler: Fake, bounds: Bounds, budget_bytes: u64) -> Self {
         let ground = Ground { bounds, budget: MemoryBudget::new(budget_bytes) };
-        let (session, out) = (Session::new(ID), Reply::new());
-        Self { session, handler, ground, out, sent: Vec::new() }
+        let context = Context { handler, now: Now::default(), out: Reply::new(), ground };
+        Self { session: Session::new(ID), context, sent: Vec::new() }
     }
 
     fn plain() -> Self {
         Self::new(Fake::new(None), Bounds::default(), 1 << 20)
     }
 
-    fn with<R>(&mut self, act: impl FnOnce(&mut Session, &mut Turn<'_, Fake>) -> R) -> R {
-        let mut turn = Turn {
-            handler: &mut self.handler,
-            now: Now::default(),
-            out: &mut self.out,
-            ground: &self.ground,
-        };
-        act(&mut self.session, &mut turn)
-    }
-
     fn receive(&mut self, input: &[u8]) -> Flow {
-        self.with(|session, turn| session.receive(input, turn))
+        self.session.receive(input, &mut self.context)
     }
 
     fn resume(&mut self) -> Flow {
-        self.with(|session, turn| session.resume(turn))
+        self.session.resume(&mut self.context)
     }
 
     fn release(&mut self) -> Flow {
-        self.with(|session, turn| session.release(turn))
+        self.session.release(&mut self.context)
     }
 
     /// Sends what stands in the output.
     fn send(&mut self) {
         let mut slices = [IoSlice::new(&[]); 4096];
-        let count = self.out.slices(self.out.whole(), &mut slices);
+        let out = &mut self.context.out;
+        let count = out.slices(out.whole(), &mut slices);
         self.sent.extend(slices[..count].iter().flat_map(|slice| slice.iter()));
-        self.out.clear(0);
+        out.clear(0);
     }
 
     /// Everything sent since the last call.
@@ -80,7 +69,7 @@ fn a_script_answers_the_same_however_it_is_cut() {
     let pieces = (1..=script.len()).flat_map(|piece| [(piece, false), (piece, true)]);
     for (piece, prompt) in pieces {
         let mut rig = Rig::plain();
-        rig.handler.prompt = prompt;
+        rig.context.handler.prompt = prompt;
         for input in script.chunks(piece) {
             rig.receive(input);
             while rig.session.want() == Want::Pause {
@@ -99,11 +88,11 @@ fn a_large_value_is_received_into_its_own_buffer_and_freed() {
     let request = set("big", 150_000);
     let budget = MemoryBudget::new(1 << 20);
     let mut rig = Rig::plain();
-    rig.ground.budget = budget.clone();
+    rig.context.ground.budget = budget.clone();
     let (mut at, mut landings) = (1000, 0);
     rig.receive(&request[..at]);
     while at < request.len() {
-        let Some(buffer) = rig.session.landing(&rig.ground) else {
+        let Some(buffer) = rig.session.landing(&rig.context.ground) else {
             let end = (at + 5000).min(request.len());
             rig.receive(&request[at..end]);
             at = end;
@@ -135,7 +124,7 @@ fn without_memory_a_value_is_thrown_away_and_the_rest_served() {
             }
             let replies = "SERVER_ERROR out of memory storing object\r\nVERSION fake\r\n";
             assert_eq!(rig.taken(), replies, "first {first}, budget {budget_bytes}");
-            assert_eq!(rig.handler.causes, [Cause::NoMemory]);
+            assert_eq!(rig.context.handler.causes, [Cause::NoMemory]);
             assert!(rig.session.is_at_rest());
         }
     }
@@ -174,7 +163,7 @@ fn a_refused_value_is_swallowed_across_receives() {
 fn a_client_that_wants_no_reply_gets_no_error() {
     let mut rig = Rig::new(Fake::new(None), Bounds::default(), 0);
     rig.receive(b"set big 0 0 300000 noreply\r\nand so on");
-    assert_eq!((rig.taken().as_str(), rig.handler.causes.len()), ("", 1));
+    assert_eq!((rig.taken().as_str(), rig.context.handler.causes.len()), ("", 1));
 }
 
 #[test]
@@ -182,12 +171,12 @@ fn the_bound_of_requests_gives_others_their_turn() {
     for request in ["version\r\n", "get v\r\n", "set v 0 0 1\r\nx\r\n"] {
         let bounds = Bounds { requests_per_turn: 10, ..Bounds::default() };
         let mut rig = Rig::new(Fake::new(None), bounds, 1 << 20);
-        rig.handler.prompt = true;
+        rig.context.handler.prompt = true;
         assert_eq!(rig.receive(request.repeat(25).as_bytes()), Flow::Again);
-        assert_eq!((rig.handler.calls, rig.session.want()), (10, Want::Pause));
+        assert_eq!((rig.context.handler.calls, rig.session.want()), (10, Want::Pause));
         assert_eq!(rig.resume(), Flow::Again);
         assert_eq!(rig.resume(), Flow::Idle);
-        assert_eq!((rig.handler.calls, rig.session.heap_bytes()), (25, 0));
+        assert_eq!((rig.context.handler.calls, rig.session.heap_bytes()), (25, 0));
     }
 }
 
@@ -196,7 +185,7 @@ fn fairness_yields_to_want_of_memory() {
     let bounds = Bounds { requests_per_turn: 10, ..Bounds::default() };
     let mut rig = Rig::new(Fake::new(None), bounds, 0);
     assert_eq!(rig.receive(&b"version\r\n".repeat(1000)), Flow::Idle);
-    assert_eq!(rig.handler.calls, 1000);
+    assert_eq!(rig.context.handler.calls, 1000);
 }
 
 #[test]
@@ -204,19 +193,19 @@ fn the_bound_of_output_waits_for_the_reader() {
     for prompt in [false, true] {
         let bounds = Bounds { output_bytes_max: 50_000, ..Bounds::default() };
         let mut rig = Rig::new(Fake::new(None), bounds, 1 << 20);
-        rig.handler.prompt = prompt;
+        rig.context.handler.prompt = prompt;
         rig.receive(&set("v", 20_000));
         rig.taken();
         assert_eq!(rig.receive(&b"get v\r\n".repeat(7)), Flow::Full);
-        assert_eq!(rig.handler.calls, 4);
+        assert_eq!(rig.context.handler.calls, 4);
         let mut turns = 1;
         while rig.session.flow() == Flow::Full {
-            assert!(rig.out.len() < 50_000 + 21_000);
+            assert!(rig.context.out.len() < 50_000 + 21_000);
             rig.send();
             rig.resume();
             turns += 1;
         }
-        assert_eq!((turns, rig.handler.calls), (3, 8));
+        assert_eq!((turns, rig.context.handler.calls), (3, 8));
         assert_eq!(rig.taken().matches("END").count(), 7);
     }
 }
@@ -235,11 +224,11 @@ fn too_much_pending_stops_the_reading() {
     let mut rig = Rig::new(Fake::new(Some(1)), bounds, 1 << 20);
     let flow = rig.receive(&b"version\r\n".repeat(100));
     assert_eq!((flow, rig.session.want()), (Flow::Waiting, Want::Pause));
-    assert!(rig.handler.calls < 100);
+    assert!(rig.context.handler.calls < 100);
     let mut rounds = 0;
     while !rig.session.is_at_rest() {
-        rig.handler.mark = rig.handler.seq;
-        while let Some((ticket, bytes)) = rig.handler.pending.pop_front() {
+        rig.context.handler.mark = rig.context.handler.seq;
+        while let Some((ticket, bytes)) = rig.context.handler.pending.pop_front() {
             assert!(rig.session.complete(ticket, &bytes));
         }
         rig.release();
@@ -255,12 +244,12 @@ fn too_much_pending_stops_the_reading() {
 fn completions_for_others_are_dropped() {
     let mut rig = Rig::new(Fake::new(Some(0)), Bounds::default(), 1 << 20);
     let mut tries = 0;
-    while rig.handler.pending.is_empty() {
+    while rig.context.handler.pending.is_empty() {
         rig.receive(b"version\r\n");
         tries += 1;
         assert!(tries < TRIES_MAX);
     }
-    let (ticket, bytes) = rig.handler.pending.pop_front().expect("just seen");
+    let (ticket, bytes) = rig.context.handler.pending.pop_front().expect("just seen");
     let older = ConnId { generation: ID.generation - 1, ..ID };
     assert!(!rig.session.complete(Ticket { conn: older, ..ticket }, &bytes));
     assert!(!rig.session.complete(Ticket { request: ticket.request + 1, ..ticket }, &bytes));
@@ -272,15 +261,15 @@ fn completions_for_others_are_dropped() {
 fn doubt_drops_the_connection() {
     let mut rig = Rig::new(Fake::new(Some(2)), Bounds::default(), 1 << 20);
     let mut tries = 0;
-    while rig.handler.seq == 0 {
+    while rig.context.handler.seq == 0 {
         rig.receive(b"version\r\n");
         tries += 1;
         assert!(tries < TRIES_MAX);
     }
-    while let Some((ticket, bytes)) = rig.handler.pending.pop_front() {
+    while let Some((ticket, bytes)) = rig.context.handler.pending.pop_front() {
         rig.session.complete(ticket, &bytes);
     }
-    rig.handler.in_doubt = true;
+    rig.context.handler.in_doubt = true;
     assert_eq!(rig.release(), Flow::Drop);
 }
 
@@ -305,7 +294,7 @@ fn pipeline(random: &mut Random) -> Vec<u8> {
 /// The replies of a handler that never waits to input in one piece, with wide bounds.
 fn immediate(script: &[u8]) -> Vec<u8> {
     let mut rig = Rig::plain();
-    rig.ground.budget = MemoryBudget::new(1 << 30);
+    rig.context.ground.budget = MemoryBudget::new(1 << 30);
     rig.receive(script);
     while matches!(rig.session.flow(), Flow::Again | Flow::Full) {
         rig.send();
@@ -328,7 +317,7 @@ fn delayed(script: &[u8], seed: u64, random: &mut Random) -> Vec<u8> {
     let mut rest = script;
     let mut steps = 0;
     while !rest.is_empty() || !rig.session.is_at_rest() {
-        rig.handler.prompt = random.below(2) == 0;
+        rig.context.handler.prompt = random.below(2) == 0;
         match random.below(5) {
             0 | 1 if rig.session.want() == Want::Read => {
                 let longest = [30, 3000, 66_000][random.below(3)];
@@ -337,16 +326,17 @@ fn delayed(script: &[u8], seed: u64, random: &mut Random) -> Vec<u8> {
                 rig.receive(piece);
             }
             2 => {
-                for _ in 0..random.below(4).min(rig.handler.pending.len()) {
-                    let at = random.below(rig.handler.pending.len());
-                    let (ticket, bytes) = rig.handler.pending.remove(at).expect("below its length");
+                for _ in 0..random.below(4).min(rig.context.handler.pending.len()) {
+                    let at = random.below(rig.context.handler.pending.len());
+                    let (ticket, bytes) =
+                        rig.context.handler.pending.remove(at).expect("below its length");
                     assert!(rig.session.complete(ticket, &bytes));
                 }
                 rig.release();
             }
             3 => {
-                let waiting = (rig.handler.seq - rig.handler.mark) as usize;
-                rig.handler.mark += random.below(waiting + 1) as u64;
+                let waiting = (rig.context.handler.seq - rig.context.handler.mark) as usize;
+                rig.context.handler.mark += random.below(waiting + 1) as u64;
                 rig.release();
             }
             4 => {
@@ -413,7 +403,7 @@ fn garbage_is_answered_the_same_however_it_is_cut() {
         }
         let expected = immediate(&script);
         let mut rig = Rig::plain();
-        rig.handler.prompt = true;
+        rig.context.handler.prompt = true;
         let mut rest = &script[..];
         while !rest.is_empty() && rig.session.want() == Want::Read {
             let (piece, left) = rest.split_at((1 + random.below(50)).min(rest.len()));

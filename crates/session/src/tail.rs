@@ -90,12 +90,12 @@ impl Tail {
         std::mem::take(&mut self.bytes)
     }
 
-    /// Takes `bytes` back without the first `used` of them. What is empty is freed.
-    pub(crate) fn put_back(&mut self, mut bytes: Vec<u8>, used: usize) {
-        if used == bytes.len() {
+    /// Takes the last `left` of `bytes` back. What is empty is freed.
+    pub(crate) fn put_back(&mut self, mut bytes: Vec<u8>, left: usize) {
+        if left == 0 {
             self.clear();
         } else {
-            bytes.drain(..used);
+            bytes.drain(..bytes.len() - left);
             self.bytes = bytes;
         }
     }

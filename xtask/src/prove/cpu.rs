@@ -21,6 +21,9 @@ use crate::tools;
 const ROUNDS: usize = 10;
 /// Rounds of the full form.
 const ROUNDS_LONG: usize = 20;
+/// How many times as many it takes where the result is a share of a difference: there, noise of the
+/// whole falls on a part.
+const ROUNDS_OF_SHARE: usize = 3;
 /// How often the contestants are started anew.
 const STARTS: usize = 2;
 /// Budget of a contestant: all keys fit with room.
@@ -80,7 +83,7 @@ fn gap(lab: &Lab) -> Result<Measured> {
         lab.launch_volvox()?,
         lab.launch_null(batch.request.len(), batch.reply.len())?,
     ];
-    let series = contest(lab, &launches.map(pinned), GET)?;
+    let series = contest_for(lab, &launches.map(pinned), GET, ROUNDS_OF_SHARE * rounds(lab))?;
     let closed = |medians: &[f64]| (medians[0] - medians[1]) / (medians[0] - medians[2]);
     let (share, interval) = statistic(&series, closed);
     let text = format!(
@@ -144,7 +147,14 @@ pub(super) fn pinned(launch: Launch) -> Launch {
 
 /// Lets the servers take turns under the same load; microseconds per request, round by round.
 pub(super) fn contest(lab: &Lab, launches: &[Launch], load: Load) -> Result<Vec<Series>> {
-    let rounds = if lab.long { ROUNDS_LONG } else { ROUNDS };
+    contest_for(lab, launches, load, rounds(lab))
+}
+
+fn rounds(lab: &Lab) -> usize {
+    if lab.long { ROUNDS_LONG } else { ROUNDS }
+}
+
+fn contest_for(lab: &Lab, launches: &[Launch], load: Load, rounds: usize) -> Result<Vec<Series>> {
     let mut all = vec![Series::new(); launches.len()];
     for start in 0..STARTS {
         let servers: Result<Vec<Server>> =

@@ -189,9 +189,13 @@ pub fn shuttle(repo: &Repo) -> Result<bool> {
     engine_tests::shuttle_holds(repo)
 }
 
-/// User instructions per request of our server, by the id of the claim.
-pub fn instructions(repo: &Repo) -> Result<Vec<(&'static str, f64)>> {
-    instructions::counts(repo)
+/// User instructions per request of our server, by the id of the claim; `is_high` tells which one
+/// is to be counted again.
+pub fn instructions(
+    repo: &Repo,
+    is_high: impl Fn(&str, f64) -> bool,
+) -> Result<Vec<(&'static str, f64)>> {
+    instructions::counts(repo, is_high)
 }
 
 /// Whether our server makes at most one call of a kind for each readable event; prints the calls.

@@ -139,8 +139,8 @@ impl Source for Signalled {
     }
 
     #[inline(always)]
-    fn news(&self, at: usize) -> (Key, EventFlags) {
-        self.news[at]
+    fn news(&self, at: usize) -> Option<(Key, EventFlags)> {
+        self.news.get(at).copied()
     }
 }
 

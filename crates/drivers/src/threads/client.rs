@@ -5,13 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use base::Now;
 use rustix::buffer::spare_capacity;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{RecvFlags, Shutdown, recv, shutdown};
-use session::{ConnId, Flow, Handler, Reply, Session, Turn, Verdict};
+use session::{ConnId, Context, Flow, Handler, Reply, Session, Verdict};
 
 use crate::card::{Card, State};
 use crate::listen::Guest;
@@ -39,12 +38,10 @@ pub(super) struct Client<H> {
     pub(super) fd: Arc<OwnedFd>,
     shared: Arc<Shared>,
     desk: Arc<Desk>,
-    handler: H,
     session: Session,
+    context: Context<H>,
     card: Arc<Card>,
     buffer: Vec<u8>,
-    out: Reply,
-    now: Now,
     paused: bool,
 }
 
@@ -60,18 +57,18 @@ impl<H: Handler> Client<H> {
         let now = shared.clock.now();
         let card = Arc::new(Card::new(fd.as_raw_fd(), peer, listener, seconds(now)));
         desk.pin(0, card.clone());
+        let ground = shared.config.ground.clone();
+        let context = Context { handler, now, out: Reply::new(), ground };
         let fd = Arc::new(fd);
         desk.socket.set((id, fd.clone())).expect("a desk is made for one client");
         Self {
             fd,
             shared,
             desk,
-            handler,
             session: Session::new(id),
+            context,
             card,
             buffer: vec![0; RECV_BYTES],
-            out: Reply::new(),
-            now,
             paused: false,
         }
     }
@@ -83,7 +80,7 @@ impl<H: Handler> Client<H> {
             while self.step() == Next::Go && self.shared.phase() != Phase::Stopping {}
         }
         self.desk.counters.closed.add(1);
-        self.handler.closed(self.session.id());
+        self.context.handler.closed(self.session.id());
         // The door holds the descriptor a little longer; the client must not notice. A connection
         // that is broken already is shut down well enough.
         let _ = shutdown(&self.fd, Shutdown::Both);
@@ -114,7 +111,7 @@ impl<H: Handler> Client<H> {
         if self.session.flow() == Flow::Drop {
             return Next::End;
         }
-        match self.handler.end_batch(self.now) {
+        match self.context.handler.end_batch(self.context.now) {
             Verdict::Drop => Next::End,
             Verdict::Send if self.send() == Next::End => Next::End,
             Verdict::Send => next,
@@ -122,7 +119,7 @@ impl<H: Handler> Client<H> {
     }
 
     fn resume(&mut self) -> Next {
-        self.with_turn(|session, turn| session.resume(turn));
+        self.session.resume(&mut self.context);
         self.note_yield();
         Next::Go
     }
@@ -133,16 +130,6 @@ impl<H: Handler> Client<H> {
         }
     }
 
-    fn with_turn<R>(&mut self, act: impl FnOnce(&mut Session, &mut Turn<'_, H>) -> R) -> R {
-        let mut turn = Turn {
-            handler: &mut self.handler,
-            now: self.now,
-            out: &mut self.out,
-            ground: &self.shared.config.ground,
-        };
-        act(&mut self.session, &mut turn)
-    }
-
     fn receive(&mut self) -> Next {
         let landing = self.session.landing(&self.shared.config.ground);
         let into_place = landing.is_some();
@@ -150,7 +137,7 @@ impl<H: Handler> Client<H> {
             Some(place) => recv(&self.fd, spare_capacity(place), RecvFlags::empty()),
             None => recv(&self.fd, &mut self.buffer[..], RecvFlags::empty()).map(|(_, n)| (n, n)),
         };
-        self.now = self.shared.clock.now();
+        self.context.now = self.shared.clock.now();
         let counters = &self.desk.counters;
         counters.wakeups.add(1);
         counters.recv_calls.add(1);
@@ -159,11 +146,9 @@ impl<H: Handler> Client<H> {
             Ok((count, _)) => {
                 counters.readable.add(1);
                 counters.bytes_in.add(count as u64);
-                self.card.touch(seconds(self.now));
-                let buffer = std::mem::take(&mut self.buffer);
-                let input = if into_place { &[] } else { &buffer[..count] };
-                self.with_turn(|session, turn| session.receive(input, turn));
-                self.buffer = buffer;
+                self.card.touch(seconds(self.context.now));
+                let input = if into_place { &[] } else { &self.buffer[..count] };
+                self.session.receive(input, &mut self.context);
                 self.note_yield();
                 Next::Go
             }
@@ -179,7 +164,7 @@ impl<H: Handler> Client<H> {
     fn wait_for_mail(&mut self) -> Next {
         self.card.set_state(State::Wait);
         let Delivery { letters, release, .. } = self.desk.mailbox.wait(MAIL_WAIT);
-        self.now = self.shared.clock.now();
+        self.context.now = self.shared.clock.now();
         let mut release = release;
         if letters.is_empty() && !release && self.is_client_gone() {
             return Next::End;
@@ -195,7 +180,7 @@ impl<H: Handler> Client<H> {
             }
         }
         if release {
-            self.with_turn(|session, turn| session.release(turn));
+            self.session.release(&mut self.context);
         }
         if !self.session.is_pending() {
             self.card.set_state(State::Read);
@@ -211,11 +196,11 @@ impl<H: Handler> Client<H> {
     }
 
     fn send(&mut self) -> Next {
-        let mut span = self.out.whole();
+        let mut span = self.context.out.whole();
         let mut next = Next::Go;
         while !span.is_empty() {
             let (fd, counters) = (self.fd.as_fd(), &self.desk.counters);
-            match send_span(fd, &mut self.out, span, counters) {
+            match send_span(fd, &mut self.context.out, span, counters) {
                 Sent::All => break,
                 // Its client takes little, but it takes.
                 Sent::Part(rest) if rest != span => {
@@ -233,7 +218,7 @@ impl<H: Handler> Client<H> {
                 }
             }
         }
-        self.out.clear(OUT_KEEP_BYTES);
+        self.context.out.clear(OUT_KEEP_BYTES);
         next
     }
 }

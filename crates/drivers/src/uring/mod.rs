@@ -28,7 +28,7 @@ use rustix::event::Timespec;
 use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
 use rustix::net::{Shutdown, shutdown};
-use session::{Handler, Turn};
+use session::{Context, Handler};
 
 use crate::counters::Counters;
 use crate::listen::{Guest, Listener};
@@ -178,7 +178,7 @@ impl Source for Uring {
         at: usize,
         client: &mut Client,
         _buffer: &mut [u8],
-        turn: &mut Turn<'_, H>,
+        context: &mut Context<H>,
         counters: &Counters,
     ) -> Received {
         let at = self.news[at].2;
@@ -195,7 +195,7 @@ impl Source for Uring {
             }
             Ok(count) => {
                 counters.bytes_in.add(count.into());
-                client.session.receive(self.ring.bytes(at), turn);
+                client.session.receive(self.ring.bytes(at), context);
                 Received::Input
             }
             // It was ended by us, or the pool was empty.
@@ -209,7 +209,7 @@ impl Source for Uring {
         &mut self,
         client: &mut Client,
         _buffer: &mut [u8],
-        _turn: &mut Turn<'_, H>,
+        _context: &mut Context<H>,
         _counters: &Counters,
     ) -> Received {
         client.readable = false;
@@ -240,9 +240,8 @@ impl Source for Uring {
     }
 
     #[inline]
-    fn news(&self, at: usize) -> (Key, EventFlags) {
-        let (key, flags, _) = self.news[at];
-        (key, flags)
+    fn news(&self, at: usize) -> Option<(Key, EventFlags)> {
+        self.news.get(at).map(|(key, flags, _)| (*key, *flags))
     }
 
     #[inline]

@@ -131,7 +131,7 @@ impl<H: Handler, S: Source> Worker<H, S> {
     fn stop_accepting(&mut self) {
         let Some(acceptor) = &mut self.acceptor else { return };
         acceptor.deregister(&mut self.source);
-        acceptor.retry_at_ns = Some(self.now.mono_ns + RETRY_NS);
+        acceptor.retry_at_ns = Some(self.context.now.mono_ns + RETRY_NS);
         self.desk.counters.accept_stops.add(1);
         self.shared.wants_room.store(true, Ordering::Relaxed);
     }
@@ -147,7 +147,7 @@ impl<H: Handler, S: Source> Worker<H, S> {
         let full = self.shared.open.load(Ordering::Relaxed) >= config.connections_max;
         if full && !config.reject_at_limit || acceptor.register(&mut self.source).is_err() {
             acceptor.deregister(&mut self.source);
-            acceptor.retry_at_ns = Some(self.now.mono_ns + RETRY_NS);
+            acceptor.retry_at_ns = Some(self.context.now.mono_ns + RETRY_NS);
             return;
         }
         acceptor.retry_at_ns = None;

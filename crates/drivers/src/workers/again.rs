@@ -8,12 +8,13 @@ use super::accept::KEY_LISTENERS;
 use super::client::{KEY_SPECIAL, Key};
 use super::source::Source;
 use super::turn::Received;
-use super::worker::Worker;
+use super::worker::{Parts, Worker};
 use crate::card::State;
 
 impl<H: Handler, S: Source> Worker<H, S> {
     /// Sees to everything but a client that has sent something and nothing else.
     #[cold]
+    #[inline(never)]
     pub(super) fn on_unusual(&mut self, key: Key, flags: EventFlags) {
         if key >= KEY_LISTENERS {
             self.accept((key - KEY_LISTENERS) as usize);
@@ -49,14 +50,14 @@ impl<H: Handler, S: Source> Worker<H, S> {
     /// brought already is taken in, and no more of it wanted.
     #[cold]
     pub(super) fn turn_unready(&mut self, at: usize, key: Key) {
-        let (source, clients, mut turn, buffer, desk) = self.parts();
+        let Parts { source, clients, context, buffer, counters } = self.parts();
         let Some(client) = clients.get(key) else { return };
         if !S::COMPLETES {
             client.readable = true;
             return self.turn_apart(key);
         }
-        let mark = turn.out.mark();
-        let received = source.receive(at, client, buffer, &mut turn, &desk.counters);
+        let mark = context.out.mark();
+        let received = source.receive(at, client, buffer, context, counters);
         if client.receiving {
             source.hold_off(key);
         }
@@ -83,30 +84,30 @@ impl<H: Handler, S: Source> Worker<H, S> {
     #[cold]
     pub(super) fn turn_apart(&mut self, key: Key) {
         let now_s = self.now_s;
-        let (source, clients, mut turn, buffer, desk) = self.parts();
+        let Parts { source, clients, context, buffer, counters } = self.parts();
         let Some(client) = clients.get(key) else { return };
         if !client.has_more_to_do() {
             return;
         }
-        let mark = turn.out.mark();
+        let mark = context.out.mark();
         let mut received = Received::Nothing;
         if client.session.flow() == Flow::Idle {
-            received = source.receive_again(client, buffer, &mut turn, &desk.counters);
+            received = source.receive_again(client, buffer, context, counters);
             if received == Received::Input {
                 client.card.touch(now_s);
             }
         } else {
-            client.session.resume(&mut turn);
+            client.session.resume(context);
         }
         self.conclude(key, mark, received);
     }
 
     /// Lets replies of a connection leave whose completion or log mark has come.
     pub(super) fn release(&mut self, key: Key) {
-        let (_, clients, mut turn, ..) = self.parts();
+        let Parts { clients, context, .. } = self.parts();
         let Some(client) = clients.get(key) else { return };
-        let mark = turn.out.mark();
-        client.session.release(&mut turn);
+        let mark = context.out.mark();
+        client.session.release(context);
         if !client.session.is_pending() {
             client.card.set_state(State::Read);
         }
@@ -130,16 +131,16 @@ impl<H: Handler, S: Source> Worker<H, S> {
     fn after_turn(&mut self, key: Key, mark: Mark) {
         let Some(client) = self.clients.get(key) else { return };
         if client.session.flow() == Flow::Drop {
-            self.out.rewind(mark);
+            self.context.out.rewind(mark);
             return self.close(key);
         }
-        let produced = self.out.len_since(mark) > 0;
+        let produced = self.context.out.len_since(mark) > 0;
         client.unsent += u32::from(produced);
         if client.session.is_pending() {
             self.remember_waiting(key);
         }
         if produced {
-            self.sends.push((key, self.out.span_since(mark)));
+            self.sends.push((key, self.context.out.span_since(mark)));
             self.flush_if_large();
         } else {
             self.settle(key);

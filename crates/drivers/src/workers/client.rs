@@ -103,6 +103,12 @@ impl Client {
         matches!(self.session.flow(), Flow::Again | Flow::Full)
     }
 
+    /// Whether no bound has stopped its session and none of its replies waits.
+    #[inline]
+    pub(super) fn is_settled(&self) -> bool {
+        self.session.flow() == Flow::Idle && !self.session.is_pending()
+    }
+
     /// Whether nothing is to be decided once its replies are sent.
     #[inline]
     pub(super) fn is_content(&self) -> bool {
@@ -122,15 +128,18 @@ const _: () = assert!(size_of::<Client>() <= 256, "4,000 connections take 1 MiB"
 pub(crate) type Key = u64;
 
 /// Keys from here on are not connections.
-pub(crate) const KEY_SPECIAL: Key = (u32::MAX as u64) << 32;
+pub(crate) const KEY_SPECIAL: Key = (u32::MAX as u64) << GENERATION_SHIFT;
+
+const GENERATION_SHIFT: u32 = 32;
 
 /// Packs the name of a connection.
 pub(super) fn key_of(id: ConnId) -> Key {
-    u64::from(id.generation) << 32 | u64::from(id.index)
+    u64::from(id.generation) << GENERATION_SHIFT | u64::from(id.index)
 }
 
 struct Place {
-    generation: u32,
+    /// The name of whoever is here, or comes next.
+    key: Key,
     client: Option<Client>,
 }
 
@@ -158,30 +167,30 @@ impl Clients {
     #[inline]
     pub(super) fn get(&mut self, key: Key) -> Option<&mut Client> {
         let place = self.places.get_mut(key as u32 as usize)?;
-        if place.generation == (key >> 32) as u32 { place.client.as_mut() } else { None }
+        if place.key == key { place.client.as_mut() } else { None }
     }
 
     /// [`Clients::get`], to look only.
     pub(super) fn look(&self, key: Key) -> Option<&Client> {
         let place = self.places.get(key as u32 as usize)?;
-        if place.generation == (key >> 32) as u32 { place.client.as_ref() } else { None }
+        if place.key == key { place.client.as_ref() } else { None }
     }
 
     /// The key of whoever is at place `index`.
     pub(super) fn key_at(&self, index: usize) -> Option<Key> {
         let place = self.places.get(index)?;
-        place.client.as_ref().map(|client| key_of(client.session.id()))
+        place.client.as_ref().map(|_| place.key)
     }
 
     /// The name that the next connection will have.
     pub(super) fn next_id(&mut self) -> ConnId {
         if self.free.is_empty() {
             let index = u32::try_from(self.places.len()).expect("descriptors are 31 bits");
-            self.places.push(Place { generation: 0, client: None });
+            self.places.push(Place { key: index.into(), client: None });
             self.free.push(index);
         }
         let index = *self.free.last().expect("just made sure");
-        let generation = self.places[index as usize].generation;
+        let generation = (self.places[index as usize].key >> GENERATION_SHIFT) as u32;
         ConnId { worker: self.worker, index, generation }
     }
 
@@ -193,12 +202,11 @@ impl Clients {
     }
 
     pub(super) fn remove(&mut self, key: Key) -> Option<Client> {
-        self.get(key)?;
-        let index = key as u32;
-        let place = &mut self.places[index as usize];
+        let id = self.get(key)?.session.id();
+        let place = &mut self.places[id.index as usize];
         // The top generation is kept for keys that are not connections.
-        place.generation = (place.generation + 1) % u32::MAX;
-        self.free.push(index);
+        place.key = key_of(ConnId { generation: (id.generation + 1) % u32::MAX, ..id });
+        self.free.push(id.index);
         place.client.take()
     }
 }

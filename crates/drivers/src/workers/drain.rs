@@ -40,7 +40,8 @@ impl<H: Handler, S: Source> Worker<H, S> {
             Phase::Running => false,
             Phase::Draining => {
                 self.draining
-                    && (self.clients.len() == 0 || self.now.mono_ns >= self.shared.drain_until_ns())
+                    && (self.clients.len() == 0
+                        || self.context.now.mono_ns >= self.shared.drain_until_ns())
             }
             Phase::Stopping => true,
         }

@@ -14,7 +14,7 @@ impl<H: Handler, S: Source> Worker<H, S> {
     /// Ends the batch in its middle and sends at once, whoever else would send later.
     #[cold]
     pub(super) fn flush_early(&mut self) {
-        let verdict = self.handler.end_batch(self.now);
+        let verdict = self.context.handler.end_batch(self.context.now);
         self.send_all(verdict);
     }
 
@@ -38,7 +38,7 @@ impl<H: Handler, S: Source> Worker<H, S> {
         };
         let sends = &self.sends;
         let later = sends.len() <= S::SENDS_MAX
-            && self.out.whole().is_plain()
+            && self.context.out.is_plain()
             && sends.iter().map(|(key, _)| *key).all(one);
         if later {
             // Before they are sent, so that whoever has their bytes finds them counted.
@@ -57,11 +57,11 @@ impl<H: Handler, S: Source> Worker<H, S> {
             };
             let Some(client) = self.clients.get(key) else { continue };
             client.unsent -= 1;
-            if result == Ok(self.out.plain(span).len()) && client.is_content() {
-                self.desk.counters.bytes_out.add(self.out.plain(span).len() as u64);
+            if result == Ok(span.len()) && client.is_content() {
+                self.desk.counters.bytes_out.add(span.len() as u64);
                 continue;
             }
-            match took(result, &mut self.out, span, &self.desk.counters) {
+            match took(result, &mut self.context.out, span, &self.desk.counters) {
                 Sent::All => self.settle(key),
                 Sent::Part(rest) => self.send_later(key, rest),
                 Sent::Broken => self.close(key),
@@ -76,10 +76,10 @@ impl<H: Handler, S: Source> Worker<H, S> {
         let Some(client) = self.clients.get(key) else { return };
         let was_stalled = client.outbox.is_some();
         let rest = match client.outbox.take() {
-            None => self.out.detach(span),
+            None => self.context.out.detach(span),
             Some(mut outbox) => {
                 let mut rest = outbox.reply.detach(outbox.span);
-                rest.append(self.out.detach(span));
+                rest.append(self.context.out.detach(span));
                 rest
             }
         };

@@ -11,7 +11,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::event::Timespec;
 use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
-use session::{Handler, Reply, Span, Turn};
+use session::{Context, Handler, Reply, Span};
 
 use super::client::{Client, Clients, Key};
 use super::turn::{Received, receive};
@@ -80,10 +80,10 @@ pub(crate) trait Source: Sized {
         _at: usize,
         client: &mut Client,
         buffer: &mut [u8],
-        turn: &mut Turn<'_, H>,
+        context: &mut Context<H>,
         counters: &Counters,
     ) -> Received {
-        receive(client, buffer, turn, counters)
+        receive(client, buffer, context, counters)
     }
 
     /// Receives from a client that may have sent something, without news of it.
@@ -91,10 +91,10 @@ pub(crate) trait Source: Sized {
         &mut self,
         client: &mut Client,
         buffer: &mut [u8],
-        turn: &mut Turn<'_, H>,
+        context: &mut Context<H>,
         counters: &Counters,
     ) -> Received {
-        receive(client, buffer, turn, counters)
+        receive(client, buffer, context, counters)
     }
 
     /// Waits up to `timeout` for news; returns how many there are. A source that completes first
@@ -104,8 +104,8 @@ pub(crate) trait Source: Sized {
     /// When the source itself is broken: a worker without one can do nothing.
     fn wait(&mut self, unsent: &Unsent<'_>, timeout: &Timespec, counters: &Counters) -> usize;
 
-    /// News number `at` of the latest wait: about whom, and what.
-    fn news(&self, at: usize) -> (Key, EventFlags);
+    /// News number `at` of the latest wait, if there are so many: about whom, and what.
+    fn news(&self, at: usize) -> Option<(Key, EventFlags)>;
 
     /// What came of send number `at` of the latest wait; `None` when it was not tried.
     fn sent(&self, _at: usize) -> Option<Result<usize, Errno>> {
@@ -131,7 +131,7 @@ impl<'a> Unsent<'a> {
         let (clients, out) = (self.clients, self.out);
         self.sends.iter().enumerate().filter_map(move |(at, (key, span))| {
             let client = clients.look(*key)?;
-            Some((at, client.fd.as_fd(), out.plain(*span)))
+            Some((at, client.fd.as_fd(), out.plain(*span)?))
         })
     }
 }

@@ -40,7 +40,7 @@ impl<H: Handler, S: Source> Worker<H, S> {
 
     #[cold]
     pub(super) fn tick(&mut self) {
-        self.ticks.next_ns = self.now.mono_ns + SECOND_NS;
+        self.ticks.next_ns = self.context.now.mono_ns + SECOND_NS;
         let now_s = self.now_s;
         let places = self.clients.places();
         for _ in 0..places.min(SCAN_MAX) {

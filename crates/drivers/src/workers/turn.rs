@@ -19,9 +19,9 @@ use rustix::buffer::spare_capacity;
 use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
-use session::{Flow, Handler, Span, Turn, Verdict};
+use session::{Context, Handler, Span, Verdict};
 
-use super::client::{Client, KEY_SPECIAL, Key};
+use super::client::{Client, Key};
 use super::source::{Source, Unsent};
 use super::worker::{LULL, LULL_NS, Worker};
 use crate::counters::Counters;
@@ -53,14 +53,14 @@ impl<H: Handler, S: Source> Worker<H, S> {
         loop {
             let count = self.wait();
             let alone = !S::COMPLETES && count == 1 && self.sends.is_empty();
-            let mut ended = false;
-            for at in 0..count {
-                match self.source.news(at) {
-                    (key, EventFlags::IN) if key < KEY_SPECIAL => {
-                        ended = self.turn(at, key, alone);
-                    }
-                    (key, flags) => self.on_unusual(key, flags),
+            let (mut at, mut ended) = (0, false);
+            while let Some((key, flags)) = self.source.news(at) {
+                if flags == EventFlags::IN {
+                    ended = self.turn(at, key, alone);
+                } else {
+                    self.on_unusual(key, flags);
                 }
+                at += 1;
             }
             if !self.again.is_empty() {
                 self.turn_again();
@@ -69,8 +69,9 @@ impl<H: Handler, S: Source> Worker<H, S> {
             if !ended {
                 self.flush();
             }
-            self.busy = count > 0 && self.handler.wake_at_ns() > self.now.mono_ns + LULL_NS;
-            if !self.busy || self.now.mono_ns >= self.housekeep_at_ns {
+            self.busy =
+                count > 0 && self.context.handler.wake_at_ns() > self.context.now.mono_ns + LULL_NS;
+            if !self.busy || self.context.now.mono_ns >= self.housekeep_at_ns {
                 self.housekeep();
                 if self.is_over() {
                     break;
@@ -88,7 +89,7 @@ impl<H: Handler, S: Source> Worker<H, S> {
             self.flush();
         }
         let rest = if self.busy && self.again.is_empty() { None } else { Some(self.rest()) };
-        let unsent = Unsent { clients: &self.clients, sends: &self.sends, out: &self.out };
+        let unsent = Unsent { clients: &self.clients, sends: &self.sends, out: &self.context.out };
         let counters = &self.desk.counters;
         let count = match &rest {
             None => self.source.wait(&unsent, &LULL, counters),
@@ -98,7 +99,7 @@ impl<H: Handler, S: Source> Worker<H, S> {
             self.conclude_sends();
         }
         if let Some(now) = self.watch.step() {
-            self.now = now;
+            self.context.now = now;
             self.now_s = seconds(now);
         }
         self.desk.counters.wakeups.add(1);
@@ -110,43 +111,41 @@ impl<H: Handler, S: Source> Worker<H, S> {
     /// has ended.
     #[inline(always)]
     fn turn(&mut self, at: usize, key: Key, alone: bool) -> bool {
-        let counters = &self.desk.counters;
-        let Some(client) = self.clients.get(key) else { return false };
+        let Self { source, clients, context, buffer, desk, now_s, .. } = self;
+        let counters = &desk.counters;
+        let Some(client) = clients.get(key) else {
+            self.on_unusual(key, EventFlags::IN);
+            return false;
+        };
         counters.readable.add(1);
         if !client.is_receptive() {
             self.turn_unready(at, key);
             return false;
         }
-        let mark = self.out.mark();
-        let mut turn = Turn {
-            handler: &mut self.handler,
-            now: self.now,
-            out: &mut self.out,
-            ground: &self.shared.config.ground,
-        };
-        let received = self.source.receive(at, client, &mut self.buffer, &mut turn, counters);
-        if received == Received::Input {
-            client.card.touch(self.now_s);
+        let mark = context.out.mark();
+        let received = source.receive(at, client, buffer, context, counters);
+        if received != Received::Input {
+            self.conclude(key, mark, received);
+            return false;
         }
-        let idle = client.session.flow() == Flow::Idle && !client.session.is_pending();
-        let whole = self.out.whole();
-        if alone && idle && client.is_content() && whole.is_plain() && !whole.is_empty() {
-            if self.handler.end_batch(self.now) == Verdict::Drop {
+        client.card.touch(*now_s);
+        let span = context.out.span_since(mark);
+        if span.is_empty() || !client.is_settled() {
+            self.conclude(key, mark, Received::Input);
+            return false;
+        }
+        if alone && client.is_content() {
+            if context.handler.end_batch(context.now) == Verdict::Drop {
                 self.close(key);
             } else {
-                match send_span(client.fd.as_fd(), &mut self.out, whole, counters) {
+                match send_span(client.fd.as_fd(), &mut context.out, span, counters) {
                     Sent::All => {}
                     Sent::Part(rest) => self.send_later(key, rest),
                     Sent::Broken => self.close(key),
                 }
             }
-            self.out.clear(OUT_KEEP_BYTES);
+            self.context.out.clear(OUT_KEEP_BYTES);
             return true;
-        }
-        let span = self.out.span_since(mark);
-        if !idle || span.is_empty() {
-            self.conclude(key, mark, received);
-            return false;
         }
         client.unsent += 1;
         self.sends.push((key, span));
@@ -157,7 +156,7 @@ impl<H: Handler, S: Source> Worker<H, S> {
     /// Sends in the middle of a batch when there is much to send.
     #[inline(always)]
     pub(super) fn flush_if_large(&mut self) {
-        if self.out.len() >= BATCH_BYTES_MAX {
+        if self.context.out.len() >= BATCH_BYTES_MAX {
             self.flush_early();
         }
     }
@@ -165,7 +164,7 @@ impl<H: Handler, S: Source> Worker<H, S> {
     /// Ends the batch and sends its replies, or leaves that to a source that sends when it waits.
     #[inline(always)]
     pub(super) fn flush(&mut self) {
-        let verdict = self.handler.end_batch(self.now);
+        let verdict = self.context.handler.end_batch(self.context.now);
         if self.sends.is_empty() {
             return;
         }
@@ -195,7 +194,7 @@ impl<H: Handler, S: Source> Worker<H, S> {
     pub(super) fn forget_sends(&mut self) {
         self.sends.clear();
         self.ended_sends = 0;
-        self.out.clear(OUT_KEEP_BYTES);
+        self.context.out.clear(OUT_KEEP_BYTES);
     }
 
     #[inline(always)]
@@ -205,7 +204,7 @@ impl<H: Handler, S: Source> Worker<H, S> {
         if client.outbox.is_some() {
             return self.send_later(key, span);
         }
-        match send_span(client.fd.as_fd(), &mut self.out, span, &self.desk.counters) {
+        match send_span(client.fd.as_fd(), &mut self.context.out, span, &self.desk.counters) {
             Sent::All if client.is_content() => {}
             Sent::All => self.settle(key),
             Sent::Part(rest) => self.send_later(key, rest),
@@ -220,11 +219,34 @@ impl<H: Handler, S: Source> Worker<H, S> {
 pub(super) fn receive<H: Handler>(
     client: &mut Client,
     buffer: &mut [u8],
-    turn: &mut Turn<'_, H>,
+    context: &mut Context<H>,
+    counters: &Counters,
+) -> Received {
+    if !client.session.is_fresh() {
+        return receive_behind_tail(client, buffer, context, counters);
+    }
+    counters.recv_calls.add(1);
+    let room = buffer.len();
+    match recv(&client.fd, &mut *buffer, RecvFlags::empty()).map(|(_, count)| count) {
+        Ok(count) if count > 0 => {
+            note_received(client, count, room, counters);
+            client.session.receive_fresh(&buffer[..count], context);
+            Received::Input
+        }
+        result => nothing_received(client, result),
+    }
+}
+
+/// [`receive`] from a client whose earlier input is not used up.
+#[cold]
+fn receive_behind_tail<H: Handler>(
+    client: &mut Client,
+    buffer: &mut [u8],
+    context: &mut Context<H>,
     counters: &Counters,
 ) -> Received {
     counters.recv_calls.add(1);
-    let landing = client.session.landing(turn.ground);
+    let landing = client.session.landing(&context.ground);
     let into_place = landing.is_some();
     let (room, result) = match landing {
         Some(place) => {
@@ -233,24 +255,34 @@ pub(super) fn receive<H: Handler>(
         }
         None => (buffer.len(), recv(&client.fd, &mut *buffer, RecvFlags::empty()).map(|(_, n)| n)),
     };
-    client.readable = false;
     match result {
-        Ok(0) => {
+        Ok(count) if count > 0 => {
+            note_received(client, count, room, counters);
+            let input = if into_place { &[] } else { &buffer[..count] };
+            client.session.receive(input, context);
+            Received::Input
+        }
+        result => nothing_received(client, result),
+    }
+}
+
+/// A `recv` that had so much `room` has brought `count` bytes: fewer have emptied the socket.
+#[inline(always)]
+fn note_received(client: &mut Client, count: usize, room: usize, counters: &Counters) {
+    counters.bytes_in.add(count as u64);
+    client.readable = count == room || client.hung_up;
+}
+
+/// A `recv` has brought no bytes.
+#[cold]
+fn nothing_received(client: &mut Client, result: Result<usize, Errno>) -> Received {
+    client.readable = result == Err(Errno::INTR);
+    match result {
+        Ok(_) => {
             client.ended = true;
             Received::Nothing
         }
-        Ok(count) => {
-            counters.bytes_in.add(count as u64);
-            client.readable = count == room || client.hung_up;
-            let input = if into_place { &[] } else { &buffer[..count] };
-            client.session.receive(input, turn);
-            Received::Input
-        }
-        Err(Errno::AGAIN) => Received::Nothing,
-        Err(Errno::INTR) => {
-            client.readable = true;
-            Received::Nothing
-        }
+        Err(Errno::AGAIN | Errno::INTR) => Received::Nothing,
         Err(_) => Received::Broken,
     }
 }

@@ -5,10 +5,9 @@ use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use base::Now;
 use rustix::event::Timespec;
 use rustix::io::Errno;
-use session::{Handler, Reply, Span, Turn, WorkerId};
+use session::{Context, Handler, Reply, Span, WorkerId};
 
 use super::accept::Acceptor;
 use super::client::{Client, Clients, KEY_SPECIAL, Key, key_of};
@@ -16,6 +15,7 @@ use super::source::Source;
 use super::tick::Ticks;
 use crate::card::Card;
 use crate::clock::{SECOND_NS, Watch};
+use crate::counters::Counters;
 use crate::listen::Guest;
 use crate::mail::{Delivery, Mail};
 use crate::net::RECV_BYTES;
@@ -37,12 +37,12 @@ pub(super) struct Worker<H, S> {
     pub(super) shared: Arc<Shared>,
     pub(super) desk: Arc<Desk>,
     pub(super) source: S,
-    pub(super) handler: H,
+    /// What sessions work with; its output holds the replies of the present batch.
+    pub(super) context: Context<H>,
     pub(super) clients: Clients,
     /// Where clients are received into.
     pub(super) buffer: Box<[u8]>,
-    /// The replies of the present batch, and whose they are.
-    pub(super) out: Reply,
+    /// Whose the replies of the present batch are.
     pub(super) sends: Vec<(Key, Span)>,
     /// How many of these wait for the source to send them.
     pub(super) ended_sends: usize,
@@ -53,8 +53,7 @@ pub(super) struct Worker<H, S> {
     pub(super) acceptor: Option<Acceptor>,
     pub(super) ticks: Ticks,
     pub(super) watch: Watch,
-    pub(super) now: Now,
-    /// The same in whole seconds.
+    /// The moment of the batch in whole seconds.
     pub(super) now_s: u32,
     /// When to look after what is due by time or asked for by mail.
     pub(super) housekeep_at_ns: u64,
@@ -68,15 +67,15 @@ impl<H: Handler, S: Source> Worker<H, S> {
         let desk = shared.desk(id).expect("desks are set up before workers");
         let bell = desk.mailbox.descriptor().expect("a worker is woken by a descriptor");
         let source = S::new(bell, KEY_SPECIAL)?;
+        let (now, ground) = (shared.clock.now(), shared.config.ground.clone());
         Ok(Self {
             id,
             shared: shared.clone(),
             desk,
             source,
-            handler,
+            context: Context { handler, now, out: Reply::new(), ground },
             clients: Clients::new(id),
             buffer: vec![0; RECV_BYTES].into_boxed_slice(),
-            out: Reply::new(),
             sends: Vec::new(),
             ended_sends: 0,
             again: Vec::new(),
@@ -84,7 +83,6 @@ impl<H: Handler, S: Source> Worker<H, S> {
             acceptor: None,
             ticks: Ticks::default(),
             watch: Watch::new(shared.clock),
-            now: shared.clock.now(),
             now_s: 0,
             housekeep_at_ns: 0,
             busy: false,
@@ -105,14 +103,14 @@ impl<H: Handler, S: Source> Worker<H, S> {
 
     /// How long nothing needs to be done.
     fn wait_ns(&self) -> u64 {
-        let mut at_ns = self.handler.wake_at_ns().min(self.tick_at_ns());
+        let mut at_ns = self.context.handler.wake_at_ns().min(self.tick_at_ns());
         if let Some(acceptor) = &self.acceptor {
             at_ns = at_ns.min(acceptor.retry_at_ns());
         }
         if self.draining {
             at_ns = at_ns.min(self.shared.drain_until_ns());
         }
-        at_ns.saturating_sub(self.now.mono_ns).min(WAIT_NS_MAX)
+        at_ns.saturating_sub(self.context.now.mono_ns).min(WAIT_NS_MAX)
     }
 
     pub(super) fn on_mail(&mut self) {
@@ -179,7 +177,7 @@ impl<H: Handler, S: Source> Worker<H, S> {
         self.desk.unpin(id.index as usize);
         self.desk.counters.closed.add(1);
         self.source.retire(client.fd);
-        self.handler.closed(id);
+        self.context.handler.closed(id);
         self.forget_one();
     }
 
@@ -192,11 +190,11 @@ impl<H: Handler, S: Source> Worker<H, S> {
     /// [`LULL_NS`] in any case.
     #[cold]
     pub(super) fn housekeep(&mut self) {
-        self.housekeep_at_ns = self.now.mono_ns + LULL_NS;
-        if self.now.mono_ns >= self.tick_at_ns() {
+        self.housekeep_at_ns = self.context.now.mono_ns + LULL_NS;
+        if self.context.now.mono_ns >= self.tick_at_ns() {
             self.tick();
         }
-        if self.acceptor.as_ref().is_some_and(|it| self.now.mono_ns >= it.retry_at_ns()) {
+        if self.acceptor.as_ref().is_some_and(|it| self.context.now.mono_ns >= it.retry_at_ns()) {
             self.resume_accepting();
         }
         if self.shared.phase() != Phase::Running {
@@ -205,15 +203,19 @@ impl<H: Handler, S: Source> Worker<H, S> {
         }
     }
 
-    /// What a session works with, beside the connection itself.
+    /// What receiving from a client and having its session deal with that takes.
     #[inline]
-    pub(super) fn parts(&mut self) -> (&mut S, &mut Clients, Turn<'_, H>, &mut [u8], &Desk) {
-        let turn = Turn {
-            handler: &mut self.handler,
-            now: self.now,
-            out: &mut self.out,
-            ground: &self.shared.config.ground,
-        };
-        (&mut self.source, &mut self.clients, turn, &mut self.buffer, &self.desk)
+    pub(super) fn parts(&mut self) -> Parts<'_, H, S> {
+        let Self { source, clients, context, buffer, desk, .. } = self;
+        Parts { source, clients, context, buffer, counters: &desk.counters }
     }
+}
+
+/// Parts of a worker, lent together.
+pub(super) struct Parts<'w, H, S> {
+    pub(super) source: &'w mut S,
+    pub(super) clients: &'w mut Clients,
+    pub(super) context: &'w mut Context<H>,
+    pub(super) buffer: &'w mut [u8],
+    pub(super) counters: &'w Counters,
 }

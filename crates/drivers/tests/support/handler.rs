@@ -103,11 +103,11 @@ impl Kv {
         let key = String::from_utf8_lossy(key);
         reply.bytes_mut().extend(format!("VALUE {key} 0 {}\r\n", value.len()).bytes());
         if value.len() >= LEND_BYTES_MIN {
-            reply.lend(Box::new(value));
+            reply.lend(Box::new(value), b"\r\n");
         } else {
             reply.bytes_mut().extend(&value[..]);
+            reply.bytes_mut().extend(b"\r\n");
         }
-        reply.bytes_mut().extend(b"\r\n");
     }
 
     /// Has what was written since the reply began come the way that `key` asks for.
@@ -120,7 +120,7 @@ impl Kv {
     ) -> Outcome {
         if key.starts_with(b"slow") {
             let late = reply.split_off(begin);
-            let bytes = late.plain(late.whole()).to_vec();
+            let bytes = late.plain(late.whole()).expect("nothing is lent here").to_vec();
             self.late(Late::Reply(self.remote.clone(), ticket, bytes));
             return Outcome::Pending;
         }

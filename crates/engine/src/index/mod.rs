@@ -93,13 +93,13 @@ impl Index {
     }
 
     /// The bucket that `key` would be in, with its version, if that is found at the first look:
-    /// the group is neither empty nor very large, and did not shrink meanwhile.
+    /// the group is neither empty nor very large, and takes no step meanwhile.
     #[inline(always)]
     pub(crate) fn glimpse(&self, key: KeyId) -> Option<Probe<'_>> {
         let group = self.group(self.group_of(key.slice));
         let shape = group.shape();
         let first = group.near_bucket(shape.number(slot::tag(key.hash)))?;
-        Some(self.probe_at(group, shape, first))
+        self.probe_at(group, shape, first)
     }
 
     /// The bucket that `key` would be in, with its version; `None` while its group is empty.
@@ -111,20 +111,26 @@ impl Index {
                 return None;
             }
             if let Some(first) = group.bucket(shape.number(slot::tag(key.hash))) {
-                return Some(self.probe_at(group, shape, first));
+                let probe = self.probe_at(group, shape, first);
+                return Some(probe.unwrap_or_else(|| self.probe_later(first)));
             }
             spin_loop();
         }
     }
 
-    /// The bucket numbered by `shape`. It passes for locked if the group has another shape by now.
-    /// If it has not, this is the bucket of the key at the moment its version is read; and a step
-    /// of the group that moves the key changes that version.
+    /// The bucket numbered by `shape`, unless the group has another shape by now. If it has not,
+    /// this is the bucket of the key at the moment its version is read; and a step of the group
+    /// that moves the key changes that version.
     #[inline(always)]
-    fn probe_at(&self, group: Group<'_>, shape: Shape, first: BucketId) -> Probe<'_> {
+    fn probe_at(&self, group: Group<'_>, shape: Shape, first: BucketId) -> Option<Probe<'_>> {
         let first = self.store.bucket(first);
         let header = first[0].load(Ordering::Acquire);
-        Probe { first, header: if group.shape() == shape { header } else { bucket::LOCKED } }
+        (group.shape() == shape).then_some(Probe { first, header })
+    }
+
+    /// A probe that passes for locked, for a group that has taken a step: look again.
+    fn probe_later(&self, first: BucketId) -> Probe<'_> {
+        Probe { first: self.store.bucket(first), header: bucket::LOCKED }
     }
 
     /// Lets a writer finish, for a while: reading what it writes would only slow it down.

@@ -1,11 +1,13 @@
-//! Copies between plain bytes and words that other threads may be writing.
+//! Copies and comparisons between plain bytes and words that other threads may be writing.
 //!
-//! A plain `memcpy` that races is undefined behaviour even if the result is thrown away. On
-//! x86-64 it is called from inline assembly, which the compiler cannot reason about and the
-//! machine defines; elsewhere, and wherever a tool must see the accesses, copies are atomic words.
+//! A plain `memcpy` that races is undefined behaviour even if the result is thrown away. So on
+//! x86-64 bytes are moved by inline assembly, which the compiler cannot reason about and the
+//! machine defines (`x86_64.rs`); elsewhere, and wherever a tool must see the accesses, by atomic
+//! words (`words.rs`).
 //!
-//! Both check their range against the slice first, so a torn length panics instead of straying.
+//! Ranges are checked against the slice first, so a torn length panics instead of straying.
 
+use super::imp;
 use crate::sync::AtomicU64;
 use std::mem::MaybeUninit;
 use std::slice;
@@ -27,16 +29,32 @@ pub(crate) fn copy_in(target: &[AtomicU64], offset: usize, source: &[u8]) {
     imp::copy_in(target, offset, source);
 }
 
-/// Appends `len` bytes from byte `offset` of `source` to `target`.
-#[inline]
-pub(crate) fn append(source: &[AtomicU64], offset: usize, len: usize, target: &mut Vec<u8>) {
-    target.reserve(len);
+/// Appends `len` bytes from byte `offset` of `source` to `target`, and `behind` after them.
+#[inline(always)]
+pub(crate) fn append(
+    source: &[AtomicU64],
+    offset: usize,
+    len: usize,
+    behind: &[u8],
+    target: &mut Vec<u8>,
+) {
     let start = target.len();
-    // SAFETY: `reserve` has made room for `len` bytes behind the end, which nobody else holds.
-    let room = unsafe { slice::from_raw_parts_mut(target.as_mut_ptr().add(start).cast(), len) };
+    target.reserve(len + behind.len());
+    // SAFETY: `reserve` has made room for all of it behind the end, which nobody else holds.
+    let (room, room_behind) = unsafe {
+        let room = target.as_mut_ptr().add(start).cast();
+        slice::from_raw_parts_mut(room, len + behind.len()).split_at_mut(len)
+    };
     copy_out(source, offset, room);
-    // SAFETY: `copy_out` initialised the `len` bytes behind the current end.
-    unsafe { target.set_len(start + len) };
+    room_behind.write_copy_of_slice(behind);
+    // SAFETY: all of the room was initialised.
+    unsafe { target.set_len(start + len + behind.len()) };
+}
+
+/// Whether `words` begin with `bytes`; not if they are fewer.
+#[inline(always)]
+pub(crate) fn begin_with(words: &[AtomicU64], bytes: &[u8]) -> bool {
+    bytes.len() <= size_of_val(words) && imp::begin_with(words, bytes)
 }
 
 #[inline(always)]
@@ -53,100 +71,20 @@ fn outside(offset: usize, end: usize) -> ! {
     panic!("bytes {offset}..{end} lie outside the pool");
 }
 
-#[cfg(all(target_arch = "x86_64", not(any(loom, shuttle, word_copy))))]
-mod imp {
-    use super::{AtomicU64, MaybeUninit};
-    use std::arch::asm;
-
-    #[inline]
-    pub(super) fn copy_out(source: &[AtomicU64], offset: usize, target: &mut [MaybeUninit<u8>]) {
-        // SAFETY: `check` proved that `offset + len` lies within `source`; `target` is exclusive.
-        unsafe {
-            let from = source.as_ptr().cast::<u8>().add(offset);
-            copy(target.as_mut_ptr().cast::<u8>(), from, target.len());
-        }
-    }
-
-    #[inline]
-    pub(super) fn copy_in(target: &[AtomicU64], offset: usize, source: &[u8]) {
-        // SAFETY: `check` proved that `offset + len` lies within `target`, whose words are atomics
-        // and so may be written through a shared reference; `source` is plain and unshared.
-        unsafe {
-            let to = target.as_ptr().cast::<u8>().cast_mut().add(offset);
-            copy(to, source.as_ptr(), source.len());
-        }
-    }
-
-    unsafe extern "C" {
-        fn memcpy(to: *mut u8, from: *const u8, len: usize) -> *mut u8;
-    }
-
-    /// Copies `len` bytes by the C library's `memcpy`, called where the compiler does not see it:
-    /// a plain call would let it assume that nobody else writes there.
-    ///
-    /// # Safety
-    /// Both ranges are valid for `len` bytes and do not overlap.
-    #[inline]
-    unsafe fn copy(to: *mut u8, from: *const u8, len: usize) {
-        // SAFETY: the caller vouches for both ranges. The call follows the C ABI: the arguments
-        // are in its registers, all it may clobber is declared, and a block without `nostack` is
-        // entered with the stack aligned for a call.
-        unsafe {
-            asm!(
-                "call qword ptr [rip + {memcpy}@GOTPCREL]",
-                memcpy = sym memcpy,
-                inlateout("rdi") to => _,
-                inlateout("rsi") from => _,
-                inlateout("rdx") len => _,
-                out("rax") _,
-                clobber_abi("C"),
-            );
-        }
-    }
-}
-
-#[cfg(not(all(target_arch = "x86_64", not(any(loom, shuttle, word_copy)))))]
-mod imp {
-    use super::{AtomicU64, MaybeUninit};
-    use crate::sync::Ordering;
-
-    pub(super) fn copy_out(source: &[AtomicU64], offset: usize, target: &mut [MaybeUninit<u8>]) {
-        let mut done = 0;
-        while done < target.len() {
-            let (word, skip) = ((offset + done) / 8, (offset + done) % 8);
-            let bytes = source[word].load(Ordering::Relaxed).to_le_bytes();
-            let count = (8 - skip).min(target.len() - done);
-            for (to, from) in target[done..done + count].iter_mut().zip(&bytes[skip..]) {
-                to.write(*from);
-            }
-            done += count;
-        }
-    }
-
-    pub(super) fn copy_in(target: &[AtomicU64], offset: usize, source: &[u8]) {
-        let mut done = 0;
-        while done < source.len() {
-            let (word, skip) = ((offset + done) / 8, (offset + done) % 8);
-            let count = (8 - skip).min(source.len() - done);
-            let mut bytes = target[word].load(Ordering::Relaxed).to_le_bytes();
-            bytes[skip..skip + count].copy_from_slice(&source[done..done + count]);
-            target[word].store(u64::from_le_bytes(bytes), Ordering::Relaxed);
-            done += count;
-        }
-    }
-}
-
 #[cfg(test)]
 #[cfg(not(any(loom, shuttle)))]
 mod tests {
     use super::*;
+    use crate::raw::look_at_processor;
+    use std::sync::atomic::Ordering::Relaxed;
 
     #[test]
     fn every_length_and_offset_survives_a_round_trip() {
-        let words: Vec<AtomicU64> = (0..40).map(|_| AtomicU64::new(u64::MAX)).collect();
-        let bytes: Vec<u8> = (0..200_u8).collect();
-        for len in 0..=200 {
-            for offset in 0..17 {
+        look_at_processor();
+        let words: Vec<AtomicU64> = (0..200).map(|_| AtomicU64::new(u64::MAX)).collect();
+        let bytes: Vec<u8> = (0..1500_u32).map(|at| (at % 251) as u8).collect();
+        for len in 0..=bytes.len() {
+            for offset in [0, 1, 7, 8, 16] {
                 copy_in(&words, offset, &bytes[..len]);
                 let mut back = vec![MaybeUninit::new(0); len];
                 copy_out(&words, offset, &mut back);
@@ -155,6 +93,40 @@ mod tests {
                 assert_eq!(back, &bytes[..len], "len {len} offset {offset}");
             }
         }
+    }
+
+    /// What stands around a range stays as it is.
+    #[test]
+    fn copies_stay_within_their_range() {
+        look_at_processor();
+        for len in 1..=1100 {
+            let words: Vec<AtomicU64> = (0..200).map(|_| AtomicU64::new(0)).collect();
+            copy_in(&words, 9, &vec![0xff; len]);
+            let inked: u32 = words.iter().map(|word| word.load(Relaxed).count_ones()).sum();
+            assert_eq!(inked as usize, 8 * len, "{len} bytes were written");
+            let mut target = vec![MaybeUninit::new(0); len + 2];
+            copy_out(&words, 9, &mut target[1..=len]);
+            // SAFETY: all was written here.
+            let target: Vec<u8> = target.iter().map(|byte| unsafe { byte.assume_init() }).collect();
+            assert_eq!((target[0], target[len + 1]), (0, 0), "{len} bytes were read");
+        }
+    }
+
+    /// Every length, and every byte of it changed in turn, and whatever stands behind.
+    #[test]
+    fn words_begin_with_their_bytes_and_no_others() {
+        let words: Vec<AtomicU64> = (0..40).map(|_| AtomicU64::new(u64::MAX)).collect();
+        let mut bytes: Vec<u8> = (0..255_u32).map(|at| (at % 251) as u8).collect();
+        copy_in(&words, 0, &bytes);
+        for len in 0..=bytes.len() {
+            assert!(begin_with(&words, &bytes[..len]), "{len} bytes");
+            for at in 0..len {
+                bytes[at] ^= 1 << (at % 8);
+                assert!(!begin_with(&words, &bytes[..len]), "{len} bytes, byte {at}");
+                bytes[at] ^= 1 << (at % 8);
+            }
+        }
+        assert!(begin_with(&words[..3], &bytes[..24]) && !begin_with(&words[..3], &bytes[..25]));
     }
 
     #[test]

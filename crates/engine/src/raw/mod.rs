@@ -9,9 +9,34 @@
 
 mod copy;
 mod mapping;
+#[cfg(target_arch = "x86_64")]
+mod processor;
+#[cfg(target_arch = "x86_64")]
+mod slice;
+mod words;
+#[cfg(all(target_arch = "x86_64", not(any(loom, shuttle, word_copy))))]
+mod x86_64;
 
-pub(crate) use copy::{append, copy_in};
+pub(crate) use copy::{append, begin_with, copy_in};
 pub(crate) use mapping::{Mapping, WordAndHalves};
+#[cfg(target_arch = "x86_64")]
+pub(crate) use processor::look as look_at_processor;
+#[cfg(target_arch = "x86_64")]
+pub(crate) use slice::slice_of;
+#[cfg(any(not(target_arch = "x86_64"), loom, shuttle, word_copy))]
+use words as imp;
+#[cfg(all(target_arch = "x86_64", not(any(loom, shuttle, word_copy))))]
+use x86_64 as imp;
 
 #[cfg(target_endian = "big")]
 compile_error!("items are laid out in little-endian words; a big-endian host needs conversions");
+
+/// There is nothing to look for.
+#[cfg(not(target_arch = "x86_64"))]
+pub(crate) fn look_at_processor() {}
+
+/// [`SliceId::of`](base::SliceId::of).
+#[cfg(not(target_arch = "x86_64"))]
+pub(crate) fn slice_of(key: &[u8]) -> base::SliceId {
+    base::SliceId::of(key)
+}

@@ -15,9 +15,11 @@
 
 mod header;
 mod queue;
+mod reuse;
 mod table;
 
-pub(crate) use table::{Purpose, Segments, Stream, Victim};
+pub(crate) use reuse::Victim;
+pub(crate) use table::{Purpose, Segments, Stream};
 
 use crate::config::Geometry;
 

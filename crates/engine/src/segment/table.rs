@@ -3,9 +3,10 @@
 use super::header::{Header, HeaderWords, State};
 use super::queue::{Headers, Queue};
 use super::{Addr, POOLS, Pool, SMALL_PERCENT_FIRST, SegmentId};
-use crate::config::{Geometry, SCAN_SEGMENTS_MAX};
+use crate::config::Geometry;
 use crate::epoch::Epochs;
-use crate::item::{HEADER_WORDS, Head, ItemRef};
+use crate::head::{HEADER_WORDS, Head};
+use crate::item::ItemRef;
 use crate::raw::Mapping;
 use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering, lock};
 use base::{Budget, Grant, MemoryBudget, Now, Owner};
@@ -13,7 +14,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// Segments kept for moving items, so that making room never waits for room.
-const FREE_FOR_MOVES: usize = 1;
+pub(super) const FREE_FOR_MOVES: usize = 1;
 
 /// What carved memory is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,43 +39,35 @@ pub(crate) struct Stream {
     pub(crate) class: usize,
 }
 
-/// A segment taken out of its queue to be walked.
-pub(crate) struct Victim {
-    pub(crate) id: SegmentId,
-    pub(crate) pool: Pool,
-    /// Live items move whatever they are worth: it is mostly dead ground.
-    pub(crate) compact: bool,
-}
-
-struct Lists {
-    free: Vec<SegmentId>,
-    uncommitted: Vec<SegmentId>,
+pub(super) struct Lists {
+    pub(super) free: Vec<SegmentId>,
+    pub(super) uncommitted: Vec<SegmentId>,
     /// First segment that was never committed.
-    fresh: usize,
-    grants: Vec<Grant>,
-    queues: [Queue; POOLS],
-    limbo: VecDeque<SegmentId>,
-    scan_at: usize,
+    pub(super) fresh: usize,
+    pub(super) grants: Vec<Grant>,
+    pub(super) queues: [Queue; POOLS],
+    pub(super) limbo: VecDeque<SegmentId>,
+    pub(super) scan_at: usize,
     /// Whether the budget has ever refused a segment.
     filled: bool,
 }
 
 pub(crate) struct Segments {
-    geometry: Geometry,
-    pool: Mapping<AtomicU64>,
-    headers: Headwords,
+    pub(super) geometry: Geometry,
+    pub(super) pool: Mapping<AtomicU64>,
+    pub(super) headers: Headwords,
     budget: Arc<MemoryBudget>,
     /// The open segment of each stream, as number + 1; 0 for none.
     open: Box<[AtomicU64]>,
-    lists: Mutex<Lists>,
+    pub(super) lists: Mutex<Lists>,
     /// `lists.free.len()`, for a look without the lock.
-    free: AtomicU64,
+    pub(super) free: AtomicU64,
     free_aim: usize,
     /// Whether new items belong in the main pool: see [`Segments::fills_main`].
     fills_main: AtomicU64,
 }
 
-struct Headwords(Mapping<HeaderWords>);
+pub(super) struct Headwords(Mapping<HeaderWords>);
 
 impl Headers for Headwords {
     #[inline]
@@ -325,109 +318,6 @@ impl Segments {
     pub(crate) fn census(&self) -> (usize, usize, usize) {
         let lists = lock(&self.lists);
         (lists.grants.len(), lists.queues[0].len(), lists.queues[1].len())
-    }
-
-    /// A segment whose items have all expired, if the rotating scan meets one.
-    pub(crate) fn expired_victim(&self, epochs: &Epochs, now: Now) -> Option<Victim> {
-        let mut lists = lock(&self.lists);
-        self.scan(epochs, &mut lists, |header| header.all_expired(now.expiry_s))
-    }
-
-    /// A segment of which more than `dead_words` are dead, if one of so many steps of the rotating
-    /// scan meets one.
-    pub(crate) fn dead_victim(
-        &self,
-        epochs: &Epochs,
-        dead_words: usize,
-        steps: usize,
-    ) -> Option<Victim> {
-        let step = || self.scan(epochs, &mut lock(&self.lists), |of| of.dead_words() > dead_words);
-        (0..steps).find_map(|_| step())
-    }
-
-    /// The oldest segment of `pool`, if the batches that wrote it have ended.
-    pub(crate) fn oldest_victim(&self, epochs: &Epochs, pool: Pool) -> Option<Victim> {
-        let mut lists = lock(&self.lists);
-        let id = lists.queues[pool as usize].first()?;
-        self.take_victim(epochs, &mut lists, id, false)
-    }
-
-    fn scan(
-        &self,
-        epochs: &Epochs,
-        lists: &mut MutexGuard<'_, Lists>,
-        wanted: impl Fn(Header<'_>) -> bool,
-    ) -> Option<Victim> {
-        for _ in 0..SCAN_SEGMENTS_MAX.min(lists.fresh) {
-            lists.scan_at = (lists.scan_at + 1) % lists.fresh;
-            let id = SegmentId(lists.scan_at as u32);
-            let header = self.header(id);
-            if header.state() == State::Sealed && wanted(header) {
-                let victim = self.take_victim(epochs, lists, id, true);
-                if victim.is_some() {
-                    return victim;
-                }
-            }
-        }
-        None
-    }
-
-    fn take_victim(
-        &self,
-        epochs: &Epochs,
-        lists: &mut MutexGuard<'_, Lists>,
-        id: SegmentId,
-        compact: bool,
-    ) -> Option<Victim> {
-        let header = self.header(id);
-        if !epochs.passed(header.stamp()) {
-            return None;
-        }
-        let pool = header.pool();
-        lists.queues[pool as usize].remove(&self.headers, id);
-        header.set_state(State::Draining);
-        Some(Victim { id, pool, compact })
-    }
-
-    /// Sends a drained segment, which nothing points into any more, to limbo.
-    pub(crate) fn drained(&self, epochs: &Epochs, id: SegmentId) {
-        let mut lists = lock(&self.lists);
-        let header = self.header(id);
-        header.set_state(State::Limbo);
-        header.set_stamp(epochs.retire());
-        lists.limbo.push_back(id);
-    }
-
-    /// Frees what has waited in limbo long enough. The memory of up to `give_back` of these
-    /// segments, but for the reserve, is returned; the number of segments returned is the result.
-    pub(crate) fn reclaim(&self, epochs: &Epochs, give_back: usize) -> usize {
-        let mut lists = lock(&self.lists);
-        let mut returned = 0;
-        for _ in 0..lists.limbo.len() {
-            let Some(id) = lists.limbo.pop_front() else { break };
-            let header = self.header(id);
-            if !epochs.passed(header.stamp()) {
-                lists.limbo.push_back(id);
-                continue;
-            }
-            header.set_state(State::Idle);
-            if returned < give_back && lists.free.len() >= FREE_FOR_MOVES {
-                let start = id.0 as usize * self.geometry.segment_words;
-                self.pool.discard(start..start + self.geometry.segment_words);
-                lists.uncommitted.push(id);
-                drop(lists.grants.pop());
-                returned += 1;
-            } else {
-                lists.free.push(id);
-            }
-        }
-        self.free.store(lists.free.len() as u64, Ordering::Relaxed);
-        returned
-    }
-
-    /// Whether a segment waits in limbo.
-    pub(crate) fn limbo(&self) -> usize {
-        lock(&self.lists).limbo.len()
     }
 }
 

@@ -9,7 +9,7 @@ use base::{MemoryBudget, Now};
 use engine::EngineConfig;
 use memcache::Limits;
 use service::{Cell, ConnectionReport, Connections, Host, Options, Rusage, Service};
-use session::{Bounds, ConnId, Flow, Ground, Handler, Reply, Session, Turn, WorkerId};
+use session::{Bounds, ConnId, Context, Flow, Ground, Handler, Reply, Session, WorkerId};
 
 /// Second at which every test starts.
 pub const START_S: u32 = 1_800_000_000;
@@ -75,11 +75,9 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// Everything around one connection.
 pub struct Rig {
-    service: Service,
     session: Session,
-    ground: Ground,
+    context: Context<Service>,
     asked: Arc<Mutex<Asked>>,
-    now: Now,
     /// What became of the connection.
     pub flow: Flow,
 }
@@ -115,20 +113,20 @@ impl Rig {
         let host = Box::new(FakeHost(asked.clone()));
         let cell = Cell::new(config, budget.clone(), options, host, now).expect("a valid config");
         let id = ConnId { worker: WorkerId(0), index: 0, generation: 0 };
+        let (handler, ground) =
+            (Service::new(cell, false), Ground { bounds: Bounds::default(), budget });
         Self {
-            service: Service::new(cell, false),
             session: Session::new(id),
-            ground: Ground { bounds: Bounds::default(), budget },
+            context: Context { handler, now, out: Reply::new(), ground },
             asked,
-            now,
             flow: Flow::Idle,
         }
     }
 
     /// Lets time pass.
     pub fn wait_s(&mut self, seconds: u32) {
-        self.now.expiry_s += seconds;
-        self.now.mono_ns += u64::from(seconds) * 1_000_000_000;
+        self.context.now.expiry_s += seconds;
+        self.context.now.mono_ns += u64::from(seconds) * 1_000_000_000;
     }
 
     /// What the process was asked for since the last call.
@@ -138,21 +136,19 @@ impl Rig {
 
     /// Sends `request` in one piece and returns everything that comes back.
     pub fn ask(&mut self, request: impl AsRef<[u8]>) -> String {
-        let mut out = Reply::new();
-        let mut turn =
-            Turn { handler: &mut self.service, now: self.now, out: &mut out, ground: &self.ground };
+        let (session, context) = (&mut self.session, &mut self.context);
         let mut sent = Vec::new();
-        let mut flow = self.session.receive(request.as_ref(), &mut turn);
+        let mut flow = session.receive(request.as_ref(), context);
         for _ in 0..TURNS_MAX {
-            turn.handler.end_batch(turn.now);
+            context.handler.end_batch(context.now);
             let mut slices = [IoSlice::new(&[]); 8];
-            let count = turn.out.slices(turn.out.whole(), &mut slices);
+            let count = context.out.slices(context.out.whole(), &mut slices);
             sent.extend(slices[..count].iter().flat_map(|slice| slice.iter()));
-            turn.out.clear(0);
+            context.out.clear(0);
             if !matches!(flow, Flow::Again | Flow::Full) {
                 break;
             }
-            flow = self.session.resume(&mut turn);
+            flow = session.resume(context);
         }
         self.flow = flow;
         String::from_utf8(sent).expect("the tests write text")

@@ -1,0 +1,56 @@
+//! Racing bytes by atomic words. The caller has checked every range.
+
+use crate::hash::short_word;
+use crate::sync::{AtomicU64, Ordering};
+
+/// Bytes of a word.
+const WORD_BYTES: usize = 8;
+
+#[cfg(any(not(target_arch = "x86_64"), loom, shuttle, word_copy))]
+pub(super) fn copy_out(
+    source: &[AtomicU64],
+    offset: usize,
+    target: &mut [std::mem::MaybeUninit<u8>],
+) {
+    let mut done = 0;
+    while done < target.len() {
+        let (word, skip) = ((offset + done) / WORD_BYTES, (offset + done) % WORD_BYTES);
+        let bytes = source[word].load(Ordering::Relaxed).to_le_bytes();
+        let count = (WORD_BYTES - skip).min(target.len() - done);
+        for (to, from) in target[done..done + count].iter_mut().zip(&bytes[skip..]) {
+            to.write(*from);
+        }
+        done += count;
+    }
+}
+
+#[cfg(any(not(target_arch = "x86_64"), loom, shuttle, word_copy))]
+pub(super) fn copy_in(target: &[AtomicU64], offset: usize, source: &[u8]) {
+    let mut done = 0;
+    while done < source.len() {
+        let (word, skip) = ((offset + done) / WORD_BYTES, (offset + done) % WORD_BYTES);
+        let count = (WORD_BYTES - skip).min(source.len() - done);
+        let mut bytes = target[word].load(Ordering::Relaxed).to_le_bytes();
+        bytes[skip..skip + count].copy_from_slice(&source[done..done + count]);
+        target[word].store(u64::from_le_bytes(bytes), Ordering::Relaxed);
+        done += count;
+    }
+}
+
+pub(super) fn begin_with(words: &[AtomicU64], bytes: &[u8]) -> bool {
+    // The last word holds one to eight bytes.
+    let Some((_, but_one)) = bytes.split_last() else { return true };
+    let (whole, rest) = but_one.as_chunks::<WORD_BYTES>();
+    let same = words
+        .iter()
+        .zip(whole)
+        .all(|(word, bytes)| word.load(Ordering::Relaxed) == u64::from_le_bytes(*bytes));
+    // Both with the rest of the bytes at the top: what lies below was compared.
+    let passed = 8 * (WORD_BYTES - 1 - rest.len());
+    let end = match bytes.last_chunk() {
+        Some(end) => u64::from_le_bytes(*end),
+        None => short_word(bytes) << passed,
+    };
+    let last = words[whole.len()].load(Ordering::Relaxed);
+    same && (last << passed ^ end) >> passed == 0
+}
