@@ -8,15 +8,15 @@
 //!
 //! The work is a debt: each write pays for the ground it took, a few items at a time, so no
 //! request waits for a whole segment. At most three quarters of a victim's ground is kept, so
-//! paying four words for one always gets ahead. [`crate::victim`] decides about each item.
+//! paying four words for one always gets ahead. [`crate::victim`] decides about each item, and
+//! [`crate::room`] evicts for those who cannot go on without room.
 
 use crate::effect::EffectSink;
 use crate::engine::Engine;
 use crate::local::Local;
 use crate::segment::{Pool, Victim};
-use crate::sync::{MutexGuard, Ordering, yield_now};
+use crate::sync::{MutexGuard, Ordering};
 use crate::victim::Walk;
-use crate::writer::NeedSpace;
 use base::{Budget, Now, Owner};
 
 /// Words of victims walked for each word written.
@@ -24,15 +24,6 @@ const PACE: usize = 4;
 
 /// Items looked at for one request, at most, while there still is room.
 const ITEMS_PER_PAYMENT_MAX: usize = 32;
-
-/// Items looked at between two looks at whether there is room again.
-const ITEMS_PER_ROUND: usize = 64;
-
-/// Rounds of making room before a write fails for lack of it.
-const ROUNDS_MAX: usize = 1 << 16;
-
-/// Times a write starts over after room was made.
-const ATTEMPTS_MAX: usize = 64;
 
 /// The victim being walked, if any. One thread at a time works on it.
 #[derive(Default)]
@@ -44,15 +35,15 @@ pub(crate) struct Evictor {
 
 /// How far to walk.
 #[derive(Clone, Copy)]
-struct Bounds {
-    items: usize,
-    words: usize,
+pub(crate) struct Bounds {
+    pub(crate) items: usize,
+    pub(crate) words: usize,
 }
 
 /// How far was walked.
 #[derive(Clone, Copy, Default)]
-struct Walked {
-    items: usize,
+pub(crate) struct Walked {
+    pub(crate) items: usize,
     words: usize,
     /// Whether it stopped at an item that waits for ground to move to.
     waits: bool,
@@ -110,7 +101,7 @@ impl Engine {
         }
     }
 
-    fn try_evictor(&self) -> Option<MutexGuard<'_, Evictor>> {
+    pub(crate) fn try_evictor(&self) -> Option<MutexGuard<'_, Evictor>> {
         self.evictor.try_lock().ok()
     }
 
@@ -118,105 +109,6 @@ impl Engine {
     #[inline]
     fn under_pressure(&self) -> bool {
         self.segments.short_by() > 0 || self.index.hungry()
-    }
-
-    /// Runs `attempt` until it no longer lacks space, making room in between; `None` when no more
-    /// room can be made.
-    pub(crate) fn with_room<T, S: EffectSink>(
-        &self,
-        local: &mut Local,
-        now: Now,
-        sink: &mut S,
-        mut attempt: impl FnMut(&Self, &mut Local, &mut S) -> Result<T, NeedSpace>,
-    ) -> Option<T> {
-        for _ in 0..ATTEMPTS_MAX {
-            match attempt(self, local, sink) {
-                Ok(done) => return Some(done),
-                Err(need) => {
-                    if !self.make_room(local, need.segments, now, sink) {
-                        return None;
-                    }
-                }
-            }
-        }
-        None
-    }
-
-    /// Frees memory until `segments` of it are at hand, moving the pin of the caller on.
-    fn make_room<S: EffectSink>(
-        &self,
-        local: &mut Local,
-        segments: usize,
-        now: Now,
-        sink: &mut S,
-    ) -> bool {
-        let geometry = self.segments.geometry();
-        if segments * 2 > geometry.segments_max {
-            return false;
-        }
-        let rounds_idle_max = if self.config.evict { ROUNDS_MAX } else { geometry.scans() + 1 };
-        let mut rounds_idle = 0;
-        let wanted = self.segments.free_aim().max(segments + 1);
-        self.count(local).rooms_made.add(1);
-        let mut items = 0;
-        for _ in 0..ROUNDS_MAX {
-            self.epochs.pin(local.slot);
-            let mut walked = 0;
-            if let Some(mut evictor) = self.try_evictor() {
-                self.reclaim();
-                if self.segments.free() >= wanted && !self.index.hungry() {
-                    return true;
-                }
-                let bounds = Bounds { items: ITEMS_PER_ROUND, words: usize::MAX };
-                walked = self.walk_for(&mut evictor, local, now, bounds, wanted, sink).items;
-                items += walked as u64;
-                self.room_items_max.fetch_max(items, Ordering::Relaxed);
-            }
-            if walked == 0 {
-                rounds_idle += 1;
-                if rounds_idle > rounds_idle_max {
-                    return false;
-                }
-                // Others work on it, or have yet to end their batches.
-                yield_now();
-            }
-        }
-        false
-    }
-
-    /// Evicts until the budget has room for `bytes`, for an owner whose share is not used up. The
-    /// pin of the caller moves on. False when that much could not be evicted.
-    pub fn give_back<S: EffectSink>(
-        &self,
-        local: &mut Local,
-        bytes: u64,
-        now: Now,
-        sink: &mut S,
-    ) -> bool {
-        let segment_bytes = self.segments.geometry().segment_bytes();
-        // Moving items takes room too, so what counts is what there is, not what was returned.
-        let lacking = || bytes.saturating_sub(self.budget.room());
-        for _ in 0..ROUNDS_MAX {
-            self.epochs.pin(local.slot);
-            let mut walked = 0;
-            if let Some(mut evictor) = self.try_evictor() {
-                let segments = lacking().div_ceil(segment_bytes) as usize;
-                self.segments.reclaim(&self.epochs, segments);
-                if lacking() == 0 {
-                    return true;
-                }
-                let bounds = Bounds { items: ITEMS_PER_ROUND, words: usize::MAX };
-                let walks = self.walk_for(&mut evictor, local, now, bounds, usize::MAX, sink);
-                walked = walks.items;
-            }
-            if walked == 0 {
-                if !self.config.evict {
-                    return false;
-                }
-                yield_now();
-            }
-        }
-        false
     }
 
     /// Frees drained segments; where nothing else is at hand also what waits in limbo for this very
@@ -229,7 +121,7 @@ impl Engine {
     }
 
     /// Frees drained segments, giving memory back where it is owed or the index is hungry.
-    fn reclaim(&self) {
+    pub(crate) fn reclaim(&self) {
         let segment_bytes = self.segments.geometry().segment_bytes();
         let owed = self.budget.owed(Owner::Primary).div_ceil(segment_bytes) as usize;
         let hungry = self.index.hungry();
@@ -251,7 +143,7 @@ impl Engine {
     }
 
     /// Walks victims within the bounds, but for the last item's words.
-    fn walk_for<S: EffectSink>(
+    pub(crate) fn walk_for<S: EffectSink>(
         &self,
         evictor: &mut Evictor,
         local: &mut Local,

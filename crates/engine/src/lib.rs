@@ -3,8 +3,8 @@
 //!
 //! Reading order: `config` (sizes), `item` and `segment` (what lies where), `index` (how it is
 //! found), `get` and `store` (the two paths every request takes; `writer`, `overwrite` and `place`
-//! belong to the second), `evict` (how room is made), `balance` (in which pool), `scan` (how a
-//! slice is walked, told and dropped).
+//! belong to the second), `evict` and `room` (how room is made), `balance` (in which pool), `scan`
+//! (how a slice is walked, told and dropped).
 //!
 //! Reads take no lock: they look, copy, and check the version of the bucket. Writes hold the lock
 //! of one bucket. Room is made by whoever writes, a few items at a time.
@@ -30,6 +30,7 @@ mod overwrite;
 mod place;
 mod raw;
 mod read;
+mod room;
 mod scan;
 mod segment;
 mod slices;

@@ -60,4 +60,6 @@ base::counters! {
     shared_writes,
     /// Requests that found no ground and had to make room before they could go on.
     rooms_made,
+    /// Rounds of making room that waited for the batches of others to end.
+    waits,
 }

@@ -31,3 +31,15 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
         Err(poisoned) => poisoned.into_inner(),
     }
 }
+
+/// Sleeps for a millisecond.
+#[cfg(not(any(loom, shuttle)))]
+pub(crate) fn nap() {
+    std::thread::sleep(std::time::Duration::from_millis(1));
+}
+
+/// Lets others run: the checkers have no time.
+#[cfg(any(loom, shuttle))]
+pub(crate) fn nap() {
+    yield_now();
+}
