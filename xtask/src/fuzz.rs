@@ -3,7 +3,14 @@
 //! With a nightly toolchain the address sanitizer watches too; on the stable one the targets run
 //! without it, which still finds every panic and every broken assertion.
 
-use std::{fs, path::Path, time::Duration};
+use std::{
+    fs,
+    num::NonZero,
+    path::{Path, PathBuf},
+    sync::Mutex,
+    thread,
+    time::Duration,
+};
 
 use anyhow::{Context, Result, bail};
 
@@ -22,7 +29,7 @@ const PROBE_MAX: Duration = Duration::from_secs(60);
 #[derive(clap::Args)]
 #[command(after_help = "Examples:\n  cargo xtask fuzz\n  cargo xtask fuzz text --seconds 600")]
 pub struct Args {
-    /// The target to run; all, one after the other, when absent.
+    /// The target to run; all, as many at a time as there are cores, when absent.
     target: Option<String>,
     /// How long each target runs.
     #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=86_400))]
@@ -36,7 +43,7 @@ impl Args {
     }
 }
 
-/// Runs the chosen targets; all of them run even when one finds something.
+/// Runs the chosen targets, one on each core; all of them run even when one finds something.
 pub fn run(args: &Args) -> Result<bool> {
     let repo = Repo::find()?;
     let targets = targets(&repo.path("fuzz/fuzz_targets"))?;
@@ -50,32 +57,90 @@ pub fn run(args: &Args) -> Result<bool> {
     }
     tools::CPP.need()?;
     tools::need_cargo_command("cargo-fuzz")?;
-    let mut well = true;
-    for name in chosen {
-        eprintln!("fuzzing {name} for {} s", args.seconds);
-        well &= one(&repo, name, args.seconds)?;
+    let fuzzer = Fuzzer::new(&repo, args.seconds);
+    match chosen[..] {
+        [only] if !in_ci() => fuzzer.watched(only),
+        _ => fuzzer.side_by_side(&chosen),
     }
-    Ok(well)
 }
 
-fn one(repo: &Repo, name: &str, seconds: u64) -> Result<bool> {
-    let nightly = ["+nightly", "--version"];
-    let exec = if Exec::new("cargo").args(nightly).capture(PROBE_MAX).is_ok() {
-        Exec::new("cargo").args(["+nightly", "fuzz", "run", name])
-    } else {
-        Exec::new("cargo").args(["fuzz", "run", "--sanitizer", "none", name])
-    };
-    let limits = [format!("-max_total_time={seconds}"), "-print_final_stats=1".to_owned()];
-    let exec = exec.arg("--").args(limits).cwd(repo.root());
-    let deadline = BUILD_MAX + Duration::from_secs(seconds);
-    if !in_ci() {
-        return exec.status(deadline);
+/// How a target is built and run.
+struct Fuzzer<'a> {
+    repo: &'a Repo,
+    seconds: u64,
+    toolchain: &'static [&'static str],
+    sanitizer: &'static [&'static str],
+}
+
+impl<'a> Fuzzer<'a> {
+    fn new(repo: &'a Repo, seconds: u64) -> Self {
+        let nightly = Exec::new("cargo").args(["+nightly", "--version"]).capture(PROBE_MAX).is_ok();
+        let (toolchain, sanitizer): (&[_], &[_]) =
+            if nightly { (&["+nightly"], &[]) } else { (&[], &["--sanitizer", "none"]) };
+        Self { repo, seconds, toolchain, sanitizer }
     }
-    // A line for every new input would bury what the other parts of a check said.
-    let said = exec.said(deadline)?;
-    let well = said.status.success();
-    eprintln!("{}", if well { finals(&said.complaints) } else { findings(&said.complaints) });
-    Ok(well)
+
+    /// Runs a target and lets through what it says of every new input.
+    fn watched(&self, name: &str) -> Result<bool> {
+        eprintln!("fuzzing {name} for {} s", self.seconds);
+        self.target(name).status(self.deadline())
+    }
+
+    /// Runs targets on as many cores as there are, telling of each only how it ended.
+    fn side_by_side(&self, names: &[&String]) -> Result<bool> {
+        self.cargo_fuzz("build").capture(BUILD_MAX)?;
+        let cores = thread::available_parallelism().map_or(1, NonZero::get);
+        let waiting = Mutex::new(names.iter());
+        let next = || waiting.lock().expect("invariant: nothing panics under the lock").next();
+        let run_what_waits = || -> Result<bool> {
+            let mut well = true;
+            while let Some(name) = next() {
+                well &= self.summed_up(name)?;
+            }
+            Ok(well)
+        };
+        thread::scope(|scope| {
+            let runners: Vec<_> =
+                (0..cores.min(names.len())).map(|_| scope.spawn(run_what_waits)).collect();
+            let ended = runners.into_iter().map(|runner| {
+                runner.join().expect("invariant: a runner returns its errors, it does not panic")
+            });
+            Ok(ended.collect::<Result<Vec<bool>>>()?.into_iter().all(|well| well))
+        })
+    }
+
+    fn summed_up(&self, name: &str) -> Result<bool> {
+        eprintln!("fuzzing {name} for {} s", self.seconds);
+        let said = self.target(name).said(self.deadline())?;
+        let well = said.status.success();
+        let told = if well { finals(&said.complaints) } else { findings(&said.complaints) };
+        eprintln!("{name} {}\n{told}", if well { "ended well" } else { "found something" });
+        Ok(well)
+    }
+
+    fn target(&self, name: &str) -> Exec {
+        let limits = [format!("-max_total_time={}", self.seconds), "-print_final_stats=1".into()];
+        let run = self.cargo_fuzz("run").args([name, "--"]).args(limits);
+        match self.words(name) {
+            Some(words) => run.arg(format!("-dict={}", words.display())),
+            None => run,
+        }
+    }
+
+    /// The dictionary of a target's protocol, which is the first word of its name.
+    fn words(&self, name: &str) -> Option<PathBuf> {
+        let protocol = name.split('_').next()?;
+        Some(self.repo.path(&format!("fuzz/{protocol}.dict"))).filter(|path| path.is_file())
+    }
+
+    fn cargo_fuzz(&self, verb: &str) -> Exec {
+        let cargo = Exec::new("cargo").args(self.toolchain).args(["fuzz", verb]);
+        cargo.args(self.sanitizer).cwd(self.repo.root())
+    }
+
+    fn deadline(&self) -> Duration {
+        BUILD_MAX + Duration::from_secs(self.seconds)
+    }
 }
 
 /// The lines in which a target sums up what it did.
