@@ -14,7 +14,7 @@ use crate::key::Key;
 use crate::local::{Counters, Local, LocalCounters};
 use crate::raw::{look_at_processor, slice_of};
 use crate::read::{Found, Glance};
-use crate::segment::{Addr, Segments};
+use crate::segment::{Addr, Census, Segments};
 use crate::slices::Slices;
 use crate::sync::{AtomicU64, Mutex, Ordering};
 use base::{Budget, KeyId, MemoryBudget, Now, Owner, SliceId, Version};
@@ -181,10 +181,10 @@ impl Engine {
     /// How memory is used now.
     #[must_use]
     pub fn usage(&self) -> Usage {
-        let (segments, small, main) = self.segments.census();
+        let Census { committed, small, main, .. } = self.segments.census();
         Usage {
             segment_bytes: self.segments.geometry().segment_bytes(),
-            segments: segments as u64,
+            segments: committed as u64,
             segments_small: small as u64,
             segments_main: main as u64,
             index_bytes: self.budget.used(Owner::Index),

@@ -14,7 +14,7 @@
 use crate::effect::EffectSink;
 use crate::engine::Engine;
 use crate::local::Local;
-use crate::segment::{Pool, Victim};
+use crate::segment::{Census, Pool, Victim};
 use crate::sync::{MutexGuard, Ordering};
 use crate::victim::Walk;
 use base::{Budget, Now, Owner};
@@ -186,12 +186,12 @@ impl Engine {
         if let Some(victim) = self.segments.expired_victim(&self.epochs, now) {
             return Some(victim);
         }
-        let coming = self.segments.free() + self.segments.limbo();
+        let Census { committed, small, main, limbo } = self.segments.census();
+        let coming = self.segments.free() + limbo;
         let owed = self.budget.owed(Owner::Primary) > 0;
         if coming >= free_wanted && !owed && !self.index.hungry() {
             return None;
         }
-        let (committed, small, main) = self.segments.census();
         // What is left of a mostly dead segment fits in one free segment: nothing need be evicted.
         if (self.config.evict || self.segments.free() > 0)
             && let Some(victim) = self.choose_dead(committed)

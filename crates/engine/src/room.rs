@@ -9,6 +9,7 @@ use crate::effect::EffectSink;
 use crate::engine::Engine;
 use crate::evict::Bounds;
 use crate::local::Local;
+use crate::segment::Census;
 use crate::sync::{Ordering, nap, yield_now};
 use crate::writer::NeedSpace;
 use base::Now;
@@ -62,9 +63,9 @@ impl Patience {
 impl Engine {
     /// Whether there will be room when others have ended their batches, or even sooner.
     fn is_room_in_sight(&self) -> bool {
-        let (_, small, main) = self.segments.census();
+        let Census { small, main, limbo, .. } = self.segments.census();
         let is_evicted = self.config.evict && small + main > 0;
-        is_evicted || self.segments.limbo() > 0 || self.try_evictor().is_none()
+        is_evicted || limbo > 0 || self.try_evictor().is_none()
     }
 
     /// Runs `attempt` until it no longer lacks space, making room in between; `None` when no more

@@ -115,7 +115,7 @@ impl Engine {
                 if walk.victim.compact { &counters.compacted } else { &counters.kept }.add(1);
                 return true;
             }
-            if !self.config.evict || self.segments.limbo() > 0 {
+            if !self.config.evict || self.segments.census().limbo > 0 {
                 return false;
             }
         }

@@ -1,4 +1,4 @@
-//! Whoever lacks room waits for the batches of others: long, but not for ever.
+//! Whoever lacks room waits for the batches of others: long, but not for ever, nor in vain.
 #![cfg(not(any(loom, shuttle)))]
 
 use base::{MemoryBudget, Now};
@@ -11,8 +11,8 @@ const KEYS: u32 = 1_000;
 /// Longer than anybody only gives way.
 const WAITS: u64 = 1_100;
 
-fn engine() -> (Engine, [Local; 2]) {
-    let config = EngineConfig { locals: 2, ..EngineConfig::new(LIMIT_BYTES_MIN) };
+fn engine(evict: bool) -> (Engine, [Local; 2]) {
+    let config = EngineConfig { locals: 2, evict, ..EngineConfig::new(LIMIT_BYTES_MIN) };
     let (engine, locals) =
         Engine::new(config, MemoryBudget::new(LIMIT_BYTES_MIN)).expect("the limit is high enough");
     (engine, locals.try_into().expect("two were asked for"))
@@ -34,7 +34,7 @@ fn fill(engine: &Engine, local: &mut Local) -> Outcome {
 
 #[test]
 fn a_batch_that_lasts_is_waited_for() {
-    let (engine, [lasting, mut local]) = engine();
+    let (engine, [lasting, mut local]) = engine(true);
     engine.pin(&lasting);
     let outcome = std::thread::scope(|scope| {
         let writer = scope.spawn(|| fill(&engine, &mut local));
@@ -50,9 +50,16 @@ fn a_batch_that_lasts_is_waited_for() {
 
 #[test]
 fn a_batch_that_never_ends_is_not_waited_for_for_ever() {
-    let (engine, [lasting, mut local]) = engine();
+    let (engine, [lasting, mut local]) = engine(true);
     engine.pin(&lasting);
     assert_eq!(fill(&engine, &mut local), Outcome::NoSpace);
     engine.unpin(&lasting);
     assert_eq!(fill(&engine, &mut local), Outcome::Done);
+}
+
+#[test]
+fn where_no_room_can_come_nobody_waits_for_it() {
+    let (engine, [_, mut local]) = engine(false);
+    assert_eq!(fill(&engine, &mut local), Outcome::NoSpace);
+    assert!(engine.counters().waits < WAITS, "{:?}", engine.counters());
 }

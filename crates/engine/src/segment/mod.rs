@@ -19,7 +19,7 @@ mod reuse;
 mod table;
 
 pub(crate) use reuse::Victim;
-pub(crate) use table::{Purpose, Segments, Stream};
+pub(crate) use table::{Census, Purpose, Segments, Stream};
 
 use crate::config::Geometry;
 

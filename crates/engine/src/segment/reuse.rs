@@ -114,9 +114,4 @@ impl Segments {
         self.free.store(lists.free.len() as u64, Ordering::Relaxed);
         returned
     }
-
-    /// Whether a segment waits in limbo.
-    pub(crate) fn limbo(&self) -> usize {
-        lock(&self.lists).limbo.len()
-    }
 }

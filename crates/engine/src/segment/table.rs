@@ -39,6 +39,19 @@ pub(crate) struct Stream {
     pub(crate) class: usize,
 }
 
+/// Segments, counted.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Census {
+    /// Those that hold memory, whatever for.
+    pub(crate) committed: usize,
+    /// Those in the queue of the small pool.
+    pub(crate) small: usize,
+    /// Those in the queue of the main pool.
+    pub(crate) main: usize,
+    /// Drained ones that a batch may still be reading.
+    pub(crate) limbo: usize,
+}
+
 pub(super) struct Lists {
     pub(super) free: Vec<SegmentId>,
     pub(super) uncommitted: Vec<SegmentId>,
@@ -314,10 +327,15 @@ impl Segments {
         self.free_aim.saturating_sub(self.free.load(Ordering::Relaxed) as usize)
     }
 
-    /// Segments that hold memory, and those of them in each queue: `(committed, small, main)`.
-    pub(crate) fn census(&self) -> (usize, usize, usize) {
+    /// How many segments there are of each kind, at one moment.
+    pub(crate) fn census(&self) -> Census {
         let lists = lock(&self.lists);
-        (lists.grants.len(), lists.queues[0].len(), lists.queues[1].len())
+        Census {
+            committed: lists.grants.len(),
+            small: lists.queues[Pool::Small as usize].len(),
+            main: lists.queues[Pool::Main as usize].len(),
+            limbo: lists.limbo.len(),
+        }
     }
 }
 
@@ -377,10 +395,10 @@ mod tests {
         segments.drained(&epochs, victim.id);
         let free = segments.free();
         segments.reclaim(&epochs, 0);
-        assert_eq!((segments.free(), segments.limbo()), (free, 1), "a batch may be reading");
+        assert_eq!((segments.free(), segments.census().limbo), (free, 1), "a batch may be reading");
         epochs.unpin(READER);
         segments.reclaim(&epochs, 0);
-        assert_eq!((segments.free(), segments.limbo()), (free + 1, 0));
+        assert_eq!((segments.free(), segments.census().limbo), (free + 1, 0));
     }
 
     #[test]
