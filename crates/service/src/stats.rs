@@ -162,6 +162,8 @@ impl Service {
         stat("items_compacted", items.compacted - items_was.compacted);
         stat("ghost_hits", items.ghost_hits - items_was.ghost_hits);
         stat("torn_reads", items.torn - items_was.torn);
+        stat("rooms_made", items.rooms_made - items_was.rooms_made);
+        stat("room_waits", items.waits - items_was.waits);
         stat("housekeeping_items_max", usage.paid_items_max);
         for owner in Owner::ALL {
             let name = format!("budget_{owner:?}").to_lowercase();
@@ -200,7 +202,7 @@ impl Service {
         stat("crawler_reclaimed", 0);
         stat("crawler_items_checked", 0);
         stat("lrutail_reflocked", 0);
-        stat("direct_reclaims", 0);
+        stat("direct_reclaims", is.rooms_made - was.rooms_made);
     }
 
     fn slabs(&self, out: &mut Vec<u8>) {

@@ -205,3 +205,14 @@ fn every_report_parses() {
         );
     }
 }
+
+#[test]
+fn requests_that_make_room_are_counted() {
+    let mut rig = Rig::new();
+    let value = "v".repeat(900);
+    let sets: String = (0..20_000).map(|n| format!("set {n} 0 0 900\r\n{value}\r\n")).collect();
+    assert!(rig.ask(sets).lines().all(|line| line == "STORED"));
+    let made = stat(&rig.ask("stats volvox\r\n"), "rooms_made").to_owned();
+    assert_ne!(made, "0", "the batch was larger than the memory");
+    assert_eq!(stat(&rig.ask("stats items\r\n"), "items:1:direct_reclaims"), made);
+}
