@@ -40,6 +40,8 @@ pub struct EngineConfig {
     pub locals: usize,
     /// Whether to ask the kernel for huge pages.
     pub huge_pages: bool,
+    /// Whether to touch three quarters of the memory now rather than as it is used.
+    pub prefault: bool,
     /// Key of the hash. The rim draws it at random; tests fix it.
     pub hash_seed: u64,
     /// Epoch of the versions to hand out; higher than in any earlier life of the same data.
@@ -62,6 +64,7 @@ impl EngineConfig {
             evict: true,
             locals: 8,
             huge_pages: false,
+            prefault: false,
             hash_seed: 0x9E37_79B9_7F4A_7C15,
             epoch: 0,
             version_seed: None,

@@ -127,6 +127,9 @@ impl Engine {
             .map_err(EngineError::Reserve)?;
         let segments =
             Segments::new(geometry, budget.clone(), huge).map_err(EngineError::Reserve)?;
+        if config.prefault {
+            segments.prefault(config.limit_bytes / 4 * 3);
+        }
         let locals = (0..config.locals).map(Local::new).collect();
         look_at_processor();
         let engine = Self {

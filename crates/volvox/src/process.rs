@@ -6,6 +6,7 @@
 use std::fmt::{Display, Formatter};
 
 use nix::errno::Errno;
+use nix::libc;
 use nix::sys::mman::{MlockAllFlags, mlockall};
 use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit, setrlimit};
 use nix::unistd::{User, geteuid, setgid, setgroups, setuid};
@@ -108,7 +109,9 @@ pub fn allow_core_dumps() -> Result<(), ProcessError> {
 /// # Errors
 /// That the limit on locked memory is too low.
 pub fn lock_memory() -> Result<(), ProcessError> {
-    mlockall(MlockAllFlags::MCL_CURRENT | MlockAllFlags::MCL_FUTURE)
+    // What is reserved takes memory only as it is used, locked or not. nix has no name for this.
+    let as_it_is_used = MlockAllFlags::from_bits_retain(libc::MCL_ONFAULT);
+    mlockall(MlockAllFlags::MCL_CURRENT | MlockAllFlags::MCL_FUTURE | as_it_is_used)
         .map_err(ProcessError::LockMemory)
 }
 

@@ -87,6 +87,7 @@ fn cell(
         evict: settings.memory.evict,
         locals: if threads { workers * LOCALS_PER_CORE } else { workers } + SPARE_LOCALS,
         huge_pages: settings.memory.huge_pages,
+        prefault: settings.memory.prefault,
         hash_seed: random(),
         version_seed: Some(random()),
         value_bytes_max: value_bytes_max(settings) as usize,

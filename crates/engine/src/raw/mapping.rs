@@ -100,8 +100,36 @@ impl<T: Place> Mapping<T> {
             let address = unsafe { self.start.as_ptr().byte_add(from - base) };
             // SAFETY: the range lies within this mapping; private anonymous pages that are dropped
             // read as zero, which is a value of every place.
-            let _ = unsafe { madvise(address.cast(), to - from, Advice::LinuxDontNeed) };
+            let gone = unsafe { madvise(address.cast(), to - from, Advice::LinuxDontNeed) };
+            if gone.is_err() {
+                // SAFETY: as above. Pages locked against swapping go only when asked like this.
+                let _ = unsafe { madvise(address.cast(), to - from, Advice::LinuxDontneedLocked) };
+            }
         }
+    }
+}
+
+#[cfg(not(any(loom, shuttle)))]
+impl Mapping<AtomicU64> {
+    /// Has the kernel back `range`, which nobody uses yet, by memory: on every core at once, for
+    /// the kernel clears each page.
+    pub(crate) fn touch(&self, range: Range<usize>) {
+        use crate::sync::Ordering::Relaxed;
+        let page_words = rustix::param::page_size() / size_of::<AtomicU64>();
+        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let words = range.len().div_ceil(cores).next_multiple_of(page_words);
+        std::thread::scope(|scope| {
+            for part in self.places()[range].chunks(words.max(page_words)) {
+                let clear = move || {
+                    part.iter().step_by(page_words).for_each(|word| {
+                        word.store(0, Relaxed);
+                    });
+                };
+                if std::thread::Builder::new().spawn_scoped(scope, clear).is_err() {
+                    clear();
+                }
+            }
+        });
     }
 }
 
@@ -138,6 +166,8 @@ impl<T: Place> Mapping<T> {
     }
 
     pub(crate) fn discard(&self, _range: Range<usize>) {}
+
+    pub(crate) fn touch(&self, _range: Range<usize>) {}
 }
 
 #[cfg(test)]
@@ -153,8 +183,14 @@ mod tests {
         for place in mapping.places() {
             place.store(7, Ordering::Relaxed);
         }
-        mapping.discard(page_places..page_places * 2);
         let at = |index: usize| mapping.places()[index].load(Ordering::Relaxed);
+        mapping.discard(page_places..page_places * 2);
         assert_eq!((at(page_places - 1), at(page_places), at(2 * page_places)), (7, 0, 7));
+        let last = &mapping.places()[2 * page_places..];
+        // SAFETY: the range lies within the mapping; locking it changes no contents.
+        unsafe { rustix::mm::mlock(last.as_ptr().cast_mut().cast(), size_of_val(last)) }
+            .expect("a page may be locked");
+        mapping.discard(page_places * 2..page_places * 3);
+        assert_eq!((at(page_places - 1), at(2 * page_places)), (7, 0), "locked or not");
     }
 }

@@ -88,11 +88,19 @@ impl Segments {
         lists.limbo.push_back(id);
     }
 
-    /// Frees what has waited in limbo long enough. The memory of up to `give_back` of these
-    /// segments, but for the reserve, is returned; the number of segments returned is the result.
+    /// Frees what has waited in limbo long enough. The memory of up to `give_back` segments, of
+    /// those never used and of these but for the reserve, is returned; the number of segments
+    /// returned is the result.
     pub(crate) fn reclaim(&self, epochs: &Epochs, give_back: usize) -> usize {
         let mut lists = lock(&self.lists);
         let mut returned = 0;
+        while returned < give_back
+            && let Some(grant) = lists.prefaulted.pop()
+        {
+            self.pool.discard(self.ground(lists.fresh + lists.prefaulted.len()));
+            drop(grant);
+            returned += 1;
+        }
         for _ in 0..lists.limbo.len() {
             let Some(id) = lists.limbo.pop_front() else { break };
             let header = self.header(id);
@@ -102,8 +110,7 @@ impl Segments {
             }
             header.set_state(State::Idle);
             if returned < give_back && lists.free.len() >= FREE_FOR_MOVES {
-                let start = id.0 as usize * self.geometry.segment_words;
-                self.pool.discard(start..start + self.geometry.segment_words);
+                self.pool.discard(self.ground(id.0 as usize));
                 lists.uncommitted.push(id);
                 drop(lists.grants.pop());
                 returned += 1;

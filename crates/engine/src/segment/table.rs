@@ -11,6 +11,7 @@ use crate::raw::Mapping;
 use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering, lock};
 use base::{Budget, Grant, MemoryBudget, Now, Owner};
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Segments kept for moving items, so that making room never waits for room.
@@ -58,6 +59,8 @@ pub(super) struct Lists {
     /// First segment that was never committed.
     pub(super) fresh: usize,
     pub(super) grants: Vec<Grant>,
+    /// For segments from `fresh` on that hold memory and were never used.
+    pub(super) prefaulted: Vec<Grant>,
     pub(super) queues: [Queue; POOLS],
     pub(super) limbo: VecDeque<SegmentId>,
     pub(super) scan_at: usize,
@@ -112,6 +115,7 @@ impl Segments {
                 uncommitted: Vec::new(),
                 fresh: 0,
                 grants: Vec::new(),
+                prefaulted: Vec::new(),
                 queues: [Queue::default(), Queue::default()],
                 limbo: VecDeque::new(),
                 scan_at: 0,
@@ -266,9 +270,36 @@ impl Segments {
         id
     }
 
+    /// Takes and touches memory for segments, until they have `bytes` together or the budget is
+    /// exhausted.
+    pub(crate) fn prefault(&self, bytes: u64) {
+        let mut lists = lock(&self.lists);
+        let segments = (bytes / self.geometry.segment_bytes()) as usize;
+        let wanted = segments.saturating_sub(lists.grants.len());
+        for _ in 0..wanted.min(self.geometry.segments_max - lists.fresh) {
+            let grant = self.budget.take(Owner::Primary, self.geometry.segment_bytes());
+            let Some(grant) = grant else { break };
+            lists.prefaulted.push(grant);
+        }
+        let end = lists.fresh + lists.prefaulted.len();
+        self.pool.touch(self.ground(lists.fresh).start..self.ground(end).start);
+    }
+
+    /// The words of the pool that a segment has.
+    pub(super) fn ground(&self, segment: usize) -> Range<usize> {
+        let start = segment * self.geometry.segment_words;
+        start..start + self.geometry.segment_words
+    }
+
     /// Commits segments until the reserve is full or the budget is exhausted.
     fn refill(&self, lists: &mut Lists) {
         while lists.free.len() < self.free_aim {
+            if let Some(grant) = lists.prefaulted.pop() {
+                lists.grants.push(grant);
+                lists.free.push(SegmentId(lists.fresh as u32));
+                lists.fresh += 1;
+                continue;
+            }
             let id = match lists.uncommitted.pop() {
                 Some(id) => id,
                 None if lists.fresh < self.geometry.segments_max => {
@@ -399,6 +430,20 @@ mod tests {
         epochs.unpin(READER);
         segments.reclaim(&epochs, 0);
         assert_eq!((segments.free(), segments.census().limbo), (free + 1, 0));
+    }
+
+    #[test]
+    fn memory_touched_in_advance_is_used_first_and_given_back_first() {
+        let (epochs, segments) = segments();
+        let held = || segments.budget.used(Owner::Primary) / segments.geometry().segment_bytes();
+        let first = segments.census().committed;
+        segments.prefault(8 * segments.geometry().segment_bytes());
+        assert_eq!((held(), segments.census().committed), (8, first));
+        seal_one(&epochs, &segments);
+        let later = segments.census().committed;
+        assert!(held() == 8 && later > first, "{later} of 8");
+        assert_eq!(segments.reclaim(&epochs, 100), 8 - later, "all that was never used");
+        assert_eq!((held(), segments.census().committed), (later as u64, later));
     }
 
     #[test]

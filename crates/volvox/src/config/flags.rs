@@ -75,7 +75,6 @@ fn heading(section: &str) -> &'static str {
         "server" => "Server",
         "memory" => "Memory",
         "protocol" => "Protocol",
-        "stats" => "Statistics",
         "process" => "Process",
         _ => "Log",
     }

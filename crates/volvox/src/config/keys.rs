@@ -169,7 +169,8 @@ pub static KEYS: &[Key] = &[
         memory.prefault,
         "prefault",
         any(),
-        "Commit all memory at start rather than as it is used."
+        "Touch three quarters of the memory at start rather than as it is used; the rest is left \
+         to the index and to connections, or touched later."
     ),
     key!(
         memory.lock,
@@ -182,29 +183,9 @@ pub static KEYS: &[Key] = &[
         protocol.allow_dump,
         "allow-dump",
         any(),
-        "Serve the commands that list keys: stats cachedump, stats detail, lru_crawler metadump \
-         and mgdump."
+        "Serve the commands that list keys: stats cachedump, lru_crawler metadump and mgdump."
     ),
-    key!(protocol.allow_watch, "allow-watch", any(), "Serve watch, the live log of events."),
     key!(protocol.allow_shutdown, "allow-shutdown", any(), "Serve shutdown, which stops the cell."),
-    key!(
-        stats.detail,
-        "stats-detail",
-        any(),
-        "Count per key prefix from the start; stats detail on and off change it later."
-    ),
-    key!(
-        stats.prefix_delimiter,
-        "prefix-delimiter",
-        any(),
-        "The one ASCII character that ends a key's prefix in stats detail."
-    ),
-    key!(
-        stats.track_sizes,
-        "track-sizes",
-        any(),
-        "Count items per size from the start, for stats sizes."
-    ),
     key!(
         process.user,
         "user",

@@ -80,7 +80,7 @@ pub fn load(assignments: &[Assignment]) -> Result<Loaded, Vec<ConfigError>> {
 
 /// The relations between settings.
 fn check(loaded: &Loaded, errors: &mut Vec<ConfigError>) {
-    let Settings { server, memory, stats, .. } = &loaded.settings;
+    let Settings { server, memory, .. } = &loaded.settings;
     let mut refuse = |path: &str, reason: String| {
         let key = &KEYS[key_index(path).expect("invariant: checked settings are in the table")];
         errors.push(ConfigError::Refused {
@@ -104,10 +104,6 @@ fn check(loaded: &Loaded, errors: &mut Vec<ConfigError>) {
         let reason =
             format!("{path_bytes} bytes; a socket's path has at most 107, choose a shorter");
         refuse("server.unix_socket", reason);
-    }
-    let delimiter = stats.prefix_delimiter.as_bytes();
-    if delimiter.len() != 1 || !delimiter[0].is_ascii_graphic() {
-        refuse("stats.prefix_delimiter", "expected one visible ASCII character".to_owned());
     }
 }
 
@@ -153,7 +149,6 @@ mod tests {
             ("memory.limit", "1", "above 512KiB, half of memory.limit"),
             ("memory.item_bytes_max", "40m", "above 32MiB, half of memory.limit"),
             ("memory.evict", "maybe", "expected true or false"),
-            ("stats.prefix_delimiter", "::", "expected one visible ASCII character"),
             ("log.level", "loud", "expected one of error, warn, info, debug, trace"),
         ];
         for (path, value, reason) in cases {

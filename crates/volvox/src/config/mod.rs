@@ -32,6 +32,5 @@ pub use listen::Listen;
 pub use render::{default_toml, show_json, show_text};
 pub use settings::{
     LogSettings, MemorySettings, ProcessSettings, ProtocolSettings, ServerSettings, Settings,
-    StatsSettings,
 };
 pub use units::{parse_size, show_size};

@@ -19,8 +19,6 @@ pub struct Settings {
     pub memory: MemorySettings,
     /// `[protocol]`: commands that an operator may switch on or off.
     pub protocol: ProtocolSettings,
-    /// `[stats]`: what is counted beyond the ordinary.
-    pub stats: StatsSettings,
     /// `[process]`: the process as the system sees it.
     pub process: ProcessSettings,
     /// `[log]`: what is written about the cell itself; requests are never logged.
@@ -65,7 +63,7 @@ pub struct MemorySettings {
     pub evict: bool,
     /// Ask the kernel for huge pages.
     pub huge_pages: bool,
-    /// Touch all memory at start.
+    /// Touch three quarters of the memory at start.
     pub prefault: bool,
     /// Lock all memory against swapping.
     pub lock: bool,
@@ -76,23 +74,10 @@ pub struct MemorySettings {
 pub struct ProtocolSettings {
     /// `flush_all`.
     pub allow_flush_all: bool,
-    /// `stats cachedump`, `stats detail`, `lru_crawler metadump` and `mgdump`.
+    /// `stats cachedump`, `lru_crawler metadump` and `mgdump`.
     pub allow_dump: bool,
-    /// `watch`.
-    pub allow_watch: bool,
     /// `shutdown`.
     pub allow_shutdown: bool,
-}
-
-/// What is counted beyond the ordinary.
-#[derive(Clone, Debug, PartialEq)]
-pub struct StatsSettings {
-    /// Count per key prefix from the start, for `stats detail dump`.
-    pub detail: bool,
-    /// The one ASCII character that ends a key's prefix.
-    pub prefix_delimiter: String,
-    /// Count items per size from the start, for `stats sizes`.
-    pub track_sizes: bool,
 }
 
 /// The process as the system sees it.
@@ -152,13 +137,7 @@ impl Default for MemorySettings {
 
 impl Default for ProtocolSettings {
     fn default() -> Self {
-        Self { allow_flush_all: true, allow_dump: true, allow_watch: true, allow_shutdown: false }
-    }
-}
-
-impl Default for StatsSettings {
-    fn default() -> Self {
-        Self { detail: false, prefix_delimiter: ":".to_owned(), track_sizes: false }
+        Self { allow_flush_all: true, allow_dump: true, allow_shutdown: false }
     }
 }
 

@@ -161,13 +161,6 @@ impl Draft {
         Ok(())
     }
 
-    pub(super) fn delimiter(&mut self, value: &str) -> Result<(), String> {
-        let first = value.chars().next().ok_or("names no delimiter; write one character")?;
-        self.assign("stats.prefix_delimiter", &first.to_string());
-        self.assign("stats.detail", "true");
-        Ok(())
-    }
-
     pub(super) fn protocol(&mut self, value: &str) -> Result<bool, String> {
         let spoken = if value == "auto" { "auto-negotiate" } else { "ascii" };
         self.start.reported.push(("binding_protocol", spoken.to_owned()));

@@ -135,7 +135,7 @@ pub static FLAGS: &[Flag] = &[
         'L',
         "enable-largepages",
         Nothing,
-        "use huge pages, and commit all memory at start",
+        "use huge pages, and touch three quarters of the memory at start",
         Run(Draft::large_pages),
     ),
     flag(
@@ -143,7 +143,7 @@ pub static FLAGS: &[Flag] = &[
         "",
         Text("char"),
         "character that ends a key's prefix; turns stats detail on",
-        Run(Draft::delimiter),
+        Note("nothing is counted by prefix", Stat::AsWritten("stat_key_prefix")),
     ),
     flag('t', "threads", Number(1, 1024), "worker threads (default 4)", Take("server.workers")),
     flag(
@@ -205,10 +205,16 @@ pub static FLAGS: &[Flag] = &[
         'X',
         "disable-dumping",
         Nothing,
-        "refuse stats cachedump, stats detail and lru_crawler metadump",
+        "refuse stats cachedump, lru_crawler metadump and mgdump",
         Put("protocol.allow_dump", "false"),
     ),
-    flag('W', "disable-watch", Nothing, "refuse watch", Put("protocol.allow_watch", "false")),
+    flag(
+        'W',
+        "disable-watch",
+        Nothing,
+        "refuse watch",
+        Note("there is no stream of log lines, so watch is always refused", Stat::None),
+    ),
     flag(
         'Y',
         "auth-file",

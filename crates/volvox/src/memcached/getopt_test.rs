@@ -87,8 +87,8 @@ fn flags_are_spelt_as_getopt_allows() {
 
 #[test]
 fn flags_set_what_they_name() {
-    let line = "-a 770 -A -d -r -u nobody -M -c 9 -k -P pid -L -D / -t 3 -R 5 -b 6 -I 2m -F -X \
-                -W -Y users -o idle_timeout=3,no_maxconns_fast,track_sizes";
+    let line = "-a 770 -A -d -r -u nobody -M -c 9 -k -P pid -L -t 3 -R 5 -b 6 -I 2m -F -X \
+                -Y users -o idle_timeout=3,no_maxconns_fast";
     let settings = loaded(line).expect("all served").settings;
     let server = &settings.server;
     assert_eq!((server.unix_mode, server.connections_max, server.workers), (0o770, 9, 3));
@@ -98,9 +98,7 @@ fn flags_set_what_they_name() {
     assert!(!memory.evict && memory.lock && memory.huge_pages && memory.prefault);
     assert_eq!(memory.item_bytes_max, 2 << 20);
     let protocol = &settings.protocol;
-    assert!(!protocol.allow_flush_all && !protocol.allow_dump && !protocol.allow_watch);
-    assert!(protocol.allow_shutdown && settings.stats.detail && settings.stats.track_sizes);
-    assert_eq!(settings.stats.prefix_delimiter, "/");
+    assert!(!protocol.allow_flush_all && !protocol.allow_dump && protocol.allow_shutdown);
     assert!(settings.process.daemon && settings.process.core_dumps);
     assert_eq!(settings.process.user.as_deref(), Some("nobody"));
     assert_eq!(settings.process.pid_file.as_deref(), Some("pid".as_ref()));
@@ -108,9 +106,12 @@ fn flags_set_what_they_name() {
 
 #[test]
 fn flags_without_effect_are_noted_and_reported() {
-    let noted = start("-C -f 1.08 -o slab_chunk_max=16,hashpower=20,no_modern -U 5 -B auto");
+    let noted = start(
+        "-C -D / -W -f 1.08 -o track_sizes,slab_chunk_max=16,hashpower=20,no_modern -U 5 -B auto",
+    );
     let expected = [
         ("cas_enabled", "no"),
+        ("stat_key_prefix", "/"),
         ("growth_factor", "1.08"),
         ("slab_chunk_max", "16384"),
         ("hashpower_init", "20"),
@@ -122,6 +123,9 @@ fn flags_without_effect_are_noted_and_reported() {
     }
     let notes = [
         "-C changes nothing: every item carries its version",
+        "-D changes nothing: nothing is counted by prefix",
+        "-W changes nothing: ",
+        "-o track_sizes changes nothing: items are not counted by size",
         "-f changes nothing: ",
         "-o slab_chunk_max changes nothing: ",
         "-o hashpower changes nothing: ",

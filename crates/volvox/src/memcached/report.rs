@@ -29,7 +29,7 @@ pub fn stats_settings(
 }
 
 fn ours(settings: &Settings, workers: usize, verbosity: u64) -> Vec<(&'static str, String)> {
-    let Settings { server, memory, protocol, stats, .. } = settings;
+    let Settings { server, memory, protocol, .. } = settings;
     let yes = |on: bool| if on { "yes" } else { "no" }.to_owned();
     let or_null = |text: Option<String>| text.unwrap_or_else(|| "NULL".to_owned());
     let hosts: Vec<_> = server.listen.iter().filter_map(|listen| listen.host.clone()).collect();
@@ -47,8 +47,6 @@ fn ours(settings: &Settings, workers: usize, verbosity: u64) -> Vec<(&'static st
         ("umask", format!("{:o}", server.unix_mode)),
         ("shutdown_command", yes(protocol.allow_shutdown)),
         ("num_threads", workers.to_string()),
-        ("stat_key_prefix", stats.prefix_delimiter.clone()),
-        ("detail_enabled", yes(stats.detail)),
         ("reqs_per_event", server.requests_per_turn.to_string()),
         ("tcp_backlog", server.backlog.to_string()),
         ("auth_enabled_ascii", path(&server.auth_file).unwrap_or_else(|| yes(false))),
@@ -56,9 +54,7 @@ fn ours(settings: &Settings, workers: usize, verbosity: u64) -> Vec<(&'static st
         ("maxconns_fast", yes(server.maxconns_fast)),
         ("flush_enabled", yes(protocol.allow_flush_all)),
         ("dump_enabled", yes(protocol.allow_dump)),
-        ("watch_enabled", yes(protocol.allow_watch)),
         ("idle_timeout", server.idle_timeout_s.to_string()),
-        ("track_sizes", yes(stats.track_sizes)),
         ("driver", driver::serving(server.driver).name().to_owned()),
     ]
 }
@@ -66,6 +62,10 @@ fn ours(settings: &Settings, workers: usize, verbosity: u64) -> Vec<(&'static st
 /// Settings with no counterpart here, at memcached's defaults.
 const FIXED: &[(&str, &str)] = &[
     ("oldest", "0"),
+    ("stat_key_prefix", ":"),
+    ("detail_enabled", "no"),
+    ("track_sizes", "no"),
+    ("watch_enabled", "no"),
     ("growth_factor", "1.25"),
     ("chunk_size", "48"),
     ("num_threads_per_udp", "0"),

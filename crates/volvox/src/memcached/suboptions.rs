@@ -13,7 +13,7 @@ use Argument::{Decimal, Nothing, Number, Optional, Text, Word};
 const INDEX: &str = "the index grows and shrinks by itself, in small steps";
 const NO_CLASSES: &str = "memory is cut in segments that items of all sizes share";
 const NO_LRU: &str = "eviction judges whole segments; there are no LRU lists to tend";
-const WATCH: &str = "watchers share one bounded buffer";
+const WATCH: &str = "there is no stream of log lines";
 const BUDGET: &str = "connection buffers are part of the one memory budget, -m";
 const DEAD: &str = "without effect in memcached itself";
 const TIER: &str = "storage below memory arrives with the tier; leave ext_* out";
@@ -47,7 +47,7 @@ pub static SUBOPTIONS: &[Suboption] = &[
         "track_sizes",
         Nothing,
         "count items per size for stats sizes",
-        Put("stats.track_sizes", "true"),
+        Note("items are not counted by size", Stat::None),
     ),
     row(
         "modern",
