@@ -2,39 +2,56 @@
 #![cfg(not(any(loom, shuttle)))]
 
 use base::{MemoryBudget, Now};
-use engine::{Action, Engine, EngineConfig, LIMIT_BYTES_MIN, Local, Mode, NoSink, Op, Outcome};
+use engine::{
+    Action, Engine, EngineConfig, LIMIT_BYTES_MIN, Local, Mode, NoSink, Op, Outcome, Read,
+    ValueSink,
+};
+use std::ops::Range;
 
 const NOW: Now = Now { mono_ns: 0, expiry_s: 1_000 };
 const VALUE: [u8; 1_000] = [b'v'; 1_000];
 /// As many as fill the pool several times.
-const KEYS: u32 = 1_000;
+const KEYS: Range<u32> = 0..1_000;
 /// Longer than anybody only gives way.
 const WAITS: u64 = 1_100;
 
-fn engine(evict: bool) -> (Engine, [Local; 2]) {
-    let config = EngineConfig { locals: 2, evict, ..EngineConfig::new(LIMIT_BYTES_MIN) };
+fn engine(limit_bytes: u64, evict: bool) -> (Engine, [Local; 2]) {
+    let config = EngineConfig { locals: 2, evict, ..EngineConfig::new(limit_bytes) };
     let (engine, locals) =
-        Engine::new(config, MemoryBudget::new(LIMIT_BYTES_MIN)).expect("the limit is high enough");
+        Engine::new(config, MemoryBudget::new(limit_bytes)).expect("the limit is high enough");
     (engine, locals.try_into().expect("two were asked for"))
 }
 
-/// Stores until a store fails or all is stored.
-fn fill(engine: &Engine, local: &mut Local) -> Outcome {
-    let store = Action::Store { mode: Mode::Set, value: &VALUE, client_flags: 0, expiry_s: 0 };
+/// Carries `action` out on one key after the other, until that fails or all are done.
+fn on_all(engine: &Engine, local: &mut Local, mut keys: Range<u32>, action: Action<'_>) -> Outcome {
     engine.pin(local);
-    let outcome = (0..KEYS)
-        .map(|key| {
-            engine.write(local, &Op::new(engine.key(&key.to_be_bytes()), store), NOW, &mut NoSink)
-        })
-        .map(|wrote| wrote.outcome)
-        .find(|outcome| *outcome != Outcome::Done);
+    let failed = keys.find_map(|key| {
+        let name = key.to_be_bytes();
+        let op = Op::new(engine.key(&name), action);
+        Some(engine.write(local, &op, NOW, &mut NoSink).outcome)
+            .filter(|outcome| *outcome != Outcome::Done)
+    });
     engine.unpin(local);
-    outcome.unwrap_or(Outcome::Done)
+    failed.unwrap_or(Outcome::Done)
+}
+
+fn fill(engine: &Engine, local: &mut Local) -> Outcome {
+    store(engine, local, KEYS)
+}
+
+fn store(engine: &Engine, local: &mut Local, keys: Range<u32>) -> Outcome {
+    let store = Action::Store { mode: Mode::Set, value: &VALUE, client_flags: 0, expiry_s: 0 };
+    on_all(engine, local, keys, store)
+}
+
+fn is_there(engine: &Engine, local: &Local, key: u32) -> bool {
+    let mut sink = ValueSink::default();
+    engine.get(local, &engine.key(&key.to_be_bytes()), NOW, &mut sink) == Read::Hit
 }
 
 #[test]
 fn a_batch_that_lasts_is_waited_for() {
-    let (engine, [lasting, mut local]) = engine(true);
+    let (engine, [lasting, mut local]) = engine(LIMIT_BYTES_MIN, true);
     engine.pin(&lasting);
     let outcome = std::thread::scope(|scope| {
         let writer = scope.spawn(|| fill(&engine, &mut local));
@@ -50,7 +67,7 @@ fn a_batch_that_lasts_is_waited_for() {
 
 #[test]
 fn a_batch_that_never_ends_is_not_waited_for_for_ever() {
-    let (engine, [lasting, mut local]) = engine(true);
+    let (engine, [lasting, mut local]) = engine(LIMIT_BYTES_MIN, true);
     engine.pin(&lasting);
     assert_eq!(fill(&engine, &mut local), Outcome::NoSpace);
     engine.unpin(&lasting);
@@ -59,7 +76,32 @@ fn a_batch_that_never_ends_is_not_waited_for_for_ever() {
 
 #[test]
 fn where_no_room_can_come_nobody_waits_for_it() {
-    let (engine, [_, mut local]) = engine(false);
+    let (engine, [_, mut local]) = engine(LIMIT_BYTES_MIN, false);
     assert_eq!(fill(&engine, &mut local), Outcome::NoSpace);
     assert!(engine.counters().waits < WAITS, "{:?}", engine.counters());
+}
+
+#[test]
+fn what_is_kept_waits_for_the_ground_that_a_batch_holds() {
+    const KEPT: Range<u32> = 0..350;
+    let (engine, [lasting, mut local]) = engine(1 << 20, true);
+    // Of three items in a row one is gone, and two were asked for.
+    for key in KEPT {
+        let gone = 1_000 + key / 2..1_000 + key.div_ceil(2);
+        assert_eq!(store(&engine, &mut local, key..key + 1), Outcome::Done);
+        assert_eq!(store(&engine, &mut local, gone.clone()), Outcome::Done);
+        assert_eq!(on_all(&engine, &mut local, gone, Action::Delete), Outcome::Done);
+    }
+    for key in KEPT {
+        assert!((0..3).all(|_| is_there(&engine, &local, key)), "{key}");
+    }
+    // From here on what is drained stays in limbo: two segments move into the ground of one.
+    engine.pin(&lasting);
+    assert_eq!(store(&engine, &mut local, 10_000..20_000), Outcome::NoSpace);
+    let counters = engine.counters();
+    assert!(counters.kept > 0 && counters.evicted == 0, "{counters:?}");
+    for key in KEPT {
+        assert!(is_there(&engine, &local, key), "{key}");
+    }
+    engine.unpin(&lasting);
 }
