@@ -58,6 +58,15 @@ impl Grant {
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
+
+    /// Makes it stand for `bytes` more; `false`, and nothing changed, when the total or the owner's
+    /// share is exhausted.
+    #[must_use]
+    pub fn extend(&mut self, bytes: u64) -> bool {
+        let Some(mut more) = self.budget.take(self.owner, bytes) else { return false };
+        self.bytes += std::mem::take(&mut more.bytes);
+        true
+    }
 }
 
 impl Drop for Grant {
@@ -206,6 +215,16 @@ mod tests {
         assert_eq!((budget.used(Owner::Primary), budget.used_total()), (60, 100));
         drop(first);
         assert_eq!(budget.used_total(), second.bytes());
+    }
+
+    #[test]
+    fn a_grant_grows_as_far_as_there_is_room() {
+        let budget = MemoryBudget::new(100);
+        let mut grant = budget.take(Owner::Links, 60).expect("within the total");
+        assert!(grant.extend(40) && !grant.extend(1));
+        assert_eq!((grant.bytes(), budget.used(Owner::Links)), (100, 100));
+        drop(grant);
+        assert_eq!(budget.used_total(), 0);
     }
 
     #[test]

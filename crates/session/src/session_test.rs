@@ -112,6 +112,18 @@ fn a_large_value_is_received_into_its_own_buffer_and_freed() {
 }
 
 #[test]
+fn memory_for_the_request_is_enough_however_it_arrives() {
+    let request = set("big", 150_000);
+    for piece in [999, 5_000, 70_000, 149_000] {
+        let mut rig = Rig::new(Fake::new(None), Bounds::default(), request.len() as u64);
+        for input in request.chunks(piece) {
+            rig.receive(input);
+        }
+        assert_eq!(rig.taken(), "STORED\r\n", "in pieces of {piece}");
+    }
+}
+
+#[test]
 fn without_memory_a_value_is_thrown_away_and_the_rest_served() {
     let mut script = set("big", 150_000);
     script.extend(b"version\r\n");

@@ -12,7 +12,7 @@ use crate::bounds::{LANDING_BYTES_MIN, TAIL_FREE_BYTES, VALUE_RESERVE_BYTES};
 /// The budget has no room for what must be kept.
 #[derive(Debug)]
 pub(crate) struct NoRoom {
-    /// What it was asked for.
+    /// What it was asked for beyond what it had granted.
     pub(crate) bytes: u64,
 }
 
@@ -76,10 +76,18 @@ impl Tail {
 
     fn grow(&mut self, capacity: usize, ground: &Ground) -> Result<(), NoRoom> {
         let granted = self.grant.as_ref().map_or(0, Grant::bytes);
-        if capacity > TAIL_FREE_BYTES && capacity as u64 > granted {
-            let bytes = capacity as u64;
-            let grant = ground.budget.take(Owner::Connections, bytes).ok_or(NoRoom { bytes })?;
-            self.grant = Some(grant);
+        let bytes = (capacity as u64).saturating_sub(granted);
+        if capacity > TAIL_FREE_BYTES && bytes > 0 {
+            let has_room = match &mut self.grant {
+                Some(grant) => grant.extend(bytes),
+                none => {
+                    *none = ground.budget.take(Owner::Connections, bytes);
+                    none.is_some()
+                }
+            };
+            if !has_room {
+                return Err(NoRoom { bytes });
+            }
         }
         self.bytes.reserve_exact(capacity - self.bytes.len());
         Ok(())

@@ -151,7 +151,8 @@ pub static KEYS: &[Key] = &[
         memory.item_bytes_max,
         "item-bytes-max",
         Rule { unit: Unit::Bytes, range: 1024..=GIB },
-        "Bytes of the largest item, key and header included; at most half of the memory limit."
+        "Bytes of the largest item, key and header included; at most half of the memory limit. \
+         Values arrive in memory of connections, a quarter of the limit: larger ones find no room."
     ),
     key!(
         memory.evict,
