@@ -13,6 +13,10 @@ pub struct Connections {
     pub rejected: u64,
     /// Closed for being silent too long.
     pub idle_kicks: u64,
+    /// Closed for taking nothing of their replies too long.
+    pub stall_kicks: u64,
+    /// Closed because there was no memory for what they did not take.
+    pub memory_kicks: u64,
     /// Times accepting stopped.
     pub accept_stops: u64,
     /// Turns cut short so that other connections had theirs.

@@ -152,6 +152,8 @@ impl Service {
         stat("write_calls", host.send_calls - was.send_calls);
         stat("readable_events", host.readable - was.readable);
         stat("signals_lost", host.signals_lost - was.signals_lost);
+        stat("stall_kicks", host.stall_kicks - was.stall_kicks);
+        stat("memory_kicks", host.memory_kicks - was.memory_kicks);
         stat("refused", refused);
         stat("segment_bytes", usage.segment_bytes);
         stat("segments", usage.segments);
@@ -164,6 +166,7 @@ impl Service {
         stat("torn_reads", items.torn - items_was.torn);
         stat("rooms_made", items.rooms_made - items_was.rooms_made);
         stat("room_waits", items.waits - items_was.waits);
+        stat("room_items_max", usage.room_items_max);
         stat("housekeeping_items_max", usage.paid_items_max);
         for owner in Owner::ALL {
             let name = format!("budget_{owner:?}").to_lowercase();
@@ -237,7 +240,9 @@ impl Service {
                 reply::stat(out, &format!("{number}:{name}"), value);
             };
             stat("addr", &conn.address);
-            stat("listen_addr", &conn.listener);
+            if !conn.listener.is_empty() {
+                stat("listen_addr", &conn.listener);
+            }
             stat("state", &conn.state);
             stat("secs_since_last_cmd", &conn.idle_s);
         }

@@ -20,6 +20,9 @@ pub(crate) const TAIL_FREE_BYTES: usize = 2 << 10;
 /// client reserves at most twice what it has sent.
 pub(crate) const VALUE_RESERVE_BYTES: usize = 64 << 10;
 
+/// Times room is made for the same bytes: other workers may take it first.
+pub(crate) const ROOM_ATTEMPTS_MAX: u32 = 8;
+
 /// A value with at least this much missing is received straight into its buffer.
 pub(crate) const LANDING_BYTES_MIN: usize = 16 << 10;
 

@@ -11,9 +11,10 @@
 //!                               +-- gate in doubt ------> Drop
 //! ```
 
-use base::Now;
+use base::{Grant, Now, Owner};
 
-use crate::{Ground, Reply};
+use crate::bounds::ROOM_ATTEMPTS_MAX;
+use crate::{Ground, Handler, Reply};
 
 /// What the session needs next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,4 +52,18 @@ pub struct Context<H> {
     pub out: Reply,
     /// Bounds and budget.
     pub ground: Ground,
+}
+
+impl<H: Handler> Context<H> {
+    /// `bytes` of the budget for what a client has not taken yet. Where it has no room the handler
+    /// makes some, which belongs to a batch: the caller ends it.
+    pub fn grant(&mut self, bytes: u64) -> Option<Grant> {
+        for _ in 0..ROOM_ATTEMPTS_MAX {
+            let grant = self.ground.budget.take(Owner::Connections, bytes);
+            if grant.is_some() || !self.handler.make_room(self.now, bytes) {
+                return grant;
+            }
+        }
+        self.ground.budget.take(Owner::Connections, bytes)
+    }
 }

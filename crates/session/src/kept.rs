@@ -6,11 +6,9 @@
 
 use memcache::{Limits, Parsed};
 
+use crate::bounds::ROOM_ATTEMPTS_MAX;
 use crate::tail::NoRoom;
 use crate::{Cause, Context, Flow, Handler, Outcome, Session};
-
-/// Times room is made for the same input: other workers may take it first.
-const ROOM_ATTEMPTS_MAX: u32 = 8;
 
 impl Session {
     /// Keeps `rest`, which could not be parsed now.

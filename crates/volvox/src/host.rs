@@ -29,6 +29,8 @@ impl Host for Process {
             accepted: counted.accepted,
             rejected: counted.rejected,
             idle_kicks: counted.idle_kicks,
+            stall_kicks: counted.stall_kicks,
+            memory_kicks: counted.memory_kicks,
             accept_stops: counted.accept_stops,
             yields: counted.yields,
             bytes_in: counted.bytes_in,

@@ -11,8 +11,8 @@
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use base::{Grant, Owner};
-use session::{ConnId, Flow, Ground, Reply, Session, Span, WorkerId};
+use base::Grant;
+use session::{ConnId, Flow, Reply, Session, Span, WorkerId};
 
 use crate::card::Card;
 
@@ -27,15 +27,15 @@ pub(super) struct Outbox {
 const OUTBOX_FREE_BYTES: u64 = 2 << 10;
 
 impl Outbox {
-    /// Keeps `reply`; `None` when the budget has no room.
-    pub(super) fn new(reply: Reply, ground: &Ground) -> Option<Box<Self>> {
-        let bytes = reply.heap_bytes() as u64;
-        let grant = match bytes {
-            ..=OUTBOX_FREE_BYTES => None,
-            _ => Some(ground.budget.take(Owner::Connections, bytes)?),
-        };
+    /// Keeps `reply`, which it was granted the memory of.
+    pub(super) fn new(reply: Reply, grant: Option<Grant>) -> Box<Self> {
         let span = reply.whole();
-        Some(Box::new(Self { reply, span, _grant: grant }))
+        Box::new(Self { reply, span, _grant: grant })
+    }
+
+    /// Bytes to be granted for `reply`, if any.
+    pub(super) fn needs(reply: &Reply) -> Option<u64> {
+        Some(reply.heap_bytes() as u64).filter(|bytes| *bytes > OUTBOX_FREE_BYTES)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::os::fd::AsFd;
 
-use session::{Handler, Span};
+use session::{Handler, Reply, Span, Verdict};
 
 use super::client::{Key, Outbox};
 use super::source::Source;
@@ -74,8 +74,9 @@ impl<H: Handler, S: Source> Worker<H, S> {
     #[cold]
     pub(super) fn send_later(&mut self, key: Key, span: Span) {
         let Some(client) = self.clients.get(key) else { return };
-        let was_stalled = client.outbox.is_some();
-        let rest = match client.outbox.take() {
+        let kept = client.outbox.take();
+        let was_stalled = kept.is_some();
+        let rest = match kept {
             None => self.context.out.detach(span),
             Some(mut outbox) => {
                 let mut rest = outbox.reply.detach(outbox.span);
@@ -83,17 +84,29 @@ impl<H: Handler, S: Source> Worker<H, S> {
                 rest
             }
         };
-        client.outbox = Outbox::new(rest, &self.shared.config.ground);
-        if client.outbox.is_none() {
+        let Some(outbox) = self.outbox(rest) else {
             self.desk.counters.memory_kicks.add(1);
             self.ticks.stalled -= u32::from(was_stalled);
             return self.close(key);
-        }
+        };
+        let Some(client) = self.clients.get(key) else { return };
+        client.outbox = Some(outbox);
         if !was_stalled {
             self.ticks.stalled += 1;
             client.card.set_state(State::Write);
             client.card.touch(self.now_s);
             self.watch_room(key, true);
+        }
+    }
+
+    /// Memory for `rest`, of which the handler makes room where there is none: in a batch of its
+    /// own, for that of the replies has ended.
+    fn outbox(&mut self, rest: Reply) -> Option<Box<Outbox>> {
+        let Some(bytes) = Outbox::needs(&rest) else { return Some(Outbox::new(rest, None)) };
+        let grant = self.context.grant(bytes);
+        match self.context.handler.end_batch(self.context.now) {
+            Verdict::Send => Some(Outbox::new(rest, Some(grant?))),
+            Verdict::Drop => None,
         }
     }
 
