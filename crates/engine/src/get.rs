@@ -297,24 +297,24 @@ impl<'e, S: EffectSink> Writer<'_, 'e, S> {
             let with = Attributes {
                 expiry_s,
                 client_cas: ask.vivify_cas,
-                flags: Flags::TOKEN_SENT,
+                flags: Flags::TOKEN_SENT.with(Flags::FETCHED),
                 ..Attributes::default()
             };
             let current = self.put(&mut chain, None, &with, [&[], &[]])?;
-            let head = current.head.with_flags(current.head.flags().without(Flags::TOKEN_SENT));
+            let head = current.head.with_flags(current.head.flags().without(with.flags));
             if let Some(target) = out.open(&Glance { head, won: true, ..current.glance(0, now) }) {
                 target.extend_from_slice(R::BEHIND);
             }
             return Ok(Read::Hit);
         };
+        let had_s = current.item.expiry_s(current.head);
         if let Some(expiry_s) = ask.touch {
             current = self.touch(&mut chain, current, expiry_s)?;
         }
         let value_bytes = self.engine.whole_value_bytes(current.item, current.head);
         let mut glance = current.glance(value_bytes, now);
         let found = glance.found();
-        let left_s = found.expiry_s.saturating_sub(now.expiry_s);
-        let due = found.expiry_s != 0 && ask.recache_s.is_some_and(|limit_s| left_s < limit_s);
+        let due = had_s != 0 && ask.recache_before_s.is_some_and(|limit_s| had_s < limit_s);
         glance.won = (found.stale || due) && !found.token_sent;
         let head = current.head;
         let flags = head.flags().with_if(glance.won, Flags::TOKEN_SENT);
@@ -368,6 +368,6 @@ fn accept(probe: &Probe<'_>, out: &mut impl ReadSink) -> Option<Read> {
 }
 
 /// The head of an item that was read now.
-fn fetched_now(head: Head, now: Now) -> Head {
+pub(crate) fn fetched_now(head: Head, now: Now) -> Head {
     head.with_flags(head.flags().with(Flags::FETCHED)).with_access(now.expiry_s)
 }

@@ -159,8 +159,8 @@ pub struct Ask {
     pub vivify: Option<u32>,
     /// The token that an item created so is to have instead of its version.
     pub vivify_cas: Option<u64>,
-    /// Give the token, if nobody has it, when fewer than so many seconds are left to live.
-    pub recache_s: Option<u32>,
+    /// Give the token, if nobody has it, when the item was to expire before this second.
+    pub recache_before_s: Option<u32>,
     /// Whether the read leaves no trace on the item's standing.
     pub quiet: bool,
 }

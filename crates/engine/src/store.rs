@@ -5,6 +5,7 @@
 
 use crate::effect::{EffectSink, Gone};
 use crate::engine::{Current, Engine};
+use crate::get::fetched_now;
 use crate::head::Flags;
 use crate::index::Chain;
 use crate::item::Attributes;
@@ -94,6 +95,8 @@ impl<'e, S: EffectSink> Writer<'_, 'e, S> {
             }
             Action::Touch { expiry_s } => {
                 let current = self.touch(&mut chain, current, expiry_s)?;
+                chain.raise_freq(current.place);
+                current.item.set_head(fetched_now(current.head, self.now));
                 Ok(self.done(&current, op.report))
             }
             Action::Delete => {
@@ -171,7 +174,8 @@ impl<'e, S: EffectSink> Writer<'_, 'e, S> {
         Ok(self.done(&current, op.report))
     }
 
-    /// Stores a value joined to the one that is there, which keeps its attributes.
+    /// Stores a value joined to the one that is there, which keeps its expiry and client flags but
+    /// no mark. What would be too long together is not stored.
     fn join(
         &mut self,
         chain: Chain<'_>,
@@ -180,12 +184,16 @@ impl<'e, S: EffectSink> Writer<'_, 'e, S> {
         (value, behind): (&[u8], bool),
     ) -> Result<Wrote, NeedSpace> {
         let mut with = Attributes { client_cas: op.cas, ..current.item.attributes(current.head) };
-        with.flags = with.flags.without(Flags::LARGE);
+        with.flags = Flags::default();
         let mut old = std::mem::take(&mut self.local.scratch);
         old.clear();
         self.engine.append_whole(&current, &mut old);
         let joined = if behind { [&old[..], value] } else { [value, &old] };
-        let wrote = self.replace(chain, op, current, &with, joined);
+        let wrote =
+            self.replace(chain, op, current, &with, joined).map(|wrote| match wrote.outcome {
+                Outcome::TooLarge => Wrote::ended(Outcome::NotStored),
+                _ => wrote,
+            });
         if old.capacity() <= IN_PLACE_BYTES_MAX {
             self.local.scratch = old;
         }
@@ -216,6 +224,10 @@ impl<'e, S: EffectSink> Writer<'_, 'e, S> {
         let mut with = current.item.attributes(current.head);
         with.expiry_s = expiry_s.unwrap_or(with.expiry_s);
         with.client_cas = op.cas;
+        if value.len() > old_bytes {
+            // As in memcached, a number that grows is a new item, with no mark of the old one.
+            with.flags = Flags::default();
+        }
         let current = self.put(&mut chain, Some(current), &with, [value, &[]])?;
         Ok(Wrote { number, ..self.done(&current, op.report) })
     }

@@ -40,7 +40,7 @@ pub use limits::{
     VALUE_BYTES_MAX,
 };
 pub use meta::{MetaFlags, MetaReturn, Returns};
-pub use parse::{AUTH_BYTES_MAX, Auth, Parsed, parse, parse_auth, plain_get, plain_store};
+pub use parse::{Parsed, parse, plain_get, plain_store};
 pub use refusal::Refusal;
 pub use request::{
     CrawlerCommand, Direction, LruCommand, MetaMode, Request, SlabsCommand, Store, StoreVerb,

@@ -3,6 +3,7 @@
 //! What tunes memcached's slabs and queues is answered as memcached answers it and changes
 //! nothing: there are no size classes and no crawler here to tune.
 
+use crate::dump::wants_items;
 use crate::meta::CLASS;
 use crate::worker::Service;
 use base::{Budget, Now};
@@ -50,10 +51,8 @@ impl Service {
             Request::LruCrawler(CrawlerCommand::Mgdump { classes }) => {
                 return self.mgdump(now, conn, classes, reply);
             }
-            Request::LruCrawler(CrawlerCommand::Crawl { .. }) => {
-                let (engine, local) = self.engine();
-                engine.tend(local, now, CRAWL_ITEMS_MAX, &mut NoSink);
-                (reply::OK, false)
+            Request::LruCrawler(CrawlerCommand::Crawl { classes }) => {
+                (self.crawl(now, classes), false)
             }
             Request::LruCrawler(_) => (reply::OK, false),
             Request::Slabs { command, noreply } => (slabs(*command), *noreply),
@@ -66,6 +65,18 @@ impl Service {
             reply.bytes_mut().extend_from_slice(line);
         }
         Outcome::Done
+    }
+
+    fn crawl(&mut self, now: Now, classes: &[u8]) -> &'static [u8] {
+        match wants_items(classes) {
+            None => return reply::BAD_CLASS,
+            Some(false) => {}
+            Some(true) => {
+                let (engine, local) = self.engine();
+                engine.tend(local, now, CRAWL_ITEMS_MAX, &mut NoSink);
+            }
+        }
+        reply::OK
     }
 
     fn flush_all(&mut self, now: Now, delay: Option<i64>) -> &'static [u8] {

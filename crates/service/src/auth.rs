@@ -22,7 +22,7 @@ impl Service {
                     out.extend_from_slice(reply::STORED);
                 } else {
                     self.counters.auth_errors.add(1);
-                    out.extend_from_slice(b"CLIENT_ERROR authentication failure\r\n");
+                    out.extend_from_slice(reply::AUTH_FAILED);
                 }
             }
             Request::Version => reply::version(out, &self.cell.options.version),

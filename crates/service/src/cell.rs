@@ -5,7 +5,7 @@ use crate::host::Host;
 use crate::leases::Leases;
 use base::{MemoryBudget, Now, Owner};
 use engine::{Engine, EngineConfig, EngineError};
-use memcache::Limits;
+use memcache::{LINE_BYTES_MAX, Limits};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -74,7 +74,8 @@ impl Cell {
         now: Now,
     ) -> Result<Arc<Self>, EngineError> {
         let (engine, locals) = Engine::new(config, budget.clone())?;
-        let auth_limits = Limits { value_bytes_max: AUTH_BYTES_MAX, ..options.limits };
+        let auth_limits =
+            Limits { value_bytes_max: AUTH_BYTES_MAX, multiget_line_bytes_max: LINE_BYTES_MAX };
         Ok(Arc::new(Self {
             engine,
             budget,

@@ -159,7 +159,7 @@ fn number(word: &[u8]) -> Option<u32> {
 
 /// Whether the items, which are all of one class, are among `classes`: `all`, `hash`, or numbers
 /// with commas. `None` if one of them cannot be a class.
-fn wants_items(classes: &[u8]) -> Option<bool> {
+pub(crate) fn wants_items(classes: &[u8]) -> Option<bool> {
     if classes == b"all" || classes == b"hash" {
         return Some(true);
     }

@@ -16,6 +16,9 @@ struct MetaValue<'a, 'f> {
     now: Now,
     /// What was known of the item, once it was found.
     found: Found,
+    /// Whether it had been fetched and how long it was idle, where this request has changed that
+    /// by looking twice.
+    before: Option<(bool, u32)>,
 }
 
 impl ReadSink for MetaValue<'_, '_> {
@@ -23,8 +26,11 @@ impl ReadSink for MetaValue<'_, '_> {
 
     #[inline]
     fn open(&mut self, glance: &Glance<'_>) -> Option<&mut Vec<u8>> {
-        let found = &glance.found();
-        self.found = *found;
+        self.found = glance.found();
+        if let Some((fetched, idle_s)) = self.before {
+            (self.found.fetched, self.found.idle_s) = (fetched, idle_s);
+        }
+        let found = &self.found;
         let marks =
             Marks { sent: found.token_sent && !found.won, stale: found.stale, won: found.won };
         let wanted = wants_value(self.flags, found);
@@ -82,16 +88,16 @@ impl Service {
             touch: flags.ttl().map(seconds),
             vivify: flags.vivify().map(seconds),
             vivify_cas: flags.cas_new(),
-            recache_s: flags.recache().map(|limit_s| limit_s.clamp(0, i64::from(u32::MAX)) as u32),
+            recache_before_s: flags.recache().map(seconds),
             quiet: flags.no_bump(),
         };
         let out = reply.bytes_mut();
         let start = out.len();
         let found = Found::default();
-        let mut sink = MetaValue { out, start, key: token, flags, now, found };
+        let mut sink = MetaValue { out, start, key: token, flags, now, found, before: None };
         let (engine, local) = self.engine();
         let key = engine.key(key.as_bytes());
-        let changes = ask.touch.is_some() || ask.vivify.is_some() || ask.recache_s.is_some();
+        let changes = ask.touch.is_some() || ask.vivify.is_some() || ask.recache_before_s.is_some();
         let mut read = Read::Miss;
         if !changes && !ask.quiet {
             read = engine.get(local, &key, now, &mut sink);
@@ -100,6 +106,7 @@ impl Service {
         let contested = read == Read::Hit && sink.found.stale && !sink.found.token_sent;
         if changes || ask.quiet || contested {
             sink.rewind();
+            sink.before = contested.then_some((sink.found.fetched, sink.found.idle_s));
             read = engine.fetch(local, &key, &ask, now, &mut NoSink, &mut sink);
         }
         let found = sink.found;
@@ -116,6 +123,7 @@ impl Service {
         match read {
             Read::Hit => {}
             Read::Miss => reply::meta_miss(out, token, flags),
+            Read::NoSpace if ask.vivify.is_some() => reply::meta_miss(out, token, flags),
             Read::NoSpace => out.extend_from_slice(reply::OUT_OF_MEMORY),
         }
     }
@@ -160,6 +168,9 @@ impl Service {
             op.cas = flags.cas_new();
             op.report = true;
         });
+        if wrote.outcome == Outcome::NoSpace {
+            self.unlink(now, key);
+        }
         let out = reply.bytes_mut();
         match status(wrote.outcome) {
             Some(status) => {
@@ -169,7 +180,9 @@ impl Service {
                 let bytes = found.map_or(value.len(), |found| found.value_bytes);
                 reply::meta_stored(out, status, token, flags, cas, bytes as u64);
             }
-            None => out.extend_from_slice(failure(wrote.outcome)),
+            None => {
+                out.extend_from_slice(failure(wrote.outcome, reply::OUT_OF_MEMORY_STORING));
+            }
         }
     }
 
@@ -205,7 +218,7 @@ impl Service {
         let out = reply.bytes_mut();
         match status(wrote.outcome) {
             Some(status) => reply::meta_status(out, status, token, flags),
-            None => out.extend_from_slice(failure(wrote.outcome)),
+            None => out.extend_from_slice(failure(wrote.outcome, reply::OUT_OF_MEMORY)),
         }
     }
 
@@ -228,7 +241,7 @@ impl Service {
             expiry_s: flags.ttl().map(seconds),
         };
         let wrote = self.write(now, key, action, |op| {
-            op.compare = flags.cas();
+            op.compare = flags.cas().filter(|cas| *cas != 0);
             op.cas = flags.cas_new();
             op.report = true;
         });
@@ -243,7 +256,7 @@ impl Service {
             }
             outcome => match status(outcome) {
                 Some(status) => reply::meta_status(out, status, token, flags),
-                None => out.extend_from_slice(failure(outcome)),
+                None => out.extend_from_slice(failure(outcome, reply::OUT_OF_MEMORY)),
             },
         }
     }
@@ -273,11 +286,11 @@ fn status(outcome: Outcome) -> Option<MetaStatus> {
     }
 }
 
-/// The error line of an outcome without a meta code.
-fn failure(outcome: Outcome) -> &'static [u8] {
+/// The error line of an outcome without a meta code; `no_space` says that there is no room.
+fn failure(outcome: Outcome, no_space: &'static [u8]) -> &'static [u8] {
     match outcome {
         Outcome::NotNumber => reply::NON_NUMERIC,
         Outcome::TooLarge => reply::TOO_LARGE,
-        _ => reply::OUT_OF_MEMORY_STORING,
+        _ => no_space,
     }
 }

@@ -127,7 +127,14 @@ impl Service {
         keys.pass(conn.progress);
         while let Some(key) = keys.next() {
             match key {
-                Ok(key) => self.gat_one::<CAS>(now, key, expiry_s, reply.bytes_mut()),
+                Ok(key) => {
+                    let read = self.gat_one::<CAS>(now, key, expiry_s, reply.bytes_mut());
+                    if read == Read::NoSpace {
+                        reply.rewind(start);
+                        reply.bytes_mut().extend_from_slice(reply::OUT_OF_MEMORY_WRITING);
+                        return Outcome::Done;
+                    }
+                }
                 Err(refusal) => return refuse(&refusal, start, reply),
             }
             conn.progress += 1;
@@ -145,7 +152,7 @@ impl Service {
         key: Key<'_>,
         expiry_s: u32,
         out: &mut Vec<u8>,
-    ) {
+    ) -> Read {
         let mut lines = ValueLines::<CAS, false>::new(out, key);
         let (engine, local) = self.engine();
         let ask = Ask { touch: Some(expiry_s), ..Ask::default() };
@@ -154,6 +161,7 @@ impl Service {
         let hit = self.retrieved(read);
         self.counters.cmd_touch.add(1);
         if hit { &self.counters.touch_hits } else { &self.counters.touch_misses }.add(1);
+        read
     }
 
     /// Counts, and tells whether it was a hit.

@@ -31,11 +31,6 @@ impl Service {
             }
         }
         self.not_written(wrote.outcome);
-        if wrote.outcome == Outcome::NoSpace
-            && matches!(action, Action::Store { mode: Mode::Set, .. })
-        {
-            self.unlink(now, key);
-        }
         wrote
     }
 

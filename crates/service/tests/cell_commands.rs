@@ -84,6 +84,8 @@ fn dumps_name_every_living_item_once() {
         ("lru_crawler mgdump 2|", "OK|EN|"),
         ("lru_crawler metadump bogus|", "BADCLASS invalid class id|"),
         ("lru_crawler metadump 0|", "BADCLASS invalid class id|"),
+        ("lru_crawler crawl bogus|", "BADCLASS invalid class id|"),
+        ("lru_crawler crawl 1|", "OK|"),
         ("stats cachedump 2 0|", "END|"),
         ("stats cachedump 1|", "CLIENT_ERROR bad command line|"),
         ("stats cachedump 1 x|", "CLIENT_ERROR bad command line format|"),
@@ -124,6 +126,15 @@ fn clients_show_a_password_first() {
     let report = rig.ask("stats\r\n");
     assert_eq!((stat(&report, "auth_cmds"), stat(&report, "auth_errors")), ("2", "1"));
     assert_eq!(stat(&report, "cmd_set"), "1", "credentials are not stored");
+}
+
+#[test]
+fn a_stranger_may_hold_no_more_than_a_line() {
+    let long = "get ".to_owned() + &"a ".repeat(2_000);
+    let mut rig = Rig::new();
+    assert_eq!((rig.ask(&long), rig.is_closed()), (String::new(), false), "keys to come");
+    let mut rig = Rig::with(|options| options.authenticate = Some(Box::new(|_| false)));
+    assert_eq!((rig.ask(&long), rig.is_closed()), (String::new(), true));
 }
 
 #[test]

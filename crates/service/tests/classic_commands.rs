@@ -146,8 +146,31 @@ fn errors_say_what_memcached_says() {
         ("get a|", "END|"),
         ("set a 0 0 600|", ""),
         (&format!("{}|", "v".repeat(600)), "STORED|"),
-        (&grown, too_large),
+        (&grown, "NOT_STORED|"),
         ("version|", "VERSION 1.6.45|"),
+    ]);
+}
+
+#[test]
+fn without_room_the_old_value_stays_but_for_a_set() {
+    let mut rig = Rig::without_eviction();
+    let value = "v".repeat(900);
+    rig.converse(&[("set kept 0 0 1|x|set lost 0 0 1|x|", "STORED|STORED|")]);
+    let no_room = "SERVER_ERROR out of memory storing object\r\n";
+    let refused = (0..20_000)
+        .filter(|number| rig.ask(format!("set {number} 0 0 900\r\n{value}\r\n")) == no_room)
+        .take(100);
+    assert_eq!(refused.count(), 100, "memory is full");
+    let token = rig.ask("gets kept\r\n");
+    let token = token.lines().next().and_then(|line| line.rsplit(' ').next()).expect("a token");
+    rig.converse(&[
+        (
+            &format!("cas kept 0 0 900 {token}|{value}|"),
+            "SERVER_ERROR out of memory storing object|",
+        ),
+        ("get kept|", "VALUE kept 0 1|x|END|"),
+        (&format!("set lost 0 0 900|{value}|"), "SERVER_ERROR out of memory storing object|"),
+        ("get lost|", "END|"),
     ]);
 }
 

@@ -103,6 +103,28 @@ fn a_missing_or_dying_item_is_made_by_one_client() {
 }
 
 #[test]
+fn what_is_renewed_by_length_and_by_touch_is_marked_as_in_memcached() {
+    let mut rig = Rig::new();
+    rig.converse(&[("set a 0 0 1|x|md a I|", "STORED|HD|")]);
+    rig.wait_s(10);
+    rig.converse(&[
+        ("mg a h l|", "HD h0 l10 X W|"),
+        ("mg a h|", "HD h1 Z X|"),
+        ("append a 0 0 1|c|", "STORED|"),
+        ("mg a h v|", "VA 2 h0|xc|"),
+        ("set n 0 0 1|9|mg n|md n I|", "STORED|HD|HD|"),
+        ("ma n C0 v|", "VA 2|10|"),
+        ("mg n h|", "HD h0|"),
+        ("set t 0 50 1|x|touch t 60|mg t h|", "STORED|TOUCHED|HD h1|"),
+        ("mg new N30 h|", "HD h0 W|"),
+        ("mg new h|", "HD h1 Z|"),
+        ("mg t R70 T300|", "HD W|"),
+        ("set t 0 60 1|x|", "STORED|"),
+        ("mg t R2592001|mg t R-1|mg t R0|", "HD|HD|HD|"),
+    ]);
+}
+
+#[test]
 fn md_deletes_marks_or_empties() {
     Rig::new().converse(&[
         ("md a|", "NF|"),

@@ -119,8 +119,8 @@ pub trait Handler {
         reply: &mut Reply,
     );
 
-    /// The budget refused `bytes` for input or output that must be kept: makes that much room, if it
-    /// can.
+    /// The budget refused `bytes` for input or output that must be kept: makes that much room, if
+    /// it can.
     fn make_room(&mut self, _now: Now, _bytes: u64) -> bool {
         false
     }

@@ -108,7 +108,7 @@ fn cell(
         authenticate,
         connection_bytes_max: settings.memory.limit / CONNECTIONS_PART,
         keep_leases: !threads,
-        settings: stats_settings(settings, &launch.reported, workers, 0),
+        settings: stats_settings(settings, &launch.reported, workers),
     };
     let host = Process {
         remote,
@@ -157,14 +157,14 @@ fn value_bytes_max(settings: &Settings) -> u64 {
     settings.memory.item_bytes_max.saturating_sub(ITEM_OVERHEAD_BYTES)
 }
 
-/// Every address to listen on. Where `*` names two, the system may know only IPv4.
+/// Every address to listen on. Where a name stands for two, the system may know only IPv4.
 fn listen(settings: &Settings) -> Result<Vec<Listen>, Box<dyn Error>> {
     let mut listen = Vec::new();
     for wanted in &settings.server.listen {
         let addresses =
             wanted.resolve().map_err(|error| format!("server.listen {wanted}: {error}"))?;
-        let usable =
-            addresses.iter().filter(|at| at.is_ipv4() || wanted.host.is_some() || has_ipv6());
+        let choice = addresses.iter().any(SocketAddr::is_ipv4);
+        let usable = addresses.iter().filter(|at| at.is_ipv4() || !choice || has_ipv6());
         listen.extend(usable.map(|at| Listen::Tcp(*at)));
     }
     if let Some(path) = &settings.server.unix_socket {

@@ -8,7 +8,6 @@
 //! one pass; everything else goes the general way, which knows every rule.
 
 mod admin;
-mod auth;
 mod classic;
 mod line;
 mod meta;
@@ -22,7 +21,6 @@ use crate::scan;
 use crate::words::{Words, ask_noreply};
 use line::Line;
 
-pub use auth::{AUTH_BYTES_MAX, Auth, parse_auth};
 pub use plain::{plain_get, plain_store};
 
 /// The shortest line that can be a command, with its end. memcached finds shorter ones malformed.

@@ -87,7 +87,16 @@ impl Rig {
         Self::with(|_| {})
     }
 
+    /// One that answers with an error when memory is full.
+    pub fn without_eviction() -> Self {
+        Self::of(false, |_| {})
+    }
+
     pub fn with(choose: impl FnOnce(&mut Options)) -> Self {
+        Self::of(true, choose)
+    }
+
+    fn of(evict: bool, choose: impl FnOnce(&mut Options)) -> Self {
         let mut options = Options {
             version: "1.6.45".into(),
             limits: Limits { value_bytes_max: VALUE_BYTES_MAX, ..Limits::default() },
@@ -105,6 +114,7 @@ impl Rig {
             // Tokens count from one in every slice, so that a table can name them.
             epoch: 0,
             version_seed: None,
+            evict,
             value_bytes_max: VALUE_BYTES_MAX as usize,
             ..EngineConfig::new(LIMIT_BYTES)
         };
@@ -152,6 +162,11 @@ impl Rig {
         }
         self.flow = flow;
         String::from_utf8(sent).expect("the tests write text")
+    }
+
+    /// Whether the connection ended with the latest answer.
+    pub fn is_closed(&self) -> bool {
+        self.flow == Flow::Close
     }
 
     /// Asks one after the other and compares. Lines are written with `|` for their end.

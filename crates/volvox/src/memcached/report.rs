@@ -9,15 +9,14 @@ use crate::driver;
 /// Name and value of every line.
 ///
 /// `reported` is what the command line collected in [`super::Start::reported`]; `workers` the
-/// number of worker threads in fact; `verbosity` the present one.
+/// number of worker threads in fact.
 #[must_use]
 pub fn stats_settings(
     settings: &Settings,
     reported: &[(&'static str, String)],
     workers: usize,
-    verbosity: u64,
 ) -> Vec<(&'static str, String)> {
-    let mut lines = ours(settings, workers, verbosity);
+    let mut lines = ours(settings, workers);
     lines.extend(FIXED.iter().map(|(name, value)| (*name, (*value).to_owned())));
     for (name, value) in reported {
         match lines.iter_mut().find(|(line, _)| line == name) {
@@ -28,7 +27,7 @@ pub fn stats_settings(
     lines
 }
 
-fn ours(settings: &Settings, workers: usize, verbosity: u64) -> Vec<(&'static str, String)> {
+fn ours(settings: &Settings, workers: usize) -> Vec<(&'static str, String)> {
     let Settings { server, memory, protocol, .. } = settings;
     let yes = |on: bool| if on { "yes" } else { "no" }.to_owned();
     let or_null = |text: Option<String>| text.unwrap_or_else(|| "NULL".to_owned());
@@ -41,7 +40,7 @@ fn ours(settings: &Settings, workers: usize, verbosity: u64) -> Vec<(&'static st
         ("tcpport", server.listen.first().map_or(0, |listen| listen.port).to_string()),
         ("udpport", "0".to_owned()),
         ("inter", or_null(Some(hosts.join(",")).filter(|hosts| !hosts.is_empty()))),
-        ("verbosity", verbosity.to_string()),
+        ("verbosity", settings.log.level.verbosity().to_string()),
         ("evictions", if memory.evict { "on" } else { "off" }.to_owned()),
         ("domain_socket", or_null(path(&server.unix_socket))),
         ("umask", format!("{:o}", server.unix_mode)),
