@@ -19,6 +19,7 @@ mod error;
 mod listen;
 mod mail;
 mod net;
+mod outbox;
 mod server;
 mod shared;
 mod signal;

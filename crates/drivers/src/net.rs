@@ -12,6 +12,9 @@ use crate::counters::Counters;
 /// Bytes that one `recv` takes at most.
 pub(crate) const RECV_BYTES: usize = 64 << 10;
 
+/// No send waits, nor kills the process where nobody listens any more.
+const SEND_FLAGS: SendFlags = SendFlags::NOSIGNAL.union(SendFlags::DONTWAIT);
+
 /// Slices that one `sendmsg` gathers at most.
 const SLICES_MAX: usize = 64;
 
@@ -38,7 +41,7 @@ pub(crate) fn send_span(
     let Some(bytes) = reply.plain(span) else { return send_parts(fd, reply, span, counters) };
     // Before the call, so that whoever has its bytes finds it counted.
     counters.send_calls.add(1);
-    match send(fd, bytes, SendFlags::NOSIGNAL) {
+    match send(fd, bytes, SEND_FLAGS) {
         Ok(sent) if sent == bytes.len() => {
             counters.bytes_out.add(sent as u64);
             Sent::All
@@ -98,5 +101,5 @@ fn send_slices(fd: BorrowedFd<'_>, reply: &Reply, span: Span) -> (usize, Result<
     let count = reply.slices(span, &mut slices);
     let asked = slices[..count].iter().map(|slice| slice.len()).sum();
     let mut control = SendAncillaryBuffer::default();
-    (asked, sendmsg(fd, &slices[..count], &mut control, SendFlags::NOSIGNAL))
+    (asked, sendmsg(fd, &slices[..count], &mut control, SEND_FLAGS))
 }

@@ -260,7 +260,7 @@ fn a_client_that_takes_nothing_is_closed_in_the_end() {
 
 #[test]
 fn without_memory_for_what_it_does_not_take_a_client_is_closed() {
-    for driver in drivers().into_iter().filter(|driver| *driver != Driver::Threads) {
+    for driver in drivers() {
         let rig = Rig::new(driver, |config| {
             config.ground.budget = base::MemoryBudget::new(64 << 10);
         });

@@ -14,7 +14,7 @@
 use base::{Grant, Now, Owner};
 
 use crate::bounds::ROOM_ATTEMPTS_MAX;
-use crate::{Ground, Handler, Reply};
+use crate::{Ground, Handler, Reply, Verdict};
 
 /// What the session needs next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,9 +55,18 @@ pub struct Context<H> {
 }
 
 impl<H: Handler> Context<H> {
-    /// `bytes` of the budget for what a client has not taken yet. Where it has no room the handler
-    /// makes some, which belongs to a batch: the caller ends it.
+    /// `bytes` of the budget for replies that a client has not taken yet. Where it has no room the
+    /// handler makes some, in a batch of its own: that of the replies has ended. `None` when there
+    /// is no room to be had, or when the gate is in doubt.
     pub fn grant(&mut self, bytes: u64) -> Option<Grant> {
+        let grant = self.room(bytes);
+        match self.handler.end_batch(self.now) {
+            Verdict::Send => grant,
+            Verdict::Drop => None,
+        }
+    }
+
+    fn room(&mut self, bytes: u64) -> Option<Grant> {
         for _ in 0..ROOM_ATTEMPTS_MAX {
             let grant = self.ground.budget.take(Owner::Connections, bytes);
             if grant.is_some() || !self.handler.make_room(self.now, bytes) {

@@ -1,6 +1,6 @@
 //! The thread of one client.
 
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -10,12 +10,13 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{RecvFlags, Shutdown, recv, shutdown};
-use session::{ConnId, Context, Flow, Handler, Reply, Session, Verdict};
+use session::{ConnId, Context, Flow, Handler, Reply, Session, Span, Verdict};
 
 use crate::card::{Card, State};
 use crate::listen::Guest;
 use crate::mail::{Delivery, Mail};
 use crate::net::{Sent, send_span};
+use crate::outbox::Outbox;
 use crate::shared::{Desk, Phase, Shared, seconds};
 
 /// Bytes that one `recv` takes at most: small, for there may be thousands of threads.
@@ -76,7 +77,7 @@ impl<H: Handler> Client<H> {
     /// Serves the client until its end.
     pub(super) fn run(mut self) {
         self.desk.counters.accepted.add(1);
-        if self.set_timeouts().is_ok() {
+        if self.limit_silence().is_ok() {
             while self.step() == Next::Go && self.shared.phase() != Phase::Stopping {}
         }
         self.desk.counters.closed.add(1);
@@ -86,17 +87,12 @@ impl<H: Handler> Client<H> {
         let _ = shutdown(&self.fd, Shutdown::Both);
     }
 
-    fn set_timeouts(&self) -> Result<(), Errno> {
-        let config = &self.shared.config;
-        let limits =
-            [(Timeout::Recv, config.idle_timeout_s), (Timeout::Send, config.stall_timeout_s)];
-        for (timeout, limit_s) in limits {
-            if limit_s > 0 {
-                let limit = Duration::from_secs(limit_s.into());
-                set_socket_timeout(&self.fd, timeout, Some(limit))?;
-            }
+    fn limit_silence(&self) -> Result<(), Errno> {
+        let limit = Duration::from_secs(self.shared.config.idle_timeout_s.into());
+        if limit.is_zero() {
+            return Ok(());
         }
-        Ok(())
+        set_socket_timeout(&self.fd, Timeout::Recv, Some(limit))
     }
 
     /// Does what the session needs next, then sends what there is to send.
@@ -196,31 +192,55 @@ impl<H: Handler> Client<H> {
     }
 
     fn send(&mut self) -> Next {
-        let mut span = self.context.out.whole();
-        let mut next = Next::Go;
-        while !span.is_empty() {
-            let (fd, counters) = (self.fd.as_fd(), &self.desk.counters);
-            match send_span(fd, &mut self.context.out, span, counters) {
-                Sent::All => break,
-                // Its client takes little, but it takes.
-                Sent::Part(rest) if rest != span => {
-                    self.card.touch(seconds(self.shared.clock.now()));
-                    span = rest;
-                }
-                Sent::Part(_) => {
-                    counters.stall_kicks.add(1);
-                    next = Next::End;
-                    break;
-                }
-                Sent::Broken => {
-                    next = Next::End;
-                    break;
-                }
+        let (span, counters) = (self.context.out.whole(), &self.desk.counters);
+        let next = if span.is_empty() {
+            Next::Go
+        } else {
+            match send_span(self.fd.as_fd(), &mut self.context.out, span, counters) {
+                Sent::All => Next::Go,
+                Sent::Part(rest) => self.send_rest(rest),
+                Sent::Broken => Next::End,
             }
-        }
+        };
         self.context.out.clear(OUT_KEEP_BYTES);
         next
     }
+
+    /// Sends what its client did not take at once, as it takes it.
+    fn send_rest(&mut self, rest: Span) -> Next {
+        let rest = self.context.out.detach(rest);
+        self.context.out.clear(OUT_KEEP_BYTES);
+        let Some(mut outbox) = Outbox::keep(rest, &mut self.context) else {
+            self.desk.counters.memory_kicks.add(1);
+            return Next::End;
+        };
+        let Outbox { reply, span, .. } = &mut *outbox;
+        self.card.set_state(State::Write);
+        loop {
+            self.card.touch(seconds(self.shared.clock.now()));
+            let (fd, counters) = (self.fd.as_fd(), &self.desk.counters);
+            if !is_room_awaited(fd, self.shared.config.stall_timeout_s) {
+                counters.stall_kicks.add(1);
+                return Next::End;
+            }
+            match send_span(fd, reply, *span, counters) {
+                Sent::All => break,
+                Sent::Part(rest) => *span = rest,
+                Sent::Broken => return Next::End,
+            }
+        }
+        self.card.set_state(State::Read);
+        Next::Go
+    }
+}
+
+/// Waits until the socket takes more, or is broken; `false` when it has taken nothing for
+/// `timeout_s` seconds, of which 0 are for ever.
+fn is_room_awaited(fd: BorrowedFd<'_>, timeout_s: u32) -> bool {
+    let timeout = Timespec { tv_sec: timeout_s.into(), tv_nsec: 0 };
+    let mut fds = [PollFd::from_borrowed_fd(fd, PollFlags::OUT)];
+    // What a signal interrupts is tried again.
+    poll(&mut fds, (timeout_s > 0).then_some(&timeout)) != Ok(0)
 }
 
 impl<H> Drop for Client<H> {

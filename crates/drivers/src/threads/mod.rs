@@ -5,6 +5,7 @@
 //! door    poll -> accept -> a thread with a handler and a mailbox of its own   (door.rs)
 //! client  recv -> parse and execute -> end_batch -> send                       (client.rs)
 //!              -> while anything is pending: wait for mail instead of recv
+//!              -> while its client takes little: wait until it takes more
 //! ```
 //!
 //! A thread that blocks on its socket is woken by shutting the socket down. So draining answers

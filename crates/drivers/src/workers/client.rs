@@ -11,33 +11,10 @@
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use base::Grant;
-use session::{ConnId, Flow, Reply, Session, Span, WorkerId};
+use session::{ConnId, Flow, Session, WorkerId};
 
 use crate::card::Card;
-
-/// What a client did not take yet.
-pub(super) struct Outbox {
-    pub(super) reply: Reply,
-    pub(super) span: Span,
-    _grant: Option<Grant>,
-}
-
-/// Bytes of unsent replies that every connection may hold without asking the budget.
-const OUTBOX_FREE_BYTES: u64 = 2 << 10;
-
-impl Outbox {
-    /// Keeps `reply`, which it was granted the memory of.
-    pub(super) fn new(reply: Reply, grant: Option<Grant>) -> Box<Self> {
-        let span = reply.whole();
-        Box::new(Self { reply, span, _grant: grant })
-    }
-
-    /// Bytes to be granted for `reply`, if any.
-    pub(super) fn needs(reply: &Reply) -> Option<u64> {
-        Some(reply.heap_bytes() as u64).filter(|bytes| *bytes > OUTBOX_FREE_BYTES)
-    }
-}
+use crate::outbox::Outbox;
 
 /// One connection.
 pub(crate) struct Client {

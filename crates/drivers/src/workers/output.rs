@@ -2,13 +2,14 @@
 
 use std::os::fd::AsFd;
 
-use session::{Handler, Reply, Span, Verdict};
+use session::{Handler, Span};
 
-use super::client::{Key, Outbox};
+use super::client::Key;
 use super::source::Source;
 use super::worker::Worker;
 use crate::card::State;
 use crate::net::{Sent, send_span, took};
+use crate::outbox::Outbox;
 
 impl<H: Handler, S: Source> Worker<H, S> {
     /// Ends the batch in its middle and sends at once, whoever else would send later.
@@ -84,7 +85,7 @@ impl<H: Handler, S: Source> Worker<H, S> {
                 rest
             }
         };
-        let Some(outbox) = self.outbox(rest) else {
+        let Some(outbox) = Outbox::keep(rest, &mut self.context) else {
             self.desk.counters.memory_kicks.add(1);
             self.ticks.stalled -= u32::from(was_stalled);
             return self.close(key);
@@ -96,17 +97,6 @@ impl<H: Handler, S: Source> Worker<H, S> {
             client.card.set_state(State::Write);
             client.card.touch(self.now_s);
             self.watch_room(key, true);
-        }
-    }
-
-    /// Memory for `rest`, of which the handler makes room where there is none: in a batch of its
-    /// own, for that of the replies has ended.
-    fn outbox(&mut self, rest: Reply) -> Option<Box<Outbox>> {
-        let Some(bytes) = Outbox::needs(&rest) else { return Some(Outbox::new(rest, None)) };
-        let grant = self.context.grant(bytes);
-        match self.context.handler.end_batch(self.context.now) {
-            Verdict::Send => Some(Outbox::new(rest, Some(grant?))),
-            Verdict::Drop => None,
         }
     }
 
