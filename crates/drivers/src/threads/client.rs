@@ -219,7 +219,7 @@ impl<H: Handler> Client<H> {
         loop {
             self.card.touch(seconds(self.shared.clock.now()));
             let (fd, counters) = (self.fd.as_fd(), &self.desk.counters);
-            if !is_room_awaited(fd, self.shared.config.stall_timeout_s) {
+            if !wait_for_room(fd, self.shared.config.stall_timeout_s) {
                 counters.stall_kicks.add(1);
                 return Next::End;
             }
@@ -236,7 +236,7 @@ impl<H: Handler> Client<H> {
 
 /// Waits until the socket takes more, or is broken; `false` when it has taken nothing for
 /// `timeout_s` seconds, of which 0 are for ever.
-fn is_room_awaited(fd: BorrowedFd<'_>, timeout_s: u32) -> bool {
+fn wait_for_room(fd: BorrowedFd<'_>, timeout_s: u32) -> bool {
     let timeout = Timespec { tv_sec: timeout_s.into(), tv_nsec: 0 };
     let mut fds = [PollFd::from_borrowed_fd(fd, PollFlags::OUT)];
     // What a signal interrupts is tried again.

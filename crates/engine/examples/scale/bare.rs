@@ -5,9 +5,7 @@
 //! move the lines. Source: Boehm, "Can seqlocks get along with programming language memory
 //! models?", 2012.
 
-use crate::{
-    BATCH, Contender, Drawn, THREADS, TURN, Turns, VALUE_BYTES, Workload, draw, side_by_side,
-};
+use crate::{BATCH, Contender, Drawn, TURN, Turns, VALUE_BYTES, Workload, draw, side_by_side};
 use std::hint::{black_box, spin_loop};
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::time::Instant;
@@ -29,7 +27,7 @@ struct Bare {
 impl Bare {
     fn write(&self, word: u64) {
         let lock = &self.lock.0;
-        let free = loop {
+        let before = loop {
             let seen = lock.load(Ordering::Relaxed);
             let (acquire, relaxed) = (Ordering::Acquire, Ordering::Relaxed);
             let free = seen.is_multiple_of(2);
@@ -41,7 +39,7 @@ impl Bare {
         // Whoever sees a word of the new value must see the lock taken.
         fence(Ordering::Release);
         self.value.0.iter().for_each(|to| to.store(word, Ordering::Relaxed));
-        lock.store(free + 2, Ordering::Release);
+        lock.store(before + 2, Ordering::Release);
     }
 
     fn read(&self) -> [u64; WORDS] {
@@ -85,8 +83,7 @@ pub struct Alone {
 
 impl Alone {
     pub fn new(workload: &Workload) -> Self {
-        let drawn = (0..THREADS).map(|lane| draw(workload, lane)).collect();
-        Self { bare: Bare::default(), drawn }
+        Self { bare: Bare::default(), drawn: draw(workload) }
     }
 }
 

@@ -89,20 +89,24 @@ impl Turns {
     }
 }
 
-fn draw(workload: &Workload, lane: usize) -> Vec<Drawn> {
+/// What each thread asks for.
+fn draw(workload: &Workload) -> Vec<Vec<Drawn>> {
     let mut total = 0.0;
     let mut weigh = |rank: usize| {
         total += 1.0 / rank as f64;
         total
     };
     let sums: Vec<f64> = (1..=workload.keys).map(&mut weigh).collect();
-    let mut rng = Rng::new(1, lane as u64);
-    let mut one = || {
+    let one = |rng: &mut Rng| {
         let at = rng.unit() * total;
         let key = sums.partition_point(|sum| *sum < at).min(workload.keys - 1) as u32;
         Drawn { key, write: rng.below(100) < workload.writes_percent }
     };
-    (0..DRAWN).map(|_| one()).collect()
+    let lane = |lane: usize| {
+        let mut rng = Rng::new(1, lane as u64);
+        (0..DRAWN).map(|_| one(&mut rng)).collect()
+    };
+    (0..THREADS).map(lane).collect()
 }
 
 /// Runs each of `works` on a core of its own, all at the same time.

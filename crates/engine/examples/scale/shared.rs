@@ -46,7 +46,7 @@ impl Shared {
         Self {
             cells: (0..engines).map(|_| Cell::filled(workload.keys)).collect(),
             names: (0..workload.keys).map(name).collect(),
-            drawn: (0..THREADS).map(|lane| draw(workload, lane)).collect(),
+            drawn: draw(workload),
         }
     }
 
