@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 
-use crate::{exec::Exec, repo::Repo};
+use measure::{exec::Exec, repo::Repo};
 
 /// Longest a benchmark run may take.
 const BENCH_MAX: Duration = Duration::from_secs(3600);

@@ -9,12 +9,12 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use crate::{
+use crate::{fuzz, ratchet, tidy};
+use measure::{
     exec::Exec,
-    fuzz, prove, ratchet,
     repo::Repo,
     stages::{Ended, Stages, passed},
-    tidy, tools,
+    tools,
 };
 
 /// Longest one part of the check may take.

@@ -14,7 +14,7 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 
-use crate::{
+use measure::{
     exec::Exec,
     repo::{Repo, in_ci},
     tools,

@@ -11,16 +11,10 @@
 
 mod bench;
 mod check;
-mod exec;
 mod fuzz;
-mod prove;
 mod ratchet;
-mod repo;
-mod screen;
 mod sim;
-mod stages;
 mod tidy;
-mod tools;
 
 use std::process::ExitCode;
 

@@ -10,8 +10,7 @@ use std::{collections::BTreeMap, fs, path::Path};
 use anyhow::{Context, Result};
 use serde::Deserialize;
 
-use crate::{
-    prove,
+use measure::{
     repo::Repo,
     screen::{Cell, Table, Tone},
 };

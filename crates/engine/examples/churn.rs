@@ -11,7 +11,7 @@
 
 use base::{MemoryBudget, Now};
 use engine::{Action, Engine, EngineConfig, Local, Mode, NoSink, Op, Outcome, Read, ValueSink};
-use load::rng::Rng;
+use measure::rng::Rng;
 use nix::sys::resource::{UsageWho, getrusage};
 use std::time::{Duration, Instant};
 

@@ -5,7 +5,7 @@
 
 use base::{MemoryBudget, Now};
 use engine::{Action, Engine, EngineConfig, Local, Mode, NoSink, Op, Outcome};
-use load::rng::Rng;
+use measure::rng::Rng;
 
 const REQUESTS: u64 = 300_000;
 const BATCH: u64 = 64;

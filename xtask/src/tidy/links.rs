@@ -18,8 +18,8 @@ const ITEMS: [&str; 9] =
 /// Endings by which a text in backquotes is known to be a path.
 const PATH_ENDINGS: [&str; 6] = [".rs", ".md", ".toml", ".sh", ".yml", ".py"];
 /// Folders of the root that a path in backquotes may begin with.
-const ROOT_FOLDERS: [&str; 7] =
-    ["crates/", "docs/", "xtask/", "tests/", "config/", "fuzz/", ".ci/"];
+const ROOT_FOLDERS: [&str; 8] =
+    ["crates/", "lab/", "docs/", "xtask/", "tests/", "config/", "fuzz/", ".ci/"];
 
 /// The world the documents speak of.
 struct World<'a> {

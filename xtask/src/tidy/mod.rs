@@ -22,7 +22,7 @@ use std::{collections::BTreeMap, fs};
 use anyhow::{Context, Result};
 use serde::Serialize;
 
-use crate::{
+use measure::{
     repo::Repo,
     screen::{Tone, colours, paint},
 };

@@ -47,7 +47,8 @@ impl Source {
 
     /// The crate the file belongs to, by its folder.
     pub fn package(&self) -> &str {
-        let path = self.path.strip_prefix("crates/").unwrap_or(&self.path);
+        let below = ["crates/", "lab/"].iter().find_map(|folder| self.path.strip_prefix(folder));
+        let path = below.unwrap_or(&self.path);
         path.split('/').next().unwrap_or(path)
     }
 }

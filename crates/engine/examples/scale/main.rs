@@ -14,7 +14,7 @@ mod shared;
 
 use bare::Alone;
 use engine::Counters;
-use load::rng::Rng;
+use measure::rng::Rng;
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
 use shared::Shared;

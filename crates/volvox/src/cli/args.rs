@@ -58,9 +58,11 @@ pub enum Command {
     #[command(subcommand, after_help = CONFIG_EXAMPLES)]
     Config(ConfigCommand),
     /// Load a server and measure it
+    #[cfg(feature = "lab")]
     Load(load::cli::Args),
     /// Measure the four drivers, and a memcached, side by side
-    Lab(lab::LabArgs),
+    #[cfg(feature = "lab")]
+    Lab(table::LabArgs),
     /// Print completions for a shell
     Completions {
         /// The shell

@@ -40,12 +40,14 @@ pub fn run(words: impl IntoIterator<Item = OsString>, serve: Serve) -> ExitCode 
         }),
         Command::Memcached { flags } => memcached(flags, serve),
         Command::Config(command) => config(command),
+        #[cfg(feature = "lab")]
         Command::Load(args) => match ::load::cli::run(&args) {
             Ok(true) => ExitCode::SUCCESS,
             Ok(false) => EXIT_FAILURE.into(),
             Err(error) => fail(EXIT_FAILURE, &error.to_string()),
         },
-        Command::Lab(args) => match env::current_exe().map(|own| lab::run(&args, &own)) {
+        #[cfg(feature = "lab")]
+        Command::Lab(args) => match env::current_exe().map(|own| table::run(&args, &own)) {
             Ok(Ok(true)) => ExitCode::SUCCESS,
             Ok(Ok(false)) => EXIT_FAILURE.into(),
             Ok(Err(error)) => fail(EXIT_FAILURE, &error.to_string()),

@@ -1,0 +1,221 @@
+//! Settings that every kind of measurement shares, and the plan they make.
+
+use std::time::Duration;
+
+use super::preset::{Preselected, Preset};
+use crate::drive::{Limit, Mode, Plan};
+use crate::protocol::Protocol;
+use crate::report::WorkloadText;
+use crate::schedule::Arrival;
+use crate::workload::{Multiget, Popularity, Ratio, Spread, Workload, WorkloadSpec};
+use measure::units::duration;
+use measure::{Error, Target};
+
+/// What flows to the server, and over what.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Settings {
+    /// Connections, shared out among the threads.
+    #[arg(long, default_value_t = 50)]
+    pub connections: usize,
+    /// Threads of the generator.
+    #[arg(long, default_value_t = 1)]
+    pub threads: usize,
+    /// Unanswered requests per connection, at most.
+    #[arg(long, default_value_t = 1)]
+    pub pipeline: usize,
+    /// A named workload: it stands in for settings that are not written.
+    #[arg(long, value_enum, value_name = "NAME")]
+    pub workload: Option<Preset>,
+    /// Weights of requests: GETS:SETS, and where wanted :DELETES and :MODIFIES [default: 9:1].
+    #[arg(long)]
+    pub ratio: Option<String>,
+    /// Keys per get: N or uniform:LOW-HIGH [default: 1].
+    #[arg(long, value_name = "KEYS")]
+    pub multiget: Option<String>,
+    /// The keys of a get follow each other in order.
+    #[arg(long)]
+    pub consecutive: bool,
+    /// Keys per set or delete: quiet commands, closed by a no-op (meta and binary).
+    #[arg(long, default_value_t = 1, value_name = "KEYS")]
+    pub multiset: u32,
+    /// Number of different keys.
+    #[arg(long, default_value_t = 100_000)]
+    pub keys: u64,
+    /// Length of keys: N, uniform:LOW-HIGH, a weighted list, or etc-keys [default: 20].
+    #[arg(long, value_name = "BYTES")]
+    pub key_bytes: Option<String>,
+    /// What every key begins with.
+    #[arg(long, default_value = "key")]
+    pub key_prefix: String,
+    /// uniform, zipf:S, hotset:K%:R%, sequential, scan:P%, drift:N or latest [default: uniform].
+    #[arg(long, value_name = "LAW")]
+    pub popularity: Option<String>,
+    /// Length of values: N, uniform:LOW-HIGH, a weighted list such as 100:9,1000:1, etc or
+    /// twitter [default: 300].
+    #[arg(long, value_name = "BYTES")]
+    pub value_bytes: Option<String>,
+    /// Lifetime of items in seconds, written like --value-bytes; 0 is for ever.
+    #[arg(long, default_value = "0", value_name = "SECONDS")]
+    pub ttl: String,
+    /// How due times follow each other in an open loop: poisson or fixed.
+    #[arg(long, default_value = "poisson")]
+    pub arrival: Arrival,
+    /// How long requests flow before they are measured.
+    #[arg(long, value_parser = duration, default_value = "1s")]
+    pub warmup: Duration,
+    /// Follow every miss with a set of its key, as a cache-aside client does.
+    #[arg(long)]
+    pub refill: bool,
+    /// Compare length and bytes of every value received.
+    #[arg(long)]
+    pub verify: bool,
+    /// text, meta or binary.
+    #[arg(long, default_value = "text")]
+    pub protocol: Protocol,
+    /// Names the sequence of requests and due times.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Give up when no reply has come for so long; so long an open loop sends what is overdue after
+    /// its end.
+    #[arg(long, value_parser = duration, default_value = "10s")]
+    pub patience: Duration,
+}
+
+/// The server that is measured, and its process.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Server {
+    /// The server: HOST:PORT or unix:PATH.
+    #[arg(long, default_value = "127.0.0.1:11211")]
+    pub target: Target,
+    /// Read the server's CPU time from this process instead of asking the server.
+    #[arg(long, value_name = "PID")]
+    pub server_pid: Option<u32>,
+}
+
+impl Settings {
+    /// The settings that `words` stand for; for those that commands choose themselves.
+    pub(super) fn of_words(words: &str) -> Self {
+        #[derive(clap::Parser)]
+        struct Line {
+            #[command(flatten)]
+            settings: Settings,
+        }
+        let words = std::iter::once("settings").chain(words.split_whitespace());
+        let line = <Line as clap::Parser>::try_parse_from(words);
+        line.expect("invariant: a command knows its own settings").settings
+    }
+
+    fn preselected(&self) -> Preselected {
+        self.workload.map(Preset::settings).unwrap_or_default()
+    }
+
+    /// The workload as it is written or stood in for.
+    #[must_use]
+    pub fn workload_text(&self) -> WorkloadText {
+        let preset = self.preselected();
+        let chosen = |own: &Option<String>, preset: Option<&str>, default: &str| {
+            own.clone().unwrap_or_else(|| preset.unwrap_or(default).to_string())
+        };
+        let key_lengths = chosen(&self.key_bytes, preset.key_bytes, "20");
+        WorkloadText {
+            popularity: chosen(&self.popularity, preset.popularity, "uniform"),
+            ratio: chosen(&self.ratio, preset.ratio, "9:1"),
+            multiget: chosen(&self.multiget, preset.multiget, "1"),
+            consecutive: self.consecutive || preset.consecutive,
+            key_bytes: key_lengths.parse::<Spread>().map_or(0, |spread| spread.max() as usize),
+            key_lengths,
+            value_bytes: chosen(&self.value_bytes, preset.value_bytes, "300"),
+            ttl_s: self.ttl.clone(),
+            seed: self.seed,
+        }
+    }
+
+    /// The plan of a measurement of `server`, every limit of it checked.
+    ///
+    /// # Errors
+    /// When a setting cannot be read or exceeds its limit.
+    pub fn plan(&self, server: &Server, mode: Mode, limit: Limit) -> Result<Plan, Error> {
+        let text = self.workload_text();
+        let workload = Workload::new(&WorkloadSpec {
+            keys: self.keys,
+            key_bytes: read("key-bytes", &text.key_lengths)?,
+            key_prefix: self.key_prefix.clone(),
+            popularity: read::<Popularity>("popularity", &text.popularity)?,
+            ratio: read::<Ratio>("ratio", &text.ratio)?,
+            value_bytes: read("value-bytes", &text.value_bytes)?,
+            ttl_s: read("ttl", &text.ttl_s)?,
+            seed: self.seed,
+        })?;
+        let multiget = Multiget {
+            keys: read::<Spread>("multiget", &text.multiget)?,
+            consecutive: text.consecutive,
+        };
+        let plan = Plan {
+            target: server.target.clone(),
+            workload,
+            seed: self.seed,
+            protocol: self.protocol,
+            mode,
+            connections: self.connections,
+            threads: self.threads,
+            pipeline: self.pipeline,
+            multiget,
+            multiset: self.multiset,
+            limit,
+            warmup: self.warmup,
+            patience: self.patience,
+            verify: self.verify,
+            refill: self.refill,
+            drop_overdue: false,
+            server_pid: server.server_pid,
+        };
+        plan.check()?;
+        Ok(plan)
+    }
+}
+
+/// What `text` says for the setting called `name`.
+pub(super) fn read<T: std::str::FromStr<Err = String>>(name: &str, text: &str) -> Result<T, Error> {
+    text.parse().map_err(|error| Error::Setting(format!("--{name}: {error}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings(words: &str) -> Settings {
+        Settings::of_words(words)
+    }
+
+    #[test]
+    fn presets_stand_in_for_what_is_not_written() {
+        for (words, ratio, popularity, multiget, value_bytes, key_lengths) in [
+            ("", "9:1", "uniform", "1", "300", "20"),
+            ("--workload ycsb-a", "50:50", "zipf:0.99", "1", "1000", "20"),
+            ("--workload ycsb-d", "95:5", "latest:0.99", "1", "1000", "20"),
+            ("--workload ycsb-e", "95:5", "zipf:0.99", "uniform:1-100", "1000", "20"),
+            ("--workload ycsb-f", "50:0:0:50", "zipf:0.99", "1", "1000", "20"),
+            ("--workload ycsb-c --value-bytes 8", "1:0", "zipf:0.99", "1", "8", "20"),
+            ("--workload etc --popularity zipf:1", "30:1", "zipf:1", "1", "etc", "etc-keys"),
+            ("--workload twitter --ratio 1:1", "1:1", "uniform", "1", "twitter", "38"),
+        ] {
+            let text = settings(words).workload_text();
+            assert_eq!(
+                [text.ratio, text.popularity, text.multiget, text.value_bytes, text.key_lengths],
+                [ratio, popularity, multiget, value_bytes, key_lengths],
+                "{words}"
+            );
+            assert_eq!(text.consecutive, words.contains("ycsb-e"), "{words}");
+        }
+    }
+
+    #[test]
+    fn every_preset_makes_a_plan() {
+        let server = Server { target: "127.0.0.1:1".parse().unwrap(), server_pid: None };
+        for name in ["ycsb-a", "ycsb-b", "ycsb-c", "ycsb-d", "ycsb-e", "ycsb-f", "etc", "twitter"] {
+            let settings = settings(&format!("--keys 1000 --workload {name}"));
+            let plan = settings.plan(&server, Mode::Closed, Limit::Requests(1));
+            assert!(plan.is_ok(), "{name}: {plan:?}");
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! Where the tree stands and what state it is in: root, crates, commit, date, machine.
+//!
+//! Read-only. Paths handed out are absolute; paths shown to people are relative to the root.
+
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use anyhow::{Context, Result};
+
+use crate::exec::Exec;
+
+/// Longest any of the small questions asked here may take.
+const QUESTION_MAX: Duration = Duration::from_secs(60);
+
+/// The repository this program was built from.
+pub struct Repo {
+    root: PathBuf,
+}
+
+impl Repo {
+    /// Finds the root: two folders above this package.
+    pub fn find() -> Result<Self> {
+        let package = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let root = package.ancestors().nth(2).context("measure stands in no folder")?;
+        Ok(Self { root: root.to_owned() })
+    }
+
+    /// The root folder.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// A path below the root.
+    pub fn path(&self, relative: &str) -> PathBuf {
+        self.root.join(relative)
+    }
+
+    /// What cargo builds in its release profile, below `target/release`.
+    pub fn built(&self, name: &str) -> PathBuf {
+        let target = env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
+        self.root.join(target).join("release").join(name)
+    }
+
+    /// The release binary of the server.
+    pub fn volvox(&self) -> PathBuf {
+        self.built("volvox")
+    }
+
+    /// Every file git knows or would add, relative to the root, sorted.
+    pub fn files(&self) -> Result<Vec<String>> {
+        let listing = Exec::new("git")
+            .args(["ls-files", "--cached", "--others", "--exclude-standard"])
+            .cwd(&self.root)
+            .capture(QUESTION_MAX)?;
+        let mut files: Vec<String> = listing
+            .lines()
+            .filter(|path| self.root.join(path).is_file())
+            .map(str::to_owned)
+            .collect();
+        files.sort();
+        files.dedup();
+        Ok(files)
+    }
+
+    /// What cargo knows of the workspace, without its dependencies.
+    pub fn metadata(&self) -> Result<serde_json::Value> {
+        let text = Exec::new("cargo")
+            .args(["metadata", "--no-deps", "--format-version", "1"])
+            .cwd(&self.root)
+            .capture(QUESTION_MAX)?;
+        serde_json::from_str(&text).context("cargo metadata printed something that is not JSON")
+    }
+
+    /// Names of the crates that have the given folder.
+    pub fn crates_with(&self, folder: &str) -> Result<Vec<String>> {
+        let mut names = Vec::new();
+        for crates in ["crates", "lab"].map(|crates| self.path(crates)) {
+            let entries = fs::read_dir(&crates);
+            for entry in entries.with_context(|| format!("read {}", crates.display()))? {
+                let entry = entry?;
+                if entry.path().join(folder).is_dir() {
+                    names.push(entry.file_name().to_string_lossy().into_owned());
+                }
+            }
+        }
+        names.sort();
+        Ok(names)
+    }
+
+    /// The commit checked out, marked when the tree differs from it. The proofs that are kept do
+    /// not count: each claim that is measured changes them.
+    pub fn commit(&self) -> Result<String> {
+        let git = |args: &[&str]| Exec::new("git").args(args).cwd(&self.root).capture(QUESTION_MAX);
+        let commit = git(&["rev-parse", "--short=12", "HEAD"])?;
+        let changed = git(&["status", "--porcelain", "--", ".", ":!docs/proof"])?;
+        let mark = if changed.trim().is_empty() { "" } else { " with local changes" };
+        Ok(format!("{}{mark}", commit.trim()))
+    }
+
+    /// Today in UTC, as year-month-day.
+    pub fn today() -> Result<String> {
+        let date = Exec::new("date").args(["-u", "+%Y-%m-%d"]).capture(QUESTION_MAX)?;
+        Ok(date.trim().to_owned())
+    }
+
+    /// One line about this machine: processor, cores, kernel, memory.
+    pub fn machine() -> String {
+        let field = |file: &str, name: &str| {
+            let text = fs::read_to_string(file).unwrap_or_default();
+            let line = text.lines().find(|line| line.starts_with(name));
+            let value = line.and_then(|line| line.split_once(':'));
+            value.map_or_else(|| "unknown".to_owned(), |(_, value)| value.trim().to_owned())
+        };
+        let cores = std::thread::available_parallelism().map_or(0, usize::from);
+        let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+        format!(
+            "{}, {cores} cores, Linux {}, memory {}",
+            field("/proc/cpuinfo", "model name"),
+            kernel.trim(),
+            field("/proc/meminfo", "MemTotal")
+        )
+    }
+}
+
+/// Whether a continuous-integration service runs us: what is skipped elsewhere fails here.
+pub fn in_ci() -> bool {
+    env::var_os("CI").is_some_and(|value| !value.is_empty() && value != "false")
+}
