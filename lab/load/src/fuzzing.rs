@@ -1,22 +1,20 @@
-//! What the fuzz targets drive and cannot reach from outside; for nobody else.
+//! The entry points of the fuzz targets that are not public otherwise.
 //!
-//! A conversation is asked for by the first bytes of an input; the rest is what the server says,
-//! in which some bytes stand for whole replies, so that a fuzzer need not guess values. Whatever
-//! is said: no panic, counts that fit what was asked, and the same found however it is cut.
+//! The first bytes of an input choose the requests of a conversation; the rest is what the server
+//! sends, in which some bytes stand for whole replies, so that a fuzzer need not guess values.
+//! Whatever is sent: no panic, counts that fit the requests, and the same result however the bytes
+//! are cut.
 
 use std::sync::{Arc, LazyLock};
 
 use crate::exchange::{Breach, Exchange, Rules};
 use crate::protocol::Protocol;
-use crate::replay::Outcome;
-use crate::replay::round::{Checks, Round};
-pub use crate::replay::unpack::Unpack;
+pub use crate::replay::Unpack;
+use crate::replay::{Checks, Outcome, Round};
 use crate::tally::Tally;
-use crate::workload::{
-    Multiget, Op, Popularity, Ratio, Request, Spread, Stream, Workload, WorkloadSpec,
-};
+use crate::workload::{Multiget, Op, Popularity, Request, Spread, Stream, Workload, WorkloadSpec};
 
-/// How many keys there are, `k0` to `k9`.
+/// The number of keys, `k0` to `k9`.
 const KEYS: u64 = 10;
 
 /// The length of every value.
@@ -25,10 +23,10 @@ const VALUE_BYTES: u32 = 12;
 /// The most requests of one conversation.
 const REQUESTS_MAX: u8 = 16;
 
-/// Bytes that a conversation may leave to be said again: the longest key of a binary reply.
+/// The most bytes that are left to be presented again: the longest key of a binary reply.
 const LEFT_BYTES_MAX: usize = (64 << 10) + 64;
 
-/// What bytes from 0x8a on stand for.
+/// The replies that bytes from 0x8a on stand for.
 const WORDS: [&str; 9] = [
     "END\r\n",
     "EN\r\n",
@@ -49,7 +47,7 @@ static WORKLOADS: LazyLock<[Arc<Workload>; 5]> = LazyLock::new(|| {
             key_bytes: Spread::Fixed(2),
             key_prefix: "k".into(),
             popularity: Popularity::Sequential,
-            ratio: ratio.parse::<Ratio>().expect("invariant: a ratio"),
+            ratio: ratio.parse().expect("invariant: a ratio"),
             value_bytes: Spread::Fixed(VALUE_BYTES),
             ttl_s: Spread::Fixed(0),
             seed: 1,
@@ -58,7 +56,7 @@ static WORKLOADS: LazyLock<[Arc<Workload>; 5]> = LazyLock::new(|| {
     })
 });
 
-/// What a server says: bytes from 0x80 on stand for hits of a key, then for words.
+/// What a server sends: bytes from 0x80 on stand for hits of a key, then for words.
 fn said(script: &[u8], protocol: Protocol, workload: &Workload) -> Vec<u8> {
     let mut out = Vec::new();
     for byte in script {
@@ -94,12 +92,12 @@ fn hit(key: u64, protocol: Protocol, workload: &Workload, out: &mut Vec<u8>) {
     }
 }
 
-/// Presents `said` in pieces of `step` bytes, what was not taken in front of the next; whether
-/// all went well.
+/// Presents `said` in pieces of `step` bytes, each after what was not taken before; whether every
+/// piece was accepted.
 fn present(said: &[u8], step: usize, mut take: impl FnMut(&[u8]) -> Result<usize, Breach>) -> bool {
-    let mut from = 0;
-    for piece in said.chunks(step.max(1)) {
-        let to = piece.as_ptr_range().end.addr() - said.as_ptr().addr();
+    let (mut from, mut to) = (0, 0);
+    while to < said.len() {
+        to = (to + step.max(1)).min(said.len());
         match take(&said[from..to]) {
             Ok(taken) => from += taken,
             Err(Breach(_)) => return false,
@@ -109,19 +107,16 @@ fn present(said: &[u8], step: usize, mut take: impl FnMut(&[u8]) -> Result<usize
     true
 }
 
-/// One connection of a run: its requests, what the server says, and in which pieces.
+/// One connection of a run: its requests, what the server sends, and in which pieces.
 pub fn exchange(input: &[u8]) {
     let Some(([kind, many, requests, step], script)) = input.split_first_chunk() else { return };
     let protocol = [Protocol::Text, Protocol::Meta, Protocol::Binary][usize::from(kind % 3)];
     let workload = &WORKLOADS[usize::from(kind / 3) % WORKLOADS.len()];
     let rules = Rules {
-        protocol,
-        verify: kind & 0x80 == 0,
         refill: many & 0x80 == 0,
         multiget: Multiget { keys: Spread::Fixed(u32::from(many % 4) + 1), consecutive: false },
         multiset: if protocol == Protocol::Text { 1 } else { u32::from(many / 4 % 4) + 1 },
-        measure_from_ns: 0,
-        measure_until_ns: u64::MAX,
+        ..Rules::plain(protocol, workload, kind & 0x80 == 0)
     };
     let said = said(script, protocol, workload);
     let requests = requests % (REQUESTS_MAX + 1);
@@ -129,27 +124,24 @@ pub fn exchange(input: &[u8]) {
         let (mut exchange, mut tally) = (Exchange::new(protocol), Tally::default());
         let (mut stream, mut out) = (Stream::new(workload, 0, 1), Vec::new());
         for _ in 0..requests {
-            exchange.ask(&rules, workload, &mut stream, 0, &mut out);
+            exchange.outstanding().ask(&rules, &mut stream, 0, &mut out);
         }
-        let well =
-            present(&said, step, |bytes| exchange.receive(&rules, workload, 1, bytes, &mut tally));
-        let done = tally.completed() + tally.errors + exchange.pending() as u64;
+        let well = present(&said, step, |bytes| exchange.receive(&rules, 1, bytes, &mut tally));
+        let done = tally.completed() + tally.requests.errors + exchange.pending() as u64;
         assert!(done <= 2 * u64::from(requests), "{done} of {requests}");
-        assert!(tally.hits + tally.misses <= 4 * u64::from(requests));
+        assert!(tally.totals.hits + tally.totals.misses <= 4 * u64::from(requests));
         let mut follow_ups = 0;
-        while exchange.wants_follow_up() {
-            exchange.follow_up(&rules, workload, 1, &mut out);
+        while exchange.outstanding().wants_follow_up() {
+            exchange.outstanding().follow_up(&rules, 1, &mut out);
             follow_ups += 1;
         }
         assert!(follow_ups <= 4 * u32::from(requests), "{follow_ups} follow-ups");
-        let counts = [tally.completed(), tally.errors, tally.hits, tally.misses];
-        let wrong = [tally.wrong_values, tally.not_stored, tally.not_found];
-        (well, counts, wrong, follow_ups, out)
+        (well, tally.requests, tally.totals, follow_ups, out)
     };
     assert_eq!(found(said.len()), found(usize::from(*step)));
 }
 
-/// One round of a replay: which of its requests are sets, what the server says, and in which
+/// One round of a replay: which of its requests are sets, what the server sends, and in which
 /// pieces.
 pub fn round(input: &[u8]) {
     let Some(([sets, requests, step], script)) = input.split_first_chunk() else { return };
@@ -163,13 +155,14 @@ pub fn round(input: &[u8]) {
     let checks = Checks { value_bytes_max: VALUE_BYTES, verify: step & 1 == 0 };
     let found = |step: usize| {
         let mut outcome = Outcome::default();
-        let mut round = Round::new(workload, checks, &requests);
+        let mut round = Round::new(workload, checks);
+        round.begin(&requests, &mut Vec::new());
         let well = present(&said, step, |bytes| round.take(bytes, &mut outcome));
-        assert!(round.answers.len() <= requests.len());
+        assert!(round.answers().len() <= requests.len());
         let faults = outcome.failed_gets + outcome.refused + outcome.wrong_values;
         assert!(faults <= 2 * requests.len() as u64, "{faults} faults");
         assert_eq!(outcome.is_clean(), outcome.faults().is_empty());
-        (well, round.answers, faults, outcome.other_lengths)
+        (well, round.answers().to_vec(), faults, outcome.other_lengths)
     };
     assert_eq!(found(said.len()), found(usize::from(*step)));
 }

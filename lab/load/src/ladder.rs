@@ -5,23 +5,24 @@
 //!            --- twice in a row no more than before -------> flat
 //! ```
 //!
-//! Rates and throughputs are requests per second.
+//! Pure. It never measures: the caller offers the rate and reports the throughput. Bound:
+//! [`STEPS_MAX`] steps. Rates and throughputs are requests per second.
 
 use crate::rate::RATE_MAX;
 
 /// A step that raises the best throughput by less than this share has not raised it.
 const GAIN: f64 = 0.02;
 
-/// Steps without a gain after which throughput is flat: one may be bad luck.
+/// Steps without a gain after which throughput is flat; a single one may be an accident.
 const FLAT_STEPS: usize = 2;
 
-/// Share of the offered rate from which on a server has kept up.
+/// The share of the offered rate that a server must reach to have kept up.
 pub const KEPT_SHARE: f64 = 0.98;
 
 /// The most steps of a ladder.
 pub const STEPS_MAX: usize = 60;
 
-/// A rate that was offered and what came of it.
+/// A rate that was offered, and the throughput it gave.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
 pub struct Step {
     /// Requests due per second.
@@ -31,7 +32,7 @@ pub struct Step {
 }
 
 impl Step {
-    /// Whether the server answered as fast as it was asked.
+    /// Whether the server answered at the offered rate.
     #[must_use]
     pub fn kept(&self) -> bool {
         self.achieved_per_s >= self.offered_per_s * KEPT_SHARE
@@ -39,6 +40,14 @@ impl Step {
 }
 
 /// The steps so far.
+///
+/// ```
+/// use load::ladder::{Ladder, Step};
+///
+/// let mut ladder = Ladder::new(2.0);
+/// ladder.climb(Step { offered_per_s: 100.0, achieved_per_s: 100.0 });
+/// assert_eq!((ladder.next(), ladder.is_flat()), (Some(200.0), false));
+/// ```
 #[derive(Clone, Debug)]
 pub struct Ladder {
     growth: f64,
@@ -63,7 +72,7 @@ impl Ladder {
         &self.steps
     }
 
-    /// The rate to offer next; none when throughput is flat, or steps or rates are used up.
+    /// The rate to offer next; none when throughput is flat, or a limit of steps or rates is reached.
     #[must_use]
     pub fn next(&self) -> Option<f64> {
         let last = self.steps.last()?;
@@ -83,7 +92,7 @@ impl Ladder {
         };
         let (before, last) = self.steps.split_at(split);
         let best = before.iter().map(|step| step.achieved_per_s).fold(0.0, f64::max);
-        // Nothing is no gain over nothing, so a server that never answers ends the ladder too.
+        // A server that never answers gains nothing, so it ends the ladder too.
         last.iter().all(|step| !step.kept() && step.achieved_per_s <= best * (1.0 + GAIN))
     }
 

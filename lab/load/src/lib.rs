@@ -1,27 +1,33 @@
-//! The load generator: the instrument by which every claim about speed is proved.
+//! The load generator: the instrument that proves every claim about speed.
 //!
-//! ```text
-//! workload   what is asked for: a seeded stream of (op, key, length, lifetime)      pure
-//! protocol   requests as bytes, replies as tokens                                   pure
-//! exchange   one connection: what was asked, what is owed, every reply checked      pure
-//! rate       how many requests per second, and how that changes                     pure
-//! ladder     how far a rate is raised before throughput is called flat               pure
-//! schedule   when requests of an open loop are due, whatever the server does        pure
-//! tally      counts and latencies; stats: means, medians, intervals                 pure
-//! report     the conclusions, as text, JSON, CSV and one HTML page                  pure,
-//!            but for its `outputs`, which write them
-//! replay     committed streams, for the hit ratio of a server that evicts
-//! drive      threads, sockets, clocks; server: its CPU time; cli: settings          the rim
-//! double     a server whose delays are stated: the truth to hold reports against      the rim
-//! pingpong, null_server: the floor that generator and server are held against
-//! ```
+//! Honest: in an open loop latency counts from the moment a request was due, however late it is
+//! sent. Cheap: one `recv`, one `send` and one look at the clock per readable event. Repeatable:
+//! what a thread requests, and when, is a function of the seed.
 //!
-//! Honest: in an open loop latency counts from the moment a request was due, however late it
-//! could be sent. Cheap: one `recv`, one `send` and one look at the clock per readable event.
-//! Repeatable: what a thread asks for, and when, is a function of the seed.
+//! `workload` to `tally` are pure: no socket, no clock, no thread. `drive`, `server`, `replay` and
+//! `cli` are the rim.
+//!
+//! | room | may use | what it is |
+//! |---|---|---|
+//! | `workload` | nothing | what is requested: a seeded stream of requests, keys and values |
+//! | `protocol` | `workload` | requests as bytes, replies as tokens |
+//! | `rate` | nothing | how many requests per second are due, and how that changes |
+//! | `schedule` | `rate` | when requests of an open loop are due, whatever the server does |
+//! | `ladder` | `rate` | how far a rate is raised before throughput is called flat |
+//! | `timeline` | nothing | replies by time |
+//! | `tally` | `timeline` | counts and latencies |
+//! | `exchange` | `workload`, `protocol`, `tally` | one connection without its socket: every reply checked |
+//! | `server` | nothing | what the server states, and its CPU time |
+//! | `drive` | `exchange`, `protocol`, `rate`, `schedule`, `server`, `tally`, `workload` | threads, sockets and clocks |
+//! | `progress` | nothing | the line on a terminal |
+//! | `conclusion` | `drive`, `rate`, `schedule`, `tally` | the report of a run, the study of several, as text, JSON, CSV and HTML |
+//! | `replay` | `conclusion`, `drive`, `exchange`, `progress`, `protocol`, `server`, `tally`, `workload` | streams and traces, for the hit ratio of a server that evicts |
+//! | `cli` | `conclusion`, `drive`, `ladder`, `progress`, `protocol`, `rate`, `replay`, `schedule`, `server`, `workload` | settings and commands |
+//! | `fuzzing` | `exchange`, `protocol`, `replay`, `tally`, `workload` | entry points of the fuzz targets |
 #![forbid(unsafe_code)]
 
 pub mod cli;
+pub mod conclusion;
 pub mod drive;
 mod exchange;
 #[doc(hidden)]
@@ -31,7 +37,6 @@ mod progress;
 pub mod protocol;
 pub mod rate;
 pub mod replay;
-pub mod report;
 pub mod schedule;
 mod server;
 mod tally;
@@ -39,4 +44,4 @@ pub mod timeline;
 pub mod workload;
 
 pub use server::ask;
-pub use tally::{Kind, Tally};
+pub use tally::{Kind, Requests, Tally, Totals};

@@ -1,67 +1,67 @@
-//! The line that shows a run is alive: rate and latencies so far, on a terminal only.
+//! The line that shows that work goes on, on a terminal only: time, count and rate so far.
+//!
+//! It is written at most once a second, whatever the caller does. Times are seconds.
 
-use std::io::Write;
+use std::time::Duration;
 
-use crate::drive::Glimpse;
+use crate::drive::Watch;
+use measure::screen::Line;
+
+/// The time between two lines.
+const EVERY: Duration = Duration::from_secs(1);
 
 /// The line of one phase; it remembers what it showed last.
-#[derive(Default)]
-pub(crate) struct Line {
-    time_s: f64,
-    replies: u64,
+pub(crate) struct Progress<'w> {
+    watch: &'w Watch,
+    line: Line,
+    time: Duration,
+    count: u64,
 }
 
-impl Line {
-    /// Overwrites the line on `screen`.
-    pub fn show(&mut self, screen: &mut dyn Write, glimpse: &Glimpse) {
-        let text = self.text(glimpse);
-        // A screen that has gone away is no reason to end a run.
-        let _ = write!(screen, "\r{text}\x1b[K");
-        let _ = screen.flush();
+impl<'w> Progress<'w> {
+    /// A line that is shown while `watch` is live.
+    pub fn new(watch: &'w Watch) -> Self {
+        Self { watch, line: Line::new(), time: Duration::ZERO, count: 0 }
     }
 
-    /// Rate since the line before, latencies since the warm-up.
-    fn text(&mut self, glimpse: &Glimpse) -> String {
-        let (time_s, replies) = (glimpse.time.as_secs_f64(), glimpse.replies);
-        let rate = replies.saturating_sub(self.replies) as f64 / (time_s - self.time_s).max(1e-9);
-        *self = Self { time_s, replies };
-        let mut line = format!("{time_s:6.0} s  {replies:>12} replies  {rate:>10.0}/s");
-        match glimpse.latencies_ns.as_ref().filter(|latencies| !latencies.is_empty()) {
-            None => line.push_str("  warming up"),
-            Some(latencies) => {
-                for (name, quantile) in [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999)] {
-                    let us = latencies.value_at_quantile(quantile) as f64 / 1e3;
-                    line.push_str(&format!("  {name} {us:.0} us"));
-                }
-            }
+    /// Shows that `count` things were done in `time`, and `more`, if a second has passed.
+    pub fn show(&mut self, time: Duration, count: u64, name: &str, more: impl FnOnce() -> String) {
+        if !self.watch.is_live() || time < self.time + EVERY {
+            return;
         }
-        line
+        let line = text(time, count, (self.time, self.count), name, &more());
+        match self.watch.show() {
+            Some(show) => show(&line),
+            None => self.line.show(&line),
+        }
+        (self.time, self.count) = (time, count);
+    }
+
+    /// Removes the line, before something else is printed.
+    pub fn clear(&self) {
+        self.line.clear();
     }
 }
 
-/// Takes the line away, before something else is printed.
-pub(crate) fn clear(screen: &mut dyn Write) {
-    let _ = write!(screen, "\r\x1b[K");
+/// The rate is that since the line before.
+fn text(time: Duration, count: u64, before: (Duration, u64), name: &str, more: &str) -> String {
+    let (time_s, passed_s) = (time.as_secs_f64(), time.saturating_sub(before.0).as_secs_f64());
+    let rate = count.saturating_sub(before.1) as f64 / passed_s.max(1e-9);
+    format!("{time_s:6.0} s  {count:>12} {name}  {rate:>10.0}/s  {more}")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hdrhistogram::Histogram;
-    use std::time::Duration;
 
     #[test]
-    fn the_line_shows_rate_and_percentiles() {
-        let glimpse = |time_s, replies, latency_ns: Option<u64>| {
-            let mut latencies_ns = Histogram::new(3).unwrap();
-            latencies_ns += latency_ns.unwrap_or(1);
-            let latencies_ns = latency_ns.map(|_| latencies_ns);
-            Glimpse { time: Duration::from_secs(time_s), replies, latencies_ns }
-        };
-        let mut line = Line::default();
-        let early = line.text(&glimpse(1, 10, None));
+    fn the_rate_is_that_since_the_line_before() {
+        let second = Duration::from_secs(1);
+        let early = text(second, 10, (Duration::ZERO, 0), "replies", "warming up");
         assert!(early.contains("10/s") && early.ends_with("warming up"), "{early}");
-        let late = line.text(&glimpse(3, 1_010, Some(250_000)));
-        assert!(late.contains("500/s  p50 250 us"), "{late}");
+        let late = text(3 * second, 1_010, (second, 10), "requests", "p50 250 us");
+        assert!(late.contains("1010 requests") && late.ends_with("500/s  p50 250 us"), "{late}");
+        let watch = Watch::new(Default::default(), false);
+        Progress::new(&watch).show(second, 1, "replies", || unreachable!("the watch is not live"));
     }
 }

@@ -1,4 +1,4 @@
-//! How many requests per second are due, and how that changes while a run goes on.
+//! How many requests per second are due, and how that changes during a run.
 //!
 //! ```text
 //! 50k                     always 50,000 per second
@@ -6,9 +6,10 @@
 //! steps:10k,20k,50k/10s   10 s at each rate; the last one stays
 //! ```
 //!
-//! A curve is a row of legs, in each of which the rate is a straight line. The area under it is
-//! the number of requests; due times divide that area. Time begins with the measured window: in
-//! the warm-up the first rate holds. Times are nanoseconds, rates requests per second.
+//! A curve is a sequence of legs; within a leg the rate is a straight line. The area under the curve
+//! is the number of requests; due times divide that area. Time begins with the measured window:
+//! the first rate holds during the warm-up. Invariant: a leg begins where the one before ends, and
+//! the last one has no end. Times are nanoseconds, rates requests per second.
 
 use std::fmt;
 use std::str::FromStr;
@@ -39,7 +40,7 @@ impl Leg {
         self.begin + (at_ns - self.begin_ns) * self.slope
     }
 
-    /// How long from `at_ns` on until so many requests are due, were the leg endless.
+    /// The time from `at_ns` until `requests` are due, as if the leg had no end.
     #[inline]
     pub fn time_ns(&self, at_ns: f64, requests: f64) -> f64 {
         if self.slope == 0.0 {
@@ -65,6 +66,14 @@ impl Leg {
 }
 
 /// The rate over time.
+///
+/// ```
+/// use load::rate::RateCurve;
+///
+/// let curve: RateCurve = "10k..20k/10s".parse()?;
+/// assert_eq!((curve.at(5e9), curve.mean(20e9)), (15_000.0, 17_500.0));
+/// # Ok::<(), String>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct RateCurve {
     text: String,
@@ -154,11 +163,13 @@ fn rate(text: &str) -> Result<f64, String> {
     RateCurve::constant(rate).check().map(|()| rate)
 }
 
-/// A time that is not nothing, in nanoseconds.
+/// A time above 0, in nanoseconds.
 fn time_ns(text: &str) -> Result<f64, String> {
     let time = duration(text)?;
     if time.is_zero() {
-        return Err(format!("{text:?}: a change of rate takes time; write 10s"));
+        return Err(format!(
+            "{text:?}: a change of rate takes time; choose a time above 0, such as 10s"
+        ));
     }
     Ok(time.as_nanos() as f64)
 }

@@ -1,24 +1,24 @@
 //! When requests are due in an open loop: a seeded process that knows nothing of replies.
 //!
-//! Due times are nanoseconds from the start of the run. They are drawn lazily, but only from the
-//! seed, so they are the same whether the server answers at once or not at all: a request that
-//! is sent late was still due when it was due, and its latency is counted from then.
+//! Invariant: due times follow from the seed alone, so they are the same whether the server answers
+//! at once or not at all. A request that is sent late keeps its due time, and its latency counts
+//! from then. Due times are drawn one at a time. They are nanoseconds from the start of the run.
 
 use std::str::FromStr;
 
 use crate::rate::{Leg, RateCurve};
 use measure::rng::Rng;
 
-/// Keeps due times independent of the requests drawn for the same lane.
+/// Keeps the due times of a lane independent of its requests.
 const ARRIVAL_LANE: u64 = 1 << 48;
 
-/// A part of a request by which the sum of many gaps may be off.
+/// The rounding error of a sum of many gaps, in requests.
 const ROUNDING: f64 = 1e-6;
 
 /// How due times follow each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrival {
-    /// Independent arrivals, as from very many users.
+    /// Independent arrivals, as from many users.
     Poisson,
     /// One every 1 / rate.
     Fixed,
@@ -37,6 +37,16 @@ impl FromStr for Arrival {
 }
 
 /// The due times of one lane.
+///
+/// ```
+/// use load::schedule::{Arrival, Schedule};
+///
+/// let rate = "1000".parse()?;
+/// let mut schedule = Schedule::new(Arrival::Fixed, &rate, 0, 1, (0, 1));
+/// schedule.advance();
+/// assert_eq!(schedule.due_ns(), 1_000_000);
+/// # Ok::<(), String>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Schedule {
     arrival: Arrival,
@@ -81,7 +91,7 @@ impl Schedule {
         self.at_ns as u64
     }
 
-    /// Goes on to the request after it.
+    /// Moves to the next request.
     #[inline]
     pub fn advance(&mut self) {
         let requests = match self.arrival {
@@ -91,15 +101,15 @@ impl Schedule {
         self.pass(requests);
     }
 
-    /// How many requests that are still ahead are due from `from_ns` on and before `until_ns`: of
-    /// fixed gaps as many as there are, of Poisson arrivals the number that is to be expected. One
-    /// look at each leg, not at each request, so a backlog of any length is counted at once.
+    /// How many of the requests to come are due from `from_ns` on and before `until_ns`: for fixed
+    /// gaps the exact number, for Poisson arrivals the expected one. It costs one step per leg, not
+    /// per request, so the length of a backlog does not matter.
     #[must_use]
     pub fn due_between(&self, from_ns: u64, until_ns: u64) -> u64 {
         self.due_before(until_ns as f64).saturating_sub(self.due_before(from_ns as f64))
     }
 
-    /// How many requests that are still ahead are due before `until_ns`.
+    /// How many of the requests to come are due before `until_ns`.
     fn due_before(&self, until_ns: f64) -> u64 {
         if self.at_ns >= until_ns {
             return 0;
@@ -110,13 +120,13 @@ impl Schedule {
         };
         let gaps = self.legs[self.leg..].iter().map(requests).sum::<f64>() / self.lanes;
         match self.arrival {
-            // The one that is due now, and one behind each whole gap that ends before the time.
+            // The next one, and one after each whole gap that ends before the time.
             Arrival::Fixed => (gaps - ROUNDING).ceil().max(1.0) as u64,
             Arrival::Poisson => 1 + gaps.round() as u64,
         }
     }
 
-    /// Goes on to where so many requests of all lanes are past.
+    /// Moves to the time at which `requests` more of all lanes are past.
     #[inline]
     fn pass(&mut self, mut requests: f64) {
         loop {

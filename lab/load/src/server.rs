@@ -1,15 +1,15 @@
-//! What the server's CPU costs: asked of the server, or read from the kernel.
+//! What the server's CPU costs: the server states it, or the kernel does.
 //!
 //! `stats` of memcached and of this cell report the CPU time of the process to the microsecond.
-//! For a server that has no such command, or as a second opinion, `--server-pid` names a process
-//! on this machine whose threads' run times are summed: nanoseconds, from `schedstat`. The kernel
-//! forgets those of threads that have ended, and keeps them in the process's own `stat`, in
-//! hundredths of a second; where that says more, it is taken.
+//! For a server that has no such command, or to compare, `--server-pid` names a process on this
+//! machine, and the kernel's account of it is read. Bounds: a reply to `stats` of a mebibyte, and
+//! two seconds for all of it. Times are seconds.
 
 use std::io::{self, Read, Write};
 use std::time::{Duration, Instant};
 
 use measure::Target;
+use measure::account::process::Account;
 
 /// How long a server may take to answer `stats`.
 const STATS_TIMEOUT: Duration = Duration::from_secs(2);
@@ -17,15 +17,12 @@ const STATS_TIMEOUT: Duration = Duration::from_secs(2);
 /// The most bytes a `stats` reply may have.
 const STATS_BYTES_MAX: usize = 1 << 20;
 
-/// Clock ticks per second in `/proc/PID/stat`; fixed by the kernel's interface.
-const TICKS_PER_S: f64 = 100.0;
-
 /// The server's CPU time at one moment.
 #[derive(Clone, Debug)]
 pub(crate) struct Sample {
     pub at: Instant,
     pub cpu_s: f64,
-    /// User and system part where they are told apart.
+    /// User and system part where the source distinguishes them.
     pub parts_s: Option<(f64, f64)>,
     pub version: Option<String>,
 }
@@ -46,24 +43,24 @@ impl Probe {
         }
     }
 
-    /// The CPU time now; `None` when the server does not say.
+    /// The CPU time now; none when the source does not state it.
     pub fn sample(&self) -> Option<Sample> {
         match self {
             Self::Stats(target) => read_stats(&ask(target, "stats").ok()?),
             Self::Process(pid) => {
-                let cpu_s = process_cpu_s(*pid)?;
+                let cpu_s = Account::of(*pid).ok()?.cpu_ns as f64 / 1e9;
                 Some(Sample { at: Instant::now(), cpu_s, parts_s: None, version: None })
             }
         }
     }
 }
 
-/// What a server at `target` answers to a command of the family of `stats`: names and values, in
-/// its order. None of them where it does not know the command.
+/// The reply of the server at `target` to a command of the family of `stats`: names and values in
+/// its order. There are none where it does not know the command.
 ///
 /// # Errors
-/// When it cannot be reached, or its answer is longer than a mebibyte or not whole within two
-/// seconds in all.
+/// When it cannot be reached, or its reply is longer than a mebibyte or not whole within two
+/// seconds.
 pub fn ask(target: &Target, command: &str) -> io::Result<Vec<(String, String)>> {
     ask_within(target, command, STATS_TIMEOUT)
 }
@@ -87,7 +84,7 @@ fn ask_within(target: &Target, command: &str, time: Duration) -> io::Result<Vec<
             Err(error) => return Err(error),
         }
         if answer.len() > STATS_BYTES_MAX {
-            let text = format!("an answer to {command:?} of more than {STATS_BYTES_MAX} bytes");
+            let text = format!("the reply to {command:?} has more than {STATS_BYTES_MAX} bytes");
             return Err(io::Error::new(io::ErrorKind::InvalidData, text));
         }
         if is_whole(&answer) {
@@ -111,7 +108,7 @@ fn read_answer(answer: &str) -> Vec<(String, String)> {
     answer.lines().map_while(stat).collect()
 }
 
-/// Finds CPU time and version among names and values.
+/// CPU time and version among names and values.
 fn read_stats(stats: &[(String, String)]) -> Option<Sample> {
     let value = |name: &str| stats.iter().find(|stat| stat.0 == name).map(|stat| &stat.1);
     let seconds = |name: &str| value(name)?.parse::<f64>().ok();
@@ -130,37 +127,6 @@ pub(crate) fn held(target: &Target) -> Option<(u64, u64)> {
     let stats = ask(target, "stats").ok()?;
     let number = |name: &str| stats.iter().find(|stat| stat.0 == name)?.1.parse().ok();
     Some((number("bytes")?, number("curr_items")?))
-}
-
-/// The most memory of a process that was ever resident.
-pub(crate) fn rss_bytes_max(pid: u32) -> Option<u64> {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let value = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
-    let kib: u64 = value.trim().strip_suffix(" kB")?.parse().ok()?;
-    Some(kib << 10)
-}
-
-/// CPU time of a process: of the threads that are alive to the nanosecond, of those that have
-/// ended to the tick.
-fn process_cpu_s(pid: u32) -> Option<f64> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    let all_s = read_stat(&stat)?;
-    let mut alive_ns = 0u64;
-    for task in std::fs::read_dir(format!("/proc/{pid}/task")).ok()?.flatten() {
-        // A thread may end between listing and reading.
-        let Ok(text) = std::fs::read_to_string(task.path().join("schedstat")) else { continue };
-        alive_ns += text.split(' ').next()?.parse::<u64>().ok()?;
-    }
-    Some(all_s.max(alive_ns as f64 / 1e9))
-}
-
-/// User and system time of a whole process, its ended threads included, in seconds.
-fn read_stat(stat: &str) -> Option<f64> {
-    let after_name = stat.rsplit_once(')')?.1;
-    let mut fields = after_name.split_whitespace().skip(11);
-    let user: f64 = fields.next()?.parse().ok()?;
-    let system: f64 = fields.next()?.parse().ok()?;
-    Some((user + system) / TICKS_PER_S)
 }
 
 #[cfg(test)]
@@ -211,28 +177,5 @@ mod tests {
             });
             assert_eq!(error.kind(), kind, "{error}");
         }
-    }
-
-    #[test]
-    fn threads_that_have_ended_still_count() {
-        // A name may hold anything, brackets and spaces too.
-        let stat = "7 (a) b) S 1 7 7 0 -1 4194304 99 0 0 0 150 50 0 0 20 0 3 0 1 2 3";
-        assert_eq!(read_stat(stat), Some(2.0));
-        assert_eq!(read_stat("7"), None);
-        let spent = std::thread::spawn(|| {
-            let began = std::time::Instant::now();
-            let used = || rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime).tv_nsec;
-            while used() < 100_000_000 && began.elapsed() < Duration::from_secs(10) {}
-        });
-        spent.join().unwrap();
-        assert!(process_cpu_s(std::process::id()).unwrap() >= 0.08);
-    }
-
-    #[test]
-    fn a_process_has_a_cpu_time() {
-        assert!(process_cpu_s(std::process::id()).is_some());
-        assert!(process_cpu_s(u32::MAX).is_none());
-        assert!(rss_bytes_max(std::process::id()).is_some_and(|bytes| bytes > 1 << 16));
-        assert!(rss_bytes_max(u32::MAX).is_none());
     }
 }

@@ -1,22 +1,93 @@
-//! What was counted: one [`Tally`] per thread, merged when the run is over.
+//! What was counted: one [`Tally`] per thread, merged at the end of the run.
 //!
-//! Two sets of requests are kept apart. **Measured** are those that were due (open loop) or sent
+//! Two sets of requests are distinguished. **Measured** are those that were due (open loop) or sent
 //! (closed loop) after the warm-up; they make up the latencies and every count by kind.
-//! **Answered** are the replies that arrived inside the measured window, whenever they were asked
-//! for; divided by the window they are the rate, and they divide the server's CPU time.
+//! **Answered** are the replies that arrived inside the measured window, whenever they were
+//! requested; divided by the window they are the rate, and they divide the server's CPU time.
+//!
+//! Pure. Invariant: a measured request ends in exactly one of completed, `errors`, `lost`,
+//! `unanswered` and `unsent`. Latencies are nanoseconds. Bound: eight complaints.
 
 use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
 
 use crate::timeline::Timeline;
 
-/// Longest latency told apart, in nanoseconds; longer ones count as this.
+/// The longest latency that is distinguished, in nanoseconds; longer ones count as this one.
 const LATENCY_MAX_NS: u64 = 600_000_000_000;
 
 /// Digits that are exact in a recorded latency.
 const LATENCY_DIGITS: u8 = 3;
 
-/// How many different complaints are kept word for word.
+/// The most complaints that are kept word for word.
 const SAMPLES_MAX: usize = 8;
+
+/// A structure of counts that can be added.
+macro_rules! counts {
+    ($(#[$meta:meta])* $name:ident { $($(#[$doc:meta])* $field:ident,)+ }) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+        pub struct $name { $($(#[$doc])* pub $field: u64,)+ }
+
+        impl std::ops::AddAssign for $name {
+            fn add_assign(&mut self, other: Self) {
+                $(self.$field += other.$field;)+
+            }
+        }
+    };
+}
+
+counts! {
+    /// Requests that were due or sent in the window, by what became of them.
+    Requests {
+        /// Answered as they should be: gets, sets and refills.
+        completed,
+        /// Gets, of any number of keys.
+        gets,
+        /// Sets of the stream.
+        sets,
+        /// Sets that followed a miss.
+        refills,
+        /// Deletes, whether or not the key was there.
+        deletes,
+        /// Read-modify-writes; their reads are among the gets.
+        modifies,
+        /// Sets of all kinds that the server declined.
+        not_stored,
+        /// Deletes of keys that were not there.
+        not_found,
+        /// Answered with an error line.
+        errors,
+        /// Their connection ended before the reply.
+        lost,
+        /// Not answered when the run gave up on them.
+        unanswered,
+        /// Due and never sent (open loop).
+        unsent,
+        /// Connections that ended before the run.
+        connections_lost,
+    }
+}
+
+counts! {
+    /// Keys, replies and bytes.
+    Totals {
+        /// Keys found.
+        hits,
+        /// Keys not found.
+        misses,
+        /// Values that were not those of their key.
+        wrong_values,
+        /// Replies that arrived in the measured window.
+        answered,
+        /// Keys requested by those.
+        keys_answered,
+        /// Bytes sent in the measured window.
+        sent_bytes,
+        /// Bytes received in the measured window.
+        received_bytes,
+    }
+}
 
 /// What a request was for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,7 +107,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Whether it asks for values.
+    /// Whether its reply brings values.
     #[inline]
     #[must_use]
     pub fn is_get(self) -> bool {
@@ -47,44 +118,10 @@ impl Kind {
 /// Counts and latencies.
 #[derive(Clone, Debug)]
 pub struct Tally {
-    /// Gets answered, of whatever number of keys.
-    pub gets: u64,
-    /// Sets answered.
-    pub sets: u64,
-    /// Refills answered.
-    pub refills: u64,
-    /// Deletes answered, whether or not the key was there.
-    pub deletes: u64,
-    /// Read-modify-writes carried out; their reads count among the gets.
-    pub modifies: u64,
-    /// Keys found.
-    pub hits: u64,
-    /// Keys not found.
-    pub misses: u64,
-    /// Sets that the server declined to store.
-    pub not_stored: u64,
-    /// Deletes of keys that were not there.
-    pub not_found: u64,
-    /// Replies that were error lines.
-    pub errors: u64,
-    /// Values that were not those of their key.
-    pub wrong_values: u64,
-    /// Requests whose connection ended before they were answered.
-    pub lost: u64,
-    /// Requests still without an answer when the run gave up on them.
-    pub unanswered: u64,
-    /// Requests of the open loop that were due and never sent.
-    pub unsent: u64,
-    /// Connections that ended before the run did.
-    pub connections_lost: u64,
-    /// Replies that arrived in the measured window.
-    pub answered: u64,
-    /// Keys asked for in those.
-    pub keys_answered: u64,
-    /// Bytes sent in the measured window.
-    pub sent_bytes: u64,
-    /// Bytes received in the measured window.
-    pub received_bytes: u64,
+    /// Requests by what became of them; `completed` is counted at the end.
+    pub requests: Requests,
+    /// Keys, replies and bytes.
+    pub totals: Totals,
     /// Replies in the measured window by time.
     pub timeline: Timeline,
     /// Latency of gets.
@@ -93,47 +130,32 @@ pub struct Tally {
     pub set_ns: Histogram<u64>,
     /// Latency of deletes.
     pub delete_ns: Histogram<u64>,
-    /// Latency of read-modify-writes, from the read's beginning to the write's end.
+    /// Latency of read-modify-writes, from the beginning of the read to the end of the write.
     pub modify_ns: Histogram<u64>,
-    /// Open loop: how long a due request waited for the generator itself, with a connection free.
+    /// Open loop: how long due requests waited for the generator while a connection was free.
     pub own_delay_ns: Histogram<u64>,
+    /// The part of each such delay that the CPU time of the generator's thread explains.
+    pub work_delay_ns: Histogram<u64>,
     /// The first few different complaints, word for word.
     pub samples: Vec<String>,
 }
 
-fn histogram() -> Histogram<u64> {
-    Histogram::new_with_bounds(1, LATENCY_MAX_NS, LATENCY_DIGITS)
-        .expect("the bounds of latencies are constants that the histogram accepts")
-}
-
 impl Default for Tally {
     fn default() -> Self {
+        let histogram = || {
+            Histogram::new_with_bounds(1, LATENCY_MAX_NS, LATENCY_DIGITS)
+                .expect("invariant: the histogram accepts these bounds")
+        };
         Self {
-            gets: 0,
-            sets: 0,
-            refills: 0,
-            deletes: 0,
-            modifies: 0,
-            hits: 0,
-            misses: 0,
-            not_stored: 0,
-            not_found: 0,
-            errors: 0,
-            wrong_values: 0,
-            lost: 0,
-            unanswered: 0,
-            unsent: 0,
-            connections_lost: 0,
-            answered: 0,
-            keys_answered: 0,
-            sent_bytes: 0,
-            received_bytes: 0,
+            requests: Requests::default(),
+            totals: Totals::default(),
             timeline: Timeline::default(),
             get_ns: histogram(),
             set_ns: histogram(),
             delete_ns: histogram(),
             modify_ns: histogram(),
             own_delay_ns: histogram(),
+            work_delay_ns: histogram(),
             samples: Vec::new(),
         }
     }
@@ -143,12 +165,13 @@ impl Tally {
     /// Counts a request that was answered as it should be.
     #[inline]
     pub fn complete(&mut self, kind: Kind, latency_ns: u64) {
+        let requests = &mut self.requests;
         let (count, latencies) = match kind {
-            Kind::Get | Kind::Read => (&mut self.gets, &mut self.get_ns),
-            Kind::Set => (&mut self.sets, &mut self.set_ns),
-            Kind::Refill => (&mut self.refills, &mut self.set_ns),
-            Kind::Delete => (&mut self.deletes, &mut self.delete_ns),
-            Kind::Modify => (&mut self.modifies, &mut self.modify_ns),
+            Kind::Get | Kind::Read => (&mut requests.gets, &mut self.get_ns),
+            Kind::Set => (&mut requests.sets, &mut self.set_ns),
+            Kind::Refill => (&mut requests.refills, &mut self.set_ns),
+            Kind::Delete => (&mut requests.deletes, &mut self.delete_ns),
+            Kind::Modify => (&mut requests.modifies, &mut self.modify_ns),
         };
         *count += 1;
         latencies.saturating_record(latency_ns);
@@ -165,74 +188,26 @@ impl Tally {
     /// Requests measured and answered.
     #[must_use]
     pub fn completed(&self) -> u64 {
-        self.gets + self.sets + self.refills + self.deletes + self.modifies
+        let Requests { gets, sets, refills, deletes, modifies, .. } = self.requests;
+        gets + sets + refills + deletes + modifies
     }
 
     /// Adds everything that `other` counted.
     pub fn merge(&mut self, other: &Self) {
-        // Every field by name: one that is forgotten here does not compile.
-        let Self {
-            gets,
-            sets,
-            refills,
-            deletes,
-            modifies,
-            hits,
-            misses,
-            not_stored,
-            not_found,
-            errors,
-            wrong_values,
-            lost,
-            unanswered,
-            unsent,
-            connections_lost,
-            answered,
-            keys_answered,
-            sent_bytes,
-            received_bytes,
-            timeline,
-            get_ns,
-            set_ns,
-            delete_ns,
-            modify_ns,
-            own_delay_ns,
-            samples,
-        } = other;
+        self.requests += other.requests;
+        self.totals += other.totals;
+        self.timeline.merge(&other.timeline);
         for (mine, theirs) in [
-            (&mut self.gets, gets),
-            (&mut self.sets, sets),
-            (&mut self.refills, refills),
-            (&mut self.deletes, deletes),
-            (&mut self.modifies, modifies),
-            (&mut self.hits, hits),
-            (&mut self.misses, misses),
-            (&mut self.not_stored, not_stored),
-            (&mut self.not_found, not_found),
-            (&mut self.errors, errors),
-            (&mut self.wrong_values, wrong_values),
-            (&mut self.lost, lost),
-            (&mut self.unanswered, unanswered),
-            (&mut self.unsent, unsent),
-            (&mut self.connections_lost, connections_lost),
-            (&mut self.answered, answered),
-            (&mut self.keys_answered, keys_answered),
-            (&mut self.sent_bytes, sent_bytes),
-            (&mut self.received_bytes, received_bytes),
+            (&mut self.get_ns, &other.get_ns),
+            (&mut self.set_ns, &other.set_ns),
+            (&mut self.delete_ns, &other.delete_ns),
+            (&mut self.modify_ns, &other.modify_ns),
+            (&mut self.own_delay_ns, &other.own_delay_ns),
+            (&mut self.work_delay_ns, &other.work_delay_ns),
         ] {
-            *mine += theirs;
+            mine.add(theirs).expect("invariant: all histograms have the same bounds");
         }
-        for (mine, theirs) in [
-            (&mut self.get_ns, get_ns),
-            (&mut self.set_ns, set_ns),
-            (&mut self.delete_ns, delete_ns),
-            (&mut self.modify_ns, modify_ns),
-            (&mut self.own_delay_ns, own_delay_ns),
-        ] {
-            mine.add(theirs).expect("all histograms have the same bounds");
-        }
-        self.timeline.merge(timeline);
-        samples.iter().for_each(|complaint| self.sample(complaint.clone()));
+        other.samples.iter().for_each(|complaint| self.sample(complaint.clone()));
     }
 }
 
@@ -246,12 +221,13 @@ mod tests {
         one.complete(Kind::Get, 1_000);
         two.complete(Kind::Set, 2_000);
         two.complete(Kind::Refill, u64::MAX);
-        two.errors = 3;
+        two.requests.errors = 3;
         for _ in 0..2 {
             two.sample("ERROR");
         }
         one.merge(&two);
-        assert_eq!((one.gets, one.sets, one.refills, one.errors), (1, 1, 1, 3));
+        let Requests { gets, sets, refills, errors, .. } = one.requests;
+        assert_eq!((gets, sets, refills, errors), (1, 1, 1, 3));
         assert_eq!((one.get_ns.len(), one.set_ns.len(), one.completed()), (1, 2, 3));
         assert_eq!(one.samples, ["ERROR"]);
         for number in 0..100 {

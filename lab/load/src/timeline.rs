@@ -1,7 +1,7 @@
 //! How many replies came when: one count for every tenth of a second of the measured window.
 //!
-//! Counted once per readable event, not per request. Bound: `SLOTS_MAX` slots, more than a day;
-//! what comes later is in the totals only.
+//! It counts once per readable event, not per request. Bound: `SLOTS_MAX` slots, more than a day;
+//! later replies are in the totals only. Times are nanoseconds since the beginning of the window.
 
 /// Length of a slot, in nanoseconds.
 pub const SLOT_NS: u64 = 100_000_000;

@@ -10,13 +10,13 @@ use std::time::Duration;
 
 use double::Vice;
 use load::cli::RunArgs;
+use load::conclusion::Report;
 use load::drive::Watch;
-use load::report::Report;
 
 fn run_stopping_at(address: &str, settings: &str, stop: Arc<AtomicBool>) -> Report {
     let line = format!("--target {address} --keys 200 --connections 4 --warmup 0 {settings}");
     let args = RunArgs::parse_words(&line.split_whitespace().collect::<Vec<_>>()).unwrap();
-    args.carry_out(&Watch::new(stop, false), &mut Vec::new()).unwrap()
+    args.carry_out(&Watch::new(stop, false)).unwrap()
 }
 
 fn run(vice: Vice, settings: &str) -> Report {
@@ -202,7 +202,7 @@ fn an_overloaded_server_is_offered_what_was_promised() {
     let stop = Arc::new(AtomicBool::new(false));
     let watch = Watch::new(Arc::clone(&stop), false);
     let report = std::thread::scope(|scope| {
-        let run = scope.spawn(|| args.carry_out(&watch, &mut Vec::new()).unwrap());
+        let run = scope.spawn(|| args.carry_out(&watch).unwrap());
         run.join().unwrap()
     });
     assert!(report.rate.achieved_per_s < 10_000_000.0 * 0.9, "{report:?}");
@@ -217,6 +217,6 @@ fn an_overloaded_server_is_offered_what_was_promised() {
 #[test]
 fn nobody_listening_is_an_error() {
     let args = RunArgs::parse_words(&["--target", "127.0.0.1:1"]).unwrap();
-    let error = args.carry_out(&Watch::new(Arc::default(), false), &mut Vec::new()).unwrap_err();
+    let error = args.carry_out(&Watch::new(Arc::default(), false)).unwrap_err();
     assert!(error.to_string().contains("cannot connect to 127.0.0.1:1"), "{error}");
 }

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use load::cli::RunArgs;
+use load::conclusion::Report;
 use load::drive::Watch;
-use load::report::Report;
 
 /// How long memcached may take to listen.
 const START_TIMEOUT: Duration = Duration::from_secs(10);
@@ -45,7 +45,7 @@ impl Memcached {
     fn run(&self, settings: &str) -> Report {
         let line = format!("--target unix:{} --keys 500 {settings}", self.socket.display());
         let args = RunArgs::parse_words(&line.split_whitespace().collect::<Vec<_>>()).unwrap();
-        args.carry_out(&Watch::new(Arc::default(), false), &mut Vec::new()).unwrap()
+        args.carry_out(&Watch::new(Arc::default(), false)).unwrap()
     }
 }
 

@@ -10,8 +10,8 @@ use std::sync::atomic::AtomicBool;
 use clap::Parser as _;
 use double::Vice;
 use load::cli::{Args, Command};
+use load::conclusion::Study;
 use load::drive::Watch;
-use load::report::Study;
 use serde_json::Value;
 
 #[derive(clap::Parser)]
@@ -27,15 +27,14 @@ fn parsed(line: &str) -> Command {
 
 fn carried_out(line: &str, stop: bool) -> Result<Study, measure::Error> {
     let watch = Watch::new(Arc::new(AtomicBool::new(stop)), false);
-    let screen = &mut Vec::new();
     match parsed(line) {
-        Command::Populate(args) => args.carry_out(&watch, screen),
-        Command::Clients(args) => args.carry_out(&watch, screen),
-        Command::LambdaMax(args) => args.carry_out(&watch, screen),
-        Command::Compare(args) => args.carry_out(&watch, screen),
-        Command::Matrix(args) => args.carry_out(&watch, screen),
-        Command::Replay(args) => args.carry_out(&watch, screen),
-        Command::Honesty(args) => args.carry_out(&watch, screen),
+        Command::Populate(args) => args.carry_out(&watch),
+        Command::Clients(args) => args.carry_out(&watch),
+        Command::LambdaMax(args) => args.carry_out(&watch),
+        Command::Compare(args) => args.carry_out(&watch),
+        Command::Matrix(args) => args.carry_out(&watch),
+        Command::Replay(args) => args.carry_out(&watch),
+        Command::Honesty(args) => args.carry_out(&watch),
         other => panic!("{other:?} makes no study"),
     }
 }
@@ -107,7 +106,7 @@ fn servers_are_compared_round_by_round() {
          --populate"
     );
     let (study, json) = studied("compare", &settings);
-    let order: Vec<String> = study.runs.iter().map(load::report::Labelled::name).collect();
+    let order: Vec<String> = study.runs.iter().map(load::conclusion::Labelled::name).collect();
     assert_eq!(order, ["one 1", "two 1", "two 2", "one 2", "one 3", "two 3"]);
     let second = &json["conclusion"]["servers"][1];
     assert_eq!(second["target"], "two");
@@ -253,7 +252,12 @@ fn the_generator_is_driven_to_its_own_limit() {
     // Whether it has the core that the verdicts need is not for a unit test to say; that the null
     // server's replies are right, byte for byte, is.
     assert_eq!(study.conclusion["claims"].as_array().unwrap().len(), 4, "{}", study.text);
-    assert_eq!(study.runs.len(), 6);
+    // A run that other programs disturbed is repeated under its label.
+    let labels: std::collections::BTreeSet<&str> =
+        study.runs.iter().map(|run| run.label(0)).collect();
+    assert_eq!(labels.len(), 6);
+    let raw = study.conclusion["raw"]["bottleneck"]["runs"].as_array().unwrap();
+    assert_eq!(raw.len(), study.runs.len());
     for run in &study.runs {
         let report = &run.report;
         assert!(report.is_clean() && report.hits > 0 && report.misses == 0, "{report:?}");

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use load::drive::Watch;
-use load::report::pictures::aligned;
+use report::table::aligned;
 
 use crate::Error;
 use crate::contestant::contestants;

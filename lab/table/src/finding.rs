@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use load::report::Report;
+use load::conclusion::Report;
 use serde::{Deserialize, Serialize};
 
 use crate::contestant::Contestant;

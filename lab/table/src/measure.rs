@@ -9,8 +9,8 @@ use std::sync::mpsc;
 use std::thread;
 
 use load::cli::{LambdaMaxArgs, PopulateArgs, RunArgs};
+use load::conclusion::Report;
 use load::drive::{self, Limit, Plan, Watch};
-use load::report::Report;
 use serde_json::Value;
 
 use crate::Error;
@@ -133,7 +133,7 @@ impl<'a> Bench<'a> {
         let mut put = |name: &str, value: String| words.extend([format!("--{name}"), value]);
         put("keys", stand.keys.to_string());
         put("value-bytes", stand.value_bytes.to_string());
-        let filled = parse::<PopulateArgs>(&words)?.carry_out(self.watch, &mut std::io::sink())?;
+        let filled = parse::<PopulateArgs>(&words)?.carry_out(self.watch)?;
         if filled.clean || self.stopped() {
             return Ok(());
         }
@@ -146,7 +146,7 @@ impl<'a> Bench<'a> {
         climb.extend(["--server-pid".to_string(), probe.pid.to_string()]);
         climb.extend(["--rounds".to_string(), self.form.rounds.to_string()]);
         climb.extend_from_slice(words);
-        let study = parse::<LambdaMaxArgs>(&climb)?.carry_out(self.watch, &mut std::io::sink())?;
+        let study = parse::<LambdaMaxArgs>(&climb)?.carry_out(self.watch)?;
         let lambda = lambda_of(&study.conclusion);
         to.lambda_max = lambda;
         if let Some(lambda) = lambda {
@@ -188,7 +188,7 @@ impl<'a> Bench<'a> {
             plan.limit = Limit::Time(time.max(self.form.plateau));
         }
         let (observed, counters) = self.watched(probe, &plan)?;
-        let report = Report::new(&plan, args.settings.workload_text(), &observed);
+        let report = Report::new(&plan, args.workload_text(), &observed);
         if report.requests.completed == 0 && wrong(&report) == 0 && !self.stopped() {
             let seen = "a run passed without one reply, though no connection was lost";
             return Err(Error::Disturbed(seen.to_string()));
@@ -252,7 +252,7 @@ impl<'a> Bench<'a> {
     }
 
     fn stopped(&self) -> bool {
-        self.watch.stop.load(std::sync::atomic::Ordering::Relaxed)
+        self.watch.is_stopped()
     }
 }
 

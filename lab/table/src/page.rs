@@ -1,7 +1,7 @@
 //! The report as one HTML page, drawn by the generator's own pages.
 
-use load::report::Page;
 use report::figure::{Figure, Scale, short};
+use report::html::Page;
 
 use crate::document::Document;
 use crate::pictures::{

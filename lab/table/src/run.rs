@@ -2,7 +2,6 @@
 
 use std::io::Write as _;
 use std::path::Path;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use load::drive::Watch;
@@ -72,7 +71,7 @@ impl Lab<'_> {
             }
             let rate_per_s = found.cell_rate_per_s(self.who, job);
             let measured = undisturbed(job, &mut retries, || bench.measure(job, rate_per_s));
-            if self.watch.stop.load(Ordering::Relaxed) {
+            if self.watch.is_stopped() {
                 progress.clear();
                 // Servers that the same Ctrl-C has ended already are no failure.
                 let _ = bench.end();

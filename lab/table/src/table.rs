@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use load::report::{Latency, Report};
+use load::conclusion::{Latency, Report};
 use serde::Serialize;
 
 use crate::contestant::Contestant;

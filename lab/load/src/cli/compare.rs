@@ -1,24 +1,24 @@
 //! `load compare`: the same load on several servers, in alternating rounds of one run.
 //!
-//! A machine drifts: it warms up, others come and go. Rounds that alternate give every server its
-//! part of that, the order turns with every round, and ratios are taken within a round.
+//! A machine drifts: it warms up, and other programs come and go. Alternating rounds spread that
+//! over all servers, the order turns with every round, and ratios are taken within a round. Bounds:
+//! 16 servers, 1,000 rounds.
 
 use std::collections::BTreeMap;
-use std::io::Write;
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::settings::{Server, Settings, read};
-use super::work::{Bench, Done};
-use crate::drive::{Limit, Mode, Plan, Watch};
-use crate::rate::RateCurve;
-use crate::report::pictures::{aligned, by_percentile, runs_table};
-use crate::report::{Labelled, Latency, Outputs, Report, Study};
+use super::bench::{Bench, Done};
+use super::settings::{Server, Settings, at_least_two};
+use crate::conclusion::pictures::{by_percentile, runs_table};
+use crate::conclusion::{Labelled, Latency, Outputs, Report, Study};
+use crate::drive::{Limit, Plan, Watch};
 use measure::stats::{self, Estimate};
 use measure::units::duration;
 use measure::{Error, Target};
-use report::figure::{Axis, Figure, Plot, Scale, Series, Table, short};
+use report::figure::{Axis, Figure, Scale, Series, Table, short};
+use report::table::aligned;
 
 pub(super) const EXAMPLES: &str = "Examples:
   Two servers, five rounds of 5 s each:
@@ -36,7 +36,7 @@ const ROUNDS_MAX: usize = 1_000;
 /// Settings of `load compare`.
 #[derive(Debug, clap::Args)]
 pub struct CompareArgs {
-    /// A server: HOST:PORT or unix:PATH; give it once for each, the one to compare with first.
+    /// A server: HOST:PORT or unix:PATH; give it once for each, the first is the base of ratios.
     #[arg(long = "target", required = true, value_name = "TARGET")]
     pub targets: Vec<Target>,
     /// What to call it, in the same order [default: its address].
@@ -66,61 +66,44 @@ pub struct CompareArgs {
 }
 
 impl CompareArgs {
-    fn check(&self) -> Result<(), Error> {
+    /// The name of every server, once all settings are checked.
+    fn names(&self) -> Result<Vec<String>, Error> {
         let count = self.targets.len();
-        if !(2..=TARGETS_MAX).contains(&count) {
-            let text = format!("{count} times --target: choose from 2 to {TARGETS_MAX}");
-            return Err(Error::Setting(text));
-        }
+        at_least_two("--target", count, TARGETS_MAX)?;
+        at_least_two("--rounds", self.rounds, ROUNDS_MAX)?;
         for (what, given) in [("--name", self.names.len()), ("--server-pid", self.pids.len())] {
             if given != 0 && given != count {
                 let text = format!("{given} times {what} for {count} targets: give one for each");
                 return Err(Error::Setting(text));
             }
         }
-        let names: Vec<String> = (0..count).map(|nth| self.name(nth)).collect();
-        if let Some(nth) = (1..count).find(|nth| names[..*nth].contains(&names[*nth])) {
-            let text = format!("two targets are called {:?}: give each a --name", names[nth]);
-            return Err(Error::Setting(text));
+        let mut names = self.names.clone();
+        names.extend(self.targets[names.len()..].iter().map(ToString::to_string));
+        match (1..count).find(|nth| names[..*nth].contains(&names[*nth])) {
+            None => Ok(names),
+            Some(nth) => Err(Error::Setting(format!(
+                "two targets are called {:?}: give each a --name",
+                names[nth]
+            ))),
         }
-        if !(2..=ROUNDS_MAX).contains(&self.rounds) {
-            let text = format!("--rounds {}: choose from 2 to {ROUNDS_MAX}", self.rounds);
-            return Err(Error::Setting(text));
-        }
-        Ok(())
     }
 
-    fn name(&self, nth: usize) -> String {
-        self.names.get(nth).cloned().unwrap_or_else(|| self.targets[nth].to_string())
-    }
-
-    fn plans(&self) -> Result<Vec<Plan>, Error> {
-        let mode = match &self.rate {
-            None => Mode::Closed,
-            Some(rate) => Mode::Open {
-                arrival: self.settings.arrival,
-                rate: read::<RateCurve>("rate", rate)?,
-            },
-        };
-        let plan = |(nth, target): (usize, &Target)| {
-            let server = Server { target: target.clone(), server_pid: self.pids.get(nth).copied() };
-            self.settings.plan(&server, mode.clone(), Limit::Time(self.duration))
-        };
-        self.targets.iter().enumerate().map(plan).collect()
+    fn plan(&self, nth: usize) -> Result<Plan, Error> {
+        let (target, server_pid) = (self.targets[nth].clone(), self.pids.get(nth).copied());
+        let mode = self.settings.mode(self.rate.as_deref())?;
+        self.settings.plan(&Server { target, server_pid }, mode, Limit::Time(self.duration))
     }
 
     /// Measures every server in every round.
     ///
     /// # Errors
     /// When a setting is out of range, or a run cannot be started or carried through.
-    pub fn carry_out(&self, watch: &Watch, screen: &mut dyn Write) -> Result<Study, Error> {
-        self.check()?;
-        let plans = self.plans()?;
-        let mut bench = Bench::new(&self.settings, watch, screen);
+    pub fn carry_out(&self, watch: &Watch) -> Result<Study, Error> {
+        let names = self.names()?;
+        let plans = (0..names.len()).map(|nth| self.plan(nth)).collect::<Result<Vec<_>, _>>()?;
+        let mut bench = Bench::new(&self.settings, watch);
         if self.populate {
-            for plan in &plans {
-                bench.fill(plan);
-            }
+            plans.iter().for_each(|plan| bench.fill(plan));
         }
         for round in 0..self.rounds {
             let mut order: Vec<usize> = (0..plans.len()).collect();
@@ -128,11 +111,10 @@ impl CompareArgs {
                 order.reverse();
             }
             for nth in order {
-                let labels = [("target", self.name(nth)), ("round", (round + 1).to_string())];
+                let labels = [("target", names[nth].clone()), ("round", (round + 1).to_string())];
                 bench.measure(&plans[nth], &labels);
             }
         }
-        let names: Vec<String> = (0..plans.len()).map(|nth| self.name(nth)).collect();
         Ok(study(bench.finish()?, &names))
     }
 }
@@ -151,117 +133,93 @@ const MEASURES: [(&str, &str, Figured); 5] = [
     ("set_p99_us", "set p99 us", |report| report.set_latency.as_ref().map(|set| set.p99_us)),
 ];
 
+/// The runs of one server that were carried to their end.
+fn whole<'r>(runs: &'r [Labelled], name: &str) -> impl Iterator<Item = &'r Labelled> {
+    runs.iter().filter(move |run| run.label(0) == name && run.report.whole)
+}
+
 /// The figure of one server in each round, by the number of the round. A round in which its run
 /// was cut short, or has no such figure, is left out.
 fn rounds(runs: &[Labelled], name: &str, of: Figured) -> BTreeMap<usize, f64> {
-    let own = runs.iter().filter(|run| run.labels[0].1 == name && run.report.whole);
-    own.filter_map(|run| Some((run.labels[1].1.parse().ok()?, of(&run.report)?))).collect()
+    whole(runs, name)
+        .filter_map(|run| Some((run.label(1).parse().ok()?, of(&run.report)?)))
+        .collect()
 }
 
-/// How many times the figures are the `base`'s, in the rounds that have both.
+/// The figures as a multiple of the `base`'s, over the rounds that have both.
 fn ratio(values: &BTreeMap<usize, f64>, base: &BTreeMap<usize, f64>) -> Option<Estimate> {
     let pairs = values.iter().filter_map(|(round, value)| Some((*value, *base.get(round)?)));
     let (values, bases): (Vec<f64>, Vec<f64>) = pairs.unzip();
     stats::ratio(&values, &bases)
 }
 
-fn estimate_text(estimate: Option<Estimate>) -> String {
-    estimate.map_or("-".to_string(), |Estimate { value, low, high }| {
-        format!("{value:.3} ({low:.3} to {high:.3})")
-    })
-}
-
-fn study(Done { runs, warnings, complete }: Done, names: &[String]) -> Study {
-    let mut rows = Vec::new();
-    let mut servers = Vec::new();
+fn study(done: Done, names: &[String]) -> Study {
+    let head = ["target", "figure", "median", "range", "ratio to first (95 % interval)"];
+    let title = "Medians of the rounds, and ratios to the first with 95 % intervals";
+    let mut table = Table::new(title, &head);
+    let (mut servers, mut facts) = (Vec::new(), Vec::new());
     for name in names {
         let mut server = serde_json::Map::new();
         server.insert("target".to_string(), json!(name));
         for (key, label, of) in MEASURES {
-            let values = rounds(&runs, name, of);
-            let base = rounds(&runs, &names[0], of);
-            let ratio = ratio(&values, &base);
-            let values: Vec<f64> = values.into_values().collect();
+            let by_round = rounds(&done.runs, name, of);
+            let ratio = ratio(&by_round, &rounds(&done.runs, &names[0], of));
+            let ratio = ratio.filter(|_| *name != names[0]);
+            let values: Vec<f64> = by_round.into_values().collect();
             let (Some(median), Some((low, high))) = (stats::median(&values), stats::range(&values))
             else {
                 continue;
             };
-            let ratio = ratio.filter(|_| *name != names[0]);
-            rows.push(vec![
-                name.clone(),
-                label.to_string(),
-                short(median),
-                format!("{} to {}", short(low), short(high)),
-                estimate_text(ratio),
-            ]);
-            let spread: Value = json!({ "low": low, "high": high });
-            let entry = json!({ "median": median, "range": spread, "ratio_to_first": ratio });
+            let ratio_text = ratio.map_or("-".to_string(), |Estimate { value, low, high }| {
+                facts.push((format!("{name}, {label}"), format!("x {value:.3}")));
+                format!("{value:.3} ({low:.3} to {high:.3})")
+            });
+            let range = format!("{} to {}", short(low), short(high));
+            table.rows.push(vec![name.clone(), label.into(), short(median), range, ratio_text]);
+            let range = json!({ "low": low, "high": high });
+            let entry = json!({ "median": median, "range": range, "ratio_to_first": ratio });
             server.insert(key.to_string(), entry);
         }
-        servers.push(Value::Object(server));
+        servers.push(server);
     }
-    let table = Table {
-        title: "Medians of the rounds, and ratios to the first with 95 % intervals".to_string(),
-        head: ["target", "figure", "median", "range", "ratio to first (95 % interval)"]
-            .map(str::to_string)
-            .to_vec(),
-        rows,
-    };
-    let facts = table.rows.iter().filter(|row| row[4] != "-").map(|row| {
-        let ratio = row[4].split(' ').next().unwrap_or("-");
-        (format!("{}, {}", row[0], row[1]), format!("x {ratio}"))
-    });
-    let mut study = Study {
-        command: "compare",
-        title: format!("Comparison of {}", names.join(" and ")),
+    let text = aligned(&table);
+    let mut figures = vec![Figure::Table(table)];
+    figures.extend(self::figures(&done.runs, names));
+    Study {
         conclusion: json!({ "first": names[0], "servers": servers }),
-        text: aligned(&table),
-        facts: facts.collect(),
-        warnings,
+        text,
+        facts,
         varied: &["target"],
-        sections: vec![("Side by side".to_string(), figures(&runs, names, table))],
-        runs,
-        csv: None,
-        clean: complete,
-    };
-    study.gather(None);
-    study
+        sections: vec![("Side by side".to_string(), figures)],
+        ..done.study("compare", format!("Comparison of {}", names.join(" and ")))
+    }
+    .gather(None)
 }
 
 /// The run of a server whose rate is the median, or just below.
 fn typical<'r>(runs: &'r [Labelled], name: &str) -> Option<&'r Report> {
-    let mut own: Vec<&Report> =
-        runs.iter().filter(|run| run.labels[0].1 == name).map(|run| &run.report).collect();
-    own.retain(|report| report.whole);
+    let mut own: Vec<&Report> = whole(runs, name).map(|run| &run.report).collect();
     own.sort_by(|a, b| a.rate.achieved_per_s.total_cmp(&b.rate.achieved_per_s));
     own.get(own.len().saturating_sub(1) / 2).copied()
 }
 
-fn figures(runs: &[Labelled], names: &[String], table: Table) -> Vec<Figure> {
-    let curves: Vec<(String, &Latency)> = names
-        .iter()
-        .filter_map(|name| {
-            let report = typical(runs, name)?;
-            let latency = report.get_latency.as_ref().or(report.set_latency.as_ref())?;
-            Some((name.clone(), latency))
-        })
-        .collect();
+fn figures(runs: &[Labelled], names: &[String]) -> [Figure; 4] {
+    let curve = |name: &String| {
+        let report = typical(runs, name)?;
+        let latency = report.get_latency.as_ref().or(report.set_latency.as_ref())?;
+        Some((name.clone(), latency))
+    };
+    let curves: Vec<(String, &Latency)> = names.iter().filter_map(curve).collect();
     let by_round = |title: &str, unit: &str, of: Figured| {
         let line = |name: &String| {
-            let values = rounds(runs, name, of);
-            let points = values.iter().map(|(round, value)| (*round as f64, *value));
-            Series::new(name, points.collect())
+            let values = rounds(runs, name, of).into_iter();
+            Series::new(name, values.map(|(round, value)| (round as f64, value)).collect())
         };
-        Figure::Plot(Plot {
-            title: title.to_string(),
-            note: String::new(),
-            x: Axis::new("round", Scale::Linear),
-            y: Axis::new(unit, Scale::Linear),
-            series: names.iter().map(line).collect(),
-        })
+        let x = Axis::new("round", Scale::Linear);
+        let series = names.iter().map(line).collect();
+        Figure::plot(title, "", x, Axis::new(unit, Scale::Linear), series)
     };
-    vec![
-        Figure::Table(table),
+    [
         by_round("Throughput", "requests per second", MEASURES[0].2),
         by_round("Server CPU per request", "us", MEASURES[1].2),
         by_percentile("Latency by percentile, median round", &curves),
@@ -272,12 +230,12 @@ fn figures(runs: &[Labelled], names: &[String], table: Table) -> Vec<Figure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::tests::{observed, report};
+    use crate::conclusion::tests::{observed, report};
 
     /// A run at `per_s` requests per second.
     fn run(name: &str, round: usize, per_s: u64, stopped: bool) -> Labelled {
         let mut observed = observed();
-        observed.tally.answered = per_s * observed.window_ns / 1_000_000_000;
+        observed.tally.totals.answered = per_s * observed.window_ns / 1_000_000_000;
         observed.stopped = stopped;
         let labels = vec![("target", name.to_string()), ("round", round.to_string())];
         Labelled { labels, report: report(&[], &observed) }

@@ -1,30 +1,30 @@
 //! `load lambda-max`: the most requests per second that a server answers.
 //!
 //! ```text
-//! closed loop, briefly     how fast about
-//! ladder of open loops     from a part of that, raised until throughput flattens
+//! closed loop, briefly     the approximate rate
+//! ladder of open loops     from a share of that, raised until throughput flattens
 //! rounds beyond the knee   the plateau, measured several times: its mean is lambda-max
 //! ```
 //!
-//! The plateau belongs to the number of connections and the depth that were chosen: they bound
-//! how much the server has at once.
+//! The plateau belongs to the number of connections and the depth that were chosen: they bound the
+//! number of requests that the server has at once. Bounds: the ladder's, and 100 rounds.
 
-use std::io::Write;
 use std::time::Duration;
 
 use serde_json::json;
 
-use super::settings::{Server, Settings, read};
-use super::work::{Bench, Done};
+use super::bench::{Bench, Done, whole_per_s};
+use super::settings::{Subject, at_least_two, read};
+use crate::conclusion::pictures::{by_percentile, runs_table};
+use crate::conclusion::{Labelled, Latency, Report, Study};
 use crate::drive::{Limit, Mode, Plan, Watch};
 use crate::ladder::{Ladder, Step};
 use crate::rate::{RATE_MAX, RateCurve};
-use crate::report::pictures::{aligned, by_percentile, runs_table};
-use crate::report::{Labelled, Latency, Outputs, Report, Study};
 use measure::Error;
 use measure::stats::{self, Estimate};
 use measure::units::duration;
-use report::figure::{Axis, Figure, Plot, Scale, Series, short};
+use report::figure::{Axis, Figure, Scale, Series, short};
+use report::table::aligned;
 
 pub(super) const EXAMPLES: &str = "Examples:
   The most that a server answers with 50 connections, one request deep:
@@ -32,10 +32,10 @@ pub(super) const EXAMPLES: &str = "Examples:
   Sixteen deep, finer steps, a page with the curve:
     volvox load lambda-max --populate --pipeline 16 --growth 1.15 --html lambda.html";
 
-/// The ladder begins at this share of what a closed loop reaches.
+/// The first rate of the ladder, as a share of what a closed loop reaches.
 const FIRST_SHARE: f64 = 0.3;
 
-/// The plateau is measured at so many times the best throughput.
+/// The rate on the plateau, as a multiple of the best throughput.
 const BEYOND: f64 = 1.25;
 
 /// The most rates whose latencies are drawn by percentile.
@@ -47,12 +47,9 @@ const ROUNDS_MAX: usize = 100;
 /// Settings of `load lambda-max`.
 #[derive(Debug, clap::Args)]
 pub struct LambdaMaxArgs {
-    /// The server.
+    /// What is measured.
     #[command(flatten)]
-    pub server: Server,
-    /// What flows to it.
-    #[command(flatten)]
-    pub settings: Settings,
+    pub subject: Subject,
     /// The first rate, such as 10k [default: 30 % of what a closed loop reaches].
     #[arg(long, value_name = "RATE")]
     pub from: Option<String>,
@@ -68,169 +65,147 @@ pub struct LambdaMaxArgs {
     /// Store every key once before.
     #[arg(long)]
     pub populate: bool,
-    /// Where the report goes.
-    #[command(flatten)]
-    pub outputs: Outputs,
 }
 
 impl LambdaMaxArgs {
-    /// Climbs, then measures the plateau.
+    /// Raises the rate until throughput flattens, then measures the plateau.
     ///
     /// # Errors
     /// When a setting is out of range, or a run cannot be started or carried through.
-    pub fn carry_out(&self, watch: &Watch, screen: &mut dyn Write) -> Result<Study, Error> {
+    pub fn carry_out(&self, watch: &Watch) -> Result<Study, Error> {
         if !(self.growth > 1.01 && self.growth <= 10.0) {
             let text = format!("--growth {}: choose from above 1.01 to 10", self.growth);
             return Err(Error::Setting(text));
         }
-        if !(2..=ROUNDS_MAX).contains(&self.rounds) {
-            let text = format!("--rounds {}: choose from 2 to {ROUNDS_MAX}", self.rounds);
-            return Err(Error::Setting(text));
-        }
-        let limit = Limit::Time(self.duration);
-        let closed = self.settings.plan(&self.server, Mode::Closed, limit)?;
-        let mut bench = Bench::new(&self.settings, watch, screen);
+        at_least_two("--rounds", self.rounds, ROUNDS_MAX)?;
+        let closed = self.subject.plan(Mode::Closed, Limit::Time(self.duration))?;
         let from = self.from.as_ref().map(|from| read::<RateCurve>("from", from)).transpose()?;
+        let arrival = self.subject.settings.arrival;
+        let open = |rate: f64| Plan {
+            mode: Mode::Open { arrival, rate: RateCurve::constant(rate) },
+            drop_overdue: true,
+            ..closed.clone()
+        };
+        let mut bench = Bench::new(&self.subject.settings, watch);
         if self.populate {
             bench.fill(&closed);
         }
+        // A run that was cut short says nothing, and a higher rate would say no more.
+        let mut per_s = |phase: &str, rate: Option<f64>| {
+            let plan = rate.map_or_else(|| closed.clone(), open);
+            let rate = rate.map_or("-".to_string(), |rate| format!("{rate:.0}"));
+            whole_per_s(bench.measure(&plan, &[("phase", phase.to_string()), ("rate", rate)]))
+        };
         let first = match from {
             Some(from) => Some(from.at(0.0)),
-            None => {
-                let labels = [("phase", "closed loop".to_string()), ("rate", "-".to_string())];
-                whole_per_s(bench.measure(&closed, &labels)).map(|rate| rate * FIRST_SHARE)
-            }
-        };
-        let open = |rate: f64| Plan {
-            mode: Mode::Open { arrival: self.settings.arrival, rate: RateCurve::constant(rate) },
-            drop_overdue: true,
-            ..closed.clone()
+            None => per_s("closed loop", None).map(|rate| rate * FIRST_SHARE),
         };
         let mut ladder = Ladder::new(self.growth);
         let mut next = first.map(|rate| rate.max(1.0).round());
         while let Some(offered_per_s) = next {
-            let labels = [("phase", "ladder".to_string()), ("rate", format!("{offered_per_s:.0}"))];
-            // A step that was cut short says nothing, and a higher rate would say no more.
-            let Some(achieved_per_s) = whole_per_s(bench.measure(&open(offered_per_s), &labels))
-            else {
-                break;
-            };
+            let Some(achieved_per_s) = per_s(LADDER, Some(offered_per_s)) else { break };
             ladder.climb(Step { offered_per_s, achieved_per_s });
             next = ladder.next().map(f64::round);
         }
         let mut plateau = Vec::new();
         if ladder.best_per_s() > 0.0 {
             let beyond = (ladder.best_per_s() * BEYOND).round().clamp(1.0, RATE_MAX);
-            let labels = [("phase", "plateau".to_string()), ("rate", format!("{beyond:.0}"))];
-            let rounds =
-                (0..self.rounds).map_while(|_| whole_per_s(bench.measure(&open(beyond), &labels)));
-            plateau.extend(rounds);
+            plateau.extend((0..self.rounds).map_while(|_| per_s("plateau", Some(beyond))));
         }
         Ok(study(bench.finish()?, &ladder, &plateau))
     }
 }
 
-/// The rate of a run that was carried to its end.
-fn whole_per_s(report: Option<&Report>) -> Option<f64> {
-    report.filter(|report| report.whole).map(|report| report.rate.achieved_per_s)
+/// The label of the runs that raise the rate.
+const LADDER: &str = "ladder";
+
+/// The latencies of a report that holds gets, else of its sets.
+fn latency(report: &Report) -> Option<&Latency> {
+    report.get_latency.as_ref().or(report.set_latency.as_ref())
 }
 
-fn study(done: Done, ladder: &Ladder, plateau: &[f64]) -> Study {
-    let Done { runs, mut warnings, complete } = done;
+fn study(mut done: Done, ladder: &Ladder, plateau: &[f64]) -> Study {
     let lambda = stats::mean(plateau);
     let kept = ladder.kept_per_s();
     if !ladder.is_flat() {
-        warnings.push("throughput has not flattened: what is stated is no maximum".to_string());
+        let text = "throughput has not flattened: the rate stated is no maximum";
+        done.warnings.push(text.to_string());
     }
-    let headline = match lambda {
-        None => "lambda-max: not measured".to_string(),
-        Some(Estimate { value, low, high }) => {
-            format!("lambda-max {value:.0} requests/s (95 % interval {low:.0} to {high:.0})")
-        }
+    let (headline, interval) = match lambda {
+        None => ("lambda-max: not measured".to_string(), "-".to_string()),
+        Some(Estimate { value, low, high }) => (
+            format!("lambda-max {value:.0} requests/s (95 % interval {low:.0} to {high:.0})"),
+            format!("{} to {}", short(low), short(high)),
+        ),
     };
+    let table = runs_table(&done.runs);
     let kept_text = kept.map_or("none".to_string(), |rate| format!("{rate:.0}"));
     let text = format!(
         "{}\n{headline}\nhighest rate answered in full: {kept_text} requests/s",
-        aligned(&runs_table(&runs))
+        aligned(&table)
     );
-    let interval = lambda.map_or("-".to_string(), |Estimate { low, high, .. }| {
-        format!("{} to {}", short(low), short(high))
+    let mut figures = figures(&done.runs, ladder, lambda);
+    figures.push(Figure::Table(table));
+    let conclusion = json!({
+        "lambda_max_per_s": lambda,
+        "kept_per_s": kept,
+        "flat": ladder.is_flat(),
+        "steps": ladder.steps(),
+        "plateau_per_s": plateau,
     });
-    let mut study = Study {
-        command: "lambda-max",
-        title: "How much the server answers".to_string(),
-        conclusion: json!({
-            "lambda_max_per_s": lambda,
-            "kept_per_s": kept,
-            "flat": ladder.is_flat(),
-            "steps": ladder.steps(),
-            "plateau_per_s": plateau,
-        }),
+    Study {
+        conclusion,
         text,
-        facts: vec![
-            ("lambda-max per second".to_string(), lambda.map_or("-".into(), |l| short(l.value))),
-            ("95 % interval".to_string(), interval),
-            ("answered in full up to".to_string(), kept.map_or("-".to_string(), short)),
-        ],
-        warnings,
         varied: &["loop"],
-        sections: vec![("Raising the rate".to_string(), figures(&runs, ladder, lambda))],
-        runs,
-        csv: None,
-        clean: complete,
-    };
-    study.gather(Some("a queue has grown"));
-    study
+        sections: vec![("Raising the rate".to_string(), figures)],
+        ..done.study("lambda-max", "The most that the server answers")
+    }
+    .fact("lambda-max per second", lambda.map_or("-".into(), |l| short(l.value)))
+    .fact("95 % interval", interval)
+    .fact("answered in full up to", kept.map_or("-".to_string(), short))
+    .gather(Some("a queue has grown"))
 }
 
 fn figures(runs: &[Labelled], ladder: &Ladder, lambda: Option<Estimate>) -> Vec<Figure> {
-    let steps = ladder.steps();
-    let points: Vec<(f64, f64)> =
-        steps.iter().map(|step| (step.offered_per_s, step.achieved_per_s)).collect();
+    let steps = ladder.steps().iter();
+    let points: Vec<_> = steps.map(|step| (step.offered_per_s, step.achieved_per_s)).collect();
     let last = points.last().map_or(0.0, |point| point.0);
     let mut series = vec![Series::new("achieved", points)];
     series.push(Series::reference("as offered", vec![(0.0, 0.0), (last, last)]));
     if let Some(Estimate { value, .. }) = lambda {
         series.push(Series::reference("lambda-max", vec![(0.0, value), (last, value)]));
     }
-    let climbed = || runs.iter().filter(|run| run.labels[0].1 == "ladder" && run.report.whole);
-    let latency = |name: &str, of: fn(&Latency) -> f64| {
-        let points = climbed().filter_map(|run| {
-            let latency = run.report.get_latency.as_ref().or(run.report.set_latency.as_ref())?;
-            Some((run.report.rate.offered_per_s?, of(latency)))
-        });
-        Series::new(name, points.collect())
-    };
-    let every = climbed().count().div_ceil(CURVES_MAX).max(1);
-    let curves: Vec<(String, &Latency)> = climbed()
-        .step_by(every)
-        .filter_map(|run| {
-            let name = format!("{}/s", short(run.report.rate.offered_per_s?));
-            Some((name, run.report.get_latency.as_ref().or(run.report.set_latency.as_ref())?))
-        })
+    let climbed = runs.iter().filter(|run| run.label(0) == LADDER && run.report.whole);
+    let climbed: Vec<(f64, &Latency)> = climbed
+        .filter_map(|run| Some((run.report.rate.offered_per_s?, latency(&run.report)?)))
         .collect();
+    let line = |name: &str, of: fn(&Latency) -> f64| {
+        Series::new(name, climbed.iter().map(|(rate, latency)| (*rate, of(latency))).collect())
+    };
+    let every = climbed.len().div_ceil(CURVES_MAX).max(1);
+    let curves = climbed.iter().step_by(every);
+    let curves: Vec<(String, &Latency)> =
+        curves.map(|(rate, latency)| (format!("{}/s", short(*rate)), *latency)).collect();
+    let x = || Axis::new("offered, requests per second", Scale::Linear);
     vec![
-        Figure::Plot(Plot {
-            title: "Achieved by offered rate".to_string(),
-            note:
-                "Where the line leaves the diagonal, requests come faster than they are answered."
-                    .to_string(),
-            x: Axis::new("offered, requests per second", Scale::Linear),
-            y: Axis::new("achieved, replies per second", Scale::Linear),
+        Figure::plot(
+            "Achieved by offered rate",
+            "Where the line leaves the diagonal, requests come faster than they are answered.",
+            x(),
+            Axis::new("achieved, replies per second", Scale::Linear),
             series,
-        }),
-        Figure::Plot(Plot {
-            title: "Latency by offered rate".to_string(),
-            note: "Beyond the knee latencies grow with the length of the run.".to_string(),
-            x: Axis::new("offered, requests per second", Scale::Linear),
-            y: Axis::new("latency, us", Scale::Log),
-            series: vec![
-                latency("p50", |latency| latency.p50_us),
-                latency("p99", |latency| latency.p99_us),
-                latency("p99.9", |latency| latency.p999_us),
+        ),
+        Figure::plot(
+            "Latency by offered rate",
+            "Beyond the knee latencies grow with the length of the run.",
+            x(),
+            Axis::new("latency, us", Scale::Log),
+            vec![
+                line("p50", |latency| latency.p50_us),
+                line("p99", |latency| latency.p99_us),
+                line("p99.9", |latency| latency.p999_us),
             ],
-        }),
+        ),
         by_percentile("Latency by percentile at each rate", &curves),
-        Figure::Table(runs_table(runs)),
     ]
 }

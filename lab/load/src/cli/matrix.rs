@@ -1,19 +1,21 @@
 //! `load matrix`: sizes x mixes x rates, and the latencies of every kind of request in each.
+//!
+//! Every plan is made before the first run, so that a wrong setting costs no hours. Keys are stored
+//! anew for every size. Bound: 10,000 cells.
 
-use std::io::Write;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::settings::{Server, Settings};
-use super::work::{Bench, Done};
+use super::bench::{Bench, Done, whole_per_s};
+use super::settings::{Settings, Subject};
+use crate::conclusion::{Labelled, Latency, Study};
 use crate::drive::{Limit, Mode, Plan, Watch};
 use crate::rate::{RATE_MAX, RateCurve};
-use crate::report::pictures::aligned;
-use crate::report::{Labelled, Latency, Outputs, Study};
 use measure::Error;
 use measure::units::{count, duration};
 use report::figure::{Figure, Heat, Table, short};
+use report::table::aligned;
 
 pub(super) const EXAMPLES: &str = "Examples:
   Three sizes, three mixes, at 30, 60 and 90 % of what the server does for each:
@@ -29,12 +31,9 @@ const CELLS_MAX: usize = 10_000;
 /// Settings of `load matrix`.
 #[derive(Debug, clap::Args)]
 pub struct MatrixArgs {
-    /// The server.
+    /// What is measured; --value-bytes and --ratio are what is varied.
     #[command(flatten)]
-    pub server: Server,
-    /// What flows to it; --value-bytes and --ratio are what is varied.
-    #[command(flatten)]
-    pub settings: Settings,
+    pub subject: Subject,
     /// Lengths of values, separated by spaces or semicolons; each as for --value-bytes.
     #[arg(long, default_value = "100 1000 10000")]
     pub sizes: String,
@@ -47,9 +46,6 @@ pub struct MatrixArgs {
     /// How long to measure each cell.
     #[arg(long, value_parser = duration, default_value = "5s")]
     pub duration: Duration,
-    /// Where the report goes.
-    #[command(flatten)]
-    pub outputs: Outputs,
 }
 
 /// A rate of the matrix.
@@ -86,7 +82,7 @@ impl MatrixArgs {
     ///
     /// # Errors
     /// When a setting is out of range, or a run cannot be started or carried through.
-    pub fn carry_out(&self, watch: &Watch, screen: &mut dyn Write) -> Result<Study, Error> {
+    pub fn carry_out(&self, watch: &Watch) -> Result<Study, Error> {
         let (sizes, mixes) = (words(&self.sizes), words(&self.mixes));
         let levels =
             self.rates.iter().map(|rate| Level::read(rate)).collect::<Result<Vec<_>, _>>()?;
@@ -95,21 +91,20 @@ impl MatrixArgs {
             let text = format!("--sizes x --mixes x --rates: {cells} cells, from 1 to {CELLS_MAX}");
             return Err(Error::Setting(text));
         }
-        // Every plan is made before the first run, so that a mistake costs no hours.
         let mut plans = Vec::new();
         for size in &sizes {
             for mix in &mixes {
                 let settings = Settings {
                     value_bytes: Some((*size).to_string()),
                     ratio: Some((*mix).to_string()),
-                    ..self.settings.clone()
+                    ..self.subject.settings.clone()
                 };
                 let limit = Limit::Time(self.duration);
-                let plan = settings.plan(&self.server, Mode::Closed, limit)?;
+                let plan = settings.plan(&self.subject.server, Mode::Closed, limit)?;
                 plans.push((*size, *mix, settings, plan));
             }
         }
-        let mut bench = Bench::new(&self.settings, watch, screen);
+        let mut bench = Bench::new(&self.subject.settings, watch);
         let mut filled = None;
         for (size, mix, settings, plan) in &plans {
             if filled != Some(*size) {
@@ -122,7 +117,7 @@ impl MatrixArgs {
         Ok(study(bench.finish()?, &self.rates))
     }
 
-    /// The capacity of one size and mix, where a rate asks for it, and the cells at each rate.
+    /// The capacity of one size and mix, where a rate is a share of it, and the cells at each rate.
     fn row(
         &self,
         bench: &mut Bench<'_>,
@@ -137,15 +132,13 @@ impl MatrixArgs {
         };
         let mut capacity_per_s = None;
         if levels.iter().any(|level| matches!(level, Level::Share(_))) {
-            let report = bench.measure_as(plan, settings, &labels(CAPACITY));
-            capacity_per_s =
-                report.filter(|report| report.whole).map(|run| run.rate.achieved_per_s);
+            capacity_per_s = whole_per_s(bench.measure_as(plan, settings, &labels(CAPACITY)));
         }
         for (name, level) in self.rates.iter().zip(levels) {
             // Without a capacity there is no share of it, and its cells stay empty.
             let Some(rate_per_s) = level.per_s(capacity_per_s) else { continue };
             let rate = RateCurve::constant(rate_per_s);
-            let mode = Mode::Open { arrival: self.settings.arrival, rate };
+            let mode = Mode::Open { arrival: self.subject.settings.arrival, rate };
             bench.measure_as(&Plan { mode, ..plan.clone() }, settings, &labels(name));
         }
     }
@@ -165,34 +158,34 @@ const PERCENTILES: [(&str, Percentile); 3] = [
 ];
 
 fn is_cell(run: &&Labelled) -> bool {
-    run.labels[2].1 != CAPACITY
+    run.label(2) != CAPACITY
 }
 
 /// One row for every size, mix, rate and kind of request.
 fn table(runs: &[Labelled]) -> Table {
-    let mut rows = Vec::new();
+    let head =
+        ["size", "mix", "rate", "offered/s", "achieved/s", "op", "p50 us", "p95 us", "p99 us"];
+    let mut table = Table::new("Every cell", &head);
     for run in runs.iter().filter(is_cell) {
+        let rate = &run.report.rate;
         for (op, latency) in run.report.latencies() {
             let Some(latency) = latency else { continue };
             let mut row: Vec<String> = run.labels.iter().map(|(_, value)| value.clone()).collect();
-            let rate = &run.report.rate;
             row.push(format!("{:.0}", rate.offered_per_s.unwrap_or(0.0)));
             row.push(format!("{:.0}", rate.achieved_per_s));
             row.push(op.to_string());
             row.extend(PERCENTILES.map(|(_, of)| format!("{:.1}", of(latency))));
-            rows.push(row);
+            table.rows.push(row);
         }
     }
-    let head =
-        ["size", "mix", "rate", "offered/s", "achieved/s", "op", "p50 us", "p95 us", "p99 us"];
-    Table { title: "Every cell".to_string(), head: head.map(str::to_string).to_vec(), rows }
+    table
 }
 
 /// A heat map for each kind of request and percentile.
 fn heats(runs: &[Labelled], rates: &[String]) -> Vec<Figure> {
     let mut places: Vec<[&str; 2]> = Vec::new();
     for run in runs {
-        let place = [run.labels[0].1.as_str(), run.labels[1].1.as_str()];
+        let place = [run.label(0), run.label(1)];
         if !places.contains(&place) {
             places.push(place);
         }
@@ -200,65 +193,52 @@ fn heats(runs: &[Labelled], rates: &[String]) -> Vec<Figure> {
     let mut figures = Vec::new();
     for (nth, op) in ["get", "set", "delete", "modify"].into_iter().enumerate() {
         for (name, of) in PERCENTILES {
-            let cell = |place: &[&str; 2], rate: &String| {
-                let labels = [place[0], place[1], rate];
-                let here =
-                    |run: &&Labelled| run.labels.iter().map(|(_, value)| value.as_str()).eq(labels);
+            let cell = |[size, mix]: [&str; 2], rate: &String| {
+                let labels = [size, mix, rate.as_str()];
+                let here = |run: &&Labelled| (0..3).all(|nth| run.label(nth) == labels[nth]);
                 runs.iter().find(here)?.report.latencies()[nth].1.map(of)
             };
             let row = |place: &[&str; 2]| {
-                let cells: Vec<Option<f64>> = rates.iter().map(|rate| cell(place, rate)).collect();
+                let cells: Vec<Option<f64>> = rates.iter().map(|rate| cell(*place, rate)).collect();
                 (format!("{} B, {}", place[0], place[1]), cells)
             };
             let rows: Vec<_> = places.iter().map(row).collect();
-            if rows.iter().all(|(_, cells)| cells.iter().all(Option::is_none)) {
-                continue;
+            if rows.iter().any(|(_, cells)| cells.iter().any(Option::is_some)) {
+                figures.push(Figure::Heat(Heat {
+                    title: format!("{op} {name}, us"),
+                    note: "Size of values and mix of requests by rate; darker is slower.".into(),
+                    columns_label: "rate".to_string(),
+                    columns: rates.to_vec(),
+                    rows,
+                }));
             }
-            figures.push(Figure::Heat(Heat {
-                title: format!("{op} {name}, us"),
-                note: "Size of values and mix of requests by rate; darker is slower.".to_string(),
-                columns_label: "rate".to_string(),
-                columns: rates.to_vec(),
-                rows,
-            }));
         }
     }
     figures
 }
 
-fn study(Done { runs, warnings, complete }: Done, rates: &[String]) -> Study {
-    let table = table(&runs);
-    let capacities: Vec<Value> = runs
-        .iter()
-        .filter(|run| !is_cell(run))
-        .map(|run| {
-            let per_s = run.report.rate.achieved_per_s;
-            json!({ "size": run.labels[0].1, "mix": run.labels[1].1, "capacity_per_s": per_s })
-        })
-        .collect();
+fn study(done: Done, rates: &[String]) -> Study {
+    let runs = &done.runs;
+    let capacity = |run: &Labelled| {
+        let per_s = run.report.rate.achieved_per_s;
+        json!({ "size": run.label(0), "mix": run.label(1), "capacity_per_s": per_s })
+    };
+    let capacities: Vec<Value> = runs.iter().filter(|run| !is_cell(run)).map(capacity).collect();
     let cells = runs.iter().filter(is_cell).count();
     let fastest = runs.iter().map(|run| run.report.rate.achieved_per_s).fold(0.0, f64::max);
-    let mut figures = heats(&runs, rates);
+    let (mut figures, table) = (heats(runs, rates), table(runs));
     let text = aligned(&table);
     figures.push(Figure::Table(table));
-    let mut study = Study {
-        command: "matrix",
-        title: "Latencies by size, mix and rate".to_string(),
+    Study {
         conclusion: json!({ "cells": cells, "capacities": capacities }),
         text,
-        facts: vec![
-            ("cells measured".to_string(), cells.to_string()),
-            ("highest rate per second".to_string(), short(fastest)),
-        ],
-        warnings,
         varied: &["loop", "value bytes", "ratio"],
-        runs,
         sections: vec![("Matrix".to_string(), figures)],
-        csv: None,
-        clean: complete,
-    };
-    study.gather(None);
-    study
+        ..done.study("matrix", "Latencies by size, mix and rate")
+    }
+    .fact("cells measured", cells.to_string())
+    .fact("highest rate per second", short(fastest))
+    .gather(None)
 }
 
 #[cfg(test)]

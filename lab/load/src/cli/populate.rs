@@ -1,15 +1,15 @@
 //! `load populate`: every key stored once.
-
-use std::io::Write;
+//!
+//! A closed loop as fast as the server answers, or an open one at `--rate`. It is complete when the
+//! server confirmed every set; what the server states that it holds is reported beside that.
 
 use serde_json::json;
 
-use super::settings::{Server, Settings, read};
-use super::work::{filling, watched};
+use super::bench::{Done, filling, watched};
+use super::settings::Subject;
+use crate::conclusion::pictures::{by_percentile, over_time, runs_table};
+use crate::conclusion::{Labelled, Report, Study};
 use crate::drive::{Limit, Mode, Plan, Watch};
-use crate::rate::RateCurve;
-use crate::report::pictures::{by_percentile, over_time, runs_table};
-use crate::report::{Labelled, Outputs, Report, Study};
 use crate::server;
 use measure::Error;
 use report::figure::{Figure, short};
@@ -24,18 +24,12 @@ Exit code: 0 when every key was stored, 1 otherwise.";
 /// Settings of `load populate`.
 #[derive(Debug, clap::Args)]
 pub struct PopulateArgs {
-    /// The server.
+    /// The server, keys and values.
     #[command(flatten)]
-    pub server: Server,
-    /// Keys and values.
-    #[command(flatten)]
-    pub settings: Settings,
+    pub subject: Subject,
     /// Sets per second [default: as fast as they are answered].
     #[arg(long)]
     pub rate: Option<String>,
-    /// Where the report goes.
-    #[command(flatten)]
-    pub outputs: Outputs,
 }
 
 impl PopulateArgs {
@@ -43,21 +37,16 @@ impl PopulateArgs {
     ///
     /// # Errors
     /// When the run cannot be started or carried through.
-    pub fn carry_out(&self, watch: &Watch, screen: &mut dyn Write) -> Result<Study, Error> {
-        let keys = self.settings.keys;
-        let limit = Limit::Requests(keys.max(1));
-        let mut plan = filling(&self.settings.plan(&self.server, Mode::Closed, limit)?);
-        if let Some(rate) = &self.rate {
-            let rate = read::<RateCurve>("rate", rate)?;
-            plan = Plan { mode: Mode::Open { arrival: self.settings.arrival, rate }, ..plan };
-        }
-        let observed = watched(&plan, watch, screen)?;
-        let report = Report::new(&plan, self.settings.workload_text(), &observed);
-        let runs = vec![Labelled { labels: Vec::new(), report }];
-        let report = &runs[0].report;
+    pub fn carry_out(&self, watch: &Watch) -> Result<Study, Error> {
+        let Subject { settings, server, .. } = &self.subject;
+        let keys = settings.keys;
+        let plan = filling(&self.subject.plan(Mode::Closed, Limit::Requests(keys.max(1)))?);
+        let plan = Plan { mode: settings.mode(self.rate.as_deref())?, ..plan };
+        let observed = watched(&plan, watch)?;
+        let report = Report::new(&plan, settings.workload_text(), &observed);
         let stored = report.requests.sets - report.requests.not_stored;
         let (window_s, per_s) = (report.window_s, report.rate.achieved_per_s);
-        let held = server::held(&self.server.target);
+        let held = server::held(&server.target);
         let mut text = format!(
             "stored {stored} of {keys} keys in {window_s:.1} s: {per_s:.0} sets/s, {:.1} MiB/s out",
             report.sent_bytes as f64 / window_s.max(1e-9) / f64::from(1 << 20)
@@ -68,37 +57,32 @@ impl PopulateArgs {
         let (bytes, items) = held.unzip();
         let latencies: Vec<_> =
             report.set_latency.iter().map(|set| ("set".to_string(), set)).collect();
-        let figures = vec![
-            over_time("Sets over time", &[("sets".to_string(), report)]),
+        let mut figures = vec![
+            over_time("Sets over time", "sets", &report),
             by_percentile("Latency of sets", &latencies),
-            Figure::Table(runs_table(&runs)),
         ];
-        let mut study = Study {
-            command: "populate",
-            title: format!("Filling {}", self.server.target),
-            conclusion: json!({
-                "keys": keys,
-                "stored": stored,
-                "window_s": window_s,
-                "stored_per_s": per_s,
-                "held_items": items,
-                "held_bytes": bytes,
-            }),
+        let runs = vec![Labelled { labels: Vec::new(), report }];
+        figures.push(Figure::Table(runs_table(&runs)));
+        let conclusion = json!({
+            "keys": keys,
+            "stored": stored,
+            "window_s": window_s,
+            "stored_per_s": per_s,
+            "held_items": items,
+            "held_bytes": bytes,
+        });
+        let done = Done { runs, complete: stored == keys, ..Done::default() };
+        Ok(Study {
+            conclusion,
             text,
-            facts: vec![
-                ("keys stored".to_string(), format!("{stored} of {keys}")),
-                ("sets per second".to_string(), short(per_s)),
-                ("seconds".to_string(), format!("{window_s:.1}")),
-                ("items held".to_string(), items.map_or("-".to_string(), |n| n.to_string())),
-            ],
-            warnings: Vec::new(),
             varied: &["ratio", "popularity", "keys per get"],
-            runs,
             sections: vec![("Filling".to_string(), figures)],
-            csv: None,
-            clean: stored == keys,
-        };
-        study.gather(None);
-        Ok(study)
+            ..done.study("populate", format!("Filling {}", server.target))
+        }
+        .fact("keys stored", format!("{stored} of {keys}"))
+        .fact("sets per second", short(per_s))
+        .fact("seconds", format!("{window_s:.1}"))
+        .fact("items held", items.map_or("-".to_string(), |items| items.to_string()))
+        .gather(None))
     }
 }

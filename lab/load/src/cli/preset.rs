@@ -1,7 +1,7 @@
-//! Workloads that have names: settings that stand in for those not written.
+//! Workloads that have names: they replace the defaults of settings that are not written.
 //!
 //! ```text
-//!         gets:sets    keys by        a get asks for           values
+//!         gets:sets    keys by        a get requests           values
 //! ycsb-a  50:50        zipf:0.99      1 key                    1,000 bytes
 //! ycsb-b  95:5         zipf:0.99      1 key                    1,000 bytes
 //! ycsb-c  gets         zipf:0.99      1 key                    1,000 bytes
@@ -15,17 +15,17 @@
 //! YCSB: Cooper, Silberstein, Tam, Ramakrishnan, Sears, "Benchmarking Cloud Serving Systems with
 //! YCSB", SoCC 2010, with its ten fields of 100 bytes as one value. A cache has no order of keys,
 //! so the short scans of E are multigets of consecutive key numbers, and its inserts are sets of
-//! keys by the same law; the inserts of D renew the oldest key. F modifies half the keys it reads.
-//! The sources of `etc` and `twitter` stand with [`Shape`](crate::workload::Shape).
+//! keys by the same law; the inserts of D store the oldest key anew. F modifies half the keys it reads.
+//! The sources of `etc` and `twitter` are named at [`Shape`](crate::workload::Shape).
 
 /// A workload by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Preset {
-    /// Reads and updates alike.
+    /// As many updates as reads.
     YcsbA,
     /// Mostly reads.
     YcsbB,
-    /// Reads alone.
+    /// Reads only.
     YcsbC,
     /// Reads of what was stored last.
     YcsbD,

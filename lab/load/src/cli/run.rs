@@ -1,15 +1,16 @@
 //! `load run`: one measurement of one server.
+//!
+//! It fills the server on request, carries out one plan, and reports. `RunArgs` is also how other
+//! crates make a plan from words.
 
-use std::io::Write;
 use std::time::Duration;
 
 use clap::Parser as _;
 
-use super::settings::{Server, Settings, read};
-use super::work;
-use crate::drive::{Limit, Mode, Plan, Watch};
-use crate::rate::RateCurve;
-use crate::report::{Outputs, Report};
+use super::bench;
+use super::settings::Subject;
+use crate::conclusion::{Labelled, Report, WorkloadText, csv, page};
+use crate::drive::{Limit, Plan, Watch};
 use measure::Error;
 use measure::units::duration;
 
@@ -27,18 +28,15 @@ pub(super) const EXAMPLES: &str = "Examples:
 Exit code: 0 when every request was answered well, 1 when something was lost, wrong or refused
 (errors, sets not stored), or was due and could not be sent.";
 
-/// How long is measured when nothing else is said.
+/// How long is measured by default.
 const DURATION_DEFAULT: Duration = Duration::from_secs(10);
 
 /// Settings of `load run`.
 #[derive(Debug, clap::Args)]
 pub struct RunArgs {
-    /// The server.
+    /// What is measured.
     #[command(flatten)]
-    pub server: Server,
-    /// What flows to it.
-    #[command(flatten)]
-    pub settings: Settings,
+    pub subject: Subject,
     /// Open loop: requests per second, sent when due whether or not earlier ones are answered:
     /// 50k, a ramp 10k..100k/60s, or steps:10k,20k,50k/10s.
     #[arg(long)]
@@ -52,16 +50,13 @@ pub struct RunArgs {
     /// Store every key once before the run.
     #[arg(long)]
     pub populate: bool,
-    /// Where the report goes.
-    #[command(flatten)]
-    pub outputs: Outputs,
 }
 
 impl RunArgs {
-    /// The settings that `words` stand for, as after `load run`.
+    /// The settings in `words`, as after `load run`.
     ///
     /// # Errors
-    /// What clap has to say about them.
+    /// The message of the command line's parser.
     pub fn parse_words(words: &[&str]) -> Result<Self, String> {
         #[derive(clap::Parser)]
         struct Line {
@@ -77,31 +72,43 @@ impl RunArgs {
     /// # Errors
     /// When a setting cannot be read or exceeds its limit.
     pub fn plan(&self) -> Result<Plan, Error> {
-        let mode = match &self.rate {
-            None => Mode::Closed,
-            Some(rate) => Mode::Open {
-                arrival: self.settings.arrival,
-                rate: read::<RateCurve>("rate", rate)?,
-            },
-        };
+        let mode = self.subject.settings.mode(self.rate.as_deref())?;
         let limit = match self.requests {
             Some(requests) => Limit::Requests(requests),
             None => Limit::Time(self.duration.unwrap_or(DURATION_DEFAULT)),
         };
-        self.settings.plan(&self.server, mode, limit)
+        self.subject.plan(mode, limit)
     }
 
-    /// Fills the server if asked to, runs, and reports; `watch` may stop it early.
+    /// The workload as written, for a report.
+    #[must_use]
+    pub fn workload_text(&self) -> WorkloadText {
+        self.subject.settings.workload_text()
+    }
+
+    /// Fills the server if requested, runs, and reports; `watch` may stop it early.
     ///
     /// # Errors
     /// When the run cannot be started or carried through.
-    pub fn carry_out(&self, watch: &Watch, screen: &mut dyn Write) -> Result<Report, Error> {
+    pub fn carry_out(&self, watch: &Watch) -> Result<Report, Error> {
         let plan = self.plan()?;
         if self.populate {
-            work::fill(&plan, watch, screen)?;
+            bench::fill(&plan, watch)?;
         }
-        let observed = work::watched(&plan, watch, screen)?;
-        Ok(Report::new(&plan, self.settings.workload_text(), &observed))
+        let observed = bench::watched(&plan, watch)?;
+        Ok(Report::new(&plan, self.workload_text(), &observed))
+    }
+
+    /// Carries the command out, and writes its report; whether the run was clean.
+    ///
+    /// # Errors
+    /// When the run cannot be started or carried through, or the report cannot be written.
+    pub(super) fn report(&self, watch: &Watch) -> Result<bool, Error> {
+        let sinks = self.subject.outputs.open()?;
+        let report = self.carry_out(watch)?;
+        let run = || Labelled { labels: Vec::new(), report: report.clone() };
+        sinks.put(&report, || report.to_json(), || csv(&[run()]), || page(&report))?;
+        Ok(report.is_clean())
     }
 }
 
@@ -150,7 +157,7 @@ mod tests {
             &["--connections", "10000", "--workload", "etc", "--populate"],
         ] {
             let plan = RunArgs::parse_words(words).unwrap().plan();
-            assert!(plan.is_ok_and(|plan| work::filling(&plan).check().is_ok()), "{words:?}");
+            assert!(plan.is_ok_and(|plan| bench::filling(&plan).check().is_ok()), "{words:?}");
         }
     }
 }

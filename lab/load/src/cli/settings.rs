@@ -1,11 +1,15 @@
-//! Settings that every kind of measurement shares, and the plan they make.
+//! Settings that every kind of measurement shares, and the plan that they make.
+//!
+//! A named workload replaces defaults only: a setting that is written on the command line wins. A plan
+//! is checked before it is returned. Lengths are bytes.
 
 use std::time::Duration;
 
 use super::preset::{Preselected, Preset};
+use crate::conclusion::{Outputs, WorkloadText};
 use crate::drive::{Limit, Mode, Plan};
 use crate::protocol::Protocol;
-use crate::report::WorkloadText;
+use crate::rate::RateCurve;
 use crate::schedule::Arrival;
 use crate::workload::{Multiget, Popularity, Ratio, Spread, Workload, WorkloadSpec};
 use measure::units::duration;
@@ -14,7 +18,7 @@ use measure::{Error, Target};
 /// What flows to the server, and over what.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Settings {
-    /// Connections, shared out among the threads.
+    /// Connections, divided among the threads.
     #[arg(long, default_value_t = 50)]
     pub connections: usize,
     /// Threads of the generator.
@@ -23,10 +27,10 @@ pub struct Settings {
     /// Unanswered requests per connection, at most.
     #[arg(long, default_value_t = 1)]
     pub pipeline: usize,
-    /// A named workload: it stands in for settings that are not written.
+    /// A named workload: it replaces the defaults of settings that are not written.
     #[arg(long, value_enum, value_name = "NAME")]
     pub workload: Option<Preset>,
-    /// Weights of requests: GETS:SETS, and where wanted :DELETES and :MODIFIES [default: 9:1].
+    /// Weights of requests: GETS:SETS[:DELETES[:MODIFIES]] [default: 9:1].
     #[arg(long)]
     pub ratio: Option<String>,
     /// Keys per get: N or uniform:LOW-HIGH [default: 1].
@@ -54,13 +58,13 @@ pub struct Settings {
     /// twitter [default: 300].
     #[arg(long, value_name = "BYTES")]
     pub value_bytes: Option<String>,
-    /// Lifetime of items in seconds, written like --value-bytes; 0 is for ever.
+    /// Lifetime of items in seconds, written like --value-bytes; 0 never expires.
     #[arg(long, default_value = "0", value_name = "SECONDS")]
     pub ttl: String,
     /// How due times follow each other in an open loop: poisson or fixed.
     #[arg(long, default_value = "poisson")]
     pub arrival: Arrival,
-    /// How long requests flow before they are measured.
+    /// How long requests are sent before they are measured.
     #[arg(long, value_parser = duration, default_value = "1s")]
     pub warmup: Duration,
     /// Follow every miss with a set of its key, as a cache-aside client does.
@@ -72,13 +76,34 @@ pub struct Settings {
     /// text, meta or binary.
     #[arg(long, default_value = "text")]
     pub protocol: Protocol,
-    /// Names the sequence of requests and due times.
+    /// Seed of the sequence of requests and due times.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
-    /// Give up when no reply has come for so long; so long an open loop sends what is overdue after
-    /// its end.
+    /// Give up when no reply has come for this time. After its end, an open loop sends overdue
+    /// requests for this time.
     #[arg(long, value_parser = duration, default_value = "10s")]
     pub patience: Duration,
+}
+
+/// What is measured, and where its report goes.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Subject {
+    /// The server.
+    #[command(flatten)]
+    pub server: Server,
+    /// What flows to it.
+    #[command(flatten)]
+    pub settings: Settings,
+    /// Where the report goes.
+    #[command(flatten)]
+    pub outputs: Outputs,
+}
+
+impl Subject {
+    /// The plan of a measurement; see [`Settings::plan`].
+    pub(super) fn plan(&self, mode: Mode, limit: Limit) -> Result<Plan, Error> {
+        self.settings.plan(&self.server, mode, limit)
+    }
 }
 
 /// The server that is measured, and its process.
@@ -87,13 +112,13 @@ pub struct Server {
     /// The server: HOST:PORT or unix:PATH.
     #[arg(long, default_value = "127.0.0.1:11211")]
     pub target: Target,
-    /// Read the server's CPU time from this process instead of asking the server.
+    /// Read the server's CPU time from this process instead of the server's stats.
     #[arg(long, value_name = "PID")]
     pub server_pid: Option<u32>,
 }
 
 impl Settings {
-    /// The settings that `words` stand for; for those that commands choose themselves.
+    /// The settings in `words`, which a command chose itself.
     pub(super) fn of_words(words: &str) -> Self {
         #[derive(clap::Parser)]
         struct Line {
@@ -109,7 +134,7 @@ impl Settings {
         self.workload.map(Preset::settings).unwrap_or_default()
     }
 
-    /// The workload as it is written or stood in for.
+    /// The workload as written, with the defaults of the named workload.
     #[must_use]
     pub fn workload_text(&self) -> WorkloadText {
         let preset = self.preselected();
@@ -130,7 +155,17 @@ impl Settings {
         }
     }
 
-    /// The plan of a measurement of `server`, every limit of it checked.
+    /// An open loop at `rate`, or a closed one without a rate.
+    pub(super) fn mode(&self, rate: Option<&str>) -> Result<Mode, Error> {
+        Ok(match rate {
+            None => Mode::Closed,
+            Some(rate) => {
+                Mode::Open { arrival: self.arrival, rate: read::<RateCurve>("rate", rate)? }
+            }
+        })
+    }
+
+    /// The plan of a measurement of `server`; every limit of it is checked.
     ///
     /// # Errors
     /// When a setting cannot be read or exceeds its limit.
@@ -174,7 +209,15 @@ impl Settings {
     }
 }
 
-/// What `text` says for the setting called `name`.
+/// Checks a number of things of which a comparison needs two.
+pub(super) fn at_least_two(name: &str, value: usize, max: usize) -> Result<(), Error> {
+    if (2..=max).contains(&value) {
+        return Ok(());
+    }
+    Err(Error::Setting(format!("{name} {value}: choose from 2 to {max}")))
+}
+
+/// The value of the setting called `name`.
 pub(super) fn read<T: std::str::FromStr<Err = String>>(name: &str, text: &str) -> Result<T, Error> {
     text.parse().map_err(|error| Error::Setting(format!("--{name}: {error}")))
 }

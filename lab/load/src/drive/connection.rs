@@ -1,4 +1,7 @@
-//! A socket and the exchange it carries.
+//! A socket and the exchange that it carries.
+//!
+//! It never blocks. Invariant: bytes of `out` before `sent` have left; the tail is less than a line
+//! or a frame. Bound: `out` holds at most the requests of one pipeline.
 
 use std::os::fd::OwnedFd;
 
@@ -8,12 +11,12 @@ use rustix::net::{RecvFlags, SendFlags};
 use crate::exchange::Exchange;
 use crate::protocol::Protocol;
 
-/// What became of a system call on a socket.
+/// The result of a system call on a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Flow {
-    /// So many bytes went through.
+    /// The number of bytes that were moved.
     Bytes(usize),
-    /// The kernel has no room or nothing to give.
+    /// The kernel has no space, or nothing has arrived.
     Blocked,
     /// The other side closed, or the connection failed.
     Ended,
@@ -46,7 +49,7 @@ impl Connection {
         }
     }
 
-    /// Sends what is composed; `Blocked` when a rest stays.
+    /// Sends what is composed; `Blocked` when a rest remains.
     #[inline]
     pub fn flush(&mut self) -> (usize, Flow) {
         let mut total = 0;

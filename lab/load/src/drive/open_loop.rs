@@ -1,33 +1,51 @@
-//! The open loop of one thread: requests go out when they are due.
+//! The open loop of one thread: requests are sent when they are due.
 //!
 //! ```text
 //! schedule --- due? ---> first connection with room ---> request, counted from its due time
 //!                        none: the schedule stands still and is overdue
 //! ```
 //!
-//! Connections with room wait in a queue, first come, first served. The due times of requests
-//! that find none are not stored, because the schedule is simply not advanced: a backlog of any
-//! length costs no memory and forgets nothing.
+//! Connections with room wait in a queue, first come, first served. Due times that find no
+//! connection are not stored: the schedule is not advanced. So a backlog of any length costs no
+//! memory, and no due time is lost.
+//!
+//! **Own delay** is the time that a due request waited for the generator while a connection was
+//! free. Two things cause it: the thread's own work, and a thread that did not run because another
+//! program or the hypervisor had its core. The clock alone cannot distinguish them, the kernel's
+//! account of the thread's CPU time can. The thread reads it when it is on time, at most once in
+//! [`ACCOUNT_NS`], and again when a request is late. Since it was on time it has worked for the
+//! difference, at most; so the smaller of delay and difference bounds the part that its own work
+//! explains. Times are nanoseconds since the start of the run.
 
 use std::collections::VecDeque;
 
 use super::connection::Connection;
-use super::worker::Worker;
+use super::issue::Issue;
+use super::usage;
 use crate::schedule::Schedule;
 
+/// Time between two looks at the thread's CPU time while it is on time, and the delay from which on
+/// it looks again.
+const ACCOUNT_NS: u64 = 250_000;
+
 pub(super) struct OpenLoop {
-    pub schedule: Schedule,
+    schedule: Schedule,
     /// Connections with room, each at most once.
     ready: VecDeque<u32>,
     /// Since when there has been room without a break.
     room_since_ns: u64,
+    /// When the thread was on time, and its CPU time then.
+    on_time_ns: u64,
+    on_time_cpu_ns: u64,
     /// Connections that got a request in this dispatch.
     touched: Vec<u32>,
 }
 
 impl OpenLoop {
     pub fn new(schedule: Schedule) -> Self {
-        Self { schedule, ready: VecDeque::new(), room_since_ns: 0, touched: Vec::new() }
+        let (ready, touched) = (VecDeque::new(), Vec::new());
+        let (room_since_ns, on_time_ns, on_time_cpu_ns) = (0, 0, 0);
+        Self { schedule, ready, room_since_ns, on_time_ns, on_time_cpu_ns, touched }
     }
 
     /// Queues a connection that has room.
@@ -42,84 +60,82 @@ impl OpenLoop {
         }
     }
 
-    /// Whether a due request would find a connection.
-    pub fn has_room(&self) -> bool {
-        !self.ready.is_empty()
-    }
-}
-
-impl Worker<'_> {
-    /// Whether something was due when bytes came last, and would find a connection: no look at
-    /// the clock, for this is asked within a turn.
+    /// When the next request is due, if a connection is free for it.
     #[inline]
-    pub(super) fn is_due(&self) -> bool {
-        let due = |open_loop: &OpenLoop| {
-            open_loop.has_room() && open_loop.schedule.due_ns() <= self.received_ns
-        };
-        self.open_loop.as_ref().is_some_and(due)
+    pub fn due_ns(&self) -> Option<u64> {
+        (!self.ready.is_empty()).then(|| self.schedule.due_ns())
     }
 
-    /// Sends every request that is due while there is a connection for it.
-    pub(super) fn dispatch(&mut self) {
-        let Some(mut open_loop) = self.open_loop.take() else { return };
-        if !self.closed {
-            let now_ns = self.now_ns();
-            self.ask_due(&mut open_loop, now_ns);
-            // Flushed last, so that requests due together share a send.
-            while let Some(index) = open_loop.touched.pop() {
-                self.flush(index as usize, now_ns);
-            }
-        }
-        self.open_loop = Some(open_loop);
+    /// The next connection that got a request since the last flush.
+    pub fn touched(&mut self) -> Option<usize> {
+        self.touched.pop().map(|index| index as usize)
     }
 
     /// Gives due requests to connections with room, in the order in which they got it.
-    fn ask_due(&mut self, open_loop: &mut OpenLoop, now_ns: u64) {
-        let plan = self.plan;
-        while let Some(index) = open_loop.ready.front().copied() {
-            let Some(due_ns) = self.due_by(&open_loop.schedule, now_ns) else { return };
-            open_loop.ready.pop_front();
-            let Some(connection) = self.connections[index as usize].as_mut() else { continue };
+    pub fn dispatch(
+        &mut self,
+        issue: &mut Issue,
+        connections: &mut [Option<Connection>],
+        now_ns: u64,
+    ) {
+        let mut worked_ns = None;
+        while let Some(index) = self.ready.front().copied() {
+            let Some(due_ns) = self.due_by(issue, now_ns) else {
+                self.note_on_time(now_ns);
+                return;
+            };
+            self.ready.pop_front();
+            let Some(connection) = connections[index as usize].as_mut() else { continue };
             connection.queued = false;
             // A refill may have taken the room since it was offered.
-            if connection.exchange.pending() >= plan.pipeline {
+            if !issue.has_room(connection) {
                 continue;
             }
-            if due_ns >= self.rules.measure_from_ns {
-                self.quota -= 1;
-                let could_ns = due_ns.max(open_loop.room_since_ns);
-                self.tally.own_delay_ns.saturating_record(now_ns.saturating_sub(could_ns));
+            if due_ns >= issue.rules.measure_from_ns {
+                let delay_ns = now_ns.saturating_sub(due_ns.max(self.room_since_ns));
+                let mut work_ns = delay_ns;
+                if delay_ns > ACCOUNT_NS {
+                    let worked_ns = worked_ns
+                        .get_or_insert_with(|| usage::cpu_ns().saturating_sub(self.on_time_cpu_ns));
+                    work_ns = work_ns.min(*worked_ns);
+                }
+                issue.tally.own_delay_ns.saturating_record(delay_ns);
+                issue.tally.work_delay_ns.saturating_record(work_ns);
             }
             if connection.out.is_empty() {
-                open_loop.touched.push(index);
+                self.touched.push(index);
             }
-            let Connection { exchange, out, .. } = connection;
-            exchange.ask(&self.rules, &plan.workload, &mut self.stream, due_ns, out);
-            self.outstanding += 1;
-            open_loop.schedule.advance();
-            if connection.exchange.pending() < plan.pipeline {
+            issue.ask(connection, due_ns);
+            self.schedule.advance();
+            if issue.has_room(connection) {
                 connection.queued = true;
-                open_loop.ready.push_back(index);
+                self.ready.push_back(index);
             }
+        }
+    }
+
+    /// Notes the thread's CPU time at a moment at which no request is late.
+    #[inline]
+    fn note_on_time(&mut self, now_ns: u64) {
+        if now_ns >= self.on_time_ns + ACCOUNT_NS {
+            (self.on_time_ns, self.on_time_cpu_ns) = (now_ns, usage::cpu_ns());
         }
     }
 
     /// The due time of the next request if it has come and the run still wants it.
-    fn due_by(&self, schedule: &Schedule, now_ns: u64) -> Option<u64> {
-        let due_ns = schedule.due_ns();
-        (due_ns <= now_ns && due_ns < self.end_ns && self.quota > 0).then_some(due_ns)
+    fn due_by(&self, issue: &Issue, now_ns: u64) -> Option<u64> {
+        let due_ns = self.schedule.due_ns();
+        (due_ns <= now_ns && issue.is_open(due_ns)).then_some(due_ns)
     }
 
     /// Whether a request was due before the end, is not sent, and still may be.
-    pub(super) fn overdue(&self) -> bool {
-        let due = |open_loop: &OpenLoop| self.due_by(&open_loop.schedule, self.end_ns).is_some();
-        !self.closed && self.open_loop.as_ref().is_some_and(due)
+    pub fn is_overdue(&self, issue: &Issue) -> bool {
+        !issue.closed && self.due_by(issue, issue.end_ns).is_some()
     }
 
-    /// Counts what was due before `last_due_ns`, was wanted, and was never sent.
-    pub(super) fn count_unsent(&mut self, last_due_ns: u64) {
-        let Some(open_loop) = &self.open_loop else { return };
-        let due = open_loop.schedule.due_between(self.rules.measure_from_ns, last_due_ns);
-        self.tally.unsent += due.min(self.quota);
+    /// The number of requests that were due before `last_due_ns`, were wanted, and never sent.
+    pub fn unsent(&self, issue: &Issue, last_due_ns: u64) -> u64 {
+        let due = self.schedule.due_between(issue.rules.measure_from_ns, last_due_ns);
+        due.min(issue.quota)
     }
 }

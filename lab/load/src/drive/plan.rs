@@ -1,4 +1,7 @@
 //! What a run is to do, checked before anything is opened.
+//!
+//! Invariant: a plan that passed its check keeps every bound of a run: connections, requests and
+//! keys in flight, bytes composed. Lengths are bytes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,14 +16,14 @@ use measure::{Error, Target};
 pub const CONNECTIONS_MAX: usize = 50_000;
 /// The most threads of one run.
 pub const THREADS_MAX: usize = 256;
-/// The most requests that one connection keeps unanswered.
+/// The most unanswered requests of one connection.
 pub const PIPELINE_MAX: usize = 10_000;
-/// The most keys that one connection asks for at once: pipeline times multiget.
+/// The most keys that one connection requests at once: pipeline times multiget.
 pub const KEYS_IN_FLIGHT_MAX: usize = 1 << 20;
 
-/// The most bytes of requests that all connections together may have composed and not sent.
+/// The most bytes of requests that are composed and not sent, over all connections.
 pub const COMPOSED_BYTES_MAX: usize = 16 << 30;
-/// Bytes of a request beside its keys and values, at most, for each key.
+/// The most bytes of a request beside keys and values, for each key.
 const FRAME_BYTES: usize = 64;
 
 /// When the next request is sent.
@@ -37,7 +40,7 @@ pub enum Mode {
     },
 }
 
-/// When a run is over.
+/// When a run ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
     /// After this long, warm-up not counted.
@@ -47,11 +50,23 @@ pub enum Limit {
 }
 
 /// Everything a run needs.
+///
+/// ```no_run
+/// use load::cli::RunArgs;
+/// use load::conclusion::Report;
+/// use load::drive::{self, Watch};
+///
+/// let run = RunArgs::parse_words(&["--target", "127.0.0.1:11211", "--duration", "1s"])?;
+/// let plan = run.plan()?;
+/// let observed = drive::run(&plan, &Watch::new(Default::default(), false), &mut |_| {})?;
+/// println!("{}", Report::new(&plan, run.workload_text(), &observed));
+/// # Ok::<(), measure::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// The server.
     pub target: Target,
-    /// What is asked for.
+    /// What is requested.
     pub workload: Arc<Workload>,
     /// Names the due times, as the workload's own seed names the requests.
     pub seed: u64,
@@ -59,7 +74,7 @@ pub struct Plan {
     pub protocol: Protocol,
     /// Closed or open loop.
     pub mode: Mode,
-    /// Connections, shared out among the threads.
+    /// Connections, divided among the threads.
     pub connections: usize,
     /// Threads of the generator.
     pub threads: usize,
@@ -69,19 +84,19 @@ pub struct Plan {
     pub multiget: Multiget,
     /// Keys per set or delete; more than one go quietly, as a batch.
     pub multiset: u32,
-    /// When it is over.
+    /// When it ends.
     pub limit: Limit,
     /// How long requests flow before they are measured.
     pub warmup: Duration,
-    /// After so long without any reply the run gives up.
+    /// The run gives up when no reply has come for this time.
     pub patience: Duration,
     /// Compare every byte of every value.
     pub verify: bool,
     /// Follow each miss with a set of its key.
     pub refill: bool,
-    /// Whether an open loop forgets, at its end, what is due and not sent; else it still sends it.
+    /// Whether an open loop drops, at its end, what is due and not sent. Otherwise it still sends it.
     pub drop_overdue: bool,
-    /// The process whose CPU time is the server's; without it the server is asked.
+    /// The process whose CPU time is the server's; without it, the server's `stats` state it.
     pub server_pid: Option<u32>,
 }
 
@@ -161,7 +176,7 @@ impl Plan {
         if stores { get_bytes.max(stored_bytes * self.multiset as usize) } else { get_bytes }
     }
 
-    /// Lane `lane`'s share of `total` things that are dealt out one by one.
+    /// The share of `lane` when `total` things are dealt to the lanes in turn.
     pub(super) fn share(&self, lane: usize, total: u64) -> u64 {
         (total + self.threads as u64 - 1 - lane as u64) / self.threads as u64
     }

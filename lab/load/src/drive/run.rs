@@ -1,96 +1,29 @@
 //! A run from its first connection to its last reply.
+//!
+//! It opens the connections, starts a thread per lane, samples the server's CPU time at both ends
+//! of the measured window, and joins what the threads return. It never touches a reply. Every wait
+//! has a deadline, so a stop is noticed within a tick.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
-use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use hdrhistogram::Histogram;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::plan::{Limit, Plan};
+use super::watch::{Glimpse, Watch};
 use super::worker::{Lane, Worker};
 use crate::server::{Probe, Sample};
 use crate::tally::Tally;
 use measure::Error;
 
-/// Longest sleep of the thread that watches the others.
+/// The longest wait of the thread that watches the others.
 const WATCH_TICK: Duration = Duration::from_millis(100);
 
 /// Descriptors that are not connections: standard streams, epoll, the probe.
 const SPARE_DESCRIPTORS: u64 = 64;
 
-/// How a run is watched and stopped from outside.
-pub struct Watch {
-    /// Set to end the run early; the report is still made.
-    pub stop: Arc<AtomicBool>,
-    /// Whether threads publish snapshots.
-    pub(super) live: bool,
-    snapshots: Mutex<Vec<(u64, Option<Histogram<u64>>)>>,
-}
-
-impl Watch {
-    /// A watch over a run; `live` when somebody looks on.
-    #[must_use]
-    pub fn new(stop: Arc<AtomicBool>, live: bool) -> Self {
-        Self { stop, live, snapshots: Mutex::default() }
-    }
-
-    /// Whether somebody looks on.
-    #[must_use]
-    pub fn is_live(&self) -> bool {
-        self.live
-    }
-
-    /// Forgets what the threads of an earlier run left.
-    fn clear(&self) {
-        self.snapshots.lock().expect("no holder of this lock panics").clear();
-    }
-
-    /// Leaves a thread's counts for the watcher.
-    pub(super) fn publish(&self, lane: usize, replies: u64, tally: &Tally) {
-        let mut latencies = tally.get_ns.clone();
-        for more in [&tally.set_ns, &tally.delete_ns, &tally.modify_ns] {
-            latencies.add(more).expect("all histograms have the same bounds");
-        }
-        let mut snapshots = self.snapshots.lock().expect("no holder of this lock panics");
-        if snapshots.len() <= lane {
-            snapshots.resize(lane + 1, (0, None));
-        }
-        snapshots[lane] = (replies, Some(latencies));
-    }
-
-    /// What the threads left last.
-    fn look(&self, time: Duration) -> Glimpse {
-        let snapshots = self.snapshots.lock().expect("no holder of this lock panics");
-        let mut replies = 0;
-        let mut merged: Option<Histogram<u64>> = None;
-        for (count, latencies) in snapshots.iter() {
-            replies += count;
-            match (&mut merged, latencies) {
-                (Some(sum), Some(more)) => {
-                    sum.add(more).expect("all histograms have the same bounds");
-                }
-                (sum, more) => *sum = more.clone(),
-            }
-        }
-        Glimpse { time, replies, latencies_ns: merged }
-    }
-}
-
-/// A run while it goes on.
-#[derive(Clone, Debug)]
-pub struct Glimpse {
-    /// Since its start.
-    pub time: Duration,
-    /// Replies so far, warm-up included.
-    pub replies: u64,
-    /// Latencies of the measured ones, once a thread has told.
-    pub latencies_ns: Option<Histogram<u64>>,
-}
-
-/// What a run has shown.
+/// What a run found.
 #[derive(Clone, Debug)]
 pub struct Observed {
     /// Everything counted.
@@ -103,11 +36,13 @@ pub struct Observed {
     pub busiest: f64,
     /// The largest share of the window that a thread waited for a core, 0 to 1.
     pub starved: f64,
+    /// The share of one core, 0 to 1, that the hypervisor took from the machine in the window.
+    pub stolen: f64,
     /// The server's CPU time in the window, where it is known.
     pub server: Option<ServerCpu>,
-    /// Whether it was told to stop.
+    /// Whether it was stopped.
     pub stopped: bool,
-    /// Whether it ended for want of any reply.
+    /// Whether it ended because no reply came.
     pub gave_up: bool,
 }
 
@@ -116,11 +51,11 @@ pub struct Observed {
 pub struct ServerCpu {
     /// Seconds in all.
     pub cpu_s: f64,
-    /// User and system seconds where they are told apart.
+    /// User and system seconds where the source distinguishes them.
     pub parts_s: Option<(f64, f64)>,
-    /// The server's version where it tells.
+    /// The server's version where it states one.
     pub version: Option<String>,
-    /// Where the figure is from.
+    /// Where the figure comes from.
     pub source: &'static str,
 }
 
@@ -149,7 +84,7 @@ pub fn run(
     let (lanes, marks) = thread::scope(|scope| {
         let carry = |worker: Worker<'_>, done: mpsc::Sender<()>| {
             let lane = worker.run(start, watch);
-            // The watcher may have left already; then nobody waits for this.
+            // The watcher may have ended already; then the message is not needed.
             let _ = done.send(());
             lane
         };
@@ -164,10 +99,10 @@ pub fn run(
         let marks = observe(plan, &probe, start, &finished, watch, progress);
         let mut lanes: Result<Vec<Lane>, Error> = handles
             .into_iter()
-            .map(|handle| handle.join().expect("threads of the generator do not panic"))
+            .map(|handle| handle.join().expect("invariant: threads of the generator do not panic"))
             .collect();
-        // Closed only now that the server was sampled: it may end a thread with each connection,
-        // and the kernel forgets the time of a thread that has ended.
+        // Closed after the server's last sample: it may end a thread with each connection, and the
+        // kernel forgets the time of a thread that has ended.
         lanes.iter_mut().flatten().for_each(|lane| lane.connections.clear());
         (lanes, marks)
     });
@@ -195,11 +130,11 @@ fn observe(
         if first.is_none() && now >= begin {
             first = Some(probe.sample());
         }
-        let over = end.is_some_and(|end| now >= end) || watch.stop.load(Ordering::Relaxed);
+        let over = end.is_some_and(|end| now >= end) || watch.is_stopped();
         if last.is_none() && over {
             last = Some(probe.sample());
         }
-        if watch.live && now >= shown + Duration::from_secs(1) {
+        if watch.is_live() && now >= shown + Duration::from_secs(1) {
             progress(&watch.look(now - start));
             shown = now;
         }
@@ -216,7 +151,7 @@ fn observe(
     [first.flatten(), last.unwrap_or_else(|| probe.sample())]
 }
 
-/// Joins what the threads brought back.
+/// Joins what the threads return.
 fn conclude(
     plan: &Plan,
     lanes: &[Lane],
@@ -236,7 +171,7 @@ fn conclude(
     };
     let server = match marks {
         [Some(first), Some(last)] if last.at > first.at => {
-            // The samples were taken a little beside the window's edges.
+            // The samples were not taken exactly at the edges of the window.
             let scale = window_ns as f64 / 1e9 / (last.at - first.at).as_secs_f64();
             let parts_s = first.parts_s.zip(last.parts_s).map(|(before, after)| {
                 ((after.0 - before.0) * scale, (after.1 - before.1) * scale)
@@ -252,6 +187,7 @@ fn conclude(
         own_cpu_ns: lanes.iter().map(|lane| lane.usage.cpu_ns).sum(),
         busiest: largest_share(|lane| lane.usage.cpu_ns),
         starved: largest_share(|lane| lane.usage.starved_ns),
+        stolen: largest_share(|lane| lane.usage.stolen_ns),
         server,
         stopped: lanes.iter().any(|lane| lane.stopped),
         gave_up: lanes.iter().any(|lane| lane.gave_up),
@@ -266,31 +202,10 @@ fn allow_descriptors(needed: u64) -> Result<(), Error> {
     }
     if let Some(maximum) = limit.maximum.filter(|maximum| *maximum < needed) {
         return Err(Error::Setting(format!(
-            "{needed} descriptors are needed and {maximum} allowed; lower --connections or raise \
+            "{needed} descriptors are needed, and {maximum} are allowed: lower --connections or raise \
              the hard limit (ulimit -Hn)"
         )));
     }
     setrlimit(Resource::Nofile, Rlimit { current: Some(needed), maximum: limit.maximum })
         .map_err(|errno| Error::io(format!("cannot raise the limit to {needed} files"), errno))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::tally::Kind;
-
-    #[test]
-    fn a_glimpse_holds_every_kind_of_request_and_nothing_of_the_run_before() {
-        let watch = Watch::new(Arc::default(), true);
-        let mut tally = Tally::default();
-        tally.complete(Kind::Delete, 1_000);
-        tally.complete(Kind::Modify, 2_000);
-        watch.publish(0, 5, &tally);
-        watch.publish(1, 7, &Tally::default());
-        let glimpse = watch.look(Duration::ZERO);
-        assert_eq!((glimpse.replies, glimpse.latencies_ns.unwrap().len()), (12, 2));
-        watch.clear();
-        let glimpse = watch.look(Duration::ZERO);
-        assert!(glimpse.replies == 0 && glimpse.latencies_ns.is_none());
-    }
 }

@@ -1,11 +1,9 @@
 use super::*;
-use crate::workload::{Popularity, Ratio, Spread, Stream, WorkloadSpec};
-use std::sync::Arc;
+use crate::workload::{Multiget, Popularity, Ratio, Spread, Stream, Workload, WorkloadSpec};
 
 /// Keys k0 to k9 asked for in order, with values of 12 bytes.
 struct Bench {
     rules: Rules,
-    workload: Arc<Workload>,
     stream: Stream,
     exchange: Exchange,
     tally: Tally,
@@ -26,33 +24,31 @@ impl Bench {
         })
         .unwrap();
         let rules = Rules {
-            protocol,
-            verify: true,
             refill: true,
-            multiset: 1,
             multiget: Multiget { keys: Spread::Fixed(multiget), consecutive: false },
             measure_from_ns: 100,
             measure_until_ns: 1_000,
+            ..Rules::plain(protocol, &workload, true)
         };
         let stream = Stream::new(&workload, 0, 1);
         let (exchange, tally) = (Exchange::new(protocol), Tally::default());
-        Self { rules, workload, stream, exchange, tally, sent: Vec::new() }
+        Self { rules, stream, exchange, tally, sent: Vec::new() }
     }
 
     fn ask(&mut self, from_ns: u64) {
-        let Self { rules, workload, stream, exchange, sent, .. } = self;
-        exchange.ask(rules, workload, stream, from_ns, sent);
+        let Self { rules, stream, exchange, sent, .. } = self;
+        exchange.outstanding().ask(rules, stream, from_ns, sent);
     }
 
     /// Presents `reply` at time 500.
     fn receive(&mut self, reply: &[u8]) -> Result<usize, Breach> {
-        let Self { rules, workload, exchange, tally, .. } = self;
-        exchange.receive(rules, workload, 500, reply, tally)
+        let Self { rules, exchange, tally, .. } = self;
+        exchange.receive(rules, 500, reply, tally)
     }
 
     fn reply(&self, head: &str, key: u64) -> Vec<u8> {
         let mut reply = head.as_bytes().to_vec();
-        self.workload.values.write(key, 12, &mut reply);
+        self.rules.workload.values.write(key, 12, &mut reply);
         reply.extend_from_slice(b"\r\n");
         reply
     }
@@ -73,14 +69,17 @@ fn a_hit_a_miss_and_its_refill() {
     reply.extend_from_slice(b"END\r\nEND\r\n");
     assert_eq!(bench.receive(&reply), Ok(reply.len()));
     let tally = &bench.tally;
-    assert_eq!((tally.gets, tally.hits, tally.misses, tally.wrong_values), (2, 1, 1, 0));
-    assert_eq!((tally.answered, tally.get_ns.max()), (2, 300));
-    assert!(bench.exchange.wants_follow_up());
+    assert_eq!(
+        (tally.requests.gets, tally.totals.hits, tally.totals.misses, tally.totals.wrong_values),
+        (2, 1, 1, 0)
+    );
+    assert_eq!((tally.totals.answered, tally.get_ns.max()), (2, 300));
+    assert!(bench.exchange.outstanding().wants_follow_up());
     bench.sent.clear();
-    bench.exchange.follow_up(&bench.rules, &bench.workload, 500, &mut bench.sent);
+    bench.exchange.outstanding().follow_up(&bench.rules, 500, &mut bench.sent);
     assert!(bench.sent.starts_with(b"set k1 0 0 12\r\n"));
     assert_eq!(bench.receive(b"STORED\r\n"), Ok(8));
-    assert_eq!((bench.tally.refills, bench.exchange.pending()), (1, 0));
+    assert_eq!((bench.tally.requests.refills, bench.exchange.pending()), (1, 0));
 }
 
 #[test]
@@ -101,8 +100,12 @@ fn one_wrong_byte_is_seen_wherever_the_reply_is_cut() {
             bench.ask(200);
             let used = bench.receive(&reply[..cut]).unwrap();
             bench.receive(&reply[used..]).unwrap();
-            assert_eq!(bench.tally.wrong_values, u64::from(flip.is_some()), "{flip:?} cut {cut}");
-            assert_eq!((bench.tally.gets, bench.tally.hits), (1, 1));
+            assert_eq!(
+                bench.tally.totals.wrong_values,
+                u64::from(flip.is_some()),
+                "{flip:?} cut {cut}"
+            );
+            assert_eq!((bench.tally.requests.gets, bench.tally.totals.hits), (1, 1));
         }
     }
 }
@@ -117,7 +120,7 @@ fn a_wrong_length_and_a_swapped_value_are_wrong() {
         let mut bench = Bench::new(Protocol::Text, 1, GETS);
         bench.ask(200);
         bench.receive(reply).unwrap();
-        assert_eq!(bench.tally.wrong_values, 1);
+        assert_eq!(bench.tally.totals.wrong_values, 1);
         assert!(bench.tally.samples[0].contains("wrong value for key k0"));
     }
 }
@@ -133,9 +136,17 @@ fn many_keys_at_once_in_both_dialects() {
         let reply = [&bench.reply(heads[0], 1)[..], &bench.reply(heads[1], 3), end].concat();
         assert_eq!(bench.receive(&reply), Ok(reply.len()));
         let tally = &bench.tally;
-        assert_eq!((tally.gets, tally.hits, tally.misses), (1, 2, 2), "{protocol:?}");
-        assert_eq!((tally.answered, tally.keys_answered, tally.wrong_values), (1, 4, 0));
-        let refills: Vec<u32> = bench.exchange.follow_ups.iter().map(|next| next.key).collect();
+        assert_eq!(
+            (tally.requests.gets, tally.totals.hits, tally.totals.misses),
+            (1, 2, 2),
+            "{protocol:?}"
+        );
+        assert_eq!(
+            (tally.totals.answered, tally.totals.keys_answered, tally.totals.wrong_values),
+            (1, 4, 0)
+        );
+        let refills: Vec<u64> =
+            bench.exchange.outstanding.follow_ups.iter().map(|next| next.key).collect();
         assert_eq!(refills, [0, 2]);
     }
 }
@@ -147,7 +158,10 @@ fn meta_gets_of_one_key_end_with_their_value() {
     bench.ask(200);
     let reply = [&bench.reply("VA 12\r\n", 0)[..], b"EN\r\n"].concat();
     assert_eq!(bench.receive(&reply), Ok(reply.len()));
-    assert_eq!((bench.tally.hits, bench.tally.misses, bench.exchange.pending()), (1, 1, 0));
+    assert_eq!(
+        (bench.tally.totals.hits, bench.tally.totals.misses, bench.exchange.pending()),
+        (1, 1, 0)
+    );
 }
 
 #[test]
@@ -156,7 +170,7 @@ fn the_warm_up_is_not_measured_but_its_late_replies_are_answers() {
     bench.ask(50);
     bench.ask(150);
     bench.receive(b"STORED\r\nSTORED\r\n").unwrap();
-    assert_eq!((bench.tally.sets, bench.tally.answered), (1, 2));
+    assert_eq!((bench.tally.requests.sets, bench.tally.totals.answered), (1, 2));
 }
 
 #[test]
@@ -166,12 +180,15 @@ fn errors_are_counted_and_kept() {
     bench.ask(200);
     bench.receive(b"SERVER_ERROR out of memory storing object\r\nNOT_STORED\r\n").unwrap();
     let tally = &bench.tally;
-    assert_eq!((tally.errors, tally.not_stored, tally.sets), (1, 1, 1));
+    assert_eq!((tally.requests.errors, tally.requests.not_stored, tally.requests.sets), (1, 1, 1));
     assert_eq!(tally.samples, ["SERVER_ERROR out of memory storing object"]);
     let mut batch = Bench::new(Protocol::Meta, 2, GETS);
     batch.ask(200);
     batch.receive(b"SERVER_ERROR out of memory\r\nMN\r\n").unwrap();
-    assert_eq!((batch.tally.errors, batch.tally.misses, batch.exchange.pending()), (1, 0, 0));
+    assert_eq!(
+        (batch.tally.requests.errors, batch.tally.totals.misses, batch.exchange.pending()),
+        (1, 0, 0)
+    );
 }
 
 #[test]
@@ -181,10 +198,10 @@ fn replies_to_something_else_end_the_conversation() {
         (SETS, b"END\r\n", "no reply to a Set"),
         (SETS, b"DELETED\r\n", "no reply to a Set"),
         (DELETES, b"STORED\r\n", "no reply to a Delete"),
-        (GETS, b"VALUE k9 0 1\r\nx\r\nEND\r\n", "not asked for"),
-        (GETS, b"VALUE k00 0 1\r\nx\r\nEND\r\n", "not asked for"),
-        (GETS, b"VALUE  0 1\r\nx\r\nEND\r\n", "not asked for"),
-        (GETS, b"END\r\nEND\r\n", "nothing asked for"),
+        (GETS, b"VALUE k9 0 1\r\nx\r\nEND\r\n", "did not request"),
+        (GETS, b"VALUE k00 0 1\r\nx\r\nEND\r\n", "did not request"),
+        (GETS, b"VALUE  0 1\r\nx\r\nEND\r\n", "did not request"),
+        (GETS, b"END\r\nEND\r\n", "a reply to no request"),
         (GETS, b"WHAT\r\n", "WHAT"),
         (GETS, b"VALUE k0 0 1\r\nxyz", "no reply"),
     ] {
@@ -207,8 +224,11 @@ fn deletes_are_answered_whether_or_not_the_key_was_there() {
         assert_eq!(bench.sent, sent.as_bytes());
         assert_eq!(bench.receive(reply), Ok(reply.len()));
         let tally = &bench.tally;
-        assert_eq!((tally.deletes, tally.not_found, tally.delete_ns.len()), (2, 1, 2));
-        assert_eq!((tally.misses, tally.completed()), (0, 2));
+        assert_eq!(
+            (tally.requests.deletes, tally.requests.not_found, tally.delete_ns.len()),
+            (2, 1, 2)
+        );
+        assert_eq!((tally.totals.misses, tally.completed()), (0, 2));
     }
 }
 
@@ -220,20 +240,27 @@ fn a_read_modify_write_stores_what_it_read_or_missed() {
         let mut reply = if hit { bench.reply("VALUE k0 0 12\r\n", 0) } else { Vec::new() };
         reply.extend_from_slice(b"END\r\n");
         bench.receive(&reply).unwrap();
-        assert_eq!((bench.tally.gets, bench.tally.hits), (1, u64::from(hit)));
+        assert_eq!((bench.tally.requests.gets, bench.tally.totals.hits), (1, u64::from(hit)));
         bench.sent.clear();
-        let Bench { rules, workload, exchange, sent, .. } = &mut bench;
-        exchange.follow_up(rules, workload, 450, sent);
-        assert!(sent.starts_with(b"set k0 0 0 12\r\n") && !exchange.wants_follow_up());
+        let Bench { rules, exchange, sent, .. } = &mut bench;
+        exchange.outstanding().follow_up(rules, 450, sent);
+        assert!(
+            sent.starts_with(b"set k0 0 0 12\r\n") && !exchange.outstanding().wants_follow_up()
+        );
         bench.receive(b"STORED\r\n").unwrap();
         let tally = &bench.tally;
         // From the read's beginning at 200 to the write's end at 500.
-        assert_eq!((tally.modifies, tally.modify_ns.max(), tally.set_ns.len()), (1, 300, 0));
+        assert_eq!(
+            (tally.requests.modifies, tally.modify_ns.max(), tally.set_ns.len()),
+            (1, 300, 0)
+        );
     }
     let mut refused = Bench::new(Protocol::Text, 1, MODIFIES);
     refused.ask(200);
     refused.receive(b"SERVER_ERROR busy\r\n").unwrap();
-    assert!(!refused.exchange.wants_follow_up() && refused.tally.errors == 1);
+    assert!(
+        !refused.exchange.outstanding().wants_follow_up() && refused.tally.requests.errors == 1
+    );
 }
 
 #[test]
@@ -245,13 +272,16 @@ fn quiet_writes_are_answered_by_the_end_of_their_batch() {
     assert_eq!((text.matches(" q\r\n").count(), text.ends_with("mn\r\n")), (3, true), "{text}");
     assert_eq!(sets.receive(b"NS\r\nMN\r\n"), Ok(8));
     let tally = &sets.tally;
-    assert_eq!((tally.sets, tally.not_stored, tally.keys_answered), (1, 1, 3));
+    assert_eq!(
+        (tally.requests.sets, tally.requests.not_stored, tally.totals.keys_answered),
+        (1, 1, 3)
+    );
 
     let mut deletes = Bench::new(Protocol::Meta, 1, DELETES);
     deletes.rules.multiset = 2;
     deletes.ask(200);
     deletes.receive(b"SERVER_ERROR busy\r\nMN\r\n").unwrap();
-    assert_eq!((deletes.tally.errors, deletes.exchange.pending()), (1, 0));
+    assert_eq!((deletes.tally.requests.errors, deletes.exchange.pending()), (1, 0));
     for reply in [&b"HD\r\n"[..], b"EN\r\n"] {
         deletes.ask(200);
         assert!(deletes.receive(reply).is_err(), "{reply:?} says what quiet commands do not");

@@ -6,10 +6,10 @@
 //! body = extras | key | value        request: 0 in place of the status
 //! ```
 //!
-//! A quiet command answers only what its caller must know: a hit, or a failure. A no-op, which
-//! always answers, closes a batch of them.
+//! A quiet command is answered only by a hit or a failure. A no-op, which is always answered,
+//! closes a batch of them. Lengths are bytes.
 
-use super::{LINE_BYTES_MAX, Token};
+use super::token::{LINE_BYTES_MAX, Token};
 use crate::workload::{Request, Workload};
 
 const REQUEST_MAGIC: u8 = 0x80;
@@ -47,14 +47,14 @@ fn header(opcode: u8, key: usize, extras: usize, value: usize, out: &mut Vec<u8>
     out.extend_from_slice(&header);
 }
 
-/// Appends a get; a quiet one names its key in a hit and says nothing of a miss.
+/// Appends a get; the reply to a quiet one names its key in a hit, and a miss has no reply.
 pub(super) fn compose_get(workload: &Workload, key: u64, quiet: bool, out: &mut Vec<u8>) {
     let opcode = if quiet { GET_KEY_QUIET } else { GET };
     header(opcode, workload.keys.bytes_of(key), 0, 0, out);
     workload.keys.write(key, out);
 }
 
-/// Appends a set; a quiet one says nothing when it is stored.
+/// Appends a set; a quiet one that is stored has no reply.
 pub(super) fn compose_set(workload: &Workload, set: Request, quiet: bool, out: &mut Vec<u8>) {
     let opcode = if quiet { SET_QUIET } else { SET };
     let key_bytes = workload.keys.bytes_of(set.key);
@@ -65,7 +65,7 @@ pub(super) fn compose_set(workload: &Workload, set: Request, quiet: bool, out: &
     workload.values.write(set.key, set.value_bytes, out);
 }
 
-/// Appends a delete; a quiet one says nothing when the key is gone.
+/// Appends a delete; a quiet one that deletes has no reply.
 pub(super) fn compose_delete(workload: &Workload, key: u64, quiet: bool, out: &mut Vec<u8>) {
     let opcode = if quiet { DELETE_QUIET } else { DELETE };
     header(opcode, workload.keys.bytes_of(key), 0, 0, out);
@@ -81,7 +81,7 @@ pub(super) fn compose_end(out: &mut Vec<u8>) {
 /// length of the value that follows.
 pub(super) fn next<'a>(input: &mut &'a [u8]) -> (Token<'a>, Option<u32>) {
     let whole = *input;
-    // Seen at the first byte: a server that speaks another dialect may never send a whole header.
+    // Checked at the first byte: a server of another dialect may never send a whole header.
     if whole.first().is_some_and(|magic| *magic != REPLY_MAGIC) {
         return (Token::Malformed(&whole[..whole.len().min(HEADER_BYTES)]), None);
     }
@@ -94,7 +94,7 @@ pub(super) fn next<'a>(input: &mut &'a [u8]) -> (Token<'a>, Option<u32>) {
     let (key_bytes, extras) = (usize::from(word(2)), usize::from(head[4]));
     if status == DONE && matches!(opcode, GET | GET_KEY_QUIET) {
         let front = extras + key_bytes;
-        // A hit names its key if and only if it was asked to, and has the flags that were stored.
+        // A hit names its key if and only if the get requested it, and has the flags of the set.
         let shaped = extras == HIT_EXTRAS && (key_bytes > 0) == (opcode == GET_KEY_QUIET);
         let Some(value_bytes) = (body as usize).checked_sub(front).filter(|_| shaped) else {
             return (Token::Malformed(head), None);
@@ -119,7 +119,7 @@ pub(super) fn next<'a>(input: &mut &'a [u8]) -> (Token<'a>, Option<u32>) {
     (judge(opcode, status, head, text), None)
 }
 
-/// What a frame without a value says.
+/// The token of a frame without a value.
 fn judge<'a>(opcode: u8, status: u16, head: &'a [u8], text: &'a [u8]) -> Token<'a> {
     match (opcode, status) {
         (GET, KEY_NOT_FOUND) => Token::End,

@@ -1,12 +1,16 @@
 //! Requests as bytes, appended to the buffer of one connection.
+//!
+//! Pure: keys and values are written straight into the buffer, from their numbers. Nothing is
+//! checked here: plans refuse what a dialect cannot say.
 
-use super::{Protocol, binary};
+use super::binary;
+use super::dialect::Protocol;
 use crate::workload::{Request, Workload};
 
-/// Whether a command answers always, or only what its caller must know, as one of a batch.
+/// Whether a command is always answered, or is one of a batch of quiet commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Manner {
-    /// It answers always.
+    /// It is always answered.
     Alone,
     /// Part of a batch that [`compose_end`] closes; not in the text dialect.
     Quiet,

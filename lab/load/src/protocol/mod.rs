@@ -1,7 +1,7 @@
 //! The client's side of the protocol: requests as bytes, replies as tokens.
 //!
-//! Pure: bytes in, bytes out. Written for the generator alone, so that an error of the server's
-//! own parser cannot hide in a shared one.
+//! Pure: bytes in, bytes out. The server has a parser of its own, so that an error in one of them
+//! is found by the other. Lengths are bytes, lifetimes seconds.
 //!
 //! ```text
 //!                     text                                   meta
@@ -21,45 +21,11 @@
 
 mod binary;
 mod compose;
+mod dialect;
 mod reply;
+mod token;
 
 pub use compose::{Manner, compose_delete, compose_end, compose_get, compose_set};
-pub use reply::{LINE_BYTES_MAX, Parser, Token};
-
-use std::str::FromStr;
-
-/// The dialect spoken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Protocol {
-    /// Classic commands.
-    Text,
-    /// Meta commands.
-    Meta,
-    /// Binary frames.
-    Binary,
-}
-
-impl Protocol {
-    /// As written on the command line and in reports.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Text => "text",
-            Self::Meta => "meta",
-            Self::Binary => "binary",
-        }
-    }
-}
-
-impl FromStr for Protocol {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "text" => Ok(Self::Text),
-            "meta" => Ok(Self::Meta),
-            "binary" => Ok(Self::Binary),
-            _ => Err(format!("{text:?} is none of text, meta, binary")),
-        }
-    }
-}
+pub use dialect::Protocol;
+pub use reply::Parser;
+pub use token::{LINE_BYTES_MAX, Token};

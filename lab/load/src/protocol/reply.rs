@@ -6,57 +6,27 @@
 //!   +- END, EN, MN, STORED, HD, .. -> Line
 //! ```
 //!
-//! Bytes of a value are handed on as they come, so a value of a gigabyte needs no buffer; only
-//! an unfinished line, at most [`LINE_BYTES_MAX`] bytes, or the end of a value cut inside its
-//! CRLF, is left to the caller to present again with more behind it.
+//! Bytes of a value are returned as they come, so a value of a gigabyte needs no buffer. The parser
+//! leaves only an unfinished line, at most [`LINE_BYTES_MAX`] bytes, or the end of a value that is
+//! cut inside its CRLF: the caller presents it again with more bytes after it. Invariant: the same
+//! bytes give the same tokens, wherever they are cut, except that a value comes in other pieces.
 
 use memchr::memchr;
 
-use super::{Protocol, binary};
+use super::binary;
+use super::dialect::Protocol;
+use super::token::{LINE_BYTES_MAX, Token};
 
-/// The longest line a reply may hold: a key, the words around it, or an error message.
-pub const LINE_BYTES_MAX: usize = 2_048;
-
-/// One step of a reply.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Token<'a> {
-    /// A value follows. The key is empty when the reply does not name it.
-    Value {
-        /// The key as the server named it.
-        key: &'a [u8],
-        /// The length of the value.
-        value_bytes: u32,
-    },
-    /// Bytes of the value announced before.
-    Data {
-        /// The next bytes of the value.
-        bytes: &'a [u8],
-        /// Whether the value ends with them.
-        last: bool,
-    },
-    /// The end of a get: `END` or `EN`.
-    End,
-    /// The end of a batch of quiet commands: `MN`.
-    BatchEnd,
-    /// `STORED`.
-    Stored,
-    /// `DELETED`.
-    Deleted,
-    /// `HD`: done, whatever it was.
-    Done,
-    /// `NOT_STORED` or `NS`.
-    NotStored,
-    /// `NOT_FOUND` or `NF`.
-    NotFound,
-    /// An error line of the protocol, without its line end.
-    Failed(&'a [u8]),
-    /// A line that the protocol does not know; what follows cannot be trusted.
-    Malformed(&'a [u8]),
-    /// More bytes are needed.
-    Incomplete,
-}
-
-/// Where in a reply a connection stands.
+/// The state of one connection between two tokens.
+///
+/// ```
+/// use load::protocol::{Parser, Protocol, Token};
+///
+/// let mut parser = Parser::new(Protocol::Text);
+/// let mut input = &b"STORED\r\nEN"[..];
+/// assert_eq!(parser.next(&mut input), Token::Stored);
+/// assert_eq!((parser.next(&mut input), input), (Token::Incomplete, &b"EN"[..]));
+/// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Parser {
     /// Bytes of the value that have not been seen, without its CRLF.
@@ -85,7 +55,7 @@ impl Parser {
         }
     }
 
-    /// Kept out of line: the other dialects are commoner.
+    /// Kept out of line: the other dialects are more frequent.
     #[inline(never)]
     fn frame<'a>(&mut self, input: &mut &'a [u8]) -> Token<'a> {
         if !self.in_body {
@@ -118,7 +88,7 @@ impl Parser {
             *self = Self::default();
             return Token::Data { bytes, last: true };
         }
-        // The CRLF is part of the last token, so a value is never whole before it was checked.
+        // The CRLF belongs to the last token, so a value is never whole before it is checked.
         let whole = input.len().min(left.saturating_sub(1));
         if whole == 0 {
             return Token::Incomplete;
@@ -131,7 +101,7 @@ impl Parser {
 
     #[inline]
     fn line<'a>(&mut self, input: &mut &'a [u8]) -> Token<'a> {
-        // The three commonest lines have a fixed length: compared whole, without a search.
+        // The three most frequent lines have a fixed length: compared whole, without a search.
         if let Some(rest) = input.strip_prefix(b"END\r\n") {
             *input = rest;
             return Token::End;
@@ -160,7 +130,7 @@ impl Parser {
     }
 }
 
-/// What a whole line says.
+/// The token of a whole line.
 #[inline]
 fn classify(line: &[u8]) -> Token<'_> {
     if let Some(rest) = line.strip_prefix(b"VALUE ") {
@@ -200,7 +170,7 @@ fn meta_value(rest: &[u8]) -> Option<Token<'_>> {
     Some(Token::Value { key, value_bytes: number(length)? })
 }
 
-/// A whole number of 32 bits; leading zeros are nobody's spelling.
+/// A whole number of 32 bits without leading zeros.
 #[inline]
 fn number(digits: &[u8]) -> Option<u32> {
     if digits.is_empty() || digits.len() > 10 || (digits[0] == b'0' && digits.len() > 1) {

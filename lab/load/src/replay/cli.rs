@@ -1,4 +1,7 @@
-//! `load hit-ratio`: one stream to a server, to a file, or the list of streams.
+//! `load hit-ratio`: one committed stream to a server, to a file, or the list of streams.
+//!
+//! A stream is replayed or written, never both. The file has a line per step, whose bytes are those
+//! of key and value.
 
 use std::fmt::Write as _;
 use std::fs::File;
@@ -7,14 +10,16 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use super::trace::is_get;
-use super::{Outcome, STREAMS, Spec, Trace, find, replay};
+use super::list::{STREAMS, find};
+use super::outcome::Outcome;
+use super::trace::{Spec, Trace, is_get};
+use super::wire::replay;
 use measure::{Error, Target};
 
 /// Settings of `load hit-ratio`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct HitRatioArgs {
-    /// The stream; left out, the list is printed: name, whether it is quick, memory in MiB.
+    /// The stream; without it, the list is printed: name, whether it is quick, memory in MiB.
     #[arg(long)]
     pub stream: Option<String>,
     /// The server, which must be empty: HOST:PORT or unix:PATH.
@@ -43,14 +48,14 @@ struct Report<'a> {
 }
 
 impl HitRatioArgs {
-    /// Does what was asked and returns what is to be printed.
+    /// Replays, writes or lists; returns what is to be printed.
     ///
     /// # Errors
     /// When the stream is unknown, or the server or the file fails.
     pub fn carry_out(&self) -> Result<String, Error> {
         let Some(name) = &self.stream else { return Ok(listing()) };
         let spec = find(name).ok_or_else(|| {
-            Error::Setting(format!("--stream {name}: no such stream; leave it out for the list"))
+            Error::Setting(format!("--stream {name}: no such stream; omit it for the list"))
         })?;
         let trace = Trace::new(spec)?;
         match (&self.target, &self.dump) {
@@ -64,9 +69,9 @@ impl HitRatioArgs {
                 })?;
                 Ok(format!("{steps} steps"))
             }
-            (None, None) => Err(Error::Setting(
-                "--stream goes somewhere: give --target HOST:PORT or --dump FILE".to_string(),
-            )),
+            (None, None) => Err(Error::Setting(format!(
+                "--stream {name}: choose where it goes: --target HOST:PORT or --dump FILE"
+            ))),
         }
     }
 

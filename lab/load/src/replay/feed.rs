@@ -1,21 +1,29 @@
-//! The records of a trace on their way into batches.
+//! The steps of a trace on their way into batches.
 //!
-//! An error of the trace is its end: what stood before it is still handed out, and the error kept
-//! for whoever asks why nothing follows. Bound: one batch and one step beside it.
+//! An error of the trace is its end: steps before it are still returned, and the error is kept for
+//! the report. Invariant: a batch is counted whole or not at all. Bound: one batch and one step
+//! beside it.
 
 use super::client::{Client, fits};
-use super::file::ReplayArgs;
-use super::record::{Record, Records};
-use super::source::Source;
 use super::trace::Step;
-use crate::workload::{Op, Request};
 use measure::Error;
 
-/// The records of a trace, and what was counted of them.
-pub(super) struct Feed<'a> {
-    args: &'a ReplayArgs,
-    records: Records<Source>,
-    /// Records read so far, those included that wait to be sent.
+/// Which steps of a trace are sent, and which count.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Extent {
+    /// Steps before hits are counted.
+    pub skip: u64,
+    /// The most steps.
+    pub limit: u64,
+    /// Longer objects are not stored: a get of one is a miss that is not sent.
+    pub value_bytes_max: u32,
+}
+
+/// The steps of a trace, and what was counted of them.
+pub(super) struct Feed<S> {
+    extent: Extent,
+    steps: S,
+    /// Steps read so far, including one that waits to be sent.
     read: u64,
     /// The step that did not fit the batch before.
     waiting: Option<Step>,
@@ -23,74 +31,52 @@ pub(super) struct Feed<'a> {
     pub fault: Option<Error>,
     /// Requests carried out.
     pub requests: u64,
-    /// Bytes of the objects they asked for.
+    /// Bytes of the objects they named.
     pub bytes: u64,
-    /// Requests among them for objects that are never stored, so that nobody sends them.
+    /// Requests for objects that are never stored.
     pub too_large: u64,
 }
 
-impl<'a> Feed<'a> {
-    pub fn new(args: &'a ReplayArgs, records: Records<Source>) -> Self {
+impl<S: Iterator<Item = Result<Step, Error>>> Feed<S> {
+    pub fn new(extent: Extent, steps: S) -> Self {
         let (waiting, fault) = (None, None);
-        Self { args, records, read: 0, waiting, fault, requests: 0, bytes: 0, too_large: 0 }
+        Self { extent, steps, read: 0, waiting, fault, requests: 0, bytes: 0, too_large: 0 }
     }
 
-    /// The share of the trace that was read so far, where its length is known.
-    pub fn share(&self) -> Option<f64> {
-        self.records.reader().share()
-    }
-
-    /// Whether the request read last counts.
+    /// Whether the step that was read last counts.
     fn counted(&self) -> bool {
-        self.read > self.args.skip
+        self.read > self.extent.skip
     }
 
-    /// The next record before the limit; none at the end, and from a fault on.
-    fn record(&mut self) -> Option<Record> {
-        if self.fault.is_some() || self.args.limit.is_some_and(|limit| self.read >= limit) {
-            return None;
-        }
-        match self.records.next()? {
-            Ok(record) => {
-                self.read += 1;
-                Some(record)
-            }
-            Err(error) => {
-                self.fault = Some(error);
-                None
-            }
-        }
-    }
-
-    /// The get of the next record that is not too large; those that are, are counted as missed.
+    /// The next step that is sent; gets of objects that are too large are counted as missed.
     fn step(&mut self, client: &mut Client) -> Option<Step> {
-        loop {
-            let Record { at_s, id, bytes } = self.record()?;
-            if bytes > self.args.value_bytes_max {
-                self.too_large += 1;
-                self.carried_out(bytes);
-                client.missed(self.counted());
-                continue;
+        while self.fault.is_none() && self.read < self.extent.limit {
+            match self.steps.next()? {
+                Ok(step) => {
+                    self.read += 1;
+                    if step.request.value_bytes <= self.extent.value_bytes_max {
+                        return Some(step);
+                    }
+                    self.too_large += 1;
+                    self.carried_out(&step);
+                    client.missed(self.counted());
+                }
+                Err(error) => self.fault = Some(error),
             }
-            // Without a pace, time is no reason to end a batch.
-            let at_s = if self.args.speed.is_some() { at_s } else { 0 };
-            let (op, ttl_s) = (Op::Get, self.args.ttl);
-            let request = Request { op, key: id, value_bytes: bytes, ttl_s };
-            return Some(Step { at_s, request });
         }
+        None
     }
 
-    /// Fills `batch` with the next steps, and says whether they count; none at the end.
+    /// Fills `batch` with the next steps, and returns whether they count; it stays empty at the end.
     pub fn batch(&mut self, client: &mut Client, batch: &mut Vec<Step>) -> bool {
         batch.clear();
         let (mut bytes, mut counted) = (0, false);
         while let Some(step) = self.waiting.take().or_else(|| self.step(client)) {
-            let first = batch.first().copied().unwrap_or(step);
             if batch.is_empty() {
                 counted = self.counted();
             }
             // Where counting begins, a batch ends.
-            if !fits(batch, bytes, &first, &step) || counted != self.counted() {
+            if !fits(batch, bytes, &step) || counted != self.counted() {
                 self.waiting = Some(step);
                 break;
             }
@@ -102,13 +88,11 @@ impl<'a> Feed<'a> {
 
     /// Counts a batch that was answered.
     pub fn answered(&mut self, batch: &[Step]) {
-        for step in batch {
-            self.carried_out(step.request.value_bytes);
-        }
+        batch.iter().for_each(|step| self.carried_out(step));
     }
 
-    fn carried_out(&mut self, bytes: u32) {
+    fn carried_out(&mut self, step: &Step) {
         self.requests += 1;
-        self.bytes += u64::from(bytes);
+        self.bytes += u64::from(step.request.value_bytes);
     }
 }

@@ -1,25 +1,26 @@
-//! `load replay`: a trace of somebody's requests, as a cache-aside client would make them.
+//! `load replay`: a recorded trace, as a cache-aside client would send it.
 //!
-//! Every record is a get; what it misses is stored with the length of the record. Requests go
-//! out in batches over one connection, so a replay tells hit ratios, not latencies. A get of an
-//! object longer than the limit is a miss that nobody sends: the object is never stored.
+//! Every record is a get; an object that it misses is stored with the length of the record.
+//! Requests are sent in batches over one connection, so a replay shows hit ratios, not latencies.
+//! A get of an object longer than the limit is a miss that is not sent: it is never stored.
 
-use std::io::Write;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Instant;
 
 use super::client::Client;
-use super::feed::Feed;
-use super::line::Line;
-use super::record::{Columns, Form, Records};
+use super::feed::{Extent, Feed};
+use super::record::{Columns, Form, Record, Records};
 use super::round::Checks;
-use super::source::{STDIN, Source};
-use super::summary::study;
+use super::source::{self, STDIN};
+use super::summary::{Replayed, study};
+use super::trace::Step;
 use super::walk::{End, Walk};
+use crate::conclusion::{Outputs, Study};
 use crate::drive::Watch;
-use crate::report::{Outputs, Study};
-use crate::workload::Workload;
-use crate::{progress, server};
+use crate::progress::Progress;
+use crate::server;
+use crate::workload::{Op, Request, Workload};
 use measure::{Error, Target};
 
 /// Examples for the help of the command.
@@ -30,9 +31,9 @@ pub const EXAMPLES: &str = "Examples:
   millionth request on:
     volvox load replay --trace block.csv --format csv --time-col 2 --id-col 5 --size-col 4 \\
       --header --skip 1000000 --html replay.html
-  What another program unpacks:
+  A trace that another program unpacks:
     gunzip -c block.csv.gz | volvox load replay --trace - --format csv
-The server must be empty for the figure to mean something.";
+The server must be empty, or the figure means nothing.";
 
 /// How a trace is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -65,7 +66,7 @@ pub struct ReplayArgs {
     /// csv: column of the object's size; 0 for none.
     #[arg(long, default_value_t = 3, value_name = "N")]
     pub size_col: usize,
-    /// csv: what stands between columns.
+    /// csv: the delimiter of columns.
     #[arg(long, default_value_t = ',')]
     pub delimiter: char,
     /// csv: the first line names the columns.
@@ -77,10 +78,10 @@ pub struct ReplayArgs {
     /// Requests to replay, at most [default: all].
     #[arg(long, value_name = "N")]
     pub limit: Option<u64>,
-    /// Keep the trace's own clock, so many times faster [default: as fast as the server answers].
+    /// Keep the trace's own clock, FACTOR times faster [default: as fast as the server answers].
     #[arg(long, value_name = "FACTOR")]
     pub speed: Option<f64>,
-    /// Lifetime of what is stored, in seconds up to 30 days; 0 is for ever.
+    /// Lifetime of what is stored, in seconds up to 30 days; 0 never expires.
     #[arg(long, default_value_t = 0, value_name = "SECONDS")]
     pub ttl: u32,
     /// Longer objects are not stored.
@@ -132,7 +133,7 @@ impl ReplayArgs {
         }))
     }
 
-    /// Refuses what cannot be meant.
+    /// Refuses settings that are out of range.
     fn check(&self) -> Result<(), Error> {
         if let Some(speed) = self.speed.filter(|speed| !SPEED.contains(speed)) {
             let (slow, fast) = (SPEED.start(), SPEED.end());
@@ -142,43 +143,46 @@ impl ReplayArgs {
         if self.ttl > TTL_S_MAX {
             return Err(Error::Setting(format!(
                 "--ttl {}: above {TTL_S_MAX} s (30 days) memcached reads a date, not a lifetime; \
-                 choose at most {TTL_S_MAX}, or 0 for ever",
+                 choose at most {TTL_S_MAX}, or 0 to never expire",
                 self.ttl
             )));
         }
         Ok(())
     }
 
-    /// Replays the trace until its end, its limit, a stop, or an error; `watch` stops it early, and
-    /// `screen` shows how far it is while somebody looks on. An error behind the first answers is
-    /// a part of the report.
+    /// The get of a record. Without a pace, time does not end a batch.
+    fn step(&self, Record { at_s, id, bytes }: Record) -> Step {
+        let at_s = if self.speed.is_some() { at_s } else { 0 };
+        let request = Request { op: Op::Get, key: id, value_bytes: bytes, ttl_s: self.ttl };
+        Step { at_s, request }
+    }
+
+    /// Replays the trace until its end, its limit, a stop, or an error; `watch` stops it early. An
+    /// error after the first replies is part of the report.
     ///
     /// # Errors
-    /// When there is nothing to report: a setting cannot be meant, the trace cannot be read from
+    /// When there is nothing to report: a setting is out of range, the trace cannot be read from
     /// its beginning, or the server cannot be reached.
-    pub fn carry_out(&self, watch: &Watch, screen: &mut dyn Write) -> Result<Study, Error> {
+    pub fn carry_out(&self, watch: &Watch) -> Result<Study, Error> {
         self.check()?;
-        let form = Workload::of_trace(&self.key_prefix, self.value_bytes_max, 1)?;
+        let (value_bytes_max, verify) = (self.value_bytes_max, self.verify);
+        let form = Arc::new(Workload::of_trace(&self.key_prefix, value_bytes_max, 1)?);
         let form_of_trace = self.form()?;
-        let source = Source::open(&self.trace, &watch.stop)?;
+        let (source, meter) = source::open(&self.trace, watch.stop())?;
         let records = Records::new(self.name(), source, form_of_trace);
-        let checks = Checks { value_bytes_max: self.value_bytes_max, verify: self.verify };
-        let client = Client::connect(&self.target, checks)?;
+        let steps = records.map(|record| record.map(|record| self.step(record)));
+        let limit = self.limit.unwrap_or(u64::MAX);
         let mut walk = Walk {
-            feed: Feed::new(self, records),
-            client,
-            form,
+            feed: Feed::new(Extent { skip: self.skip, limit, value_bytes_max }, steps),
+            client: Client::connect(&self.target, &form, Checks { value_bytes_max, verify })?,
             speed: self.speed,
             started: Instant::now(),
             watch,
-            screen,
-            line: Line::default(),
+            progress: Progress::new(watch),
+            share: Box::new(move || meter.share()),
+            sampler: None,
         };
         let end = walk.carry_out();
-        walk.client.outcome.elapsed_s = walk.started.elapsed().as_secs_f64();
-        if walk.watch.is_live() {
-            progress::clear(walk.screen);
-        }
         let Walk { feed, mut client, .. } = walk;
         let early = match end {
             End::Failed(error) if feed.requests == 0 => return Err(error),
@@ -191,6 +195,16 @@ impl ReplayArgs {
         if let Some((bytes, items)) = server::held(&self.target) {
             (client.outcome.held_bytes, client.outcome.held_items) = (bytes, items);
         }
-        Ok(study(self, &client, &feed, early))
+        Ok(study(&Replayed {
+            name: self.name(),
+            value_bytes_max,
+            verify,
+            requests: feed.requests,
+            bytes: feed.bytes,
+            too_large: feed.too_large,
+            outcome: &client.outcome,
+            history: &client.history,
+            early,
+        }))
     }
 }

@@ -1,7 +1,7 @@
 //! The hit ratio over the course of a replay, at ever coarser steps.
 //!
-//! Bound: [`POINTS_MAX`] points. When they are full, neighbours are joined and steps are twice as
-//! long, so a trace of any length is covered from its first request to its last.
+//! Bound: [`POINTS_MAX`] points. When they are full, neighbours are joined and steps become twice
+//! as long. Invariant: the points cover a trace of any length from its first request to its last.
 
 /// The most points kept.
 const POINTS_MAX: usize = 512;

@@ -1,8 +1,8 @@
 //! The committed streams. A row that is changed is another stream: give it another name.
 //!
-//! Most run in 64 MiB, memcached's own default, and their keys weigh about seven times that: a
-//! tenth to a fifth of them fit, which is where policies part. The few whose requests would name
-//! too few keys to fill 64 MiB run in less.
+//! Most run in 64 MiB, memcached's own default, and their items take about seven times that: a
+//! tenth to a fifth of them fit, where policies differ most. The few that would name too few keys
+//! to fill 64 MiB run in less. Names are unique. Memory is MiB.
 
 use super::trace::{Disturbance, Spec};
 use Disturbance::{Drift, Flip, Loop, Once};
@@ -24,7 +24,7 @@ const BASE: Spec = Spec {
     seed: 1,
 };
 
-/// What streams whose items expire have in common: twenty seconds long.
+/// What streams whose items expire have in common; they last twenty seconds.
 const EXPIRING: Spec = Spec { pace: 100_000, ..BASE };
 
 const fn zipf(name: &'static str, zipf: f64, seed: u64) -> Spec {

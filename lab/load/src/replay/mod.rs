@@ -1,37 +1,37 @@
-//! Hit ratio: streams that test what a cache keeps, replayed as a cache-aside client would.
+//! Replays: streams and recorded traces, sent as a cache-aside client would, for the hit ratio.
 //!
 //! ```text
 //! list    the committed streams, by name                                            pure
 //! trace   a stream as a sequence of steps, a function of its description alone      pure
-//! round   each reply held against its request; outcome: what was counted             pure
-//! client  batches sent to a server, every missed get followed by a set              the rim
-//! wire    the steps of a stream through the client, at their pace                   the rim
-//! file    a trace replayed: feed makes batches, walk carries them out, line shows how
-//!         far it is, summary says what was found                                    the rim
-//! cli     which stream goes where: to a server, or to a file                        the rim
-//! record  traces of others, read one record after another                            pure
+//! record  recorded traces, one record after another                                 pure
 //! source  where they are read from: files and pipes; unpack: Zstandard              the rim
+//! feed    steps into batches                                                        pure
+//! round   the answer to each request, over an exchange; outcome: what was counted   pure
+//! client  batches sent to a server, every missed get followed by a set              the rim
+//! walk    a trace carried out batch by batch; sampler: what the server holds        the rim
+//! wire    a committed stream to a server; file: `load replay`; summary: its study   the rim
+//! cli     `load hit-ratio`                                                          the rim
 //! history the hit ratio over the course of a replay                                 pure
 //! ```
 //!
-//! A step happens at a second of the stream's own clock. Where items expire, the wire keeps that
-//! pace by the wall clock, so that two servers see the same lifetimes; where none do, it does not
-//! wait. Hits are counted from [`Trace::measured_from`] on, when the server has filled.
+//! A step happens at a second of the stream's own clock. Where items expire, a replay keeps that
+//! pace by the wall clock, so that two servers see the same lifetimes; elsewhere it does not wait.
+//! Hits count from [`Trace::measured_from`] on, when the server is full.
 
 mod cli;
 mod client;
 mod feed;
 mod file;
 mod history;
-mod line;
 mod list;
 mod outcome;
 mod record;
-pub(crate) mod round;
+mod round;
+mod sampler;
 mod source;
 mod summary;
 mod trace;
-pub(crate) mod unpack;
+mod unpack;
 mod walk;
 mod wire;
 
@@ -41,5 +41,8 @@ pub use history::History;
 pub use list::{STREAMS, find};
 pub use outcome::Outcome;
 pub use record::{Columns, Form, Record, Records};
+pub(crate) use round::{Checks, Round};
 pub use trace::{Disturbance, Spec, Step, Trace};
+#[doc(hidden)]
+pub use unpack::Unpack;
 pub use wire::replay;

@@ -1,8 +1,10 @@
 //! What a replay has found so far.
+//!
+//! A get that was answered by an error line is neither a hit nor a miss. Bound: eight complaints.
 
 use serde::Serialize;
 
-/// The most complaints kept; they are to show what went wrong, not to list it.
+/// The most complaints kept; they are examples, not a list.
 const COMPLAINTS_MAX: usize = 8;
 
 /// What a replay found.
@@ -22,13 +24,13 @@ pub struct Outcome {
     pub other_lengths: u64,
     /// The first few different faults of the server, word for word.
     pub complaints: Vec<String>,
-    /// Bytes of items that the server says it holds, overhead included: the mean of the samples.
+    /// Bytes of items that the server states it holds, overhead included: the mean of the samples.
     pub held_bytes: u64,
     /// Items held, likewise.
     pub held_items: u64,
     /// The most memory of the server that was ever resident; 0 when its process is not known.
     pub rss_bytes_max: u64,
-    /// How long it took.
+    /// The time it took.
     pub elapsed_s: f64,
 }
 
@@ -39,7 +41,7 @@ impl Outcome {
         self.hits as f64 / self.gets.max(1) as f64
     }
 
-    /// Whether the server did everything it was asked, as far as was checked.
+    /// Whether the server did everything as requested, as far as was checked.
     #[must_use]
     pub fn is_clean(&self) -> bool {
         self.failed_gets + self.refused + self.wrong_values == 0
@@ -63,7 +65,7 @@ impl Outcome {
         let seen = kinds.iter().filter(|(count, _)| *count > 0);
         let mut faults: Vec<String> = seen.map(|(count, what)| format!("{count} {what}")).collect();
         if !self.is_clean() {
-            faults.push(format!("the server's words: {}", self.complaints.join("; ")));
+            faults.push(format!("the server replied: {}", self.complaints.join("; ")));
         }
         faults
     }

@@ -1,14 +1,14 @@
-//! Traces of others: records read one after another, whatever their number.
+//! Recorded traces: records read one after another, whatever their number.
 //!
 //! ```text
 //! oracleGeneral   24 bytes a record, little endian, nothing between:
 //!                 | second u32 | id u64 | bytes u32 | next access i64, not used |
-//! csv             a line a record; which column holds second, id and bytes is said by the user
+//! csv             a line per record; settings name the columns of second, id and bytes
 //! ```
 //!
-//! Both are libCacheSim's. An id is a number; other text is hashed to one. A line that holds
-//! nothing is no record. Bound: one record or line in memory, a line of at most
-//! [`LINE_BYTES_MAX`]. The first error is the end.
+//! Both are libCacheSim's. An id is a number; other text is hashed to one. An empty line is no
+//! record. Bound: one record or line in memory, a line of at most [`LINE_BYTES_MAX`]. Invariant:
+//! nothing follows the first error.
 
 use std::io::{BufRead, ErrorKind, Read as _};
 
@@ -26,13 +26,13 @@ const RECORD_BYTES: usize = 24;
 pub struct Record {
     /// Second of the trace's own clock.
     pub at_s: u32,
-    /// Names the object.
+    /// The object.
     pub id: u64,
     /// Its length.
     pub bytes: u32,
 }
 
-/// How a trace is written.
+/// The form of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     /// libCacheSim's binary form.
@@ -41,16 +41,16 @@ pub enum Form {
     Csv(Columns),
 }
 
-/// Where in a line the parts of a record stand; columns count from 1, as libCacheSim's do.
+/// The columns of a record in a line; they count from 1, as those of libCacheSim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Columns {
-    /// The second; 0 where there is none.
+    /// The second; 0 for none.
     pub time: usize,
     /// The id.
     pub id: usize,
-    /// The length; 0 where there is none, which makes it one byte.
+    /// The length; 0 for none, and every object has one byte.
     pub size: usize,
-    /// What stands between columns.
+    /// What separates columns.
     pub delimiter: u8,
     /// Whether the first line names the columns.
     pub header: bool,
@@ -64,19 +64,24 @@ pub struct Records<R> {
     /// Records, or lines, read so far.
     at: u64,
     line: Vec<u8>,
-    /// Nothing follows: the trace has ended, or what it holds is no record.
+    /// Nothing follows: the trace has ended, or an error was found.
     ended: bool,
 }
 
 impl<R: BufRead> Records<R> {
-    /// The records that `reader` holds in `form`; errors call it `name`.
+    /// The records of `reader` in `form`; errors name it `name`.
+    ///
+    /// ```
+    /// use load::replay::{Columns, Form, Records};
+    ///
+    /// let columns = Columns { time: 1, id: 2, size: 3, delimiter: b',', header: false };
+    /// let mut records = Records::new("trace", &b"7,42,300\n"[..], Form::Csv(columns));
+    /// let record = records.next().expect("a line")?;
+    /// assert_eq!((record.at_s, record.id, record.bytes), (7, 42, 300));
+    /// # Ok::<(), measure::Error>(())
+    /// ```
     pub fn new(name: impl Into<String>, reader: R, form: Form) -> Self {
         Self { name: name.into(), reader, form, at: 0, line: Vec::new(), ended: false }
-    }
-
-    /// Where they come from.
-    pub(super) fn reader(&self) -> &R {
-        &self.reader
     }
 
     fn wrong(&self, what: &str) -> Error {
@@ -121,7 +126,7 @@ impl<R: BufRead> Records<R> {
     }
 
     fn text(&mut self, columns: Columns) -> Result<Option<Record>, Error> {
-        // Names of columns need not be a record.
+        // The line with the names of columns is no record.
         if self.at == 0 && columns.header && !self.read_line()? {
             return Ok(None);
         }
@@ -163,7 +168,7 @@ fn parse(line: &[u8], columns: Columns) -> Result<Record, String> {
         let value = text.parse::<f64>().ok().filter(|value| *value >= 0.0);
         value.ok_or_else(|| format!("{text:?} in column {nth} is no {what}"))
     };
-    // Casts of numbers that are too large end at the largest.
+    // A cast of a number that is too large gives the largest.
     let at_s = if columns.time == 0 { 0 } else { number(columns.time, "second")? as u32 };
     let bytes = if columns.size == 0 { 1 } else { number(columns.size, "size")? as u32 };
     let id = column(columns.id, "id")?;
@@ -171,7 +176,7 @@ fn parse(line: &[u8], columns: Columns) -> Result<Record, String> {
     Ok(Record { at_s, id: numeric.unwrap_or_else(|| hash(id)), bytes })
 }
 
-/// A number for an id that is none.
+/// A number for an id that is text.
 fn hash(id: &[u8]) -> u64 {
     id.iter().fold(id.len() as u64, |hash, byte| mix(hash.rotate_left(8) ^ u64::from(*byte)))
 }

@@ -1,8 +1,8 @@
-//! One round of gets and sets: each reply held against the request that it must answer.
+//! One round of gets and sets over an exchange: each request with its answer.
 //!
-//! Pure: replies come in as slices, cut anywhere. A reply of another kind than its request, a
-//! value of another key, or one reply too many is a breach: nothing behind it can be trusted. An
-//! error line answers its request, and counts as its failure.
+//! Pure: replies come in as slices, cut anywhere. The exchange checks every reply against its
+//! request; a round adds what a replay needs to know of each. An error line answers its request,
+//! and counts as its failure. One reply too many is a breach: no later reply can be trusted.
 //!
 //! ```text
 //! get   VALUE (its key, at most the longest length) / data / END   hit
@@ -11,17 +11,21 @@
 //! any   error line                                                 failed, refused
 //! ```
 //!
-//! A hit has the length with which its key was stored, which need not be that of the request:
-//! traces change the lengths of objects. So a length within the limit is counted, not judged;
-//! whether length and bytes belong to each other and to the key, `verify` tells. Bound: what
-//! [`Round::take`] does not take is at most a line or the end of a value.
+//! A hit has the length with which its key was stored, which may differ from that of the request:
+//! traces change the lengths of objects. So a length within the limit is counted and no error.
+//! `verify` checks that length and bytes belong to each other and to the key. Bound: what
+//! [`Round::take`] leaves is at most a line or the end of a value.
 
-use super::Outcome;
-use crate::exchange::{Breach, show};
-use crate::protocol::{Parser, Token};
+use std::mem::take;
+use std::sync::Arc;
+
+use super::outcome::Outcome;
+use crate::exchange::{Breach, Exchange, Rules, Step};
+use crate::protocol::Protocol;
+use crate::tally::Tally;
 use crate::workload::{Op, Request, VALUE_BYTES_MAX, Workload};
 
-/// What values are held against.
+/// What values are checked against.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Checks {
     /// The longest value that is ever stored.
@@ -51,30 +55,37 @@ pub(crate) enum Answer {
     Failed,
 }
 
-/// The value that arrives for a get.
-#[derive(Clone, Copy, Debug)]
-struct Arriving {
-    value_bytes: u32,
-    at: usize,
-    wrong: bool,
-}
-
-/// Requests that were sent together, and their answers as far as they have come.
-pub(crate) struct Round<'r> {
-    form: &'r Workload,
-    checks: Checks,
-    requests: &'r [Request],
-    parser: Parser,
-    /// The value of the get that is being answered.
-    value: Option<Arriving>,
+/// Requests that are sent together, and their answers so far.
+pub(crate) struct Round {
+    rules: Rules,
+    exchange: Exchange,
+    /// What the exchange counted since the last answer.
+    tally: Tally,
+    requests: Vec<Request>,
     /// Oldest first, one for each request.
-    pub answers: Vec<Answer>,
+    answers: Vec<Answer>,
 }
 
-impl<'r> Round<'r> {
-    pub fn new(form: &'r Workload, checks: Checks, requests: &'r [Request]) -> Self {
-        let answers = Vec::with_capacity(requests.len());
-        Self { form, checks, requests, parser: Parser::default(), value: None, answers }
+impl Round {
+    /// A round over a connection without requests.
+    pub fn new(form: &Arc<Workload>, checks: Checks) -> Self {
+        let rules = Rules {
+            value_bytes_max: Some(checks.value_bytes_max),
+            ..Rules::plain(Protocol::Text, form, checks.verify)
+        };
+        let (requests, answers) = (Vec::new(), Vec::new());
+        let exchange = Exchange::new(Protocol::Text);
+        Self { rules, exchange, tally: Tally::default(), requests, answers }
+    }
+
+    /// Begins the next round: composes `requests` into `out`.
+    pub fn begin(&mut self, requests: &[Request], out: &mut Vec<u8>) {
+        self.answers.clear();
+        self.requests.clear();
+        self.requests.extend_from_slice(requests);
+        for request in requests {
+            self.exchange.outstanding().put(&self.rules, *request, out);
+        }
     }
 
     /// Whether everything is answered.
@@ -82,89 +93,57 @@ impl<'r> Round<'r> {
         self.answers.len() == self.requests.len()
     }
 
-    /// Takes whole tokens off `input` and returns how many bytes they were; the rest is to be
-    /// presented again with more behind it.
+    /// The answers so far, oldest first.
+    pub fn answers(&self) -> &[Answer] {
+        &self.answers
+    }
+
+    /// Takes whole tokens off `input` and returns how many bytes they were; the caller presents the
+    /// rest again with more after it.
     ///
     /// # Errors
-    /// When a reply is none to its request.
+    /// When a reply does not answer its request.
     pub fn take(&mut self, input: &[u8], outcome: &mut Outcome) -> Result<usize, Breach> {
         let mut left = input;
         while let Some(request) = self.requests.get(self.answers.len()).copied() {
-            let is_get = request.op == Op::Get;
-            let answer = match self.parser.next(&mut left) {
-                Token::Incomplete => return Ok(input.len() - left.len()),
-                Token::Value { key, value_bytes } if is_get && self.value.is_none() => {
-                    self.value_begins(request, key, value_bytes, outcome)?;
-                    continue;
+            match self.exchange.step(&self.rules, 0, &mut left, &mut self.tally)? {
+                Step::Incomplete => return Ok(input.len() - left.len()),
+                Step::Part => {}
+                Step::Answered => {
+                    let answer = self.answer(request, outcome);
+                    self.answers.push(answer);
                 }
-                Token::Data { bytes, last } if is_get => {
-                    self.value_goes_on(request.key, bytes, last, outcome);
-                    continue;
-                }
-                Token::End if is_get && self.value.is_some() => Answer::Hit,
-                Token::End if is_get => Answer::Miss,
-                Token::Stored if !is_get => Answer::Stored,
-                Token::NotStored if !is_get => {
-                    outcome.refused += 1;
-                    outcome.complain("NOT_STORED".to_string());
-                    Answer::Refused
-                }
-                Token::Failed(line) => {
-                    outcome.complain(String::from_utf8_lossy(line).into_owned());
-                    let count =
-                        if is_get { &mut outcome.failed_gets } else { &mut outcome.refused };
-                    *count += 1;
-                    if is_get { Answer::Failed } else { Answer::Refused }
-                }
-                other => {
-                    let (kind, name) = (if is_get { "get" } else { "set" }, self.name(request.key));
-                    return Err(Breach(format!("no reply to a {kind} of {name}: {}", show(other))));
-                }
-            };
-            self.value = None;
-            self.answers.push(answer);
+            }
         }
         if left.is_empty() {
             return Ok(input.len());
         }
-        Err(Breach("the server said more than it was asked".to_string()))
+        Err(Breach("the server sent more than was requested".to_string()))
     }
 
-    fn value_begins(
-        &mut self,
-        request: Request,
-        named: &[u8],
-        value_bytes: u32,
-        outcome: &mut Outcome,
-    ) -> Result<(), Breach> {
-        if !self.form.keys.is(request.key, named) {
-            let (named, name) = (String::from_utf8_lossy(named), self.name(request.key));
-            return Err(Breach(format!("a value of key {named:?} for a get of {name}")));
+    /// The answer to `request`, from what the exchange counted of it.
+    fn answer(&mut self, request: Request, outcome: &mut Outcome) -> Answer {
+        let Tally { requests, totals, samples, .. } = &mut self.tally;
+        let (failed, declined) =
+            (take(&mut requests.errors) > 0, take(&mut requests.not_stored) > 0);
+        let hit = take(&mut totals.hits) > 0;
+        outcome.wrong_values += take(&mut totals.wrong_values);
+        samples.drain(..).for_each(|complaint| outcome.complain(complaint));
+        if request.op == Op::Get {
+            outcome.failed_gets += u64::from(failed);
+            outcome.other_lengths +=
+                u64::from(hit && self.exchange.value_bytes() != request.value_bytes);
+            return match (failed, hit) {
+                (true, _) => Answer::Failed,
+                (false, true) => Answer::Hit,
+                (false, false) => Answer::Miss,
+            };
         }
-        outcome.other_lengths += u64::from(value_bytes != request.value_bytes);
-        let wrong = value_bytes > self.checks.value_bytes_max;
-        self.value = Some(Arriving { value_bytes, at: 0, wrong });
-        Ok(())
-    }
-
-    fn value_goes_on(&mut self, key: u64, bytes: &[u8], last: bool, outcome: &mut Outcome) {
-        let value = self.value.as_mut().expect("invariant: data follows its announcement");
-        if self.checks.verify && !value.wrong {
-            value.wrong = !self.form.values.matches(key, value.value_bytes, value.at, bytes);
-            value.at += bytes.len();
+        if declined {
+            outcome.complain("NOT_STORED".to_string());
         }
-        if last && value.wrong {
-            let value_bytes = value.value_bytes;
-            outcome.wrong_values += 1;
-            let name = self.name(key);
-            outcome.complain(format!("wrong value of {value_bytes} bytes for key {name}"));
-        }
-    }
-
-    fn name(&self, key: u64) -> String {
-        let mut name = Vec::new();
-        self.form.keys.write(key, &mut name);
-        String::from_utf8_lossy(&name).into_owned()
+        outcome.refused += u64::from(failed || declined);
+        if failed || declined { Answer::Refused } else { Answer::Stored }
     }
 }
 
@@ -174,8 +153,8 @@ mod tests {
 
     const CHECKS: Checks = Checks { value_bytes_max: 9, verify: true };
 
-    fn form() -> Workload {
-        Workload::of_trace("k", CHECKS.value_bytes_max, 1).unwrap()
+    fn form() -> Arc<Workload> {
+        Arc::new(Workload::of_trace("k", CHECKS.value_bytes_max, 1).unwrap())
     }
 
     /// The reply of a hit, its key padded as keys are.
@@ -194,7 +173,8 @@ mod tests {
         let form = form();
         let request = |op, key| Request { op, key, value_bytes: 5, ttl_s: 0 };
         let requests = [request(Op::Get, 1), request(Op::Get, 2), request(Op::Set, 3)];
-        let mut round = Round::new(&form, checks, &requests);
+        let mut round = Round::new(&form, checks);
+        round.begin(&requests, &mut Vec::new());
         let (mut outcome, mut from, mut to) = (Outcome::default(), 0, 0);
         while to < reply.len() {
             to = (to + step).min(reply.len());
@@ -247,12 +227,12 @@ mod tests {
     fn what_answers_something_else_is_a_breach() {
         let twice = [hit(1, 5).strip_suffix(b"END\r\n").unwrap(), &hit(1, 5)].concat();
         for (reply, word) in [
-            (hit(2, 5), "a value of key \"k00000000000000000002\" for a get"),
-            (twice, "no reply to a get"),
-            (b"STORED\r\n".to_vec(), "no reply to a get of k00000000000000000001: \"stored\""),
+            (hit(2, 5), "a value of key \"k00000000000000000002\", which this get did"),
+            (twice, "a value of key \"k00000000000000000001\", which this get did"),
+            (b"STORED\r\n".to_vec(), "no reply to a Get: \"stored\""),
             (b"HELLO\r\n".to_vec(), "\"HELLO\""),
-            (b"END\r\nEND\r\nEND\r\n".to_vec(), "no reply to a set of k00000000000000000003"),
-            (b"END\r\nEND\r\nSTORED\r\nEND\r\n".to_vec(), "more than it was asked"),
+            (b"END\r\nEND\r\nEND\r\n".to_vec(), "no reply to a Set: the end of a get"),
+            (b"END\r\nEND\r\nSTORED\r\nEND\r\n".to_vec(), "more than was requested"),
         ] {
             let error = answered(CHECKS, &reply, reply.len()).0.unwrap_err();
             assert!(error.contains(word), "{error}");

@@ -1,13 +1,15 @@
 //! Where a trace comes from: a file, a pipe, or standard input.
 //!
-//! A read waits for whoever writes the pipe, but never past a stop: from then on the trace is at
-//! its end. The first bytes tell whether it is compressed: Zstandard is unpacked, others are
-//! refused. Bound: the buffers of one read, and what unpacking needs.
+//! A read waits for the writer of a pipe, but never past a stop: from then on the trace is at its
+//! end. The first bytes show whether it is compressed: Zstandard is unpacked, other forms are
+//! refused. Bounds: the buffers of one read, and what unpacking needs.
 
+use std::cell::Cell;
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read, Stdin};
+use std::io::{self, BufRead, BufReader, Read};
 use std::os::fd::AsFd as _;
 use std::path::Path;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -25,104 +27,75 @@ const READ_BYTES: usize = 64 << 10;
 /// The longest wait between two looks at the stop.
 const TICK: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
 
-/// First bytes of what must be unpacked by others, and who does.
+/// First bytes of compressed forms that are refused, and the program that unpacks each.
 const PACKED: [(&[u8], &str); 2] =
     [(&[0x1f, 0x8b, 0x08], "gunzip -c"), (&[0xfd, b'7', b'z', b'X', b'Z', 0], "xz -dc")];
 
-/// Bytes that tell a compression.
+/// Bytes that identify a compressed form.
 const HEAD_BYTES: usize = 6;
 
-/// The bytes of a trace, one after another.
-pub(super) enum Source {
-    /// As they stand there.
-    Plain(BufReader<Input>),
-    /// Unpacked.
-    Packed(Box<BufReader<Unpack<BufReader<Input>>>>),
+/// Opens the trace at `path`, or standard input; it is at its end when `stop` is set.
+///
+/// # Errors
+/// When it cannot be read, or is compressed in a form other than Zstandard.
+pub(super) fn open(
+    path: &Path,
+    stop: &Arc<AtomicBool>,
+) -> Result<(Box<dyn BufRead>, Meter), Error> {
+    let failed = |error| Error::io(format!("cannot read {}", path.display()), error);
+    let file = if path.as_os_str() == STDIN {
+        File::from(io::stdin().as_fd().try_clone_to_owned().map_err(failed)?)
+    } else {
+        File::open(path).map_err(failed)?
+    };
+    let input = Input::new(file, stop).map_err(failed)?;
+    if let Some((_, how)) = PACKED.iter().find(|(magic, _)| input.head.starts_with(magic)) {
+        let name = path.display();
+        return Err(Error::Setting(format!(
+            "{name} is compressed; unpack it on the way: \
+             {how} {name} | volvox load replay --trace -"
+        )));
+    }
+    let (packed, meter) = (Unpack::<&[u8]>::knows(&input.head), input.meter.clone());
+    let plain = BufReader::with_capacity(READ_BYTES, input);
+    if !packed {
+        return Ok((Box::new(plain), meter));
+    }
+    Ok((Box::new(BufReader::with_capacity(READ_BYTES, Unpack::new(plain))), meter))
 }
 
-impl Source {
-    /// Opens the trace at `path`, or standard input; it is at its end when `stop` is set.
-    ///
-    /// # Errors
-    /// When it cannot be read, or is compressed by something else than Zstandard.
-    pub fn open(path: &Path, stop: &Arc<AtomicBool>) -> Result<Self, Error> {
-        let failed = |error| Error::io(format!("cannot read {}", path.display()), error);
-        let file = if path.as_os_str() == STDIN {
-            let stdin: Stdin = io::stdin();
-            File::from(stdin.as_fd().try_clone_to_owned().map_err(failed)?)
-        } else {
-            File::open(path).map_err(failed)?
-        };
-        let input = Input::new(file, stop).map_err(failed)?;
-        if let Some((_, how)) = PACKED.iter().find(|(magic, _)| input.head.starts_with(magic)) {
-            let name = path.display();
-            return Err(Error::Setting(format!(
-                "{name} is compressed; unpack it on the way: \
-                 {how} {name} | volvox load replay --trace -"
-            )));
-        }
-        let packed = Unpack::<&[u8]>::knows(&input.head);
-        let plain = BufReader::with_capacity(READ_BYTES, input);
-        if !packed {
-            return Ok(Self::Plain(plain));
-        }
-        Ok(Self::Packed(Box::new(BufReader::with_capacity(READ_BYTES, Unpack::new(plain)))))
-    }
+/// How far a file is read.
+#[derive(Clone, Debug)]
+pub(super) struct Meter {
+    /// Bytes read from the file.
+    taken: Rc<Cell<u64>>,
+    /// Its length, if it is an ordinary file.
+    length: Option<u64>,
+}
 
-    fn reader(&mut self) -> &mut dyn BufRead {
-        match self {
-            Self::Plain(plain) => plain,
-            Self::Packed(unpacked) => unpacked,
-        }
-    }
-
-    /// The share that was read so far; none where nobody knows how much there is.
+impl Meter {
+    /// The share that was read so far; none where the length is unknown.
     pub fn share(&self) -> Option<f64> {
-        let Input { taken, length, .. } = match self {
-            Self::Plain(plain) => plain.get_ref(),
-            Self::Packed(unpacked) => unpacked.get_ref().packed().get_ref(),
-        };
-        length.map(|length| *taken as f64 / length as f64)
+        self.length.map(|length| self.taken.get() as f64 / length as f64)
     }
 }
 
-impl Read for Source {
-    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
-        self.reader().read(out)
-    }
-}
-
-impl BufRead for Source {
-    fn fill_buf(&mut self) -> io::Result<&[u8]> {
-        match self {
-            Self::Plain(plain) => plain.fill_buf(),
-            Self::Packed(unpacked) => unpacked.fill_buf(),
-        }
-    }
-
-    fn consume(&mut self, bytes: usize) {
-        self.reader().consume(bytes);
-    }
-}
-
-/// An open file that a stop ends.
-pub(super) struct Input {
+/// An open file; a stop is its end.
+struct Input {
     file: File,
     stop: Arc<AtomicBool>,
-    /// The first bytes, as long as they have not been asked for.
+    /// The first bytes, until they are read.
     head: Vec<u8>,
-    /// Bytes read from the file.
-    taken: u64,
-    /// How many there are, where it is an ordinary file.
-    length: Option<u64>,
+    meter: Meter,
 }
 
 impl Input {
     fn new(file: File, stop: &Arc<AtomicBool>) -> io::Result<Self> {
         let kind = file.metadata()?;
         let length = Some(kind.len()).filter(|length| kind.is_file() && *length > 0);
-        let mut input = Self { file, stop: Arc::clone(stop), head: Vec::new(), taken: 0, length };
-        // A pipe may bring less than was asked for.
+        let meter = Meter { taken: Rc::default(), length };
+        let mut input = Self { file, stop: Arc::clone(stop), head: Vec::new(), meter };
+        // One read of a pipe may bring less.
         let mut head = [0; HEAD_BYTES];
         let mut have = 0;
         while have < HEAD_BYTES {
@@ -150,7 +123,7 @@ impl Read for Input {
             let mut wanted = [PollFd::new(&self.file, PollFlags::IN)];
             if poll(&mut wanted, Some(&TICK))? > 0 {
                 let bytes = self.file.read(out)?;
-                self.taken += bytes as u64;
+                self.meter.taken.update(|taken| taken + bytes as u64);
                 return Ok(bytes);
             }
         }
@@ -179,10 +152,10 @@ mod tests {
             }
         });
         let mut input = Input::new(file, &stop).unwrap();
-        assert_eq!((&input.head[..], input.length), (&b"abcdef"[..], None));
+        assert_eq!((&input.head[..], input.meter.length), (&b"abcdef"[..], None));
         let mut read = String::new();
         input.read_to_string(&mut read).unwrap();
-        assert_eq!((read.as_str(), input.taken), ("abcdefghij", 10));
+        assert_eq!((read.as_str(), input.meter.taken.get()), ("abcdefghij", 10));
         writing.join().unwrap();
     }
 

@@ -1,16 +1,18 @@
-//! A stream as a sequence of steps: who is asked for, when, how long the value is.
+//! A stream as a sequence of steps: which key, when, and the length of the value.
 //!
-//! Most keys are drawn by a Zipf law over `keys` numbers. A [`Disturbance`] bends that:
+//! Most keys are drawn by a Zipf law over `keys` numbers. A [`Disturbance`] changes that:
 //!
 //! ```text
 //! Once    a share of the requests, in bursts, names keys that never come again
-//! Loop    a share of the requests walks a range of its own, round and round
+//! Loop    a share of the requests walks a range of its own, again and again
 //! Drift   each rank passes to another key once a period, every rank at a time of its own
 //! Flip    all ranks pass to other keys at once, once a period
 //! ```
 //!
 //! Keys outside the law are numbered from `keys` on. Length and lifetime follow from the key,
-//! unless a stream is `resized`: then a key's length changes every [`RESIZE_REQUESTS`] requests.
+//! unless a stream is `resized`: then the length of a key changes every [`RESIZE_REQUESTS`]
+//! requests. Invariant: the steps are a function of the description alone. Lengths are bytes,
+//! times seconds.
 
 use std::sync::Arc;
 
@@ -22,12 +24,12 @@ use measure::rng::mix;
 
 /// The length of every key.
 const KEY_BYTES: u32 = 20;
-/// The share of a stream that fills the server before hits are counted: one part in so many.
+/// The part of a stream that fills the server before hits are counted, as a divisor.
 const WARMUP_PART: u64 = 3;
 /// Requests after which the keys of a resized stream have other lengths.
 const RESIZE_REQUESTS: u64 = 50_000;
 
-/// What bends the law by which keys are drawn.
+/// What changes the law by which keys are drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Disturbance {
     /// Nothing.
@@ -59,6 +61,15 @@ pub enum Disturbance {
 }
 
 /// The description of a stream.
+///
+/// ```
+/// use load::replay::{Trace, find};
+///
+/// let spec = find("zipf-1.0").expect("a committed stream");
+/// let step = Trace::new(spec)?.next().expect("two million steps");
+/// assert!(step.at_s == 0 && step.request.key < spec.keys);
+/// # Ok::<(), String>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Spec {
     /// What it is called; unique in the list.
@@ -73,19 +84,19 @@ pub struct Spec {
     pub keys: u64,
     /// The exponent of the law.
     pub zipf: f64,
-    /// What bends it.
+    /// What changes it.
     pub disturbance: Disturbance,
-    /// Gets to one set; refills are not counted.
+    /// Gets for each set; refills are not counted.
     pub gets_per_set: u32,
     /// Lengths of values, as [`Spread`] reads them.
     pub value_bytes: &'static str,
-    /// Whether lengths change as time goes by.
+    /// Whether lengths change over time.
     pub resized: bool,
-    /// Lifetimes in seconds, as [`Spread`] reads them; 0 is for ever.
+    /// Lifetimes in seconds, as [`Spread`] reads them; 0 never expires.
     pub ttl_s: &'static str,
     /// Requests in one second of the stream's clock; 0 where nothing expires.
     pub pace: u64,
-    /// Names the sequence.
+    /// The seed of the sequence.
     pub seed: u64,
 }
 
@@ -133,7 +144,7 @@ impl Trace {
         Ok(Self { spec: *spec, drawn, form, value_bytes, at: 0, outside: 0 })
     }
 
-    /// How keys and values of all steps look on the wire.
+    /// The keys and values of all steps on the wire.
     #[must_use]
     pub fn form(&self) -> &Arc<Workload> {
         &self.form
@@ -145,7 +156,7 @@ impl Trace {
         self.spec.requests / WARMUP_PART
     }
 
-    /// How many steps there are from the first to the last.
+    /// The number of steps.
     #[must_use]
     pub fn requests(&self) -> u64 {
         self.spec.requests

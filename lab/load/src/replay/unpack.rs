@@ -1,10 +1,10 @@
-//! Zstandard, as libCacheSim's traces are shipped: frames unpacked while they are read.
+//! Zstandard, the form of libCacheSim's traces: frames unpacked while they are read.
 //!
 //! ```text
 //! | frame: header, blocks, checksum | frame | to be skipped: length, bytes | frame | ..
 //! ```
 //!
-//! Several frames are read as one. A frame's checksum is compared where it has one. Bound: the
+//! Several frames are read as one. A checksum is compared where a frame has one. Bound: the
 //! window of a frame, at most [`WINDOW_BYTES_MAX`], which the decoder may hold twice while it
 //! grows, and one block of 128 KiB.
 
@@ -13,7 +13,7 @@ use std::io::{self, BufRead, ErrorKind, Read};
 use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
 use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 
-/// The largest window: what `zstd` itself unpacks without being told to, and `zstd --long` packs.
+/// The largest window: that of `zstd --long`, which `zstd` unpacks by default.
 pub const WINDOW_BYTES_MAX: u64 = 128 << 20;
 
 /// How a frame begins.
@@ -22,7 +22,7 @@ const MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 /// How a frame to be skipped begins, its lowest four bits apart: little endian, 0x184D2A5_.
 const MAGIC_SKIPPED: [u8; 4] = [0x50, 0x2a, 0x4d, 0x18];
 
-/// What the frames of `packed` hold.
+/// The contents of the frames of `packed`.
 pub struct Unpack<R> {
     packed: R,
     decoder: FrameDecoder,
@@ -37,16 +37,11 @@ impl<R: BufRead> Unpack<R> {
         head.starts_with(&MAGIC) || skipped
     }
 
-    /// Unpacks what `packed` holds from here on.
+    /// Unpacks the frames of `packed`.
     pub fn new(packed: R) -> Self {
         let mut decoder = FrameDecoder::new();
         decoder.set_max_window_size(WINDOW_BYTES_MAX);
         Self { packed, decoder }
-    }
-
-    /// Where the frames come from.
-    pub fn packed(&self) -> &R {
-        &self.packed
     }
 
     /// Begins the next frame that is not to be skipped; `false` at the end.
@@ -80,13 +75,13 @@ impl<R: BufRead> Unpack<R> {
         Ok(())
     }
 
-    /// Unpacks a block of a frame that is not over; behind the last one checks the frame.
+    /// Unpacks the next block of a frame that is not over.
     fn block(&mut self) -> io::Result<()> {
         let one = BlockDecodingStrategy::UptoBlocks(1);
         self.decoder.decode_blocks(&mut self.packed, one).map(|_| ()).map_err(wrong)
     }
 
-    /// Holds the checksum of a frame that was read whole against its own.
+    /// Compares the checksum of a frame that was read whole with the stated one.
     fn check(&self) -> io::Result<()> {
         let stated = self.decoder.get_checksum_from_data();
         if stated.is_some() && stated != self.decoder.get_calculated_checksum() {

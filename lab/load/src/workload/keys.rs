@@ -1,11 +1,12 @@
-//! From the number of a key to its bytes: a prefix, then the number in decimal, padded with
-//! zeros to the length asked for.
+//! From the number of a key to its bytes: a prefix, then the number in decimal, padded with zeros
+//! to the required length.
 //!
-//! Rendering costs four divisions for a hundred million keys, less than the cache miss of
-//! looking a rendered key up in a table, and needs no memory. Where keys are of many lengths, the
-//! padding of each is a function of its number and the seed.
+//! Rendering costs a division per digit, less than the cache miss of a lookup in a table of
+//! rendered keys, and needs no memory. Where keys have different lengths, the padding of each is a
+//! function of its number and the seed. Invariant: a number has one key, and a key one number.
 
-use super::{KEY_BYTES_MAX, Spread};
+use super::limits::KEY_BYTES_MAX;
+use super::spread::Spread;
 use measure::rng::mix;
 
 /// Keeps the lengths of keys independent of those of their values.
@@ -35,8 +36,8 @@ struct Lengths {
 
 impl KeyForm {
     /// Keys of `key_bytes` bytes that begin with `prefix` and hold any number below `keys`; `seed`
-    /// names their lengths where they differ. A length too short for prefix and number is
-    /// stretched, unless it is the only one.
+    /// names their lengths where they differ. A length too short for prefix and number is raised,
+    /// unless it is the only length: then it is an error.
     ///
     /// # Errors
     /// When prefix and number do not fit, or the prefix holds a byte that no key may hold.
@@ -49,7 +50,9 @@ impl KeyForm {
             ));
         }
         if bytes_max > KEY_BYTES_MAX {
-            return Err(format!("keys of {bytes_max} bytes: the protocol ends at {KEY_BYTES_MAX}"));
+            return Err(format!(
+                "keys of {bytes_max} bytes: choose at most {KEY_BYTES_MAX}, the protocol's limit"
+            ));
         }
         let needed = prefix.len() + digits;
         if bytes_max < needed {

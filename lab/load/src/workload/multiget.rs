@@ -1,6 +1,10 @@
-//! How many keys a get asks for, and which.
+//! How many keys a get requests, and which.
+//!
+//! The number is drawn for each get. Keys are drawn one by one, or follow the first one in the
+//! order of their numbers. Bound: [`MULTIGET_MAX`] keys.
 
-use super::{Spread, Stream};
+use super::spread::Spread;
+use super::stream::Stream;
 
 /// The most keys of one get.
 pub const MULTIGET_MAX: u32 = 10_000;
@@ -24,15 +28,15 @@ impl Multiget {
         &self,
         stream: &mut Stream,
         keys_count: u64,
-        asked: &mut impl Extend<u32>,
+        asked: &mut impl Extend<u64>,
     ) -> u32 {
         let count = stream.number(&self.keys).max(1);
         if self.consecutive {
             let first = stream.key();
-            let nth = |nth: u32| ((first + u64::from(nth)) % keys_count) as u32;
+            let nth = |nth: u32| (first + u64::from(nth)) % keys_count;
             asked.extend((0..count).map(nth));
         } else {
-            asked.extend((0..count).map(|_| stream.key() as u32));
+            asked.extend((0..count).map(|_| stream.key()));
         }
         count
     }
@@ -60,12 +64,12 @@ mod tests {
         let scan = Multiget { keys: Spread::Uniform(1, 4), consecutive: true };
         let mut counts = [0; 5];
         for _ in 0..1_000 {
-            let mut asked: Vec<u32> = Vec::new();
+            let mut asked: Vec<u64> = Vec::new();
             counts[scan.draw(&mut stream, 10, &mut asked) as usize] += 1;
             assert!(asked.windows(2).all(|pair| pair[1] == (pair[0] + 1) % 10), "{asked:?}");
         }
         assert!(counts[0] == 0 && counts[1..].iter().all(|count| *count > 200), "{counts:?}");
-        let mut asked: Vec<u32> = Vec::new();
+        let mut asked: Vec<u64> = Vec::new();
         assert_eq!(Multiget::ONE.draw(&mut stream, 10, &mut asked), 1);
         assert_eq!(asked.len(), 1);
     }

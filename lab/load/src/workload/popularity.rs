@@ -1,32 +1,34 @@
-//! Which key is asked for next.
+//! Which key the next request names.
 //!
 //! ```text
 //! uniform          every key alike
 //! zipf:S           key of rank r with weight 1 / r^S, exactly, by Vose's alias table
 //! hotset[:K%:R%]   K percent of the keys take R percent of the requests, alike inside each part
-//! sequential       one key after another, round and round
+//! sequential       one key after another, again and again
 //! scan:P%[:S]      P percent of the requests walk all keys in order, the others follow zipf:S
 //! drift:N[:S]      zipf:S, each rank passing to another key once in N requests
 //! latest[:S]       zipf:S over the age of keys: a set stores the next key, gets prefer the newest
 //! ```
 //!
-//! S is 0.99, and the hot set 10 % for 90 %, where they are left out. The newest key of `latest`
-//! follows the oldest: keys form a circle, so their number stays what it is and a set renews the
-//! key that was oldest.
+//! Where they are omitted, S is 0.99 and the hot set is 10 % of the keys for 90 % of the requests.
+//! The newest key of `latest` follows the oldest: keys form a circle, so their number stays the
+//! same, and a set stores the oldest key anew.
 //!
-//! Ranks are scattered over the key numbers, so that popular keys are not neighbours in any
-//! order a server may keep. A draw costs one random number and at most one look into the table.
+//! Ranks are scattered over the key numbers, so that popular keys are not neighbours in any order
+//! that a server keeps. A draw costs one random number and at most one read of the table.
+//! Invariant: what a lane draws depends on the seed, its number and the draws before, never on time.
 
 use std::str::FromStr;
 use std::sync::Arc;
 
 use measure::rng::{Rng, mix};
 
-/// Steepest exponent accepted: beyond it a single key takes all.
+/// The largest exponent accepted: above it one key takes nearly all requests.
 const ZIPF_EXPONENT_MAX: f64 = 10.0;
 /// The exponent of laws that are named without one, as in YCSB.
 const ZIPF_EXPONENT: f64 = 0.99;
-/// How far apart keys are that follow each other at one rank; prime, so that none is left out.
+/// The distance between keys that follow each other at one rank; prime, so that every key has its
+/// turn.
 const DRIFT_STRIDE: u64 = 7_368_787;
 
 /// The shape of the choice between keys.
@@ -116,7 +118,7 @@ pub(crate) fn passed_key(drawn: u64, at: u64, period: u64, keys: u64) -> u64 {
     passed_on(drawn, (at + mix(drawn) % period) / period, keys)
 }
 
-/// The key that has taken the place of `drawn` after so many passes.
+/// The key that has taken the place of `drawn` after `passes` passes.
 #[inline]
 pub(crate) fn passed_on(drawn: u64, passes: u64, keys: u64) -> u64 {
     (drawn + passes * DRIFT_STRIDE) % keys
@@ -194,8 +196,8 @@ fn draw_slot(slots: &[Slot], rng: &mut Rng) -> u64 {
 pub(super) struct Sampler {
     keys: u64,
     table: Table,
-    /// Where a walking lane stands (drift: how many requests it has made), and how far apart its
-    /// keys are.
+    /// The next key of a walking lane (drift: the number of its requests so far), and the distance
+    /// between its keys.
     at: u64,
     step: u64,
 }
@@ -226,7 +228,7 @@ impl Sampler {
         Self { keys, table, at: 0, step: 1 }
     }
 
-    /// The same popularity for `lane` of `lanes`: walking lanes share the keys out.
+    /// The same popularity for `lane` of `lanes`: walking lanes divide the keys among them.
     pub(super) fn lane(&self, lane: u64, lanes: u64) -> Self {
         let mut own = Self { at: lane % self.keys, step: lanes, ..self.clone() };
         if let Table::Drift { period, .. } = &mut own.table {
@@ -236,7 +238,7 @@ impl Sampler {
         own
     }
 
-    /// The key that the lane walks to next.
+    /// The next key of the lane in order.
     #[inline]
     fn walk(&mut self) -> u64 {
         let key = self.at;

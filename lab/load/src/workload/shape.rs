@@ -12,7 +12,7 @@
 //! its clusters lie between 10 bytes and 10 KB, half of them below 230 bytes and a quarter below
 //! 100. The paper gives no formula; the law through these figures is ours.
 //!
-//! Lengths are bytes, and a function of a hash alone.
+//! Lengths are bytes. Invariant: a length is a function of a hash alone, within the stated range.
 
 /// Probabilities of values of 0 to 14 bytes at ETC.
 const ETC_SMALL: [f64; 15] = [
@@ -30,7 +30,7 @@ const ETC_KEY: (f64, f64, f64) = (30.7984, 8.20449, 0.078_688);
 /// ln(230 / 100) divided by 0.6745, the quartile of the normal law.
 const TWITTER: (f64, f64) = (230.0, 1.2349);
 
-/// The longest value of a shape: what memcached stores as it comes.
+/// The longest value of a shape: what memcached stores by default.
 const VALUE_BYTES_MAX: f64 = 1_000_000.0;
 
 /// The range of values at Twitter.

@@ -1,7 +1,7 @@
-//! A number that differs from item to item: one value, an even range, or a weighted list.
+//! A number that differs between items: one value, an even range, or a weighted list.
 //!
-//! Used for lengths of values and for lifetimes. The choice is a function of a hash, never of a
-//! generator's state, so that the same key always gets the same number.
+//! Used for lengths of keys and values, for lifetimes and for the number of keys in a get.
+//! Invariant: the number is a function of a hash, so the same key always has the same one.
 //!
 //! ```text
 //! 300                 always 300
@@ -12,12 +12,20 @@
 
 use std::str::FromStr;
 
-use super::Shape;
+use super::shape::Shape;
 
 /// The most entries of a list.
 const LIST_MAX: usize = 1_024;
 
-/// How numbers are spread over items.
+/// How numbers are distributed over items.
+///
+/// ```
+/// use load::workload::Spread;
+///
+/// let spread: Spread = "100:9,1000".parse()?;
+/// assert_eq!((spread.max(), spread.of(0)), (1_000, 100));
+/// # Ok::<(), String>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Spread {
     /// The same for every item.

@@ -1,19 +1,23 @@
 //! The stream of requests: an endless iterator that is a function of seed and lane.
 //!
-//! A lane is one independent walker, such as a thread of the generator. What lane `i` of `n`
-//! asks for does not depend on replies, on time or on the other lanes.
+//! A lane is one independent walker, such as a thread of the generator. Invariant: the requests of
+//! lane `i` of `n` do not depend on replies, on time or on the other lanes. Lengths are bytes,
+//! lifetimes seconds.
 
 use std::str::FromStr;
 use std::sync::Arc;
 
-use super::popularity::Sampler;
-use super::{KEYS_MAX, KeyForm, Popularity, Spread, VALUE_BYTES_MAX, Values};
+use super::keys::KeyForm;
+use super::limits::{KEYS_MAX, VALUE_BYTES_MAX};
+use super::popularity::{Popularity, Sampler};
+use super::spread::Spread;
+use super::values::Values;
 use measure::rng::{Rng, mix};
 
 /// Keeps the lifetimes of items independent of their lengths.
 const TTL_SALT: u64 = 0x74_746C;
 
-/// The longest lifetime that is one: what is longer means a date.
+/// The longest lifetime; memcached takes a larger number for a date.
 const TTL_S_MAX: u32 = 30 * 24 * 60 * 60;
 
 /// The greatest weight of a kind of request; four of them stay below 2^32.
@@ -45,7 +49,7 @@ pub struct Request {
     pub ttl_s: u32,
 }
 
-/// How many requests of each kind stand against each other.
+/// The weights of the kinds of requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ratio {
     /// Weight of gets.
@@ -59,7 +63,7 @@ pub struct Ratio {
 }
 
 impl Ratio {
-    /// Gets against sets.
+    /// A weight for gets and one for sets.
     #[must_use]
     pub const fn of(gets: u32, sets: u32) -> Self {
         Self { gets, sets, deletes: 0, modifies: 0 }
@@ -74,7 +78,7 @@ impl Ratio {
         ]
     }
 
-    /// The only kind there is, if there is but one.
+    /// The only kind of request, if there is no other.
     fn only(self) -> Option<Op> {
         let mut kinds = self.kinds().into_iter().filter(|(_, weight)| *weight > 0);
         let first = kinds.next().map(|(op, _)| op);
@@ -120,24 +124,24 @@ impl FromStr for Ratio {
         let [gets, sets, deletes, modifies] = weights;
         let ratio = Self { gets, sets, deletes, modifies };
         if ratio.total() == 0 {
-            return Err(format!("{text:?} asks for nothing; one weight must be above 0"));
+            return Err(format!("{text:?} requests nothing; choose one weight above 0"));
         }
         Ok(ratio)
     }
 }
 
-/// Everything that a workload is made of.
+/// The parts of a workload.
 #[derive(Clone, Debug)]
 pub struct WorkloadSpec {
-    /// How many keys there are.
+    /// The number of keys.
     pub keys: u64,
     /// The lengths of keys.
     pub key_bytes: Spread,
     /// What each key begins with.
     pub key_prefix: String,
-    /// Which key is asked for.
+    /// Which key a request names.
     pub popularity: Popularity,
-    /// The kinds of requests against each other.
+    /// The weights of the kinds of requests.
     pub ratio: Ratio,
     /// The lengths of values.
     pub value_bytes: Spread,
@@ -147,7 +151,26 @@ pub struct WorkloadSpec {
     pub seed: u64,
 }
 
-/// A workload ready to be walked; cheap to share between threads.
+/// A workload with its tables, shared by all lanes.
+///
+/// ```
+/// use load::workload::{Op, Popularity, Ratio, Spread, Stream, Workload, WorkloadSpec};
+///
+/// let workload = Workload::new(&WorkloadSpec {
+///     keys: 1_000,
+///     key_bytes: Spread::Fixed(20),
+///     key_prefix: "key".to_string(),
+///     popularity: Popularity::Zipf(0.99),
+///     ratio: Ratio::of(9, 1),
+///     value_bytes: Spread::Fixed(300),
+///     ttl_s: Spread::Fixed(0),
+///     seed: 1,
+/// })?;
+/// let first = Stream::new(&workload, 0, 1).next().expect("a stream is endless");
+/// assert!(first.key < 1_000 && matches!(first.op, Op::Get | Op::Set));
+/// assert_eq!(Stream::new(&workload, 0, 1).next(), Some(first), "the seed names the sequence");
+/// # Ok::<(), String>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Workload {
     /// How keys look on the wire.
@@ -157,8 +180,8 @@ pub struct Workload {
     keys_count: u64,
     sampler: Sampler,
     ratio: Ratio,
-    /// Of a pure workload: its one kind, for which no number is drawn, so that its keys are those
-    /// of the sampler alone.
+    /// The one kind of a workload that has no other: no number is drawn for it, so its keys are
+    /// those of the sampler alone.
     only: Option<Op>,
     total: u64,
     value_bytes: Spread,
@@ -200,8 +223,7 @@ impl Workload {
         }))
     }
 
-    /// Keys and values of a trace that comes from elsewhere: any 64-bit number names a key, and
-    /// lengths stand in the trace.
+    /// Keys and values of a trace: any 64-bit number names a key, and the trace states lengths.
     ///
     /// # Errors
     /// When the prefix is too long, or `value_bytes_max` above its limit.
@@ -226,7 +248,7 @@ impl Workload {
         })
     }
 
-    /// The same keys and values, each stored once in order: what fills a server before a run.
+    /// The same keys and values, each stored once in order, to fill a server before a run.
     #[must_use]
     pub fn filling(&self) -> Arc<Self> {
         Arc::new(Self {
@@ -272,7 +294,7 @@ impl Workload {
     }
 }
 
-/// The requests of one lane, without end.
+/// The endless requests of one lane; [`Workload`] has an example.
 #[derive(Clone, Debug)]
 pub struct Stream {
     workload: Arc<Workload>,
@@ -291,7 +313,7 @@ impl Stream {
         }
     }
 
-    /// The kind of the next request; its key is drawn apart, so one get can ask for many keys.
+    /// The kind of the next request; keys are drawn separately, so that one get can have many.
     #[inline]
     pub fn op(&mut self) -> Op {
         match self.workload.only {

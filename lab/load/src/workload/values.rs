@@ -5,9 +5,10 @@
 //!         (seed, key, length)
 //! ```
 //!
-//! Making a value is one copy and checking it one comparison, both at memory speed. Two values
-//! mixed up differ in the hash, a shifted or damaged one in the noise. The bytes are random, so
-//! they hold `\r\n` and zeros as real values do.
+//! To make a value is one copy, to check it one comparison, both at memory speed. The value of
+//! another key differs in the hash, a shifted or damaged value in the noise. The bytes are random,
+//! so they contain `\r\n` and zeros as real values do. Bound: the noise is as long as the longest
+//! value and 64 KiB. Lengths and positions are bytes.
 
 use std::sync::Arc;
 

@@ -2,26 +2,16 @@
 //!
 //! The JSON is the structure below, field for field. `schema` names its version: fields may be
 //! added under the same name, but none is removed, renamed or given another unit. Units are in
-//! the names; latencies are microseconds with three digits behind the point.
-
-mod csv;
-mod latency;
-mod outputs;
-pub mod pictures;
-mod study;
-mod text;
-pub(crate) mod warnings;
-
-pub use latency::Latency;
-pub use outputs::{Outputs, Sinks};
-pub use report::html::Page;
-pub use study::{Labelled, STUDY_SCHEMA, Study};
+//! the names; latencies are microseconds with three digits after the point. Pure: it reads what was
+//! observed, and never measures.
 
 use serde::{Deserialize, Serialize};
 
+use super::latency::{Latency, round};
+use super::warnings::warnings;
 use crate::drive::{Mode, Observed, Plan};
 use crate::schedule::Arrival;
-use crate::tally::Tally;
+use crate::tally::{Requests, Totals};
 
 /// Name and version of the JSON.
 pub const SCHEMA: &str = "volvox-load/1";
@@ -34,19 +24,19 @@ const TIMELINE_POINTS_MAX: usize = 300;
 pub struct Report {
     /// Always [`SCHEMA`].
     pub schema: String,
-    /// What was asked for.
+    /// The settings.
     pub setup: Setup,
     /// Length of the measured window.
     pub window_s: f64,
     /// Whether the run went to its end: not stopped, not given up, no connection lost.
     pub whole: bool,
-    /// Requests, measured.
+    /// Requests that were due or sent in the window.
     pub requests: Requests,
-    /// Keys found of those asked for.
+    /// Keys found.
     pub hits: u64,
     /// Keys not found.
     pub misses: u64,
-    /// Hits per key asked for; absent when there was no get.
+    /// Hits per requested key; absent when there was no get.
     pub hit_ratio: Option<f64>,
     /// Values that were not those of their key (only with `verify`), warm-up included.
     pub wrong_values: u64,
@@ -68,7 +58,7 @@ pub struct Report {
     pub received_bytes: u64,
     /// What the generator cost.
     pub generator: Generator,
-    /// What the server cost; absent when it does not tell and no process was named.
+    /// What the server cost; absent when it does not state it and no process was named.
     pub server: Option<Server>,
     /// Why the figures may not mean what they seem to.
     pub warnings: Vec<String>,
@@ -103,11 +93,11 @@ pub struct Setup {
     pub verify: bool,
     /// Whether misses were filled.
     pub refill: bool,
-    /// Whether the load was meant to be more than is answered: what was due and not sent at the
-    /// end of the window was dropped.
+    /// Whether what was due and not sent at the end of the window was dropped, because more was
+    /// offered than the server answers.
     #[serde(default)]
     pub drop_overdue: bool,
-    /// The workload as it was written on the command line.
+    /// The workload as written on the command line.
     pub workload: WorkloadText,
 }
 
@@ -116,7 +106,7 @@ pub struct Setup {
 pub struct WorkloadText {
     /// Popularity of keys.
     pub popularity: String,
-    /// Gets against sets, deletes and read-modify-writes.
+    /// Weights of gets, sets, deletes and read-modify-writes.
     pub ratio: String,
     /// Keys per get.
     pub multiget: String,
@@ -134,41 +124,10 @@ pub struct WorkloadText {
     pub seed: u64,
 }
 
-/// Requests that were due or sent in the window.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Requests {
-    /// Answered as they should be: gets, sets and refills.
-    pub completed: u64,
-    /// Gets, of whatever number of keys.
-    pub gets: u64,
-    /// Sets of the stream.
-    pub sets: u64,
-    /// Sets that followed a miss.
-    pub refills: u64,
-    /// Deletes.
-    pub deletes: u64,
-    /// Read-modify-writes; their reads are among the gets.
-    pub modifies: u64,
-    /// Sets of all kinds that the server declined.
-    pub not_stored: u64,
-    /// Deletes of keys that were not there.
-    pub not_found: u64,
-    /// Answered with an error line.
-    pub errors: u64,
-    /// Their connection ended first.
-    pub lost: u64,
-    /// Not answered when the run gave up on them.
-    pub unanswered: u64,
-    /// Due and never sent (open loop).
-    pub unsent: u64,
-    /// Connections that ended before the run.
-    pub connections_lost: u64,
-}
-
 /// Requests and keys per second.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Rate {
-    /// The rate that the open loop was to send at, as it was written.
+    /// The rate of the open loop, as written.
     pub offered: Option<String>,
     /// The same, on average over the window.
     pub offered_per_s: Option<f64>,
@@ -198,14 +157,21 @@ pub struct Generator {
     pub busiest_thread: f64,
     /// The largest share of the window that a thread was ready and had no core, 0 to 1.
     pub starved_thread: f64,
+    /// The share of one core, 0 to 1, that the hypervisor took from the machine.
+    #[serde(default)]
+    pub stolen: f64,
     /// Open loop: how long due requests waited for the generator while a connection was free.
     pub own_delay: Option<Latency>,
+    /// The part of that delay that the CPU time of the generator's thread explains; the rest is
+    /// time in which the thread had no core.
+    #[serde(default)]
+    pub work_delay: Option<Latency>,
 }
 
 /// Cost of the server.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Server {
-    /// Its version where it tells.
+    /// Its version where it states one.
     pub version: Option<String>,
     /// `stats` or `process`.
     pub source: String,
@@ -213,9 +179,9 @@ pub struct Server {
     pub cpu_s: f64,
     /// The same per second: how many cores it kept busy.
     pub cores: f64,
-    /// Part of it in user mode, where told apart.
+    /// The part in user mode, where the source distinguishes it.
     pub user_s: Option<f64>,
-    /// Part of it in the kernel.
+    /// The part in the kernel.
     pub system_s: Option<f64>,
     /// The headline: CPU time per reply.
     pub cpu_us_per_request: f64,
@@ -223,20 +189,16 @@ pub struct Server {
     pub cpu_us_per_key: f64,
 }
 
-/// Three digits behind the point: nanoseconds of a microsecond, and enough of anything else.
-fn round(value: f64) -> f64 {
-    (value * 1e3).round() / 1e3
-}
-
 fn ratio(part: f64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part / whole as f64 }
 }
 
 impl Report {
-    /// Draws the conclusions from what was `observed`.
+    /// Computes the report of what was `observed`.
     #[must_use]
     pub fn new(plan: &Plan, workload: WorkloadText, observed: &Observed) -> Self {
         let tally = &observed.tally;
+        let Totals { hits, misses, answered, .. } = tally.totals;
         let window_s = observed.window_ns as f64 / 1e9;
         let per_s = |count: u64| if window_s > 0.0 { round(count as f64 / window_s) } else { 0.0 };
         let offered = match &plan.mode {
@@ -244,24 +206,25 @@ impl Report {
             Mode::Open { rate, .. } => Some(rate),
         };
         let (stretch_s, rates) = tally.timeline.rates(observed.window_ns, TIMELINE_POINTS_MAX);
-        let asked = tally.hits + tally.misses;
         let own_us = observed.own_cpu_ns as f64 / 1e3;
-        let mut report = Self {
+        let rate = Rate {
+            offered: offered.map(ToString::to_string),
+            offered_per_s: offered.map(|rate| round(rate.mean(observed.window_ns as f64))),
+            achieved_per_s: per_s(answered),
+            keys_per_s: per_s(tally.totals.keys_answered),
+        };
+        Self {
             schema: SCHEMA.to_string(),
             setup: Setup::new(plan, workload),
             window_s: round(window_s),
-            whole: !observed.stopped && !observed.gave_up && tally.connections_lost == 0,
-            requests: Requests::new(tally),
-            hits: tally.hits,
-            misses: tally.misses,
-            hit_ratio: (asked > 0).then(|| tally.hits as f64 / asked as f64),
-            wrong_values: tally.wrong_values,
-            rate: Rate {
-                offered: offered.map(ToString::to_string),
-                offered_per_s: offered.map(|rate| round(rate.mean(observed.window_ns as f64))),
-                achieved_per_s: per_s(tally.answered),
-                keys_per_s: per_s(tally.keys_answered),
-            },
+            whole: !observed.stopped && !observed.gave_up && tally.requests.connections_lost == 0,
+            requests: Requests { completed: tally.completed(), ..tally.requests },
+            hits,
+            misses,
+            hit_ratio: (hits + misses > 0).then(|| hits as f64 / (hits + misses) as f64),
+            wrong_values: tally.totals.wrong_values,
+            warnings: warnings(plan, observed, rate.offered_per_s.zip(Some(rate.achieved_per_s))),
+            rate,
             get_latency: Latency::of(&tally.get_ns),
             set_latency: Latency::of(&tally.set_ns),
             delete_latency: Latency::of(&tally.delete_ns),
@@ -270,25 +233,24 @@ impl Report {
                 stretch_s: round(stretch_s),
                 replies_per_s: rates.into_iter().map(round).collect(),
             },
-            sent_bytes: tally.sent_bytes,
-            received_bytes: tally.received_bytes,
+            sent_bytes: tally.totals.sent_bytes,
+            received_bytes: tally.totals.received_bytes,
             generator: Generator {
                 cpu_s: round(observed.own_cpu_ns as f64 / 1e9),
-                cpu_us_per_request: round(ratio(own_us, tally.answered)),
+                cpu_us_per_request: round(ratio(own_us, answered)),
                 busiest_thread: round(observed.busiest),
                 starved_thread: round(observed.starved),
+                stolen: round(observed.stolen),
                 own_delay: Latency::of(&tally.own_delay_ns),
+                work_delay: Latency::of(&tally.work_delay_ns),
             },
             server: Server::new(observed),
-            warnings: Vec::new(),
             complaints: tally.samples.clone(),
-        };
-        report.warnings = warnings::warnings(plan, observed, &report);
-        report
+        }
     }
 
-    /// Whether nothing went wrong that would make a check fail: a whole run in which every request
-    /// was sent and got a good answer. What an overload leaves unsent was never meant to be sent.
+    /// Whether the exit code is 0: a whole run in which every request was sent and answered well.
+    /// With `drop_overdue`, requests may be left unsent.
     #[must_use]
     pub fn is_clean(&self) -> bool {
         let requests = &self.requests;
@@ -340,25 +302,27 @@ impl Setup {
             workload,
         }
     }
-}
 
-impl Requests {
-    fn new(tally: &Tally) -> Self {
-        Self {
-            completed: tally.completed(),
-            gets: tally.gets,
-            sets: tally.sets,
-            refills: tally.refills,
-            deletes: tally.deletes,
-            modifies: tally.modifies,
-            not_stored: tally.not_stored,
-            not_found: tally.not_found,
-            errors: tally.errors,
-            lost: tally.lost,
-            unanswered: tally.unanswered,
-            unsent: tally.unsent,
-            connections_lost: tally.connections_lost,
-        }
+    /// Names and values of the settings, for people.
+    #[must_use]
+    pub fn parts(&self) -> Vec<(&'static str, String)> {
+        let workload = &self.workload;
+        vec![
+            ("target", self.target.clone()),
+            ("protocol", self.protocol.clone()),
+            ("loop", self.mode.clone()),
+            ("connections", self.connections.to_string()),
+            ("pipeline", self.pipeline.to_string()),
+            ("threads", self.threads.to_string()),
+            ("keys", self.keys.to_string()),
+            ("key bytes", workload.key_lengths.clone()),
+            ("value bytes", workload.value_bytes.clone()),
+            ("ratio", workload.ratio.clone()),
+            ("popularity", workload.popularity.clone()),
+            ("keys per get", workload.multiget.clone()),
+            ("lifetimes", format!("{} s", workload.ttl_s)),
+            ("seed", workload.seed.to_string()),
+        ]
     }
 }
 
@@ -373,8 +337,8 @@ impl Server {
             cores: round(server.cpu_s / (observed.window_ns as f64 / 1e9).max(1e-9)),
             user_s: server.parts_s.map(|(user_s, _)| round(user_s)),
             system_s: server.parts_s.map(|(_, system_s)| round(system_s)),
-            cpu_us_per_request: per(observed.tally.answered),
-            cpu_us_per_key: per(observed.tally.keys_answered),
+            cpu_us_per_request: per(observed.tally.totals.answered),
+            cpu_us_per_key: per(observed.tally.totals.keys_answered),
         })
     }
 }

@@ -1,54 +1,32 @@
 //! Several runs that answer one question, and the answer.
 //!
-//! The JSON is stable as that of a single run is: `schema` names its version, `runs` holds whole
-//! reports with the labels that tell them apart, and `conclusion` is the command's own.
+//! The JSON is as stable as that of a single run: `schema` names its version, `runs` holds whole
+//! reports with the labels that distinguish them, and `conclusion` differs between commands. Bound:
+//! [`WARNINGS_MAX`] warnings from the runs.
 
 use std::fmt;
 
 use serde::Serialize;
 use serde_json::Value;
 
-use super::Report;
-use super::csv::csv;
+use super::columns::csv;
+use super::labelled::Labelled;
+use super::pictures::line;
 use report::figure::Figure;
 use report::html::Page;
 
 /// Name and version of the JSON of several runs.
 pub const STUDY_SCHEMA: &str = "volvox-load-study/1";
 
-/// A run among others.
-#[derive(Clone, Debug, Serialize)]
-pub struct Labelled {
-    /// What tells it apart: names and values, the same names for all runs of a study.
-    #[serde(serialize_with = "as_map")]
-    pub labels: Vec<(&'static str, String)>,
-    /// Its report.
-    pub report: Report,
-}
+/// The most warnings that a study takes from its runs.
+const WARNINGS_MAX: usize = 24;
 
-fn as_map<S: serde::Serializer>(
-    labels: &[(&'static str, String)],
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
-    serializer.collect_map(labels.iter().map(|(name, value)| (name, value)))
-}
-
-impl Labelled {
-    /// The labels in a word or two.
-    #[must_use]
-    pub fn name(&self) -> String {
-        let values = self.labels.iter().map(|(_, value)| value.as_str());
-        // What a run has no value of is a dash in tables, and no part of its name.
-        values.filter(|value| *value != "-").collect::<Vec<&str>>().join(" ")
-    }
-}
-
-/// What a command found that makes several runs.
-#[derive(Clone, Debug)]
+/// The answer of a command that makes several runs.
+#[derive(Clone, Debug, Default)]
 pub struct Study {
     /// The command.
     pub command: &'static str,
-    /// What was asked.
+    /// The question.
     pub title: String,
     /// The answer, for tools.
     pub conclusion: Value,
@@ -56,17 +34,17 @@ pub struct Study {
     pub text: String,
     /// The headline of the page.
     pub facts: Vec<(String, String)>,
-    /// Doubts about the answer, those of single runs included.
+    /// Why the answer may be wrong; warnings of single runs included.
     pub warnings: Vec<String>,
     /// The runs.
     pub runs: Vec<Labelled>,
-    /// Settings in which they differ, by the names that reports give them.
+    /// Settings in which the runs differ, by the names that reports give them.
     pub varied: &'static [&'static str],
     /// Headings of the page with their figures.
     pub sections: Vec<(String, Vec<Figure>)>,
-    /// The lines of a CSV file, where they are not those of the runs.
+    /// The CSV file, where its lines are not the runs.
     pub csv: Option<String>,
-    /// Whether nothing that was checked was wrong.
+    /// Whether the exit code is 0: the study was carried to its end, and nothing checked was wrong.
     pub clean: bool,
 }
 
@@ -113,30 +91,37 @@ impl Study {
         }
     }
 
-    /// What all runs have in common, in a line.
+    /// The settings that all runs share, in a line.
     fn setup(&self) -> String {
         let Some(run) = self.runs.first() else { return String::new() };
-        let parts = run.report.setup.parts();
-        let common = parts.into_iter().filter(|(name, _)| !self.varied.contains(name));
-        common.map(|(name, value)| format!("{name} {value}")).collect::<Vec<_>>().join(", ")
+        let parts = run.report.setup.parts().into_iter();
+        line(&parts.filter(|(name, _)| !self.varied.contains(name)).collect::<Vec<_>>())
     }
 
-    /// Takes over whether all runs were clean, and their doubts, those that differ in numbers only
-    /// as one; doubts that hold `expected` are no surprise to the study.
-    pub fn gather(&mut self, expected: Option<&str>) {
+    /// Adds a fact to the headline.
+    #[must_use]
+    pub fn fact(mut self, name: &str, value: impl Into<String>) -> Self {
+        self.facts.push((name.to_string(), value.into()));
+        self
+    }
+
+    /// Takes over from the runs whether they were clean, and their warnings. Warnings that differ in
+    /// numbers only become one. Those that contain `expected` are left out.
+    #[must_use]
+    pub fn gather(mut self, expected: Option<&str>) -> Self {
         let mut doubts: Vec<(String, String, usize)> = Vec::new();
         for run in &self.runs {
             self.clean &= run.report.is_clean();
             let said = run.report.warnings.iter().chain(&run.report.complaints);
             for text in said.filter(|text| !expected.is_some_and(|part| text.contains(part))) {
                 let kind = text.replace(|c: char| c.is_ascii_digit(), "");
-                let room = doubts.len() < WARNINGS_MAX;
+                let space = doubts.len() < WARNINGS_MAX;
                 match doubts.iter_mut().find(|doubt| doubt.0 == kind) {
                     Some(known) => known.2 += 1,
-                    None if room => {
-                        let first = [run.name(), text.clone()];
-                        let first = first.into_iter().filter(|part| !part.is_empty());
-                        doubts.push((kind, first.collect::<Vec<_>>().join(": "), 0));
+                    None if space => {
+                        let name = run.name();
+                        let colon = if name.is_empty() { "" } else { ": " };
+                        doubts.push((kind, format!("{name}{colon}{text}"), 0));
                     }
                     None => {}
                 }
@@ -147,16 +132,14 @@ impl Study {
             1 => format!("{first} (and another run likewise)"),
             _ => format!("{first} (and {more} other runs likewise)"),
         }));
+        self
     }
 }
 
 impl fmt::Display for Study {
-    /// The answer with its doubts, as the screen shows it.
+    /// The answer with its warnings, as the screen shows it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}", self.text.trim_end())?;
         self.warnings.iter().try_for_each(|text| writeln!(f, "warning: {text}"))
     }
 }
-
-/// The most warnings of a study.
-const WARNINGS_MAX: usize = 24;

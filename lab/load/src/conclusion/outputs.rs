@@ -1,17 +1,18 @@
 //! Where a report goes: to the screen, and to files.
 //!
 //! Files are opened before the first run, so that a path that cannot be written costs no
-//! measurement; they keep what they held until there is a report. The screen comes first, so that
-//! a full disk loses no report.
+//! measurement. Invariant: they keep their contents until there is a report. The screen comes
+//! first, so that a full disk loses no report.
 
+use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-use super::{Labelled, Report, Study, csv};
 use measure::Error;
+use report::html::Page;
 
-/// The forms of a report.
+/// The forms of a report beside the text on the screen.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct Outputs {
     /// Print the report as JSON.
@@ -45,36 +46,23 @@ pub struct Sinks {
 }
 
 impl Sinks {
-    /// Puts the report of one run everywhere it shall go.
+    /// Writes a report, the screen first, then every file, even if one before failed. The second
+    /// argument is the JSON.
     ///
     /// # Errors
-    /// When a file or the screen cannot be written.
-    pub fn put(self, report: &Report) -> Result<(), Error> {
-        let text = if self.json { report.to_json() } else { report.to_string() };
-        let run = || Labelled { labels: Vec::new(), report: report.clone() };
-        self.write(&text, || csv::csv(&[run()]), || report.page().to_html())
-    }
-
-    /// Puts a study everywhere it shall go.
-    ///
-    /// # Errors
-    /// When a file or the screen cannot be written.
-    pub fn put_study(self, study: &Study) -> Result<(), Error> {
-        let text = if self.json { study.to_json() } else { study.to_string() };
-        self.write(&text, || study.to_csv(), || study.page().to_html())
-    }
-
-    /// The screen first, then every file, whatever became of the one before; the first error.
-    fn write(
+    /// The first one, when a file or the screen cannot be written.
+    pub fn put(
         self,
-        text: &str,
+        text: &dyn fmt::Display,
+        json: impl FnOnce() -> String,
         csv: impl FnOnce() -> String,
-        html: impl FnOnce() -> String,
+        page: impl FnOnce() -> Page,
     ) -> Result<(), Error> {
+        let text = if self.json { json() } else { text.to_string() };
         let printed = writeln!(io::stdout(), "{}", text.trim_end())
             .map_err(|error| Error::io("cannot print", error));
         let csv = self.csv.map_or(Ok(()), |sink| sink.write(&csv()));
-        let html = self.html.map_or(Ok(()), |sink| sink.write(&html()));
+        let html = self.html.map_or(Ok(()), |sink| sink.write(&page().to_html()));
         printed.and(csv).and(html)
     }
 }
@@ -93,7 +81,7 @@ impl Sink {
         Ok(Self { path: path.to_owned(), file })
     }
 
-    /// Replaces what the file held.
+    /// Replaces the contents of the file.
     fn write(mut self, text: &str) -> Result<(), Error> {
         let mut replace = || {
             // Pipes and terminals have no length.
@@ -113,7 +101,13 @@ fn cannot_write(path: &Path, error: io::Error) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::tests::{observed, report};
+    use crate::conclusion::report::tests::{observed, report};
+    use crate::conclusion::{Labelled, Report, csv, page};
+
+    fn put(outputs: &Outputs, report: &Report) -> Result<(), Error> {
+        let runs = [Labelled { labels: Vec::new(), report: report.clone() }];
+        outputs.open().unwrap().put(report, || report.to_json(), || csv(&runs), || page(report))
+    }
 
     #[test]
     fn a_path_is_tried_before_and_a_full_disk_loses_no_other_file() {
@@ -130,11 +124,11 @@ mod tests {
         drop(outputs.open().unwrap());
         assert!(std::fs::read_to_string(&kept).unwrap().starts_with("what was there"));
         let report = report(&[], &observed());
-        outputs.open().unwrap().put(&report).unwrap();
+        put(&outputs, &report).unwrap();
         assert!(std::fs::read_to_string(&kept).unwrap().starts_with("target,"));
         // A device that is always full.
         let full = Outputs { csv: Some("/dev/full".into()), html: Some(html.clone()), json: true };
-        let text = full.open().unwrap().put(&report).unwrap_err().to_string();
+        let text = put(&full, &report).unwrap_err().to_string();
         assert!(text.contains("cannot write /dev/full"), "{text}");
         assert!(std::fs::read_to_string(&html).unwrap().ends_with("</html>\n"));
         for path in [kept, html] {

@@ -1,9 +1,15 @@
 //! A distribution of latencies: the percentiles by name, and the curve through them.
+//!
+//! Latencies are microseconds with three digits after the point. Invariant: the curve rises, and a
+//! percentile in it rests on one request at least.
 
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
-use super::round;
+/// Three digits after the point: nanoseconds of a microsecond.
+pub(super) fn round(value: f64) -> f64 {
+    (value * 1e3).round() / 1e3
+}
 
 /// The percentiles of the curve.
 const CURVE: [f64; 20] = [
@@ -25,22 +31,22 @@ pub struct Latency {
     pub p999_us: f64,
     pub p9999_us: f64,
     pub max_us: f64,
-    /// Pairs of percentile and microseconds, rising; only percentiles that so many requests tell
-    /// apart, and the last is 100.
+    /// Pairs of percentile and microseconds, rising. Each percentile has a request beyond it, except
+    /// the last, which is 100.
     pub curve: Vec<(f64, f64)>,
 }
 
 impl Latency {
-    /// The distribution of `latencies_ns`; none of an empty one.
+    /// The distribution of `latencies_ns`; none if it is empty.
     #[must_use]
     pub fn of(latencies_ns: &Histogram<u64>) -> Option<Self> {
         if latencies_ns.is_empty() {
             return None;
         }
         let at = |quantile| round(latencies_ns.value_at_quantile(quantile) as f64 / 1e3);
-        let told_apart =
+        let has_request =
             |percentile: &f64| *percentile == 100.0 || beyond(latencies_ns, *percentile) >= 1.0;
-        let curve = CURVE.into_iter().filter(told_apart);
+        let curve = CURVE.into_iter().filter(has_request);
         Some(Self {
             count: latencies_ns.len(),
             mean_us: round(latencies_ns.mean() / 1e3),
@@ -57,7 +63,7 @@ impl Latency {
     }
 }
 
-/// How many latencies lie beyond a percentile.
+/// The number of latencies beyond a percentile.
 fn beyond(latencies_ns: &Histogram<u64>, percentile: f64) -> f64 {
     // A thousandth against the rounding of the percentile.
     latencies_ns.len() as f64 * (100.0 - percentile) / 100.0 + 1e-3

@@ -1,0 +1,254 @@
+//! The generator beyond its own limit, and below it: it must blame itself there and nowhere else.
+//!
+//! ```text
+//! null server   answers every get of many keys with the same bytes, far cheaper than to ask
+//! closed loop   how much the generator requests, compares and counts at most
+//! overload      above that: the generator must say that it is the bottleneck
+//! below         rates that keep it 40 to 70 % busy: no fault of its own may show
+//! ```
+//!
+//! A real server cannot serve here: its core would be full first. A run in which other programs
+//! used the generator's core is repeated. Bound: four runs of one kind.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::statement::Statement;
+use crate::cli::bench::Bench;
+use crate::cli::settings::{Server, Settings};
+use crate::conclusion::{BOTTLENECK, DELAYED, Latency, PAUSED, Report, STARVED};
+use crate::drive::{Limit, Mode, Plan};
+use crate::protocol::{Protocol, compose_get};
+use crate::rate::RateCurve;
+use crate::schedule::Arrival;
+use crate::workload::Workload;
+use doubles::null_server::NullServer;
+use measure::Error;
+
+/// How the names of its runs begin.
+pub(super) const LABEL: &str = "bottleneck";
+/// Keys of a get: each is compared, found and checked, while the server only moves its bytes.
+const KEYS_PER_GET: usize = 400;
+/// What flows: one key, whose value is ten bytes.
+const WORDS: &str = "--ratio 1:0 --keys 1 --value-bytes 10 --multiget 400 --connections 16 \
+                     --pipeline 4 --verify --warmup 300ms";
+/// The longest of the runs.
+const RUN_MAX: Duration = Duration::from_secs(3);
+/// The most runs of one kind, while other programs use the generator's core.
+const TRIES: usize = 4;
+/// The share of the window without a core from which on a run is repeated.
+const DISTURBED: f64 = 0.01;
+/// The overload, as a multiple of what the closed loop reaches.
+const OVERLOAD: f64 = 2.0;
+/// The first rate below the limit, as a share of it; it shows the cost of a request when few are
+/// answered at once.
+const FIRST_SHARE: f64 = 0.25;
+/// How busy the generator is at the rates after it.
+const BUSY: [f64; 3] = [0.4, 0.55, 0.7];
+/// The generator's share of a core within which it must not be at fault.
+const FAULTLESS: std::ops::RangeInclusive<f64> = 0.3..=0.8;
+/// A generator that is the limit has work for this share of the time at least.
+const ALWAYS: f64 = 0.95;
+/// The share of the offered rate that counts as reached.
+const REACHED: f64 = 0.95;
+
+/// The bytes of a get, and of its right reply.
+fn request_and_reply(workload: &Workload) -> (Vec<u8>, Vec<u8>) {
+    let (mut request, mut reply) = (Vec::new(), Vec::new());
+    compose_get(Protocol::Text, workload, std::iter::repeat_n(0, KEYS_PER_GET), &mut request);
+    let value_bytes = workload.value_bytes(0);
+    for _ in 0..KEYS_PER_GET {
+        reply.extend_from_slice(b"VALUE ");
+        workload.keys.write(0, &mut reply);
+        reply.extend_from_slice(format!(" 0 {value_bytes}\r\n").as_bytes());
+        workload.values.write(0, value_bytes, &mut reply);
+        reply.extend_from_slice(b"\r\n");
+    }
+    reply.extend_from_slice(b"END\r\n");
+    (request, reply)
+}
+
+fn says(report: &Report, words: &str) -> bool {
+    report.warnings.iter().any(|text| text.contains(words))
+}
+
+/// Whether a run finds fault with the generator itself.
+fn blames_itself(report: &Report) -> bool {
+    says(report, BOTTLENECK) || says(report, DELAYED)
+}
+
+/// The share of the time in which its thread had work.
+fn working(report: &Report) -> f64 {
+    report.generator.busiest_thread + report.generator.starved_thread
+}
+
+fn p99_us(delay: Option<&Latency>) -> f64 {
+    delay.map_or(0.0, |delay| delay.p99_us)
+}
+
+fn seen(report: &Report) -> String {
+    let generator = &report.generator;
+    let said: Vec<&str> = [
+        (BOTTLENECK, "bottleneck"),
+        (DELAYED, "delay"),
+        (STARVED, "no core"),
+        (PAUSED, "the machine"),
+    ]
+    .into_iter()
+    .filter_map(|(words, name)| says(report, words).then_some(name))
+    .collect();
+    let said = if said.is_empty() {
+        "silent".to_string()
+    } else {
+        format!("warns of {}", said.join(", "))
+    };
+    format!(
+        "{said} at {:.0} requests/s, {:.0} % busy, {:.1} % without a core, {:.1} % of a core \
+         stolen, late by {:.0} us, of which its own work {:.0} us",
+        report.rate.achieved_per_s,
+        generator.busiest_thread * 100.0,
+        generator.starved_thread * 100.0,
+        generator.stolen * 100.0,
+        p99_us(generator.own_delay.as_ref()),
+        p99_us(generator.work_delay.as_ref()),
+    )
+}
+
+/// CPU time of the generator for a request, in seconds.
+fn cost_s(report: &Report) -> f64 {
+    (report.generator.busiest_thread / report.rate.achieved_per_s.max(1.0)).max(1e-9)
+}
+
+/// What a run shows of the generator itself, for another program to judge.
+fn raw(phase: &str, report: &Report) -> Value {
+    let generator = &report.generator;
+    json!({
+        "phase": phase,
+        "offered_per_s": report.rate.offered_per_s,
+        "achieved_per_s": report.rate.achieved_per_s,
+        "busy": generator.busiest_thread,
+        "starved": generator.starved_thread,
+        "stolen": generator.stolen,
+        "own_delay_p99_us": p99_us(generator.own_delay.as_ref()),
+        "work_delay_p99_us": p99_us(generator.work_delay.as_ref()),
+        "warnings": report.warnings,
+    })
+}
+
+/// What the experiment found.
+pub(super) struct Found {
+    pub statements: Vec<Statement>,
+    /// The figures of every run, and the report of the overload as `load run` prints it.
+    pub raw: Value,
+}
+
+/// Measures beyond the limit and below it; none when a run was not carried to its end.
+pub(super) fn find(bench: &mut Bench<'_>, seed: u64, duration: Duration) -> Option<Found> {
+    let settings = Settings { seed, ..Settings::of_words(WORDS) };
+    let measured = with_null_server(&settings, duration.min(RUN_MAX), |plan| {
+        Runs { bench, settings: &settings, closed: plan, raw: Vec::new() }.carry_out()
+    });
+    measured.unwrap_or_else(|error| {
+        bench.fail(error);
+        None
+    })
+}
+
+/// Runs `measure` with a plan whose target answers it.
+fn with_null_server<T>(
+    settings: &Settings,
+    duration: Duration,
+    measure: impl FnOnce(&Plan) -> T,
+) -> Result<T, Error> {
+    // No process has the number 0: there is no CPU time to read, and the server is not asked.
+    let mut server = Server { target: "127.0.0.1:0".parse()?, server_pid: Some(0) };
+    let plan = settings.plan(&server, Mode::Closed, Limit::Time(duration))?;
+    let (request, reply) = request_and_reply(&plan.workload);
+    let null = NullServer::bind(&server.target, request.len(), &reply)?;
+    server.target = null.address().clone();
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let served = scope.spawn(|| null.serve(&stop));
+        let measured = measure(&Plan { target: server.target, ..plan });
+        stop.store(true, Ordering::Relaxed);
+        served.join().expect("invariant: the null server does not panic")?;
+        Ok(measured)
+    })
+}
+
+/// The runs of the experiment so far.
+struct Runs<'r, 'b> {
+    bench: &'r mut Bench<'b>,
+    settings: &'r Settings,
+    closed: &'r Plan,
+    raw: Vec<Value>,
+}
+
+impl Runs<'_, '_> {
+    /// Repeats a run until `is_good`, and returns the last one.
+    fn run(
+        &mut self,
+        phase: &str,
+        rate_per_s: Option<f64>,
+        is_good: impl Fn(&Report) -> bool,
+    ) -> Option<Report> {
+        let rate = |rate_per_s: f64| RateCurve::constant(rate_per_s.round().max(1.0));
+        let mode = rate_per_s.map_or(Mode::Closed, |rate_per_s| Mode::Open {
+            arrival: Arrival::Poisson,
+            rate: rate(rate_per_s),
+        });
+        let plan = Plan { mode, drop_overdue: rate_per_s.is_some(), ..self.closed.clone() };
+        let labels = [("part", format!("{LABEL}, {phase}"))];
+        let mut last = None;
+        for _ in 0..TRIES {
+            let report = self.bench.measure_as(&plan, self.settings, &labels)?.clone();
+            if !report.whole {
+                return None;
+            }
+            self.raw.push(raw(phase, &report));
+            let good = is_good(&report);
+            last = Some(report);
+            if good {
+                break;
+            }
+        }
+        last
+    }
+
+    fn carry_out(mut self) -> Option<Found> {
+        let undisturbed = |report: &Report| report.generator.starved_thread <= DISTURBED;
+        let is_full = |report: &Report| working(report) >= ALWAYS;
+        let limit_per_s = self.run("closed loop", None, is_full)?.rate.achieved_per_s;
+        let over = self.run("overload", Some(limit_per_s * OVERLOAD), is_full)?;
+        let mut statements = vec![Statement {
+            what: "bottleneck: beyond its limit the generator says so".to_string(),
+            expected: format!("a warning, with work for {:.0} % of the time", ALWAYS * 100.0),
+            seen: seen(&over),
+            holds: is_full(&over) && says(&over, BOTTLENECK),
+        }];
+        let first = self.run("first rate", Some(limit_per_s * FIRST_SHARE), undisturbed)?;
+        let mut cost_s = cost_s(&first);
+        for busy in BUSY {
+            let percent = busy * 100.0;
+            let offered_per_s = (busy / cost_s).min(limit_per_s);
+            let phase = format!("about {percent:.0} % busy");
+            let below = self.run(&phase, Some(offered_per_s), undisturbed)?;
+            cost_s = self::cost_s(&below);
+            let in_range = FAULTLESS.contains(&below.generator.busiest_thread);
+            let reached = below.rate.achieved_per_s >= offered_per_s * REACHED;
+            let (low, high) = (FAULTLESS.start() * 100.0, FAULTLESS.end() * 100.0);
+            statements.push(Statement {
+                what: format!("bottleneck: about {percent:.0} % busy, it is not at fault"),
+                expected: format!("no blame, {low:.0} to {high:.0} % busy"),
+                seen: seen(&below),
+                holds: !blames_itself(&below) && in_range && reached,
+            });
+        }
+        Some(Found {
+            statements,
+            raw: json!({ "runs": self.raw, "overload_screen": over.to_string() }),
+        })
+    }
+}
