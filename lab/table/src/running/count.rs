@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::Error;
-use crate::instrument::Instrument;
+use measure::Error;
+
+use crate::plan::Instrument;
 
 /// Longest an instrument may take to write its result after the server has ended.
 const WRITTEN_MAX: Duration = Duration::from_secs(30);
@@ -31,7 +32,7 @@ pub(crate) fn read(instrument: Instrument, file: &Path) -> Result<BTreeMap<Strin
         }
         if Instant::now() >= until {
             let program = instrument.program();
-            return Err(Error::Server(format!("{program} wrote no counts in {WRITTEN_MAX:?}")));
+            return Err(Error::Setting(format!("{program} wrote no counts in {WRITTEN_MAX:?}")));
         }
         thread::sleep(POLL);
     }

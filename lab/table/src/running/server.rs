@@ -13,11 +13,11 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, geteuid, kill_process};
 
-use crate::Error;
-use crate::contestant::Contestant;
-use crate::pin::Cores;
-use crate::plan::{MEMORY_MIB, Stand};
-use crate::probe;
+use measure::Error;
+
+use super::pin::Cores;
+use super::probe::{self, Probe};
+use crate::plan::{Contestant, MEMORY_MIB, ServerSettings};
 
 /// Connections our servers are told to take: those of the sweeps with room, and few enough for
 /// the descriptors that an instrument leaves.
@@ -52,11 +52,11 @@ pub(crate) struct Server {
 }
 
 impl Programs {
-    /// The command that starts the server of `stand` on `port`.
-    fn command(&self, stand: &Stand, port: u16) -> Vec<String> {
-        let (workers, port_text) = (stand.workers.to_string(), port.to_string());
+    /// The command that starts the server of `settings` on `port`.
+    fn command(&self, settings: &ServerSettings, port: u16) -> Vec<String> {
+        let (workers, port_text) = (settings.workers.to_string(), port.to_string());
         let memory = MEMORY_MIB.to_string();
-        let words: Vec<String> = match (stand.contestant, &self.memcached) {
+        let words: Vec<String> = match (settings.contestant, &self.memcached) {
             (Contestant::Memcached, Some(binary)) => {
                 let flags = ["-l", "127.0.0.1", "-p", &port_text, "-U", "0", "-m", &memory];
                 let mut words = vec![binary.display().to_string()];
@@ -82,20 +82,22 @@ impl Programs {
         words
     }
 
-    /// Starts the server of `stand` behind the words of a `tracer`, and waits until it answers.
+    /// Starts the server of `settings` behind the words of a `tracer`, and waits until it answers.
     pub fn start(
         &self,
-        stand: &Stand,
+        settings: &ServerSettings,
         cores: &Cores,
         logs: &Path,
         tracer: &[String],
     ) -> Result<Server, Error> {
-        let name = stand.contestant.name();
-        let port = free_port().map_err(|error| Error::Server(format!("no free port: {error}")))?;
+        let name = settings.contestant.name();
+        let port = free_port().map_err(|error| Error::Setting(format!("no free port: {error}")))?;
         let log = logs.join(format!("{name}-{port}.log"));
-        let output = File::create(&log).map_err(|error| Error::file(&log, error))?;
-        let errors = output.try_clone().map_err(|error| Error::file(&log, error))?;
-        let words = [tracer, &self.command(stand, port)].concat();
+        let output =
+            File::create(&log).map_err(|error| Error::io(log.display().to_string(), error))?;
+        let errors =
+            output.try_clone().map_err(|error| Error::io(log.display().to_string(), error))?;
+        let words = [tracer, &self.command(settings, port)].concat();
         let mut command = Command::new(&words[0]);
         command.args(&words[1..]).stdin(Stdio::null()).stdout(output).stderr(errors);
         for (variable, _) in std::env::vars_os() {
@@ -103,26 +105,21 @@ impl Programs {
                 command.env_remove(variable);
             }
         }
-        let child = cores.spawn(&mut command, stand.pinned).map_err(|error| {
-            Error::Server(format!("{name}: cannot start {}: {error}", words[0]))
+        let child = cores.spawn(&mut command, settings.pinned).map_err(|error| {
+            Error::Setting(format!("{name}: cannot start {}: {error}", words[0]))
         })?;
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         let is_traced = !tracer.is_empty();
         let mut server = Server { child, address, log, is_traced };
-        server.ready(stand.contestant)?;
+        server.ready(settings.contestant)?;
         Ok(server)
     }
 }
 
 impl Server {
-    /// Where it listens.
-    pub fn address(&self) -> SocketAddr {
-        self.address
-    }
-
-    /// Its process.
-    pub fn pid(&self) -> u32 {
-        self.child.id()
+    /// Where it listens, and its process.
+    pub fn probe(&self) -> Probe {
+        Probe { address: self.address, pid: self.child.id() }
     }
 
     /// Whether it has not ended.
@@ -135,20 +132,21 @@ impl Server {
         if let Ok(Some(status)) = self.child.try_wait() {
             return Err(self.failed("server", &format!("ended of itself with {status}")));
         }
-        let pid = i32::try_from(self.pid()).ok().and_then(Pid::from_raw);
+        let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
         let pid = pid.expect("invariant: a child has a positive id of 31 bits");
         let asked = kill_process(pid, Signal::TERM);
         let ended = asked.map_err(io::Error::from).and_then(|()| self.ended(STOP_MAX));
         match ended {
             // What a server said matters only when it does not do as it is told.
-            Ok(Some(status)) if status.success() => {
-                fs::remove_file(&self.log).map_err(|error| Error::file(&self.log, error))
-            }
+            Ok(Some(status)) if status.success() => fs::remove_file(&self.log)
+                .map_err(|error| Error::io(self.log.display().to_string(), error)),
             Ok(Some(status)) => {
                 Err(self.failed("server", &format!("asked to end, it ended with {status}")))
             }
-            Ok(None) => Err(Error::Server(format!("{}: not gone in {STOP_MAX:?}", self.address))),
-            Err(error) => Err(Error::Server(format!("{}: cannot be ended: {error}", self.address))),
+            Ok(None) => Err(Error::Setting(format!("{}: not gone in {STOP_MAX:?}", self.address))),
+            Err(error) => {
+                Err(Error::Setting(format!("{}: cannot be ended: {error}", self.address)))
+            }
         }
     }
 
@@ -171,9 +169,9 @@ impl Server {
     fn ready(&mut self, contestant: Contestant) -> Result<(), Error> {
         let name = contestant.name();
         let until = Instant::now() + READY_MAX;
-        let settings = loop {
+        let stats = loop {
             match probe::ask(self.address, "stats settings") {
-                Ok(settings) => break settings,
+                Ok(stats) => break stats,
                 Err(error) if Instant::now() >= until => {
                     return Err(self.failed(name, &format!("no answer in {READY_MAX:?}: {error}")));
                 }
@@ -184,7 +182,7 @@ impl Server {
             }
             thread::sleep(POLL);
         };
-        let driver = settings.iter().find(|setting| setting.0 == "driver");
+        let driver = stats.iter().find(|stat| stat.0 == "driver");
         match driver {
             Some((_, driver)) if driver != name => {
                 Err(self.failed(name, &format!("the system does not allow it, {driver} serves")))
@@ -200,7 +198,7 @@ impl Server {
         let said = fs::read_to_string(&self.log).unwrap_or_default();
         let lines: Vec<&str> = said.lines().filter(|line| !line.trim().is_empty()).collect();
         let last = lines[lines.len().saturating_sub(SAID_LINES_MAX)..].join(" | ");
-        Error::Server(format!("{name}: {what}; it said: {last}"))
+        Error::Setting(format!("{name}: {what}; it said: {last}"))
     }
 }
 
@@ -221,8 +219,8 @@ fn free_port() -> io::Result<u16> {
 mod tests {
     use super::*;
 
-    fn stand(contestant: Contestant) -> Stand {
-        Stand { contestant, workers: 2, pinned: false, keys: 1, value_bytes: 1 }
+    fn stand(contestant: Contestant) -> ServerSettings {
+        ServerSettings { contestant, workers: 2, pinned: false, keys: 1, value_bytes: 1 }
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use measure::Target;
 
-use crate::counters::{Counters, Sample, add_machine, add_schedstat, add_stats, add_status};
+use crate::findings::{Counters, Sample, add_machine, add_schedstat, add_stats, add_status};
 
 /// The names and values of a reply of `stats`; none is no error where the command is unknown.
 pub(crate) fn ask(address: SocketAddr, command: &str) -> io::Result<Vec<(String, String)>> {
