@@ -1,16 +1,16 @@
 //! A report as a page of Markdown, for a repository: the same page as the HTML, without pictures.
 //!
-//! Headings: `#` the title, `##` a section, `###` a table. A bar in a cell is escaped, so a table
-//! always has the columns of its head.
+//! Headings: `#` the title, `##` a section, `###` a table.
 
 use std::fmt::Write as _;
 
-use crate::figure::{Figure, Table};
+use crate::figure::Figure;
 use crate::html::Page;
+use crate::table;
 
 /// The whole file.
 #[must_use]
-pub fn markdown(page: &Page) -> String {
+pub fn page(page: &Page) -> String {
     let mut text = format!("# {}\n\n{}\n\n", page.title, page.setup);
     for (name, value) in &page.facts {
         let _ = writeln!(text, "- {name}: {value}");
@@ -22,7 +22,9 @@ pub fn markdown(page: &Page) -> String {
         let _ = writeln!(text, "\n## {heading}");
         for figure in figures {
             match figure {
-                Figure::Table(table) => write_table(&mut text, table),
+                Figure::Table(table) => {
+                    let _ = write!(text, "\n### {}\n\n{}", table.title, table::markdown(table));
+                }
                 Figure::Text(lines) => lines.iter().for_each(|line| {
                     let _ = writeln!(text, "\n{line}");
                 }),
@@ -33,20 +35,10 @@ pub fn markdown(page: &Page) -> String {
     text
 }
 
-fn write_table(text: &mut String, table: &Table) {
-    let _ = writeln!(text, "\n### {}\n", table.title);
-    let mut row = |cells: &[String]| {
-        let cells: Vec<String> = cells.iter().map(|cell| cell.replace('|', "\\|")).collect();
-        let _ = writeln!(text, "| {} |", cells.join(" | "));
-    };
-    row(&table.head);
-    row(&vec!["---".to_string(); table.head.len()]);
-    table.rows.iter().for_each(|cells| row(cells));
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::figure::Table;
 
     #[test]
     fn tables_and_sentences_are_written_and_bars_escaped() {
@@ -67,6 +59,6 @@ mod tests {
         };
         let expected = "# Report\n\nsetup\n\n- rate: 5\n- doubt\n\n## Figures\n\nline\n\n### t\n\n\
                         | a | b |\n| --- | --- |\n| 1 \\| 2 | 3 |\n";
-        assert_eq!(markdown(&page), expected);
+        assert_eq!(super::page(&page), expected);
     }
 }

@@ -85,7 +85,7 @@ pub fn run(args: &LabArgs, volvox: &Path) -> Result<bool, Error> {
     let page = page(&document, &command(args));
     folder.write("lab.json", &document.to_json())?;
     folder.write("lab.csv", &document.to_csv())?;
-    folder.write("lab.md", &report::markdown(&page))?;
+    folder.write("lab.md", &report::markdown::page(&page))?;
     folder.write("lab.html", &page.to_html())?;
     let mut text = if args.json { document.to_json() } else { summary(&document, &args.out) };
     if !all && !args.json {

@@ -137,7 +137,7 @@ mod tests {
     #[test]
     fn the_markdown_holds_every_cell_and_its_command() {
         let document = document();
-        let text = report::markdown(&page(&document, "volvox lab --quick"));
+        let text = report::markdown::page(&page(&document, "volvox lab --quick"));
         assert!(text.contains("\"volvox lab --quick\"") && text.contains("memory alone"));
         let rows = text.lines().filter(|line| line.contains("| GET |")).count();
         assert_eq!(rows * 2, document.cells.len());
