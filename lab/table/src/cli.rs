@@ -8,14 +8,17 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use anyhow::{Context as _, Result, anyhow};
 use load::drive::Watch;
-use load::report::pictures::aligned;
-use measure::Error;
+use measure::account::machine::Machine;
+use measure::process::{instrument::Instrument, tools::find};
+use measure::{repo::Repo, screen::Table};
+use report::table::aligned;
 
-use crate::findings::{Folder, Machine, Subject, fingerprint, today};
-use crate::pages::{Document, cost_table, lambda_table, page, win_table};
-use crate::plan::{Form, INSTRUMENTS, Instrument, contestants};
-use crate::running::{Cores, Programs, Runner, find, measure_all, version_of};
+use crate::findings::{Folder, Subject, fingerprint};
+use crate::pages::{Document, cost_table, csv_table, lambda_table, page, win_table};
+use crate::plan::{Form, contestants};
+use crate::running::{Programs, Runner, measure_all};
 
 const EXAMPLES: &str = "Examples:
   A few cells of every driver, in minutes:
@@ -56,43 +59,44 @@ pub struct LabArgs {
 /// `false` if a cell is empty, or if something that was checked was wrong.
 ///
 /// # Errors
-/// If a setting is out of range, or if the folder cannot be used.
-pub fn run(args: &LabArgs, volvox: &Path) -> Result<bool, Error> {
+/// If a setting is out of range, or if the folder cannot be used. The text holds all causes.
+pub fn run(args: &LabArgs, volvox: &Path) -> Result<bool> {
+    carry_out(args, volvox).map_err(|error| anyhow!("{error:#}"))
+}
+
+fn carry_out(args: &LabArgs, volvox: &Path) -> Result<bool> {
     let stop = Arc::new(AtomicBool::new(false));
     load::cli::stop_on_signals(&stop)?;
     let watch = Watch::new(stop, false);
-    let cores =
-        Cores::find().map_err(|error| Error::io("cannot read which cores may be used", error))?;
-    let form = if args.full { Form::full(cores.count()) } else { Form::quick(cores.count()) };
+    let programs = Programs::find(volvox, args.memcached.as_deref())?;
+    let cores = programs.cores().count();
+    let form = if args.full { Form::full(cores) } else { Form::quick(cores) };
     let who = contestants(args.memcached.is_some());
-    let binary = std::fs::read(volvox)
-        .map_err(|error| Error::io(format!("cannot read {}", volvox.display()), error))?;
+    let binary = std::fs::read(volvox).with_context(|| format!("read {}", volvox.display()))?;
     let subject = Subject {
         form: form.name.to_string(),
-        date: today(),
+        date: Repo::today()?,
         version: env!("CARGO_PKG_VERSION").to_string(),
         build: fingerprint(&binary),
-        memcached: args.memcached.as_deref().map(version_of).transpose()?,
-        machine: Machine::here(cores.count()),
+        memcached: programs.memcached_version()?,
+        machine: Machine::here(),
     };
-    let instruments: Vec<Instrument> =
-        INSTRUMENTS.into_iter().filter(|one| find(*one).is_some()).collect();
-    let programs = Programs { volvox: volvox.to_owned(), memcached: args.memcached.clone() };
+    let installed = |one: &Instrument| find(one.tool().program).is_some();
+    let instruments: Vec<Instrument> = Instrument::ALL.into_iter().filter(installed).collect();
     let (folder, subject, mut found) = Folder::open(&args.out, subject, args.resume)?;
-    let mut runner = Runner::new(&form, &programs, &cores, &folder, &watch);
+    let mut runner = Runner::new(&form, &programs, &folder, &watch);
     let all = measure_all(&mut runner, &who, &instruments, &mut found)?;
     let document = Document::new(&form, &who, subject, &found);
     let page = page(&document, &command(args));
     folder.write("lab.json", &document.to_json())?;
-    folder.write("lab.csv", &document.to_csv())?;
+    folder.write("lab.csv", &report::table::csv(&csv_table(&document)))?;
     folder.write("lab.md", &report::markdown::page(&page))?;
     folder.write("lab.html", &page.to_html())?;
     let mut text = if args.json { document.to_json() } else { summary(&document, &args.out) };
     if !all && !args.json {
         text.push_str("; stopped: --resume continues");
     }
-    writeln!(std::io::stdout(), "{}", text.trim_end())
-        .map_err(|error| Error::io("cannot print", error))?;
+    writeln!(std::io::stdout(), "{}", text.trim_end()).context("print the report")?;
     Ok(all && document.is_whole())
 }
 
@@ -104,8 +108,11 @@ fn command(args: &LabArgs) -> String {
 }
 
 fn summary(document: &Document, out: &Path) -> String {
-    let tables = [lambda_table, cost_table, win_table].map(|table| aligned(&table(document)));
-    let mut text = tables.join("\n");
+    let tables = [lambda_table, cost_table].map(|table| aligned(&table(document)));
+    let wins = win_table(document);
+    let mut winners = Table::new(&wins.head.iter().map(String::as_str).collect::<Vec<_>>());
+    wins.rows.into_iter().for_each(|row| winners.row(row.into_iter().map(Into::into).collect()));
+    let mut text = tables.join("\n") + "\n" + &winners.render();
     for line in document.warnings() {
         text.push_str(&format!("warning: {line}\n"));
     }

@@ -5,11 +5,13 @@
 //! whole files. The plan file says what was measured and where: findings of two builds, forms or
 //! machines never stand in one folder.
 
+use std::fmt;
 use std::fs::{self, File};
-use std::io::{self, Write as _};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use measure::Error;
+use anyhow::{Context as _, Error, Result, anyhow, bail};
+use serde::de::DeserializeOwned;
 
 use super::by_job::Findings;
 use super::finding::{FINDING_SCHEMA, Finding};
@@ -30,45 +32,30 @@ pub(crate) struct Folder(PathBuf);
 
 impl Folder {
     /// Opens the folder. With `resume` its findings are read; else it must hold no plan.
-    pub fn open(
-        path: &Path,
-        subject: Subject,
-        resume: bool,
-    ) -> Result<(Self, Subject, Findings), Error> {
+    pub fn open(path: &Path, subject: Subject, resume: bool) -> Result<(Self, Subject, Findings)> {
         let folder = Self(path.to_owned());
         for part in [FINDINGS, LOGS] {
             let path = folder.path(part);
-            fs::create_dir_all(&path).map_err(|error| failed(&path, error))?;
+            fs::create_dir_all(&path).with_context(|| path.display().to_string())?;
         }
-        let shown = path.display();
-        let plan = folder.path(PLAN);
-        match fs::read_to_string(&plan) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                if !folder.files()?.is_empty() {
-                    return Err(Error::Setting(format!(
-                        "{shown} holds findings but not their plan ({PLAN}): choose another --out"
-                    )));
-                }
-                folder.write(PLAN, &json(&subject))?;
-                Ok((folder, subject, Findings::default()))
+        let (plan, shown) = (folder.path(PLAN), path.display());
+        if !plan.exists() {
+            if !folder.files()?.is_empty() {
+                bail!("{shown} holds findings but not their plan ({PLAN}): choose another --out");
             }
-            Err(error) => Err(failed(&plan, error)),
-            Ok(_) if !resume => Err(Error::Setting(format!(
-                "{shown} holds a report: continue it by --resume, or choose another --out"
-            ))),
-            Ok(text) => {
-                let begun: Subject =
-                    serde_json::from_str(&text).map_err(|error| foreign(&plan, error))?;
-                let (was, is) = (begun.key(), subject.key());
-                if was != is {
-                    return Err(Error::Setting(format!(
-                        "{shown} holds a report of {was:?}, not of {is:?}: choose another --out"
-                    )));
-                }
-                let findings = folder.findings()?;
-                Ok((folder, begun, findings))
-            }
+            folder.write(PLAN, &json(&subject))?;
+            return Ok((folder, subject, Findings::default()));
         }
+        if !resume {
+            bail!("{shown} holds a report: continue it by --resume, or choose another --out");
+        }
+        let begun: Subject = read(&plan)?;
+        let (was, is) = (begun.key(), subject.key());
+        if was != is {
+            bail!("{shown} holds a report of {was:?}, not of {is:?}: choose another --out");
+        }
+        let findings = folder.findings()?;
+        Ok((folder, begun, findings))
     }
 
     /// The folder of the servers' logs.
@@ -82,36 +69,33 @@ impl Folder {
     }
 
     /// Writes a file of the report: the whole of it or nothing.
-    pub fn write(&self, name: &str, text: &str) -> Result<(), Error> {
+    pub fn write(&self, name: &str, text: &str) -> Result<()> {
         let (path, temporary) = (self.path(name), self.path(&format!("{name}.temporary")));
         File::create(&temporary)
             .and_then(|mut file| file.write_all(text.as_bytes()).and_then(|()| file.sync_all()))
             .and_then(|()| fs::rename(&temporary, &path))
-            .map_err(|error| failed(&path, error))
+            .with_context(|| format!("write {}", path.display()))
     }
 
     /// Writes the file of a finding.
-    pub fn keep(&self, finding: &Finding) -> Result<(), Error> {
+    pub fn keep(&self, finding: &Finding) -> Result<()> {
         self.write(&format!("{FINDINGS}/{}.json", finding.job), &json(finding))
     }
 
     /// The files of findings.
-    fn files(&self) -> Result<Vec<PathBuf>, Error> {
+    fn files(&self) -> Result<Vec<PathBuf>> {
         let folder = self.path(FINDINGS);
-        let list = |folder: &Path| -> io::Result<Vec<PathBuf>> {
-            fs::read_dir(folder)?.take(FILES_MAX).map(|entry| Ok(entry?.path())).collect()
-        };
-        let mut paths = list(&folder).map_err(|error| failed(&folder, error))?;
+        let entries = fs::read_dir(&folder).with_context(|| folder.display().to_string())?;
+        let paths = entries.take(FILES_MAX).map(|entry| Ok(entry?.path()));
+        let mut paths = paths.collect::<Result<Vec<PathBuf>>>()?;
         paths.retain(|path| path.extension().is_some_and(|end| end == "json"));
         Ok(paths)
     }
 
-    fn findings(&self) -> Result<Findings, Error> {
+    fn findings(&self) -> Result<Findings> {
         let mut findings = Findings::default();
         for path in self.files()? {
-            let text = fs::read_to_string(&path).map_err(|error| failed(&path, error))?;
-            let finding: Finding =
-                serde_json::from_str(&text).map_err(|error| foreign(&path, error))?;
+            let finding: Finding = read(&path)?;
             if finding.schema != FINDING_SCHEMA {
                 return Err(foreign(&path, format!("schema {}", finding.schema)));
             }
@@ -125,15 +109,14 @@ fn json(value: &impl serde::Serialize) -> String {
     serde_json::to_string_pretty(value).expect("invariant: strings and numbers serialise")
 }
 
-fn failed(path: &Path, error: io::Error) -> Error {
-    Error::io(path.display().to_string(), error)
+fn read<T: DeserializeOwned>(path: &Path) -> Result<T> {
+    let text = fs::read_to_string(path).with_context(|| path.display().to_string())?;
+    serde_json::from_str(&text).map_err(|error| foreign(path, error))
 }
 
-fn foreign(path: &Path, what: impl std::fmt::Display) -> Error {
+fn foreign(path: &Path, what: impl fmt::Display) -> Error {
     let path = path.display();
-    Error::Setting(format!(
-        "{path} was not written by this lab ({what}): remove it or choose another --out"
-    ))
+    anyhow!("{path} was not written by this lab ({what}): remove it or choose another --out")
 }
 
 #[cfg(test)]

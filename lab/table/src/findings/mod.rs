@@ -6,14 +6,12 @@ mod by_job;
 mod counters;
 mod finding;
 mod folder;
-mod machine;
 mod subject;
 
 pub(crate) use by_job::Findings;
-pub(crate) use counters::{Counters, Sample, add_machine, add_schedstat, add_stats, add_status};
+pub(crate) use counters::Counters;
 pub(crate) use finding::{Finding, LambdaMax, SATURATED, wrong};
 pub(crate) use folder::Folder;
-pub(crate) use machine::{Machine, today};
 pub(crate) use subject::{Subject, fingerprint};
 
 #[cfg(test)]

@@ -5,9 +5,8 @@
 
 use std::hash::Hasher as _;
 
+use measure::account::machine::Machine;
 use serde::{Deserialize, Serialize};
-
-use super::machine::Machine;
 
 /// The form, the day, the programs and the machine.
 #[derive(Clone, Debug, Serialize, Deserialize)]

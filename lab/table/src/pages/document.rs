@@ -14,22 +14,6 @@ use crate::plan::{Contestant, Form, Task};
 /// Name and version of the JSON.
 const SCHEMA: &str = "volvox-lab/2";
 
-/// The columns of the CSV: the fields of a cell, with their units.
-const CSV_HEAD: [&str; 12] = [
-    "contestant",
-    "size_bytes",
-    "mix",
-    "rate",
-    "offered_per_s",
-    "achieved_per_s",
-    "op",
-    "p50_us",
-    "p95_us",
-    "p99_us",
-    "wrong",
-    "server_cpu_us_per_request",
-];
-
 /// What the table is a table of, and what it is not.
 const MEMORY_ALONE: &str = "This is memory alone: no request waits for a database. With a database \
     below, a server whose thread blocks and one whose loop continues will differ most; the table \
@@ -119,17 +103,6 @@ impl Document {
     pub fn to_json(&self) -> String {
         serde_json::to_string_pretty(self).expect("invariant: numbers and strings serialise") + "\n"
     }
-
-    /// The table of latencies as CSV; a field is empty if it was not measured.
-    pub fn to_csv(&self) -> String {
-        let mut writer = csv::WriterBuilder::new().has_headers(false).from_writer(Vec::new());
-        writer.write_record(CSV_HEAD).expect("invariant: memory takes every byte");
-        for cell in &self.cells {
-            writer.serialize(cell).expect("invariant: a cell is one flat row");
-        }
-        let bytes = writer.into_inner().expect("invariant: memory takes every byte");
-        String::from_utf8(bytes).expect("invariant: cells hold text")
-    }
 }
 
 #[cfg(test)]
@@ -162,16 +135,5 @@ pub(crate) mod tests {
         for empty in [&value["cells"][0]["p50_us"], &value["lambda_max"][1]["rate"]] {
             assert_eq!(*empty, serde_json::Value::Null);
         }
-    }
-
-    #[test]
-    fn the_csv_has_a_line_for_every_cell() {
-        let document = document();
-        let csv = document.to_csv();
-        assert_eq!(csv.lines().count(), document.cells.len() + 1);
-        let head = csv.lines().next().unwrap();
-        assert!(head.starts_with("contestant,size_bytes,mix,") && head.ends_with("_per_request"));
-        assert!(csv.lines().nth(1).unwrap().ends_with(",GET,,,,,"), "what is missing is empty");
-        assert!(csv.lines().all(|line| line.split(',').count() == head.split(',').count()));
     }
 }

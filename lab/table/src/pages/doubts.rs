@@ -1,13 +1,17 @@
 //! Reasons not to rely on the figures, as sentences with a count; those of the machine come first.
 
+use measure::process::instrument::Instrument;
+
 use super::rows::{Cell, Peak};
 use crate::findings::SATURATED;
-use crate::plan::{INSTRUMENTS, Instrument};
+
+/// A condition of a lambda-max, and what follows if it holds.
+type Reason = (fn(&Peak) -> bool, &'static str);
 
 /// All reasons that apply.
 pub(super) fn doubts(peaks: &[Peak], cells: &[Cell]) -> Vec<String> {
     let mut doubts = Vec::new();
-    let about_peaks: [(fn(&Peak) -> bool, &str); 3] = [
+    let about_peaks: [Reason; 3] = [
         (
             |peak| peak.crowded,
             "the generator or the server waited for a core more than 5 % of the time, or a \
@@ -36,14 +40,11 @@ pub(super) fn doubts(peaks: &[Peak], cells: &[Cell]) -> Vec<String> {
             cells.len()
         ));
     }
-    for instrument in INSTRUMENTS {
-        let of: fn(&Peak) -> Option<f64> = match instrument {
-            Instrument::Strace => |peak| peak.system_calls_per_request,
-            Instrument::Callgrind => |peak| peak.instructions_per_request,
-        };
-        if peaks.iter().all(|peak| of(peak).is_none()) {
-            let (program, counts) = (instrument.program(), instrument.counts());
-            doubts.push(format!("{counts} were not counted: install {program}"));
+    let calls = peaks.iter().all(|peak| peak.system_calls_per_request.is_none());
+    let instructions = peaks.iter().all(|peak| peak.instructions_per_request.is_none());
+    for (by, absent) in [(Instrument::Strace, calls), (Instrument::Callgrind, instructions)] {
+        if absent {
+            doubts.push(format!("{} were not counted: install {}", by.counts(), by.tool().package));
         }
     }
     let wrong: u64 = cells.iter().filter_map(|cell| cell.wrong).max().unwrap_or(0);

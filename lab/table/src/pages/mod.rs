@@ -20,7 +20,7 @@ mod winners;
 
 pub(crate) use document::Document;
 pub(crate) use page::page;
-pub(crate) use tables::{cost_table, lambda_table, win_table};
+pub(crate) use tables::{cost_table, csv_table, lambda_table, win_table};
 
 #[cfg(test)]
 pub(crate) use document::tests::document;

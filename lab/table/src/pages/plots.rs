@@ -3,7 +3,7 @@
 //! A heat map has a cell for each column; a cell that was not measured is empty, and a plot has no
 //! point there.
 
-use report::figure::{Axis, Figure, Heat, Plot, Scale, Series};
+use report::figure::{Axis, Figure, Heat, Scale, Series};
 
 use super::document::Document;
 use super::rows::{Cell, Peak, Point};
@@ -21,13 +21,8 @@ pub(super) fn point_plot(
         let points = own.filter_map(|point| Some((point.value as f64, of(point)?)));
         Series::new(*name, points.collect())
     };
-    Figure::Plot(Plot {
-        title: title.to_string(),
-        note: String::new(),
-        x: Axis::new(axes.0, axes.1),
-        y: Axis::new(axes.2, Scale::Linear),
-        series: document.contestants.iter().map(line).collect(),
-    })
+    let (x, y) = (Axis::new(axes.0, axes.1), Axis::new(axes.2, Scale::Linear));
+    Figure::plot(title, "", x, y, document.contestants.iter().map(line).collect())
 }
 
 /// A figure of every lambda-max: a row for each size and mix, a column for each contestant.

@@ -7,10 +7,11 @@
 use std::collections::BTreeMap;
 
 use load::report::{Latency, Report};
+use measure::process::instrument::{INSTRUCTIONS, Instrument};
 use serde::Serialize;
 
 use crate::findings::{Counters, Findings, LambdaMax, wrong};
-use crate::plan::{Contestant, Form, INSTRUCTIONS, Instrument, Job, Task, Workload};
+use crate::plan::{Contestant, Form, Job, Task, Workload};
 
 /// One row of the table of latencies: one kind of request at one rate.
 #[derive(Clone, Debug, Serialize)]

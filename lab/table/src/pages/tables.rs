@@ -7,7 +7,7 @@ use report::figure::{Table, short};
 
 use super::document::Document;
 use super::rows::{Cell, Peak, Point};
-use super::winners::{CommonP99, Win};
+use super::winners::{CommonP99, HigherCost, Loser, Win};
 
 /// A column: its title, and its text in a row.
 type Column<R> = (&'static str, fn(&R) -> String);
@@ -26,6 +26,11 @@ fn number(value: Option<f64>) -> String {
     value.map_or("-".to_string(), short)
 }
 
+/// A figure with all its digits; empty if it was not measured.
+fn exact(value: Option<impl ToString>) -> String {
+    value.map_or_else(String::new, |value| value.to_string())
+}
+
 /// A figure with two digits after the point.
 fn fine(value: Option<f64>) -> String {
     value.map_or("-".to_string(), |value| format!("{value:.2}"))
@@ -34,18 +39,14 @@ fn fine(value: Option<f64>) -> String {
 /// Who wins where: a row for each loser of a size and mix.
 pub(crate) fn win_table(document: &Document) -> Table {
     let title = "Who answers most at lambda-max, and what a request costs the others more";
-    let head = ["where", "winner", "by how much", "why"].map(str::to_string).to_vec();
-    Table {
-        title: title.to_string(),
-        head,
-        rows: document.winners.iter().flat_map(win_rows).collect(),
-    }
+    let rows = document.winners.iter().flat_map(win_rows).collect();
+    Table { rows, ..Table::new(title, &["where", "winner", "by how much", "why"]) }
 }
 
 fn win_rows(win: &Win) -> Vec<Vec<String>> {
     let place = format!("{} B, {}", win.size, win.mix);
     let (Some(leader), Some(per_s)) = (win.leader, win.per_s) else {
-        return vec![vec![place, "not measured".to_string(), "-".to_string(), "-".to_string()]];
+        return vec![[&place, "not measured", "-", "-"].map(str::to_string).to_vec()];
     };
     let mut winner = match win.equals[..] {
         [] => format!("{leader}, {}/s", short(per_s)),
@@ -57,20 +58,19 @@ fn win_rows(win: &Win) -> Vec<Vec<String>> {
     if win.crowded {
         winner.push_str("; not decided: others used the machine");
     }
-    let mut rows: Vec<Vec<String>> = Vec::new();
-    for loser in &win.losers {
-        let costs = loser.costs.iter();
-        let costs =
-            costs.map(|of| format!("{} {} against {}", of.cost, short(of.own), short(of.leader)));
-        let mut why = costs.collect::<Vec<_>>().join(", ");
-        if why.is_empty() {
-            why = "no counted cost is more than a tenth higher".to_string();
-        }
+    let row = |loser: &Loser| {
+        let cost =
+            |of: &HigherCost| format!("{} {} against {}", of.cost, short(of.own), short(of.leader));
+        let why = match loser.costs[..] {
+            [] => "no counted cost is more than a tenth higher".to_string(),
+            _ => loser.costs.iter().map(cost).collect::<Vec<_>>().join(", "),
+        };
         let by = format!("{:.2} x {}", loser.factor, loser.contestant);
-        rows.push(vec![String::new(), String::new(), by, why]);
-    }
+        vec![String::new(), String::new(), by, why]
+    };
+    let mut rows: Vec<Vec<String>> = win.losers.iter().map(row).collect();
     if rows.is_empty() {
-        rows.push(vec![String::new(), String::new(), "-".to_string(), "-".to_string()]);
+        rows.push(vec!["-".to_string(); 4]);
     }
     (rows[0][0], rows[0][1]) = (place, winner);
     rows
@@ -170,6 +170,25 @@ pub(super) fn cell_table(cells: &[Cell]) -> Table {
     table(&format!("Values of {size} bytes"), &columns, cells)
 }
 
+/// All cells with all digits, for tools; a field is empty if it was not measured.
+pub(crate) fn csv_table(document: &Document) -> Table {
+    let columns: [Column<Cell>; 12] = [
+        ("contestant", |cell| cell.contestant.to_string()),
+        ("size_bytes", |cell| cell.size.to_string()),
+        ("mix", |cell| cell.mix.to_string()),
+        ("rate", |cell| cell.rate.clone()),
+        ("offered_per_s", |cell| exact(cell.offered_per_s)),
+        ("achieved_per_s", |cell| exact(cell.achieved_per_s)),
+        ("op", |cell| cell.op.to_string()),
+        ("p50_us", |cell| exact(cell.p50_us)),
+        ("p95_us", |cell| exact(cell.p95_us)),
+        ("p99_us", |cell| exact(cell.p99_us)),
+        ("wrong", |cell| exact(cell.wrong)),
+        ("server_cpu_us_per_request", |cell| exact(cell.cpu_us_per_request)),
+    ];
+    table("Latencies", &columns, &document.cells)
+}
+
 /// A sweep over `what`.
 pub(super) fn point_table(points: &[Point], title: &str, what: &'static str) -> Table {
     let columns: [Column<Point>; 7] = [
@@ -206,7 +225,18 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_measured_is_a_dash() {
+    fn the_csv_has_a_line_for_every_cell() {
+        let document = document();
+        let csv = report::table::csv(&csv_table(&document));
+        assert_eq!(csv.lines().count(), document.cells.len() + 1);
+        let head = csv.lines().next().unwrap();
+        assert!(head.starts_with("contestant,size_bytes,mix,") && head.ends_with("_per_request"));
+        assert!(csv.lines().all(|line| line.split(',').count() == head.split(',').count()));
+    }
+
+    #[test]
+    fn what_was_not_measured_is_empty_for_tools_and_a_dash_for_people() {
+        assert_eq!((exact(None::<f64>), exact(Some(12_345.678))), ("".into(), "12345.678".into()));
         assert_eq!((number(None), fine(None)), ("-".to_string(), "-".to_string()));
         assert_eq!((number(Some(12_345.678)), fine(Some(0.1234))), ("12.3k".into(), "0.12".into()));
     }

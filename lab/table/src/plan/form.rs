@@ -24,14 +24,6 @@ impl Level {
         };
         (base_per_s * f64::from(percent) / 100.0).round().max(1.0)
     }
-
-    /// Its part in the name of a file.
-    pub fn slug(self) -> String {
-        match self {
-            Self::Own(percent) => format!("own{percent}"),
-            Self::Common(percent) => format!("common{percent}"),
-        }
-    }
 }
 
 impl fmt::Display for Level {

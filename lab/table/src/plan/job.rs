@@ -12,9 +12,10 @@
 
 use std::time::Duration;
 
+use measure::process::instrument::Instrument;
+
 use super::contestant::Contestant;
 use super::form::{Form, Level};
-use super::instrument::Instrument;
 
 /// Keys of the table. All values of the largest size fit into the memory of a server.
 pub(crate) const KEYS: u64 = 20_000;
@@ -139,12 +140,12 @@ impl Job {
         let at = |of: Workload| format!("{}-{}", of.size, of.mix.replace(':', "to"));
         match self.task {
             Task::LambdaMax(of) => format!("lambda-{}-{who}", at(of)),
-            Task::Cell(of, level) => format!("cell-{}-{}-{who}", at(of), level.slug()),
+            Task::Cell(of, level) => format!("cell-{}-{level}-{who}", at(of)).replace(" % ", "-"),
             Task::Clients(clients) => format!("clients-{clients}-{who}"),
             Task::Workers(workers) => format!("workers-{workers}-{who}"),
             Task::IndexCold(entries) => format!("index-{entries}-cold-{who}"),
             Task::IndexWarm(entries) => format!("index-{entries}-warm-{who}"),
-            Task::Counts(of, by) => format!("{}-{}-{who}", by.slug(), at(of)),
+            Task::Counts(of, by) => format!("{}-{}-{who}", by.counts().replace(' ', "-"), at(of)),
         }
     }
 
@@ -200,6 +201,7 @@ impl Job {
         if let Some(rate_per_s) = rate_per_s {
             put("rate", format!("{rate_per_s:.0}"));
         }
+        let millis = |time: Duration| format!("{}ms", time.as_millis());
         let no_warmup = matches!(self.task, Task::IndexCold(_) | Task::Counts(..));
         put("warmup", millis(if no_warmup { Duration::ZERO } else { form.warmup }));
         match self.task {
@@ -246,16 +248,11 @@ impl Job {
     }
 }
 
-fn millis(time: Duration) -> String {
-    format!("{}ms", time.as_millis())
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
 
     use super::super::contestant::contestants;
-    use super::super::instrument::INSTRUMENTS;
     use super::*;
 
     const HOURS_3: Duration = Duration::from_secs(3 * 3600);
@@ -263,7 +260,7 @@ mod tests {
     #[test]
     fn every_job_has_a_name_of_its_own_and_settings_that_are_accepted() {
         for form in [Form::quick(2), Form::full(4)] {
-            let jobs = jobs(&form, &contestants(true), &INSTRUMENTS);
+            let jobs = jobs(&form, &contestants(true), &Instrument::ALL);
             let slugs: BTreeSet<String> = jobs.iter().map(Job::slug).collect();
             assert_eq!(slugs.len(), jobs.len());
             for job in &jobs {
@@ -278,7 +275,7 @@ mod tests {
     #[test]
     fn lambda_max_comes_before_the_cells_that_need_it() {
         let form = Form::full(2);
-        let jobs = jobs(&form, &contestants(false), &INSTRUMENTS);
+        let jobs = jobs(&form, &contestants(false), &Instrument::ALL);
         for (nth, job) in jobs.iter().enumerate() {
             let Task::Cell(workload, _) = job.task else { continue };
             let measured = |before: &&Job| before.task == Task::LambdaMax(workload);
@@ -289,7 +286,7 @@ mod tests {
     #[test]
     fn the_full_form_keeps_to_three_hours_and_the_quick_one_to_minutes() {
         let total = |form: &Form, memcached: bool| -> Duration {
-            let jobs = jobs(form, &contestants(memcached), &INSTRUMENTS);
+            let jobs = jobs(form, &contestants(memcached), &Instrument::ALL);
             jobs.iter().map(|job| job.expected(form)).sum()
         };
         assert!(total(&Form::full(2), true) < HOURS_3);
@@ -303,7 +300,11 @@ mod tests {
         let swept = |contestant: Contestant| {
             let own = |job: &&Job| job.contestant == contestant;
             let sweep = |job: &&Job| matches!(job.task, Task::Workers(_));
-            jobs(&form, &contestants(true), &INSTRUMENTS).iter().filter(own).filter(sweep).count()
+            jobs(&form, &contestants(true), &Instrument::ALL)
+                .iter()
+                .filter(own)
+                .filter(sweep)
+                .count()
         };
         assert_eq!((swept(Contestant::Threads), swept(Contestant::Epoll)), (1, 4));
     }

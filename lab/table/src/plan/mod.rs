@@ -4,12 +4,10 @@
 
 mod contestant;
 mod form;
-mod instrument;
 mod job;
 
 pub(crate) use contestant::{CONTESTANTS_MAX, Contestant, contestants};
 pub(crate) use form::{Form, Level};
-pub(crate) use instrument::{INSTRUCTIONS, INSTRUMENTS, Instrument, per_request};
 pub(crate) use job::{
     CONNECTIONS, COUNTED_REQUESTS, Job, KEYS, MEMORY_MIB, PIPELINE, ServerSettings, Task, Workload,
     jobs,

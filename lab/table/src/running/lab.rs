@@ -5,16 +5,17 @@
 //! ends the lab. Attempts are bounded: [`ATTEMPTS_MAX`] per measurement, [`RETRIES_MAX`] in all.
 
 use std::io::Write as _;
-use std::path::Path;
 use std::time::Duration;
 
-use measure::Error;
+use anyhow::Result;
+use measure::process::instrument::Instrument;
+use measure::screen::Progress;
 
-use super::failure::Failure;
-use super::progress::{Progress, clock};
+use super::disturbed::Disturbed;
+use super::pace::{Pace, clock};
 use super::runner::Runner;
 use crate::findings::{Finding, Findings};
-use crate::plan::{Contestant, Instrument, Job, Task, jobs};
+use crate::plan::{Contestant, Job, Task, jobs};
 
 /// The most attempts of a measurement that others disturbed, or that the generator limited.
 const ATTEMPTS_MAX: usize = 3;
@@ -31,19 +32,20 @@ pub(crate) fn measure_all(
     who: &[Contestant],
     instruments: &[Instrument],
     found: &mut Findings,
-) -> Result<bool, Error> {
+) -> Result<bool> {
     let all = jobs(runner.form, who, instruments);
     let left: Vec<&Job> = all.iter().filter(|job| !found.is_settled(who, job)).collect();
     let total: Duration = left.iter().map(|job| job.expected(runner.form)).sum();
     announce(runner, who.len(), all.len(), left.len(), total);
-    let (mut progress, mut retries) = (Progress::new(left.len(), total), RETRIES_MAX);
+    let (mut progress, mut pace) = (Progress::new(left.len()), Pace::new(total));
+    let mut retries = RETRIES_MAX;
     // All jobs, not only those left at first: a lambda-max that is measured now may move the rates
     // of cells that were settled.
     for job in &all {
         if found.is_settled(who, job) {
             continue;
         }
-        progress.begin(&job.title());
+        progress.begin(&format!("{} ({})", job.title(), pace.text()));
         let finding = match found.same_rate(who, job) {
             Some(finding) => finding,
             None => {
@@ -55,15 +57,15 @@ pub(crate) fn measure_all(
                     let _ = runner.end();
                     return Ok(false);
                 }
-                measured.unwrap_or_else(|failure| Finding {
-                    missing: Some(failure.to_string()),
+                measured.unwrap_or_else(|error| Finding {
+                    missing: Some(format!("{error:#}")),
                     ..Finding::of(job, String::new())
                 })
             }
         };
         runner.folder.keep(&finding)?;
         found.put(finding);
-        progress.end(job.expected(runner.form));
+        pace.end(job.expected(runner.form));
     }
     progress.clear();
     runner.end()?;
@@ -72,18 +74,16 @@ pub(crate) fn measure_all(
 
 fn announce(runner: &Runner<'_>, contestants: usize, all: usize, left: usize, total: Duration) {
     let form = runner.form.name;
-    let mut text =
-        format!("volvox lab, {form} form: {contestants} contestants, {all} measurements");
-    if left < all {
-        text.push_str(&format!(", {} done before", all - left));
-    }
-    text.push_str(&format!("; about {} on an idle machine", clock(total)));
-    match runner.cores.pair() {
-        Some((server, generator)) => {
-            text.push_str(&format!("; servers on core {server}, generator on {generator}"));
-        }
-        None => text.push_str("; one core for all, so the figures are too low"),
-    }
+    let before = if left < all { format!(", {} done before", all - left) } else { String::new() };
+    let cores = match runner.programs.cores().are_apart() {
+        true => "servers on the first core, the generator on the last",
+        false => "one core for all, so the figures are too low",
+    };
+    let text = format!(
+        "volvox lab, {form} form: {contestants} contestants, {all} measurements{before}; about {} \
+         on an idle machine; {cores}",
+        clock(total)
+    );
     // A closed screen is no reason not to measure.
     let _ = writeln!(std::io::stderr(), "{text}");
 }
@@ -92,8 +92,8 @@ fn announce(runner: &Runner<'_>, contestants: usize, all: usize, left: usize, to
 fn undisturbed(
     job: &Job,
     retries: &mut usize,
-    mut measure: impl FnMut() -> Result<Finding, Failure>,
-) -> Result<Finding, Failure> {
+    mut measure: impl FnMut() -> Result<Finding>,
+) -> Result<Finding> {
     let mut measured = measure();
     for _ in 1..ATTEMPTS_MAX {
         if *retries == 0 || !is_disturbed(job, &measured) {
@@ -107,28 +107,14 @@ fn undisturbed(
 
 /// Whether another attempt is worth its time. Of the figures only lambda-max is: all others are
 /// shares of it.
-fn is_disturbed(job: &Job, measured: &Result<Finding, Failure>) -> bool {
+fn is_disturbed(job: &Job, measured: &Result<Finding>) -> bool {
     match measured {
-        Err(failure) => matches!(failure, Failure::Disturbed(_)),
+        Err(error) => error.is::<Disturbed>(),
         Ok(finding) => {
             let lambda_max = matches!(job.task, Task::LambdaMax(_));
             lambda_max && (finding.is_crowded(job.contestant) || finding.is_idle())
         }
     }
-}
-
-/// Name and version of a memcached, as it prints them.
-pub(crate) fn version_of(memcached: &Path) -> Result<String, Error> {
-    let shown = memcached.display();
-    let output = std::process::Command::new(memcached).arg("-V").output();
-    let output = output.map_err(|error| Error::io(format!("cannot run {shown}"), error))?;
-    let text = String::from_utf8_lossy(&output.stdout).trim().to_string();
-    if text.starts_with("memcached ") {
-        return Ok(text);
-    }
-    Err(Error::Setting(format!(
-        "--memcached {shown} is no memcached: -V prints {text:?}; give the path of its binary"
-    )))
 }
 
 #[cfg(test)]
@@ -156,8 +142,8 @@ mod tests {
             );
             assert!(!is_disturbed(&cell, &found(busy, waiting)));
         }
-        assert!(is_disturbed(&cell, &Err(Failure::Disturbed("no reply".to_string()))));
-        assert!(!is_disturbed(&cell, &Err("ended".to_string().into())));
+        assert!(is_disturbed(&cell, &Err(Disturbed("no reply".to_string()).into())));
+        assert!(!is_disturbed(&cell, &Err(anyhow::anyhow!("ended"))));
     }
 
     #[test]
@@ -180,14 +166,5 @@ mod tests {
         assert_eq!(attempted(&[0.90, 0.91, 0.92, 0.97], &mut retries), (3, 0.92));
         assert_eq!(attempted(&[0.90, 0.91, 0.97], &mut retries), (2, 0.91), "no retries are left");
         assert_eq!(retries, 0);
-    }
-
-    #[test]
-    fn a_program_that_is_no_memcached_is_refused() {
-        for (path, word) in [("/no/such/program", "/no/such/program"), ("/bin/true", "--memcached")]
-        {
-            let error = version_of(Path::new(path)).unwrap_err().to_string();
-            assert!(error.contains(word), "{error}");
-        }
     }
 }

@@ -3,17 +3,13 @@
 //! Only this room runs something. Servers listen on free ports of the loopback and are ended by
 //! their process id; none outlives the lab.
 
-mod count;
-mod failure;
+mod disturbed;
 mod lab;
-mod pin;
+mod pace;
 mod probe;
-mod progress;
+mod programs;
 mod runner;
-mod server;
 
-pub(crate) use count::find;
-pub(crate) use lab::{measure_all, version_of};
-pub(crate) use pin::Cores;
+pub(crate) use lab::measure_all;
+pub(crate) use programs::Programs;
 pub(crate) use runner::Runner;
-pub(crate) use server::Programs;

@@ -9,40 +9,29 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc;
 use std::thread;
+use std::time::Duration;
 
+use anyhow::{Context as _, Result, anyhow, bail};
 use load::cli::{LambdaMaxArgs, PopulateArgs, RunArgs};
 use load::drive::{self, Limit, Observed, Plan, Watch};
 use load::report::Report;
-use measure::Error;
+use measure::process::instrument::{Instrument, per_request};
+use measure::process::{launch::Launch, server::Server};
 use serde_json::Value;
 
-use super::count;
-use super::failure::Failure;
-use super::pin::Cores;
+use super::disturbed::Disturbed;
 use super::probe::Probe;
-use super::server::{Programs, Server};
+use super::programs::Programs;
 use crate::findings::{Counters, Finding, Folder, LambdaMax, wrong};
-use crate::plan::{
-    CONTESTANTS_MAX, COUNTED_REQUESTS, Form, Instrument, Job, ServerSettings, Task, per_request,
-};
+use crate::plan::{CONTESTANTS_MAX, COUNTED_REQUESTS, Form, Job, ServerSettings, Task};
 
 /// The plateau is measured above lambda-max, by this factor.
 const BEYOND: f64 = 1.25;
 
-/// The rate of a run, beside lambda-max.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Demand {
-    /// What the server can answer.
-    Below,
-    /// More than that: requests that are due at the end and were not sent are dropped.
-    Above,
-}
-
 /// Carries out the jobs, with all that they need.
 pub(crate) struct Runner<'a> {
     pub(super) form: &'a Form,
-    programs: &'a Programs,
-    pub(super) cores: &'a Cores,
+    pub(super) programs: &'a Programs,
     pub(super) folder: &'a Folder,
     watch: &'a Watch,
     servers: Vec<(ServerSettings, Server)>,
@@ -53,23 +42,20 @@ impl<'a> Runner<'a> {
     pub fn new(
         form: &'a Form,
         programs: &'a Programs,
-        cores: &'a Cores,
         folder: &'a Folder,
         watch: &'a Watch,
     ) -> Self {
-        Self { form, programs, cores, folder, watch, servers: Vec::new() }
+        Self { form, programs, folder, watch, servers: Vec::new() }
     }
 
     /// Carries out a job; a cell of the table at its rate.
-    pub(super) fn measure(
-        &mut self,
-        job: &Job,
-        rate_per_s: Option<f64>,
-    ) -> Result<Finding, Failure> {
-        let moved = self.cores.move_generator(job.server().pinned);
-        moved.map_err(|error| Error::io("cannot change cores", error))?;
+    pub(super) fn measure(&mut self, job: &Job, rate_per_s: Option<f64>) -> Result<Finding> {
+        let pinned = job.server().pinned;
+        let cores = self.programs.cores();
+        let own = if pinned { cores.generator() } else { cores.all() };
+        own.move_here().context("move the generator to its cores")?;
         if matches!(job.task, Task::Cell(..)) && rate_per_s.is_none() {
-            return Err("its lambda-max is not known, so it has no rate".to_string().into());
+            bail!("its lambda-max is not known, so it has no rate");
         }
         let arguments = job.arguments(self.form, rate_per_s);
         let command = command(job, &arguments);
@@ -81,7 +67,7 @@ impl<'a> Runner<'a> {
             Task::LambdaMax(_) => self.lambda_max(job, &arguments, &mut finding)?,
             _ => {
                 let probe = self.server(job)?;
-                let (report, counters) = self.run(probe, &arguments, Demand::Below)?;
+                let (report, counters) = self.run(probe, &arguments, None)?;
                 let cold = matches!(job.task, Task::IndexCold(_));
                 if !cold && report.misses > 0 {
                     let misses = report.misses;
@@ -94,7 +80,7 @@ impl<'a> Runner<'a> {
     }
 
     /// The server of a job, filled with its keys; it is started if it does not run.
-    fn server(&mut self, job: &Job) -> Result<Probe, Failure> {
+    fn server(&mut self, job: &Job) -> Result<Probe> {
         let settings = job.server();
         let cold = matches!(job.task, Task::IndexCold(_));
         let alike = |held: &ServerSettings| {
@@ -109,13 +95,13 @@ impl<'a> Runner<'a> {
         if let Some(at) = self.servers.iter().position(|held| held.0 == settings) {
             let server = &mut self.servers[at].1;
             if server.is_alive() {
-                return Ok(server.probe());
+                return Ok(Probe { address: server.address(), pid: server.pid() });
             }
             // A server that ended by itself is a finding; the next measurement starts another.
             self.servers.swap_remove(at).1.stop()?;
         }
-        let server = self.programs.start(&settings, self.cores, &self.folder.logs(), &[])?;
-        let probe = server.probe();
+        let server = self.start(&settings, Launch::new())?;
+        let probe = Probe { address: server.address(), pid: server.pid() };
         self.servers.push((settings, server));
         debug_assert!(self.servers.len() <= CONTESTANTS_MAX);
         if !cold {
@@ -124,36 +110,30 @@ impl<'a> Runner<'a> {
         Ok(probe)
     }
 
-    fn fill(&self, probe: Probe, settings: &ServerSettings) -> Result<(), Failure> {
-        let mut arguments = target(probe);
-        let mut put = |name: &str, value: String| arguments.extend([format!("--{name}"), value]);
-        put("keys", settings.keys.to_string());
-        put("value-bytes", settings.value_bytes.to_string());
-        let filled =
-            parse::<PopulateArgs>(&arguments)?.carry_out(self.watch, &mut std::io::sink())?;
+    fn fill(&self, probe: Probe, settings: &ServerSettings) -> Result<()> {
+        let keys = format!("--keys={}", settings.keys);
+        let arguments =
+            [target(probe), vec![keys, format!("--value-bytes={}", settings.value_bytes)]];
+        let filled = parse::<PopulateArgs>(&arguments.concat())?
+            .carry_out(self.watch, &mut std::io::sink())?;
         if filled.clean || self.is_stopped() {
             return Ok(());
         }
-        Err(format!("its keys could not be stored: {}", filled.warnings.join("; ")).into())
+        bail!("its keys could not be stored: {}", filled.warnings.join("; "))
     }
 
-    fn lambda_max(
-        &mut self,
-        job: &Job,
-        arguments: &[String],
-        to: &mut Finding,
-    ) -> Result<(), Failure> {
+    fn lambda_max(&mut self, job: &Job, arguments: &[String], to: &mut Finding) -> Result<()> {
         let probe = self.server(job)?;
         let mut search = target(probe);
-        search.extend(["--server-pid".to_string(), probe.pid.to_string()]);
-        search.extend(["--rounds".to_string(), self.form.rounds.to_string()]);
+        search.push(format!("--server-pid={}", probe.pid));
+        search.push(format!("--rounds={}", self.form.rounds));
         search.extend_from_slice(arguments);
         let study = parse::<LambdaMaxArgs>(&search)?.carry_out(self.watch, &mut std::io::sink())?;
         to.lambda_max = lambda_of(&study.conclusion);
         if let Some(lambda) = to.lambda_max {
             let mut above = arguments.to_vec();
-            above.extend(["--rate".to_string(), format!("{:.0}", lambda.per_s * BEYOND)]);
-            let (report, counters) = self.run(probe, &above, Demand::Above)?;
+            above.push(format!("--rate={:.0}", lambda.per_s * BEYOND));
+            let (report, counters) = self.run(probe, &above, Some(self.form.plateau))?;
             (to.report, to.counters) = (Some(report), counters);
         }
         let wrong: u64 = study.runs.iter().map(|run| wrong(&run.report)).sum();
@@ -162,40 +142,41 @@ impl<'a> Runner<'a> {
         } else if !study.clean && !self.is_stopped() {
             let seen = study.warnings.into_iter().next();
             let seen = seen.unwrap_or_else(|| "lambda-max was not reached".to_string());
-            return Err(Failure::Disturbed(seen));
+            return Err(Disturbed(seen).into());
         }
         Ok(())
     }
 
-    /// One run with its counters.
+    /// One run with its counters. At a rate `above` lambda-max it takes at least that time, and
+    /// requests that are due at its end and were not sent are dropped.
     fn run(
         &self,
         probe: Probe,
         arguments: &[String],
-        demand: Demand,
-    ) -> Result<(Report, Option<Counters>), Failure> {
+        above: Option<Duration>,
+    ) -> Result<(Report, Option<Counters>)> {
         let mut all = [target(probe), arguments.to_vec()].concat();
         // The kernel forgets threads that have ended. A run that ends by a number of requests ends
         // the threads of its clients too: then the server is asked, which still counts them.
-        if !arguments.iter().any(|argument| argument == "--requests") {
-            all.extend(["--server-pid".to_string(), probe.pid.to_string()]);
+        if !arguments.iter().any(|argument| argument.starts_with("--requests")) {
+            all.push(format!("--server-pid={}", probe.pid));
         }
         let args = parse::<RunArgs>(&all)?;
         let mut plan = args.plan()?;
-        if let (Demand::Above, Limit::Time(time)) = (demand, plan.limit) {
+        if let (Some(least), Limit::Time(time)) = (above, plan.limit) {
             plan.drop_overdue = true;
-            plan.limit = Limit::Time(time.max(self.form.plateau));
+            plan.limit = Limit::Time(time.max(least));
         }
         let (observed, counters) = self.watched(probe, &plan)?;
         let report = Report::new(&plan, args.settings.workload_text(), &observed);
         if report.requests.completed == 0 && wrong(&report) == 0 && !self.is_stopped() {
             let seen = "a run had no reply, though no connection was lost";
-            return Err(Failure::Disturbed(seen.to_string()));
+            return Err(Disturbed(seen.to_string()).into());
         }
         Ok((report, counters))
     }
 
-    fn watched(&self, probe: Probe, plan: &Plan) -> Result<(Observed, Option<Counters>), Error> {
+    fn watched(&self, probe: Probe, plan: &Plan) -> Result<(Observed, Option<Counters>)> {
         let Limit::Time(measured) = plan.limit else {
             return Ok((drive::run(plan, self.watch, &mut |_| {})?, None));
         };
@@ -216,25 +197,19 @@ impl<'a> Runner<'a> {
         job: &Job,
         arguments: &[String],
         instrument: Instrument,
-    ) -> Result<BTreeMap<String, f64>, Failure> {
+    ) -> Result<BTreeMap<String, f64>> {
         self.end()?;
-        let program = count::find(instrument)
-            .ok_or_else(|| format!("{} is not installed", instrument.program()))?;
-        let file = self.folder.path(&format!("{}.out", instrument.slug()));
-        let counted = |requests: u64| -> Result<_, Failure> {
-            // Counts of an earlier run must not be read as those of this one.
-            let _ = std::fs::remove_file(&file);
-            let tracer = instrument.words(&program, &file);
-            let settings = job.server();
-            let server =
-                self.programs.start(&settings, self.cores, &self.folder.logs(), &tracer)?;
-            let probe = server.probe();
+        let file = self.folder.path(&format!("{}.out", instrument.tool().program));
+        let settings = job.server();
+        let counted = |requests: u64| -> Result<_> {
+            let server = self.start(&settings, Launch::new().under(instrument, &file))?;
+            let probe = Probe { address: server.address(), pid: server.pid() };
             self.fill(probe, &settings)?;
             let mut arguments = arguments.to_vec();
-            arguments.extend(["--requests".to_string(), requests.to_string()]);
-            self.run(probe, &arguments, Demand::Below)?;
+            arguments.push(format!("--requests={requests}"));
+            self.run(probe, &arguments, None)?;
             server.stop()?;
-            Ok(count::read(instrument, &file)?)
+            instrument.read(&file)
         };
         let (few, many) = (counted(COUNTED_REQUESTS.0)?, counted(COUNTED_REQUESTS.1)?);
         // The file is no part of the report.
@@ -242,8 +217,12 @@ impl<'a> Runner<'a> {
         Ok(per_request(&few, &many, COUNTED_REQUESTS))
     }
 
+    fn start(&self, settings: &ServerSettings, launch: Launch) -> Result<Server> {
+        self.programs.start(settings, &self.folder.logs(), launch)
+    }
+
     /// Ends all servers.
-    pub(super) fn end(&mut self) -> Result<(), Error> {
+    pub(super) fn end(&mut self) -> Result<()> {
         self.servers.drain(..).try_for_each(|(_, server)| server.stop())
     }
 
@@ -254,7 +233,7 @@ impl<'a> Runner<'a> {
 }
 
 fn target(probe: Probe) -> Vec<String> {
-    vec!["--target".to_string(), probe.address.to_string()]
+    vec![format!("--target={}", probe.address)]
 }
 
 /// The command that repeats a job with a server that holds the keys.
@@ -264,7 +243,7 @@ fn command(job: &Job, arguments: &[String]) -> String {
 }
 
 /// The arguments of a tool of the generator.
-fn parse<A: clap::Args>(arguments: &[String]) -> Result<A, Error> {
+fn parse<A: clap::Args>(arguments: &[String]) -> Result<A> {
     #[derive(clap::Parser)]
     struct Line<A: clap::Args> {
         #[command(flatten)]
@@ -272,7 +251,7 @@ fn parse<A: clap::Args>(arguments: &[String]) -> Result<A, Error> {
     }
     let words = std::iter::once("load").chain(arguments.iter().map(String::as_str));
     let line = <Line<A> as clap::Parser>::try_parse_from(words);
-    line.map(|line| line.args).map_err(|error| Error::Setting(error.to_string()))
+    line.map(|line| line.args).map_err(|error| anyhow!("{error}"))
 }
 
 /// Lambda-max as the generator concluded it.
@@ -291,12 +270,12 @@ fn lambda_of(conclusion: &Value) -> Option<LambdaMax> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{INSTRUMENTS, contestants, jobs};
+    use crate::plan::{contestants, jobs};
 
     #[test]
     fn the_generator_takes_the_words_of_lambda_max() {
         let form = Form::quick(2);
-        for job in jobs(&form, &contestants(false), &INSTRUMENTS) {
+        for job in jobs(&form, &contestants(false), &Instrument::ALL) {
             if matches!(job.task, Task::LambdaMax(_)) {
                 let arguments = job.arguments(&form, None);
                 assert!(parse::<LambdaMaxArgs>(&arguments).is_ok(), "{arguments:?}");
