@@ -6,7 +6,6 @@
 //! contestant, so there are at most [`CONTESTANTS_MAX`]; under an instrument there is only one.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::Ordering;
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
