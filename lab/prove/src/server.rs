@@ -292,7 +292,7 @@ mod tests {
     use super::*;
 
     fn logs() -> PathBuf {
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/prove/test-logs")
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/prove/test-logs")
     }
 
     #[test]
