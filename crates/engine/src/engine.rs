@@ -17,7 +17,7 @@ use crate::read::{Found, Glance};
 use crate::segment::{Addr, Census, Segments};
 use crate::slices::Slices;
 use crate::sync::{AtomicU64, Mutex, Ordering};
-use base::{Budget, KeyId, MemoryBudget, Now, Owner, SliceId, Version};
+use base::{KeyId, MemoryBudget, Now, Owner, SliceId, Version};
 use std::fmt;
 use std::sync::Arc;
 

@@ -17,7 +17,7 @@ use crate::local::Local;
 use crate::segment::{Census, Pool, Victim};
 use crate::sync::{MutexGuard, Ordering};
 use crate::victim::Walk;
-use base::{Budget, Now, Owner};
+use base::{Now, Owner};
 
 /// Words of victims walked for each word written.
 const PACE: usize = 4;

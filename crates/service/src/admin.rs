@@ -6,7 +6,7 @@
 use crate::dump::wants_items;
 use crate::meta::CLASS;
 use crate::worker::Service;
-use base::{Budget, Now};
+use base::Now;
 use engine::NoSink;
 use memcache::{CrawlerCommand, Expiry, Refusal, Request, SlabsCommand, expiry, reply};
 use session::{Conn, Outcome, Reply};

@@ -211,7 +211,7 @@ impl Service {
     fn slabs(&self, out: &mut Vec<u8>) {
         let base = self.cell.baseline();
         let (is, was) = (self.cell.counters(), base.requests);
-        let (items, usage) = (self.cell.engine.counters(), self.cell.engine.usage());
+        let usage = self.cell.engine.usage();
         let mut stat = |name: &str, value: u64| reply::stat(out, name, value);
         stat("1:chunk_size", usage.segment_bytes);
         stat("1:chunks_per_page", 1);
@@ -220,7 +220,6 @@ impl Service {
         stat("1:used_chunks", usage.segments);
         stat("1:free_chunks", 0);
         stat("1:free_chunks_end", 0);
-        stat("1:mem_requested", items.item_words * 8);
         stat("1:get_hits", is.get_hits - was.get_hits);
         stat("1:cmd_set", is.cmd_set - was.cmd_set);
         stat("1:delete_hits", is.delete_hits - was.delete_hits);

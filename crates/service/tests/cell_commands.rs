@@ -217,6 +217,67 @@ fn every_report_parses() {
     }
 }
 
+/// An exporter may refuse a name where memcached does not send it.
+#[test]
+fn items_and_slabs_have_the_names_of_memcached() {
+    let mut rig = Rig::new();
+    rig.converse(&[("set a 0 0 1|x|", "STORED|")]);
+    for (request, class, names) in [
+        (
+            "stats items",
+            "items:1:",
+            &[
+                "number",
+                "mem_requested",
+                "evicted",
+                "evicted_nonzero",
+                "evicted_time",
+                "outofmemory",
+                "tailrepairs",
+                "reclaimed",
+                "expired_unfetched",
+                "evicted_unfetched",
+                "crawler_reclaimed",
+                "crawler_items_checked",
+                "lrutail_reflocked",
+                "direct_reclaims",
+            ][..],
+        ),
+        (
+            "stats slabs",
+            "1:",
+            &[
+                "chunk_size",
+                "chunks_per_page",
+                "total_pages",
+                "total_chunks",
+                "used_chunks",
+                "free_chunks",
+                "free_chunks_end",
+                "get_hits",
+                "cmd_set",
+                "delete_hits",
+                "incr_hits",
+                "decr_hits",
+                "cas_hits",
+                "cas_badval",
+                "touch_hits",
+            ],
+        ),
+    ] {
+        let report = rig.ask(format!("{request}\r\n"));
+        let prefix = format!("STAT {class}");
+        let found: Vec<_> = report
+            .lines()
+            .filter_map(|line| line.strip_prefix(&prefix)?.split(' ').next())
+            .collect();
+        assert_eq!(found, names, "{request}");
+    }
+    for name in ["active_slabs", "total_malloced"] {
+        assert_ne!(stat(&rig.ask("stats slabs\r\n"), name), "0", "{name}");
+    }
+}
+
 #[test]
 fn requests_that_make_room_are_counted() {
     let mut rig = Rig::new();

@@ -10,7 +10,7 @@
 
 use std::sync::Arc;
 
-use base::Budget;
+use base::MemoryBudget;
 
 /// Unfinished input that every connection may keep without asking the budget. 4,000 clients that
 /// all stop in the middle of a line hold 8 MiB.
@@ -57,5 +57,5 @@ pub struct Ground {
     /// The bounds of each session.
     pub bounds: Bounds,
     /// Where buffers above a small size are taken from, for `Owner::Connections`.
-    pub budget: Arc<dyn Budget + Send + Sync>,
+    pub budget: Arc<MemoryBudget>,
 }

@@ -119,8 +119,6 @@ impl Order {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use base::MemoryBudget;
 
     use super::*;
@@ -198,7 +196,7 @@ mod tests {
         for Case { total, requests, bytes_each, full } in cases {
             let budget = MemoryBudget::new(total);
             let bounds = Bounds { pending_max: 4, pending_bytes_max: 1 << 16, ..Bounds::default() };
-            let ground = Ground { bounds, budget: Arc::<MemoryBudget>::clone(&budget) };
+            let ground = Ground { bounds, budget: budget.clone() };
             let mut order = Order::default();
             for request in 0..requests {
                 order.push(request, Wait::Ticket, Reply::new(), bytes_each);

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use base::{Budget, MemoryBudget, Owner};
+use base::{MemoryBudget, Owner};
 use drivers::{Address, Clock, Config, Listen, Remote, Server};
 use engine::EngineConfig;
 use service::{Cell, Options, Service};

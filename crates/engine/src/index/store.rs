@@ -12,7 +12,7 @@
 use crate::epoch::Epochs;
 use crate::raw::Mapping;
 use crate::sync::{AtomicU64, Mutex, Ordering, fence, lock};
-use base::{Budget, Grant, MemoryBudget, Owner};
+use base::{Grant, MemoryBudget, Owner};
 use std::collections::VecDeque;
 use std::sync::Arc;
 

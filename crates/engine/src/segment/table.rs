@@ -9,7 +9,7 @@ use crate::head::{HEADER_WORDS, Head};
 use crate::item::ItemRef;
 use crate::raw::Mapping;
 use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering, lock};
-use base::{Budget, Grant, MemoryBudget, Now, Owner};
+use base::{Grant, MemoryBudget, Now, Owner};
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
