@@ -9,4 +9,4 @@ mod args;
 mod run;
 
 pub use args::{Cli, Command, ConfigCommand, LayerArgs};
-pub use run::{Serve, run};
+pub use run::run;

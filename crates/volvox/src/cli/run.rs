@@ -1,10 +1,10 @@
 //! Commands carried out.
 
+use std::env;
 use std::ffi::OsString;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::{env, error};
 
 use clap::{CommandFactory, Parser};
 
@@ -12,33 +12,31 @@ use super::args::{Cli, Command, ConfigCommand, LayerArgs};
 use crate::config::{
     Assignment, ConfigError, Loaded, default_toml, environment, file, load, show_json, show_text,
 };
-use crate::launch::{Launch, Manner, Prepared, prepare};
+use crate::launch::{Manner, Prepared, prepare};
 use crate::memcached;
 use crate::run_files::PORT_FILE_VARIABLE;
+use crate::serve::serve;
 
 /// Settings or flags that cannot be served; the code of `EX_USAGE`.
 const EXIT_USAGE: u8 = 64;
 /// Anything that fails later.
 const EXIT_FAILURE: u8 = 1;
 
-/// Serves until told to stop.
-pub type Serve = fn(Launch) -> Result<(), Box<dyn error::Error>>;
-
-/// Runs the command line `words`, the program's name first; `serve` is called to serve.
-pub fn run(words: impl IntoIterator<Item = OsString>, serve: Serve) -> ExitCode {
+/// Runs the command line `words`, the program's name first.
+pub fn run(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     let words: Vec<OsString> = words.into_iter().collect();
     if called_memcached(words.first()) {
         return match words.into_iter().skip(1).map(OsString::into_string).collect() {
-            Ok(flags) => memcached(flags, serve),
+            Ok(flags) => memcached(flags),
             Err(word) => fail(EXIT_USAGE, &format!("{}: not UTF-8", word.to_string_lossy())),
         };
     }
     match Cli::parse_from(words).command {
         Command::Serve(layers) => with(layered(layers), |loaded| {
             let port_file = env::var_os(PORT_FILE_VARIABLE).map(PathBuf::from);
-            start(loaded, Manner { port_file, ..Manner::default() }, serve)
+            start(loaded, Manner { port_file, ..Manner::default() })
         }),
-        Command::Memcached { flags } => memcached(flags, serve),
+        Command::Memcached { flags } => memcached(flags),
         Command::Config(command) => config(command),
         Command::Load(args) => match ::load::cli::run(&args) {
             Ok(true) => ExitCode::SUCCESS,
@@ -69,7 +67,7 @@ fn called_memcached(name: Option<&OsString>) -> bool {
     name.is_some_and(|name| name == "memcached" || name == "memcached-debug")
 }
 
-fn memcached(flags: Vec<String>, serve: Serve) -> ExitCode {
+fn memcached(flags: Vec<String>) -> ExitCode {
     let asked = match memcached::parse(&flags) {
         Ok(memcached::Command::Help) => return print(&memcached::help()),
         Ok(memcached::Command::License) => return print(&memcached::license()),
@@ -88,7 +86,7 @@ fn memcached(flags: Vec<String>, serve: Serve) -> ExitCode {
             reported: asked.reported,
             port_file: env::var_os(PORT_FILE_VARIABLE).map(PathBuf::from),
         };
-        start(loaded, manner, serve)
+        start(loaded, manner)
     })
 }
 
@@ -137,7 +135,7 @@ fn with<T>(loaded: Result<T, Vec<ConfigError>>, then: impl FnOnce(T) -> ExitCode
     }
 }
 
-fn start(loaded: Loaded, manner: Manner, serve: Serve) -> ExitCode {
+fn start(loaded: Loaded, manner: Manner) -> ExitCode {
     match prepare(loaded, manner) {
         Ok(Prepared::Elsewhere(code)) => code.into(),
         Ok(Prepared::Ready(launch)) => match serve(*launch) {
