@@ -1,52 +1,56 @@
-//! Which driver serves: the one place where `auto` is decided, and where one that the system does
-//! not allow is replaced.
+//! Which driver serves, and why. `auto` is decided here and nowhere else, and so is what replaces
+//! io_uring where the system refuses it.
 
-use crate::config::Driver;
+use std::io;
 
-/// What `auto` means: the driver that costs least CPU per request as measured, see
-/// `docs/decisions/0005-drivers.md`.
+use crate::config::{Choice, Driver, Origin};
+
+/// What `auto` means; `docs/decisions/0005-drivers.md` has the measurements.
 pub const BEST: drivers::Driver = drivers::Driver::Epoll;
 
-/// The driver to serve with where `wanted` is set; says so in the log when it is another.
-#[must_use]
-pub fn choose(wanted: Driver) -> drivers::Driver {
-    match wanted {
-        Driver::Auto => BEST,
-        Driver::Epoll => drivers::Driver::Epoll,
-        Driver::Signal => drivers::Driver::Signal,
-        Driver::Threads => drivers::Driver::Threads,
-        Driver::Uring => allowed(drivers::probe_uring()),
-    }
+/// The driver that serves.
+#[derive(Debug, PartialEq)]
+pub struct Chosen {
+    /// The driver.
+    pub driver: drivers::Driver,
+    /// Why it is this one.
+    pub reason: String,
+    /// What an operator must know, if another driver was requested.
+    pub warning: Option<String>,
 }
 
-/// The driver that serves where `wanted` is set, as a setting; without a word in the log.
-#[must_use]
-pub fn serving(wanted: Driver) -> Driver {
-    let chosen = match wanted {
-        Driver::Uring if drivers::probe_uring().is_err() => drivers::Driver::Epoll,
-        Driver::Uring => drivers::Driver::Uring,
-        Driver::Auto => BEST,
-        Driver::Epoll | Driver::Signal | Driver::Threads => return wanted,
-    };
-    match chosen {
-        drivers::Driver::Epoll => Driver::Epoll,
-        drivers::Driver::Signal => Driver::Signal,
-        drivers::Driver::Uring => Driver::Uring,
-        drivers::Driver::Threads => Driver::Threads,
+impl Chosen {
+    /// The driver to serve with where `origin` requests `wanted`. Tries io_uring if requested.
+    #[must_use]
+    pub fn new(wanted: Driver, origin: &Origin) -> Self {
+        let probe = match wanted {
+            Driver::Fixed(drivers::Driver::Uring) => drivers::probe_uring(),
+            _ => Ok(()),
+        };
+        Self::probed(wanted, origin, probe)
     }
-}
 
-fn allowed(probed: std::io::Result<()>) -> drivers::Driver {
-    match probed {
-        Ok(()) => drivers::Driver::Uring,
-        Err(cause) => {
-            tracing::warn!(
-                "server.driver uring: the system does not allow io_uring ({cause}); epoll serves \
-                 instead. It needs Linux 6.1, kernel.io_uring_disabled = 0 and a container that \
-                 lets io_uring_setup, io_uring_enter and io_uring_register pass"
-            );
-            drivers::Driver::Epoll
-        }
+    fn probed(wanted: Driver, origin: &Origin, probe: io::Result<()>) -> Self {
+        let (driver, reason, warning) = match (wanted, probe) {
+            (Driver::Auto, _) => (BEST, "auto: the least CPU per request".to_owned(), None),
+            (Driver::Fixed(driver), Ok(())) => (driver, origin.to_string(), None),
+            (Driver::Fixed(_), Err(cause)) => (
+                drivers::Driver::Epoll,
+                format!("{origin} requests uring, which this system refuses"),
+                Some(format!(
+                    "server.driver uring: the system refuses io_uring ({cause}); epoll serves \
+                     instead. io_uring needs Linux 6.1, kernel.io_uring_disabled = 0 and a \
+                     container that allows io_uring_setup, io_uring_enter and io_uring_register"
+                )),
+            ),
+        };
+        Self { driver, reason, warning }
+    }
+
+    /// Its name, as in the setting.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        Driver::Fixed(self.driver).name()
     }
 }
 
@@ -55,24 +59,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_allowed_is_replaced() {
+    fn what_the_system_refuses_is_replaced() {
+        let uring = Driver::Fixed(drivers::Driver::Uring);
+        let flag = Origin::Flag("--driver".to_owned());
+        let refused = "flag --driver requests uring, which this system refuses";
         let cases = [
-            (Ok(()), drivers::Driver::Uring),
-            (Err(std::io::ErrorKind::PermissionDenied.into()), drivers::Driver::Epoll),
-            (Err(std::io::ErrorKind::Unsupported.into()), drivers::Driver::Epoll),
+            (Driver::Auto, Ok(()), "epoll", "auto: the least CPU per request"),
+            (Driver::Fixed(drivers::Driver::Threads), Ok(()), "threads", "flag --driver"),
+            (uring, Ok(()), "uring", "flag --driver"),
+            (uring, Err(io::ErrorKind::PermissionDenied.into()), "epoll", refused),
+            (uring, Err(io::ErrorKind::Unsupported.into()), "epoll", refused),
         ];
-        for (probed, expected) in cases {
-            assert_eq!(allowed(probed), expected);
+        for (wanted, probe, name, reason) in cases {
+            let replaced = probe.is_err();
+            let chosen = Chosen::probed(wanted, &flag, probe);
+            assert_eq!((chosen.name(), chosen.reason.as_str()), (name, reason));
+            assert_eq!(chosen.warning.is_some(), replaced, "{wanted:?}");
         }
-        assert_eq!(choose(Driver::Auto), BEST);
-    }
-
-    #[test]
-    fn what_is_told_is_what_serves() {
-        for wanted in [Driver::Auto, Driver::Epoll, Driver::Signal, Driver::Uring, Driver::Threads]
-        {
-            assert_eq!(choose(serving(wanted)), choose(wanted), "{wanted:?}");
-            assert_ne!(serving(wanted), Driver::Auto);
-        }
+        assert_eq!(Chosen::new(Driver::Auto, &flag).driver, BEST);
     }
 }

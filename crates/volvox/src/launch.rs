@@ -39,8 +39,8 @@ pub struct Manner {
 
 /// A process ready to serve.
 pub struct Launch {
-    /// The settings in force.
-    pub settings: Settings,
+    /// The settings in force, and where each came from.
+    pub loaded: Loaded,
     /// What `stats settings` repeats of flags that were only noted.
     pub reported: Vec<(&'static str, String)>,
     /// Who may connect, when clients must authenticate.
@@ -99,7 +99,7 @@ impl From<ProcessError> for LaunchError {
 /// # Errors
 /// The first thing that the system, or a file, refuses.
 pub fn prepare(loaded: Loaded, manner: Manner) -> Result<Prepared, LaunchError> {
-    let settings = loaded.settings;
+    let settings = &loaded.settings;
     let announcement = if settings.process.daemon {
         match daemon::split().map_err(LaunchError::Daemon)? {
             Stage::Parent(code) => return Ok(Prepared::Elsewhere(code)),
@@ -111,7 +111,7 @@ pub fn prepare(loaded: Loaded, manner: Manner) -> Result<Prepared, LaunchError> 
     if settings.process.core_dumps {
         process::allow_core_dumps()?;
     }
-    process::allow_connections(settings.server.connections_max, workers_of(&settings))?;
+    process::allow_connections(settings.server.connections_max, workers_of(settings))?;
     let user = settings.process.user.as_deref();
     let became = process::become_user(user, manner.as_memcached)?;
     let logging = logging::start(&settings.log).map_err(LaunchError::Io)?;
@@ -121,11 +121,11 @@ pub fn prepare(loaded: Loaded, manner: Manner) -> Result<Prepared, LaunchError> 
     for note in &manner.notes {
         tracing::warn!("{note}");
     }
-    lock_memory(&settings, manner.as_memcached)?;
+    lock_memory(settings, manner.as_memcached)?;
     Ok(Prepared::Ready(Box::new(Launch {
-        users: users(&settings)?,
+        users: users(settings)?,
         signals: Signals::new().map_err(LaunchError::Io)?,
-        settings,
+        loaded,
         reported: manner.reported,
         logging,
         port_file: manner.port_file,
@@ -162,15 +162,16 @@ impl Launch {
     /// Threads to serve with: the setting, or one per core.
     #[must_use]
     pub fn workers(&self) -> usize {
-        workers_of(&self.settings)
+        workers_of(&self.loaded.settings)
     }
 
-    /// Tells the world that the cell listens at `addresses`: pid file, port file, parent, log.
+    /// Makes known that the cell listens at `addresses`: pid file, port file, the `lines` for the
+    /// log, then the parent.
     ///
     /// # Errors
     /// That a file cannot be written, or the terminal not be left.
-    pub fn listening(&mut self, addresses: &[SocketAddr]) -> io::Result<()> {
-        if let Some(path) = &self.settings.process.pid_file {
+    pub fn listening(&mut self, addresses: &[SocketAddr], lines: &[String]) -> io::Result<()> {
+        if let Some(path) = &self.loaded.settings.process.pid_file {
             let (pid_file, other) = PidFile::write(path)?;
             if let Some(pid) = other {
                 tracing::warn!("pid file {} named the running process {pid}", path.display());
@@ -180,11 +181,8 @@ impl Launch {
         if let (Some(path), false) = (&self.port_file, addresses.is_empty()) {
             run_files::write_ports(path, addresses)?;
         }
-        for address in addresses {
-            tracing::info!("listening on {address}");
-        }
-        if let Some(path) = &self.settings.server.unix_socket {
-            tracing::info!("listening on {}", path.display());
+        for line in lines {
+            tracing::info!("{line}");
         }
         self.announcement.take().map_or(Ok(()), Announcement::announce)
     }

@@ -22,8 +22,9 @@ pub mod memcached;
 pub mod originals;
 pub mod process;
 pub mod run_files;
-pub mod serve;
+mod serve;
 pub mod signals;
+mod startup;
 
 #[cfg(test)]
 mod committed;

@@ -4,11 +4,13 @@
 //! remedy. They run once, before any thread exists.
 
 use std::fmt::{Display, Formatter};
+use std::fs;
 
 use nix::errno::Errno;
 use nix::libc;
 use nix::sys::mman::{MlockAllFlags, mlockall};
 use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit, setrlimit};
+use nix::sys::sysinfo::sysinfo;
 use nix::unistd::{User, geteuid, setgid, setgroups, setuid};
 
 /// Descriptors kept beside clients: listeners, files, standard streams.
@@ -102,6 +104,14 @@ pub fn allow_core_dumps() -> Result<(), ProcessError> {
         return Err(ProcessError::CoreDumps);
     }
     Ok(())
+}
+
+/// Bytes of memory that this process can use: the machine's, or fewer if its container has a limit.
+#[must_use]
+pub fn machine_bytes() -> u64 {
+    let machine = sysinfo().map_or(u64::MAX, |system| system.ram_total());
+    let container = fs::read_to_string("/sys/fs/cgroup/memory.max");
+    container.ok().and_then(|text| text.trim().parse().ok()).unwrap_or(machine).min(machine)
 }
 
 /// Locks all present and future memory.

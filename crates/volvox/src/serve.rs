@@ -14,12 +14,14 @@ use service::{Cell, Options, Service};
 use session::{Bounds, Ground};
 
 use crate::auth::Claim;
-use crate::config::{Driver, Settings};
-use crate::driver;
+use crate::config::Settings;
+use crate::driver::Chosen;
 use crate::host::Process;
 use crate::launch::Launch;
 use crate::memcached::stats_settings;
+use crate::process;
 use crate::signals::Request;
+use crate::startup;
 
 /// What `version` answers: clients read the memcached release whose commands we speak.
 const VERSION: &str = concat!("1.6.45-volvox-", env!("CARGO_PKG_VERSION"));
@@ -47,13 +49,21 @@ const DRAIN_LIMIT: Duration = Duration::from_secs(60);
 /// # Errors
 /// When memory or an address is refused; nothing was served then.
 pub fn serve(mut launch: Launch) -> Result<(), Box<dyn Error>> {
-    let budget = MemoryBudget::new(launch.settings.memory.limit);
+    let settings = &launch.loaded.settings;
+    let chosen = Chosen::new(settings.server.driver, launch.loaded.origin("server.driver"));
+    let too_large = startup::memory_warning(&launch.loaded, process::machine_bytes());
+    for warning in chosen.warning.iter().chain(&too_large) {
+        tracing::warn!("{warning}");
+    }
+    let budget = MemoryBudget::new(settings.memory.limit);
     let remote = Arc::new(OnceLock::new());
-    let cell = cell(&launch, &budget, remote.clone())?;
-    let server = start(&launch, &budget, &cell)?;
+    let cell = cell(&launch, &chosen, &budget, remote.clone())?;
+    let server = start(&launch, &chosen, &budget, &cell)?;
     // The cell answers `stats` from here on with the server's counters.
     let _ = remote.set(server.remote());
-    launch.listening(&tcp_addresses(&server))?;
+    let addresses = tcp_addresses(&server);
+    let lines = startup::lines(&launch.loaded, &addresses, &chosen, launch.workers());
+    launch.listening(&addresses, &lines)?;
     loop {
         match launch.signals.wait() {
             Request::Reload => launch.reload(),
@@ -75,13 +85,14 @@ pub fn serve(mut launch: Launch) -> Result<(), Box<dyn Error>> {
 
 fn cell(
     launch: &Launch,
+    chosen: &Chosen,
     budget: &Arc<MemoryBudget>,
     remote: Arc<OnceLock<Remote>>,
 ) -> Result<Arc<Cell>, Box<dyn Error>> {
-    let settings = &launch.settings;
+    let settings = &launch.loaded.settings;
     let now = Clock::new().now();
     let workers = launch.workers();
-    let threads = threads(settings);
+    let threads = chosen.driver == drivers::Driver::Threads;
     let config = EngineConfig {
         reserve_bytes: settings.memory.limit.saturating_mul(LIMIT_GROWTH),
         evict: settings.memory.evict,
@@ -108,7 +119,7 @@ fn cell(
         authenticate,
         connection_bytes_max: settings.memory.limit / CONNECTIONS_PART,
         keep_leases: !threads,
-        settings: stats_settings(settings, &launch.reported, workers),
+        settings: stats_settings(settings, &launch.reported, chosen.name(), workers),
     };
     let host = Process {
         remote,
@@ -121,15 +132,17 @@ fn cell(
 
 fn start(
     launch: &Launch,
+    chosen: &Chosen,
     budget: &Arc<MemoryBudget>,
     cell: &Arc<Cell>,
 ) -> Result<Server, Box<dyn Error>> {
-    let server = &launch.settings.server;
-    budget.share(Owner::Connections, 0, launch.settings.memory.limit / CONNECTIONS_PART);
+    let settings = &launch.loaded.settings;
+    let server = &settings.server;
+    budget.share(Owner::Connections, 0, settings.memory.limit / CONNECTIONS_PART);
     let bounds = Bounds { requests_per_turn: server.requests_per_turn, ..Bounds::default() };
     let config = Config {
-        driver: driver::choose(server.driver),
-        listen: listen(&launch.settings)?,
+        driver: chosen.driver,
+        listen: listen(settings)?,
         workers: u16::try_from(launch.workers()).unwrap_or(u16::MAX),
         backlog: server.backlog,
         connections_max: u32::try_from(server.connections_max).unwrap_or(u32::MAX),
@@ -147,10 +160,6 @@ fn start(
 /// A number that nobody else can guess.
 fn random() -> u64 {
     RandomState::new().build_hasher().finish()
-}
-
-fn threads(settings: &Settings) -> bool {
-    settings.server.driver == Driver::Threads
 }
 
 fn value_bytes_max(settings: &Settings) -> u64 {
