@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 
+use super::measure::Measure;
 use crate::config::SettingFlags;
 
 const EXAMPLES: &str = "\
@@ -57,10 +58,9 @@ pub enum Command {
     /// Write, check or show settings
     #[command(subcommand, after_help = CONFIG_EXAMPLES)]
     Config(ConfigCommand),
-    /// Load a server and measure it
-    Load(load::cli::Args),
-    /// Measure the four drivers, and a memcached, side by side
-    Lab(lab::LabArgs),
+    /// Measure servers
+    #[command(flatten)]
+    Measure(Measure),
     /// Print completions for a shell
     Completions {
         /// The shell

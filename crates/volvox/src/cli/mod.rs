@@ -6,7 +6,7 @@
 //! cannot be served, 1 for what fails later.
 
 mod args;
+mod measure;
 mod run;
 
-pub use args::{Cli, Command, ConfigCommand, LayerArgs};
 pub use run::run;

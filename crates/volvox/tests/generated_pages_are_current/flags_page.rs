@@ -1,9 +1,6 @@
 //! The reference page of memcached's flags, `docs/memcached-flags.md`.
 
-use super::COMPATIBLE_VERSION;
-use super::flags::FLAGS;
-use super::row::{Act, Verdict};
-use super::suboptions::SUBOPTIONS;
+use volvox::memcached::{Action, COMPATIBLE_VERSION, FLAGS, Flag, SUBOPTIONS, Support};
 
 const INTRODUCTION: &str = "\
 # memcached's flags
@@ -22,42 +19,32 @@ This page is generated from the tables in `crates/volvox/src/memcached`.
 ";
 
 /// The page, written off the tables.
-#[must_use]
 pub fn flags_page() -> String {
     let mut out = INTRODUCTION.replace("VERSION", COMPATIBLE_VERSION);
     out.push_str("\n## Flags\n\n| flag | treated | meaning |\n|---|---|---|\n");
-    for flag in FLAGS {
-        let long = if flag.long.is_empty() { String::new() } else { format!(" `--{}`", flag.long) };
-        let name = format!("`-{}`{long}", flag.short);
-        out.push_str(&line(&name, flag.about, &flag.act));
-    }
+    out.extend(FLAGS.iter().map(line));
     out.push_str("\n## Options of `-o`\n\n| option | treated | meaning |\n|---|---|---|\n");
-    for row in SUBOPTIONS {
-        out.push_str(&line(&format!("`{}`", row.name), row.about, &row.act));
-    }
+    out.extend(SUBOPTIONS.iter().map(line));
     out
 }
 
-fn line(name: &str, about: &str, act: &Act) -> String {
-    let verdict = match act.verdict() {
-        Verdict::Honoured => "honoured",
-        Verdict::InPart => "in part",
-        Verdict::Noted => "noted",
-        Verdict::Refused => "refused",
+fn line(flag: &Flag) -> String {
+    let name = match (flag.short, flag.name) {
+        (Some(short), "") => format!("`-{short}`"),
+        (Some(short), name) => format!("`-{short}` `--{name}`"),
+        (None, name) => format!("`{name}`"),
     };
-    let setting = match act {
-        Act::Put(path, word) => format!(" (`{path} = {word}`)"),
-        Act::Take(path) => format!(" (`{path}`)"),
+    let support = match flag.action.support() {
+        Support::Honoured => "honoured",
+        Support::InPart => "in part",
+        Support::Noted => "noted",
+        Support::Refused => "refused",
+    };
+    let setting = match flag.action {
+        Action::Set(path, word) => format!(" (`{path} = {word}`)"),
+        Action::Pass(path) => format!(" (`{path}`)"),
         _ => String::new(),
     };
-    let reason = act.reason().map(|reason| format!(": {reason}")).unwrap_or_default();
-    format!("| {name} | {verdict}{reason} | {about}{setting} |\n")
-}
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn the_committed_page_is_current() {
-        crate::committed::same("docs/memcached-flags.md", &super::flags_page());
-    }
+    let reason = flag.action.reason().map(|reason| format!(": {reason}")).unwrap_or_default();
+    format!("| {name} | {support}{reason} | {}{setting} |\n", flag.about)
 }

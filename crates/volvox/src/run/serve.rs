@@ -13,18 +13,14 @@ use engine::EngineConfig;
 use service::{Cell, Options, Service};
 use session::{Bounds, Ground};
 
+use super::driver::Chosen;
+use super::host::Process;
+use super::launch::{Launch, LaunchOptions};
+use super::startup;
 use crate::auth::Claim;
-use crate::config::Settings;
-use crate::driver::Chosen;
-use crate::host::Process;
-use crate::launch::Launch;
-use crate::memcached::stats_settings;
-use crate::process;
-use crate::signals::Request;
-use crate::startup;
-
-/// What `version` answers: clients read the memcached release whose commands we speak.
-const VERSION: &str = concat!("1.6.45-volvox-", env!("CARGO_PKG_VERSION"));
+use crate::config::{Loaded, Settings};
+use crate::memcached::{COMPATIBLE_VERSION, stats_settings};
+use crate::process::{self, Request, Stage};
 
 /// Bytes of an item that are not its value, as memcached counts them with a short key.
 const ITEM_OVERHEAD_BYTES: u64 = 64;
@@ -44,11 +40,19 @@ const LOCALS_PER_CORE: usize = 2;
 /// How long a drain waits for clients to finish.
 const DRAIN_LIMIT: Duration = Duration::from_secs(60);
 
-/// Serves until told to stop.
+/// Serves until a signal ends it; returns the code to exit with. With `process.daemon` the parent
+/// returns as soon as its child listens.
 ///
 /// # Errors
-/// When memory or an address is refused; nothing was served then.
-pub fn serve(mut launch: Launch) -> Result<(), Box<dyn Error>> {
+/// What the system, a file, memory or an address refuses; nothing was served then.
+pub fn serve(loaded: Loaded, options: LaunchOptions) -> Result<u8, Box<dyn Error>> {
+    let announcement = match loaded.settings.process.daemon.then(process::split) {
+        None => None,
+        Some(Ok(Stage::Child(announcement))) => Some(announcement),
+        Some(Ok(Stage::Parent(code))) => return Ok(code),
+        Some(Err(error)) => return Err(format!("cannot run in the background: {error}").into()),
+    };
+    let mut launch = Launch::prepare(loaded, options, announcement)?;
     let settings = &launch.loaded.settings;
     let chosen = Chosen::new(settings.server.driver, launch.loaded.origin("server.driver"));
     let too_large = startup::memory_warning(&launch.loaded, process::machine_bytes());
@@ -80,7 +84,7 @@ pub fn serve(mut launch: Launch) -> Result<(), Box<dyn Error>> {
         }
     }
     server.join();
-    Ok(())
+    Ok(0)
 }
 
 fn cell(
@@ -111,7 +115,8 @@ fn cell(
     let limits =
         memcache::Limits { value_bytes_max: value_bytes_max(settings), ..Default::default() };
     let options = Options {
-        version: VERSION.to_owned(),
+        // What `version` answers: clients read the memcached release whose commands we speak.
+        version: format!("{COMPATIBLE_VERSION}-volvox-{}", env!("CARGO_PKG_VERSION")),
         limits,
         allow_flush: settings.protocol.allow_flush_all,
         allow_shutdown: settings.protocol.allow_shutdown,

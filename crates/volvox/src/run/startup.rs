@@ -11,8 +11,8 @@
 
 use std::net::SocketAddr;
 
+use super::driver::Chosen;
 use crate::config::{Driver, Loaded, show_size};
-use crate::driver::Chosen;
 
 /// Features of memcached that this build does not have.
 const NOT_BUILT_IN: [&str; 4] = ["TLS", "UDP", "binary protocol", "persistence"];
