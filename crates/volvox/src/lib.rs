@@ -16,7 +16,7 @@
 //! | `logging` | `config` | the log of the cell |
 //! | `memcached` | `config` | memcached's command line, and what `stats settings` answers |
 //! | `process` | `config` | what happens to the process: limits, user, background, signals, files |
-//! | `run` | `auth`, `config`, `logging`, `memcached`, `process` | from settings to a cell that serves |
+//! | `run` | `auth`, `config`, `logging`, `memcached`, `process` | settings become a running cell |
 #![forbid(unsafe_code)]
 
 pub mod auth;

@@ -97,7 +97,10 @@ impl Draft {
             }
             Special::UnixSocket => self.unix_socket = Some(value.to_owned()),
             Special::Listen => self.listen(value)?,
-            Special::Verbose => self.verbosity += 1,
+            Special::Verbose => {
+                self.verbosity += 1;
+                return Ok(self.verbosity == 2);
+            }
             Special::LargePages => {
                 self.assign("memory.huge_pages", "true");
                 self.assign("memory.prefault", "true");

@@ -10,7 +10,7 @@ pub const COMPATIBLE_VERSION: &str = "1.6.45";
 use Action::{Note, Pass, Refuse, Run, RunPart, Set};
 use Argument::{Decimal, Nothing, Number, Text, Word};
 
-const NO_CLASSES: &str = "memory is cut in segments that items of all sizes share";
+const NO_CLASSES: &str = "memory is cut into segments; each one holds items of all sizes";
 
 macro_rules! flags {
     ($($short:literal $name:literal $argument:expr => $about:literal, $action:expr;)*) => {
@@ -38,7 +38,7 @@ pub static FLAGS: &[Flag] = flags! {
         "addresses to listen on (default: every interface), separated by commas, each host, \
          host:port or [v6]:port, after an optional proto[ascii]: and tag[name]:",
         Run(Special::Listen);
-    'd' "daemon" Nothing => "run in the background; returns once the server listens",
+    'd' "daemon" Nothing => "run in the background; the command returns once the server listens",
         Set("process.daemon", "true");
     'r' "enable-coredumps" Nothing => "raise the limit on core files",
         Set("process.core_dumps", "true");
@@ -51,8 +51,8 @@ pub static FLAGS: &[Flag] = flags! {
     'c' "conn-limit" Text("num") => "client connections served at once (default 1024)",
         Pass("server.connections_max");
     'k' "lock-memory" Nothing => "lock all memory against swapping", Set("memory.lock", "true");
-    'v' "verbose" Nothing => "log more: -v information, -vv connections, -vvv transitions",
-        Run(Special::Verbose);
+    'v' "verbose" Nothing => "log what happens at start and stop",
+        RunPart(Special::Verbose, "-vv and -vvv log no more than -v; requests are never logged");
     'h' "help" Nothing => "print this help and exit", Action::Help;
     'i' "license" Nothing => "print the licence and exit", Action::License;
     'V' "version" Nothing => "print the version and exit", Action::Version;
@@ -65,23 +65,24 @@ pub static FLAGS: &[Flag] = flags! {
         "use huge pages, and touch three quarters of the memory at start",
         Run(Special::LargePages);
     'D' "" Text("char") => "character that ends a key's prefix; turns stats detail on",
-        Note("nothing is counted by prefix", Stat::AsWritten("stat_key_prefix"));
+        Note("nothing is counted by key prefix", Stat::AsWritten("stat_key_prefix"));
     't' "threads" Number(1, 1024) => "worker threads (default 4)", Pass("server.workers");
     'R' "max-reqs-per-event" Text("num") =>
         "requests served for one connection before the next (default 1024; 20 in memcached)",
         Pass("server.requests_per_turn");
     'C' "disable-cas" Nothing => "keep no CAS tokens",
-        Note("every item carries its version here, at no extra cost",
+        Note("every item has a version, which is its CAS token",
             Stat::Fixed(&[("cas_enabled", "no")]));
     'b' "listen-backlog" Text("num") =>
         "connections the kernel holds until they are accepted (default 1024)",
         Pass("server.backlog");
     'B' "protocol" Word(&["auto", "ascii", "binary"]) =>
-        "protocol: ascii, auto or binary; only text and meta commands are spoken",
+        "protocol: ascii, auto or binary; ascii is served in every case",
         RunPart(Special::Protocol,
             "the binary protocol is not spoken; clients must use text or meta commands");
     'I' "max-item-size" Text("num") =>
-        "largest item in bytes, or with k or m (default 1m, from 1k, to 1024m)",
+        "largest item in bytes, or with k or m (default 1m, from 1k to 1024m, at most half of -m; a \
+         value longer than a quarter of -m is answered with an error)",
         Pass("memory.item_bytes_max");
     'S' "enable-sasl" Nothing => "SASL authentication",
         Refuse("SASL belongs to the binary protocol; use -Y with a file of user:password lines");
@@ -89,17 +90,18 @@ pub static FLAGS: &[Flag] = flags! {
     'X' "disable-dumping" Nothing => "refuse stats cachedump, lru_crawler metadump and mgdump",
         Set("protocol.allow_dump", "false");
     'W' "disable-watch" Nothing => "refuse watch",
-        Note("there is no stream of log lines, so watch is always refused", Stat::None);
+        Note("watch is always refused: there is no stream of log lines", Stat::None);
     'Y' "auth-file" Text("file") =>
         "clients must authenticate; the file holds user:password lines, at most 8",
         Run(Special::AuthFile);
     'e' "memory-file" Text("file") => "keep items in a mapped file over a restart",
-        Refuse("a warm restart arrives with the journal; leave -e out");
+        Refuse("items do not outlive the process yet; leave -e out");
     'Z' "enable-ssl" Nothing => "TLS",
         Refuse("TLS is not built in; put a TLS proxy before the server, or leave -Z out");
     'o' "extended" Text("list") => "further options, separated by commas", Run(Special::Extended);
     'N' "napi_ids" Number(1, 1024) => "spread connections over threads by NAPI id",
-        Note("connections go to the least loaded worker", Stat::Given("num_napi_ids", 1));
+        Note("each connection goes to the worker with the fewest connections",
+            Stat::Given("num_napi_ids", 1));
 };
 
 #[cfg(test)]

@@ -7,16 +7,18 @@ use super::row::{Action, Argument, Flag, Special, Stat};
 use Action::{Note, Pass, Refuse, RunPart, Set};
 use Argument::{Decimal, Nothing, Number, Optional, Text, Word};
 
-const INDEX: &str = "the index grows and shrinks by itself, in small steps";
-const NO_CLASSES: &str = "memory is cut in segments that items of all sizes share";
-const NO_LRU: &str = "eviction judges whole segments; there are no LRU lists to tend";
+const INDEX: &str = "the index grows and shrinks by itself, bucket by bucket";
+const NO_CLASSES: &str = "memory is cut into segments; each one holds items of all sizes";
+const CHUNKS: &str = "a value that does not fit in half a segment is always kept in chunks";
+const NO_LRU: &str = "eviction is S3-FIFO over segments; there are no LRU lists";
+const EXPIRY: &str = "workers free segments whose items have all expired; there is no crawler";
 const WATCH: &str = "there is no stream of log lines";
 const BUDGET: &str = "connection buffers are part of the one memory budget, -m";
-const DEAD: &str = "without effect in memcached itself";
-const TIER: &str = "storage below memory arrives with the tier; leave ext_* out";
+const DEAD: &str = "it changes nothing in memcached either";
+const TIER: &str = "there is no storage below memory yet; leave ext_* out";
 const TLS: &str = "TLS is not built in; put a TLS proxy before the server";
-const PROXY: &str = "there is no proxy mode; cells forward requests among themselves";
-const SANDBOX: &str = "no system-call filter is built in; confine the process from outside";
+const PROXY: &str = "there is no proxy mode; put memcached's own proxy before the server";
+const SANDBOX: &str = "no filter of system calls is built in; confine the process from outside";
 const U32_MAX: i64 = u32::MAX as i64;
 const I32_MAX: i64 = i32::MAX as i64;
 
@@ -38,10 +40,10 @@ pub static SUBOPTIONS: &[Flag] = options! {
         Pass("server.idle_timeout_s");
     "track_sizes" Nothing => "count items per size for stats sizes",
         Note("items are not counted by size", Stat::None);
-    "modern" Nothing => "options that will be the default one day: none at present",
+    "modern" Nothing => "options that will become the default: none in this release",
         Note(DEAD, Stat::None);
     "no_modern" Nothing => "defaults of memcached 1.4",
-        RunPart(Special::NoModern, "only no_maxconns_fast of it has a counterpart here");
+        RunPart(Special::NoModern, "of those defaults only no_maxconns_fast exists here");
     "hashpower" Number(12, 32) => "power of two of the first hash table",
         Note(INDEX, Stat::Given("hashpower_init", 1));
     "no_hashexpand" Nothing => "never grow the hash table", Note(INDEX, Stat::None);
@@ -49,35 +51,34 @@ pub static SUBOPTIONS: &[Flag] = options! {
         Note("keys are hashed by CRC32 into slices, and by a keyed hash inside them",
             Stat::AsWritten("hash_algorithm"));
     "tail_repair_time" Number(10, I32_MAX) => "seconds after which a stuck item is freed",
-        Note("no item can get stuck at a tail", Stat::Given("tail_repair_time", 1));
+        Note("there is no LRU tail where an item can get stuck", Stat::Given("tail_repair_time", 1));
     "slab_reassign" Nothing => "move pages between slab classes",
         Note(NO_CLASSES, Stat::Fixed(&[("slab_reassign", "yes")]));
     "no_slab_reassign" Nothing => "do not move pages between slab classes",
         Note(NO_CLASSES, Stat::Fixed(&[("slab_reassign", "no")]));
     "slab_automove" Optional(0, 2) => "how eagerly pages are moved",
         Note(NO_CLASSES, Stat::Given("slab_automove", 1));
-    "no_slab_automove" Nothing => "do not move pages by itself",
+    "no_slab_automove" Nothing => "do not move pages automatically",
         Note(NO_CLASSES, Stat::Fixed(&[("slab_automove", "0")]));
     "slab_automove_ratio" Decimal(0.0, 1.0) => "age ratio at which pages are moved",
         Note(NO_CLASSES, Stat::AsWritten("slab_automove_ratio"));
-    "slab_automove_window" Number(3, 1800) => "seconds between such judgements",
+    "slab_automove_window" Number(3, 1800) => "seconds over which ages are compared",
         Note(NO_CLASSES, Stat::Given("slab_automove_window", 1));
     "slab_automove_freeratio" Decimal(0.0, 1.0) => "share of memory held free as a buffer",
         Note(NO_CLASSES, Stat::AsWritten("slab_automove_freeratio"));
     "slab_sizes" Text("list") => "sizes of the slab classes", Note(NO_CLASSES, Stat::None);
     "slab_chunk_max" Number(1, 1024) => "largest chunk in KiB",
-        Note(NO_CLASSES, Stat::Given("slab_chunk_max", 1024));
+        Note(CHUNKS, Stat::Given("slab_chunk_max", 1024));
     "no_chunked_items" Nothing => "store large items in one chunk",
-        Note("every item is in one piece here", Stat::None);
+        Note(CHUNKS, Stat::None);
     "lru_crawler" Nothing => "search for expired items in the background",
-        Note(NO_LRU, Stat::Fixed(&[("lru_crawler", "yes")]));
+        Note(EXPIRY, Stat::Fixed(&[("lru_crawler", "yes")]));
     "no_lru_crawler" Nothing => "do not search for expired items",
-        Note("expired segments are freed whole; nothing crawls",
-            Stat::Fixed(&[("lru_crawler", "no")]));
+        Note(EXPIRY, Stat::Fixed(&[("lru_crawler", "no")]));
     "lru_crawler_sleep" Number(0, 1_000_000) => "microseconds between crawled items",
-        Note(NO_LRU, Stat::Given("lru_crawler_sleep", 1));
+        Note(EXPIRY, Stat::Given("lru_crawler_sleep", 1));
     "lru_crawler_tocrawl" Number(0, U32_MAX) => "items crawled per run",
-        Note(NO_LRU, Stat::Given("lru_crawler_tocrawl", 1));
+        Note(EXPIRY, Stat::Given("lru_crawler_tocrawl", 1));
     "lru_maintainer" Nothing => "segmented LRU with its own thread",
         Note(NO_LRU, Stat::Fixed(&[("lru_maintainer_thread", "yes")]));
     "no_lru_maintainer" Nothing => "one plain LRU",
@@ -91,7 +92,7 @@ pub static SUBOPTIONS: &[Flag] = options! {
     "warm_max_factor" Decimal(0.0, 1e9) => "age that moves an item out of the warm LRU",
         Note(NO_LRU, Stat::AsWritten("warm_max_factor"));
     "temporary_ttl" Number(0, U32_MAX) => "lifetimes below this have an LRU of their own",
-        Note("items of one lifetime share segments, whatever the lifetime",
+        Note("items of similar lifetime share segments; the limits are fixed",
             Stat::Given("temporary_ttl", 1));
     "watcher_logbuf_size" Number(1, U32_MAX) => "KiB of buffer per watcher",
         Note(WATCH, Stat::Given("watcher_logbuf_size", 1024));
@@ -115,12 +116,12 @@ pub static SUBOPTIONS: &[Flag] = options! {
     "ext_io_depth" Text("num") => "requests in flight per storage thread", Refuse(TIER);
     "ext_item_size" Text("num") => "store items larger than this", Refuse(TIER);
     "ext_item_age" Text("num") => "store items idle this long", Refuse(TIER);
-    "ext_low_ttl" Text("num") => "lifetime that is stored apart", Refuse(TIER);
-    "ext_recache_rate" Text("num") => "one hit in this many returns to memory", Refuse(TIER);
+    "ext_low_ttl" Text("num") => "items with less time to live are stored apart", Refuse(TIER);
+    "ext_recache_rate" Text("num") => "one hit in N returns to memory", Refuse(TIER);
     "ext_compact_under" Text("num") => "free pages below which storage is compacted", Refuse(TIER);
-    "ext_drop_under" Text("num") => "free pages below which cold items go", Refuse(TIER);
+    "ext_drop_under" Text("num") => "free pages below which cold items are dropped", Refuse(TIER);
     "ext_max_sleep" Text("num") => "longest pause of storage threads", Refuse(TIER);
-    "ext_max_frag" Text("ratio") => "fill below which pages are compacted", Refuse(TIER);
+    "ext_max_frag" Text("ratio") => "fill ratio below which pages are compacted", Refuse(TIER);
     "ext_drop_unread" Nothing => "drop unread items when compacting", Refuse(TIER);
     "proxy_config" Text("file") => "start as a proxy", Refuse(PROXY);
     "proxy_arg" Text("arg") => "argument of the proxy's script", Refuse(PROXY);

@@ -5,15 +5,18 @@ use volvox::memcached::{Action, COMPATIBLE_VERSION, FLAGS, Flag, SUBOPTIONS, Sup
 const INTRODUCTION: &str = "\
 # memcached's flags
 
-`volvox memcached` takes the command line of memcached VERSION; so does the binary itself when it
-is called `memcached` or `memcached-debug`. Every flag is honoured, or honoured in part or noted
-(accepted, and a line in the log says what is missing), or refused with the reason before anything
-is opened.
+`volvox memcached` takes the command line of memcached VERSION. So does the binary itself when it is
+called `memcached` or `memcached-debug`. Each flag is treated in one of four ways:
 
-Values are read strictly: where memcached takes `-m 64x` for 64, this is an error. Our own settings
-can be given beside the flags, in the environment or in a file named by `VOLVOX_CONFIG`; flags win.
-As with memcached, the variable `MEMCACHED_PORT_FILENAME` names a file that receives the ports
-listened on, and root must say `-u`.
+- *honoured*: it does what it does in memcached;
+- *in part*: it is accepted, and a line in the log says what is missing;
+- *noted*: it is accepted and changes nothing, and a line in the log says why;
+- *refused*: the program ends with the reason, before it opens anything.
+
+Values are read strictly: memcached takes `-m 64x` for 64, this program refuses it. The settings of
+[settings.md](settings.md) can stand beside the flags, in the environment or in a file named by
+`VOLVOX_CONFIG`; flags win. As with memcached, root must name a user with `-u`, and the variable
+`MEMCACHED_PORT_FILENAME` names a file that receives the ports listened on.
 
 This page is generated from the tables in `crates/volvox/src/memcached`.
 ";

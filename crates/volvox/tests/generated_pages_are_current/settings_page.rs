@@ -1,5 +1,6 @@
-//! Every setting of the two systems that this one continues, and what became of it: the table
-//! behind `docs/settings.md`. A row may only name settings that exist.
+//! The reference page of settings, `docs/settings.md`: ours, then those of the two systems that
+//! this one continues, CellCycle and cached, each with what became of it. A row may only name
+//! settings that exist.
 
 use volvox::config::{KEYS, Key, Unit, key_index};
 
@@ -7,9 +8,9 @@ use volvox::config::{KEYS, Key, Unit, key_index};
 pub enum Now {
     /// These settings do its work.
     Settings(&'static [&'static str]),
-    /// Its work is done by the part named, which brings its own settings.
-    Arrives(&'static str),
-    /// It has nothing left to do, for this reason.
+    /// The part that does its work is not built yet.
+    Later(&'static str),
+    /// Nothing needs it, for this reason.
     Gone(&'static str),
 }
 
@@ -27,12 +28,12 @@ const fn row(name: &'static str, about: &'static str, now: Now) -> Original {
     Original { name, about, now }
 }
 
-use Now::{Arrives, Gone, Settings};
+use Now::{Gone, Later, Settings};
 
 const RING: &str = "the ring";
 const VOLUMES: &str = "volumes";
 const CLOUD: &str = "the cloud providers";
-const ONE_PORT: &str = "one port serves reads and writes, for primaries and replicas alike";
+const ONE_PORT: &str = "one port serves reads and writes";
 
 /// The settings of CellCycle.
 pub static CELLCYCLE: &[Original] = &[
@@ -45,7 +46,7 @@ pub static CELLCYCLE: &[Original] = &[
     ),
     row(
         "SlabSize",
-        "bytes of a slab, and so of the largest value",
+        "bytes of a slab, which bound the largest value",
         Settings(&["memory.item_bytes_max"]),
     ),
     row("ValueMaxSize", "bytes of the largest value", Settings(&["memory.item_bytes_max"])),
@@ -64,31 +65,23 @@ pub static CELLCYCLE: &[Original] = &[
     row("MasterGetPort", "port for reads from the primary (5551)", Gone(ONE_PORT)),
     row("SlaveSetPort", "port for writes to the replica (5552)", Gone(ONE_PORT)),
     row("SlaveGetPort", "port for reads from the replica (5553)", Gone(ONE_PORT)),
-    row(
-        "IntPort, InternalChannelPort",
-        "port inside a cell (5557)",
-        Gone("a cell is one process; its parts call each other"),
-    ),
-    row("ExtPort, ExternalChannelPort", "port between cells (5558)", Arrives(RING)),
-    row("MemoryObjectPort", "port for moving memory between cells (5559)", Arrives(RING)),
-    row("ScalePeriod", "seconds between judgements of load", Arrives(RING)),
-    row("GetScaleUpLevel", "busy share of reads that divides a cell", Arrives(RING)),
-    row("GetScaleDownLevel", "busy share of reads that absorbs a cell", Arrives(RING)),
-    row("SetScaleUpLevel", "busy share of writes that divides a cell", Arrives(RING)),
-    row("SetScaleDownLevel", "busy share of writes that absorbs a cell", Arrives(RING)),
-    row("MaxInstance", "most cells (12)", Arrives(RING)),
-    row("MinInstance", "fewest cells (5)", Arrives(RING)),
-    row("AwsImageId", "image of a new cell", Arrives(CLOUD)),
-    row("AwsSecurityGroup", "firewall of a new cell", Arrives(CLOUD)),
-    row("AwsKeyName", "key of a new cell", Arrives(CLOUD)),
-    row("AwsProfileName", "account that pays for a new cell", Arrives(CLOUD)),
-    row("EC2Type", "size of a new cell", Arrives(CLOUD)),
-    row(
-        "GitBranch",
-        "source of a new cell",
-        Gone("a cell is one binary, put in the image or downloaded by its start script"),
-    ),
-    row("StartFileRelativePath", "script that starts a new cell", Arrives(CLOUD)),
+    row("IntPort, InternalChannelPort", "port inside a cell (5557)", Gone("a cell is one process")),
+    row("ExtPort, ExternalChannelPort", "port between cells (5558)", Later(RING)),
+    row("MemoryObjectPort", "port for moving memory between cells (5559)", Later(RING)),
+    row("ScalePeriod", "seconds between two looks at the load", Later(RING)),
+    row("GetScaleUpLevel", "read load above which a cell divides", Later(RING)),
+    row("GetScaleDownLevel", "read load below which a cell is absorbed", Later(RING)),
+    row("SetScaleUpLevel", "write load above which a cell divides", Later(RING)),
+    row("SetScaleDownLevel", "write load below which a cell is absorbed", Later(RING)),
+    row("MaxInstance", "the most cells (12)", Later(RING)),
+    row("MinInstance", "the fewest cells (5)", Later(RING)),
+    row("AwsImageId", "image of a new cell", Later(CLOUD)),
+    row("AwsSecurityGroup", "firewall of a new cell", Later(CLOUD)),
+    row("AwsKeyName", "key of a new cell", Later(CLOUD)),
+    row("AwsProfileName", "account that pays for a new cell", Later(CLOUD)),
+    row("EC2Type", "size of a new cell", Later(CLOUD)),
+    row("GitBranch", "source of a new cell", Gone("a cell is one binary")),
+    row("StartFileRelativePath", "script that starts a new cell", Later(CLOUD)),
 ];
 
 /// The options of `cached`.
@@ -97,24 +90,26 @@ pub static CACHED: &[Original] = &[
     row("total size", "bytes of the cache", Settings(&["memory.limit"])),
     row(
         "max objects",
-        "most objects in the index",
+        "the most objects in the index",
         Gone("the index grows and shrinks within memory.limit"),
     ),
-    row("object size", "bytes of an object (4 MB)", Arrives(VOLUMES)),
-    row("bucket size", "bytes of a bucket (4 KB)", Arrives(VOLUMES)),
-    row("lower port", "the storage below", Arrives("the tier")),
-    row("write policy", "write-back or write-through", Arrives("the tier")),
+    row("object size", "bytes of an object (4 MB)", Later(VOLUMES)),
+    row("bucket size", "bytes of a bucket (4 KB)", Later(VOLUMES)),
+    row("lower port", "the storage below", Later("the tier")),
+    row("write policy", "write-back or write-through", Later("the tier")),
 ];
 
 const HEADER: &str = "\
 # Settings
 
-Every setting can stand in a TOML file, in the environment or on the command line, the later
-winning. `volvox config default` prints a commented file with all of them (also in
-`config/volvox.toml`), `volvox config check FILE` checks one, and `volvox config show` says what is
-in force and why. A file is named by `--config` or `VOLVOX_CONFIG`; none is looked for by itself.
+Every setting can stand in a TOML file, in the environment or on the command line; each of these
+wins over the one before. `volvox config default` prints a commented file with every setting at its
+default (`config/volvox.toml` is a copy), `volvox config check FILE` checks a file, and
+`volvox config show` prints what is in force and where each value came from. A file is read only if
+`--config` or the variable `VOLVOX_CONFIG` names it.
 
-This page is generated from the tables in `crates/volvox/src`.
+This page is generated from the settings' own table in `crates/volvox/src/config/keys.rs`, and from
+the tables of older settings in `crates/volvox/tests/generated_pages_are_current`.
 
 ## Ours
 
@@ -122,7 +117,7 @@ This page is generated from the tables in `crates/volvox/src`.
 |---|---|---|---|---|
 ";
 
-/// `docs/settings.md`, written off the tables.
+/// The page, made from the tables.
 pub fn settings_page() -> String {
     let mut out = HEADER.to_owned();
     out.extend(KEYS.iter().map(ours));
@@ -141,8 +136,8 @@ fn ours(key: &Key) -> String {
         Unit::None => "",
         Unit::Count => "number",
         Unit::Seconds => "seconds",
-        Unit::Bytes => "size, bare: bytes",
-        Unit::Mebibytes => "size, bare: MiB",
+        Unit::Bytes => "size; a bare number is bytes",
+        Unit::Mebibytes => "size; a bare number is MiB",
         Unit::Octal => "octal",
     };
     let (path, variable) = (key.path(), key.variable());
@@ -154,8 +149,8 @@ fn theirs(original: &Original) -> String {
         Settings(paths) => {
             paths.iter().map(|path| format!("`{path}`")).collect::<Vec<_>>().join(", ")
         }
-        Arrives(part) => format!("arrives with {part}"),
-        Gone(reason) => format!("gone: {reason}"),
+        Later(part) => format!("not built yet: {part}"),
+        Gone(reason) => format!("not needed: {reason}"),
     };
     format!("| {} | {} | {now} |\n", original.name, original.about)
 }
