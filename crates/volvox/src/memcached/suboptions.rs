@@ -51,7 +51,8 @@ pub static SUBOPTIONS: &[Flag] = options! {
         Note("keys are hashed by CRC32 into slices, and by a keyed hash inside them",
             Stat::AsWritten("hash_algorithm"));
     "tail_repair_time" Number(10, I32_MAX) => "seconds after which a stuck item is freed",
-        Note("there is no LRU tail where an item can get stuck", Stat::Given("tail_repair_time", 1));
+        Note("there is no LRU tail where an item can get stuck",
+            Stat::Given("tail_repair_time", 1));
     "slab_reassign" Nothing => "move pages between slab classes",
         Note(NO_CLASSES, Stat::Fixed(&[("slab_reassign", "yes")]));
     "no_slab_reassign" Nothing => "do not move pages between slab classes",
