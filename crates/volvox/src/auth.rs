@@ -31,8 +31,6 @@ pub enum Claim {
 /// Why a file gives no users.
 #[derive(Debug)]
 pub enum AuthError {
-    /// The file cannot be read.
-    Unreadable(PathBuf, io::Error),
     /// A line is not `user:password`.
     Malformed(usize),
     /// A line is too long.
@@ -46,9 +44,6 @@ pub enum AuthError {
 impl Display for AuthError {
     fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Unreadable(path, source) => {
-                write!(f, "{}: {source}; name a readable file", path.display())
-            }
             Self::Malformed(line) => {
                 write!(f, "line {line}: not user:password; mend or remove the line")
             }
@@ -129,16 +124,16 @@ impl AuthFile {
     /// Reads the file at `path`.
     ///
     /// # Errors
-    /// That it cannot be read, or what [`Users::parse`] finds.
-    pub fn load(path: &Path) -> Result<Self, AuthError> {
+    /// That it cannot be read, or what [`Users::parse`] finds; the message names the file.
+    pub fn load(path: &Path) -> io::Result<Self> {
         Ok(Self { path: path.to_owned(), users: RwLock::new(read(path)?) })
     }
 
-    /// Reads the file again; on an error the users stay as they were.
+    /// Reads the file again; on an error the users stay the same.
     ///
     /// # Errors
     /// As [`AuthFile::load`].
-    pub fn reload(&self) -> Result<(), AuthError> {
+    pub fn reload(&self) -> io::Result<()> {
         let users = read(&self.path)?;
         *self.users.write().unwrap_or_else(PoisonError::into_inner) = users;
         Ok(())
@@ -151,9 +146,12 @@ impl AuthFile {
     }
 }
 
-fn read(path: &Path) -> Result<Users, AuthError> {
-    let content = fs::read(path).map_err(|error| AuthError::Unreadable(path.to_owned(), error))?;
-    Users::parse(&content)
+fn read(path: &Path) -> io::Result<Users> {
+    let content = fs::read(path)
+        .map_err(|error| io::Error::new(error.kind(), format!("{error}; name a readable file")));
+    content
+        .and_then(|content| Users::parse(&content).map_err(io::Error::other))
+        .map_err(|error| io::Error::other(format!("server.auth_file {}: {error}", path.display())))
 }
 
 #[cfg(test)]

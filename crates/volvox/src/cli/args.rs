@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 
+#[cfg(feature = "lab")]
+use super::measure::Measure;
 use crate::config::SettingFlags;
 
 const EXAMPLES: &str = "\
@@ -57,12 +59,10 @@ pub enum Command {
     /// Write, check or show settings
     #[command(subcommand, after_help = CONFIG_EXAMPLES)]
     Config(ConfigCommand),
-    /// Load a server and measure it
+    /// Measure servers
     #[cfg(feature = "lab")]
-    Load(load::cli::Args),
-    /// Measure the four drivers, and a memcached, side by side
-    #[cfg(feature = "lab")]
-    Lab(table::LabArgs),
+    #[command(flatten)]
+    Measure(Measure),
     /// Print completions for a shell
     Completions {
         /// The shell

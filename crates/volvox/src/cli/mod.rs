@@ -6,7 +6,8 @@
 //! cannot be served, 1 for what fails later.
 
 mod args;
+#[cfg(feature = "lab")]
+mod measure;
 mod run;
 
-pub use args::{Cli, Command, ConfigCommand, LayerArgs};
-pub use run::{Serve, run};
+pub use run::run;

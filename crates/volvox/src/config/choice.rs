@@ -5,25 +5,19 @@ use super::field::Choice;
 /// How bytes are moved between sockets and sessions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Driver {
-    /// The fastest that this system offers.
+    /// The program chooses.
     Auto,
-    /// Equal workers, each with its own event loop.
-    Epoll,
-    /// The same, told by real-time signals.
-    Signal,
-    /// The same, for whom io_uring receives and sends.
-    Uring,
-    /// A thread per client, blocking.
-    Threads,
+    /// The user chooses this one.
+    Fixed(drivers::Driver),
 }
 
 impl Choice for Driver {
     const NAMES: &'static [(&'static str, Self)] = &[
         ("auto", Self::Auto),
-        ("epoll", Self::Epoll),
-        ("signal", Self::Signal),
-        ("uring", Self::Uring),
-        ("threads", Self::Threads),
+        ("epoll", Self::Fixed(drivers::Driver::Epoll)),
+        ("signal", Self::Fixed(drivers::Driver::Signal)),
+        ("uring", Self::Fixed(drivers::Driver::Uring)),
+        ("threads", Self::Fixed(drivers::Driver::Threads)),
     ];
 }
 

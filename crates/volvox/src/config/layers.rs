@@ -4,6 +4,7 @@ use super::error::{ConfigError, Origin};
 use super::field::Value;
 use super::keys::{KEYS, key_index};
 use super::settings::Settings;
+use super::units::show_size;
 
 /// Longest path that fits a Unix socket's address, without its final zero.
 const UNIX_PATH_BYTES_MAX: usize = 107;
@@ -91,7 +92,7 @@ fn check(loaded: &Loaded, errors: &mut Vec<ConfigError>) {
         });
     };
     if memory.item_bytes_max > memory.limit / 2 {
-        let half = super::show_size(memory.limit / 2);
+        let half = show_size(memory.limit / 2);
         let reason = format!("above {half}, half of memory.limit; lower it, or raise memory.limit");
         refuse("memory.item_bytes_max", reason);
     }

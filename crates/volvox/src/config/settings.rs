@@ -6,7 +6,8 @@
 
 use std::path::PathBuf;
 
-use super::{Driver, Level, Listen};
+use super::choice::{Driver, Level};
+use super::listen::Listen;
 
 const MIB: u64 = 1 << 20;
 

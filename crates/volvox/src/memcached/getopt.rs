@@ -4,7 +4,7 @@
 
 use super::draft::{Draft, Start};
 use super::flags::FLAGS;
-use super::row::{Act, Flag, Verdict};
+use super::row::{Action, Flag};
 
 /// What a command line asks for.
 #[derive(Debug)]
@@ -63,7 +63,7 @@ fn cluster_of<'a>(
     for (place, short) in cluster.char_indices() {
         let flag = FLAGS
             .iter()
-            .find(|flag| flag.short == short)
+            .find(|flag| flag.short == Some(short))
             .ok_or_else(|| format!("-{short}: unknown flag; see -h"))?;
         let rest = &cluster[place + short.len_utf8()..];
         let takes_rest = flag.argument.name().is_some();
@@ -78,7 +78,7 @@ fn cluster_of<'a>(
 
 fn long_flag(name: &str) -> Result<&'static Flag, String> {
     // memcached documents one long flag with an underscore and accepts it with a dash.
-    let spelt = |flag: &Flag| flag.long.replace('_', "-");
+    let spelt = |flag: &Flag| flag.name.replace('_', "-");
     let wanted = name.replace('_', "-");
     if let Some(flag) = FLAGS.iter().find(|flag| !wanted.is_empty() && spelt(flag) == wanted) {
         return Ok(flag);
@@ -88,13 +88,11 @@ fn long_flag(name: &str) -> Result<&'static Flag, String> {
     match candidates.as_slice() {
         [flag] => Ok(flag),
         [] => {
-            let likeness = |flag: &&Flag| strsim::normalized_damerau_levenshtein(name, flag.long);
-            let nearest = FLAGS.iter().max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
-            let nearest = nearest.expect("invariant: the table has rows").long;
+            let nearest = Flag::nearest(FLAGS, name);
             Err(format!("--{name}: unknown flag; did you mean --{nearest}?"))
         }
         several => {
-            let names: Vec<_> = several.iter().map(|flag| format!("--{}", flag.long)).collect();
+            let names: Vec<_> = several.iter().map(|flag| format!("--{}", flag.name)).collect();
             Err(format!("--{name}: could be {}; write it out", names.join(" or ")))
         }
     }
@@ -107,26 +105,23 @@ fn one<'a>(
     value: Option<&'a str>,
     words: &mut impl Iterator<Item = &'a str>,
 ) -> Result<Option<Command>, String> {
-    let shown = format!("-{}", flag.short);
-    match flag.act {
-        Act::Help => return Ok(Some(Command::Help)),
-        Act::License => return Ok(Some(Command::License)),
-        Act::Version => return Ok(Some(Command::Version)),
+    match flag.action {
+        Action::Help => return Ok(Some(Command::Help)),
+        Action::License => return Ok(Some(Command::License)),
+        Action::Version => return Ok(Some(Command::Version)),
         _ => {}
     }
-    let refused = flag.act.verdict() == Verdict::Refused;
+    let spelling = flag.spelling();
     let value = match (flag.argument.name(), value) {
         (None, _) => "",
-        (Some(_), Some(value)) => value,
+        (Some(_), Some(value)) => value.trim_start(),
         (Some(name), None) => {
-            words.next().ok_or_else(|| format!("{shown}: needs a value, <{name}>"))?
+            words.next().ok_or_else(|| format!("{spelling}: needs a value, <{name}>"))?.trim_start()
         }
     };
-    let value = value.trim_start();
-    let checked = if refused { Ok(()) } else { flag.argument.check(value) };
     let separator = if value.is_empty() { "" } else { " " };
-    checked
-        .and_then(|()| draft.act(&shown, value, &flag.act))
-        .map_err(|reason| format!("{shown}{separator}{value}: {reason}"))?;
+    draft
+        .carry_out(flag, value)
+        .map_err(|reason| format!("{spelling}{separator}{value}: {reason}"))?;
     Ok(None)
 }

@@ -12,19 +12,14 @@ mod getopt;
 #[cfg(test)]
 mod getopt_test;
 mod help;
-mod page;
-mod report;
 mod row;
+mod stats_settings;
 mod suboptions;
 
 pub use draft::{Start, defaults};
-pub use flags::FLAGS;
+pub use flags::{COMPATIBLE_VERSION, FLAGS};
 pub use getopt::{Command, parse};
 pub use help::{help, license, version};
-pub use page::flags_page;
-pub use report::stats_settings;
-pub use row::{Act, Argument, Flag, Stat, Suboption, Verdict};
+pub use row::{Action, Argument, Flag, Special, Stat, Support};
+pub use stats_settings::stats_settings;
 pub use suboptions::SUBOPTIONS;
-
-/// The release of memcached that flags, replies and error strings follow.
-pub const COMPATIBLE_VERSION: &str = "1.6.45";

@@ -13,16 +13,14 @@ use engine::EngineConfig;
 use service::{Cell, Options, Service};
 use session::{Bounds, Ground};
 
+use super::driver::Chosen;
+use super::host::Process;
+use super::launch::{Launch, LaunchOptions};
+use super::startup;
 use crate::auth::Claim;
-use crate::config::{Driver, Settings};
-use crate::driver;
-use crate::host::Process;
-use crate::launch::Launch;
-use crate::memcached::stats_settings;
-use crate::signals::Request;
-
-/// What `version` answers: clients read the memcached release whose commands we speak.
-const VERSION: &str = concat!("1.6.45-volvox-", env!("CARGO_PKG_VERSION"));
+use crate::config::{Loaded, Settings};
+use crate::memcached::{COMPATIBLE_VERSION, stats_settings};
+use crate::process::{self, Request, Stage};
 
 /// Bytes of an item that are not its value, as memcached counts them with a short key.
 const ITEM_OVERHEAD_BYTES: u64 = 64;
@@ -42,18 +40,34 @@ const LOCALS_PER_CORE: usize = 2;
 /// How long a drain waits for clients to finish.
 const DRAIN_LIMIT: Duration = Duration::from_secs(60);
 
-/// Serves until told to stop.
+/// Serves until a signal ends it; returns the code to exit with. With `process.daemon` the parent
+/// returns as soon as its child listens.
 ///
 /// # Errors
-/// When memory or an address is refused; nothing was served then.
-pub fn serve(mut launch: Launch) -> Result<(), Box<dyn Error>> {
-    let budget = MemoryBudget::new(launch.settings.memory.limit);
+/// What the system, a file, memory or an address refuses; nothing was served then.
+pub fn serve(loaded: Loaded, options: LaunchOptions) -> Result<u8, Box<dyn Error>> {
+    let announcement = match loaded.settings.process.daemon.then(process::split) {
+        None => None,
+        Some(Ok(Stage::Child(announcement))) => Some(announcement),
+        Some(Ok(Stage::Parent(code))) => return Ok(code),
+        Some(Err(error)) => return Err(format!("cannot run in the background: {error}").into()),
+    };
+    let mut launch = Launch::prepare(loaded, options, announcement)?;
+    let settings = &launch.loaded.settings;
+    let chosen = Chosen::new(settings.server.driver, launch.loaded.origin("server.driver"));
+    let too_large = startup::memory_warning(&launch.loaded, process::machine_bytes());
+    for warning in chosen.warning.iter().chain(&too_large) {
+        tracing::warn!("{warning}");
+    }
+    let budget = MemoryBudget::new(settings.memory.limit);
     let remote = Arc::new(OnceLock::new());
-    let cell = cell(&launch, &budget, remote.clone())?;
-    let server = start(&launch, &budget, &cell)?;
+    let cell = cell(&launch, &chosen, &budget, remote.clone())?;
+    let server = start(&launch, &chosen, &budget, &cell)?;
     // The cell answers `stats` from here on with the server's counters.
     let _ = remote.set(server.remote());
-    launch.listening(&tcp_addresses(&server))?;
+    let addresses = tcp_addresses(&server);
+    let lines = startup::lines(&launch.loaded, &addresses, &chosen, launch.workers());
+    launch.listening(&addresses, &lines)?;
     loop {
         match launch.signals.wait() {
             Request::Reload => launch.reload(),
@@ -70,18 +84,19 @@ pub fn serve(mut launch: Launch) -> Result<(), Box<dyn Error>> {
         }
     }
     server.join();
-    Ok(())
+    Ok(0)
 }
 
 fn cell(
     launch: &Launch,
+    chosen: &Chosen,
     budget: &Arc<MemoryBudget>,
     remote: Arc<OnceLock<Remote>>,
 ) -> Result<Arc<Cell>, Box<dyn Error>> {
-    let settings = &launch.settings;
+    let settings = &launch.loaded.settings;
     let now = Clock::new().now();
     let workers = launch.workers();
-    let threads = threads(settings);
+    let threads = chosen.driver == drivers::Driver::Threads;
     let config = EngineConfig {
         reserve_bytes: settings.memory.limit.saturating_mul(LIMIT_GROWTH),
         evict: settings.memory.evict,
@@ -100,7 +115,8 @@ fn cell(
     let limits =
         memcache::Limits { value_bytes_max: value_bytes_max(settings), ..Default::default() };
     let options = Options {
-        version: VERSION.to_owned(),
+        // What `version` answers: clients read the memcached release whose commands we speak.
+        version: format!("{COMPATIBLE_VERSION}-volvox-{}", env!("CARGO_PKG_VERSION")),
         limits,
         allow_flush: settings.protocol.allow_flush_all,
         allow_shutdown: settings.protocol.allow_shutdown,
@@ -108,7 +124,7 @@ fn cell(
         authenticate,
         connection_bytes_max: settings.memory.limit / CONNECTIONS_PART,
         keep_leases: !threads,
-        settings: stats_settings(settings, &launch.reported, workers),
+        settings: stats_settings(settings, &launch.reported, chosen.name(), workers),
     };
     let host = Process {
         remote,
@@ -121,15 +137,17 @@ fn cell(
 
 fn start(
     launch: &Launch,
+    chosen: &Chosen,
     budget: &Arc<MemoryBudget>,
     cell: &Arc<Cell>,
 ) -> Result<Server, Box<dyn Error>> {
-    let server = &launch.settings.server;
-    budget.share(Owner::Connections, 0, launch.settings.memory.limit / CONNECTIONS_PART);
+    let settings = &launch.loaded.settings;
+    let server = &settings.server;
+    budget.share(Owner::Connections, 0, settings.memory.limit / CONNECTIONS_PART);
     let bounds = Bounds { requests_per_turn: server.requests_per_turn, ..Bounds::default() };
     let config = Config {
-        driver: driver::choose(server.driver),
-        listen: listen(&launch.settings)?,
+        driver: chosen.driver,
+        listen: listen(settings)?,
         workers: u16::try_from(launch.workers()).unwrap_or(u16::MAX),
         backlog: server.backlog,
         connections_max: u32::try_from(server.connections_max).unwrap_or(u32::MAX),
@@ -147,10 +165,6 @@ fn start(
 /// A number that nobody else can guess.
 fn random() -> u64 {
     RandomState::new().build_hasher().finish()
-}
-
-fn threads(settings: &Settings) -> bool {
-    settings.server.driver == Driver::Threads
 }
 
 fn value_bytes_max(settings: &Settings) -> u64 {

@@ -4,11 +4,13 @@
 //! remedy. They run once, before any thread exists.
 
 use std::fmt::{Display, Formatter};
+use std::fs;
 
 use nix::errno::Errno;
 use nix::libc;
 use nix::sys::mman::{MlockAllFlags, mlockall};
 use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit, setrlimit};
+use nix::sys::sysinfo::sysinfo;
 use nix::unistd::{User, geteuid, setgid, setgroups, setuid};
 
 /// Descriptors kept beside clients: listeners, files, standard streams.
@@ -71,23 +73,20 @@ impl Display for ProcessError {
 
 impl std::error::Error for ProcessError {}
 
-/// Raises the limit on open files so that `connections` clients of `workers` workers fit; returns
-/// the limit in force.
+/// Raises the limit on open files so that `connections` clients of `workers` workers fit.
 ///
 /// # Errors
 /// That the system allows fewer.
-pub fn allow_connections(connections: usize, workers: usize) -> Result<u64, ProcessError> {
+pub fn allow_connections(connections: usize, workers: usize) -> Result<(), ProcessError> {
     let beside = DESCRIPTORS_PER_WORKER.saturating_mul(workers as u64) + DESCRIPTORS_RESERVED;
     let needed = beside.saturating_add(connections as u64);
     let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).map_err(ProcessError::Limits)?;
     if soft >= needed {
-        return Ok(soft);
+        return Ok(());
     }
-    // Only root may raise the hard limit; asking costs nothing.
-    match setrlimit(Resource::RLIMIT_NOFILE, needed, needed.max(hard)) {
-        Ok(()) => Ok(needed),
-        Err(_) => Err(ProcessError::OpenFiles { needed, allowed: hard }),
-    }
+    // Only root may raise the hard limit; an attempt costs nothing.
+    setrlimit(Resource::RLIMIT_NOFILE, needed, needed.max(hard))
+        .map_err(|_| ProcessError::OpenFiles { needed, allowed: hard })
 }
 
 /// Raises the limit on core files as far as it goes.
@@ -102,6 +101,14 @@ pub fn allow_core_dumps() -> Result<(), ProcessError> {
         return Err(ProcessError::CoreDumps);
     }
     Ok(())
+}
+
+/// Bytes of memory that this process can use: the machine's, or fewer if its container has a limit.
+#[must_use]
+pub fn machine_bytes() -> u64 {
+    let machine = sysinfo().map_or(u64::MAX, |system| system.ram_total());
+    let container = fs::read_to_string("/sys/fs/cgroup/memory.max");
+    container.ok().and_then(|text| text.trim().parse().ok()).unwrap_or(machine).min(machine)
 }
 
 /// Locks all present and future memory.
@@ -145,7 +152,8 @@ mod tests {
 
     #[test]
     fn connections_within_the_limit_are_allowed() {
-        let limit = allow_connections(16, 2).expect("a few connections fit");
+        allow_connections(16, 2).expect("a few connections fit");
+        let (limit, _) = getrlimit(Resource::RLIMIT_NOFILE).expect("a limit can be read");
         assert!(limit >= 16 + 2 * DESCRIPTORS_PER_WORKER + DESCRIPTORS_RESERVED);
     }
 

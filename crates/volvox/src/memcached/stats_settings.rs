@@ -3,20 +3,20 @@
 //! Settings without a counterpart here report memcached's default, or what the flag that was noted
 //! asked for, because monitors compare them with the command line.
 
-use crate::config::{Choice, Settings};
-use crate::driver;
+use crate::config::Settings;
 
 /// Name and value of every line.
 ///
-/// `reported` is what the command line collected in [`super::Start::reported`]; `workers` the
-/// number of worker threads in fact.
+/// `reported` is what the command line collected in [`super::Start::reported`]; `driver` and
+/// `workers` are those that serve.
 #[must_use]
 pub fn stats_settings(
     settings: &Settings,
     reported: &[(&'static str, String)],
+    driver: &str,
     workers: usize,
 ) -> Vec<(&'static str, String)> {
-    let mut lines = ours(settings, workers);
+    let mut lines = ours(settings, driver, workers);
     lines.extend(FIXED.iter().map(|(name, value)| (*name, (*value).to_owned())));
     for (name, value) in reported {
         match lines.iter_mut().find(|(line, _)| line == name) {
@@ -27,7 +27,7 @@ pub fn stats_settings(
     lines
 }
 
-fn ours(settings: &Settings, workers: usize) -> Vec<(&'static str, String)> {
+fn ours(settings: &Settings, driver: &str, workers: usize) -> Vec<(&'static str, String)> {
     let Settings { server, memory, protocol, .. } = settings;
     let yes = |on: bool| if on { "yes" } else { "no" }.to_owned();
     let or_null = |text: Option<String>| text.unwrap_or_else(|| "NULL".to_owned());
@@ -54,7 +54,7 @@ fn ours(settings: &Settings, workers: usize) -> Vec<(&'static str, String)> {
         ("flush_enabled", yes(protocol.allow_flush_all)),
         ("dump_enabled", yes(protocol.allow_dump)),
         ("idle_timeout", server.idle_timeout_s.to_string()),
-        ("driver", driver::serving(server.driver).name().to_owned()),
+        ("driver", driver.to_owned()),
     ]
 }
 

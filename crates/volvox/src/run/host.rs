@@ -9,14 +9,14 @@ use service::{ConnectionReport, Connections, Host, Rusage};
 
 use crate::config::Level;
 use crate::logging::Logging;
-use crate::signals::Request;
+use crate::process::Request;
 
 /// Answers for the process. The server's side is known once it has started.
-pub(crate) struct Process {
-    pub(crate) remote: Arc<OnceLock<Remote>>,
-    pub(crate) logging: Logging,
-    pub(crate) connections_max: u64,
-    pub(crate) workers: u64,
+pub(super) struct Process {
+    pub(super) remote: Arc<OnceLock<Remote>>,
+    pub(super) logging: Logging,
+    pub(super) connections_max: u64,
+    pub(super) workers: u64,
 }
 
 impl Host for Process {
