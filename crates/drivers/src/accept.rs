@@ -4,9 +4,9 @@ use rustix::io::Errno;
 use rustix::net::{SendFlags, send};
 
 use crate::clock::SECOND_NS;
-use crate::listen::Guest;
+use crate::listen::Accepted;
 
-/// Clients accepted in one go, so that a flood does not starve those already served.
+/// Clients accepted in one go, so that a flood does not refuse_value those already served.
 pub(crate) const ACCEPTS_MAX: usize = 64;
 
 /// How long accepting pauses for want of descriptors, unless a connection closes.
@@ -17,26 +17,26 @@ const TOO_MANY: &[u8] = b"ERROR Too many open connections\r\n";
 
 /// What to do after `accept` has failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Failed {
+pub(crate) enum AcceptError {
     /// Call it again: that client is gone.
-    Again,
+    Retry,
     /// Stop accepting for a while: something has run out.
     Pause,
     /// Nobody is waiting.
-    Nobody,
+    NoneWaiting,
 }
 
 /// Judges an error of `accept`.
-pub(crate) fn judge(error: Errno) -> Failed {
+pub(crate) fn classify(error: Errno) -> AcceptError {
     match error {
-        Errno::INTR | Errno::CONNABORTED => Failed::Again,
-        Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM => Failed::Pause,
-        _ => Failed::Nobody,
+        Errno::INTR | Errno::CONNABORTED => AcceptError::Retry,
+        Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM => AcceptError::Pause,
+        _ => AcceptError::NoneWaiting,
     }
 }
 
 /// Tells a client that there is no room for it.
-pub(crate) fn turn_away(guest: &Guest) {
+pub(crate) fn reject(accepted: &Accepted) {
     // It may be gone already.
-    let _ = send(&guest.fd, TOO_MANY, SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
+    let _ = send(&accepted.fd, TOO_MANY, SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use base::Now;
 
-/// How far the time of a [`Watch`] may be behind the clock.
+/// How far the time of a [`CoarseClock`] may be behind the clock.
 const STEP: Duration = Duration::from_millis(1);
 
 /// Nanoseconds in a second.
@@ -56,12 +56,12 @@ impl Default for Clock {
 /// Whether a step is due is one comparison with what the system says; to turn that into a
 /// [`Now`] takes several times as long as to ask for it.
 #[derive(Debug)]
-pub(crate) struct Watch {
+pub(crate) struct CoarseClock {
     clock: Clock,
     step_at: Instant,
 }
 
-impl Watch {
+impl CoarseClock {
     /// A watch set by `clock`, whose first step is due.
     pub(crate) fn new(clock: Clock) -> Self {
         Self { clock, step_at: clock.origin }
@@ -88,7 +88,7 @@ mod tests {
     #[test]
     fn a_watch_goes_when_a_step_is_due() {
         let clock = Clock::new();
-        let mut watch = Watch::new(clock);
+        let mut watch = CoarseClock::new(clock);
         let first = watch.step().expect("the first step is due");
         watch.step_at = Instant::now() + Duration::from_secs(3600);
         assert_eq!(watch.step(), None);

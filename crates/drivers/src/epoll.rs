@@ -29,10 +29,10 @@ pub(crate) struct Epoll {
 impl Source for Epoll {
     const WHAT: &'static str = "an epoll descriptor";
 
-    fn new(bell: &OwnedFd, mail: Key) -> Result<Self, Errno> {
+    fn new(waker: &OwnedFd, mail: Key) -> Result<Self, Errno> {
         let fd = epoll::create(CreateFlags::CLOEXEC)?;
         // Edge-triggered, so that ringing needs no reading.
-        epoll::add(&fd, bell, EventData::new_u64(mail), EventFlags::IN | EventFlags::ET)?;
+        epoll::add(&fd, waker, EventData::new_u64(mail), EventFlags::IN | EventFlags::ET)?;
         Ok(Self { fd, events: Vec::with_capacity(EVENTS_MAX) })
     }
 

@@ -10,14 +10,14 @@
 #![deny(unsafe_code)]
 
 mod accept;
-mod card;
 mod clock;
 mod config;
 mod counters;
 mod epoll;
 mod error;
+mod info;
 mod listen;
-mod mail;
+mod mailbox;
 mod net;
 mod outbox;
 mod server;
@@ -27,12 +27,12 @@ mod threads;
 mod uring;
 mod workers;
 
-pub use card::{Report, State};
 pub use clock::Clock;
 pub use config::{Config, Driver, Listen, THREADS_MAX, WORKERS_MAX};
 pub use counters::Snapshot;
 pub use error::StartError;
+pub use info::{Report, State};
 pub use listen::Address;
-pub use server::{Seat, Server};
+pub use server::{Server, Slot};
 pub use shared::Remote;
 pub use uring::probe as probe_uring;

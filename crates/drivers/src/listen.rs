@@ -43,7 +43,7 @@ impl fmt::Display for Address {
 }
 
 /// A client that was just accepted.
-pub(crate) struct Guest {
+pub(crate) struct Accepted {
     pub(crate) fd: OwnedFd,
     pub(crate) peer: Address,
     pub(crate) listener: Arc<Address>,
@@ -100,19 +100,19 @@ impl Listener {
     }
 
     /// The next client. Its socket waits for nothing if `nonblocking`.
-    pub(crate) fn accept(&self, nonblocking: bool) -> Result<Guest, Errno> {
+    pub(crate) fn accept(&self, nonblocking: bool) -> Result<Accepted, Errno> {
         let mut flags = SocketFlags::CLOEXEC;
         flags.set(SocketFlags::NONBLOCK, nonblocking);
         let (fd, peer) = acceptfrom_with(&self.fd, flags)?;
         let peer = peer_of(peer);
-        Ok(Guest { fd, peer, listener: self.address.clone() })
+        Ok(Accepted { fd, peer, listener: self.address.clone() })
     }
 
     /// A client that was accepted from it otherwise.
-    pub(crate) fn guest(&self, fd: OwnedFd) -> Guest {
+    pub(crate) fn accepted(&self, fd: OwnedFd) -> Accepted {
         // One that is gone already has no name.
         let peer = peer_of(getpeername(&fd).ok().flatten());
-        Guest { fd, peer, listener: self.address.clone() }
+        Accepted { fd, peer, listener: self.address.clone() }
     }
 }
 

@@ -16,7 +16,7 @@ use crate::uring::Uring;
 use crate::{Config, Driver, StartError, threads, workers};
 
 /// What a handler is made for: one worker, or under [`Driver::Threads`] one client.
-pub struct Seat {
+pub struct Slot {
     /// The worker it will serve. Under [`Driver::Threads`], worker 0 serves nobody: its handler is
     /// called for [`Handler::end_batch`] alone, at the moments it asks for.
     pub worker: WorkerId,
@@ -41,7 +41,7 @@ impl Server {
     pub fn start<H, F>(config: Config, mut factory: F) -> Result<Self, StartError>
     where
         H: Handler + Send + 'static,
-        F: FnMut(Seat) -> H + Send + 'static,
+        F: FnMut(Slot) -> H + Send + 'static,
     {
         check(&config)?;
         let open = |at| Listener::open(at, config.backlog);

@@ -1,6 +1,6 @@
 //! What the workers of one server share, and what others may do with it.
 //!
-//! Each worker has a desk: its mailbox, its counters, the cards of its connections. Desks outlive
+//! Each worker has a handle: its mailbox, its counters, the connections of its connections. Desks outlive
 //! their workers as long as somebody looks at them. Locks here are taken when connections open
 //! and close and when mail is posted, never per request.
 
@@ -14,11 +14,11 @@ use rustix::net::{Shutdown, shutdown};
 use session::{ConnId, LogId, Ticket, WorkerId};
 
 use crate::Config;
-use crate::card::{Card, Report, State};
 use crate::clock::{Clock, SECOND_NS};
 use crate::counters::{Counters, Snapshot};
+use crate::info::{ConnectionInfo, Report, State};
 use crate::listen::Address;
-use crate::mail::{Bell, Mail, Mailbox};
+use crate::mailbox::{Mailbox, Message, Waker};
 
 /// How far a server is from its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -33,41 +33,41 @@ pub(crate) enum Phase {
 }
 
 /// The public side of one worker.
-pub(crate) struct Desk {
+pub(crate) struct WorkerHandle {
     pub(crate) mailbox: Mailbox,
     pub(crate) counters: Counters,
     /// Connections it has or is about to get.
     pub(crate) load: AtomicU32,
     /// The one connection of a worker that blocks on it, to be shut down when it is to wake.
     pub(crate) socket: OnceLock<(ConnId, Arc<OwnedFd>)>,
-    cards: Mutex<Vec<Option<Arc<Card>>>>,
+    connections: Mutex<Vec<Option<Arc<ConnectionInfo>>>>,
 }
 
-impl Desk {
-    pub(crate) fn new(bell: Bell) -> Arc<Self> {
+impl WorkerHandle {
+    pub(crate) fn new(waker: Waker) -> Arc<Self> {
         Arc::new(Self {
-            mailbox: Mailbox::new(bell),
+            mailbox: Mailbox::new(waker),
             counters: Counters::default(),
             load: AtomicU32::new(0),
             socket: OnceLock::new(),
-            cards: Mutex::default(),
+            connections: Mutex::default(),
         })
     }
 
-    pub(crate) fn pin(&self, index: usize, card: Arc<Card>) {
-        let mut cards = self.cards();
-        if cards.len() <= index {
-            cards.resize(index + 1, None);
+    pub(crate) fn pin(&self, index: usize, info: Arc<ConnectionInfo>) {
+        let mut connections = self.connections();
+        if connections.len() <= index {
+            connections.resize(index + 1, None);
         }
-        cards[index] = Some(card);
+        connections[index] = Some(info);
     }
 
     pub(crate) fn unpin(&self, index: usize) {
-        self.cards()[index] = None;
+        self.connections()[index] = None;
     }
 
-    fn cards(&self) -> MutexGuard<'_, Vec<Option<Arc<Card>>>> {
-        self.cards.lock().expect("no holder of the cards panics")
+    fn connections(&self) -> MutexGuard<'_, Vec<Option<Arc<ConnectionInfo>>>> {
+        self.connections.lock().expect("no holder of the connections panics")
     }
 }
 
@@ -78,10 +78,10 @@ pub(crate) struct Shared {
     /// Connections that are open, over all workers.
     pub(crate) open: AtomicU32,
     /// Accepting has stopped and wants to know when a connection closes.
-    pub(crate) wants_room: AtomicBool,
+    pub(crate) accept_stopped: AtomicBool,
     phase: AtomicU8,
     drain_until_ns: AtomicU64,
-    desks: RwLock<Vec<Option<Arc<Desk>>>>,
+    handles: RwLock<Vec<Option<Arc<WorkerHandle>>>>,
     /// What workers counted that are gone.
     retired: Mutex<Snapshot>,
     listeners: Mutex<Vec<(i32, Arc<Address>)>>,
@@ -93,10 +93,10 @@ impl Shared {
             config,
             clock: Clock::new(),
             open: AtomicU32::new(0),
-            wants_room: AtomicBool::new(false),
+            accept_stopped: AtomicBool::new(false),
             phase: AtomicU8::new(Phase::Running as u8),
             drain_until_ns: AtomicU64::new(u64::MAX),
-            desks: RwLock::default(),
+            handles: RwLock::default(),
             retired: Mutex::default(),
             listeners: Mutex::default(),
         })
@@ -119,8 +119,8 @@ impl Shared {
     /// Goes on to `phase` and tells every worker. A server never goes back.
     pub(crate) fn advance(&self, phase: Phase) {
         self.phase.fetch_max(phase as u8, Ordering::Relaxed);
-        for desk in self.desks().iter().flatten() {
-            desk.mailbox.ring();
+        for handle in self.handles().iter().flatten() {
+            handle.mailbox.ring();
         }
     }
 
@@ -134,10 +134,10 @@ impl Shared {
     /// One connection fewer; whoever waits for room is told.
     pub(crate) fn left(&self) {
         self.open.fetch_sub(1, Ordering::Relaxed);
-        if self.wants_room.load(Ordering::Relaxed)
-            && let Some(desk) = self.desk(WorkerId(0))
+        if self.accept_stopped.load(Ordering::Relaxed)
+            && let Some(handle) = self.handle(WorkerId(0))
         {
-            desk.mailbox.ring();
+            handle.mailbox.ring();
         }
     }
 
@@ -145,30 +145,30 @@ impl Shared {
         self.listeners.lock().expect("no holder of the listeners panics").push((fd, address));
     }
 
-    pub(crate) fn desk(&self, worker: WorkerId) -> Option<Arc<Desk>> {
-        self.desks().get(usize::from(worker.0))?.clone()
+    pub(crate) fn handle(&self, worker: WorkerId) -> Option<Arc<WorkerHandle>> {
+        self.handles().get(usize::from(worker.0))?.clone()
     }
 
-    /// Sets up `desk` as that of `worker`.
-    pub(crate) fn seat(&self, worker: WorkerId, desk: Arc<Desk>) {
-        let mut desks = self.desks.write().expect("no holder of the desks panics");
+    /// Sets up `handle` as that of `worker`.
+    pub(crate) fn slot(&self, worker: WorkerId, handle: Arc<WorkerHandle>) {
+        let mut handles = self.handles.write().expect("no holder of the handles panics");
         let index = usize::from(worker.0);
-        if desks.len() <= index {
-            desks.resize(index + 1, None);
+        if handles.len() <= index {
+            handles.resize(index + 1, None);
         }
-        desks[index] = Some(desk);
+        handles[index] = Some(handle);
     }
 
-    /// Takes the desk of `worker` away and keeps what it counted.
-    pub(crate) fn unseat(&self, worker: WorkerId) {
-        let mut desks = self.desks.write().expect("no holder of the desks panics");
-        let Some(desk) = desks[usize::from(worker.0)].take() else { return };
+    /// Takes the handle of `worker` away and keeps what it counted.
+    pub(crate) fn remove_worker(&self, worker: WorkerId) {
+        let mut handles = self.handles.write().expect("no holder of the handles panics");
+        let Some(handle) = handles[usize::from(worker.0)].take() else { return };
         // Under the same lock, so that no snapshot misses the counts or finds them twice.
-        self.retired.lock().expect("no holder of the counts panics").add(&desk.counters);
+        self.retired.lock().expect("no holder of the counts panics").add(&handle.counters);
     }
 
-    fn desks(&self) -> RwLockReadGuard<'_, Vec<Option<Arc<Desk>>>> {
-        self.desks.read().expect("no holder of the desks panics")
+    fn handles(&self) -> RwLockReadGuard<'_, Vec<Option<Arc<WorkerHandle>>>> {
+        self.handles.read().expect("no holder of the handles panics")
     }
 }
 
@@ -180,40 +180,40 @@ impl Remote {
     /// Hands in the rest of a reply. `false` when its worker is gone or buried in mail; a
     /// connection that is gone drops it silently.
     pub fn complete(&self, ticket: Ticket, bytes: Vec<u8>) -> bool {
-        self.post(ticket.conn.worker, Mail::Complete { ticket, bytes })
+        self.post(ticket.conn.worker, Message::Complete { ticket, bytes })
     }
 
     /// A mark of `log` has passed: replies that wait for it may leave.
     pub fn release(&self, _log: LogId) {
-        for desk in self.0.desks().iter().flatten() {
-            desk.mailbox.release();
+        for handle in self.0.handles().iter().flatten() {
+            handle.mailbox.release();
         }
     }
 
     /// Ends a connection without waiting for anything. `false` as for [`Remote::complete`].
     pub fn close(&self, conn: ConnId) -> bool {
-        let Some(desk) = self.0.desk(conn.worker) else { return false };
-        if let Some((_, socket)) = desk.socket.get().filter(|(id, _)| *id == conn) {
+        let Some(handle) = self.0.handle(conn.worker) else { return false };
+        if let Some((_, socket)) = handle.socket.get().filter(|(id, _)| *id == conn) {
             // One that is broken already wakes its thread as well.
             let _ = shutdown(socket, Shutdown::Both);
         }
-        desk.mailbox.post(Mail::Close(conn))
+        handle.mailbox.post(Message::Close(conn))
     }
 
     /// Stops or resumes reading from a client. A read that is under way is not interrupted, which
     /// concerns [`Driver::Threads`](crate::Driver::Threads) and
     /// [`Driver::Uring`](crate::Driver::Uring).
     pub fn pause_read(&self, conn: ConnId, on: bool) -> bool {
-        self.post(conn.worker, Mail::PauseRead { conn, on })
+        self.post(conn.worker, Message::PauseRead { conn, on })
     }
 
     /// The counters of all workers together.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
-        let desks = self.0.desks();
+        let handles = self.0.handles();
         let mut sum = *self.0.retired.lock().expect("no holder of the counts panics");
-        for desk in desks.iter().flatten() {
-            sum.add(&desk.counters);
+        for handle in handles.iter().flatten() {
+            sum.add(&handle.counters);
         }
         sum
     }
@@ -227,7 +227,7 @@ impl Remote {
     /// Whether clients are accepted, as `accepting_conns` tells.
     #[must_use]
     pub fn is_accepting(&self) -> bool {
-        self.0.phase() == Phase::Running && !self.0.wants_room.load(Ordering::Relaxed)
+        self.0.phase() == Phase::Running && !self.0.accept_stopped.load(Ordering::Relaxed)
     }
 
     /// Every listener and every open connection.
@@ -245,13 +245,13 @@ impl Remote {
                 idle_s: 0,
             })
             .collect();
-        for desk in self.0.desks().iter().flatten() {
-            reports.extend(desk.cards().iter().flatten().map(|card| Report {
-                fd: card.fd,
-                address: card.peer.clone(),
-                listener: Some(card.listener.clone()),
-                state: card.state(),
-                idle_s: card.idle_s(now_s),
+        for handle in self.0.handles().iter().flatten() {
+            reports.extend(handle.connections().iter().flatten().map(|info| Report {
+                fd: info.fd,
+                address: info.peer.clone(),
+                listener: Some(info.listener.clone()),
+                state: info.state(),
+                idle_s: info.idle_s(now_s),
             }));
         }
         reports.sort_by_key(|report| report.fd);
@@ -264,8 +264,8 @@ impl Remote {
         self.0.clock.now()
     }
 
-    fn post(&self, worker: WorkerId, mail: Mail) -> bool {
-        self.0.desk(worker).is_some_and(|desk| desk.mailbox.post(mail))
+    fn post(&self, worker: WorkerId, mail: Message) -> bool {
+        self.0.handle(worker).is_some_and(|handle| handle.mailbox.post(mail))
     }
 }
 

@@ -21,15 +21,15 @@ use rustix::io::Errno;
 use rustix::thread::{Pid, gettid};
 
 use crate::counters::Counters;
-use crate::mail::Bell;
+use crate::mailbox::Waker;
 use crate::workers::{Key, Source, Unsent};
-use raw::{News, Signals, look, send_none, send_signals};
+use raw::{Signal, Signals, look, send_none, send_signals};
 
 /// Signals thrown away before a scan, which finds out what they were about. Left-over ones do no
 /// harm, so this bounds the loop and no more.
 const DISCARD_MAX: usize = 1 << 16;
 
-/// Rings taken out of the bell at a time, and how often: together what a pipe holds.
+/// Rings taken out of the waker at a time, and how often: together what a pipe holds.
 const RINGS_MAX: usize = 256;
 const TAKES_MAX: usize = (64 << 10) / RINGS_MAX;
 
@@ -41,22 +41,22 @@ const READ: EventFlags = EventFlags::IN.union(EventFlags::RDNORM);
 
 /// Whose a descriptor is.
 #[derive(Clone, Copy)]
-struct Slot {
+struct Watched {
     key: Key,
     /// Its client has not taken everything.
     room: bool,
 }
 
-const VACANT: Slot = Slot { key: NOBODY, room: false };
+const VACANT: Watched = Watched { key: NOBODY, room: false };
 
 /// The signals of one thread, and whom their descriptors belong to.
 pub(crate) struct Signalled {
     signals: Signals,
     thread: Pid,
-    bell: OwnedFd,
+    waker: OwnedFd,
     mail: Key,
     /// By descriptor.
-    slots: Vec<Slot>,
+    watched: Vec<Watched>,
     /// Descriptors that may have had news before they sent signals.
     early: Vec<RawFd>,
     news: Vec<(Key, EventFlags)>,
@@ -65,24 +65,24 @@ pub(crate) struct Signalled {
 impl Source for Signalled {
     const WHAT: &'static str = "signals of descriptors";
 
-    fn bell() -> Result<Bell, Errno> {
-        Bell::pipe()
+    fn waker() -> Result<Waker, Errno> {
+        Waker::pipe()
     }
 
-    fn new(bell: &OwnedFd, mail: Key) -> Result<Self, Errno> {
-        let bell = rustix::io::fcntl_dupfd_cloexec(bell, 0)?;
+    fn new(waker: &OwnedFd, mail: Key) -> Result<Self, Errno> {
+        let waker = rustix::io::fcntl_dupfd_cloexec(waker, 0)?;
         let mut this = Self {
             signals: Signals::hold_back()?,
             thread: gettid(),
-            bell,
+            waker,
             mail,
-            slots: Vec::new(),
+            watched: Vec::new(),
             early: Vec::new(),
             news: Vec::new(),
         };
-        let fd = this.bell.as_raw_fd();
-        *this.slot(fd) = Slot { key: mail, room: false };
-        send_signals(&this.bell, this.thread)?;
+        let fd = this.waker.as_raw_fd();
+        *this.watched(fd) = Watched { key: mail, room: false };
+        send_signals(&this.waker, this.thread)?;
         this.early.push(fd);
         Ok(this)
     }
@@ -92,25 +92,25 @@ impl Source for Signalled {
     }
 
     fn unwatch_listener(&mut self, fd: &OwnedFd, _key: Key) {
-        *self.slot(fd.as_raw_fd()) = VACANT;
+        *self.watched(fd.as_raw_fd()) = VACANT;
         // It goes on sending signals that nobody heeds, at worst.
         let _ = send_none(fd);
     }
 
     fn watch(&mut self, fd: &OwnedFd, key: Key) -> Result<(), Errno> {
         send_signals(fd, self.thread)?;
-        *self.slot(fd.as_raw_fd()) = Slot { key, room: false };
+        *self.watched(fd.as_raw_fd()) = Watched { key, room: false };
         self.early.push(fd.as_raw_fd());
         Ok(())
     }
 
     fn watch_room(&mut self, fd: &OwnedFd, _key: Key, on: bool) -> Result<(), Errno> {
-        self.slot(fd.as_raw_fd()).room = on;
+        self.watched(fd.as_raw_fd()).room = on;
         Ok(())
     }
 
     fn retire(&mut self, fd: OwnedFd) {
-        *self.slot(fd.as_raw_fd()) = VACANT;
+        *self.watched(fd.as_raw_fd()) = VACANT;
     }
 
     fn remind(&mut self, fd: &OwnedFd, _key: Key) {
@@ -127,8 +127,8 @@ impl Source for Signalled {
             return self.news.len();
         }
         match self.signals.wait(timeout) {
-            Some(News::About { fd, events }) => self.hear(fd, events),
-            Some(News::Lost) => {
+            Some(Signal::About { fd, events }) => self.on_signal(fd, events),
+            Some(Signal::Lost) => {
                 counters.signals_lost.add(1);
                 self.signals.discard(DISCARD_MAX);
                 self.scan();
@@ -145,31 +145,31 @@ impl Source for Signalled {
 }
 
 impl Signalled {
-    fn slot(&mut self, fd: RawFd) -> &mut Slot {
+    fn watched(&mut self, fd: RawFd) -> &mut Watched {
         let index = usize::try_from(fd).expect("an open descriptor is not negative");
-        if self.slots.len() <= index {
-            self.slots.resize(index + 1, VACANT);
+        if self.watched.len() <= index {
+            self.watched.resize(index + 1, VACANT);
         }
-        &mut self.slots[index]
+        &mut self.watched[index]
     }
 
     /// Takes up one signal.
     #[inline]
-    fn hear(&mut self, fd: RawFd, events: u32) {
+    fn on_signal(&mut self, fd: RawFd, events: u32) {
         let events = EventFlags::from_bits_truncate(events);
-        match self.slots.get(fd as usize) {
-            Some(slot) if slot.key < self.mail && READ.contains(events) => {
-                self.news.push((slot.key, EventFlags::IN));
+        match self.watched.get(fd as usize) {
+            Some(watched) if watched.key < self.mail && READ.contains(events) => {
+                self.news.push((watched.key, EventFlags::IN));
             }
-            Some(slot) if slot.key != NOBODY => self.look_at(fd, *slot),
+            Some(watched) if watched.key != NOBODY => self.look_at(fd, *watched),
             _ => {}
         }
     }
 
     /// Reports what is true of a descriptor now.
     #[cold]
-    fn look_at(&mut self, fd: RawFd, slot: Slot) {
-        let mut fds = [question(fd, slot)];
+    fn look_at(&mut self, fd: RawFd, watched: Watched) {
+        let mut fds = [question(fd, watched)];
         look(&mut fds);
         self.report(&fds);
     }
@@ -178,10 +178,10 @@ impl Signalled {
     #[cold]
     fn look_at_early(&mut self) {
         let early = std::mem::take(&mut self.early);
-        let watched = early.iter().map(|fd| (*fd, self.slots[*fd as usize]));
+        let watched = early.iter().map(|fd| (*fd, self.watched[*fd as usize]));
         let mut fds: Vec<pollfd> = watched
-            .filter(|(_, slot)| slot.key != NOBODY)
-            .map(|(fd, slot)| question(fd, slot))
+            .filter(|(_, watched)| watched.key != NOBODY)
+            .map(|(fd, watched)| question(fd, watched))
             .collect();
         look(&mut fds);
         self.report(&fds);
@@ -190,34 +190,34 @@ impl Signalled {
     /// Reports what is true of every descriptor now.
     #[cold]
     fn scan(&mut self) {
-        let watched = (0..).zip(&self.slots).filter(|(_, slot)| slot.key != NOBODY);
-        let mut fds: Vec<pollfd> = watched.map(|(fd, slot)| question(fd, *slot)).collect();
+        let watched = (0..).zip(&self.watched).filter(|(_, watched)| watched.key != NOBODY);
+        let mut fds: Vec<pollfd> = watched.map(|(fd, watched)| question(fd, *watched)).collect();
         look(&mut fds);
         self.report(&fds);
     }
 
     fn report(&mut self, fds: &[pollfd]) {
         for fd in fds.iter().filter(|fd| fd.revents != 0) {
-            let key = self.slots[fd.fd as usize].key;
+            let key = self.watched[fd.fd as usize].key;
             if key == self.mail {
-                self.quieten();
+                self.empty_pipe();
             }
             self.news.push((key, EventFlags::from_bits_truncate(fd.revents as u16 as u32)));
         }
     }
 
-    /// Takes the rings out of the bell, so that it does not fill up. There may be none: an earlier
+    /// Takes the rings out of the waker, so that it does not fill up. There may be none: an earlier
     /// look has taken them.
-    fn quieten(&self) {
+    fn empty_pipe(&self) {
         let mut rings = [0; RINGS_MAX];
-        let full = |_: &usize| rustix::io::read(&self.bell, &mut rings) == Ok(RINGS_MAX);
+        let full = |_: &usize| rustix::io::read(&self.waker, &mut rings) == Ok(RINGS_MAX);
         (0..TAKES_MAX).take_while(full).for_each(drop);
     }
 }
 
 /// What `poll` is asked about a descriptor.
-fn question(fd: RawFd, slot: Slot) -> pollfd {
+fn question(fd: RawFd, watched: Watched) -> pollfd {
     let mut events = EventFlags::IN | EventFlags::RDHUP;
-    events.set(EventFlags::OUT, slot.room);
+    events.set(EventFlags::OUT, watched.room);
     pollfd { fd, events: events.bits() as i16, revents: 0 }
 }

@@ -2,8 +2,8 @@
 //! them, take one, and look at descriptors by their numbers. They pass numbers and pointers to
 //! locals, so none of them can break more than the descriptor it names.
 //!
-//! A signal that says what has happened to a descriptor is a [`News::About`]. When the system has
-//! no room to queue one it sends SIGIO instead, which says nothing but that: [`News::Lost`].
+//! A signal that says what has happened to a descriptor is a [`Signal::About`]. When the system has
+//! no room to queue one it sends SIGIO instead, which says nothing but that: [`Signal::Lost`].
 
 #![allow(unsafe_code, reason = "rustix has no fcntl(F_SETSIG) and no safe sigtimedwait")]
 
@@ -51,7 +51,7 @@ const _: () = assert!(size_of::<c_long>() == 8, "the layout above is that of 64 
 
 /// What a signal tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum News {
+pub(super) enum Signal {
     /// Something has happened to a descriptor: `events` are those of `poll`.
     About { fd: RawFd, events: u32 },
     /// Signals are missing: the queue was full.
@@ -97,10 +97,10 @@ impl Signals {
         Ok(Self { both, queued: set_of(&[signal_number()]) })
     }
 
-    /// The next news, waiting for it up to `timeout`. `None` when there is none in time, or when
+    /// The next events, waiting for it up to `timeout`. `None` when there is none in time, or when
     /// another signal has come between.
     #[inline]
-    pub(super) fn wait(&self, timeout: &Timespec) -> Option<News> {
+    pub(super) fn wait(&self, timeout: &Timespec) -> Option<Signal> {
         let timeout = timespec { tv_sec: timeout.tv_sec, tv_nsec: timeout.tv_nsec };
         take(&self.both, &timeout)
     }
@@ -113,7 +113,7 @@ impl Signals {
 }
 
 #[inline]
-fn take(set: &sigset_t, timeout: &timespec) -> Option<News> {
+fn take(set: &sigset_t, timeout: &timespec) -> Option<Signal> {
     let mut info = MaybeUninit::<siginfo_t>::zeroed();
     // SAFETY: the set and the time are valid for the call, and there is room for one siginfo_t.
     let signal = unsafe { libc::sigtimedwait(set, info.as_mut_ptr(), timeout) };
@@ -121,12 +121,12 @@ fn take(set: &sigset_t, timeout: &timespec) -> Option<News> {
         return None;
     }
     if signal == libc::SIGIO {
-        return Some(News::Lost);
+        return Some(Signal::Lost);
     }
     // SAFETY: PollInfo is plain integers, no larger and no stricter aligned than the siginfo_t,
     // all of whose bytes were zeroed before the system wrote to it.
     let info = unsafe { *info.as_ptr().cast::<PollInfo>() };
-    Some(News::About { fd: info.fd, events: info.band as u32 })
+    Some(Signal::About { fd: info.fd, events: info.band as u32 })
 }
 
 /// Has `poll` say what is true of each descriptor now, without waiting. Should something keep it
@@ -180,18 +180,18 @@ mod tests {
     #[test]
     fn a_pipe_tells_who_was_written_to_until_it_is_told_not_to() {
         let signals = Signals::hold_back().expect("any thread may");
-        let (hear, ring) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK).expect("a pipe");
+        let (read, ring) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK).expect("a pipe");
         assert_eq!(signals.wait(&AT_ONCE), None);
-        send_signals(&hear, gettid()).expect("its own thread");
+        send_signals(&read, gettid()).expect("its own thread");
         rustix::io::write(&ring, b"x").expect("there is room");
-        let Some(News::About { fd, events }) = signals.wait(&SOON) else { panic!("it was told") };
-        assert_eq!(fd, hear.as_raw_fd());
+        let Some(Signal::About { fd, events }) = signals.wait(&SOON) else { panic!("it was told") };
+        assert_eq!(fd, read.as_raw_fd());
         assert_ne!(events & u32::from(libc::POLLIN as u16), 0);
         rustix::io::write(&ring, b"xx").expect("there is room");
         rustix::io::write(&ring, b"xx").expect("there is room");
         signals.discard(8);
         assert_eq!(signals.wait(&AT_ONCE), None);
-        send_none(&hear).expect("an open pipe");
+        send_none(&read).expect("an open pipe");
         rustix::io::write(&ring, b"x").expect("there is room");
         assert_eq!(signals.wait(&AT_ONCE), None);
     }

@@ -10,14 +10,14 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{RecvFlags, Shutdown, recv, shutdown};
-use session::{ConnId, Context, Flow, Handler, Reply, Session, Span, Verdict};
+use session::{BatchEnd, ConnId, Context, Flow, Handler, Reply, Session, Span};
 
-use crate::card::{Card, State};
-use crate::listen::Guest;
-use crate::mail::{Delivery, Mail};
+use crate::info::{ConnectionInfo, State};
+use crate::listen::Accepted;
+use crate::mailbox::{Contents, Message};
 use crate::net::{Sent, send_span};
 use crate::outbox::Outbox;
-use crate::shared::{Desk, Phase, Shared, seconds};
+use crate::shared::{Phase, Shared, WorkerHandle, seconds};
 
 /// Bytes that one `recv` takes at most: small, for there may be thousands of threads.
 const RECV_BYTES: usize = 16 << 10;
@@ -38,37 +38,37 @@ enum Next {
 pub(super) struct Client<H> {
     pub(super) fd: Arc<OwnedFd>,
     shared: Arc<Shared>,
-    desk: Arc<Desk>,
+    handle: Arc<WorkerHandle>,
     session: Session,
     context: Context<H>,
-    card: Arc<Card>,
+    info: Arc<ConnectionInfo>,
     buffer: Vec<u8>,
     paused: bool,
 }
 
 impl<H: Handler> Client<H> {
     pub(super) fn new(
-        guest: Guest,
+        accepted: Accepted,
         id: ConnId,
         shared: Arc<Shared>,
-        desk: Arc<Desk>,
+        handle: Arc<WorkerHandle>,
         handler: H,
     ) -> Self {
-        let Guest { fd, peer, listener } = guest;
+        let Accepted { fd, peer, listener } = accepted;
         let now = shared.clock.now();
-        let card = Arc::new(Card::new(fd.as_raw_fd(), peer, listener, seconds(now)));
-        desk.pin(0, card.clone());
-        let ground = shared.config.ground.clone();
-        let context = Context { handler, now, out: Reply::new(), ground };
+        let info = Arc::new(ConnectionInfo::new(fd.as_raw_fd(), peer, listener, seconds(now)));
+        handle.pin(0, info.clone());
+        let resources = shared.config.resources.clone();
+        let context = Context { handler, now, out: Reply::new(), resources };
         let fd = Arc::new(fd);
-        desk.socket.set((id, fd.clone())).expect("a desk is made for one client");
+        handle.socket.set((id, fd.clone())).expect("a handle is made for one client");
         Self {
             fd,
             shared,
-            desk,
+            handle,
             session: Session::new(id),
             context,
-            card,
+            info,
             buffer: vec![0; RECV_BYTES],
             paused: false,
         }
@@ -76,13 +76,13 @@ impl<H: Handler> Client<H> {
 
     /// Serves the client until its end.
     pub(super) fn run(mut self) {
-        self.desk.counters.accepted.add(1);
+        self.handle.counters.accepted.add(1);
         if self.limit_silence().is_ok() {
             while self.step() == Next::Go && self.shared.phase() != Phase::Stopping {}
         }
-        self.desk.counters.closed.add(1);
+        self.handle.counters.closed.add(1);
         self.context.handler.closed(self.session.id());
-        // The door holds the descriptor a little longer; the client must not notice. A connection
+        // The acceptor holds the descriptor a little longer; the client must not notice. A connection
         // that is broken already is shut down well enough.
         let _ = shutdown(&self.fd, Shutdown::Both);
     }
@@ -108,9 +108,9 @@ impl<H: Handler> Client<H> {
             return Next::End;
         }
         match self.context.handler.end_batch(self.context.now) {
-            Verdict::Drop => Next::End,
-            Verdict::Send if self.send() == Next::End => Next::End,
-            Verdict::Send => next,
+            BatchEnd::Drop => Next::End,
+            BatchEnd::Send if self.send() == Next::End => Next::End,
+            BatchEnd::Send => next,
         }
     }
 
@@ -122,19 +122,19 @@ impl<H: Handler> Client<H> {
 
     fn note_yield(&self) {
         if self.session.flow() == Flow::Again {
-            self.desk.counters.yields.add(1);
+            self.handle.counters.yields.add(1);
         }
     }
 
     fn receive(&mut self) -> Next {
-        let landing = self.session.landing(&self.shared.config.ground);
-        let into_place = landing.is_some();
-        let result = match landing {
+        let value_buffer = self.session.value_buffer(&self.shared.config.resources);
+        let into_place = value_buffer.is_some();
+        let result = match value_buffer {
             Some(place) => recv(&self.fd, spare_capacity(place), RecvFlags::empty()),
             None => recv(&self.fd, &mut self.buffer[..], RecvFlags::empty()).map(|(_, n)| (n, n)),
         };
         self.context.now = self.shared.clock.now();
-        let counters = &self.desk.counters;
+        let counters = &self.handle.counters;
         counters.wakeups.add(1);
         counters.recv_calls.add(1);
         match result {
@@ -142,7 +142,7 @@ impl<H: Handler> Client<H> {
             Ok((count, _)) => {
                 counters.readable.add(1);
                 counters.bytes_in.add(count as u64);
-                self.card.touch(seconds(self.context.now));
+                self.info.touch(seconds(self.context.now));
                 let input = if into_place { &[] } else { &self.buffer[..count] };
                 self.session.receive(input, &mut self.context);
                 self.note_yield();
@@ -158,28 +158,28 @@ impl<H: Handler> Client<H> {
     }
 
     fn wait_for_mail(&mut self) -> Next {
-        self.card.set_state(State::Wait);
-        let Delivery { letters, release, .. } = self.desk.mailbox.wait(MAIL_WAIT);
+        self.info.set_state(State::Wait);
+        let Contents { messages, release, .. } = self.handle.mailbox.wait(MAIL_WAIT);
         self.context.now = self.shared.clock.now();
         let mut release = release;
-        if letters.is_empty() && !release && self.is_client_gone() {
+        if messages.is_empty() && !release && self.is_client_gone() {
             return Next::End;
         }
-        for letter in letters {
-            match letter {
-                Mail::Complete { ticket, bytes } => {
+        for message in messages {
+            match message {
+                Message::Complete { ticket, bytes } => {
                     release |= self.session.complete(ticket, &bytes);
                 }
-                Mail::Close(conn) if conn == self.session.id() => return Next::End,
-                Mail::PauseRead { conn, on } if conn == self.session.id() => self.paused = on,
-                Mail::Close(_) | Mail::PauseRead { .. } | Mail::Adopt(_) => {}
+                Message::Close(conn) if conn == self.session.id() => return Next::End,
+                Message::PauseRead { conn, on } if conn == self.session.id() => self.paused = on,
+                Message::Close(_) | Message::PauseRead { .. } | Message::Adopt(_) => {}
             }
         }
         if release {
             self.session.release(&mut self.context);
         }
         if !self.session.is_pending() {
-            self.card.set_state(State::Read);
+            self.info.set_state(State::Read);
         }
         Next::Go
     }
@@ -192,7 +192,7 @@ impl<H: Handler> Client<H> {
     }
 
     fn send(&mut self) -> Next {
-        let (span, counters) = (self.context.out.whole(), &self.desk.counters);
+        let (span, counters) = (self.context.out.whole(), &self.handle.counters);
         let next = if span.is_empty() {
             Next::Go
         } else {
@@ -211,14 +211,14 @@ impl<H: Handler> Client<H> {
         let rest = self.context.out.detach(rest);
         self.context.out.clear(OUT_KEEP_BYTES);
         let Some(mut outbox) = Outbox::keep(rest, &mut self.context) else {
-            self.desk.counters.memory_kicks.add(1);
+            self.handle.counters.memory_kicks.add(1);
             return Next::End;
         };
         let Outbox { reply, span, .. } = &mut *outbox;
-        self.card.set_state(State::Write);
+        self.info.set_state(State::Write);
         loop {
-            self.card.touch(seconds(self.shared.clock.now()));
-            let (fd, counters) = (self.fd.as_fd(), &self.desk.counters);
+            self.info.touch(seconds(self.shared.clock.now()));
+            let (fd, counters) = (self.fd.as_fd(), &self.handle.counters);
             if !wait_for_room(fd, self.shared.config.stall_timeout_s) {
                 counters.stall_kicks.add(1);
                 return Next::End;
@@ -229,7 +229,7 @@ impl<H: Handler> Client<H> {
                 Sent::Broken => return Next::End,
             }
         }
-        self.card.set_state(State::Read);
+        self.info.set_state(State::Read);
         Next::Go
     }
 }
@@ -246,8 +246,8 @@ fn wait_for_room(fd: BorrowedFd<'_>, timeout_s: u32) -> bool {
 impl<H> Drop for Client<H> {
     fn drop(&mut self) {
         let worker = self.session.id().worker;
-        self.desk.unpin(0);
-        self.shared.unseat(worker);
+        self.handle.unpin(0);
+        self.shared.remove_worker(worker);
         self.shared.open.fetch_sub(1, Ordering::Relaxed);
     }
 }

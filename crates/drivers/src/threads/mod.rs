@@ -2,7 +2,7 @@
 //! for the others.
 //!
 //! ```text
-//! door    poll -> accept -> a thread with a handler and a mailbox of its own   (door.rs)
+//! acceptor    poll -> accept -> a thread with a handler and a mailbox of its own   (acceptor.rs)
 //! client  recv -> parse and execute -> end_batch -> send                       (client.rs)
 //!              -> while anything is pending: wait for mail instead of recv
 //!              -> while its client takes little: wait until it takes more
@@ -11,7 +11,7 @@
 //! A thread that blocks on its socket is woken by shutting the socket down. So draining answers
 //! what has arrived and gives up half-sent requests, which the others wait for.
 
+mod acceptor;
 mod client;
-mod door;
 
-pub(crate) use door::start;
+pub(crate) use acceptor::start;

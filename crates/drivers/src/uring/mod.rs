@@ -31,7 +31,7 @@ use rustix::net::{Shutdown, shutdown};
 use session::{Context, Handler};
 
 use crate::counters::Counters;
-use crate::listen::{Guest, Listener};
+use crate::listen::{Accepted, Listener};
 use crate::workers::{Client, KEY_LISTENERS, KEY_SPECIAL, Key, Received, Source, Unsent};
 pub use probe::probe;
 use raw::{Ring, SENDS_MAX, TAG_ACCEPTS, TAG_SENDS, Tag};
@@ -47,7 +47,7 @@ const AT_ONCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 
 /// A listener, as far as the ring knows it.
 #[derive(Default)]
-struct Door {
+struct Listening {
     /// Clients are wanted.
     watched: bool,
     /// It is closed: whoever is accepted yet is turned away.
@@ -56,7 +56,7 @@ struct Door {
     armed: bool,
     /// Clients that were accepted and not yet taken over: at most those of two waits, for accepting
     /// ends when they are not wanted.
-    guests: VecDeque<OwnedFd>,
+    accepted: VecDeque<OwnedFd>,
     /// Why accepting has ended.
     failed: Option<Errno>,
 }
@@ -64,10 +64,10 @@ struct Door {
 /// One ring and what it has brought.
 pub(crate) struct Uring {
     ring: Ring,
-    bell: OwnedFd,
+    waker: OwnedFd,
     mail: Key,
-    doors: Vec<Door>,
-    /// Listeners whose guests are to be looked at without further news.
+    listening: Vec<Listening>,
+    /// Listeners whose accepted are to be looked at without further news.
     early: Vec<Key>,
     /// Whom the completions of the latest wait are about, and which of them it is.
     news: Vec<(Key, EventFlags, usize)>,
@@ -82,13 +82,13 @@ impl Source for Uring {
     const COMPLETES: bool = true;
     const SENDS_MAX: usize = SENDS_MAX;
 
-    fn new(bell: &OwnedFd, mail: Key) -> Result<Self, Errno> {
+    fn new(waker: &OwnedFd, mail: Key) -> Result<Self, Errno> {
         let ring = Ring::new().map_err(|e| Errno::from_io_error(&e).unwrap_or(Errno::NOSYS))?;
         let mut this = Self {
             ring,
-            bell: rustix::io::fcntl_dupfd_cloexec(bell, 0)?,
+            waker: rustix::io::fcntl_dupfd_cloexec(waker, 0)?,
             mail,
-            doors: Vec::new(),
+            listening: Vec::new(),
             early: Vec::new(),
             news: Vec::new(),
             sent: Vec::new(),
@@ -100,12 +100,12 @@ impl Source for Uring {
 
     fn watch_listener(&mut self, fd: &OwnedFd, key: Key) -> Result<(), Errno> {
         let index = (key - KEY_LISTENERS) as usize;
-        if self.doors.len() <= index {
-            self.doors.resize_with(index + 1, Door::default);
+        if self.listening.len() <= index {
+            self.listening.resize_with(index + 1, Listening::default);
         }
-        let door = &mut self.doors[index];
-        door.watched = true;
-        if !door.guests.is_empty() {
+        let listener = &mut self.listening[index];
+        listener.watched = true;
+        if !listener.accepted.is_empty() {
             self.early.push(key);
         }
         self.arm(fd, index)
@@ -113,19 +113,19 @@ impl Source for Uring {
 
     fn unwatch_listener(&mut self, _fd: &OwnedFd, key: Key) {
         let index = (key - KEY_LISTENERS) as usize;
-        let Some(door) = self.doors.get_mut(index) else { return };
-        door.watched = false;
-        if door.armed {
-            // At worst, clients are accepted that wait in the door instead of outside.
+        let Some(listener) = self.listening.get_mut(index) else { return };
+        listener.watched = false;
+        if listener.armed {
+            // At worst, clients are accepted that wait in the listener instead of outside.
             let _ = self.ring.cancel(TAG_ACCEPTS + index as u64, TAG_ENDS);
         }
     }
 
     fn close_listener(&mut self, fd: &OwnedFd, key: Key) {
         self.unwatch_listener(fd, key);
-        if let Some(door) = self.doors.get_mut((key - KEY_LISTENERS) as usize) {
-            door.closed = true;
-            door.guests.clear();
+        if let Some(listener) = self.listening.get_mut((key - KEY_LISTENERS) as usize) {
+            listener.closed = true;
+            listener.accepted.clear();
         }
     }
 
@@ -133,13 +133,13 @@ impl Source for Uring {
         self.early.push(key);
     }
 
-    fn accept(&mut self, listener: &Listener, key: Key) -> Result<Guest, Errno> {
+    fn accept(&mut self, listener: &Listener, key: Key) -> Result<Accepted, Errno> {
         let index = (key - KEY_LISTENERS) as usize;
-        let Some(door) = self.doors.get_mut(index) else { return Err(Errno::AGAIN) };
-        if let Some(fd) = door.guests.pop_front() {
-            return Ok(listener.guest(fd));
+        let Some(state) = self.listening.get_mut(index) else { return Err(Errno::AGAIN) };
+        if let Some(fd) = state.accepted.pop_front() {
+            return Ok(listener.accepted(fd));
         }
-        if let Some(error) = door.failed.take() {
+        if let Some(error) = state.failed.take() {
             return Err(error);
         }
         self.arm(&listener.fd, index)?;
@@ -260,10 +260,10 @@ impl Uring {
             TAG_SENDS.. => self.sent[(tag - TAG_SENDS) as usize] = Some(result),
             TAG_ACCEPTS.. => {
                 let index = (tag - TAG_ACCEPTS) as usize;
-                let door = &mut self.doors[index];
-                door.armed = more;
-                door.guests.extend(accepted.filter(|_| !door.closed));
-                door.failed = result.err().filter(|error| *error != Errno::CANCELED);
+                let listener = &mut self.listening[index];
+                listener.armed = more;
+                listener.accepted.extend(accepted.filter(|_| !listener.closed));
+                listener.failed = result.err().filter(|error| *error != Errno::CANCELED);
                 self.news.push((KEY_LISTENERS + index as u64, EventFlags::IN, at));
             }
             TAG_ENDS => {}
@@ -278,17 +278,17 @@ impl Uring {
         }
     }
 
-    /// The bell is never read: each ring is news.
+    /// The waker is never read: each ring is news.
     fn listen_to_bell(&mut self) -> Result<(), Errno> {
-        self.ring.poll(self.bell.as_fd(), self.mail, EventFlags::IN.bits(), true)
+        self.ring.poll(self.waker.as_fd(), self.mail, EventFlags::IN.bits(), true)
     }
 
     /// Has the kernel accept at a listener, if clients are wanted there and it does not yet.
     fn arm(&mut self, fd: &OwnedFd, index: usize) -> Result<(), Errno> {
-        let door = &mut self.doors[index];
-        if door.watched && !door.armed {
+        let listener = &mut self.listening[index];
+        if listener.watched && !listener.armed {
             self.ring.accept(fd.as_fd(), index)?;
-            door.armed = true;
+            listener.armed = true;
         }
         Ok(())
     }
@@ -297,7 +297,7 @@ impl Uring {
 impl Drop for Uring {
     /// Lets go of listeners and connections that the kernel still holds for requests under way.
     fn drop(&mut self) {
-        for index in 0..self.doors.len() {
+        for index in 0..self.listening.len() {
             let _ = self.ring.cancel(TAG_ACCEPTS + index as u64, TAG_ENDS);
         }
         self.ring.exchange(std::iter::empty(), &AT_ONCE);

@@ -13,17 +13,17 @@ use session::{Handler, WorkerId};
 use super::client::{KEY_SPECIAL, Key};
 use super::source::Source;
 use super::worker::Worker;
-use crate::accept::{ACCEPTS_MAX, Failed, RETRY_NS, judge, turn_away};
-use crate::listen::{Guest, Listener};
-use crate::mail::Mail;
-use crate::shared::{Desk, Shared};
+use crate::accept::{ACCEPTS_MAX, AcceptError, RETRY_NS, classify, reject};
+use crate::listen::{Accepted, Listener};
+use crate::mailbox::Message;
+use crate::shared::{Shared, WorkerHandle};
 
 /// The key of the first listener; the others follow.
 pub(crate) const KEY_LISTENERS: Key = KEY_SPECIAL + 1;
 
 pub(super) struct Acceptor {
     listeners: Vec<Listener>,
-    desks: Vec<Arc<Desk>>,
+    handles: Vec<Arc<WorkerHandle>>,
     /// The worker asked first, so that equals take turns.
     next: usize,
     /// Since accepting has stopped: when to try again.
@@ -36,9 +36,9 @@ impl Acceptor {
         source: &mut impl Source,
         shared: &Shared,
     ) -> Result<Self, Errno> {
-        let desk = |index| shared.desk(WorkerId(index)).expect("desks are set up before");
-        let desks = (0..shared.config.workers).map(desk).collect();
-        let this = Self { listeners, desks, next: 0, retry_at_ns: None };
+        let handle = |index| shared.handle(WorkerId(index)).expect("handles are set up before");
+        let handles = (0..shared.config.workers).map(handle).collect();
+        let this = Self { listeners, handles, next: 0, retry_at_ns: None };
         for listener in &this.listeners {
             shared.listens(listener.fd.as_raw_fd(), listener.address.clone());
         }
@@ -74,9 +74,9 @@ impl Acceptor {
 
     /// The worker with the fewest connections.
     fn choose(&mut self) -> usize {
-        let count = self.desks.len();
+        let count = self.handles.len();
         self.next = (self.next + 1) % count;
-        let load = |at: &usize| self.desks[*at].load.load(Ordering::Relaxed);
+        let load = |at: &usize| self.handles[*at].load.load(Ordering::Relaxed);
         let turns = (0..count).map(|turn| (self.next + turn) % count);
         turns.min_by_key(load).expect("there is at least one worker")
     }
@@ -97,15 +97,15 @@ impl<H: Handler, S: Source> Worker<H, S> {
                 return self.stop_accepting();
             }
             match self.source.accept(&acceptor.listeners[index], KEY_LISTENERS + index as Key) {
-                Ok(guest) if full => {
-                    self.desk.counters.rejected.add(1);
-                    turn_away(&guest);
+                Ok(accepted) if full => {
+                    self.handle.counters.rejected.add(1);
+                    reject(&accepted);
                 }
-                Ok(guest) => self.admit(guest),
-                Err(error) => match judge(error) {
-                    Failed::Again => {}
-                    Failed::Pause => return self.stop_accepting(),
-                    Failed::Nobody => return,
+                Ok(accepted) => self.admit(accepted),
+                Err(error) => match classify(error) {
+                    AcceptError::Retry => {}
+                    AcceptError::Pause => return self.stop_accepting(),
+                    AcceptError::NoneWaiting => return,
                 },
             }
         }
@@ -114,16 +114,16 @@ impl<H: Handler, S: Source> Worker<H, S> {
         }
     }
 
-    fn admit(&mut self, guest: Guest) {
+    fn admit(&mut self, accepted: Accepted) {
         let Some(acceptor) = &mut self.acceptor else { return };
         let chosen = acceptor.choose();
-        let desk = &acceptor.desks[chosen];
-        desk.load.fetch_add(1, Ordering::Relaxed);
+        let handle = &acceptor.handles[chosen];
+        handle.load.fetch_add(1, Ordering::Relaxed);
         self.shared.open.fetch_add(1, Ordering::Relaxed);
         if chosen == usize::from(self.id.0) {
-            self.adopt(guest);
-        } else if !desk.mailbox.post(Mail::Adopt(guest)) {
-            desk.load.fetch_sub(1, Ordering::Relaxed);
+            self.adopt(accepted);
+        } else if !handle.mailbox.post(Message::Adopt(accepted)) {
+            handle.load.fetch_sub(1, Ordering::Relaxed);
             self.shared.left();
         }
     }
@@ -132,8 +132,8 @@ impl<H: Handler, S: Source> Worker<H, S> {
         let Some(acceptor) = &mut self.acceptor else { return };
         acceptor.deregister(&mut self.source);
         acceptor.retry_at_ns = Some(self.context.now.mono_ns + RETRY_NS);
-        self.desk.counters.accept_stops.add(1);
-        self.shared.wants_room.store(true, Ordering::Relaxed);
+        self.handle.counters.accept_stops.add(1);
+        self.shared.accept_stopped.store(true, Ordering::Relaxed);
     }
 
     /// Accepts again, if it had stopped and there is room.
@@ -151,6 +151,6 @@ impl<H: Handler, S: Source> Worker<H, S> {
             return;
         }
         acceptor.retry_at_ns = None;
-        self.shared.wants_room.store(false, Ordering::Relaxed);
+        self.shared.accept_stopped.store(false, Ordering::Relaxed);
     }
 }

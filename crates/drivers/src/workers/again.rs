@@ -9,7 +9,7 @@ use super::client::{KEY_SPECIAL, Key};
 use super::source::Source;
 use super::turn::Received;
 use super::worker::{Parts, Worker};
-use crate::card::State;
+use crate::info::State;
 
 impl<H: Handler, S: Source> Worker<H, S> {
     /// Sees to everything but a client that has sent something and nothing else.
@@ -19,7 +19,7 @@ impl<H: Handler, S: Source> Worker<H, S> {
         if key >= KEY_LISTENERS {
             self.accept((key - KEY_LISTENERS) as usize);
         } else if key == KEY_SPECIAL {
-            self.on_mail();
+            self.on_messages();
         } else {
             self.on_unusual_client(key, flags);
         }
@@ -41,7 +41,7 @@ impl<H: Handler, S: Source> Worker<H, S> {
         }
         if flags.intersects(EventFlags::IN | EventFlags::RDHUP | gone) {
             client.readable = true;
-            self.desk.counters.readable.add(1);
+            self.handle.counters.readable.add(1);
             self.turn_apart(key);
         }
     }
@@ -94,7 +94,7 @@ impl<H: Handler, S: Source> Worker<H, S> {
         if client.session.flow() == Flow::Idle {
             received = source.receive_again(client, buffer, context, counters);
             if received == Received::Input {
-                client.card.touch(now_s);
+                client.info.touch(now_s);
             }
         } else {
             client.session.resume(context);
@@ -109,7 +109,7 @@ impl<H: Handler, S: Source> Worker<H, S> {
         let mark = context.out.mark();
         client.session.release(context);
         if !client.session.is_pending() {
-            client.card.set_state(State::Read);
+            client.info.set_state(State::Read);
         }
         self.after_turn(key, mark);
     }
@@ -122,7 +122,7 @@ impl<H: Handler, S: Source> Worker<H, S> {
             return self.close(key);
         }
         if client.session.flow() == Flow::Again {
-            self.desk.counters.yields.add(1);
+            self.handle.counters.yields.add(1);
         }
         self.after_turn(key, mark);
     }
@@ -150,7 +150,7 @@ impl<H: Handler, S: Source> Worker<H, S> {
     /// Puts a connection on the list of those that a log may release.
     fn remember_waiting(&mut self, key: Key) {
         let Some(client) = self.clients.get(key) else { return };
-        client.card.set_state(State::Wait);
+        client.info.set_state(State::Wait);
         if client.waiting {
             return;
         }

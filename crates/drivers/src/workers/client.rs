@@ -5,7 +5,7 @@
 //!      generation     index        what comes back with an event
 //! ```
 //!
-//! A place that is used again has a new generation, so an event or a letter that comes too late
+//! A place that is used again has a new generation, so an event or a message that comes too late
 //! finds nobody.
 
 use std::os::fd::OwnedFd;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use session::{ConnId, Flow, Session, WorkerId};
 
-use crate::card::Card;
+use crate::info::ConnectionInfo;
 use crate::outbox::Outbox;
 
 /// One connection.
@@ -21,7 +21,7 @@ pub(crate) struct Client {
     pub(crate) fd: OwnedFd,
     pub(crate) session: Session,
     pub(super) outbox: Option<Box<Outbox>>,
-    pub(super) card: Arc<Card>,
+    pub(super) info: Arc<ConnectionInfo>,
     /// Its replies in the present batch; while there are any, nothing is decided about it.
     pub(super) unsent: u32,
     /// The source receives from it by itself.
@@ -41,12 +41,12 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    pub(super) fn new(fd: OwnedFd, id: ConnId, card: Arc<Card>) -> Self {
+    pub(super) fn new(fd: OwnedFd, id: ConnId, info: Arc<ConnectionInfo>) -> Self {
         Self {
             fd,
             session: Session::new(id),
             outbox: None,
-            card,
+            info,
             unsent: 0,
             receiving: false,
             readable: false,

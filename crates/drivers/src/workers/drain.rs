@@ -13,7 +13,7 @@ impl<H: Handler, S: Source> Worker<H, S> {
         let first = !self.draining;
         self.draining = true;
         if first {
-            self.on_mail();
+            self.on_messages();
         }
         self.stop_listening();
         for index in 0..self.clients.places() {
@@ -49,7 +49,7 @@ impl<H: Handler, S: Source> Worker<H, S> {
 
     pub(super) fn close_all(&mut self) {
         self.stop_listening();
-        self.on_mail();
+        self.on_messages();
         for index in 0..self.clients.places() {
             if let Some(key) = self.clients.key_at(index) {
                 self.close(key);

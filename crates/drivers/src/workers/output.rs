@@ -7,7 +7,7 @@ use session::{Handler, Span};
 use super::client::Key;
 use super::source::Source;
 use super::worker::Worker;
-use crate::card::State;
+use crate::info::State;
 use crate::net::{Sent, send_span, took};
 use crate::outbox::Outbox;
 
@@ -15,8 +15,8 @@ impl<H: Handler, S: Source> Worker<H, S> {
     /// Ends the batch in its middle and sends at once, whoever else would send later.
     #[cold]
     pub(super) fn flush_early(&mut self) {
-        let verdict = self.context.handler.end_batch(self.context.now);
-        self.send_all(verdict);
+        let end = self.context.handler.end_batch(self.context.now);
+        self.send_all(end);
     }
 
     /// Sends what was left to the source, because there is no further wait.
@@ -43,7 +43,7 @@ impl<H: Handler, S: Source> Worker<H, S> {
             && sends.iter().map(|(key, _)| *key).all(one);
         if later {
             // Before they are sent, so that whoever has their bytes finds them counted.
-            self.desk.counters.send_calls.add(sends.len() as u64);
+            self.handle.counters.send_calls.add(sends.len() as u64);
         }
         later
     }
@@ -59,10 +59,10 @@ impl<H: Handler, S: Source> Worker<H, S> {
             let Some(client) = self.clients.get(key) else { continue };
             client.unsent -= 1;
             if result == Ok(span.len()) && client.is_content() {
-                self.desk.counters.bytes_out.add(span.len() as u64);
+                self.handle.counters.bytes_out.add(span.len() as u64);
                 continue;
             }
-            match took(result, &mut self.context.out, span, &self.desk.counters) {
+            match took(result, &mut self.context.out, span, &self.handle.counters) {
                 Sent::All => self.settle(key),
                 Sent::Part(rest) => self.send_later(key, rest),
                 Sent::Broken => self.close(key),
@@ -86,7 +86,7 @@ impl<H: Handler, S: Source> Worker<H, S> {
             }
         };
         let Some(outbox) = Outbox::keep(rest, &mut self.context) else {
-            self.desk.counters.memory_kicks.add(1);
+            self.handle.counters.memory_kicks.add(1);
             self.ticks.stalled -= u32::from(was_stalled);
             return self.close(key);
         };
@@ -94,8 +94,8 @@ impl<H: Handler, S: Source> Worker<H, S> {
         client.outbox = Some(outbox);
         if !was_stalled {
             self.ticks.stalled += 1;
-            client.card.set_state(State::Write);
-            client.card.touch(self.now_s);
+            client.info.set_state(State::Write);
+            client.info.touch(self.now_s);
             self.watch_room(key, true);
         }
     }
@@ -106,9 +106,9 @@ impl<H: Handler, S: Source> Worker<H, S> {
         let Some(client) = self.clients.get(key) else { return };
         let Some(outbox) = &mut client.outbox else { return };
         let Outbox { reply, span, .. } = &mut **outbox;
-        let sent = send_span(client.fd.as_fd(), reply, *span, &self.desk.counters);
+        let sent = send_span(client.fd.as_fd(), reply, *span, &self.handle.counters);
         if sent != Sent::Part(*span) {
-            client.card.touch(now_s);
+            client.info.touch(now_s);
         }
         match sent {
             Sent::Part(rest) => {
@@ -121,7 +121,7 @@ impl<H: Handler, S: Source> Worker<H, S> {
             Sent::Broken => self.close(key),
             Sent::All => {
                 client.outbox = None;
-                client.card.set_state(State::Read);
+                client.info.set_state(State::Read);
                 self.ticks.stalled -= 1;
                 self.watch_room(key, false);
                 self.settle(key);

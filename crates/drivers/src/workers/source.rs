@@ -16,8 +16,8 @@ use session::{Context, Handler, Reply, Span};
 use super::client::{Client, Clients, Key};
 use super::turn::{Received, receive};
 use crate::counters::Counters;
-use crate::listen::{Guest, Listener};
-use crate::mail::Bell;
+use crate::listen::{Accepted, Listener};
+use crate::mailbox::Waker;
 
 /// Tells a worker which of its descriptors have news. It is made and used in one thread.
 pub(crate) trait Source: Sized {
@@ -30,13 +30,13 @@ pub(crate) trait Source: Sized {
     /// Replies that it sends in one wait at most, if it does.
     const SENDS_MAX: usize = 0;
 
-    /// A bell that this kind of source can hear.
-    fn bell() -> Result<Bell, Errno> {
-        Bell::descriptor()
+    /// A waker that this kind of source can hear.
+    fn waker() -> Result<Waker, Errno> {
+        Waker::descriptor()
     }
 
-    /// Watches `bell`, which rings when mail comes, under the key `mail`.
-    fn new(bell: &OwnedFd, mail: Key) -> Result<Self, Errno>;
+    /// Watches `waker`, which rings when mail comes, under the key `mail`.
+    fn new(waker: &OwnedFd, mail: Key) -> Result<Self, Errno>;
 
     /// Begins to report clients that wait at a listener.
     fn watch_listener(&mut self, fd: &OwnedFd, key: Key) -> Result<(), Errno>;
@@ -54,7 +54,7 @@ pub(crate) trait Source: Sized {
     fn remind(&mut self, _fd: &OwnedFd, _key: Key) {}
 
     /// The next client of a listener that was reported.
-    fn accept(&mut self, listener: &Listener, _key: Key) -> Result<Guest, Errno> {
+    fn accept(&mut self, listener: &Listener, _key: Key) -> Result<Accepted, Errno> {
         listener.accept(true)
     }
 

@@ -1,4 +1,4 @@
-//! Starting the workers: desks first, so that every worker can post to every other; then handlers
+//! Starting the workers: handles first, so that every worker can post to every other; then handlers
 //! and threads. Each worker makes its source in its own thread, and nobody serves before all have.
 
 use std::sync::Arc;
@@ -13,8 +13,8 @@ use super::source::Source;
 use super::worker::Worker;
 use crate::StartError;
 use crate::listen::Listener;
-use crate::server::Seat;
-use crate::shared::{Desk, Phase, Remote, Shared};
+use crate::server::Slot;
+use crate::shared::{Phase, Remote, Shared, WorkerHandle};
 
 /// Starts the workers of `shared`; the first one accepts from `listeners`.
 pub(crate) fn start<S, H, F>(
@@ -25,16 +25,16 @@ pub(crate) fn start<S, H, F>(
 where
     S: Source,
     H: Handler + Send + 'static,
-    F: FnMut(Seat) -> H,
+    F: FnMut(Slot) -> H,
 {
     let workers = shared.config.workers;
     for index in 0..workers {
-        let bell = S::bell()
-            .map_err(|cause| StartError::System { what: "a bell", cause: cause.into() })?;
-        shared.seat(WorkerId(index), Desk::new(bell));
+        let waker = S::waker()
+            .map_err(|cause| StartError::System { what: "a waker", cause: cause.into() })?;
+        shared.slot(WorkerId(index), WorkerHandle::new(waker));
     }
-    let seat = |index| Seat { worker: WorkerId(index), remote: Remote(shared.clone()) };
-    let handlers: Vec<H> = (0..workers).map(|index| factory(seat(index))).collect();
+    let slot = |index| Slot { worker: WorkerId(index), remote: Remote(shared.clone()) };
+    let handlers: Vec<H> = (0..workers).map(|index| factory(slot(index))).collect();
     let (ready, verdicts) = channel();
     let mut listeners = Some(listeners);
     let mut threads = Vec::new();

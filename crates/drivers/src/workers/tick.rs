@@ -54,10 +54,10 @@ impl<H: Handler, S: Source> Worker<H, S> {
             }
             let config = &self.shared.config;
             let limit_s = if stalled { config.stall_timeout_s } else { config.idle_timeout_s };
-            if limit_s == 0 || client.card.idle_s(now_s) <= limit_s {
+            if limit_s == 0 || client.info.idle_s(now_s) <= limit_s {
                 continue;
             }
-            let counters = &self.desk.counters;
+            let counters = &self.handle.counters;
             if stalled {
                 counters.stall_kicks.add(1)
             } else {

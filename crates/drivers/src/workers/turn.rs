@@ -19,11 +19,11 @@ use rustix::buffer::spare_capacity;
 use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
-use session::{Context, Handler, Span, Verdict};
+use session::{BatchEnd, Context, Handler, Span};
 
 use super::client::{Client, Key};
 use super::source::{Source, Unsent};
-use super::worker::{LULL, LULL_NS, Worker};
+use super::worker::{SHORT_WAIT, SHORT_WAIT_NS, Worker};
 use crate::counters::Counters;
 use crate::net::{Sent, send_span};
 use crate::shared::seconds;
@@ -69,8 +69,8 @@ impl<H: Handler, S: Source> Worker<H, S> {
             if !ended {
                 self.flush();
             }
-            self.busy =
-                count > 0 && self.context.handler.wake_at_ns() > self.context.now.mono_ns + LULL_NS;
+            self.busy = count > 0
+                && self.context.handler.wake_at_ns() > self.context.now.mono_ns + SHORT_WAIT_NS;
             if !self.busy || self.context.now.mono_ns >= self.housekeep_at_ns {
                 self.housekeep();
                 if self.is_over() {
@@ -90,9 +90,9 @@ impl<H: Handler, S: Source> Worker<H, S> {
         }
         let rest = if self.busy && self.again.is_empty() { None } else { Some(self.rest()) };
         let unsent = Unsent { clients: &self.clients, sends: &self.sends, out: &self.context.out };
-        let counters = &self.desk.counters;
+        let counters = &self.handle.counters;
         let count = match &rest {
-            None => self.source.wait(&unsent, &LULL, counters),
+            None => self.source.wait(&unsent, &SHORT_WAIT, counters),
             Some(rest) => self.source.wait(&unsent, rest, counters),
         };
         if S::COMPLETES && !self.sends.is_empty() {
@@ -102,7 +102,7 @@ impl<H: Handler, S: Source> Worker<H, S> {
             self.context.now = now;
             self.now_s = seconds(now);
         }
-        self.desk.counters.wakeups.add(1);
+        self.handle.counters.wakeups.add(1);
         count
     }
 
@@ -111,8 +111,8 @@ impl<H: Handler, S: Source> Worker<H, S> {
     /// has ended.
     #[inline(always)]
     fn turn(&mut self, at: usize, key: Key, alone: bool) -> bool {
-        let Self { source, clients, context, buffer, desk, now_s, .. } = self;
-        let counters = &desk.counters;
+        let Self { source, clients, context, buffer, handle, now_s, .. } = self;
+        let counters = &handle.counters;
         let Some(client) = clients.get(key) else {
             self.on_unusual(key, EventFlags::IN);
             return false;
@@ -128,14 +128,14 @@ impl<H: Handler, S: Source> Worker<H, S> {
             self.conclude(key, mark, received);
             return false;
         }
-        client.card.touch(*now_s);
+        client.info.touch(*now_s);
         let span = context.out.span_since(mark);
         if span.is_empty() || !client.is_settled() {
             self.conclude(key, mark, Received::Input);
             return false;
         }
         if alone && client.is_content() {
-            if context.handler.end_batch(context.now) == Verdict::Drop {
+            if context.handler.end_batch(context.now) == BatchEnd::Drop {
                 self.close(key);
             } else {
                 match send_span(client.fd.as_fd(), &mut context.out, span, counters) {
@@ -164,26 +164,26 @@ impl<H: Handler, S: Source> Worker<H, S> {
     /// Ends the batch and sends its replies, or leaves that to a source that sends when it waits.
     #[inline(always)]
     pub(super) fn flush(&mut self) {
-        let verdict = self.context.handler.end_batch(self.context.now);
+        let end = self.context.handler.end_batch(self.context.now);
         if self.sends.is_empty() {
             return;
         }
-        if S::COMPLETES && verdict == Verdict::Send && self.may_send_later() {
+        if S::COMPLETES && end == BatchEnd::Send && self.may_send_later() {
             self.ended_sends = self.sends.len();
             return;
         }
-        self.send_all(verdict);
+        self.send_all(end);
     }
 
     /// Sends the replies of the batch, if they may be sent.
     #[inline(always)]
-    pub(super) fn send_all(&mut self, verdict: Verdict) {
+    pub(super) fn send_all(&mut self, end: BatchEnd) {
         let mut at = 0;
         while let Some((key, span)) = self.sends.get(at).copied() {
             at += 1;
-            match verdict {
-                Verdict::Send => self.send(key, span),
-                Verdict::Drop => self.close(key),
+            match end {
+                BatchEnd::Send => self.send(key, span),
+                BatchEnd::Drop => self.close(key),
             }
         }
         self.forget_sends();
@@ -204,7 +204,7 @@ impl<H: Handler, S: Source> Worker<H, S> {
         if client.outbox.is_some() {
             return self.send_later(key, span);
         }
-        match send_span(client.fd.as_fd(), &mut self.context.out, span, &self.desk.counters) {
+        match send_span(client.fd.as_fd(), &mut self.context.out, span, &self.handle.counters) {
             Sent::All if client.is_content() => {}
             Sent::All => self.settle(key),
             Sent::Part(rest) => self.send_later(key, rest),
@@ -222,15 +222,15 @@ pub(super) fn receive<H: Handler>(
     context: &mut Context<H>,
     counters: &Counters,
 ) -> Received {
-    if !client.session.is_fresh() {
-        return receive_behind_tail(client, buffer, context, counters);
+    if !client.session.can_parse_in_place() {
+        return receive_after_tail(client, buffer, context, counters);
     }
     counters.recv_calls.add(1);
     let room = buffer.len();
     match recv(&client.fd, &mut *buffer, RecvFlags::empty()).map(|(_, count)| count) {
         Ok(count) if count > 0 => {
             note_received(client, count, room, counters);
-            client.session.receive_fresh(&buffer[..count], context);
+            client.session.receive_in_place(&buffer[..count], context);
             Received::Input
         }
         result => nothing_received(client, result),
@@ -239,16 +239,16 @@ pub(super) fn receive<H: Handler>(
 
 /// [`receive`] from a client whose earlier input is not used up.
 #[cold]
-fn receive_behind_tail<H: Handler>(
+fn receive_after_tail<H: Handler>(
     client: &mut Client,
     buffer: &mut [u8],
     context: &mut Context<H>,
     counters: &Counters,
 ) -> Received {
     counters.recv_calls.add(1);
-    let landing = client.session.landing(&context.ground);
-    let into_place = landing.is_some();
-    let (room, result) = match landing {
+    let value_buffer = client.session.value_buffer(&context.resources);
+    let into_place = value_buffer.is_some();
+    let (room, result) = match value_buffer {
         Some(place) => {
             let room = place.capacity() - place.len();
             (room, recv(&client.fd, spare_capacity(place), RecvFlags::empty()).map(|(_, n)| n))

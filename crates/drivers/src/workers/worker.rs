@@ -13,13 +13,13 @@ use super::accept::Acceptor;
 use super::client::{Client, Clients, KEY_SPECIAL, Key, key_of};
 use super::source::Source;
 use super::tick::Ticks;
-use crate::card::Card;
-use crate::clock::{SECOND_NS, Watch};
+use crate::clock::{CoarseClock, SECOND_NS};
 use crate::counters::Counters;
-use crate::listen::Guest;
-use crate::mail::{Delivery, Mail};
+use crate::info::ConnectionInfo;
+use crate::listen::Accepted;
+use crate::mailbox::{Contents, Message};
 use crate::net::RECV_BYTES;
-use crate::shared::{Desk, Phase, Shared};
+use crate::shared::{Phase, Shared, WorkerHandle};
 
 /// A worker looks around at least this often, so that no wait is without an end.
 const WAIT_NS_MAX: u64 = 60 * SECOND_NS;
@@ -27,15 +27,15 @@ const WAIT_NS_MAX: u64 = 60 * SECOND_NS;
 /// How long a worker that was just busy waits before it works out how long it may sleep, and how
 /// late its housekeeping may be while it is busy. Nothing in it is due more often than twice a
 /// second.
-pub(super) const LULL_NS: u64 = SECOND_NS / 10;
+pub(super) const SHORT_WAIT_NS: u64 = SECOND_NS / 10;
 
-/// [`LULL_NS`] as the system takes it.
-pub(super) const LULL: Timespec = Timespec { tv_sec: 0, tv_nsec: LULL_NS as i64 };
+/// [`SHORT_WAIT_NS`] as the system takes it.
+pub(super) const SHORT_WAIT: Timespec = Timespec { tv_sec: 0, tv_nsec: SHORT_WAIT_NS as i64 };
 
 pub(super) struct Worker<H, S> {
     pub(super) id: WorkerId,
     pub(super) shared: Arc<Shared>,
-    pub(super) desk: Arc<Desk>,
+    pub(super) handle: Arc<WorkerHandle>,
     pub(super) source: S,
     /// What sessions work with; its output holds the replies of the present batch.
     pub(super) context: Context<H>,
@@ -52,7 +52,7 @@ pub(super) struct Worker<H, S> {
     pub(super) waiting: Vec<Key>,
     pub(super) acceptor: Option<Acceptor>,
     pub(super) ticks: Ticks,
-    pub(super) watch: Watch,
+    pub(super) watch: CoarseClock,
     /// The moment of the batch in whole seconds.
     pub(super) now_s: u32,
     /// When to look after what is due by time or asked for by mail.
@@ -64,16 +64,16 @@ pub(super) struct Worker<H, S> {
 
 impl<H: Handler, S: Source> Worker<H, S> {
     pub(super) fn new(shared: &Arc<Shared>, id: WorkerId, handler: H) -> Result<Self, Errno> {
-        let desk = shared.desk(id).expect("desks are set up before workers");
-        let bell = desk.mailbox.descriptor().expect("a worker is woken by a descriptor");
-        let source = S::new(bell, KEY_SPECIAL)?;
-        let (now, ground) = (shared.clock.now(), shared.config.ground.clone());
+        let handle = shared.handle(id).expect("handles are set up before workers");
+        let waker = handle.mailbox.descriptor().expect("a worker is woken by a descriptor");
+        let source = S::new(waker, KEY_SPECIAL)?;
+        let (now, resources) = (shared.clock.now(), shared.config.resources.clone());
         Ok(Self {
             id,
             shared: shared.clone(),
-            desk,
+            handle,
             source,
-            context: Context { handler, now, out: Reply::new(), ground },
+            context: Context { handler, now, out: Reply::new(), resources },
             clients: Clients::new(id),
             buffer: vec![0; RECV_BYTES].into_boxed_slice(),
             sends: Vec::new(),
@@ -82,7 +82,7 @@ impl<H: Handler, S: Source> Worker<H, S> {
             waiting: Vec::new(),
             acceptor: None,
             ticks: Ticks::default(),
-            watch: Watch::new(shared.clock),
+            watch: CoarseClock::new(shared.clock),
             now_s: 0,
             housekeep_at_ns: 0,
             busy: false,
@@ -113,29 +113,29 @@ impl<H: Handler, S: Source> Worker<H, S> {
         at_ns.saturating_sub(self.context.now.mono_ns).min(WAIT_NS_MAX)
     }
 
-    pub(super) fn on_mail(&mut self) {
-        let delivery = self.desk.mailbox.take(Delivery::default());
-        for letter in delivery.letters {
-            match letter {
-                Mail::Complete { ticket, bytes } => {
+    pub(super) fn on_messages(&mut self) {
+        let contents = self.handle.mailbox.take(Contents::default());
+        for message in contents.messages {
+            match message {
+                Message::Complete { ticket, bytes } => {
                     let key = key_of(ticket.conn);
                     let client = self.clients.get(key);
                     if client.is_some_and(|client| client.session.complete(ticket, &bytes)) {
                         self.release(key);
                     }
                 }
-                Mail::Close(conn) => self.close(key_of(conn)),
-                Mail::PauseRead { conn, on } => {
+                Message::Close(conn) => self.close(key_of(conn)),
+                Message::PauseRead { conn, on } => {
                     let key = key_of(conn);
                     if let Some(client) = self.clients.get(key) {
                         client.paused = on;
                         self.settle(key);
                     }
                 }
-                Mail::Adopt(guest) => self.adopt(guest),
+                Message::Adopt(accepted) => self.adopt(accepted),
             }
         }
-        if delivery.release {
+        if contents.release {
             for key in std::mem::take(&mut self.waiting) {
                 if let Some(client) = self.clients.get(key) {
                     client.waiting = false;
@@ -148,19 +148,19 @@ impl<H: Handler, S: Source> Worker<H, S> {
     }
 
     /// Takes over a client.
-    pub(super) fn adopt(&mut self, guest: Guest) {
+    pub(super) fn adopt(&mut self, accepted: Accepted) {
         let id = self.clients.next_id();
-        let Guest { fd, peer, listener } = guest;
-        let card = Arc::new(Card::new(fd.as_raw_fd(), peer, listener, self.now_s));
-        self.desk.counters.accepted.add(1);
+        let Accepted { fd, peer, listener } = accepted;
+        let info = Arc::new(ConnectionInfo::new(fd.as_raw_fd(), peer, listener, self.now_s));
+        self.handle.counters.accepted.add(1);
         if self.source.watch(&fd, key_of(id)).is_err() {
             // The system has no memory for one more registration.
-            self.desk.counters.closed.add(1);
+            self.handle.counters.closed.add(1);
             self.forget_one();
             return;
         }
-        self.desk.pin(id.index as usize, card.clone());
-        self.clients.insert(Client::new(fd, id, card));
+        self.handle.pin(id.index as usize, info.clone());
+        self.clients.insert(Client::new(fd, id, info));
         if S::COMPLETES {
             // Its first turn has it received from.
             let client = self.clients.get(key_of(id)).expect("it was just put there");
@@ -174,23 +174,23 @@ impl<H: Handler, S: Source> Worker<H, S> {
         let Some(client) = self.clients.remove(key) else { return };
         let id = client.session.id();
         self.ticks.forget(&client);
-        self.desk.unpin(id.index as usize);
-        self.desk.counters.closed.add(1);
+        self.handle.unpin(id.index as usize);
+        self.handle.counters.closed.add(1);
         self.source.retire(client.fd);
         self.context.handler.closed(id);
         self.forget_one();
     }
 
     fn forget_one(&self) {
-        self.desk.load.fetch_sub(1, Ordering::Relaxed);
+        self.handle.load.fetch_sub(1, Ordering::Relaxed);
         self.shared.left();
     }
 
     /// What is done after the replies are sent: whenever no event has come or mail has, and every
-    /// [`LULL_NS`] in any case.
+    /// [`SHORT_WAIT_NS`] in any case.
     #[cold]
     pub(super) fn housekeep(&mut self) {
-        self.housekeep_at_ns = self.context.now.mono_ns + LULL_NS;
+        self.housekeep_at_ns = self.context.now.mono_ns + SHORT_WAIT_NS;
         if self.context.now.mono_ns >= self.tick_at_ns() {
             self.tick();
         }
@@ -206,8 +206,8 @@ impl<H: Handler, S: Source> Worker<H, S> {
     /// What receiving from a client and having its session deal with that takes.
     #[inline]
     pub(super) fn parts(&mut self) -> Parts<'_, H, S> {
-        let Self { source, clients, context, buffer, desk, .. } = self;
-        Parts { source, clients, context, buffer, counters: &desk.counters }
+        let Self { source, clients, context, buffer, handle, .. } = self;
+        Parts { source, clients, context, buffer, counters: &handle.counters }
     }
 }
 

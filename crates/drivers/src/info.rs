@@ -1,6 +1,6 @@
 //! What others may know of an open connection: its ends, what it is doing, since when.
 //!
-//! The worker writes a card only when something changes, at most once a second for the time; any
+//! The worker writes a info only when something changes, at most once a second for the time; any
 //! thread may read it.
 
 use std::sync::Arc;
@@ -40,8 +40,8 @@ impl State {
     }
 }
 
-/// The card of one connection.
-pub(crate) struct Card {
+/// The info of one connection.
+pub(crate) struct ConnectionInfo {
     pub(crate) fd: i32,
     pub(crate) peer: Address,
     pub(crate) listener: Arc<Address>,
@@ -49,7 +49,7 @@ pub(crate) struct Card {
     active_s: AtomicU32,
 }
 
-impl Card {
+impl ConnectionInfo {
     pub(crate) fn new(fd: i32, peer: Address, listener: Arc<Address>, now_s: u32) -> Self {
         let state = AtomicU8::new(State::Read as u8);
         Self { fd, peer, listener, state, active_s: AtomicU32::new(now_s) }

@@ -1,4 +1,4 @@
-//! The thread at the door: accepts clients, starts their threads, ends them.
+//! The thread at the acceptor: accepts clients, starts their threads, ends them.
 
 use std::collections::HashMap;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -15,34 +15,34 @@ use session::{ConnId, Handler, WorkerId};
 
 use super::client::Client;
 use crate::StartError;
-use crate::accept::{ACCEPTS_MAX, Failed, RETRY_NS, judge, turn_away};
+use crate::accept::{ACCEPTS_MAX, AcceptError, RETRY_NS, classify, reject};
 use crate::clock::SECOND_NS;
-use crate::listen::{Guest, Listener};
-use crate::mail::{Bell, Delivery};
-use crate::server::Seat;
-use crate::shared::{Desk, Phase, Remote, Shared};
+use crate::listen::{Accepted, Listener};
+use crate::mailbox::{Contents, Waker};
+use crate::server::Slot;
+use crate::shared::{Phase, Remote, Shared, WorkerHandle};
 
-/// The door looks around at least this often, so that no wait is without an end.
+/// The acceptor looks around at least this often, so that no wait is without an end.
 const WAIT_NS_MAX: u64 = 60 * SECOND_NS;
 
 /// Stack of a client's thread: parsing and executing recurse nowhere.
 const STACK_BYTES: usize = 256 << 10;
 
 /// A client that has a thread.
-struct Seated {
+struct ClientThread {
     fd: Arc<OwnedFd>,
     thread: JoinHandle<()>,
 }
 
-struct Door<H, F> {
+struct Acceptor<H, F> {
     shared: Arc<Shared>,
-    desk: Arc<Desk>,
+    handle: Arc<WorkerHandle>,
     listeners: Vec<Listener>,
     factory: F,
     /// Serves nobody; woken when it asks for it.
     handler: H,
     now: Now,
-    seated: HashMap<WorkerId, Seated>,
+    clients: HashMap<WorkerId, ClientThread>,
     /// Workers whose threads have come to their end.
     left: Receiver<WorkerId>,
     leaving: Sender<WorkerId>,
@@ -54,7 +54,7 @@ struct Door<H, F> {
     retry_at_ns: Option<u64>,
 }
 
-/// Starts the door of `shared`, which starts everybody else.
+/// Starts the acceptor of `shared`, which starts everybody else.
 pub(crate) fn start<H, F>(
     shared: &Arc<Shared>,
     listeners: Vec<Listener>,
@@ -62,25 +62,25 @@ pub(crate) fn start<H, F>(
 ) -> Result<Vec<JoinHandle<()>>, StartError>
 where
     H: Handler + Send + 'static,
-    F: FnMut(Seat) -> H + Send + 'static,
+    F: FnMut(Slot) -> H + Send + 'static,
 {
-    let bell = Bell::descriptor()
+    let waker = Waker::descriptor()
         .map_err(|cause| StartError::System { what: "an event descriptor", cause: cause.into() })?;
-    let desk = Desk::new(bell);
-    shared.seat(WorkerId(0), desk.clone());
+    let handle = WorkerHandle::new(waker);
+    shared.slot(WorkerId(0), handle.clone());
     for listener in &listeners {
         shared.listens(listener.fd.as_raw_fd(), listener.address.clone());
     }
-    let handler = factory(Seat { worker: WorkerId(0), remote: Remote(shared.clone()) });
+    let handler = factory(Slot { worker: WorkerId(0), remote: Remote(shared.clone()) });
     let (leaving, left) = channel();
-    let door = Door {
+    let acceptor = Acceptor {
         shared: shared.clone(),
-        desk,
+        handle,
         listeners,
         factory,
         handler,
         now: shared.clock.now(),
-        seated: HashMap::new(),
+        clients: HashMap::new(),
         left,
         leaving,
         free: Vec::new(),
@@ -88,16 +88,17 @@ where
         generation: 0,
         retry_at_ns: None,
     };
-    let thread = std::thread::Builder::new().name("door".to_owned()).spawn(move || door.run());
+    let thread =
+        std::thread::Builder::new().name("acceptor".to_owned()).spawn(move || acceptor.run());
     thread
         .map(|thread| vec![thread])
         .map_err(|cause| StartError::System { what: "a thread", cause })
 }
 
-impl<H, F> Door<H, F>
+impl<H, F> Acceptor<H, F>
 where
     H: Handler + Send + 'static,
-    F: FnMut(Seat) -> H,
+    F: FnMut(Slot) -> H,
 {
     fn run(mut self) {
         while self.shared.phase() == Phase::Running {
@@ -113,9 +114,9 @@ where
             self.end_batch();
         }
         self.listeners.clear();
-        self.see_off(Shutdown::Read);
+        self.shut_down_all(Shutdown::Read);
         while self.shared.phase() == Phase::Draining
-            && !self.seated.is_empty()
+            && !self.clients.is_empty()
             && self.now.mono_ns < self.shared.drain_until_ns()
         {
             self.wait();
@@ -123,8 +124,8 @@ where
             self.end_batch();
         }
         self.shared.advance(Phase::Stopping);
-        self.see_off(Shutdown::Both);
-        for (_, client) in self.seated.drain() {
+        self.shut_down_all(Shutdown::Both);
+        for (_, client) in self.clients.drain() {
             client.thread.join().expect("a handler does not panic");
         }
     }
@@ -145,20 +146,21 @@ where
             tv_sec: (wait_ns / SECOND_NS) as i64,
             tv_nsec: (wait_ns % SECOND_NS) as i64,
         };
-        let bell = self.desk.mailbox.descriptor().expect("the door is woken by a descriptor");
-        let mut fds = vec![PollFd::new(bell, PollFlags::IN)];
+        let waker =
+            self.handle.mailbox.descriptor().expect("the acceptor is woken by a descriptor");
+        let mut fds = vec![PollFd::new(waker, PollFlags::IN)];
         if self.retry_at_ns.is_none() {
             fds.extend(self.listeners.iter().map(|it| PollFd::new(&it.fd, PollFlags::IN)));
         }
         match poll(&mut fds, Some(&timeout)) {
             Ok(_) | Err(Errno::INTR) => {}
-            Err(error) => panic!("poll at the door is broken: {error}"),
+            Err(error) => panic!("poll at the acceptor is broken: {error}"),
         }
-        // Clears the bell; it need not have rung.
-        let _ = rustix::io::read(bell, &mut [0; 8][..]);
-        self.desk.mailbox.take(Delivery::default());
+        // Clears the waker; it need not have woken.
+        let _ = rustix::io::read(waker, &mut [0; 8][..]);
+        self.handle.mailbox.take(Contents::default());
         self.now = self.shared.clock.now();
-        self.desk.counters.wakeups.add(1);
+        self.handle.counters.wakeups.add(1);
     }
 
     fn accept(&mut self, index: usize) {
@@ -169,50 +171,50 @@ where
                 return self.stop_accepting();
             }
             match self.listeners[index].accept(false) {
-                Ok(guest) if full => {
-                    self.desk.counters.rejected.add(1);
-                    turn_away(&guest);
+                Ok(accepted) if full => {
+                    self.handle.counters.rejected.add(1);
+                    reject(&accepted);
                 }
-                Ok(guest) => self.seat(guest),
-                Err(error) => match judge(error) {
-                    Failed::Again => {}
-                    Failed::Pause => return self.stop_accepting(),
-                    Failed::Nobody => return,
+                Ok(accepted) => self.slot(accepted),
+                Err(error) => match classify(error) {
+                    AcceptError::Retry => {}
+                    AcceptError::Pause => return self.stop_accepting(),
+                    AcceptError::NoneWaiting => return,
                 },
             }
         }
     }
 
-    fn seat(&mut self, guest: Guest) {
+    fn slot(&mut self, accepted: Accepted) {
         let Some(worker) = self.number() else {
             // Every number belongs to a thread that runs or is about to be joined.
-            self.desk.counters.rejected.add(1);
+            self.handle.counters.rejected.add(1);
             return self.stop_accepting();
         };
         self.generation = self.generation.wrapping_add(1);
         let id = ConnId { worker, index: 0, generation: self.generation };
-        let desk = Desk::new(Bell::Condition(Condvar::new()));
-        self.shared.seat(worker, desk.clone());
+        let handle = WorkerHandle::new(Waker::Condition(Condvar::new()));
+        self.shared.slot(worker, handle.clone());
         self.shared.open.fetch_add(1, Ordering::Relaxed);
-        let handler = (self.factory)(Seat { worker, remote: Remote(self.shared.clone()) });
-        let client = Client::new(guest, id, self.shared.clone(), desk, handler);
+        let handler = (self.factory)(Slot { worker, remote: Remote(self.shared.clone()) });
+        let client = Client::new(accepted, id, self.shared.clone(), handle, handler);
         let fd = client.fd.clone();
         let leaving = self.leaving.clone();
-        let door = self.desk.clone();
+        let acceptor = self.handle.clone();
         let builder = std::thread::Builder::new().stack_size(STACK_BYTES);
         let thread = builder.name(format!("client-{}", worker.0)).spawn(move || {
             client.run();
-            // The door is there as long as its clients are.
+            // The acceptor is there as long as its clients are.
             let _ = leaving.send(worker);
-            door.mailbox.ring();
+            acceptor.mailbox.ring();
         });
         match thread {
-            Ok(thread) => drop(self.seated.insert(worker, Seated { fd, thread })),
+            Ok(thread) => drop(self.clients.insert(worker, ClientThread { fd, thread })),
             Err(_) => {
                 // The system has no more threads: the client, dropped with its closure, finds its
                 // connection closed, and the next ones wait.
                 self.free.push(worker);
-                self.desk.counters.rejected.add(1);
+                self.handle.counters.rejected.add(1);
                 self.stop_accepting();
             }
         }
@@ -231,7 +233,7 @@ where
     /// Joins the threads that have come to their end.
     fn reap(&mut self) {
         while let Ok(worker) = self.left.try_recv() {
-            if let Some(client) = self.seated.remove(&worker) {
+            if let Some(client) = self.clients.remove(&worker) {
                 client.thread.join().expect("a handler does not panic");
                 self.free.push(worker);
                 // There is room again.
@@ -242,19 +244,19 @@ where
 
     fn stop_accepting(&mut self) {
         self.retry_at_ns = Some(self.now.mono_ns + RETRY_NS);
-        self.desk.counters.accept_stops.add(1);
-        self.shared.wants_room.store(true, Ordering::Relaxed);
+        self.handle.counters.accept_stops.add(1);
+        self.shared.accept_stopped.store(true, Ordering::Relaxed);
     }
 
     fn resume_accepting(&mut self) {
         if self.retry_at_ns.take().is_some() {
-            self.shared.wants_room.store(false, Ordering::Relaxed);
+            self.shared.accept_stopped.store(false, Ordering::Relaxed);
         }
     }
 
     /// Wakes every client's thread.
-    fn see_off(&self, how: Shutdown) {
-        for client in self.seated.values() {
+    fn shut_down_all(&self, how: Shutdown) {
+        for client in self.clients.values() {
             // It may be broken already, which wakes its thread as well.
             let _ = shutdown(&client.fd, how);
         }
