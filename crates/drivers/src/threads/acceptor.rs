@@ -1,8 +1,16 @@
-//! The thread at the acceptor: accepts clients, starts their threads, ends them.
+//! The thread that accepts clients, starts their threads, and joins them.
+//!
+//! It is worker 0, and its handler serves no client: it is called for `end_batch` alone, at the
+//! moments it asks for. Each client is a worker of its own: it gets a worker number that is
+//! free, and a generation that no connection had before.
+//!
+//! Invariants: a worker number is free again only after its thread is joined. The thread of a client
+//! never outlives this one.
+//!
+//! Times are nanoseconds of the monotonic clock.
 
 use std::collections::HashMap;
-use std::os::fd::{AsRawFd, OwnedFd};
-use std::sync::atomic::Ordering;
+use std::os::fd::OwnedFd;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar};
 use std::thread::JoinHandle;
@@ -14,21 +22,20 @@ use rustix::net::{Shutdown, shutdown};
 use session::{ConnId, Handler, WorkerId};
 
 use super::client::Client;
-use crate::StartError;
-use crate::accept::{ACCEPTS_MAX, AcceptError, RETRY_NS, classify, reject};
 use crate::clock::SECOND_NS;
-use crate::listen::{Accepted, Listener};
-use crate::mailbox::{Contents, Waker};
-use crate::server::Slot;
-use crate::shared::{Phase, Remote, Shared, WorkerHandle};
+use crate::error::StartError;
+use crate::shared::{
+    ACCEPTS_MAX, Attempt, Phase, RETRY_NS, Remote, Shared, Slot, Waker, WorkerHandle, attempt,
+};
+use crate::sockets::{Accepted, Listener};
 
-/// The acceptor looks around at least this often, so that no wait is without an end.
+/// The acceptor wakes up at least this often, so that no wait is without an end.
 const WAIT_NS_MAX: u64 = 60 * SECOND_NS;
 
-/// Stack of a client's thread: parsing and executing recurse nowhere.
+/// Stack of a client's thread: parsing and executing do not recurse.
 const STACK_BYTES: usize = 256 << 10;
 
-/// A client that has a thread.
+/// The thread of a client.
 struct ClientThread {
     fd: Arc<OwnedFd>,
     thread: JoinHandle<()>,
@@ -39,22 +46,24 @@ struct Acceptor<H, F> {
     handle: Arc<WorkerHandle>,
     listeners: Vec<Listener>,
     factory: F,
-    /// Serves nobody; woken when it asks for it.
+    /// The handler of worker 0.
     handler: H,
     now: Now,
     clients: HashMap<WorkerId, ClientThread>,
-    /// Workers whose threads have come to their end.
-    left: Receiver<WorkerId>,
-    leaving: Sender<WorkerId>,
+    /// Workers whose threads have ended, or end now.
+    ended: Receiver<WorkerId>,
+    /// Where the threads say so.
+    ending: Sender<WorkerId>,
     /// Numbers of workers that are gone, to be used again.
     free: Vec<WorkerId>,
     next: u16,
     /// How many connections there were: each is the next generation of its worker.
     generation: u32,
+    /// While accepting has stopped: when to try again.
     retry_at_ns: Option<u64>,
 }
 
-/// Starts the acceptor of `shared`, which starts everybody else.
+/// Starts the acceptor of `shared`, which starts all other threads.
 pub(crate) fn start<H, F>(
     shared: &Arc<Shared>,
     listeners: Vec<Listener>,
@@ -67,29 +76,29 @@ where
     let waker = Waker::descriptor()
         .map_err(|cause| StartError::System { what: "an event descriptor", cause: cause.into() })?;
     let handle = WorkerHandle::new(waker);
-    shared.slot(WorkerId(0), handle.clone());
+    shared.add_worker(WorkerId(0), handle.clone());
     for listener in &listeners {
-        shared.listens(listener.fd.as_raw_fd(), listener.address.clone());
+        shared.show(listener);
     }
-    let handler = factory(Slot { worker: WorkerId(0), remote: Remote(shared.clone()) });
-    let (leaving, left) = channel();
+    let handler = factory(Slot { worker: WorkerId(0), remote: Remote::new(shared.clone()) });
+    let (ending, ended) = channel();
     let acceptor = Acceptor {
         shared: shared.clone(),
         handle,
         listeners,
         factory,
         handler,
-        now: shared.clock.now(),
+        now: shared.clock().now(),
         clients: HashMap::new(),
-        left,
-        leaving,
+        ended,
+        ending,
         free: Vec::new(),
         next: 1,
         generation: 0,
         retry_at_ns: None,
     };
-    let thread =
-        std::thread::Builder::new().name("acceptor".to_owned()).spawn(move || acceptor.run());
+    let builder = std::thread::Builder::new().name("acceptor".to_owned());
+    let thread = builder.spawn(move || acceptor.run());
     thread
         .map(|thread| vec![thread])
         .map_err(|cause| StartError::System { what: "a thread", cause })
@@ -130,7 +139,7 @@ where
         }
     }
 
-    /// Its verdict is about replies, and here are none.
+    /// Its result is about replies, and there are none here.
     fn end_batch(&mut self) {
         let _ = self.handler.end_batch(self.now);
     }
@@ -146,75 +155,64 @@ where
             tv_sec: (wait_ns / SECOND_NS) as i64,
             tv_nsec: (wait_ns % SECOND_NS) as i64,
         };
-        let waker =
-            self.handle.mailbox.descriptor().expect("the acceptor is woken by a descriptor");
+        let waker = self.handle.mailbox().descriptor().expect("worker 0 has a descriptor");
         let mut fds = vec![PollFd::new(waker, PollFlags::IN)];
         if self.retry_at_ns.is_none() {
-            fds.extend(self.listeners.iter().map(|it| PollFd::new(&it.fd, PollFlags::IN)));
+            fds.extend(self.listeners.iter().map(|it| PollFd::new(it.fd(), PollFlags::IN)));
         }
         match poll(&mut fds, Some(&timeout)) {
             Ok(_) | Err(Errno::INTR) => {}
-            Err(error) => panic!("poll at the acceptor is broken: {error}"),
+            Err(error) => panic!("poll of the acceptor is broken: {error}"),
         }
-        // Clears the waker; it need not have woken.
+        // Resets the waker. An error means that it has not woken this thread.
         let _ = rustix::io::read(waker, &mut [0; 8][..]);
-        self.handle.mailbox.take(Contents::default());
-        self.now = self.shared.clock.now();
-        self.handle.counters.wakeups.add(1);
+        drop(self.handle.mailbox().take());
+        self.now = self.shared.clock().now();
+        self.handle.counters().wakeups.add(1);
     }
 
     fn accept(&mut self, index: usize) {
         for _ in 0..ACCEPTS_MAX {
-            let config = &self.shared.config;
-            let full = self.shared.open.load(Ordering::Relaxed) >= config.connections_max;
-            if full && !config.reject_at_limit {
-                return self.stop_accepting();
-            }
-            match self.listeners[index].accept(false) {
-                Ok(accepted) if full => {
-                    self.handle.counters.rejected.add(1);
-                    reject(&accepted);
-                }
-                Ok(accepted) => self.slot(accepted),
-                Err(error) => match classify(error) {
-                    AcceptError::Retry => {}
-                    AcceptError::Pause => return self.stop_accepting(),
-                    AcceptError::NoneWaiting => return,
-                },
+            let listener = &self.listeners[index];
+            match attempt(&self.shared, self.handle.counters(), || listener.accept(false)) {
+                Attempt::Client(accepted) => self.serve(accepted),
+                Attempt::Again => {}
+                Attempt::Pause => return self.stop_accepting(),
+                Attempt::NoneWaiting => return,
             }
         }
     }
 
-    fn slot(&mut self, accepted: Accepted) {
+    /// Starts a thread for a client.
+    fn serve(&mut self, accepted: Accepted) {
         let Some(worker) = self.number() else {
             // Every number belongs to a thread that runs or is about to be joined.
-            self.handle.counters.rejected.add(1);
+            self.handle.counters().rejected.add(1);
             return self.stop_accepting();
         };
         self.generation = self.generation.wrapping_add(1);
         let id = ConnId { worker, index: 0, generation: self.generation };
         let handle = WorkerHandle::new(Waker::Condition(Condvar::new()));
-        self.shared.slot(worker, handle.clone());
-        self.shared.open.fetch_add(1, Ordering::Relaxed);
-        let handler = (self.factory)(Slot { worker, remote: Remote(self.shared.clone()) });
+        self.shared.add_worker(worker, handle.clone());
+        self.shared.opened();
+        let handler = (self.factory)(Slot { worker, remote: Remote::new(self.shared.clone()) });
         let client = Client::new(accepted, id, self.shared.clone(), handle, handler);
-        let fd = client.fd.clone();
-        let leaving = self.leaving.clone();
-        let acceptor = self.handle.clone();
+        let fd = client.fd();
+        let (ending, acceptor) = (self.ending.clone(), self.handle.clone());
         let builder = std::thread::Builder::new().stack_size(STACK_BYTES);
         let thread = builder.name(format!("client-{}", worker.0)).spawn(move || {
             client.run();
-            // The acceptor is there as long as its clients are.
-            let _ = leaving.send(worker);
-            acceptor.mailbox.ring();
+            // It cannot fail: the acceptor outlives its clients.
+            let _ = ending.send(worker);
+            acceptor.mailbox().wake();
         });
         match thread {
             Ok(thread) => drop(self.clients.insert(worker, ClientThread { fd, thread })),
             Err(_) => {
-                // The system has no more threads: the client, dropped with its closure, finds its
-                // connection closed, and the next ones wait.
+                // The system allows no more threads. The client is dropped with its closure, which
+                // closes the connection, and the next clients wait.
                 self.free.push(worker);
-                self.handle.counters.rejected.add(1);
+                self.handle.counters().rejected.add(1);
                 self.stop_accepting();
             }
         }
@@ -230,13 +228,13 @@ where
         Some(worker)
     }
 
-    /// Joins the threads that have come to their end.
+    /// Joins the threads that have ended.
     fn reap(&mut self) {
-        while let Ok(worker) = self.left.try_recv() {
+        while let Ok(worker) = self.ended.try_recv() {
             if let Some(client) = self.clients.remove(&worker) {
                 client.thread.join().expect("a handler does not panic");
                 self.free.push(worker);
-                // There is room again.
+                // One connection more may be opened.
                 self.retry_at_ns = self.retry_at_ns.map(|_| self.now.mono_ns);
             }
         }
@@ -244,20 +242,20 @@ where
 
     fn stop_accepting(&mut self) {
         self.retry_at_ns = Some(self.now.mono_ns + RETRY_NS);
-        self.handle.counters.accept_stops.add(1);
-        self.shared.accept_stopped.store(true, Ordering::Relaxed);
+        self.handle.counters().accept_stops.add(1);
+        self.shared.set_accept_stopped(true);
     }
 
     fn resume_accepting(&mut self) {
         if self.retry_at_ns.take().is_some() {
-            self.shared.accept_stopped.store(false, Ordering::Relaxed);
+            self.shared.set_accept_stopped(false);
         }
     }
 
-    /// Wakes every client's thread.
+    /// Wakes the thread of every client.
     fn shut_down_all(&self, how: Shutdown) {
         for client in self.clients.values() {
-            // It may be broken already, which wakes its thread as well.
+            // An error means that the connection is broken, which wakes its thread as well.
             let _ = shutdown(&client.fd, how);
         }
     }
