@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use session::Ground;
+use session::Resources;
 
 /// How bytes are moved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,13 +60,13 @@ pub struct Config {
     /// Seconds after which a client that takes nothing of its replies is closed; 0 for never.
     pub stall_timeout_s: u32,
     /// Bounds and budget of the connections.
-    pub ground: Ground,
+    pub resources: Resources,
 }
 
 impl Config {
     /// memcached's defaults: four workers, 1,024 connections, no idle time-out; and no address.
     #[must_use]
-    pub fn new(ground: Ground) -> Self {
+    pub fn new(resources: Resources) -> Self {
         Self {
             driver: Driver::Epoll,
             listen: Vec::new(),
@@ -76,7 +76,7 @@ impl Config {
             reject_at_limit: true,
             idle_timeout_s: 0,
             stall_timeout_s: 120,
-            ground,
+            resources,
         }
     }
 }

@@ -235,7 +235,7 @@ fn a_connection_can_be_closed_and_paused_from_outside() {
 #[test]
 fn a_long_pipeline_lets_others_have_their_turn() {
     for driver in drivers() {
-        let rig = Rig::new(driver, |config| config.ground.bounds.requests_per_turn = 20);
+        let rig = Rig::new(driver, |config| config.resources.bounds.requests_per_turn = 20);
         let mut client = rig.connect();
         client.ask(&b"version\r\n".repeat(1000), &b"VERSION 1\r\n".repeat(1000));
         client.ask(b"version\r\n", b"VERSION 1\r\n");
@@ -262,7 +262,7 @@ fn a_client_that_takes_nothing_is_closed_in_the_end() {
 fn without_memory_for_what_it_does_not_take_a_client_is_closed() {
     for driver in drivers() {
         let rig = Rig::new(driver, |config| {
-            config.ground.budget = base::MemoryBudget::new(64 << 10);
+            config.resources.budget = base::MemoryBudget::new(64 << 10);
         });
         let mut deaf = rig.connect();
         deaf.ask(&set("v", 10_000), b"STORED\r\n");
@@ -465,13 +465,14 @@ fn a_socket_file_has_its_mode_and_goes_with_the_server() {
 }
 
 fn config_of(driver: Driver, rig: &Rig) -> Config {
-    let ground = session::Ground { bounds: session::Bounds::default(), budget: rig.budget.clone() };
-    Config { driver, ..Config::new(ground) }
+    let resources =
+        session::Resources { bounds: session::Bounds::default(), budget: rig.budget.clone() };
+    Config { driver, ..Config::new(resources) }
 }
 
 fn start(config: Config) -> Result<(), StartError> {
     let store = std::sync::Arc::new(support::handler::Store::default());
-    Server::start(config, move |seat| support::handler::Kv::new(store.clone(), seat)).map(drop)
+    Server::start(config, move |slot| support::handler::Kv::new(store.clone(), slot)).map(drop)
 }
 
 #[test]

@@ -5,7 +5,7 @@ use crate::counters::WorkerCounters;
 use base::Now;
 use engine::{Local, NoSink};
 use memcache::{Expiry, Key, KeyScratch, Limits, Refusal, Request, Store, StoreVerb, reply};
-use session::{Cause, Conn, ConnId, Handler, LogId, Outcome, Passed, Reply, Ticket, Verdict};
+use session::{BatchEnd, Cause, Conn, ConnId, Handler, LogId, Outcome, Passed, Reply, Ticket};
 use std::sync::Arc;
 
 /// Items that housekeeping looks at, once a second.
@@ -200,7 +200,7 @@ impl Handler for Service {
     fn closed(&mut self, _conn: ConnId) {}
 
     #[inline]
-    fn end_batch(&mut self, now: Now) -> Verdict {
+    fn end_batch(&mut self, now: Now) -> BatchEnd {
         if now.expiry_s >= self.tend_at_s {
             self.tend(now);
         }
@@ -215,7 +215,7 @@ impl Handler for Service {
                 self.cell.leases.give(local);
             }
         }
-        Verdict::Send
+        BatchEnd::Send
     }
 
     fn wake_at_ns(&self) -> u64 {

@@ -24,7 +24,7 @@ pub(crate) const VALUE_RESERVE_BYTES: usize = 64 << 10;
 pub(crate) const ROOM_ATTEMPTS_MAX: u32 = 8;
 
 /// A value with at least this much missing is received straight into its buffer.
-pub(crate) const LANDING_BYTES_MIN: usize = 16 << 10;
+pub(crate) const DIRECT_BYTES_MIN: usize = 16 << 10;
 
 /// The bounds of every connection of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,7 +53,7 @@ impl Default for Bounds {
 
 /// What the sessions of a worker stand on: their bounds and the budget they draw on.
 #[derive(Clone)]
-pub struct Ground {
+pub struct Resources {
     /// The bounds of each session.
     pub bounds: Bounds,
     /// Where buffers above a small size are taken from, for `Owner::Connections`.

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, VecDeque};
 use base::Now;
 use memcache::{Key, Limits, Refusal, Request, Store};
 
-use crate::{Cause, Conn, ConnId, Handler, LogId, Outcome, Passed, Reply, Ticket, Verdict};
+use crate::{BatchEnd, Cause, Conn, ConnId, Handler, LogId, Outcome, Passed, Reply, Ticket};
 
 /// A small generator whose whole state is its seed.
 pub(crate) struct Random(pub(crate) u64);
@@ -176,7 +176,7 @@ impl Handler for Fake {
 
     fn closed(&mut self, _conn: ConnId) {}
 
-    fn end_batch(&mut self, _now: Now) -> Verdict {
-        Verdict::Send
+    fn end_batch(&mut self, _now: Now) -> BatchEnd {
+        BatchEnd::Send
     }
 }

@@ -14,7 +14,7 @@
 use base::{Grant, Now, Owner};
 
 use crate::bounds::ROOM_ATTEMPTS_MAX;
-use crate::{Ground, Handler, Reply, Verdict};
+use crate::{BatchEnd, Handler, Reply, Resources};
 
 /// What the session needs next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,7 +51,7 @@ pub struct Context<H> {
     /// Where replies are appended.
     pub out: Reply,
     /// Bounds and budget.
-    pub ground: Ground,
+    pub resources: Resources,
 }
 
 impl<H: Handler> Context<H> {
@@ -61,18 +61,18 @@ impl<H: Handler> Context<H> {
     pub fn grant(&mut self, bytes: u64) -> Option<Grant> {
         let grant = self.room(bytes);
         match self.handler.end_batch(self.now) {
-            Verdict::Send => grant,
-            Verdict::Drop => None,
+            BatchEnd::Send => grant,
+            BatchEnd::Drop => None,
         }
     }
 
     fn room(&mut self, bytes: u64) -> Option<Grant> {
         for _ in 0..ROOM_ATTEMPTS_MAX {
-            let grant = self.ground.budget.take(Owner::Connections, bytes);
+            let grant = self.resources.budget.take(Owner::Connections, bytes);
             if grant.is_some() || !self.handler.make_room(self.now, bytes) {
                 return grant;
             }
         }
-        self.ground.budget.take(Owner::Connections, bytes)
+        self.resources.budget.take(Owner::Connections, bytes)
     }
 }

@@ -52,7 +52,7 @@ pub enum Passed {
 
 /// Whether the replies of a batch may be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum BatchEnd {
     /// They may.
     Send,
     /// The right to answer was lost while the batch ran: they are dropped, with their connections.
@@ -132,7 +132,7 @@ pub trait Handler {
     fn closed(&mut self, conn: ConnId);
 
     /// Every request that arrived together has been executed; their replies are sent next.
-    fn end_batch(&mut self, now: Now) -> Verdict;
+    fn end_batch(&mut self, now: Now) -> BatchEnd;
 
     /// When [`Handler::end_batch`] is to be called at the latest, even if nothing arrives, on the
     /// monotonic clock of [`Now`]. Asked after every batch.

@@ -18,7 +18,7 @@ impl Session {
             return;
         }
         match self.flow {
-            Flow::Idle if self.tail.is_empty() => self.starve(rest, context),
+            Flow::Idle if self.tail.is_empty() => self.refuse_value(rest, context),
             // Fairness is worth less than the memory it would take.
             Flow::Again if self.tail.is_empty() => {
                 self.flow = Flow::Idle;
@@ -39,13 +39,13 @@ impl Session {
         context: &mut Context<H>,
     ) -> Result<(), NoRoom> {
         for _ in 0..ROOM_ATTEMPTS_MAX {
-            match self.tail.append(input, needed, &context.ground) {
+            match self.tail.append(input, needed, &context.resources) {
                 Ok(()) => return Ok(()),
                 Err(NoRoom { bytes }) if context.handler.make_room(context.now, bytes) => {}
                 Err(refused) => return Err(refused),
             }
         }
-        self.tail.append(input, needed, &context.ground)
+        self.tail.append(input, needed, &context.resources)
     }
 
     /// Whether no further input will be looked at.
@@ -60,14 +60,15 @@ impl Session {
 
     /// Receives while earlier input is kept.
     #[cold]
-    pub(crate) fn receive_behind_tail<H: Handler>(
+    pub(crate) fn receive_after_tail<H: Handler>(
         &mut self,
         mut input: &[u8],
         context: &mut Context<H>,
     ) {
         while self.flow == Flow::Idle {
             if self.tail.is_empty() {
-                let left = self.run_kept(input, context, context.ground.bounds.requests_per_turn);
+                let left =
+                    self.run_kept(input, context, context.resources.bounds.requests_per_turn);
                 input = &input[input.len() - left..];
                 break;
             }
@@ -75,7 +76,7 @@ impl Session {
             if self.append(lacking, self.needed, context).is_err() {
                 let bytes = self.tail.take();
                 self.tail.clear();
-                self.starve(&bytes, context);
+                self.refuse_value(&bytes, context);
                 continue;
             }
             input = rest;
@@ -104,7 +105,7 @@ impl Session {
 
     pub(crate) fn run_tail<H: Handler>(&mut self, context: &mut Context<H>) {
         let bytes = self.tail.take();
-        let left = self.run_kept(&bytes, context, context.ground.bounds.requests_per_turn);
+        let left = self.run_kept(&bytes, context, context.resources.bounds.requests_per_turn);
         if self.is_over() {
             self.tail.clear();
         } else {
@@ -115,7 +116,7 @@ impl Session {
     /// There is no memory for the request that `input` begins with. A value is thrown away and
     /// answered like one that is too large; anything else ends the connection.
     #[cold]
-    fn starve<H: Handler>(&mut self, input: &[u8], context: &mut Context<H>) {
+    fn refuse_value<H: Handler>(&mut self, input: &[u8], context: &mut Context<H>) {
         let limits = Limits { value_bytes_max: 0, ..*context.handler.limits(&self.conn) };
         let Parsed::Refused { refusal, consumed, swallow, close: false, quiet } =
             memcache::parse(input, &limits)

@@ -25,9 +25,9 @@ mod fake;
 #[cfg(test)]
 mod session_test;
 
-pub use bounds::{Bounds, Ground};
+pub use bounds::{Bounds, Resources};
 pub use flow::{Context, Flow, Want};
-pub use handler::{Cause, Handler, LogId, Outcome, Passed, Verdict};
+pub use handler::{BatchEnd, Cause, Handler, LogId, Outcome, Passed};
 pub use reply::{Lent, Mark, Reply, Span};
 pub use session::Session;
 pub use ticket::{Conn, ConnId, Ticket, WorkerId};

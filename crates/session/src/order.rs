@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 use base::{Grant, Owner};
 
 use crate::bounds::TAIL_FREE_BYTES;
-use crate::{Ground, LogId, Passed, Reply};
+use crate::{LogId, Passed, Reply, Resources};
 
 /// What an entry waits for besides its turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,11 +105,11 @@ impl Order {
 
     /// Whether further requests must stay unread. Asks the budget when the queue outgrows what
     /// every connection may hold; without a grant that is all it may hold.
-    pub(crate) fn is_full(&mut self, ground: &Ground) -> bool {
-        let bounds = &ground.bounds;
+    pub(crate) fn is_full(&mut self, resources: &Resources) -> bool {
+        let bounds = &resources.bounds;
         if self.bytes > TAIL_FREE_BYTES && self.grant.is_none() {
             let bytes = bounds.pending_bytes_max as u64;
-            self.grant = ground.budget.take(Owner::Connections, bytes);
+            self.grant = resources.budget.take(Owner::Connections, bytes);
         }
         let bytes_max =
             if self.grant.is_some() { bounds.pending_bytes_max } else { TAIL_FREE_BYTES };
@@ -196,12 +196,12 @@ mod tests {
         for Case { total, requests, bytes_each, full } in cases {
             let budget = MemoryBudget::new(total);
             let bounds = Bounds { pending_max: 4, pending_bytes_max: 1 << 16, ..Bounds::default() };
-            let ground = Ground { bounds, budget: budget.clone() };
+            let resources = Resources { bounds, budget: budget.clone() };
             let mut order = Order::default();
             for request in 0..requests {
                 order.push(request, Wait::Ticket, Reply::new(), bytes_each);
             }
-            assert_eq!(order.is_full(&ground), full, "{requests} of {bytes_each} in {total}");
+            assert_eq!(order.is_full(&resources), full, "{requests} of {bytes_each} in {total}");
             drop(order);
             assert_eq!(budget.used_total(), 0);
         }

@@ -17,14 +17,14 @@ use crate::order::Wait;
 use crate::{Cause, Context, Flow, Handler, Mark, Outcome, Passed, Reply, Session, Ticket};
 
 /// What a turn may still do.
-struct Left {
+struct Remaining {
     /// Requests, at least one.
     requests: u32,
     /// The length from which on the output is full.
     full_at: usize,
 }
 
-impl Left {
+impl Remaining {
     /// Counts a request; whether it was the last of this turn.
     #[inline(always)]
     fn is_used_up(&mut self, out: &Reply) -> bool {
@@ -48,23 +48,23 @@ impl Session {
         context: &mut Context<H>,
         requests_max: u32,
     ) -> usize {
-        let full_at = context.out.len() + context.ground.bounds.output_bytes_max;
-        let mut left = Left { requests: requests_max, full_at };
+        let full_at = context.out.len() + context.resources.bounds.output_bytes_max;
+        let mut remaining = Remaining { requests: requests_max, full_at };
         let mut rest = if self.swallow == 0 { input } else { &input[self.skip(input)..] };
         while !rest.is_empty() {
             let before = rest.len();
             if self.is_prompt(context) {
-                rest = run_gets(rest, context, &mut left);
+                rest = run_gets(rest, context, &mut remaining);
                 if rest.is_empty() {
                     break;
                 }
                 if rest.len() == before {
-                    rest = self.run_stores(rest, context, &mut left);
+                    rest = self.run_stores(rest, context, &mut remaining);
                 }
             }
             if rest.len() == before {
                 let Some(used) = self.run_any(rest, context) else { break };
-                left.requests -= 1;
+                remaining.requests -= 1;
                 rest = &rest[used..];
                 if self.flow != Flow::Idle {
                     break;
@@ -73,11 +73,11 @@ impl Session {
             if rest.is_empty() {
                 break;
             }
-            if left.is_full(&context.out) {
+            if remaining.is_full(&context.out) {
                 self.flow = Flow::Full;
                 break;
             }
-            if left.requests == 0 {
+            if remaining.requests == 0 {
                 self.flow = Flow::Again;
                 break;
             }
@@ -91,13 +91,13 @@ impl Session {
         &self,
         mut input: &'i [u8],
         context: &mut Context<H>,
-        left: &mut Left,
+        remaining: &mut Remaining,
     ) -> &'i [u8] {
         let value_bytes_max = context.handler.limits(&self.conn).value_bytes_max;
         while let Some((store, rest)) = memcache::plain_store(input, value_bytes_max) {
             context.handler.store_now(context.now, &store, &mut context.out);
             input = rest;
-            if left.is_used_up(&context.out) {
+            if remaining.is_used_up(&context.out) {
                 break;
             }
         }
@@ -121,7 +121,7 @@ impl Session {
                 let ticket = Ticket { conn: self.conn.id(), request: self.requests };
                 let (now, conn) = (context.now, &mut self.conn);
                 let outcome = context.handler.call(now, conn, &request, ticket, &mut context.out);
-                Some(self.file(outcome, consumed, mark, context))
+                Some(self.record_outcome(outcome, consumed, mark, context))
             }
             Parsed::Incomplete { needed } => {
                 self.needed = needed;
@@ -148,7 +148,7 @@ impl Session {
     }
 
     /// Sees to the outcome of a request; returns how much of the input it has used.
-    fn file<H: Handler>(
+    fn record_outcome<H: Handler>(
         &mut self,
         outcome: Outcome,
         consumed: usize,
@@ -175,7 +175,7 @@ impl Session {
             let reply = context.out.split_off(mark);
             let order = self.order.get_or_insert_default();
             order.push(self.requests, wait, reply, used);
-            if order.is_full(&context.ground) || outcome == Outcome::More {
+            if order.is_full(&context.resources) || outcome == Outcome::More {
                 self.flow = Flow::Waiting;
             }
         } else if outcome == Outcome::More {
@@ -212,7 +212,7 @@ impl Session {
             context.out.rewind(mark);
         }
         self.requests = self.requests.wrapping_add(1);
-        self.file(outcome, consumed, mark, context);
+        self.record_outcome(outcome, consumed, mark, context);
     }
 }
 
@@ -221,12 +221,12 @@ impl Session {
 fn run_gets<'i, H: Handler>(
     mut input: &'i [u8],
     context: &mut Context<H>,
-    left: &mut Left,
+    remaining: &mut Remaining,
 ) -> &'i [u8] {
     while let Some((key, rest)) = memcache::plain_get(input) {
         context.handler.get_now(context.now, key, &mut context.out);
         input = rest;
-        if left.is_used_up(&context.out) {
+        if remaining.is_used_up(&context.out) {
             break;
         }
     }

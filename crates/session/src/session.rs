@@ -5,7 +5,7 @@
 
 use crate::order::Order;
 use crate::tail::Tail;
-use crate::{Conn, ConnId, Context, Flow, Ground, Handler, Ticket, Want};
+use crate::{Conn, ConnId, Context, Flow, Handler, Resources, Ticket, Want};
 
 /// One connection without a socket.
 pub struct Session {
@@ -84,26 +84,26 @@ impl Session {
     /// it.
     #[inline(always)]
     #[must_use]
-    pub fn is_fresh(&self) -> bool {
+    pub fn can_parse_in_place(&self) -> bool {
         self.flow == Flow::Idle && self.tail.is_empty()
     }
 
     /// Parses and executes what `input` completes, from the caller's buffer where possible. All
     /// of `input` is consumed or kept.
     pub fn receive<H: Handler>(&mut self, input: &[u8], context: &mut Context<H>) -> Flow {
-        if self.is_fresh() {
-            self.receive_fresh(input, context);
+        if self.can_parse_in_place() {
+            self.receive_in_place(input, context);
         } else {
-            self.receive_behind_tail(input, context);
+            self.receive_after_tail(input, context);
         }
         self.flow
     }
 
-    /// [`Session::receive`] of a session that [is fresh](Session::is_fresh).
+    /// [`Session::receive`] of a session that [is fresh](Session::can_parse_in_place).
     #[inline(always)]
-    pub fn receive_fresh<H: Handler>(&mut self, input: &[u8], context: &mut Context<H>) {
-        debug_assert!(self.is_fresh());
-        let requests_max = context.ground.bounds.requests_per_turn;
+    pub fn receive_in_place<H: Handler>(&mut self, input: &[u8], context: &mut Context<H>) {
+        debug_assert!(self.can_parse_in_place());
+        let requests_max = context.resources.bounds.requests_per_turn;
         let left = self.run(input, context, requests_max);
         if left > 0 {
             self.keep(&input[input.len() - left..], context);
@@ -124,11 +124,11 @@ impl Session {
     /// A buffer to receive into, when much of a value is missing; [`Session::receive`] with no
     /// input follows.
     #[inline]
-    pub fn landing(&mut self, ground: &Ground) -> Option<&mut Vec<u8>> {
+    pub fn value_buffer(&mut self, resources: &Resources) -> Option<&mut Vec<u8>> {
         if self.flow != Flow::Idle || self.tail.is_empty() {
             return None;
         }
-        self.tail.landing(self.needed, ground)
+        self.tail.value_buffer(self.needed, resources)
     }
 
     /// The rest of a reply has come. `false` when nobody waits for it any more.
@@ -146,7 +146,7 @@ impl Session {
             self.flow = Flow::Drop;
             return self.flow;
         }
-        let full = order.is_full(&context.ground);
+        let full = order.is_full(&context.resources);
         if order.is_empty() {
             self.order = None;
         }

@@ -3,7 +3,9 @@ use std::io::IoSlice;
 use base::{MemoryBudget, Now};
 
 use crate::fake::{Fake, LEND_BYTES_MIN, Random};
-use crate::{Bounds, Cause, ConnId, Context, Flow, Ground, Reply, Session, Ticket, Want, WorkerId};
+use crate::{
+    Bounds, Cause, ConnId, Context, Flow, Reply, Resources, Session, Ticket, Want, WorkerId,
+};
 
 const ID: ConnId = ConnId { worker: WorkerId(3), index: 5, generation: 7 };
 
@@ -16,8 +18,8 @@ struct Rig {
 
 impl Rig {
     fn new(handler: Fake, bounds: Bounds, budget_bytes: u64) -> Self {
-        let ground = Ground { bounds, budget: MemoryBudget::new(budget_bytes) };
-        let context = Context { handler, now: Now::default(), out: Reply::new(), ground };
+        let resources = Resources { bounds, budget: MemoryBudget::new(budget_bytes) };
+        let context = Context { handler, now: Now::default(), out: Reply::new(), resources };
         Self { session: Session::new(ID), context, sent: Vec::new() }
     }
 
@@ -88,11 +90,11 @@ fn a_large_value_is_received_into_its_own_buffer_and_freed() {
     let request = set("big", 150_000);
     let budget = MemoryBudget::new(1 << 20);
     let mut rig = Rig::plain();
-    rig.context.ground.budget = budget.clone();
+    rig.context.resources.budget = budget.clone();
     let (mut at, mut landings) = (1000, 0);
     rig.receive(&request[..at]);
     while at < request.len() {
-        let Some(buffer) = rig.session.landing(&rig.context.ground) else {
+        let Some(buffer) = rig.session.value_buffer(&rig.context.resources) else {
             let end = (at + 5000).min(request.len());
             rig.receive(&request[at..end]);
             at = end;
@@ -306,7 +308,7 @@ fn pipeline(random: &mut Random) -> Vec<u8> {
 /// The replies of a handler that never waits to input in one piece, with wide bounds.
 fn immediate(script: &[u8]) -> Vec<u8> {
     let mut rig = Rig::plain();
-    rig.context.ground.budget = MemoryBudget::new(1 << 30);
+    rig.context.resources.budget = MemoryBudget::new(1 << 30);
     rig.receive(script);
     while matches!(rig.session.flow(), Flow::Again | Flow::Full) {
         rig.send();

@@ -6,8 +6,8 @@
 
 use base::{Grant, Owner};
 
-use crate::Ground;
-use crate::bounds::{LANDING_BYTES_MIN, TAIL_FREE_BYTES, VALUE_RESERVE_BYTES};
+use crate::Resources;
+use crate::bounds::{DIRECT_BYTES_MIN, TAIL_FREE_BYTES, VALUE_RESERVE_BYTES};
 
 /// The budget has no room for what must be kept.
 #[derive(Debug)]
@@ -49,12 +49,12 @@ impl Tail {
         &mut self,
         input: &[u8],
         needed: usize,
-        ground: &Ground,
+        resources: &Resources,
     ) -> Result<(), NoRoom> {
         let len = self.bytes.len() + input.len();
         if len > self.bytes.capacity() {
             let capacity = (len * 2).max(VALUE_RESERVE_BYTES).min(needed.max(len));
-            self.grow(capacity, ground)?;
+            self.grow(capacity, resources)?;
         }
         self.bytes.extend_from_slice(input);
         Ok(())
@@ -62,26 +62,30 @@ impl Tail {
 
     /// The buffer itself, with room for more, when much of a value is missing: the driver then
     /// receives into it instead of into its own buffer. `None` leaves it to [`Tail::append`].
-    pub(crate) fn landing(&mut self, needed: usize, ground: &Ground) -> Option<&mut Vec<u8>> {
+    pub(crate) fn value_buffer(
+        &mut self,
+        needed: usize,
+        resources: &Resources,
+    ) -> Option<&mut Vec<u8>> {
         let len = self.bytes.len();
-        if len == 0 || needed < len + LANDING_BYTES_MIN {
+        if len == 0 || needed < len + DIRECT_BYTES_MIN {
             return None;
         }
-        if self.bytes.capacity() < len + LANDING_BYTES_MIN {
+        if self.bytes.capacity() < len + DIRECT_BYTES_MIN {
             let capacity = (len * 2).max(VALUE_RESERVE_BYTES).min(needed);
-            self.grow(capacity, ground).ok()?;
+            self.grow(capacity, resources).ok()?;
         }
         Some(&mut self.bytes)
     }
 
-    fn grow(&mut self, capacity: usize, ground: &Ground) -> Result<(), NoRoom> {
+    fn grow(&mut self, capacity: usize, resources: &Resources) -> Result<(), NoRoom> {
         let granted = self.grant.as_ref().map_or(0, Grant::bytes);
         let bytes = (capacity as u64).saturating_sub(granted);
         if capacity > TAIL_FREE_BYTES && bytes > 0 {
             let has_room = match &mut self.grant {
                 Some(grant) => grant.extend(bytes),
                 none => {
-                    *none = ground.budget.take(Owner::Connections, bytes);
+                    *none = resources.budget.take(Owner::Connections, bytes);
                     none.is_some()
                 }
             };

@@ -1,5 +1,7 @@
-//! Starting the workers: desks first, so that every worker can post to every other; then handlers
-//! and threads. Each worker makes its source in its own thread, and nobody serves before all have.
+//! Starting the workers: handles first, so that every worker can post to every other; then handlers
+//! and threads. Each worker makes its source in its own thread, and none serves before all have.
+//!
+//! When one fails, the others are stopped and joined: either all run or none does.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
@@ -8,13 +10,11 @@ use std::thread::JoinHandle;
 use rustix::io::Errno;
 use session::{Handler, WorkerId};
 
-use super::accept::Acceptor;
 use super::source::Source;
 use super::worker::Worker;
-use crate::StartError;
-use crate::listen::Listener;
-use crate::server::Seat;
-use crate::shared::{Desk, Phase, Remote, Shared};
+use crate::error::StartError;
+use crate::shared::{Phase, Remote, Shared, Slot, WorkerHandle};
+use crate::sockets::Listener;
 
 /// Starts the workers of `shared`; the first one accepts from `listeners`.
 pub(crate) fn start<S, H, F>(
@@ -25,25 +25,25 @@ pub(crate) fn start<S, H, F>(
 where
     S: Source,
     H: Handler + Send + 'static,
-    F: FnMut(Seat) -> H,
+    F: FnMut(Slot) -> H,
 {
-    let workers = shared.config.workers;
+    let workers = shared.config().workers;
     for index in 0..workers {
-        let bell = S::bell()
-            .map_err(|cause| StartError::System { what: "a bell", cause: cause.into() })?;
-        shared.seat(WorkerId(index), Desk::new(bell));
+        let waker = S::waker()
+            .map_err(|cause| StartError::System { what: "a waker", cause: cause.into() })?;
+        shared.add_worker(WorkerId(index), WorkerHandle::new(waker));
     }
-    let seat = |index| Seat { worker: WorkerId(index), remote: Remote(shared.clone()) };
-    let handlers: Vec<H> = (0..workers).map(|index| factory(seat(index))).collect();
-    let (ready, verdicts) = channel();
+    let slot = |index| Slot { worker: WorkerId(index), remote: Remote::new(shared.clone()) };
+    let handlers: Vec<H> = (0..workers).map(|index| factory(slot(index))).collect();
+    let (ready, results) = channel();
     let mut listeners = Some(listeners);
     let mut threads = Vec::new();
-    let mut begun = Ok(());
+    let mut spawned = Ok(());
     for (index, handler) in (0..workers).zip(handlers) {
         let (shared, ready, listeners) = (shared.clone(), ready.clone(), listeners.take());
         let serve = move || {
-            let made = prepare::<S, H>(&shared, WorkerId(index), handler, listeners);
-            // Whoever starts the server waits for all verdicts.
+            let made = Worker::<H, S>::new(&shared, WorkerId(index), handler, listeners);
+            // It fails only if the starting thread has ended, which then needs no answer.
             let _ = ready.send(made.as_ref().map(drop).map_err(|error| *error));
             drop(ready);
             if let Ok(worker) = made {
@@ -53,13 +53,13 @@ where
         match std::thread::Builder::new().name(format!("worker-{index}")).spawn(serve) {
             Ok(thread) => threads.push(thread),
             Err(cause) => {
-                begun = Err(StartError::System { what: "a thread", cause });
+                spawned = Err(StartError::System { what: "a thread", cause });
                 break;
             }
         }
     }
     drop(ready);
-    match begun.and_then(|()| all_ready(&verdicts, S::WHAT)) {
+    match spawned.and_then(|()| all_ready(&results, S::WHAT)) {
         Ok(()) => Ok(threads),
         Err(error) => {
             shared.advance(Phase::Stopping);
@@ -71,22 +71,9 @@ where
     }
 }
 
-fn prepare<S: Source, H: Handler>(
-    shared: &Arc<Shared>,
-    id: WorkerId,
-    handler: H,
-    listeners: Option<Vec<Listener>>,
-) -> Result<Worker<H, S>, Errno> {
-    let mut worker = Worker::new(shared, id, handler)?;
-    if let Some(listeners) = listeners {
-        worker.acceptor = Some(Acceptor::new(listeners, &mut worker.source, shared)?);
-    }
-    Ok(worker)
-}
-
 /// Waits until every worker has said whether it can serve.
-fn all_ready(verdicts: &Receiver<Result<(), Errno>>, what: &'static str) -> Result<(), StartError> {
-    verdicts.iter().try_for_each(|verdict| {
-        verdict.map_err(|cause| StartError::System { what, cause: cause.into() })
+fn all_ready(results: &Receiver<Result<(), Errno>>, what: &'static str) -> Result<(), StartError> {
+    results.iter().try_for_each(|result| {
+        result.map_err(|cause| StartError::System { what, cause: cause.into() })
     })
 }

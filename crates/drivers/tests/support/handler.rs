@@ -7,9 +7,9 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 
 use base::Now;
-use drivers::{Remote, Seat};
+use drivers::{Remote, Slot};
 use memcache::{Limits, Refusal, Request};
-use session::{Cause, Conn, ConnId, Handler, LogId, Outcome, Passed, Reply, Ticket, Verdict};
+use session::{BatchEnd, Cause, Conn, ConnId, Handler, LogId, Outcome, Passed, Reply, Ticket};
 
 const LOG: LogId = LogId(9);
 
@@ -88,8 +88,8 @@ pub struct Kv {
 }
 
 impl Kv {
-    pub fn new(store: Arc<Store>, seat: Seat) -> Self {
-        Self { store, remote: seat.remote }
+    pub fn new(store: Arc<Store>, slot: Slot) -> Self {
+        Self { store, remote: slot.remote }
     }
 
     fn late(&self, late: Late) {
@@ -203,13 +203,13 @@ impl Handler for Kv {
         self.store.closed.fetch_add(1, Ordering::SeqCst);
     }
 
-    fn end_batch(&mut self, now: Now) -> Verdict {
+    fn end_batch(&mut self, now: Now) -> BatchEnd {
         self.store.batches.fetch_add(1, Ordering::Relaxed);
         if now.mono_ns >= self.store.wake_at_ns.load(Ordering::SeqCst) {
             self.store.wake_at_ns.store(u64::MAX, Ordering::SeqCst);
             self.store.woken.fetch_add(1, Ordering::SeqCst);
         }
-        if self.store.deposed.load(Ordering::SeqCst) { Verdict::Drop } else { Verdict::Send }
+        if self.store.deposed.load(Ordering::SeqCst) { BatchEnd::Drop } else { BatchEnd::Send }
     }
 
     fn wake_at_ns(&self) -> u64 {

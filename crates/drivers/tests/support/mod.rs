@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use base::MemoryBudget;
 use drivers::{Address, Config, Driver, Listen, Server};
 use rustix::process::{Resource, getrlimit, setrlimit};
-use session::{Bounds, Ground};
+use session::{Bounds, Resources};
 
 use client::Client;
 use handler::{Kv, Store};
@@ -78,15 +78,15 @@ impl Rig {
     /// One on a free port of the loopback, changed by `change`.
     pub fn new(driver: Driver, change: impl FnOnce(&mut Config)) -> Self {
         let budget = MemoryBudget::new(64 << 20);
-        let ground = Ground { bounds: Bounds::default(), budget: budget.clone() };
-        let mut config = Config::new(ground);
+        let resources = Resources { bounds: Bounds::default(), budget: budget.clone() };
+        let mut config = Config::new(resources);
         config.driver = driver;
         config.workers = 2;
         config.listen = vec![Listen::Tcp("127.0.0.1:0".parse().expect("an address"))];
         change(&mut config);
         let store = Arc::new(Store::default());
         let shared = store.clone();
-        let server = Server::start(config, move |seat| Kv::new(shared.clone(), seat));
+        let server = Server::start(config, move |slot| Kv::new(shared.clone(), slot));
         Self { server: server.expect("the loopback has a free port"), store, budget }
     }
 

@@ -9,7 +9,7 @@ use base::{MemoryBudget, Now};
 use engine::EngineConfig;
 use memcache::Limits;
 use service::{Cell, ConnectionReport, Connections, Host, Options, Rusage, Service};
-use session::{Bounds, ConnId, Context, Flow, Ground, Handler, Reply, Session, WorkerId};
+use session::{Bounds, ConnId, Context, Flow, Handler, Reply, Resources, Session, WorkerId};
 
 /// Second at which every test starts.
 pub const START_S: u32 = 1_800_000_000;
@@ -123,11 +123,11 @@ impl Rig {
         let host = Box::new(FakeHost(asked.clone()));
         let cell = Cell::new(config, budget.clone(), options, host, now).expect("a valid config");
         let id = ConnId { worker: WorkerId(0), index: 0, generation: 0 };
-        let (handler, ground) =
-            (Service::new(cell, false), Ground { bounds: Bounds::default(), budget });
+        let (handler, resources) =
+            (Service::new(cell, false), Resources { bounds: Bounds::default(), budget });
         Self {
             session: Session::new(id),
-            context: Context { handler, now, out: Reply::new(), ground },
+            context: Context { handler, now, out: Reply::new(), resources },
             asked,
             flow: Flow::Idle,
         }

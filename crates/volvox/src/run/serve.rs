@@ -11,7 +11,7 @@ use base::{MemoryBudget, Owner};
 use drivers::{Address, Clock, Config, Listen, Remote, Server};
 use engine::EngineConfig;
 use service::{Cell, Options, Service};
-use session::{Bounds, Ground};
+use session::{Bounds, Resources};
 
 use super::driver::Chosen;
 use super::host::Process;
@@ -153,11 +153,11 @@ fn start(
         connections_max: u32::try_from(server.connections_max).unwrap_or(u32::MAX),
         reject_at_limit: server.maxconns_fast,
         idle_timeout_s: u32::try_from(server.idle_timeout_s).unwrap_or(u32::MAX),
-        ..Config::new(Ground { bounds, budget: budget.clone() })
+        ..Config::new(Resources { bounds, budget: budget.clone() })
     };
     let cell = cell.clone();
-    let server = Server::start(config, move |seat| {
-        Service::new(cell.clone(), seat.worker == session::WorkerId(0))
+    let server = Server::start(config, move |slot| {
+        Service::new(cell.clone(), slot.worker == session::WorkerId(0))
     })?;
     Ok(server)
 }

@@ -1,14 +1,17 @@
-//! Sockets that clients connect to, and the names of both ends.
+//! Sockets that clients connect to, and the sockets that are accepted from them.
 //!
-//! A socket file is made with its permissions before anybody can connect, and removed when its
-//! listener is dropped. One left over by a dead process is recognised by its refusal.
+//! A socket file has its permissions before anybody can connect, and is removed when its listener
+//! is dropped. A file that a dead process left behind is recognised because it refuses a
+//! connection; only then is it removed. A file of any other kind is never touched.
+//!
+//! Every listener is non-blocking. An accepted TCP socket inherits `TCP_NODELAY` and
+//! `SO_KEEPALIVE` from its listener, so it needs no system call of its own.
 
-use std::fmt;
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use rustix::io::Errno;
@@ -20,39 +23,35 @@ use rustix::net::{
     connect, getpeername, getsockname, listen, socket_with,
 };
 
-use crate::{Listen, StartError};
+use super::address::Address;
+use super::info::{ConnectionInfo, Report, State};
+use crate::config::Listen;
+use crate::error::StartError;
 
-/// One end of a connection, or where a listener listens.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Address {
-    /// An address and port.
-    Tcp(SocketAddr),
-    /// A socket file; the client's end of one has no path.
-    Unix(Option<PathBuf>),
+/// The socket of a client that was just accepted.
+pub(crate) struct Accepted {
+    fd: OwnedFd,
+    peer: Address,
+    listener: Arc<Address>,
 }
 
-impl fmt::Display for Address {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Tcp(SocketAddr::V4(address)) => write!(f, "tcp:{address}"),
-            Self::Tcp(SocketAddr::V6(address)) => write!(f, "tcp6:{address}"),
-            Self::Unix(Some(path)) => write!(f, "unix:{}", path.display()),
-            Self::Unix(None) => write!(f, "unix:"),
-        }
+impl Accepted {
+    pub(crate) fn fd(&self) -> &OwnedFd {
+        &self.fd
     }
-}
 
-/// A client that was just accepted.
-pub(crate) struct Guest {
-    pub(crate) fd: OwnedFd,
-    pub(crate) peer: Address,
-    pub(crate) listener: Arc<Address>,
+    /// Its descriptor, and what others may know of it from now on.
+    pub(crate) fn into_connection(self, now_s: u32) -> (OwnedFd, Arc<ConnectionInfo>) {
+        let Self { fd, peer, listener } = self;
+        let info = ConnectionInfo::new(fd.as_raw_fd(), peer, listener, now_s);
+        (fd, Arc::new(info))
+    }
 }
 
 /// A socket that clients connect to.
 pub(crate) struct Listener {
-    pub(crate) fd: OwnedFd,
-    pub(crate) address: Arc<Address>,
+    fd: OwnedFd,
+    address: Arc<Address>,
 }
 
 impl Listener {
@@ -76,8 +75,8 @@ impl Listener {
         let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
         let fd = stream(family)?;
         set_socket_reuseaddr(&fd, true)?;
-        // Accepted sockets inherit both: a reply never waits for the acknowledgement of the one
-        // before, and a host that is gone is noticed in the end.
+        // Accepted sockets inherit both. Without delay, a reply never waits until the one before is
+        // acknowledged. With keep-alive, a host that is gone is noticed after some time.
         set_tcp_nodelay(&fd, true)?;
         set_socket_keepalive(&fd, true)?;
         if address.is_ipv6() {
@@ -99,27 +98,43 @@ impl Listener {
         Ok(listener)
     }
 
-    /// The next client. Its socket waits for nothing if `nonblocking`.
-    pub(crate) fn accept(&self, nonblocking: bool) -> Result<Guest, Errno> {
+    pub(crate) fn fd(&self) -> &OwnedFd {
+        &self.fd
+    }
+
+    /// Where it listens, with the port that the system chose.
+    pub(crate) fn address(&self) -> &Address {
+        &self.address
+    }
+
+    /// As `stats conns` shows it.
+    pub(crate) fn report(&self) -> Report {
+        let address = (*self.address).clone();
+        let fd = self.fd.as_raw_fd();
+        Report { fd, address, listener: None, state: State::Listening, idle_s: 0 }
+    }
+
+    /// The next client. `nonblocking`: calls on its socket never wait.
+    pub(crate) fn accept(&self, nonblocking: bool) -> Result<Accepted, Errno> {
         let mut flags = SocketFlags::CLOEXEC;
         flags.set(SocketFlags::NONBLOCK, nonblocking);
         let (fd, peer) = acceptfrom_with(&self.fd, flags)?;
         let peer = peer_of(peer);
-        Ok(Guest { fd, peer, listener: self.address.clone() })
+        Ok(Accepted { fd, peer, listener: self.address.clone() })
     }
 
-    /// A client that was accepted from it otherwise.
-    pub(crate) fn guest(&self, fd: OwnedFd) -> Guest {
-        // One that is gone already has no name.
+    /// A client that the kernel accepted here without [`Listener::accept`].
+    pub(crate) fn accepted(&self, fd: OwnedFd) -> Accepted {
+        // A client that is gone already has no name.
         let peer = peer_of(getpeername(&fd).ok().flatten());
-        Guest { fd, peer, listener: self.address.clone() }
+        Accepted { fd, peer, listener: self.address.clone() }
     }
 }
 
 impl Drop for Listener {
     fn drop(&mut self) {
         if let Address::Unix(Some(path)) = &*self.address {
-            // Nothing is lost when it is gone already.
+            // An error means that the file is gone already.
             let _ = std::fs::remove_file(path);
         }
     }

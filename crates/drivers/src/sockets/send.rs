@@ -1,4 +1,11 @@
-//! Calls on sockets, and nothing else.
+//! Sending part of a [`Reply`] on a socket.
+//!
+//! No call waits: what the socket does not take at once stays with the caller as a [`Span`].
+//! Plain bytes are sent by `send`; a span with lent parts is gathered by `sendmsg`. One call sends
+//! everything unless a span has more than [`SLICES_MAX`] slices or a signal interrupts the call.
+//!
+//! `send_calls` counts each call before it is made, so a client that has its bytes finds the call
+//! counted. `bytes_out` counts what the socket took.
 
 use std::io::IoSlice;
 use std::os::fd::BorrowedFd;
@@ -9,10 +16,7 @@ use session::{Reply, Span};
 
 use crate::counters::Counters;
 
-/// Bytes that one `recv` takes at most.
-pub(crate) const RECV_BYTES: usize = 64 << 10;
-
-/// No send waits, nor kills the process where nobody listens any more.
+/// A send never waits, and never raises SIGPIPE when the client has closed its end.
 const SEND_FLAGS: SendFlags = SendFlags::NOSIGNAL.union(SendFlags::DONTWAIT);
 
 /// Slices that one `sendmsg` gathers at most.
@@ -23,7 +27,7 @@ const SLICES_MAX: usize = 64;
 pub(crate) enum Sent {
     /// All of it.
     All,
-    /// Not this rest of it: the client must take some first.
+    /// All but this rest: the client must take some bytes first.
     Part(Span),
     /// The connection is broken.
     Broken,
@@ -39,7 +43,6 @@ pub(crate) fn send_span(
     counters: &Counters,
 ) -> Sent {
     let Some(bytes) = reply.plain(span) else { return send_parts(fd, reply, span, counters) };
-    // Before the call, so that whoever has its bytes finds it counted.
     counters.send_calls.add(1);
     match send(fd, bytes, SEND_FLAGS) {
         Ok(sent) if sent == bytes.len() => {
@@ -62,17 +65,17 @@ fn send_parts(fd: BorrowedFd<'_>, reply: &mut Reply, span: Span, counters: &Coun
         if result == Err(Errno::INTR) {
             continue;
         }
-        match took(result, reply, rest, counters) {
-            // There were more slices than one call gathers.
-            Sent::Part(behind) if result == Ok(asked) => rest = behind,
-            sent => return sent,
+        match sent(result, reply, rest, counters) {
+            // The span has more slices than one call gathers.
+            Sent::Part(after) if result == Ok(asked) => rest = after,
+            other => return other,
         }
     }
     Sent::All
 }
 
-/// What it means that one call for `span` has returned `result`.
-pub(crate) fn took(
+/// How far `span` was sent by one call that returned `result`.
+pub(crate) fn sent(
     result: Result<usize, Errno>,
     reply: &mut Reply,
     span: Span,

@@ -1,26 +1,30 @@
-//! What others may know of an open connection: its ends, what it is doing, since when.
+//! What other threads may know of an open connection: its two ends, its state, and when its client
+//! was last active.
 //!
-//! The worker writes a card only when something changes, at most once a second for the time; any
-//! thread may read it.
+//! The worker that owns the connection is the only writer. It writes the state when the state
+//! changes, and the time at most once a second. Any thread may read both, without a lock; a reader
+//! may see a value that is a moment old.
+//!
+//! Times are whole seconds of the server's monotonic clock.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
-use crate::Address;
+use super::address::Address;
 
 /// What a connection is doing, in memcached's words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum State {
-    /// Waiting for a request, or for the rest of one.
+    /// It waits for a request, or for the rest of one.
     Read,
-    /// Waiting for its client to take replies.
+    /// It waits until its client takes replies.
     Write,
-    /// Waiting for a completion or a log.
+    /// It waits for a completion or a log.
     Wait,
-    /// Waiting to be closed.
+    /// It waits to be closed.
     Closing,
-    /// Waiting for clients.
+    /// A listener: it waits for clients.
     Listening,
 }
 
@@ -40,16 +44,16 @@ impl State {
     }
 }
 
-/// The card of one connection.
-pub(crate) struct Card {
-    pub(crate) fd: i32,
-    pub(crate) peer: Address,
-    pub(crate) listener: Arc<Address>,
+/// One connection, as its worker shows it to other threads.
+pub(crate) struct ConnectionInfo {
+    fd: i32,
+    peer: Address,
+    listener: Arc<Address>,
     state: AtomicU8,
     active_s: AtomicU32,
 }
 
-impl Card {
+impl ConnectionInfo {
     pub(crate) fn new(fd: i32, peer: Address, listener: Arc<Address>, now_s: u32) -> Self {
         let state = AtomicU8::new(State::Read as u8);
         Self { fd, peer, listener, state, active_s: AtomicU32::new(now_s) }
@@ -63,7 +67,7 @@ impl Card {
         }
     }
 
-    /// Seconds since it did so last.
+    /// Seconds since the client last sent or took something.
     pub(crate) fn idle_s(&self, now_s: u32) -> u32 {
         now_s.saturating_sub(self.active_s.load(Ordering::Relaxed))
     }
@@ -72,12 +76,18 @@ impl Card {
         self.state.store(state as u8, Ordering::Relaxed);
     }
 
-    pub(crate) fn state(&self) -> State {
-        State::ALL[usize::from(self.state.load(Ordering::Relaxed))]
+    pub(crate) fn report(&self, now_s: u32) -> Report {
+        Report {
+            fd: self.fd,
+            address: self.peer.clone(),
+            listener: Some(self.listener.clone()),
+            state: State::ALL[usize::from(self.state.load(Ordering::Relaxed))],
+            idle_s: self.idle_s(now_s),
+        }
     }
 }
 
-/// One line-up of `stats conns`.
+/// One connection or one listener in `stats conns`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
     /// The descriptor, by which memcached names connections.
