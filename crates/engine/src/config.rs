@@ -5,14 +5,12 @@
 //! groups  = largest power of two <= limit/64 KiB, within 1 ..= 16,384 (one per slice)
 //! ```
 
-use crate::head::{HEADER_BYTES, INLINE_VALUE_BYTES_MAX};
+use crate::item::{CLASSES, HEADER_BYTES, INLINE_VALUE_BYTES_MAX};
+use crate::sync::MODEL;
 use base::{SLICE_BITS, SLICES};
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
-
-/// Model checkers try many orders of all steps, so for them everything is as small as it can be.
-pub(crate) const MODEL: bool = cfg!(any(loom, shuttle));
 
 const SEGMENTS_AIM: u64 = 512;
 const SEGMENT_BYTES_MIN: u64 = if MODEL { 256 } else { 16 * KIB };
@@ -105,7 +103,7 @@ impl Geometry {
             segment_shift: (segment_bytes / 8).trailing_zeros(),
             segments_max: (config.reserve_bytes.max(limit) / segment_bytes as u64) as usize,
             groups,
-            classes: if few { 1 } else { crate::expiry::CLASSES },
+            classes: if few { 1 } else { CLASSES },
             inline_value_bytes_max: (segment_bytes / 2 - HEADER_BYTES - KEY_BYTES_MAX - 16)
                 .min(INLINE_VALUE_BYTES_MAX),
         }

@@ -1,85 +1,30 @@
-//! The engine: its parts, its making, and what its paths share.
+//! The engine: what its users call. Each call is one line or two into the room that does the work.
+//!
+//! The engine never reads a clock: its callers pass `now`. It has no thread of its own: what a
+//! request does not finish is done by later requests and by [`Engine::tend`].
 
 use crate::config::{EngineConfig, Geometry, LIMIT_BYTES_MIN};
-use crate::effect::{Change, Effect, EffectSink, Gone};
-use crate::epoch::Epochs;
-use crate::evict::Evictor;
-use crate::expiry::expired;
-use crate::ghosts::GhostClock;
-use crate::hash::HashKey;
-use crate::head::{Flags, Head};
-use crate::index::{Chain, Index, Place, Slot};
-use crate::item::ItemRef;
-use crate::key::Key;
-use crate::local::{Counters, Local, LocalCounters};
-use crate::raw::{look_at_processor, slice_of};
-use crate::read::{Found, Glance};
-use crate::segment::{Addr, Census, Segments};
-use crate::slices::Slices;
-use crate::sync::{AtomicU64, Mutex, Ordering};
-use base::{KeyId, MemoryBudget, Now, Owner, SliceId, Version};
-use std::fmt;
+use crate::effects::{Effect, EffectSink};
+use crate::error::EngineError;
+use crate::eviction::{Eviction, NeedSpace, Walker, give_back, with_space};
+use crate::index::Index;
+use crate::items::Items;
+use crate::keys::Key;
+use crate::local::{Counters, Local};
+use crate::raw::look_at_processor;
+use crate::reading::{self, Ahead, Ask, Found, Read, ReadSink};
+use crate::segments::{SegmentCounts, Segments, value_bytes_max};
+use crate::slices::{KEPT, Slices};
+use crate::transfer::{self, Applied, Cursor, More};
+use crate::writing::{self, Action, Mode, Op, Outcome, Put, Writer, Wrote};
+use base::{MemoryBudget, Now, Owner, SliceId, Version};
 use std::sync::Arc;
 
 /// The memory of one cell. Shared by all its threads; see the crate's page for the whole.
 pub struct Engine {
-    pub(crate) config: EngineConfig,
-    pub(crate) budget: Arc<MemoryBudget>,
-    pub(crate) epochs: Epochs,
-    pub(crate) segments: Segments,
-    pub(crate) index: Index,
-    pub(crate) slices: Slices,
-    pub(crate) evictor: Mutex<Evictor>,
-    pub(crate) ghosts: GhostClock,
-    /// The most items that the housekeeping of one request has looked at.
-    pub(crate) paid_items_max: AtomicU64,
-    /// The most words of ground that it has walked.
-    pub(crate) paid_words_max: AtomicU64,
-    /// The most items that one request has looked at to make the room it could not do without.
-    pub(crate) room_items_max: AtomicU64,
-    hash_key: HashKey,
-    counters: Box<[LocalCounters]>,
+    items: Items,
+    eviction: Eviction,
 }
-
-/// Why an engine could not be made.
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum EngineError {
-    /// The limit is below [`LIMIT_BYTES_MIN`].
-    LimitTooLow {
-        /// The limit asked for.
-        limit_bytes: u64,
-    },
-    /// The budget has no room for the fixed parts.
-    BudgetTooSmall {
-        /// What they need.
-        needed_bytes: u64,
-    },
-    /// The kernel refused address space.
-    Reserve(std::io::Error),
-}
-
-impl fmt::Display for EngineError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::LimitTooLow { limit_bytes } => write!(
-                f,
-                "a memory limit of {limit_bytes} bytes is too low: give at least {LIMIT_BYTES_MIN}"
-            ),
-            Self::BudgetTooSmall { needed_bytes } => write!(
-                f,
-                "the budget has no {needed_bytes} bytes for the index: raise the memory limit"
-            ),
-            Self::Reserve(error) => write!(
-                f,
-                "address space for the pool was refused ({error}): lower the memory limit, \
-                 or raise the limit of the process (ulimit -v)"
-            ),
-        }
-    }
-}
-
-impl std::error::Error for EngineError {}
 
 /// How memory is used now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -88,17 +33,17 @@ pub struct Usage {
     pub segment_bytes: u64,
     /// Segments that hold memory.
     pub segments: u64,
-    /// Of these, full ones in the small and in the main queue.
+    /// Of these, full ones in the small queue.
     pub segments_small: u64,
-    /// See `segments_small`.
+    /// Of these, full ones in the main queue.
     pub segments_main: u64,
     /// Bytes of the index.
     pub index_bytes: u64,
     /// The most items that the housekeeping of one request has looked at.
     pub paid_items_max: u64,
-    /// The most bytes of ground that it has walked.
+    /// The most bytes of segments that it has walked.
     pub paid_bytes_max: u64,
-    /// The most items that one request has looked at to make the room it could not do without.
+    /// The most items that one request has looked at to make the space it could not do without.
     pub room_items_max: u64,
 }
 
@@ -115,9 +60,8 @@ impl Engine {
             return Err(EngineError::LimitTooLow { limit_bytes: config.limit_bytes });
         }
         let geometry = Geometry::of(&config);
-        config.value_bytes_max = config
-            .value_bytes_max
-            .min(crate::large::value_bytes_max(geometry.inline_value_bytes_max));
+        config.value_bytes_max =
+            config.value_bytes_max.min(value_bytes_max(geometry.inline_value_bytes_max));
         let needed_bytes = Index::fixed_bytes(&geometry) + Slices::bytes();
         let fixed = budget
             .take(Owner::Index, needed_bytes.min(config.limit_bytes / 4))
@@ -132,22 +76,8 @@ impl Engine {
         }
         let locals = (0..config.locals).map(Local::new).collect();
         look_at_processor();
-        let engine = Self {
-            epochs: Epochs::new(config.locals),
-            segments,
-            index,
-            slices: Slices::new(config.epoch, config.version_seed),
-            evictor: Mutex::new(Evictor::default()),
-            ghosts: GhostClock::new(&geometry),
-            paid_items_max: AtomicU64::new(0),
-            paid_words_max: AtomicU64::new(0),
-            room_items_max: AtomicU64::new(0),
-            counters: (0..config.locals).map(|_| LocalCounters::default()).collect(),
-            hash_key: HashKey::new(config.hash_seed),
-            budget,
-            config,
-        };
-        Ok((engine, locals))
+        let eviction = Eviction::new(&geometry, budget);
+        Ok((Self { items: Items::new(config, segments, index), eviction }, locals))
     }
 
     /// `bytes` as a key: its slice and its hash. What is stored has a key of 1 to
@@ -155,172 +85,256 @@ impl Engine {
     #[inline(always)]
     #[must_use]
     pub fn key<'a>(&self, bytes: &'a [u8]) -> Key<'a> {
-        let id = KeyId { slice: slice_of(bytes), hash: self.hash_key.hash(bytes) };
-        Key { id, bytes }
+        self.items.key(bytes)
     }
 
     /// Begins a batch: what is linked now stays readable until [`Engine::unpin`].
     #[inline]
     pub fn pin(&self, local: &Local) {
-        self.epochs.pin(local.slot);
+        self.items.grace().pin(local.slot);
     }
 
     /// Ends a batch.
     #[inline]
     pub fn unpin(&self, local: &Local) {
-        self.epochs.unpin(local.slot);
+        self.items.grace().unpin(local.slot);
+    }
+
+    /// Looks up where `key` would be, so that the processor fetches it: a caller with many keys
+    /// looks ahead for some of them before it reads the first. The local is pinned until they are
+    /// read.
+    #[inline(always)]
+    pub fn look_ahead<'e, 'k>(&'e self, key: Key<'k>) -> Ahead<'e, 'k> {
+        reading::look_ahead(&self.items, key)
+    }
+
+    /// Appends the value of `key` to `out`. The local is pinned.
+    #[inline(always)]
+    pub fn get(&self, local: &Local, key: &Key<'_>, now: Now, out: impl ReadSink) -> Read {
+        self.get_ahead(local, &self.look_ahead(*key), now, out)
+    }
+
+    /// [`Engine::get`] of a key that was looked up before.
+    ///
+    /// What most reads meet is inlined where this is called; all else is not.
+    #[inline(always)]
+    pub fn get_ahead(
+        &self,
+        local: &Local,
+        ahead: &Ahead<'_, '_>,
+        now: Now,
+        out: impl ReadSink,
+    ) -> Read {
+        reading::get_ahead(&self.items, local, ahead, now, out)
+    }
+
+    /// What is known of the item of `key`, without leaving a trace on it. The local is pinned.
+    pub fn peek(&self, local: &Local, key: &Key<'_>, now: Now) -> Option<Found> {
+        reading::peek(&self.items, local, key, now)
+    }
+
+    /// Reads and changes at once: touch, create on a miss, win the token to refresh. The local is
+    /// pinned; the pin may move on.
+    pub fn fetch<S: EffectSink>(
+        &self,
+        local: &mut Local,
+        key: &Key<'_>,
+        ask: &Ask,
+        now: Now,
+        sink: &mut S,
+        out: &mut impl ReadSink,
+    ) -> Read {
+        let fetch = |mut writer: Writer<'_, '_, S>| writing::fetch(&mut writer, ask, out);
+        self.with_space(local, key, now, sink, fetch).unwrap_or(Read::NoSpace)
+    }
+
+    /// Makes one change. The local is pinned; the pin may move on.
+    pub fn write<S: EffectSink>(
+        &self,
+        local: &mut Local,
+        op: &Op<'_>,
+        now: Now,
+        sink: &mut S,
+    ) -> Wrote {
+        if !S::ON
+            && let Some(put) = Put::of(op)
+            && writing::overwrite(&self.items, local, &op.key, put, now).is_some()
+        {
+            return Wrote::ended(Outcome::Done);
+        }
+        self.write_any(local, op, now, sink)
+    }
+
+    /// [`Engine::write`] for a `set` without conditions. The local is pinned; the pin may move on.
+    ///
+    /// What most sets meet is inlined where this is called; all else is not.
+    #[inline(always)]
+    pub fn set<S: EffectSink>(
+        &self,
+        local: &mut Local,
+        key: &Key<'_>,
+        put: Put<'_>,
+        now: Now,
+        sink: &mut S,
+    ) -> Outcome {
+        if !S::ON && writing::overwrite(&self.items, local, key, put, now).is_some() {
+            return Outcome::Done;
+        }
+        let Put { value, client_flags, expiry_s } = put;
+        self.set_any(local, *key, value, (client_flags, expiry_s), now, sink)
+    }
+
+    #[inline(never)]
+    fn set_any<S: EffectSink>(
+        &self,
+        local: &mut Local,
+        key: Key<'_>,
+        value: &[u8],
+        (client_flags, expiry_s): (u32, u32),
+        now: Now,
+        sink: &mut S,
+    ) -> Outcome {
+        let action = Action::Store { mode: Mode::Set, value, client_flags, expiry_s };
+        self.write_any(local, &Op::new(key, action), now, sink).outcome
+    }
+
+    #[inline(never)]
+    fn write_any<S: EffectSink>(
+        &self,
+        local: &mut Local,
+        op: &Op<'_>,
+        now: Now,
+        sink: &mut S,
+    ) -> Wrote {
+        let write = |mut writer: Writer<'_, '_, S>| writing::write(&mut writer, op);
+        let wrote = self.with_space(local, &op.key, now, sink, write);
+        self.items.index().adjust(self.items.grace(), op.key.id.slice);
+        self.eviction.pay(&mut self.walker(local, now, sink));
+        wrote.unwrap_or(Wrote::ended(Outcome::NoSpace))
+    }
+
+    /// Runs `attempt` until it no longer lacks space, making space in between. `None` when no more
+    /// space can be made.
+    fn with_space<T, S: EffectSink>(
+        &self,
+        local: &mut Local,
+        key: &Key<'_>,
+        now: Now,
+        sink: &mut S,
+        mut attempt: impl FnMut(Writer<'_, '_, S>) -> Result<T, NeedSpace>,
+    ) -> Option<T> {
+        let (items, ghosts) = (&self.items, self.eviction.ghosts());
+        with_space(&self.eviction, items, local, now, sink, |local, sink| {
+            attempt(Writer { items, ghosts, local, key, now, sink })
+        })
+    }
+
+    fn walker<'w, S: EffectSink>(
+        &'w self,
+        local: &'w mut Local,
+        now: Now,
+        sink: &'w mut S,
+    ) -> Walker<'w, S> {
+        Walker::new(&self.items, self.eviction.ghosts(), local, now, sink)
+    }
+
+    /// Housekeeping for an idle moment or the end of a batch: looks at up to `items` items of
+    /// segments that must go, and evicts what the budget wants back. The local is pinned; the pin
+    /// may move on.
+    pub fn tend<S: EffectSink>(&self, local: &mut Local, now: Now, items: u32, sink: &mut S) {
+        self.eviction.tend(&mut self.walker(local, now, sink), items);
+    }
+
+    /// Evicts until the budget has `bytes` left, for an owner whose share is not used up. The pin
+    /// of the caller moves on. False when that much could not be evicted.
+    pub fn give_back<S: EffectSink>(
+        &self,
+        local: &mut Local,
+        bytes: u64,
+        now: Now,
+        sink: &mut S,
+    ) -> bool {
+        give_back(&self.eviction, &mut self.walker(local, now, sink), bytes)
+    }
+
+    /// Makes the item as `effect` says, unless it is newer. The local is pinned; the pin may move
+    /// on. Space is made out of dead words only: an engine that evicts answers
+    /// [`Applied::NoSpace`] at once.
+    pub fn apply(&self, local: &mut Local, effect: &Effect<'_>, now: Now) -> Applied {
+        transfer::apply(&self.eviction, &self.items, local, effect, now)
+    }
+
+    /// Emits the items of `slice` to `sink`, from `at` on, until at least `items` were emitted or
+    /// the walk is over. The local is pinned.
+    pub fn scan<S: EffectSink>(
+        &self,
+        local: &mut Local,
+        slice: SliceId,
+        at: &mut Cursor,
+        items: u32,
+        now: Now,
+        sink: &mut S,
+    ) -> More {
+        transfer::scan(&self.items, local, (slice, at), items, now, sink)
+    }
+
+    /// Drops every item of `slice`. The local is pinned.
+    pub fn forget(&self, local: &mut Local, slice: SliceId) {
+        transfer::forget(&self.items, local, slice);
+    }
+
+    /// The last version given in `slice`: what a barrier for everything up to now is.
+    #[must_use]
+    pub fn last_version(&self, slice: SliceId) -> Version {
+        self.items.slices().last(slice)
+    }
+
+    /// Cuts `slice` off at `version`: items with it or an older one are dead from now on.
+    pub fn barrier(&self, slice: SliceId, version: Version) {
+        self.items.slices().set_barrier(slice, version);
+    }
+
+    /// Cuts every slice off at its last version: flush_all.
+    pub fn flush(&self) {
+        for slice in SliceId::all().take(KEPT) {
+            self.items.slices().cut(slice);
+        }
     }
 
     /// Counters since the engine was made.
     #[must_use]
     pub fn counters(&self) -> Counters {
-        let mut sum = Counters::default();
-        for counters in &self.counters {
-            sum.add(counters);
-        }
-        sum
+        self.items.counters()
     }
 
     /// How memory is used now.
     #[must_use]
     pub fn usage(&self) -> Usage {
-        let Census { committed, small, main, .. } = self.segments.census();
+        let segments = self.items.segments();
+        let SegmentCounts { committed, small, main, .. } = segments.counts();
+        let (paid_items_max, paid_words_max) = self.eviction.paid_max();
         Usage {
-            segment_bytes: self.segments.geometry().segment_bytes(),
+            segment_bytes: segments.geometry().segment_bytes(),
             segments: committed as u64,
             segments_small: small as u64,
             segments_main: main as u64,
-            index_bytes: self.budget.used(Owner::Index),
-            paid_items_max: self.paid_items_max.load(Ordering::Relaxed),
-            paid_bytes_max: 8 * self.paid_words_max.load(Ordering::Relaxed),
-            room_items_max: self.room_items_max.load(Ordering::Relaxed),
+            index_bytes: self.eviction.budget().used(Owner::Index),
+            paid_items_max,
+            paid_bytes_max: 8 * paid_words_max,
+            room_items_max: self.eviction.space_items_max(),
         }
     }
 
     /// Bytes of the pool's address space: the most that the limit can be raised to.
     #[must_use]
     pub fn reserve_bytes(&self) -> u64 {
-        let geometry = self.segments.geometry();
+        let geometry = self.items.segments().geometry();
         geometry.segments_max as u64 * geometry.segment_bytes()
     }
 
     /// The longest value it takes, in bytes.
     #[must_use]
     pub fn value_bytes_max(&self) -> usize {
-        self.config.value_bytes_max
-    }
-
-    #[inline]
-    pub(crate) fn count(&self, local: &Local) -> &LocalCounters {
-        &self.counters[local.slot]
-    }
-
-    /// Whether an item counts as present.
-    #[inline(always)]
-    pub(crate) fn alive(&self, item: ItemRef<'_>, head: Head, slice: SliceId, now: Now) -> bool {
-        item.version() > self.slices.barrier(slice) && !expired(item.expiry_s(head), now)
-    }
-
-    /// The item of `key` in a locked chain, dead or alive.
-    pub(crate) fn find(&self, chain: &Chain<'_>, key: &Key<'_>) -> Option<Current<'_>> {
-        let place = chain.find(key.id.hash, |addr| {
-            let item = self.segments.item(addr);
-            item.head().key_bytes() == key.bytes.len() && item.key_is(key.bytes)
-        })?;
-        Some(self.current(chain, place))
-    }
-
-    /// What the item slot at `place` points to.
-    pub(crate) fn current(&self, chain: &Chain<'_>, place: Place) -> Current<'_> {
-        let slot = chain.get(place);
-        let item = self.segments.item(slot.addr());
-        Current { place, slot, addr: slot.addr(), item, head: item.head() }
-    }
-
-    /// Takes an item out of the index, and its ground is dead.
-    pub(crate) fn remove<S: EffectSink>(
-        &self,
-        local: &Local,
-        chain: &mut Chain<'_>,
-        key: &Key<'_>,
-        current: &Current<'_>,
-        gone: Gone,
-        sink: &mut S,
-    ) {
-        if S::ON {
-            self.tell(key, Change::Remove(gone), sink);
-        }
-        chain.set(current.place, Slot::EMPTY);
-        self.index.count_removed(key.id.slice);
-        self.bury(local, current);
-        let counters = self.count(local);
-        counters.items.subtract(1);
-        let unread = u64::from(!current.head.is(Flags::FETCHED));
-        match gone {
-            Gone::Deleted => {}
-            Gone::Evicted => {
-                counters.evicted.add(1);
-                counters.evicted_unread.add(unread);
-            }
-            Gone::Expired => {
-                counters.expired.add(1);
-                counters.expired_unread.add(unread);
-            }
-        }
-    }
-
-    /// Counts the ground of an item as dead.
-    pub(crate) fn bury_ground(&self, local: &Local, current: &Current<'_>) {
-        let words = current.head.span_words();
-        self.segments.kill(current.addr, words);
-        self.count(local).item_words.subtract(words as u64);
-    }
-
-    /// Counts the ground of an item, and of its chunks, as dead.
-    pub(crate) fn bury(&self, local: &Local, current: &Current<'_>) {
-        self.bury_ground(local, current);
-        if current.head.is(Flags::LARGE) {
-            self.bury_chunks(local, current.item, current.head);
-        }
-    }
-
-    /// Gives a change its version, and tells the sink if it listens.
-    pub(crate) fn tell<S: EffectSink>(
-        &self,
-        key: &Key<'_>,
-        change: Change<'_>,
-        sink: &mut S,
-    ) -> Version {
-        let proposed = self.slices.next(key.id.slice);
-        if !S::ON {
-            return proposed;
-        }
-        let effect = Effect { key: key.bytes, change, version: proposed };
-        let version = sink.commit(key.id, &effect);
-        if version > proposed {
-            self.slices.raise(key.id.slice, version);
-        }
-        version
-    }
-}
-
-/// An item found under the lock of its chain.
-pub(crate) struct Current<'e> {
-    pub(crate) place: Place,
-    pub(crate) slot: Slot,
-    pub(crate) addr: Addr,
-    pub(crate) item: ItemRef<'e>,
-    pub(crate) head: Head,
-}
-
-impl Current<'_> {
-    /// A look at it.
-    pub(crate) fn glance(&self, value_bytes: usize, now: Now) -> Glance<'_> {
-        Glance { item: self.item, head: self.head, value_bytes, now, won: false }
-    }
-
-    /// What a client may know of it.
-    pub(crate) fn found(&self, value_bytes: usize, now: Now) -> Found {
-        self.glance(value_bytes, now).found()
+        self.items.config().value_bytes_max
     }
 }

@@ -1,8 +1,7 @@
 //! Per slice: the last version given, and the barrier below which items are dead.
 
-use crate::config::MODEL;
-use crate::hash::mix;
-use crate::sync::{AtomicU64, Ordering, fence};
+use crate::keys::mix;
+use crate::sync::{AtomicU64, MODEL, Ordering, fence};
 use base::{SLICES, SliceId, Version};
 
 /// Times a flush follows the writes of a slice that do not pause for it. Those it does not catch

@@ -15,11 +15,10 @@
 //! a group which shrank and grew back, with other memory behind its last buckets, does not pass
 //! for one that stayed as it was.
 
+use super::buckets::{BUCKET_WORDS, BucketId, Buckets};
 use super::slot::TAG_BITS;
-use super::store::{BUCKET_WORDS, BucketId, Store};
-use crate::config::MODEL;
 use crate::raw::WordAndHalves;
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::{AtomicU64, MODEL, Ordering};
 
 /// Two cache lines, the first of which is enough for a small group.
 pub(crate) type GroupWords = WordAndHalves<30>;
@@ -34,8 +33,8 @@ const ROOT: usize = LISTED;
 #[derive(Clone, Copy)]
 pub(crate) struct Group<'i> {
     words: &'i GroupWords,
-    store: &'i Store,
-    chunk_shift: u32,
+    pub(super) buckets: &'i Buckets,
+    pub(super) chunk_shift: u32,
 }
 
 const BUCKETS_BITS: u32 = TAG_BITS + 1;
@@ -84,8 +83,8 @@ pub(crate) fn buddy(new: u64) -> u64 {
 
 impl<'i> Group<'i> {
     #[inline]
-    pub(crate) fn new(words: &'i GroupWords, store: &'i Store, chunk_shift: u32) -> Self {
-        Self { words, store, chunk_shift }
+    pub(crate) fn new(words: &'i GroupWords, buckets: &'i Buckets, chunk_shift: u32) -> Self {
+        Self { words, buckets, chunk_shift }
     }
 
     #[inline]
@@ -93,7 +92,7 @@ impl<'i> Group<'i> {
         Shape(self.words.word.load(Ordering::Acquire))
     }
 
-    pub(crate) fn buckets(self) -> u64 {
+    pub(crate) fn bucket_count(self) -> u64 {
         self.shape().buckets()
     }
 
@@ -125,7 +124,7 @@ impl<'i> Group<'i> {
     #[inline]
     fn bucket_in(self, chunk_id: u32, number: u64) -> Option<BucketId> {
         let first = chunk_id.checked_sub(1)?;
-        Some(BucketId(first + (number as u32 & self.store.chunk_mask)))
+        Some(BucketId(first + (number as u32 & self.buckets.chunk_mask)))
     }
 
     /// Where bucket `number` is: `None` if the group shrank since the number was computed, and
@@ -156,7 +155,7 @@ impl<'i> Group<'i> {
 
     fn entry(self, list: u32, index: usize) -> u32 {
         let (bucket, half_index) = Self::entry_place(list, index);
-        half(self.store.bucket(bucket), half_index)
+        half(self.buckets.bucket(bucket), half_index)
     }
 
     fn entry_place(list: u32, index: usize) -> (BucketId, usize) {
@@ -166,7 +165,7 @@ impl<'i> Group<'i> {
 
     fn set_entry(self, list: u32, index: usize, id: u32) {
         let (bucket, half_index) = Self::entry_place(list, index);
-        set_half(self.store.bucket(bucket), half_index, id);
+        set_half(self.buckets.bucket(bucket), half_index, id);
     }
 
     /// The chunk that bucket `number` belongs to, if there is one already.

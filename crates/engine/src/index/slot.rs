@@ -16,7 +16,7 @@
 //! items leave free hold about as many ghosts as there are items; the bit `second` says whether the
 //! second is there.
 
-use crate::segment::{Addr, Pool};
+use crate::segments::{Addr, Pool};
 
 const FREQ_BITS: u32 = 2;
 const ADDR_BITS: u32 = 41;

@@ -25,6 +25,7 @@ pub(crate) use processor::look as look_at_processor;
 pub(crate) use slice::slice_of;
 #[cfg(any(not(target_arch = "x86_64"), loom, shuttle, word_copy))]
 use words as imp;
+pub(crate) use words::short_word;
 #[cfg(all(target_arch = "x86_64", not(any(loom, shuttle, word_copy))))]
 use x86_64 as imp;
 
