@@ -1,19 +1,36 @@
-//! What every measurement needs: programs to run, sockets to ask, numbers to judge by.
+//! What every measurement needs: programs to run, servers to start, counts, statistics, a screen.
 //!
-//! Links nothing of the product: servers and generators are processes.
+//! Servers and generators are processes. This crate links nothing of the product, so it cannot take
+//! the product's word for anything: it asks the kernel, an instrument or a socket.
+//!
+//! Everything that two parts of the laboratory need has its one home here. A program that is run has a
+//! deadline, a server that is started is ended by its own id, a run that is seeded gives the same
+//! numbers on every machine.
+//!
+//! | room | may use | what it is |
+//! |---|---|---|
+//! | `account` | nothing | what the kernel counts of a process and of the machine |
+//! | `error` | nothing | why a client's socket or setting fails |
+//! | `net` | `error` | the address of a server, and waiting for several connections |
+//! | `process` | nothing | programs with a deadline, servers, instruments, tools, cores |
+//! | `repo` | `process` | where the repository is and what state it is in |
+//! | `rng` | nothing | the one seeded source of numbers |
+//! | `screen` | `process`, `repo` | tables, progress, work in parts |
+//! | `stats` | nothing | summaries, intervals, turns |
+//! | `units` | nothing | times and counts as people write them |
 #![forbid(unsafe_code)]
 
+pub mod account;
 mod error;
-pub mod exec;
-pub mod poll;
+pub mod net;
+pub mod process;
 pub mod repo;
 pub mod rng;
 pub mod screen;
-pub mod stages;
 pub mod stats;
-pub mod target;
-pub mod tools;
 pub mod units;
 
 pub use error::Error;
-pub use target::Target;
+pub use net::{poll, target, target::Target};
+pub use process::{exec, tools};
+pub use screen::stages;

@@ -1,4 +1,4 @@
-//! Where the tree stands and what state it is in: root, crates, commit, date, machine.
+//! Where the repository is and what state it is in: root, files, crates, commit, date.
 //!
 //! Read-only. Paths handed out are absolute; paths shown to people are relative to the root.
 
@@ -10,7 +10,7 @@ use std::{
 
 use anyhow::{Context, Result};
 
-use crate::exec::Exec;
+use crate::process::exec::Exec;
 
 /// Longest any of the small questions asked here may take.
 const QUESTION_MAX: Duration = Duration::from_secs(60);
@@ -104,24 +104,6 @@ impl Repo {
     pub fn today() -> Result<String> {
         let date = Exec::new("date").args(["-u", "+%Y-%m-%d"]).capture(QUESTION_MAX)?;
         Ok(date.trim().to_owned())
-    }
-
-    /// One line about this machine: processor, cores, kernel, memory.
-    pub fn machine() -> String {
-        let field = |file: &str, name: &str| {
-            let text = fs::read_to_string(file).unwrap_or_default();
-            let line = text.lines().find(|line| line.starts_with(name));
-            let value = line.and_then(|line| line.split_once(':'));
-            value.map_or_else(|| "unknown".to_owned(), |(_, value)| value.trim().to_owned())
-        };
-        let cores = std::thread::available_parallelism().map_or(0, usize::from);
-        let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-        format!(
-            "{}, {cores} cores, Linux {}, memory {}",
-            field("/proc/cpuinfo", "model name"),
-            kernel.trim(),
-            field("/proc/meminfo", "MemTotal")
-        )
     }
 }
 

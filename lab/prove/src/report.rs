@@ -8,6 +8,7 @@ use crate::{
     claim::{Claim, Measured, Verdict},
 };
 use measure::{
+    account::machine::Machine,
     repo::Repo,
     screen::{Cell, Table, Tone},
 };
@@ -46,7 +47,7 @@ impl Report {
         Ok(Self {
             commit: lab.repo.commit()?,
             date: Repo::today()?,
-            machine: Repo::machine(),
+            machine: Machine::here().line(),
             memcached: lab.memcached_version().to_owned(),
             long: lab.long,
             rows,

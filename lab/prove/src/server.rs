@@ -17,7 +17,8 @@ use std::{
 use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, Signal, kill_process};
 
-use measure::exec::{Exec, tail, wait_until};
+use measure::exec::{Exec, tail};
+use wait_timeout::ChildExt;
 
 /// Longest a server may take to accept its first connection, instruments included.
 const READY_MAX: Duration = Duration::from_secs(60);
@@ -231,7 +232,7 @@ impl Server {
     /// Asks it to end and waits until it has.
     pub fn stop(mut self) -> Result<()> {
         self.signal(Signal::TERM)?;
-        match wait_until(&mut self.child, Instant::now() + STOP_MAX)? {
+        match self.child.wait_timeout(STOP_MAX)? {
             // What a server said matters only when it does not do as it is told.
             Some(_) => fs::remove_file(&self.log).context("remove the server's log"),
             None => bail!("the server did not end within {} s of SIGTERM", STOP_MAX.as_secs()),

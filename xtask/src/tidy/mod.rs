@@ -24,7 +24,7 @@ use serde::Serialize;
 
 use measure::{
     repo::Repo,
-    screen::{Tone, colours, paint},
+    screen::{Tone, paint},
 };
 
 /// The page that lists the crates and the arrows between them.
@@ -137,11 +137,10 @@ pub fn run(args: &Args) -> Result<bool> {
         println!("{}", serde_json::to_string_pretty(&findings)?);
         return Ok(failed == 0);
     }
-    let colour = colours(&std::io::stdout());
     for finding in &findings {
         let at = finding.line.map_or_else(String::new, |line| format!(":{line}"));
         let tone = if finding.warning { Tone::Warn } else { Tone::Bad };
-        let rule = paint(finding.rule.name(), tone, colour);
+        let rule = paint(finding.rule.name(), tone);
         println!("{}{at}: {rule}: {}", finding.path, finding.message);
     }
     println!("tidy: {failed} to mend, {} to watch", findings.len() - failed);

@@ -1,7 +1,7 @@
-//! Tools this machine may lack, and how each is had.
+//! Tools that this machine may lack, and how each is installed.
 //!
-//! A missing tool is installed through the distribution or rustup when we may; when we may
-//! not, the caller learns which tool, why it is needed and the command to run by hand.
+//! A missing tool is installed through the distribution or rustup where we have the privilege.
+//! Elsewhere the error is [`Missing`]: it names the tool and the command to run by hand.
 
 use std::{
     env, error, fmt,
@@ -11,7 +11,7 @@ use std::{
 
 use anyhow::{Result, bail};
 
-use crate::exec::Exec;
+use super::exec::Exec;
 
 /// Longest one installation may take.
 const INSTALL_MAX: Duration = Duration::from_secs(900);

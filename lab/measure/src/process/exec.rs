@@ -1,8 +1,9 @@
-//! Running other programs, each with a deadline.
+//! Running other programs to their end, each with a deadline.
 //!
 //! A program past its deadline is killed, by its own id, and reported as an error that names
-//! the command and the limit. Standard input is always closed: nothing here may wait for a
-//! person. `status` lets the output through, `capture` returns it.
+//! the command and the limit. Standard input is always closed: no program waits for a person.
+//! `status` lets the output through, `capture` returns it, `run` returns it however the program
+//! ended. A program that serves is not run to its end: see `launch`.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -11,17 +12,18 @@ use std::{
     path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Stdio},
     thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use anyhow::{Context, Result, bail};
+use wait_timeout::ChildExt;
 
-/// How often a running program is asked whether it has ended.
-const POLL: Duration = Duration::from_millis(5);
+use super::cores::CoreSet;
+
 /// How much of the end of a failing program's output an error message repeats.
 const TAIL_LINES: usize = 12;
 
-/// What a program left when it had ended.
+/// What a program printed, and how it ended.
 pub struct Said {
     /// How it ended.
     pub status: ExitStatus,
@@ -38,13 +40,14 @@ pub struct Exec {
     args: Vec<OsString>,
     env: Vec<(OsString, OsString)>,
     cwd: Option<PathBuf>,
+    cores: Option<CoreSet>,
 }
 
 impl Exec {
     /// A command without arguments.
     pub fn new(program: impl AsRef<OsStr>) -> Self {
         let program = program.as_ref().to_owned();
-        Self { program, args: Vec::new(), env: Vec::new(), cwd: None }
+        Self { program, args: Vec::new(), env: Vec::new(), cwd: None, cores: None }
     }
 
     /// Adds one argument.
@@ -71,6 +74,11 @@ impl Exec {
         self
     }
 
+    /// Runs it on these cores instead of those of this thread.
+    pub fn cores(self, cores: CoreSet) -> Self {
+        Self { cores: Some(cores), ..self }
+    }
+
     /// The command for the standard library, standard input closed.
     pub fn command(&self) -> Command {
         let mut command = Command::new(&self.program);
@@ -84,7 +92,7 @@ impl Exec {
 
     /// Runs it with its output let through to ours; true when it ended well.
     pub fn status(&self, deadline: Duration) -> Result<bool> {
-        let mut child = self.command().spawn().with_context(|| format!("start `{self}`"))?;
+        let mut child = self.spawn(&mut self.command())?;
         Ok(self.wait(&mut child, deadline)?.success())
     }
 
@@ -102,7 +110,7 @@ impl Exec {
     pub fn said(&self, deadline: Duration) -> Result<Said> {
         let mut command = self.command();
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().with_context(|| format!("start `{self}`"))?;
+        let mut child = self.spawn(&mut command)?;
         let stdout = drain(child.stdout.take());
         let stderr = drain(child.stderr.take());
         let status = self.wait(&mut child, deadline)?;
@@ -111,8 +119,16 @@ impl Exec {
         Ok(Said { status, output, complaints })
     }
 
+    fn spawn(&self, command: &mut Command) -> Result<Child> {
+        let child = match self.cores {
+            Some(cores) => cores.spawn(command),
+            None => command.spawn(),
+        };
+        child.with_context(|| format!("start `{self}`"))
+    }
+
     fn wait(&self, child: &mut Child, deadline: Duration) -> Result<ExitStatus> {
-        match wait_until(child, Instant::now() + deadline)? {
+        match child.wait_timeout(deadline).with_context(|| format!("wait for `{self}`"))? {
             Some(status) => Ok(status),
             None => {
                 child.kill().with_context(|| format!("kill `{self}`"))?;
@@ -127,19 +143,6 @@ impl fmt::Display for Exec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.program.to_string_lossy())?;
         self.args.iter().try_for_each(|arg| write!(f, " {}", arg.to_string_lossy()))
-    }
-}
-
-/// Waits for a child until the given moment; `None` when it still runs.
-pub fn wait_until(child: &mut Child, until: Instant) -> io::Result<Option<ExitStatus>> {
-    loop {
-        if let Some(status) = child.try_wait()? {
-            return Ok(Some(status));
-        }
-        if Instant::now() >= until {
-            return Ok(None);
-        }
-        thread::sleep(POLL);
     }
 }
 

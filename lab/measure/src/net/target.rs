@@ -13,7 +13,7 @@ use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
-use crate::Error;
+use crate::error::Error;
 
 /// How long one connection may take to open.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);

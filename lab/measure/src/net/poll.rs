@@ -13,7 +13,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::time::Timespec;
 
-use crate::Error;
+use crate::error::Error;
 
 /// Events taken from the kernel at once.
 const EVENTS_MAX: usize = 256;

@@ -1,19 +1,15 @@
-//! Work in parts: every part runs, each prints its time, and a table at the end tells which
-//! failed.
+//! Work in parts: every part runs, each prints its time, and a table at the end shows which failed.
 //!
-//! A part never stops the ones after it, so one run shows everything that is wrong; the whole
-//! fails if any part failed. A part that could not run for want of a privilege or a tool is
-//! skipped aloud, except under CI, where skipping is failing.
+//! A part never stops those after it, so one run shows everything that is wrong. The whole fails if
+//! any part failed. A part that needs a privilege or a tool that is missing is skipped and says so;
+//! under CI it fails.
 
 use std::time::Instant;
 
 use anyhow::Result;
 
-use crate::{
-    repo::in_ci,
-    screen::{Cell, Table, Tone, colours, paint},
-    tools::Missing,
-};
+use super::table::{Cell, Table, Tone, paint};
+use crate::{process::tools::Missing, repo::in_ci};
 
 /// How a part ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,8 +31,7 @@ pub struct Stages {
 impl Stages {
     /// Runs a part, printing its name before and its time after.
     pub fn run(&mut self, name: &str, part: impl FnOnce() -> Result<Ended>) {
-        let colour = colours(&std::io::stderr());
-        eprintln!("{}", paint(&format!("== {name}"), Tone::Plain, colour));
+        eprintln!("== {name}");
         let start = Instant::now();
         let ended = part().unwrap_or_else(|error| match error.downcast::<Missing>() {
             Ok(missing) => Ended::Skipped(missing.to_string()),
@@ -48,7 +43,7 @@ impl Stages {
         let ended = strict(ended, in_ci());
         let seconds = start.elapsed().as_secs_f64();
         let (word, tone) = verdict(&ended);
-        eprintln!("== {name}: {} after {seconds:.1} s", paint(word, tone, colour));
+        eprintln!("== {name}: {} after {seconds:.1} s", paint(word, tone));
         if let Ended::Skipped(reason) = &ended {
             eprintln!("   {reason}");
         }

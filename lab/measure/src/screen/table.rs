@@ -1,0 +1,131 @@
+//! Aligned tables for the screen, and the same as Markdown for a document.
+//!
+//! Columns are as wide as their widest cell; nothing is wrapped. A tone colours a cell where the
+//! stream is a terminal and `NO_COLOR` is not set. A coloured cell stands in the last column, which is
+//! not padded: escape sequences count as width.
+
+use comfy_table::{Table as Aligned, TableStyle};
+use console::Style;
+
+/// How a cell is to be read at a glance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tone {
+    /// Ordinary text.
+    Plain,
+    /// It holds.
+    Good,
+    /// It does not.
+    Bad,
+    /// Worth a look.
+    Warn,
+}
+
+/// One cell of a table.
+#[derive(Clone, Debug)]
+pub struct Cell {
+    text: String,
+    tone: Tone,
+}
+
+impl Cell {
+    /// A cell with a tone; in the last column only.
+    pub fn new(text: impl Into<String>, tone: Tone) -> Self {
+        Self { text: text.into(), tone }
+    }
+}
+
+impl<T: Into<String>> From<T> for Cell {
+    fn from(text: T) -> Self {
+        Self::new(text, Tone::Plain)
+    }
+}
+
+/// Rows below a head.
+pub struct Table {
+    head: Vec<String>,
+    rows: Vec<Vec<Cell>>,
+}
+
+impl Table {
+    /// An empty table.
+    pub fn new(head: &[&str]) -> Self {
+        Self { head: head.iter().map(|name| (*name).to_owned()).collect(), rows: Vec::new() }
+    }
+
+    /// Adds a row; it must have as many cells as the head.
+    pub fn row(&mut self, cells: Vec<Cell>) {
+        assert_eq!(cells.len(), self.head.len(), "invariant: a row has a cell for every column");
+        self.rows.push(cells);
+    }
+
+    /// The table as text, in colours if standard output shows them.
+    pub fn render(&self) -> String {
+        let mut table = Aligned::new();
+        table.load_style(TableStyle::new());
+        let rule = |column: usize| {
+            let cells = self.rows.iter().map(|row| row[column].text.chars().count());
+            "-".repeat(cells.chain([self.head[column].chars().count()]).max().unwrap_or(0))
+        };
+        table.add_row(&self.head).add_row((0..self.head.len()).map(rule));
+        for row in &self.rows {
+            table.add_row(row.iter().map(|cell| paint(&cell.text, cell.tone)));
+        }
+        table.column_iter_mut().for_each(|column| {
+            column.set_padding((0, 2));
+        });
+        table.trim_fmt() + "\n"
+    }
+
+    /// The table as Markdown, for a document.
+    pub fn markdown(&self) -> String {
+        let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
+        let mut text = line(self.head.clone());
+        text.push_str(&line(vec!["---".to_owned(); self.head.len()]));
+        for row in &self.rows {
+            text.push_str(&line(row.iter().map(|cell| cell.text.replace('|', "\\|")).collect()));
+        }
+        text
+    }
+
+    /// Prints the table on standard output.
+    pub fn print(&self) {
+        print!("{}", self.render());
+    }
+}
+
+/// A text in the colour of its tone, if standard output shows colours.
+pub fn paint(text: &str, tone: Tone) -> String {
+    let style = match tone {
+        Tone::Plain => return text.to_owned(),
+        Tone::Good => Style::new().green(),
+        Tone::Bad => Style::new().red(),
+        Tone::Warn => Style::new().yellow(),
+    };
+    style.apply_to(text).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_aligned_and_nothing_trails() {
+        let mut table = Table::new(&["part", "time", "verdict"]);
+        table.row(vec!["format".into(), "0.3 s".into(), Cell::new("ok", Tone::Plain)]);
+        table.row(vec!["a".into(), "10.0 s".into(), Cell::new("failed", Tone::Plain)]);
+        let expected = "\
+part    time    verdict
+------  ------  -------
+format  0.3 s   ok
+a       10.0 s  failed
+";
+        assert_eq!(table.render(), expected);
+    }
+
+    #[test]
+    fn markdown_escapes_the_bars() {
+        let mut table = Table::new(&["a"]);
+        table.row(vec!["x | y".into()]);
+        assert_eq!(table.markdown(), "| a |\n| --- |\n| x \\| y |\n");
+    }
+}
