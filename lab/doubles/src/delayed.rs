@@ -6,50 +6,40 @@
 //! ```
 //!
 //! It answers every get with a short value, one request at a time on a connection, and anything
-//! else at once with an error. The delays it has stated, and how late it was itself, stand in its
-//! account, so that a machine too busy for the test is told from a generator that lies.
+//! else at once with an error. Its account holds the delays that it stated and how late it was
+//! itself, so that a busy machine is distinguished from a generator that reports wrong figures.
+//! Invariant: a connection has at most one reply in the heap, for a second request before the
+//! first reply closes it. Times are nanoseconds since the start.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
-use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags};
 
-use measure::poll::{Events, Poll};
+use crate::listener::{Connections, Listener, TICK, receive, send};
 use measure::rng::Rng;
 use measure::{Error, Target};
-
-/// The name under which the listening socket is watched.
-const LISTENER: u64 = u64::MAX;
-
-/// The most connections.
-const CONNECTIONS_MAX: usize = 10_000;
 
 /// The longest request line.
 const LINE_BYTES_MAX: usize = 512;
 
-/// The longest delay told apart, in nanoseconds.
+/// The longest delay recorded, in nanoseconds.
 const DELAY_MAX_NS: u64 = 3_600_000_000_000;
 
-/// Longest sleep, so that a stop is noticed.
-const TICK: Duration = Duration::from_millis(20);
-
-/// How the double keeps its clients waiting.
+/// How the double delays its replies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Manner {
     /// Every reply is delayed by a time drawn evenly from this range.
     Delays(Duration, Duration),
-    /// It stands still for the first time at the end of each period of the second.
+    /// It freezes for the first time at the end of each period of the second.
     Freezes {
-        /// How long it stands still.
+        /// How long a freeze lasts.
         freeze: Duration,
-        /// From one beginning of a freeze to the next.
+        /// From the beginning of a freeze to the next.
         period: Duration,
     },
 }
@@ -65,23 +55,15 @@ pub struct Account {
 
 /// A double that listens and does not serve yet.
 pub struct Double {
-    listener: TcpListener,
-    target: Target,
+    listener: Listener,
     manner: Manner,
 }
 
-struct Client {
-    fd: OwnedFd,
-    line: Vec<u8>,
-}
-
-struct Service<'a> {
+/// Replies that wait for their due time, and the account of those that were sent.
+struct Service {
     manner: Manner,
-    poll: Poll,
-    listener: &'a TcpListener,
-    clients: Vec<Option<Client>>,
-    /// Replies by due time, each with its client.
-    due: BinaryHeap<Reverse<(u64, usize)>>,
+    /// Due times, each with the name of its connection.
+    due: BinaryHeap<Reverse<(u64, u64)>>,
     rng: Rng,
     start: Instant,
     account: Account,
@@ -93,18 +75,13 @@ impl Double {
     /// # Errors
     /// When the system gives no socket.
     pub fn bind(manner: Manner) -> Result<Self, Error> {
-        let failed = |error| Error::io("cannot listen on the loopback", error);
-        let listener =
-            TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).map_err(failed)?;
-        listener.set_nonblocking(true).map_err(failed)?;
-        let target = Target::Tcp(listener.local_addr().map_err(failed)?);
-        Ok(Self { listener, target, manner })
+        Ok(Self { listener: Listener::bind(&"127.0.0.1:0".parse()?)?, manner })
     }
 
     /// Where it listens.
     #[must_use]
     pub fn target(&self) -> &Target {
-        &self.target
+        self.listener.address()
     }
 
     /// Serves until `stop` is set.
@@ -112,101 +89,69 @@ impl Double {
     /// # Errors
     /// When a system call fails that clients cannot make fail.
     pub fn serve(&self, seed: u64, stop: &AtomicBool) -> Result<Account, Error> {
-        // Replies are to leave when they are due, not up to 50 us later.
+        // Replies leave when they are due; the default slack would add up to 50 us.
         let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
         let histogram =
             || Histogram::new_with_bounds(1, DELAY_MAX_NS, 3).expect("invariant: valid bounds");
         let mut service = Service {
             manner: self.manner,
-            poll: Poll::new()?,
-            listener: &self.listener,
-            clients: Vec::new(),
             due: BinaryHeap::new(),
             rng: Rng::new(seed, 0),
             start: Instant::now(),
             account: Account { stated_ns: histogram(), late_ns: histogram() },
         };
-        service.poll.watch(&self.listener, LISTENER, false)?;
-        let mut events = Events::new();
+        let mut connections = Connections::<Vec<u8>>::new(&self.listener)?;
         while !stop.load(Ordering::Relaxed) {
-            service.turn(&mut events)?;
+            connections.wait(service.wait())?;
+            if let Manner::Freezes { freeze, period } = self.manner {
+                std::thread::sleep(frozen_for(service.start.elapsed(), freeze, period));
+            }
+            connections.serve(|name, socket, line| service.receive(name, socket, line));
+            service.send_due(&mut connections);
         }
         Ok(service.account)
     }
 }
 
-/// How long the double stands still from `at` on, as it freezes at the end of each period.
+/// How long the double is frozen from `at` on: it freezes at the end of each period.
 fn frozen_for(at: Duration, freeze: Duration, period: Duration) -> Duration {
     let into = Duration::from_nanos((at.as_nanos() % period.as_nanos().max(1)) as u64);
     if into + freeze > period { period - into } else { Duration::ZERO }
 }
 
-impl Service<'_> {
+impl Service {
     fn now_ns(&self) -> u64 {
         self.start.elapsed().as_nanos() as u64
     }
 
-    fn turn(&mut self, events: &mut Events) -> Result<(), Error> {
-        let next_ns = self.due.peek().map(|Reverse((due_ns, _))| *due_ns);
-        let wait = next_ns.map_or(TICK, |due_ns| {
-            Duration::from_nanos(due_ns.saturating_sub(self.now_ns())).min(TICK)
-        });
-        self.poll.wait(events, wait)?;
-        if let Manner::Freezes { freeze, period } = self.manner {
-            std::thread::sleep(frozen_for(self.start.elapsed(), freeze, period));
-        }
-        for (name, flags) in events.iter() {
-            if name == LISTENER {
-                self.accept()?;
-            } else if flags.intersects(EventFlags::IN | EventFlags::HUP | EventFlags::ERR) {
-                self.receive(name as usize);
-            }
-        }
-        self.send_due();
-        Ok(())
+    /// The time until the next reply is due.
+    fn wait(&self) -> Duration {
+        let next = self.due.peek().map(|Reverse((due_ns, _))| due_ns.saturating_sub(self.now_ns()));
+        next.map_or(TICK, |wait_ns| Duration::from_nanos(wait_ns).min(TICK))
     }
 
-    fn accept(&mut self) -> Result<(), Error> {
-        while let Ok((stream, _)) = self.listener.accept() {
-            if self.clients.len() >= CONNECTIONS_MAX {
-                continue;
-            }
-            let ready = stream.set_nonblocking(true).and_then(|()| stream.set_nodelay(true));
-            ready.map_err(|error| Error::io("cannot set up a connection", error))?;
-            let fd = OwnedFd::from(stream);
-            self.poll.watch(&fd, self.clients.len() as u64, false)?;
-            self.clients.push(Some(Client { fd, line: Vec::new() }));
-        }
-        Ok(())
-    }
-
-    /// Takes what a client sent; a whole line is a request. Who breaks the rules is let go.
-    fn receive(&mut self, index: usize) {
-        let Some(client) = self.clients[index].as_mut() else { return };
+    /// Takes what a client sent; a whole line is a request. It fails for a line that is too long.
+    fn receive(&mut self, name: u64, socket: &OwnedFd, line: &mut Vec<u8>) -> Result<(), Errno> {
         let mut buffer = [0; LINE_BYTES_MAX];
+        let waiting = line.ends_with(b"\r\n");
         loop {
-            match rustix::net::recv(&client.fd, &mut buffer, RecvFlags::empty()) {
-                Ok((bytes, _)) if bytes > 0 => client.line.extend_from_slice(&buffer[..bytes]),
-                Err(Errno::INTR) => continue,
-                Err(Errno::AGAIN) => break,
-                _ => {
-                    self.clients[index] = None;
-                    return;
+            match receive(socket, &mut buffer)? {
+                0 => break,
+                bytes if waiting || line.len() + bytes > LINE_BYTES_MAX => {
+                    return Err(Errno::MSGSIZE);
                 }
-            }
-            if client.line.len() > LINE_BYTES_MAX {
-                self.clients[index] = None;
-                return;
+                bytes => line.extend_from_slice(&buffer[..bytes]),
             }
         }
-        if client.line.ends_with(b"\r\n") {
+        if line.ends_with(b"\r\n") && !waiting {
             let mut delay_ns = 0;
-            if client.line.starts_with(b"get ") {
+            if line.starts_with(b"get ") {
                 delay_ns = self.delay().as_nanos() as u64;
                 self.account.stated_ns.saturating_record(delay_ns);
             }
-            self.due.push(Reverse((self.now_ns() + delay_ns, index)));
+            self.due.push(Reverse((self.now_ns() + delay_ns, name)));
         }
+        Ok(())
     }
 
     fn delay(&mut self) -> Duration {
@@ -216,21 +161,19 @@ impl Service<'_> {
         }
     }
 
-    fn send_due(&mut self) {
-        while let Some(Reverse((due_ns, index))) = self.due.peek().copied() {
+    fn send_due(&mut self, connections: &mut Connections<'_, Vec<u8>>) {
+        while let Some(Reverse((due_ns, name))) = self.due.peek().copied() {
             let now_ns = self.now_ns();
             if due_ns > now_ns {
                 return;
             }
             self.due.pop();
-            let Some(client) = self.clients[index].as_mut() else { continue };
+            let Some((socket, line)) = connections.get(name) else { continue };
             self.account.late_ns.saturating_record(now_ns - due_ns);
-            let reply = reply(&client.line);
-            client.line.clear();
-            // A short reply to a client that waits for it always fits; else the client has gone.
-            if rustix::net::send(&client.fd, &reply, SendFlags::NOSIGNAL) != Ok(reply.len()) {
-                self.clients[index] = None;
-            }
+            // A short reply to a client that waits for it always fits. If the connection has
+            // failed, its next event closes it.
+            let _ = send(socket, &reply(line));
+            line.clear();
         }
     }
 }

@@ -1,140 +1,154 @@
 //! A cache server whose policy is exact: as much of memcached's text protocol as a replay speaks.
 //!
-//! It answers `get` of one key, `set`, and the two numbers of `stats` that a replay looks at. What
-//! it holds is `policy::Items`; values come back as so many equal bytes. Time is whole seconds
-//! since it was made, as in the streams, a little ahead: a stream's second begins no earlier than
-//! its own.
+//! It answers `get` of one key, `set`, and the two numbers of `stats` that a replay reads. It holds
+//! [`Items`] of one policy; a value comes back as the right number of equal bytes. One thread
+//! serves all connections, so operations take effect in the order of their arrival. Bounds: the
+//! longest line and the largest value; a client that exceeds one is disconnected.
+//!
+//! Time is whole seconds since it was made, as in the streams, a little ahead: a second of a
+//! stream begins no earlier than the server's own.
 
-use std::{
-    io::{BufRead, BufReader, Read, Write},
-    net::{SocketAddr, TcpListener, TcpStream},
-    sync::{
-        Mutex, PoisonError,
-        atomic::{AtomicBool, Ordering},
-    },
-    thread,
-    time::{Duration, Instant},
-};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use rustix::io::Errno;
 
-use crate::policy::Items;
+use crate::listener::{Connections, Listener, TICK, receive, send};
+use crate::policy::{Items, charge};
+use measure::Target;
 
-/// Longest a client may be silent.
-const SILENT_MAX: Duration = Duration::from_secs(60);
-/// Connections it takes in its life: that of the replay and those of its looks at `stats`.
-const CONNECTIONS_MAX: usize = 64;
 /// The longest line and the largest value it reads.
-const LINE_BYTES_MAX: u64 = 2048;
+const LINE_BYTES_MAX: usize = 2048;
 const VALUE_BYTES_MAX: usize = 1 << 20;
+/// Bytes of one `recv`.
+const RECV_BYTES: usize = 64 << 10;
 /// How far its clock is ahead of the moment it was made.
 const AHEAD: Duration = Duration::from_millis(200);
 
-/// Serves `items` on the loopback while `client` runs, which is told where.
-pub fn serve<T>(items: Items, client: impl FnOnce(SocketAddr) -> Result<T>) -> Result<T> {
-    let listener = TcpListener::bind(("127.0.0.1", 0)).context("bind a loopback port")?;
-    let address = listener.local_addr()?;
+/// A cache whose keys are bytes.
+pub type Cache = Items<Box<[u8]>>;
+
+/// Serves `items` on the loopback while `client` runs, and passes the address to it.
+pub fn serve<T>(items: Cache, client: impl FnOnce(SocketAddr) -> Result<T>) -> Result<T> {
+    let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+    let listener = Listener::bind(&Target::Tcp(any))?;
+    let Target::Tcp(address) = *listener.address() else { bail!("the loopback is no TCP") };
     let stop = AtomicBool::new(false);
-    let double = Double { items: Mutex::new(items), start: Instant::now() };
+    let mut double = Double { items, start: Instant::now() };
     thread::scope(|scope| {
-        let accepting = scope.spawn(|| -> Result<()> {
-            for stream in listener.incoming().take(CONNECTIONS_MAX) {
-                let stream = stream.context("accept")?;
-                if stop.load(Ordering::Relaxed) {
-                    return Ok(());
-                }
-                let double = &double;
-                scope.spawn(move || double.attend(&stream));
+        let serving = scope.spawn(|| -> Result<()> {
+            let mut connections = Connections::<Bytes>::new(&listener)?;
+            while !stop.load(Ordering::Relaxed) {
+                connections.wait(TICK)?;
+                connections.serve(|_, socket, bytes| double.turn(socket, bytes));
             }
-            bail!("more than {CONNECTIONS_MAX} connections")
+            Ok(())
         });
         let result = client(address);
         stop.store(true, Ordering::Relaxed);
-        // Wakes whoever accepts; where it has ended already, nobody listens.
-        drop(TcpStream::connect_timeout(&address, SILENT_MAX));
-        let accepted = accepting.join().expect("invariant: the double does not panic");
-        result.and_then(|result| accepted.map(|()| result))
+        let served = serving.join().expect("invariant: the double does not panic");
+        result.and_then(|result| served.context("serve an exact cache").map(|()| result))
     })
 }
 
+/// What a connection has sent and is owed.
+#[derive(Default)]
+struct Bytes {
+    input: Vec<u8>,
+    output: Vec<u8>,
+}
+
 struct Double {
-    items: Mutex<Items>,
+    items: Cache,
     start: Instant,
 }
 
 impl Double {
-    /// Serves one connection until it ends; a broken one is its client's to report.
-    fn attend(&self, stream: &TcpStream) {
-        let _ = self.answer_all(stream);
-    }
-
-    fn answer_all(&self, stream: &TcpStream) -> Result<()> {
-        stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(SILENT_MAX))?;
-        stream.set_write_timeout(Some(SILENT_MAX))?;
-        let (mut input, mut output) = (BufReader::new(stream), Vec::new());
-        let (mut line, mut value) = (Vec::new(), Vec::new());
+    /// Receives what is there, answers whole requests, and sends what the socket takes.
+    fn turn(&mut self, socket: &OwnedFd, bytes: &mut Bytes) -> Result<(), Errno> {
+        let mut buffer = [0; RECV_BYTES];
         loop {
-            // Replies leave when no whole request is at hand.
-            if !input.buffer().contains(&b'\n') && !output.is_empty() {
-                (&*stream).write_all(&output)?;
-                output.clear();
+            let received = receive(socket, &mut buffer)?;
+            bytes.input.extend_from_slice(&buffer[..received]);
+            let mut taken = 0;
+            while let Some(more) = self.answer(&bytes.input[taken..], &mut bytes.output)? {
+                taken += more;
             }
-            line.clear();
-            (&mut input).take(LINE_BYTES_MAX).read_until(b'\n', &mut line)?;
-            let Some(said) = line.strip_suffix(b"\r\n") else { return Ok(()) };
-            let words: Vec<&[u8]> = said.split(|byte| *byte == b' ').collect();
-            match words[..] {
-                [b"get", key] => self.get(key, &mut output),
-                [b"set", key, _, ttl_s, bytes] => {
-                    let (ttl_s, bytes) = (number(ttl_s)?, number(bytes)? as usize);
-                    if bytes > VALUE_BYTES_MAX {
-                        bail!("a value of {bytes} bytes, at most {VALUE_BYTES_MAX}");
-                    }
-                    value.resize(bytes + 2, 0);
-                    // A value may be larger than what is buffered: nobody waits for replies then.
-                    input.read_exact(&mut value)?;
-                    self.lock().set(key, bytes, ttl_s, self.now_s());
-                    output.extend_from_slice(b"STORED\r\n");
+            bytes.input.drain(..taken);
+            let mut sent = 0;
+            while sent < bytes.output.len() {
+                match send(socket, &bytes.output[sent..])? {
+                    0 => break,
+                    more => sent += more,
                 }
-                [b"stats"] => {
-                    let (items, bytes) = self.lock().held();
-                    write!(output, "STAT bytes {bytes}\r\nSTAT curr_items {items}\r\nEND\r\n")?;
-                }
-                _ => output.extend_from_slice(b"ERROR\r\n"),
+            }
+            bytes.output.drain(..sent);
+            if received < buffer.len() {
+                return Ok(());
             }
         }
     }
 
-    fn get(&self, key: &[u8], output: &mut Vec<u8>) {
-        if let Some(bytes) = self.lock().get(key, self.now_s()) {
-            output.extend_from_slice(b"VALUE ");
-            output.extend_from_slice(key);
-            output.extend_from_slice(format!(" 0 {bytes}\r\n").as_bytes());
-            output.resize(output.len() + bytes, b'v');
-            output.extend_from_slice(b"\r\n");
+    /// Answers the request that `input` begins with, and returns its length; none while it is not
+    /// whole. It fails for a client that breaks the rules.
+    fn answer(&mut self, input: &[u8], output: &mut Vec<u8>) -> Result<Option<usize>, Errno> {
+        let Some(end) = input.iter().position(|byte| *byte == b'\n') else {
+            return if input.len() > LINE_BYTES_MAX { Err(Errno::MSGSIZE) } else { Ok(None) };
+        };
+        let line = input[..end].strip_suffix(b"\r").ok_or(Errno::INVAL)?;
+        let now_s = (self.start.elapsed() + AHEAD).as_secs();
+        let words: Vec<&[u8]> = line.split(|byte| *byte == b' ').collect();
+        let mut whole = end + 1;
+        match words[..] {
+            [b"get", key] => {
+                if let Some(bytes) = self.items.get(key, now_s) {
+                    output.extend([b"VALUE ", key, format!(" 0 {bytes}\r\n").as_bytes()].concat());
+                    output.resize(output.len() + bytes, b'v');
+                    output.extend_from_slice(b"\r\n");
+                }
+                output.extend_from_slice(b"END\r\n");
+            }
+            [b"set", key, _, ttl_s, bytes] => {
+                let (ttl_s, bytes) = (number(ttl_s)?, number(bytes)? as usize);
+                if bytes > VALUE_BYTES_MAX {
+                    return Err(Errno::MSGSIZE);
+                }
+                whole += bytes + 2;
+                if input.len() < whole {
+                    return Ok(None);
+                }
+                let expires_s = if ttl_s == 0 { 0 } else { now_s + ttl_s };
+                let charged = charge(key.len(), bytes, ttl_s);
+                self.items.set(key.into(), bytes, charged, expires_s, now_s);
+                output.extend_from_slice(b"STORED\r\n");
+            }
+            [b"stats"] => {
+                let (items, bytes) = self.items.held();
+                let stats = format!("STAT bytes {bytes}\r\nSTAT curr_items {items}\r\nEND\r\n");
+                output.extend_from_slice(stats.as_bytes());
+            }
+            _ => output.extend_from_slice(b"ERROR\r\n"),
         }
-        output.extend_from_slice(b"END\r\n");
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, Items> {
-        self.items.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn now_s(&self) -> u64 {
-        (self.start.elapsed() + AHEAD).as_secs()
+        Ok(Some(whole))
     }
 }
 
-fn number(word: &[u8]) -> Result<u64> {
-    let text = String::from_utf8_lossy(word);
-    text.parse().with_context(|| format!("{text:?} is no number"))
+fn number(word: &[u8]) -> Result<u64, Errno> {
+    std::str::from_utf8(word).ok().and_then(|text| text.parse().ok()).ok_or(Errno::INVAL)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::policy::Policy;
+    use std::io::{Read as _, Write as _};
+    use std::net::TcpStream;
+
+    const SILENT_MAX: Duration = Duration::from_secs(60);
 
     fn expect(mut stream: &TcpStream, request: &[u8], reply: &[u8]) -> Result<()> {
         stream.write_all(request)?;

@@ -1,8 +1,24 @@
 //! Servers that stand in for a cache, each exact in one thing: its delays, its bytes, its policy.
+//!
+//! They answer as much of the protocol as one experiment needs, and nothing of the product is
+//! linked. Each runs on one thread with one epoll loop until its caller sets a flag. Sizes are
+//! bytes; times are in the unit that a name ends with.
+//!
+//! | room | may use | what it is |
+//! |---|---|---|
+//! | `listener` | nothing | a listening socket and its connections in one epoll loop |
+//! | `fixed` | `listener` | messages of one length answered by messages of one length |
+//! | `delayed` | `listener` | a server whose delays are stated |
+//! | `null_server` | `listener`, `fixed` | the floor for a server: the kernel's cost of moving bytes |
+//! | `pingpong` | `listener`, `fixed` | the floor for the generator |
+//! | `policy` | nothing | a cache of items by LRU, FIFO or S3-FIFO |
+//! | `exact` | `listener`, `policy` | a cache server whose policy is exact |
 #![forbid(unsafe_code)]
 
 pub mod delayed;
 pub mod exact;
+mod fixed;
+mod listener;
 pub mod null_server;
 pub mod pingpong;
 pub mod policy;

@@ -1,17 +1,16 @@
-//! The floor for the generator: fixed bytes sent, fixed bytes awaited, nothing looked at.
+//! The floor for the generator: it sends fixed bytes and counts the bytes that come back.
 //!
 //! The same loop as the generator's (one `recv` and one `send` per readable event) without
-//! workload, parser, check or latency. What the generator costs above this is its own doing.
+//! workload, parser, check or latency. What the generator costs above this is its own work. It
+//! never looks at a byte of a reply. Every connection keeps `pipeline` requests in flight.
 
-use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags};
-use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 
+use crate::fixed::{Messages, Moved, Progress, process_cpu_s};
+use crate::listener::TICK;
 use measure::poll::{Events, Poll};
 use measure::{Error, Target};
 
@@ -21,8 +20,6 @@ const RECV_BYTES: usize = 128 << 10;
 const CONNECTIONS_MAX: usize = 1_000;
 /// The most bytes of all requests of one connection together, so that a send never blocks long.
 const BATCH_BYTES_MAX: usize = 1 << 20;
-/// Longest sleep, so that a stop is noticed.
-const TICK: Duration = Duration::from_millis(50);
 
 /// Settings of `load ping-pong`.
 #[derive(Clone, Debug, clap::Args)]
@@ -63,55 +60,32 @@ pub struct Played {
     pub cpu_us_per_request: f64,
 }
 
-struct Peer {
-    fd: OwnedFd,
-    /// Bytes of a reply that is not whole.
-    part_bytes: usize,
-    /// Bytes of requests that the kernel had no room for.
-    owed_bytes: usize,
-}
-
-/// Counts whole messages of `message_bytes` when `bytes` more have come; the rest stays in
-/// `part_bytes`.
-pub(crate) fn whole_messages(part_bytes: &mut usize, bytes: usize, message_bytes: usize) -> usize {
-    let total = *part_bytes + bytes;
-    *part_bytes = total % message_bytes;
-    total / message_bytes
-}
-
-/// CPU time of this process, in seconds.
-pub(crate) fn process_cpu_s() -> f64 {
-    let time = clock_gettime(ClockId::ProcessCPUTime);
-    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
-}
-
 impl PingPongArgs {
-    /// Carries the command out until `stop` is set.
+    /// Plays until the time is over or `stop` is set; returns what was found, as JSON.
     ///
     /// # Errors
-    /// As `serve` and `play`.
+    /// As [`PingPongArgs::play`].
     pub fn carry_out(&self, stop: &AtomicBool) -> Result<String, Error> {
         let played = self.play(stop)?;
         Ok(serde_json::to_string(&played).expect("numbers always serialise"))
     }
 
-    /// All requests of one connection in flight, as one run of bytes.
-    fn batch(&self) -> Result<(Vec<u8>, usize), Error> {
+    /// All requests that one connection has in flight, and the lengths of both messages.
+    fn messages(&self) -> Result<Messages, Error> {
         let request = match (&self.request, self.request_bytes) {
             (Some(line), _) => format!("{line}\r\n").into_bytes(),
             (None, bytes) => vec![b'x'; bytes.unwrap_or(0)],
         };
-        let batch_bytes = request.len().saturating_mul(self.pipeline);
-        if batch_bytes == 0 || batch_bytes > BATCH_BYTES_MAX || self.reply_bytes == 0 {
+        let (outgoing_bytes, incoming_bytes) = (request.len(), self.reply_bytes);
+        let batch_bytes = outgoing_bytes.saturating_mul(self.pipeline);
+        if batch_bytes == 0 || batch_bytes > BATCH_BYTES_MAX || incoming_bytes == 0 {
             return Err(Error::Setting(format!(
-                "requests of {} bytes, {} deep, replies of {} bytes: all must be above 0 and a \
-                 batch of requests at most {BATCH_BYTES_MAX} bytes",
-                request.len(),
-                self.pipeline,
-                self.reply_bytes
+                "requests of {outgoing_bytes} bytes, {} deep, replies of {incoming_bytes} bytes: \
+                 choose all above 0 and a batch of requests of at most {BATCH_BYTES_MAX} bytes",
+                self.pipeline
             )));
         }
-        Ok((request.repeat(self.pipeline), request.len()))
+        Ok(Messages { incoming_bytes, outgoing_bytes, ready: request.repeat(self.pipeline) })
     }
 
     /// Plays until the time is over or `stop` is set.
@@ -126,66 +100,29 @@ impl PingPongArgs {
         let duration = Duration::try_from_secs_f64(self.duration_s).map_err(|error| {
             Error::Setting(format!("--duration-s {}: {error}", self.duration_s))
         })?;
-        let (batch, request_bytes) = self.batch()?;
+        let messages = self.messages()?;
         let (poll, mut events) = (Poll::new()?, Events::new());
-        let mut peers = Vec::with_capacity(self.connections);
+        let mut connections = Vec::with_capacity(self.connections);
         for index in 0..self.connections {
-            let fd = self.target.connect()?;
-            poll.watch(&fd, index as u64, true)?;
-            peers.push(Peer { fd, part_bytes: 0, owed_bytes: batch.len() });
+            let socket = self.target.connect()?;
+            poll.watch(&socket, index as u64, true)?;
+            connections.push((socket, Progress::owing(messages.ready.len())));
         }
         let (start, cpu_from_s) = (Instant::now(), process_cpu_s());
-        let mut buffer = vec![0; RECV_BYTES];
-        let mut requests = 0;
+        let (mut buffer, mut moved) = (vec![0; RECV_BYTES], Moved::default());
         while !stop.load(Ordering::Relaxed) && start.elapsed() < duration {
             poll.wait(&mut events, TICK)?;
             for (name, _) in events.iter() {
-                let peer = &mut peers[name as usize];
-                requests += self
-                    .turn(peer, &mut buffer, &batch, request_bytes)
+                let (socket, progress) = &mut connections[name as usize];
+                messages
+                    .turn(socket, progress, &mut buffer, &mut moved)
                     .map_err(|errno| Error::io(format!("lost {}", self.target), errno))?;
             }
         }
         let (window_s, cpu_s) = (start.elapsed().as_secs_f64(), process_cpu_s() - cpu_from_s);
+        let requests = moved.messages;
         let cpu_us_per_request = cpu_s * 1e6 / (requests as f64).max(1.0);
         Ok(Played { requests, window_s, cpu_s, cpu_us_per_request })
-    }
-
-    /// Receives what is there and asks as many again.
-    fn turn(
-        &self,
-        peer: &mut Peer,
-        buffer: &mut [u8],
-        batch: &[u8],
-        request_bytes: usize,
-    ) -> Result<u64, Errno> {
-        let mut replies = 0;
-        loop {
-            let received = match rustix::net::recv(&peer.fd, &mut *buffer, RecvFlags::empty()) {
-                Ok((0, _)) => return Err(Errno::PIPE),
-                Ok((bytes, _)) => bytes,
-                Err(Errno::AGAIN) => 0,
-                Err(Errno::INTR) => continue,
-                Err(errno) => return Err(errno),
-            };
-            let whole = whole_messages(&mut peer.part_bytes, received, self.reply_bytes);
-            replies += whole as u64;
-            peer.owed_bytes += whole * request_bytes;
-            if received < buffer.len() {
-                break;
-            }
-        }
-        while peer.owed_bytes > 0 {
-            // The batch ends with whole requests, so a rest is sent from its end.
-            let rest = peer.owed_bytes.min(batch.len());
-            match rustix::net::send(&peer.fd, &batch[batch.len() - rest..], SendFlags::NOSIGNAL) {
-                Ok(bytes) => peer.owed_bytes -= bytes,
-                Err(Errno::AGAIN) => break,
-                Err(Errno::INTR) => {}
-                Err(errno) => return Err(errno),
-            }
-        }
-        Ok(replies)
     }
 }
 
@@ -194,16 +131,6 @@ mod tests {
     use super::*;
     use crate::null_server::NullServer;
     use std::sync::Arc;
-
-    #[test]
-    fn messages_are_counted_across_cuts() {
-        let mut part_bytes = 0;
-        let counts: Vec<usize> = [3, 4, 1, 14]
-            .map(|bytes| whole_messages(&mut part_bytes, bytes, 7))
-            .into_iter()
-            .collect();
-        assert_eq!((counts, part_bytes), (vec![0, 1, 0, 2], 1));
-    }
 
     #[test]
     fn the_floor_plays_with_itself() {

@@ -1,39 +1,65 @@
-//! What is kept, item by item, by a policy that libcachesim has too.
+//! A cache that keeps items one by one, by a policy that libcachesim has too.
 //!
 //! ```text
-//! LRU      [oldest use ........ newest use]
-//! FIFO     [oldest set ........ newest set]
-//! S3-FIFO  [small: a tenth] --used twice--> [main] --used--> its end again; else gone
-//!              `--- less: gone, and its key a ghost --> set again, it goes to main
+//! LRU      [least recently used ........ most recently used]
+//! FIFO     [first stored ............... last stored]
+//! S3-FIFO  [small: a tenth] -- used twice --> [main] -- used --> back to its tail
+//!              |                                 |
+//!              v not used twice                  v not used
+//!          [ghost: the key alone]              removed
+//!              `-- stored again --> [main]
 //! ```
 //!
-//! Written from the papers, with the sizes and thresholds that the library has by default. Values
-//! are not kept, only their lengths; an item is charged what our engine charges and what
-//! `tests/hit_ratio/reference.py` charges. Capacity and charges are bytes, times seconds. Pure: the
-//! caller says what time it is.
+//! The policies follow the papers, with the sizes and thresholds that the library has by default.
+//! The cache holds no values, only their lengths. Pure: the caller passes the time. Capacity and
+//! charges are bytes, times are seconds.
+//!
+//! Invariants: every key stands in exactly one queue, the one its entry names; the charges of the
+//! items never exceed the capacity; the charges of the ghosts never exceed the size of main.
+//!
+//! A key is any type with a hash: bytes for a server, a number for a bench in process.
+//!
+//! ```
+//! use doubles::policy::{Items, Policy, charge};
+//!
+//! let mut cache: Items<u64> = Items::new(Policy::S3Fifo, 1 << 20);
+//! let now_s = 0;
+//! if cache.get(&7, now_s).is_none() {
+//!     cache.set(7, 300, charge(20, 300, 0), 0, now_s);
+//! }
+//! assert_eq!(cache.get(&7, now_s), Some(300));
+//! ```
 
+use std::borrow::Borrow;
 use std::collections::{BTreeMap, HashMap};
+use std::hash::Hash;
 
-/// What an item is charged besides key and value, and for an expiry.
+/// What the engine charges for an item beside key and value, and for an expiry.
 const HEADER_BYTES: u64 = 16;
 const EXPIRY_BYTES: u64 = 4;
 const WORD_BYTES: u64 = 8;
-/// S3-FIFO: the part of the small queue, as a divisor.
+/// S3-FIFO: the small queue is the capacity divided by this.
 const SMALL_PART: u64 = 10;
-/// Uses that take an item from the small queue to main, and uses that are remembered.
+/// Uses that promote an item from the small queue to main, and the most uses that count in main.
 const PROMOTED_AT: u8 = 2;
 const USES_MAX: u8 = 3;
 
-type Key = Box<[u8]>;
+/// What an item takes of the capacity: what our engine charges, and what
+/// `tests/hit_ratio/reference.py` charges.
+pub fn charge(key_bytes: usize, value_bytes: usize, ttl_s: u64) -> u64 {
+    let expiry_bytes = if ttl_s == 0 { 0 } else { EXPIRY_BYTES };
+    let content_bytes = (key_bytes + value_bytes) as u64;
+    (HEADER_BYTES + expiry_bytes + content_bytes).next_multiple_of(WORD_BYTES)
+}
 
-/// Who leaves when room is needed.
+/// Which item is evicted first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Policy {
-    /// Who was not used for longest.
+    /// The least recently used.
     Lru,
-    /// Who came first.
+    /// The first stored.
     Fifo,
-    /// Who came first and was not used again.
+    /// The first stored that was not used again.
     S3Fifo,
 }
 
@@ -51,198 +77,182 @@ impl Policy {
     }
 }
 
+/// The queue that an entry stands in; a ghost is no item any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     Small,
     Main,
+    Ghost,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Item {
+struct Entry {
     place: Place,
+    /// Its position in the queue: lower entered earlier.
     turn: u64,
     bytes: u64,
     value_bytes: usize,
     uses: u8,
-    /// 0 is for ever.
+    /// 0 never expires.
     expires_s: u64,
 }
 
-/// Keys in the order of their turns.
-#[derive(Debug, Default)]
-struct Queue {
-    keys: BTreeMap<u64, Key>,
+/// Keys in the order of their turns, and the sum of their charges.
+#[derive(Debug)]
+struct Queue<K> {
+    keys: BTreeMap<u64, K>,
     bytes: u64,
 }
 
-impl Queue {
-    fn put(&mut self, turn: u64, key: Key, bytes: u64) {
-        self.bytes += bytes;
-        self.keys.insert(turn, key);
-    }
-
-    fn take(&mut self, turn: u64, bytes: u64) -> Option<Key> {
-        let key = self.keys.remove(&turn)?;
-        self.bytes -= bytes;
-        Some(key)
-    }
-}
-
-/// A cache of so many bytes.
+/// A cache of a fixed number of bytes.
 #[derive(Debug)]
-pub struct Items {
+pub struct Items<K> {
     policy: Policy,
     capacity_bytes: u64,
-    items: HashMap<Key, Item>,
-    small: Queue,
-    main: Queue,
-    /// Turns and bytes of keys that left the small queue.
-    ghosts: HashMap<Key, (u64, u64)>,
-    ghost_queue: Queue,
+    entries: HashMap<K, Entry>,
+    /// By [`Place`].
+    queues: [Queue<K>; 3],
     turns: u64,
     has_evicted: bool,
 }
 
-impl Items {
-    /// An empty one.
+impl<K: Clone + Eq + Hash> Items<K> {
+    /// An empty cache.
     pub fn new(policy: Policy, capacity_bytes: u64) -> Self {
-        Self {
-            policy,
-            capacity_bytes,
-            items: HashMap::new(),
-            small: Queue::default(),
-            main: Queue::default(),
-            ghosts: HashMap::new(),
-            ghost_queue: Queue::default(),
-            turns: 0,
-            has_evicted: false,
-        }
+        let queues = [(); 3].map(|()| Queue { keys: BTreeMap::new(), bytes: 0 });
+        let (entries, turns, has_evicted) = (HashMap::new(), 0, false);
+        Self { policy, capacity_bytes, entries, queues, turns, has_evicted }
     }
 
-    /// Items held, and their bytes.
+    /// The number of items, and their charges.
     pub fn held(&self) -> (usize, u64) {
-        (self.items.len(), self.small.bytes + self.main.bytes)
+        let [small, main, _] = &self.queues;
+        (small.keys.len() + main.keys.len(), small.bytes + main.bytes)
     }
 
-    /// The length of the value, if it is held; this is a use.
-    pub fn get(&mut self, key: &[u8], now_s: u64) -> Option<usize> {
-        let item = self.items.get(key)?;
-        if item.expires_s != 0 && item.expires_s <= now_s {
+    /// The length of the value if the item is held; this is a use.
+    pub fn get<Q>(&mut self, key: &Q, now_s: u64) -> Option<usize>
+    where
+        K: Borrow<Q>,
+        Q: Eq + Hash + ?Sized,
+    {
+        let entry = self.entries.get_mut(key).filter(|entry| entry.place != Place::Ghost)?;
+        if entry.expires_s != 0 && entry.expires_s <= now_s {
             self.remove(key);
             return None;
         }
-        self.use_once(key)
-    }
-
-    /// Stores a value of so many bytes; where one of the same charge is held, this is a use.
-    pub fn set(&mut self, key: &[u8], value_bytes: usize, ttl_s: u64, now_s: u64) {
-        let expiry_bytes = if ttl_s == 0 { 0 } else { EXPIRY_BYTES };
-        let content_bytes = (key.len() + value_bytes) as u64;
-        let bytes = (HEADER_BYTES + expiry_bytes + content_bytes).next_multiple_of(WORD_BYTES);
-        let expires_s = if ttl_s == 0 { 0 } else { now_s + ttl_s };
-        let is_same = self.get(key, now_s).is_some() && self.items[key].bytes == bytes;
-        if !is_same {
-            self.remove(key);
-            self.insert(key, bytes, value_bytes);
-        }
-        if let Some(item) = self.items.get_mut(key) {
-            (item.expires_s, item.value_bytes) = (expires_s, value_bytes);
-        }
-    }
-
-    fn queue(&mut self, place: Place) -> &mut Queue {
-        match place {
-            Place::Small => &mut self.small,
-            Place::Main => &mut self.main,
-        }
-    }
-
-    fn remove(&mut self, key: &[u8]) {
-        if let Some(Item { place, turn, bytes, .. }) = self.items.remove(key) {
-            self.queue(place).take(turn, bytes);
-        }
-    }
-
-    fn use_once(&mut self, key: &[u8]) -> Option<usize> {
-        let item = self.items.get_mut(key)?;
-        item.uses = item.uses.saturating_add(1);
-        let item = *item;
+        entry.uses = entry.uses.saturating_add(1);
+        let entry = *entry;
         if self.policy == Policy::Lru {
-            self.requeue(item, Place::Main, item.uses);
+            self.requeue(entry, Place::Main, entry.uses);
         }
-        Some(item.value_bytes)
+        Some(entry.value_bytes)
     }
 
-    /// Moves an item to the end of a queue.
-    fn requeue(&mut self, item: Item, place: Place, uses: u8) {
-        let Some(key) = self.queue(item.place).take(item.turn, item.bytes) else { return };
+    /// Stores a value that takes `bytes` of the capacity and expires at `expires_s`, 0 for never.
+    /// Where an item of the same charge is held, this is a use.
+    pub fn set(&mut self, key: K, value_bytes: usize, bytes: u64, expires_s: u64, now_s: u64) {
+        let is_same = self.get(&key, now_s).is_some() && self.entries[&key].bytes == bytes;
+        if !is_same {
+            let was_ghost = self.remove(&key).is_some_and(|entry| entry.place == Place::Ghost);
+            self.insert(key.clone(), bytes, was_ghost);
+        }
+        if let Some(entry) = self.entries.get_mut(&key) {
+            (entry.expires_s, entry.value_bytes) = (expires_s, value_bytes);
+        }
+    }
+
+    fn queue(&mut self, place: Place) -> &mut Queue<K> {
+        &mut self.queues[place as usize]
+    }
+
+    fn remove<Q>(&mut self, key: &Q) -> Option<Entry>
+    where
+        K: Borrow<Q>,
+        Q: Eq + Hash + ?Sized,
+    {
+        let entry = self.entries.remove(key)?;
+        self.leave(entry);
+        Some(entry)
+    }
+
+    /// Takes the key of an entry out of its queue.
+    fn leave(&mut self, entry: Entry) -> Option<K> {
+        let queue = self.queue(entry.place);
+        let key = queue.keys.remove(&entry.turn)?;
+        queue.bytes -= entry.bytes;
+        Some(key)
+    }
+
+    /// Puts a key that is in no queue at the tail of the queue that its entry names.
+    fn enter(&mut self, key: K, entry: Entry) {
         self.turns += 1;
         let turn = self.turns;
-        self.items.insert(key.clone(), Item { place, turn, uses, ..item });
-        self.queue(place).put(turn, key, item.bytes);
+        self.entries.insert(key.clone(), Entry { turn, ..entry });
+        let queue = self.queue(entry.place);
+        queue.keys.insert(turn, key);
+        queue.bytes += entry.bytes;
     }
 
-    fn insert(&mut self, key: &[u8], bytes: u64, value_bytes: usize) {
-        let was_ghost = self.forget(key);
+    /// Moves an entry to the tail of a queue.
+    fn requeue(&mut self, entry: Entry, place: Place, uses: u8) {
+        if let Some(key) = self.leave(entry) {
+            self.enter(key, Entry { place, uses, ..entry });
+        }
+    }
+
+    fn insert(&mut self, key: K, bytes: u64, was_ghost: bool) {
         if bytes > self.capacity_bytes {
             return;
         }
         while self.held().1 + bytes > self.capacity_bytes {
             self.evict();
         }
-        // Until something had to leave, main takes what the small queue has no room for.
-        let is_filling = !self.has_evicted && self.small.bytes >= self.small_max();
+        // Before the first eviction, main takes what the small queue has no space for.
+        let is_filling = !self.has_evicted && self.queue(Place::Small).bytes >= self.small_max();
         let is_small = self.policy == Policy::S3Fifo && !was_ghost && !is_filling;
         let place = if is_small { Place::Small } else { Place::Main };
-        self.turns += 1;
-        let turn = self.turns;
-        let item = Item { place, turn, bytes, value_bytes, uses: 0, expires_s: 0 };
-        self.items.insert(key.into(), item);
-        self.queue(place).put(turn, key.into(), bytes);
+        self.enter(key, Entry { place, turn: 0, bytes, value_bytes: 0, uses: 0, expires_s: 0 });
     }
 
     fn small_max(&self) -> u64 {
         self.capacity_bytes / SMALL_PART
     }
 
-    /// Moves the first of a queue on, or out.
+    /// The entry at the head of a queue.
+    fn head(&mut self, place: Place) -> Option<Entry> {
+        let key = self.queue(place).keys.values().next().cloned()?;
+        self.entries.get(&key).copied()
+    }
+
+    /// Requeues the head of a queue, or takes it out of the cache.
     fn evict(&mut self) {
         self.has_evicted = true;
         let main_max = self.capacity_bytes - self.small_max();
-        let is_main = self.small.bytes == 0 || self.main.bytes > main_max;
+        let [small, main, _] = &self.queues;
+        let is_main = small.bytes == 0 || main.bytes > main_max;
         let place = if is_main { Place::Main } else { Place::Small };
-        let Some(key) = self.queue(place).keys.values().next().cloned() else { return };
-        let item = self.items[&key];
+        let Some(entry) = self.head(place) else { return };
         let stays = match (self.policy, place) {
+            (Policy::S3Fifo, Place::Small) => entry.uses >= PROMOTED_AT,
+            (Policy::S3Fifo, _) => entry.uses > 0,
             (Policy::Lru | Policy::Fifo, _) => false,
-            (Policy::S3Fifo, Place::Small) => item.uses >= PROMOTED_AT,
-            (Policy::S3Fifo, Place::Main) => item.uses > 0,
         };
         if stays {
-            let uses = if is_main { item.uses.min(USES_MAX) - 1 } else { 0 };
-            return self.requeue(item, Place::Main, uses);
-        }
-        self.remove(&key);
-        if place == Place::Small {
-            self.remember(key, item.bytes);
-        }
-    }
-
-    /// Makes a ghost of a key; as many bytes of ghosts are kept as main may hold.
-    fn remember(&mut self, key: Key, bytes: u64) {
-        self.turns += 1;
-        self.ghosts.insert(key.clone(), (self.turns, bytes));
-        self.ghost_queue.put(self.turns, key, bytes);
-        while self.ghost_queue.bytes > self.capacity_bytes - self.small_max() {
-            let Some(oldest) = self.ghost_queue.keys.values().next().cloned() else { return };
-            self.forget(&oldest);
+            let uses = if is_main { entry.uses.min(USES_MAX) - 1 } else { 0 };
+            self.requeue(entry, Place::Main, uses);
+        } else if is_main {
+            self.drop_head(place);
+        } else {
+            self.requeue(entry, Place::Ghost, 0);
+            while self.queue(Place::Ghost).bytes > main_max && self.drop_head(Place::Ghost) {}
         }
     }
 
-    /// Whether the key was a ghost; it is none any more.
-    fn forget(&mut self, key: &[u8]) -> bool {
-        let ghost = self.ghosts.remove(key);
-        ghost.is_some_and(|(turn, bytes)| self.ghost_queue.take(turn, bytes).is_some())
+    /// Forgets the head of a queue; false if the queue is empty.
+    fn drop_head(&mut self, place: Place) -> bool {
+        let key = self.head(place).and_then(|entry| self.leave(entry));
+        key.is_some_and(|key| self.entries.remove(&key).is_some())
     }
 }
 
@@ -250,29 +260,34 @@ impl Items {
 mod tests {
     use super::*;
 
-    /// Bytes that an item of a one-letter key and seven bytes of value is charged.
+    /// The charge of an item with a one-letter key and seven bytes of value.
     const EACH: u64 = 24;
 
-    fn cache(policy: Policy, items: u64) -> Items {
+    fn cache(policy: Policy, items: u64) -> Items<char> {
         Items::new(policy, items * EACH)
     }
 
-    fn set(cache: &mut Items, key: char) {
-        cache.set(key.to_string().as_bytes(), 7, 0, 0);
+    fn set(cache: &mut Items<char>, key: char) {
+        cache.set(key, 7, charge(1, 7, 0), 0, 0);
     }
 
-    fn get(cache: &mut Items, key: char) -> bool {
-        cache.get(key.to_string().as_bytes(), 0).is_some()
+    fn get(cache: &mut Items<char>, key: char) -> bool {
+        cache.get(&key, 0).is_some()
     }
 
-    fn kept(cache: &Items) -> String {
-        let mut keys: Vec<char> = cache.items.keys().map(|key| char::from(key[0])).collect();
+    fn place(cache: &Items<char>, key: char) -> Place {
+        cache.entries[&key].place
+    }
+
+    fn kept(cache: &Items<char>) -> String {
+        let items = cache.entries.iter().filter(|(_, entry)| entry.place != Place::Ghost);
+        let mut keys: Vec<char> = items.map(|(key, _)| *key).collect();
         keys.sort_unstable();
         keys.into_iter().collect()
     }
 
     #[test]
-    fn who_was_used_stays_by_lru_and_who_came_last_by_fifo() {
+    fn lru_keeps_what_was_used_and_fifo_what_was_stored_last() {
         for (policy, expected) in [(Policy::Lru, "acd"), (Policy::Fifo, "bcd")] {
             let mut cache = cache(policy, 3);
             "abc".chars().for_each(|key| set(&mut cache, key));
@@ -287,13 +302,12 @@ mod tests {
     fn a_scan_passes_the_small_queue_and_a_ghost_returns_to_main() {
         let mut cache = cache(Policy::S3Fifo, 10);
         "abcdefghij".chars().for_each(|key| set(&mut cache, key));
-        // The first filled the small queue, the others went to main.
-        assert_eq!(cache.items[&b"a"[..]].place, Place::Small);
-        assert_eq!(cache.items[&b"b"[..]].place, Place::Main);
+        // The first item filled the small queue, the others went to main.
+        assert_eq!((place(&cache, 'a'), place(&cache, 'b')), (Place::Small, Place::Main));
         "xyz".chars().for_each(|key| set(&mut cache, key));
         assert_eq!(kept(&cache), "bcdefghijz");
         set(&mut cache, 'x');
-        assert_eq!(cache.items[&b"x"[..]].place, Place::Main, "it was a ghost");
+        assert_eq!(place(&cache, 'x'), Place::Main, "it was a ghost");
         assert_eq!(cache.held(), (10, 10 * EACH));
     }
 
@@ -302,23 +316,27 @@ mod tests {
         let mut cache = cache(Policy::S3Fifo, 10);
         "abcdefghij".chars().for_each(|key| set(&mut cache, key));
         assert!(get(&mut cache, 'a') && get(&mut cache, 'a'));
-        // Room is needed twice: the small queue gives up its one item, then main its oldest.
+        // Two evictions: the small queue gives up its one item, then main its oldest.
         "xy".chars().for_each(|key| set(&mut cache, key));
-        assert_eq!(cache.items[&b"a"[..]].place, Place::Main);
+        assert_eq!(place(&cache, 'a'), Place::Main);
     }
 
     #[test]
-    fn what_expired_or_grew_is_another_item() {
-        let mut cache = Items::new(Policy::Fifo, 1_000);
-        cache.set(b"k", 7, 2, 10);
+    fn an_item_that_expired_or_grew_is_another_item() {
+        let mut cache: Items<&str> = Items::new(Policy::Fifo, 1_000);
+        let set = |cache: &mut Items<&'static str>, key, value_bytes, ttl_s, now_s| {
+            let expires_s = if ttl_s == 0 { 0 } else { now_s + ttl_s };
+            cache.set(key, value_bytes, charge(1, value_bytes, ttl_s), expires_s, now_s);
+        };
+        set(&mut cache, "k", 7, 2, 10);
         assert_eq!(cache.held(), (1, 32));
-        assert_eq!(cache.get(b"k", 11), Some(7));
-        assert_eq!(cache.get(b"k", 12), None);
+        assert_eq!(cache.get("k", 11), Some(7));
+        assert_eq!(cache.get("k", 12), None);
         assert_eq!(cache.held(), (0, 0));
-        cache.set(b"k", 7, 0, 12);
-        cache.set(b"k", 100, 0, 12);
-        assert_eq!((cache.get(b"k", 12), cache.held()), (Some(100), (1, 120)));
-        cache.set(b"large", 5_000, 0, 12);
-        assert_eq!(cache.held().0, 1, "what never fits takes no room");
+        set(&mut cache, "k", 7, 0, 12);
+        set(&mut cache, "k", 100, 0, 12);
+        assert_eq!((cache.get("k", 12), cache.held()), (Some(100), (1, 120)));
+        set(&mut cache, "l", 5_000, 0, 12);
+        assert_eq!(cache.held().0, 1, "an item larger than the cache is not stored");
     }
 }

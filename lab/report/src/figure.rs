@@ -1,6 +1,7 @@
-//! Pictures of a report, before they are drawn: what is on the axes, the points, the cells.
+//! Figures of a report before they are drawn: axes, points, cells.
 //!
-//! Pure data. How it looks is the business of the page that draws it.
+//! Pure data. It never says how a figure looks: the page or the text that shows it decides that.
+//! Units stand in the labels.
 
 /// How numbers are laid out along an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -9,7 +10,7 @@ pub enum Scale {
     Linear,
     /// By powers of ten.
     Log,
-    /// Percentiles, each nine behind the point as wide as the one before.
+    /// Percentiles, each nine after the point as wide as the one before.
     Percentile,
 }
 
@@ -50,7 +51,7 @@ impl Series {
         Self { name: name.into(), points, spread: Vec::new(), reference: false }
     }
 
-    /// A line to hold others against.
+    /// A line that measured ones are compared with.
     #[must_use]
     pub fn reference(name: impl Into<String>, points: Vec<(f64, f64)>) -> Self {
         Self { reference: true, ..Self::new(name, points) }
@@ -98,6 +99,15 @@ pub struct Table {
     pub rows: Vec<Vec<String>>,
 }
 
+impl Table {
+    /// A table without rows.
+    #[must_use]
+    pub fn new(title: impl Into<String>, head: &[&str]) -> Self {
+        let head = head.iter().map(|name| (*name).to_string()).collect();
+        Self { title: title.into(), head, rows: Vec::new() }
+    }
+}
+
 /// A part of a page.
 #[derive(Clone, Debug)]
 pub enum Figure {
@@ -111,7 +121,19 @@ pub enum Figure {
     Text(Vec<String>),
 }
 
-/// A number with as many digits as it deserves: three significant ones, thousands as k and M.
+impl Figure {
+    /// Lines over two axes, with a note on how to read them.
+    #[must_use]
+    pub fn plot(title: &str, note: &str, x: Axis, y: Axis, series: Vec<Series>) -> Self {
+        Self::Plot(Plot { title: title.to_string(), note: note.to_string(), x, y, series })
+    }
+}
+
+/// A number with three significant digits, thousands as k and M.
+///
+/// ```
+/// assert_eq!(report::figure::short(12_340.0), "12.3k");
+/// ```
 #[must_use]
 pub fn short(value: f64) -> String {
     let (scaled, unit) = match value.abs() {

@@ -1,9 +1,9 @@
 //! A heat map as inline SVG: shades of one ramp that is safe for colour-blind readers, and the
-//! number in every cell, so that the shade is never needed.
+//! number in every cell, so that no reader needs the shade. Lengths are units of the drawing, not pixels.
 
 use std::fmt::Write as _;
 
-use super::escape;
+use super::escape::escape;
 use crate::figure::{Heat, short};
 
 /// Sizes, in the drawing's own units.

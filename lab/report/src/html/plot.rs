@@ -1,8 +1,10 @@
-//! A plot as inline SVG: lines that differ in colour, dash and mark, so that none is needed alone.
+//! A plot as inline SVG: lines that differ in colour, dash and mark, so that any one is enough.
+//!
+//! Lengths are units of the drawing, not pixels. Invariant: every point lies inside the frame.
 
 use std::fmt::Write as _;
 
-use super::escape;
+use super::escape::escape;
 use super::scale::Ruler;
 use crate::figure::{Plot, Series};
 
@@ -10,17 +12,17 @@ use crate::figure::{Plot, Series};
 const WIDTH: f64 = 480.0;
 const HEIGHT: f64 = 300.0;
 
-/// Room for the names of the axes and their marks.
+/// Margins for the names of the axes and their marks.
 const LEFT: f64 = 58.0;
 const RIGHT: f64 = 14.0;
 const TOP: f64 = 12.0;
 const BOTTOM: f64 = 46.0;
 
-/// How many looks lines have before they repeat.
+/// Lines that look different before looks repeat: measured lines, and references.
 const LOOKS: usize = 8;
 const REFERENCE_LOOKS: usize = 2;
 
-/// Most points that get a mark of their own; denser lines have none.
+/// The most points of a line with marks; a denser line has none.
 const MARKED_MAX: usize = 30;
 
 /// Draws `plot`.
@@ -62,7 +64,7 @@ pub(super) fn draw(plot: &Plot) -> String {
 }
 
 /// The class of every line, and its number among its kind from 1: measured lines and references
-/// are told apart each by a look of their own.
+/// have looks of their own.
 fn looks(series: &[Series]) -> Vec<(String, usize)> {
     let (mut measured, mut references) = (0, 0);
     let look = |line: &Series| {
@@ -77,7 +79,7 @@ fn looks(series: &[Series]) -> Vec<(String, usize)> {
     series.iter().map(look).collect()
 }
 
-/// Lines behind the plot, and the names on both axes.
+/// The grid, and the names on both axes.
 fn grid(svg: &mut String, plot: &Plot, x: &Ruler, y: &Ruler) {
     let (right, floor) = (WIDTH - RIGHT, HEIGHT - BOTTOM);
     for (place, name) in y.marks() {
@@ -110,7 +112,7 @@ fn grid(svg: &mut String, plot: &Plot, x: &Ruler, y: &Ruler) {
     );
 }
 
-/// The mark of the `look`th line at a point: disc, square, triangle, lozenge in turn.
+/// The mark of the `look`th line at a point: disc, square, triangle, lozenge, in turn.
 fn mark(class: &str, look: usize, x: f64, y: f64) -> String {
     match look % 4 {
         1 => format!("<circle class=\"mark {class}\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3\"/>"),
@@ -129,7 +131,7 @@ fn mark(class: &str, look: usize, x: f64, y: f64) -> String {
     }
 }
 
-/// Names of the lines, each with a piece of it.
+/// Names of the lines, each beside a piece of its line.
 fn legend(series: &[Series]) -> String {
     if series.len() < 2 {
         return String::new();

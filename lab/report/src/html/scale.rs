@@ -1,8 +1,11 @@
 //! From numbers to places along an axis, and the marks that stand there.
+//!
+//! A place is 0 at the beginning of the axis and 1 at its end. Invariant: `low < high`, so every
+//! place is finite, whatever the values are.
 
 use crate::figure::{Scale, short};
 
-/// A hundredth percentile stands so far to the right of the last one that was told apart.
+/// The distance of the hundredth percentile from the last one before it, in nines.
 const PERCENTILE_END: f64 = 0.3;
 
 /// About how many marks a linear axis has.
@@ -33,19 +36,19 @@ impl Ruler {
                     return Self { scale, low: 0.0, high: 1.0 };
                 }
                 let (low, high) = (low.log10(), max.log10());
-                // Whole powers of ten, or their halves where little is left between.
+                // The ends of the axis are half powers of ten.
                 let (low, high) = ((low * 2.0).floor() / 2.0, (high * 2.0).ceil() / 2.0);
                 (low, high.max(low + 0.5))
             }
             Scale::Percentile => {
-                let told = positive.filter(|value| *value < 100.0).map(nines);
-                (0.0, told.fold(1.0, f64::max) + PERCENTILE_END)
+                let measured = positive.filter(|value| *value < 100.0).map(nines);
+                (0.0, measured.fold(1.0, f64::max) + PERCENTILE_END)
             }
         };
         Self { scale, low, high }
     }
 
-    /// Where `value` stands, 0 at the axis' beginning and 1 at its end.
+    /// Where `value` stands, 0 at the axis's beginning and 1 at its end.
     pub fn place(&self, value: f64) -> f64 {
         let at = match self.scale {
             Scale::Linear => value,
@@ -64,7 +67,7 @@ impl Ruler {
                 (0..=(self.high / step).round() as u32).map(|nth| f64::from(nth) * step).collect()
             }
             Scale::Log => {
-                // Few powers leave room for the twos and fives between them.
+                // Two powers or fewer leave space for the twos and fives between them.
                 let digits: &[f64] =
                     if self.high - self.low > 2.0 { &[1.0] } else { &[1.0, 2.0, 5.0] };
                 let powers = self.low.floor() as i32..=self.high.ceil() as i32;
