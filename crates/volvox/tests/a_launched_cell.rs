@@ -150,6 +150,6 @@ fn a_failure_in_the_background_reaches_the_shell() {
     fs::write(run.folder.join("users"), "nonsense").expect("writable");
     let parent = run.command(&["-d"]).output().expect("the binary runs");
     assert_eq!(parent.status.code(), Some(1));
-    let said = String::from_utf8_lossy(&parent.stderr);
-    assert!(said.contains("line 1: not user:password"), "{said}");
+    let log = String::from_utf8_lossy(&parent.stderr);
+    assert!(log.contains("line 1: not user:password"), "{log}");
 }

@@ -1,8 +1,9 @@
 //! How one field is read from a written value and shown again.
 //!
-//! Values arrive in two shapes: typed, from TOML, and as a bare word, from the environment or the
-//! command line. A field accepts what it can hold without guessing: `workers = "4"` in TOML is
-//! refused, `VOLVOX_SERVER_WORKERS=4` is not. What [`Field::show`] gives, [`Field::read`] accepts.
+//! Values arrive in two shapes: typed, from TOML, or as a bare word, from the environment or the
+//! command line. A field accepts what needs no guess: `workers = "4"` in TOML is refused,
+//! `VOLVOX_SERVER_WORKERS=4` is accepted. [`Field::read`] accepts what [`Field::show`] gives. A
+//! value that is refused leaves the field as it was.
 
 use std::fmt::{Display, Formatter};
 use std::ops::RangeInclusive;
@@ -14,7 +15,7 @@ use super::units::{parse_size, show_size};
 /// A value as it was written.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
-    /// From the environment or a flag: its type is the field's choice.
+    /// From the environment or a flag; the field decides its type.
     Word(String),
     /// A TOML string.
     Text(String),
@@ -86,7 +87,7 @@ pub struct Rule {
     pub range: RangeInclusive<u64>,
 }
 
-/// Why a value was refused; reads on after the value: limit, then remedy.
+/// Why a value was refused. The text follows the value: limit, then remedy.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Refusal(pub String);
 
@@ -98,7 +99,7 @@ impl Refusal {
 
 /// A field of the settings.
 pub trait Field {
-    /// Takes over `value`, or says why not and stays as it was.
+    /// Takes `value`, or stays as it was.
     ///
     /// # Errors
     /// The limit that `value` breaks, and the remedy.

@@ -1,4 +1,7 @@
 //! Values from the command line: one long flag per setting, made from the table.
+//!
+//! A value is kept as a word and checked with all others in [`super::load`], so that messages are
+//! the same for flags, variables and files. A flag for a list can be repeated.
 
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 

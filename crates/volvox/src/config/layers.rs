@@ -1,4 +1,8 @@
 //! Layers of values laid over each other, and the relations that must hold in the end.
+//!
+//! An [`Assignment`] is one written value. Later ones win, and the last one that is accepted is
+//! remembered as the origin of the setting. Either all settings are in range and hold together, or
+//! there are none, only errors.
 
 use super::error::{ConfigError, Origin};
 use super::field::Value;
@@ -56,7 +60,7 @@ impl Loaded {
 /// Lays `assignments` over the defaults in order, the later winning.
 ///
 /// # Errors
-/// Everything wrong with them: each refused value, or else each relation that does not hold.
+/// Each refused value; if none is refused, each relation that does not hold.
 pub fn load(assignments: &[Assignment]) -> Result<Loaded, Vec<ConfigError>> {
     let mut loaded =
         Loaded { settings: Settings::default(), origins: vec![Origin::Default; KEYS.len()] };
@@ -102,8 +106,9 @@ fn check(loaded: &Loaded, errors: &mut Vec<ConfigError>) {
     }
     let path_bytes = server.unix_socket.as_ref().map_or(0, |path| path.as_os_str().len());
     if path_bytes > UNIX_PATH_BYTES_MAX {
-        let reason =
-            format!("{path_bytes} bytes; a socket's path has at most 107, choose a shorter");
+        let reason = format!(
+            "{path_bytes} bytes; the path of a socket has at most 107, choose a shorter one"
+        );
         refuse("server.unix_socket", reason);
     }
 }

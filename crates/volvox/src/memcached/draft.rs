@@ -1,7 +1,8 @@
-//! What the flags met so far amount to.
+//! What the flags read so far mean, and the only code that acts on a flag.
 //!
-//! Flags that depend on each other (`-p`, `-U`, `-l`, `-s`) are gathered here and settled once, in
-//! [`Draft::finish`], because memcached reads them in any order.
+//! Most flags become an [`Assignment`] or a note at once. Flags that depend on each other (`-p`,
+//! `-U`, `-l`, `-s`) are kept and settled in [`Draft::finish`], because they may come in any order.
+//! Nothing here touches the process: the result is data.
 
 use crate::config::{Assignment, Choice, Level, Listen, Origin, Value};
 
@@ -21,12 +22,12 @@ const NO_MODERN: Stat = Stat::Fixed(&[
     ("lru_segmented", "no"),
 ]);
 
-/// The command line, understood.
+/// What a command line requests.
 #[derive(Debug, Default)]
 pub struct Start {
     /// Values for our settings.
     pub assignments: Vec<Assignment>,
-    /// What to log once logging works: flags that were accepted and change nothing.
+    /// Lines to log at start: flags that are accepted and change nothing, or only a part.
     pub notes: Vec<String>,
     /// Values that `stats settings` repeats for such flags.
     pub reported: Vec<(&'static str, String)>,
@@ -45,7 +46,7 @@ pub fn defaults() -> Vec<Assignment> {
     ]
 }
 
-/// The flags met so far.
+/// The flags read so far.
 #[derive(Debug, Default)]
 pub struct Draft {
     start: Start,
@@ -60,7 +61,7 @@ pub struct Draft {
 }
 
 impl Draft {
-    /// Carries out `flag` with its `value`; an error reads on after both.
+    /// Carries out `flag` with its `value`; an error follows both.
     pub(super) fn carry_out(&mut self, flag: &Flag, value: &str) -> Result<(), String> {
         self.flag = flag.spelling();
         match &flag.action {
@@ -159,11 +160,11 @@ impl Draft {
         Ok(())
     }
 
-    /// `address` without what memcached allows before it: `proto[name]:` and `tag[name]:`.
+    /// `address` without the prefixes that memcached allows: `proto[name]:` and `tag[name]:`.
     fn plain_address(&mut self, address: &str) -> Result<String, String> {
         for tls in ["notls", "btls", "mtls"] {
             if address.strip_prefix(tls).is_some_and(|rest| rest.starts_with(':')) {
-                return Err(format!("{tls} needs TLS, which is not built in"));
+                return Err(format!("{tls} needs TLS, which is not built in; leave it out"));
             }
         }
         let mut rest = address;
@@ -171,7 +172,7 @@ impl Draft {
             let (name, after) = after.split_once(']').ok_or("proto[ is not closed by ]")?;
             match name {
                 "ascii" | "negotiating" => {}
-                _ => return Err(format!("protocol {name} is not spoken here, only ascii")),
+                _ => return Err(format!("protocol {name} is not spoken, choose ascii")),
             }
             rest = after.strip_prefix(':').unwrap_or(after);
         }

@@ -1,12 +1,14 @@
-//! Words of a command line into flags, by the rules of GNU `getopt_long`: short flags cluster
-//! (`-vvv`, `-m64`), long ones may be cut short while unambiguous and take `=value`, `--` ends
-//! them. Words that belong to no flag are refused; memcached would ignore them, typos included.
+//! The words of a command line become flags, by the rules of GNU `getopt_long`.
+//!
+//! Short flags can be joined (`-vvv`, `-m64`). A long one can be shortened as long as it is
+//! unambiguous, and takes `=value`. `--` ends the flags. A word that belongs to no flag is refused;
+//! memcached ignores such words, also misspelt ones.
 
 use super::draft::{Draft, Start};
 use super::flags::FLAGS;
 use super::row::{Action, Flag};
 
-/// What a command line asks for.
+/// What a command line requests.
 #[derive(Debug)]
 pub enum Command {
     /// Print the help text.
@@ -78,12 +80,12 @@ fn cluster_of<'a>(
 
 fn long_flag(name: &str) -> Result<&'static Flag, String> {
     // memcached documents one long flag with an underscore and accepts it with a dash.
-    let spelt = |flag: &Flag| flag.name.replace('_', "-");
+    let spelling = |flag: &Flag| flag.name.replace('_', "-");
     let wanted = name.replace('_', "-");
-    if let Some(flag) = FLAGS.iter().find(|flag| !wanted.is_empty() && spelt(flag) == wanted) {
+    if let Some(flag) = FLAGS.iter().find(|flag| !wanted.is_empty() && spelling(flag) == wanted) {
         return Ok(flag);
     }
-    let fits = |flag: &&Flag| !wanted.is_empty() && spelt(flag).starts_with(&wanted);
+    let fits = |flag: &&Flag| !wanted.is_empty() && spelling(flag).starts_with(&wanted);
     let candidates: Vec<_> = FLAGS.iter().filter(fits).collect();
     match candidates.as_slice() {
         [flag] => Ok(flag),

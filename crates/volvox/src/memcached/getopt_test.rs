@@ -176,7 +176,7 @@ fn what_cannot_be_served_is_refused_with_the_reason() {
         ("-I 1000", "flag -I: memory.item_bytes_max = \"1000\": out of range; choose a value from"),
         ("-I 256m", "flag -I: memory.item_bytes_max = \"256MiB\": above 32MiB, half of"),
         ("-l notls:127.0.0.1", "-l notls:127.0.0.1: notls needs TLS"),
-        ("-l proto[binary]:a", "-l proto[binary]:a: protocol binary is not spoken here"),
+        ("-l proto[binary]:a", "-l proto[binary]:a: protocol binary is not spoken"),
         ("-l tag[toolongtag]:a", "tag \"toolongtag\" must have 1 to 8 characters"),
         ("-l [::1", "address \"[::1\" opens a bracket"),
         ("-Y f -B auto", "-Y authenticates by text"),

@@ -1,6 +1,7 @@
-//! Files that tell others about a running cell: its process id, and the ports it listens on.
+//! Files by which other programs find a running cell: its process id, and the ports it listens on.
 //!
-//! Both appear whole or not at all: they are written aside and renamed.
+//! A file appears whole or not at all: it is written under another name and renamed. The file of
+//! the process id is removed when the cell ends; the file of ports stays, as memcached's does.
 
 use std::fmt::Write;
 use std::net::SocketAddr;
@@ -33,7 +34,7 @@ impl PidFile {
 
 impl Drop for PidFile {
     fn drop(&mut self) {
-        // A process that ends can do no more about a file that it may not remove.
+        // The process ends; a file that it cannot remove has to stay.
         let _ = fs::remove_file(&self.0);
     }
 }

@@ -1,4 +1,7 @@
-//! The process, as the service asks for it.
+//! What the service reads from the process and the server, and what it requests of them.
+//!
+//! The server's side exists only after the start; until then there are no connections to count.
+//! Times are in microseconds or seconds, as the names say.
 
 use std::sync::{Arc, OnceLock};
 
@@ -11,7 +14,7 @@ use crate::config::Level;
 use crate::logging::Logging;
 use crate::process::Request;
 
-/// Answers for the process. The server's side is known once it has started.
+/// The host of the one cell of this process.
 pub(super) struct Process {
     pub(super) remote: Arc<OnceLock<Remote>>,
     pub(super) logging: Logging,

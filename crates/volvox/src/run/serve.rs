@@ -1,4 +1,7 @@
-//! Wiring: settings become a budget, a cell and a server, and signals end them.
+//! Wiring: settings become a budget, a cell and a server, and a signal ends them.
+//!
+//! The main thread starts the others and then only waits for signals. All memory that lasts comes
+//! from the one budget; connections may take a fixed part of it. Sizes are in bytes.
 
 use std::collections::hash_map::RandomState;
 use std::error::Error;
@@ -22,19 +25,19 @@ use crate::config::{Loaded, Settings};
 use crate::memcached::{COMPATIBLE_VERSION, stats_settings};
 use crate::process::{self, Request, Stage};
 
-/// Bytes of an item that are not its value, as memcached counts them with a short key.
+/// Bytes of an item that are not its value, as memcached counts them for a short key.
 const ITEM_OVERHEAD_BYTES: u64 = 64;
 
-/// The limit may be raised at run time to so many times what it was at the start.
+/// `cache_memlimit` can raise the limit to this multiple of the limit at start.
 const LIMIT_GROWTH: u64 = 4;
 
-/// Buffers of connections may take one part in so many of the limit.
+/// Buffers of connections may take the limit divided by this.
 const CONNECTIONS_PART: u64 = 4;
 
-/// Leases on the engine beyond one per worker.
+/// `Local`s of the engine beyond one per worker.
 const SPARE_LOCALS: usize = 2;
 
-/// Leases on the engine under a thread per client, for each core.
+/// `Local`s of the engine per core, if each client has a thread.
 const LOCALS_PER_CORE: usize = 2;
 
 /// How long a drain waits for clients to finish.
@@ -72,7 +75,7 @@ pub fn serve(loaded: Loaded, options: LaunchOptions) -> Result<u8, Box<dyn Error
         match launch.signals.wait() {
             Request::Reload => launch.reload(),
             Request::Drain => {
-                tracing::info!("draining: no new clients, those here may finish");
+                tracing::info!("draining: no new clients; stops when the present ones have left");
                 server.drain(DRAIN_LIMIT);
                 break;
             }
@@ -162,7 +165,7 @@ fn start(
     Ok(server)
 }
 
-/// A number that nobody else can guess.
+/// A number that clients cannot guess.
 fn random() -> u64 {
     RandomState::new().build_hasher().finish()
 }
@@ -171,7 +174,8 @@ fn value_bytes_max(settings: &Settings) -> u64 {
     settings.memory.item_bytes_max.saturating_sub(ITEM_OVERHEAD_BYTES)
 }
 
-/// Every address to listen on. Where a name stands for two, the system may know only IPv4.
+/// Every address to listen on. A name with an IPv4 and an IPv6 address means the IPv4 one alone if
+/// the system has no IPv6.
 fn listen(settings: &Settings) -> Result<Vec<Listen>, Box<dyn Error>> {
     let mut listen = Vec::new();
     for wanted in &settings.server.listen {
