@@ -9,7 +9,6 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 
-use super::measure::Measure;
 use crate::config::SettingFlags;
 
 const EXAMPLES: &str = "\
@@ -62,7 +61,7 @@ pub enum Command {
     Config(ConfigCommand),
     /// Measure servers
     #[command(flatten)]
-    Measure(Measure),
+    Measure(super::measure::Measure),
     /// Print completions for a shell
     Completions {
         /// The shell

@@ -165,7 +165,8 @@ fn read_number(value: &Value, rule: &Rule) -> Result<u64, Refusal> {
         Unit::Octal => u64::from_str_radix(&text, 8).ok(),
         Unit::None | Unit::Count | Unit::Seconds => text.parse().ok(),
     });
-    in_range(number.ok_or_else(|| Refusal::expected(written_as(rule.unit)))?, rule)
+    let wrong = || Refusal(format!("expected {}; {}", written_as(rule.unit), choose(rule)));
+    in_range(number.ok_or_else(wrong)?, rule)
 }
 
 fn written_as(unit: Unit) -> &'static str {
@@ -183,13 +184,18 @@ fn in_range(number: u64, rule: &Rule) -> Result<u64, Refusal> {
 }
 
 fn out_of_range(rule: &Rule) -> Refusal {
+    Refusal(format!("out of range; {}", choose(rule)))
+}
+
+/// The remedy for a number that was refused.
+fn choose(rule: &Rule) -> String {
     let shown = |number: u64| match rule.unit {
         Unit::Bytes | Unit::Mebibytes => show_size(number),
         Unit::Octal => format!("{number:o}"),
         Unit::None | Unit::Count | Unit::Seconds => number.to_string(),
     };
     let (min, max) = (shown(*rule.range.start()), shown(*rule.range.end()));
-    Refusal(format!("out of range; choose a value from {min} to {max}"))
+    format!("choose a value from {min} to {max}")
 }
 
 fn show_number(number: u64, unit: Unit) -> Value {
@@ -207,17 +213,6 @@ fn text(value: &Value) -> Result<&str, Refusal> {
     match value {
         Value::Word(text) | Value::Text(text) => Ok(text),
         _ => Err(Refusal::expected("a string in quotes")),
-    }
-}
-
-impl Field for String {
-    fn read(&mut self, value: &Value, _: &Rule) -> Result<(), Refusal> {
-        text(value)?.clone_into(self);
-        Ok(())
-    }
-
-    fn show(&self, _: &Rule) -> Value {
-        Value::Text(self.clone())
     }
 }
 

@@ -121,7 +121,11 @@ mod tests {
     #[test]
     fn bad_flags_are_refused_by_name() {
         let error = settings(&["--workers", "x"]).expect_err("no number");
-        assert_eq!(error, "flag --workers: server.workers = \"x\": expected a whole number");
+        assert_eq!(
+            error,
+            "flag --workers: server.workers = \"x\": expected a whole number; \
+             choose a value from 0 to 1024"
+        );
         assert!(settings(&["--worker", "1"]).expect_err("unknown").contains("--workers"));
     }
 }

@@ -31,9 +31,12 @@ impl Assignment {
     /// If the table has no such setting: for paths written in the program only.
     #[must_use]
     pub fn of(path: &str, value: Value, origin: Origin) -> Self {
-        let key = key_index(path).expect("invariant: paths in the program name rows of the table");
-        Self { key, value, origin }
+        Self { key: row(path), value, origin }
     }
+}
+
+fn row(path: &str) -> usize {
+    key_index(path).expect("invariant: paths in the program name rows of the table")
 }
 
 /// Settings that hold together, and where each came from.
@@ -52,8 +55,7 @@ impl Loaded {
     /// If the table has no such setting.
     #[must_use]
     pub fn origin(&self, path: &str) -> &Origin {
-        let key = key_index(path).expect("invariant: paths in the program name rows of the table");
-        &self.origins[key]
+        &self.origins[row(path)]
     }
 }
 
@@ -87,7 +89,7 @@ pub fn load(assignments: &[Assignment]) -> Result<Loaded, Vec<ConfigError>> {
 fn check(loaded: &Loaded, errors: &mut Vec<ConfigError>) {
     let Settings { server, memory, .. } = &loaded.settings;
     let mut refuse = |path: &str, reason: String| {
-        let key = &KEYS[key_index(path).expect("invariant: checked settings are in the table")];
+        let key = &KEYS[row(path)];
         errors.push(ConfigError::Refused {
             origin: loaded.origin(path).clone(),
             key: path.to_owned(),

@@ -33,7 +33,7 @@ pub struct Start {
     pub reported: Vec<(&'static str, String)>,
 }
 
-/// Where memcached's defaults differ from ours.
+/// memcached's defaults, where they differ from ours.
 #[must_use]
 pub fn defaults() -> Vec<Assignment> {
     let every_interface = Listen::new(None, Listen::PORT_DEFAULT).to_string();
@@ -50,11 +50,15 @@ pub fn defaults() -> Vec<Assignment> {
 #[derive(Debug, Default)]
 pub struct Draft {
     start: Start,
+    /// The flag that is carried out, as messages call it.
     flag: String,
+    /// As `-p` gives it: 0 for no TCP, -1 for a port that the system chooses.
     port: Option<i32>,
     udp_port: Option<i32>,
+    /// As `-l` gives them: each a host, with a port or without.
     hosts: Vec<String>,
     unix_socket: Option<String>,
+    /// How often `-v` was given.
     verbosity: u64,
     protocol: Option<String>,
     auth_file: bool,
@@ -64,10 +68,10 @@ impl Draft {
     /// Carries out `flag` with its `value`; an error follows both.
     pub(super) fn carry_out(&mut self, flag: &Flag, value: &str) -> Result<(), String> {
         self.flag = flag.spelling();
-        match &flag.action {
-            Action::Refuse(reason) => return Err((*reason).to_owned()),
-            _ => flag.argument.check(value)?,
+        if let Action::Refuse(reason) = flag.action {
+            return Err(reason.to_owned());
         }
+        flag.argument.check(value)?;
         match &flag.action {
             Action::Set(path, word) => self.assign(path, word),
             Action::Pass(path) => self.assign(path, value),
@@ -169,7 +173,8 @@ impl Draft {
         }
         let mut rest = address;
         if let Some(after) = rest.strip_prefix("proto[") {
-            let (name, after) = after.split_once(']').ok_or("proto[ is not closed by ]")?;
+            let (name, after) =
+                after.split_once(']').ok_or("proto[ is not closed; write proto[ascii]:")?;
             match name {
                 "ascii" | "negotiating" => {}
                 _ => return Err(format!("protocol {name} is not spoken, choose ascii")),
@@ -177,11 +182,12 @@ impl Draft {
             rest = after.strip_prefix(':').unwrap_or(after);
         }
         if let Some(after) = rest.strip_prefix("tag[").or_else(|| rest.strip_prefix("tag_")) {
-            let (name, after) = after.split_once([']', '_']).ok_or("a tag is not closed")?;
+            let (name, after) =
+                after.split_once([']', '_']).ok_or("the tag is not closed; write tag[name]:")?;
             if !(1..=TAG_BYTES_MAX).contains(&name.len()) {
                 return Err(format!("tag \"{name}\" must have 1 to {TAG_BYTES_MAX} characters"));
             }
-            self.note("listeners have no tags; only a proxy would use them");
+            self.note("listeners have no tags, which only a proxy uses");
             rest = after.strip_prefix(':').unwrap_or(after);
         }
         Listen::parse(rest, 0).map_err(|reason| format!("address \"{rest}\" {reason}"))?;
@@ -224,10 +230,12 @@ impl Draft {
         Ok(self.start)
     }
 
+    /// The TCP port that `-U` names if there is no `-p`.
     fn udp_names_tcp(&self) -> Option<i32> {
         self.udp_port.filter(|port| *port != 0 && self.port.is_none())
     }
 
+    /// One list of addresses from `-p`, `-U` and `-l`.
     fn settle_listen(&mut self) {
         let default = i32::from(Listen::PORT_DEFAULT);
         let port = self.port.or(self.udp_names_tcp()).unwrap_or(default);

@@ -29,7 +29,7 @@ pub fn parse(words: &[String]) -> Result<Command, String> {
     let mut draft = Draft::default();
     let mut words = words.iter().map(String::as_str);
     while let Some(word) = words.next() {
-        let shown = if word == "--" {
+        let command = if word == "--" {
             match words.next() {
                 None => break,
                 Some(extra) => return Err(stray(extra)),
@@ -45,7 +45,7 @@ pub fn parse(words: &[String]) -> Result<Command, String> {
         } else {
             return Err(stray(word));
         };
-        if let Some(command) = shown {
+        if let Some(command) = command {
             return Ok(command);
         }
     }
@@ -53,7 +53,7 @@ pub fn parse(words: &[String]) -> Result<Command, String> {
 }
 
 fn stray(word: &str) -> String {
-    format!("{word}: no flag takes this word; flags begin with - (see -h)")
+    format!("{word}: this word belongs to no flag; flags begin with - (see -h)")
 }
 
 /// The short flags in one word; the first that takes a value takes the rest of it.
@@ -70,9 +70,9 @@ fn cluster_of<'a>(
         let rest = &cluster[place + short.len_utf8()..];
         let takes_rest = flag.argument.name().is_some();
         let value = Some(rest).filter(|rest| takes_rest && !rest.is_empty());
-        let shown = one(draft, flag, value, words)?;
-        if shown.is_some() || takes_rest {
-            return Ok(shown);
+        let command = one(draft, flag, value, words)?;
+        if command.is_some() || takes_rest {
+            return Ok(command);
         }
     }
     Ok(None)

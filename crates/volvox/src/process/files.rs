@@ -27,7 +27,7 @@ impl PidFile {
         let alive = |pid: &i32| *pid > 0 && kill(Pid::from_raw(*pid), None).is_ok();
         let named = fs::read_to_string(path).ok().and_then(|text| text.trim().parse().ok());
         let other = named.filter(alive).filter(|pid| i64::from(*pid) != i64::from(process::id()));
-        replace(path, "tmp", &format!("{}\n", process::id()))?;
+        replace("process.pid_file", path, "tmp", &format!("{}\n", process::id()))?;
         Ok((Self(path.to_owned()), other))
     }
 }
@@ -50,16 +50,17 @@ pub fn write_ports(path: &Path, addresses: &[SocketAddr]) -> io::Result<()> {
         writeln!(lines, "TCP {family}: {}", address.port())
             .expect("invariant: writing to a string cannot fail");
     }
-    replace(path, "lck", &lines)
+    replace(PORT_FILE_VARIABLE, path, "lck", &lines)
 }
 
-fn replace(path: &Path, suffix: &str, content: &str) -> io::Result<()> {
+/// Writes `path`, which `name` gives, in one step.
+fn replace(name: &str, path: &Path, suffix: &str, content: &str) -> io::Result<()> {
     let mut aside = path.as_os_str().to_owned();
     aside.push(".");
     aside.push(suffix);
     let written = fs::write(&aside, content).and_then(|()| fs::rename(&aside, path));
     written.map_err(|error| {
-        let message = format!("{}: {error}; name a writable path", path.display());
+        let message = format!("{name} {}: {error}; name a writable path", path.display());
         io::Error::new(error.kind(), message)
     })
 }
@@ -96,6 +97,6 @@ mod tests {
     #[test]
     fn unwritable_paths_are_named() {
         let error = PidFile::write(Path::new("no/such/pid")).expect_err("no such folder");
-        assert!(error.to_string().starts_with("no/such/pid: "), "{error}");
+        assert!(error.to_string().starts_with("process.pid_file no/such/pid: "), "{error}");
     }
 }

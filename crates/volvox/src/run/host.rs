@@ -15,14 +15,15 @@ use crate::logging::Logging;
 use crate::process::Request;
 
 /// The host of the one cell of this process.
-pub(super) struct Process {
+pub(super) struct CellHost {
+    /// The server, once it has started.
     pub(super) remote: Arc<OnceLock<Remote>>,
     pub(super) logging: Logging,
     pub(super) connections_max: u64,
     pub(super) workers: u64,
 }
 
-impl Host for Process {
+impl Host for CellHost {
     fn connections(&self) -> Connections {
         let Some(remote) = self.remote.get() else { return Connections::default() };
         let counted = remote.snapshot();

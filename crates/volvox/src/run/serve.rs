@@ -17,7 +17,7 @@ use service::{Cell, Options, Service};
 use session::{Bounds, Ground};
 
 use super::driver::Chosen;
-use super::host::Process;
+use super::host::CellHost;
 use super::launch::{Launch, LaunchOptions};
 use super::startup;
 use crate::auth::Claim;
@@ -129,7 +129,7 @@ fn cell(
         keep_leases: !threads,
         settings: stats_settings(settings, &launch.reported, chosen.name(), workers),
     };
-    let host = Process {
+    let host = CellHost {
         remote,
         logging: launch.logging.clone(),
         connections_max: settings.server.connections_max as u64,
@@ -179,8 +179,9 @@ fn value_bytes_max(settings: &Settings) -> u64 {
 fn listen(settings: &Settings) -> Result<Vec<Listen>, Box<dyn Error>> {
     let mut listen = Vec::new();
     for wanted in &settings.server.listen {
-        let addresses =
-            wanted.resolve().map_err(|error| format!("server.listen {wanted}: {error}"))?;
+        let addresses = wanted.resolve().map_err(|error| {
+            format!("server.listen {wanted}: {error}; correct the name, or write an address")
+        })?;
         let choice = addresses.iter().any(SocketAddr::is_ipv4);
         let usable = addresses.iter().filter(|at| at.is_ipv4() || !choice || has_ipv6());
         listen.extend(usable.map(|at| Listen::Tcp(*at)));
