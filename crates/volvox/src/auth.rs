@@ -1,4 +1,5 @@
-//! Authentication by text: a file of `user:password` lines, and the check of a client's claim.
+//! Authentication by text: a file of `user:password` lines, and the check of a client's
+//! credentials.
 //!
 //! The limits are memcached's: at most 8 users, and lines of at most 255 bytes. memcached cuts off
 //! what exceeds them without a message; here it is an error. A password ends with its line and may
@@ -16,17 +17,6 @@ use subtle::{Choice, ConstantTimeEq};
 pub const USERS_MAX: usize = 8;
 /// Bytes a line may hold, without its line ending.
 pub const LINE_BYTES_MAX: usize = 255;
-
-/// What the check of a claim finds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Claim {
-    /// A known user with the right password.
-    Accepted,
-    /// An unknown user or a wrong password.
-    Rejected,
-    /// Not `user password` at all.
-    Malformed,
-}
 
 /// What is wrong with the content of a file.
 #[derive(Debug)]
@@ -85,17 +75,17 @@ impl Users {
         if users.len() > USERS_MAX { Err(AuthError::TooMany(users.len())) } else { Ok(Self(users)) }
     }
 
-    /// Checks `claim`, the value of the `set` by which a client authenticates: `user password`.
+    /// Whether `credentials` are `user password` of a known user: the value of the `set` by which a
+    /// client authenticates.
     #[must_use]
-    pub fn check(&self, claim: &[u8]) -> Claim {
-        let Some(space) = claim.iter().position(|byte| *byte == b' ') else {
-            return Claim::Malformed;
+    pub fn check(&self, credentials: &[u8]) -> bool {
+        let Some(space) = credentials.iter().position(|byte| *byte == b' ') else {
+            return false;
         };
-        let (name, password) = (&claim[..space], &claim[space + 1..]);
+        let (name, password) = (&credentials[..space], &credentials[space + 1..]);
         // Every user is compared, also after a match, so that the time depends on no match.
         let matches = |user: &User| user.name.ct_eq(name) & user.password.ct_eq(password);
-        let known = self.0.iter().fold(Choice::from(0), |known, user| known | matches(user));
-        if bool::from(known) { Claim::Accepted } else { Claim::Rejected }
+        self.0.iter().fold(Choice::from(0), |known, user| known | matches(user)).into()
     }
 }
 
@@ -139,10 +129,10 @@ impl AuthFile {
         Ok(())
     }
 
-    /// Checks `claim` against the users last read.
+    /// [`Users::check`] with the users last read.
     #[must_use]
-    pub fn check(&self, claim: &[u8]) -> Claim {
-        self.users.read().unwrap_or_else(PoisonError::into_inner).check(claim)
+    pub fn check(&self, credentials: &[u8]) -> bool {
+        self.users.read().unwrap_or_else(PoisonError::into_inner).check(credentials)
     }
 }
 
@@ -160,22 +150,22 @@ mod tests {
     use crate::scratch::Scratch;
 
     #[test]
-    fn claims_are_checked() {
+    fn credentials_are_checked() {
         let users = Users::parse(b"foo:bar\nbaaaz:quux\r\nempty:\np:a b:c").expect("well formed");
-        let cases: [(&[u8], Claim); 10] = [
-            (b"foo bar", Claim::Accepted),
-            (b"baaaz quux", Claim::Accepted),
-            (b"empty ", Claim::Accepted),
-            (b"p a b:c", Claim::Accepted),
-            (b"foo ba", Claim::Rejected),
-            (b"foo barr", Claim::Rejected),
-            (b"foo quux", Claim::Rejected),
-            (b" bar", Claim::Rejected),
-            (b"foobar", Claim::Malformed),
-            (b"", Claim::Malformed),
+        let cases: [(&[u8], bool); 10] = [
+            (b"foo bar", true),
+            (b"baaaz quux", true),
+            (b"empty ", true),
+            (b"p a b:c", true),
+            (b"foo ba", false),
+            (b"foo barr", false),
+            (b"foo quux", false),
+            (b" bar", false),
+            (b"foobar", false),
+            (b"", false),
         ];
-        for (claim, found) in cases {
-            assert_eq!(users.check(claim), found, "{}", String::from_utf8_lossy(claim));
+        for (credentials, known) in cases {
+            assert_eq!(users.check(credentials), known, "{}", String::from_utf8_lossy(credentials));
         }
     }
 
@@ -207,9 +197,9 @@ mod tests {
         let file = AuthFile::load(&path).expect("well formed");
         fs::write(&path, "nonsense").expect("writable");
         assert!(file.reload().is_err());
-        assert_eq!(file.check(b"a 1"), Claim::Accepted);
+        assert!(file.check(b"a 1"));
         fs::write(&path, "b:2\n").expect("writable");
         file.reload().expect("well formed");
-        assert_eq!((file.check(b"a 1"), file.check(b"b 2")), (Claim::Rejected, Claim::Accepted));
+        assert!(!file.check(b"a 1") && file.check(b"b 2"));
     }
 }

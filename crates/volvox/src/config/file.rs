@@ -1,4 +1,4 @@
-//! Values from a TOML file: sections of keys, nothing nested deeper.
+//! Values from a TOML file: sections of keys, and no deeper nesting.
 //!
 //! A file is a list of assignments, each with its line; whether a value is in range is not checked
 //! here. A file with an unknown key gives no assignment at all, and every such key is reported.

@@ -1,6 +1,7 @@
 //! Every option of `-o` in memcached 1.6.45.
 //!
-//! A row: the name, what follows after `=`, what it is for, what it does here.
+//! A row: the name, what follows after `=`, what it is for, what it does here. The rules are those
+//! of the table of flags.
 
 use super::row::{Action, Argument, Flag, Special, Stat};
 

@@ -55,10 +55,10 @@ pub fn write_ports(path: &Path, addresses: &[SocketAddr]) -> io::Result<()> {
 
 /// Writes `path`, which `name` gives, in one step.
 fn replace(name: &str, path: &Path, suffix: &str, content: &str) -> io::Result<()> {
-    let mut aside = path.as_os_str().to_owned();
-    aside.push(".");
-    aside.push(suffix);
-    let written = fs::write(&aside, content).and_then(|()| fs::rename(&aside, path));
+    let mut temporary = path.as_os_str().to_owned();
+    temporary.push(".");
+    temporary.push(suffix);
+    let written = fs::write(&temporary, content).and_then(|()| fs::rename(&temporary, path));
     written.map_err(|error| {
         let message = format!("{name} {}: {error}; name a writable path", path.display());
         io::Error::new(error.kind(), message)

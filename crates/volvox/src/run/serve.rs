@@ -20,7 +20,6 @@ use super::driver::Chosen;
 use super::host::CellHost;
 use super::launch::{Launch, LaunchOptions};
 use super::startup;
-use crate::auth::Claim;
 use crate::config::{Loaded, Settings};
 use crate::memcached::{COMPATIBLE_VERSION, stats_settings};
 use crate::process::{self, Request, Stage};
@@ -113,7 +112,7 @@ fn cell(
     };
     let users = launch.users.clone();
     let authenticate = users.map(|users| -> service::Authenticate {
-        Box::new(move |claim| users.check(claim) == Claim::Accepted)
+        Box::new(move |credentials| users.check(credentials))
     });
     let limits =
         memcache::Limits { value_bytes_max: value_bytes_max(settings), ..Default::default() };
