@@ -10,7 +10,7 @@
 //!
 //! | room | may use | what it is |
 //! |---|---|---|
-//! | `auth` | nothing | the file of users, and the check of a client's claim |
+//! | `auth` | nothing | the file of users, and the check of a client's credentials |
 //! | `cli` | `config`, `memcached`, `run` | the commands, and which part each one calls |
 //! | `config` | nothing | every setting: its type, its range, where its value came from |
 //! | `logging` | `config` | the log of the cell |

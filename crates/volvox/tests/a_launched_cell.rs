@@ -46,9 +46,9 @@ impl Run {
         let mut command = Command::new(env!("CARGO_BIN_EXE_volvox"));
         let me = User::from_uid(Uid::effective()).ok().flatten().map(|user| user.name);
         command
-            .args(["memcached", "-p", "-1", "-l", "127.0.0.1", "-v"])
+            .args(["memcached", "-p", "-1", "-l", "127.0.0.1"])
             .args(["-u", me.as_deref().unwrap_or("root"), "-P", &self.path("pid")])
-            .args(["-Y", &self.path("users"), "-n", "48"])
+            .args(["-Y", &self.path("users")])
             .args(flags)
             .env_clear()
             .env("MEMCACHED_PORT_FILENAME", self.path("ports"))
@@ -65,8 +65,8 @@ impl Run {
         stream
     }
 
-    /// The reply to a client that claims to be user `b` with password `2`.
-    fn claim(&self) -> String {
+    /// The reply to a client that authenticates as user `b` with password `2`.
+    fn authenticate(&self) -> String {
         let mut client = BufReader::new(self.connect());
         client.get_mut().write_all(b"set auth 0 0 3\r\nb 2\r\n").expect("it listens");
         let mut reply = String::new();
@@ -112,7 +112,11 @@ fn in_the_foreground() {
         [(Signal::SIGTERM, "stopping"), (Signal::SIGINT, "stopping"), (Signal::SIGUSR1, "draining")]
     {
         let run = Run::new("foreground");
-        let mut child = run.command(&[]).stderr(Stdio::piped()).spawn().expect("the binary runs");
+        let mut child = run
+            .command(&["-v", "-n", "48"])
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the binary runs");
         let lines = lines_of(&mut child);
         wait_for(&lines, "listening on 127.");
         let ports = run.read("ports");
@@ -120,7 +124,7 @@ fn in_the_foreground() {
         fs::write(run.folder.join("users"), "b:2\n").expect("writable");
         run.signal(Signal::SIGHUP);
         wait_for(&lines, "users read again");
-        assert_eq!(run.claim(), "STORED\r\n");
+        assert_eq!(run.authenticate(), "STORED\r\n");
         run.signal(signal);
         wait_for(&lines, request);
         assert!(child.wait().expect("our own child").success());
@@ -133,15 +137,27 @@ fn in_the_foreground() {
 #[test]
 fn in_the_background() {
     let run = Run::new("background");
-    let parent = run.command(&["-d"]).output().expect("the binary runs");
+    let parent = run.command(&["-d", "-v"]).output().expect("the binary runs");
     assert!(parent.status.success(), "{parent:?}");
     assert_eq!(parent.stdout, b"");
     let mut client = run.connect();
     assert_eq!(getsid(Some(run.pid())), Ok(run.pid()));
-    assert!(run.claim().starts_with("CLIENT_ERROR"));
+    assert!(run.authenticate().starts_with("CLIENT_ERROR"));
     run.signal(Signal::SIGTERM);
     assert_eq!(client.read(&mut [0]).expect("the cell ends in time"), 0);
     assert!(run.read("log").contains("stopping"));
+}
+
+#[test]
+fn without_v_nothing_is_logged_at_start() {
+    let run = Run::new("quiet");
+    // The parent ends when the cell listens, and the cell has left the terminal by then.
+    let parent = run.command(&["-d"]).output().expect("the binary runs");
+    let mut client = run.connect();
+    assert_eq!((parent.stdout.as_slice(), parent.stderr.as_slice()), (&b""[..], &b""[..]));
+    assert_eq!(run.read("log"), "");
+    run.signal(Signal::SIGTERM);
+    assert_eq!(client.read(&mut [0]).expect("the cell ends in time"), 0);
 }
 
 #[test]
@@ -150,6 +166,6 @@ fn a_failure_in_the_background_reaches_the_shell() {
     fs::write(run.folder.join("users"), "nonsense").expect("writable");
     let parent = run.command(&["-d"]).output().expect("the binary runs");
     assert_eq!(parent.status.code(), Some(1));
-    let said = String::from_utf8_lossy(&parent.stderr);
-    assert!(said.contains("line 1: not user:password"), "{said}");
+    let log = String::from_utf8_lossy(&parent.stderr);
+    assert!(log.contains("line 1: not user:password"), "{log}");
 }

@@ -1,4 +1,5 @@
-//! The commands that measure: they serve nobody, and the server does not need them.
+//! The commands that measure servers. They serve no clients themselves, and no other command needs
+//! them: they are one variant of the grammar, one branch of the dispatch, and this file.
 
 use std::env;
 use std::error::Error;
@@ -15,7 +16,7 @@ pub enum Measure {
 }
 
 impl Measure {
-    /// Measures; `false` if what was measured missed what was required of it.
+    /// Measures; `false` if the result misses what was required.
     ///
     /// # Errors
     /// Why nothing could be measured.

@@ -1,4 +1,6 @@
 //! Settings that are one word out of a few.
+//!
+//! The words are those of the file, the environment and the flags; each value has exactly one.
 
 use super::field::Choice;
 
@@ -30,9 +32,9 @@ pub enum Level {
     Warn,
     /// Start, stop, and changes of settings.
     Info,
-    /// Connections and decisions.
+    /// What a developer looks for; nothing is logged at this level in this version.
     Debug,
-    /// State transitions.
+    /// The same, in more detail.
     Trace,
 }
 
@@ -47,7 +49,7 @@ impl Choice for Level {
 }
 
 impl Level {
-    /// The level that memcached's verbosity `count` stands for, as in `-vv` or `verbosity 2`.
+    /// The level for memcached's verbosity `count`, as in `-vv` or `verbosity 2`.
     #[must_use]
     pub fn of_verbosity(count: u64) -> Self {
         match count {

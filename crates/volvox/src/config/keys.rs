@@ -1,7 +1,8 @@
 //! The table of settings: one row each, read by every source and every printer.
 //!
-//! A row is written once with the path of its field; its name in the file and in the environment
-//! is that path. Ranges are chosen so that a value in range fits the type of its field.
+//! A row: `section.name`, the flag, unit and range, the meaning. The path of the field is also its
+//! name in the file and in the environment. A value in range fits the type of its field. Sizes are
+//! in bytes.
 
 use super::field::{Field, Rule, Unit};
 use super::settings::Settings;

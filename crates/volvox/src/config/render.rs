@@ -1,4 +1,6 @@
 //! Settings printed: the commented default file, and what is in force with its origins.
+//!
+//! What is printed as TOML can be read again and gives the same settings.
 
 use std::fmt::Write;
 

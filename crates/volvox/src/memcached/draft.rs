@@ -1,7 +1,8 @@
-//! What the flags met so far amount to.
+//! What the flags read so far mean, and the only code that acts on a flag.
 //!
-//! Flags that depend on each other (`-p`, `-U`, `-l`, `-s`) are gathered here and settled once, in
-//! [`Draft::finish`], because memcached reads them in any order.
+//! Most flags become an [`Assignment`] or a note at once. Flags that depend on each other (`-p`,
+//! `-U`, `-l`, `-s`) are kept and settled in [`Draft::finish`], because they may come in any order.
+//! Nothing here touches the process: the result is data.
 
 use crate::config::{Assignment, Choice, Level, Listen, Origin, Value};
 
@@ -21,18 +22,18 @@ const NO_MODERN: Stat = Stat::Fixed(&[
     ("lru_segmented", "no"),
 ]);
 
-/// The command line, understood.
+/// What a command line requests.
 #[derive(Debug, Default)]
 pub struct Start {
     /// Values for our settings.
     pub assignments: Vec<Assignment>,
-    /// What to log once logging works: flags that were accepted and change nothing.
+    /// Lines to log at start: flags that are accepted and change nothing, or only a part.
     pub notes: Vec<String>,
     /// Values that `stats settings` repeats for such flags.
     pub reported: Vec<(&'static str, String)>,
 }
 
-/// Where memcached's defaults differ from ours.
+/// memcached's defaults, where they differ from ours.
 #[must_use]
 pub fn defaults() -> Vec<Assignment> {
     let every_interface = Listen::new(None, Listen::PORT_DEFAULT).to_string();
@@ -45,28 +46,32 @@ pub fn defaults() -> Vec<Assignment> {
     ]
 }
 
-/// The flags met so far.
+/// The flags read so far.
 #[derive(Debug, Default)]
 pub struct Draft {
     start: Start,
+    /// The flag that is carried out, as messages call it.
     flag: String,
+    /// As `-p` gives it: 0 for no TCP, -1 for a port that the system chooses.
     port: Option<i32>,
     udp_port: Option<i32>,
+    /// As `-l` gives them: each a host, with a port or without.
     hosts: Vec<String>,
     unix_socket: Option<String>,
+    /// How often `-v` was given.
     verbosity: u64,
     protocol: Option<String>,
     auth_file: bool,
 }
 
 impl Draft {
-    /// Carries out `flag` with its `value`; an error reads on after both.
+    /// Carries out `flag` with its `value`; an error follows both.
     pub(super) fn carry_out(&mut self, flag: &Flag, value: &str) -> Result<(), String> {
         self.flag = flag.spelling();
-        match &flag.action {
-            Action::Refuse(reason) => return Err((*reason).to_owned()),
-            _ => flag.argument.check(value)?,
+        if let Action::Refuse(reason) = flag.action {
+            return Err(reason.to_owned());
         }
+        flag.argument.check(value)?;
         match &flag.action {
             Action::Set(path, word) => self.assign(path, word),
             Action::Pass(path) => self.assign(path, value),
@@ -159,28 +164,30 @@ impl Draft {
         Ok(())
     }
 
-    /// `address` without what memcached allows before it: `proto[name]:` and `tag[name]:`.
+    /// `address` without the prefixes that memcached allows: `proto[name]:` and `tag[name]:`.
     fn plain_address(&mut self, address: &str) -> Result<String, String> {
         for tls in ["notls", "btls", "mtls"] {
             if address.strip_prefix(tls).is_some_and(|rest| rest.starts_with(':')) {
-                return Err(format!("{tls} needs TLS, which is not built in"));
+                return Err(format!("{tls} needs TLS, which is not built in; leave it out"));
             }
         }
         let mut rest = address;
         if let Some(after) = rest.strip_prefix("proto[") {
-            let (name, after) = after.split_once(']').ok_or("proto[ is not closed by ]")?;
+            let (name, after) =
+                after.split_once(']').ok_or("proto[ is not closed; write proto[ascii]:")?;
             match name {
                 "ascii" | "negotiating" => {}
-                _ => return Err(format!("protocol {name} is not spoken here, only ascii")),
+                _ => return Err(format!("protocol {name} is not spoken, choose ascii")),
             }
             rest = after.strip_prefix(':').unwrap_or(after);
         }
         if let Some(after) = rest.strip_prefix("tag[").or_else(|| rest.strip_prefix("tag_")) {
-            let (name, after) = after.split_once([']', '_']).ok_or("a tag is not closed")?;
+            let (name, after) =
+                after.split_once([']', '_']).ok_or("the tag is not closed; write tag[name]:")?;
             if !(1..=TAG_BYTES_MAX).contains(&name.len()) {
                 return Err(format!("tag \"{name}\" must have 1 to {TAG_BYTES_MAX} characters"));
             }
-            self.note("listeners have no tags; only a proxy would use them");
+            self.note("listeners have no tags, which only a proxy uses");
             rest = after.strip_prefix(':').unwrap_or(after);
         }
         Listen::parse(rest, 0).map_err(|reason| format!("address \"{rest}\" {reason}"))?;
@@ -223,10 +230,12 @@ impl Draft {
         Ok(self.start)
     }
 
+    /// The TCP port that `-U` names if there is no `-p`.
     fn udp_names_tcp(&self) -> Option<i32> {
         self.udp_port.filter(|port| *port != 0 && self.port.is_none())
     }
 
+    /// One list of addresses from `-p`, `-U` and `-l`.
     fn settle_listen(&mut self) {
         let default = i32::from(Listen::PORT_DEFAULT);
         let port = self.port.or(self.udp_names_tcp()).unwrap_or(default);

@@ -1,6 +1,8 @@
 //! Every flag of memcached 1.6.45, in the order of its own help.
 //!
 //! A row: the letter and the long name, what follows the flag, what it is for, what it does here.
+//! Letters and names are unique, and a row may only name settings that exist: tests check both.
+//! What a reason says of the program must be true of this build, because users read it in the log.
 
 use super::row::{Action, Argument, Flag, Special, Stat};
 

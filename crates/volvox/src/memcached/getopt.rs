@@ -1,12 +1,14 @@
-//! Words of a command line into flags, by the rules of GNU `getopt_long`: short flags cluster
-//! (`-vvv`, `-m64`), long ones may be cut short while unambiguous and take `=value`, `--` ends
-//! them. Words that belong to no flag are refused; memcached would ignore them, typos included.
+//! The words of a command line become flags, by the rules of GNU `getopt_long`.
+//!
+//! Short flags can be joined (`-vvv`, `-m64`). A long one can be shortened as long as it is
+//! unambiguous, and takes `=value`. `--` ends the flags. A word that belongs to no flag is refused;
+//! memcached ignores such words, also misspelt ones.
 
 use super::draft::{Draft, Start};
 use super::flags::FLAGS;
 use super::row::{Action, Flag};
 
-/// What a command line asks for.
+/// What a command line requests.
 #[derive(Debug)]
 pub enum Command {
     /// Print the help text.
@@ -27,7 +29,7 @@ pub fn parse(words: &[String]) -> Result<Command, String> {
     let mut draft = Draft::default();
     let mut words = words.iter().map(String::as_str);
     while let Some(word) = words.next() {
-        let shown = if word == "--" {
+        let command = if word == "--" {
             match words.next() {
                 None => break,
                 Some(extra) => return Err(stray(extra)),
@@ -43,7 +45,7 @@ pub fn parse(words: &[String]) -> Result<Command, String> {
         } else {
             return Err(stray(word));
         };
-        if let Some(command) = shown {
+        if let Some(command) = command {
             return Ok(command);
         }
     }
@@ -51,7 +53,7 @@ pub fn parse(words: &[String]) -> Result<Command, String> {
 }
 
 fn stray(word: &str) -> String {
-    format!("{word}: no flag takes this word; flags begin with - (see -h)")
+    format!("{word}: this word belongs to no flag; flags begin with - (see -h)")
 }
 
 /// The short flags in one word; the first that takes a value takes the rest of it.
@@ -68,9 +70,9 @@ fn cluster_of<'a>(
         let rest = &cluster[place + short.len_utf8()..];
         let takes_rest = flag.argument.name().is_some();
         let value = Some(rest).filter(|rest| takes_rest && !rest.is_empty());
-        let shown = one(draft, flag, value, words)?;
-        if shown.is_some() || takes_rest {
-            return Ok(shown);
+        let command = one(draft, flag, value, words)?;
+        if command.is_some() || takes_rest {
+            return Ok(command);
         }
     }
     Ok(None)
@@ -78,12 +80,12 @@ fn cluster_of<'a>(
 
 fn long_flag(name: &str) -> Result<&'static Flag, String> {
     // memcached documents one long flag with an underscore and accepts it with a dash.
-    let spelt = |flag: &Flag| flag.name.replace('_', "-");
+    let spelling = |flag: &Flag| flag.name.replace('_', "-");
     let wanted = name.replace('_', "-");
-    if let Some(flag) = FLAGS.iter().find(|flag| !wanted.is_empty() && spelt(flag) == wanted) {
+    if let Some(flag) = FLAGS.iter().find(|flag| !wanted.is_empty() && spelling(flag) == wanted) {
         return Ok(flag);
     }
-    let fits = |flag: &&Flag| !wanted.is_empty() && spelt(flag).starts_with(&wanted);
+    let fits = |flag: &&Flag| !wanted.is_empty() && spelling(flag).starts_with(&wanted);
     let candidates: Vec<_> = FLAGS.iter().filter(fits).collect();
     match candidates.as_slice() {
         [flag] => Ok(flag),

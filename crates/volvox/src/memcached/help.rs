@@ -1,7 +1,7 @@
 //! What `-h`, `-i` and `-V` print.
 //!
-//! memcached's own tests search this text for the names of optional features, so a flag that is
-//! refused must not be named here.
+//! memcached's own tests search this text for the names of optional features. So a flag that is
+//! refused must not appear in it.
 
 use std::fmt::Write;
 

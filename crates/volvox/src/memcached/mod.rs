@@ -2,9 +2,8 @@
 //! reason.
 //!
 //! Two tables, [`FLAGS`] and [`SUBOPTIONS`], hold every flag of memcached 1.6.45. The parser, the
-//! help text and `docs/memcached-flags.md` are read off them. Parsing yields assignments to our own
-//! settings, so `config show` and the checks work alike under both command lines. Nothing here acts
-//! on the process.
+//! help text and `docs/memcached-flags.md` are made from them. Parsing gives assignments to our own
+//! settings, so that both command lines have the same checks. Nothing here acts on the process.
 
 mod draft;
 mod flags;

@@ -1,7 +1,8 @@
 //! A row of the two tables of flags: what the flag is called, what follows it, what it does here.
 //!
 //! Rows are data. [`super::draft`] is the only file that acts on them; the help text and the page
-//! of flags print them. A reason reads on after the flag and a colon.
+//! of flags print them. A reason follows the flag and a
+//! colon.
 
 /// What happens when a flag is met.
 pub enum Action {
@@ -80,7 +81,7 @@ pub enum Argument {
 }
 
 impl Argument {
-    /// The word that stands for it in the help text, if one must follow.
+    /// Its placeholder in the help text, if an argument must follow.
     pub(super) fn name(&self) -> Option<&'static str> {
         match self {
             Self::Nothing | Self::Optional(..) => None,
@@ -91,7 +92,7 @@ impl Argument {
         }
     }
 
-    /// Checks that `value` may follow; an error reads on after the flag and the value.
+    /// Checks that `value` may follow; an error follows the flag and the value.
     pub(super) fn check(&self, value: &str) -> Result<(), String> {
         let number = |min: i64, max: i64| match value.parse::<i64>() {
             Ok(number) if (min..=max).contains(&number) => Ok(()),

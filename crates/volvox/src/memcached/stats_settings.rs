@@ -1,7 +1,7 @@
 //! What `stats settings` answers: memcached's names with our values.
 //!
-//! Settings without a counterpart here report memcached's default, or what the flag that was noted
-//! asked for, because monitors compare them with the command line.
+//! A setting that does not exist here has memcached's default, or the value of the flag that was
+//! noted, because monitors compare it with the command line.
 
 use crate::config::Settings;
 
@@ -58,7 +58,7 @@ fn ours(settings: &Settings, driver: &str, workers: usize) -> Vec<(&'static str,
     ]
 }
 
-/// Settings with no counterpart here, at memcached's defaults.
+/// Settings that do not exist here, at memcached's defaults.
 const FIXED: &[(&str, &str)] = &[
     ("oldest", "0"),
     ("stat_key_prefix", ":"),

@@ -1,13 +1,14 @@
 //! Every option of `-o` in memcached 1.6.45.
 //!
-//! A row: the name, what follows after `=`, what it is for, what it does here.
+//! A row: the name, what follows after `=`, what it is for, what it does here. The rules are those
+//! of the table of flags.
 
 use super::row::{Action, Argument, Flag, Special, Stat};
 
 use Action::{Note, Pass, Refuse, RunPart, Set};
 use Argument::{Decimal, Nothing, Number, Optional, Text, Word};
 
-const INDEX: &str = "the index grows and shrinks by itself, bucket by bucket";
+const INDEX: &str = "the index grows and shrinks by itself, one bucket at a time";
 const NO_CLASSES: &str = "memory is cut into segments; each one holds items of all sizes";
 const CHUNKS: &str = "a value that does not fit in half a segment is always kept in chunks";
 const NO_LRU: &str = "eviction is S3-FIFO over segments; there are no LRU lists";

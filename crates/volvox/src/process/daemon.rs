@@ -1,13 +1,13 @@
-//! Leaving the terminal without `fork`: the process starts itself again in a session of its own.
+//! Running in the background without `fork`: the process starts itself again in its own session.
 //!
 //! ```text
 //! parent: spawn, wait ------------------------- ready | end --> exits with 0 | the child's code
 //! child:          setsid, open, listen, ... --> announce: standard streams to /dev/null
 //! ```
 //!
-//! Forking a process is not safe in Rust, and starting again costs a millisecond, once. Unlike
-//! memcached, the parent returns when the child listens, so a script may connect at once and a
-//! failure reaches the shell. The child stays in its folder: relative paths keep their meaning.
+//! A fork is not safe in Rust, and a second start costs a millisecond, once. Unlike memcached's,
+//! the parent returns when the child listens: a script can connect at once, and a failure reaches
+//! the shell. The child keeps its working folder, so relative paths keep their meaning.
 
 use std::env;
 use std::fs::OpenOptions;
@@ -22,27 +22,27 @@ use nix::unistd::{dup2_stderr, dup2_stdin, dup2_stdout, setsid};
 
 use crate::config::environment::DAEMON_STAGE;
 
-/// What the child says once it listens.
+/// What the child writes to the pipe once it listens.
 const READY: &[u8] = b"ready\n";
-/// How long the parent waits for it: faulting in a large memory takes its time.
+/// How long the parent waits for it. To touch a large memory takes long.
 const READY_WITHIN: Duration = Duration::from_secs(120);
 
 /// Which of the two processes this is.
 #[derive(Debug)]
 pub enum Stage {
-    /// The one that was started: it is done and ends with this code.
+    /// The one that the user started; its work is done and it ends with this code.
     Parent(u8),
     /// The one that serves.
     Child(Announcement),
 }
 
-/// The child's duty to say that it listens.
+/// The child's duty to notify the parent.
 #[derive(Debug)]
 #[must_use = "the parent waits for the announcement"]
 pub struct Announcement(());
 
 impl Announcement {
-    /// Tells the parent, and lets go of the terminal.
+    /// Notifies the parent that the child listens, and leaves the terminal.
     ///
     /// # Errors
     /// The system's, when the standard streams cannot be replaced.
@@ -61,7 +61,7 @@ impl Announcement {
 /// Splits into parent and child; the parent returns when the child listens or has ended.
 ///
 /// # Errors
-/// That the child cannot be started, or does not listen in time; it is then ended.
+/// That the child cannot be started, or does not listen in time; then it is killed.
 pub fn split() -> io::Result<Stage> {
     if env::var_os(DAEMON_STAGE).is_some() {
         setsid()?;
@@ -77,22 +77,22 @@ pub fn split() -> io::Result<Stage> {
         .stdout(Stdio::piped())
         .spawn()?;
     let stdout = child.stdout.take().expect("invariant: standard output was piped");
-    match listen_for_ready(stdout, READY_WITHIN)? {
-        Heard::Ready => Ok(Stage::Parent(0)),
-        Heard::Late => give_up(&mut child),
+    match wait_for_child(stdout, READY_WITHIN)? {
+        Waited::Ready => Ok(Stage::Parent(0)),
+        Waited::Late => give_up(&mut child),
         // Its end of the pipe closes with the process, so this wait is short.
-        Heard::End => {
+        Waited::Ended => {
             let code = child.wait()?.code().and_then(|code| u8::try_from(code).ok());
             Ok(Stage::Parent(code.unwrap_or(1)))
         }
     }
 }
 
-/// What came through the pipe.
+/// How the wait for the child ended.
 #[derive(Debug, PartialEq)]
-enum Heard {
+enum Waited {
     Ready,
-    End,
+    Ended,
     Late,
 }
 
@@ -105,23 +105,23 @@ fn give_up(child: &mut Child) -> io::Result<Stage> {
 }
 
 /// Waits for `READY`, the end of the pipe, or the end of the time.
-fn listen_for_ready(mut pipe: impl Read + AsFd, within: Duration) -> io::Result<Heard> {
+fn wait_for_child(mut pipe: impl Read + AsFd, within: Duration) -> io::Result<Waited> {
     let deadline = Instant::now() + within;
-    let mut heard = [0; READY.len()];
+    let mut received = [0; READY.len()];
     let mut length = 0;
     while length < READY.len() {
         let left = deadline.saturating_duration_since(Instant::now());
         let timeout = PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX);
         let mut pipe_ready = [PollFd::new(pipe.as_fd(), PollFlags::POLLIN)];
         if poll(&mut pipe_ready, timeout)? == 0 {
-            return Ok(Heard::Late);
+            return Ok(Waited::Late);
         }
-        match pipe.read(&mut heard[length..])? {
-            0 => return Ok(Heard::End),
+        match pipe.read(&mut received[length..])? {
+            0 => return Ok(Waited::Ended),
             bytes => length += bytes,
         }
     }
-    Ok(if heard == READY { Heard::Ready } else { Heard::End })
+    Ok(if received == READY { Waited::Ready } else { Waited::Ended })
 }
 
 #[cfg(test)]
@@ -129,15 +129,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_pipe_tells_ready_from_end_and_late() {
-        let cases = [(READY, Heard::Ready), (b"rea", Heard::End), (b"", Heard::End)];
-        for (said, heard) in cases {
+    fn ready_ended_and_late_are_distinct() {
+        let cases = [(READY, Waited::Ready), (b"rea", Waited::Ended), (b"", Waited::Ended)];
+        for (written, waited) in cases {
             let (reader, mut writer) = io::pipe().expect("a pipe");
-            writer.write_all(said).expect("fits the pipe");
+            writer.write_all(written).expect("fits the pipe");
             drop(writer);
-            assert_eq!(listen_for_ready(reader, READY_WITHIN).expect("readable"), heard);
+            assert_eq!(wait_for_child(reader, READY_WITHIN).expect("readable"), waited);
         }
         let (reader, _writer) = io::pipe().expect("a pipe");
-        assert_eq!(listen_for_ready(reader, Duration::ZERO).expect("readable"), Heard::Late);
+        assert_eq!(wait_for_child(reader, Duration::ZERO).expect("readable"), Waited::Late);
     }
 }

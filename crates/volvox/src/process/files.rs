@@ -1,6 +1,7 @@
-//! Files that tell others about a running cell: its process id, and the ports it listens on.
+//! Files by which other programs find a running cell: its process id, and the ports it listens on.
 //!
-//! Both appear whole or not at all: they are written aside and renamed.
+//! A file appears whole or not at all: it is written under another name and renamed. The file of
+//! the process id is removed when the cell ends; the file of ports stays, as memcached's does.
 
 use std::fmt::Write;
 use std::net::SocketAddr;
@@ -26,14 +27,14 @@ impl PidFile {
         let alive = |pid: &i32| *pid > 0 && kill(Pid::from_raw(*pid), None).is_ok();
         let named = fs::read_to_string(path).ok().and_then(|text| text.trim().parse().ok());
         let other = named.filter(alive).filter(|pid| i64::from(*pid) != i64::from(process::id()));
-        replace(path, "tmp", &format!("{}\n", process::id()))?;
+        replace("process.pid_file", path, "tmp", &format!("{}\n", process::id()))?;
         Ok((Self(path.to_owned()), other))
     }
 }
 
 impl Drop for PidFile {
     fn drop(&mut self) {
-        // A process that ends can do no more about a file that it may not remove.
+        // The process ends; a file that it cannot remove has to stay.
         let _ = fs::remove_file(&self.0);
     }
 }
@@ -49,16 +50,17 @@ pub fn write_ports(path: &Path, addresses: &[SocketAddr]) -> io::Result<()> {
         writeln!(lines, "TCP {family}: {}", address.port())
             .expect("invariant: writing to a string cannot fail");
     }
-    replace(path, "lck", &lines)
+    replace(PORT_FILE_VARIABLE, path, "lck", &lines)
 }
 
-fn replace(path: &Path, suffix: &str, content: &str) -> io::Result<()> {
-    let mut aside = path.as_os_str().to_owned();
-    aside.push(".");
-    aside.push(suffix);
-    let written = fs::write(&aside, content).and_then(|()| fs::rename(&aside, path));
+/// Writes `path`, which `name` gives, in one step.
+fn replace(name: &str, path: &Path, suffix: &str, content: &str) -> io::Result<()> {
+    let mut temporary = path.as_os_str().to_owned();
+    temporary.push(".");
+    temporary.push(suffix);
+    let written = fs::write(&temporary, content).and_then(|()| fs::rename(&temporary, path));
     written.map_err(|error| {
-        let message = format!("{}: {error}; name a writable path", path.display());
+        let message = format!("{name} {}: {error}; name a writable path", path.display());
         io::Error::new(error.kind(), message)
     })
 }
@@ -95,6 +97,6 @@ mod tests {
     #[test]
     fn unwritable_paths_are_named() {
         let error = PidFile::write(Path::new("no/such/pid")).expect_err("no such folder");
-        assert!(error.to_string().starts_with("no/such/pid: "), "{error}");
+        assert!(error.to_string().starts_with("process.pid_file no/such/pid: "), "{error}");
     }
 }

@@ -1,7 +1,7 @@
-//! The process as the system sees it: its limits, its user, its memory.
+//! The limits of the process, its user and its memory.
 //!
-//! Each function does one thing to the process and says what was refused, with the limit and the
-//! remedy. They run once, before any thread exists.
+//! Each function changes one thing, once, before any other thread exists. An error names what the
+//! system refuses, the limit and the remedy. Sizes are in bytes.
 
 use std::fmt::{Display, Formatter};
 use std::fs;
@@ -13,26 +13,26 @@ use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit, setrlimit};
 use nix::sys::sysinfo::sysinfo;
 use nix::unistd::{User, geteuid, setgid, setgroups, setuid};
 
-/// Descriptors kept beside clients: listeners, files, standard streams.
+/// Descriptors that are not for clients: listeners, files, standard streams.
 pub const DESCRIPTORS_RESERVED: u64 = 128;
-/// Descriptors of one worker: its event loop, and what wakes it.
+/// Descriptors of one worker: its event loop and its waker.
 pub const DESCRIPTORS_PER_WORKER: u64 = 4;
 
 /// What the system refused.
 #[derive(Debug, PartialEq, Eq)]
 pub enum ProcessError {
-    /// Too few open files for the connections asked for.
+    /// Too few open files for the number of connections.
     OpenFiles {
         /// How many are needed.
         needed: u64,
         /// How many the system allows.
         allowed: u64,
     },
-    /// Core files are switched off for good.
+    /// The hard limit forbids core files.
     CoreDumps,
     /// Memory could not be locked.
     LockMemory(Errno),
-    /// Root was not told which user to become.
+    /// Started as root, and no user is named.
     RootUnnamed,
     /// No such user.
     UnknownUser(String),
@@ -60,11 +60,13 @@ impl Display for ProcessError {
                  memory.lock (-k) out"
             ),
             Self::RootUnnamed => f.write_str(
-                "started as root without a user; name one with -u, or say -u root to stay",
+                "started as root without a user; name one with -u, or use -u root to stay root",
             ),
-            Self::UnknownUser(name) => write!(f, "no user is called {name}; name another"),
+            Self::UnknownUser(name) => {
+                write!(f, "process.user {name} (-u): there is no such user; name another")
+            }
             Self::Identity(name, error) => {
-                write!(f, "cannot become user {name}: {error}; start as root, or leave it out")
+                write!(f, "process.user {name} (-u): {error}; start as root, or leave it out")
             }
             Self::Limits(error) => write!(f, "the limits of the process cannot be read: {error}"),
         }
@@ -116,17 +118,18 @@ pub fn machine_bytes() -> u64 {
 /// # Errors
 /// That the limit on locked memory is too low.
 pub fn lock_memory() -> Result<(), ProcessError> {
-    // What is reserved takes memory only as it is used, locked or not. nix has no name for this.
+    // Reserved memory is taken only as it is used, locked or not. nix has no name for this flag.
     let as_it_is_used = MlockAllFlags::from_bits_retain(libc::MCL_ONFAULT);
     mlockall(MlockAllFlags::MCL_CURRENT | MlockAllFlags::MCL_FUTURE | as_it_is_used)
         .map_err(ProcessError::LockMemory)
 }
 
-/// Becomes `user`, groups first. Only root can; for others the wish is passed over, as memcached
-/// does, and `false` returned.
+/// Becomes `user`, groups first. Only root can: for others nothing changes, as in memcached, and
+/// the result is `false`.
 ///
 /// # Errors
-/// That the user is unknown or cannot be become; with `root_must_choose`, that none was named.
+/// That the user is unknown, or that the system refuses; with `root_must_choose`, that none is
+/// named.
 pub fn become_user(user: Option<&str>, root_must_choose: bool) -> Result<bool, ProcessError> {
     if !geteuid().is_root() {
         return Ok(false);
@@ -138,7 +141,7 @@ pub fn become_user(user: Option<&str>, root_must_choose: bool) -> Result<bool, P
     let user = User::from_name(name).map_err(refused)?;
     let user = user.ok_or_else(|| ProcessError::UnknownUser(name.to_owned()))?;
     match setgroups(&[]) {
-        // Groups that cannot be dropped have been dropped by whoever confined this process.
+        // A container that forbids the call has dropped the groups itself.
         Ok(()) | Err(Errno::EPERM) => {}
         Err(error) => return Err(refused(error)),
     }

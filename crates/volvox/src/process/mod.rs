@@ -1,7 +1,7 @@
-//! The process as the system sees it: its limits, its user, its memory, its signals, the terminal
-//! it leaves and the files by which others find it.
+//! The process as the system sees it: limits, user, memory, signals, terminal, and the files by
+//! which other programs find it.
 //!
-//! Each function does one thing, once, at start; what the system refuses is an error that names
+//! Each function changes one thing, once, at start. What the system refuses is an error that names
 //! the limit and the remedy. Nothing here knows what the process serves.
 
 mod daemon;

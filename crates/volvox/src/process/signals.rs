@@ -1,8 +1,12 @@
-//! Signals as requests to the cell, taken one at a time by the main thread.
+//! Signals as requests to the cell, which the main thread takes one at a time.
 //!
-//! SIGTERM and SIGINT stop at once, what is composed still being sent; SIGUSR1 drains: no new
-//! connections, the present ones end in their own time; SIGHUP, as in memcached, reads the
-//! authentication file again, and the log file is opened anew. SIGPIPE is ignored by the runtime.
+//! | signal | request |
+//! |---|---|
+//! | SIGTERM, SIGINT | stop at once; replies that are composed are still sent |
+//! | SIGUSR1 | drain: accept no new clients, and stop when the present ones have left |
+//! | SIGHUP | read the file of users again, as memcached does, and open the log file again |
+//!
+//! The runtime ignores SIGPIPE. No signal handler runs code of ours.
 
 use std::io;
 
@@ -10,19 +14,19 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::iterator::Signals as Source;
 use signal_hook::low_level::raise;
 
-/// What a signal asks for.
+/// What a signal requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request {
     /// Stop at once.
     Stop,
-    /// Stop when the clients are done.
+    /// Stop when the clients have left.
     Drain,
     /// Read the files again.
     Reload,
 }
 
 impl Request {
-    /// Asks the process itself, as the `shutdown` command does.
+    /// Sends the signal to this process, as the `shutdown` command does.
     ///
     /// # Errors
     /// The system's, when a signal cannot be raised.
@@ -35,11 +39,11 @@ impl Request {
     }
 }
 
-/// The signals of the process, from the moment this exists.
+/// The signals of the process, as long as this exists.
 pub struct Signals(Source);
 
 impl Signals {
-    /// Takes over the signals.
+    /// Begins to receive the signals.
     ///
     /// # Errors
     /// The system's, when a handler cannot be set.
@@ -47,7 +51,7 @@ impl Signals {
         Source::new([SIGTERM, SIGINT, SIGUSR1, SIGHUP]).map(Self)
     }
 
-    /// Waits for the next request, without end: to be told when to end is what it is for.
+    /// Waits for the next request, without a time limit: a request is what ends the cell.
     pub fn wait(&mut self) -> Request {
         loop {
             if let Some(signal) = self.0.wait().next() {

@@ -1,5 +1,7 @@
-//! Which driver serves, and why. `auto` is decided here and nowhere else, and so is what replaces
-//! io_uring where the system refuses it.
+//! Which driver serves, and why.
+//!
+//! This file alone decides what `auto` means, and what serves where the system refuses io_uring.
+//! The choice is made once, before anything listens, and does not change while the cell runs.
 
 use std::io;
 

@@ -1,4 +1,7 @@
-//! The process, as the service asks for it.
+//! What the service reads from the process and the server, and what it requests of them.
+//!
+//! The server's side exists only after the start; until then there are no connections to count.
+//! Times are in microseconds or seconds, as the names say.
 
 use std::sync::{Arc, OnceLock};
 
@@ -11,15 +14,16 @@ use crate::config::Level;
 use crate::logging::Logging;
 use crate::process::Request;
 
-/// Answers for the process. The server's side is known once it has started.
-pub(super) struct Process {
+/// The host of the one cell of this process.
+pub(super) struct CellHost {
+    /// The server, once it has started.
     pub(super) remote: Arc<OnceLock<Remote>>,
     pub(super) logging: Logging,
     pub(super) connections_max: u64,
     pub(super) workers: u64,
 }
 
-impl Host for Process {
+impl Host for CellHost {
     fn connections(&self) -> Connections {
         let Some(remote) = self.remote.get() else { return Connections::default() };
         let counted = remote.snapshot();

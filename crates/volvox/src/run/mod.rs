@@ -1,11 +1,11 @@
 //! From checked settings to a cell that serves, until a signal ends it.
 //!
 //! ```text
-//! serve -> launch (the process is prepared) -> driver (chosen) -> cell, server -> startup (said)
+//! serve: launch prepares the process -> driver chooses -> cell and server start -> startup reports
 //! ```
 //!
-//! The only room that knows every other crate: it wires the budget, the engine's settings, the
-//! service and the driver together. It holds no state of its own beyond the running cell.
+//! This room alone connects the crates: the budget, the engine, the service and the driver get
+//! their settings here. It executes no request and moves no bytes.
 
 mod driver;
 mod host;

@@ -1,4 +1,7 @@
-//! Wiring: settings become a budget, a cell and a server, and signals end them.
+//! Wiring: settings become a budget, a cell and a server, and a signal ends them.
+//!
+//! The main thread starts the others and then only waits for signals. All memory that lasts comes
+//! from the one budget; connections may take a fixed part of it. Sizes are in bytes.
 
 use std::collections::hash_map::RandomState;
 use std::error::Error;
@@ -14,27 +17,26 @@ use service::{Cell, Options, Service};
 use session::{Bounds, Resources};
 
 use super::driver::Chosen;
-use super::host::Process;
+use super::host::CellHost;
 use super::launch::{Launch, LaunchOptions};
 use super::startup;
-use crate::auth::Claim;
 use crate::config::{Loaded, Settings};
 use crate::memcached::{COMPATIBLE_VERSION, stats_settings};
 use crate::process::{self, Request, Stage};
 
-/// Bytes of an item that are not its value, as memcached counts them with a short key.
+/// Bytes of an item that are not its value, as memcached counts them for a short key.
 const ITEM_OVERHEAD_BYTES: u64 = 64;
 
-/// The limit may be raised at run time to so many times what it was at the start.
+/// `cache_memlimit` can raise the limit to this multiple of the limit at start.
 const LIMIT_GROWTH: u64 = 4;
 
-/// Buffers of connections may take one part in so many of the limit.
+/// Buffers of connections may take the limit divided by this.
 const CONNECTIONS_PART: u64 = 4;
 
-/// Leases on the engine beyond one per worker.
+/// `Local`s of the engine beyond one per worker.
 const SPARE_LOCALS: usize = 2;
 
-/// Leases on the engine under a thread per client, for each core.
+/// `Local`s of the engine per core, if each client has a thread.
 const LOCALS_PER_CORE: usize = 2;
 
 /// How long a drain waits for clients to finish.
@@ -72,7 +74,7 @@ pub fn serve(loaded: Loaded, options: LaunchOptions) -> Result<u8, Box<dyn Error
         match launch.signals.wait() {
             Request::Reload => launch.reload(),
             Request::Drain => {
-                tracing::info!("draining: no new clients, those here may finish");
+                tracing::info!("draining: no new clients; stops when the present ones have left");
                 server.drain(DRAIN_LIMIT);
                 break;
             }
@@ -110,7 +112,7 @@ fn cell(
     };
     let users = launch.users.clone();
     let authenticate = users.map(|users| -> service::Authenticate {
-        Box::new(move |claim| users.check(claim) == Claim::Accepted)
+        Box::new(move |credentials| users.check(credentials))
     });
     let limits =
         memcache::Limits { value_bytes_max: value_bytes_max(settings), ..Default::default() };
@@ -126,7 +128,7 @@ fn cell(
         keep_leases: !threads,
         settings: stats_settings(settings, &launch.reported, chosen.name(), workers),
     };
-    let host = Process {
+    let host = CellHost {
         remote,
         logging: launch.logging.clone(),
         connections_max: settings.server.connections_max as u64,
@@ -162,7 +164,7 @@ fn start(
     Ok(server)
 }
 
-/// A number that nobody else can guess.
+/// A number that clients cannot guess.
 fn random() -> u64 {
     RandomState::new().build_hasher().finish()
 }
@@ -171,12 +173,14 @@ fn value_bytes_max(settings: &Settings) -> u64 {
     settings.memory.item_bytes_max.saturating_sub(ITEM_OVERHEAD_BYTES)
 }
 
-/// Every address to listen on. Where a name stands for two, the system may know only IPv4.
+/// Every address to listen on. A name with an IPv4 and an IPv6 address means the IPv4 one alone if
+/// the system has no IPv6.
 fn listen(settings: &Settings) -> Result<Vec<Listen>, Box<dyn Error>> {
     let mut listen = Vec::new();
     for wanted in &settings.server.listen {
-        let addresses =
-            wanted.resolve().map_err(|error| format!("server.listen {wanted}: {error}"))?;
+        let addresses = wanted.resolve().map_err(|error| {
+            format!("server.listen {wanted}: {error}; correct the name, or write an address")
+        })?;
         let choice = addresses.iter().any(SocketAddr::is_ipv4);
         let usable = addresses.iter().filter(|at| at.is_ipv4() || !choice || has_ipv6());
         listen.extend(usable.map(|at| Listen::Tcp(*at)));

@@ -1,6 +1,5 @@
-//! What a cell says about itself when it begins to listen, line by line, and the warning if its
-//! memory does not fit the machine. Pure functions of the settings: what is written where is up to
-//! the log.
+//! What a cell reports about itself when it begins to listen, line by line, and the warning if its
+//! memory does not fit the machine. Pure functions of the settings: they read and write nothing.
 //!
 //! ```text
 //! listening on 127.0.0.1:11211
@@ -45,7 +44,7 @@ pub fn lines(
     lines
 }
 
-/// What clients or operators of a memcached may look for and will not find.
+/// What users of memcached may expect and do not find here.
 fn off(loaded: &Loaded) -> Vec<&'static str> {
     let (server, protocol) = (&loaded.settings.server, &loaded.settings.protocol);
     let missing = |present: bool, name| (!present).then_some(name);
@@ -59,7 +58,7 @@ fn off(loaded: &Loaded) -> Vec<&'static str> {
         .collect()
 }
 
-/// The warning that a machine of `machine_bytes` cannot hold the memory that is set, if so.
+/// The warning if a machine of `machine_bytes` cannot hold the memory limit.
 #[must_use]
 pub fn memory_warning(loaded: &Loaded, machine_bytes: u64) -> Option<String> {
     let limit = loaded.settings.memory.limit;
@@ -84,17 +83,17 @@ mod tests {
     const LOOPBACK: SocketAddr =
         SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 11211);
 
-    fn said(loaded: &Loaded, addresses: &[SocketAddr], workers: usize) -> String {
+    fn report(loaded: &Loaded, addresses: &[SocketAddr], workers: usize) -> String {
         let server = &loaded.settings.server;
         let chosen = Chosen::new(server.driver, loaded.origin("server.driver"));
         lines(loaded, addresses, &chosen, workers).join("\n")
     }
 
     #[test]
-    fn defaults_are_said_to_be_defaults() {
+    fn defaults_are_reported_as_defaults() {
         let loaded = load(&[]).expect("defaults hold together");
         assert_eq!(
-            said(&loaded, &[LOOPBACK], 2),
+            report(&loaded, &[LOOPBACK], 2),
             "listening on 127.0.0.1:11211\n\
              memory       64MiB (default); evicts when full\n\
              driver       epoll (auto: no other driver costs less CPU); 2 workers (one per core)\n\
@@ -115,7 +114,7 @@ mod tests {
         add("server.listen", "", Origin::Flag("--listen".to_owned()));
         add("server.auth_file", "users", Origin::Flag("--auth-file".to_owned()));
         assert_eq!(
-            said(&load(&layers).expect("in range"), &[], 3),
+            report(&load(&layers).expect("in range"), &[], 3),
             "listening on a.sock\n\
              memory       1GiB (environment VOLVOX_MEMORY_LIMIT); refuses to store when full\n\
              driver       signal (flag --driver); 3 workers (v.toml:3)\n\
@@ -129,9 +128,9 @@ mod tests {
         let driver = Value::Word("threads".to_owned());
         let flag = Origin::Flag("--driver".to_owned());
         let layers = [Assignment::of("server.driver", driver, flag)];
-        let said = said(&load(&layers).expect("in range"), &[LOOPBACK], 2);
+        let report = report(&load(&layers).expect("in range"), &[LOOPBACK], 2);
         assert!(
-            said.contains("\ndriver       threads (flag --driver); a thread for each client\n")
+            report.contains("\ndriver       threads (flag --driver); a thread for each client\n")
         );
     }
 
