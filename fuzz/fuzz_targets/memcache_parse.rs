@@ -55,7 +55,7 @@ fn walk(request: Request<'_>) {
                 assert!(!key.as_bytes().contains(&b' '));
             }
         }
-        Request::Stats { args } | Request::Watch { args } => {
+        Request::Stats(args) | Request::Watch(args) => {
             assert!(args.into_iter().all(|word| !word.is_empty()));
         }
         Request::Store(store) => assert!(store.value.len() <= 100),

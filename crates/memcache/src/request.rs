@@ -79,17 +79,11 @@ pub enum Request<'a> {
         direction: Direction,
     },
     /// `me`: all that is known about an item, for a person to read.
-    MetaDebug {
-        /// The key.
-        key: KeyToken<'a>,
-    },
+    MetaDebug(KeyToken<'a>),
     /// `mn`: answered with `MN`, after the replies to all earlier requests.
     MetaNoop,
-    /// `stats`.
-    Stats {
-        /// The name of the report and its arguments; the general report if empty.
-        args: Words<'a>,
-    },
+    /// `stats`: the name of the report and its arguments; the general report if there is none.
+    Stats(Words<'a>),
     /// `flush_all`.
     FlushAll {
         /// When, as an expiry time; now if absent, zero or negative.
@@ -136,11 +130,8 @@ pub enum Request<'a> {
         /// Whether the client wants no reply.
         noreply: bool,
     },
-    /// `watch`: turn the connection into a stream of log lines.
-    Watch {
-        /// What to log; fetches if empty.
-        args: Words<'a>,
-    },
+    /// `watch`: turn the connection into a stream of log lines: of those named, or of fetches.
+    Watch(Words<'a>),
     /// `refresh_certs`: read the TLS certificates again. A server without TLS does not know it.
     RefreshCerts {
         /// Whether the client wants no reply.

@@ -25,7 +25,7 @@ pub(crate) fn administrate(
     reply: &mut Reply,
 ) -> Outcome {
     let (line, noreply) = match request {
-        Request::Stats { args } => {
+        Request::Stats(args) => {
             stats(worker, now, *args, reply.bytes_mut());
             return Outcome::Done;
         }
@@ -58,7 +58,7 @@ pub(crate) fn administrate(
         Request::LruCrawler(_) => (reply::OK, false),
         Request::Slabs { command, noreply } => (slabs(*command), *noreply),
         Request::Lru { noreply, .. } => (reply::OK, *noreply),
-        Request::Watch { .. } => (reply::WATCH_DISABLED, false),
+        Request::Watch(_) => (reply::WATCH_DISABLED, false),
         Request::RefreshCerts { noreply } => (Refusal::UnknownCommand.line(), *noreply),
         request => unreachable!("{request:?} is executed before this"),
     };

@@ -88,7 +88,7 @@ impl Service {
             Request::MetaArith { args, direction } => {
                 meta::arith(worker, now, args, *direction, reply);
             }
-            Request::MetaDebug { key } => meta::debug(worker, now, *key, reply),
+            Request::MetaDebug(key) => meta::debug(worker, now, *key, reply),
             Request::MetaNoop => reply.bytes_mut().extend_from_slice(reply::META_NOOP),
             Request::Quit => return Outcome::Close,
             request => return admin::administrate(worker, now, conn, request, reply),

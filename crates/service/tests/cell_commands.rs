@@ -42,7 +42,7 @@ fn flush_all_empties_now_or_later() {
 }
 
 #[test]
-fn what_the_operator_forbids_is_refused() {
+fn commands_that_the_operator_forbids_are_refused() {
     let mut rig = Rig::with(|options| {
         options.allow_flush = false;
         options.allow_dump = false;
@@ -59,7 +59,7 @@ fn what_the_operator_forbids_is_refused() {
 }
 
 #[test]
-fn the_process_is_asked_for_what_only_it_can_do() {
+fn shutdown_and_verbosity_reach_the_process() {
     for (request, graceful) in [("shutdown\r\n", false), ("shutdown graceful\r\n", true)] {
         let mut rig = Rig::with(|options| options.allow_shutdown = true);
         rig.converse(&[
@@ -108,7 +108,7 @@ fn dumps_name_every_living_item_once() {
 }
 
 #[test]
-fn clients_show_a_password_first() {
+fn clients_must_authenticate_first() {
     let mut rig = Rig::with(|options| {
         options.authenticate = Some(Box::new(|claim| claim == b"user secret"));
     });
@@ -129,7 +129,7 @@ fn clients_show_a_password_first() {
 }
 
 #[test]
-fn a_stranger_may_hold_no_more_than_a_line() {
+fn without_authentication_a_client_may_send_no_long_line() {
     let long = "get ".to_owned() + &"a ".repeat(2_000);
     let mut rig = Rig::new();
     assert_eq!((rig.ask(&long), rig.is_closed()), (String::new(), false), "keys to come");

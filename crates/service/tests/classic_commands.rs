@@ -32,7 +32,7 @@ fn values_are_stored_on_their_conditions() {
 }
 
 #[test]
-fn a_token_guards_against_the_changes_of_others() {
+fn a_cas_fails_after_another_change() {
     Rig::new().converse(&[
         ("cas a 0 0 1 1|x|", "NOT_FOUND|"),
         ("set a 0 0 1|x|", "STORED|"),
@@ -97,7 +97,7 @@ fn items_expire_on_their_second() {
 }
 
 #[test]
-fn noreply_silences_good_and_bad_alike() {
+fn noreply_silences_successes_and_errors() {
     Rig::new().converse(&[
         ("set a 0 0 1 noreply|1|", ""),
         ("add a 0 0 1 noreply|2|", ""),
@@ -152,7 +152,7 @@ fn errors_say_what_memcached_says() {
 }
 
 #[test]
-fn without_room_the_old_value_stays_but_for_a_set() {
+fn without_memory_the_old_value_stays_except_after_a_set() {
     let mut rig = Rig::without_eviction();
     let value = "v".repeat(900);
     rig.converse(&[("set kept 0 0 1|x|set lost 0 0 1|x|", "STORED|STORED|")]);

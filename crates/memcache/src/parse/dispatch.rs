@@ -72,8 +72,8 @@ pub(super) fn general<'a>(input: &'a [u8], limits: &Limits) -> Parsed<'a> {
         b"mn" => Ok(Request::MetaNoop),
         b"quit" => Ok(Request::Quit),
         b"version" => Ok(Request::Version),
-        b"stats" => Ok(Request::Stats { args: Words::new(args) }),
-        b"watch" => Ok(Request::Watch { args: Words::new(args) }),
+        b"stats" => Ok(Request::Stats(Words::new(args))),
+        b"watch" => Ok(Request::Watch(Words::new(args))),
         _ => return admin(line),
     };
     Parsed::line(meaning, consumed)

@@ -67,8 +67,7 @@ pub(super) fn debug(text: &[u8]) -> Meaning<'_> {
     let key = words.next().and_then(Key::new).map(KeyToken::plain);
     let binary = words.next() == Some(b"b");
     let key = if binary { key.and_then(KeyToken::decoding) } else { key };
-    let key = key.filter(|_| is_keyed(text)).ok_or(loud(Refusal::BadFormat))?;
-    Ok(Request::MetaDebug { key })
+    key.filter(|_| is_keyed(text)).map(Request::MetaDebug).ok_or(loud(Refusal::BadFormat))
 }
 
 /// A refusal that the client gets to see.

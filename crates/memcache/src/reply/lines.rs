@@ -51,5 +51,3 @@ pub const MGDUMP_DISABLED: &[u8] = b"ERROR key dump not allowed\r\n";
 pub const BAD_CLASS: &[u8] = b"BADCLASS invalid class id\r\n";
 /// The name or the password is wrong.
 pub const AUTH_FAILED: &[u8] = b"CLIENT_ERROR authentication failure\r\n";
-/// There are as many connections as the operator allows. The connection closes.
-pub const TOO_MANY_CONNECTIONS: &[u8] = b"ERROR Too many open connections\r\n";

@@ -14,21 +14,21 @@ use session::{Bounds, ConnId, Context, Flow, Ground, Handler, Reply, Session, Wo
 /// Second at which every test starts.
 pub const START_S: u32 = 1_800_000_000;
 
-/// The longest value of the tests, in bytes: few, so that too long is still short.
+/// The longest value, in bytes. It is short, so that a value that is too long is short too.
 pub const VALUE_BYTES_MAX: u64 = 1000;
 
-/// Memory of a test, in bytes.
+/// The limit on memory, in bytes.
 const LIMIT_BYTES: u64 = 8 << 20;
 
-/// Turns after which a session that still wants another is stuck.
+/// A session that wants more turns than this is stuck.
 const TURNS_MAX: usize = 10_000;
 
-/// What the service asked of its process.
+/// What the service requested from its process.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Asked {
-    /// `shutdown`, and whether it was a graceful one.
+    /// A shutdown, and whether it is graceful.
     pub shutdown: Option<bool>,
-    /// `verbosity`.
+    /// A verbosity.
     pub verbosity: Option<u32>,
 }
 
@@ -78,7 +78,7 @@ pub struct Rig {
     session: Session,
     context: Context<Service>,
     asked: Arc<Mutex<Asked>>,
-    /// What became of the connection.
+    /// What the session wants next, after the latest request.
     pub flow: Flow,
 }
 
@@ -87,7 +87,7 @@ impl Rig {
         Self::with(|_| {})
     }
 
-    /// One that answers with an error when memory is full.
+    /// A cell that answers with an error when its memory is full.
     pub fn without_eviction() -> Self {
         Self::of(false, |_| {})
     }
@@ -111,7 +111,7 @@ impl Rig {
         choose(&mut options);
         let budget = MemoryBudget::new(LIMIT_BYTES);
         let config = EngineConfig {
-            // Tokens count from one in every slice, so that a table can name them.
+            // Tokens count from one in every slice, so that a table of cases can name them.
             epoch: 0,
             version_seed: None,
             evict,
@@ -133,13 +133,13 @@ impl Rig {
         }
     }
 
-    /// Lets time pass.
+    /// Moves the time forward.
     pub fn wait_s(&mut self, seconds: u32) {
         self.context.now.expiry_s += seconds;
         self.context.now.mono_ns += u64::from(seconds) * 1_000_000_000;
     }
 
-    /// What the process was asked for since the last call.
+    /// What the service requested from its process since the last call.
     pub fn asked(&self) -> Asked {
         std::mem::take(&mut *lock(&self.asked))
     }
@@ -164,12 +164,12 @@ impl Rig {
         String::from_utf8(sent).expect("the tests write text")
     }
 
-    /// Whether the connection ended with the latest answer.
+    /// Whether the connection closed after the latest reply.
     pub fn is_closed(&self) -> bool {
         self.flow == Flow::Close
     }
 
-    /// Asks one after the other and compares. Lines are written with `|` for their end.
+    /// Sends one request after the other and compares the replies. `|` stands for the end of a line.
     #[track_caller]
     pub fn converse(&mut self, table: &[(&str, &str)]) {
         for (request, want) in table {

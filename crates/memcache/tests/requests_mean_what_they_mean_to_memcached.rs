@@ -179,10 +179,10 @@ fn administration() {
         ("stats cachedump 1 2", &[b"cachedump", b"1", b"2"]),
     ] {
         let input = format!("{line}\r\n").into_bytes();
-        let Request::Stats { args } = only(&input) else { panic!("{line} is a stats") };
+        let Request::Stats(args) = only(&input) else { panic!("{line} is a stats") };
         assert_eq!(args.collect::<Vec<_>>(), want);
     }
-    let Request::Watch { mut args } = only(b"watch evictions\r\n") else { panic!("it is a watch") };
+    let Request::Watch(mut args) = only(b"watch evictions\r\n") else { panic!("it is a watch") };
     assert_eq!(args.next(), Some(&b"evictions"[..]));
 }
 
@@ -224,7 +224,7 @@ fn meta_keys_and_flags() {
     for (line, want) in
         [("me foo\r\n", &b"foo"[..]), ("me Zm9v b\r\n", b"foo"), ("me k v\r\n", b"k")]
     {
-        let Request::MetaDebug { key } = only(line.as_bytes()) else { panic!("an me") };
+        let Request::MetaDebug(key) = only(line.as_bytes()) else { panic!("an me") };
         assert_eq!(key.key(&mut [0; 250]).as_bytes(), want);
     }
 }
