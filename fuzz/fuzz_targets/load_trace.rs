@@ -1,5 +1,5 @@
-//! Any bytes as a trace, plain or compressed: records and at most one error, nothing after the error,
-//! and the same result however the bytes are read.
+//! Any bytes as a trace, plain or compressed: records and at most one error, nothing after the
+//! error, and the same result however the bytes are read.
 #![no_main]
 
 use std::io::{BufRead, BufReader, Read};

@@ -1,5 +1,5 @@
-//! Any bytes as the flags of a meta command: every flag can be read, and a reply that returns all of
-//! them is one line.
+//! Any bytes as the flags of a meta command: every flag can be read, and a reply that returns all
+//! of them is one line.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

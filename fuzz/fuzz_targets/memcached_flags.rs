@@ -1,5 +1,5 @@
-//! Any words as a command line of memcached, and any bytes as its file of users: each is refused with
-//! a reason or accepted, and accepted flags give valid settings or reasons.
+//! Any words as a command line of memcached, and any bytes as its file of users: each is refused
+//! with a reason or accepted, and accepted flags give valid settings or reasons.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

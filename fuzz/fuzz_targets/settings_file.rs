@@ -1,5 +1,5 @@
-//! Any text as a file of settings: it is refused with a reason, or its settings can be shown, and the
-//! same assignments give the same settings again.
+//! Any text as a file of settings: it is refused with a reason, or its settings can be shown, and
+//! the same assignments give the same settings again.
 #![no_main]
 
 use std::path::Path;

@@ -33,7 +33,8 @@ pub(crate) fn decoded_len(token: &[u8]) -> Option<usize> {
     (known && padding <= 2).then(|| token.len() / 4 * 3 - padding)
 }
 
-/// Decodes `token`, which [`decoded_len`] has accepted, and returns the part of `out` that it fills.
+/// Decodes `token`, which [`decoded_len`] has accepted, and returns the part of `out` that it
+/// fills.
 pub(crate) fn decode<'o>(token: &[u8], out: &'o mut [u8]) -> &'o [u8] {
     let mut len = 0;
     for quad in without_padding(token).chunks(4) {

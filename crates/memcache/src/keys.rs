@@ -7,7 +7,7 @@
 
 use crate::key::Key;
 use crate::refusal::Refusal;
-use crate::scan;
+use crate::text::scan;
 
 /// The keys of a retrieval command, in order.
 ///

@@ -1,8 +1,8 @@
 //! The memcached protocol, classic text and meta: bytes to requests, results to bytes.
 //!
-//! [`parse()`] takes one request off the front of the input. The request borrows from the input. The
-//! functions of [`reply`] append lines to a buffer. Nothing here does I/O, keeps state between calls,
-//! or allocates while it parses.
+//! [`parse()`] takes one request off the front of the input. The request borrows from the input.
+//! The functions of [`reply`] append lines to a buffer. Nothing here does I/O, keeps state between
+//! calls, or allocates while it parses.
 //!
 //! The rules are those of memcached 1.6.45, and its error lines are the same to the letter. These
 //! differences are on purpose:
@@ -10,8 +10,10 @@
 //! - a line that is too long closes the connection, however its bytes arrive;
 //! - the first byte of a binary request closes the connection, after an error line;
 //! - the lines of `gat` and `gats` may be as long as those of `get`;
-//! - numbers are plain decimals that fit their type: flags of more than 32 bits are refused, not cut;
-//! - base64 keys hold no characters outside the alphabet, and a reply returns them as they were sent;
+//! - numbers are plain decimals that fit their type: flags of more than 32 bits are refused, not
+//!   cut;
+//! - base64 keys hold no characters outside the alphabet, and a reply returns them as they were
+//!   sent;
 //! - sub-commands must be spelled in full, and a lone `-` is not a zero;
 //! - `me` decodes a base64 key whenever `b` follows it;
 //! - a key that is too long in a retrieval does not take back the replies to earlier requests;
@@ -36,16 +38,14 @@
 //! | `base64` | nothing | keys in base64 |
 //! | `expiry` | nothing | what an expiry time means |
 //! | `limits` | nothing | the longest keys, lines and values |
-//! | `number` | nothing | decimal numbers |
-//! | `scan` | nothing | the search for the end of a word |
-//! | `words` | nothing | the words of a line |
+//! | `text` | nothing | the parts of a line: words and numbers |
 //! | `key` | `base64`, `limits` | one key, plain or in base64 |
 //! | `refusal` | `key` | why a request is not executed |
-//! | `keys` | `key`, `refusal`, `scan` | the keys of a retrieval |
-//! | `meta` | `key`, `number`, `refusal`, `words` | the flags of the meta commands |
-//! | `request` | `key`, `keys`, `meta`, `words` | one request |
-//! | `parse` | `key`, `keys`, `limits`, `meta`, `number`, `refusal`, `request`, `scan`, `words` | bytes to requests |
-//! | `reply` | `base64`, `key`, `meta`, `number`, `refusal` | results to bytes |
+//! | `keys` | `key`, `refusal`, `text` | the keys of a retrieval |
+//! | `meta` | `key`, `refusal`, `text` | the flags of the meta commands |
+//! | `request` | `key`, `keys`, `meta`, `text` | one request |
+//! | `parse` | `key`, `keys`, `limits`, `meta`, `refusal`, `request`, `text` | bytes to requests |
+//! | `reply` | `base64`, `key`, `meta`, `refusal`, `text` | results to bytes |
 #![forbid(unsafe_code)]
 
 mod base64;
@@ -54,13 +54,11 @@ mod key;
 mod keys;
 mod limits;
 mod meta;
-mod number;
 mod parse;
 mod refusal;
 pub mod reply;
 mod request;
-mod scan;
-mod words;
+mod text;
 
 pub use expiry::{Expiry, RELATIVE_MAX_S, expiry};
 pub use key::{Key, KeyScratch, KeyToken};
@@ -75,4 +73,4 @@ pub use refusal::Refusal;
 pub use request::{
     CrawlerCommand, Direction, LruCommand, MetaMode, Request, SlabsCommand, Store, StoreVerb,
 };
-pub use words::Words;
+pub use text::Words;

@@ -1,14 +1,14 @@
 //! Requests, ready to be executed: every classic and meta command, borrowed from the input.
 //!
-//! Invariants: a request has passed every check that needs no item. Its keys have a legal length, its
-//! numbers fit their types, and its value is complete.
+//! Invariants: a request has passed every check that needs no item. Its keys have a legal length,
+//! its numbers fit their types, and its value is complete.
 //!
 //! Times are as the client sent them; [`crate::expiry()`] says what they mean. Sizes are bytes.
 
 use crate::key::{Key, KeyToken};
 use crate::keys::Keys;
 use crate::meta::MetaArgs;
-use crate::words::Words;
+use crate::text::Words;
 
 /// One request.
 #[derive(Clone, Copy, Debug, PartialEq)]

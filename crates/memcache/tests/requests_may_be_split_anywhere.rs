@@ -1,5 +1,5 @@
-//! However the bytes of a request arrive, the result is the same: every prefix is incomplete and wants
-//! no more bytes than the request has, and the bytes after a request change nothing.
+//! However the bytes of a request arrive, the result is the same: every prefix is incomplete and
+//! wants no more bytes than the request has, and the bytes after a request change nothing.
 
 use memcache::{Limits, Parsed, parse};
 use proptest::prelude::{Just, Strategy, any, prop_assert, prop_assert_eq, prop_oneof, proptest};

@@ -1,7 +1,7 @@
 //! Commands about the cell instead of an item: statistics, flushing, dumps, administration.
 //!
-//! Commands that tune memcached's slabs and queues get memcached's reply and change nothing: there are
-//! no size classes and no crawler here.
+//! Commands that tune memcached's slabs and queues get memcached's reply and change nothing: there
+//! are no size classes and no crawler here.
 
 use crate::dump::{METADUMP, MGDUMP, dump, wants_items};
 use crate::facts::CLASS;

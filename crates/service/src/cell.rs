@@ -4,7 +4,8 @@
 //! behind a lock that is held for a few instructions.
 //!
 //! Invariants:
-//! - A delayed `flush_all` is carried out once, by the first batch that begins at or after its second.
+//! - A delayed `flush_all` is carried out once, by the first batch that begins at or after its
+//!   second.
 //! - The sum over all workers' counters never falls, even if workers end.
 //!
 //! Units: `_s` is seconds of [`Now::expiry_s`], `_bytes` bytes.

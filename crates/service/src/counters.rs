@@ -1,7 +1,7 @@
 //! What a worker counts about the requests that it executes.
 //!
-//! The names are those of memcached's `stats`, so that a report needs no second list. Each worker has
-//! counters of its own; a report adds them up. docs/stats.md says what each one means.
+//! The names are those of memcached's `stats`, so that a report needs no second list. Each worker
+//! has counters of its own; a report adds them up. docs/stats.md says what each one means.
 
 base::counters! {
     /// Requests executed since the start, summed over all workers.

@@ -1,8 +1,8 @@
 //! Lists of keys: `lru_crawler metadump` and `mgdump`, and `stats cachedump`.
 //!
-//! A dump goes through the cell slice by slice. It leaves in parts, and each part is sent before the
-//! next is composed; `Conn::progress` is the number of the next slice. `stats cachedump` returns only
-//! what fits one reply.
+//! A dump goes through the cell slice by slice. It leaves in parts, and each part is sent before
+//! the next is composed; `Conn::progress` is the number of the next slice. `stats cachedump`
+//! returns only what fits one reply.
 //!
 //! Invariant: an item that stays in the cell during the whole dump is listed once.
 

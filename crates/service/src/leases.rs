@@ -1,8 +1,8 @@
 //! The engine's locals, leased to workers for as long as they execute a batch.
 //!
-//! A thread needs a local to use the engine, and there are only as many as the engine was made with.
-//! A few workers keep theirs. Where each client has a thread, thousands of threads share the locals,
-//! each for the length of a batch.
+//! A thread needs a local to use the engine, and there are only as many as the engine was made
+//! with. A few workers keep theirs. Where each client has a thread, thousands of threads share the
+//! locals, each for the length of a batch.
 //!
 //! Invariant: a local is held by one worker, or is idle here. A wait for a local ends when another
 //! worker's batch ends. Locals are equal: which one a worker gets has no meaning.

@@ -2,8 +2,8 @@
 //!
 //! All threads share one [`Cell`]. Each worker has a [`Service`], which implements the session's
 //! `Handler`. To read the code, begin with `cell` and `worker`, then `service` (where every request
-//! arrives), `retrieve` and `store` (the classic commands), `meta`, and at last `stats`, `admin` and
-//! `dump`.
+//! arrives), `retrieve` and `store` (the classic commands), `meta`, and at last `stats`, `admin`
+//! and `dump`.
 //!
 //! Nothing here owns a socket, a clock or a thread. What only the process can know or do is behind
 //! the trait [`Host`].
@@ -23,7 +23,7 @@
 //! | `dump` | `facts`, `worker` | lists of keys |
 //! | `stats` | `cell`, `dump`, `worker` | the reports |
 //! | `admin` | `dump`, `facts`, `stats`, `worker` | commands about the cell |
-//! | `service` | `admin`, `auth`, `cell`, `meta`, `retrieve`, `store`, `worker` | where every request arrives |
+//! | `service` | `admin`, `auth`, `cell`, `meta`, `retrieve`, `store`, `worker` | the handler |
 #![forbid(unsafe_code)]
 
 mod admin;

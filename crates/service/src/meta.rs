@@ -1,9 +1,10 @@
 //! The meta commands: `mg`, `ms`, `md`, `ma`, `me`.
 //!
-//! Each becomes one operation of the engine, except an `mg` that changes nothing: it reads without a
-//! lock first, and takes the lock only if the item is stale and its token is still to be given.
+//! Each becomes one operation of the engine, except an `mg` that changes nothing: it reads without
+//! a lock first, and takes the lock only if the item is stale and its token is still to be given.
 //!
-//! Invariant: one client at most wins the token of an item that is stale, missing or about to expire.
+//! Invariant: one client at most wins the token of an item that is stale, missing or about to
+//! expire.
 
 use crate::facts;
 use crate::store::{counted, expiry_s, unlink, write};
@@ -22,8 +23,8 @@ struct MetaValue<'a, 'r> {
     now: Now,
     /// What the engine knows about the item, once it is found.
     found: Found,
-    /// Whether the item was fetched before, and how long it was idle, if this request reads it twice:
-    /// the first read has changed both.
+    /// Whether the item was fetched before, and how long it was idle, if this request reads it
+    /// twice: the first read has changed both.
     before: Option<(bool, u32)>,
 }
 

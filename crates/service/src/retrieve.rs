@@ -1,11 +1,11 @@
 //! `get`, `gets`, `gat`, `gats`.
 //!
 //! A multiget is executed in groups: first all keys of a group are hashed and their buckets are
-//! prefetched, then the values are read, so that the waits for memory overlap. A long reply leaves in
-//! parts. A part is sent before the next is composed; `Conn::progress` counts the keys answered.
+//! prefetched, then the values are read, so that the waits for memory overlap. A long reply leaves
+//! in parts. A part is sent before the next is composed; `Conn::progress` counts the keys answered.
 //!
-//! Invariants: values leave in the order of the keys. A key that is too long anywhere in the line is
-//! found before the first part leaves, so the refusal is always sent alone.
+//! Invariants: values leave in the order of the keys. A key that is too long anywhere in the line
+//! is found before the first part leaves, so the refusal is always sent alone.
 
 use crate::worker::Worker;
 use base::Now;
@@ -19,8 +19,8 @@ const GROUP_KEYS: usize = 16;
 /// A reply of this many bytes leaves before more of it is composed.
 const PART_BYTES_MAX: usize = 256 << 10;
 
-/// Where a value is written: after its header line, which has the token if `CAS`. If `ALONE`, the end
-/// of the whole reply comes after it.
+/// Where a value is written: after its header line, which has the token if `CAS`. If `ALONE`, the
+/// end of the whole reply comes after it.
 struct ValueLines<'a, const CAS: bool, const ALONE: bool> {
     reply: &'a mut Vec<u8>,
     /// Where the lines of this value begin. While there is no value, past the end of the reply.

@@ -1,8 +1,8 @@
 //! The [`Handler`] of a worker: begins the batch, finds the function of a request, ends the batch.
 //!
-//! A session calls it for every request of the worker's connections. What a command means is decided
-//! in `retrieve`, `store`, `meta` and `admin`; here is only the way there, and what happens when no
-//! request is the reason: refusals, housekeeping, requests for memory.
+//! A session calls it for every request of the worker's connections. What a command means is
+//! decided in `retrieve`, `store`, `meta` and `admin`; here is only the way there, and what happens
+//! when no request is the reason: refusals, housekeeping, requests for memory.
 //!
 //! Invariants: no client that must authenticate and has not reaches the engine. Every request that
 //! does reach it is executed in a batch that has begun.
@@ -35,8 +35,8 @@ pub struct Service {
 }
 
 impl Service {
-    /// A service for one worker of `cell`. One worker of a cell `tends` it: it does the housekeeping
-    /// while nothing arrives.
+    /// A service for one worker of `cell`. One worker of a cell `tends` it: it does the
+    /// housekeeping while nothing arrives.
     #[must_use]
     pub fn new(cell: Arc<Cell>, tends: bool) -> Self {
         let (tend_at_s, wake_at_ns) = if tends { (0, 0) } else { (u32::MAX, u64::MAX) };

@@ -1,9 +1,9 @@
 //! `stats`: the reports that memcached's exporters read, composed when they are requested.
 //!
-//! The general report has the names of a memcached that runs without LRU crawler and LRU maintainer,
-//! in its order. A name without a counterpart here has a constant value; docs/stats.md says which.
-//! What only this server counts is in a report of its own, `stats volvox`. There is one class of
-//! sizes, numbered 1, so that clients can parse `items` and `slabs`.
+//! The general report has the names of a memcached that runs without LRU crawler and LRU
+//! maintainer, in its order. A name without a counterpart here has a constant value; docs/stats.md
+//! says which. What only this server counts is in a report of its own, `stats volvox`. There is one
+//! class of sizes, numbered 1, so that clients can parse `items` and `slabs`.
 //!
 //! Invariants: every line of a report is `STAT name value`. `items` and `slabs` have no name that
 //! memcached does not have, because an exporter may refuse it.

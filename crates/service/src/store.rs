@@ -209,8 +209,8 @@ fn line(outcome: Outcome, done: &'static [u8]) -> &'static [u8] {
     }
 }
 
-/// The expiry second for the engine: 0 if the item never expires. An expiry time in the past becomes
-/// the present second, in which the item is expired already.
+/// The expiry second for the engine: 0 if the item never expires. An expiry time in the past
+/// becomes the present second, in which the item is expired already.
 pub(crate) fn expiry_s(exptime: i64, now: Now) -> u32 {
     match memcache::expiry(exptime, now.expiry_s) {
         Expiry::Never => 0,

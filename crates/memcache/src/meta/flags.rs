@@ -14,9 +14,9 @@
 
 use crate::key::{Key, KeyToken};
 use crate::meta::returns::Returns;
-use crate::number;
 use crate::refusal::Refusal;
-use crate::words::Words;
+use crate::text::Words;
+use crate::text::number;
 
 /// The longest opaque, with its letter `O`, in bytes.
 const OPAQUE_BYTES_MAX: usize = 32;
@@ -259,8 +259,8 @@ impl<'a> MetaFlags<'a> {
     }
 }
 
-/// Whether every flag begins with a letter, a digit or one of the characters between `Z` and `a`. If
-/// not, memcached refuses the whole line before it reads any flag.
+/// Whether every flag begins with a letter, a digit or one of the characters between `Z` and `a`.
+/// If not, memcached refuses the whole line before it reads any flag.
 pub(crate) fn well_formed(text: &[u8], words_before: usize) -> bool {
     Words::new(text)
         .take(WORDS_READ_MAX - words_before)

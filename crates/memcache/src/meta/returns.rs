@@ -3,7 +3,7 @@
 //! Only flags that put a fact into a reply are listed. Which of them a reply has depends on the
 //! command and its result: a miss has no size.
 
-use crate::words::Words;
+use crate::text::Words;
 
 /// One fact in a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,12 +1,12 @@
 //! The commands of operators, and every line that is no command.
 //!
-//! Sub-commands must be spelled in full, where memcached accepts any beginning of them. Nothing here
-//! has an effect: a request is only understood and its numbers are checked.
+//! Sub-commands must be spelled in full, where memcached accepts any beginning of them. Nothing
+//! here has an effect: a request is only understood and its numbers are checked.
 
-use crate::number::{parse_i32, parse_u32};
 use crate::refusal::Refusal;
 use crate::request::{CrawlerCommand, LruCommand, Request, SlabsCommand};
-use crate::words::{Words, ask_noreply};
+use crate::text::number::{parse_i32, parse_u32};
+use crate::text::{Words, ask_noreply};
 
 /// A larger memory limit is taken for a number of bytes.
 const MEMLIMIT_MEBIBYTES_MAX: u32 = 1_000_000_000;

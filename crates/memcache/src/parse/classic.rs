@@ -8,11 +8,11 @@
 
 use crate::key::Key;
 use crate::keys::Keys;
-use crate::number;
 use crate::parse::parsed::Meaning;
 use crate::refusal::Refusal;
 use crate::request::{Direction, Request};
-use crate::words::{Words, ask_noreply};
+use crate::text::number;
+use crate::text::{Words, ask_noreply};
 
 /// A refusal that the client gets to see.
 const LOUD_BAD_FORMAT: (Refusal<'_>, bool) = (Refusal::BadFormat, false);

@@ -1,4 +1,5 @@
-//! Which parser a request goes to: first the two plain forms, then by its first bytes or first word.
+//! Which parser a request goes to: first the two plain forms, then by its first bytes or first
+//! word.
 //!
 //! Nothing here reads the words after the first one.
 //!
@@ -12,8 +13,8 @@ use crate::parse::plain::{plain_get, plain_store};
 use crate::parse::{admin, classic, meta, store};
 use crate::refusal::Refusal;
 use crate::request::{Direction, Request};
-use crate::scan;
-use crate::words::{Words, ask_noreply};
+use crate::text::scan;
+use crate::text::{Words, ask_noreply};
 
 /// The shortest line that can be a command, with its end. memcached refuses shorter ones.
 const LINE_BYTES_MIN: usize = 4;

@@ -1,7 +1,7 @@
 //! One line of input.
 //!
-//! A line ends with `\n`; one `\r` before it belongs to the end. The longest line allowed depends on
-//! its first word alone, so the result is the same however the bytes arrive.
+//! A line ends with `\n`; one `\r` before it belongs to the end. The longest line allowed depends
+//! on its first word alone, so the result is the same however the bytes arrive.
 //!
 //! Invariant: a [`Line`] holds no `\n`, and no more bytes than its command allows. All numbers are
 //! bytes.

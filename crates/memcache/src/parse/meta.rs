@@ -1,7 +1,7 @@
 //! The meta commands: a name of two letters, a key, flags.
 //!
-//! An error in a meta command is always sent: `q` silences nominal replies only. Which error is sent
-//! depends on the order in which memcached checks, so the checks here keep that order.
+//! An error in a meta command is always sent: `q` silences nominal replies only. Which error is
+//! sent depends on the order in which memcached checks, so the checks here keep that order.
 
 use crate::key::{Key, KeyToken};
 use crate::limits::Limits;
@@ -11,8 +11,8 @@ use crate::parse::parsed::{Meaning, Parsed};
 use crate::parse::value::{ValueSlot, value_bytes};
 use crate::refusal::Refusal;
 use crate::request::{Direction, MetaMode, Request};
-use crate::scan;
-use crate::words::Words;
+use crate::text::Words;
+use crate::text::scan;
 
 /// Bytes of the name of a meta command.
 const NAME_BYTES: usize = 2;

@@ -1,8 +1,8 @@
 //! Bytes to requests.
 //!
-//! [`parse`] takes one request off the front of the input, or wants more bytes, or refuses. It keeps
-//! no state: the same bytes give the same result, however they arrived. Until a request is complete,
-//! every prefix of it is [`Parsed::Incomplete`].
+//! [`parse`] takes one request off the front of the input, or wants more bytes, or refuses. It
+//! keeps no state: the same bytes give the same result, however they arrived. Until a request is
+//! complete, every prefix of it is [`Parsed::Incomplete`].
 //!
 //! Nearly all traffic has one of two fixed forms, which [`plain_get`] and [`plain_store`] match in
 //! one pass. Everything else takes the general path in `dispatch`, which knows every rule: it finds

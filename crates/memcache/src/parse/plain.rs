@@ -13,7 +13,7 @@
 use crate::key::Key;
 use crate::parse::value::VALUE_END;
 use crate::request::{Store, StoreVerb};
-use crate::scan;
+use crate::text::scan;
 
 /// The most digits of a number in a form. Any number of 10 digits fits 64 bits.
 const DIGITS_MAX: usize = 10;
@@ -34,8 +34,8 @@ pub fn plain_get(input: &[u8]) -> Option<(Key<'_>, &[u8])> {
     Some((Key::new(key)?, rest))
 }
 
-/// Matches `set <key> <flags> <exptime> <bytes>[ noreply]\r\n<value>\r\n` at the front of `input`, or
-/// the same with `add`: the command, and the input after its value. A value of more than
+/// Matches `set <key> <flags> <exptime> <bytes>[ noreply]\r\n<value>\r\n` at the front of `input`,
+/// or the same with `add`: the command, and the input after its value. A value of more than
 /// `value_bytes_max` bytes is no match.
 #[inline(always)]
 #[must_use]

@@ -5,13 +5,13 @@
 
 use crate::key::{Key, KeyToken};
 use crate::limits::Limits;
-use crate::number;
 use crate::parse::line::Line;
 use crate::parse::parsed::Parsed;
 use crate::parse::value::{ValueSlot, value_bytes};
 use crate::refusal::Refusal;
 use crate::request::{Request, Store, StoreVerb};
-use crate::words::{Words, ask_noreply};
+use crate::text::number;
+use crate::text::{Words, ask_noreply};
 
 /// Any storage command. `line` is the first line of `input` and begins with `command`.
 pub(super) fn store<'a>(

@@ -1,17 +1,17 @@
 //! The value after a line, which the classic storage commands and `ms` share.
 //!
-//! A line whose length of value cannot be read is refused alone; its value, if there is one, is then
-//! read as commands. Once the length is known, a refusal skips the value too. A wrong end of the
-//! value is found when the value has arrived. All other errors are found before.
+//! A line whose length of value cannot be read is refused alone; its value, if there is one, is
+//! then read as commands. Once the length is known, a refusal skips the value too. A wrong end of
+//! the value is found when the value has arrived. All other errors are found before.
 //!
 //! Lengths are bytes, without the end of the value.
 
 use crate::limits::VALUE_BYTES_CEILING;
-use crate::number;
 use crate::parse::line::Line;
 use crate::parse::parsed::Parsed;
 use crate::refusal::Refusal;
 use crate::request::Request;
+use crate::text::number;
 
 /// The end of a value. Unlike a line, a value does not end with a lone `\n`.
 pub(super) const VALUE_END: &[u8; 2] = b"\r\n";

@@ -9,8 +9,8 @@ use std::fmt::Display;
 use std::io::Write;
 
 use crate::key::Key;
-use crate::number;
 use crate::refusal::Refusal;
+use crate::text::number;
 
 /// The beginning of the line before a value.
 const VALUE: &[u8] = b"VALUE ";

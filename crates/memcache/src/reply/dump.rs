@@ -10,8 +10,8 @@ use std::io::Write;
 
 /// The line of one item in `metadump`: the key in URI encoding, times in seconds since 1970.
 ///
-/// `item` has times relative to `now_s`, which is in seconds since 1970. Unlike all other lines, this
-/// one ends with a space and a lone `\n`, as in memcached.
+/// `item` has times relative to `now_s`, which is in seconds since 1970. Unlike all other lines,
+/// this one ends with a space and a lone `\n`, as in memcached.
 pub fn metadump(out: &mut Vec<u8>, key: Key<'_>, item: &ItemDebug, now_s: u32) {
     out.extend_from_slice(b"key=");
     push_uri(out, key.as_bytes());

@@ -1,5 +1,5 @@
-//! Replies to meta commands: a code of two letters, then the facts that the request's flags name, in
-//! their order.
+//! Replies to meta commands: a code of two letters, then the facts that the request's flags name,
+//! in their order.
 //!
 //! ```text
 //! command  nominal  left out by q   others           returns
@@ -13,8 +13,8 @@
 
 use crate::key::KeyToken;
 use crate::meta::{MetaArgs, MetaReturn};
-use crate::number;
 use crate::reply::classic::line;
+use crate::text::number;
 
 /// The result of a meta command that changes something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

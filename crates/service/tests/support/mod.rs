@@ -169,7 +169,8 @@ impl Rig {
         self.flow == Flow::Close
     }
 
-    /// Sends one request after the other and compares the replies. `|` stands for the end of a line.
+    /// Sends one request after the other and compares the replies. `|` stands for the end of a
+    /// line.
     #[track_caller]
     pub fn converse(&mut self, table: &[(&str, &str)]) {
         for (request, want) in table {

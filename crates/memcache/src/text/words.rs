@@ -1,7 +1,7 @@
 //! The words of a line: the bytes between spaces.
 //!
-//! Only the space parts words. Tabs, carriage returns and zeroes are ordinary bytes of a word, as in
-//! memcached. A word is never empty.
+//! Only the space parts words. Tabs, carriage returns and zeroes are ordinary bytes of a word, as
+//! in memcached. A word is never empty.
 
 /// The words of a text, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

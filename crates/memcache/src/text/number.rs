@@ -1,8 +1,8 @@
 //! Decimal numbers: parsing and printing.
 //!
-//! Parsing accepts digits only, refuses a number that does not fit its type, and never skips spaces.
-//! Only the signed types accept a minus sign; none accepts a plus sign. Printing fills a buffer from
-//! its end, so it needs no count of digits in advance.
+//! Parsing accepts digits only, refuses a number that does not fit its type, and never skips
+//! spaces. Only the signed types accept a minus sign; none accepts a plus sign. Printing fills a
+//! buffer from its end, so it needs no count of digits in advance.
 
 /// Digits of the largest 64-bit number.
 pub(crate) const DIGITS_MAX: usize = 20;

@@ -3,8 +3,8 @@
 //! Keys are short: twenty to forty bytes. For these an inlined search costs less than the call of a
 //! vector routine. Long searches, as for the end of a multiget line, use `memchr` instead.
 //!
-//! A block of sixteen bytes is compared at once, and one bit per byte says where a delimiter is. The
-//! last block may overlap the one before it, which is known to hold none.
+//! A block of sixteen bytes is compared at once, and one bit per byte says where a delimiter is.
+//! The last block may overlap the one before it, which is known to hold none.
 
 use wide::u8x16;
 
@@ -65,8 +65,8 @@ fn find(
 mod tests {
     use super::*;
 
-    /// Every length, start and place of a delimiter, compared with a loop over bytes. The bytes before
-    /// the start are delimiters: they must not be found by the block that overlaps them.
+    /// Every length, start and place of a delimiter, compared with a loop over bytes. The bytes
+    /// before the start are delimiters: they must not be found by the block that overlaps them.
     #[test]
     fn scans_agree_with_a_loop() {
         for len in 0..50_usize {
