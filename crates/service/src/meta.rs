@@ -138,7 +138,7 @@ pub(crate) fn set(
     let wrote = write(worker, now, key, action, |op| {
         op.compare = match mode {
             Mode::Set | Mode::Replace => flags.cas(),
-            // `append` and `prepend` have no classic form with a token, and zero means none there.
+            // As in memcached, `append` and `prepend` take a token of zero for none.
             Mode::Append { .. } | Mode::Prepend { .. } => flags.cas().filter(|cas| *cas != 0),
             Mode::Add => None,
         };
