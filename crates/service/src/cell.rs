@@ -149,7 +149,7 @@ impl Cell {
 
     /// Counters for one more worker. Those of a worker that has ended are used again, so that a
     /// thread per client does not collect them for ever.
-    pub(crate) fn enlist(&self) -> Arc<WorkerCounters> {
+    pub(crate) fn add_worker(&self) -> Arc<WorkerCounters> {
         let mut workers = lock(&self.workers);
         if let Some(free) = workers.iter().find(|worker| Arc::strong_count(worker) == 1) {
             return free.clone();

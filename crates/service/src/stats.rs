@@ -46,7 +46,7 @@ pub(crate) fn stats(worker: &mut Worker, now: Now, mut args: Words<'_>, out: &mu
         Some(b"items") => items(cell, out),
         Some(b"slabs") => slabs(cell, out),
         Some(b"conns") => conns(cell, out),
-        Some(b"volvox") => own(cell, out),
+        Some(b"volvox") => volvox(cell, out),
         Some(b"sizes") => reply::stat(out, "sizes_status", "disabled"),
         Some(b"reset") => {
             cell.reset();
@@ -164,7 +164,7 @@ fn memory(cell: &Cell, base: &Baseline, out: &mut Vec<u8>) {
 }
 
 /// `stats volvox`: what memcached has no name for.
-fn own(cell: &Cell, out: &mut Vec<u8>) {
+fn volvox(cell: &Cell, out: &mut Vec<u8>) {
     let base = cell.baseline();
     let (host, was) = (cell.host().connections(), base.connections);
     let items = cell.engine().counters().since(&base.engine);

@@ -25,7 +25,7 @@ pub(crate) struct Worker {
 impl Worker {
     /// One more worker of `cell`.
     pub(crate) fn new(cell: Arc<Cell>) -> Self {
-        let counters = cell.enlist();
+        let counters = cell.add_worker();
         Self { cell, counters, lease: None, pinned: false }
     }
 

@@ -6,7 +6,7 @@
 use crate::refusal::Refusal;
 use crate::request::{CrawlerCommand, LruCommand, Request, SlabsCommand};
 use crate::text::number::{parse_i32, parse_u32};
-use crate::text::{Words, ask_noreply};
+use crate::text::{Words, has_noreply};
 
 /// A larger memory limit is taken for a number of bytes.
 const MEMLIMIT_MEBIBYTES_MAX: u32 = 1_000_000_000;
@@ -26,7 +26,7 @@ type Understood<'a> = Result<Request<'a>, Refusal<'a>>;
 pub(super) fn parse(text: &[u8]) -> Understood<'_> {
     let mut words = Words::new(text);
     let command = words.next().unwrap_or_default();
-    let noreply = ask_noreply(text);
+    let noreply = has_noreply(text);
     match command {
         b"flush_all" => flush_all(words, noreply),
         b"verbosity" => {

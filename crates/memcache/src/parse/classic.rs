@@ -12,7 +12,7 @@ use crate::parse::parsed::Meaning;
 use crate::refusal::Refusal;
 use crate::request::{Direction, Request};
 use crate::text::number;
-use crate::text::{Words, ask_noreply};
+use crate::text::{Words, has_noreply};
 
 /// A refusal that the client gets to see.
 const LOUD_BAD_FORMAT: (Refusal<'_>, bool) = (Refusal::BadFormat, false);
@@ -71,6 +71,6 @@ fn key_and_word(args: &[u8]) -> Result<(Key<'_>, &[u8], bool), (Refusal<'_>, boo
 
 /// `word` as a key, and whether the client wants no reply.
 fn key<'a>(word: &'a [u8], args: &[u8]) -> Result<(Key<'a>, bool), (Refusal<'a>, bool)> {
-    let noreply = ask_noreply(args);
+    let noreply = has_noreply(args);
     Ok((Key::new(word).ok_or((Refusal::BadFormat, noreply))?, noreply))
 }

@@ -14,7 +14,7 @@ use crate::parse::{admin, classic, meta, store};
 use crate::refusal::Refusal;
 use crate::request::{Direction, Request};
 use crate::text::scan;
-use crate::text::{Words, ask_noreply};
+use crate::text::{Words, has_noreply};
 
 /// The shortest line that can be a command, with its end. memcached refuses shorter ones.
 const LINE_BYTES_MIN: usize = 4;
@@ -89,7 +89,7 @@ fn admin(line: Line<'_>) -> Parsed<'_> {
             consumed: line.consumed,
             swallow: 0,
             close: refusal == Refusal::Http,
-            quiet: ask_noreply(line.text),
+            quiet: has_noreply(line.text),
         },
     }
 }

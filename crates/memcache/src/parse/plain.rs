@@ -105,7 +105,7 @@ mod tests {
     use crate::request::Request;
 
     /// Whether a form matches `input`. If one does, the general path must agree with it.
-    fn taken(input: &[u8], limits: &Limits) -> bool {
+    fn matches_a_form(input: &[u8], limits: &Limits) -> bool {
         let whole = |request, rest: &[u8]| Parsed::whole(request, input.len() - rest.len());
         let parsed = match (plain_get(input), plain_store(input, limits.value_bytes_max)) {
             (Some((key, rest)), None) => whole(Request::get(key), rest),
@@ -123,14 +123,14 @@ mod tests {
         let requests =
             [&b"get key\r\n"[..], b"set key 0 0 3\r\nabc\r\n", b"add k 17 60 2 noreply\r\nab\r\n"];
         for request in requests {
-            assert!(taken(request, &Limits::default()));
+            assert!(matches_a_form(request, &Limits::default()));
             for at in 0..request.len() {
                 let (before, after) = (&request[..at], &request[at + 1..]);
                 for byte in 0..=u8::MAX {
-                    taken(&[before, &[byte], after].concat(), &Limits::default());
-                    taken(&[before, &[byte], &request[at..]].concat(), &Limits::default());
+                    matches_a_form(&[before, &[byte], after].concat(), &Limits::default());
+                    matches_a_form(&[before, &[byte], &request[at..]].concat(), &Limits::default());
                 }
-                taken(&[before, after].concat(), &Limits::default());
+                matches_a_form(&[before, after].concat(), &Limits::default());
             }
         }
     }
@@ -171,9 +171,9 @@ mod tests {
         for (input, fits) in cases {
             let input: String = input;
             for len in 0..=input.len() {
-                taken(&input.as_bytes()[..len], &limits);
+                matches_a_form(&input.as_bytes()[..len], &limits);
             }
-            assert_eq!(taken(input.as_bytes(), &limits), fits, "{input}");
+            assert_eq!(matches_a_form(input.as_bytes(), &limits), fits, "{input}");
         }
     }
 }

@@ -11,7 +11,7 @@ use crate::parse::value::{ValueSlot, value_bytes};
 use crate::refusal::Refusal;
 use crate::request::{Request, Store, StoreVerb};
 use crate::text::number;
-use crate::text::{Words, ask_noreply};
+use crate::text::{Words, has_noreply};
 
 /// Any storage command. `line` is the first line of `input` and begins with `command`.
 pub(super) fn store<'a>(
@@ -29,7 +29,7 @@ pub(super) fn store<'a>(
     let Some(value_bytes) = value_bytes(bytes) else {
         return Parsed::refused(Refusal::BadFormat, line.consumed, false);
     };
-    let slot = ValueSlot { line, value_bytes, quiet: ask_noreply(line.text) };
+    let slot = ValueSlot { line, value_bytes, quiet: has_noreply(line.text) };
     let verb = match command {
         b"set" => Some(StoreVerb::Set),
         b"add" => Some(StoreVerb::Add),

@@ -8,4 +8,4 @@ pub(crate) mod scan;
 mod words;
 
 pub use words::Words;
-pub(crate) use words::ask_noreply;
+pub(crate) use words::has_noreply;

@@ -44,7 +44,7 @@ impl<'a> Iterator for Words<'a> {
 ///
 /// memcached checks nothing else: `delete noreply` deletes the key `noreply` without a reply.
 #[inline]
-pub(crate) fn ask_noreply(text: &[u8]) -> bool {
+pub(crate) fn has_noreply(text: &[u8]) -> bool {
     const NOREPLY: &[u8] = b"noreply";
     let end = text.iter().rposition(|byte| *byte != b' ').map_or(0, |last| last + 1);
     let before = text[..end].strip_suffix(NOREPLY);
@@ -75,7 +75,7 @@ mod tests {
             (b"delete k noreply\r", false),
             (b"", false),
         ] {
-            assert_eq!(ask_noreply(text), want, "{}", String::from_utf8_lossy(text));
+            assert_eq!(has_noreply(text), want, "{}", String::from_utf8_lossy(text));
         }
     }
 }

@@ -25,14 +25,14 @@ const TURNS_MAX: usize = 10_000;
 
 /// What the service requested from its process.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Asked {
+pub struct HostCalls {
     /// A shutdown, and whether it is graceful.
     pub shutdown: Option<bool>,
     /// A verbosity.
     pub verbosity: Option<u32>,
 }
 
-struct FakeHost(Arc<Mutex<Asked>>);
+struct FakeHost(Arc<Mutex<HostCalls>>);
 
 impl Host for FakeHost {
     fn connections(&self) -> Connections {
@@ -77,7 +77,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 pub struct Rig {
     session: Session,
     context: Context<Service>,
-    asked: Arc<Mutex<Asked>>,
+    host_calls: Arc<Mutex<HostCalls>>,
     /// What the session wants next, after the latest request.
     pub flow: Flow,
 }
@@ -119,8 +119,8 @@ impl Rig {
             ..EngineConfig::new(LIMIT_BYTES)
         };
         let now = Now { mono_ns: 0, expiry_s: START_S };
-        let asked = Arc::new(Mutex::new(Asked::default()));
-        let host = Box::new(FakeHost(asked.clone()));
+        let host_calls = Arc::new(Mutex::new(HostCalls::default()));
+        let host = Box::new(FakeHost(host_calls.clone()));
         let cell = Cell::new(config, budget.clone(), options, host, now).expect("a valid config");
         let id = ConnId { worker: WorkerId(0), index: 0, generation: 0 };
         let (handler, ground) =
@@ -128,7 +128,7 @@ impl Rig {
         Self {
             session: Session::new(id),
             context: Context { handler, now, out: Reply::new(), ground },
-            asked,
+            host_calls,
             flow: Flow::Idle,
         }
     }
@@ -139,13 +139,13 @@ impl Rig {
         self.context.now.mono_ns += u64::from(seconds) * 1_000_000_000;
     }
 
-    /// What the service requested from its process since the last call.
-    pub fn asked(&self) -> Asked {
-        std::mem::take(&mut *lock(&self.asked))
+    /// What the service requested from its process since the last call of this function.
+    pub fn host_calls(&self) -> HostCalls {
+        std::mem::take(&mut *lock(&self.host_calls))
     }
 
     /// Sends `request` in one piece and returns everything that comes back.
-    pub fn ask(&mut self, request: impl AsRef<[u8]>) -> String {
+    pub fn send(&mut self, request: impl AsRef<[u8]>) -> String {
         let (session, context) = (&mut self.session, &mut self.context);
         let mut sent = Vec::new();
         let mut flow = session.receive(request.as_ref(), context);
@@ -174,7 +174,7 @@ impl Rig {
     #[track_caller]
     pub fn converse(&mut self, table: &[(&str, &str)]) {
         for (request, want) in table {
-            let got = self.ask(request.replace('|', "\r\n"));
+            let got = self.send(request.replace('|', "\r\n"));
             assert_eq!(got, want.replace('|', "\r\n"), "after {request}");
         }
     }
