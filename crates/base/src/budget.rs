@@ -9,8 +9,8 @@
 //!
 //! Invariants:
 //! - `used` of the budget is the sum of `used` over all owners, once no call is in progress.
-//! - A grant that was given never lifts `used` above the total, nor an owner above its maximum. Only
-//!   a total or a maximum that is lowered later can leave them above.
+//! - A grant that was given never lifts `used` above the total, nor an owner above its maximum.
+//!   Only a total or a maximum that is lowered later can leave them above.
 //!
 //! All numbers are bytes.
 //!

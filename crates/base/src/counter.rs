@@ -56,6 +56,12 @@ macro_rules! counters {
             pub(crate) fn add(&mut self, one: &$one) {
                 $(self.$name = self.$name.wrapping_add(one.$name.get());)*
             }
+
+            /// What was counted after the sums were `earlier`.
+            #[must_use]
+            pub fn since(&self, earlier: &Self) -> Self {
+                Self { $($name: self.$name.wrapping_sub(earlier.$name),)* }
+            }
         }
     };
 }
@@ -80,5 +86,6 @@ mod tests {
         sums.add(&first);
         sums.add(&second);
         assert_eq!(sums, Sums { hits: 3 });
+        assert_eq!(sums.since(&Sums { hits: 1 }), Sums { hits: 2 });
     }
 }

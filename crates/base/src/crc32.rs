@@ -6,8 +6,8 @@
 //! that does not depend on any other. Rows keep only the bits that name a slice. That halves them,
 //! and few of their cache lines are used, because most keys consist of few different characters.
 //!
-//! The engine has a faster way for keys of 16 to 32 bytes on processors that multiply without carry.
-//! The two must agree for ever.
+//! The engine has a faster way for keys of 16 to 32 bytes on processors that multiply without
+//! carry. The two must agree for ever.
 //!
 //! Nothing here allocates or fails; a key of any length has a CRC.
 

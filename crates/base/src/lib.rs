@@ -1,5 +1,5 @@
-//! What all other crates agree on: the slice of a key, the version of an item, the moment of a call,
-//! and the one budget that all memory is taken from.
+//! What all other crates agree on: the slice of a key, the version of an item, the moment of a
+//! call, and the one budget that all memory is taken from.
 //!
 //! Nothing here owns a thread, a socket, a file or a clock. Units are part of the names: `_ns` is
 //! nanoseconds, `_s` seconds, `_bytes` bytes.

@@ -5,10 +5,10 @@
 //!             slice (14)   ignored
 //! ```
 //!
-//! The CRC32 (IEEE) of a key is the same on all cells, in all releases and on all architectures. Its
-//! top 14 bits name one of 16,384 slices. Inside a slice the engine uses a keyed hash of its own,
-//! which never leaves the cell. Keys that are chosen to have equal CRCs therefore fill one slice, but
-//! do not collide inside it.
+//! The CRC32 (IEEE) of a key is the same on all cells, in all releases and on all architectures.
+//! Its top 14 bits name one of 16,384 slices. Inside a slice the engine uses a keyed hash of its
+//! own, which never leaves the cell. Keys that are chosen to have equal CRCs therefore fill one
+//! slice, but do not collide inside it.
 //!
 //! Invariants: a [`SliceId`] is below [`SLICES`]; the slice of a key never changes.
 //!

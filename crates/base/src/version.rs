@@ -10,8 +10,8 @@
 //! change was made; a cell without a ring stays in epoch 0. Versions are compared as one number, so
 //! the epoch decides before the counter does.
 //!
-//! Invariants, which the engine keeps: within a slice versions only rise, and no two changes have the
-//! same.
+//! Invariants, which the engine keeps: within a slice versions only rise, and no two changes have
+//! the same.
 //!
 //! ```
 //! use base::Version;
@@ -33,8 +33,8 @@ impl Version {
     /// Lower than the version of any item.
     pub const ZERO: Self = Self(0);
 
-    /// The version with the lower 20 bits of `epoch` and the lower 44 bits of `counter`. Higher bits
-    /// are dropped.
+    /// The version with the lower 20 bits of `epoch` and the lower 44 bits of `counter`. Higher
+    /// bits are dropped.
     #[must_use]
     pub fn new(epoch: u32, counter: u64) -> Self {
         Self(u64::from(epoch) << COUNTER_BITS | counter & COUNTER_MASK)

@@ -1,10 +1,9 @@
 """The real memcached_exporter (Prometheus) against HOST:PORT. Empties the server.
 
-The environment variable EXPORTER is the path of the exporter's program. The exporter is asked for
-its metrics three times: with the server as it is found (which is empty if no other client has used
-it yet), with one item, and after requests of every kind. Each time it must answer with HTTP status
-200, must report `memcached_up 1`, and must agree with the server's own `stats`. It must log no
-error.
+The environment variable EXPORTER is the path of the exporter's program. The program is scraped
+three times: with the server as it is found (empty, if no other client has used it yet), with one
+item, and after requests of every kind. Each time it must answer with HTTP status 200, must report
+`memcached_up 1`, and must agree with the server's own `stats`. It must log no error.
 """
 
 import os

@@ -1,7 +1,7 @@
-//! The words of a line: what stands between spaces.
+//! The words of a line: the bytes between spaces.
 //!
 //! Only the space parts words. Tabs, carriage returns and zeroes are ordinary bytes of a word, as
-//! they are for memcached.
+//! in memcached. A word is never empty.
 
 /// The words of a text, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,7 +17,7 @@ impl<'a> Words<'a> {
         Self { rest: text }
     }
 
-    /// What follows the words already taken, with its spaces.
+    /// The text after the words that were taken, with its spaces.
     #[inline]
     #[must_use]
     pub fn rest(&self) -> &'a [u8] {
@@ -30,7 +30,7 @@ impl<'a> Iterator for Words<'a> {
 
     #[inline]
     fn next(&mut self) -> Option<&'a [u8]> {
-        // Byte by byte: most words are a few bytes long, and end before a block would be loaded.
+        // Byte by byte: most words have a few bytes and end before a block would be loaded.
         let start = self.rest.iter().position(|byte| *byte != b' ')?;
         let text = &self.rest[start..];
         let end = text.iter().position(|byte| *byte == b' ').unwrap_or(text.len());
@@ -40,11 +40,11 @@ impl<'a> Iterator for Words<'a> {
     }
 }
 
-/// Whether the last word asks for silence.
+/// Whether the last word of `text` is `noreply`.
 ///
-/// memcached looks at nothing else: `delete noreply` silently deletes the key `noreply`.
+/// memcached checks nothing else: `delete noreply` deletes the key `noreply` without a reply.
 #[inline]
-pub(crate) fn ask_noreply(text: &[u8]) -> bool {
+pub(crate) fn has_noreply(text: &[u8]) -> bool {
     const NOREPLY: &[u8] = b"noreply";
     let end = text.iter().rposition(|byte| *byte != b' ').map_or(0, |last| last + 1);
     let before = text[..end].strip_suffix(NOREPLY);
@@ -75,7 +75,7 @@ mod tests {
             (b"delete k noreply\r", false),
             (b"", false),
         ] {
-            assert_eq!(ask_noreply(text), want, "{}", String::from_utf8_lossy(text));
+            assert_eq!(has_noreply(text), want, "{}", String::from_utf8_lossy(text));
         }
     }
 }

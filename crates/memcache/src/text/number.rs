@@ -1,13 +1,13 @@
-//! Decimal numbers, read and written.
+//! Decimal numbers: parsing and printing.
 //!
-//! Reading takes digits only, refuses what does not fit the type, and never skips blanks. A minus
-//! sign is known to the signed type alone; a plus sign to none. Writing goes backwards into a
-//! buffer that the caller sized for the largest number.
+//! Parsing accepts digits only, refuses a number that does not fit its type, and never skips
+//! spaces. Only the signed types accept a minus sign; none accepts a plus sign. Printing fills a
+//! buffer from its end, so it needs no count of digits in advance.
 
 /// Digits of the largest 64-bit number.
 pub(crate) const DIGITS_MAX: usize = 20;
 
-/// The number that all of `token` spells.
+/// The number that `token` is, all of it.
 #[inline]
 pub(crate) fn parse_u64(token: &[u8]) -> Option<u64> {
     if token.is_empty() {
@@ -39,13 +39,14 @@ pub(crate) fn parse_i64(token: &[u8]) -> Option<i64> {
     }
 }
 
-/// As [`parse_i64`], refusing what does not fit 32 bits: the range of most times on the wire.
+/// As [`parse_i64`], for the range of 32 bits, which most times on the wire have.
 #[inline]
 pub(crate) fn parse_i32(token: &[u8]) -> Option<i64> {
     parse_i64(token).filter(|number| i32::try_from(*number).is_ok())
 }
 
-/// Writes `number` so that it ends before `end`, and returns where it starts.
+/// Writes `number` so that its last digit is before `end`, and returns the index of its first. The
+/// caller leaves [`DIGITS_MAX`] bytes before `end`.
 #[inline]
 pub(crate) fn write_back(buffer: &mut [u8], end: usize, number: u64) -> usize {
     let mut rest = number;
@@ -60,7 +61,7 @@ pub(crate) fn write_back(buffer: &mut [u8], end: usize, number: u64) -> usize {
     }
 }
 
-/// Appends `number`.
+/// Appends the digits of `number`.
 #[inline]
 pub(crate) fn push(out: &mut Vec<u8>, number: u64) {
     let mut buffer = [0; DIGITS_MAX];
@@ -103,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_written_as_they_are_read() {
+    fn printed_numbers_parse_to_themselves() {
         for number in [0, 9, 10, 99, 100, 1023, u64::from(u32::MAX), u64::MAX] {
             let mut out = Vec::new();
             push(&mut out, number);

@@ -1,10 +1,10 @@
-//! Meta replies: code, flags in the order of the request, silence where the client wants it.
+//! Meta replies: the code, the facts in the order of the request's flags, and no reply with `q`.
 
 use memcache::reply::{
     ItemDebug, ItemFacts, Marks, MetaStatus, meta_debug, meta_hit, meta_miss, meta_number,
     meta_status, meta_stored,
 };
-use memcache::{KeyToken, Limits, MetaFlags, Parsed, Request, parse};
+use memcache::{Limits, MetaArgs, Parsed, Request, parse};
 
 const ITEM: ItemFacts = ItemFacts {
     value_bytes: 300,
@@ -15,22 +15,22 @@ const ITEM: ItemFacts = ItemFacts {
     fetched: true,
 };
 
-/// What `compose` appends for the key and flags of the request `line`.
-fn reply(line: &str, compose: impl FnOnce(&mut Vec<u8>, KeyToken<'_>, &MetaFlags<'_>)) -> String {
+/// What `compose` appends for the key and the flags of the request `line`.
+fn reply(line: &str, compose: impl FnOnce(&mut Vec<u8>, &MetaArgs<'_>)) -> String {
     let value = if line.starts_with("ms") { "x\r\n" } else { "" };
     let input = format!("{line}\r\n{value}");
     let Parsed::Request { request, .. } = parse(input.as_bytes(), &Limits::default()) else {
         panic!("{line} is a request");
     };
-    let (key, flags) = match request {
-        Request::MetaGet { key, flags }
-        | Request::MetaSet { key, flags, .. }
-        | Request::MetaDelete { key, flags }
-        | Request::MetaArith { key, flags, .. } => (key, flags),
+    let args = match request {
+        Request::MetaGet(args)
+        | Request::MetaSet { args, .. }
+        | Request::MetaDelete(args)
+        | Request::MetaArith { args, .. } => args,
         other => panic!("{other:?} has no flags"),
     };
     let mut out = Vec::new();
-    compose(&mut out, key, &flags);
+    compose(&mut out, &args);
     String::from_utf8(out).expect("keys in tests are ASCII")
 }
 
@@ -55,8 +55,8 @@ fn hits() {
         ("mg foo c", ITEM, all, "HD c123 Z X W\r\n"),
     ];
     for (line, item, marks, want) in cases {
-        let got = reply(line, |out, key, flags| {
-            meta_hit(out, key, flags, &item, marks, flags.wants_value());
+        let got = reply(line, |out, args| {
+            meta_hit(out, args, &item, marks, args.flags.wants_value());
         });
         assert_eq!(got, want, "{line}");
     }
@@ -84,7 +84,7 @@ fn changes() {
         ("ma foo q v c", MetaStatus::NotFound, "NF\r\n"),
         ("ma foo v O1 t", MetaStatus::Exists, "EX O1\r\n"),
     ] {
-        assert_eq!(reply(line, |out, key, flags| meta_status(out, status, key, flags)), want);
+        assert_eq!(reply(line, |out, args| meta_status(out, status, args)), want);
     }
     for (line, status, want) in [
         ("ms foo 1", MetaStatus::Done, "HD\r\n"),
@@ -94,7 +94,7 @@ fn changes() {
         ("ms foo 1 t v f", MetaStatus::NotStored, "NS\r\n"),
         ("ms Zm9v 1 b k", MetaStatus::NotFound, "NF kZm9v b\r\n"),
     ] {
-        let got = reply(line, |out, key, flags| meta_stored(out, status, key, flags, 5, 9));
+        let got = reply(line, |out, args| meta_stored(out, status, args, 5, 9));
         assert_eq!(got, want, "{line}");
     }
 }
@@ -108,7 +108,7 @@ fn numbers() {
         ("ma foo O1 v t c k s", "VA 20 O1 t-1 c7 kfoo\r\n18446744073709551615\r\n"),
         ("ma foo c", "HD c7\r\n"),
     ] {
-        let got = reply(line, |out, key, flags| meta_number(out, key, flags, u64::MAX, 7, None));
+        let got = reply(line, |out, args| meta_number(out, args, u64::MAX, 7, None));
         assert_eq!(got, want, "{line}");
     }
 }
@@ -117,9 +117,9 @@ fn numbers() {
 fn debugging() {
     let item = ItemDebug { facts: ITEM, class: 4, item_bytes: 370 };
     let want = "ME foo exp=-1 la=12 cas=123 fetch=yes cls=4 size=370\r\n";
-    assert_eq!(reply("mg foo", |out, key, _| meta_debug(out, key, &item)), want);
+    assert_eq!(reply("mg foo", |out, args| meta_debug(out, args.key, &item)), want);
     let mortal = ItemFacts { ttl_s: Some(5), fetched: false, ..ITEM };
     let item = ItemDebug { facts: mortal, ..item };
     let want = "ME Zm9v exp=5 la=12 cas=123 fetch=no cls=4 size=370\r\n";
-    assert_eq!(reply("mg Zm9v b", |out, key, _| meta_debug(out, key, &item)), want);
+    assert_eq!(reply("mg Zm9v b", |out, args| meta_debug(out, args.key, &item)), want);
 }

@@ -1,13 +1,14 @@
-//! Delimiters, found sixteen bytes at a time.
+//! The search for the end of a word, sixteen bytes at a time.
 //!
-//! Keys are short: twenty to forty bytes. For these a scan that is inlined costs less than the call
-//! of a vector routine; long searches (the end of a multiget line) go to `memchr` instead. A block
-//! is compared at once, and a bit per byte says where a delimiter is; the last block overlaps the
-//! one before it, which is known to have none.
+//! Keys are short: twenty to forty bytes. For these an inlined search costs less than the call of a
+//! vector routine. Long searches, as for the end of a multiget line, use `memchr` instead.
+//!
+//! A block of sixteen bytes is compared at once, and one bit per byte says where a delimiter is.
+//! The last block may overlap the one before it, which is known to hold none.
 
 use wide::u8x16;
 
-/// Bytes that are compared at once.
+/// Bytes that one comparison covers.
 const BLOCK_BYTES: usize = 16;
 
 /// The index of the first byte at or after `from` that is a space or a control character, or the
@@ -33,8 +34,8 @@ pub(crate) fn past_spaces(text: &[u8], from: usize) -> usize {
     at
 }
 
-/// The index of the first byte at or after `from` that `is` looked for, which `mark` finds in a
-/// block, or the length of `input`.
+/// The index of the first byte at or after `from` for which `is` holds, or the length of `input`.
+/// `mark` sets the bytes of a block for which it holds.
 #[inline(always)]
 fn find(
     input: &[u8],
@@ -51,11 +52,11 @@ fn find(
         (marks != 0).then_some(marks.trailing_zeros() as usize)
     };
     let mut rest = text;
-    while let Some((block, behind)) = rest.split_first_chunk() {
+    while let Some((block, after)) = rest.split_first_chunk() {
         if let Some(at) = first_in(block) {
             return input.len() - rest.len() + at;
         }
-        rest = behind;
+        rest = after;
     }
     first_in(last).map_or(input.len(), |at| input.len() - BLOCK_BYTES + at)
 }
@@ -64,8 +65,8 @@ fn find(
 mod tests {
     use super::*;
 
-    /// Every length, start and place of a delimiter, against a loop over bytes; bytes before the
-    /// start are delimiters, which must not leak into the overlapping word.
+    /// Every length, start and place of a delimiter, compared with a loop over bytes. The bytes
+    /// before the start are delimiters: they must not be found by the block that overlaps them.
     #[test]
     fn scans_agree_with_a_loop() {
         for len in 0..50_usize {

@@ -1,8 +1,8 @@
 //! Every command in every spelling that memcached accepts, and what it means.
 
 use memcache::{
-    CrawlerCommand, Direction, Key, Limits, LruCommand, MetaMode, Parsed, Request, SlabsCommand,
-    Store, StoreVerb, parse,
+    CrawlerCommand, Direction, Key, Limits, LruCommand, MetaArgs, MetaMode, Parsed, Request,
+    SlabsCommand, Store, StoreVerb, parse,
 };
 
 fn key(bytes: &[u8]) -> Key<'_> {
@@ -16,7 +16,7 @@ fn only(input: &[u8]) -> Request<'_> {
     }
 }
 
-/// A request and what it is, with `\r\n` and with `\n`, alone and with another behind it.
+/// `line` parses to `want`, with `\r\n` and with `\n`, alone and with another request after it.
 fn assert_reads(line: &str, want: Request<'_>) {
     for end in ["\r\n", "\n"] {
         let mut input = format!("{line}{end}").into_bytes();
@@ -179,28 +179,32 @@ fn administration() {
         ("stats cachedump 1 2", &[b"cachedump", b"1", b"2"]),
     ] {
         let input = format!("{line}\r\n").into_bytes();
-        let Request::Stats { args } = only(&input) else { panic!("{line} asks for statistics") };
+        let Request::Stats(args) = only(&input) else { panic!("{line} is a stats") };
         assert_eq!(args.collect::<Vec<_>>(), want);
     }
-    let Request::Watch { mut args } = only(b"watch evictions\r\n") else { panic!("it is a watch") };
+    let Request::Watch(mut args) = only(b"watch evictions\r\n") else { panic!("it is a watch") };
     assert_eq!(args.next(), Some(&b"evictions"[..]));
 }
 
 #[test]
 fn meta_keys_and_flags() {
     let input = b"mg Zm9v b k v q t T-1 N30 R10 C5 E6 Oab u h l s f c\r\n";
-    let Request::MetaGet { key, flags } = only(input) else { panic!("it is an mg") };
+    let Request::MetaGet(MetaArgs { key, flags }) = only(input) else { panic!("it is an mg") };
     assert_eq!(key.key(&mut [0; 250]).as_bytes(), b"foo");
-    assert!(flags.quiet() && flags.wants_value() && flags.no_bump() && flags.wants_history());
+    assert!(flags.quiet() && flags.wants_value() && flags.no_bump());
     assert_eq!((flags.ttl(), flags.vivify(), flags.recache()), (Some(-1), Some(30), Some(10)));
     assert_eq!((flags.cas(), flags.cas_new()), (Some(5), Some(6)));
     assert!(!flags.invalidate() && !flags.remove_value());
 
-    let Request::MetaGet { key, flags } = only(b"mg  foo  P L  v \n") else { panic!("an mg") };
+    let Request::MetaGet(MetaArgs { key, flags }) = only(b"mg  foo  P L  v \n") else {
+        panic!("an mg")
+    };
     assert_eq!((key.token(), key.is_binary(), flags.wants_value()), (&b"foo"[..], false, true));
     assert_eq!((flags.ttl(), flags.cas(), flags.delta()), (None, None, 1));
 
-    let Request::MetaDelete { flags, .. } = only(b"md foo I x T60\r\n") else { panic!("an md") };
+    let Request::MetaDelete(MetaArgs { flags, .. }) = only(b"md foo I x T60\r\n") else {
+        panic!("an md")
+    };
     assert!(flags.invalidate() && flags.remove_value());
     assert_eq!(flags.ttl(), Some(60));
 
@@ -213,13 +217,14 @@ fn meta_keys_and_flags() {
         ("ma k MDecrement", Direction::Decrement),
     ] {
         let input = format!("{line} N0 J13 D30\r\n").into_bytes();
-        let Request::MetaArith { direction, flags, .. } = only(&input) else { panic!("an ma") };
+        let Request::MetaArith { direction, args } = only(&input) else { panic!("an ma") };
+        let flags = args.flags;
         assert_eq!((direction, flags.delta(), flags.initial()), (want, 30, 13), "{line}");
     }
     for (line, want) in
         [("me foo\r\n", &b"foo"[..]), ("me Zm9v b\r\n", b"foo"), ("me k v\r\n", b"k")]
     {
-        let Request::MetaDebug { key } = only(line.as_bytes()) else { panic!("an me") };
+        let Request::MetaDebug(key) = only(line.as_bytes()) else { panic!("an me") };
         assert_eq!(key.key(&mut [0; 250]).as_bytes(), want);
     }
 }
@@ -238,9 +243,10 @@ fn meta_storage() {
         let Request::MetaSet { mode, value, .. } = only(&input) else { panic!("an ms") };
         assert_eq!((mode, value), (want, &b"ab"[..]), "{flags}");
     }
-    let Request::MetaSet { flags, key, .. } = only(b"ms Zm9v 0 b F4294967295 C1 I\n\r\n") else {
+    let Request::MetaSet { args, .. } = only(b"ms Zm9v 0 b F4294967295 C1 I\n\r\n") else {
         panic!("an ms");
     };
+    let MetaArgs { key, flags } = args;
     assert_eq!((flags.client_flags(), flags.cas(), flags.invalidate()), (u32::MAX, Some(1), true));
     assert_eq!(key.key(&mut [0; 250]).as_bytes(), b"foo");
 }
@@ -256,7 +262,7 @@ fn keys_fit_up_to_the_limit() {
         let input = [b"set ", &name[..], b" 0 0 1\r\nx\r\n"].concat();
         assert!(matches!(only(&input), Request::Store(store) if store.key.as_bytes() == name));
         let input = [b"mg ", &name[..], b" v\r\n"].concat();
-        assert!(matches!(only(&input), Request::MetaGet { key, .. } if key.token() == name));
+        assert!(matches!(only(&input), Request::MetaGet(args) if args.key.token() == name));
     }
 }
 
