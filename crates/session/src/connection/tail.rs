@@ -1,42 +1,41 @@
 //! The unfinished end of a connection's input.
 //!
-//! Empty, it owns nothing. Up to [`TAIL_FREE_BYTES`] it is free; beyond, its capacity is covered by
-//! a grant. It grows by doubling, never beyond what its request is known to need, so a client can
-//! reserve no more than about twice what it has sent.
+//! Invariants: while empty, it owns no memory and no grant. Up to [`TAIL_FREE_BYTES`] it takes nothing
+//! from the budget; beyond that, a grant covers its capacity. It grows by doubling, never beyond what
+//! its request is known to need, so a client reserves no more than about twice what it has sent.
 
 use base::{Grant, Owner};
 
-use crate::Resources;
-use crate::bounds::{DIRECT_BYTES_MIN, TAIL_FREE_BYTES, VALUE_RESERVE_BYTES};
+use crate::bounds::{DIRECT_BYTES_MIN, Resources, TAIL_FREE_BYTES, VALUE_RESERVE_BYTES};
 
-/// The budget has no room for what must be kept.
+/// The budget refuses the memory for what must be kept.
 #[derive(Debug)]
-pub(crate) struct NoRoom {
-    /// What it was asked for beyond what it had granted.
-    pub(crate) bytes: u64,
+pub(super) struct NoRoom {
+    /// What was requested beyond what it had granted.
+    pub(super) bytes: u64,
 }
 
 /// Input that was received but not consumed.
 #[derive(Default)]
-pub(crate) struct Tail {
+pub(super) struct Tail {
     bytes: Vec<u8>,
     grant: Option<Grant>,
 }
 
 impl Tail {
     #[inline]
-    pub(crate) fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
 
     #[inline]
-    pub(crate) fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.bytes.len()
     }
 
-    /// How much of `input` its first request lacks, when it needs `needed` bytes in all: exactly
-    /// the rest of a value, or the rest of a line.
-    pub(crate) fn lacks(&self, input: &[u8], needed: usize) -> usize {
+    /// How many bytes of `input` belong to its first request, which needs `needed` bytes in all:
+    /// exactly the rest of a value, or the rest of a line.
+    pub(super) fn lacks(&self, input: &[u8], needed: usize) -> usize {
         let missing = needed.saturating_sub(self.bytes.len());
         if missing > 1 {
             return missing.min(input.len());
@@ -44,8 +43,8 @@ impl Tail {
         memchr::memchr(b'\n', input).map_or(input.len(), |end| end + 1)
     }
 
-    /// Appends `input`, making room for a request of `needed` bytes. On an error nothing changed.
-    pub(crate) fn append(
+    /// Appends `input`, and reserves memory for a request of `needed` bytes. An error changes nothing.
+    pub(super) fn append(
         &mut self,
         input: &[u8],
         needed: usize,
@@ -60,9 +59,9 @@ impl Tail {
         Ok(())
     }
 
-    /// The buffer itself, with room for more, when much of a value is missing: the driver then
-    /// receives into it instead of into its own buffer. `None` leaves it to [`Tail::append`].
-    pub(crate) fn value_buffer(
+    /// The buffer itself, with capacity for more, when much of a value is missing: the driver then
+    /// receives into it instead of into its own buffer. With `None`, [`Tail::append`] follows.
+    pub(super) fn value_buffer(
         &mut self,
         needed: usize,
         resources: &Resources,
@@ -98,12 +97,12 @@ impl Tail {
     }
 
     /// Lends the bytes for parsing; [`Tail::put_back`] follows.
-    pub(crate) fn take(&mut self) -> Vec<u8> {
+    pub(super) fn take(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.bytes)
     }
 
     /// Takes the last `left` of `bytes` back. What is empty is freed.
-    pub(crate) fn put_back(&mut self, mut bytes: Vec<u8>, left: usize) {
+    pub(super) fn put_back(&mut self, mut bytes: Vec<u8>, left: usize) {
         if left == 0 {
             self.clear();
         } else {
@@ -112,13 +111,13 @@ impl Tail {
         }
     }
 
-    pub(crate) fn clear(&mut self) {
+    pub(super) fn clear(&mut self) {
         self.bytes = Vec::new();
         self.grant = None;
     }
 
     /// Memory it owns.
-    pub(crate) fn heap_bytes(&self) -> usize {
+    pub(super) fn heap_bytes(&self) -> usize {
         self.bytes.capacity()
     }
 }
