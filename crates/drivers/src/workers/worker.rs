@@ -31,8 +31,7 @@ use crate::sockets::Listener;
 const SHORT_WAIT: Timespec = Timespec { tv_sec: 0, tv_nsec: SHORT_WAIT_NS as i64 };
 
 pub(super) struct Worker<H, S> {
-    connections: Connections<H, S>,
-    sender: Sender,
+    sender: Sender<H, S>,
     receiver: Receiver,
     housekeeper: Housekeeper,
     clock: CoarseClock,
@@ -48,80 +47,69 @@ impl<H: Handler, S: Source> Worker<H, S> {
         handler: H,
         listeners: Option<Vec<Listener>>,
     ) -> Result<Self, Errno> {
-        let mut connections = Connections::new(shared, id, handler)?;
-        let mut housekeeper = Housekeeper::default();
-        if let Some(listeners) = listeners {
-            housekeeper.listen(listeners, &mut connections)?;
-        }
-        Ok(Self {
-            connections,
-            sender: Sender::default(),
-            receiver: Receiver::new(),
-            housekeeper,
-            clock: CoarseClock::new(shared.clock()),
-            busy: false,
-        })
+        let mut conns = Connections::new(shared, id, handler)?;
+        let housekeeper = Housekeeper::new(listeners, &mut conns)?;
+        let (sender, receiver) = (Sender::new(conns), Receiver::new());
+        let clock = CoarseClock::new(shared.clock());
+        Ok(Self { sender, receiver, housekeeper, clock, busy: false })
     }
 
     /// Serves until the server ends.
     pub(super) fn run(mut self) {
         loop {
             let count = self.wait();
-            let alone = !S::COMPLETES && count == 1 && self.sender.is_empty();
+            let Self { sender, receiver, housekeeper, busy, .. } = &mut self;
+            let alone = !S::COMPLETES && count == 1 && sender.is_empty();
             let (mut at, mut ended) = (0, false);
-            while let Some((key, flags)) = self.connections.source.event(at) {
-                let Self { connections, sender, receiver, .. } = &mut self;
+            while let Some((key, flags)) = sender.conns.source.event(at) {
                 let mut progress = Progress::NoClient;
                 if flags == EventFlags::IN {
-                    progress = receiver.turn(at, key, alone, sender, connections);
+                    progress = receiver.turn(at, key, alone, sender);
                     ended = progress == Progress::Ended;
                 }
                 if progress == Progress::NoClient {
-                    self.on_event(key, flags);
+                    on_event(key, flags, sender, receiver, housekeeper);
                 }
                 at += 1;
             }
-            let Self { connections, sender, receiver, housekeeper, busy, .. } = &mut self;
-            if connections.has_queued() {
-                receiver.turn_again(sender, connections);
+            if sender.conns.has_queued() {
+                receiver.turn_again(sender);
                 ended = false;
             }
             if !ended {
-                sender.flush(connections);
+                sender.flush();
             }
-            let now_ns = connections.now_ns();
-            *busy = count > 0 && connections.context.handler.wake_at_ns() > now_ns + SHORT_WAIT_NS;
+            let now_ns = sender.conns.now_ns();
+            *busy = count > 0 && sender.conns.context.handler.wake_at_ns() > now_ns + SHORT_WAIT_NS;
             if !*busy || housekeeper.is_due(now_ns) {
-                housekeeper.run(sender, connections);
-                if housekeeper.is_over(connections) {
+                housekeeper.run(sender);
+                if housekeeper.is_over(&sender.conns) {
                     break;
                 }
             }
         }
-        let Self { mut connections, mut sender, mut housekeeper, .. } = self;
-        if !sender.is_empty() {
+        if !self.sender.is_empty() {
             // There is no further wait in which the source would send them.
-            sender.flush_now(&mut connections);
+            self.sender.flush_now();
         }
-        housekeeper.end(&mut sender, &mut connections);
+        self.housekeeper.end(&mut self.sender);
     }
 
     /// Waits for events and reads the clock; returns how many events there are.
     #[inline(always)]
     fn wait(&mut self) -> usize {
-        self.sender.end_late(&mut self.connections);
-        let is_short = self.busy && !self.connections.has_queued();
+        self.sender.end_late();
+        let is_short = self.busy && !self.sender.conns.has_queued();
         let timeout = if is_short { None } else { Some(self.timeout()) };
-        let Self { connections, sender, .. } = self;
         let count = match &timeout {
-            None => sender.wait(&SHORT_WAIT, connections),
-            Some(timeout) => sender.wait(timeout, connections),
+            None => self.sender.wait(&SHORT_WAIT),
+            Some(timeout) => self.sender.wait(timeout),
         };
-        sender.conclude(connections);
+        self.sender.conclude();
         if let Some(now) = self.clock.step() {
-            connections.set_now(now);
+            self.sender.conns.set_now(now);
         }
-        connections.handle.counters().wakeups.add(1);
+        self.sender.conns.handle.counters().wakeups.add(1);
         count
     }
 
@@ -129,20 +117,25 @@ impl<H: Handler, S: Source> Worker<H, S> {
     /// connection has more to do.
     #[cold]
     fn timeout(&self) -> Timespec {
-        let queued = self.connections.has_queued();
-        let wait_ns = if queued { 0 } else { self.housekeeper.wait_ns(&self.connections) };
+        let conns = &self.sender.conns;
+        let wait_ns = if conns.has_queued() { 0 } else { self.housekeeper.wait_ns(conns) };
         Timespec { tv_sec: (wait_ns / SECOND_NS) as i64, tv_nsec: (wait_ns % SECOND_NS) as i64 }
     }
+}
 
-    /// Handles every event but that a client has sent something.
-    #[cold]
-    #[inline(never)]
-    fn on_event(&mut self, key: Key, flags: EventFlags) {
-        let Self { connections, sender, receiver, housekeeper, .. } = self;
-        match key {
-            KEY_LISTENERS.. => housekeeper.accept(key, connections),
-            KEY_SPECIAL => housekeeper.on_messages(sender, connections),
-            _ => receiver.on_event(key, flags, sender, connections),
-        }
+/// Handles every event but that a client has sent something.
+#[cold]
+#[inline(never)]
+fn on_event<H: Handler, S: Source>(
+    key: Key,
+    flags: EventFlags,
+    sender: &mut Sender<H, S>,
+    receiver: &mut Receiver,
+    housekeeper: &mut Housekeeper,
+) {
+    match key {
+        KEY_LISTENERS.. => housekeeper.accept(key, &mut sender.conns),
+        KEY_SPECIAL => housekeeper.on_messages(sender),
+        _ => receiver.on_event(key, flags, sender),
     }
 }
