@@ -309,6 +309,7 @@ fn the_limit_is_told_and_leaves_when_a_client_does() {
         }
         assert_eq!(rig.connect().rest(), b"ERROR Too many open connections\r\n");
         assert_eq!(rig.server.remote().snapshot().rejected, 1);
+        assert!(rig.server.remote().is_accepting(), "to reject a client it is accepted");
         clients.pop();
         rig.wait_for_open(2);
         rig.connect().ask(b"version\r\n", b"VERSION 1\r\n");
@@ -326,12 +327,15 @@ fn at_the_limit_clients_can_wait_instead() {
         for client in &mut clients {
             client.ask(b"version\r\n", b"VERSION 1\r\n");
         }
+        let remote = rig.server.remote();
         let mut waits = rig.connect();
         waits.send(b"version\r\n");
-        eventually("accepting has stopped", || !rig.server.remote().is_accepting());
+        eventually("accepting has stopped", || !remote.is_accepting());
         clients.pop();
         waits.expect(b"VERSION 1\r\n");
-        assert_eq!(rig.server.remote().snapshot().rejected, 0);
+        clients.pop();
+        eventually("clients are accepted again", || remote.is_accepting());
+        assert_eq!(remote.snapshot().rejected, 0);
     }
 }
 

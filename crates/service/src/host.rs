@@ -7,6 +7,8 @@ pub struct Connections {
     pub max: u64,
     /// Open now.
     pub open: u64,
+    /// Whether further clients are accepted, if only to be rejected.
+    pub accepting: bool,
     /// Accepted since the start.
     pub accepted: u64,
     /// Turned away at the limit.

@@ -109,7 +109,7 @@ impl Service {
         stat("bytes_read", is.bytes_in - was.bytes_in);
         stat("bytes_written", is.bytes_out - was.bytes_out);
         stat("limit_maxbytes", self.cell.budget.total());
-        stat("accepting_conns", 1);
+        stat("accepting_conns", u64::from(is.accepting));
         stat("listen_disabled_num", is.accept_stops - was.accept_stops);
         stat("time_in_listen_disabled_us", 0);
         stat("threads", is.threads);
