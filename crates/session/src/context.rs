@@ -1,4 +1,5 @@
-//! What the sessions of a worker work with, one after the other: handler, moment, output, resources.
+//! What the sessions of a worker work with, one after the other: handler, moment, output,
+//! resources.
 //!
 //! A worker has one context for all its connections, so a session keeps no reference to any of it.
 
@@ -25,20 +26,26 @@ impl<H: Handler> Context<H> {
     /// refuses, the handler may make room, in a batch of its own: that of the replies has ended.
     /// `None` when there is no memory, or when the handler has lost the right to answer.
     pub fn grant(&mut self, bytes: u64) -> Option<Grant> {
-        let grant = self.take(bytes);
+        let grant = self
+            .with_room(|resources| resources.budget.take(Owner::Connections, bytes).ok_or(bytes));
         match self.handler.end_batch(self.now) {
-            BatchEnd::Send => grant,
+            BatchEnd::Send => grant.ok(),
             BatchEnd::Drop => None,
         }
     }
 
-    fn take(&mut self, bytes: u64) -> Option<Grant> {
+    /// Tries to reserve memory. While that is refused, with the bytes that were refused, and the
+    /// handler can make room, tries again.
+    pub(crate) fn with_room<T>(
+        &mut self,
+        mut reserve: impl FnMut(&Resources) -> Result<T, u64>,
+    ) -> Result<T, u64> {
         for _ in 0..ROOM_ATTEMPTS_MAX {
-            let grant = self.resources.budget.take(Owner::Connections, bytes);
-            if grant.is_some() || !self.handler.make_room(self.now, bytes) {
-                return grant;
+            match reserve(&self.resources) {
+                Err(bytes) if self.handler.make_room(self.now, bytes) => {}
+                result => return result,
             }
         }
-        self.resources.budget.take(Owner::Connections, bytes)
+        reserve(&self.resources)
     }
 }

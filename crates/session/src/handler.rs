@@ -27,9 +27,9 @@ pub struct LogId(pub u32);
 pub enum Outcome {
     /// Its reply, possibly empty, is complete.
     Done,
-    /// Its reply has reached the bound of a turn. What is written leaves, then the handler is called
-    /// again with the same request and the progress it left in [`Conn::progress`]. While earlier
-    /// replies wait, the handler is called again after they have left.
+    /// Its reply has reached the bound of a turn. What is written leaves, then the handler is
+    /// called again with the same request and the progress it left in [`Conn::progress`]. While
+    /// earlier replies wait, the handler is called again after they have left.
     More,
     /// Its reply is complete and may leave when `log` has passed `seq`.
     Gate {
@@ -70,8 +70,8 @@ pub enum BatchEnd {
 pub enum Cause {
     /// It is malformed or beyond a limit; the refusal says which.
     Malformed,
-    /// The budget has no memory to receive its value. The refusal names the key, as for a value that
-    /// is too large.
+    /// The budget has no memory to receive its value. The refusal names the key, as for a value
+    /// that is too large.
     NoMemory,
     /// The budget has no memory for other input that must be kept. The connection ends after the
     /// answer.
@@ -100,8 +100,8 @@ pub trait Handler {
         false
     }
 
-    /// Answers `get` of one key, with the same result as [`Handler::call`] and [`Outcome::Done`]. It
-    /// is the most frequent request, so it has a path of its own. Called only where the handler
+    /// Answers `get` of one key, with the same result as [`Handler::call`] and [`Outcome::Done`].
+    /// It is the most frequent request, so it has a path of its own. Called only where the handler
     /// [is prompt](Handler::is_prompt).
     #[inline]
     fn get_now(&mut self, _now: Now, _key: Key<'_>, _reply: &mut Reply) {
@@ -125,8 +125,8 @@ pub trait Handler {
         reply: &mut Reply,
     );
 
-    /// The budget refused `bytes` for input or output that must be kept: frees that much, if it can.
-    /// Returns whether to ask the budget again.
+    /// The budget refused `bytes` for input or output that must be kept: frees that much, if it
+    /// can. Returns whether to ask the budget again.
     fn make_room(&mut self, _now: Now, _bytes: u64) -> bool {
         false
     }

@@ -4,18 +4,18 @@
 //! [`Handler`] executes each request. The session owns what lies between: the unfinished end of the
 //! input, the replies that may not leave yet, and the bounds of both.
 //!
-//! It never reads a socket or a clock and never knows what a request means. While nothing is pending,
-//! requests are parsed where the driver received them, and replies are appended where the driver
-//! sends them from. So an idle connection owns no heap memory.
+//! It never reads a socket or a clock and never knows what a request means. While nothing is
+//! pending, requests are parsed where the driver received them, and replies are appended where the
+//! driver sends them from. So an idle connection owns no heap memory.
 //!
 //! | room | may use | what it is |
 //! |---|---|---|
-//! | `bounds` | | how much one connection may hold |
-//! | `connection` | `bounds`, `context`, `handler`, `ids`, `reply` | the session: input, requests, order of replies |
-//! | `context` | `bounds`, `handler`, `reply` | what the sessions of a worker work with |
+//! | `bounds` | nothing | how much one connection may hold |
+//! | `connection` | `bounds`, `context`, `handler`, `ids`, `reply` | the session |
+//! | `context` | `bounds`, `handler`, `reply` | what sessions work with |
 //! | `handler` | `ids`, `reply` | what executes requests |
-//! | `ids` | | identities of workers, connections, requests |
-//! | `reply` | | output |
+//! | `ids` | nothing | identities of workers, connections, requests |
+//! | `reply` | nothing | output |
 #![forbid(unsafe_code)]
 
 mod bounds;
@@ -26,7 +26,7 @@ mod ids;
 mod reply;
 
 pub use bounds::{Bounds, Resources};
-pub use connection::{Flow, Session, Want};
+pub use connection::{Flow, Session};
 pub use context::Context;
 pub use handler::{BatchEnd, Cause, Handler, LogId, Outcome, Passed};
 pub use ids::{Conn, ConnId, Ticket, WorkerId};

@@ -7,13 +7,13 @@
 //!
 //! A driver collects the replies of many connections in one `Reply` and remembers the [`Span`] of
 //! each. Positions are counted in `bytes`. A lent part stands before the byte at its position and
-//! belongs to the same reply as that byte, so a reply must end with bytes that were copied, as every
-//! line does. Sending consumes a span from its front, and gives back each lent part as soon as it is
-//! sent.
+//! belongs to the same reply as that byte, so a reply must end with bytes that were copied, as
+//! every line does. Sending consumes a span from its front, and gives back each lent part as soon
+//! as it is sent.
 //!
-//! Invariants: parts are in the order of their positions. A position stays valid until the output is
-//! cleared, or cut before it. `lent_bytes` counts lent bytes from when they are appended; sending
-//! does not lower it.
+//! Invariants: parts are in the order of their positions. A position stays valid until the output
+//! is cleared, or cut before it. `lent_bytes` counts lent bytes from when they are appended;
+//! sending does not lower it.
 
 use std::io::IoSlice;
 use std::ops::Range;

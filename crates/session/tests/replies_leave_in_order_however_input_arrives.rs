@@ -9,7 +9,7 @@ use std::io::IoSlice;
 use base::{MemoryBudget, Now};
 use session::{
     Bounds, Cause, ConnId, Context, Flow, LogId, Mark, Outcome, Passed, Reply, Resources, Session,
-    Ticket, Want, WorkerId,
+    Ticket, WorkerId,
 };
 
 use support::fake::{Delays, Fake, Items, withhold};
@@ -139,7 +139,7 @@ fn a_script_answers_the_same_however_it_is_cut() {
         rig.context.handler.prompt = prompt;
         for input in script.chunks(piece) {
             rig.receive(input);
-            while rig.session.want() == Want::Pause {
+            while rig.session.flow() != Flow::Idle {
                 rig.send();
                 rig.resume();
             }
@@ -252,7 +252,7 @@ fn the_bound_of_requests_gives_others_their_turn() {
         let mut rig = Rig::new(handler(None), bounds, 1 << 20);
         rig.context.handler.prompt = true;
         assert_eq!(rig.receive(request.repeat(25).as_bytes()), Flow::Again);
-        assert_eq!((rig.context.handler.calls, rig.session.want()), (10, Want::Pause));
+        assert_eq!((rig.context.handler.calls, rig.session.flow()), (10, Flow::Again));
         assert_eq!(rig.resume(), Flow::Again);
         assert_eq!(rig.resume(), Flow::Idle);
         assert_eq!((rig.context.handler.calls, rig.session.heap_bytes()), (25, 0));
@@ -302,7 +302,7 @@ fn too_much_pending_stops_the_reading() {
     let bounds = Bounds { pending_max: 5, ..Bounds::default() };
     let mut rig = Rig::new(handler(Some(1)), bounds, 1 << 20);
     let flow = rig.receive(&b"version\r\n".repeat(100));
-    assert_eq!((flow, rig.session.want()), (Flow::Waiting, Want::Pause));
+    assert_eq!(flow, Flow::Waiting);
     assert!(rig.context.handler.calls < 100);
     let mut rounds = 0;
     while !rig.session.is_at_rest() {
@@ -398,7 +398,7 @@ fn delayed(script: &[u8], seed: u64, random: &mut Random) -> Vec<u8> {
     while !rest.is_empty() || !rig.session.is_at_rest() {
         rig.context.handler.prompt = random.below(2) == 0;
         match random.below(5) {
-            0 | 1 if rig.session.want() == Want::Read => {
+            0 | 1 if rig.session.flow() == Flow::Idle => {
                 let longest = [30, 3000, 66_000][random.below(3)];
                 let (piece, left) = rest.split_at(random.below(longest).min(rest.len()));
                 rest = left;
@@ -485,7 +485,7 @@ fn garbage_is_answered_the_same_however_it_is_cut() {
         let mut rig = Rig::plain();
         rig.context.handler.prompt = true;
         let mut rest = &script[..];
-        while !rest.is_empty() && rig.session.want() == Want::Read {
+        while !rest.is_empty() && rig.session.flow() == Flow::Idle {
             let (piece, left) = rest.split_at((1 + random.below(50)).min(rest.len()));
             rest = left;
             rig.receive(piece);

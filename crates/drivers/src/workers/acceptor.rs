@@ -17,6 +17,9 @@ use super::source::Source;
 use crate::shared::{ACCEPTS_MAX, Attempt, Message, RETRY_NS, Shared, WorkerHandle, attempt};
 use crate::sockets::{Accepted, Listener};
 
+/// The worker that accepts.
+const ACCEPTING: usize = 0;
+
 pub(super) struct Acceptor {
     listeners: Vec<Listener>,
     workers: Vec<Arc<WorkerHandle>>,
@@ -97,7 +100,7 @@ impl Acceptor {
         let worker = &self.workers[chosen];
         worker.add_load();
         conns.shared.opened();
-        if chosen == usize::from(conns.worker().0) {
+        if chosen == ACCEPTING {
             conns.open(accepted);
         } else if !worker.mailbox().post(Message::Serve(accepted)) {
             worker.drop_load();

@@ -28,8 +28,8 @@ use crate::sockets::Listener;
 /// A worker wakes up at least this often, so that no wait is without an end.
 const WAIT_NS_MAX: u64 = 60 * SECOND_NS;
 
-/// How late housekeeping may be while the worker is busy, and how long a busy worker waits before it
-/// computes how long it may sleep.
+/// How late housekeeping may be while the worker is busy, and how long a busy worker waits before
+/// it computes how long it may sleep.
 pub(super) const SHORT_WAIT_NS: u64 = SECOND_NS / 10;
 
 pub(super) struct Housekeeper {

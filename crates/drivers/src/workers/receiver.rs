@@ -9,8 +9,8 @@
 //! A batch of one client is the common case of a server that is not busy: `turn` ends and sends it
 //! itself, so one request costs one `recv`, one execution and one `send`.
 //!
-//! Invariants: only a client that [may receive](super::client::Client::may_receive) is received from, once per
-//! turn. A turn that did not simply produce a reply ends in [`Sender::after_turn`].
+//! Invariants: only a client that [may receive](super::client::Client::may_receive) is received
+//! from, once per turn. A turn that did not simply produce a reply ends in [`Sender::after_turn`].
 
 use rustix::event::epoll::EventFlags;
 use session::{BatchEnd, Flow, Handler, Mark};

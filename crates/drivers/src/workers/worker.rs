@@ -23,7 +23,7 @@ use super::key::{KEY_LISTENERS, KEY_SPECIAL, Key};
 use super::receiver::{Progress, Receiver};
 use super::sender::Sender;
 use super::source::Source;
-use crate::clock::{CoarseClock, SECOND_NS};
+use crate::clock::{CoarseClock, timespec};
 use crate::shared::Shared;
 use crate::sockets::Listener;
 
@@ -58,32 +58,33 @@ impl<H: Handler, S: Source> Worker<H, S> {
     pub(super) fn run(mut self) {
         loop {
             let count = self.wait();
-            let Self { sender, receiver, housekeeper, busy, .. } = &mut self;
-            let alone = !S::COMPLETES && count == 1 && sender.is_empty();
+            let alone = !S::COMPLETES && count == 1 && self.sender.is_empty();
             let (mut at, mut ended) = (0, false);
-            while let Some((key, flags)) = sender.conns.source.event(at) {
-                let mut progress = Progress::NoClient;
+            while let Some((key, flags)) = self.sender.conns.source.event(at) {
                 if flags == EventFlags::IN {
-                    progress = receiver.turn(at, key, alone, sender);
-                    ended = progress == Progress::Ended;
-                }
-                if progress == Progress::NoClient {
-                    on_event(key, flags, sender, receiver, housekeeper);
+                    match self.receiver.turn(at, key, alone, &mut self.sender) {
+                        Progress::Open => ended = false,
+                        Progress::Ended => ended = true,
+                        Progress::NoClient => self.on_event(key, flags),
+                    }
+                } else {
+                    self.on_event(key, flags);
                 }
                 at += 1;
             }
-            if sender.conns.has_queued() {
-                receiver.turn_again(sender);
+            if self.sender.conns.has_queued() {
+                self.receiver.turn_again(&mut self.sender);
                 ended = false;
             }
             if !ended {
-                sender.flush();
+                self.sender.flush();
             }
-            let now_ns = sender.conns.now_ns();
-            *busy = count > 0 && sender.conns.context.handler.wake_at_ns() > now_ns + SHORT_WAIT_NS;
-            if !*busy || housekeeper.is_due(now_ns) {
-                housekeeper.run(sender);
-                if housekeeper.is_over(&sender.conns) {
+            let conns = &self.sender.conns;
+            let now_ns = conns.now_ns();
+            self.busy = count > 0 && conns.context.handler.wake_at_ns() > now_ns + SHORT_WAIT_NS;
+            if !self.busy || self.housekeeper.is_due(now_ns) {
+                self.housekeeper.run(&mut self.sender);
+                if self.housekeeper.is_over(&self.sender.conns) {
                     break;
                 }
             }
@@ -119,23 +120,17 @@ impl<H: Handler, S: Source> Worker<H, S> {
     fn timeout(&self) -> Timespec {
         let conns = &self.sender.conns;
         let wait_ns = if conns.has_queued() { 0 } else { self.housekeeper.wait_ns(conns) };
-        Timespec { tv_sec: (wait_ns / SECOND_NS) as i64, tv_nsec: (wait_ns % SECOND_NS) as i64 }
+        timespec(wait_ns)
     }
-}
 
-/// Handles every event but that a client has sent something.
-#[cold]
-#[inline(never)]
-fn on_event<H: Handler, S: Source>(
-    key: Key,
-    flags: EventFlags,
-    sender: &mut Sender<H, S>,
-    receiver: &mut Receiver,
-    housekeeper: &mut Housekeeper,
-) {
-    match key {
-        KEY_LISTENERS.. => housekeeper.accept(key, &mut sender.conns),
-        KEY_SPECIAL => housekeeper.on_messages(sender),
-        _ => receiver.on_event(key, flags, sender),
+    /// Handles every event but that a client has sent something.
+    #[cold]
+    #[inline(never)]
+    fn on_event(&mut self, key: Key, flags: EventFlags) {
+        match key {
+            KEY_LISTENERS.. => self.housekeeper.accept(key, &mut self.sender.conns),
+            KEY_SPECIAL => self.housekeeper.on_messages(&mut self.sender),
+            _ => self.receiver.on_event(key, flags, &mut self.sender),
+        }
     }
 }

@@ -29,12 +29,3 @@ pub enum Flow {
     /// The end at once; its output must not be sent.
     Drop,
 }
-
-/// Whether the driver should read from the client.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Want {
-    /// It should.
-    Read,
-    /// It should not: what was read is not used up.
-    Pause,
-}

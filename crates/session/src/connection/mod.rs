@@ -13,5 +13,5 @@ mod requests;
 mod session;
 mod tail;
 
-pub use flow::{Flow, Want};
+pub use flow::Flow;
 pub use session::Session;

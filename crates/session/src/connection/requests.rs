@@ -7,12 +7,13 @@
 //! ```
 //!
 //! The first two are inlined down to the handler and keep what they need in registers. `run_stores`
-//! has a frame of its own, so that its needs do not displace those of `run_gets`. Both are only for a
-//! handler that is prompt while no earlier reply waits: their replies are complete at once, so they
-//! have no outcome to apply and no ticket.
+//! has a frame of its own, so that its needs do not displace those of `run_gets`. Both are only for
+//! a handler that is prompt while no earlier reply waits: their replies are complete at once, so
+//! they have no outcome to apply and no ticket.
 //!
-//! Invariants: `pending` is there exactly while a reply waits; every later reply is queued after it.
-//! Nothing is executed unless `flow` is `Idle`. `swallow` is not 0 only between two calls of `run`.
+//! Invariants: `pending` is there exactly while a reply waits; every later reply is queued after
+//! it. Nothing is executed unless `flow` is `Idle`. `swallow` is not 0 only between two calls of
+//! `run`.
 
 use memcache::{Limits, Parsed, Refusal};
 
@@ -210,8 +211,8 @@ impl Requests {
         self.pending.is_none() && context.handler.is_prompt(&self.conn)
     }
 
-    /// Executes the request that `input` begins with; returns how much of it is used, or `None` when
-    /// the request is incomplete.
+    /// Executes the request that `input` begins with; returns how much of it is used, or `None`
+    /// when the request is incomplete.
     #[inline(never)]
     fn run_any<H: Handler>(&mut self, input: &[u8], context: &mut Context<H>) -> Option<usize> {
         match memcache::parse(input, context.handler.limits(&self.conn)) {
@@ -315,24 +316,19 @@ impl Requests {
     }
 
     /// There is no memory for the request that `input` begins with. If it is a value, the value is
-    /// discarded and answered like one that is too large; `false` if it is not.
+    /// discarded and answered like one that is too large; anything else ends the connection.
     #[cold]
-    pub(super) fn refuse_value<H: Handler>(
-        &mut self,
-        input: &[u8],
-        context: &mut Context<H>,
-    ) -> bool {
+    pub(super) fn refuse_value<H: Handler>(&mut self, input: &[u8], context: &mut Context<H>) {
         let limits = Limits { value_bytes_max: 0, ..*context.handler.limits(&self.conn) };
         let Parsed::Refused { refusal, consumed, swallow, close: false, quiet } =
             memcache::parse(input, &limits)
         else {
-            return false;
+            return self.refuse_input(context);
         };
         self.refuse(Some(&refusal), Cause::NoMemory, quiet, Outcome::Done, consumed, context);
         self.swallow = swallow;
         let skipped = self.skip(&input[consumed..]);
         debug_assert_eq!(consumed + skipped, input.len(), "an unfinished value ends its input");
-        true
     }
 
     /// There is no memory for input that is no value: answers so and ends the connection.

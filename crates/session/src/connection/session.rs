@@ -1,17 +1,17 @@
 //! The session itself: input is parsed where it lies, or kept in a tail until it can be.
 //!
 //! A value without memory is discarded and answered like one that is too large. Other input without
-//! memory ends the connection, unless only the bound of requests had stopped its parsing: then it is
-//! parsed without that bound.
+//! memory ends the connection, unless only the bound of requests had stopped its parsing: then it
+//! is parsed without that bound.
 //!
 //! Invariants: while [`Flow::Idle`], a tail that is not empty begins with an incomplete request, of
 //! which more than its present length is needed. In any other state nothing is parsed except by
 //! `resume`. A connection that is over has an empty tail.
 
-use super::flow::{Flow, Want};
+use super::flow::Flow;
 use super::requests::Requests;
-use super::tail::{NoRoom, Tail};
-use crate::bounds::{ROOM_ATTEMPTS_MAX, Resources};
+use super::tail::Tail;
+use crate::bounds::Resources;
 use crate::context::Context;
 use crate::handler::Handler;
 use crate::ids::{ConnId, Ticket};
@@ -25,8 +25,8 @@ use crate::ids::{ConnId, Ticket};
 /// use base::{MemoryBudget, Now};
 /// use memcache::{Limits, Refusal, Request};
 /// use session::{
-///     BatchEnd, Bounds, Cause, Conn, ConnId, Context, Flow, Handler, LogId, Outcome, Passed, Reply,
-///     Resources, Session, Ticket, WorkerId,
+///     BatchEnd, Bounds, Cause, Conn, ConnId, Context, Flow, Handler, LogId, Outcome, Passed,
+///     Reply, Resources, Session, Ticket, WorkerId,
 /// };
 ///
 /// /// Answers `version` and nothing else.
@@ -109,13 +109,6 @@ impl Session {
         self.requests.flow()
     }
 
-    /// Whether the client should be read from.
-    #[inline]
-    #[must_use]
-    pub fn want(&self) -> Want {
-        if self.flow() == Flow::Idle { Want::Read } else { Want::Pause }
-    }
-
     /// Whether a reply waits for a completion or a log.
     #[inline]
     #[must_use]
@@ -172,8 +165,8 @@ impl Session {
         self.flow()
     }
 
-    /// A buffer to receive into directly, when much of a value is missing. [`Session::receive`] with
-    /// empty input follows.
+    /// A buffer to receive into directly, when much of a value is missing. [`Session::receive`]
+    /// with empty input follows.
     #[inline]
     pub fn value_buffer(&mut self, resources: &Resources) -> Option<&mut Vec<u8>> {
         if self.flow() != Flow::Idle || self.tail.is_empty() {
@@ -198,11 +191,11 @@ impl Session {
     #[cold]
     fn keep<H: Handler>(&mut self, rest: &[u8], context: &mut Context<H>) {
         let needed = self.requests.needed();
-        if self.requests.is_over() || self.append(rest, needed, context).is_ok() {
+        if self.requests.is_over() || self.append(rest, needed, context) {
             return;
         }
         match self.flow() {
-            Flow::Idle if self.tail.is_empty() => self.refuse(rest, context),
+            Flow::Idle if self.tail.is_empty() => self.requests.refuse_value(rest, context),
             // Fairness matters less than the memory that it would take.
             Flow::Again if self.tail.is_empty() => {
                 self.requests.resume();
@@ -211,25 +204,21 @@ impl Session {
                     self.keep(&rest[rest.len() - left..], context);
                 }
             }
-            _ => self.refuse_input(context),
+            _ => {
+                self.requests.refuse_input(context);
+                self.tail.clear();
+            }
         }
     }
 
-    /// Appends to the tail; where the budget refuses, the handler may make room first.
+    /// Appends to the tail; `false` when there is no memory, even after the handler has made room.
     fn append<H: Handler>(
         &mut self,
         input: &[u8],
         needed: usize,
         context: &mut Context<H>,
-    ) -> Result<(), NoRoom> {
-        for _ in 0..ROOM_ATTEMPTS_MAX {
-            match self.tail.append(input, needed, &context.resources) {
-                Ok(()) => return Ok(()),
-                Err(NoRoom { bytes }) if context.handler.make_room(context.now, bytes) => {}
-                Err(refused) => return Err(refused),
-            }
-        }
-        self.tail.append(input, needed, &context.resources)
+    ) -> bool {
+        context.with_room(|resources| self.tail.append(input, needed, resources)).is_ok()
     }
 
     /// Receives while earlier input is kept.
@@ -244,10 +233,10 @@ impl Session {
             }
             let needed = self.requests.needed();
             let (lacking, rest) = input.split_at(self.tail.lacks(input, needed));
-            if self.append(lacking, needed, context).is_err() {
+            if !self.append(lacking, needed, context) {
                 let bytes = self.tail.take();
                 self.tail.clear();
-                self.refuse(&bytes, context);
+                self.requests.refuse_value(&bytes, context);
                 continue;
             }
             input = rest;
@@ -282,19 +271,5 @@ impl Session {
         } else {
             self.tail.put_back(bytes, left);
         }
-    }
-
-    /// There is no memory for the request that `input` begins with.
-    #[cold]
-    fn refuse<H: Handler>(&mut self, input: &[u8], context: &mut Context<H>) {
-        if !self.requests.refuse_value(input, context) {
-            self.refuse_input(context);
-        }
-    }
-
-    #[cold]
-    fn refuse_input<H: Handler>(&mut self, context: &mut Context<H>) {
-        self.requests.refuse_input(context);
-        self.tail.clear();
     }
 }

@@ -1,19 +1,13 @@
 //! The unfinished end of a connection's input.
 //!
-//! Invariants: while empty, it owns no memory and no grant. Up to [`TAIL_FREE_BYTES`] it takes nothing
-//! from the budget; beyond that, a grant covers its capacity. It grows by doubling, never beyond what
-//! its request is known to need, so a client reserves no more than about twice what it has sent.
+//! Invariants: while empty, it owns no memory and no grant. Up to [`TAIL_FREE_BYTES`] it takes
+//! nothing from the budget; beyond that, a grant covers its capacity. It grows by doubling, never
+//! beyond what its request is known to need, so a client reserves no more than about twice what it
+//! has sent.
 
 use base::{Grant, Owner};
 
 use crate::bounds::{DIRECT_BYTES_MIN, Resources, TAIL_FREE_BYTES, VALUE_RESERVE_BYTES};
-
-/// The budget refuses the memory for what must be kept.
-#[derive(Debug)]
-pub(super) struct NoRoom {
-    /// What was requested beyond what it had granted.
-    pub(super) bytes: u64,
-}
 
 /// Input that was received but not consumed.
 #[derive(Default)]
@@ -43,13 +37,14 @@ impl Tail {
         memchr::memchr(b'\n', input).map_or(input.len(), |end| end + 1)
     }
 
-    /// Appends `input`, and reserves memory for a request of `needed` bytes. An error changes nothing.
+    /// Appends `input`, and reserves memory for a request of `needed` bytes. An error
+    /// changes nothing, and holds the bytes that the budget has refused.
     pub(super) fn append(
         &mut self,
         input: &[u8],
         needed: usize,
         resources: &Resources,
-    ) -> Result<(), NoRoom> {
+    ) -> Result<(), u64> {
         let len = self.bytes.len() + input.len();
         if len > self.bytes.capacity() {
             let capacity = (len * 2).max(VALUE_RESERVE_BYTES).min(needed.max(len));
@@ -77,7 +72,7 @@ impl Tail {
         Some(&mut self.bytes)
     }
 
-    fn grow(&mut self, capacity: usize, resources: &Resources) -> Result<(), NoRoom> {
+    fn grow(&mut self, capacity: usize, resources: &Resources) -> Result<(), u64> {
         let granted = self.grant.as_ref().map_or(0, Grant::bytes);
         let bytes = (capacity as u64).saturating_sub(granted);
         if capacity > TAIL_FREE_BYTES && bytes > 0 {
@@ -89,7 +84,7 @@ impl Tail {
                 }
             };
             if !has_room {
-                return Err(NoRoom { bytes });
+                return Err(bytes);
             }
         }
         self.bytes.reserve_exact(capacity - self.bytes.len());
