@@ -9,6 +9,7 @@
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use base::Now;
+use rustix::event::Timespec;
 
 /// How old the time of a [`CoarseClock`] may be.
 const STEP: Duration = Duration::from_millis(1);
@@ -64,6 +65,11 @@ impl Default for Clock {
 #[inline]
 pub(crate) fn seconds(now: Now) -> u32 {
     (now.mono_ns / SECOND_NS) as u32
+}
+
+/// A span of time as the system takes it.
+pub(crate) fn timespec(ns: u64) -> Timespec {
+    Timespec { tv_sec: (ns / SECOND_NS) as i64, tv_nsec: (ns % SECOND_NS) as i64 }
 }
 
 /// A clock that advances in steps of a millisecond, for a caller that reads it at every event.

@@ -1,8 +1,8 @@
 //! The `epoll` driver: workers that learn of events from epoll.
 //!
-//! Each socket is registered once, edge-triggered. A `recv` that did not fill its buffer has emptied
-//! the socket, so nothing is received again before the next event. A registration changes only when
-//! a client takes too little of its replies, and again when it has taken them.
+//! Each socket is registered once, edge-triggered. A `recv` that did not fill its buffer has
+//! emptied the socket, so nothing is received again before the next event. A registration changes
+//! only when a client takes too little of its replies, and again when it has taken them.
 //!
 //! Listeners are level-triggered: a client that was not accepted is reported by the next wait.
 

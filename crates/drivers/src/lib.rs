@@ -1,28 +1,28 @@
 //! Drivers move bytes between sockets and sessions. They know nothing of what the bytes mean.
 //!
-//! There are four drivers, with one contract and one conformance suite. Three are a few workers that
-//! learn of events from epoll, from signals or from io_uring; the fourth is a thread per client. The
-//! contract: each handler belongs to one thread; replies leave in the order of their requests;
-//! [`Handler::end_batch`](session::Handler::end_batch) is called before anything is sent and before a
-//! thread sleeps; a [`Remote`] reaches every connection from any thread.
+//! There are four drivers, with one contract and one conformance suite. Three are a few workers
+//! that learn of events from epoll, from signals or from io_uring; the fourth is a thread per
+//! client. The contract: each handler belongs to one thread; replies leave in the order of their
+//! requests; [`Handler::end_batch`](session::Handler::end_batch) is called before anything is sent
+//! and before a thread sleeps; a [`Remote`] reaches every connection from any thread.
 //!
 //! The clock is read here and in no crate below.
 //!
 //! | room | may use | what it is |
 //! |---|---|---|
-//! | `clock` | | the clock of the server |
-//! | `config` | | settings of a server |
-//! | `counters` | | what a worker counts |
+//! | `clock` | nothing | the clock of the server |
+//! | `config` | nothing | settings of a server |
+//! | `counters` | nothing | what a worker counts |
 //! | `epoll` | `counters`, `workers` | events from epoll |
-//! | `error` | | why a server does not start |
+//! | `error` | nothing | why a server does not start |
 //! | `outbox` | `counters`, `sockets` | what a client did not take yet |
-//! | `server` | `config`, `epoll`, `error`, `shared`, `signal`, `sockets`, `threads`, `uring`, `workers` | starting and ending |
+//! | `server` | * | starting and ending a server |
 //! | `shared` | `clock`, `config`, `counters`, `sockets` | what the threads of a server share |
 //! | `signal` | `counters`, `shared`, `workers` | events from real-time signals |
 //! | `sockets` | `config`, `counters`, `error` | listeners, accepted sockets, sending |
-//! | `threads` | `clock`, `counters`, `error`, `outbox`, `shared`, `sockets` | a thread per client |
+//! | `threads` | `clock`, `error`, `outbox`, `shared`, `sockets` | a thread per client |
 //! | `uring` | `counters`, `sockets`, `workers` | completions from io_uring |
-//! | `workers` | `clock`, `counters`, `error`, `outbox`, `shared`, `sockets` | the loop of a worker |
+//! | `workers` | `clock`, `counters`, `error`, `outbox`, `shared`, `sockets` | the workers |
 #![deny(unsafe_code)]
 
 mod clock;

@@ -1,7 +1,7 @@
 //! Starting and ending a server.
 //!
-//! A server either runs with all its threads or not at all: what fails at the start ends the threads
-//! that were started before. It ends in two ways: [`Server::drain`] lets clients finish,
+//! A server either runs with all its threads or not at all: what fails at the start ends the
+//! threads that were started before. It ends in two ways: [`Server::drain`] lets clients finish,
 //! [`Server::stop`] does not.
 
 use std::any::Any;

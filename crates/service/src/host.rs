@@ -11,6 +11,8 @@ pub struct Connections {
     pub max: u64,
     /// Open now.
     pub open: u64,
+    /// Whether further clients are accepted, if only to be rejected.
+    pub accepting: bool,
     /// Accepted since the start.
     pub accepted: u64,
     /// Refused at the limit.

@@ -122,7 +122,7 @@ fn connections(cell: &Cell, base: &Baseline, out: &mut Vec<u8>) {
         bytes_read: is.bytes_in - was.bytes_in,
         bytes_written: is.bytes_out - was.bytes_out,
         limit_maxbytes: cell.budget().total(),
-        accepting_conns: 1,
+        accepting_conns: u64::from(is.accepting),
         listen_disabled_num: is.accept_stops - was.accept_stops,
         time_in_listen_disabled_us: 0,
         threads: is.threads,

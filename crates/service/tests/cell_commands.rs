@@ -154,6 +154,7 @@ fn statistics_count_and_reset() {
         ("version", "1.6.45"),
         ("rusage_user", "1.000002"),
         ("total_connections", "3"),
+        ("accepting_conns", "1"),
         ("threads", "4"),
         ("limit_maxbytes", "8388608"),
         ("cmd_get", "6"),

@@ -22,7 +22,7 @@ pub(crate) const RETRY_NS: u64 = SECOND_NS / 2;
 /// What a client receives at the limit, before it is closed.
 const TOO_MANY: &[u8] = b"ERROR Too many open connections\r\n";
 
-/// What became of an attempt to accept.
+/// The result of an attempt to accept.
 pub(crate) enum Attempt {
     /// A client, to be served.
     Client(Accepted),
@@ -34,8 +34,8 @@ pub(crate) enum Attempt {
     NoneWaiting,
 }
 
-/// Calls `accept` for one client, unless the limit is reached and clients are to wait for it. At the
-/// limit, where clients are not to wait, the client gets an error and is closed.
+/// Calls `accept` for one client, unless the limit is reached and clients are to wait for it. At
+/// the limit, where clients are not to wait, the client gets an error and is closed.
 pub(crate) fn attempt(
     shared: &Shared,
     counters: &Counters,

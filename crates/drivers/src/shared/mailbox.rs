@@ -1,8 +1,8 @@
 //! Messages to a worker, from any thread: completions, accepted sockets, requests to close.
 //!
 //! A mailbox wakes its worker only when it was empty, so a burst costs one wake-up. It refuses
-//! messages beyond [`MESSAGES_MAX`]. It stays far below that: a session bounds its pending requests,
-//! each of which gets one completion, and each accepted socket is one message.
+//! messages beyond [`MESSAGES_MAX`]. It stays far below that: a session bounds its pending
+//! requests, each of which gets one completion, and each accepted socket is one message.
 //!
 //! The worker takes everything at once. A message that is posted after that wakes it again, so none
 //! is ever left without a wake-up.

@@ -2,7 +2,7 @@
 //!
 //! Each worker has a [`WorkerHandle`]: its mailbox, its counters, what is known of its connections.
 //! Locks here are taken when a connection opens or closes, when a message is posted and when
-//! somebody asks for statistics. No request takes one.
+//! statistics are read. No request takes one.
 
 mod accept;
 mod handle;

@@ -95,8 +95,8 @@ impl Remote {
 /// client.
 pub struct Slot {
     /// The worker it will serve. Under [`Driver::Threads`](crate::Driver::Threads), worker 0 serves
-    /// no client: its handler gets [`Handler::end_batch`](session::Handler::end_batch) alone, at the
-    /// moments it asks for.
+    /// no client: of its handler only [`Handler::end_batch`](session::Handler::end_batch) is
+    /// called, when [`Handler::wake_at_ns`](session::Handler::wake_at_ns) says.
     pub worker: WorkerId,
     /// Reaches the server from the handler and from what the handler starts.
     pub remote: Remote,

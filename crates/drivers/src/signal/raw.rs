@@ -1,9 +1,9 @@
-//! The few system calls for signals that no safe crate offers: block signals, make a descriptor send
-//! them, take one, and look at descriptors by their numbers.
+//! The few system calls for signals that no safe crate offers: block signals, make a descriptor
+//! send them, take one, and look at descriptors by their numbers.
 //!
-//! They pass numbers and pointers to locals, so none can affect more than the descriptor it names. A
-//! signal that says what has happened to a descriptor is a [`Signal::About`]. When the system has no
-//! memory to queue one, it sends SIGIO instead, which says only that: [`Signal::Lost`].
+//! They pass numbers and pointers to locals, so none can affect more than the descriptor it names.
+//! A signal that says what has happened to a descriptor is a [`Signal::About`]. When the system has
+//! no memory to queue one, it sends SIGIO instead, which says only that: [`Signal::Lost`].
 
 #![allow(unsafe_code, reason = "rustix has no fcntl(F_SETSIG) and no safe sigtimedwait")]
 

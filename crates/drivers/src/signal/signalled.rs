@@ -1,9 +1,9 @@
 //! Events from the signals that descriptors send.
 //!
 //! The signals are blocked in the worker's thread and taken one by one where it waits, so no signal
-//! handler ever runs. Each signal names a descriptor. By the time it is taken, that number may belong
-//! to a new connection. To receive from that one without need does no harm; what any other signal
-//! says is looked up before it is reported.
+//! handler ever runs. Each signal names a descriptor. By the time it is taken, that number may
+//! belong to a new connection. To receive from that one without need does no harm; what any other
+//! signal says is looked up before it is reported.
 //!
 //! Invariants: a descriptor that is watched sends its signals to this thread. When the system loses
 //! signals because their queue is full, every watched descriptor is looked at, so no event is lost.
@@ -39,7 +39,8 @@ const READ: EventFlags = EventFlags::IN.union(EventFlags::RDNORM);
 #[derive(Clone, Copy)]
 struct Watched {
     key: Key,
-    /// Whether its client has not taken everything, so that it is to be reported when it takes again.
+    /// Whether its client has not taken everything, so that it is to be reported when it takes
+    /// again.
     writable: bool,
 }
 

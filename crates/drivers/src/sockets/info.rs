@@ -22,14 +22,12 @@ pub enum State {
     Write,
     /// It waits for a completion or a log.
     Wait,
-    /// It waits to be closed.
-    Closing,
     /// A listener: it waits for clients.
     Listening,
 }
 
 impl State {
-    const ALL: [Self; 5] = [Self::Read, Self::Write, Self::Wait, Self::Closing, Self::Listening];
+    const ALL: [Self; 4] = [Self::Read, Self::Write, Self::Wait, Self::Listening];
 
     /// As `stats conns` names it.
     #[must_use]
@@ -38,7 +36,6 @@ impl State {
             Self::Read => "conn_read",
             Self::Write => "conn_mwrite",
             Self::Wait => "conn_io_pending",
-            Self::Closing => "conn_closing",
             Self::Listening => "conn_listening",
         }
     }

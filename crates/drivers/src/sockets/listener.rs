@@ -1,8 +1,8 @@
 //! Sockets that clients connect to, and the sockets that are accepted from them.
 //!
-//! A socket file has its permissions before anybody can connect, and is removed when its listener
-//! is dropped. A file that a dead process left behind is recognised because it refuses a
-//! connection; only then is it removed. A file of any other kind is never touched.
+//! A socket file has its permissions before any client can connect, and is removed when its
+//! listener is dropped. The file of a dead process is recognised because it refuses a connection;
+//! only then is it removed. A file of any other kind is never touched.
 //!
 //! Every listener is non-blocking. An accepted TCP socket inherits `TCP_NODELAY` and
 //! `SO_KEEPALIVE` from its listener, so it needs no system call of its own.

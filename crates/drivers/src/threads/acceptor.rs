@@ -1,11 +1,11 @@
 //! The thread that accepts clients, starts their threads, and joins them.
 //!
-//! It is worker 0, and its handler serves no client: it is called for `end_batch` alone, at the
-//! moments it asks for. Each client is a worker of its own: it gets a worker number that is
+//! It is worker 0, and its handler serves no client: only its `end_batch` is called, at the
+//! moments of its `wake_at_ns`. Each client is a worker of its own: it gets a worker number that is
 //! free, and a generation that no connection had before.
 //!
-//! Invariants: a worker number is free again only after its thread is joined. The thread of a client
-//! never outlives this one.
+//! Invariants: a worker number is free again only after its thread is joined. The thread of a
+//! client never outlives this one.
 //!
 //! Times are nanoseconds of the monotonic clock.
 
@@ -16,13 +16,13 @@ use std::sync::{Arc, Condvar};
 use std::thread::JoinHandle;
 
 use base::Now;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::net::{Shutdown, shutdown};
 use session::{ConnId, Handler, WorkerId};
 
 use super::client::Client;
-use crate::clock::SECOND_NS;
+use crate::clock::{SECOND_NS, timespec};
 use crate::error::StartError;
 use crate::shared::{
     ACCEPTS_MAX, Attempt, Phase, RETRY_NS, Remote, Shared, Slot, Waker, WorkerHandle, attempt,
@@ -151,10 +151,7 @@ where
             at_ns = at_ns.min(self.shared.drain_until_ns());
         }
         let wait_ns = at_ns.saturating_sub(self.now.mono_ns).min(WAIT_NS_MAX);
-        let timeout = Timespec {
-            tv_sec: (wait_ns / SECOND_NS) as i64,
-            tv_nsec: (wait_ns % SECOND_NS) as i64,
-        };
+        let timeout = timespec(wait_ns);
         let waker = self.handle.mailbox().descriptor().expect("worker 0 has a descriptor");
         let mut fds = vec![PollFd::new(waker, PollFlags::IN)];
         if self.retry_at_ns.is_none() {

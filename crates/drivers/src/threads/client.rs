@@ -2,8 +2,9 @@
 //! wherever it waits.
 //!
 //! Invariants: `end_batch` is called after each step, before anything is sent and before the thread
-//! blocks. While a reply waits, the thread waits for messages and does not receive. Dropping a client
-//! removes its worker and counts the connection as closed, also where its thread could not start.
+//! blocks. While a reply waits, the thread waits for messages and does not receive. Dropping a
+//! client removes its worker and counts the connection as closed, also where its thread could not
+//! start.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;

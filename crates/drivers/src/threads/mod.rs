@@ -1,5 +1,5 @@
-//! A thread for each client, with blocking calls: the simplest server there is, and the one that the
-//! others are compared with.
+//! A thread for each client, with blocking calls: the simplest server there is, and the one that
+//! the others are compared with.
 //!
 //! ```text
 //! acceptor  poll -> accept -> a thread with a handler and a mailbox of its own   (acceptor.rs)
@@ -8,8 +8,9 @@
 //!                -> while its client takes little: wait until it takes more
 //! ```
 //!
-//! A thread that blocks on its socket is woken by shutting the socket down. So draining answers what
-//! has arrived and gives up requests that are incomplete; the other drivers wait for their rest.
+//! A thread that blocks on its socket is woken by shutting the socket down. So draining answers
+//! what has arrived and gives up requests that are incomplete; the other drivers wait for their
+//! rest.
 
 mod acceptor;
 mod client;

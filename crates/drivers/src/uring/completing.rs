@@ -6,9 +6,9 @@
 //! events  bytes of a client, in a buffer of the pool; a new client; a client takes again; messages
 //! ```
 //!
-//! A client is received from by one request that continues until an error or the end. The request is
-//! cancelled when the client is not to be read from, and made again later. What arrives before the
-//! cancellation takes effect is taken in as well: at most what one wait brings.
+//! A client is received from by one request that continues until an error or the end. The request
+//! is cancelled when the client is not to be read from, and made again later. What arrives before
+//! the cancellation takes effect is taken in as well: at most what one wait brings.
 //!
 //! ```text
 //! tag  63..........32 31   30.......0

@@ -1,9 +1,9 @@
 //! Whether io_uring may be used here as this driver uses it.
 //!
 //! A system that allows a ring may still refuse what is done with it: registered buffers, entering
-//! the ring, requests that continue. So this compares neither versions nor names. It accepts a client
-//! of its own, receives from it and answers it, by the same requests that serve later. Its socket has
-//! no file, and nothing is left of it.
+//! the ring, requests that continue. So this compares neither versions nor names. It accepts a
+//! client of its own, receives from it and answers it, by the same requests that serve later. Its
+//! socket has no file, and nothing is left of it.
 
 use std::fmt::Display;
 use std::io;

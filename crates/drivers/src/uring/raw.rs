@@ -1,9 +1,9 @@
 //! One io_uring with its pool of buffers: the only place that gives the kernel pointers.
 //!
-//! The kernel uses them only while this thread is inside [`Ring::exchange`]: the ring has one issuer,
-//! completions are deferred to its calls, and there is no polling thread. So between two exchanges
-//! the received bytes belong to this thread. The bytes of a send are borrowed until the exchange that
-//! sends them returns.
+//! The kernel uses them only while this thread is inside [`Ring::exchange`]: the ring has one
+//! issuer, completions are deferred to its calls, and there is no polling thread. So between two
+//! exchanges the received bytes belong to this thread. The bytes of a send are borrowed until the
+//! exchange that sends them returns.
 //!
 //! ```text
 //! pool  [ entry 0 | entry 1 | ... ] a page that the kernel takes buffers from, our tail in entry 0
@@ -228,9 +228,9 @@ impl Ring {
         self.ring.submit().map(drop).map_err(errno)
     }
 
-    /// Sends, submits the requests, and waits up to `timeout` for one completion beyond those of the
-    /// sends. A send without a completion was not tried. A send never waits: the socket takes as many
-    /// bytes as it has space for.
+    /// Sends, submits the requests, and waits up to `timeout` for one completion beyond those of
+    /// the sends. A send without a completion was not tried. A send never waits: the socket takes
+    /// as many bytes as it has space for.
     ///
     /// # Panics
     /// When the ring is broken.

@@ -17,6 +17,9 @@ use super::source::Source;
 use crate::shared::{ACCEPTS_MAX, Attempt, Message, RETRY_NS, Shared, WorkerHandle, attempt};
 use crate::sockets::{Accepted, Listener};
 
+/// The worker that accepts.
+const ACCEPTING: usize = 0;
+
 pub(super) struct Acceptor {
     listeners: Vec<Listener>,
     workers: Vec<Arc<WorkerHandle>>,
@@ -72,7 +75,7 @@ impl Acceptor {
     pub(super) fn accept<H: Handler, S: Source>(
         &mut self,
         key: Key,
-        connections: &mut Connections<H, S>,
+        conns: &mut Connections<H, S>,
     ) {
         let index = (key - KEY_LISTENERS) as usize;
         for _ in 0..ACCEPTS_MAX {
@@ -80,32 +83,28 @@ impl Acceptor {
                 return;
             }
             let listener = &self.listeners[index];
-            let Connections { source, shared, handle, .. } = &mut *connections;
+            let Connections { source, shared, handle, .. } = &mut *conns;
             match attempt(shared, handle.counters(), || source.accept(listener, key)) {
-                Attempt::Client(accepted) => self.assign(accepted, connections),
+                Attempt::Client(accepted) => self.assign(accepted, conns),
                 Attempt::Again => {}
-                Attempt::Pause => return self.stop(connections),
+                Attempt::Pause => return self.stop(conns),
                 Attempt::NoneWaiting => return,
             }
         }
-        connections.source.report_again(self.listeners[index].fd(), key);
+        conns.source.report_again(self.listeners[index].fd(), key);
     }
 
     /// Gives a client to a worker.
-    fn assign<H: Handler, S: Source>(
-        &mut self,
-        accepted: Accepted,
-        connections: &mut Connections<H, S>,
-    ) {
+    fn assign<H: Handler, S: Source>(&mut self, accepted: Accepted, conns: &mut Connections<H, S>) {
         let chosen = self.choose();
         let worker = &self.workers[chosen];
         worker.add_load();
-        connections.shared.opened();
-        if chosen == usize::from(connections.worker().0) {
-            connections.open(accepted);
+        conns.shared.opened();
+        if chosen == ACCEPTING {
+            conns.open(accepted);
         } else if !worker.mailbox().post(Message::Serve(accepted)) {
             worker.drop_load();
-            connections.shared.closed();
+            conns.shared.closed();
         }
     }
 
@@ -118,27 +117,27 @@ impl Acceptor {
         turns.min_by_key(load).expect("there is at least one worker")
     }
 
-    fn stop<H: Handler, S: Source>(&mut self, connections: &mut Connections<H, S>) {
-        self.pause(connections);
-        connections.handle.counters().accept_stops.add(1);
-        connections.shared.set_accept_stopped(true);
+    fn stop<H: Handler, S: Source>(&mut self, conns: &mut Connections<H, S>) {
+        self.pause(conns);
+        conns.handle.counters().accept_stops.add(1);
+        conns.shared.set_accept_stopped(true);
     }
 
-    fn pause<H: Handler, S: Source>(&mut self, connections: &mut Connections<H, S>) {
-        self.unwatch(&mut connections.source);
-        self.retry_at_ns = Some(connections.now_ns() + RETRY_NS);
+    fn pause<H: Handler, S: Source>(&mut self, conns: &mut Connections<H, S>) {
+        self.unwatch(&mut conns.source);
+        self.retry_at_ns = Some(conns.now_ns() + RETRY_NS);
     }
 
     /// Accepts again, if accepting has stopped and nothing keeps it from that.
     #[cold]
-    pub(super) fn resume<H: Handler, S: Source>(&mut self, connections: &mut Connections<H, S>) {
+    pub(super) fn resume<H: Handler, S: Source>(&mut self, conns: &mut Connections<H, S>) {
         if self.retry_at_ns.is_none() {
             return;
         }
-        if connections.shared.must_wait() || self.watch(&mut connections.source).is_err() {
-            return self.pause(connections);
+        if conns.shared.must_wait() || self.watch(&mut conns.source).is_err() {
+            return self.pause(conns);
         }
         self.retry_at_ns = None;
-        connections.shared.set_accept_stopped(false);
+        conns.shared.set_accept_stopped(false);
     }
 }

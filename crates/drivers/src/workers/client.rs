@@ -7,8 +7,8 @@
 //! ended       the end was received: nothing more comes
 //! ```
 //!
-//! Invariants: `receiving` and `readable` are never both set. While replies of the present batch are
-//! unsent, nothing is decided about the connection: it is neither closed for its end nor given
+//! Invariants: `receiving` and `readable` are never both set. While replies of the present batch
+//! are unsent, nothing is decided about the connection: it is neither closed for its end nor given
 //! another turn. While an outbox is there, nothing is received and nothing is executed.
 //!
 //! It never closes itself and never waits: each call returns what came of it.
@@ -259,7 +259,7 @@ impl Client {
         }
     }
 
-    /// Has the source receive by itself from now on: `request` asks for it, unless it does already.
+    /// Makes the source receive by itself from now on, by `request`, unless it does already.
     pub(crate) fn start_receiving(
         &mut self,
         request: impl FnOnce(BorrowedFd<'_>, Key) -> Result<(), Errno>,

@@ -6,7 +6,7 @@
 use session::{ConnId, WorkerId};
 
 use super::client::Client;
-use super::key::{Key, generation_of, index_of, key_of, next_generation};
+use super::key::{GENERATION_SHIFT, Key, index_of, key_of};
 
 struct Place {
     /// The key of the connection that is here, or of the one that comes next.
@@ -61,7 +61,7 @@ impl Clients {
             self.free.push(index);
         }
         let index = *self.free.last().expect("just made sure");
-        let generation = generation_of(self.places[index as usize].key);
+        let generation = (self.places[index as usize].key >> GENERATION_SHIFT) as u32;
         ConnId { worker: self.worker, index, generation }
     }
 
@@ -75,7 +75,8 @@ impl Clients {
     pub(super) fn remove(&mut self, key: Key) -> Option<Client> {
         let id = self.get(key)?.session.id();
         let place = &mut self.places[id.index as usize];
-        place.key = key_of(ConnId { generation: next_generation(id.generation), ..id });
+        // The top generation is kept for keys that are not connections.
+        place.key = key_of(ConnId { generation: (id.generation + 1) % u32::MAX, ..id });
         self.free.push(id.index);
         place.client.take()
     }

@@ -25,7 +25,6 @@ use crate::sockets::{Accepted, State};
 pub(super) const OUT_KEEP_BYTES: usize = 512 << 10;
 
 pub(super) struct Connections<H, S> {
-    id: WorkerId,
     pub(super) shared: Arc<Shared>,
     pub(super) handle: Arc<WorkerHandle>,
     pub(super) source: S,
@@ -49,7 +48,6 @@ impl<H: Handler, S: Source> Connections<H, S> {
         let source = S::new(waker, KEY_SPECIAL)?;
         let (now, resources) = (shared.clock().now(), shared.config().resources.clone());
         Ok(Self {
-            id,
             shared: shared.clone(),
             handle,
             source,
@@ -60,10 +58,6 @@ impl<H: Handler, S: Source> Connections<H, S> {
             waiting: Vec::new(),
             stalled: 0,
         })
-    }
-
-    pub(super) fn worker(&self) -> WorkerId {
-        self.id
     }
 
     #[inline]

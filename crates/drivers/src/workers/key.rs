@@ -15,7 +15,7 @@ use session::ConnId;
 /// What an event is about.
 pub(crate) type Key = u64;
 
-const GENERATION_SHIFT: u32 = 32;
+pub(super) const GENERATION_SHIFT: u32 = 32;
 
 /// The key of messages. Keys from here on are not connections.
 pub(crate) const KEY_SPECIAL: Key = (u32::MAX as u64) << GENERATION_SHIFT;
@@ -29,18 +29,8 @@ pub(super) fn key_of(id: ConnId) -> Key {
     u64::from(id.generation) << GENERATION_SHIFT | u64::from(id.index)
 }
 
-/// Where the connection of `key` stands in its table.
+/// The index of the connection of `key` in its table.
 #[inline]
 pub(super) fn index_of(key: Key) -> usize {
     key as u32 as usize
-}
-
-/// Which use of its index the connection of `key` is.
-pub(super) fn generation_of(key: Key) -> u32 {
-    (key >> GENERATION_SHIFT) as u32
-}
-
-/// The generation after `generation`. The top one is kept for keys that are not connections.
-pub(super) fn next_generation(generation: u32) -> u32 {
-    (generation + 1) % u32::MAX
 }

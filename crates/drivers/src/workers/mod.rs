@@ -11,11 +11,11 @@
 //! receives and sends by itself. A worker with nothing to do sleeps.
 //!
 //! ```text
-//! worker.rs       the loop; composes what follows, and each uses only what stands below it
+//! worker.rs       the loop; composes what follows, and each uses only files below it in this list
 //! housekeeper.rs  messages from other threads, drain, the end; owns acceptor.rs and timeouts.rs
 //! receiver.rs     owns the buffer: turns of connections
-//! sender.rs       owns the replies of the batch: sends them, or keeps what is not taken
-//! connections.rs  the open connections with what every step needs: opening, closing, what is next
+//! sender.rs       owns the connections and the replies of the batch: sends them, or keeps them
+//! connections.rs  the open connections and what every step needs: opening, closing, what is next
 //! source.rs       events; clients.rs, client.rs, key.rs  the connections themselves
 //! ```
 
@@ -28,11 +28,11 @@ mod key;
 mod receiver;
 mod sender;
 mod source;
-mod start;
+mod spawn;
 mod timeouts;
 mod worker;
 
 pub(crate) use client::{Client, Received, Turn};
 pub(crate) use key::{KEY_LISTENERS, KEY_SPECIAL, Key};
 pub(crate) use source::{Source, Unsent};
-pub(crate) use start::start;
+pub(crate) use spawn::start;

@@ -9,8 +9,8 @@
 //! A batch of one client is the common case of a server that is not busy: `turn` ends and sends it
 //! itself, so one request costs one `recv`, one execution and one `send`.
 //!
-//! Invariants: only a client that [may receive](super::client::Client::may_receive) is received from, once per
-//! turn. A turn that did not simply produce a reply ends in [`Sender::after_turn`].
+//! Invariants: only a client that [may receive](super::client::Client::may_receive) is received
+//! from, once per turn. A turn that did not simply produce a reply ends in [`Sender::after_turn`].
 
 use rustix::event::epoll::EventFlags;
 use session::{BatchEnd, Flow, Handler, Mark};
@@ -18,7 +18,7 @@ use session::{BatchEnd, Flow, Handler, Mark};
 use super::client::{Received, Turn};
 use super::connections::Connections;
 use super::key::Key;
-use super::sender::{Sender, keep, send_rest};
+use super::sender::Sender;
 use super::source::Source;
 use crate::sockets::Sent;
 
@@ -54,45 +54,44 @@ impl Receiver {
         at: usize,
         key: Key,
         alone: bool,
-        sender: &mut Sender,
-        connections: &mut Connections<H, S>,
+        sender: &mut Sender<H, S>,
     ) -> Progress {
-        let Connections { source, clients, context, handle, now_s, .. } = connections;
+        let Connections { source, clients, context, handle, now_s, .. } = &mut sender.conns;
         let counters = handle.counters();
         let Some(client) = clients.get(key) else { return Progress::NoClient };
         counters.readable.add(1);
         if !client.may_receive() {
-            self.turn_unready(at, key, sender, connections);
+            self.turn_unready(at, key, sender);
             return Progress::Open;
         }
         let mark = context.out.mark();
         let mut turn = Turn { buffer: &mut self.buffer, context, counters };
         let received = source.receive(at, client, &mut turn);
         if received != Received::Input {
-            conclude(key, mark, received, sender, connections);
+            conclude(key, mark, received, sender);
             return Progress::Open;
         }
         client.info.touch(*now_s);
         let span = context.out.span_since(mark);
         if span.is_empty() || !client.is_settled() {
-            conclude(key, mark, Received::Input, sender, connections);
+            conclude(key, mark, Received::Input, sender);
             return Progress::Open;
         }
         if alone && client.only_waits() {
             if context.handler.end_batch(context.now) == BatchEnd::Drop {
-                connections.close(key);
+                sender.conns.close(key);
             } else {
                 match client.send(&mut context.out, span, counters) {
                     Sent::All => {}
-                    Sent::Part(rest) => keep(key, rest, connections),
-                    Sent::Broken => connections.close(key),
+                    Sent::Part(rest) => sender.keep(key, rest),
+                    Sent::Broken => sender.conns.close(key),
                 }
             }
-            connections.clear_output();
+            sender.conns.clear_output();
             return Progress::Ended;
         }
-        sender.push(client, key, span);
-        sender.flush_if_large(connections);
+        client.unsent += 1;
+        sender.push(key, span);
         Progress::Open
     }
 
@@ -103,14 +102,13 @@ impl Receiver {
         &mut self,
         at: usize,
         key: Key,
-        sender: &mut Sender,
-        connections: &mut Connections<H, S>,
+        sender: &mut Sender<H, S>,
     ) {
-        let Connections { source, clients, context, handle, .. } = connections;
+        let Connections { source, clients, context, handle, .. } = &mut sender.conns;
         let Some(client) = clients.get(key) else { return };
         if !S::COMPLETES {
             client.readable = true;
-            return self.turn_apart(key, sender, connections);
+            return self.turn_apart(key, sender);
         }
         let mark = context.out.mark();
         let mut turn = Turn { buffer: &mut self.buffer, context, counters: handle.counters() };
@@ -119,23 +117,19 @@ impl Receiver {
             source.stop_receiving(key);
         }
         match received {
-            Received::Broken => connections.close(key),
+            Received::Broken => sender.conns.close(key),
             // A bound cannot have ended this turn: its session has executed nothing.
-            Received::Input | Received::Nothing => sender.after_turn(key, mark, connections),
+            Received::Input | Received::Nothing => sender.after_turn(key, mark),
         }
     }
 
     /// Gives a turn to each connection that has more to do.
     #[inline(never)]
-    pub(super) fn turn_again<H: Handler, S: Source>(
-        &mut self,
-        sender: &mut Sender,
-        connections: &mut Connections<H, S>,
-    ) {
-        for key in connections.take_queued() {
-            if let Some(client) = connections.clients.get(key) {
+    pub(super) fn turn_again<H: Handler, S: Source>(&mut self, sender: &mut Sender<H, S>) {
+        for key in sender.conns.take_queued() {
+            if let Some(client) = sender.conns.clients.get(key) {
                 client.queued = false;
-                self.turn_apart(key, sender, connections);
+                self.turn_apart(key, sender);
             }
         }
     }
@@ -143,13 +137,8 @@ impl Receiver {
     /// Gives a connection a turn without bytes from an event: its session resumes input that it
     /// kept, or it is received from once.
     #[cold]
-    fn turn_apart<H: Handler, S: Source>(
-        &mut self,
-        key: Key,
-        sender: &mut Sender,
-        connections: &mut Connections<H, S>,
-    ) {
-        let Connections { source, clients, context, handle, now_s, .. } = connections;
+    fn turn_apart<H: Handler, S: Source>(&mut self, key: Key, sender: &mut Sender<H, S>) {
+        let Connections { source, clients, context, handle, now_s, .. } = &mut sender.conns;
         let Some(client) = clients.get(key) else { return };
         if !client.has_more_to_do() {
             return;
@@ -165,7 +154,7 @@ impl Receiver {
         } else {
             client.session.resume(context);
         }
-        conclude(key, mark, received, sender, connections);
+        conclude(key, mark, received, sender);
     }
 
     /// Handles an event of a client that is not only that it has sent something: it takes again, or
@@ -174,25 +163,24 @@ impl Receiver {
         &mut self,
         key: Key,
         flags: EventFlags,
-        sender: &mut Sender,
-        connections: &mut Connections<H, S>,
+        sender: &mut Sender<H, S>,
     ) {
         let gone = EventFlags::HUP | EventFlags::ERR;
         if flags.contains(EventFlags::OUT) {
-            send_rest(key, connections);
+            sender.send_rest(key);
         }
-        let Some(client) = connections.clients.get(key) else { return };
+        let Some(client) = sender.conns.clients.get(key) else { return };
         if flags.intersects(EventFlags::RDHUP | gone) {
             client.hung_up = true;
             client.readable = true;
             if flags.intersects(gone) && !client.has_more_to_do() {
-                return connections.close(key);
+                return sender.conns.close(key);
             }
         }
         if flags.intersects(EventFlags::IN | EventFlags::RDHUP | gone) {
             client.readable = true;
-            connections.handle.counters().readable.add(1);
-            self.turn_apart(key, sender, connections);
+            sender.conns.handle.counters().readable.add(1);
+            self.turn_apart(key, sender);
         }
     }
 }
@@ -203,15 +191,14 @@ fn conclude<H: Handler, S: Source>(
     key: Key,
     mark: Mark,
     received: Received,
-    sender: &mut Sender,
-    connections: &mut Connections<H, S>,
+    sender: &mut Sender<H, S>,
 ) {
-    let Some(client) = connections.clients.get(key) else { return };
+    let Some(client) = sender.conns.clients.get(key) else { return };
     if received == Received::Broken {
-        return connections.close(key);
+        return sender.conns.close(key);
     }
     if client.session.flow() == Flow::Again {
-        connections.handle.counters().yields.add(1);
+        sender.conns.handle.counters().yields.add(1);
     }
-    sender.after_turn(key, mark, connections);
+    sender.after_turn(key, mark);
 }

@@ -1,7 +1,7 @@
 //! Sending: the replies of the present batch, and what clients do not take of them.
 //!
 //! ```text
-//! turn   -> push                 a reply is in the output, nothing is sent
+//! turn   -> push                 a reply is in the output; nothing is sent unless there is much
 //! batch  -> flush: end_batch, then one send for each reply      or the source sends, and
 //!                                                               conclude sees the results
 //!           socket took a part -> keep: the rest moves to an outbox, out of the output
@@ -9,15 +9,14 @@
 //! ```
 //!
 //! Invariants: a reply leaves only after [`Handler::end_batch`] has said [`BatchEnd::Send`] for it.
-//! `ended` replies, the first ones, are past that and wait for the source; all others are not. While
-//! any reply is in `spans`, its bytes stand in the output, and its connection counts it as unsent.
-//! A connection with an outbox sends nothing before it.
+//! `ended` replies, the first ones, are past that and wait for the source; all others are not.
+//! While any reply is in `spans`, its bytes stand in the output, and its connection counts it as
+//! unsent. A connection with an outbox sends nothing before it.
 
 use rustix::event::Timespec;
 use rustix::io::Errno;
 use session::{BatchEnd, Flow, Handler, Mark, Span};
 
-use super::client::Client;
 use super::connections::{Connections, OUT_KEEP_BYTES};
 use super::key::Key;
 use super::source::{Source, Unsent};
@@ -29,78 +28,69 @@ use crate::sockets::{Sent, State, sent};
 const BATCH_BYTES_MAX: usize = 128 << 10;
 const _: () = assert!(BATCH_BYTES_MAX <= OUT_KEEP_BYTES);
 
-/// The replies of the present batch.
-#[derive(Default)]
-pub(super) struct Sender {
+/// The connections of a worker, and the replies of the present batch to them.
+pub(super) struct Sender<H, S> {
+    pub(super) conns: Connections<H, S>,
     /// Whose they are, and where they stand in the output.
     spans: Vec<(Key, Span)>,
     /// How many of them wait for the source to send them.
     ended: usize,
 }
 
-impl Sender {
+impl<H: Handler, S: Source> Sender<H, S> {
+    pub(super) fn new(conns: Connections<H, S>) -> Self {
+        Self { conns, spans: Vec::new(), ended: 0 }
+    }
+
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.spans.is_empty()
     }
 
-    /// Adds a reply of `client`; [`Sender::flush_if_large`] follows.
+    /// Adds a reply, which its client counts as unsent already.
     #[inline(always)]
-    pub(super) fn push(&mut self, client: &mut Client, key: Key, span: Span) {
-        client.unsent += 1;
+    pub(super) fn push(&mut self, key: Key, span: Span) {
         self.spans.push((key, span));
-    }
-
-    /// Sends in the middle of a batch when there is much to send.
-    #[inline(always)]
-    pub(super) fn flush_if_large<H: Handler, S: Source>(
-        &mut self,
-        connections: &mut Connections<H, S>,
-    ) {
-        if connections.context.out.len() >= BATCH_BYTES_MAX {
-            self.flush_now(connections);
+        if self.conns.context.out.len() >= BATCH_BYTES_MAX {
+            self.flush_now();
         }
     }
 
     /// Ends the batch and sends its replies, or leaves them to a source that sends when it waits.
     #[inline(always)]
-    pub(super) fn flush<H: Handler, S: Source>(&mut self, connections: &mut Connections<H, S>) {
-        let end = connections.context.handler.end_batch(connections.context.now);
+    pub(super) fn flush(&mut self) {
+        let end = self.conns.context.handler.end_batch(self.conns.context.now);
         if self.spans.is_empty() {
             return;
         }
-        if S::COMPLETES && end == BatchEnd::Send && self.may_leave_to_source(connections) {
+        if S::COMPLETES && end == BatchEnd::Send && self.may_leave_to_source() {
             self.ended = self.spans.len();
             return;
         }
-        self.send_all(end, connections);
+        self.send_all(end);
     }
 
     /// Ends the batch and sends its replies at once, also where the source would send them later.
     #[cold]
-    pub(super) fn flush_now<H: Handler, S: Source>(&mut self, connections: &mut Connections<H, S>) {
-        let end = connections.context.handler.end_batch(connections.context.now);
-        self.send_all(end, connections);
+    pub(super) fn flush_now(&mut self) {
+        let end = self.conns.context.handler.end_batch(self.conns.context.now);
+        self.send_all(end);
     }
 
     /// Ends the batch of replies that came after the end of the one before, so that the source may
     /// send them at the next wait.
     #[inline(always)]
-    pub(super) fn end_late<H: Handler, S: Source>(&mut self, connections: &mut Connections<H, S>) {
+    pub(super) fn end_late(&mut self) {
         if S::COMPLETES && self.spans.len() > self.ended {
-            self.flush(connections);
+            self.flush();
         }
     }
 
     /// Waits for events up to `timeout`, and lends the source what it sends meanwhile; returns how
     /// many events there are. The results of the sends are handled by [`Sender::conclude`].
     #[inline(always)]
-    pub(super) fn wait<H: Handler, S: Source>(
-        &self,
-        timeout: &Timespec,
-        connections: &mut Connections<H, S>,
-    ) -> usize {
-        let Connections { source, clients, context, handle, .. } = connections;
+    pub(super) fn wait(&mut self, timeout: &Timespec) -> usize {
+        let Connections { source, clients, context, handle, .. } = &mut self.conns;
         let unsent = Unsent { clients, spans: &self.spans, out: &context.out };
         source.wait(&unsent, timeout, handle.counters())
     }
@@ -108,11 +98,8 @@ impl Sender {
     /// Whether the source can send the replies: each connection's are plain bytes in one piece, so
     /// nothing follows what the client does not take; and once they are sent, the connection only
     /// waits for an event.
-    fn may_leave_to_source<H: Handler, S: Source>(
-        &mut self,
-        connections: &mut Connections<H, S>,
-    ) -> bool {
-        let clients = &mut connections.clients;
+    fn may_leave_to_source(&mut self) -> bool {
+        let clients = &mut self.conns.clients;
         let one = |key| {
             clients
                 .get(key)
@@ -120,178 +107,155 @@ impl Sender {
         };
         let spans = &self.spans;
         let may = spans.len() <= S::SENDS_MAX
-            && connections.context.out.is_plain()
+            && self.conns.context.out.is_plain()
             && spans.iter().map(|(key, _)| *key).all(one);
         if may {
             // Before they are sent, so that a client that has its bytes finds them counted.
-            connections.handle.counters().send_calls.add(spans.len() as u64);
+            self.conns.handle.counters().send_calls.add(spans.len() as u64);
         }
         may
     }
 
     /// Sends the replies of the batch, or closes their connections, as `end` says.
     #[inline(always)]
-    fn send_all<H: Handler, S: Source>(
-        &mut self,
-        end: BatchEnd,
-        connections: &mut Connections<H, S>,
-    ) {
+    fn send_all(&mut self, end: BatchEnd) {
         let mut at = 0;
         while let Some((key, span)) = self.spans.get(at).copied() {
             at += 1;
             match end {
-                BatchEnd::Send => send(key, span, connections),
-                BatchEnd::Drop => connections.close(key),
+                BatchEnd::Send => self.send(key, span),
+                BatchEnd::Drop => self.conns.close(key),
             }
         }
-        self.clear(connections);
+        self.clear();
     }
 
     /// Handles the results of what the source has sent.
     #[inline(always)]
-    pub(super) fn conclude<H: Handler, S: Source>(&mut self, connections: &mut Connections<H, S>) {
+    pub(super) fn conclude(&mut self) {
         if S::COMPLETES && !self.spans.is_empty() {
-            for (at, (key, span)) in self.spans.iter().enumerate() {
-                match connections.source.sent(at) {
-                    Some(result) => conclude_one(*key, *span, result, connections),
-                    None => send(*key, *span, connections),
+            for at in 0..self.spans.len() {
+                let (key, span) = self.spans[at];
+                match self.conns.source.sent(at) {
+                    Some(result) => self.conclude_one(key, span, result),
+                    None => self.send(key, span),
                 }
             }
-            self.clear(connections);
+            self.clear();
         }
     }
 
     /// Every reply of the batch is sent or kept elsewhere.
     #[inline(always)]
-    fn clear<H: Handler, S: Source>(&mut self, connections: &mut Connections<H, S>) {
+    fn clear(&mut self) {
         self.spans.clear();
         self.ended = 0;
-        connections.clear_output();
+        self.conns.clear_output();
     }
 
     /// Handles what a turn has left: output since `mark`, replies that wait, more to do.
-    pub(super) fn after_turn<H: Handler, S: Source>(
-        &mut self,
-        key: Key,
-        mark: Mark,
-        connections: &mut Connections<H, S>,
-    ) {
-        let Some(client) = connections.clients.get(key) else { return };
+    pub(super) fn after_turn(&mut self, key: Key, mark: Mark) {
+        let Some(client) = self.conns.clients.get(key) else { return };
         if client.session.flow() == Flow::Drop {
-            connections.context.out.rewind(mark);
-            return connections.close(key);
+            self.conns.context.out.rewind(mark);
+            return self.conns.close(key);
         }
-        let produced = connections.context.out.len_since(mark) > 0;
-        if produced {
-            self.push(client, key, connections.context.out.span_since(mark));
-        }
+        let produced = self.conns.context.out.len_since(mark) > 0;
+        client.unsent += u32::from(produced);
         if client.session.is_pending() {
-            connections.add_waiting(key);
+            self.conns.add_waiting(key);
         }
         if produced {
-            self.flush_if_large(connections);
+            self.push(key, self.conns.context.out.span_since(mark));
         } else {
-            connections.settle(key);
+            self.conns.settle(key);
         }
     }
 
     /// Lets replies of a connection leave whose completion or log mark has come.
-    pub(super) fn release<H: Handler, S: Source>(
-        &mut self,
-        key: Key,
-        connections: &mut Connections<H, S>,
-    ) {
-        let Some(client) = connections.clients.get(key) else { return };
-        let mark = connections.context.out.mark();
-        client.session.release(&mut connections.context);
+    pub(super) fn release(&mut self, key: Key) {
+        let Some(client) = self.conns.clients.get(key) else { return };
+        let mark = self.conns.context.out.mark();
+        client.session.release(&mut self.conns.context);
         if !client.session.is_pending() {
             client.info.set_state(State::Read);
         }
-        self.after_turn(key, mark, connections);
+        self.after_turn(key, mark);
     }
-}
 
-/// Sends one reply of a batch that has ended.
-#[inline(always)]
-fn send<H: Handler, S: Source>(key: Key, span: Span, connections: &mut Connections<H, S>) {
-    let Some(client) = connections.clients.get(key) else { return };
-    client.unsent -= 1;
-    if client.outbox.is_some() {
-        return keep(key, span, connections);
-    }
-    match client.send(&mut connections.context.out, span, connections.handle.counters()) {
-        Sent::All if client.only_waits() => {}
-        Sent::All => connections.settle(key),
-        Sent::Part(rest) => keep(key, rest, connections),
-        Sent::Broken => connections.close(key),
-    }
-}
-
-/// Handles the result of one reply that the source has sent.
-fn conclude_one<H: Handler, S: Source>(
-    key: Key,
-    span: Span,
-    result: Result<usize, Errno>,
-    connections: &mut Connections<H, S>,
-) {
-    let Some(client) = connections.clients.get(key) else { return };
-    client.unsent -= 1;
-    let counters = connections.handle.counters();
-    if result == Ok(span.len()) && client.only_waits() {
-        counters.bytes_out.add(span.len() as u64);
-        return;
-    }
-    match sent(result, &mut connections.context.out, span, counters) {
-        Sent::All => connections.settle(key),
-        Sent::Part(rest) => keep(key, rest, connections),
-        Sent::Broken => connections.close(key),
-    }
-}
-
-/// Moves what a client did not take from the output to its outbox.
-#[cold]
-pub(super) fn keep<H: Handler, S: Source>(
-    key: Key,
-    span: Span,
-    connections: &mut Connections<H, S>,
-) {
-    let Some(client) = connections.clients.get(key) else { return };
-    let outbox = client.outbox.take();
-    let was_stalled = outbox.is_some();
-    let rest = connections.context.out.detach(span);
-    let rest = match outbox {
-        None => rest,
-        Some(outbox) => outbox.into_reply_with(rest),
-    };
-    let Some(outbox) = Outbox::keep(rest, &mut connections.context) else {
-        connections.handle.counters().memory_kicks.add(1);
-        if was_stalled {
-            connections.drop_stalled();
+    /// Sends one reply of a batch that has ended.
+    #[inline(always)]
+    fn send(&mut self, key: Key, span: Span) {
+        let Some(client) = self.conns.clients.get(key) else { return };
+        client.unsent -= 1;
+        if client.outbox.is_some() {
+            return self.keep(key, span);
         }
-        return connections.close(key);
-    };
-    let Some(client) = connections.clients.get(key) else { return };
-    client.outbox = Some(outbox);
-    if !was_stalled {
-        connections.add_stalled(key);
-    }
-}
-
-/// Sends more of an outbox: the client has taken something.
-pub(super) fn send_rest<H: Handler, S: Source>(key: Key, connections: &mut Connections<H, S>) {
-    let now_s = connections.now_s;
-    let Some(client) = connections.clients.get(key) else { return };
-    match client.send_outbox(now_s, connections.handle.counters()) {
-        Some(Sent::All) => {
-            client.outbox = None;
-            client.info.set_state(State::Read);
-            connections.drop_stalled();
-            connections.watch_writable(key, false);
-            connections.settle(key);
+        match client.send(&mut self.conns.context.out, span, self.conns.handle.counters()) {
+            Sent::All if client.only_waits() => {}
+            Sent::All => self.conns.settle(key),
+            Sent::Part(rest) => self.keep(key, rest),
+            Sent::Broken => self.conns.close(key),
         }
-        // A source that completes reports only once that the client takes again.
-        Some(Sent::Part(_)) if S::COMPLETES => connections.watch_writable(key, true),
-        Some(Sent::Part(_)) | None => {}
-        Some(Sent::Broken) => connections.close(key),
+    }
+
+    /// Handles the result of one reply that the source has sent.
+    fn conclude_one(&mut self, key: Key, span: Span, result: Result<usize, Errno>) {
+        let Some(client) = self.conns.clients.get(key) else { return };
+        client.unsent -= 1;
+        let counters = self.conns.handle.counters();
+        if result == Ok(span.len()) && client.only_waits() {
+            counters.bytes_out.add(span.len() as u64);
+            return;
+        }
+        match sent(result, &mut self.conns.context.out, span, counters) {
+            Sent::All => self.conns.settle(key),
+            Sent::Part(rest) => self.keep(key, rest),
+            Sent::Broken => self.conns.close(key),
+        }
+    }
+
+    /// Moves what a client did not take from the output to its outbox.
+    #[cold]
+    pub(super) fn keep(&mut self, key: Key, span: Span) {
+        let Some(client) = self.conns.clients.get(key) else { return };
+        let outbox = client.outbox.take();
+        let was_stalled = outbox.is_some();
+        let rest = self.conns.context.out.detach(span);
+        let rest = match outbox {
+            None => rest,
+            Some(outbox) => outbox.into_reply_with(rest),
+        };
+        let Some(outbox) = Outbox::keep(rest, &mut self.conns.context) else {
+            self.conns.handle.counters().memory_kicks.add(1);
+            if was_stalled {
+                self.conns.drop_stalled();
+            }
+            return self.conns.close(key);
+        };
+        let Some(client) = self.conns.clients.get(key) else { return };
+        client.outbox = Some(outbox);
+        if !was_stalled {
+            self.conns.add_stalled(key);
+        }
+    }
+
+    /// Sends more of an outbox: the client has taken something.
+    pub(super) fn send_rest(&mut self, key: Key) {
+        let now_s = self.conns.now_s;
+        let Some(client) = self.conns.clients.get(key) else { return };
+        match client.send_outbox(now_s, self.conns.handle.counters()) {
+            Some(Sent::All) => {
+                client.outbox = None;
+                client.info.set_state(State::Read);
+                self.conns.drop_stalled();
+                self.conns.watch_writable(key, false);
+                self.conns.settle(key);
+            }
+            // A source that completes reports only once that the client takes again.
+            Some(Sent::Part(_)) if S::COMPLETES => self.conns.watch_writable(key, true),
+            Some(Sent::Part(_)) | None => {}
+            Some(Sent::Broken) => self.conns.close(key),
+        }
     }
 }

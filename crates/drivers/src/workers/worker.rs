@@ -23,7 +23,7 @@ use super::key::{KEY_LISTENERS, KEY_SPECIAL, Key};
 use super::receiver::{Progress, Receiver};
 use super::sender::Sender;
 use super::source::Source;
-use crate::clock::{CoarseClock, SECOND_NS};
+use crate::clock::{CoarseClock, timespec};
 use crate::shared::Shared;
 use crate::sockets::Listener;
 
@@ -31,8 +31,7 @@ use crate::sockets::Listener;
 const SHORT_WAIT: Timespec = Timespec { tv_sec: 0, tv_nsec: SHORT_WAIT_NS as i64 };
 
 pub(super) struct Worker<H, S> {
-    connections: Connections<H, S>,
-    sender: Sender,
+    sender: Sender<H, S>,
     receiver: Receiver,
     housekeeper: Housekeeper,
     clock: CoarseClock,
@@ -48,19 +47,11 @@ impl<H: Handler, S: Source> Worker<H, S> {
         handler: H,
         listeners: Option<Vec<Listener>>,
     ) -> Result<Self, Errno> {
-        let mut connections = Connections::new(shared, id, handler)?;
-        let mut housekeeper = Housekeeper::default();
-        if let Some(listeners) = listeners {
-            housekeeper.listen(listeners, &mut connections)?;
-        }
-        Ok(Self {
-            connections,
-            sender: Sender::default(),
-            receiver: Receiver::new(),
-            housekeeper,
-            clock: CoarseClock::new(shared.clock()),
-            busy: false,
-        })
+        let mut conns = Connections::new(shared, id, handler)?;
+        let housekeeper = Housekeeper::new(listeners, &mut conns)?;
+        let (sender, receiver) = (Sender::new(conns), Receiver::new());
+        let clock = CoarseClock::new(shared.clock());
+        Ok(Self { sender, receiver, housekeeper, clock, busy: false })
     }
 
     /// Serves until the server ends.
@@ -69,59 +60,57 @@ impl<H: Handler, S: Source> Worker<H, S> {
             let count = self.wait();
             let alone = !S::COMPLETES && count == 1 && self.sender.is_empty();
             let (mut at, mut ended) = (0, false);
-            while let Some((key, flags)) = self.connections.source.event(at) {
-                let Self { connections, sender, receiver, .. } = &mut self;
-                let mut progress = Progress::NoClient;
+            while let Some((key, flags)) = self.sender.conns.source.event(at) {
                 if flags == EventFlags::IN {
-                    progress = receiver.turn(at, key, alone, sender, connections);
-                    ended = progress == Progress::Ended;
-                }
-                if progress == Progress::NoClient {
+                    match self.receiver.turn(at, key, alone, &mut self.sender) {
+                        Progress::Open => ended = false,
+                        Progress::Ended => ended = true,
+                        Progress::NoClient => self.on_event(key, flags),
+                    }
+                } else {
                     self.on_event(key, flags);
                 }
                 at += 1;
             }
-            let Self { connections, sender, receiver, housekeeper, busy, .. } = &mut self;
-            if connections.has_queued() {
-                receiver.turn_again(sender, connections);
+            if self.sender.conns.has_queued() {
+                self.receiver.turn_again(&mut self.sender);
                 ended = false;
             }
             if !ended {
-                sender.flush(connections);
+                self.sender.flush();
             }
-            let now_ns = connections.now_ns();
-            *busy = count > 0 && connections.context.handler.wake_at_ns() > now_ns + SHORT_WAIT_NS;
-            if !*busy || housekeeper.is_due(now_ns) {
-                housekeeper.run(sender, connections);
-                if housekeeper.is_over(connections) {
+            let conns = &self.sender.conns;
+            let now_ns = conns.now_ns();
+            self.busy = count > 0 && conns.context.handler.wake_at_ns() > now_ns + SHORT_WAIT_NS;
+            if !self.busy || self.housekeeper.is_due(now_ns) {
+                self.housekeeper.run(&mut self.sender);
+                if self.housekeeper.is_over(&self.sender.conns) {
                     break;
                 }
             }
         }
-        let Self { mut connections, mut sender, mut housekeeper, .. } = self;
-        if !sender.is_empty() {
+        if !self.sender.is_empty() {
             // There is no further wait in which the source would send them.
-            sender.flush_now(&mut connections);
+            self.sender.flush_now();
         }
-        housekeeper.end(&mut sender, &mut connections);
+        self.housekeeper.end(&mut self.sender);
     }
 
     /// Waits for events and reads the clock; returns how many events there are.
     #[inline(always)]
     fn wait(&mut self) -> usize {
-        self.sender.end_late(&mut self.connections);
-        let is_short = self.busy && !self.connections.has_queued();
+        self.sender.end_late();
+        let is_short = self.busy && !self.sender.conns.has_queued();
         let timeout = if is_short { None } else { Some(self.timeout()) };
-        let Self { connections, sender, .. } = self;
         let count = match &timeout {
-            None => sender.wait(&SHORT_WAIT, connections),
-            Some(timeout) => sender.wait(timeout, connections),
+            None => self.sender.wait(&SHORT_WAIT),
+            Some(timeout) => self.sender.wait(timeout),
         };
-        sender.conclude(connections);
+        self.sender.conclude();
         if let Some(now) = self.clock.step() {
-            connections.set_now(now);
+            self.sender.conns.set_now(now);
         }
-        connections.handle.counters().wakeups.add(1);
+        self.sender.conns.handle.counters().wakeups.add(1);
         count
     }
 
@@ -129,20 +118,19 @@ impl<H: Handler, S: Source> Worker<H, S> {
     /// connection has more to do.
     #[cold]
     fn timeout(&self) -> Timespec {
-        let queued = self.connections.has_queued();
-        let wait_ns = if queued { 0 } else { self.housekeeper.wait_ns(&self.connections) };
-        Timespec { tv_sec: (wait_ns / SECOND_NS) as i64, tv_nsec: (wait_ns % SECOND_NS) as i64 }
+        let conns = &self.sender.conns;
+        let wait_ns = if conns.has_queued() { 0 } else { self.housekeeper.wait_ns(conns) };
+        timespec(wait_ns)
     }
 
     /// Handles every event but that a client has sent something.
     #[cold]
     #[inline(never)]
     fn on_event(&mut self, key: Key, flags: EventFlags) {
-        let Self { connections, sender, receiver, housekeeper, .. } = self;
         match key {
-            KEY_LISTENERS.. => housekeeper.accept(key, connections),
-            KEY_SPECIAL => housekeeper.on_messages(sender, connections),
-            _ => receiver.on_event(key, flags, sender, connections),
+            KEY_LISTENERS.. => self.housekeeper.accept(key, &mut self.sender.conns),
+            KEY_SPECIAL => self.housekeeper.on_messages(&mut self.sender),
+            _ => self.receiver.on_event(key, flags, &mut self.sender),
         }
     }
 }

@@ -39,6 +39,7 @@ impl Host for FakeHost {
         Connections {
             max: 1024,
             open: 1,
+            accepting: true,
             accepted: 3,
             rejected: 1,
             threads: 4,

@@ -30,6 +30,7 @@ impl Host for CellHost {
         Connections {
             max: self.connections_max,
             open: u64::from(remote.open()),
+            accepting: remote.is_accepting(),
             accepted: counted.accepted,
             rejected: counted.rejected,
             idle_kicks: counted.idle_kicks,

@@ -1,42 +1,35 @@
 //! The unfinished end of a connection's input.
 //!
-//! Empty, it owns nothing. Up to [`TAIL_FREE_BYTES`] it is free; beyond, its capacity is covered by
-//! a grant. It grows by doubling, never beyond what its request is known to need, so a client can
-//! reserve no more than about twice what it has sent.
+//! Invariants: while empty, it owns no memory and no grant. Up to [`TAIL_FREE_BYTES`] it takes
+//! nothing from the budget; beyond that, a grant covers its capacity. It grows by doubling, never
+//! beyond what its request is known to need, so a client reserves no more than about twice what it
+//! has sent.
 
 use base::{Grant, Owner};
 
-use crate::Resources;
-use crate::bounds::{DIRECT_BYTES_MIN, TAIL_FREE_BYTES, VALUE_RESERVE_BYTES};
-
-/// The budget has no room for what must be kept.
-#[derive(Debug)]
-pub(crate) struct NoRoom {
-    /// What it was asked for beyond what it had granted.
-    pub(crate) bytes: u64,
-}
+use crate::bounds::{DIRECT_BYTES_MIN, Resources, TAIL_FREE_BYTES, VALUE_RESERVE_BYTES};
 
 /// Input that was received but not consumed.
 #[derive(Default)]
-pub(crate) struct Tail {
+pub(super) struct Tail {
     bytes: Vec<u8>,
     grant: Option<Grant>,
 }
 
 impl Tail {
     #[inline]
-    pub(crate) fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
 
     #[inline]
-    pub(crate) fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.bytes.len()
     }
 
-    /// How much of `input` its first request lacks, when it needs `needed` bytes in all: exactly
-    /// the rest of a value, or the rest of a line.
-    pub(crate) fn lacks(&self, input: &[u8], needed: usize) -> usize {
+    /// How many bytes of `input` belong to its first request, which needs `needed` bytes in all:
+    /// exactly the rest of a value, or the rest of a line.
+    pub(super) fn lacks(&self, input: &[u8], needed: usize) -> usize {
         let missing = needed.saturating_sub(self.bytes.len());
         if missing > 1 {
             return missing.min(input.len());
@@ -44,13 +37,14 @@ impl Tail {
         memchr::memchr(b'\n', input).map_or(input.len(), |end| end + 1)
     }
 
-    /// Appends `input`, making room for a request of `needed` bytes. On an error nothing changed.
-    pub(crate) fn append(
+    /// Appends `input`, and reserves memory for a request of `needed` bytes. An error
+    /// changes nothing, and holds the bytes that the budget has refused.
+    pub(super) fn append(
         &mut self,
         input: &[u8],
         needed: usize,
         resources: &Resources,
-    ) -> Result<(), NoRoom> {
+    ) -> Result<(), u64> {
         let len = self.bytes.len() + input.len();
         if len > self.bytes.capacity() {
             let capacity = (len * 2).max(VALUE_RESERVE_BYTES).min(needed.max(len));
@@ -60,9 +54,9 @@ impl Tail {
         Ok(())
     }
 
-    /// The buffer itself, with room for more, when much of a value is missing: the driver then
-    /// receives into it instead of into its own buffer. `None` leaves it to [`Tail::append`].
-    pub(crate) fn value_buffer(
+    /// The buffer itself, with capacity for more, when much of a value is missing: the driver then
+    /// receives into it instead of into its own buffer. With `None`, [`Tail::append`] follows.
+    pub(super) fn value_buffer(
         &mut self,
         needed: usize,
         resources: &Resources,
@@ -78,7 +72,7 @@ impl Tail {
         Some(&mut self.bytes)
     }
 
-    fn grow(&mut self, capacity: usize, resources: &Resources) -> Result<(), NoRoom> {
+    fn grow(&mut self, capacity: usize, resources: &Resources) -> Result<(), u64> {
         let granted = self.grant.as_ref().map_or(0, Grant::bytes);
         let bytes = (capacity as u64).saturating_sub(granted);
         if capacity > TAIL_FREE_BYTES && bytes > 0 {
@@ -90,7 +84,7 @@ impl Tail {
                 }
             };
             if !has_room {
-                return Err(NoRoom { bytes });
+                return Err(bytes);
             }
         }
         self.bytes.reserve_exact(capacity - self.bytes.len());
@@ -98,12 +92,12 @@ impl Tail {
     }
 
     /// Lends the bytes for parsing; [`Tail::put_back`] follows.
-    pub(crate) fn take(&mut self) -> Vec<u8> {
+    pub(super) fn take(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.bytes)
     }
 
     /// Takes the last `left` of `bytes` back. What is empty is freed.
-    pub(crate) fn put_back(&mut self, mut bytes: Vec<u8>, left: usize) {
+    pub(super) fn put_back(&mut self, mut bytes: Vec<u8>, left: usize) {
         if left == 0 {
             self.clear();
         } else {
@@ -112,13 +106,13 @@ impl Tail {
         }
     }
 
-    pub(crate) fn clear(&mut self) {
+    pub(super) fn clear(&mut self) {
         self.bytes = Vec::new();
         self.grant = None;
     }
 
     /// Memory it owns.
-    pub(crate) fn heap_bytes(&self) -> usize {
+    pub(super) fn heap_bytes(&self) -> usize {
         self.bytes.capacity()
     }
 }

@@ -4,20 +4,23 @@
 //! front -> [ waits for a gate ][ ready ][ waits for its ticket ][ ready ] <- newest request
 //! ```
 //!
-//! It exists only while its front waits for something; everything behind the front waits for the
-//! front. Ready neighbours are one entry. Gates are asked when they come to the front, so no
-//! order of logs is assumed.
+//! The queue exists only while its front waits for something; every other entry waits for the front
+//! as well. Neighbours that are ready are one entry. A gate is asked when it comes to the front, so
+//! no order between logs is assumed.
+//!
+//! Invariants: `bytes` is the sum of all charges. Requests are in rising order, wrapping.
 
 use std::collections::VecDeque;
 
 use base::{Grant, Owner};
 
-use crate::bounds::TAIL_FREE_BYTES;
-use crate::{LogId, Passed, Reply, Resources};
+use crate::bounds::{Resources, TAIL_FREE_BYTES};
+use crate::handler::{LogId, Passed};
+use crate::reply::Reply;
 
 /// What an entry waits for besides its turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Wait {
+pub(super) enum Wait {
     Nothing,
     Gate { log: LogId, seq: u64 },
     Ticket,
@@ -33,19 +36,19 @@ struct Entry {
 
 /// A gate whose passing can never be known.
 #[derive(Debug)]
-pub(crate) struct InDoubt;
+pub(super) struct InDoubt;
 
 /// The queue of one connection.
 #[derive(Default)]
-pub(crate) struct Order {
+pub(super) struct Pending {
     entries: VecDeque<Entry>,
     bytes: usize,
     grant: Option<Grant>,
 }
 
-impl Order {
+impl Pending {
     /// Appends the reply of `request`, which was `request_bytes` long.
-    pub(crate) fn push(&mut self, request: u32, wait: Wait, reply: Reply, request_bytes: usize) {
+    pub(super) fn push(&mut self, request: u32, wait: Wait, reply: Reply, request_bytes: usize) {
         let charge = reply.len() + request_bytes;
         self.bytes += charge;
         match self.entries.back_mut() {
@@ -58,7 +61,7 @@ impl Order {
     }
 
     /// The rest of the reply to `request`; `false` when it does not wait for one.
-    pub(crate) fn complete(&mut self, request: u32, bytes: &[u8]) -> bool {
+    pub(super) fn complete(&mut self, request: u32, bytes: &[u8]) -> bool {
         let Some(first) = self.entries.front().map(|entry| entry.request) else { return false };
         let age = |entry: &Entry| entry.request.wrapping_sub(first);
         let sought = request.wrapping_sub(first);
@@ -75,7 +78,7 @@ impl Order {
     }
 
     /// Moves to `out` every reply that may leave.
-    pub(crate) fn release(
+    pub(super) fn release(
         &mut self,
         gate: impl Fn(LogId, u64) -> Passed,
         out: &mut Reply,
@@ -99,13 +102,13 @@ impl Order {
         Ok(())
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// Whether further requests must stay unread. Asks the budget when the queue outgrows what
-    /// every connection may hold; without a grant that is all it may hold.
-    pub(crate) fn is_full(&mut self, resources: &Resources) -> bool {
+    /// Whether further requests must stay unread. Beyond what every connection may hold, it takes a
+    /// grant from the budget; without a grant it may hold no more than that.
+    pub(super) fn is_full(&mut self, resources: &Resources) -> bool {
         let bounds = &resources.bounds;
         if self.bytes > TAIL_FREE_BYTES && self.grant.is_none() {
             let bytes = bounds.pending_bytes_max as u64;
@@ -122,7 +125,7 @@ mod tests {
     use base::MemoryBudget;
 
     use super::*;
-    use crate::Bounds;
+    use crate::bounds::Bounds;
 
     fn reply(text: &str) -> Reply {
         let mut reply = Reply::new();
@@ -140,40 +143,40 @@ mod tests {
         let log = LogId(7);
         // Numbers wrap in the middle of the queue.
         let first = u32::MAX - 1;
-        let mut order = Order::default();
-        order.push(first, Wait::Ticket, reply("a"), 1);
-        order.push(first.wrapping_add(1), Wait::Nothing, reply("b"), 1);
-        order.push(first.wrapping_add(2), Wait::Nothing, reply("c"), 1);
-        order.push(first.wrapping_add(3), Wait::Gate { log, seq: 5 }, reply("d"), 1);
-        order.push(first.wrapping_add(4), Wait::Ticket, reply(""), 1);
+        let mut pending = Pending::default();
+        pending.push(first, Wait::Ticket, reply("a"), 1);
+        pending.push(first.wrapping_add(1), Wait::Nothing, reply("b"), 1);
+        pending.push(first.wrapping_add(2), Wait::Nothing, reply("c"), 1);
+        pending.push(first.wrapping_add(3), Wait::Gate { log, seq: 5 }, reply("d"), 1);
+        pending.push(first.wrapping_add(4), Wait::Ticket, reply(""), 1);
         let mut out = Reply::new();
         let not_yet = |_: LogId, _: u64| Passed::No;
-        assert!(order.complete(first.wrapping_add(4), b"e"));
-        assert!(!order.complete(first.wrapping_add(4), b"again"), "completed once only");
-        assert!(!order.complete(first.wrapping_add(1), b"x"), "does not wait");
-        assert!(!order.complete(first.wrapping_add(9), b"x"), "never asked");
-        order.release(not_yet, &mut out).expect("no doubt");
+        assert!(pending.complete(first.wrapping_add(4), b"e"));
+        assert!(!pending.complete(first.wrapping_add(4), b"again"), "completed once only");
+        assert!(!pending.complete(first.wrapping_add(1), b"x"), "does not wait");
+        assert!(!pending.complete(first.wrapping_add(9), b"x"), "no such request");
+        pending.release(not_yet, &mut out).expect("no doubt");
         assert_eq!(text(&out), "");
-        assert!(order.complete(first, b"A"));
-        order.release(not_yet, &mut out).expect("no doubt");
+        assert!(pending.complete(first, b"A"));
+        pending.release(not_yet, &mut out).expect("no doubt");
         assert_eq!(text(&out), "aAbc");
-        order
+        pending
             .release(
                 |of, seq| if of == log && seq <= 5 { Passed::Yes } else { Passed::No },
                 &mut out,
             )
             .expect("no doubt");
         assert_eq!(text(&out), "aAbcde");
-        assert!(order.is_empty());
-        assert_eq!(order.bytes, 0);
+        assert!(pending.is_empty());
+        assert_eq!(pending.bytes, 0);
     }
 
     #[test]
     fn doubt_ends_it() {
-        let mut order = Order::default();
-        order.push(1, Wait::Gate { log: LogId(1), seq: 1 }, reply("a"), 1);
+        let mut pending = Pending::default();
+        pending.push(1, Wait::Gate { log: LogId(1), seq: 1 }, reply("a"), 1);
         let mut out = Reply::new();
-        assert!(order.release(|_, _| Passed::InDoubt, &mut out).is_err());
+        assert!(pending.release(|_, _| Passed::InDoubt, &mut out).is_err());
         assert!(out.is_empty());
     }
 
@@ -197,12 +200,12 @@ mod tests {
             let budget = MemoryBudget::new(total);
             let bounds = Bounds { pending_max: 4, pending_bytes_max: 1 << 16, ..Bounds::default() };
             let resources = Resources { bounds, budget: budget.clone() };
-            let mut order = Order::default();
+            let mut pending = Pending::default();
             for request in 0..requests {
-                order.push(request, Wait::Ticket, Reply::new(), bytes_each);
+                pending.push(request, Wait::Ticket, Reply::new(), bytes_each);
             }
-            assert_eq!(order.is_full(&resources), full, "{requests} of {bytes_each} in {total}");
-            drop(order);
+            assert_eq!(pending.is_full(&resources), full, "{requests} of {bytes_each} in {total}");
+            drop(pending);
             assert_eq!(budget.used_total(), 0);
         }
     }
