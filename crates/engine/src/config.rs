@@ -6,6 +6,7 @@
 //! ```
 
 use crate::item::{CLASSES, HEADER_BYTES, INLINE_VALUE_BYTES_MAX};
+use crate::keys::KEY_BYTES_MAX;
 use crate::sync::MODEL;
 use base::{SLICE_BITS, SLICES};
 
@@ -122,9 +123,6 @@ impl Geometry {
         SLICES / self.groups
     }
 }
-
-/// The longest key in bytes, as in memcached.
-pub const KEY_BYTES_MAX: usize = if MODEL { 10 } else { 250 };
 
 #[cfg(test)]
 #[cfg(not(any(loom, shuttle)))]

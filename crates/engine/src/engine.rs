@@ -7,10 +7,11 @@ use crate::config::{EngineConfig, Geometry, LIMIT_BYTES_MIN};
 use crate::effects::{Effect, EffectSink};
 use crate::error::EngineError;
 use crate::eviction::{Eviction, NeedSpace, Walker, give_back, with_space};
+use crate::grace::GracePeriods;
 use crate::index::Index;
 use crate::items::Items;
 use crate::keys::Key;
-use crate::local::{Counters, Local};
+use crate::local::{Counters, Local, LocalCounters, Pin};
 use crate::raw::look_at_processor;
 use crate::reading::{self, Ahead, Ask, Found, Read, ReadSink};
 use crate::segments::{SegmentCounts, Segments, value_bytes_max};
@@ -74,10 +75,13 @@ impl Engine {
         if config.prefault {
             segments.prefault(config.limit_bytes / 4 * 3);
         }
-        let locals = (0..config.locals).map(Local::new).collect();
+        let grace = Arc::new(GracePeriods::new(config.locals));
+        let counters: Vec<Arc<LocalCounters>> =
+            (0..config.locals).map(|_| Arc::default()).collect();
+        let locals = Local::all(&grace, &counters);
         look_at_processor();
         let eviction = Eviction::new(&geometry, budget);
-        Ok((Self { items: Items::new(config, segments, index), eviction }, locals))
+        Ok((Self { items: Items::new(config, segments, index, counters), eviction }, locals))
     }
 
     /// `bytes` as a key: its slice and its hash. What is stored has a key of 1 to
@@ -88,30 +92,18 @@ impl Engine {
         self.items.key(bytes)
     }
 
-    /// Begins a batch: what is linked now stays readable until [`Engine::unpin`].
-    #[inline]
-    pub fn pin(&self, local: &Local) {
-        self.items.grace().pin(local.slot);
-    }
-
-    /// Ends a batch.
-    #[inline]
-    pub fn unpin(&self, local: &Local) {
-        self.items.grace().unpin(local.slot);
-    }
-
     /// Looks up where `key` would be, so that the processor fetches it: a caller with many keys
-    /// looks ahead for some of them before it reads the first. The local is pinned until they are
+    /// looks ahead for some of them before it reads the first. The pin is pinned until they are
     /// read.
     #[inline(always)]
     pub fn look_ahead<'e, 'k>(&'e self, key: Key<'k>) -> Ahead<'e, 'k> {
         reading::look_ahead(&self.items, key)
     }
 
-    /// Appends the value of `key` to `out`. The local is pinned.
+    /// Appends the value of `key` to `out`. The pin is pinned.
     #[inline(always)]
-    pub fn get(&self, local: &Local, key: &Key<'_>, now: Now, out: impl ReadSink) -> Read {
-        self.get_ahead(local, &self.look_ahead(*key), now, out)
+    pub fn get(&self, pin: &Pin, key: &Key<'_>, now: Now, out: impl ReadSink) -> Read {
+        self.get_ahead(pin, &self.look_ahead(*key), now, out)
     }
 
     /// [`Engine::get`] of a key that was looked up before.
@@ -120,24 +112,24 @@ impl Engine {
     #[inline(always)]
     pub fn get_ahead(
         &self,
-        local: &Local,
+        pin: &Pin,
         ahead: &Ahead<'_, '_>,
         now: Now,
         out: impl ReadSink,
     ) -> Read {
-        reading::get_ahead(&self.items, local, ahead, now, out)
+        reading::get_ahead(&self.items, pin, ahead, now, out)
     }
 
-    /// What is known of the item of `key`, without leaving a trace on it. The local is pinned.
-    pub fn peek(&self, local: &Local, key: &Key<'_>, now: Now) -> Option<Found> {
-        reading::peek(&self.items, local, key, now)
+    /// What is known of the item of `key`, without leaving a trace on it. The pin is pinned.
+    pub fn peek(&self, pin: &Pin, key: &Key<'_>, now: Now) -> Option<Found> {
+        reading::peek(&self.items, pin, key, now)
     }
 
-    /// Reads and changes at once: touch, create on a miss, win the token to refresh. The local is
+    /// Reads and changes at once: touch, create on a miss, win the token to refresh. The pin is
     /// pinned; the pin may move on.
     pub fn fetch<S: EffectSink>(
         &self,
-        local: &mut Local,
+        pin: &mut Pin,
         key: &Key<'_>,
         ask: &Ask,
         now: Now,
@@ -145,49 +137,49 @@ impl Engine {
         out: &mut impl ReadSink,
     ) -> Read {
         let fetch = |mut writer: Writer<'_, '_, S>| writing::fetch(&mut writer, ask, out);
-        self.with_space(local, key, now, sink, fetch).unwrap_or(Read::NoSpace)
+        self.with_space(pin, key, now, sink, fetch).unwrap_or(Read::NoSpace)
     }
 
-    /// Makes one change. The local is pinned; the pin may move on.
+    /// Makes one change. The pin is pinned; the pin may move on.
     pub fn write<S: EffectSink>(
         &self,
-        local: &mut Local,
+        pin: &mut Pin,
         op: &Op<'_>,
         now: Now,
         sink: &mut S,
     ) -> Wrote {
         if !S::ON
             && let Some(put) = Put::of(op)
-            && writing::overwrite(&self.items, local, &op.key, put, now).is_some()
+            && writing::overwrite(&self.items, pin, &op.key, put, now).is_some()
         {
             return Wrote::ended(Outcome::Done);
         }
-        self.write_any(local, op, now, sink)
+        self.write_any(pin, op, now, sink)
     }
 
-    /// [`Engine::write`] for a `set` without conditions. The local is pinned; the pin may move on.
+    /// [`Engine::write`] for a `set` without conditions. The pin is pinned; the pin may move on.
     ///
     /// What most sets meet is inlined where this is called; all else is not.
     #[inline(always)]
     pub fn set<S: EffectSink>(
         &self,
-        local: &mut Local,
+        pin: &mut Pin,
         key: &Key<'_>,
         put: Put<'_>,
         now: Now,
         sink: &mut S,
     ) -> Outcome {
-        if !S::ON && writing::overwrite(&self.items, local, key, put, now).is_some() {
+        if !S::ON && writing::overwrite(&self.items, pin, key, put, now).is_some() {
             return Outcome::Done;
         }
         let Put { value, client_flags, expiry_s } = put;
-        self.set_any(local, *key, value, (client_flags, expiry_s), now, sink)
+        self.set_any(pin, *key, value, (client_flags, expiry_s), now, sink)
     }
 
     #[inline(never)]
     fn set_any<S: EffectSink>(
         &self,
-        local: &mut Local,
+        pin: &mut Pin,
         key: Key<'_>,
         value: &[u8],
         (client_flags, expiry_s): (u32, u32),
@@ -195,21 +187,21 @@ impl Engine {
         sink: &mut S,
     ) -> Outcome {
         let action = Action::Store { mode: Mode::Set, value, client_flags, expiry_s };
-        self.write_any(local, &Op::new(key, action), now, sink).outcome
+        self.write_any(pin, &Op::new(key, action), now, sink).outcome
     }
 
     #[inline(never)]
     fn write_any<S: EffectSink>(
         &self,
-        local: &mut Local,
+        pin: &mut Pin,
         op: &Op<'_>,
         now: Now,
         sink: &mut S,
     ) -> Wrote {
         let write = |mut writer: Writer<'_, '_, S>| writing::write(&mut writer, op);
-        let wrote = self.with_space(local, &op.key, now, sink, write);
-        self.items.index().adjust(self.items.grace(), op.key.id.slice);
-        self.eviction.pay(&mut self.walker(local, now, sink));
+        let wrote = self.with_space(pin, &op.key, now, sink, write);
+        self.items.index().adjust(pin.grace(), op.key.id.slice);
+        self.eviction.pay(&mut self.walker(pin, now, sink));
         wrote.unwrap_or(Wrote::ended(Outcome::NoSpace))
     }
 
@@ -217,70 +209,70 @@ impl Engine {
     /// space can be made.
     fn with_space<T, S: EffectSink>(
         &self,
-        local: &mut Local,
+        pin: &mut Pin,
         key: &Key<'_>,
         now: Now,
         sink: &mut S,
         mut attempt: impl FnMut(Writer<'_, '_, S>) -> Result<T, NeedSpace>,
     ) -> Option<T> {
         let (items, ghosts) = (&self.items, self.eviction.ghosts());
-        with_space(&self.eviction, items, local, now, sink, |local, sink| {
-            attempt(Writer { items, ghosts, local, key, now, sink })
+        with_space(&self.eviction, items, pin, now, sink, |pin, sink| {
+            attempt(Writer { items, ghosts, pin, key, now, sink })
         })
     }
 
     fn walker<'w, S: EffectSink>(
         &'w self,
-        local: &'w mut Local,
+        pin: &'w mut Pin,
         now: Now,
         sink: &'w mut S,
     ) -> Walker<'w, S> {
-        Walker::new(&self.items, self.eviction.ghosts(), local, now, sink)
+        Walker::new(&self.items, self.eviction.ghosts(), pin, now, sink)
     }
 
     /// Housekeeping for an idle moment or the end of a batch: looks at up to `items` items of
-    /// segments that must go, and evicts what the budget wants back. The local is pinned; the pin
+    /// segments that must go, and evicts what the budget wants back. The pin is pinned; the pin
     /// may move on.
-    pub fn tend<S: EffectSink>(&self, local: &mut Local, now: Now, items: u32, sink: &mut S) {
-        self.eviction.tend(&mut self.walker(local, now, sink), items);
+    pub fn tend<S: EffectSink>(&self, pin: &mut Pin, now: Now, items: u32, sink: &mut S) {
+        self.eviction.tend(&mut self.walker(pin, now, sink), items);
     }
 
     /// Evicts until the budget has `bytes` left, for an owner whose share is not used up. The pin
     /// of the caller moves on. False when that much could not be evicted.
     pub fn give_back<S: EffectSink>(
         &self,
-        local: &mut Local,
+        pin: &mut Pin,
         bytes: u64,
         now: Now,
         sink: &mut S,
     ) -> bool {
-        give_back(&self.eviction, &mut self.walker(local, now, sink), bytes)
+        give_back(&self.eviction, &mut self.walker(pin, now, sink), bytes)
     }
 
-    /// Makes the item as `effect` says, unless it is newer. The local is pinned; the pin may move
+    /// Makes the item as `effect` says, unless it is newer. The pin is pinned; the pin may move
     /// on. Space is made out of dead words only: an engine that evicts answers
     /// [`Applied::NoSpace`] at once.
-    pub fn apply(&self, local: &mut Local, effect: &Effect<'_>, now: Now) -> Applied {
-        transfer::apply(&self.eviction, &self.items, local, effect, now)
+    pub fn apply(&self, pin: &mut Pin, effect: &Effect<'_>, now: Now) -> Applied {
+        transfer::apply(&self.eviction, &self.items, pin, effect, now)
     }
 
     /// Emits the items of `slice` to `sink`, from `at` on, until at least `items` were emitted or
-    /// the walk is over. The local is pinned.
+    /// the walk is over. The pin is pinned.
     pub fn scan<S: EffectSink>(
         &self,
-        local: &mut Local,
+        pin: &mut Pin,
         slice: SliceId,
         at: &mut Cursor,
         items: u32,
         now: Now,
         sink: &mut S,
     ) -> More {
-        transfer::scan(&self.items, local, (slice, at), items, now, sink)
+        transfer::scan(&self.items, pin, (slice, at), items, now, sink)
     }
 
-    /// Drops every item of `slice`. The local is pinned.
-    pub fn forget(&self, local: &mut Local, slice: SliceId) {
-        transfer::forget(&self.items, local, slice);
+    /// Drops every item of `slice`. The pin is pinned.
+    pub fn forget(&self, pin: &mut Pin, slice: SliceId) {
+        transfer::forget(&self.items, pin, slice);
     }
 
     /// The last version given in `slice`: what a barrier for everything up to now is.

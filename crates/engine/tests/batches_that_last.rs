@@ -19,19 +19,19 @@ fn engine(limit_bytes: u64, evict: bool) -> (Engine, [Local; 2]) {
     let config = EngineConfig { locals: 2, evict, ..EngineConfig::new(limit_bytes) };
     let (engine, locals) =
         Engine::new(config, MemoryBudget::new(limit_bytes)).expect("the limit is high enough");
-    (engine, locals.try_into().expect("two were asked for"))
+    (engine, locals.try_into().ok().expect("two were requested"))
 }
 
 /// Carries `action` out on one key after the other, until that fails or all are done.
 fn on_all(engine: &Engine, local: &mut Local, mut keys: Range<u32>, action: Action<'_>) -> Outcome {
-    engine.pin(local);
-    let failed = keys.find_map(|key| {
-        let name = key.to_be_bytes();
-        let op = Op::new(engine.key(&name), action);
-        Some(engine.write(local, &op, NOW, &mut NoSink).outcome)
-            .filter(|outcome| *outcome != Outcome::Done)
+    let failed = local.batch(|pin| {
+        keys.find_map(|key| {
+            let name = key.to_be_bytes();
+            let op = Op::new(engine.key(&name), action);
+            Some(engine.write(pin, &op, NOW, &mut NoSink).outcome)
+                .filter(|outcome| *outcome != Outcome::Done)
+        })
     });
-    engine.unpin(local);
     failed.unwrap_or(Outcome::Done)
 }
 
@@ -44,21 +44,22 @@ fn store(engine: &Engine, local: &mut Local, keys: Range<u32>) -> Outcome {
     on_all(engine, local, keys, store)
 }
 
-fn is_there(engine: &Engine, local: &Local, key: u32) -> bool {
+fn is_there(engine: &Engine, local: &mut Local, key: u32) -> bool {
     let mut sink = ValueSink::default();
-    engine.get(local, &engine.key(&key.to_be_bytes()), NOW, &mut sink) == Read::Hit
+    let name = key.to_be_bytes();
+    local.batch(|pin| engine.get(pin, &engine.key(&name), NOW, &mut sink)) == Read::Hit
 }
 
 #[test]
 fn a_batch_that_lasts_is_waited_for() {
     let (engine, [lasting, mut local]) = engine(LIMIT_BYTES_MIN, true);
-    engine.pin(&lasting);
+    let lasting = lasting.pin();
     let outcome = std::thread::scope(|scope| {
         let writer = scope.spawn(|| fill(&engine, &mut local));
         while engine.counters().waits < WAITS && !writer.is_finished() {
             std::thread::yield_now();
         }
-        engine.unpin(&lasting);
+        drop(lasting);
         writer.join().expect("no panic")
     });
     assert_eq!(outcome, Outcome::Done);
@@ -68,9 +69,9 @@ fn a_batch_that_lasts_is_waited_for() {
 #[test]
 fn a_batch_that_never_ends_is_not_waited_for_for_ever() {
     let (engine, [lasting, mut local]) = engine(LIMIT_BYTES_MIN, true);
-    engine.pin(&lasting);
+    let lasting = lasting.pin();
     assert_eq!(fill(&engine, &mut local), Outcome::NoSpace);
-    engine.unpin(&lasting);
+    drop(lasting);
     assert_eq!(fill(&engine, &mut local), Outcome::Done);
 }
 
@@ -93,15 +94,15 @@ fn what_is_kept_waits_for_the_ground_that_a_batch_holds() {
         assert_eq!(on_all(&engine, &mut local, gone, Action::Delete), Outcome::Done);
     }
     for key in KEPT {
-        assert!((0..3).all(|_| is_there(&engine, &local, key)), "{key}");
+        assert!((0..3).all(|_| is_there(&engine, &mut local, key)), "{key}");
     }
     // From here on what is drained stays in limbo: two segments move into the ground of one.
-    engine.pin(&lasting);
+    let lasting = lasting.pin();
     assert_eq!(store(&engine, &mut local, 10_000..20_000), Outcome::NoSpace);
     let counters = engine.counters();
     assert!(counters.kept > 0 && counters.evicted == 0, "{counters:?}");
     for key in KEPT {
-        assert!(is_there(&engine, &local, key), "{key}");
+        assert!(is_there(&engine, &mut local, key), "{key}");
     }
-    engine.unpin(&lasting);
+    drop(lasting);
 }

@@ -4,7 +4,7 @@
 
 use base::{MemoryBudget, Now};
 use engine::{
-    Action, Ask, Engine, EngineConfig, Local, Mode, NoSink, Op, Outcome, Read, ValueSink,
+    Action, Ask, Engine, EngineConfig, Local, Mode, NoSink, Op, Outcome, Pin, Read, ValueSink,
 };
 
 const NOW: Now = Now { mono_ns: 0, expiry_s: 1_000 };
@@ -24,11 +24,8 @@ impl Cell {
     }
 
     fn write(&mut self, key: &[u8], action: Action<'_>) -> Outcome {
-        self.engine.pin(&self.local);
         let op = Op::new(self.engine.key(key), action);
-        let wrote = self.engine.write(&mut self.local, &op, NOW, &mut NoSink);
-        self.engine.unpin(&self.local);
-        wrote.outcome
+        self.local.batch(|pin| self.engine.write(pin, &op, NOW, &mut NoSink)).outcome
     }
 
     fn store(&mut self, key: &[u8], mode: Mode, value: &[u8]) -> Outcome {
@@ -36,19 +33,15 @@ impl Cell {
     }
 
     fn get(&mut self, key: &[u8]) -> Option<Vec<u8>> {
-        self.engine.pin(&self.local);
-        let mut sink = ValueSink::default();
-        let read = self.engine.get(&self.local, &self.engine.key(key), NOW, &mut sink);
-        self.engine.unpin(&self.local);
+        let (id, mut sink) = (self.engine.key(key), ValueSink::default());
+        let read = self.local.batch(|pin| self.engine.get(pin, &id, NOW, &mut sink));
         (read == Read::Hit).then_some(sink.bytes)
     }
 
     fn fetch(&mut self, key: &[u8], ask: &Ask) -> Read {
-        self.engine.pin(&self.local);
         let (id, mut sink) = (self.engine.key(key), ValueSink::default());
-        let read = self.engine.fetch(&mut self.local, &id, ask, NOW, &mut NoSink, &mut sink);
-        self.engine.unpin(&self.local);
-        read
+        let fetch = |pin: &mut Pin| self.engine.fetch(pin, &id, ask, NOW, &mut NoSink, &mut sink);
+        self.local.batch(fetch)
     }
 }
 
@@ -123,9 +116,7 @@ fn compaction_and_eviction_carry_nothing_over_a_flush() {
             let before = cell.engine.counters().expired;
             for number in 0..400 {
                 cell.store(&name(1_000 * (round + 1) + number), Mode::Set, &old);
-                cell.engine.pin(&cell.local);
-                cell.engine.tend(&mut cell.local, NOW, 64, &mut NoSink);
-                cell.engine.unpin(&cell.local);
+                cell.local.batch(|pin| cell.engine.tend(pin, NOW, 64, &mut NoSink));
             }
             let_go += cell.engine.counters().expired - before;
             for number in 0..400 {

@@ -30,11 +30,8 @@ struct Cell {
 
 impl Cell {
     fn write(&self, local: &mut Local, key: &[u8], action: Action<'_>) -> Outcome {
-        self.engine.pin(local);
         let op = Op::new(self.engine.key(key), action);
-        let wrote = self.engine.write(local, &op, NOW, &mut NoSink);
-        self.engine.unpin(local);
-        wrote.outcome
+        local.batch(|pin| self.engine.write(pin, &op, NOW, &mut NoSink)).outcome
     }
 
     fn set(&self, local: &mut Local, key: &[u8], value: &[u8]) {
@@ -42,11 +39,9 @@ impl Cell {
         assert_eq!(self.write(local, key, action), Outcome::Done);
     }
 
-    fn get(&self, local: &Local, key: &[u8]) -> Option<Vec<u8>> {
-        self.engine.pin(local);
-        let mut sink = ValueSink::default();
-        let read = self.engine.get(local, &self.engine.key(key), NOW, &mut sink);
-        self.engine.unpin(local);
+    fn get(&self, local: &mut Local, key: &[u8]) -> Option<Vec<u8>> {
+        let (id, mut sink) = (self.engine.key(key), ValueSink::default());
+        let read = local.batch(|pin| self.engine.get(pin, &id, NOW, &mut sink));
         (read == Read::Hit).then_some(sink.bytes)
     }
 }

@@ -3,7 +3,7 @@
 
 use base::{KeyId, MemoryBudget, Now, Version};
 use engine::{
-    Action, Ask, Change, Effect, EffectSink, Engine, EngineConfig, Gone, Local, Mode, Op, Outcome,
+    Action, Ask, Change, Effect, EffectSink, Engine, EngineConfig, Gone, Mode, Op, Outcome, Pin,
     Read, ValueSink,
 };
 use std::collections::HashMap;
@@ -55,7 +55,7 @@ impl EffectSink for Witness {
 
 struct Run {
     engine: Engine,
-    local: Local,
+    pin: Pin,
     model: HashMap<Vec<u8>, Entry>,
     witness: Witness,
     dice: Dice,
@@ -72,7 +72,7 @@ impl Run {
             Engine::new(config, MemoryBudget::new(limit_bytes)).expect("enough memory");
         Self {
             engine,
-            local: locals.pop().expect("a local"),
+            pin: locals.pop().expect("a local").pin(),
             model: HashMap::new(),
             witness: Witness::default(),
             dice: Dice(seed | 1),
@@ -116,7 +116,7 @@ impl Run {
     fn write(&mut self, key: &[u8], action: Action<'_>) -> engine::Wrote {
         (self.witness.key, self.witness.told_at) = (key.to_vec(), None);
         let op = Op::new(self.engine.key(key), action);
-        self.engine.write(&mut self.local, &op, self.now, &mut self.witness)
+        self.engine.write(&mut self.pin, &op, self.now, &mut self.witness)
     }
 
     fn step(&mut self, keys: u64) {
@@ -133,14 +133,14 @@ impl Run {
                 self.engine.flush();
                 self.model.clear();
             }
-            _ => self.engine.tend(&mut self.local, self.now, 32, &mut self.witness),
+            _ => self.engine.tend(&mut self.pin, self.now, 32, &mut self.witness),
         }
         self.learn();
     }
 
     fn get(&mut self, key: &[u8]) {
         let mut sink = ValueSink::default();
-        let read = self.engine.get(&self.local, &self.engine.key(key), self.now, &mut sink);
+        let read = self.engine.get(&self.pin, &self.engine.key(key), self.now, &mut sink);
         self.check(key, read, &sink);
     }
 
@@ -170,7 +170,7 @@ impl Run {
             entry.expiry_s = expiry_s;
         }
         let witness = &mut self.witness;
-        let read = self.engine.fetch(&mut self.local, &id, &ask, self.now, witness, &mut sink);
+        let read = self.engine.fetch(&mut self.pin, &id, &ask, self.now, witness, &mut sink);
         if self.witness.gone.iter().any(|gone| gone == key) {
             self.learn();
             return;
@@ -297,11 +297,9 @@ fn steps() -> u64 {
 
 fn run(limit_bytes: u64, value_bytes_max: u64, keys: u64, seed: u64) {
     let mut run = Run::new(limit_bytes, value_bytes_max, seed);
-    run.engine.pin(&run.local);
     for step in 0..steps() {
         if step % 16 == 0 {
-            run.engine.unpin(&run.local);
-            run.engine.pin(&run.local);
+            run.pin.renew();
         }
         run.step(keys);
     }

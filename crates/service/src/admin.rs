@@ -72,8 +72,8 @@ impl Service {
             None => return reply::BAD_CLASS,
             Some(false) => {}
             Some(true) => {
-                let (engine, local) = self.engine();
-                engine.tend(local, now, CRAWL_ITEMS_MAX, &mut NoSink);
+                let (engine, pin) = self.engine();
+                engine.tend(pin, now, CRAWL_ITEMS_MAX, &mut NoSink);
             }
         }
         reply::OK

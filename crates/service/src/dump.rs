@@ -46,8 +46,8 @@ impl Service {
             return Outcome::Done;
         }
         self.dump(now, conn, classes, reply, reply::END, |service, key, out| {
-            let (engine, local) = service.engine();
-            if let Some(found) = engine.peek(local, &engine.key(key.as_bytes()), now) {
+            let (engine, pin) = service.engine();
+            if let Some(found) = engine.peek(pin, &engine.key(key.as_bytes()), now) {
                 reply::metadump(out, key, &debug(&found, now), now.expiry_s);
             }
         })
@@ -132,8 +132,8 @@ impl Service {
                 if left == 0 || out.len() >= CACHEDUMP_BYTES_MAX {
                     return None;
                 }
-                let (engine, local) = self.engine();
-                let Some(found) = engine.peek(local, &engine.key(&name), now) else { continue };
+                let (engine, pin) = self.engine();
+                let Some(found) = engine.peek(pin, &engine.key(&name), now) else { continue };
                 out.extend_from_slice(b"ITEM ");
                 out.extend_from_slice(&name);
                 let (bytes, expiry_s) = (found.value_bytes, found.expiry_s);
@@ -145,10 +145,10 @@ impl Service {
     }
 
     fn names(&mut self, now: Now, slice: SliceId) -> Vec<Vec<u8>> {
-        let (engine, local) = self.engine();
+        let (engine, pin) = self.engine();
         let mut names = Names::default();
         let mut at = Cursor::default();
-        while engine.scan(local, slice, &mut at, ITEMS_PER_STEP, now, &mut names) == More::Yes {}
+        while engine.scan(pin, slice, &mut at, ITEMS_PER_STEP, now, &mut names) == More::Yes {}
         names.0
     }
 }

@@ -95,19 +95,19 @@ impl Service {
         let start = out.len();
         let found = Found::default();
         let mut sink = MetaValue { out, start, key: token, flags, now, found, before: None };
-        let (engine, local) = self.engine();
+        let (engine, pin) = self.engine();
         let key = engine.key(key.as_bytes());
         let changes = ask.touch.is_some() || ask.vivify.is_some() || ask.recache_before_s.is_some();
         let mut read = Read::Miss;
         if !changes && !ask.quiet {
-            read = engine.get(local, &key, now, &mut sink);
+            read = engine.get(pin, &key, now, &mut sink);
         }
         // A stale item gives a token to its next reader, and only the lock decides who that is.
         let contested = read == Read::Hit && sink.found.stale && !sink.found.token_sent;
         if changes || ask.quiet || contested {
             sink.rewind();
             sink.before = contested.then_some((sink.found.fetched, sink.found.idle_s));
-            read = engine.fetch(local, &key, &ask, now, &mut NoSink, &mut sink);
+            read = engine.fetch(pin, &key, &ask, now, &mut NoSink, &mut sink);
         }
         let found = sink.found;
         let counters = &self.counters;
@@ -264,8 +264,8 @@ impl Service {
     pub(crate) fn meta_debug(&mut self, now: Now, token: KeyToken<'_>, reply: &mut Reply) {
         let mut scratch: KeyScratch = [0; _];
         let key = token.key(&mut scratch);
-        let (engine, local) = self.engine();
-        let found = engine.peek(local, &engine.key(key.as_bytes()), now);
+        let (engine, pin) = self.engine();
+        let found = engine.peek(pin, &engine.key(key.as_bytes()), now);
         let out = reply.bytes_mut();
         self.counters.cmd_meta.add(1);
         match found {

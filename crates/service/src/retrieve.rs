@@ -55,9 +55,9 @@ impl Service {
     /// One key of a plain `get`: the way of most requests.
     #[inline(always)]
     pub(crate) fn get_single(&mut self, now: Now, key: Key<'_>, out: &mut Vec<u8>) {
-        let (engine, local) = self.engine();
+        let (engine, pin) = self.engine();
         let hashed = engine.key(key.as_bytes());
-        let read = engine.get(local, &hashed, now, ValueLines::<false, true>::new(out, key));
+        let read = engine.get(pin, &hashed, now, ValueLines::<false, true>::new(out, key));
         if !self.retrieved(read) {
             out.extend_from_slice(reply::END);
         }
@@ -109,9 +109,9 @@ impl Service {
         ahead: &Ahead<'_, '_>,
         out: &mut Vec<u8>,
     ) {
-        let local = self.lease.as_ref().expect("a batch has begun");
+        let pin = self.pin.as_ref().expect("a batch has begun");
         let lines = ValueLines::<CAS, false>::new(out, key);
-        self.retrieved(self.cell.engine.get_ahead(local, ahead, now, lines));
+        self.retrieved(self.cell.engine.get_ahead(pin, ahead, now, lines));
     }
 
     /// As [`Service::get`], with a new expiry for what is found.
@@ -154,10 +154,10 @@ impl Service {
         out: &mut Vec<u8>,
     ) -> Read {
         let mut lines = ValueLines::<CAS, false>::new(out, key);
-        let (engine, local) = self.engine();
+        let (engine, pin) = self.engine();
         let ask = Ask { touch: Some(expiry_s), ..Ask::default() };
         let hashed = engine.key(key.as_bytes());
-        let read = engine.fetch(local, &hashed, &ask, now, &mut NoSink, &mut lines);
+        let read = engine.fetch(pin, &hashed, &ask, now, &mut NoSink, &mut lines);
         let hit = self.retrieved(read);
         self.counters.cmd_touch.add(1);
         if hit { &self.counters.touch_hits } else { &self.counters.touch_misses }.add(1);

@@ -16,11 +16,11 @@ impl Service {
         action: Action<'_>,
         with: impl FnOnce(&mut Op<'_>),
     ) -> Wrote {
-        let (engine, local) = self.engine();
+        let (engine, pin) = self.engine();
         let mut op = Op::new(engine.key(key.as_bytes()), action);
         with(&mut op);
         let compare = op.compare.is_some();
-        let wrote = engine.write(local, &op, now, &mut NoSink);
+        let wrote = engine.write(pin, &op, now, &mut NoSink);
         if compare {
             let counters = &self.counters;
             match wrote.outcome {
@@ -38,11 +38,11 @@ impl Service {
     #[inline(never)]
     pub(crate) fn set(&mut self, now: Now, store: &Store<'_>, out: &mut Vec<u8>) {
         self.counters.cmd_set.add(1);
-        let (engine, local) = self.engine();
+        let (engine, pin) = self.engine();
         let key = engine.key(store.key.as_bytes());
         let expiry_s = expiry_s(store.exptime, now);
         let put = Put { value: store.value, client_flags: store.flags, expiry_s };
-        let outcome = engine.set(local, &key, put, now, &mut NoSink);
+        let outcome = engine.set(pin, &key, put, now, &mut NoSink);
         if outcome != Outcome::Done {
             self.not_set(now, store.key, outcome);
         }

@@ -3,7 +3,7 @@
 use crate::cell::Cell;
 use crate::counters::WorkerCounters;
 use base::Now;
-use engine::{Local, NoSink};
+use engine::{Local, NoSink, Pin};
 use memcache::{Expiry, Key, KeyScratch, Limits, Refusal, Request, Store, StoreVerb, reply};
 use session::{Cause, Conn, ConnId, Handler, LogId, Outcome, Passed, Reply, Ticket, Verdict};
 use std::sync::Arc;
@@ -18,9 +18,10 @@ const TEND_INTERVAL_NS: u64 = 1_000_000_000;
 pub struct Service {
     pub(crate) cell: Arc<Cell>,
     pub(crate) counters: Arc<WorkerCounters>,
-    /// Held from the first request of a batch to its end, or for good.
-    pub(crate) lease: Option<Local>,
-    pinned: bool,
+    /// Held from the first request of a batch to its end.
+    pub(crate) pin: Option<Pin>,
+    /// Held between batches, by a worker that keeps it.
+    lease: Option<Local>,
     /// Clients must authenticate first.
     guarded: bool,
     /// The second in which it tends the cell next; none if another worker does.
@@ -35,7 +36,7 @@ impl Service {
         let counters = cell.enlist();
         let (tend_at_s, wake_at_ns) = if tends { (0, 0) } else { (u32::MAX, u64::MAX) };
         let guarded = cell.options.authenticate.is_some();
-        Self { cell, counters, lease: None, pinned: false, guarded, tend_at_s, wake_at_ns }
+        Self { cell, counters, pin: None, lease: None, guarded, tend_at_s, wake_at_ns }
     }
 
     /// Whether a client has yet to show who it is.
@@ -45,22 +46,25 @@ impl Service {
     }
 
     /// Begins a batch unless it has begun.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn begin(&mut self, now: Now) {
-        if self.pinned {
-            return;
+        if self.pin.is_none() {
+            self.begin_batch(now);
         }
-        self.cell.flush_if_due(now);
-        let cell = &self.cell;
-        let local = self.lease.get_or_insert_with(|| cell.leases.take());
-        self.cell.engine.pin(local);
-        self.pinned = true;
     }
 
-    /// The engine and the lease of the batch together.
+    /// Apart, so that a request within a batch pays for one comparison only.
+    #[inline(never)]
+    fn begin_batch(&mut self, now: Now) {
+        self.cell.flush_if_due(now);
+        let local = self.lease.take().unwrap_or_else(|| self.cell.leases.take());
+        self.pin = Some(local.pin());
+    }
+
+    /// The engine and the pin of the batch together.
     #[inline]
-    pub(crate) fn engine(&mut self) -> (&engine::Engine, &mut Local) {
-        (&self.cell.engine, self.lease.as_mut().expect("a batch has begun"))
+    pub(crate) fn engine(&mut self) -> (&engine::Engine, &mut Pin) {
+        (&self.cell.engine, self.pin.as_mut().expect("a batch has begun"))
     }
 
     fn execute(
@@ -189,8 +193,8 @@ impl Handler for Service {
             return false;
         }
         self.begin(now);
-        let (engine, local) = self.engine();
-        engine.give_back(local, bytes, now, &mut NoSink)
+        let (engine, pin) = self.engine();
+        engine.give_back(pin, bytes, now, &mut NoSink)
     }
 
     fn gate(&self, _log: LogId, _seq: u64) -> Passed {
@@ -204,14 +208,11 @@ impl Handler for Service {
         if now.expiry_s >= self.tend_at_s {
             self.tend(now);
         }
-        if self.pinned {
-            self.pinned = false;
-            if let Some(local) = &self.lease {
-                self.cell.engine.unpin(local);
-            }
-            if !self.cell.options.keep_leases
-                && let Some(local) = self.lease.take()
-            {
+        if let Some(pin) = self.pin.take() {
+            let local = pin.unpin();
+            if self.cell.options.keep_leases {
+                self.lease = Some(local);
+            } else {
                 self.cell.leases.give(local);
             }
         }
@@ -230,22 +231,21 @@ impl Service {
         self.tend_at_s = now.expiry_s.saturating_add(1);
         self.wake_at_ns = now.mono_ns + TEND_INTERVAL_NS;
         self.begin(now);
-        let (engine, local) = self.engine();
-        engine.tend(local, now, TEND_ITEMS_MAX, &mut NoSink);
+        let (engine, pin) = self.engine();
+        engine.tend(pin, now, TEND_ITEMS_MAX, &mut NoSink);
     }
 
     /// Removes an item whose replacement could not be stored, so that no stale value is read.
     pub(crate) fn unlink(&mut self, now: Now, key: Key<'_>) {
-        let (engine, local) = self.engine();
+        let (engine, pin) = self.engine();
         let op = engine::Op::new(engine.key(key.as_bytes()), engine::Action::Delete);
-        engine.write(local, &op, now, &mut NoSink);
+        engine.write(pin, &op, now, &mut NoSink);
     }
 }
 
 impl Drop for Service {
     fn drop(&mut self) {
-        if let Some(local) = self.lease.take() {
-            self.cell.engine.unpin(&local);
+        if let Some(local) = self.pin.take().map(Pin::unpin).or(self.lease.take()) {
             self.cell.leases.give(local);
         }
     }

@@ -18,8 +18,8 @@ use super::ghosts::GhostClock;
 use super::victim::{Walk, Walker};
 use crate::config::Geometry;
 use crate::effects::EffectSink;
+use crate::grace::GracePeriods;
 use crate::items::Items;
-use crate::local::Local;
 use crate::segments::{
     Pool, SegmentCounts, Victim, dead_victim, drained, expired_victim, oldest_victim, reclaim,
 };
@@ -120,32 +120,32 @@ impl Eviction {
             // What a walk moves to stays open until it ends.
             if evictor.looked_s != now.expiry_s && evictor.walk.is_none() {
                 evictor.looked_s = now.expiry_s;
-                items.segments().seal_expired(items.grace(), now);
+                items.segments().seal_expired(walker.pin.grace(), now);
             }
-            self.reclaim(items);
+            self.reclaim(items, walker.pin.grace());
             let bounds = Bounds { items: items_max as usize, words: usize::MAX };
             self.walk(&mut evictor, walker, bounds);
-            self.reclaim(items);
+            self.reclaim(items, walker.pin.grace());
         }
     }
 
     /// Pays for what was written since the last payment. The pin of the caller may move on.
     pub(crate) fn pay<S: EffectSink>(&self, walker: &mut Walker<'_, S>) {
-        if walker.local.debt_words == 0 {
+        if walker.pin.debt_words() == 0 {
             return;
         }
         let items = walker.items;
         if items.segments().short_by() == 0 && !items.index().is_short() {
-            walker.local.debt_words = 0;
+            walker.pin.take_debt();
             return;
         }
         if let Some(mut evictor) = self.try_evictor() {
-            let words = std::mem::take(&mut walker.local.debt_words) * PACE;
-            self.reclaim_for(items, walker.local);
+            let words = walker.pin.take_debt() * PACE;
+            self.reclaim_for(walker);
             let bounds = Bounds { items: ITEMS_PER_PAYMENT_MAX, words };
             let mut walked = self.walk(&mut evictor, walker, bounds);
             if items.segments().is_spent() {
-                self.reclaim_for(items, walker.local);
+                self.reclaim_for(walker);
                 if walked.waits {
                     let rest = self.walk(&mut evictor, walker, bounds.after(walked));
                     walked.items += rest.items;
@@ -163,20 +163,20 @@ impl Eviction {
 
     /// Frees drained segments. Where no other segment is free, the batch of this caller ends, so
     /// that those in limbo do not wait for it.
-    fn reclaim_for(&self, items: &Items, local: &Local) {
-        if items.segments().is_spent() {
-            items.grace().pin(local.slot);
+    fn reclaim_for<S: EffectSink>(&self, walker: &mut Walker<'_, S>) {
+        if walker.items.segments().is_spent() {
+            walker.pin.renew();
         }
-        self.reclaim(items);
+        self.reclaim(walker.items, walker.pin.grace());
     }
 
     /// Frees drained segments. Gives memory back to the budget where it is owed, and to the index
     /// where that is short.
-    pub(super) fn reclaim(&self, items: &Items) {
+    pub(super) fn reclaim(&self, items: &Items, grace: &GracePeriods) {
         let segment_bytes = items.segments().geometry().segment_bytes();
         let owed = self.budget.owed(Owner::Primary).div_ceil(segment_bytes) as usize;
         let is_short = items.index().is_short();
-        let returned = reclaim(items.segments(), items.grace(), owed + usize::from(is_short));
+        let returned = reclaim(items.segments(), grace, owed + usize::from(is_short));
         if is_short && returned > 0 {
             items.index().take_freed(segment_bytes);
         }
@@ -205,14 +205,14 @@ impl Eviction {
         let mut walked = Walked::default();
         while walked.items < bounds.items && walked.words < bounds.words {
             if evictor.walk.is_none() {
-                let victim = self.choose(items, walker.now, free_wanted);
+                let victim = self.choose(items, walker.pin.grace(), walker.now, free_wanted);
                 evictor.walk = victim.map(Walk::of);
             }
             let Some(walk) = &mut evictor.walk else { break };
             let used = segments.header(walk.victim.id).used_words();
             if walk.at_words >= used.min(segments.geometry().segment_words) {
-                drained(segments, items.grace(), walk.victim.id);
-                items.count(walker.local).drained.add(1);
+                drained(segments, walker.pin.grace(), walk.victim.id);
+                walker.pin.counters().drained.add(1);
                 evictor.walk = None;
                 continue;
             }
@@ -232,8 +232,14 @@ impl Eviction {
     }
 
     /// The next segment to drain, if one must go.
-    fn choose(&self, items: &Items, now: Now, free_wanted: usize) -> Option<Victim> {
-        let (segments, grace) = (items.segments(), items.grace());
+    fn choose(
+        &self,
+        items: &Items,
+        grace: &GracePeriods,
+        now: Now,
+        free_wanted: usize,
+    ) -> Option<Victim> {
+        let segments = items.segments();
         if let Some(victim) = expired_victim(segments, grace, now) {
             return Some(victim);
         }
@@ -245,7 +251,7 @@ impl Eviction {
         }
         // What is left of a mostly dead segment fits in one free segment: nothing need be evicted.
         if (items.config().evict || segments.free() > 0)
-            && let Some(victim) = self.choose_dead(items, committed)
+            && let Some(victim) = choose_dead(items, grace, committed)
         {
             return Some(victim);
         }
@@ -260,17 +266,17 @@ impl Eviction {
         };
         oldest_victim(segments, grace, first).or_else(|| oldest_victim(segments, grace, second))
     }
+}
 
-    /// A mostly dead segment of the `committed` ones. One step of the rotating scan looks for it;
-    /// where more than half of all words are dead, the scan looks at every segment.
-    fn choose_dead(&self, items: &Items, committed: usize) -> Option<Victim> {
-        let geometry = items.segments().geometry();
-        let words = geometry.segment_words;
-        let find = |dead, steps| dead_victim(items.segments(), items.grace(), dead, steps);
-        find(words / 2, 1).or_else(|| {
-            let is_mostly_dead = items.counters().item_words * 2 < (committed * words) as u64;
-            // What is left of three of these fits in one, so there is always gain.
-            is_mostly_dead.then(|| find(words / 4 * 3, geometry.scans())).flatten()
-        })
-    }
+/// A mostly dead segment of the `committed` ones. One step of the rotating scan looks for it;
+/// where more than half of all words are dead, the scan looks at every segment.
+fn choose_dead(items: &Items, grace: &GracePeriods, committed: usize) -> Option<Victim> {
+    let geometry = items.segments().geometry();
+    let words = geometry.segment_words;
+    let find = |dead, steps| dead_victim(items.segments(), grace, dead, steps);
+    find(words / 2, 1).or_else(|| {
+        let is_mostly_dead = items.counters().item_words * 2 < (committed * words) as u64;
+        // What is left of three of these fits in one, so there is always gain.
+        is_mostly_dead.then(|| find(words / 4 * 3, geometry.scans())).flatten()
+    })
 }

@@ -12,7 +12,7 @@ use super::evict::{Bounds, Eviction};
 use super::victim::Walker;
 use crate::effects::EffectSink;
 use crate::items::Items;
-use crate::local::Local;
+use crate::local::Pin;
 use crate::segments::{SegmentCounts, reclaim};
 use crate::sync::{sleep_1_ms, yield_now};
 use base::Now;
@@ -52,23 +52,23 @@ struct Rounds {
 }
 
 impl Rounds {
-    /// Ends the batch of `local` after a round that looked at `walked` items, waits for others if
+    /// Ends the batch after a round that looked at `walked` items, waits for others if
     /// there were none, and begins another batch. False after the last round, and sooner where no
     /// space is to come.
-    fn next(&mut self, eviction: &Eviction, items: &Items, local: &Local, walked: usize) -> bool {
+    fn next<S>(&mut self, eviction: &Eviction, walker: &mut Walker<'_, S>, walked: usize) -> bool {
         self.all += 1;
         self.idle += usize::from(walked == 0);
         let is_over = self.all >= ROUNDS_MAX || self.idle > YIELDS_MAX + SLEEPS_MAX;
-        let has_looked = self.idle > items.segments().geometry().scans() + 1;
-        if is_over || has_looked && !is_space_to_come(eviction, items) {
+        let has_looked = self.idle > walker.items.segments().geometry().scans() + 1;
+        if is_over || has_looked && !is_space_to_come(eviction, walker.items) {
             return false;
         }
-        items.grace().unpin(local.slot);
-        if walked == 0 {
-            items.count(local).waits.add(1);
-            if self.idle > YIELDS_MAX { sleep_1_ms() } else { yield_now() }
-        }
-        items.grace().pin(local.slot);
+        walker.pin.pause(|| match (walked, self.idle > YIELDS_MAX) {
+            (0, true) => sleep_1_ms(),
+            (0, false) => yield_now(),
+            _ => {}
+        });
+        walker.pin.counters().waits.add(u64::from(walked == 0));
         true
     }
 }
@@ -85,16 +85,16 @@ fn is_space_to_come(eviction: &Eviction, items: &Items) -> bool {
 pub(crate) fn with_space<T, S: EffectSink>(
     eviction: &Eviction,
     items: &Items,
-    local: &mut Local,
+    pin: &mut Pin,
     now: Now,
     sink: &mut S,
-    mut attempt: impl FnMut(&mut Local, &mut S) -> Result<T, NeedSpace>,
+    mut attempt: impl FnMut(&mut Pin, &mut S) -> Result<T, NeedSpace>,
 ) -> Option<T> {
     for _ in 0..ATTEMPTS_MAX {
-        match attempt(local, sink) {
+        match attempt(pin, sink) {
             Ok(done) => return Some(done),
             Err(need) => {
-                let mut walker = Walker::new(items, eviction.ghosts(), local, now, sink);
+                let mut walker = Walker::new(items, eviction.ghosts(), pin, now, sink);
                 if !make_space(eviction, &mut walker, need.segments) {
                     return None;
                 }
@@ -116,13 +116,13 @@ fn make_space<S: EffectSink>(
     }
     let mut rounds = Rounds::default();
     let wanted = items.segments().free_aim().max(segments + 1);
-    items.count(walker.local).rooms_made.add(1);
+    walker.pin.counters().rooms_made.add(1);
     let mut looked_at = 0;
-    items.grace().pin(walker.local.slot);
+    walker.pin.renew();
     loop {
         let mut walked = 0;
         if let Some(mut evictor) = eviction.try_evictor() {
-            eviction.reclaim(items);
+            eviction.reclaim(items, walker.pin.grace());
             if items.segments().free() >= wanted && !items.index().is_short() {
                 return true;
             }
@@ -131,7 +131,7 @@ fn make_space<S: EffectSink>(
             looked_at += walked as u64;
             eviction.note_space_items(looked_at);
         }
-        if !rounds.next(eviction, items, walker.local, walked) {
+        if !rounds.next(eviction, walker, walked) {
             return false;
         }
     }
@@ -149,19 +149,19 @@ pub(crate) fn give_back<S: EffectSink>(
     // Moving items takes space too, so what counts is what there is, not what was returned.
     let lacking = || bytes.saturating_sub(eviction.budget().room());
     let mut rounds = Rounds::default();
-    items.grace().pin(walker.local.slot);
+    walker.pin.renew();
     loop {
         let mut walked = 0;
         if let Some(mut evictor) = eviction.try_evictor() {
             let segments = lacking().div_ceil(segment_bytes) as usize;
-            reclaim(items.segments(), items.grace(), segments);
+            reclaim(items.segments(), walker.pin.grace(), segments);
             if lacking() == 0 {
                 return true;
             }
             let bounds = Bounds { items: ITEMS_PER_ROUND, words: usize::MAX };
             walked = eviction.walk_for(&mut evictor, walker, bounds, usize::MAX).items;
         }
-        if !rounds.next(eviction, items, walker.local, walked) {
+        if !rounds.next(eviction, walker, walked) {
             return false;
         }
     }

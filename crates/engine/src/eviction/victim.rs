@@ -14,7 +14,7 @@ use crate::index::{Chain, Slot};
 use crate::item::{Flags, Head, ItemRef};
 use crate::items::{Current, Items};
 use crate::keys::Key;
-use crate::local::Local;
+use crate::local::Pin;
 use crate::segments::{Addr, Pool, Purpose, Stream, Victim, names_chunk, owner, rename_chunk};
 use base::Now;
 
@@ -56,7 +56,7 @@ enum Decision {
 pub(crate) struct Walker<'w, S> {
     pub(super) items: &'w Items,
     pub(super) ghosts: &'w GhostClock,
-    pub(super) local: &'w mut Local,
+    pub(super) pin: &'w mut Pin,
     pub(super) now: Now,
     pub(super) sink: &'w mut S,
 }
@@ -65,11 +65,11 @@ impl<'w, S: EffectSink> Walker<'w, S> {
     pub(crate) fn new(
         items: &'w Items,
         ghosts: &'w GhostClock,
-        local: &'w mut Local,
+        pin: &'w mut Pin,
         now: Now,
         sink: &'w mut S,
     ) -> Self {
-        Self { items, ghosts, local, now, sink }
+        Self { items, ghosts, pin, now, sink }
     }
 
     /// Decides about one item of a victim and carries it out; false when it must wait for ground
@@ -83,8 +83,7 @@ impl<'w, S: EffectSink> Walker<'w, S> {
         if head.is(Flags::FILLER) {
             return true;
         }
-        let mut name = std::mem::take(&mut self.local.scratch);
-        name.clear();
+        let mut name = self.pin.take_scratch();
         item.append_key(head, &mut name);
         let chunk = head.is(Flags::CHUNK);
         let key = if chunk {
@@ -96,16 +95,16 @@ impl<'w, S: EffectSink> Walker<'w, S> {
         if let Some(key) = key {
             let subject = Subject { key, addr, chunk };
             judged = self.process_key(walk, &subject);
-            self.items.index().adjust(self.items.grace(), key.id.slice);
+            self.items.index().adjust(self.pin.grace(), key.id.slice);
         }
-        self.local.scratch = name;
+        self.pin.keep_scratch(name);
         judged
     }
 
     fn process_key(&mut self, walk: &mut Walk, subject: &Subject<'_>) -> bool {
         let Subject { key, addr, chunk } = *subject;
         let items = self.items;
-        let Some(mut chain) = items.index().lock(items.grace(), key.id) else { return true };
+        let Some(mut chain) = items.index().lock(self.pin.grace(), key.id) else { return true };
         let place = chain.find(key.id.hash, |at| {
             let item = self.items.segments().item(at);
             if chunk { names_chunk(item, item.head(), addr) } else { at == addr }
@@ -124,7 +123,7 @@ impl<'w, S: EffectSink> Walker<'w, S> {
             if moved {
                 chain.touch();
                 walk.kept_words += words;
-                let counters = items.count(self.local);
+                let counters = self.pin.counters();
                 if walk.victim.compact { &counters.compacted } else { &counters.kept }.add(1);
                 return true;
             }
@@ -143,7 +142,7 @@ impl<'w, S: EffectSink> Walker<'w, S> {
         } else {
             key
         };
-        items.remove(self.local, &mut chain, &key, &current, gone, self.sink);
+        items.remove(self.pin, &mut chain, &key, &current, gone, self.sink);
         if gone == Gone::Evicted {
             let words = current.head.span_words();
             let ghost = self.ghosts.ghost(key.id.hash, walk.victim.pool, words);
@@ -207,12 +206,12 @@ impl<'w, S: EffectSink> Walker<'w, S> {
         let class = self.items.segments().header_of(from).class();
         let ground = |purpose| {
             let stream = Stream { purpose, pool, class };
-            self.items.segments().allocate(self.items.grace(), stream, head.used_words())
+            self.items.segments().allocate(self.pin.grace(), stream, head.used_words())
         };
         let to = ground(Purpose::Write).or_else(|| ground(Purpose::Move))?;
         self.items.segments().item(to).copy_from(item, head);
         self.items.segments().header_of(to).note_expiry(expiry_s);
-        self.items.count(self.local).item_words.subtract(head.slack_words() as u64);
+        self.pin.counters().item_words.subtract(head.slack_words() as u64);
         Some(to)
     }
 }

@@ -1,6 +1,10 @@
 //! A key with what is computed from it once per request.
 
+use crate::sync::MODEL;
 use base::KeyId;
+
+/// The longest key in bytes, as in memcached.
+pub const KEY_BYTES_MAX: usize = if MODEL { 10 } else { 250 };
 
 /// A key, its slice and its keyed hash. Made by [`crate::Engine::key`].
 #[derive(Clone, Copy, Debug)]

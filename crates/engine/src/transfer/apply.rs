@@ -8,7 +8,7 @@ use crate::effects::{Change, Effect, EffectSink, Gone, NoSink};
 use crate::eviction::{Eviction, GhostClock, NeedSpace, with_space};
 use crate::item::{Attributes, Flags};
 use crate::items::Items;
-use crate::local::Local;
+use crate::local::Pin;
 use crate::writing::Writer;
 use base::{KeyId, Now, Version};
 
@@ -38,32 +38,32 @@ impl EffectSink for Replay {
 pub(crate) fn apply(
     eviction: &Eviction,
     items: &Items,
-    local: &mut Local,
+    pin: &mut Pin,
     effect: &Effect<'_>,
     now: Now,
 ) -> Applied {
     let ghosts = eviction.ghosts();
     let applied = if items.config().evict {
-        try_apply(items, ghosts, local, effect, now).ok()
+        try_apply(items, ghosts, pin, effect, now).ok()
     } else {
-        with_space(eviction, items, local, now, &mut NoSink, |local, _| {
-            try_apply(items, ghosts, local, effect, now)
+        with_space(eviction, items, pin, now, &mut NoSink, |pin, _| {
+            try_apply(items, ghosts, pin, effect, now)
         })
     };
-    items.index().adjust(items.grace(), items.key(effect.key).id.slice);
+    items.index().adjust(pin.grace(), items.key(effect.key).id.slice);
     applied.unwrap_or(Applied::NoSpace)
 }
 
 fn try_apply(
     items: &Items,
     ghosts: &GhostClock,
-    local: &mut Local,
+    pin: &mut Pin,
     effect: &Effect<'_>,
     now: Now,
 ) -> Result<Applied, NeedSpace> {
     let key = items.key(effect.key);
     let mut replay = Replay(effect.version);
-    let mut writer = Writer { items, ghosts, local, key: &key, now, sink: &mut replay };
+    let mut writer = Writer { items, ghosts, pin, key: &key, now, sink: &mut replay };
     let mut chain = writer.lock()?;
     let current = items.find(&chain, &key);
     if let Some(current) = &current {

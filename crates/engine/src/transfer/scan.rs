@@ -9,7 +9,7 @@ use crate::index::{Chain, Index, Place};
 use crate::item::Flags;
 use crate::items::Items;
 use crate::keys::Key;
-use crate::local::Local;
+use crate::local::Pin;
 use base::{Now, SliceId};
 
 /// How far a walk has come.
@@ -50,10 +50,10 @@ pub enum More {
 }
 
 /// Tells `sink` the items of `slice`, from `at` on, until at least `items` were told or the
-/// walk is over. The local is pinned.
+/// walk is over. The pin is pinned.
 pub(crate) fn scan<S: EffectSink>(
     items: &Items,
-    local: &mut Local,
+    pin: &mut Pin,
     (slice, at): (SliceId, &mut Cursor),
     items_min: u32,
     now: Now,
@@ -62,21 +62,21 @@ pub(crate) fn scan<S: EffectSink>(
     let mut emitted = 0;
     while emitted < items_min {
         let Some(chain) = at.next(items.index(), slice) else { return More::No };
-        emitted += emit_chain(items, local, &chain, slice, now, sink);
+        emitted += emit_chain(items, pin, &chain, slice, now, sink);
     }
     More::Yes
 }
 
 fn emit_chain<S: EffectSink>(
     items: &Items,
-    local: &mut Local,
+    pin: &mut Pin,
     chain: &Chain<'_>,
     slice: SliceId,
     now: Now,
     sink: &mut S,
 ) -> u32 {
     let mut emitted = 0;
-    let (mut name, mut value) = (Vec::new(), std::mem::take(&mut local.scratch));
+    let (mut name, mut value) = (Vec::new(), pin.take_scratch());
     for place in chain.places().filter(|place| chain.get(*place).is_item()) {
         let current = items.current(chain, place);
         name.clear();
@@ -97,12 +97,12 @@ fn emit_chain<S: EffectSink>(
         sink.commit(key.id, &effect);
         emitted += 1;
     }
-    local.scratch = value;
+    pin.keep_scratch(value);
     emitted
 }
 
-/// Drops every item of `slice`. The local is pinned.
-pub(crate) fn forget(items: &Items, local: &mut Local, slice: SliceId) {
+/// Drops every item of `slice`. The pin is pinned.
+pub(crate) fn forget(items: &Items, pin: &mut Pin, slice: SliceId) {
     let mut at = Cursor::default();
     while let Some(mut chain) = at.next(items.index(), slice) {
         let places: Vec<Place> = chain.places().collect();
@@ -111,15 +111,14 @@ pub(crate) fn forget(items: &Items, local: &mut Local, slice: SliceId) {
                 continue;
             }
             let current = items.current(&chain, place);
-            let mut name = std::mem::take(&mut local.scratch);
-            name.clear();
+            let mut name = pin.take_scratch();
             current.item.append_key(current.head, &mut name);
             let key: Key<'_> = items.key(&name);
             if key.id.slice == slice {
                 let gone = Gone::Deleted;
-                items.remove(local, &mut chain, &key, &current, gone, &mut NoSink);
+                items.remove(pin, &mut chain, &key, &current, gone, &mut NoSink);
             }
-            local.scratch = name;
+            pin.keep_scratch(name);
         }
         chain.trim();
     }

@@ -13,7 +13,7 @@ use crate::item::{Attributes, Flags};
 use crate::items::Current;
 use crate::reading::{Glance, fetched_now};
 
-/// The largest buffer, in bytes, that a local keeps for the next value to join.
+/// The largest buffer, in bytes, that a pin keeps for the next value to join.
 const SCRATCH_BYTES_MAX: usize = 8 << 10;
 
 /// Makes one change.
@@ -149,8 +149,7 @@ fn join<'e, S: EffectSink>(
 ) -> Result<Wrote, NeedSpace> {
     let mut with = Attributes { client_cas: op.cas, ..current.item.attributes(current.head) };
     with.flags = Flags::default();
-    let mut old = std::mem::take(&mut writer.local.scratch);
-    old.clear();
+    let mut old = writer.pin.take_scratch();
     writer.items.append_whole(&current, &mut old);
     let joined = if after { [&old[..], value] } else { [value, &old] };
     let wrote =
@@ -159,7 +158,7 @@ fn join<'e, S: EffectSink>(
             _ => wrote,
         });
     if old.capacity() <= SCRATCH_BYTES_MAX {
-        writer.local.scratch = old;
+        writer.pin.keep_scratch(old);
     }
     wrote
 }
@@ -171,14 +170,13 @@ fn count_on<'e, S: EffectSink>(
     current: Current<'e>,
     (delta, down, expiry_s): (u64, bool, Option<u32>),
 ) -> Result<Wrote, NeedSpace> {
-    let mut old = std::mem::take(&mut writer.local.scratch);
-    old.clear();
+    let mut old = writer.pin.take_scratch();
     if current.head.value_bytes() <= NUMBER_BYTES_MAX && !current.head.is(Flags::LARGE) {
         current.item.append_value(current.head, &[], &mut old);
     }
     let before = number(&old);
     let old_bytes = old.len();
-    writer.local.scratch = old;
+    writer.pin.keep_scratch(old);
     let Some(before) = before else { return Ok(Wrote::ended(Outcome::NotNumber)) };
     let number = if down { before.saturating_sub(delta) } else { before.wrapping_add(delta) };
     let mut digits = [b' '; NUMBER_BYTES_MAX];

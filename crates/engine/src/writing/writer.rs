@@ -12,25 +12,24 @@
 //! * whatever took space adds it to `debt_words`, which the caller pays for by evicting.
 
 use super::in_place;
-use crate::config::KEY_BYTES_MAX;
 use crate::effects::{Change, EffectSink, Gone};
 use crate::eviction::{GhostClock, NeedSpace};
 use crate::index::{Chain, FREQ_MAX, Slot};
 use crate::item::{Attributes, Flags, Head, ItemRef, class, expired};
 use crate::items::{Current, Items};
-use crate::keys::Key;
-use crate::local::Local;
+use crate::keys::{KEY_BYTES_MAX, Key};
+use crate::local::Pin;
 use crate::segments::{
     Addr, ENTRY_BYTES, OWNER_BYTES, Pool, Purpose, Stream, cut, note_expiry_of_chunks, owner_name,
     segments_for,
 };
 use base::{Now, Version};
 
-/// Changes the item of one key, in the name of one local.
+/// Changes the item of one key, in the name of one pin.
 pub(crate) struct Writer<'w, 'e, S> {
     pub(crate) items: &'e Items,
     pub(crate) ghosts: &'e GhostClock,
-    pub(crate) local: &'w mut Local,
+    pub(crate) pin: &'w mut Pin,
     pub(crate) key: &'w Key<'w>,
     pub(crate) now: Now,
     pub(crate) sink: &'w mut S,
@@ -48,7 +47,7 @@ struct Draft<'a> {
 impl<'e, S: EffectSink> Writer<'_, 'e, S> {
     /// Locks the chain of the key.
     pub(crate) fn lock(&self) -> Result<Chain<'e>, NeedSpace> {
-        self.items.index().lock(self.items.grace(), self.key.id).ok_or(NeedSpace::ONE)
+        self.items.index().lock(self.pin.grace(), self.key.id).ok_or(NeedSpace::ONE)
     }
 
     /// The item of the key if it is alive; a dead one is removed on the way.
@@ -63,7 +62,7 @@ impl<'e, S: EffectSink> Writer<'_, 'e, S> {
 
     /// Takes the item out of the index, and counts its words as dead.
     pub(crate) fn remove(&mut self, chain: &mut Chain<'_>, current: &Current<'_>, gone: Gone) {
-        self.items.remove(self.local, chain, self.key, current, gone, self.sink);
+        self.items.remove(self.pin, chain, self.key, current, gone, self.sink);
     }
 
     /// Gives a change its version, and emits it if the sink listens.
@@ -106,14 +105,13 @@ impl<'e, S: EffectSink> Writer<'_, 'e, S> {
         with: &Attributes,
     ) -> Result<Current<'e>, NeedSpace> {
         let version = current.item.version();
-        let mut value = std::mem::take(&mut self.local.scratch);
-        value.clear();
+        let mut value = self.pin.take_scratch();
         current.item.append_value(current.head, &[], &mut value);
         let head = self.head(with, value.len());
         let same_chunks = head.is(Flags::LARGE);
         let draft = Draft { head, with: *with, value: [&value, &[]], same_chunks };
         let placed = self.place(chain, Some(current), &draft);
-        self.local.scratch = value;
+        self.pin.keep_scratch(value);
         let placed = placed?;
         note_expiry_of_chunks(self.items.segments(), placed.item, placed.head, with.expiry_s);
         placed.item.set_version(version);
@@ -136,7 +134,7 @@ impl<'e, S: EffectSink> Writer<'_, 'e, S> {
             let head = draft.head.with_slack(slack);
             current.item.write_behind_key(head, &draft.with, draft.value);
             segment.note_expiry(draft.with.expiry_s);
-            items.count(self.local).overwritten.add(1);
+            self.pin.counters().overwritten.add(1);
             return Ok(Current { head, ..current });
         }
         let (addr, item) = self.write_new(segment.pool(), draft)?;
@@ -144,9 +142,9 @@ impl<'e, S: EffectSink> Writer<'_, 'e, S> {
         let slot = Slot::item(self.key.id.hash, addr, freq);
         chain.set(current.place, slot);
         if draft.same_chunks {
-            items.release_words(self.local, current.addr, current.head.span_words());
+            items.release_words(self.pin, current.addr, current.head.span_words());
         } else {
-            items.release(self.local, &current);
+            items.release(self.pin, &current);
         }
         Ok(Current { place: current.place, slot, addr, item, head: draft.head })
     }
@@ -183,7 +181,7 @@ impl<'e, S: EffectSink> Writer<'_, 'e, S> {
         }
         chain.set(place, slot);
         items.index().count_added(id.slice);
-        let counters = items.count(self.local);
+        let counters = self.pin.counters();
         counters.items.add(1);
         counters.ghost_hits.add(u64::from(remembered));
         Ok(Current { place, slot, addr, item, head: draft.head })
@@ -203,18 +201,19 @@ impl<'e, S: EffectSink> Writer<'_, 'e, S> {
         let item = items.segments().item(addr);
         item.write(draft.head, self.key.bytes, &draft.with, draft.value);
         items.segments().header_of(addr).note_expiry(expiry_s);
-        items.count(self.local).stored.add(1);
+        self.pin.counters().stored.add(1);
         Ok((addr, item))
     }
 
-    /// Takes space, and adds it to the debt of the local.
+    /// Takes space, and adds it to the debt of the pin.
     fn allocate(&mut self, pool: Pool, expiry_s: u32, words: usize) -> Result<Addr, NeedSpace> {
         let items = self.items;
         let class = class(expiry_s, self.now, items.segments().geometry().classes);
         let stream = Stream { purpose: Purpose::Write, pool, class };
-        let addr = items.segments().allocate(items.grace(), stream, words).ok_or(NeedSpace::ONE)?;
-        self.local.debt_words += words;
-        items.count(self.local).item_words.add(words as u64);
+        let addr =
+            items.segments().allocate(self.pin.grace(), stream, words).ok_or(NeedSpace::ONE)?;
+        self.pin.owe(words);
+        self.pin.counters().item_words.add(words as u64);
         Ok(addr)
     }
 
@@ -314,7 +313,7 @@ impl<'e, S: EffectSink> Writer<'_, 'e, S> {
     fn release_chunks(&mut self, table: &[u8], total: usize) -> NeedSpace {
         let (entries, _) = table.as_chunks::<ENTRY_BYTES>();
         for entry in entries.iter().skip(1) {
-            self.items.release_chunk(self.local, Addr(u64::from_le_bytes(*entry)));
+            self.items.release_chunk(self.pin, Addr(u64::from_le_bytes(*entry)));
         }
         let chunk_bytes = self.items.segments().geometry().inline_value_bytes_max;
         NeedSpace { segments: segments_for(total, chunk_bytes) }

@@ -11,7 +11,7 @@
 use base::{KeyId, MemoryBudget, Now, SliceId, Version};
 use engine::{
     Action, Ask, Cursor, Effect, EffectSink, Engine, EngineConfig, Local, Mode, More, NoSink, Op,
-    Outcome, Put, Read, ValueSink, Wrote,
+    Outcome, Pin, Put, Read, ValueSink, Wrote,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -143,22 +143,32 @@ impl Ground {
 /// One thread of the crowd.
 struct Guest {
     ground: Arc<Ground>,
-    local: Local,
+    /// One of the two: a lease between batches, a pin within one.
+    local: Option<Local>,
+    pin: Option<Pin>,
     dice: Dice,
     number: u8,
 }
 
 impl Guest {
+    fn begin(&mut self) {
+        self.pin = Some(self.local.take().expect("a local for each").pin());
+    }
+
+    fn end(&mut self) {
+        self.local = self.pin.take().map(Pin::unpin);
+    }
+
     fn run(&mut self) -> u64 {
         let ground = self.ground.clone();
         let mut left = ground.plan.ops_per_thread;
         while left > 0 {
             let batch = (1 + self.dice.roll(ground.plan.batch_max)).min(left);
-            ground.engine.pin(&self.local);
+            self.begin();
             for op in 0..batch {
                 self.step(left - op);
             }
-            ground.engine.unpin(&self.local);
+            self.end();
             left -= batch;
         }
         ground.plan.ops_per_thread
@@ -193,7 +203,8 @@ impl Guest {
         let name = key_name(key);
         let op = Op { compare, report: true, ..Op::new(self.ground.engine.key(&name), action) };
         let now = self.ground.now();
-        let wrote = self.ground.engine.write(&mut self.local, &op, now, &mut NoSink);
+        let wrote =
+            self.ground.engine.write(self.pin.as_mut().expect("in a batch"), &op, now, &mut NoSink);
         if wrote.outcome == Outcome::Done
             && let Some(found) = wrote.found
             && found.cas != 0
@@ -207,7 +218,12 @@ impl Guest {
         let floor = self.ground.floors[key as usize].load(Ordering::SeqCst);
         let (name, mut sink) = (key_name(key), ValueSink::default());
         let engine = &self.ground.engine;
-        let read = engine.get(&self.local, &engine.key(&name), self.ground.now(), &mut sink);
+        let read = engine.get(
+            self.pin.as_ref().expect("in a batch"),
+            &engine.key(&name),
+            self.ground.now(),
+            &mut sink,
+        );
         self.ground.check(key, floor, read, &sink);
     }
 
@@ -251,7 +267,8 @@ impl Guest {
         let (ground, now) = (self.ground.clone(), self.ground.now());
         let last = ground.engine.last_version(SliceId::of(&name)).raw();
         let id = ground.engine.key(&name);
-        match ground.engine.set(&mut self.local, &id, put, now, &mut NoSink) {
+        match ground.engine.set(self.pin.as_mut().expect("in a batch"), &id, put, now, &mut NoSink)
+        {
             Outcome::Done => ground.raise_floor(key, last + 1),
             Outcome::NoSpace => assert_eq!(ground.plan.kept_keys, 0, "there is room for all"),
             outcome => panic!("a set ended with {outcome:?}"),
@@ -273,7 +290,14 @@ impl Guest {
         let (name, mut sink) = (key_name(key), ValueSink::default());
         let (ground, now) = (&self.ground, self.ground.now());
         let id = ground.engine.key(&name);
-        let read = ground.engine.fetch(&mut self.local, &id, &ask, now, &mut NoSink, &mut sink);
+        let read = ground.engine.fetch(
+            self.pin.as_mut().expect("in a batch"),
+            &id,
+            &ask,
+            now,
+            &mut NoSink,
+            &mut sink,
+        );
         ground.check(key, floor, read, &sink);
     }
 
@@ -293,7 +317,11 @@ impl Guest {
         }
         let name = key_name(key);
         let engine = &self.ground.engine;
-        let found = engine.peek(&self.local, &engine.key(&name), self.ground.now());
+        let found = engine.peek(
+            self.pin.as_ref().expect("in a batch"),
+            &engine.key(&name),
+            self.ground.now(),
+        );
         let Some(found) = found else { return };
         let value = record(key, self.number, self.dice.roll(16) as usize);
         let action = Action::Store { mode: Mode::Set, value: &value, client_flags: 0, expiry_s: 0 };
@@ -324,20 +352,25 @@ impl Guest {
 
     fn tend(&mut self) {
         let now = self.ground.now();
-        self.ground.engine.tend(&mut self.local, now, 8, &mut NoSink);
+        self.ground.engine.tend(self.pin.as_mut().expect("in a batch"), now, 8, &mut NoSink);
     }
 
     /// What must be so once the others are gone.
     fn settle(&mut self) {
         let ground = self.ground.clone();
-        ground.engine.pin(&self.local);
+        self.begin();
         self.check_numbers();
         let scanned = self.scan();
         let mut found = 0;
         for key in 0..ground.plan.keys {
             let name = key_name(key);
             let id = ground.engine.key(&name);
-            found += u64::from(ground.engine.peek(&self.local, &id, ground.now()).is_some());
+            found += u64::from(
+                ground
+                    .engine
+                    .peek(self.pin.as_ref().expect("in a batch"), &id, ground.now())
+                    .is_some(),
+            );
             self.get(key);
         }
         assert_eq!(scanned, found, "a walk tells what a read finds");
@@ -345,13 +378,13 @@ impl Guest {
         assert!(counters.items >= found, "{found} found, {counters:?}");
         for key in 0..ground.plan.keys {
             self.delete(key);
-            self.ground.engine.unpin(&self.local);
-            self.ground.engine.pin(&self.local);
+            self.end();
+            self.begin();
         }
         let counters = ground.engine.counters();
         let used = (counters.items, counters.item_words);
         assert_eq!(used, (0, 0), "all items are deleted: {counters:?}");
-        ground.engine.unpin(&self.local);
+        self.end();
     }
 
     fn check_numbers(&mut self) {
@@ -376,8 +409,14 @@ impl Guest {
         for slice in slices {
             let mut at = Cursor::default();
             let engine = &ground.engine;
-            while engine.scan(&mut self.local, slice, &mut at, 3, ground.now(), &mut told)
-                == More::Yes
+            while engine.scan(
+                self.pin.as_mut().expect("in a batch"),
+                slice,
+                &mut at,
+                3,
+                ground.now(),
+                &mut told,
+            ) == More::Yes
             {}
         }
         told.0
@@ -412,16 +451,17 @@ pub fn run(plan: &Plan) {
     });
     let mut guest = |number: u64| Guest {
         ground: ground.clone(),
-        local: locals.pop().expect("a local for each"),
+        local: locals.pop(),
+        pin: None,
         dice: Dice(plan.seed.wrapping_mul(0x9E37_79B9).wrapping_add(number) | 1),
         number: number as u8,
     };
     let mut host = guest(plan.threads);
-    ground.engine.pin(&host.local);
+    host.begin();
     for key in 0..plan.kept_keys {
         host.store(key, Mode::Set);
     }
-    ground.engine.unpin(&host.local);
+    host.end();
     let threads: Vec<_> = (0..plan.threads)
         .map(|number| {
             let mut guest = guest(number);
