@@ -4,9 +4,9 @@
 //! request does not finish is done by later requests and by [`Engine::tend`].
 
 use crate::config::{EngineConfig, Geometry, LIMIT_BYTES_MIN};
-use crate::effects::{Effect, EffectSink};
+use crate::effects::{Effect, EffectSink, NoSink};
 use crate::error::EngineError;
-use crate::eviction::{Eviction, NeedSpace, Walker, give_back, with_space};
+use crate::eviction::{Eviction, Work, give_back, with_space};
 use crate::grace::GracePeriods;
 use crate::index::Index;
 use crate::items::Items;
@@ -17,7 +17,7 @@ use crate::reading::{self, Ahead, Ask, Found, Read, ReadSink};
 use crate::segments::{SegmentCounts, Segments, value_bytes_max};
 use crate::slices::{KEPT, Slices};
 use crate::transfer::{self, Applied, Cursor, More};
-use crate::writing::{self, Action, Mode, Op, Outcome, Put, Writer, Wrote};
+use crate::writing::{self, Action, Mode, Op, Outcome, Put, Wrote};
 use base::{Budget, MemoryBudget, Now, Owner, SliceId, Version};
 use std::sync::Arc;
 
@@ -80,7 +80,8 @@ impl Engine {
             (0..config.locals).map(|_| Arc::default()).collect();
         let locals = Local::all(&grace, &counters);
         look_at_processor();
-        let eviction = Eviction::new(&geometry, budget);
+        let pool_words = (geometry.segments_max * geometry.segment_words) as u64;
+        let eviction = Eviction::new(pool_words, budget);
         Ok((Self { items: Items::new(config, segments, index, counters), eviction }, locals))
     }
 
@@ -136,8 +137,8 @@ impl Engine {
         sink: &mut S,
         out: &mut impl ReadSink,
     ) -> Read {
-        let fetch = |mut writer: Writer<'_, '_, S>| writing::fetch(&mut writer, ask, out);
-        self.with_space(pin, key, now, sink, fetch).unwrap_or(Read::NoSpace)
+        let fetch = |work: &mut Work<'_, S>| writing::fetch(work, key, ask, out);
+        with_space(&self.eviction, &mut self.work(pin, now, sink), fetch).unwrap_or(Read::NoSpace)
     }
 
     /// Makes one change. The pin is pinned; the pin may move on.
@@ -198,43 +199,22 @@ impl Engine {
         now: Now,
         sink: &mut S,
     ) -> Wrote {
-        let write = |mut writer: Writer<'_, '_, S>| writing::write(&mut writer, op);
-        let wrote = self.with_space(pin, &op.key, now, sink, write);
-        self.items.index().adjust(pin.grace(), op.key.id.slice);
-        self.eviction.pay(&mut self.walker(pin, now, sink));
+        let work = &mut self.work(pin, now, sink);
+        let wrote = with_space(&self.eviction, work, |work| writing::write(work, op));
+        self.items.index().adjust(work.pin.grace(), op.key.id.slice);
+        self.eviction.pay(work);
         wrote.unwrap_or(Wrote::ended(Outcome::NoSpace))
     }
 
-    /// Runs `attempt` until it no longer lacks space, making space in between. `None` when no more
-    /// space can be made.
-    fn with_space<T, S: EffectSink>(
-        &self,
-        pin: &mut Pin,
-        key: &Key<'_>,
-        now: Now,
-        sink: &mut S,
-        mut attempt: impl FnMut(Writer<'_, '_, S>) -> Result<T, NeedSpace>,
-    ) -> Option<T> {
-        let (items, ghosts) = (&self.items, self.eviction.ghosts());
-        with_space(&self.eviction, items, pin, now, sink, |pin, sink| {
-            attempt(Writer { items, ghosts, pin, key, now, sink })
-        })
-    }
-
-    fn walker<'w, S: EffectSink>(
-        &'w self,
-        pin: &'w mut Pin,
-        now: Now,
-        sink: &'w mut S,
-    ) -> Walker<'w, S> {
-        Walker::new(&self.items, self.eviction.ghosts(), pin, now, sink)
+    fn work<'w, S>(&'w self, pin: &'w mut Pin, now: Now, sink: &'w mut S) -> Work<'w, S> {
+        Work { items: &self.items, ghosts: self.eviction.ghosts(), pin, now, sink }
     }
 
     /// Housekeeping for an idle moment or the end of a batch: looks at up to `items` items of
     /// segments that must go, and evicts what the budget wants back. The pin is pinned; the pin
     /// may move on.
     pub fn tend<S: EffectSink>(&self, pin: &mut Pin, now: Now, items: u32, sink: &mut S) {
-        self.eviction.tend(&mut self.walker(pin, now, sink), items);
+        self.eviction.tend(&mut self.work(pin, now, sink), items);
     }
 
     /// Evicts until the budget has `bytes` left, for an owner whose share is not used up. The pin
@@ -246,14 +226,14 @@ impl Engine {
         now: Now,
         sink: &mut S,
     ) -> bool {
-        give_back(&self.eviction, &mut self.walker(pin, now, sink), bytes)
+        give_back(&self.eviction, &mut self.work(pin, now, sink), bytes)
     }
 
     /// Makes the item as `effect` says, unless it is newer. The pin is pinned; the pin may move
     /// on. Space is made out of dead words only: an engine that evicts answers
     /// [`Applied::NoSpace`] at once.
     pub fn apply(&self, pin: &mut Pin, effect: &Effect<'_>, now: Now) -> Applied {
-        transfer::apply(&self.eviction, &self.items, pin, effect, now)
+        transfer::apply(&self.eviction, &mut self.work(pin, now, &mut NoSink), effect)
     }
 
     /// Emits the items of `slice` to `sink`, from `at` on, until at least `items` were emitted or

@@ -34,7 +34,6 @@ struct State {
     grace: Arc<GracePeriods>,
     counters: Arc<LocalCounters>,
     slot: usize,
-    /// Words of eviction owed for what was written.
     debt_words: usize,
     /// Old values on their way to a new place.
     scratch: Vec<u8>,
@@ -114,19 +113,9 @@ impl Pin {
         &self.0.counters
     }
 
-    /// Adds words that were taken to what is owed.
-    pub(crate) fn owe(&mut self, words: usize) {
-        self.0.debt_words += words;
-    }
-
-    /// Words that are owed.
-    pub(crate) fn debt_words(&self) -> usize {
-        self.0.debt_words
-    }
-
-    /// Takes over what is owed: the pin owes nothing then.
-    pub(crate) fn take_debt(&mut self) -> usize {
-        std::mem::take(&mut self.0.debt_words)
+    /// Words of eviction owed for what was written.
+    pub(crate) fn debt_words(&mut self) -> &mut usize {
+        &mut self.0.debt_words
     }
 
     /// An empty buffer that has been used before. [`Pin::keep_scratch`] gives it back.

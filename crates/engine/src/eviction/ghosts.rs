@@ -6,7 +6,6 @@
 //! between four and nine such windows.
 
 use super::balance::Balance;
-use crate::config::Geometry;
 use crate::index::Ghost;
 use crate::segments::Pool;
 use crate::sync::{AtomicU64, Ordering};
@@ -26,8 +25,7 @@ pub(crate) struct GhostClock {
 }
 
 impl GhostClock {
-    pub(crate) fn new(geometry: &Geometry) -> Self {
-        let pool_words = (geometry.segments_max * geometry.segment_words) as u64;
+    pub(crate) fn new(pool_words: u64) -> Self {
         Self {
             evicted_words: AtomicU64::new(0),
             window: AtomicU64::new(0),
@@ -86,13 +84,13 @@ impl GhostClock {
 #[cfg(not(any(loom, shuttle)))]
 mod tests {
     use super::*;
-    use crate::config::EngineConfig;
+    use crate::config::{EngineConfig, Geometry};
 
     #[test]
     fn a_ghost_counts_until_nine_tenths_of_the_pool_are_evicted() {
         let geometry = Geometry::of(&EngineConfig::new(64 << 20));
         let pool_words = geometry.segments_max * geometry.segment_words;
-        let clock = GhostClock::new(&geometry);
+        let clock = GhostClock::new(pool_words as u64);
         let ghost = Ghost::new(7, Pool::Small, clock.evicted(0));
         clock.fit(pool_words);
         for (evicted_tenths, fresh) in [(0, true), (8, true), (9, true), (10, false)] {

@@ -217,7 +217,7 @@ impl Segments {
             return true;
         }
         if current != 0 {
-            self.seal(grace, &mut lists, current, stream);
+            self.seal(grace, &mut lists, current, open);
         }
         let Some(id) = self.take_free(&mut lists, stream.purpose) else { return false };
         self.header(id).open(stream.pool, stream.class);
@@ -226,42 +226,33 @@ impl Segments {
     }
 
     /// Puts the open segment `current`, full or covered to its end, into the queue of its pool.
-    fn seal(&self, grace: &GracePeriods, lists: &mut Lists, current: u64, stream: Stream) {
+    fn seal(&self, grace: &GracePeriods, lists: &mut Lists, current: u64, open: &AtomicU64) {
         let id = SegmentId(current as u32 - 1);
         let header = self.header(id);
         header.set_stamp(grace.retire());
         header.set_state(State::Sealed);
-        lists.queues[stream.pool as usize].push(&self.headers, id);
+        lists.queues[header.pool() as usize].push(&self.headers, id);
         self.aim_filling(lists);
-        self.open_of(stream).store(0, Ordering::Release);
+        open.store(0, Ordering::Release);
     }
 
     /// Seals the open segments whose items have all expired, so that they can be drained.
     pub(crate) fn seal_expired(&self, grace: &GracePeriods, now: Now) {
-        for stream in self.streams() {
-            let current = self.open_of(stream).load(Ordering::Acquire);
+        for open in &self.open {
+            let current = open.load(Ordering::Acquire);
             if current == 0 || !self.header(SegmentId(current as u32 - 1)).all_expired(now.expiry_s)
             {
                 continue;
             }
             let id = SegmentId(current as u32 - 1);
-            // Whoever allocates past the end covers it; here that is us, with ground of any size.
+            // The one who takes words past the end covers the rest; here that is this thread.
             let start = self.header(id).take_words(self.geometry.segment_words);
             self.cover_end(id, start);
             let mut lists = lock(&self.lists);
-            if self.open_of(stream).load(Ordering::Relaxed) == current {
-                self.seal(grace, &mut lists, current, stream);
+            if open.load(Ordering::Relaxed) == current {
+                self.seal(grace, &mut lists, current, open);
             }
         }
-    }
-
-    fn streams(&self) -> impl Iterator<Item = Stream> {
-        let classes = self.geometry.classes;
-        [Purpose::Write, Purpose::Move].into_iter().flat_map(move |purpose| {
-            [Pool::Small, Pool::Main].into_iter().flat_map(move |pool| {
-                (0..classes).map(move |class| Stream { purpose, pool, class })
-            })
-        })
     }
 
     fn take_free(&self, lists: &mut MutexGuard<'_, Lists>, purpose: Purpose) -> Option<SegmentId> {

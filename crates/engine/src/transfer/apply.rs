@@ -5,12 +5,10 @@
 //! which items go is decided by the engine that emits the effects.
 
 use crate::effects::{Change, Effect, EffectSink, Gone, NoSink};
-use crate::eviction::{Eviction, GhostClock, NeedSpace, with_space};
+use crate::eviction::{Eviction, NeedSpace, Work, with_space};
 use crate::item::{Attributes, Flags};
-use crate::items::Items;
-use crate::local::Pin;
 use crate::writing::Writer;
-use base::{KeyId, Now, Version};
+use base::{KeyId, Version};
 
 /// How applying an effect ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,33 +35,25 @@ impl EffectSink for Replay {
 /// Makes the item as `effect` says, unless it is newer.
 pub(crate) fn apply(
     eviction: &Eviction,
-    items: &Items,
-    pin: &mut Pin,
+    work: &mut Work<'_, NoSink>,
     effect: &Effect<'_>,
-    now: Now,
 ) -> Applied {
-    let ghosts = eviction.ghosts();
-    let applied = if items.config().evict {
-        try_apply(items, ghosts, pin, effect, now).ok()
+    let applied = if work.items.config().evict {
+        try_apply(work, effect).ok()
     } else {
-        with_space(eviction, items, pin, now, &mut NoSink, |pin, _| {
-            try_apply(items, ghosts, pin, effect, now)
-        })
+        with_space(eviction, work, |work| try_apply(work, effect))
     };
-    items.index().adjust(pin.grace(), items.key(effect.key).id.slice);
+    let slice = work.items.key(effect.key).id.slice;
+    work.items.index().adjust(work.pin.grace(), slice);
     applied.unwrap_or(Applied::NoSpace)
 }
 
-fn try_apply(
-    items: &Items,
-    ghosts: &GhostClock,
-    pin: &mut Pin,
-    effect: &Effect<'_>,
-    now: Now,
-) -> Result<Applied, NeedSpace> {
+fn try_apply(work: &mut Work<'_, NoSink>, effect: &Effect<'_>) -> Result<Applied, NeedSpace> {
+    let items = work.items;
     let key = items.key(effect.key);
-    let mut replay = Replay(effect.version);
-    let mut writer = Writer { items, ghosts, pin, key: &key, now, sink: &mut replay };
+    let sink = &mut Replay(effect.version);
+    let mut work = Work { pin: &mut *work.pin, sink, items, ghosts: work.ghosts, now: work.now };
+    let mut writer = Writer::new(&mut work, &key);
     let mut chain = writer.lock()?;
     let current = items.find(&chain, &key);
     if let Some(current) = &current {

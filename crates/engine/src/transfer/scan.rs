@@ -8,7 +8,6 @@ use crate::effects::{Change, Effect, EffectSink, Gone, NoSink};
 use crate::index::{Chain, Index, Place};
 use crate::item::Flags;
 use crate::items::Items;
-use crate::keys::Key;
 use crate::local::Pin;
 use base::{Now, SliceId};
 
@@ -102,8 +101,8 @@ fn emit_chain<S: EffectSink>(
 }
 
 /// Drops every item of `slice`. The pin is pinned.
-pub(crate) fn forget(items: &Items, pin: &mut Pin, slice: SliceId) {
-    let mut at = Cursor::default();
+pub(crate) fn forget(items: &Items, pin: &Pin, slice: SliceId) {
+    let (mut at, mut name) = (Cursor::default(), Vec::new());
     while let Some(mut chain) = at.next(items.index(), slice) {
         let places: Vec<Place> = chain.places().collect();
         for place in places {
@@ -111,14 +110,12 @@ pub(crate) fn forget(items: &Items, pin: &mut Pin, slice: SliceId) {
                 continue;
             }
             let current = items.current(&chain, place);
-            let mut name = pin.take_scratch();
+            name.clear();
             current.item.append_key(current.head, &mut name);
-            let key: Key<'_> = items.key(&name);
+            let key = items.key(&name);
             if key.id.slice == slice {
-                let gone = Gone::Deleted;
-                items.remove(pin, &mut chain, &key, &current, gone, &mut NoSink);
+                items.remove(pin, &mut chain, &key, &current, Gone::Deleted, &mut NoSink);
             }
-            pin.keep_scratch(name);
         }
         chain.trim();
     }

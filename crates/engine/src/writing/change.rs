@@ -7,7 +7,7 @@ use super::number::{NUMBER_BYTES_MAX, decimal, number};
 use super::op::{Action, Mode, Op, Outcome, Wrote};
 use super::writer::Writer;
 use crate::effects::{EffectSink, Gone};
-use crate::eviction::NeedSpace;
+use crate::eviction::{NeedSpace, Work};
 use crate::index::Chain;
 use crate::item::{Attributes, Flags};
 use crate::items::Current;
@@ -18,9 +18,10 @@ const SCRATCH_BYTES_MAX: usize = 8 << 10;
 
 /// Makes one change.
 pub(crate) fn write<S: EffectSink>(
-    writer: &mut Writer<'_, '_, S>,
+    work: &mut Work<'_, S>,
     op: &Op<'_>,
 ) -> Result<Wrote, NeedSpace> {
+    let writer = &mut Writer::new(work, &op.key);
     let mut chain = writer.lock()?;
     let Some(current) = writer.find_alive(&mut chain) else {
         return write_missing(writer, chain, op);
@@ -57,7 +58,7 @@ pub(crate) fn write<S: EffectSink>(
         Action::Touch { expiry_s } => {
             let current = writer.touch(&mut chain, current, expiry_s)?;
             chain.raise_freq(current.place);
-            current.item.set_head(fetched_now(current.head, writer.now));
+            current.item.set_head(fetched_now(current.head, writer.work.now));
             Ok(done(writer, &current, op.report))
         }
         Action::Delete => {
@@ -114,7 +115,7 @@ fn write_missing<S: EffectSink>(
         }
         _ => return Ok(Wrote::ended(Outcome::NotFound)),
     };
-    if value.len() > writer.items.config().value_bytes_max {
+    if value.len() > writer.work.items.config().value_bytes_max {
         return Ok(Wrote::ended(Outcome::TooLarge));
     }
     let with = Attributes { expiry_s, client_flags, client_cas: op.cas, ..Attributes::default() };
@@ -131,7 +132,7 @@ fn replace<'e, S: EffectSink>(
     with: &Attributes,
     value: [&[u8]; 2],
 ) -> Result<Wrote, NeedSpace> {
-    if value[0].len() + value[1].len() > writer.items.config().value_bytes_max {
+    if value[0].len() + value[1].len() > writer.work.items.config().value_bytes_max {
         return Ok(Wrote::ended(Outcome::TooLarge));
     }
     let current = writer.put(&mut chain, Some(current), with, value)?;
@@ -149,8 +150,8 @@ fn join<'e, S: EffectSink>(
 ) -> Result<Wrote, NeedSpace> {
     let mut with = Attributes { client_cas: op.cas, ..current.item.attributes(current.head) };
     with.flags = Flags::default();
-    let mut old = writer.pin.take_scratch();
-    writer.items.append_whole(&current, &mut old);
+    let mut old = writer.work.pin.take_scratch();
+    writer.work.items.append_whole(&current, &mut old);
     let joined = if after { [&old[..], value] } else { [value, &old] };
     let wrote =
         replace(writer, chain, op, current, &with, joined).map(|wrote| match wrote.outcome {
@@ -158,7 +159,7 @@ fn join<'e, S: EffectSink>(
             _ => wrote,
         });
     if old.capacity() <= SCRATCH_BYTES_MAX {
-        writer.pin.keep_scratch(old);
+        writer.work.pin.keep_scratch(old);
     }
     wrote
 }
@@ -170,13 +171,13 @@ fn count_on<'e, S: EffectSink>(
     current: Current<'e>,
     (delta, down, expiry_s): (u64, bool, Option<u32>),
 ) -> Result<Wrote, NeedSpace> {
-    let mut old = writer.pin.take_scratch();
+    let mut old = writer.work.pin.take_scratch();
     if current.head.value_bytes() <= NUMBER_BYTES_MAX && !current.head.is(Flags::LARGE) {
         current.item.append_value(current.head, &[], &mut old);
     }
     let before = number(&old);
     let old_bytes = old.len();
-    writer.pin.keep_scratch(old);
+    writer.work.pin.keep_scratch(old);
     let Some(before) = before else { return Ok(Wrote::ended(Outcome::NotNumber)) };
     let number = if down { before.saturating_sub(delta) } else { before.wrapping_add(delta) };
     let mut digits = [b' '; NUMBER_BYTES_MAX];
@@ -204,13 +205,13 @@ fn change_attributes<'e, S: EffectSink>(
     let current = writer.rewrite(&mut chain, current, with)?;
     let mut value = Vec::new();
     if S::ON {
-        writer.items.append_whole(&current, &mut value);
+        writer.work.items.append_whole(&current, &mut value);
     }
     writer.emit_put(&current, with, [&value, &[]]);
     Ok(done(writer, &current, op.report))
 }
 
 fn done<S>(writer: &Writer<'_, '_, S>, current: &Current<'_>, report: bool) -> Wrote {
-    let found = report.then(|| Glance::of(current, writer.now).found());
+    let found = report.then(|| Glance::of(current, writer.work.now).found());
     Wrote { outcome: Outcome::Done, found, number: 0 }
 }

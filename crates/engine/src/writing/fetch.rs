@@ -5,17 +5,20 @@
 
 use super::writer::Writer;
 use crate::effects::EffectSink;
-use crate::eviction::NeedSpace;
+use crate::eviction::{NeedSpace, Work};
 use crate::item::{Attributes, Flags};
+use crate::keys::Key;
 use crate::reading::{Ask, Glance, Read, ReadSink, copy_value, fetched_now};
 
-/// Reads the item of the writer's key, and changes it as `ask` says.
+/// Reads the item of `key`, and changes it as `ask` says.
 pub(crate) fn fetch<S: EffectSink, R: ReadSink>(
-    writer: &mut Writer<'_, '_, S>,
+    work: &mut Work<'_, S>,
+    key: &Key<'_>,
     ask: &Ask,
     out: &mut R,
 ) -> Result<Read, NeedSpace> {
-    let now = writer.now;
+    let now = work.now;
+    let writer = &mut Writer::new(work, key);
     let mut chain = writer.lock()?;
     let Some(mut current) = writer.find_alive(&mut chain) else {
         let Some(expiry_s) = ask.vivify else { return Ok(Read::Miss) };
@@ -49,7 +52,7 @@ pub(crate) fn fetch<S: EffectSink, R: ReadSink>(
         fetched_now(head.with_flags(flags), now)
     };
     current.item.set_head(head);
-    let whole = copy_value(writer.items, &glance.with(current.head, won), out);
+    let whole = copy_value(writer.work.items, &glance.with(current.head, won), out);
     assert!(whole, "chunks of a locked item are in place");
     Ok(Read::Hit)
 }
