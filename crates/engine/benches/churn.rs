@@ -1,6 +1,6 @@
 //! How long the engine takes for a request while it evicts, expires and compacts all the time.
 //!
-//! `cargo run --release -p engine --example churn -- SECONDS [SEED]` prints JSON: percentiles of
+//! `cargo bench -p engine --bench churn -- SECONDS [SEED]` prints JSON: percentiles of
 //! the service time, how many samples were set aside because the thread was preempted, and the
 //! largest housekeeping that any one request did.
 //!
@@ -177,12 +177,15 @@ fn measure(engine: &Engine, pin: &mut Pin, length: Duration, seed: u64) -> Measu
 }
 
 fn main() {
-    let words: Vec<u64> = std::env::args().skip(1).map_while(|word| word.parse().ok()).collect();
+    // `cargo bench` adds `--bench` to what it is given.
+    let words = std::env::args().skip(1).filter(|word| word != "--bench");
+    let words: Vec<u64> = words.map(|word| word.parse().unwrap_or(0)).collect();
     let (seconds, seed) = match words[..] {
+        [] => (1, 1),
         [seconds] if (1..=SECONDS_MAX).contains(&seconds) => (seconds, 1),
         [seconds, seed] if (1..=SECONDS_MAX).contains(&seconds) => (seconds, seed),
         _ => {
-            eprintln!("usage: churn SECONDS [SEED], with 1 to {SECONDS_MAX} seconds");
+            eprintln!("usage: churn [SECONDS [SEED]], with 1 to {SECONDS_MAX} seconds");
             std::process::exit(2);
         }
     };
