@@ -10,7 +10,7 @@
 //! aside: page faults and interrupts are the engine's to bear.
 
 use base::{MemoryBudget, Now};
-use engine::{Action, Engine, EngineConfig, Mode, NoSink, Op, Outcome, Pin, Read, ValueSink};
+use engine::{Action, Engine, EngineConfig, Mode, NoSink, Op, Pin, Read, ValueSink, WriteStatus};
 use load::rng::Rng;
 use nix::sys::resource::{UsageWho, getrusage};
 use std::time::{Duration, Instant};
@@ -89,20 +89,20 @@ impl Traffic {
         self.name[4..].copy_from_slice(&key.to_be_bytes());
         let key = engine.key(&self.name);
         let outcome = match self.rng.below(100) {
-            0..5 => engine.write(pin, &Op::new(key, Action::Delete), now, &mut NoSink).outcome,
+            0..5 => engine.write(pin, &Op::new(key, Action::Delete), now, &mut NoSink).status,
             5..15 => self.store(engine, pin, now),
             _ => {
                 self.out.bytes.clear();
                 match engine.get(pin, &key, now, &mut self.out) {
-                    Read::Hit => Outcome::Done,
+                    Read::Hit => WriteStatus::Done,
                     _ => self.store(engine, pin, now),
                 }
             }
         };
-        assert!(matches!(outcome, Outcome::Done | Outcome::NotFound), "{outcome:?}");
+        assert!(matches!(outcome, WriteStatus::Done | WriteStatus::NotFound), "{outcome:?}");
     }
 
-    fn store(&mut self, engine: &Engine, pin: &mut Pin, now: Now) -> Outcome {
+    fn store(&mut self, engine: &Engine, pin: &mut Pin, now: Now) -> WriteStatus {
         let value_bytes = self.value_bytes();
         let expiry_s = match self.rng.below(4) {
             0 => now.expiry_s + 1 + self.rng.below(20) as u32,
@@ -112,7 +112,7 @@ impl Traffic {
         let value = &self.value[..value_bytes];
         let action = Action::Store { mode: Mode::Set, value, client_flags: 0, expiry_s };
         let op = Op::new(engine.key(&self.name), action);
-        engine.write(pin, &op, now, &mut NoSink).outcome
+        engine.write(pin, &op, now, &mut NoSink).status
     }
 
     /// Small values are common; one in ten thousand is large.

@@ -14,7 +14,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use base::{MemoryBudget, Now};
-use engine::{Action, Engine, EngineConfig, Mode, NoSink, Op, Outcome, Read, ValueSink};
+use engine::{Action, Engine, EngineConfig, Mode, NoSink, Op, Read, ValueSink, WriteStatus};
 use load::replay::{STREAMS, Spec, Trace};
 use load::workload;
 
@@ -92,7 +92,7 @@ fn with_engine(spec: &Spec) -> Found {
         let (mode, client_flags) = (Mode::Set, 0);
         let action = Action::Store { mode, value: &value, client_flags, expiry_s };
         let wrote = engine.write(&mut pin, &Op::new(key, action), now, &mut NoSink);
-        assert_eq!(wrote.outcome, Outcome::Done, "a cache that evicts has room");
+        assert_eq!(wrote.status, WriteStatus::Done, "a cache that evicts has room");
         if at >= measured_from && at % SAMPLE_STEPS == 0 {
             found.held_bytes += engine.counters().item_words * 8;
             found.pool_bytes += engine.usage().segments * engine.usage().segment_bytes;

@@ -13,7 +13,7 @@
 //! Lengths of items are in words of eight bytes.
 
 use crate::config::EngineConfig;
-use crate::effects::{Change, Effect, EffectSink, Gone};
+use crate::effects::{Change, Effect, EffectSink, Removal};
 use crate::index::{Chain, Index, Place, Slot};
 use crate::item::{Flags, Head, ItemRef, expired};
 use crate::keys::{HashKey, Key};
@@ -116,11 +116,11 @@ impl Items {
         chain: &mut Chain<'_>,
         key: &Key<'_>,
         current: &Current<'_>,
-        gone: Gone,
+        removal: Removal,
         sink: &mut S,
     ) {
         if S::ON {
-            self.emit(key, Change::Remove(gone), sink);
+            self.emit(key, Change::Remove(removal), sink);
         }
         chain.set(current.place, Slot::EMPTY);
         self.index.count_removed(key.id.slice);
@@ -128,13 +128,13 @@ impl Items {
         let counters = pin.counters();
         counters.items.subtract(1);
         let unread = u64::from(!current.head.is(Flags::FETCHED));
-        match gone {
-            Gone::Deleted => {}
-            Gone::Evicted => {
+        match removal {
+            Removal::Deleted => {}
+            Removal::Evicted => {
                 counters.evicted.add(1);
                 counters.evicted_unread.add(unread);
             }
-            Gone::Expired => {
+            Removal::Expired => {
                 counters.expired.add(1);
                 counters.expired_unread.add(unread);
             }

@@ -20,7 +20,7 @@
 //! | index | config, grace, raw, segments, sync | where items are found |
 //! | effects | item | the changes that an engine emits |
 //! | items | config, effects, index, item, keys, local, raw, segments, slices | all items |
-//! | eviction | config, effects, grace, index, item, items, keys, local, segments, sync | what must go |
+//! | eviction | config, effects, grace, index, item, items, keys, local, segments, sync | space |
 //! | reading | index, item, items, keys, local, segments, sync | from a key to its value |
 //! | writing | effects, eviction, index, item, items, keys, local, reading, segments | a change |
 //! | transfer | effects, eviction, index, item, items, keys, local, writing | copies of a slice |
@@ -50,11 +50,11 @@ mod transfer;
 mod writing;
 
 pub use config::{EngineConfig, LIMIT_BYTES_MIN};
-pub use effects::{Change, Effect, EffectSink, Gone, NoSink};
+pub use effects::{Change, Effect, EffectSink, NoSink, Removal};
 pub use engine::{Engine, Usage};
 pub use error::EngineError;
 pub use keys::{KEY_BYTES_MAX, Key};
 pub use local::{Counters, Local, Pin};
-pub use reading::{Ahead, Ask, Found, Glance, Read, ReadSink, ValueSink};
+pub use reading::{FetchOptions, Found, ItemView, Prefetched, Read, ReadSink, ValueSink};
 pub use transfer::{Applied, Cursor, More};
-pub use writing::{Action, Mode, Op, Outcome, Put, Wrote};
+pub use writing::{Action, Mode, Op, Put, WriteResult, WriteStatus};

@@ -3,9 +3,9 @@
 //! Locals are made with the engine and leased by its user: a worker keeps one, a thousand client
 //! threads share a few. There is no thread-local state, so one thread can play many workers.
 //!
-//! A [`Local`] is pinned to become a [`Pin`], and every call of the engine that looks at items takes
-//! a pin. So no call can be made outside a batch, and a batch cannot be left open by mistake:
-//! dropping the pin ends it too. Both are one pointer, which is moved and never copied.
+//! A [`Local`] is pinned to become a [`Pin`]. Every call of the engine that looks at items takes a
+//! pin, so no such call can be made outside a batch. A batch cannot be left open by mistake:
+//! dropping the pin ends it too. Both types are one pointer, which is moved and never copied.
 
 use crate::grace::GracePeriods;
 use std::sync::Arc;
@@ -134,14 +134,14 @@ impl Pin {
 base::counters! {
     /// Counters of the engine since it was made, summed over its locals.
     Counters of
-    /// The share of one local: written by its holder alone, read by anyone.
+    /// The part of one local: only its holder writes it, any thread reads it.
     LocalCounters;
-    /// Items held; a local that removes what another added counts below zero, so only the sum
-    /// means something.
+    /// Items held. A local that removes what another added counts below zero, so only the sum is
+    /// meaningful.
     items,
     /// Words those items take.
     item_words,
-    /// Items ever stored anew or moved by a write that did not fit in place.
+    /// Items written in new space: those stored first, and those that did not fit in place.
     stored,
     /// Overwrites in place.
     overwritten,
@@ -149,7 +149,7 @@ base::counters! {
     evicted,
     /// Of these, how many had never been read.
     evicted_unread,
-    /// Items found expired, or cut off by a barrier.
+    /// Items removed because they were past their expiry or at or below a barrier.
     expired,
     /// Of these, how many had never been read.
     expired_unread,
@@ -161,16 +161,17 @@ base::counters! {
     ghost_hits,
     /// Segments drained.
     drained,
-    /// Reads that found an item whose time was over.
+    /// Reads that found an item past its expiry.
     read_expired,
-    /// Reads that found an item which a barrier had cut off.
+    /// Reads that found an item at or below a barrier.
     read_flushed,
     /// Reads that met a change and started over.
     torn,
-    /// Writes of reads to lines that other threads read: a use counted, a time of access renewed.
+    /// Times that a read wrote to a cache line which other threads read: it counted a use, or
+    /// renewed the time of access.
     shared_writes,
-    /// Requests that found no ground and had to make room before they could go on.
+    /// Requests that found no space and had to make some before they could continue.
     rooms_made,
-    /// Rounds of making room that waited for the batches of others to end.
+    /// Rounds of making space that waited for the batches of other threads to end.
     waits,
 }

@@ -4,7 +4,7 @@
 
 use base::{MemoryBudget, Now};
 use engine::{
-    Action, Engine, EngineConfig, Local, Mode, NoSink, Op, Outcome, Pin, Read, ValueSink,
+    Action, Engine, EngineConfig, Local, Mode, NoSink, Op, Pin, Read, ValueSink, WriteStatus,
 };
 
 const NOW: Now = Now { mono_ns: 0, expiry_s: 1_000 };
@@ -14,9 +14,9 @@ fn engine(limit_bytes: u64, evict: bool) -> (Engine, Vec<Local>) {
     Engine::new(config, MemoryBudget::new(limit_bytes)).expect("enough memory")
 }
 
-fn store(engine: &Engine, pin: &mut Pin, key: &[u8], value: &[u8]) -> Outcome {
+fn store(engine: &Engine, pin: &mut Pin, key: &[u8], value: &[u8]) -> WriteStatus {
     let action = Action::Store { mode: Mode::Set, value, client_flags: 0, expiry_s: 0 };
-    engine.write(pin, &Op::new(engine.key(key), action), NOW, &mut NoSink).outcome
+    engine.write(pin, &Op::new(engine.key(key), action), NOW, &mut NoSink).status
 }
 
 #[test]
@@ -31,7 +31,7 @@ fn one_pin_outlasts_the_pool_many_times_over() {
             let key = format!("key-{number}").into_bytes();
             let outcome = store(&engine, &mut pin, &key, &value);
             let state = (number, engine.usage(), engine.counters());
-            assert_eq!(outcome, Outcome::Done, "{value_bytes}: {state:?}");
+            assert_eq!(outcome, WriteStatus::Done, "{value_bytes}: {state:?}");
             let mut sink = ValueSink::default();
             let read = engine.get(&pin, &engine.key(&key), NOW, &mut sink);
             assert_eq!((read, sink.bytes.len()), (Read::Hit, value_bytes));
@@ -50,7 +50,7 @@ fn workers_with_endless_batches_do_not_wait_for_each_other() {
                 let mut pin = local.pin();
                 for number in 0..5_000 {
                     let key = format!("key-{worker}-{number}").into_bytes();
-                    assert_eq!(store(engine, &mut pin, &key, &value), Outcome::Done);
+                    assert_eq!(store(engine, &mut pin, &key, &value), WriteStatus::Done);
                 }
             });
         }
@@ -68,9 +68,9 @@ fn without_eviction_dead_ground_is_used_again() {
         for number in from..from + 10_000 {
             let outcome = local.batch(|pin| store(&engine, pin, &name(number), &[b'v'; 500]));
             match outcome {
-                Outcome::Done => stored += 1,
+                WriteStatus::Done => stored += 1,
                 outcome => {
-                    assert_eq!(outcome, Outcome::NoSpace);
+                    assert_eq!(outcome, WriteStatus::NoSpace);
                     break;
                 }
             }
@@ -83,7 +83,7 @@ fn without_eviction_dead_ground_is_used_again() {
                 let name = name(number);
                 let op = Op::new(engine.key(&name), Action::Delete);
                 let wrote = engine.write(pin, &op, NOW, &mut NoSink);
-                assert_eq!(wrote.outcome, Outcome::Done);
+                assert_eq!(wrote.status, WriteStatus::Done);
             });
         }
         stored
@@ -106,14 +106,14 @@ fn nothing_is_freed_under_a_pin() {
         for number in 0..1_000_u64 {
             let key = format!("key-{number}").into_bytes();
             let outcome = writer.batch(|pin| store(&engine, pin, &key, &value));
-            if outcome != Outcome::Done {
+            if outcome != WriteStatus::Done {
                 return outcome;
             }
         }
-        Outcome::Done
+        WriteStatus::Done
     };
     let reader = reader.pin();
-    assert_eq!(fill(&mut writer), Outcome::NoSpace, "nothing may be freed");
+    assert_eq!(fill(&mut writer), WriteStatus::NoSpace, "nothing may be freed");
     drop(reader);
-    assert_eq!(fill(&mut writer), Outcome::Done);
+    assert_eq!(fill(&mut writer), WriteStatus::Done);
 }

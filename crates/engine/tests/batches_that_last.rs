@@ -3,8 +3,8 @@
 
 use base::{MemoryBudget, Now};
 use engine::{
-    Action, Engine, EngineConfig, LIMIT_BYTES_MIN, Local, Mode, NoSink, Op, Outcome, Read,
-    ValueSink,
+    Action, Engine, EngineConfig, LIMIT_BYTES_MIN, Local, Mode, NoSink, Op, Read, ValueSink,
+    WriteStatus,
 };
 use std::ops::Range;
 
@@ -23,23 +23,28 @@ fn engine(limit_bytes: u64, evict: bool) -> (Engine, [Local; 2]) {
 }
 
 /// Carries `action` out on one key after the other, until that fails or all are done.
-fn on_all(engine: &Engine, local: &mut Local, mut keys: Range<u32>, action: Action<'_>) -> Outcome {
+fn on_all(
+    engine: &Engine,
+    local: &mut Local,
+    mut keys: Range<u32>,
+    action: Action<'_>,
+) -> WriteStatus {
     let failed = local.batch(|pin| {
         keys.find_map(|key| {
             let name = key.to_be_bytes();
             let op = Op::new(engine.key(&name), action);
-            Some(engine.write(pin, &op, NOW, &mut NoSink).outcome)
-                .filter(|outcome| *outcome != Outcome::Done)
+            Some(engine.write(pin, &op, NOW, &mut NoSink).status)
+                .filter(|outcome| *outcome != WriteStatus::Done)
         })
     });
-    failed.unwrap_or(Outcome::Done)
+    failed.unwrap_or(WriteStatus::Done)
 }
 
-fn fill(engine: &Engine, local: &mut Local) -> Outcome {
+fn fill(engine: &Engine, local: &mut Local) -> WriteStatus {
     store(engine, local, KEYS)
 }
 
-fn store(engine: &Engine, local: &mut Local, keys: Range<u32>) -> Outcome {
+fn store(engine: &Engine, local: &mut Local, keys: Range<u32>) -> WriteStatus {
     let store = Action::Store { mode: Mode::Set, value: &VALUE, client_flags: 0, expiry_s: 0 };
     on_all(engine, local, keys, store)
 }
@@ -62,7 +67,7 @@ fn a_batch_that_lasts_is_waited_for() {
         drop(lasting);
         writer.join().expect("no panic")
     });
-    assert_eq!(outcome, Outcome::Done);
+    assert_eq!(outcome, WriteStatus::Done);
     assert!(engine.counters().waits >= WAITS, "{:?}", engine.counters());
 }
 
@@ -70,15 +75,15 @@ fn a_batch_that_lasts_is_waited_for() {
 fn a_batch_that_never_ends_is_not_waited_for_for_ever() {
     let (engine, [lasting, mut local]) = engine(LIMIT_BYTES_MIN, true);
     let lasting = lasting.pin();
-    assert_eq!(fill(&engine, &mut local), Outcome::NoSpace);
+    assert_eq!(fill(&engine, &mut local), WriteStatus::NoSpace);
     drop(lasting);
-    assert_eq!(fill(&engine, &mut local), Outcome::Done);
+    assert_eq!(fill(&engine, &mut local), WriteStatus::Done);
 }
 
 #[test]
 fn where_no_room_can_come_nobody_waits_for_it() {
     let (engine, [_, mut local]) = engine(LIMIT_BYTES_MIN, false);
-    assert_eq!(fill(&engine, &mut local), Outcome::NoSpace);
+    assert_eq!(fill(&engine, &mut local), WriteStatus::NoSpace);
     assert!(engine.counters().waits < WAITS, "{:?}", engine.counters());
 }
 
@@ -89,16 +94,16 @@ fn what_is_kept_waits_for_the_ground_that_a_batch_holds() {
     // Of three items in a row one is gone, and two were asked for.
     for key in KEPT {
         let gone = 1_000 + key / 2..1_000 + key.div_ceil(2);
-        assert_eq!(store(&engine, &mut local, key..key + 1), Outcome::Done);
-        assert_eq!(store(&engine, &mut local, gone.clone()), Outcome::Done);
-        assert_eq!(on_all(&engine, &mut local, gone, Action::Delete), Outcome::Done);
+        assert_eq!(store(&engine, &mut local, key..key + 1), WriteStatus::Done);
+        assert_eq!(store(&engine, &mut local, gone.clone()), WriteStatus::Done);
+        assert_eq!(on_all(&engine, &mut local, gone, Action::Delete), WriteStatus::Done);
     }
     for key in KEPT {
         assert!((0..3).all(|_| is_there(&engine, &mut local, key)), "{key}");
     }
     // From here on what is drained stays in limbo: two segments move into the ground of one.
     let lasting = lasting.pin();
-    assert_eq!(store(&engine, &mut local, 10_000..20_000), Outcome::NoSpace);
+    assert_eq!(store(&engine, &mut local, 10_000..20_000), WriteStatus::NoSpace);
     let counters = engine.counters();
     assert!(counters.kept > 0 && counters.evicted == 0, "{counters:?}");
     for key in KEPT {

@@ -4,7 +4,7 @@
 #![cfg(not(any(loom, shuttle)))]
 
 use base::{MemoryBudget, Now};
-use engine::{Action, Engine, EngineConfig, Mode, NoSink, Op, Outcome, Pin};
+use engine::{Action, Engine, EngineConfig, Mode, NoSink, Op, Pin, WriteStatus};
 use load::rng::Rng;
 
 const REQUESTS: u64 = 300_000;
@@ -65,7 +65,7 @@ fn store(engine: &Engine, pin: &mut Pin, case: &Case, rng: &mut Rng, now: Now) {
     let expiry_s = if expiring { now.expiry_s + 1 + rng.below(100) as u32 } else { 0 };
     let action = Action::Store { mode: Mode::Set, value: &value, client_flags: 0, expiry_s };
     let wrote = engine.write(pin, &Op::new(engine.key(&name), action), now, &mut NoSink);
-    assert_eq!(wrote.outcome, Outcome::Done, "{}", case.name);
+    assert_eq!(wrote.status, WriteStatus::Done, "{}", case.name);
 }
 
 #[test]

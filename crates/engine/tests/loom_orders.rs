@@ -6,8 +6,8 @@
 
 use base::{MemoryBudget, Now};
 use engine::{
-    Action, Engine, EngineConfig, LIMIT_BYTES_MIN, Local, Mode, NoSink, Op, Outcome, Read,
-    ValueSink,
+    Action, Engine, EngineConfig, LIMIT_BYTES_MIN, Local, Mode, NoSink, Op, Read, ValueSink,
+    WriteStatus,
 };
 use loom::thread;
 use std::sync::Arc;
@@ -29,14 +29,14 @@ struct Cell {
 }
 
 impl Cell {
-    fn write(&self, local: &mut Local, key: &[u8], action: Action<'_>) -> Outcome {
+    fn write(&self, local: &mut Local, key: &[u8], action: Action<'_>) -> WriteStatus {
         let op = Op::new(self.engine.key(key), action);
-        local.batch(|pin| self.engine.write(pin, &op, NOW, &mut NoSink)).outcome
+        local.batch(|pin| self.engine.write(pin, &op, NOW, &mut NoSink)).status
     }
 
     fn set(&self, local: &mut Local, key: &[u8], value: &[u8]) {
         let action = Action::Store { mode: Mode::Set, value, client_flags: 0, expiry_s: 0 };
-        assert_eq!(self.write(local, key, action), Outcome::Done);
+        assert_eq!(self.write(local, key, action), WriteStatus::Done);
     }
 
     fn get(&self, local: &mut Local, key: &[u8]) -> Option<Vec<u8>> {

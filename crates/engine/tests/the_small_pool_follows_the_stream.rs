@@ -3,7 +3,7 @@
 #![cfg(not(any(loom, shuttle)))]
 
 use base::{MemoryBudget, Now};
-use engine::{Action, Engine, EngineConfig, Mode, NoSink, Op, Outcome, Pin, Read, ValueSink};
+use engine::{Action, Engine, EngineConfig, Mode, NoSink, Op, Pin, Read, ValueSink, WriteStatus};
 use load::replay::{Disturbance, Spec, Trace};
 use load::workload;
 
@@ -67,7 +67,7 @@ fn replay(engine: &Engine, pin: &mut Pin, spec: &Spec) -> Vec<u64> {
         form.values.write(request.key, request.value_bytes, &mut value);
         let store = Action::Store { mode: Mode::Set, value: &value, client_flags: 0, expiry_s: 0 };
         let wrote = engine.write(pin, &Op::new(key, store), NOW, &mut NoSink);
-        assert_eq!(wrote.outcome, Outcome::Done, "a cache that evicts has room");
+        assert_eq!(wrote.status, WriteStatus::Done, "a cache that evicts has room");
     }
     percents
 }

@@ -2,7 +2,7 @@
 #![cfg(not(any(loom, shuttle)))]
 
 use base::{MemoryBudget, Now};
-use engine::{Action, Engine, EngineConfig, Mode, NoSink, Op, Outcome, Pin};
+use engine::{Action, Engine, EngineConfig, Mode, NoSink, Op, Pin, WriteStatus};
 
 const LIMIT_BYTES: u64 = 8 << 20;
 static VALUE: [u8; 50_000] = [b'v'; 50_000];
@@ -16,7 +16,7 @@ fn write(engine: &Engine, pin: &mut Pin, key: u64, action: Action<'_>) {
     let now = Now { mono_ns: 0, expiry_s: START_S };
     let name = key.to_be_bytes();
     let op = Op::new(engine.key(&name), action);
-    assert_eq!(engine.write(pin, &op, now, &mut NoSink).outcome, Outcome::Done);
+    assert_eq!(engine.write(pin, &op, now, &mut NoSink).status, WriteStatus::Done);
 }
 
 #[test]

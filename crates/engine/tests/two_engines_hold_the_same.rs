@@ -5,8 +5,8 @@
 
 use base::{KeyId, MemoryBudget, Now, SliceId, Version};
 use engine::{
-    Action, Applied, Ask, Change, Cursor, Effect, EffectSink, Engine, EngineConfig, Gone, Local,
-    Mode, More, NoSink, Op, Pin, ValueSink,
+    Action, Applied, Change, Cursor, Effect, EffectSink, Engine, EngineConfig, FetchOptions, Local,
+    Mode, More, NoSink, Op, Pin, Removal, ValueSink,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -167,7 +167,7 @@ fn change(cell: &mut Cell, dice: &mut Dice, now: Now, log: &mut Log) {
         let op = Op { cas, ..Op::new(engine.key(&name), action) };
         engine.write(pin, &op, now, log);
         if value_bytes % 16 == 0 {
-            let ask = Ask { touch: Some(expiry_s), ..Ask::default() };
+            let ask = FetchOptions { touch: Some(expiry_s), ..FetchOptions::default() };
             let _ = engine.fetch(pin, &op.key, &ask, now, log, &mut ValueSink::default());
         }
         engine.tend(pin, now, 8, log);
@@ -186,7 +186,7 @@ fn by_effects_and_by_catching_up() {
         for _ in 0..500 {
             change(&mut original, &mut dice, now, &mut log);
         }
-        let is_evicted = |entry: &&Entry| entry.change == Change::Remove(Gone::Evicted);
+        let is_evicted = |entry: &&Entry| entry.change == Change::Remove(Removal::Evicted);
         evicted += log.0.iter().filter(is_evicted).count();
         copy.apply(&log.0, now);
         assert_eq!(original.holds(now), copy.holds(now), "round {round}");

@@ -2,7 +2,7 @@
 
 use crate::worker::{Service, expiry_s};
 use base::Now;
-use engine::{Action, Ask, Found, Glance, Mode, NoSink, Outcome, Read, ReadSink};
+use engine::{Action, FetchOptions, Found, ItemView, Mode, NoSink, Read, ReadSink, WriteStatus};
 use memcache::reply::{ItemDebug, ItemFacts, Marks, MetaStatus};
 use memcache::{Direction, KeyScratch, KeyToken, MetaFlags, MetaMode, reply};
 use session::Reply;
@@ -22,11 +22,11 @@ struct MetaValue<'a, 'f> {
 }
 
 impl ReadSink for MetaValue<'_, '_> {
-    const BEHIND: &'static [u8] = reply::LINE_END;
+    const AFTER: &'static [u8] = reply::LINE_END;
 
     #[inline]
-    fn open(&mut self, glance: &Glance<'_>) -> Option<&mut Vec<u8>> {
-        self.found = glance.found();
+    fn open(&mut self, view: &ItemView<'_>) -> Option<&mut Vec<u8>> {
+        self.found = view.found();
         if let Some((fetched, idle_s)) = self.before {
             (self.found.fetched, self.found.idle_s) = (fetched, idle_s);
         }
@@ -84,7 +84,7 @@ impl Service {
         let mut scratch: KeyScratch = [0; _];
         let key = token.key(&mut scratch);
         let seconds = |exptime| expiry_s(exptime, now);
-        let ask = Ask {
+        let options = FetchOptions {
             touch: flags.ttl().map(seconds),
             vivify: flags.vivify().map(seconds),
             vivify_cas: flags.cas_new(),
@@ -97,33 +97,35 @@ impl Service {
         let mut sink = MetaValue { out, start, key: token, flags, now, found, before: None };
         let (engine, pin) = self.engine();
         let key = engine.key(key.as_bytes());
-        let changes = ask.touch.is_some() || ask.vivify.is_some() || ask.recache_before_s.is_some();
+        let changes = options.touch.is_some()
+            || options.vivify.is_some()
+            || options.recache_before_s.is_some();
         let mut read = Read::Miss;
-        if !changes && !ask.quiet {
+        if !changes && !options.quiet {
             read = engine.get(pin, &key, now, &mut sink);
         }
         // A stale item gives a token to its next reader, and only the lock decides who that is.
         let contested = read == Read::Hit && sink.found.stale && !sink.found.token_sent;
-        if changes || ask.quiet || contested {
+        if changes || options.quiet || contested {
             sink.rewind();
             sink.before = contested.then_some((sink.found.fetched, sink.found.idle_s));
-            read = engine.fetch(pin, &key, &ask, now, &mut NoSink, &mut sink);
+            read = engine.fetch(pin, &key, &options, now, &mut NoSink, &mut sink);
         }
         let found = sink.found;
         let counters = &self.counters;
         counters.cmd_meta.add(1);
         let empty = found.value_bytes == 0 && !found.fetched;
-        let vivified = ask.vivify.is_some() && found.won && !found.stale && empty;
+        let vivified = options.vivify.is_some() && found.won && !found.stale && empty;
         let hit = read == Read::Hit && !vivified;
         if hit { &counters.get_hits } else { &counters.get_misses }.add(1);
-        if ask.touch.is_some() {
+        if options.touch.is_some() {
             counters.cmd_touch.add(1);
             if hit { &counters.touch_hits } else { &counters.touch_misses }.add(1);
         }
         match read {
             Read::Hit => {}
             Read::Miss => reply::meta_miss(out, token, flags),
-            Read::NoSpace if ask.vivify.is_some() => reply::meta_miss(out, token, flags),
+            Read::NoSpace if options.vivify.is_some() => reply::meta_miss(out, token, flags),
             Read::NoSpace => out.extend_from_slice(reply::OUT_OF_MEMORY),
         }
     }
@@ -168,11 +170,11 @@ impl Service {
             op.cas = flags.cas_new();
             op.report = true;
         });
-        if wrote.outcome == Outcome::NoSpace {
+        if wrote.status == WriteStatus::NoSpace {
             self.unlink(now, key);
         }
         let out = reply.bytes_mut();
-        match status(wrote.outcome) {
+        match status(wrote.status) {
             Some(status) => {
                 let stored = status == MetaStatus::Done;
                 let found = wrote.found.filter(|_| stored);
@@ -181,7 +183,7 @@ impl Service {
                 reply::meta_stored(out, status, token, flags, cas, bytes as u64);
             }
             None => {
-                out.extend_from_slice(failure(wrote.outcome, reply::OUT_OF_MEMORY_STORING));
+                out.extend_from_slice(failure(wrote.status, reply::OUT_OF_MEMORY_STORING));
             }
         }
     }
@@ -210,15 +212,15 @@ impl Service {
             op.report = true;
         });
         self.counters.cmd_meta.add(1);
-        match wrote.outcome {
-            Outcome::Done => self.counters.delete_hits.add(1),
-            Outcome::NotFound | Outcome::Exists => self.counters.delete_misses.add(1),
+        match wrote.status {
+            WriteStatus::Done => self.counters.delete_hits.add(1),
+            WriteStatus::NotFound | WriteStatus::Exists => self.counters.delete_misses.add(1),
             _ => {}
         }
         let out = reply.bytes_mut();
-        match status(wrote.outcome) {
+        match status(wrote.status) {
             Some(status) => reply::meta_status(out, status, token, flags),
-            None => out.extend_from_slice(failure(wrote.outcome, reply::OUT_OF_MEMORY)),
+            None => out.extend_from_slice(failure(wrote.status, reply::OUT_OF_MEMORY)),
         }
     }
 
@@ -246,10 +248,10 @@ impl Service {
             op.report = true;
         });
         self.counters.cmd_meta.add(1);
-        self.counted(down, wrote.outcome);
+        self.counted(down, wrote.status);
         let out = reply.bytes_mut();
-        match wrote.outcome {
-            Outcome::Done => {
+        match wrote.status {
+            WriteStatus::Done => {
                 let found = wrote.found.unwrap_or_default();
                 let (cas, ttl_s) = (found.cas, ttl_s(&found, now));
                 reply::meta_number(out, token, flags, wrote.number, cas, ttl_s);
@@ -276,21 +278,21 @@ impl Service {
 }
 
 /// The meta code of an outcome, for those that have one.
-fn status(outcome: Outcome) -> Option<MetaStatus> {
+fn status(outcome: WriteStatus) -> Option<MetaStatus> {
     match outcome {
-        Outcome::Done => Some(MetaStatus::Done),
-        Outcome::NotStored => Some(MetaStatus::NotStored),
-        Outcome::Exists => Some(MetaStatus::Exists),
-        Outcome::NotFound => Some(MetaStatus::NotFound),
-        Outcome::NotNumber | Outcome::TooLarge | Outcome::NoSpace => None,
+        WriteStatus::Done => Some(MetaStatus::Done),
+        WriteStatus::NotStored => Some(MetaStatus::NotStored),
+        WriteStatus::Exists => Some(MetaStatus::Exists),
+        WriteStatus::NotFound => Some(MetaStatus::NotFound),
+        WriteStatus::NotNumber | WriteStatus::TooLarge | WriteStatus::NoSpace => None,
     }
 }
 
 /// The error line of an outcome without a meta code; `no_space` says that there is no room.
-fn failure(outcome: Outcome, no_space: &'static [u8]) -> &'static [u8] {
+fn failure(outcome: WriteStatus, no_space: &'static [u8]) -> &'static [u8] {
     match outcome {
-        Outcome::NotNumber => reply::NON_NUMERIC,
-        Outcome::TooLarge => reply::TOO_LARGE,
+        WriteStatus::NotNumber => reply::NON_NUMERIC,
+        WriteStatus::TooLarge => reply::TOO_LARGE,
         _ => no_space,
     }
 }

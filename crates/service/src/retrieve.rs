@@ -6,7 +6,7 @@
 
 use crate::worker::Service;
 use base::Now;
-use engine::{Ahead, Ask, Glance, NoSink, Read, ReadSink};
+use engine::{FetchOptions, ItemView, NoSink, Prefetched, Read, ReadSink};
 use memcache::{Key, Keys, Refusal, reply};
 use session::{Conn, Mark, Outcome, Reply};
 
@@ -33,15 +33,15 @@ impl<'a, const CAS: bool, const ALONE: bool> ValueLines<'a, CAS, ALONE> {
 }
 
 impl<const CAS: bool, const ALONE: bool> ReadSink for ValueLines<'_, CAS, ALONE> {
-    const BEHIND: &'static [u8] = if ALONE { b"\r\nEND\r\n" } else { reply::LINE_END };
+    const AFTER: &'static [u8] = if ALONE { b"\r\nEND\r\n" } else { reply::LINE_END };
 
     #[inline(always)]
-    fn open(&mut self, glance: &Glance<'_>) -> Option<&mut Vec<u8>> {
-        let bytes = glance.value_bytes();
+    fn open(&mut self, view: &ItemView<'_>) -> Option<&mut Vec<u8>> {
+        let bytes = view.value_bytes();
         self.start = self.reply.len();
-        if CAS || glance.has_client_flags() || !reply::short_value(self.reply, self.key, bytes) {
-            let cas = CAS.then(|| glance.cas());
-            reply::value(self.reply, self.key, glance.client_flags(), bytes as u64, cas);
+        if CAS || view.has_client_flags() || !reply::short_value(self.reply, self.key, bytes) {
+            let cas = CAS.then(|| view.cas());
+            reply::value(self.reply, self.key, view.client_flags(), bytes as u64, cas);
         }
         Some(self.reply)
     }
@@ -106,7 +106,7 @@ impl Service {
         &self,
         now: Now,
         key: Key<'_>,
-        ahead: &Ahead<'_, '_>,
+        ahead: &Prefetched<'_, '_>,
         out: &mut Vec<u8>,
     ) {
         let pin = self.pin.as_ref().expect("a batch has begun");
@@ -155,9 +155,9 @@ impl Service {
     ) -> Read {
         let mut lines = ValueLines::<CAS, false>::new(out, key);
         let (engine, pin) = self.engine();
-        let ask = Ask { touch: Some(expiry_s), ..Ask::default() };
+        let options = FetchOptions { touch: Some(expiry_s), ..FetchOptions::default() };
         let hashed = engine.key(key.as_bytes());
-        let read = engine.fetch(pin, &hashed, &ask, now, &mut NoSink, &mut lines);
+        let read = engine.fetch(pin, &hashed, &options, now, &mut NoSink, &mut lines);
         let hit = self.retrieved(read);
         self.counters.cmd_touch.add(1);
         if hit { &self.counters.touch_hits } else { &self.counters.touch_misses }.add(1);

@@ -2,7 +2,7 @@
 
 use crate::worker::{Service, expiry_s};
 use base::Now;
-use engine::{Action, Mode, NoSink, Op, Outcome, Put, Wrote};
+use engine::{Action, Mode, NoSink, Op, Put, WriteResult, WriteStatus};
 use memcache::{Direction, Key, Store, StoreVerb, reply};
 use session::Reply;
 
@@ -15,7 +15,7 @@ impl Service {
         key: Key<'_>,
         action: Action<'_>,
         with: impl FnOnce(&mut Op<'_>),
-    ) -> Wrote {
+    ) -> WriteResult {
         let (engine, pin) = self.engine();
         let mut op = Op::new(engine.key(key.as_bytes()), action);
         with(&mut op);
@@ -23,14 +23,14 @@ impl Service {
         let wrote = engine.write(pin, &op, now, &mut NoSink);
         if compare {
             let counters = &self.counters;
-            match wrote.outcome {
-                Outcome::Done => counters.cas_hits.add(1),
-                Outcome::Exists => counters.cas_badval.add(1),
-                Outcome::NotFound => counters.cas_misses.add(1),
+            match wrote.status {
+                WriteStatus::Done => counters.cas_hits.add(1),
+                WriteStatus::Exists => counters.cas_badval.add(1),
+                WriteStatus::NotFound => counters.cas_misses.add(1),
                 _ => {}
             }
         }
-        self.not_written(wrote.outcome);
+        self.not_written(wrote.status);
         wrote
     }
 
@@ -43,7 +43,7 @@ impl Service {
         let expiry_s = expiry_s(store.exptime, now);
         let put = Put { value: store.value, client_flags: store.flags, expiry_s };
         let outcome = engine.set(pin, &key, put, now, &mut NoSink);
-        if outcome != Outcome::Done {
+        if outcome != WriteStatus::Done {
             self.not_set(now, store.key, outcome);
         }
         if !store.noreply {
@@ -71,35 +71,35 @@ impl Service {
         };
         let wrote = self.write(now, store.key, action, |op| op.compare = compare);
         if !store.noreply {
-            stored(wrote.outcome, out);
+            stored(wrote.status, out);
         }
     }
 
     /// Counts why a `set` did not store; the value it was to replace is stale now, and goes.
     #[cold]
-    fn not_set(&mut self, now: Now, key: Key<'_>, outcome: Outcome) {
+    fn not_set(&mut self, now: Now, key: Key<'_>, outcome: WriteStatus) {
         self.not_written(outcome);
-        if outcome == Outcome::NoSpace {
+        if outcome == WriteStatus::NoSpace {
             self.unlink(now, key);
         }
     }
 
     #[inline]
-    fn not_written(&self, outcome: Outcome) {
+    fn not_written(&self, outcome: WriteStatus) {
         match outcome {
-            Outcome::TooLarge => self.counters.store_too_large.add(1),
-            Outcome::NoSpace => self.counters.store_no_memory.add(1),
+            WriteStatus::TooLarge => self.counters.store_too_large.add(1),
+            WriteStatus::NoSpace => self.counters.store_no_memory.add(1),
             _ => {}
         }
     }
 
     pub(crate) fn delete(&mut self, now: Now, key: Key<'_>, noreply: bool, reply: &mut Reply) {
         let wrote = self.write(now, key, Action::Delete, |_| {});
-        let hit = wrote.outcome == Outcome::Done;
+        let hit = wrote.status == WriteStatus::Done;
         let counters = &self.counters;
         if hit { &counters.delete_hits } else { &counters.delete_misses }.add(1);
         if !noreply {
-            reply.bytes_mut().extend_from_slice(line(wrote.outcome, reply::DELETED));
+            reply.bytes_mut().extend_from_slice(line(wrote.status, reply::DELETED));
         }
     }
 
@@ -115,25 +115,25 @@ impl Service {
         let down = direction == Direction::Decrement;
         let action = Action::Count { delta, down, initial: None, expiry_s: None };
         let wrote = self.write(now, key, action, |_| {});
-        self.counted(down, wrote.outcome);
+        self.counted(down, wrote.status);
         if noreply {
             return;
         }
         let out = reply.bytes_mut();
-        match wrote.outcome {
-            Outcome::Done => reply::number(out, wrote.number),
-            Outcome::NoSpace => out.extend_from_slice(reply::OUT_OF_MEMORY),
+        match wrote.status {
+            WriteStatus::Done => reply::number(out, wrote.number),
+            WriteStatus::NoSpace => out.extend_from_slice(reply::OUT_OF_MEMORY),
             outcome => out.extend_from_slice(line(outcome, b"")),
         }
     }
 
-    pub(crate) fn counted(&self, down: bool, outcome: Outcome) {
+    pub(crate) fn counted(&self, down: bool, outcome: WriteStatus) {
         let counters = &self.counters;
         let counter = match (down, outcome) {
-            (false, Outcome::NotFound) => &counters.incr_misses,
-            (true, Outcome::NotFound) => &counters.decr_misses,
-            (false, Outcome::Done) => &counters.incr_hits,
-            (true, Outcome::Done) => &counters.decr_hits,
+            (false, WriteStatus::NotFound) => &counters.incr_misses,
+            (true, WriteStatus::NotFound) => &counters.decr_misses,
+            (false, WriteStatus::Done) => &counters.incr_hits,
+            (true, WriteStatus::Done) => &counters.decr_hits,
             _ => return,
         };
         counter.add(1);
@@ -151,38 +151,38 @@ impl Service {
         let wrote = self.write(now, key, action, |_| {});
         let counters = &self.counters;
         counters.cmd_touch.add(1);
-        let hit = wrote.outcome == Outcome::Done;
+        let hit = wrote.status == WriteStatus::Done;
         if hit { &counters.touch_hits } else { &counters.touch_misses }.add(1);
         if !noreply {
-            reply.bytes_mut().extend_from_slice(line(wrote.outcome, reply::TOUCHED));
+            reply.bytes_mut().extend_from_slice(line(wrote.status, reply::TOUCHED));
         }
     }
 }
 
 /// Says whether a value was stored, and if not, why.
 #[inline(always)]
-fn stored(outcome: Outcome, out: &mut Vec<u8>) {
+fn stored(outcome: WriteStatus, out: &mut Vec<u8>) {
     match outcome {
-        Outcome::Done => out.extend_from_slice(reply::STORED),
+        WriteStatus::Done => out.extend_from_slice(reply::STORED),
         outcome => not_stored(outcome, out),
     }
 }
 
 /// Apart, so that the common case needs no table of lines.
 #[cold]
-fn not_stored(outcome: Outcome, out: &mut Vec<u8>) {
+fn not_stored(outcome: WriteStatus, out: &mut Vec<u8>) {
     out.extend_from_slice(line(outcome, reply::STORED));
 }
 
 /// The line for an outcome; `done` says what success is called.
-fn line(outcome: Outcome, done: &'static [u8]) -> &'static [u8] {
+fn line(outcome: WriteStatus, done: &'static [u8]) -> &'static [u8] {
     match outcome {
-        Outcome::Done => done,
-        Outcome::NotStored => reply::NOT_STORED,
-        Outcome::Exists => reply::EXISTS,
-        Outcome::NotFound => reply::NOT_FOUND,
-        Outcome::NotNumber => reply::NON_NUMERIC,
-        Outcome::TooLarge => reply::TOO_LARGE,
-        Outcome::NoSpace => reply::OUT_OF_MEMORY_STORING,
+        WriteStatus::Done => done,
+        WriteStatus::NotStored => reply::NOT_STORED,
+        WriteStatus::Exists => reply::EXISTS,
+        WriteStatus::NotFound => reply::NOT_FOUND,
+        WriteStatus::NotNumber => reply::NON_NUMERIC,
+        WriteStatus::TooLarge => reply::TOO_LARGE,
+        WriteStatus::NoSpace => reply::OUT_OF_MEMORY_STORING,
     }
 }

@@ -5,7 +5,8 @@ use crate::{
 };
 use base::{MemoryBudget, Now};
 use engine::{
-    Action, Counters, Engine, EngineConfig, Local, Mode, NoSink, Op, Outcome, Pin, Read, ValueSink,
+    Action, Counters, Engine, EngineConfig, Local, Mode, NoSink, Op, Pin, Read, ValueSink,
+    WriteStatus,
 };
 use std::time::Instant;
 
@@ -87,7 +88,7 @@ fn store(engine: &Engine, pin: &mut Pin, name: &[u8]) {
     let value = &[b'v'; VALUE_BYTES];
     let action = Action::Store { mode: Mode::Set, value, client_flags: 0, expiry_s: 0 };
     let wrote = engine.write(pin, &Op::new(engine.key(name), action), NOW, &mut NoSink);
-    assert_eq!(wrote.outcome, Outcome::Done, "there is room for every key");
+    assert_eq!(wrote.status, WriteStatus::Done, "there is room for every key");
 }
 
 /// Asks for the length of a turn; requests per second, and how many of them read.

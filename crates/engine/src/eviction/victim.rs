@@ -1,4 +1,4 @@
-//! What becomes of the items of a victim, one at a time: kept and moved, or dropped.
+//! What happens to the items of a victim, one at a time: kept and moved, or dropped.
 //!
 //! An item that is kept needs space: in the segment that writers fill, and where that is full in a
 //! segment opened for moves, which writers neither open nor fill. When a walk begins, one segment
@@ -9,25 +9,25 @@
 //! place in the victim: else it was moved or replaced, and its words are dead already.
 
 use super::work::Work;
-use crate::effects::{EffectSink, Gone};
+use crate::effects::{EffectSink, Removal};
 use crate::index::Slot;
 use crate::item::{Flags, Head, ItemRef};
 use crate::items::Current;
 use crate::keys::Key;
 use crate::segments::{Addr, Pool, Purpose, Stream, Victim, names_chunk, owner, rename_chunk};
 
-/// Hits that carry an item from the small pool to the main one.
+/// Hits that move an item from the small pool to the main pool.
 const PROMOTE_FREQ: u64 = 1;
 
-/// The part of a victim's words that may be kept: this many quarters, but for the last item.
+/// Quarters of a victim's words that may be kept. The last item may exceed them.
 const KEPT_QUARTERS_MAX: usize = 3;
 
 /// A victim that is being walked.
 pub(super) struct Walk {
     pub(super) victim: Victim,
-    /// How far the walk has come.
+    /// Words of it that were walked.
     pub(super) at_words: usize,
-    /// What of it was moved.
+    /// Words of it that were moved.
     kept_words: usize,
 }
 
@@ -37,21 +37,21 @@ impl Walk {
     }
 }
 
-/// What lies at a place of a victim: an item, or a chunk of the item that `key` names.
+/// What lies at an address in a victim: an item, or a chunk of the item of `key`.
 struct Subject<'a> {
     key: Key<'a>,
     addr: Addr,
     chunk: bool,
 }
 
-/// What becomes of a live item of a victim.
+/// What happens to an item of a victim.
 enum Decision {
     Keep { freq: u64 },
-    Drop { gone: Gone },
+    Drop { removal: Removal },
 }
 
-/// Decides about one item of a victim and carries it out; false when it must wait for ground
-/// to move it to.
+/// Decides about one item of a victim and does it. False when the item must wait for space to
+/// move to.
 pub(super) fn process<S: EffectSink>(
     work: &mut Work<'_, S>,
     walk: &mut Walk,
@@ -69,14 +69,14 @@ pub(super) fn process<S: EffectSink>(
     } else {
         Some(work.items.key(&name))
     };
-    let mut judged = true;
+    let mut processed = true;
     if let Some(key) = key {
         let subject = Subject { key, addr, chunk };
-        judged = process_key(work, walk, &subject);
+        processed = process_key(work, walk, &subject);
         work.items.index().adjust(work.pin.grace(), key.id.slice);
     }
     work.pin.keep_scratch(name);
-    judged
+    processed
 }
 
 fn process_key<S: EffectSink>(
@@ -114,9 +114,9 @@ fn process_key<S: EffectSink>(
             return false;
         }
     }
-    let gone = match decision {
-        Decision::Drop { gone } => gone,
-        Decision::Keep { .. } => Gone::Evicted,
+    let removal = match decision {
+        Decision::Drop { removal } => removal,
+        Decision::Keep { .. } => Removal::Evicted,
     };
     let mut owner_key = Vec::new();
     let key = if chunk {
@@ -125,8 +125,8 @@ fn process_key<S: EffectSink>(
     } else {
         key
     };
-    items.remove(work.pin, &mut chain, &key, &current, gone, work.sink);
-    if gone == Gone::Evicted {
+    items.remove(work.pin, &mut chain, &key, &current, removal, work.sink);
+    if removal == Removal::Evicted {
         let words = current.head.span_words();
         let ghost = work.ghosts.ghost(key.id.hash, walk.victim.pool, words);
         ghost.into_iter().for_each(|ghost| chain.remember(ghost));
@@ -135,7 +135,7 @@ fn process_key<S: EffectSink>(
     true
 }
 
-/// What becomes of an item of which `words` would have to move.
+/// Decides about an item of which `words` would have to move.
 fn decide<S>(
     work: &Work<'_, S>,
     walk: &Walk,
@@ -144,7 +144,7 @@ fn decide<S>(
     current: &Current<'_>,
 ) -> Decision {
     if !work.items.alive(current.item, current.head, key.id.slice, work.now) {
-        return Decision::Drop { gone: Gone::Expired };
+        return Decision::Drop { removal: Removal::Expired };
     }
     let freq = current.slot.freq();
     if walk.victim.compact {
@@ -153,12 +153,12 @@ fn decide<S>(
     let whole = work.items.segments().geometry().segment_words;
     let is_enough = walk.kept_words >= whole / 4 * KEPT_QUARTERS_MAX;
     if is_enough || walk.kept_words + words > whole {
-        return Decision::Drop { gone: Gone::Evicted };
+        return Decision::Drop { removal: Removal::Evicted };
     }
     match walk.victim.pool {
         Pool::Small if freq >= PROMOTE_FREQ => Decision::Keep { freq: 0 },
         Pool::Main if freq > 0 => Decision::Keep { freq: freq - 1 },
-        _ => Decision::Drop { gone: Gone::Evicted },
+        _ => Decision::Drop { removal: Removal::Evicted },
     }
 }
 
@@ -167,11 +167,11 @@ fn copy_kept<S>(work: &Work<'_, S>, from: Addr, expiry_s: u32, pool: Pool) -> Op
     let item = work.items.segments().item(from);
     let head = item.head();
     let class = work.items.segments().header_of(from).class();
-    let ground = |purpose| {
+    let allocate = |purpose| {
         let stream = Stream { purpose, pool, class };
         work.items.segments().allocate(work.pin.grace(), stream, head.used_words())
     };
-    let to = ground(Purpose::Write).or_else(|| ground(Purpose::Move))?;
+    let to = allocate(Purpose::Write).or_else(|| allocate(Purpose::Move))?;
     work.items.segments().item(to).copy_from(item, head);
     work.items.segments().header_of(to).note_expiry(expiry_s);
     work.pin.counters().item_words.subtract(head.slack_words() as u64);

@@ -1,10 +1,13 @@
-//! The way of a read: probe the bucket, compare the key, copy the value, check the version.
+//! How a read works: probe the bucket, compare the key, copy the value, check the version.
 //!
-//! Nothing is locked and, for a popular item, nothing is written: a hit is counted only while the
-//! slot counts fewer than three, and the time of access is renewed once a minute. A read that was
-//! torn by a write is repeated; after [`TRIES`] of them it waits for the lock of the bucket.
+//! A read takes no lock. For a popular item it writes nothing either: a hit is counted only while
+//! the slot counts fewer than three, and the time of access is renewed once a minute. A read that
+//! was torn by a write is repeated. After [`TRIES`] repetitions it takes the lock of the bucket.
+//!
+//! Invariant: nothing that was copied is returned before [`Probe::holds`] has been checked after
+//! the copy. Until then the bytes may be a mixture of two values.
 
-use super::read::{Found, Glance, Read, ReadSink};
+use super::read::{Found, ItemView, Read, ReadSink};
 use crate::index::{Bucket, FREQ_MAX, Probe, Slot, candidate, overflow};
 use crate::item::{Flags, Head, ItemRef, expired};
 use crate::items::Items;
@@ -27,9 +30,9 @@ const _: () = assert!(KEY_BYTES_MAX < 256);
 
 /// A key, and the bucket where it would be.
 #[derive(Clone, Copy)]
-pub struct Ahead<'e, 'k> {
+pub struct Prefetched<'e, 'k> {
     key: Key<'k>,
-    /// None if it takes more than one look to find.
+    /// `None` if one look does not find it.
     probe: Option<Probe<'e>>,
 }
 
@@ -52,18 +55,18 @@ impl Seen<'_> {
 
 /// Looks up where `key` would be, so that the processor fetches it.
 #[inline(always)]
-pub(crate) fn look_ahead<'e, 'k>(items: &'e Items, key: Key<'k>) -> Ahead<'e, 'k> {
-    Ahead { key, probe: items.index().probe_once(key.id) }
+pub(crate) fn look_ahead<'e, 'k>(items: &'e Items, key: Key<'k>) -> Prefetched<'e, 'k> {
+    Prefetched { key, probe: items.index().probe_once(key.id) }
 }
 
-/// [`Engine::get`] of a key that was looked up before.
+/// Reads a key that was looked up before.
 ///
 /// What most reads meet is inlined where this is called; all else is not.
 #[inline(always)]
 pub(crate) fn get_ahead(
     items: &Items,
     pin: &Pin,
-    ahead: &Ahead<'_, '_>,
+    ahead: &Prefetched<'_, '_>,
     now: Now,
     mut out: impl ReadSink,
 ) -> Read {
@@ -75,13 +78,13 @@ pub(crate) fn get_ahead(
     get_any(items, pin, &key, now, &mut out)
 }
 
-/// The way of nearly all reads: no other key has the tag, nobody writes, the item lies in one
-/// piece and is alive, or nothing in the only bucket has the tag. `None` if it is otherwise.
+/// The short way of nearly all reads: no other key has the tag, no thread writes, the item lies in
+/// one piece and is alive, or no slot of the only bucket has the tag. `None` in any other case.
 #[inline(always)]
 fn get_plain<S: ReadSink>(
     items: &Items,
     pin: &Pin,
-    Ahead { key, probe }: &Ahead<'_, '_>,
+    Prefetched { key, probe }: &Prefetched<'_, '_>,
     now: Now,
     out: &mut S,
 ) -> Option<Read> {
@@ -98,14 +101,14 @@ fn get_plain<S: ReadSink>(
         return None;
     }
     hint(pin, &seen, now);
-    let glance = Glance::new(item, head, head.value_bytes(), now);
-    if let Some(target) = out.open(&glance) {
-        item.append_value(head, S::BEHIND, target);
+    let view = ItemView::new(item, head, head.value_bytes(), now);
+    if let Some(target) = out.open(&view) {
+        item.append_value(head, S::AFTER, target);
     }
     accept(&probe, out)
 }
 
-/// The way of all reads: tries again where a write came between, and in the end takes the lock.
+/// The way of all reads: tries again where a write came between, and at last takes the lock.
 #[cold]
 #[inline(never)]
 fn get_any(items: &Items, pin: &Pin, key: &Key<'_>, now: Now, out: &mut impl ReadSink) -> Read {
@@ -165,7 +168,7 @@ fn candidate_item<'e>(
     key: &Key<'_>,
 ) -> Option<Seen<'e>> {
     let (at, slot) = candidate(bucket, from, key.id.hash)?;
-    // What the slot points at was written before it; the loads below come after.
+    // What the slot points to was written before the slot; the loads below come after.
     fence(Ordering::Acquire);
     let item = items.segments().item(slot.addr());
     Some(Seen { bucket, at, slot, item, head: item.head() })
@@ -186,16 +189,15 @@ fn read_seen(
     }
     hint(pin, &seen, now);
     let value_bytes = whole_value_bytes(item, head);
-    if !copy_value(items, &Glance::new(item, head, value_bytes, now), out) {
+    if !copy_value(items, &ItemView::new(item, head, value_bytes, now), out) {
         out.rewind();
         return None;
     }
     accept(probe, out)
 }
 
-/// Counts the hit on the item, if there is anything to count. It comes before the value is
-/// copied, and so is counted even if the read has to be repeated: afterwards, less would fit in
-/// registers.
+/// Counts the hit on the item, if there is anything to count. This comes before the copy, so a read
+/// that is repeated counts twice. After the copy fewer values would fit in registers.
 #[inline(always)]
 fn hint(pin: &Pin, seen: &Seen<'_>, now: Now) {
     if seen.slot.freq() < FREQ_MAX {
@@ -220,15 +222,15 @@ fn renew_access(pin: &Pin, item: ItemRef<'_>, head: Head, now: Now) {
 }
 
 /// Appends the value, in one piece or in many. False if a chunk was not where it should be.
-pub(crate) fn copy_value<S: ReadSink>(items: &Items, glance: &Glance<'_>, out: &mut S) -> bool {
-    let Some(target) = out.open(glance) else { return true };
-    let (item, head) = glance.parts();
+pub(crate) fn copy_value<S: ReadSink>(items: &Items, view: &ItemView<'_>, out: &mut S) -> bool {
+    let Some(target) = out.open(view) else { return true };
+    let (item, head) = view.parts();
     if !head.is(Flags::LARGE) {
-        item.append_value(head, S::BEHIND, target);
+        item.append_value(head, S::AFTER, target);
         return true;
     }
     let whole = append_chunks(items.segments(), item, head, target);
-    target.extend_from_slice(S::BEHIND);
+    target.extend_from_slice(S::AFTER);
     whole
 }
 
@@ -239,14 +241,14 @@ fn get_locked(items: &Items, pin: &Pin, key: &Key<'_>, now: Now, out: &mut impl 
     if !items.alive(current.item, current.head, key.id.slice, now) {
         return miss_dead(pin, current.item, current.head, now);
     }
-    let whole = copy_value(items, &Glance::of(&current, now), out);
+    let whole = copy_value(items, &ItemView::of(&current, now), out);
     assert!(whole, "chunks of a locked item are in place");
     chain.raise_freq(current.place);
     current.item.hint_head(current.head, fetched_now(current.head, now));
     Read::Hit
 }
 
-/// Counts why a read met an item that is dead.
+/// Counts why a read found a dead item.
 #[cold]
 fn miss_dead(pin: &Pin, item: ItemRef<'_>, head: Head, now: Now) -> Read {
     let counters = pin.counters();
@@ -255,12 +257,12 @@ fn miss_dead(pin: &Pin, item: ItemRef<'_>, head: Head, now: Now) -> Read {
     Read::Miss
 }
 
-/// What is known of the item of `key`, without leaving a trace on it. The pin is pinned.
+/// What is known of the item of `key`, without counting a use.
 pub(crate) fn peek(items: &Items, pin: &Pin, key: &Key<'_>, now: Now) -> Option<Found> {
     let chain = items.index().lock(pin.grace(), key.id)?;
     let current = items.find(&chain, key)?;
     let alive = items.alive(current.item, current.head, key.id.slice, now);
-    alive.then(|| Glance::of(&current, now).found())
+    alive.then(|| ItemView::of(&current, now).found())
 }
 
 /// Keeps what was read if nothing changed since the probe.

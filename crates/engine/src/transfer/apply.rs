@@ -4,13 +4,13 @@
 //! order, or twice, therefore ends in the same state. A copy makes space out of dead words only:
 //! which items go is decided by the engine that emits the effects.
 
-use crate::effects::{Change, Effect, EffectSink, Gone, NoSink};
+use crate::effects::{Change, Effect, EffectSink, NoSink, Removal};
 use crate::eviction::{Eviction, NeedSpace, Work, with_space};
 use crate::item::{Attributes, Flags};
 use crate::writing::Writer;
 use base::{KeyId, Version};
 
-/// How applying an effect ended.
+/// The result of applying an effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Applied {
     /// The item is as the effect says.
@@ -57,10 +57,10 @@ fn try_apply(work: &mut Work<'_, NoSink>, effect: &Effect<'_>) -> Result<Applied
     let mut chain = writer.lock()?;
     let current = items.find(&chain, &key);
     if let Some(current) = &current {
-        // A touch leaves the version, so an item told again may expire at another time.
-        let told_again = matches!(effect.change, Change::Put { .. });
+        // A touch leaves the version, so an item emitted again may have another expiry.
+        let again = matches!(effect.change, Change::Put { .. });
         let version = current.item.version();
-        if version > effect.version || (version == effect.version && !told_again) {
+        if version > effect.version || (version == effect.version && !again) {
             return Ok(Applied::Stale);
         }
     }
@@ -81,7 +81,7 @@ fn try_apply(work: &mut Work<'_, NoSink>, effect: &Effect<'_>) -> Result<Applied
         }
         Change::Remove(_) => {
             if let Some(current) = current {
-                writer.remove(&mut chain, &current, Gone::Deleted);
+                writer.remove(&mut chain, &current, Removal::Deleted);
             }
         }
     }

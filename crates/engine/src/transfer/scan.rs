@@ -2,16 +2,17 @@
 //!
 //! A walk goes through the buckets of a slice in order. Growing moves items to buckets that are
 //! yet to come, so none is missed. After shrinking the walk starts over and emits some items
-//! twice, which their versions make harmless.
+//! twice, which their versions make harmless. A walk holds one chain at a time. It has no bound in
+//! buckets: a slice without items is walked to its end in one call.
 
-use crate::effects::{Change, Effect, EffectSink, Gone, NoSink};
+use crate::effects::{Change, Effect, EffectSink, NoSink, Removal};
 use crate::index::{Chain, Index, Place};
 use crate::item::Flags;
 use crate::items::Items;
 use crate::local::Pin;
 use base::{Now, SliceId};
 
-/// How far a walk has come.
+/// How far a walk has come. [`Cursor::default`] is its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cursor {
     bucket: u64,
@@ -44,12 +45,12 @@ impl Cursor {
 pub enum More {
     /// Call again.
     Yes,
-    /// Every item was told.
+    /// Every item was emitted.
     No,
 }
 
-/// Tells `sink` the items of `slice`, from `at` on, until at least `items` were told or the
-/// walk is over. The pin is pinned.
+/// Emits the items of `slice` to `sink`, from `at` on, until at least `items_min` were emitted or
+/// the walk is over.
 pub(crate) fn scan<S: EffectSink>(
     items: &Items,
     pin: &mut Pin,
@@ -100,7 +101,7 @@ fn emit_chain<S: EffectSink>(
     emitted
 }
 
-/// Drops every item of `slice`. The pin is pinned.
+/// Drops every item of `slice`.
 pub(crate) fn forget(items: &Items, pin: &Pin, slice: SliceId) {
     let (mut at, mut name) = (Cursor::default(), Vec::new());
     while let Some(mut chain) = at.next(items.index(), slice) {
@@ -114,7 +115,7 @@ pub(crate) fn forget(items: &Items, pin: &Pin, slice: SliceId) {
             current.item.append_key(current.head, &mut name);
             let key = items.key(&name);
             if key.id.slice == slice {
-                items.remove(pin, &mut chain, &key, &current, Gone::Deleted, &mut NoSink);
+                items.remove(pin, &mut chain, &key, &current, Removal::Deleted, &mut NoSink);
             }
         }
         chain.trim();

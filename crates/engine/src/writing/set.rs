@@ -51,7 +51,7 @@ pub(crate) fn overwrite(
     let head = head.with_slack(slack).with_access(now.expiry_s);
     // The version first: a locked addition would wait for every store before it.
     item.set_version(items.slices().next(key.id.slice));
-    item.write_behind_key(head, &with, [value, &[]]);
+    item.write_after_key(head, &with, [value, &[]]);
     segment.note_expiry(expiry_s);
     pin.counters().overwritten.add(1);
     Some(())

@@ -12,7 +12,7 @@
 //! * whatever took space adds it to `debt_words`, which the caller pays for by evicting.
 
 use super::in_place;
-use crate::effects::{Change, EffectSink, Gone};
+use crate::effects::{Change, EffectSink, Removal};
 use crate::eviction::{NeedSpace, Work};
 use crate::index::{Chain, FREQ_MAX, Slot};
 use crate::item::{Attributes, Flags, Head, ItemRef, class, expired};
@@ -24,7 +24,7 @@ use crate::segments::{
 };
 use base::Version;
 
-/// Changes the item of one key, in the name of one pin.
+/// Changes the item of one key.
 pub(crate) struct Writer<'w, 'e, S> {
     pub(super) work: &'w mut Work<'e, S>,
     pub(super) key: &'w Key<'w>,
@@ -49,19 +49,24 @@ impl<'w, 'e, S: EffectSink> Writer<'w, 'e, S> {
         self.work.items.index().lock(self.work.pin.grace(), self.key.id).ok_or(NeedSpace::ONE)
     }
 
-    /// The item of the key if it is alive; a dead one is removed on the way.
+    /// The item of the key if it is alive. A dead one is removed.
     pub(super) fn find_alive(&mut self, chain: &mut Chain<'_>) -> Option<Current<'e>> {
         let current = self.work.items.find(chain, self.key)?;
         if self.work.items.alive(current.item, current.head, self.key.id.slice, self.work.now) {
             return Some(current);
         }
-        self.remove(chain, &current, Gone::Expired);
+        self.remove(chain, &current, Removal::Expired);
         None
     }
 
     /// Takes the item out of the index, and counts its words as dead.
-    pub(crate) fn remove(&mut self, chain: &mut Chain<'_>, current: &Current<'_>, gone: Gone) {
-        self.work.items.remove(self.work.pin, chain, self.key, current, gone, self.work.sink);
+    pub(crate) fn remove(
+        &mut self,
+        chain: &mut Chain<'_>,
+        current: &Current<'_>,
+        removal: Removal,
+    ) {
+        self.work.items.remove(self.work.pin, chain, self.key, current, removal, self.work.sink);
     }
 
     /// Gives a change its version, and emits it if the sink listens.
@@ -69,7 +74,7 @@ impl<'w, 'e, S: EffectSink> Writer<'w, 'e, S> {
         self.work.items.emit(self.key, change, self.work.sink)
     }
 
-    /// Stores a value for `key`, over `current` or anew, and returns the item as it now is.
+    /// Stores a value for the key, over `current` or as a new item, and returns the item.
     pub(crate) fn put(
         &mut self,
         chain: &mut Chain<'_>,
@@ -89,8 +94,8 @@ impl<'w, 'e, S: EffectSink> Writer<'w, 'e, S> {
         Ok(current)
     }
 
-    /// Gives an item its version: that of what it is made from if a flush came between, so that
-    /// it is cut off with it.
+    /// Gives an item its version. If a flush came after the value that it is made from was read, it
+    /// gets the version of that value, so that it is dead too.
     fn stamp(&self, item: ItemRef<'_>, version: Version, base: Version) {
         let cut = self.work.items.slices().is_cut(self.key.id.slice, base);
         item.set_version(if cut { base } else { version });
@@ -131,7 +136,7 @@ impl<'w, 'e, S: EffectSink> Writer<'w, 'e, S> {
             chain.touch();
             chain.raise_freq(current.place);
             let head = draft.head.with_slack(slack);
-            current.item.write_behind_key(head, &draft.with, draft.value);
+            current.item.write_after_key(head, &draft.with, draft.value);
             segment.note_expiry(draft.with.expiry_s);
             self.work.pin.counters().overwritten.add(1);
             return Ok(Current { head, ..current });
@@ -204,7 +209,7 @@ impl<'w, 'e, S: EffectSink> Writer<'w, 'e, S> {
         Ok((addr, item))
     }
 
-    /// Takes space, and adds it to the debt of the pin.
+    /// Takes space, and adds it to the debt.
     fn allocate(&mut self, pool: Pool, expiry_s: u32, words: usize) -> Result<Addr, NeedSpace> {
         let items = self.work.items;
         let class = class(expiry_s, self.work.now, items.segments().geometry().classes);

@@ -10,8 +10,8 @@
 
 use base::{KeyId, MemoryBudget, Now, SliceId, Version};
 use engine::{
-    Action, Ask, Cursor, Effect, EffectSink, Engine, EngineConfig, Local, Mode, More, NoSink, Op,
-    Outcome, Pin, Put, Read, ValueSink, Wrote,
+    Action, Cursor, Effect, EffectSink, Engine, EngineConfig, FetchOptions, Local, Mode, More,
+    NoSink, Op, Pin, Put, Read, ValueSink, WriteResult, WriteStatus,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -199,13 +199,13 @@ impl Guest {
         }
     }
 
-    fn write(&mut self, key: u64, action: Action<'_>, compare: Option<u64>) -> Wrote {
+    fn write(&mut self, key: u64, action: Action<'_>, compare: Option<u64>) -> WriteResult {
         let name = key_name(key);
         let op = Op { compare, report: true, ..Op::new(self.ground.engine.key(&name), action) };
         let now = self.ground.now();
         let wrote =
             self.ground.engine.write(self.pin.as_mut().expect("in a batch"), &op, now, &mut NoSink);
-        if wrote.outcome == Outcome::Done
+        if wrote.status == WriteStatus::Done
             && let Some(found) = wrote.found
             && found.cas != 0
         {
@@ -253,11 +253,13 @@ impl Guest {
         }
         let action = Action::Store { mode, value: &value, client_flags: 0, expiry_s };
         let wrote = self.write(key, action, None);
-        match wrote.outcome {
-            Outcome::TooLarge => self.store(key, Mode::Set),
-            Outcome::NoSpace => assert_eq!(self.ground.plan.kept_keys, 0, "there is room for all"),
-            Outcome::NotStored => assert_ne!(mode, Mode::Set),
-            outcome => assert_eq!(outcome, Outcome::Done),
+        match wrote.status {
+            WriteStatus::TooLarge => self.store(key, Mode::Set),
+            WriteStatus::NoSpace => {
+                assert_eq!(self.ground.plan.kept_keys, 0, "there is room for all")
+            }
+            WriteStatus::NotStored => assert_ne!(mode, Mode::Set),
+            outcome => assert_eq!(outcome, WriteStatus::Done),
         }
     }
 
@@ -269,8 +271,8 @@ impl Guest {
         let id = ground.engine.key(&name);
         match ground.engine.set(self.pin.as_mut().expect("in a batch"), &id, put, now, &mut NoSink)
         {
-            Outcome::Done => ground.raise_floor(key, last + 1),
-            Outcome::NoSpace => assert_eq!(ground.plan.kept_keys, 0, "there is room for all"),
+            WriteStatus::Done => ground.raise_floor(key, last + 1),
+            WriteStatus::NoSpace => assert_eq!(ground.plan.kept_keys, 0, "there is room for all"),
             outcome => panic!("a set ended with {outcome:?}"),
         }
     }
@@ -278,7 +280,7 @@ impl Guest {
     fn count(&mut self, key: u64) {
         let action = Action::Count { delta: 1, down: false, initial: Some((1, 0)), expiry_s: None };
         let wrote = self.write(key, action, None);
-        if wrote.outcome == Outcome::Done {
+        if wrote.status == WriteStatus::Done {
             assert!(wrote.number > 0, "numbers start at one");
             self.ground.counted[key as usize].fetch_add(1, Ordering::SeqCst);
         }
@@ -286,7 +288,7 @@ impl Guest {
 
     fn fetch(&mut self, key: u64) {
         let floor = self.ground.floors[key as usize].load(Ordering::SeqCst);
-        let ask = Ask { touch: Some(self.expiry_s(key)), ..Ask::default() };
+        let ask = FetchOptions { touch: Some(self.expiry_s(key)), ..FetchOptions::default() };
         let (name, mut sink) = (key_name(key), ValueSink::default());
         let (ground, now) = (&self.ground, self.ground.now());
         let id = ground.engine.key(&name);
@@ -304,7 +306,9 @@ impl Guest {
     fn touch(&mut self, key: u64) {
         let expiry_s = self.expiry_s(key);
         let wrote = self.write(key, Action::Touch { expiry_s }, None);
-        assert!(wrote.outcome != Outcome::NotFound || !self.ground.is_kept(key) || self.evicted());
+        assert!(
+            wrote.status != WriteStatus::NotFound || !self.ground.is_kept(key) || self.evicted()
+        );
     }
 
     fn evicted(&self) -> bool {
@@ -326,7 +330,7 @@ impl Guest {
         let value = record(key, self.number, self.dice.roll(16) as usize);
         let action = Action::Store { mode: Mode::Set, value: &value, client_flags: 0, expiry_s: 0 };
         let wrote = self.write(key, action, Some(found.cas));
-        if let (Outcome::Done, Some(now)) = (wrote.outcome, wrote.found) {
+        if let (WriteStatus::Done, Some(now)) = (wrote.status, wrote.found) {
             assert!(now.cas > found.cas, "key {key}: a change raises the version");
         }
     }
@@ -336,7 +340,7 @@ impl Guest {
         // Whoever was given this version or an older one had the lock before the delete gets it.
         let last = self.ground.engine.last_version(SliceId::of(&name)).raw();
         let wrote = self.write(key, Action::Delete, None);
-        assert!(matches!(wrote.outcome, Outcome::Done | Outcome::NotFound), "{wrote:?}");
+        assert!(matches!(wrote.status, WriteStatus::Done | WriteStatus::NotFound), "{wrote:?}");
         self.ground.raise_floor(key, last + 1);
     }
 
