@@ -1,20 +1,21 @@
-//! Effects: every change the engine makes, told to whoever keeps a copy.
+//! Effects: every change that the engine makes, emitted to a sink that may keep a copy.
 //!
-//! A sink is called under the lock of the bucket, so it sees the changes of a key in the order of
-//! their versions. It copies what it needs and returns at once: room was reserved before. With
-//! [`NoSink`] all of this compiles to nothing.
+//! A sink is called under the lock of the bucket, so it receives the changes of a key in the order
+//! of their versions. It copies what it needs and returns at once: it must not wait. With
+//! [`NoSink`] all of this compiles to nothing. Expiries are seconds of the expiry clock, and 0
+//! means never.
 
 use crate::item::{Attributes, Flags};
 use base::{KeyId, Version};
 
-/// Why an item went.
+/// Why an item was removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Gone {
+pub enum Removal {
     /// A client deleted it.
     Deleted,
     /// Its memory was needed.
     Evicted,
-    /// Its time was over, or a barrier cut it off.
+    /// It was past its expiry, or at or below a barrier.
     Expired,
 }
 
@@ -39,8 +40,8 @@ pub enum Change<'a> {
         /// The new expiry.
         expiry_s: u32,
     },
-    /// It is gone.
-    Remove(Gone),
+    /// It was removed.
+    Remove(Removal),
 }
 
 impl<'a> Change<'a> {
@@ -59,7 +60,7 @@ impl<'a> Change<'a> {
 /// One change, complete: another engine that applies it ends in the same state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Effect<'a> {
-    /// Whose item.
+    /// The key of the item.
     pub key: &'a [u8],
     /// What happened.
     pub change: Change<'a>,
@@ -69,14 +70,14 @@ pub struct Effect<'a> {
 
 /// Receives effects.
 pub trait EffectSink {
-    /// Whether it wants any; `false` removes the calls and what prepares them.
+    /// Whether it takes any. `false` removes the calls and what prepares them.
     const ON: bool;
 
-    /// Takes an effect. The version it returns becomes the item's: the one proposed, or a later.
+    /// Takes an effect. Returns the version that the item gets: the proposed one, or a later one.
     fn commit(&mut self, key: KeyId, effect: &Effect<'_>) -> Version;
 }
 
-/// Wants nothing.
+/// Takes no effects.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoSink;
 

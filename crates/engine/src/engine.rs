@@ -1,26 +1,47 @@
-//! The engine: what its users call. Each call is one line or two into the room that does the work.
+//! The engine: what its users call. Each call is a line or two that lead into a room.
 //!
-//! The engine never reads a clock: its callers pass `now`. It has no thread of its own: what a
-//! request does not finish is done by later requests and by [`Engine::tend`].
+//! The engine never reads a clock: its callers pass `now`. It has no thread of its own: work that a
+//! request leaves is done by later requests and by [`Engine::tend`].
 
 use crate::config::{EngineConfig, Geometry, LIMIT_BYTES_MIN};
-use crate::effects::{Effect, EffectSink};
+use crate::effects::{Effect, EffectSink, NoSink};
 use crate::error::EngineError;
-use crate::eviction::{Eviction, NeedSpace, Walker, give_back, with_space};
+use crate::eviction::{Eviction, Work, give_back, with_space};
+use crate::grace::GracePeriods;
 use crate::index::Index;
 use crate::items::Items;
 use crate::keys::Key;
-use crate::local::{Counters, Local};
+use crate::local::{Counters, Local, LocalCounters, Pin};
 use crate::raw::look_at_processor;
-use crate::reading::{self, Ahead, Ask, Found, Read, ReadSink};
+use crate::reading::{self, FetchOptions, Found, Prefetched, Read, ReadSink};
 use crate::segments::{SegmentCounts, Segments, value_bytes_max};
 use crate::slices::{KEPT, Slices};
 use crate::transfer::{self, Applied, Cursor, More};
-use crate::writing::{self, Action, Mode, Op, Outcome, Put, Writer, Wrote};
+use crate::writing::{self, Action, Mode, Op, Put, WriteResult, WriteStatus};
 use base::{MemoryBudget, Now, Owner, SliceId, Version};
 use std::sync::Arc;
 
-/// The memory of one cell. Shared by all its threads; see the crate's page for the whole.
+/// The memory of one cell, shared by all its threads.
+///
+/// ```
+/// use base::{MemoryBudget, Now};
+/// use engine::{Engine, EngineConfig, NoSink, Put, Read, ValueSink, WriteStatus};
+///
+/// let limit_bytes = 16 << 20;
+/// let (engine, mut locals) =
+///     Engine::new(EngineConfig::new(limit_bytes), MemoryBudget::new(limit_bytes))?;
+/// let now = Now { mono_ns: 0, expiry_s: 1_000 };
+/// let key = engine.key(b"name");
+///
+/// // A batch: what it reads stays readable until the pin is given back or dropped.
+/// let mut pin = locals.remove(0).pin();
+/// let put = Put { value: b"value", client_flags: 0, expiry_s: 0 };
+/// assert_eq!(engine.set(&mut pin, &key, put, now, &mut NoSink), WriteStatus::Done);
+/// let mut out = ValueSink::default();
+/// assert_eq!(engine.get(&pin, &key, now, &mut out), Read::Hit);
+/// assert_eq!(out.bytes, b"value");
+/// # Ok::<(), engine::EngineError>(())
+/// ```
 pub struct Engine {
     items: Items,
     eviction: Eviction,
@@ -41,9 +62,9 @@ pub struct Usage {
     pub index_bytes: u64,
     /// The most items that the housekeeping of one request has looked at.
     pub paid_items_max: u64,
-    /// The most bytes of segments that it has walked.
+    /// The most bytes of segments that this housekeeping has walked.
     pub paid_bytes_max: u64,
-    /// The most items that one request has looked at to make the space it could not do without.
+    /// The most items that one request has looked at to make the space that it needed.
     pub room_items_max: u64,
 }
 
@@ -74,227 +95,209 @@ impl Engine {
         if config.prefault {
             segments.prefault(config.limit_bytes / 4 * 3);
         }
-        let locals = (0..config.locals).map(Local::new).collect();
+        let grace = Arc::new(GracePeriods::new(config.locals));
+        let counters: Vec<Arc<LocalCounters>> =
+            (0..config.locals).map(|_| Arc::default()).collect();
+        let locals = Local::all(&grace, &counters);
         look_at_processor();
-        let eviction = Eviction::new(&geometry, budget);
-        Ok((Self { items: Items::new(config, segments, index), eviction }, locals))
+        let pool_words = (geometry.segments_max * geometry.segment_words) as u64;
+        let eviction = Eviction::new(pool_words, budget);
+        Ok((Self { items: Items::new(config, segments, index, counters), eviction }, locals))
     }
 
-    /// `bytes` as a key: its slice and its hash. What is stored has a key of 1 to
-    /// [`KEY_BYTES_MAX`](crate::KEY_BYTES_MAX) bytes; looking for another finds nothing.
+    /// `bytes` as a key: its slice and its hash. Stored items have keys of 1 to
+    /// [`KEY_BYTES_MAX`](crate::KEY_BYTES_MAX) bytes; a read of any other key finds nothing.
     #[inline(always)]
     #[must_use]
     pub fn key<'a>(&self, bytes: &'a [u8]) -> Key<'a> {
         self.items.key(bytes)
     }
 
-    /// Begins a batch: what is linked now stays readable until [`Engine::unpin`].
-    #[inline]
-    pub fn pin(&self, local: &Local) {
-        self.items.grace().pin(local.slot);
-    }
-
-    /// Ends a batch.
-    #[inline]
-    pub fn unpin(&self, local: &Local) {
-        self.items.grace().unpin(local.slot);
-    }
-
-    /// Looks up where `key` would be, so that the processor fetches it: a caller with many keys
-    /// looks ahead for some of them before it reads the first. The local is pinned until they are
-    /// read.
+    /// Looks up where `key` would be, so that the processor fetches it. A caller with many keys
+    /// looks ahead for some of them before it reads the first, in one batch.
     #[inline(always)]
-    pub fn look_ahead<'e, 'k>(&'e self, key: Key<'k>) -> Ahead<'e, 'k> {
+    pub fn look_ahead<'e, 'k>(&'e self, key: Key<'k>) -> Prefetched<'e, 'k> {
         reading::look_ahead(&self.items, key)
     }
 
-    /// Appends the value of `key` to `out`. The local is pinned.
+    /// Appends the value of `key` to `out`.
     #[inline(always)]
-    pub fn get(&self, local: &Local, key: &Key<'_>, now: Now, out: impl ReadSink) -> Read {
-        self.get_ahead(local, &self.look_ahead(*key), now, out)
+    pub fn get(&self, pin: &Pin, key: &Key<'_>, now: Now, out: impl ReadSink) -> Read {
+        self.get_ahead(pin, &self.look_ahead(*key), now, out)
     }
 
     /// [`Engine::get`] of a key that was looked up before.
     ///
-    /// What most reads meet is inlined where this is called; all else is not.
+    /// The short way of most reads is inlined where this is called; the rest is not.
     #[inline(always)]
     pub fn get_ahead(
         &self,
-        local: &Local,
-        ahead: &Ahead<'_, '_>,
+        pin: &Pin,
+        ahead: &Prefetched<'_, '_>,
         now: Now,
         out: impl ReadSink,
     ) -> Read {
-        reading::get_ahead(&self.items, local, ahead, now, out)
+        reading::get_ahead(&self.items, pin, ahead, now, out)
     }
 
-    /// What is known of the item of `key`, without leaving a trace on it. The local is pinned.
-    pub fn peek(&self, local: &Local, key: &Key<'_>, now: Now) -> Option<Found> {
-        reading::peek(&self.items, local, key, now)
+    /// What is known of the item of `key`, without counting a use.
+    pub fn peek(&self, pin: &Pin, key: &Key<'_>, now: Now) -> Option<Found> {
+        reading::peek(&self.items, pin, key, now)
     }
 
-    /// Reads and changes at once: touch, create on a miss, win the token to refresh. The local is
-    /// pinned; the pin may move on.
+    /// Reads and changes at once: touch, create on a miss, win the token to refresh. The pin may
+    /// move on.
     pub fn fetch<S: EffectSink>(
         &self,
-        local: &mut Local,
+        pin: &mut Pin,
         key: &Key<'_>,
-        ask: &Ask,
+        options: &FetchOptions,
         now: Now,
         sink: &mut S,
         out: &mut impl ReadSink,
     ) -> Read {
-        let fetch = |mut writer: Writer<'_, '_, S>| writing::fetch(&mut writer, ask, out);
-        self.with_space(local, key, now, sink, fetch).unwrap_or(Read::NoSpace)
+        let fetch = |work: &mut Work<'_, S>| writing::fetch(work, key, options, out);
+        with_space(&self.eviction, &mut self.work(pin, now, sink), fetch).unwrap_or(Read::NoSpace)
     }
 
-    /// Makes one change. The local is pinned; the pin may move on.
+    /// Makes one change. The pin may move on.
+    ///
+    /// ```
+    /// # use base::{MemoryBudget, Now};
+    /// # use engine::{Action, Engine, EngineConfig, NoSink, Op, WriteStatus};
+    /// # let now = Now { mono_ns: 0, expiry_s: 1_000 };
+    /// # let budget = MemoryBudget::new(1 << 20);
+    /// # let (engine, mut locals) = Engine::new(EngineConfig::new(1 << 20), budget)?;
+    /// # let mut pin = locals.remove(0).pin();
+    /// let add = Action::Count { delta: 2, down: false, initial: Some((40, 0)), expiry_s: None };
+    /// let op = Op::new(engine.key(b"counter"), add);
+    /// assert_eq!(engine.write(&mut pin, &op, now, &mut NoSink).number, 40);
+    /// assert_eq!(engine.write(&mut pin, &op, now, &mut NoSink).number, 42);
+    /// # Ok::<(), engine::EngineError>(())
+    /// ```
     pub fn write<S: EffectSink>(
         &self,
-        local: &mut Local,
+        pin: &mut Pin,
         op: &Op<'_>,
         now: Now,
         sink: &mut S,
-    ) -> Wrote {
+    ) -> WriteResult {
         if !S::ON
             && let Some(put) = Put::of(op)
-            && writing::overwrite(&self.items, local, &op.key, put, now).is_some()
+            && writing::overwrite(&self.items, pin, &op.key, put, now).is_some()
         {
-            return Wrote::ended(Outcome::Done);
+            return WriteResult::ended(WriteStatus::Done);
         }
-        self.write_any(local, op, now, sink)
+        self.write_any(pin, op, now, sink)
     }
 
-    /// [`Engine::write`] for a `set` without conditions. The local is pinned; the pin may move on.
+    /// [`Engine::write`] for a `set` without conditions. The pin may move on.
     ///
-    /// What most sets meet is inlined where this is called; all else is not.
+    /// The short way of most sets is inlined where this is called; the rest is not.
     #[inline(always)]
     pub fn set<S: EffectSink>(
         &self,
-        local: &mut Local,
+        pin: &mut Pin,
         key: &Key<'_>,
         put: Put<'_>,
         now: Now,
         sink: &mut S,
-    ) -> Outcome {
-        if !S::ON && writing::overwrite(&self.items, local, key, put, now).is_some() {
-            return Outcome::Done;
+    ) -> WriteStatus {
+        if !S::ON && writing::overwrite(&self.items, pin, key, put, now).is_some() {
+            return WriteStatus::Done;
         }
         let Put { value, client_flags, expiry_s } = put;
-        self.set_any(local, *key, value, (client_flags, expiry_s), now, sink)
+        self.set_any(pin, *key, value, (client_flags, expiry_s), now, sink)
     }
 
     #[inline(never)]
     fn set_any<S: EffectSink>(
         &self,
-        local: &mut Local,
+        pin: &mut Pin,
         key: Key<'_>,
         value: &[u8],
         (client_flags, expiry_s): (u32, u32),
         now: Now,
         sink: &mut S,
-    ) -> Outcome {
+    ) -> WriteStatus {
         let action = Action::Store { mode: Mode::Set, value, client_flags, expiry_s };
-        self.write_any(local, &Op::new(key, action), now, sink).outcome
+        self.write_any(pin, &Op::new(key, action), now, sink).status
     }
 
     #[inline(never)]
     fn write_any<S: EffectSink>(
         &self,
-        local: &mut Local,
+        pin: &mut Pin,
         op: &Op<'_>,
         now: Now,
         sink: &mut S,
-    ) -> Wrote {
-        let write = |mut writer: Writer<'_, '_, S>| writing::write(&mut writer, op);
-        let wrote = self.with_space(local, &op.key, now, sink, write);
-        self.items.index().adjust(self.items.grace(), op.key.id.slice);
-        self.eviction.pay(&mut self.walker(local, now, sink));
-        wrote.unwrap_or(Wrote::ended(Outcome::NoSpace))
+    ) -> WriteResult {
+        let work = &mut self.work(pin, now, sink);
+        let wrote = with_space(&self.eviction, work, |work| writing::write(work, op));
+        self.items.index().adjust(work.pin.grace(), op.key.id.slice);
+        self.eviction.pay(work);
+        wrote.unwrap_or(WriteResult::ended(WriteStatus::NoSpace))
     }
 
-    /// Runs `attempt` until it no longer lacks space, making space in between. `None` when no more
-    /// space can be made.
-    fn with_space<T, S: EffectSink>(
-        &self,
-        local: &mut Local,
-        key: &Key<'_>,
-        now: Now,
-        sink: &mut S,
-        mut attempt: impl FnMut(Writer<'_, '_, S>) -> Result<T, NeedSpace>,
-    ) -> Option<T> {
-        let (items, ghosts) = (&self.items, self.eviction.ghosts());
-        with_space(&self.eviction, items, local, now, sink, |local, sink| {
-            attempt(Writer { items, ghosts, local, key, now, sink })
-        })
-    }
-
-    fn walker<'w, S: EffectSink>(
-        &'w self,
-        local: &'w mut Local,
-        now: Now,
-        sink: &'w mut S,
-    ) -> Walker<'w, S> {
-        Walker::new(&self.items, self.eviction.ghosts(), local, now, sink)
+    fn work<'w, S>(&'w self, pin: &'w mut Pin, now: Now, sink: &'w mut S) -> Work<'w, S> {
+        Work { items: &self.items, ghosts: self.eviction.ghosts(), pin, now, sink }
     }
 
     /// Housekeeping for an idle moment or the end of a batch: looks at up to `items` items of
-    /// segments that must go, and evicts what the budget wants back. The local is pinned; the pin
-    /// may move on.
-    pub fn tend<S: EffectSink>(&self, local: &mut Local, now: Now, items: u32, sink: &mut S) {
-        self.eviction.tend(&mut self.walker(local, now, sink), items);
+    /// segments that must go, and evicts what the budget wants back. The pin may move on.
+    pub fn tend<S: EffectSink>(&self, pin: &mut Pin, now: Now, items: u32, sink: &mut S) {
+        self.eviction.tend(&mut self.work(pin, now, sink), items);
     }
 
     /// Evicts until the budget has `bytes` left, for an owner whose share is not used up. The pin
     /// of the caller moves on. False when that much could not be evicted.
     pub fn give_back<S: EffectSink>(
         &self,
-        local: &mut Local,
+        pin: &mut Pin,
         bytes: u64,
         now: Now,
         sink: &mut S,
     ) -> bool {
-        give_back(&self.eviction, &mut self.walker(local, now, sink), bytes)
+        give_back(&self.eviction, &mut self.work(pin, now, sink), bytes)
     }
 
-    /// Makes the item as `effect` says, unless it is newer. The local is pinned; the pin may move
-    /// on. Space is made out of dead words only: an engine that evicts answers
-    /// [`Applied::NoSpace`] at once.
-    pub fn apply(&self, local: &mut Local, effect: &Effect<'_>, now: Now) -> Applied {
-        transfer::apply(&self.eviction, &self.items, local, effect, now)
+    /// Makes the item as `effect` says, unless it is newer. The pin may move on. Space is made out
+    /// of dead words only: an engine that evicts answers [`Applied::NoSpace`] at once.
+    pub fn apply(&self, pin: &mut Pin, effect: &Effect<'_>, now: Now) -> Applied {
+        transfer::apply(&self.eviction, &mut self.work(pin, now, &mut NoSink), effect)
     }
 
     /// Emits the items of `slice` to `sink`, from `at` on, until at least `items` were emitted or
-    /// the walk is over. The local is pinned.
+    /// the walk is over.
     pub fn scan<S: EffectSink>(
         &self,
-        local: &mut Local,
+        pin: &mut Pin,
         slice: SliceId,
         at: &mut Cursor,
         items: u32,
         now: Now,
         sink: &mut S,
     ) -> More {
-        transfer::scan(&self.items, local, (slice, at), items, now, sink)
+        transfer::scan(&self.items, pin, (slice, at), items, now, sink)
     }
 
-    /// Drops every item of `slice`. The local is pinned.
-    pub fn forget(&self, local: &mut Local, slice: SliceId) {
-        transfer::forget(&self.items, local, slice);
+    /// Drops every item of `slice`.
+    pub fn forget(&self, pin: &mut Pin, slice: SliceId) {
+        transfer::forget(&self.items, pin, slice);
     }
 
-    /// The last version given in `slice`: what a barrier for everything up to now is.
+    /// The last version given in `slice`: a barrier at it ends every item that exists now.
     #[must_use]
     pub fn last_version(&self, slice: SliceId) -> Version {
         self.items.slices().last(slice)
     }
 
-    /// Cuts `slice` off at `version`: items with it or an older one are dead from now on.
+    /// Raises the barrier of `slice` to `version`: items with it or an older one are dead.
     pub fn barrier(&self, slice: SliceId, version: Version) {
         self.items.slices().set_barrier(slice, version);
     }
 
-    /// Cuts every slice off at its last version: flush_all.
+    /// Raises the barrier of every slice to its last version: the command `flush_all`.
     pub fn flush(&self) {
         for slice in SliceId::all().take(KEPT) {
             self.items.slices().cut(slice);
@@ -332,7 +335,7 @@ impl Engine {
         geometry.segments_max as u64 * geometry.segment_bytes()
     }
 
-    /// The longest value it takes, in bytes.
+    /// The longest value that it stores, in bytes.
     #[must_use]
     pub fn value_bytes_max(&self) -> usize {
         self.items.config().value_bytes_max

@@ -1,20 +1,21 @@
-//! GracePeriods: when memory that was unlinked may be used again.
+//! Grace periods: when memory that was unlinked may be used again.
 //!
-//! Whoever works on the engine pins the current epoch for the length of a batch. Memory that was
-//! unlinked in epoch `e` is free once every pin is of a later epoch. A pin is one store and a
-//! fence; advancing happens once per segment, not per item.
+//! A thread that works on the engine pins the current number for the length of a batch. Memory
+//! that was unlinked when the number was `n` is free once every pin is of a later number: the
+//! grace period has passed. A pin is one store and a fence. The number rises once per segment,
+//! not per item. It never falls, and 64 bits do not overflow.
 //!
 //! ```text
-//! worker:    pin ---- reads, carves, writes ---- unpin
-//! reclaimer:      unlink, retire -> e ......... passed(e)? -> reuse
+//! worker:    pin ---- reads, allocates, writes ---- unpin
+//! reclaimer:      unlink, retire -> n ............ passed(n)? -> reuse
 //! ```
 //!
 //! The fence in `pin` and the one in `passed` order the two sides: either the reclaimer sees the
-//! pin, or the worker sees the unlinking.
+//! pin, or the worker sees that the memory is unlinked.
 
 use crate::sync::{AtomicU64, Ordering, fence};
 
-/// Value of a slot whose worker is between batches.
+/// Value of a slot between two batches.
 const UNPINNED: u64 = u64::MAX;
 
 #[repr(align(64))]
@@ -36,8 +37,8 @@ impl GracePeriods {
     /// memory.
     #[inline]
     pub(crate) fn pin(&self, slot: usize) {
-        let epoch = self.current.load(Ordering::Relaxed);
-        self.slots[slot].0.store(epoch, Ordering::Release);
+        let number = self.current.load(Ordering::Relaxed);
+        self.slots[slot].0.store(number, Ordering::Release);
         fence(Ordering::SeqCst);
     }
 
@@ -46,12 +47,12 @@ impl GracePeriods {
         self.slots[slot].0.store(UNPINNED, Ordering::Release);
     }
 
-    /// Closes the current epoch and returns it: the stamp of what was unlinked in it.
+    /// Raises the number and returns the old one: the stamp of what was unlinked until now.
     pub(crate) fn retire(&self) -> u64 {
         self.current.fetch_add(1, Ordering::SeqCst)
     }
 
-    /// Whether every batch that began in epoch `stamp` or before has ended.
+    /// Whether every batch that began at `stamp` or before has ended.
     pub(crate) fn passed(&self, stamp: u64) -> bool {
         fence(Ordering::SeqCst);
         self.slots.iter().all(|slot| slot.0.load(Ordering::Acquire) > stamp)
@@ -64,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pin_holds_its_epoch_and_later_ones_only() {
+    fn a_pin_holds_its_number_and_later_ones_only() {
         let grace = GracePeriods::new(2);
         let before = grace.retire();
         assert!(grace.passed(before));
@@ -87,14 +88,14 @@ mod loom_tests {
     use loom::thread;
     use std::sync::Arc;
 
-    struct Ground {
+    struct Shared {
         grace: GracePeriods,
         link: AtomicU64,
         item: AtomicU64,
     }
 
-    fn ground(link: u64) -> Arc<Ground> {
-        Arc::new(Ground {
+    fn shared(link: u64) -> Arc<Shared> {
+        Arc::new(Shared {
             grace: GracePeriods::new(1),
             link: AtomicU64::new(link),
             item: AtomicU64::new(7),
@@ -104,8 +105,8 @@ mod loom_tests {
     #[test]
     fn what_a_pin_reaches_is_not_used_again() {
         loom::model(|| {
-            let ground = ground(1);
-            let reader = ground.clone();
+            let shared = shared(1);
+            let reader = shared.clone();
             let thread = thread::spawn(move || {
                 reader.grace.pin(0);
                 if reader.link.load(Ordering::Relaxed) == 1 {
@@ -113,29 +114,29 @@ mod loom_tests {
                 }
                 reader.grace.unpin(0);
             });
-            ground.link.store(0, Ordering::Relaxed);
-            let stamp = ground.grace.retire();
-            if ground.grace.passed(stamp) {
-                ground.item.store(9, Ordering::Relaxed);
+            shared.link.store(0, Ordering::Relaxed);
+            let stamp = shared.grace.retire();
+            if shared.grace.passed(stamp) {
+                shared.item.store(9, Ordering::Relaxed);
             }
             thread.join().expect("no panic");
         });
     }
 
-    /// A batch may end by pinning again; its writes must be seen by whoever finds it ended.
+    /// A batch may end by pinning again; a thread that finds it ended must see its writes.
     #[test]
     fn what_was_written_before_pinning_again_is_seen() {
         loom::model(|| {
-            let ground = ground(0);
-            let writer = ground.clone();
+            let shared = shared(0);
+            let writer = shared.clone();
             writer.grace.pin(0);
-            let stamp = ground.grace.retire();
+            let stamp = shared.grace.retire();
             let thread = thread::spawn(move || {
                 writer.item.store(8, Ordering::Relaxed);
                 writer.grace.pin(0);
             });
-            if ground.grace.passed(stamp) {
-                assert_eq!(ground.item.load(Ordering::Relaxed), 8);
+            if shared.grace.passed(stamp) {
+                assert_eq!(shared.item.load(Ordering::Relaxed), 8);
             }
             thread.join().expect("no panic");
         });

@@ -13,37 +13,40 @@
 //! Lengths of items are in words of eight bytes.
 
 use crate::config::EngineConfig;
-use crate::effects::{Change, Effect, EffectSink, Gone};
-use crate::grace::GracePeriods;
+use crate::effects::{Change, Effect, EffectSink, Removal};
 use crate::index::{Chain, Index, Place, Slot};
 use crate::item::{Flags, Head, ItemRef, expired};
 use crate::keys::{HashKey, Key};
-use crate::local::{Counters, Local, LocalCounters};
+use crate::local::{Counters, LocalCounters, Pin};
 use crate::raw::slice_of;
 use crate::segments::{Addr, Segments, append_chunks, chunks};
 use crate::slices::Slices;
 use base::{KeyId, Now, SliceId, Version};
+use std::sync::Arc;
 
 /// All items, and what finds, orders and counts them.
 pub(crate) struct Items {
     config: EngineConfig,
     hash_key: HashKey,
-    grace: GracePeriods,
     segments: Segments,
     index: Index,
     slices: Slices,
-    counters: Box<[LocalCounters]>,
+    counters: Vec<Arc<LocalCounters>>,
 }
 
 impl Items {
-    pub(crate) fn new(config: EngineConfig, segments: Segments, index: Index) -> Self {
+    pub(crate) fn new(
+        config: EngineConfig,
+        segments: Segments,
+        index: Index,
+        counters: Vec<Arc<LocalCounters>>,
+    ) -> Self {
         Self {
             hash_key: HashKey::new(config.hash_seed),
-            grace: GracePeriods::new(config.locals),
             segments,
             index,
             slices: Slices::new(config.epoch, config.version_seed),
-            counters: (0..config.locals).map(|_| LocalCounters::default()).collect(),
+            counters,
             config,
         }
     }
@@ -51,11 +54,6 @@ impl Items {
     #[inline(always)]
     pub(crate) fn config(&self) -> &EngineConfig {
         &self.config
-    }
-
-    #[inline(always)]
-    pub(crate) fn grace(&self) -> &GracePeriods {
-        &self.grace
     }
 
     #[inline(always)]
@@ -71,12 +69,6 @@ impl Items {
     #[inline(always)]
     pub(crate) fn slices(&self) -> &Slices {
         &self.slices
-    }
-
-    /// The counters of one local, which its holder alone writes.
-    #[inline]
-    pub(crate) fn count(&self, local: &Local) -> &LocalCounters {
-        &self.counters[local.slot]
     }
 
     /// The sums of the counters of all locals.
@@ -120,29 +112,29 @@ impl Items {
     /// Takes an item out of the index, and counts its words as dead.
     pub(crate) fn remove<S: EffectSink>(
         &self,
-        local: &Local,
+        pin: &Pin,
         chain: &mut Chain<'_>,
         key: &Key<'_>,
         current: &Current<'_>,
-        gone: Gone,
+        removal: Removal,
         sink: &mut S,
     ) {
         if S::ON {
-            self.emit(key, Change::Remove(gone), sink);
+            self.emit(key, Change::Remove(removal), sink);
         }
         chain.set(current.place, Slot::EMPTY);
         self.index.count_removed(key.id.slice);
-        self.release(local, current);
-        let counters = self.count(local);
+        self.release(pin, current);
+        let counters = pin.counters();
         counters.items.subtract(1);
         let unread = u64::from(!current.head.is(Flags::FETCHED));
-        match gone {
-            Gone::Deleted => {}
-            Gone::Evicted => {
+        match removal {
+            Removal::Deleted => {}
+            Removal::Evicted => {
                 counters.evicted.add(1);
                 counters.evicted_unread.add(unread);
             }
-            Gone::Expired => {
+            Removal::Expired => {
                 counters.expired.add(1);
                 counters.expired_unread.add(unread);
             }
@@ -150,24 +142,24 @@ impl Items {
     }
 
     /// Counts the words at `addr`, of one item or one chunk, as dead.
-    pub(crate) fn release_words(&self, local: &Local, addr: Addr, words: usize) {
+    pub(crate) fn release_words(&self, pin: &Pin, addr: Addr, words: usize) {
         self.segments.add_dead(addr, words);
-        self.count(local).item_words.subtract(words as u64);
+        pin.counters().item_words.subtract(words as u64);
     }
 
     /// Counts the words of an item, and of its chunks, as dead.
-    pub(crate) fn release(&self, local: &Local, current: &Current<'_>) {
-        self.release_words(local, current.addr, current.head.span_words());
+    pub(crate) fn release(&self, pin: &Pin, current: &Current<'_>) {
+        self.release_words(pin, current.addr, current.head.span_words());
         if current.head.is(Flags::LARGE) {
             for addr in chunks(current.item, current.head) {
-                self.release_chunk(local, addr);
+                self.release_chunk(pin, addr);
             }
         }
     }
 
     /// Counts the words of a chunk as dead.
-    pub(crate) fn release_chunk(&self, local: &Local, addr: Addr) {
-        self.release_words(local, addr, self.segments.item(addr).head().span_words());
+    pub(crate) fn release_chunk(&self, pin: &Pin, addr: Addr) {
+        self.release_words(pin, addr, self.segments.item(addr).head().span_words());
     }
 
     /// Appends the whole value of an item whose chain is locked.

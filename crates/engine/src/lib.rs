@@ -10,19 +10,19 @@
 //! |---|---|---|
 //! | sync | nothing | atomics and locks, or those of a model checker |
 //! | raw | sync | memory from the kernel, racing copies, vector instructions: all unsafe code |
-//! | keys | raw | a key with its slice and its hash |
+//! | keys | raw, sync | a key with its slice and its hash |
 //! | item | raw, sync | the words of one item, and its lifetime |
-//! | config | item, sync | how an engine is built, and the sizes that follow |
+//! | config | item, keys, sync | how an engine is built, and the sizes that follow |
 //! | grace | sync | when memory that was unlinked may be used again |
-//! | local | nothing | what one thread of work owns; counters |
+//! | local | grace | what one thread of work owns; counters |
 //! | slices | keys, sync | versions and barriers, by slice |
 //! | segments | config, grace, item, raw, sync | where items lie |
 //! | index | config, grace, raw, segments, sync | where items are found |
 //! | effects | item | the changes that an engine emits |
-//! | items | config, effects, grace, index, item, keys, local, raw, segments, slices | all items |
-//! | eviction | config, effects, index, item, items, keys, local, segments, sync | what must go |
-//! | reading | config, index, item, items, keys, local, segments, sync | from a key to its value |
-//! | writing | config, effects, eviction, index, item, items, keys, local, reading, segments | change |
+//! | items | config, effects, index, item, keys, local, raw, segments, slices | all items |
+//! | eviction | config, effects, grace, index, item, items, keys, local, segments, sync | space |
+//! | reading | index, item, items, keys, local, segments, sync | from a key to its value |
+//! | writing | effects, eviction, index, item, items, keys, local, reading, segments | a change |
 //! | transfer | effects, eviction, index, item, items, keys, local, writing | copies of a slice |
 //! | error | config | why an engine could not be made |
 //! | engine | * | what users call |
@@ -49,12 +49,12 @@ mod sync;
 mod transfer;
 mod writing;
 
-pub use config::{EngineConfig, KEY_BYTES_MAX, LIMIT_BYTES_MIN};
-pub use effects::{Change, Effect, EffectSink, Gone, NoSink};
+pub use config::{EngineConfig, LIMIT_BYTES_MIN};
+pub use effects::{Change, Effect, EffectSink, NoSink, Removal};
 pub use engine::{Engine, Usage};
 pub use error::EngineError;
-pub use keys::Key;
-pub use local::{Counters, Local};
-pub use reading::{Ahead, Ask, Found, Glance, Read, ReadSink, ValueSink};
+pub use keys::{KEY_BYTES_MAX, Key};
+pub use local::{Counters, Local, Pin};
+pub use reading::{FetchOptions, Found, ItemView, Prefetched, Read, ReadSink, ValueSink};
 pub use transfer::{Applied, Cursor, More};
-pub use writing::{Action, Mode, Op, Outcome, Put, Wrote};
+pub use writing::{Action, Mode, Op, Put, WriteResult, WriteStatus};

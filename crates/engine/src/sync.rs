@@ -12,29 +12,18 @@
 /// small as it can be.
 pub(crate) const MODEL: bool = cfg!(any(loom, shuttle));
 
-#[cfg(not(any(loom, shuttle)))]
-pub(crate) use std::{
-    hint::spin_loop,
-    sync::atomic::{AtomicU32, AtomicU64, Ordering, fence},
-    sync::{Mutex, MutexGuard},
-    thread::yield_now,
-};
-
 #[cfg(loom)]
-pub(crate) use loom::{
-    hint::spin_loop,
-    sync::atomic::{AtomicU32, AtomicU64, Ordering, fence},
-    sync::{Mutex, MutexGuard},
-    thread::yield_now,
-};
-
+use loom as source;
 #[cfg(shuttle)]
-pub(crate) use shuttle::{
+use shuttle as source;
+pub(crate) use source::{
     hint::spin_loop,
     sync::atomic::{AtomicU32, AtomicU64, Ordering, fence},
     sync::{Mutex, MutexGuard},
     thread::yield_now,
 };
+#[cfg(not(any(loom, shuttle)))]
+use std as source;
 
 /// Takes a lock that guards plain bookkeeping: no panic can leave that half changed.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -74,8 +74,8 @@ fn crawl(worker: &mut Worker, now: Now, classes: &[u8]) -> &'static [u8] {
         None => return reply::BAD_CLASS,
         Some(false) => {}
         Some(true) => {
-            let (engine, local) = worker.engine();
-            engine.tend(local, now, CRAWL_ITEMS_MAX, &mut NoSink);
+            let (engine, pin) = worker.engine();
+            engine.tend(pin, now, CRAWL_ITEMS_MAX, &mut NoSink);
         }
     }
     reply::OK

@@ -40,8 +40,8 @@ pub(crate) const METADUMP: Dump = Dump {
     disabled: reply::METADUMP_DISABLED,
     end: reply::END,
     line: |worker, now, key, out| {
-        let (engine, local) = worker.engine();
-        if let Some(found) = engine.peek(local, &engine.key(key.as_bytes()), now) {
+        let (engine, pin) = worker.engine();
+        if let Some(found) = engine.peek(pin, &engine.key(key.as_bytes()), now) {
             reply::metadump(out, key, &debug(&found, now), now.expiry_s);
         }
     },
@@ -135,8 +135,8 @@ pub(crate) fn cachedump(
             if left == 0 || out.len() >= CACHEDUMP_BYTES_MAX {
                 return None;
             }
-            let (engine, local) = worker.engine();
-            let Some(found) = engine.peek(local, &engine.key(&name), now) else { continue };
+            let (engine, pin) = worker.engine();
+            let Some(found) = engine.peek(pin, &engine.key(&name), now) else { continue };
             out.extend_from_slice(b"ITEM ");
             out.extend_from_slice(&name);
             let (bytes, expiry_s) = (found.value_bytes, found.expiry_s);
@@ -149,10 +149,10 @@ pub(crate) fn cachedump(
 
 /// The keys of a slice.
 fn names(worker: &mut Worker, now: Now, slice: SliceId) -> Vec<Vec<u8>> {
-    let (engine, local) = worker.engine();
+    let (engine, pin) = worker.engine();
     let mut names = Names::default();
     let mut at = Cursor::default();
-    while engine.scan(local, slice, &mut at, ITEMS_PER_STEP, now, &mut names) == More::Yes {}
+    while engine.scan(pin, slice, &mut at, ITEMS_PER_STEP, now, &mut names) == More::Yes {}
     names.0
 }
 

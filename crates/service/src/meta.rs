@@ -10,7 +10,7 @@ use crate::facts;
 use crate::store::{counted, expiry_s, unlink, write};
 use crate::worker::Worker;
 use base::Now;
-use engine::{Action, Ask, Found, Glance, Mode, NoSink, Outcome, Read, ReadSink};
+use engine::{Action, FetchOptions, Found, ItemView, Mode, NoSink, Read, ReadSink, WriteStatus};
 use memcache::reply::{Marks, MetaStatus};
 use memcache::{Direction, KeyScratch, KeyToken, MetaArgs, MetaFlags, MetaMode, reply};
 use session::Reply;
@@ -29,11 +29,11 @@ struct MetaValue<'a, 'r> {
 }
 
 impl ReadSink for MetaValue<'_, '_> {
-    const BEHIND: &'static [u8] = reply::LINE_END;
+    const AFTER: &'static [u8] = reply::LINE_END;
 
     #[inline]
-    fn open(&mut self, glance: &Glance<'_>) -> Option<&mut Vec<u8>> {
-        self.found = glance.found();
+    fn open(&mut self, view: &ItemView<'_>) -> Option<&mut Vec<u8>> {
+        self.found = view.found();
         if let Some((fetched, idle_s)) = self.before {
             (self.found.fetched, self.found.idle_s) = (fetched, idle_s);
         }
@@ -63,7 +63,7 @@ pub(crate) fn get(worker: &mut Worker, now: Now, args: &MetaArgs<'_>, reply: &mu
     let mut scratch: KeyScratch = [0; _];
     let key = args.key.key(&mut scratch);
     let seconds = |exptime| expiry_s(exptime, now);
-    let ask = Ask {
+    let options = FetchOptions {
         touch: flags.ttl().map(seconds),
         vivify: flags.vivify().map(seconds),
         vivify_cas: flags.cas_new(),
@@ -74,35 +74,36 @@ pub(crate) fn get(worker: &mut Worker, now: Now, args: &MetaArgs<'_>, reply: &mu
     let start = out.len();
     let found = Found::default();
     let mut sink = MetaValue { out, start, args, now, found, before: None };
-    let (engine, local) = worker.engine();
+    let (engine, pin) = worker.engine();
     let key = engine.key(key.as_bytes());
-    let changes = ask.touch.is_some() || ask.vivify.is_some() || ask.recache_before_s.is_some();
+    let changes =
+        options.touch.is_some() || options.vivify.is_some() || options.recache_before_s.is_some();
     let mut read = Read::Miss;
-    if !changes && !ask.quiet {
-        read = engine.get(local, &key, now, &mut sink);
+    if !changes && !options.quiet {
+        read = engine.get(pin, &key, now, &mut sink);
     }
     // A stale item gives a token to its next reader. Only under the lock is there one next reader.
     let contested = read == Read::Hit && sink.found.stale && !sink.found.token_sent;
-    if changes || ask.quiet || contested {
+    if changes || options.quiet || contested {
         sink.rewind();
         sink.before = contested.then_some((sink.found.fetched, sink.found.idle_s));
-        read = engine.fetch(local, &key, &ask, now, &mut NoSink, &mut sink);
+        read = engine.fetch(pin, &key, &options, now, &mut NoSink, &mut sink);
     }
     let found = sink.found;
     let counters = worker.counters();
     counters.cmd_meta.add(1);
     let empty = found.value_bytes == 0 && !found.fetched;
-    let vivified = ask.vivify.is_some() && found.won && !found.stale && empty;
+    let vivified = options.vivify.is_some() && found.won && !found.stale && empty;
     let hit = read == Read::Hit && !vivified;
     if hit { &counters.get_hits } else { &counters.get_misses }.add(1);
-    if ask.touch.is_some() {
+    if options.touch.is_some() {
         counters.cmd_touch.add(1);
         if hit { &counters.touch_hits } else { &counters.touch_misses }.add(1);
     }
     match read {
         Read::Hit => {}
         Read::Miss => reply::meta_miss(out, args),
-        Read::NoSpace if ask.vivify.is_some() => reply::meta_miss(out, args),
+        Read::NoSpace if options.vivify.is_some() => reply::meta_miss(out, args),
         Read::NoSpace => out.extend_from_slice(reply::OUT_OF_MEMORY),
     }
 }
@@ -148,11 +149,11 @@ pub(crate) fn set(
         op.cas = flags.cas_new();
         op.report = true;
     });
-    if wrote.outcome == Outcome::NoSpace {
+    if wrote.status == WriteStatus::NoSpace {
         unlink(worker, now, key);
     }
     let out = reply.bytes_mut();
-    match status(wrote.outcome) {
+    match status(wrote.status) {
         Some(status) => {
             let stored = status == MetaStatus::Done;
             let found = wrote.found.filter(|_| stored);
@@ -161,7 +162,7 @@ pub(crate) fn set(
             reply::meta_stored(out, status, args, cas, bytes as u64);
         }
         None => {
-            out.extend_from_slice(failure(wrote.outcome, reply::OUT_OF_MEMORY_STORING));
+            out.extend_from_slice(failure(wrote.status, reply::OUT_OF_MEMORY_STORING));
         }
     }
 }
@@ -186,15 +187,15 @@ pub(crate) fn delete(worker: &mut Worker, now: Now, args: &MetaArgs<'_>, reply: 
         op.report = true;
     });
     worker.counters().cmd_meta.add(1);
-    match wrote.outcome {
-        Outcome::Done => worker.counters().delete_hits.add(1),
-        Outcome::NotFound | Outcome::Exists => worker.counters().delete_misses.add(1),
+    match wrote.status {
+        WriteStatus::Done => worker.counters().delete_hits.add(1),
+        WriteStatus::NotFound | WriteStatus::Exists => worker.counters().delete_misses.add(1),
         _ => {}
     }
     let out = reply.bytes_mut();
-    match status(wrote.outcome) {
+    match status(wrote.status) {
         Some(status) => reply::meta_status(out, status, args),
-        None => out.extend_from_slice(failure(wrote.outcome, reply::OUT_OF_MEMORY)),
+        None => out.extend_from_slice(failure(wrote.status, reply::OUT_OF_MEMORY)),
     }
 }
 
@@ -223,10 +224,10 @@ pub(crate) fn arith(
         op.report = true;
     });
     worker.counters().cmd_meta.add(1);
-    counted(worker, down, wrote.outcome);
+    counted(worker, down, wrote.status);
     let out = reply.bytes_mut();
-    match wrote.outcome {
-        Outcome::Done => {
+    match wrote.status {
+        WriteStatus::Done => {
             let found = wrote.found.unwrap_or_default();
             let (cas, ttl_s) = (found.cas, facts::ttl_s(&found, now));
             reply::meta_number(out, args, wrote.number, cas, ttl_s);
@@ -242,8 +243,8 @@ pub(crate) fn arith(
 pub(crate) fn debug(worker: &mut Worker, now: Now, token: KeyToken<'_>, reply: &mut Reply) {
     let mut scratch: KeyScratch = [0; _];
     let key = token.key(&mut scratch);
-    let (engine, local) = worker.engine();
-    let found = engine.peek(local, &engine.key(key.as_bytes()), now);
+    let (engine, pin) = worker.engine();
+    let found = engine.peek(pin, &engine.key(key.as_bytes()), now);
     let out = reply.bytes_mut();
     worker.counters().cmd_meta.add(1);
     match found {
@@ -253,21 +254,21 @@ pub(crate) fn debug(worker: &mut Worker, now: Now, token: KeyToken<'_>, reply: &
 }
 
 /// The meta code of an outcome. `None` if it has an error line instead.
-fn status(outcome: Outcome) -> Option<MetaStatus> {
+fn status(outcome: WriteStatus) -> Option<MetaStatus> {
     match outcome {
-        Outcome::Done => Some(MetaStatus::Done),
-        Outcome::NotStored => Some(MetaStatus::NotStored),
-        Outcome::Exists => Some(MetaStatus::Exists),
-        Outcome::NotFound => Some(MetaStatus::NotFound),
-        Outcome::NotNumber | Outcome::TooLarge | Outcome::NoSpace => None,
+        WriteStatus::Done => Some(MetaStatus::Done),
+        WriteStatus::NotStored => Some(MetaStatus::NotStored),
+        WriteStatus::Exists => Some(MetaStatus::Exists),
+        WriteStatus::NotFound => Some(MetaStatus::NotFound),
+        WriteStatus::NotNumber | WriteStatus::TooLarge | WriteStatus::NoSpace => None,
     }
 }
 
 /// The error line of an outcome without a meta code; `no_space` is the line if there is no memory.
-fn failure(outcome: Outcome, no_space: &'static [u8]) -> &'static [u8] {
+fn failure(outcome: WriteStatus, no_space: &'static [u8]) -> &'static [u8] {
     match outcome {
-        Outcome::NotNumber => reply::NON_NUMERIC,
-        Outcome::TooLarge => reply::TOO_LARGE,
+        WriteStatus::NotNumber => reply::NON_NUMERIC,
+        WriteStatus::TooLarge => reply::TOO_LARGE,
         _ => no_space,
     }
 }

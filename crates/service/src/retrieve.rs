@@ -9,7 +9,7 @@
 
 use crate::worker::Worker;
 use base::Now;
-use engine::{Ahead, Ask, Glance, NoSink, Read, ReadSink};
+use engine::{FetchOptions, ItemView, NoSink, Prefetched, Read, ReadSink};
 use memcache::{Key, Keys, Refusal, reply};
 use session::{Conn, Mark, Outcome, Reply};
 
@@ -36,15 +36,15 @@ impl<'a, const CAS: bool, const ALONE: bool> ValueLines<'a, CAS, ALONE> {
 }
 
 impl<const CAS: bool, const ALONE: bool> ReadSink for ValueLines<'_, CAS, ALONE> {
-    const BEHIND: &'static [u8] = if ALONE { b"\r\nEND\r\n" } else { reply::LINE_END };
+    const AFTER: &'static [u8] = if ALONE { b"\r\nEND\r\n" } else { reply::LINE_END };
 
     #[inline(always)]
-    fn open(&mut self, glance: &Glance<'_>) -> Option<&mut Vec<u8>> {
-        let bytes = glance.value_bytes();
+    fn open(&mut self, view: &ItemView<'_>) -> Option<&mut Vec<u8>> {
+        let bytes = view.value_bytes();
         self.start = self.reply.len();
-        if CAS || glance.has_client_flags() || !reply::short_value(self.reply, self.key, bytes) {
-            let cas = CAS.then(|| glance.cas());
-            reply::value(self.reply, self.key, glance.client_flags(), bytes as u64, cas);
+        if CAS || view.has_client_flags() || !reply::short_value(self.reply, self.key, bytes) {
+            let cas = CAS.then(|| view.cas());
+            reply::value(self.reply, self.key, view.client_flags(), bytes as u64, cas);
         }
         Some(self.reply)
     }
@@ -57,9 +57,9 @@ impl<const CAS: bool, const ALONE: bool> ReadSink for ValueLines<'_, CAS, ALONE>
 /// `get` of one key: the most frequent request.
 #[inline(always)]
 pub(crate) fn get_single(worker: &mut Worker, now: Now, key: Key<'_>, out: &mut Vec<u8>) {
-    let (engine, local) = worker.engine();
+    let (engine, pin) = worker.engine();
     let hashed = engine.key(key.as_bytes());
-    let read = engine.get(local, &hashed, now, ValueLines::<false, true>::new(out, key));
+    let read = engine.get(pin, &hashed, now, ValueLines::<false, true>::new(out, key));
     if !retrieved(worker, read) {
         out.extend_from_slice(reply::END);
     }
@@ -108,11 +108,11 @@ fn get_one<const CAS: bool>(
     worker: &Worker,
     now: Now,
     key: Key<'_>,
-    ahead: &Ahead<'_, '_>,
+    ahead: &Prefetched<'_, '_>,
     out: &mut Vec<u8>,
 ) {
     let lines = ValueLines::<CAS, false>::new(out, key);
-    retrieved(worker, worker.cell().engine().get_ahead(worker.lease(), ahead, now, lines));
+    retrieved(worker, worker.cell().engine().get_ahead(worker.pin(), ahead, now, lines));
 }
 
 /// As [`get`], with a new expiry for every item found.
@@ -155,10 +155,10 @@ fn gat_one<const CAS: bool>(
     out: &mut Vec<u8>,
 ) -> Read {
     let mut lines = ValueLines::<CAS, false>::new(out, key);
-    let (engine, local) = worker.engine();
-    let ask = Ask { touch: Some(expiry_s), ..Ask::default() };
+    let (engine, pin) = worker.engine();
+    let options = FetchOptions { touch: Some(expiry_s), ..FetchOptions::default() };
     let hashed = engine.key(key.as_bytes());
-    let read = engine.fetch(local, &hashed, &ask, now, &mut NoSink, &mut lines);
+    let read = engine.fetch(pin, &hashed, &options, now, &mut NoSink, &mut lines);
     let hit = retrieved(worker, read);
     let counters = worker.counters();
     counters.cmd_touch.add(1);

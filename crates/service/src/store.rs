@@ -8,7 +8,7 @@
 
 use crate::worker::Worker;
 use base::Now;
-use engine::{Action, Mode, NoSink, Op, Outcome, Put, Wrote};
+use engine::{Action, Mode, NoSink, Op, Put, WriteResult, WriteStatus};
 use memcache::{Direction, Expiry, Key, Store, StoreVerb, reply};
 use session::Reply;
 
@@ -20,22 +20,22 @@ pub(crate) fn write(
     key: Key<'_>,
     action: Action<'_>,
     with: impl FnOnce(&mut Op<'_>),
-) -> Wrote {
-    let (engine, local) = worker.engine();
+) -> WriteResult {
+    let (engine, pin) = worker.engine();
     let mut op = Op::new(engine.key(key.as_bytes()), action);
     with(&mut op);
     let compare = op.compare.is_some();
-    let wrote = engine.write(local, &op, now, &mut NoSink);
+    let wrote = engine.write(pin, &op, now, &mut NoSink);
     if compare {
         let counters = worker.counters();
-        match wrote.outcome {
-            Outcome::Done => counters.cas_hits.add(1),
-            Outcome::Exists => counters.cas_badval.add(1),
-            Outcome::NotFound => counters.cas_misses.add(1),
+        match wrote.status {
+            WriteStatus::Done => counters.cas_hits.add(1),
+            WriteStatus::Exists => counters.cas_badval.add(1),
+            WriteStatus::NotFound => counters.cas_misses.add(1),
             _ => {}
         }
     }
-    not_written(worker, wrote.outcome);
+    not_written(worker, wrote.status);
     wrote
 }
 
@@ -43,12 +43,12 @@ pub(crate) fn write(
 #[inline(never)]
 pub(crate) fn set(worker: &mut Worker, now: Now, store: &Store<'_>, out: &mut Vec<u8>) {
     worker.counters().cmd_set.add(1);
-    let (engine, local) = worker.engine();
+    let (engine, pin) = worker.engine();
     let key = engine.key(store.key.as_bytes());
     let expiry_s = expiry_s(store.exptime, now);
     let put = Put { value: store.value, client_flags: store.flags, expiry_s };
-    let outcome = engine.set(local, &key, put, now, &mut NoSink);
-    if outcome != Outcome::Done {
+    let outcome = engine.set(pin, &key, put, now, &mut NoSink);
+    if outcome != WriteStatus::Done {
         not_set(worker, now, store.key, outcome);
     }
     if !store.noreply {
@@ -76,32 +76,32 @@ pub(crate) fn store(worker: &mut Worker, now: Now, store: &Store<'_>, out: &mut 
     };
     let wrote = write(worker, now, store.key, action, |op| op.compare = compare);
     if !store.noreply {
-        stored(wrote.outcome, out);
+        stored(wrote.status, out);
     }
 }
 
 /// Counts why a `set` stored nothing. If there was no memory, the old value is deleted: the client
 /// wanted to replace it, so nobody may read it again.
 #[cold]
-fn not_set(worker: &mut Worker, now: Now, key: Key<'_>, outcome: Outcome) {
+fn not_set(worker: &mut Worker, now: Now, key: Key<'_>, outcome: WriteStatus) {
     not_written(worker, outcome);
-    if outcome == Outcome::NoSpace {
+    if outcome == WriteStatus::NoSpace {
         unlink(worker, now, key);
     }
 }
 
 /// Deletes an item whose new value could not be stored, so that no stale value is read.
 pub(crate) fn unlink(worker: &mut Worker, now: Now, key: Key<'_>) {
-    let (engine, local) = worker.engine();
+    let (engine, pin) = worker.engine();
     let op = Op::new(engine.key(key.as_bytes()), Action::Delete);
-    engine.write(local, &op, now, &mut NoSink);
+    engine.write(pin, &op, now, &mut NoSink);
 }
 
 #[inline]
-fn not_written(worker: &Worker, outcome: Outcome) {
+fn not_written(worker: &Worker, outcome: WriteStatus) {
     match outcome {
-        Outcome::TooLarge => worker.counters().store_too_large.add(1),
-        Outcome::NoSpace => worker.counters().store_no_memory.add(1),
+        WriteStatus::TooLarge => worker.counters().store_too_large.add(1),
+        WriteStatus::NoSpace => worker.counters().store_no_memory.add(1),
         _ => {}
     }
 }
@@ -115,11 +115,11 @@ pub(crate) fn delete(
     reply: &mut Reply,
 ) {
     let wrote = write(worker, now, key, Action::Delete, |_| {});
-    let hit = wrote.outcome == Outcome::Done;
+    let hit = wrote.status == WriteStatus::Done;
     let counters = worker.counters();
     if hit { &counters.delete_hits } else { &counters.delete_misses }.add(1);
     if !noreply {
-        reply.bytes_mut().extend_from_slice(line(wrote.outcome, reply::DELETED));
+        reply.bytes_mut().extend_from_slice(line(wrote.status, reply::DELETED));
     }
 }
 
@@ -136,26 +136,26 @@ pub(crate) fn count(
     let down = direction == Direction::Decrement;
     let action = Action::Count { delta, down, initial: None, expiry_s: None };
     let wrote = write(worker, now, key, action, |_| {});
-    counted(worker, down, wrote.outcome);
+    counted(worker, down, wrote.status);
     if noreply {
         return;
     }
     let out = reply.bytes_mut();
-    match wrote.outcome {
-        Outcome::Done => reply::number(out, wrote.number),
-        Outcome::NoSpace => out.extend_from_slice(reply::OUT_OF_MEMORY),
+    match wrote.status {
+        WriteStatus::Done => reply::number(out, wrote.number),
+        WriteStatus::NoSpace => out.extend_from_slice(reply::OUT_OF_MEMORY),
         outcome => out.extend_from_slice(line(outcome, b"")),
     }
 }
 
 /// Counts the outcome of an `incr`, or of a `decr` if `down`.
-pub(crate) fn counted(worker: &Worker, down: bool, outcome: Outcome) {
+pub(crate) fn counted(worker: &Worker, down: bool, outcome: WriteStatus) {
     let counters = worker.counters();
     let counter = match (down, outcome) {
-        (false, Outcome::NotFound) => &counters.incr_misses,
-        (true, Outcome::NotFound) => &counters.decr_misses,
-        (false, Outcome::Done) => &counters.incr_hits,
-        (true, Outcome::Done) => &counters.decr_hits,
+        (false, WriteStatus::NotFound) => &counters.incr_misses,
+        (true, WriteStatus::NotFound) => &counters.decr_misses,
+        (false, WriteStatus::Done) => &counters.incr_hits,
+        (true, WriteStatus::Done) => &counters.decr_hits,
         _ => return,
     };
     counter.add(1);
@@ -174,38 +174,38 @@ pub(crate) fn touch(
     let wrote = write(worker, now, key, action, |_| {});
     let counters = worker.counters();
     counters.cmd_touch.add(1);
-    let hit = wrote.outcome == Outcome::Done;
+    let hit = wrote.status == WriteStatus::Done;
     if hit { &counters.touch_hits } else { &counters.touch_misses }.add(1);
     if !noreply {
-        reply.bytes_mut().extend_from_slice(line(wrote.outcome, reply::TOUCHED));
+        reply.bytes_mut().extend_from_slice(line(wrote.status, reply::TOUCHED));
     }
 }
 
 /// Replies whether a value was stored, and if not, why.
 #[inline(always)]
-fn stored(outcome: Outcome, out: &mut Vec<u8>) {
+fn stored(outcome: WriteStatus, out: &mut Vec<u8>) {
     match outcome {
-        Outcome::Done => out.extend_from_slice(reply::STORED),
+        WriteStatus::Done => out.extend_from_slice(reply::STORED),
         outcome => not_stored(outcome, out),
     }
 }
 
 /// A function of its own, so that the frequent case needs no table of lines.
 #[cold]
-fn not_stored(outcome: Outcome, out: &mut Vec<u8>) {
+fn not_stored(outcome: WriteStatus, out: &mut Vec<u8>) {
     out.extend_from_slice(line(outcome, reply::STORED));
 }
 
 /// The line for an outcome; `done` is the line for success.
-fn line(outcome: Outcome, done: &'static [u8]) -> &'static [u8] {
+fn line(outcome: WriteStatus, done: &'static [u8]) -> &'static [u8] {
     match outcome {
-        Outcome::Done => done,
-        Outcome::NotStored => reply::NOT_STORED,
-        Outcome::Exists => reply::EXISTS,
-        Outcome::NotFound => reply::NOT_FOUND,
-        Outcome::NotNumber => reply::NON_NUMERIC,
-        Outcome::TooLarge => reply::TOO_LARGE,
-        Outcome::NoSpace => reply::OUT_OF_MEMORY_STORING,
+        WriteStatus::Done => done,
+        WriteStatus::NotStored => reply::NOT_STORED,
+        WriteStatus::Exists => reply::EXISTS,
+        WriteStatus::NotFound => reply::NOT_FOUND,
+        WriteStatus::NotNumber => reply::NON_NUMERIC,
+        WriteStatus::TooLarge => reply::TOO_LARGE,
+        WriteStatus::NoSpace => reply::OUT_OF_MEMORY_STORING,
     }
 }
 

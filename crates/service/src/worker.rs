@@ -2,31 +2,31 @@
 //!
 //! A batch is everything that arrived together. It begins with its first request that needs the
 //! engine: then a delayed flush is carried out if it is due, the worker gets a lease if it holds
-//! none, and the engine is pinned. The end of the batch undoes the last two.
+//! none, and turns it into a pin. The end of the batch undoes the last two.
 //!
-//! Invariants: between `begin` and `end` there is a lease, and the engine is pinned by it. A worker
-//! that is dropped returns its lease.
+//! Invariants: between `begin` and `end` there is a pin. A worker that is dropped returns its lease.
 
 use crate::cell::Cell;
 use crate::counters::WorkerCounters;
 use base::Now;
-use engine::{Engine, Local};
+use engine::{Engine, Local, Pin};
 use std::sync::Arc;
 
 /// One worker of a cell.
 pub(crate) struct Worker {
     cell: Arc<Cell>,
     counters: Arc<WorkerCounters>,
-    /// Held from the first request of a batch to its end, or for good.
+    /// Held from the first request of a batch to its end.
+    pin: Option<Pin>,
+    /// Held between batches, by a worker that keeps its lease.
     lease: Option<Local>,
-    pinned: bool,
 }
 
 impl Worker {
     /// One more worker of `cell`.
     pub(crate) fn new(cell: Arc<Cell>) -> Self {
         let counters = cell.add_worker();
-        Self { cell, counters, lease: None, pinned: false }
+        Self { cell, counters, pin: None, lease: None }
     }
 
     #[inline(always)]
@@ -40,51 +40,50 @@ impl Worker {
     }
 
     /// Begins a batch, unless one has begun.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn begin(&mut self, now: Now) {
-        if self.pinned {
-            return;
+        if self.pin.is_none() {
+            self.begin_batch(now);
         }
+    }
+
+    /// Apart, so that a later request of a batch pays for one comparison only.
+    #[inline(never)]
+    fn begin_batch(&mut self, now: Now) {
         self.cell.flush_if_due(now);
-        let cell = &self.cell;
-        let local = self.lease.get_or_insert_with(|| cell.leases().take());
-        self.cell.engine().pin(local);
-        self.pinned = true;
+        let local = self.lease.take().unwrap_or_else(|| self.cell.leases().take());
+        self.pin = Some(local.pin());
     }
 
     /// Ends the batch, if one has begun.
     #[inline]
     pub(crate) fn end(&mut self) {
-        if self.pinned {
-            self.pinned = false;
-            if let Some(local) = &self.lease {
-                self.cell.engine().unpin(local);
-            }
-            if !self.cell.options().keep_leases
-                && let Some(local) = self.lease.take()
-            {
+        if let Some(pin) = self.pin.take() {
+            let local = pin.unpin();
+            if self.cell.options().keep_leases {
+                self.lease = Some(local);
+            } else {
                 self.cell.leases().give(local);
             }
         }
     }
 
-    /// The engine, and the lease of the batch.
+    /// The engine, and the pin of the batch.
     #[inline]
-    pub(crate) fn engine(&mut self) -> (&Engine, &mut Local) {
-        (self.cell.engine(), self.lease.as_mut().expect("a batch has begun"))
+    pub(crate) fn engine(&mut self) -> (&Engine, &mut Pin) {
+        (self.cell.engine(), self.pin.as_mut().expect("a batch has begun"))
     }
 
-    /// The lease of the batch, for a read that must leave the worker shared.
+    /// The pin of the batch, for a read that must leave the worker shared.
     #[inline(always)]
-    pub(crate) fn lease(&self) -> &Local {
-        self.lease.as_ref().expect("a batch has begun")
+    pub(crate) fn pin(&self) -> &Pin {
+        self.pin.as_ref().expect("a batch has begun")
     }
 }
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        if let Some(local) = self.lease.take() {
-            self.cell.engine().unpin(&local);
+        if let Some(local) = self.pin.take().map(Pin::unpin).or(self.lease.take()) {
             self.cell.leases().give(local);
         }
     }

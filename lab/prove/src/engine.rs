@@ -1,4 +1,4 @@
-//! The engine alone, without a server around it: examples of its crate that measure and print JSON.
+//! The engine alone, without a server around it: benches of its crate that measure and print JSON.
 
 use std::time::Duration;
 
@@ -8,9 +8,9 @@ use serde::{Deserialize, de::DeserializeOwned};
 use crate::{bench::Lab, claim::Measured};
 use measure::exec::Exec;
 
-/// Longest building the examples may take.
+/// Longest building the benches may take.
 const BUILD_MAX: Duration = Duration::from_secs(900);
-/// Longest an example may take beyond its measurement.
+/// Longest a bench may take beyond its measurement.
 const BESIDE_MAX: Duration = Duration::from_secs(120);
 /// Turns of one thread and of two.
 const ROUNDS: u64 = 9;
@@ -27,7 +27,7 @@ const P99999_NS_MAX: u64 = 1_000_000;
 /// The bar of the samples that may be set aside, as a share.
 const PREEMPTED_MAX: f64 = 0.001;
 
-/// What the example `scale` prints.
+/// What the bench `scale` prints.
 #[derive(Deserialize)]
 struct Scale {
     workloads: Vec<Workload>,
@@ -76,7 +76,7 @@ const FACTORS_MIN: [(&str, f64); 3] = [("zipf", 1.8), ("hot_read", 1.8), ("hot_w
 impl Scale {
     fn factor(&self, name: &str) -> Result<f64> {
         let found = self.workloads.iter().find(|workload| workload.name == name);
-        Ok(found.with_context(|| format!("the example has no workload {name}"))?.factor)
+        Ok(found.with_context(|| format!("the bench has no workload {name}"))?.factor)
     }
 }
 
@@ -84,7 +84,7 @@ impl Scale {
 pub fn scale(lab: &Lab) -> Result<Measured> {
     let rounds = if lab.long { ROUNDS_LONG } else { ROUNDS };
     let longest = Duration::from_secs(rounds * ROUND_MAX_S);
-    let scale: Scale = example(lab, "scale", rounds, longest)?;
+    let scale: Scale = bench(lab, "scale", rounds, longest)?;
     let (mut texts, mut holds, mut least) = (Vec::new(), true, f64::MAX);
     for (name, factor_min) in FACTORS_MIN {
         let factor = scale.factor(name)?;
@@ -96,7 +96,7 @@ pub fn scale(lab: &Lab) -> Result<Measured> {
     Ok(Measured::new(texts.join(", "), least, holds).with_details(details))
 }
 
-/// What the example `churn` prints.
+/// What the bench `churn` prints.
 #[derive(Deserialize)]
 struct Churn {
     samples: u64,
@@ -140,24 +140,19 @@ impl Churn {
 /// Measures the claim `tail.engine`.
 pub fn churn(lab: &Lab) -> Result<Measured> {
     let seconds = if lab.long { CHURN_S_LONG } else { CHURN_S };
-    let churn: Churn = example(lab, "churn", seconds, Duration::from_secs(seconds))?;
+    let churn: Churn = bench(lab, "churn", seconds, Duration::from_secs(seconds))?;
     Ok(churn.judged())
 }
 
-/// Builds and runs an example of the engine with one number, and reads what it prints.
-fn example<T: DeserializeOwned>(
-    lab: &Lab,
-    name: &str,
-    number: u64,
-    longest: Duration,
-) -> Result<T> {
-    lab.detail(&format!("building the example {name}"));
-    let build = ["build", "--release", "--quiet", "--locked", "--package", "engine", "--example"];
-    Exec::new("cargo").args(build).arg(name).cwd(lab.repo.root()).capture(BUILD_MAX)?;
-    lab.detail(&format!("running the example {name}"));
-    let program = lab.repo.built("examples").join(name);
-    let said = Exec::new(program).arg(number.to_string()).capture(longest + BESIDE_MAX)?;
-    serde_json::from_str(&said).with_context(|| format!("the example {name} printed {said:?}"))
+/// Builds and runs a bench of the engine with one number, and reads what it prints.
+fn bench<T: DeserializeOwned>(lab: &Lab, name: &str, number: u64, longest: Duration) -> Result<T> {
+    lab.detail(&format!("building the bench {name}"));
+    let bench = ["bench", "--quiet", "--locked", "--package", "engine", "--bench", name];
+    let cargo = || Exec::new("cargo").args(bench).cwd(lab.repo.root());
+    cargo().arg("--no-run").capture(BUILD_MAX)?;
+    lab.detail(&format!("running the bench {name}"));
+    let said = cargo().args(["--", &number.to_string()]).capture(longest + BESIDE_MAX)?;
+    serde_json::from_str(&said).with_context(|| format!("the bench {name} printed {said:?}"))
 }
 
 #[cfg(test)]

@@ -1,30 +1,31 @@
-//! How much of memory the small pool has: chosen by which pool's victims are missed more.
+//! How much of memory the small pool has: it depends on which pool's victims are requested again.
 //!
-//! Every victim of the small pool leaves a ghost, and of the main pool's one in
-//! [`SAMPLE_KEYS`], which only this page looks at. Ghosts of one span of eviction are a cohort:
-//! they have had the same time to be asked for again. So main's victims are *expected* back as
-//! often as small's victims of the same cohort, and the difference says where memory is missed:
+//! Every victim of the small pool leaves a ghost. Of the victims of the main pool, one in
+//! [`SAMPLE_KEYS`] does, and only this file looks at it. Ghosts of one span of eviction are a
+//! cohort: they have had the same time to be requested again. So victims of main are *expected*
+//! back as often as victims of small of the same cohort. The difference says where memory is
+//! missing:
 //!
 //! ```text
-//! fewer come back than expected   main has gone stale, popularity moved on   small gets more
-//! more come back                  main is too small, for a loop say          small gets less
+//! fewer come back than expected   main is stale, popularity has moved on     small gets more
+//! more come back                  main is too small, for a loop for example  small gets less
 //! ```
 //!
-//! They are counted twice: those that come back soon, and all. A loop that a large small pool has
-//! pushed out of main comes back late from small and soon from main; one that nearly fits, soon
-//! from neither. So the small pool grows only if both counts say that main is stale, and shrinks
-//! if either says that it is missed.
+//! Returns are counted twice: those that come soon, and all. A loop that a large small pool has
+//! pushed out of main comes back late from small and soon from main; one that nearly fits comes
+//! back soon from neither. So the small pool grows only if both counts say that main is stale, and
+//! shrinks if either says that it is missed.
 //!
-//! The part moves a step at a time, within bounds, and waits for the pools to follow. Where
-//! hardly a victim comes back, nothing is gained by a large small pool: it goes back to the part
-//! it began with. Where as many come back as expected the part stays. All of it is counts: no
-//! time, no chance, no fraction that lives on. Only who holds the evictor writes here, but for
-//! [`Balance::came_back`], which any writer calls; reads are none of its business.
+//! The part moves one step at a time, within bounds, and waits for the pools to follow. Where
+//! hardly a victim comes back, a large small pool gains nothing, and the part returns to its first
+//! value. Where as many come back as expected, the part stays. Everything is a count: no time and
+//! no random number. Only the holder of the evictor writes here, except for
+//! [`Balance::came_back`], which any writer calls. Reads never look here.
 
 use crate::segments::{POOLS, Pool, SMALL_PERCENT_FIRST};
 use crate::sync::{AtomicU64, Ordering};
 
-/// One in so many victims of the main pool, by hash, leaves a ghost.
+/// One in this many victims of the main pool, by hash, leaves a ghost.
 const SAMPLE_KEYS: u64 = 8;
 
 /// Bounds of the small pool's part, in percent of the segments that hold memory.
@@ -32,7 +33,7 @@ const PERCENT_MIN: u64 = 5;
 const PERCENT_MAX: u64 = 40;
 const _: () = assert!(PERCENT_MIN <= SMALL_PERCENT_FIRST && SMALL_PERCENT_FIRST <= PERCENT_MAX);
 
-/// What the part moves at once, and how far it may be ahead of the pools, in percent.
+/// How far the part moves at once, and may be ahead of the pools, in percent.
 const STEP_PERCENT: u64 = 2;
 
 /// Ticks of the ghosts' clock that make a cohort.
@@ -44,7 +45,7 @@ const COHORTS: usize = 8;
 /// The age in ticks up to which a ghost comes back soon.
 const SOON_TICKS: u64 = 16;
 
-/// Ghosts of main's victims that must be back, or be expected back, before they say anything.
+/// Ghosts of main's victims that must be back, or be expected back, before a count is used.
 const EVIDENCE_MIN: u64 = 16;
 
 /// Main is stale if fewer than this of those expected are back, in eighths.

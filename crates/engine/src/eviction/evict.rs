@@ -15,11 +15,11 @@
 //! its end before another is chosen. Bounds are in items and in words of eight bytes.
 
 use super::ghosts::GhostClock;
-use super::victim::{Walk, Walker};
-use crate::config::Geometry;
+use super::victim::{Walk, process};
+use super::work::Work;
 use crate::effects::EffectSink;
+use crate::grace::GracePeriods;
 use crate::items::Items;
-use crate::local::Local;
 use crate::segments::{
     Pool, SegmentCounts, Victim, dead_victim, drained, expired_victim, oldest_victim, reclaim,
 };
@@ -76,11 +76,12 @@ impl Bounds {
 }
 
 impl Eviction {
-    pub(crate) fn new(geometry: &Geometry, budget: Arc<MemoryBudget>) -> Self {
+    /// For a pool of `pool_words`.
+    pub(crate) fn new(pool_words: u64, budget: Arc<MemoryBudget>) -> Self {
         Self {
             budget,
             evictor: Mutex::new(Evictor::default()),
-            ghosts: GhostClock::new(geometry),
+            ghosts: GhostClock::new(pool_words),
             paid_items_max: AtomicU64::new(0),
             paid_words_max: AtomicU64::new(0),
             space_items_max: AtomicU64::new(0),
@@ -114,40 +115,40 @@ impl Eviction {
 
     /// Housekeeping for an idle moment or the end of a batch: looks at up to `items_max` items of
     /// segments that must go, and evicts what the budget wants back.
-    pub(crate) fn tend<S: EffectSink>(&self, walker: &mut Walker<'_, S>, items_max: u32) {
-        let (items, now) = (walker.items, walker.now);
+    pub(crate) fn tend<S: EffectSink>(&self, work: &mut Work<'_, S>, items_max: u32) {
+        let (items, now) = (work.items, work.now);
         if let Some(mut evictor) = self.try_evictor() {
             // What a walk moves to stays open until it ends.
             if evictor.looked_s != now.expiry_s && evictor.walk.is_none() {
                 evictor.looked_s = now.expiry_s;
-                items.segments().seal_expired(items.grace(), now);
+                items.segments().seal_expired(work.pin.grace(), now);
             }
-            self.reclaim(items);
+            self.reclaim(items, work.pin.grace());
             let bounds = Bounds { items: items_max as usize, words: usize::MAX };
-            self.walk(&mut evictor, walker, bounds);
-            self.reclaim(items);
+            self.walk(&mut evictor, work, bounds);
+            self.reclaim(items, work.pin.grace());
         }
     }
 
     /// Pays for what was written since the last payment. The pin of the caller may move on.
-    pub(crate) fn pay<S: EffectSink>(&self, walker: &mut Walker<'_, S>) {
-        if walker.local.debt_words == 0 {
+    pub(crate) fn pay<S: EffectSink>(&self, work: &mut Work<'_, S>) {
+        if *work.pin.debt_words() == 0 {
             return;
         }
-        let items = walker.items;
+        let items = work.items;
         if items.segments().short_by() == 0 && !items.index().is_short() {
-            walker.local.debt_words = 0;
+            *work.pin.debt_words() = 0;
             return;
         }
         if let Some(mut evictor) = self.try_evictor() {
-            let words = std::mem::take(&mut walker.local.debt_words) * PACE;
-            self.reclaim_for(items, walker.local);
+            let words = std::mem::take(work.pin.debt_words()) * PACE;
+            self.reclaim_for(work);
             let bounds = Bounds { items: ITEMS_PER_PAYMENT_MAX, words };
-            let mut walked = self.walk(&mut evictor, walker, bounds);
+            let mut walked = self.walk(&mut evictor, work, bounds);
             if items.segments().is_spent() {
-                self.reclaim_for(items, walker.local);
+                self.reclaim_for(work);
                 if walked.waits {
-                    let rest = self.walk(&mut evictor, walker, bounds.after(walked));
+                    let rest = self.walk(&mut evictor, work, bounds.after(walked));
                     walked.items += rest.items;
                     walked.words += rest.words;
                 }
@@ -163,20 +164,20 @@ impl Eviction {
 
     /// Frees drained segments. Where no other segment is free, the batch of this caller ends, so
     /// that those in limbo do not wait for it.
-    fn reclaim_for(&self, items: &Items, local: &Local) {
-        if items.segments().is_spent() {
-            items.grace().pin(local.slot);
+    fn reclaim_for<S: EffectSink>(&self, work: &mut Work<'_, S>) {
+        if work.items.segments().is_spent() {
+            work.pin.renew();
         }
-        self.reclaim(items);
+        self.reclaim(work.items, work.pin.grace());
     }
 
     /// Frees drained segments. Gives memory back to the budget where it is owed, and to the index
     /// where that is short.
-    pub(super) fn reclaim(&self, items: &Items) {
+    pub(super) fn reclaim(&self, items: &Items, grace: &GracePeriods) {
         let segment_bytes = items.segments().geometry().segment_bytes();
         let owed = self.budget.owed(Owner::Primary).div_ceil(segment_bytes) as usize;
         let is_short = items.index().is_short();
-        let returned = reclaim(items.segments(), items.grace(), owed + usize::from(is_short));
+        let returned = reclaim(items.segments(), grace, owed + usize::from(is_short));
         if is_short && returned > 0 {
             items.index().take_freed(segment_bytes);
         }
@@ -185,10 +186,10 @@ impl Eviction {
     fn walk<S: EffectSink>(
         &self,
         evictor: &mut Evictor,
-        walker: &mut Walker<'_, S>,
+        work: &mut Work<'_, S>,
         bounds: Bounds,
     ) -> Walked {
-        self.walk_for(evictor, walker, bounds, walker.items.segments().free_aim())
+        self.walk_for(evictor, work, bounds, work.items.segments().free_aim())
     }
 
     /// Walks victims until `free_wanted` segments are free or the bounds are reached. The last item
@@ -196,23 +197,23 @@ impl Eviction {
     pub(super) fn walk_for<S: EffectSink>(
         &self,
         evictor: &mut Evictor,
-        walker: &mut Walker<'_, S>,
+        work: &mut Work<'_, S>,
         bounds: Bounds,
         free_wanted: usize,
     ) -> Walked {
-        let items = walker.items;
+        let items = work.items;
         let segments = items.segments();
         let mut walked = Walked::default();
         while walked.items < bounds.items && walked.words < bounds.words {
             if evictor.walk.is_none() {
-                let victim = self.choose(items, walker.now, free_wanted);
+                let victim = self.choose(items, work.pin.grace(), work.now, free_wanted);
                 evictor.walk = victim.map(Walk::of);
             }
             let Some(walk) = &mut evictor.walk else { break };
             let used = segments.header(walk.victim.id).used_words();
             if walk.at_words >= used.min(segments.geometry().segment_words) {
-                drained(segments, items.grace(), walk.victim.id);
-                items.count(walker.local).drained.add(1);
+                drained(segments, work.pin.grace(), walk.victim.id);
+                work.pin.counters().drained.add(1);
                 evictor.walk = None;
                 continue;
             }
@@ -220,7 +221,7 @@ impl Eviction {
             let head = item.head();
             let span = head.span_words();
             assert!(span > 0, "a segment is covered by items and fillers without a gap");
-            walked.waits = !walker.process(walk, addr, (item, head));
+            walked.waits = !process(work, walk, addr, (item, head));
             if walked.waits {
                 break;
             }
@@ -232,8 +233,14 @@ impl Eviction {
     }
 
     /// The next segment to drain, if one must go.
-    fn choose(&self, items: &Items, now: Now, free_wanted: usize) -> Option<Victim> {
-        let (segments, grace) = (items.segments(), items.grace());
+    fn choose(
+        &self,
+        items: &Items,
+        grace: &GracePeriods,
+        now: Now,
+        free_wanted: usize,
+    ) -> Option<Victim> {
+        let segments = items.segments();
         if let Some(victim) = expired_victim(segments, grace, now) {
             return Some(victim);
         }
@@ -245,7 +252,7 @@ impl Eviction {
         }
         // What is left of a mostly dead segment fits in one free segment: nothing need be evicted.
         if (items.config().evict || segments.free() > 0)
-            && let Some(victim) = self.choose_dead(items, committed)
+            && let Some(victim) = choose_dead(items, grace, committed)
         {
             return Some(victim);
         }
@@ -260,17 +267,17 @@ impl Eviction {
         };
         oldest_victim(segments, grace, first).or_else(|| oldest_victim(segments, grace, second))
     }
+}
 
-    /// A mostly dead segment of the `committed` ones. One step of the rotating scan looks for it;
-    /// where more than half of all words are dead, the scan looks at every segment.
-    fn choose_dead(&self, items: &Items, committed: usize) -> Option<Victim> {
-        let geometry = items.segments().geometry();
-        let words = geometry.segment_words;
-        let find = |dead, steps| dead_victim(items.segments(), items.grace(), dead, steps);
-        find(words / 2, 1).or_else(|| {
-            let is_mostly_dead = items.counters().item_words * 2 < (committed * words) as u64;
-            // What is left of three of these fits in one, so there is always gain.
-            is_mostly_dead.then(|| find(words / 4 * 3, geometry.scans())).flatten()
-        })
-    }
+/// A mostly dead segment of the `committed` ones. One step of the rotating scan looks for it;
+/// where more than half of all words are dead, the scan looks at every segment.
+fn choose_dead(items: &Items, grace: &GracePeriods, committed: usize) -> Option<Victim> {
+    let geometry = items.segments().geometry();
+    let words = geometry.segment_words;
+    let find = |dead, steps| dead_victim(items.segments(), grace, dead, steps);
+    find(words / 2, 1).or_else(|| {
+        let is_mostly_dead = items.counters().item_words * 2 < (committed * words) as u64;
+        // What is left of three of these fits in one, so there is always gain.
+        is_mostly_dead.then(|| find(words / 4 * 3, geometry.scans())).flatten()
+    })
 }

@@ -1,12 +1,14 @@
 //! The clock that the ghosts of evicted keys age by: words evicted from the small pool, in ticks.
 //!
-//! A ghost counts for as long as it takes to evict nine tenths of the memory that items have, which
-//! makes their queue as long as that of S3-FIFO. Time by words, not by items, needs no guess of how
-//! many items a full pool would hold. A tick is a power of two, so that a stamp of nine bits spans
-//! between four and nine such windows.
+//! A ghost counts for as long as it takes to evict nine tenths of the memory that items have. This
+//! makes the queue of ghosts as long as that of S3-FIFO. Time by words, not by items, needs no
+//! guess of how many items a full pool holds. A tick is a power of two of words, so that a stamp of
+//! nine bits spans between four and nine such windows.
+//!
+//! The clock never runs backwards. Any thread may read it; it is advanced by the holder of the
+//! evictor.
 
 use super::balance::Balance;
-use crate::config::Geometry;
 use crate::index::Ghost;
 use crate::segments::Pool;
 use crate::sync::{AtomicU64, Ordering};
@@ -14,7 +16,7 @@ use crate::sync::{AtomicU64, Ordering};
 /// Ticks in which a pool of the planned size is evicted once, at least.
 const TICKS: u64 = 64;
 
-/// How long ghosts count, in tenths of what items may take.
+/// How long ghosts count, in tenths of the memory that items may have.
 const WINDOW_TENTHS: u64 = 9;
 
 pub(crate) struct GhostClock {
@@ -26,8 +28,7 @@ pub(crate) struct GhostClock {
 }
 
 impl GhostClock {
-    pub(crate) fn new(geometry: &Geometry) -> Self {
-        let pool_words = (geometry.segments_max * geometry.segment_words) as u64;
+    pub(crate) fn new(pool_words: u64) -> Self {
         Self {
             evicted_words: AtomicU64::new(0),
             window: AtomicU64::new(0),
@@ -41,7 +42,7 @@ impl GhostClock {
         self.evicted_words.load(Ordering::Relaxed) >> self.tick_shift
     }
 
-    /// Notes the eviction of `words` from the small pool, and returns when it happened.
+    /// Notes the eviction of `words` from the small pool, and returns its tick.
     fn evicted(&self, words: usize) -> u64 {
         self.evicted_words.fetch_add(words as u64, Ordering::Relaxed) >> self.tick_shift
     }
@@ -74,8 +75,8 @@ impl GhostClock {
         self.window.store(window, Ordering::Relaxed);
     }
 
-    /// Whether a key that comes back to this ghost is remembered. Victims of the main pool had
-    /// their time there: their ghosts only weigh in the balance.
+    /// Whether a key that comes back to this ghost starts in the main pool. Victims of the main
+    /// pool have been there already: their ghosts only count in the balance.
     #[inline]
     pub(crate) fn is_fresh(&self, ghost: Ghost) -> bool {
         ghost.pool() == Pool::Small && ghost.age(self.tick()) <= self.window.load(Ordering::Relaxed)
@@ -86,13 +87,13 @@ impl GhostClock {
 #[cfg(not(any(loom, shuttle)))]
 mod tests {
     use super::*;
-    use crate::config::EngineConfig;
+    use crate::config::{EngineConfig, Geometry};
 
     #[test]
     fn a_ghost_counts_until_nine_tenths_of_the_pool_are_evicted() {
         let geometry = Geometry::of(&EngineConfig::new(64 << 20));
         let pool_words = geometry.segments_max * geometry.segment_words;
-        let clock = GhostClock::new(&geometry);
+        let clock = GhostClock::new(pool_words as u64);
         let ghost = Ghost::new(7, Pool::Small, clock.evicted(0));
         clock.fit(pool_words);
         for (evicted_tenths, fresh) in [(0, true), (8, true), (9, true), (10, false)] {

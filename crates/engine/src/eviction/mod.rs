@@ -10,8 +10,8 @@ mod evict;
 mod ghosts;
 mod space;
 mod victim;
+mod work;
 
 pub(crate) use evict::Eviction;
-pub(crate) use ghosts::GhostClock;
 pub(crate) use space::{NeedSpace, give_back, with_space};
-pub(crate) use victim::Walker;
+pub(crate) use work::Work;

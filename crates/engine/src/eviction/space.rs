@@ -9,13 +9,11 @@
 //! milliseconds in one request. This contradicts the rule that a core owns no clock.
 
 use super::evict::{Bounds, Eviction};
-use super::victim::Walker;
+use super::work::Work;
 use crate::effects::EffectSink;
 use crate::items::Items;
-use crate::local::Local;
 use crate::segments::{SegmentCounts, reclaim};
 use crate::sync::{sleep_1_ms, yield_now};
-use base::Now;
 
 /// Space is short: this many segments must be freed before the write can succeed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,23 +50,23 @@ struct Rounds {
 }
 
 impl Rounds {
-    /// Ends the batch of `local` after a round that looked at `walked` items, waits for others if
+    /// Ends the batch after a round that looked at `walked` items, waits for others if
     /// there were none, and begins another batch. False after the last round, and sooner where no
     /// space is to come.
-    fn next(&mut self, eviction: &Eviction, items: &Items, local: &Local, walked: usize) -> bool {
+    fn next<S>(&mut self, eviction: &Eviction, work: &mut Work<'_, S>, walked: usize) -> bool {
         self.all += 1;
         self.idle += usize::from(walked == 0);
         let is_over = self.all >= ROUNDS_MAX || self.idle > YIELDS_MAX + SLEEPS_MAX;
-        let has_looked = self.idle > items.segments().geometry().scans() + 1;
-        if is_over || has_looked && !is_space_to_come(eviction, items) {
+        let has_looked = self.idle > work.items.segments().geometry().scans() + 1;
+        if is_over || has_looked && !is_space_to_come(eviction, work.items) {
             return false;
         }
-        items.grace().unpin(local.slot);
-        if walked == 0 {
-            items.count(local).waits.add(1);
-            if self.idle > YIELDS_MAX { sleep_1_ms() } else { yield_now() }
-        }
-        items.grace().pin(local.slot);
+        work.pin.pause(|| match (walked, self.idle > YIELDS_MAX) {
+            (0, true) => sleep_1_ms(),
+            (0, false) => yield_now(),
+            _ => {}
+        });
+        work.pin.counters().waits.add(u64::from(walked == 0));
         true
     }
 }
@@ -84,54 +82,43 @@ fn is_space_to_come(eviction: &Eviction, items: &Items) -> bool {
 /// space can be made.
 pub(crate) fn with_space<T, S: EffectSink>(
     eviction: &Eviction,
-    items: &Items,
-    local: &mut Local,
-    now: Now,
-    sink: &mut S,
-    mut attempt: impl FnMut(&mut Local, &mut S) -> Result<T, NeedSpace>,
+    work: &mut Work<'_, S>,
+    mut attempt: impl FnMut(&mut Work<'_, S>) -> Result<T, NeedSpace>,
 ) -> Option<T> {
     for _ in 0..ATTEMPTS_MAX {
-        match attempt(local, sink) {
+        match attempt(work) {
             Ok(done) => return Some(done),
-            Err(need) => {
-                let mut walker = Walker::new(items, eviction.ghosts(), local, now, sink);
-                if !make_space(eviction, &mut walker, need.segments) {
-                    return None;
-                }
-            }
+            Err(need) if make_space(eviction, work, need.segments) => {}
+            Err(_) => break,
         }
     }
     None
 }
 
 /// Frees memory until `segments` of it are free. The pin of the caller moves on.
-fn make_space<S: EffectSink>(
-    eviction: &Eviction,
-    walker: &mut Walker<'_, S>,
-    segments: usize,
-) -> bool {
-    let items = walker.items;
+fn make_space<S: EffectSink>(eviction: &Eviction, work: &mut Work<'_, S>, segments: usize) -> bool {
+    let items = work.items;
     if segments * 2 > items.segments().geometry().segments_max {
         return false;
     }
     let mut rounds = Rounds::default();
     let wanted = items.segments().free_aim().max(segments + 1);
-    items.count(walker.local).rooms_made.add(1);
+    work.pin.counters().rooms_made.add(1);
     let mut looked_at = 0;
-    items.grace().pin(walker.local.slot);
+    work.pin.renew();
     loop {
         let mut walked = 0;
         if let Some(mut evictor) = eviction.try_evictor() {
-            eviction.reclaim(items);
+            eviction.reclaim(items, work.pin.grace());
             if items.segments().free() >= wanted && !items.index().is_short() {
                 return true;
             }
             let bounds = Bounds { items: ITEMS_PER_ROUND, words: usize::MAX };
-            walked = eviction.walk_for(&mut evictor, walker, bounds, wanted).items;
+            walked = eviction.walk_for(&mut evictor, work, bounds, wanted).items;
             looked_at += walked as u64;
             eviction.note_space_items(looked_at);
         }
-        if !rounds.next(eviction, items, walker.local, walked) {
+        if !rounds.next(eviction, work, walked) {
             return false;
         }
     }
@@ -141,27 +128,27 @@ fn make_space<S: EffectSink>(
 /// the caller moves on. False when that much could not be evicted.
 pub(crate) fn give_back<S: EffectSink>(
     eviction: &Eviction,
-    walker: &mut Walker<'_, S>,
+    work: &mut Work<'_, S>,
     bytes: u64,
 ) -> bool {
-    let items = walker.items;
+    let items = work.items;
     let segment_bytes = items.segments().geometry().segment_bytes();
     // Moving items takes space too, so what counts is what there is, not what was returned.
     let lacking = || bytes.saturating_sub(eviction.budget().room());
     let mut rounds = Rounds::default();
-    items.grace().pin(walker.local.slot);
+    work.pin.renew();
     loop {
         let mut walked = 0;
         if let Some(mut evictor) = eviction.try_evictor() {
             let segments = lacking().div_ceil(segment_bytes) as usize;
-            reclaim(items.segments(), items.grace(), segments);
+            reclaim(items.segments(), work.pin.grace(), segments);
             if lacking() == 0 {
                 return true;
             }
             let bounds = Bounds { items: ITEMS_PER_ROUND, words: usize::MAX };
-            walked = eviction.walk_for(&mut evictor, walker, bounds, usize::MAX).items;
+            walked = eviction.walk_for(&mut evictor, work, bounds, usize::MAX).items;
         }
-        if !rounds.next(eviction, items, walker.local, walked) {
+        if !rounds.next(eviction, work, walked) {
             return false;
         }
     }

@@ -1,5 +1,4 @@
-//! The memory of the index: buckets of one cache line, handed out in chunks to groups and singly
-//! as overflow.
+//! The memory of the index: buckets of one cache line, in chunks for groups and singly as overflow.
 //!
 //! ```text
 //! bucket, 64 B: | header | slot 0 | slot 1 | ... | slot 6 |
@@ -7,7 +6,9 @@
 //! ```
 //!
 //! `overflow` is the number of the next bucket of the chain plus one. Memory is taken from the
-//! budget a block at a time and never given back; chunks that groups let go are used again.
+//! budget a block at a time and never given back. A chunk that a group releases is used again, but
+//! only after a grace period, because a reader may still look at it. A bucket is emptied before it
+//! is used again, so its old slots are never found by another group.
 
 use crate::grace::GracePeriods;
 use crate::raw::Mapping;
@@ -25,17 +26,17 @@ pub(crate) type Bucket = [AtomicU64; BUCKET_WORDS];
 /// Slots of a bucket.
 pub(crate) const SLOTS: usize = BUCKET_WORDS - 1;
 
-/// Number of a bucket, counted from the start of the store.
+/// Number of a bucket, counted from the start of this memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BucketId(pub(crate) u32);
 
 struct FreeBuckets {
-    /// First bucket that was never handed out, and the first without memory behind it.
+    /// First bucket that was never used, and the first that has no memory.
     fresh: u32,
     granted: u32,
     grants: Vec<Grant>,
     chunks: Vec<BucketId>,
-    /// Chunks let go, with the epoch after which no batch can be looking at them.
+    /// Released chunks, each with the grace period after which no batch can look at it.
     limbo: VecDeque<(u64, BucketId)>,
     overflow: Vec<BucketId>,
 }
@@ -48,7 +49,7 @@ pub(crate) struct Buckets {
     /// Bytes taken from the budget at a time.
     block_bytes: u64,
     free: Mutex<FreeBuckets>,
-    /// Set when memory was wanted and refused: eviction then gives up a segment.
+    /// Set when the budget refused memory: eviction then frees a segment for the index.
     is_short: AtomicU64,
 }
 
@@ -142,12 +143,12 @@ impl Buckets {
         Some(BucketId(end - count))
     }
 
-    /// Whether memory was refused since it was last fed.
+    /// Whether memory was refused since [`Buckets::take_freed`].
     pub(crate) fn is_short(&self) -> bool {
         self.is_short.load(Ordering::Relaxed) != 0
     }
 
-    /// Takes what eviction gave up, before anyone else does.
+    /// Takes memory that eviction freed, before any other owner does.
     pub(crate) fn take_freed(&self, bytes: u64) {
         let mut free = lock(&self.free);
         for _ in 0..bytes / self.block_bytes {
@@ -158,8 +159,8 @@ impl Buckets {
         self.is_short.store(0, Ordering::Relaxed);
     }
 
-    /// Empties a bucket for another use. Readers that still follow an old link to it must, if
-    /// they see any of that, see the unlinking too.
+    /// Empties a bucket for another use. A reader that still follows an old link to it and sees any
+    /// of this must also see that the link is gone.
     fn clear(&self, id: BucketId) {
         fence(Ordering::Release);
         for word in self.bucket(id) {

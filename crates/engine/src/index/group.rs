@@ -11,9 +11,8 @@
 //! `2^l <= n < 2^(l+1)`, a key is in bucket `tag mod 2^(l+1)` if that exists, else in
 //! `tag mod 2^l`. Growing adds bucket `n` and splits bucket `n - 2^l`; nothing else moves.
 //!
-//! The mask is `2^(l+1) - 1`. Each step of growing or shrinking is counted in the shape, so that
-//! a group which shrank and grew back, with other memory behind its last buckets, does not pass
-//! for one that stayed as it was.
+//! The mask is `2^(l+1) - 1`. Each step of growing or shrinking is counted in the shape. So a group
+//! that shrank and grew back, whose last buckets have other memory now, has another shape.
 
 use super::buckets::{BUCKET_WORDS, BucketId, Buckets};
 use super::slot::TAG_BITS;
@@ -44,7 +43,7 @@ const STEPS_SHIFT: u32 = MASK_SHIFT + TAG_BITS + 1;
 /// The most buckets a group can have: further ones would stay empty, as tags have no more values.
 pub(crate) const BUCKETS_MAX: u64 = 1 << TAG_BITS;
 
-/// How many buckets a group has, what their numbers are made of, and how it came to that.
+/// How many buckets a group has, the mask of their numbers, and how many steps it has taken.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Shape(u64);
 

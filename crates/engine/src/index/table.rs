@@ -21,11 +21,12 @@ use std::sync::Arc;
 /// Buckets in a chunk where a group serves 64 KiB of memory; more where it serves more.
 const CHUNK_SHIFT_MIN: u32 = if MODEL { 0 } else { 3 };
 
-/// Looks at a held lock before an optimistic reader tries again all the same.
+/// Looks at a held lock before an optimistic reader tries again in any case.
 const WAIT_SPINS_MAX: u32 = 128;
 
-/// Memory is taken from the budget in blocks of so many bytes, of which a segment makes up a few.
+/// The largest block of memory taken from the budget at once, in bytes.
 const BLOCK_BYTES_MAX: u64 = 64 << 10;
+/// Blocks that the memory of one segment makes, at least.
 const BLOCKS_PER_SEGMENT: u64 = 4;
 
 /// Bytes of memory to one byte of index at the least, for the reservation of address space.
@@ -135,12 +136,12 @@ impl Index {
         (group.shape() == shape).then_some(Probe { first, header })
     }
 
-    /// A probe that passes for locked, for a group that has taken a step: look again.
+    /// A probe that counts as locked, for a group that has taken a step: the caller looks again.
     fn probe_later(&self, first: BucketId) -> Probe<'_> {
         Probe { first: self.buckets.bucket(first), header: LOCKED }
     }
 
-    /// Lets a writer finish, for a while: reading what it writes would only slow it down.
+    /// Waits a bounded time for a writer: reading what it writes would only slow it down.
     pub(crate) fn wait_while_locked(&self, key: KeyId) {
         let Some(probe) = self.probe(key) else { return };
         for _ in 0..WAIT_SPINS_MAX {
@@ -218,7 +219,7 @@ impl Index {
         self.buckets.is_short()
     }
 
-    /// Takes memory that eviction gave up.
+    /// Takes memory that eviction freed.
     pub(crate) fn take_freed(&self, bytes: u64) {
         self.buckets.take_freed(bytes);
     }

@@ -6,8 +6,11 @@
 //! ```
 //!
 //! `access` counts units of [`ACCESS_UNIT_S`] of the expiry clock. `slack` counts the words that
-//! an overwrite in place left unused. A filler covers ground that holds no item: its `vlen` is its
-//! whole length in words.
+//! an overwrite in place left unused. A filler covers words that hold no item: its `vlen` is its
+//! whole length in words. Lengths of keys and values are in bytes, all others in words.
+//!
+//! The fields never overlap. [`Head::span_words`] is where the next item of the segment begins, so
+//! it must be right even for an item that is dead.
 
 const VLEN_BITS: u32 = 21;
 const KLEN_BITS: u32 = 8;
@@ -49,11 +52,11 @@ impl Flags {
     pub(crate) const LARGE: Self = Self(1 << 3);
     /// A piece of a large value; it has no key.
     pub(crate) const CHUNK: Self = Self(1 << 4);
-    /// No item: ground to be skipped.
+    /// No item: words to skip.
     pub(crate) const FILLER: Self = Self(1 << 5);
     /// Read at least once since it was stored.
     pub(crate) const FETCHED: Self = Self(1 << 6);
-    /// Marked invalid by a client; whoever wins the token refreshes it.
+    /// Marked invalid by a client. The reader that wins the token refreshes it.
     pub(crate) const STALE: Self = Self(1 << 7);
     /// The token to refresh it has been given out.
     pub(crate) const TOKEN_SENT: Self = Self(1 << 8);
@@ -196,7 +199,7 @@ impl Head {
         HEADER_WORDS + self.body_words()
     }
 
-    /// Words the item stands on: where the next one begins.
+    /// Words from this item to the next one.
     #[inline(always)]
     pub(crate) fn span_words(self) -> usize {
         if self.is(Flags::FILLER) {

@@ -1,4 +1,4 @@
-//! An item in memory, eight-byte aligned, self-describing, so that a segment can be walked.
+//! An item in memory: aligned to eight bytes, and self-describing, so that a segment can be walked.
 //!
 //! ```text
 //! word 0   head, which `head.rs` unpacks
@@ -7,8 +7,9 @@
 //!          client cas:u64 if HAS_CAS, then the value, padded to eight bytes, then slack words
 //! ```
 //!
-//! The key never changes while the item lives; everything behind it may, under the lock of its
-//! bucket.
+//! The key never changes while the item lives. Everything after it may change, under the lock of
+//! its bucket. Readers without that lock may see a mixture; only the lengths in the head decide
+//! how far they read, and copies check these against the pool.
 
 use super::head::{Flags, HEADER_WORDS, Head};
 use crate::raw::{append, begin_with, copy_in};
@@ -96,10 +97,10 @@ impl<'p> ItemRef<'p> {
         begin_with(self.body, key)
     }
 
-    /// Appends the value to `target`, and `behind` after it.
+    /// Appends the value to `target`, and `after` after it.
     #[inline(always)]
-    pub(crate) fn append_value(self, head: Head, behind: &[u8], target: &mut Vec<u8>) {
-        append(self.body, head.value_at(), head.value_bytes(), behind, target);
+    pub(crate) fn append_value(self, head: Head, after: &[u8], target: &mut Vec<u8>) {
+        append(self.body, head.value_at(), head.value_bytes(), after, target);
     }
 
     /// Appends the key to `target`.
@@ -171,12 +172,12 @@ impl<'p> ItemRef<'p> {
     /// Writes key, attributes and the parts of the value, in that order, and the head last.
     pub(crate) fn write(self, head: Head, key: &[u8], with: &Attributes, value: [&[u8]; 2]) {
         copy_in(self.body, 0, key);
-        self.write_behind_key(head, with, value);
+        self.write_after_key(head, with, value);
     }
 
-    /// Writes everything behind the key, and the head: an overwrite in place.
+    /// Writes everything after the key, and the head last: an overwrite in place.
     #[inline(always)]
-    pub(crate) fn write_behind_key(self, head: Head, with: &Attributes, value: [&[u8]; 2]) {
+    pub(crate) fn write_after_key(self, head: Head, with: &Attributes, value: [&[u8]; 2]) {
         if head.flags().has_any(Flags::OPTIONAL) {
             // A copy, so that the attributes are in memory here only.
             let with = *with;
@@ -231,13 +232,13 @@ impl<'p> ItemRef<'p> {
 mod tests {
     use super::*;
 
-    fn ground(words: usize) -> Vec<AtomicU64> {
+    fn memory(words: usize) -> Vec<AtomicU64> {
         (0..words).map(|_| AtomicU64::new(u64::MAX)).collect()
     }
 
     #[test]
     fn every_field_survives_a_round_trip() {
-        let words = ground(64);
+        let words = memory(64);
         let item = ItemRef::new(&words).expect("64 words");
         for key_len in 1..=30 {
             let key = vec![b'k'; key_len];

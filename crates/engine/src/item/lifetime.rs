@@ -1,4 +1,7 @@
-//! Lifetimes: when an item is gone, and which items share segments so that they go together.
+//! Lifetimes: when an item is past its expiry, and which items share segments.
+//!
+//! Items of similar lifetimes lie in the same segments, so that a segment expires as a whole. All
+//! times are seconds of the expiry clock; 0 means never.
 
 use base::Now;
 

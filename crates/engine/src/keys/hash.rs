@@ -1,13 +1,14 @@
 //! The keyed hash of a key inside its slice.
 //!
-//! Blocks of two words are folded in one after the other by a 64 by 64 bit multiplication whose
-//! halves are combined, as in wyhash (Wang Yi 2019). Each factor hides a secret, drawn from the
+//! Blocks of two words are added one after the other by a 64 by 64 bit multiplication whose halves
+//! are combined, as in wyhash (Wang Yi 2019). Each factor hides a secret that is computed from the
 //! seed, so that keys cannot be chosen to meet in one bucket. The last block overlaps the one
-//! before it; the length, which starts the hash, tells the two apart.
+//! before it; two keys that differ only in this overlap differ in length, and the length starts the
+//! hash. The hash depends on the seed, so it never leaves the engine.
 
 use crate::raw::short_word;
 
-/// Bytes that one multiplication takes in.
+/// Bytes that one multiplication adds.
 const BLOCK_BYTES: usize = 16;
 
 /// The secrets of one engine.
@@ -38,7 +39,7 @@ impl HashKey {
         fold(fold(last.0 ^ self.last, last.1 ^ hash), self.end)
     }
 
-    /// Of a key of several blocks: all that are whole.
+    /// The hash of all whole blocks of a long key.
     #[inline(never)]
     fn blocks(&self, start: u64, bytes: &[u8]) -> u64 {
         let (blocks, _) = bytes.as_chunks();
@@ -67,7 +68,7 @@ fn short_words(bytes: &[u8]) -> (u64, u64) {
     }
 }
 
-/// What splitmix64 steps by: the golden ratio.
+/// The step of splitmix64: the golden ratio.
 const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
 
 /// The finaliser of splitmix64 (Steele, Lea and Flood 2014).

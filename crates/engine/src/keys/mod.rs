@@ -4,4 +4,4 @@ mod hash;
 mod key;
 
 pub(crate) use hash::{HashKey, mix};
-pub use key::Key;
+pub use key::{KEY_BYTES_MAX, Key};

@@ -32,7 +32,7 @@ use x86_64 as imp;
 #[cfg(target_endian = "big")]
 compile_error!("items are laid out in little-endian words; a big-endian host needs conversions");
 
-/// There is nothing to look for.
+/// Does nothing: other processors have no such instructions.
 #[cfg(not(target_arch = "x86_64"))]
 pub(crate) fn look_at_processor() {}
 

@@ -1,4 +1,8 @@
-//! Racing bytes by atomic words. The caller has checked every range.
+//! Racing bytes by atomic words: for processors other than x86-64, and for tools that must see each
+//! access.
+//!
+//! The caller has checked every range. Words are little-endian, and each is loaded or stored whole:
+//! a byte is never torn, a run of bytes may be.
 
 use crate::sync::{AtomicU64, Ordering};
 

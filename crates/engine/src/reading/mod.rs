@@ -8,6 +8,6 @@
 mod get;
 mod read;
 
-pub use get::Ahead;
+pub use get::Prefetched;
 pub(crate) use get::{copy_value, fetched_now, get_ahead, look_ahead, peek};
-pub use read::{Ask, Found, Glance, Read, ReadSink, ValueSink};
+pub use read::{FetchOptions, Found, ItemView, Read, ReadSink, ValueSink};

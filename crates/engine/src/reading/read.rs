@@ -1,4 +1,7 @@
-//! What reading asks and returns.
+//! What a read requests and returns, and where its value goes.
+//!
+//! Plain data, and one trait. Lengths are in bytes, expiries in seconds of the expiry clock, of
+//! which 0 means never.
 
 use crate::item::{Flags, Head, ItemRef};
 use crate::items::Current;
@@ -10,7 +13,7 @@ use base::Now;
 pub struct Found {
     /// Length of the value.
     pub value_bytes: usize,
-    /// The client's flags, returned as they were given.
+    /// The client's flags, returned as they were stored.
     pub client_flags: u32,
     /// The token to compare with on `cas`.
     pub cas: u64,
@@ -26,14 +29,14 @@ pub struct Found {
     pub stale: bool,
     /// Whether the token to refresh it had been given out before.
     pub token_sent: bool,
-    /// Whether this very read received the token to refresh it.
+    /// Whether this read received the token to refresh it.
     pub won: bool,
 }
 
-/// An item as a reader sees it: what is asked is read then, what is not asked costs nothing. It
-/// may be about to be overwritten, in which case the read is repeated.
+/// An item as a reader sees it. Each method reads its field when it is called. The item may be
+/// overwritten meanwhile; then the read is repeated.
 #[derive(Clone, Copy)]
-pub struct Glance<'e> {
+pub struct ItemView<'e> {
     item: ItemRef<'e>,
     head: Head,
     value_bytes: usize,
@@ -41,7 +44,7 @@ pub struct Glance<'e> {
     won: bool,
 }
 
-impl<'e> Glance<'e> {
+impl<'e> ItemView<'e> {
     #[inline(always)]
     pub(super) fn new(item: ItemRef<'e>, head: Head, value_bytes: usize, now: Now) -> Self {
         Self { item, head, value_bytes, now, won: false }
@@ -53,7 +56,7 @@ impl<'e> Glance<'e> {
         Self::new(item, head, whole_value_bytes(item, head), now)
     }
 
-    /// The same item with another head, read by one who `won` the token to refresh it or did not.
+    /// The same item with another head. `won` says whether this read won the token to refresh it.
     pub(crate) fn with(self, head: Head, won: bool) -> Self {
         Self { head, won, ..self }
     }
@@ -77,7 +80,7 @@ impl<'e> Glance<'e> {
         self.item.client_flags(self.head)
     }
 
-    /// Whether the client gave it flags, which are not zero then.
+    /// Whether the client gave it flags other than zero.
     #[inline]
     #[must_use]
     pub fn has_client_flags(&self) -> bool {
@@ -121,27 +124,27 @@ pub enum Read {
     NoSpace,
 }
 
-/// Where a value goes. The engine may find out that what it copied was being changed meanwhile;
-/// it then rewinds the sink and starts over.
+/// Where a value goes. If the value was changed while the engine copied it, the engine rewinds the
+/// sink and starts over.
 pub trait ReadSink {
-    /// What is appended behind each value, in the same breath.
-    const BEHIND: &'static [u8] = &[];
+    /// What is appended directly after each value.
+    const AFTER: &'static [u8] = &[];
 
-    /// Takes note of the item, writes whatever precedes its value, and returns the buffer to
-    /// which the engine appends exactly `glance.value_bytes()` bytes and [`Self::BEHIND`]; `None`
+    /// Looks at the item, writes what precedes its value, and returns the buffer to
+    /// which the engine appends exactly `view.value_bytes()` bytes and [`Self::AFTER`]; `None`
     /// if the value is not wanted.
-    fn open(&mut self, glance: &Glance<'_>) -> Option<&mut Vec<u8>>;
+    fn open(&mut self, view: &ItemView<'_>) -> Option<&mut Vec<u8>>;
 
     /// Forgets everything since the last value that was read to its end.
     fn rewind(&mut self);
 }
 
 impl<S: ReadSink> ReadSink for &mut S {
-    const BEHIND: &'static [u8] = S::BEHIND;
+    const AFTER: &'static [u8] = S::AFTER;
 
     #[inline]
-    fn open(&mut self, glance: &Glance<'_>) -> Option<&mut Vec<u8>> {
-        (**self).open(glance)
+    fn open(&mut self, view: &ItemView<'_>) -> Option<&mut Vec<u8>> {
+        (**self).open(view)
     }
 
     fn rewind(&mut self) {
@@ -149,7 +152,7 @@ impl<S: ReadSink> ReadSink for &mut S {
     }
 }
 
-/// A plain buffer takes bare values.
+/// A buffer for plain values.
 #[derive(Debug, Default)]
 pub struct ValueSink {
     /// The values read so far, one after the other.
@@ -160,8 +163,8 @@ pub struct ValueSink {
 }
 
 impl ReadSink for ValueSink {
-    fn open(&mut self, glance: &Glance<'_>) -> Option<&mut Vec<u8>> {
-        self.found = glance.found();
+    fn open(&mut self, view: &ItemView<'_>) -> Option<&mut Vec<u8>> {
+        self.found = view.found();
         self.start = self.bytes.len();
         Some(&mut self.bytes)
     }
@@ -173,16 +176,16 @@ impl ReadSink for ValueSink {
 
 /// A read that also changes the item, and therefore takes the lock of its bucket.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Ask {
+pub struct FetchOptions {
     /// A new expiry second (0: never) for an item that is found.
     pub touch: Option<u32>,
     /// On a miss, create an empty item that expires at this second (0: never) and give the token
     /// to this reader.
     pub vivify: Option<u32>,
-    /// The token that an item created so is to have instead of its version.
+    /// The token that an item created so gets instead of its version.
     pub vivify_cas: Option<u64>,
-    /// Give the token, if nobody has it, when the item was to expire before this second.
+    /// Give the token, if no reader has it, when the item expires before this second.
     pub recache_before_s: Option<u32>,
-    /// Whether the read leaves no trace on the item's standing.
+    /// Whether the read does not count as a use of the item.
     pub quiet: bool,
 }

@@ -3,12 +3,15 @@
 //! ```text
 //! word 0  place:    class(8) | pool(8) | state(8)
 //! word 1  used:     words taken from the front on; may pass the end of a full segment
-//! word 2  dead:     words of items that are gone
+//! word 2  dead:     words of items that were removed
 //! word 3  expiry:   latest expiry second of its items; u32::MAX once one never expires
-//! word 4  stamp:    epoch of sealing, then of entering limbo
+//! word 4  stamp:    grace period of sealing, then of entering limbo
 //! word 5  links:    next(32) | previous(32) in its queue, as number + 1
 //! words 6, 7        unused: a header is one cache line
 //! ```
+//!
+//! Words 1 to 3 are changed without a lock by any writer; the others only under the lock of the
+//! table.
 
 use super::pool::Pool;
 use crate::sync::{AtomicU64, Ordering};
@@ -107,8 +110,8 @@ impl<'h> Header<'h> {
         expiry != 0 && expiry != NEVER && expiry <= u64::from(now_s)
     }
 
-    pub(crate) fn set_stamp(self, epoch: u64) {
-        self.0[4].store(epoch, Ordering::Relaxed);
+    pub(crate) fn set_stamp(self, stamp: u64) {
+        self.0[4].store(stamp, Ordering::Relaxed);
     }
 
     pub(crate) fn stamp(self) -> u64 {

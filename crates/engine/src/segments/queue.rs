@@ -1,5 +1,7 @@
-//! A queue of segments threaded through their headers: oldest first, any one removable, nothing
-//! allocated. The caller holds the lock of the table.
+//! A queue of segments, linked through their headers: oldest first.
+//!
+//! Any segment can be removed, and nothing is allocated. The caller holds the lock of the table,
+//! and a segment is in one queue at most.
 
 use super::addr::SegmentId;
 use super::header::Header;

@@ -1,4 +1,9 @@
-//! The way of a segment back: out of its queue to be walked, through limbo, to those that are free.
+//! How a segment is used again: out of its queue to be walked, through limbo, to the free ones.
+//!
+//! A victim is taken only when the batches that wrote it have ended, and freed only when the
+//! batches that may read it have ended. Nothing here looks at an item. Each function takes the lock
+//! of the lists once (the scan once a step) and holds it for a bounded number of segments, except
+//! that [`reclaim`] looks at all of limbo.
 
 use super::addr::SegmentId;
 use super::header::{Header, State};
@@ -13,11 +18,11 @@ use base::Now;
 pub(crate) struct Victim {
     pub(crate) id: SegmentId,
     pub(crate) pool: Pool,
-    /// Live items move whatever they are worth: it is mostly dead ground.
+    /// Every live item moves, however rarely it is used: most words are dead.
     pub(crate) compact: bool,
 }
 
-/// A segment whose items have all expired, if the rotating scan meets one.
+/// A segment whose items have all expired, if one step of the rotating scan finds one.
 pub(crate) fn expired_victim(
     segments: &Segments,
     grace: &GracePeriods,
@@ -27,8 +32,8 @@ pub(crate) fn expired_victim(
     scan(segments, grace, &mut lists, |header| header.all_expired(now.expiry_s))
 }
 
-/// A segment of which more than `dead_words` are dead, if one of so many steps of the rotating
-/// scan meets one.
+/// A segment of which more than `dead_words` are dead, if `steps` steps of the rotating scan find
+/// one.
 pub(crate) fn dead_victim(
     segments: &Segments,
     grace: &GracePeriods,
@@ -88,7 +93,7 @@ fn take_victim(
     Some(Victim { id, pool, compact })
 }
 
-/// Sends a drained segment, which nothing points into any more, to limbo.
+/// Puts a drained segment, into which nothing points any more, in limbo.
 pub(crate) fn drained(segments: &Segments, grace: &GracePeriods, id: SegmentId) {
     let mut lists = lock(&segments.lists);
     let header = segments.header(id);

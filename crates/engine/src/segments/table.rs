@@ -1,4 +1,10 @@
-//! All segments: the pool they are cut from, their headers, and who is in which queue.
+//! All segments: the pool that they are parts of, their headers, and the lists they are in.
+//!
+//! Words are taken from an open segment by one addition, without a lock. Everything else (opening,
+//! sealing, queues, free segments, grants) happens under the lock of [`Lists`]. A segment is in at
+//! most one list. There is one grant for each segment that holds memory.
+//!
+//! Positions and lengths are in words of eight bytes, ids count segments from the pool's start.
 
 use super::addr::{Addr, SegmentId};
 use super::header::{Header, HeaderWords, State};
@@ -14,24 +20,23 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Segments kept for moving items, so that making room never waits for room.
+/// Free segments kept for moving items, so that making space never waits for space.
 pub(super) const FREE_FOR_MOVES: usize = 1;
 
-/// What allocated memory is for.
+/// What allocated words are for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub(crate) enum Purpose {
-    /// Any item: leaves the last free segments alone.
+    /// Any item. It leaves the last free segments for moves.
     Write,
-    /// An item that eviction or compaction keeps and that found no ground beside the others.
+    /// An item that eviction or compaction keeps, and for which writers' segments have no space.
     Move,
 }
 
 /// How many [`Purpose`]s there are.
 const PURPOSES: usize = 2;
 
-/// Items that share segments. A segment that was opened for moves is not filled by writers before
-/// the moves are done.
+/// Items that share segments. Writers do not fill a segment that was opened for moves.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stream {
     pub(crate) purpose: Purpose,
@@ -40,10 +45,10 @@ pub(crate) struct Stream {
     pub(crate) class: usize,
 }
 
-/// Segments, counted.
+/// How many segments there are of each kind.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SegmentCounts {
-    /// Those that hold memory, whatever for.
+    /// Those that hold memory.
     pub(crate) committed: usize,
     /// Those in the queue of the small pool.
     pub(crate) small: usize,
@@ -99,7 +104,7 @@ impl Segments {
         budget: Arc<MemoryBudget>,
         huge: bool,
     ) -> std::io::Result<Self> {
-        // A filler at the very end may be shorter than a header.
+        // A filler at the end of the pool may be shorter than a header.
         let pool_words = geometry.segments_max * geometry.segment_words + HEADER_WORDS - 1;
         let free_aim = match geometry.segments_max {
             0..64 => 2,
@@ -162,13 +167,13 @@ impl Segments {
         self.header(addr.segment(&self.geometry))
     }
 
-    /// Counts the ground of an item that is gone.
+    /// Counts `words` at `addr` as dead.
     pub(crate) fn add_dead(&self, addr: Addr, words: usize) {
         self.header_of(addr).add_dead(words);
     }
 
-    /// Ground for an item of `words`, or `None` when segments must be freed first. The caller is
-    /// pinned, and writes the item before it unpins.
+    /// Takes `words` for an item, or `None` when segments must be freed first. The caller is pinned
+    /// and writes the item before its batch ends.
     pub(crate) fn allocate(
         &self,
         grace: &GracePeriods,
@@ -200,7 +205,7 @@ impl Segments {
         &self.open[(purpose as usize * POOLS + pool as usize) * self.geometry.classes + class]
     }
 
-    /// Lays a filler over the end of a full segment, if `start` is where the end begins.
+    /// Covers the end of a full segment with a filler, if `start` is where the end begins.
     fn cover_end(&self, id: SegmentId, start: usize) {
         let left = self.geometry.segment_words.saturating_sub(start);
         if left > 0 {
@@ -209,7 +214,7 @@ impl Segments {
         }
     }
 
-    /// Seals the open segment `current` and opens another, unless that has happened already.
+    /// Seals the open segment `current` and opens another, unless another thread has done so.
     fn replace_open(&self, grace: &GracePeriods, current: u64, stream: Stream) -> bool {
         let mut lists = lock(&self.lists);
         let open = self.open_of(stream);
@@ -217,7 +222,7 @@ impl Segments {
             return true;
         }
         if current != 0 {
-            self.seal(grace, &mut lists, current, stream);
+            self.seal(grace, &mut lists, current, open);
         }
         let Some(id) = self.take_free(&mut lists, stream.purpose) else { return false };
         self.header(id).open(stream.pool, stream.class);
@@ -226,42 +231,33 @@ impl Segments {
     }
 
     /// Puts the open segment `current`, full or covered to its end, into the queue of its pool.
-    fn seal(&self, grace: &GracePeriods, lists: &mut Lists, current: u64, stream: Stream) {
+    fn seal(&self, grace: &GracePeriods, lists: &mut Lists, current: u64, open: &AtomicU64) {
         let id = SegmentId(current as u32 - 1);
         let header = self.header(id);
         header.set_stamp(grace.retire());
         header.set_state(State::Sealed);
-        lists.queues[stream.pool as usize].push(&self.headers, id);
+        lists.queues[header.pool() as usize].push(&self.headers, id);
         self.aim_filling(lists);
-        self.open_of(stream).store(0, Ordering::Release);
+        open.store(0, Ordering::Release);
     }
 
     /// Seals the open segments whose items have all expired, so that they can be drained.
     pub(crate) fn seal_expired(&self, grace: &GracePeriods, now: Now) {
-        for stream in self.streams() {
-            let current = self.open_of(stream).load(Ordering::Acquire);
+        for open in &self.open {
+            let current = open.load(Ordering::Acquire);
             if current == 0 || !self.header(SegmentId(current as u32 - 1)).all_expired(now.expiry_s)
             {
                 continue;
             }
             let id = SegmentId(current as u32 - 1);
-            // Whoever allocates past the end covers it; here that is us, with ground of any size.
+            // The one who takes words past the end covers the rest; here that is this thread.
             let start = self.header(id).take_words(self.geometry.segment_words);
             self.cover_end(id, start);
             let mut lists = lock(&self.lists);
-            if self.open_of(stream).load(Ordering::Relaxed) == current {
-                self.seal(grace, &mut lists, current, stream);
+            if open.load(Ordering::Relaxed) == current {
+                self.seal(grace, &mut lists, current, open);
             }
         }
-    }
-
-    fn streams(&self) -> impl Iterator<Item = Stream> {
-        let classes = self.geometry.classes;
-        [Purpose::Write, Purpose::Move].into_iter().flat_map(move |purpose| {
-            [Pool::Small, Pool::Main].into_iter().flat_map(move |pool| {
-                (0..classes).map(move |class| Stream { purpose, pool, class })
-            })
-        })
     }
 
     fn take_free(&self, lists: &mut MutexGuard<'_, Lists>, purpose: Purpose) -> Option<SegmentId> {
@@ -334,36 +330,36 @@ impl Segments {
         self.fills_main.store(u64::from(main), Ordering::Relaxed);
     }
 
-    /// Whether new items belong in the main pool, proven or not: so while memory fills for the
-    /// first time and the small pool has its part. What came first then stays for a while, as in
-    /// S3-FIFO, where a small pool far beyond its part would flush it at once.
+    /// Whether new items belong in the main pool, even without a ghost. This is so while memory
+    /// fills for the first time and the small pool has its part. Items that came first then stay
+    /// for a while, as in S3-FIFO; a small pool far beyond its part would evict them at once.
     #[inline]
     pub(crate) fn fills_main(&self) -> bool {
         self.fills_main.load(Ordering::Relaxed) != 0
     }
 
-    /// Segments at hand.
+    /// Free segments.
     pub(crate) fn free(&self) -> usize {
         self.free.load(Ordering::Relaxed) as usize
     }
 
-    /// Whether what is at hand is for moves alone, so that a write that needs a segment gets none.
+    /// Whether the free segments are for moves only, so that a write gets none.
     pub(crate) fn is_spent(&self) -> bool {
         self.free() <= FREE_FOR_MOVES
     }
 
-    /// How many segments should be at hand.
+    /// How many segments should be free.
     pub(crate) fn free_aim(&self) -> usize {
         self.free_aim
     }
 
-    /// How many segments must be freed to be at ease again.
+    /// How many segments must be freed to reach [`Segments::free_aim`].
     #[inline]
     pub(crate) fn short_by(&self) -> usize {
         self.free_aim.saturating_sub(self.free.load(Ordering::Relaxed) as usize)
     }
 
-    /// How many segments there are of each kind, at one moment.
+    /// The number of segments of each kind, at one moment.
     pub(crate) fn counts(&self) -> SegmentCounts {
         let lists = lock(&self.lists);
         SegmentCounts {
@@ -453,7 +449,7 @@ mod tests {
     }
 
     #[test]
-    fn a_scan_goes_on_behind_a_segment_that_a_batch_may_be_writing() {
+    fn a_scan_continues_after_a_segment_that_a_batch_may_be_writing() {
         let (grace, segments) = table();
         let whole = segments.geometry().segment_words;
         let fill = || {
@@ -474,7 +470,7 @@ mod tests {
             segments.header(dead).add_dead(whole);
         }
         let victim = dead_victim(&segments, &grace, whole / 2, 1);
-        assert_eq!(victim.map(|victim| victim.id), Some(second), "which lies behind the first");
+        assert_eq!(victim.map(|victim| victim.id), Some(second), "which comes after the first");
     }
 
     #[test]
@@ -485,7 +481,7 @@ mod tests {
         while segments.allocate(&grace, WRITES, whole).is_some() {}
         assert!(segments.allocate(&grace, MOVES, whole / 2).is_some(), "the reserve is for this");
         assert!(segments.allocate(&grace, WRITES, 1).is_none(), "all else is full");
-        assert!(segments.allocate(&grace, MOVES, whole / 2).is_some(), "nobody took its rest");
+        assert!(segments.allocate(&grace, MOVES, whole / 2).is_some(), "no writer took its rest");
     }
 
     #[test]

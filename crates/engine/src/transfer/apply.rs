@@ -4,15 +4,13 @@
 //! order, or twice, therefore ends in the same state. A copy makes space out of dead words only:
 //! which items go is decided by the engine that emits the effects.
 
-use crate::effects::{Change, Effect, EffectSink, Gone, NoSink};
-use crate::eviction::{Eviction, GhostClock, NeedSpace, with_space};
+use crate::effects::{Change, Effect, EffectSink, NoSink, Removal};
+use crate::eviction::{Eviction, NeedSpace, Work, with_space};
 use crate::item::{Attributes, Flags};
-use crate::items::Items;
-use crate::local::Local;
 use crate::writing::Writer;
-use base::{KeyId, Now, Version};
+use base::{KeyId, Version};
 
-/// How applying an effect ended.
+/// The result of applying an effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Applied {
     /// The item is as the effect says.
@@ -37,40 +35,32 @@ impl EffectSink for Replay {
 /// Makes the item as `effect` says, unless it is newer.
 pub(crate) fn apply(
     eviction: &Eviction,
-    items: &Items,
-    local: &mut Local,
+    work: &mut Work<'_, NoSink>,
     effect: &Effect<'_>,
-    now: Now,
 ) -> Applied {
-    let ghosts = eviction.ghosts();
-    let applied = if items.config().evict {
-        try_apply(items, ghosts, local, effect, now).ok()
+    let applied = if work.items.config().evict {
+        try_apply(work, effect).ok()
     } else {
-        with_space(eviction, items, local, now, &mut NoSink, |local, _| {
-            try_apply(items, ghosts, local, effect, now)
-        })
+        with_space(eviction, work, |work| try_apply(work, effect))
     };
-    items.index().adjust(items.grace(), items.key(effect.key).id.slice);
+    let slice = work.items.key(effect.key).id.slice;
+    work.items.index().adjust(work.pin.grace(), slice);
     applied.unwrap_or(Applied::NoSpace)
 }
 
-fn try_apply(
-    items: &Items,
-    ghosts: &GhostClock,
-    local: &mut Local,
-    effect: &Effect<'_>,
-    now: Now,
-) -> Result<Applied, NeedSpace> {
+fn try_apply(work: &mut Work<'_, NoSink>, effect: &Effect<'_>) -> Result<Applied, NeedSpace> {
+    let items = work.items;
     let key = items.key(effect.key);
-    let mut replay = Replay(effect.version);
-    let mut writer = Writer { items, ghosts, local, key: &key, now, sink: &mut replay };
+    let sink = &mut Replay(effect.version);
+    let mut work = Work { pin: &mut *work.pin, sink, items, ghosts: work.ghosts, now: work.now };
+    let mut writer = Writer::new(&mut work, &key);
     let mut chain = writer.lock()?;
     let current = items.find(&chain, &key);
     if let Some(current) = &current {
-        // A touch leaves the version, so an item told again may expire at another time.
-        let told_again = matches!(effect.change, Change::Put { .. });
+        // A touch leaves the version, so an item emitted again may have another expiry.
+        let again = matches!(effect.change, Change::Put { .. });
         let version = current.item.version();
-        if version > effect.version || (version == effect.version && !told_again) {
+        if version > effect.version || (version == effect.version && !again) {
             return Ok(Applied::Stale);
         }
     }
@@ -91,7 +81,7 @@ fn try_apply(
         }
         Change::Remove(_) => {
             if let Some(current) = current {
-                writer.remove(&mut chain, &current, Gone::Deleted);
+                writer.remove(&mut chain, &current, Removal::Deleted);
             }
         }
     }

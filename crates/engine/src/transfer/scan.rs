@@ -2,17 +2,17 @@
 //!
 //! A walk goes through the buckets of a slice in order. Growing moves items to buckets that are
 //! yet to come, so none is missed. After shrinking the walk starts over and emits some items
-//! twice, which their versions make harmless.
+//! twice, which their versions make harmless. A walk holds one chain at a time. It has no bound in
+//! buckets: a slice without items is walked to its end in one call.
 
-use crate::effects::{Change, Effect, EffectSink, Gone, NoSink};
+use crate::effects::{Change, Effect, EffectSink, NoSink, Removal};
 use crate::index::{Chain, Index, Place};
 use crate::item::Flags;
 use crate::items::Items;
-use crate::keys::Key;
-use crate::local::Local;
+use crate::local::Pin;
 use base::{Now, SliceId};
 
-/// How far a walk has come.
+/// How far a walk has come. [`Cursor::default`] is its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cursor {
     bucket: u64,
@@ -45,15 +45,15 @@ impl Cursor {
 pub enum More {
     /// Call again.
     Yes,
-    /// Every item was told.
+    /// Every item was emitted.
     No,
 }
 
-/// Tells `sink` the items of `slice`, from `at` on, until at least `items` were told or the
-/// walk is over. The local is pinned.
+/// Emits the items of `slice` to `sink`, from `at` on, until at least `items_min` were emitted or
+/// the walk is over.
 pub(crate) fn scan<S: EffectSink>(
     items: &Items,
-    local: &mut Local,
+    pin: &mut Pin,
     (slice, at): (SliceId, &mut Cursor),
     items_min: u32,
     now: Now,
@@ -62,21 +62,21 @@ pub(crate) fn scan<S: EffectSink>(
     let mut emitted = 0;
     while emitted < items_min {
         let Some(chain) = at.next(items.index(), slice) else { return More::No };
-        emitted += emit_chain(items, local, &chain, slice, now, sink);
+        emitted += emit_chain(items, pin, &chain, slice, now, sink);
     }
     More::Yes
 }
 
 fn emit_chain<S: EffectSink>(
     items: &Items,
-    local: &mut Local,
+    pin: &mut Pin,
     chain: &Chain<'_>,
     slice: SliceId,
     now: Now,
     sink: &mut S,
 ) -> u32 {
     let mut emitted = 0;
-    let (mut name, mut value) = (Vec::new(), std::mem::take(&mut local.scratch));
+    let (mut name, mut value) = (Vec::new(), pin.take_scratch());
     for place in chain.places().filter(|place| chain.get(*place).is_item()) {
         let current = items.current(chain, place);
         name.clear();
@@ -97,13 +97,13 @@ fn emit_chain<S: EffectSink>(
         sink.commit(key.id, &effect);
         emitted += 1;
     }
-    local.scratch = value;
+    pin.keep_scratch(value);
     emitted
 }
 
-/// Drops every item of `slice`. The local is pinned.
-pub(crate) fn forget(items: &Items, local: &mut Local, slice: SliceId) {
-    let mut at = Cursor::default();
+/// Drops every item of `slice`.
+pub(crate) fn forget(items: &Items, pin: &Pin, slice: SliceId) {
+    let (mut at, mut name) = (Cursor::default(), Vec::new());
     while let Some(mut chain) = at.next(items.index(), slice) {
         let places: Vec<Place> = chain.places().collect();
         for place in places {
@@ -111,15 +111,12 @@ pub(crate) fn forget(items: &Items, local: &mut Local, slice: SliceId) {
                 continue;
             }
             let current = items.current(&chain, place);
-            let mut name = std::mem::take(&mut local.scratch);
             name.clear();
             current.item.append_key(current.head, &mut name);
-            let key: Key<'_> = items.key(&name);
+            let key = items.key(&name);
             if key.id.slice == slice {
-                let gone = Gone::Deleted;
-                items.remove(local, &mut chain, &key, &current, gone, &mut NoSink);
+                items.remove(pin, &mut chain, &key, &current, Removal::Deleted, &mut NoSink);
             }
-            local.scratch = name;
         }
         chain.trim();
     }

@@ -1,26 +1,27 @@
-//! What becomes of an item under a change: lock the chain, find the item, decide, write.
+//! What a change does to an item: lock the chain, find the item, decide, write.
 //!
 //! The conditions of an operation are decided here; [`Writer`] writes and emits. Where space is
 //! short everything is given up, and the caller starts over with the lock released.
 
 use super::number::{NUMBER_BYTES_MAX, decimal, number};
-use super::op::{Action, Mode, Op, Outcome, Wrote};
+use super::op::{Action, Mode, Op, WriteResult, WriteStatus};
 use super::writer::Writer;
-use crate::effects::{EffectSink, Gone};
-use crate::eviction::NeedSpace;
+use crate::effects::{EffectSink, Removal};
+use crate::eviction::{NeedSpace, Work};
 use crate::index::Chain;
 use crate::item::{Attributes, Flags};
 use crate::items::Current;
-use crate::reading::{Glance, fetched_now};
+use crate::reading::{ItemView, fetched_now};
 
-/// The largest buffer, in bytes, that a local keeps for the next value to join.
+/// The largest buffer, in bytes, that a pin keeps for the next value to join.
 const SCRATCH_BYTES_MAX: usize = 8 << 10;
 
 /// Makes one change.
 pub(crate) fn write<S: EffectSink>(
-    writer: &mut Writer<'_, '_, S>,
+    work: &mut Work<'_, S>,
     op: &Op<'_>,
-) -> Result<Wrote, NeedSpace> {
+) -> Result<WriteResult, NeedSpace> {
+    let writer = &mut Writer::new(work, &op.key);
     let mut chain = writer.lock()?;
     let Some(current) = writer.find_alive(&mut chain) else {
         return write_missing(writer, chain, op);
@@ -30,7 +31,7 @@ pub(crate) fn write<S: EffectSink>(
         let token = current.item.cas(current.head);
         stale = op.older_as_stale && compare < token;
         if compare != token && !stale {
-            return Ok(Wrote::ended(Outcome::Exists));
+            return Ok(WriteResult::ended(WriteStatus::Exists));
         }
     }
     match op.action {
@@ -43,7 +44,7 @@ pub(crate) fn write<S: EffectSink>(
                 with.flags = Flags::STALE.with_if(kept, Flags::TOKEN_SENT);
             }
             match mode {
-                Mode::Add => Ok(Wrote::ended(Outcome::NotStored)),
+                Mode::Add => Ok(WriteResult::ended(WriteStatus::NotStored)),
                 Mode::Set | Mode::Replace => {
                     replace(writer, chain, op, current, &with, [value, &[]])
                 }
@@ -57,13 +58,13 @@ pub(crate) fn write<S: EffectSink>(
         Action::Touch { expiry_s } => {
             let current = writer.touch(&mut chain, current, expiry_s)?;
             chain.raise_freq(current.place);
-            current.item.set_head(fetched_now(current.head, writer.now));
+            current.item.set_head(fetched_now(current.head, writer.work.now));
             Ok(done(writer, &current, op.report))
         }
         Action::Delete => {
-            writer.remove(&mut chain, &current, Gone::Deleted);
+            writer.remove(&mut chain, &current, Removal::Deleted);
             chain.trim();
-            Ok(Wrote::ended(Outcome::Done))
+            Ok(WriteResult::ended(WriteStatus::Done))
         }
         Action::Invalidate { expiry_s } => {
             let mut with = current.item.attributes(current.head);
@@ -89,12 +90,12 @@ fn write_missing<S: EffectSink>(
     writer: &mut Writer<'_, '_, S>,
     mut chain: Chain<'_>,
     op: &Op<'_>,
-) -> Result<Wrote, NeedSpace> {
+) -> Result<WriteResult, NeedSpace> {
     let number;
     let mut digits = [0; NUMBER_BYTES_MAX];
     let (value, client_flags, expiry_s) = match op.action {
         Action::Store { mode: Mode::Set | Mode::Replace, .. } if op.compare.is_some() => {
-            return Ok(Wrote::ended(Outcome::NotFound));
+            return Ok(WriteResult::ended(WriteStatus::NotFound));
         }
         Action::Store { mode, value, client_flags, expiry_s } => {
             number = 0;
@@ -104,7 +105,7 @@ fn write_missing<S: EffectSink>(
                 Mode::Replace => false,
             };
             if !create {
-                return Ok(Wrote::ended(Outcome::NotStored));
+                return Ok(WriteResult::ended(WriteStatus::NotStored));
             }
             (value, client_flags, expiry_s)
         }
@@ -112,17 +113,17 @@ fn write_missing<S: EffectSink>(
             number = initial;
             (decimal(initial, &mut digits), 0, expiry_s)
         }
-        _ => return Ok(Wrote::ended(Outcome::NotFound)),
+        _ => return Ok(WriteResult::ended(WriteStatus::NotFound)),
     };
-    if value.len() > writer.items.config().value_bytes_max {
-        return Ok(Wrote::ended(Outcome::TooLarge));
+    if value.len() > writer.work.items.config().value_bytes_max {
+        return Ok(WriteResult::ended(WriteStatus::TooLarge));
     }
     let with = Attributes { expiry_s, client_flags, client_cas: op.cas, ..Attributes::default() };
     let current = writer.put(&mut chain, None, &with, [value, &[]])?;
-    Ok(Wrote { number, ..done(writer, &current, op.report) })
+    Ok(WriteResult { number, ..done(writer, &current, op.report) })
 }
 
-/// Stores a value over the one that is there.
+/// Stores a value over the present one.
 fn replace<'e, S: EffectSink>(
     writer: &mut Writer<'_, 'e, S>,
     mut chain: Chain<'_>,
@@ -130,36 +131,35 @@ fn replace<'e, S: EffectSink>(
     current: Current<'e>,
     with: &Attributes,
     value: [&[u8]; 2],
-) -> Result<Wrote, NeedSpace> {
-    if value[0].len() + value[1].len() > writer.items.config().value_bytes_max {
-        return Ok(Wrote::ended(Outcome::TooLarge));
+) -> Result<WriteResult, NeedSpace> {
+    if value[0].len() + value[1].len() > writer.work.items.config().value_bytes_max {
+        return Ok(WriteResult::ended(WriteStatus::TooLarge));
     }
     let current = writer.put(&mut chain, Some(current), with, value)?;
     Ok(done(writer, &current, op.report))
 }
 
-/// Stores a value joined to the one that is there, which keeps its expiry and client flags but
-/// no mark. What would be too long together is not stored.
+/// Stores a value joined to the present one. The item keeps its expiry and client flags, but no
+/// mark. Where both together would be too long, nothing is stored.
 fn join<'e, S: EffectSink>(
     writer: &mut Writer<'_, 'e, S>,
     chain: Chain<'_>,
     op: &Op<'_>,
     current: Current<'e>,
     (value, after): (&[u8], bool),
-) -> Result<Wrote, NeedSpace> {
+) -> Result<WriteResult, NeedSpace> {
     let mut with = Attributes { client_cas: op.cas, ..current.item.attributes(current.head) };
     with.flags = Flags::default();
-    let mut old = std::mem::take(&mut writer.local.scratch);
-    old.clear();
-    writer.items.append_whole(&current, &mut old);
+    let mut old = writer.work.pin.take_scratch();
+    writer.work.items.append_whole(&current, &mut old);
     let joined = if after { [&old[..], value] } else { [value, &old] };
     let wrote =
-        replace(writer, chain, op, current, &with, joined).map(|wrote| match wrote.outcome {
-            Outcome::TooLarge => Wrote::ended(Outcome::NotStored),
+        replace(writer, chain, op, current, &with, joined).map(|wrote| match wrote.status {
+            WriteStatus::TooLarge => WriteResult::ended(WriteStatus::NotStored),
             _ => wrote,
         });
     if old.capacity() <= SCRATCH_BYTES_MAX {
-        writer.local.scratch = old;
+        writer.work.pin.keep_scratch(old);
     }
     wrote
 }
@@ -170,16 +170,15 @@ fn count_on<'e, S: EffectSink>(
     op: &Op<'_>,
     current: Current<'e>,
     (delta, down, expiry_s): (u64, bool, Option<u32>),
-) -> Result<Wrote, NeedSpace> {
-    let mut old = std::mem::take(&mut writer.local.scratch);
-    old.clear();
+) -> Result<WriteResult, NeedSpace> {
+    let mut old = writer.work.pin.take_scratch();
     if current.head.value_bytes() <= NUMBER_BYTES_MAX && !current.head.is(Flags::LARGE) {
         current.item.append_value(current.head, &[], &mut old);
     }
     let before = number(&old);
     let old_bytes = old.len();
-    writer.local.scratch = old;
-    let Some(before) = before else { return Ok(Wrote::ended(Outcome::NotNumber)) };
+    writer.work.pin.keep_scratch(old);
+    let Some(before) = before else { return Ok(WriteResult::ended(WriteStatus::NotNumber)) };
     let number = if down { before.saturating_sub(delta) } else { before.wrapping_add(delta) };
     let mut digits = [b' '; NUMBER_BYTES_MAX];
     let len = decimal(number, &mut digits).len();
@@ -193,7 +192,7 @@ fn count_on<'e, S: EffectSink>(
         with.flags = Flags::default();
     }
     let current = writer.put(&mut chain, Some(current), &with, [value, &[]])?;
-    Ok(Wrote { number, ..done(writer, &current, op.report) })
+    Ok(WriteResult { number, ..done(writer, &current, op.report) })
 }
 
 fn change_attributes<'e, S: EffectSink>(
@@ -202,17 +201,17 @@ fn change_attributes<'e, S: EffectSink>(
     op: &Op<'_>,
     current: Current<'e>,
     with: &Attributes,
-) -> Result<Wrote, NeedSpace> {
+) -> Result<WriteResult, NeedSpace> {
     let current = writer.rewrite(&mut chain, current, with)?;
     let mut value = Vec::new();
     if S::ON {
-        writer.items.append_whole(&current, &mut value);
+        writer.work.items.append_whole(&current, &mut value);
     }
     writer.emit_put(&current, with, [&value, &[]]);
     Ok(done(writer, &current, op.report))
 }
 
-fn done<S>(writer: &Writer<'_, '_, S>, current: &Current<'_>, report: bool) -> Wrote {
-    let found = report.then(|| Glance::of(current, writer.now).found());
-    Wrote { outcome: Outcome::Done, found, number: 0 }
+fn done<S>(writer: &Writer<'_, '_, S>, current: &Current<'_>, report: bool) -> WriteResult {
+    let found = report.then(|| ItemView::of(current, writer.work.now).found());
+    WriteResult { status: WriteStatus::Done, found, number: 0 }
 }

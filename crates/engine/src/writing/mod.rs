@@ -14,6 +14,6 @@ mod writer;
 
 pub(crate) use change::write;
 pub(crate) use fetch::fetch;
-pub use op::{Action, Mode, Op, Outcome, Put, Wrote};
+pub use op::{Action, Mode, Op, Put, WriteResult, WriteStatus};
 pub(crate) use set::overwrite;
 pub(crate) use writer::Writer;

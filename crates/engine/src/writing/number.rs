@@ -3,7 +3,7 @@
 /// Digits of the largest number.
 pub(super) const NUMBER_BYTES_MAX: usize = 20;
 
-/// The number that `digits` spell, which may be padded with spaces at the end.
+/// The number that `digits` spell. Spaces may follow it.
 pub(super) fn number(digits: &[u8]) -> Option<u64> {
     let digits = digits.trim_ascii_end();
     if digits.is_empty() {

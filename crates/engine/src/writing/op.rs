@@ -1,4 +1,7 @@
-//! What writing asks and returns.
+//! What a write requests and returns.
+//!
+//! Plain data: nothing here touches an item. Expiries are seconds of the expiry clock, of which 0
+//! means never.
 
 use crate::keys::Key;
 use crate::reading::Found;
@@ -6,17 +9,17 @@ use crate::reading::Found;
 /// One change to one item.
 #[derive(Clone, Copy, Debug)]
 pub struct Op<'a> {
-    /// Whose item.
+    /// The key of the item.
     pub key: Key<'a>,
     /// What to do with it.
     pub action: Action<'a>,
     /// Do it only if the item's token is this one.
     pub compare: Option<u64>,
-    /// With `compare`: a token older than the item's still stores, but leaves the item stale.
+    /// With `compare`: a token older than that of the item still stores, and marks the item stale.
     pub older_as_stale: bool,
-    /// The token the item is to have instead of its version.
+    /// The token that the item gets instead of its version.
     pub cas: Option<u64>,
-    /// Whether the result describes the item as it then is, which most clients do not ask for.
+    /// Whether the result describes the item after the change, which most clients do not need.
     pub report: bool,
 }
 
@@ -28,7 +31,7 @@ impl<'a> Op<'a> {
     }
 }
 
-/// When a value is stored, and what becomes of the one that is there.
+/// When a value is stored, and what happens to the present one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// Always.
@@ -37,12 +40,12 @@ pub enum Mode {
     Add,
     /// Only where there is an item.
     Replace,
-    /// Behind the value that is there; where there is none, store it only if `vivify`.
+    /// After the present value. Where there is none, store it only if `vivify`.
     Append {
         /// Whether a missing item is created.
         vivify: bool,
     },
-    /// Before the value that is there; where there is none, store it only if `vivify`.
+    /// Before the present value. Where there is none, store it only if `vivify`.
     Prepend {
         /// Whether a missing item is created.
         vivify: bool,
@@ -63,15 +66,15 @@ pub enum Action<'a> {
         /// Second of the expiry clock from which the item is gone; 0 for never.
         expiry_s: u32,
     },
-    /// Add to, or take from, a decimal number.
+    /// Add to a decimal number, or subtract from it.
     Count {
         /// By how much.
         delta: u64,
-        /// Take away, stopping at zero, instead of adding, wrapping at 2^64.
+        /// Subtract and stop at zero, instead of adding and wrapping at 2^64.
         down: bool,
         /// What a missing item starts with: its number and its expiry.
         initial: Option<(u64, u32)>,
-        /// A new expiry for an item that is there.
+        /// A new expiry for an item that exists.
         expiry_s: Option<u32>,
     },
     /// Change the expiry.
@@ -99,12 +102,12 @@ pub enum Action<'a> {
 
 /// How a change ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum WriteStatus {
     /// It was made.
     Done,
-    /// The mode of storing forbade it.
+    /// The mode of storing does not allow it.
     NotStored,
-    /// The item's token is another.
+    /// The item has another token.
     Exists,
     /// There is no such item.
     NotFound,
@@ -118,22 +121,22 @@ pub enum Outcome {
 
 /// The result of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Wrote {
+pub struct WriteResult {
     /// How it ended.
-    pub outcome: Outcome,
-    /// The item as it now is, where there is one and the operation asked for it.
+    pub status: WriteStatus,
+    /// The item after the change, where there is one and [`Op::report`] is set.
     pub found: Option<Found>,
     /// The number it now holds, after [`Action::Count`].
     pub number: u64,
 }
 
-impl Wrote {
-    pub(crate) fn ended(outcome: Outcome) -> Self {
-        Self { outcome, found: None, number: 0 }
+impl WriteResult {
+    pub(crate) fn ended(status: WriteStatus) -> Self {
+        Self { status, found: None, number: 0 }
     }
 }
 
-/// A value to store, whatever is there.
+/// A value to store, whether an item exists or not.
 #[derive(Clone, Copy, Debug)]
 pub struct Put<'a> {
     /// The value.
@@ -145,7 +148,7 @@ pub struct Put<'a> {
 }
 
 impl Put<'_> {
-    /// What `op` stores, if it is a `set` without conditions that wants nothing told.
+    /// What `op` stores, if it is a `set` without conditions and without a report.
     pub(crate) fn of<'a>(op: &Op<'a>) -> Option<Put<'a>> {
         let Action::Store { mode: Mode::Set, value, client_flags, expiry_s } = op.action else {
             return None;

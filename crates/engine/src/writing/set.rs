@@ -11,7 +11,7 @@ use crate::index::FREQ_MAX;
 use crate::item::{Attributes, class};
 use crate::items::Items;
 use crate::keys::Key;
-use crate::local::Local;
+use crate::local::Pin;
 use base::Now;
 
 /// Writes over the item of `key` in place. `None` if that is not possible; nothing has changed
@@ -19,7 +19,7 @@ use base::Now;
 #[inline(always)]
 pub(crate) fn overwrite(
     items: &Items,
-    local: &Local,
+    pin: &Pin,
     key: &Key<'_>,
     put: Put<'_>,
     now: Now,
@@ -51,8 +51,8 @@ pub(crate) fn overwrite(
     let head = head.with_slack(slack).with_access(now.expiry_s);
     // The version first: a locked addition would wait for every store before it.
     item.set_version(items.slices().next(key.id.slice));
-    item.write_behind_key(head, &with, [value, &[]]);
+    item.write_after_key(head, &with, [value, &[]]);
     segment.note_expiry(expiry_s);
-    items.count(local).overwritten.add(1);
+    pin.counters().overwritten.add(1);
     Some(())
 }

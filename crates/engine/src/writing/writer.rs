@@ -12,28 +12,22 @@
 //! * whatever took space adds it to `debt_words`, which the caller pays for by evicting.
 
 use super::in_place;
-use crate::config::KEY_BYTES_MAX;
-use crate::effects::{Change, EffectSink, Gone};
-use crate::eviction::{GhostClock, NeedSpace};
+use crate::effects::{Change, EffectSink, Removal};
+use crate::eviction::{NeedSpace, Work};
 use crate::index::{Chain, FREQ_MAX, Slot};
 use crate::item::{Attributes, Flags, Head, ItemRef, class, expired};
-use crate::items::{Current, Items};
-use crate::keys::Key;
-use crate::local::Local;
+use crate::items::Current;
+use crate::keys::{KEY_BYTES_MAX, Key};
 use crate::segments::{
     Addr, ENTRY_BYTES, OWNER_BYTES, Pool, Purpose, Stream, cut, note_expiry_of_chunks, owner_name,
     segments_for,
 };
-use base::{Now, Version};
+use base::Version;
 
-/// Changes the item of one key, in the name of one local.
+/// Changes the item of one key.
 pub(crate) struct Writer<'w, 'e, S> {
-    pub(crate) items: &'e Items,
-    pub(crate) ghosts: &'e GhostClock,
-    pub(crate) local: &'w mut Local,
-    pub(crate) key: &'w Key<'w>,
-    pub(crate) now: Now,
-    pub(crate) sink: &'w mut S,
+    pub(super) work: &'w mut Work<'e, S>,
+    pub(super) key: &'w Key<'w>,
 }
 
 /// An item about to be written.
@@ -45,33 +39,42 @@ struct Draft<'a> {
     same_chunks: bool,
 }
 
-impl<'e, S: EffectSink> Writer<'_, 'e, S> {
-    /// Locks the chain of the key.
-    pub(crate) fn lock(&self) -> Result<Chain<'e>, NeedSpace> {
-        self.items.index().lock(self.items.grace(), self.key.id).ok_or(NeedSpace::ONE)
+impl<'w, 'e, S: EffectSink> Writer<'w, 'e, S> {
+    pub(crate) fn new(work: &'w mut Work<'e, S>, key: &'w Key<'w>) -> Self {
+        Self { work, key }
     }
 
-    /// The item of the key if it is alive; a dead one is removed on the way.
+    /// Locks the chain of the key.
+    pub(crate) fn lock(&self) -> Result<Chain<'e>, NeedSpace> {
+        self.work.items.index().lock(self.work.pin.grace(), self.key.id).ok_or(NeedSpace::ONE)
+    }
+
+    /// The item of the key if it is alive. A dead one is removed.
     pub(super) fn find_alive(&mut self, chain: &mut Chain<'_>) -> Option<Current<'e>> {
-        let current = self.items.find(chain, self.key)?;
-        if self.items.alive(current.item, current.head, self.key.id.slice, self.now) {
+        let current = self.work.items.find(chain, self.key)?;
+        if self.work.items.alive(current.item, current.head, self.key.id.slice, self.work.now) {
             return Some(current);
         }
-        self.remove(chain, &current, Gone::Expired);
+        self.remove(chain, &current, Removal::Expired);
         None
     }
 
     /// Takes the item out of the index, and counts its words as dead.
-    pub(crate) fn remove(&mut self, chain: &mut Chain<'_>, current: &Current<'_>, gone: Gone) {
-        self.items.remove(self.local, chain, self.key, current, gone, self.sink);
+    pub(crate) fn remove(
+        &mut self,
+        chain: &mut Chain<'_>,
+        current: &Current<'_>,
+        removal: Removal,
+    ) {
+        self.work.items.remove(self.work.pin, chain, self.key, current, removal, self.work.sink);
     }
 
     /// Gives a change its version, and emits it if the sink listens.
     fn emit(&mut self, change: Change<'_>) -> Version {
-        self.items.emit(self.key, change, self.sink)
+        self.work.items.emit(self.key, change, self.work.sink)
     }
 
-    /// Stores a value for `key`, over `current` or anew, and returns the item as it now is.
+    /// Stores a value for the key, over `current` or as a new item, and returns the item.
     pub(crate) fn put(
         &mut self,
         chain: &mut Chain<'_>,
@@ -80,7 +83,7 @@ impl<'e, S: EffectSink> Writer<'_, 'e, S> {
         value: [&[u8]; 2],
     ) -> Result<Current<'e>, NeedSpace> {
         let value_bytes = value[0].len() + value[1].len();
-        if value_bytes > self.items.segments().geometry().inline_value_bytes_max {
+        if value_bytes > self.work.items.segments().geometry().inline_value_bytes_max {
             return self.put_large(chain, current, with, value);
         }
         let with = Attributes { flags: with.flags.without(Flags::LARGE), ..*with };
@@ -91,10 +94,10 @@ impl<'e, S: EffectSink> Writer<'_, 'e, S> {
         Ok(current)
     }
 
-    /// Gives an item its version: that of what it is made from if a flush came between, so that
-    /// it is cut off with it.
+    /// Gives an item its version. If a flush came after the value that it is made from was read, it
+    /// gets the version of that value, so that it is dead too.
     fn stamp(&self, item: ItemRef<'_>, version: Version, base: Version) {
-        let cut = self.items.slices().is_cut(self.key.id.slice, base);
+        let cut = self.work.items.slices().is_cut(self.key.id.slice, base);
         item.set_version(if cut { base } else { version });
     }
 
@@ -106,16 +109,15 @@ impl<'e, S: EffectSink> Writer<'_, 'e, S> {
         with: &Attributes,
     ) -> Result<Current<'e>, NeedSpace> {
         let version = current.item.version();
-        let mut value = std::mem::take(&mut self.local.scratch);
-        value.clear();
+        let mut value = self.work.pin.take_scratch();
         current.item.append_value(current.head, &[], &mut value);
         let head = self.head(with, value.len());
         let same_chunks = head.is(Flags::LARGE);
         let draft = Draft { head, with: *with, value: [&value, &[]], same_chunks };
         let placed = self.place(chain, Some(current), &draft);
-        self.local.scratch = value;
+        self.work.pin.keep_scratch(value);
         let placed = placed?;
-        note_expiry_of_chunks(self.items.segments(), placed.item, placed.head, with.expiry_s);
+        note_expiry_of_chunks(self.work.items.segments(), placed.item, placed.head, with.expiry_s);
         placed.item.set_version(version);
         Ok(placed)
     }
@@ -127,16 +129,16 @@ impl<'e, S: EffectSink> Writer<'_, 'e, S> {
         current: Option<Current<'e>>,
         draft: &Draft<'_>,
     ) -> Result<Current<'e>, NeedSpace> {
-        let items = self.items;
+        let items = self.work.items;
         let Some(current) = current else { return self.place_new(chain, draft) };
         let segment = items.segments().header_of(current.addr);
         if let Some(slack) = self.slack_in_place(&current, draft) {
             chain.touch();
             chain.raise_freq(current.place);
             let head = draft.head.with_slack(slack);
-            current.item.write_behind_key(head, &draft.with, draft.value);
+            current.item.write_after_key(head, &draft.with, draft.value);
             segment.note_expiry(draft.with.expiry_s);
-            items.count(self.local).overwritten.add(1);
+            self.work.pin.counters().overwritten.add(1);
             return Ok(Current { head, ..current });
         }
         let (addr, item) = self.write_new(segment.pool(), draft)?;
@@ -144,17 +146,17 @@ impl<'e, S: EffectSink> Writer<'_, 'e, S> {
         let slot = Slot::item(self.key.id.hash, addr, freq);
         chain.set(current.place, slot);
         if draft.same_chunks {
-            items.release_words(self.local, current.addr, current.head.span_words());
+            items.release_words(self.work.pin, current.addr, current.head.span_words());
         } else {
-            items.release(self.local, &current);
+            items.release(self.work.pin, &current);
         }
         Ok(Current { place: current.place, slot, addr, item, head: draft.head })
     }
 
     /// The words that `draft` leaves unused where `current` lies; `None` if it needs new space.
     fn slack_in_place(&self, current: &Current<'_>, draft: &Draft<'_>) -> Option<usize> {
-        let segments = self.items.segments();
-        let class = class(draft.with.expiry_s, self.now, segments.geometry().classes);
+        let segments = self.work.items.segments();
+        let class = class(draft.with.expiry_s, self.work.now, segments.geometry().classes);
         let segment = segments.header_of(current.addr);
         in_place::slack(current.head, segment, draft.head, class, draft.same_chunks)
     }
@@ -165,10 +167,10 @@ impl<'e, S: EffectSink> Writer<'_, 'e, S> {
         chain: &mut Chain<'_>,
         draft: &Draft<'_>,
     ) -> Result<Current<'e>, NeedSpace> {
-        let (items, id) = (self.items, self.key.id);
-        let tick = self.ghosts.tick();
+        let (items, id) = (self.work.items, self.key.id);
+        let tick = self.work.ghosts.tick();
         let ghost = chain.find_ghost(id.hash);
-        let remembered = ghost.is_some_and(|(_, ghost)| self.ghosts.is_fresh(ghost));
+        let remembered = ghost.is_some_and(|(_, ghost)| self.work.ghosts.is_fresh(ghost));
         let proven = remembered || items.segments().fills_main();
         let pool = if proven { Pool::Main } else { Pool::Small };
         let place = match ghost {
@@ -179,11 +181,11 @@ impl<'e, S: EffectSink> Writer<'_, 'e, S> {
         let slot = Slot::item(id.hash, addr, 0);
         if let Some((place, ghost)) = ghost {
             chain.forget(place, ghost);
-            self.ghosts.came_back(ghost);
+            self.work.ghosts.came_back(ghost);
         }
         chain.set(place, slot);
         items.index().count_added(id.slice);
-        let counters = items.count(self.local);
+        let counters = self.work.pin.counters();
         counters.items.add(1);
         counters.ghost_hits.add(u64::from(remembered));
         Ok(Current { place, slot, addr, item, head: draft.head })
@@ -195,7 +197,7 @@ impl<'e, S: EffectSink> Writer<'_, 'e, S> {
         pool: Pool,
         draft: &Draft<'_>,
     ) -> Result<(Addr, ItemRef<'e>), NeedSpace> {
-        let (items, expiry_s) = (self.items, draft.with.expiry_s);
+        let (items, expiry_s) = (self.work.items, draft.with.expiry_s);
         let key_bytes = self.key.bytes.len();
         assert!((1..=KEY_BYTES_MAX).contains(&key_bytes), "a key of {key_bytes} bytes");
         let words = draft.head.used_words();
@@ -203,24 +205,27 @@ impl<'e, S: EffectSink> Writer<'_, 'e, S> {
         let item = items.segments().item(addr);
         item.write(draft.head, self.key.bytes, &draft.with, draft.value);
         items.segments().header_of(addr).note_expiry(expiry_s);
-        items.count(self.local).stored.add(1);
+        self.work.pin.counters().stored.add(1);
         Ok((addr, item))
     }
 
-    /// Takes space, and adds it to the debt of the local.
+    /// Takes space, and adds it to the debt.
     fn allocate(&mut self, pool: Pool, expiry_s: u32, words: usize) -> Result<Addr, NeedSpace> {
-        let items = self.items;
-        let class = class(expiry_s, self.now, items.segments().geometry().classes);
+        let items = self.work.items;
+        let class = class(expiry_s, self.work.now, items.segments().geometry().classes);
         let stream = Stream { purpose: Purpose::Write, pool, class };
-        let addr = items.segments().allocate(items.grace(), stream, words).ok_or(NeedSpace::ONE)?;
-        self.local.debt_words += words;
-        items.count(self.local).item_words.add(words as u64);
+        let addr = items
+            .segments()
+            .allocate(self.work.pin.grace(), stream, words)
+            .ok_or(NeedSpace::ONE)?;
+        *self.work.pin.debt_words() += words;
+        self.work.pin.counters().item_words.add(words as u64);
         Ok(addr)
     }
 
     /// The head of the item of this key, as accessed now.
     fn head(&self, with: &Attributes, value_bytes: usize) -> Head {
-        with.head(self.key.bytes.len(), value_bytes).with_access(self.now.expiry_s)
+        with.head(self.key.bytes.len(), value_bytes).with_access(self.work.now.expiry_s)
     }
 
     /// Emits that a value was stored, and stamps the item.
@@ -240,15 +245,15 @@ impl<'e, S: EffectSink> Writer<'_, 'e, S> {
         mut current: Current<'e>,
         expiry_s: u32,
     ) -> Result<Current<'e>, NeedSpace> {
-        debug_assert!(!expired(current.item.expiry_s(current.head), self.now));
+        debug_assert!(!expired(current.item.expiry_s(current.head), self.work.now));
         chain.touch();
         let had_s = current.item.expiry_s(current.head);
         if (had_s == 0) == (expiry_s == 0) {
             if expiry_s != 0 {
                 current.item.set_expiry_s(current.head, expiry_s);
-                self.items.segments().header_of(current.addr).note_expiry(expiry_s);
+                self.work.items.segments().header_of(current.addr).note_expiry(expiry_s);
                 let Current { item, head, .. } = current;
-                note_expiry_of_chunks(self.items.segments(), item, head, expiry_s);
+                note_expiry_of_chunks(self.work.items.segments(), item, head, expiry_s);
             }
         } else {
             let with = Attributes { expiry_s, ..current.item.attributes(current.head) };
@@ -269,7 +274,7 @@ impl<'e, S: EffectSink> Writer<'_, 'e, S> {
         value: [&[u8]; 2],
     ) -> Result<Current<'e>, NeedSpace> {
         let pool = match &current {
-            Some(current) => self.items.segments().header_of(current.addr).pool(),
+            Some(current) => self.work.items.segments().header_of(current.addr).pool(),
             None => Pool::Small,
         };
         let table = self.write_chunks(pool, with.expiry_s, value)?;
@@ -290,7 +295,7 @@ impl<'e, S: EffectSink> Writer<'_, 'e, S> {
         expiry_s: u32,
         value: [&[u8]; 2],
     ) -> Result<Vec<u8>, NeedSpace> {
-        let items = self.items;
+        let items = self.work.items;
         let chunk_bytes = items.segments().geometry().inline_value_bytes_max;
         let total = value[0].len() + value[1].len();
         let name = owner_name(self.key.id);
@@ -314,9 +319,9 @@ impl<'e, S: EffectSink> Writer<'_, 'e, S> {
     fn release_chunks(&mut self, table: &[u8], total: usize) -> NeedSpace {
         let (entries, _) = table.as_chunks::<ENTRY_BYTES>();
         for entry in entries.iter().skip(1) {
-            self.items.release_chunk(self.local, Addr(u64::from_le_bytes(*entry)));
+            self.work.items.release_chunk(self.work.pin, Addr(u64::from_le_bytes(*entry)));
         }
-        let chunk_bytes = self.items.segments().geometry().inline_value_bytes_max;
+        let chunk_bytes = self.work.items.segments().geometry().inline_value_bytes_max;
         NeedSpace { segments: segments_for(total, chunk_bytes) }
     }
 }

@@ -1,6 +1,6 @@
 //! How the engine alone scales: two threads on two cores against one on one.
 //!
-//! `cargo run --release -p engine --example scale -- ROUNDS` prints JSON: for each workload the
+//! `cargo bench -p engine --bench scale -- ROUNDS` prints JSON: for each workload the
 //! requests per second of one and of two threads, and how often a hit wrote to a line that other
 //! threads read. One and two take turns, and so do the workloads, so the machine's mood falls on
 //! all; the factor is that of the medians. Two of the workloads say what the machine allows: the
@@ -29,8 +29,6 @@ const DRAWN: usize = 1 << 20;
 const BATCH: usize = 64;
 /// Length of one turn.
 const TURN: Duration = Duration::from_millis(400);
-/// Turns of one thread and of two, when the command does not say.
-const ROUNDS: usize = 9;
 const ROUNDS_MAX: usize = 1000;
 const THREADS: usize = 2;
 
@@ -169,9 +167,10 @@ impl Entry {
 }
 
 fn main() {
-    let words: Vec<String> = std::env::args().skip(1).collect();
+    // `cargo bench` adds `--bench` to what it is given.
+    let words: Vec<String> = std::env::args().skip(1).filter(|word| word != "--bench").collect();
     let rounds = match &words[..] {
-        [] => Some(ROUNDS),
+        [] => Some(1),
         [rounds] => rounds.parse().ok().filter(|rounds| (1..=ROUNDS_MAX).contains(rounds)),
         _ => None,
     };

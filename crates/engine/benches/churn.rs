@@ -1,6 +1,6 @@
 //! How long the engine takes for a request while it evicts, expires and compacts all the time.
 //!
-//! `cargo run --release -p engine --example churn -- SECONDS [SEED]` prints JSON: percentiles of
+//! `cargo bench -p engine --bench churn -- SECONDS [SEED]` prints JSON: percentiles of
 //! the service time, how many samples were set aside because the thread was preempted, and the
 //! largest housekeeping that any one request did.
 //!
@@ -10,7 +10,7 @@
 //! aside: page faults and interrupts are the engine's to bear.
 
 use base::{MemoryBudget, Now};
-use engine::{Action, Engine, EngineConfig, Local, Mode, NoSink, Op, Outcome, Read, ValueSink};
+use engine::{Action, Engine, EngineConfig, Mode, NoSink, Op, Pin, Read, ValueSink, WriteStatus};
 use measure::rng::Rng;
 use nix::sys::resource::{UsageWho, getrusage};
 use std::time::{Duration, Instant};
@@ -83,26 +83,26 @@ impl Traffic {
     }
 
     /// Makes one request.
-    fn request(&mut self, engine: &Engine, local: &mut Local, now: Now) {
+    fn request(&mut self, engine: &Engine, pin: &mut Pin, now: Now) {
         // The fourth power makes low keys popular.
         let key = (self.rng.unit().powi(4) * KEYS as f64) as u64;
         self.name[4..].copy_from_slice(&key.to_be_bytes());
         let key = engine.key(&self.name);
         let outcome = match self.rng.below(100) {
-            0..5 => engine.write(local, &Op::new(key, Action::Delete), now, &mut NoSink).outcome,
-            5..15 => self.store(engine, local, now),
+            0..5 => engine.write(pin, &Op::new(key, Action::Delete), now, &mut NoSink).status,
+            5..15 => self.store(engine, pin, now),
             _ => {
                 self.out.bytes.clear();
-                match engine.get(local, &key, now, &mut self.out) {
-                    Read::Hit => Outcome::Done,
-                    _ => self.store(engine, local, now),
+                match engine.get(pin, &key, now, &mut self.out) {
+                    Read::Hit => WriteStatus::Done,
+                    _ => self.store(engine, pin, now),
                 }
             }
         };
-        assert!(matches!(outcome, Outcome::Done | Outcome::NotFound), "{outcome:?}");
+        assert!(matches!(outcome, WriteStatus::Done | WriteStatus::NotFound), "{outcome:?}");
     }
 
-    fn store(&mut self, engine: &Engine, local: &mut Local, now: Now) -> Outcome {
+    fn store(&mut self, engine: &Engine, pin: &mut Pin, now: Now) -> WriteStatus {
         let value_bytes = self.value_bytes();
         let expiry_s = match self.rng.below(4) {
             0 => now.expiry_s + 1 + self.rng.below(20) as u32,
@@ -112,7 +112,7 @@ impl Traffic {
         let value = &self.value[..value_bytes];
         let action = Action::Store { mode: Mode::Set, value, client_flags: 0, expiry_s };
         let op = Op::new(engine.key(&self.name), action);
-        engine.write(local, &op, now, &mut NoSink).outcome
+        engine.write(pin, &op, now, &mut NoSink).status
     }
 
     /// Small values are common; one in ten thousand is large.
@@ -140,7 +140,7 @@ struct Measured {
     preempted: Lengths,
 }
 
-fn measure(engine: &Engine, local: &mut Local, length: Duration, seed: u64) -> Measured {
+fn measure(engine: &Engine, pin: &mut Pin, length: Duration, seed: u64) -> Measured {
     let mut traffic = Traffic::new(seed);
     let mut measured = Measured { kept: Lengths::new(), preempted: Lengths::new() };
     let start = Instant::now();
@@ -148,16 +148,15 @@ fn measure(engine: &Engine, local: &mut Local, length: Duration, seed: u64) -> M
     while last - start < length {
         let seconds = (last - start).as_secs() as u32;
         let now = Now { mono_ns: 0, expiry_s: EPOCH_S + seconds };
-        engine.pin(local);
         for at in 0..BATCH {
-            traffic.request(engine, local, now);
+            traffic.request(engine, pin, now);
             if at == BATCH - 1 {
                 // The end of a batch belongs to its last request.
                 if tended_s != now.expiry_s {
                     tended_s = now.expiry_s;
-                    engine.tend(local, now, TEND_ITEMS, &mut NoSink);
+                    engine.tend(pin, now, TEND_ITEMS, &mut NoSink);
                 }
-                engine.unpin(local);
+                pin.renew();
             }
             let end = Instant::now();
             let ns = (end - last).as_nanos() as u64;
@@ -178,20 +177,24 @@ fn measure(engine: &Engine, local: &mut Local, length: Duration, seed: u64) -> M
 }
 
 fn main() {
-    let words: Vec<u64> = std::env::args().skip(1).map_while(|word| word.parse().ok()).collect();
+    // `cargo bench` adds `--bench` to what it is given.
+    let words = std::env::args().skip(1).filter(|word| word != "--bench");
+    let words: Vec<u64> = words.map(|word| word.parse().unwrap_or(0)).collect();
     let (seconds, seed) = match words[..] {
+        [] => (1, 1),
         [seconds] if (1..=SECONDS_MAX).contains(&seconds) => (seconds, 1),
         [seconds, seed] if (1..=SECONDS_MAX).contains(&seconds) => (seconds, seed),
         _ => {
-            eprintln!("usage: churn SECONDS [SEED], with 1 to {SECONDS_MAX} seconds");
+            eprintln!("usage: churn [SECONDS [SEED]], with 1 to {SECONDS_MAX} seconds");
             std::process::exit(2);
         }
     };
     let config = EngineConfig { locals: 1, ..EngineConfig::new(LIMIT_BYTES) };
     let (engine, mut locals) =
         Engine::new(config, MemoryBudget::new(LIMIT_BYTES)).expect("the limit is high enough");
+    let mut pin = locals.remove(0).pin();
     let Measured { kept, preempted } =
-        measure(&engine, &mut locals[0], Duration::from_secs(seconds), seed);
+        measure(&engine, &mut pin, Duration::from_secs(seconds), seed);
     let (usage, counters) = (engine.usage(), engine.counters());
     println!(
         "{{\"seconds\": {seconds}, \"samples\": {}, \"preempted\": {}, \"p50_ns\": {}, \

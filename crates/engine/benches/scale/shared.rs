@@ -5,7 +5,8 @@ use crate::{
 };
 use base::{MemoryBudget, Now};
 use engine::{
-    Action, Counters, Engine, EngineConfig, Local, Mode, NoSink, Op, Outcome, Read, ValueSink,
+    Action, Counters, Engine, EngineConfig, Local, Mode, NoSink, Op, Pin, Read, ValueSink,
+    WriteStatus,
 };
 use std::time::Instant;
 
@@ -25,9 +26,7 @@ impl Cell {
         let (engine, mut locals) =
             Engine::new(config, MemoryBudget::new(LIMIT_BYTES)).expect("the limit is high enough");
         for key in 0..keys {
-            engine.pin(&locals[0]);
-            store(&engine, &mut locals[0], &name(key));
-            engine.unpin(&locals[0]);
+            locals[0].batch(|pin| store(&engine, pin, &name(key)));
         }
         Self { engine, locals }
     }
@@ -85,11 +84,11 @@ fn name(key: usize) -> [u8; KEY_BYTES] {
     name
 }
 
-fn store(engine: &Engine, local: &mut Local, name: &[u8]) {
+fn store(engine: &Engine, pin: &mut Pin, name: &[u8]) {
     let value = &[b'v'; VALUE_BYTES];
     let action = Action::Store { mode: Mode::Set, value, client_flags: 0, expiry_s: 0 };
-    let wrote = engine.write(local, &Op::new(engine.key(name), action), NOW, &mut NoSink);
-    assert_eq!(wrote.outcome, Outcome::Done, "there is room for every key");
+    let wrote = engine.write(pin, &Op::new(engine.key(name), action), NOW, &mut NoSink);
+    assert_eq!(wrote.status, WriteStatus::Done, "there is room for every key");
 }
 
 /// Asks for the length of a turn; requests per second, and how many of them read.
@@ -103,18 +102,18 @@ fn work(
     let (mut asked, mut reads) = (0_u64, 0);
     let start = Instant::now();
     for batch in drawn.chunks_exact(BATCH).cycle() {
-        engine.pin(local);
-        for request in batch {
-            let name = &names[request.key as usize];
-            if request.write {
-                store(engine, local, name);
-                continue;
+        local.batch(|pin| {
+            for request in batch {
+                let name = &names[request.key as usize];
+                if request.write {
+                    store(engine, pin, name);
+                    continue;
+                }
+                let read = engine.get(pin, &engine.key(name), NOW, &mut out);
+                assert_eq!(read, Read::Hit, "every key is there");
+                reads += 1;
             }
-            let read = engine.get(local, &engine.key(name), NOW, &mut out);
-            assert_eq!(read, Read::Hit, "every key is there");
-            reads += 1;
-        }
-        engine.unpin(local);
+        });
         out.bytes.clear();
         asked += BATCH as u64;
         if start.elapsed() >= TURN {

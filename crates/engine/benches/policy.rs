@@ -1,8 +1,8 @@
 //! Hit ratios in process: the committed streams against the engine and against S3-FIFO by items.
 //!
 //! ```text
-//! cargo run --release -p engine --example policy -- quick
-//! cargo run --release -p engine --example policy -- drift scan-20
+//! cargo bench -p engine --bench policy -- quick
+//! cargo bench -p engine --bench policy -- drift scan-20
 //! ```
 //!
 //! The tool to tune the policy with: no wire, no other server, exact time. The second policy is
@@ -14,7 +14,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use base::{MemoryBudget, Now};
-use engine::{Action, Engine, EngineConfig, Mode, NoSink, Op, Outcome, Read, ValueSink};
+use engine::{Action, Engine, EngineConfig, Mode, NoSink, Op, Read, ValueSink, WriteStatus};
 use load::replay::{STREAMS, Spec, Trace};
 use load::workload;
 
@@ -60,29 +60,27 @@ fn with_engine(spec: &Spec) -> Found {
     let budget = MemoryBudget::new(limit_bytes);
     let config = EngineConfig { locals: 1, ..EngineConfig::new(limit_bytes) };
     let (engine, mut locals) = Engine::new(config, budget).expect("the limit is high enough");
-    let local = &mut locals[0];
+    let mut pin = locals.remove(0).pin();
     let trace = Trace::new(spec).expect("streams of the list are possible");
     let (form, measured_from) = (trace.form().clone(), trace.measured_from());
     let (mut key, mut value, mut out) = (Vec::new(), Vec::new(), ValueSink::default());
     let (mut found, mut samples, mut tended_s) = (Found::default(), 0, 0);
-    engine.pin(local);
     for (at, step) in (0_u64..).zip(trace) {
         let now = Now { mono_ns: 0, expiry_s: EPOCH_S + step.at_s };
         let request = step.request;
         if at % BATCH_STEPS == 0 {
-            engine.unpin(local);
-            engine.pin(local);
+            pin.renew();
         }
         if tended_s != step.at_s {
             tended_s = step.at_s;
-            engine.tend(local, now, TEND_ITEMS, &mut NoSink);
+            engine.tend(&mut pin, now, TEND_ITEMS, &mut NoSink);
         }
         key.clear();
         form.keys.write(request.key, &mut key);
         let key = engine.key(&key);
         if request.op == workload::Op::Get {
             out.bytes.clear();
-            let hit = engine.get(local, &key, now, &mut out) != Read::Miss;
+            let hit = engine.get(&pin, &key, now, &mut out) != Read::Miss;
             found.count(at >= measured_from, hit);
             if hit {
                 continue;
@@ -93,15 +91,14 @@ fn with_engine(spec: &Spec) -> Found {
         let expiry_s = if request.ttl_s == 0 { 0 } else { now.expiry_s + request.ttl_s };
         let (mode, client_flags) = (Mode::Set, 0);
         let action = Action::Store { mode, value: &value, client_flags, expiry_s };
-        let wrote = engine.write(local, &Op::new(key, action), now, &mut NoSink);
-        assert_eq!(wrote.outcome, Outcome::Done, "a cache that evicts has room");
+        let wrote = engine.write(&mut pin, &Op::new(key, action), now, &mut NoSink);
+        assert_eq!(wrote.status, WriteStatus::Done, "a cache that evicts has room");
         if at >= measured_from && at % SAMPLE_STEPS == 0 {
             found.held_bytes += engine.counters().item_words * 8;
             found.pool_bytes += engine.usage().segments * engine.usage().segment_bytes;
             samples += 1;
         }
     }
-    engine.unpin(local);
     let (counters, usage) = (engine.counters(), engine.usage());
     found.held_bytes /= samples.max(1);
     found.pool_bytes /= samples.max(1);
@@ -288,11 +285,13 @@ fn chosen(words: &[String]) -> Vec<&'static Spec> {
 }
 
 fn main() {
-    let words: Vec<String> = std::env::args().skip(1).collect();
+    // `cargo bench` adds `--bench` to what it is given.
+    let words: Vec<String> = std::env::args().skip(1).filter(|word| word != "--bench").collect();
     let streams = chosen(&words);
     if streams.is_empty() {
         eprintln!("usage: policy quick | full | STREAM...");
-        std::process::exit(2);
+        // Without a word nothing is wanted: so run all benches of the crate.
+        std::process::exit(if words.is_empty() { 0 } else { 2 });
     }
     let alone = std::env::var_os("ENGINE_ONLY").is_some();
     let next = AtomicUsize::new(0);
