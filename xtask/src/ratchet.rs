@@ -98,7 +98,7 @@ pub fn gate() -> Result<bool> {
     let repo = Repo::find()?;
     let accepted = Accepted::read(&repo.path(KEPT))?;
     let rose = |id: &str, count: f64| accepted.standing(id, count) == Standing::Rose;
-    let counts = prove::instructions(&repo, rose)?;
+    let counts = prove::instructions(rose)?;
     print(&accepted, &counts);
     let standings: Vec<Standing> =
         counts.iter().map(|(id, count)| accepted.standing(id, *count)).collect();
@@ -110,7 +110,7 @@ pub fn gate() -> Result<bool> {
     }
     let holds = |standing: &Standing| matches!(standing, Standing::Held | Standing::Fell);
     let well = standings.iter().all(holds);
-    Ok(prove::calls(&repo)? && well)
+    Ok(prove::calls()? && well)
 }
 
 /// Counts, and lowers the entries to what was reached; true when no count rose.
@@ -119,7 +119,7 @@ pub fn lower() -> Result<bool> {
     let path = repo.path(KEPT);
     let before = if path.exists() { Accepted::read(&path)? } else { Accepted::none() };
     let rose = |id: &str, count: f64| before.standing(id, count) == Standing::Rose;
-    let counts = prove::instructions(&repo, rose)?;
+    let counts = prove::instructions(rose)?;
     print(&before, &counts);
     let mut after = before.clone();
     let well = after.lower(&counts);
