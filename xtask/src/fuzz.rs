@@ -3,22 +3,13 @@
 //! With a nightly toolchain the address sanitizer watches too; on the stable one the targets run
 //! without it, which still finds every panic and every broken assertion.
 
-use std::{
-    fs,
-    num::NonZero,
-    path::{Path, PathBuf},
-    sync::Mutex,
-    thread,
-    time::Duration,
-};
+use std::path::{Path, PathBuf};
+use std::{fs, num::NonZero, sync::Mutex, thread, time::Duration};
 
 use anyhow::{Context, Result, bail};
 
-use measure::{
-    exec::Exec,
-    repo::{Repo, in_ci},
-    tools,
-};
+use measure::repo::{Repo, in_ci};
+use measure::{exec::Exec, tools};
 
 /// Time beyond the asked seconds that building a target may take.
 const BUILD_MAX: Duration = Duration::from_secs(1200);

@@ -10,10 +10,8 @@ use std::{collections::BTreeMap, fs, path::Path};
 use anyhow::{Context, Result};
 use serde::Deserialize;
 
-use measure::{
-    repo::Repo,
-    screen::{Cell, Table, Tone},
-};
+use measure::repo::Repo;
+use measure::screen::{Cell, Table, Tone};
 
 /// Where the accepted counts stand.
 const KEPT: &str = "docs/proof/instructions.toml";

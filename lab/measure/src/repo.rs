@@ -2,11 +2,8 @@
 //!
 //! Read-only. Paths handed out are absolute; paths shown to people are relative to the root.
 
-use std::{
-    env, fs,
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::path::{Path, PathBuf};
+use std::{env, fs, time::Duration};
 
 use anyhow::{Context, Result};
 

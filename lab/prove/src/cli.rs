@@ -5,19 +5,15 @@ use std::path::PathBuf;
 use anyhow::{Result, bail};
 use clap::ValueEnum;
 
-use crate::{
-    claim::Claim,
-    claims::{
-        agree, bottleneck, build, clients, connections, correctness, cost, cpu, drivers,
-        engine_tests, hit_ratio, honesty, instructions, libcachesim, memory, table, tail, uring,
-    },
-    lab::{Given, Lab},
-    report::{
-        kept::Kept,
-        readme,
-        run::{Report, Row, list},
-    },
+use crate::claim::Claim;
+use crate::claims::{
+    agree, bottleneck, build, clients, connections, correctness, cost, cpu, drivers, engine_tests,
+    hit_ratio, honesty, instructions, libcachesim, memory, table, tail, uring,
 };
+use crate::lab::{Given, Lab};
+use crate::report::kept::Kept;
+use crate::report::readme;
+use crate::report::run::{Report, Row, list};
 
 /// Where the results of the full bars are kept.
 const KEPT: &str = "docs/proof";

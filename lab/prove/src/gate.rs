@@ -2,10 +2,8 @@
 
 use anyhow::Result;
 
-use crate::{
-    claims::{clients, engine_tests, instructions},
-    lab::{Given, Lab},
-};
+use crate::claims::{clients, engine_tests, instructions};
+use crate::lab::{Given, Lab};
 
 fn lab() -> Result<Lab> {
     Lab::open(Given::default(), 0)

@@ -1,19 +1,19 @@
-//! What a measurement needs: the programs under test, the cores, where files go, how thorough to be.
+//! What a measurement needs: the programs under test, the cores, where files go, how thorough to
+//! be.
 //!
 //! A program is looked for when it is first needed: counting instructions needs no memcached. The
 //! comparison with memcached counts only beside version 1.6.40 or later. From there on a pipelined
-//! run of gets is answered by one send; older versions flatter everything that is compared with them.
+//! run of gets is answered by one send; older versions flatter everything that is compared with
+//! them.
 
-use std::{
-    cell::{OnceCell, RefCell},
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::cell::{OnceCell, RefCell};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-use measure::{exec::Exec, process::cores::Cores, repo::Repo, screen::Progress, tools};
+use measure::{exec::Exec, process::Cores, repo::Repo, screen::Progress, tools};
 
 /// The oldest memcached that counts as the newest.
 const NEWEST: [u32; 3] = [1, 6, 40];

@@ -1,14 +1,14 @@
 //! `cargo xtask prove path|lab`: the promises, measured on this machine.
 //!
-//! A list of claims, each with its bar and the function that measures it. The report says claim, bar,
-//! measured, verdict. What was not measured fails the proof as surely as what missed its bar. The
-//! quick form ends within 25 minutes. `--long` runs the full bars and keeps what it measured under
-//! `docs/proof/`, line by line, with commit, date and machine; the README's tables of promises are made
-//! of that.
+//! A list of claims, each with its bar and the function that measures it. The report says claim,
+//! bar, measured, verdict. What was not measured fails the proof as surely as what missed its bar.
+//! The quick form ends within 25 minutes. `--long` runs the full bars and keeps what it measured
+//! under `docs/proof/`, line by line, with commit, date and machine; the README's tables of
+//! promises are made of that.
 //!
-//! Servers and generators are processes. The small client in `instruments` shares no code with `load`,
-//! so that each can be checked by the other. It runs a fixed number of requests; for time there are
-//! the generators.
+//! Servers and generators are processes. The small client in `instruments` shares no code with
+//! `load`, so that each can be checked by the other. It runs a fixed number of requests; for time
+//! there are the generators.
 //!
 //! | room | may use | what it is |
 //! |---|---|---|

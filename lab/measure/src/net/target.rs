@@ -1,13 +1,9 @@
 //! Where the server is, and how a connection to it is opened.
 
-use std::fmt;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
-use std::os::fd::OwnedFd;
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
-use std::time::Duration;
+use std::{fmt, os::fd::OwnedFd, os::unix::net::UnixStream, str::FromStr, time::Duration};
 
 use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};

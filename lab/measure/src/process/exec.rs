@@ -5,15 +5,11 @@
 //! `status` lets the output through, `capture` returns it, `run` returns it however the program
 //! ended. A program that serves is not run to its end: see `launch`.
 
-use std::{
-    ffi::{OsStr, OsString},
-    fmt,
-    io::{self, Read},
-    path::{Path, PathBuf},
-    process::{Child, Command, ExitStatus, Stdio},
-    thread,
-    time::Duration,
-};
+use std::ffi::{OsStr, OsString};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::{fmt, thread, time::Duration};
 
 use anyhow::{Context, Result, bail};
 use serde::de::DeserializeOwned;

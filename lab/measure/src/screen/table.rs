@@ -1,8 +1,8 @@
 //! Aligned tables for the screen, and the same as Markdown for a document.
 //!
 //! Columns are as wide as their widest cell; nothing is wrapped. A tone colours a cell where the
-//! stream is a terminal and `NO_COLOR` is not set. A coloured cell stands in the last column, which is
-//! not padded: escape sequences count as width.
+//! stream is a terminal and `NO_COLOR` is not set. A coloured cell stands in the last column, which
+//! is not padded: escape sequences count as width.
 
 use comfy_table::{Table as Aligned, TableStyle};
 use console::Style;

@@ -1,14 +1,14 @@
 //! Whether the generator's figures are those of memtier, on a server that decides them alone.
 //!
-//! Two closed loops can agree only where the server is the bottleneck of both, and where it does the
-//! same work for both. A memcached at full speed is neither: memtier's thread is slower than its
-//! worker, and at depth 16 the batches that a generator forms change what a request costs the server by
-//! a third. So memcached is slowed by callgrind, which leaves each generator's core more than half idle.
-//! Requests go one at a time on a connection, and the housekeeping of memcached is off. The
-//! first round is not counted: callgrind translates code when it first runs.
+//! Two closed loops can agree only where the server is the bottleneck of both, and where it does
+//! the same work for both. A memcached at full speed is neither: memtier's thread is slower than
+//! its worker, and at depth 16 the batches that a generator forms change what a request costs the
+//! server by a third. So memcached is slowed by callgrind, which leaves each generator's core more
+//! than half idle. Requests go one at a time on a connection, and the housekeeping of memcached is
+//! off. The first round is not counted: callgrind translates code when it first runs.
 //!
-//! Then the server runs the same instructions and makes the same calls for both, but not in the same
-//! time. The cores of a virtual machine share a processor: a program that only spins on the
+//! Then the server runs the same instructions and makes the same calls for both, but not in the
+//! same time. The cores of a virtual machine share a processor: a program that only spins on the
 //! generator's core slows the server by a fifth. So the claim is about the server's share of its
 //! core by each generator's rate: that rate times the processor time of a request, which the kernel
 //! accounts. The bare rates are shown beside it, with a wider bar.
@@ -16,21 +16,11 @@
 use anyhow::Result;
 
 use super::cost::{WORKER_ALONE, rounds};
-use crate::{
-    claim::{Claim, Measured},
-    instruments::{
-        contest::{pinned, times, within},
-        contestant::Contestant,
-        generator::CONNECTIONS,
-        memtier::{Duel, NAMES, Run},
-    },
-    lab::Lab,
-};
-use measure::{
-    process::instrument::Instrument,
-    stats::{Estimate, Series, alternate, median},
-    tools,
-};
+use crate::claim::{Claim, Measured};
+use crate::instruments::{CONNECTIONS, Contestant, Duel, NAMES, Run, pinned, times, within};
+use crate::lab::Lab;
+use measure::stats::{Estimate, Series, alternate, median};
+use measure::{process::Instrument, tools};
 
 /// Requests of a run on the slowed server: more than a second of them.
 const REQUESTS_SLOW: u64 = 40_000;
@@ -54,10 +44,10 @@ pub const CLAIMS: &[Claim] = &[Claim::new(
     "cost.agrees",
     "a memcached that both saturate (slowed by callgrind, depth 1): its load by our rate, beside \
      memtier's",
-    "within 5 % or the noise, which is at most 10 % to each side; the bare rates not beyond 10 %",
-    agrees,
 )
-.promised("its rate agrees with memtier's on a memcached that both keep busy")];
+.bar("within 5 % or the noise, which is at most 10 % to each side; the bare rates not beyond 10 %")
+.promised("its rate agrees with memtier's on a memcached that both keep busy")
+.by(agrees)];
 
 /// Rounds in which no other program had the server's core: memtier's run and ours.
 #[derive(Debug, Default)]
@@ -147,8 +137,8 @@ fn agrees(lab: &Lab) -> Result<Measured> {
     judge(&rounds, wanted, &moderate(lab, &contestant, wanted / 2)?)
 }
 
-/// What each reports of a few connections to a server at full speed. It is shown, but there is no bar:
-/// the generator itself is half of what is measured there.
+/// What each reports of a few connections to a server at full speed. It is shown, but there is no
+/// bar: the generator itself is half of what is measured there.
 fn moderate(lab: &Lab, contestant: &Contestant, wanted: usize) -> Result<Rounds> {
     let server = contestant.start(lab)?;
     let duel = Duel::new(lab, &server, FEW, 1, REQUESTS)?;

@@ -15,15 +15,10 @@ use std::{fs, path::PathBuf, time::Duration};
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-use crate::{
-    claim::{Claim, Measured},
-    instruments::{
-        contestant::{Contestant, Reply},
-        wire::Client,
-    },
-    lab::Lab,
-};
-use measure::{exec::Exec, process::server::Server};
+use crate::claim::{Claim, Measured};
+use crate::instruments::{Client, Contestant, Reply};
+use crate::lab::Lab;
+use measure::{exec::Exec, process::Server};
 
 /// Longest one run of the generator may take.
 const RUN_MAX: Duration = Duration::from_secs(60);
@@ -73,16 +68,13 @@ pub const CLAIMS: &[Claim] = &[
     Claim::new(
         "honesty.bottleneck",
         "the generator warns when it is the bottleneck, and is not at fault below 80 % of its CPU",
-        "a warning in overload; none, and the rate reached, at 30 to 80 %",
-        bottleneck,
     )
-    .promised("it warns when it is itself the bottleneck, and only then"),
-    Claim::new(
-        "honesty.rates",
-        "offered and achieved rates of an overloaded run",
-        "both shown, in the JSON and on the screen",
-        rates,
-    ),
+    .bar("a warning in overload; none, and the rate reached, at 30 to 80 %")
+    .promised("it warns when it is itself the bottleneck, and only then")
+    .by(bottleneck),
+    Claim::new("honesty.rates", "offered and achieved rates of an overloaded run")
+        .bar("both shown, in the JSON and on the screen")
+        .by(rates),
 ];
 
 /// A server of ready bytes, and what the generator on the other core makes of it.

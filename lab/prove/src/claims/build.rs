@@ -1,16 +1,12 @@
 //! What a newcomer pays: the time of a clean build and the size of the binary.
 
-use std::{
-    fs,
-    time::{Duration, Instant},
-};
+use std::fs;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
-use crate::{
-    claim::{Claim, Measured},
-    lab::Lab,
-};
+use crate::claim::{Claim, Measured};
+use crate::lab::Lab;
 use measure::exec::Exec;
 
 /// Longest the build may take before it is given up.
@@ -24,8 +20,8 @@ const MEGABYTES_MAX: f64 = 12.0;
 
 /// The claims of this theme.
 pub const CLAIMS: &[Claim] = &[
-    Claim::new("build.time", "clean release build", "<= 4 minutes", time),
-    Claim::new("build.size", "stripped binary", "<= 12 MB", size),
+    Claim::new("build.time", "clean release build").bar("<= 4 minutes").by(time),
+    Claim::new("build.size", "stripped binary").bar("<= 12 MB").by(size),
 ];
 
 fn time(lab: &Lab) -> Result<Measured> {

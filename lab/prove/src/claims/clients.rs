@@ -1,20 +1,16 @@
 //! Unmodified clients in use, against our server, on every driver.
 //!
-//! The clients verify every value themselves. Where another driver serves in place of the one that was
-//! requested, as epoll does where io_uring is forbidden, nothing is proved of the requested one.
+//! The clients verify every value themselves. Where another driver serves in place of the one that
+//! was requested, as epoll does where io_uring is forbidden, nothing is proved of the requested
+//! one.
 
 use std::{fs, time::Duration};
 
 use anyhow::{Context, Result, bail};
 
-use crate::{
-    claim::{Claim, Measured},
-    instruments::{
-        contestant::{Contestant, ROOMY_MIB},
-        wire::Client,
-    },
-    lab::Lab,
-};
+use crate::claim::{Claim, Measured};
+use crate::instruments::{Client, Contestant, ROOMY_MIB};
+use crate::lab::Lab;
 use measure::exec::Exec;
 
 /// The program that runs every client against an address.
@@ -43,9 +39,12 @@ const fn claim(
     claim: &'static str,
     measure: fn(&Lab) -> Result<Measured>,
 ) -> Claim {
-    Claim::new(id, claim, "all pass", measure).promised(
-        "a drop-in: eight clients in use, unmodified, every value verified, on each driver",
-    )
+    Claim::new(id, claim)
+        .bar("all pass")
+        .promised(
+            "a drop-in: eight clients in use, unmodified, every value verified, on each driver",
+        )
+        .by(measure)
 }
 
 fn measured(lab: &Lab, driver: &str) -> Result<Measured> {

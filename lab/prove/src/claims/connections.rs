@@ -3,13 +3,10 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use serde_json::Value;
 
-use crate::{
-    claim::{Claim, Measured},
-    instruments::contestant::Contestant,
-    lab::Lab,
-};
+use crate::claim::{Claim, Measured};
+use crate::instruments::{Contestant, Outcome};
+use crate::lab::Lab;
 use measure::exec::Exec;
 
 /// Longest the run may take.
@@ -29,10 +26,10 @@ const KEYS: &str = "20000";
 pub const CLAIMS: &[Claim] = &[Claim::new(
     "load.connections",
     "10,000 connections of the generator at once, every value compared",
-    "all served, no error, nothing lost, no wrong value",
-    connections,
 )
-.promised("10,000 connections at once, every value compared")];
+.bar("all served, no error, nothing lost, no wrong value")
+.promised("10,000 connections at once, every value compared")
+.by(connections)];
 
 fn connections(lab: &Lab) -> Result<Measured> {
     let contestant = Contestant::volvox(lab)?.memory_mib(MEMORY_MIB);
@@ -43,30 +40,19 @@ fn connections(lab: &Lab) -> Result<Measured> {
     let exec = exec.args(["--target", &target, "--connections", &connections, "--verify"]);
     let exec = exec.args(["--populate", "--keys", KEYS, "--ratio", "9:1", "--duration", "4s"]);
     lab.detail(&exec.to_string());
-    let report = exec.json(RUN_MAX)?;
+    let outcome = exec.json(RUN_MAX)?;
     server.stop()?;
-    Ok(judge(&report))
+    judge(&outcome)
 }
 
-fn judge(report: &Value) -> Measured {
-    const WRONG: [&str; 5] = ["errors", "lost", "unanswered", "unsent", "not_stored"];
-    let requests = &report["requests"];
-    let count = |value: &Value| value.as_u64();
-    let kinds = [count(&requests["gets"]), count(&requests["sets"])];
-    let wrong = WRONG.map(|kind| count(&requests[kind]));
-    let values = [count(&report["misses"]), count(&report["wrong_values"])];
-    let sum = |counts: &[Option<u64>]| counts.iter().copied().sum::<Option<u64>>();
-    let Some((wrong, answered)) = sum(&wrong).zip(sum(&values)).zip(sum(&kinds)) else {
-        return Measured::not("the report does not say what went wrong");
-    };
-    let wrong = wrong.0 + wrong.1;
-    let opened = report["setup"]["connections"].as_u64().unwrap_or(0);
-    let text = format!("{opened} connections, {answered} requests, {wrong} wrong");
+fn judge(outcome: &Outcome) -> Result<Measured> {
+    let wrong = outcome.wrong()?;
+    let opened = outcome.number("/setup/connections")?;
+    let answered = outcome.number("/requests/gets")? + outcome.number("/requests/sets")?;
+    let text = format!("{opened} connections, {answered} requests, {} wrong", wrong.len());
     // Fewer requests than connections leave some without one.
-    let holds = opened >= CONNECTIONS && answered >= opened && wrong == 0;
-    let warnings = report["warnings"].as_array().into_iter().chain(report["complaints"].as_array());
-    let details = warnings.flatten().filter_map(Value::as_str).map(str::to_owned).collect();
-    Measured::new(text, opened as f64, holds).with_details(details)
+    let holds = opened >= CONNECTIONS as f64 && answered >= opened && wrong.is_empty();
+    Ok(Measured::new(text, opened, holds).with_details(wrong))
 }
 
 #[cfg(test)]
@@ -76,27 +62,29 @@ mod tests {
     use super::*;
     use crate::claim::Verdict;
 
-    fn report(connections: u64, gets: u64, lost: u64, wrong_values: u64) -> Value {
-        json!({
+    fn report(connections: u64, gets: u64, lost: u64, wrong_values: u64) -> Outcome {
+        let report = json!({
             "setup": { "connections": connections }, "misses": 0, "wrong_values": wrong_values,
             "requests": {
                 "gets": gets, "sets": 10, "errors": 0, "lost": lost, "unanswered": 0,
                 "unsent": 0, "not_stored": 0,
             },
-        })
+        });
+        serde_json::from_value(report).unwrap()
     }
 
     #[test]
     fn every_connection_is_served_and_nothing_goes_wrong() {
-        assert_eq!(judge(&report(10_000, 90_000, 0, 0)).verdict, Verdict::Pass);
+        assert_eq!(judge(&report(10_000, 90_000, 0, 0)).unwrap().verdict, Verdict::Pass);
         for spoiled in [
             report(1_000, 90_000, 0, 0),
             report(10_000, 9_000, 0, 0),
             report(10_000, 90_000, 1, 0),
             report(10_000, 90_000, 0, 1),
         ] {
-            assert_eq!(judge(&spoiled).verdict, Verdict::Fail, "{spoiled}");
+            assert_eq!(judge(&spoiled).unwrap().verdict, Verdict::Fail, "{spoiled:?}");
         }
-        assert!(matches!(judge(&json!({})).verdict, Verdict::NotMeasured(_)));
+        let nothing = serde_json::from_value(json!({})).unwrap();
+        assert!(judge(&nothing).is_err(), "an error is not measured");
     }
 }

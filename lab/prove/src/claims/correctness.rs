@@ -4,17 +4,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-use crate::{
-    claim::{Claim, Measured},
-    instruments::{contestant::Contestant, wire::Client},
-    lab::Lab,
-};
-use measure::{
-    account::process::{descriptors, rss_bytes},
-    exec::Exec,
-    process::server::Server,
-    rng::Rng,
-};
+use crate::claim::{Claim, Measured};
+use crate::instruments::{Client, Contestant};
+use crate::lab::Lab;
+use measure::account::{descriptors, rss_bytes};
+use measure::{exec::Exec, process::Server, rng::Rng};
 
 /// Malformed or abandoned requests that are sent.
 const REQUESTS: usize = 100_000;
@@ -35,14 +29,11 @@ const FUZZ_S: u64 = 60;
 
 /// The claims of this theme.
 pub const CLAIMS: &[Claim] = &[
-    Claim::new(
-        "bad.leak",
-        "memory and descriptors after 100,000 bad requests",
-        "what they were",
-        leak,
-    )
-    .promised("100,000 bad requests: memory and descriptors afterwards"),
-    Claim::new("bad.fuzz", "fuzz targets of every parser", "no crash", fuzzing),
+    Claim::new("bad.leak", "memory and descriptors after 100,000 bad requests")
+        .bar("what they were")
+        .promised("100,000 bad requests: memory and descriptors afterwards")
+        .by(leak),
+    Claim::new("bad.fuzz", "fuzz targets of every parser").bar("no crash").by(fuzzing),
 ];
 
 fn fuzzing(lab: &Lab) -> Result<Measured> {

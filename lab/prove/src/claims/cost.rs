@@ -7,21 +7,14 @@ use std::time::Instant;
 
 use anyhow::{Context, Result};
 
-use crate::{
-    claim::{Claim, Measured},
-    instruments::{
-        contest::{details, pinned, times, within},
-        contestant::Contestant,
-        fleet::{Fleet, Shape, Verb},
-        generator::{CONNECTIONS, GET, Limit, Load, exchange},
-        memtier::{Duel, NAMES},
-    },
-    lab::Lab,
+use crate::claim::{Claim, Measured};
+use crate::instruments::{
+    CONNECTIONS, Contestant, Duel, Fleet, GET, Limit, Load, NAMES, Shape, Verb, details, exchange,
+    pinned, times, within,
 };
-use measure::{
-    account::process::Account,
-    stats::{Series, alternate, median},
-};
+use crate::lab::Lab;
+use measure::account::Account;
+use measure::stats::{Series, alternate, median};
 
 /// Rounds of a comparison, and in the full form.
 const ROUNDS: [usize; 2] = [8, 20];
@@ -40,28 +33,19 @@ pub(super) const WORKER_ALONE: &[&str] = &["-o", "no_lru_maintainer,no_lru_crawl
 
 /// The claims of this theme.
 pub const CLAIMS: &[Claim] = &[
-    Claim::new(
-        "cost.depth1",
-        "the generator's CPU per request beside a bare ping-pong, depth 1",
-        "<= 1.5x",
-        |lab| floor(lab, 1),
-    )
-    .promised("its CPU per request beside a bare exchange of the same bytes, one at a time"),
-    Claim::new(
-        "cost.depth16",
-        "the generator's CPU per request beside memtier's, depth 16",
-        "<= 0.6x; without --memtier <= 1.5x a bare ping-pong's",
-        |lab| if lab.memtier().is_ok() { beside_memtier(lab) } else { floor(lab, 16) },
-    )
-    .promised("its CPU per request beside memtier's, 16 in flight"),
-    Claim::new(
-        "cost.saturates",
-        "one thread saturates one worker of memcached at depth 16",
-        "core >= 95 % busy",
-        saturates,
-    )
-    .beside_memcached()
-    .promised("one thread keeps one worker of memcached busy"),
+    Claim::new("cost.depth1", "the generator's CPU per request beside a bare ping-pong, depth 1")
+        .bar("<= 1.5x")
+        .promised("its CPU per request beside a bare exchange of the same bytes, one at a time")
+        .by(|lab| floor(lab, 1)),
+    Claim::new("cost.depth16", "the generator's CPU per request beside memtier's, depth 16")
+        .bar("<= 0.6x; without --memtier <= 1.5x a bare ping-pong's")
+        .promised("its CPU per request beside memtier's, 16 in flight")
+        .by(|lab| if lab.memtier().is_ok() { beside_memtier(lab) } else { floor(lab, 16) }),
+    Claim::new("cost.saturates", "one thread saturates one worker of memcached at depth 16")
+        .bar("core >= 95 % busy")
+        .beside_memcached()
+        .promised("one thread keeps one worker of memcached busy")
+        .by(saturates),
 ];
 
 /// How many rounds this form compares by.
@@ -85,7 +69,7 @@ fn floor(lab: &Lab, depth: usize) -> Result<Measured> {
                 exchange(lab, &server, request, batch.reply.len(), depth)?.cpu_us_per_request
             );
         }
-        Ok(load.drive(lab, &server)?.generator().cpu_us_per_request)
+        load.drive(lab, &server)?.number("/generator/cpu_us_per_request")
     })?;
     server.stop()?;
     judge_cost(&["ping-pong", "volvox load"], &series, FLOOR_MAX)
@@ -121,7 +105,7 @@ fn saturates(lab: &Lab) -> Result<Measured> {
         let outcome = load.drive(lab, &server)?;
         let waited_ns = (Account::of(server.pid())? - before).waited_ns;
         let waited = waited_ns as f64 / began.elapsed().as_nanos() as f64;
-        shares.push((outcome.server()?.cores, waited));
+        shares.push((outcome.number("/server/cores")?, waited));
     }
     server.stop()?;
     Ok(judge_saturated(&shares))

@@ -8,10 +8,8 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use crate::{
-    claim::{Claim, Measured},
-    lab::Lab,
-};
+use crate::claim::{Claim, Measured};
+use crate::lab::Lab;
 use measure::exec::{Exec, tail};
 
 /// Longest one run of tests may take, building included.
@@ -35,7 +33,7 @@ pub const CLAIMS: &[Claim] = &[
 ];
 
 const fn by(id: &'static str, claim: &'static str, by: fn(&Lab) -> Result<Measured>) -> Claim {
-    Claim::new(id, claim, "all hold", by)
+    Claim::new(id, claim).bar("all hold").by(by)
 }
 
 fn tests(lab: &Lab, which: &[&str]) -> Result<Measured> {

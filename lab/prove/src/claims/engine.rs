@@ -3,9 +3,11 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use serde::{Deserialize, de::DeserializeOwned};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
 
-use crate::{claim::Measured, lab::Lab};
+use crate::claim::Measured;
+use crate::lab::Lab;
 use measure::exec::Exec;
 
 /// Longest building the examples may take.

@@ -1,22 +1,17 @@
 //! What must hold in the engine for every request and every order of its threads.
 //!
-//! The tests are the engine's own. Here they run longer than in the check, under the model checkers and
-//! under the sanitizers. The engine is also broken on purpose, to prove that its tests fail then. Every
-//! kind of build has a folder of its own, so none discards what another built.
+//! The tests are the engine's own. Here they run longer than in the check, under the model checkers
+//! and under the sanitizers. The engine is also broken on purpose, to prove that its tests fail
+//! then. Every kind of build has a folder of its own, so none discards what another built.
 
 use std::time::Duration;
 
 use anyhow::Result;
 
-use crate::{
-    claim::{Claim, Measured},
-    lab::Lab,
-};
-use measure::{
-    exec::Exec,
-    repo::Repo,
-    tools::{self, Missing},
-};
+use crate::claim::{Claim, Measured};
+use crate::lab::Lab;
+use measure::tools::{self, Missing};
+use measure::{exec::Exec, repo::Repo};
 
 /// Longest one run of tests may take, building included.
 const RUN_MAX: Duration = Duration::from_secs(1800);
@@ -54,7 +49,7 @@ pub const CLAIMS: &[Claim] = &[
 ];
 
 const fn by(id: &'static str, claim: &'static str, by: fn(&Lab) -> Result<Measured>) -> Claim {
-    Claim::new(id, claim, "all hold", by)
+    Claim::new(id, claim).bar("all hold").by(by)
 }
 
 /// Runs the commands one after the other; one that fails does not stop the others.

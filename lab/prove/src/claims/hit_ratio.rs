@@ -2,24 +2,18 @@
 //! item-level S3-FIFO.
 //!
 //! Every stream is replayed to a fresh server. Where ours takes more resident memory than the
-//! original at equal `-m`, it is replayed again with `-m` lowered by the difference. Where it takes no
-//! more, equal memory could only raise our ratio, and what was measured stands.
+//! original at equal `-m`, it is replayed again with `-m` lowered by the difference. Where it takes
+//! no more, equal memory could only raise our ratio, and what was measured stands.
 
-use std::{
-    fs,
-    net::SocketAddr,
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::path::{Path, PathBuf};
+use std::{fs, net::SocketAddr, time::Duration};
 
 use anyhow::{Context, Result};
 use serde::Deserialize;
 
-use crate::{
-    claim::{Claim, Measured},
-    instruments::contestant::Contestant,
-    lab::Lab,
-};
+use crate::claim::{Claim, Measured};
+use crate::instruments::Contestant;
+use crate::lab::Lab;
 use measure::{exec::Exec, stats::geometric_mean, tools};
 
 /// Longest one replay may take.
@@ -34,21 +28,15 @@ const REQUIREMENTS: &str = "tests/hit_ratio/requirements.txt";
 
 /// The claims of this theme.
 pub const CLAIMS: &[Claim] = &[
-    Claim::new(
-        "hit.memcached",
-        "hit ratio over the committed streams, at equal -m and equal RSS",
-        "geometric mean above memcached's, none more than 1 point below",
-        memcached,
-    )
-    .beside_memcached()
-    .promised("a better hit ratio than memcached in as much memory, over 36 streams"),
-    Claim::new(
-        "hit.s3fifo",
-        "hit ratio against item-level S3-FIFO at equal bytes",
-        "none more than 1 point below",
-        s3fifo,
-    )
-    .promised("a hit ratio like that of S3-FIFO in as many bytes of items"),
+    Claim::new("hit.memcached", "hit ratio over the committed streams, at equal -m and equal RSS")
+        .bar("geometric mean above memcached's, none more than 1 point below")
+        .beside_memcached()
+        .promised("a better hit ratio than memcached in as much memory, over 36 streams")
+        .by(memcached),
+    Claim::new("hit.s3fifo", "hit ratio against item-level S3-FIFO at equal bytes")
+        .bar("none more than 1 point below")
+        .promised("a hit ratio like that of S3-FIFO in as many bytes of items")
+        .by(s3fifo),
 ];
 
 /// One committed stream.
@@ -130,40 +118,48 @@ pub fn reference(root: &Path, python: &Path, file: &Path, bytes: u64, policy: &s
 }
 
 fn memcached(lab: &Lab) -> Result<Measured> {
-    let (mut ours_all, mut theirs_all, mut details) = (Vec::new(), Vec::new(), Vec::new());
-    for stream in streams(lab)? {
-        let theirs = replay(lab, Contestant::memcached(lab)?, &stream, stream.memory_mib)?;
-        let mut ours = replay(lab, Contestant::volvox(lab)?, &stream, stream.memory_mib)?;
-        let mut equal = "no more RSS";
+    compare(lab, true, |stream| {
+        let theirs = replay(lab, Contestant::memcached(lab)?, stream, stream.memory_mib)?;
+        let mut ours = replay(lab, Contestant::volvox(lab)?, stream, stream.memory_mib)?;
         let beyond_mib = ours.rss_bytes_max.saturating_sub(theirs.rss_bytes_max).div_ceil(1 << 20);
-        if beyond_mib > 0 {
-            let memory_mib = stream.memory_mib.saturating_sub(beyond_mib).max(1);
-            let at_equal_rss = replay(lab, Contestant::volvox(lab)?, &stream, memory_mib)?;
-            ours.hit_ratio = ours.hit_ratio.min(at_equal_rss.hit_ratio);
-            equal = "the lower of equal -m and equal RSS";
+        if beyond_mib == 0 {
+            return Ok((ours.hit_ratio, theirs.hit_ratio, "no more RSS"));
         }
-        details.push(line(&stream.name, &ours, theirs.hit_ratio, equal));
-        ours_all.push(ours.hit_ratio);
-        theirs_all.push(theirs.hit_ratio);
-    }
-    Ok(judged(&ours_all, &theirs_all, true, details))
+        let memory_mib = stream.memory_mib.saturating_sub(beyond_mib).max(1);
+        let at_equal_rss = replay(lab, Contestant::volvox(lab)?, stream, memory_mib)?;
+        ours.hit_ratio = ours.hit_ratio.min(at_equal_rss.hit_ratio);
+        Ok((ours.hit_ratio, theirs.hit_ratio, "the lower of equal -m and equal RSS"))
+    })
 }
 
 fn s3fifo(lab: &Lab) -> Result<Measured> {
     let python = environment(lab)?;
     let file = lab.folder().join("stream.csv");
+    let measured = compare(lab, false, |stream| {
+        let ours = replay(lab, Contestant::volvox(lab)?, stream, stream.memory_mib)?;
+        lab.detail(&format!("{}, the reference", stream.name));
+        dump(lab, stream, &file)?;
+        let theirs = reference(lab.repo().root(), &python, &file, ours.held_bytes, "S3FIFO")?;
+        Ok((ours.hit_ratio, theirs, "by items, equal bytes of items"))
+    })?;
+    fs::remove_file(&file).with_context(|| format!("remove {}", file.display()))?;
+    Ok(measured)
+}
+
+/// Our hit ratio and a peer's over every stream; `above` where the mean must lie above the peer's.
+fn compare(
+    lab: &Lab,
+    above: bool,
+    by_stream: impl Fn(&Stream) -> Result<(f64, f64, &'static str)>,
+) -> Result<Measured> {
     let (mut ours_all, mut theirs_all, mut details) = (Vec::new(), Vec::new(), Vec::new());
     for stream in streams(lab)? {
-        let ours = replay(lab, Contestant::volvox(lab)?, &stream, stream.memory_mib)?;
-        lab.detail(&format!("{}, the reference", stream.name));
-        dump(lab, &stream, &file)?;
-        let theirs = reference(lab.repo().root(), &python, &file, ours.held_bytes, "S3FIFO")?;
-        details.push(line(&stream.name, &ours, theirs, "by items, equal bytes of items"));
-        ours_all.push(ours.hit_ratio);
+        let (ours, theirs, how) = by_stream(&stream)?;
+        details.push(format!("{} ({how})", beside(&stream.name, ours, theirs)));
+        ours_all.push(ours);
         theirs_all.push(theirs);
     }
-    fs::remove_file(&file).with_context(|| format!("remove {}", file.display()))?;
-    Ok(judged(&ours_all, &theirs_all, false, details))
+    Ok(judged(&ours_all, &theirs_all, above, details))
 }
 
 /// A Python with the reference's package, made once.
@@ -179,13 +175,10 @@ pub fn environment(lab: &Lab) -> Result<PathBuf> {
     Ok(python)
 }
 
-fn line(name: &str, ours: &Replay, theirs: f64, how: &str) -> String {
-    format!(
-        "{name}: {:.2} % against {:.2} %, {:+.2} points ({how})",
-        ours.hit_ratio * 100.0,
-        theirs * 100.0,
-        (ours.hit_ratio - theirs) * 100.0
-    )
+/// Two hit ratios, in words.
+pub fn beside(what: &str, ours: f64, theirs: f64) -> String {
+    let [ours, theirs, apart] = [ours, theirs, ours - theirs].map(|ratio| ratio * 100.0);
+    format!("{what}: {ours:.2} % against {theirs:.2} %, {apart:+.2} points")
 }
 
 /// Holds the ratios of all streams against the peer's; the mean must lie above it if asked.

@@ -5,10 +5,8 @@ use std::time::Duration;
 use anyhow::Result;
 use serde_json::Value;
 
-use crate::{
-    claim::{Claim, Measured},
-    lab::Lab,
-};
+use crate::claim::{Claim, Measured};
+use crate::lab::Lab;
 use measure::exec::Exec;
 
 /// Longest one run of the generator may take.
@@ -22,17 +20,17 @@ pub const CLAIMS: &[Claim] = &[
     Claim::new(
         "honesty.frozen",
         "a server frozen for 1 s in every 10: the open loop's p99 shows it, a closed loop beside",
-        "shown, and hidden by the closed loop",
-        |lab| told(lab, "frozen"),
     )
-    .promised(SEEN),
+    .bar("shown, and hidden by the closed loop")
+    .promised(SEEN)
+    .by(|lab| told(lab, "frozen")),
     Claim::new(
         "honesty.delays",
         "a double that delays by stated 5 to 50 ms: p50 to p99 as reported",
-        "within 2 % or 0.3 ms",
-        |lab| told(lab, "delays"),
     )
-    .promised(SEEN),
+    .bar("within 2 % or 0.3 ms")
+    .promised(SEEN)
+    .by(|lab| told(lab, "delays")),
 ];
 
 /// One part of `volvox load honesty`, which holds its reports against what it served itself.

@@ -5,21 +5,15 @@ use std::collections::BTreeMap;
 
 use anyhow::Result;
 
-use crate::{
-    claim::{Claim, Measured, Verdict},
-    instruments::{
-        contestant::{Contestant, Reply},
-        fleet::{Shape, Verb},
-        slope::{self, Work},
-    },
-    lab::Lab,
-};
+use crate::claim::{Claim, Measured, Verdict};
+use crate::instruments::{Contestant, Reply, Shape, Verb, Work, instructions, system_calls};
+use crate::lab::Lab;
 
 /// Connections that instructions are counted on.
 const CONNECTIONS: usize = 50;
-/// Times that instructions are counted at most. A machine that is busy with something else wakes the
-/// server for fewer connections at once, which only adds to what a request costs. So a count that is
-/// too high is repeated, and the least one stands.
+/// Times that instructions are counted at most. A machine that is busy with something else wakes
+/// the server for fewer connections at once, which only adds to what a request costs. So a count
+/// that is too high is repeated, and the least one stands.
 const COUNTINGS_MAX: u32 = 3;
 /// Batches on which system calls are counted; on one connection each is one readable event.
 const BATCHES: (u64, u64) = (200, 1200);
@@ -47,12 +41,9 @@ pub const CLAIMS: &[Claim] = &[
     claim(GET_16.id, "user instructions per GET, depth 16", "<= 400", |lab| count(lab, &GET_16)),
     claim(SET_1.id, "user instructions per SET, depth 1", "<= 900", |lab| count(lab, &SET_1)),
     claim(SET_16.id, "user instructions per SET, depth 16", "<= 700", |lab| count(lab, &SET_16)),
-    Claim::new(
-        "instr.calls",
-        "one recv and at most one send per readable event",
-        "<= 1 each",
-        calls,
-    ),
+    Claim::new("instr.calls", "one recv and at most one send per readable event")
+        .bar("<= 1 each")
+        .by(calls),
 ];
 
 const fn claim(
@@ -61,9 +52,12 @@ const fn claim(
     bar: &'static str,
     measure: fn(&Lab) -> Result<Measured>,
 ) -> Claim {
-    Claim::new(id, claim, bar, measure).promised(
-        "instructions per request: GET alone and 16 in flight; SET alone and 16 in flight",
-    )
+    Claim::new(id, claim)
+        .bar(bar)
+        .promised(
+            "instructions per request: GET alone and 16 in flight; SET alone and 16 in flight",
+        )
+        .by(measure)
 }
 
 /// Our server's counts alone, for the gate; `is_high` says which one is repeated.
@@ -83,7 +77,7 @@ fn least(
 ) -> Result<f64> {
     let (contestant, mut least) = (Contestant::volvox(lab)?, f64::INFINITY);
     for _ in 0..COUNTINGS_MAX {
-        least = least.min(slope::instructions(lab, &contestant, work(verb, depth))?);
+        least = least.min(instructions(lab, &contestant, work(verb, depth))?);
         if !is_high(least) {
             break;
         }
@@ -118,7 +112,7 @@ fn count(lab: &Lab, what: &Count) -> Result<Measured> {
     let others = [Contestant::memcached(lab), Contestant::null(lab, batch.request.len(), reply)];
     let line = |(name, contestant): (&str, Result<Contestant>)| {
         lab.detail(name);
-        let count = contestant.and_then(|one| slope::instructions(lab, &one, work(verb, depth)));
+        let count = contestant.and_then(|one| instructions(lab, &one, work(verb, depth)));
         match count {
             Ok(count) => format!("{name}: {count:.0}"),
             Err(error) => format!("{name}: not measured: {error}"),
@@ -141,7 +135,7 @@ fn calls(lab: &Lab) -> Result<Measured> {
     ];
     for (verb, depth) in batches {
         let work = Work { shape: Shape { verb, depth }, connections: 1, rounds: BATCHES };
-        let calls = slope::system_calls(lab, &contestant, work)?;
+        let calls = system_calls(lab, &contestant, work)?;
         let (received, sent) = (sum(&calls, &RECEIVES), sum(&calls, &SENDS));
         worst = worst.max(received).max(sent);
         let counts: Vec<String> = calls

@@ -1,24 +1,20 @@
 //! The hit ratio of a replay is that of libcachesim, for the policies that both have.
 //!
 //! A stream goes over the wire to a cache whose policy is exact, and as a file to the library: the
-//! same policy, the same bytes, the same charge for an item. What can differ is the generator's: its order
-//! of requests, its refills, its pace, its count of hits. Our server evicts by segments, not by items;
-//! it is compared with the library by `hit.s3fifo` of the path.
+//! same policy, the same bytes, the same charge for an item. What can differ is the generator's:
+//! its order of requests, its refills, its pace, its count of hits. Our server evicts by segments,
+//! not by items; it is compared with the library by `hit.s3fifo` of the path.
 
 use std::{fs, net::SocketAddr, path::Path, thread};
 
 use anyhow::{Context, Result};
 
-use doubles::{
-    exact,
-    policy::{Items, Policy},
-};
+use doubles::exact;
+use doubles::policy::{Items, Policy};
 
 use super::hit_ratio::{self, Stream};
-use crate::{
-    claim::{Claim, Measured},
-    lab::Lab,
-};
+use crate::claim::{Claim, Measured};
+use crate::lab::Lab;
 
 /// How far apart the two may be, as a share: one point.
 const APART_MAX: f64 = 0.01;
@@ -27,10 +23,10 @@ const APART_MAX: f64 = 0.01;
 pub const CLAIMS: &[Claim] = &[Claim::new(
     "hit.libcachesim",
     "hit ratio of every stream replayed, beside libcachesim's: LRU, FIFO and S3-FIFO by items",
-    "within 1 point, every stream and policy",
-    agrees,
 )
-.promised("hit ratios of a replay beside libcachesim's: LRU, FIFO and S3-FIFO")];
+.bar("within 1 point, every stream and policy")
+.promised("hit ratios of a replay beside libcachesim's: LRU, FIFO and S3-FIFO")
+.by(agrees)];
 
 /// One stream under one policy.
 #[derive(Clone, Debug)]
@@ -74,11 +70,7 @@ fn pair(lab: &Lab, stream: &Stream, policy: Policy, python: &Path, file: &Path) 
 
 /// Both signs count; a ratio of none or all would agree with anything.
 fn judge(pairs: &[Pair], wanted: usize) -> Measured {
-    let line = |pair: &Pair| {
-        let Pair { what, ours, theirs } = pair;
-        let (apart, ours, theirs) = ((ours - theirs) * 100.0, ours * 100.0, theirs * 100.0);
-        format!("{what}: {ours:.2} % against {theirs:.2} %, {apart:+.2} points")
-    };
+    let line = |pair: &Pair| hit_ratio::beside(&pair.what, pair.ours, pair.theirs);
     let details: Vec<String> = pairs.iter().map(line).collect();
     let says_nothing = |ratio: f64| ratio <= APART_MAX || ratio >= 1.0 - APART_MAX;
     if let Some(pair) = pairs.iter().find(|pair| says_nothing(pair.theirs)) {

@@ -7,15 +7,10 @@
 use anyhow::{Context, Result, bail};
 
 use super::memory_bound;
-use crate::{
-    claim::{Claim, Measured},
-    instruments::{
-        contestant::Contestant,
-        wire::{Batch, Client, KEY_BYTES},
-    },
-    lab::Lab,
-};
-use measure::{account::process::rss_bytes, rng::Rng, stats::geometric_mean};
+use crate::claim::{Claim, Measured};
+use crate::instruments::{Batch, Client, Contestant, KEY_BYTES};
+use crate::lab::Lab;
+use measure::{account::rss_bytes, rng::Rng, stats::geometric_mean};
 
 /// Budget, and that of the full form, in MiB.
 pub(super) const MEMORY_MIB: [u64; 2] = [128, 1024];
@@ -35,18 +30,15 @@ pub const CLAIMS: &[Claim] = &[
     Claim::new(
         "memory.density",
         "items per MB of RSS at first eviction, all sizes, with and without TTL",
-        ">= 1.2x (geometric mean), no size below 1.0x",
-        density,
     )
+    .bar(">= 1.2x (geometric mean), no size below 1.0x")
     .beside_memcached()
-    .promised("more items per MB of resident memory than memcached"),
-    Claim::new(
-        "memory.bound",
-        "RSS under churn, 4,000 connections and large values",
-        "<= -m + 16 MiB",
-        memory_bound::measure,
-    )
-    .promised("`-m` is the whole budget: resident memory, whatever clients do"),
+    .promised("more items per MB of resident memory than memcached")
+    .by(density),
+    Claim::new("memory.bound", "RSS under churn, 4,000 connections and large values")
+        .bar("<= -m + 16 MiB")
+        .promised("`-m` is the whole budget: resident memory, whatever clients do")
+        .by(memory_bound::measure),
 ];
 
 /// How long the values are.

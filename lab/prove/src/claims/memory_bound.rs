@@ -8,15 +8,10 @@ use anyhow::{Context, Result, bail};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::memory::MEMORY_MIB;
-use crate::{
-    claim::Measured,
-    instruments::{
-        contestant::Contestant,
-        wire::{Client, key},
-    },
-    lab::Lab,
-};
-use measure::{account::process::rss_peak_bytes, rng::Rng};
+use crate::claim::Measured;
+use crate::instruments::{Client, Contestant, key};
+use crate::lab::Lab;
+use measure::{account::rss_peak_bytes, rng::Rng};
 
 /// Connections that are open at once.
 const CONNECTIONS: usize = 4000;

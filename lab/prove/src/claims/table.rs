@@ -1,21 +1,19 @@
 //! The table of the lab: filled, without a wrong answer, by servers that were busy.
 //!
-//! One run of `volvox lab` serves all claims: the quick form, or in `--long` the full one, which takes
-//! hours and continues where it was interrupted on the same commit.
+//! One run of `volvox lab` serves all claims: the quick form, or in `--long` the full one, which
+//! takes hours and continues where it was interrupted on the same commit.
 //!
-//! The report is judged by its JSON alone. Whether other programs used the machine follows from what
-//! our servers did: a server of one thread that waited for its core shared it. Nothing that needs
-//! an idle machine is known then.
+//! The report is judged by its JSON alone. Whether other programs used the machine follows from
+//! what our servers did: a server of one thread that waited for its core shared it. Nothing that
+//! needs an idle machine is known then.
 
 use std::{collections::BTreeSet, fs, path::PathBuf, time::Duration};
 
 use anyhow::{Context, Result};
 use serde_json::Value;
 
-use crate::{
-    claim::{Claim, Measured},
-    lab::Lab,
-};
+use crate::claim::{Claim, Measured};
+use crate::lab::Lab;
 use measure::exec::Exec;
 
 /// Longest the quick form may take.
@@ -41,19 +39,18 @@ pub const CLAIMS: &[Claim] = &[
     Claim::new(
         "table.filled",
         "every cell that the form promises, all four drivers, own rates and common ones",
-        "none absent or empty, no error, no wrong value",
-        filled,
     )
-    .promised("the lab's table of four drivers and memcached: every cell"),
-    Claim::new("table.busy", "the server's core at lambda-max", ">= 95 % busy, every driver", busy)
-        .promised("servers are busy at lambda-max"),
-    Claim::new(
-        "table.why",
-        "who wins where, with the costs of a request",
-        "every size and mix",
-        why,
-    )
-    .promised("who wins where, each loser with its reason"),
+    .bar("none absent or empty, no error, no wrong value")
+    .promised("the lab's table of four drivers and memcached: every cell")
+    .by(filled),
+    Claim::new("table.busy", "the server's core at lambda-max")
+        .bar(">= 95 % busy, every driver")
+        .promised("servers are busy at lambda-max")
+        .by(busy),
+    Claim::new("table.why", "who wins where, with the costs of a request")
+        .bar("every size and mix")
+        .promised("who wins where, each loser with its reason")
+        .by(why),
 ];
 
 /// The report, measured once.
@@ -149,8 +146,8 @@ fn busy(lab: &Lab) -> Result<Measured> {
     Ok(judge_busy(report(lab)?))
 }
 
-/// Only what a server used of its core counts. Where a server of one thread or the generator waited for
-/// its core, another program had it, and how busy the server would have been is not known.
+/// Only what a server used of its core counts. Where a server of one thread or the generator waited
+/// for its core, another program had it, and how busy the server would have been is not known.
 fn judge_busy(report: &Value) -> Measured {
     let mut least = f64::MAX;
     let (mut details, mut crowded, mut seen) = (Vec::new(), Vec::new(), BTreeSet::new());

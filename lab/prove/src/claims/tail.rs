@@ -3,19 +3,11 @@
 use anyhow::{Context, Result};
 
 use super::engine;
-use crate::{
-    claim::{Claim, Measured},
-    instruments::{
-        contest::{pinned, times, within},
-        contestant::Contestant,
-        generator::{GET, Limit, Load},
-    },
-    lab::Lab,
-};
-use measure::{
-    process::server::Server,
-    stats::{alternate, median},
-};
+use crate::claim::{Claim, Measured};
+use crate::instruments::{Contestant, GET, Limit, Load, pinned, times, within};
+use crate::lab::Lab;
+use measure::process::Server;
+use measure::stats::{alternate, median};
 
 /// Rounds, each with a turn of both servers; with eight, one disturbed round decides nothing.
 const ROUNDS: usize = 8;
@@ -30,21 +22,15 @@ const NO_WORSE: f64 = 1.0;
 
 /// The claims of this theme.
 pub const CLAIMS: &[Claim] = &[
-    Claim::new(
-        "tail.p999",
-        "p99.9 at 70 % of the slower server's peak, open loop",
-        "no worse than memcached's",
-        p999,
-    )
-    .beside_memcached()
-    .promised("the slowest of a thousand requests, at 70 % of the slower server's peak"),
-    Claim::new(
-        "tail.engine",
-        "engine service time p99.999, preempted samples apart",
-        "<= 1 ms, preempted <= 0.1 %",
-        engine::churn,
-    )
-    .promised("the slowest of 100,000 requests to the engine, in ten minutes of evictions"),
+    Claim::new("tail.p999", "p99.9 at 70 % of the slower server's peak, open loop")
+        .bar("no worse than memcached's")
+        .beside_memcached()
+        .promised("the slowest of a thousand requests, at 70 % of the slower server's peak")
+        .by(p999),
+    Claim::new("tail.engine", "engine service time p99.999, preempted samples apart")
+        .bar("<= 1 ms, preempted <= 0.1 %")
+        .promised("the slowest of 100,000 requests to the engine, in ten minutes of evictions")
+        .by(engine::churn),
 ];
 
 fn p999(lab: &Lab) -> Result<Measured> {
@@ -57,14 +43,14 @@ fn p999(lab: &Lab) -> Result<Measured> {
     let mut peak = f64::MAX;
     for server in &servers {
         lab.detail("finding the peak");
-        peak = peak.min(PEAK.drive(lab, server)?.per_s());
+        peak = peak.min(PEAK.drive(lab, server)?.number("/rate/achieved_per_s")?);
     }
     let rate = peak as u64 * RATE_PERCENT / 100;
     let seconds = lab.form(TURN_S[0], TURN_S[1]);
     let load = Load { limit: Limit::Requests(rate * seconds), rate: Some(rate), ..PEAK };
     let series = alternate(servers.len(), ROUNDS, |which, round| {
         lab.detail(&format!("round {} at {rate} requests/s", round + 1));
-        Ok(load.drive(lab, &servers[which])?.latency()?.p999_us)
+        load.drive(lab, &servers[which])?.number("/get_latency/p999_us")
     })?;
     servers.into_iter().try_for_each(Server::stop)?;
     let factor = times(&series[1], &series[0])?;

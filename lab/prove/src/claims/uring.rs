@@ -1,21 +1,14 @@
 //! What io_uring costs beside epoll, and whether `auto` picks accordingly.
 //!
 //! `auto` weighs more than processor time: io_uring needs more memory for each worker and is
-//! forbidden in many containers. So equal cost is no reason to pick it. Two things are wrong whatever
-//! else is weighed: to pick the dearer one, and not to pick one that is clearly cheaper.
+//! forbidden in many containers. So equal cost is no reason to pick it. Two things are wrong
+//! whatever else is weighed: to pick the dearer one, and not to pick one that is clearly cheaper.
 
 use anyhow::Result;
 
-use crate::{
-    claim::{Claim, Measured},
-    instruments::{
-        contest::{costs, details, pinned, rounds, times, within},
-        contestant::Contestant,
-        generator::GET,
-        wire::Client,
-    },
-    lab::Lab,
-};
+use crate::claim::{Claim, Measured};
+use crate::instruments::{Client, Contestant, GET, costs, details, pinned, rounds, times, within};
+use crate::lab::Lab;
 use measure::stats::Estimate;
 
 /// How much cheaper the other driver is before `auto` must pick it.
@@ -27,9 +20,9 @@ const HALF_WIDTH_MAX: f64 = 0.15;
 pub const CLAIMS: &[Claim] = &[Claim::new(
     "uring.depth1",
     "server CPU per request at depth 1: uring beside epoll, and what auto makes of it",
-    "dearer: auto is not uring; more than 5 % cheaper: auto is uring",
-    uring,
-)];
+)
+.bar("dearer: auto is not uring; more than 5 % cheaper: auto is uring")
+.by(uring)];
 
 fn uring(lab: &Lab) -> Result<Measured> {
     let with = |driver: &str| -> Result<Contestant> {

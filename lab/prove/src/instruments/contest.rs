@@ -6,15 +6,11 @@
 
 use anyhow::{Context, Result};
 
-use super::{
-    contestant::{Contestant, Program, ROOMY_MIB, Reply},
-    generator::{self, Limit, Load},
-};
+use super::contestant::{Contestant, Program, ROOMY_MIB, Reply};
+use super::generator::{self, Limit, Load};
 use crate::lab::Lab;
-use measure::{
-    process::server::Server,
-    stats::{Estimate, Series, alternate, median, ratio, spread},
-};
+use measure::process::Server;
+use measure::stats::{Estimate, Series, alternate, median, ratio, spread};
 
 /// Rounds of the quick form, each with a turn of every contestant; even, for the two starts.
 const ROUNDS: usize = 10;
@@ -90,7 +86,7 @@ pub fn costs(
                 Ok(done?.requests)
             })
         }
-        _ => Ok(load.drive(lab, server)?.server()?.cpu_us_per_request),
+        _ => Ok(load.drive(lab, server)?.number("/server/cpu_us_per_request")?),
     };
     alternated(lab, contestants, rounds, prepare, turn)
 }

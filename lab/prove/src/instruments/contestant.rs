@@ -9,14 +9,8 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 
 use crate::lab::Lab;
-use measure::{
-    process::{
-        instrument::Instrument,
-        launch::Launch,
-        server::{Server, accepts},
-    },
-    tools,
-};
+use measure::process::{Instrument, Launch, Server, accepts};
+use measure::tools;
 
 /// Budget of a server that all keys of the generator fit in with room, in MiB.
 pub const ROOMY_MIB: u64 = 256;
@@ -32,7 +26,8 @@ pub enum Program {
     Memcached,
     /// Redis, without persistence.
     Redis,
-    /// A server of ours that only moves bytes, requests of this many: the floor that the kernel sets.
+    /// A server of ours that only moves bytes, requests of this many: the floor that the kernel
+    /// sets.
     Null(usize, Reply),
 }
 

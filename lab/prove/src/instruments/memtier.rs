@@ -2,10 +2,10 @@
 //!
 //! One thread of it asks for keys that it draws evenly; a run with a miss is no measurement. Beside
 //! our generator both make the same requests: as many gets on as many connections, for the same
-//! items. The keys are stored once, since a server finds what was stored last sooner. memtier requests
-//! four fifths of them, those whose numbers fill their places without zeros. Whole processes are
-//! compared by one ruler: the processor time that a shell reports of its child, and the kernel's
-//! account of the server's.
+//! items. The keys are stored once, since a server finds what was stored last sooner. memtier
+//! requests four fifths of them, those whose numbers fill their places without zeros. Whole
+//! processes are compared by one ruler: the processor time that a shell reports of its child, and
+//! the kernel's account of the server's.
 
 use anyhow::{Context, Result, bail};
 
@@ -13,7 +13,7 @@ use super::generator::{
     CONNECTIONS, GET, KEYS, Limit, Load, Outcome, RUN_MAX, VALUE_BYTES, server_us,
 };
 use crate::lab::Lab;
-use measure::{account::process::Account, exec::Exec, process::server::Server};
+use measure::{account::Account, exec::Exec, process::Server};
 
 /// The beginning of a key: ours ends with six digits and zeros before them, memtier's with five.
 const OUR_PREFIX: &str = "memtier-keys-0";
@@ -155,8 +155,10 @@ impl<'a> Duel<'a> {
         let (text, cpu_s) = timed(&shell(self.lab).arg(self.lab.volvox()?).args(words))?;
         let mut values = serde_json::Deserializer::from_str(&text).into_iter::<Outcome>();
         let outcome = values.next().context("the generator printed no report")??.clean()?;
-        let latency = outcome.latency()?;
-        Ok(self.seen(cpu_s, outcome.per_s(), latency.p50_us, latency.p99_us))
+        let [per_s, p50_us, p99_us] =
+            ["/rate/achieved_per_s", "/get_latency/p50_us", "/get_latency/p99_us"]
+                .map(|path| outcome.number(path));
+        Ok(self.seen(cpu_s, per_s?, p50_us?, p99_us?))
     }
 
     fn seen(&self, cpu_s: f64, per_s: f64, p50_us: f64, p99_us: f64) -> Run {

@@ -7,12 +7,10 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context, Result};
 
-use super::{
-    contestant::{Contestant, Program},
-    fleet::{Fleet, Shape},
-};
+use super::contestant::{Contestant, Program};
+use super::fleet::{Fleet, Shape};
 use crate::lab::Lab;
-use measure::process::instrument::{Counts, INSTRUCTIONS, Instrument, per_request};
+use measure::process::{Counts, INSTRUCTIONS, Instrument, per_request};
 
 /// Connections of every server but memcached, which derives its descriptors from them: instruments
 /// leave few.

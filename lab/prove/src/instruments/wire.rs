@@ -3,12 +3,9 @@
 //! `Batch` is a run of requests and the exact bytes that must come back: comparing them is the
 //! check that the server really did the work. Every read has a deadline.
 
-use std::{
-    collections::BTreeMap,
-    io::{BufRead, BufReader, Read, Write},
-    net::{SocketAddr, TcpStream},
-    time::Duration,
-};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::{collections::BTreeMap, time::Duration};
 
 use anyhow::{Context, Result, bail};
 

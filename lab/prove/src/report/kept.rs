@@ -9,7 +9,7 @@ use std::{collections::BTreeMap, fs, path::Path};
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
-use super::run::Report;
+use super::run::{On, Report};
 use crate::claim::{Claim, Measured, Verdict};
 use measure::screen::{Cell, Table};
 
@@ -23,10 +23,8 @@ fn files(subject: &str) -> (String, String) {
 struct Line {
     #[serde(flatten)]
     measured: Measured,
-    commit: String,
-    date: String,
-    machine: String,
-    memcached: String,
+    #[serde(flatten)]
+    on: On,
 }
 
 /// Lines by the id of their claim.
@@ -52,11 +50,8 @@ impl Kept {
 
     /// Takes over what a run has measured.
     pub fn take(&mut self, report: Report) {
-        let Report { commit, date, machine, memcached, rows, .. } = report;
-        for row in rows {
-            let (commit, date) = (commit.clone(), date.clone());
-            let (machine, memcached) = (machine.clone(), memcached.clone());
-            let line = Line { measured: row.measured, commit, date, machine, memcached };
+        for row in report.rows {
+            let line = Line { measured: row.measured, on: report.on.clone() };
             self.0.insert(row.id.to_owned(), line);
         }
     }
@@ -85,8 +80,8 @@ impl Kept {
                 claim.bar,
                 text(|line| &line.measured.text),
                 verdict,
-                text(|line| &line.date),
-                text(|line| &line.commit),
+                text(|line| &line.on.date),
+                text(|line| &line.on.commit),
             ];
             table.row(texts.into_iter().map(Cell::from).collect());
         }
@@ -98,7 +93,7 @@ impl Kept {
         for (claim, line) in claims.iter().filter_map(|claim| Some((claim, self.0.get(claim.id)?)))
         {
             text.push_str(&format!("\n## {}\n\n", claim.id));
-            text.push_str(&format!("- on {}, memcached {}\n", line.machine, line.memcached));
+            text.push_str(&format!("- on {}, memcached {}\n", line.on.machine, line.on.memcached));
             if let Verdict::NotMeasured(reason) = &line.measured.verdict {
                 text.push_str(&format!("- not measured: {reason}\n"));
             }
@@ -116,7 +111,7 @@ impl Kept {
         let line = |(id, measured): (&str, Measured)| {
             let (commit, date) = (text("abc"), text("2026-01-02"));
             let (machine, memcached) = (text("a machine"), text("1.6.45"));
-            (text(id), Line { measured, commit, date, machine, memcached })
+            (text(id), Line { measured, on: On { commit, date, machine, memcached } })
         };
         Self(all.into_iter().map(line).collect())
     }
@@ -129,7 +124,7 @@ mod tests {
     const CLAIMS: [Claim; 2] = [claim("cpu.get"), claim("cpu.set")];
 
     const fn claim(id: &'static str) -> Claim {
-        Claim::new(id, "faster", ">= 1.8x", |_| Ok(Measured::not("why")))
+        Claim::new(id, "faster").bar(">= 1.8x").by(|_| Ok(Measured::not("why")))
     }
 
     fn kept(id: &'static str, verdict: Verdict) -> Kept {

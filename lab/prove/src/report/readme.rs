@@ -1,9 +1,9 @@
 //! The README's tables of promises, made of the kept results.
 //!
-//! A row is a promise in a user's words: its bars, what was measured, the claims. Neighbouring claims with
-//! the same words are one row. A claim that missed its bar says so and links to the decision that
-//! explains it. Only what stands between the two marks of a subject is written; a test fails when it is
-//! not what the kept results make.
+//! A row is a promise in a user's words: its bars, what was measured, the claims. Neighbouring
+//! claims with the same words are one row. A claim that missed its bar says so and links to the
+//! decision that explains it. Only what stands between the two marks of a subject is written; a
+//! test fails when it is not what the kept results make.
 
 use std::fs;
 
@@ -77,7 +77,7 @@ mod tests {
     use crate::claim::Measured;
 
     const fn claim(id: &'static str, bar: &'static str, promise: &'static str) -> Claim {
-        Claim::new(id, "", bar, |_| Ok(Measured::not(""))).promised(promise)
+        Claim::new(id, "").bar(bar).promised(promise).by(|_| Ok(Measured::not("")))
     }
 
     #[test]

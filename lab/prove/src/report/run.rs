@@ -1,17 +1,12 @@
 //! The report of one run of a proof: on the screen and as JSON.
 
 use anyhow::Result;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-use crate::{
-    claim::{Claim, Measured, Verdict},
-    lab::Lab,
-};
-use measure::{
-    account::machine::Machine,
-    repo::Repo,
-    screen::{Cell, Table, Tone},
-};
+use crate::claim::{Claim, Measured, Verdict};
+use crate::lab::Lab;
+use measure::screen::{Cell, Table, Tone};
+use measure::{account::Machine, repo::Repo};
 
 /// One claim and what became of it.
 #[derive(Serialize)]
@@ -30,13 +25,20 @@ impl Row {
     }
 }
 
-/// The whole proof and what it was run on.
-#[derive(Serialize)]
-pub struct Report {
+/// What a proof was run on.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub(super) struct On {
     pub(super) commit: String,
     pub(super) date: String,
     pub(super) machine: String,
     pub(super) memcached: String,
+}
+
+/// The whole proof and what it was run on.
+#[derive(Serialize)]
+pub struct Report {
+    #[serde(flatten)]
+    pub(super) on: On,
     long: bool,
     pub(super) rows: Vec<Row>,
 }
@@ -44,14 +46,10 @@ pub struct Report {
 impl Report {
     /// A report on the tree as it stands.
     pub fn new(lab: &Lab, rows: Vec<Row>) -> Result<Self> {
-        Ok(Self {
-            commit: lab.repo().commit()?,
-            date: Repo::today()?,
-            machine: Machine::here().line(),
-            memcached: lab.memcached()?.1.to_owned(),
-            long: lab.is_long(),
-            rows,
-        })
+        let (commit, date) = (lab.repo().commit()?, Repo::today()?);
+        let (machine, memcached) = (Machine::here().line(), lab.memcached()?.1.to_owned());
+        let on = On { commit, date, machine, memcached };
+        Ok(Self { on, long: lab.is_long(), rows })
     }
 
     /// Whether every claim passed.
@@ -96,9 +94,9 @@ impl Report {
             count(|verdict| *verdict == Verdict::Pass),
             count(|verdict| *verdict == Verdict::Fail),
             count(|verdict| matches!(verdict, Verdict::NotMeasured(_))),
-            self.commit,
-            self.memcached,
-            self.machine
+            self.on.commit,
+            self.on.memcached,
+            self.on.machine
         )
     }
 }
@@ -125,14 +123,9 @@ mod tests {
         };
         let row = Row { id: "cpu.get", claim: "faster", bar: ">= 1.8x", measured };
         let text = |word: &str| word.to_owned();
-        Report {
-            commit: text("abc"),
-            date: text("2026-01-02"),
-            machine: text("a machine"),
-            memcached: text("1.6.45"),
-            long: true,
-            rows: vec![row],
-        }
+        let (commit, date) = (text("abc"), text("2026-01-02"));
+        let (machine, memcached) = (text("a machine"), text("1.6.45"));
+        Report { on: On { commit, date, machine, memcached }, long: true, rows: vec![row] }
     }
 
     #[test]
