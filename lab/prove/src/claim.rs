@@ -109,6 +109,11 @@ impl Claim {
         Self { id, claim, bar, promise, decision, is_beside_memcached, measure }
     }
 
+    /// A claim that tests make: all of them must hold.
+    pub const fn held(id: &'static str, claim: &'static str, measure: Measure) -> Self {
+        Self::new(id, claim).bar("all hold").by(measure)
+    }
+
     /// With what must be reached.
     pub const fn bar(self, bar: &'static str) -> Self {
         Self { bar, ..self }

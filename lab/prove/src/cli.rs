@@ -8,7 +8,7 @@ use clap::ValueEnum;
 use crate::claim::Claim;
 use crate::claims::{
     agree, bottleneck, build, clients, connections, correctness, cost, cpu, drivers, engine_tests,
-    hit_ratio, honesty, instructions, libcachesim, memory, table, tail, uring,
+    hit_ratio, honesty, instructions, libcachesim, memory, memory_bound, table, tail, uring,
 };
 use crate::lab::{Given, Lab};
 use crate::report::kept::Kept;
@@ -44,6 +44,7 @@ impl Subject {
                 cpu::CLAIMS,
                 instructions::CLAIMS,
                 memory::CLAIMS,
+                memory_bound::CLAIMS,
                 hit_ratio::CLAIMS,
                 tail::CLAIMS,
                 correctness::CLAIMS,
@@ -64,6 +65,16 @@ impl Subject {
             ],
         };
         themes.concat()
+    }
+
+    /// The claims of its table in the README: a claim of both subjects is promised once.
+    fn promised(self) -> Vec<Claim> {
+        let mut claims = self.claims();
+        if self == Self::Lab {
+            let path = Self::Path.claims();
+            claims.retain(|claim| path.iter().all(|other| other.id != claim.id));
+        }
+        claims
     }
 
     /// The claims whose id begins with one of the prefixes; all where there is none.
@@ -166,9 +177,8 @@ fn keep(lab: &Lab, subject: Subject, report: Option<Report>) -> Result<()> {
     if let Some(report) = report {
         kept.take(report);
     }
-    let claims = subject.claims();
-    kept.write(&folder, subject.name(), &claims)?;
-    readme::write(lab.repo(), subject.name(), &claims, &kept)?;
+    kept.write(&folder, subject.name(), &subject.claims())?;
+    readme::write(lab.repo(), subject.name(), &subject.promised(), &kept)?;
     eprintln!("kept in {KEPT}");
     Ok(())
 }
@@ -207,7 +217,7 @@ mod tests {
         for subject in BOTH {
             let name = subject.name();
             let kept = Kept::read(&repo.path(KEPT), name).unwrap();
-            let current = readme::with_table(&readme, name, &subject.claims(), &kept).unwrap();
+            let current = readme::with_table(&readme, name, &subject.promised(), &kept).unwrap();
             assert!(current == readme, "README.md is stale: cargo xtask prove {name} --readme");
         }
     }

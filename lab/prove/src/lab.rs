@@ -69,8 +69,8 @@ impl Lab {
         self.given.long
     }
 
-    /// `quick`, or `long` where the full bars are run.
-    pub fn form<T>(&self, quick: T, long: T) -> T {
+    /// The first of two, or the second where the full bars are run.
+    pub fn form<T>(&self, [quick, long]: [T; 2]) -> T {
         if self.given.long { long } else { quick }
     }
 

@@ -89,19 +89,16 @@ impl Rounds {
         self.counted.len() >= wanted && self.factor().is_ok_and(is_narrow)
     }
 
-    /// What each saw, in words.
+    /// What each reports, in words.
     fn lines(&self, of: &str) -> [String; 2] {
-        let [rate, p50, p99, server] = [
-            |run: &Run| run.per_s,
-            |run: &Run| run.p50_us,
-            |run: &Run| run.p99_us,
-            |run: &Run| run.server_us,
-        ]
-        .map(|of| self.series(of).map(|series| median(&series).unwrap_or(0.0)));
         [0, 1].map(|which| {
+            let middle = |field: fn(&Run) -> f64| median(&self.series(field)[which]).unwrap_or(0.0);
+            let (per_s, p50_us) = (middle(|run| run.per_s), middle(|run| run.p50_us));
+            let (p99_us, server_us) = (middle(|run| run.p99_us), middle(|run| run.server_us));
             format!(
-                "{of}, {}: {:.0} requests/s, p50 {:.0} us, p99 {:.0} us, the server's CPU {:.2} us",
-                NAMES[which], rate[which], p50[which], p99[which], server[which]
+                "{of}, {}: {per_s:.0} requests/s, p50 {p50_us:.0} us, p99 {p99_us:.0} us, \
+                 the server's CPU {server_us:.2} us",
+                NAMES[which]
             )
         })
     }

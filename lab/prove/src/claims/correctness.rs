@@ -20,12 +20,10 @@ const PER_CONNECTION: usize = 10;
 const RSS_NOISE_BYTES: u64 = 1 << 20;
 /// Longest the server may take to notice that the connections are gone.
 const SETTLE_MAX: Duration = Duration::from_secs(20);
-/// How long `--long` fuzzes each target, in seconds.
-const FUZZ_LONG_S: u64 = 600;
 /// Longest all targets may take, building included.
 const FUZZ_MAX: Duration = Duration::from_secs(7200);
-/// How long the quick form fuzzes each target, in seconds.
-const FUZZ_S: u64 = 60;
+/// How long each target is fuzzed, in seconds, and in the full form.
+const FUZZ_S: [u64; 2] = [60, 600];
 
 /// The claims of this theme.
 pub const CLAIMS: &[Claim] = &[
@@ -38,7 +36,7 @@ pub const CLAIMS: &[Claim] = &[
 
 fn fuzzing(lab: &Lab) -> Result<Measured> {
     lab.quiet();
-    let seconds = lab.form(FUZZ_S, FUZZ_LONG_S);
+    let seconds = lab.form(FUZZ_S);
     let words = ["xtask", "fuzz", "--seconds", &seconds.to_string()];
     let well = Exec::new("cargo").args(words).cwd(lab.repo().root()).status(FUZZ_MAX)?;
     Ok(Measured::yes(well, format!("none in {seconds} s each"), "a crash"))

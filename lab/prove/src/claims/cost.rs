@@ -50,7 +50,7 @@ pub const CLAIMS: &[Claim] = &[
 
 /// How many rounds this form compares by.
 pub(super) fn rounds(lab: &Lab) -> usize {
-    lab.form(ROUNDS[0], ROUNDS[1])
+    lab.form(ROUNDS)
 }
 
 /// The generator against a bare exchange of the same request and reply, on one server.

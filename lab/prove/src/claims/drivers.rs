@@ -17,24 +17,20 @@ const RUN_MAX: Duration = Duration::from_secs(1200);
 
 /// The claims of this theme.
 pub const CLAIMS: &[Claim] = &[
-    by(
+    Claim::held(
         "drivers.conformance",
         "one suite for all four drivers: identical bytes, gates, delays, fairness",
         |lab| tests(lab, &["--test", "conformance"]),
     ),
-    by(
+    Claim::held(
         "drivers.crowds",
         "5,000 connections, clients killed mid-request: nothing lost, no descriptor leaked",
         |lab| tests(lab, &["--test", "descriptors"]),
     ),
-    by("drivers.signals", "a full queue of signals loses no request", |lab| {
+    Claim::held("drivers.signals", "a full queue of signals loses no request", |lab| {
         tests(lab, &["--test", "a_full_queue_of_signals_loses_no_request"])
     }),
 ];
-
-const fn by(id: &'static str, claim: &'static str, by: fn(&Lab) -> Result<Measured>) -> Claim {
-    Claim::new(id, claim).bar("all hold").by(by)
-}
 
 fn tests(lab: &Lab, which: &[&str]) -> Result<Measured> {
     let exec = Exec::new("cargo").args(["test", "--locked", "--package", "drivers"]).args(which);

@@ -14,16 +14,12 @@ use measure::exec::Exec;
 const BUILD_MAX: Duration = Duration::from_secs(900);
 /// Longest an example may take beyond its measurement.
 const BESIDE_MAX: Duration = Duration::from_secs(120);
-/// Turns of one thread and of two.
-const ROUNDS: u64 = 9;
-/// Turns of the full form.
-const ROUNDS_LONG: u64 = 31;
+/// Turns of one thread and of two, and in the full form.
+const ROUNDS: [u64; 2] = [9, 31];
 /// Longest one turn of every workload may take, filling included.
 const ROUND_MAX_S: u64 = 30;
-/// Seconds of churn.
-const CHURN_S: u64 = 60;
-/// Seconds of churn in the full form.
-const CHURN_S_LONG: u64 = 600;
+/// Seconds of churn, and in the full form.
+const CHURN_S: [u64; 2] = [60, 600];
 /// The bar of the slowest of a hundred thousand requests, in nanoseconds.
 const P99999_NS_MAX: u64 = 1_000_000;
 /// The bar of the samples that may be set aside, as a share.
@@ -84,7 +80,7 @@ impl Scale {
 
 /// Measures the claim `scale.engine`.
 pub fn scale(lab: &Lab) -> Result<Measured> {
-    let rounds = lab.form(ROUNDS, ROUNDS_LONG);
+    let rounds = lab.form(ROUNDS);
     let longest = Duration::from_secs(rounds * ROUND_MAX_S);
     let scale: Scale = example(lab, "scale", rounds, longest)?;
     let (mut texts, mut holds, mut least) = (Vec::new(), true, f64::MAX);
@@ -141,7 +137,7 @@ impl Churn {
 
 /// Measures the claim `tail.engine`.
 pub fn churn(lab: &Lab) -> Result<Measured> {
-    let seconds = lab.form(CHURN_S, CHURN_S_LONG);
+    let seconds = lab.form(CHURN_S);
     let churn: Churn = example(lab, "churn", seconds, Duration::from_secs(seconds))?;
     Ok(churn.judged())
 }

@@ -19,10 +19,8 @@ const RUN_MAX: Duration = Duration::from_secs(1800);
 const PROBE_MAX: Duration = Duration::from_secs(60);
 /// Runs of the model test, each with a pool, a range of values and a seed of its own.
 const MODEL_RUNS: u64 = 9;
-/// Random operations held against the model, in millions.
-const MODEL_MILLIONS: u64 = 10;
-/// The same, in the full form.
-const MODEL_MILLIONS_LONG: u64 = 50;
+/// Random operations compared with the model, in millions, and in the full form.
+const MODEL_MILLIONS: [u64; 2] = [10, 50];
 /// How much longer the full form runs what tries orders.
 const LONGER: u64 = 10;
 /// Orders that each shuttle test tries.
@@ -41,16 +39,16 @@ const BREAKAGES: [&str; 4] = [
 
 /// The claims of this theme.
 pub const CLAIMS: &[Claim] = &[
-    by("correct.model", "random operations against a plain map, pools that evict", model),
-    by("correct.shapes", "the shape tests: delays, copies, flushes, batches", shapes),
-    by("correct.orders", "read, write, evict under loom and shuttle", orders),
-    by("correct.sanitizers", "threads under the thread and address sanitizers", sanitizers),
-    by("correct.breakages", "deliberate breakages, each caught by its test", breakages),
+    Claim::held("correct.model", "random operations against a plain map, pools that evict", model),
+    Claim::held("correct.shapes", "the shape tests: delays, copies, flushes, batches", shapes),
+    Claim::held("correct.orders", "read, write, evict under loom and shuttle", orders),
+    Claim::held(
+        "correct.sanitizers",
+        "threads under the thread and address sanitizers",
+        sanitizers,
+    ),
+    Claim::held("correct.breakages", "deliberate breakages, each caught by its test", breakages),
 ];
-
-const fn by(id: &'static str, claim: &'static str, by: fn(&Lab) -> Result<Measured>) -> Claim {
-    Claim::new(id, claim).bar("all hold").by(by)
-}
 
 /// Runs the commands one after the other; one that fails does not stop the others.
 fn all(lab: &Lab, held: String, runs: Vec<Exec>) -> Result<Measured> {
@@ -80,7 +78,7 @@ fn apart(repo: &Repo, exec: Exec, name: &str, flags: &str) -> Exec {
 }
 
 fn model(lab: &Lab) -> Result<Measured> {
-    let millions = lab.form(MODEL_MILLIONS, MODEL_MILLIONS_LONG);
+    let millions = lab.form(MODEL_MILLIONS);
     let steps = (millions * 1_000_000).div_ceil(MODEL_RUNS);
     let run = test("engine", &["model"]).env("MODEL_STEPS", steps.to_string());
     all(lab, format!("{millions} million operations"), vec![run])
@@ -102,7 +100,7 @@ fn shapes(lab: &Lab) -> Result<Measured> {
 }
 
 fn orders(lab: &Lab) -> Result<Measured> {
-    let orders = SHUTTLE_ORDERS * lab.form(1, LONGER);
+    let orders = SHUTTLE_ORDERS * lab.form([1, LONGER]);
     let loom = test("engine", &["loom_orders"]).arg("--lib");
     let runs = vec![apart(lab.repo(), loom, "loom", "--cfg loom"), shuttle(lab.repo(), orders)];
     all(lab, format!("loom; shuttle, {orders} orders a test"), runs)
@@ -129,8 +127,8 @@ fn sanitizers(lab: &Lab) -> Result<Measured> {
         let how = "rustup toolchain install nightly --component rust-src";
         return Err(Missing(format!("the sanitizers need a nightly toolchain: {how}")).into());
     }
-    let ops = CROWD_OPS * lab.form(1, LONGER);
-    let steps = SANITIZED_STEPS * lab.form(1, LONGER);
+    let ops = CROWD_OPS * lab.form([1, LONGER]);
+    let steps = SANITIZED_STEPS * lab.form([1, LONGER]);
     let run = |sanitizer: &str, flags: &str| {
         let words = ["+nightly", "test", "--quiet", "--locked", "-Zbuild-std", "--target"];
         let exec = Exec::new("cargo").args(words).arg("x86_64-unknown-linux-gnu");

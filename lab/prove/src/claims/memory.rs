@@ -6,7 +6,6 @@
 
 use anyhow::{Context, Result, bail};
 
-use super::memory_bound;
 use crate::claim::{Claim, Measured};
 use crate::instruments::{Batch, Client, Contestant, KEY_BYTES};
 use crate::lab::Lab;
@@ -26,20 +25,14 @@ const MEAN_MIN: f64 = 1.2;
 const SIZE_MIN: f64 = 1.0;
 
 /// The claims of this theme.
-pub const CLAIMS: &[Claim] = &[
-    Claim::new(
-        "memory.density",
-        "items per MB of RSS at first eviction, all sizes, with and without TTL",
-    )
-    .bar(">= 1.2x (geometric mean), no size below 1.0x")
-    .beside_memcached()
-    .promised("more items per MB of resident memory than memcached")
-    .by(density),
-    Claim::new("memory.bound", "RSS under churn, 4,000 connections and large values")
-        .bar("<= -m + 16 MiB")
-        .promised("`-m` is the whole budget: resident memory, whatever clients do")
-        .by(memory_bound::measure),
-];
+pub const CLAIMS: &[Claim] = &[Claim::new(
+    "memory.density",
+    "items per MB of RSS at first eviction, all sizes, with and without TTL",
+)
+.bar(">= 1.2x (geometric mean), no size below 1.0x")
+.beside_memcached()
+.promised("more items per MB of resident memory than memcached")
+.by(density)];
 
 /// How long the values are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,7 +79,7 @@ impl Sizes {
 }
 
 fn density(lab: &Lab) -> Result<Measured> {
-    let memory_mib = lab.form(MEMORY_MIB[0], MEMORY_MIB[1]);
+    let memory_mib = lab.form(MEMORY_MIB);
     let mut ratios = Vec::new();
     let mut details = Vec::new();
     for sizes in SIZES {

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::memory::MEMORY_MIB;
-use crate::claim::Measured;
+use crate::claim::{Claim, Measured};
 use crate::instruments::{Client, Contestant, key};
 use crate::lab::Lab;
 use measure::{account::rss_peak_bytes, rng::Rng};
@@ -28,9 +28,15 @@ const VALUE_MAX: usize = 1_000_000;
 /// Descriptors this process needs beside the connections.
 const FILES_BESIDE: u64 = 200;
 
-/// Measures the claim `memory.bound`.
-pub fn measure(lab: &Lab) -> Result<Measured> {
-    let memory_mib = lab.form(MEMORY_MIB[0], MEMORY_MIB[1]);
+/// The claims of this theme.
+pub const CLAIMS: &[Claim] =
+    &[Claim::new("memory.bound", "RSS under churn, 4,000 connections and large values")
+        .bar("<= -m + 16 MiB")
+        .promised("`-m` is the whole budget: resident memory, whatever clients do")
+        .by(bound)];
+
+fn bound(lab: &Lab) -> Result<Measured> {
+    let memory_mib = lab.form(MEMORY_MIB);
     allow_files(CONNECTIONS as u64 + FILES_BESIDE)?;
     let contestant = Contestant::volvox(lab)?.memory_mib(memory_mib);
     let server = contestant.connections_max(CONNECTIONS + 100).start(lab)?;

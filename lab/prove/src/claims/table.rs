@@ -16,10 +16,8 @@ use crate::claim::{Claim, Measured};
 use crate::lab::Lab;
 use measure::exec::Exec;
 
-/// Longest the quick form may take.
-const QUICK_MAX: Duration = Duration::from_secs(15 * 60);
-/// Longest the full form may take: what it promises.
-const FULL_MAX: Duration = Duration::from_secs(3 * 3600);
+/// Longest each form may take; for the full one, what it promises.
+const RUN_MAX: [Duration; 2] = [Duration::from_secs(15 * 60), Duration::from_secs(3 * 3600)];
 /// The share of its core that a server must be using at lambda-max.
 const BUSY_MIN: f64 = 0.95;
 /// The share of the time that a server of one thread may wait for its core on an idle machine.
@@ -56,11 +54,11 @@ pub const CLAIMS: &[Claim] = &[
 /// The report, measured once.
 fn report(lab: &Lab) -> Result<&Value> {
     lab.table(|| {
-        let form = lab.form("--quick", "--full");
+        let form = lab.form(["--quick", "--full"]);
         let exec = Exec::new(lab.volvox()?).args(["lab", form, "--resume", "--json", "--out"]);
         let exec = exec.arg(folder(lab)?).arg("--memcached").arg(lab.memcached()?.0);
         lab.detail(&format!("volvox lab {form}"));
-        exec.json(lab.form(QUICK_MAX, FULL_MAX))
+        exec.json(lab.form(RUN_MAX))
     })
 }
 

@@ -46,7 +46,7 @@ fn p999(lab: &Lab) -> Result<Measured> {
         peak = peak.min(PEAK.drive(lab, server)?.number("/rate/achieved_per_s")?);
     }
     let rate = peak as u64 * RATE_PERCENT / 100;
-    let seconds = lab.form(TURN_S[0], TURN_S[1]);
+    let seconds = lab.form(TURN_S);
     let load = Load { limit: Limit::Requests(rate * seconds), rate: Some(rate), ..PEAK };
     let series = alternate(servers.len(), ROUNDS, |which, round| {
         lab.detail(&format!("round {} at {rate} requests/s", round + 1));

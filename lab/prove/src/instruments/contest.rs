@@ -12,16 +12,15 @@ use crate::lab::Lab;
 use measure::process::Server;
 use measure::stats::{Estimate, Series, alternate, median, ratio, spread};
 
-/// Rounds of the quick form, each with a turn of every contestant; even, for the two starts.
-const ROUNDS: usize = 10;
-/// Rounds of the full form.
-const ROUNDS_LONG: usize = 20;
+/// Rounds of the quick and the full form, each with a turn of every contestant; even, for the two
+/// starts.
+const ROUNDS: [usize; 2] = [10, 20];
 /// How often the contestants are started anew.
 const STARTS: usize = 2;
 
 /// How many rounds a comparison takes.
 pub fn rounds(lab: &Lab) -> usize {
-    lab.form(ROUNDS, ROUNDS_LONG)
+    lab.form(ROUNDS)
 }
 
 /// With the budget of all contestants and on their core.
