@@ -1,54 +1,52 @@
-//! The command line of the lab.
+//! The command line: `volvox lab`.
+//!
+//! It measures, writes the report into a folder, and prints the conclusions. Nothing is printed on
+//! standard output but those, so that `--json` can be piped.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use anyhow::{Context as _, Result, anyhow};
 use load::drive::Watch;
-use load::report::pictures::aligned;
+use measure::account::machine::Machine;
+use measure::process::{instrument::Instrument, tools::find};
+use measure::{repo::Repo, screen::Table};
+use report::table::aligned;
 
-use crate::Error;
-use crate::contestant::contestants;
-use crate::count;
-use crate::document::Document;
-use crate::form::Form;
-use crate::host::Programs;
-use crate::instrument::{INSTRUMENTS, Instrument};
-use crate::machine::{Machine, today};
-use crate::pictures::{cost_table, lambda_table};
-use crate::pin::Cores;
-use crate::run::{Lab, version_of};
-use crate::store::Store;
-use crate::subject::{Subject, fingerprint};
+use crate::findings::{Folder, Subject, fingerprint};
+use crate::pages::{Document, cost_table, csv_table, lambda_table, page, win_table};
+use crate::plan::{Form, contestants};
+use crate::running::{Programs, Runner, measure_all};
 
 const EXAMPLES: &str = "Examples:
   A few cells of every driver, in minutes:
     volvox lab
-  The whole table beside a memcached, in hours, into a folder of its own:
+  The whole table with a memcached, in hours, into a folder of its own:
     volvox lab --full --memcached /usr/bin/memcached --out lab-full
-  Going on after an interruption:
+  To continue after an interruption:
     volvox lab --full --memcached /usr/bin/memcached --out lab-full --resume
-It starts every server itself, on free ports of the loopback, and ends them.
-Exit code: 0 when every cell is filled and nothing went wrong, 1 otherwise.";
+The lab starts every server itself, on a free port of the loopback, and ends it.
+Exit code: 0 if every cell has its figures and nothing went wrong, else 1.";
 
 /// Everything after `lab`.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct LabArgs {
-    /// A few cells, briefly: minutes; the default.
+    /// Measure a few cells, each for a short time: minutes; the default.
     #[arg(long, conflicts_with = "full")]
     pub quick: bool,
-    /// The whole table: at most three hours.
+    /// Measure the whole table: at most three hours.
     #[arg(long)]
     pub full: bool,
-    /// The folder of the report; findings are kept there as they are made.
+    /// The folder of the report; every finding is written there when it is made.
     #[arg(long, value_name = "DIR", default_value = "volvox-lab")]
     pub out: PathBuf,
     /// A memcached to measure in the same columns.
     #[arg(long, value_name = "PATH")]
     pub memcached: Option<PathBuf>,
-    /// Go on with the report in the folder: what was measured is not measured again.
+    /// Continue the report in the folder: what was measured is not measured again.
     #[arg(long)]
     pub resume: bool,
     /// Print the report as JSON.
@@ -58,51 +56,51 @@ pub struct LabArgs {
 
 /// Measures and reports; `volvox` is the binary whose servers are measured.
 ///
-/// `false` when a cell is empty or something that was checked was wrong.
+/// `false` if a cell is empty, or if something that was checked was wrong.
 ///
 /// # Errors
-/// When a setting is out of range, or the folder cannot be used.
-pub fn run(args: &LabArgs, volvox: &Path) -> Result<bool, Error> {
+/// If a setting is out of range, or if the folder cannot be used. The text holds all causes.
+pub fn run(args: &LabArgs, volvox: &Path) -> Result<bool> {
+    carry_out(args, volvox).map_err(|error| anyhow!("{error:#}"))
+}
+
+fn carry_out(args: &LabArgs, volvox: &Path) -> Result<bool> {
     let stop = Arc::new(AtomicBool::new(false));
     load::cli::stop_on_signals(&stop)?;
     let watch = Watch::new(stop, false);
-    let cores = Cores::find()
-        .map_err(|error| Error::Setting(format!("cannot tell which cores may be used: {error}")))?;
-    let form = if args.full { Form::full(cores.count()) } else { Form::quick(cores.count()) };
+    let programs = Programs::find(volvox, args.memcached.as_deref())?;
+    let cores = programs.cores().count();
+    let form = if args.full { Form::full(cores) } else { Form::quick(cores) };
     let who = contestants(args.memcached.is_some());
-    let memcached = args.memcached.as_deref().map(version_of).transpose()?;
-    let instruments: Vec<Instrument> =
-        INSTRUMENTS.into_iter().filter(|one| count::find(*one).is_some()).collect();
-    let programs = Programs { volvox: volvox.to_owned(), memcached: args.memcached.clone() };
+    let binary = std::fs::read(volvox).with_context(|| format!("read {}", volvox.display()))?;
     let subject = Subject {
         form: form.name.to_string(),
-        date: today(),
+        date: Repo::today()?,
         version: env!("CARGO_PKG_VERSION").to_string(),
-        build: fingerprint(&std::fs::read(volvox).map_err(|error| Error::file(volvox, error))?),
-        memcached,
-        machine: Machine::here(cores.count()),
+        build: fingerprint(&binary),
+        memcached: programs.memcached_version()?,
+        machine: Machine::here(),
     };
-    let (store, subject, mut found) = Store::open(&args.out, subject, args.resume)?;
-    let lab = Lab {
-        form: &form,
-        who: &who,
-        instruments: &instruments,
-        programs: &programs,
-        cores: &cores,
-        store: &store,
-        watch: &watch,
-    };
-    let all = lab.measure(&mut found)?;
-    let document = lab.report(subject, &found, &command(args))?;
+    let installed = |one: &Instrument| find(one.tool().program).is_some();
+    let instruments: Vec<Instrument> = Instrument::ALL.into_iter().filter(installed).collect();
+    let (folder, subject, mut found) = Folder::open(&args.out, subject, args.resume)?;
+    let mut runner = Runner::new(&form, &programs, &folder, &watch);
+    let all = measure_all(&mut runner, &who, &instruments, &mut found)?;
+    let document = Document::new(&form, &who, subject, &found);
+    let page = page(&document, &command(args));
+    folder.write("lab.json", &document.to_json())?;
+    folder.write("lab.csv", &report::table::csv(&csv_table(&document)))?;
+    folder.write("lab.md", &report::markdown::page(&page))?;
+    folder.write("lab.html", &page.to_html())?;
     let mut text = if args.json { document.to_json() } else { summary(&document, &args.out) };
     if !all && !args.json {
-        text.push_str("; stopped, --resume goes on");
+        text.push_str("; stopped: --resume continues");
     }
-    say(&text)?;
-    Ok(all && document.whole)
+    writeln!(std::io::stdout(), "{}", text.trim_end()).context("print the report")?;
+    Ok(all && document.is_whole())
 }
 
-/// The command that makes the report again, without places of this machine.
+/// The command that writes such a report again, without the paths of this machine.
 fn command(args: &LabArgs) -> String {
     let form = if args.full { "--full" } else { "--quick" };
     let memcached = if args.memcached.is_some() { " --memcached PATH" } else { "" };
@@ -110,34 +108,23 @@ fn command(args: &LabArgs) -> String {
 }
 
 fn summary(document: &Document, out: &Path) -> String {
-    let mut text = aligned(&lambda_table(document));
-    text.push('\n');
-    text.push_str(&aligned(&cost_table(document)));
-    text.push('\n');
-    for line in &document.verdict {
-        text.push_str(&format!("{line}\n"));
-    }
-    for line in document.doubts.iter().chain(&document.missing) {
+    let tables = [lambda_table, cost_table].map(|table| aligned(&table(document)));
+    let wins = win_table(document);
+    let mut winners = Table::new(&wins.head.iter().map(String::as_str).collect::<Vec<_>>());
+    wins.rows.into_iter().for_each(|row| winners.row(row.into_iter().map(Into::into).collect()));
+    let mut text = tables.join("\n") + "\n" + &winners.render();
+    for line in document.warnings() {
         text.push_str(&format!("warning: {line}\n"));
     }
-    let filled = document.cells.len() - document.empty_cells.len();
-    text.push_str(&format!(
-        "{filled} of {} cells filled; the report: {}",
-        document.cells.len(),
-        out.join("lab.html").display()
-    ));
-    text
-}
-
-fn say(text: &str) -> Result<(), Error> {
-    writeln!(std::io::stdout(), "{}", text.trim_end())
-        .map_err(|error| Error::file("standard output", error))
+    let (filled, all) = document.filled();
+    let report = out.join("lab.html");
+    text + &format!("{filled} of {all} cells filled; the report: {}", report.display())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::document::tests::document;
+    use crate::pages::document;
 
     #[derive(clap::Parser)]
     struct Line {
@@ -151,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn the_form_is_quick_unless_full_is_asked_for() {
+    fn the_form_is_quick_unless_full_is_given() {
         for (words, expected) in [
             ("", "volvox lab --quick"),
             ("--full", "volvox lab --full"),
@@ -165,6 +152,6 @@ mod tests {
     #[test]
     fn the_summary_names_winner_and_file() {
         let text = summary(&document(), Path::new("x"));
-        assert!(text.contains("epoll answers most") && text.ends_with("x/lab.html"), "{text}");
+        assert!(text.contains("epoll, 1000/s") && text.ends_with("x/lab.html"), "{text}");
     }
 }

@@ -1,45 +1,26 @@
-//! The lab: one cell under four I/O styles, and a memcached beside it, measured by one generator.
+//! The lab: our server under four I/O styles and a memcached beside it, measured by one generator.
 //!
-//! ```text
-//! contestant, form   who is measured, and how thoroughly                          pure
-//! instrument         which programs count what a request costs                    pure
-//! plan               the measurements in their order, with their settings         pure
-//! finding, subject   what a measurement brought; what a report is a report of     pure
-//! table, column, verdict     every cell of the table; who wins where, and why     pure
-//! document, markdown, page   the report as JSON, CSV, Markdown and one HTML page  pure
-//! host, pin, probe, count, store, measure, run                                    the rim
-//! ```
+//! Contestants that are compared are measured in turns within a cell, so that a drift of the
+//! machine affects all alike. Every finding is written when it is made: an interrupted lab continues
+//! where it was. The lab starts the servers itself, on free ports of the loopback, and ends them by
+//! their process ids.
 //!
-//! Contestants that are compared take turns within a cell, so that a drift of the machine falls on
-//! all alike. Every finding is written when it is made: an interrupted lab goes on where it was.
-//! It starts the servers itself, on free ports of the loopback, and ends them by their id.
+//! | room | may use | what it is |
+//! |---|---|---|
+//! | `plan` | nothing | what is measured, in which order, with which arguments; pure |
+//! | `findings` | `plan` | what was measured: one file per finding, in a folder |
+//! | `running` | `findings`, `plan` | the measurements: servers and the generator |
+//! | `pages` | `findings`, `plan` | the report: rows, winners, tables, plots; pure |
+//! | `cli` | `findings`, `pages`, `plan`, `running` | the command line |
+//!
+//! Units are in the names. Rates are requests per second, latencies microseconds, sizes bytes of a
+//! value; a mix is gets to sets.
 #![forbid(unsafe_code)]
 
 mod cli;
-mod column;
-mod contestant;
-mod count;
-mod counters;
-mod document;
-mod error;
-mod finding;
-mod form;
-mod host;
-mod instrument;
-mod machine;
-mod markdown;
-mod measure;
-mod page;
-mod pictures;
-mod pin;
+mod findings;
+mod pages;
 mod plan;
-mod probe;
-mod progress;
-mod run;
-mod store;
-mod subject;
-mod table;
-mod verdict;
+mod running;
 
 pub use cli::{LabArgs, run};
-pub use error::Error;

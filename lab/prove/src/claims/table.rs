@@ -1,11 +1,10 @@
-//! The table of the lab: filled, without a wrong answer, by servers that were busy.
+//! The table of the lab: every cell filled, no wrong answer, every server busy.
 //!
-//! One run of `volvox lab` serves all claims: the quick form, or in `--long` the full one, which
-//! takes hours and continues where it was interrupted on the same commit.
+//! One run of `volvox lab` serves all three claims: the quick form, or with `--long` the full form
+//! of hours, which continues after an interruption on the same commit.
 //!
-//! The report is judged by its JSON alone. Whether other programs used the machine follows from
-//! what our servers did: a server of one thread that waited for its core shared it. Nothing that
-//! needs an idle machine is known then.
+//! The report is judged by its JSON alone. A server of one thread that waited for its core shared it
+//! with another program; then what needs an idle machine is "not measured". Shares are of the time.
 
 use std::{collections::BTreeSet, fs, path::PathBuf, time::Duration};
 
@@ -20,16 +19,16 @@ use measure::exec::Exec;
 const RUN_MAX: [Duration; 2] = [Duration::from_secs(15 * 60), Duration::from_secs(3 * 3600)];
 /// The share of its core that a server must be using at lambda-max.
 const BUSY_MIN: f64 = 0.95;
-/// The share of the time that a server of one thread may wait for its core on an idle machine.
+/// The largest share that a server of one thread waits for its core on an idle machine.
 const WAITED_MAX: f64 = 0.05;
-/// The share of the offered rate below which a cell fell short of it.
+/// A cell falls short of the offered rate below this share of it.
 const SHORT_BELOW: f64 = 0.98;
-/// Lines that name what is empty or missing.
+/// The most lines that name what is empty or missing.
 const NAMED_MAX: usize = 20;
-/// The drivers, and which of them serve by one thread: the others wait for themselves.
+/// The drivers, and whether one thread serves: the threads of the others wait for each other.
 const DRIVERS: [(&str, bool); 4] =
     [("epoll", true), ("signal", true), ("uring", true), ("threads", false)];
-/// The forms: name, and how many sizes, mixes, rates and kinds of request each promises.
+/// The forms: name, and the number of sizes, mixes, rates and kinds of request.
 const FORMS: [(&str, [usize; 4]); 2] = [("quick", [1, 2, 5, 2]), ("full", [3, 3, 6, 2])];
 
 /// The claims of this theme.
@@ -40,15 +39,15 @@ pub const CLAIMS: &[Claim] = &[
     )
     .bar("none absent or empty, no error, no wrong value")
     .promised("the lab's table of four drivers and memcached: every cell")
-    .by(filled),
+    .by(|lab| Ok(judge_filled(report(lab)?))),
     Claim::new("table.busy", "the server's core at lambda-max")
         .bar(">= 95 % busy, every driver")
         .promised("servers are busy at lambda-max")
-        .by(busy),
+        .by(|lab| Ok(judge_busy(report(lab)?))),
     Claim::new("table.why", "who wins where, with the costs of a request")
         .bar("every size and mix")
         .promised("who wins where, each loser with its reason")
-        .by(why),
+        .by(|lab| Ok(judge_why(report(lab)?))),
 ];
 
 /// The report, measured once.
@@ -78,21 +77,13 @@ fn list<'v>(report: &'v Value, name: &str) -> &'v [Value] {
     report[name].as_array().map_or(&[], Vec::as_slice)
 }
 
-fn words(values: &[Value]) -> Vec<String> {
-    values.iter().filter_map(Value::as_str).map(str::to_owned).collect()
-}
-
-/// The first of the words: as many as a person reads.
-fn named(values: &[Value]) -> Vec<String> {
-    words(&values[..values.len().min(NAMED_MAX)])
-}
-
 fn text<'v>(value: &'v Value, field: &str) -> &'v str {
     value[field].as_str().unwrap_or("-")
 }
 
-fn filled(lab: &Lab) -> Result<Measured> {
-    Ok(judge_filled(report(lab)?))
+/// The size and the mix of a row.
+fn workload(row: &Value) -> String {
+    format!("{} B, {}", row["size"], text(row, "mix"))
 }
 
 fn judge_filled(report: &Value) -> Measured {
@@ -101,13 +92,13 @@ fn judge_filled(report: &Value) -> Measured {
     else {
         return Measured::not(format!("the form {} is not known", report["form"]));
     };
-    let contestants = words(list(report, "contestants"));
+    let contestants = list(report, "contestants");
     let all_drivers = DRIVERS.iter().all(|(driver, _)| contestants.iter().any(|who| who == driver));
     let promised = contestants.len() * axes.iter().product::<usize>();
     let axis = ["contestant", "size", "mix", "rate", "op"];
     let different: BTreeSet<String> =
         cells.iter().map(|cell| axis.map(|name| cell[name].to_string()).join(", ")).collect();
-    // Both kinds of request of a run carry what went wrong in it.
+    // The rows of GET and PUT of a run both hold the wrong answers of the whole run.
     let once = cells.iter().filter(|cell| cell["op"] == "GET");
     let wrong: u64 = once.filter_map(|cell| cell["wrong"].as_u64()).sum();
     let filled = different.len() - empty.len().min(different.len());
@@ -119,32 +110,25 @@ fn judge_filled(report: &Value) -> Measured {
     let whole = report["whole"].as_bool() == Some(true) && wrong == 0;
     let holds = whole && all_drivers && filled == promised && cells.len() == promised;
     let mut details = vec![short(cells)];
-    details.extend(
-        ["empty_cells", "missing", "doubts"].map(|part| named(list(report, part))).concat(),
-    );
+    for part in ["empty_cells", "missing", "doubts"] {
+        let lines = list(report, part).iter().take(NAMED_MAX);
+        details.extend(lines.filter_map(Value::as_str).map(str::to_owned));
+    }
     Measured::new(found, filled as f64, holds).with_details(details)
 }
 
-/// How many cells achieved less than the rate offered.
+/// How many cells did not reach the offered rate.
 fn short(cells: &[Value]) -> String {
     let fell_short = |cell: &&Value| {
-        let per_s = |field: &str| cell[field].as_f64();
-        let rates = per_s("achieved_per_s").zip(per_s("offered_per_s"));
+        let rates = cell["achieved_per_s"].as_f64().zip(cell["offered_per_s"].as_f64());
         rates.is_some_and(|(achieved, offered)| achieved < offered * SHORT_BELOW)
     };
-    let count = cells.iter().filter(fell_short).count();
-    format!(
-        "{count} of {} cells achieved less than {:.0} % of the rate offered",
-        cells.len(),
-        SHORT_BELOW * 100.0
-    )
+    let (count, all) = (cells.iter().filter(fell_short).count(), cells.len());
+    let percent = SHORT_BELOW * 100.0;
+    format!("{count} of {all} cells achieved less than {percent:.0} % of the rate offered")
 }
 
-fn busy(lab: &Lab) -> Result<Measured> {
-    Ok(judge_busy(report(lab)?))
-}
-
-/// Only what a server used of its core counts. Where a server of one thread or the generator waited
+/// Only what a server used of its core counts. If a server of one thread, or the generator, waited
 /// for its core, another program had it, and how busy the server would have been is not known.
 fn judge_busy(report: &Value) -> Measured {
     let mut least = f64::MAX;
@@ -152,7 +136,7 @@ fn judge_busy(report: &Value) -> Measured {
     for peak in list(report, "lambda_max") {
         let share = |name: &str| peak["counters"][name].as_f64();
         let name = text(peak, "contestant");
-        let who = format!("{name}, {} B, {}", peak["size"], text(peak, "mix"));
+        let who = format!("{name}, {}", workload(peak));
         let Some((ran, waited)) = share("busy_cores").zip(share("waiting_cores")) else {
             return Measured::not(format!("{who} was not counted"));
         };
@@ -185,55 +169,54 @@ fn judge_busy(report: &Value) -> Measured {
     Measured::new(text, least, least >= BUSY_MIN).with_details(details)
 }
 
-fn why(lab: &Lab) -> Result<Measured> {
-    Ok(judge_why(report(lab)?))
-}
-
-/// How much a sentence about one size and mix says.
+/// What the report says about one size and mix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Sentence {
-    /// Who wins, and why each of the others does not.
+enum Said {
+    /// Who leads, and which costs explain the distance of each loser.
     Explained,
-    /// A loser is left without a reason, or nothing was measured.
-    Short,
-    /// It takes itself back, for others used the machine.
+    /// A loser has no reason, or nothing was measured.
+    Unexplained,
+    /// Nothing is decided, because others used the machine.
     Crowded,
 }
 
-/// Reads `PLACE: A answers most, N a second; 1.26 x B (a request costs it ...); 1.10 x C.`, or
-/// `PLACE: A leads ..., within the intervals of C, D: nobody wins; ...`: C and D owe no reason.
-fn sentence(said: &str) -> Sentence {
-    if said.contains("no verdict") {
-        return Sentence::Crowded;
+/// Reads an entry of `winners`. An empty list of costs is a reason: no counted cost is higher.
+fn said(win: &Value) -> Said {
+    if win["crowded"] == true {
+        return Said::Crowded;
     }
-    if said.contains("not measured") {
-        return Sentence::Short;
+    let (led, losers) = (win["leader"].is_string(), win["losers"].as_array());
+    match losers.filter(|all| led && all.iter().all(|loser| loser["costs"].is_array())) {
+        Some(_) => Said::Explained,
+        None => Said::Unexplained,
     }
-    let mut parts = said.trim_end_matches('.').split("; ");
-    let head = parts.next().unwrap_or("");
-    let equals = head.split_once("within the intervals of ").map_or("", |(_, rest)| rest);
-    let equals = equals.split_once(':').map_or("", |(names, _)| names);
-    let equals: Vec<&str> = equals.split(", ").collect();
-    let is_explained = |part: &str| {
-        let loser = part.split_once(" x ").map_or(part, |(_, loser)| loser);
-        let name = loser.split_whitespace().next().unwrap_or("");
-        let reason = part.contains(" (") || part.contains("no counted cost differs");
-        equals.contains(&name) || reason
+}
+
+/// The same for people.
+fn sentence(win: &Value) -> String {
+    let names = |list: &[Value]| {
+        list.iter().filter_map(Value::as_str).map(|name| format!(" = {name}")).collect::<String>()
     };
-    if parts.all(is_explained) { Sentence::Explained } else { Sentence::Short }
+    let figure = |of: &Value, name: &str| of[name].as_f64().unwrap_or(0.0);
+    let cost = |of: &Value| {
+        format!("{} {:.2} against {:.2}", text(of, "cost"), figure(of, "own"), figure(of, "leader"))
+    };
+    let loser = |of: &Value| {
+        let costs: Vec<String> = list(of, "costs").iter().map(cost).collect();
+        let (factor, who) = (figure(of, "factor"), text(of, "contestant"));
+        format!("; {factor:.2} x {who} ({})", costs.join(", "))
+    };
+    let losers: String = list(win, "losers").iter().map(loser).collect();
+    format!("{}: {}{}{losers}", workload(win), text(win, "leader"), names(list(win, "equals")))
 }
 
 fn judge_why(report: &Value) -> Measured {
-    let peaks = list(report, "lambda_max");
-    let place = |peak: &Value| format!("{} B, {}:", peak["size"], text(peak, "mix"));
-    let places: BTreeSet<String> = peaks.iter().map(place).collect();
-    let said = words(list(report, "verdict"));
-    let of = |place: &String| said.iter().find(|text| text.starts_with(place.as_str()));
-    let read: Vec<Option<Sentence>> =
-        places.iter().map(|place| of(place).map(|text| sentence(text))).collect();
+    let (rows, winners) = (list(report, "lambda_max"), list(report, "winners"));
+    let places: BTreeSet<String> = rows.iter().map(workload).collect();
+    let of = |place: &String| winners.iter().find(|win| workload(win) == *place).map(said);
+    let read: Vec<Option<Said>> = places.iter().map(of).collect();
     let count = |wanted| read.iter().filter(|one| **one == Some(wanted)).count();
-    let (explained, crowded) = (count(Sentence::Explained), count(Sentence::Crowded));
-    let rows = peaks;
+    let (explained, crowded) = (count(Said::Explained), count(Said::Crowded));
     let costs = ["instructions_per_request", "system_calls_per_request"];
     let counted = rows.iter().filter(|row| costs.iter().all(|cost| row[*cost].is_number())).count();
     let text = format!(
@@ -242,13 +225,13 @@ fn judge_why(report: &Value) -> Measured {
         places.len(),
         rows.len()
     );
-    let whole = counted == rows.len() && !rows.is_empty() && !places.is_empty();
+    let details = winners.iter().map(sentence).collect();
+    let whole = counted == rows.len() && !rows.is_empty();
     if whole && crowded > 0 && explained + crowded == places.len() {
         let reason = format!("others used the machine at {crowded} of {} places", places.len());
-        return Measured::not(reason).with_details(said);
+        return Measured::not(reason).with_details(details);
     }
-    let holds = whole && explained == places.len();
-    Measured::new(text, explained as f64, holds).with_details(said)
+    Measured::new(text, explained as f64, whole && explained == places.len()).with_details(details)
 }
 
 #[cfg(test)]
@@ -283,8 +266,12 @@ mod tests {
         json!({
             "form": "quick", "whole": true, "empty_cells": [], "missing": [], "doubts": [],
             "contestants": names, "cells": cells,
-            "verdict": ["1000 B, 9:1: epoll leads with 5 a second, within the intervals of uring: \
-                nobody wins; 1.10 x uring; 1.52 x signal (a request costs it sleeps 1 against 0)."],
+            "winners": [{
+                "size": 1000, "mix": "9:1", "leader": "epoll", "equals": ["uring"],
+                "losers": [{ "contestant": "signal", "factor": 1.52, "costs": [
+                    { "cost": "sleeps", "own": 1.0, "leader": 0.1 },
+                ] }],
+            }],
             "lambda_max": names.map(peak),
         })
     }
@@ -349,43 +336,39 @@ mod tests {
 
     #[test]
     fn every_loser_has_a_reason() {
+        let cost = json!({ "cost": "sleeps", "own": 1.0, "leader": 0.1 });
+        let b = json!({ "contestant": "b", "costs": [cost] });
+        let c = json!({ "contestant": "c", "costs": [] });
+        let silent = json!({ "contestant": "d", "factor": 2.0 });
         let cases = [
-            (
-                "p: a answers most, 5 a second; 2.0 x b (a request costs it x 1).",
-                Sentence::Explained,
-            ),
-            (
-                "p: a answers most, 5 a second; 2.0 x b: no counted cost differs.",
-                Sentence::Explained,
-            ),
-            ("p: a answers most, 5 a second; 2.0 x b.", Sentence::Short),
-            (
-                "p: a leads, within the intervals of b, c: nobody wins; 1.1 x c.",
-                Sentence::Explained,
-            ),
-            ("p: a leads, within the intervals of b: nobody wins; 1.1 x c.", Sentence::Short),
-            (
-                "p: a answers most; 2.0 x b. Others used it, so this is no verdict.",
-                Sentence::Crowded,
-            ),
-            ("p: not measured.", Sentence::Short),
+            (json!({ "leader": "a", "losers": [b] }), Said::Explained),
+            (json!({ "leader": "a", "losers": [b, c] }), Said::Explained),
+            (json!({ "leader": "a", "losers": [b, silent] }), Said::Unexplained),
+            (json!({ "leader": "a", "equals": ["b", "c"], "losers": [] }), Said::Explained),
+            (json!({ "leader": "a", "equals": ["b"], "losers": [silent] }), Said::Unexplained),
+            (json!({ "leader": "a", "losers": [b], "crowded": true }), Said::Crowded),
+            (json!({ "leader": null, "losers": [] }), Said::Unexplained),
+            (json!({ "leader": "a" }), Said::Unexplained),
         ];
-        for (said, expected) in cases {
-            assert_eq!(sentence(said), expected, "{said}");
+        for (win, expected) in cases {
+            assert_eq!(said(&win), expected, "{win}");
         }
+        let win = json!({ "size": 9, "mix": "1:1", "leader": "a", "equals": ["e"], "losers": [b] });
+        assert_eq!(sentence(&win), "9 B, 1:1: a = e; 0.00 x b (sleeps 1.00 against 0.10)");
     }
 
     #[test]
-    fn reasons_are_wanted_at_every_place() {
-        let said = |text: &str| {
+    fn reasons_are_wanted_for_every_size_and_mix() {
+        let with = |field: &str, value: Value| {
             let mut report = whole();
-            report["verdict"] = json!([format!("1000 B, 9:1: {text}")]);
+            report["winners"][0][field] = value;
             judge_why(&report)
         };
-        assert_eq!(said("epoll answers most; 2.0 x uring.").verdict, Verdict::Fail);
-        assert!(is_unknown(&said("epoll answers most; 2.0 x uring. So this is no verdict.")));
+        assert_eq!(with("losers", json!([{ "contestant": "uring" }])).verdict, Verdict::Fail);
+        assert!(is_unknown(&with("crowded", json!(true))));
+        assert_eq!(with("mix", json!("1:9")).verdict, Verdict::Fail, "of another mix");
         let mut report = whole();
-        report["verdict"] = json!([]);
+        report["winners"] = json!([]);
         assert_eq!(judge_why(&report).verdict, Verdict::Fail);
         report["lambda_max"][0]["instructions_per_request"] = json!(null);
         assert_eq!(judge_why(&report).verdict, Verdict::Fail);

@@ -1,12 +1,14 @@
-//! What a report is a report of.
+//! What a report is about: the form, the day, the programs and the machine.
+//!
+//! It stands in the plan file of the folder. All but the day must be the same for findings to be
+//! compared; [`Subject::key`] is that part.
 
 use std::hash::Hasher as _;
 
+use measure::account::machine::Machine;
 use serde::{Deserialize, Serialize};
 
-use crate::machine::Machine;
-
-/// Form, day, programs and machine.
+/// The form, the day, the programs and the machine.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Subject {
     /// `quick` or `full`.
@@ -15,23 +17,23 @@ pub(crate) struct Subject {
     pub date: String,
     /// Our version.
     pub version: String,
-    /// Our binary, by [`fingerprint`]: builds of one version differ.
+    /// Our binary, by its [`fingerprint`]: builds of one version differ.
     pub build: String,
-    /// What memcached says it is, where it takes part.
+    /// memcached's name and version, if it is a contestant.
     pub memcached: Option<String>,
-    /// Where it is measured.
+    /// The machine of the measurements.
     pub machine: Machine,
 }
 
 impl Subject {
-    /// What must be the same for findings to stand in one table.
+    /// What must be the same in all findings of one table.
     pub fn key(&self) -> (&str, &str, &str, Option<&str>, String) {
         let Self { form, date: _, version, build, memcached, machine } = self;
         (form, version, build, memcached.as_deref(), machine.line())
     }
 }
 
-/// A name for the bytes of a binary: of use only to that binary itself.
+/// A hash of a binary. Another compiler may hash differently, so only the same binary compares it.
 pub(crate) fn fingerprint(binary: &[u8]) -> String {
     let mut hasher = std::hash::DefaultHasher::new();
     hasher.write(binary);
@@ -42,7 +44,7 @@ pub(crate) fn fingerprint(binary: &[u8]) -> String {
 pub(crate) mod tests {
     use super::*;
 
-    /// A subject of a form, with nothing else said.
+    /// A subject of a form, and defaults for the rest.
     pub fn subject(form: &str) -> Subject {
         let text = |word: &str| word.to_string();
         Subject {

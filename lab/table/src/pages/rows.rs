@@ -1,23 +1,22 @@
-//! The rows of the report: every cell that the form asks for, measured or empty.
+//! The rows of the report: every cell of the form, measured or empty.
 //!
-//! Rows are made from the plan, not from what was found, so that a gap is a row that says so.
+//! Rows are made from the form, not from the findings, so that a gap is a row without figures. The
+//! names of the fields are those of the JSON; units are in the names; an absent figure was not
+//! measured. Order of the cells and of lambda-max: size, mix, (rate,) contestant.
 
 use std::collections::BTreeMap;
 
 use load::report::{Latency, Report};
+use measure::process::instrument::{INSTRUCTIONS, Instrument};
 use serde::Serialize;
 
-use crate::contestant::Contestant;
-use crate::counters::Counters;
-use crate::finding::{Findings, LambdaMax};
-use crate::form::Form;
-use crate::instrument::{INSTRUCTIONS, Instrument};
-use crate::plan::{Place, Task};
+use crate::findings::{Counters, Findings, LambdaMax, wrong};
+use crate::plan::{Contestant, Form, Job, Task, Workload};
 
-/// One line of the table of latencies: a kind of request at one rate.
+/// One row of the table of latencies: one kind of request at one rate.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct Cell {
-    /// Whose.
+pub(super) struct Cell {
+    /// The server.
     pub contestant: &'static str,
     /// Bytes of a value.
     pub size: u32,
@@ -25,7 +24,7 @@ pub(crate) struct Cell {
     pub mix: &'static str,
     /// The rate, as a share.
     pub rate: String,
-    /// The same, requests per second.
+    /// The rate in requests per second.
     pub offered_per_s: Option<f64>,
     /// Replies per second.
     pub achieved_per_s: Option<f64>,
@@ -37,19 +36,19 @@ pub(crate) struct Cell {
     pub p95_us: Option<f64>,
     /// 99 of 100 were.
     pub p99_us: Option<f64>,
-    /// Requests that were not answered as they should be, misses among them: every key is held.
+    /// Requests of the run without the right answer. A miss is one: every key is held.
     pub wrong: Option<u64>,
-    /// Processor time of the server for a request.
+    /// The server's processor time per request.
     pub cpu_us_per_request: Option<f64>,
 }
 
 impl Cell {
-    /// Whether something is missing in it.
+    /// Whether a figure is missing.
     pub fn is_empty(&self) -> bool {
         [self.p50_us, self.p95_us, self.p99_us, self.achieved_per_s].contains(&None)
     }
 
-    /// Whether a part of what was due was not answered in time.
+    /// Whether the server did not reach the offered rate.
     pub fn falls_short(&self) -> bool {
         /// The least share of the offered rate.
         const KEPT_MIN: f64 = 0.98;
@@ -57,17 +56,17 @@ impl Cell {
         rates.is_some_and(|(achieved, offered)| achieved < offered * KEPT_MIN)
     }
 
-    /// Which it is.
+    /// Its place in the table.
     pub fn name(&self) -> String {
         let Self { contestant, size, mix, rate, op, .. } = self;
         format!("{contestant}, {size} B, {mix}, {rate}, {op}")
     }
 }
 
-/// Lambda-max of a contestant at one size and mix, and what a request cost beyond it.
+/// Lambda-max of a contestant at one size and mix, and the cost of a request above it.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct Peak {
-    /// Whose.
+pub(super) struct Peak {
+    /// The server.
     pub contestant: &'static str,
     /// Bytes of a value.
     pub size: u32,
@@ -76,26 +75,38 @@ pub(crate) struct Peak {
     /// The most requests per second.
     #[serde(rename = "rate")]
     pub lambda_max: Option<LambdaMax>,
-    /// What the server did in overload.
+    /// Costs to the server above lambda-max.
     pub counters: Option<Counters>,
-    /// Whether others used the machine meanwhile, so that the figures are too low.
+    /// Whether others used the machine at the same time: then the figures are too low.
     pub crowded: bool,
-    /// How busy the generator's thread was.
+    /// The share of the time in which the generator's busiest thread ran.
     pub generator_busy: Option<f64>,
-    /// How long it was ready and had no core.
+    /// The share of the time in which a thread of it was ready and had no core.
     pub generator_starved: Option<f64>,
-    /// User instructions, where they were counted.
+    /// User instructions, if they were counted.
     pub instructions_per_request: Option<f64>,
-    /// System calls of all names, where they were counted.
+    /// System calls of all names, if they were counted.
     pub system_calls_per_request: Option<f64>,
     /// System calls per request by name.
     pub system_calls: BTreeMap<String, f64>,
 }
 
+impl Peak {
+    /// Whether both are of one size and mix.
+    pub fn same_workload(&self, other: &Self) -> bool {
+        (self.size, self.mix) == (other.size, other.mix)
+    }
+
+    /// Its size and mix, for people.
+    pub fn workload(&self) -> String {
+        format!("{} B {}", self.size, self.mix)
+    }
+}
+
 /// One point of a sweep.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct Point {
-    /// Whose.
+pub(super) struct Point {
+    /// The server.
     pub contestant: &'static str,
     /// Clients, workers or entries.
     pub value: u64,
@@ -107,45 +118,29 @@ pub(crate) struct Point {
     pub get_p99_us: Option<f64>,
     /// 99 of 100 sets were.
     pub put_p99_us: Option<f64>,
-    /// Processor time of the server for a request.
+    /// The server's processor time per request.
     pub cpu_us_per_request: Option<f64>,
-}
-
-/// All sizes and mixes of a form.
-pub(crate) fn places(form: &Form) -> Vec<Place> {
-    let at = |size: &u32| {
-        let size = *size;
-        form.mixes.iter().map(move |mix| Place { size, mix })
-    };
-    form.sizes.iter().flat_map(at).collect()
-}
-
-/// Requests with an error, refused, without an answer, or with a wrong value.
-pub(crate) fn wrong(report: &Report) -> u64 {
-    let requests = &report.requests;
-    let unanswered = requests.lost + requests.unanswered;
-    requests.errors + requests.not_stored + unanswered + report.wrong_values
 }
 
 fn cpu(report: &Report) -> Option<f64> {
     report.server.as_ref().map(|server| server.cpu_us_per_request)
 }
 
-/// Every line of the table, whoever was measured.
-pub(crate) fn cells(form: &Form, who: &[Contestant], found: &Findings) -> Vec<Cell> {
+/// Every row of the table of latencies.
+pub(super) fn cells(form: &Form, who: &[Contestant], found: &Findings) -> Vec<Cell> {
     let mut cells = Vec::new();
-    for place in places(form) {
+    for workload in Workload::all(form) {
         for level in &form.levels {
             for contestant in who {
-                let report = found.report(*contestant, Task::Cell(place, *level));
+                let report = found.report(*contestant, Task::Cell(workload, *level));
                 let latencies: [(&str, Option<&Latency>); 2] = [
                     ("GET", report.and_then(|report| report.get_latency.as_ref())),
                     ("PUT", report.and_then(|report| report.set_latency.as_ref())),
                 ];
                 cells.extend(latencies.map(|(op, latency)| Cell {
                     contestant: contestant.name(),
-                    size: place.size,
-                    mix: place.mix,
+                    size: workload.size,
+                    mix: workload.mix,
                     rate: level.to_string(),
                     offered_per_s: report.and_then(|report| report.rate.offered_per_s),
                     achieved_per_s: report.map(|report| report.rate.achieved_per_s),
@@ -153,8 +148,7 @@ pub(crate) fn cells(form: &Form, who: &[Contestant], found: &Findings) -> Vec<Ce
                     p50_us: latency.map(|latency| latency.p50_us),
                     p95_us: latency.map(|latency| latency.p95_us),
                     p99_us: latency.map(|latency| latency.p99_us),
-                    wrong:
-                        report.map(|report| wrong(report) + report.requests.unsent + report.misses),
+                    wrong: report.map(|of| wrong(of) + of.requests.unsent + of.misses),
                     cpu_us_per_request: report.and_then(cpu),
                 }));
             }
@@ -164,20 +158,20 @@ pub(crate) fn cells(form: &Form, who: &[Contestant], found: &Findings) -> Vec<Ce
 }
 
 /// Every lambda-max.
-pub(crate) fn peaks(form: &Form, who: &[Contestant], found: &Findings) -> Vec<Peak> {
-    let peak = |place: Place, contestant: &Contestant| {
-        let finding = found.of(*contestant, Task::LambdaMax(place));
+pub(super) fn peaks(form: &Form, who: &[Contestant], found: &Findings) -> Vec<Peak> {
+    let peak = |workload: Workload, contestant: Contestant| {
+        let finding = found.of(contestant, Task::LambdaMax(workload));
         let report = finding.and_then(|finding| finding.report.as_ref());
-        let counted = |by| found.of(*contestant, Task::Counts(place, by))?.counts.as_ref();
+        let counted = |by| found.of(contestant, Task::Counts(workload, by))?.counts.as_ref();
         let calls = counted(Instrument::Strace);
         let instructions = counted(Instrument::Callgrind);
         Peak {
             contestant: contestant.name(),
-            size: place.size,
-            mix: place.mix,
+            size: workload.size,
+            mix: workload.mix,
             lambda_max: finding.and_then(|finding| finding.lambda_max),
             counters: finding.and_then(|finding| finding.counters),
-            crowded: finding.is_some_and(|finding| finding.is_crowded(*contestant)),
+            crowded: finding.is_some_and(|finding| finding.is_crowded(contestant)),
             generator_busy: report.map(|report| report.generator.busiest_thread),
             generator_starved: report.map(|report| report.generator.starved_thread),
             instructions_per_request: instructions.and_then(|by| by.get(INSTRUCTIONS).copied()),
@@ -185,22 +179,23 @@ pub(crate) fn peaks(form: &Form, who: &[Contestant], found: &Findings) -> Vec<Pe
             system_calls: calls.cloned().unwrap_or_default(),
         }
     };
-    let places = places(form);
-    places.iter().flat_map(|place| who.iter().map(move |one| peak(*place, one))).collect()
+    let workloads = Workload::all(form).into_iter();
+    workloads.flat_map(|workload| who.iter().map(move |one| peak(workload, *one))).collect()
 }
 
-fn sweep(
+/// Every point of a sweep over `values`; none of a task that a contestant cannot do.
+pub(super) fn points(
     who: &[Contestant],
     found: &Findings,
     values: &[u64],
-    task: impl Fn(u64) -> Task,
+    task: fn(u64) -> Task,
 ) -> Vec<Point> {
-    let point = |value: u64, contestant: Contestant| {
-        let report = found.report(contestant, task(value));
+    let point = |value: u64, job: Job| {
+        let report = found.report(job.contestant, job.task);
         let get = report.and_then(|report| report.get_latency.as_ref());
         let put = report.and_then(|report| report.set_latency.as_ref());
         Point {
-            contestant: contestant.name(),
+            contestant: job.contestant.name(),
             value,
             per_s: report.map(|report| report.rate.achieved_per_s),
             get_p50_us: get.map(|get| get.p50_us),
@@ -211,43 +206,17 @@ fn sweep(
     };
     let mut points = Vec::new();
     for value in values {
-        points.extend(who.iter().map(|contestant| point(*value, *contestant)));
+        let jobs = who.iter().map(|contestant| Job { contestant: *contestant, task: task(*value) });
+        points.extend(jobs.filter(Job::is_possible).map(|job| point(*value, job)));
     }
     points
-}
-
-/// The clients sweep.
-pub(crate) fn clients(form: &Form, who: &[Contestant], found: &Findings) -> Vec<Point> {
-    let values: Vec<u64> = form.clients.iter().map(|clients| *clients as u64).collect();
-    sweep(who, found, &values, |value| Task::Clients(value as usize))
-}
-
-/// The workers sweep; a driver without workers has its one line.
-pub(crate) fn workers(form: &Form, who: &[Contestant], found: &Findings) -> Vec<Point> {
-    let values: Vec<u64> = form.workers.iter().map(|workers| *workers as u64).collect();
-    let mut points = sweep(who, found, &values, |value| Task::Workers(value as usize));
-    let alone: Vec<&str> = who.iter().filter(|one| !one.has_workers()).map(|o| o.name()).collect();
-    points.retain(|point| point.value == 1 || !alone.contains(&point.contestant));
-    points
-}
-
-/// The index sweep, of [`Task::IndexCold`] or [`Task::IndexWarm`].
-pub(crate) fn index(
-    form: &Form,
-    who: &[Contestant],
-    found: &Findings,
-    task: fn(u64) -> Task,
-) -> Vec<Point> {
-    sweep(who, found, &form.entries, task)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::contestant::DRIVERS;
-    use crate::finding::Finding;
-    use crate::finding::tests::lambda;
-    use crate::plan::Job;
+    use crate::findings::{Finding, lambda};
+    use crate::plan::DRIVERS;
 
     #[test]
     fn the_full_table_has_every_cell_and_says_which_are_empty() {
@@ -262,9 +231,9 @@ mod tests {
     #[test]
     fn peaks_carry_lambda_max_and_its_cost() {
         let form = Form::quick(2);
-        let place = places(&form)[0];
+        let workload = Workload::all(&form)[0];
         let mut found = Findings::default();
-        found.put(lambda(Contestant::Uring, place, 1_000.0, 4.0));
+        found.put(lambda(Contestant::Uring, workload, 1_000.0, 4.0));
         let peaks = peaks(&form, &DRIVERS, &found);
         assert_eq!(peaks.len(), 4 * form.mixes.len());
         let uring = peaks.iter().find(|peak| peak.contestant == "uring").unwrap();
@@ -275,12 +244,13 @@ mod tests {
     #[test]
     fn counts_come_from_their_instruments() {
         let form = Form::quick(2);
-        let place = places(&form)[0];
+        let workload = Workload::all(&form)[0];
         let mut found = Findings::default();
         for (instrument, name, count) in
             [(Instrument::Strace, "recvfrom", 0.25), (Instrument::Callgrind, INSTRUCTIONS, 900.0)]
         {
-            let job = Job { contestant: Contestant::Epoll, task: Task::Counts(place, instrument) };
+            let job =
+                Job { contestant: Contestant::Epoll, task: Task::Counts(workload, instrument) };
             let counts = Some(BTreeMap::from([(name.to_string(), count)]));
             found.put(Finding { counts, ..Finding::of(&job, String::new()) });
         }
@@ -291,11 +261,12 @@ mod tests {
     }
 
     #[test]
-    fn sweeps_have_a_point_for_everybody() {
+    fn sweeps_have_a_point_for_every_contestant() {
         let form = Form::full(4);
         let found = Findings::default();
-        assert_eq!(clients(&form, &DRIVERS, &found).len(), 40);
-        assert_eq!(workers(&form, &DRIVERS, &found).len(), 3 * 4 + 1);
-        assert_eq!(index(&form, &DRIVERS, &found, Task::IndexWarm).len(), 16);
+        let count = |values, task| points(&DRIVERS, &found, values, task).len();
+        assert_eq!(count(&form.clients, Task::Clients), 40);
+        assert_eq!(count(&form.workers, Task::Workers), 3 * 4 + 1);
+        assert_eq!(count(&form.entries, Task::IndexWarm), 16);
     }
 }

@@ -1,33 +1,28 @@
-//! How thorough the lab is: the axes of the table, and how long each measurement takes.
+//! How thorough a report is: the sizes, mixes and rates of its table, and the time per measurement.
+//!
+//! There are two forms, quick (minutes) and full (hours). Both fill a table of the same shape. Sizes
+//! are bytes of a value; a mix is gets to sets.
 
 use std::fmt;
 use std::time::Duration;
 
-/// A rate of the table, relative to a lambda-max that was measured before.
+/// A rate of the table, as a percentage of a lambda-max that was measured before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Level {
     /// Percent of the contestant's own lambda-max.
     Own(u32),
-    /// Percent of the slowest contestant's lambda-max: one rate for all.
+    /// Percent of the slowest contestant's lambda-max: the same rate for all.
     Common(u32),
 }
 
 impl Level {
-    /// Requests per second.
+    /// The rate in requests per second; at least one.
     pub fn per_s(self, own_per_s: f64, slowest_per_s: f64) -> f64 {
         let (percent, base_per_s) = match self {
             Self::Own(percent) => (percent, own_per_s),
             Self::Common(percent) => (percent, slowest_per_s),
         };
         (base_per_s * f64::from(percent) / 100.0).round().max(1.0)
-    }
-
-    /// For names of files.
-    pub fn slug(self) -> String {
-        match self {
-            Self::Own(percent) => format!("own{percent}"),
-            Self::Common(percent) => format!("common{percent}"),
-        }
     }
 }
 
@@ -40,7 +35,7 @@ impl fmt::Display for Level {
     }
 }
 
-/// What is measured, and for how long.
+/// What is measured, and for how long. A record: it has no invariant.
 #[derive(Clone, Debug)]
 pub(crate) struct Form {
     /// `quick` or `full`.
@@ -51,48 +46,47 @@ pub(crate) struct Form {
     pub mixes: Vec<&'static str>,
     /// Rates of the table.
     pub levels: Vec<Level>,
-    /// Numbers of connections of the clients sweep.
-    pub clients: Vec<usize>,
-    /// Numbers of workers.
-    pub workers: Vec<usize>,
-    /// Entries of the index.
+    /// Numbers of connections in the sweep of clients.
+    pub clients: Vec<u64>,
+    /// Numbers of workers in the sweep of workers.
+    pub workers: Vec<u64>,
+    /// Numbers of entries in the sweeps of the index.
     pub entries: Vec<u64>,
     /// Time for one cell of the table.
     pub cell: Duration,
-    /// Time for one rate on the way to lambda-max.
+    /// Time for one rate in the search for lambda-max.
     pub step: Duration,
     /// How often the plateau is measured.
     pub rounds: usize,
-    /// Time for the look at the server beyond lambda-max, so long that counters mean something.
+    /// Time for one run above lambda-max: long enough for counters.
     pub plateau: Duration,
-    /// Time for one point of the sweeps.
+    /// Time for one point of a sweep.
     pub point: Duration,
-    /// How long requests flow before they are measured.
+    /// Time before each measurement in which requests are sent and not measured.
     pub warmup: Duration,
 }
 
-/// The most workers that are swept; doubled from one step to the next beyond four.
-const WORKERS_MAX: usize = 64;
+/// The most workers in the sweep; above four the number doubles at each step.
+const WORKERS_MAX: u64 = 64;
 
 /// Numbers of workers from 1 to `cores`.
-fn workers(cores: usize) -> Vec<usize> {
-    (1..=cores.clamp(1, WORKERS_MAX)).filter(|n| *n <= 4 || n.is_power_of_two()).collect()
+fn workers(cores: usize) -> Vec<u64> {
+    let most = (cores as u64).clamp(1, WORKERS_MAX);
+    (1..=most).filter(|n| *n <= 4 || n.is_power_of_two()).collect()
 }
 
 impl Form {
-    /// A few cells, briefly: minutes.
+    /// A few cells, each for a short time: minutes.
     pub fn quick(cores: usize) -> Self {
         Self {
             name: "quick",
             sizes: vec![1_000],
             mixes: vec!["9:1", "1:9"],
-            levels: vec![
-                Level::Own(90),
-                Level::Own(60),
-                Level::Own(30),
-                Level::Common(90),
-                Level::Common(30),
-            ],
+            levels: [90, 60, 30]
+                .map(Level::Own)
+                .into_iter()
+                .chain([90, 30].map(Level::Common))
+                .collect(),
             clients: vec![10, 40, 70, 100],
             workers: workers(cores),
             entries: vec![128 << 10, 256 << 10],
@@ -114,14 +108,13 @@ impl Form {
             mixes: vec!["9:1", "1:1", "1:9"],
             levels: levels.map(Level::Own).into_iter().chain(levels.map(Level::Common)).collect(),
             clients: (10..=100).step_by(10).collect(),
-            workers: workers(cores),
             entries: vec![128 << 10, 256 << 10, 512 << 10, 1 << 20],
             cell: Duration::from_secs(30),
             step: Duration::from_secs(1),
-            rounds: 5,
             plateau: Duration::from_secs(6),
             point: Duration::from_secs(3),
             warmup: Duration::from_millis(300),
+            ..Self::quick(cores)
         }
     }
 }

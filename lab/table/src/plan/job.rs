@@ -1,70 +1,86 @@
-//! The measurements in their order, and the settings of the generator for each.
+//! The measurements in their order, and the generator's arguments for each.
 //!
 //! ```text
-//! per size     lambda-max of every contestant and mix, then every cell: contestants take turns;
-//!              what a request costs by the instruments there are
+//! per size     lambda-max of every contestant and mix; then every cell, the contestants in turn;
+//!              then the cost of a request by each instrument that is installed
 //! sweeps       clients, workers, index cold and warm
 //! ```
 //!
-//! Settings are words of `volvox load run`, so that a reader can repeat any measurement by hand.
+//! The arguments are those of `volvox load run`, so that a reader can repeat a measurement by hand.
+//! Invariants: no two jobs have the same [`Job::slug`]; a lambda-max comes before the cells whose
+//! rates depend on it.
 
 use std::time::Duration;
 
-use crate::contestant::Contestant;
-use crate::form::{Form, Level};
-use crate::instrument::Instrument;
+use measure::process::instrument::Instrument;
 
-/// Keys of the table: all values of the largest size fit with room.
+use super::contestant::Contestant;
+use super::form::{Form, Level};
+
+/// Keys of the table. All values of the largest size fit into the memory of a server.
 pub(crate) const KEYS: u64 = 20_000;
 /// Memory of every server, in MiB.
 pub(crate) const MEMORY_MIB: u64 = 768;
-/// Connections of everything but the clients sweep.
-pub(crate) const CONNECTIONS: usize = 50;
+/// Connections, except in the sweep of clients.
+pub(crate) const CONNECTIONS: u64 = 50;
 /// Unanswered requests per connection: enough that the server is busy before the generator is.
-pub(crate) const PIPELINE: usize = 4;
+pub(crate) const PIPELINE: u64 = 4;
 /// Size and mix of the sweeps.
-pub(crate) const SWEEP: Place = Place { size: 1_000, mix: "9:1" };
-/// Bytes of a value of the index sweep: many entries, little memory.
+pub(crate) const SWEEP: Workload = Workload { size: 1_000, mix: "9:1" };
+/// A tenth of the keys has 90 % of the requests.
+const HOT_TENTH: &str = "hotset:10%:90%";
+/// Bytes of a value in the sweep of the index: many entries, little memory.
 const INDEX_VALUE_BYTES: u32 = 100;
-/// Keys under an instrument, where storing takes longest and caches do not count.
+/// Keys under an instrument, where storing is slow and caches do not count.
 const COUNTED_KEYS: u64 = 2_000;
 /// Requests of the shorter and the longer run under an instrument.
 pub(crate) const COUNTED_REQUESTS: (u64, u64) = (4_000, 24_000);
 
-/// A size and a mix.
+/// The size of the values and the mix of the requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Place {
+pub(crate) struct Workload {
     /// Bytes of a value.
     pub size: u32,
     /// Gets to sets.
     pub mix: &'static str,
 }
 
+impl Workload {
+    /// All sizes and mixes of a form.
+    pub fn all(form: &Form) -> Vec<Self> {
+        let of_size = |size: &u32| {
+            let size = *size;
+            form.mixes.iter().map(move |mix| Self { size, mix })
+        };
+        form.sizes.iter().flat_map(of_size).collect()
+    }
+}
+
 /// What is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Task {
     /// The most requests per second that are answered.
-    LambdaMax(Place),
+    LambdaMax(Workload),
     /// Latencies at one rate.
-    Cell(Place, Level),
-    /// A closed loop over so many connections.
-    Clients(usize),
-    /// A closed loop against so many workers, nobody pinned.
-    Workers(usize),
-    /// Every key asked for once of an empty server, and stored when it is missed.
+    Cell(Workload, Level),
+    /// A closed loop over this number of connections.
+    Clients(u64),
+    /// A closed loop to a server with this number of workers; no process is pinned.
+    Workers(u64),
+    /// Every key of this number is requested once from an empty server; a miss is stored.
     IndexCold(u64),
-    /// As many requests once all are held, with the mix of the sweeps.
+    /// As many requests when all keys are held, with the mix of the sweeps.
     IndexWarm(u64),
-    /// What a request costs by an instrument.
-    Counts(Place, Instrument),
+    /// The cost of a request by an instrument.
+    Counts(Workload, Instrument),
 }
 
 /// One measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Job {
-    /// Whose.
+    /// The server that is measured.
     pub contestant: Contestant,
-    /// What.
+    /// What is measured.
     pub task: Task,
 }
 
@@ -75,14 +91,13 @@ pub(crate) fn jobs(
     instruments: &[Instrument],
 ) -> Vec<Job> {
     let mut tasks = Vec::new();
-    for size in &form.sizes {
-        let places: Vec<Place> = form.mixes.iter().map(|mix| Place { size: *size, mix }).collect();
-        tasks.extend(places.iter().map(|place| Task::LambdaMax(*place)));
-        for place in &places {
-            tasks.extend(form.levels.iter().map(|level| Task::Cell(*place, *level)));
+    for workloads in Workload::all(form).chunk_by(|one, next| one.size == next.size) {
+        tasks.extend(workloads.iter().map(|workload| Task::LambdaMax(*workload)));
+        for workload in workloads {
+            tasks.extend(form.levels.iter().map(|level| Task::Cell(*workload, *level)));
         }
-        for place in places {
-            tasks.extend(instruments.iter().map(|one| Task::Counts(place, *one)));
+        for workload in workloads {
+            tasks.extend(instruments.iter().map(|one| Task::Counts(*workload, *one)));
         }
     }
     tasks.extend(form.clients.iter().map(|clients| Task::Clients(*clients)));
@@ -92,17 +107,17 @@ pub(crate) fn jobs(
     }
     let job =
         |task| contestants.iter().map(move |contestant| Job { contestant: *contestant, task });
-    tasks.into_iter().flat_map(job).filter(|job| job.makes_sense()).collect()
+    tasks.into_iter().flat_map(job).filter(|job| job.is_possible()).collect()
 }
 
-/// How long one server may live: measurements that share it are next to each other in the plan.
+/// How a server is started and filled. Jobs with the same settings share one server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Stand {
+pub(crate) struct ServerSettings {
     /// Which server.
     pub contestant: Contestant,
     /// Its workers.
-    pub workers: usize,
-    /// Whether it has a core of its own, and the generator another.
+    pub workers: u64,
+    /// Whether the server and the generator each have a core of their own.
     pub pinned: bool,
     /// Keys it holds.
     pub keys: u64,
@@ -111,77 +126,74 @@ pub(crate) struct Stand {
 }
 
 impl Job {
-    fn makes_sense(&self) -> bool {
+    /// Whether the contestant can do it: a server without workers has no number of them.
+    pub fn is_possible(&self) -> bool {
         match self.task {
             Task::Workers(workers) => workers == 1 || self.contestant.has_workers(),
             _ => true,
         }
     }
 
-    /// Names it in files: one name for one job.
+    /// Its name in files; no two jobs have the same.
     pub fn slug(&self) -> String {
         let who = self.contestant.name();
-        let place = |place: Place| format!("{}-{}", place.size, place.mix.replace(':', "to"));
+        let at = |of: Workload| format!("{}-{}", of.size, of.mix.replace(':', "to"));
         match self.task {
-            Task::LambdaMax(at) => format!("lambda-{}-{who}", place(at)),
-            Task::Cell(at, level) => format!("cell-{}-{}-{who}", place(at), level.slug()),
+            Task::LambdaMax(of) => format!("lambda-{}-{who}", at(of)),
+            Task::Cell(of, level) => format!("cell-{}-{level}-{who}", at(of)).replace(" % ", "-"),
             Task::Clients(clients) => format!("clients-{clients}-{who}"),
             Task::Workers(workers) => format!("workers-{workers}-{who}"),
             Task::IndexCold(entries) => format!("index-{entries}-cold-{who}"),
             Task::IndexWarm(entries) => format!("index-{entries}-warm-{who}"),
-            Task::Counts(at, by) => format!("{}-{}-{who}", by.slug(), place(at)),
+            Task::Counts(of, by) => format!("{}-{}-{who}", by.counts().replace(' ', "-"), at(of)),
         }
     }
 
-    /// Names it for people.
+    /// Its name on the screen.
     pub fn title(&self) -> String {
         let who = self.contestant.name();
         match self.task {
-            Task::LambdaMax(at) => format!("{who}: lambda-max, {} B, {}", at.size, at.mix),
-            Task::Cell(at, level) => format!("{who}: {} B, {}, {level}", at.size, at.mix),
+            Task::LambdaMax(of) => format!("{who}: lambda-max, {} B, {}", of.size, of.mix),
+            Task::Cell(of, level) => format!("{who}: {} B, {}, {level}", of.size, of.mix),
             Task::Clients(clients) => format!("{who}: {clients} clients"),
             Task::Workers(workers) => format!("{who}: {workers} workers"),
             Task::IndexCold(entries) => format!("{who}: {entries} entries, cold"),
             Task::IndexWarm(entries) => format!("{who}: {entries} entries, warm"),
-            Task::Counts(at, by) => format!("{who}: {}, {} B, {}", by.counts(), at.size, at.mix),
+            Task::Counts(of, by) => format!("{who}: {}, {} B, {}", by.counts(), of.size, of.mix),
         }
     }
 
     /// The server it is measured on.
-    pub fn stand(&self) -> Stand {
+    pub fn server(&self) -> ServerSettings {
         let (workers, pinned, keys, value_bytes) = match self.task {
-            Task::LambdaMax(at) | Task::Cell(at, _) => (1, true, KEYS, at.size),
-            Task::Counts(at, _) => (1, true, COUNTED_KEYS, at.size),
+            Task::LambdaMax(of) | Task::Cell(of, _) => (1, true, KEYS, of.size),
+            Task::Counts(of, _) => (1, true, COUNTED_KEYS, of.size),
             Task::Clients(_) => (1, true, KEYS, SWEEP.size),
             Task::Workers(workers) => (workers, false, KEYS, SWEEP.size),
             Task::IndexCold(entries) | Task::IndexWarm(entries) => {
                 (1, true, entries, INDEX_VALUE_BYTES)
             }
         };
-        Stand { contestant: self.contestant, workers, pinned, keys, value_bytes }
+        ServerSettings { contestant: self.contestant, workers, pinned, keys, value_bytes }
     }
 
-    /// Settings of the generator; `rate_per_s` for the jobs that have one.
-    pub fn words(&self, form: &Form, rate_per_s: Option<f64>) -> Vec<String> {
-        let stand = self.stand();
+    /// The arguments of the generator; with a rate for the jobs that have one.
+    pub fn arguments(&self, form: &Form, rate_per_s: Option<f64>) -> Vec<String> {
+        let server = self.server();
         let (connections, pipeline) = match self.task {
             Task::Clients(clients) => (clients, 1),
             _ => (CONNECTIONS, PIPELINE),
         };
-        let mix = match self.task {
-            Task::LambdaMax(at) | Task::Cell(at, _) | Task::Counts(at, _) => at.mix,
-            Task::IndexCold(_) => "1:0",
-            _ => SWEEP.mix,
+        let (mix, popularity) = match self.task {
+            Task::LambdaMax(of) | Task::Cell(of, _) | Task::Counts(of, _) => (of.mix, HOT_TENTH),
+            Task::Clients(_) | Task::Workers(_) => (SWEEP.mix, HOT_TENTH),
+            Task::IndexCold(_) => ("1:0", "sequential"),
+            Task::IndexWarm(_) => (SWEEP.mix, "uniform"),
         };
-        let popularity = match self.task {
-            Task::IndexCold(_) => "sequential",
-            Task::IndexWarm(_) => "uniform",
-            _ => "hotset:10%:90%",
-        };
-        let mut words = vec!["--verify".to_string()];
-        let mut put = |name: &str, value: String| words.extend([format!("--{name}"), value]);
-        put("keys", stand.keys.to_string());
-        put("value-bytes", stand.value_bytes.to_string());
+        let mut arguments = vec!["--verify".to_string()];
+        let mut put = |name: &str, value: String| arguments.extend([format!("--{name}"), value]);
+        put("keys", server.keys.to_string());
+        put("value-bytes", server.value_bytes.to_string());
         put("ratio", mix.to_string());
         put("popularity", popularity.to_string());
         put("connections", connections.to_string());
@@ -189,27 +201,24 @@ impl Job {
         if let Some(rate_per_s) = rate_per_s {
             put("rate", format!("{rate_per_s:.0}"));
         }
+        let millis = |time: Duration| format!("{}ms", time.as_millis());
+        let no_warmup = matches!(self.task, Task::IndexCold(_) | Task::Counts(..));
+        put("warmup", millis(if no_warmup { Duration::ZERO } else { form.warmup }));
         match self.task {
-            Task::IndexCold(entries) => {
-                put("warmup", "0s".to_string());
-                put("requests", entries.to_string());
-                words.push("--refill".to_string());
-            }
-            Task::IndexWarm(entries) => {
-                put("warmup", millis(form.warmup));
+            Task::IndexCold(entries) | Task::IndexWarm(entries) => {
                 put("requests", entries.to_string());
             }
-            Task::Counts(..) => put("warmup", "0s".to_string()),
-            _ => {
-                put("warmup", millis(form.warmup));
-                put("duration", millis(self.measured(form)));
-            }
+            Task::Counts(..) => {}
+            _ => put("duration", millis(self.measured(form))),
         }
-        words
+        if matches!(self.task, Task::IndexCold(_)) {
+            arguments.push("--refill".to_string());
+        }
+        arguments
     }
 
     /// Time of one run.
-    pub fn measured(&self, form: &Form) -> Duration {
+    fn measured(&self, form: &Form) -> Duration {
         match self.task {
             Task::Cell(..) => form.cell,
             Task::LambdaMax(_) => form.step,
@@ -217,11 +226,11 @@ impl Job {
         }
     }
 
-    /// About how long it takes in all, on two idle cores.
+    /// About how long all of it takes on two idle cores.
     pub fn expected(&self, form: &Form) -> Duration {
-        /// Starting a server and storing its keys, shared among its measurements.
+        /// Starting a server and storing its keys, divided among its measurements.
         const PREPARING: Duration = Duration::from_millis(150);
-        /// Rates until throughput is flat, with the closed loop before.
+        /// Rates until throughput is flat, with the closed loop before them.
         const STEPS: u32 = 10;
         /// Requests per second while an index is filled or read.
         const INDEX_PER_S: u64 = 80_000;
@@ -239,30 +248,25 @@ impl Job {
     }
 }
 
-fn millis(time: Duration) -> String {
-    format!("{}ms", time.as_millis())
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
 
+    use super::super::contestant::contestants;
     use super::*;
-    use crate::contestant::contestants;
-    use crate::instrument::INSTRUMENTS;
 
     const HOURS_3: Duration = Duration::from_secs(3 * 3600);
 
     #[test]
     fn every_job_has_a_name_of_its_own_and_settings_that_are_accepted() {
         for form in [Form::quick(2), Form::full(4)] {
-            let jobs = jobs(&form, &contestants(true), &INSTRUMENTS);
+            let jobs = jobs(&form, &contestants(true), &Instrument::ALL);
             let slugs: BTreeSet<String> = jobs.iter().map(Job::slug).collect();
             assert_eq!(slugs.len(), jobs.len());
             for job in &jobs {
-                let words = job.words(&form, Some(1_000.0));
-                let words: Vec<&str> = words.iter().map(String::as_str).collect();
-                let run = load::cli::RunArgs::parse_words(&words).unwrap();
+                let arguments = job.arguments(&form, Some(1_000.0));
+                let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+                let run = load::cli::RunArgs::parse_words(&arguments).unwrap();
                 assert!(run.plan().is_ok(), "{}", job.title());
             }
         }
@@ -271,10 +275,10 @@ mod tests {
     #[test]
     fn lambda_max_comes_before_the_cells_that_need_it() {
         let form = Form::full(2);
-        let jobs = jobs(&form, &contestants(false), &INSTRUMENTS);
+        let jobs = jobs(&form, &contestants(false), &Instrument::ALL);
         for (nth, job) in jobs.iter().enumerate() {
-            let Task::Cell(place, _) = job.task else { continue };
-            let measured = |before: &&Job| before.task == Task::LambdaMax(place);
+            let Task::Cell(workload, _) = job.task else { continue };
+            let measured = |before: &&Job| before.task == Task::LambdaMax(workload);
             assert_eq!(jobs[..nth].iter().filter(measured).count(), 4, "{}", job.title());
         }
     }
@@ -282,7 +286,7 @@ mod tests {
     #[test]
     fn the_full_form_keeps_to_three_hours_and_the_quick_one_to_minutes() {
         let total = |form: &Form, memcached: bool| -> Duration {
-            let jobs = jobs(form, &contestants(memcached), &INSTRUMENTS);
+            let jobs = jobs(form, &contestants(memcached), &Instrument::ALL);
             jobs.iter().map(|job| job.expected(form)).sum()
         };
         assert!(total(&Form::full(2), true) < HOURS_3);
@@ -296,7 +300,11 @@ mod tests {
         let swept = |contestant: Contestant| {
             let own = |job: &&Job| job.contestant == contestant;
             let sweep = |job: &&Job| matches!(job.task, Task::Workers(_));
-            jobs(&form, &contestants(true), &INSTRUMENTS).iter().filter(own).filter(sweep).count()
+            jobs(&form, &contestants(true), &Instrument::ALL)
+                .iter()
+                .filter(own)
+                .filter(sweep)
+                .count()
         };
         assert_eq!((swept(Contestant::Threads), swept(Contestant::Epoll)), (1, 4));
     }

@@ -1,20 +1,23 @@
-//! Who is measured: our cell under each of its drivers, and a memcached where one is given.
+//! The servers that are compared: ours under each of its drivers, and a memcached if one is given.
+//!
+//! A name here is the same in reports, in names of files and after `--driver`. The order is that of
+//! the report.
 
 /// The most contestants: four drivers and a memcached.
 pub(crate) const CONTESTANTS_MAX: usize = 5;
 
-/// A server under test.
+/// A server that is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Contestant {
     /// One event loop over epoll.
     Epoll,
-    /// One event loop woken by real-time signals.
+    /// One event loop, woken by real-time signals.
     Signal,
     /// Completions of io_uring.
     Uring,
-    /// A thread per client, blocking.
+    /// One blocking thread per client.
     Threads,
-    /// The original, one worker.
+    /// The original, with one worker.
     Memcached,
 }
 
@@ -23,7 +26,7 @@ pub(crate) const DRIVERS: [Contestant; 4] =
     [Contestant::Epoll, Contestant::Signal, Contestant::Uring, Contestant::Threads];
 
 impl Contestant {
-    /// As reports, files and `--driver` name it.
+    /// Its name in reports, in names of files and after `--driver`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Epoll => "epoll",
@@ -34,19 +37,19 @@ impl Contestant {
         }
     }
 
-    /// Whether one thread does all of it: others wait for threads of their own, by design or, at
-    /// memcached, for housekeeping.
+    /// Whether one thread does all of its work. The threads of the others wait for each other: those
+    /// of `threads` by design, those of memcached when one of them does housekeeping.
     pub fn is_one_thread(self) -> bool {
         matches!(self, Self::Epoll | Self::Signal | Self::Uring)
     }
 
-    /// Whether a number of workers means something to it.
+    /// Whether it can be started with a number of workers.
     pub fn has_workers(self) -> bool {
         self != Self::Threads
     }
 }
 
-/// Everybody who takes part.
+/// All contestants of one report.
 pub(crate) fn contestants(with_memcached: bool) -> Vec<Contestant> {
     let original = with_memcached.then_some(Contestant::Memcached);
     DRIVERS.into_iter().chain(original).collect()
@@ -57,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn memcached_takes_part_where_it_is_given() {
+    fn memcached_is_a_contestant_if_it_is_given() {
         assert_eq!(contestants(false), DRIVERS);
         assert_eq!(contestants(true).len(), CONTESTANTS_MAX);
         assert!(contestants(true).contains(&Contestant::Memcached));
