@@ -1,5 +1,5 @@
-//! Anything said to one connection of the generator, or to a replay: no panic, counts that fit what
-//! was asked, and the same found however the bytes are split.
+//! Any bytes as the replies to one connection of the generator, or to a replay: no panic, counts
+//! that fit the requests, and the same result however the bytes are split.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,14 +1,14 @@
-//! Any bytes as the replies of a server: no panic, as many bytes of a value as were announced,
-//! little left over, and the same tokens however the bytes are split.
+//! Any bytes as the replies of a server: no panic, each value as long as its header says, few bytes
+//! kept between two reads, and the same tokens however the bytes are split.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use load::protocol::{LINE_BYTES_MAX, Parser, Protocol, Token};
 
-/// A header of the binary dialect, the flags and the longest key behind it.
+/// A header of the binary protocol, with the extras and the longest key after it.
 const FRAME_BYTES_MAX: usize = 24 + 255 + u16::MAX as usize;
 
-/// What was seen: bytes of a value joined, other tokens as they print.
+/// A token that was seen. The parts of a value are joined; other tokens are kept as text.
 #[derive(Debug, PartialEq)]
 enum Seen {
     Value { key: Vec<u8>, value_bytes: u32 },
@@ -36,7 +36,7 @@ fuzz_target!(|input: &[u8]| {
     }
 });
 
-/// The tokens of `replies` that come in pieces of `step` bytes.
+/// The tokens of `replies`, which arrive in pieces of `step` bytes.
 fn tokens(protocol: Protocol, replies: &[u8], step: usize) -> Vec<Seen> {
     let (mut parser, mut seen) = (Parser::new(protocol), Vec::new());
     let (mut from, mut to) = (0, 0);
@@ -53,7 +53,7 @@ fn tokens(protocol: Protocol, replies: &[u8], step: usize) -> Vec<Seen> {
                     break;
                 }
                 Token::Malformed(_) => {
-                    // Of a value that ends wrongly more is handed on where it comes in pieces.
+                    // How much of a value with a wrong end is passed on depends on the pieces.
                     seen.pop_if(|seen| matches!(seen, Seen::Data { last: false, .. }));
                     seen.push(Seen::Malformed);
                     return seen;
@@ -72,6 +72,7 @@ fn tokens(protocol: Protocol, replies: &[u8], step: usize) -> Vec<Seen> {
     seen
 }
 
+/// Appends a part of a value to the token before it, if that is the same value.
 fn join(seen: &mut Vec<Seen>, more: &[u8], end: bool) {
     match seen.last_mut() {
         Some(Seen::Data { bytes, last }) if !*last => {

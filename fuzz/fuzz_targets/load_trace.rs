@@ -1,5 +1,5 @@
-//! Any bytes as a trace, plain or compressed: every record or a reason, nothing behind a reason,
-//! and the same however the bytes are read.
+//! Any bytes as a trace, plain or compressed: records and at most one error, nothing after the
+//! error, and the same result however the bytes are read.
 #![no_main]
 
 use std::io::{BufRead, BufReader, Read};
@@ -8,10 +8,10 @@ use libfuzzer_sys::fuzz_target;
 use load::fuzzing::Unpack;
 use load::replay::{Columns, Form, Record, Records};
 
-/// Bytes that are unpacked at most: a few may stand for gigabytes.
+/// The most bytes that are unpacked: a few compressed bytes may stand for gigabytes.
 const UNPACKED_BYTES_MAX: u64 = 1 << 20;
 
-/// How a frame of Zstandard begins.
+/// The first bytes of a Zstandard frame.
 const MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
 fuzz_target!(|input: &[u8]| {
@@ -45,7 +45,7 @@ fuzz_target!(|input: &[u8]| {
     }
 });
 
-/// The records of `trace`, which are the same when it is read in pieces of `step` bytes.
+/// The records of `trace`. They must be the same when it is read in pieces of `step` bytes.
 fn read(trace: &[u8], form: Form, step: usize) -> (Vec<Record>, bool) {
     let whole = all(Records::new("trace", trace, form));
     let pieces = BufReader::with_capacity(step, trace);
@@ -53,7 +53,7 @@ fn read(trace: &[u8], form: Form, step: usize) -> (Vec<Record>, bool) {
     whole
 }
 
-/// All records, and whether the last was the end.
+/// All records before the end or an error, and whether there was no error.
 fn all<R: BufRead>(mut records: Records<R>) -> (Vec<Record>, bool) {
     let mut good = Vec::new();
     while let Some(record) = records.next() {

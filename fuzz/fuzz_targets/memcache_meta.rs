@@ -1,10 +1,10 @@
-//! Any flags behind a meta command: what they say can be asked for and repeated in a reply that
-//! is one line.
+//! Any bytes as the flags of a meta command: every flag can be read, and a reply that returns all
+//! of them is one line.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use memcache::reply::{ItemFacts, Marks, MetaStatus, meta_hit, meta_number, meta_stored};
-use memcache::{KeyToken, Limits, MetaFlags, Parsed, Request, parse};
+use memcache::{Limits, MetaArgs, Parsed, Request, parse};
 
 fuzz_target!(|input: &[u8]| {
     let Some((which, text)) = input.split_first() else {
@@ -16,15 +16,17 @@ fuzz_target!(|input: &[u8]| {
         return;
     };
     match request {
-        Request::MetaGet { key, flags }
-        | Request::MetaDelete { key, flags }
-        | Request::MetaArith { key, flags, .. }
-        | Request::MetaSet { key, flags, .. } => answer(key, &flags),
+        Request::MetaGet(args)
+        | Request::MetaDelete(args)
+        | Request::MetaArith { args, .. }
+        | Request::MetaSet { args, .. } => answer(&args),
         _ => {}
     }
 });
 
-fn answer(key: KeyToken<'_>, flags: &MetaFlags<'_>) {
+/// Reads every flag, and composes every reply that returns facts.
+fn answer(args: &MetaArgs<'_>) {
+    let MetaArgs { key, flags } = args;
     let mut scratch = [0; 250];
     let bytes = key.key(&mut scratch).as_bytes();
     assert!((1..=250).contains(&bytes.len()));
@@ -40,17 +42,17 @@ fn answer(key: KeyToken<'_>, flags: &MetaFlags<'_>) {
     };
     let marks = Marks { sent: true, stale: true, won: true };
     let mut out = Vec::new();
-    meta_hit(&mut out, key, flags, &facts, marks, flags.wants_value());
+    meta_hit(&mut out, args, &facts, marks, flags.wants_value());
     assert_line(&mut out);
-    meta_stored(&mut out, MetaStatus::Exists, key, flags, cas, 5);
+    meta_stored(&mut out, MetaStatus::Exists, args, cas, 5);
     assert_line(&mut out);
     if !flags.quiet() && !flags.wants_value() {
-        meta_number(&mut out, key, flags, cas, cas, None);
+        meta_number(&mut out, args, cas, cas, None);
         assert_line(&mut out);
     }
 }
 
-/// One line, not longer than the request could make it.
+/// `out` is one line, and not longer than the flags can make it.
 fn assert_line(out: &mut Vec<u8>) {
     assert!(out.ends_with(b"\r\n") && out.len() < 1024);
     assert_eq!(out.iter().filter(|byte| **byte == b'\n').count(), 1);

@@ -1,11 +1,11 @@
-//! Any bytes, from a client that may send anything: no panic, nothing consumed that was not
-//! sent, and the same answer however the bytes are split.
+//! Any bytes as the input of a connection: no panic, nothing is consumed that was not sent, and the
+//! result is the same however the bytes are split.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use memcache::{LINE_BYTES_MAX, Limits, Parsed, Request, parse};
 
-/// Small limits bring too large and too long within reach of short inputs.
+/// Small limits, so that short inputs can exceed them.
 const LIMITS: Limits = Limits { value_bytes_max: 100, multiget_line_bytes_max: 3000 };
 
 fuzz_target!(|input: &[u8]| {
@@ -39,13 +39,14 @@ fuzz_target!(|input: &[u8]| {
     }
 });
 
-/// Every proper prefix of a short request; of a long one its beginning and its end.
+/// The lengths of the proper prefixes that are tried: all of a short request, and of a long one the
+/// shortest and the longest.
 fn prefixes(consumed: usize) -> impl Iterator<Item = usize> {
     const EDGE: usize = 64;
     (0..consumed).filter(move |len| *len < EDGE || consumed - len < EDGE)
 }
 
-/// Looks at everything that was put off until it is asked for.
+/// Reads the parts of a request that are split only when they are read.
 fn walk(request: Request<'_>) {
     match request {
         Request::Get { keys, .. } | Request::Gat { keys, .. } => {
@@ -54,7 +55,7 @@ fn walk(request: Request<'_>) {
                 assert!(!key.as_bytes().contains(&b' '));
             }
         }
-        Request::Stats { args } | Request::Watch { args } => {
+        Request::Stats(args) | Request::Watch(args) => {
             assert!(args.into_iter().all(|word| !word.is_empty()));
         }
         Request::Store(store) => assert!(store.value.len() <= 100),

@@ -1,5 +1,5 @@
 //! Any words as a command line of memcached, and any bytes as its file of users: each is refused
-//! with a reason or understood, and what is understood can be laid over the defaults.
+//! with a reason or accepted, and accepted flags give valid settings or reasons.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -7,7 +7,7 @@ use volvox::auth::Users;
 use volvox::config::load;
 use volvox::memcached::{Command, parse};
 
-/// Words of one command line; the system bounds its length, not their number.
+/// The most words of a command line that are tried.
 const WORDS_MAX: usize = 64;
 
 fuzz_target!(|input: &[u8]| {

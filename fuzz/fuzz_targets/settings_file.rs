@@ -1,5 +1,5 @@
-//! Any text as a file of settings: it is refused with a reason, or what it set is shown and, read
-//! again, sets the same.
+//! Any text as a file of settings: it is refused with a reason, or its settings can be shown, and
+//! the same assignments give the same settings again.
 #![no_main]
 
 use std::path::Path;
@@ -23,7 +23,7 @@ fuzz_target!(|text: &str| {
     }
 });
 
-/// At least one reason, and each says something.
+/// There is at least one error, and each has a text.
 fn say(errors: &[impl std::fmt::Display]) {
     assert!(!errors.is_empty());
     assert!(errors.iter().all(|error| error.to_string().len() > 10));

@@ -8,6 +8,7 @@ Listens on a free port of 127.0.0.1, prints it, and forwards until it is ended. 
     bulk    one bit of byte 500,000 of all that is answered is turned
     status  every success of a write is answered as a refusal
     expiry  items that are to live for two seconds live for ever
+    twice   `stats slabs` has `mem_requested` too, which only `stats items` has in memcached
 """
 
 import re
@@ -21,6 +22,8 @@ BULK_AT = 500_000
 STATUS = {b"\r\nSTORED\r\n": b"\r\nEXISTS\r\n", b"\r\nHD": b"\r\nNS"}
 # The lifetime in a classic storage command and in a meta one.
 TWO_SECONDS = re.compile(rb"^(set \S+ \d+ |ms \S+ [^\r]*\bT)2\b", re.MULTILINE)
+# The first name of a class in `stats slabs`.
+CLASS = re.compile(rb"^STAT (\d+):chunk_size ", re.MULTILINE)
 
 Damage = Callable[[bytes], bytes]
 
@@ -57,6 +60,10 @@ def expiry(request: bytes) -> bytes:
     return TWO_SECONDS.sub(rb"\g<1>0", request)
 
 
+def twice(reply: bytes) -> bytes:
+    return CLASS.sub(rb"STAT \g<1>:mem_requested 24\r\n\g<0>", reply)
+
+
 def copy(source: socket.socket, target: socket.socket, damage: Damage) -> None:
     try:
         while chunk := source.recv(CHUNK_BYTES):
@@ -78,6 +85,7 @@ def main() -> None:
         "bulk": (bytes, Bulk()),
         "status": (bytes, status),
         "expiry": (expiry, bytes),
+        "twice": (bytes, twice),
     }
     if len(sys.argv) != 3 or sys.argv[1] not in kinds or ":" not in sys.argv[2]:
         sys.exit(f"usage: {sys.argv[0]} {'|'.join(kinds)} HOST:PORT")

@@ -9,9 +9,13 @@
 # is skipped aloud; with CI=true it fails.
 set -euo pipefail
 
-readonly CLIENTS=(pymemcache pylibmc meta-memcache gomemcache rust-memcache php dalli memccapable)
+# The exporter comes first: until another client has used the server, its first look finds no item.
+readonly CLIENTS=(
+    exporter pymemcache pylibmc meta-memcache gomemcache rust-memcache php dalli memccapable
+)
 # Run only when named: the binary protocol is not everyone's.
 readonly MORE_CLIENTS=(dalli-binary)
+readonly EXPORTER_PACKAGE=github.com/prometheus/memcached_exporter/cmd/memcached_exporter
 readonly INSTALL_TIMEOUT_S=600
 # A registry may fail once without being down.
 readonly INSTALL_ATTEMPTS_MAX=3
@@ -86,6 +90,8 @@ damaged() {
     local client=$1 address=$2 kind kinds=(mark bulk status expiry) log proxy port start
     # It stores no mark, no large value and nothing for two seconds.
     [[ $client == memccapable ]] && kinds=(status)
+    # It reads statistics only.
+    [[ $client == exporter ]] && kinds=(twice)
     for kind in "${kinds[@]}"; do
         log=$out/logs/$client.$kind start=$EPOCHREALTIME
         exec {proxy}< <(exec python3 "$here/damage.py" "$kind" "$address")
@@ -141,6 +147,10 @@ row() {
 client_runs() {
     local address=$2 run=(timeout "$RUN_TIMEOUT_S")
     case $1 in
+    exporter)
+        EXPORTER=$out/memcached_exporter "${run[@]}" \
+            python3 -B "$here/python/exporter_check.py" "$address"
+        ;;
     pymemcache) "${run[@]}" "$python" -B "$here/python/pymemcache_check.py" "$address" ;;
     pylibmc) "${run[@]}" "$python" -B "$here/python/pylibmc_check.py" "$address" ;;
     meta-memcache) "${run[@]}" "$python" -B "$here/python/meta_memcache_check.py" "$address" ;;
@@ -157,6 +167,7 @@ client_runs() {
 
 version_of() {
     case $1 in
+    exporter) awk '$1 ~ /memcached_exporter$/ { print $2 }' "$here/exporter/go.mod" ;;
     pymemcache | pylibmc | meta-memcache)
         "$python" -c "import importlib.metadata as m; print(m.version('$1'))"
         ;;
@@ -172,6 +183,10 @@ version_of() {
 
 install_for() {
     case $1 in
+    exporter)
+        (cd "$here/exporter" && timeout "$INSTALL_TIMEOUT_S" go build \
+            -o "$out/memcached_exporter" "$EXPORTER_PACKAGE")
+        ;;
     pymemcache | pylibmc | meta-memcache) install_venv ;;
     gomemcache) (cd "$here/go" && timeout "$INSTALL_TIMEOUT_S" go build -o "$out/gomemcache" .) ;;
     rust-memcache)

@@ -28,19 +28,19 @@ MANIFEST = ["Cargo.toml", "Cargo.lock"]
 
 
 def copy_workspace(to):
-    """Copies what the engine's tests are built from: no other crate, example or tool."""
+    """Copies what the engine's tests are built from: no other crate and no tool."""
     for name in MANIFEST:
         shutil.copy2(ROOT / name, to / name)
     replace(to / "Cargo.toml", r"(?m)^members = .*$", f"members = {json.dumps(PATHS)}")
     for path in PATHS:
         (to / path).mkdir(parents=True)
-        for part in ["Cargo.toml", "src", "tests"]:
+        for part in ["Cargo.toml", "src", "tests", "benches"]:
             source = ROOT / path / part
             if source.is_dir():
                 shutil.copytree(source, to / path / part)
             elif source.exists():
                 shutil.copy2(source, to / path / part)
-    # The examples' libraries, which the tests do not use.
+    # The libraries of the benches, which the tests do not use.
     replace(to / "crates/engine/Cargo.toml", r"(?s)\[dev-dependencies\].*?(?=\n\[|\Z)", "")
 
 

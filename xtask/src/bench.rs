@@ -1,10 +1,10 @@
-//! `cargo xtask bench`: the benchmarks that live beside the code they measure.
+//! `cargo xtask bench`: the benchmarks that stand beside the code they measure.
 //!
 //! Comparisons with other servers are claims, not benchmarks: see `cargo xtask prove`.
 
 use std::time::Duration;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 
 use measure::{exec::Exec, repo::Repo};
 
@@ -17,32 +17,17 @@ const BENCH_MAX: Duration = Duration::from_secs(3600);
 pub struct Args {
     /// The crate whose benchmarks to run; all when absent.
     package: Option<String>,
-    /// Passed on to the benchmark itself.
+    /// Arguments of the benchmark itself.
     #[arg(last = true)]
     rest: Vec<String>,
 }
 
 /// Runs the benchmarks in release mode.
 pub fn run(args: &Args) -> Result<bool> {
-    let repo = Repo::find()?;
-    let with_benches = repo.crates_with("benches")?;
-    let chosen: Vec<&String> = match &args.package {
-        Some(name) => with_benches.iter().filter(|have| *have == name).collect(),
-        None => with_benches.iter().collect(),
+    let exec = Exec::new("cargo").arg("bench").cwd(Repo::find()?.root());
+    let exec = match &args.package {
+        Some(name) => exec.args(["--package", name]),
+        None => exec.arg("--workspace"),
     };
-    if chosen.is_empty() {
-        let wanted = args.package.as_deref().unwrap_or("any crate");
-        bail!(
-            "no benchmarks in {wanted}: crates with a benches folder are [{}]",
-            with_benches.join(", ")
-        );
-    }
-    let mut exec = Exec::new("cargo").arg("bench").cwd(repo.root());
-    for name in chosen {
-        exec = exec.args(["--package", name]);
-    }
-    if !args.rest.is_empty() {
-        exec = exec.arg("--").args(&args.rest);
-    }
-    exec.status(BENCH_MAX)
+    exec.args(["--bench", "*", "--"]).args(&args.rest).status(BENCH_MAX)
 }

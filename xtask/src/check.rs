@@ -13,7 +13,7 @@ use crate::{fuzz, ratchet, tidy};
 use measure::{
     exec::Exec,
     repo::Repo,
-    stages::{Ended, Stages, passed},
+    stages::{Stages, passed},
     tools,
 };
 
@@ -66,9 +66,9 @@ fn full(repo: &Repo, stages: &mut Stages) {
         let build = ["build", "--release", "--package", "volvox", "--locked"];
         Exec::new("cargo").args(build).cwd(repo.root()).status(PART_MAX).map(passed)
     });
-    stages.run("orders of steps", || prove::shuttle(repo).map(passed));
+    stages.run("orders of steps", || prove::shuttle().map(passed));
     for driver in ["epoll", "signal", "uring", "threads"] {
-        stages.run(&format!("clients, {driver}"), || clients(repo, driver));
+        stages.run(&format!("clients, {driver}"), || prove::clients(driver).map(passed));
     }
     stages.run("instructions per request", || {
         tools::VALGRIND.need()?;
@@ -76,10 +76,6 @@ fn full(repo: &Repo, stages: &mut Stages) {
         Ok(passed(ratchet::gate()?))
     });
     stages.run("fuzz", || Ok(passed(fuzz::run(&fuzz::Args::all(FUZZ_SECONDS))?)));
-}
-
-fn clients(repo: &Repo, driver: &str) -> Result<Ended> {
-    prove::clients(repo, driver).map(passed)
 }
 
 /// Formats, and applies what clippy can mend.

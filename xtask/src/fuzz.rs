@@ -3,26 +3,17 @@
 //! With a nightly toolchain the address sanitizer watches too; on the stable one the targets run
 //! without it, which still finds every panic and every broken assertion.
 
-use std::{
-    fs,
-    num::NonZero,
-    path::{Path, PathBuf},
-    sync::Mutex,
-    thread,
-    time::Duration,
-};
+use std::path::PathBuf;
+use std::{num::NonZero, thread, time::Duration};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 
-use measure::{
-    exec::Exec,
-    repo::{Repo, in_ci},
-    tools,
-};
+use measure::repo::{Repo, in_ci};
+use measure::{exec::Exec, tools};
 
-/// Time beyond the asked seconds that building a target may take.
+/// Longest building the targets may take.
 const BUILD_MAX: Duration = Duration::from_secs(1200);
-/// Longest a toolchain may take to say that it is there.
+/// Longest a quick question to cargo may take.
 const PROBE_MAX: Duration = Duration::from_secs(60);
 
 /// Arguments of `cargo xtask fuzz`.
@@ -37,7 +28,7 @@ pub struct Args {
 }
 
 impl Args {
-    /// Every target, each for so many seconds.
+    /// Every target, each for this many seconds.
     pub fn all(seconds: u64) -> Self {
         Self { target: None, seconds }
     }
@@ -45,67 +36,48 @@ impl Args {
 
 /// Runs the chosen targets, one on each core; all of them run even when one finds something.
 pub fn run(args: &Args) -> Result<bool> {
-    let repo = Repo::find()?;
-    let targets = targets(&repo.path("fuzz/fuzz_targets"))?;
-    let chosen: Vec<&String> = match &args.target {
-        None => targets.iter().collect(),
-        Some(wanted) => targets.iter().filter(|name| *name == wanted).collect(),
-    };
-    if chosen.is_empty() {
-        let wanted = args.target.as_deref().unwrap_or_default();
-        bail!("no fuzz target {wanted}: the targets are [{}]", targets.join(", "));
-    }
     tools::CPP.need()?;
     tools::need_cargo_command("cargo-fuzz")?;
-    let fuzzer = Fuzzer::new(&repo, args.seconds);
+    let is_nightly = Exec::new("cargo").args(["+nightly", "--version"]).capture(PROBE_MAX).is_ok();
+    let fuzzer = Fuzzer { repo: Repo::find()?, seconds: args.seconds, is_nightly };
+    let all = fuzzer.cargo_fuzz(&["list"]).capture(PROBE_MAX)?;
+    let is_wanted = |name: &&str| args.target.as_ref().is_none_or(|wanted| wanted == name);
+    let chosen: Vec<&str> = all.lines().filter(is_wanted).collect();
     match chosen[..] {
+        [] => bail!("no such fuzz target: the targets are [{}]", all.trim().replace('\n', ", ")),
         [only] if !in_ci() => fuzzer.watched(only),
         _ => fuzzer.side_by_side(&chosen),
     }
 }
 
 /// How a target is built and run.
-struct Fuzzer<'a> {
-    repo: &'a Repo,
+struct Fuzzer {
+    repo: Repo,
     seconds: u64,
-    toolchain: &'static [&'static str],
-    sanitizer: &'static [&'static str],
+    is_nightly: bool,
 }
 
-impl<'a> Fuzzer<'a> {
-    fn new(repo: &'a Repo, seconds: u64) -> Self {
-        let nightly = Exec::new("cargo").args(["+nightly", "--version"]).capture(PROBE_MAX).is_ok();
-        let (toolchain, sanitizer): (&[_], &[_]) =
-            if nightly { (&["+nightly"], &[]) } else { (&[], &["--sanitizer", "none"]) };
-        Self { repo, seconds, toolchain, sanitizer }
-    }
-
-    /// Runs a target and lets through what it says of every new input.
+impl Fuzzer {
+    /// Runs a target and shows what it prints of every new input.
     fn watched(&self, name: &str) -> Result<bool> {
         eprintln!("fuzzing {name} for {} s", self.seconds);
         self.target(name).status(self.deadline())
     }
 
-    /// Runs targets on as many cores as there are, telling of each only how it ended.
-    fn side_by_side(&self, names: &[&String]) -> Result<bool> {
-        self.cargo_fuzz("build").capture(BUILD_MAX)?;
+    /// Runs targets on all cores, as many on each, and shows only how each ended.
+    fn side_by_side(&self, names: &[&str]) -> Result<bool> {
+        self.cargo_fuzz(&["build"]).args(self.sanitizer()).capture(BUILD_MAX)?;
         let cores = thread::available_parallelism().map_or(1, NonZero::get);
-        let waiting = Mutex::new(names.iter());
-        let next = || waiting.lock().expect("invariant: nothing panics under the lock").next();
-        let run_what_waits = || -> Result<bool> {
-            let mut well = true;
-            while let Some(name) = next() {
-                well &= self.summed_up(name)?;
-            }
-            Ok(well)
+        let one_by_one = |names: &[&str]| -> Result<bool> {
+            names.iter().try_fold(true, |well, name| Ok(self.summed_up(name)? && well))
         };
         thread::scope(|scope| {
-            let runners: Vec<_> =
-                (0..cores.min(names.len())).map(|_| scope.spawn(run_what_waits)).collect();
-            let ended = runners.into_iter().map(|runner| {
-                runner.join().expect("invariant: a runner returns its errors, it does not panic")
-            });
-            Ok(ended.collect::<Result<Vec<bool>>>()?.into_iter().all(|well| well))
+            let parts = names.chunks(names.len().div_ceil(cores));
+            let runners: Vec<_> = parts.map(|part| scope.spawn(|| one_by_one(part))).collect();
+            runners.into_iter().try_fold(true, |well, runner| {
+                let ended = runner.join().expect("invariant: a runner returns its errors");
+                Ok(ended? && well)
+            })
         })
     }
 
@@ -113,29 +85,35 @@ impl<'a> Fuzzer<'a> {
         eprintln!("fuzzing {name} for {} s", self.seconds);
         let said = self.target(name).said(self.deadline())?;
         let well = said.status.success();
-        let told = if well { finals(&said.complaints) } else { findings(&said.complaints) };
-        eprintln!("{name} {}\n{told}", if well { "ended well" } else { "found something" });
+        let shown = if well { finals(&said.complaints) } else { findings(&said.complaints) };
+        eprintln!("{name} {}\n{shown}", if well { "ended well" } else { "found something" });
         Ok(well)
     }
 
     fn target(&self, name: &str) -> Exec {
         let limits = [format!("-max_total_time={}", self.seconds), "-print_final_stats=1".into()];
-        let run = self.cargo_fuzz("run").args([name, "--"]).args(limits);
-        match self.words(name) {
-            Some(words) => run.arg(format!("-dict={}", words.display())),
+        let run = self.cargo_fuzz(&["run"]).args(self.sanitizer()).args([name, "--"]).args(limits);
+        match self.dictionary(name) {
+            Some(file) => run.arg(format!("-dict={}", file.display())),
             None => run,
         }
     }
 
     /// The dictionary of a target's protocol, which is the first word of its name.
-    fn words(&self, name: &str) -> Option<PathBuf> {
+    fn dictionary(&self, name: &str) -> Option<PathBuf> {
         let protocol = name.split('_').next()?;
         Some(self.repo.path(&format!("fuzz/{protocol}.dict"))).filter(|path| path.is_file())
     }
 
-    fn cargo_fuzz(&self, verb: &str) -> Exec {
-        let cargo = Exec::new("cargo").args(self.toolchain).args(["fuzz", verb]);
-        cargo.args(self.sanitizer).cwd(self.repo.root())
+    fn cargo_fuzz(&self, words: &[&str]) -> Exec {
+        let toolchain = self.is_nightly.then_some("+nightly");
+        let cargo = Exec::new("cargo").args(toolchain).arg("fuzz").args(words);
+        cargo.cwd(self.repo.root())
+    }
+
+    /// The stable toolchain has no sanitizer.
+    fn sanitizer(&self) -> &[&str] {
+        if self.is_nightly { &[] } else { &["--sanitizer", "none"] }
     }
 
     fn deadline(&self) -> Duration {
@@ -148,27 +126,13 @@ fn finals(complaints: &str) -> String {
     chosen(complaints, |line| line.contains("DONE") || line.starts_with("stat::"))
 }
 
-/// All that a target said but for its progress: the panic, the stack, the input.
+/// What a target printed, without its progress: the panic, the stack, the input.
 fn findings(complaints: &str) -> String {
     chosen(complaints, |line| !(line.starts_with('#') && line.contains('\t')))
 }
 
 fn chosen(text: &str, wanted: impl Fn(&str) -> bool) -> String {
     text.lines().filter(|line| wanted(line)).collect::<Vec<_>>().join("\n")
-}
-
-fn targets(folder: &Path) -> Result<Vec<String>> {
-    let entries = fs::read_dir(folder)
-        .with_context(|| format!("no fuzz targets: cannot read {}", folder.display()))?;
-    let mut names = Vec::new();
-    for entry in entries {
-        let path = entry?.path();
-        if path.extension().is_some_and(|ending| ending == "rs") {
-            names.extend(path.file_stem().map(|stem| stem.to_string_lossy().into_owned()));
-        }
-    }
-    names.sort();
-    Ok(names)
 }
 
 #[cfg(test)]
@@ -182,18 +146,10 @@ mod tests {
     }
 
     #[test]
-    fn what_a_target_died_of_is_told_whole() {
+    fn what_a_target_died_of_is_shown_whole() {
         let said =
             "#2\tNEW    cov: 3\nthread panicked at x.rs:1\n    #1 0x5 in run\nBase64: AA==\n";
-        let told = "thread panicked at x.rs:1\n    #1 0x5 in run\nBase64: AA==";
-        assert_eq!(findings(said), told);
-    }
-
-    #[test]
-    fn targets_are_the_rust_files_of_the_folder() {
-        let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/tidy");
-        assert!(targets(&here).unwrap().contains(&"lexer".to_owned()));
-        let error = targets(&here.join("gone")).unwrap_err();
-        assert!(format!("{error:#}").contains("no fuzz targets"), "{error:#}");
+        let shown = "thread panicked at x.rs:1\n    #1 0x5 in run\nBase64: AA==";
+        assert_eq!(findings(said), shown);
     }
 }

@@ -1,19 +1,18 @@
-//! The front door of the repository: everything a developer or the CI asks of the tree goes
-//! through `cargo xtask COMMAND`.
+//! The front door of the repository: whatever a developer or the CI checks of the tree goes through
+//! `cargo xtask COMMAND`.
 //!
 //! `check` never writes to the sources, `fix` does; `tidy` holds the house style; `prove`
 //! measures the promises of the README on this machine. Reports go to standard output, progress
 //! to standard error, so a script may read one without the other.
 //!
-//! It never links the code it judges: servers under test are processes, started on a free
-//! loopback port and stopped by their own id.
+//! It never links the code that it judges: servers under test are processes, started on a free port of
+//! the loopback and stopped by their own id.
 #![forbid(unsafe_code)]
 
 mod bench;
 mod check;
 mod fuzz;
 mod ratchet;
-mod sim;
 mod tidy;
 
 use std::process::ExitCode;
@@ -24,7 +23,7 @@ const EXAMPLES: &str = "\
 Examples:
   cargo xtask check                    formatting, lints, tidy, documentation, tests
   cargo xtask check --full             the above, then real clients, instruction gate, fuzzing
-  cargo xtask fix                      format, and apply what clippy can mend by itself
+  cargo xtask fix                      format, and apply what clippy can fix by itself
   cargo xtask prove path --list        the claims, without measuring them
   cargo xtask prove path --only cpu    measure the claims about CPU per request
   cargo xtask fuzz text --seconds 60   one fuzz target for a minute";
@@ -41,7 +40,7 @@ struct Cli {
 enum Command {
     /// Judge the tree without changing it; every part runs, the table tells which failed.
     Check(check::Args),
-    /// Format the sources and let clippy mend what it can.
+    /// Format the sources and apply what clippy can fix.
     Fix,
     /// Hold the house style: arrows between crates, sizes, names, links of the documents.
     Tidy(tidy::Args),
@@ -53,8 +52,6 @@ enum Command {
     Ratchet,
     /// Run the fuzz targets, each for a bounded time.
     Fuzz(fuzz::Args),
-    /// Replay one seed of the cluster simulator.
-    Sim(sim::Args),
 }
 
 fn main() -> ExitCode {
@@ -66,7 +63,6 @@ fn main() -> ExitCode {
         Command::Prove(args) => prove::run(&args),
         Command::Ratchet => ratchet::lower(),
         Command::Fuzz(args) => fuzz::run(&args),
-        Command::Sim(args) => sim::run(&args),
     };
     match outcome {
         Ok(true) => ExitCode::SUCCESS,

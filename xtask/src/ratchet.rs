@@ -10,10 +10,8 @@ use std::{collections::BTreeMap, fs, path::Path};
 use anyhow::{Context, Result};
 use serde::Deserialize;
 
-use measure::{
-    repo::Repo,
-    screen::{Cell, Table, Tone},
-};
+use measure::repo::Repo;
+use measure::screen::{Cell, Table, Tone};
 
 /// Where the accepted counts stand.
 const KEPT: &str = "docs/proof/instructions.toml";
@@ -93,42 +91,36 @@ impl Accepted {
     }
 }
 
+/// Counts and prints how each count stands to its entry.
+fn count(accepted: &Accepted) -> Result<Vec<(&'static str, f64)>> {
+    let rose = |id: &str, count: f64| accepted.standing(id, count) == Standing::Rose;
+    let counts = prove::instructions(rose)?;
+    print(accepted, &counts);
+    Ok(counts)
+}
+
 /// Counts and compares; true when no count rose. Changes nothing.
 pub fn gate() -> Result<bool> {
-    let repo = Repo::find()?;
-    let accepted = Accepted::read(&repo.path(KEPT))?;
-    let rose = |id: &str, count: f64| accepted.standing(id, count) == Standing::Rose;
-    let counts = prove::instructions(&repo, rose)?;
-    print(&accepted, &counts);
-    let standings: Vec<Standing> =
-        counts.iter().map(|(id, count)| accepted.standing(id, *count)).collect();
-    if standings.contains(&Standing::Fell) {
+    let accepted = Accepted::read(&Repo::find()?.path(KEPT))?;
+    let counts = count(&accepted)?;
+    let has = |wanted| counts.iter().any(|(id, count)| accepted.standing(id, *count) == wanted);
+    if has(Standing::Fell) {
         println!("a count fell: keep the gain with `{COMMAND}` and commit {KEPT}");
     }
-    if standings.contains(&Standing::New) {
+    if has(Standing::New) {
         println!("a count has no entry: write it with `{COMMAND}` and commit {KEPT}");
     }
-    let holds = |standing: &Standing| matches!(standing, Standing::Held | Standing::Fell);
-    let well = standings.iter().all(holds);
-    Ok(prove::calls(&repo)? && well)
+    Ok(prove::calls()? && !has(Standing::Rose) && !has(Standing::New))
 }
 
 /// Counts, and lowers the entries to what was reached; true when no count rose.
 pub fn lower() -> Result<bool> {
-    let repo = Repo::find()?;
-    let path = repo.path(KEPT);
+    let path = Repo::find()?.path(KEPT);
     let before = if path.exists() { Accepted::read(&path)? } else { Accepted::none() };
-    let rose = |id: &str, count: f64| before.standing(id, count) == Standing::Rose;
-    let counts = prove::instructions(&repo, rose)?;
-    print(&before, &counts);
     let mut after = before.clone();
-    let well = after.lower(&counts);
-    if let Some(folder) = path.parent() {
-        fs::create_dir_all(folder).with_context(|| format!("make {}", folder.display()))?;
-    }
+    let well = after.lower(&count(&before)?);
     fs::write(&path, after.document()).with_context(|| format!("write {KEPT}"))?;
-    let changed = if after == before { "unchanged" } else { "lowered" };
-    println!("{KEPT}: {changed}");
+    println!("{KEPT}: {}", if after == before { "unchanged" } else { "lowered" });
     if !well {
         println!("a count rose: its entry stays; find what made requests dearer");
     }

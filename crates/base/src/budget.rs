@@ -1,42 +1,58 @@
-//! One budget for all memory: segments, index, ghost, logs, links and connections draw on the
-//! same total, so `-m` is a promise and not a hint.
+//! The budget of a cell: every part of it that holds memory takes it from one total, which is `-m`.
 //!
-//! A taker asks for bytes and receives a [`Grant`]; dropping the grant gives them back. When the
-//! total is lowered, or one owner is asked to make room for another, the difference shows as
-//! bytes [`Budget::owed`], which the owner pays back as it works, never all at once.
+//! An owner takes bytes and receives a [`Grant`]. Dropping the grant returns the bytes. When the
+//! total is lowered, or an owner's reserved minimum is raised, an owner may hold more than it may
+//! keep. The difference is what it [owes](MemoryBudget::owed). It returns that little by little as
+//! it works, never all at once.
+//!
+//! The budget counts; it allocates nothing, never blocks and never takes back a grant by force.
+//!
+//! Invariants:
+//! - `used` of the budget is the sum of `used` over all owners, once no call is in progress.
+//! - A grant that was given never lifts `used` above the total, nor an owner above its maximum.
+//!   Only a total or a maximum that is lowered later can leave them above.
+//!
+//! All numbers are bytes.
+//!
+//! ```
+//! use base::{MemoryBudget, Owner};
+//!
+//! let budget = MemoryBudget::new(1000);
+//! let grant = budget.take(Owner::Index, 600).expect("600 of 1000 bytes");
+//! assert!(budget.take(Owner::Primary, 500).is_none());
+//! drop(grant);
+//! assert!(budget.take(Owner::Primary, 500).is_some());
+//! ```
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Who holds memory.
+/// What memory is held for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub enum Owner {
-    /// Segments of items this cell is primary for.
+    /// Segments of items that this cell orders the writes of.
     Primary,
-    /// Segments of items kept for another cell.
+    /// Segments of items that are copies of another cell's.
     Replica,
-    /// Buckets and their directories.
+    /// Buckets of the index and their directories.
     Index,
-    /// Memory of evicted keys.
-    Ghost,
     /// Frames of volumes.
     Frames,
     /// Logs of effects.
     Log,
     /// Buffers of links between cells.
     Links,
-    /// Connections and their buffers.
+    /// Input and output that connections must keep.
     Connections,
 }
 
 impl Owner {
     /// Every owner, in the order of their numbers.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 7] = [
         Self::Primary,
         Self::Replica,
         Self::Index,
-        Self::Ghost,
         Self::Frames,
         Self::Log,
         Self::Links,
@@ -44,7 +60,7 @@ impl Owner {
     ];
 }
 
-/// Memory granted to one owner. Dropping it gives the bytes back.
+/// Bytes that one owner holds. Dropping the grant returns them.
 #[must_use = "dropping a grant returns its bytes"]
 pub struct Grant {
     budget: Arc<MemoryBudget>,
@@ -53,14 +69,14 @@ pub struct Grant {
 }
 
 impl Grant {
-    /// How many bytes it stands for.
+    /// The number of bytes granted.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Makes it stand for `bytes` more; `false`, and nothing changed, when the total or the owner's
-    /// share is exhausted.
+    /// Adds `bytes` to the grant. Returns `false`, and changes nothing, if the total or the maximum
+    /// of the owner does not allow it.
     #[must_use]
     pub fn extend(&mut self, bytes: u64) -> bool {
         let Some(mut more) = self.budget.take(self.owner, bytes) else { return false };
@@ -75,18 +91,7 @@ impl Drop for Grant {
     }
 }
 
-/// Where memory is asked for.
-pub trait Budget {
-    /// `bytes` for `owner`, or `None` when the total or the owner's share is exhausted.
-    fn take(&self, owner: Owner, bytes: u64) -> Option<Grant>;
-    /// Sets the share of `owner`: `min` bytes are kept free for it, `max` it never exceeds.
-    fn share(&self, owner: Owner, min: u64, max: u64);
-    /// Bytes that `owner` holds beyond what is now allowed, to be given back as it works.
-    fn owed(&self, owner: Owner) -> u64;
-    /// Changes the total. Lowering it below what is held makes [`Owner::Primary`] owe the rest.
-    fn resize(&self, total: u64);
-}
-
+/// What one owner holds, and its share of the total.
 #[derive(Default)]
 struct Account {
     used: AtomicU64,
@@ -94,19 +99,20 @@ struct Account {
     max: AtomicU64,
 }
 
-/// The budget of one cell: plain counters, shared by every thread.
+/// The budget of one cell: plain counters, shared by all threads.
 ///
-/// Taking is one compare-and-swap on the total; it happens per segment, index block or large
-/// buffer, never per request.
+/// A take is two compare-and-swaps. It happens per segment, index block or large buffer, never per
+/// request.
 pub struct MemoryBudget {
     total: AtomicU64,
     used: AtomicU64,
     accounts: [Account; Owner::ALL.len()],
+    /// The budget itself, for the grants.
     this: std::sync::Weak<Self>,
 }
 
 impl MemoryBudget {
-    /// A budget of `total` bytes, with no shares set: every owner may take all of it.
+    /// A budget of `total` bytes, in which no owner has a minimum and each may take all.
     #[must_use]
     pub fn new(total: u64) -> Arc<Self> {
         Arc::new_cyclic(|this| Self {
@@ -120,31 +126,76 @@ impl MemoryBudget {
         })
     }
 
-    /// The total in bytes.
+    /// The total.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.total.load(Ordering::Relaxed)
     }
 
-    /// Bytes held by `owner`.
+    /// Bytes that `owner` holds.
     #[must_use]
     pub fn used(&self, owner: Owner) -> u64 {
         self.accounts[owner as usize].used.load(Ordering::Relaxed)
     }
 
-    /// Bytes held by all owners together.
+    /// Bytes that all owners hold together.
     #[must_use]
     pub fn used_total(&self) -> u64 {
         self.used.load(Ordering::Relaxed)
     }
 
-    /// Bytes held by nobody.
+    /// Bytes of the total that no owner holds.
     #[must_use]
     pub fn room(&self) -> u64 {
         self.total().saturating_sub(self.used_total())
     }
 
-    /// Bytes that must stay free for owners other than `owner` that are below their minimum.
+    /// Takes `bytes` for `owner`. `None` if the total, the maximum of `owner` or the minimum of
+    /// another owner does not allow it.
+    #[must_use]
+    pub fn take(&self, owner: Owner, bytes: u64) -> Option<Grant> {
+        let account = &self.accounts[owner as usize];
+        if !add_within(&account.used, bytes, account.max.load(Ordering::Relaxed)) {
+            return None;
+        }
+        let limit = self.total().saturating_sub(self.reserved_for_others(owner));
+        if !add_within(&self.used, bytes, limit) {
+            account.used.fetch_sub(bytes, Ordering::Relaxed);
+            return None;
+        }
+        let budget = self.this.upgrade().expect("a budget outlives the call that borrows it");
+        Some(Grant { budget, owner, bytes })
+    }
+
+    /// Sets the share of `owner`: `min` bytes are kept free for it, and it never takes more than
+    /// `max`.
+    pub fn share(&self, owner: Owner, min: u64, max: u64) {
+        let account = &self.accounts[owner as usize];
+        account.min.store(min, Ordering::Relaxed);
+        account.max.store(max, Ordering::Relaxed);
+    }
+
+    /// Bytes that `owner` holds beyond what it may keep: beyond its maximum, and for
+    /// [`Owner::Primary`] also beyond what the total leaves it. Items are the one thing that can be
+    /// evicted, so they make way for all others.
+    #[must_use]
+    pub fn owed(&self, owner: Owner) -> u64 {
+        let account = &self.accounts[owner as usize];
+        let used = account.used.load(Ordering::Relaxed);
+        let over_share = used.saturating_sub(account.max.load(Ordering::Relaxed));
+        if owner != Owner::Primary {
+            return over_share;
+        }
+        let limit = self.total().saturating_sub(self.reserved_for_others(owner));
+        over_share.max(self.used_total().saturating_sub(limit)).min(used)
+    }
+
+    /// Changes the total. If more is held, [`Owner::Primary`] owes the rest.
+    pub fn resize(&self, total: u64) {
+        self.total.store(total, Ordering::Relaxed);
+    }
+
+    /// Bytes to keep free for the owners other than `owner` that hold less than their minimum.
     fn reserved_for_others(&self, owner: Owner) -> u64 {
         let below_minimum = |other: &Owner| {
             let account = &self.accounts[*other as usize];
@@ -159,47 +210,10 @@ impl MemoryBudget {
     }
 }
 
-/// Adds `bytes` to `counter` unless the sum would exceed `limit`.
+/// Adds `bytes` to `counter`, unless the sum would exceed `limit`.
 fn add_within(counter: &AtomicU64, bytes: u64, limit: u64) -> bool {
     let sum = |used: u64| used.checked_add(bytes).filter(|sum| *sum <= limit);
     counter.fetch_update(Ordering::Relaxed, Ordering::Relaxed, sum).is_ok()
-}
-
-impl Budget for MemoryBudget {
-    fn take(&self, owner: Owner, bytes: u64) -> Option<Grant> {
-        let account = &self.accounts[owner as usize];
-        if !add_within(&account.used, bytes, account.max.load(Ordering::Relaxed)) {
-            return None;
-        }
-        let limit = self.total().saturating_sub(self.reserved_for_others(owner));
-        if !add_within(&self.used, bytes, limit) {
-            account.used.fetch_sub(bytes, Ordering::Relaxed);
-            return None;
-        }
-        let budget = self.this.upgrade().expect("a budget outlives the call that borrows it");
-        Some(Grant { budget, owner, bytes })
-    }
-
-    fn share(&self, owner: Owner, min: u64, max: u64) {
-        let account = &self.accounts[owner as usize];
-        account.min.store(min, Ordering::Relaxed);
-        account.max.store(max, Ordering::Relaxed);
-    }
-
-    fn owed(&self, owner: Owner) -> u64 {
-        let account = &self.accounts[owner as usize];
-        let used = account.used.load(Ordering::Relaxed);
-        let over_share = used.saturating_sub(account.max.load(Ordering::Relaxed));
-        if owner != Owner::Primary {
-            return over_share;
-        }
-        let limit = self.total().saturating_sub(self.reserved_for_others(owner));
-        over_share.max(self.used_total().saturating_sub(limit)).min(used)
-    }
-
-    fn resize(&self, total: u64) {
-        self.total.store(total, Ordering::Relaxed);
-    }
 }
 
 #[cfg(test)]
@@ -218,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn a_grant_grows_as_far_as_there_is_room() {
+    fn a_grant_grows_up_to_the_total() {
         let budget = MemoryBudget::new(100);
         let mut grant = budget.take(Owner::Links, 60).expect("within the total");
         assert!(grant.extend(40) && !grant.extend(1));
@@ -238,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn lowering_the_total_is_owed_by_the_items() {
+    fn a_lowered_total_is_owed_by_the_items() {
         let budget = MemoryBudget::new(100);
         let _items = budget.take(Owner::Primary, 80).expect("free");
         budget.resize(50);
@@ -246,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn a_share_taken_up_late_is_owed_by_the_items() {
+    fn a_minimum_that_is_raised_later_is_owed_by_the_items() {
         let budget = MemoryBudget::new(100);
         let _items = budget.take(Owner::Primary, 100).expect("free");
         budget.share(Owner::Connections, 10, 50);

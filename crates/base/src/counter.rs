@@ -1,6 +1,11 @@
-//! Counters with one writer each: adding is a load and a store, never a locked instruction.
+//! Counters with one writer each: an addition is a load and a store, never a locked instruction.
 //!
-//! Each thread counts in a structure of its own; whoever wants the sum adds them up.
+//! Each thread counts in a structure of its own, on cache lines of its own. A reader adds up the
+//! structures of all threads. A single counter may wrap below zero, because one thread may subtract
+//! what another added; only the sum has a meaning.
+//!
+//! Nothing here orders memory: a reader may see one counter of a thread before another that the
+//! thread wrote first.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -15,13 +20,13 @@ impl Counter {
         self.0.store(self.get().wrapping_add(amount), Ordering::Relaxed);
     }
 
-    /// Takes `amount` away, wrapping: the sum over all threads is what means something.
+    /// Subtracts `amount`, wrapping: only the sum over all threads has a meaning.
     #[inline]
     pub fn subtract(&self, amount: u64) {
         self.add(amount.wrapping_neg());
     }
 
-    /// The present value; the writer may be about to change it.
+    /// The present value. The writer may change it at any time.
     #[inline]
     #[must_use]
     pub fn get(&self) -> u64 {
@@ -29,7 +34,8 @@ impl Counter {
     }
 }
 
-/// Declares a structure of [`Counter`]s for one thread, and the structure of their sums.
+/// Declares two structures with the same fields: one of [`Counter`]s, for one thread, and one of
+/// their sums, as plain numbers.
 #[macro_export]
 macro_rules! counters {
     (
@@ -43,12 +49,18 @@ macro_rules! counters {
         $(#[$one_doc])*
         #[derive(Default)]
         #[repr(align(64))]
-        pub(crate) struct $one { $($(#[$doc])* pub(crate) $name: $crate::Counter,)* }
+        pub(crate) struct $one { $($(#[$doc])* pub $name: $crate::Counter,)* }
 
         impl $sum {
             /// Adds the present values of one thread's counters.
             pub(crate) fn add(&mut self, one: &$one) {
                 $(self.$name = self.$name.wrapping_add(one.$name.get());)*
+            }
+
+            /// What was counted after the sums were `earlier`.
+            #[must_use]
+            pub fn since(&self, earlier: &Self) -> Self {
+                Self { $($name: self.$name.wrapping_sub(earlier.$name),)* }
             }
         }
     };
@@ -74,5 +86,6 @@ mod tests {
         sums.add(&first);
         sums.add(&second);
         assert_eq!(sums, Sums { hits: 3 });
+        assert_eq!(sums.since(&Sums { hits: 1 }), Sums { hits: 2 });
     }
 }

@@ -1,29 +1,34 @@
 //! The top bits of the CRC32 (IEEE 802.3, reflected) of a key.
 //!
-//! A CRC is linear: it is the exclusive or of what every byte adds by itself, which depends on the
-//! byte and on how many follow it, and of what the length adds. A key is short, so every place
-//! in it has a row of its own, and a byte costs one look-up that waits for no other. A row keeps
-//! the bits that name a slice and no more: it is half as large, and few lines of it are touched,
-//! since keys are written in few letters.
+//! A CRC is linear: it is the exclusive or of one term for each byte and one term for the length.
+//! The term of a byte depends on its value and on the number of bytes after it. A key is short, so
+//! there is a table row for every place in it, counted from the end, and a byte costs one look-up
+//! that does not depend on any other. Rows keep only the bits that name a slice. That halves them,
+//! and few of their cache lines are used, because most keys consist of few different characters.
+//!
+//! The engine has a faster way for keys of 16 to 32 bytes on processors that multiply without
+//! carry. The two must agree for ever.
+//!
+//! Nothing here allocates or fails; a key of any length has a CRC.
 
-/// Bits that are kept.
+/// Bits of the CRC that are kept: its highest.
 pub(crate) const BITS: u32 = 14;
 
-/// Bytes that are looked up together.
+/// Bytes whose terms are looked up together.
 const BLOCK_BYTES: usize = 16;
 
-/// Blocks that have rows: one more than the longest key has whole ones.
+/// Blocks that have rows. The longest key, 250 bytes, has 15 whole blocks and a part of one.
 const BLOCKS: usize = 16;
 
 const POLYNOMIAL: u32 = 0xEDB8_8320;
 
-/// What each byte adds in one place.
+/// The term of each value of a byte, in one place.
 type Row = [u16; 256];
 
-/// The rows by how many bytes follow.
+/// The rows, by the number of bytes after the place.
 static ROWS: [[Row; BLOCK_BYTES]; BLOCKS] = rows();
 
-/// What each length adds.
+/// The term of each length.
 static LENGTHS: [u16; BLOCKS * BLOCK_BYTES] = lengths();
 
 const fn rows() -> [[Row; BLOCK_BYTES]; BLOCKS] {
@@ -31,11 +36,11 @@ const fn rows() -> [[Row; BLOCK_BYTES]; BLOCKS] {
     let mut byte = 0;
     while byte < 256 {
         let mut crc = byte as u32;
-        let mut behind = 0;
-        while behind < BLOCKS * BLOCK_BYTES {
+        let mut after = 0;
+        while after < BLOCKS * BLOCK_BYTES {
             crc = shift(crc);
-            rows[behind / BLOCK_BYTES][behind % BLOCK_BYTES][byte] = top(crc);
-            behind += 1;
+            rows[after / BLOCK_BYTES][after % BLOCK_BYTES][byte] = top(crc);
+            after += 1;
         }
         byte += 1;
     }
@@ -54,7 +59,7 @@ const fn lengths() -> [u16; BLOCKS * BLOCK_BYTES] {
     sums
 }
 
-/// What is left of `crc` when its low byte has been divided out.
+/// The remainder of `crc` after its low byte has been divided by the polynomial.
 const fn shift(mut crc: u32) -> u32 {
     let mut bit = 0;
     while bit < 8 {
@@ -82,7 +87,7 @@ pub(crate) fn top_bits(key: &[u8]) -> u16 {
     LENGTHS[key.len()] ^ added
 }
 
-/// What bytes add that are fewer than a block.
+/// The sum of the terms of fewer bytes than a block.
 #[inline(always)]
 fn short(key: &[u8], rows: &[Row; BLOCK_BYTES]) -> u16 {
     let mut sum = 0;
@@ -99,7 +104,7 @@ fn short(key: &[u8], rows: &[Row; BLOCK_BYTES]) -> u16 {
     sum
 }
 
-/// [`top_bits`] of a key of any length.
+/// [`top_bits`] of a key of two blocks or more.
 #[inline(never)]
 fn any(key: &[u8]) -> u16 {
     let Some(length) = LENGTHS.get(key.len()) else { return long(key) };
@@ -113,6 +118,7 @@ fn any(key: &[u8]) -> u16 {
     sum
 }
 
+/// The sum of the terms of a block.
 #[inline(always)]
 fn of<const N: usize>(block: &[u8; N], rows: &[Row; N]) -> u16 {
     let mut sum = 0;
@@ -122,7 +128,7 @@ fn of<const N: usize>(block: &[u8; N], rows: &[Row; N]) -> u16 {
     sum
 }
 
-/// A key that is longer than any protocol allows.
+/// [`top_bits`] of a key that is longer than any protocol allows: byte by byte.
 #[cold]
 fn long(key: &[u8]) -> u16 {
     top(!key.iter().fold(!0, |crc, byte| shift(crc ^ u32::from(*byte))))

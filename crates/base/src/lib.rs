@@ -1,8 +1,17 @@
-//! What every other crate agrees on: the slice a key belongs to, the version an item carries,
-//! the moment a call happens at, and the one budget all memory is taken from.
+//! What all other crates agree on: the slice of a key, the version of an item, the moment of a
+//! call, and the one budget that all memory is taken from.
 //!
-//! Nothing here owns a thread, a socket, a file or a clock. Units are part of the names:
-//! `_ns` nanoseconds, `_s` seconds, `_bytes` bytes.
+//! Nothing here owns a thread, a socket, a file or a clock. Units are part of the names: `_ns` is
+//! nanoseconds, `_s` seconds, `_bytes` bytes.
+//!
+//! | room | may use | what it is |
+//! |---|---|---|
+//! | `budget` | nothing | who holds how much of the memory, and may hold |
+//! | `counter` | nothing | counters with one writer each |
+//! | `crc32` | nothing | the bits of a key's CRC32 that name its slice |
+//! | `slice` | `crc32` | the parts of the key space |
+//! | `time` | nothing | the moment of a call |
+//! | `version` | nothing | the order of the changes of a slice |
 #![forbid(unsafe_code)]
 
 mod budget;
@@ -12,7 +21,7 @@ mod slice;
 mod time;
 mod version;
 
-pub use budget::{Budget, Grant, MemoryBudget, Owner};
+pub use budget::{Grant, MemoryBudget, Owner};
 pub use counter::Counter;
 pub use slice::{KeyId, SLICE_BITS, SLICES, SliceId};
 pub use time::Now;

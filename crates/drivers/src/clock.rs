@@ -1,22 +1,32 @@
-//! The only clock of the server. It is read once per wake-up; everything else is told.
+//! The only clock of the server. A worker reads it once per wake-up and passes the time on.
 //!
-//! Both parts of [`Now`] come from one reading of the monotonic clock, so expiry time never goes
-//! back, and a change of the wall clock after the start changes nothing.
+//! Both parts of [`Now`] come from one reading of the monotonic clock, so the expiry second never
+//! goes back, and a change of the wall clock after the start changes nothing.
+//!
+//! Units: `mono_ns` is nanoseconds of the monotonic clock since about the start, `expiry_s` seconds
+//! since 1970.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use base::Now;
+use rustix::event::Timespec;
 
-/// How far the time of a [`Watch`] may be behind the clock.
+/// How old the time of a [`CoarseClock`] may be.
 const STEP: Duration = Duration::from_millis(1);
 
 /// Nanoseconds in a second.
 pub(crate) const SECOND_NS: u64 = 1_000_000_000;
 
-/// Tells the time of one cell. Copies tell the same time.
+/// The time of one cell. Copies give the same time.
+///
+/// ```
+/// let clock = drivers::Clock::new();
+/// let first = clock.now();
+/// assert!(clock.now().mono_ns >= first.mono_ns);
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
-    /// A moment when the wall clock showed a full second, which spares a division per reading.
+    /// A moment when the wall clock showed a full second, so that no reading needs a division.
     origin: Instant,
     /// That second, since 1970.
     origin_s: u64,
@@ -51,18 +61,29 @@ impl Default for Clock {
     }
 }
 
-/// A clock whose hand goes in steps of a millisecond, for whoever looks at every event.
+/// Whole seconds of the monotonic clock.
+#[inline]
+pub(crate) fn seconds(now: Now) -> u32 {
+    (now.mono_ns / SECOND_NS) as u32
+}
+
+/// A span of time as the system takes it.
+pub(crate) fn timespec(ns: u64) -> Timespec {
+    Timespec { tv_sec: (ns / SECOND_NS) as i64, tv_nsec: (ns % SECOND_NS) as i64 }
+}
+
+/// A clock that advances in steps of a millisecond, for a caller that reads it at every event.
 ///
-/// Whether a step is due is one comparison with what the system says; to turn that into a
-/// [`Now`] takes several times as long as to ask for it.
+/// Whether a step is due is one comparison with what the system returns. To compute a [`Now`] from
+/// that takes several times as long as to ask for it.
 #[derive(Debug)]
-pub(crate) struct Watch {
+pub(crate) struct CoarseClock {
     clock: Clock,
     step_at: Instant,
 }
 
-impl Watch {
-    /// A watch set by `clock`, whose first step is due.
+impl CoarseClock {
+    /// A coarse clock set by `clock`, whose first step is due.
     pub(crate) fn new(clock: Clock) -> Self {
         Self { clock, step_at: clock.origin }
     }
@@ -86,14 +107,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_watch_goes_when_a_step_is_due() {
+    fn a_coarse_clock_advances_when_a_step_is_due() {
         let clock = Clock::new();
-        let mut watch = Watch::new(clock);
-        let first = watch.step().expect("the first step is due");
-        watch.step_at = Instant::now() + Duration::from_secs(3600);
-        assert_eq!(watch.step(), None);
-        watch.step_at = Instant::now();
-        let second = watch.step().expect("due");
+        let mut coarse = CoarseClock::new(clock);
+        let first = coarse.step().expect("the first step is due");
+        coarse.step_at = Instant::now() + Duration::from_secs(3600);
+        assert_eq!(coarse.step(), None);
+        coarse.step_at = Instant::now();
+        let second = coarse.step().expect("due");
         assert!(second.mono_ns >= first.mono_ns && clock.now().mono_ns >= second.mono_ns);
     }
 

@@ -1,18 +1,22 @@
-//! What a server is told before it starts.
+//! The settings of a server, as they are given at its start. Nothing changes them later.
+//!
+//! They are checked when the server starts, not here: what is out of range is an error of
+//! [`Server::start`](crate::Server::start). Names end in their units; `_s` is seconds.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use session::Ground;
+use session::Resources;
 
 /// How bytes are moved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Driver {
     /// A few equal workers, each serving many connections from its own epoll.
     Epoll,
-    /// The same workers, each told by real-time signals instead.
+    /// The same workers, which learn of events from real-time signals.
     Signal,
-    /// The same workers, for whom io_uring receives and sends; where [`probe_uring`] allows it.
+    /// The same workers, whose io_uring receives and sends. It needs a system where [`probe_uring`]
+    /// succeeds.
     ///
     /// [`probe_uring`]: crate::probe_uring
     Uring,
@@ -20,53 +24,67 @@ pub enum Driver {
     Threads,
 }
 
-/// Where clients are awaited.
+/// Where clients connect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Listen {
-    /// An IPv4 or IPv6 address; port 0 lets the system choose. An IPv6 address takes no IPv4.
+    /// An IPv4 or IPv6 address. With port 0 the system chooses a port. An IPv6 address takes no
+    /// IPv4 clients.
     Tcp(SocketAddr),
-    /// A socket file. One left over by a dead process is replaced; a living one is an error.
+    /// A socket file. The file of a dead process is replaced; that of a running one is an error.
     Unix {
-        /// Where the file is made.
+        /// Where the file is created.
         path: PathBuf,
         /// Its permission bits.
         mode: u32,
     },
 }
 
-/// The most workers: beyond any machine, far below the width of a worker's number.
+/// The most workers: more than any machine has cores, and far fewer than a worker number can hold.
 pub const WORKERS_MAX: u16 = 1024;
 
-/// The most connections under [`Driver::Threads`]: each has a worker's number.
+/// The most connections under [`Driver::Threads`]: each takes one worker number.
 pub const THREADS_MAX: u32 = u16::MAX as u32 - 1;
 
 /// The settings of a server.
+///
+/// ```
+/// use base::MemoryBudget;
+/// use drivers::{Config, Driver, Listen};
+/// use session::{Bounds, Resources};
+///
+/// let budget = MemoryBudget::new(64 << 20);
+/// let mut config = Config::new(Resources { bounds: Bounds::default(), budget });
+/// config.driver = Driver::Epoll;
+/// config.listen.push(Listen::Tcp("127.0.0.1:0".parse()?));
+/// assert_eq!((config.workers, config.connections_max), (4, 1024));
+/// # Ok::<(), std::net::AddrParseError>(())
+/// ```
 #[derive(Clone)]
 pub struct Config {
     /// How bytes are moved.
     pub driver: Driver,
-    /// Where clients are awaited.
+    /// Where clients connect.
     pub listen: Vec<Listen>,
-    /// How many workers all but [`Driver::Threads`] run.
+    /// Workers. [`Driver::Threads`] ignores it.
     pub workers: u16,
-    /// Connections the system completes before they are accepted.
+    /// Connections that the system completes before they are accepted.
     pub backlog: u32,
     /// Connections that may be open at once.
     pub connections_max: u32,
-    /// Whether one more is told so and closed; otherwise it waits unaccepted.
+    /// Whether a client beyond that gets an error and is closed; otherwise it waits unaccepted.
     pub reject_at_limit: bool,
-    /// Seconds of silence after which a client is closed; 0 for never.
+    /// Seconds of silence after which a client is closed; 0 means never.
     pub idle_timeout_s: u32,
-    /// Seconds after which a client that takes nothing of its replies is closed; 0 for never.
+    /// Seconds after which a client that takes nothing of its replies is closed; 0 means never.
     pub stall_timeout_s: u32,
     /// Bounds and budget of the connections.
-    pub ground: Ground,
+    pub resources: Resources,
 }
 
 impl Config {
     /// memcached's defaults: four workers, 1,024 connections, no idle time-out; and no address.
     #[must_use]
-    pub fn new(ground: Ground) -> Self {
+    pub fn new(resources: Resources) -> Self {
         Self {
             driver: Driver::Epoll,
             listen: Vec::new(),
@@ -76,7 +94,7 @@ impl Config {
             reject_at_limit: true,
             idle_timeout_s: 0,
             stall_timeout_s: 120,
-            ground,
+            resources,
         }
     }
 }

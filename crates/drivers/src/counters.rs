@@ -1,7 +1,8 @@
 //! What a worker counts, readable by any thread.
 //!
-//! Each counter has one writer, so counting is a plain load and store; readers may be a little
-//! late, never wrong. Sums over workers are made when somebody asks.
+//! Each counter has one writer, its worker, so counting is a plain load and store. A reader may see
+//! a count that is a moment old. Sums over workers are computed when a snapshot is requested; they
+//! never fall.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -31,34 +32,33 @@ macro_rules! counters {
 counters! {
     /// Connections that were accepted.
     accepted,
-    /// Connections that were turned away at the limit.
+    /// Connections that were rejected at the limit.
     rejected,
-    /// Connections that were closed, by whom ever.
+    /// Connections that were closed, by either end.
     closed,
     /// Connections closed because their client was silent for too long.
     idle_kicks,
     /// Connections closed because their client took nothing of its replies for too long.
     stall_kicks,
-    /// Connections closed because the budget had no room for what their client did not take.
+    /// Connections closed because the budget had no memory for what their client did not take.
     memory_kicks,
     /// Times a worker woke up.
     wakeups,
     /// Events of readable connections.
     readable,
-    /// Calls of `recv`, the ones that found nothing included; of those that an io_uring makes by
-    /// itself, each that came to something.
+    /// Calls of `recv`, those that found nothing included; under io_uring, completions of receives.
     recv_calls,
-    /// Calls of `send` and `sendmsg`, those that an io_uring was asked for included.
+    /// Calls of `send` and `sendmsg`, and sends by io_uring.
     send_calls,
     /// Bytes received.
     bytes_in,
     /// Bytes sent.
     bytes_out,
-    /// Turns that ended by the bound of requests, so that other connections had theirs.
+    /// Turns that the bound of requests has ended, so that other connections had theirs.
     yields,
-    /// Times signals were lost for want of room in their queue, and all connections looked at.
+    /// Times that a full queue lost signals, so that every connection was looked at.
     signals_lost,
-    /// Times accepting stopped, for want of descriptors or at the limit.
+    /// Times that accepting stopped, at the limit or because descriptors had run out.
     accept_stops,
 }
 

@@ -1,8 +1,10 @@
-//! The `epoll` driver: workers that learn from epoll what has happened.
+//! The `epoll` driver: workers that learn of events from epoll.
 //!
-//! Sockets are registered once, edge-triggered. A `recv` that did not fill its buffer has emptied
-//! the socket, so nothing is received again before the next event, and epoll is touched again only
-//! when a client takes too little of its replies.
+//! Each socket is registered once, edge-triggered. A `recv` that did not fill its buffer has
+//! emptied the socket, so nothing is received again before the next event. A registration changes
+//! only when a client takes too little of its replies, and again when it has taken them.
+//!
+//! Listeners are level-triggered: a client that was not accepted is reported by the next wait.
 
 use std::os::fd::OwnedFd;
 
@@ -20,7 +22,7 @@ const EVENTS_MAX: usize = 256;
 /// What every connection is registered for.
 const INTEREST: EventFlags = EventFlags::IN.union(EventFlags::RDHUP).union(EventFlags::ET);
 
-/// One epoll and the events it gave last.
+/// One epoll and the events of its latest wait.
 pub(crate) struct Epoll {
     fd: OwnedFd,
     events: Vec<Event>,
@@ -29,10 +31,10 @@ pub(crate) struct Epoll {
 impl Source for Epoll {
     const WHAT: &'static str = "an epoll descriptor";
 
-    fn new(bell: &OwnedFd, mail: Key) -> Result<Self, Errno> {
+    fn new(waker: &OwnedFd, messages: Key) -> Result<Self, Errno> {
         let fd = epoll::create(CreateFlags::CLOEXEC)?;
-        // Edge-triggered, so that ringing needs no reading.
-        epoll::add(&fd, bell, EventData::new_u64(mail), EventFlags::IN | EventFlags::ET)?;
+        // Edge-triggered, so that the waker need not be read.
+        epoll::add(&fd, waker, EventData::new_u64(messages), EventFlags::IN | EventFlags::ET)?;
         Ok(Self { fd, events: Vec::with_capacity(EVENTS_MAX) })
     }
 
@@ -41,7 +43,7 @@ impl Source for Epoll {
     }
 
     fn unwatch_listener(&mut self, fd: &OwnedFd, _key: Key) {
-        // One that is not registered is what is wanted.
+        // An error means that it is not registered, which is the aim.
         let _ = epoll::delete(&self.fd, fd);
     }
 
@@ -49,7 +51,7 @@ impl Source for Epoll {
         epoll::add(&self.fd, fd, EventData::new_u64(key), INTEREST)
     }
 
-    fn watch_room(&mut self, fd: &OwnedFd, key: Key, on: bool) -> Result<(), Errno> {
+    fn watch_writable(&mut self, fd: &OwnedFd, key: Key, on: bool) -> Result<(), Errno> {
         let flags = if on { INTEREST | EventFlags::OUT } else { INTEREST };
         epoll::modify(&self.fd, fd, EventData::new_u64(key), flags)
     }
@@ -65,7 +67,7 @@ impl Source for Epoll {
     }
 
     #[inline(always)]
-    fn news(&self, at: usize) -> Option<(Key, EventFlags)> {
+    fn event(&self, at: usize) -> Option<(Key, EventFlags)> {
         self.events.get(at).map(|event| (event.data.u64(), event.flags))
     }
 }

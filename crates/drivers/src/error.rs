@@ -1,45 +1,47 @@
 //! Why a server does not start.
+//!
+//! Each message names the value, then the limit or the cause, then the remedy.
 
 use std::fmt;
 use std::io;
 
-/// What kept a server from starting. Nothing is left behind.
+/// What prevented a server from starting. No thread, socket or file of it remains.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum StartError {
     /// No address to listen on.
     NoAddress,
-    /// A number of workers that cannot be.
+    /// A number of workers out of range.
     Workers {
-        /// What was asked for.
+        /// What was requested.
         asked: u16,
-        /// The most there can be.
+        /// The most that is possible.
         max: u16,
     },
-    /// A number of connections that cannot be.
+    /// A number of connections out of range.
     Connections {
-        /// What was asked for.
+        /// What was requested.
         asked: u32,
-        /// The most there can be under the chosen driver.
+        /// The most that the chosen driver can serve.
         max: u32,
     },
     /// An address cannot be listened on.
     Listen {
         /// The address.
         address: String,
-        /// What the system says.
+        /// The error of the system.
         cause: io::Error,
     },
-    /// The path of a socket file is taken by something else.
+    /// The path of a socket file is that of another file.
     NotASocket {
         /// The path.
         path: String,
     },
     /// The system refuses a thread or a descriptor.
     System {
-        /// What was asked for.
+        /// What was requested.
         what: &'static str,
-        /// What the system says.
+        /// The error of the system.
         cause: io::Error,
     },
 }
@@ -55,7 +57,7 @@ impl fmt::Display for StartError {
                 write!(f, "{asked} connections: choose from 1 to {max} for this driver")
             }
             Self::Listen { address, cause } if cause.kind() == io::ErrorKind::AddrInUse => {
-                write!(f, "cannot listen on {address}: another process does; ")?;
+                write!(f, "cannot listen on {address}: another process listens there; ")?;
                 write!(f, "stop it or choose another")
             }
             Self::Listen { address, cause } => write!(f, "cannot listen on {address}: {cause}"),

@@ -1,38 +1,49 @@
-//! Drivers move bytes between sockets and sessions, and know nothing of what the bytes mean.
+//! Drivers move bytes between sockets and sessions. They know nothing of what the bytes mean.
 //!
-//! There are four, under one contract and one conformance suite: a few workers that epoll, signals
-//! or io_uring tell what has happened, or a thread per client. Either way each handler belongs to
-//! one thread, replies leave in the order of their requests,
-//! [`Handler::end_batch`](session::Handler::end_batch) is called before anything is sent and before
-//! anybody sleeps, and a [`Remote`] reaches every connection from any thread.
+//! There are four drivers, with one contract and one conformance suite. Three are a few workers
+//! that learn of events from epoll, from signals or from io_uring; the fourth is a thread per
+//! client. The contract: each handler belongs to one thread; replies leave in the order of their
+//! requests; [`Handler::end_batch`](session::Handler::end_batch) is called before anything is sent
+//! and before a thread sleeps; a [`Remote`] reaches every connection from any thread.
 //!
-//! Clocks are read here and nowhere below.
+//! The clock is read here and in no crate below.
+//!
+//! | room | may use | what it is |
+//! |---|---|---|
+//! | `clock` | nothing | the clock of the server |
+//! | `config` | nothing | settings of a server |
+//! | `counters` | nothing | what a worker counts |
+//! | `epoll` | `counters`, `workers` | events from epoll |
+//! | `error` | nothing | why a server does not start |
+//! | `outbox` | `counters`, `sockets` | what a client did not take yet |
+//! | `server` | * | starting and ending a server |
+//! | `shared` | `clock`, `config`, `counters`, `sockets` | what the threads of a server share |
+//! | `signal` | `counters`, `shared`, `workers` | events from real-time signals |
+//! | `sockets` | `config`, `counters`, `error` | listeners, accepted sockets, sending |
+//! | `threads` | `clock`, `error`, `outbox`, `shared`, `sockets` | a thread per client |
+//! | `uring` | `counters`, `sockets`, `workers` | completions from io_uring |
+//! | `workers` | `clock`, `counters`, `error`, `outbox`, `shared`, `sockets` | the workers |
 #![deny(unsafe_code)]
 
-mod accept;
-mod card;
 mod clock;
 mod config;
 mod counters;
 mod epoll;
 mod error;
-mod listen;
-mod mail;
-mod net;
 mod outbox;
 mod server;
 mod shared;
 mod signal;
+mod sockets;
 mod threads;
 mod uring;
 mod workers;
 
-pub use card::{Report, State};
 pub use clock::Clock;
 pub use config::{Config, Driver, Listen, THREADS_MAX, WORKERS_MAX};
 pub use counters::Snapshot;
 pub use error::StartError;
-pub use listen::Address;
-pub use server::{Seat, Server};
-pub use shared::Remote;
+pub use server::Server;
+pub use shared::{Remote, Slot};
+pub use sockets::{Address, Report, State};
 pub use uring::probe as probe_uring;

@@ -1,39 +1,35 @@
 //! Starting and ending a server.
+//!
+//! A server either runs with all its threads or not at all: what fails at the start ends the
+//! threads that were started before. It ends in two ways: [`Server::drain`] lets clients finish,
+//! [`Server::stop`] does not.
 
 use std::any::Any;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use session::{Handler, WorkerId};
+use session::Handler;
 
-use crate::config::{THREADS_MAX, WORKERS_MAX};
+use crate::config::{Config, Driver, THREADS_MAX, WORKERS_MAX};
 use crate::epoll::Epoll;
-use crate::listen::{Address, Listener};
-use crate::shared::{Phase, Remote, Shared};
+use crate::error::StartError;
+use crate::shared::{Phase, Remote, Shared, Slot};
 use crate::signal::Signalled;
+use crate::sockets::{Address, Listener};
 use crate::uring::Uring;
-use crate::{Config, Driver, StartError, threads, workers};
-
-/// What a handler is made for: one worker, or under [`Driver::Threads`] one client.
-pub struct Seat {
-    /// The worker it will serve. Under [`Driver::Threads`], worker 0 serves nobody: its handler is
-    /// called for [`Handler::end_batch`] alone, at the moments it asks for.
-    pub worker: WorkerId,
-    /// Reaches the server from the handler and whatever it starts.
-    pub remote: Remote,
-}
+use crate::{threads, workers};
 
 /// A server that runs. Dropping it stops it.
 pub struct Server {
     shared: Arc<Shared>,
-    addresses: Vec<Arc<Address>>,
+    addresses: Vec<Address>,
     threads: Vec<JoinHandle<()>>,
 }
 
 impl Server {
     /// Listens, and starts the threads that serve. `factory` makes the handler of each worker,
-    /// here or, under [`Driver::Threads`], whenever a client comes.
+    /// here or, under [`Driver::Threads`], each time a client comes.
     ///
     /// # Errors
     /// When a number is out of range, an address cannot be listened on, or the system refuses
@@ -41,12 +37,12 @@ impl Server {
     pub fn start<H, F>(config: Config, mut factory: F) -> Result<Self, StartError>
     where
         H: Handler + Send + 'static,
-        F: FnMut(Seat) -> H + Send + 'static,
+        F: FnMut(Slot) -> H + Send + 'static,
     {
         check(&config)?;
         let open = |at| Listener::open(at, config.backlog);
         let listeners = config.listen.iter().map(open).collect::<Result<Vec<_>, _>>()?;
-        let addresses = listeners.iter().map(|listener| listener.address.clone()).collect();
+        let addresses = listeners.iter().map(|listener| listener.address().clone()).collect();
         let driver = config.driver;
         let shared = Shared::new(config);
         let threads = match driver {
@@ -61,17 +57,17 @@ impl Server {
     /// Where it listens, with the ports that the system chose, in the order of the configuration.
     #[must_use]
     pub fn addresses(&self) -> Vec<Address> {
-        self.addresses.iter().map(|address| (**address).clone()).collect()
+        self.addresses.clone()
     }
 
     /// Reaches it from any thread.
     #[must_use]
     pub fn remote(&self) -> Remote {
-        Remote(self.shared.clone())
+        Remote::new(self.shared.clone())
     }
 
-    /// Stops accepting, and closes each connection as soon as it stands between two requests, at
-    /// the latest after `limit`. Returns at once; [`Server::join`] waits for the end.
+    /// Stops accepting, and closes each connection as soon as it is between two requests, or after
+    /// `limit`. Returns at once; [`Server::join`] waits for the end.
     pub fn drain(&self, limit: Duration) {
         self.shared.drain(limit);
     }
@@ -84,7 +80,7 @@ impl Server {
     /// Waits until every thread has ended, after [`Server::drain`] or [`Server::stop`].
     ///
     /// # Panics
-    /// When a handler has panicked, with what it said.
+    /// When a handler has panicked, with its message.
     pub fn join(mut self) {
         if let Some(panic) = self.end() {
             std::panic::resume_unwind(panic);

@@ -62,7 +62,7 @@ fn talk(clients: &mut [Client], round: usize) {
 fn kill_a_third_behind_a_full_queue(rig: &Rig, clients: &mut Vec<Client>) {
     let lost = rig.server.remote().snapshot().signals_lost;
     // Every request waits for this lock, and its worker with it.
-    let held = rig.store.latest.lock().expect("unpoisoned");
+    let held = rig.shared.latest.lock().expect("unpoisoned");
     for client in &mut *clients {
         client.send(b"get a\r\nversion\r\nget sl");
     }

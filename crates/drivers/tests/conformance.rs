@@ -183,7 +183,7 @@ fn clients_that_vanish_leave_nothing_behind() {
         rig.connect().ask(b"version\r\n", b"VERSION 1\r\n");
         rig.wait_for_open(1);
         stays.ask(b"version\r\n", b"VERSION 1\r\n");
-        eventually("handlers are told", || rig.store.closed.load(Ordering::SeqCst) == 101);
+        eventually("handlers are told", || rig.shared.closed.load(Ordering::SeqCst) == 101);
         eventually("memory is given back", || rig.budget.used_total() == 0);
         let snapshot = rig.server.remote().snapshot();
         assert_eq!((snapshot.accepted, snapshot.closed), (102, 101));
@@ -220,7 +220,7 @@ fn a_connection_can_be_closed_and_paused_from_outside() {
         let remote = rig.server.remote();
         let mut client = rig.connect();
         client.ask(b"version\r\n", b"VERSION 1\r\n");
-        let conn = rig.store.latest.lock().expect("unpoisoned").expect("one has asked");
+        let conn = rig.shared.latest.lock().expect("unpoisoned").expect("one has asked");
         assert!(remote.pause_read(conn, true) && remote.pause_read(conn, false));
         client.ask(b"version\r\n", b"VERSION 1\r\n");
         let older = session::ConnId { generation: conn.generation.wrapping_sub(1), ..conn };
@@ -235,7 +235,7 @@ fn a_connection_can_be_closed_and_paused_from_outside() {
 #[test]
 fn a_long_pipeline_lets_others_have_their_turn() {
     for driver in drivers() {
-        let rig = Rig::new(driver, |config| config.ground.bounds.requests_per_turn = 20);
+        let rig = Rig::new(driver, |config| config.resources.bounds.requests_per_turn = 20);
         let mut client = rig.connect();
         client.ask(&b"version\r\n".repeat(1000), &b"VERSION 1\r\n".repeat(1000));
         client.ask(b"version\r\n", b"VERSION 1\r\n");
@@ -262,7 +262,7 @@ fn a_client_that_takes_nothing_is_closed_in_the_end() {
 fn without_memory_for_what_it_does_not_take_a_client_is_closed() {
     for driver in drivers() {
         let rig = Rig::new(driver, |config| {
-            config.ground.budget = base::MemoryBudget::new(64 << 10);
+            config.resources.budget = base::MemoryBudget::new(64 << 10);
         });
         let mut deaf = rig.connect();
         deaf.ask(&set("v", 10_000), b"STORED\r\n");
@@ -281,9 +281,9 @@ fn a_handler_is_called_when_it_asked_to_be() {
     for driver in drivers() {
         let rig = Rig::plain(driver);
         let soon_ns = rig.server.remote().now().mono_ns + 50_000_000;
-        rig.store.wake_at_ns.store(soon_ns, Ordering::SeqCst);
+        rig.shared.wake_at_ns.store(soon_ns, Ordering::SeqCst);
         rig.connect().ask(b"version\r\n", b"VERSION 1\r\n");
-        eventually("it is called", || rig.store.woken.load(Ordering::SeqCst) > 0);
+        eventually("it is called", || rig.shared.woken.load(Ordering::SeqCst) > 0);
     }
 }
 
@@ -293,7 +293,7 @@ fn without_the_right_to_answer_replies_are_dropped_with_their_connections() {
         let rig = Rig::plain(driver);
         let mut client = rig.connect();
         client.ask(b"version\r\n", b"VERSION 1\r\n");
-        rig.store.deposed.store(true, Ordering::SeqCst);
+        rig.shared.deposed.store(true, Ordering::SeqCst);
         client.send(b"version\r\n");
         client.expect_end();
     }
@@ -309,6 +309,7 @@ fn the_limit_is_told_and_leaves_when_a_client_does() {
         }
         assert_eq!(rig.connect().rest(), b"ERROR Too many open connections\r\n");
         assert_eq!(rig.server.remote().snapshot().rejected, 1);
+        assert!(rig.server.remote().is_accepting(), "to reject a client it is accepted");
         clients.pop();
         rig.wait_for_open(2);
         rig.connect().ask(b"version\r\n", b"VERSION 1\r\n");
@@ -326,12 +327,15 @@ fn at_the_limit_clients_can_wait_instead() {
         for client in &mut clients {
             client.ask(b"version\r\n", b"VERSION 1\r\n");
         }
+        let remote = rig.server.remote();
         let mut waits = rig.connect();
         waits.send(b"version\r\n");
-        eventually("accepting has stopped", || !rig.server.remote().is_accepting());
+        eventually("accepting has stopped", || !remote.is_accepting());
         clients.pop();
         waits.expect(b"VERSION 1\r\n");
-        assert_eq!(rig.server.remote().snapshot().rejected, 0);
+        clients.pop();
+        eventually("clients are accepted again", || remote.is_accepting());
+        assert_eq!(remote.snapshot().rejected, 0);
     }
 }
 
@@ -416,7 +420,7 @@ fn stopping_ends_every_connection() {
         for client in &mut clients {
             client.expect_end();
         }
-        assert_eq!(rig.store.closed.load(Ordering::SeqCst), 10);
+        assert_eq!(rig.shared.closed.load(Ordering::SeqCst), 10);
     }
 }
 
@@ -465,13 +469,15 @@ fn a_socket_file_has_its_mode_and_goes_with_the_server() {
 }
 
 fn config_of(driver: Driver, rig: &Rig) -> Config {
-    let ground = session::Ground { bounds: session::Bounds::default(), budget: rig.budget.clone() };
-    Config { driver, ..Config::new(ground) }
+    let resources =
+        session::Resources { bounds: session::Bounds::default(), budget: rig.budget.clone() };
+    Config { driver, ..Config::new(resources) }
 }
 
 fn start(config: Config) -> Result<(), StartError> {
-    let store = std::sync::Arc::new(support::handler::Store::default());
-    Server::start(config, move |seat| support::handler::Kv::new(store.clone(), seat)).map(drop)
+    let shared = std::sync::Arc::new(support::handler::Shared::default());
+    let factory = move |slot| support::handler::handler(shared.clone(), slot);
+    Server::start(config, factory).map(drop)
 }
 
 #[test]

@@ -1,18 +1,20 @@
-//! What an engine is built from, and the sizes that follow from it.
+//! How an engine is built, and the sizes that follow from it.
 //!
 //! ```text
 //! segment = largest power of two <= limit/512, within 16 KiB ..= 2 MiB
 //! groups  = largest power of two <= limit/64 KiB, within 1 ..= 16,384 (one per slice)
 //! ```
+//!
+//! Everything here is fixed for the life of an engine. Only the limit changes, and the budget
+//! holds that. Sizes are in bytes, or in words of eight bytes, as their names say.
 
-use crate::head::{HEADER_BYTES, INLINE_VALUE_BYTES_MAX};
+use crate::item::{CLASSES, HEADER_BYTES, INLINE_VALUE_BYTES_MAX};
+use crate::keys::KEY_BYTES_MAX;
+use crate::sync::MODEL;
 use base::{SLICE_BITS, SLICES};
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
-
-/// Model checkers try many orders of all steps, so for them everything is as small as it can be.
-pub(crate) const MODEL: bool = cfg!(any(loom, shuttle));
 
 const SEGMENTS_AIM: u64 = 512;
 const SEGMENT_BYTES_MIN: u64 = if MODEL { 256 } else { 16 * KIB };
@@ -21,41 +23,46 @@ const SEGMENT_BYTES_MAX: u64 = 2 * MIB;
 /// Memory served by one group of buckets when there are fewer groups than slices.
 const GROUP_BYTES: u64 = 64 * KIB;
 
-/// Fewer segments than this and items of all lifetimes share their segments.
+/// With fewer segments than this, items of all lifetimes share segments.
 const SEGMENTS_FOR_CLASSES: u64 = 128;
 
 /// The smallest memory limit: segments for both pools and for moves, and the index of what fits.
 pub const LIMIT_BYTES_MIN: u64 = 12 * SEGMENT_BYTES_MIN;
 
-/// How an engine is built. Everything is fixed for its life but the limit, which the budget holds.
+/// How an engine is built.
+///
+/// ```
+/// let config = engine::EngineConfig { evict: false, ..engine::EngineConfig::new(64 << 20) };
+/// assert_eq!(config.value_bytes_max, 1 << 20);
+/// ```
 #[derive(Clone, Debug)]
 pub struct EngineConfig {
-    /// Bytes to plan for: segment and index sizes follow from it. The budget enforces the limit.
+    /// Bytes to plan for: the sizes of segments and index follow. The budget enforces the limit.
     pub limit_bytes: u64,
-    /// Bytes of address space to reserve: the most the limit can ever be raised to.
+    /// Bytes of address space to reserve: the highest value that the limit can be raised to.
     pub reserve_bytes: u64,
-    /// Whether to evict when full; otherwise storing fails with [`crate::Outcome::NoSpace`].
+    /// Whether to evict when full; otherwise storing fails with [`crate::WriteStatus::NoSpace`].
     pub evict: bool,
-    /// Threads of work at once: how many [`crate::Local`]s there are.
+    /// Threads that work at the same time: the number of [`crate::Local`]s.
     pub locals: usize,
     /// Whether to ask the kernel for huge pages.
     pub huge_pages: bool,
     /// Whether to touch three quarters of the memory now rather than as it is used.
     pub prefault: bool,
-    /// Key of the hash. The rim draws it at random; tests fix it.
+    /// Key of the hash. A server draws it at random; tests fix it.
     pub hash_seed: u64,
-    /// Epoch of the versions to hand out; higher than in any earlier life of the same data.
+    /// Epoch of the versions that are given: higher than any that the same data had before.
     pub epoch: u32,
-    /// Decides where the version counter of each slice starts, below 2^30. Drawn at random where
-    /// nothing outlives the process, so that a token held by a client across a restart does not
-    /// match by chance. Small tokens, because clients are known that read 32 bits of them.
+    /// Decides where the version counter of each slice starts, below 2^30. A server without storage
+    /// draws it at random, so that a token which a client kept over a restart does not match by
+    /// chance. Tokens are small because some clients read only 32 bits of them.
     pub version_seed: Option<u64>,
     /// The longest value in bytes.
     pub value_bytes_max: usize,
 }
 
 impl EngineConfig {
-    /// The defaults for a limit of `limit_bytes`, with room for eight threads of work.
+    /// The defaults for a limit of `limit_bytes`, with eight locals.
     #[must_use]
     pub fn new(limit_bytes: u64) -> Self {
         Self {
@@ -73,7 +80,7 @@ impl EngineConfig {
     }
 }
 
-/// Sealed segments looked at, from a rotating start, for one that is mostly dead or expired.
+/// Segments that one step of the rotating scan looks at, for one mostly dead or expired.
 pub(crate) const SCAN_SEGMENTS_MAX: usize = 64;
 
 /// Sizes derived from the configuration, fixed for the life of the engine.
@@ -105,7 +112,7 @@ impl Geometry {
             segment_shift: (segment_bytes / 8).trailing_zeros(),
             segments_max: (config.reserve_bytes.max(limit) / segment_bytes as u64) as usize,
             groups,
-            classes: if few { 1 } else { crate::expiry::CLASSES },
+            classes: if few { 1 } else { CLASSES },
             inline_value_bytes_max: (segment_bytes / 2 - HEADER_BYTES - KEY_BYTES_MAX - 16)
                 .min(INLINE_VALUE_BYTES_MAX),
         }
@@ -124,9 +131,6 @@ impl Geometry {
         SLICES / self.groups
     }
 }
-
-/// The longest key in bytes, as in memcached.
-pub const KEY_BYTES_MAX: usize = if MODEL { 10 } else { 250 };
 
 #[cfg(test)]
 #[cfg(not(any(loom, shuttle)))]

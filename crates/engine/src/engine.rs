@@ -1,85 +1,51 @@
-//! The engine: its parts, its making, and what its paths share.
+//! The engine: what its users call. Each call is a line or two that lead into a room.
+//!
+//! The engine never reads a clock: its callers pass `now`. It has no thread of its own: work that a
+//! request leaves is done by later requests and by [`Engine::tend`].
 
 use crate::config::{EngineConfig, Geometry, LIMIT_BYTES_MIN};
-use crate::effect::{Change, Effect, EffectSink, Gone};
-use crate::epoch::Epochs;
-use crate::evict::Evictor;
-use crate::expiry::expired;
-use crate::ghosts::GhostClock;
-use crate::hash::HashKey;
-use crate::head::{Flags, Head};
-use crate::index::{Chain, Index, Place, Slot};
-use crate::item::ItemRef;
-use crate::key::Key;
-use crate::local::{Counters, Local, LocalCounters};
-use crate::raw::{look_at_processor, slice_of};
-use crate::read::{Found, Glance};
-use crate::segment::{Addr, Census, Segments};
-use crate::slices::Slices;
-use crate::sync::{AtomicU64, Mutex, Ordering};
-use base::{Budget, KeyId, MemoryBudget, Now, Owner, SliceId, Version};
-use std::fmt;
+use crate::effects::{Effect, EffectSink, NoSink};
+use crate::error::EngineError;
+use crate::eviction::{Eviction, Work, give_back, with_space};
+use crate::grace::GracePeriods;
+use crate::index::Index;
+use crate::items::Items;
+use crate::keys::Key;
+use crate::local::{Counters, Local, LocalCounters, Pin};
+use crate::raw::look_at_processor;
+use crate::reading::{self, FetchOptions, Found, Prefetched, Read, ReadSink};
+use crate::segments::{SegmentCounts, Segments, value_bytes_max};
+use crate::slices::{KEPT, Slices};
+use crate::transfer::{self, Applied, Cursor, More};
+use crate::writing::{self, Action, Mode, Op, Put, WriteResult, WriteStatus};
+use base::{MemoryBudget, Now, Owner, SliceId, Version};
 use std::sync::Arc;
 
-/// The memory of one cell. Shared by all its threads; see the crate's page for the whole.
+/// The memory of one cell, shared by all its threads.
+///
+/// ```
+/// use base::{MemoryBudget, Now};
+/// use engine::{Engine, EngineConfig, NoSink, Put, Read, ValueSink, WriteStatus};
+///
+/// let limit_bytes = 16 << 20;
+/// let (engine, mut locals) =
+///     Engine::new(EngineConfig::new(limit_bytes), MemoryBudget::new(limit_bytes))?;
+/// let now = Now { mono_ns: 0, expiry_s: 1_000 };
+/// let key = engine.key(b"name");
+///
+/// // A batch: what it reads stays readable until the pin is given back or dropped.
+/// let mut pin = locals.remove(0).pin();
+/// let put = Put { value: b"value", client_flags: 0, expiry_s: 0 };
+/// assert_eq!(engine.set(&mut pin, &key, put, now, &mut NoSink), WriteStatus::Done);
+/// let mut out = ValueSink::default();
+/// assert_eq!(engine.get(&pin, &key, now, &mut out), Read::Hit);
+/// assert_eq!(out.bytes, b"value");
+/// # Ok::<(), engine::EngineError>(())
+/// ```
 pub struct Engine {
-    pub(crate) config: EngineConfig,
-    pub(crate) budget: Arc<MemoryBudget>,
-    pub(crate) epochs: Epochs,
-    pub(crate) segments: Segments,
-    pub(crate) index: Index,
-    pub(crate) slices: Slices,
-    pub(crate) evictor: Mutex<Evictor>,
-    pub(crate) ghosts: GhostClock,
-    /// The most items that the housekeeping of one request has looked at.
-    pub(crate) paid_items_max: AtomicU64,
-    /// The most words of ground that it has walked.
-    pub(crate) paid_words_max: AtomicU64,
-    /// The most items that one request has looked at to make the room it could not do without.
-    pub(crate) room_items_max: AtomicU64,
-    hash_key: HashKey,
-    counters: Box<[LocalCounters]>,
+    items: Items,
+    eviction: Eviction,
 }
-
-/// Why an engine could not be made.
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum EngineError {
-    /// The limit is below [`LIMIT_BYTES_MIN`].
-    LimitTooLow {
-        /// The limit asked for.
-        limit_bytes: u64,
-    },
-    /// The budget has no room for the fixed parts.
-    BudgetTooSmall {
-        /// What they need.
-        needed_bytes: u64,
-    },
-    /// The kernel refused address space.
-    Reserve(std::io::Error),
-}
-
-impl fmt::Display for EngineError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::LimitTooLow { limit_bytes } => write!(
-                f,
-                "a memory limit of {limit_bytes} bytes is too low: give at least {LIMIT_BYTES_MIN}"
-            ),
-            Self::BudgetTooSmall { needed_bytes } => write!(
-                f,
-                "the budget has no {needed_bytes} bytes for the index: raise the memory limit"
-            ),
-            Self::Reserve(error) => write!(
-                f,
-                "address space for the pool was refused ({error}): lower the memory limit, \
-                 or raise the limit of the process (ulimit -v)"
-            ),
-        }
-    }
-}
-
-impl std::error::Error for EngineError {}
 
 /// How memory is used now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -88,17 +54,17 @@ pub struct Usage {
     pub segment_bytes: u64,
     /// Segments that hold memory.
     pub segments: u64,
-    /// Of these, full ones in the small and in the main queue.
+    /// Of these, full ones in the small queue.
     pub segments_small: u64,
-    /// See `segments_small`.
+    /// Of these, full ones in the main queue.
     pub segments_main: u64,
     /// Bytes of the index.
     pub index_bytes: u64,
     /// The most items that the housekeeping of one request has looked at.
     pub paid_items_max: u64,
-    /// The most bytes of ground that it has walked.
+    /// The most bytes of segments that this housekeeping has walked.
     pub paid_bytes_max: u64,
-    /// The most items that one request has looked at to make the room it could not do without.
+    /// The most items that one request has looked at to make the space that it needed.
     pub room_items_max: u64,
 }
 
@@ -115,9 +81,8 @@ impl Engine {
             return Err(EngineError::LimitTooLow { limit_bytes: config.limit_bytes });
         }
         let geometry = Geometry::of(&config);
-        config.value_bytes_max = config
-            .value_bytes_max
-            .min(crate::large::value_bytes_max(geometry.inline_value_bytes_max));
+        config.value_bytes_max =
+            config.value_bytes_max.min(value_bytes_max(geometry.inline_value_bytes_max));
         let needed_bytes = Index::fixed_bytes(&geometry) + Slices::bytes();
         let fixed = budget
             .take(Owner::Index, needed_bytes.min(config.limit_bytes / 4))
@@ -130,197 +95,249 @@ impl Engine {
         if config.prefault {
             segments.prefault(config.limit_bytes / 4 * 3);
         }
-        let locals = (0..config.locals).map(Local::new).collect();
+        let grace = Arc::new(GracePeriods::new(config.locals));
+        let counters: Vec<Arc<LocalCounters>> =
+            (0..config.locals).map(|_| Arc::default()).collect();
+        let locals = Local::all(&grace, &counters);
         look_at_processor();
-        let engine = Self {
-            epochs: Epochs::new(config.locals),
-            segments,
-            index,
-            slices: Slices::new(config.epoch, config.version_seed),
-            evictor: Mutex::new(Evictor::default()),
-            ghosts: GhostClock::new(&geometry),
-            paid_items_max: AtomicU64::new(0),
-            paid_words_max: AtomicU64::new(0),
-            room_items_max: AtomicU64::new(0),
-            counters: (0..config.locals).map(|_| LocalCounters::default()).collect(),
-            hash_key: HashKey::new(config.hash_seed),
-            budget,
-            config,
-        };
-        Ok((engine, locals))
+        let pool_words = (geometry.segments_max * geometry.segment_words) as u64;
+        let eviction = Eviction::new(pool_words, budget);
+        Ok((Self { items: Items::new(config, segments, index, counters), eviction }, locals))
     }
 
-    /// `bytes` as a key: its slice and its hash. What is stored has a key of 1 to
-    /// [`KEY_BYTES_MAX`](crate::KEY_BYTES_MAX) bytes; looking for another finds nothing.
+    /// `bytes` as a key: its slice and its hash. Stored items have keys of 1 to
+    /// [`KEY_BYTES_MAX`](crate::KEY_BYTES_MAX) bytes; a read of any other key finds nothing.
     #[inline(always)]
     #[must_use]
     pub fn key<'a>(&self, bytes: &'a [u8]) -> Key<'a> {
-        let id = KeyId { slice: slice_of(bytes), hash: self.hash_key.hash(bytes) };
-        Key { id, bytes }
+        self.items.key(bytes)
     }
 
-    /// Begins a batch: what is linked now stays readable until [`Engine::unpin`].
-    #[inline]
-    pub fn pin(&self, local: &Local) {
-        self.epochs.pin(local.slot);
+    /// Looks up where `key` would be, so that the processor fetches it. A caller with many keys
+    /// looks ahead for some of them before it reads the first, in one batch.
+    #[inline(always)]
+    pub fn look_ahead<'e, 'k>(&'e self, key: Key<'k>) -> Prefetched<'e, 'k> {
+        reading::look_ahead(&self.items, key)
     }
 
-    /// Ends a batch.
-    #[inline]
-    pub fn unpin(&self, local: &Local) {
-        self.epochs.unpin(local.slot);
+    /// Appends the value of `key` to `out`.
+    #[inline(always)]
+    pub fn get(&self, pin: &Pin, key: &Key<'_>, now: Now, out: impl ReadSink) -> Read {
+        self.get_ahead(pin, &self.look_ahead(*key), now, out)
+    }
+
+    /// [`Engine::get`] of a key that was looked up before.
+    ///
+    /// The short way of most reads is inlined where this is called; the rest is not.
+    #[inline(always)]
+    pub fn get_ahead(
+        &self,
+        pin: &Pin,
+        ahead: &Prefetched<'_, '_>,
+        now: Now,
+        out: impl ReadSink,
+    ) -> Read {
+        reading::get_ahead(&self.items, pin, ahead, now, out)
+    }
+
+    /// What is known of the item of `key`, without counting a use.
+    pub fn peek(&self, pin: &Pin, key: &Key<'_>, now: Now) -> Option<Found> {
+        reading::peek(&self.items, pin, key, now)
+    }
+
+    /// Reads and changes at once: touch, create on a miss, win the token to refresh. The pin may
+    /// move on.
+    pub fn fetch<S: EffectSink>(
+        &self,
+        pin: &mut Pin,
+        key: &Key<'_>,
+        options: &FetchOptions,
+        now: Now,
+        sink: &mut S,
+        out: &mut impl ReadSink,
+    ) -> Read {
+        let fetch = |work: &mut Work<'_, S>| writing::fetch(work, key, options, out);
+        with_space(&self.eviction, &mut self.work(pin, now, sink), fetch).unwrap_or(Read::NoSpace)
+    }
+
+    /// Makes one change. The pin may move on.
+    ///
+    /// ```
+    /// # use base::{MemoryBudget, Now};
+    /// # use engine::{Action, Engine, EngineConfig, NoSink, Op, WriteStatus};
+    /// # let now = Now { mono_ns: 0, expiry_s: 1_000 };
+    /// # let budget = MemoryBudget::new(1 << 20);
+    /// # let (engine, mut locals) = Engine::new(EngineConfig::new(1 << 20), budget)?;
+    /// # let mut pin = locals.remove(0).pin();
+    /// let add = Action::Count { delta: 2, down: false, initial: Some((40, 0)), expiry_s: None };
+    /// let op = Op::new(engine.key(b"counter"), add);
+    /// assert_eq!(engine.write(&mut pin, &op, now, &mut NoSink).number, 40);
+    /// assert_eq!(engine.write(&mut pin, &op, now, &mut NoSink).number, 42);
+    /// # Ok::<(), engine::EngineError>(())
+    /// ```
+    pub fn write<S: EffectSink>(
+        &self,
+        pin: &mut Pin,
+        op: &Op<'_>,
+        now: Now,
+        sink: &mut S,
+    ) -> WriteResult {
+        if !S::ON
+            && let Some(put) = Put::of(op)
+            && writing::overwrite(&self.items, pin, &op.key, put, now).is_some()
+        {
+            return WriteResult::ended(WriteStatus::Done);
+        }
+        self.write_any(pin, op, now, sink)
+    }
+
+    /// [`Engine::write`] for a `set` without conditions. The pin may move on.
+    ///
+    /// The short way of most sets is inlined where this is called; the rest is not.
+    #[inline(always)]
+    pub fn set<S: EffectSink>(
+        &self,
+        pin: &mut Pin,
+        key: &Key<'_>,
+        put: Put<'_>,
+        now: Now,
+        sink: &mut S,
+    ) -> WriteStatus {
+        if !S::ON && writing::overwrite(&self.items, pin, key, put, now).is_some() {
+            return WriteStatus::Done;
+        }
+        let Put { value, client_flags, expiry_s } = put;
+        self.set_any(pin, *key, value, (client_flags, expiry_s), now, sink)
+    }
+
+    #[inline(never)]
+    fn set_any<S: EffectSink>(
+        &self,
+        pin: &mut Pin,
+        key: Key<'_>,
+        value: &[u8],
+        (client_flags, expiry_s): (u32, u32),
+        now: Now,
+        sink: &mut S,
+    ) -> WriteStatus {
+        let action = Action::Store { mode: Mode::Set, value, client_flags, expiry_s };
+        self.write_any(pin, &Op::new(key, action), now, sink).status
+    }
+
+    #[inline(never)]
+    fn write_any<S: EffectSink>(
+        &self,
+        pin: &mut Pin,
+        op: &Op<'_>,
+        now: Now,
+        sink: &mut S,
+    ) -> WriteResult {
+        let work = &mut self.work(pin, now, sink);
+        let wrote = with_space(&self.eviction, work, |work| writing::write(work, op));
+        self.items.index().adjust(work.pin.grace(), op.key.id.slice);
+        self.eviction.pay(work);
+        wrote.unwrap_or(WriteResult::ended(WriteStatus::NoSpace))
+    }
+
+    fn work<'w, S>(&'w self, pin: &'w mut Pin, now: Now, sink: &'w mut S) -> Work<'w, S> {
+        Work { items: &self.items, ghosts: self.eviction.ghosts(), pin, now, sink }
+    }
+
+    /// Housekeeping for an idle moment or the end of a batch: looks at up to `items` items of
+    /// segments that must go, and evicts what the budget wants back. The pin may move on.
+    pub fn tend<S: EffectSink>(&self, pin: &mut Pin, now: Now, items: u32, sink: &mut S) {
+        self.eviction.tend(&mut self.work(pin, now, sink), items);
+    }
+
+    /// Evicts until the budget has `bytes` left, for an owner whose share is not used up. The pin
+    /// of the caller moves on. False when that much could not be evicted.
+    pub fn give_back<S: EffectSink>(
+        &self,
+        pin: &mut Pin,
+        bytes: u64,
+        now: Now,
+        sink: &mut S,
+    ) -> bool {
+        give_back(&self.eviction, &mut self.work(pin, now, sink), bytes)
+    }
+
+    /// Makes the item as `effect` says, unless it is newer. The pin may move on. Space is made out
+    /// of dead words only: an engine that evicts answers [`Applied::NoSpace`] at once.
+    pub fn apply(&self, pin: &mut Pin, effect: &Effect<'_>, now: Now) -> Applied {
+        transfer::apply(&self.eviction, &mut self.work(pin, now, &mut NoSink), effect)
+    }
+
+    /// Emits the items of `slice` to `sink`, from `at` on, until at least `items` were emitted or
+    /// the walk is over.
+    pub fn scan<S: EffectSink>(
+        &self,
+        pin: &mut Pin,
+        slice: SliceId,
+        at: &mut Cursor,
+        items: u32,
+        now: Now,
+        sink: &mut S,
+    ) -> More {
+        transfer::scan(&self.items, pin, (slice, at), items, now, sink)
+    }
+
+    /// Drops every item of `slice`.
+    pub fn forget(&self, pin: &mut Pin, slice: SliceId) {
+        transfer::forget(&self.items, pin, slice);
+    }
+
+    /// The last version given in `slice`: a barrier at it ends every item that exists now.
+    #[must_use]
+    pub fn last_version(&self, slice: SliceId) -> Version {
+        self.items.slices().last(slice)
+    }
+
+    /// Raises the barrier of `slice` to `version`: items with it or an older one are dead.
+    pub fn barrier(&self, slice: SliceId, version: Version) {
+        self.items.slices().set_barrier(slice, version);
+    }
+
+    /// Raises the barrier of every slice to its last version: the command `flush_all`.
+    pub fn flush(&self) {
+        for slice in SliceId::all().take(KEPT) {
+            self.items.slices().cut(slice);
+        }
     }
 
     /// Counters since the engine was made.
     #[must_use]
     pub fn counters(&self) -> Counters {
-        let mut sum = Counters::default();
-        for counters in &self.counters {
-            sum.add(counters);
-        }
-        sum
+        self.items.counters()
     }
 
     /// How memory is used now.
     #[must_use]
     pub fn usage(&self) -> Usage {
-        let Census { committed, small, main, .. } = self.segments.census();
+        let segments = self.items.segments();
+        let SegmentCounts { committed, small, main, .. } = segments.counts();
+        let (paid_items_max, paid_words_max) = self.eviction.paid_max();
         Usage {
-            segment_bytes: self.segments.geometry().segment_bytes(),
+            segment_bytes: segments.geometry().segment_bytes(),
             segments: committed as u64,
             segments_small: small as u64,
             segments_main: main as u64,
-            index_bytes: self.budget.used(Owner::Index),
-            paid_items_max: self.paid_items_max.load(Ordering::Relaxed),
-            paid_bytes_max: 8 * self.paid_words_max.load(Ordering::Relaxed),
-            room_items_max: self.room_items_max.load(Ordering::Relaxed),
+            index_bytes: self.eviction.budget().used(Owner::Index),
+            paid_items_max,
+            paid_bytes_max: 8 * paid_words_max,
+            room_items_max: self.eviction.space_items_max(),
         }
     }
 
     /// Bytes of the pool's address space: the most that the limit can be raised to.
     #[must_use]
     pub fn reserve_bytes(&self) -> u64 {
-        let geometry = self.segments.geometry();
+        let geometry = self.items.segments().geometry();
         geometry.segments_max as u64 * geometry.segment_bytes()
     }
 
-    /// The longest value it takes, in bytes.
+    /// The longest value that it stores, in bytes.
     #[must_use]
     pub fn value_bytes_max(&self) -> usize {
-        self.config.value_bytes_max
-    }
-
-    #[inline]
-    pub(crate) fn count(&self, local: &Local) -> &LocalCounters {
-        &self.counters[local.slot]
-    }
-
-    /// Whether an item counts as present.
-    #[inline(always)]
-    pub(crate) fn alive(&self, item: ItemRef<'_>, head: Head, slice: SliceId, now: Now) -> bool {
-        item.version() > self.slices.barrier(slice) && !expired(item.expiry_s(head), now)
-    }
-
-    /// The item of `key` in a locked chain, dead or alive.
-    pub(crate) fn find(&self, chain: &Chain<'_>, key: &Key<'_>) -> Option<Current<'_>> {
-        let place = chain.find(key.id.hash, |addr| {
-            let item = self.segments.item(addr);
-            item.head().key_bytes() == key.bytes.len() && item.key_is(key.bytes)
-        })?;
-        Some(self.current(chain, place))
-    }
-
-    /// What the item slot at `place` points to.
-    pub(crate) fn current(&self, chain: &Chain<'_>, place: Place) -> Current<'_> {
-        let slot = chain.get(place);
-        let item = self.segments.item(slot.addr());
-        Current { place, slot, addr: slot.addr(), item, head: item.head() }
-    }
-
-    /// Takes an item out of the index, and its ground is dead.
-    pub(crate) fn remove<S: EffectSink>(
-        &self,
-        local: &Local,
-        chain: &mut Chain<'_>,
-        key: &Key<'_>,
-        current: &Current<'_>,
-        gone: Gone,
-        sink: &mut S,
-    ) {
-        if S::ON {
-            self.tell(key, Change::Remove(gone), sink);
-        }
-        chain.set(current.place, Slot::EMPTY);
-        self.index.count_removed(key.id.slice);
-        self.bury(local, current);
-        let counters = self.count(local);
-        counters.items.subtract(1);
-        let unread = u64::from(!current.head.is(Flags::FETCHED));
-        match gone {
-            Gone::Deleted => {}
-            Gone::Evicted => {
-                counters.evicted.add(1);
-                counters.evicted_unread.add(unread);
-            }
-            Gone::Expired => {
-                counters.expired.add(1);
-                counters.expired_unread.add(unread);
-            }
-        }
-    }
-
-    /// Counts the ground of an item as dead.
-    pub(crate) fn bury_ground(&self, local: &Local, current: &Current<'_>) {
-        let words = current.head.span_words();
-        self.segments.kill(current.addr, words);
-        self.count(local).item_words.subtract(words as u64);
-    }
-
-    /// Counts the ground of an item, and of its chunks, as dead.
-    pub(crate) fn bury(&self, local: &Local, current: &Current<'_>) {
-        self.bury_ground(local, current);
-        if current.head.is(Flags::LARGE) {
-            self.bury_chunks(local, current.item, current.head);
-        }
-    }
-
-    /// Gives a change its version, and tells the sink if it listens.
-    pub(crate) fn tell<S: EffectSink>(
-        &self,
-        key: &Key<'_>,
-        change: Change<'_>,
-        sink: &mut S,
-    ) -> Version {
-        let proposed = self.slices.next(key.id.slice);
-        if !S::ON {
-            return proposed;
-        }
-        let effect = Effect { key: key.bytes, change, version: proposed };
-        let version = sink.commit(key.id, &effect);
-        if version > proposed {
-            self.slices.raise(key.id.slice, version);
-        }
-        version
-    }
-}
-
-/// An item found under the lock of its chain.
-pub(crate) struct Current<'e> {
-    pub(crate) place: Place,
-    pub(crate) slot: Slot,
-    pub(crate) addr: Addr,
-    pub(crate) item: ItemRef<'e>,
-    pub(crate) head: Head,
-}
-
-impl Current<'_> {
-    /// A look at it.
-    pub(crate) fn glance(&self, value_bytes: usize, now: Now) -> Glance<'_> {
-        Glance { item: self.item, head: self.head, value_bytes, now, won: false }
-    }
-
-    /// What a client may know of it.
-    pub(crate) fn found(&self, value_bytes: usize, now: Now) -> Found {
-        self.glance(value_bytes, now).found()
+        self.items.config().value_bytes_max
     }
 }

@@ -1,53 +1,60 @@
 //! The memory: a pool cut into segments, an index by slice, and the policy that decides what
 //! stays. No I/O, no clock, no thread of its own.
 //!
-//! Reading order: `config` (sizes), `item` and `segment` (what lies where), `index` (how it is
-//! found), `get` and `store` (the two paths every request takes; `writer`, `overwrite` and `place`
-//! belong to the second), `evict` and `room` (how room is made), `balance` (in which pool), `scan`
-//! (how a slice is walked, told and dropped).
-//!
 //! Reads take no lock: they look, copy, and check the version of the bucket. Writes hold the lock
-//! of one bucket. Room is made by whoever writes, a few items at a time.
+//! of one bucket. Space is made by the writers themselves, a few items at a time.
+//!
+//! A room uses only rooms above it in this table.
+//!
+//! | room | may use | what it is |
+//! |---|---|---|
+//! | sync | nothing | atomics and locks, or those of a model checker |
+//! | raw | sync | memory from the kernel, racing copies, vector instructions: all unsafe code |
+//! | keys | raw, sync | a key with its slice and its hash |
+//! | item | raw, sync | the words of one item, and its lifetime |
+//! | config | item, keys, sync | how an engine is built, and the sizes that follow |
+//! | grace | sync | when memory that was unlinked may be used again |
+//! | local | grace | what one thread of work owns; counters |
+//! | slices | keys, sync | versions and barriers, by slice |
+//! | segments | config, grace, item, raw, sync | where items lie |
+//! | index | config, grace, raw, segments, sync | where items are found |
+//! | effects | item | the changes that an engine emits |
+//! | items | config, effects, index, item, keys, local, raw, segments, slices | all items |
+//! | eviction | config, effects, grace, index, item, items, keys, local, segments, sync | space |
+//! | reading | index, item, items, keys, local, segments, sync | from a key to its value |
+//! | writing | effects, eviction, index, item, items, keys, local, reading, segments | a change |
+//! | transfer | effects, eviction, index, item, items, keys, local, writing | copies of a slice |
+//! | error | config | why an engine could not be made |
+//! | engine | * | what users call |
+//!
+//! Read first: `config` (sizes), `item` and `segments` (what lies where), `index` (how it is
+//! found), `reading` and `writing` (the two paths that every request takes), `eviction`.
 
-mod apply;
-mod balance;
 mod config;
-mod effect;
+mod effects;
 mod engine;
-mod epoch;
-mod evict;
-mod expiry;
-mod get;
-mod ghosts;
-mod hash;
-mod head;
+mod error;
+mod eviction;
+mod grace;
 mod index;
 mod item;
-mod key;
-mod large;
+mod items;
+mod keys;
 mod local;
-mod overwrite;
-mod place;
 mod raw;
-mod read;
-mod room;
-mod scan;
-mod segment;
+mod reading;
+mod segments;
 mod slices;
-mod store;
 mod sync;
-mod victim;
-mod write;
-mod writer;
+mod transfer;
+mod writing;
 
-pub use apply::Applied;
-pub use config::{EngineConfig, KEY_BYTES_MAX, LIMIT_BYTES_MIN};
-pub use effect::{Change, Effect, EffectSink, Gone, NoSink};
-pub use engine::{Engine, EngineError, Usage};
-pub use get::Ahead;
-pub use key::Key;
-pub use local::{Counters, Local};
-pub use overwrite::Put;
-pub use read::{Ask, Found, Glance, Read, ReadSink, ValueSink};
-pub use scan::{Cursor, More};
-pub use write::{Action, Mode, Op, Outcome, Wrote};
+pub use config::{EngineConfig, LIMIT_BYTES_MIN};
+pub use effects::{Change, Effect, EffectSink, NoSink, Removal};
+pub use engine::{Engine, Usage};
+pub use error::EngineError;
+pub use keys::{KEY_BYTES_MAX, Key};
+pub use local::{Counters, Local, Pin};
+pub use reading::{FetchOptions, Found, ItemView, Prefetched, Read, ReadSink, ValueSink};
+pub use transfer::{Applied, Cursor, More};
+pub use writing::{Action, Mode, Op, Put, WriteResult, WriteStatus};

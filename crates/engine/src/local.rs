@@ -1,36 +1,147 @@
-//! What one thread of work owns: its epoch slot, its counters and its scratch memory.
+//! What one thread of work owns: its slot among the readers, its counters and its scratch memory.
 //!
 //! Locals are made with the engine and leased by its user: a worker keeps one, a thousand client
 //! threads share a few. There is no thread-local state, so one thread can play many workers.
+//!
+//! A [`Local`] is pinned to become a [`Pin`]. Every call of the engine that looks at items takes a
+//! pin, so no such call can be made outside a batch. A batch cannot be left open by mistake:
+//! dropping the pin ends it too. Both types are one pointer, which is moved and never copied.
 
-/// One lease on the engine. Reads and writes go through it; a batch of them happens between
-/// [`crate::Engine::pin`] and [`crate::Engine::unpin`].
-#[derive(Debug)]
-pub struct Local {
-    pub(crate) slot: usize,
-    /// Words of housekeeping owed for what was written.
-    pub(crate) debt_words: usize,
+use crate::grace::GracePeriods;
+use std::sync::Arc;
+
+/// One lease on the engine, between batches.
+///
+/// ```
+/// # let budget = base::MemoryBudget::new(1 << 20);
+/// let config = engine::EngineConfig { locals: 1, ..engine::EngineConfig::new(1 << 20) };
+/// let (_engine, mut locals) = engine::Engine::new(config, budget)?;
+/// let pin = locals.remove(0).pin();
+/// // Reads and writes of one batch go here.
+/// let _local = pin.unpin();
+/// # Ok::<(), engine::EngineError>(())
+/// ```
+pub struct Local(Option<Box<State>>);
+
+/// A lease on the engine during a batch: what is linked now stays readable until the pin is moved
+/// on, given back by [`Pin::unpin`] or dropped.
+///
+/// A pin that is held for long delays those who need space, because the memory that it may read
+/// cannot be used again.
+pub struct Pin(Box<State>);
+
+struct State {
+    grace: Arc<GracePeriods>,
+    counters: Arc<LocalCounters>,
+    slot: usize,
+    debt_words: usize,
     /// Old values on their way to a new place.
-    pub(crate) scratch: Vec<u8>,
+    scratch: Vec<u8>,
+}
+
+impl Drop for State {
+    /// Ends the batch of a pin that was dropped; between batches it changes nothing.
+    fn drop(&mut self) {
+        self.grace.unpin(self.slot);
+    }
 }
 
 impl Local {
-    pub(crate) fn new(slot: usize) -> Self {
-        Self { slot, debt_words: 0, scratch: Vec::new() }
+    /// One local for each slot of `grace`.
+    pub(crate) fn all(grace: &Arc<GracePeriods>, counters: &[Arc<LocalCounters>]) -> Vec<Self> {
+        let local = |(slot, counters): (usize, &Arc<LocalCounters>)| {
+            let (grace, counters) = (grace.clone(), counters.clone());
+            let state = State { grace, counters, slot, debt_words: 0, scratch: Vec::new() };
+            Self(Some(Box::new(state)))
+        };
+        counters.iter().enumerate().map(local).collect()
+    }
+
+    /// Begins a batch.
+    #[inline]
+    #[must_use]
+    pub fn pin(mut self) -> Pin {
+        self.begin()
+    }
+
+    /// Runs a batch, for an owner who cannot give the local away.
+    pub fn batch<T>(&mut self, work: impl FnOnce(&mut Pin) -> T) -> T {
+        let mut pin = self.begin();
+        let result = work(&mut pin);
+        *self = pin.unpin();
+        result
+    }
+
+    #[inline]
+    fn begin(&mut self) -> Pin {
+        let state = self.0.take().expect("a local is lost only in a batch that panicked");
+        state.grace.pin(state.slot);
+        Pin(state)
+    }
+}
+
+impl Pin {
+    /// Ends the batch.
+    #[inline]
+    #[must_use]
+    pub fn unpin(self) -> Local {
+        self.0.grace.unpin(self.0.slot);
+        Local(Some(self.0))
+    }
+
+    /// Ends the batch and begins another: the pin moves on.
+    #[inline]
+    pub fn renew(&mut self) {
+        self.0.grace.pin(self.0.slot);
+    }
+
+    /// Ends the batch, waits by `wait`, and begins another.
+    pub(crate) fn pause(&mut self, wait: impl FnOnce()) {
+        self.0.grace.unpin(self.0.slot);
+        wait();
+        self.renew();
+    }
+
+    #[inline(always)]
+    pub(crate) fn grace(&self) -> &GracePeriods {
+        &self.0.grace
+    }
+
+    /// The counters that the holder of this pin alone writes.
+    #[inline(always)]
+    pub(crate) fn counters(&self) -> &LocalCounters {
+        &self.0.counters
+    }
+
+    /// Words of eviction owed for what was written.
+    pub(crate) fn debt_words(&mut self) -> &mut usize {
+        &mut self.0.debt_words
+    }
+
+    /// An empty buffer that has been used before. [`Pin::keep_scratch`] gives it back.
+    pub(crate) fn take_scratch(&mut self) -> Vec<u8> {
+        let mut scratch = std::mem::take(&mut self.0.scratch);
+        scratch.clear();
+        scratch
+    }
+
+    /// Keeps a buffer for the next use.
+    pub(crate) fn keep_scratch(&mut self, scratch: Vec<u8>) {
+        self.0.scratch = scratch;
     }
 }
 
 base::counters! {
     /// Counters of the engine since it was made, summed over its locals.
     Counters of
-    /// The share of one local: written by its holder alone, read by anyone.
+    /// The part of one local: only its holder writes it, any thread reads it.
     LocalCounters;
-    /// Items held; a local that removes what another added counts below zero, so only the sum
-    /// means something.
+    /// Items held. A local that removes what another added counts below zero, so only the sum is
+    /// meaningful.
     items,
     /// Words those items take.
     item_words,
-    /// Items ever stored anew or moved by a write that did not fit in place.
+    /// Items written in new space: those stored first, and those that did not fit in place.
     stored,
     /// Overwrites in place.
     overwritten,
@@ -38,7 +149,7 @@ base::counters! {
     evicted,
     /// Of these, how many had never been read.
     evicted_unread,
-    /// Items found expired, or cut off by a barrier.
+    /// Items removed because they were past their expiry or at or below a barrier.
     expired,
     /// Of these, how many had never been read.
     expired_unread,
@@ -50,16 +161,17 @@ base::counters! {
     ghost_hits,
     /// Segments drained.
     drained,
-    /// Reads that found an item whose time was over.
+    /// Reads that found an item past its expiry.
     read_expired,
-    /// Reads that found an item which a barrier had cut off.
+    /// Reads that found an item at or below a barrier.
     read_flushed,
     /// Reads that met a change and started over.
     torn,
-    /// Writes of reads to lines that other threads read: a use counted, a time of access renewed.
+    /// Times that a read wrote to a cache line which other threads read: it counted a use, or
+    /// renewed the time of access.
     shared_writes,
-    /// Requests that found no ground and had to make room before they could go on.
+    /// Requests that found no space and had to make some before they could continue.
     rooms_made,
-    /// Rounds of making room that waited for the batches of others to end.
+    /// Rounds of making space that waited for the batches of other threads to end.
     waits,
 }

@@ -1,12 +1,15 @@
-//! Per slice: the last version given, and the barrier below which items are dead.
+//! Per slice: the last version given, and the barrier at or below which items are dead.
+//!
+//! A version is given by one locked addition, and only under the lock of the chain that changes.
+//! A barrier only rises. The two tables lie apart, so that writers do not take the barriers from
+//! the caches of readers.
 
-use crate::config::MODEL;
-use crate::hash::mix;
-use crate::sync::{AtomicU64, Ordering, fence};
+use crate::keys::mix;
+use crate::sync::{AtomicU64, MODEL, Ordering, fence};
 use base::{SLICES, SliceId, Version};
 
-/// Times a flush follows the writes of a slice that do not pause for it. Those it does not catch
-/// up with take their versions after it began.
+/// Times that a flush raises the barrier again because writes took versions meanwhile. Writes that
+/// it then still misses took their versions after it began.
 const CUTS_MAX: usize = 64;
 
 /// Bits of the number at which the version counter of a slice starts.
@@ -17,7 +20,6 @@ pub(crate) const KEPT: usize = if MODEL { 4 } else { SLICES };
 
 pub(crate) struct Slices {
     versions: Box<[AtomicU64; KEPT]>,
-    /// Apart from the versions, so that writers do not take this from readers.
     barriers: Box<[AtomicU64; KEPT]>,
 }
 
@@ -59,8 +61,8 @@ impl Slices {
         self.barriers[slice.index() % KEPT].fetch_max(version.raw(), Ordering::Release);
     }
 
-    /// Cuts a slice off at its last version, and at those given meanwhile: a write that took its
-    /// version before it could see the barrier may carry a value from before it.
+    /// Raises the barrier to the last version, and to those given meanwhile: a write that took its
+    /// version before it could see the barrier may hold a value from before the barrier.
     pub(crate) fn cut(&self, slice: SliceId) {
         for _ in 0..CUTS_MAX {
             let last = self.last(slice);
@@ -72,8 +74,8 @@ impl Slices {
         }
     }
 
-    /// Whether `base` was cut off by the time a version was given to what is made from it. Either
-    /// this sees the barrier, or [`Slices::cut`] sees the version: the fences stand between.
+    /// Whether `base` was dead when a version was given to what is made from it. Either this sees
+    /// the barrier, or [`Slices::cut`] sees the version: the two fences ensure it.
     pub(crate) fn is_cut(&self, slice: SliceId, base: Version) -> bool {
         if base == Version::ZERO {
             return false;
@@ -85,5 +87,5 @@ impl Slices {
 
 fn kept(word: impl FnMut(usize) -> AtomicU64) -> Box<[AtomicU64; KEPT]> {
     let words: Box<[AtomicU64]> = (0..KEPT).map(word).collect();
-    words.try_into().expect("as many as are kept")
+    words.try_into().expect("one word for each slice kept")
 }

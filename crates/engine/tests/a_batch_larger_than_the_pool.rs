@@ -3,7 +3,9 @@
 #![cfg(not(any(loom, shuttle)))]
 
 use base::{MemoryBudget, Now};
-use engine::{Action, Engine, EngineConfig, Local, Mode, NoSink, Op, Outcome, Read, ValueSink};
+use engine::{
+    Action, Engine, EngineConfig, Local, Mode, NoSink, Op, Pin, Read, ValueSink, WriteStatus,
+};
 
 const NOW: Now = Now { mono_ns: 0, expiry_s: 1_000 };
 
@@ -12,9 +14,9 @@ fn engine(limit_bytes: u64, evict: bool) -> (Engine, Vec<Local>) {
     Engine::new(config, MemoryBudget::new(limit_bytes)).expect("enough memory")
 }
 
-fn store(engine: &Engine, local: &mut Local, key: &[u8], value: &[u8]) -> Outcome {
+fn store(engine: &Engine, pin: &mut Pin, key: &[u8], value: &[u8]) -> WriteStatus {
     let action = Action::Store { mode: Mode::Set, value, client_flags: 0, expiry_s: 0 };
-    engine.write(local, &Op::new(engine.key(key), action), NOW, &mut NoSink).outcome
+    engine.write(pin, &Op::new(engine.key(key), action), NOW, &mut NoSink).status
 }
 
 #[test]
@@ -22,20 +24,18 @@ fn one_pin_outlasts_the_pool_many_times_over() {
     let limit_bytes = 2 * engine::LIMIT_BYTES_MIN;
     for value_bytes in [10, 900, 7_000, 20_000] {
         let (engine, mut locals) = engine(limit_bytes, true);
-        let mut local = locals.pop().expect("a local");
+        let mut pin = locals.pop().expect("a local").pin();
         let value = vec![b'v'; value_bytes];
-        engine.pin(&local);
         let writes = 10 * limit_bytes / value_bytes as u64;
         for number in 0..writes {
             let key = format!("key-{number}").into_bytes();
-            let outcome = store(&engine, &mut local, &key, &value);
+            let outcome = store(&engine, &mut pin, &key, &value);
             let state = (number, engine.usage(), engine.counters());
-            assert_eq!(outcome, Outcome::Done, "{value_bytes}: {state:?}");
+            assert_eq!(outcome, WriteStatus::Done, "{value_bytes}: {state:?}");
             let mut sink = ValueSink::default();
-            let read = engine.get(&local, &engine.key(&key), NOW, &mut sink);
+            let read = engine.get(&pin, &engine.key(&key), NOW, &mut sink);
             assert_eq!((read, sink.bytes.len()), (Read::Hit, value_bytes));
         }
-        engine.unpin(&local);
     }
 }
 
@@ -45,14 +45,13 @@ fn workers_with_endless_batches_do_not_wait_for_each_other() {
     let value = [b'v'; 700];
     std::thread::scope(|scope| {
         for worker in 0..3 {
-            let (engine, mut local) = (&engine, locals.pop().expect("a local"));
+            let (engine, local) = (&engine, locals.pop().expect("a local"));
             scope.spawn(move || {
-                engine.pin(&local);
+                let mut pin = local.pin();
                 for number in 0..5_000 {
                     let key = format!("key-{worker}-{number}").into_bytes();
-                    assert_eq!(store(engine, &mut local, &key, &value), Outcome::Done);
+                    assert_eq!(store(engine, &mut pin, &key, &value), WriteStatus::Done);
                 }
-                engine.unpin(&local);
             });
         }
     });
@@ -67,27 +66,25 @@ fn without_eviction_dead_ground_is_used_again() {
     let mut fill = |from: u64| {
         let mut stored = 0;
         for number in from..from + 10_000 {
-            engine.pin(&local);
-            let outcome = store(&engine, &mut local, &name(number), &[b'v'; 500]);
-            engine.unpin(&local);
+            let outcome = local.batch(|pin| store(&engine, pin, &name(number), &[b'v'; 500]));
             match outcome {
-                Outcome::Done => stored += 1,
+                WriteStatus::Done => stored += 1,
                 outcome => {
-                    assert_eq!(outcome, Outcome::NoSpace);
+                    assert_eq!(outcome, WriteStatus::NoSpace);
                     break;
                 }
             }
         }
         for number in from..from + stored {
-            engine.pin(&local);
-            let mut sink = ValueSink::default();
-            let read = engine.get(&local, &engine.key(&name(number)), NOW, &mut sink);
-            assert_eq!(read, Read::Hit, "nothing is evicted");
-            let name = name(number);
-            let op = Op::new(engine.key(&name), Action::Delete);
-            let wrote = engine.write(&mut local, &op, NOW, &mut NoSink);
-            assert_eq!(wrote.outcome, Outcome::Done);
-            engine.unpin(&local);
+            local.batch(|pin| {
+                let mut sink = ValueSink::default();
+                let read = engine.get(pin, &engine.key(&name(number)), NOW, &mut sink);
+                assert_eq!(read, Read::Hit, "nothing is evicted");
+                let name = name(number);
+                let op = Op::new(engine.key(&name), Action::Delete);
+                let wrote = engine.write(pin, &op, NOW, &mut NoSink);
+                assert_eq!(wrote.status, WriteStatus::Done);
+            });
         }
         stored
     };
@@ -107,18 +104,16 @@ fn nothing_is_freed_under_a_pin() {
     let value = [b'v'; 1_000];
     let fill = |writer: &mut Local| {
         for number in 0..1_000_u64 {
-            engine.pin(writer);
             let key = format!("key-{number}").into_bytes();
-            let outcome = store(&engine, writer, &key, &value);
-            engine.unpin(writer);
-            if outcome != Outcome::Done {
+            let outcome = writer.batch(|pin| store(&engine, pin, &key, &value));
+            if outcome != WriteStatus::Done {
                 return outcome;
             }
         }
-        Outcome::Done
+        WriteStatus::Done
     };
-    engine.pin(&reader);
-    assert_eq!(fill(&mut writer), Outcome::NoSpace, "nothing may be freed");
-    engine.unpin(&reader);
-    assert_eq!(fill(&mut writer), Outcome::Done);
+    let reader = reader.pin();
+    assert_eq!(fill(&mut writer), WriteStatus::NoSpace, "nothing may be freed");
+    drop(reader);
+    assert_eq!(fill(&mut writer), WriteStatus::Done);
 }

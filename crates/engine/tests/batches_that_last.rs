@@ -3,8 +3,8 @@
 
 use base::{MemoryBudget, Now};
 use engine::{
-    Action, Engine, EngineConfig, LIMIT_BYTES_MIN, Local, Mode, NoSink, Op, Outcome, Read,
-    ValueSink,
+    Action, Engine, EngineConfig, LIMIT_BYTES_MIN, Local, Mode, NoSink, Op, Read, ValueSink,
+    WriteStatus,
 };
 use std::ops::Range;
 
@@ -19,65 +19,71 @@ fn engine(limit_bytes: u64, evict: bool) -> (Engine, [Local; 2]) {
     let config = EngineConfig { locals: 2, evict, ..EngineConfig::new(limit_bytes) };
     let (engine, locals) =
         Engine::new(config, MemoryBudget::new(limit_bytes)).expect("the limit is high enough");
-    (engine, locals.try_into().expect("two were asked for"))
+    (engine, locals.try_into().ok().expect("two were requested"))
 }
 
 /// Carries `action` out on one key after the other, until that fails or all are done.
-fn on_all(engine: &Engine, local: &mut Local, mut keys: Range<u32>, action: Action<'_>) -> Outcome {
-    engine.pin(local);
-    let failed = keys.find_map(|key| {
-        let name = key.to_be_bytes();
-        let op = Op::new(engine.key(&name), action);
-        Some(engine.write(local, &op, NOW, &mut NoSink).outcome)
-            .filter(|outcome| *outcome != Outcome::Done)
+fn on_all(
+    engine: &Engine,
+    local: &mut Local,
+    mut keys: Range<u32>,
+    action: Action<'_>,
+) -> WriteStatus {
+    let failed = local.batch(|pin| {
+        keys.find_map(|key| {
+            let name = key.to_be_bytes();
+            let op = Op::new(engine.key(&name), action);
+            Some(engine.write(pin, &op, NOW, &mut NoSink).status)
+                .filter(|outcome| *outcome != WriteStatus::Done)
+        })
     });
-    engine.unpin(local);
-    failed.unwrap_or(Outcome::Done)
+    failed.unwrap_or(WriteStatus::Done)
 }
 
-fn fill(engine: &Engine, local: &mut Local) -> Outcome {
+fn fill(engine: &Engine, local: &mut Local) -> WriteStatus {
     store(engine, local, KEYS)
 }
 
-fn store(engine: &Engine, local: &mut Local, keys: Range<u32>) -> Outcome {
+fn store(engine: &Engine, local: &mut Local, keys: Range<u32>) -> WriteStatus {
     let store = Action::Store { mode: Mode::Set, value: &VALUE, client_flags: 0, expiry_s: 0 };
     on_all(engine, local, keys, store)
 }
 
-fn is_there(engine: &Engine, local: &Local, key: u32) -> bool {
+fn is_there(engine: &Engine, local: &mut Local, key: u32) -> bool {
     let mut sink = ValueSink::default();
-    engine.get(local, &engine.key(&key.to_be_bytes()), NOW, &mut sink) == Read::Hit
+    let name = key.to_be_bytes();
+    local.batch(|pin| engine.get(pin, &engine.key(&name), NOW, &mut sink)) == Read::Hit
 }
 
 #[test]
 fn a_batch_that_lasts_is_waited_for() {
     let (engine, [lasting, mut local]) = engine(LIMIT_BYTES_MIN, true);
-    engine.pin(&lasting);
+    let lasting = lasting.pin();
     let outcome = std::thread::scope(|scope| {
         let writer = scope.spawn(|| fill(&engine, &mut local));
         while engine.counters().waits < WAITS && !writer.is_finished() {
             std::thread::yield_now();
         }
-        engine.unpin(&lasting);
+        drop(lasting);
         writer.join().expect("no panic")
     });
-    assert_eq!(outcome, Outcome::Done);
+    assert_eq!(outcome, WriteStatus::Done);
     assert!(engine.counters().waits >= WAITS, "{:?}", engine.counters());
 }
 
 #[test]
 fn a_batch_that_never_ends_is_not_waited_for_for_ever() {
     let (engine, [lasting, mut local]) = engine(LIMIT_BYTES_MIN, true);
-    engine.pin(&lasting);
-    assert_eq!(fill(&engine, &mut local), Outcome::NoSpace);
-    engine.unpin(&lasting);
-    assert_eq!(fill(&engine, &mut local), Outcome::Done);
+    let lasting = lasting.pin();
+    assert_eq!(fill(&engine, &mut local), WriteStatus::NoSpace);
+    drop(lasting);
+    assert_eq!(fill(&engine, &mut local), WriteStatus::Done);
 }
 
 #[test]
 fn where_no_room_can_come_nobody_waits_for_it() {
     let (engine, [_, mut local]) = engine(LIMIT_BYTES_MIN, false);
-    assert_eq!(fill(&engine, &mut local), Outcome::NoSpace);
+    assert_eq!(fill(&engine, &mut local), WriteStatus::NoSpace);
     assert!(engine.counters().waits < WAITS, "{:?}", engine.counters());
 }
 
@@ -88,20 +94,20 @@ fn what_is_kept_waits_for_the_ground_that_a_batch_holds() {
     // Of three items in a row one is gone, and two were asked for.
     for key in KEPT {
         let gone = 1_000 + key / 2..1_000 + key.div_ceil(2);
-        assert_eq!(store(&engine, &mut local, key..key + 1), Outcome::Done);
-        assert_eq!(store(&engine, &mut local, gone.clone()), Outcome::Done);
-        assert_eq!(on_all(&engine, &mut local, gone, Action::Delete), Outcome::Done);
+        assert_eq!(store(&engine, &mut local, key..key + 1), WriteStatus::Done);
+        assert_eq!(store(&engine, &mut local, gone.clone()), WriteStatus::Done);
+        assert_eq!(on_all(&engine, &mut local, gone, Action::Delete), WriteStatus::Done);
     }
     for key in KEPT {
-        assert!((0..3).all(|_| is_there(&engine, &local, key)), "{key}");
+        assert!((0..3).all(|_| is_there(&engine, &mut local, key)), "{key}");
     }
     // From here on what is drained stays in limbo: two segments move into the ground of one.
-    engine.pin(&lasting);
-    assert_eq!(store(&engine, &mut local, 10_000..20_000), Outcome::NoSpace);
+    let lasting = lasting.pin();
+    assert_eq!(store(&engine, &mut local, 10_000..20_000), WriteStatus::NoSpace);
     let counters = engine.counters();
     assert!(counters.kept > 0 && counters.evicted == 0, "{counters:?}");
     for key in KEPT {
-        assert!(is_there(&engine, &local, key), "{key}");
+        assert!(is_there(&engine, &mut local, key), "{key}");
     }
-    engine.unpin(&lasting);
+    drop(lasting);
 }

@@ -4,7 +4,8 @@
 
 use base::{MemoryBudget, Now};
 use engine::{
-    Action, Ask, Engine, EngineConfig, Local, Mode, NoSink, Op, Outcome, Read, ValueSink,
+    Action, Engine, EngineConfig, FetchOptions, Local, Mode, NoSink, Op, Pin, Read, ValueSink,
+    WriteStatus,
 };
 
 const NOW: Now = Now { mono_ns: 0, expiry_s: 1_000 };
@@ -23,32 +24,25 @@ impl Cell {
         Self { engine, local }
     }
 
-    fn write(&mut self, key: &[u8], action: Action<'_>) -> Outcome {
-        self.engine.pin(&self.local);
+    fn write(&mut self, key: &[u8], action: Action<'_>) -> WriteStatus {
         let op = Op::new(self.engine.key(key), action);
-        let wrote = self.engine.write(&mut self.local, &op, NOW, &mut NoSink);
-        self.engine.unpin(&self.local);
-        wrote.outcome
+        self.local.batch(|pin| self.engine.write(pin, &op, NOW, &mut NoSink)).status
     }
 
-    fn store(&mut self, key: &[u8], mode: Mode, value: &[u8]) -> Outcome {
+    fn store(&mut self, key: &[u8], mode: Mode, value: &[u8]) -> WriteStatus {
         self.write(key, Action::Store { mode, value, client_flags: 0, expiry_s: 0 })
     }
 
     fn get(&mut self, key: &[u8]) -> Option<Vec<u8>> {
-        self.engine.pin(&self.local);
-        let mut sink = ValueSink::default();
-        let read = self.engine.get(&self.local, &self.engine.key(key), NOW, &mut sink);
-        self.engine.unpin(&self.local);
+        let (id, mut sink) = (self.engine.key(key), ValueSink::default());
+        let read = self.local.batch(|pin| self.engine.get(pin, &id, NOW, &mut sink));
         (read == Read::Hit).then_some(sink.bytes)
     }
 
-    fn fetch(&mut self, key: &[u8], ask: &Ask) -> Read {
-        self.engine.pin(&self.local);
+    fn fetch(&mut self, key: &[u8], ask: &FetchOptions) -> Read {
         let (id, mut sink) = (self.engine.key(key), ValueSink::default());
-        let read = self.engine.fetch(&mut self.local, &id, ask, NOW, &mut NoSink, &mut sink);
-        self.engine.unpin(&self.local);
-        read
+        let fetch = |pin: &mut Pin| self.engine.fetch(pin, &id, ask, NOW, &mut NoSink, &mut sink);
+        self.local.batch(fetch)
     }
 }
 
@@ -57,22 +51,22 @@ fn what_was_cut_off_is_not_brought_back_by_a_write_into_it() {
     let count = |initial| Action::Count { delta: 1, down: false, initial, expiry_s: None };
     let store = |mode| Action::Store { mode, value: b"new", client_flags: 0, expiry_s: 0 };
     let vivified = Some(&b"new"[..]);
-    let cases: [(&str, Action<'_>, Outcome, Option<&[u8]>); 11] = [
-        ("set", store(Mode::Set), Outcome::Done, vivified),
-        ("add", store(Mode::Add), Outcome::Done, vivified),
-        ("replace", store(Mode::Replace), Outcome::NotStored, None),
-        ("append", store(Mode::Append { vivify: false }), Outcome::NotStored, None),
-        ("append or create", store(Mode::Append { vivify: true }), Outcome::Done, vivified),
-        ("prepend", store(Mode::Prepend { vivify: false }), Outcome::NotStored, None),
-        ("incr", count(None), Outcome::NotFound, None),
-        ("incr or create", count(Some((5, 0))), Outcome::Done, Some(b"5")),
-        ("touch", Action::Touch { expiry_s: 5_000 }, Outcome::NotFound, None),
-        ("invalidate", Action::Invalidate { expiry_s: None }, Outcome::NotFound, None),
-        ("delete", Action::Delete, Outcome::NotFound, None),
+    let cases: [(&str, Action<'_>, WriteStatus, Option<&[u8]>); 11] = [
+        ("set", store(Mode::Set), WriteStatus::Done, vivified),
+        ("add", store(Mode::Add), WriteStatus::Done, vivified),
+        ("replace", store(Mode::Replace), WriteStatus::NotStored, None),
+        ("append", store(Mode::Append { vivify: false }), WriteStatus::NotStored, None),
+        ("append or create", store(Mode::Append { vivify: true }), WriteStatus::Done, vivified),
+        ("prepend", store(Mode::Prepend { vivify: false }), WriteStatus::NotStored, None),
+        ("incr", count(None), WriteStatus::NotFound, None),
+        ("incr or create", count(Some((5, 0))), WriteStatus::Done, Some(b"5")),
+        ("touch", Action::Touch { expiry_s: 5_000 }, WriteStatus::NotFound, None),
+        ("invalidate", Action::Invalidate { expiry_s: None }, WriteStatus::NotFound, None),
+        ("delete", Action::Delete, WriteStatus::NotFound, None),
     ];
     for (what, action, outcome, left) in cases {
         let mut cell = Cell::new(1 << 20);
-        assert_eq!(cell.store(b"key", Mode::Set, b"123"), Outcome::Done);
+        assert_eq!(cell.store(b"key", Mode::Set, b"123"), WriteStatus::Done);
         cell.engine.flush();
         assert_eq!(cell.write(b"key", action), outcome, "{what}");
         assert_eq!(cell.get(b"key").as_deref(), left, "{what}");
@@ -80,7 +74,10 @@ fn what_was_cut_off_is_not_brought_back_by_a_write_into_it() {
     let mut cell = Cell::new(1 << 20);
     cell.store(b"key", Mode::Set, b"123");
     cell.engine.flush();
-    assert_eq!(cell.fetch(b"key", &Ask { touch: Some(0), ..Ask::default() }), Read::Miss);
+    assert_eq!(
+        cell.fetch(b"key", &FetchOptions { touch: Some(0), ..FetchOptions::default() }),
+        Read::Miss
+    );
     assert_eq!(cell.get(b"key"), None);
 }
 
@@ -123,9 +120,7 @@ fn compaction_and_eviction_carry_nothing_over_a_flush() {
             let before = cell.engine.counters().expired;
             for number in 0..400 {
                 cell.store(&name(1_000 * (round + 1) + number), Mode::Set, &old);
-                cell.engine.pin(&cell.local);
-                cell.engine.tend(&mut cell.local, NOW, 64, &mut NoSink);
-                cell.engine.unpin(&cell.local);
+                cell.local.batch(|pin| cell.engine.tend(pin, NOW, 64, &mut NoSink));
             }
             let_go += cell.engine.counters().expired - before;
             for number in 0..400 {

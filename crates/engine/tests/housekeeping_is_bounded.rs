@@ -4,7 +4,7 @@
 #![cfg(not(any(loom, shuttle)))]
 
 use base::{MemoryBudget, Now};
-use engine::{Action, Engine, EngineConfig, Local, Mode, NoSink, Op, Outcome};
+use engine::{Action, Engine, EngineConfig, Mode, NoSink, Op, Pin, WriteStatus};
 use measure::rng::Rng;
 
 const REQUESTS: u64 = 300_000;
@@ -58,14 +58,14 @@ const CASES: [Case; 5] = [
     },
 ];
 
-fn store(engine: &Engine, local: &mut Local, case: &Case, rng: &mut Rng, now: Now) {
+fn store(engine: &Engine, pin: &mut Pin, case: &Case, rng: &mut Rng, now: Now) {
     let name = rng.below(case.keys).to_be_bytes();
     let value = vec![b'v'; rng.below(case.value_bytes_max) as usize];
     let expiring = case.expiring && rng.below(4) == 0;
     let expiry_s = if expiring { now.expiry_s + 1 + rng.below(100) as u32 } else { 0 };
     let action = Action::Store { mode: Mode::Set, value: &value, client_flags: 0, expiry_s };
-    let wrote = engine.write(local, &Op::new(engine.key(&name), action), now, &mut NoSink);
-    assert_eq!(wrote.outcome, Outcome::Done, "{}", case.name);
+    let wrote = engine.write(pin, &Op::new(engine.key(&name), action), now, &mut NoSink);
+    assert_eq!(wrote.status, WriteStatus::Done, "{}", case.name);
 }
 
 #[test]
@@ -74,14 +74,14 @@ fn a_request_pays_for_a_bounded_number_of_items_and_bytes() {
         let config = EngineConfig { locals: 1, ..EngineConfig::new(case.limit_bytes) };
         let budget = MemoryBudget::new(case.limit_bytes);
         let (engine, mut locals) = Engine::new(config, budget).expect("the limit is high enough");
-        let local = &mut locals[0];
+        let mut pin = locals.remove(0).pin();
         let mut rng = Rng::new(1, 0);
         for request in 0..REQUESTS {
             let now = Now { mono_ns: 0, expiry_s: 1_000 + (request / 1_000) as u32 };
             if request % BATCH == 0 {
-                engine.pin(local);
+                pin.renew();
             }
-            store(&engine, local, case, &mut rng, now);
+            store(&engine, &mut pin, case, &mut rng, now);
         }
         let (usage, counters) = (engine.usage(), engine.counters());
         let item_bytes_max = case.value_bytes_max + BESIDES_BYTES;

@@ -6,8 +6,8 @@
 
 use base::{MemoryBudget, Now};
 use engine::{
-    Action, Engine, EngineConfig, LIMIT_BYTES_MIN, Local, Mode, NoSink, Op, Outcome, Read,
-    ValueSink,
+    Action, Engine, EngineConfig, LIMIT_BYTES_MIN, Local, Mode, NoSink, Op, Read, ValueSink,
+    WriteStatus,
 };
 use loom::thread;
 use std::sync::Arc;
@@ -29,24 +29,19 @@ struct Cell {
 }
 
 impl Cell {
-    fn write(&self, local: &mut Local, key: &[u8], action: Action<'_>) -> Outcome {
-        self.engine.pin(local);
+    fn write(&self, local: &mut Local, key: &[u8], action: Action<'_>) -> WriteStatus {
         let op = Op::new(self.engine.key(key), action);
-        let wrote = self.engine.write(local, &op, NOW, &mut NoSink);
-        self.engine.unpin(local);
-        wrote.outcome
+        local.batch(|pin| self.engine.write(pin, &op, NOW, &mut NoSink)).status
     }
 
     fn set(&self, local: &mut Local, key: &[u8], value: &[u8]) {
         let action = Action::Store { mode: Mode::Set, value, client_flags: 0, expiry_s: 0 };
-        assert_eq!(self.write(local, key, action), Outcome::Done);
+        assert_eq!(self.write(local, key, action), WriteStatus::Done);
     }
 
-    fn get(&self, local: &Local, key: &[u8]) -> Option<Vec<u8>> {
-        self.engine.pin(local);
-        let mut sink = ValueSink::default();
-        let read = self.engine.get(local, &self.engine.key(key), NOW, &mut sink);
-        self.engine.unpin(local);
+    fn get(&self, local: &mut Local, key: &[u8]) -> Option<Vec<u8>> {
+        let (id, mut sink) = (self.engine.key(key), ValueSink::default());
+        let read = local.batch(|pin| self.engine.get(pin, &id, NOW, &mut sink));
         (read == Read::Hit).then_some(sink.bytes)
     }
 }

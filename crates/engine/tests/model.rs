@@ -3,8 +3,8 @@
 
 use base::{KeyId, MemoryBudget, Now, Version};
 use engine::{
-    Action, Ask, Change, Effect, EffectSink, Engine, EngineConfig, Gone, Local, Mode, Op, Outcome,
-    Read, ValueSink,
+    Action, Change, Effect, EffectSink, Engine, EngineConfig, FetchOptions, Mode, Op, Pin, Read,
+    Removal, ValueSink, WriteStatus,
 };
 use std::collections::HashMap;
 
@@ -44,7 +44,7 @@ impl EffectSink for Witness {
         let last = self.last.entry(key.slice.index() as u16).or_default();
         assert!(effect.version > *last, "versions of a slice rise");
         *last = effect.version;
-        if effect.change == Change::Remove(Gone::Evicted) {
+        if effect.change == Change::Remove(Removal::Evicted) {
             self.gone.push(effect.key.to_vec());
         } else if effect.key == self.key {
             self.told_at = Some(self.gone.len());
@@ -55,7 +55,7 @@ impl EffectSink for Witness {
 
 struct Run {
     engine: Engine,
-    local: Local,
+    pin: Pin,
     model: HashMap<Vec<u8>, Entry>,
     witness: Witness,
     dice: Dice,
@@ -72,7 +72,7 @@ impl Run {
             Engine::new(config, MemoryBudget::new(limit_bytes)).expect("enough memory");
         Self {
             engine,
-            local: locals.pop().expect("a local"),
+            pin: locals.pop().expect("a local").pin(),
             model: HashMap::new(),
             witness: Witness::default(),
             dice: Dice(seed | 1),
@@ -113,10 +113,10 @@ impl Run {
         }
     }
 
-    fn write(&mut self, key: &[u8], action: Action<'_>) -> engine::Wrote {
+    fn write(&mut self, key: &[u8], action: Action<'_>) -> engine::WriteResult {
         (self.witness.key, self.witness.told_at) = (key.to_vec(), None);
         let op = Op::new(self.engine.key(key), action);
-        self.engine.write(&mut self.local, &op, self.now, &mut self.witness)
+        self.engine.write(&mut self.pin, &op, self.now, &mut self.witness)
     }
 
     fn step(&mut self, keys: u64) {
@@ -133,14 +133,14 @@ impl Run {
                 self.engine.flush();
                 self.model.clear();
             }
-            _ => self.engine.tend(&mut self.local, self.now, 32, &mut self.witness),
+            _ => self.engine.tend(&mut self.pin, self.now, 32, &mut self.witness),
         }
         self.learn();
     }
 
     fn get(&mut self, key: &[u8]) {
         let mut sink = ValueSink::default();
-        let read = self.engine.get(&self.local, &self.engine.key(key), self.now, &mut sink);
+        let read = self.engine.get(&self.pin, &self.engine.key(key), self.now, &mut sink);
         self.check(key, read, &sink);
     }
 
@@ -161,7 +161,7 @@ impl Run {
 
     fn fetch(&mut self, key: &[u8]) {
         let touch = (self.dice.roll(2) == 0).then(|| self.expiry());
-        let ask = Ask { touch, ..Ask::default() };
+        let ask = FetchOptions { touch, ..FetchOptions::default() };
         let id = self.engine.key(key);
         let mut sink = ValueSink::default();
         if let (Some(expiry_s), true) = (touch, self.expect(key).is_some())
@@ -170,7 +170,7 @@ impl Run {
             entry.expiry_s = expiry_s;
         }
         let witness = &mut self.witness;
-        let read = self.engine.fetch(&mut self.local, &id, &ask, self.now, witness, &mut sink);
+        let read = self.engine.fetch(&mut self.pin, &id, &ask, self.now, witness, &mut sink);
         if self.witness.gone.iter().any(|gone| gone == key) {
             self.learn();
             return;
@@ -190,7 +190,7 @@ impl Run {
         let (client_flags, expiry_s) = (self.dice.roll(3) as u32, self.expiry());
         let action = Action::Store { mode, value: &value, client_flags, expiry_s };
         let wrote = self.write(key, action);
-        self.learn_before(mode == Mode::Add && wrote.outcome == Outcome::NotStored);
+        self.learn_before(mode == Mode::Add && wrote.status == WriteStatus::NotStored);
         let old = self.expect(key).cloned();
         let fresh = Entry { value: value.clone(), client_flags, expiry_s };
         let new = match (mode, old) {
@@ -204,15 +204,15 @@ impl Run {
             }
             _ => None,
         };
-        match (wrote.outcome, new) {
-            (Outcome::Done, Some(new)) => {
+        match (wrote.status, new) {
+            (WriteStatus::Done, Some(new)) => {
                 self.model.insert(key.to_vec(), new);
             }
-            (Outcome::NotStored, None) => {}
-            (Outcome::TooLarge, Some(new)) => {
+            (WriteStatus::NotStored, None) => {}
+            (WriteStatus::TooLarge, Some(new)) => {
                 assert!(new.value.len() > self.engine.value_bytes_max());
             }
-            (Outcome::NoSpace, Some(new)) => {
+            (WriteStatus::NoSpace, Some(new)) => {
                 assert!(
                     new.value.len() as u64 > self.limit_bytes / 4,
                     "no room for {} bytes, {:?}",
@@ -239,15 +239,15 @@ impl Run {
         let (delta, down) = (self.dice.roll(1000), self.dice.roll(2) == 0);
         let initial = (self.dice.roll(2) == 0).then_some((7, 0));
         let wrote = self.write(key, Action::Count { delta, down, initial, expiry_s: None });
-        self.learn_before(wrote.outcome == Outcome::NotNumber);
+        self.learn_before(wrote.status == WriteStatus::NotNumber);
         let old = self.expect(key).cloned();
-        match (wrote.outcome, old) {
-            (Outcome::Done, None) => {
+        match (wrote.status, old) {
+            (WriteStatus::Done, None) => {
                 assert_eq!(wrote.number, 7);
                 let entry = Entry { value: b"7".to_vec(), client_flags: 0, expiry_s: 0 };
                 self.model.insert(key.to_vec(), entry);
             }
-            (Outcome::Done, Some(mut entry)) => {
+            (WriteStatus::Done, Some(mut entry)) => {
                 let text = String::from_utf8(entry.value.clone()).expect("digits");
                 let before: u64 = text.trim_end().parse().expect("a number");
                 let after =
@@ -256,8 +256,8 @@ impl Run {
                 entry.value = format!("{after:<width$}", width = entry.value.len()).into_bytes();
                 self.model.insert(key.to_vec(), entry);
             }
-            (Outcome::NotFound, None) => assert_eq!(initial, None),
-            (Outcome::NotNumber, Some(entry)) => {
+            (WriteStatus::NotFound, None) => assert_eq!(initial, None),
+            (WriteStatus::NotNumber, Some(entry)) => {
                 assert!(entry.value.is_empty() || !entry.value.iter().all(u8::is_ascii_digit));
             }
             (outcome, old) => panic!("count: {outcome:?}, but present {}", old.is_some()),
@@ -269,7 +269,7 @@ impl Run {
         let wrote = self.write(key, Action::Touch { expiry_s });
         self.learn_before(false);
         let present = self.expect(key).is_some();
-        assert_eq!(wrote.outcome, if present { Outcome::Done } else { Outcome::NotFound });
+        assert_eq!(wrote.status, if present { WriteStatus::Done } else { WriteStatus::NotFound });
         if present && let Some(entry) = self.model.get_mut(key) {
             entry.expiry_s = expiry_s;
         }
@@ -278,7 +278,7 @@ impl Run {
     fn delete(&mut self, key: &[u8]) {
         let present = self.expect(key).is_some();
         let wrote = self.write(key, Action::Delete);
-        assert_eq!(wrote.outcome, if present { Outcome::Done } else { Outcome::NotFound });
+        assert_eq!(wrote.status, if present { WriteStatus::Done } else { WriteStatus::NotFound });
         self.model.remove(key);
     }
 
@@ -297,11 +297,9 @@ fn steps() -> u64 {
 
 fn run(limit_bytes: u64, value_bytes_max: u64, keys: u64, seed: u64) {
     let mut run = Run::new(limit_bytes, value_bytes_max, seed);
-    run.engine.pin(&run.local);
     for step in 0..steps() {
         if step % 16 == 0 {
-            run.engine.unpin(&run.local);
-            run.engine.pin(&run.local);
+            run.pin.renew();
         }
         run.step(keys);
     }

@@ -3,7 +3,7 @@
 #![cfg(not(any(loom, shuttle)))]
 
 use base::{MemoryBudget, Now};
-use engine::{Action, Engine, EngineConfig, Local, Mode, NoSink, Op, Outcome};
+use engine::{Action, Engine, EngineConfig, Local, Mode, NoSink, Op, Pin, WriteStatus};
 
 const LIMIT_BYTES: u64 = 8 << 20;
 const NOW: Now = Now { mono_ns: 0, expiry_s: 1_000 };
@@ -16,12 +16,12 @@ const WRITES: u64 = 500_000;
 const BATCH: u64 = 64;
 const WRITERS: usize = 24;
 
-fn set(engine: &Engine, local: &mut Local, key: u64, nth: u64) -> Outcome {
+fn set(engine: &Engine, pin: &mut Pin, key: u64, nth: u64) -> WriteStatus {
     let value = &VALUE[..if (nth / KEYS).is_multiple_of(2) { 600 } else { 1_200 }];
     let store = Action::Store { mode: Mode::Set, value, client_flags: 0, expiry_s: 0 };
     let name = format!("key-{key:06}");
     let op = Op::new(engine.key(name.as_bytes()), store);
-    engine.write(local, &op, NOW, &mut NoSink).outcome
+    engine.write(pin, &op, NOW, &mut NoSink).status
 }
 
 fn engine(locals: usize) -> (Engine, Vec<Local>) {
@@ -38,13 +38,12 @@ fn writes(first: u64) -> impl Iterator<Item = (u64, u64)> {
 #[test]
 fn what_is_still_stays_while_the_rest_is_written_over_and_over() {
     let (engine, mut locals) = engine(1);
-    let local = &mut locals[0];
+    let mut pin = locals.remove(0).pin();
     for (nth, key) in writes(STILL_KEYS) {
         if nth % BATCH == 0 {
-            engine.unpin(local);
-            engine.pin(local);
+            pin.renew();
         }
-        assert_eq!(set(&engine, local, key, nth), Outcome::Done);
+        assert_eq!(set(&engine, &mut pin, key, nth), WriteStatus::Done);
     }
     let counters = engine.counters();
     assert!(counters.drained > 512, "memory was filled: {counters:?}");
@@ -53,19 +52,18 @@ fn what_is_still_stays_while_the_rest_is_written_over_and_over() {
 
 #[test]
 fn many_writers_at_once_leave_the_ground_that_moves_need() {
-    let (engine, mut locals) = engine(WRITERS);
+    let (engine, locals) = engine(WRITERS);
     std::thread::scope(|scope| {
-        for (writer, local) in locals.iter_mut().enumerate() {
+        for (writer, local) in locals.into_iter().enumerate() {
             let engine = &engine;
             scope.spawn(move || {
+                let mut pin = local.pin();
                 for (nth, key) in writes(0).skip(writer * 997) {
                     if nth % BATCH == 0 {
-                        engine.unpin(local);
-                        engine.pin(local);
+                        pin.renew();
                     }
-                    assert_eq!(set(engine, local, key, nth), Outcome::Done);
+                    assert_eq!(set(engine, &mut pin, key, nth), WriteStatus::Done);
                 }
-                engine.unpin(local);
             });
         }
     });

@@ -8,8 +8,8 @@ mod crowd;
 use base::{KeyId, MemoryBudget, Now, SliceId, Version};
 use crowd::{Plan, run};
 use engine::{
-    Action, Cursor, Effect, EffectSink, Engine, EngineConfig, Local, Mode, More, NoSink, Op, Put,
-    Read, ValueSink,
+    Action, Cursor, Effect, EffectSink, Engine, EngineConfig, Local, Mode, More, NoSink, Op, Pin,
+    Put, Read, ValueSink,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -80,19 +80,15 @@ impl EffectSink for Hears<'_> {
 }
 
 fn batch(engine: &Engine, local: &mut Local, key: &[u8], action: Action<'_>) {
-    engine.pin(local);
     let op = Op::new(engine.key(key), action);
-    engine.write(local, &op, NOW, &mut NoSink);
-    engine.unpin(local);
+    local.batch(|pin| engine.write(pin, &op, NOW, &mut NoSink));
 }
 
 /// Walks the slice of `key`, a chain at a time.
 fn walk_tells(engine: &Engine, local: &mut Local, key: &[u8]) -> bool {
     let (slice, mut at, mut hears) = (SliceId::of(key), Cursor::default(), Hears(key, false));
     loop {
-        engine.pin(local);
-        let more = engine.scan(local, slice, &mut at, 1, NOW, &mut hears);
-        engine.unpin(local);
+        let more = local.batch(|pin| engine.scan(pin, slice, &mut at, 1, NOW, &mut hears));
         if more == More::No {
             return hears.1;
         }
@@ -110,11 +106,9 @@ fn engine_of_two(limit_bytes: u64) -> (Arc<Engine>, Local, Local) {
 const VALUE_BYTES: usize = 40;
 
 /// Reads a key while `set` fills its value with one letter after the other.
-fn reads_are_whole(set: fn(&Engine, &mut Local, &[u8; VALUE_BYTES])) {
+fn reads_are_whole(set: fn(&Engine, &mut Pin, &[u8; VALUE_BYTES])) {
     let set = move |engine: &Engine, local: &mut Local, letter: u8| {
-        engine.pin(local);
-        set(engine, local, &[letter; VALUE_BYTES]);
-        engine.unpin(local);
+        local.batch(|pin| set(engine, pin, &[letter; VALUE_BYTES]));
     };
     let order = move || {
         let (engine, mut first, mut second) = engine_of_two(2 * engine::LIMIT_BYTES_MIN);
@@ -125,9 +119,7 @@ fn reads_are_whole(set: fn(&Engine, &mut Local, &[u8; VALUE_BYTES])) {
         });
         for _ in 0..3 {
             let mut sink = ValueSink::default();
-            engine.pin(&first);
-            let read = engine.get(&first, &engine.key(b"key"), NOW, &mut sink);
-            engine.unpin(&first);
+            let read = first.batch(|pin| engine.get(pin, &engine.key(b"key"), NOW, &mut sink));
             assert_eq!((read, sink.bytes.len()), (Read::Hit, VALUE_BYTES));
             let value = sink.bytes.escape_ascii();
             assert!(sink.bytes.iter().all(|letter| *letter == sink.bytes[0]), "torn: {value}");
@@ -140,18 +132,18 @@ fn reads_are_whole(set: fn(&Engine, &mut Local, &[u8; VALUE_BYTES])) {
 
 #[test]
 fn a_read_beside_a_set_in_place_is_whole() {
-    reads_are_whole(|engine, local, value| {
+    reads_are_whole(|engine, pin, value| {
         let put = Put { value, client_flags: 0, expiry_s: 0 };
-        engine.set(local, &engine.key(b"key"), put, NOW, &mut NoSink);
+        engine.set(pin, &engine.key(b"key"), put, NOW, &mut NoSink);
     });
 }
 
 #[test]
 fn a_read_beside_any_write_in_place_is_whole() {
-    reads_are_whole(|engine, local, value| {
+    reads_are_whole(|engine, pin, value| {
         let action = Action::Store { mode: Mode::Set, value, client_flags: 0, expiry_s: 0 };
         let op = Op { report: true, ..Op::new(engine.key(b"key"), action) };
-        engine.write(local, &op, NOW, &mut NoSink);
+        engine.write(pin, &op, NOW, &mut NoSink);
     });
 }
 
@@ -202,9 +194,8 @@ fn what_is_there_is_found_while_groups_grow_and_shrink() {
             }
         });
         for key in kept.iter().cycle().take(ROUNDS * kept.len()) {
-            engine.pin(&first);
-            let read = engine.get(&first, &engine.key(*key), NOW, ValueSink::default());
-            engine.unpin(&first);
+            let id = engine.key(*key);
+            let read = first.batch(|pin| engine.get(pin, &id, NOW, ValueSink::default()));
             assert_eq!(read, Read::Hit, "{} is there all the time", key.escape_ascii());
         }
         thread.join().expect("no panic");

@@ -3,7 +3,7 @@
 #![cfg(not(any(loom, shuttle)))]
 
 use base::{MemoryBudget, Now};
-use engine::{Action, Engine, EngineConfig, Local, Mode, NoSink, Op, Outcome, Read, ValueSink};
+use engine::{Action, Engine, EngineConfig, Mode, NoSink, Op, Pin, Read, ValueSink, WriteStatus};
 use load::replay::{Disturbance, Spec, Trace};
 use load::workload;
 
@@ -41,15 +41,14 @@ const LOOP: Spec =
     Spec { name: "loop", disturbance: Disturbance::Loop { percent: 50, keys: 31_000 }, ..PLAIN };
 
 /// Replays a stream, cache-aside; the small pool's percentages from when half of it has passed.
-fn replay(engine: &Engine, local: &mut Local, spec: &Spec) -> Vec<u64> {
+fn replay(engine: &Engine, pin: &mut Pin, spec: &Spec) -> Vec<u64> {
     let trace = Trace::new(spec).expect("the stream is possible");
     let form = trace.form().clone();
     let (mut key, mut value, mut out) = (Vec::new(), Vec::new(), ValueSink::default());
     let mut percents = Vec::new();
     for (at, step) in (0_u64..).zip(trace) {
         if at % BATCH == 0 {
-            engine.unpin(local);
-            engine.pin(local);
+            pin.renew();
         }
         if at % LOOK == 0 && at > spec.requests / 2 {
             let usage = engine.usage();
@@ -61,14 +60,14 @@ fn replay(engine: &Engine, local: &mut Local, spec: &Spec) -> Vec<u64> {
         let key = engine.key(&key);
         out.bytes.clear();
         let reads = request.op == workload::Op::Get;
-        if reads && engine.get(local, &key, NOW, &mut out) != Read::Miss {
+        if reads && engine.get(pin, &key, NOW, &mut out) != Read::Miss {
             continue;
         }
         value.clear();
         form.values.write(request.key, request.value_bytes, &mut value);
         let store = Action::Store { mode: Mode::Set, value: &value, client_flags: 0, expiry_s: 0 };
-        let wrote = engine.write(local, &Op::new(key, store), NOW, &mut NoSink);
-        assert_eq!(wrote.outcome, Outcome::Done, "a cache that evicts has room");
+        let wrote = engine.write(pin, &Op::new(key, store), NOW, &mut NoSink);
+        assert_eq!(wrote.status, WriteStatus::Done, "a cache that evicts has room");
     }
     percents
 }
@@ -78,11 +77,11 @@ fn it_grows_in_a_drift_and_shrinks_in_a_loop() {
     let config = EngineConfig { locals: 1, ..EngineConfig::new(LIMIT_BYTES) };
     let (engine, mut locals) =
         Engine::new(config, MemoryBudget::new(LIMIT_BYTES)).expect("the limit is high enough");
-    let local = &mut locals[0];
+    let mut pin = locals.remove(0).pin();
     for (spec, expected) in
         [(&DRIFT, 25..=PERCENT_MAX), (&LOOP, PERCENT_MIN - 1..=12), (&DRIFT, 25..=PERCENT_MAX)]
     {
-        let percents = replay(&engine, local, spec);
+        let percents = replay(&engine, &mut pin, spec);
         let last = percents.last().copied().expect("it was looked at");
         assert!(expected.contains(&last), "{}: {percents:?}", spec.name);
         let bounded = percents.iter().all(|percent| *percent <= PERCENT_MAX);

@@ -2,7 +2,7 @@
 #![cfg(not(any(loom, shuttle)))]
 
 use base::{MemoryBudget, Now};
-use engine::{Action, Engine, EngineConfig, Local, Mode, NoSink, Op, Outcome};
+use engine::{Action, Engine, EngineConfig, Mode, NoSink, Op, Pin, WriteStatus};
 
 const LIMIT_BYTES: u64 = 8 << 20;
 static VALUE: [u8; 50_000] = [b'v'; 50_000];
@@ -12,11 +12,11 @@ const START_S: u32 = 1_000;
 const FIRST_S: u32 = START_S + 10;
 const TOUCHED_S: [u32; 2] = [START_S + 1_000, 0];
 
-fn write(engine: &Engine, local: &mut Local, key: u64, action: Action<'_>) {
+fn write(engine: &Engine, pin: &mut Pin, key: u64, action: Action<'_>) {
     let now = Now { mono_ns: 0, expiry_s: START_S };
     let name = key.to_be_bytes();
     let op = Op::new(engine.key(&name), action);
-    assert_eq!(engine.write(local, &op, now, &mut NoSink).outcome, Outcome::Done);
+    assert_eq!(engine.write(pin, &op, now, &mut NoSink).status, WriteStatus::Done);
 }
 
 #[test]
@@ -25,22 +25,20 @@ fn a_touch_is_noted_where_the_chunks_lie() {
         let config = EngineConfig { locals: 1, ..EngineConfig::new(LIMIT_BYTES) };
         let (engine, mut locals) =
             Engine::new(config, MemoryBudget::new(LIMIT_BYTES)).expect("the limit is high enough");
-        let local = &mut locals[0];
-        engine.pin(local);
+        let mut pin = locals.remove(0).pin();
         for key in 0..KEYS {
             let value = &VALUE;
             let expiry_s = FIRST_S;
             let store = Action::Store { mode: Mode::Set, value, client_flags: 0, expiry_s };
-            write(&engine, local, key, store);
+            write(&engine, &mut pin, key, store);
         }
         for key in 0..KEYS {
-            write(&engine, local, key, Action::Touch { expiry_s: touched_s });
+            write(&engine, &mut pin, key, Action::Touch { expiry_s: touched_s });
         }
         for second in 0..20 {
             let now = Now { mono_ns: 0, expiry_s: FIRST_S + second };
-            engine.unpin(local);
-            engine.pin(local);
-            engine.tend(local, now, 1_000, &mut NoSink);
+            pin.renew();
+            engine.tend(&mut pin, now, 1_000, &mut NoSink);
         }
         let counters = engine.counters();
         let found = (counters.items, counters.compacted, counters.expired);

@@ -5,8 +5,8 @@
 
 use base::{KeyId, MemoryBudget, Now, SliceId, Version};
 use engine::{
-    Action, Applied, Ask, Change, Cursor, Effect, EffectSink, Engine, EngineConfig, Gone, Local,
-    Mode, More, NoSink, Op, ValueSink,
+    Action, Applied, Change, Cursor, Effect, EffectSink, Engine, EngineConfig, FetchOptions, Local,
+    Mode, More, NoSink, Op, Pin, Removal, ValueSink,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -78,18 +78,15 @@ impl Cell {
         Self { engine, local }
     }
 
-    fn batch<T>(&mut self, work: impl FnOnce(&Engine, &mut Local) -> T) -> T {
-        self.engine.pin(&self.local);
-        let result = work(&self.engine, &mut self.local);
-        self.engine.unpin(&self.local);
-        result
+    fn batch<T>(&mut self, work: impl FnOnce(&Engine, &mut Pin) -> T) -> T {
+        self.local.batch(|pin| work(&self.engine, pin))
     }
 
     fn apply(&mut self, log: &[Entry], now: Now) {
         for entry in log {
-            let applied = self.batch(|engine, local| {
-                let applied = engine.apply(local, &entry.effect(), now);
-                engine.tend(local, now, 16, &mut NoSink);
+            let applied = self.batch(|engine, pin| {
+                let applied = engine.apply(pin, &entry.effect(), now);
+                engine.tend(pin, now, 16, &mut NoSink);
                 applied
             });
             assert_ne!(applied, Applied::NoSpace, "{:?}", self.engine.usage());
@@ -101,8 +98,7 @@ impl Cell {
         let mut log = Log::default();
         for slice in SliceId::all() {
             let mut at = Cursor::default();
-            while self
-                .batch(|engine, local| engine.scan(local, slice, &mut at, items, now, &mut log))
+            while self.batch(|engine, pin| engine.scan(pin, slice, &mut at, items, now, &mut log))
                 == More::Yes
             {}
         }
@@ -111,9 +107,9 @@ impl Cell {
 
     fn holds(&mut self, now: Now) -> BTreeMap<u64, Held> {
         let mut held = |key: u64| {
-            self.batch(|engine, local| {
+            self.batch(|engine, pin| {
                 let (name, mut sink) = (name(key), ValueSink::default());
-                let read = engine.get(local, &engine.key(&name), now, &mut sink);
+                let read = engine.get(pin, &engine.key(&name), now, &mut sink);
                 let found = sink.found;
                 (read == engine::Read::Hit).then_some(Held {
                     value: sink.bytes,
@@ -167,14 +163,14 @@ fn change(cell: &mut Cell, dice: &mut Dice, now: Now, log: &mut Log) {
         _ => Action::Clear { client_flags, expiry_s: Some(expiry_s), stale: client_flags == 2 },
     };
     let cas = (dice.roll(10) == 0).then_some(77 + value_bytes);
-    cell.batch(|engine, local| {
+    cell.batch(|engine, pin| {
         let op = Op { cas, ..Op::new(engine.key(&name), action) };
-        engine.write(local, &op, now, log);
+        engine.write(pin, &op, now, log);
         if value_bytes % 16 == 0 {
-            let ask = Ask { touch: Some(expiry_s), ..Ask::default() };
-            let _ = engine.fetch(local, &op.key, &ask, now, log, &mut ValueSink::default());
+            let ask = FetchOptions { touch: Some(expiry_s), ..FetchOptions::default() };
+            let _ = engine.fetch(pin, &op.key, &ask, now, log, &mut ValueSink::default());
         }
-        engine.tend(local, now, 8, log);
+        engine.tend(pin, now, 8, log);
     });
 }
 
@@ -190,7 +186,7 @@ fn by_effects_and_by_catching_up() {
         for _ in 0..500 {
             change(&mut original, &mut dice, now, &mut log);
         }
-        let is_evicted = |entry: &&Entry| entry.change == Change::Remove(Gone::Evicted);
+        let is_evicted = |entry: &&Entry| entry.change == Change::Remove(Removal::Evicted);
         evicted += log.0.iter().filter(is_evicted).count();
         copy.apply(&log.0, now);
         assert_eq!(original.holds(now), copy.holds(now), "round {round}");
@@ -224,9 +220,9 @@ fn a_stale_copy_catches_up_and_drops_what_was_not_named() {
     copy.apply(&walked, now);
     let unnamed = had.iter().filter(|entry| !named.contains(entry.key.as_slice()));
     for entry in unnamed {
-        copy.batch(|engine, local| {
+        copy.batch(|engine, pin| {
             let op = Op::new(engine.key(&entry.key), Action::Delete);
-            engine.write(local, &op, now, &mut NoSink);
+            engine.write(pin, &op, now, &mut NoSink);
         });
     }
     assert_eq!(original.holds(now), copy.holds(now));
@@ -241,7 +237,7 @@ fn a_forgotten_slice_is_empty_and_others_stay() {
     }
     let mut expected = cell.holds(now);
     let slice = SliceId::of(&name(*expected.keys().next().expect("an item")));
-    cell.batch(|engine, local| engine.forget(local, slice));
+    cell.batch(|engine, pin| engine.forget(pin, slice));
     expected.retain(|key, _| SliceId::of(&name(*key)) != slice);
     assert_eq!(cell.holds(now), expected);
 }

@@ -1,10 +1,14 @@
-//! Keys in base64 (RFC 4648, with padding), as the meta flag `b` sends them.
+//! Keys in base64 (RFC 4648, with padding), which the meta flag `b` announces.
 //!
-//! memcached skips characters outside the alphabet; here they are an error, so that a key has one
-//! spelling and the token can be sent back as it came. Bits left over before the padding are
-//! ignored, as memcached ignores them.
+//! memcached skips characters outside the alphabet. Here they are an error, because a reply returns
+//! the token as the client sent it. Bits that are left over before the padding are ignored, as in
+//! memcached.
+//!
+//! Nothing here allocates, except what the caller's buffer needs to grow. Lengths are bytes.
 
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+/// The mark of a character outside the alphabet.
 const OUTSIDE: u8 = 0xff;
 
 /// The six bits of each character of the alphabet.
@@ -18,7 +22,7 @@ const SEXTETS: [u8; 256] = {
     table
 };
 
-/// How many bytes `token` decodes to, or `None` when it is not base64 or stands for nothing.
+/// The number of bytes that `token` decodes to. `None` if it is not base64 or decodes to nothing.
 pub(crate) fn decoded_len(token: &[u8]) -> Option<usize> {
     if token.is_empty() || !token.len().is_multiple_of(4) {
         return None;
@@ -29,7 +33,8 @@ pub(crate) fn decoded_len(token: &[u8]) -> Option<usize> {
     (known && padding <= 2).then(|| token.len() / 4 * 3 - padding)
 }
 
-/// Decodes a token that [`decoded_len`] accepted into the front of `out`; returns that front.
+/// Decodes `token`, which [`decoded_len`] has accepted, and returns the part of `out` that it
+/// fills.
 pub(crate) fn decode<'o>(token: &[u8], out: &'o mut [u8]) -> &'o [u8] {
     let mut len = 0;
     for quad in without_padding(token).chunks(4) {
@@ -88,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_base64_is_refused() {
+    fn tokens_that_are_not_base64_are_refused() {
         for token in [
             &b""[..],
             b"Zg",
@@ -105,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn every_byte_survives() {
+    fn every_byte_decodes_to_itself() {
         let bytes: Vec<u8> = (0..=186).map(|byte: u8| byte.wrapping_mul(37)).collect();
         let mut token = Vec::new();
         encode(&mut token, &bytes);

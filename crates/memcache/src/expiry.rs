@@ -1,4 +1,4 @@
-//! What an expiry time sent by a client means.
+//! What the expiry time in a request means.
 //!
 //! ```text
 //! exptime   < 0            already expired
@@ -7,25 +7,26 @@
 //!           > 30 days      seconds since 1970
 //! ```
 //!
-//! The same number therefore means two things on the two sides of thirty days. Units: seconds.
+//! So the limit of thirty days decides whether a number is a duration or a date. All numbers are
+//! seconds. Nothing here reads a clock: the caller gives the time.
 
-/// The last number of seconds that counts from now: thirty days.
+/// The largest expiry time that counts from now: thirty days.
 pub const RELATIVE_MAX_S: i64 = 60 * 60 * 24 * 30;
 
-/// When an item dies.
+/// When an item expires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expiry {
-    /// Not by time.
+    /// Never.
     Never,
-    /// At this second since 1970, which lies ahead.
+    /// At this second since 1970, which is in the future.
     At(u32),
-    /// Before it can be read: the time given lies in the past.
+    /// At once: the time in the request is in the past.
     Expired,
 }
 
-/// The meaning of `exptime` at the second `now_s` since 1970.
+/// What `exptime` means at the second `now_s` since 1970.
 ///
-/// Times past the year 2106 end there, in the last second that 32 bits can name.
+/// A time after the year 2106 becomes the last second that 32 bits can hold.
 #[inline]
 #[must_use]
 pub fn expiry(exptime: i64, now_s: u32) -> Expiry {

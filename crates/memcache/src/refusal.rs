@@ -1,16 +1,16 @@
-//! Why a request is not carried out, in the exact words of memcached.
+//! Why a request is not executed, and the error line for it, in memcached's exact words.
 //!
-//! A refusal says nothing about how much input it used up: that stands beside it in
-//! [`crate::Parsed::Refused`].
+//! A refusal does not say how much input belongs to it: [`crate::Parsed::Refused`] says that.
 
 use crate::key::KeyToken;
 
-/// A request that is answered with an error line, or with none before the connection closes.
+/// Why a request is not executed. The connection sends the error line; where there is none, it
+/// closes without a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal<'a> {
-    /// No such command, or an administrative one with the wrong words.
+    /// There is no such command, or no such sub-command of an operator's command.
     UnknownCommand,
-    /// Too few words, a key too long, a number that is none.
+    /// Too few words, a key that is too long, or a word that should be a number.
     BadFormat,
     /// An expiry time that is not a 32-bit number.
     BadExptime,
@@ -20,30 +20,30 @@ pub enum Refusal<'a> {
     BadDataChunk,
     /// A value is longer than the operator allows.
     TooLarge {
-        /// The key whose old value must go, so that no stale one is read: for `set` and `ms`.
+        /// For `set` and `ms`: the key whose item must be deleted, so that no stale value is read.
         unlink: Option<KeyToken<'a>>,
     },
-    /// A line goes on and on. The connection closes without a word.
+    /// A line is longer than its command allows. The connection closes without a reply.
     LineTooLong,
     /// A request of the binary protocol. The connection closes.
     Binary,
-    /// A browser at the wrong door. The connection closes without a word.
+    /// An HTTP request. The connection closes without a reply.
     Http,
     /// A meta flag that does not exist.
     InvalidFlag,
-    /// A meta flag given twice.
+    /// A meta flag that is given twice.
     DuplicateFlag,
-    /// `ma` with any flag wrong: it does not say which.
+    /// `ma` with any error in its flags, which all have this one line.
     InvalidOrDuplicateFlag,
-    /// A meta flag with a number that is none, or missing.
+    /// A meta flag whose number is missing or invalid.
     BadToken,
-    /// The meta flag `D` with a number that is none, anywhere but in `ma`.
+    /// The meta flag `D` whose number is missing or invalid, except in `ma`.
     BadDeltaToken,
-    /// The meta flag `J` with a number that is none, anywhere but in `ma`.
+    /// The meta flag `J` whose number is missing or invalid, except in `ma`.
     BadInitialToken,
-    /// More meta flags than memcached reads.
+    /// More meta flags than memcached accepts.
     TooManyFlags,
-    /// A key that is not base64, though the flag `b` says so.
+    /// A key with the flag `b` that is not base64.
     BadKeyEncoding,
     /// An opaque of more than 31 bytes.
     OpaqueTooLong,
@@ -53,7 +53,7 @@ pub enum Refusal<'a> {
     BadArithMode,
     /// `cache_memlimit` below 8 MiB.
     MemlimitTooSmall,
-    /// `cache_memlimit` with a number of bytes, most likely.
+    /// `cache_memlimit` with a number so large that it must be bytes.
     MemlimitTooLarge,
     /// `shutdown` with a word other than `graceful`.
     BadShutdownMode,
@@ -61,14 +61,14 @@ pub enum Refusal<'a> {
     SleepTooLong,
     /// `slabs automove window` outside 3 to 1800.
     BadWindow,
-    /// `lru tune` gives away more than 80 percent.
+    /// `lru tune` with more than 80 percent for two queues.
     LruSharesTooLarge,
     /// `lru tune` with an age factor that is not above zero.
     BadLruFactor,
 }
 
 impl Refusal<'_> {
-    /// The line to send, with its end; nothing where memcached closes without a word.
+    /// The line to send, with its end. Empty where the connection closes without a reply.
     #[must_use]
     pub fn line(&self) -> &'static [u8] {
         match self {

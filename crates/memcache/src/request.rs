@@ -1,11 +1,14 @@
-//! Requests as they are carried out: every classic and meta command, borrowed from the input.
+//! Requests, ready to be executed: every classic and meta command, borrowed from the input.
 //!
-//! What stands here has passed all checks that need no item: keys fit, numbers are numbers, the
-//! value is whole. Times are as the client sent them; [`crate::expiry()`] gives them their meaning.
+//! Invariants: a request has passed every check that needs no item. Its keys have a legal length,
+//! its numbers fit their types, and its value is complete.
+//!
+//! Times are as the client sent them; [`crate::expiry()`] says what they mean. Sizes are bytes.
 
-use crate::key::{Key, KeyToken, Keys};
-use crate::meta::MetaFlags;
-use crate::words::Words;
+use crate::key::{Key, KeyToken};
+use crate::keys::Keys;
+use crate::meta::MetaArgs;
+use crate::text::Words;
 
 /// One request.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -17,7 +20,7 @@ pub enum Request<'a> {
         /// Whether each value comes with its CAS token.
         with_cas: bool,
     },
-    /// `gat`, `gats`: values of keys, whose expiry is set on the way.
+    /// `gat`, `gats`: values of keys, which get a new expiry.
     Gat {
         /// The new expiry.
         exptime: i64,
@@ -32,18 +35,18 @@ pub enum Request<'a> {
     Delete {
         /// The key.
         key: Key<'a>,
-        /// Whether the reply is unwanted.
+        /// Whether the client wants no reply.
         noreply: bool,
     },
     /// `incr`, `decr`.
     Arith {
         /// The key.
         key: Key<'a>,
-        /// By how much.
+        /// The amount to add or subtract.
         delta: u64,
         /// Up or down.
         direction: Direction,
-        /// Whether the reply is unwanted.
+        /// Whether the client wants no reply.
         noreply: bool,
     },
     /// `touch`: a new expiry for a key.
@@ -52,60 +55,40 @@ pub enum Request<'a> {
         key: Key<'a>,
         /// The new expiry.
         exptime: i64,
-        /// Whether the reply is unwanted.
+        /// Whether the client wants no reply.
         noreply: bool,
     },
     /// `mg`.
-    MetaGet {
-        /// The key.
-        key: KeyToken<'a>,
-        /// The flags.
-        flags: MetaFlags<'a>,
-    },
+    MetaGet(MetaArgs<'a>),
     /// `ms`.
     MetaSet {
-        /// The key.
-        key: KeyToken<'a>,
+        /// The key and the flags.
+        args: MetaArgs<'a>,
         /// What to do with the value.
         mode: MetaMode,
-        /// The flags.
-        flags: MetaFlags<'a>,
         /// The value.
         value: &'a [u8],
     },
     /// `md`.
-    MetaDelete {
-        /// The key.
-        key: KeyToken<'a>,
-        /// The flags.
-        flags: MetaFlags<'a>,
-    },
+    MetaDelete(MetaArgs<'a>),
     /// `ma`.
     MetaArith {
-        /// The key.
-        key: KeyToken<'a>,
+        /// The key and the flags.
+        args: MetaArgs<'a>,
         /// Up or down.
         direction: Direction,
-        /// The flags.
-        flags: MetaFlags<'a>,
     },
-    /// `me`: what is known about an item, for people.
-    MetaDebug {
-        /// The key.
-        key: KeyToken<'a>,
-    },
-    /// `mn`: answered with `MN`, after everything before it.
+    /// `me`: all that is known about an item, for a person to read.
+    MetaDebug(KeyToken<'a>),
+    /// `mn`: answered with `MN`, after the replies to all earlier requests.
     MetaNoop,
-    /// `stats`.
-    Stats {
-        /// Which ones.
-        args: Words<'a>,
-    },
+    /// `stats`: the name of the report and its arguments; the general report if there is none.
+    Stats(Words<'a>),
     /// `flush_all`.
     FlushAll {
-        /// When, as an expiry time; now when absent, zero or negative.
+        /// When, as an expiry time; now if absent, zero or negative.
         delay: Option<i64>,
-        /// Whether the reply is unwanted.
+        /// Whether the client wants no reply.
         noreply: bool,
     },
     /// `version`.
@@ -114,21 +97,21 @@ pub enum Request<'a> {
     Verbosity {
         /// How much to log.
         level: u32,
-        /// Whether the reply is unwanted.
+        /// Whether the client wants no reply.
         noreply: bool,
     },
-    /// `quit`: close without a word.
+    /// `quit`: close the connection without a reply.
     Quit,
     /// `cache_memlimit`.
     CacheMemlimit {
         /// The new size of the cache.
         mebibytes: u32,
-        /// Whether the reply is unwanted.
+        /// Whether the client wants no reply.
         noreply: bool,
     },
     /// `shutdown`.
     Shutdown {
-        /// Whether clients may finish first.
+        /// Whether the server waits until clients have finished.
         graceful: bool,
     },
     /// `lru_crawler`.
@@ -137,24 +120,21 @@ pub enum Request<'a> {
     Slabs {
         /// What to do.
         command: SlabsCommand,
-        /// Whether the reply is unwanted.
+        /// Whether the client wants no reply.
         noreply: bool,
     },
     /// `lru`.
     Lru {
         /// What to do.
         command: LruCommand,
-        /// Whether the reply is unwanted.
+        /// Whether the client wants no reply.
         noreply: bool,
     },
-    /// `watch`: turn the connection into a log.
-    Watch {
-        /// What to log; fetches when empty.
-        args: Words<'a>,
-    },
-    /// `refresh_certs`: read the TLS certificates again. Unknown to a server without TLS.
+    /// `watch`: turn the connection into a stream of log lines: of those named, or of fetches.
+    Watch(Words<'a>),
+    /// `refresh_certs`: read the TLS certificates again. A server without TLS does not know it.
     RefreshCerts {
-        /// Whether the reply is unwanted.
+        /// Whether the client wants no reply.
         noreply: bool,
     },
 }
@@ -171,32 +151,32 @@ impl<'a> Request<'a> {
 /// A classic storage command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Store<'a> {
-    /// Which one.
+    /// Which command.
     pub verb: StoreVerb,
     /// The key.
     pub key: Key<'a>,
-    /// The client's own 32 bits, kept beside the value. Unused by `append` and `prepend`.
+    /// The client's own 32 bits, stored with the value. `append` and `prepend` ignore them.
     pub flags: u32,
-    /// The expiry. Unused by `append` and `prepend`.
+    /// The expiry. `append` and `prepend` ignore it.
     pub exptime: i64,
     /// The value, without its line end.
     pub value: &'a [u8],
-    /// Whether the reply is unwanted.
+    /// Whether the client wants no reply.
     pub noreply: bool,
 }
 
-/// On what condition a value is stored, and how.
+/// How a value is stored, and on what condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StoreVerb {
     /// Always.
     Set,
-    /// If the key is not there.
+    /// If there is no item.
     Add,
-    /// If the key is there.
+    /// If there is an item.
     Replace,
-    /// Behind the value that is there.
+    /// After the value of the item.
     Append,
-    /// Before the value that is there.
+    /// Before the value of the item.
     Prepend,
     /// If the item still has this version.
     Cas(u64),
@@ -209,15 +189,15 @@ pub enum MetaMode {
     Set,
     /// `E`.
     Add,
-    /// `A`. With the flag `N` a missing item is made.
+    /// `A`. With the flag `N` a missing item is created.
     Append,
-    /// `P`. With the flag `N` a missing item is made.
+    /// `P`. With the flag `N` a missing item is created.
     Prepend,
     /// `R`. With the flag `C` it compares versions.
     Replace,
 }
 
-/// Which way a number moves.
+/// Whether a number rises or falls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// Up, wrapping at 64 bits.
@@ -226,41 +206,42 @@ pub enum Direction {
     Decrement,
 }
 
-/// `lru_crawler`: `classes` is `all`, `hash` or numbers with commas, as the client wrote it.
+/// The sub-commands of `lru_crawler`. `classes` is `all`, `hash` or numbers with commas between
+/// them, as the client wrote it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CrawlerCommand<'a> {
     /// `enable`.
     Enable,
     /// `disable`.
     Disable,
-    /// `sleep`: how long between items, at most a second.
+    /// `sleep`: the pause between two items, at most a second.
     Sleep {
         /// The pause.
         pause_us: u32,
     },
-    /// `tocrawl`: how many items per class and run.
+    /// `tocrawl`: the most items per class and run.
     ToCrawl {
-        /// The number; no limit when zero.
+        /// The number; no limit if zero.
         items: u32,
     },
     /// `crawl`: look for expired items now.
     Crawl {
-        /// Where.
+        /// The classes to search.
         classes: &'a [u8],
     },
-    /// `metadump`: list every key with what is known about it.
+    /// `metadump`: list every key with all that is known about its item.
     Metadump {
-        /// Where.
+        /// The classes to list.
         classes: &'a [u8],
     },
     /// `mgdump`: list every key as an `mg` command.
     Mgdump {
-        /// Where.
+        /// The classes to list.
         classes: &'a [u8],
     },
 }
 
-/// `slabs`.
+/// The sub-commands of `slabs`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum SlabsCommand {
     /// `reassign`: move a page.
@@ -270,44 +251,44 @@ pub enum SlabsCommand {
         /// The class that gets it.
         target: i32,
     },
-    /// `automove`: 0 off, 1 slow, 2 aggressive.
+    /// `automove`: whether and how fast pages move on their own.
     Automove {
-        /// How eagerly.
+        /// 0 is off, 1 slow, 2 aggressive.
         level: u32,
     },
     /// `automove ratio`.
     AutomoveRatio(f64),
     /// `automove freeratio`.
     AutomoveFreeRatio(f64),
-    /// `automove window`: over how many samples it judges.
+    /// `automove window`: the number of samples that a decision rests on.
     AutomoveWindow {
         /// The number, 3 to 1800.
         samples: u32,
     },
 }
 
-/// `lru`.
+/// The sub-commands of `lru`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum LruCommand {
     /// `tune`: shares and ages of the queues.
     Tune {
         /// Percent of memory for new items.
         hot_percent: u32,
-        /// Percent of memory for items read since.
+        /// Percent of memory for items that were read again.
         warm_percent: u32,
-        /// Age of hot items against cold ones.
+        /// The age at which items leave the hot queue, as a part of the oldest cold item's age.
         hot_factor: f64,
-        /// Age of warm items against cold ones.
+        /// The same for the warm queue.
         warm_factor: f64,
     },
-    /// `mode`: one queue or three.
+    /// `mode`: one queue, or several by age.
     Mode {
-        /// Whether three.
+        /// Whether there are several.
         segmented: bool,
     },
-    /// `temp_ttl`: items that live shorter than this stay out of the queues.
+    /// `temp_ttl`: items with less time to live than this get a queue of their own.
     TempTtl {
-        /// The bound; off when absent.
+        /// The bound; off if absent.
         ttl_s: Option<u32>,
     },
 }

@@ -1,11 +1,11 @@
-//! Everything that is refused: in which words, and how much input goes with it.
+//! Every request that is refused: with which line, and how much input belongs to it.
 
 use memcache::{KeyToken, Limits, Parsed, Refusal, parse};
 
-/// The value bytes of the tests are few, so that too large is still short.
+/// The longest value is short, so that a value that is too large is short too.
 const LIMITS: Limits = Limits { value_bytes_max: 10, multiget_line_bytes_max: 4096 };
 
-/// What is left to compare once the refusal is its line.
+/// A refusal, with its line in place of its reason.
 #[derive(Debug, PartialEq)]
 struct Refused {
     line: String,
@@ -13,6 +13,13 @@ struct Refused {
     swallow: u64,
     close: bool,
     quiet: bool,
+}
+
+impl Refused {
+    /// The error line `line` for `consumed` bytes of input, and nothing else.
+    fn alone(line: &str, consumed: usize) -> Self {
+        Self { line: line.into(), consumed, swallow: 0, close: false, quiet: false }
+    }
 }
 
 fn refused(input: &[u8]) -> Refused {
@@ -38,19 +45,13 @@ fn long_key() -> String {
     "k".repeat(251)
 }
 
-/// Lines that are refused alone, whatever follows.
+/// Lines that are refused alone, whatever comes after them.
 fn assert_lines(cases: &[(&str, &str, bool)]) {
     for (line, want, quiet) in cases {
         let line = line.replace("LONG", &long_key());
         for end in ["\r\n", "\n"] {
             let input = format!("{line}{end}get next\r\n").into_bytes();
-            let want = Refused {
-                line: (*want).into(),
-                consumed: line.len() + end.len(),
-                swallow: 0,
-                close: false,
-                quiet: *quiet,
-            };
+            let want = Refused { quiet: *quiet, ..Refused::alone(want, line.len() + end.len()) };
             assert_eq!(refused(&input), want, "{line}");
         }
     }
@@ -210,9 +211,9 @@ fn meta_lines() {
     ]);
 }
 
-/// Lines that are refused together with the value they announce.
+/// Lines that are refused together with the value that they announce.
 #[test]
-fn values_are_swallowed_when_their_length_is_known() {
+fn values_are_skipped_when_their_length_is_known() {
     let cases = [
         ("set LONG 0 0 3", FORMAT, false),
         ("set LONG 0 0 3 noreply", FORMAT, true),
@@ -243,19 +244,13 @@ fn values_are_swallowed_when_their_length_is_known() {
         let bytes: u64 =
             line.split(' ').nth(place).and_then(|word| word.parse().ok()).expect("a length");
         let input = format!("{line}\r\n").into_bytes();
-        let want = Refused {
-            line: want.into(),
-            consumed: input.len(),
-            swallow: bytes + 2,
-            close: false,
-            quiet,
-        };
+        let want = Refused { swallow: bytes + 2, quiet, ..Refused::alone(want, input.len()) };
         assert_eq!(refused(&input), want, "{line}");
     }
 }
 
 #[test]
-fn a_value_too_large_names_the_key_whose_old_value_must_go() {
+fn a_value_too_large_names_the_key_whose_item_must_be_deleted() {
     let unlink = |input: &[u8]| match parse(input, &LIMITS) {
         Parsed::Refused { refusal: Refusal::TooLarge { unlink }, .. } => {
             unlink.map(|key: KeyToken<'_>| key.key(&mut [0; 250]).as_bytes().to_vec())
@@ -278,13 +273,7 @@ fn a_value_ends_with_both_bytes() {
         (b"add k 0 0 3\r\nabcd\r\n", 18, false),
         (b"ms k 3 q\r\nabcd\r\n", 15, false),
     ] {
-        let want = Refused {
-            line: "CLIENT_ERROR bad data chunk".into(),
-            consumed,
-            swallow: 0,
-            close: false,
-            quiet,
-        };
+        let want = Refused { quiet, ..Refused::alone("CLIENT_ERROR bad data chunk", consumed) };
         assert_eq!(refused(input), want, "{}", String::from_utf8_lossy(input));
     }
 }
@@ -292,26 +281,13 @@ fn a_value_ends_with_both_bytes() {
 #[test]
 fn lines_shorter_than_any_command_are_malformed() {
     for line in ["\r\n", "\n", "a\n", "mn\n", "a\r\n", " \n"] {
-        let want = Refused {
-            line: FORMAT.into(),
-            consumed: line.len(),
-            swallow: 0,
-            close: false,
-            quiet: false,
-        };
-        assert_eq!(refused(line.as_bytes()), want, "{line:?}");
+        assert_eq!(refused(line.as_bytes()), Refused::alone(FORMAT, line.len()), "{line:?}");
     }
 }
 
 #[test]
 fn lines_that_are_too_long_close_the_connection() {
-    let close = |line: &str, consumed| Refused {
-        line: line.into(),
-        consumed,
-        swallow: 0,
-        close: true,
-        quiet: false,
-    };
+    let close = |line, consumed| Refused { close: true, ..Refused::alone(line, consumed) };
     let long = "x".repeat(2049);
     for input in [long.clone(), format!("{long}\r\n"), format!("delete {long}"), " ".repeat(3000)] {
         assert_eq!(refused(input.as_bytes()), close("", input.len()));

@@ -1,12 +1,12 @@
-//! However the bytes of a request arrive, it is read the same: every prefix is incomplete, asks
-//! for no more than is needed, and what follows it changes nothing.
+//! However the bytes of a request arrive, the result is the same: every prefix is incomplete and
+//! wants no more bytes than the request has, and the bytes after a request change nothing.
 
 use memcache::{Limits, Parsed, parse};
 use proptest::prelude::{Just, Strategy, any, prop_assert, prop_assert_eq, prop_oneof, proptest};
 
 const LIMITS: Limits = Limits { value_bytes_max: 64, multiget_line_bytes_max: 4096 };
 
-/// Words that mean something somewhere, and some that mean nothing anywhere.
+/// Words that have a meaning somewhere, and words that have none.
 fn word() -> impl Strategy<Value = Vec<u8>> {
     const KNOWN: &[&str] = &[
         "0",
@@ -98,7 +98,7 @@ fn line() -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
-/// A line, often one that announces the value behind it.
+/// A line, often one that announces the value after it.
 fn input() -> impl Strategy<Value = Vec<u8>> {
     let value = proptest::collection::vec(any::<u8>(), 0..70);
     let announced = (value.clone(), any::<bool>(), word()).prop_map(|(value, meta, last)| {
@@ -136,8 +136,7 @@ proptest! {
         prop_assert!(consumed <= input.len());
         for len in 0..consumed.saturating_sub(1) {
             let Parsed::Incomplete { needed } = parse(&input[..len], &LIMITS) else {
-                // A line that is too long is known to be before it ends, and so is one that is
-                // not text.
+                // A line that is too long is refused before it ends, and so is a binary request.
                 let known = len > 2048 || input[0] == 0x80;
                 prop_assert!(known, "a prefix of {} bytes is whole", len);
                 break;
@@ -152,7 +151,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_stored_is_what_was_sent(
+    fn a_stored_value_is_the_one_that_was_sent(
         value in proptest::collection::vec(any::<u8>(), 0..64),
         key in "[!-~]{1,250}",
         flags in any::<u32>(),

@@ -1,107 +1,110 @@
-//! Commands about the cell instead of an item.
+//! Commands about the cell instead of an item: statistics, flushing, dumps, administration.
 //!
-//! What tunes memcached's slabs and queues is answered as memcached answers it and changes
-//! nothing: there are no size classes and no crawler here to tune.
+//! Commands that tune memcached's slabs and queues get memcached's reply and change nothing: there
+//! are no size classes and no crawler here.
 
-use crate::dump::wants_items;
-use crate::meta::CLASS;
-use crate::worker::Service;
-use base::{Budget, Now};
+use crate::dump::{METADUMP, MGDUMP, dump, wants_items};
+use crate::facts::CLASS;
+use crate::stats::stats;
+use crate::worker::Worker;
+use base::Now;
 use engine::NoSink;
 use memcache::{CrawlerCommand, Expiry, Refusal, Request, SlabsCommand, expiry, reply};
 use session::{Conn, Outcome, Reply};
 
-/// Items that one `lru_crawler crawl` looks at.
+/// The most items that one `lru_crawler crawl` examines.
 const CRAWL_ITEMS_MAX: u32 = 100_000;
 
-impl Service {
-    #[cold]
-    pub(crate) fn administrate(
-        &mut self,
-        now: Now,
-        conn: &mut Conn,
-        request: &Request<'_>,
-        reply: &mut Reply,
-    ) -> Outcome {
-        let (line, noreply) = match request {
-            Request::Stats { args } => {
-                self.stats(now, *args, reply.bytes_mut());
-                return Outcome::Done;
-            }
-            Request::FlushAll { delay, noreply } => (self.flush_all(now, *delay), *noreply),
-            Request::Version => {
-                reply::version(reply.bytes_mut(), &self.cell.options.version);
-                return Outcome::Done;
-            }
-            Request::Verbosity { level, noreply } => {
-                self.cell.host.set_verbosity(*level);
-                (reply::OK, *noreply)
-            }
-            Request::CacheMemlimit { mebibytes, noreply } => (self.limit(*mebibytes), *noreply),
-            Request::Shutdown { graceful } => {
-                if self.cell.options.allow_shutdown {
-                    self.cell.host.shutdown(*graceful);
-                    return Outcome::Close;
-                }
-                (reply::SHUTDOWN_DISABLED, false)
-            }
-            Request::LruCrawler(CrawlerCommand::Metadump { classes }) => {
-                return self.metadump(now, conn, classes, reply);
-            }
-            Request::LruCrawler(CrawlerCommand::Mgdump { classes }) => {
-                return self.mgdump(now, conn, classes, reply);
-            }
-            Request::LruCrawler(CrawlerCommand::Crawl { classes }) => {
-                (self.crawl(now, classes), false)
-            }
-            Request::LruCrawler(_) => (reply::OK, false),
-            Request::Slabs { command, noreply } => (slabs(*command), *noreply),
-            Request::Lru { noreply, .. } => (reply::OK, *noreply),
-            Request::Watch { .. } => (reply::WATCH_DISABLED, false),
-            Request::RefreshCerts { noreply } => (Refusal::UnknownCommand.line(), *noreply),
-            request => unreachable!("{request:?} is executed before this"),
-        };
-        if !noreply {
-            reply.bytes_mut().extend_from_slice(line);
+/// Executes a command that is about no item.
+#[cold]
+pub(crate) fn administrate(
+    worker: &mut Worker,
+    now: Now,
+    conn: &mut Conn,
+    request: &Request<'_>,
+    reply: &mut Reply,
+) -> Outcome {
+    let (line, noreply) = match request {
+        Request::Stats(args) => {
+            stats(worker, now, *args, reply.bytes_mut());
+            return Outcome::Done;
         }
-        Outcome::Done
-    }
-
-    fn crawl(&mut self, now: Now, classes: &[u8]) -> &'static [u8] {
-        match wants_items(classes) {
-            None => return reply::BAD_CLASS,
-            Some(false) => {}
-            Some(true) => {
-                let (engine, local) = self.engine();
-                engine.tend(local, now, CRAWL_ITEMS_MAX, &mut NoSink);
+        Request::FlushAll { delay, noreply } => (flush_all(worker, now, *delay), *noreply),
+        Request::Version => {
+            reply::version(reply.bytes_mut(), &worker.cell().options().version);
+            return Outcome::Done;
+        }
+        Request::Verbosity { level, noreply } => {
+            worker.cell().host().set_verbosity(*level);
+            (reply::OK, *noreply)
+        }
+        Request::CacheMemlimit { mebibytes, noreply } => (limit(worker, *mebibytes), *noreply),
+        Request::Shutdown { graceful } => {
+            if worker.cell().options().allow_shutdown {
+                worker.cell().host().shutdown(*graceful);
+                return Outcome::Close;
             }
+            (reply::SHUTDOWN_DISABLED, false)
         }
-        reply::OK
-    }
-
-    fn flush_all(&mut self, now: Now, delay: Option<i64>) -> &'static [u8] {
-        if !self.cell.options.allow_flush {
-            return reply::FLUSH_DISABLED;
+        Request::LruCrawler(CrawlerCommand::Metadump { classes }) => {
+            return dump(worker, now, conn, &METADUMP, classes, reply);
         }
-        self.counters.cmd_flush.add(1);
-        let due_s = match expiry(delay.unwrap_or(0), now.expiry_s) {
-            Expiry::At(second) => Some(second),
-            Expiry::Never | Expiry::Expired => None,
-        };
-        self.cell.flush(due_s);
-        reply::OK
-    }
-
-    fn limit(&mut self, mebibytes: u32) -> &'static [u8] {
-        let bytes = u64::from(mebibytes) << 20;
-        if bytes > self.cell.engine.reserve_bytes() {
-            return b"MEMLIMIT_ADJUST_FAILED out of bounds or unable to adjust\r\n";
+        Request::LruCrawler(CrawlerCommand::Mgdump { classes }) => {
+            return dump(worker, now, conn, &MGDUMP, classes, reply);
         }
-        self.cell.budget.resize(bytes);
-        reply::OK
+        Request::LruCrawler(CrawlerCommand::Crawl { classes }) => {
+            (crawl(worker, now, classes), false)
+        }
+        Request::LruCrawler(_) => (reply::OK, false),
+        Request::Slabs { command, noreply } => (slabs(*command), *noreply),
+        Request::Lru { noreply, .. } => (reply::OK, *noreply),
+        Request::Watch(_) => (reply::WATCH_DISABLED, false),
+        Request::RefreshCerts { noreply } => (Refusal::UnknownCommand.line(), *noreply),
+        request => unreachable!("{request:?} is executed before this"),
+    };
+    if !noreply {
+        reply.bytes_mut().extend_from_slice(line);
     }
+    Outcome::Done
 }
 
+/// `lru_crawler crawl`: looks for expired items now.
+fn crawl(worker: &mut Worker, now: Now, classes: &[u8]) -> &'static [u8] {
+    match wants_items(classes) {
+        None => return reply::BAD_CLASS,
+        Some(false) => {}
+        Some(true) => {
+            let (engine, pin) = worker.engine();
+            engine.tend(pin, now, CRAWL_ITEMS_MAX, &mut NoSink);
+        }
+    }
+    reply::OK
+}
+
+fn flush_all(worker: &Worker, now: Now, delay: Option<i64>) -> &'static [u8] {
+    if !worker.cell().options().allow_flush {
+        return reply::FLUSH_DISABLED;
+    }
+    worker.counters().cmd_flush.add(1);
+    let due_s = match expiry(delay.unwrap_or(0), now.expiry_s) {
+        Expiry::At(second) => Some(second),
+        Expiry::Never | Expiry::Expired => None,
+    };
+    worker.cell().flush(due_s);
+    reply::OK
+}
+
+/// `cache_memlimit`: changes the limit on memory, within the address space that is reserved.
+fn limit(worker: &Worker, mebibytes: u32) -> &'static [u8] {
+    let bytes = u64::from(mebibytes) << 20;
+    if bytes > worker.cell().engine().reserve_bytes() {
+        return b"MEMLIMIT_ADJUST_FAILED out of bounds or unable to adjust\r\n";
+    }
+    worker.cell().budget().resize(bytes);
+    reply::OK
+}
+
+/// `slabs`: the replies of a memcached that has one class and no spare page.
 fn slabs(command: SlabsCommand) -> &'static [u8] {
     match command {
         SlabsCommand::Reassign { source, target } if source == target => {

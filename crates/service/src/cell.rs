@@ -1,71 +1,84 @@
-//! What all workers of a cell share.
+//! What all workers of a cell share: the engine, the options, and what statistics need.
+//!
+//! A cell executes nothing itself. Every field is either fixed after the start, or an atomic, or
+//! behind a lock that is held for a few instructions.
+//!
+//! Invariants:
+//! - A delayed `flush_all` is carried out once, by the first batch that begins at or after its
+//!   second.
+//! - The sum over all workers' counters never falls, even if workers end.
+//!
+//! Units: `_s` is seconds of [`Now::expiry_s`], `_bytes` bytes.
 
 use crate::counters::{Counters, WorkerCounters};
-use crate::host::Host;
+use crate::host::{Connections, Host};
 use crate::leases::Leases;
 use base::{MemoryBudget, Now, Owner};
 use engine::{Engine, EngineConfig, EngineError};
 use memcache::{LINE_BYTES_MAX, Limits};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The longest user name and password that are looked at, in bytes.
+/// The longest user name and password together that a client may send, in bytes.
 const AUTH_BYTES_MAX: u64 = 2048;
 
-/// Checks `user password`, as a client sends them.
+/// Checks the text `user password` that a client has sent.
 pub type Authenticate = Box<dyn Fn(&[u8]) -> bool + Send + Sync>;
 
-/// What the operator decided.
+/// What the operator has decided.
 pub struct Options {
-    /// What `version` answers.
+    /// What `version` replies.
     pub version: String,
-    /// Longest value and longest line.
+    /// The longest value and the longest line.
     pub limits: Limits,
     /// Whether `flush_all` is allowed.
     pub allow_flush: bool,
     /// Whether `shutdown` is allowed.
     pub allow_shutdown: bool,
-    /// Whether keys may be listed.
+    /// Whether clients may list keys.
     pub allow_dump: bool,
-    /// Who may use the cell; everyone when absent.
+    /// Who may use the cell; if absent, everyone.
     pub authenticate: Option<Authenticate>,
-    /// The share of the budget that connections may take for input and output they must keep.
+    /// The most memory that connections may hold for input and output that they must keep.
     pub connection_bytes_max: u64,
-    /// Whether each worker keeps its lease on the engine, as a few workers should.
+    /// Whether each worker keeps its lease between batches. It should if workers are few.
     pub keep_leases: bool,
     /// Names and values for `stats settings`.
     pub settings: Vec<(&'static str, String)>,
 }
 
-/// Counts as they were when `stats reset` was last called.
+/// All counts at the time of the latest `stats reset`; zero before the first.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Baseline {
-    pub(crate) requests: Counters,
-    pub(crate) engine: engine::Counters,
-    pub(crate) connections: crate::host::Connections,
+    /// Requests.
+    pub requests: Counters,
+    /// What the engine counts.
+    pub engine: engine::Counters,
+    /// What the process counts.
+    pub connections: Connections,
 }
 
 /// One cell: its memory, its options, its counts.
 pub struct Cell {
-    pub(crate) engine: Engine,
-    pub(crate) budget: Arc<MemoryBudget>,
-    pub(crate) options: Options,
-    pub(crate) host: Box<dyn Host>,
-    pub(crate) leases: Leases,
-    /// Limits for clients that have yet to authenticate.
-    pub(crate) auth_limits: Limits,
-    pub(crate) started_s: u32,
-    /// When a delayed `flush_all` is due; 0 for never.
+    engine: Engine,
+    budget: Arc<MemoryBudget>,
+    options: Options,
+    host: Box<dyn Host>,
+    leases: Leases,
+    /// The limits for clients that have not authenticated yet.
+    auth_limits: Limits,
+    started_s: u32,
+    /// When a delayed `flush_all` is due; 0 if there is none.
     flush_due_s: AtomicU32,
     workers: Mutex<Vec<Arc<WorkerCounters>>>,
     baseline: Mutex<Baseline>,
 }
 
 impl Cell {
-    /// A cell with an engine of its own, whose memory comes out of `budget`.
+    /// A cell with an engine of its own, whose memory is taken from `budget`.
     ///
     /// # Errors
-    /// When the engine cannot be made.
+    /// If the engine cannot be created.
     pub fn new(
         config: EngineConfig,
         budget: Arc<MemoryBudget>,
@@ -90,13 +103,14 @@ impl Cell {
         }))
     }
 
-    /// The engine, for whoever looks at its counters.
+    /// The engine.
+    #[inline]
     #[must_use]
     pub fn engine(&self) -> &Engine {
         &self.engine
     }
 
-    /// Requests executed so far.
+    /// The requests executed so far.
     #[must_use]
     pub fn counters(&self) -> Counters {
         let mut sum = Counters::default();
@@ -106,9 +120,36 @@ impl Cell {
         sum
     }
 
-    /// Counters for one more worker. Those of workers that ended are used again, so that a thread
-    /// per client does not collect them for ever.
-    pub(crate) fn enlist(&self) -> Arc<WorkerCounters> {
+    pub(crate) fn budget(&self) -> &MemoryBudget {
+        &self.budget
+    }
+
+    #[inline]
+    pub(crate) fn options(&self) -> &Options {
+        &self.options
+    }
+
+    pub(crate) fn host(&self) -> &dyn Host {
+        &*self.host
+    }
+
+    #[inline]
+    pub(crate) fn leases(&self) -> &Leases {
+        &self.leases
+    }
+
+    #[inline]
+    pub(crate) fn auth_limits(&self) -> &Limits {
+        &self.auth_limits
+    }
+
+    pub(crate) fn uptime_s(&self, now: Now) -> u32 {
+        now.expiry_s.saturating_sub(self.started_s)
+    }
+
+    /// Counters for one more worker. Those of a worker that has ended are used again, so that a
+    /// thread per client does not collect them for ever.
+    pub(crate) fn add_worker(&self) -> Arc<WorkerCounters> {
         let mut workers = lock(&self.workers);
         if let Some(free) = workers.iter().find(|worker| Arc::strong_count(worker) == 1) {
             return free.clone();
@@ -118,7 +159,7 @@ impl Cell {
         counters
     }
 
-    /// Empties the cache now, or when second `due_s` has come.
+    /// Empties the cache now, or in second `due_s`.
     pub(crate) fn flush(&self, due_s: Option<u32>) {
         if due_s.is_none() {
             self.engine.flush();
@@ -126,7 +167,7 @@ impl Cell {
         self.flush_due_s.store(due_s.unwrap_or(0), Ordering::Relaxed);
     }
 
-    /// Carries out a delayed flush whose time has come. Called before requests are executed.
+    /// Carries out a delayed flush that is due. Called at the beginning of every batch.
     #[inline]
     pub(crate) fn flush_if_due(&self, now: Now) {
         let due_s = self.flush_due_s.load(Ordering::Relaxed);
@@ -143,7 +184,7 @@ impl Cell {
         }
     }
 
-    /// Whether connections may hold `bytes` more, be there room now or not.
+    /// Whether connections may hold `bytes` more, whether or not so much is free now.
     pub(crate) fn has_share_left(&self, bytes: u64) -> bool {
         self.budget.used(Owner::Connections) + bytes <= self.options.connection_bytes_max
     }
@@ -152,7 +193,7 @@ impl Cell {
         *lock(&self.baseline)
     }
 
-    /// Makes `stats` count from here on.
+    /// Makes `stats` count from zero again.
     pub(crate) fn reset(&self) {
         let now = Baseline {
             requests: self.counters(),
@@ -164,8 +205,5 @@ impl Cell {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    match mutex.lock() {
-        Ok(guard) => guard,
-        Err(poisoned) => poisoned.into_inner(),
-    }
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,15 +1,18 @@
-//! What a worker counts of the requests it executes: the names are those of memcached's `stats`.
+//! What a worker counts about the requests that it executes.
+//!
+//! The names are those of memcached's `stats`, so that a report needs no second list. Each worker
+//! has counters of its own; a report adds them up. docs/stats.md says what each one means.
 
 base::counters! {
     /// Requests executed since the start, summed over all workers.
     Counters of
     /// The counts of one worker.
     WorkerCounters;
-    /// Values sent to be stored.
+    /// Values that arrived to be stored, whether or not they were.
     cmd_set,
-    /// `flush_all`.
+    /// `flush_all` commands.
     cmd_flush,
-    /// Keys whose expiry was set anew, by `touch`, `gat` and the meta flag `T`.
+    /// Keys that `touch`, `gat` or the meta flag `T` gave a new expiry, found or not.
     cmd_touch,
     /// Meta commands.
     cmd_meta,
@@ -17,36 +20,36 @@ base::counters! {
     get_hits,
     /// Keys not found.
     get_misses,
-    /// See the name.
+    /// Items deleted.
     delete_hits,
-    /// See the name.
+    /// Deletes that found no item.
     delete_misses,
-    /// See the name.
+    /// Numbers incremented.
     incr_hits,
-    /// See the name.
+    /// Increments that found no item.
     incr_misses,
-    /// See the name.
+    /// Numbers decremented.
     decr_hits,
-    /// See the name.
+    /// Decrements that found no item.
     decr_misses,
-    /// See the name.
+    /// Changes that named the item's token.
     cas_hits,
-    /// See the name.
+    /// Changes that named a token and found no item.
     cas_misses,
-    /// Tokens that were not the item's.
+    /// Changes that named another token than the item's.
     cas_badval,
-    /// See the name.
+    /// Of `cmd_touch`, keys that were found.
     touch_hits,
-    /// See the name.
+    /// Of `cmd_touch`, keys that were not found.
     touch_misses,
-    /// Values refused for their size.
+    /// Values refused because of their size.
     store_too_large,
-    /// Values for which no room could be made.
+    /// Values refused because there was no memory.
     store_no_memory,
     /// Attempts to authenticate.
     auth_cmds,
-    /// Of these, the failed ones.
+    /// Of `auth_cmds`, the failed ones.
     auth_errors,
-    /// Requests that were malformed or beyond a limit.
+    /// Requests that were refused: malformed, beyond a limit, or without memory to receive them.
     refused,
 }

@@ -1,24 +1,58 @@
-//! `lru_crawler metadump` and `mgdump`: every key, slice by slice, sent as it is made; and
-//! `stats cachedump`, which tells as many as fit one reply.
+//! Lists of keys: `lru_crawler metadump` and `mgdump`, and `stats cachedump`.
+//!
+//! A dump goes through the cell slice by slice. It leaves in parts, and each part is sent before
+//! the next is composed; `Conn::progress` is the number of the next slice. `stats cachedump`
+//! returns only what fits one reply.
+//!
+//! Invariant: an item that stays in the cell during the whole dump is listed once.
 
-use crate::meta::{CLASS, debug};
-use crate::worker::Service;
+use crate::facts::{CLASS, debug};
+use crate::worker::Worker;
 use base::{KeyId, Now, SliceId, Version};
 use engine::{Cursor, Effect, EffectSink, More};
 use memcache::{Key, Refusal, Words, reply};
 use session::{Conn, Outcome, Reply};
 
-/// Bytes of reply after which a dump is sent as far as it has come.
+/// A reply of this many bytes leaves before more of the dump is composed.
 const PART_BYTES_MAX: usize = 128 << 10;
 
-/// Bytes of a reply to `stats cachedump`, which is made in one piece.
+/// The most bytes of a reply to `stats cachedump`, which leaves in one piece.
 const CACHEDUMP_BYTES_MAX: usize = 1 << 20;
 
-/// Classes of sizes that memcached may have.
+/// The most classes of sizes that memcached has.
 const CLASSES_MAX: u32 = 64;
 
-/// Items told between two looks at the end of a slice.
+/// Items that one call of the engine's scan examines.
 const ITEMS_PER_STEP: u32 = 256;
+
+/// A kind of dump.
+pub(crate) struct Dump {
+    /// The reply if the operator forbids it.
+    disabled: &'static [u8],
+    /// The end of the list.
+    end: &'static [u8],
+    /// Appends the line of a key.
+    line: fn(&mut Worker, Now, Key<'_>, &mut Vec<u8>),
+}
+
+/// `lru_crawler metadump`: every key with the facts about its item.
+pub(crate) const METADUMP: Dump = Dump {
+    disabled: reply::METADUMP_DISABLED,
+    end: reply::END,
+    line: |worker, now, key, out| {
+        let (engine, pin) = worker.engine();
+        if let Some(found) = engine.peek(pin, &engine.key(key.as_bytes()), now) {
+            reply::metadump(out, key, &debug(&found, now), now.expiry_s);
+        }
+    },
+};
+
+/// `lru_crawler mgdump`: every key as a request that reads it.
+pub(crate) const MGDUMP: Dump = Dump {
+    disabled: reply::MGDUMP_DISABLED,
+    end: reply::META_END,
+    line: |_, _, key, out| reply::mgdump(out, key),
+};
 
 /// Collects the keys of a slice.
 #[derive(Default)]
@@ -33,132 +67,101 @@ impl EffectSink for Names {
     }
 }
 
-impl Service {
-    pub(crate) fn metadump(
-        &mut self,
-        now: Now,
-        conn: &mut Conn,
-        classes: &[u8],
-        reply: &mut Reply,
-    ) -> Outcome {
-        if !self.cell.options.allow_dump {
-            reply.bytes_mut().extend_from_slice(reply::METADUMP_DISABLED);
+/// Continues a dump at slice `conn.progress`, until a part is full or the last slice is listed.
+pub(crate) fn dump(
+    worker: &mut Worker,
+    now: Now,
+    conn: &mut Conn,
+    kind: &Dump,
+    classes: &[u8],
+    reply: &mut Reply,
+) -> Outcome {
+    if !worker.cell().options().allow_dump {
+        reply.bytes_mut().extend_from_slice(kind.disabled);
+        return Outcome::Done;
+    }
+    let start = reply.mark();
+    if conn.progress == 0 {
+        let Some(wanted) = wants_items(classes) else {
+            reply.bytes_mut().extend_from_slice(reply::BAD_CLASS);
+            return Outcome::Done;
+        };
+        reply.bytes_mut().extend_from_slice(reply::OK);
+        if !wanted {
+            reply.bytes_mut().extend_from_slice(kind.end);
             return Outcome::Done;
         }
-        self.dump(now, conn, classes, reply, reply::END, |service, key, out| {
-            let (engine, local) = service.engine();
-            if let Some(found) = engine.peek(local, &engine.key(key.as_bytes()), now) {
-                reply::metadump(out, key, &debug(&found, now), now.expiry_s);
-            }
-        })
     }
+    while let Some(slice) = SliceId::new(conn.progress as usize) {
+        for name in names(worker, now, slice) {
+            let key = Key::new(&name).expect("the engine holds keys of legal length");
+            (kind.line)(worker, now, key, reply.bytes_mut());
+        }
+        conn.progress += 1;
+        if reply.len_since(start) >= PART_BYTES_MAX {
+            return Outcome::More;
+        }
+    }
+    reply.bytes_mut().extend_from_slice(kind.end);
+    Outcome::Done
+}
 
-    pub(crate) fn mgdump(
-        &mut self,
-        now: Now,
-        conn: &mut Conn,
-        classes: &[u8],
-        reply: &mut Reply,
-    ) -> Outcome {
-        if !self.cell.options.allow_dump {
-            reply.bytes_mut().extend_from_slice(reply::MGDUMP_DISABLED);
-            return Outcome::Done;
-        }
-        self.dump(now, conn, classes, reply, reply::META_END, |_, key, out| reply::mgdump(out, key))
+/// `stats cachedump`: lists at most as many items of a class as the request says, all if zero.
+/// Returns the error line if the request is wrong.
+pub(crate) fn cachedump(
+    worker: &mut Worker,
+    now: Now,
+    mut args: Words<'_>,
+    out: &mut Vec<u8>,
+) -> Option<&'static [u8]> {
+    if !worker.cell().options().allow_dump {
+        return Some(b"CLIENT_ERROR stats cachedump not allowed\r\n");
     }
+    let (Some(class), Some(limit)) = (args.next(), args.next()) else {
+        return Some(b"CLIENT_ERROR bad command line\r\n");
+    };
+    let (Some(class), Some(limit)) = (number(class), number(limit)) else {
+        return Some(Refusal::BadFormat.line());
+    };
+    if class >= CLASSES_MAX {
+        return Some(b"CLIENT_ERROR Illegal slab id\r\n");
+    }
+    if class != CLASS {
+        return None;
+    }
+    let mut left = if limit == 0 { u32::MAX } else { limit };
+    for slice in SliceId::all() {
+        for name in names(worker, now, slice) {
+            if left == 0 || out.len() >= CACHEDUMP_BYTES_MAX {
+                return None;
+            }
+            let (engine, pin) = worker.engine();
+            let Some(found) = engine.peek(pin, &engine.key(&name), now) else { continue };
+            out.extend_from_slice(b"ITEM ");
+            out.extend_from_slice(&name);
+            let (bytes, expiry_s) = (found.value_bytes, found.expiry_s);
+            out.extend_from_slice(format!(" [{bytes} b; {expiry_s} s]\r\n").as_bytes());
+            left -= 1;
+        }
+    }
+    None
+}
 
-    /// Goes on from slice `conn.progress` until a part is full or all slices are told.
-    fn dump(
-        &mut self,
-        now: Now,
-        conn: &mut Conn,
-        classes: &[u8],
-        reply: &mut Reply,
-        end: &[u8],
-        mut tell: impl FnMut(&mut Self, Key<'_>, &mut Vec<u8>),
-    ) -> Outcome {
-        let start = reply.mark();
-        if conn.progress == 0 {
-            let Some(wanted) = wants_items(classes) else {
-                reply.bytes_mut().extend_from_slice(reply::BAD_CLASS);
-                return Outcome::Done;
-            };
-            reply.bytes_mut().extend_from_slice(reply::OK);
-            if !wanted {
-                reply.bytes_mut().extend_from_slice(end);
-                return Outcome::Done;
-            }
-        }
-        while let Some(slice) = SliceId::new(conn.progress as usize) {
-            for name in self.names(now, slice) {
-                let key = Key::new(&name).expect("the engine holds keys of legal length");
-                tell(self, key, reply.bytes_mut());
-            }
-            conn.progress += 1;
-            if reply.len_since(start) >= PART_BYTES_MAX {
-                return Outcome::More;
-            }
-        }
-        reply.bytes_mut().extend_from_slice(end);
-        Outcome::Done
-    }
-
-    /// Lists items of class 1, at most as many as asked for, all if zero. Returns what is wrong
-    /// with the request, if anything.
-    pub(crate) fn cachedump(
-        &mut self,
-        now: Now,
-        mut args: Words<'_>,
-        out: &mut Vec<u8>,
-    ) -> Option<&'static [u8]> {
-        if !self.cell.options.allow_dump {
-            return Some(b"CLIENT_ERROR stats cachedump not allowed\r\n");
-        }
-        let (Some(class), Some(limit)) = (args.next(), args.next()) else {
-            return Some(b"CLIENT_ERROR bad command line\r\n");
-        };
-        let (Some(class), Some(limit)) = (number(class), number(limit)) else {
-            return Some(Refusal::BadFormat.line());
-        };
-        if class >= CLASSES_MAX {
-            return Some(b"CLIENT_ERROR Illegal slab id\r\n");
-        }
-        if class != CLASS {
-            return None;
-        }
-        let mut left = if limit == 0 { u32::MAX } else { limit };
-        for slice in SliceId::all() {
-            for name in self.names(now, slice) {
-                if left == 0 || out.len() >= CACHEDUMP_BYTES_MAX {
-                    return None;
-                }
-                let (engine, local) = self.engine();
-                let Some(found) = engine.peek(local, &engine.key(&name), now) else { continue };
-                out.extend_from_slice(b"ITEM ");
-                out.extend_from_slice(&name);
-                let (bytes, expiry_s) = (found.value_bytes, found.expiry_s);
-                out.extend_from_slice(format!(" [{bytes} b; {expiry_s} s]\r\n").as_bytes());
-                left -= 1;
-            }
-        }
-        None
-    }
-
-    fn names(&mut self, now: Now, slice: SliceId) -> Vec<Vec<u8>> {
-        let (engine, local) = self.engine();
-        let mut names = Names::default();
-        let mut at = Cursor::default();
-        while engine.scan(local, slice, &mut at, ITEMS_PER_STEP, now, &mut names) == More::Yes {}
-        names.0
-    }
+/// The keys of a slice.
+fn names(worker: &mut Worker, now: Now, slice: SliceId) -> Vec<Vec<u8>> {
+    let (engine, pin) = worker.engine();
+    let mut names = Names::default();
+    let mut at = Cursor::default();
+    while engine.scan(pin, slice, &mut at, ITEMS_PER_STEP, now, &mut names) == More::Yes {}
+    names.0
 }
 
 fn number(word: &[u8]) -> Option<u32> {
     std::str::from_utf8(word).ok()?.parse().ok()
 }
 
-/// Whether the items, which are all of one class, are among `classes`: `all`, `hash`, or numbers
-/// with commas. `None` if one of them cannot be a class.
+/// Whether `classes` include the one class that all items are of. `classes` is `all`, `hash`, or
+/// numbers with commas between them. `None` if one of them cannot be a class.
 pub(crate) fn wants_items(classes: &[u8]) -> Option<bool> {
     if classes == b"all" || classes == b"hash" {
         return Some(true);

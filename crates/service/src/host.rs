@@ -1,4 +1,8 @@
-//! What the service asks of the process it runs in.
+//! What the service needs from the process that it runs in: the numbers of its drivers, and effects
+//! that only a process has.
+//!
+//! The binary implements [`Host`]; the service calls it from any worker. Times are seconds, or
+//! microseconds where the name ends in `_us`. Counts are since the start of the process.
 
 /// Connections of the server, as counted by its drivers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -7,19 +11,21 @@ pub struct Connections {
     pub max: u64,
     /// Open now.
     pub open: u64,
+    /// Whether further clients are accepted, if only to be rejected.
+    pub accepting: bool,
     /// Accepted since the start.
     pub accepted: u64,
-    /// Turned away at the limit.
+    /// Refused at the limit.
     pub rejected: u64,
-    /// Closed for being silent too long.
+    /// Closed because they were silent for too long.
     pub idle_kicks: u64,
-    /// Closed for taking nothing of their replies too long.
+    /// Closed because they did not receive their replies for too long.
     pub stall_kicks: u64,
-    /// Closed because there was no memory for what they did not take.
+    /// Closed because there was no memory for replies that they did not receive.
     pub memory_kicks: u64,
-    /// Times accepting stopped.
+    /// Times that accepting stopped at the limit.
     pub accept_stops: u64,
-    /// Turns cut short so that other connections had theirs.
+    /// Turns that ended early so that other connections had theirs.
     pub yields: u64,
     /// Bytes received.
     pub bytes_in: u64,
@@ -33,20 +39,20 @@ pub struct Connections {
     pub send_calls: u64,
     /// Events of readable connections.
     pub readable: u64,
-    /// Times that a full queue of signals made a driver look at every connection.
+    /// Times that the queue of signals was full, so that a driver checked every connection.
     pub signals_lost: u64,
 }
 
 /// One connection, for `stats conns`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConnectionReport {
-    /// Its number, as a person would tell connections apart.
+    /// Its number, which a person can tell it from others by.
     pub number: u64,
-    /// Whose it is: the address of the client.
+    /// The address of the client.
     pub address: String,
-    /// Where it was accepted.
+    /// The address it was accepted at; empty for a listening socket.
     pub listener: String,
-    /// What it is doing, in memcached's words (`conn_read` and so on).
+    /// Its state, in memcached's words: `conn_read`, for example.
     pub state: &'static str,
     /// Seconds since its last request.
     pub idle_s: u64,
@@ -61,16 +67,16 @@ pub struct Rusage {
     pub system_us: u64,
 }
 
-/// The process, as the service sees it.
+/// The process.
 pub trait Host: Send + Sync {
-    /// Connections now.
+    /// The numbers of all connections.
     fn connections(&self) -> Connections;
-    /// Every open connection.
+    /// All open connections and listening sockets.
     fn reports(&self) -> Vec<ConnectionReport>;
-    /// Processor time so far.
+    /// Processor time since the start.
     fn rusage(&self) -> Rusage;
-    /// Ends the process: at once, or after clients have finished.
+    /// Ends the process: at once, or if `graceful` after clients have finished.
     fn shutdown(&self, graceful: bool);
-    /// Sets how much is logged.
+    /// Sets how much the process logs: 0 is the least.
     fn set_verbosity(&self, level: u32);
 }

@@ -1,31 +1,34 @@
-//! Locals of the engine, leased by whoever works a batch.
+//! The engine's locals, leased to workers for as long as they execute a batch.
 //!
-//! Under a few workers each keeps its lease; under a thread per client, thousands share as many as
-//! there are, for the length of a batch. The wait for one is bounded by the batches of others.
+//! A thread needs a local to use the engine, and there are only as many as the engine was made
+//! with. A few workers keep theirs. Where each client has a thread, thousands of threads share the
+//! locals, each for the length of a batch.
+//!
+//! Invariant: a local is held by one worker, or is idle here. A wait for a local ends when another
+//! worker's batch ends. Locals are equal: which one a worker gets has no meaning.
 
 use engine::Local;
-use std::sync::{Condvar, Mutex, MutexGuard};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-/// Locals that nobody works with.
-pub struct Leases {
+/// The locals that no worker holds.
+pub(crate) struct Leases {
     idle: Mutex<Idle>,
     returned: Condvar,
 }
 
 struct Idle {
     locals: Vec<Local>,
-    /// Threads that wait for one. Waking is a system call, so it is done for them only.
+    /// Threads that wait for a local. A notification is a system call, so it is sent only to them.
     waiting: usize,
 }
 
 impl Leases {
-    /// All of `locals` to lease.
-    #[must_use]
-    pub fn new(locals: Vec<Local>) -> Self {
+    /// All of `locals`, idle.
+    pub(crate) fn new(locals: Vec<Local>) -> Self {
         Self { idle: Mutex::new(Idle { locals, waiting: 0 }), returned: Condvar::new() }
     }
 
-    /// A local, as soon as there is one.
+    /// Leases a local. Waits if none is idle.
     pub(crate) fn take(&self) -> Local {
         let mut idle = self.lock();
         loop {
@@ -33,14 +36,12 @@ impl Leases {
                 return local;
             }
             idle.waiting += 1;
-            idle = match self.returned.wait(idle) {
-                Ok(guard) => guard,
-                Err(poisoned) => poisoned.into_inner(),
-            };
+            idle = self.returned.wait(idle).unwrap_or_else(PoisonError::into_inner);
             idle.waiting -= 1;
         }
     }
 
+    /// Ends a lease.
     pub(crate) fn give(&self, local: Local) {
         let mut idle = self.lock();
         idle.locals.push(local);
@@ -50,9 +51,6 @@ impl Leases {
     }
 
     fn lock(&self) -> MutexGuard<'_, Idle> {
-        match self.idle.lock() {
-            Ok(guard) => guard,
-            Err(poisoned) => poisoned.into_inner(),
-        }
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,188 +1,220 @@
 //! `set`, `add`, `replace`, `append`, `prepend`, `cas`, `delete`, `incr`, `decr`, `touch`.
+//!
+//! A command becomes one operation of the engine, and its outcome a line. What makes operations
+//! differ from memcached's rules is decided here: which counter they raise, and that a `set` that
+//! finds no memory deletes the old value.
+//!
+//! Invariant: a function called with `noreply` appends nothing.
 
-use crate::worker::{Service, expiry_s};
+use crate::worker::Worker;
 use base::Now;
-use engine::{Action, Mode, NoSink, Op, Outcome, Put, Wrote};
-use memcache::{Direction, Key, Store, StoreVerb, reply};
+use engine::{Action, Mode, NoSink, Op, Put, WriteResult, WriteStatus};
+use memcache::{Direction, Expiry, Key, Store, StoreVerb, reply};
 use session::Reply;
 
-impl Service {
-    /// Makes one change, and counts what every kind of change has in common.
-    #[inline]
-    pub(crate) fn write(
-        &mut self,
-        now: Now,
-        key: Key<'_>,
-        action: Action<'_>,
-        with: impl FnOnce(&mut Op<'_>),
-    ) -> Wrote {
-        let (engine, local) = self.engine();
-        let mut op = Op::new(engine.key(key.as_bytes()), action);
-        with(&mut op);
-        let compare = op.compare.is_some();
-        let wrote = engine.write(local, &op, now, &mut NoSink);
-        if compare {
-            let counters = &self.counters;
-            match wrote.outcome {
-                Outcome::Done => counters.cas_hits.add(1),
-                Outcome::Exists => counters.cas_badval.add(1),
-                Outcome::NotFound => counters.cas_misses.add(1),
-                _ => {}
-            }
-        }
-        self.not_written(wrote.outcome);
-        wrote
-    }
-
-    /// Plain `set`: the way of most writes.
-    #[inline(never)]
-    pub(crate) fn set(&mut self, now: Now, store: &Store<'_>, out: &mut Vec<u8>) {
-        self.counters.cmd_set.add(1);
-        let (engine, local) = self.engine();
-        let key = engine.key(store.key.as_bytes());
-        let expiry_s = expiry_s(store.exptime, now);
-        let put = Put { value: store.value, client_flags: store.flags, expiry_s };
-        let outcome = engine.set(local, &key, put, now, &mut NoSink);
-        if outcome != Outcome::Done {
-            self.not_set(now, store.key, outcome);
-        }
-        if !store.noreply {
-            stored(outcome, out);
-        }
-    }
-
-    /// `add`, `replace`, `append`, `prepend` and `cas`.
-    #[inline(never)]
-    pub(crate) fn store(&mut self, now: Now, store: &Store<'_>, out: &mut Vec<u8>) {
-        let (mode, compare) = match store.verb {
-            StoreVerb::Set => return self.set(now, store, out),
-            StoreVerb::Add => (Mode::Add, None),
-            StoreVerb::Replace => (Mode::Replace, None),
-            StoreVerb::Append => (Mode::Append { vivify: false }, None),
-            StoreVerb::Prepend => (Mode::Prepend { vivify: false }, None),
-            StoreVerb::Cas(token) => (Mode::Set, Some(token)),
-        };
-        self.counters.cmd_set.add(1);
-        let action = Action::Store {
-            mode,
-            value: store.value,
-            client_flags: store.flags,
-            expiry_s: expiry_s(store.exptime, now),
-        };
-        let wrote = self.write(now, store.key, action, |op| op.compare = compare);
-        if !store.noreply {
-            stored(wrote.outcome, out);
-        }
-    }
-
-    /// Counts why a `set` did not store; the value it was to replace is stale now, and goes.
-    #[cold]
-    fn not_set(&mut self, now: Now, key: Key<'_>, outcome: Outcome) {
-        self.not_written(outcome);
-        if outcome == Outcome::NoSpace {
-            self.unlink(now, key);
-        }
-    }
-
-    #[inline]
-    fn not_written(&self, outcome: Outcome) {
-        match outcome {
-            Outcome::TooLarge => self.counters.store_too_large.add(1),
-            Outcome::NoSpace => self.counters.store_no_memory.add(1),
+/// Makes one change, and counts what all kinds of change have in common.
+#[inline]
+pub(crate) fn write(
+    worker: &mut Worker,
+    now: Now,
+    key: Key<'_>,
+    action: Action<'_>,
+    with: impl FnOnce(&mut Op<'_>),
+) -> WriteResult {
+    let (engine, pin) = worker.engine();
+    let mut op = Op::new(engine.key(key.as_bytes()), action);
+    with(&mut op);
+    let compare = op.compare.is_some();
+    let wrote = engine.write(pin, &op, now, &mut NoSink);
+    if compare {
+        let counters = worker.counters();
+        match wrote.status {
+            WriteStatus::Done => counters.cas_hits.add(1),
+            WriteStatus::Exists => counters.cas_badval.add(1),
+            WriteStatus::NotFound => counters.cas_misses.add(1),
             _ => {}
         }
     }
+    not_written(worker, wrote.status);
+    wrote
+}
 
-    pub(crate) fn delete(&mut self, now: Now, key: Key<'_>, noreply: bool, reply: &mut Reply) {
-        let wrote = self.write(now, key, Action::Delete, |_| {});
-        let hit = wrote.outcome == Outcome::Done;
-        let counters = &self.counters;
-        if hit { &counters.delete_hits } else { &counters.delete_misses }.add(1);
-        if !noreply {
-            reply.bytes_mut().extend_from_slice(line(wrote.outcome, reply::DELETED));
-        }
+/// `set`: the most frequent write.
+#[inline(never)]
+pub(crate) fn set(worker: &mut Worker, now: Now, store: &Store<'_>, out: &mut Vec<u8>) {
+    worker.counters().cmd_set.add(1);
+    let (engine, pin) = worker.engine();
+    let key = engine.key(store.key.as_bytes());
+    let expiry_s = expiry_s(store.exptime, now);
+    let put = Put { value: store.value, client_flags: store.flags, expiry_s };
+    let outcome = engine.set(pin, &key, put, now, &mut NoSink);
+    if outcome != WriteStatus::Done {
+        not_set(worker, now, store.key, outcome);
     }
-
-    pub(crate) fn count(
-        &mut self,
-        now: Now,
-        key: Key<'_>,
-        delta: u64,
-        direction: Direction,
-        noreply: bool,
-        reply: &mut Reply,
-    ) {
-        let down = direction == Direction::Decrement;
-        let action = Action::Count { delta, down, initial: None, expiry_s: None };
-        let wrote = self.write(now, key, action, |_| {});
-        self.counted(down, wrote.outcome);
-        if noreply {
-            return;
-        }
-        let out = reply.bytes_mut();
-        match wrote.outcome {
-            Outcome::Done => reply::number(out, wrote.number),
-            Outcome::NoSpace => out.extend_from_slice(reply::OUT_OF_MEMORY),
-            outcome => out.extend_from_slice(line(outcome, b"")),
-        }
-    }
-
-    pub(crate) fn counted(&self, down: bool, outcome: Outcome) {
-        let counters = &self.counters;
-        let counter = match (down, outcome) {
-            (false, Outcome::NotFound) => &counters.incr_misses,
-            (true, Outcome::NotFound) => &counters.decr_misses,
-            (false, Outcome::Done) => &counters.incr_hits,
-            (true, Outcome::Done) => &counters.decr_hits,
-            _ => return,
-        };
-        counter.add(1);
-    }
-
-    pub(crate) fn touch(
-        &mut self,
-        now: Now,
-        key: Key<'_>,
-        exptime: i64,
-        noreply: bool,
-        reply: &mut Reply,
-    ) {
-        let action = Action::Touch { expiry_s: expiry_s(exptime, now) };
-        let wrote = self.write(now, key, action, |_| {});
-        let counters = &self.counters;
-        counters.cmd_touch.add(1);
-        let hit = wrote.outcome == Outcome::Done;
-        if hit { &counters.touch_hits } else { &counters.touch_misses }.add(1);
-        if !noreply {
-            reply.bytes_mut().extend_from_slice(line(wrote.outcome, reply::TOUCHED));
-        }
+    if !store.noreply {
+        stored(outcome, out);
     }
 }
 
-/// Says whether a value was stored, and if not, why.
-#[inline(always)]
-fn stored(outcome: Outcome, out: &mut Vec<u8>) {
+/// Any storage command.
+#[inline(never)]
+pub(crate) fn store(worker: &mut Worker, now: Now, store: &Store<'_>, out: &mut Vec<u8>) {
+    let (mode, compare) = match store.verb {
+        StoreVerb::Set => return set(worker, now, store, out),
+        StoreVerb::Add => (Mode::Add, None),
+        StoreVerb::Replace => (Mode::Replace, None),
+        StoreVerb::Append => (Mode::Append { vivify: false }, None),
+        StoreVerb::Prepend => (Mode::Prepend { vivify: false }, None),
+        StoreVerb::Cas(token) => (Mode::Set, Some(token)),
+    };
+    worker.counters().cmd_set.add(1);
+    let action = Action::Store {
+        mode,
+        value: store.value,
+        client_flags: store.flags,
+        expiry_s: expiry_s(store.exptime, now),
+    };
+    let wrote = write(worker, now, store.key, action, |op| op.compare = compare);
+    if !store.noreply {
+        stored(wrote.status, out);
+    }
+}
+
+/// Counts why a `set` stored nothing. If there was no memory, the old value is deleted: the client
+/// wanted to replace it, so nobody may read it again.
+#[cold]
+fn not_set(worker: &mut Worker, now: Now, key: Key<'_>, outcome: WriteStatus) {
+    not_written(worker, outcome);
+    if outcome == WriteStatus::NoSpace {
+        unlink(worker, now, key);
+    }
+}
+
+/// Deletes an item whose new value could not be stored, so that no stale value is read.
+pub(crate) fn unlink(worker: &mut Worker, now: Now, key: Key<'_>) {
+    let (engine, pin) = worker.engine();
+    let op = Op::new(engine.key(key.as_bytes()), Action::Delete);
+    engine.write(pin, &op, now, &mut NoSink);
+}
+
+#[inline]
+fn not_written(worker: &Worker, outcome: WriteStatus) {
     match outcome {
-        Outcome::Done => out.extend_from_slice(reply::STORED),
+        WriteStatus::TooLarge => worker.counters().store_too_large.add(1),
+        WriteStatus::NoSpace => worker.counters().store_no_memory.add(1),
+        _ => {}
+    }
+}
+
+/// `delete`.
+pub(crate) fn delete(
+    worker: &mut Worker,
+    now: Now,
+    key: Key<'_>,
+    noreply: bool,
+    reply: &mut Reply,
+) {
+    let wrote = write(worker, now, key, Action::Delete, |_| {});
+    let hit = wrote.status == WriteStatus::Done;
+    let counters = worker.counters();
+    if hit { &counters.delete_hits } else { &counters.delete_misses }.add(1);
+    if !noreply {
+        reply.bytes_mut().extend_from_slice(line(wrote.status, reply::DELETED));
+    }
+}
+
+/// `incr` and `decr`.
+pub(crate) fn count(
+    worker: &mut Worker,
+    now: Now,
+    key: Key<'_>,
+    delta: u64,
+    direction: Direction,
+    noreply: bool,
+    reply: &mut Reply,
+) {
+    let down = direction == Direction::Decrement;
+    let action = Action::Count { delta, down, initial: None, expiry_s: None };
+    let wrote = write(worker, now, key, action, |_| {});
+    counted(worker, down, wrote.status);
+    if noreply {
+        return;
+    }
+    let out = reply.bytes_mut();
+    match wrote.status {
+        WriteStatus::Done => reply::number(out, wrote.number),
+        WriteStatus::NoSpace => out.extend_from_slice(reply::OUT_OF_MEMORY),
+        outcome => out.extend_from_slice(line(outcome, b"")),
+    }
+}
+
+/// Counts the outcome of an `incr`, or of a `decr` if `down`.
+pub(crate) fn counted(worker: &Worker, down: bool, outcome: WriteStatus) {
+    let counters = worker.counters();
+    let counter = match (down, outcome) {
+        (false, WriteStatus::NotFound) => &counters.incr_misses,
+        (true, WriteStatus::NotFound) => &counters.decr_misses,
+        (false, WriteStatus::Done) => &counters.incr_hits,
+        (true, WriteStatus::Done) => &counters.decr_hits,
+        _ => return,
+    };
+    counter.add(1);
+}
+
+/// `touch`.
+pub(crate) fn touch(
+    worker: &mut Worker,
+    now: Now,
+    key: Key<'_>,
+    exptime: i64,
+    noreply: bool,
+    reply: &mut Reply,
+) {
+    let action = Action::Touch { expiry_s: expiry_s(exptime, now) };
+    let wrote = write(worker, now, key, action, |_| {});
+    let counters = worker.counters();
+    counters.cmd_touch.add(1);
+    let hit = wrote.status == WriteStatus::Done;
+    if hit { &counters.touch_hits } else { &counters.touch_misses }.add(1);
+    if !noreply {
+        reply.bytes_mut().extend_from_slice(line(wrote.status, reply::TOUCHED));
+    }
+}
+
+/// Replies whether a value was stored, and if not, why.
+#[inline(always)]
+fn stored(outcome: WriteStatus, out: &mut Vec<u8>) {
+    match outcome {
+        WriteStatus::Done => out.extend_from_slice(reply::STORED),
         outcome => not_stored(outcome, out),
     }
 }
 
-/// Apart, so that the common case needs no table of lines.
+/// A function of its own, so that the frequent case needs no table of lines.
 #[cold]
-fn not_stored(outcome: Outcome, out: &mut Vec<u8>) {
+fn not_stored(outcome: WriteStatus, out: &mut Vec<u8>) {
     out.extend_from_slice(line(outcome, reply::STORED));
 }
 
-/// The line for an outcome; `done` says what success is called.
-fn line(outcome: Outcome, done: &'static [u8]) -> &'static [u8] {
+/// The line for an outcome; `done` is the line for success.
+fn line(outcome: WriteStatus, done: &'static [u8]) -> &'static [u8] {
     match outcome {
-        Outcome::Done => done,
-        Outcome::NotStored => reply::NOT_STORED,
-        Outcome::Exists => reply::EXISTS,
-        Outcome::NotFound => reply::NOT_FOUND,
-        Outcome::NotNumber => reply::NON_NUMERIC,
-        Outcome::TooLarge => reply::TOO_LARGE,
-        Outcome::NoSpace => reply::OUT_OF_MEMORY_STORING,
+        WriteStatus::Done => done,
+        WriteStatus::NotStored => reply::NOT_STORED,
+        WriteStatus::Exists => reply::EXISTS,
+        WriteStatus::NotFound => reply::NOT_FOUND,
+        WriteStatus::NotNumber => reply::NON_NUMERIC,
+        WriteStatus::TooLarge => reply::TOO_LARGE,
+        WriteStatus::NoSpace => reply::OUT_OF_MEMORY_STORING,
+    }
+}
+
+/// The expiry second for the engine: 0 if the item never expires. An expiry time in the past
+/// becomes the present second, in which the item is expired already.
+pub(crate) fn expiry_s(exptime: i64, now: Now) -> u32 {
+    match memcache::expiry(exptime, now.expiry_s) {
+        Expiry::Never => 0,
+        Expiry::At(second) => second,
+        Expiry::Expired => now.expiry_s.max(1),
     }
 }

@@ -3,7 +3,7 @@
 mod support;
 
 use session::Flow;
-use support::{Asked, Rig, START_S};
+use support::{HostCalls, Rig, START_S};
 
 /// The value of a statistic in a report.
 #[track_caller]
@@ -42,7 +42,7 @@ fn flush_all_empties_now_or_later() {
 }
 
 #[test]
-fn what_the_operator_forbids_is_refused() {
+fn commands_that_the_operator_forbids_are_refused() {
     let mut rig = Rig::with(|options| {
         options.allow_flush = false;
         options.allow_dump = false;
@@ -55,21 +55,21 @@ fn what_the_operator_forbids_is_refused() {
         ("stats cachedump 1 0|", "CLIENT_ERROR stats cachedump not allowed|"),
         ("watch|", "CLIENT_ERROR watch commands not allowed|"),
     ]);
-    assert_eq!(rig.asked(), Asked::default());
+    assert_eq!(rig.host_calls(), HostCalls::default());
 }
 
 #[test]
-fn the_process_is_asked_for_what_only_it_can_do() {
+fn shutdown_and_verbosity_reach_the_process() {
     for (request, graceful) in [("shutdown\r\n", false), ("shutdown graceful\r\n", true)] {
         let mut rig = Rig::with(|options| options.allow_shutdown = true);
         rig.converse(&[
             ("verbosity 2|", "OK|"),
             ("verbosity|", "CLIENT_ERROR bad command line format|"),
         ]);
-        assert_eq!(rig.ask(request), "");
+        assert_eq!(rig.send(request), "");
         assert_eq!(rig.flow, Flow::Close);
-        let want = Asked { shutdown: Some(graceful), verbosity: Some(2) };
-        assert_eq!(rig.asked(), want);
+        let want = HostCalls { shutdown: Some(graceful), verbosity: Some(2) };
+        assert_eq!(rig.host_calls(), want);
     }
 }
 
@@ -93,22 +93,22 @@ fn dumps_name_every_living_item_once() {
     ]);
     let at = START_S + 60;
     let want = format!("ITEM a [2 b; {at} s]\r\nEND\r\n");
-    assert_eq!(rig.ask("stats cachedump 1 10\r\n"), want);
+    assert_eq!(rig.send("stats cachedump 1 10\r\n"), want);
     let line = format!("key=a exp={at} la={START_S} cas=1 fetch=no cls=1 size=32 flags=7 \n");
-    assert_eq!(rig.ask("lru_crawler metadump hash\r\n"), format!("OK\r\n{line}END\r\n"));
+    assert_eq!(rig.send("lru_crawler metadump hash\r\n"), format!("OK\r\n{line}END\r\n"));
     for number in 0..20_000 {
-        rig.ask(format!("set key-number-{number:05} 0 0 0 noreply\r\n\r\n"));
+        rig.send(format!("set key-number-{number:05} 0 0 0 noreply\r\n\r\n"));
     }
-    let dump = rig.ask("lru_crawler mgdump all\r\n");
+    let dump = rig.send("lru_crawler mgdump all\r\n");
     let mut names: Vec<_> = dump.lines().filter_map(|line| line.strip_prefix("mg key-")).collect();
     names.sort_unstable();
     names.dedup();
     assert_eq!((names.len(), dump.lines().count()), (20_000, 20_003));
-    assert_eq!(rig.ask("stats cachedump 1 5\r\n").lines().count(), 6);
+    assert_eq!(rig.send("stats cachedump 1 5\r\n").lines().count(), 6);
 }
 
 #[test]
-fn clients_show_a_password_first() {
+fn clients_must_authenticate_first() {
     let mut rig = Rig::with(|options| {
         options.authenticate = Some(Box::new(|claim| claim == b"user secret"));
     });
@@ -123,18 +123,18 @@ fn clients_show_a_password_first() {
         ("get a|", "END|"),
         ("set a 0 0 1|x|get a|", "STORED|VALUE a 0 1|x|END|"),
     ]);
-    let report = rig.ask("stats\r\n");
+    let report = rig.send("stats\r\n");
     assert_eq!((stat(&report, "auth_cmds"), stat(&report, "auth_errors")), ("2", "1"));
     assert_eq!(stat(&report, "cmd_set"), "1", "credentials are not stored");
 }
 
 #[test]
-fn a_stranger_may_hold_no_more_than_a_line() {
+fn without_authentication_a_client_may_send_no_long_line() {
     let long = "get ".to_owned() + &"a ".repeat(2_000);
     let mut rig = Rig::new();
-    assert_eq!((rig.ask(&long), rig.is_closed()), (String::new(), false), "keys to come");
+    assert_eq!((rig.send(&long), rig.is_closed()), (String::new(), false), "keys to come");
     let mut rig = Rig::with(|options| options.authenticate = Some(Box::new(|_| false)));
-    assert_eq!((rig.ask(&long), rig.is_closed()), (String::new(), true));
+    assert_eq!((rig.send(&long), rig.is_closed()), (String::new(), true));
 }
 
 #[test]
@@ -148,12 +148,13 @@ fn statistics_count_and_reset() {
         ("set cut 0 0 1|x|flush_all|get cut|", "STORED|OK|END|"),
         ("set a 0 0 1|x|delete a|delete a|mg a|", "STORED|DELETED|NOT_FOUND|EN|"),
     ]);
-    rig.ask(format!("set big 0 0 1001\r\n{}\r\n", "v".repeat(1001)));
-    let report = rig.ask("stats\r\n");
+    rig.send(format!("set big 0 0 1001\r\n{}\r\n", "v".repeat(1001)));
+    let report = rig.send("stats\r\n");
     for (name, want) in [
         ("version", "1.6.45"),
         ("rusage_user", "1.000002"),
         ("total_connections", "3"),
+        ("accepting_conns", "1"),
         ("threads", "4"),
         ("limit_maxbytes", "8388608"),
         ("cmd_get", "6"),
@@ -181,7 +182,7 @@ fn statistics_count_and_reset() {
     }
     assert_eq!(report.lines().count(), 84 + 1, "memcached has as many, and END");
     rig.converse(&[("stats reset|", "RESET|")]);
-    let report = rig.ask("stats\r\n");
+    let report = rig.send("stats\r\n");
     for name in ["cmd_get", "get_misses", "cmd_set", "total_connections", "get_expired"] {
         assert_eq!(stat(&report, name), "0", "{name}");
     }
@@ -208,7 +209,7 @@ fn every_report_parses() {
         ("stats conns", "27:secs_since_last_cmd", "5"),
         ("stats volvox", "refused", "1"),
     ] {
-        let report = rig.ask(format!("{request}\r\n"));
+        let report = rig.send(format!("{request}\r\n"));
         assert_eq!(stat(&report, name), want);
         let lines = report.strip_suffix("END\r\n").expect("a report ends");
         assert!(
@@ -217,13 +218,74 @@ fn every_report_parses() {
     }
 }
 
+/// An exporter may refuse a name where memcached does not send it.
+#[test]
+fn items_and_slabs_have_the_names_of_memcached() {
+    let mut rig = Rig::new();
+    rig.converse(&[("set a 0 0 1|x|", "STORED|")]);
+    for (request, class, names) in [
+        (
+            "stats items",
+            "items:1:",
+            &[
+                "number",
+                "mem_requested",
+                "evicted",
+                "evicted_nonzero",
+                "evicted_time",
+                "outofmemory",
+                "tailrepairs",
+                "reclaimed",
+                "expired_unfetched",
+                "evicted_unfetched",
+                "crawler_reclaimed",
+                "crawler_items_checked",
+                "lrutail_reflocked",
+                "direct_reclaims",
+            ][..],
+        ),
+        (
+            "stats slabs",
+            "1:",
+            &[
+                "chunk_size",
+                "chunks_per_page",
+                "total_pages",
+                "total_chunks",
+                "used_chunks",
+                "free_chunks",
+                "free_chunks_end",
+                "get_hits",
+                "cmd_set",
+                "delete_hits",
+                "incr_hits",
+                "decr_hits",
+                "cas_hits",
+                "cas_badval",
+                "touch_hits",
+            ],
+        ),
+    ] {
+        let report = rig.send(format!("{request}\r\n"));
+        let prefix = format!("STAT {class}");
+        let found: Vec<_> = report
+            .lines()
+            .filter_map(|line| line.strip_prefix(&prefix)?.split(' ').next())
+            .collect();
+        assert_eq!(found, names, "{request}");
+    }
+    for name in ["active_slabs", "total_malloced"] {
+        assert_ne!(stat(&rig.send("stats slabs\r\n"), name), "0", "{name}");
+    }
+}
+
 #[test]
 fn requests_that_make_room_are_counted() {
     let mut rig = Rig::new();
     let value = "v".repeat(900);
     let sets: String = (0..20_000).map(|n| format!("set {n} 0 0 900\r\n{value}\r\n")).collect();
-    assert!(rig.ask(sets).lines().all(|line| line == "STORED"));
-    let made = stat(&rig.ask("stats volvox\r\n"), "rooms_made").to_owned();
+    assert!(rig.send(sets).lines().all(|line| line == "STORED"));
+    let made = stat(&rig.send("stats volvox\r\n"), "rooms_made").to_owned();
     assert_ne!(made, "0", "the batch was larger than the memory");
-    assert_eq!(stat(&rig.ask("stats items\r\n"), "items:1:direct_reclaims"), made);
+    assert_eq!(stat(&rig.send("stats items\r\n"), "items:1:direct_reclaims"), made);
 }

@@ -32,7 +32,7 @@ fn values_are_stored_on_their_conditions() {
 }
 
 #[test]
-fn a_token_guards_against_the_changes_of_others() {
+fn a_cas_fails_after_another_change() {
     Rig::new().converse(&[
         ("cas a 0 0 1 1|x|", "NOT_FOUND|"),
         ("set a 0 0 1|x|", "STORED|"),
@@ -97,7 +97,7 @@ fn items_expire_on_their_second() {
 }
 
 #[test]
-fn noreply_silences_good_and_bad_alike() {
+fn noreply_silences_successes_and_errors() {
     Rig::new().converse(&[
         ("set a 0 0 1 noreply|1|", ""),
         ("add a 0 0 1 noreply|2|", ""),
@@ -152,16 +152,16 @@ fn errors_say_what_memcached_says() {
 }
 
 #[test]
-fn without_room_the_old_value_stays_but_for_a_set() {
+fn without_memory_the_old_value_stays_except_after_a_set() {
     let mut rig = Rig::without_eviction();
     let value = "v".repeat(900);
     rig.converse(&[("set kept 0 0 1|x|set lost 0 0 1|x|", "STORED|STORED|")]);
     let no_room = "SERVER_ERROR out of memory storing object\r\n";
     let refused = (0..20_000)
-        .filter(|number| rig.ask(format!("set {number} 0 0 900\r\n{value}\r\n")) == no_room)
+        .filter(|number| rig.send(format!("set {number} 0 0 900\r\n{value}\r\n")) == no_room)
         .take(100);
     assert_eq!(refused.count(), 100, "memory is full");
-    let token = rig.ask("gets kept\r\n");
+    let token = rig.send("gets kept\r\n");
     let token = token.lines().next().and_then(|line| line.rsplit(' ').next()).expect("a token");
     rig.converse(&[
         (
@@ -183,8 +183,8 @@ fn pipelined_requests_are_answered_in_order() {
         request += &format!("set k{number} 0 0 1\r\nx\r\nget k{number}\r\nincr none 1\r\nmn\r\n");
         want += &format!("STORED\r\nVALUE k{number} 0 1\r\nx\r\nEND\r\nNOT_FOUND\r\nMN\r\n");
     }
-    assert_eq!(rig.ask(&request), want);
-    let got: String = request.as_bytes().chunks(7).map(|part| rig.ask(part)).collect();
+    assert_eq!(rig.send(&request), want);
+    let got: String = request.as_bytes().chunks(7).map(|part| rig.send(part)).collect();
     assert_eq!(got, want, "the same in pieces of seven bytes");
 }
 
@@ -195,20 +195,20 @@ fn a_multiget_takes_thousands_of_keys_or_none() {
     let (mut request, mut want) = (String::from("get"), String::new());
     for number in 0..3000 {
         if number % 3 == 0 {
-            rig.ask(format!("set key-{number} 0 0 900 noreply\r\n{value}\r\n"));
+            rig.send(format!("set key-{number} 0 0 900 noreply\r\n{value}\r\n"));
             want += &format!("VALUE key-{number} 0 900\r\n{value}\r\n");
         }
         request += &format!(" key-{number}");
     }
     let (whole, want) = (format!("{request}\r\n"), format!("{want}END\r\n"));
-    assert_eq!(rig.ask(&whole), want);
+    assert_eq!(rig.send(&whole), want);
     let spoiled = format!("{request} {} key-0\r\nmn\r\n", "k".repeat(251));
-    assert_eq!(rig.ask(&spoiled), "CLIENT_ERROR bad command line format\r\nMN\r\n");
+    assert_eq!(rig.send(&spoiled), "CLIENT_ERROR bad command line format\r\nMN\r\n");
     for verb in ["get", "gets", "gat 0", "gats 0"] {
         for before in [1, 16, 40] {
             let line =
                 format!("{verb}{} {} key-0\r\nmn\r\n", " key-0".repeat(before), "k".repeat(251));
-            assert_eq!(rig.ask(line), "CLIENT_ERROR bad command line format\r\nMN\r\n", "{verb}");
+            assert_eq!(rig.send(line), "CLIENT_ERROR bad command line format\r\nMN\r\n", "{verb}");
         }
     }
 }
@@ -223,7 +223,7 @@ fn a_connection_ends_when_it_must() {
         (b"\x80\x0b\0\0", "CLIENT_ERROR the binary protocol is not spoken here\r\n"),
     ] {
         let mut rig = Rig::new();
-        assert_eq!(rig.ask(request), want);
+        assert_eq!(rig.send(request), want);
         assert_eq!(rig.flow, Flow::Close, "after {want}");
     }
 }

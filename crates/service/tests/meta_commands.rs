@@ -5,7 +5,7 @@ mod support;
 use support::Rig;
 
 #[test]
-fn mg_returns_what_is_asked_for_in_that_order() {
+fn mg_returns_facts_in_the_order_of_its_flags() {
     let mut rig = Rig::new();
     rig.converse(&[
         ("mg a v|", "EN|"),
@@ -32,7 +32,7 @@ fn mg_returns_what_is_asked_for_in_that_order() {
 }
 
 #[test]
-fn a_quiet_look_leaves_no_trace() {
+fn a_read_with_u_leaves_no_trace() {
     Rig::new().converse(&[
         ("set a 0 0 1|x|", "STORED|"),
         ("mg a u h|", "HD h0|"),
@@ -69,7 +69,7 @@ fn ms_stores_by_its_mode_and_token() {
 }
 
 #[test]
-fn a_stale_item_is_renewed_by_one_client() {
+fn one_client_renews_a_stale_item() {
     Rig::new().converse(&[
         ("ms a 3 T100|old|", "HD|"),
         ("md a I T30|", "HD|"),
@@ -85,7 +85,7 @@ fn a_stale_item_is_renewed_by_one_client() {
 }
 
 #[test]
-fn a_missing_or_dying_item_is_made_by_one_client() {
+fn one_client_creates_a_missing_item_or_renews_an_expiring_one() {
     let mut rig = Rig::new();
     rig.converse(&[
         ("mg a N30 v t c E9|", "VA 0 t30 c9 W||"),
@@ -103,7 +103,7 @@ fn a_missing_or_dying_item_is_made_by_one_client() {
 }
 
 #[test]
-fn what_is_renewed_by_length_and_by_touch_is_marked_as_in_memcached() {
+fn marks_change_with_length_and_touch_as_in_memcached() {
     let mut rig = Rig::new();
     rig.converse(&[("set a 0 0 1|x|md a I|", "STORED|HD|")]);
     rig.wait_s(10);

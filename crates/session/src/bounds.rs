@@ -1,16 +1,18 @@
-//! How much one connection may hold, and where larger amounts are asked for.
+//! How much one connection may hold, and the budget that larger amounts are taken from.
 //!
 //! ```text
 //! one connection holds at most
-//!   TAIL_FREE_BYTES              the unfinished end of its input, not budgeted
-//! + one request                  the rest of that input, from the budget
-//! + pending_bytes_max            replies that wait for earlier ones, from the budget
-//! + output_bytes_max + one reply what its reader has not taken yet (kept by the driver)
+//!   TAIL_FREE_BYTES               the unfinished end of its input, not budgeted
+//! + one request                   the rest of that input, from the budget
+//! + pending_bytes_max             replies that wait for earlier ones, from the budget
+//! + output_bytes_max + one reply  what its client has not taken yet (kept by the driver)
 //! ```
+//!
+//! Sizes are in bytes.
 
 use std::sync::Arc;
 
-use base::Budget;
+use base::MemoryBudget;
 
 /// Unfinished input that every connection may keep without asking the budget. 4,000 clients that
 /// all stop in the middle of a line hold 8 MiB.
@@ -20,23 +22,24 @@ pub(crate) const TAIL_FREE_BYTES: usize = 2 << 10;
 /// client reserves at most twice what it has sent.
 pub(crate) const VALUE_RESERVE_BYTES: usize = 64 << 10;
 
-/// Times room is made for the same bytes: other workers may take it first.
+/// How often the handler is asked to make room for the same bytes: another worker may take the room
+/// first.
 pub(crate) const ROOM_ATTEMPTS_MAX: u32 = 8;
 
-/// A value with at least this much missing is received straight into its buffer.
-pub(crate) const LANDING_BYTES_MIN: usize = 16 << 10;
+/// A value of which at least this much is missing is received directly into its buffer.
+pub(crate) const DIRECT_BYTES_MIN: usize = 16 << 10;
 
 /// The bounds of every connection of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
-    /// Output of one turn after which parsing stops until it is sent: after each request if it is
-    /// 0.
+    /// Output of one turn after which parsing stops until it is sent; with 0, after each request.
     pub output_bytes_max: usize,
     /// Requests of one turn after which other connections have theirs (memcached's `-R`).
     pub requests_per_turn: u32,
-    /// Requests without a final reply, `noreply` included, past which input is left unread.
+    /// Requests without a final reply, `noreply` included, after which input is left unread.
     pub pending_max: usize,
-    /// Bytes of such requests and of the replies queued behind them, likewise.
+    /// Bytes of such requests and of the replies queued after them, after which input is left
+    /// unread.
     pub pending_bytes_max: usize,
 }
 
@@ -51,11 +54,11 @@ impl Default for Bounds {
     }
 }
 
-/// What the sessions of a worker stand on: their bounds and the budget they draw on.
+/// What the sessions of a worker may use: their bounds and the budget of memory.
 #[derive(Clone)]
-pub struct Ground {
+pub struct Resources {
     /// The bounds of each session.
     pub bounds: Bounds,
     /// Where buffers above a small size are taken from, for `Owner::Connections`.
-    pub budget: Arc<dyn Budget + Send + Sync>,
+    pub budget: Arc<MemoryBudget>,
 }

@@ -1,5 +1,8 @@
 //! What executes requests, as the session sees it.
 //!
+//! A handler belongs to one worker and serves all its connections, one call at a time. The session
+//! never looks into a request: it only applies the outcome.
+//!
 //! ```text
 //! call -> Done           the reply is complete and may leave
 //!      -> More           the reply so far may leave; call again with the same request
@@ -11,24 +14,26 @@
 use base::Now;
 use memcache::{Key, Limits, Refusal, Request, Store};
 
-use crate::{Conn, ConnId, Reply, Ticket};
+use crate::ids::{Conn, ConnId, Ticket};
+use crate::reply::Reply;
 
-/// A log whose mark replies wait for: acknowledgements of replicas, a journal, a dirty read.
+/// A log that replies wait for until it has passed a mark: acknowledgements of replicas, a journal,
+/// a dirty read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct LogId(pub u32);
 
-/// What became of a request.
+/// The result of a request: what its reply waits for, and what follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// Its reply, possibly empty, is complete.
     Done,
-    /// Its reply has reached the bound of a turn: what is written leaves, then the handler is
+    /// Its reply has reached the bound of a turn. What is written leaves, then the handler is
     /// called again with the same request and the progress it left in [`Conn::progress`]. While
-    /// earlier replies wait, the handler is called again when they have left.
+    /// earlier replies wait, the handler is called again after they have left.
     More,
     /// Its reply is complete and may leave when `log` has passed `seq`.
     Gate {
-        /// The log that is waited for.
+        /// The log to wait for.
         log: LogId,
         /// The mark in it.
         seq: u64,
@@ -46,16 +51,17 @@ pub enum Passed {
     Yes,
     /// Not yet.
     No,
-    /// It can never be known: the connection ends without the reply.
+    /// It will never be known: the connection ends without the reply.
     InDoubt,
 }
 
 /// Whether the replies of a batch may be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum BatchEnd {
     /// They may.
     Send,
-    /// The right to answer was lost while the batch ran: they are dropped, with their connections.
+    /// They may not: the right to answer was lost while the batch ran. The replies are dropped and
+    /// their connections closed.
     Drop,
 }
 
@@ -64,10 +70,10 @@ pub enum Verdict {
 pub enum Cause {
     /// It is malformed or beyond a limit; the refusal says which.
     Malformed,
-    /// The budget has no room to receive its value; the refusal names the key, as for a value
+    /// The budget has no memory to receive its value. The refusal names the key, as for a value
     /// that is too large.
     NoMemory,
-    /// The budget has no room for other input that must be kept; the connection ends after the
+    /// The budget has no memory for other input that must be kept. The connection ends after the
     /// answer.
     NoMemoryForInput,
 }
@@ -94,22 +100,22 @@ pub trait Handler {
         false
     }
 
-    /// Answers `get` of one key, to the same end as [`Handler::call`] with [`Outcome::Done`]: so
-    /// many requests are this one that it has a way of its own. Called only where the handler
+    /// Answers `get` of one key, with the same result as [`Handler::call`] and [`Outcome::Done`].
+    /// It is the most frequent request, so it has a path of its own. Called only where the handler
     /// [is prompt](Handler::is_prompt).
     #[inline]
     fn get_now(&mut self, _now: Now, _key: Key<'_>, _reply: &mut Reply) {
         unreachable!("this handler is never prompt");
     }
 
-    /// Executes a storage command, likewise.
+    /// Executes a plain `set` or `add`, likewise.
     #[inline]
     fn store_now(&mut self, _now: Now, _store: &Store<'_>, _reply: &mut Reply) {
         unreachable!("this handler is never prompt");
     }
 
     /// Answers a request that is not executed. `refusal` is `None` only for
-    /// [`Cause::NoMemoryForInput`]. The session drops the answer when the client wants none.
+    /// [`Cause::NoMemoryForInput`]. The session discards the answer when the client wants none.
     fn refused(
         &mut self,
         now: Now,
@@ -119,8 +125,8 @@ pub trait Handler {
         reply: &mut Reply,
     );
 
-    /// The budget refused `bytes` for input or output that must be kept: makes that much room, if
-    /// it can.
+    /// The budget refused `bytes` for input or output that must be kept: frees that much, if it
+    /// can. Returns whether to ask the budget again.
     fn make_room(&mut self, _now: Now, _bytes: u64) -> bool {
         false
     }
@@ -128,14 +134,14 @@ pub trait Handler {
     /// Whether `log` has passed `seq`.
     fn gate(&self, log: LogId, seq: u64) -> Passed;
 
-    /// `conn` is gone; completions for it will be dropped.
+    /// `conn` is closed. Completions for it have no effect from now on.
     fn closed(&mut self, conn: ConnId);
 
-    /// Every request that arrived together has been executed; their replies are sent next.
-    fn end_batch(&mut self, now: Now) -> Verdict;
+    /// Every request of a batch is executed. Returns whether their replies may be sent.
+    fn end_batch(&mut self, now: Now) -> BatchEnd;
 
-    /// When [`Handler::end_batch`] is to be called at the latest, even if nothing arrives, on the
-    /// monotonic clock of [`Now`]. Asked after every batch.
+    /// When [`Handler::end_batch`] is to be called even if nothing arrives: nanoseconds of the
+    /// monotonic clock of [`Now`]. Read after every batch.
     fn wake_at_ns(&self) -> u64 {
         u64::MAX
     }

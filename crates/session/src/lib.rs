@@ -1,33 +1,33 @@
 //! One connection without a socket: bytes in, replies out, in the order of the requests.
 //!
 //! A driver hands a [`Session`] what it received and sends what appears in the [`Reply`]; a
-//! [`Handler`] executes each request. The session owns the three things between them: the
-//! unfinished end of the input, the replies that may not leave yet, and the bounds of both.
+//! [`Handler`] executes each request. The session owns what lies between: the unfinished end of the
+//! input, the replies that may not leave yet, and the bounds of both.
 //!
 //! It never reads a socket or a clock and never knows what a request means. While nothing is
-//! pending, requests are parsed where the driver received them and replies are appended where the
-//! driver sends them from, so an idle connection owns no heap memory.
+//! pending, requests are parsed where the driver received them, and replies are appended where the
+//! driver sends them from. So an idle connection owns no heap memory.
+//!
+//! | room | may use | what it is |
+//! |---|---|---|
+//! | `bounds` | nothing | how much one connection may hold |
+//! | `connection` | `bounds`, `context`, `handler`, `ids`, `reply` | the session |
+//! | `context` | `bounds`, `handler`, `reply` | what sessions work with |
+//! | `handler` | `ids`, `reply` | what executes requests |
+//! | `ids` | nothing | identities of workers, connections, requests |
+//! | `reply` | nothing | output |
 #![forbid(unsafe_code)]
 
 mod bounds;
-mod flow;
+mod connection;
+mod context;
 mod handler;
-mod kept;
-mod order;
+mod ids;
 mod reply;
-mod run;
-mod session;
-mod tail;
-mod ticket;
 
-#[cfg(test)]
-mod fake;
-#[cfg(test)]
-mod session_test;
-
-pub use bounds::{Bounds, Ground};
-pub use flow::{Context, Flow, Want};
-pub use handler::{Cause, Handler, LogId, Outcome, Passed, Verdict};
+pub use bounds::{Bounds, Resources};
+pub use connection::{Flow, Session};
+pub use context::Context;
+pub use handler::{BatchEnd, Cause, Handler, LogId, Outcome, Passed};
+pub use ids::{Conn, ConnId, Ticket, WorkerId};
 pub use reply::{Lent, Mark, Reply, Span};
-pub use session::Session;
-pub use ticket::{Conn, ConnId, Ticket, WorkerId};

@@ -6,9 +6,14 @@
 //! ```
 //!
 //! A driver collects the replies of many connections in one `Reply` and remembers the [`Span`] of
-//! each. Positions are counted in `bytes`; a lent part stands before the byte at its position, and
-//! belongs to whoever that byte belongs to: a reply ends with bytes that were copied, as every line
-//! does. Sending consumes a span from its front; a lent part is given back as soon as it is sent.
+//! each. Positions are counted in `bytes`. A lent part stands before the byte at its position and
+//! belongs to the same reply as that byte, so a reply must end with bytes that were copied, as
+//! every line does. Sending consumes a span from its front, and gives back each lent part as soon
+//! as it is sent.
+//!
+//! Invariants: parts are in the order of their positions. A position stays valid until the output
+//! is cleared, or cut before it. `lent_bytes` counts lent bytes from when they are appended;
+//! sending does not lower it.
 
 use std::io::IoSlice;
 use std::ops::Range;
@@ -59,6 +64,21 @@ impl Span {
 }
 
 /// Append-only output.
+///
+/// ```
+/// use session::Reply;
+///
+/// let mut out = Reply::new();
+/// let begin = out.mark();
+/// out.bytes_mut().extend(b"VALUE a 0 5\r\n");
+/// out.lend(Box::new(b"hello"), b"\r\nEND\r\n");
+/// assert_eq!(out.len_since(begin), 25);
+///
+/// // The socket took the first line and one byte of the value.
+/// let mut span = out.span_since(begin);
+/// out.consume(&mut span, 14);
+/// assert!(!span.is_empty());
+/// ```
 #[derive(Default)]
 pub struct Reply {
     bytes: Vec<u8>,
@@ -73,21 +93,21 @@ impl Reply {
         Self::default()
     }
 
-    /// Where to append. What is there already must stay.
+    /// Where to append. What is there already must not change.
     #[inline]
     pub fn bytes_mut(&mut self) -> &mut Vec<u8> {
         &mut self.bytes
     }
 
-    /// Appends memory without copying it, and `behind` after it, to which it belongs.
+    /// Appends memory without copying it, and `after` after it, to which it belongs.
     ///
     /// # Panics
-    /// When there is nothing behind it: it would belong to what another client is sent next.
-    pub fn lend(&mut self, memory: Box<dyn Lent>, behind: &[u8]) {
-        assert!(!behind.is_empty(), "a reply ends with bytes that were copied");
+    /// When `after` is empty: the memory would belong to the reply of another client.
+    pub fn lend(&mut self, memory: Box<dyn Lent>, after: &[u8]) {
+        assert!(!after.is_empty(), "a reply ends with bytes that were copied");
         self.lent_bytes += (*memory).as_ref().len();
         self.parts.push(Part { at: self.bytes.len(), sent: 0, memory: Some(memory) });
-        self.bytes.extend_from_slice(behind);
+        self.bytes.extend_from_slice(after);
     }
 
     /// Everything appended so far, lent parts included, in bytes.
@@ -248,7 +268,7 @@ impl Reply {
         debug_assert!(span.at <= span.end, "more was sent than the span held");
     }
 
-    /// Moves `span` into a reply of its own, leaving its bytes behind as garbage.
+    /// Moves `span` into a reply of its own. Its bytes stay here, unused.
     #[must_use]
     pub fn detach(&mut self, span: Span) -> Self {
         let bytes = self.bytes[span.at..span.end].to_vec();
@@ -313,12 +333,12 @@ mod tests {
 
     /// Replies in one output, each of which begins with what it was lent.
     #[test]
-    fn what_was_lent_goes_to_whom_it_was_lent_for() {
+    fn a_lent_part_belongs_to_the_reply_that_it_was_lent_for() {
         let mut reply = Reply::new();
         let mut spans = Vec::new();
-        for (lent, behind) in [(b"A", b"a"), (b"B", b"b"), (b"C", b"c")] {
+        for (lent, after) in [(b"A", b"a"), (b"B", b"b"), (b"C", b"c")] {
             let mark = reply.mark();
-            reply.lend(Box::new(lent.to_vec()), behind);
+            reply.lend(Box::new(lent.to_vec()), after);
             spans.push(reply.span_since(mark));
         }
         assert!(

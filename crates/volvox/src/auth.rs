@@ -1,9 +1,10 @@
-//! Authentication by text: a file of `user:password` lines, and the check of a client's claim.
+//! Authentication by text: a file of `user:password` lines, and the check of a client's
+//! credentials.
 //!
-//! The limits are memcached's: at most 8 users, a line of at most 255 bytes. Where memcached cuts
-//! what exceeds them in silence, this is an error. A password ends at the line's end and may hold
-//! colons and spaces; a user may hold neither. Comparison takes the same time wherever the first
-//! wrong byte stands. Nothing here prints or logs a password.
+//! The limits are memcached's: at most 8 users, and lines of at most 255 bytes. memcached cuts off
+//! what exceeds them without a message; here it is an error. A password ends with its line and may
+//! hold colons and spaces; a user may hold neither. A comparison takes the same time wherever the
+//! first wrong byte is. Nothing here prints or logs a password.
 
 use std::fmt::{Display, Formatter};
 use std::path::{Path, PathBuf};
@@ -14,30 +15,17 @@ use subtle::{Choice, ConstantTimeEq};
 
 /// Users a file may hold.
 pub const USERS_MAX: usize = 8;
-/// Bytes a line may hold, its end not counted.
+/// Bytes a line may hold, without its line ending.
 pub const LINE_BYTES_MAX: usize = 255;
 
-/// What a claim is worth.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Claim {
-    /// A known user with the right password.
-    Accepted,
-    /// An unknown user or a wrong password.
-    Rejected,
-    /// Not `user password` at all.
-    Malformed,
-}
-
-/// Why a file gives no users.
+/// What is wrong with the content of a file.
 #[derive(Debug)]
 pub enum AuthError {
-    /// The file cannot be read.
-    Unreadable(PathBuf, io::Error),
-    /// A line is not `user:password`.
+    /// The line with this number is not `user:password`.
     Malformed(usize),
-    /// A line is too long.
+    /// The line with this number has this many bytes, which is too long.
     TooLong(usize, usize),
-    /// More users than fit.
+    /// This many users, which is too many.
     TooMany(usize),
     /// No user at all.
     Empty,
@@ -46,18 +34,15 @@ pub enum AuthError {
 impl Display for AuthError {
     fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Unreadable(path, source) => {
-                write!(f, "{}: {source}; name a readable file", path.display())
-            }
             Self::Malformed(line) => {
-                write!(f, "line {line}: not user:password; mend or remove the line")
+                write!(f, "line {line}: not user:password; correct or remove the line")
             }
             Self::TooLong(line, bytes) => write!(
                 f,
-                "line {line}: {bytes} bytes, at most {LINE_BYTES_MAX} are allowed; shorten it"
+                "line {line}: {bytes} bytes; at most {LINE_BYTES_MAX} are allowed, shorten the line"
             ),
             Self::TooMany(users) => {
-                write!(f, "{users} users, at most {USERS_MAX} are allowed; remove some")
+                write!(f, "{users} users; at most {USERS_MAX} are allowed, remove some")
             }
             Self::Empty => f.write_str("no users; write at least one user:password line"),
         }
@@ -78,7 +63,7 @@ impl Users {
     /// Parses the content of a file.
     ///
     /// # Errors
-    /// The first line, or the limit, that is broken.
+    /// The first line that is malformed, or the limit that is exceeded.
     pub fn parse(content: &[u8]) -> Result<Self, AuthError> {
         let content = content.strip_suffix(b"\n").unwrap_or(content);
         if content.is_empty() {
@@ -90,17 +75,17 @@ impl Users {
         if users.len() > USERS_MAX { Err(AuthError::TooMany(users.len())) } else { Ok(Self(users)) }
     }
 
-    /// Judges `claim`, the value of the `set` by which a client authenticates: `user password`.
+    /// Whether `credentials` are `user password` of a known user: the value of the `set` by which a
+    /// client authenticates.
     #[must_use]
-    pub fn check(&self, claim: &[u8]) -> Claim {
-        let Some(space) = claim.iter().position(|byte| *byte == b' ') else {
-            return Claim::Malformed;
+    pub fn check(&self, credentials: &[u8]) -> bool {
+        let Some(space) = credentials.iter().position(|byte| *byte == b' ') else {
+            return false;
         };
-        let (name, password) = (&claim[..space], &claim[space + 1..]);
-        // Every user is compared, whoever matched before: the time tells nothing.
+        let (name, password) = (&credentials[..space], &credentials[space + 1..]);
+        // Every user is compared, also after a match, so that the time depends on no match.
         let matches = |user: &User| user.name.ct_eq(name) & user.password.ct_eq(password);
-        let known = self.0.iter().fold(Choice::from(0), |known, user| known | matches(user));
-        if bool::from(known) { Claim::Accepted } else { Claim::Rejected }
+        self.0.iter().fold(Choice::from(0), |known, user| known | matches(user)).into()
     }
 }
 
@@ -129,31 +114,34 @@ impl AuthFile {
     /// Reads the file at `path`.
     ///
     /// # Errors
-    /// That it cannot be read, or what [`Users::parse`] finds.
-    pub fn load(path: &Path) -> Result<Self, AuthError> {
+    /// That it cannot be read, or what [`Users::parse`] finds; the message names the file.
+    pub fn load(path: &Path) -> io::Result<Self> {
         Ok(Self { path: path.to_owned(), users: RwLock::new(read(path)?) })
     }
 
-    /// Reads the file again; on an error the users stay as they were.
+    /// Reads the file again; on an error the users stay the same.
     ///
     /// # Errors
     /// As [`AuthFile::load`].
-    pub fn reload(&self) -> Result<(), AuthError> {
+    pub fn reload(&self) -> io::Result<()> {
         let users = read(&self.path)?;
         *self.users.write().unwrap_or_else(PoisonError::into_inner) = users;
         Ok(())
     }
 
-    /// Judges `claim` by the users last read.
+    /// [`Users::check`] with the users last read.
     #[must_use]
-    pub fn check(&self, claim: &[u8]) -> Claim {
-        self.users.read().unwrap_or_else(PoisonError::into_inner).check(claim)
+    pub fn check(&self, credentials: &[u8]) -> bool {
+        self.users.read().unwrap_or_else(PoisonError::into_inner).check(credentials)
     }
 }
 
-fn read(path: &Path) -> Result<Users, AuthError> {
-    let content = fs::read(path).map_err(|error| AuthError::Unreadable(path.to_owned(), error))?;
-    Users::parse(&content)
+fn read(path: &Path) -> io::Result<Users> {
+    let content = fs::read(path)
+        .map_err(|error| io::Error::new(error.kind(), format!("{error}; name a readable file")));
+    content
+        .and_then(|content| Users::parse(&content).map_err(io::Error::other))
+        .map_err(|error| io::Error::other(format!("server.auth_file {}: {error}", path.display())))
 }
 
 #[cfg(test)]
@@ -162,22 +150,22 @@ mod tests {
     use crate::scratch::Scratch;
 
     #[test]
-    fn claims_are_judged() {
+    fn credentials_are_checked() {
         let users = Users::parse(b"foo:bar\nbaaaz:quux\r\nempty:\np:a b:c").expect("well formed");
-        let cases: [(&[u8], Claim); 10] = [
-            (b"foo bar", Claim::Accepted),
-            (b"baaaz quux", Claim::Accepted),
-            (b"empty ", Claim::Accepted),
-            (b"p a b:c", Claim::Accepted),
-            (b"foo ba", Claim::Rejected),
-            (b"foo barr", Claim::Rejected),
-            (b"foo quux", Claim::Rejected),
-            (b" bar", Claim::Rejected),
-            (b"foobar", Claim::Malformed),
-            (b"", Claim::Malformed),
+        let cases: [(&[u8], bool); 10] = [
+            (b"foo bar", true),
+            (b"baaaz quux", true),
+            (b"empty ", true),
+            (b"p a b:c", true),
+            (b"foo ba", false),
+            (b"foo barr", false),
+            (b"foo quux", false),
+            (b" bar", false),
+            (b"foobar", false),
+            (b"", false),
         ];
-        for (claim, judged) in cases {
-            assert_eq!(users.check(claim), judged, "{}", String::from_utf8_lossy(claim));
+        for (credentials, known) in cases {
+            assert_eq!(users.check(credentials), known, "{}", String::from_utf8_lossy(credentials));
         }
     }
 
@@ -192,8 +180,8 @@ mod tests {
             (":p".to_owned(), "line 1: not user:password"),
             ("a b:p".to_owned(), "line 1: not user:password"),
             ("a:p\0".to_owned(), "line 1: not user:password"),
-            (long, "line 2: 257 bytes, at most 255"),
-            ("u:p\n".repeat(9), "9 users, at most 8"),
+            (long, "line 2: 257 bytes; at most 255"),
+            ("u:p\n".repeat(9), "9 users; at most 8"),
         ];
         for (content, message) in cases {
             let error = Users::parse(content.as_bytes()).err().expect("refused").to_string();
@@ -209,9 +197,9 @@ mod tests {
         let file = AuthFile::load(&path).expect("well formed");
         fs::write(&path, "nonsense").expect("writable");
         assert!(file.reload().is_err());
-        assert_eq!(file.check(b"a 1"), Claim::Accepted);
+        assert!(file.check(b"a 1"));
         fs::write(&path, "b:2\n").expect("writable");
         file.reload().expect("well formed");
-        assert_eq!((file.check(b"a 1"), file.check(b"b 2")), (Claim::Rejected, Claim::Accepted));
+        assert!(!file.check(b"a 1") && file.check(b"b 2"));
     }
 }

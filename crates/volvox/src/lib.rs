@@ -1,31 +1,31 @@
 //! What the binary is made of beside the data path: settings, command line, log, signals, process.
 //!
 //! ```text
-//! cli -> config | memcached (flags) -> Loaded -> launch::prepare -> Launch -> serve
+//! cli -> config | memcached (flags) -> Loaded -> run -> process, logging, auth
 //! ```
 //!
-//! [`cli::run`] reads the command line and prepares the process; the function it is given then
-//! serves, with a [`launch::Launch`] in hand: the settings, the users, the log and the signals.
-//! This crate alone reads settings and the environment, changes the process, and logs; nothing
-//! below it does.
+//! [`cli::run`] reads the command line and lays the layers of settings over each other; `run`
+//! prepares the process and serves until a signal ends it. This crate alone reads settings and the
+//! environment, changes the process, and logs; no crate below it does.
+//!
+//! | room | may use | what it is |
+//! |---|---|---|
+//! | `auth` | nothing | the file of users, and the check of a client's credentials |
+//! | `cli` | `config`, `memcached`, `run` | the commands, and which part each one calls |
+//! | `config` | nothing | every setting: its type, its range, where its value came from |
+//! | `logging` | `config` | the log of the cell |
+//! | `memcached` | `config` | memcached's command line, and what `stats settings` answers |
+//! | `process` | `config` | what happens to the process: limits, user, background, signals, files |
+//! | `run` | `auth`, `config`, `logging`, `memcached`, `process` | settings become a running cell |
 #![forbid(unsafe_code)]
 
 pub mod auth;
 pub mod cli;
 pub mod config;
-pub mod daemon;
-mod driver;
-mod host;
-pub mod launch;
-pub mod logging;
+mod logging;
 pub mod memcached;
-pub mod originals;
-pub mod process;
-pub mod run_files;
-pub mod serve;
-pub mod signals;
+mod process;
+mod run;
 
-#[cfg(test)]
-mod committed;
 #[cfg(test)]
 mod scratch;

@@ -1,23 +1,24 @@
-//! The log of the cell itself, to standard error, to a file, or to both.
+//! The log of the cell: to standard error, to a file, or to both.
 //!
-//! Requests are never logged; below `service` nothing logs at all. The level can be changed, and
-//! the file opened again after it was rotated away, while the cell runs. A line that cannot be
-//! written is lost: a full disk must not stop a cache.
+//! There is one log for the process, started once. Requests are never logged, and no crate below
+//! this one logs. While the cell runs, the level can change, and the file can be opened again after
+//! it was renamed. A line that cannot be written is lost, because a full disk must not stop a
+//! cache.
 
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use tracing::Dispatch;
 use tracing::level_filters::LevelFilter;
-use tracing::{Dispatch, Subscriber};
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::{Registry, fmt, reload};
 
 use crate::config::{Level, LogSettings};
 
-/// The hold on a running log; clones hold the same one.
+/// A handle on the running log; clones are handles on the same one.
 #[derive(Clone)]
 pub struct Logging {
     level: reload::Handle<LevelFilter, Registry>,
@@ -27,24 +28,23 @@ pub struct Logging {
 /// Starts the log for the whole process.
 ///
 /// # Errors
-/// That the file cannot be opened, or that a log runs already.
+/// That the file cannot be opened, or that the log was started before.
 pub fn start(settings: &LogSettings) -> io::Result<Logging> {
-    let (dispatch, logging) = build(settings, settings.stderr)?;
+    let (dispatch, logging) = build(settings)?;
     tracing::dispatcher::set_global_default(dispatch).map_err(io::Error::other)?;
     Ok(logging)
 }
 
-fn build(settings: &LogSettings, stderr: bool) -> io::Result<(Dispatch, Logging)> {
+fn build(settings: &LogSettings) -> io::Result<(Dispatch, Logging)> {
     let file = settings.file.as_deref().map(LogFile::open).transpose()?;
     let (filter, level) = reload::Layer::new(filter_of(settings.level));
-    let to_stderr = stderr.then(|| fmt::layer().with_ansi(false).with_writer(io::stderr));
-    let to_file = file.clone().map(|file| fmt::layer().with_ansi(false).with_writer(file));
+    let to_stderr = settings
+        .stderr
+        .then(|| fmt::layer().with_ansi(false).with_target(false).with_writer(io::stderr));
+    let to_file =
+        file.clone().map(|it| fmt::layer().with_ansi(false).with_target(false).with_writer(it));
     let subscriber = Registry::default().with(filter).with(to_stderr).with(to_file);
-    Ok((dispatch_of(subscriber), Logging { level, file }))
-}
-
-fn dispatch_of(subscriber: impl Subscriber + Send + Sync + 'static) -> Dispatch {
-    Dispatch::new(subscriber)
+    Ok((Dispatch::new(subscriber), Logging { level, file }))
 }
 
 fn filter_of(level: Level) -> LevelFilter {
@@ -65,7 +65,7 @@ impl Logging {
             .expect("invariant: the global subscriber is never dropped");
     }
 
-    /// Opens the file again, so that a rotated one is let go.
+    /// Opens the file again, so that one that was renamed is no longer written to.
     ///
     /// # Errors
     /// That it cannot be opened; the old one stays in use.
@@ -122,7 +122,7 @@ mod tests {
         let scratch = Scratch::new("logging");
         let (path, rotated) = (scratch.path("log"), scratch.path("log.1"));
         let settings = LogSettings { level: Level::Warn, file: Some(path.clone()), stderr: false };
-        let (dispatch, logging) = build(&settings, false).expect("writable");
+        let (dispatch, logging) = build(&settings).expect("writable");
         tracing::dispatcher::with_default(&dispatch, || {
             tracing::info!("quiet");
             logging.set_level(Level::Info);
@@ -143,7 +143,7 @@ mod tests {
     #[test]
     fn an_unwritable_file_is_named() {
         let settings = LogSettings { file: Some("no/such/log".into()), ..LogSettings::default() };
-        let error = build(&settings, false).err().expect("no such folder").to_string();
+        let error = build(&settings).err().expect("no such folder").to_string();
         assert!(error.starts_with("log.file no/such/log: "), "{error}");
     }
 }

@@ -4,8 +4,8 @@
 use std::env;
 use std::process::ExitCode;
 
-use volvox::{cli, serve};
+use volvox::cli;
 
 fn main() -> ExitCode {
-    cli::run(env::args_os(), serve::serve)
+    cli::run(env::args_os())
 }

@@ -22,7 +22,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // A folder left behind harms no later test.
+        // A folder that stays harms no later test.
         let _ = fs::remove_dir_all(&self.0);
     }
 }

@@ -1,5 +1,5 @@
-//! A cache that evicts holds all of its memory. What a client does not take at once has to be kept
-//! in some of it, which eviction makes room for.
+//! A cache that evicts uses all of its memory. What a client does not receive at once is kept in
+//! that memory too, so items are evicted for it.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -26,7 +26,7 @@ fn set(key: &str, bytes: usize, end: &str) -> Vec<u8> {
     request
 }
 
-/// Everything that a slow reader receives of so many replies, and what was evicted by then.
+/// The bytes that a slow reader receives of [`GETS`] replies, and how many items were evicted.
 fn read_slowly(path: &Path) -> std::io::Result<(usize, u64)> {
     let mut stream = UnixStream::connect(path)?;
     stream.set_read_timeout(Some(PATIENCE))?;
@@ -41,7 +41,7 @@ fn read_slowly(path: &Path) -> std::io::Result<(usize, u64)> {
     let mut slow = UnixStream::connect(path)?;
     slow.set_read_timeout(Some(PATIENCE))?;
     slow.write_all("get large\r\n".repeat(GETS).as_bytes())?;
-    // When this is answered the server has long tried to send the others.
+    // When this is answered, the server has tried to send the others.
     stream.write_all(b"stats\r\n")?;
     let mut evictions = 0;
     while line != "END\r\n" {
@@ -66,11 +66,11 @@ fn try_driver(driver: &str) {
         .stderr(Stdio::piped())
         .spawn()
         .expect("the binary starts");
-    let mut said = BufReader::new(server.stderr.take().expect("asked for"));
+    let mut log = BufReader::new(server.stderr.take().expect("it is piped"));
     let mut line = String::new();
     while !line.contains("listening on") {
         line.clear();
-        assert!(said.read_line(&mut line).expect("it says so") > 0, "it listens");
+        assert!(log.read_line(&mut line).expect("it logs") > 0, "it listens");
     }
     let read = read_slowly(&path);
     kill(Pid::from_raw(server.id() as i32), Signal::SIGTERM).expect("our own process");

@@ -1,67 +1,26 @@
 //! A launched cell, as init systems and shells see it: files appear when it listens, signals do
 //! what they say, and in the background the parent answers for the child.
 //!
-//! The test is its own server: started again with [`SERVE`] in the environment, it runs the real
-//! command line with a server that listens and obeys signals, and nothing else. That server holds
-//! a connection to the test, which ends with it.
+//! Each test starts the real binary under memcached's command line. Waits are for a line of the
+//! log or for the end of a connection, and have a limit.
 
-use std::error::Error;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
-use std::os::fd::AsFd;
+use std::net::{Ipv4Addr, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
-use std::{env, fs};
+use std::{fs, thread};
 
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, Uid, User, getsid};
-use volvox::auth::Claim;
-use volvox::cli;
-use volvox::launch::Launch;
-use volvox::signals::Request;
 
-/// Makes this program the server; holds the address that it reports to.
-const SERVE: &str = "LAUNCH_TEST_REPORT_TO";
 /// How long the test waits for any one line.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-fn main() -> ExitCode {
-    if env::var_os(SERVE).is_some() {
-        return cli::run(env::args_os(), serve);
-    }
-    in_the_foreground();
-    in_the_background();
-    a_failure_in_the_background_reaches_the_shell();
-    ExitCode::SUCCESS
-}
-
-/// Listens, reports each request as a line, and stops when told.
-fn serve(mut launch: Launch) -> Result<(), Box<dyn Error>> {
-    let address = launch.settings.server.listen[0].resolve()?[0];
-    let listener = TcpListener::bind(address)?;
-    launch.listening(&[listener.local_addr()?])?;
-    let mut report = TcpStream::connect(env::var(SERVE)?)?;
-    writeln!(report, "listening")?;
-    loop {
-        let request = launch.signals.wait();
-        if request == Request::Reload {
-            launch.reload();
-        }
-        let users = launch.users.as_ref();
-        let known = users.is_some_and(|users| users.check(b"b 2") == Claim::Accepted);
-        writeln!(report, "{request:?} {known}")?;
-        if request != Request::Reload {
-            return Ok(());
-        }
-    }
-}
-
-/// The files of one run, and the line to its server.
+/// The folder of one cell: its users, and the files that it writes.
 struct Run {
     folder: PathBuf,
-    reports: TcpListener,
 }
 
 impl Run {
@@ -71,7 +30,7 @@ impl Run {
         let _ = fs::remove_dir_all(&folder);
         fs::create_dir_all(&folder).expect("the temporary folder is writable");
         fs::write(folder.join("users"), "a:1\n").expect("writable");
-        Self { folder, reports: TcpListener::bind("127.0.0.1:0").expect("a free port") }
+        Self { folder }
     }
 
     fn path(&self, name: &str) -> String {
@@ -82,64 +41,92 @@ impl Run {
         fs::read_to_string(self.folder.join(name)).expect(name)
     }
 
-    /// This program as a server under memcached's command line.
+    /// The binary under memcached's command line, on a port that the system chooses.
     fn command(&self, flags: &[&str]) -> Command {
-        let mut command = Command::new(env::current_exe().expect("a running program has a file"));
+        let mut command = Command::new(env!("CARGO_BIN_EXE_volvox"));
         let me = User::from_uid(Uid::effective()).ok().flatten().map(|user| user.name);
         command
-            .args(["memcached", "-p", "-1", "-l", "127.0.0.1", "-v"])
+            .args(["memcached", "-p", "-1", "-l", "127.0.0.1"])
             .args(["-u", me.as_deref().unwrap_or("root"), "-P", &self.path("pid")])
-            .args(["-Y", &self.path("users"), "-n", "48"])
+            .args(["-Y", &self.path("users")])
             .args(flags)
-            .env(SERVE, self.reports.local_addr().expect("bound").to_string())
+            .env_clear()
             .env("MEMCACHED_PORT_FILENAME", self.path("ports"))
             .env("VOLVOX_LOG_FILE", self.path("log"));
         command
     }
 
-    /// The line to the server, from its first word on.
-    fn server(&self) -> BufReader<TcpStream> {
-        let mut waiting = [PollFd::new(self.reports.as_fd(), PollFlags::POLLIN)];
-        let patience = PollTimeout::try_from(PATIENCE).expect("a time-out of a minute");
-        assert_eq!(poll(&mut waiting, patience), Ok(1), "the server reports in time");
-        let (stream, _) = self.reports.accept().expect("the server reports");
+    fn connect(&self) -> TcpStream {
+        let ports = self.read("ports");
+        let port = ports.strip_prefix("TCP INET: ").and_then(|port| port.trim().parse().ok());
+        let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port.expect("one port")));
+        let stream = stream.expect("it listens");
         stream.set_read_timeout(Some(PATIENCE)).expect("a time-out above zero");
-        let mut server = BufReader::new(stream);
-        assert_eq!(line(&mut server), "listening");
-        server
+        stream
+    }
+
+    /// The reply to a client that authenticates as user `b` with password `2`.
+    fn authenticate(&self) -> String {
+        let mut client = BufReader::new(self.connect());
+        client.get_mut().write_all(b"set auth 0 0 3\r\nb 2\r\n").expect("it listens");
+        let mut reply = String::new();
+        client.read_line(&mut reply).expect("it answers in time");
+        reply
+    }
+
+    fn pid(&self) -> Pid {
+        Pid::from_raw(self.read("pid").trim().parse().expect("a pid file holds a number"))
     }
 
     fn signal(&self, signal: Signal) {
-        let pid = self.read("pid").trim().parse().expect("a pid file holds a number");
-        kill(Pid::from_raw(pid), signal).expect("our own process");
+        kill(self.pid(), signal).expect("our own process");
     }
 }
 
-fn line(server: &mut impl BufRead) -> String {
-    let mut line = String::new();
-    server.read_line(&mut line).expect("the server answers in time");
-    line.trim_end().to_owned()
+impl Drop for Run {
+    fn drop(&mut self) {
+        // A cell in the background does not end with a test that fails.
+        let pid = fs::read_to_string(self.folder.join("pid")).ok();
+        if let (true, Some(Ok(pid))) = (thread::panicking(), pid.map(|text| text.trim().parse())) {
+            let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
+        }
+    }
 }
 
-fn ends(mut server: impl Read) {
-    assert_eq!(server.read(&mut [0]).expect("the server ends in time"), 0);
+/// The lines that `child` logs from now on, as they come.
+fn lines_of(child: &mut Child) -> Receiver<String> {
+    let log = BufReader::new(child.stderr.take().expect("it is piped"));
+    let (sender, lines) = channel();
+    thread::spawn(move || log.lines().map_while(Result::ok).try_for_each(|it| sender.send(it)));
+    lines
 }
 
+/// Waits for a line that contains `part`.
+fn wait_for(lines: &Receiver<String>, part: &str) {
+    while !lines.recv_timeout(PATIENCE).expect(part).contains(part) {}
+}
+
+#[test]
 fn in_the_foreground() {
     for (signal, request) in
-        [(Signal::SIGTERM, "Stop"), (Signal::SIGINT, "Stop"), (Signal::SIGUSR1, "Drain")]
+        [(Signal::SIGTERM, "stopping"), (Signal::SIGINT, "stopping"), (Signal::SIGUSR1, "draining")]
     {
         let run = Run::new("foreground");
-        let mut child = run.command(&[]).stderr(Stdio::null()).spawn().expect("this program runs");
-        let mut server = run.server();
+        let mut child = run
+            .command(&["-v", "-n", "48"])
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the binary runs");
+        let lines = lines_of(&mut child);
+        wait_for(&lines, "listening on 127.");
         let ports = run.read("ports");
         assert!(ports.starts_with("TCP INET: ") && !ports.ends_with(": 0\n"), "{ports}");
         fs::write(run.folder.join("users"), "b:2\n").expect("writable");
         run.signal(Signal::SIGHUP);
-        assert_eq!(line(&mut server), "Reload true");
+        wait_for(&lines, "users read again");
+        assert_eq!(run.authenticate(), "STORED\r\n");
         run.signal(signal);
-        assert_eq!(line(&mut server), format!("{request} true"));
-        ends(server);
+        wait_for(&lines, request);
         assert!(child.wait().expect("our own child").success());
         assert!(!run.folder.join("pid").exists());
         let log = run.read("log");
@@ -147,24 +134,38 @@ fn in_the_foreground() {
     }
 }
 
+#[test]
 fn in_the_background() {
     let run = Run::new("background");
-    let parent = run.command(&["-d"]).output().expect("this program runs");
+    let parent = run.command(&["-d", "-v"]).output().expect("the binary runs");
     assert!(parent.status.success(), "{parent:?}");
     assert_eq!(parent.stdout, b"");
-    let mut server = run.server();
-    let pid = run.read("pid").trim().parse().expect("a pid file holds a number");
-    assert_eq!(getsid(Some(Pid::from_raw(pid))), Ok(Pid::from_raw(pid)));
+    let mut client = run.connect();
+    assert_eq!(getsid(Some(run.pid())), Ok(run.pid()));
+    assert!(run.authenticate().starts_with("CLIENT_ERROR"));
     run.signal(Signal::SIGTERM);
-    assert_eq!(line(&mut server), "Stop false");
-    ends(server);
+    assert_eq!(client.read(&mut [0]).expect("the cell ends in time"), 0);
+    assert!(run.read("log").contains("stopping"));
 }
 
+#[test]
+fn without_v_nothing_is_logged_at_start() {
+    let run = Run::new("quiet");
+    // The parent ends when the cell listens, and the cell has left the terminal by then.
+    let parent = run.command(&["-d"]).output().expect("the binary runs");
+    let mut client = run.connect();
+    assert_eq!((parent.stdout.as_slice(), parent.stderr.as_slice()), (&b""[..], &b""[..]));
+    assert_eq!(run.read("log"), "");
+    run.signal(Signal::SIGTERM);
+    assert_eq!(client.read(&mut [0]).expect("the cell ends in time"), 0);
+}
+
+#[test]
 fn a_failure_in_the_background_reaches_the_shell() {
     let run = Run::new("failure");
     fs::write(run.folder.join("users"), "nonsense").expect("writable");
-    let parent = run.command(&["-d"]).output().expect("this program runs");
+    let parent = run.command(&["-d"]).output().expect("the binary runs");
     assert_eq!(parent.status.code(), Some(1));
-    let said = String::from_utf8_lossy(&parent.stderr);
-    assert!(said.contains("line 1: not user:password"), "{said}");
+    let log = String::from_utf8_lossy(&parent.stderr);
+    assert!(log.contains("line 1: not user:password"), "{log}");
 }

@@ -1,4 +1,4 @@
-//! Whatever stands in a file, a variable or a command line: an answer or an error, never a panic.
+//! Any text in a file, a variable or a command line gives a result or an error, never a panic.
 //!
 //! The input is made of fragments that the parsers look for, joined at random, so it goes deeper
 //! than noise would. The sequence is the same in every run.

@@ -108,6 +108,7 @@ fn completions_are_printed_for_every_shell() {
 }
 
 #[test]
+#[cfg(feature = "lab")]
 fn the_load_generator_is_mounted() {
     let (code, stdout, _) = ended(&mut volvox(["load", "run", "--help"]));
     assert!(code == 0 && stdout.contains("--target"), "{stdout}");

@@ -8,7 +8,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 const MIB: u64 = 1 << 20;
-/// What the binary takes when nothing is stored, and what `-m` may be passed by.
+/// What the binary takes when nothing is stored; `-m` may be exceeded by this much.
 const BESIDE_ITEMS: u64 = 16 * MIB;
 
 /// A line of what the system says about a process, in bytes.
@@ -27,11 +27,11 @@ fn held(flags: &[&str]) -> Result<(u64, u64), String> {
         .stderr(Stdio::piped())
         .spawn()
         .expect("the binary starts");
-    let mut said = BufReader::new(server.stderr.take().expect("asked for"));
+    let mut log = BufReader::new(server.stderr.take().expect("it is piped"));
     let mut line = String::new();
-    said.read_line(&mut line).expect("it says something");
+    log.read_line(&mut line).expect("it logs");
     if !line.contains("listening on") {
-        said.read_to_string(&mut line).expect("it ends");
+        log.read_to_string(&mut line).expect("it ends");
         server.wait().expect("it ends");
         return Err(line);
     }
@@ -57,9 +57,9 @@ fn what_is_locked_is_what_is_used() {
             assert!(locked >= 64 * MIB, "{locked} bytes of what may come to be used");
         }
         // Locking takes a privilege, or a high limit.
-        Err(said) if std::env::var_os("CI").is_none() && said.contains("cannot be locked") => {
-            eprintln!("skipped: {said}");
+        Err(log) if std::env::var_os("CI").is_none() && log.contains("cannot be locked") => {
+            eprintln!("skipped: {log}");
         }
-        Err(said) => panic!("{said}"),
+        Err(log) => panic!("{log}"),
     }
 }

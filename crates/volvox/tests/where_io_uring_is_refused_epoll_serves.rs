@@ -1,8 +1,8 @@
-//! The binary under a system that refuses io_uring, or a part of it, as many containers do: it says
-//! so, and serves by epoll. And under one that does not, whoever serves ends when told to.
+//! The binary under a system that refuses io_uring, or a part of it, as many containers do: it logs
+//! a warning and serves by epoll. And every driver ends after a signal, also without a client.
 //!
-//! A filter of system calls stays with the thread that sets it up and goes over to the processes
-//! that this thread starts. So each server is started by a thread of its own, with no privilege.
+//! A filter of system calls applies to the thread that installs it and to the processes that this
+//! thread starts. So each server is started by a thread of its own. No privilege is needed.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
@@ -21,16 +21,16 @@ use seccompiler::{
     SeccompFilter, SeccompRule,
 };
 
-/// How long any one answer may take; less than a drain or a worker waits.
+/// How long any one answer may take; shorter than a drain and than the longest wait of a worker.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// What lends a ring a pool of buffers, in the kernel's list of what `io_uring_register` does.
+/// The operation of `io_uring_register` that gives a ring its pool of buffers.
 const REGISTER_PBUF_RING: u64 = 22;
 
 /// A system call that is refused, whatever its arguments or where the second one has this value.
 type Refused = (libc::c_long, Option<u64>);
 
-/// What answers EPERM to a call and lets everything else pass.
+/// A filter that answers EPERM to one call and allows all others.
 fn filter((call, second): Refused) -> Result<BpfProgram, BackendError> {
     let rules = match second {
         None => Vec::new(),
@@ -45,7 +45,7 @@ fn filter((call, second): Refused) -> Result<BpfProgram, BackendError> {
     SeccompFilter::new(rules, SeccompAction::Allow, refuse, processor)?.try_into()
 }
 
-/// A server, and what it says line by line.
+/// A server, and the lines that it logs.
 struct Server {
     child: Child,
     lines: Receiver<String>,
@@ -64,21 +64,21 @@ impl Server {
             command.spawn().expect("the binary runs")
         };
         let mut child = thread::spawn(spawn).join().expect("no panic above");
-        let said = BufReader::new(child.stderr.take().expect("it is piped"));
-        let (tell, lines) = channel();
-        thread::spawn(move || said.lines().map_while(Result::ok).try_for_each(|it| tell.send(it)));
+        let log = BufReader::new(child.stderr.take().expect("it is piped"));
+        let (sender, lines) = channel();
+        thread::spawn(move || log.lines().map_while(Result::ok).try_for_each(|it| sender.send(it)));
         Self { child, lines }
     }
 
-    /// What it says before it listens, and where it does.
+    /// The lines before it listens, and its address.
     fn listening(&self) -> (Vec<String>, String) {
-        let mut said = Vec::new();
+        let mut lines = Vec::new();
         loop {
             let line = self.lines.recv_timeout(PATIENCE).expect("it listens in time");
             if let Some((_, address)) = line.split_once("listening on ") {
-                return (said, address.to_owned());
+                return (lines, address.to_owned());
             }
-            said.push(line);
+            lines.push(line);
         }
     }
 
@@ -101,16 +101,16 @@ impl Drop for Server {
 }
 
 /// The lines of the answer, up to `END`.
-fn ask(address: &str, request: &str) -> Vec<String> {
+fn request(address: &str, command: &str) -> Vec<String> {
     let mut stream = TcpStream::connect(address).expect("it listens");
     stream.set_read_timeout(Some(PATIENCE)).expect("a time-out above zero");
-    write!(stream, "{request}\r\n").expect("the server reads");
+    write!(stream, "{command}\r\n").expect("the server reads");
     let lines = BufReader::new(stream).lines();
     lines.map(|line| line.expect("it answers in time")).take_while(|line| line != "END").collect()
 }
 
 #[test]
-fn it_says_what_is_refused_and_serves_by_epoll() {
+fn a_refusal_is_logged_and_epoll_serves() {
     let cases = [
         ((libc::SYS_io_uring_setup, None), "a ring with its buffers"),
         ((libc::SYS_io_uring_register, Some(REGISTER_PBUF_RING)), "a ring with its buffers"),
@@ -118,8 +118,8 @@ fn it_says_what_is_refused_and_serves_by_epoll() {
     ];
     for (refused, step) in cases {
         let server = Server::start("uring", Some(refused));
-        let (said, address) = server.listening();
-        let [warning] = &said[..] else { panic!("{refused:?}: {said:?}") };
+        let (lines, address) = server.listening();
+        let [warning] = &lines[..] else { panic!("{refused:?}: {lines:?}") };
         let parts = [
             "WARN",
             "server.driver uring: ",
@@ -131,28 +131,28 @@ fn it_says_what_is_refused_and_serves_by_epoll() {
         for part in parts {
             assert!(warning.contains(part), "{refused:?}: {warning} lacks {part}");
         }
-        assert_eq!(ask(&address, "set a 0 0 1\r\nx\r\nget a"), ["STORED", "VALUE a 0 1", "x"]);
-        let settings = ask(&address, "stats settings");
+        assert_eq!(request(&address, "set a 0 0 1\r\nx\r\nget a"), ["STORED", "VALUE a 0 1", "x"]);
+        let settings = request(&address, "stats settings");
         assert!(settings.contains(&"STAT driver epoll".to_owned()), "{refused:?}: {settings:?}");
         server.ends(Signal::SIGTERM);
     }
 }
 
 #[test]
-fn what_is_not_refused_is_no_reason_for_a_warning() {
+fn another_refusal_logs_no_warning() {
     let elsewhere = (libc::SYS_io_uring_register, Some(u64::from(u32::MAX)));
     let allowed = drivers::probe_uring().is_ok();
     let server = Server::start("uring", Some(elsewhere));
-    let (said, address) = server.listening();
+    let (lines, address) = server.listening();
     let expected = if allowed { "STAT driver uring" } else { "STAT driver epoll" };
-    assert_eq!(said.is_empty(), allowed, "{said:?}");
-    let settings = ask(&address, "stats settings");
+    assert_eq!(lines.is_empty(), allowed, "{lines:?}");
+    let settings = request(&address, "stats settings");
     assert!(settings.contains(&expected.to_owned()), "{settings:?}");
     server.ends(Signal::SIGTERM);
 }
 
 #[test]
-fn a_server_that_nobody_came_to_ends_when_told_to() {
+fn a_server_without_clients_ends_after_a_signal() {
     for driver in ["epoll", "signal", "uring", "threads"] {
         for signal in [Signal::SIGTERM, Signal::SIGUSR1] {
             let server = Server::start(driver, None);

@@ -1,7 +1,6 @@
 //! Why a run could not be started or carried through.
 
-use std::fmt;
-use std::io;
+use std::{fmt, io};
 
 /// The errors of this crate. What the server answers, however bad, is counted, not an error.
 #[derive(Debug)]

@@ -3,9 +3,9 @@
 //! Servers and generators are processes. This crate links nothing of the product, so it cannot take
 //! the product's word for anything: it asks the kernel, an instrument or a socket.
 //!
-//! Everything that two parts of the laboratory need has its one home here. A program that is run has a
-//! deadline, a server that is started is ended by its own id, a run that is seeded gives the same
-//! numbers on every machine.
+//! Everything that two parts of the laboratory need has its one home here. A program that is run
+//! has a deadline, a server that is started is ended by its own id, a run that is seeded gives the
+//! same numbers on every machine.
 //!
 //! | room | may use | what it is |
 //! |---|---|---|

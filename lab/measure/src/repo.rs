@@ -2,11 +2,8 @@
 //!
 //! Read-only. Paths handed out are absolute; paths shown to people are relative to the root.
 
-use std::{
-    env, fs,
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::path::{Path, PathBuf};
+use std::{env, time::Duration};
 
 use anyhow::{Context, Result};
 
@@ -72,22 +69,6 @@ impl Repo {
             .cwd(&self.root)
             .capture(QUESTION_MAX)?;
         serde_json::from_str(&text).context("cargo metadata printed something that is not JSON")
-    }
-
-    /// Names of the crates that have the given folder.
-    pub fn crates_with(&self, folder: &str) -> Result<Vec<String>> {
-        let mut names = Vec::new();
-        for crates in ["crates", "lab"].map(|crates| self.path(crates)) {
-            let entries = fs::read_dir(&crates);
-            for entry in entries.with_context(|| format!("read {}", crates.display()))? {
-                let entry = entry?;
-                if entry.path().join(folder).is_dir() {
-                    names.push(entry.file_name().to_string_lossy().into_owned());
-                }
-            }
-        }
-        names.sort();
-        Ok(names)
     }
 
     /// The commit checked out, marked when the tree differs from it. The proofs that are kept do

@@ -1,9 +1,9 @@
-//! The few calls for signals that no safe crate offers: hold signals back, have a descriptor send
-//! them, take one, and look at descriptors by their numbers. They pass numbers and pointers to
-//! locals, so none of them can break more than the descriptor it names.
+//! The few system calls for signals that no safe crate offers: block signals, make a descriptor
+//! send them, take one, and look at descriptors by their numbers.
 //!
-//! A signal that says what has happened to a descriptor is a [`News::About`]. When the system has
-//! no room to queue one it sends SIGIO instead, which says nothing but that: [`News::Lost`].
+//! They pass numbers and pointers to locals, so none can affect more than the descriptor it names.
+//! A signal that says what has happened to a descriptor is a [`Signal::About`]. When the system has
+//! no memory to queue one, it sends SIGIO instead, which says only that: [`Signal::Lost`].
 
 #![allow(unsafe_code, reason = "rustix has no fcntl(F_SETSIG) and no safe sigtimedwait")]
 
@@ -49,23 +49,23 @@ const _: () = assert!(size_of::<PollInfo>() <= size_of::<siginfo_t>());
 const _: () = assert!(align_of::<PollInfo>() <= align_of::<siginfo_t>());
 const _: () = assert!(size_of::<c_long>() == 8, "the layout above is that of 64 bits");
 
-/// What a signal tells.
+/// What a signal says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum News {
+pub(super) enum Signal {
     /// Something has happened to a descriptor: `events` are those of `poll`.
     About { fd: RawFd, events: u32 },
     /// Signals are missing: the queue was full.
     Lost,
 }
 
-/// The signals of one thread that are about descriptors. They are held back there, so no handler
-/// ever runs, and stay in the thread's queue until they are taken.
+/// The signals of one thread that are about descriptors. They are blocked there, so no handler ever
+/// runs, and stay in the thread's queue until they are taken.
 pub(super) struct Signals {
     both: sigset_t,
     queued: sigset_t,
 }
 
-/// The signal that descriptors send: queued, with what has happened.
+/// The signal that descriptors send: it is queued and says what has happened.
 fn signal_number() -> c_int {
     libc::SIGRTMIN() + 1
 }
@@ -85,11 +85,11 @@ fn set_of(signals: &[c_int]) -> sigset_t {
 }
 
 impl Signals {
-    /// Holds the signals back in this thread, from now until it ends.
-    pub(super) fn hold_back() -> Result<Self, Errno> {
+    /// Blocks the signals in this thread, from now until it ends.
+    pub(super) fn block() -> Result<Self, Errno> {
         let both = set_of(&[signal_number(), libc::SIGIO]);
-        // SAFETY: both sets are valid or null, which asks for nothing; only this thread's mask
-        // changes, and nobody else in the process counts on these two signals.
+        // SAFETY: the first set is valid, the second is null, which asks for nothing. Only this
+        // thread's mask changes, and nothing else in the process uses these two signals.
         let error = unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &both, ptr::null_mut()) };
         if error != 0 {
             return Err(Errno::from_raw_os_error(error));
@@ -97,15 +97,15 @@ impl Signals {
         Ok(Self { both, queued: set_of(&[signal_number()]) })
     }
 
-    /// The next news, waiting for it up to `timeout`. `None` when there is none in time, or when
-    /// another signal has come between.
+    /// The next signal, waiting for it up to `timeout`. `None` when none came in time, or when
+    /// another signal interrupted the wait.
     #[inline]
-    pub(super) fn wait(&self, timeout: &Timespec) -> Option<News> {
+    pub(super) fn wait(&self, timeout: &Timespec) -> Option<Signal> {
         let timeout = timespec { tv_sec: timeout.tv_sec, tv_nsec: timeout.tv_nsec };
         take(&self.both, &timeout)
     }
 
-    /// Throws away up to `count_max` signals that are queued.
+    /// Discards up to `count_max` signals that are queued.
     pub(super) fn discard(&self, count_max: usize) {
         let at_once = timespec { tv_sec: 0, tv_nsec: 0 };
         (0..count_max).take_while(|_| take(&self.queued, &at_once).is_some()).for_each(drop);
@@ -113,7 +113,7 @@ impl Signals {
 }
 
 #[inline]
-fn take(set: &sigset_t, timeout: &timespec) -> Option<News> {
+fn take(set: &sigset_t, timeout: &timespec) -> Option<Signal> {
     let mut info = MaybeUninit::<siginfo_t>::zeroed();
     // SAFETY: the set and the time are valid for the call, and there is room for one siginfo_t.
     let signal = unsafe { libc::sigtimedwait(set, info.as_mut_ptr(), timeout) };
@@ -121,16 +121,16 @@ fn take(set: &sigset_t, timeout: &timespec) -> Option<News> {
         return None;
     }
     if signal == libc::SIGIO {
-        return Some(News::Lost);
+        return Some(Signal::Lost);
     }
     // SAFETY: PollInfo is plain integers, no larger and no stricter aligned than the siginfo_t,
     // all of whose bytes were zeroed before the system wrote to it.
     let info = unsafe { *info.as_ptr().cast::<PollInfo>() };
-    Some(News::About { fd: info.fd, events: info.band as u32 })
+    Some(Signal::About { fd: info.fd, events: info.band as u32 })
 }
 
-/// Has `poll` say what is true of each descriptor now, without waiting. Should something keep it
-/// from that, all of them are said to be readable: whoever is told finds out.
+/// Fills in what is true of each descriptor now, without waiting. If `poll` fails, all of them are
+/// reported as readable: the caller then finds out by reading.
 pub(super) fn look(fds: &mut [pollfd]) {
     // SAFETY: the system reads and writes exactly this slice.
     let found = unsafe { libc::poll(fds.as_mut_ptr(), fds.len() as libc::nfds_t, 0) };
@@ -139,7 +139,7 @@ pub(super) fn look(fds: &mut [pollfd]) {
     }
 }
 
-/// Has a descriptor that does not block send signals to `thread` whenever something happens to it.
+/// Makes a non-blocking descriptor send a signal to `thread` each time something happens to it.
 pub(super) fn send_signals(fd: &OwnedFd, thread: Pid) -> Result<(), Errno> {
     let owner = Owner { kind: F_OWNER_TID, pid: thread.as_raw_nonzero().get() };
     // SAFETY: F_SETOWN_EX reads one f_owner_ex, which lives through the call.
@@ -149,7 +149,7 @@ pub(super) fn send_signals(fd: &OwnedFd, thread: Pid) -> Result<(), Errno> {
     set_flags(fd, libc::O_NONBLOCK | libc::O_ASYNC)
 }
 
-/// Has a descriptor send no more signals.
+/// Makes a descriptor send no more signals.
 pub(super) fn send_none(fd: &OwnedFd) -> Result<(), Errno> {
     set_flags(fd, libc::O_NONBLOCK)
 }
@@ -178,21 +178,21 @@ mod tests {
     const SOON: Timespec = Timespec { tv_sec: 20, tv_nsec: 0 };
 
     #[test]
-    fn a_pipe_tells_who_was_written_to_until_it_is_told_not_to() {
-        let signals = Signals::hold_back().expect("any thread may");
-        let (hear, ring) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK).expect("a pipe");
+    fn a_pipe_signals_what_was_written_until_that_is_turned_off() {
+        let signals = Signals::block().expect("any thread may");
+        let (read, write) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK).expect("a pipe");
         assert_eq!(signals.wait(&AT_ONCE), None);
-        send_signals(&hear, gettid()).expect("its own thread");
-        rustix::io::write(&ring, b"x").expect("there is room");
-        let Some(News::About { fd, events }) = signals.wait(&SOON) else { panic!("it was told") };
-        assert_eq!(fd, hear.as_raw_fd());
+        send_signals(&read, gettid()).expect("its own thread");
+        rustix::io::write(&write, b"x").expect("there is room");
+        let Some(Signal::About { fd, events }) = signals.wait(&SOON) else { panic!("no signal") };
+        assert_eq!(fd, read.as_raw_fd());
         assert_ne!(events & u32::from(libc::POLLIN as u16), 0);
-        rustix::io::write(&ring, b"xx").expect("there is room");
-        rustix::io::write(&ring, b"xx").expect("there is room");
+        rustix::io::write(&write, b"xx").expect("there is room");
+        rustix::io::write(&write, b"xx").expect("there is room");
         signals.discard(8);
         assert_eq!(signals.wait(&AT_ONCE), None);
-        send_none(&hear).expect("an open pipe");
-        rustix::io::write(&ring, b"x").expect("there is room");
+        send_none(&read).expect("an open pipe");
+        rustix::io::write(&write, b"x").expect("there is room");
         assert_eq!(signals.wait(&AT_ONCE), None);
     }
 }

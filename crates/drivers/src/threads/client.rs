@@ -1,8 +1,13 @@
-//! The thread of one client.
+//! The thread of one client: it receives, executes and sends, one after the other, and blocks
+//! wherever it waits.
+//!
+//! Invariants: `end_batch` is called after each step, before anything is sent and before the thread
+//! blocks. While a reply waits, the thread waits for messages and does not receive. Dropping a
+//! client removes its worker and counts the connection as closed, also where its thread could not
+//! start.
 
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use rustix::buffer::spare_capacity;
@@ -10,85 +15,87 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{RecvFlags, Shutdown, recv, shutdown};
-use session::{ConnId, Context, Flow, Handler, Reply, Session, Span, Verdict};
+use session::{BatchEnd, ConnId, Context, Flow, Handler, Reply, Session, Span};
 
-use crate::card::{Card, State};
-use crate::listen::Guest;
-use crate::mail::{Delivery, Mail};
-use crate::net::{Sent, send_span};
+use crate::clock::seconds;
 use crate::outbox::Outbox;
-use crate::shared::{Desk, Phase, Shared, seconds};
+use crate::shared::{Message, Phase, Shared, WorkerHandle};
+use crate::sockets::{Accepted, ConnectionInfo, Sent, State, send_span};
 
-/// Bytes that one `recv` takes at most: small, for there may be thousands of threads.
+/// Bytes that one `recv` takes at most: few, because there may be thousands of threads.
 const RECV_BYTES: usize = 16 << 10;
 
 /// Memory the output buffer keeps from one batch to the next.
 const OUT_KEEP_BYTES: usize = 16 << 10;
 
-/// How often a thread that waits for mail sees whether its client is still there.
-const MAIL_WAIT: Duration = Duration::from_secs(1);
+/// How often a thread that waits for messages checks whether its client is still there.
+const MESSAGE_WAIT: Duration = Duration::from_secs(1);
 
-/// Whether the connection goes on.
+/// Whether the connection continues.
 #[derive(PartialEq, Eq)]
 enum Next {
-    Go,
+    Continue,
     End,
 }
 
 pub(super) struct Client<H> {
-    pub(super) fd: Arc<OwnedFd>,
+    fd: Arc<OwnedFd>,
     shared: Arc<Shared>,
-    desk: Arc<Desk>,
+    handle: Arc<WorkerHandle>,
     session: Session,
     context: Context<H>,
-    card: Arc<Card>,
+    info: Arc<ConnectionInfo>,
     buffer: Vec<u8>,
     paused: bool,
 }
 
 impl<H: Handler> Client<H> {
     pub(super) fn new(
-        guest: Guest,
+        accepted: Accepted,
         id: ConnId,
         shared: Arc<Shared>,
-        desk: Arc<Desk>,
+        handle: Arc<WorkerHandle>,
         handler: H,
     ) -> Self {
-        let Guest { fd, peer, listener } = guest;
-        let now = shared.clock.now();
-        let card = Arc::new(Card::new(fd.as_raw_fd(), peer, listener, seconds(now)));
-        desk.pin(0, card.clone());
-        let ground = shared.config.ground.clone();
-        let context = Context { handler, now, out: Reply::new(), ground };
+        let now = shared.clock().now();
+        let (fd, info) = accepted.into_connection(seconds(now));
+        handle.show(0, info.clone());
+        let resources = shared.config().resources.clone();
+        let context = Context { handler, now, out: Reply::new(), resources };
         let fd = Arc::new(fd);
-        desk.socket.set((id, fd.clone())).expect("a desk is made for one client");
+        handle.blocks_on(id, fd.clone());
         Self {
             fd,
             shared,
-            desk,
+            handle,
             session: Session::new(id),
             context,
-            card,
+            info,
             buffer: vec![0; RECV_BYTES],
             paused: false,
         }
     }
 
+    /// Its socket, which another thread may shut down to wake this one.
+    pub(super) fn fd(&self) -> Arc<OwnedFd> {
+        self.fd.clone()
+    }
+
     /// Serves the client until its end.
     pub(super) fn run(mut self) {
-        self.desk.counters.accepted.add(1);
-        if self.limit_silence().is_ok() {
-            while self.step() == Next::Go && self.shared.phase() != Phase::Stopping {}
+        self.handle.counters().accepted.add(1);
+        if self.limit_idle().is_ok() {
+            while self.step() == Next::Continue && self.shared.phase() != Phase::Stopping {}
         }
-        self.desk.counters.closed.add(1);
+        self.handle.counters().closed.add(1);
         self.context.handler.closed(self.session.id());
-        // The door holds the descriptor a little longer; the client must not notice. A connection
-        // that is broken already is shut down well enough.
+        // The acceptor holds the descriptor a little longer, so closing it here would not end the
+        // connection. An error means that the connection is broken.
         let _ = shutdown(&self.fd, Shutdown::Both);
     }
 
-    fn limit_silence(&self) -> Result<(), Errno> {
-        let limit = Duration::from_secs(self.shared.config.idle_timeout_s.into());
+    fn limit_idle(&self) -> Result<(), Errno> {
+        let limit = Duration::from_secs(self.shared.config().idle_timeout_s.into());
         if limit.is_zero() {
             return Ok(());
         }
@@ -100,41 +107,41 @@ impl<H: Handler> Client<H> {
         let next = match self.session.flow() {
             Flow::Close | Flow::Drop => return Next::End,
             Flow::Again | Flow::Full => self.resume(),
-            Flow::Waiting => self.wait_for_mail(),
-            Flow::Idle if self.session.is_pending() || self.paused => self.wait_for_mail(),
+            Flow::Waiting => self.wait_for_messages(),
+            Flow::Idle if self.session.is_pending() || self.paused => self.wait_for_messages(),
             Flow::Idle => self.receive(),
         };
         if self.session.flow() == Flow::Drop {
             return Next::End;
         }
         match self.context.handler.end_batch(self.context.now) {
-            Verdict::Drop => Next::End,
-            Verdict::Send if self.send() == Next::End => Next::End,
-            Verdict::Send => next,
+            BatchEnd::Drop => Next::End,
+            BatchEnd::Send if self.send() == Next::End => Next::End,
+            BatchEnd::Send => next,
         }
     }
 
     fn resume(&mut self) -> Next {
         self.session.resume(&mut self.context);
         self.note_yield();
-        Next::Go
+        Next::Continue
     }
 
     fn note_yield(&self) {
         if self.session.flow() == Flow::Again {
-            self.desk.counters.yields.add(1);
+            self.handle.counters().yields.add(1);
         }
     }
 
     fn receive(&mut self) -> Next {
-        let landing = self.session.landing(&self.shared.config.ground);
-        let into_place = landing.is_some();
-        let result = match landing {
+        let value_buffer = self.session.value_buffer(&self.shared.config().resources);
+        let into_place = value_buffer.is_some();
+        let result = match value_buffer {
             Some(place) => recv(&self.fd, spare_capacity(place), RecvFlags::empty()),
             None => recv(&self.fd, &mut self.buffer[..], RecvFlags::empty()).map(|(_, n)| (n, n)),
         };
-        self.context.now = self.shared.clock.now();
-        let counters = &self.desk.counters;
+        self.context.now = self.shared.clock().now();
+        let counters = self.handle.counters();
         counters.wakeups.add(1);
         counters.recv_calls.add(1);
         match result {
@@ -142,13 +149,13 @@ impl<H: Handler> Client<H> {
             Ok((count, _)) => {
                 counters.readable.add(1);
                 counters.bytes_in.add(count as u64);
-                self.card.touch(seconds(self.context.now));
+                self.info.touch(seconds(self.context.now));
                 let input = if into_place { &[] } else { &self.buffer[..count] };
                 self.session.receive(input, &mut self.context);
                 self.note_yield();
-                Next::Go
+                Next::Continue
             }
-            Err(Errno::INTR) => Next::Go,
+            Err(Errno::INTR) => Next::Continue,
             Err(Errno::AGAIN) => {
                 counters.idle_kicks.add(1);
                 Next::End
@@ -157,47 +164,47 @@ impl<H: Handler> Client<H> {
         }
     }
 
-    fn wait_for_mail(&mut self) -> Next {
-        self.card.set_state(State::Wait);
-        let Delivery { letters, release, .. } = self.desk.mailbox.wait(MAIL_WAIT);
-        self.context.now = self.shared.clock.now();
-        let mut release = release;
-        if letters.is_empty() && !release && self.is_client_gone() {
+    fn wait_for_messages(&mut self) -> Next {
+        self.info.set_state(State::Wait);
+        let (messages, mut release) = self.handle.mailbox().wait(MESSAGE_WAIT);
+        self.context.now = self.shared.clock().now();
+        if messages.is_empty() && !release && self.is_client_gone() {
             return Next::End;
         }
-        for letter in letters {
-            match letter {
-                Mail::Complete { ticket, bytes } => {
+        for message in messages {
+            match message {
+                Message::Complete { ticket, bytes } => {
                     release |= self.session.complete(ticket, &bytes);
                 }
-                Mail::Close(conn) if conn == self.session.id() => return Next::End,
-                Mail::PauseRead { conn, on } if conn == self.session.id() => self.paused = on,
-                Mail::Close(_) | Mail::PauseRead { .. } | Mail::Adopt(_) => {}
+                Message::Close(conn) if conn == self.session.id() => return Next::End,
+                Message::PauseRead { conn, on } if conn == self.session.id() => self.paused = on,
+                Message::Close(_) | Message::PauseRead { .. } | Message::Serve(_) => {}
             }
         }
         if release {
             self.session.release(&mut self.context);
         }
         if !self.session.is_pending() {
-            self.card.set_state(State::Read);
+            self.info.set_state(State::Read);
         }
-        Next::Go
+        Next::Continue
     }
 
     fn is_client_gone(&self) -> bool {
         let mut fds = [PollFd::new(&*self.fd, PollFlags::empty())];
         let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
-        // Hang-up and error are reported without being asked for.
+        // Hang-up and error are reported although no event is requested.
         poll(&mut fds, Some(&at_once)).is_ok_and(|count| count > 0)
     }
 
     fn send(&mut self) -> Next {
-        let (span, counters) = (self.context.out.whole(), &self.desk.counters);
+        let span = self.context.out.whole();
         let next = if span.is_empty() {
-            Next::Go
+            Next::Continue
         } else {
+            let counters = self.handle.counters();
             match send_span(self.fd.as_fd(), &mut self.context.out, span, counters) {
-                Sent::All => Next::Go,
+                Sent::All => Next::Continue,
                 Sent::Part(rest) => self.send_rest(rest),
                 Sent::Broken => Next::End,
             }
@@ -206,48 +213,46 @@ impl<H: Handler> Client<H> {
         next
     }
 
-    /// Sends what its client did not take at once, as it takes it.
+    /// Sends what the client did not take at once, as it takes it.
     fn send_rest(&mut self, rest: Span) -> Next {
         let rest = self.context.out.detach(rest);
         self.context.out.clear(OUT_KEEP_BYTES);
+        let counters = self.handle.counters();
         let Some(mut outbox) = Outbox::keep(rest, &mut self.context) else {
-            self.desk.counters.memory_kicks.add(1);
+            counters.memory_kicks.add(1);
             return Next::End;
         };
-        let Outbox { reply, span, .. } = &mut *outbox;
-        self.card.set_state(State::Write);
+        self.info.set_state(State::Write);
         loop {
-            self.card.touch(seconds(self.shared.clock.now()));
-            let (fd, counters) = (self.fd.as_fd(), &self.desk.counters);
-            if !wait_for_room(fd, self.shared.config.stall_timeout_s) {
+            self.info.touch(seconds(self.shared.clock().now()));
+            if !wait_until_writable(self.fd.as_fd(), self.shared.config().stall_timeout_s) {
                 counters.stall_kicks.add(1);
                 return Next::End;
             }
-            match send_span(fd, reply, *span, counters) {
+            match outbox.send(self.fd.as_fd(), counters) {
                 Sent::All => break,
-                Sent::Part(rest) => *span = rest,
+                Sent::Part(_) => {}
                 Sent::Broken => return Next::End,
             }
         }
-        self.card.set_state(State::Read);
-        Next::Go
+        self.info.set_state(State::Read);
+        Next::Continue
     }
 }
 
 /// Waits until the socket takes more, or is broken; `false` when it has taken nothing for
-/// `timeout_s` seconds, of which 0 are for ever.
-fn wait_for_room(fd: BorrowedFd<'_>, timeout_s: u32) -> bool {
+/// `timeout_s` seconds, where 0 means no limit.
+fn wait_until_writable(fd: BorrowedFd<'_>, timeout_s: u32) -> bool {
     let timeout = Timespec { tv_sec: timeout_s.into(), tv_nsec: 0 };
     let mut fds = [PollFd::from_borrowed_fd(fd, PollFlags::OUT)];
-    // What a signal interrupts is tried again.
+    // After a signal the caller sends, which finds out, and waits again.
     poll(&mut fds, (timeout_s > 0).then_some(&timeout)) != Ok(0)
 }
 
 impl<H> Drop for Client<H> {
     fn drop(&mut self) {
-        let worker = self.session.id().worker;
-        self.desk.unpin(0);
-        self.shared.unseat(worker);
-        self.shared.open.fetch_sub(1, Ordering::Relaxed);
+        self.handle.hide(0);
+        self.shared.remove_worker(self.session.id().worker);
+        self.shared.closed();
     }
 }

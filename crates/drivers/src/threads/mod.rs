@@ -1,17 +1,18 @@
-//! A thread for each client, with blocking calls: the simplest server there is, and the yardstick
-//! for the others.
+//! A thread for each client, with blocking calls: the simplest server there is, and the one that
+//! the others are compared with.
 //!
 //! ```text
-//! door    poll -> accept -> a thread with a handler and a mailbox of its own   (door.rs)
-//! client  recv -> parse and execute -> end_batch -> send                       (client.rs)
-//!              -> while anything is pending: wait for mail instead of recv
-//!              -> while its client takes little: wait until it takes more
+//! acceptor  poll -> accept -> a thread with a handler and a mailbox of its own   (acceptor.rs)
+//! client    recv -> parse and execute -> end_batch -> send                       (client.rs)
+//!                -> while anything is pending: wait for messages instead of recv
+//!                -> while its client takes little: wait until it takes more
 //! ```
 //!
 //! A thread that blocks on its socket is woken by shutting the socket down. So draining answers
-//! what has arrived and gives up half-sent requests, which the others wait for.
+//! what has arrived and gives up requests that are incomplete; the other drivers wait for their
+//! rest.
 
+mod acceptor;
 mod client;
-mod door;
 
-pub(crate) use door::start;
+pub(crate) use acceptor::start;

@@ -1,9 +1,9 @@
 //! Whether io_uring may be used here as this driver uses it.
 //!
-//! A system that grants a ring may still refuse what is done with it: to lend it buffers, to enter
-//! it, requests that go on. So neither versions nor names are asked for: a client of our own is
-//! accepted, received from and answered by the requests that serve later. Its socket has no file,
-//! and nothing of it is left.
+//! A system that allows a ring may still refuse what is done with it: registered buffers, entering
+//! the ring, requests that continue. So this compares neither versions nor names. It accepts a
+//! client of its own, receives from it and answers it, by the same requests that serve later. Its
+//! socket has no file, and nothing is left of it.
 
 use std::fmt::Display;
 use std::io;
@@ -17,9 +17,9 @@ use rustix::net::{
     getsockname, listen, recv, send, socket_with,
 };
 
-use super::raw::{Done, Ring};
+use super::raw::{AT_ONCE, Done, Ring};
 
-/// How long the kernel may take for what it can do at once.
+/// How long to wait for a completion that the kernel can produce at once.
 const WAIT: Timespec = Timespec { tv_sec: 5, tv_nsec: 0 };
 
 const QUESTION: &[u8] = b"?";
@@ -28,11 +28,11 @@ const ANSWER: &[u8] = b"!";
 /// Whether this system lets this process use io_uring as this driver does.
 ///
 /// # Errors
-/// What it refuses, and what it says.
+/// What the system refuses, and its reason.
 pub fn probe() -> io::Result<()> {
     // The ring belongs to the thread that makes it, so this one is used here and nowhere else.
     let mut ring = Ring::new().map_err(|error| refused("a ring with its buffers", &error))?;
-    let (listener, client) = knock().map_err(|error| refused("a socket", &error))?;
+    let (listener, client) = connected().map_err(|error| refused("a socket", &error))?;
     let server = accept(&mut ring, &listener).map_err(|error| refused("accepting", &error))?;
     receive(&mut ring, &server).map_err(|error| refused("receiving", &error))?;
     answer(&mut ring, &server, &client).map_err(|error| refused("sending", &error))
@@ -42,9 +42,9 @@ fn refused(what: &str, error: &dyn Display) -> io::Error {
     io::Error::other(format!("{what}: {error}"))
 }
 
-/// A listener, and a client that waits at it and has sent its question. The system gives it a name
-/// that no other socket has.
-fn knock() -> Result<(OwnedFd, OwnedFd), Errno> {
+/// A listener, and a client that is connected to it and has sent its question. The system chooses
+/// an abstract name that no other socket has.
+fn connected() -> Result<(OwnedFd, OwnedFd), Errno> {
     let socket =
         || socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None);
     let (listener, client) = (socket()?, socket()?);
@@ -57,26 +57,26 @@ fn knock() -> Result<(OwnedFd, OwnedFd), Errno> {
 
 fn accept(ring: &mut Ring, listener: &OwnedFd) -> Result<OwnedFd, Errno> {
     ring.accept(listener.as_fd(), 0)?;
-    begun(ring)?.accepted.take().ok_or(Errno::OPNOTSUPP)
+    first_completion(ring)?.accepted.take().ok_or(Errno::OPNOTSUPP)
 }
 
 fn receive(ring: &mut Ring, server: &OwnedFd) -> Result<(), Errno> {
     ring.receive(server.as_fd(), 0)?;
-    begun(ring)?;
+    first_completion(ring)?;
     if ring.bytes(0) == QUESTION { Ok(()) } else { Err(Errno::OPNOTSUPP) }
 }
 
 fn answer(ring: &mut Ring, server: &OwnedFd, client: &OwnedFd) -> Result<(), Errno> {
-    ring.exchange(iter::once((0, server.as_fd(), ANSWER)), &super::AT_ONCE);
+    ring.exchange(iter::once((0, server.as_fd(), ANSWER)), &AT_ONCE);
     ring.done().first().ok_or(Errno::OPNOTSUPP)?.result?;
     let mut answer = [0; ANSWER.len()];
     recv(client, &mut answer, RecvFlags::DONTWAIT)?;
     if answer == ANSWER { Ok(()) } else { Err(Errno::OPNOTSUPP) }
 }
 
-/// Hands a request over and waits for its first completion, after which it must go on.
-fn begun(ring: &mut Ring) -> Result<&mut Done, Errno> {
-    // This returns what the system has against entering the ring, over which an exchange panics.
+/// Submits a request and waits for its first completion, after which the request must continue.
+fn first_completion(ring: &mut Ring) -> Result<&mut Done, Errno> {
+    // This returns the error of a system that refuses to enter the ring; an exchange would panic.
     ring.submit()?;
     ring.exchange(iter::empty(), &WAIT);
     let done = ring.done().first_mut().ok_or(Errno::TIMEDOUT)?;
@@ -88,7 +88,7 @@ fn begun(ring: &mut Ring) -> Result<&mut Done, Errno> {
 mod tests {
     use super::*;
 
-    /// Where it fails, that is the system's to say and the suite's to leave out.
+    /// Where io_uring is not allowed the probe fails, which is not what is tested here.
     #[test]
     fn it_leaves_no_descriptor() {
         let open = || std::fs::read_dir("/proc/self/fd").expect("this is Linux").count();

@@ -1,9 +1,9 @@
-//! One io_uring with its pool of buffers: the only place that hands the kernel pointers.
+//! One io_uring with its pool of buffers: the only place that gives the kernel pointers.
 //!
-//! The kernel acts on them while this thread is inside [`Ring::exchange`] and at no other time: the
-//! ring has one issuer, completions are deferred to its calls, and there is no polling thread. So
-//! between two exchanges the received bytes are this thread's, and the bytes of a send are lent
-//! until the exchange that sends them returns.
+//! The kernel uses them only while this thread is inside [`Ring::exchange`]: the ring has one
+//! issuer, completions are deferred to its calls, and there is no polling thread. So between two
+//! exchanges the received bytes belong to this thread. The bytes of a send are borrowed until the
+//! exchange that sends them returns.
 //!
 //! ```text
 //! pool  [ entry 0 | entry 1 | ... ] a page that the kernel takes buffers from, our tail in entry 0
@@ -27,13 +27,13 @@ use rustix::event::Timespec;
 use rustix::io::Errno;
 use rustix::net::SendFlags;
 
-/// Requests that are handed over at once at most; more are handed over in parts.
+/// Requests that are submitted at once at most; more are submitted in parts.
 const REQUESTS_MAX: u32 = 1024;
 
-/// Completions that wait at most; the kernel keeps further ones until there is room.
+/// Completions that the ring holds; the kernel keeps further ones until these are taken.
 const COMPLETIONS_MAX: u32 = 4096;
 
-/// Buffers that are received into. A worker's take 2 MiB.
+/// Buffers that are received into. Those of a worker take 2 MiB.
 const BUFFERS: usize = 256;
 
 /// Bytes that one completion brings at most.
@@ -47,7 +47,7 @@ const _: () =
 /// The number of the pool: a ring has one.
 const GROUP: u16 = 0;
 
-/// What requests are told apart by. Whoever asks chooses among those below [`TAG_ACCEPTS`].
+/// What a completion says its request is. A caller chooses among those below [`TAG_ACCEPTS`].
 pub(super) type Tag = u64;
 
 /// The tag of the first listener; the others follow.
@@ -56,17 +56,20 @@ pub(super) const TAG_ACCEPTS: Tag = (u32::MAX as u64) << 32 | 1 << 30;
 /// The tag of the first send of an exchange; the others follow by position.
 pub(super) const TAG_SENDS: Tag = (u32::MAX as u64) << 32 | 1 << 31;
 
+/// A timeout for exchanges that do not wait, which is also how a ring is emptied.
+pub(super) const AT_ONCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
+
 /// Sends in one exchange at most.
 pub(super) const SENDS_MAX: usize = REQUESTS_MAX as usize / 2;
 
-/// A request that has come to something.
+/// A completion.
 pub(super) struct Done {
     pub(super) tag: Tag,
     /// What the call would have returned.
     pub(super) result: Result<u32, Errno>,
-    /// It goes on: further completions with this tag follow.
+    /// The request continues: further completions with this tag follow.
     pub(super) more: bool,
-    /// Whom a listener has accepted.
+    /// The socket that a listener has accepted.
     pub(super) accepted: Option<OwnedFd>,
     buffer: Option<u16>,
 }
@@ -108,7 +111,7 @@ impl Pool {
         let address = self.buffer(buffer).as_ptr() as u64;
         let at = usize::from(self.tail) % BUFFERS;
         // SAFETY: the page holds exactly this many entries and began as zeroes, which is a valid
-        // entry. The kernel reads no entry at or behind the published tail.
+        // entry. The kernel reads no entry at or after the published tail.
         let entry = unsafe { self.memory.cast::<BufRingEntry>().add(at).as_mut() };
         entry.set_addr(address);
         entry.set_len(BUFFER_BYTES as u32);
@@ -116,7 +119,7 @@ impl Pool {
         self.tail = self.tail.wrapping_add(1);
     }
 
-    /// Lets the kernel have what was put.
+    /// Gives the kernel what was put.
     fn publish(&self) {
         // SAFETY: the base of the page is its first entry, in which the kernel keeps the tail; the
         // field is aligned, and after this both sides use it as an atomic.
@@ -129,7 +132,7 @@ impl Pool {
 
 impl Drop for Pool {
     fn drop(&mut self) {
-        // SAFETY: allocated by `new` with this layout; the ring gave it up before.
+        // SAFETY: allocated by `new` with this layout; the ring has given it up before.
         unsafe { dealloc(self.memory.as_ptr(), Self::LAYOUT) };
     }
 }
@@ -142,7 +145,10 @@ pub(super) struct Ring {
 }
 
 impl Ring {
-    /// One for this thread, or what the system has against it.
+    /// A ring for this thread.
+    ///
+    /// # Errors
+    /// What the system refuses.
     pub(super) fn new() -> io::Result<Self> {
         let ring = IoUring::builder()
             .setup_single_issuer()
@@ -176,15 +182,15 @@ impl Ring {
         unsafe { slice::from_raw_parts(self.pool.buffer(buffer).as_ptr(), len) }
     }
 
-    /// Asks to receive from a socket from now on, until an error or its end.
+    /// Requests to receive from a socket from now on, until an error or its end.
     pub(super) fn receive(&mut self, fd: BorrowedFd<'_>, tag: Tag) -> Result<(), Errno> {
-        assert!(tag < TAG_ACCEPTS, "tags from there on say what they are");
+        assert!(tag < TAG_ACCEPTS, "tags from there on are for accepts and sends");
         let request = opcode::RecvMulti::new(Fd(fd.as_raw_fd()), GROUP).build();
         // SAFETY: it points nowhere; the kernel takes buffers from the pool.
         unsafe { self.push(&request.user_data(tag)) }
     }
 
-    /// Asks to accept from listener `index` from now on, until an error.
+    /// Requests to accept from listener `index` from now on, until an error.
     pub(super) fn accept(&mut self, fd: BorrowedFd<'_>, index: usize) -> Result<(), Errno> {
         let flags = libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
         let request = opcode::AcceptMulti::new(Fd(fd.as_raw_fd())).flags(flags).build();
@@ -192,7 +198,7 @@ impl Ring {
         unsafe { self.push(&request.user_data(TAG_ACCEPTS + index as u64)) }
     }
 
-    /// Asks to be told when `events` of `poll` happen to a descriptor: once, or from now on.
+    /// Requests a completion when `events` of `poll` happen to a descriptor: once, or each time.
     pub(super) fn poll(
         &mut self,
         fd: BorrowedFd<'_>,
@@ -200,21 +206,21 @@ impl Ring {
         events: u32,
         multi: bool,
     ) -> Result<(), Errno> {
-        assert!(tag < TAG_ACCEPTS, "tags from there on say what they are");
+        assert!(tag < TAG_ACCEPTS, "tags from there on are for accepts and sends");
         let request = opcode::PollAdd::new(Fd(fd.as_raw_fd()), events).multi(multi).build();
         // SAFETY: it points nowhere.
         unsafe { self.push(&request.user_data(tag)) }
     }
 
-    /// Ends the request with the tag `target`, which completes nevertheless.
+    /// Cancels the request with the tag `target`, which completes nevertheless.
     pub(super) fn cancel(&mut self, target: Tag, tag: Tag) -> Result<(), Errno> {
-        assert!(tag < TAG_ACCEPTS, "tags from there on say what they are");
+        assert!(tag < TAG_ACCEPTS, "tags from there on are for accepts and sends");
         let request = opcode::AsyncCancel2::new(CancelBuilder::user_data(target)).build();
         // SAFETY: it points nowhere.
         unsafe { self.push(&request.user_data(tag)) }
     }
 
-    /// Hands over what was asked for, so that descriptors named in it may be closed.
+    /// Submits the requests, so that descriptors named in them may be closed.
     pub(super) fn submit(&mut self) -> Result<(), Errno> {
         if self.ring.submission().is_empty() {
             return Ok(());
@@ -222,9 +228,9 @@ impl Ring {
         self.ring.submit().map(drop).map_err(errno)
     }
 
-    /// Sends, hands over what was asked for, and waits up to `timeout` for one completion beyond
-    /// those of the sends. A send without a completion was not tried. A socket takes what it has
-    /// room for and no more.
+    /// Sends, submits the requests, and waits up to `timeout` for one completion beyond those of
+    /// the sends. A send without a completion was not tried. A send never waits: the socket takes
+    /// as many bytes as it has space for.
     ///
     /// # Panics
     /// When the ring is broken.
@@ -246,7 +252,7 @@ impl Ring {
                 .build()
                 .user_data(TAG_SENDS + position as u64);
             // SAFETY: the bytes are borrowed beyond this call, which does not return while a
-            // completion is owed. DONTWAIT has the kernel complete a send while it is handed over.
+            // completion is owed. DONTWAIT makes the kernel complete a send while it is submitted.
             if unsafe { self.push(&request) }.is_err() {
                 break;
             }
@@ -266,7 +272,7 @@ impl Ring {
             match waited.map_err(errno) {
                 // Time is up, a signal came, or the kernel wants its completions taken first.
                 Ok(_) | Err(Errno::TIME | Errno::INTR | Errno::BUSY | Errno::AGAIN) => {}
-                // Then it has taken nothing, and with the ring goes what is queued.
+                // It has taken nothing, and what is queued is dropped with the ring.
                 Err(error) => panic!("io_uring of a worker is broken: {error}"),
             }
             if owed == 0 {
@@ -275,10 +281,10 @@ impl Ring {
         }
     }
 
-    /// Queues a request, handing over those before it when the queue is full.
+    /// Queues a request, submitting those before it when the queue is full.
     ///
     /// # Safety
-    /// What the request points to must stay until it has completed.
+    /// What the request points to must stay valid until it has completed.
     unsafe fn push(&mut self, request: &squeue::Entry) -> Result<(), Errno> {
         // SAFETY: as this function's own.
         if unsafe { self.ring.submission().push(request) }.is_ok() {
@@ -292,8 +298,8 @@ impl Ring {
 
 impl Drop for Ring {
     fn drop(&mut self) {
-        // Requests under way find no buffers after this, so nobody writes to the pool. It fails
-        // only for a pool that is not registered.
+        // Requests under way find no buffers after this, so the kernel does not write to the pool.
+        // It fails only for a pool that is not registered.
         let _ = self.ring.submitter().unregister_buf_ring(GROUP);
     }
 }
@@ -307,7 +313,7 @@ impl From<&cqueue::Entry> for Done {
             result: u32::try_from(result).map_err(|_| Errno::from_raw_os_error(-result)),
             more: cqueue::more(entry.flags()),
             // SAFETY: only accepts have these tags, each completion is seen once, and the
-            // descriptor in it is new and nobody else's.
+            // descriptor in it is new and has no other owner.
             accepted: accepts.then(|| unsafe { OwnedFd::from_raw_fd(result) }),
             buffer: cqueue::buffer_select(entry.flags()),
         }
@@ -327,7 +333,6 @@ mod tests {
 
     use super::*;
 
-    const AT_ONCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
     const SOON: Timespec = Timespec { tv_sec: 20, tv_nsec: 0 };
 
     /// A ring, unless this system allows none; under CI it must.
@@ -339,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_received_is_what_was_sent_however_often_the_pool_goes_round() {
+    fn what_is_received_is_what_was_sent_however_often_the_pool_wraps() {
         let Some(mut ring) = ring() else { return };
         let (mut ours, theirs) = UnixStream::pair().expect("a pair");
         ring.receive(theirs.as_fd(), 7).expect("room for a request");

@@ -1,52 +1,80 @@
-//! One connection of a worker, and the table of all of them.
+//! One connection of a worker: its socket, its session, and what is known of its readiness.
 //!
 //! ```text
-//! key  63..........32 31.......0
-//!      generation     index        what comes back with an event
+//! receiving   the source receives from it by itself
+//! readable    there may be bytes to receive, and the source does not receive them
+//! hung_up     the peer has closed its side: an end follows the last bytes
+//! ended       the end was received: nothing more comes
 //! ```
 //!
-//! A place that is used again has a new generation, so an event or a letter that comes too late
-//! finds nobody.
+//! Invariants: `receiving` and `readable` are never both set. While replies of the present batch
+//! are unsent, nothing is decided about the connection: it is neither closed for its end nor given
+//! another turn. While an outbox is there, nothing is received and nothing is executed.
+//!
+//! It never closes itself and never waits: each call returns what came of it.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-use session::{ConnId, Flow, Session, WorkerId};
+use rustix::buffer::spare_capacity;
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, recv};
+use session::{ConnId, Context, Flow, Handler, Reply, Session, Span};
 
-use crate::card::Card;
+use super::key::{Key, key_of};
+use crate::counters::Counters;
 use crate::outbox::Outbox;
+use crate::sockets::{ConnectionInfo, Sent, send_span};
+
+/// What reading once from a client came to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Received {
+    /// Bytes, which the session has consumed or kept.
+    Input,
+    /// No bytes, or the end.
+    Nothing,
+    /// An error: the connection is broken.
+    Broken,
+}
+
+/// What a turn of a connection works with, lent by its worker.
+pub(crate) struct Turn<'w, H> {
+    /// Where bytes are received into.
+    pub(super) buffer: &'w mut [u8],
+    pub(super) context: &'w mut Context<H>,
+    pub(super) counters: &'w Counters,
+}
 
 /// One connection.
 pub(crate) struct Client {
-    pub(crate) fd: OwnedFd,
-    pub(crate) session: Session,
+    fd: OwnedFd,
+    pub(super) session: Session,
+    /// What it did not take yet, if anything.
     pub(super) outbox: Option<Box<Outbox>>,
-    pub(super) card: Arc<Card>,
-    /// Its replies in the present batch; while there are any, nothing is decided about it.
+    pub(super) info: Arc<ConnectionInfo>,
+    /// Its replies in the present batch.
     pub(super) unsent: u32,
-    /// The source receives from it by itself.
-    pub(crate) receiving: bool,
-    /// There may be something to receive, and nobody does.
-    pub(crate) readable: bool,
-    /// The peer has closed its side: whatever a `recv` returns, an end follows.
+    receiving: bool,
+    pub(super) readable: bool,
     pub(super) hung_up: bool,
-    /// The end was received.
-    pub(crate) ended: bool,
-    /// It is in the list of those with more to do.
+    ended: bool,
+    /// It is in the list of connections with more to do.
     pub(super) queued: bool,
-    /// It is in the list of those with replies that wait.
+    /// It is in the list of connections with replies that wait.
     pub(super) waiting: bool,
-    /// Somebody asked not to read from it.
+    /// Another thread asked not to read from it.
     pub(super) paused: bool,
 }
 
+const _: () = assert!(size_of::<Client>() <= 256, "4,000 connections take 1 MiB");
+
 impl Client {
-    pub(super) fn new(fd: OwnedFd, id: ConnId, card: Arc<Card>) -> Self {
+    pub(super) fn new(fd: OwnedFd, id: ConnId, info: Arc<ConnectionInfo>) -> Self {
         Self {
             fd,
             session: Session::new(id),
             outbox: None,
-            card,
+            info,
             unsent: 0,
             receiving: false,
             readable: false,
@@ -58,26 +86,37 @@ impl Client {
         }
     }
 
-    /// Its name inside its worker.
-    pub(crate) fn key(&self) -> Key {
+    pub(super) fn key(&self) -> Key {
         key_of(self.session.id())
     }
 
-    /// Whether all that can be done for it now is to receive.
+    pub(super) fn fd(&self) -> &OwnedFd {
+        &self.fd
+    }
+
+    pub(super) fn into_fd(self) -> OwnedFd {
+        self.fd
+    }
+
+    /// Whether the source receives from it by itself.
+    pub(super) fn is_receiving(&self) -> bool {
+        self.receiving
+    }
+
+    /// Whether a turn may receive from it: no bound has stopped it, no output waits for its client,
+    /// and nobody has paused it.
     #[inline]
-    pub(super) fn is_receptive(&self) -> bool {
+    pub(super) fn may_receive(&self) -> bool {
         self.session.flow() == Flow::Idle && self.outbox.is_none() && !self.paused
     }
 
-    /// Whether a turn would get anywhere: not while its reader is behind.
+    /// Whether a turn would do anything now. It would not while its client takes too little.
     pub(super) fn has_more_to_do(&self) -> bool {
-        if self.outbox.is_some() {
-            return false;
+        match self.session.flow() {
+            _ if self.outbox.is_some() => false,
+            Flow::Idle => self.readable && !self.paused,
+            flow => matches!(flow, Flow::Again | Flow::Full),
         }
-        if self.session.flow() == Flow::Idle {
-            return self.readable && !self.paused;
-        }
-        matches!(self.session.flow(), Flow::Again | Flow::Full)
     }
 
     /// Whether no bound has stopped its session and none of its replies waits.
@@ -86,104 +125,150 @@ impl Client {
         self.session.flow() == Flow::Idle && !self.session.is_pending()
     }
 
-    /// Whether nothing is to be decided once its replies are sent.
+    /// Whether nothing follows after its replies are sent but to wait for an event.
     #[inline]
-    pub(super) fn is_content(&self) -> bool {
+    pub(super) fn only_waits(&self) -> bool {
         self.session.flow() == Flow::Idle && !self.readable && !self.ended
     }
 
-    /// Whether it stands between two requests with nothing left to read or send.
+    /// Whether it ends now that its output is sent.
+    pub(super) fn is_over(&self) -> bool {
+        match self.session.flow() {
+            Flow::Close | Flow::Drop => true,
+            Flow::Idle => self.ended && !self.session.is_pending(),
+            _ => false,
+        }
+    }
+
+    /// Whether it is between two requests, with nothing left to read or send.
     pub(super) fn is_at_rest(&self) -> bool {
         let sent = self.unsent == 0 && self.outbox.is_none();
         sent && !self.readable && self.session.is_at_rest()
     }
-}
 
-const _: () = assert!(size_of::<Client>() <= 256, "4,000 connections take 1 MiB");
-
-/// The name of a connection inside its worker.
-pub(crate) type Key = u64;
-
-/// Keys from here on are not connections.
-pub(crate) const KEY_SPECIAL: Key = (u32::MAX as u64) << GENERATION_SHIFT;
-
-const GENERATION_SHIFT: u32 = 32;
-
-/// Packs the name of a connection.
-pub(super) fn key_of(id: ConnId) -> Key {
-    u64::from(id.generation) << GENERATION_SHIFT | u64::from(id.index)
-}
-
-struct Place {
-    /// The name of whoever is here, or comes next.
-    key: Key,
-    client: Option<Client>,
-}
-
-/// The connections of one worker.
-pub(crate) struct Clients {
-    worker: WorkerId,
-    places: Vec<Place>,
-    free: Vec<u32>,
-}
-
-impl Clients {
-    pub(super) fn new(worker: WorkerId) -> Self {
-        Self { worker, places: Vec::new(), free: Vec::new() }
+    /// Sends `span` of `out`.
+    #[inline(always)]
+    pub(super) fn send(&self, out: &mut Reply, span: Span, counters: &Counters) -> Sent {
+        send_span(self.fd.as_fd(), out, span, counters)
     }
 
-    pub(super) fn len(&self) -> usize {
-        self.places.len() - self.free.len()
-    }
-
-    /// How many places there are, free ones included.
-    pub(super) fn places(&self) -> usize {
-        self.places.len()
-    }
-
-    #[inline]
-    pub(super) fn get(&mut self, key: Key) -> Option<&mut Client> {
-        let place = self.places.get_mut(key as u32 as usize)?;
-        if place.key == key { place.client.as_mut() } else { None }
-    }
-
-    /// [`Clients::get`], to look only.
-    pub(super) fn look(&self, key: Key) -> Option<&Client> {
-        let place = self.places.get(key as u32 as usize)?;
-        if place.key == key { place.client.as_ref() } else { None }
-    }
-
-    /// The key of whoever is at place `index`.
-    pub(super) fn key_at(&self, index: usize) -> Option<Key> {
-        let place = self.places.get(index)?;
-        place.client.as_ref().map(|_| place.key)
-    }
-
-    /// The name that the next connection will have.
-    pub(super) fn next_id(&mut self) -> ConnId {
-        if self.free.is_empty() {
-            let index = u32::try_from(self.places.len()).expect("descriptors are 31 bits");
-            self.places.push(Place { key: index.into(), client: None });
-            self.free.push(index);
+    /// Sends more of its outbox, if there is one.
+    pub(super) fn send_outbox(&mut self, now_s: u32, counters: &Counters) -> Option<Sent> {
+        let outbox = self.outbox.as_mut()?;
+        let before = outbox.span();
+        let sent = outbox.send(self.fd.as_fd(), counters);
+        if sent != Sent::Part(before) {
+            self.info.touch(now_s);
         }
-        let index = *self.free.last().expect("just made sure");
-        let generation = (self.places[index as usize].key >> GENERATION_SHIFT) as u32;
-        ConnId { worker: self.worker, index, generation }
+        Some(sent)
     }
 
-    /// Adds the connection that was named by [`Clients::next_id`].
-    pub(super) fn insert(&mut self, client: Client) {
-        let index = self.free.pop().expect("next_id has left it free");
-        debug_assert_eq!(index, client.session.id().index);
-        self.places[index as usize].client = Some(client);
+    /// Receives once, into the buffer or into the buffer of an unfinished value, and lets the
+    /// session execute what is complete.
+    #[inline(always)]
+    pub(super) fn receive<H: Handler>(&mut self, turn: &mut Turn<'_, H>) -> Received {
+        if !self.session.can_parse_in_place() {
+            return self.receive_after_tail(turn);
+        }
+        turn.counters.recv_calls.add(1);
+        let asked = turn.buffer.len();
+        match recv(&self.fd, &mut *turn.buffer, RecvFlags::empty()).map(|(_, count)| count) {
+            Ok(count) if count > 0 => {
+                self.note_received(count, asked, turn.counters);
+                self.session.receive_in_place(&turn.buffer[..count], turn.context);
+                Received::Input
+            }
+            result => self.note_nothing(result),
+        }
     }
 
-    pub(super) fn remove(&mut self, key: Key) -> Option<Client> {
-        let id = self.get(key)?.session.id();
-        let place = &mut self.places[id.index as usize];
-        // The top generation is kept for keys that are not connections.
-        place.key = key_of(ConnId { generation: (id.generation + 1) % u32::MAX, ..id });
-        self.free.push(id.index);
-        place.client.take()
+    /// [`Client::receive`] while earlier input is kept.
+    #[cold]
+    fn receive_after_tail<H: Handler>(&mut self, turn: &mut Turn<'_, H>) -> Received {
+        turn.counters.recv_calls.add(1);
+        let direct = self.session.value_buffer(&turn.context.resources);
+        let is_direct = direct.is_some();
+        let (asked, result) = match direct {
+            Some(value) => {
+                let asked = value.capacity() - value.len();
+                (asked, recv(&self.fd, spare_capacity(value), RecvFlags::empty()).map(|(_, n)| n))
+            }
+            None => {
+                let result = recv(&self.fd, &mut *turn.buffer, RecvFlags::empty());
+                (turn.buffer.len(), result.map(|(_, count)| count))
+            }
+        };
+        match result {
+            Ok(count) if count > 0 => {
+                self.note_received(count, asked, turn.counters);
+                let input = if is_direct { &[] } else { &turn.buffer[..count] };
+                self.session.receive(input, turn.context);
+                Received::Input
+            }
+            result => self.note_nothing(result),
+        }
+    }
+
+    /// Notes `count` bytes from a `recv` that asked for `asked`: fewer have emptied the socket.
+    #[inline(always)]
+    fn note_received(&mut self, count: usize, asked: usize, counters: &Counters) {
+        counters.bytes_in.add(count as u64);
+        self.readable = count == asked || self.hung_up;
+    }
+
+    /// Notes a `recv` without bytes.
+    #[cold]
+    fn note_nothing(&mut self, result: Result<usize, Errno>) -> Received {
+        self.readable = result == Err(Errno::INTR);
+        match result {
+            Ok(_) => {
+                self.ended = true;
+                Received::Nothing
+            }
+            Err(Errno::AGAIN | Errno::INTR) => Received::Nothing,
+            Err(_) => Received::Broken,
+        }
+    }
+
+    /// Takes in what the source has received by itself: bytes, which are empty at the end, or an
+    /// error. `more`: the source continues to receive.
+    #[inline]
+    pub(crate) fn take_in<H: Handler>(
+        &mut self,
+        received: Result<&[u8], Errno>,
+        more: bool,
+        turn: &mut Turn<'_, H>,
+    ) -> Received {
+        turn.counters.recv_calls.add(1);
+        self.receiving = more;
+        self.readable = !more;
+        match received {
+            Ok([]) => {
+                self.readable = false;
+                self.ended = true;
+                Received::Nothing
+            }
+            Ok(bytes) => {
+                turn.counters.bytes_in.add(bytes.len() as u64);
+                self.session.receive(bytes, turn.context);
+                Received::Input
+            }
+            // The worker has ended the request, or the source had no buffer left.
+            Err(Errno::CANCELED | Errno::NOBUFS | Errno::INTR | Errno::AGAIN) => Received::Nothing,
+            Err(_) => Received::Broken,
+        }
+    }
+
+    /// Makes the source receive by itself from now on, by `request`, unless it does already.
+    pub(crate) fn start_receiving(
+        &mut self,
+        request: impl FnOnce(BorrowedFd<'_>, Key) -> Result<(), Errno>,
+    ) -> Received {
+        self.readable = false;
+        if !self.receiving && request(self.fd.as_fd(), self.key()).is_err() {
+            return Received::Broken;
+        }
+        self.receiving = true;
+        Received::Nothing
     }
 }

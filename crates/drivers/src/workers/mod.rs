@@ -1,29 +1,38 @@
-//! A few equal workers, each with its own connections, its own buffers and its own source of news.
+//! N equal workers, each with its own connections, its own buffers and its own source of events.
 //!
 //! ```text
-//! wait -> for each ready connection: one recv, parse and execute   (turn.rs)
-//!      -> for each one that has more to do: the same               (again.rs)
-//!      -> end_batch, then one send for each that answered          (turn.rs)
-//!      -> what was not taken                                       (output.rs)
-//!      -> mail, accepting, time-outs, drain       (worker.rs, accept.rs, tick.rs, drain.rs)
+//! wait -> for each readable connection: one recv, parse and execute     (receiver.rs, client.rs)
+//!      -> for each connection with more to do: the same                 (receiver.rs)
+//!      -> end_batch, then one send for each connection that answered    (sender.rs)
+//!      -> messages, accepting, time-outs, drain    (housekeeper.rs, acceptor.rs, timeouts.rs)
 //! ```
 //!
-//! Drivers differ in their [`Source`] only: what tells them of news, and whether it receives and
-//! sends by itself. A worker with nothing to do sleeps.
+//! Drivers differ in their [`Source`] only: how they learn of events, and whether the source
+//! receives and sends by itself. A worker with nothing to do sleeps.
+//!
+//! ```text
+//! worker.rs       the loop; composes what follows, and each uses only files below it in this list
+//! housekeeper.rs  messages from other threads, drain, the end; owns acceptor.rs and timeouts.rs
+//! receiver.rs     owns the buffer: turns of connections
+//! sender.rs       owns the connections and the replies of the batch: sends them, or keeps them
+//! connections.rs  the open connections and what every step needs: opening, closing, what is next
+//! source.rs       events; clients.rs, client.rs, key.rs  the connections themselves
+//! ```
 
-mod accept;
-mod again;
+mod acceptor;
 mod client;
-mod drain;
-mod output;
+mod clients;
+mod connections;
+mod housekeeper;
+mod key;
+mod receiver;
+mod sender;
 mod source;
-mod start;
-mod tick;
-mod turn;
+mod spawn;
+mod timeouts;
 mod worker;
 
-pub(crate) use accept::KEY_LISTENERS;
-pub(crate) use client::{Client, KEY_SPECIAL, Key};
+pub(crate) use client::{Client, Received, Turn};
+pub(crate) use key::{KEY_LISTENERS, KEY_SPECIAL, Key};
 pub(crate) use source::{Source, Unsent};
-pub(crate) use start::start;
-pub(crate) use turn::Received;
+pub(crate) use spawn::start;

@@ -1,47 +1,48 @@
-//! Where a worker learns what has happened to its sockets: all that tells one driver from another.
+//! How a worker learns what has happened to its sockets: the only difference between its drivers.
 //!
-//! A source reports edges: a socket once per news, not for as long as there is something to read.
-//! It may report too much, never too little; whoever is told looks at the socket itself.
+//! A source reports edges: one event for each change, not one for as long as there is something to
+//! read. It may report too much, never too little; the worker then looks at the socket itself.
 //!
-//! A source that *completes* goes further: it receives by itself and brings the bytes with the
-//! news, and it takes the sends of a batch along when it waits.
+//! A source that *completes* does more. It receives by itself and brings the bytes with the event,
+//! and it sends the replies of a batch when it waits.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::event::Timespec;
 use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
-use session::{Context, Handler, Reply, Span};
+use session::{Handler, Reply, Span};
 
-use super::client::{Client, Clients, Key};
-use super::turn::{Received, receive};
+use super::client::{Client, Received, Turn};
+use super::clients::Clients;
+use super::key::Key;
 use crate::counters::Counters;
-use crate::listen::{Guest, Listener};
-use crate::mail::Bell;
+use crate::shared::Waker;
+use crate::sockets::{Accepted, Listener};
 
-/// Tells a worker which of its descriptors have news. It is made and used in one thread.
+/// Reports events of a worker's descriptors. It is made and used in one thread.
 pub(crate) trait Source: Sized {
-    /// What the system is asked for when one is made, as an error names it.
+    /// What the system must provide for one, as an error names it.
     const WHAT: &'static str;
 
     /// Whether it receives by itself and sends when it waits.
     const COMPLETES: bool = false;
 
-    /// Replies that it sends in one wait at most, if it does.
+    /// Replies that it sends in one wait at most, if it completes.
     const SENDS_MAX: usize = 0;
 
-    /// A bell that this kind of source can hear.
-    fn bell() -> Result<Bell, Errno> {
-        Bell::descriptor()
+    /// A waker that this kind of source can watch.
+    fn waker() -> Result<Waker, Errno> {
+        Waker::descriptor()
     }
 
-    /// Watches `bell`, which rings when mail comes, under the key `mail`.
-    fn new(bell: &OwnedFd, mail: Key) -> Result<Self, Errno>;
+    /// A source that reports `waker` under the key `messages`.
+    fn new(waker: &OwnedFd, messages: Key) -> Result<Self, Errno>;
 
-    /// Begins to report clients that wait at a listener.
+    /// Starts to report clients that wait at a listener.
     fn watch_listener(&mut self, fd: &OwnedFd, key: Key) -> Result<(), Errno>;
 
-    /// Stops that. One that is not watched is left as it is.
+    /// Stops that. A listener that is not watched stays as it is.
     fn unwatch_listener(&mut self, fd: &OwnedFd, key: Key);
 
     /// A listener is about to be closed.
@@ -49,65 +50,62 @@ pub(crate) trait Source: Sized {
         self.unwatch_listener(fd, key);
     }
 
-    /// Not all clients that wait at a listener were accepted: they are to be reported again.
-    /// Nothing to do for a source that does so anyway.
-    fn remind(&mut self, _fd: &OwnedFd, _key: Key) {}
+    /// Some clients that wait at a listener were not accepted: reports the listener again. A source
+    /// that does so by itself has nothing to do.
+    fn report_again(&mut self, _fd: &OwnedFd, _key: Key) {}
 
     /// The next client of a listener that was reported.
-    fn accept(&mut self, listener: &Listener, _key: Key) -> Result<Guest, Errno> {
+    fn accept(&mut self, listener: &Listener, _key: Key) -> Result<Accepted, Errno> {
         listener.accept(true)
     }
 
-    /// Begins to report that a client has sent something or hung up.
+    /// Starts to report that a client has sent something or hung up.
     fn watch(&mut self, fd: &OwnedFd, key: Key) -> Result<(), Errno>;
 
-    /// Begins or stops to report that a client takes bytes again.
-    fn watch_room(&mut self, fd: &OwnedFd, key: Key, on: bool) -> Result<(), Errno>;
+    /// Starts or stops to report that a client takes bytes again.
+    fn watch_writable(&mut self, fd: &OwnedFd, key: Key, on: bool) -> Result<(), Errno>;
 
     /// Closes a client.
-    fn retire(&mut self, fd: OwnedFd) {
+    fn close(&mut self, fd: OwnedFd) {
         drop(fd);
     }
 
-    /// Stops to receive from a client until [`Source::receive_again`]. Only sources that complete
-    /// receive by themselves.
-    fn hold_off(&mut self, _key: Key) {}
+    /// Stops receiving from a client until [`Source::receive_again`]. Only a source that completes
+    /// has something to do.
+    fn stop_receiving(&mut self, _key: Key) {}
 
-    /// Receives from a client that news number `at` is about, and has its session deal with it.
+    /// Receives from the client of event number `at`, and lets its session execute.
     #[inline(always)]
     fn receive<H: Handler>(
         &mut self,
         _at: usize,
         client: &mut Client,
-        buffer: &mut [u8],
-        context: &mut Context<H>,
-        counters: &Counters,
+        turn: &mut Turn<'_, H>,
     ) -> Received {
-        receive(client, buffer, context, counters)
+        client.receive(turn)
     }
 
-    /// Receives from a client that may have sent something, without news of it.
+    /// Receives from a client without an event: it may have sent something.
     fn receive_again<H: Handler>(
         &mut self,
         client: &mut Client,
-        buffer: &mut [u8],
-        context: &mut Context<H>,
-        counters: &Counters,
+        turn: &mut Turn<'_, H>,
     ) -> Received {
-        receive(client, buffer, context, counters)
+        client.receive(turn)
     }
 
-    /// Waits up to `timeout` for news; returns how many there are. A source that completes first
+    /// Waits up to `timeout` for events; returns how many there are. A source that completes first
     /// sends what is unsent.
     ///
     /// # Panics
-    /// When the source itself is broken: a worker without one can do nothing.
+    /// When the source itself is broken: a worker without a source can do nothing.
     fn wait(&mut self, unsent: &Unsent<'_>, timeout: &Timespec, counters: &Counters) -> usize;
 
-    /// News number `at` of the latest wait, if there are so many: about whom, and what.
-    fn news(&self, at: usize) -> Option<(Key, EventFlags)>;
+    /// Event number `at` of the latest wait: what it is about, and what has happened. `None` after
+    /// the last.
+    fn event(&self, at: usize) -> Option<(Key, EventFlags)>;
 
-    /// What came of send number `at` of the latest wait; `None` when it was not tried.
+    /// What send number `at` of the latest wait returned; `None` when it was not tried.
     fn sent(&self, _at: usize) -> Option<Result<usize, Errno>> {
         None
     }
@@ -116,22 +114,22 @@ pub(crate) trait Source: Sized {
 /// The replies of a batch, lent to a source that sends them.
 pub(crate) struct Unsent<'a> {
     pub(super) clients: &'a Clients,
-    pub(super) sends: &'a [(Key, Span)],
+    pub(super) spans: &'a [(Key, Span)],
     pub(super) out: &'a Reply,
 }
 
 impl<'a> Unsent<'a> {
     /// How many there are.
     pub(crate) fn len(&self) -> usize {
-        self.sends.len()
+        self.spans.len()
     }
 
-    /// Each one by its number, without those whose connection has gone.
+    /// Each one with its number, without those whose connection is gone.
     pub(crate) fn plain(&self) -> impl Iterator<Item = (usize, BorrowedFd<'a>, &'a [u8])> {
         let (clients, out) = (self.clients, self.out);
-        self.sends.iter().enumerate().filter_map(move |(at, (key, span))| {
+        self.spans.iter().enumerate().filter_map(move |(at, (key, span))| {
             let client = clients.look(*key)?;
-            Some((at, client.fd.as_fd(), out.plain(*span)?))
+            Some((at, client.fd().as_fd(), out.plain(*span)?))
         })
     }
 }

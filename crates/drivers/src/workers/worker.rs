@@ -1,221 +1,136 @@
-//! One worker: its parts, its mail, its clients' beginning and end, its housekeeping. Its loop is
-//! in `turn.rs`.
+//! One worker: its parts, and the loop that every request of its connections goes through.
+//!
+//! ```text
+//! run -> wait                 once for all that has happened
+//!     -> Receiver::turn       for each readable client: receive, parse and execute in place
+//!     -> Sender::flush        end_batch, then one send for each client that was answered
+//!     -> Housekeeper::run     when nothing happened, or after a tenth of a second
+//! ```
+//!
+//! It has no state of its own but whether it was just busy. Replies are sent before it waits, and
+//! `end_batch` is called before anything is sent.
 
-use std::os::fd::AsRawFd;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use rustix::event::Timespec;
+use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
-use session::{Context, Handler, Reply, Span, WorkerId};
+use session::{Handler, WorkerId};
 
-use super::accept::Acceptor;
-use super::client::{Client, Clients, KEY_SPECIAL, Key, key_of};
+use super::connections::Connections;
+use super::housekeeper::{Housekeeper, SHORT_WAIT_NS};
+use super::key::{KEY_LISTENERS, KEY_SPECIAL, Key};
+use super::receiver::{Progress, Receiver};
+use super::sender::Sender;
 use super::source::Source;
-use super::tick::Ticks;
-use crate::card::Card;
-use crate::clock::{SECOND_NS, Watch};
-use crate::counters::Counters;
-use crate::listen::Guest;
-use crate::mail::{Delivery, Mail};
-use crate::net::RECV_BYTES;
-use crate::shared::{Desk, Phase, Shared};
+use crate::clock::{CoarseClock, timespec};
+use crate::shared::Shared;
+use crate::sockets::Listener;
 
-/// A worker looks around at least this often, so that no wait is without an end.
-const WAIT_NS_MAX: u64 = 60 * SECOND_NS;
-
-/// How long a worker that was just busy waits before it works out how long it may sleep, and how
-/// late its housekeeping may be while it is busy. Nothing in it is due more often than twice a
-/// second.
-pub(super) const LULL_NS: u64 = SECOND_NS / 10;
-
-/// [`LULL_NS`] as the system takes it.
-pub(super) const LULL: Timespec = Timespec { tv_sec: 0, tv_nsec: LULL_NS as i64 };
+/// How long a worker that was just busy waits before it computes how long it may sleep.
+const SHORT_WAIT: Timespec = Timespec { tv_sec: 0, tv_nsec: SHORT_WAIT_NS as i64 };
 
 pub(super) struct Worker<H, S> {
-    pub(super) id: WorkerId,
-    pub(super) shared: Arc<Shared>,
-    pub(super) desk: Arc<Desk>,
-    pub(super) source: S,
-    /// What sessions work with; its output holds the replies of the present batch.
-    pub(super) context: Context<H>,
-    pub(super) clients: Clients,
-    /// Where clients are received into.
-    pub(super) buffer: Box<[u8]>,
-    /// Whose the replies of the present batch are.
-    pub(super) sends: Vec<(Key, Span)>,
-    /// How many of these wait for the source to send them.
-    pub(super) ended_sends: usize,
-    /// Connections that have more to do without an event.
-    pub(super) again: Vec<Key>,
-    /// Connections with replies that wait for a log, among others.
-    pub(super) waiting: Vec<Key>,
-    pub(super) acceptor: Option<Acceptor>,
-    pub(super) ticks: Ticks,
-    pub(super) watch: Watch,
-    /// The moment of the batch in whole seconds.
-    pub(super) now_s: u32,
-    /// When to look after what is due by time or asked for by mail.
-    pub(super) housekeep_at_ns: u64,
+    sender: Sender<H, S>,
+    receiver: Receiver,
+    housekeeper: Housekeeper,
+    clock: CoarseClock,
     /// The latest wait has ended with events, so the next one most likely will.
-    pub(super) busy: bool,
-    pub(super) draining: bool,
+    busy: bool,
 }
 
 impl<H: Handler, S: Source> Worker<H, S> {
-    pub(super) fn new(shared: &Arc<Shared>, id: WorkerId, handler: H) -> Result<Self, Errno> {
-        let desk = shared.desk(id).expect("desks are set up before workers");
-        let bell = desk.mailbox.descriptor().expect("a worker is woken by a descriptor");
-        let source = S::new(bell, KEY_SPECIAL)?;
-        let (now, ground) = (shared.clock.now(), shared.config.ground.clone());
-        Ok(Self {
-            id,
-            shared: shared.clone(),
-            desk,
-            source,
-            context: Context { handler, now, out: Reply::new(), ground },
-            clients: Clients::new(id),
-            buffer: vec![0; RECV_BYTES].into_boxed_slice(),
-            sends: Vec::new(),
-            ended_sends: 0,
-            again: Vec::new(),
-            waiting: Vec::new(),
-            acceptor: None,
-            ticks: Ticks::default(),
-            watch: Watch::new(shared.clock),
-            now_s: 0,
-            housekeep_at_ns: 0,
-            busy: false,
-            draining: false,
-        })
+    /// Worker `id` of `shared`. The one that is given `listeners` accepts the clients of all.
+    pub(super) fn new(
+        shared: &Arc<Shared>,
+        id: WorkerId,
+        handler: H,
+        listeners: Option<Vec<Listener>>,
+    ) -> Result<Self, Errno> {
+        let mut conns = Connections::new(shared, id, handler)?;
+        let housekeeper = Housekeeper::new(listeners, &mut conns)?;
+        let (sender, receiver) = (Sender::new(conns), Receiver::new());
+        let clock = CoarseClock::new(shared.clock());
+        Ok(Self { sender, receiver, housekeeper, clock, busy: false })
+    }
+
+    /// Serves until the server ends.
+    pub(super) fn run(mut self) {
+        loop {
+            let count = self.wait();
+            let alone = !S::COMPLETES && count == 1 && self.sender.is_empty();
+            let (mut at, mut ended) = (0, false);
+            while let Some((key, flags)) = self.sender.conns.source.event(at) {
+                if flags == EventFlags::IN {
+                    match self.receiver.turn(at, key, alone, &mut self.sender) {
+                        Progress::Open => ended = false,
+                        Progress::Ended => ended = true,
+                        Progress::NoClient => self.on_event(key, flags),
+                    }
+                } else {
+                    self.on_event(key, flags);
+                }
+                at += 1;
+            }
+            if self.sender.conns.has_queued() {
+                self.receiver.turn_again(&mut self.sender);
+                ended = false;
+            }
+            if !ended {
+                self.sender.flush();
+            }
+            let conns = &self.sender.conns;
+            let now_ns = conns.now_ns();
+            self.busy = count > 0 && conns.context.handler.wake_at_ns() > now_ns + SHORT_WAIT_NS;
+            if !self.busy || self.housekeeper.is_due(now_ns) {
+                self.housekeeper.run(&mut self.sender);
+                if self.housekeeper.is_over(&self.sender.conns) {
+                    break;
+                }
+            }
+        }
+        if !self.sender.is_empty() {
+            // There is no further wait in which the source would send them.
+            self.sender.flush_now();
+        }
+        self.housekeeper.end(&mut self.sender);
+    }
+
+    /// Waits for events and reads the clock; returns how many events there are.
+    #[inline(always)]
+    fn wait(&mut self) -> usize {
+        self.sender.end_late();
+        let is_short = self.busy && !self.sender.conns.has_queued();
+        let timeout = if is_short { None } else { Some(self.timeout()) };
+        let count = match &timeout {
+            None => self.sender.wait(&SHORT_WAIT),
+            Some(timeout) => self.sender.wait(timeout),
+        };
+        self.sender.conclude();
+        if let Some(now) = self.clock.step() {
+            self.sender.conns.set_now(now);
+        }
+        self.sender.conns.handle.counters().wakeups.add(1);
+        count
     }
 
     /// How long to wait when there may be something to do: until it is due, or not at all when a
-    /// client has more to do.
+    /// connection has more to do.
     #[cold]
-    pub(super) fn rest(&self) -> Timespec {
-        let timeout_ns = if self.again.is_empty() { self.wait_ns() } else { 0 };
-        Timespec {
-            tv_sec: (timeout_ns / SECOND_NS) as i64,
-            tv_nsec: (timeout_ns % SECOND_NS) as i64,
-        }
+    fn timeout(&self) -> Timespec {
+        let conns = &self.sender.conns;
+        let wait_ns = if conns.has_queued() { 0 } else { self.housekeeper.wait_ns(conns) };
+        timespec(wait_ns)
     }
 
-    /// How long nothing needs to be done.
-    fn wait_ns(&self) -> u64 {
-        let mut at_ns = self.context.handler.wake_at_ns().min(self.tick_at_ns());
-        if let Some(acceptor) = &self.acceptor {
-            at_ns = at_ns.min(acceptor.retry_at_ns());
-        }
-        if self.draining {
-            at_ns = at_ns.min(self.shared.drain_until_ns());
-        }
-        at_ns.saturating_sub(self.context.now.mono_ns).min(WAIT_NS_MAX)
-    }
-
-    pub(super) fn on_mail(&mut self) {
-        let delivery = self.desk.mailbox.take(Delivery::default());
-        for letter in delivery.letters {
-            match letter {
-                Mail::Complete { ticket, bytes } => {
-                    let key = key_of(ticket.conn);
-                    let client = self.clients.get(key);
-                    if client.is_some_and(|client| client.session.complete(ticket, &bytes)) {
-                        self.release(key);
-                    }
-                }
-                Mail::Close(conn) => self.close(key_of(conn)),
-                Mail::PauseRead { conn, on } => {
-                    let key = key_of(conn);
-                    if let Some(client) = self.clients.get(key) {
-                        client.paused = on;
-                        self.settle(key);
-                    }
-                }
-                Mail::Adopt(guest) => self.adopt(guest),
-            }
-        }
-        if delivery.release {
-            for key in std::mem::take(&mut self.waiting) {
-                if let Some(client) = self.clients.get(key) {
-                    client.waiting = false;
-                    self.release(key);
-                }
-            }
-        }
-        self.resume_accepting();
-        self.housekeep_at_ns = 0;
-    }
-
-    /// Takes over a client.
-    pub(super) fn adopt(&mut self, guest: Guest) {
-        let id = self.clients.next_id();
-        let Guest { fd, peer, listener } = guest;
-        let card = Arc::new(Card::new(fd.as_raw_fd(), peer, listener, self.now_s));
-        self.desk.counters.accepted.add(1);
-        if self.source.watch(&fd, key_of(id)).is_err() {
-            // The system has no memory for one more registration.
-            self.desk.counters.closed.add(1);
-            self.forget_one();
-            return;
-        }
-        self.desk.pin(id.index as usize, card.clone());
-        self.clients.insert(Client::new(fd, id, card));
-        if S::COMPLETES {
-            // Its first turn has it received from.
-            let client = self.clients.get(key_of(id)).expect("it was just put there");
-            client.readable = true;
-            self.enqueue(key_of(id));
-        }
-    }
-
-    /// Ends a connection now; what it did not send or take is lost.
-    pub(super) fn close(&mut self, key: Key) {
-        let Some(client) = self.clients.remove(key) else { return };
-        let id = client.session.id();
-        self.ticks.forget(&client);
-        self.desk.unpin(id.index as usize);
-        self.desk.counters.closed.add(1);
-        self.source.retire(client.fd);
-        self.context.handler.closed(id);
-        self.forget_one();
-    }
-
-    fn forget_one(&self) {
-        self.desk.load.fetch_sub(1, Ordering::Relaxed);
-        self.shared.left();
-    }
-
-    /// What is done after the replies are sent: whenever no event has come or mail has, and every
-    /// [`LULL_NS`] in any case.
+    /// Handles every event but that a client has sent something.
     #[cold]
-    pub(super) fn housekeep(&mut self) {
-        self.housekeep_at_ns = self.context.now.mono_ns + LULL_NS;
-        if self.context.now.mono_ns >= self.tick_at_ns() {
-            self.tick();
-        }
-        if self.acceptor.as_ref().is_some_and(|it| self.context.now.mono_ns >= it.retry_at_ns()) {
-            self.resume_accepting();
-        }
-        if self.shared.phase() != Phase::Running {
-            self.drain();
-            self.housekeep_at_ns = 0;
+    #[inline(never)]
+    fn on_event(&mut self, key: Key, flags: EventFlags) {
+        match key {
+            KEY_LISTENERS.. => self.housekeeper.accept(key, &mut self.sender.conns),
+            KEY_SPECIAL => self.housekeeper.on_messages(&mut self.sender),
+            _ => self.receiver.on_event(key, flags, &mut self.sender),
         }
     }
-
-    /// What receiving from a client and having its session deal with that takes.
-    #[inline]
-    pub(super) fn parts(&mut self) -> Parts<'_, H, S> {
-        let Self { source, clients, context, buffer, desk, .. } = self;
-        Parts { source, clients, context, buffer, counters: &desk.counters }
-    }
-}
-
-/// Parts of a worker, lent together.
-pub(super) struct Parts<'w, H, S> {
-    pub(super) source: &'w mut S,
-    pub(super) clients: &'w mut Clients,
-    pub(super) context: &'w mut Context<H>,
-    pub(super) buffer: &'w mut [u8],
-    pub(super) counters: &'w Counters,
 }

@@ -1,20 +1,22 @@
-//! A key-value handler that every worker shares a map with. Keys choose how a reply comes:
-//! `slow...` by its ticket, from another thread; `gate...` when a log has passed.
+//! The handler of every worker under test, and what the tests see of all of them. Keys choose how a
+//! reply comes: `slow...` by its ticket, from another thread; `gate...` when a log has passed.
 
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 
 use base::Now;
-use drivers::{Remote, Seat};
-use memcache::{Limits, Refusal, Request};
-use session::{Cause, Conn, ConnId, Handler, LogId, Outcome, Passed, Reply, Ticket, Verdict};
+use drivers::{Remote, Slot};
+use session::{BatchEnd, ConnId, LogId, Mark, Outcome, Passed, Reply, Ticket};
+
+use super::fake::{Delays, Fake, Items, withhold};
 
 const LOG: LogId = LogId(9);
 
-/// Values from here on are lent.
+/// Values of at least this size are lent.
 const LEND_BYTES_MIN: usize = 16 << 10;
+
+const VALUE_BYTES_MAX: u64 = 2 << 20;
 
 enum Late {
     Reply(Remote, Ticket, Vec<u8>),
@@ -22,9 +24,8 @@ enum Late {
 }
 
 /// What all handlers of a server share.
-pub struct Store {
-    limits: Limits,
-    items: Mutex<BTreeMap<Vec<u8>, Arc<[u8]>>>,
+pub struct Shared {
+    items: Items,
     seq: AtomicU64,
     mark: Arc<AtomicU64>,
     /// The connection of the latest request.
@@ -40,15 +41,14 @@ pub struct Store {
     late: Mutex<Sender<Late>>,
 }
 
-impl Default for Store {
+impl Default for Shared {
     fn default() -> Self {
         let (late, post) = channel();
         let mark = Arc::new(AtomicU64::new(0));
         let passed = mark.clone();
         std::thread::spawn(move || deliver(&post, &passed));
         Self {
-            limits: Limits { value_bytes_max: 2 << 20, ..Limits::default() },
-            items: Mutex::default(),
+            items: Items::default(),
             seq: AtomicU64::new(0),
             mark,
             latest: Mutex::new(None),
@@ -63,7 +63,7 @@ impl Default for Store {
     }
 }
 
-/// Delivers late replies, two at a time and the later one first, until the store is gone.
+/// Delivers late replies, two at a time and the later one first, until the server is gone.
 fn deliver(post: &Receiver<Late>, mark: &AtomicU64) {
     while let Ok(first) = post.recv() {
         let second = post.try_recv().ok();
@@ -81,138 +81,62 @@ fn deliver(post: &Receiver<Late>, mark: &AtomicU64) {
     }
 }
 
-/// The handler of one worker.
-pub struct Kv {
-    store: Arc<Store>,
+/// How replies of one worker come.
+pub struct ByKey {
+    shared: Arc<Shared>,
     remote: Remote,
 }
 
-impl Kv {
-    pub fn new(store: Arc<Store>, seat: Seat) -> Self {
-        Self { store, remote: seat.remote }
-    }
+/// The handler of one worker.
+pub fn handler(shared: Arc<Shared>, slot: Slot) -> Fake<ByKey> {
+    let items = shared.items.clone();
+    let delays = ByKey { shared, remote: slot.remote };
+    Fake::new(delays, items, VALUE_BYTES_MAX, LEND_BYTES_MIN)
+}
 
+impl ByKey {
     fn late(&self, late: Late) {
-        self.store.late.lock().expect("unpoisoned").send(late).expect("it lasts as the store");
+        self.shared.late.lock().expect("unpoisoned").send(late).expect("it lasts as the server");
+    }
+}
+
+impl Delays for ByKey {
+    fn begin(&mut self, conn: ConnId) {
+        self.shared.requests.fetch_add(1, Ordering::Relaxed);
+        *self.shared.latest.lock().expect("unpoisoned") = Some(conn);
     }
 
-    fn append(&self, key: &[u8], reply: &mut Reply) {
-        let Some(value) = self.store.items.lock().expect("unpoisoned").get(key).cloned() else {
-            return;
-        };
-        let key = String::from_utf8_lossy(key);
-        reply.bytes_mut().extend(format!("VALUE {key} 0 {}\r\n", value.len()).bytes());
-        if value.len() >= LEND_BYTES_MIN {
-            reply.lend(Box::new(value), b"\r\n");
-        } else {
-            reply.bytes_mut().extend(&value[..]);
-            reply.bytes_mut().extend(b"\r\n");
-        }
-    }
-
-    /// Has what was written since the reply began come the way that `key` asks for.
-    fn outcome(
-        &self,
-        key: &[u8],
-        ticket: Ticket,
-        reply: &mut Reply,
-        begin: session::Mark,
-    ) -> Outcome {
+    fn outcome(&mut self, key: &[u8], ticket: Ticket, reply: &mut Reply, mark: Mark) -> Outcome {
         if key.starts_with(b"slow") {
-            let late = reply.split_off(begin);
-            let bytes = late.plain(late.whole()).expect("nothing is lent here").to_vec();
-            self.late(Late::Reply(self.remote.clone(), ticket, bytes));
+            self.late(Late::Reply(self.remote.clone(), ticket, withhold(reply, mark)));
             return Outcome::Pending;
         }
         if key.starts_with(b"gate") {
-            let seq = self.store.seq.fetch_add(1, Ordering::SeqCst) + 1;
+            let seq = self.shared.seq.fetch_add(1, Ordering::SeqCst) + 1;
             self.late(Late::Mark(self.remote.clone(), seq));
             return Outcome::Gate { log: LOG, seq };
         }
         Outcome::Done
     }
-}
 
-impl Handler for Kv {
-    fn limits(&self, _conn: &Conn) -> &Limits {
-        &self.store.limits
+    fn gate(&self, seq: u64) -> Passed {
+        if seq <= self.shared.mark.load(Ordering::SeqCst) { Passed::Yes } else { Passed::No }
     }
 
-    fn call(
-        &mut self,
-        _now: Now,
-        conn: &mut Conn,
-        request: &Request<'_>,
-        ticket: Ticket,
-        reply: &mut Reply,
-    ) -> Outcome {
-        self.store.requests.fetch_add(1, Ordering::Relaxed);
-        *self.store.latest.lock().expect("unpoisoned") = Some(conn.id());
-        let begin = reply.mark();
-        match request {
-            Request::Get { keys, .. } => {
-                let mut first: &[u8] = b"";
-                for key in *keys {
-                    let key = key.expect("the tests send short keys").as_bytes();
-                    first = if first.is_empty() { key } else { first };
-                    self.append(key, reply);
-                }
-                reply.bytes_mut().extend(b"END\r\n");
-                self.outcome(first, ticket, reply, begin)
-            }
-            Request::Store(store) => {
-                let mut items = self.store.items.lock().expect("unpoisoned");
-                items.insert(store.key.as_bytes().to_vec(), store.value.into());
-                drop(items);
-                if !store.noreply {
-                    reply.bytes_mut().extend(b"STORED\r\n");
-                }
-                self.outcome(store.key.as_bytes(), ticket, reply, begin)
-            }
-            Request::Version => {
-                reply.bytes_mut().extend(b"VERSION 1\r\n");
-                Outcome::Done
-            }
-            Request::Quit => Outcome::Close,
-            _ => {
-                reply.bytes_mut().extend(b"ERROR\r\n");
-                Outcome::Done
-            }
+    fn closed(&mut self) {
+        self.shared.closed.fetch_add(1, Ordering::SeqCst);
+    }
+
+    fn end_batch(&mut self, now: Now) -> BatchEnd {
+        self.shared.batches.fetch_add(1, Ordering::Relaxed);
+        if now.mono_ns >= self.shared.wake_at_ns.load(Ordering::SeqCst) {
+            self.shared.wake_at_ns.store(u64::MAX, Ordering::SeqCst);
+            self.shared.woken.fetch_add(1, Ordering::SeqCst);
         }
-    }
-
-    fn refused(
-        &mut self,
-        _now: Now,
-        _conn: &mut Conn,
-        refusal: Option<&Refusal<'_>>,
-        cause: Cause,
-        reply: &mut Reply,
-    ) {
-        reply.bytes_mut().extend(match (cause, refusal) {
-            (Cause::Malformed, Some(refusal)) => refusal.line(),
-            _ => b"SERVER_ERROR out of memory storing object\r\n",
-        });
-    }
-
-    fn gate(&self, _log: LogId, seq: u64) -> Passed {
-        if seq <= self.store.mark.load(Ordering::SeqCst) { Passed::Yes } else { Passed::No }
-    }
-
-    fn closed(&mut self, _conn: ConnId) {
-        self.store.closed.fetch_add(1, Ordering::SeqCst);
-    }
-
-    fn end_batch(&mut self, now: Now) -> Verdict {
-        self.store.batches.fetch_add(1, Ordering::Relaxed);
-        if now.mono_ns >= self.store.wake_at_ns.load(Ordering::SeqCst) {
-            self.store.wake_at_ns.store(u64::MAX, Ordering::SeqCst);
-            self.store.woken.fetch_add(1, Ordering::SeqCst);
-        }
-        if self.store.deposed.load(Ordering::SeqCst) { Verdict::Drop } else { Verdict::Send }
+        if self.shared.deposed.load(Ordering::SeqCst) { BatchEnd::Drop } else { BatchEnd::Send }
     }
 
     fn wake_at_ns(&self) -> u64 {
-        self.store.wake_at_ns.load(Ordering::SeqCst)
+        self.shared.wake_at_ns.load(Ordering::SeqCst)
     }
 }

@@ -3,6 +3,8 @@
 #![allow(dead_code, reason = "each suite uses a part of it")]
 
 pub mod client;
+#[path = "../../../session/tests/support/fake.rs"]
+pub mod fake;
 pub mod handler;
 
 use std::fmt::Display;
@@ -13,10 +15,10 @@ use std::time::{Duration, Instant};
 use base::MemoryBudget;
 use drivers::{Address, Config, Driver, Listen, Server};
 use rustix::process::{Resource, getrlimit, setrlimit};
-use session::{Bounds, Ground};
+use session::{Bounds, Resources};
 
 use client::Client;
-use handler::{Kv, Store};
+use handler::Shared;
 
 /// All drivers: every promise is kept by each. Where io_uring is not allowed, its driver is left
 /// out.
@@ -36,7 +38,7 @@ pub fn drivers() -> Vec<Driver> {
 pub fn leave_out(what: &str, why: &dyn Display) {
     let ci = std::env::var_os("CI").is_some_and(|ci| !ci.is_empty() && ci != "false");
     assert!(!ci, "{what} cannot be tested: {why}");
-    // Not by a macro, whose words are kept from who runs a test that passes.
+    // Not by a macro: the test runner hides what a macro prints when the test passes.
     let said = format!("{what} is not tested: {why}\n");
     let _ = std::io::stderr().write_all(said.as_bytes());
 }
@@ -70,7 +72,7 @@ pub const PATIENCE: Duration = Duration::from_secs(20);
 /// A server of the suite, with what its clients have stored.
 pub struct Rig {
     pub server: Server,
-    pub store: Arc<Store>,
+    pub shared: Arc<Shared>,
     pub budget: Arc<MemoryBudget>,
 }
 
@@ -78,16 +80,16 @@ impl Rig {
     /// One on a free port of the loopback, changed by `change`.
     pub fn new(driver: Driver, change: impl FnOnce(&mut Config)) -> Self {
         let budget = MemoryBudget::new(64 << 20);
-        let ground = Ground { bounds: Bounds::default(), budget: budget.clone() };
-        let mut config = Config::new(ground);
+        let resources = Resources { bounds: Bounds::default(), budget: budget.clone() };
+        let mut config = Config::new(resources);
         config.driver = driver;
         config.workers = 2;
         config.listen = vec![Listen::Tcp("127.0.0.1:0".parse().expect("an address"))];
         change(&mut config);
-        let store = Arc::new(Store::default());
-        let shared = store.clone();
-        let server = Server::start(config, move |seat| Kv::new(shared.clone(), seat));
-        Self { server: server.expect("the loopback has a free port"), store, budget }
+        let shared = Arc::new(Shared::default());
+        let all = shared.clone();
+        let server = Server::start(config, move |slot| handler::handler(all.clone(), slot));
+        Self { server: server.expect("the loopback has a free port"), shared, budget }
     }
 
     pub fn plain(driver: Driver) -> Self {

@@ -11,15 +11,13 @@
 //! `2^l <= n < 2^(l+1)`, a key is in bucket `tag mod 2^(l+1)` if that exists, else in
 //! `tag mod 2^l`. Growing adds bucket `n` and splits bucket `n - 2^l`; nothing else moves.
 //!
-//! The mask is `2^(l+1) - 1`. Each step of growing or shrinking is counted in the shape, so that
-//! a group which shrank and grew back, with other memory behind its last buckets, does not pass
-//! for one that stayed as it was.
+//! The mask is `2^(l+1) - 1`. Each step of growing or shrinking is counted in the shape. So a group
+//! that shrank and grew back, whose last buckets have other memory now, has another shape.
 
+use super::buckets::{BUCKET_WORDS, BucketId, Buckets};
 use super::slot::TAG_BITS;
-use super::store::{BUCKET_WORDS, BucketId, Store};
-use crate::config::MODEL;
 use crate::raw::WordAndHalves;
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::{AtomicU64, MODEL, Ordering};
 
 /// Two cache lines, the first of which is enough for a small group.
 pub(crate) type GroupWords = WordAndHalves<30>;
@@ -34,8 +32,8 @@ const ROOT: usize = LISTED;
 #[derive(Clone, Copy)]
 pub(crate) struct Group<'i> {
     words: &'i GroupWords,
-    store: &'i Store,
-    chunk_shift: u32,
+    pub(super) buckets: &'i Buckets,
+    pub(super) chunk_shift: u32,
 }
 
 const BUCKETS_BITS: u32 = TAG_BITS + 1;
@@ -45,7 +43,7 @@ const STEPS_SHIFT: u32 = MASK_SHIFT + TAG_BITS + 1;
 /// The most buckets a group can have: further ones would stay empty, as tags have no more values.
 pub(crate) const BUCKETS_MAX: u64 = 1 << TAG_BITS;
 
-/// How many buckets a group has, what their numbers are made of, and how it came to that.
+/// How many buckets a group has, the mask of their numbers, and how many steps it has taken.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Shape(u64);
 
@@ -84,8 +82,8 @@ pub(crate) fn buddy(new: u64) -> u64 {
 
 impl<'i> Group<'i> {
     #[inline]
-    pub(crate) fn new(words: &'i GroupWords, store: &'i Store, chunk_shift: u32) -> Self {
-        Self { words, store, chunk_shift }
+    pub(crate) fn new(words: &'i GroupWords, buckets: &'i Buckets, chunk_shift: u32) -> Self {
+        Self { words, buckets, chunk_shift }
     }
 
     #[inline]
@@ -93,7 +91,7 @@ impl<'i> Group<'i> {
         Shape(self.words.word.load(Ordering::Acquire))
     }
 
-    pub(crate) fn buckets(self) -> u64 {
+    pub(crate) fn bucket_count(self) -> u64 {
         self.shape().buckets()
     }
 
@@ -125,7 +123,7 @@ impl<'i> Group<'i> {
     #[inline]
     fn bucket_in(self, chunk_id: u32, number: u64) -> Option<BucketId> {
         let first = chunk_id.checked_sub(1)?;
-        Some(BucketId(first + (number as u32 & self.store.chunk_mask)))
+        Some(BucketId(first + (number as u32 & self.buckets.chunk_mask)))
     }
 
     /// Where bucket `number` is: `None` if the group shrank since the number was computed, and
@@ -156,7 +154,7 @@ impl<'i> Group<'i> {
 
     fn entry(self, list: u32, index: usize) -> u32 {
         let (bucket, half_index) = Self::entry_place(list, index);
-        half(self.store.bucket(bucket), half_index)
+        half(self.buckets.bucket(bucket), half_index)
     }
 
     fn entry_place(list: u32, index: usize) -> (BucketId, usize) {
@@ -166,7 +164,7 @@ impl<'i> Group<'i> {
 
     fn set_entry(self, list: u32, index: usize, id: u32) {
         let (bucket, half_index) = Self::entry_place(list, index);
-        set_half(self.store.bucket(bucket), half_index, id);
+        set_half(self.buckets.bucket(bucket), half_index, id);
     }
 
     /// The chunk that bucket `number` belongs to, if there is one already.

@@ -1,16 +1,14 @@
 //! Growing and shrinking a group, a bucket at a time, while others read and write.
 //!
-//! The lock of the group is only ever tried: whoever fails leaves the step to the one who holds
-//! it. Bucket locks are taken inside it, the lower number first.
+//! The lock of a group is tried, and a thread that does not get it leaves the step to its holder.
+//! Only the first bucket of a group is waited for. Bucket locks are taken inside the lock of the
+//! group, the lower number first.
 
-use super::bucket::Chain;
+use super::chain::{Chain, Place};
 use super::group::{BUCKETS_MAX, Group, buddy};
 use super::slot::{Ghost, Slot};
-use super::{Index, Place};
-use crate::config::MODEL;
-use crate::epoch::Epochs;
-use crate::sync::{AtomicU64, Ordering, spin_loop, yield_now};
-use base::SliceId;
+use crate::grace::GracePeriods;
+use crate::sync::{AtomicU64, MODEL, Ordering, spin_loop, yield_now};
 
 const RESIZING: u64 = 1 << 63;
 const ITEMS_MASK: u64 = u32::MAX as u64;
@@ -22,99 +20,106 @@ const SHRINK_ITEMS_X16: u64 = if MODEL { 20 } else { 24 };
 /// Steps of growth that one insertion pays for at most.
 const STEPS_MAX: u32 = 2;
 
-impl Index {
-    fn meta(&self, index: usize) -> &AtomicU64 {
-        &self.meta.places()[index]
+/// A group, and the word that counts its items and holds its lock.
+///
+/// ```text
+/// 63        62......32  31....0
+/// resizing  unused      items
+/// ```
+#[derive(Clone, Copy)]
+pub(super) struct Resizing<'i> {
+    pub(super) group: Group<'i>,
+    pub(super) meta: &'i AtomicU64,
+}
+
+impl<'i> Resizing<'i> {
+    fn try_lock(self) -> bool {
+        self.meta.fetch_or(RESIZING, Ordering::Acquire) & RESIZING == 0
     }
 
-    fn try_resize(&self, index: usize) -> bool {
-        self.meta(index).fetch_or(RESIZING, Ordering::Acquire) & RESIZING == 0
-    }
-
-    fn end_resize(&self, index: usize) {
-        self.meta(index).fetch_and(!RESIZING, Ordering::Release);
+    fn unlock(self) {
+        self.meta.fetch_and(!RESIZING, Ordering::Release);
     }
 
     /// Gives an empty group its first bucket. False when there is no memory for it.
     #[cold]
-    pub(super) fn plant(&self, epochs: &Epochs, index: usize) -> bool {
-        while !self.try_resize(index) {
-            if self.group(index).buckets() > 0 {
+    pub(super) fn add_first(self, grace: &GracePeriods) -> bool {
+        let group = self.group;
+        while !self.try_lock() {
+            if group.bucket_count() > 0 {
                 return true;
             }
             yield_now();
             spin_loop();
         }
-        let group = self.group(index);
-        let planted = group.buckets() > 0 || self.add_chunk(epochs, group, 0);
-        if planted && group.buckets() == 0 {
+        let added = group.bucket_count() > 0 || self.add_chunk(grace, 0);
+        if added && group.bucket_count() == 0 {
             group.set_buckets(1);
         }
-        self.end_resize(index);
-        planted
+        self.unlock();
+        added
     }
 
-    fn add_chunk(&self, epochs: &Epochs, group: Group<'_>, number: u64) -> bool {
+    fn add_chunk(self, grace: &GracePeriods, number: u64) -> bool {
+        let Self { group, .. } = self;
         if group.chunk(number).is_some() {
             return true;
         }
-        let Some(chunk) = self.store.take_chunk(epochs) else { return false };
-        let listed = group.set_chunk(number, Some(chunk), || self.store.take_chunk(epochs));
+        let Some(chunk) = group.buckets.take_chunk(grace) else { return false };
+        let listed = group.set_chunk(number, Some(chunk), || group.buckets.take_chunk(grace));
         if !listed {
-            self.store.give_chunk(epochs, chunk);
+            group.buckets.give_chunk(grace, chunk);
         }
         listed
     }
 
-    /// Counts an item added to the group of `slice`.
-    pub(crate) fn count_added(&self, slice: SliceId) {
-        self.meta(self.group_of(slice)).fetch_add(1, Ordering::Relaxed);
+    pub(super) fn count_added(self) {
+        self.meta.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts an item removed from the group of `slice`.
-    pub(crate) fn count_removed(&self, slice: SliceId) {
-        self.meta(self.group_of(slice)).fetch_sub(1, Ordering::Relaxed);
+    pub(super) fn count_removed(self) {
+        self.meta.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Grows the group of `slice` if it is crowded, shrinks it if it is sparse: a step or two.
-    /// The caller holds no chain.
-    pub(crate) fn adjust(&self, epochs: &Epochs, slice: SliceId) {
-        let index = self.group_of(slice);
-        let items = self.meta(index).load(Ordering::Relaxed) & ITEMS_MASK;
-        let buckets = self.group(index).buckets();
+    /// Grows a crowded group, shrinks a sparse one. Does nothing while another thread resizes it.
+    pub(super) fn adjust(self, grace: &GracePeriods) {
+        let items = self.meta.load(Ordering::Relaxed) & ITEMS_MASK;
+        let buckets = self.group.bucket_count();
         let crowded = items * 16 > buckets * GROW_ITEMS_X16;
         let sparse = buckets > 1 && items * 16 < buckets * SHRINK_ITEMS_X16;
-        if !(crowded || sparse) || !self.try_resize(index) {
+        if !(crowded || sparse) || !self.try_lock() {
             return;
         }
-        let group = self.group(index);
         if sparse {
-            self.shrink(epochs, group);
+            self.shrink(grace);
         } else {
             for _ in 0..STEPS_MAX {
-                if items * 16 <= group.buckets() * GROW_ITEMS_X16 || !self.grow(epochs, group) {
+                let crowded = items * 16 > self.group.bucket_count() * GROW_ITEMS_X16;
+                if !crowded || !self.grow(grace) {
                     break;
                 }
             }
         }
-        self.end_resize(index);
+        self.unlock();
     }
 
     /// Locks a bucket of a group whose resizing lock the caller holds.
-    fn lock_own<'i>(&'i self, group: Group<'_>, number: u64) -> Chain<'i> {
-        let first = group.bucket(number).expect("only the holder of this lock unlists chunks");
-        Chain::lock(&self.store, first)
+    fn lock_own(self, number: u64) -> Chain<'i> {
+        let first = self.group.bucket(number);
+        let first = first.expect("only the holder of this lock unlists chunks");
+        Chain::lock(self.group.buckets, first)
     }
 
     /// Adds one bucket. False when there is no memory for it.
-    fn grow(&self, epochs: &Epochs, group: Group<'_>) -> bool {
-        let new = group.buckets();
-        if new >= BUCKETS_MAX || !self.add_chunk(epochs, group, new) {
+    fn grow(self, grace: &GracePeriods) -> bool {
+        let group = self.group;
+        let new = group.bucket_count();
+        if new >= BUCKETS_MAX || !self.add_chunk(grace, new) {
             return false;
         }
         let round = new.ilog2();
-        let mut source = self.lock_own(group, buddy(new));
-        let mut target = self.lock_own(group, new);
+        let mut source = self.lock_own(buddy(new));
+        let mut target = self.lock_own(new);
         let movers: Vec<Place> = source
             .places()
             .filter(|place| {
@@ -139,13 +144,14 @@ impl Index {
     }
 
     /// Takes the last bucket away, if what it holds fits in its buddy.
-    fn shrink(&self, epochs: &Epochs, group: Group<'_>) {
-        let last = group.buckets() - 1;
+    fn shrink(self, grace: &GracePeriods) {
+        let group = self.group;
+        let last = group.bucket_count() - 1;
         if last == 0 {
             return;
         }
-        let mut target = self.lock_own(group, buddy(last));
-        let mut source = self.lock_own(group, last);
+        let mut target = self.lock_own(buddy(last));
+        let mut source = self.lock_own(last);
         let items =
             source.places().map(|place| source.get(place)).filter(|slot| slot.is_item()).count();
         let room = target.places().filter(|place| !target.get(*place).is_item()).count();
@@ -165,11 +171,11 @@ impl Index {
         source.trim();
         group.set_buckets(last);
         drop((source, target));
-        if last.is_multiple_of(1 << self.chunk_shift)
+        if last.is_multiple_of(1 << group.chunk_shift)
             && let Some(chunk) = group.chunk(last)
         {
             group.set_chunk(last, None, || None);
-            self.store.give_chunk(epochs, chunk);
+            group.buckets.give_chunk(grace, chunk);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! One slot of a bucket: where an item is, or which keys were evicted not long ago.
+//! One slot of a bucket: where an item is, or which keys were evicted recently.
 //!
 //! ```text
 //! item:    63......44  43  42...........2                1..0
@@ -7,16 +7,16 @@
 //!          mark = main(1) stamp(9)
 //! empty:   all zero
 //!
-//! One exclusive or and one comparison tell whether a slot may be the item looked for.
+//! One exclusive or and one comparison decide whether a slot may be the wanted item.
 //! ```
 //!
 //! The tag is the top of the key's hash; its low bits also choose the bucket inside the group, so
 //! a bucket can be split without looking at its items. A ghost is the tag of an evicted key, the
-//! pool it lay in and the tick at which it went. Two of them share a slot, so that the slots which
-//! items leave free hold about as many ghosts as there are items; the bit `second` says whether the
-//! second is there.
+//! pool it lay in and the tick at which it was evicted. Two of them share a slot, so that the slots
+//! without an item hold about as many ghosts as there are items. The bit `second` says whether the
+//! second exists.
 
-use crate::segment::{Addr, Pool};
+use crate::segments::{Addr, Pool};
 
 const FREQ_BITS: u32 = 2;
 const ADDR_BITS: u32 = 41;
@@ -35,7 +35,7 @@ const FIRST_MARK_SHIFT: u32 = SECOND_TAG_SHIFT + TAG_BITS;
 const _: () = assert!(FIRST_MARK_SHIFT + MARK_BITS == ITEM_SHIFT);
 /// Says that a slot of ghosts holds two.
 const SECOND: u64 = 2;
-/// Tells a ghost whose other bits are all zero from an empty slot.
+/// Makes a ghost whose other bits are all zero differ from an empty slot.
 const GHOST: u64 = 1;
 
 /// Bits of the hash kept in a slot and used to number buckets.
@@ -52,7 +52,7 @@ pub(crate) fn tag(hash: u64) -> u64 {
     hash >> TAG_SHIFT
 }
 
-/// What is left of an evicted key: its tag, where it lay, and when it went.
+/// What is kept of an evicted key: its tag, the pool it lay in, and when it was evicted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ghost {
     tag: u64,
@@ -75,7 +75,7 @@ impl Ghost {
         self.tag
     }
 
-    /// Ticks since it went. Counts modulo 512: a ghost that nobody replaced grows young again.
+    /// Ticks since it was evicted, modulo 512: a ghost that stays longer counts as young again.
     pub(crate) fn age(self, tick: u64) -> u64 {
         tick.wrapping_sub(self.mark) & STAMP_MASK
     }
@@ -134,7 +134,7 @@ impl Slot {
         self.ghosts().into_iter().flatten().find(|ghost| ghost.tag == tag(hash))
     }
 
-    /// Ticks since the younger of its ghosts went, if it holds any.
+    /// Ticks since the younger of its ghosts was evicted, if it holds any.
     pub(crate) fn ghosts_age(self, tick: u64) -> Option<u64> {
         self.ghosts().into_iter().flatten().map(|ghost| ghost.age(tick)).min()
     }

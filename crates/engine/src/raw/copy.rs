@@ -29,26 +29,27 @@ pub(crate) fn copy_in(target: &[AtomicU64], offset: usize, source: &[u8]) {
     imp::copy_in(target, offset, source);
 }
 
-/// Appends `len` bytes from byte `offset` of `source` to `target`, and `behind` after them.
+/// Appends `len` bytes from byte `offset` of `source` to `target`, and `after` after them.
 #[inline(always)]
 pub(crate) fn append(
     source: &[AtomicU64],
     offset: usize,
     len: usize,
-    behind: &[u8],
+    after: &[u8],
     target: &mut Vec<u8>,
 ) {
     let start = target.len();
-    target.reserve(len + behind.len());
-    // SAFETY: `reserve` has made room for all of it behind the end, which nobody else holds.
-    let (room, room_behind) = unsafe {
+    target.reserve(len + after.len());
+    // SAFETY: `reserve` has made room for all of it after the end, to which there is no other
+    // reference.
+    let (room, room_after) = unsafe {
         let room = target.as_mut_ptr().add(start).cast();
-        slice::from_raw_parts_mut(room, len + behind.len()).split_at_mut(len)
+        slice::from_raw_parts_mut(room, len + after.len()).split_at_mut(len)
     };
     copy_out(source, offset, room);
-    room_behind.write_copy_of_slice(behind);
+    room_after.write_copy_of_slice(after);
     // SAFETY: all of the room was initialised.
-    unsafe { target.set_len(start + len + behind.len()) };
+    unsafe { target.set_len(start + len + after.len()) };
 }
 
 /// Whether `words` begin with `bytes`; not if they are fewer.
@@ -65,7 +66,7 @@ fn check(words: &[AtomicU64], offset: usize, len: usize) {
     }
 }
 
-/// Apart, so that what the message needs stays in registers.
+/// Apart, so that the values of the message stay in registers.
 #[cold]
 fn outside(offset: usize, end: usize) -> ! {
     panic!("bytes {offset}..{end} lie outside the pool");
@@ -112,7 +113,7 @@ mod tests {
         }
     }
 
-    /// Every length, and every byte of it changed in turn, and whatever stands behind.
+    /// Every length, with each of its bytes changed in turn, whatever follows.
     #[test]
     fn words_begin_with_their_bytes_and_no_others() {
         let words: Vec<AtomicU64> = (0..40).map(|_| AtomicU64::new(u64::MAX)).collect();

@@ -1,4 +1,7 @@
 //! A range of zeroed places reserved from the kernel, which takes memory only where touched.
+//!
+//! All places are atomics, so any thread may read and write them at any time. A page that is given
+//! back reads as zero again. Counts and ranges are in places, not in bytes.
 
 use crate::sync::{AtomicU32, AtomicU64};
 use std::io;
@@ -31,7 +34,7 @@ unsafe impl<T: Place, const N: usize> Place for [T; N] {
     }
 }
 
-/// A word, and halves of words behind it.
+/// A word, and halves of words after it.
 #[repr(C)]
 pub(crate) struct WordAndHalves<const N: usize> {
     pub(crate) word: AtomicU64,
@@ -111,8 +114,8 @@ impl<T: Place> Mapping<T> {
 
 #[cfg(not(any(loom, shuttle)))]
 impl Mapping<AtomicU64> {
-    /// Has the kernel back `range`, which nobody uses yet, by memory: on every core at once, for
-    /// the kernel clears each page.
+    /// Makes the kernel back `range`, which is not used yet, by memory. All cores do it at once,
+    /// because the kernel clears each page.
     pub(crate) fn touch(&self, range: Range<usize>) {
         use crate::sync::Ordering::Relaxed;
         let page_words = rustix::param::page_size() / size_of::<AtomicU64>();

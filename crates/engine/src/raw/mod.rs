@@ -25,13 +25,14 @@ pub(crate) use processor::look as look_at_processor;
 pub(crate) use slice::slice_of;
 #[cfg(any(not(target_arch = "x86_64"), loom, shuttle, word_copy))]
 use words as imp;
+pub(crate) use words::short_word;
 #[cfg(all(target_arch = "x86_64", not(any(loom, shuttle, word_copy))))]
 use x86_64 as imp;
 
 #[cfg(target_endian = "big")]
 compile_error!("items are laid out in little-endian words; a big-endian host needs conversions");
 
-/// There is nothing to look for.
+/// Does nothing: other processors have no such instructions.
 #[cfg(not(target_arch = "x86_64"))]
 pub(crate) fn look_at_processor() {}
 

@@ -5,7 +5,7 @@
 //! multiplying with the inverse of `P` (Barrett 1986; Gopal et al., "Fast CRC Computation for
 //! Generic Polynomials Using PCLMULQDQ Instruction", 2009). Keys of one to two blocks of sixteen
 //! bytes take one multiplication per word and two for the division; others, and other processors,
-//! take the table of [`SliceId::of`], with which this must agree for ever.
+//! take the table of [`SliceId::of`], with which this must always agree.
 //!
 //! Bits are reflected: bit `i` of a word is the coefficient of `x^(63 - i)`, and bit `j` of a sum
 //! of products that of `x^(94 - j)`.
@@ -115,7 +115,7 @@ pub(crate) fn slice_of(key: &[u8]) -> SliceId {
     let Some(first) = FIRST.get(more).filter(|_| is_wide()) else { return SliceId::of(key) };
     let remainder: u64;
     // SAFETY: a block at the beginning of the key and one at its end lie within it, as it is at
-    // least as long as one. The tables are aligned as these instructions ask. SSE2 is part of
+    // least as long as one. The tables are aligned as these instructions options. SSE2 is part of
     // x86-64, and the processor was asked for PCLMULQDQ.
     unsafe {
         asm!(

@@ -1,6 +1,9 @@
-//! Racing bytes by atomic words. The caller has checked every range.
+//! Racing bytes by atomic words: for processors other than x86-64, and for tools that must see each
+//! access.
+//!
+//! The caller has checked every range. Words are little-endian, and each is loaded or stored whole:
+//! a byte is never torn, a run of bytes may be.
 
-use crate::hash::short_word;
 use crate::sync::{AtomicU64, Ordering};
 
 /// Bytes of a word.
@@ -53,4 +56,24 @@ pub(super) fn begin_with(words: &[AtomicU64], bytes: &[u8]) -> bool {
     };
     let last = words[whole.len()].load(Ordering::Relaxed);
     same && (last << passed ^ end) >> passed == 0
+}
+
+/// Up to seven bytes as the low bytes of a word.
+#[inline]
+pub(crate) fn short_word(bytes: &[u8]) -> u64 {
+    let mut word = 0;
+    let mut rest = bytes;
+    let mut shift = 0;
+    if let Some((four, more)) = rest.split_first_chunk::<4>() {
+        word = u64::from(u32::from_le_bytes(*four));
+        (rest, shift) = (more, 32);
+    }
+    if let Some((two, more)) = rest.split_first_chunk::<2>() {
+        word |= u64::from(u16::from_le_bytes(*two)) << shift;
+        (rest, shift) = (more, shift + 16);
+    }
+    if let Some(byte) = rest.first() {
+        word |= u64::from(*byte) << shift;
+    }
+    word
 }

@@ -10,8 +10,8 @@
 
 use base::{KeyId, MemoryBudget, Now, SliceId, Version};
 use engine::{
-    Action, Ask, Cursor, Effect, EffectSink, Engine, EngineConfig, Local, Mode, More, NoSink, Op,
-    Outcome, Put, Read, ValueSink, Wrote,
+    Action, Cursor, Effect, EffectSink, Engine, EngineConfig, FetchOptions, Local, Mode, More,
+    NoSink, Op, Pin, Put, Read, ValueSink, WriteResult, WriteStatus,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -143,22 +143,32 @@ impl Ground {
 /// One thread of the crowd.
 struct Guest {
     ground: Arc<Ground>,
-    local: Local,
+    /// One of the two: a lease between batches, a pin within one.
+    local: Option<Local>,
+    pin: Option<Pin>,
     dice: Dice,
     number: u8,
 }
 
 impl Guest {
+    fn begin(&mut self) {
+        self.pin = Some(self.local.take().expect("a local for each").pin());
+    }
+
+    fn end(&mut self) {
+        self.local = self.pin.take().map(Pin::unpin);
+    }
+
     fn run(&mut self) -> u64 {
         let ground = self.ground.clone();
         let mut left = ground.plan.ops_per_thread;
         while left > 0 {
             let batch = (1 + self.dice.roll(ground.plan.batch_max)).min(left);
-            ground.engine.pin(&self.local);
+            self.begin();
             for op in 0..batch {
                 self.step(left - op);
             }
-            ground.engine.unpin(&self.local);
+            self.end();
             left -= batch;
         }
         ground.plan.ops_per_thread
@@ -189,12 +199,13 @@ impl Guest {
         }
     }
 
-    fn write(&mut self, key: u64, action: Action<'_>, compare: Option<u64>) -> Wrote {
+    fn write(&mut self, key: u64, action: Action<'_>, compare: Option<u64>) -> WriteResult {
         let name = key_name(key);
         let op = Op { compare, report: true, ..Op::new(self.ground.engine.key(&name), action) };
         let now = self.ground.now();
-        let wrote = self.ground.engine.write(&mut self.local, &op, now, &mut NoSink);
-        if wrote.outcome == Outcome::Done
+        let wrote =
+            self.ground.engine.write(self.pin.as_mut().expect("in a batch"), &op, now, &mut NoSink);
+        if wrote.status == WriteStatus::Done
             && let Some(found) = wrote.found
             && found.cas != 0
         {
@@ -207,7 +218,12 @@ impl Guest {
         let floor = self.ground.floors[key as usize].load(Ordering::SeqCst);
         let (name, mut sink) = (key_name(key), ValueSink::default());
         let engine = &self.ground.engine;
-        let read = engine.get(&self.local, &engine.key(&name), self.ground.now(), &mut sink);
+        let read = engine.get(
+            self.pin.as_ref().expect("in a batch"),
+            &engine.key(&name),
+            self.ground.now(),
+            &mut sink,
+        );
         self.ground.check(key, floor, read, &sink);
     }
 
@@ -237,11 +253,13 @@ impl Guest {
         }
         let action = Action::Store { mode, value: &value, client_flags: 0, expiry_s };
         let wrote = self.write(key, action, None);
-        match wrote.outcome {
-            Outcome::TooLarge => self.store(key, Mode::Set),
-            Outcome::NoSpace => assert_eq!(self.ground.plan.kept_keys, 0, "there is room for all"),
-            Outcome::NotStored => assert_ne!(mode, Mode::Set),
-            outcome => assert_eq!(outcome, Outcome::Done),
+        match wrote.status {
+            WriteStatus::TooLarge => self.store(key, Mode::Set),
+            WriteStatus::NoSpace => {
+                assert_eq!(self.ground.plan.kept_keys, 0, "there is room for all")
+            }
+            WriteStatus::NotStored => assert_ne!(mode, Mode::Set),
+            outcome => assert_eq!(outcome, WriteStatus::Done),
         }
     }
 
@@ -251,9 +269,10 @@ impl Guest {
         let (ground, now) = (self.ground.clone(), self.ground.now());
         let last = ground.engine.last_version(SliceId::of(&name)).raw();
         let id = ground.engine.key(&name);
-        match ground.engine.set(&mut self.local, &id, put, now, &mut NoSink) {
-            Outcome::Done => ground.raise_floor(key, last + 1),
-            Outcome::NoSpace => assert_eq!(ground.plan.kept_keys, 0, "there is room for all"),
+        match ground.engine.set(self.pin.as_mut().expect("in a batch"), &id, put, now, &mut NoSink)
+        {
+            WriteStatus::Done => ground.raise_floor(key, last + 1),
+            WriteStatus::NoSpace => assert_eq!(ground.plan.kept_keys, 0, "there is room for all"),
             outcome => panic!("a set ended with {outcome:?}"),
         }
     }
@@ -261,7 +280,7 @@ impl Guest {
     fn count(&mut self, key: u64) {
         let action = Action::Count { delta: 1, down: false, initial: Some((1, 0)), expiry_s: None };
         let wrote = self.write(key, action, None);
-        if wrote.outcome == Outcome::Done {
+        if wrote.status == WriteStatus::Done {
             assert!(wrote.number > 0, "numbers start at one");
             self.ground.counted[key as usize].fetch_add(1, Ordering::SeqCst);
         }
@@ -269,18 +288,27 @@ impl Guest {
 
     fn fetch(&mut self, key: u64) {
         let floor = self.ground.floors[key as usize].load(Ordering::SeqCst);
-        let ask = Ask { touch: Some(self.expiry_s(key)), ..Ask::default() };
+        let ask = FetchOptions { touch: Some(self.expiry_s(key)), ..FetchOptions::default() };
         let (name, mut sink) = (key_name(key), ValueSink::default());
         let (ground, now) = (&self.ground, self.ground.now());
         let id = ground.engine.key(&name);
-        let read = ground.engine.fetch(&mut self.local, &id, &ask, now, &mut NoSink, &mut sink);
+        let read = ground.engine.fetch(
+            self.pin.as_mut().expect("in a batch"),
+            &id,
+            &ask,
+            now,
+            &mut NoSink,
+            &mut sink,
+        );
         ground.check(key, floor, read, &sink);
     }
 
     fn touch(&mut self, key: u64) {
         let expiry_s = self.expiry_s(key);
         let wrote = self.write(key, Action::Touch { expiry_s }, None);
-        assert!(wrote.outcome != Outcome::NotFound || !self.ground.is_kept(key) || self.evicted());
+        assert!(
+            wrote.status != WriteStatus::NotFound || !self.ground.is_kept(key) || self.evicted()
+        );
     }
 
     fn evicted(&self) -> bool {
@@ -293,12 +321,16 @@ impl Guest {
         }
         let name = key_name(key);
         let engine = &self.ground.engine;
-        let found = engine.peek(&self.local, &engine.key(&name), self.ground.now());
+        let found = engine.peek(
+            self.pin.as_ref().expect("in a batch"),
+            &engine.key(&name),
+            self.ground.now(),
+        );
         let Some(found) = found else { return };
         let value = record(key, self.number, self.dice.roll(16) as usize);
         let action = Action::Store { mode: Mode::Set, value: &value, client_flags: 0, expiry_s: 0 };
         let wrote = self.write(key, action, Some(found.cas));
-        if let (Outcome::Done, Some(now)) = (wrote.outcome, wrote.found) {
+        if let (WriteStatus::Done, Some(now)) = (wrote.status, wrote.found) {
             assert!(now.cas > found.cas, "key {key}: a change raises the version");
         }
     }
@@ -308,7 +340,7 @@ impl Guest {
         // Whoever was given this version or an older one had the lock before the delete gets it.
         let last = self.ground.engine.last_version(SliceId::of(&name)).raw();
         let wrote = self.write(key, Action::Delete, None);
-        assert!(matches!(wrote.outcome, Outcome::Done | Outcome::NotFound), "{wrote:?}");
+        assert!(matches!(wrote.status, WriteStatus::Done | WriteStatus::NotFound), "{wrote:?}");
         self.ground.raise_floor(key, last + 1);
     }
 
@@ -324,20 +356,25 @@ impl Guest {
 
     fn tend(&mut self) {
         let now = self.ground.now();
-        self.ground.engine.tend(&mut self.local, now, 8, &mut NoSink);
+        self.ground.engine.tend(self.pin.as_mut().expect("in a batch"), now, 8, &mut NoSink);
     }
 
     /// What must be so once the others are gone.
     fn settle(&mut self) {
         let ground = self.ground.clone();
-        ground.engine.pin(&self.local);
+        self.begin();
         self.check_numbers();
         let scanned = self.scan();
         let mut found = 0;
         for key in 0..ground.plan.keys {
             let name = key_name(key);
             let id = ground.engine.key(&name);
-            found += u64::from(ground.engine.peek(&self.local, &id, ground.now()).is_some());
+            found += u64::from(
+                ground
+                    .engine
+                    .peek(self.pin.as_ref().expect("in a batch"), &id, ground.now())
+                    .is_some(),
+            );
             self.get(key);
         }
         assert_eq!(scanned, found, "a walk tells what a read finds");
@@ -345,13 +382,13 @@ impl Guest {
         assert!(counters.items >= found, "{found} found, {counters:?}");
         for key in 0..ground.plan.keys {
             self.delete(key);
-            self.ground.engine.unpin(&self.local);
-            self.ground.engine.pin(&self.local);
+            self.end();
+            self.begin();
         }
         let counters = ground.engine.counters();
         let used = (counters.items, counters.item_words);
         assert_eq!(used, (0, 0), "all items are deleted: {counters:?}");
-        ground.engine.unpin(&self.local);
+        self.end();
     }
 
     fn check_numbers(&mut self) {
@@ -376,8 +413,14 @@ impl Guest {
         for slice in slices {
             let mut at = Cursor::default();
             let engine = &ground.engine;
-            while engine.scan(&mut self.local, slice, &mut at, 3, ground.now(), &mut told)
-                == More::Yes
+            while engine.scan(
+                self.pin.as_mut().expect("in a batch"),
+                slice,
+                &mut at,
+                3,
+                ground.now(),
+                &mut told,
+            ) == More::Yes
             {}
         }
         told.0
@@ -412,16 +455,17 @@ pub fn run(plan: &Plan) {
     });
     let mut guest = |number: u64| Guest {
         ground: ground.clone(),
-        local: locals.pop().expect("a local for each"),
+        local: locals.pop(),
+        pin: None,
         dice: Dice(plan.seed.wrapping_mul(0x9E37_79B9).wrapping_add(number) | 1),
         number: number as u8,
     };
     let mut host = guest(plan.threads);
-    ground.engine.pin(&host.local);
+    host.begin();
     for key in 0..plan.kept_keys {
         host.store(key, Mode::Set);
     }
-    ground.engine.unpin(&host.local);
+    host.end();
     let threads: Vec<_> = (0..plan.threads)
         .map(|number| {
             let mut guest = guest(number);

@@ -1,79 +1,90 @@
-//! The flags of one meta command, each at most once.
+//! The flags of one meta command: which are given, and their text.
 //!
 //! ```text
 //! given   57 ........ 32 31 ..... 26 25 ........ 0      bit = letter - 'A'
 //!         z ......... a  punctuation Z ......... A
 //! ```
 //!
-//! Every command takes every flag, as in memcached; what a command has no use for it ignores.
-//! Arguments are checked when the flags are read, and read again when they are asked for: few
-//! are, and what is carried around stays small. The text is kept, because replies repeat the
-//! order of the request.
+//! Every command takes every flag, as in memcached, and ignores those it has no use for. Arguments
+//! are checked when the flags are parsed. They are parsed again when the service reads them: a
+//! request needs few of them, and a set of flags stays small. The text is kept, because a reply
+//! returns facts in the order of the request's flags.
+//!
+//! Invariants: a flag is given at most once; the argument of a flag that is given is valid.
 
 use crate::key::{Key, KeyToken};
 use crate::meta::returns::Returns;
-use crate::number;
 use crate::refusal::Refusal;
-use crate::words::Words;
+use crate::text::Words;
+use crate::text::number;
 
-/// The longest opaque, with its `O`.
+/// The longest opaque, with its letter `O`, in bytes.
 const OPAQUE_BYTES_MAX: usize = 32;
 
-/// Words of a line that memcached looks at; the rest is ignored.
+/// Words of a line that memcached checks for their first character.
 const WORDS_READ_MAX: usize = 23;
 
-/// Words of a meta command, its name and key included.
+/// The most words of a meta command, its name and its key included.
 const WORDS_MAX: usize = 20;
 
-/// Flags of a command with a key (`mg key ...`); `ms` has one word more and one flag less.
+/// Words before the flags of a command with a key (`mg key ...`). `ms` has one more.
 pub(crate) const KEYED_WORDS: usize = 2;
 
+/// Flags that exist.
 const KNOWN: u64 = bits(b"CDEFIJLMNOPRTbcfhklqstuvx");
+
+/// Flags that put a fact into the reply.
 const RETURNED: u64 = bits(b"cfhklOst");
 
 const _: () = assert!(b'z' - b'A' < u64::BITS as u8);
 
-/// Which flags are given, and their text.
+/// The key and the flags of a meta command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MetaFlags<'a> {
-    text: &'a [u8],
-    given: u64,
+pub struct MetaArgs<'a> {
+    /// The key.
+    pub key: KeyToken<'a>,
+    /// The flags.
+    pub flags: MetaFlags<'a>,
 }
 
-impl<'a> MetaFlags<'a> {
-    /// No flags.
-    pub(crate) const NONE: Self = Self { text: &[], given: 0 };
+impl<'a> MetaArgs<'a> {
+    /// A key without flags.
+    #[inline]
+    pub(crate) fn bare(key: Key<'a>) -> Self {
+        Self { key: KeyToken::plain(key), flags: MetaFlags { text: &[], given: 0 } }
+    }
 
-    /// Reads the flags in `text`, which follow `words_before` other words, `key` among them.
+    /// Parses the flags in `text`, which come after `words_before` words, `key` among them.
     ///
-    /// A flag that is unknown or repeated ends the reading. An argument that is wrong does not:
-    /// memcached tells of the last one.
+    /// A flag that is unknown or repeated ends the parsing. A wrong argument does not: memcached
+    /// reports the last one.
     #[inline]
     pub(crate) fn parse(
         key: Key<'a>,
         text: &'a [u8],
         words_before: usize,
-    ) -> Result<(KeyToken<'a>, Self), Refusal<'a>> {
+    ) -> Result<Self, Refusal<'a>> {
         let mut key = KeyToken::plain(key);
-        let mut flags = Self { text, given: 0 };
+        let mut flags = MetaFlags { text, given: 0 };
         let mut bad = None;
         let mut opaque_bytes = 0;
         let mut words = Words::new(text);
-        let mut room = WORDS_MAX - words_before;
+        let mut words_left = WORDS_MAX - words_before;
         while let Some(word) = words.next() {
             let (letter, argument) = word.split_first().expect("a word has at least one byte");
-            if let Err(refusal) = flags.give(*letter, room) {
-                // How many there are is looked at before any of them is.
-                return Err(if words.count() >= room { Refusal::TooManyFlags } else { refusal });
+            if let Err(refusal) = flags.give(*letter, words_left) {
+                // memcached counts the words before it reads any of them.
+                let too_many = words.count() >= words_left;
+                return Err(if too_many { Refusal::TooManyFlags } else { refusal });
             }
-            room -= 1;
+            words_left -= 1;
             match letter {
                 b'O' => opaque_bytes = word.len(),
                 b'b' => match key.decoding() {
                     Some(decoding) => key = decoding,
                     None => bad = Some(Refusal::BadKeyEncoding),
                 },
-                // The one flag whose fault has no words of its own, nor overrides another's.
+                // The only flag whose error has no line of its own and replaces no other error.
                 b'F' if number::parse_u32(argument).is_none() => {
                     bad = bad.or(Some(Refusal::BadFormat));
                 }
@@ -86,14 +97,23 @@ impl<'a> MetaFlags<'a> {
         if opaque_bytes > OPAQUE_BYTES_MAX {
             bad = bad.or(Some(Refusal::OpaqueTooLong));
         }
-        bad.map_or(Ok((key, flags)), Err)
+        bad.map_or(Ok(Self { key, flags }), Err)
     }
+}
 
-    /// Notes that a flag is there, if it may be.
+/// Which flags are given, and their text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MetaFlags<'a> {
+    text: &'a [u8],
+    given: u64,
+}
+
+impl<'a> MetaFlags<'a> {
+    /// Adds a flag, if it exists, is not given yet and `words_left` is not zero.
     #[inline]
-    fn give(&mut self, letter: u8, room: usize) -> Result<(), Refusal<'a>> {
+    fn give(&mut self, letter: u8, words_left: usize) -> Result<(), Refusal<'a>> {
         let bit = bit(letter);
-        if room == 0 {
+        if words_left == 0 {
             return Err(Refusal::TooManyFlags);
         }
         if self.given & bit != 0 {
@@ -111,43 +131,37 @@ impl<'a> MetaFlags<'a> {
         self.given & bit(letter) != 0
     }
 
-    /// `q`: the nominal reply is unwanted: `EN` of `mg`, `HD` of `ms` and `md`, `HD` and `VA` of
-    /// `ma`. Everything else is sent, errors too.
+    /// `q`: the client does not want the nominal reply, which is `EN` of `mg`, `HD` of `ms` and
+    /// `md`, `HD` and `VA` of `ma`. All other replies are sent, errors too.
     #[inline]
     #[must_use]
     pub fn quiet(&self) -> bool {
         self.has(b'q')
     }
 
-    /// `v`: the value is wanted.
+    /// `v`: the client wants the value.
     #[inline]
     #[must_use]
     pub fn wants_value(&self) -> bool {
         self.has(b'v')
     }
 
-    /// `u`: this read does not count as one.
+    /// `u`: the read leaves no trace at the item.
     #[inline]
     #[must_use]
     pub fn no_bump(&self) -> bool {
         self.has(b'u')
     }
 
-    /// `h` or `l`: the history of the item is wanted, as it was before this read.
-    #[inline]
-    #[must_use]
-    pub fn wants_history(&self) -> bool {
-        self.given & (bit(b'h') | bit(b'l')) != 0
-    }
-
-    /// `I`: mark the item stale (`md`), or store over a newer version and mark that stale (`ms`).
+    /// `I`: `md` marks the item stale; `ms` stores even over a newer version, and marks the result
+    /// stale.
     #[inline]
     #[must_use]
     pub fn invalidate(&self) -> bool {
         self.has(b'I')
     }
 
-    /// `x`: keep the item, drop its value.
+    /// `x`: drop the value and keep the item.
     #[inline]
     #[must_use]
     pub fn remove_value(&self) -> bool {
@@ -161,14 +175,14 @@ impl<'a> MetaFlags<'a> {
         self.time(b'T')
     }
 
-    /// `N`: make the item if it is missing, with this expiry.
+    /// `N`: create a missing item, with this expiry.
     #[inline]
     #[must_use]
     pub fn vivify(&self) -> Option<i64> {
         self.time(b'N')
     }
 
-    /// `R`: win the right to renew the item if it has less than this to live.
+    /// `R`: one client wins the right to renew an item that has less than this time to live.
     #[inline]
     #[must_use]
     pub fn recache(&self) -> Option<i64> {
@@ -182,35 +196,36 @@ impl<'a> MetaFlags<'a> {
         self.number(b'C')
     }
 
-    /// `E`: the version to give to the item if it changes.
+    /// `E`: the version that the item gets if it changes.
     #[inline]
     #[must_use]
     pub fn cas_new(&self) -> Option<u64> {
         self.number(b'E')
     }
 
-    /// `D`: by how much, 1 when absent.
+    /// `D`: the amount to add or subtract; 1 if absent.
     #[inline]
     #[must_use]
     pub fn delta(&self) -> u64 {
         self.number(b'D').unwrap_or(1)
     }
 
-    /// `J`: what a number made by `N` starts with, 0 when absent.
+    /// `J`: the first value of a number that `N` creates; 0 if absent.
     #[inline]
     #[must_use]
     pub fn initial(&self) -> u64 {
         self.number(b'J').unwrap_or(0)
     }
 
-    /// `F`: the client's own flags, 0 when absent.
+    /// `F`: the client's own flags; 0 if absent.
     #[inline]
     #[must_use]
     pub fn client_flags(&self) -> u32 {
         self.number(b'F').map_or(0, |flags| flags as u32)
     }
 
-    /// `M`: the mode. An empty one is as wrong as an unknown one: no mode is a space.
+    /// `M`: the mode. An empty mode reads as a space, which is no mode, so it is refused like any
+    /// unknown one.
     #[inline]
     pub(crate) fn mode(&self) -> Option<u8> {
         self.argument(b'M').map(|mode| mode.first().copied().unwrap_or(b' '))
@@ -226,7 +241,7 @@ impl<'a> MetaFlags<'a> {
         self.argument(letter).and_then(number::parse_u64)
     }
 
-    /// What stands behind the letter of a flag, if it is given.
+    /// The text after the letter of a flag, if the flag is given.
     #[inline]
     fn argument(&self, letter: u8) -> Option<&'a [u8]> {
         if !self.has(letter) {
@@ -235,24 +250,17 @@ impl<'a> MetaFlags<'a> {
         Words::new(self.text).find_map(|word| word.strip_prefix(&[letter]))
     }
 
-    /// What the reply shall say, in the order asked.
+    /// The facts that the reply returns, in the order of the request.
     #[inline]
     #[must_use]
     pub fn returns(&self) -> Returns<'a> {
         let silent = self.given & RETURNED == 0;
         Returns::new(if silent { &[] } else { self.text })
     }
-
-    /// The flags as the client wrote them, with spaces.
-    #[inline]
-    #[must_use]
-    pub fn text(&self) -> &'a [u8] {
-        self.text
-    }
 }
 
-/// Whether every flag begins with a letter, a digit or what stands between `Z` and `a`. If not,
-/// memcached takes the whole line for nonsense, before it looks at any flag.
+/// Whether every flag begins with a letter, a digit or one of the characters between `Z` and `a`.
+/// If not, memcached refuses the whole line before it reads any flag.
 pub(crate) fn well_formed(text: &[u8], words_before: usize) -> bool {
     Words::new(text)
         .take(WORDS_READ_MAX - words_before)
@@ -260,7 +268,7 @@ pub(crate) fn well_formed(text: &[u8], words_before: usize) -> bool {
 }
 
 const fn bit(letter: u8) -> u64 {
-    // What lies below 'A' wraps around to large numbers and has no bit.
+    // A letter below 'A' wraps around to a large number and has no bit.
     let place = letter.wrapping_sub(b'A');
     if place < u64::BITS as u8 { 1 << place } else { 0 }
 }
@@ -275,7 +283,7 @@ const fn bits(letters: &[u8]) -> u64 {
     set
 }
 
-/// What is wrong with the number behind a flag.
+/// What is wrong with the number after the letter of a flag.
 fn fault(letter: u8, argument: &[u8]) -> Option<Refusal<'static>> {
     let (good, refusal) = match letter {
         b'N' | b'R' | b'T' => (number::parse_i32(argument).is_some(), Refusal::BadToken),

@@ -1,24 +1,24 @@
-//! What a meta command wants to be told, in the order it asked.
+//! The facts that a meta command wants in its reply, in the order of the request.
 //!
-//! Only flags that put something into a reply appear here. Which of them a reply can answer
-//! depends on the command: a miss has no size.
+//! Only flags that put a fact into a reply are listed. Which of them a reply has depends on the
+//! command and its result: a miss has no size.
 
-use crate::words::Words;
+use crate::text::Words;
 
-/// One thing to be put into a reply.
+/// One fact in a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MetaReturn<'a> {
     /// `c`: the version of the item.
     Cas,
     /// `f`: the client's own flags.
     ClientFlags,
-    /// `h`: whether the item was read before.
+    /// `h`: whether an earlier request has read the item.
     Hit,
     /// `k`: the key.
     Key,
     /// `l`: seconds since the item was last read.
     LastAccess,
-    /// `O`: what the client wants to read again, with the `O`.
+    /// `O`: a word that the client chose and gets back, with its letter `O`.
     Opaque(&'a [u8]),
     /// `s`: the size of the value.
     Size,
@@ -26,7 +26,7 @@ pub enum MetaReturn<'a> {
     Ttl,
 }
 
-/// The wishes of one request. Flags that return nothing are passed over.
+/// The facts that one request wants. Flags that return nothing are skipped.
 #[derive(Clone, Copy, Debug)]
 pub struct Returns<'a> {
     words: Words<'a>,

@@ -1,29 +1,32 @@
-//! The commands of operators, and everything that is no command.
+//! The commands of operators, and every line that is no command.
 //!
-//! Their words must be spelled in full; memcached would take any beginning of them.
+//! Sub-commands must be spelled in full, where memcached accepts any beginning of them. Nothing
+//! here has an effect: a request is only understood and its numbers are checked.
 
-use crate::number::{parse_i32, parse_u32};
 use crate::refusal::Refusal;
 use crate::request::{CrawlerCommand, LruCommand, Request, SlabsCommand};
-use crate::words::{Words, ask_noreply};
+use crate::text::number::{parse_i32, parse_u32};
+use crate::text::{Words, has_noreply};
 
-/// Where a memory limit starts to look like bytes.
+/// A larger memory limit is taken for a number of bytes.
 const MEMLIMIT_MEBIBYTES_MAX: u32 = 1_000_000_000;
+
+/// The smallest memory limit that memcached accepts.
 const MEMLIMIT_MEBIBYTES_MIN: u32 = 8;
 
-/// The longest pause of the crawler: a second.
+/// The longest pause of the crawler: one second.
 const CRAWLER_PAUSE_US_MAX: u32 = 1_000_000;
 
-/// Percent of memory that the hot and the warm queue may take together.
+/// The most percent of memory for the hot and the warm queue together.
 const LRU_SHARES_MAX: u32 = 80;
 
-type Outcome<'a> = Result<Request<'a>, Refusal<'a>>;
+type Understood<'a> = Result<Request<'a>, Refusal<'a>>;
 
-/// The request that the line `text` makes.
-pub(super) fn parse(text: &[u8]) -> Outcome<'_> {
+/// The request on the line `text`.
+pub(super) fn parse(text: &[u8]) -> Understood<'_> {
     let mut words = Words::new(text);
     let command = words.next().unwrap_or_default();
-    let noreply = ask_noreply(text);
+    let noreply = has_noreply(text);
     match command {
         b"flush_all" => flush_all(words, noreply),
         b"verbosity" => {
@@ -45,7 +48,7 @@ pub(super) fn parse(text: &[u8]) -> Outcome<'_> {
     }
 }
 
-fn flush_all(mut words: Words<'_>, noreply: bool) -> Outcome<'_> {
+fn flush_all(mut words: Words<'_>, noreply: bool) -> Understood<'_> {
     let alone = words.count() == usize::from(noreply);
     let delay = match words.next() {
         Some(word) if !alone => Some(parse_i32(word).ok_or(Refusal::BadExptime)?),
@@ -54,7 +57,7 @@ fn flush_all(mut words: Words<'_>, noreply: bool) -> Outcome<'_> {
     Ok(Request::FlushAll { delay, noreply })
 }
 
-fn cache_memlimit(mut words: Words<'_>, noreply: bool) -> Outcome<'_> {
+fn cache_memlimit(mut words: Words<'_>, noreply: bool) -> Understood<'_> {
     let mebibytes = words.next().and_then(parse_u32).ok_or(Refusal::UnknownCommand)?;
     if mebibytes < MEMLIMIT_MEBIBYTES_MIN {
         return Err(Refusal::MemlimitTooSmall);
@@ -151,7 +154,7 @@ fn lru_tune<'a>(hot: &[u8], mut words: Words<'a>) -> Result<LruCommand, Refusal<
     Ok(LruCommand::Tune { hot_percent, warm_percent, hot_factor, warm_factor })
 }
 
-/// A finite number with a point.
+/// A finite decimal fraction.
 fn parse_f64(word: &[u8]) -> Option<f64> {
     let number: f64 = std::str::from_utf8(word).ok()?.parse().ok()?;
     number.is_finite().then_some(number)

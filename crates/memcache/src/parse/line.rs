@@ -1,16 +1,19 @@
 //! One line of input.
 //!
-//! A line ends with `\n`; one `\r` before it belongs to the end. How long a line may be depends
-//! on its first word alone, so the answer is the same however the bytes arrive.
+//! A line ends with `\n`; one `\r` before it belongs to the end. The longest line allowed depends
+//! on its first word alone, so the result is the same however the bytes arrive.
+//!
+//! Invariant: a [`Line`] holds no `\n`, and no more bytes than its command allows. All numbers are
+//! bytes.
 
 use crate::limits::{LINE_BYTES_MAX, Limits};
-use crate::parse::Parsed;
+use crate::parse::parsed::Parsed;
 use crate::refusal::Refusal;
 
-/// What every request of the binary protocol begins with, and no text.
+/// The first byte of every request of the binary protocol. No text command begins with it.
 const BINARY_MAGIC: u8 = 0x80;
 
-/// A line without its end, and how much input it took with it.
+/// A line without its end, and the bytes of input that it takes with its end.
 #[derive(Clone, Copy)]
 pub(super) struct Line<'a> {
     pub(super) text: &'a [u8],
@@ -20,16 +23,16 @@ pub(super) struct Line<'a> {
 /// Why there is no line.
 #[derive(Clone, Copy)]
 pub(super) enum NoLine {
-    /// Its end is still to come.
+    /// Its end has not arrived.
     Incomplete,
-    /// It has none where one had to be.
+    /// It has no end within the longest line allowed.
     TooLong,
-    /// It is a request of the binary protocol.
+    /// The input is a request of the binary protocol.
     Binary,
 }
 
 impl NoLine {
-    /// What that means for `input`.
+    /// What this means for `input`.
     #[cold]
     pub(super) fn parsed(self, input: &[u8]) -> Parsed<'_> {
         let refusal = match self {
@@ -51,7 +54,7 @@ impl<'a> Line<'a> {
         Self::within(input, bytes_max(input, limits))
     }
 
-    /// As [`Line::first`], for a command known not to be a multiget.
+    /// As [`Line::first`], for a command that is known to be no multiget.
     #[inline]
     pub(super) fn short(input: &'a [u8]) -> Result<Self, NoLine> {
         Self::within(input, LINE_BYTES_MAX)
@@ -72,7 +75,7 @@ impl<'a> Line<'a> {
     }
 }
 
-/// How long the line may be that `input` begins with.
+/// The longest line allowed for the command that `input` begins with.
 #[inline]
 fn bytes_max(input: &[u8], limits: &Limits) -> usize {
     let multiget =

@@ -1,26 +1,27 @@
-//! The meta commands: two letters, a key, flags.
+//! The meta commands: a name of two letters, a key, flags.
 //!
-//! Refusals of meta commands are always sent: `q` silences nominal replies only.
+//! An error in a meta command is always sent: `q` silences nominal replies only. Which error is
+//! sent depends on the order in which memcached checks, so the checks here keep that order.
 
 use crate::key::{Key, KeyToken};
 use crate::limits::Limits;
-use crate::meta::{KEYED_WORDS, MetaFlags, well_formed};
-use crate::parse::Parsed;
+use crate::meta::{KEYED_WORDS, MetaArgs, well_formed};
 use crate::parse::line::Line;
-use crate::parse::store::{ValueSlot, value_bytes};
+use crate::parse::parsed::{Meaning, Parsed};
+use crate::parse::value::{ValueSlot, value_bytes};
 use crate::refusal::Refusal;
 use crate::request::{Direction, MetaMode, Request};
-use crate::scan;
-use crate::words::Words;
+use crate::text::Words;
+use crate::text::scan;
 
-/// Letters of every meta command.
+/// Bytes of the name of a meta command.
 const NAME_BYTES: usize = 2;
 
 /// `mg`, from the input.
 #[inline]
 pub(super) fn get_line(input: &[u8]) -> Parsed<'_> {
     match Line::short(input) {
-        Ok(line) => get(line),
+        Ok(line) => Parsed::line(get(line.text), line.consumed),
         Err(none) => none.parsed(input),
     }
 }
@@ -36,48 +37,42 @@ pub(super) fn set_line<'a>(input: &'a [u8], limits: &Limits) -> Parsed<'a> {
 
 /// `mg`.
 #[inline]
-pub(super) fn get(line: Line<'_>) -> Parsed<'_> {
-    match keyed(line.text) {
-        Ok((key, flags)) => Parsed::whole(Request::MetaGet { key, flags }, line.consumed),
-        Err(refusal) => Parsed::refused(refusal, line.consumed, false),
-    }
+pub(super) fn get(text: &[u8]) -> Meaning<'_> {
+    keyed(text).map(Request::MetaGet).map_err(loud)
 }
 
 /// `md`.
-pub(super) fn delete(line: Line<'_>) -> Parsed<'_> {
-    match keyed(line.text) {
-        Ok((key, flags)) => Parsed::whole(Request::MetaDelete { key, flags }, line.consumed),
-        Err(refusal) => Parsed::refused(refusal, line.consumed, false),
-    }
+pub(super) fn delete(text: &[u8]) -> Meaning<'_> {
+    keyed(text).map(Request::MetaDelete).map_err(loud)
 }
 
-/// `ma`. Whatever is wrong with its flags, memcached says the same.
-pub(super) fn arith(line: Line<'_>) -> Parsed<'_> {
-    let refused = |refusal| Parsed::refused(refusal, line.consumed, false);
-    let (key, flags) = match keyed(line.text) {
-        Ok(parsed) => parsed,
-        Err(Refusal::OpaqueTooLong) => return refused(Refusal::OpaqueTooLong),
-        Err(_) if is_keyed(line.text) => return refused(Refusal::InvalidOrDuplicateFlag),
-        Err(refusal) => return refused(refusal),
-    };
-    let direction = match flags.mode() {
+/// `ma`. Whatever is wrong with its flags, memcached sends the same line.
+pub(super) fn arith(text: &[u8]) -> Meaning<'_> {
+    let args = keyed(text).map_err(|refusal| match refusal {
+        Refusal::OpaqueTooLong => loud(refusal),
+        _ if is_keyed(text) => loud(Refusal::InvalidOrDuplicateFlag),
+        refusal => loud(refusal),
+    })?;
+    let direction = match args.flags.mode() {
         None | Some(b'I' | b'+') => Direction::Increment,
         Some(b'D' | b'-') => Direction::Decrement,
-        Some(_) => return refused(Refusal::BadArithMode),
+        Some(_) => return Err(loud(Refusal::BadArithMode)),
     };
-    Parsed::whole(Request::MetaArith { key, direction, flags }, line.consumed)
+    Ok(Request::MetaArith { args, direction })
 }
 
-/// `me`. Of its flags only `b` is looked at.
-pub(super) fn debug(line: Line<'_>) -> Parsed<'_> {
-    let mut words = Words::new(&line.text[NAME_BYTES..]);
+/// `me`. Of its flags only `b` has an effect.
+pub(super) fn debug(text: &[u8]) -> Meaning<'_> {
+    let mut words = Words::new(&text[NAME_BYTES..]);
     let key = words.next().and_then(Key::new).map(KeyToken::plain);
     let binary = words.next() == Some(b"b");
     let key = if binary { key.and_then(KeyToken::decoding) } else { key };
-    match key.filter(|_| is_keyed(line.text)) {
-        Some(key) => Parsed::whole(Request::MetaDebug { key }, line.consumed),
-        None => Parsed::refused(Refusal::BadFormat, line.consumed, false),
-    }
+    key.filter(|_| is_keyed(text)).map(Request::MetaDebug).ok_or(loud(Refusal::BadFormat))
+}
+
+/// A refusal that the client gets to see.
+fn loud(refusal: Refusal<'_>) -> (Refusal<'_>, bool) {
+    (refusal, false)
 }
 
 /// `ms`.
@@ -89,14 +84,13 @@ pub(super) fn set<'a>(line: Line<'a>, input: &'a [u8], limits: &Limits) -> Parse
         return Parsed::refused(Refusal::BadFormat, line.consumed, false);
     };
     let slot = ValueSlot { line, value_bytes, quiet: false };
-    let parsed = key_and_flags(word, words.rest(), WORDS_BEFORE);
-    let (key, flags) = match parsed {
-        Ok(parsed) => parsed,
+    let args = match key_and_flags(word, words.rest(), WORDS_BEFORE) {
+        Ok(args) => args,
         Err(refusal) if well_formed(words.rest(), WORDS_BEFORE) => return slot.refused(refusal),
-        // Such a line is refused before its length is believed, so its value is not swallowed.
+        // memcached refuses such a line before it reads the length, so the value is not skipped.
         Err(_) => return Parsed::refused(Refusal::BadFormat, line.consumed, false),
     };
-    let mode = match flags.mode() {
+    let mode = match args.flags.mode() {
         None | Some(b'S') => MetaMode::Set,
         Some(b'E') => MetaMode::Add,
         Some(b'A') => MetaMode::Append,
@@ -105,20 +99,20 @@ pub(super) fn set<'a>(line: Line<'a>, input: &'a [u8], limits: &Limits) -> Parse
         Some(_) => return slot.refused(Refusal::BadSetMode),
     };
     if value_bytes > limits.value_bytes_max {
-        return slot.refused(Refusal::TooLarge { unlink: Some(key) });
+        return slot.refused(Refusal::TooLarge { unlink: Some(args.key) });
     }
-    slot.filled(input, |value| Request::MetaSet { key, mode, flags, value })
+    slot.filled(input, |value| Request::MetaSet { args, mode, value })
 }
 
 /// Key and flags of a command that has nothing else.
 #[inline]
-fn keyed(text: &[u8]) -> Result<(KeyToken<'_>, MetaFlags<'_>), Refusal<'_>> {
+fn keyed(text: &[u8]) -> Result<MetaArgs<'_>, Refusal<'_>> {
     let (word, rest) = split_key(text);
     key_and_flags(word, rest, KEYED_WORDS)
         .map_err(|refusal| if is_keyed(text) { refusal } else { Refusal::BadFormat })
 }
 
-/// The word behind the name, which may be empty, and what follows it.
+/// The word after the name, which may be empty, and the text after it.
 #[inline]
 fn split_key(text: &[u8]) -> (&[u8], &[u8]) {
     let start = scan::past_spaces(text, NAME_BYTES);
@@ -126,7 +120,7 @@ fn split_key(text: &[u8]) -> (&[u8], &[u8]) {
     (&text[start..end], &text[end..])
 }
 
-/// Whether a line has a key, and flags that look like flags.
+/// Whether a line has a key, and its flags begin as flags do.
 fn is_keyed(text: &[u8]) -> bool {
     let mut words = Words::new(&text[NAME_BYTES..]);
     words.next().is_some() && well_formed(words.rest(), KEYED_WORDS)
@@ -137,10 +131,10 @@ fn key_and_flags<'a>(
     word: &'a [u8],
     rest: &'a [u8],
     words_before: usize,
-) -> Result<(KeyToken<'a>, MetaFlags<'a>), Refusal<'a>> {
+) -> Result<MetaArgs<'a>, Refusal<'a>> {
     let key = Key::new(word).ok_or(Refusal::BadFormat)?;
     if rest.is_empty() {
-        return Ok((KeyToken::plain(key), MetaFlags::NONE));
+        return Ok(MetaArgs::bare(key));
     }
-    MetaFlags::parse(key, rest, words_before)
+    MetaArgs::parse(key, rest, words_before)
 }

@@ -1,23 +1,24 @@
-//! The two shapes of nearly all traffic: `get` of one key, plain `set` and `add`, each matched in
+//! The two forms of nearly all traffic: `get` of one key, plain `set` and `add`. Each is matched in
 //! one pass.
 //!
-//! A shape has single spaces, plain numbers and a whole value. What does not fit it, what is wrong
-//! and what has not arrived is left to [`parse`](crate::parse()), which knows every rule. The two
-//! never disagree: a shape only takes what `parse` takes too.
+//! A form has single spaces, plain numbers and a complete value. Everything else is left to
+//! [`parse`](crate::parse()), which knows every rule: other forms, errors, incomplete requests.
 //!
-//! Both are inlined into their callers and give back numbers and slices, which stay in registers.
-//! A [`Parsed`](crate::Parsed) is large enough to go through memory, and carrying it there and
-//! back costs more than either match.
+//! Invariant: a form accepts only what `parse` accepts, with the same meaning.
+//!
+//! Both functions are inlined into their callers and return numbers and slices, which stay in
+//! registers. A [`Parsed`](crate::Parsed) is so large that it goes through memory, which costs more
+//! than the match itself.
 
 use crate::key::Key;
-use crate::parse::store::VALUE_END;
+use crate::parse::value::VALUE_END;
 use crate::request::{Store, StoreVerb};
-use crate::scan;
+use crate::text::scan;
 
-/// Digits that a number of a shape has at most; any so many fit 64 bits.
+/// The most digits of a number in a form. Any number of 10 digits fits 64 bits.
 const DIGITS_MAX: usize = 10;
 
-/// `get <key>\r\n` at the front of `input`: the key, and what follows the line.
+/// Matches `get <key>\r\n` at the front of `input`: the key, and the input after the line.
 #[inline(always)]
 #[must_use]
 pub fn plain_get(input: &[u8]) -> Option<(Key<'_>, &[u8])> {
@@ -33,9 +34,9 @@ pub fn plain_get(input: &[u8]) -> Option<(Key<'_>, &[u8])> {
     Some((Key::new(key)?, rest))
 }
 
-/// `set <key> <flags> <exptime> <bytes>[ noreply]\r\n<value>\r\n` at the front of `input`, or the
-/// same with `add`: the command, and what follows its value, which has `value_bytes_max` bytes at
-/// most.
+/// Matches `set <key> <flags> <exptime> <bytes>[ noreply]\r\n<value>\r\n` at the front of `input`,
+/// or the same with `add`: the command, and the input after its value. A value of more than
+/// `value_bytes_max` bytes is no match.
 #[inline(always)]
 #[must_use]
 pub fn plain_store(input: &[u8], value_bytes_max: u64) -> Option<(Store<'_>, &[u8])> {
@@ -65,10 +66,10 @@ pub fn plain_store(input: &[u8], value_bytes_max: u64) -> Option<(Store<'_>, &[u
     Some((store, rest))
 }
 
-/// ` <flags> <exptime> ` at the front of `text`, and what follows.
+/// Matches ` <flags> <exptime> ` at the front of `text`: both numbers, and the text after them.
 #[inline(always)]
 fn flags_and_exptime(text: &[u8]) -> Option<(u64, u64, &[u8])> {
-    // Most clients leave both at zero.
+    // Most clients send zero for both.
     if let Some((zeroes, rest)) = text.split_first_chunk()
         && zeroes == b" 0 0 "
     {
@@ -80,7 +81,7 @@ fn flags_and_exptime(text: &[u8]) -> Option<(u64, u64, &[u8])> {
     Some((flags, exptime, text))
 }
 
-/// The number that `text` begins with, the byte that ends it, and what follows.
+/// The number that `text` begins with, the byte after it, and the text after that byte.
 #[inline(always)]
 fn number(text: &[u8]) -> Option<(u64, u8, &[u8])> {
     let mut sum = 0_u64;
@@ -99,43 +100,44 @@ fn number(text: &[u8]) -> Option<(u64, u8, &[u8])> {
 mod tests {
     use super::*;
     use crate::limits::Limits;
-    use crate::parse::{Parsed, general};
+    use crate::parse::dispatch::general;
+    use crate::parse::parsed::Parsed;
     use crate::request::Request;
 
-    /// What a shape takes of `input`, after checking that the general way takes it too.
-    fn taken(input: &[u8], limits: &Limits) -> bool {
+    /// Whether a form matches `input`. If one does, the general path must agree with it.
+    fn matches_a_form(input: &[u8], limits: &Limits) -> bool {
         let whole = |request, rest: &[u8]| Parsed::whole(request, input.len() - rest.len());
         let parsed = match (plain_get(input), plain_store(input, limits.value_bytes_max)) {
             (Some((key, rest)), None) => whole(Request::get(key), rest),
             (None, Some((store, rest))) => whole(Request::Store(store), rest),
             (None, None) => return false,
-            both => panic!("two shapes for {}: {both:?}", String::from_utf8_lossy(input)),
+            both => panic!("two forms match {}: {both:?}", String::from_utf8_lossy(input)),
         };
         assert_eq!(parsed, general(input, limits), "{}", String::from_utf8_lossy(input));
         true
     }
 
-    /// Every byte of a request replaced, doubled and left out in turn.
+    /// Every byte of a request is replaced, doubled and left out in turn.
     #[test]
-    fn near_shapes_agree_with_the_general_way() {
+    fn near_forms_agree_with_the_general_path() {
         let requests =
             [&b"get key\r\n"[..], b"set key 0 0 3\r\nabc\r\n", b"add k 17 60 2 noreply\r\nab\r\n"];
         for request in requests {
-            assert!(taken(request, &Limits::default()));
+            assert!(matches_a_form(request, &Limits::default()));
             for at in 0..request.len() {
                 let (before, after) = (&request[..at], &request[at + 1..]);
                 for byte in 0..=u8::MAX {
-                    taken(&[before, &[byte], after].concat(), &Limits::default());
-                    taken(&[before, &[byte], &request[at..]].concat(), &Limits::default());
+                    matches_a_form(&[before, &[byte], after].concat(), &Limits::default());
+                    matches_a_form(&[before, &[byte], &request[at..]].concat(), &Limits::default());
                 }
-                taken(&[before, after].concat(), &Limits::default());
+                matches_a_form(&[before, after].concat(), &Limits::default());
             }
         }
     }
 
     /// Requests that fit, nearly fit and do not fit, cut everywhere.
     #[test]
-    fn shapes_agree_with_the_general_way() {
+    fn forms_agree_with_the_general_path() {
         let limits = Limits { value_bytes_max: 9, ..Limits::default() };
         let key = "k".repeat(250);
         let cases = [
@@ -169,9 +171,9 @@ mod tests {
         for (input, fits) in cases {
             let input: String = input;
             for len in 0..=input.len() {
-                taken(&input.as_bytes()[..len], &limits);
+                matches_a_form(&input.as_bytes()[..len], &limits);
             }
-            assert_eq!(taken(input.as_bytes(), &limits), fits, "{input}");
+            assert_eq!(matches_a_form(input.as_bytes(), &limits), fits, "{input}");
         }
     }
 }

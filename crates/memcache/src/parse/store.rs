@@ -1,22 +1,19 @@
-//! The classic storage commands, and what they share with `ms`: the value behind the line.
+//! The classic storage commands: `set`, `add`, `replace`, `append`, `prepend`, `cas`.
 //!
-//! A line whose length of value cannot be read is refused alone; the value, if any, will be taken
-//! for commands. Once the length is known, every refusal takes the value with it. All refusals but
-//! a wrong end of the value come before the value has arrived.
+//! The line is checked as soon as it has arrived, the value after it only for its end. The first
+//! error that memcached would report is the one that is reported.
 
 use crate::key::{Key, KeyToken};
-use crate::limits::{Limits, VALUE_BYTES_CEILING};
-use crate::number;
-use crate::parse::Parsed;
+use crate::limits::Limits;
 use crate::parse::line::Line;
+use crate::parse::parsed::Parsed;
+use crate::parse::value::{ValueSlot, value_bytes};
 use crate::refusal::Refusal;
 use crate::request::{Request, Store, StoreVerb};
-use crate::words::{Words, ask_noreply};
+use crate::text::number;
+use crate::text::{Words, has_noreply};
 
-/// What ends a value: nothing shorter will do.
-pub(super) const VALUE_END: &[u8; 2] = b"\r\n";
-
-/// Any storage command.
+/// Any storage command. `line` is the first line of `input` and begins with `command`.
 pub(super) fn store<'a>(
     command: &[u8],
     line: Line<'a>,
@@ -32,7 +29,7 @@ pub(super) fn store<'a>(
     let Some(value_bytes) = value_bytes(bytes) else {
         return Parsed::refused(Refusal::BadFormat, line.consumed, false);
     };
-    let slot = ValueSlot { line, value_bytes, quiet: ask_noreply(line.text) };
+    let slot = ValueSlot { line, value_bytes, quiet: has_noreply(line.text) };
     let verb = match command {
         b"set" => Some(StoreVerb::Set),
         b"add" => Some(StoreVerb::Add),
@@ -54,50 +51,4 @@ pub(super) fn store<'a>(
         let noreply = slot.quiet;
         Request::Store(Store { verb, key, flags, exptime, value, noreply })
     })
-}
-
-/// The announced length of a value, if it can be one.
-pub(super) fn value_bytes(word: &[u8]) -> Option<u64> {
-    number::parse_u64(word).filter(|bytes| *bytes <= VALUE_BYTES_CEILING)
-}
-
-/// A line that is followed by a value.
-#[derive(Clone, Copy)]
-pub(super) struct ValueSlot<'a> {
-    pub(super) line: Line<'a>,
-    pub(super) value_bytes: u64,
-    pub(super) quiet: bool,
-}
-
-impl<'a> ValueSlot<'a> {
-    /// The line is refused, and its value thrown away when it comes.
-    #[cold]
-    pub(super) fn refused(&self, refusal: Refusal<'a>) -> Parsed<'a> {
-        Parsed::Refused {
-            refusal,
-            consumed: self.line.consumed,
-            swallow: self.value_bytes + VALUE_END.len() as u64,
-            close: false,
-            quiet: self.quiet,
-        }
-    }
-
-    /// The request made of the value, once it is there and ends as it must.
-    #[inline]
-    pub(super) fn filled(
-        &self,
-        input: &'a [u8],
-        request: impl FnOnce(&'a [u8]) -> Request<'a>,
-    ) -> Parsed<'a> {
-        let value_at = self.line.consumed;
-        let value_end = value_at + self.value_bytes as usize;
-        let consumed = value_end + VALUE_END.len();
-        match input.get(value_end..consumed) {
-            None => Parsed::Incomplete { needed: consumed },
-            Some(end) if end == VALUE_END => {
-                Parsed::whole(request(&input[value_at..value_end]), consumed)
-            }
-            Some(_) => Parsed::refused(Refusal::BadDataChunk, consumed, self.quiet),
-        }
-    }
 }

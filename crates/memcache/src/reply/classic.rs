@@ -1,22 +1,27 @@
 //! Replies to classic commands.
+//!
+//! The line before a value is the hottest of them. [`short_value`] writes it without a loop where
+//! the key has 16 to 32 bytes and the value less than 1000; [`value`] writes any.
+//!
+//! Invariant: both write the same bytes. Sizes are bytes.
 
 use std::fmt::Display;
 use std::io::Write;
 
 use crate::key::Key;
-use crate::number;
 use crate::refusal::Refusal;
+use crate::text::number;
 
-/// What every value begins with.
+/// The beginning of the line before a value.
 const VALUE: &[u8] = b"VALUE ";
 
-/// Bytes of a key that are copied at once: a short key has one to two such blocks.
+/// Bytes of a key that are copied at once. A short key has one to two such blocks.
 const BLOCK: usize = 16;
 
-/// The length from which on a value is not short.
+/// A value of this length or more is not short.
 const SHORT_VALUE_BYTES_END: usize = 1000;
 
-/// A short line before it is filled in.
+/// A short line before it is filled in: longer than any short line.
 const BLANK: [u8; 48] = {
     let mut line = [b' '; _];
     line.split_at_mut(VALUE.len()).0.copy_from_slice(VALUE);
@@ -24,11 +29,11 @@ const BLANK: [u8; 48] = {
 };
 const _: () = assert!(VALUE.len() + 2 * BLOCK + TAIL_BYTES < BLANK.len());
 
-/// What ends the line of a short value, behind the space that follows its key: `0 <bytes>\r\n`, by
-/// the number of bytes.
+/// The end of the line before a short value, after the space that follows its key:
+/// `0 <bytes>\r\n`, by the number of bytes.
 static TAILS: [Tail; SHORT_VALUE_BYTES_END] = tails();
 
-/// Seven characters at most, then how many they are.
+/// At most seven characters. The last byte is their number.
 type Tail = [u8; TAIL_BYTES];
 
 const TAIL_BYTES: usize = 8;
@@ -59,11 +64,11 @@ const fn tails() -> [Tail; SHORT_VALUE_BYTES_END] {
     tails
 }
 
-/// [`value`] with flags 0 and no token, if it is short, as key and value most often are. False if
-/// it is not; nothing is written then.
+/// As [`value`] with flags 0 and without a token, if key and value are short, as they usually are.
+/// If they are not, it returns false and writes nothing.
 ///
-/// Appends a blank line, fills it in and cuts it: copies whose length is known are a few moves,
-/// and there is one look for room instead of one per word.
+/// It appends a blank line, fills it in and cuts it off. Copies of a known length take a few moves,
+/// and the capacity of `out` is checked once instead of once per word.
 #[inline(always)]
 #[must_use]
 pub fn short_value(out: &mut Vec<u8>, key: Key<'_>, value_bytes: usize) -> bool {
@@ -85,7 +90,7 @@ pub fn short_value(out: &mut Vec<u8>, key: Key<'_>, value_bytes: usize) -> bool 
     true
 }
 
-/// `VALUE <key> <flags> <bytes>[ <cas>]`: what stands before a value.
+/// The line before a value: `VALUE <key> <flags> <bytes>[ <cas>]`.
 #[inline(never)]
 pub fn value(out: &mut Vec<u8>, key: Key<'_>, flags: u32, value_bytes: u64, cas: Option<u64>) {
     out.extend_from_slice(VALUE);
@@ -104,19 +109,19 @@ pub fn value(out: &mut Vec<u8>, key: Key<'_>, flags: u32, value_bytes: u64, cas:
     out.extend_from_slice(b"\r\n");
 }
 
-/// A number on a line, as `incr` and `decr` reply.
+/// The line of a number, which `incr` and `decr` reply with.
 #[inline]
 pub fn number(out: &mut Vec<u8>, number: u64) {
     number::push(out, number);
     out.extend_from_slice(b"\r\n");
 }
 
-/// `VERSION <text>`.
+/// The line `VERSION <text>`.
 pub fn version(out: &mut Vec<u8>, text: &str) {
     line(out, format_args!("VERSION {text}"));
 }
 
-/// `STAT <name> <value>`.
+/// The line `STAT <name> <value>`.
 pub fn stat(out: &mut Vec<u8>, name: &str, value: impl Display) {
     line(out, format_args!("STAT {name} {value}"));
 }
@@ -127,6 +132,7 @@ pub fn refusal(out: &mut Vec<u8>, refusal: &Refusal<'_>) {
     out.extend_from_slice(refusal.line());
 }
 
+/// A line of any text.
 pub(super) fn line(out: &mut Vec<u8>, text: std::fmt::Arguments<'_>) {
     write!(out, "{text}\r\n").expect("writing to memory does not fail");
 }

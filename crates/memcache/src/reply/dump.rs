@@ -1,15 +1,17 @@
-//! Lines of the dumps of `lru_crawler`, one for each item. `metadump` ends with [`super::END`],
-//! `mgdump` with [`super::META_END`].
+//! The lines of the dumps of `lru_crawler`, one for each item.
+//!
+//! After the last line the caller appends the end of the dump: `END` for `metadump`, `EN` for
+//! `mgdump`. Every key fits on its line, whatever its bytes: it is encoded if it must be.
 
 use crate::base64;
 use crate::key::Key;
 use crate::reply::meta::ItemDebug;
 use std::io::Write;
 
-/// One item of `metadump`: the key in URI encoding, times in seconds since 1970.
+/// The line of one item in `metadump`: the key in URI encoding, times in seconds since 1970.
 ///
-/// `now_s` turns the relative times of `item` into points in time. Unlike everywhere else, the
-/// line ends with a space and `\n` alone.
+/// `item` has times relative to `now_s`, which is in seconds since 1970. Unlike all other lines,
+/// this one ends with a space and a lone `\n`, as in memcached.
 pub fn metadump(out: &mut Vec<u8>, key: Key<'_>, item: &ItemDebug, now_s: u32) {
     out.extend_from_slice(b"key=");
     push_uri(out, key.as_bytes());
@@ -27,8 +29,8 @@ pub fn metadump(out: &mut Vec<u8>, key: Key<'_>, item: &ItemDebug, now_s: u32) {
     .expect("writing to memory does not fail");
 }
 
-/// One key of `mgdump`, as a request that reads it. A key that cannot stand in a line goes in
-/// base64.
+/// The line of one key in `mgdump`: a request that reads it. A key that cannot be written as it is
+/// is written in base64.
 pub fn mgdump(out: &mut Vec<u8>, key: Key<'_>) {
     let bytes = key.as_bytes();
     out.extend_from_slice(b"mg ");
@@ -41,6 +43,7 @@ pub fn mgdump(out: &mut Vec<u8>, key: Key<'_>) {
     }
 }
 
+/// Appends `bytes` in URI encoding.
 fn push_uri(out: &mut Vec<u8>, bytes: &[u8]) {
     const HEX: &[u8; 16] = b"0123456789ABCDEF";
     for byte in bytes {

@@ -1,4 +1,5 @@
-//! Replies to meta commands: a code of two letters, then what the client asked for, in its order.
+//! Replies to meta commands: a code of two letters, then the facts that the request's flags name,
+//! in their order.
 //!
 //! ```text
 //! command  nominal  left out by q   others           returns
@@ -8,23 +9,23 @@
 //! ma       VA HD    VA HD           NF EX NS         c k O t; k O without a number
 //! ```
 //!
-//! After a `VA` line the caller appends the value and [`super::LINE_END`].
+//! After a `VA` line the caller appends the value and `\r\n`. Sizes are bytes, times seconds.
 
 use crate::key::KeyToken;
-use crate::meta::{MetaFlags, MetaReturn};
-use crate::number;
+use crate::meta::{MetaArgs, MetaReturn};
 use crate::reply::classic::line;
+use crate::text::number;
 
-/// How a meta command that changes something went.
+/// The result of a meta command that changes something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MetaStatus {
     /// `HD`: done.
     Done,
     /// `NS`: the condition of the mode did not hold.
     NotStored,
-    /// `EX`: the item has another version than the one given.
+    /// `EX`: the item has another version than the request named.
     Exists,
-    /// `NF`: no such item.
+    /// `NF`: there is no such item.
     NotFound,
 }
 
@@ -39,7 +40,7 @@ impl MetaStatus {
     }
 }
 
-/// What `mg` can tell about an item, as it was before the request.
+/// What `mg` can return about an item, as it was before the request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ItemFacts {
     /// Length of the value.
@@ -48,53 +49,52 @@ pub struct ItemFacts {
     pub cas: u64,
     /// The client's own flags.
     pub client_flags: u32,
-    /// Seconds to live; for ever when absent.
+    /// Seconds to live; absent if it never expires.
     pub ttl_s: Option<u32>,
-    /// Seconds since it was last read.
+    /// Seconds since the last read.
     pub idle_s: u32,
-    /// Whether it was ever read.
+    /// Whether it was read before.
     pub fetched: bool,
 }
 
-/// What `mg` tells unasked about the renewal of an item.
+/// What `mg` returns about the renewal of an item, whether or not a flag names it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Marks {
-    /// `Z`: another client was told to renew it.
+    /// `Z`: another client has won the right to renew it.
     pub sent: bool,
     /// `X`: the value is stale.
     pub stale: bool,
-    /// `W`: this client shall renew it.
+    /// `W`: this client has won the right to renew it.
     pub won: bool,
 }
 
 /// What `me` shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ItemDebug {
-    /// What `mg` could tell. The length is that of the value.
+    /// What `mg` can return.
     pub facts: ItemFacts,
-    /// The class of sizes it counts in.
+    /// The class of sizes that it belongs to.
     pub class: u32,
-    /// Bytes it takes up in all.
+    /// Bytes of memory that it takes, with its header and its key.
     pub item_bytes: u64,
 }
 
-/// `mg` found an item. `with_value` makes it `VA`; the value is for the caller to append.
+/// `mg` found an item. With `with_value` the code is `VA`, and the caller appends the value.
 #[inline]
 pub fn meta_hit(
     out: &mut Vec<u8>,
-    key: KeyToken<'_>,
-    flags: &MetaFlags<'_>,
+    args: &MetaArgs<'_>,
     item: &ItemFacts,
     marks: Marks,
     with_value: bool,
 ) {
     code(out, with_value.then_some(item.value_bytes));
-    for wish in flags.returns() {
-        match wish {
+    for fact in args.flags.returns() {
+        match fact {
             MetaReturn::Cas => field(out, b'c', item.cas),
             MetaReturn::ClientFlags => field(out, b'f', u64::from(item.client_flags)),
             MetaReturn::Hit => field(out, b'h', u64::from(item.fetched)),
-            MetaReturn::Key => key_field(out, key),
+            MetaReturn::Key => key_field(out, args.key),
             MetaReturn::LastAccess => field(out, b'l', u64::from(item.idle_s)),
             MetaReturn::Opaque(word) => opaque(out, word),
             MetaReturn::Size => field(out, b's', item.value_bytes),
@@ -109,46 +109,40 @@ pub fn meta_hit(
     out.extend_from_slice(b"\r\n");
 }
 
-/// `mg` found nothing: `EN`, or silence when quiet.
+/// `mg` found nothing: `EN`, or no reply with `q`.
 #[inline]
-pub fn meta_miss(out: &mut Vec<u8>, key: KeyToken<'_>, flags: &MetaFlags<'_>) {
-    if !flags.quiet() {
-        bare(out, b"EN", key, flags);
+pub fn meta_miss(out: &mut Vec<u8>, args: &MetaArgs<'_>) {
+    if !args.flags.quiet() {
+        bare(out, b"EN", args);
     }
 }
 
-/// How `md` went, or `ma` when there is no number to tell.
+/// The result of `md`, or of `ma` if there is no number.
 #[inline]
-pub fn meta_status(
-    out: &mut Vec<u8>,
-    status: MetaStatus,
-    key: KeyToken<'_>,
-    flags: &MetaFlags<'_>,
-) {
-    if status != MetaStatus::Done || !flags.quiet() {
-        bare(out, status.code(), key, flags);
+pub fn meta_status(out: &mut Vec<u8>, status: MetaStatus, args: &MetaArgs<'_>) {
+    if status != MetaStatus::Done || !args.flags.quiet() {
+        bare(out, status.code(), args);
     }
 }
 
-/// How `ms` went. `cas` is the new version, 0 unless stored; `value_bytes` the length stored, or
-/// sent if it was not.
+/// The result of `ms`. `cas` is the new version, or 0 if nothing was stored. `value_bytes` is the
+/// length of the value that is stored now, or of the one that was sent if nothing was stored.
 #[inline]
 pub fn meta_stored(
     out: &mut Vec<u8>,
     status: MetaStatus,
-    key: KeyToken<'_>,
-    flags: &MetaFlags<'_>,
+    args: &MetaArgs<'_>,
     cas: u64,
     value_bytes: u64,
 ) {
-    if status == MetaStatus::Done && flags.quiet() {
+    if status == MetaStatus::Done && args.flags.quiet() {
         return;
     }
     out.extend_from_slice(status.code());
-    for wish in flags.returns() {
-        match wish {
+    for fact in args.flags.returns() {
+        match fact {
             MetaReturn::Cas => field(out, b'c', cas),
-            MetaReturn::Key => key_field(out, key),
+            MetaReturn::Key => key_field(out, args.key),
             MetaReturn::Opaque(word) => opaque(out, word),
             MetaReturn::Size => field(out, b's', value_bytes),
             _ => {}
@@ -157,33 +151,32 @@ pub fn meta_stored(
     out.extend_from_slice(b"\r\n");
 }
 
-/// `ma` counted: the whole reply, the number included when it is wanted. Silence when quiet.
+/// `ma` succeeded: the whole reply, with the number if the client wants it. No reply with `q`.
 pub fn meta_number(
     out: &mut Vec<u8>,
-    key: KeyToken<'_>,
-    flags: &MetaFlags<'_>,
+    args: &MetaArgs<'_>,
     number: u64,
     cas: u64,
     ttl_s: Option<u32>,
 ) {
-    if flags.quiet() {
+    if args.flags.quiet() {
         return;
     }
     let mut digits = [0; number::DIGITS_MAX];
     let start = number::write_back(&mut digits, number::DIGITS_MAX, number);
     let digits = &digits[start..];
-    code(out, flags.wants_value().then_some(digits.len() as u64));
-    for wish in flags.returns() {
-        match wish {
+    code(out, args.flags.wants_value().then_some(digits.len() as u64));
+    for fact in args.flags.returns() {
+        match fact {
             MetaReturn::Cas => field(out, b'c', cas),
-            MetaReturn::Key => key_field(out, key),
+            MetaReturn::Key => key_field(out, args.key),
             MetaReturn::Opaque(word) => opaque(out, word),
             MetaReturn::Ttl => ttl_field(out, ttl_s),
             _ => {}
         }
     }
     out.extend_from_slice(b"\r\n");
-    if flags.wants_value() {
+    if args.flags.wants_value() {
         out.extend_from_slice(digits);
         out.extend_from_slice(b"\r\n");
     }
@@ -205,12 +198,12 @@ pub fn meta_debug(out: &mut Vec<u8>, key: KeyToken<'_>, item: &ItemDebug) {
     );
 }
 
-/// A reply that returns nothing about an item.
-fn bare(out: &mut Vec<u8>, code: &[u8; 2], key: KeyToken<'_>, flags: &MetaFlags<'_>) {
+/// A reply without any fact about an item.
+fn bare(out: &mut Vec<u8>, code: &[u8; 2], args: &MetaArgs<'_>) {
     out.extend_from_slice(code);
-    for wish in flags.returns() {
-        match wish {
-            MetaReturn::Key => key_field(out, key),
+    for fact in args.flags.returns() {
+        match fact {
+            MetaReturn::Key => key_field(out, args.key),
             MetaReturn::Opaque(word) => opaque(out, word),
             _ => {}
         }

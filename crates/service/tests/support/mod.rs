@@ -9,36 +9,37 @@ use base::{MemoryBudget, Now};
 use engine::EngineConfig;
 use memcache::Limits;
 use service::{Cell, ConnectionReport, Connections, Host, Options, Rusage, Service};
-use session::{Bounds, ConnId, Context, Flow, Ground, Handler, Reply, Session, WorkerId};
+use session::{Bounds, ConnId, Context, Flow, Handler, Reply, Resources, Session, WorkerId};
 
 /// Second at which every test starts.
 pub const START_S: u32 = 1_800_000_000;
 
-/// The longest value of the tests, in bytes: few, so that too long is still short.
+/// The longest value, in bytes. It is short, so that a value that is too long is short too.
 pub const VALUE_BYTES_MAX: u64 = 1000;
 
-/// Memory of a test, in bytes.
+/// The limit on memory, in bytes.
 const LIMIT_BYTES: u64 = 8 << 20;
 
-/// Turns after which a session that still wants another is stuck.
+/// A session that wants more turns than this is stuck.
 const TURNS_MAX: usize = 10_000;
 
-/// What the service asked of its process.
+/// What the service requested from its process.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Asked {
-    /// `shutdown`, and whether it was a graceful one.
+pub struct HostCalls {
+    /// A shutdown, and whether it is graceful.
     pub shutdown: Option<bool>,
-    /// `verbosity`.
+    /// A verbosity.
     pub verbosity: Option<u32>,
 }
 
-struct FakeHost(Arc<Mutex<Asked>>);
+struct FakeHost(Arc<Mutex<HostCalls>>);
 
 impl Host for FakeHost {
     fn connections(&self) -> Connections {
         Connections {
             max: 1024,
             open: 1,
+            accepting: true,
             accepted: 3,
             rejected: 1,
             threads: 4,
@@ -77,8 +78,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 pub struct Rig {
     session: Session,
     context: Context<Service>,
-    asked: Arc<Mutex<Asked>>,
-    /// What became of the connection.
+    host_calls: Arc<Mutex<HostCalls>>,
+    /// What the session wants next, after the latest request.
     pub flow: Flow,
 }
 
@@ -87,7 +88,7 @@ impl Rig {
         Self::with(|_| {})
     }
 
-    /// One that answers with an error when memory is full.
+    /// A cell that answers with an error when its memory is full.
     pub fn without_eviction() -> Self {
         Self::of(false, |_| {})
     }
@@ -111,7 +112,7 @@ impl Rig {
         choose(&mut options);
         let budget = MemoryBudget::new(LIMIT_BYTES);
         let config = EngineConfig {
-            // Tokens count from one in every slice, so that a table can name them.
+            // Tokens count from one in every slice, so that a table of cases can name them.
             epoch: 0,
             version_seed: None,
             evict,
@@ -119,33 +120,33 @@ impl Rig {
             ..EngineConfig::new(LIMIT_BYTES)
         };
         let now = Now { mono_ns: 0, expiry_s: START_S };
-        let asked = Arc::new(Mutex::new(Asked::default()));
-        let host = Box::new(FakeHost(asked.clone()));
+        let host_calls = Arc::new(Mutex::new(HostCalls::default()));
+        let host = Box::new(FakeHost(host_calls.clone()));
         let cell = Cell::new(config, budget.clone(), options, host, now).expect("a valid config");
         let id = ConnId { worker: WorkerId(0), index: 0, generation: 0 };
-        let (handler, ground) =
-            (Service::new(cell, false), Ground { bounds: Bounds::default(), budget });
+        let (handler, resources) =
+            (Service::new(cell, false), Resources { bounds: Bounds::default(), budget });
         Self {
             session: Session::new(id),
-            context: Context { handler, now, out: Reply::new(), ground },
-            asked,
+            context: Context { handler, now, out: Reply::new(), resources },
+            host_calls,
             flow: Flow::Idle,
         }
     }
 
-    /// Lets time pass.
+    /// Moves the time forward.
     pub fn wait_s(&mut self, seconds: u32) {
         self.context.now.expiry_s += seconds;
         self.context.now.mono_ns += u64::from(seconds) * 1_000_000_000;
     }
 
-    /// What the process was asked for since the last call.
-    pub fn asked(&self) -> Asked {
-        std::mem::take(&mut *lock(&self.asked))
+    /// What the service requested from its process since the last call of this function.
+    pub fn host_calls(&self) -> HostCalls {
+        std::mem::take(&mut *lock(&self.host_calls))
     }
 
     /// Sends `request` in one piece and returns everything that comes back.
-    pub fn ask(&mut self, request: impl AsRef<[u8]>) -> String {
+    pub fn send(&mut self, request: impl AsRef<[u8]>) -> String {
         let (session, context) = (&mut self.session, &mut self.context);
         let mut sent = Vec::new();
         let mut flow = session.receive(request.as_ref(), context);
@@ -164,16 +165,17 @@ impl Rig {
         String::from_utf8(sent).expect("the tests write text")
     }
 
-    /// Whether the connection ended with the latest answer.
+    /// Whether the connection closed after the latest reply.
     pub fn is_closed(&self) -> bool {
         self.flow == Flow::Close
     }
 
-    /// Asks one after the other and compares. Lines are written with `|` for their end.
+    /// Sends one request after the other and compares the replies. `|` stands for the end of a
+    /// line.
     #[track_caller]
     pub fn converse(&mut self, table: &[(&str, &str)]) {
         for (request, want) in table {
-            let got = self.ask(request.replace('|', "\r\n"));
+            let got = self.send(request.replace('|', "\r\n"));
             assert_eq!(got, want.replace('|', "\r\n"), "after {request}");
         }
     }

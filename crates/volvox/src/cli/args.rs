@@ -1,4 +1,8 @@
-//! The grammar of the command line.
+//! The grammar of the command line: commands, their arguments and the text of `--help`.
+//!
+//! Only the shape is checked here. The flags of settings come from the table of settings, and their
+//! values are checked when the layers are laid over each other. memcached's flags pass through as
+//! they are.
 
 use std::path::PathBuf;
 
@@ -13,12 +17,10 @@ Examples:
   volvox serve --config volvox.toml --listen '*'    settings from a file, every interface
   volvox memcached -m 1024 -c 4096 -t 2             memcached's own flags
   volvox config default > volvox.toml               a commented file of all settings
-  volvox config show --config volvox.toml           what is in force, and why
-  volvox load run --populate --ratio 9:1            measure the server on this machine
-  volvox lab                                        measure the four drivers side by side";
+  volvox config show --config volvox.toml           what is in force, and why";
 
 const SERVE_EXAMPLES: &str = "\
-Every setting can also stand in the file or in the environment; flags win.
+Every setting can also stand in a file or in the environment; flags win over both.
 
 Examples:
   volvox serve
@@ -47,7 +49,7 @@ pub enum Command {
     /// Serve clients
     #[command(after_help = SERVE_EXAMPLES)]
     Serve(LayerArgs),
-    /// Serve clients, configured by memcached's own flags; see volvox memcached -h
+    /// Serve clients, with memcached's own flags; see volvox memcached -h
     #[command(disable_help_flag = true)]
     Memcached {
         /// memcached's flags
@@ -57,18 +59,16 @@ pub enum Command {
     /// Write, check or show settings
     #[command(subcommand, after_help = CONFIG_EXAMPLES)]
     Config(ConfigCommand),
-    /// Load a server and measure it
+    /// Measure servers
     #[cfg(feature = "lab")]
-    Load(load::cli::Args),
-    /// Measure the four drivers, and a memcached, side by side
-    #[cfg(feature = "lab")]
-    Lab(table::LabArgs),
+    #[command(flatten)]
+    Measure(super::measure::Measure),
     /// Print completions for a shell
     Completions {
         /// The shell
         shell: Shell,
     },
-    /// Print the version, and the release of memcached that is followed
+    /// Print the version, and the release of memcached that it follows
     Version,
 }
 
@@ -96,7 +96,7 @@ pub enum ConfigCommand {
 /// A file and flags.
 #[derive(Args, Debug, Default)]
 pub struct LayerArgs {
-    /// File of settings, in TOML [environment: VOLVOX_CONFIG]; none is looked for by itself
+    /// File of settings, in TOML [environment: VOLVOX_CONFIG]; no other file is read
     #[arg(long, short, value_name = "FILE")]
     pub config: Option<PathBuf>,
     /// One flag per setting.

@@ -1,12 +1,13 @@
 //! The command line: its grammar, and which part each command calls.
 //!
-//! Called `memcached` or `memcached-debug`, the binary takes memcached's flags; called anything
-//! else, it takes commands. Output goes to standard output, everything wrong to standard error
-//! with a code other than 0: 2 for a command line that is no command, 64 for settings or flags that
-//! cannot be served, 1 for what fails later.
+//! A binary that is called `memcached` or `memcached-debug` takes memcached's flags; otherwise it
+//! takes commands. Results go to standard output, errors to standard error. The exit code is 0
+//! after success, 2 for a command line that is no command, 64 for settings or flags that cannot be
+//! served, and 1 for what fails later.
 
 mod args;
+#[cfg(feature = "lab")]
+mod measure;
 mod run;
 
-pub use args::{Cli, Command, ConfigCommand, LayerArgs};
-pub use run::{Serve, run};
+pub use run::run;

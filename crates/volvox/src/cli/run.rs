@@ -1,10 +1,12 @@
-//! Commands carried out.
+//! Each command carried out: the layers of settings are laid over each other, then the part that
+//! does the work is called. Every failure passes through [`Failure`], which has its exit code.
 
+use std::env;
+use std::error::Error;
 use std::ffi::OsString;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::{env, error};
 
 use clap::{CommandFactory, Parser};
 
@@ -12,55 +14,70 @@ use super::args::{Cli, Command, ConfigCommand, LayerArgs};
 use crate::config::{
     Assignment, ConfigError, Loaded, default_toml, environment, file, load, show_json, show_text,
 };
-use crate::launch::{Launch, Manner, Prepared, prepare};
 use crate::memcached;
-use crate::run_files::PORT_FILE_VARIABLE;
+use crate::run::{LaunchOptions, serve};
 
 /// Settings or flags that cannot be served; the code of `EX_USAGE`.
 const EXIT_USAGE: u8 = 64;
 /// Anything that fails later.
 const EXIT_FAILURE: u8 = 1;
 
-/// Serves until told to stop.
-pub type Serve = fn(Launch) -> Result<(), Box<dyn error::Error>>;
+/// Why a command ends before its work is done.
+struct Failure {
+    code: u8,
+    message: String,
+}
 
-/// Runs the command line `words`, the program's name first; `serve` is called to serve.
-pub fn run(words: impl IntoIterator<Item = OsString>, serve: Serve) -> ExitCode {
-    let words: Vec<OsString> = words.into_iter().collect();
+impl From<Vec<ConfigError>> for Failure {
+    fn from(errors: Vec<ConfigError>) -> Self {
+        let lines: Vec<_> = errors.iter().map(ConfigError::to_string).collect();
+        Self { code: EXIT_USAGE, message: lines.join("\nvolvox: ") }
+    }
+}
+
+impl From<Box<dyn Error>> for Failure {
+    fn from(error: Box<dyn Error>) -> Self {
+        Self { code: EXIT_FAILURE, message: error.to_string() }
+    }
+}
+
+impl From<OsString> for Failure {
+    fn from(word: OsString) -> Self {
+        let message = format!("{}: not UTF-8; flags must be", word.to_string_lossy());
+        Self { code: EXIT_USAGE, message }
+    }
+}
+
+/// Runs the command line `words`, the program's name first.
+pub fn run(words: impl IntoIterator<Item = OsString>) -> ExitCode {
+    match carry_out(words.into_iter().collect()) {
+        Ok(code) => code.into(),
+        Err(Failure { code, message }) => {
+            // If standard error is closed too, the code alone says that something failed.
+            let _ = writeln!(io::stderr().lock(), "volvox: {message}");
+            code.into()
+        }
+    }
+}
+
+fn carry_out(words: Vec<OsString>) -> Result<u8, Failure> {
     if called_memcached(words.first()) {
-        return match words.into_iter().skip(1).map(OsString::into_string).collect() {
-            Ok(flags) => memcached(flags, serve),
-            Err(word) => fail(EXIT_USAGE, &format!("{}: not UTF-8", word.to_string_lossy())),
-        };
+        let flags = words.into_iter().skip(1).map(OsString::into_string);
+        return memcached(&flags.collect::<Result<Vec<_>, _>>()?);
     }
     match Cli::parse_from(words).command {
-        Command::Serve(layers) => with(layered(layers), |loaded| {
-            let port_file = env::var_os(PORT_FILE_VARIABLE).map(PathBuf::from);
-            start(loaded, Manner { port_file, ..Manner::default() }, serve)
-        }),
-        Command::Memcached { flags } => memcached(flags, serve),
+        Command::Serve(layers) => Ok(serve(layered(layers)?, LaunchOptions::default())?),
+        Command::Memcached { flags } => memcached(&flags),
         Command::Config(command) => config(command),
         #[cfg(feature = "lab")]
-        Command::Load(args) => match ::load::cli::run(&args) {
-            Ok(true) => ExitCode::SUCCESS,
-            Ok(false) => EXIT_FAILURE.into(),
-            Err(error) => fail(EXIT_FAILURE, &error.to_string()),
-        },
-        #[cfg(feature = "lab")]
-        Command::Lab(args) => match env::current_exe().map(|own| table::run(&args, &own)) {
-            Ok(Ok(true)) => ExitCode::SUCCESS,
-            Ok(Ok(false)) => EXIT_FAILURE.into(),
-            Ok(Err(error)) => fail(EXIT_FAILURE, &error.to_string()),
-            Err(error) => fail(EXIT_FAILURE, &format!("cannot find this program: {error}")),
-        },
+        Command::Measure(measure) => Ok(if measure.run()? { 0 } else { EXIT_FAILURE }),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "volvox", &mut script);
             print(&String::from_utf8_lossy(&script))
         }
         Command::Version => {
-            let release = memcached::COMPATIBLE_VERSION;
-            let version = env!("CARGO_PKG_VERSION");
+            let (version, release) = (env!("CARGO_PKG_VERSION"), memcached::COMPATIBLE_VERSION);
             print(&format!("volvox {version}\nfollows memcached {release}\n"))
         }
     }
@@ -71,38 +88,32 @@ fn called_memcached(name: Option<&OsString>) -> bool {
     name.is_some_and(|name| name == "memcached" || name == "memcached-debug")
 }
 
-fn memcached(flags: Vec<String>, serve: Serve) -> ExitCode {
-    let asked = match memcached::parse(&flags) {
+fn memcached(flags: &[String]) -> Result<u8, Failure> {
+    let start = match memcached::parse(flags) {
         Ok(memcached::Command::Help) => return print(&memcached::help()),
         Ok(memcached::Command::License) => return print(&memcached::license()),
         Ok(memcached::Command::Version) => return print(&memcached::version()),
-        Ok(memcached::Command::Start(asked)) => asked,
-        Err(reason) => return fail(EXIT_USAGE, &reason),
+        Ok(memcached::Command::Start(start)) => start,
+        Err(message) => return Err(Failure { code: EXIT_USAGE, message }),
     };
-    let layers = layers_below(None, memcached::defaults()).map(|mut layers| {
-        layers.extend(asked.assignments);
-        layers
-    });
-    with(layers.and_then(|layers| load(&layers)), |loaded| {
-        let manner = Manner {
-            as_memcached: true,
-            notes: asked.notes,
-            reported: asked.reported,
-            port_file: env::var_os(PORT_FILE_VARIABLE).map(PathBuf::from),
-        };
-        start(loaded, manner, serve)
-    })
+    let mut layers = layers_below(None, memcached::defaults())?;
+    layers.extend(start.assignments);
+    let options =
+        LaunchOptions { as_memcached: true, notes: start.notes, reported: start.reported };
+    Ok(serve(load(&layers)?, options)?)
 }
 
-fn config(command: ConfigCommand) -> ExitCode {
+fn config(command: ConfigCommand) -> Result<u8, Failure> {
     match command {
         ConfigCommand::Default => print(&default_toml()),
         ConfigCommand::Check { file } => {
-            with(layered(LayerArgs { config: file, ..LayerArgs::default() }), |_| print("ok\n"))
+            layered(LayerArgs { config: file, ..LayerArgs::default() })?;
+            print("ok\n")
         }
-        ConfigCommand::Show { json, layers } => with(layered(layers), |loaded| {
+        ConfigCommand::Show { json, layers } => {
+            let loaded = layered(layers)?;
             print(&if json { show_json(&loaded) } else { show_text(&loaded) })
-        }),
+        }
     }
 }
 
@@ -116,7 +127,7 @@ fn layers_below(
     {
         layers.extend(file::read(&path)?);
     }
-    // Variables of ours are ASCII; what is not UTF-8 belongs to others, or fails its range check.
+    // Our variables are ASCII. One that is not UTF-8 is not ours, or its value is out of range.
     let lossy = |word: OsString| word.to_string_lossy().into_owned();
     let variables = env::vars_os().map(|(name, value)| (lossy(name), lossy(value)));
     layers.extend(environment::parse(variables)?);
@@ -129,38 +140,12 @@ fn layered(args: LayerArgs) -> Result<Loaded, Vec<ConfigError>> {
     load(&layers)
 }
 
-fn with<T>(loaded: Result<T, Vec<ConfigError>>, then: impl FnOnce(T) -> ExitCode) -> ExitCode {
-    match loaded {
-        Ok(loaded) => then(loaded),
-        Err(errors) => {
-            let lines: Vec<_> = errors.iter().map(ConfigError::to_string).collect();
-            fail(EXIT_USAGE, &lines.join("\nvolvox: "))
-        }
-    }
-}
-
-fn start(loaded: Loaded, manner: Manner, serve: Serve) -> ExitCode {
-    match prepare(loaded, manner) {
-        Ok(Prepared::Elsewhere(code)) => code.into(),
-        Ok(Prepared::Ready(launch)) => match serve(*launch) {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(error) => fail(EXIT_FAILURE, &error.to_string()),
-        },
-        Err(error) => fail(EXIT_FAILURE, &error.to_string()),
-    }
-}
-
 /// Prints `text`; a reader that went away, as `head` does, is no failure.
-fn print(text: &str) -> ExitCode {
+fn print(text: &str) -> Result<u8, Failure> {
     match io::stdout().lock().write_all(text.as_bytes()) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
-        Err(error) => fail(EXIT_FAILURE, &format!("standard output: {error}")),
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(Failure { code: EXIT_FAILURE, message: format!("standard output: {error}") })
+        }
+        _ => Ok(0),
     }
-}
-
-fn fail(code: u8, message: &str) -> ExitCode {
-    // With nowhere left to complain, the code alone must tell.
-    let _ = writeln!(io::stderr().lock(), "volvox: {message}");
-    code.into()
 }

@@ -1,29 +1,25 @@
 //! Settings that are one word out of a few.
+//!
+//! The words are those of the file, the environment and the flags; each value has exactly one.
 
 use super::field::Choice;
 
 /// How bytes are moved between sockets and sessions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Driver {
-    /// The fastest that this system offers.
+    /// The program chooses.
     Auto,
-    /// Equal workers, each with its own event loop.
-    Epoll,
-    /// The same, told by real-time signals.
-    Signal,
-    /// The same, for whom io_uring receives and sends.
-    Uring,
-    /// A thread per client, blocking.
-    Threads,
+    /// The user chooses this one.
+    Fixed(drivers::Driver),
 }
 
 impl Choice for Driver {
     const NAMES: &'static [(&'static str, Self)] = &[
         ("auto", Self::Auto),
-        ("epoll", Self::Epoll),
-        ("signal", Self::Signal),
-        ("uring", Self::Uring),
-        ("threads", Self::Threads),
+        ("epoll", Self::Fixed(drivers::Driver::Epoll)),
+        ("signal", Self::Fixed(drivers::Driver::Signal)),
+        ("uring", Self::Fixed(drivers::Driver::Uring)),
+        ("threads", Self::Fixed(drivers::Driver::Threads)),
     ];
 }
 
@@ -36,9 +32,9 @@ pub enum Level {
     Warn,
     /// Start, stop, and changes of settings.
     Info,
-    /// Connections and decisions.
+    /// What a developer looks for; nothing is logged at this level in this version.
     Debug,
-    /// State transitions.
+    /// The same, in more detail.
     Trace,
 }
 
@@ -53,7 +49,7 @@ impl Choice for Level {
 }
 
 impl Level {
-    /// The level that memcached's verbosity `count` stands for, as in `-vv` or `verbosity 2`.
+    /// The level for memcached's verbosity `count`, as in `-vv` or `verbosity 2`.
     #[must_use]
     pub fn of_verbosity(count: u64) -> Self {
         match count {

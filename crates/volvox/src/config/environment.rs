@@ -1,8 +1,9 @@
 //! Values from the environment: `VOLVOX_SECTION_KEY=value`.
 //!
-//! A misspelt variable is an error like a misspelt key. Kubernetes gives every container
-//! variables named after the services of its namespace; for a service called `volvox` they begin
-//! like ours, so names of that shape are passed over.
+//! A misspelt variable is an error, as a misspelt key is. Kubernetes gives every container
+//! variables named after the services of its namespace. For a service called `volvox` these begin
+//! like ours, so names of that shape are ignored. This module reads no environment itself: it is
+//! given the variables.
 
 use super::error::{ConfigError, Origin};
 use super::field::Value;
@@ -12,16 +13,16 @@ use super::layers::Assignment;
 /// What every variable of ours begins with.
 pub const PREFIX: &str = "VOLVOX_";
 
-/// Names a configuration file, as `--config` does.
+/// The variable that names a file of settings, as `--config` does.
 pub const CONFIG_FILE: &str = "VOLVOX_CONFIG";
 
-/// Set by a cell for the process it starts in the background; no setting.
+/// The variable that a cell sets for the process it starts in the background; no setting.
 pub const DAEMON_STAGE: &str = "VOLVOX_DAEMON_STAGE";
 
 /// The assignments among `variables`.
 ///
 /// # Errors
-/// Every variable that begins like ours and that no setting has.
+/// Every variable that begins like ours and belongs to no setting.
 pub fn parse(
     variables: impl IntoIterator<Item = (String, String)>,
 ) -> Result<Vec<Assignment>, Vec<ConfigError>> {
@@ -72,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn others_are_passed_over() {
+    fn others_are_ignored() {
         for name in [
             "PATH",
             "MEMCACHED_PORT_FILENAME",

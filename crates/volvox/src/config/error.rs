@@ -1,4 +1,7 @@
-//! What can be wrong with a configuration, said so that it can be mended at once.
+//! What can be wrong with settings, and where it was written.
+//!
+//! A message begins with the origin: the file and line, the variable or the flag. Then come the
+//! setting and its value, the limit, and the remedy. All errors of one start are reported together.
 
 use std::fmt::{Display, Formatter};
 use std::io;
@@ -38,21 +41,21 @@ impl Display for Origin {
     }
 }
 
-/// One thing wrong with a configuration.
+/// One thing that is wrong with the settings.
 #[derive(Debug)]
 pub enum ConfigError {
     /// The file cannot be read.
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
     /// The file is not TOML.
     Syntax {
         /// File and line.
         origin: Origin,
-        /// What the parser said.
+        /// The error of the parser.
         message: String,
     },
     /// No setting has this name.

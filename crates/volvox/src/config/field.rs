@@ -1,8 +1,9 @@
 //! How one field is read from a written value and shown again.
 //!
-//! Values arrive in two shapes: typed, from TOML, and as a bare word, from the environment or the
-//! command line. A field accepts what it can hold without guessing: `workers = "4"` in TOML is
-//! refused, `VOLVOX_SERVER_WORKERS=4` is not. What [`Field::show`] gives, [`Field::read`] accepts.
+//! Values arrive in two shapes: typed, from TOML, or as a bare word, from the environment or the
+//! command line. A field accepts what needs no guess: `workers = "4"` in TOML is refused,
+//! `VOLVOX_SERVER_WORKERS=4` is accepted. [`Field::read`] accepts what [`Field::show`] gives. A
+//! value that is refused leaves the field as it was.
 
 use std::fmt::{Display, Formatter};
 use std::ops::RangeInclusive;
@@ -14,7 +15,7 @@ use super::units::{parse_size, show_size};
 /// A value as it was written.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
-    /// From the environment or a flag: its type is the field's choice.
+    /// From the environment or a flag; the field decides its type.
     Word(String),
     /// A TOML string.
     Text(String),
@@ -86,7 +87,7 @@ pub struct Rule {
     pub range: RangeInclusive<u64>,
 }
 
-/// Why a value was refused; reads on after the value: limit, then remedy.
+/// Why a value was refused. The text follows the value: limit, then remedy.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Refusal(pub String);
 
@@ -98,7 +99,7 @@ impl Refusal {
 
 /// A field of the settings.
 pub trait Field {
-    /// Takes over `value`, or says why not and stays as it was.
+    /// Takes `value`, or stays as it was.
     ///
     /// # Errors
     /// The limit that `value` breaks, and the remedy.
@@ -164,7 +165,8 @@ fn read_number(value: &Value, rule: &Rule) -> Result<u64, Refusal> {
         Unit::Octal => u64::from_str_radix(&text, 8).ok(),
         Unit::None | Unit::Count | Unit::Seconds => text.parse().ok(),
     });
-    in_range(number.ok_or_else(|| Refusal::expected(written_as(rule.unit)))?, rule)
+    let wrong = || Refusal(format!("expected {}; {}", written_as(rule.unit), choose(rule)));
+    in_range(number.ok_or_else(wrong)?, rule)
 }
 
 fn written_as(unit: Unit) -> &'static str {
@@ -182,13 +184,18 @@ fn in_range(number: u64, rule: &Rule) -> Result<u64, Refusal> {
 }
 
 fn out_of_range(rule: &Rule) -> Refusal {
+    Refusal(format!("out of range; {}", choose(rule)))
+}
+
+/// The remedy for a number that was refused.
+fn choose(rule: &Rule) -> String {
     let shown = |number: u64| match rule.unit {
         Unit::Bytes | Unit::Mebibytes => show_size(number),
         Unit::Octal => format!("{number:o}"),
         Unit::None | Unit::Count | Unit::Seconds => number.to_string(),
     };
     let (min, max) = (shown(*rule.range.start()), shown(*rule.range.end()));
-    Refusal(format!("out of range; choose a value from {min} to {max}"))
+    format!("choose a value from {min} to {max}")
 }
 
 fn show_number(number: u64, unit: Unit) -> Value {
@@ -206,17 +213,6 @@ fn text(value: &Value) -> Result<&str, Refusal> {
     match value {
         Value::Word(text) | Value::Text(text) => Ok(text),
         _ => Err(Refusal::expected("a string in quotes")),
-    }
-}
-
-impl Field for String {
-    fn read(&mut self, value: &Value, _: &Rule) -> Result<(), Refusal> {
-        text(value)?.clone_into(self);
-        Ok(())
-    }
-
-    fn show(&self, _: &Rule) -> Value {
-        Value::Text(self.clone())
     }
 }
 

@@ -1,4 +1,7 @@
-//! Values from a TOML file: sections of keys, nothing nested deeper.
+//! Values from a TOML file: sections of keys, and no deeper nesting.
+//!
+//! A file is a list of assignments, each with its line; whether a value is in range is not checked
+//! here. A file with an unknown key gives no assignment at all, and every such key is reported.
 
 use std::fs;
 use std::path::Path;
@@ -11,18 +14,19 @@ use super::field::Value;
 use super::keys::{KEYS, key_index, nearest_key};
 use super::layers::Assignment;
 
-/// Largest file that is read: a configuration is a few kilobytes, a mistake may be anything.
+/// Bytes of the largest file that is read. Settings take a few kilobytes; a wrong path may name a
+/// file of any size.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// Reads and parses the file at `path`.
 ///
 /// # Errors
-/// That it cannot be read, or all that [`parse`] finds.
+/// That it cannot be read, or everything that [`parse`] finds.
 pub fn read(path: &Path) -> Result<Vec<Assignment>, Vec<ConfigError>> {
     let unreadable = |source| vec![ConfigError::Unreadable { path: path.to_owned(), source }];
     let bytes = fs::metadata(path).map_err(unreadable)?.len();
     if bytes > FILE_BYTES_MAX {
-        let message = format!("{bytes} bytes; a configuration has at most {FILE_BYTES_MAX}");
+        let message = format!("{bytes} bytes; a file of settings has at most {FILE_BYTES_MAX}");
         return Err(unreadable(std::io::Error::other(message)));
     }
     parse(path, &fs::read_to_string(path).map_err(unreadable)?)
@@ -58,8 +62,8 @@ pub fn parse(path: &Path, text: &str) -> Result<Vec<Assignment>, Vec<ConfigError
     if errors.is_empty() { Ok(assignments) } else { Err(errors) }
 }
 
-/// Every `section.key` with the place of its name and its value; a stray key or an empty unknown
-/// section stands for itself.
+/// Every `section.key` with the place of its name and its value. A key outside sections, and an
+/// unknown section without keys, appear under their own name.
 fn entries(table: &DeTable<'_>) -> Vec<(String, usize, Value)> {
     let mut entries = Vec::new();
     for (section, content) in table {

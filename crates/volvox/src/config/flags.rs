@@ -1,4 +1,7 @@
 //! Values from the command line: one long flag per setting, made from the table.
+//!
+//! A value is kept as a word and checked with all others in [`super::load`], so that messages are
+//! the same for flags, variables and files. A flag for a list can be repeated.
 
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 
@@ -118,7 +121,11 @@ mod tests {
     #[test]
     fn bad_flags_are_refused_by_name() {
         let error = settings(&["--workers", "x"]).expect_err("no number");
-        assert_eq!(error, "flag --workers: server.workers = \"x\": expected a whole number");
+        assert_eq!(
+            error,
+            "flag --workers: server.workers = \"x\": expected a whole number; \
+             choose a value from 0 to 1024"
+        );
         assert!(settings(&["--worker", "1"]).expect_err("unknown").contains("--workers"));
     }
 }

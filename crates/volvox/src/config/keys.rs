@@ -1,7 +1,8 @@
 //! The table of settings: one row each, read by every source and every printer.
 //!
-//! A row is written once with the path of its field; its name in the file and in the environment
-//! is that path. Ranges are chosen so that a value in range fits the type of its field.
+//! A row: `section.name`, the flag, unit and range, the meaning. The path of the field is also its
+//! name in the file and in the environment. A value in range fits the type of its field. Sizes are
+//! in bytes.
 
 use super::field::{Field, Rule, Unit};
 use super::settings::Settings;
@@ -42,17 +43,16 @@ const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 const TIB: u64 = 1 << 40;
 
-const fn any() -> Rule {
-    Rule { unit: Unit::None, range: 0..=u64::MAX }
-}
+/// For what is no number.
+const ANY: Rule = Rule { unit: Unit::None, range: 0..=u64::MAX };
 
 const fn count(min: u64, max: u64) -> Rule {
     Rule { unit: Unit::Count, range: min..=max }
 }
 
-macro_rules! key {
-    ($section:ident . $name:ident, $flag:literal, $rule:expr, $about:literal) => {
-        Key {
+macro_rules! keys {
+    ($($section:ident.$name:ident $flag:literal $rule:expr => $about:literal;)*) => {
+        &[$(Key {
             section: stringify!($section),
             name: stringify!($name),
             flag: $flag,
@@ -60,173 +60,79 @@ macro_rules! key {
             about: $about,
             get: |settings| &settings.$section.$name,
             get_mut: |settings| &mut settings.$section.$name,
-        }
+        }),*]
     };
 }
 
 /// Every setting, section by section, in the order of the file.
-pub static KEYS: &[Key] = &[
-    key!(
-        server.listen,
-        "listen",
-        any(),
-        "TCP addresses to listen on, each host:port; * is every interface, IPv4 and IPv6; port 0 \
-         lets the system choose; an empty list means no TCP. Reachable from this machine only, \
-         unless you say otherwise (volvox memcached: every interface, as memcached does)."
-    ),
-    key!(
-        server.unix_socket,
-        "unix-socket",
-        any(),
+pub static KEYS: &[Key] = keys! {
+    server.listen "listen" ANY =>
+        "TCP addresses to listen on, each host:port. * is every interface, IPv4 and IPv6; with \
+         port 0 the system chooses one; an empty list means no TCP. The default is reachable from \
+         this machine only (volvox memcached: from every interface, as memcached is).";
+    server.unix_socket "unix-socket" ANY =>
         "Path of a Unix socket to listen on, beside TCP; empty for none. A socket left behind by \
-         a dead process is replaced, anything else at that path is not."
-    ),
-    key!(
-        server.unix_mode,
-        "unix-mode",
-        Rule { unit: Unit::Octal, range: 0..=0o777 },
-        "Permission bits of the Unix socket, in octal."
-    ),
-    key!(
-        server.driver,
-        "driver",
-        any(),
-        "How bytes are moved: epoll (equal workers, each with its own event loop), signal (the \
-         same, told by real-time signals), uring (the same, io_uring receives and sends; epoll \
-         where it is not allowed), threads (a thread per client, blocking), or auto (the fastest \
-         as measured: epoll)."
-    ),
-    key!(
-        server.workers,
-        "workers",
-        count(0, 1024),
-        "Worker threads of an event-driven driver; 0 means one per core (volvox memcached: 4)."
-    ),
-    key!(
-        server.connections_max,
-        "connections-max",
-        count(1, 10_000_000),
-        "Client connections served at once. The limit on open files is raised to match."
-    ),
-    key!(
-        server.maxconns_fast,
-        "maxconns-fast",
-        any(),
+         a dead process is replaced; any other file at that path is an error.";
+    server.unix_mode "unix-mode" Rule { unit: Unit::Octal, range: 0..=0o777 } =>
+        "Permission bits of the Unix socket, in octal.";
+    server.driver "driver" ANY =>
+        "How bytes are moved. epoll: workers, each with its own event loop. signal: the same, \
+         notified by real-time signals. uring: the same, io_uring receives and sends; epoll \
+         serves where the system refuses io_uring. threads: one blocking thread for each client. \
+         auto: epoll, as no other driver was measured to cost less CPU.";
+    server.workers "workers" count(0, 1024) =>
+        "Worker threads of an event-driven driver; 0 means one per core (volvox memcached: 4).";
+    server.connections_max "connections-max" count(1, 10_000_000) =>
+        "Client connections served at once. The limit on open files is raised to match.";
+    server.maxconns_fast "maxconns-fast" ANY =>
         "Above connections_max, answer with an error and close (true), or leave new clients \
-         waiting in the backlog (false)."
-    ),
-    key!(
-        server.idle_timeout_s,
-        "idle-timeout-s",
-        Rule { unit: Unit::Seconds, range: 0..=(1 << 31) - 1 },
-        "Seconds without a request after which a connection is closed; 0 means never."
-    ),
-    key!(
-        server.backlog,
-        "backlog",
-        count(1, 1 << 20),
-        "Connections that the kernel may hold until they are accepted."
-    ),
-    key!(
-        server.requests_per_turn,
-        "requests-per-turn",
-        count(1, 1 << 30),
-        "Requests served for one connection before the next one has its turn."
-    ),
-    key!(
-        server.auth_file,
-        "auth-file",
-        any(),
+         waiting in the backlog (false).";
+    server.idle_timeout_s "idle-timeout-s" Rule { unit: Unit::Seconds, range: 0..=(1 << 31) - 1 } =>
+        "Seconds after which a connection is closed whose client neither sends nor receives; 0 \
+         means never.";
+    server.backlog "backlog" count(1, 1 << 20) =>
+        "Connections that the kernel may hold until they are accepted.";
+    server.requests_per_turn "requests-per-turn" count(1, 1 << 30) =>
+        "Requests served for one connection before the next one has its turn.";
+    server.auth_file "auth-file" ANY =>
         "File of user:password lines (at most 8). When set, a client must authenticate first, by \
-         a set whose value is \"user password\". Read again on SIGHUP."
-    ),
-    key!(
-        memory.limit,
-        "memory-limit",
-        Rule { unit: Unit::Mebibytes, range: MIB..=16 * TIB },
+         a set whose value is \"user password\". Read again on SIGHUP.";
+    memory.limit "memory-limit" Rule { unit: Unit::Mebibytes, range: MIB..=16 * TIB } =>
         "The whole memory budget: items, index, buffers and connections. A bare number counts \
-         MiB."
-    ),
-    key!(
-        memory.item_bytes_max,
-        "item-bytes-max",
-        Rule { unit: Unit::Bytes, range: 1024..=GIB },
-        "Bytes of the largest item, key and header included; at most half of the memory limit. \
-         Values arrive in memory of connections, a quarter of the limit: larger ones find no room."
-    ),
-    key!(
-        memory.evict,
-        "evict",
-        any(),
-        "When memory is full, make room by evicting (true), or answer with an error (false)."
-    ),
-    key!(
-        memory.huge_pages,
-        "huge-pages",
-        any(),
-        "Ask the kernel for huge pages: fewer TLB misses, memory committed in larger steps."
-    ),
-    key!(
-        memory.prefault,
-        "prefault",
-        any(),
-        "Touch three quarters of the memory at start rather than as it is used; the rest is left \
-         to the index and to connections, or touched later."
-    ),
-    key!(
-        memory.lock,
-        "lock-memory",
-        any(),
-        "Lock all memory against swapping; needs a high enough limit on locked memory."
-    ),
-    key!(protocol.allow_flush_all, "allow-flush-all", any(), "Serve flush_all."),
-    key!(
-        protocol.allow_dump,
-        "allow-dump",
-        any(),
-        "Serve the commands that list keys: stats cachedump, lru_crawler metadump and mgdump."
-    ),
-    key!(protocol.allow_shutdown, "allow-shutdown", any(), "Serve shutdown, which stops the cell."),
-    key!(
-        process.user,
-        "user",
-        any(),
-        "User to become when started as root; empty to stay (volvox memcached refuses to stay \
-         root unless told -u root)."
-    ),
-    key!(
-        process.pid_file,
-        "pid-file",
-        any(),
-        "File that holds the process id while the cell runs; empty for none."
-    ),
-    key!(
-        process.daemon,
-        "daemon",
-        any(),
-        "Leave the terminal and run in the background, once the cell listens."
-    ),
-    key!(
-        process.core_dumps,
-        "core-dumps",
-        any(),
-        "Raise the limit on core files as far as the system allows; fail if none can be written."
-    ),
-    key!(
-        log.level,
-        "log-level",
-        any(),
+         MiB.";
+    memory.item_bytes_max "item-bytes-max" Rule { unit: Unit::Bytes, range: 1024..=GIB } =>
+        "Bytes of the largest item, key and header included; at most half of the memory limit. A \
+         value is received into the memory of connections, a quarter of the limit: a longer one \
+         is answered with an error.";
+    memory.evict "evict" ANY =>
+        "When memory is full, evict items (true), or answer with an error (false).";
+    memory.huge_pages "huge-pages" ANY =>
+        "Ask the kernel for huge pages: fewer TLB misses, memory committed in larger steps.";
+    memory.prefault "prefault" ANY =>
+        "Touch three quarters of the memory at start instead of when it is first used. The rest is \
+         for the index and for connections.";
+    memory.lock "lock-memory" ANY =>
+        "Lock all memory against swapping; needs a high enough limit on locked memory.";
+    protocol.allow_flush_all "allow-flush-all" ANY => "Serve flush_all.";
+    protocol.allow_dump "allow-dump" ANY =>
+        "Serve the commands that list keys: stats cachedump, lru_crawler metadump and mgdump.";
+    protocol.allow_shutdown "allow-shutdown" ANY => "Serve shutdown, which stops the cell.";
+    process.user "user" ANY =>
+        "User to become when started as root; empty to stay root (volvox memcached stays root only \
+         with -u root).";
+    process.pid_file "pid-file" ANY =>
+        "File that holds the process id while the cell runs; empty for none.";
+    process.daemon "daemon" ANY =>
+        "Run in the background, without a terminal; the command returns once the cell listens.";
+    process.core_dumps "core-dumps" ANY =>
+        "Raise the limit on core files as far as the system allows; fail if none can be written.";
+    log.level "log-level" ANY =>
         "The least severe message that is logged: error, warn, info, debug or trace. Requests are \
-         never logged."
-    ),
-    key!(
-        log.file,
-        "log-file",
-        any(),
-        "File to append the log to; empty for none. Opened again on SIGHUP."
-    ),
-    key!(log.stderr, "log-stderr", any(), "Log to standard error as well."),
-];
+         never logged; debug and trace add nothing to info in this version.";
+    log.file "log-file" ANY =>
+        "File to append the log to; empty for none. Opened again on SIGHUP.";
+    log.stderr "log-stderr" ANY => "Log to standard error.";
+};
 
 /// The row of `section.name`.
 #[must_use]

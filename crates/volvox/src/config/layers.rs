@@ -1,9 +1,14 @@
 //! Layers of values laid over each other, and the relations that must hold in the end.
+//!
+//! An [`Assignment`] is one written value. Later ones win, and the last one that is accepted is
+//! remembered as the origin of the setting. Either all settings are in range and hold together, or
+//! there are none, only errors.
 
 use super::error::{ConfigError, Origin};
 use super::field::Value;
 use super::keys::{KEYS, key_index};
 use super::settings::Settings;
+use super::units::show_size;
 
 /// Longest path that fits a Unix socket's address, without its final zero.
 const UNIX_PATH_BYTES_MAX: usize = 107;
@@ -26,9 +31,12 @@ impl Assignment {
     /// If the table has no such setting: for paths written in the program only.
     #[must_use]
     pub fn of(path: &str, value: Value, origin: Origin) -> Self {
-        let key = key_index(path).expect("invariant: paths in the program name rows of the table");
-        Self { key, value, origin }
+        Self { key: row(path), value, origin }
     }
+}
+
+fn row(path: &str) -> usize {
+    key_index(path).expect("invariant: paths in the program name rows of the table")
 }
 
 /// Settings that hold together, and where each came from.
@@ -47,15 +55,14 @@ impl Loaded {
     /// If the table has no such setting.
     #[must_use]
     pub fn origin(&self, path: &str) -> &Origin {
-        let key = key_index(path).expect("invariant: paths in the program name rows of the table");
-        &self.origins[key]
+        &self.origins[row(path)]
     }
 }
 
 /// Lays `assignments` over the defaults in order, the later winning.
 ///
 /// # Errors
-/// Everything wrong with them: each refused value, or else each relation that does not hold.
+/// Each refused value; if none is refused, each relation that does not hold.
 pub fn load(assignments: &[Assignment]) -> Result<Loaded, Vec<ConfigError>> {
     let mut loaded =
         Loaded { settings: Settings::default(), origins: vec![Origin::Default; KEYS.len()] };
@@ -82,7 +89,7 @@ pub fn load(assignments: &[Assignment]) -> Result<Loaded, Vec<ConfigError>> {
 fn check(loaded: &Loaded, errors: &mut Vec<ConfigError>) {
     let Settings { server, memory, .. } = &loaded.settings;
     let mut refuse = |path: &str, reason: String| {
-        let key = &KEYS[key_index(path).expect("invariant: checked settings are in the table")];
+        let key = &KEYS[row(path)];
         errors.push(ConfigError::Refused {
             origin: loaded.origin(path).clone(),
             key: path.to_owned(),
@@ -91,7 +98,7 @@ fn check(loaded: &Loaded, errors: &mut Vec<ConfigError>) {
         });
     };
     if memory.item_bytes_max > memory.limit / 2 {
-        let half = super::show_size(memory.limit / 2);
+        let half = show_size(memory.limit / 2);
         let reason = format!("above {half}, half of memory.limit; lower it, or raise memory.limit");
         refuse("memory.item_bytes_max", reason);
     }
@@ -101,8 +108,9 @@ fn check(loaded: &Loaded, errors: &mut Vec<ConfigError>) {
     }
     let path_bytes = server.unix_socket.as_ref().map_or(0, |path| path.as_os_str().len());
     if path_bytes > UNIX_PATH_BYTES_MAX {
-        let reason =
-            format!("{path_bytes} bytes; a socket's path has at most 107, choose a shorter");
+        let reason = format!(
+            "{path_bytes} bytes; the path of a socket has at most 107, choose a shorter one"
+        );
         refuse("server.unix_socket", reason);
     }
 }

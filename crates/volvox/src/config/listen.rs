@@ -1,4 +1,7 @@
 //! An address to listen on, before any name is resolved.
+//!
+//! The text keeps its meaning when it is shown and parsed again. Only [`Listen::resolve`] uses the
+//! network, and nothing here opens a socket.
 
 use std::fmt::{Display, Formatter};
 use std::io;
@@ -43,7 +46,7 @@ impl Listen {
         }
     }
 
-    /// The socket addresses that it stands for. May ask the resolver, so it can block.
+    /// The socket addresses that it means. May block, because the resolver may use the network.
     ///
     /// # Errors
     /// The resolver's, when the host is a name that it does not know.

@@ -1,9 +1,9 @@
 //! Every setting of a cell: its type, its meaning, and where its value came from.
 //!
-//! A value is looked up in four places, the later winning: the default, a TOML file, the
+//! A value comes from one of four places, and later ones win: the default, a TOML file, the
 //! environment (`VOLVOX_SECTION_KEY`), the command line. One table, [`KEYS`], names each setting
-//! once; the file format, the environment, the flags, `config default` and `config show` are all
-//! read off it, so they cannot drift apart.
+//! once. The file format, the environment, the flags, `config default` and `config show` are all
+//! made from it, so they cannot differ.
 //!
 //! Nothing here opens a socket or changes the process. [`load()`] is a pure function of the
 //! sources; only [`file::read`] touches the disk. Sizes are bytes, times are seconds, unless a

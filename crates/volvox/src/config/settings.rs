@@ -6,7 +6,8 @@
 
 use std::path::PathBuf;
 
-use super::{Driver, Level, Listen};
+use super::choice::{Driver, Level};
+use super::listen::Listen;
 
 const MIB: u64 = 1 << 20;
 
@@ -42,7 +43,8 @@ pub struct ServerSettings {
     pub connections_max: usize,
     /// Above `connections_max`: refuse at once (true) or let clients wait (false).
     pub maxconns_fast: bool,
-    /// Seconds after which a silent connection is closed; 0 for never.
+    /// Seconds after which a connection is closed whose client neither sends nor receives; 0 for
+    /// never.
     pub idle_timeout_s: u64,
     /// Connections the kernel may hold before they are accepted.
     pub backlog: u32,
@@ -59,7 +61,7 @@ pub struct MemorySettings {
     pub limit: u64,
     /// Bytes of the largest item, its key and header included.
     pub item_bytes_max: u64,
-    /// When full: make room (true) or answer with an error (false).
+    /// When full: evict items (true) or answer with an error (false).
     pub evict: bool,
     /// Ask the kernel for huge pages.
     pub huge_pages: bool,
@@ -87,7 +89,7 @@ pub struct ProcessSettings {
     pub user: Option<String>,
     /// File that holds the process id while the cell runs.
     pub pid_file: Option<PathBuf>,
-    /// Leave the terminal and run in the background.
+    /// Run in the background, without a terminal.
     pub daemon: bool,
     /// Raise the limit on core files as far as the system allows.
     pub core_dumps: bool,
@@ -100,7 +102,7 @@ pub struct LogSettings {
     pub level: Level,
     /// File to append to.
     pub file: Option<PathBuf>,
-    /// Write to standard error as well.
+    /// Write to standard error.
     pub stderr: bool,
 }
 

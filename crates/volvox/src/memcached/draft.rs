@@ -1,28 +1,39 @@
-//! What the flags met so far amount to.
+//! What the flags read so far mean, and the only code that acts on a flag.
 //!
-//! Flags that depend on each other (`-p`, `-U`, `-l`, `-s`) are gathered here and settled once, in
-//! [`Draft::finish`], because memcached reads them in any order.
+//! Most flags become an [`Assignment`] or a note at once. Flags that depend on each other (`-p`,
+//! `-U`, `-l`, `-s`) are kept and settled in [`Draft::finish`], because they may come in any order.
+//! Nothing here touches the process: the result is data.
 
 use crate::config::{Assignment, Choice, Level, Listen, Origin, Value};
 
-use super::row::{Act, Stat};
+use super::row::{Action, Flag, Special, Stat};
 use super::suboptions::SUBOPTIONS;
 
-/// A listener's tag is at most this long.
+/// The longest tag of a listener, in bytes.
 const TAG_BYTES_MAX: usize = 8;
 
-/// The command line, understood.
+/// What `stats settings` reports after `-o no_modern`.
+const NO_MODERN: Stat = Stat::Fixed(&[
+    ("slab_reassign", "no"),
+    ("slab_automove", "0"),
+    ("hash_algorithm", "jenkins"),
+    ("lru_crawler", "no"),
+    ("lru_maintainer_thread", "no"),
+    ("lru_segmented", "no"),
+]);
+
+/// What a command line requests.
 #[derive(Debug, Default)]
 pub struct Start {
     /// Values for our settings.
     pub assignments: Vec<Assignment>,
-    /// What to log once logging works: flags that were accepted and change nothing.
+    /// Lines to log at start: flags that are accepted and change nothing, or only a part.
     pub notes: Vec<String>,
     /// Values that `stats settings` repeats for such flags.
     pub reported: Vec<(&'static str, String)>,
 }
 
-/// Where memcached's defaults differ from ours.
+/// memcached's defaults, where they differ from ours.
 #[must_use]
 pub fn defaults() -> Vec<Assignment> {
     let every_interface = Listen::new(None, Listen::PORT_DEFAULT).to_string();
@@ -35,41 +46,88 @@ pub fn defaults() -> Vec<Assignment> {
     ]
 }
 
-/// The flags met so far.
+/// The flags read so far.
 #[derive(Debug, Default)]
 pub struct Draft {
     start: Start,
+    /// The flag that is carried out, as messages call it.
     flag: String,
+    /// As `-p` gives it: 0 for no TCP, -1 for a port that the system chooses.
     port: Option<i32>,
     udp_port: Option<i32>,
+    /// As `-l` gives them: each a host, with a port or without.
     hosts: Vec<String>,
     unix_socket: Option<String>,
+    /// How often `-v` was given.
     verbosity: u64,
     protocol: Option<String>,
     auth_file: bool,
 }
 
 impl Draft {
-    /// Carries out `act` for `flag` and its `value`; an error reads on after both.
-    pub(super) fn act(&mut self, flag: &str, value: &str, act: &Act) -> Result<(), String> {
-        flag.clone_into(&mut self.flag);
-        match act {
-            Act::Put(path, word) => self.assign(path, word),
-            Act::Take(path) => self.assign(path, value),
-            Act::Run(run) => run(self, value)?,
-            Act::RunPart(run, reason) => {
-                if run(self, value)? {
+    /// Carries out `flag` with its `value`; an error follows both.
+    pub(super) fn carry_out(&mut self, flag: &Flag, value: &str) -> Result<(), String> {
+        self.flag = flag.spelling();
+        if let Action::Refuse(reason) = flag.action {
+            return Err(reason.to_owned());
+        }
+        flag.argument.check(value)?;
+        match &flag.action {
+            Action::Set(path, word) => self.assign(path, word),
+            Action::Pass(path) => self.assign(path, value),
+            Action::Run(special) => _ = self.run(*special, value)?,
+            Action::RunPart(special, reason) => {
+                let flag = self.flag.clone();
+                if self.run(*special, value)? {
                     self.start.notes.push(format!("{flag}: {reason}"));
                 }
             }
-            Act::Refuse(reason) => return Err((*reason).to_owned()),
-            Act::Note(reason, stat) => {
+            Action::Note(reason, stat) => {
                 self.note(reason);
                 self.report(stat, value);
             }
-            Act::Help | Act::License | Act::Version => {}
+            Action::Refuse(_) | Action::Help | Action::License | Action::Version => {}
         }
         Ok(())
+    }
+
+    /// Carries out `special`; `true` if it requests a part that does not exist here.
+    fn run(&mut self, special: Special, value: &str) -> Result<bool, String> {
+        match special {
+            Special::Port => self.port = Some(number(value)?),
+            Special::UdpPort => {
+                let port = number(value)?;
+                self.udp_port = Some(port);
+                return Ok(port != 0);
+            }
+            Special::UnixSocket => self.unix_socket = Some(value.to_owned()),
+            Special::Listen => self.listen(value)?,
+            Special::Verbose => {
+                self.verbosity += 1;
+                return Ok(self.verbosity == 2);
+            }
+            Special::LargePages => {
+                self.assign("memory.huge_pages", "true");
+                self.assign("memory.prefault", "true");
+            }
+            Special::Protocol => {
+                let spoken = if value == "auto" { "auto-negotiate" } else { "ascii" };
+                self.start.reported.push(("binding_protocol", spoken.to_owned()));
+                self.protocol = Some(value.to_owned());
+                return Ok(value != "ascii");
+            }
+            Special::AuthFile => {
+                self.auth_file = true;
+                self.assign("server.auth_file", value);
+            }
+            Special::Extended => self.extended(value)?,
+            Special::NoModern => {
+                self.assign("server.maxconns_fast", "false");
+                self.report(&NO_MODERN, "");
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     fn assign(&mut self, path: &str, word: &str) {
@@ -96,23 +154,7 @@ impl Draft {
         }
     }
 
-    pub(super) fn port(&mut self, value: &str) -> Result<(), String> {
-        self.port = Some(number(value)?);
-        Ok(())
-    }
-
-    pub(super) fn udp_port(&mut self, value: &str) -> Result<bool, String> {
-        let port = number(value)?;
-        self.udp_port = Some(port);
-        Ok(port != 0)
-    }
-
-    pub(super) fn unix_socket(&mut self, value: &str) -> Result<(), String> {
-        self.unix_socket = Some(value.to_owned());
-        Ok(())
-    }
-
-    pub(super) fn listen(&mut self, value: &str) -> Result<(), String> {
+    fn listen(&mut self, value: &str) -> Result<(), String> {
         for address in value.split([',', ';']).filter(|address| !address.is_empty()) {
             let host = self.plain_address(address)?;
             if !self.hosts.contains(&host) {
@@ -122,90 +164,48 @@ impl Draft {
         Ok(())
     }
 
-    /// `address` without what memcached allows before it: `proto[name]:` and `tag[name]:`.
+    /// `address` without the prefixes that memcached allows: `proto[name]:` and `tag[name]:`.
     fn plain_address(&mut self, address: &str) -> Result<String, String> {
         for tls in ["notls", "btls", "mtls"] {
             if address.strip_prefix(tls).is_some_and(|rest| rest.starts_with(':')) {
-                return Err(format!("{tls} needs TLS, which is not built in"));
+                return Err(format!("{tls} needs TLS, which is not built in; leave it out"));
             }
         }
         let mut rest = address;
         if let Some(after) = rest.strip_prefix("proto[") {
-            let (name, after) = after.split_once(']').ok_or("proto[ is not closed by ]")?;
+            let (name, after) =
+                after.split_once(']').ok_or("proto[ is not closed; write proto[ascii]:")?;
             match name {
                 "ascii" | "negotiating" => {}
-                _ => return Err(format!("protocol {name} is not spoken here, only ascii")),
+                _ => return Err(format!("protocol {name} is not spoken, choose ascii")),
             }
             rest = after.strip_prefix(':').unwrap_or(after);
         }
         if let Some(after) = rest.strip_prefix("tag[").or_else(|| rest.strip_prefix("tag_")) {
-            let (name, after) = after.split_once([']', '_']).ok_or("a tag is not closed")?;
+            let (name, after) =
+                after.split_once([']', '_']).ok_or("the tag is not closed; write tag[name]:")?;
             if !(1..=TAG_BYTES_MAX).contains(&name.len()) {
                 return Err(format!("tag \"{name}\" must have 1 to {TAG_BYTES_MAX} characters"));
             }
-            self.note("listeners have no tags; only a proxy would use them");
+            self.note("listeners have no tags, which only a proxy uses");
             rest = after.strip_prefix(':').unwrap_or(after);
         }
         Listen::parse(rest, 0).map_err(|reason| format!("address \"{rest}\" {reason}"))?;
         Ok(rest.to_owned())
     }
 
-    pub(super) fn verbose(&mut self, _: &str) -> Result<(), String> {
-        self.verbosity += 1;
-        Ok(())
-    }
-
-    pub(super) fn large_pages(&mut self, _: &str) -> Result<(), String> {
-        self.assign("memory.huge_pages", "true");
-        self.assign("memory.prefault", "true");
-        Ok(())
-    }
-
-    pub(super) fn protocol(&mut self, value: &str) -> Result<bool, String> {
-        let spoken = if value == "auto" { "auto-negotiate" } else { "ascii" };
-        self.start.reported.push(("binding_protocol", spoken.to_owned()));
-        self.protocol = Some(value.to_owned());
-        Ok(value != "ascii")
-    }
-
-    pub(super) fn auth_file(&mut self, value: &str) -> Result<(), String> {
-        self.auth_file = true;
-        self.assign("server.auth_file", value);
-        Ok(())
-    }
-
-    pub(super) fn no_modern(&mut self, _: &str) -> Result<bool, String> {
-        self.assign("server.maxconns_fast", "false");
-        let stat = Stat::Fixed(&[
-            ("slab_reassign", "no"),
-            ("slab_automove", "0"),
-            ("hash_algorithm", "jenkins"),
-            ("lru_crawler", "no"),
-            ("lru_maintainer_thread", "no"),
-            ("lru_segmented", "no"),
-        ]);
-        self.report(&stat, "");
-        Ok(true)
-    }
-
     /// `-o name,name=value,...`
-    pub(super) fn extended(&mut self, value: &str) -> Result<(), String> {
+    fn extended(&mut self, value: &str) -> Result<(), String> {
         for option in value.split(',').filter(|option| !option.is_empty()) {
             let (name, value) = option.split_once('=').unwrap_or((option, ""));
-            let row = SUBOPTIONS.iter().find(|row| row.name == name).ok_or_else(|| {
-                format!("unknown option {name}; did you mean {}?", nearest_suboption(name))
+            let flag = SUBOPTIONS.iter().find(|flag| flag.name == name).ok_or_else(|| {
+                let nearest = Flag::nearest(SUBOPTIONS, name);
+                format!("unknown option {name}; did you mean {nearest}?")
             })?;
-            if value.is_empty() && row.argument.name().is_some() {
+            if value.is_empty() && flag.argument.name().is_some() {
                 return Err(format!("{name} needs a value, as in {name}=..."));
             }
-            let flag = format!("-o {name}");
-            let checked = match row.act.verdict() {
-                super::Verdict::Refused => Ok(()),
-                _ => row.argument.check(value),
-            };
-            checked
-                .and_then(|()| self.act(&flag, value, &row.act))
-                .map_err(|reason| format!("{option}: {reason}"))?;
+            self.carry_out(flag, value).map_err(|reason| format!("{option}: {reason}"))?;
         }
         Ok(())
     }
@@ -230,10 +230,12 @@ impl Draft {
         Ok(self.start)
     }
 
+    /// The TCP port that `-U` names if there is no `-p`.
     fn udp_names_tcp(&self) -> Option<i32> {
         self.udp_port.filter(|port| *port != 0 && self.port.is_none())
     }
 
+    /// One list of addresses from `-p`, `-U` and `-l`.
     fn settle_listen(&mut self) {
         let default = i32::from(Listen::PORT_DEFAULT);
         let port = self.port.or(self.udp_names_tcp()).unwrap_or(default);
@@ -256,10 +258,4 @@ impl Draft {
 
 fn number(value: &str) -> Result<i32, String> {
     value.parse().map_err(|_| "expected a whole number".to_owned())
-}
-
-fn nearest_suboption(name: &str) -> &'static str {
-    let likeness = |row: &&super::Suboption| strsim::normalized_damerau_levenshtein(name, row.name);
-    let nearest = SUBOPTIONS.iter().max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
-    nearest.expect("invariant: the table has rows").name
 }

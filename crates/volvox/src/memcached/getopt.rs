@@ -1,12 +1,14 @@
-//! Words of a command line into flags, by the rules of GNU `getopt_long`: short flags cluster
-//! (`-vvv`, `-m64`), long ones may be cut short while unambiguous and take `=value`, `--` ends
-//! them. Words that belong to no flag are refused; memcached would ignore them, typos included.
+//! The words of a command line become flags, by the rules of GNU `getopt_long`.
+//!
+//! Short flags can be joined (`-vvv`, `-m64`). A long one can be shortened as long as it is
+//! unambiguous, and takes `=value`. `--` ends the flags. A word that belongs to no flag is refused;
+//! memcached ignores such words, also misspelt ones.
 
 use super::draft::{Draft, Start};
 use super::flags::FLAGS;
-use super::row::{Act, Flag, Verdict};
+use super::row::{Action, Flag};
 
-/// What a command line asks for.
+/// What a command line requests.
 #[derive(Debug)]
 pub enum Command {
     /// Print the help text.
@@ -27,7 +29,7 @@ pub fn parse(words: &[String]) -> Result<Command, String> {
     let mut draft = Draft::default();
     let mut words = words.iter().map(String::as_str);
     while let Some(word) = words.next() {
-        let shown = if word == "--" {
+        let command = if word == "--" {
             match words.next() {
                 None => break,
                 Some(extra) => return Err(stray(extra)),
@@ -43,7 +45,7 @@ pub fn parse(words: &[String]) -> Result<Command, String> {
         } else {
             return Err(stray(word));
         };
-        if let Some(command) = shown {
+        if let Some(command) = command {
             return Ok(command);
         }
     }
@@ -51,7 +53,7 @@ pub fn parse(words: &[String]) -> Result<Command, String> {
 }
 
 fn stray(word: &str) -> String {
-    format!("{word}: no flag takes this word; flags begin with - (see -h)")
+    format!("{word}: this word belongs to no flag; flags begin with - (see -h)")
 }
 
 /// The short flags in one word; the first that takes a value takes the rest of it.
@@ -63,14 +65,14 @@ fn cluster_of<'a>(
     for (place, short) in cluster.char_indices() {
         let flag = FLAGS
             .iter()
-            .find(|flag| flag.short == short)
+            .find(|flag| flag.short == Some(short))
             .ok_or_else(|| format!("-{short}: unknown flag; see -h"))?;
         let rest = &cluster[place + short.len_utf8()..];
         let takes_rest = flag.argument.name().is_some();
         let value = Some(rest).filter(|rest| takes_rest && !rest.is_empty());
-        let shown = one(draft, flag, value, words)?;
-        if shown.is_some() || takes_rest {
-            return Ok(shown);
+        let command = one(draft, flag, value, words)?;
+        if command.is_some() || takes_rest {
+            return Ok(command);
         }
     }
     Ok(None)
@@ -78,23 +80,21 @@ fn cluster_of<'a>(
 
 fn long_flag(name: &str) -> Result<&'static Flag, String> {
     // memcached documents one long flag with an underscore and accepts it with a dash.
-    let spelt = |flag: &Flag| flag.long.replace('_', "-");
+    let spelling = |flag: &Flag| flag.name.replace('_', "-");
     let wanted = name.replace('_', "-");
-    if let Some(flag) = FLAGS.iter().find(|flag| !wanted.is_empty() && spelt(flag) == wanted) {
+    if let Some(flag) = FLAGS.iter().find(|flag| !wanted.is_empty() && spelling(flag) == wanted) {
         return Ok(flag);
     }
-    let fits = |flag: &&Flag| !wanted.is_empty() && spelt(flag).starts_with(&wanted);
+    let fits = |flag: &&Flag| !wanted.is_empty() && spelling(flag).starts_with(&wanted);
     let candidates: Vec<_> = FLAGS.iter().filter(fits).collect();
     match candidates.as_slice() {
         [flag] => Ok(flag),
         [] => {
-            let likeness = |flag: &&Flag| strsim::normalized_damerau_levenshtein(name, flag.long);
-            let nearest = FLAGS.iter().max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
-            let nearest = nearest.expect("invariant: the table has rows").long;
+            let nearest = Flag::nearest(FLAGS, name);
             Err(format!("--{name}: unknown flag; did you mean --{nearest}?"))
         }
         several => {
-            let names: Vec<_> = several.iter().map(|flag| format!("--{}", flag.long)).collect();
+            let names: Vec<_> = several.iter().map(|flag| format!("--{}", flag.name)).collect();
             Err(format!("--{name}: could be {}; write it out", names.join(" or ")))
         }
     }
@@ -107,26 +107,23 @@ fn one<'a>(
     value: Option<&'a str>,
     words: &mut impl Iterator<Item = &'a str>,
 ) -> Result<Option<Command>, String> {
-    let shown = format!("-{}", flag.short);
-    match flag.act {
-        Act::Help => return Ok(Some(Command::Help)),
-        Act::License => return Ok(Some(Command::License)),
-        Act::Version => return Ok(Some(Command::Version)),
+    match flag.action {
+        Action::Help => return Ok(Some(Command::Help)),
+        Action::License => return Ok(Some(Command::License)),
+        Action::Version => return Ok(Some(Command::Version)),
         _ => {}
     }
-    let refused = flag.act.verdict() == Verdict::Refused;
+    let spelling = flag.spelling();
     let value = match (flag.argument.name(), value) {
         (None, _) => "",
-        (Some(_), Some(value)) => value,
+        (Some(_), Some(value)) => value.trim_start(),
         (Some(name), None) => {
-            words.next().ok_or_else(|| format!("{shown}: needs a value, <{name}>"))?
+            words.next().ok_or_else(|| format!("{spelling}: needs a value, <{name}>"))?.trim_start()
         }
     };
-    let value = value.trim_start();
-    let checked = if refused { Ok(()) } else { flag.argument.check(value) };
     let separator = if value.is_empty() { "" } else { " " };
-    checked
-        .and_then(|()| draft.act(&shown, value, &flag.act))
-        .map_err(|reason| format!("{shown}{separator}{value}: {reason}"))?;
+    draft
+        .carry_out(flag, value)
+        .map_err(|reason| format!("{spelling}{separator}{value}: {reason}"))?;
     Ok(None)
 }

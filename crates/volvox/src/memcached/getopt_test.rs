@@ -107,7 +107,8 @@ fn flags_set_what_they_name() {
 #[test]
 fn flags_without_effect_are_noted_and_reported() {
     let noted = start(
-        "-C -D / -W -f 1.08 -o track_sizes,slab_chunk_max=16,hashpower=20,no_modern -U 5 -B auto",
+        "-C -D / -W -f 1.08 -o track_sizes,slab_chunk_max=16,hashpower=20,no_modern -U 5 -B auto \
+         -vvv",
     );
     let expected = [
         ("cas_enabled", "no"),
@@ -122,22 +123,23 @@ fn flags_without_effect_are_noted_and_reported() {
         assert!(noted.reported.contains(&(name, value.to_owned())), "{name}");
     }
     let notes = [
-        "-C changes nothing: every item carries its version",
-        "-D changes nothing: nothing is counted by prefix",
+        "-C changes nothing: every item has a version",
+        "-D changes nothing: nothing is counted by key prefix",
         "-W changes nothing: ",
         "-o track_sizes changes nothing: items are not counted by size",
         "-f changes nothing: ",
         "-o slab_chunk_max changes nothing: ",
         "-o hashpower changes nothing: ",
-        "-o no_modern: only no_maxconns_fast",
+        "-o no_modern: of those defaults only no_maxconns_fast",
         "-U: UDP is not spoken",
         "-B: the binary protocol is not spoken",
+        "-v: -vv and -vvv log no more than -v",
     ];
     assert_eq!(noted.notes.len(), notes.len(), "{:?}", noted.notes);
     for expected in notes {
         assert!(noted.notes.iter().any(|note| note.starts_with(expected)), "{expected}");
     }
-    assert!(start("-U 0 -B ascii -p 5").notes.is_empty());
+    assert!(start("-U 0 -B ascii -p 5 -v").notes.is_empty());
 }
 
 #[test]
@@ -152,15 +154,15 @@ fn what_cannot_be_served_is_refused_with_the_reason() {
     let cases = [
         ("-S", "-S: SASL belongs to the binary protocol; use -Y"),
         ("-Z", "-Z: TLS is not built in"),
-        ("-e f", "-e f: a warm restart arrives with the journal"),
+        ("-e f", "-e f: items do not outlive the process yet"),
         ("-q", "-q: unknown flag; see -h"),
         ("--memroy-limit 5", "--memroy-limit: unknown flag; did you mean --memory-limit?"),
         ("--disable 5", "--disable: could be --disable-evictions or --disable-cas or"),
         ("-m", "-m: needs a value, <num>"),
         ("-m 64x", "flag -m: memory.limit = \"64x\": expected a size"),
         ("-m -1", "flag -m: memory.limit = \"-1\": expected a size"),
-        ("five", "five: no flag takes this word"),
-        ("-- five", "five: no flag takes this word"),
+        ("five", "five: this word belongs to no flag"),
+        ("-- five", "five: this word belongs to no flag"),
         ("-c 0", "flag -c: server.connections_max = \"0\": out of range; choose a value from 1"),
         ("-c -1", "flag -c: server.connections_max = \"-1\": expected a whole number"),
         ("-t 0", "-t 0: out of range; choose a number from 1 to 1024"),
@@ -174,7 +176,7 @@ fn what_cannot_be_served_is_refused_with_the_reason() {
         ("-I 1000", "flag -I: memory.item_bytes_max = \"1000\": out of range; choose a value from"),
         ("-I 256m", "flag -I: memory.item_bytes_max = \"256MiB\": above 32MiB, half of"),
         ("-l notls:127.0.0.1", "-l notls:127.0.0.1: notls needs TLS"),
-        ("-l proto[binary]:a", "-l proto[binary]:a: protocol binary is not spoken here"),
+        ("-l proto[binary]:a", "-l proto[binary]:a: protocol binary is not spoken"),
         ("-l tag[toolongtag]:a", "tag \"toolongtag\" must have 1 to 8 characters"),
         ("-l [::1", "address \"[::1\" opens a bracket"),
         ("-Y f -B auto", "-Y authenticates by text"),
@@ -184,10 +186,10 @@ fn what_cannot_be_served_is_refused_with_the_reason() {
         ("-o idle_timeout=x", "-o idle_timeout=x: idle_timeout=x: expected a whole number"),
         ("-o hashpower=64", "hashpower=64: out of range; choose a number from 12 to 32"),
         ("-o slab_automove=3", "slab_automove=3: out of range"),
-        ("-o ext_path=f:1g", "ext_path=f:1g: storage below memory arrives with the tier"),
+        ("-o ext_path=f:1g", "ext_path=f:1g: there is no storage below memory yet"),
         ("-o proxy_config=f", "proxy_config=f: there is no proxy mode"),
         ("-o ssl_key=f", "ssl_key=f: TLS is not built in"),
-        ("-o drop_privileges", "drop_privileges: no system-call filter is built in"),
+        ("-o drop_privileges", "drop_privileges: no filter of system calls is built in"),
     ];
     for (line, message) in cases {
         let error = loaded(line).expect_err(line);

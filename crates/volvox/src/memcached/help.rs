@@ -1,13 +1,12 @@
 //! What `-h`, `-i` and `-V` print.
 //!
-//! memcached's own tests search this text for the names of optional features, so a flag that is
-//! refused must not be named here.
+//! memcached's own tests search this text for the names of optional features. So a flag that is
+//! refused must not appear in it.
 
 use std::fmt::Write;
 
-use super::COMPATIBLE_VERSION;
-use super::flags::FLAGS;
-use super::row::{Flag, Suboption, Verdict};
+use super::flags::{COMPATIBLE_VERSION, FLAGS};
+use super::row::{Flag, Support};
 use super::suboptions::SUBOPTIONS;
 
 /// Column where descriptions begin.
@@ -36,18 +35,15 @@ pub fn license() -> String {
 pub fn help() -> String {
     let mut out = version();
     out.push_str("\nUsage: memcached [flags], or: volvox memcached [flags]\n\nFlags:\n");
-    for flag in FLAGS.iter().filter(|flag| flag.act.verdict() <= Verdict::InPart) {
-        entry(&mut out, &flag_head(flag), flag.about);
-    }
+    let served = |flag: &&Flag| flag.action.support() <= Support::InPart;
+    FLAGS.iter().filter(served).for_each(|flag| entry(&mut out, flag));
     out.push_str("\nOptions of -o:\n");
-    for row in SUBOPTIONS.iter().filter(|row| row.act.verdict() <= Verdict::InPart) {
-        entry(&mut out, &suboption_head(row), row.about);
-    }
-    out.push_str("\nAccepted, and of no effect here (a note in the log says why):\n");
-    let flags = FLAGS.iter().filter(|f| f.act.verdict() == Verdict::Noted);
-    let flags = flags.map(|flag| format!("-{}", flag.short));
-    let options = SUBOPTIONS.iter().filter(|row| row.act.verdict() == Verdict::Noted);
-    let options = options.filter(|row| !row.name.starts_with("no_")).map(|row| row.name.to_owned());
+    SUBOPTIONS.iter().filter(served).for_each(|flag| entry(&mut out, flag));
+    out.push_str("\nAccepted, and of no effect here (a line in the log says why):\n");
+    let noted =
+        |flag: &&Flag| flag.action.support() == Support::Noted && !flag.name.starts_with("no_");
+    let flags = FLAGS.iter().filter(noted).map(Flag::spelling);
+    let options = SUBOPTIONS.iter().filter(noted).map(|flag| flag.name.to_owned());
     let names: Vec<_> = flags.chain(options).collect();
     wrapped(&mut out, &format!("{}, and their no_ forms", names.join(", ")), 2, 2);
     out.push_str(
@@ -58,29 +54,21 @@ pub fn help() -> String {
     out
 }
 
-fn flag_head(flag: &Flag) -> String {
-    match (flag.long, flag.argument.name()) {
-        ("", Some(name)) => format!("-{} <{name}>", flag.short),
-        (long, Some(name)) => format!("-{}, --{long}=<{name}>", flag.short),
-        (long, None) => format!("-{}, --{long}", flag.short),
-    }
-}
-
-fn suboption_head(row: &Suboption) -> String {
-    match row.argument.name() {
-        Some(name) => format!("{}=<{name}>", row.name),
-        None => row.name.to_owned(),
-    }
-}
-
-fn entry(out: &mut String, head: &str, about: &str) {
+/// Appends what the flag is called and what it is for.
+fn entry(out: &mut String, flag: &Flag) {
+    let argument =
+        |before| flag.argument.name().map_or(String::new(), |a| format!("{before}<{a}>"));
+    let head = match (flag.short, flag.name) {
+        (Some(short), "") => format!("-{short}{}", argument(" ")),
+        (Some(short), name) => format!("-{short}, --{name}{}", argument("=")),
+        (None, name) => format!("{name}{}", argument("=")),
+    };
     write!(out, "  {head:<width$}", width = COLUMN - 2).expect("invariant: strings take writes");
-    if head.len() + 3 > COLUMN {
+    let fits = head.len() + 3 <= COLUMN;
+    if !fits {
         out.push('\n');
-        wrapped(out, about, COLUMN, COLUMN);
-    } else {
-        wrapped(out, about, 0, COLUMN);
     }
+    wrapped(out, flag.about, if fits { 0 } else { COLUMN }, COLUMN);
 }
 
 /// Appends `text` wrapped between words: the first line indented by `first`, the others by `rest`.

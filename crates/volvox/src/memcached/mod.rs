@@ -2,9 +2,8 @@
 //! reason.
 //!
 //! Two tables, [`FLAGS`] and [`SUBOPTIONS`], hold every flag of memcached 1.6.45. The parser, the
-//! help text and `docs/memcached-flags.md` are read off them. Parsing yields assignments to our own
-//! settings, so `config show` and the checks work alike under both command lines. Nothing here acts
-//! on the process.
+//! help text and `docs/memcached-flags.md` are made from them. Parsing gives assignments to our own
+//! settings, so that both command lines have the same checks. Nothing here acts on the process.
 
 mod draft;
 mod flags;
@@ -12,19 +11,14 @@ mod getopt;
 #[cfg(test)]
 mod getopt_test;
 mod help;
-mod page;
-mod report;
 mod row;
+mod stats_settings;
 mod suboptions;
 
 pub use draft::{Start, defaults};
-pub use flags::FLAGS;
+pub use flags::{COMPATIBLE_VERSION, FLAGS};
 pub use getopt::{Command, parse};
 pub use help::{help, license, version};
-pub use page::flags_page;
-pub use report::stats_settings;
-pub use row::{Act, Argument, Flag, Stat, Suboption, Verdict};
+pub use row::{Action, Argument, Flag, Special, Stat, Support};
+pub use stats_settings::stats_settings;
 pub use suboptions::SUBOPTIONS;
-
-/// The release of memcached that flags, replies and error strings follow.
-pub const COMPATIBLE_VERSION: &str = "1.6.45";

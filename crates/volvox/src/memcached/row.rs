@@ -1,19 +1,21 @@
-//! The shape of a row in the tables of flags and sub-options.
-
-use super::draft::Draft;
+//! A row of the two tables of flags: what the flag is called, what follows it, what it does here.
+//!
+//! Rows are data. [`super::draft`] is the only file that acts on them; the help text and the page
+//! of flags print them. A reason follows the flag and a
+//! colon.
 
 /// What happens when a flag is met.
-pub enum Act {
+pub enum Action {
     /// Sets one of our settings to a fixed word.
-    Put(&'static str, &'static str),
+    Set(&'static str, &'static str),
     /// Sets one of our settings to the flag's value.
-    Take(&'static str),
-    /// Anything richer; an error reads on after the flag and its value.
-    Run(fn(&mut Draft, &str) -> Result<(), String>),
-    /// As `Run`, and whether the part was asked for that has no counterpart here, for the reason
-    /// given.
-    RunPart(fn(&mut Draft, &str) -> Result<bool, String>, &'static str),
-    /// Has nothing to act on here, for the reason given; logged at start.
+    Pass(&'static str),
+    /// Needs code of its own.
+    Run(Special),
+    /// As `Run`; a line in the log gives the reason if the flag requests the part that does not
+    /// exist here.
+    RunPart(Special, &'static str),
+    /// Changes nothing, for the reason given; a line in the log repeats it.
     Note(&'static str, Stat),
     /// Cannot be served, for the reason given.
     Refuse(&'static str),
@@ -23,6 +25,31 @@ pub enum Act {
     License,
     /// Prints the version and ends.
     Version,
+}
+
+/// The flags that need code of their own, because they depend on others or set several things.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Special {
+    /// `-p`
+    Port,
+    /// `-U`
+    UdpPort,
+    /// `-s`
+    UnixSocket,
+    /// `-l`
+    Listen,
+    /// `-v`
+    Verbose,
+    /// `-L`
+    LargePages,
+    /// `-B`
+    Protocol,
+    /// `-Y`
+    AuthFile,
+    /// `-o`
+    Extended,
+    /// `-o no_modern`
+    NoModern,
 }
 
 /// What `stats settings` reports because of a flag that is only noted.
@@ -37,9 +64,9 @@ pub enum Stat {
     Fixed(&'static [(&'static str, &'static str)]),
 }
 
-/// What stands after a flag.
+/// What follows a flag.
 pub enum Argument {
-    /// Nothing; a value after a sub-option is ignored, as memcached does.
+    /// Nothing; a value after an option of `-o` is ignored, as memcached does.
     Nothing,
     /// Some text, described by this word.
     Text(&'static str),
@@ -54,7 +81,7 @@ pub enum Argument {
 }
 
 impl Argument {
-    /// The word that stands for it in the help text, if one must follow.
+    /// Its placeholder in the help text, if an argument must follow.
     pub(super) fn name(&self) -> Option<&'static str> {
         match self {
             Self::Nothing | Self::Optional(..) => None,
@@ -65,7 +92,7 @@ impl Argument {
         }
     }
 
-    /// Whether `value` may stand there; an error reads on after the flag and the value.
+    /// Checks that `value` may follow; an error follows the flag and the value.
     pub(super) fn check(&self, value: &str) -> Result<(), String> {
         let number = |min: i64, max: i64| match value.parse::<i64>() {
             Ok(number) if (min..=max).contains(&number) => Ok(()),
@@ -86,58 +113,60 @@ impl Argument {
     }
 }
 
-/// A flag.
+/// A flag, or an option of `-o`.
 pub struct Flag {
-    /// After one dash.
-    pub short: char,
-    /// After two dashes.
-    pub long: &'static str,
+    /// After one dash; an option of `-o` has none.
+    pub short: Option<char>,
+    /// After two dashes, or after `-o`; empty if there is only the short form.
+    pub name: &'static str,
     /// What follows.
     pub argument: Argument,
     /// What it is for.
     pub about: &'static str,
     /// What it does here.
-    pub act: Act,
+    pub action: Action,
 }
 
-/// A sub-option of `-o`.
-pub struct Suboption {
-    /// Its name.
-    pub name: &'static str,
-    /// What follows after `=`.
-    pub argument: Argument,
-    /// What it is for.
-    pub about: &'static str,
-    /// What it does here.
-    pub act: Act,
+impl Flag {
+    /// How messages call it: `-m`, or `-o idle_timeout`.
+    pub(super) fn spelling(&self) -> String {
+        self.short.map_or_else(|| format!("-o {}", self.name), |short| format!("-{short}"))
+    }
+
+    /// The flag of `table` whose name is most like `name`.
+    pub(super) fn nearest(table: &'static [Self], name: &str) -> &'static str {
+        let likeness = |flag: &&Self| strsim::normalized_damerau_levenshtein(name, flag.name);
+        let nearest = table.iter().max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
+        nearest.expect("invariant: the table has rows").name
+    }
 }
 
 /// How a flag is treated, the best first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Verdict {
+pub enum Support {
     /// Does what it does in memcached.
     Honoured,
-    /// Does part of it; a note says what is missing.
+    /// Does part of it; a line in the log says what is missing.
     InPart,
-    /// Accepted; a note says why it changes nothing.
+    /// Accepted; a line in the log says why it changes nothing.
     Noted,
     /// An error says why.
     Refused,
 }
 
-impl Act {
+impl Action {
     /// How the flag is treated.
     #[must_use]
-    pub fn verdict(&self) -> Verdict {
+    pub fn support(&self) -> Support {
         match self {
-            Self::RunPart(..) => Verdict::InPart,
-            Self::Note(..) => Verdict::Noted,
-            Self::Refuse(_) => Verdict::Refused,
-            _ => Verdict::Honoured,
+            Self::RunPart(..) => Support::InPart,
+            Self::Note(..) => Support::Noted,
+            Self::Refuse(_) => Support::Refused,
+            _ => Support::Honoured,
         }
     }
 
-    /// Why it is not honoured, or not altogether.
+    /// Why it is not honoured, or only in part.
     #[must_use]
     pub fn reason(&self) -> Option<&'static str> {
         match self {

@@ -2,3 +2,6 @@
 
 pub mod machine;
 pub mod process;
+
+pub use machine::{Machine, stolen_ns};
+pub use process::{Account, descriptors, rss_bytes, rss_peak_bytes};

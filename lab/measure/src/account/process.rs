@@ -1,18 +1,17 @@
 //! The kernel's account of a process: processor time, context switches, memory, descriptors.
 //!
 //! The same ruler for every server, with nothing requested of the server itself. Times are in
-//! nanoseconds and are those of the threads that are alive. The kernel keeps the time of threads that
-//! have ended only in hundredths of a second; where that total is larger, it is the processor time.
+//! nanoseconds and are those of the threads that are alive. The kernel keeps the time of threads
+//! that have ended only in hundredths of a second; where that total is larger, it is the processor
+//! time.
 //!
 //! Accounts only grow while no thread ends; what happened between two of them is their difference.
 
 use std::{fs, io, ops::Sub};
 
 use anyhow::{Context, Result};
-use procfs::{
-    FromRead,
-    process::{Process, Schedstat},
-};
+use procfs::FromRead;
+use procfs::process::{Process, Schedstat};
 
 const NS_PER_S: u64 = 1_000_000_000;
 const KIB: u64 = 1024;

@@ -1,13 +1,9 @@
 //! Where the server is, and how a connection to it is opened.
 
-use std::fmt;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
-use std::os::fd::OwnedFd;
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
-use std::time::Duration;
+use std::{fmt, os::fd::OwnedFd, os::unix::net::UnixStream, str::FromStr, time::Duration};
 
 use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
@@ -94,23 +90,27 @@ impl Target {
         }
     }
 
+    /// All addresses of a host; none of a Unix socket.
+    fn addresses(&self) -> &[SocketAddr] {
+        match self {
+            Self::Tcp(address) => std::slice::from_ref(address),
+            Self::Named(_, addresses) => addresses,
+            Self::Unix(_) => &[],
+        }
+    }
+
     /// A non-blocking connection.
     pub fn connect(&self) -> Result<OwnedFd, Error> {
-        let tcp = |stream: TcpStream| -> io::Result<OwnedFd> {
+        let open = || -> io::Result<OwnedFd> {
+            if let Self::Unix(path) = self {
+                let stream = connect_unix(path, CONNECT_TIMEOUT)?;
+                stream.set_nonblocking(true)?;
+                return Ok(stream.into());
+            }
+            let stream = connect_any(self.addresses(), CONNECT_TIMEOUT)?;
             stream.set_nodelay(true)?;
             stream.set_nonblocking(true)?;
             Ok(stream.into())
-        };
-        let open = || -> io::Result<OwnedFd> {
-            match self {
-                Self::Tcp(address) => tcp(TcpStream::connect_timeout(address, CONNECT_TIMEOUT)?),
-                Self::Named(_, addresses) => tcp(connect_any(addresses, CONNECT_TIMEOUT)?),
-                Self::Unix(path) => {
-                    let stream = connect_unix(path, CONNECT_TIMEOUT)?;
-                    stream.set_nonblocking(true)?;
-                    Ok(stream.into())
-                }
-            }
         };
         open().map_err(|source| match source.kind() {
             io::ErrorKind::AddrNotAvailable => Error::Setting(format!(
@@ -124,9 +124,8 @@ impl Target {
     /// A blocking connection that gives up on a silent server after `timeout`.
     pub fn talk(&self, timeout: Duration) -> io::Result<Box<dyn Talk>> {
         let talk: Box<dyn Talk> = match self {
-            Self::Tcp(address) => Box::new(TcpStream::connect_timeout(address, timeout)?),
-            Self::Named(_, addresses) => Box::new(connect_any(addresses, timeout)?),
             Self::Unix(path) => Box::new(connect_unix(path, timeout)?),
+            host => Box::new(connect_any(host.addresses(), timeout)?),
         };
         talk.limit(timeout)?;
         Ok(talk)

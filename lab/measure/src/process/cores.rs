@@ -1,14 +1,11 @@
 //! Which core the server runs on, and which the generator.
 //!
 //! A process inherits the cores of the thread that starts it. A program is therefore started from a
-//! short-lived thread that first moves to the program's cores; the caller's own cores stay as they are.
-//! A machine of one core has nothing to separate: there, every set is that one core.
+//! short-lived thread that first moves to the program's cores; the caller's own cores stay as they
+//! are. A machine of one core has nothing to separate: there, every set is that one core.
 
-use std::{
-    io,
-    process::{Child, Command},
-    thread,
-};
+use std::process::{Child, Command};
+use std::{io, thread};
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 

@@ -5,17 +5,14 @@
 //! `status` lets the output through, `capture` returns it, `run` returns it however the program
 //! ended. A program that serves is not run to its end: see `launch`.
 
-use std::{
-    ffi::{OsStr, OsString},
-    fmt,
-    io::{self, Read},
-    path::{Path, PathBuf},
-    process::{Child, Command, ExitStatus, Stdio},
-    thread,
-    time::Duration,
-};
+use std::ffi::{OsStr, OsString};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::{fmt, thread, time::Duration};
 
 use anyhow::{Context, Result, bail};
+use serde::de::DeserializeOwned;
 use wait_timeout::ChildExt;
 
 use super::cores::CoreSet;
@@ -106,6 +103,13 @@ impl Exec {
         Ok(output)
     }
 
+    /// Runs it and reads the JSON that it prints, however it ended.
+    pub fn json<T: DeserializeOwned>(&self, deadline: Duration) -> Result<T> {
+        let Said { output, complaints, .. } = self.said(deadline)?;
+        serde_json::from_str(&output)
+            .with_context(|| format!("`{self}` printed no report:\n{output}{}", tail(&complaints)))
+    }
+
     /// Runs it and returns what it said, however it ended.
     pub fn said(&self, deadline: Duration) -> Result<Said> {
         let mut command = self.command();
@@ -183,6 +187,13 @@ mod tests {
     fn a_program_past_its_deadline_is_killed_and_named() {
         let error = Exec::new("sleep").arg("600").capture(Duration::ZERO).unwrap_err();
         assert!(error.to_string().contains("`sleep 600` was killed"), "{error}");
+    }
+
+    #[test]
+    fn a_report_is_read_whatever_the_status_and_its_absence_shows_the_complaints() {
+        let run = |script: &str| Exec::new("sh").args(["-c", script]).json::<Vec<u8>>(SOON);
+        assert_eq!(run("echo '[1, 2]'; exit 1").unwrap(), [1, 2]);
+        assert!(run("echo why >&2").unwrap_err().to_string().contains("why"));
     }
 
     #[test]

@@ -7,13 +7,8 @@
 //! A file is read only when it is whole: an instrument may still be writing after the server has
 //! ended.
 
-use std::{
-    collections::BTreeMap,
-    fs,
-    path::Path,
-    thread,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
+use std::{collections::BTreeMap, fs, path::Path, thread};
 
 use anyhow::{Result, bail};
 

@@ -4,20 +4,20 @@
 //! launcher adds what is the same for all: cores, limit of descriptors, instrument, a clean
 //! environment, a log file. Which programs and flags there are is not known here.
 //!
-//! A child never sees a variable of ours whose name begins with `VOLVOX_`, unless the caller sets it:
-//! such a variable would change the settings of the server under test.
+//! A child never sees a variable of ours whose name begins with `VOLVOX_`, unless the caller sets
+//! it: such a variable would change the settings of the server under test.
 
-use std::{
-    env,
-    fs::{self, File},
-    io,
-    net::{Ipv4Addr, SocketAddr, TcpListener},
-    path::{Path, PathBuf},
-};
+use std::fs::{self, File};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::{env, io};
 
 use anyhow::{Context, Result};
 
-use super::{cores::CoreSet, exec::Exec, instrument::Instrument, server::Server};
+use super::cores::CoreSet;
+use super::exec::Exec;
+use super::instrument::Instrument;
+use super::server::Server;
 
 /// What the names of the variables begin with that change our server's settings.
 const OWN_VARIABLES: &str = "VOLVOX_";
@@ -113,7 +113,8 @@ fn free_port() -> io::Result<u16> {
 
 #[cfg(test)]
 mod tests {
-    use super::{super::server::accepts, *};
+    use super::super::server::accepts;
+    use super::*;
 
     fn start(program: &str) -> Result<Server> {
         let folder = env::temp_dir().join(format!("launch-{}", std::process::id()));

@@ -6,3 +6,9 @@ pub mod instrument;
 pub mod launch;
 pub mod server;
 pub mod tools;
+
+pub use cores::{CoreSet, Cores};
+pub use exec::Exec;
+pub use instrument::{Counts, INSTRUCTIONS, Instrument, per_request};
+pub use launch::Launch;
+pub use server::{Server, accepts};

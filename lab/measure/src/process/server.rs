@@ -9,15 +9,10 @@
 //!
 //! A server that is dropped without `stop` is killed: none outlives the measurement.
 
-use std::{
-    fs, io,
-    net::{SocketAddr, TcpStream},
-    os::unix::process::ExitStatusExt,
-    path::PathBuf,
-    process::{Child, ExitStatus},
-    thread,
-    time::{Duration, Instant},
-};
+use std::net::{SocketAddr, TcpStream};
+use std::process::{Child, ExitStatus};
+use std::time::{Duration, Instant};
+use std::{fs, io, os::unix::process::ExitStatusExt, path::PathBuf, thread};
 
 use anyhow::{Context, Error, Result, anyhow};
 use rustix::process::{Pid, Signal, kill_process};
@@ -128,8 +123,9 @@ impl Server {
             if status.is_some() || Instant::now() >= until {
                 return Ok(status);
             }
-            // Under valgrind one thread runs at a time. A thread that waits for completions keeps its
-            // turn until one arrives, so no other thread handles the signal: a connection is one.
+            // Under valgrind one thread runs at a time. A thread that waits for completions keeps
+            // its turn until one arrives, so no other thread handles the signal: a connection is
+            // one.
             let _ = accepts(self.address);
         }
     }

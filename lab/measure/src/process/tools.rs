@@ -3,11 +3,8 @@
 //! A missing tool is installed through the distribution or rustup where we have the privilege.
 //! Elsewhere the error is [`Missing`]: it names the tool and the command to run by hand.
 
-use std::{
-    env, error, fmt,
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::path::{Path, PathBuf};
+use std::{env, error, fmt, time::Duration};
 
 use anyhow::{Result, bail};
 

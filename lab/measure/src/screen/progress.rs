@@ -1,7 +1,8 @@
 //! One line that shows how far long work has come.
 //!
 //! On a terminal it is rewritten in place. Elsewhere each step is a line of its own, and what
-//! happens within a step is not shown. It is written to standard error: standard output holds results.
+//! happens within a step is not shown. It is written to standard error: standard output holds
+//! results.
 
 use indicatif::{ProgressBar, ProgressStyle};
 

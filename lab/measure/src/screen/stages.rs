@@ -9,7 +9,8 @@ use std::time::Instant;
 use anyhow::Result;
 
 use super::table::{Cell, Table, Tone, paint};
-use crate::{process::tools::Missing, repo::in_ci};
+use crate::process::tools::Missing;
+use crate::repo::in_ci;
 
 /// How a part ended.
 #[derive(Clone, Debug, PartialEq, Eq)]

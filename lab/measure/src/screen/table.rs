@@ -1,8 +1,8 @@
 //! Aligned tables for the screen, and the same as Markdown for a document.
 //!
 //! Columns are as wide as their widest cell; nothing is wrapped. A tone colours a cell where the
-//! stream is a terminal and `NO_COLOR` is not set. A coloured cell stands in the last column, which is
-//! not padded: escape sequences count as width.
+//! stream is a terminal and `NO_COLOR` is not set. A coloured cell stands in the last column, which
+//! is not padded: escape sequences count as width.
 
 use comfy_table::{Table as Aligned, TableStyle};
 use console::Style;
@@ -40,35 +40,30 @@ impl<T: Into<String>> From<T> for Cell {
     }
 }
 
-/// Rows below a head.
-pub struct Table {
-    head: Vec<String>,
-    rows: Vec<Vec<Cell>>,
-}
+/// Rows, the first of which is the head.
+pub struct Table(Vec<Vec<Cell>>);
 
 impl Table {
     /// An empty table.
     pub fn new(head: &[&str]) -> Self {
-        Self { head: head.iter().map(|name| (*name).to_owned()).collect(), rows: Vec::new() }
+        Self(vec![head.iter().copied().map(Cell::from).collect()])
     }
 
     /// Adds a row; it must have as many cells as the head.
     pub fn row(&mut self, cells: Vec<Cell>) {
-        assert_eq!(cells.len(), self.head.len(), "invariant: a row has a cell for every column");
-        self.rows.push(cells);
+        assert_eq!(cells.len(), self.0[0].len(), "invariant: a row has a cell for every column");
+        self.0.push(cells);
     }
 
     /// The table as text, in colours if standard output shows them.
     pub fn render(&self) -> String {
+        let width = |column: usize| self.0.iter().map(move |row| row[column].text.chars().count());
+        let rule = |column: usize| "-".repeat(width(column).max().unwrap_or(0));
         let mut table = Aligned::new();
         table.load_style(TableStyle::new());
-        let rule = |column: usize| {
-            let cells = self.rows.iter().map(|row| row[column].text.chars().count());
-            "-".repeat(cells.chain([self.head[column].chars().count()]).max().unwrap_or(0))
-        };
-        table.add_row(&self.head).add_row((0..self.head.len()).map(rule));
-        for row in &self.rows {
+        for (at, row) in self.0.iter().enumerate() {
             table.add_row(row.iter().map(|cell| paint(&cell.text, cell.tone)));
+            table.add_row_if(|_, _| at == 0, (0..row.len()).map(rule));
         }
         table.column_iter_mut().for_each(|column| {
             column.set_padding((0, 2));
@@ -78,13 +73,11 @@ impl Table {
 
     /// The table as Markdown, for a document.
     pub fn markdown(&self) -> String {
-        let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
-        let mut text = line(self.head.clone());
-        text.push_str(&line(vec!["---".to_owned(); self.head.len()]));
-        for row in &self.rows {
-            text.push_str(&line(row.iter().map(|cell| cell.text.replace('|', "\\|")).collect()));
-        }
-        text
+        let escaped =
+            |row: &Vec<Cell>| row.iter().map(|cell| cell.text.replace('|', "\\|")).collect();
+        let mut rows: Vec<Vec<String>> = self.0.iter().map(escaped).collect();
+        rows.insert(1, vec!["---".to_owned(); rows[0].len()]);
+        rows.iter().map(|row| format!("| {} |\n", row.join(" | "))).collect()
     }
 
     /// Prints the table on standard output.

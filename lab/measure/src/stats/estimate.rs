@@ -1,9 +1,10 @@
-//! One value for several measurements, with the interval that holds the true one in 95 of 100 cases.
+//! One value for several measurements, with the interval that holds the true one in 95 of 100
+//! cases.
 //!
 //! The interval is Student's: it says honestly how little a few rounds tell, and of a single
-//! measurement there is none. From eight values on, the least and the greatest eighth are left out of
-//! the mean, and stand for their inner neighbours in the interval (Tukey and McLaughlin, 1963): one
-//! round that another program disturbed decides nothing. Why this and no resampling:
+//! measurement there is none. From eight values on, the least and the greatest eighth are left out
+//! of the mean, and stand for their inner neighbours in the interval (Tukey and McLaughlin, 1963):
+//! one round that another program disturbed decides nothing. Why this and no resampling:
 //! `docs/decisions/0009-one-laboratory.md`.
 //!
 //! A ratio is taken within each round and averaged as a logarithm, so that A over B is exactly the

@@ -1,7 +1,7 @@
 //! Contestants that take turns, so that a slow drift of the machine falls on all alike.
 //!
-//! They run forwards in one round and backwards in the next (A B C, C B A, ...). What is measured in
-//! one round belongs together: comparisons are made within a round.
+//! They run forwards in one round and backwards in the next (A B C, C B A, ...). What is measured
+//! in one round belongs together: comparisons are made within a round.
 
 use anyhow::Result;
 

@@ -1,0 +1,17 @@
+//! What the threads of one server share, and what others may do with the server.
+//!
+//! Each worker has a [`WorkerHandle`]: its mailbox, its counters, what is known of its connections.
+//! Locks here are taken when a connection opens or closes, when a message is posted and when
+//! statistics are read. No request takes one.
+
+mod accept;
+mod handle;
+mod mailbox;
+mod remote;
+mod state;
+
+pub(crate) use accept::{ACCEPTS_MAX, Attempt, RETRY_NS, attempt};
+pub(crate) use handle::WorkerHandle;
+pub(crate) use mailbox::{Message, Waker};
+pub use remote::{Remote, Slot};
+pub(crate) use state::{Phase, Shared};

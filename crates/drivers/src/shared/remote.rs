@@ -1,0 +1,103 @@
+//! What any thread, a handler included, may do with a server.
+//!
+//! Nothing here waits for a worker: a call posts a message or reads a count. A message for a
+//! connection that is gone has no effect.
+
+use std::sync::Arc;
+
+use base::Now;
+use session::{ConnId, LogId, Ticket, WorkerId};
+
+use super::mailbox::Message;
+use super::state::{Phase, Shared};
+use crate::clock::seconds;
+use crate::counters::Snapshot;
+use crate::sockets::Report;
+
+/// Reaches a server from any thread.
+#[derive(Clone)]
+pub struct Remote(Arc<Shared>);
+
+impl Remote {
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+        Self(shared)
+    }
+
+    /// Delivers the rest of a reply. `false` when its worker is gone or its mailbox is full. A
+    /// connection that is gone drops the bytes, and this returns `true`.
+    pub fn complete(&self, ticket: Ticket, bytes: Vec<u8>) -> bool {
+        self.post(ticket.conn.worker, Message::Complete { ticket, bytes })
+    }
+
+    /// A mark of `log` has passed: replies that wait for it may leave.
+    pub fn release(&self, _log: LogId) {
+        for worker in self.0.workers().iter().flatten() {
+            worker.mailbox().release();
+        }
+    }
+
+    /// Closes a connection without waiting for its replies. `false` as for [`Remote::complete`].
+    pub fn close(&self, conn: ConnId) -> bool {
+        self.0.worker(conn.worker).is_some_and(|worker| worker.close(conn))
+    }
+
+    /// Stops or resumes reading from a client. A read that is under way is not interrupted, which
+    /// concerns [`Driver::Threads`](crate::Driver::Threads) and
+    /// [`Driver::Uring`](crate::Driver::Uring). `false` as for [`Remote::complete`].
+    pub fn pause_read(&self, conn: ConnId, on: bool) -> bool {
+        self.post(conn.worker, Message::PauseRead { conn, on })
+    }
+
+    /// The counters of all workers together.
+    #[must_use]
+    pub fn snapshot(&self) -> Snapshot {
+        self.0.snapshot()
+    }
+
+    /// Connections that are open now.
+    #[must_use]
+    pub fn open(&self) -> u32 {
+        self.0.open()
+    }
+
+    /// Whether the server accepts clients. It does not while it drains, while descriptors have run
+    /// out, and, where clients are to wait at the limit of connections, while that is reached.
+    /// Where they are rejected at the limit, it accepts them to say so.
+    #[must_use]
+    pub fn is_accepting(&self) -> bool {
+        self.0.phase() == Phase::Running && !self.0.has_stopped_accepting()
+    }
+
+    /// Every listener and every open connection, by descriptor.
+    #[must_use]
+    pub fn connections(&self) -> Vec<Report> {
+        let now_s = seconds(self.now());
+        let mut reports = self.0.listeners();
+        for worker in self.0.workers().iter().flatten() {
+            reports.extend(worker.reports(now_s));
+        }
+        reports.sort_by_key(|report| report.fd);
+        reports
+    }
+
+    /// The present moment on the clock of the server.
+    #[must_use]
+    pub fn now(&self) -> Now {
+        self.0.clock().now()
+    }
+
+    fn post(&self, id: WorkerId, message: Message) -> bool {
+        self.0.worker(id).is_some_and(|worker| worker.mailbox().post(message))
+    }
+}
+
+/// What a handler is made for: one worker, or under [`Driver::Threads`](crate::Driver::Threads) one
+/// client.
+pub struct Slot {
+    /// The worker it will serve. Under [`Driver::Threads`](crate::Driver::Threads), worker 0 serves
+    /// no client: of its handler only [`Handler::end_batch`](session::Handler::end_batch) is
+    /// called, when [`Handler::wake_at_ns`](session::Handler::wake_at_ns) says.
+    pub worker: WorkerId,
+    /// Reaches the server from the handler and from what the handler starts.
+    pub remote: Remote,
+}

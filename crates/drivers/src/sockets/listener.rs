@@ -1,0 +1,177 @@
+//! Sockets that clients connect to, and the sockets that are accepted from them.
+//!
+//! A socket file has its permissions before any client can connect, and is removed when its
+//! listener is dropped. The file of a dead process is recognised because it refuses a connection;
+//! only then is it removed. A file of any other kind is never touched.
+//!
+//! Every listener is non-blocking. An accepted TCP socket inherits `TCP_NODELAY` and
+//! `SO_KEEPALIVE` from its listener, so it needs no system call of its own.
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::path::Path;
+use std::sync::Arc;
+
+use rustix::io::Errno;
+use rustix::net::sockopt::{
+    set_ipv6_v6only, set_socket_keepalive, set_socket_reuseaddr, set_tcp_nodelay,
+};
+use rustix::net::{
+    AddressFamily, SocketAddrAny, SocketAddrUnix, SocketFlags, SocketType, acceptfrom_with, bind,
+    connect, getpeername, getsockname, listen, socket_with,
+};
+
+use super::address::Address;
+use super::info::{ConnectionInfo, Report, State};
+use crate::config::Listen;
+use crate::error::StartError;
+
+/// The socket of a client that was just accepted.
+pub(crate) struct Accepted {
+    fd: OwnedFd,
+    peer: Address,
+    listener: Arc<Address>,
+}
+
+impl Accepted {
+    pub(crate) fn fd(&self) -> &OwnedFd {
+        &self.fd
+    }
+
+    /// Its descriptor, and what others may know of it from now on.
+    pub(crate) fn into_connection(self, now_s: u32) -> (OwnedFd, Arc<ConnectionInfo>) {
+        let Self { fd, peer, listener } = self;
+        let info = ConnectionInfo::new(fd.as_raw_fd(), peer, listener, now_s);
+        (fd, Arc::new(info))
+    }
+}
+
+/// A socket that clients connect to.
+pub(crate) struct Listener {
+    fd: OwnedFd,
+    address: Arc<Address>,
+}
+
+impl Listener {
+    pub(crate) fn open(at: &Listen, backlog: u32) -> Result<Self, StartError> {
+        match at {
+            Listen::Tcp(address) => Self::open_tcp(*address, backlog).map_err(|cause| {
+                let address = Address::Tcp(*address).to_string();
+                StartError::Listen { address, cause: cause.into() }
+            }),
+            Listen::Unix { path, mode } => {
+                remove_stale(path)?;
+                Self::open_unix(path, *mode, backlog).map_err(|cause| {
+                    let address = Address::Unix(Some(path.clone())).to_string();
+                    StartError::Listen { address, cause }
+                })
+            }
+        }
+    }
+
+    fn open_tcp(address: SocketAddr, backlog: u32) -> Result<Self, Errno> {
+        let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+        let fd = stream(family)?;
+        set_socket_reuseaddr(&fd, true)?;
+        // Accepted sockets inherit both. Without delay, a reply never waits until the one before is
+        // acknowledged. With keep-alive, a host that is gone is noticed after some time.
+        set_tcp_nodelay(&fd, true)?;
+        set_socket_keepalive(&fd, true)?;
+        if address.is_ipv6() {
+            set_ipv6_v6only(&fd, true)?;
+        }
+        bind(&fd, &address)?;
+        listen(&fd, backlog_of(backlog))?;
+        let address = SocketAddr::try_from(getsockname(&fd)?)?;
+        Ok(Self { fd, address: Arc::new(Address::Tcp(address)) })
+    }
+
+    fn open_unix(path: &Path, mode: u32, backlog: u32) -> io::Result<Self> {
+        let fd = stream(AddressFamily::UNIX)?;
+        bind(&fd, &SocketAddrUnix::new(path)?)?;
+        let address = Arc::new(Address::Unix(Some(path.to_path_buf())));
+        let listener = Self { fd, address };
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))?;
+        listen(&listener.fd, backlog_of(backlog))?;
+        Ok(listener)
+    }
+
+    pub(crate) fn fd(&self) -> &OwnedFd {
+        &self.fd
+    }
+
+    /// Where it listens, with the port that the system chose.
+    pub(crate) fn address(&self) -> &Address {
+        &self.address
+    }
+
+    /// As `stats conns` shows it.
+    pub(crate) fn report(&self) -> Report {
+        let address = (*self.address).clone();
+        let fd = self.fd.as_raw_fd();
+        Report { fd, address, listener: None, state: State::Listening, idle_s: 0 }
+    }
+
+    /// The next client. `nonblocking`: calls on its socket never wait.
+    pub(crate) fn accept(&self, nonblocking: bool) -> Result<Accepted, Errno> {
+        let mut flags = SocketFlags::CLOEXEC;
+        flags.set(SocketFlags::NONBLOCK, nonblocking);
+        let (fd, peer) = acceptfrom_with(&self.fd, flags)?;
+        let peer = peer_of(peer);
+        Ok(Accepted { fd, peer, listener: self.address.clone() })
+    }
+
+    /// A client that the kernel accepted here without [`Listener::accept`].
+    pub(crate) fn accepted(&self, fd: OwnedFd) -> Accepted {
+        // A client that is gone already has no name.
+        let peer = peer_of(getpeername(&fd).ok().flatten());
+        Accepted { fd, peer, listener: self.address.clone() }
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        if let Address::Unix(Some(path)) = &*self.address {
+            // An error means that the file is gone already.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+fn stream(family: AddressFamily) -> Result<OwnedFd, Errno> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    socket_with(family, SocketType::STREAM, flags, None)
+}
+
+fn backlog_of(backlog: u32) -> i32 {
+    i32::try_from(backlog).unwrap_or(i32::MAX)
+}
+
+fn peer_of(peer: Option<SocketAddrAny>) -> Address {
+    let address = peer.and_then(|peer| SocketAddr::try_from(peer).ok());
+    address.map_or(Address::Unix(None), Address::Tcp)
+}
+
+/// Removes the socket file of a dead process at `path`.
+fn remove_stale(path: &Path) -> Result<(), StartError> {
+    let failed = |cause: io::Error| StartError::Listen {
+        address: Address::Unix(Some(path.to_path_buf())).to_string(),
+        cause,
+    };
+    let kind = match std::fs::symlink_metadata(path) {
+        Ok(metadata) => metadata.file_type(),
+        Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(cause) => return Err(failed(cause)),
+    };
+    if !kind.is_socket() {
+        return Err(StartError::NotASocket { path: path.display().to_string() });
+    }
+    let probe = |path: &Path| connect(stream(AddressFamily::UNIX)?, &SocketAddrUnix::new(path)?);
+    match probe(path) {
+        Err(Errno::CONNREFUSED) => std::fs::remove_file(path).map_err(failed),
+        Ok(()) | Err(Errno::AGAIN) => Err(failed(io::ErrorKind::AddrInUse.into())),
+        Err(cause) => Err(failed(cause.into())),
+    }
+}

@@ -1,0 +1,143 @@
+//! Accepting, at the first worker: each client goes to the worker with the fewest connections.
+//!
+//! When descriptors run out, or the limit is reached and clients are to wait, the source stops
+//! watching the listeners, so nothing spins. Accepting resumes when a connection closes, or after
+//! [`RETRY_NS`].
+//!
+//! Times are nanoseconds of the monotonic clock.
+
+use std::sync::Arc;
+
+use rustix::io::Errno;
+use session::{Handler, WorkerId};
+
+use super::connections::Connections;
+use super::key::{KEY_LISTENERS, Key};
+use super::source::Source;
+use crate::shared::{ACCEPTS_MAX, Attempt, Message, RETRY_NS, Shared, WorkerHandle, attempt};
+use crate::sockets::{Accepted, Listener};
+
+/// The worker that accepts.
+const ACCEPTING: usize = 0;
+
+pub(super) struct Acceptor {
+    listeners: Vec<Listener>,
+    workers: Vec<Arc<WorkerHandle>>,
+    /// The worker that is compared first, so that equal ones take turns.
+    next: usize,
+    /// While accepting has stopped: when to try again.
+    retry_at_ns: Option<u64>,
+}
+
+impl Acceptor {
+    pub(super) fn new(
+        listeners: Vec<Listener>,
+        source: &mut impl Source,
+        shared: &Shared,
+    ) -> Result<Self, Errno> {
+        let worker = |id| shared.worker(WorkerId(id)).expect("handles are made before workers");
+        let workers = (0..shared.config().workers).map(worker).collect();
+        let this = Self { listeners, workers, next: 0, retry_at_ns: None };
+        for listener in &this.listeners {
+            shared.show(listener);
+        }
+        this.watch(source)?;
+        Ok(this)
+    }
+
+    fn watch(&self, source: &mut impl Source) -> Result<(), Errno> {
+        for (key, listener) in (KEY_LISTENERS..).zip(&self.listeners) {
+            source.watch_listener(listener.fd(), key)?;
+        }
+        Ok(())
+    }
+
+    fn unwatch(&self, source: &mut impl Source) {
+        for (key, listener) in (KEY_LISTENERS..).zip(&self.listeners) {
+            source.unwatch_listener(listener.fd(), key);
+        }
+    }
+
+    /// Closes the listeners.
+    pub(super) fn close(self, source: &mut impl Source) {
+        for (key, listener) in (KEY_LISTENERS..).zip(&self.listeners) {
+            source.close_listener(listener.fd(), key);
+        }
+    }
+
+    /// When to try again to accept; never while it accepts.
+    #[inline]
+    pub(super) fn retry_at_ns(&self) -> u64 {
+        self.retry_at_ns.unwrap_or(u64::MAX)
+    }
+
+    /// Accepts the clients that wait at the listener of `key`.
+    pub(super) fn accept<H: Handler, S: Source>(
+        &mut self,
+        key: Key,
+        conns: &mut Connections<H, S>,
+    ) {
+        let index = (key - KEY_LISTENERS) as usize;
+        for _ in 0..ACCEPTS_MAX {
+            if self.retry_at_ns.is_some() {
+                return;
+            }
+            let listener = &self.listeners[index];
+            let Connections { source, shared, handle, .. } = &mut *conns;
+            match attempt(shared, handle.counters(), || source.accept(listener, key)) {
+                Attempt::Client(accepted) => self.assign(accepted, conns),
+                Attempt::Again => {}
+                Attempt::Pause => return self.stop(conns),
+                Attempt::NoneWaiting => return,
+            }
+        }
+        conns.source.report_again(self.listeners[index].fd(), key);
+    }
+
+    /// Gives a client to a worker.
+    fn assign<H: Handler, S: Source>(&mut self, accepted: Accepted, conns: &mut Connections<H, S>) {
+        let chosen = self.choose();
+        let worker = &self.workers[chosen];
+        worker.add_load();
+        conns.shared.opened();
+        if chosen == ACCEPTING {
+            conns.open(accepted);
+        } else if !worker.mailbox().post(Message::Serve(accepted)) {
+            worker.drop_load();
+            conns.shared.closed();
+        }
+    }
+
+    /// The worker with the fewest connections.
+    fn choose(&mut self) -> usize {
+        let count = self.workers.len();
+        self.next = (self.next + 1) % count;
+        let load = |at: &usize| self.workers[*at].load();
+        let turns = (0..count).map(|turn| (self.next + turn) % count);
+        turns.min_by_key(load).expect("there is at least one worker")
+    }
+
+    fn stop<H: Handler, S: Source>(&mut self, conns: &mut Connections<H, S>) {
+        self.pause(conns);
+        conns.handle.counters().accept_stops.add(1);
+        conns.shared.set_accept_stopped(true);
+    }
+
+    fn pause<H: Handler, S: Source>(&mut self, conns: &mut Connections<H, S>) {
+        self.unwatch(&mut conns.source);
+        self.retry_at_ns = Some(conns.now_ns() + RETRY_NS);
+    }
+
+    /// Accepts again, if accepting has stopped and nothing keeps it from that.
+    #[cold]
+    pub(super) fn resume<H: Handler, S: Source>(&mut self, conns: &mut Connections<H, S>) {
+        if self.retry_at_ns.is_none() {
+            return;
+        }
+        if conns.shared.must_wait() || self.watch(&mut conns.source).is_err() {
+            return self.pause(conns);
+        }
+        self.retry_at_ns = None;
+        conns.shared.set_accept_stopped(false);
+    }
+}

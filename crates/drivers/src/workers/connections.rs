@@ -1,0 +1,211 @@
+//! The open connections of a worker, with what every step on them needs: the source of events, the
+//! context of the sessions, the counters, the second of the batch.
+//!
+//! It opens and closes connections and decides what comes next for one whose output is sent. It
+//! never receives and never sends.
+//!
+//! Invariants: a key in `again` or `waiting` may be that of a closed connection and then matches
+//! nothing. `stalled` is the number of connections with an outbox.
+
+use std::sync::Arc;
+
+use base::Now;
+use rustix::io::Errno;
+use session::{Context, Handler, Reply, WorkerId};
+
+use super::client::Client;
+use super::clients::Clients;
+use super::key::{KEY_SPECIAL, Key, key_of};
+use super::source::Source;
+use crate::clock::seconds;
+use crate::shared::{Shared, WorkerHandle};
+use crate::sockets::{Accepted, State};
+
+/// Memory that the output buffer of a worker keeps from one batch to the next.
+pub(super) const OUT_KEEP_BYTES: usize = 512 << 10;
+
+pub(super) struct Connections<H, S> {
+    pub(super) shared: Arc<Shared>,
+    pub(super) handle: Arc<WorkerHandle>,
+    pub(super) source: S,
+    /// What sessions work with; its output holds the replies of the present batch.
+    pub(super) context: Context<H>,
+    pub(super) clients: Clients,
+    /// The moment of the batch in whole seconds.
+    pub(super) now_s: u32,
+    /// Connections that have more to do without an event.
+    again: Vec<Key>,
+    /// Connections whose replies wait for a completion or a log.
+    waiting: Vec<Key>,
+    /// Connections that have not taken all their replies.
+    stalled: u32,
+}
+
+impl<H: Handler, S: Source> Connections<H, S> {
+    pub(super) fn new(shared: &Arc<Shared>, id: WorkerId, handler: H) -> Result<Self, Errno> {
+        let handle = shared.worker(id).expect("handles are made before workers");
+        let waker = handle.mailbox().descriptor().expect("a worker is woken by a descriptor");
+        let source = S::new(waker, KEY_SPECIAL)?;
+        let (now, resources) = (shared.clock().now(), shared.config().resources.clone());
+        Ok(Self {
+            shared: shared.clone(),
+            handle,
+            source,
+            context: Context { handler, now, out: Reply::new(), resources },
+            clients: Clients::new(id),
+            now_s: 0,
+            again: Vec::new(),
+            waiting: Vec::new(),
+            stalled: 0,
+        })
+    }
+
+    #[inline]
+    pub(super) fn now_ns(&self) -> u64 {
+        self.context.now.mono_ns
+    }
+
+    /// Begins a batch at `now`.
+    #[inline]
+    pub(super) fn set_now(&mut self, now: Now) {
+        self.context.now = now;
+        self.now_s = seconds(now);
+    }
+
+    /// Empties the output: everything in it is sent or kept elsewhere.
+    #[inline(always)]
+    pub(super) fn clear_output(&mut self) {
+        self.context.out.clear(OUT_KEEP_BYTES);
+    }
+
+    /// Opens a connection for a client that was accepted.
+    pub(super) fn open(&mut self, accepted: Accepted) {
+        let id = self.clients.next_id();
+        let (fd, info) = accepted.into_connection(self.now_s);
+        self.handle.counters().accepted.add(1);
+        if self.source.watch(&fd, key_of(id)).is_err() {
+            // The system has no memory for one more registration.
+            return self.count_closed();
+        }
+        self.handle.show(id.index as usize, info.clone());
+        let client = self.clients.insert(Client::new(fd, id, info));
+        if S::COMPLETES {
+            // Its first turn makes the source receive from it.
+            client.readable = true;
+            self.enqueue(key_of(id));
+        }
+    }
+
+    /// Closes a connection now; what it did not send or take is lost.
+    pub(super) fn close(&mut self, key: Key) {
+        let Some(client) = self.clients.remove(key) else { return };
+        let id = client.session.id();
+        self.stalled -= u32::from(client.outbox.is_some());
+        self.handle.hide(id.index as usize);
+        self.source.close(client.into_fd());
+        self.context.handler.closed(id);
+        self.count_closed();
+    }
+
+    /// Closes every connection.
+    pub(super) fn close_all(&mut self) {
+        for index in 0..self.clients.places() {
+            if let Some(key) = self.clients.at(index).map(|client| client.key()) {
+                self.close(key);
+            }
+        }
+    }
+
+    fn count_closed(&self) {
+        self.handle.counters().closed.add(1);
+        self.handle.drop_load();
+        self.shared.closed();
+    }
+
+    /// Decides what comes next for a connection, once its output is sent.
+    pub(super) fn settle(&mut self, key: Key) {
+        let Some(client) = self.clients.get(key) else { return };
+        if client.unsent > 0 || client.outbox.is_some() {
+            return;
+        }
+        if client.is_over() {
+            self.close(key);
+        } else if client.has_more_to_do() {
+            self.enqueue(key);
+        }
+    }
+
+    /// Gives a connection a turn without an event.
+    pub(super) fn enqueue(&mut self, key: Key) {
+        let Some(client) = self.clients.get(key) else { return };
+        if !client.queued {
+            client.queued = true;
+            self.again.push(key);
+        }
+    }
+
+    /// Whether a connection has more to do without an event.
+    #[inline]
+    pub(super) fn has_queued(&self) -> bool {
+        !self.again.is_empty()
+    }
+
+    /// The list of connections with more to do, which is empty then. Each is in it until its turn
+    /// begins, so that it is not added twice.
+    pub(super) fn take_queued(&mut self) -> Vec<Key> {
+        std::mem::take(&mut self.again)
+    }
+
+    /// Adds a connection to the list of those whose replies wait.
+    pub(super) fn add_waiting(&mut self, key: Key) {
+        let Some(client) = self.clients.get(key) else { return };
+        client.info.set_state(State::Wait);
+        if client.waiting {
+            return;
+        }
+        client.waiting = true;
+        self.waiting.push(key);
+        // Completions leave keys in the list that no longer wait. This keeps it bounded: after it,
+        // every key is that of a connection that waits.
+        if self.waiting.len() > 2 * self.clients.places() {
+            let clients = &mut self.clients;
+            self.waiting.retain(|key| {
+                clients.get(*key).is_some_and(|client| {
+                    client.waiting = client.session.is_pending();
+                    client.waiting
+                })
+            });
+        }
+    }
+
+    /// The list of connections whose replies may wait, which is empty then.
+    pub(super) fn take_waiting(&mut self) -> Vec<Key> {
+        std::mem::take(&mut self.waiting)
+    }
+
+    /// Whether a connection has not taken all its replies.
+    pub(super) fn has_stalled(&self) -> bool {
+        self.stalled > 0
+    }
+
+    /// A connection has an outbox from now on.
+    pub(super) fn add_stalled(&mut self, key: Key) {
+        self.stalled += 1;
+        let Some(client) = self.clients.get(key) else { return };
+        client.info.set_state(State::Write);
+        client.info.touch(self.now_s);
+        self.watch_writable(key, true);
+    }
+
+    /// A connection has no outbox any more.
+    pub(super) fn drop_stalled(&mut self) {
+        self.stalled -= 1;
+    }
+
+    pub(super) fn watch_writable(&mut self, key: Key, on: bool) {
+        let Some(client) = self.clients.get(key) else { return };
+        if self.source.watch_writable(client.fd(), key, on).is_err() {
+            self.close(key);
+        }
+    }
+}

@@ -1,0 +1,261 @@
+//! Sending: the replies of the present batch, and what clients do not take of them.
+//!
+//! ```text
+//! turn   -> push                 a reply is in the output; nothing is sent unless there is much
+//! batch  -> flush: end_batch, then one send for each reply      or the source sends, and
+//!                                                               conclude sees the results
+//!           socket took a part -> keep: the rest moves to an outbox, out of the output
+//! event  -> send_rest: the client takes again
+//! ```
+//!
+//! Invariants: a reply leaves only after [`Handler::end_batch`] has said [`BatchEnd::Send`] for it.
+//! `ended` replies, the first ones, are past that and wait for the source; all others are not.
+//! While any reply is in `spans`, its bytes stand in the output, and its connection counts it as
+//! unsent. A connection with an outbox sends nothing before it.
+
+use rustix::event::Timespec;
+use rustix::io::Errno;
+use session::{BatchEnd, Flow, Handler, Mark, Span};
+
+use super::connections::{Connections, OUT_KEEP_BYTES};
+use super::key::Key;
+use super::source::{Source, Unsent};
+use crate::outbox::Outbox;
+use crate::sockets::{Sent, State, sent};
+
+/// Bytes of output after which a batch is sent before anything else is executed: the size of a
+/// core's own cache, and less than the output buffer keeps.
+const BATCH_BYTES_MAX: usize = 128 << 10;
+const _: () = assert!(BATCH_BYTES_MAX <= OUT_KEEP_BYTES);
+
+/// The connections of a worker, and the replies of the present batch to them.
+pub(super) struct Sender<H, S> {
+    pub(super) conns: Connections<H, S>,
+    /// Whose they are, and where they stand in the output.
+    spans: Vec<(Key, Span)>,
+    /// How many of them wait for the source to send them.
+    ended: usize,
+}
+
+impl<H: Handler, S: Source> Sender<H, S> {
+    pub(super) fn new(conns: Connections<H, S>) -> Self {
+        Self { conns, spans: Vec::new(), ended: 0 }
+    }
+
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.spans.is_empty()
+    }
+
+    /// Adds a reply, which its client counts as unsent already.
+    #[inline(always)]
+    pub(super) fn push(&mut self, key: Key, span: Span) {
+        self.spans.push((key, span));
+        if self.conns.context.out.len() >= BATCH_BYTES_MAX {
+            self.flush_now();
+        }
+    }
+
+    /// Ends the batch and sends its replies, or leaves them to a source that sends when it waits.
+    #[inline(always)]
+    pub(super) fn flush(&mut self) {
+        let end = self.conns.context.handler.end_batch(self.conns.context.now);
+        if self.spans.is_empty() {
+            return;
+        }
+        if S::COMPLETES && end == BatchEnd::Send && self.may_leave_to_source() {
+            self.ended = self.spans.len();
+            return;
+        }
+        self.send_all(end);
+    }
+
+    /// Ends the batch and sends its replies at once, also where the source would send them later.
+    #[cold]
+    pub(super) fn flush_now(&mut self) {
+        let end = self.conns.context.handler.end_batch(self.conns.context.now);
+        self.send_all(end);
+    }
+
+    /// Ends the batch of replies that came after the end of the one before, so that the source may
+    /// send them at the next wait.
+    #[inline(always)]
+    pub(super) fn end_late(&mut self) {
+        if S::COMPLETES && self.spans.len() > self.ended {
+            self.flush();
+        }
+    }
+
+    /// Waits for events up to `timeout`, and lends the source what it sends meanwhile; returns how
+    /// many events there are. The results of the sends are handled by [`Sender::conclude`].
+    #[inline(always)]
+    pub(super) fn wait(&mut self, timeout: &Timespec) -> usize {
+        let Connections { source, clients, context, handle, .. } = &mut self.conns;
+        let unsent = Unsent { clients, spans: &self.spans, out: &context.out };
+        source.wait(&unsent, timeout, handle.counters())
+    }
+
+    /// Whether the source can send the replies: each connection's are plain bytes in one piece, so
+    /// nothing follows what the client does not take; and once they are sent, the connection only
+    /// waits for an event.
+    fn may_leave_to_source(&mut self) -> bool {
+        let clients = &mut self.conns.clients;
+        let one = |key| {
+            clients
+                .get(key)
+                .is_none_or(|it| it.unsent == 1 && it.outbox.is_none() && it.only_waits())
+        };
+        let spans = &self.spans;
+        let may = spans.len() <= S::SENDS_MAX
+            && self.conns.context.out.is_plain()
+            && spans.iter().map(|(key, _)| *key).all(one);
+        if may {
+            // Before they are sent, so that a client that has its bytes finds them counted.
+            self.conns.handle.counters().send_calls.add(spans.len() as u64);
+        }
+        may
+    }
+
+    /// Sends the replies of the batch, or closes their connections, as `end` says.
+    #[inline(always)]
+    fn send_all(&mut self, end: BatchEnd) {
+        let mut at = 0;
+        while let Some((key, span)) = self.spans.get(at).copied() {
+            at += 1;
+            match end {
+                BatchEnd::Send => self.send(key, span),
+                BatchEnd::Drop => self.conns.close(key),
+            }
+        }
+        self.clear();
+    }
+
+    /// Handles the results of what the source has sent.
+    #[inline(always)]
+    pub(super) fn conclude(&mut self) {
+        if S::COMPLETES && !self.spans.is_empty() {
+            for at in 0..self.spans.len() {
+                let (key, span) = self.spans[at];
+                match self.conns.source.sent(at) {
+                    Some(result) => self.conclude_one(key, span, result),
+                    None => self.send(key, span),
+                }
+            }
+            self.clear();
+        }
+    }
+
+    /// Every reply of the batch is sent or kept elsewhere.
+    #[inline(always)]
+    fn clear(&mut self) {
+        self.spans.clear();
+        self.ended = 0;
+        self.conns.clear_output();
+    }
+
+    /// Handles what a turn has left: output since `mark`, replies that wait, more to do.
+    pub(super) fn after_turn(&mut self, key: Key, mark: Mark) {
+        let Some(client) = self.conns.clients.get(key) else { return };
+        if client.session.flow() == Flow::Drop {
+            self.conns.context.out.rewind(mark);
+            return self.conns.close(key);
+        }
+        let produced = self.conns.context.out.len_since(mark) > 0;
+        client.unsent += u32::from(produced);
+        if client.session.is_pending() {
+            self.conns.add_waiting(key);
+        }
+        if produced {
+            self.push(key, self.conns.context.out.span_since(mark));
+        } else {
+            self.conns.settle(key);
+        }
+    }
+
+    /// Lets replies of a connection leave whose completion or log mark has come.
+    pub(super) fn release(&mut self, key: Key) {
+        let Some(client) = self.conns.clients.get(key) else { return };
+        let mark = self.conns.context.out.mark();
+        client.session.release(&mut self.conns.context);
+        if !client.session.is_pending() {
+            client.info.set_state(State::Read);
+        }
+        self.after_turn(key, mark);
+    }
+
+    /// Sends one reply of a batch that has ended.
+    #[inline(always)]
+    fn send(&mut self, key: Key, span: Span) {
+        let Some(client) = self.conns.clients.get(key) else { return };
+        client.unsent -= 1;
+        if client.outbox.is_some() {
+            return self.keep(key, span);
+        }
+        match client.send(&mut self.conns.context.out, span, self.conns.handle.counters()) {
+            Sent::All if client.only_waits() => {}
+            Sent::All => self.conns.settle(key),
+            Sent::Part(rest) => self.keep(key, rest),
+            Sent::Broken => self.conns.close(key),
+        }
+    }
+
+    /// Handles the result of one reply that the source has sent.
+    fn conclude_one(&mut self, key: Key, span: Span, result: Result<usize, Errno>) {
+        let Some(client) = self.conns.clients.get(key) else { return };
+        client.unsent -= 1;
+        let counters = self.conns.handle.counters();
+        if result == Ok(span.len()) && client.only_waits() {
+            counters.bytes_out.add(span.len() as u64);
+            return;
+        }
+        match sent(result, &mut self.conns.context.out, span, counters) {
+            Sent::All => self.conns.settle(key),
+            Sent::Part(rest) => self.keep(key, rest),
+            Sent::Broken => self.conns.close(key),
+        }
+    }
+
+    /// Moves what a client did not take from the output to its outbox.
+    #[cold]
+    pub(super) fn keep(&mut self, key: Key, span: Span) {
+        let Some(client) = self.conns.clients.get(key) else { return };
+        let outbox = client.outbox.take();
+        let was_stalled = outbox.is_some();
+        let rest = self.conns.context.out.detach(span);
+        let rest = match outbox {
+            None => rest,
+            Some(outbox) => outbox.into_reply_with(rest),
+        };
+        let Some(outbox) = Outbox::keep(rest, &mut self.conns.context) else {
+            self.conns.handle.counters().memory_kicks.add(1);
+            if was_stalled {
+                self.conns.drop_stalled();
+            }
+            return self.conns.close(key);
+        };
+        let Some(client) = self.conns.clients.get(key) else { return };
+        client.outbox = Some(outbox);
+        if !was_stalled {
+            self.conns.add_stalled(key);
+        }
+    }
+
+    /// Sends more of an outbox: the client has taken something.
+    pub(super) fn send_rest(&mut self, key: Key) {
+        let now_s = self.conns.now_s;
+        let Some(client) = self.conns.clients.get(key) else { return };
+        match client.send_outbox(now_s, self.conns.handle.counters()) {
+            Some(Sent::All) => {
+                client.outbox = None;
+                client.info.set_state(State::Read);
+                self.conns.drop_stalled();
+                self.conns.watch_writable(key, false);
+                self.conns.settle(key);
+            }
+            // A source that completes reports only once that the client takes again.
+            Some(Sent::Part(_)) if S::COMPLETES => self.conns.watch_writable(key, true),
+            Some(Sent::Part(_)) | None => {}
+            Some(Sent::Broken) => self.conns.close(key),
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! Starting the workers: handles first, so that every worker can post to every other; then handlers
+//! and threads. Each worker makes its source in its own thread, and none serves before all have.
+//!
+//! When one fails, the others are stopped and joined: either all run or none does.
+
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
+use std::thread::JoinHandle;
+
+use rustix::io::Errno;
+use session::{Handler, WorkerId};
+
+use super::source::Source;
+use super::worker::Worker;
+use crate::error::StartError;
+use crate::shared::{Phase, Remote, Shared, Slot, WorkerHandle};
+use crate::sockets::Listener;
+
+/// Starts the workers of `shared`; the first one accepts from `listeners`.
+pub(crate) fn start<S, H, F>(
+    shared: &Arc<Shared>,
+    listeners: Vec<Listener>,
+    factory: &mut F,
+) -> Result<Vec<JoinHandle<()>>, StartError>
+where
+    S: Source,
+    H: Handler + Send + 'static,
+    F: FnMut(Slot) -> H,
+{
+    let workers = shared.config().workers;
+    for index in 0..workers {
+        let waker = S::waker()
+            .map_err(|cause| StartError::System { what: "a waker", cause: cause.into() })?;
+        shared.add_worker(WorkerId(index), WorkerHandle::new(waker));
+    }
+    let slot = |index| Slot { worker: WorkerId(index), remote: Remote::new(shared.clone()) };
+    let handlers: Vec<H> = (0..workers).map(|index| factory(slot(index))).collect();
+    let (ready, results) = channel();
+    let mut listeners = Some(listeners);
+    let mut threads = Vec::new();
+    let mut spawned = Ok(());
+    for (index, handler) in (0..workers).zip(handlers) {
+        let (shared, ready, listeners) = (shared.clone(), ready.clone(), listeners.take());
+        let serve = move || {
+            let made = Worker::<H, S>::new(&shared, WorkerId(index), handler, listeners);
+            // It fails only if the starting thread has ended, which then needs no answer.
+            let _ = ready.send(made.as_ref().map(drop).map_err(|error| *error));
+            drop(ready);
+            if let Ok(worker) = made {
+                worker.run();
+            }
+        };
+        match std::thread::Builder::new().name(format!("worker-{index}")).spawn(serve) {
+            Ok(thread) => threads.push(thread),
+            Err(cause) => {
+                spawned = Err(StartError::System { what: "a thread", cause });
+                break;
+            }
+        }
+    }
+    drop(ready);
+    match spawned.and_then(|()| all_ready(&results, S::WHAT)) {
+        Ok(()) => Ok(threads),
+        Err(error) => {
+            shared.advance(Phase::Stopping);
+            for thread in threads {
+                thread.join().expect("a worker that has served nobody does not panic");
+            }
+            Err(error)
+        }
+    }
+}
+
+/// Waits until every worker has said whether it can serve.
+fn all_ready(results: &Receiver<Result<(), Errno>>, what: &'static str) -> Result<(), StartError> {
+    results.iter().try_for_each(|result| {
+        result.map_err(|cause| StartError::System { what, cause: cause.into() })
+    })
+}

@@ -1,0 +1,283 @@
+//! Making space: S3-FIFO (Yang et al., SOSP 2023) over whole segments.
+//!
+//! A victim segment is walked item by item. In the small pool an item that was requested again
+//! moves to the main pool; any other leaves a ghost. In the main pool an item that was requested
+//! moves to the end, with its count lowered. A key that comes back while its ghost is fresh starts
+//! in the main pool. Segments whose items have all expired, or that are mostly dead, go first.
+//! [`super::balance`] decides from which pool any other victim comes.
+//!
+//! The work is a debt: each write pays for the words it took, a few items at a time, so no request
+//! waits for a whole segment. At most three quarters of a victim's words are kept, so paying four
+//! words for one always gains space. [`super::victim`] decides about each item, and
+//! [`super::space`] evicts for a request that cannot continue without space.
+//!
+//! Invariants: one thread at a time walks, and others do not wait for it; a victim is drained to
+//! its end before another is chosen. Bounds are in items and in words of eight bytes.
+
+use super::ghosts::GhostClock;
+use super::victim::{Walk, process};
+use super::work::Work;
+use crate::effects::EffectSink;
+use crate::grace::GracePeriods;
+use crate::items::Items;
+use crate::segments::{
+    Pool, SegmentCounts, Victim, dead_victim, drained, expired_victim, oldest_victim, reclaim,
+};
+use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering};
+use base::{MemoryBudget, Now, Owner};
+use std::sync::Arc;
+
+/// Words of victims walked for each word written.
+const PACE: usize = 4;
+
+/// Items looked at for one request, at most, while there still is space.
+const ITEMS_PER_PAYMENT_MAX: usize = 32;
+
+/// What decides which segments go, and what was done about it.
+pub(crate) struct Eviction {
+    budget: Arc<MemoryBudget>,
+    evictor: Mutex<Evictor>,
+    ghosts: GhostClock,
+    paid_items_max: AtomicU64,
+    paid_words_max: AtomicU64,
+    space_items_max: AtomicU64,
+}
+
+/// The victim being walked, if any. One thread at a time works on it.
+#[derive(Default)]
+pub(crate) struct Evictor {
+    walk: Option<Walk>,
+    /// The second in which expired segments were last looked for.
+    looked_s: u32,
+}
+
+/// How far to walk.
+#[derive(Clone, Copy)]
+pub(super) struct Bounds {
+    pub(super) items: usize,
+    pub(super) words: usize,
+}
+
+/// How far was walked.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Walked {
+    pub(super) items: usize,
+    words: usize,
+    /// Whether it stopped at an item that waits for space to move to.
+    waits: bool,
+}
+
+impl Bounds {
+    /// What is left of them.
+    fn after(self, walked: Walked) -> Self {
+        let items = self.items.saturating_sub(walked.items);
+        Self { items, words: self.words.saturating_sub(walked.words) }
+    }
+}
+
+impl Eviction {
+    /// For a pool of `pool_words`.
+    pub(crate) fn new(pool_words: u64, budget: Arc<MemoryBudget>) -> Self {
+        Self {
+            budget,
+            evictor: Mutex::new(Evictor::default()),
+            ghosts: GhostClock::new(pool_words),
+            paid_items_max: AtomicU64::new(0),
+            paid_words_max: AtomicU64::new(0),
+            space_items_max: AtomicU64::new(0),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn ghosts(&self) -> &GhostClock {
+        &self.ghosts
+    }
+
+    pub(crate) fn budget(&self) -> &MemoryBudget {
+        &self.budget
+    }
+
+    /// The most items, and the most words, that the housekeeping of one request has looked at.
+    pub(crate) fn paid_max(&self) -> (u64, u64) {
+        let (items, words) = (&self.paid_items_max, &self.paid_words_max);
+        (items.load(Ordering::Relaxed), words.load(Ordering::Relaxed))
+    }
+
+    /// The most items that one request has looked at to make the space it could not do without.
+    pub(crate) fn space_items_max(&self) -> u64 {
+        self.space_items_max.load(Ordering::Relaxed)
+    }
+
+    /// Notes that one request has looked at `items` to make space.
+    pub(super) fn note_space_items(&self, items: u64) {
+        self.space_items_max.fetch_max(items, Ordering::Relaxed);
+    }
+
+    /// Housekeeping for an idle moment or the end of a batch: looks at up to `items_max` items of
+    /// segments that must go, and evicts what the budget wants back.
+    pub(crate) fn tend<S: EffectSink>(&self, work: &mut Work<'_, S>, items_max: u32) {
+        let (items, now) = (work.items, work.now);
+        if let Some(mut evictor) = self.try_evictor() {
+            // What a walk moves to stays open until it ends.
+            if evictor.looked_s != now.expiry_s && evictor.walk.is_none() {
+                evictor.looked_s = now.expiry_s;
+                items.segments().seal_expired(work.pin.grace(), now);
+            }
+            self.reclaim(items, work.pin.grace());
+            let bounds = Bounds { items: items_max as usize, words: usize::MAX };
+            self.walk(&mut evictor, work, bounds);
+            self.reclaim(items, work.pin.grace());
+        }
+    }
+
+    /// Pays for what was written since the last payment. The pin of the caller may move on.
+    pub(crate) fn pay<S: EffectSink>(&self, work: &mut Work<'_, S>) {
+        if *work.pin.debt_words() == 0 {
+            return;
+        }
+        let items = work.items;
+        if items.segments().short_by() == 0 && !items.index().is_short() {
+            *work.pin.debt_words() = 0;
+            return;
+        }
+        if let Some(mut evictor) = self.try_evictor() {
+            let words = std::mem::take(work.pin.debt_words()) * PACE;
+            self.reclaim_for(work);
+            let bounds = Bounds { items: ITEMS_PER_PAYMENT_MAX, words };
+            let mut walked = self.walk(&mut evictor, work, bounds);
+            if items.segments().is_spent() {
+                self.reclaim_for(work);
+                if walked.waits {
+                    let rest = self.walk(&mut evictor, work, bounds.after(walked));
+                    walked.items += rest.items;
+                    walked.words += rest.words;
+                }
+            }
+            self.paid_items_max.fetch_max(walked.items as u64, Ordering::Relaxed);
+            self.paid_words_max.fetch_max(walked.words as u64, Ordering::Relaxed);
+        }
+    }
+
+    pub(super) fn try_evictor(&self) -> Option<MutexGuard<'_, Evictor>> {
+        self.evictor.try_lock().ok()
+    }
+
+    /// Frees drained segments. Where no other segment is free, the batch of this caller ends, so
+    /// that those in limbo do not wait for it.
+    fn reclaim_for<S: EffectSink>(&self, work: &mut Work<'_, S>) {
+        if work.items.segments().is_spent() {
+            work.pin.renew();
+        }
+        self.reclaim(work.items, work.pin.grace());
+    }
+
+    /// Frees drained segments. Gives memory back to the budget where it is owed, and to the index
+    /// where that is short.
+    pub(super) fn reclaim(&self, items: &Items, grace: &GracePeriods) {
+        let segment_bytes = items.segments().geometry().segment_bytes();
+        let owed = self.budget.owed(Owner::Primary).div_ceil(segment_bytes) as usize;
+        let is_short = items.index().is_short();
+        let returned = reclaim(items.segments(), grace, owed + usize::from(is_short));
+        if is_short && returned > 0 {
+            items.index().take_freed(segment_bytes);
+        }
+    }
+
+    fn walk<S: EffectSink>(
+        &self,
+        evictor: &mut Evictor,
+        work: &mut Work<'_, S>,
+        bounds: Bounds,
+    ) -> Walked {
+        self.walk_for(evictor, work, bounds, work.items.segments().free_aim())
+    }
+
+    /// Walks victims until `free_wanted` segments are free or the bounds are reached. The last item
+    /// may exceed the bound of words.
+    pub(super) fn walk_for<S: EffectSink>(
+        &self,
+        evictor: &mut Evictor,
+        work: &mut Work<'_, S>,
+        bounds: Bounds,
+        free_wanted: usize,
+    ) -> Walked {
+        let items = work.items;
+        let segments = items.segments();
+        let mut walked = Walked::default();
+        while walked.items < bounds.items && walked.words < bounds.words {
+            if evictor.walk.is_none() {
+                let victim = self.choose(items, work.pin.grace(), work.now, free_wanted);
+                evictor.walk = victim.map(Walk::of);
+            }
+            let Some(walk) = &mut evictor.walk else { break };
+            let used = segments.header(walk.victim.id).used_words();
+            if walk.at_words >= used.min(segments.geometry().segment_words) {
+                drained(segments, work.pin.grace(), walk.victim.id);
+                work.pin.counters().drained.add(1);
+                evictor.walk = None;
+                continue;
+            }
+            let (addr, item) = segments.item_in(walk.victim.id, walk.at_words);
+            let head = item.head();
+            let span = head.span_words();
+            assert!(span > 0, "a segment is covered by items and fillers without a gap");
+            walked.waits = !process(work, walk, addr, (item, head));
+            if walked.waits {
+                break;
+            }
+            walk.at_words += span;
+            walked.words += span;
+            walked.items += 1;
+        }
+        walked
+    }
+
+    /// The next segment to drain, if one must go.
+    fn choose(
+        &self,
+        items: &Items,
+        grace: &GracePeriods,
+        now: Now,
+        free_wanted: usize,
+    ) -> Option<Victim> {
+        let segments = items.segments();
+        if let Some(victim) = expired_victim(segments, grace, now) {
+            return Some(victim);
+        }
+        let SegmentCounts { committed, small, main, limbo } = segments.counts();
+        let coming = segments.free() + limbo;
+        let owed = self.budget.owed(Owner::Primary) > 0;
+        if coming >= free_wanted && !owed && !items.index().is_short() {
+            return None;
+        }
+        // What is left of a mostly dead segment fits in one free segment: nothing need be evicted.
+        if (items.config().evict || segments.free() > 0)
+            && let Some(victim) = choose_dead(items, grace, committed)
+        {
+            return Some(victim);
+        }
+        if !items.config().evict {
+            return None;
+        }
+        self.ghosts.fit(committed * segments.geometry().segment_words);
+        let (first, second) = if self.ghosts.is_small_over(small, committed) || main == 0 {
+            (Pool::Small, Pool::Main)
+        } else {
+            (Pool::Main, Pool::Small)
+        };
+        oldest_victim(segments, grace, first).or_else(|| oldest_victim(segments, grace, second))
+    }
+}
+
+/// A mostly dead segment of the `committed` ones. One step of the rotating scan looks for it;
+/// where more than half of all words are dead, the scan looks at every segment.
+fn choose_dead(items: &Items, grace: &GracePeriods, committed: usize) -> Option<Victim> {
+    let geometry = items.segments().geometry();
+    let words = geometry.segment_words;
+    let find = |dead, steps| dead_victim(items.segments(), grace, dead, steps);
+    find(words / 2, 1).or_else(|| {
+        let is_mostly_dead = items.counters().item_words * 2 < (committed * words) as u64;
+        // What is left of three of these fits in one, so there is always gain.
+        is_mostly_dead.then(|| find(words / 4 * 3, geometry.scans())).flatten()
+    })
+}

@@ -1,0 +1,179 @@
+//! What happens to the items of a victim, one at a time: kept and moved, or dropped.
+//!
+//! An item that is kept needs space: in the segment that writers fill, and where that is full in a
+//! segment opened for moves, which writers neither open nor fill. When a walk begins, one segment
+//! is free for moves or soon leaves limbo. It is enough for all that is kept of one victim, and the
+//! victim itself is the next.
+//!
+//! Each item is looked at under the lock of its own chain, and only if its slot still points to the
+//! place in the victim: else it was moved or replaced, and its words are dead already.
+
+use super::work::Work;
+use crate::effects::{EffectSink, Removal};
+use crate::index::Slot;
+use crate::item::{Flags, Head, ItemRef};
+use crate::items::Current;
+use crate::keys::Key;
+use crate::segments::{Addr, Pool, Purpose, Stream, Victim, names_chunk, owner, rename_chunk};
+
+/// Hits that move an item from the small pool to the main pool.
+const PROMOTE_FREQ: u64 = 1;
+
+/// Quarters of a victim's words that may be kept. The last item may exceed them.
+const KEPT_QUARTERS_MAX: usize = 3;
+
+/// A victim that is being walked.
+pub(super) struct Walk {
+    pub(super) victim: Victim,
+    /// Words of it that were walked.
+    pub(super) at_words: usize,
+    /// Words of it that were moved.
+    kept_words: usize,
+}
+
+impl Walk {
+    pub(super) fn of(victim: Victim) -> Self {
+        Self { victim, at_words: 0, kept_words: 0 }
+    }
+}
+
+/// What lies at an address in a victim: an item, or a chunk of the item of `key`.
+struct Subject<'a> {
+    key: Key<'a>,
+    addr: Addr,
+    chunk: bool,
+}
+
+/// What happens to an item of a victim.
+enum Decision {
+    Keep { freq: u64 },
+    Drop { removal: Removal },
+}
+
+/// Decides about one item of a victim and does it. False when the item must wait for space to
+/// move to.
+pub(super) fn process<S: EffectSink>(
+    work: &mut Work<'_, S>,
+    walk: &mut Walk,
+    addr: Addr,
+    (item, head): (ItemRef<'_>, Head),
+) -> bool {
+    if head.is(Flags::FILLER) {
+        return true;
+    }
+    let mut name = work.pin.take_scratch();
+    item.append_key(head, &mut name);
+    let chunk = head.is(Flags::CHUNK);
+    let key = if chunk {
+        owner(&name).map(|id| Key { id, bytes: &[] })
+    } else {
+        Some(work.items.key(&name))
+    };
+    let mut processed = true;
+    if let Some(key) = key {
+        let subject = Subject { key, addr, chunk };
+        processed = process_key(work, walk, &subject);
+        work.items.index().adjust(work.pin.grace(), key.id.slice);
+    }
+    work.pin.keep_scratch(name);
+    processed
+}
+
+fn process_key<S: EffectSink>(
+    work: &mut Work<'_, S>,
+    walk: &mut Walk,
+    subject: &Subject<'_>,
+) -> bool {
+    let Subject { key, addr, chunk } = *subject;
+    let items = work.items;
+    let Some(mut chain) = items.index().lock(work.pin.grace(), key.id) else { return true };
+    let place = chain.find(key.id.hash, |at| {
+        let item = work.items.segments().item(at);
+        if chunk { names_chunk(item, item.head(), addr) } else { at == addr }
+    });
+    let Some(place) = place else { return true };
+    let current = items.current(&chain, place);
+    let words = work.items.segments().item(addr).head().used_words();
+    let decision = decide(work, walk, words, &key, &current);
+    if let Decision::Keep { freq } = decision {
+        let pool = if walk.victim.compact { walk.victim.pool } else { Pool::Main };
+        let expiry_s = current.item.expiry_s(current.head);
+        if let Some(to) = copy_kept(work, addr, expiry_s, pool) {
+            if chunk {
+                rename_chunk(current.item, current.head, addr, to);
+            } else {
+                chain.set(current.place, Slot::item(key.id.hash, to, freq));
+            }
+            chain.touch();
+            walk.kept_words += words;
+            let counters = work.pin.counters();
+            if walk.victim.compact { &counters.compacted } else { &counters.kept }.add(1);
+            return true;
+        }
+        if !items.config().evict || items.segments().counts().limbo > 0 {
+            return false;
+        }
+    }
+    let removal = match decision {
+        Decision::Drop { removal } => removal,
+        Decision::Keep { .. } => Removal::Evicted,
+    };
+    let mut owner_key = Vec::new();
+    let key = if chunk {
+        current.item.append_key(current.head, &mut owner_key);
+        Key { id: key.id, bytes: &owner_key }
+    } else {
+        key
+    };
+    items.remove(work.pin, &mut chain, &key, &current, removal, work.sink);
+    if removal == Removal::Evicted {
+        let words = current.head.span_words();
+        let ghost = work.ghosts.ghost(key.id.hash, walk.victim.pool, words);
+        ghost.into_iter().for_each(|ghost| chain.remember(ghost));
+    }
+    chain.trim();
+    true
+}
+
+/// Decides about an item of which `words` would have to move.
+fn decide<S>(
+    work: &Work<'_, S>,
+    walk: &Walk,
+    words: usize,
+    key: &Key<'_>,
+    current: &Current<'_>,
+) -> Decision {
+    if !work.items.alive(current.item, current.head, key.id.slice, work.now) {
+        return Decision::Drop { removal: Removal::Expired };
+    }
+    let freq = current.slot.freq();
+    if walk.victim.compact {
+        return Decision::Keep { freq };
+    }
+    let whole = work.items.segments().geometry().segment_words;
+    let is_enough = walk.kept_words >= whole / 4 * KEPT_QUARTERS_MAX;
+    if is_enough || walk.kept_words + words > whole {
+        return Decision::Drop { removal: Removal::Evicted };
+    }
+    match walk.victim.pool {
+        Pool::Small if freq >= PROMOTE_FREQ => Decision::Keep { freq: 0 },
+        Pool::Main if freq > 0 => Decision::Keep { freq: freq - 1 },
+        _ => Decision::Drop { removal: Removal::Evicted },
+    }
+}
+
+/// Copies an item or a chunk to the end of `pool`. `None` if there is no space for it.
+fn copy_kept<S>(work: &Work<'_, S>, from: Addr, expiry_s: u32, pool: Pool) -> Option<Addr> {
+    let item = work.items.segments().item(from);
+    let head = item.head();
+    let class = work.items.segments().header_of(from).class();
+    let allocate = |purpose| {
+        let stream = Stream { purpose, pool, class };
+        work.items.segments().allocate(work.pin.grace(), stream, head.used_words())
+    };
+    let to = allocate(Purpose::Write).or_else(|| allocate(Purpose::Move))?;
+    work.items.segments().item(to).copy_from(item, head);
+    work.items.segments().header_of(to).note_expiry(expiry_s);
+    work.pin.counters().item_words.subtract(head.slack_words() as u64);
+    Some(to)
+}

@@ -1,0 +1,226 @@
+//! The index itself: one group of buckets per slice (or per few slices of a small pool).
+//!
+//! Everything here begins at a group: it finds the bucket of a key, and either probes it without a
+//! lock or locks its chain. A group may take a step (grow or shrink by one bucket) at any moment.
+//! So its shape is read before and after, and a bucket counts only if both are equal.
+
+use super::buckets::{Bucket, BucketId, Buckets};
+use super::chain::{Chain, First};
+use super::group::{GROUP_BYTES, Group, GroupWords, Shape};
+use super::lock::{LOCKED, is_locked};
+use super::probe::Probe;
+use super::resize::Resizing;
+use super::slot::tag;
+use crate::config::Geometry;
+use crate::grace::GracePeriods;
+use crate::raw::Mapping;
+use crate::sync::{AtomicU64, MODEL, Ordering, spin_loop};
+use base::{Grant, KeyId, MemoryBudget, SliceId};
+use std::sync::Arc;
+
+/// Buckets in a chunk where a group serves 64 KiB of memory; more where it serves more.
+const CHUNK_SHIFT_MIN: u32 = if MODEL { 0 } else { 3 };
+
+/// Looks at a held lock before an optimistic reader tries again in any case.
+const WAIT_SPINS_MAX: u32 = 128;
+
+/// The largest block of memory taken from the budget at once, in bytes.
+const BLOCK_BYTES_MAX: u64 = 64 << 10;
+/// Blocks that the memory of one segment makes, at least.
+const BLOCKS_PER_SEGMENT: u64 = 4;
+
+/// Bytes of memory to one byte of index at the least, for the reservation of address space.
+const RESERVE_RATIO: u64 = 2;
+
+pub(crate) struct Index {
+    groups: Mapping<GroupWords>,
+    /// Per group: items in the low half, the lock that guards resizing in the highest bit.
+    meta: Mapping<AtomicU64>,
+    buckets: Buckets,
+    chunk_shift: u32,
+    slices_shift: u32,
+    _fixed: Grant,
+}
+
+impl Index {
+    pub(crate) fn new(
+        geometry: &Geometry,
+        limit_bytes: u64,
+        budget: &Arc<MemoryBudget>,
+        huge: bool,
+        fixed: Grant,
+    ) -> std::io::Result<Self> {
+        let per_slice_group = (limit_bytes >> 30).max(1).ilog2();
+        let chunk_shift = CHUNK_SHIFT_MIN + per_slice_group;
+        let block_bytes = (geometry.segment_bytes() / BLOCKS_PER_SEGMENT).min(BLOCK_BYTES_MAX);
+        let reserve = geometry.segments_max as u64 * geometry.segment_bytes() / RESERVE_RATIO;
+        Ok(Self {
+            groups: Mapping::reserve(geometry.groups, false)?,
+            meta: Mapping::reserve(geometry.groups, false)?,
+            buckets: Buckets::new(reserve, (1 << chunk_shift, block_bytes), budget.clone(), huge)?,
+            chunk_shift,
+            slices_shift: geometry.slices_per_group().trailing_zeros(),
+            _fixed: fixed,
+        })
+    }
+
+    /// Bytes of the parts that do not grow.
+    pub(crate) fn fixed_bytes(geometry: &Geometry) -> u64 {
+        (geometry.groups * (GROUP_BYTES + 8)) as u64
+    }
+
+    #[inline]
+    fn group_of(&self, slice: SliceId) -> usize {
+        slice.index() >> self.slices_shift
+    }
+
+    #[inline]
+    fn group(&self, index: usize) -> Group<'_> {
+        Group::new(&self.groups.places()[index], &self.buckets, self.chunk_shift)
+    }
+
+    /// The group of this number, with what guards and counts its growth.
+    fn resizing(&self, index: usize) -> Resizing<'_> {
+        Resizing { group: self.group(index), meta: &self.meta.places()[index] }
+    }
+
+    /// Counts an item added to the group of `slice`.
+    pub(crate) fn count_added(&self, slice: SliceId) {
+        self.resizing(self.group_of(slice)).count_added();
+    }
+
+    /// Counts an item removed from the group of `slice`.
+    pub(crate) fn count_removed(&self, slice: SliceId) {
+        self.resizing(self.group_of(slice)).count_removed();
+    }
+
+    /// Grows the group of `slice` if it is crowded, shrinks it if it is sparse: a step or two.
+    /// The caller holds no chain.
+    pub(crate) fn adjust(&self, grace: &GracePeriods, slice: SliceId) {
+        self.resizing(self.group_of(slice)).adjust(grace);
+    }
+
+    /// The bucket that `key` would be in, with its version, if that is found at the first look:
+    /// the group is neither empty nor very large, and takes no step meanwhile.
+    #[inline(always)]
+    pub(crate) fn probe_once(&self, key: KeyId) -> Option<Probe<'_>> {
+        let group = self.group(self.group_of(key.slice));
+        let shape = group.shape();
+        let first = group.near_bucket(shape.number(tag(key.hash)))?;
+        self.probe_at(group, shape, first)
+    }
+
+    /// The bucket that `key` would be in, with its version; `None` while its group is empty.
+    pub(crate) fn probe(&self, key: KeyId) -> Option<Probe<'_>> {
+        let group = self.group(self.group_of(key.slice));
+        loop {
+            let shape = group.shape();
+            if shape.is_empty() {
+                return None;
+            }
+            if let Some(first) = group.bucket(shape.number(tag(key.hash))) {
+                let probe = self.probe_at(group, shape, first);
+                return Some(probe.unwrap_or_else(|| self.probe_later(first)));
+            }
+            spin_loop();
+        }
+    }
+
+    /// The bucket numbered by `shape`, unless the group has another shape by now. If it has not,
+    /// this is the bucket of the key at the moment its version is read; and a step of the group
+    /// that moves the key changes that version.
+    #[inline(always)]
+    fn probe_at(&self, group: Group<'_>, shape: Shape, first: BucketId) -> Option<Probe<'_>> {
+        let first = self.buckets.bucket(first);
+        let header = first[0].load(Ordering::Acquire);
+        (group.shape() == shape).then_some(Probe { first, header })
+    }
+
+    /// A probe that counts as locked, for a group that has taken a step: the caller looks again.
+    fn probe_later(&self, first: BucketId) -> Probe<'_> {
+        Probe { first: self.buckets.bucket(first), header: LOCKED }
+    }
+
+    /// Waits a bounded time for a writer: reading what it writes would only slow it down.
+    pub(crate) fn wait_while_locked(&self, key: KeyId) {
+        let Some(probe) = self.probe(key) else { return };
+        for _ in 0..WAIT_SPINS_MAX {
+            if !is_locked(probe.first()[0].load(Ordering::Relaxed)) {
+                return;
+            }
+            spin_loop();
+        }
+    }
+
+    /// A further bucket of a chain.
+    #[inline]
+    pub(crate) fn bucket(&self, id: BucketId) -> &Bucket {
+        self.buckets.bucket(id)
+    }
+
+    /// Locks the chain of `key` if its first bucket is found at the first look, as by
+    /// [`Index::probe_once`], and gives that bucket.
+    #[inline(always)]
+    pub(crate) fn lock_first(&self, key: KeyId) -> Option<First<'_>> {
+        let group = self.group(self.group_of(key.slice));
+        let shape = group.shape();
+        let first = group.near_bucket(shape.number(tag(key.hash)))?;
+        let first = First::lock(self.buckets.bucket(first));
+        (group.shape() == shape).then_some(first)
+    }
+
+    /// Locks the chain of `key`, or `None` when the budget has no memory for its first chunk.
+    pub(crate) fn lock(&self, grace: &GracePeriods, key: KeyId) -> Option<Chain<'_>> {
+        let index = self.group_of(key.slice);
+        let group = self.group(index);
+        let tag = tag(key.hash);
+        loop {
+            let shape = group.shape();
+            if shape.is_empty() {
+                if !self.resizing(index).add_first(grace) {
+                    return None;
+                }
+                continue;
+            }
+            if let Some(chain) = self.lock_shaped(group, shape, shape.number(tag)) {
+                return Some(chain);
+            }
+        }
+    }
+
+    /// Locks a bucket of a group of this shape; `None` if the group has another by then.
+    #[inline]
+    fn lock_shaped<'i>(&'i self, group: Group<'i>, shape: Shape, number: u64) -> Option<Chain<'i>> {
+        let Some(first) = group.bucket(number) else {
+            spin_loop();
+            return None;
+        };
+        let chain = Chain::lock(&self.buckets, first);
+        (group.shape() == shape).then_some(chain)
+    }
+
+    /// The shape of the group of `slice`.
+    pub(crate) fn shape(&self, slice: SliceId) -> Shape {
+        self.group(self.group_of(slice)).shape()
+    }
+
+    /// Locks bucket `number` of the group of `slice`; `None` if its shape is no longer `shape`.
+    pub(crate) fn lock_bucket(
+        &self,
+        slice: SliceId,
+        shape: Shape,
+        number: u64,
+    ) -> Option<Chain<'_>> {
+        self.lock_shaped(self.group(self.group_of(slice)), shape, number)
+    }
+
+    /// Whether memory for buckets was refused.
+    pub(crate) fn is_short(&self) -> bool {
+        self.buckets.is_short()
+    }
+
+    /// Takes memory that eviction freed.
+    pub(crate) fn take_freed(&self, bytes: u64) {
+        self.buckets.take_freed(bytes);
+    }
+}

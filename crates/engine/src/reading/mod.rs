@@ -1,0 +1,13 @@
+//! Reading: from a key to its value, without a lock.
+//!
+//! A read finds the bucket, compares the key, copies the value and then checks that the version of
+//! the bucket is the one it saw first. If it is not, the copy is thrown away and the read starts
+//! over; a few torn tries later it takes the lock. A read never makes space and never emits an
+//! effect. A read that changes the item (touch, vivify) is a write: see `writing`.
+
+mod get;
+mod read;
+
+pub use get::Prefetched;
+pub(crate) use get::{copy_value, fetched_now, get_ahead, look_ahead, peek};
+pub use read::{FetchOptions, Found, ItemView, Read, ReadSink, ValueSink};

@@ -1,0 +1,19 @@
+//! Where an item lies in the pool: the number of its segment, and its address in words.
+
+use crate::config::Geometry;
+
+/// Number of a segment, counted from the start of the pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SegmentId(pub(crate) u32);
+
+/// Place of an item: words from the start of the pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Addr(pub(crate) u64);
+
+impl Addr {
+    /// The segment it lies in.
+    #[inline]
+    pub(crate) fn segment(self, geometry: &Geometry) -> SegmentId {
+        SegmentId((self.0 >> geometry.segment_shift) as u32)
+    }
+}

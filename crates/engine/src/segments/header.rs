@@ -1,0 +1,124 @@
+//! What is known of a segment: eight words outside the pool, all zero while it is uncommitted.
+//!
+//! ```text
+//! word 0  place:    class(8) | pool(8) | state(8)
+//! word 1  used:     words taken from the front on; may pass the end of a full segment
+//! word 2  dead:     words of items that were removed
+//! word 3  expiry:   latest expiry second of its items; u32::MAX once one never expires
+//! word 4  stamp:    grace period of sealing, then of entering limbo
+//! word 5  links:    next(32) | previous(32) in its queue, as number + 1
+//! words 6, 7        unused: a header is one cache line
+//! ```
+//!
+//! Words 1 to 3 are changed without a lock by any writer; the others only under the lock of the
+//! table.
+
+use super::pool::Pool;
+use crate::sync::{AtomicU64, Ordering};
+
+pub(crate) type HeaderWords = [AtomicU64; 8];
+
+/// Expiry of a segment that holds an item without one.
+const NEVER: u64 = u32::MAX as u64;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum State {
+    Idle = 0,
+    Open = 1,
+    Sealed = 2,
+    Draining = 3,
+    Limbo = 4,
+}
+
+#[derive(Clone, Copy)]
+pub(crate) struct Header<'h>(&'h HeaderWords);
+
+impl<'h> Header<'h> {
+    #[inline]
+    pub(crate) fn new(words: &'h HeaderWords) -> Self {
+        Self(words)
+    }
+
+    pub(crate) fn open(self, pool: Pool, class: usize) {
+        for word in &self.0[1..] {
+            word.store(0, Ordering::Relaxed);
+        }
+        self.set_place(State::Open, pool, class);
+    }
+
+    fn set_place(self, state: State, pool: Pool, class: usize) {
+        let place = state as u64 | (pool as u64) << 8 | (class as u64) << 16;
+        self.0[0].store(place, Ordering::Release);
+    }
+
+    pub(crate) fn set_state(self, state: State) {
+        self.set_place(state, self.pool(), self.class());
+    }
+
+    pub(crate) fn state(self) -> State {
+        match self.0[0].load(Ordering::Acquire) & 0xFF {
+            0 => State::Idle,
+            1 => State::Open,
+            2 => State::Sealed,
+            3 => State::Draining,
+            _ => State::Limbo,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn pool(self) -> Pool {
+        let small = self.0[0].load(Ordering::Relaxed) >> 8 & 0xFF == Pool::Small as u64;
+        if small { Pool::Small } else { Pool::Main }
+    }
+
+    pub(crate) fn class(self) -> usize {
+        (self.0[0].load(Ordering::Relaxed) >> 16 & 0xFF) as usize
+    }
+
+    /// Carves `words` off the end and returns where they start, which may be past the end.
+    #[inline]
+    pub(crate) fn take_words(self, words: usize) -> usize {
+        self.0[1].fetch_add(words as u64, Ordering::Relaxed) as usize
+    }
+
+    pub(crate) fn used_words(self) -> usize {
+        self.0[1].load(Ordering::Relaxed) as usize
+    }
+
+    #[inline]
+    pub(crate) fn add_dead(self, words: usize) {
+        self.0[2].fetch_add(words as u64, Ordering::Relaxed);
+    }
+
+    pub(crate) fn dead_words(self) -> usize {
+        self.0[2].load(Ordering::Relaxed) as usize
+    }
+
+    /// Notes that an item expiring at `expiry_s` (0: never) lies here.
+    #[inline]
+    pub(crate) fn note_expiry(self, expiry_s: u32) {
+        let expiry = if expiry_s == 0 { NEVER } else { u64::from(expiry_s) };
+        if self.0[3].load(Ordering::Relaxed) < expiry {
+            self.0[3].fetch_max(expiry, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether every item in it has expired by second `now_s`.
+    pub(crate) fn all_expired(self, now_s: u32) -> bool {
+        let expiry = self.0[3].load(Ordering::Relaxed);
+        expiry != 0 && expiry != NEVER && expiry <= u64::from(now_s)
+    }
+
+    pub(crate) fn set_stamp(self, stamp: u64) {
+        self.0[4].store(stamp, Ordering::Relaxed);
+    }
+
+    pub(crate) fn stamp(self) -> u64 {
+        self.0[4].load(Ordering::Relaxed)
+    }
+
+    pub(super) fn links(self) -> &'h AtomicU64 {
+        &self.0[5]
+    }
+}

@@ -1,0 +1,37 @@
+//! Segments: equal pieces of the pool. Each is filled from the front and evicted as a whole.
+//!
+//! ```text
+//! uncommitted -> free -> open -> sealed -> draining -> limbo -> free
+//!                                                         \-> uncommitted (memory given back)
+//! ```
+//!
+//! * uncommitted: address space without memory;
+//! * free: holds memory, and no item;
+//! * open: writers take words from its end, without a lock;
+//! * sealed: full, in the queue of its pool, oldest first;
+//! * draining: one walker looks at each item and moves or drops it;
+//! * limbo: nothing points into it, but a batch that began earlier may still read it.
+//!
+//! There is no edge from draining back to sealed. A writer writes the words it took before its
+//! batch ends, so a sealed segment may be walked once the grace period of its sealing has passed.
+//!
+//! This room knows items only as far as it must lay them and walk them. It never decides what to
+//! evict, and it counts nothing for statistics.
+
+mod addr;
+mod chunks;
+mod header;
+mod pool;
+mod queue;
+mod reuse;
+mod table;
+
+pub(crate) use addr::Addr;
+pub(crate) use chunks::{
+    ENTRY_BYTES, OWNER_BYTES, append_chunks, chunks, cut, names_chunk, note_expiry_of_chunks,
+    owner, owner_name, rename_chunk, segments_for, value_bytes_max, whole_value_bytes,
+};
+pub(crate) use header::Header;
+pub(crate) use pool::{POOLS, Pool, SMALL_PERCENT_FIRST};
+pub(crate) use reuse::{Victim, dead_victim, drained, expired_victim, oldest_victim, reclaim};
+pub(crate) use table::{Purpose, SegmentCounts, Segments, Stream};

@@ -1,0 +1,502 @@
+//! All segments: the pool that they are parts of, their headers, and the lists they are in.
+//!
+//! Words are taken from an open segment by one addition, without a lock. Everything else (opening,
+//! sealing, queues, free segments, grants) happens under the lock of [`Lists`]. A segment is in at
+//! most one list. There is one grant for each segment that holds memory.
+//!
+//! Positions and lengths are in words of eight bytes, ids count segments from the pool's start.
+
+use super::addr::{Addr, SegmentId};
+use super::header::{Header, HeaderWords, State};
+use super::pool::{POOLS, Pool, SMALL_PERCENT_FIRST};
+use super::queue::{Headers, Queue};
+use crate::config::Geometry;
+use crate::grace::GracePeriods;
+use crate::item::{HEADER_WORDS, Head, ItemRef};
+use crate::raw::Mapping;
+use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering, lock};
+use base::{Grant, MemoryBudget, Now, Owner};
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Free segments kept for moving items, so that making space never waits for space.
+pub(super) const FREE_FOR_MOVES: usize = 1;
+
+/// What allocated words are for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(usize)]
+pub(crate) enum Purpose {
+    /// Any item. It leaves the last free segments for moves.
+    Write,
+    /// An item that eviction or compaction keeps, and for which writers' segments have no space.
+    Move,
+}
+
+/// How many [`Purpose`]s there are.
+const PURPOSES: usize = 2;
+
+/// Items that share segments. Writers do not fill a segment that was opened for moves.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stream {
+    pub(crate) purpose: Purpose,
+    pub(crate) pool: Pool,
+    /// The class of lifetime.
+    pub(crate) class: usize,
+}
+
+/// How many segments there are of each kind.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SegmentCounts {
+    /// Those that hold memory.
+    pub(crate) committed: usize,
+    /// Those in the queue of the small pool.
+    pub(crate) small: usize,
+    /// Those in the queue of the main pool.
+    pub(crate) main: usize,
+    /// Drained ones that a batch may still be reading.
+    pub(crate) limbo: usize,
+}
+
+pub(super) struct Lists {
+    pub(super) free: Vec<SegmentId>,
+    pub(super) uncommitted: Vec<SegmentId>,
+    /// First segment that was never committed.
+    pub(super) fresh: usize,
+    pub(super) grants: Vec<Grant>,
+    /// For segments from `fresh` on that hold memory and were never used.
+    pub(super) prefaulted: Vec<Grant>,
+    pub(super) queues: [Queue; POOLS],
+    pub(super) limbo: VecDeque<SegmentId>,
+    pub(super) scan_at: usize,
+    /// Whether the budget has ever refused a segment.
+    filled: bool,
+}
+
+pub(crate) struct Segments {
+    pub(super) geometry: Geometry,
+    pub(super) pool: Mapping<AtomicU64>,
+    pub(super) headers: HeaderTable,
+    budget: Arc<MemoryBudget>,
+    /// The open segment of each stream, as number + 1; 0 for none.
+    open: Box<[AtomicU64]>,
+    pub(super) lists: Mutex<Lists>,
+    /// `lists.free.len()`, for a look without the lock.
+    pub(super) free: AtomicU64,
+    free_aim: usize,
+    /// Whether new items belong in the main pool: see [`Segments::fills_main`].
+    fills_main: AtomicU64,
+}
+
+pub(super) struct HeaderTable(Mapping<HeaderWords>);
+
+impl Headers for HeaderTable {
+    #[inline]
+    fn header(&self, id: SegmentId) -> Header<'_> {
+        Header::new(&self.0.places()[id.0 as usize])
+    }
+}
+
+impl Segments {
+    /// Reserves the pool and commits the first few segments.
+    pub(crate) fn new(
+        geometry: Geometry,
+        budget: Arc<MemoryBudget>,
+        huge: bool,
+    ) -> std::io::Result<Self> {
+        // A filler at the end of the pool may be shorter than a header.
+        let pool_words = geometry.segments_max * geometry.segment_words + HEADER_WORDS - 1;
+        let free_aim = match geometry.segments_max {
+            0..64 => 2,
+            _ => 3,
+        };
+        let table = Self {
+            pool: Mapping::reserve(pool_words, huge)?,
+            headers: HeaderTable(Mapping::reserve(geometry.segments_max, false)?),
+            budget,
+            open: (0..PURPOSES * POOLS * geometry.classes).map(|_| AtomicU64::new(0)).collect(),
+            lists: Mutex::new(Lists {
+                free: Vec::new(),
+                uncommitted: Vec::new(),
+                fresh: 0,
+                grants: Vec::new(),
+                prefaulted: Vec::new(),
+                queues: [Queue::default(), Queue::default()],
+                limbo: VecDeque::new(),
+                scan_at: 0,
+                filled: false,
+            }),
+            free: AtomicU64::new(0),
+            free_aim,
+            fills_main: AtomicU64::new(0),
+            geometry,
+        };
+        table.refill(&mut lock(&table.lists));
+        Ok(table)
+    }
+
+    #[inline]
+    pub(crate) fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    #[inline]
+    pub(crate) fn header(&self, id: SegmentId) -> Header<'_> {
+        self.headers.header(id)
+    }
+
+    #[inline(always)]
+    pub(crate) fn item(&self, addr: Addr) -> ItemRef<'_> {
+        ItemRef::new(&self.pool.places()[addr.0 as usize..]).expect("an item lies in the pool")
+    }
+
+    /// The item at an address that may be torn, if it lies in the pool.
+    pub(crate) fn try_item(&self, addr: Addr) -> Option<ItemRef<'_>> {
+        let at = usize::try_from(addr.0).ok()?;
+        self.pool.places().get(at..).and_then(ItemRef::new)
+    }
+
+    /// The item `words` into segment `id`.
+    pub(crate) fn item_in(&self, id: SegmentId, words: usize) -> (Addr, ItemRef<'_>) {
+        let addr = Addr((id.0 as usize * self.geometry.segment_words + words) as u64);
+        (addr, self.item(addr))
+    }
+
+    #[inline(always)]
+    pub(crate) fn header_of(&self, addr: Addr) -> Header<'_> {
+        self.header(addr.segment(&self.geometry))
+    }
+
+    /// Counts `words` at `addr` as dead.
+    pub(crate) fn add_dead(&self, addr: Addr, words: usize) {
+        self.header_of(addr).add_dead(words);
+    }
+
+    /// Takes `words` for an item, or `None` when segments must be freed first. The caller is pinned
+    /// and writes the item before its batch ends.
+    pub(crate) fn allocate(
+        &self,
+        grace: &GracePeriods,
+        stream: Stream,
+        words: usize,
+    ) -> Option<Addr> {
+        debug_assert!(words <= self.geometry.segment_words);
+        let open = self.open_of(stream);
+        loop {
+            let current = open.load(Ordering::Acquire);
+            if current != 0 {
+                let id = SegmentId(current as u32 - 1);
+                let start = self.header(id).take_words(words);
+                if start + words <= self.geometry.segment_words {
+                    let addr = Addr((id.0 as usize * self.geometry.segment_words + start) as u64);
+                    return Some(addr);
+                }
+                self.cover_end(id, start);
+            }
+            if !self.replace_open(grace, current, stream) {
+                return None;
+            }
+        }
+    }
+
+    #[inline]
+    fn open_of(&self, stream: Stream) -> &AtomicU64 {
+        let Stream { purpose, pool, class } = stream;
+        &self.open[(purpose as usize * POOLS + pool as usize) * self.geometry.classes + class]
+    }
+
+    /// Covers the end of a full segment with a filler, if `start` is where the end begins.
+    fn cover_end(&self, id: SegmentId, start: usize) {
+        let left = self.geometry.segment_words.saturating_sub(start);
+        if left > 0 {
+            self.item_in(id, start).1.set_head(Head::filler(left));
+            self.header(id).add_dead(left);
+        }
+    }
+
+    /// Seals the open segment `current` and opens another, unless another thread has done so.
+    fn replace_open(&self, grace: &GracePeriods, current: u64, stream: Stream) -> bool {
+        let mut lists = lock(&self.lists);
+        let open = self.open_of(stream);
+        if open.load(Ordering::Relaxed) != current {
+            return true;
+        }
+        if current != 0 {
+            self.seal(grace, &mut lists, current, open);
+        }
+        let Some(id) = self.take_free(&mut lists, stream.purpose) else { return false };
+        self.header(id).open(stream.pool, stream.class);
+        open.store(u64::from(id.0) + 1, Ordering::Release);
+        true
+    }
+
+    /// Puts the open segment `current`, full or covered to its end, into the queue of its pool.
+    fn seal(&self, grace: &GracePeriods, lists: &mut Lists, current: u64, open: &AtomicU64) {
+        let id = SegmentId(current as u32 - 1);
+        let header = self.header(id);
+        header.set_stamp(grace.retire());
+        header.set_state(State::Sealed);
+        lists.queues[header.pool() as usize].push(&self.headers, id);
+        self.aim_filling(lists);
+        open.store(0, Ordering::Release);
+    }
+
+    /// Seals the open segments whose items have all expired, so that they can be drained.
+    pub(crate) fn seal_expired(&self, grace: &GracePeriods, now: Now) {
+        for open in &self.open {
+            let current = open.load(Ordering::Acquire);
+            if current == 0 || !self.header(SegmentId(current as u32 - 1)).all_expired(now.expiry_s)
+            {
+                continue;
+            }
+            let id = SegmentId(current as u32 - 1);
+            // The one who takes words past the end covers the rest; here that is this thread.
+            let start = self.header(id).take_words(self.geometry.segment_words);
+            self.cover_end(id, start);
+            let mut lists = lock(&self.lists);
+            if open.load(Ordering::Relaxed) == current {
+                self.seal(grace, &mut lists, current, open);
+            }
+        }
+    }
+
+    fn take_free(&self, lists: &mut MutexGuard<'_, Lists>, purpose: Purpose) -> Option<SegmentId> {
+        self.refill(lists);
+        let keep = if purpose == Purpose::Write { FREE_FOR_MOVES } else { 0 };
+        if lists.free.len() <= keep {
+            return None;
+        }
+        let id = lists.free.pop();
+        self.refill(lists);
+        id
+    }
+
+    /// Takes and touches memory for segments, until they have `bytes` together or the budget is
+    /// exhausted.
+    pub(crate) fn prefault(&self, bytes: u64) {
+        let mut lists = lock(&self.lists);
+        let segments = (bytes / self.geometry.segment_bytes()) as usize;
+        let wanted = segments.saturating_sub(lists.grants.len());
+        for _ in 0..wanted.min(self.geometry.segments_max - lists.fresh) {
+            let grant = self.budget.take(Owner::Primary, self.geometry.segment_bytes());
+            let Some(grant) = grant else { break };
+            lists.prefaulted.push(grant);
+        }
+        let end = lists.fresh + lists.prefaulted.len();
+        self.pool.touch(self.words_of(lists.fresh).start..self.words_of(end).start);
+    }
+
+    /// The words of the pool that a segment has.
+    pub(super) fn words_of(&self, segment: usize) -> Range<usize> {
+        let start = segment * self.geometry.segment_words;
+        start..start + self.geometry.segment_words
+    }
+
+    /// Commits segments until the reserve is full or the budget is exhausted.
+    fn refill(&self, lists: &mut Lists) {
+        while lists.free.len() < self.free_aim {
+            if let Some(grant) = lists.prefaulted.pop() {
+                lists.grants.push(grant);
+                lists.free.push(SegmentId(lists.fresh as u32));
+                lists.fresh += 1;
+                continue;
+            }
+            let id = match lists.uncommitted.pop() {
+                Some(id) => id,
+                None if lists.fresh < self.geometry.segments_max => {
+                    lists.fresh += 1;
+                    SegmentId(lists.fresh as u32 - 1)
+                }
+                None => break,
+            };
+            let Some(grant) = self.budget.take(Owner::Primary, self.geometry.segment_bytes())
+            else {
+                lists.uncommitted.push(id);
+                lists.filled = true;
+                self.aim_filling(lists);
+                break;
+            };
+            lists.grants.push(grant);
+            lists.free.push(id);
+        }
+        self.free.store(lists.free.len() as u64, Ordering::Relaxed);
+    }
+
+    /// Chooses the pool that new items go to until memory is full for the first time.
+    fn aim_filling(&self, lists: &Lists) {
+        let (small, segments) = (lists.queues[Pool::Small as usize].len(), lists.grants.len());
+        let small_is_full = small as u64 * 100 > segments as u64 * SMALL_PERCENT_FIRST;
+        let main = !lists.filled && small_is_full;
+        self.fills_main.store(u64::from(main), Ordering::Relaxed);
+    }
+
+    /// Whether new items belong in the main pool, even without a ghost. This is so while memory
+    /// fills for the first time and the small pool has its part. Items that came first then stay
+    /// for a while, as in S3-FIFO; a small pool far beyond its part would evict them at once.
+    #[inline]
+    pub(crate) fn fills_main(&self) -> bool {
+        self.fills_main.load(Ordering::Relaxed) != 0
+    }
+
+    /// Free segments.
+    pub(crate) fn free(&self) -> usize {
+        self.free.load(Ordering::Relaxed) as usize
+    }
+
+    /// Whether the free segments are for moves only, so that a write gets none.
+    pub(crate) fn is_spent(&self) -> bool {
+        self.free() <= FREE_FOR_MOVES
+    }
+
+    /// How many segments should be free.
+    pub(crate) fn free_aim(&self) -> usize {
+        self.free_aim
+    }
+
+    /// How many segments must be freed to reach [`Segments::free_aim`].
+    #[inline]
+    pub(crate) fn short_by(&self) -> usize {
+        self.free_aim.saturating_sub(self.free.load(Ordering::Relaxed) as usize)
+    }
+
+    /// The number of segments of each kind, at one moment.
+    pub(crate) fn counts(&self) -> SegmentCounts {
+        let lists = lock(&self.lists);
+        SegmentCounts {
+            committed: lists.grants.len(),
+            small: lists.queues[Pool::Small as usize].len(),
+            main: lists.queues[Pool::Main as usize].len(),
+            limbo: lists.limbo.len(),
+        }
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(any(loom, shuttle)))]
+mod tests {
+    use super::super::reuse::{dead_victim, drained, oldest_victim, reclaim};
+    use super::*;
+    use crate::config::EngineConfig;
+
+    const READER: usize = 0;
+    const WRITER: usize = 1;
+    const WRITES: Stream = Stream { purpose: Purpose::Write, pool: Pool::Small, class: 0 };
+    const MOVES: Stream = Stream { purpose: Purpose::Move, ..WRITES };
+
+    fn table() -> (GracePeriods, Segments) {
+        let limit_bytes = crate::config::LIMIT_BYTES_MIN;
+        let geometry = Geometry::of(&EngineConfig::new(limit_bytes));
+        let segments = Segments::new(geometry, MemoryBudget::new(limit_bytes), false);
+        (GracePeriods::new(2), segments.expect("enough address space"))
+    }
+
+    /// Carves until the first segment is full and sealed.
+    fn seal_one(grace: &GracePeriods, segments: &Segments) {
+        let half = segments.geometry().segment_words / 2;
+        grace.pin(WRITER);
+        for _ in 0..3 {
+            assert!(segments.allocate(grace, WRITES, half).is_some());
+        }
+        grace.unpin(WRITER);
+    }
+
+    #[test]
+    fn a_filler_of_one_word_ends_the_pool() {
+        let (_, segments) = table();
+        let last = SegmentId(segments.geometry().segments_max as u32 - 1);
+        let (_, item) = segments.item_in(last, segments.geometry().segment_words - 1);
+        item.set_head(Head::filler(1));
+        assert_eq!(item.head().span_words(), 1);
+    }
+
+    #[test]
+    fn a_full_segment_is_not_walked_while_it_may_be_written() {
+        let (grace, segments) = table();
+        grace.pin(READER);
+        seal_one(&grace, &segments);
+        assert!(oldest_victim(&segments, &grace, Pool::Small).is_none(), "a batch may be writing");
+        grace.unpin(READER);
+        assert!(oldest_victim(&segments, &grace, Pool::Small).is_some());
+    }
+
+    #[test]
+    fn a_drained_segment_is_not_used_again_while_it_may_be_read() {
+        let (grace, segments) = table();
+        seal_one(&grace, &segments);
+        let victim = oldest_victim(&segments, &grace, Pool::Small).expect("sealed and left");
+        grace.pin(READER);
+        drained(&segments, &grace, victim.id);
+        let free = segments.free();
+        reclaim(&segments, &grace, 0);
+        assert_eq!((segments.free(), segments.counts().limbo), (free, 1), "a batch may be reading");
+        grace.unpin(READER);
+        reclaim(&segments, &grace, 0);
+        assert_eq!((segments.free(), segments.counts().limbo), (free + 1, 0));
+    }
+
+    #[test]
+    fn memory_touched_in_advance_is_used_first_and_given_back_first() {
+        let (grace, segments) = table();
+        let held = || segments.budget.used(Owner::Primary) / segments.geometry().segment_bytes();
+        let first = segments.counts().committed;
+        segments.prefault(8 * segments.geometry().segment_bytes());
+        assert_eq!((held(), segments.counts().committed), (8, first));
+        seal_one(&grace, &segments);
+        let later = segments.counts().committed;
+        assert!(held() == 8 && later > first, "{later} of 8");
+        assert_eq!(reclaim(&segments, &grace, 100), 8 - later, "all that was never used");
+        assert_eq!((held(), segments.counts().committed), (later as u64, later));
+    }
+
+    #[test]
+    fn a_scan_continues_after_a_segment_that_a_batch_may_be_writing() {
+        let (grace, segments) = table();
+        let whole = segments.geometry().segment_words;
+        let fill = || {
+            grace.pin(WRITER);
+            let addr = segments.allocate(&grace, WRITES, whole).expect("memory is not full");
+            grace.unpin(WRITER);
+            addr.segment(segments.geometry())
+        };
+        let [first, second, _] = [fill(), fill(), fill()];
+        let victim = oldest_victim(&segments, &grace, Pool::Small).expect("sealed and left");
+        drained(&segments, &grace, victim.id);
+        reclaim(&segments, &grace, 0);
+        grace.pin(READER);
+        assert_eq!(fill(), first, "freed last, used first");
+        fill();
+        for dead in [first, second] {
+            assert_eq!(segments.header(dead).state(), State::Sealed);
+            segments.header(dead).add_dead(whole);
+        }
+        let victim = dead_victim(&segments, &grace, whole / 2, 1);
+        assert_eq!(victim.map(|victim| victim.id), Some(second), "which comes after the first");
+    }
+
+    #[test]
+    fn writers_leave_to_moves_what_was_opened_for_moves() {
+        let (grace, segments) = table();
+        grace.pin(WRITER);
+        let whole = segments.geometry().segment_words;
+        while segments.allocate(&grace, WRITES, whole).is_some() {}
+        assert!(segments.allocate(&grace, MOVES, whole / 2).is_some(), "the reserve is for this");
+        assert!(segments.allocate(&grace, WRITES, 1).is_none(), "all else is full");
+        assert!(segments.allocate(&grace, MOVES, whole / 2).is_some(), "no writer took its rest");
+    }
+
+    #[test]
+    fn memory_is_given_back_when_moves_have_their_reserve() {
+        let (grace, segments) = table();
+        let whole = segments.geometry().segment_words;
+        grace.pin(WRITER);
+        while segments.allocate(&grace, WRITES, whole).is_some() {}
+        assert!(segments.allocate(&grace, MOVES, whole).is_some());
+        grace.unpin(WRITER);
+        for free in [1, 1] {
+            let victim = oldest_victim(&segments, &grace, Pool::Small).expect("sealed and left");
+            drained(&segments, &grace, victim.id);
+            let returned = reclaim(&segments, &grace, 1);
+            assert_eq!(segments.free(), free, "{returned} were returned");
+        }
+    }
+}

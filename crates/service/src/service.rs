@@ -1,0 +1,215 @@
+//! The [`Handler`] of a worker: begins the batch, finds the function of a request, ends the batch.
+//!
+//! A session calls it for every request of the worker's connections. What a command means is
+//! decided in `retrieve`, `store`, `meta` and `admin`; here is only the way there, and what happens
+//! when no request is the reason: refusals, housekeeping, requests for memory.
+//!
+//! Invariants: no client that must authenticate and has not reaches the engine. Every request that
+//! does reach it is executed in a batch that has begun.
+//!
+//! Units: `_ns` is nanoseconds, `_s` seconds, as in [`Now`].
+
+use crate::cell::Cell;
+use crate::worker::Worker;
+use crate::{admin, auth, meta, retrieve, store};
+use base::Now;
+use engine::NoSink;
+use memcache::{Key, KeyScratch, Limits, Refusal, Request, Store, StoreVerb, reply};
+use session::{BatchEnd, Cause, Conn, ConnId, Handler, LogId, Outcome, Passed, Reply, Ticket};
+use std::sync::Arc;
+
+/// The most items that housekeeping examines once a second.
+const TEND_ITEMS_MAX: u32 = 4096;
+
+/// Nanoseconds between two rounds of housekeeping while nothing arrives.
+const TEND_INTERVAL_NS: u64 = 1_000_000_000;
+
+/// Executes the requests of one worker.
+pub struct Service {
+    worker: Worker,
+    /// Whether clients must authenticate first.
+    guarded: bool,
+    /// The second of the next housekeeping; the highest number if another worker does it.
+    tend_at_s: u32,
+    wake_at_ns: u64,
+}
+
+impl Service {
+    /// A service for one worker of `cell`. One worker of a cell `tends` it: it does the
+    /// housekeeping while nothing arrives.
+    #[must_use]
+    pub fn new(cell: Arc<Cell>, tends: bool) -> Self {
+        let (tend_at_s, wake_at_ns) = if tends { (0, 0) } else { (u32::MAX, u64::MAX) };
+        let guarded = cell.options().authenticate.is_some();
+        Self { worker: Worker::new(cell), guarded, tend_at_s, wake_at_ns }
+    }
+
+    /// Whether the client must still authenticate.
+    #[inline(always)]
+    fn distrusts(&self, conn: &Conn) -> bool {
+        self.guarded && !conn.authenticated
+    }
+
+    fn execute(
+        &mut self,
+        now: Now,
+        conn: &mut Conn,
+        request: &Request<'_>,
+        reply: &mut Reply,
+    ) -> Outcome {
+        let worker = &mut self.worker;
+        match request {
+            Request::Get { keys, with_cas: false } => {
+                return retrieve::get::<false>(worker, now, conn, *keys, reply);
+            }
+            Request::Get { keys, with_cas: true } => {
+                return retrieve::get::<true>(worker, now, conn, *keys, reply);
+            }
+            Request::Gat { exptime, keys, with_cas } => {
+                let expiry_s = store::expiry_s(*exptime, now);
+                return match with_cas {
+                    false => retrieve::gat::<false>(worker, now, conn, *keys, expiry_s, reply),
+                    true => retrieve::gat::<true>(worker, now, conn, *keys, expiry_s, reply),
+                };
+            }
+            Request::Store(store) => store::store(worker, now, store, reply.bytes_mut()),
+            Request::Delete { key, noreply } => store::delete(worker, now, *key, *noreply, reply),
+            Request::Arith { key, delta, direction, noreply } => {
+                store::count(worker, now, *key, *delta, *direction, *noreply, reply);
+            }
+            Request::Touch { key, exptime, noreply } => {
+                store::touch(worker, now, *key, *exptime, *noreply, reply);
+            }
+            Request::MetaGet(args) => meta::get(worker, now, args, reply),
+            Request::MetaSet { args, mode, value } => {
+                meta::set(worker, now, args, *mode, value, reply);
+            }
+            Request::MetaDelete(args) => meta::delete(worker, now, args, reply),
+            Request::MetaArith { args, direction } => {
+                meta::arith(worker, now, args, *direction, reply);
+            }
+            Request::MetaDebug(key) => meta::debug(worker, now, *key, reply),
+            Request::MetaNoop => reply.bytes_mut().extend_from_slice(reply::META_NOOP),
+            Request::Quit => return Outcome::Close,
+            request => return admin::administrate(worker, now, conn, request, reply),
+        }
+        Outcome::Done
+    }
+
+    /// Housekeeping, once a second at the latest: removes expired items, and returns memory that is
+    /// owed to a lowered limit.
+    #[cold]
+    fn tend(&mut self, now: Now) {
+        self.tend_at_s = now.expiry_s.saturating_add(1);
+        self.wake_at_ns = now.mono_ns + TEND_INTERVAL_NS;
+        self.worker.begin(now);
+        let (engine, local) = self.worker.engine();
+        engine.tend(local, now, TEND_ITEMS_MAX, &mut NoSink);
+    }
+}
+
+impl Handler for Service {
+    #[inline]
+    fn limits(&self, conn: &Conn) -> &Limits {
+        let cell = self.worker.cell();
+        if self.distrusts(conn) {
+            return cell.auth_limits();
+        }
+        &cell.options().limits
+    }
+
+    #[inline]
+    fn call(
+        &mut self,
+        now: Now,
+        conn: &mut Conn,
+        request: &Request<'_>,
+        _ticket: Ticket,
+        reply: &mut Reply,
+    ) -> Outcome {
+        if self.distrusts(conn) {
+            return auth::authenticate(&self.worker, conn, request, reply);
+        }
+        self.worker.begin(now);
+        self.execute(now, conn, request, reply)
+    }
+
+    #[inline(always)]
+    fn is_prompt(&self, conn: &Conn) -> bool {
+        !self.distrusts(conn)
+    }
+
+    #[inline(always)]
+    fn get_now(&mut self, now: Now, key: Key<'_>, reply: &mut Reply) {
+        self.worker.begin(now);
+        retrieve::get_single(&mut self.worker, now, key, reply.bytes_mut());
+    }
+
+    #[inline(always)]
+    fn store_now(&mut self, now: Now, store: &Store<'_>, reply: &mut Reply) {
+        self.worker.begin(now);
+        match store.verb {
+            StoreVerb::Set => store::set(&mut self.worker, now, store, reply.bytes_mut()),
+            _ => store::store(&mut self.worker, now, store, reply.bytes_mut()),
+        }
+    }
+
+    fn refused(
+        &mut self,
+        now: Now,
+        conn: &mut Conn,
+        refusal: Option<&Refusal<'_>>,
+        cause: Cause,
+        reply: &mut Reply,
+    ) {
+        let counters = self.worker.counters();
+        counters.refused.add(1);
+        let out = reply.bytes_mut();
+        match (cause, refusal) {
+            (Cause::Malformed, Some(refusal)) => reply::refusal(out, refusal),
+            (Cause::NoMemory, _) => out.extend_from_slice(reply::OUT_OF_MEMORY_STORING),
+            _ => out.extend_from_slice(reply::OUT_OF_MEMORY),
+        }
+        if let Some(Refusal::TooLarge { unlink }) = refusal {
+            match cause {
+                Cause::Malformed => counters.store_too_large.add(1),
+                _ => counters.store_no_memory.add(1),
+            }
+            if let Some(token) = unlink
+                && !self.distrusts(conn)
+            {
+                self.worker.begin(now);
+                let mut scratch: KeyScratch = [0; _];
+                store::unlink(&mut self.worker, now, token.key(&mut scratch));
+            }
+        }
+    }
+
+    fn make_room(&mut self, now: Now, bytes: u64) -> bool {
+        if !self.worker.cell().has_share_left(bytes) {
+            return false;
+        }
+        self.worker.begin(now);
+        let (engine, local) = self.worker.engine();
+        engine.give_back(local, bytes, now, &mut NoSink)
+    }
+
+    fn gate(&self, _log: LogId, _seq: u64) -> Passed {
+        Passed::Yes
+    }
+
+    fn closed(&mut self, _conn: ConnId) {}
+
+    #[inline]
+    fn end_batch(&mut self, now: Now) -> BatchEnd {
+        if now.expiry_s >= self.tend_at_s {
+            self.tend(now);
+        }
+        self.worker.end();
+        BatchEnd::Send
+    }
+
+    fn wake_at_ns(&self) -> u64 {
+        self.wake_at_ns
+    }
+}

@@ -1,0 +1,356 @@
+//! The loop over requests: each is taken off the input and executed, and its outcome is applied.
+//!
+//! ```text
+//! run  -> run_gets              get of one key, as many as follow each other
+//!      -> run_stores            plain set and add, likewise
+//!      -> run_any               everything else, one at a time
+//! ```
+//!
+//! The first two are inlined down to the handler and keep what they need in registers. `run_stores`
+//! has a frame of its own, so that its needs do not displace those of `run_gets`. Both are only for
+//! a handler that is prompt while no earlier reply waits: their replies are complete at once, so
+//! they have no outcome to apply and no ticket.
+//!
+//! Invariants: `pending` is there exactly while a reply waits; every later reply is queued after
+//! it. Nothing is executed unless `flow` is `Idle`. `swallow` is not 0 only between two calls of
+//! `run`.
+
+use memcache::{Limits, Parsed, Refusal};
+
+use super::flow::Flow;
+use super::pending::{Pending, Wait};
+use crate::context::Context;
+use crate::handler::{Cause, Handler, Outcome, Passed};
+use crate::ids::{Conn, ConnId, Ticket};
+use crate::reply::{Mark, Reply};
+
+/// What a turn may still do before a bound stops it.
+struct Remaining {
+    /// Requests, at least one.
+    requests: u32,
+    /// The length from which on the output is full.
+    full_at: usize,
+}
+
+impl Remaining {
+    /// Counts a request; whether it was the last of this turn.
+    #[inline(always)]
+    fn is_used_up(&mut self, out: &Reply) -> bool {
+        self.requests -= 1;
+        self.requests == 0 || self.is_full(out)
+    }
+
+    #[inline(always)]
+    fn is_full(&self, out: &Reply) -> bool {
+        out.len() >= self.full_at
+    }
+}
+
+/// The requests of one connection and the replies to them.
+pub(super) struct Requests {
+    conn: Conn,
+    flow: Flow,
+    /// The connection ends when no reply waits.
+    closing: bool,
+    /// The number of the latest request that was given a ticket, wrapping.
+    number: u32,
+    /// Bytes of a refused value that are still to be discarded.
+    swallow: u64,
+    /// Total length of the request that the input begins with, as far as it is known.
+    needed: usize,
+    pending: Option<Box<Pending>>,
+}
+
+impl Requests {
+    pub(super) fn new(id: ConnId) -> Self {
+        Self {
+            conn: Conn::new(id),
+            flow: Flow::Idle,
+            closing: false,
+            number: 0,
+            swallow: 0,
+            needed: 0,
+            pending: None,
+        }
+    }
+
+    #[inline]
+    pub(super) fn id(&self) -> ConnId {
+        self.conn.id()
+    }
+
+    #[inline]
+    pub(super) fn flow(&self) -> Flow {
+        self.flow
+    }
+
+    #[inline]
+    pub(super) fn is_pending(&self) -> bool {
+        self.pending.is_some()
+    }
+
+    /// Whether it is between two requests, with no reply that waits.
+    pub(super) fn is_at_rest(&self) -> bool {
+        self.flow == Flow::Idle && self.swallow == 0 && !self.is_pending()
+    }
+
+    /// Whether no further input is parsed, now or later.
+    pub(super) fn is_over(&self) -> bool {
+        self.closing || matches!(self.flow, Flow::Close | Flow::Drop)
+    }
+
+    /// Total length of the incomplete request that the input begins with, as far as it is known; 0
+    /// when a bound has stopped the parsing before the input was used up.
+    #[inline]
+    pub(super) fn needed(&self) -> usize {
+        if self.flow == Flow::Idle { self.needed } else { 0 }
+    }
+
+    /// Allows parsing again after a bound of a turn has stopped it; whether one had.
+    pub(super) fn resume(&mut self) -> bool {
+        let stopped = matches!(self.flow, Flow::Again | Flow::Full);
+        if stopped {
+            self.flow = Flow::Idle;
+        }
+        stopped
+    }
+
+    /// Appends the rest of the reply to the request of `ticket`; `false` when it does not wait.
+    pub(super) fn complete(&mut self, ticket: Ticket, bytes: &[u8]) -> bool {
+        ticket.conn == self.conn.id()
+            && self.pending.as_mut().is_some_and(|it| it.complete(ticket.request, bytes))
+    }
+
+    /// Moves to the output the replies that waited for a completion or a log and may leave now.
+    pub(super) fn release<H: Handler>(&mut self, context: &mut Context<H>) {
+        let Some(pending) = &mut self.pending else { return };
+        let handler = &context.handler;
+        if pending.release(|log, seq| handler.gate(log, seq), &mut context.out).is_err() {
+            self.flow = Flow::Drop;
+            return;
+        }
+        let full = pending.is_full(&context.resources);
+        if pending.is_empty() {
+            self.pending = None;
+        }
+        if self.closing {
+            self.close();
+        } else if self.flow == Flow::Waiting && !full {
+            self.flow = Flow::Again;
+        }
+    }
+
+    /// Parses `input` from its beginning until it is used up or a bound stops it; returns how much
+    /// is left and leaves the reason in `flow`.
+    #[inline(never)]
+    pub(super) fn run<H: Handler>(
+        &mut self,
+        input: &[u8],
+        context: &mut Context<H>,
+        requests_max: u32,
+    ) -> usize {
+        let full_at = context.out.len() + context.resources.bounds.output_bytes_max;
+        let mut remaining = Remaining { requests: requests_max, full_at };
+        let mut rest = if self.swallow == 0 { input } else { &input[self.skip(input)..] };
+        while !rest.is_empty() {
+            let before = rest.len();
+            if self.is_prompt(context) {
+                rest = run_gets(rest, context, &mut remaining);
+                if rest.is_empty() {
+                    break;
+                }
+                if rest.len() == before {
+                    rest = self.run_stores(rest, context, &mut remaining);
+                }
+            }
+            if rest.len() == before {
+                let Some(used) = self.run_any(rest, context) else { break };
+                remaining.requests -= 1;
+                rest = &rest[used..];
+                if self.flow != Flow::Idle {
+                    break;
+                }
+            }
+            if rest.is_empty() {
+                break;
+            }
+            if remaining.is_full(&context.out) {
+                self.flow = Flow::Full;
+                break;
+            }
+            if remaining.requests == 0 {
+                self.flow = Flow::Again;
+                break;
+            }
+        }
+        rest.len()
+    }
+
+    /// Executes each plain `set` and `add` that `input` begins with; returns what follows.
+    #[inline(never)]
+    fn run_stores<'i, H: Handler>(
+        &self,
+        mut input: &'i [u8],
+        context: &mut Context<H>,
+        remaining: &mut Remaining,
+    ) -> &'i [u8] {
+        let value_bytes_max = context.handler.limits(&self.conn).value_bytes_max;
+        while let Some((store, rest)) = memcache::plain_store(input, value_bytes_max) {
+            context.handler.store_now(context.now, &store, &mut context.out);
+            input = rest;
+            if remaining.is_used_up(&context.out) {
+                break;
+            }
+        }
+        input
+    }
+
+    /// Whether a reply is complete at once, and may leave at once.
+    #[inline(always)]
+    fn is_prompt<H: Handler>(&self, context: &Context<H>) -> bool {
+        self.pending.is_none() && context.handler.is_prompt(&self.conn)
+    }
+
+    /// Executes the request that `input` begins with; returns how much of it is used, or `None`
+    /// when the request is incomplete.
+    #[inline(never)]
+    fn run_any<H: Handler>(&mut self, input: &[u8], context: &mut Context<H>) -> Option<usize> {
+        match memcache::parse(input, context.handler.limits(&self.conn)) {
+            Parsed::Request { request, consumed } => {
+                let mark = context.out.mark();
+                self.number = self.number.wrapping_add(1);
+                let ticket = Ticket { conn: self.conn.id(), request: self.number };
+                let (now, conn) = (context.now, &mut self.conn);
+                let outcome = context.handler.call(now, conn, &request, ticket, &mut context.out);
+                Some(self.record_outcome(outcome, consumed, mark, context))
+            }
+            Parsed::Incomplete { needed } => {
+                self.needed = needed;
+                None
+            }
+            Parsed::Refused { refusal, consumed, swallow, close, quiet } => {
+                let outcome = if close { Outcome::Close } else { Outcome::Done };
+                self.refuse(Some(&refusal), Cause::Malformed, quiet, outcome, consumed, context);
+                self.swallow = swallow;
+                Some(consumed + self.skip(&input[consumed..]))
+            }
+        }
+    }
+
+    /// Discards what `input` holds of a refused value; returns how much that is.
+    #[inline]
+    fn skip(&mut self, input: &[u8]) -> usize {
+        if self.swallow == 0 {
+            return 0;
+        }
+        let skipped = self.swallow.min(input.len() as u64);
+        self.swallow -= skipped;
+        skipped as usize
+    }
+
+    /// Applies the outcome of a request; returns how much of the input the request has used.
+    fn record_outcome<H: Handler>(
+        &mut self,
+        outcome: Outcome,
+        consumed: usize,
+        mark: Mark,
+        context: &mut Context<H>,
+    ) -> usize {
+        let used = if outcome == Outcome::More { 0 } else { consumed };
+        let wait = match outcome {
+            Outcome::Pending => Wait::Ticket,
+            Outcome::Gate { log, seq } => match context.handler.gate(log, seq) {
+                Passed::Yes => Wait::Nothing,
+                Passed::No => Wait::Gate { log, seq },
+                Passed::InDoubt => {
+                    self.flow = Flow::Drop;
+                    return used;
+                }
+            },
+            Outcome::Done | Outcome::More | Outcome::Close => Wait::Nothing,
+        };
+        if outcome != Outcome::More {
+            self.conn.progress = 0;
+        }
+        if self.pending.is_some() || wait != Wait::Nothing {
+            let reply = context.out.split_off(mark);
+            let pending = self.pending.get_or_insert_default();
+            pending.push(self.number, wait, reply, used);
+            if pending.is_full(&context.resources) || outcome == Outcome::More {
+                self.flow = Flow::Waiting;
+            }
+        } else if outcome == Outcome::More {
+            self.flow = Flow::Full;
+        }
+        if outcome == Outcome::Close {
+            self.closing = true;
+            self.close();
+        }
+        used
+    }
+
+    /// Ends the connection as soon as no reply waits.
+    fn close(&mut self) {
+        self.flow = if self.pending.is_some() { Flow::Waiting } else { Flow::Close };
+    }
+
+    /// Lets the handler answer a request that is not executed, in its place among the others. The
+    /// handler is called also for a client that wants no reply, and then the answer is discarded.
+    #[cold]
+    fn refuse<H: Handler>(
+        &mut self,
+        refusal: Option<&Refusal<'_>>,
+        cause: Cause,
+        quiet: bool,
+        outcome: Outcome,
+        consumed: usize,
+        context: &mut Context<H>,
+    ) {
+        let mark = context.out.mark();
+        context.handler.refused(context.now, &mut self.conn, refusal, cause, &mut context.out);
+        if quiet {
+            context.out.rewind(mark);
+        }
+        self.number = self.number.wrapping_add(1);
+        self.record_outcome(outcome, consumed, mark, context);
+    }
+
+    /// There is no memory for the request that `input` begins with. If it is a value, the value is
+    /// discarded and answered like one that is too large; anything else ends the connection.
+    #[cold]
+    pub(super) fn refuse_value<H: Handler>(&mut self, input: &[u8], context: &mut Context<H>) {
+        let limits = Limits { value_bytes_max: 0, ..*context.handler.limits(&self.conn) };
+        let Parsed::Refused { refusal, consumed, swallow, close: false, quiet } =
+            memcache::parse(input, &limits)
+        else {
+            return self.refuse_input(context);
+        };
+        self.refuse(Some(&refusal), Cause::NoMemory, quiet, Outcome::Done, consumed, context);
+        self.swallow = swallow;
+        let skipped = self.skip(&input[consumed..]);
+        debug_assert_eq!(consumed + skipped, input.len(), "an unfinished value ends its input");
+    }
+
+    /// There is no memory for input that is no value: answers so and ends the connection.
+    #[cold]
+    pub(super) fn refuse_input<H: Handler>(&mut self, context: &mut Context<H>) {
+        self.refuse(None, Cause::NoMemoryForInput, false, Outcome::Close, 0, context);
+    }
+}
+
+/// Answers each `get` of one key that `input` begins with; returns what follows.
+#[inline(always)]
+fn run_gets<'i, H: Handler>(
+    mut input: &'i [u8],
+    context: &mut Context<H>,
+    remaining: &mut Remaining,
+) -> &'i [u8] {
+    while let Some((key, rest)) = memcache::plain_get(input) {
+        context.handler.get_now(context.now, key, &mut context.out);
+        input = rest;
+        if remaining.is_used_up(&context.out) {
+            break;
+        }
+    }
+    input
+}

@@ -1,0 +1,275 @@
+//! The session itself: input is parsed where it lies, or kept in a tail until it can be.
+//!
+//! A value without memory is discarded and answered like one that is too large. Other input without
+//! memory ends the connection, unless only the bound of requests had stopped its parsing: then it
+//! is parsed without that bound.
+//!
+//! Invariants: while [`Flow::Idle`], a tail that is not empty begins with an incomplete request, of
+//! which more than its present length is needed. In any other state nothing is parsed except by
+//! `resume`. A connection that is over has an empty tail.
+
+use super::flow::Flow;
+use super::requests::Requests;
+use super::tail::Tail;
+use crate::bounds::Resources;
+use crate::context::Context;
+use crate::handler::Handler;
+use crate::ids::{ConnId, Ticket};
+
+/// One connection without a socket.
+///
+/// A driver owns one per client. It calls [`Session::receive`] with what it received and sends what
+/// appears in [`Context::out`]:
+///
+/// ```
+/// use base::{MemoryBudget, Now};
+/// use memcache::{Limits, Refusal, Request};
+/// use session::{
+///     BatchEnd, Bounds, Cause, Conn, ConnId, Context, Flow, Handler, LogId, Outcome, Passed,
+///     Reply, Resources, Session, Ticket, WorkerId,
+/// };
+///
+/// /// Answers `version` and nothing else.
+/// struct Version(Limits);
+///
+/// impl Handler for Version {
+///     fn limits(&self, _: &Conn) -> &Limits {
+///         &self.0
+///     }
+///     fn call(
+///         &mut self,
+///         _: Now,
+///         _: &mut Conn,
+///         request: &Request<'_>,
+///         _: Ticket,
+///         reply: &mut Reply,
+///     ) -> Outcome {
+///         let line: &[u8] = match request {
+///             Request::Version => b"VERSION 1\r\n",
+///             _ => b"ERROR\r\n",
+///         };
+///         reply.bytes_mut().extend(line);
+///         Outcome::Done
+///     }
+///     fn refused(
+///         &mut self,
+///         _: Now,
+///         _: &mut Conn,
+///         _: Option<&Refusal<'_>>,
+///         _: Cause,
+///         reply: &mut Reply,
+///     ) {
+///         reply.bytes_mut().extend(b"ERROR\r\n");
+///     }
+///     fn gate(&self, _: LogId, _: u64) -> Passed {
+///         Passed::Yes
+///     }
+///     fn closed(&mut self, _: ConnId) {}
+///     fn end_batch(&mut self, _: Now) -> BatchEnd {
+///         BatchEnd::Send
+///     }
+/// }
+///
+/// let resources = Resources { bounds: Bounds::default(), budget: MemoryBudget::new(1 << 20) };
+/// let handler = Version(Limits::default());
+/// let mut context = Context { handler, now: Now::default(), out: Reply::new(), resources };
+/// let mut session = Session::new(ConnId { worker: WorkerId(0), index: 0, generation: 0 });
+///
+/// // Two requests arrive, the second one in two pieces.
+/// assert_eq!(session.receive(b"version\r\nver", &mut context), Flow::Idle);
+/// session.receive(b"sion\r\n", &mut context);
+/// let sent = context.out.plain(context.out.whole());
+/// assert_eq!(sent, Some(&b"VERSION 1\r\nVERSION 1\r\n"[..]));
+/// ```
+pub struct Session {
+    requests: Requests,
+    tail: Tail,
+}
+
+const _: () = assert!(size_of::<Session>() < 200, "an idle connection is small");
+
+impl Session {
+    /// A connection that has received nothing.
+    #[must_use]
+    pub fn new(id: ConnId) -> Self {
+        Self { requests: Requests::new(id), tail: Tail::default() }
+    }
+
+    /// Its id.
+    #[inline]
+    #[must_use]
+    pub fn id(&self) -> ConnId {
+        self.requests.id()
+    }
+
+    /// What it needs next.
+    #[inline]
+    #[must_use]
+    pub fn flow(&self) -> Flow {
+        self.requests.flow()
+    }
+
+    /// Whether a reply waits for a completion or a log.
+    #[inline]
+    #[must_use]
+    pub fn is_pending(&self) -> bool {
+        self.requests.is_pending()
+    }
+
+    /// Whether it is between two requests: no input is kept and no reply waits.
+    #[must_use]
+    pub fn is_at_rest(&self) -> bool {
+        self.requests.is_at_rest() && self.tail.is_empty()
+    }
+
+    /// Memory that it owns beyond its own size, replies that wait excluded.
+    #[must_use]
+    pub fn heap_bytes(&self) -> usize {
+        self.tail.heap_bytes()
+    }
+
+    /// Whether input can be parsed where it was received: nothing is kept, no bound has stopped it.
+    #[inline(always)]
+    #[must_use]
+    pub fn can_parse_in_place(&self) -> bool {
+        self.flow() == Flow::Idle && self.tail.is_empty()
+    }
+
+    /// Parses and executes what `input` completes, in the caller's buffer where possible. All of
+    /// `input` is consumed or kept.
+    pub fn receive<H: Handler>(&mut self, input: &[u8], context: &mut Context<H>) -> Flow {
+        if self.can_parse_in_place() {
+            self.receive_in_place(input, context);
+        } else {
+            self.receive_after_tail(input, context);
+        }
+        self.flow()
+    }
+
+    /// [`Session::receive`] of a session that [can parse in place](Session::can_parse_in_place).
+    #[inline(always)]
+    pub fn receive_in_place<H: Handler>(&mut self, input: &[u8], context: &mut Context<H>) {
+        debug_assert!(self.can_parse_in_place());
+        let requests_max = context.resources.bounds.requests_per_turn;
+        let left = self.requests.run(input, context, requests_max);
+        if left > 0 {
+            self.keep(&input[input.len() - left..], context);
+        }
+    }
+
+    /// Continues with input that was kept when a bound stopped it.
+    pub fn resume<H: Handler>(&mut self, context: &mut Context<H>) -> Flow {
+        if self.requests.resume() && !self.tail.is_empty() {
+            self.run_tail(context);
+        }
+        self.flow()
+    }
+
+    /// A buffer to receive into directly, when much of a value is missing. [`Session::receive`]
+    /// with empty input follows.
+    #[inline]
+    pub fn value_buffer(&mut self, resources: &Resources) -> Option<&mut Vec<u8>> {
+        if self.flow() != Flow::Idle || self.tail.is_empty() {
+            return None;
+        }
+        self.tail.value_buffer(self.requests.needed(), resources)
+    }
+
+    /// Takes in the rest of a reply. `false` when its request does not wait for it any more.
+    /// [`Session::release`] follows.
+    pub fn complete(&mut self, ticket: Ticket, bytes: &[u8]) -> bool {
+        self.requests.complete(ticket, bytes)
+    }
+
+    /// Lets replies leave that waited for a completion or for a log.
+    pub fn release<H: Handler>(&mut self, context: &mut Context<H>) -> Flow {
+        self.requests.release(context);
+        self.flow()
+    }
+
+    /// Keeps `rest`, which could not be parsed now.
+    #[cold]
+    fn keep<H: Handler>(&mut self, rest: &[u8], context: &mut Context<H>) {
+        let needed = self.requests.needed();
+        if self.requests.is_over() || self.append(rest, needed, context) {
+            return;
+        }
+        match self.flow() {
+            Flow::Idle if self.tail.is_empty() => self.requests.refuse_value(rest, context),
+            // Fairness matters less than the memory that it would take.
+            Flow::Again if self.tail.is_empty() => {
+                self.requests.resume();
+                let left = self.run_kept(rest, context, u32::MAX);
+                if left > 0 {
+                    self.keep(&rest[rest.len() - left..], context);
+                }
+            }
+            _ => {
+                self.requests.refuse_input(context);
+                self.tail.clear();
+            }
+        }
+    }
+
+    /// Appends to the tail; `false` when there is no memory, even after the handler has made room.
+    fn append<H: Handler>(
+        &mut self,
+        input: &[u8],
+        needed: usize,
+        context: &mut Context<H>,
+    ) -> bool {
+        context.with_room(|resources| self.tail.append(input, needed, resources)).is_ok()
+    }
+
+    /// Receives while earlier input is kept.
+    #[cold]
+    fn receive_after_tail<H: Handler>(&mut self, mut input: &[u8], context: &mut Context<H>) {
+        while self.flow() == Flow::Idle {
+            if self.tail.is_empty() {
+                let requests_max = context.resources.bounds.requests_per_turn;
+                let left = self.run_kept(input, context, requests_max);
+                input = &input[input.len() - left..];
+                break;
+            }
+            let needed = self.requests.needed();
+            let (lacking, rest) = input.split_at(self.tail.lacks(input, needed));
+            if !self.append(lacking, needed, context) {
+                let bytes = self.tail.take();
+                self.tail.clear();
+                self.requests.refuse_value(&bytes, context);
+                continue;
+            }
+            input = rest;
+            if self.tail.len() >= needed {
+                self.run_tail(context);
+            }
+            if input.is_empty() {
+                return;
+            }
+        }
+        if !input.is_empty() {
+            self.keep(input, context);
+        }
+    }
+
+    /// The loop over requests in a frame of its own, away from the path where nothing was kept.
+    #[inline(never)]
+    fn run_kept<H: Handler>(
+        &mut self,
+        input: &[u8],
+        context: &mut Context<H>,
+        requests_max: u32,
+    ) -> usize {
+        self.requests.run(input, context, requests_max)
+    }
+
+    fn run_tail<H: Handler>(&mut self, context: &mut Context<H>) {
+        let bytes = self.tail.take();
+        let left = self.run_kept(&bytes, context, context.resources.bounds.requests_per_turn);
+        if self.requests.is_over() {
+            self.tail.clear();
+        } else {
+            self.tail.put_back(bytes, left);
+        }
+    }
+}

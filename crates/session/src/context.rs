@@ -1,0 +1,51 @@
+//! What the sessions of a worker work with, one after the other: handler, moment, output,
+//! resources.
+//!
+//! A worker has one context for all its connections, so a session keeps no reference to any of it.
+
+use base::{Grant, Now, Owner};
+
+use crate::bounds::{ROOM_ATTEMPTS_MAX, Resources};
+use crate::handler::{BatchEnd, Handler};
+use crate::reply::Reply;
+
+/// What every session of a worker works with.
+pub struct Context<H> {
+    /// Executes the requests.
+    pub handler: H,
+    /// The moment of the batch.
+    pub now: Now,
+    /// Where replies are appended.
+    pub out: Reply,
+    /// Bounds and budget.
+    pub resources: Resources,
+}
+
+impl<H: Handler> Context<H> {
+    /// Takes `bytes` of the budget for replies that a client has not taken yet. Where the budget
+    /// refuses, the handler may make room, in a batch of its own: that of the replies has ended.
+    /// `None` when there is no memory, or when the handler has lost the right to answer.
+    pub fn grant(&mut self, bytes: u64) -> Option<Grant> {
+        let grant = self
+            .with_room(|resources| resources.budget.take(Owner::Connections, bytes).ok_or(bytes));
+        match self.handler.end_batch(self.now) {
+            BatchEnd::Send => grant.ok(),
+            BatchEnd::Drop => None,
+        }
+    }
+
+    /// Tries to reserve memory. While that is refused, with the bytes that were refused, and the
+    /// handler can make room, tries again.
+    pub(crate) fn with_room<T>(
+        &mut self,
+        mut reserve: impl FnMut(&Resources) -> Result<T, u64>,
+    ) -> Result<T, u64> {
+        for _ in 0..ROOM_ATTEMPTS_MAX {
+            match reserve(&self.resources) {
+                Err(bytes) if self.handler.make_room(self.now, bytes) => {}
+                result => return result,
+            }
+        }
+        reserve(&self.resources)
+    }
+}

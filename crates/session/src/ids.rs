@@ -1,0 +1,56 @@
+//! Identities: of a worker, of a connection, of one request on it; and what a handler may know and
+//! keep about the connection it serves.
+//!
+//! The index of a closed connection is used again, with another generation. So a completion that
+//! arrives late matches no connection, not the wrong one.
+
+/// One of the threads that serve connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct WorkerId(pub u16);
+
+/// One connection, for as long as it is open and never again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ConnId {
+    /// The worker that owns it.
+    pub worker: WorkerId,
+    /// Its index at that worker.
+    pub index: u32,
+    /// How many connections had that index before, wrapping.
+    pub generation: u32,
+}
+
+/// One request of one connection: where a completion belongs that comes later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Ticket {
+    /// The connection of the request.
+    pub conn: ConnId,
+    /// The number of the request, among those of the connection that were given one, wrapping.
+    pub request: u32,
+}
+
+/// What lasts from one request of a connection to the next. The handler gets it with each request.
+#[derive(Debug)]
+pub struct Conn {
+    id: ConnId,
+    /// Whether the client has sent a valid password. Only the handler reads and sets it.
+    pub authenticated: bool,
+    /// How many keys of the present request are answered already. The handler sets it when it
+    /// returns [`Outcome::More`](crate::Outcome::More), and reads it when it is called again. The
+    /// session sets it to 0 when the request is done.
+    pub progress: u32,
+}
+
+impl Conn {
+    /// A connection that has sent nothing yet.
+    #[must_use]
+    pub fn new(id: ConnId) -> Self {
+        Self { id, authenticated: false, progress: 0 }
+    }
+
+    /// Its id.
+    #[inline]
+    #[must_use]
+    pub fn id(&self) -> ConnId {
+        self.id
+    }
+}

@@ -1,0 +1,205 @@
+//! The handler of the tests of sessions and of drivers: a map of keys and values.
+//!
+//! It executes `get`, storage commands, `version` and `quit`, and answers everything else with an
+//! error. How a reply comes is decided by its [`Delays`]: at once, when a log has passed a mark, or
+//! by a ticket. This file is part of the tests of both crates and of no product crate.
+
+use std::collections::BTreeMap;
+use std::io::IoSlice;
+use std::sync::{Arc, Mutex};
+
+use base::Now;
+use memcache::{Key, Limits, Refusal, Request, Store};
+use session::{
+    BatchEnd, Cause, Conn, ConnId, Handler, LogId, Mark, Outcome, Passed, Reply, Ticket,
+};
+
+/// What clients have stored. The handlers of a server share it.
+pub type Items = Arc<Mutex<BTreeMap<Vec<u8>, Arc<[u8]>>>>;
+
+/// Decides how replies come.
+pub trait Delays {
+    /// A request of `conn` begins.
+    fn begin(&mut self, _conn: ConnId) {}
+
+    /// How a reply comes that was appended since `mark`; `key` is the first key of its request.
+    fn outcome(&mut self, key: &[u8], ticket: Ticket, reply: &mut Reply, mark: Mark) -> Outcome;
+
+    /// Whether the log has passed `seq`.
+    fn gate(&self, seq: u64) -> Passed;
+
+    /// A connection is closed.
+    fn closed(&mut self) {}
+
+    fn end_batch(&mut self, _now: Now) -> BatchEnd {
+        BatchEnd::Send
+    }
+
+    fn wake_at_ns(&self) -> u64 {
+        u64::MAX
+    }
+}
+
+/// The handler.
+pub struct Fake<D> {
+    pub delays: D,
+    pub items: Items,
+    pub limits: Limits,
+    /// Values of at least this size are lent instead of copied.
+    pub lend_bytes_min: usize,
+    /// Keys of one `get` that are answered before the handler returns [`Outcome::More`].
+    pub keys_per_call: u32,
+    /// Whether plain requests are answered by [`Handler::get_now`] and [`Handler::store_now`].
+    pub prompt: bool,
+    /// Why requests were refused.
+    pub causes: Vec<Cause>,
+    /// How many requests, or parts of them, were executed.
+    pub calls: usize,
+}
+
+impl<D> Fake<D> {
+    pub fn new(delays: D, items: Items, value_bytes_max: u64, lend_bytes_min: usize) -> Self {
+        Self {
+            delays,
+            items,
+            limits: Limits { value_bytes_max, ..Limits::default() },
+            lend_bytes_min,
+            keys_per_call: u32::MAX,
+            prompt: false,
+            causes: Vec::new(),
+            calls: 0,
+        }
+    }
+
+    fn get(&self, key: &[u8], reply: &mut Reply) {
+        let Some(value) = self.items.lock().expect("unpoisoned").get(key).cloned() else { return };
+        reply.bytes_mut().extend(b"VALUE ");
+        reply.bytes_mut().extend(key);
+        reply.bytes_mut().extend(format!(" 0 {}\r\n", value.len()).bytes());
+        if value.len() >= self.lend_bytes_min {
+            reply.lend(Box::new(value), b"\r\n");
+        } else {
+            reply.bytes_mut().extend(&value[..]);
+            reply.bytes_mut().extend(b"\r\n");
+        }
+    }
+
+    fn store(&self, store: &Store<'_>, reply: &mut Reply) {
+        let mut items = self.items.lock().expect("unpoisoned");
+        items.insert(store.key.as_bytes().to_vec(), store.value.into());
+        if !store.noreply {
+            reply.bytes_mut().extend(b"STORED\r\n");
+        }
+    }
+
+    /// Returns the first key as well, if the request has one.
+    fn execute<'r>(
+        &self,
+        conn: &mut Conn,
+        request: &'r Request<'_>,
+        reply: &mut Reply,
+    ) -> (Outcome, &'r [u8]) {
+        let mut first: &[u8] = b"";
+        match request {
+            Request::Get { keys, .. } => {
+                let all = *keys;
+                for (at, key) in all.enumerate().skip(conn.progress as usize) {
+                    let key = key.expect("the tests send short keys").as_bytes();
+                    first = if at == 0 { key } else { first };
+                    self.get(key, reply);
+                    conn.progress += 1;
+                    if conn.progress.is_multiple_of(self.keys_per_call) {
+                        return (Outcome::More, first);
+                    }
+                }
+                reply.bytes_mut().extend(b"END\r\n");
+            }
+            Request::Store(store) => {
+                first = store.key.as_bytes();
+                self.store(store, reply);
+            }
+            Request::Version => reply.bytes_mut().extend(b"VERSION 1\r\n"),
+            Request::Quit => return (Outcome::Close, first),
+            _ => reply.bytes_mut().extend(b"ERROR\r\n"),
+        }
+        (Outcome::Done, first)
+    }
+}
+
+impl<D: Delays> Handler for Fake<D> {
+    fn limits(&self, _conn: &Conn) -> &Limits {
+        &self.limits
+    }
+
+    fn call(
+        &mut self,
+        _now: Now,
+        conn: &mut Conn,
+        request: &Request<'_>,
+        ticket: Ticket,
+        reply: &mut Reply,
+    ) -> Outcome {
+        self.calls += 1;
+        self.delays.begin(conn.id());
+        let mark = reply.mark();
+        match self.execute(conn, request, reply) {
+            (Outcome::Done, key) => self.delays.outcome(key, ticket, reply, mark),
+            (outcome, _) => outcome,
+        }
+    }
+
+    fn is_prompt(&self, _conn: &Conn) -> bool {
+        self.prompt
+    }
+
+    fn get_now(&mut self, _now: Now, key: Key<'_>, reply: &mut Reply) {
+        self.calls += 1;
+        self.get(key.as_bytes(), reply);
+        reply.bytes_mut().extend(b"END\r\n");
+    }
+
+    fn store_now(&mut self, _now: Now, store: &Store<'_>, reply: &mut Reply) {
+        self.calls += 1;
+        self.store(store, reply);
+    }
+
+    fn refused(
+        &mut self,
+        _now: Now,
+        _conn: &mut Conn,
+        refusal: Option<&Refusal<'_>>,
+        cause: Cause,
+        reply: &mut Reply,
+    ) {
+        self.causes.push(cause);
+        reply.bytes_mut().extend(match (cause, refusal) {
+            (Cause::Malformed, Some(refusal)) => refusal.line(),
+            (Cause::NoMemory, _) => b"SERVER_ERROR out of memory storing object\r\n",
+            _ => b"SERVER_ERROR out of memory reading request\r\n",
+        });
+    }
+
+    fn gate(&self, _log: LogId, seq: u64) -> Passed {
+        self.delays.gate(seq)
+    }
+
+    fn closed(&mut self, _conn: ConnId) {
+        self.delays.closed();
+    }
+
+    fn end_batch(&mut self, now: Now) -> BatchEnd {
+        self.delays.end_batch(now)
+    }
+
+    fn wake_at_ns(&self) -> u64 {
+        self.delays.wake_at_ns()
+    }
+}
+
+/// Moves what was appended since `mark` out of the reply, to be completed later.
+pub fn withhold(reply: &mut Reply, mark: Mark) -> Vec<u8> {
+    let late = reply.split_off(mark);
+    let mut slices = [IoSlice::new(&[]); 64];
+    let count = late.slices(late.whole(), &mut slices);
+    slices[..count].iter().flat_map(|slice| slice.to_vec()).collect()
+}

@@ -1,0 +1,3 @@
+//! What the tests of the session share.
+
+pub mod fake;

@@ -1,0 +1,85 @@
+//! Signals as requests to the cell, which the main thread takes one at a time.
+//!
+//! | signal | request |
+//! |---|---|
+//! | SIGTERM, SIGINT | stop at once; replies that are composed are still sent |
+//! | SIGUSR1 | drain: accept no new clients, and stop when the present ones have left |
+//! | SIGHUP | read the file of users again, as memcached does, and open the log file again |
+//!
+//! The runtime ignores SIGPIPE. No signal handler runs code of ours.
+
+use std::io;
+
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
+use signal_hook::iterator::Signals as Source;
+use signal_hook::low_level::raise;
+
+/// What a signal requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Request {
+    /// Stop at once.
+    Stop,
+    /// Stop when the clients have left.
+    Drain,
+    /// Read the files again.
+    Reload,
+}
+
+impl Request {
+    /// Sends the signal to this process, as the `shutdown` command does.
+    ///
+    /// # Errors
+    /// The system's, when a signal cannot be raised.
+    pub fn raise(self) -> io::Result<()> {
+        raise(match self {
+            Self::Stop => SIGTERM,
+            Self::Drain => SIGUSR1,
+            Self::Reload => SIGHUP,
+        })
+    }
+}
+
+/// The signals of the process, as long as this exists.
+pub struct Signals(Source);
+
+impl Signals {
+    /// Begins to receive the signals.
+    ///
+    /// # Errors
+    /// The system's, when a handler cannot be set.
+    pub fn new() -> io::Result<Self> {
+        Source::new([SIGTERM, SIGINT, SIGUSR1, SIGHUP]).map(Self)
+    }
+
+    /// Waits for the next request, without a time limit: a request is what ends the cell.
+    pub fn wait(&mut self) -> Request {
+        loop {
+            if let Some(signal) = self.0.wait().next() {
+                return meaning(signal);
+            }
+        }
+    }
+}
+
+fn meaning(signal: i32) -> Request {
+    match signal {
+        SIGUSR1 => Request::Drain,
+        SIGHUP => Request::Reload,
+        _ => Request::Stop,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn raised_requests_arrive() {
+        let mut signals = Signals::new().expect("signals can be handled");
+        for request in [Request::Drain, Request::Reload, Request::Stop] {
+            request.raise().expect("signals can be raised");
+            assert_eq!(signals.wait(), request);
+        }
+        assert_eq!(signals.0.pending().count(), 0);
+    }
+}

@@ -1,0 +1,17 @@
+//! From checked settings to a cell that serves, until a signal ends it.
+//!
+//! ```text
+//! serve: launch prepares the process -> driver chooses -> cell and server start -> startup reports
+//! ```
+//!
+//! This room alone connects the crates: the budget, the engine, the service and the driver get
+//! their settings here. It executes no request and moves no bytes.
+
+mod driver;
+mod host;
+mod launch;
+mod serve;
+mod startup;
+
+pub use launch::LaunchOptions;
+pub use serve::serve;

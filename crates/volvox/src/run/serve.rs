@@ -1,0 +1,204 @@
+//! Wiring: settings become a budget, a cell and a server, and a signal ends them.
+//!
+//! The main thread starts the others and then only waits for signals. All memory that lasts comes
+//! from the one budget; connections may take a fixed part of it. Sizes are in bytes.
+
+use std::collections::hash_map::RandomState;
+use std::error::Error;
+use std::hash::{BuildHasher, Hasher};
+use std::net::SocketAddr;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use base::{MemoryBudget, Owner};
+use drivers::{Address, Clock, Config, Listen, Remote, Server};
+use engine::EngineConfig;
+use service::{Cell, Options, Service};
+use session::{Bounds, Resources};
+
+use super::driver::Chosen;
+use super::host::CellHost;
+use super::launch::{Launch, LaunchOptions};
+use super::startup;
+use crate::config::{Loaded, Settings};
+use crate::memcached::{COMPATIBLE_VERSION, stats_settings};
+use crate::process::{self, Request, Stage};
+
+/// Bytes of an item that are not its value, as memcached counts them for a short key.
+const ITEM_OVERHEAD_BYTES: u64 = 64;
+
+/// `cache_memlimit` can raise the limit to this multiple of the limit at start.
+const LIMIT_GROWTH: u64 = 4;
+
+/// Buffers of connections may take the limit divided by this.
+const CONNECTIONS_PART: u64 = 4;
+
+/// `Local`s of the engine beyond one per worker.
+const SPARE_LOCALS: usize = 2;
+
+/// `Local`s of the engine per core, if each client has a thread.
+const LOCALS_PER_CORE: usize = 2;
+
+/// How long a drain waits for clients to finish.
+const DRAIN_LIMIT: Duration = Duration::from_secs(60);
+
+/// Serves until a signal ends it; returns the code to exit with. With `process.daemon` the parent
+/// returns as soon as its child listens.
+///
+/// # Errors
+/// What the system, a file, memory or an address refuses; nothing was served then.
+pub fn serve(loaded: Loaded, options: LaunchOptions) -> Result<u8, Box<dyn Error>> {
+    let announcement = match loaded.settings.process.daemon.then(process::split) {
+        None => None,
+        Some(Ok(Stage::Child(announcement))) => Some(announcement),
+        Some(Ok(Stage::Parent(code))) => return Ok(code),
+        Some(Err(error)) => return Err(format!("cannot run in the background: {error}").into()),
+    };
+    let mut launch = Launch::prepare(loaded, options, announcement)?;
+    let settings = &launch.loaded.settings;
+    let chosen = Chosen::new(settings.server.driver, launch.loaded.origin("server.driver"));
+    let too_large = startup::memory_warning(&launch.loaded, process::machine_bytes());
+    for warning in chosen.warning.iter().chain(&too_large) {
+        tracing::warn!("{warning}");
+    }
+    let budget = MemoryBudget::new(settings.memory.limit);
+    let remote = Arc::new(OnceLock::new());
+    let cell = cell(&launch, &chosen, &budget, remote.clone())?;
+    let server = start(&launch, &chosen, &budget, &cell)?;
+    // The cell answers `stats` from here on with the server's counters.
+    let _ = remote.set(server.remote());
+    let addresses = tcp_addresses(&server);
+    let lines = startup::lines(&launch.loaded, &addresses, &chosen, launch.workers());
+    launch.listening(&addresses, &lines)?;
+    loop {
+        match launch.signals.wait() {
+            Request::Reload => launch.reload(),
+            Request::Drain => {
+                tracing::info!("draining: no new clients; stops when the present ones have left");
+                server.drain(DRAIN_LIMIT);
+                break;
+            }
+            Request::Stop => {
+                tracing::info!("stopping");
+                server.stop();
+                break;
+            }
+        }
+    }
+    server.join();
+    Ok(0)
+}
+
+fn cell(
+    launch: &Launch,
+    chosen: &Chosen,
+    budget: &Arc<MemoryBudget>,
+    remote: Arc<OnceLock<Remote>>,
+) -> Result<Arc<Cell>, Box<dyn Error>> {
+    let settings = &launch.loaded.settings;
+    let now = Clock::new().now();
+    let workers = launch.workers();
+    let threads = chosen.driver == drivers::Driver::Threads;
+    let config = EngineConfig {
+        reserve_bytes: settings.memory.limit.saturating_mul(LIMIT_GROWTH),
+        evict: settings.memory.evict,
+        locals: if threads { workers * LOCALS_PER_CORE } else { workers } + SPARE_LOCALS,
+        huge_pages: settings.memory.huge_pages,
+        prefault: settings.memory.prefault,
+        hash_seed: random(),
+        version_seed: Some(random()),
+        value_bytes_max: value_bytes_max(settings) as usize,
+        ..EngineConfig::new(settings.memory.limit)
+    };
+    let users = launch.users.clone();
+    let authenticate = users.map(|users| -> service::Authenticate {
+        Box::new(move |credentials| users.check(credentials))
+    });
+    let limits =
+        memcache::Limits { value_bytes_max: value_bytes_max(settings), ..Default::default() };
+    let options = Options {
+        // What `version` answers: clients read the memcached release whose commands we speak.
+        version: format!("{COMPATIBLE_VERSION}-volvox-{}", env!("CARGO_PKG_VERSION")),
+        limits,
+        allow_flush: settings.protocol.allow_flush_all,
+        allow_shutdown: settings.protocol.allow_shutdown,
+        allow_dump: settings.protocol.allow_dump,
+        authenticate,
+        connection_bytes_max: settings.memory.limit / CONNECTIONS_PART,
+        keep_leases: !threads,
+        settings: stats_settings(settings, &launch.reported, chosen.name(), workers),
+    };
+    let host = CellHost {
+        remote,
+        logging: launch.logging.clone(),
+        connections_max: settings.server.connections_max as u64,
+        workers: workers as u64,
+    };
+    Ok(Cell::new(config, budget.clone(), options, Box::new(host), now)?)
+}
+
+fn start(
+    launch: &Launch,
+    chosen: &Chosen,
+    budget: &Arc<MemoryBudget>,
+    cell: &Arc<Cell>,
+) -> Result<Server, Box<dyn Error>> {
+    let settings = &launch.loaded.settings;
+    let server = &settings.server;
+    budget.share(Owner::Connections, 0, settings.memory.limit / CONNECTIONS_PART);
+    let bounds = Bounds { requests_per_turn: server.requests_per_turn, ..Bounds::default() };
+    let config = Config {
+        driver: chosen.driver,
+        listen: listen(settings)?,
+        workers: u16::try_from(launch.workers()).unwrap_or(u16::MAX),
+        backlog: server.backlog,
+        connections_max: u32::try_from(server.connections_max).unwrap_or(u32::MAX),
+        reject_at_limit: server.maxconns_fast,
+        idle_timeout_s: u32::try_from(server.idle_timeout_s).unwrap_or(u32::MAX),
+        ..Config::new(Resources { bounds, budget: budget.clone() })
+    };
+    let cell = cell.clone();
+    let server = Server::start(config, move |slot| {
+        Service::new(cell.clone(), slot.worker == session::WorkerId(0))
+    })?;
+    Ok(server)
+}
+
+/// A number that clients cannot guess.
+fn random() -> u64 {
+    RandomState::new().build_hasher().finish()
+}
+
+fn value_bytes_max(settings: &Settings) -> u64 {
+    settings.memory.item_bytes_max.saturating_sub(ITEM_OVERHEAD_BYTES)
+}
+
+/// Every address to listen on. A name with an IPv4 and an IPv6 address means the IPv4 one alone if
+/// the system has no IPv6.
+fn listen(settings: &Settings) -> Result<Vec<Listen>, Box<dyn Error>> {
+    let mut listen = Vec::new();
+    for wanted in &settings.server.listen {
+        let addresses = wanted.resolve().map_err(|error| {
+            format!("server.listen {wanted}: {error}; correct the name, or write an address")
+        })?;
+        let choice = addresses.iter().any(SocketAddr::is_ipv4);
+        let usable = addresses.iter().filter(|at| at.is_ipv4() || !choice || has_ipv6());
+        listen.extend(usable.map(|at| Listen::Tcp(*at)));
+    }
+    if let Some(path) = &settings.server.unix_socket {
+        listen.push(Listen::Unix { path: path.clone(), mode: settings.server.unix_mode });
+    }
+    Ok(listen)
+}
+
+fn has_ipv6() -> bool {
+    std::net::UdpSocket::bind((std::net::Ipv6Addr::LOCALHOST, 0)).is_ok()
+}
+
+fn tcp_addresses(server: &Server) -> Vec<SocketAddr> {
+    let tcp = |address| match address {
+        Address::Tcp(address) => Some(address),
+        _ => None,
+    };
+    server.addresses().into_iter().filter_map(tcp).collect()
+}

@@ -1,0 +1,191 @@
+//! The engine alone, without a server around it: benches of its crate that measure and print JSON.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+use crate::claim::Measured;
+use crate::lab::Lab;
+use measure::exec::Exec;
+
+/// Longest building the benches may take.
+const BUILD_MAX: Duration = Duration::from_secs(900);
+/// Longest a bench may take beyond its measurement.
+const BESIDE_MAX: Duration = Duration::from_secs(120);
+/// Turns of one thread and of two, and in the full form.
+const ROUNDS: [u64; 2] = [9, 31];
+/// Longest one turn of every workload may take, filling included.
+const ROUND_MAX_S: u64 = 30;
+/// Seconds of churn, and in the full form.
+const CHURN_S: [u64; 2] = [60, 600];
+/// The bar of the slowest of a hundred thousand requests, in nanoseconds.
+const P99999_NS_MAX: u64 = 1_000_000;
+/// The bar of the samples that may be set aside, as a share.
+const PREEMPTED_MAX: f64 = 0.001;
+
+/// What the bench `scale` prints.
+#[derive(Deserialize)]
+struct Scale {
+    workloads: Vec<Workload>,
+}
+
+#[derive(Deserialize)]
+struct Workload {
+    name: String,
+    one_per_s: f64,
+    two_per_s: f64,
+    factor: f64,
+    /// Absent where no engine takes part, as is the next.
+    shared_writes_per_hit: Option<f64>,
+    torn_per_hit: Option<f64>,
+}
+
+impl Workload {
+    /// How much longer a request takes where two threads make requests, in ns.
+    fn sharing_ns(&self) -> f64 {
+        (2.0 / self.two_per_s - 1.0 / self.one_per_s) * 1e9
+    }
+
+    fn line(&self) -> String {
+        let mut line = format!(
+            "{}: {:.2} then {:.2} million requests/s, {:.2}x, {:.1} ns more a request",
+            self.name,
+            self.one_per_s / 1e6,
+            self.two_per_s / 1e6,
+            self.factor,
+            self.sharing_ns(),
+        );
+        if let (Some(shared), Some(torn)) = (self.shared_writes_per_hit, self.torn_per_hit) {
+            let counted = format!(
+                "; writes to shared lines per hit {shared:.4}, reads repeated per hit {torn:.4}"
+            );
+            line.push_str(&counted);
+        }
+        line
+    }
+}
+
+/// The factor each workload must reach; the control, and a value without an engine, say what the
+/// machine allows.
+const FACTORS_MIN: [(&str, f64); 3] = [("zipf", 1.8), ("hot_read", 1.8), ("hot_write", 1.0)];
+
+impl Scale {
+    fn factor(&self, name: &str) -> Result<f64> {
+        let found = self.workloads.iter().find(|workload| workload.name == name);
+        Ok(found.with_context(|| format!("the bench has no workload {name}"))?.factor)
+    }
+}
+
+/// Measures the claim `scale.engine`.
+pub fn scale(lab: &Lab) -> Result<Measured> {
+    let rounds = lab.form(ROUNDS);
+    let longest = Duration::from_secs(rounds * ROUND_MAX_S);
+    let scale: Scale = bench(lab, "scale", rounds, longest)?;
+    let (mut texts, mut holds, mut least) = (Vec::new(), true, f64::MAX);
+    for (name, factor_min) in FACTORS_MIN {
+        let factor = scale.factor(name)?;
+        texts.push(format!("{name} {factor:.2}x"));
+        holds &= factor >= factor_min;
+        least = least.min(factor / factor_min);
+    }
+    let details = scale.workloads.iter().map(Workload::line).collect();
+    Ok(Measured::new(texts.join(", "), least, holds).with_details(details))
+}
+
+/// What the bench `churn` prints.
+#[derive(Deserialize)]
+struct Churn {
+    samples: u64,
+    preempted: u64,
+    p50_ns: u64,
+    p999_ns: u64,
+    p99999_ns: u64,
+    longest_ns: u64,
+    paid_items_max: u64,
+    paid_bytes_max: u64,
+    rooms_made: u64,
+    room_items_max: u64,
+    evicted: u64,
+    expired: u64,
+}
+
+impl Churn {
+    fn judged(&self) -> Measured {
+        let share = self.preempted as f64 / self.samples as f64;
+        let slowest_us = self.p99999_ns as f64 / 1e3;
+        let text = format!("{slowest_us:.0} us, {:.4} % preempted", share * 100.0);
+        let holds = self.p99999_ns <= P99999_NS_MAX && share <= PREEMPTED_MAX;
+        let details = vec![
+            format!(
+                "{} samples: p50 {} ns, p99.9 {} ns, longest {} ns",
+                self.samples, self.p50_ns, self.p999_ns, self.longest_ns
+            ),
+            format!(
+                "{} evicted, {} expired; one request paid for at most {} items, {} bytes",
+                self.evicted, self.expired, self.paid_items_max, self.paid_bytes_max
+            ),
+            format!(
+                "{} requests made room themselves and examined up to {} items",
+                self.rooms_made, self.room_items_max
+            ),
+        ];
+        Measured::new(text, slowest_us, holds).with_details(details)
+    }
+}
+
+/// Measures the claim `tail.engine`.
+pub fn churn(lab: &Lab) -> Result<Measured> {
+    let seconds = lab.form(CHURN_S);
+    let churn: Churn = bench(lab, "churn", seconds, Duration::from_secs(seconds))?;
+    Ok(churn.judged())
+}
+
+/// Builds and runs a bench of the engine with one number, and reads what it prints.
+fn bench<T: DeserializeOwned>(lab: &Lab, name: &str, number: u64, longest: Duration) -> Result<T> {
+    lab.detail(&format!("building the bench {name}"));
+    let bench = ["bench", "--quiet", "--locked", "--package", "engine", "--bench", name];
+    let cargo = || Exec::new("cargo").args(bench).cwd(lab.repo().root());
+    cargo().arg("--no-run").capture(BUILD_MAX)?;
+    lab.detail(&format!("running the bench {name}"));
+    cargo().args(["--", &number.to_string()]).json(longest + BESIDE_MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::claim::Verdict;
+
+    fn churn() -> Churn {
+        Churn {
+            samples: 1_000_000,
+            preempted: 1_000,
+            p50_ns: 900,
+            p999_ns: 20_000,
+            p99999_ns: 400_000,
+            longest_ns: 2_000_000,
+            paid_items_max: 32,
+            paid_bytes_max: 4_096,
+            rooms_made: 0,
+            room_items_max: 0,
+            evicted: 1,
+            expired: 1,
+        }
+    }
+
+    #[test]
+    fn the_tail_holds_only_with_few_samples_set_aside() {
+        assert_eq!(churn().judged().verdict, Verdict::Pass);
+        let preempted = Churn { preempted: 1_001, ..churn() };
+        assert_eq!(preempted.judged().verdict, Verdict::Fail);
+        let slow = Churn { p99999_ns: 1_000_001, ..churn() };
+        assert_eq!(slow.judged().verdict, Verdict::Fail);
+    }
+
+    #[test]
+    fn a_workload_that_is_missing_is_no_measurement() {
+        let scale: Scale = serde_json::from_str(r#"{"workloads": []}"#).unwrap();
+        assert!(scale.factor("zipf").is_err());
+    }
+}

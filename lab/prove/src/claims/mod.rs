@@ -1,0 +1,22 @@
+//! The claims, one theme a file: each has a constant `CLAIMS` and what measures them.
+
+pub mod agree;
+pub mod bottleneck;
+pub mod build;
+pub mod clients;
+pub mod connections;
+pub mod correctness;
+pub mod cost;
+pub mod cpu;
+pub mod drivers;
+pub mod engine;
+pub mod engine_tests;
+pub mod hit_ratio;
+pub mod honesty;
+pub mod instructions;
+pub mod libcachesim;
+pub mod memory;
+pub mod memory_bound;
+pub mod table;
+pub mod tail;
+pub mod uring;

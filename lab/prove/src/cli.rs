@@ -1,0 +1,233 @@
+//! The command: which claims are measured, in which form, and where the report goes.
+
+use std::path::PathBuf;
+
+use anyhow::{Result, bail};
+use clap::ValueEnum;
+
+use crate::claim::Claim;
+use crate::claims::{
+    agree, bottleneck, build, clients, connections, correctness, cost, cpu, drivers, engine_tests,
+    hit_ratio, honesty, instructions, libcachesim, memory, memory_bound, table, tail, uring,
+};
+use crate::lab::{Given, Lab};
+use crate::report::kept::Kept;
+use crate::report::readme;
+use crate::report::run::{Report, Row, list};
+
+/// Where the results of the full bars are kept.
+const KEPT: &str = "docs/proof";
+
+/// What can be proved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Subject {
+    /// One cell: the path from socket to memory.
+    Path,
+    /// The four drivers, the generator, and the table that compares them.
+    Lab,
+}
+
+impl Subject {
+    /// As it is written, also in the names of files.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Path => "path",
+            Self::Lab => "lab",
+        }
+    }
+
+    /// Every claim, in the order of the report.
+    fn claims(self) -> Vec<Claim> {
+        let themes: &[&[Claim]] = match self {
+            Self::Path => &[
+                clients::CLAIMS,
+                cpu::CLAIMS,
+                instructions::CLAIMS,
+                memory::CLAIMS,
+                memory_bound::CLAIMS,
+                hit_ratio::CLAIMS,
+                tail::CLAIMS,
+                correctness::CLAIMS,
+                engine_tests::CLAIMS,
+                build::CLAIMS,
+            ],
+            Self::Lab => &[
+                drivers::CLAIMS,
+                clients::CLAIMS,
+                table::CLAIMS,
+                honesty::CLAIMS,
+                bottleneck::CLAIMS,
+                cost::CLAIMS,
+                agree::CLAIMS,
+                connections::CLAIMS,
+                uring::CLAIMS,
+                libcachesim::CLAIMS,
+            ],
+        };
+        themes.concat()
+    }
+
+    /// The claims of its table in the README: a claim of both subjects is promised once.
+    fn promised(self) -> Vec<Claim> {
+        let mut claims = self.claims();
+        if self == Self::Lab {
+            let path = Self::Path.claims();
+            claims.retain(|claim| path.iter().all(|other| other.id != claim.id));
+        }
+        claims
+    }
+
+    /// The claims whose id begins with one of the prefixes; all where there is none.
+    fn chosen(self, only: &[String]) -> Result<Vec<Claim>> {
+        let mut chosen = self.claims();
+        chosen.retain(|claim| {
+            only.is_empty() || only.iter().any(|start| claim.id.starts_with(start))
+        });
+        if chosen.is_empty() {
+            let ids: Vec<&str> = self.claims().iter().map(|claim| claim.id).collect();
+            bail!("no claim begins with {}: the claims are {}", only.join(" or "), ids.join(", "));
+        }
+        Ok(chosen)
+    }
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  cargo xtask prove path --list
+  cargo xtask prove path --memcached ~/memcached-1.6.45/memcached --memtier ~/memtier_benchmark
+  cargo xtask prove path --only memory --json
+  cargo xtask prove path --long --only bad.fuzz
+  cargo xtask prove lab --memcached ~/memcached-1.6.45/memcached --memtier ~/memtier_benchmark
+  cargo xtask prove path --readme";
+
+/// Arguments of `cargo xtask prove`.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// What to prove.
+    #[arg(value_enum)]
+    subject: Subject,
+    /// Run the full bars and keep the lines measured under docs/proof/.
+    #[arg(long)]
+    long: bool,
+    /// The newest memcached (1.6.40 or later); without it the distribution's stands in and the
+    /// lines that compare with it count as not measured.
+    #[arg(long, value_name = "PATH")]
+    memcached: Option<PathBuf>,
+    /// memtier_benchmark, a second generator; without it the lines measured by it count as not
+    /// measured.
+    #[arg(long, value_name = "PATH")]
+    memtier: Option<PathBuf>,
+    /// Only the claims whose id begins so; may be given several times.
+    #[arg(long, value_name = "PREFIX")]
+    only: Vec<String>,
+    /// Print the claims and their bars without measuring.
+    #[arg(long)]
+    list: bool,
+    /// Write the pages made of the kept results, README included, without measuring.
+    #[arg(long)]
+    readme: bool,
+    /// Print the report as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Measures and reports; true when every claim passed.
+pub fn run(args: &Args) -> Result<bool> {
+    let claims = args.subject.chosen(&args.only)?;
+    if args.list {
+        list(&claims);
+        return Ok(true);
+    }
+    let (memcached, memtier) = (args.memcached.clone(), args.memtier.clone());
+    let lab = Lab::open(Given { memcached, memtier, long: args.long }, claims.len())?;
+    if args.readme {
+        keep(&lab, args.subject, None)?;
+        return Ok(true);
+    }
+    // A wrong path is an error now, not after hours.
+    lab.memcached()?;
+    let report = measure(&lab, &claims)?;
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&report)?);
+    } else {
+        report.print();
+    }
+    let holds = report.holds();
+    if args.long {
+        keep(&lab, args.subject, Some(report))?;
+    }
+    Ok(holds)
+}
+
+fn measure(lab: &Lab, claims: &[Claim]) -> Result<Report> {
+    let mut rows = Vec::with_capacity(claims.len());
+    for claim in claims {
+        lab.begin(claim.id);
+        rows.push(Row::new(claim, claim.measured(lab)));
+    }
+    lab.quiet();
+    Report::new(lab, rows)
+}
+
+/// Writes the kept results with those of `report`, and the pages made of them.
+fn keep(lab: &Lab, subject: Subject, report: Option<Report>) -> Result<()> {
+    let folder = lab.repo().path(KEPT);
+    let mut kept = Kept::read(&folder, subject.name())?;
+    if let Some(report) = report {
+        kept.take(report);
+    }
+    kept.write(&folder, subject.name(), &subject.claims())?;
+    readme::write(lab.repo(), subject.name(), &subject.promised(), &kept)?;
+    eprintln!("kept in {KEPT}");
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{collections::BTreeSet, fs};
+
+    use super::*;
+    use measure::repo::Repo;
+
+    const BOTH: [Subject; 2] = [Subject::Path, Subject::Lab];
+
+    #[test]
+    fn every_claim_has_an_id_of_its_own() {
+        for subject in BOTH {
+            let claims = subject.claims();
+            let ids: BTreeSet<&str> = claims.iter().map(|claim| claim.id).collect();
+            assert_eq!(ids.len(), claims.len(), "{}", subject.name());
+        }
+    }
+
+    #[test]
+    fn claims_are_chosen_by_the_beginning_of_their_id() {
+        let chosen_ids = |only: &str| Subject::Path.chosen(&[only.to_owned()]).map(|all| all.len());
+        assert!(chosen_ids("cpu").unwrap() >= 4);
+        assert!(chosen_ids("no-such").is_err());
+        assert!(Subject::Lab.chosen(&["cost.".to_owned()]).unwrap().len() >= 3);
+        assert_eq!(Subject::Lab.chosen(&[]).unwrap().len(), Subject::Lab.claims().len());
+    }
+
+    #[test]
+    fn the_tables_of_the_readme_are_those_of_the_kept_results() {
+        let repo = Repo::find().unwrap();
+        let readme = fs::read_to_string(repo.path("README.md")).unwrap();
+        for subject in BOTH {
+            let name = subject.name();
+            let kept = Kept::read(&repo.path(KEPT), name).unwrap();
+            let current = readme::with_table(&readme, name, &subject.promised(), &kept).unwrap();
+            assert!(current == readme, "README.md is stale: cargo xtask prove {name} --readme");
+        }
+    }
+
+    #[test]
+    fn decisions_that_claims_name_exist() {
+        let decisions = Repo::find().unwrap().path("docs/decisions");
+        for claim in BOTH.map(Subject::claims).concat() {
+            let page = claim.decision;
+            assert!(page.is_empty() || decisions.join(page).is_file(), "{}: {page}", claim.id);
+        }
+    }
+}

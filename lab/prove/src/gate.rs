@@ -1,0 +1,31 @@
+//! What `cargo xtask check --full` holds of the claims: the same measurements, without a report.
+
+use anyhow::Result;
+
+use crate::claims::{clients, engine_tests, instructions};
+use crate::lab::{Given, Lab};
+
+fn lab() -> Result<Lab> {
+    Lab::open(Given::default(), 0)
+}
+
+/// Runs the engine in random orders of its steps; true when every promise held.
+pub fn shuttle() -> Result<bool> {
+    engine_tests::shuttle_holds(&lab()?)
+}
+
+/// User instructions per request of our server, by the id of the claim; `is_high` says which one is
+/// counted again.
+pub fn instructions(is_high: impl Fn(&str, f64) -> bool) -> Result<Vec<(&'static str, f64)>> {
+    instructions::counts(&lab()?, is_high)
+}
+
+/// Whether our server makes at most one call of a kind for each readable event; prints the calls.
+pub fn calls() -> Result<bool> {
+    instructions::calls_hold(&lab()?)
+}
+
+/// Runs the clients in use against our server with one driver; true when all pass.
+pub fn clients(driver: &str) -> Result<bool> {
+    clients::run(&lab()?, driver)
+}

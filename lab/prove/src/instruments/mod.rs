@@ -1,0 +1,17 @@
+//! Instruments: the servers under test, clients and generators, and what a request costs.
+
+mod contest;
+mod contestant;
+mod fleet;
+mod generator;
+mod memtier;
+mod slope;
+mod wire;
+
+pub use contest::{alternated, costs, details, pinned, rounds, times, within};
+pub use contestant::{Contestant, ROOMY_MIB, Reply};
+pub use fleet::{Fleet, Shape, Verb};
+pub use generator::{CONNECTIONS, GET, Limit, Load, Outcome, exchange};
+pub use memtier::{Asking, Duel, GETS, NAMES, Run};
+pub use slope::{Work, instructions, system_calls};
+pub use wire::{Batch, Client, KEY_BYTES, key};
