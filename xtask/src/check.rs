@@ -1,9 +1,10 @@
-//! `cargo xtask check` judges the tree without changing it; `fix` mends what machines can mend.
+//! `cargo xtask check` checks the tree and never changes it; `fix` formats it and applies what
+//! clippy can correct.
 //!
 //! `check` is what every change must pass. `--full` adds what needs other builds and programs:
 //! random orders of the engine's steps, real clients on every driver, the gate on instructions per
 //! request, the fuzz targets.
-//! Every part runs whatever became of the ones before it.
+//! Every part runs, also after a part that failed.
 
 use std::time::Duration;
 
@@ -82,14 +83,14 @@ fn clients(repo: &Repo, driver: &str) -> Result<Ended> {
     prove::clients(repo, driver).map(passed)
 }
 
-/// Formats, and applies what clippy can mend.
+/// Formats, and applies what clippy can correct.
 pub fn fix() -> Result<bool> {
     let repo = Repo::find()?;
     tools::need_component(&["fmt", "--version"], "rustfmt")?;
     tools::need_component(&["clippy", "--version"], "clippy")?;
     let fix =
         ["clippy", "--fix", "--workspace", "--all-targets", "--allow-dirty", "--allow-staged"];
-    let mended = Exec::new("cargo").args(fix).cwd(repo.root()).status(PART_MAX)?;
+    let corrected = Exec::new("cargo").args(fix).cwd(repo.root()).status(PART_MAX)?;
     let formatted = Exec::new("cargo").args(["fmt", "--all"]).cwd(repo.root()).status(PART_MAX)?;
-    Ok(mended && formatted)
+    Ok(corrected && formatted)
 }

@@ -1,7 +1,7 @@
 //! `cargo xtask fuzz`: runs the fuzz targets under `fuzz/`, each for a bounded time.
 //!
-//! With a nightly toolchain the address sanitizer watches too; on the stable one the targets run
-//! without it, which still finds every panic and every broken assertion.
+//! With a nightly toolchain the targets run under the address sanitizer. Without one they run
+//! without it, which still finds every panic and every failed assertion.
 
 use std::{
     fs,
@@ -20,16 +20,16 @@ use crate::{
     tools,
 };
 
-/// Time beyond the asked seconds that building a target may take.
+/// Time that building a target may take, beyond the seconds that it runs.
 const BUILD_MAX: Duration = Duration::from_secs(1200);
-/// Longest a toolchain may take to say that it is there.
+/// Longest time in which a toolchain answers `--version`.
 const PROBE_MAX: Duration = Duration::from_secs(60);
 
 /// Arguments of `cargo xtask fuzz`.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:\n  cargo xtask fuzz\n  cargo xtask fuzz text --seconds 600")]
 pub struct Args {
-    /// The target to run; all, as many at a time as there are cores, when absent.
+    /// The target to run. Without it all targets run, one on each core.
     target: Option<String>,
     /// How long each target runs.
     #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=86_400))]
@@ -37,7 +37,7 @@ pub struct Args {
 }
 
 impl Args {
-    /// Every target, each for so many seconds.
+    /// Every target, each for this number of seconds.
     pub fn all(seconds: u64) -> Self {
         Self { target: None, seconds }
     }
@@ -80,13 +80,13 @@ impl<'a> Fuzzer<'a> {
         Self { repo, seconds, toolchain, sanitizer }
     }
 
-    /// Runs a target and lets through what it says of every new input.
+    /// Runs a target with its whole output, a line for every new input.
     fn watched(&self, name: &str) -> Result<bool> {
         eprintln!("fuzzing {name} for {} s", self.seconds);
         self.target(name).status(self.deadline())
     }
 
-    /// Runs targets on as many cores as there are, telling of each only how it ended.
+    /// Runs the targets, one on each core, and prints of each only how it ended.
     fn side_by_side(&self, names: &[&String]) -> Result<bool> {
         self.cargo_fuzz("build").capture(BUILD_MAX)?;
         let cores = thread::available_parallelism().map_or(1, NonZero::get);
@@ -113,8 +113,8 @@ impl<'a> Fuzzer<'a> {
         eprintln!("fuzzing {name} for {} s", self.seconds);
         let said = self.target(name).said(self.deadline())?;
         let well = said.status.success();
-        let told = if well { finals(&said.complaints) } else { findings(&said.complaints) };
-        eprintln!("{name} {}\n{told}", if well { "ended well" } else { "found something" });
+        let report = if well { finals(&said.complaints) } else { findings(&said.complaints) };
+        eprintln!("{name} {}\n{report}", if well { "ended well" } else { "found something" });
         Ok(well)
     }
 
@@ -143,12 +143,12 @@ impl<'a> Fuzzer<'a> {
     }
 }
 
-/// The lines in which a target sums up what it did.
+/// The lines with a target's final statistics.
 fn finals(complaints: &str) -> String {
     chosen(complaints, |line| line.contains("DONE") || line.starts_with("stat::"))
 }
 
-/// All that a target said but for its progress: the panic, the stack, the input.
+/// The output of a target without its progress: the panic, the stack, the input.
 fn findings(complaints: &str) -> String {
     chosen(complaints, |line| !(line.starts_with('#') && line.contains('\t')))
 }
@@ -176,23 +176,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_target_found_on_its_way_is_left_out() {
+    fn progress_is_left_out() {
         let said = "#2\tNEW    cov: 3\n#9\tDONE   cov: 4\nDone 9 runs\nstat::peak_rss_mb: 5\n";
         assert_eq!(finals(said), "#9\tDONE   cov: 4\nstat::peak_rss_mb: 5");
     }
 
     #[test]
-    fn what_a_target_died_of_is_told_whole() {
+    fn what_a_target_died_of_is_reported_whole() {
         let said =
             "#2\tNEW    cov: 3\nthread panicked at x.rs:1\n    #1 0x5 in run\nBase64: AA==\n";
-        let told = "thread panicked at x.rs:1\n    #1 0x5 in run\nBase64: AA==";
-        assert_eq!(findings(said), told);
+        let report = "thread panicked at x.rs:1\n    #1 0x5 in run\nBase64: AA==";
+        assert_eq!(findings(said), report);
     }
 
     #[test]
     fn targets_are_the_rust_files_of_the_folder() {
         let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/tidy");
-        assert!(targets(&here).unwrap().contains(&"lexer".to_owned()));
+        assert!(targets(&here).unwrap().contains(&"source".to_owned()));
         let error = targets(&here.join("gone")).unwrap_err();
         assert!(format!("{error:#}").contains("no fuzz targets"), "{error:#}");
     }

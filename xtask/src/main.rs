@@ -1,12 +1,25 @@
-//! The front door of the repository: everything a developer or the CI asks of the tree goes
-//! through `cargo xtask COMMAND`.
+//! `cargo xtask COMMAND`: the one entry point for every task of a developer or of the CI.
 //!
-//! `check` never writes to the sources, `fix` does; `tidy` holds the house style; `prove`
-//! measures the promises of the README on this machine. Reports go to standard output, progress
-//! to standard error, so a script may read one without the other.
+//! `check` never writes to the sources, `fix` does; `tidy` checks the house style; `prove` measures
+//! the promises of the README on this machine. Reports go to standard output and progress to
+//! standard error, so a script can read one without the other.
 //!
 //! It never links the code it judges: servers under test are processes, started on a free
 //! loopback port and stopped by their own id.
+//!
+//! | room | may use | what it is |
+//! |---|---|---|
+//! | `bench` | `exec`, `repo` | runs the benchmarks |
+//! | `check` | `exec`, `fuzz`, `prove`, `ratchet`, `repo`, `stages`, `tidy`, `tools` | the check |
+//! | `exec` | nothing | child processes with deadlines |
+//! | `fuzz` | `exec`, `repo`, `tools` | runs the fuzz targets |
+//! | `prove` | `exec`, `fuzz`, `repo`, `screen`, `tools` | measures the claims |
+//! | `ratchet` | `prove`, `repo`, `screen` | holds the instructions per request |
+//! | `repo` | `exec` | facts about the tree and the machine |
+//! | `screen` | nothing | tables and colours of the terminal |
+//! | `stages` | `repo`, `screen`, `tools` | runs parts and sums up how they ended |
+//! | `tidy` | `repo`, `screen` | the rules of the house |
+//! | `tools` | `exec` | programs that must be installed |
 #![forbid(unsafe_code)]
 
 mod bench;
@@ -17,7 +30,6 @@ mod prove;
 mod ratchet;
 mod repo;
 mod screen;
-mod sim;
 mod stages;
 mod tidy;
 mod tools;
@@ -30,12 +42,12 @@ const EXAMPLES: &str = "\
 Examples:
   cargo xtask check                    formatting, lints, tidy, documentation, tests
   cargo xtask check --full             the above, then real clients, instruction gate, fuzzing
-  cargo xtask fix                      format, and apply what clippy can mend by itself
+  cargo xtask fix                      format, and apply what clippy can correct
   cargo xtask prove path --list        the claims, without measuring them
   cargo xtask prove path --only cpu    measure the claims about CPU per request
   cargo xtask fuzz text --seconds 60   one fuzz target for a minute";
 
-/// The front door of the repository.
+/// The tasks of the repository.
 #[derive(Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask", version, after_help = EXAMPLES)]
 struct Cli {
@@ -45,11 +57,11 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Judge the tree without changing it; every part runs, the table tells which failed.
+    /// Check the tree without changing it; every part runs, a table shows which failed.
     Check(check::Args),
-    /// Format the sources and let clippy mend what it can.
+    /// Format the sources and apply what clippy can correct.
     Fix,
-    /// Hold the house style: arrows between crates, sizes, names, links of the documents.
+    /// Check the house style: arrows between crates, rooms and files, sizes, words, links.
     Tidy(tidy::Args),
     /// Run the benchmarks of one crate, or of all.
     Bench(bench::Args),
@@ -59,8 +71,6 @@ enum Command {
     Ratchet,
     /// Run the fuzz targets, each for a bounded time.
     Fuzz(fuzz::Args),
-    /// Replay one seed of the cluster simulator.
-    Sim(sim::Args),
 }
 
 fn main() -> ExitCode {
@@ -72,7 +82,6 @@ fn main() -> ExitCode {
         Command::Prove(args) => prove::run(&args),
         Command::Ratchet => ratchet::lower(),
         Command::Fuzz(args) => fuzz::run(&args),
-        Command::Sim(args) => sim::run(&args),
     };
     match outcome {
         Ok(true) => ExitCode::SUCCESS,

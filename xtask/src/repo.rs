@@ -1,4 +1,4 @@
-//! Where the tree stands and what state it is in: root, crates, commit, date, machine.
+//! Facts about the tree and this machine: root, files, crates, commit, date, processor.
 //!
 //! Read-only. Paths handed out are absolute; paths shown to people are relative to the root.
 
@@ -9,10 +9,11 @@ use std::{
 };
 
 use anyhow::{Context, Result};
+use serde::de::DeserializeOwned;
 
 use crate::exec::Exec;
 
-/// Longest any of the small questions asked here may take.
+/// Longest any of the commands here may take.
 const QUESTION_MAX: Duration = Duration::from_secs(60);
 
 /// The repository this program was built from.
@@ -24,7 +25,7 @@ impl Repo {
     /// Finds the root: the folder above this package.
     pub fn find() -> Result<Self> {
         let package = Path::new(env!("CARGO_MANIFEST_DIR"));
-        let root = package.parent().context("xtask stands in no folder")?;
+        let root = package.parent().context("the folder of xtask has no parent")?;
         Ok(Self { root: root.to_owned() })
     }
 
@@ -66,12 +67,12 @@ impl Repo {
     }
 
     /// What cargo knows of the workspace, without its dependencies.
-    pub fn metadata(&self) -> Result<serde_json::Value> {
+    pub fn metadata<T: DeserializeOwned>(&self) -> Result<T> {
         let text = Exec::new("cargo")
             .args(["metadata", "--no-deps", "--format-version", "1"])
             .cwd(&self.root)
             .capture(QUESTION_MAX)?;
-        serde_json::from_str(&text).context("cargo metadata printed something that is not JSON")
+        serde_json::from_str(&text).context("`cargo metadata` printed something else than expected")
     }
 
     /// Names of the crates that have the given folder.
@@ -88,8 +89,8 @@ impl Repo {
         Ok(names)
     }
 
-    /// The commit checked out, marked when the tree differs from it. The proofs that are kept do
-    /// not count: each claim that is measured changes them.
+    /// The commit checked out, marked when the tree differs from it. Kept proofs do not count:
+    /// every measurement changes them.
     pub fn commit(&self) -> Result<String> {
         let git = |args: &[&str]| Exec::new("git").args(args).cwd(&self.root).capture(QUESTION_MAX);
         let commit = git(&["rev-parse", "--short=12", "HEAD"])?;
@@ -123,7 +124,7 @@ impl Repo {
     }
 }
 
-/// Whether a continuous-integration service runs us: what is skipped elsewhere fails here.
+/// Whether a continuous-integration service runs this program: a missing tool fails there.
 pub fn in_ci() -> bool {
     env::var_os("CI").is_some_and(|value| !value.is_empty() && value != "false")
 }
