@@ -106,15 +106,18 @@ impl<'a> Tree<'a> {
             let (here, (source, module)) = self.0.get_key_value(&at)?;
             let child = format!("{at}/{name}");
             let (rest, defined) = (&names[index + 1..], module.defined.contains(name));
-            if self.0.contains_key(&child) && !(rest.is_empty() && defined) {
+            let import = module.imports.iter().find(|import| import.name == *name && hops > 0);
+            // A module and an item may share a name; a module as such is no use of anything.
+            if self.0.contains_key(&child) && !(rest.is_empty() && (defined || import.is_some())) {
                 at = child;
                 continue;
             }
-            let import = module.imports.iter().find(|import| import.name == *name && hops > 0);
-            if let (Some(import), false) = (import, defined) {
-                return self.resolve(here, &[&import.path, rest].concat(), hops - 1);
-            }
-            return (defined || index > 0 || !bare).then_some((here, source));
+            let ours = defined || index > 0 || !bare;
+            let end = ours.then_some((here.as_str(), *source));
+            let import = import.filter(|_| !(defined && rest.is_empty()));
+            let Some(import) = import else { return end };
+            // What is foreign belongs to the module that re-exports it.
+            return self.resolve(here, &[&import.path, rest].concat(), hops - 1).or(end);
         }
         None
     }
@@ -225,13 +228,18 @@ mod tests {
 
     #[test]
     fn every_way_to_use_a_room_is_an_arrow() {
-        let b = "mod c;\npub use c::C;\npub struct B;\n";
+        let b = "mod c;\npub use c::C;\npub use std::sync::Mutex;\npub use d::d;\n\
+                 pub struct B;\nmod d;\n";
         let stale = "Rooms lib.rs:3: a may use b and does not: remove b";
         let cases = [
             ("use crate::b::B;", true),
             ("use crate::b::{self, C as X};", true),
             ("use super::b::{c::{C}};", true),
             ("use crate::D;", true),
+            ("use crate::b::Mutex;", true),
+            ("use crate::b;\nfn b() { b::B }", true),
+            ("use crate::b::d;", true),
+            ("use crate::b;\nfn f() { b::d() }", true),
             ("use crate::b as x;\nfn f() { x::B }", true),
             ("fn f() -> crate::b::B { todo() }", true),
             ("fn f() { println!(\"{}\", super::b::X) }", true),
