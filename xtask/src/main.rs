@@ -43,6 +43,7 @@ Examples:
   cargo xtask check                    formatting, lints, tidy, documentation, tests
   cargo xtask check --full             the above, then real clients, instruction gate, fuzzing
   cargo xtask fix                      format, and apply what clippy can correct
+  cargo xtask tidy --lines             lines of production code, by crate
   cargo xtask prove path --list        the claims, without measuring them
   cargo xtask prove path --only cpu    measure the claims about CPU per request
   cargo xtask fuzz text --seconds 60   one fuzz target for a minute";
