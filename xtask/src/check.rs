@@ -78,7 +78,7 @@ fn full(repo: &Repo, stages: &mut Stages) {
     stages.run("fuzz", || Ok(passed(fuzz::run(&fuzz::Args::all(FUZZ_SECONDS))?)));
 }
 
-/// Formats, and applies what clippy can mend.
+/// Formats, and applies what clippy can correct.
 pub fn fix() -> Result<bool> {
     let repo = Repo::find()?;
     tools::need_component(&["fmt", "--version"], "rustfmt")?;

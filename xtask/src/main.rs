@@ -1,12 +1,19 @@
-//! The front door of the repository: whatever a developer or the CI checks of the tree goes through
-//! `cargo xtask COMMAND`.
+//! `cargo xtask COMMAND`: the one entry point for every task of a developer or of the CI.
 //!
 //! `check` never writes to the sources, `fix` does; `tidy` holds the house style; `prove`
 //! measures the promises of the README on this machine. Reports go to standard output, progress
 //! to standard error, so a script may read one without the other.
 //!
-//! It never links the code that it judges: servers under test are processes, started on a free port of
-//! the loopback and stopped by their own id.
+//! It never links the code that it judges: servers under test are processes, started on a free port
+//! of the loopback and stopped by their own id.
+//!
+//! | room | may use | what it is |
+//! |---|---|---|
+//! | `bench` | nothing | runs the benchmarks |
+//! | `check` | `fuzz`, `ratchet`, `tidy` | the check |
+//! | `fuzz` | nothing | runs the fuzz targets |
+//! | `ratchet` | nothing | holds the instructions per request |
+//! | `tidy` | nothing | the rules of the house |
 #![forbid(unsafe_code)]
 
 mod bench;

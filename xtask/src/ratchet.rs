@@ -1,7 +1,7 @@
 //! The gate on instructions per request: counts that may fall and never rise.
 //!
-//! The bars of the proof say where the path must arrive; the ratchet keeps what was reached on the
-//! way. `docs/proof/instructions.toml` holds the last accepted counts. A count above its entry by
+//! The bars of the proof are the goal; the ratchet keeps what was reached on the way to it.
+//! `docs/proof/instructions.toml` holds the last accepted counts. A count above its entry by
 //! more than the tolerance fails the check; one below it passes and says how to keep the gain.
 //! Entries are written by `cargo xtask ratchet`, which refuses to raise one.
 
@@ -17,7 +17,7 @@ use measure::screen::{Cell, Table, Tone};
 const KEPT: &str = "docs/proof/instructions.toml";
 /// How the accepted counts are lowered.
 const COMMAND: &str = "cargo xtask ratchet";
-/// What a first file starts with: compilers and C libraries of a later day may differ so much.
+/// The tolerance of a new file. Other versions of the compiler and the C library differ by less.
 const TOLERANCE_PERCENT: f64 = 3.0;
 
 /// The accepted counts.
@@ -30,7 +30,7 @@ struct Accepted {
     counts: BTreeMap<String, f64>,
 }
 
-/// How a count stands to its entry.
+/// A count compared with its entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Standing {
     /// Within the tolerance.
@@ -64,7 +64,7 @@ impl Accepted {
         }
     }
 
-    /// Takes over what is new or lower; true when nothing rose.
+    /// Accepts counts that are new or lower; true when no count rose.
     fn lower(&mut self, counts: &[(&str, f64)]) -> bool {
         let mut well = true;
         for (id, count) in counts {
@@ -122,7 +122,7 @@ pub fn lower() -> Result<bool> {
     fs::write(&path, after.document()).with_context(|| format!("write {KEPT}"))?;
     println!("{KEPT}: {}", if after == before { "unchanged" } else { "lowered" });
     if !well {
-        println!("a count rose: its entry stays; find what made requests dearer");
+        println!("a count rose: its entry stays; find what made requests more expensive");
     }
     Ok(well)
 }

@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 use std::{env, time::Duration};
 
 use anyhow::{Context, Result};
+use serde::de::DeserializeOwned;
 
 use crate::process::exec::Exec;
 
-/// Longest any of the small questions asked here may take.
+/// Longest any of the commands here may take.
 const QUESTION_MAX: Duration = Duration::from_secs(60);
 
 /// The repository this program was built from.
@@ -63,12 +64,12 @@ impl Repo {
     }
 
     /// What cargo knows of the workspace, without its dependencies.
-    pub fn metadata(&self) -> Result<serde_json::Value> {
+    pub fn metadata<T: DeserializeOwned>(&self) -> Result<T> {
         let text = Exec::new("cargo")
             .args(["metadata", "--no-deps", "--format-version", "1"])
             .cwd(&self.root)
             .capture(QUESTION_MAX)?;
-        serde_json::from_str(&text).context("cargo metadata printed something that is not JSON")
+        serde_json::from_str(&text).context("`cargo metadata` printed something else than expected")
     }
 
     /// The commit checked out, marked when the tree differs from it. The proofs that are kept do
@@ -88,7 +89,7 @@ impl Repo {
     }
 }
 
-/// Whether a continuous-integration service runs us: what is skipped elsewhere fails here.
+/// Whether a continuous-integration service runs this program: a missing tool fails there.
 pub fn in_ci() -> bool {
     env::var_os("CI").is_some_and(|value| !value.is_empty() && value != "false")
 }

@@ -1,170 +1,139 @@
 //! The arrows between crates: what `cargo metadata` shows against what the architecture page
 //! allows.
 //!
-//! The page is the one source: under the heading `## Crates` stands a table whose first column
-//! names a crate and whose second names those it may use (`*` for all, `nothing` for none). Arrows
-//! that only tests need are free: they ship nothing. A crate without a row, and a row without a
-//! crate, are findings, so the page cannot grow stale.
+//! The page is the one source: a table whose first column is headed `crate`. Arrows that only
+//! tests need are free: they ship nothing. Arrows to libraries have no direction to go wrong, but
+//! each library has a row with its reason.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use anyhow::{Context, Result};
-use serde_json::Value;
+use serde::Deserialize;
 
-use super::{Finding, HOUSE, LIBRARIES, Rule};
+use super::{
+    finding::{Finding, Rule},
+    table,
+};
 
-/// The heading of the table of crates.
-const HEADING: &str = "## Crates";
 /// Crates that return events and counts and leave logging and configuration to the rim.
 const SILENT: [&str; 4] = ["base", "memcache", "engine", "session"];
 /// What a silent crate may not use.
-const LOUD: [&str; 9] = [
-    "tracing",
-    "tracing-subscriber",
-    "log",
-    "env_logger",
-    "slog",
-    "metrics",
-    "prometheus",
-    "config",
-    "clap",
-];
+#[rustfmt::skip]
+const LOUD: [&str; 9] =
+    ["tracing", "tracing-subscriber", "log", "env_logger", "slog",
+     "metrics", "prometheus", "config", "clap"];
 
-/// A crate of the workspace and what it uses, tests apart.
-#[derive(Debug, PartialEq, Eq)]
+/// What cargo knows of the workspace.
+#[derive(Deserialize)]
+pub struct Metadata {
+    /// Its crates.
+    pub packages: Vec<Crate>,
+}
+
+/// A crate of the workspace.
+#[derive(Deserialize)]
 pub struct Crate {
     /// Its name.
     pub name: String,
-    /// Names of the crates it uses, ours and others'.
-    pub uses: Vec<String>,
-    /// Names of the crates that only its tests use.
-    pub tests: Vec<String>,
+    dependencies: Vec<Dependency>,
 }
 
-/// Reads the crates out of what cargo knows.
-pub fn crates(metadata: &Value) -> Result<Vec<Crate>> {
-    let packages = metadata["packages"].as_array().context("cargo metadata has no packages")?;
-    let mut crates = Vec::new();
-    for package in packages {
-        let name = package["name"].as_str().context("a package has no name")?.to_owned();
-        let named = |tests: bool| -> Vec<String> {
-            let dependencies = package["dependencies"].as_array().into_iter().flatten();
-            let wanted = dependencies.filter(|one| (one["kind"].as_str() == Some("dev")) == tests);
-            wanted.filter_map(|one| one["name"].as_str()).map(str::to_owned).collect()
-        };
-        let (uses, tests) = (named(false), named(true));
-        crates.push(Crate { name, uses, tests });
-    }
-    Ok(crates)
+#[derive(Deserialize)]
+struct Dependency {
+    name: String,
+    /// `dev` when only tests use it.
+    kind: Option<String>,
 }
 
-/// Compares the arrows drawn with the arrows allowed.
-pub fn check(crates: &[Crate], house: &str) -> Vec<Finding> {
-    let allowed = table(house);
-    let ours = |name: &String| crates.iter().any(|have| have.name == *name);
-    let mut findings = Vec::new();
-    let mut find = |message| findings.push(Finding::file(Rule::Arrows, HOUSE, message));
-    for have in crates {
-        let Some(may) = allowed.get(&have.name) else {
-            find(format!("crate {} has no row under {HEADING}: add it", have.name));
-            continue;
-        };
-        for used in have.uses.iter().filter(|used| ours(used)) {
-            if !may.iter().any(|name| name == "*" || name == used) {
-                find(format!(
-                    "{} uses {used}, but may use only [{}]: turn the arrow round or move the code",
-                    have.name,
-                    may.join(", ")
-                ));
-            }
-        }
-        for used in have.uses.iter().filter(|used| LOUD.contains(&used.as_str())) {
-            if SILENT.contains(&have.name.as_str()) {
-                find(format!("{} uses {used}: return events and counts instead", have.name));
-            }
+impl Crate {
+    /// The crates that it uses, or those that only its tests use.
+    fn uses(&self, tests: bool) -> impl Iterator<Item = &str> {
+        let of_kind = move |one: &&Dependency| (one.kind.as_deref() == Some("dev")) == tests;
+        self.dependencies.iter().filter(of_kind).map(|one| one.name.as_str())
+    }
+}
+
+/// Compares the arrows that exist with those that the table of `page` allows.
+pub fn check(crates: &[Crate], page: &str, text: &str) -> Vec<Finding> {
+    let ours = |name: &&str| crates.iter().any(|have| have.name == **name);
+    let uses = crates.iter().map(|have| {
+        let used = have.uses(false).filter(ours);
+        let used = used.map(|name| (name.to_owned(), (page.to_owned(), 0)));
+        (have.name.clone(), used.collect())
+    });
+    let rows = table::read(text, "crate");
+    let mut wrong = table::compare(Rule::Arrows, page, &rows, &uses.collect());
+    for have in crates.iter().filter(|have| SILENT.contains(&have.name.as_str())) {
+        for used in have.uses(false).filter(|used| LOUD.contains(used)) {
+            let message = format!("{} uses {used}: return events and counts instead", have.name);
+            wrong.push(Finding::new(Rule::Arrows, page, 0, message));
         }
     }
-    for name in allowed.keys().filter(|name| !ours(name)) {
-        find(format!("{HEADING} names {name}, which is no crate here: remove the row"));
-    }
-    findings
+    wrong
 }
 
 /// Compares the libraries used with those the page gives a reason for.
-pub fn libraries(crates: &[Crate], page: &str) -> Vec<Finding> {
-    let rows = page.lines().filter_map(|line| line.trim().strip_prefix('|'));
+pub fn libraries(crates: &[Crate], page: &str, text: &str) -> Vec<Finding> {
+    let rows = text.lines().filter_map(|line| line.trim().strip_prefix('|'));
     let cells = rows.filter_map(|row| row.split('|').next());
     let named: BTreeSet<&str> = cells.flat_map(|cell| cell.split('`').skip(1).step_by(2)).collect();
     let ours = |name: &str| crates.iter().any(|have| have.name == name);
     let used = |tests: bool| -> BTreeSet<&str> {
-        let lists = crates.iter().map(|have| if tests { &have.tests } else { &have.uses });
-        lists.flatten().map(String::as_str).filter(|name| !ours(name)).collect()
+        crates.iter().flat_map(|have| have.uses(tests)).filter(|name| !ours(name)).collect()
     };
     let (shipped, tested) = (used(false), used(true));
     let unnamed = shipped.difference(&named).map(|name| format!("{name} is used: say why"));
     let known = |name: &&&str| !shipped.contains(**name) && !tested.contains(**name);
     let unused = named.iter().filter(known).map(|name| format!("{name} is not used: remove it"));
-    unnamed.chain(unused).map(|what| Finding::file(Rule::Arrows, LIBRARIES, what)).collect()
-}
-
-/// Reads the table of crates; names stand in backquotes or bare.
-fn table(house: &str) -> BTreeMap<String, Vec<String>> {
-    let section = house.lines().skip_while(|line| line.trim_end() != HEADING).skip(1);
-    let section = section.take_while(|line| !line.starts_with("## "));
-    let rows = section.filter_map(|line| line.trim().strip_prefix('|'));
-    let mut allowed = BTreeMap::new();
-    for row in rows.skip(2) {
-        let mut cells = row.split('|').map(str::trim);
-        let (Some(name), Some(uses)) = (cells.next(), cells.next()) else { continue };
-        let bare = |text: &str| text.trim().trim_matches('`').to_owned();
-        let uses = uses.split(',').map(bare).filter(|name| !name.is_empty() && name != "nothing");
-        allowed.insert(bare(name), uses.collect());
-    }
-    allowed
+    unnamed.chain(unused).map(|what| Finding::new(Rule::Arrows, page, 0, what)).collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     const PAGE: &str = "# A\n\n## Crates\n\nText.\n\n| crate | may use | what |\n|---|---|---|\n\
                         | `base` | nothing | x |\n| `engine` | `base` | y |\n| `volvox` | * | z |\n\
                         \n## Next\n\n| `no` | `base` |\n";
 
-    fn have(name: &str, uses: &[&str]) -> Crate {
-        let uses = uses.iter().map(|used| (*used).to_owned()).collect();
-        Crate { name: name.to_owned(), uses, tests: Vec::new() }
+    fn have(name: &str, uses: &[&str], tests: &[&str]) -> Crate {
+        let dependency = |kind: Option<&'static str>| {
+            move |name: &&str| Dependency {
+                name: (*name).to_owned(),
+                kind: kind.map(str::to_owned),
+            }
+        };
+        let uses = uses.iter().map(dependency(None));
+        let dependencies = uses.chain(tests.iter().map(dependency(Some("dev")))).collect();
+        Crate { name: name.to_owned(), dependencies }
     }
 
     fn messages(crates: &[Crate]) -> Vec<String> {
-        check(crates, PAGE).into_iter().map(|finding| finding.message).collect()
+        check(crates, "A.md", PAGE).into_iter().map(|finding| finding.message).collect()
     }
 
     #[test]
     fn allowed_arrows_pass_and_crates_of_others_are_free() {
         let crates = [
-            have("base", &["crc32fast"]),
-            have("engine", &["base", "rapidhash"]),
-            have("volvox", &["base", "engine", "tracing"]),
+            have("base", &["crc32fast"], &[]),
+            have("engine", &["base", "rapidhash"], &[]),
+            have("volvox", &["base", "engine", "tracing"], &[]),
         ];
         assert_eq!(messages(&crates), Vec::<String>::new());
     }
 
     #[test]
     fn every_other_arrow_is_found() {
-        let fine = || [have("engine", &[]), have("volvox", &[])];
+        let fine = || [have("engine", &["base"], &[]), have("volvox", &[], &[])];
         let cases = [
-            (have("base", &["engine"]), "base uses engine"),
-            (have("base", &["tracing"]), "base uses tracing"),
-            (have("stray", &[]), "crate stray has no row"),
+            (have("base", &["engine"], &[]), "base uses engine, but may use only []"),
+            (have("base", &["tracing"], &[]), "base uses tracing"),
+            (have("stray", &[], &[]), "stray has no row"),
         ];
         for (wrong, expected) in cases {
             let mut crates = vec![wrong];
             crates.extend(fine());
             if crates[0].name != "base" {
-                crates.push(have("base", &[]));
+                crates.push(have("base", &[], &[]));
             }
             let messages = messages(&crates);
             assert_eq!(messages.len(), 1, "{messages:?}");
@@ -174,26 +143,27 @@ mod tests {
 
     #[test]
     fn a_row_without_a_crate_is_found() {
-        let messages = messages(&[have("base", &[]), have("volvox", &[])]);
-        assert!(messages[0].contains("names engine"), "{messages:?}");
+        let messages = messages(&[have("base", &[], &[]), have("volvox", &[], &[])]);
+        assert!(messages[0].contains("engine does not exist: remove"), "{messages:?}");
     }
 
     #[test]
     fn tests_may_use_what_they_like() {
-        let metadata = json!({"packages": [{"name": "base", "dependencies": [
-            {"name": "engine", "kind": "dev"}, {"name": "crc32fast", "kind": null}]}]});
-        let tests = vec!["engine".to_owned()];
-        let expected = Crate { tests, ..have("base", &["crc32fast"]) };
-        assert_eq!(crates(&metadata).unwrap(), [expected]);
+        let text = r#"{"packages": [{"name": "base", "dependencies": [
+            {"name": "engine", "kind": "dev"}, {"name": "crc32fast", "kind": null}]},
+            {"name": "engine", "dependencies": [{"name": "base", "kind": "build"}]},
+            {"name": "volvox", "dependencies": []}]}"#;
+        let read: Metadata = serde_json::from_str(text).unwrap();
+        assert_eq!(messages(&read.packages), Vec::<String>::new());
     }
 
     #[test]
     fn libraries_and_reasons_match() {
-        let base = Crate { tests: vec!["proptest".to_owned()], ..have("base", &["crc32fast"]) };
-        let crates = [base, have("engine", &["base", "rapidhash"])];
+        let base = have("base", &["crc32fast"], &["proptest"]);
+        let crates = [base, have("engine", &["base", "rapidhash"], &[])];
         let page = "| `crc32fast`, `gone` | `base` | fast |\n| `proptest` | tests | cases |\n";
         let messages: Vec<String> =
-            libraries(&crates, page).into_iter().map(|finding| finding.message).collect();
+            libraries(&crates, "B.md", page).into_iter().map(|finding| finding.message).collect();
         assert_eq!(messages, ["rapidhash is used: say why", "gone is not used: remove it"]);
     }
 }

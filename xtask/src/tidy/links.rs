@@ -1,20 +1,26 @@
 //! What the documents point at exists.
 //!
-//! Three forms are checked in every Markdown file, fenced blocks apart:
+//! Three forms are checked in every Markdown file, outside fenced blocks:
 //!
-//! - `[text](target)` and `[text](target#part)`: the file exists, and has the heading or the item;
-//! - a path of ours in backquotes: `crates/base/src/slice.rs`, `docs/a.md`, or with an item,
-//!   `crates/base/src/slice.rs#of`; in a row of a table, the first plain name in backquotes after
-//!   the path must be a function of that file;
-//! - a name of ours in backquotes: `engine::Pool`, where the first word is a crate of ours.
+//! - `[text](target)` and `[text](target#part)`, outside backquotes: the file exists, and has the
+//!   heading or, when it is a source, an item of that name. Other sites are not visited;
+//! - a path in backquotes that begins with one of `ROOT_FOLDERS` and ends with one of
+//!   `PATH_ENDINGS`: `crates/base/src/slice.rs`, or with an item `crates/base/src/slice.rs#of`. In
+//!   a row of a table, the first plain name in backquotes after a source must be an item of that
+//!   file: a function, a type, a constant, a module, in tests too;
+//! - a name in backquotes whose first word is a crate of ours: `engine::Pool`. Its last word must
+//!   occur in the code of that crate. The words between are not followed.
+//!
+//! No other text is checked: a bare name in backquotes may be anything.
 
 use std::collections::BTreeMap;
 
-use super::{Finding, Rule, arrows::Crate, lexer::has_word, source::Source};
+use super::{
+    arrows::Crate,
+    finding::{Finding, Rule},
+    source::Source,
+};
 
-/// Words that introduce an item of a Rust file.
-const ITEMS: [&str; 9] =
-    ["fn", "struct", "enum", "trait", "type", "const", "static", "mod", "macro_rules!"];
 /// Endings by which a text in backquotes is known to be a path.
 const PATH_ENDINGS: [&str; 6] = [".rs", ".md", ".toml", ".sh", ".yml", ".py"];
 /// Folders of the root that a path in backquotes may begin with.
@@ -50,7 +56,7 @@ impl World<'_> {
                 fenced = !fenced;
             } else if !fenced {
                 let wrong = self.line(path, line).into_iter();
-                findings.extend(wrong.map(|what| Finding::line(Rule::Link, path, at + 1, what)));
+                findings.extend(wrong.map(|what| Finding::new(Rule::Link, path, at + 1, what)));
             }
         }
         findings
@@ -86,7 +92,7 @@ impl World<'_> {
         }
         let has = match self.texts.get(path) {
             Some(text) if path.ends_with(".md") => has_heading(text, part),
-            _ => self.source(path).is_some_and(|source| has_item(&source.code, part)),
+            _ => self.source(path).is_some_and(|source| source.items.contains(part)),
         };
         if has { Ok(()) } else { Err(format!("{path} has no {part}: mend the link")) }
     }
@@ -113,7 +119,7 @@ impl World<'_> {
             return Ok(());
         };
         let mut sources = self.sources.iter().filter(|source| source.package() == package);
-        if sources.any(|source| has_word(&source.code, name)) {
+        if sources.any(|source| source.names.contains(name)) {
             return Ok(());
         }
         Err(format!("{package} has no {name}: mend the name `{package}::{rest}`"))
@@ -126,7 +132,7 @@ impl World<'_> {
         let after = quoted.iter().skip_while(|text| *text != file).skip(1);
         let Some(function) = after.copied().find(|text| is_name(text)) else { return Ok(()) };
         let source = self.source(file).ok_or_else(|| format!("{file} is no source of ours"))?;
-        let defined = has_item(&source.code, function);
+        let defined = source.items.contains(function);
         if defined { Ok(()) } else { Err(format!("{file} has no {function}: mend the step")) }
     }
 
@@ -170,11 +176,6 @@ fn slug_of(heading: &str) -> String {
     kept.map(|c| if c == ' ' { '-' } else { c.to_ascii_lowercase() }).collect()
 }
 
-/// Whether blanked code defines an item of that name.
-fn has_item(code: &str, name: &str) -> bool {
-    is_name(name) && ITEMS.iter().any(|item| has_word(code, &format!("{item} {name}")))
-}
-
 fn is_name(text: &str) -> bool {
     !text.is_empty()
         && !text.starts_with(|c: char| c.is_ascii_digit())
@@ -184,6 +185,7 @@ fn is_name(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tidy::arrows::Metadata;
 
     const CODE: &str = "//! A\npub fn of() {}\npub struct SliceId;\n";
 
@@ -193,8 +195,9 @@ mod tests {
             ("docs/b.md".to_owned(), "# The way of a GET\n".to_owned()),
         ]
         .into();
-        let sources = [Source::new("crates/base/src/slice.rs", CODE)];
-        let crates = [Crate { name: "base".to_owned(), uses: Vec::new(), tests: Vec::new() }];
+        let sources = [Source::new("crates/base/src/slice.rs", CODE).unwrap()];
+        let text = r#"{"packages": [{"name": "base", "dependencies": []}]}"#;
+        let crates = serde_json::from_str::<Metadata>(text).unwrap().packages;
         let exists = |path: &str| {
             ["docs/a.md", "docs/b.md", "README.md", "crates/base/src/slice.rs"].contains(&path)
         };

@@ -6,6 +6,7 @@
 //!
 //! Under loom, shuttle and the sanitizers the same interface is kept by plain vectors and by
 //! copies made of atomic words, which those tools can see.
+#![allow(unsafe_code, reason = "memory from the kernel, and copies that may race")]
 
 mod copy;
 mod mapping;

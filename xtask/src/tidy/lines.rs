@@ -1,0 +1,104 @@
+//! Lines of production code, without comments and blank lines, by crate.
+//!
+//! Two sums have a ceiling: the crates of the product, and everything outside them. Tests and
+//! `fuzz` do not count; benches count outside the product. Comments are free.
+
+use std::collections::BTreeMap;
+
+use super::{
+    finding::{Finding, Rule},
+    source::Source,
+};
+
+/// The crates of the product.
+const PRODUCT: [&str; 7] =
+    ["base", "memcache", "engine", "session", "service", "drivers", "volvox"];
+/// Most lines of the product.
+const PRODUCT_MAX: usize = 17_000;
+/// Most lines of everything else.
+const OUTSIDE_MAX: usize = 15_500;
+
+/// The lines of each crate, and of the two groups with their ceilings.
+pub struct Lines<'a> {
+    crates: BTreeMap<(bool, &'a str), usize>,
+}
+
+impl<'a> Lines<'a> {
+    /// Counts.
+    pub fn of(sources: &'a [Source]) -> Self {
+        let mut crates = BTreeMap::new();
+        for source in sources {
+            let bench = ["/benches/", "/examples/"].iter().any(|part| source.path.contains(part));
+            let outside = bench || !PRODUCT.contains(&source.package());
+            *crates.entry((outside, source.package())).or_default() += source.production_lines();
+        }
+        Self { crates }
+    }
+
+    /// The table that people read.
+    pub fn table(&self) -> String {
+        let mut table = String::new();
+        for (name, outside, most) in GROUPS {
+            for ((_, package), lines) in
+                self.crates.iter().filter(|((out, _), lines)| *out == outside && **lines > 0)
+            {
+                table.push_str(&format!("{lines:>7}  {package}\n"));
+            }
+            table.push_str(&format!("{:>7}  {name}, at most {most}\n\n", self.sum(outside)));
+        }
+        table
+    }
+
+    /// The groups above their ceilings.
+    pub fn check(&self) -> Vec<Finding> {
+        let above = GROUPS.iter().filter(|(_, outside, most)| self.sum(*outside) > *most);
+        let finding = |(name, outside, most): &(&str, bool, usize)| {
+            let lines = self.sum(*outside);
+            let message =
+                format!("{name}: {lines} lines of production code, at most {most}: remove code");
+            Finding::new(Rule::Lines, "Cargo.toml", 0, message)
+        };
+        above.map(finding).collect()
+    }
+
+    fn sum(&self, outside: bool) -> usize {
+        self.crates.iter().filter(|((out, _), _)| *out == outside).map(|(_, lines)| lines).sum()
+    }
+}
+
+/// Name, whether it is outside the product, and ceiling.
+const GROUPS: [(&str, bool, usize); 2] =
+    [("the product", false, PRODUCT_MAX), ("outside the product", true, OUTSIDE_MAX)];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_summed_by_group_and_held() {
+        let file =
+            |path: &str, lines: usize| Source::new(path, &"fn a() {}\n".repeat(lines)).unwrap();
+        let cases = [
+            (vec![file("crates/engine/src/a.rs", 17_000)], (17_000, 0), 0),
+            (vec![file("crates/engine/src/a.rs", 17_001)], (17_001, 0), 1),
+            (vec![file("crates/engine/benches/a.rs", 2)], (0, 2), 0),
+            (vec![file("lab/load/src/a.rs", 15_500), file("xtask/src/b.rs", 1)], (0, 15_501), 1),
+            (vec![file("fuzz/a.rs", 9), file("crates/base/tests/a.rs", 9)], (0, 0), 0),
+        ];
+        for (sources, (product, outside), above) in cases {
+            let lines = Lines::of(&sources);
+            assert_eq!((lines.sum(false), lines.sum(true)), (product, outside));
+            assert_eq!(lines.check().len(), above, "{product} {outside}");
+        }
+    }
+
+    #[test]
+    fn the_table_shows_crates_and_sums() {
+        let sources =
+            [("crates/base/src/a.rs", "fn a() {}\n"), ("lab/load/src/a.rs", "// a\n\nfn a() {}\n")];
+        let sources = sources.map(|(path, text)| Source::new(path, text).unwrap());
+        let table = "      1  base\n      1  the product, at most 17000\n\n      \
+                     1  load\n      1  outside the product, at most 15500\n\n";
+        assert_eq!(Lines::of(&sources).table(), table);
+    }
+}
