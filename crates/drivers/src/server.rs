@@ -42,7 +42,7 @@ impl Server {
         check(&config)?;
         let open = |at| Listener::open(at, config.backlog);
         let listeners = config.listen.iter().map(open).collect::<Result<Vec<_>, _>>()?;
-        let addresses = listeners.iter().map(|listener| listener.address().clone()).collect();
+        let addresses = listeners.iter().map(|listener| listener.report().address).collect();
         let driver = config.driver;
         let shared = Shared::new(config);
         let threads = match driver {

@@ -8,6 +8,7 @@
 //! Invariants: a descriptor that is watched sends its signals to this thread. When the system loses
 //! signals because their queue is full, every watched descriptor is looked at, so no event is lost.
 
+use std::iter;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
 use libc::pollfd;
@@ -118,7 +119,9 @@ impl Source for Signalled {
     fn wait(&mut self, _unsent: &Unsent<'_>, timeout: &Timespec, counters: &Counters) -> usize {
         self.events.clear();
         if !self.early.is_empty() {
-            self.look_at_early();
+            let early = std::mem::take(&mut self.early);
+            // What happened before they sent signals, their end included, has sent none.
+            self.look_at(early.into_iter());
         }
         if !self.events.is_empty() {
             return self.events.len();
@@ -128,7 +131,7 @@ impl Source for Signalled {
             Some(Signal::Lost) => {
                 counters.signals_lost.add(1);
                 self.signals.discard(DISCARD_MAX);
-                self.scan();
+                self.look_at(0..self.watched.len() as RawFd);
             }
             None => {}
         }
@@ -158,43 +161,20 @@ impl Signalled {
             Some(watched) if watched.key < self.messages && READ.contains(events) => {
                 self.events.push((watched.key, EventFlags::IN));
             }
-            Some(watched) if watched.key != UNWATCHED => self.look_at(fd, *watched),
+            Some(watched) if watched.key != UNWATCHED => self.look_at(iter::once(fd)),
             _ => {}
         }
     }
 
-    /// Reports what is true of a descriptor now.
+    /// Reports what is true now of those of `fds` that are watched.
     #[cold]
-    fn look_at(&mut self, fd: RawFd, watched: Watched) {
-        let mut fds = [question(fd, watched)];
-        look(&mut fds);
-        self.report(&fds);
-    }
-
-    /// Reports what is true of descriptors that have just begun to send signals: what happened
-    /// before, their end included, has sent none.
-    #[cold]
-    fn look_at_early(&mut self) {
-        let early = std::mem::take(&mut self.early);
-        let watched = early.iter().map(|fd| (*fd, self.watched[*fd as usize]));
+    fn look_at(&mut self, fds: impl Iterator<Item = RawFd>) {
+        let watched = fds.map(|fd| (fd, self.watched[fd as usize]));
         let mut fds: Vec<pollfd> = watched
             .filter(|(_, watched)| watched.key != UNWATCHED)
             .map(|(fd, watched)| question(fd, watched))
             .collect();
         look(&mut fds);
-        self.report(&fds);
-    }
-
-    /// Reports what is true of every descriptor now.
-    #[cold]
-    fn scan(&mut self) {
-        let watched = (0..).zip(&self.watched).filter(|(_, watched)| watched.key != UNWATCHED);
-        let mut fds: Vec<pollfd> = watched.map(|(fd, watched)| question(fd, *watched)).collect();
-        look(&mut fds);
-        self.report(&fds);
-    }
-
-    fn report(&mut self, fds: &[pollfd]) {
         for fd in fds.iter().filter(|fd| fd.revents != 0) {
             let key = self.watched[fd.fd as usize].key;
             if key == self.messages {

@@ -102,12 +102,7 @@ impl Listener {
         &self.fd
     }
 
-    /// Where it listens, with the port that the system chose.
-    pub(crate) fn address(&self) -> &Address {
-        &self.address
-    }
-
-    /// As `stats conns` shows it.
+    /// As `stats conns` shows it, with the port that the system chose.
     pub(crate) fn report(&self) -> Report {
         let address = (*self.address).clone();
         let fd = self.fd.as_raw_fd();

@@ -115,7 +115,9 @@ where
             self.reap();
             let ready = self.retry_at_ns.is_none_or(|at_ns| self.now.mono_ns >= at_ns);
             if ready && self.shared.phase() == Phase::Running {
-                self.resume_accepting();
+                if self.retry_at_ns.take().is_some() {
+                    self.shared.set_accept_stopped(false);
+                }
                 for index in 0..self.listeners.len() {
                     self.accept(index);
                 }
@@ -144,7 +146,7 @@ where
         let _ = self.handler.end_batch(self.now);
     }
 
-    /// Waits for a client, for mail, or for a due time.
+    /// Waits for a client, for a wake-up, or until something is due.
     fn wait(&mut self) {
         let mut at_ns = self.handler.wake_at_ns().min(self.retry_at_ns.unwrap_or(u64::MAX));
         if self.shared.phase() == Phase::Draining {
@@ -241,12 +243,6 @@ where
         self.retry_at_ns = Some(self.now.mono_ns + RETRY_NS);
         self.handle.counters().accept_stops.add(1);
         self.shared.set_accept_stopped(true);
-    }
-
-    fn resume_accepting(&mut self) {
-        if self.retry_at_ns.take().is_some() {
-            self.shared.set_accept_stopped(false);
-        }
     }
 
     /// Wakes the thread of every client.

@@ -6,6 +6,7 @@
 //! client removes its worker and counts the connection as closed, also where its thread could not
 //! start.
 
+use std::ops::ControlFlow::{self, Break, Continue};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,13 +31,6 @@ const OUT_KEEP_BYTES: usize = 16 << 10;
 
 /// How often a thread that waits for messages checks whether its client is still there.
 const MESSAGE_WAIT: Duration = Duration::from_secs(1);
-
-/// Whether the connection continues.
-#[derive(PartialEq, Eq)]
-enum Next {
-    Continue,
-    End,
-}
 
 pub(super) struct Client<H> {
     fd: Arc<OwnedFd>,
@@ -85,7 +79,7 @@ impl<H: Handler> Client<H> {
     pub(super) fn run(mut self) {
         self.handle.counters().accepted.add(1);
         if self.limit_idle().is_ok() {
-            while self.step() == Next::Continue && self.shared.phase() != Phase::Stopping {}
+            while self.step().is_continue() && self.shared.phase() != Phase::Stopping {}
         }
         self.handle.counters().closed.add(1);
         self.context.handler.closed(self.session.id());
@@ -102,29 +96,32 @@ impl<H: Handler> Client<H> {
         set_socket_timeout(&self.fd, Timeout::Recv, Some(limit))
     }
 
-    /// Does what the session needs next, then sends what there is to send.
-    fn step(&mut self) -> Next {
+    /// Does what the session needs next, then sends what there is to send. [`Break`] ends the
+    /// connection.
+    fn step(&mut self) -> ControlFlow<()> {
         let next = match self.session.flow() {
-            Flow::Close | Flow::Drop => return Next::End,
+            Flow::Close | Flow::Drop => return Break(()),
             Flow::Again | Flow::Full => self.resume(),
             Flow::Waiting => self.wait_for_messages(),
             Flow::Idle if self.session.is_pending() || self.paused => self.wait_for_messages(),
             Flow::Idle => self.receive(),
         };
         if self.session.flow() == Flow::Drop {
-            return Next::End;
+            return Break(());
         }
         match self.context.handler.end_batch(self.context.now) {
-            BatchEnd::Drop => Next::End,
-            BatchEnd::Send if self.send() == Next::End => Next::End,
-            BatchEnd::Send => next,
+            BatchEnd::Drop => Break(()),
+            BatchEnd::Send => {
+                self.send()?;
+                next
+            }
         }
     }
 
-    fn resume(&mut self) -> Next {
+    fn resume(&mut self) -> ControlFlow<()> {
         self.session.resume(&mut self.context);
         self.note_yield();
-        Next::Continue
+        Continue(())
     }
 
     fn note_yield(&self) {
@@ -133,11 +130,11 @@ impl<H: Handler> Client<H> {
         }
     }
 
-    fn receive(&mut self) -> Next {
-        let value_buffer = self.session.value_buffer(&self.shared.config().resources);
-        let into_place = value_buffer.is_some();
-        let result = match value_buffer {
-            Some(place) => recv(&self.fd, spare_capacity(place), RecvFlags::empty()),
+    fn receive(&mut self) -> ControlFlow<()> {
+        let direct = self.session.value_buffer(&self.shared.config().resources);
+        let is_direct = direct.is_some();
+        let result = match direct {
+            Some(value) => recv(&self.fd, spare_capacity(value), RecvFlags::empty()),
             None => recv(&self.fd, &mut self.buffer[..], RecvFlags::empty()).map(|(_, n)| (n, n)),
         };
         self.context.now = self.shared.clock().now();
@@ -145,38 +142,38 @@ impl<H: Handler> Client<H> {
         counters.wakeups.add(1);
         counters.recv_calls.add(1);
         match result {
-            Ok((0, _)) => Next::End,
+            Ok((0, _)) => Break(()),
             Ok((count, _)) => {
                 counters.readable.add(1);
                 counters.bytes_in.add(count as u64);
                 self.info.touch(seconds(self.context.now));
-                let input = if into_place { &[] } else { &self.buffer[..count] };
+                let input = if is_direct { &[] } else { &self.buffer[..count] };
                 self.session.receive(input, &mut self.context);
                 self.note_yield();
-                Next::Continue
+                Continue(())
             }
-            Err(Errno::INTR) => Next::Continue,
+            Err(Errno::INTR) => Continue(()),
             Err(Errno::AGAIN) => {
                 counters.idle_kicks.add(1);
-                Next::End
+                Break(())
             }
-            Err(_) => Next::End,
+            Err(_) => Break(()),
         }
     }
 
-    fn wait_for_messages(&mut self) -> Next {
+    fn wait_for_messages(&mut self) -> ControlFlow<()> {
         self.info.set_state(State::Wait);
         let (messages, mut release) = self.handle.mailbox().wait(MESSAGE_WAIT);
         self.context.now = self.shared.clock().now();
         if messages.is_empty() && !release && self.is_client_gone() {
-            return Next::End;
+            return Break(());
         }
         for message in messages {
             match message {
                 Message::Complete { ticket, bytes } => {
                     release |= self.session.complete(ticket, &bytes);
                 }
-                Message::Close(conn) if conn == self.session.id() => return Next::End,
+                Message::Close(conn) if conn == self.session.id() => return Break(()),
                 Message::PauseRead { conn, on } if conn == self.session.id() => self.paused = on,
                 Message::Close(_) | Message::PauseRead { .. } | Message::Serve(_) => {}
             }
@@ -187,7 +184,7 @@ impl<H: Handler> Client<H> {
         if !self.session.is_pending() {
             self.info.set_state(State::Read);
         }
-        Next::Continue
+        Continue(())
     }
 
     fn is_client_gone(&self) -> bool {
@@ -197,16 +194,16 @@ impl<H: Handler> Client<H> {
         poll(&mut fds, Some(&at_once)).is_ok_and(|count| count > 0)
     }
 
-    fn send(&mut self) -> Next {
+    fn send(&mut self) -> ControlFlow<()> {
         let span = self.context.out.whole();
         let next = if span.is_empty() {
-            Next::Continue
+            Continue(())
         } else {
             let counters = self.handle.counters();
             match send_span(self.fd.as_fd(), &mut self.context.out, span, counters) {
-                Sent::All => Next::Continue,
+                Sent::All => Continue(()),
                 Sent::Part(rest) => self.send_rest(rest),
-                Sent::Broken => Next::End,
+                Sent::Broken => Break(()),
             }
         };
         self.context.out.clear(OUT_KEEP_BYTES);
@@ -214,29 +211,29 @@ impl<H: Handler> Client<H> {
     }
 
     /// Sends what the client did not take at once, as it takes it.
-    fn send_rest(&mut self, rest: Span) -> Next {
+    fn send_rest(&mut self, rest: Span) -> ControlFlow<()> {
         let rest = self.context.out.detach(rest);
         self.context.out.clear(OUT_KEEP_BYTES);
         let counters = self.handle.counters();
         let Some(mut outbox) = Outbox::keep(rest, &mut self.context) else {
             counters.memory_kicks.add(1);
-            return Next::End;
+            return Break(());
         };
         self.info.set_state(State::Write);
         loop {
             self.info.touch(seconds(self.shared.clock().now()));
             if !wait_until_writable(self.fd.as_fd(), self.shared.config().stall_timeout_s) {
                 counters.stall_kicks.add(1);
-                return Next::End;
+                return Break(());
             }
             match outbox.send(self.fd.as_fd(), counters) {
                 Sent::All => break,
                 Sent::Part(_) => {}
-                Sent::Broken => return Next::End,
+                Sent::Broken => return Break(()),
             }
         }
         self.info.set_state(State::Read);
-        Next::Continue
+        Continue(())
     }
 }
 

@@ -170,7 +170,7 @@ impl Source for Uring {
         &mut self,
         at: usize,
         client: &mut Client,
-        turn: &mut Turn<'_, H>,
+        turn: Turn<'_, H>,
     ) -> Received {
         let at = self.events[at].2;
         let done = &self.ring.done()[at];
@@ -179,11 +179,7 @@ impl Source for Uring {
     }
 
     /// Makes the kernel receive from now on.
-    fn receive_again<H: Handler>(
-        &mut self,
-        client: &mut Client,
-        _turn: &mut Turn<'_, H>,
-    ) -> Received {
+    fn receive_again<H: Handler>(&mut self, client: &mut Client, _turn: Turn<'_, H>) -> Received {
         client.start_receiving(|fd, key| self.ring.receive(fd, key))
     }
 

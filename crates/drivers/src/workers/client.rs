@@ -37,7 +37,8 @@ pub(crate) enum Received {
     Broken,
 }
 
-/// What a turn of a connection works with, lent by its worker.
+/// What a turn of a connection works with, lent by its worker. It is passed by value, so that the
+/// path that most requests take need not store it.
 pub(crate) struct Turn<'w, H> {
     /// Where bytes are received into.
     pub(super) buffer: &'w mut [u8],
@@ -47,14 +48,14 @@ pub(crate) struct Turn<'w, H> {
 
 /// One connection.
 pub(crate) struct Client {
-    fd: OwnedFd,
+    pub(super) fd: OwnedFd,
     pub(super) session: Session,
     /// What it did not take yet, if anything.
     pub(super) outbox: Option<Box<Outbox>>,
     pub(super) info: Arc<ConnectionInfo>,
     /// Its replies in the present batch.
     pub(super) unsent: u32,
-    receiving: bool,
+    pub(super) receiving: bool,
     pub(super) readable: bool,
     pub(super) hung_up: bool,
     ended: bool,
@@ -88,19 +89,6 @@ impl Client {
 
     pub(super) fn key(&self) -> Key {
         key_of(self.session.id())
-    }
-
-    pub(super) fn fd(&self) -> &OwnedFd {
-        &self.fd
-    }
-
-    pub(super) fn into_fd(self) -> OwnedFd {
-        self.fd
-    }
-
-    /// Whether the source receives from it by itself.
-    pub(super) fn is_receiving(&self) -> bool {
-        self.receiving
     }
 
     /// Whether a turn may receive from it: no bound has stopped it, no output waits for its client,
@@ -166,16 +154,17 @@ impl Client {
     /// Receives once, into the buffer or into the buffer of an unfinished value, and lets the
     /// session execute what is complete.
     #[inline(always)]
-    pub(super) fn receive<H: Handler>(&mut self, turn: &mut Turn<'_, H>) -> Received {
+    pub(super) fn receive<H: Handler>(&mut self, turn: Turn<'_, H>) -> Received {
+        let Turn { buffer, context, counters } = turn;
         if !self.session.can_parse_in_place() {
-            return self.receive_after_tail(turn);
+            return self.receive_after_tail(Turn { buffer, context, counters });
         }
-        turn.counters.recv_calls.add(1);
-        let asked = turn.buffer.len();
-        match recv(&self.fd, &mut *turn.buffer, RecvFlags::empty()).map(|(_, count)| count) {
+        counters.recv_calls.add(1);
+        let asked = buffer.len();
+        match recv(&self.fd, &mut *buffer, RecvFlags::empty()).map(|(_, count)| count) {
             Ok(count) if count > 0 => {
-                self.note_received(count, asked, turn.counters);
-                self.session.receive_in_place(&turn.buffer[..count], turn.context);
+                self.note_received(count, asked, counters);
+                self.session.receive_in_place(&buffer[..count], context);
                 Received::Input
             }
             result => self.note_nothing(result),
@@ -184,7 +173,7 @@ impl Client {
 
     /// [`Client::receive`] while earlier input is kept.
     #[cold]
-    fn receive_after_tail<H: Handler>(&mut self, turn: &mut Turn<'_, H>) -> Received {
+    fn receive_after_tail<H: Handler>(&mut self, turn: Turn<'_, H>) -> Received {
         turn.counters.recv_calls.add(1);
         let direct = self.session.value_buffer(&turn.context.resources);
         let is_direct = direct.is_some();
@@ -237,7 +226,7 @@ impl Client {
         &mut self,
         received: Result<&[u8], Errno>,
         more: bool,
-        turn: &mut Turn<'_, H>,
+        turn: Turn<'_, H>,
     ) -> Received {
         turn.counters.recv_calls.add(1);
         self.receiving = more;

@@ -6,7 +6,7 @@
 use session::{ConnId, WorkerId};
 
 use super::client::Client;
-use super::key::{GENERATION_SHIFT, Key, index_of, key_of};
+use super::key::{GENERATION_SHIFT, Key, key_of};
 
 struct Place {
     /// The key of the connection that is here, or of the one that comes next.
@@ -38,13 +38,13 @@ impl Clients {
 
     #[inline]
     pub(super) fn get(&mut self, key: Key) -> Option<&mut Client> {
-        let place = self.places.get_mut(index_of(key))?;
+        let place = self.places.get_mut(key as u32 as usize)?;
         if place.key == key { place.client.as_mut() } else { None }
     }
 
     /// [`Clients::get`], without changing it.
     pub(super) fn look(&self, key: Key) -> Option<&Client> {
-        let place = self.places.get(index_of(key))?;
+        let place = self.places.get(key as u32 as usize)?;
         if place.key == key { place.client.as_ref() } else { None }
     }
 

@@ -102,7 +102,7 @@ impl<H: Handler, S: Source> Connections<H, S> {
         let id = client.session.id();
         self.stalled -= u32::from(client.outbox.is_some());
         self.handle.hide(id.index as usize);
-        self.source.close(client.into_fd());
+        self.source.close(client.fd);
         self.context.handler.closed(id);
         self.count_closed();
     }
@@ -204,7 +204,7 @@ impl<H: Handler, S: Source> Connections<H, S> {
 
     pub(super) fn watch_writable(&mut self, key: Key, on: bool) {
         let Some(client) = self.clients.get(key) else { return };
-        if self.source.watch_writable(client.fd(), key, on).is_err() {
+        if self.source.watch_writable(&client.fd, key, on).is_err() {
             self.close(key);
         }
     }

@@ -12,7 +12,7 @@
 
 use session::ConnId;
 
-/// What an event is about.
+/// What an event is about. Truncated to 32 bits, it is the index of a connection.
 pub(crate) type Key = u64;
 
 pub(super) const GENERATION_SHIFT: u32 = 32;
@@ -27,10 +27,4 @@ pub(crate) const KEY_LISTENERS: Key = KEY_SPECIAL + 1;
 #[inline]
 pub(super) fn key_of(id: ConnId) -> Key {
     u64::from(id.generation) << GENERATION_SHIFT | u64::from(id.index)
-}
-
-/// The index of the connection of `key` in its table.
-#[inline]
-pub(super) fn index_of(key: Key) -> usize {
-    key as u32 as usize
 }

@@ -65,8 +65,8 @@ impl Receiver {
             return Progress::Open;
         }
         let mark = context.out.mark();
-        let mut turn = Turn { buffer: &mut self.buffer, context, counters };
-        let received = source.receive(at, client, &mut turn);
+        let turn = Turn { buffer: &mut self.buffer, context, counters };
+        let received = source.receive(at, client, turn);
         if received != Received::Input {
             conclude(key, mark, received, sender);
             return Progress::Open;
@@ -111,9 +111,9 @@ impl Receiver {
             return self.turn_apart(key, sender);
         }
         let mark = context.out.mark();
-        let mut turn = Turn { buffer: &mut self.buffer, context, counters: handle.counters() };
-        let received = source.receive(at, client, &mut turn);
-        if client.is_receiving() {
+        let turn = Turn { buffer: &mut self.buffer, context, counters: handle.counters() };
+        let received = source.receive(at, client, turn);
+        if client.receiving {
             source.stop_receiving(key);
         }
         match received {
@@ -146,8 +146,8 @@ impl Receiver {
         let mark = context.out.mark();
         let mut received = Received::Nothing;
         if client.session.flow() == Flow::Idle {
-            let mut turn = Turn { buffer: &mut self.buffer, context, counters: handle.counters() };
-            received = source.receive_again(client, &mut turn);
+            let turn = Turn { buffer: &mut self.buffer, context, counters: handle.counters() };
+            received = source.receive_again(client, turn);
             if received == Received::Input {
                 client.info.touch(*now_s);
             }

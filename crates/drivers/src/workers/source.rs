@@ -80,17 +80,13 @@ pub(crate) trait Source: Sized {
         &mut self,
         _at: usize,
         client: &mut Client,
-        turn: &mut Turn<'_, H>,
+        turn: Turn<'_, H>,
     ) -> Received {
         client.receive(turn)
     }
 
     /// Receives from a client without an event: it may have sent something.
-    fn receive_again<H: Handler>(
-        &mut self,
-        client: &mut Client,
-        turn: &mut Turn<'_, H>,
-    ) -> Received {
+    fn receive_again<H: Handler>(&mut self, client: &mut Client, turn: Turn<'_, H>) -> Received {
         client.receive(turn)
     }
 
@@ -129,7 +125,7 @@ impl<'a> Unsent<'a> {
         let (clients, out) = (self.clients, self.out);
         self.spans.iter().enumerate().filter_map(move |(at, (key, span))| {
             let client = clients.look(*key)?;
-            Some((at, client.fd().as_fd(), out.plain(*span)?))
+            Some((at, client.fd.as_fd(), out.plain(*span)?))
         })
     }
 }

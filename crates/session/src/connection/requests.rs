@@ -48,8 +48,8 @@ impl Remaining {
 
 /// The requests of one connection and the replies to them.
 pub(super) struct Requests {
-    conn: Conn,
-    flow: Flow,
+    pub(super) conn: Conn,
+    pub(super) flow: Flow,
     /// The connection ends when no reply waits.
     closing: bool,
     /// The number of the latest request that was given a ticket, wrapping.
@@ -58,7 +58,7 @@ pub(super) struct Requests {
     swallow: u64,
     /// Total length of the request that the input begins with, as far as it is known.
     needed: usize,
-    pending: Option<Box<Pending>>,
+    pub(super) pending: Option<Box<Pending>>,
 }
 
 impl Requests {
@@ -74,24 +74,9 @@ impl Requests {
         }
     }
 
-    #[inline]
-    pub(super) fn id(&self) -> ConnId {
-        self.conn.id()
-    }
-
-    #[inline]
-    pub(super) fn flow(&self) -> Flow {
-        self.flow
-    }
-
-    #[inline]
-    pub(super) fn is_pending(&self) -> bool {
-        self.pending.is_some()
-    }
-
     /// Whether it is between two requests, with no reply that waits.
     pub(super) fn is_at_rest(&self) -> bool {
-        self.flow == Flow::Idle && self.swallow == 0 && !self.is_pending()
+        self.flow == Flow::Idle && self.swallow == 0 && self.pending.is_none()
     }
 
     /// Whether no further input is parsed, now or later.

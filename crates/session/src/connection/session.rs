@@ -99,21 +99,21 @@ impl Session {
     #[inline]
     #[must_use]
     pub fn id(&self) -> ConnId {
-        self.requests.id()
+        self.requests.conn.id()
     }
 
     /// What it needs next.
     #[inline]
     #[must_use]
     pub fn flow(&self) -> Flow {
-        self.requests.flow()
+        self.requests.flow
     }
 
     /// Whether a reply waits for a completion or a log.
     #[inline]
     #[must_use]
     pub fn is_pending(&self) -> bool {
-        self.requests.is_pending()
+        self.requests.pending.is_some()
     }
 
     /// Whether it is between two requests: no input is kept and no reply waits.
