@@ -1,8 +1,9 @@
 //! What a worker executes requests with: the cell, counters of its own, and a lease on the engine.
 //!
 //! A batch is everything that arrived together. It begins with its first request that needs the
-//! engine: then a delayed flush is carried out if it is due, the worker gets a lease if it holds
-//! none, and the engine is pinned. The end of the batch undoes the last two.
+//! engine: a delayed flush is carried out if it is due, the worker gets a lease if it holds none,
+//! and the engine is pinned. At its end the engine is unpinned, and the lease is returned unless
+//! the worker keeps it.
 //!
 //! Invariants: between `begin` and `end` there is a lease, and the engine is pinned by it. A worker
 //! that is dropped returns its lease.
