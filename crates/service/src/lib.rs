@@ -8,6 +8,59 @@
 //! Nothing here owns a socket, a clock or a thread. What only the process can know or do is behind
 //! the trait [`Host`].
 //!
+//! A cell without sockets, and two requests:
+//!
+//! ```
+//! use base::{MemoryBudget, Now};
+//! use engine::EngineConfig;
+//! use memcache::{Key, Limits, plain_store};
+//! use service::{Cell, ConnectionReport, Connections, Host, Options, Rusage, Service};
+//! use session::{Handler, Reply};
+//!
+//! struct Process;
+//!
+//! impl Host for Process {
+//!     fn connections(&self) -> Connections {
+//!         Connections::default()
+//!     }
+//!     fn reports(&self) -> Vec<ConnectionReport> {
+//!         Vec::new()
+//!     }
+//!     fn rusage(&self) -> Rusage {
+//!         Rusage::default()
+//!     }
+//!     fn shutdown(&self, _graceful: bool) {}
+//!     fn set_verbosity(&self, _level: u32) {}
+//! }
+//!
+//! const LIMIT_BYTES: u64 = 8 << 20;
+//! let options = Options {
+//!     version: "1.6.45".into(),
+//!     limits: Limits::default(),
+//!     allow_flush: true,
+//!     allow_shutdown: false,
+//!     allow_dump: false,
+//!     authenticate: None,
+//!     connection_bytes_max: LIMIT_BYTES / 4,
+//!     keep_leases: true,
+//!     settings: Vec::new(),
+//! };
+//! let now = Now { mono_ns: 0, expiry_s: 1_800_000_000 };
+//! let budget = MemoryBudget::new(LIMIT_BYTES);
+//! let config = EngineConfig::new(LIMIT_BYTES);
+//! let cell = Cell::new(config, budget, options, Box::new(Process), now).expect("8 MiB");
+//!
+//! let mut service = Service::new(cell.clone(), true);
+//! let mut reply = Reply::new();
+//! let (store, _) = plain_store(b"set greeting 0 0 5\r\nhello\r\n", 1 << 20).expect("a set");
+//! service.store_now(now, &store, &mut reply);
+//! service.get_now(now, Key::new(b"greeting").expect("a key"), &mut reply);
+//! service.end_batch(now);
+//! let want = b"STORED\r\nVALUE greeting 0 5\r\nhello\r\nEND\r\n";
+//! assert_eq!(reply.bytes_mut().as_slice(), want);
+//! assert_eq!((cell.counters().cmd_set, cell.counters().get_hits), (1, 1));
+//! ```
+//!
 //! | room | may use | what it is |
 //! |---|---|---|
 //! | `counters` | nothing | what a worker counts |

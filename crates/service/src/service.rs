@@ -1,11 +1,12 @@
 //! The [`Handler`] of a worker: begins the batch, finds the function of a request, ends the batch.
 //!
 //! A session calls it for every request of the worker's connections. What a command means is
-//! decided in `retrieve`, `store`, `meta` and `admin`; here is only the way there, and what happens
-//! when no request is the reason: refusals, housekeeping, requests for memory.
+//! decided in `retrieve`, `store`, `meta` and `admin`. This file calls them, and does what a
+//! session needs besides: it answers refused requests, makes room for input, and does the
+//! housekeeping.
 //!
-//! Invariants: no client that must authenticate and has not reaches the engine. Every request that
-//! does reach it is executed in a batch that has begun.
+//! Invariants: a client that must authenticate and has not done so never reaches the engine. Every
+//! request that reaches it is executed in a batch that has begun.
 //!
 //! Units: `_ns` is nanoseconds, `_s` seconds, as in [`Now`].
 
