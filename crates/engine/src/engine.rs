@@ -16,6 +16,7 @@ use crate::raw::look_at_processor;
 use crate::reading::{self, FetchOptions, Found, Prefetched, Read, ReadSink};
 use crate::segments::{SegmentCounts, Segments, value_bytes_max};
 use crate::slices::{KEPT, Slices};
+use crate::sync::Ordering;
 use crate::transfer::{self, Applied, Cursor, More};
 use crate::writing::{self, Action, Mode, Op, Put, WriteResult, WriteStatus};
 use base::{MemoryBudget, Now, Owner, SliceId, Version};
@@ -234,7 +235,7 @@ impl Engine {
     ) -> WriteResult {
         let work = &mut self.work(pin, now, sink);
         let wrote = with_space(&self.eviction, work, |work| writing::write(work, op));
-        self.items.index().adjust(work.pin.grace(), op.key.id.slice);
+        self.items.index().resizing(op.key.id.slice).adjust(work.pin.grace());
         self.eviction.pay(work);
         wrote.unwrap_or(WriteResult::ended(WriteStatus::NoSpace))
     }
@@ -315,16 +316,16 @@ impl Engine {
     pub fn usage(&self) -> Usage {
         let segments = self.items.segments();
         let SegmentCounts { committed, small, main, .. } = segments.counts();
-        let (paid_items_max, paid_words_max) = self.eviction.paid_max();
+        let maxima = self.eviction.maxima();
         Usage {
             segment_bytes: segments.geometry().segment_bytes(),
             segments: committed as u64,
             segments_small: small as u64,
             segments_main: main as u64,
             index_bytes: self.eviction.budget().used(Owner::Index),
-            paid_items_max,
-            paid_bytes_max: 8 * paid_words_max,
-            room_items_max: self.eviction.space_items_max(),
+            paid_items_max: maxima.paid_items.load(Ordering::Relaxed),
+            paid_bytes_max: 8 * maxima.paid_words.load(Ordering::Relaxed),
+            room_items_max: maxima.space_items.load(Ordering::Relaxed),
         }
     }
 

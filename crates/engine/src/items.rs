@@ -123,7 +123,7 @@ impl Items {
             self.emit(key, Change::Remove(removal), sink);
         }
         chain.set(current.place, Slot::EMPTY);
-        self.index.count_removed(key.id.slice);
+        self.index.resizing(key.id.slice).count_removed();
         self.release(pin, current);
         let counters = pin.counters();
         counters.items.subtract(1);

@@ -24,7 +24,7 @@ use crate::segments::{
     Pool, SegmentCounts, Victim, dead_victim, drained, expired_victim, oldest_victim, reclaim,
 };
 use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering};
-use base::{MemoryBudget, Now, Owner};
+use base::{MemoryBudget, Owner};
 use std::sync::Arc;
 
 /// Words of victims walked for each word written.
@@ -38,9 +38,18 @@ pub(crate) struct Eviction {
     budget: Arc<MemoryBudget>,
     evictor: Mutex<Evictor>,
     ghosts: GhostClock,
-    paid_items_max: AtomicU64,
-    paid_words_max: AtomicU64,
-    space_items_max: AtomicU64,
+    maxima: Maxima,
+}
+
+/// The largest work that any one request has done.
+#[derive(Default)]
+pub(crate) struct Maxima {
+    /// Items that its housekeeping looked at.
+    pub(crate) paid_items: AtomicU64,
+    /// Words that this housekeeping walked.
+    pub(crate) paid_words: AtomicU64,
+    /// Items that it looked at to make the space that it needed.
+    pub(crate) space_items: AtomicU64,
 }
 
 /// The victim being walked, if any. One thread at a time works on it.
@@ -82,9 +91,7 @@ impl Eviction {
             budget,
             evictor: Mutex::new(Evictor::default()),
             ghosts: GhostClock::new(pool_words),
-            paid_items_max: AtomicU64::new(0),
-            paid_words_max: AtomicU64::new(0),
-            space_items_max: AtomicU64::new(0),
+            maxima: Maxima::default(),
         }
     }
 
@@ -97,20 +104,8 @@ impl Eviction {
         &self.budget
     }
 
-    /// The most items, and the most words, that the housekeeping of one request has looked at.
-    pub(crate) fn paid_max(&self) -> (u64, u64) {
-        let (items, words) = (&self.paid_items_max, &self.paid_words_max);
-        (items.load(Ordering::Relaxed), words.load(Ordering::Relaxed))
-    }
-
-    /// The most items that one request has looked at to make the space it could not do without.
-    pub(crate) fn space_items_max(&self) -> u64 {
-        self.space_items_max.load(Ordering::Relaxed)
-    }
-
-    /// Notes that one request has looked at `items` to make space.
-    pub(super) fn note_space_items(&self, items: u64) {
-        self.space_items_max.fetch_max(items, Ordering::Relaxed);
+    pub(crate) fn maxima(&self) -> &Maxima {
+        &self.maxima
     }
 
     /// Housekeeping for an idle moment or the end of a batch: looks at up to `items_max` items of
@@ -123,10 +118,10 @@ impl Eviction {
                 evictor.looked_s = now.expiry_s;
                 items.segments().seal_expired(work.pin.grace(), now);
             }
-            self.reclaim(items, work.pin.grace());
+            self.reclaim(work);
             let bounds = Bounds { items: items_max as usize, words: usize::MAX };
             self.walk(&mut evictor, work, bounds);
-            self.reclaim(items, work.pin.grace());
+            self.reclaim(work);
         }
     }
 
@@ -136,7 +131,7 @@ impl Eviction {
             return;
         }
         let items = work.items;
-        if items.segments().short_by() == 0 && !items.index().is_short() {
+        if items.segments().short_by() == 0 && !items.index().buckets().is_short() {
             *work.pin.debt_words() = 0;
             return;
         }
@@ -153,8 +148,8 @@ impl Eviction {
                     walked.words += rest.words;
                 }
             }
-            self.paid_items_max.fetch_max(walked.items as u64, Ordering::Relaxed);
-            self.paid_words_max.fetch_max(walked.words as u64, Ordering::Relaxed);
+            self.maxima.paid_items.fetch_max(walked.items as u64, Ordering::Relaxed);
+            self.maxima.paid_words.fetch_max(walked.words as u64, Ordering::Relaxed);
         }
     }
 
@@ -168,18 +163,19 @@ impl Eviction {
         if work.items.segments().is_spent() {
             work.pin.renew();
         }
-        self.reclaim(work.items, work.pin.grace());
+        self.reclaim(work);
     }
 
     /// Frees drained segments. Gives memory back to the budget where it is owed, and to the index
     /// where that is short.
-    pub(super) fn reclaim(&self, items: &Items, grace: &GracePeriods) {
+    pub(super) fn reclaim<S>(&self, work: &Work<'_, S>) {
+        let items = work.items;
         let segment_bytes = items.segments().geometry().segment_bytes();
         let owed = self.budget.owed(Owner::Primary).div_ceil(segment_bytes) as usize;
-        let is_short = items.index().is_short();
-        let returned = reclaim(items.segments(), grace, owed + usize::from(is_short));
+        let is_short = items.index().buckets().is_short();
+        let returned = reclaim(items.segments(), work.pin.grace(), owed + usize::from(is_short));
         if is_short && returned > 0 {
-            items.index().take_freed(segment_bytes);
+            items.index().buckets().take_freed(segment_bytes);
         }
     }
 
@@ -206,7 +202,7 @@ impl Eviction {
         let mut walked = Walked::default();
         while walked.items < bounds.items && walked.words < bounds.words {
             if evictor.walk.is_none() {
-                let victim = self.choose(items, work.pin.grace(), work.now, free_wanted);
+                let victim = self.choose(work, free_wanted);
                 evictor.walk = victim.map(Walk::of);
             }
             let Some(walk) = &mut evictor.walk else { break };
@@ -233,21 +229,16 @@ impl Eviction {
     }
 
     /// The next segment to drain, if one must go.
-    fn choose(
-        &self,
-        items: &Items,
-        grace: &GracePeriods,
-        now: Now,
-        free_wanted: usize,
-    ) -> Option<Victim> {
+    fn choose<S>(&self, work: &Work<'_, S>, free_wanted: usize) -> Option<Victim> {
+        let (items, grace) = (work.items, work.pin.grace());
         let segments = items.segments();
-        if let Some(victim) = expired_victim(segments, grace, now) {
+        if let Some(victim) = expired_victim(segments, grace, work.now) {
             return Some(victim);
         }
         let SegmentCounts { committed, small, main, limbo } = segments.counts();
         let coming = segments.free() + limbo;
         let owed = self.budget.owed(Owner::Primary) > 0;
-        if coming >= free_wanted && !owed && !items.index().is_short() {
+        if coming >= free_wanted && !owed && !items.index().buckets().is_short() {
             return None;
         }
         // What is left of a mostly dead segment fits in one free segment: nothing need be evicted.

@@ -13,7 +13,7 @@ use super::work::Work;
 use crate::effects::EffectSink;
 use crate::items::Items;
 use crate::segments::{SegmentCounts, reclaim};
-use crate::sync::{sleep_1_ms, yield_now};
+use crate::sync::{Ordering, sleep_1_ms, yield_now};
 
 /// Space is short: this many segments must be freed before the write can succeed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,14 +109,14 @@ fn make_space<S: EffectSink>(eviction: &Eviction, work: &mut Work<'_, S>, segmen
     loop {
         let mut walked = 0;
         if let Some(mut evictor) = eviction.try_evictor() {
-            eviction.reclaim(items, work.pin.grace());
-            if items.segments().free() >= wanted && !items.index().is_short() {
+            eviction.reclaim(work);
+            if items.segments().free() >= wanted && !items.index().buckets().is_short() {
                 return true;
             }
             let bounds = Bounds { items: ITEMS_PER_ROUND, words: usize::MAX };
             walked = eviction.walk_for(&mut evictor, work, bounds, wanted).items;
             looked_at += walked as u64;
-            eviction.note_space_items(looked_at);
+            eviction.maxima().space_items.fetch_max(looked_at, Ordering::Relaxed);
         }
         if !rounds.next(eviction, work, walked) {
             return false;

@@ -73,7 +73,7 @@ pub(super) fn process<S: EffectSink>(
     if let Some(key) = key {
         let subject = Subject { key, addr, chunk };
         processed = process_key(work, walk, &subject);
-        work.items.index().adjust(work.pin.grace(), key.id.slice);
+        work.items.index().resizing(key.id.slice).adjust(work.pin.grace());
     }
     work.pin.keep_scratch(name);
     processed

@@ -27,7 +27,7 @@ const STEPS_MAX: u32 = 2;
 /// resizing  unused      items
 /// ```
 #[derive(Clone, Copy)]
-pub(super) struct Resizing<'i> {
+pub(crate) struct Resizing<'i> {
     pub(super) group: Group<'i>,
     pub(super) meta: &'i AtomicU64,
 }
@@ -73,16 +73,19 @@ impl<'i> Resizing<'i> {
         listed
     }
 
-    pub(super) fn count_added(self) {
+    /// Counts an item added to the group.
+    pub(crate) fn count_added(self) {
         self.meta.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(super) fn count_removed(self) {
+    /// Counts an item removed from the group.
+    pub(crate) fn count_removed(self) {
         self.meta.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Grows a crowded group, shrinks a sparse one. Does nothing while another thread resizes it.
-    pub(super) fn adjust(self, grace: &GracePeriods) {
+    /// Grows a crowded group, shrinks a sparse one: a step or two, or none while another thread
+    /// resizes it. The caller holds no chain.
+    pub(crate) fn adjust(self, grace: &GracePeriods) {
         let items = self.meta.load(Ordering::Relaxed) & ITEMS_MASK;
         let buckets = self.group.bucket_count();
         let crowded = items * 16 > buckets * GROW_ITEMS_X16;

@@ -4,7 +4,7 @@
 //! lock or locks its chain. A group may take a step (grow or shrink by one bucket) at any moment.
 //! So its shape is read before and after, and a bucket counts only if both are equal.
 
-use super::buckets::{Bucket, BucketId, Buckets};
+use super::buckets::{BucketId, Buckets};
 use super::chain::{Chain, First};
 use super::group::{GROUP_BYTES, Group, GroupWords, Shape};
 use super::lock::{LOCKED, is_locked};
@@ -79,25 +79,10 @@ impl Index {
         Group::new(&self.groups.places()[index], &self.buckets, self.chunk_shift)
     }
 
-    /// The group of this number, with what guards and counts its growth.
-    fn resizing(&self, index: usize) -> Resizing<'_> {
+    /// The group of `slice`, with what counts its items and guards its growth.
+    pub(crate) fn resizing(&self, slice: SliceId) -> Resizing<'_> {
+        let index = self.group_of(slice);
         Resizing { group: self.group(index), meta: &self.meta.places()[index] }
-    }
-
-    /// Counts an item added to the group of `slice`.
-    pub(crate) fn count_added(&self, slice: SliceId) {
-        self.resizing(self.group_of(slice)).count_added();
-    }
-
-    /// Counts an item removed from the group of `slice`.
-    pub(crate) fn count_removed(&self, slice: SliceId) {
-        self.resizing(self.group_of(slice)).count_removed();
-    }
-
-    /// Grows the group of `slice` if it is crowded, shrinks it if it is sparse: a step or two.
-    /// The caller holds no chain.
-    pub(crate) fn adjust(&self, grace: &GracePeriods, slice: SliceId) {
-        self.resizing(self.group_of(slice)).adjust(grace);
     }
 
     /// The bucket that `key` would be in, with its version, if that is found at the first look:
@@ -152,10 +137,10 @@ impl Index {
         }
     }
 
-    /// A further bucket of a chain.
+    /// The memory of all buckets.
     #[inline]
-    pub(crate) fn bucket(&self, id: BucketId) -> &Bucket {
-        self.buckets.bucket(id)
+    pub(crate) fn buckets(&self) -> &Buckets {
+        &self.buckets
     }
 
     /// Locks the chain of `key` if its first bucket is found at the first look, as by
@@ -171,13 +156,12 @@ impl Index {
 
     /// Locks the chain of `key`, or `None` when the budget has no memory for its first chunk.
     pub(crate) fn lock(&self, grace: &GracePeriods, key: KeyId) -> Option<Chain<'_>> {
-        let index = self.group_of(key.slice);
-        let group = self.group(index);
+        let group = self.group(self.group_of(key.slice));
         let tag = tag(key.hash);
         loop {
             let shape = group.shape();
             if shape.is_empty() {
-                if !self.resizing(index).add_first(grace) {
+                if !self.resizing(key.slice).add_first(grace) {
                     return None;
                 }
                 continue;
@@ -212,15 +196,5 @@ impl Index {
         number: u64,
     ) -> Option<Chain<'_>> {
         self.lock_shaped(self.group(self.group_of(slice)), shape, number)
-    }
-
-    /// Whether memory for buckets was refused.
-    pub(crate) fn is_short(&self) -> bool {
-        self.buckets.is_short()
-    }
-
-    /// Takes memory that eviction freed.
-    pub(crate) fn take_freed(&self, bytes: u64) {
-        self.buckets.take_freed(bytes);
     }
 }

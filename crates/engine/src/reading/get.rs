@@ -140,7 +140,7 @@ fn try_get(
             return read_seen(items, pin, key, now, out, &probe, seen);
         }
         match overflow(bucket[0].load(Ordering::Relaxed)) {
-            Some(next) => bucket = items.index().bucket(next),
+            Some(next) => bucket = items.index().buckets().bucket(next),
             None => return probe.holds().then_some(Read::Miss),
         }
     }

@@ -44,7 +44,7 @@ pub(crate) fn apply(
         with_space(eviction, work, |work| try_apply(work, effect))
     };
     let slice = work.items.key(effect.key).id.slice;
-    work.items.index().adjust(work.pin.grace(), slice);
+    work.items.index().resizing(slice).adjust(work.pin.grace());
     applied.unwrap_or(Applied::NoSpace)
 }
 

@@ -184,7 +184,7 @@ impl<'w, 'e, S: EffectSink> Writer<'w, 'e, S> {
             self.work.ghosts.came_back(ghost);
         }
         chain.set(place, slot);
-        items.index().count_added(id.slice);
+        items.index().resizing(id.slice).count_added();
         let counters = self.work.pin.counters();
         counters.items.add(1);
         counters.ghost_hits.add(u64::from(remembered));
