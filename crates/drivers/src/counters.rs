@@ -62,14 +62,6 @@ counters! {
     accept_stops,
 }
 
-impl Snapshot {
-    /// Connections that are open.
-    #[must_use]
-    pub fn open(&self) -> u64 {
-        self.accepted.saturating_sub(self.closed)
-    }
-}
-
 /// One count with one writer.
 #[derive(Default)]
 pub(crate) struct Counter(AtomicU64);

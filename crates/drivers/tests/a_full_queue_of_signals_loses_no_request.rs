@@ -1,6 +1,6 @@
-//! The queue of signals overflows: every connection is looked at, no request is lost and no
-//! descriptor is left, though clients are killed meanwhile. Alone in its process, for the room of
-//! the queue is the process's.
+//! When the queue of signals overflows, every connection is looked at: no request is lost, and no
+//! descriptor stays open, although clients are killed meanwhile. The test is alone in its process,
+//! because the limit of the queue is that of the process.
 
 mod support;
 
@@ -10,7 +10,7 @@ use rustix::process::{Resource, getrlimit, setrlimit};
 use support::client::Client;
 use support::{CROWD, Rig, descriptors, eventually, has_room_for_a_crowd};
 
-/// How many clients talk at once where they are few.
+/// Clients of the small cases.
 const CLIENTS: usize = 100;
 
 #[test]
@@ -42,8 +42,8 @@ fn with_little_room_and_with_none() {
     setrlimit(Resource::Sigpending, limits).expect("back to what it was");
 }
 
-/// Each client asks in two pieces, the second ones not in the order of the descriptors, and gets
-/// what it asked for.
+/// Each client sends its requests in two pieces, the second ones not in the order of the
+/// descriptors, and gets its replies.
 fn talk(clients: &mut [Client], round: usize) {
     for client in &mut *clients {
         client.send(b"set a 0 0 1\r\nx\r\nget a sl");
@@ -57,8 +57,8 @@ fn talk(clients: &mut [Client], round: usize) {
     }
 }
 
-/// While no worker takes a signal, more is sent than the queue has room for, and a third of the
-/// clients die in the middle of a request. The others get their replies.
+/// While no worker takes a signal, clients send more than the queue holds, and a third of them die
+/// in the middle of a request. The others get their replies.
 fn kill_a_third_behind_a_full_queue(rig: &Rig, clients: &mut Vec<Client>) {
     let lost = rig.server.remote().snapshot().signals_lost;
     // Every request waits for this lock, and its worker with it.

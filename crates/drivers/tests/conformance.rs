@@ -1,4 +1,4 @@
-//! One suite for every driver: the same script, the same bytes, the same manners.
+//! One suite for every driver: the same script gives the same bytes, and every promise holds.
 
 mod support;
 
@@ -183,7 +183,7 @@ fn clients_that_vanish_leave_nothing_behind() {
         rig.connect().ask(b"version\r\n", b"VERSION 1\r\n");
         rig.wait_for_open(1);
         stays.ask(b"version\r\n", b"VERSION 1\r\n");
-        eventually("handlers are told", || rig.shared.closed.load(Ordering::SeqCst) == 101);
+        eventually("handlers are called", || rig.shared.closed.load(Ordering::SeqCst) == 101);
         eventually("memory is given back", || rig.budget.used_total() == 0);
         let snapshot = rig.server.remote().snapshot();
         assert_eq!((snapshot.accepted, snapshot.closed), (102, 101));
@@ -300,7 +300,7 @@ fn without_the_right_to_answer_replies_are_dropped_with_their_connections() {
 }
 
 #[test]
-fn the_limit_is_told_and_leaves_when_a_client_does() {
+fn a_client_at_the_limit_gets_an_error_until_another_leaves() {
     for driver in drivers() {
         let rig = Rig::new(driver, |config| config.connections_max = 3);
         let mut clients: Vec<Client> = (0..3).map(|_| rig.connect()).collect();
@@ -437,7 +437,7 @@ fn a_server_that_nobody_came_to_ends() {
                 rig.server.join();
                 tell.send(())
             });
-            // Sooner than the drain's limit, and than workers look around by themselves.
+            // Sooner than the limit of the drain, and than workers wake up without a cause.
             assert_eq!(ended.recv_timeout(PATIENCE), Ok(()), "{driver:?}");
         }
     }
@@ -451,7 +451,7 @@ fn socket_file(name: &str) -> PathBuf {
 fn a_socket_file_has_its_mode_and_goes_with_the_server() {
     for driver in drivers() {
         let path = socket_file(&format!("{driver:?}"));
-        // A process that died has left it behind.
+        // The file of a process that has died.
         drop(std::os::unix::net::UnixListener::bind(&path).expect("a free path"));
         let listen = Listen::Unix { path: path.clone(), mode: 0o640 };
         let rig = Rig::new(driver, |config| config.listen = vec![listen.clone()]);

@@ -1,5 +1,5 @@
-//! Descriptors: none is left behind, and when there are none left the server waits. Alone in its
-//! process, so that nobody else opens any.
+//! No descriptor stays open after its connection, and a server without descriptors waits. The tests
+//! are alone in their process, so that nothing else opens any.
 
 mod support;
 
@@ -89,7 +89,7 @@ fn without_descriptors_clients_wait_and_nothing_spins() {
         for client in &mut clients {
             client.ask(b"version\r\n", b"VERSION 1\r\n");
         }
-        // Room for the client's end of one more connection, not for the server's.
+        // One descriptor is left: for the client's end of a connection, not for the server's.
         let mut rest: Vec<_> = std::iter::from_fn(|| File::open("/dev/null").ok()).collect();
         rest.pop();
         let mut waits = rig.connect();
@@ -112,7 +112,7 @@ fn resident_pages() -> usize {
     statm.split(' ').nth(1).and_then(|pages| pages.parse().ok()).expect("a number of pages")
 }
 
-/// What clients send that know no better, and what becomes of them.
+/// Requests that no correct client sends.
 const BAD: [&[u8]; 8] = [
     b"nonsense\r\n",
     b"get\r\n",

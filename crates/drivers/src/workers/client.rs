@@ -37,8 +37,8 @@ pub(crate) enum Received {
     Broken,
 }
 
-/// What a turn of a connection works with, lent by its worker. It is passed by value, so that the
-/// path that most requests take need not store it.
+/// What a turn of a connection works with, lent by its worker. It is taken apart before anything is
+/// called that is not inlined, so that its parts stay in registers.
 pub(crate) struct Turn<'w, H> {
     /// Where bytes are received into.
     pub(super) buffer: &'w mut [u8],
@@ -157,7 +157,7 @@ impl Client {
     pub(super) fn receive<H: Handler>(&mut self, turn: Turn<'_, H>) -> Received {
         let Turn { buffer, context, counters } = turn;
         if !self.session.can_parse_in_place() {
-            return self.receive_after_tail(Turn { buffer, context, counters });
+            return self.receive_after_tail(buffer, context, counters);
         }
         counters.recv_calls.add(1);
         let asked = buffer.len();
@@ -173,9 +173,14 @@ impl Client {
 
     /// [`Client::receive`] while earlier input is kept.
     #[cold]
-    fn receive_after_tail<H: Handler>(&mut self, turn: Turn<'_, H>) -> Received {
-        turn.counters.recv_calls.add(1);
-        let direct = self.session.value_buffer(&turn.context.resources);
+    fn receive_after_tail<H: Handler>(
+        &mut self,
+        buffer: &mut [u8],
+        context: &mut Context<H>,
+        counters: &Counters,
+    ) -> Received {
+        counters.recv_calls.add(1);
+        let direct = self.session.value_buffer(&context.resources);
         let is_direct = direct.is_some();
         let (asked, result) = match direct {
             Some(value) => {
@@ -183,15 +188,15 @@ impl Client {
                 (asked, recv(&self.fd, spare_capacity(value), RecvFlags::empty()).map(|(_, n)| n))
             }
             None => {
-                let result = recv(&self.fd, &mut *turn.buffer, RecvFlags::empty());
-                (turn.buffer.len(), result.map(|(_, count)| count))
+                let result = recv(&self.fd, &mut *buffer, RecvFlags::empty());
+                (buffer.len(), result.map(|(_, count)| count))
             }
         };
         match result {
             Ok(count) if count > 0 => {
-                self.note_received(count, asked, turn.counters);
-                let input = if is_direct { &[] } else { &turn.buffer[..count] };
-                self.session.receive(input, turn.context);
+                self.note_received(count, asked, counters);
+                let input = if is_direct { &[] } else { &buffer[..count] };
+                self.session.receive(input, context);
                 Received::Input
             }
             result => self.note_nothing(result),

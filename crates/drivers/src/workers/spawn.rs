@@ -4,7 +4,7 @@
 //! When one fails, the others are stopped and joined: either all run or none does.
 
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
 
 use rustix::io::Errno;
@@ -59,7 +59,11 @@ where
         }
     }
     drop(ready);
-    match spawned.and_then(|()| all_ready(&results, S::WHAT)) {
+    // The iteration ends when every worker has said whether it can serve.
+    let ready = |result: Result<(), Errno>| {
+        result.map_err(|cause| StartError::System { what: S::WHAT, cause: cause.into() })
+    };
+    match spawned.and_then(|()| results.iter().try_for_each(ready)) {
         Ok(()) => Ok(threads),
         Err(error) => {
             shared.advance(Phase::Stopping);
@@ -69,11 +73,4 @@ where
             Err(error)
         }
     }
-}
-
-/// Waits until every worker has said whether it can serve.
-fn all_ready(results: &Receiver<Result<(), Errno>>, what: &'static str) -> Result<(), StartError> {
-    results.iter().try_for_each(|result| {
-        result.map_err(|cause| StartError::System { what, cause: cause.into() })
-    })
 }

@@ -47,7 +47,7 @@ impl Client {
         rustix::net::sockopt::set_socket_linger(&self.0, at_once).expect("an open socket");
     }
 
-    /// Sends as much as the server reads without being read from.
+    /// Sends as much as the server takes while this client reads nothing.
     pub fn send_until_refused(&mut self, bytes: &[u8], total_max: usize) -> usize {
         self.0.set_nonblocking(true).expect("an open socket");
         let mut total = 0;

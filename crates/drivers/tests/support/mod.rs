@@ -31,10 +31,10 @@ pub fn drivers() -> Vec<Driver> {
     drivers
 }
 
-/// Says what this system does not let be tested, and why.
+/// Reports what this system does not allow to be tested, and why.
 ///
 /// # Panics
-/// Under CI, where leaving out is failing.
+/// Under CI, where everything must be tested.
 pub fn leave_out(what: &str, why: &dyn Display) {
     let ci = std::env::var_os("CI").is_some_and(|ci| !ci.is_empty() && ci != "false");
     assert!(!ci, "{what} cannot be tested: {why}");
@@ -46,8 +46,8 @@ pub fn leave_out(what: &str, why: &dyn Display) {
 /// Connections in a crowd.
 pub const CROWD: usize = 5000;
 
-/// Raises the limit on descriptors as far as it goes. Returns whether it then has room for both
-/// ends of a crowd beside what is open already; where not, that is left out.
+/// Raises the limit on descriptors to the hard limit. Returns whether both ends of a crowd fit
+/// beside what is open already; if not, that is left out.
 pub fn has_room_for_a_crowd() -> bool {
     const NEEDED: u64 = 2 * CROWD as u64 + 200;
     let mut limits = getrlimit(Resource::Nofile);
@@ -61,7 +61,7 @@ pub fn has_room_for_a_crowd() -> bool {
     most >= NEEDED
 }
 
-/// Descriptors that this process has open, the one that it counts with included.
+/// Descriptors that this process has open, including the one that it counts with.
 pub fn descriptors() -> usize {
     std::fs::read_dir("/proc/self/fd").expect("this is Linux").count()
 }
@@ -103,13 +103,13 @@ impl Rig {
         Client::tcp(address)
     }
 
-    /// Waits until what clients did has reached the counters.
+    /// Waits until `open` connections are counted.
     pub fn wait_for_open(&self, open: u32) {
         eventually("connections are counted", || self.server.remote().open() == open);
     }
 }
 
-/// Asks until `condition` holds.
+/// Waits until `condition` holds.
 ///
 /// # Panics
 /// When it does not in time.
