@@ -52,7 +52,7 @@ impl Lengths {
         self.longest_ns = self.longest_ns.max(ns);
     }
 
-    /// The length that so many in a million samples exceed, at most.
+    /// The length that at most `per_million` of a million samples exceed.
     fn exceeded_by(&self, per_million: f64) -> u64 {
         let mut left = (self.total as f64 * per_million / 1e6) as u64;
         for (at, count) in self.counts.iter().enumerate().rev() {
@@ -167,7 +167,7 @@ fn measure(engine: &Engine, pin: &mut Pin, length: Duration, seed: u64) -> Measu
                 if switched != switches {
                     (switches, lengths) = (switched, &mut measured.preempted);
                 }
-                // The question itself is nobody's service time.
+                // The system call itself belongs to no sample.
                 last = Instant::now();
             }
             lengths.add(ns);

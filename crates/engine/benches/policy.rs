@@ -243,7 +243,7 @@ impl ByItems {
     }
 }
 
-/// Replays a stream to S3-FIFO by items, in so many bytes.
+/// Replays a stream to S3-FIFO by items, with a limit in bytes.
 fn by_items(spec: &Spec, capacity: u64) -> Found {
     let trace = Trace::new(spec).expect("streams of the list are possible");
     let (form, measured_from) = (trace.form().clone(), trace.measured_from());

@@ -189,7 +189,7 @@ impl Engine {
         {
             return WriteResult::ended(WriteStatus::Done);
         }
-        self.write_any(pin, op, now, sink)
+        self.write_any(&mut self.work(pin, now, sink), op)
     }
 
     /// [`Engine::write`] for a `set` without conditions. The pin may move on.
@@ -222,18 +222,11 @@ impl Engine {
         sink: &mut S,
     ) -> WriteStatus {
         let action = Action::Store { mode: Mode::Set, value, client_flags, expiry_s };
-        self.write_any(pin, &Op::new(key, action), now, sink).status
+        self.write_any(&mut self.work(pin, now, sink), &Op::new(key, action)).status
     }
 
     #[inline(never)]
-    fn write_any<S: EffectSink>(
-        &self,
-        pin: &mut Pin,
-        op: &Op<'_>,
-        now: Now,
-        sink: &mut S,
-    ) -> WriteResult {
-        let work = &mut self.work(pin, now, sink);
+    fn write_any<S: EffectSink>(&self, work: &mut Work<'_, S>, op: &Op<'_>) -> WriteResult {
         let wrote = with_space(&self.eviction, work, |work| writing::write(work, op));
         self.items.index().resizing(op.key.id.slice).adjust(work.pin.grace());
         self.eviction.pay(work);

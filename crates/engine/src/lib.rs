@@ -20,10 +20,10 @@
 //! | index | config, grace, raw, segments, sync | where items are found |
 //! | effects | item | the changes that an engine emits |
 //! | items | config, effects, index, item, keys, local, raw, segments, slices | all items |
-//! | eviction | config, effects, grace, index, item, items, keys, local, segments, sync | space |
+//! | eviction | effects, grace, index, item, items, keys, local, segments, sync | what must go |
 //! | reading | index, item, items, keys, local, segments, sync | from a key to its value |
 //! | writing | effects, eviction, index, item, items, keys, local, reading, segments | a change |
-//! | transfer | effects, eviction, index, item, items, keys, local, writing | copies of a slice |
+//! | transfer | effects, eviction, index, item, items, local, writing | copies of a slice |
 //! | error | config | why an engine could not be made |
 //! | engine | * | what users call |
 //!

@@ -6,7 +6,7 @@
 //! One function waits for time: [`sleep_1_ms`]. The engine is a core and should own no clock, but
 //! today it sleeps in the thread of its caller, and so delays all clients of that thread. Only a
 //! request that finds no free space calls it, and only after `space.rs` has yielded the
-//! processor about a thousand times in vain. The sleeps of one request are bounded there.
+//! processor about a thousand times without effect. The sleeps of one request are bounded there.
 
 /// Whether a model checker runs the engine. It tries many orders of all steps, so everything is as
 /// small as it can be.

@@ -59,7 +59,7 @@ fn workers_with_endless_batches_do_not_wait_for_each_other() {
 
 /// Without eviction a full pool refuses, and what is deleted or overwritten is used again.
 #[test]
-fn without_eviction_dead_ground_is_used_again() {
+fn without_eviction_dead_space_is_used_again() {
     let (engine, mut locals) = engine(1 << 20, false);
     let mut local = locals.pop().expect("a local");
     let name = |number: u64| format!("key-{number}").into_bytes();

@@ -1,4 +1,5 @@
-//! Whoever lacks room waits for the batches of others: long, but not for ever, nor in vain.
+//! A request that lacks space waits for the batches of others: long, but not without an end, and
+//! not where no space can come.
 #![cfg(not(any(loom, shuttle)))]
 
 use base::{MemoryBudget, Now};
@@ -12,7 +13,7 @@ const NOW: Now = Now { mono_ns: 0, expiry_s: 1_000 };
 const VALUE: [u8; 1_000] = [b'v'; 1_000];
 /// As many as fill the pool several times.
 const KEYS: Range<u32> = 0..1_000;
-/// Longer than anybody only gives way.
+/// More rounds than those that only yield.
 const WAITS: u64 = 1_100;
 
 fn engine(limit_bytes: u64, evict: bool) -> (Engine, [Local; 2]) {
@@ -88,7 +89,7 @@ fn where_no_room_can_come_nobody_waits_for_it() {
 }
 
 #[test]
-fn what_is_kept_waits_for_the_ground_that_a_batch_holds() {
+fn what_is_kept_waits_for_the_space_that_a_batch_holds() {
     const KEPT: Range<u32> = 0..350;
     let (engine, [lasting, mut local]) = engine(1 << 20, true);
     // Of three items in a row one is gone, and two were asked for.
@@ -101,7 +102,7 @@ fn what_is_kept_waits_for_the_ground_that_a_batch_holds() {
     for key in KEPT {
         assert!((0..3).all(|_| is_there(&engine, &mut local, key)), "{key}");
     }
-    // From here on what is drained stays in limbo: two segments move into the ground of one.
+    // From here on what is drained stays in limbo: two segments move into the space of one.
     let lasting = lasting.pin();
     assert_eq!(store(&engine, &mut local, 10_000..20_000), WriteStatus::NoSpace);
     let counters = engine.counters();

@@ -1,4 +1,4 @@
-//! flush_all against everything that writes into old ground: overwriting in place, appending,
+//! flush_all against everything that writes into old space: overwriting in place, appending,
 //! counting, touching, compaction, eviction, and segments that are open when it comes.
 #![cfg(not(any(loom, shuttle)))]
 

@@ -31,9 +31,9 @@ struct Entry {
 #[derive(Default)]
 struct Witness {
     gone: Vec<Vec<u8>>,
-    /// The key of the operation, and how many were gone when its effect was told.
+    /// The key of the operation, and how many were gone when its effect was emitted.
     key: Vec<u8>,
-    told_at: Option<usize>,
+    emitted_at: Option<usize>,
     last: HashMap<u16, Version>,
 }
 
@@ -47,7 +47,7 @@ impl EffectSink for Witness {
         if effect.change == Change::Remove(Removal::Evicted) {
             self.gone.push(effect.key.to_vec());
         } else if effect.key == self.key {
-            self.told_at = Some(self.gone.len());
+            self.emitted_at = Some(self.gone.len());
         }
         effect.version
     }
@@ -114,7 +114,7 @@ impl Run {
     }
 
     fn write(&mut self, key: &[u8], action: Action<'_>) -> engine::WriteResult {
-        (self.witness.key, self.witness.told_at) = (key.to_vec(), None);
+        (self.witness.key, self.witness.emitted_at) = (key.to_vec(), None);
         let op = Op::new(self.engine.key(key), action);
         self.engine.write(&mut self.pin, &op, self.now, &mut self.witness)
     }
@@ -229,7 +229,7 @@ impl Run {
     /// `found` the item; this is learnt at the end of the step.
     fn learn_before(&mut self, found: bool) {
         let gone = self.witness.gone.len();
-        let before = self.witness.told_at.unwrap_or(if found { 0 } else { gone });
+        let before = self.witness.emitted_at.unwrap_or(if found { 0 } else { gone });
         let after = self.witness.gone.split_off(before);
         self.learn();
         self.witness.gone = after;

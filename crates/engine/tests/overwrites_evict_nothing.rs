@@ -1,5 +1,5 @@
 //! Where all items take less than a third of memory, room is made of what was overwritten:
-//! not one item is evicted, wherever the dead ground lies.
+//! not one item is evicted, wherever the dead words lie.
 #![cfg(not(any(loom, shuttle)))]
 
 use base::{MemoryBudget, Now};

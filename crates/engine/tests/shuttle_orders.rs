@@ -67,7 +67,7 @@ fn while_groups_grow_and_shrink() {
 
 const NOW: Now = Now { mono_ns: 0, expiry_s: 1_000 };
 
-/// Whether it was told of one key.
+/// Whether an effect of one key was received.
 struct Hears<'a>(&'a [u8], bool);
 
 impl EffectSink for Hears<'_> {
@@ -85,7 +85,7 @@ fn batch(engine: &Engine, local: &mut Local, key: &[u8], action: Action<'_>) {
 }
 
 /// Walks the slice of `key`, a chain at a time.
-fn walk_tells(engine: &Engine, local: &mut Local, key: &[u8]) -> bool {
+fn walk_emits(engine: &Engine, local: &mut Local, key: &[u8]) -> bool {
     let (slice, mut at, mut hears) = (SliceId::of(key), Cursor::default(), Hears(key, false));
     loop {
         let more = local.batch(|pin| engine.scan(pin, slice, &mut at, 1, NOW, &mut hears));
@@ -166,8 +166,8 @@ fn a_walk_misses_nothing_while_groups_shrink() {
             }
         });
         for key in kept {
-            let told = walk_tells(&engine, &mut first, key);
-            assert!(told, "{} is there all the time", key.escape_ascii());
+            let emitted = walk_emits(&engine, &mut first, key);
+            assert!(emitted, "{} is there all the time", key.escape_ascii());
         }
         thread.join().expect("no panic");
     };

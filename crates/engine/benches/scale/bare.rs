@@ -36,7 +36,7 @@ impl Bare {
             }
             spin_loop();
         };
-        // Whoever sees a word of the new value must see the lock taken.
+        // The thread that sees a word of the new value must see the lock taken.
         fence(Ordering::Release);
         self.value.0.iter().for_each(|to| to.store(word, Ordering::Relaxed));
         lock.store(before + 2, Ordering::Release);

@@ -77,8 +77,8 @@ impl Turns {
     fn counted(&self) -> Option<String> {
         let per_hit = |count: u64| count as f64 / self.reads as f64;
         let (shared, torn) = (per_hit(self.shared_writes), per_hit(self.torn));
-        let told = format!(", \"shared_writes_per_hit\": {shared:.6}, \"torn_per_hit\": {torn:.6}");
-        (self.reads > 0).then_some(told)
+        let line = format!(", \"shared_writes_per_hit\": {shared:.6}, \"torn_per_hit\": {torn:.6}");
+        (self.reads > 0).then_some(line)
     }
 
     fn count(&mut self, before: Counters, after: Counters) {
@@ -154,7 +154,7 @@ impl Entry {
     }
 
     /// A line of JSON.
-    fn told(&mut self) -> String {
+    fn line(&mut self) -> String {
         let (one_per_s, two_per_s) = (self.one.median_per_s(), self.two.median_per_s());
         format!(
             "{{\"name\": \"{}\", \"one_per_s\": {one_per_s:.0}, \"two_per_s\": {two_per_s:.0}, \
@@ -184,6 +184,6 @@ fn main() {
     for round in 0..rounds {
         entries.iter_mut().for_each(|entry| entry.round(round));
     }
-    let lines: Vec<String> = entries.iter_mut().map(Entry::told).collect();
+    let lines: Vec<String> = entries.iter_mut().map(Entry::line).collect();
     println!("{{\"rounds\": {rounds}, \"workloads\": [\n{}\n]}}", lines.join(",\n"));
 }

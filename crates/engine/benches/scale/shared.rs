@@ -58,13 +58,13 @@ impl Contender for Shared {
     fn turn(&mut self, threads: usize, turns: &mut Turns) {
         let before = self.counters();
         let names = &self.names;
-        let seats = self
+        let slots = self
             .cells
             .iter_mut()
             .flat_map(|cell| cell.locals.iter_mut().map(|local| (&cell.engine, local)));
-        // Engines apart: the first seat of each; one engine for all: its first seats.
+        // Engines apart: the first slot of each; one engine for all: its first slots.
         let stride = before.len();
-        let works = seats
+        let works = slots
             .step_by(stride)
             .zip(&self.drawn)
             .take(threads)

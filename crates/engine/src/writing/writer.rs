@@ -74,7 +74,8 @@ impl<'w, 'e, S: EffectSink> Writer<'w, 'e, S> {
         self.work.items.emit(self.key, change, self.work.sink)
     }
 
-    /// Stores a value for the key, over `current` or as a new item, and returns the item.
+    /// Stores a value for the key, over `current` or as a new item, and returns the item. A long
+    /// value is written in chunks first, which no reader can see yet, and stored as their table.
     pub(crate) fn put(
         &mut self,
         chain: &mut Chain<'_>,
@@ -82,14 +83,27 @@ impl<'w, 'e, S: EffectSink> Writer<'w, 'e, S> {
         with: &Attributes,
         value: [&[u8]; 2],
     ) -> Result<Current<'e>, NeedSpace> {
+        let geometry = self.work.items.segments().geometry();
         let value_bytes = value[0].len() + value[1].len();
-        if value_bytes > self.work.items.segments().geometry().inline_value_bytes_max {
-            return self.put_large(chain, current, with, value);
-        }
-        let with = Attributes { flags: with.flags.without(Flags::LARGE), ..*with };
-        let head = self.head(&with, value_bytes);
-        let draft = Draft { head, with, value, same_chunks: false };
-        let current = self.place(chain, current, &draft)?;
+        let is_large = value_bytes > geometry.inline_value_bytes_max;
+        let table = if is_large {
+            let segment =
+                current.as_ref().map(|old| self.work.items.segments().header_of(old.addr));
+            let pool = segment.map_or(Pool::Small, |segment| segment.pool());
+            self.write_chunks(pool, with.expiry_s, value)?
+        } else {
+            Vec::new()
+        };
+        let flags = with.flags.without(Flags::LARGE).with_if(is_large, Flags::LARGE);
+        let with = Attributes { flags, ..*with };
+        let stored = if is_large { [&table[..], &[]] } else { value };
+        let head = self.head(&with, stored[0].len() + stored[1].len());
+        let draft = Draft { head, with, value: stored, same_chunks: false };
+        let current = match self.place(chain, current, &draft) {
+            Ok(current) => current,
+            Err(_) if is_large => return Err(self.release_chunks(&table, value_bytes)),
+            Err(need) => return Err(need),
+        };
         self.emit_put(&current, &with, value);
         Ok(current)
     }
@@ -262,29 +276,6 @@ impl<'w, 'e, S: EffectSink> Writer<'w, 'e, S> {
         if S::ON {
             self.emit(Change::Touch { expiry_s });
         }
-        Ok(current)
-    }
-
-    /// Stores a long value: the chunks first, which no reader can see yet, then their table.
-    fn put_large(
-        &mut self,
-        chain: &mut Chain<'_>,
-        current: Option<Current<'e>>,
-        with: &Attributes,
-        value: [&[u8]; 2],
-    ) -> Result<Current<'e>, NeedSpace> {
-        let pool = match &current {
-            Some(current) => self.work.items.segments().header_of(current.addr).pool(),
-            None => Pool::Small,
-        };
-        let table = self.write_chunks(pool, with.expiry_s, value)?;
-        let with = Attributes { flags: with.flags.with(Flags::LARGE), ..*with };
-        let head = self.head(&with, table.len());
-        let draft = Draft { head, with, value: [&table, &[]], same_chunks: false };
-        let Ok(current) = self.place(chain, current, &draft) else {
-            return Err(self.release_chunks(&table, value[0].len() + value[1].len()));
-        };
-        self.emit_put(&current, &with, value);
         Ok(current)
     }
 

@@ -3,7 +3,7 @@
 //! Every value is made of records that name their key and writer and prove their own bytes, so a
 //! torn value, or one of another key, is seen at once. For every key there is a floor: a version
 //! that some thread has seen, or one more than a version that a delete or flush was sure to cut
-//! off. Whoever begins a read after the floor rose must not see anything below it. At the end the
+//! off. A thread that begins a read after the floor rose must not see anything below it. At the end the
 //! items found are the items counted, and after all are deleted not a word is counted as used.
 //!
 //! The same crowd runs on plain threads (also under sanitizers) and under shuttle.
@@ -25,7 +25,7 @@ use shuttle::thread;
 /// Bytes of a record before its payload: key, writer, length.
 const RECORD_HEAD_BYTES: usize = 4;
 
-/// One in so many keys holds a number.
+/// One in this many keys holds a number.
 const COUNTERS_EVERY: u64 = 5;
 
 /// What a crowd does.
@@ -37,10 +37,10 @@ pub struct Plan {
     /// Operations between two ends of a batch, at most.
     pub batch_max: u64,
     pub keys: u64,
-    /// So many of the keys, the first, are never removed, and there is room for everything: a
+    /// The first keys, this many, are never removed, and there is room for everything: a
     /// read of one of them never misses.
     pub kept_keys: u64,
-    /// Where keys are kept, the others are stored and deleted by turns of so many operations.
+    /// Where keys are kept, the others are stored and deleted by turns of this many operations.
     pub turn: u64,
     pub limit_bytes: u64,
     pub payload_bytes_max: u64,
@@ -59,7 +59,7 @@ impl Dice {
 }
 
 /// What all threads of a crowd share.
-struct Ground {
+struct Shared {
     plan: Plan,
     engine: Engine,
     floors: Vec<AtomicU64>,
@@ -102,7 +102,7 @@ fn check_records(key: u64, mut value: &[u8]) {
     }
 }
 
-impl Ground {
+impl Shared {
     fn now(&self) -> Now {
         Now { mono_ns: 0, expiry_s: self.now_s.load(Ordering::SeqCst) }
     }
@@ -141,8 +141,8 @@ impl Ground {
 }
 
 /// One thread of the crowd.
-struct Guest {
-    ground: Arc<Ground>,
+struct Member {
+    shared: Arc<Shared>,
     /// One of the two: a lease between batches, a pin within one.
     local: Option<Local>,
     pin: Option<Pin>,
@@ -150,7 +150,7 @@ struct Guest {
     number: u8,
 }
 
-impl Guest {
+impl Member {
     fn begin(&mut self) {
         self.pin = Some(self.local.take().expect("a local for each").pin());
     }
@@ -160,10 +160,10 @@ impl Guest {
     }
 
     fn run(&mut self) -> u64 {
-        let ground = self.ground.clone();
-        let mut left = ground.plan.ops_per_thread;
+        let shared = self.shared.clone();
+        let mut left = shared.plan.ops_per_thread;
         while left > 0 {
-            let batch = (1 + self.dice.roll(ground.plan.batch_max)).min(left);
+            let batch = (1 + self.dice.roll(shared.plan.batch_max)).min(left);
             self.begin();
             for op in 0..batch {
                 self.step(left - op);
@@ -171,14 +171,14 @@ impl Guest {
             self.end();
             left -= batch;
         }
-        ground.plan.ops_per_thread
+        shared.plan.ops_per_thread
     }
 
     fn step(&mut self, left: u64) {
-        let key = self.dice.roll(self.ground.plan.keys);
-        let kept = self.ground.is_kept(key);
-        if self.ground.plan.kept_keys > 0 && !kept && self.dice.roll(4) > 0 {
-            let stores = (left / self.ground.plan.turn).is_multiple_of(2);
+        let key = self.dice.roll(self.shared.plan.keys);
+        let kept = self.shared.is_kept(key);
+        if self.shared.plan.kept_keys > 0 && !kept && self.dice.roll(4) > 0 {
+            let stores = (left / self.shared.plan.turn).is_multiple_of(2);
             return if stores { self.store(key, Mode::Set) } else { self.delete(key) };
         }
         match self.dice.roll(100) {
@@ -193,45 +193,45 @@ impl Guest {
             88..90 => self.tend(),
             _ if kept => self.get(key),
             90..97 => self.delete(key),
-            97..99 => _ = self.ground.now_s.fetch_add(1, Ordering::SeqCst),
-            _ if self.ground.plan.kept_keys == 0 => self.flush(),
+            97..99 => _ = self.shared.now_s.fetch_add(1, Ordering::SeqCst),
+            _ if self.shared.plan.kept_keys == 0 => self.flush(),
             _ => self.get(key),
         }
     }
 
     fn write(&mut self, key: u64, action: Action<'_>, compare: Option<u64>) -> WriteResult {
         let name = key_name(key);
-        let op = Op { compare, report: true, ..Op::new(self.ground.engine.key(&name), action) };
-        let now = self.ground.now();
+        let op = Op { compare, report: true, ..Op::new(self.shared.engine.key(&name), action) };
+        let now = self.shared.now();
         let wrote =
-            self.ground.engine.write(self.pin.as_mut().expect("in a batch"), &op, now, &mut NoSink);
+            self.shared.engine.write(self.pin.as_mut().expect("in a batch"), &op, now, &mut NoSink);
         if wrote.status == WriteStatus::Done
             && let Some(found) = wrote.found
             && found.cas != 0
         {
-            self.ground.raise_floor(key, found.cas);
+            self.shared.raise_floor(key, found.cas);
         }
         wrote
     }
 
     fn get(&mut self, key: u64) {
-        let floor = self.ground.floors[key as usize].load(Ordering::SeqCst);
+        let floor = self.shared.floors[key as usize].load(Ordering::SeqCst);
         let (name, mut sink) = (key_name(key), ValueSink::default());
-        let engine = &self.ground.engine;
+        let engine = &self.shared.engine;
         let read = engine.get(
             self.pin.as_ref().expect("in a batch"),
             &engine.key(&name),
-            self.ground.now(),
+            self.shared.now(),
             &mut sink,
         );
-        self.ground.check(key, floor, read, &sink);
+        self.shared.check(key, floor, read, &sink);
     }
 
     /// An expiry: mostly far, sometimes near, for kept keys never.
     fn expiry_s(&mut self, key: u64) -> u32 {
-        let now_s = self.ground.now().expiry_s;
+        let now_s = self.shared.now().expiry_s;
         match self.dice.roll(4) {
-            _ if self.ground.is_kept(key) => self.dice.roll(2) as u32 * u32::MAX,
+            _ if self.shared.is_kept(key) => self.dice.roll(2) as u32 * u32::MAX,
             0 => now_s + 1 + self.dice.roll(3) as u32,
             1 => now_s + 1_000_000,
             _ => 0,
@@ -239,12 +239,12 @@ impl Guest {
     }
 
     fn store(&mut self, key: u64, mode: Mode) {
-        if self.ground.holds_number(key) {
+        if self.shared.holds_number(key) {
             return self.count(key);
         }
         let payload_bytes = match self.dice.roll(3) {
-            0 => self.dice.roll(self.ground.plan.payload_bytes_max),
-            _ => self.dice.roll(self.ground.plan.payload_bytes_max / 8 + 1),
+            0 => self.dice.roll(self.shared.plan.payload_bytes_max),
+            _ => self.dice.roll(self.shared.plan.payload_bytes_max / 8 + 1),
         };
         let value = record(key, self.number, payload_bytes as usize);
         let expiry_s = self.expiry_s(key);
@@ -256,7 +256,7 @@ impl Guest {
         match wrote.status {
             WriteStatus::TooLarge => self.store(key, Mode::Set),
             WriteStatus::NoSpace => {
-                assert_eq!(self.ground.plan.kept_keys, 0, "there is room for all")
+                assert_eq!(self.shared.plan.kept_keys, 0, "there is room for all")
             }
             WriteStatus::NotStored => assert_ne!(mode, Mode::Set),
             outcome => assert_eq!(outcome, WriteStatus::Done),
@@ -266,13 +266,13 @@ impl Guest {
     /// A set that asks for nothing, as most do: it must have a later version than any before it.
     fn set(&mut self, key: u64, put: Put<'_>) {
         let name = key_name(key);
-        let (ground, now) = (self.ground.clone(), self.ground.now());
-        let last = ground.engine.last_version(SliceId::of(&name)).raw();
-        let id = ground.engine.key(&name);
-        match ground.engine.set(self.pin.as_mut().expect("in a batch"), &id, put, now, &mut NoSink)
+        let (shared, now) = (self.shared.clone(), self.shared.now());
+        let last = shared.engine.last_version(SliceId::of(&name)).raw();
+        let id = shared.engine.key(&name);
+        match shared.engine.set(self.pin.as_mut().expect("in a batch"), &id, put, now, &mut NoSink)
         {
-            WriteStatus::Done => ground.raise_floor(key, last + 1),
-            WriteStatus::NoSpace => assert_eq!(ground.plan.kept_keys, 0, "there is room for all"),
+            WriteStatus::Done => shared.raise_floor(key, last + 1),
+            WriteStatus::NoSpace => assert_eq!(shared.plan.kept_keys, 0, "there is room for all"),
             outcome => panic!("a set ended with {outcome:?}"),
         }
     }
@@ -282,17 +282,17 @@ impl Guest {
         let wrote = self.write(key, action, None);
         if wrote.status == WriteStatus::Done {
             assert!(wrote.number > 0, "numbers start at one");
-            self.ground.counted[key as usize].fetch_add(1, Ordering::SeqCst);
+            self.shared.counted[key as usize].fetch_add(1, Ordering::SeqCst);
         }
     }
 
     fn fetch(&mut self, key: u64) {
-        let floor = self.ground.floors[key as usize].load(Ordering::SeqCst);
+        let floor = self.shared.floors[key as usize].load(Ordering::SeqCst);
         let ask = FetchOptions { touch: Some(self.expiry_s(key)), ..FetchOptions::default() };
         let (name, mut sink) = (key_name(key), ValueSink::default());
-        let (ground, now) = (&self.ground, self.ground.now());
-        let id = ground.engine.key(&name);
-        let read = ground.engine.fetch(
+        let (shared, now) = (&self.shared, self.shared.now());
+        let id = shared.engine.key(&name);
+        let read = shared.engine.fetch(
             self.pin.as_mut().expect("in a batch"),
             &id,
             &ask,
@@ -300,31 +300,31 @@ impl Guest {
             &mut NoSink,
             &mut sink,
         );
-        ground.check(key, floor, read, &sink);
+        shared.check(key, floor, read, &sink);
     }
 
     fn touch(&mut self, key: u64) {
         let expiry_s = self.expiry_s(key);
         let wrote = self.write(key, Action::Touch { expiry_s }, None);
         assert!(
-            wrote.status != WriteStatus::NotFound || !self.ground.is_kept(key) || self.evicted()
+            wrote.status != WriteStatus::NotFound || !self.shared.is_kept(key) || self.evicted()
         );
     }
 
     fn evicted(&self) -> bool {
-        self.ground.engine.counters().evicted > 0
+        self.shared.engine.counters().evicted > 0
     }
 
     fn compare_and_set(&mut self, key: u64) {
-        if self.ground.holds_number(key) {
+        if self.shared.holds_number(key) {
             return self.get(key);
         }
         let name = key_name(key);
-        let engine = &self.ground.engine;
+        let engine = &self.shared.engine;
         let found = engine.peek(
             self.pin.as_ref().expect("in a batch"),
             &engine.key(&name),
-            self.ground.now(),
+            self.shared.now(),
         );
         let Some(found) = found else { return };
         let value = record(key, self.number, self.dice.roll(16) as usize);
@@ -338,62 +338,62 @@ impl Guest {
     fn delete(&mut self, key: u64) {
         let name = key_name(key);
         // Whoever was given this version or an older one had the lock before the delete gets it.
-        let last = self.ground.engine.last_version(SliceId::of(&name)).raw();
+        let last = self.shared.engine.last_version(SliceId::of(&name)).raw();
         let wrote = self.write(key, Action::Delete, None);
         assert!(matches!(wrote.status, WriteStatus::Done | WriteStatus::NotFound), "{wrote:?}");
-        self.ground.raise_floor(key, last + 1);
+        self.shared.raise_floor(key, last + 1);
     }
 
     fn flush(&mut self) {
-        let engine = &self.ground.engine;
+        let engine = &self.shared.engine;
         let last = |key| engine.last_version(SliceId::of(&key_name(key))).raw();
-        let lasts: Vec<u64> = (0..self.ground.plan.keys).map(last).collect();
+        let lasts: Vec<u64> = (0..self.shared.plan.keys).map(last).collect();
         engine.flush();
         for (key, last) in lasts.into_iter().enumerate() {
-            self.ground.raise_floor(key as u64, last + 1);
+            self.shared.raise_floor(key as u64, last + 1);
         }
     }
 
     fn tend(&mut self) {
-        let now = self.ground.now();
-        self.ground.engine.tend(self.pin.as_mut().expect("in a batch"), now, 8, &mut NoSink);
+        let now = self.shared.now();
+        self.shared.engine.tend(self.pin.as_mut().expect("in a batch"), now, 8, &mut NoSink);
     }
 
     /// What must be so once the others are gone.
     fn settle(&mut self) {
-        let ground = self.ground.clone();
+        let shared = self.shared.clone();
         self.begin();
         self.check_numbers();
         let scanned = self.scan();
         let mut found = 0;
-        for key in 0..ground.plan.keys {
+        for key in 0..shared.plan.keys {
             let name = key_name(key);
-            let id = ground.engine.key(&name);
+            let id = shared.engine.key(&name);
             found += u64::from(
-                ground
+                shared
                     .engine
-                    .peek(self.pin.as_ref().expect("in a batch"), &id, ground.now())
+                    .peek(self.pin.as_ref().expect("in a batch"), &id, shared.now())
                     .is_some(),
             );
             self.get(key);
         }
         assert_eq!(scanned, found, "a walk tells what a read finds");
-        let counters = ground.engine.counters();
+        let counters = shared.engine.counters();
         assert!(counters.items >= found, "{found} found, {counters:?}");
-        for key in 0..ground.plan.keys {
+        for key in 0..shared.plan.keys {
             self.delete(key);
             self.end();
             self.begin();
         }
-        let counters = ground.engine.counters();
+        let counters = shared.engine.counters();
         let used = (counters.items, counters.item_words);
         assert_eq!(used, (0, 0), "all items are deleted: {counters:?}");
         self.end();
     }
 
     fn check_numbers(&mut self) {
-        for key in 0..self.ground.plan.kept_keys {
-            let counted = self.ground.counted[key as usize].load(Ordering::SeqCst);
+        for key in 0..self.shared.plan.kept_keys {
+            let counted = self.shared.counted[key as usize].load(Ordering::SeqCst);
             if counted == 0 || self.evicted() {
                 continue;
             }
@@ -404,33 +404,33 @@ impl Guest {
     }
 
     fn scan(&mut self) -> u64 {
-        let ground = self.ground.clone();
+        let shared = self.shared.clone();
         let mut slices: Vec<SliceId> =
-            (0..ground.plan.keys).map(|key| SliceId::of(&key_name(key))).collect();
+            (0..shared.plan.keys).map(|key| SliceId::of(&key_name(key))).collect();
         slices.sort_unstable();
         slices.dedup();
-        let mut told = Told(0);
+        let mut counted = Counted(0);
         for slice in slices {
             let mut at = Cursor::default();
-            let engine = &ground.engine;
+            let engine = &shared.engine;
             while engine.scan(
                 self.pin.as_mut().expect("in a batch"),
                 slice,
                 &mut at,
                 3,
-                ground.now(),
-                &mut told,
+                shared.now(),
+                &mut counted,
             ) == More::Yes
             {}
         }
-        told.0
+        counted.0
     }
 }
 
-/// Counts what it is told.
-struct Told(u64);
+/// Counts the effects that it receives.
+struct Counted(u64);
 
-impl EffectSink for Told {
+impl EffectSink for Counted {
     const ON: bool = true;
 
     fn commit(&mut self, _key: KeyId, effect: &Effect<'_>) -> Version {
@@ -446,21 +446,21 @@ pub fn run(plan: &Plan) {
     let (engine, mut locals) =
         Engine::new(config, MemoryBudget::new(plan.limit_bytes)).expect("enough memory");
     let zeroes = || (0..plan.keys).map(|_| AtomicU64::new(0)).collect();
-    let ground = Arc::new(Ground {
+    let shared = Arc::new(Shared {
         plan: plan.clone(),
         engine,
         floors: zeroes(),
         counted: zeroes(),
         now_s: AtomicU32::new(1_000),
     });
-    let mut guest = |number: u64| Guest {
-        ground: ground.clone(),
+    let mut member = |number: u64| Member {
+        shared: shared.clone(),
         local: locals.pop(),
         pin: None,
         dice: Dice(plan.seed.wrapping_mul(0x9E37_79B9).wrapping_add(number) | 1),
         number: number as u8,
     };
-    let mut host = guest(plan.threads);
+    let mut host = member(plan.threads);
     host.begin();
     for key in 0..plan.kept_keys {
         host.store(key, Mode::Set);
@@ -468,8 +468,8 @@ pub fn run(plan: &Plan) {
     host.end();
     let threads: Vec<_> = (0..plan.threads)
         .map(|number| {
-            let mut guest = guest(number);
-            thread::spawn(move || guest.run())
+            let mut member = member(number);
+            thread::spawn(move || member.run())
         })
         .collect();
     for thread in threads {
