@@ -5,8 +5,8 @@
 //! measures the promises of the README on this machine. Reports go to standard output, progress
 //! to standard error, so a script may read one without the other.
 //!
-//! It never links the code that it judges: servers under test are processes, started on a free port of
-//! the loopback and stopped by their own id.
+//! It never links the code that it judges: servers under test are processes, started on a free port
+//! of the loopback and stopped by their own id.
 #![forbid(unsafe_code)]
 
 mod bench;

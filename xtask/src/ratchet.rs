@@ -1,7 +1,7 @@
 //! The gate on instructions per request: counts that may fall and never rise.
 //!
-//! The bars of the proof say where the path must arrive; the ratchet keeps what was reached on the
-//! way. `docs/proof/instructions.toml` holds the last accepted counts. A count above its entry by
+//! The bars of the proof say what the path must reach; the ratchet keeps what was reached so far.
+//! `docs/proof/instructions.toml` holds the last accepted counts. A count above its entry by
 //! more than the tolerance fails the check; one below it passes and says how to keep the gain.
 //! Entries are written by `cargo xtask ratchet`, which refuses to raise one.
 
@@ -17,7 +17,8 @@ use measure::screen::{Cell, Table, Tone};
 const KEPT: &str = "docs/proof/instructions.toml";
 /// How the accepted counts are lowered.
 const COMMAND: &str = "cargo xtask ratchet";
-/// What a first file starts with: compilers and C libraries of a later day may differ so much.
+/// The tolerance of a first file: the counts of later compilers and C libraries differ by this
+/// much.
 const TOLERANCE_PERCENT: f64 = 3.0;
 
 /// The accepted counts.

@@ -1,6 +1,7 @@
 //! Where the repository is and what state it is in: root, files, crates, commit, date.
 //!
-//! Read-only. Paths handed out are absolute; paths shown to people are relative to the root.
+//! Read-only. Paths that are returned are absolute; paths shown to people are relative to the root.
+//! The root is where this program was built, so a copy of the binary still judges its own tree.
 
 use std::path::{Path, PathBuf};
 use std::{env, time::Duration};
@@ -9,7 +10,7 @@ use anyhow::{Context, Result};
 
 use crate::process::exec::Exec;
 
-/// Longest any of the small questions asked here may take.
+/// Longest a command of git, cargo or date may take here.
 const QUESTION_MAX: Duration = Duration::from_secs(60);
 
 /// The repository this program was built from.
@@ -71,8 +72,8 @@ impl Repo {
         serde_json::from_str(&text).context("cargo metadata printed something that is not JSON")
     }
 
-    /// The commit checked out, marked when the tree differs from it. The proofs that are kept do
-    /// not count: each claim that is measured changes them.
+    /// The commit checked out, marked when the tree differs from it. The results that are kept do
+    /// not count as a difference: each claim that is measured changes them.
     pub fn commit(&self) -> Result<String> {
         let git = |args: &[&str]| Exec::new("git").args(args).cwd(&self.root).capture(QUESTION_MAX);
         let commit = git(&["rev-parse", "--short=12", "HEAD"])?;
@@ -88,7 +89,7 @@ impl Repo {
     }
 }
 
-/// Whether a continuous-integration service runs us: what is skipped elsewhere fails here.
+/// Whether a continuous-integration service runs this: what is skipped elsewhere fails there.
 pub fn in_ci() -> bool {
     env::var_os("CI").is_some_and(|value| !value.is_empty() && value != "false")
 }

@@ -151,7 +151,7 @@ impl fmt::Display for Exec {
 }
 
 fn drain(pipe: Option<impl Read + Send + 'static>) -> thread::JoinHandle<io::Result<String>> {
-    let mut pipe = pipe.expect("invariant: the pipe was asked for");
+    let mut pipe = pipe.expect("invariant: the pipe was requested");
     thread::spawn(move || {
         let mut bytes = Vec::new();
         pipe.read_to_end(&mut bytes)?;

@@ -10,7 +10,7 @@
 //! A ratio is taken within each round and averaged as a logarithm, so that A over B is exactly the
 //! inverse of B over A.
 
-/// One value in so many is left out of the mean at each end.
+/// Of this many values one is left out of the mean at each end.
 const TRIMMED: usize = 8;
 
 /// Student's two-sided 95 % points for 1, 2, .. degrees of freedom.

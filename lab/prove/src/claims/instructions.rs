@@ -93,7 +93,7 @@ pub fn calls_hold(lab: &Lab) -> Result<bool> {
     Ok(measured.verdict == Verdict::Pass)
 }
 
-/// The work whose slope is taken: as many requests at every depth.
+/// The work of the two runs: as many requests at every depth.
 fn work(verb: Verb, depth: usize) -> Work {
     let rounds = |total: u64| total / depth as u64;
     Work {
