@@ -25,6 +25,12 @@ pub struct Rng {
 
 impl Rng {
     /// The sequence of `seed` for `lane`; different lanes are independent.
+    ///
+    /// ```
+    /// use measure::rng::Rng;
+    /// assert_eq!(Rng::new(7, 0).next_u64(), Rng::new(7, 0).next_u64());
+    /// assert_ne!(Rng::new(7, 0).next_u64(), Rng::new(7, 1).next_u64());
+    /// ```
     #[must_use]
     pub fn new(seed: u64, lane: u64) -> Self {
         Self { state: mix(seed.wrapping_add(mix(lane.wrapping_add(STEP)))) }

@@ -93,8 +93,13 @@ impl Exec {
         Ok(self.wait(&mut child, deadline)?.success())
     }
 
-    /// Runs it and returns its standard output; failing is an error that shows the end of
-    /// what it said.
+    /// Runs it and returns its standard output; an error shows the end of what it printed.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// let text = measure::exec::Exec::new("echo").arg("hello").capture(Duration::from_secs(20));
+    /// assert_eq!(text.unwrap(), "hello\n");
+    /// ```
     pub fn capture(&self, deadline: Duration) -> Result<String> {
         let Said { status, output, complaints } = self.said(deadline)?;
         if !status.success() {

@@ -85,6 +85,12 @@ fn average(values: &[f64]) -> f64 {
 }
 
 /// How many times `values` are `bases`, measured in pairs: the geometric mean of their ratios.
+///
+/// ```
+/// let factor = measure::stats::ratio(&[2.1, 3.9, 6.0], &[1.0, 2.0, 3.0]).unwrap();
+/// assert!(factor.holds(2.0));
+/// assert!(factor.half_width() < 0.2);
+/// ```
 #[must_use]
 pub fn ratio(values: &[f64], bases: &[f64]) -> Option<Estimate> {
     let pairs = values.iter().zip(bases).filter(|(value, base)| **value > 0.0 && **base > 0.0);

@@ -1,4 +1,8 @@
 //! The engine alone, without a server around it: examples of its crate that measure and print JSON.
+//!
+//! The examples link the engine; this crate does not. It builds them in the release profile, runs
+//! them as processes and judges what they print. A workload that an example does not print is an
+//! error, not a pass.
 
 use std::time::Duration;
 

@@ -1,4 +1,7 @@
-//! The generator held against the truth: servers whose delays are known.
+//! The generator against a server whose delays are known.
+//!
+//! `volvox load honesty` starts such a server, measures it and prints statements about what it
+//! reported. A claim passes only if there are statements and all of them are true.
 
 use std::time::Duration;
 
