@@ -23,12 +23,12 @@ import tomllib
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 LIMIT_S = 600
-PATHS = ["crates/base", "crates/engine"]
+PATHS = ["crates/base", "crates/engine", "lab/measure"]
 MANIFEST = ["Cargo.toml", "Cargo.lock"]
 
 
 def copy_workspace(to):
-    """Copies what the engine's tests are built from: no other crate and no tool."""
+    """Copies what the engine's tests are built from: two crates and their source of numbers."""
     for name in MANIFEST:
         shutil.copy2(ROOT / name, to / name)
     replace(to / "Cargo.toml", r"(?m)^members = .*$", f"members = {json.dumps(PATHS)}")
@@ -40,8 +40,9 @@ def copy_workspace(to):
                 shutil.copytree(source, to / path / part)
             elif source.exists():
                 shutil.copy2(source, to / path / part)
-    # The libraries of the benches, which the tests do not use.
-    replace(to / "crates/engine/Cargo.toml", r"(?s)\[dev-dependencies\].*?(?=\n\[|\Z)", "")
+    # The libraries of the benches, which the tests named here do not use.
+    only_measure = "[dev-dependencies]\nmeasure.workspace = true\n"
+    replace(to / "crates/engine/Cargo.toml", r"(?s)\[dev-dependencies\].*?(?=\n\[|\Z)", only_measure)
 
 
 def replace(path, pattern, text):

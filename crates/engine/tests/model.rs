@@ -6,19 +6,8 @@ use engine::{
     Action, Change, Effect, EffectSink, Engine, EngineConfig, FetchOptions, Mode, Op, Pin, Read,
     Removal, ValueSink, WriteStatus,
 };
+use measure::rng::Rng;
 use std::collections::HashMap;
-
-/// A small, seeded source of numbers (xorshift64*).
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self, sides: u64) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        (self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 32) % sides
-    }
-}
 
 #[derive(Clone, Debug, PartialEq)]
 struct Entry {
@@ -58,7 +47,7 @@ struct Run {
     pin: Pin,
     model: HashMap<Vec<u8>, Entry>,
     witness: Witness,
-    dice: Dice,
+    dice: Rng,
     now: Now,
     limit_bytes: u64,
     value_bytes_max: u64,
@@ -75,7 +64,7 @@ impl Run {
             pin: locals.pop().expect("a local").pin(),
             model: HashMap::new(),
             witness: Witness::default(),
-            dice: Dice(seed | 1),
+            dice: Rng::new(seed, 0),
             now: Now { mono_ns: 0, expiry_s: 1_000 },
             limit_bytes,
             value_bytes_max,
@@ -96,19 +85,19 @@ impl Run {
     }
 
     fn value(&mut self) -> Vec<u8> {
-        let len = match self.dice.roll(10) {
-            0 => self.dice.roll(self.value_bytes_max),
+        let len = match self.dice.below(10) {
+            0 => self.dice.below(self.value_bytes_max),
             1 => 0,
-            _ => self.dice.roll(400.min(self.value_bytes_max)),
+            _ => self.dice.below(400.min(self.value_bytes_max)),
         };
-        let salt = self.dice.roll(256) as u8;
+        let salt = self.dice.below(256) as u8;
         (0..len).map(|at| (at as u8).wrapping_mul(31) ^ salt).collect()
     }
 
     fn expiry(&mut self) -> u32 {
-        match self.dice.roll(4) {
-            0 => self.now.expiry_s + 1 + self.dice.roll(2_000) as u32,
-            1 => self.now.expiry_s + 1 + self.dice.roll(5) as u32,
+        match self.dice.below(4) {
+            0 => self.now.expiry_s + 1 + self.dice.below(2_000) as u32,
+            1 => self.now.expiry_s + 1 + self.dice.below(5) as u32,
             _ => 0,
         }
     }
@@ -120,16 +109,16 @@ impl Run {
     }
 
     fn step(&mut self, keys: u64) {
-        let key = format!("key-{}", self.dice.roll(keys)).into_bytes();
-        match self.dice.roll(100) {
+        let key = format!("key-{}", self.dice.below(keys)).into_bytes();
+        match self.dice.below(100) {
             0..40 => self.get(&key),
             40..70 => self.store(&key),
             70..78 => self.count(&key),
             78..84 => self.touch(&key),
             84..90 => self.delete(&key),
             90..95 => self.fetch(&key),
-            95..99 => self.now.expiry_s += self.dice.roll(2) as u32,
-            _ if self.dice.roll(200) == 0 => {
+            95..99 => self.now.expiry_s += self.dice.below(2) as u32,
+            _ if self.dice.below(200) == 0 => {
                 self.engine.flush();
                 self.model.clear();
             }
@@ -160,7 +149,7 @@ impl Run {
     }
 
     fn fetch(&mut self, key: &[u8]) {
-        let touch = (self.dice.roll(2) == 0).then(|| self.expiry());
+        let touch = (self.dice.below(2) == 0).then(|| self.expiry());
         let ask = FetchOptions { touch, ..FetchOptions::default() };
         let id = self.engine.key(key);
         let mut sink = ValueSink::default();
@@ -179,7 +168,7 @@ impl Run {
     }
 
     fn store(&mut self, key: &[u8]) {
-        let mode = match self.dice.roll(8) {
+        let mode = match self.dice.below(8) {
             0 => Mode::Add,
             1 => Mode::Replace,
             2 => Mode::Append { vivify: false },
@@ -187,7 +176,7 @@ impl Run {
             _ => Mode::Set,
         };
         let value = self.value();
-        let (client_flags, expiry_s) = (self.dice.roll(3) as u32, self.expiry());
+        let (client_flags, expiry_s) = (self.dice.below(3) as u32, self.expiry());
         let action = Action::Store { mode, value: &value, client_flags, expiry_s };
         let wrote = self.write(key, action);
         self.learn_before(mode == Mode::Add && wrote.status == WriteStatus::NotStored);
@@ -236,8 +225,8 @@ impl Run {
     }
 
     fn count(&mut self, key: &[u8]) {
-        let (delta, down) = (self.dice.roll(1000), self.dice.roll(2) == 0);
-        let initial = (self.dice.roll(2) == 0).then_some((7, 0));
+        let (delta, down) = (self.dice.below(1000), self.dice.below(2) == 0);
+        let initial = (self.dice.below(2) == 0).then_some((7, 0));
         let wrote = self.write(key, Action::Count { delta, down, initial, expiry_s: None });
         self.learn_before(wrote.status == WriteStatus::NotNumber);
         let old = self.expect(key).cloned();

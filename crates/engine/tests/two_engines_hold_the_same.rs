@@ -8,6 +8,7 @@ use engine::{
     Action, Applied, Change, Cursor, Effect, EffectSink, Engine, EngineConfig, FetchOptions, Local,
     Mode, More, NoSink, Op, Pin, Removal, ValueSink,
 };
+use measure::rng::Rng;
 use std::collections::{BTreeMap, BTreeSet};
 
 const KEYS: u64 = 900;
@@ -128,33 +129,21 @@ fn name(key: u64) -> Vec<u8> {
     format!("item:{key}").into_bytes()
 }
 
-/// A small, seeded source of numbers (xorshift64*).
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self, sides: u64) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        (self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 32) % sides
-    }
-}
-
 /// One random change of the original.
-fn change(cell: &mut Cell, dice: &mut Dice, now: Now, log: &mut Log) {
-    let name = name(dice.roll(KEYS));
-    let value_bytes = if dice.roll(40) == 0 { dice.roll(40_000) } else { dice.roll(700) };
+fn change(cell: &mut Cell, dice: &mut Rng, now: Now, log: &mut Log) {
+    let name = name(dice.below(KEYS));
+    let value_bytes = if dice.below(40) == 0 { dice.below(40_000) } else { dice.below(700) };
     let value: Vec<u8> = (0..value_bytes).map(|at| (at * 7 + value_bytes) as u8).collect();
-    let near = now.expiry_s + 1 + dice.roll(20) as u32;
-    let expiry_s = [0, near, near + 10_000][dice.roll(3) as usize];
-    let mode = match dice.roll(6) {
+    let near = now.expiry_s + 1 + dice.below(20) as u32;
+    let expiry_s = [0, near, near + 10_000][dice.below(3) as usize];
+    let mode = match dice.below(6) {
         0 => Mode::Append { vivify: false },
         1 => Mode::Prepend { vivify: true },
         2 => Mode::Add,
         _ => Mode::Set,
     };
-    let client_flags = dice.roll(3) as u32;
-    let action = match dice.roll(10) {
+    let client_flags = dice.below(3) as u32;
+    let action = match dice.below(10) {
         0..5 => Action::Store { mode, value: &value, client_flags, expiry_s },
         5 => Action::Count { delta: 3, down: false, initial: Some((9, 0)), expiry_s: None },
         6 => Action::Touch { expiry_s },
@@ -162,7 +151,7 @@ fn change(cell: &mut Cell, dice: &mut Dice, now: Now, log: &mut Log) {
         8 => Action::Invalidate { expiry_s: Some(near) },
         _ => Action::Clear { client_flags, expiry_s: Some(expiry_s), stale: client_flags == 2 },
     };
-    let cas = (dice.roll(10) == 0).then_some(77 + value_bytes);
+    let cas = (dice.below(10) == 0).then_some(77 + value_bytes);
     cell.batch(|engine, pin| {
         let op = Op { cas, ..Op::new(engine.key(&name), action) };
         engine.write(pin, &op, now, log);
@@ -179,7 +168,7 @@ fn by_effects_and_by_catching_up() {
     let mut original = Cell::new(768 << 10, true, 1);
     // A copy has another hash, other segments, and never evicts.
     let mut copy = Cell::new(4 << 20, false, 2);
-    let (mut dice, mut now) = (Dice(5), Now { mono_ns: 0, expiry_s: 500 });
+    let (mut dice, mut now) = (Rng::new(5, 0), Now { mono_ns: 0, expiry_s: 500 });
     let mut evicted = 0;
     for round in 0..60 {
         let mut log = Log::default();
@@ -204,7 +193,7 @@ fn by_effects_and_by_catching_up() {
 fn a_stale_copy_catches_up_and_drops_what_was_not_named() {
     let mut original = Cell::new(2 << 20, true, 1);
     let mut copy = Cell::new(8 << 20, false, 2);
-    let (mut dice, now) = (Dice(9), Now { mono_ns: 0, expiry_s: 500 });
+    let (mut dice, now) = (Rng::new(9, 0), Now { mono_ns: 0, expiry_s: 500 });
     let mut log = Log::default();
     for _ in 0..3_000 {
         change(&mut original, &mut dice, now, &mut log);
@@ -231,7 +220,7 @@ fn a_stale_copy_catches_up_and_drops_what_was_not_named() {
 #[test]
 fn a_forgotten_slice_is_empty_and_others_stay() {
     let mut cell = Cell::new(4 << 20, true, 1);
-    let (mut dice, now) = (Dice(3), Now { mono_ns: 0, expiry_s: 500 });
+    let (mut dice, now) = (Rng::new(3, 0), Now { mono_ns: 0, expiry_s: 500 });
     for _ in 0..3_000 {
         change(&mut cell, &mut dice, now, &mut Log::default());
     }

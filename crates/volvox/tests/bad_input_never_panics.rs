@@ -5,6 +5,7 @@
 
 use std::path::Path;
 
+use measure::rng::Rng;
 use volvox::auth::Users;
 use volvox::config::{
     Assignment, KEYS, Listen, Origin, Value, environment, file, load, parse_size,
@@ -71,29 +72,18 @@ const FRAGMENTS: &[&str] = &[
     "PORT",
 ];
 
-/// A small generator; its quality matters little, its repeatability much.
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % limit
-    }
-
-    fn text(&mut self) -> String {
-        let length = self.below(FRAGMENTS_MAX);
-        let fragments = FRAGMENTS.len() as u64;
-        (0..length).map(|_| FRAGMENTS[self.below(fragments) as usize]).collect()
-    }
+/// Some fragments, one after the other.
+fn text(random: &mut Rng) -> String {
+    let length = random.below(FRAGMENTS_MAX);
+    let fragments = FRAGMENTS.len() as u64;
+    (0..length).map(|_| FRAGMENTS[random.below(fragments) as usize]).collect()
 }
 
 #[test]
 fn every_parser_answers() {
-    let mut dice = Dice(0x9E37_79B9_7F4A_7C15);
+    let mut random = Rng::new(1, 0);
     for _ in 0..ROUNDS {
-        let (text, other) = (dice.text(), dice.text());
+        let (text, other) = (text(&mut random), text(&mut random));
         if let Ok(assignments) = file::parse(Path::new("f"), &text) {
             let _ = load(&assignments);
         }
@@ -102,7 +92,7 @@ fn every_parser_answers() {
             let _ = load(&start.assignments);
         }
         for value in [Value::Word(text.clone()), Value::Text(text.clone()), Value::Number(-1)] {
-            let key = dice.below(KEYS.len() as u64) as usize;
+            let key = random.below(KEYS.len() as u64) as usize;
             let _ = load(&[Assignment { key, value, origin: Origin::Default }]);
         }
         let _ = environment::parse([(format!("VOLVOX_{text}"), other.clone())]);

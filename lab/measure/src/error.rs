@@ -1,8 +1,11 @@
-//! Why a run could not be started or carried through.
+//! Why a client or a generator could not be started or could not finish.
+//!
+//! Programs that are run report their errors with circumstances, by `anyhow`: see `process`.
 
 use std::{fmt, io};
 
-/// The errors of this crate. What the server answers, however bad, is counted, not an error.
+/// A setting that is impossible or a system call that failed. What a server answers is never an
+/// error: wrong answers are counted.
 #[derive(Debug)]
 pub enum Error {
     /// A setting is impossible; the text names value, limit and remedy.

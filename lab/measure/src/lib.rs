@@ -1,7 +1,7 @@
 //! What every measurement needs: programs to run, servers to start, counts, statistics, a screen.
 //!
-//! Servers and generators are processes. This crate links nothing of the product, so it cannot take
-//! the product's word for anything: it asks the kernel, an instrument or a socket.
+//! Servers and generators are processes. This crate links nothing of the product: what it reports
+//! comes from the kernel, an instrument or a socket.
 //!
 //! Everything that two parts of the laboratory need has its one home here. A program that is run
 //! has a deadline, a server that is started is ended by its own id, a run that is seeded gives the

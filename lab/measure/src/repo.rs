@@ -1,6 +1,7 @@
 //! Where the repository is and what state it is in: root, files, crates, commit, date.
 //!
-//! Read-only. Paths handed out are absolute; paths shown to people are relative to the root.
+//! Read-only. Paths that are returned are absolute; paths shown to people are relative to the root.
+//! The root is where this program was built, so a copy of the binary still judges its own tree.
 
 use std::path::{Path, PathBuf};
 use std::{env, time::Duration};
@@ -72,8 +73,8 @@ impl Repo {
         serde_json::from_str(&text).context("`cargo metadata` printed something else than expected")
     }
 
-    /// The commit checked out, marked when the tree differs from it. The proofs that are kept do
-    /// not count: each claim that is measured changes them.
+    /// The commit checked out, marked when the tree differs from it. The results that are kept do
+    /// not count as a difference: each claim that is measured changes them.
     pub fn commit(&self) -> Result<String> {
         let git = |args: &[&str]| Exec::new("git").args(args).cwd(&self.root).capture(QUESTION_MAX);
         let commit = git(&["rev-parse", "--short=12", "HEAD"])?;

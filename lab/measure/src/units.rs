@@ -1,4 +1,7 @@
 //! Quantities as people write them: times with units, counts with thousands.
+//!
+//! What is written without a unit is in seconds. A quantity outside its bounds is an error that
+//! names what was written and what to write.
 
 use std::time::Duration;
 
@@ -6,6 +9,12 @@ use std::time::Duration;
 const DAY_S: f64 = 86_400.0;
 
 /// A time such as `10s`, `500ms`, `2m`; a plain number is seconds.
+///
+/// ```
+/// use std::time::Duration;
+/// assert_eq!(measure::units::duration("500ms"), Ok(Duration::from_millis(500)));
+/// assert!(measure::units::duration("10 days").is_err());
+/// ```
 ///
 /// # Errors
 /// When it is no time from 0 to a day.

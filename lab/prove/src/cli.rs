@@ -1,4 +1,7 @@
 //! The command: which claims are measured, in which form, and where the report goes.
+//!
+//! The status is success only if every chosen claim passed. Results are kept only in the full form;
+//! the pages made of them are written at the same time, and can be written again without measuring.
 
 use std::path::PathBuf;
 

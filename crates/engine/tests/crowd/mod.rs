@@ -13,6 +13,7 @@ use engine::{
     Action, Cursor, Effect, EffectSink, Engine, EngineConfig, FetchOptions, Local, Mode, More,
     NoSink, Op, Pin, Put, Read, ValueSink, WriteResult, WriteStatus,
 };
+use measure::rng::Rng;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -44,18 +45,6 @@ pub struct Plan {
     pub turn: u64,
     pub limit_bytes: u64,
     pub payload_bytes_max: u64,
-}
-
-/// A small, seeded source of numbers (xorshift64*).
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self, sides: u64) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        (self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 32) % sides
-    }
 }
 
 /// What all threads of a crowd share.
@@ -146,7 +135,7 @@ struct Member {
     /// One of the two: a lease between batches, a pin within one.
     local: Option<Local>,
     pin: Option<Pin>,
-    dice: Dice,
+    dice: Rng,
     number: u8,
 }
 
@@ -163,7 +152,7 @@ impl Member {
         let shared = self.shared.clone();
         let mut left = shared.plan.ops_per_thread;
         while left > 0 {
-            let batch = (1 + self.dice.roll(shared.plan.batch_max)).min(left);
+            let batch = (1 + self.dice.below(shared.plan.batch_max)).min(left);
             self.begin();
             for op in 0..batch {
                 self.step(left - op);
@@ -175,13 +164,13 @@ impl Member {
     }
 
     fn step(&mut self, left: u64) {
-        let key = self.dice.roll(self.shared.plan.keys);
+        let key = self.dice.below(self.shared.plan.keys);
         let kept = self.shared.is_kept(key);
-        if self.shared.plan.kept_keys > 0 && !kept && self.dice.roll(4) > 0 {
+        if self.shared.plan.kept_keys > 0 && !kept && self.dice.below(4) > 0 {
             let stores = (left / self.shared.plan.turn).is_multiple_of(2);
             return if stores { self.store(key, Mode::Set) } else { self.delete(key) };
         }
-        match self.dice.roll(100) {
+        match self.dice.below(100) {
             0..40 => self.get(key),
             40..58 => self.store(key, Mode::Set),
             58..64 => self.store(key, Mode::Append { vivify: false }),
@@ -230,9 +219,9 @@ impl Member {
     /// An expiry: mostly far, sometimes near, for kept keys never.
     fn expiry_s(&mut self, key: u64) -> u32 {
         let now_s = self.shared.now().expiry_s;
-        match self.dice.roll(4) {
-            _ if self.shared.is_kept(key) => self.dice.roll(2) as u32 * u32::MAX,
-            0 => now_s + 1 + self.dice.roll(3) as u32,
+        match self.dice.below(4) {
+            _ if self.shared.is_kept(key) => self.dice.below(2) as u32 * u32::MAX,
+            0 => now_s + 1 + self.dice.below(3) as u32,
             1 => now_s + 1_000_000,
             _ => 0,
         }
@@ -242,13 +231,13 @@ impl Member {
         if self.shared.holds_number(key) {
             return self.count(key);
         }
-        let payload_bytes = match self.dice.roll(3) {
-            0 => self.dice.roll(self.shared.plan.payload_bytes_max),
-            _ => self.dice.roll(self.shared.plan.payload_bytes_max / 8 + 1),
+        let payload_bytes = match self.dice.below(3) {
+            0 => self.dice.below(self.shared.plan.payload_bytes_max),
+            _ => self.dice.below(self.shared.plan.payload_bytes_max / 8 + 1),
         };
         let value = record(key, self.number, payload_bytes as usize);
         let expiry_s = self.expiry_s(key);
-        if mode == Mode::Set && self.dice.roll(3) == 0 {
+        if mode == Mode::Set && self.dice.below(3) == 0 {
             return self.set(key, Put { value: &value, client_flags: 0, expiry_s });
         }
         let action = Action::Store { mode, value: &value, client_flags: 0, expiry_s };
@@ -327,7 +316,7 @@ impl Member {
             self.shared.now(),
         );
         let Some(found) = found else { return };
-        let value = record(key, self.number, self.dice.roll(16) as usize);
+        let value = record(key, self.number, self.dice.below(16) as usize);
         let action = Action::Store { mode: Mode::Set, value: &value, client_flags: 0, expiry_s: 0 };
         let wrote = self.write(key, action, Some(found.cas));
         if let (WriteStatus::Done, Some(now)) = (wrote.status, wrote.found) {
@@ -457,7 +446,7 @@ pub fn run(plan: &Plan) {
         shared: shared.clone(),
         local: locals.pop(),
         pin: None,
-        dice: Dice(plan.seed.wrapping_mul(0x9E37_79B9).wrapping_add(number) | 1),
+        dice: Rng::new(plan.seed, number),
         number: number as u8,
     };
     let mut host = member(plan.threads);

@@ -1,4 +1,7 @@
 //! The machine that the figures were measured on.
+//!
+//! What the kernel does not say is "unknown" or 0: a report is never refused for it. Memory is in
+//! MiB, stolen time in nanoseconds over all cores.
 
 use std::fs;
 

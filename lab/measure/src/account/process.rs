@@ -1,6 +1,6 @@
 //! The kernel's account of a process: processor time, context switches, memory, descriptors.
 //!
-//! The same ruler for every server, with nothing requested of the server itself. Times are in
+//! Every server is measured alike, and nothing is requested of the server itself. Times are in
 //! nanoseconds and are those of the threads that are alive. The kernel keeps the time of threads
 //! that have ended only in hundredths of a second; where that total is larger, it is the processor
 //! time.

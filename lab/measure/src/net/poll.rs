@@ -1,9 +1,9 @@
-//! An epoll instance, and room for the events it reports.
+//! An epoll instance, and space for the events that it reports.
 //!
-//! Everything is watched edge-triggered: an event is reported once, when something new has come,
-//! so whoever serves it reads until a short read. Waits always have a deadline, and end within
-//! microseconds of it: the plain wait of epoll counts whole milliseconds, which is longer than many
-//! a reply takes, so a finer wait goes through `poll` on the instance itself.
+//! Every watch is edge-triggered: an event is reported once, when new bytes arrive, so its reader
+//! reads until a short read. A wait always has a deadline and ends within microseconds of it. The
+//! plain wait of epoll counts whole milliseconds, which is longer than many replies take. A finer
+//! wait therefore goes through `poll` on the instance itself.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
@@ -25,7 +25,7 @@ pub struct Poll {
     epoll: OwnedFd,
 }
 
-/// Room for events, owned by the thread that waits.
+/// Space for events, owned by the thread that waits.
 pub struct Events(Vec<Event>);
 
 impl Default for Events {
@@ -35,7 +35,7 @@ impl Default for Events {
 }
 
 impl Events {
-    /// Room for 256 events.
+    /// Space for 256 events.
     pub fn new() -> Self {
         Self(Vec::with_capacity(EVENTS_MAX))
     }

@@ -1,4 +1,8 @@
-//! Where the server is, and how a connection to it is opened.
+//! The address of a server, and how a connection to it is opened.
+//!
+//! An address is resolved once, when it is parsed. A name with several addresses is tried in order,
+//! and the first that answers is used. Opening a connection and each wait of a conversation have a
+//! deadline; errors name the address.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
@@ -184,7 +188,7 @@ mod tests {
     fn every_address_of_a_name_is_tried() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let open = listener.local_addr().unwrap();
-        // Nobody listens at the first address, as at ::1 of many a localhost.
+        // No server listens at the first address, as at ::1 on many machines.
         let shut: SocketAddr = "127.0.0.1:1".parse().unwrap();
         let named = Target::Named("both".to_string(), vec![shut, open]);
         assert_eq!(named.reached().unwrap(), Target::Tcp(open));

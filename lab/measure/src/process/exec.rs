@@ -93,8 +93,13 @@ impl Exec {
         Ok(self.wait(&mut child, deadline)?.success())
     }
 
-    /// Runs it and returns its standard output; failing is an error that shows the end of
-    /// what it said.
+    /// Runs it and returns its standard output; an error shows the end of what it printed.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// let text = measure::exec::Exec::new("echo").arg("hello").capture(Duration::from_secs(20));
+    /// assert_eq!(text.unwrap(), "hello\n");
+    /// ```
     pub fn capture(&self, deadline: Duration) -> Result<String> {
         let Said { status, output, complaints } = self.said(deadline)?;
         if !status.success() {
@@ -151,7 +156,7 @@ impl fmt::Display for Exec {
 }
 
 fn drain(pipe: Option<impl Read + Send + 'static>) -> thread::JoinHandle<io::Result<String>> {
-    let mut pipe = pipe.expect("invariant: the pipe was asked for");
+    let mut pipe = pipe.expect("invariant: the pipe was requested");
     thread::spawn(move || {
         let mut bytes = Vec::new();
         pipe.read_to_end(&mut bytes)?;

@@ -1,4 +1,7 @@
 //! Processes: how a program is run to its end, and how a server is started, awaited and stopped.
+//!
+//! Every wait has a deadline. A process is ended by its own id, never by its name. Standard input
+//! is closed for all of them.
 
 pub mod cores;
 pub mod exec;

@@ -12,7 +12,7 @@ use super::exec::Exec;
 
 /// Longest one installation may take.
 const INSTALL_MAX: Duration = Duration::from_secs(900);
-/// Longest a tool may take to say that it is there.
+/// Longest a tool may take to print its version.
 const PROBE_MAX: Duration = Duration::from_secs(60);
 
 /// A tool and the package of the distribution that has it.
@@ -43,7 +43,7 @@ pub const PYTHON: Tool = Tool { program: "python3", package: "python3" };
 pub const VALGRIND: Tool = Tool { program: "valgrind", package: "valgrind" };
 /// Counts system calls.
 pub const STRACE: Tool = Tool { program: "strace", package: "strace" };
-/// The distribution's memcached, which stands in when the newest is not given.
+/// The distribution's memcached, used where the newest is not given.
 pub const MEMCACHED: Tool = Tool { program: "memcached", package: "memcached" };
 /// The redis server.
 pub const REDIS: Tool = Tool { program: "redis-server", package: "redis-server" };
@@ -64,7 +64,7 @@ impl Tool {
     }
 }
 
-/// A program on the path or where the system keeps its own.
+/// A program on the path or in the folders of the system.
 pub fn find(program: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
     let system = ["/usr/bin", "/usr/sbin", "/bin", "/sbin"].map(PathBuf::from);

@@ -10,7 +10,7 @@
 //! A ratio is taken within each round and averaged as a logarithm, so that A over B is exactly the
 //! inverse of B over A.
 
-/// One value in so many is left out of the mean at each end.
+/// Of this many values one is left out of the mean at each end.
 const TRIMMED: usize = 8;
 
 /// Student's two-sided 95 % points for 1, 2, .. degrees of freedom.
@@ -85,6 +85,12 @@ fn average(values: &[f64]) -> f64 {
 }
 
 /// How many times `values` are `bases`, measured in pairs: the geometric mean of their ratios.
+///
+/// ```
+/// let factor = measure::stats::ratio(&[2.1, 3.9, 6.0], &[1.0, 2.0, 3.0]).unwrap();
+/// assert!(factor.holds(2.0));
+/// assert!(factor.half_width() < 0.2);
+/// ```
 #[must_use]
 pub fn ratio(values: &[f64], bases: &[f64]) -> Option<Estimate> {
     let pairs = values.iter().zip(bases).filter(|(value, base)| **value > 0.0 && **base > 0.0);

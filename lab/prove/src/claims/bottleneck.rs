@@ -1,8 +1,8 @@
 //! The generator at its own limit: it says so there, and is silent well below it.
 //!
-//! Against a real server this cannot be told: the server's core is full first. So every request is
-//! answered by a server that has nothing to do but to send ready bytes, a real reply, while the
-//! generator parses and compares it.
+//! A real server cannot show this: its core is full first. So every request is answered by a server
+//! that has nothing to do but to send ready bytes, a real reply, while the generator parses and
+//! compares it.
 //!
 //! ```text
 //! closed loop              its thread is full: what it can do
@@ -185,7 +185,7 @@ impl Own {
         self.starved > STARVED_MAX
     }
 
-    /// Whether it must be faultless: below its limit, on a core that nobody else used.
+    /// Whether it must be faultless: below its limit, on a core that no other program used.
     fn is_judged(&self) -> bool {
         !self.is_starved() && (JUDGED[0]..JUDGED[1]).contains(&self.busy)
     }

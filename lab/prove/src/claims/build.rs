@@ -1,4 +1,8 @@
 //! What a newcomer pays: the time of a clean build and the size of the binary.
+//!
+//! The build has a folder of its own, which is empty before and removed after. Libraries are
+//! fetched before the clock starts: the network is not measured. The size is that of the stripped
+//! binary, in megabytes of a million bytes.
 
 use std::fs;
 use std::time::{Duration, Instant};

@@ -181,7 +181,7 @@ pub fn beside(what: &str, ours: f64, theirs: f64) -> String {
     format!("{what}: {ours:.2} % against {theirs:.2} %, {apart:+.2} points")
 }
 
-/// Holds the ratios of all streams against the peer's; the mean must lie above it if asked.
+/// Holds the ratios of all streams against the peer's; with `above` the mean must lie above it.
 fn judged(ours: &[f64], theirs: &[f64], above: bool, details: Vec<String>) -> Measured {
     let factor = geometric_mean(ours) / geometric_mean(theirs);
     let points = ours.iter().zip(theirs).map(|(ours, theirs)| ours - theirs);

@@ -1,4 +1,7 @@
-//! The generator held against the truth: servers whose delays are known.
+//! The generator against a server whose delays are known.
+//!
+//! `volvox load honesty` starts such a server, measures it and prints statements about what it
+//! reported. A claim passes only if there are statements and all of them are true.
 
 use std::time::Duration;
 
@@ -23,26 +26,26 @@ pub const CLAIMS: &[Claim] = &[
     )
     .bar("shown, and hidden by the closed loop")
     .promised(SEEN)
-    .by(|lab| told(lab, "frozen")),
+    .by(|lab| measured(lab, "frozen")),
     Claim::new(
         "honesty.delays",
         "a double that delays by stated 5 to 50 ms: p50 to p99 as reported",
     )
     .bar("within 2 % or 0.3 ms")
     .promised(SEEN)
-    .by(|lab| told(lab, "delays")),
+    .by(|lab| measured(lab, "delays")),
 ];
 
 /// One part of `volvox load honesty`, which holds its reports against what it served itself.
-fn told(lab: &Lab, part: &str) -> Result<Measured> {
+fn measured(lab: &Lab, part: &str) -> Result<Measured> {
     // The double needs a core beside the generator's, so neither is pinned.
     let words = ["load", "honesty", "--json", "--part", part];
     let exec = Exec::new(lab.volvox()?).args(words);
     lab.detail(&exec.to_string());
-    Ok(judge_told(&exec.json(RUN_MAX)?))
+    Ok(judge(&exec.json(RUN_MAX)?))
 }
 
-fn judge_told(report: &Value) -> Measured {
+fn judge(report: &Value) -> Measured {
     let claims = report["conclusion"]["claims"].as_array().map_or(&[][..], Vec::as_slice);
     let holds = claims.iter().filter(|claim| claim["holds"].as_bool() == Some(true)).count();
     let text = |value: &Value| value.as_str().unwrap_or("-").to_owned();
@@ -74,7 +77,7 @@ mod tests {
             (vec![], Verdict::Fail),
         ] {
             let report = json!({ "conclusion": { "claims": claims }, "warnings": ["busy"] });
-            assert_eq!(judge_told(&report).verdict, expected);
+            assert_eq!(judge(&report).verdict, expected);
         }
     }
 }

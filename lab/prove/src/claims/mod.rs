@@ -1,4 +1,7 @@
 //! The claims, one theme a file: each has a constant `CLAIMS` and what measures them.
+//!
+//! A file that measures for another theme's claims has no such constant (`engine`). The order of
+//! the report is that of `cli`.
 
 pub mod agree;
 pub mod bottleneck;

@@ -1,4 +1,7 @@
 //! The slowest requests: what housekeeping and batching do to the last of a thousand.
+//!
+//! Both servers get the same rate in an open loop, where latency counts from the moment a request
+//! is due. The rate follows from the peak of the slower server, found in a closed loop before.
 
 use anyhow::{Context, Result};
 

@@ -1,8 +1,8 @@
 //! Many connections in step: a fixed amount of work whose every byte is known beforehand.
 //!
 //! Each round sends one batch on every connection, then reads every reply. The work does not depend
-//! on time, so counts of instructions and system calls are the same from run to run. It is not a
-//! load generator: for time, see `generator`.
+//! on time, so counts of instructions and system calls are the same from run to run. It measures no
+//! time: for that, see `generator`.
 
 use std::net::SocketAddr;
 

@@ -1,4 +1,7 @@
 //! Instruments: the servers under test, clients and generators, and what a request costs.
+//!
+//! They measure and judge nothing: bars stand with the claims. Processor time is in microseconds
+//! per request and is the kernel's account of the whole server.
 
 mod contest;
 mod contestant;

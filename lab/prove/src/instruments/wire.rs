@@ -1,7 +1,8 @@
 //! A client of memcached's text protocol, just large enough to measure a server.
 //!
-//! `Batch` is a run of requests and the exact bytes that must come back: comparing them is the
-//! check that the server really did the work. Every read has a deadline.
+//! `Batch` is some requests and the exact bytes that must come back: comparing them proves that the
+//! server did the work. Every read has a deadline. It shares no code with `load`, whose honesty it
+//! checks.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};

@@ -101,7 +101,8 @@ mod tests {
         };
         let expected = marks(
             "| promise | bar | measured | claims |\n| --- | --- | --- | --- |\n\
-             | fast | >= 2; >= 3 | 2.5; **2.9, missed** ([why](docs/decisions/0001.md)) | `a.1`, `a.2` |\n\
+             | fast | >= 2; >= 3 | 2.5; **2.9, missed** ([why](docs/decisions/0001.md)) | `a.1`, \
+             `a.2` |\n\
              | safe | all | not measured | `c` |\n",
         );
         assert_eq!(with_table(&marks("old\n"), "path", &claims, &kept).unwrap(), expected);

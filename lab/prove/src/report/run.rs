@@ -1,4 +1,7 @@
 //! The report of one run of a proof: on the screen and as JSON.
+//!
+//! A row has the claim, its bar, the finding and the verdict. The details are always in the JSON;
+//! on the screen only those of rows that did not pass are shown.
 
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
