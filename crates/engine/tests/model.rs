@@ -1,24 +1,16 @@
 //! The engine against a plain map: random operations of every kind, with lifetimes, flushes and
 //! constant eviction. Evictions are learnt from the effects, everything else is predicted.
 
+#[path = "crowd/dice.rs"]
+mod dice;
+
 use base::{KeyId, MemoryBudget, Now, Version};
+use dice::Dice;
 use engine::{
     Action, Change, Effect, EffectSink, Engine, EngineConfig, FetchOptions, Mode, Op, Pin, Read,
     Removal, ValueSink, WriteStatus,
 };
 use std::collections::HashMap;
-
-/// A small, seeded source of numbers (xorshift64*).
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self, sides: u64) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        (self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 32) % sides
-    }
-}
 
 #[derive(Clone, Debug, PartialEq)]
 struct Entry {

@@ -3,7 +3,11 @@
 //! catches up by walking every slice.
 #![cfg(not(any(loom, shuttle)))]
 
+#[path = "crowd/dice.rs"]
+mod dice;
+
 use base::{KeyId, MemoryBudget, Now, SliceId, Version};
+use dice::Dice;
 use engine::{
     Action, Applied, Change, Cursor, Effect, EffectSink, Engine, EngineConfig, FetchOptions, Local,
     Mode, More, NoSink, Op, Pin, Removal, ValueSink,
@@ -126,18 +130,6 @@ impl Cell {
 
 fn name(key: u64) -> Vec<u8> {
     format!("item:{key}").into_bytes()
-}
-
-/// A small, seeded source of numbers (xorshift64*).
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self, sides: u64) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        (self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 32) % sides
-    }
 }
 
 /// One random change of the original.
