@@ -107,7 +107,7 @@ fn a_read_beside_a_write_in_place_is_whole() {
 }
 
 #[test]
-fn a_read_beside_a_write_on_new_ground_is_whole() {
+fn a_read_beside_a_write_in_new_space_is_whole() {
     orders(
         |cell, local| set_and_settle(cell, local, b"key"),
         |cell, local| cell.set(local, b"key", &[b'b'; 40]),

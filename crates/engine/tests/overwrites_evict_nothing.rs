@@ -51,7 +51,7 @@ fn what_is_still_stays_while_the_rest_is_written_over_and_over() {
 }
 
 #[test]
-fn many_writers_at_once_leave_the_ground_that_moves_need() {
+fn many_writers_at_once_leave_the_space_that_moves_need() {
     let (engine, locals) = engine(WRITERS);
     std::thread::scope(|scope| {
         for (writer, local) in locals.into_iter().enumerate() {

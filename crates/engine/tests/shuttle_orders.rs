@@ -103,6 +103,20 @@ fn engine_of_two(limit_bytes: u64) -> (Arc<Engine>, Local, Local) {
     (Arc::new(engine), local(), local())
 }
 
+const STORE: Action<'_> =
+    Action::Store { mode: Mode::Set, value: b"v", client_flags: 0, expiry_s: 0 };
+/// Keys that are stored and stay, and keys that come and go.
+const KEPT: [&[u8; 1]; 4] = [b"a", b"b", b"c", b"d"];
+const OTHERS: &[u8] = b"efghijklmnopqr";
+
+fn engine_that_keeps(keys: &[&[u8; 1]]) -> (Arc<Engine>, Local, Local) {
+    let (engine, mut first, second) = engine_of_two(32 << 10);
+    for key in keys {
+        batch(&engine, &mut first, *key, STORE);
+    }
+    (engine, first, second)
+}
+
 const VALUE_BYTES: usize = 40;
 
 /// Reads a key while `set` fills its value with one letter after the other.
@@ -150,22 +164,17 @@ fn a_read_beside_any_write_in_place_is_whole() {
 #[test]
 fn a_walk_misses_nothing_while_groups_shrink() {
     let order = || {
-        let (engine, mut first, mut second) = engine_of_two(32 << 10);
-        let (kept, others) = ([b"a", b"b", b"c", b"d"], b"efghijklmnopqr");
-        let store = Action::Store { mode: Mode::Set, value: b"v", client_flags: 0, expiry_s: 0 };
-        for key in kept {
-            batch(&engine, &mut first, key, store);
-        }
-        for key in others {
-            batch(&engine, &mut first, &[*key], store);
+        let (engine, mut first, mut second) = engine_that_keeps(&KEPT);
+        for key in OTHERS {
+            batch(&engine, &mut first, &[*key], STORE);
         }
         let shrinking = engine.clone();
         let thread = shuttle::thread::spawn(move || {
-            for key in others {
+            for key in OTHERS {
                 batch(&shrinking, &mut second, &[*key], Action::Delete);
             }
         });
-        for key in kept {
+        for key in KEPT {
             let emitted = walk_emits(&engine, &mut first, key);
             assert!(emitted, "{} is there all the time", key.escape_ascii());
         }
@@ -179,21 +188,16 @@ fn a_walk_misses_nothing_while_groups_shrink() {
 fn what_is_there_is_found_while_groups_grow_and_shrink() {
     const ROUNDS: usize = 3;
     let order = || {
-        let (engine, mut first, mut second) = engine_of_two(32 << 10);
-        let (kept, others) = ([b"a", b"b", b"c", b"d"], b"efghijklmnopqr");
-        let store = Action::Store { mode: Mode::Set, value: b"v", client_flags: 0, expiry_s: 0 };
-        for key in kept {
-            batch(&engine, &mut first, key, store);
-        }
+        let (engine, mut first, mut second) = engine_that_keeps(&KEPT);
         let changing = engine.clone();
         let thread = shuttle::thread::spawn(move || {
-            for action in [store, Action::Delete] {
-                for key in others {
+            for action in [STORE, Action::Delete] {
+                for key in OTHERS {
                     batch(&changing, &mut second, &[*key], action);
                 }
             }
         });
-        for key in kept.iter().cycle().take(ROUNDS * kept.len()) {
+        for key in KEPT.iter().cycle().take(ROUNDS * KEPT.len()) {
             let id = engine.key(*key);
             let read = first.batch(|pin| engine.get(pin, &id, NOW, ValueSink::default()));
             assert_eq!(read, Read::Hit, "{} is there all the time", key.escape_ascii());

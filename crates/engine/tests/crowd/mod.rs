@@ -3,12 +3,15 @@
 //! Every value is made of records that name their key and writer and prove their own bytes, so a
 //! torn value, or one of another key, is seen at once. For every key there is a floor: a version
 //! that some thread has seen, or one more than a version that a delete or flush was sure to cut
-//! off. A thread that begins a read after the floor rose must not see anything below it. At the end the
-//! items found are the items counted, and after all are deleted not a word is counted as used.
+//! off. A thread that begins a read after the floor rose must not see anything below it. At the end
+//! the items found are the items counted, and after all are deleted not a word is counted as used.
 //!
 //! The same crowd runs on plain threads (also under sanitizers) and under shuttle.
 
+mod dice;
+
 use base::{KeyId, MemoryBudget, Now, SliceId, Version};
+use dice::Dice;
 use engine::{
     Action, Cursor, Effect, EffectSink, Engine, EngineConfig, FetchOptions, Local, Mode, More,
     NoSink, Op, Pin, Put, Read, ValueSink, WriteResult, WriteStatus,
@@ -326,7 +329,7 @@ impl Member {
 
     fn delete(&mut self, key: u64) {
         let name = key_name(key);
-        // Whoever was given this version or an older one had the lock before the delete gets it.
+        // A writer with this version or an older one had the lock before the delete gets it.
         let last = self.shared.engine.last_version(SliceId::of(&name)).raw();
         let wrote = self.write(key, Action::Delete, None);
         assert!(matches!(wrote.status, WriteStatus::Done | WriteStatus::NotFound), "{wrote:?}");
