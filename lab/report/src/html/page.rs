@@ -105,16 +105,16 @@ fn write_figures(html: &mut String, figures: &[Figure]) {
     html.push_str(&tables);
 }
 
-/// Longer cells may be broken into lines: they are sentences, no figures.
+/// A column with a longer cell holds words, not figures: it may be broken into lines.
 const CELL_LONG: usize = 32;
 
 fn write_table(html: &mut String, table: &Table) {
-    let cell = |cell: &String, tag: &str| {
-        let class = if cell.len() > CELL_LONG && tag == "td" { " class=\"long\"" } else { "" };
-        format!("<{tag}{class}>{}</{tag}>", escape(cell))
-    };
+    let is_long = |column: usize| table.rows.iter().any(|row| row[column].len() > CELL_LONG);
+    let columns = (0..table.head.len()).map(is_long);
+    let classes: Vec<_> = columns.map(|long| if long { " class=\"long\"" } else { "" }).collect();
     let row = |cells: &[String], tag: &str| {
-        let cells = cells.iter().map(|text| cell(text, tag));
+        let cells = cells.iter().zip(&classes);
+        let cells = cells.map(|(text, class)| format!("<{tag}{class}>{}</{tag}>", escape(text)));
         format!("<tr>{}</tr>\n", cells.collect::<String>())
     };
     let _ = write!(html, "<figure>\n<figcaption>{}</figcaption>\n", escape(&table.title));

@@ -38,7 +38,8 @@ fn fine(value: Option<f64>) -> String {
 
 /// Who wins where: a row for each loser of a size and mix.
 pub(crate) fn win_table(document: &Document) -> Table {
-    let title = "Who answers most at lambda-max, and what a request costs the others more";
+    let title =
+        "The highest lambda-max; why: the costs of a request that are higher than the winner's";
     let rows = document.winners.iter().flat_map(win_rows).collect();
     Table { rows, ..Table::new(title, &["where", "winner", "by how much", "why"]) }
 }
@@ -88,33 +89,27 @@ pub(super) fn common_table(document: &Document) -> Option<Table> {
     Some(table(&title, &columns, rows))
 }
 
-/// Lambda-max: a row for each contestant, a column for each size and mix.
+/// Lambda-max: a row for each size and mix, a column for each contestant.
 pub(crate) fn lambda_table(document: &Document) -> Table {
-    let of =
-        |name: &'static str| document.lambda_max.iter().filter(move |peak| peak.contestant == name);
     let text = |peak: &Peak| match peak.lambda_max {
         None => "-".to_string(),
         Some(of) => {
             format!("{} ({} to {})", short(of.per_s), short(of.low_per_s), short(of.high_per_s))
         }
     };
-    let mut head = vec!["requests/s".to_string()];
-    head.extend(
-        document.contestants.first().into_iter().flat_map(|first| of(first)).map(Peak::workload),
-    );
-    let row = |name: &&'static str| {
-        std::iter::once((*name).to_string()).chain(of(name).map(text)).collect()
+    let row = |group: &[Peak]| {
+        std::iter::once(group[0].workload()).chain(group.iter().map(text)).collect()
     };
-    let title = "Lambda-max, requests per second, with 95 % intervals".to_string();
-    Table { title, head, rows: document.contestants.iter().map(row).collect() }
+    let rows = document.lambda_max.chunk_by(Peak::same_workload).map(row).collect();
+    let head = [&["where"], &document.contestants[..]].concat();
+    Table { rows, ..Table::new("Lambda-max, requests per second, with 95 % intervals", &head) }
 }
 
 /// The cost of a request above lambda-max.
 pub(crate) fn cost_table(document: &Document) -> Table {
-    let columns: [Column<Peak>; 15] = [
+    let columns: [Column<Peak>; 14] = [
         ("server", |peak| peak.contestant.to_string()),
-        ("size", |peak| format!("{} B", peak.size)),
-        ("mix", |peak| peak.mix.to_string()),
+        ("where", Peak::workload),
         ("CPU us", |peak| fine(peak.counters.map(|of| of.cpu_us_per_request))),
         ("instructions", |peak| number(peak.instructions_per_request)),
         ("calls", |peak| fine(peak.system_calls_per_request)),
@@ -142,10 +137,9 @@ pub(super) fn calls_table(document: &Document) -> Table {
         let named = calls.collect::<Vec<_>>().join(", ");
         if named.is_empty() { "-".to_string() } else { named }
     };
-    let columns: [Column<Peak>; 4] = [
+    let columns: [Column<Peak>; 3] = [
         ("server", |peak| peak.contestant.to_string()),
-        ("size", |peak| format!("{} B", peak.size)),
-        ("mix", |peak| peak.mix.to_string()),
+        ("where", Peak::workload),
         ("by name", by_name),
     ];
     table("System calls per request, by strace", &columns, &document.lambda_max)
