@@ -1,11 +1,8 @@
 //! The engine against a plain map: random operations of every kind, with lifetimes, flushes and
 //! constant eviction. Evictions are learnt from the effects, everything else is predicted.
 
-#[path = "crowd/dice.rs"]
-mod dice;
 
 use base::{KeyId, MemoryBudget, Now, Version};
-use dice::Dice;
 use engine::{
     Action, Change, Effect, EffectSink, Engine, EngineConfig, FetchOptions, Mode, Op, Pin, Read,
     Removal, ValueSink, WriteStatus,

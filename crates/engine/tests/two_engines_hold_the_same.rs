@@ -3,11 +3,8 @@
 //! catches up by walking every slice.
 #![cfg(not(any(loom, shuttle)))]
 
-#[path = "crowd/dice.rs"]
-mod dice;
 
 use base::{KeyId, MemoryBudget, Now, SliceId, Version};
-use dice::Dice;
 use engine::{
     Action, Applied, Change, Cursor, Effect, EffectSink, Engine, EngineConfig, FetchOptions, Local,
     Mode, More, NoSink, Op, Pin, Removal, ValueSink,

@@ -8,10 +8,8 @@
 //!
 //! The same crowd runs on plain threads (also under sanitizers) and under shuttle.
 
-mod dice;
 
 use base::{KeyId, MemoryBudget, Now, SliceId, Version};
-use dice::Dice;
 use engine::{
     Action, Cursor, Effect, EffectSink, Engine, EngineConfig, FetchOptions, Local, Mode, More,
     NoSink, Op, Pin, Put, Read, ValueSink, WriteResult, WriteStatus,
