@@ -4,7 +4,8 @@
 //! engine: then a delayed flush is carried out if it is due, the worker gets a lease if it holds
 //! none, and turns it into a pin. The end of the batch undoes the last two.
 //!
-//! Invariants: between `begin` and `end` there is a pin. A worker that is dropped returns its lease.
+//! Invariants: between `begin` and `end` there is a pin. A worker that is dropped returns its
+//! lease.
 
 use crate::cell::Cell;
 use crate::counters::WorkerCounters;

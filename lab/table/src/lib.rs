@@ -1,9 +1,9 @@
 //! The lab: our server under four I/O styles and a memcached beside it, measured by one generator.
 //!
 //! Contestants that are compared are measured in turns within a cell, so that a drift of the
-//! machine affects all alike. Every finding is written when it is made: an interrupted lab continues
-//! where it was. The lab starts the servers itself, on free ports of the loopback, and ends them by
-//! their process ids.
+//! machine affects all alike. Every finding is written when it is made: an interrupted lab
+//! continues where it was. The lab starts the servers itself, on free ports of the loopback, and
+//! ends them by their process ids.
 //!
 //! | room | may use | what it is |
 //! |---|---|---|

@@ -2,7 +2,7 @@
 //! of the request, which is the order of the reply.
 //!
 //! `flags` holds the set and the meaning of each flag; `returns` lists the facts that a reply
-//! returns. Nothing here knows a command: which flags a command heeds is decided by its caller.
+//! returns. Nothing here knows a command: the caller decides which flags a command follows.
 
 mod flags;
 mod returns;

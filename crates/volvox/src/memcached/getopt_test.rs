@@ -1,4 +1,4 @@
-//! Command lines of memcached and what becomes of them.
+//! Command lines of memcached and their results.
 
 use super::{Command, Start, parse};
 use crate::config::{Level, Loaded, load};

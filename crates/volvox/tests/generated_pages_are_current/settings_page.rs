@@ -1,10 +1,10 @@
 //! The reference page of settings, `docs/settings.md`: ours, then those of the two systems that
-//! this one continues, CellCycle and cached, each with what became of it. A row may only name
+//! this one continues, CellCycle and cached, each with the setting that replaces it. A row may only name
 //! settings that exist.
 
 use volvox::config::{KEYS, Key, Unit, key_index};
 
-/// What became of a setting.
+/// The fate of a setting.
 pub enum Now {
     /// These settings do its work.
     Settings(&'static [&'static str]),
@@ -20,7 +20,7 @@ pub struct Original {
     pub name: &'static str,
     /// What it did.
     pub about: &'static str,
-    /// What became of it.
+    /// Its fate.
     pub now: Now,
 }
 

@@ -1,5 +1,6 @@
 //! A heat map as inline SVG: shades of one ramp that is safe for colour-blind readers, and the
-//! number in every cell, so that no reader needs the shade. Lengths are units of the drawing, not pixels.
+//! number in every cell, so that no reader needs the shade. Lengths are units of the drawing, not
+//! pixels.
 
 use std::fmt::Write as _;
 

@@ -44,8 +44,8 @@ pub(crate) fn page(document: &Document, command: &str) -> Page {
 fn setup(document: &Document, command: &str) -> String {
     let subject = &document.subject;
     format!(
-        "The {} form, measured on {} by \"{command}\", volvox {} (build {}), on {}. One worker on a \
-         core of its own, the generator on another. {CONNECTIONS} connections with at most \
+        "The {} form, measured on {} by \"{command}\", volvox {} (build {}), on {}. One worker on \
+         a core of its own, the generator on another. {CONNECTIONS} connections with at most \
          {PIPELINE} requests each; {KEYS} keys of 20 bytes, a tenth of which has 90 % of all \
          requests; open loop; every value is compared.",
         subject.form,

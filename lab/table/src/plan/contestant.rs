@@ -37,8 +37,8 @@ impl Contestant {
         }
     }
 
-    /// Whether one thread does all of its work. The threads of the others wait for each other: those
-    /// of `threads` by design, those of memcached when one of them does housekeeping.
+    /// Whether one thread does all of its work. The threads of the others wait for each other:
+    /// those of `threads` by design, those of memcached when one of them does housekeeping.
     pub fn is_one_thread(self) -> bool {
         matches!(self, Self::Epoll | Self::Signal | Self::Uring)
     }

@@ -1,7 +1,7 @@
 //! How thorough a report is: the sizes, mixes and rates of its table, and the time per measurement.
 //!
-//! There are two forms, quick (minutes) and full (hours). Both fill a table of the same shape. Sizes
-//! are bytes of a value; a mix is gets to sets.
+//! There are two forms, quick (minutes) and full (hours). Both fill a table of the same shape.
+//! Sizes are bytes of a value; a mix is gets to sets.
 
 use std::fmt;
 use std::time::Duration;

@@ -1,8 +1,8 @@
 //! The programs that are measured, and how each is started as a server.
 //!
-//! A server is ready when it answers `stats settings`, and only if the driver that serves is the one
-//! of its contestant: where the system refuses a driver, our server takes another, and its figures
-//! would stand in the wrong row.
+//! A server is ready when it answers `stats settings`, and only if the driver that serves is the
+//! one of its contestant: where the system refuses a driver, our server takes another, and its
+//! figures would stand in the wrong row.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

@@ -168,8 +168,8 @@ impl<'a> Runner<'a> {
         let (observed, counters) = self.watched(probe, &plan)?;
         let report = Report::new(&plan, args.workload_text(), &observed);
         if report.requests.completed == 0 && wrong(&report) == 0 && !self.is_stopped() {
-            let seen = "a run had no reply, though no connection was lost";
-            return Err(Disturbed(seen.to_string()).into());
+            let reason = "a run had no reply, though no connection was lost";
+            return Err(Disturbed(reason.to_owned()).into());
         }
         Ok((report, counters))
     }
