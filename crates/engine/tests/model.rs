@@ -1,7 +1,6 @@
 //! The engine against a plain map: random operations of every kind, with lifetimes, flushes and
 //! constant eviction. Evictions are learnt from the effects, everything else is predicted.
 
-
 use base::{KeyId, MemoryBudget, Now, Version};
 use engine::{
     Action, Change, Effect, EffectSink, Engine, EngineConfig, FetchOptions, Mode, Op, Pin, Read,

@@ -3,7 +3,6 @@
 //! catches up by walking every slice.
 #![cfg(not(any(loom, shuttle)))]
 
-
 use base::{KeyId, MemoryBudget, Now, SliceId, Version};
 use engine::{
     Action, Applied, Change, Cursor, Effect, EffectSink, Engine, EngineConfig, FetchOptions, Local,

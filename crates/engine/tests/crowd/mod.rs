@@ -8,7 +8,6 @@
 //!
 //! The same crowd runs on plain threads (also under sanitizers) and under shuttle.
 
-
 use base::{KeyId, MemoryBudget, Now, SliceId, Version};
 use engine::{
     Action, Cursor, Effect, EffectSink, Engine, EngineConfig, FetchOptions, Local, Mode, More,
