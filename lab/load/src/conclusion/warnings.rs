@@ -25,10 +25,10 @@ pub(crate) const BOTTLENECK: &str = "the generator may be the bottleneck";
 pub(crate) const DELAYED: &str = "the generator delayed due requests";
 
 /// The warning of a generator that had no core.
-pub(crate) const STARVED: &str = "a thread of the generator waited for a core";
+const STARVED: &str = "a thread of the generator waited for a core";
 
 /// The warning of a generator that had no core for short times, or that the hypervisor stopped.
-pub(crate) const PAUSED: &str = "the machine kept the generator from running";
+const PAUSED: &str = "the machine kept the generator from running";
 
 /// The warnings of a run; `rates` are those offered and achieved per second.
 pub(super) fn warnings(plan: &Plan, observed: &Observed, rates: Option<(f64, f64)>) -> Vec<String> {

@@ -1,7 +1,6 @@
 //! The claims, one theme a file: each has a constant `CLAIMS` and what measures them.
 
 pub mod agree;
-pub mod bottleneck;
 pub mod build;
 pub mod clients;
 pub mod connections;

@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use load::cli::{LambdaMaxArgs, PopulateArgs, RunArgs};
-use load::drive::{self, Limit, Observed, Plan, Watch};
 use load::conclusion::Report;
+use load::drive::{self, Limit, Observed, Plan, Watch};
 use measure::process::instrument::{Instrument, per_request};
 use measure::process::{launch::Launch, server::Server};
 use serde_json::Value;
@@ -113,8 +113,7 @@ impl<'a> Runner<'a> {
         let keys = format!("--keys={}", settings.keys);
         let arguments =
             [target(probe), vec![keys, format!("--value-bytes={}", settings.value_bytes)]];
-        let filled = parse::<PopulateArgs>(&arguments.concat())?
-            .carry_out(self.watch)?;
+        let filled = parse::<PopulateArgs>(&arguments.concat())?.carry_out(self.watch)?;
         if filled.clean || self.is_stopped() {
             return Ok(());
         }

@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use super::statement::Statement;
 use crate::cli::bench::Bench;
 use crate::cli::settings::{Server, Settings};
-use crate::conclusion::{BOTTLENECK, DELAYED, Latency, PAUSED, Report, STARVED};
+use crate::conclusion::{BOTTLENECK, DELAYED, Latency, Report};
 use crate::drive::{Limit, Mode, Plan};
 use crate::protocol::{Protocol, compose_get};
 use crate::rate::RateCurve;
@@ -90,29 +90,17 @@ fn p99_us(delay: Option<&Latency>) -> f64 {
 
 fn seen(report: &Report) -> String {
     let generator = &report.generator;
-    let said: Vec<&str> = [
-        (BOTTLENECK, "bottleneck"),
-        (DELAYED, "delay"),
-        (STARVED, "no core"),
-        (PAUSED, "the machine"),
-    ]
-    .into_iter()
-    .filter_map(|(words, name)| says(report, words).then_some(name))
-    .collect();
-    let said = if said.is_empty() {
-        "silent".to_string()
-    } else {
-        format!("warns of {}", said.join(", "))
-    };
+    let warnings = &report.warnings;
     format!(
-        "{said} at {:.0} requests/s, {:.0} % busy, {:.1} % without a core, {:.1} % of a core \
-         stolen, late by {:.0} us, of which its own work {:.0} us",
+        "{:.0} requests/s, {:.0} % busy, {:.1} % without a core, {:.1} % of a core stolen, late by \
+         {:.0} us, of which its own work {:.0} us; {}",
         report.rate.achieved_per_s,
         generator.busiest_thread * 100.0,
         generator.starved_thread * 100.0,
         generator.stolen * 100.0,
         p99_us(generator.own_delay.as_ref()),
         p99_us(generator.work_delay.as_ref()),
+        if warnings.is_empty() { "no warning".to_string() } else { warnings.join("; ") }
     )
 }
 
