@@ -1,7 +1,7 @@
 //! Settings that every kind of measurement shares, and the plan that they make.
 //!
-//! A named workload replaces defaults only: a setting that is written on the command line wins. A plan
-//! is checked before it is returned. Lengths are bytes.
+//! A named workload replaces defaults only: a setting that is written on the command line wins. A
+//! plan is checked before it is returned. Lengths are bytes.
 
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 //! Warnings: why the figures of a run may not mean what they seem to.
 //!
-//! Each doubt is stated once, by its cause. Own delay has two causes: the generator's own work, or a
-//! thread that did not run because another program or the hypervisor had its core. The part that
+//! Each doubt is stated once, by its cause. Own delay has two causes: the generator's own work, or
+//! a thread that did not run because another program or the hypervisor had its core. The part that
 //! the thread's CPU time explains is the generator's fault; the rest is the machine's.
 
 use crate::drive::{Limit, Observed, Plan};
