@@ -9,7 +9,7 @@
 //! | `listener` | nothing | a listening socket and its connections in one epoll loop |
 //! | `fixed` | `listener` | messages of one length answered by messages of one length |
 //! | `delayed` | `listener` | a server whose delays are stated |
-//! | `null_server` | `listener`, `fixed` | the floor for a server: the kernel's cost of moving bytes |
+//! | `null_server` | `listener`, `fixed` | the floor for a server: bytes moved |
 //! | `pingpong` | `listener`, `fixed` | the floor for the generator |
 //! | `policy` | nothing | a cache of items by LRU, FIFO or S3-FIFO |
 //! | `exact` | `listener`, `policy` | a cache server whose policy is exact |

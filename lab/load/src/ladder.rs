@@ -72,7 +72,8 @@ impl Ladder {
         &self.steps
     }
 
-    /// The rate to offer next; none when throughput is flat, or a limit of steps or rates is reached.
+    /// The rate to offer next; none when throughput is flat, or a limit of steps or rates is
+    /// reached.
     #[must_use]
     pub fn next(&self) -> Option<f64> {
         let last = self.steps.last()?;

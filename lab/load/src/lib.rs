@@ -19,7 +19,7 @@
 //! | `exchange` | `workload`, `protocol`, `tally` | one connection without its socket: every reply checked |
 //! | `server` | nothing | what the server states, and its CPU time |
 //! | `drive` | `exchange`, `protocol`, `rate`, `schedule`, `server`, `tally`, `workload` | threads, sockets and clocks |
-//! | `progress` | nothing | the line on a terminal |
+//! | `progress` | `drive` | the line on a terminal |
 //! | `conclusion` | `drive`, `rate`, `schedule`, `tally` | the report of a run, the study of several, as text, JSON, CSV and HTML |
 //! | `replay` | `conclusion`, `drive`, `exchange`, `progress`, `protocol`, `server`, `tally`, `workload` | streams and traces, for the hit ratio of a server that evicts |
 //! | `cli` | `conclusion`, `drive`, `ladder`, `progress`, `protocol`, `rate`, `replay`, `schedule`, `server`, `workload` | settings and commands |

@@ -6,7 +6,8 @@
 //! steps:10k,20k,50k/10s   10 s at each rate; the last one stays
 //! ```
 //!
-//! A curve is a sequence of legs; within a leg the rate is a straight line. The area under the curve
+//! A curve is a sequence of legs; within a leg the rate is a straight line. The area under the
+//! curve
 //! is the number of requests; due times divide that area. Time begins with the measured window:
 //! the first rate holds during the warm-up. Invariant: a leg begins where the one before ends, and
 //! the last one has no end. Times are nanoseconds, rates requests per second.

@@ -10,8 +10,8 @@ use clap::ValueEnum;
 
 use crate::claim::Claim;
 use crate::claims::{
-    agree, bottleneck, build, clients, connections, correctness, cost, cpu, drivers, engine_tests,
-    hit_ratio, honesty, instructions, libcachesim, memory, memory_bound, table, tail, uring,
+    agree, build, clients, connections, correctness, cost, cpu, drivers, engine_tests, hit_ratio,
+    honesty, instructions, libcachesim, memory, memory_bound, table, tail, uring,
 };
 use crate::lab::{Given, Lab};
 use crate::report::kept::Kept;
@@ -59,7 +59,6 @@ impl Subject {
                 clients::CLAIMS,
                 table::CLAIMS,
                 honesty::CLAIMS,
-                bottleneck::CLAIMS,
                 cost::CLAIMS,
                 agree::CLAIMS,
                 connections::CLAIMS,

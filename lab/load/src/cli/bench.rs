@@ -125,8 +125,8 @@ impl<'a> Bench<'a> {
         self.measure_as(plan, self.settings, labels)
     }
 
-    /// Measures `plan`, made of `settings`, and keeps the report under `labels`. None once the study
-    /// has ended.
+    /// Measures `plan`, made of `settings`, and keeps the report under `labels`. None once the
+    /// study has ended.
     pub fn measure_as(
         &mut self,
         plan: &Plan,

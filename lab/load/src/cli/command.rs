@@ -1,7 +1,7 @@
 //! The command line of `load`, and the hidden tools that measure the floor.
 //!
-//! The binary mounts [`Args`] as a subcommand and calls [`run()`]. The result says whether everything
-//! that was checked was right, and becomes the exit code.
+//! The binary mounts [`Args`] as a subcommand and calls [`run()`]. The result says whether
+//! everything that was checked was right, and becomes the exit code.
 
 use std::io::{IsTerminal, Write};
 use std::sync::Arc;

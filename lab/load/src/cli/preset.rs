@@ -15,8 +15,8 @@
 //! YCSB: Cooper, Silberstein, Tam, Ramakrishnan, Sears, "Benchmarking Cloud Serving Systems with
 //! YCSB", SoCC 2010, with its ten fields of 100 bytes as one value. A cache has no order of keys,
 //! so the short scans of E are multigets of consecutive key numbers, and its inserts are sets of
-//! keys by the same law; the inserts of D store the oldest key anew. F modifies half the keys it reads.
-//! The sources of `etc` and `twitter` are named at [`Shape`](crate::workload::Shape).
+//! keys by the same law; the inserts of D store the oldest key anew. F modifies half the keys it
+//! reads. The sources of `etc` and `twitter` are named at [`Shape`](crate::workload::Shape).
 
 /// A workload by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -39,44 +39,21 @@ pub enum Preset {
     Twitter,
 }
 
-/// What a preset sets; `None` leaves a setting at its default.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Preselected {
-    pub ratio: Option<&'static str>,
-    pub popularity: Option<&'static str>,
-    pub multiget: Option<&'static str>,
-    pub consecutive: bool,
-    pub value_bytes: Option<&'static str>,
-    pub key_bytes: Option<&'static str>,
-}
-
 impl Preset {
-    pub(super) fn settings(self) -> Preselected {
-        let none = Preselected::default();
-        let ycsb = |ratio| Preselected {
-            ratio: Some(ratio),
-            popularity: Some("zipf:0.99"),
-            value_bytes: Some("1000"),
-            ..none
-        };
+    /// The settings that replace defaults, as written on the command line.
+    pub(super) fn words(self) -> &'static str {
         match self {
-            Self::YcsbA => ycsb("50:50"),
-            Self::YcsbB => ycsb("95:5"),
-            Self::YcsbC => ycsb("1:0"),
-            Self::YcsbD => Preselected { popularity: Some("latest:0.99"), ..ycsb("95:5") },
+            Self::YcsbA => "--ratio 50:50 --popularity zipf:0.99 --value-bytes 1000",
+            Self::YcsbB => "--ratio 95:5 --popularity zipf:0.99 --value-bytes 1000",
+            Self::YcsbC => "--ratio 1:0 --popularity zipf:0.99 --value-bytes 1000",
+            Self::YcsbD => "--ratio 95:5 --popularity latest:0.99 --value-bytes 1000",
             Self::YcsbE => {
-                Preselected { multiget: Some("uniform:1-100"), consecutive: true, ..ycsb("95:5") }
+                "--ratio 95:5 --popularity zipf:0.99 --value-bytes 1000 --multiget uniform:1-100 \
+                 --consecutive"
             }
-            Self::YcsbF => ycsb("50:0:0:50"),
-            Self::Etc => Preselected {
-                ratio: Some("30:1"),
-                value_bytes: Some("etc"),
-                key_bytes: Some("etc-keys"),
-                ..none
-            },
-            Self::Twitter => {
-                Preselected { value_bytes: Some("twitter"), key_bytes: Some("38"), ..none }
-            }
+            Self::YcsbF => "--ratio 50:0:0:50 --popularity zipf:0.99 --value-bytes 1000",
+            Self::Etc => "--ratio 30:1 --value-bytes etc --key-bytes etc-keys",
+            Self::Twitter => "--value-bytes twitter --key-bytes 38",
         }
     }
 }

@@ -1,11 +1,11 @@
 //! Settings that every kind of measurement shares, and the plan that they make.
 //!
-//! A named workload replaces defaults only: a setting that is written on the command line wins. A plan
-//! is checked before it is returned. Lengths are bytes.
+//! A named workload replaces defaults only: a setting that is written on the command line wins. A
+//! plan is checked before it is returned. Lengths are bytes.
 
 use std::time::Duration;
 
-use super::preset::{Preselected, Preset};
+use super::preset::Preset;
 use crate::conclusion::{Outputs, WorkloadText};
 use crate::drive::{Limit, Mode, Plan};
 use crate::protocol::Protocol;
@@ -130,16 +130,12 @@ impl Settings {
         line.expect("invariant: a command knows its own settings").settings
     }
 
-    fn preselected(&self) -> Preselected {
-        self.workload.map(Preset::settings).unwrap_or_default()
-    }
-
     /// The workload as written, with the defaults of the named workload.
     #[must_use]
     pub fn workload_text(&self) -> WorkloadText {
-        let preset = self.preselected();
-        let chosen = |own: &Option<String>, preset: Option<&str>, default: &str| {
-            own.clone().unwrap_or_else(|| preset.unwrap_or(default).to_string())
+        let preset = Self::of_words(self.workload.map_or("", Preset::words));
+        let chosen = |own: &Option<String>, preset: Option<String>, default: &str| {
+            own.clone().or(preset).unwrap_or_else(|| default.to_string())
         };
         let key_lengths = chosen(&self.key_bytes, preset.key_bytes, "20");
         WorkloadText {

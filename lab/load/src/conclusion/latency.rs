@@ -31,8 +31,8 @@ pub struct Latency {
     pub p999_us: f64,
     pub p9999_us: f64,
     pub max_us: f64,
-    /// Pairs of percentile and microseconds, rising. Each percentile has a request beyond it, except
-    /// the last, which is 100.
+    /// Pairs of percentile and microseconds, rising. Each percentile has a request beyond it,
+    /// except the last, which is 100.
     pub curve: Vec<(f64, f64)>,
 }
 

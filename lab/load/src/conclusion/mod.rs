@@ -19,7 +19,7 @@ pub use latency::Latency;
 pub use outputs::{Outputs, Sinks};
 pub use pictures::page;
 pub use study::{STUDY_SCHEMA, Study};
-pub(crate) use warnings::{BOTTLENECK, DELAYED, PAUSED, STARVED};
+pub(crate) use warnings::{BOTTLENECK, DELAYED};
 
 #[cfg(test)]
 pub(crate) use self::report::tests;

@@ -105,8 +105,8 @@ impl Study {
         self
     }
 
-    /// Takes over from the runs whether they were clean, and their warnings. Warnings that differ in
-    /// numbers only become one. Those that contain `expected` are left out.
+    /// Takes over from the runs whether they were clean, and their warnings. Warnings that differ
+    /// in numbers only become one. Those that contain `expected` are left out.
     #[must_use]
     pub fn gather(mut self, expected: Option<&str>) -> Self {
         let mut doubts: Vec<(String, String, usize)> = Vec::new();

@@ -1,7 +1,7 @@
 //! Warnings: why the figures of a run may not mean what they seem to.
 //!
-//! Each doubt is stated once, by its cause. Own delay has two causes: the generator's own work, or a
-//! thread that did not run because another program or the hypervisor had its core. The part that
+//! Each doubt is stated once, by its cause. Own delay has two causes: the generator's own work, or
+//! a thread that did not run because another program or the hypervisor had its core. The part that
 //! the thread's CPU time explains is the generator's fault; the rest is the machine's.
 
 use crate::drive::{Limit, Observed, Plan};
@@ -25,10 +25,10 @@ pub(crate) const BOTTLENECK: &str = "the generator may be the bottleneck";
 pub(crate) const DELAYED: &str = "the generator delayed due requests";
 
 /// The warning of a generator that had no core.
-pub(crate) const STARVED: &str = "a thread of the generator waited for a core";
+const STARVED: &str = "a thread of the generator waited for a core";
 
 /// The warning of a generator that had no core for short times, or that the hypervisor stopped.
-pub(crate) const PAUSED: &str = "the machine kept the generator from running";
+const PAUSED: &str = "the machine kept the generator from running";
 
 /// The warnings of a run; `rates` are those offered and achieved per second.
 pub(super) fn warnings(plan: &Plan, observed: &Observed, rates: Option<(f64, f64)>) -> Vec<String> {

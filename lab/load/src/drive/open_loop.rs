@@ -13,9 +13,10 @@
 //! free. Two things cause it: the thread's own work, and a thread that did not run because another
 //! program or the hypervisor had its core. The clock alone cannot distinguish them, the kernel's
 //! account of the thread's CPU time can. The thread reads it when it is on time, at most once in
-//! [`ACCOUNT_NS`], and again when a request is late. Since it was on time it has worked for the
-//! difference, at most; so the smaller of delay and difference bounds the part that its own work
-//! explains. Times are nanoseconds since the start of the run.
+//! [`ACCOUNT_NS`], and again when a request is late. It is on time when every due request is sent,
+//! and when no connection was free until now: no own delay began earlier. Since then it has worked
+//! for the difference, at most; so the smaller of delay and difference bounds the part that its own
+//! work explains. Times are nanoseconds since the start of the run.
 
 use std::collections::VecDeque;
 
@@ -55,6 +56,7 @@ impl OpenLoop {
             connection.queued = true;
             if self.ready.is_empty() {
                 self.room_since_ns = now_ns;
+                self.note_on_time(now_ns);
             }
             self.ready.push_back(index as u32);
         }
@@ -114,7 +116,7 @@ impl OpenLoop {
         }
     }
 
-    /// Notes the thread's CPU time at a moment at which no request is late.
+    /// Notes the thread's CPU time at a moment from which own delay counts anew.
     #[inline]
     fn note_on_time(&mut self, now_ns: u64) {
         if now_ns >= self.on_time_ns + ACCOUNT_NS {

@@ -94,7 +94,8 @@ pub struct Plan {
     pub verify: bool,
     /// Follow each miss with a set of its key.
     pub refill: bool,
-    /// Whether an open loop drops, at its end, what is due and not sent. Otherwise it still sends it.
+    /// Whether an open loop drops, at its end, what is due and not sent. Otherwise it still sends
+    /// it.
     pub drop_overdue: bool,
     /// The process whose CPU time is the server's; without it, the server's `stats` state it.
     pub server_pid: Option<u32>,

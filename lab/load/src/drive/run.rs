@@ -202,8 +202,8 @@ fn allow_descriptors(needed: u64) -> Result<(), Error> {
     }
     if let Some(maximum) = limit.maximum.filter(|maximum| *maximum < needed) {
         return Err(Error::Setting(format!(
-            "{needed} descriptors are needed, and {maximum} are allowed: lower --connections or raise \
-             the hard limit (ulimit -Hn)"
+            "{needed} descriptors are needed, and {maximum} are allowed: lower --connections or \
+             raise the hard limit (ulimit -Hn)"
         )));
     }
     setrlimit(Resource::Nofile, Rlimit { current: Some(needed), maximum: limit.maximum })

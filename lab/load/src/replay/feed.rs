@@ -67,7 +67,8 @@ impl<S: Iterator<Item = Result<Step, Error>>> Feed<S> {
         None
     }
 
-    /// Fills `batch` with the next steps, and returns whether they count; it stays empty at the end.
+    /// Fills `batch` with the next steps, and returns whether they count; it stays empty at the
+    /// end.
     pub fn batch(&mut self, client: &mut Client, batch: &mut Vec<Step>) -> bool {
         batch.clear();
         let (mut bytes, mut counted) = (0, false);

@@ -16,7 +16,8 @@
 //!
 //! Ranks are scattered over the key numbers, so that popular keys are not neighbours in any order
 //! that a server keeps. A draw costs one random number and at most one read of the table.
-//! Invariant: what a lane draws depends on the seed, its number and the draws before, never on time.
+//! Invariant: what a lane draws depends on the seed, its number and the draws before, never on
+//! time.
 
 use std::str::FromStr;
 use std::sync::Arc;

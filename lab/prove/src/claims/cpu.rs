@@ -10,8 +10,8 @@ use anyhow::{Context, Result};
 use super::engine;
 use crate::claim::{Claim, Measured};
 use crate::instruments::{
-    Asking, Contestant, GET, GETS, Limit, Load, ROOMY_MIB, Reply, Shape, Verb, alternated, costs,
-    details, pinned, rounds, times, within,
+    Asking, Contestant, GET, GETS, Limit, Load, ROOMY_MIB, Shape, Verb, alternated, costs, details,
+    pinned, rounds, times, within,
 };
 use crate::lab::Lab;
 use measure::stats::{Series, geometric_mean, mean, median};
@@ -92,7 +92,7 @@ pub const CLAIMS: &[Claim] = &[
 /// GET depth 1 among memcached, ours and the floor.
 fn gap(lab: &Lab) -> Result<Measured> {
     let batch = Shape { verb: Verb::Get(1), depth: 1 }.batch(0);
-    let floor = Contestant::null(lab, batch.request.len(), Reply::Bytes(batch.reply.len()))?;
+    let floor = Contestant::null(lab, batch.request.len(), batch.reply.len())?;
     let three = [Contestant::memcached(lab)?, Contestant::volvox(lab)?, floor];
     let series =
         costs(lab, &three.map(|one| pinned(lab, one)), GET, ROUNDS_OF_SHARE * rounds(lab))?;

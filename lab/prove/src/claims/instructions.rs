@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use anyhow::Result;
 
 use crate::claim::{Claim, Measured, Verdict};
-use crate::instruments::{Contestant, Reply, Shape, Verb, Work, instructions, system_calls};
+use crate::instruments::{Contestant, Shape, Verb, Work, instructions, system_calls};
 use crate::lab::Lab;
 
 /// Connections that instructions are counted on.
@@ -112,7 +112,7 @@ fn count(lab: &Lab, what: &Count) -> Result<Measured> {
     lab.detail("volvox");
     let ours = least(lab, what, |sum| sum > bar)?;
     let batch = Shape { verb, depth: 1 }.batch(0);
-    let reply = Reply::Bytes(batch.reply.len());
+    let reply = batch.reply.len();
     let others = [Contestant::memcached(lab), Contestant::null(lab, batch.request.len(), reply)];
     let line = |(name, contestant): (&str, Result<Contestant>)| {
         lab.detail(name);

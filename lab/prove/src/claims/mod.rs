@@ -4,7 +4,6 @@
 //! the report is that of `cli`.
 
 pub mod agree;
-pub mod bottleneck;
 pub mod build;
 pub mod clients;
 pub mod connections;

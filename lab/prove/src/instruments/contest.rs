@@ -6,7 +6,7 @@
 
 use anyhow::{Context, Result};
 
-use super::contestant::{Contestant, Program, ROOMY_MIB, Reply};
+use super::contestant::{Contestant, Program, ROOMY_MIB};
 use super::generator::{self, Limit, Load};
 use crate::lab::Lab;
 use measure::process::Server;
@@ -78,7 +78,7 @@ pub fn costs(
         Program::Redis => generator::server_us(server, || {
             generator::redis(lab, server, "get", load.depth, requests)
         }),
-        Program::Null(request_bytes, Reply::Bytes(reply_bytes)) => {
+        Program::Null(request_bytes, reply_bytes) => {
             let request = ["--request-bytes", &request_bytes.to_string()];
             generator::server_us(server, || {
                 let done = generator::exchange(lab, server, request, *reply_bytes, load.depth);

@@ -26,18 +26,9 @@ pub enum Program {
     Memcached,
     /// Redis, without persistence.
     Redis,
-    /// A server of ours that only moves bytes, requests of this many: the floor that the kernel
-    /// sets.
-    Null(usize, Reply),
-}
-
-/// What a null server answers.
-#[derive(Clone, Debug)]
-pub enum Reply {
-    /// This many bytes.
-    Bytes(usize),
-    /// The bytes of a file.
-    File(PathBuf),
+    /// A server of ours that only moves bytes, requests and replies of these lengths: the floor that
+    /// the kernel sets.
+    Null(usize, usize),
 }
 
 /// A server under test, before it is started.
@@ -82,8 +73,8 @@ impl Contestant {
     }
 
     /// The server that only moves bytes.
-    pub fn null(lab: &Lab, request_bytes: usize, reply: Reply) -> Result<Self> {
-        Ok(Self::new(Program::Null(request_bytes, reply), &lab.volvox()?))
+    pub fn null(lab: &Lab, request_bytes: usize, reply_bytes: usize) -> Result<Self> {
+        Ok(Self::new(Program::Null(request_bytes, reply_bytes), &lab.volvox()?))
     }
 
     /// With another budget.
@@ -157,14 +148,10 @@ impl Contestant {
                 let words = ["--port", &port, "--bind", "127.0.0.1", "--save", "", "--maxmemory"];
                 owned(&[&words[..], &[&redis_memory]].concat())
             }
-            Program::Null(request_bytes, reply) => {
-                let (flag, value) = match reply {
-                    Reply::Bytes(bytes) => ("--reply-bytes", bytes.to_string()),
-                    Reply::File(file) => ("--reply", file.display().to_string()),
-                };
-                let bytes = request_bytes.to_string();
+            Program::Null(request_bytes, reply_bytes) => {
+                let (bytes, reply) = (request_bytes.to_string(), reply_bytes.to_string());
                 let words = ["load", "null-server", "--listen", &listen, "--request-bytes", &bytes];
-                owned(&[&words[..], &[flag, &value]].concat())
+                owned(&[&words[..], &["--reply-bytes", &reply]].concat())
             }
         };
         [vec![self.binary.display().to_string()], words, owned(self.more)].concat()
@@ -205,9 +192,7 @@ mod tests {
         let redis = "/b --port 9 --bind 127.0.0.1 --save  --maxmemory 32mb";
         assert_eq!(words(Program::Redis, &[]), redis);
         let null = "/b load null-server --listen 127.0.0.1:9 --request-bytes 26";
-        let ready = Program::Null(26, Reply::Bytes(341));
+        let ready = Program::Null(26, 341);
         assert_eq!(words(ready, &[]), format!("{null} --reply-bytes 341"));
-        let ready = Program::Null(26, Reply::File("/r".into()));
-        assert_eq!(words(ready, &[]), format!("{null} --reply /r"));
     }
 }

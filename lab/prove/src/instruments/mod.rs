@@ -12,7 +12,7 @@ mod slope;
 mod wire;
 
 pub use contest::{alternated, costs, details, pinned, rounds, times, within};
-pub use contestant::{Contestant, ROOMY_MIB, Reply};
+pub use contestant::{Contestant, ROOMY_MIB};
 pub use fleet::{Fleet, Shape, Verb};
 pub use generator::{CONNECTIONS, GET, Limit, Load, Outcome, exchange};
 pub use memtier::{Asking, Duel, GETS, NAMES, Run};

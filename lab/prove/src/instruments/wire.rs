@@ -129,19 +129,6 @@ impl Client {
         self.expect(&batch.reply)
     }
 
-    /// What the server answers to one get, whatever the bytes of the value.
-    pub fn reply(&mut self, get: &[u8]) -> Result<Vec<u8>> {
-        self.send(get)?;
-        let mut reply = Vec::new();
-        while reply != b"END\r\n" && !reply.ends_with(b"\r\nEND\r\n") {
-            let read = self.stream.read_until(b'\n', &mut reply).context("read a reply")?;
-            if read == 0 {
-                bail!("the server closed the connection");
-            }
-        }
-        Ok(reply)
-    }
-
     /// The server's `stats`.
     pub fn stats(&mut self) -> Result<BTreeMap<String, String>> {
         self.stats_of("stats")

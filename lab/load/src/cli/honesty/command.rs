@@ -30,8 +30,8 @@ pub(in crate::cli) const EXAMPLES: &str = "Examples:
     volvox load honesty
   The stated delays alone:
     volvox load honesty --part delays
-Exit code: 0 when everything reported is true, 1 otherwise. It fails on a machine that other programs
-use: the delays are checked to 0.3 ms.";
+Exit code: 0 when everything reported is true, 1 otherwise. It fails on a machine that other
+programs use: the delays are checked to 0.3 ms.";
 
 /// A reported delay may differ from the stated one by this share, or by this time.
 const TOLERANCE_SHARE: f64 = 0.02;
