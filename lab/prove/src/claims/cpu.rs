@@ -49,17 +49,17 @@ pub const CLAIMS: &[Claim] = &[
         .bar(">= 1.8x better")
         .beside_memcached()
         .promised("less CPU per GET than memcached, 16 in flight")
-        .by(|lab| ratio(lab, GET_16, 1.8)),
+        .by(|lab| dearer(lab, Contestant::memcached(lab)?, GET_16, 1.8)),
     Claim::new("cpu.set.16", "SET depth 16: server CPU per request")
         .bar(">= 1.5x better")
         .beside_memcached()
         .promised("less CPU per SET than memcached, 16 in flight")
-        .by(|lab| ratio(lab, SET_16, 1.5)),
+        .by(|lab| dearer(lab, Contestant::memcached(lab)?, SET_16, 1.5)),
     Claim::new("cpu.multiget", "multiget of 50: server CPU per request")
         .bar(">= 2.5x better")
         .beside_memcached()
         .promised("less CPU per get of 50 keys than memcached")
-        .by(|lab| ratio(lab, MULTIGET, 2.5)),
+        .by(|lab| dearer(lab, Contestant::memcached(lab)?, MULTIGET, 2.5)),
     Claim::new("cpu.memtier.1", "by memtier, depth 1, four shapes: server CPU per request")
         .bar("mean >= 1.08x better, none below 1.0x")
         .beside_memcached()
@@ -73,11 +73,11 @@ pub const CLAIMS: &[Claim] = &[
     Claim::new("cpu.redis.1", "GET depth 1: server CPU beside redis-server")
         .bar("ahead")
         .promised(BESIDE_REDIS)
-        .by(|lab| redis(lab, GET)),
+        .by(|lab| dearer(lab, Contestant::redis()?, GET, 1.0)),
     Claim::new("cpu.redis.16", "GET depth 16: server CPU beside redis-server")
         .bar("ahead")
         .promised(BESIDE_REDIS)
-        .by(|lab| redis(lab, GET_16)),
+        .by(|lab| dearer(lab, Contestant::redis()?, GET_16, 1.0)),
     Claim::new("scale.workers", "two workers: CPU per request of one")
         .bar("<= 1.1x")
         .promised("two workers: CPU per request beside that of one")
@@ -108,16 +108,12 @@ fn gap(lab: &Lab) -> Result<Measured> {
     Ok(Measured::new(text, share.value, share.value >= 0.6).with_details(details(&names, &series)))
 }
 
-fn ratio(lab: &Lab, load: Load, bar: f64) -> Result<Measured> {
-    let two = [Contestant::memcached(lab)?, Contestant::volvox(lab)?];
+/// How many times dearer a request is to a peer than to ours.
+fn dearer(lab: &Lab, peer: Contestant, load: Load, bar: f64) -> Result<Measured> {
+    let names = [peer.program().name(), "volvox"];
+    let two = [peer, Contestant::volvox(lab)?];
     let series = costs(lab, &two.map(|one| pinned(lab, one)), load, rounds(lab))?;
-    times_better(&["memcached", "volvox"], &series, bar)
-}
-
-fn redis(lab: &Lab, load: Load) -> Result<Measured> {
-    let two = [Contestant::redis()?, Contestant::volvox(lab)?];
-    let series = costs(lab, &two.map(|one| pinned(lab, one)), load, rounds(lab))?;
-    times_better(&["redis", "volvox"], &series, 1.0)
+    judge(&names, &series, bar)
 }
 
 /// One worker against two, neither pinned: there are not enough cores to pin both.
@@ -130,8 +126,7 @@ fn two_workers(lab: &Lab) -> Result<Measured> {
     Ok(Measured::new(within(factor), factor.value, factor.value <= 1.1).with_details(details))
 }
 
-/// How many times dearer the first is than the second.
-fn times_better(names: &[&str], series: &[Series], bar: f64) -> Result<Measured> {
+fn judge(names: &[&str], series: &[Series], bar: f64) -> Result<Measured> {
     let factor = times(&series[0], &series[1])?;
     let details = details(names, series);
     Ok(Measured::new(within(factor), factor.value, factor.value >= bar).with_details(details))
@@ -198,7 +193,7 @@ mod tests {
 
     #[test]
     fn dearer_peers_make_the_factor() {
-        let measured = times_better(&["a", "b"], &[vec![3.0; 4], vec![1.5; 4]], 1.8).unwrap();
+        let measured = judge(&["a", "b"], &[vec![3.0; 4], vec![1.5; 4]], 1.8).unwrap();
         assert!((measured.number.unwrap() - 2.0).abs() < 1e-9);
         assert_eq!(measured.text, "2.00x (2.00 to 2.00)");
         assert_eq!(measured.details[1], "b: 1.500 us per request, spread 0 %, 4 rounds");

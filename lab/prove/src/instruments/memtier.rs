@@ -130,23 +130,28 @@ impl<'a> Duel<'a> {
     /// One run of memtier (0) or ours (1).
     pub fn run(&self, which: usize) -> Result<Run> {
         let before = Account::of(self.server.pid())?;
-        let run = if which == 0 { self.memtier() } else { self.own() }?;
+        let (cpu_s, gets) = if which == 0 { self.memtier() } else { self.own() }?;
         let used = Account::of(self.server.pid())? - before;
-        let server_us = used.cpu_ns as f64 / 1e3 / self.requests as f64;
-        let server_waited = used.waited_ns as f64 / used.cpu_ns.max(1) as f64;
-        Ok(Run { server_us, server_waited, ..run })
+        let each_us = |seconds: f64| seconds * 1e6 / self.requests as f64;
+        Ok(Run {
+            cpu_us: each_us(cpu_s),
+            per_s: gets.per_s,
+            p50_us: gets.p50_us,
+            p99_us: gets.p99_us,
+            server_us: each_us(used.cpu_ns as f64 / 1e9),
+            server_waited: used.waited_ns as f64 / used.cpu_ns.max(1) as f64,
+        })
     }
 
-    fn memtier(&self) -> Result<Run> {
+    fn memtier(&self) -> Result<(f64, Gets)> {
         let Self { connections, depth, requests, .. } = *self;
         let asking = Asking { connections, depth, requests, ..GETS };
         let exec = shell(self.lab).arg(self.lab.memtier()?).args(asking.run_words(self.server));
         let (text, cpu_s) = timed(&exec)?;
-        let Gets { per_s, p50_us, p99_us } = Gets::read(&text)?;
-        Ok(self.seen(cpu_s, per_s, p50_us, p99_us))
+        Ok((cpu_s, Gets::read(&text)?))
     }
 
-    fn own(&self) -> Result<Run> {
+    fn own(&self) -> Result<(f64, Gets)> {
         let Self { connections, depth, requests, .. } = *self;
         // Without a warm-up the processor time is that of the requests counted, as at memtier.
         let (limit, warm_up) = (Limit::Requests(requests), "0s");
@@ -155,15 +160,9 @@ impl<'a> Duel<'a> {
         let (text, cpu_s) = timed(&shell(self.lab).arg(self.lab.volvox()?).args(words))?;
         let mut values = serde_json::Deserializer::from_str(&text).into_iter::<Outcome>();
         let outcome = values.next().context("the generator printed no report")??.clean()?;
-        let [per_s, p50_us, p99_us] =
-            ["/rate/achieved_per_s", "/get_latency/p50_us", "/get_latency/p99_us"]
-                .map(|path| outcome.number(path));
-        Ok(self.seen(cpu_s, per_s?, p50_us?, p99_us?))
-    }
-
-    fn seen(&self, cpu_s: f64, per_s: f64, p50_us: f64, p99_us: f64) -> Run {
-        let cpu_us = cpu_s * 1e6 / self.requests as f64;
-        Run { cpu_us, per_s, p50_us, p99_us, server_us: 0.0, server_waited: 0.0 }
+        let per_s = outcome.number("/rate/achieved_per_s")?;
+        let p50_us = outcome.number("/get_latency/p50_us")?;
+        Ok((cpu_s, Gets { per_s, p50_us, p99_us: outcome.number("/get_latency/p99_us")? }))
     }
 }
 
