@@ -176,7 +176,9 @@ impl Source {
                 let end = until(tokens, at, &[";"]);
                 self.dictated.push(lines(end));
                 if let Some(here) = here {
-                    let public = is_public(&tokens[..at]);
+                    // `pub use` or `pub(crate) use`.
+                    let before = at.checked_sub(1).map(|before| &*tokens[before].text);
+                    let public = matches!(before, Some("pub" | ")"));
                     here.imports.extend(read_imports(&tokens[at + 1..end], public));
                 }
                 return end;
@@ -307,13 +309,6 @@ fn read_type(head: &[Token]) -> Option<Mention> {
     let (path, _) = read_path(head, at);
     let mention = Mention { line: head[at].line, path, ..Mention::default() };
     (head[at].text != "$").then_some(mention)
-}
-
-/// Whether what stands before an import makes it a re-export.
-fn is_public(before: &[Token]) -> bool {
-    let open = before.iter().rposition(|token| token.close > 0 && token.close + 1 == before.len());
-    let bare = open.map_or(before, |open| &before[..open]);
-    bare.last().is_some_and(|token| token.text == "pub")
 }
 
 /// The names that an import brings in, groups and renames resolved; the last token is `;`.
