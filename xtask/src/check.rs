@@ -66,10 +66,9 @@ pub fn check(args: &Args) -> Result<bool> {
 }
 
 fn full(repo: &Repo, stages: &mut Stages) {
-    stages.run("release build", || {
-        let build = ["build", "--release", "--package", "volvox", "--locked"];
-        Exec::new("cargo").args(build).cwd(repo.root()).status(PART_MAX).map(passed)
-    });
+    let release = ["build", "--release", "--package", "volvox", "--locked"];
+    let build = Exec::new("cargo").args(release).cwd(repo.root());
+    stages.run("release build", || build.status(PART_MAX).map(passed));
     stages.run("orders of steps", || prove::shuttle().map(passed));
     for driver in ["epoll", "signal", "uring", "threads"] {
         stages.run(&format!("clients, {driver}"), || prove::clients(driver, None).map(passed));
@@ -87,8 +86,8 @@ fn full(repo: &Repo, stages: &mut Stages) {
 /// binary, and runs the clients on it.
 fn server_only(repo: &Repo) -> Result<bool> {
     let build = ["build", "--release", "--package", "volvox", "--no-default-features", "--locked"];
-    let exec = Exec::new("cargo").args(build).args(["--target-dir", SERVER_ONLY]).cwd(repo.root());
-    if !exec.status(PART_MAX)? {
+    let exec = Exec::new("cargo").args(build).args(["--target-dir", SERVER_ONLY]);
+    if !exec.cwd(repo.root()).status(PART_MAX)? {
         return Ok(false);
     }
     let server = repo.path(SERVER_ONLY).join("release/volvox");
@@ -104,9 +103,9 @@ pub fn fix() -> Result<bool> {
     let repo = Repo::find()?;
     tools::need_component(&["fmt", "--version"], "rustfmt")?;
     tools::need_component(&["clippy", "--version"], "clippy")?;
-    let fix =
-        ["clippy", "--fix", "--workspace", "--all-targets", "--allow-dirty", "--allow-staged"];
-    let mended = Exec::new("cargo").args(fix).cwd(repo.root()).status(PART_MAX)?;
-    let formatted = Exec::new("cargo").args(["fmt", "--all"]).cwd(repo.root()).status(PART_MAX)?;
+    let cargo = |words: &[&str]| Exec::new("cargo").args(words).cwd(repo.root()).status(PART_MAX);
+    let lint = ["clippy", "--fix", "--workspace", "--all-targets", "--allow-dirty"];
+    let mended = cargo(&[&lint[..], &["--allow-staged"]].concat())?;
+    let formatted = cargo(&["fmt", "--all"])?;
     Ok(mended && formatted)
 }

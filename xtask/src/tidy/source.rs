@@ -107,10 +107,6 @@ impl Source {
             scopes.retain(|scope| scope.end > at);
             at = source.step(&tokens, at, &mut scopes);
         }
-        for (at, token) in tokens.iter().enumerate().filter(|(_, t)| ITEMS.contains(&&*t.text)) {
-            let name = at + 1 + usize::from(token.text == "macro_rules");
-            source.items.extend(tokens.get(name).map(|name| name.text.clone()));
-        }
         source.names = tokens.into_iter().map(|token| token.text).collect();
         Ok(source)
     }
@@ -184,6 +180,7 @@ impl Source {
                 return end;
             }
             ("mod", name) => {
+                self.items.insert(name.to_owned());
                 let inline = text(2) == "{";
                 let module = module.and_then(|parent| self.module(parent, name, inline));
                 scopes.push(part(tokens.get(at + 2).map_or(0, |open| open.close), module, place));
@@ -220,6 +217,7 @@ impl Source {
     }
 
     fn define(&mut self, module: Option<usize>, place: Place, name: &str) {
+        self.items.insert(name.to_owned());
         if let (Some(module), Place::Items) = (module, place) {
             self.modules[module].defined.insert(name.to_owned());
         }
