@@ -14,7 +14,8 @@
 //! - `links`: what the documents point at exists.
 //!
 //! `source` reads a file for all of them; `table` compares a table of arrows with the arrows that
-//! exist. No rule has exceptions. Rules for which rustc or clippy has a lint stand in `Cargo.toml` and not here.
+//! exist. No rule has exceptions. Rules for which rustc or clippy has a lint stand in `Cargo.toml`
+//! and not here.
 
 mod arrows;
 mod finding;

@@ -1,9 +1,9 @@
 //! How the engine alone scales: two threads on two cores compared with one on one.
 //!
-//! `cargo bench -p engine --bench scale -- ROUNDS` prints JSON: for each workload the
-//! requests per second of one and of two threads, and how often a hit wrote to a line that other
-//! threads read. One and two take turns, and so do the workloads, so a slow drift of the machine
-//! falls on all; the factor is that of the medians. Two of the workloads say what the machine allows: the
+//! `cargo bench -p engine --bench scale -- ROUNDS` prints JSON: for each workload the requests per
+//! second of one and of two threads, and how often a hit wrote to a line that other threads read.
+//! One and two take turns, and so do the workloads, so a slow drift of the machine falls on all;
+//! the factor is that of the medians. Two of the workloads say what the machine allows: the
 //! control, where each thread has an engine of its own, and `bare`, where one value is read and
 //! written without an engine.
 //!
