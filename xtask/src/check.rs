@@ -1,13 +1,13 @@
 //! `cargo xtask check` judges the tree without changing it; `fix` mends what machines can mend.
 //!
 //! `check` is what every change must pass. `--full` adds what needs other builds and programs:
-//! random orders of the engine's steps, real clients on every driver, the gate on instructions per
-//! request, the fuzz targets.
-//! Every part runs whatever became of the ones before it.
+//! random orders of the engine's steps, real clients on every driver and on a server without the
+//! laboratory, the gate on instructions per request, the fuzz targets. Every part runs, also after
+//! one that failed.
 
-use std::time::Duration;
+use std::{fs, time::Duration};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 
 use crate::{fuzz, ratchet, tidy};
 use measure::{
@@ -17,6 +17,9 @@ use measure::{
     tools,
 };
 
+/// Where the server without the laboratory is built: its features are not those of the full build,
+/// so in one folder each of the two would replace the binary of the other.
+const SERVER_ONLY: &str = "target/server-only";
 /// Longest one part of the check may take.
 const PART_MAX: Duration = Duration::from_secs(1800);
 /// How long `--full` runs each fuzz target.
@@ -26,7 +29,8 @@ const FUZZ_SECONDS: u64 = 60;
 #[derive(clap::Args)]
 #[command(after_help = "Examples:\n  cargo xtask check\n  cargo xtask check --full")]
 pub struct Args {
-    /// Also run real clients, the gate on instructions per request and the fuzz targets.
+    /// Also run random orders of the engine's steps, real clients on every driver and on a server
+    /// without the laboratory, the gate on instructions per request and the fuzz targets.
     #[arg(long)]
     full: bool,
 }
@@ -62,14 +66,14 @@ pub fn check(args: &Args) -> Result<bool> {
 }
 
 fn full(repo: &Repo, stages: &mut Stages) {
-    stages.run("release build", || {
-        let build = ["build", "--release", "--package", "volvox", "--locked"];
-        Exec::new("cargo").args(build).cwd(repo.root()).status(PART_MAX).map(passed)
-    });
+    let release = ["build", "--release", "--package", "volvox", "--locked"];
+    let build = Exec::new("cargo").args(release).cwd(repo.root());
+    stages.run("release build", || build.status(PART_MAX).map(passed));
     stages.run("orders of steps", || prove::shuttle().map(passed));
     for driver in ["epoll", "signal", "uring", "threads"] {
-        stages.run(&format!("clients, {driver}"), || prove::clients(driver).map(passed));
+        stages.run(&format!("clients, {driver}"), || prove::clients(driver, None).map(passed));
     }
+    stages.run("a server without the laboratory", || server_only(repo).map(passed));
     stages.run("instructions per request", || {
         tools::VALGRIND.need()?;
         tools::STRACE.need()?;
@@ -78,14 +82,30 @@ fn full(repo: &Repo, stages: &mut Stages) {
     stages.run("fuzz", || Ok(passed(fuzz::run(&fuzz::Args::all(FUZZ_SECONDS))?)));
 }
 
+/// Builds the server that `--no-default-features` leaves, prints its size beside that of the full
+/// binary, and runs the clients on it.
+fn server_only(repo: &Repo) -> Result<bool> {
+    let build = ["build", "--release", "--package", "volvox", "--no-default-features", "--locked"];
+    let exec = Exec::new("cargo").args(build).args(["--target-dir", SERVER_ONLY]);
+    if !exec.cwd(repo.root()).status(PART_MAX)? {
+        return Ok(false);
+    }
+    let server = repo.path(SERVER_ONLY).join("release/volvox");
+    for (name, binary) in [("without the laboratory", &server), ("full", &repo.volvox())] {
+        let bytes = fs::metadata(binary).with_context(|| binary.display().to_string())?.len();
+        println!("{:6.2} MiB  {name}", bytes as f64 / f64::from(1 << 20));
+    }
+    prove::clients("epoll", Some(server))
+}
+
 /// Formats, and applies what clippy can correct.
 pub fn fix() -> Result<bool> {
     let repo = Repo::find()?;
     tools::need_component(&["fmt", "--version"], "rustfmt")?;
     tools::need_component(&["clippy", "--version"], "clippy")?;
-    let fix =
-        ["clippy", "--fix", "--workspace", "--all-targets", "--allow-dirty", "--allow-staged"];
-    let mended = Exec::new("cargo").args(fix).cwd(repo.root()).status(PART_MAX)?;
-    let formatted = Exec::new("cargo").args(["fmt", "--all"]).cwd(repo.root()).status(PART_MAX)?;
+    let cargo = |words: &[&str]| Exec::new("cargo").args(words).cwd(repo.root()).status(PART_MAX);
+    let lint = ["clippy", "--fix", "--workspace", "--all-targets", "--allow-dirty"];
+    let mended = cargo(&[&lint[..], &["--allow-staged"]].concat())?;
+    let formatted = cargo(&["fmt", "--all"])?;
     Ok(mended && formatted)
 }

@@ -8,7 +8,7 @@
 use std::{collections::BTreeMap, fs, path::Path};
 
 use anyhow::{Context, Result};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use measure::repo::Repo;
 use measure::screen::{Cell, Table, Tone};
@@ -21,7 +21,7 @@ const COMMAND: &str = "cargo xtask ratchet";
 const TOLERANCE_PERCENT: f64 = 3.0;
 
 /// The accepted counts.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 struct Accepted {
     /// How far above its entry a count may be.
@@ -76,18 +76,14 @@ impl Accepted {
         well
     }
 
-    fn document(&self) -> String {
-        let mut text = format!(
+    fn document(&self) -> Result<String> {
+        let entries = toml::to_string(self).context("write the counts as TOML")?;
+        Ok(format!(
             "# User instructions per request that were reached: they may fall and never rise.\n\
              # Written by `{COMMAND}`; `cargo xtask check --full` fails above an entry.\n\
              # The bars they are on their way to: `cargo xtask prove path --list`.\n\
-             tolerance_percent = {:.1}\n\n[counts]\n",
-            self.tolerance_percent
-        );
-        for (id, count) in &self.counts {
-            text.push_str(&format!("\"{id}\" = {count:.1}\n"));
-        }
-        text
+             {entries}"
+        ))
     }
 }
 
@@ -119,7 +115,7 @@ pub fn lower() -> Result<bool> {
     let before = if path.exists() { Accepted::read(&path)? } else { Accepted::none() };
     let mut after = before.clone();
     let well = after.lower(&count(&before)?);
-    fs::write(&path, after.document()).with_context(|| format!("write {KEPT}"))?;
+    fs::write(&path, after.document()?).with_context(|| format!("write {KEPT}"))?;
     println!("{KEPT}: {}", if after == before { "unchanged" } else { "lowered" });
     if !well {
         println!("a count rose: its entry stays; find what made requests more expensive");
@@ -180,7 +176,7 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read_back() {
-        let read: Accepted = toml::from_str(&accepted().document()).unwrap();
+        let read: Accepted = toml::from_str(&accepted().document().unwrap()).unwrap();
         assert_eq!(read, accepted());
     }
 }

@@ -142,7 +142,8 @@ pub fn run(args: &Args) -> Result<bool> {
         return Ok(true);
     }
     let (memcached, memtier) = (args.memcached.clone(), args.memtier.clone());
-    let lab = Lab::open(Given { memcached, memtier, long: args.long }, claims.len())?;
+    let given = Given { memcached, memtier, long: args.long, ..Given::default() };
+    let lab = Lab::open(given, claims.len())?;
     if args.readme {
         keep(&lab, args.subject, None)?;
         return Ok(true);

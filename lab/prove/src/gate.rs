@@ -1,5 +1,7 @@
 //! What `cargo xtask check --full` holds of the claims: the same measurements, without a report.
 
+use std::path::PathBuf;
+
 use anyhow::Result;
 
 use crate::claims::{clients, engine_tests, instructions};
@@ -25,7 +27,8 @@ pub fn calls() -> Result<bool> {
     instructions::calls_hold(&lab()?)
 }
 
-/// Runs the clients in use against our server with one driver; true when all pass.
-pub fn clients(driver: &str) -> Result<bool> {
-    clients::run(&lab()?, driver)
+/// Runs the clients in use against our server with one driver; true when all pass. `server` is the
+/// binary to start in place of the release binary.
+pub fn clients(driver: &str, server: Option<PathBuf>) -> Result<bool> {
+    clients::run(&Lab::open(Given { volvox: server, ..Given::default() }, 0)?, driver)
 }

@@ -25,6 +25,8 @@ const FOLDER: &str = "target/prove";
 /// What may be given by hand.
 #[derive(Clone, Debug, Default)]
 pub struct Given {
+    /// The binary to measure; without it the release binary.
+    pub volvox: Option<PathBuf>,
     /// The newest memcached; without it the distribution's stands in.
     pub memcached: Option<PathBuf>,
     /// The generator that ours is compared with.
@@ -79,9 +81,9 @@ impl Lab {
         self.repo.path(FOLDER)
     }
 
-    /// Our release binary; an error where it is not built.
+    /// Our binary; an error where it is not built.
     pub fn volvox(&self) -> Result<PathBuf> {
-        let path = self.repo.volvox();
+        let path = self.given.volvox.clone().unwrap_or_else(|| self.repo.volvox());
         if !path.is_file() {
             bail!("{} is missing: cargo build --release -p volvox", path.display());
         }

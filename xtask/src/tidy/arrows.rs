@@ -60,13 +60,11 @@ pub fn check(crates: &[Crate], page: &str, text: &str) -> Vec<Finding> {
         let used = used.map(|name| (name.to_owned(), (page.to_owned(), 0)));
         (have.name.clone(), used.collect())
     });
-    let rows = table::read(text, "crate");
-    let mut wrong = table::compare(Rule::Arrows, page, &rows, &uses.collect());
+    let mut wrong = table::compare(Rule::Arrows, page, text, "crate", &uses.collect());
     for have in crates.iter().filter(|have| SILENT.contains(&have.name.as_str())) {
-        for used in have.uses(false).filter(|used| LOUD.contains(used)) {
-            let message = format!("{} uses {used}: return events and counts instead", have.name);
-            wrong.push(Finding::new(Rule::Arrows, page, 0, message));
-        }
+        let loud = have.uses(false).filter(|used| LOUD.contains(used));
+        let message = |used| format!("{} uses {used}: return events and counts instead", have.name);
+        wrong.extend(loud.map(|used| Finding::new(Rule::Arrows, page, 0, message(used))));
     }
     wrong
 }

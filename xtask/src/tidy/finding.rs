@@ -33,8 +33,6 @@ pub enum Rule {
     Words,
     /// The same lines of code occur in two places.
     Twice,
-    /// A listed exception is not needed any more.
-    Waiting,
 }
 
 /// One thing to mend.
@@ -46,8 +44,6 @@ pub struct Finding {
     pub path: String,
     /// The line, from 1; 0 when the whole file is meant.
     pub line: usize,
-    /// Other files that have a part in it.
-    pub others: Vec<String>,
     /// What is wrong and what to do.
     pub message: String,
     /// A warning does not fail the check.
@@ -58,6 +54,6 @@ impl Finding {
     /// A finding about one line, counted from 1, or about the whole file, line 0.
     pub fn new(rule: Rule, path: &str, line: usize, message: impl Into<String>) -> Self {
         let (path, message) = (path.to_owned(), message.into());
-        Self { rule, path, line, others: Vec::new(), message, warning: false }
+        Self { rule, path, line, message, warning: false }
     }
 }

@@ -37,32 +37,31 @@ impl<'a> Lines<'a> {
 
     /// The table that people read.
     pub fn table(&self) -> String {
-        let mut table = String::new();
-        for (name, outside, most) in GROUPS {
-            for ((_, package), lines) in
-                self.crates.iter().filter(|((out, _), lines)| *out == outside && **lines > 0)
-            {
-                table.push_str(&format!("{lines:>7}  {package}\n"));
-            }
-            table.push_str(&format!("{:>7}  {name}, at most {most}\n\n", self.sum(outside)));
-        }
-        table
+        let group = |(name, outside, most): (&str, bool, usize)| {
+            let lines = self.group(outside).filter(|(_, lines)| *lines > 0);
+            let rows: String = lines.map(|(name, lines)| format!("{lines:>7}  {name}\n")).collect();
+            format!("{rows}{:>7}  {name}, at most {most}\n\n", self.sum(outside))
+        };
+        GROUPS.into_iter().map(group).collect()
     }
 
     /// The groups above their ceilings.
     pub fn check(&self) -> Vec<Finding> {
-        let above = GROUPS.iter().filter(|(_, outside, most)| self.sum(*outside) > *most);
-        let finding = |(name, outside, most): &(&str, bool, usize)| {
-            let lines = self.sum(*outside);
-            let message =
-                format!("{name}: {lines} lines of production code, at most {most}: remove code");
-            Finding::new(Rule::Lines, "Cargo.toml", 0, message)
+        let above = GROUPS.into_iter().filter(|(_, outside, most)| self.sum(*outside) > *most);
+        let message = |(name, outside, most)| {
+            let lines = self.sum(outside);
+            format!("{name}: {lines} lines of production code, at most {most}: remove code")
         };
-        above.map(finding).collect()
+        above.map(|it| Finding::new(Rule::Lines, "Cargo.toml", 0, message(it))).collect()
+    }
+
+    fn group(&self, outside: bool) -> impl Iterator<Item = (&str, usize)> {
+        let group = self.crates.iter().filter(move |((is_outside, _), _)| *is_outside == outside);
+        group.map(|((_, name), lines)| (*name, *lines))
     }
 
     fn sum(&self, outside: bool) -> usize {
-        self.crates.iter().filter(|((out, _), _)| *out == outside).map(|(_, lines)| lines).sum()
+        self.group(outside).map(|(_, lines)| lines).sum()
     }
 }
 

@@ -49,17 +49,17 @@ pub fn check(
 
 impl World<'_> {
     fn document(&self, path: &str, text: &str) -> Vec<Finding> {
-        let mut findings = Vec::new();
         let mut fenced = false;
-        for (at, line) in text.lines().enumerate() {
-            if line.trim_start().starts_with("```") {
-                fenced = !fenced;
-            } else if !fenced {
-                let wrong = self.line(path, line).into_iter();
-                findings.extend(wrong.map(|what| Finding::new(Rule::Link, path, at + 1, what)));
-            }
-        }
-        findings
+        let shown = text.lines().enumerate().filter(|(_, line)| {
+            let fence = line.trim_start().starts_with("```");
+            fenced ^= fence;
+            !fence && !fenced
+        });
+        let findings = shown.flat_map(|(at, line)| {
+            let wrong = self.line(path, line).into_iter();
+            wrong.map(move |what| Finding::new(Rule::Link, path, at + 1, what))
+        });
+        findings.collect()
     }
 
     fn line(&self, document: &str, line: &str) -> Vec<String> {
@@ -84,17 +84,13 @@ impl World<'_> {
     }
 
     fn path(&self, path: &str, part: &str) -> Result<(), String> {
-        if !(self.exists)(path) {
-            return Err(format!("{path} does not exist: mend the link"));
-        }
-        if part.is_empty() {
-            return Ok(());
-        }
+        exists((self.exists)(path), || format!("{path} does not exist: mend the link"))?;
         let has = match self.texts.get(path) {
+            _ if part.is_empty() => true,
             Some(text) if path.ends_with(".md") => has_heading(text, part),
             _ => self.source(path).is_some_and(|source| source.items.contains(part)),
         };
-        if has { Ok(()) } else { Err(format!("{path} has no {part}: mend the link")) }
+        exists(has, || format!("{path} has no {part}: mend the link"))
     }
 
     /// A text in backquotes: a path of ours, a name of ours, or none of our business.
@@ -119,10 +115,9 @@ impl World<'_> {
             return Ok(());
         };
         let mut sources = self.sources.iter().filter(|source| source.package() == package);
-        if sources.any(|source| source.names.contains(name)) {
-            return Ok(());
-        }
-        Err(format!("{package} has no {name}: mend the name `{package}::{rest}`"))
+        exists(sources.any(|source| source.names.contains(name)), || {
+            format!("{package} has no {name}: mend the name `{package}::{rest}`")
+        })
     }
 
     /// A row that walks through the code: a file, then the function it names.
@@ -132,13 +127,18 @@ impl World<'_> {
         let after = quoted.iter().skip_while(|text| *text != file).skip(1);
         let Some(function) = after.copied().find(|text| is_name(text)) else { return Ok(()) };
         let source = self.source(file).ok_or_else(|| format!("{file} is no source of ours"))?;
-        let defined = source.items.contains(function);
-        if defined { Ok(()) } else { Err(format!("{file} has no {function}: mend the step")) }
+        exists(source.items.contains(function), || {
+            format!("{file} has no {function}: mend the step")
+        })
     }
 
     fn source(&self, path: &str) -> Option<&Source> {
         self.sources.iter().find(|source| source.path == path)
     }
+}
+
+fn exists(does: bool, message: impl FnOnce() -> String) -> Result<(), String> {
+    does.then_some(()).ok_or_else(message)
 }
 
 /// The targets of the links of a line, code spans apart.
@@ -154,8 +154,8 @@ fn markdown_links(line: &str) -> Vec<&str> {
 /// A path relative to the folder of a document, as seen from the root.
 fn resolve(document: &str, target: &str) -> String {
     let folder = document.rsplit_once('/').map_or("", |(folder, _)| folder);
-    let mut parts: Vec<&str> = folder.split('/').filter(|part| !part.is_empty()).collect();
-    for part in target.split('/') {
+    let mut parts: Vec<&str> = Vec::new();
+    for part in folder.split('/').chain(target.split('/')) {
         match part {
             "" | "." => {}
             ".." => drop(parts.pop()),

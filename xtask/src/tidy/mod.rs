@@ -13,8 +13,9 @@
 //! - `words`: no word that has a plainer replacement.
 //! - `links`: what the documents point at exists.
 //!
-//! `source` reads a file for all of them; `table` reads a table of arrows; `walls` lists the
-//! exceptions. Rules for which rustc or clippy has a lint stand in `Cargo.toml` and not here.
+//! `source` reads a file for all of them; `table` compares a table of arrows with the arrows that
+//! exist. No rule has exceptions. Rules for which rustc or clippy has a lint stand in `Cargo.toml`
+//! and not here.
 
 mod arrows;
 mod finding;
@@ -26,7 +27,6 @@ mod source;
 mod sources;
 mod table;
 mod twice;
-mod walls;
 mod words;
 
 pub use inspect::{Args, run};

@@ -136,8 +136,7 @@ fn rooms(root: &Source, tree: &Tree<'_>, arrows: &[Arrow<'_>]) -> Vec<Finding> {
             uses.entry(user).or_default().entry(used).or_insert(place);
         }
     }
-    let rows = table::read(&root.text, "room");
-    table::compare(Rule::Rooms, &root.path, &rows, &uses)
+    table::compare(Rule::Rooms, &root.path, &root.text, "room", &uses)
 }
 
 /// For each group of files that use each other, the shortest cycle through the first of them.
@@ -146,34 +145,27 @@ fn cycles(arrows: &[Arrow<'_>]) -> Vec<Finding> {
     for Arrow { from, to, line } in arrows {
         graph.entry(&from.1.path).or_default().entry(&to.1.path).or_insert(*line);
     }
-    let mut findings = Vec::new();
-    let mut seen = BTreeSet::new();
-    for file in graph.keys().copied() {
-        let reached = reach(&graph, file);
-        if seen.contains(file) || !reached.contains_key(file) {
+    let reached: BTreeMap<_, _> = graph.keys().map(|file| (*file, reach(&graph, file))).collect();
+    let reaches = |from: &str, to: &str| reached.get(from).is_some_and(|all| all.contains_key(to));
+    let (mut findings, mut seen) = (Vec::new(), BTreeSet::new());
+    for (file, before) in &reached {
+        if seen.contains(file) || !before.contains_key(file) {
             continue;
         }
-        let others =
-            reached.keys().filter(|to| **to != file && reach(&graph, to).contains_key(file));
-        let others: Vec<String> = others.map(|path| (*path).to_owned()).collect();
-        let (mut steps, mut at) = (Vec::new(), file);
-        while steps.is_empty() || at != file {
-            let from = reached[at];
+        let group: Vec<&str> = before.keys().copied().filter(|to| reaches(to, file)).collect();
+        let (mut steps, mut at) = (Vec::new(), *file);
+        while steps.is_empty() || at != *file {
+            let from = before[at];
             steps.insert(0, format!("{from}:{} uses {at}", graph[from][at]));
             at = from;
         }
         let message = format!(
             "{} files use each other: {}; move what both ends need into a file of its own",
-            others.len() + 1,
+            group.len(),
             steps.join(", ")
         );
-        seen.extend(
-            others
-                .iter()
-                .filter_map(|path| graph.get_key_value(path.as_str()))
-                .map(|(path, _)| *path),
-        );
-        findings.push(Finding { others, ..Finding::new(Rule::Cycle, file, 0, message) });
+        seen.extend(group);
+        findings.push(Finding::new(Rule::Cycle, file, 0, message));
     }
     findings
 }

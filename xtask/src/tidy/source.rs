@@ -107,10 +107,6 @@ impl Source {
             scopes.retain(|scope| scope.end > at);
             at = source.step(&tokens, at, &mut scopes);
         }
-        for (at, token) in tokens.iter().enumerate().filter(|(_, t)| ITEMS.contains(&&*t.text)) {
-            let name = at + 1 + usize::from(token.text == "macro_rules");
-            source.items.extend(tokens.get(name).map(|name| name.text.clone()));
-        }
         source.names = tokens.into_iter().map(|token| token.text).collect();
         Ok(source)
     }
@@ -176,12 +172,15 @@ impl Source {
                 let end = until(tokens, at, &[";"]);
                 self.dictated.push(lines(end));
                 if let Some(here) = here {
-                    let public = is_public(&tokens[..at]);
+                    // `pub use` or `pub(crate) use`.
+                    let before = at.checked_sub(1).map(|before| &*tokens[before].text);
+                    let public = matches!(before, Some("pub" | ")"));
                     here.imports.extend(read_imports(&tokens[at + 1..end], public));
                 }
                 return end;
             }
             ("mod", name) => {
+                self.items.insert(name.to_owned());
                 let inline = text(2) == "{";
                 let module = module.and_then(|parent| self.module(parent, name, inline));
                 scopes.push(part(tokens.get(at + 2).map_or(0, |open| open.close), module, place));
@@ -218,6 +217,7 @@ impl Source {
     }
 
     fn define(&mut self, module: Option<usize>, place: Place, name: &str) {
+        self.items.insert(name.to_owned());
         if let (Some(module), Place::Items) = (module, place) {
             self.modules[module].defined.insert(name.to_owned());
         }
@@ -307,13 +307,6 @@ fn read_type(head: &[Token]) -> Option<Mention> {
     let (path, _) = read_path(head, at);
     let mention = Mention { line: head[at].line, path, ..Mention::default() };
     (head[at].text != "$").then_some(mention)
-}
-
-/// Whether what stands before an import makes it a re-export.
-fn is_public(before: &[Token]) -> bool {
-    let open = before.iter().rposition(|token| token.close > 0 && token.close + 1 == before.len());
-    let bare = open.map_or(before, |open| &before[..open]);
-    bare.last().is_some_and(|token| token.text == "pub")
 }
 
 /// The names that an import brings in, groups and renames resolved; the last token is `;`.

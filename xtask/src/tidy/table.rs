@@ -11,58 +11,49 @@ use super::finding::{Finding, Rule};
 /// Whom each one uses, and the file and line where that shows.
 pub type Uses = BTreeMap<String, BTreeMap<String, (String, usize)>>;
 
-/// A row of the table.
-pub struct Row {
-    line: usize,
-    name: String,
-    may: Vec<String>,
-}
-
-/// Reads the first table whose first column is headed by `heading`; no rows without one.
-pub fn read(page: &str, heading: &str) -> Vec<Row> {
-    let lines = page.lines().enumerate();
-    let cells = lines.map(|(at, line)| (at + 1, cells(line.trim_start_matches("//!").trim())));
-    let mut table = cells.skip_while(|(_, cells)| cells.first() != Some(&heading.to_owned()));
-    table.next();
-    let rows = table.skip(1).take_while(|(_, cells)| cells.len() > 1).map(|(line, cells)| {
-        let may = cells[1].split(',').map(bare).filter(|name| name != "nothing").collect();
-        Row { line, name: cells[0].clone(), may }
-    });
-    rows.collect()
-}
-
-fn cells(line: &str) -> Vec<String> {
-    let row = line.strip_prefix('|').and_then(|row| row.strip_suffix('|'));
-    row.map_or_else(Vec::new, |row| row.split('|').map(bare).collect())
-}
-
-fn bare(text: &str) -> String {
-    text.trim().trim_matches('`').to_owned()
-}
-
-/// Where the table of `page` and the arrows that exist do not agree.
-pub fn compare(rule: Rule, page: &str, rows: &[Row], uses: &Uses) -> Vec<Finding> {
+/// Where the first table of `text` whose first column is headed by `heading` and the arrows that
+/// exist do not agree.
+pub fn compare(rule: Rule, page: &str, text: &str, heading: &str, uses: &Uses) -> Vec<Finding> {
+    let rows: BTreeMap<String, (usize, Vec<String>)> = read(text, heading).collect();
     let mut wrong = Vec::new();
     let mut find = |path: &str, line, what| wrong.push(Finding::new(rule, path, line, what));
     for (name, used) in uses {
-        let Some(row) = rows.iter().find(|row| row.name == *name) else {
+        let Some((row, may)) = rows.get(name) else {
             find(page, 0, format!("{name} has no row in the table: add {}", written(name, used)));
             continue;
         };
-        let allowed = |to: &str| row.may.iter().any(|may| may == to || may == "*");
+        let allowed = |to: &str| may.iter().any(|may| may == to || may == "*");
         for (to, (path, line)) in used.iter().filter(|(to, _)| !allowed(to)) {
             let remedy = format!("turn the arrow round, move the code, or add {to} in {page}");
-            let may = row.may.join(", ");
+            let may = may.join(", ");
             find(path, *line, format!("{name} uses {to}, but may use only [{may}]: {remedy}"));
         }
-        for to in row.may.iter().filter(|to| *to != "*" && !used.contains_key(*to)) {
-            find(page, row.line, format!("{name} may use {to} and does not: remove {to}"));
+        for to in may.iter().filter(|to| *to != "*" && !used.contains_key(*to)) {
+            find(page, *row, format!("{name} may use {to} and does not: remove {to}"));
         }
     }
-    for row in rows.iter().filter(|row| !uses.contains_key(&row.name)) {
-        find(page, row.line, format!("{} does not exist: remove the row", row.name));
+    for (name, (row, _)) in rows.iter().filter(|(name, _)| !uses.contains_key(*name)) {
+        find(page, *row, format!("{name} does not exist: remove the row"));
     }
     wrong
+}
+
+/// The rows of a table: a name, its line, and whom it may use.
+fn read(text: &str, heading: &str) -> impl Iterator<Item = (String, (usize, Vec<String>))> {
+    let bare = |text: &str| text.trim().trim_matches('`').to_owned();
+    let cells = move |line: &str| -> Vec<String> {
+        let line = line.trim_start_matches("//!").trim();
+        let row = line.strip_prefix('|').and_then(|row| row.strip_suffix('|'));
+        row.into_iter().flat_map(|row| row.split('|')).map(bare).collect()
+    };
+    let lines = text.lines().enumerate().map(move |(at, line)| (at + 1, cells(line)));
+    let mut table =
+        lines.skip_while(move |(_, cells)| cells.first().is_none_or(|it| it != heading));
+    table.next();
+    table.skip(1).take_while(|(_, cells)| cells.len() > 1).map(move |(line, cells)| {
+        let may = cells[1].split(',').map(bare).filter(|name| name != "nothing").collect();
+        (cells[0].clone(), (line, may))
+    })
 }
 
 /// The row that would allow what exists.

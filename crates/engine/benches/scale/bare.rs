@@ -1,14 +1,13 @@
 //! One value under a lock that readers only look at: the least that any server of it must do.
 //!
-//! A seqlock: a word that is odd while somebody writes, and the value on other lines. There is no
+//! A seqlock: a word that is odd during a write, and the value on other lines. There is no
 //! index, no key and no version, so what a second thread costs here is what the machine takes to
 //! move the lines. Source: Boehm, "Can seqlocks get along with programming language memory
 //! models?", 2012.
 
-use crate::{BATCH, Contender, Drawn, TURN, Turns, VALUE_BYTES, Workload, draw, side_by_side};
+use crate::{Contender, Drawn, Turns, VALUE_BYTES, per_s, side_by_side};
 use std::hint::{black_box, spin_loop};
 use std::sync::atomic::{AtomicU64, Ordering, fence};
-use std::time::Instant;
 
 const WORDS: usize = VALUE_BYTES.div_ceil(8);
 
@@ -36,7 +35,7 @@ impl Bare {
             }
             spin_loop();
         };
-        // The thread that sees a word of the new value must see the lock taken.
+        // A reader that sees a word of the new value must see the lock taken.
         fence(Ordering::Release);
         self.value.0.iter().for_each(|to| to.store(word, Ordering::Relaxed));
         lock.store(before + 2, Ordering::Release);
@@ -54,43 +53,35 @@ impl Bare {
         }
     }
 
-    /// Asks for the length of a turn; requests per second.
+    /// Requests per second over one turn.
     fn work(&self, drawn: &[Drawn]) -> f64 {
-        let mut asked = 0_u64;
-        let start = Instant::now();
-        for batch in drawn.chunks_exact(BATCH).cycle() {
+        per_s(drawn, |batch| {
             for request in batch {
                 if request.write {
-                    self.write(asked);
+                    self.write(u64::from(request.key));
                 } else {
                     black_box(self.read());
                 }
             }
-            asked += BATCH as u64;
-            if start.elapsed() >= TURN {
-                break;
-            }
-        }
-        asked as f64 / start.elapsed().as_secs_f64()
+        })
     }
 }
 
-/// Threads that ask for one value.
+/// Threads that send requests for one value.
 pub struct Alone {
-    bare: Bare,
     drawn: Vec<Vec<Drawn>>,
+    bare: Bare,
 }
 
 impl Alone {
-    pub fn new(workload: &Workload) -> Self {
-        Self { bare: Bare::default(), drawn: draw(workload) }
+    pub fn new(drawn: Vec<Vec<Drawn>>) -> Self {
+        Self { drawn, bare: Bare::default() }
     }
 }
 
 impl Contender for Alone {
     fn turn(&mut self, threads: usize, turns: &mut Turns) {
-        let bare = &self.bare;
-        let works = self.drawn[..threads].iter().map(|drawn| move || bare.work(drawn)).collect();
+        let works = self.drawn[..threads].iter().map(|drawn| || self.bare.work(drawn)).collect();
         turns.per_s.push(side_by_side(works).iter().sum());
     }
 }

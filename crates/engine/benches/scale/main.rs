@@ -1,29 +1,32 @@
-//! How the engine alone scales: two threads on two cores against one on one.
+//! How the engine alone scales: two threads on two cores compared with one on one.
 //!
-//! `cargo bench -p engine --bench scale -- ROUNDS` prints JSON: for each workload the
-//! requests per second of one and of two threads, and how often a hit wrote to a line that other
-//! threads read. One and two take turns, and so do the workloads, so the machine's mood falls on
-//! all; the factor is that of the medians. Two of the workloads say what the machine allows: the
+//! `cargo bench -p engine --bench scale -- ROUNDS` prints JSON: for each workload the requests per
+//! second of one and of two threads, and how often a hit wrote to a line that other threads read.
+//! One and two take turns, and so do the workloads, so a slow drift of the machine falls on all;
+//! the factor is that of the medians. Two of the workloads say what the machine allows: the
 //! control, where each thread has an engine of its own, and `bare`, where one value is read and
 //! written without an engine.
 //!
 //! Requests are drawn before the clock starts: what is measured is the engine, not the generator.
 
 mod bare;
+#[path = "../common/mod.rs"]
+mod common;
 mod shared;
 
 use bare::Alone;
-use engine::Counters;
-use measure::rng::Rng;
-use nix::sched::{CpuSet, sched_setaffinity};
-use nix::unistd::Pid;
+use load::workload::{Op, Popularity, Ratio, Spread, Stream, WorkloadSpec};
+use measure::process::{CoreSet, Cores};
+use measure::stats::{median, order};
+use serde_json::{Value, json};
 use shared::Shared;
 use std::sync::Barrier;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-const KEYS: usize = 200_000;
+const KEYS: u64 = 200_000;
+const KEY_BYTES: usize = 20;
 const VALUE_BYTES: usize = 100;
-/// Requests drawn before the start; they are asked again and again.
+/// Requests drawn before the start; they are sent again and again.
 const DRAWN: usize = 1 << 20;
 /// Requests between two ends of a batch.
 const BATCH: usize = 64;
@@ -32,24 +35,51 @@ const TURN: Duration = Duration::from_millis(400);
 const ROUNDS_MAX: usize = 1000;
 const THREADS: usize = 2;
 
-/// What is asked.
+/// What is requested.
 struct Workload {
     name: &'static str,
-    /// Keys that are asked for, by Zipf 1.0.
-    keys: usize,
-    writes_percent: u64,
-    /// Whether each thread has an engine of its own.
-    apart: bool,
+    /// Keys of the requests, by Zipf 1.0.
+    keys: u64,
+    writes_percent: u32,
+    /// How many engines serve the threads.
+    engines: usize,
 }
 
-const ZIPF: Workload = Workload { name: "zipf", keys: KEYS, writes_percent: 10, apart: false };
+const ZIPF: Workload = Workload { name: "zipf", keys: KEYS, writes_percent: 10, engines: 1 };
 const HOT_WRITE: Workload = Workload { name: "hot_write", keys: 1, ..ZIPF };
 const WORKLOADS: [Workload; 4] = [
-    Workload { name: "control", apart: true, ..ZIPF },
+    Workload { name: "control", engines: THREADS, ..ZIPF },
     ZIPF,
     Workload { name: "hot_read", keys: 1, writes_percent: 0, ..ZIPF },
     HOT_WRITE,
 ];
+
+impl Workload {
+    /// The bytes of each key, and the requests of each thread.
+    fn draw(&self) -> (Vec<[u8; KEY_BYTES]>, Vec<Vec<Drawn>>) {
+        let workload = load::workload::Workload::new(&WorkloadSpec {
+            keys: self.keys,
+            key_bytes: Spread::Fixed(KEY_BYTES as u32),
+            key_prefix: "k".to_owned(),
+            popularity: Popularity::Zipf(1.0),
+            ratio: Ratio::of(100 - self.writes_percent, self.writes_percent),
+            value_bytes: Spread::Fixed(VALUE_BYTES as u32),
+            ttl_s: Spread::Fixed(0),
+            seed: 1,
+        });
+        let workload = workload.expect("the workloads of the list are possible");
+        let name = |key| {
+            let mut name = Vec::new();
+            workload.keys.write(key, &mut name);
+            name.try_into().expect("all keys have one length")
+        };
+        let lane = |lane| {
+            let drawn = Stream::new(&workload, lane, THREADS as u64).take(DRAWN);
+            drawn.map(|one| Drawn { key: one.key as u32, write: one.op == Op::Set }).collect()
+        };
+        ((0..self.keys).map(name).collect(), (0..THREADS as u64).map(lane).collect())
+    }
+}
 
 /// One request that was drawn.
 #[derive(Clone, Copy)]
@@ -68,62 +98,42 @@ struct Turns {
 }
 
 impl Turns {
-    fn median_per_s(&mut self) -> f64 {
-        self.per_s.sort_by(f64::total_cmp);
-        self.per_s[self.per_s.len() / 2]
+    fn median_per_s(&self) -> f64 {
+        median(&self.per_s).unwrap_or_default()
     }
-
-    /// What the engine counted of its hits, if there was one.
-    fn counted(&self) -> Option<String> {
-        let per_hit = |count: u64| count as f64 / self.reads as f64;
-        let (shared, torn) = (per_hit(self.shared_writes), per_hit(self.torn));
-        let line = format!(", \"shared_writes_per_hit\": {shared:.6}, \"torn_per_hit\": {torn:.6}");
-        (self.reads > 0).then_some(line)
-    }
-
-    fn count(&mut self, before: Counters, after: Counters) {
-        self.shared_writes += after.shared_writes - before.shared_writes;
-        self.torn += after.torn - before.torn;
-    }
-}
-
-/// What each thread asks for.
-fn draw(workload: &Workload) -> Vec<Vec<Drawn>> {
-    let mut total = 0.0;
-    let mut weigh = |rank: usize| {
-        total += 1.0 / rank as f64;
-        total
-    };
-    let sums: Vec<f64> = (1..=workload.keys).map(&mut weigh).collect();
-    let one = |rng: &mut Rng| {
-        let at = rng.unit() * total;
-        let key = sums.partition_point(|sum| *sum < at).min(workload.keys - 1) as u32;
-        Drawn { key, write: rng.below(100) < workload.writes_percent }
-    };
-    let lane = |lane: usize| {
-        let mut rng = Rng::new(1, lane as u64);
-        (0..DRAWN).map(|_| one(&mut rng)).collect()
-    };
-    (0..THREADS).map(lane).collect()
 }
 
 /// Runs each of `works` on a core of its own, all at the same time.
 fn side_by_side<T: Send, F: FnOnce() -> T + Send>(works: Vec<F>) -> Vec<T> {
+    let cores = Cores::find().expect("a process may read its cores");
+    assert!(cores.are_apart(), "the machine has a core for each thread");
     let barrier = &Barrier::new(works.len());
     std::thread::scope(|scope| {
-        let start = |(core, work): (usize, F)| {
+        let start = |(core, work): (_, F)| {
             scope.spawn(move || {
-                let mut cores = CpuSet::new();
-                cores.set(core).expect("a set of cores has room for two");
-                sched_setaffinity(Pid::from_raw(0), &cores)
-                    .expect("the machine has a core for each thread");
+                CoreSet::move_here(&core).expect("a thread may move to a core of its process");
                 barrier.wait();
                 work()
             })
         };
-        let handles: Vec<_> = works.into_iter().enumerate().map(start).collect();
+        let cores = [cores.server(), cores.generator()];
+        let handles: Vec<_> = cores.into_iter().zip(works).map(start).collect();
         handles.into_iter().map(|handle| handle.join().expect("no thread panics")).collect()
     })
+}
+
+/// Works off batches for the length of a turn; requests per second.
+fn per_s(drawn: &[Drawn], mut work: impl FnMut(&[Drawn])) -> f64 {
+    let mut requests = 0;
+    let start = Instant::now();
+    for batch in drawn.chunks_exact(BATCH).cycle() {
+        work(batch);
+        requests += BATCH;
+        if start.elapsed() >= TURN {
+            break;
+        }
+    }
+    requests as f64 / start.elapsed().as_secs_f64()
 }
 
 /// What takes turns with one thread and with two.
@@ -131,45 +141,42 @@ trait Contender {
     fn turn(&mut self, threads: usize, turns: &mut Turns);
 }
 
-/// A contender and what its turns found.
+/// A contender, and what its turns with one thread and with two found.
 struct Entry {
     name: &'static str,
     contender: Box<dyn Contender>,
-    one: Turns,
-    two: Turns,
+    turns: [Turns; THREADS],
 }
 
 impl Entry {
     fn new(name: &'static str, contender: impl Contender + 'static) -> Self {
-        let contender = Box::new(contender);
-        Self { name, contender, one: Turns::default(), two: Turns::default() }
+        Self { name, contender: Box::new(contender), turns: Default::default() }
     }
 
-    /// One first, then two first.
     fn round(&mut self, round: usize) {
-        for threads in if round.is_multiple_of(2) { [1, 2] } else { [2, 1] } {
-            let turns = if threads == 1 { &mut self.one } else { &mut self.two };
-            self.contender.turn(threads, turns);
+        for at in order(THREADS, round) {
+            self.contender.turn(at + 1, &mut self.turns[at]);
         }
     }
 
-    /// A line of JSON.
-    fn line(&mut self) -> String {
-        let (one_per_s, two_per_s) = (self.one.median_per_s(), self.two.median_per_s());
-        format!(
-            "{{\"name\": \"{}\", \"one_per_s\": {one_per_s:.0}, \"two_per_s\": {two_per_s:.0}, \
-             \"factor\": {:.3}{}}}",
-            self.name,
-            two_per_s / one_per_s,
-            self.two.counted().unwrap_or_default(),
-        )
+    fn report(&self) -> Value {
+        let [one_per_s, two_per_s] = self.turns.each_ref().map(Turns::median_per_s);
+        let Turns { reads, shared_writes, torn, .. } = self.turns[THREADS - 1];
+        // Only an engine counts reads.
+        let per_hit = |count: u64| (reads > 0).then(|| count as f64 / reads as f64);
+        json!({
+            "name": self.name,
+            "one_per_s": one_per_s,
+            "two_per_s": two_per_s,
+            "factor": two_per_s / one_per_s,
+            "shared_writes_per_hit": per_hit(shared_writes),
+            "torn_per_hit": per_hit(torn),
+        })
     }
 }
 
 fn main() {
-    // `cargo bench` adds `--bench` to what it is given.
-    let words: Vec<String> = std::env::args().skip(1).filter(|word| word != "--bench").collect();
-    let rounds = match &words[..] {
+    let rounds = match &common::arguments()[..] {
         [] => Some(1),
         [rounds] => rounds.parse().ok().filter(|rounds| (1..=ROUNDS_MAX).contains(rounds)),
         _ => None,
@@ -178,12 +185,15 @@ fn main() {
         eprintln!("usage: scale [ROUNDS], with 1 to {ROUNDS_MAX} rounds");
         std::process::exit(2);
     };
-    let mut entries: Vec<Entry> =
-        WORKLOADS.iter().map(|it| Entry::new(it.name, Shared::new(it))).collect();
-    entries.push(Entry::new("bare", Alone::new(&HOT_WRITE)));
+    let shared = |workload: &Workload| {
+        let (names, drawn) = workload.draw();
+        Entry::new(workload.name, Shared::new(workload.engines, names, drawn))
+    };
+    let mut entries: Vec<Entry> = WORKLOADS.iter().map(shared).collect();
+    entries.push(Entry::new("bare", Alone::new(HOT_WRITE.draw().1)));
     for round in 0..rounds {
         entries.iter_mut().for_each(|entry| entry.round(round));
     }
-    let lines: Vec<String> = entries.iter_mut().map(Entry::line).collect();
-    println!("{{\"rounds\": {rounds}, \"workloads\": [\n{}\n]}}", lines.join(",\n"));
+    let workloads: Vec<Value> = entries.iter().map(Entry::report).collect();
+    println!("{}", json!({ "rounds": rounds, "workloads": workloads }));
 }
