@@ -4,7 +4,7 @@
 
 use base::{MemoryBudget, Now};
 use engine::{Action, Engine, EngineConfig, Mode, NoSink, Op, Pin, Read, ValueSink, WriteStatus};
-use load::replay::{Disturbance, Spec, Trace};
+use load::replay::{BASE, Disturbance, Spec, Trace};
 use load::workload;
 
 const LIMIT_BYTES: u64 = 8 << 20;
@@ -16,21 +16,8 @@ const LOOK: u64 = 10_000;
 const PERCENT_MIN: u64 = 5;
 const PERCENT_MAX: u64 = 41;
 
-const PLAIN: Spec = Spec {
-    name: "plain",
-    quick: false,
-    memory_mib: LIMIT_BYTES >> 20,
-    requests: 600_000,
-    keys: 150_000,
-    zipf: 1.0,
-    disturbance: Disturbance::None,
-    gets_per_set: 30,
-    value_bytes: "uniform:20-600",
-    resized: false,
-    ttl_s: "0",
-    pace: 0,
-    seed: 1,
-};
+const PLAIN: Spec =
+    Spec { name: "plain", memory_mib: LIMIT_BYTES >> 20, requests: 600_000, keys: 150_000, ..BASE };
 
 /// Popularity passes on to other keys, a sixth of memory's keys at a time.
 const DRIFT: Spec =

@@ -38,7 +38,7 @@ macro_rules! counts {
 }
 
 counts! {
-    /// Requests that were due or sent in the window, by what became of them.
+    /// Requests that were due or sent in the window, by their result.
     Requests {
         /// Answered as they should be: gets, sets and refills.
         completed,
@@ -118,7 +118,7 @@ impl Kind {
 /// Counts and latencies.
 #[derive(Clone, Debug)]
 pub struct Tally {
-    /// Requests by what became of them; `completed` is counted at the end.
+    /// Requests by their result; `completed` is counted at the end.
     pub requests: Requests,
     /// Keys, replies and bytes.
     pub totals: Totals,

@@ -78,7 +78,7 @@ fn clients_are_swept() {
     assert!((time_s[2][1].as_f64().unwrap() * rate / 1e5 - 1.0).abs() < 1e-9, "{time_s:?}");
     let html = study.page().to_html();
     assert!(html.contains("Latency of sets") && html.contains("Time for 100,000 requests"));
-    // More threads than connections are too many, but only for the runs that have so few.
+    // More threads than connections are too many, but only for the runs with fewer connections.
     studied("clients", "--clients 2,70 --threads 60 --duration 20ms");
 }
 

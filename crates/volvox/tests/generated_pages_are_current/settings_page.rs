@@ -1,6 +1,6 @@
 //! The reference page of settings, `docs/settings.md`: ours, then those of the two systems that
-//! this one continues, CellCycle and cached, each with the setting that replaces it. A row may only name
-//! settings that exist.
+//! this one continues, CellCycle and cached, each with the setting that replaces it. A row may only
+//! name settings that exist.
 
 use volvox::config::{KEYS, Key, Unit, key_index};
 

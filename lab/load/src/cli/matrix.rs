@@ -1,7 +1,7 @@
 //! `load matrix`: sizes x mixes x rates, and the latencies of every kind of request in each.
 //!
 //! Every plan is made before the first run, so that a wrong setting costs no hours. Keys are stored
-//! anew for every size. Bound: 10,000 cells.
+//! again for every size. Bound: 10,000 cells.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ pub(super) const EXAMPLES: &str = "Examples:
   The same rates for all, and a page with heat maps:
     volvox load matrix --rates 10k,20k,40k --html matrix.html
 A rate in percent is a share of the capacity measured for that size and mix: the throughput of a
-closed loop over the same connections. Keys are stored anew for every size.";
+closed loop over the same connections. Keys are stored again for every size.";
 
 /// The most runs of one matrix.
 const CELLS_MAX: usize = 10_000;

@@ -15,7 +15,7 @@
 //! YCSB: Cooper, Silberstein, Tam, Ramakrishnan, Sears, "Benchmarking Cloud Serving Systems with
 //! YCSB", SoCC 2010, with its ten fields of 100 bytes as one value. A cache has no order of keys,
 //! so the short scans of E are multigets of consecutive key numbers, and its inserts are sets of
-//! keys by the same law; the inserts of D store the oldest key anew. F modifies half the keys it
+//! keys by the same law; the inserts of D store the oldest key again. F modifies half the keys it
 //! reads. The sources of `etc` and `twitter` are named at [`Shape`](crate::workload::Shape).
 
 /// A workload by name.

@@ -87,7 +87,7 @@ fn doubts_are_spoken() {
             "the machine kept the generator from running, and due requests left 2.0 ms late at \
              p99: it waited for a core 0.4 % of the time, and the hypervisor took 0.6 %",
         ),
-        // Sending late for want of a core is one doubt, not two.
+        // Sending late because there was no core is one doubt, not two.
         (&["--rate", "500"], Observed { starved: 0.2, ..delayed }, "20 % of the time and due"),
         (&[], empty, "no key was found"),
         (&["--warmup", "0"], base.clone(), "no warm-up"),

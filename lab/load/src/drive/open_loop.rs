@@ -116,7 +116,7 @@ impl OpenLoop {
         }
     }
 
-    /// Notes the thread's CPU time at a moment from which own delay counts anew.
+    /// Notes the thread's CPU time at a moment from which own delay counts again.
     #[inline]
     fn note_on_time(&mut self, now_ns: u64) {
         if now_ns >= self.on_time_ns + ACCOUNT_NS {

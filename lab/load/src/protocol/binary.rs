@@ -140,6 +140,7 @@ fn judge<'a>(opcode: u8, status: u16, head: &'a [u8], text: &'a [u8]) -> Token<'
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::protocol::reply::tests::tokens_of;
     use crate::protocol::{Parser, Protocol};
 
     /// A reply as memcached would send it.
@@ -154,37 +155,8 @@ mod tests {
         out
     }
 
-    /// Every token of `pieces`, with the parts of a value joined.
     fn tokens(pieces: &[&[u8]]) -> Vec<String> {
-        let mut parser = Parser::new(Protocol::Binary);
-        let (mut kept, mut seen, mut value) = (Vec::new(), Vec::new(), Vec::new());
-        for piece in pieces {
-            kept.extend_from_slice(piece);
-            let mut input = &kept[..];
-            loop {
-                let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-                match parser.next(&mut input) {
-                    Token::Incomplete => break,
-                    Token::Value { key, value_bytes } => {
-                        seen.push(format!("value {} {value_bytes}", text(key)));
-                    }
-                    Token::Data { bytes, last } => {
-                        value.extend_from_slice(bytes);
-                        if last {
-                            seen.push(format!("data {}", text(&std::mem::take(&mut value))));
-                        }
-                    }
-                    Token::Malformed(_) => {
-                        seen.push("malformed".to_string());
-                        return seen;
-                    }
-                    other => seen.push(format!("{other:?}").to_lowercase()),
-                }
-            }
-            let rest = input.len();
-            kept.drain(..kept.len() - rest);
-        }
-        seen
+        tokens_of(Parser::new(Protocol::Binary), pieces)
     }
 
     #[test]
@@ -241,7 +213,8 @@ mod tests {
             reply(0x07, DONE, b"", b"", b""),
             reply(SET, 0x82, b"", b"", &vec![b'x'; LINE_BYTES_MAX + 1]),
         ] {
-            assert_eq!(tokens(&[&frame]), ["malformed"], "{frame:?}");
+            let seen = tokens(&[&frame]);
+            assert!(seen.len() == 1 && seen[0].starts_with("malformed"), "{frame:?}: {seen:?}");
         }
     }
 

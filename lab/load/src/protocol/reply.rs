@@ -189,4 +189,4 @@ fn number(digits: &[u8]) -> Option<u32> {
 
 #[cfg(test)]
 #[path = "reply_test.rs"]
-mod tests;
+pub(super) mod tests;

@@ -1,8 +1,11 @@
 use super::*;
 
-/// Every token of `input`, with the pieces of a value joined.
 fn tokens(pieces: &[&[u8]]) -> Vec<String> {
-    let mut parser = Parser::default();
+    tokens_of(Parser::default(), pieces)
+}
+
+/// Every token that `parser` finds in `pieces`, with the pieces of a value joined.
+pub(in crate::protocol) fn tokens_of(mut parser: Parser, pieces: &[&[u8]]) -> Vec<String> {
     let (mut kept, mut seen, mut value) = (Vec::new(), Vec::new(), Vec::new());
     for piece in pieces {
         kept.extend_from_slice(piece);

@@ -7,8 +7,8 @@
 use super::trace::{Disturbance, Spec};
 use Disturbance::{Drift, Flip, Loop, Once};
 
-/// What most streams have in common.
-const BASE: Spec = Spec {
+/// What most streams have in common: the start of a stream of one's own.
+pub const BASE: Spec = Spec {
     name: "",
     quick: false,
     memory_mib: 64,

@@ -38,7 +38,7 @@ mod wire;
 pub use cli::HitRatioArgs;
 pub use file::{EXAMPLES, ReplayArgs};
 pub use history::History;
-pub use list::{STREAMS, find};
+pub use list::{BASE, STREAMS, find};
 pub use outcome::Outcome;
 pub use record::{Columns, Form, Record, Records};
 pub(crate) use round::{Checks, Round};

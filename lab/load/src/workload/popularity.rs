@@ -12,7 +12,7 @@
 //!
 //! Where they are omitted, S is 0.99 and the hot set is 10 % of the keys for 90 % of the requests.
 //! The newest key of `latest` follows the oldest: keys form a circle, so their number stays the
-//! same, and a set stores the oldest key anew.
+//! same, and a set stores the oldest key again.
 //!
 //! Ranks are scattered over the key numbers, so that popular keys are not neighbours in any order
 //! that a server keeps. A draw costs one random number and at most one read of the table.

@@ -126,7 +126,7 @@ mod tests {
     use super::*;
     use measure::rng::mix;
 
-    /// Lengths of so many hashes, in order.
+    /// Lengths for this number of hashes, in order.
     fn drawn(shape: Shape) -> Vec<u32> {
         let mut lengths: Vec<u32> = (0..200_000).map(|number| shape.of(mix(number))).collect();
         lengths.sort_unstable();

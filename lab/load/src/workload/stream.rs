@@ -32,7 +32,7 @@ pub enum Op {
     Set,
     /// Removes the key.
     Delete,
-    /// Reads the key and, whether or not its value is there, stores it anew.
+    /// Reads the key and, whether or not its value is there, stores it again.
     Modify,
 }
 

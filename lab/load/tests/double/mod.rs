@@ -1,4 +1,4 @@
-//! A small memcached of threads, which can be told to misbehave.
+//! A small memcached of threads, which misbehaves on request.
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read, Write};

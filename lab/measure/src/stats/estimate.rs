@@ -2,8 +2,8 @@
 //! cases.
 //!
 //! The interval is Student's: it says honestly how little a few rounds tell, and of a single
-//! measurement there is none. From eight values on, the least and the greatest fifth are left out of
-//! the mean, and count as their inner neighbours in the interval (Tukey and McLaughlin, 1963): a
+//! measurement there is none. From eight values on, the least and the greatest fifth are left out
+//! of the mean, and count as their inner neighbours in the interval (Tukey and McLaughlin, 1963): a
 //! round that another program disturbed decides nothing. Why this and no resampling:
 //! `docs/decisions/0009-one-laboratory.md`.
 //!

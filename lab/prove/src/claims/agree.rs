@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_agree_or_not_or_cannot_be_told_apart() {
+    fn rates_agree_or_not_or_cannot_be_distinguished() {
         assert_eq!(verdict(&[96.0; 8]), Verdict::Pass, "within 5 %");
         let noisy = [88.0, 104.0, 90.0, 103.0, 91.0, 102.0, 92.0, 101.0];
         assert_eq!(verdict(&noisy), Verdict::Pass, "1 lies within the interval");

@@ -86,7 +86,7 @@ fn beside_memtier(lab: &Lab) -> Result<Measured> {
     judge_cost(&NAMES, &costs, MEMTIER_MAX)
 }
 
-/// How many times dearer the second is than the first, held against the most it may be.
+/// How many times more the second costs than the first, held against the most it may be.
 fn judge_cost(names: &[&str; 2], costs: &[Series], most: f64) -> Result<Measured> {
     let factor = times(&costs[1], &costs[0])?;
     let text = format!("{} {}'s", within(factor), names[0]);

@@ -49,17 +49,17 @@ pub const CLAIMS: &[Claim] = &[
         .bar(">= 1.8x better")
         .beside_memcached()
         .promised("less CPU per GET than memcached, 16 in flight")
-        .by(|lab| dearer(lab, Contestant::memcached(lab)?, GET_16, 1.8)),
+        .by(|lab| beside(lab, Contestant::memcached(lab)?, GET_16, 1.8)),
     Claim::new("cpu.set.16", "SET depth 16: server CPU per request")
         .bar(">= 1.5x better")
         .beside_memcached()
         .promised("less CPU per SET than memcached, 16 in flight")
-        .by(|lab| dearer(lab, Contestant::memcached(lab)?, SET_16, 1.5)),
+        .by(|lab| beside(lab, Contestant::memcached(lab)?, SET_16, 1.5)),
     Claim::new("cpu.multiget", "multiget of 50: server CPU per request")
         .bar(">= 2.5x better")
         .beside_memcached()
         .promised("less CPU per get of 50 keys than memcached")
-        .by(|lab| dearer(lab, Contestant::memcached(lab)?, MULTIGET, 2.5)),
+        .by(|lab| beside(lab, Contestant::memcached(lab)?, MULTIGET, 2.5)),
     Claim::new("cpu.memtier.1", "by memtier, depth 1, four shapes: server CPU per request")
         .bar("mean >= 1.08x better, none below 1.0x")
         .beside_memcached()
@@ -73,11 +73,11 @@ pub const CLAIMS: &[Claim] = &[
     Claim::new("cpu.redis.1", "GET depth 1: server CPU beside redis-server")
         .bar("ahead")
         .promised(BESIDE_REDIS)
-        .by(|lab| dearer(lab, Contestant::redis()?, GET, 1.0)),
+        .by(|lab| beside(lab, Contestant::redis()?, GET, 1.0)),
     Claim::new("cpu.redis.16", "GET depth 16: server CPU beside redis-server")
         .bar("ahead")
         .promised(BESIDE_REDIS)
-        .by(|lab| dearer(lab, Contestant::redis()?, GET_16, 1.0)),
+        .by(|lab| beside(lab, Contestant::redis()?, GET_16, 1.0)),
     Claim::new("scale.workers", "two workers: CPU per request of one")
         .bar("<= 1.1x")
         .promised("two workers: CPU per request beside that of one")
@@ -108,8 +108,8 @@ fn gap(lab: &Lab) -> Result<Measured> {
     Ok(Measured::new(text, share.value, share.value >= 0.6).with_details(details(&names, &series)))
 }
 
-/// How many times dearer a request is to a peer than to ours.
-fn dearer(lab: &Lab, peer: Contestant, load: Load, bar: f64) -> Result<Measured> {
+/// How many times more CPU a request costs a peer than ours.
+fn beside(lab: &Lab, peer: Contestant, load: Load, bar: f64) -> Result<Measured> {
     let names = [peer.program().name(), "volvox"];
     let two = [peer, Contestant::volvox(lab)?];
     let series = costs(lab, &two.map(|one| pinned(lab, one)), load, rounds(lab))?;
@@ -192,7 +192,7 @@ mod tests {
     use crate::claim::Verdict;
 
     #[test]
-    fn dearer_peers_make_the_factor() {
+    fn costly_peers_make_the_factor() {
         let measured = judge(&["a", "b"], &[vec![3.0; 4], vec![1.5; 4]], 1.8).unwrap();
         assert!((measured.number.unwrap() - 2.0).abs() < 1e-9);
         assert_eq!(measured.text, "2.00x (2.00 to 2.00)");

@@ -1,7 +1,7 @@
 //! The generator against the truth: servers whose behaviour is known, and its own limit.
 //!
-//! `volvox load honesty` serves what it measures and prints raw figures. The verdicts are made here,
-//! from those figures and the bars below; its own verdicts are not read.
+//! `volvox load honesty` serves what it measures and prints raw figures. The verdicts are made
+//! here, from those figures and the bars below; its own verdicts are not read.
 //!
 //! ```text
 //! frozen       p99 of an open loop shows the freeze, p99 of a closed loop hides it
@@ -213,7 +213,7 @@ fn judge_bottleneck(report: &Value) -> Measured {
     if highest < HIGH {
         let starved = below().filter(|(_, own)| own.starved > STARVED_MAX).count();
         return not(format!(
-            "no rate kept it 60 to 80 % busy; other programs used its core at {starved} of {} rates",
+            "no rate kept it 60 to 80 % busy; other programs had its core at {starved} of {} rates",
             below().count()
         ));
     }
@@ -295,7 +295,8 @@ mod tests {
                 json!({ "p50_us": 20e3, "p90_us": 20e3, "p95_us": 19.7e3, "p99_us": p99_us });
             let run = json!({ "labels": { "part": "stated delays" },
                               "report": { "get_latency": latency } });
-            json!({ "runs": [run], "conclusion": { "raw": { "delays": { "percentiles": stated } } } })
+            let raw = json!({ "delays": { "percentiles": stated } });
+            json!({ "runs": [run], "conclusion": { "raw": raw } })
         };
         assert_eq!(judge_delays(&delays(20.3e3)).verdict, Verdict::Pass);
         assert_eq!(judge_delays(&delays(20.5e3)).verdict, Verdict::Fail);

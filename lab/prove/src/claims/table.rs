@@ -3,8 +3,9 @@
 //! One run of `volvox lab` serves all three claims: the quick form, or with `--long` the full form
 //! of hours, which continues after an interruption on the same commit.
 //!
-//! The report is judged by its JSON alone. A server of one thread that waited for its core shared it
-//! with another program; then what needs an idle machine is "not measured". Shares are of the time.
+//! The report is judged by its JSON alone. A server of one thread that waited for its core shared
+//! it with another program; then what needs an idle machine is "not measured". Shares are of the
+//! time.
 
 use std::{collections::BTreeSet, fs, path::PathBuf, time::Duration};
 

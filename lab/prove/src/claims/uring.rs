@@ -2,7 +2,8 @@
 //!
 //! `auto` weighs more than processor time: io_uring needs more memory for each worker and is
 //! forbidden in many containers. So equal cost is no reason to pick it. Two things are wrong
-//! whatever else is weighed: to pick the dearer one, and not to pick one that is clearly cheaper.
+//! whatever else is weighed: to pick the more expensive one, and not to pick one that is clearly
+//! cheaper.
 
 use anyhow::Result;
 
@@ -21,7 +22,7 @@ pub const CLAIMS: &[Claim] = &[Claim::new(
     "uring.depth1",
     "server CPU per request at depth 1: uring beside epoll, and what auto makes of it",
 )
-.bar("dearer: auto is not uring; more than 5 % cheaper: auto is uring")
+.bar("more expensive: auto is not uring; more than 5 % cheaper: auto is uring")
 .by(uring)];
 
 fn uring(lab: &Lab) -> Result<Measured> {
@@ -50,7 +51,7 @@ fn driver_of(lab: &Lab, contestant: &Contestant) -> Result<String> {
 
 fn judge(factor: Estimate, auto: &str) -> Measured {
     let (found, picked_well) = if factor.low > 1.0 {
-        ("dearer", auto != "uring")
+        ("more expensive", auto != "uring")
     } else if factor.high < 1.0 - CLEARLY {
         ("clearly cheaper", auto == "uring")
     } else if factor.half_width() > HALF_WIDTH_MAX {

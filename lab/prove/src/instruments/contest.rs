@@ -1,7 +1,7 @@
 //! Servers that take turns under one load: what a request costs each of them.
 //!
 //! Contestants run side by side on the same core, and an idle one uses no time. They are started
-//! anew half way, so the luck of one start does not decide. Costs are in microseconds of the
+//! again half way, so the luck of one start does not decide. Costs are in microseconds of the
 //! server's processor time per request, one value a round.
 
 use anyhow::{Context, Result};
@@ -15,7 +15,7 @@ use measure::stats::{Estimate, Series, alternate, median, ratio, spread};
 /// Rounds of the quick and the full form, each with a turn of every contestant; even, for the two
 /// starts.
 const ROUNDS: [usize; 2] = [10, 20];
-/// How often the contestants are started anew.
+/// How often the contestants are started again.
 const STARTS: usize = 2;
 
 /// How many rounds a comparison takes.

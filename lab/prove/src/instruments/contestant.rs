@@ -26,8 +26,8 @@ pub enum Program {
     Memcached,
     /// Redis, without persistence.
     Redis,
-    /// A server of ours that only moves bytes, requests and replies of these lengths: the floor that
-    /// the kernel sets.
+    /// A server of ours that only moves bytes, requests and replies of these lengths: the floor
+    /// that the kernel sets.
     Null(usize, usize),
 }
 

@@ -11,7 +11,7 @@ use crate::lab::Lab;
 use measure::screen::{Cell, Table, Tone};
 use measure::{account::Machine, repo::Repo};
 
-/// One claim and what became of it.
+/// One claim and its result.
 #[derive(Serialize)]
 pub struct Row {
     pub(super) id: &'static str,

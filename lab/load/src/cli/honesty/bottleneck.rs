@@ -45,8 +45,8 @@ const OVERLOAD: f64 = 2.0;
 /// The first rate below the limit, as a share of it; it shows the cost of a request when few are
 /// answered at once.
 const FIRST_SHARE: f64 = 0.25;
-/// How busy the rates after it are to make it. A batch is cheaper than single requests, so each rate
-/// falls a little short; the last one corrects that.
+/// How busy the rates after it are to make it. A batch is cheaper than single requests, so each
+/// rate falls a little short; the last one corrects that.
 const BUSY: [f64; 4] = [0.4, 0.55, 0.7, 0.75];
 /// The generator's share of a core within which it must not be at fault.
 const FAULTLESS: std::ops::RangeInclusive<f64> = 0.3..=0.8;
