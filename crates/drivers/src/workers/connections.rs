@@ -85,7 +85,8 @@ impl<H: Handler, S: Source> Connections<H, S> {
         self.handle.counters().accepted.add(1);
         if self.source.watch(&fd, key_of(id)).is_err() {
             // The system has no memory for one more registration.
-            return self.count_closed();
+            self.handle.counters().closed.add(1);
+            return self.forget_one();
         }
         self.handle.show(id.index as usize, info.clone());
         let client = self.clients.insert(Client::new(fd, id, info));
@@ -102,9 +103,10 @@ impl<H: Handler, S: Source> Connections<H, S> {
         let id = client.session.id();
         self.stalled -= u32::from(client.outbox.is_some());
         self.handle.hide(id.index as usize);
+        self.handle.counters().closed.add(1);
         self.source.close(client.fd);
         self.context.handler.closed(id);
-        self.count_closed();
+        self.forget_one();
     }
 
     /// Closes every connection.
@@ -116,8 +118,8 @@ impl<H: Handler, S: Source> Connections<H, S> {
         }
     }
 
-    fn count_closed(&self) {
-        self.handle.counters().closed.add(1);
+    /// One connection fewer, for the choice of a worker and for the limit of connections.
+    fn forget_one(&self) {
         self.handle.drop_load();
         self.shared.closed();
     }

@@ -115,7 +115,7 @@ pub(crate) fn slice_of(key: &[u8]) -> SliceId {
     let Some(first) = FIRST.get(more).filter(|_| is_wide()) else { return SliceId::of(key) };
     let remainder: u64;
     // SAFETY: a block at the beginning of the key and one at its end lie within it, as it is at
-    // least as long as one. The tables are aligned as these instructions options. SSE2 is part of
+    // least as long as one. The tables are aligned as these instructions demand. SSE2 is part of
     // x86-64, and the processor was asked for PCLMULQDQ.
     unsafe {
         asm!(

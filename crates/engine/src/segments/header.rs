@@ -76,7 +76,7 @@ impl<'h> Header<'h> {
         (self.0[0].load(Ordering::Relaxed) >> 16 & 0xFF) as usize
     }
 
-    /// Carves `words` off the end and returns where they start, which may be past the end.
+    /// Allocates `words` at the end and returns where they start, which may be past the end.
     #[inline]
     pub(crate) fn take_words(self, words: usize) -> usize {
         self.0[1].fetch_add(words as u64, Ordering::Relaxed) as usize

@@ -390,7 +390,7 @@ mod tests {
         (GracePeriods::new(2), segments.expect("enough address space"))
     }
 
-    /// Carves until the first segment is full and sealed.
+    /// Allocates until the first segment is full and sealed.
     fn seal_one(grace: &GracePeriods, segments: &Segments) {
         let half = segments.geometry().segment_words / 2;
         grace.pin(WRITER);

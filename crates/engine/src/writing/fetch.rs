@@ -10,7 +10,7 @@ use crate::item::{Attributes, Flags};
 use crate::keys::Key;
 use crate::reading::{FetchOptions, ItemView, Read, ReadSink, copy_value, fetched_now};
 
-/// Reads the item of `key`, and changes it as `ask` says.
+/// Reads the item of `key`, and changes it as `options` says.
 pub(crate) fn fetch<S: EffectSink, R: ReadSink>(
     work: &mut Work<'_, S>,
     key: &Key<'_>,

@@ -23,6 +23,7 @@ use crate::segments::{
     segments_for,
 };
 use base::Version;
+use std::borrow::Cow;
 
 /// Changes the item of one key.
 pub(crate) struct Writer<'w, 'e, S> {
@@ -244,10 +245,11 @@ impl<'w, 'e, S: EffectSink> Writer<'w, 'e, S> {
 
     /// Emits that a value was stored, and stamps the item.
     pub(super) fn emit_put(&mut self, current: &Current<'_>, with: &Attributes, value: [&[u8]; 2]) {
-        let mut emitted = Vec::new();
-        if S::ON {
-            emitted = value.concat();
-        }
+        let emitted = match value {
+            [whole, []] => Cow::Borrowed(whole),
+            parts if S::ON => Cow::Owned(parts.concat()),
+            _ => Cow::default(),
+        };
         let version = self.emit(Change::put(&emitted, with));
         self.stamp(current.item, version, with.base);
     }

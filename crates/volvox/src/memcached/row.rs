@@ -1,8 +1,8 @@
 //! A row of the two tables of flags: what the flag is called, what follows it, what it does here.
 //!
 //! Rows are data. [`super::draft`] is the only file that acts on them; the help text and the page
-//! of flags print them. A reason follows the flag and a
-//! colon.
+//! of flags print them. A reason follows the flag
+//! and a colon.
 
 /// What happens when a flag is met.
 pub enum Action {

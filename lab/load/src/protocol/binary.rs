@@ -185,7 +185,7 @@ mod tests {
             "notstored",
             "deleted",
             "notfound",
-            "failed([])",
+            "failed ",
         ];
         for cut in 0..=stream.len() {
             assert_eq!(tokens(&[&stream[..cut], &stream[cut..]]), expected, "cut at {cut}");
