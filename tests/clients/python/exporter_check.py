@@ -4,6 +4,9 @@ The environment variable EXPORTER is the path of the exporter's program. The pro
 three times: with the server as it is found (empty, if no other client has used it yet), with one
 item, and after requests of every kind. Each time it must answer with HTTP status 200, must report
 `memcached_up 1`, and must agree with the server's own `stats`. It must log no error.
+
+With EXPORTER_ITEMS=N it is scraped once more, with N items more. The server needs memory for them:
+some 100 MiB for a million.
 """
 
 import os
@@ -16,6 +19,8 @@ import urllib.request
 from checks import MARK, Checks, address, fail
 
 TIMEOUT_S = 10
+# Items stored before the server is asked whether it has them.
+BATCH = 10_000
 # The line by which the exporter says on which port the system let it listen.
 LISTENING = re.compile(r'msg="Listening on" address=(127\.0\.0\.1:\d+)')
 
@@ -90,6 +95,12 @@ def conversation(c: Checks, url: str, server: Server) -> None:
     server.ask(b"get missing", b"END")
     server.ask(b"delete one", b"DELETED")
     scrape(c, "after requests of every kind", url, server)
+    if items := int(os.environ.get("EXPORTER_ITEMS", "0")):
+        for first in range(0, items, BATCH):
+            keys = range(first, min(first + BATCH, items))
+            server.ask(b"".join(b"set %d 0 0 1 noreply\r\nx\r\n" % key for key in keys) + b"mn", b"MN")
+        metrics = scrape(c, f"{items} items", url, server)
+        c.that(f"{items} items are held", metrics["memcached_current_items"] >= items)
 
 
 def main() -> None:
