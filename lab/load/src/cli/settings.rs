@@ -30,7 +30,7 @@ pub struct Settings {
     /// A named workload: it replaces the defaults of settings that are not written.
     #[arg(long, value_enum, value_name = "NAME")]
     pub workload: Option<Preset>,
-    /// Weights of requests: GETS:SETS[:DELETES[:MODIFIES]] [default: 9:1].
+    /// Weights of requests: GETS:SETS, then :DELETES and :MODIFIES if wanted [default: 9:1].
     #[arg(long)]
     pub ratio: Option<String>,
     /// Keys per get: N or uniform:LOW-HIGH [default: 1].
