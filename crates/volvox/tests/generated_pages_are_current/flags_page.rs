@@ -8,8 +8,8 @@ const INTRODUCTION: &str = "\
 `volvox memcached` takes the command line of memcached VERSION. So does the binary itself when it is
 called `memcached` or `memcached-debug`. Each flag is treated in one of four ways:
 
-- *honoured*: it does what it does in memcached;
-- *in part*: it is accepted, and a line in the log says what is missing;
+- *honoured*: it does what it does in memcached, except where its row names a difference;
+- *in part*: it is accepted; if it asks for the part that is missing, a line in the log says so;
 - *noted*: it is accepted and changes nothing, and a line in the log says why;
 - *refused*: the program ends with the reason, before it opens anything.
 
