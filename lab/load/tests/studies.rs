@@ -260,9 +260,11 @@ fn the_generator_is_driven_to_its_own_limit() {
     assert_eq!(raw.len(), study.runs.len());
     for run in &study.runs {
         let (report, requests) = (&run.report, &run.report.requests);
-        // Where other programs have its core, requests may stay unsent.
+        // Where other programs have its core, requests may stay unsent: in the overload even all
+        // that were due in the window, as those of the warm-up come first.
         let wrong = requests.errors + requests.lost + report.wrong_values + report.misses;
-        assert!(wrong == 0 && report.hits > 0, "{report:?}");
+        let is_overload = report.setup.drop_overdue;
+        assert!(wrong == 0 && (report.hits > 0 || is_overload), "{report:?}");
     }
 }
 
