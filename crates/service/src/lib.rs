@@ -5,8 +5,8 @@
 //! arrives), `retrieve` and `store` (the classic commands), `meta`, and at last `stats`, `admin`
 //! and `dump`.
 //!
-//! Nothing here owns a socket, a clock or a thread. What only the process can know or do is behind
-//! the trait [`Host`].
+//! Nothing here owns a socket, a clock or a thread. The trait [`Host`] has what only the
+//! process can know or do.
 //!
 //! A cell without sockets, and two requests:
 //!

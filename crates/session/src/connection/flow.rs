@@ -1,4 +1,4 @@
-//! What a session tells its driver to do next.
+//! What a session needs its driver to do next.
 //!
 //! ```text
 //!            input used up                 bound of requests

@@ -79,7 +79,7 @@ pub static KEYS: &[Key] = keys! {
         "How bytes are moved. epoll: workers, each with its own event loop. signal: the same, \
          notified by real-time signals. uring: the same, io_uring receives and sends; epoll \
          serves where the system refuses io_uring. threads: one blocking thread for each client. \
-         auto: epoll, as no other driver was measured to cost less CPU.";
+         auto: epoll, which runs on every Linux.";
     server.workers "workers" count(0, 1024) =>
         "Worker threads of an event-driven driver; 0 means one per core (volvox memcached: 4).";
     server.connections_max "connections-max" count(1, 10_000_000) =>

@@ -34,7 +34,7 @@ impl Chosen {
 
     fn probed(wanted: Driver, origin: &Origin, probe: io::Result<()>) -> Self {
         let (driver, reason, warning) = match (wanted, probe) {
-            (Driver::Auto, _) => (BEST, "auto: no other driver costs less CPU".to_owned(), None),
+            (Driver::Auto, _) => (BEST, "auto: runs on every Linux".to_owned(), None),
             (Driver::Fixed(driver), Ok(())) => (driver, origin.to_string(), None),
             (Driver::Fixed(_), Err(cause)) => (
                 drivers::Driver::Epoll,
@@ -66,7 +66,7 @@ mod tests {
         let flag = Origin::Flag("--driver".to_owned());
         let refused = "flag --driver requests uring, which this system refuses";
         let cases = [
-            (Driver::Auto, Ok(()), "epoll", "auto: no other driver costs less CPU"),
+            (Driver::Auto, Ok(()), "epoll", "auto: runs on every Linux"),
             (Driver::Fixed(drivers::Driver::Threads), Ok(()), "threads", "flag --driver"),
             (uring, Ok(()), "uring", "flag --driver"),
             (uring, Err(io::ErrorKind::PermissionDenied.into()), "epoll", refused),

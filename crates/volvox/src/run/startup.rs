@@ -4,7 +4,7 @@
 //! ```text
 //! listening on 127.0.0.1:11211
 //! memory       64MiB (default); evicts when full
-//! driver       epoll (auto: no other driver costs less CPU); 2 workers (one per core)
+//! driver       epoll (auto: runs on every Linux); 2 workers (one per core)
 //! off          authentication, TLS, UDP, binary protocol, persistence, shutdown command
 //! ```
 
@@ -96,7 +96,7 @@ mod tests {
             report(&loaded, &[LOOPBACK], 2),
             "listening on 127.0.0.1:11211\n\
              memory       64MiB (default); evicts when full\n\
-             driver       epoll (auto: no other driver costs less CPU); 2 workers (one per core)\n\
+             driver       epoll (auto: runs on every Linux); 2 workers (one per core)\n\
              off          authentication, TLS, UDP, binary protocol, persistence, shutdown command"
         );
     }
