@@ -33,6 +33,8 @@ pub struct Connections {
     pub bytes_out: u64,
     /// Threads that serve.
     pub threads: u64,
+    /// Calls that wait for events.
+    pub wait_calls: u64,
     /// Calls of `recv`.
     pub recv_calls: u64,
     /// Calls of `send` and `sendmsg`.

@@ -170,6 +170,7 @@ fn volvox(cell: &Cell, out: &mut Vec<u8>) {
     let items = cell.engine().counters().since(&base.engine);
     let usage = cell.engine().usage();
     stats! { out, "",
+        wait_calls: host.wait_calls - was.wait_calls,
         read_calls: host.recv_calls - was.recv_calls,
         write_calls: host.send_calls - was.send_calls,
         readable_events: host.readable - was.readable,

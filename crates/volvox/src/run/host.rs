@@ -41,6 +41,7 @@ impl Host for CellHost {
             bytes_in: counted.bytes_in,
             bytes_out: counted.bytes_out,
             threads: self.workers,
+            wait_calls: counted.wakeups,
             recv_calls: counted.recv_calls,
             send_calls: counted.send_calls,
             readable: counted.readable,
