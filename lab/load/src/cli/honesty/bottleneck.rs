@@ -13,12 +13,10 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use serde_json::{Value, json};
-
 use super::statement::Statement;
 use crate::cli::bench::Bench;
 use crate::cli::settings::{Server, Settings};
-use crate::conclusion::{BOTTLENECK, DELAYED, Latency, Report};
+use crate::conclusion::{BOTTLENECK, DELAYED, Generator, Latency, Report};
 use crate::drive::{Limit, Mode, Plan};
 use crate::protocol::{Protocol, compose_get};
 use crate::rate::RateCurve;
@@ -54,6 +52,8 @@ const FAULTLESS: std::ops::RangeInclusive<f64> = 0.3..=0.8;
 const ALWAYS: f64 = 0.95;
 /// The share of the offered rate that counts as reached.
 const REACHED: f64 = 0.95;
+/// The delay of due requests by its own work, at p99, from which on it is at fault.
+const WORK_DELAY_US: f64 = 1_000.0;
 
 /// The bytes of a get, and of its right reply.
 fn request_and_reply(workload: &Workload) -> (Vec<u8>, Vec<u8>) {
@@ -73,16 +73,6 @@ fn request_and_reply(workload: &Workload) -> (Vec<u8>, Vec<u8>) {
 
 fn says(report: &Report, words: &str) -> bool {
     report.warnings.iter().any(|text| text.contains(words))
-}
-
-/// Whether a run finds fault with the generator itself.
-fn blames_itself(report: &Report) -> bool {
-    says(report, BOTTLENECK) || says(report, DELAYED)
-}
-
-/// The share of the time in which its thread had work.
-fn working(report: &Report) -> f64 {
-    report.generator.busiest_thread + report.generator.starved_thread
 }
 
 fn p99_us(delay: Option<&Latency>) -> f64 {
@@ -110,34 +100,11 @@ fn cost_s(report: &Report) -> f64 {
     (report.generator.busiest_thread / report.rate.achieved_per_s.max(1.0)).max(1e-9)
 }
 
-/// What a run shows of the generator itself, for another program to judge.
-fn raw(phase: &str, report: &Report) -> Value {
-    let generator = &report.generator;
-    json!({
-        "phase": phase,
-        "offered_per_s": report.rate.offered_per_s,
-        "achieved_per_s": report.rate.achieved_per_s,
-        "busy": generator.busiest_thread,
-        "starved": generator.starved_thread,
-        "stolen": generator.stolen,
-        "own_delay_p99_us": p99_us(generator.own_delay.as_ref()),
-        "work_delay_p99_us": p99_us(generator.work_delay.as_ref()),
-        "warnings": report.warnings,
-    })
-}
-
-/// What the experiment found.
-pub(super) struct Found {
-    pub statements: Vec<Statement>,
-    /// The figures of every run, and the report of the overload as `load run` prints it.
-    pub raw: Value,
-}
-
 /// Measures beyond the limit and below it; none when a run was not carried to its end.
-pub(super) fn find(bench: &mut Bench<'_>, seed: u64, duration: Duration) -> Option<Found> {
+pub(super) fn find(bench: &mut Bench<'_>, seed: u64, duration: Duration) -> Option<Vec<Statement>> {
     let settings = Settings { seed, ..Settings::of_words(WORDS) };
     let measured = with_null_server(&settings, duration.min(RUN_MAX), |plan| {
-        Runs { bench, settings: &settings, closed: plan, raw: Vec::new() }.carry_out()
+        Runs { bench, settings: &settings, closed: plan }.carry_out()
     });
     measured.unwrap_or_else(|error| {
         bench.fail(error);
@@ -172,7 +139,6 @@ struct Runs<'r, 'b> {
     bench: &'r mut Bench<'b>,
     settings: &'r Settings,
     closed: &'r Plan,
-    raw: Vec<Value>,
 }
 
 impl Runs<'_, '_> {
@@ -196,7 +162,6 @@ impl Runs<'_, '_> {
             if !report.whole {
                 return None;
             }
-            self.raw.push(raw(phase, &report));
             let good = is_good(&report);
             last = Some(report);
             if good {
@@ -206,38 +171,123 @@ impl Runs<'_, '_> {
         last
     }
 
-    fn carry_out(mut self) -> Option<Found> {
+    fn carry_out(mut self) -> Option<Vec<Statement>> {
         let undisturbed = |report: &Report| report.generator.starved_thread <= DISTURBED;
-        let is_full = |report: &Report| working(report) >= ALWAYS;
-        let limit_per_s = self.run("closed loop", None, is_full)?.rate.achieved_per_s;
+        let closed = self.run("closed loop", None, is_full)?;
+        let limit_per_s = closed.rate.achieved_per_s;
         let over = self.run("overload", Some(limit_per_s * OVERLOAD), is_full)?;
-        let mut statements = vec![Statement {
-            what: "bottleneck: beyond its limit the generator says so".to_string(),
-            expected: format!("a warning, with work for {:.0} % of the time", ALWAYS * 100.0),
-            seen: seen(&over),
-            holds: is_full(&over) && says(&over, BOTTLENECK),
-        }];
+        let mut statements = vec![beyond(&closed, &over), both_rates(&over)];
         let first = self.run("first rate", Some(limit_per_s * FIRST_SHARE), undisturbed)?;
         let mut cost_s = cost_s(&first);
         for busy in BUSY {
-            let percent = busy * 100.0;
             let offered_per_s = (busy / cost_s).min(limit_per_s);
-            let phase = format!("about {percent:.0} % busy");
-            let below = self.run(&phase, Some(offered_per_s), undisturbed)?;
-            cost_s = self::cost_s(&below);
-            let in_range = FAULTLESS.contains(&below.generator.busiest_thread);
-            let reached = below.rate.achieved_per_s >= offered_per_s * REACHED;
-            let (low, high) = (FAULTLESS.start() * 100.0, FAULTLESS.end() * 100.0);
-            statements.push(Statement {
-                what: format!("bottleneck: about {percent:.0} % busy, it is not at fault"),
-                expected: format!("no blame, {low:.0} to {high:.0} % busy"),
-                seen: seen(&below),
-                holds: !blames_itself(&below) && in_range && reached,
-            });
+            let phase = format!("about {:.0} % busy", busy * 100.0);
+            let report = self.run(&phase, Some(offered_per_s), undisturbed)?;
+            cost_s = self::cost_s(&report);
+            statements.push(below(&phase, &report));
         }
-        Some(Found {
-            statements,
-            raw: json!({ "runs": self.raw, "overload_screen": over.to_string() }),
-        })
+        Some(statements)
+    }
+}
+
+/// Whether the generator had work all the time.
+fn is_full(report: &Report) -> bool {
+    report.generator.busiest_thread + report.generator.starved_thread >= ALWAYS
+}
+
+/// The share of the offered rate that was achieved.
+fn reached(report: &Report) -> f64 {
+    let offered_per_s = report.rate.offered_per_s.unwrap_or(f64::INFINITY);
+    report.rate.achieved_per_s / offered_per_s
+}
+
+/// Beyond its limit it must say so. Where its thread was not the limit, nothing is known.
+fn beyond(closed: &Report, over: &Report) -> Statement {
+    Statement {
+        what: format!("{LABEL}: beyond its limit the generator says so"),
+        expected: format!("a warning, with work for {:.0} % of the time", ALWAYS * 100.0),
+        seen: seen(over),
+        holds: (is_full(closed) && is_full(over)).then(|| says(over, BOTTLENECK)),
+    }
+}
+
+/// The report that people read must show an overload by both rates.
+fn both_rates(over: &Report) -> Statement {
+    let text = over.to_string();
+    let line = text.lines().find(|line| line.starts_with("rate")).unwrap_or("no rate");
+    let rates = [Some(over.rate.achieved_per_s), over.rate.offered_per_s];
+    let shows = |rate: &Option<f64>| rate.is_some_and(|rate| line.contains(&format!("{rate:.0} ")));
+    Statement {
+        what: "overload: the report shows both rates".to_string(),
+        expected: "the rate achieved and the rate offered".to_string(),
+        seen: line.to_string(),
+        holds: (reached(over) < REACHED).then(|| rates.iter().all(shows)),
+    }
+}
+
+/// Below its limit it must reach the rate, delay nothing by its own work, and not blame itself.
+fn below(phase: &str, report: &Report) -> Statement {
+    let Generator { busiest_thread, starved_thread, work_delay, .. } = &report.generator;
+    let (low, high) = (FAULTLESS.start() * 100.0, FAULTLESS.end() * 100.0);
+    let faultless = || {
+        let blames_itself = says(report, BOTTLENECK) || says(report, DELAYED);
+        let is_late = p99_us(work_delay.as_ref()) >= WORK_DELAY_US;
+        !blames_itself && !is_late && reached(report) >= REACHED
+    };
+    Statement {
+        what: format!("{LABEL}: {phase}, it is not at fault"),
+        expected: format!("no blame, {low:.0} to {high:.0} % busy"),
+        seen: seen(report),
+        holds: (FAULTLESS.contains(busiest_thread) && *starved_thread <= DISTURBED).then(faultless),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::conclusion::tests::{observed, report};
+    use crate::drive::Observed;
+
+    /// A report at this busy and starved share of a core, 500 of some requests per second reached.
+    fn run(busiest: f64, starved: f64, offered_per_s: f64, warnings: &[&str]) -> Report {
+        let mut report = report(&[], &Observed { busiest, starved, ..observed() });
+        report.rate.offered_per_s = Some(offered_per_s);
+        report.warnings = warnings.iter().map(|text| (*text).to_string()).collect();
+        report
+    }
+
+    #[test]
+    fn below_its_limit_it_is_judged_by_what_it_says_and_by_its_figures() {
+        let holds = |report: &Report| below("below", report).holds;
+        let silent = run(0.7, 0.0, 500.0, &[]);
+        assert_eq!(holds(&silent), Some(true));
+        assert_eq!(holds(&run(0.7, 0.0, 600.0, &[])), Some(false), "the rate was not reached");
+        for blame in [BOTTLENECK, DELAYED] {
+            assert_eq!(holds(&run(0.7, 0.0, 500.0, &[blame])), Some(false), "{blame}");
+        }
+        // A delay that its work does not explain is no fault, whatever the warning of it.
+        let late = |work_us: f64| {
+            let mut report = run(0.7, 0.0, 500.0, &["the machine kept the generator from running"]);
+            let latency = report.get_latency.clone().unwrap();
+            let delay = |p99_us| Some(Latency { p99_us, ..latency.clone() });
+            report.generator.own_delay = delay(6_200.0);
+            report.generator.work_delay = delay(work_us);
+            report
+        };
+        assert_eq!(holds(&late(250.0)), Some(true));
+        assert_eq!(holds(&late(2_000.0)), Some(false));
+        for disturbed in [run(0.7, 0.2, 500.0, &[DELAYED]), run(0.2, 0.0, 500.0, &[])] {
+            assert_eq!(holds(&disturbed), None);
+        }
+    }
+
+    #[test]
+    fn beyond_its_limit_it_must_warn_and_show_both_rates() {
+        let full = run(0.99, 0.0, 900.0, &[BOTTLENECK]);
+        assert_eq!(beyond(&full, &full).holds, Some(true));
+        assert_eq!(beyond(&full, &run(0.99, 0.0, 900.0, &[])).holds, Some(false));
+        assert_eq!(beyond(&run(0.5, 0.0, 900.0, &[]), &full).holds, None);
+        assert_eq!(both_rates(&full).holds, Some(true), "{}", both_rates(&full).seen);
+        assert_eq!(both_rates(&run(0.99, 0.0, 500.0, &[])).holds, None);
     }
 }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::bottleneck;
 use super::statement::Statement;
@@ -91,9 +91,6 @@ pub struct HonestyArgs {
     pub outputs: Outputs,
 }
 
-/// Statements, and the raw figures by the name of their part.
-type Found = (Vec<Statement>, Value);
-
 impl HonestyArgs {
     /// Serves, measures, and compares the report with what was served.
     ///
@@ -104,12 +101,8 @@ impl HonestyArgs {
         let settings =
             Settings { seed: self.seed, ..Settings::of_words("--ratio 1:0 --warmup 0s") };
         let mut bench = Bench::new(&settings, watch);
-        let (mut statements, mut raw) = (Vec::new(), serde_json::Map::new());
-        for (part, name) in [
-            (Part::Frozen, FROZEN),
-            (Part::Delays, "delays"),
-            (Part::Bottleneck, bottleneck::LABEL),
-        ] {
+        let mut statements = Vec::new();
+        for part in [Part::Frozen, Part::Delays, Part::Bottleneck] {
             if ![part, Part::All].contains(&self.part) {
                 continue;
             }
@@ -118,15 +111,11 @@ impl HonestyArgs {
                 Part::Delays => self.delays(&mut bench),
                 Part::Bottleneck | Part::All => {
                     bottleneck::find(&mut bench, self.seed, self.duration)
-                        .map(|found| (found.statements, found.raw))
                 }
             };
-            if let Some((more, figures)) = found {
-                statements.extend(more);
-                raw.insert(name.to_string(), figures);
-            }
+            statements.extend(found.into_iter().flatten());
         }
-        Ok(study(bench.finish()?, &statements, raw))
+        Ok(study(bench.finish()?, &statements))
     }
 
     /// A freeze of less than `FREEZE_SHARE_MIN` would not reach the slowest hundredth.
@@ -175,7 +164,7 @@ impl HonestyArgs {
         }
     }
 
-    fn frozen(&self, bench: &mut Bench<'_>) -> Option<Found> {
+    fn frozen(&self, bench: &mut Bench<'_>) -> Option<Vec<Statement>> {
         let manner = Manner::Freezes { freeze: self.freeze, period: self.period };
         let limit = Limit::Time(self.duration);
         let settings = bench.settings();
@@ -195,24 +184,18 @@ impl HonestyArgs {
             what: "frozen: the open loop's p99 shows the freeze".to_string(),
             expected: format!("about {:.0} ms", expected_us / 1e3),
             seen: format!("{:.0} ms", open_us / 1e3),
-            holds: open_us >= expected_us * 0.8 && open_us <= freeze_us * 1.2,
+            holds: Some(open_us >= expected_us * 0.8 && open_us <= freeze_us * 1.2),
         };
         let closed = Statement {
             what: "frozen: the closed loop's p99 hides it".to_string(),
             expected: format!("below {:.0} ms", freeze_us / 1e4),
             seen: format!("{:.2} ms", closed_us / 1e3),
-            holds: closed_us < freeze_us / 10.0,
+            holds: Some(closed_us < freeze_us / 10.0),
         };
-        let raw = json!({
-            "freeze_s": freeze_s,
-            "period_s": period_s,
-            "open_p99_us": open_us,
-            "closed_p99_us": closed_us,
-        });
-        Some((vec![open, closed], raw))
+        Some(vec![open, closed])
     }
 
-    fn delays(&self, bench: &mut Bench<'_>) -> Option<Found> {
+    fn delays(&self, bench: &mut Bench<'_>) -> Option<Vec<Statement>> {
         let requests = Limit::Requests((RATE_PER_S * self.duration.as_secs_f64()) as u64);
         // Three times as many connections as requests are ever on their way.
         let connections = (RATE_PER_S * DELAYS.1.as_secs_f64() * 3.0) as usize;
@@ -229,37 +212,40 @@ fn open_loop() -> Mode {
 }
 
 /// Every percentile that was reported beside the one that was stated.
-fn against_stated(latency: &Latency, account: &Account) -> Found {
+fn against_stated(latency: &Latency, account: &Account) -> Vec<Statement> {
     let us = |of: &Histogram<u64>, quantile: f64| of.value_at_quantile(quantile) as f64 / 1e3;
     let late_us = us(&account.late_ns, 0.99);
-    let (mut statements, mut raw) = (Vec::new(), Vec::new());
-    for (name, quantile, seen_us) in [
+    let statement = |(name, quantile, seen_us): (&str, f64, f64)| {
+        let stated_us = us(&account.stated_ns, quantile);
+        let tolerance_us = (stated_us * TOLERANCE_SHARE).max(TOLERANCE_US);
+        let seen_ms = seen_us / 1e3;
+        Statement {
+            what: format!("delays: {name} is what was stated"),
+            expected: format!("{:.2} ms +- {:.2}", stated_us / 1e3, tolerance_us / 1e3),
+            seen: format!("{seen_ms:.2} ms (the double's own lateness: p99 {late_us:.0} us)"),
+            holds: Some((seen_us - stated_us).abs() <= tolerance_us),
+        }
+    };
+    let percentiles = [
         ("p50", 0.5, latency.p50_us),
         ("p90", 0.9, latency.p90_us),
         ("p95", 0.95, latency.p95_us),
         ("p99", 0.99, latency.p99_us),
-    ] {
-        let stated_us = us(&account.stated_ns, quantile);
-        let tolerance_us = (stated_us * TOLERANCE_SHARE).max(TOLERANCE_US);
-        let seen_ms = seen_us / 1e3;
-        statements.push(Statement {
-            what: format!("delays: {name} is what was stated"),
-            expected: format!("{:.2} ms +- {:.2}", stated_us / 1e3, tolerance_us / 1e3),
-            seen: format!("{seen_ms:.2} ms (the double's own lateness: p99 {late_us:.0} us)"),
-            holds: (seen_us - stated_us).abs() <= tolerance_us,
-        });
-        raw.push(json!({ "percentile": name, "stated_us": stated_us, "reported_us": seen_us }));
-    }
-    (statements, json!({ "percentiles": raw, "late_p99_us": late_us }))
+    ];
+    percentiles.map(statement).into()
 }
 
-fn study(done: Done, statements: &[Statement], raw: serde_json::Map<String, Value>) -> Study {
+fn study(done: Done, statements: &[Statement]) -> Study {
     let mut table = Table::new("Statements", &["claim", "expected", "reported", "verdict"]);
     table.rows = statements
         .iter()
         .map(|Statement { what, expected, seen, holds }| {
-            let verdict = if *holds { "true" } else { "FALSE" }.to_string();
-            vec![what.clone(), expected.clone(), seen.clone(), verdict]
+            let verdict = match holds {
+                Some(true) => "true",
+                Some(false) => "FALSE",
+                None => "disturbed",
+            };
+            [what, expected, seen, verdict].map(str::to_owned).into()
         })
         .collect();
     // Beyond the generator's own limit no true latency is known.
@@ -279,10 +265,10 @@ fn study(done: Done, statements: &[Statement], raw: serde_json::Map<String, Valu
         figures.push(Figure::Text(vec![DIFFERENCE.to_string()]));
     }
     figures.push(Figure::Table(table));
-    let holds = statements.iter().filter(|statement| statement.holds).count();
+    let holds = statements.iter().filter(|statement| statement.holds == Some(true)).count();
     let clean = done.complete && holds == statements.len() && holds > 0;
     Study {
-        conclusion: json!({ "claims": statements, "explanation": explanation, "raw": raw }),
+        conclusion: json!({ "claims": statements, "explanation": explanation }),
         text,
         varied: &["loop", "connections", "target"],
         sections: vec![("Truth and report".to_string(), figures)],
@@ -291,4 +277,24 @@ fn study(done: Done, statements: &[Statement], raw: serde_json::Map<String, Valu
     }
     .fact("claims that hold", format!("{holds} of {}", statements.len()))
     .gather(Some("no warm-up"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_percentile_is_compared_with_the_stated_one() {
+        let mut stated_ns = Histogram::new(3).unwrap();
+        stated_ns.record(20_000_000).unwrap();
+        let account = Account { late_ns: stated_ns.clone(), stated_ns };
+        let reported = Latency::of(&account.stated_ns).unwrap();
+        let holds = |p99_us: f64| {
+            let (p50_us, p90_us, p95_us) = (20e3, 20e3, 19.7e3);
+            let latency = Latency { p50_us, p90_us, p95_us, p99_us, ..reported.clone() };
+            against_stated(&latency, &account).iter().map(|it| it.holds).collect::<Vec<_>>()
+        };
+        assert_eq!(holds(20.3e3), [Some(true); 4]);
+        assert_eq!(holds(20.5e3), [Some(true), Some(true), Some(true), Some(false)]);
+    }
 }

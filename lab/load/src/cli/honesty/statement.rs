@@ -2,14 +2,14 @@
 
 use serde::Serialize;
 
-/// What was expected beside what was reported, for people. The raw figures stand beside the
-/// statements in the JSON, so that another program can judge for itself.
-#[derive(Clone, Debug, Serialize)]
+/// What was expected beside what was reported.
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct Statement {
     #[serde(rename = "claim")]
     pub what: String,
     pub expected: String,
     #[serde(rename = "reported")]
     pub seen: String,
-    pub holds: bool,
+    /// Whether it is true; none where the machine kept the run from showing it.
+    pub holds: Option<bool>,
 }
