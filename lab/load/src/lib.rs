@@ -23,14 +23,15 @@
 //! | `conclusion` | `drive`, `rate`, `schedule`, `tally` | the report of a run, the study of several, as text, JSON, CSV and HTML |
 //! | `replay` | `conclusion`, `drive`, `exchange`, `progress`, `protocol`, `server`, `tally`, `workload` | streams and traces, for the hit ratio of a server that evicts |
 //! | `cli` | `conclusion`, `drive`, `ladder`, `progress`, `protocol`, `rate`, `replay`, `schedule`, `server`, `workload` | settings and commands |
-//! | `fuzzing` | `exchange`, `protocol`, `replay`, `tally`, `workload` | entry points of the fuzz targets |
 #![forbid(unsafe_code)]
 
 pub mod cli;
 pub mod conclusion;
 pub mod drive;
 mod exchange;
+#[cfg(any(test, fuzzing))]
 #[doc(hidden)]
+#[path = "../../../fuzz/load.rs"]
 pub mod fuzzing;
 pub mod ladder;
 mod progress;

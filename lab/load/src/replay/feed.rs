@@ -21,7 +21,7 @@ pub(super) struct Extent {
 
 /// The steps of a trace, and what was counted of them.
 pub(super) struct Feed<S> {
-    extent: Extent,
+    pub extent: Extent,
     steps: S,
     /// Steps read so far, including one that waits to be sent.
     read: u64,

@@ -13,7 +13,7 @@ use super::feed::{Extent, Feed};
 use super::record::{Columns, Form, Record, Records};
 use super::round::Checks;
 use super::source::{self, STDIN};
-use super::summary::{Replayed, study};
+use super::summary::study;
 use super::trace::Step;
 use super::walk::{End, Walk};
 use crate::conclusion::{Outputs, Study};
@@ -195,16 +195,6 @@ impl ReplayArgs {
         if let Some((bytes, items)) = server::held(&self.target) {
             (client.outcome.held_bytes, client.outcome.held_items) = (bytes, items);
         }
-        Ok(study(&Replayed {
-            name: self.name(),
-            value_bytes_max,
-            verify,
-            requests: feed.requests,
-            bytes: feed.bytes,
-            too_large: feed.too_large,
-            outcome: &client.outcome,
-            history: &client.history,
-            early,
-        }))
+        Ok(study(&self.name(), &feed, &client, verify, early.as_ref()))
     }
 }

@@ -41,6 +41,7 @@ pub use history::History;
 pub use list::{BASE, STREAMS, find};
 pub use outcome::Outcome;
 pub use record::{Columns, Form, Record, Records};
+#[cfg(any(test, fuzzing))]
 pub(crate) use round::{Checks, Round};
 pub use trace::{Disturbance, Spec, Step, Trace};
 #[doc(hidden)]

@@ -10,7 +10,7 @@
 //! record. Bound: one record or line in memory, a line of at most [`LINE_BYTES_MAX`]. Invariant:
 //! nothing follows the first error.
 
-use std::io::{BufRead, ErrorKind, Read as _};
+use std::io::{BufRead, Read as _};
 
 use measure::Error;
 use measure::rng::mix;
@@ -91,20 +91,17 @@ impl<R: BufRead> Records<R> {
 
     fn binary(&mut self) -> Result<Option<Record>, Error> {
         self.at += 1;
-        let mut record = [0; RECORD_BYTES];
-        let mut have = 0;
-        while have < RECORD_BYTES {
-            match self.reader.read(&mut record[have..]) {
-                Ok(0) if have == 0 => return Ok(None),
-                Ok(0) => {
-                    let what = format!("only {have} of {RECORD_BYTES} bytes; the file is cut off");
-                    return Err(self.wrong(&what));
-                }
-                Ok(bytes) => have += bytes,
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(Error::io(format!("cannot read {}", self.name), error)),
+        self.line.clear();
+        let read = self.reader.by_ref().take(RECORD_BYTES as u64).read_to_end(&mut self.line);
+        match read.map_err(|error| Error::io(format!("cannot read {}", self.name), error))? {
+            0 => return Ok(None),
+            RECORD_BYTES => {}
+            have => {
+                let what = format!("only {have} of {RECORD_BYTES} bytes; the file is cut off");
+                return Err(self.wrong(&what));
             }
         }
+        let record = &self.line;
         let word = |from: usize| {
             u32::from_le_bytes(record[from..from + 4].try_into().expect("invariant: four bytes"))
         };
@@ -116,7 +113,7 @@ impl<R: BufRead> Records<R> {
     fn read_line(&mut self) -> Result<bool, Error> {
         self.at += 1;
         self.line.clear();
-        let mut limited = (&mut self.reader).take(LINE_BYTES_MAX as u64 + 1);
+        let mut limited = self.reader.by_ref().take(LINE_BYTES_MAX as u64 + 1);
         let read = limited.read_until(b'\n', &mut self.line);
         let read = read.map_err(|error| Error::io(format!("cannot read {}", self.name), error))?;
         if read > LINE_BYTES_MAX {

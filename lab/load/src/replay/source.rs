@@ -6,7 +6,7 @@
 
 use std::cell::Cell;
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Cursor, Read};
 use std::os::fd::AsFd as _;
 use std::path::Path;
 use std::rc::Rc;
@@ -32,7 +32,7 @@ const PACKED: [(&[u8], &str); 2] =
     [(&[0x1f, 0x8b, 0x08], "gunzip -c"), (&[0xfd, b'7', b'z', b'X', b'Z', 0], "xz -dc")];
 
 /// Bytes that identify a compressed form.
-const HEAD_BYTES: usize = 6;
+const HEAD_BYTES: u64 = 6;
 
 /// Opens the trace at `path`, or standard input; it is at its end when `stop` is set.
 ///
@@ -48,16 +48,17 @@ pub(super) fn open(
     } else {
         File::open(path).map_err(failed)?
     };
-    let input = Input::new(file, stop).map_err(failed)?;
-    if let Some((_, how)) = PACKED.iter().find(|(magic, _)| input.head.starts_with(magic)) {
+    let mut input = Input::new(file, stop).map_err(failed)?;
+    let head = input.head().map_err(failed)?;
+    if let Some((_, how)) = PACKED.iter().find(|(magic, _)| head.starts_with(magic)) {
         let name = path.display();
         return Err(Error::Setting(format!(
             "{name} is compressed; unpack it on the way: \
              {how} {name} | volvox load replay --trace -"
         )));
     }
-    let (packed, meter) = (Unpack::<&[u8]>::knows(&input.head), input.meter.clone());
-    let plain = BufReader::with_capacity(READ_BYTES, input);
+    let (packed, meter) = (Unpack::<&[u8]>::knows(&head), input.meter.clone());
+    let plain = BufReader::with_capacity(READ_BYTES, Cursor::new(head).chain(input));
     if !packed {
         return Ok((Box::new(plain), meter));
     }
@@ -84,8 +85,6 @@ impl Meter {
 struct Input {
     file: File,
     stop: Arc<AtomicBool>,
-    /// The first bytes, until they are read.
-    head: Vec<u8>,
     meter: Meter,
 }
 
@@ -94,31 +93,19 @@ impl Input {
         let kind = file.metadata()?;
         let length = Some(kind.len()).filter(|length| kind.is_file() && *length > 0);
         let meter = Meter { taken: Rc::default(), length };
-        let mut input = Self { file, stop: Arc::clone(stop), head: Vec::new(), meter };
-        // One read of a pipe may bring less.
-        let mut head = [0; HEAD_BYTES];
-        let mut have = 0;
-        while have < HEAD_BYTES {
-            match input.read(&mut head[have..]) {
-                Ok(0) => break,
-                Ok(bytes) => have += bytes,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
-        input.head = head[..have].to_vec();
-        Ok(input)
+        Ok(Self { file, stop: Arc::clone(stop), meter })
+    }
+
+    /// The first bytes, fewer only of a shorter trace: one read of a pipe may bring less.
+    fn head(&mut self) -> io::Result<Vec<u8>> {
+        let mut head = Vec::new();
+        self.by_ref().take(HEAD_BYTES).read_to_end(&mut head)?;
+        Ok(head)
     }
 }
 
 impl Read for Input {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
-        if !self.head.is_empty() {
-            let bytes = out.len().min(self.head.len());
-            out[..bytes].copy_from_slice(&self.head[..bytes]);
-            self.head.drain(..bytes);
-            return Ok(bytes);
-        }
         while !self.stop.load(Ordering::Relaxed) {
             let mut wanted = [PollFd::new(&self.file, PollFlags::IN)];
             if poll(&mut wanted, Some(&TICK))? > 0 {
@@ -152,10 +139,10 @@ mod tests {
             }
         });
         let mut input = Input::new(file, &stop).unwrap();
-        assert_eq!((&input.head[..], input.meter.length), (&b"abcdef"[..], None));
+        assert_eq!((&input.head().unwrap()[..], input.meter.length), (&b"abcdef"[..], None));
         let mut read = String::new();
         input.read_to_string(&mut read).unwrap();
-        assert_eq!((read.as_str(), input.meter.taken.get()), ("abcdefghij", 10));
+        assert_eq!((read.as_str(), input.meter.taken.get()), ("ghij", 10));
         writing.join().unwrap();
     }
 

@@ -2,32 +2,27 @@
 
 use serde_json::json;
 
-use super::history::History;
+use super::client::Client;
+use super::feed::Feed;
 use super::outcome::Outcome;
 use crate::conclusion::Study;
 use report::figure::{Axis, Figure, Scale, Series, Table, short};
 use report::table::csv;
 
-/// What a replay did and found.
-pub(super) struct Replayed<'a> {
-    pub name: String,
-    pub value_bytes_max: u32,
-    pub verify: bool,
-    pub requests: u64,
-    pub bytes: u64,
-    pub too_large: u64,
-    pub outcome: &'a Outcome,
-    pub history: &'a History,
-    /// Why it ended early.
-    pub early: Option<String>,
-}
-
-pub(super) fn study(replayed: &Replayed<'_>) -> Study {
-    let Replayed { name, requests, outcome, early, .. } = replayed;
-    let points = replayed.history.percent();
+/// The study of the trace `name` that `client` replayed from `feed`; `early` states why it ended
+/// before the trace did.
+pub(super) fn study<S>(
+    name: &str,
+    feed: &Feed<S>,
+    client: &Client,
+    verify: bool,
+    early: Option<&String>,
+) -> Study {
+    let (outcome, requests) = (&client.outcome, feed.requests);
+    let points = client.history.percent();
     let hit_percent = outcome.hit_ratio() * 100.0;
     let elapsed_s = outcome.elapsed_s;
-    let rate = *requests as f64 / elapsed_s.max(1e-9);
+    let rate = requests as f64 / elapsed_s.max(1e-9);
     let row = |(gets, percent): &(f64, f64)| vec![gets.to_string(), percent.to_string()];
     let rows = points.iter().map(row).collect();
     let csv = csv(&Table { rows, ..Table::new("", &["gets", "hit_percent"]) });
@@ -46,8 +41,8 @@ pub(super) fn study(replayed: &Replayed<'_>) -> Study {
     let conclusion = json!({
         "hit_ratio": outcome.hit_ratio(),
         "requests": requests,
-        "requested_bytes": replayed.bytes,
-        "too_large": replayed.too_large,
+        "requested_bytes": feed.bytes,
+        "too_large": feed.too_large,
         "outcome": outcome,
     });
     Study {
@@ -55,7 +50,7 @@ pub(super) fn study(replayed: &Replayed<'_>) -> Study {
         title: format!("Replay of {name}"),
         conclusion,
         text,
-        warnings: early.iter().cloned().chain(doubts(replayed)).collect(),
+        warnings: early.into_iter().cloned().chain(doubts(feed, outcome, verify)).collect(),
         sections: vec![("Hits".to_string(), vec![plot])],
         csv: Some(csv),
         clean: outcome.is_clean() && early.is_none(),
@@ -68,19 +63,19 @@ pub(super) fn study(replayed: &Replayed<'_>) -> Study {
 }
 
 /// Why the figures may not mean what they seem to.
-fn doubts(replayed: &Replayed<'_>) -> Vec<String> {
-    let Replayed { outcome, too_large, value_bytes_max, .. } = replayed;
+fn doubts<S>(feed: &Feed<S>, outcome: &Outcome, verify: bool) -> Vec<String> {
+    let (too_large, value_bytes_max) = (feed.too_large, feed.extent.value_bytes_max);
     let mut warnings = Vec::new();
     if outcome.gets + outcome.failed_gets == 0 {
         warnings.push("no get was counted; lower --skip".to_string());
     }
-    if *too_large > 0 {
+    if too_large > 0 {
         warnings.push(format!(
             "{too_large} requests for objects above {value_bytes_max} bytes are misses; see \
              --value-bytes-max"
         ));
     }
-    if outcome.other_lengths > 0 && !replayed.verify {
+    if outcome.other_lengths > 0 && !verify {
         warnings.push(format!(
             "{} hits had another length than their record: the trace changes lengths, or the \
              server does; --verify shows which",

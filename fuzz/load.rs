@@ -1,4 +1,5 @@
-//! The entry points of the fuzz targets that are not public otherwise.
+//! The entry points of the fuzz targets of the load generator, which are not public otherwise: a
+//! module of `load`, compiled for fuzzing and for its tests.
 //!
 //! The first bytes of an input choose the requests of a conversation; the rest is what the server
 //! sends, in which some bytes stand for whole replies, so that a fuzzer need not guess values.
@@ -165,4 +166,19 @@ pub fn round(input: &[u8]) {
         (well, round.answers().to_vec(), faults, outcome.other_lengths)
     };
     assert_eq!(found(said.len()), found(usize::from(*step)));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{exchange, round};
+
+    #[test]
+    fn the_entry_points_accept_any_bytes() {
+        let mut rng = measure::rng::Rng::new(3, 1);
+        for _ in 0..2_000 {
+            let input: Vec<u8> = (0..rng.below(60)).map(|_| rng.next_u64() as u8).collect();
+            exchange(&input);
+            round(&input);
+        }
+    }
 }
