@@ -9,14 +9,12 @@
 //!
 //! | room | may use | what it is |
 //! |---|---|---|
-//! | `bench` | nothing | runs the benchmarks |
 //! | `check` | `fuzz`, `ratchet`, `tidy` | the check |
 //! | `fuzz` | nothing | runs the fuzz targets |
 //! | `ratchet` | nothing | holds the instructions per request |
 //! | `tidy` | nothing | the rules of the house |
 #![forbid(unsafe_code)]
 
-mod bench;
 mod check;
 mod fuzz;
 mod ratchet;
@@ -51,8 +49,6 @@ enum Command {
     Fix,
     /// Hold the house style: arrows between crates, sizes, names, links of the documents.
     Tidy(tidy::Args),
-    /// Run the benchmarks of one crate, or of all.
-    Bench(bench::Args),
     /// Measure the promises of the README: claim, bar, measured, verdict.
     Prove(prove::Args),
     /// Count instructions per request and lower the accepted counts where they fell.
@@ -66,7 +62,6 @@ fn main() -> ExitCode {
         Command::Check(args) => check::check(&args),
         Command::Fix => check::fix(),
         Command::Tidy(args) => tidy::run(&args),
-        Command::Bench(args) => bench::run(&args),
         Command::Prove(args) => prove::run(&args),
         Command::Ratchet => ratchet::lower(),
         Command::Fuzz(args) => fuzz::run(&args),
