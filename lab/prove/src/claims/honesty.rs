@@ -113,9 +113,12 @@ mod tests {
     #[test]
     fn every_statement_that_could_be_judged_must_be_true() {
         let judged = |holds: &[Option<bool>]| {
-            let statement = |holds: &Option<bool>| json!({ "claim": "a: b", "expected": "c", "reported": "d", "holds": holds });
-            let other = json!({ "claim": "other", "expected": "", "reported": "", "holds": false });
-            let claims: Vec<Value> = holds.iter().map(statement).chain([other]).collect();
+            let statement = |claim: &str, holds: Option<bool>| {
+                let (expected, reported) = ("c", "d");
+                json!({ "claim": claim, "expected": expected, "reported": reported, "holds": holds })
+            };
+            let claims = holds.iter().map(|holds| statement("a: b", *holds));
+            let claims: Vec<Value> = claims.chain([statement("other", Some(false))]).collect();
             let report = json!({ "conclusion": { "claims": claims }, "warnings": ["busy"] });
             let measured = judge(serde_json::from_value(report).unwrap(), "a:", 2);
             assert_eq!(measured.details.len(), holds.len() + 1);

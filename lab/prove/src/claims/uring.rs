@@ -1,9 +1,9 @@
 //! What io_uring costs beside epoll, and whether `auto` picks accordingly.
 //!
-//! Which of the two is cheaper depends on the machine and on how many requests a wait returns, and
-//! that depends on the generator. So both generators judge: `auto` is wrong to pick a driver that is
-//! more expensive under both, and wrong not to pick one that is clearly cheaper under both. At equal
-//! cost it prefers epoll, which needs less memory and is allowed in more containers.
+//! Which of the two is cheaper depends on the machine and on how many requests a wait returns,
+//! and that depends on the generator. So both generators judge: `auto` is wrong to pick a driver
+//! that is more expensive under both, and wrong not to pick one that is clearly cheaper under both.
+//! At equal cost it prefers epoll, which needs less memory and is allowed in more containers.
 
 use anyhow::{Context, Result};
 
@@ -134,13 +134,13 @@ mod tests {
                 |[low, high]: [f64; 2]| Estimate { value: (low + high) / 2.0, low, high };
             judge(&factors.map(estimate), auto).verdict
         };
-        let (dearer, cheaper, alike) = ([1.02, 1.10], [0.80, 0.90], [0.95, 1.05]);
-        assert_eq!(verdict([dearer, dearer], "epoll"), Verdict::Pass);
-        assert_eq!(verdict([dearer, dearer], "uring"), Verdict::Fail);
+        let (higher, cheaper, alike) = ([1.02, 1.10], [0.80, 0.90], [0.95, 1.05]);
+        assert_eq!(verdict([higher, higher], "epoll"), Verdict::Pass);
+        assert_eq!(verdict([higher, higher], "uring"), Verdict::Fail);
         assert_eq!(verdict([cheaper, cheaper], "uring"), Verdict::Pass);
         assert_eq!(verdict([cheaper, cheaper], "epoll"), Verdict::Fail);
         assert_eq!(verdict([cheaper, alike], "epoll"), Verdict::Pass);
-        assert_eq!(verdict([alike, dearer], "uring"), Verdict::Pass);
+        assert_eq!(verdict([alike, higher], "uring"), Verdict::Pass);
         assert!(matches!(verdict([[0.6, 1.4], cheaper], "epoll"), Verdict::NotMeasured(_)));
     }
 }
