@@ -114,8 +114,9 @@ mod tests {
     fn every_statement_that_could_be_judged_must_be_true() {
         let judged = |holds: &[Option<bool>]| {
             let statement = |claim: &str, holds: Option<bool>| {
-                let (expected, reported) = ("c", "d");
-                json!({ "claim": claim, "expected": expected, "reported": reported, "holds": holds })
+                let [expected, reported] = ["c", "d"];
+                json!({ "claim": claim, "expected": expected, "reported": reported,
+                        "holds": holds })
             };
             let claims = holds.iter().map(|holds| statement("a: b", *holds));
             let claims: Vec<Value> = claims.chain([statement("other", Some(false))]).collect();
