@@ -7,8 +7,8 @@
 
 use std::os::fd::OwnedFd;
 
+use measure::account::Account;
 use rustix::io::Errno;
-use rustix::time::{ClockId, clock_gettime};
 
 use crate::listener::{receive, send};
 
@@ -92,10 +92,9 @@ impl Progress {
     }
 }
 
-/// CPU time of this process, in seconds.
-pub(crate) fn process_cpu_s() -> f64 {
-    let time = clock_gettime(ClockId::ProcessCPUTime);
-    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+/// CPU time of the calling thread, in seconds.
+pub(crate) fn cpu_s() -> f64 {
+    Account::of_this_thread().cpu_ns as f64 / 1e9
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde::Serialize;
 
-use crate::fixed::{Messages, Moved, Progress, process_cpu_s};
+use crate::fixed::{Messages, Moved, Progress, cpu_s};
 use crate::listener::{Connections, Listener, TICK};
 use measure::{Error, Target};
 
@@ -67,7 +67,7 @@ pub struct Served {
     pub recvs: u64,
     /// Calls of `send`.
     pub sends: u64,
-    /// CPU time of the process until the stop.
+    /// CPU time of the thread that served, until the stop.
     pub cpu_s: f64,
 }
 
@@ -116,6 +116,6 @@ impl NullServer {
             });
         }
         let Moved { messages: requests, recvs, sends } = moved;
-        Ok(Served { requests, recvs, sends, cpu_s: process_cpu_s() })
+        Ok(Served { requests, recvs, sends, cpu_s: cpu_s() })
     }
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
-use crate::fixed::{Messages, Moved, Progress, process_cpu_s};
+use crate::fixed::{Messages, Moved, Progress, cpu_s};
 use crate::listener::TICK;
 use measure::poll::{Events, Poll};
 use measure::{Error, Target};
@@ -54,7 +54,7 @@ pub struct Played {
     pub requests: u64,
     /// How long it took.
     pub window_s: f64,
-    /// CPU time of this process in that time.
+    /// CPU time of the thread that played, in that time.
     pub cpu_s: f64,
     /// The same per reply.
     pub cpu_us_per_request: f64,
@@ -108,7 +108,7 @@ impl PingPongArgs {
             poll.watch(&socket, index as u64, true)?;
             connections.push((socket, Progress::owing(messages.ready.len())));
         }
-        let (start, cpu_from_s) = (Instant::now(), process_cpu_s());
+        let (start, cpu_from_s) = (Instant::now(), cpu_s());
         let (mut buffer, mut moved) = (vec![0; RECV_BYTES], Moved::default());
         while !stop.load(Ordering::Relaxed) && start.elapsed() < duration {
             poll.wait(&mut events, TICK)?;
@@ -119,7 +119,7 @@ impl PingPongArgs {
                     .map_err(|errno| Error::io(format!("lost {}", self.target), errno))?;
             }
         }
-        let (window_s, cpu_s) = (start.elapsed().as_secs_f64(), process_cpu_s() - cpu_from_s);
+        let (window_s, cpu_s) = (start.elapsed().as_secs_f64(), cpu_s() - cpu_from_s);
         let requests = moved.messages;
         let cpu_us_per_request = cpu_s * 1e6 / (requests as f64).max(1.0);
         Ok(Played { requests, window_s, cpu_s, cpu_us_per_request })

@@ -16,7 +16,7 @@ const PRODUCT: [&str; 7] =
 /// Most lines of the product. Lower it when lines go; do not raise it for what could be shorter.
 const PRODUCT_MAX: usize = 16_700;
 /// Most lines of everything else, likewise. It is on its way to 15,500.
-const OUTSIDE_MAX: usize = 17_000;
+const OUTSIDE_MAX: usize = 16_600;
 
 /// The lines of each crate, and of the two groups with their ceilings.
 pub struct Lines<'a> {
@@ -101,7 +101,7 @@ mod tests {
             [("crates/base/src/a.rs", "fn a() {}\n"), ("lab/load/src/a.rs", "// a\n\nfn a() {}\n")];
         let sources = sources.map(|(path, text)| Source::new(path, text).unwrap());
         let table = "      1  base\n      1  the product, at most 16700\n\n      \
-                     1  load\n      1  outside the product, at most 17000\n\n";
+                     1  load\n      1  outside the product, at most 16600\n\n";
         assert_eq!(Lines::of(&sources).table(), table);
     }
 }

@@ -39,12 +39,14 @@ impl CoreSet {
 
     /// Starts `command` on these cores.
     pub fn spawn(&self, command: &mut Command) -> io::Result<Child> {
-        let start = || {
-            self.move_here()?;
-            command.spawn()
-        };
-        thread::scope(|scope| scope.spawn(start).join())
-            .expect("invariant: starting a program does not panic")
+        self.run(|| command.spawn())?
+    }
+
+    /// Runs `work` on these cores, in a thread of its own; a panic of it is passed on.
+    pub fn run<T: Send>(&self, work: impl FnOnce() -> T + Send) -> io::Result<T> {
+        let moved = || self.move_here().map(|()| work());
+        let done = thread::scope(|scope| scope.spawn(moved).join());
+        done.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     }
 }
 

@@ -2,6 +2,10 @@
 //!
 //! The server runs twice under an instrument. Both runs do the same but for the number of requests,
 //! so the difference of the counts belongs to the difference of the requests.
+//!
+//! Server and requests share one core: the server runs when every request of a round is sent, so it
+//! finds as many at each wait in every run. Apart, that number depends on which core is faster, and
+//! the count of a request on it (a null server: 206 or 250).
 
 use std::collections::BTreeMap;
 
@@ -65,18 +69,22 @@ fn run(
     instrument: Instrument,
 ) -> Result<Counts> {
     let file = lab.folder().join(format!("{}-{rounds}.out", instrument.tool().program));
-    let contestant = contestant.clone().under(instrument, &file);
+    let contestant = contestant.clone().under(instrument, &file).pinned(lab);
     let contestant = match contestant.program() {
         Program::Memcached => contestant,
         _ => contestant.connections_max(CONNECTIONS_MAX),
     };
-    let is_null = matches!(contestant.program(), Program::Null(..));
+    let (is_null, cores) =
+        (matches!(contestant.program(), Program::Null(..)), lab.cores().server());
     let server = contestant.start(lab)?;
-    let mut fleet = Fleet::connect(server.address(), work.connections)?;
-    if !is_null {
-        fleet.fill()?;
-    }
-    fleet.run(work.shape, rounds, !is_null)?;
+    let exchange = || {
+        let mut fleet = Fleet::connect(server.address(), work.connections)?;
+        if !is_null {
+            fleet.fill()?;
+        }
+        fleet.run(work.shape, rounds, !is_null)
+    };
+    cores.run(exchange).context("move to the server's core")??;
     server.stop()?;
     instrument.read(&file)
 }

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! A real server cannot serve here: its core would be full first. A run in which other programs
-//! used the generator's core, or the hypervisor took it, is repeated. Bound: four runs of one kind.
+//! used the generator's core, or the hypervisor took it, is repeated. Bound: eight runs of a kind.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -24,6 +24,7 @@ use crate::schedule::Arrival;
 use crate::workload::Workload;
 use doubles::null_server::NullServer;
 use measure::Error;
+use measure::process::Cores;
 
 /// How the names of its runs begin.
 pub(super) const LABEL: &str = "bottleneck";
@@ -35,11 +36,10 @@ const WORDS: &str = "--ratio 1:0 --keys 1 --value-bytes 10 --multiget 400 --conn
 /// The longest of the runs.
 const RUN_MAX: Duration = Duration::from_secs(3);
 /// The most runs of one kind, while other programs use the generator's core.
-const TRIES: usize = 4;
+const TRIES: usize = 8;
 /// A run is repeated, and at last not judged, when its thread was without a core for more than this
 /// share of the window, or the hypervisor took more than this share of a core.
-const STARVED_MAX: f64 = 0.01;
-const STOLEN_MAX: f64 = 0.05;
+const TAKEN_MAX: f64 = 0.01;
 /// The overload, as a multiple of what the closed loop reaches.
 const OVERLOAD: f64 = 2.0;
 /// The first rate below the limit, as a share of it; it shows the cost of a request when few are
@@ -114,7 +114,7 @@ pub(super) fn find(bench: &mut Bench<'_>, seed: u64, duration: Duration) -> Opti
     })
 }
 
-/// Runs `measure` with a plan whose target answers it.
+/// Runs `measure` with a plan whose target answers it. Each has a core of its own meanwhile.
 fn with_null_server<T>(
     settings: &Settings,
     duration: Duration,
@@ -127,13 +127,22 @@ fn with_null_server<T>(
     let null = NullServer::bind(&server.target, request.len(), &reply)?;
     server.target = null.address().clone();
     let stop = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        let served = scope.spawn(|| null.serve(&stop));
-        let measured = measure(&Plan { target: server.target, ..plan });
+    let pinned = |error| Error::io("cannot choose a core", error);
+    let cores = Cores::find().map_err(pinned)?;
+    let measured = std::thread::scope(|scope| {
+        let served = scope.spawn(|| cores.server().run(|| null.serve(&stop)));
+        // The threads of the generator inherit its core.
+        let measured = cores
+            .generator()
+            .move_here()
+            .map(|()| measure(&Plan { target: server.target, ..plan }));
         stop.store(true, Ordering::Relaxed);
-        served.join().expect("invariant: the null server does not panic")?;
-        Ok(measured)
-    })
+        let served = served.join().expect("invariant: the null server does not panic");
+        served.map_err(pinned)??;
+        measured.map_err(pinned)
+    });
+    cores.all().move_here().map_err(pinned)?;
+    measured
 }
 
 /// The runs of the experiment so far.
@@ -193,7 +202,7 @@ impl Runs<'_, '_> {
 
 /// Whether the machine left the generator its core.
 fn undisturbed(report: &Report) -> bool {
-    report.generator.starved_thread <= STARVED_MAX && report.generator.stolen <= STOLEN_MAX
+    report.generator.starved_thread <= TAKEN_MAX && report.generator.stolen <= TAKEN_MAX
 }
 
 /// Whether the generator had work all the time.
