@@ -3,14 +3,16 @@
 //! An owner takes bytes and receives a [`Grant`]. Dropping the grant returns the bytes. When the
 //! total is lowered, or an owner's reserved minimum is raised, an owner may hold more than it may
 //! keep. The difference is what it [owes](MemoryBudget::owed). It returns that little by little as
-//! it works, never all at once.
+//! it works, never all at once. Nobody waits for it: while the total is exceeded, owners other than
+//! the items still take what they need within their maximum, and the items owe that too.
 //!
 //! The budget counts; it allocates nothing, never blocks and never takes back a grant by force.
 //!
 //! Invariants:
 //! - `used` of the budget is the sum of `used` over all owners, once no call is in progress.
-//! - A grant that was given never lifts `used` above the total, nor an owner above its maximum.
-//!   Only a total or a maximum that is lowered later can leave them above.
+//! - A grant never lifts an owner above its maximum, nor `used` above the total. Only a total or a
+//!   maximum that is lowered later leaves them above; and the total, once exceeded, may be exceeded
+//!   further by the owners that hold no items.
 //!
 //! All numbers are bytes.
 //!
@@ -144,21 +146,39 @@ impl MemoryBudget {
         self.used.load(Ordering::Relaxed)
     }
 
+    /// The most that `owner` may hold.
+    #[must_use]
+    pub fn max(&self, owner: Owner) -> u64 {
+        self.accounts[owner as usize].max.load(Ordering::Relaxed)
+    }
+
+    /// Whether more is held than the total, because the total was lowered.
+    #[must_use]
+    pub fn is_exceeded(&self) -> bool {
+        self.used_total() > self.total()
+    }
+
     /// Bytes of the total that no owner holds.
     #[must_use]
     pub fn room(&self) -> u64 {
         self.total().saturating_sub(self.used_total())
     }
 
-    /// Takes `bytes` for `owner`. `None` if the total, the maximum of `owner` or the minimum of
-    /// another owner does not allow it.
+    /// Takes `bytes` for `owner`. `None` if the maximum of `owner`, the total or the minimum of
+    /// another owner does not allow it. While the total is [exceeded](Self::is_exceeded), only the
+    /// maximum counts for an owner that holds no items.
     #[must_use]
     pub fn take(&self, owner: Owner, bytes: u64) -> Option<Grant> {
         let account = &self.accounts[owner as usize];
         if !add_within(&account.used, bytes, account.max.load(Ordering::Relaxed)) {
             return None;
         }
-        let limit = self.total().saturating_sub(self.reserved_for_others(owner));
+        let holds_items = matches!(owner, Owner::Primary | Owner::Replica);
+        let limit = if self.is_exceeded() && !holds_items {
+            u64::MAX
+        } else {
+            self.total().saturating_sub(self.reserved_for_others(owner))
+        };
         if !add_within(&self.used, bytes, limit) {
             account.used.fetch_sub(bytes, Ordering::Relaxed);
             return None;
@@ -257,6 +277,21 @@ mod tests {
         let _items = budget.take(Owner::Primary, 80).expect("free");
         budget.resize(50);
         assert_eq!((budget.owed(Owner::Primary), budget.owed(Owner::Index)), (30, 0));
+    }
+
+    #[test]
+    fn while_the_total_is_exceeded_only_items_are_refused() {
+        let budget = MemoryBudget::new(100);
+        budget.share(Owner::Connections, 0, 20);
+        let items = budget.take(Owner::Primary, 80).expect("free");
+        budget.resize(50);
+        assert!(budget.take(Owner::Primary, 1).is_none());
+        let _index = budget.take(Owner::Index, 10).expect("the items make way");
+        let _buffers = budget.take(Owner::Connections, 20).expect("within its share");
+        assert!(budget.take(Owner::Connections, 1).is_none(), "beyond its share");
+        assert_eq!(budget.owed(Owner::Primary), 60);
+        drop(items);
+        assert!(budget.take(Owner::Index, 21).is_none(), "the total holds again");
     }
 
     #[test]

@@ -26,8 +26,11 @@ const GROUP_BYTES: u64 = 64 * KIB;
 /// With fewer segments than this, items of all lifetimes share segments.
 const SEGMENTS_FOR_CLASSES: u64 = 128;
 
-/// The smallest memory limit: segments for both pools and for moves, and the index of what fits.
-pub const LIMIT_BYTES_MIN: u64 = 12 * SEGMENT_BYTES_MIN;
+/// Segments that an engine works with at least: for both pools, for moves, and some to walk.
+pub(crate) const SEGMENTS_MIN: u64 = 12;
+
+/// The smallest memory limit: a few segments, and the index of what fits.
+pub const LIMIT_BYTES_MIN: u64 = SEGMENTS_MIN * SEGMENT_BYTES_MIN;
 
 /// How an engine is built.
 ///

@@ -3,10 +3,10 @@
 //! The engine never reads a clock: its callers pass `now`. It has no thread of its own: work that a
 //! request leaves is done by later requests and by [`Engine::tend`].
 
-use crate::config::{EngineConfig, Geometry, LIMIT_BYTES_MIN};
+use crate::config::{EngineConfig, Geometry, LIMIT_BYTES_MIN, SEGMENTS_MIN};
 use crate::effects::{Effect, EffectSink, NoSink};
 use crate::error::EngineError;
-use crate::eviction::{Eviction, Work, give_back, with_space};
+use crate::eviction::{Eviction, Left, Work, give_back, with_space};
 use crate::grace::GracePeriods;
 use crate::index::Index;
 use crate::items::Items;
@@ -238,9 +238,10 @@ impl Engine {
     }
 
     /// Housekeeping for an idle moment or the end of a batch: looks at up to `items` items of
-    /// segments that must go, and evicts what the budget wants back. The pin may move on.
-    pub fn tend<S: EffectSink>(&self, pin: &mut Pin, now: Now, items: u32, sink: &mut S) {
-        self.eviction.tend(&mut self.work(pin, now, sink), items);
+    /// segments that must go, because they have expired or the limit was lowered, and at a part of
+    /// an index that is sparse. Returns what is left. The pin may move on.
+    pub fn tend<S: EffectSink>(&self, pin: &mut Pin, now: Now, items: u32, sink: &mut S) -> Left {
+        self.eviction.tend(&mut self.work(pin, now, sink), items)
     }
 
     /// Evicts until the budget has `bytes` left, for an owner whose share is not used up. The pin
@@ -327,6 +328,23 @@ impl Engine {
     pub fn reserve_bytes(&self) -> u64 {
         let geometry = self.items.segments().geometry();
         geometry.segments_max as u64 * geometry.segment_bytes()
+    }
+
+    /// The lowest total of the budget that it can work with now. Where it does not evict, that is
+    /// no lower than what is held.
+    #[must_use]
+    pub fn limit_bytes_min(&self) -> u64 {
+        let (items, budget) = (&self.items, self.eviction.budget());
+        if !items.config().evict {
+            return budget.used_total();
+        }
+        let geometry = items.segments().geometry();
+        let own = Index::fixed_bytes(geometry)
+            + Slices::bytes()
+            + items.index().bytes_min()
+            + SEGMENTS_MIN * geometry.segment_bytes();
+        let engine = [Owner::Primary, Owner::Index].map(|owner| budget.used(owner));
+        own + budget.used_total().saturating_sub(engine.iter().sum())
     }
 
     /// The longest value that it stores, in bytes.

@@ -53,6 +53,7 @@ pub use config::{EngineConfig, LIMIT_BYTES_MIN};
 pub use effects::{Change, Effect, EffectSink, NoSink, Removal};
 pub use engine::{Engine, Usage};
 pub use error::EngineError;
+pub use eviction::Left;
 pub use keys::{KEY_BYTES_MAX, Key};
 pub use local::{Counters, Local, Pin};
 pub use reading::{FetchOptions, Found, ItemView, Prefetched, Read, ReadSink, ValueSink};

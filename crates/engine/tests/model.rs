@@ -122,7 +122,9 @@ impl Run {
                 self.engine.flush();
                 self.model.clear();
             }
-            _ => self.engine.tend(&mut self.pin, self.now, 32, &mut self.witness),
+            _ => {
+                self.engine.tend(&mut self.pin, self.now, 32, &mut self.witness);
+            }
         }
         self.learn();
     }

@@ -3,6 +3,7 @@
 //! Commands that tune memcached's slabs and queues get memcached's reply and change nothing: there
 //! are no size classes and no crawler here.
 
+use crate::cell::LimitRefused;
 use crate::dump::{METADUMP, MGDUMP, dump, wants_items};
 use crate::facts::CLASS;
 use crate::stats::stats;
@@ -11,6 +12,7 @@ use base::Now;
 use engine::NoSink;
 use memcache::{CrawlerCommand, Expiry, Refusal, Request, SlabsCommand, expiry, reply};
 use session::{Conn, Outcome, Reply};
+use std::borrow::Cow;
 
 /// The most items that one `lru_crawler crawl` examines.
 const CRAWL_ITEMS_MAX: u32 = 100_000;
@@ -24,19 +26,19 @@ pub(crate) fn administrate(
     request: &Request<'_>,
     reply: &mut Reply,
 ) -> Outcome {
-    let (line, noreply) = match request {
+    let (line, noreply): (Cow<'static, [u8]>, bool) = match request {
         Request::Stats(args) => {
             stats(worker, now, *args, reply.bytes_mut());
             return Outcome::Done;
         }
-        Request::FlushAll { delay, noreply } => (flush_all(worker, now, *delay), *noreply),
+        Request::FlushAll { delay, noreply } => (flush_all(worker, now, *delay).into(), *noreply),
         Request::Version => {
             reply::version(reply.bytes_mut(), &worker.cell().options().version);
             return Outcome::Done;
         }
         Request::Verbosity { level, noreply } => {
             worker.cell().host().set_verbosity(*level);
-            (reply::OK, *noreply)
+            (reply::OK.into(), *noreply)
         }
         Request::CacheMemlimit { mebibytes, noreply } => (limit(worker, *mebibytes), *noreply),
         Request::Shutdown { graceful } => {
@@ -44,7 +46,7 @@ pub(crate) fn administrate(
                 worker.cell().host().shutdown(*graceful);
                 return Outcome::Close;
             }
-            (reply::SHUTDOWN_DISABLED, false)
+            (reply::SHUTDOWN_DISABLED.into(), false)
         }
         Request::LruCrawler(CrawlerCommand::Metadump { classes }) => {
             return dump(worker, now, conn, &METADUMP, classes, reply);
@@ -53,17 +55,17 @@ pub(crate) fn administrate(
             return dump(worker, now, conn, &MGDUMP, classes, reply);
         }
         Request::LruCrawler(CrawlerCommand::Crawl { classes }) => {
-            (crawl(worker, now, classes), false)
+            (crawl(worker, now, classes).into(), false)
         }
-        Request::LruCrawler(_) => (reply::OK, false),
-        Request::Slabs { command, noreply } => (slabs(*command), *noreply),
-        Request::Lru { noreply, .. } => (reply::OK, *noreply),
-        Request::Watch(_) => (reply::WATCH_DISABLED, false),
-        Request::RefreshCerts { noreply } => (Refusal::UnknownCommand.line(), *noreply),
+        Request::LruCrawler(_) => (reply::OK.into(), false),
+        Request::Slabs { command, noreply } => (slabs(*command).into(), *noreply),
+        Request::Lru { noreply, .. } => (reply::OK.into(), *noreply),
+        Request::Watch(_) => (reply::WATCH_DISABLED.into(), false),
+        Request::RefreshCerts { noreply } => (Refusal::UnknownCommand.line().into(), *noreply),
         request => unreachable!("{request:?} is executed before this"),
     };
     if !noreply {
-        reply.bytes_mut().extend_from_slice(line);
+        reply.bytes_mut().extend_from_slice(&line);
     }
     Outcome::Done
 }
@@ -94,14 +96,20 @@ fn flush_all(worker: &Worker, now: Now, delay: Option<i64>) -> &'static [u8] {
     reply::OK
 }
 
-/// `cache_memlimit`: changes the limit on memory, within the address space that is reserved.
-fn limit(worker: &Worker, mebibytes: u32) -> &'static [u8] {
-    let bytes = u64::from(mebibytes) << 20;
-    if bytes > worker.cell().engine().reserve_bytes() {
-        return b"MEMLIMIT_ADJUST_FAILED out of bounds or unable to adjust\r\n";
+/// `cache_memlimit`: changes the limit on memory, within what the cell can work with and the
+/// address space that is reserved.
+fn limit(worker: &Worker, mebibytes: u32) -> Cow<'static, [u8]> {
+    match worker.cell().resize(u64::from(mebibytes) << 20) {
+        Ok(()) => reply::OK.into(),
+        Err(LimitRefused::TooLow { bytes_min }) => {
+            let least = bytes_min.div_ceil(1 << 20);
+            let line = format!("MEMLIMIT_TOO_SMALL cannot set maxbytes to less than {least}m\r\n");
+            line.into_bytes().into()
+        }
+        Err(LimitRefused::TooHigh) => {
+            b"MEMLIMIT_ADJUST_FAILED out of bounds or unable to adjust\r\n".into()
+        }
     }
-    worker.cell().budget().resize(bytes);
-    reply::OK
 }
 
 /// `slabs`: the replies of a memcached that has one class and no spare page.

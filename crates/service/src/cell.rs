@@ -39,12 +39,22 @@ pub struct Options {
     pub allow_dump: bool,
     /// Who may use the cell; if absent, everyone.
     pub authenticate: Option<Authenticate>,
-    /// The most memory that connections may hold for input and output that they must keep.
-    pub connection_bytes_max: u64,
+    /// Connections may hold one byte in this many of the memory limit, for input and output that
+    /// they must keep.
+    pub connections_part: u64,
     /// Whether each worker keeps its lease between batches. It should if workers are few.
     pub keep_leases: bool,
     /// Names and values for `stats settings`.
     pub settings: Vec<(&'static str, String)>,
+}
+
+/// Why the limit on memory stays as it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LimitRefused {
+    /// The cell cannot work with less than `bytes_min` now.
+    TooLow { bytes_min: u64 },
+    /// There is not so much address space.
+    TooHigh,
 }
 
 /// All counts at the time of the latest `stats reset`; zero before the first.
@@ -87,6 +97,7 @@ impl Cell {
         now: Now,
     ) -> Result<Arc<Self>, EngineError> {
         let (engine, locals) = Engine::new(config, budget.clone())?;
+        share_out(&budget, &options);
         let auth_limits =
             Limits { value_bytes_max: AUTH_BYTES_MAX, multiget_line_bytes_max: LINE_BYTES_MAX };
         Ok(Arc::new(Self {
@@ -122,6 +133,20 @@ impl Cell {
 
     pub(crate) fn budget(&self) -> &MemoryBudget {
         &self.budget
+    }
+
+    /// Changes the limit on memory. What is held beyond a lower one is returned little by little.
+    pub(crate) fn resize(&self, bytes: u64) -> Result<(), LimitRefused> {
+        let bytes_min = self.engine.limit_bytes_min();
+        if bytes < bytes_min {
+            return Err(LimitRefused::TooLow { bytes_min });
+        }
+        if bytes > self.engine.reserve_bytes() {
+            return Err(LimitRefused::TooHigh);
+        }
+        self.budget.resize(bytes);
+        share_out(&self.budget, &self.options);
+        Ok(())
     }
 
     #[inline]
@@ -186,7 +211,7 @@ impl Cell {
 
     /// Whether connections may hold `bytes` more, whether or not so much is free now.
     pub(crate) fn has_share_left(&self, bytes: u64) -> bool {
-        self.budget.used(Owner::Connections) + bytes <= self.options.connection_bytes_max
+        self.budget.used(Owner::Connections) + bytes <= self.budget.max(Owner::Connections)
     }
 
     pub(crate) fn baseline(&self) -> Baseline {
@@ -202,6 +227,11 @@ impl Cell {
         };
         *lock(&self.baseline) = now;
     }
+}
+
+/// Gives connections their part of the limit.
+fn share_out(budget: &MemoryBudget, options: &Options) {
+    budget.share(Owner::Connections, 0, budget.total() / options.connections_part.max(1));
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -41,7 +41,7 @@
 //!     allow_shutdown: false,
 //!     allow_dump: false,
 //!     authenticate: None,
-//!     connection_bytes_max: LIMIT_BYTES / 4,
+//!     connections_part: 4,
 //!     keep_leases: true,
 //!     settings: Vec::new(),
 //! };

@@ -14,25 +14,27 @@ use crate::cell::Cell;
 use crate::worker::Worker;
 use crate::{admin, auth, meta, retrieve, store};
 use base::Now;
-use engine::NoSink;
+use engine::{Left, NoSink};
 use memcache::{Key, KeyScratch, Limits, Refusal, Request, Store, StoreVerb, reply};
 use session::{BatchEnd, Cause, Conn, ConnId, Handler, LogId, Outcome, Passed, Reply, Ticket};
 use std::sync::Arc;
 
-/// The most items that housekeeping examines once a second.
-const TEND_ITEMS_MAX: u32 = 4096;
+/// The most items that one round of housekeeping examines: a fraction of a millisecond.
+const TEND_ITEMS_MAX: u32 = 512;
 
-/// Nanoseconds between two rounds of housekeeping while nothing arrives.
+/// Nanoseconds from one round of housekeeping to the next, where nothing is left to do.
 const TEND_INTERVAL_NS: u64 = 1_000_000_000;
+
+/// The same where something is left that is not urgent.
+const TEND_SOON_NS: u64 = 50_000_000;
 
 /// Executes the requests of one worker.
 pub struct Service {
     worker: Worker,
     /// Whether clients must authenticate first.
     guarded: bool,
-    /// The second of the next housekeeping; the highest number if another worker does it.
-    tend_at_s: u32,
-    wake_at_ns: u64,
+    /// When the next round of housekeeping is due; the highest number if another worker does it.
+    tend_at_ns: u64,
 }
 
 impl Service {
@@ -40,9 +42,9 @@ impl Service {
     /// housekeeping while nothing arrives.
     #[must_use]
     pub fn new(cell: Arc<Cell>, tends: bool) -> Self {
-        let (tend_at_s, wake_at_ns) = if tends { (0, 0) } else { (u32::MAX, u64::MAX) };
+        let tend_at_ns = if tends { 0 } else { u64::MAX };
         let guarded = cell.options().authenticate.is_some();
-        Self { worker: Worker::new(cell), guarded, tend_at_s, wake_at_ns }
+        Self { worker: Worker::new(cell), guarded, tend_at_ns }
     }
 
     /// Whether the client must still authenticate.
@@ -97,15 +99,18 @@ impl Service {
         Outcome::Done
     }
 
-    /// Housekeeping, once a second at the latest: removes expired items, and returns memory that is
-    /// owed to a lowered limit.
+    /// A round of housekeeping: removes expired items, and returns memory that a lowered limit owes.
+    /// While such a debt is left, each batch and each idle moment pays a part of it.
     #[cold]
     fn tend(&mut self, now: Now) {
-        self.tend_at_s = now.expiry_s.saturating_add(1);
-        self.wake_at_ns = now.mono_ns + TEND_INTERVAL_NS;
         self.worker.begin(now);
-        let (engine, local) = self.worker.engine();
-        engine.tend(local, now, TEND_ITEMS_MAX, &mut NoSink);
+        let (engine, pin) = self.worker.engine();
+        let pause_ns = match engine.tend(pin, now, TEND_ITEMS_MAX, &mut NoSink) {
+            Left::Nothing => TEND_INTERVAL_NS,
+            Left::Some => TEND_SOON_NS,
+            Left::Debt => 0,
+        };
+        self.tend_at_ns = now.mono_ns + pause_ns;
     }
 }
 
@@ -203,7 +208,7 @@ impl Handler for Service {
 
     #[inline]
     fn end_batch(&mut self, now: Now) -> BatchEnd {
-        if now.expiry_s >= self.tend_at_s {
+        if now.mono_ns >= self.tend_at_ns {
             self.tend(now);
         }
         self.worker.end();
@@ -211,6 +216,6 @@ impl Handler for Service {
     }
 
     fn wake_at_ns(&self) -> u64 {
-        self.wake_at_ns
+        self.tend_at_ns
     }
 }

@@ -8,8 +8,10 @@
 //!
 //! The work is a debt: each write pays for the words it took, a few items at a time, so no request
 //! waits for a whole segment. At most three quarters of a victim's words are kept, so paying four
-//! words for one always gains space. [`super::victim`] decides about each item, and
-//! [`super::space`] evicts for a request that cannot continue without space.
+//! words for one always gains space. A lowered limit is a debt too: each write and each idle moment
+//! pays a part of it, and writers get the segments that they need before any is returned.
+//! [`super::victim`] decides about each item, and [`super::space`] evicts for a request that cannot
+//! continue without space.
 //!
 //! Invariants: one thread at a time walks, and others do not wait for it; a victim is drained to
 //! its end before another is chosen. Bounds are in items and in words of eight bytes.
@@ -20,10 +22,12 @@ use super::work::Work;
 use crate::effects::EffectSink;
 use crate::grace::GracePeriods;
 use crate::items::Items;
+use crate::index::Compaction;
 use crate::segments::{
-    Pool, SegmentCounts, Victim, dead_victim, drained, expired_victim, oldest_victim, reclaim,
+    FREE_FOR_MOVES, Pool, Reclaim, SegmentCounts, Victim, dead_victim, drained, expired_victim,
+    oldest_victim, reclaim,
 };
-use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering};
+use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering, try_lock};
 use base::{MemoryBudget, Owner};
 use std::sync::Arc;
 
@@ -32,6 +36,23 @@ const PACE: usize = 4;
 
 /// Items looked at for one request, at most, while there still is space.
 const ITEMS_PER_PAYMENT_MAX: usize = 32;
+
+/// Words walked by one write while a lowered limit is owed, at least: as much as a page or two.
+const DEBT_WORDS: usize = 1 << 10;
+
+/// Items that housekeeping looks at for one chunk of a sparse index that it looks at.
+const ITEMS_PER_CHUNK: usize = 4;
+
+/// What housekeeping has left to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Left {
+    /// Nothing, until something changes or expires.
+    Nothing,
+    /// A segment that is being walked, or memory that cannot be returned yet.
+    Some,
+    /// Memory that a lowered limit owes, or that a sparse index can return.
+    Debt,
+}
 
 /// What decides which segments go, and what was done about it.
 pub(crate) struct Eviction {
@@ -58,6 +79,7 @@ pub(crate) struct Evictor {
     walk: Option<Walk>,
     /// The second in which expired segments were last looked for.
     looked_s: u32,
+    compaction: Compaction,
 }
 
 /// How far to walk.
@@ -109,19 +131,30 @@ impl Eviction {
     }
 
     /// Housekeeping for an idle moment or the end of a batch: looks at up to `items_max` items of
-    /// segments that must go, and evicts what the budget wants back.
-    pub(crate) fn tend<S: EffectSink>(&self, work: &mut Work<'_, S>, items_max: u32) {
+    /// segments that must go, and at a part of an index that is sparse.
+    pub(crate) fn tend<S: EffectSink>(&self, work: &mut Work<'_, S>, items_max: u32) -> Left {
         let (items, now) = (work.items, work.now);
-        if let Some(mut evictor) = self.try_evictor() {
-            // What a walk moves to stays open until it ends.
-            if evictor.looked_s != now.expiry_s && evictor.walk.is_none() {
-                evictor.looked_s = now.expiry_s;
-                items.segments().seal_expired(work.pin.grace(), now);
+        let Some(mut evictor) = self.try_evictor() else { return Left::Some };
+        // What a walk moves to stays open until it ends.
+        if evictor.looked_s != now.expiry_s && evictor.walk.is_none() {
+            evictor.looked_s = now.expiry_s;
+            items.segments().seal_open(work.pin.grace(), |of| of.all_expired(now.expiry_s));
+        }
+        let mut worked = self.reclaim(work) > 0;
+        let bounds = Bounds { items: items_max as usize, words: usize::MAX };
+        worked |= self.walk(&mut evictor, work, bounds).items > 0;
+        worked |= self.reclaim(work) > 0;
+        items.index().buckets().give_back(work.pin.grace());
+        for _ in 0..(items_max as usize).div_ceil(ITEMS_PER_CHUNK) {
+            if !evictor.compaction.step(items.index(), work.pin.grace()) {
+                break;
             }
-            self.reclaim(work);
-            let bounds = Bounds { items: items_max as usize, words: usize::MAX };
-            self.walk(&mut evictor, work, bounds);
-            self.reclaim(work);
+            worked = true;
+        }
+        match self.is_owed(items) || items.index().buckets().returnable_bytes() > 0 {
+            true if worked => Left::Debt,
+            false if evictor.walk.is_none() => Left::Nothing,
+            _ => Left::Some,
         }
     }
 
@@ -131,13 +164,15 @@ impl Eviction {
             return;
         }
         let items = work.items;
-        if items.segments().short_by() == 0 && !items.index().buckets().is_short() {
+        let is_owed = self.budget.is_exceeded();
+        if items.segments().short_by() == 0 && !items.index().buckets().is_short() && !is_owed {
             *work.pin.debt_words() = 0;
             return;
         }
         if let Some(mut evictor) = self.try_evictor() {
             let words = std::mem::take(work.pin.debt_words()) * PACE;
             self.reclaim_for(work);
+            let words = if is_owed { words.max(DEBT_WORDS) } else { words };
             let bounds = Bounds { items: ITEMS_PER_PAYMENT_MAX, words };
             let mut walked = self.walk(&mut evictor, work, bounds);
             if items.segments().is_spent() {
@@ -153,8 +188,10 @@ impl Eviction {
         }
     }
 
+    /// The evictor, unless another thread has it. A walk that a panic ended half way goes on where
+    /// it was: no item is passed before it is done.
     pub(super) fn try_evictor(&self) -> Option<MutexGuard<'_, Evictor>> {
-        self.evictor.try_lock().ok()
+        try_lock(&self.evictor)
     }
 
     /// Frees drained segments. Where no other segment is free, the batch of this caller ends, so
@@ -166,17 +203,32 @@ impl Eviction {
         self.reclaim(work);
     }
 
-    /// Frees drained segments. Gives memory back to the budget where it is owed, and to the index
-    /// where that is short.
-    pub(super) fn reclaim<S>(&self, work: &Work<'_, S>) {
+    /// Frees drained segments. Returns memory to the budget where it is owed, and gives some to the
+    /// index where that is short. Returns how many segments it returned.
+    pub(super) fn reclaim<S>(&self, work: &Work<'_, S>) -> usize {
         let items = work.items;
-        let segment_bytes = items.segments().geometry().segment_bytes();
-        let owed = self.budget.owed(Owner::Primary).div_ceil(segment_bytes) as usize;
         let is_short = items.index().buckets().is_short();
-        let returned = reclaim(items.segments(), work.pin.grace(), owed + usize::from(is_short));
+        let how = Reclaim {
+            keep_free: if is_short { FREE_FOR_MOVES } else { items.segments().free_aim() },
+            give_back: self.owed_segments(items) + usize::from(is_short),
+        };
+        let returned = reclaim(items.segments(), work.pin.grace(), how);
         if is_short && returned > 0 {
-            items.index().buckets().take_freed(segment_bytes);
+            items.index().buckets().take_freed(items.segments().geometry().segment_bytes());
         }
+        returned
+    }
+
+    /// Whether items must go because memory is owed.
+    fn is_owed(&self, items: &Items) -> bool {
+        items.config().evict && self.owed_segments(items) > 0
+    }
+
+    /// The segments whose memory is owed. The index returns its part by itself.
+    fn owed_segments(&self, items: &Items) -> usize {
+        let owed = self.budget.owed(Owner::Primary);
+        let owed = owed.saturating_sub(items.index().buckets().returnable_bytes());
+        owed.div_ceil(items.segments().geometry().segment_bytes()) as usize
     }
 
     fn walk<S: EffectSink>(
@@ -236,9 +288,9 @@ impl Eviction {
             return Some(victim);
         }
         let SegmentCounts { committed, small, main, limbo } = segments.counts();
-        let coming = segments.free() + limbo;
-        let owed = self.budget.owed(Owner::Primary) > 0;
-        if coming >= free_wanted && !owed && !items.index().buckets().is_short() {
+        let for_index = usize::from(items.index().buckets().is_short());
+        let wanted = free_wanted.saturating_add(self.owed_segments(items) + for_index);
+        if segments.free() + limbo >= wanted {
             return None;
         }
         // What is left of a mostly dead segment fits in one free segment: nothing need be evicted.
@@ -256,6 +308,10 @@ impl Eviction {
         } else {
             (Pool::Main, Pool::Small)
         };
+        if small + main + limbo == 0 {
+            // The limit is so low that writers hold all there is.
+            segments.seal_open(grace, |_| true);
+        }
         oldest_victim(segments, grace, first).or_else(|| oldest_victim(segments, grace, second))
     }
 }

@@ -12,7 +12,7 @@ use super::evict::{Bounds, Eviction};
 use super::work::Work;
 use crate::effects::EffectSink;
 use crate::items::Items;
-use crate::segments::{SegmentCounts, reclaim};
+use crate::segments::{FREE_FOR_MOVES, Reclaim, SegmentCounts, reclaim};
 use crate::sync::{Ordering, sleep_1_ms, yield_now};
 
 /// Space is short: this many segments must be freed before the write can succeed.
@@ -102,7 +102,7 @@ fn make_space<S: EffectSink>(eviction: &Eviction, work: &mut Work<'_, S>, segmen
         return false;
     }
     let mut rounds = Rounds::default();
-    let wanted = items.segments().free_aim().max(segments + 1);
+    let wanted = segments + FREE_FOR_MOVES;
     work.pin.counters().rooms_made.add(1);
     let mut looked_at = 0;
     work.pin.renew();
@@ -114,6 +114,7 @@ fn make_space<S: EffectSink>(eviction: &Eviction, work: &mut Work<'_, S>, segmen
                 return true;
             }
             let bounds = Bounds { items: ITEMS_PER_ROUND, words: usize::MAX };
+            let wanted = wanted.max(items.segments().free_aim());
             walked = eviction.walk_for(&mut evictor, work, bounds, wanted).items;
             looked_at += walked as u64;
             eviction.maxima().space_items.fetch_max(looked_at, Ordering::Relaxed);
@@ -140,8 +141,9 @@ pub(crate) fn give_back<S: EffectSink>(
     loop {
         let mut walked = 0;
         if let Some(mut evictor) = eviction.try_evictor() {
-            let segments = lacking().div_ceil(segment_bytes) as usize;
-            reclaim(items.segments(), work.pin.grace(), segments);
+            let give_back = lacking().div_ceil(segment_bytes) as usize;
+            let how = Reclaim { keep_free: FREE_FOR_MOVES, give_back };
+            reclaim(items.segments(), work.pin.grace(), how);
             if lacking() == 0 {
                 return true;
             }

@@ -6,19 +6,28 @@
 //! ```
 //!
 //! `overflow` is the number of the next bucket of the chain plus one. Memory is taken from the
-//! budget a block at a time and never given back. A chunk that a group releases is used again, but
-//! only after a grace period, because a reader may still look at it. A bucket is emptied before it
-//! is used again, so its old slots are never found by another group.
+//! budget a block at a time. A block holds chunks or single buckets, and the lowest block with a
+//! free place is filled first. So the high ones become empty as the index shrinks, with the help of
+//! [`compact`](super::compact), and their memory is returned.
+//!
+//! A chunk that a group releases is used again only after a grace period, because a reader may
+//! still look at it. A bucket is emptied before it is used again, so its old slots are never found
+//! by another group.
 
+use super::blocks::{Blocks, Kind};
+use super::lock::{overflow, with_overflow};
 use crate::grace::GracePeriods;
 use crate::raw::Mapping;
 use crate::sync::{AtomicU64, Mutex, Ordering, fence, lock};
-use base::{Grant, MemoryBudget, Owner};
+use base::{MemoryBudget, Owner};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// Words of a bucket: one cache line.
 pub(crate) const BUCKET_WORDS: usize = 8;
+
+/// Bytes of a bucket.
+pub(super) const BUCKET_BYTES: u64 = 64;
 
 /// The words of a bucket: its header, then its slots.
 pub(crate) type Bucket = [AtomicU64; BUCKET_WORDS];
@@ -26,19 +35,23 @@ pub(crate) type Bucket = [AtomicU64; BUCKET_WORDS];
 /// Slots of a bucket.
 pub(crate) const SLOTS: usize = BUCKET_WORDS - 1;
 
+/// One in this many bytes of the blocks may be unused before the index counts as sparse.
+const SPARE_PART: u64 = 16;
+
+/// Blocks that may be unused besides: those of each kind that are being filled.
+const SPARE_BLOCKS: u64 = 3;
+
+/// Empty blocks whose memory one call returns to the kernel at most.
+const RETURNS_MAX: usize = 16;
+
 /// Number of a bucket, counted from the start of this memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BucketId(pub(crate) u32);
 
-struct FreeBuckets {
-    /// First bucket that was never used, and the first that has no memory.
-    fresh: u32,
-    granted: u32,
-    grants: Vec<Grant>,
-    chunks: Vec<BucketId>,
+struct Free {
+    blocks: Blocks,
     /// Released chunks, each with the grace period after which no batch can look at it.
     limbo: VecDeque<(u64, BucketId)>,
-    overflow: Vec<BucketId>,
 }
 
 pub(crate) struct Buckets {
@@ -48,7 +61,9 @@ pub(crate) struct Buckets {
     pub(super) chunk_mask: u32,
     /// Bytes taken from the budget at a time.
     block_bytes: u64,
-    free: Mutex<FreeBuckets>,
+    free: Mutex<Free>,
+    /// Bytes of blocks that hold memory and are not in use, as of the last change.
+    spare_bytes: AtomicU64,
     /// Set when the budget refused memory: eviction then frees a segment for the index.
     is_short: AtomicU64,
 }
@@ -60,21 +75,17 @@ impl Buckets {
         budget: Arc<MemoryBudget>,
         huge: bool,
     ) -> std::io::Result<Self> {
-        let buckets_max = (reserve_bytes / 64).min(u64::from(u32::MAX) - 1);
-        let free = FreeBuckets {
-            fresh: 0,
-            granted: 0,
-            grants: Vec::new(),
-            chunks: Vec::new(),
-            limbo: VecDeque::new(),
-            overflow: Vec::new(),
-        };
+        let buckets_max = (reserve_bytes / BUCKET_BYTES).min(u64::from(u32::MAX) - 1);
+        let block_bytes = block_bytes.max(u64::from(chunk_buckets) * BUCKET_BYTES);
+        let block_buckets = (block_bytes / BUCKET_BYTES) as u32;
+        let blocks = Blocks::new(block_buckets, chunk_buckets, buckets_max as u32 / block_buckets);
         Ok(Self {
             buckets: Mapping::reserve(buckets_max as usize, huge)?,
             budget,
             chunk_mask: chunk_buckets - 1,
             block_bytes,
-            free: Mutex::new(free),
+            free: Mutex::new(Free { blocks, limbo: VecDeque::new() }),
+            spare_bytes: AtomicU64::new(0),
             is_short: AtomicU64::new(0),
         })
     }
@@ -88,21 +99,14 @@ impl Buckets {
     /// A chunk of empty buckets, or `None` while the budget refuses.
     pub(crate) fn take_chunk(&self, grace: &GracePeriods) -> Option<BucketId> {
         let mut free = lock(&self.free);
-        while let Some((stamp, id)) = free.limbo.front().copied() {
-            if !grace.passed(stamp) {
-                break;
-            }
-            free.limbo.pop_front();
-            free.chunks.push(id);
-        }
-        let id = match free.chunks.pop() {
-            Some(id) => id,
-            None => self.fresh(&mut free, self.chunk_mask + 1)?,
-        };
-        for bucket in id.0..=id.0 + self.chunk_mask {
-            self.clear(BucketId(bucket));
-        }
-        Some(id)
+        self.end_limbo(&mut free, grace);
+        let id = self.take(&mut free, Kind::Chunk)?;
+        Some(self.cleared(id, Kind::Chunk))
+    }
+
+    /// A chunk of empty buckets below `bound`, if there is one that holds memory.
+    pub(super) fn take_chunk_below(&self, bound: BucketId) -> Option<BucketId> {
+        self.take_below(Kind::Chunk, bound)
     }
 
     /// Takes a chunk back once the batches that may be looking at it have ended.
@@ -112,35 +116,54 @@ impl Buckets {
 
     /// One empty bucket, or `None` while the budget refuses.
     pub(crate) fn take_overflow(&self) -> Option<BucketId> {
-        let mut free = lock(&self.free);
-        let id = match free.overflow.pop() {
-            Some(id) => id,
-            None => self.fresh(&mut free, 1)?,
-        };
-        self.clear(id);
-        Some(id)
+        let id = self.take(&mut lock(&self.free), Kind::Single)?;
+        Some(self.cleared(id, Kind::Single))
+    }
+
+    /// One empty bucket below `bound`, if there is one that holds memory.
+    pub(super) fn take_overflow_below(&self, bound: BucketId) -> Option<BucketId> {
+        self.take_below(Kind::Single, bound)
     }
 
     /// Takes back an overflow bucket that was unlinked under the lock of its chain.
     pub(crate) fn give_overflow(&self, id: BucketId) {
-        lock(&self.free).overflow.push(id);
+        let mut free = lock(&self.free);
+        free.blocks.give(id);
+        self.note_spare(&free);
     }
 
-    fn fresh(&self, free: &mut FreeBuckets, count: u32) -> Option<BucketId> {
-        let end = free.fresh.checked_add(count)?;
-        if end as usize > self.buckets.places().len() {
-            return None;
+    fn end_limbo(&self, free: &mut Free, grace: &GracePeriods) {
+        while let Some((stamp, id)) = free.limbo.front().copied()
+            && grace.passed(stamp)
+        {
+            free.limbo.pop_front();
+            free.blocks.give(id);
         }
-        while end > free.granted {
-            let Some(grant) = self.budget.take(Owner::Index, self.block_bytes) else {
+        self.note_spare(free);
+    }
+
+    fn take(&self, free: &mut Free, kind: Kind) -> Option<BucketId> {
+        let id = free.blocks.take(kind, || {
+            let grant = self.budget.take(Owner::Index, self.block_bytes);
+            if grant.is_none() {
                 self.is_short.store(1, Ordering::Relaxed);
-                return None;
-            };
-            free.grants.push(grant);
-            free.granted += (self.block_bytes / 64) as u32;
-        }
-        free.fresh = end;
-        Some(BucketId(end - count))
+            }
+            grant
+        })?;
+        self.note_spare(free);
+        Some(id)
+    }
+
+    fn take_below(&self, kind: Kind, bound: BucketId) -> Option<BucketId> {
+        let mut free = lock(&self.free);
+        let id = free.blocks.take_below(kind, bound)?;
+        self.note_spare(&free);
+        Some(self.cleared(id, kind))
+    }
+
+    fn note_spare(&self, free: &Free) {
+        let spare_bytes = free.blocks.spare_buckets() * BUCKET_BYTES;
+        self.spare_bytes.store(spare_bytes, Ordering::Relaxed);
     }
 
     /// Whether memory was refused since [`Buckets::take_freed`].
@@ -153,18 +176,74 @@ impl Buckets {
         let mut free = lock(&self.free);
         for _ in 0..bytes / self.block_bytes {
             let Some(grant) = self.budget.take(Owner::Index, self.block_bytes) else { break };
-            free.grants.push(grant);
-            free.granted += (self.block_bytes / 64) as u32;
+            free.blocks.add_grant(grant);
         }
+        self.note_spare(&free);
         self.is_short.store(0, Ordering::Relaxed);
     }
 
-    /// Empties a bucket for another use. A reader that still follows an old link to it and sees any
-    /// of this must also see that the link is gone.
-    fn clear(&self, id: BucketId) {
-        fence(Ordering::Release);
-        for word in self.bucket(id) {
-            word.store(0, Ordering::Relaxed);
-        }
+    /// Bytes that the index can return: whole blocks that it does not need, but for a small part.
+    pub(crate) fn returnable_bytes(&self) -> u64 {
+        let held = self.budget.used(Owner::Index);
+        let kept = held / SPARE_PART + SPARE_BLOCKS * self.block_bytes;
+        let more = self.spare_bytes.load(Ordering::Relaxed).saturating_sub(kept);
+        more / self.block_bytes * self.block_bytes
     }
+
+    /// The buckets below which all chunks and all single buckets have room.
+    pub(super) fn bounds(&self, grace: &GracePeriods) -> Bounds {
+        let mut free = lock(&self.free);
+        self.end_limbo(&mut free, grace);
+        let bound = |kind| free.blocks.bound(kind);
+        Bounds { chunks: bound(Kind::Chunk), singles: bound(Kind::Single) }
+    }
+
+    /// Returns the memory of a few empty blocks, as far as [`Buckets::returnable_bytes`] says.
+    pub(crate) fn give_back(&self, grace: &GracePeriods) {
+        if self.returnable_bytes() == 0 {
+            return;
+        }
+        let mut free = lock(&self.free);
+        self.end_limbo(&mut free, grace);
+        let blocks = (self.returnable_bytes() / self.block_bytes) as usize;
+        let returned = free.blocks.retire(blocks.min(RETURNS_MAX));
+        self.note_spare(&free);
+        drop(free);
+        for block in &returned {
+            let buckets = (self.block_bytes / BUCKET_BYTES) as usize;
+            let start = block.number as usize * buckets;
+            self.buckets.discard(start..start + buckets);
+        }
+        lock(&self.free).blocks.retired(returned);
+    }
+
+    /// Copies the slots of a bucket, and its link to the next, to one that no reader can find yet.
+    pub(super) fn copy(&self, from: BucketId, to: BucketId) {
+        let (from, to) = (self.bucket(from), self.bucket(to));
+        for (word, target) in from.iter().zip(to).skip(1) {
+            target.store(word.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
+        let next = overflow(from[0].load(Ordering::Relaxed));
+        to[0].store(with_overflow(0, next), Ordering::Relaxed);
+    }
+
+    /// Empties a chunk or a bucket for another use. A reader that still follows an old link to it
+    /// and sees any of this must also see that the link is gone.
+    fn cleared(&self, id: BucketId, kind: Kind) -> BucketId {
+        fence(Ordering::Release);
+        let last = if kind == Kind::Chunk { self.chunk_mask } else { 0 };
+        for number in id.0..=id.0 + last {
+            for word in self.bucket(BucketId(number)) {
+                word.store(0, Ordering::Relaxed);
+            }
+        }
+        id
+    }
+}
+
+/// Where a compact index ends.
+#[derive(Clone, Copy)]
+pub(super) struct Bounds {
+    pub(super) chunks: BucketId,
+    pub(super) singles: BucketId,
 }

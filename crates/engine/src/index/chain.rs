@@ -176,6 +176,23 @@ impl<'i> Chain<'i> {
         Some(Place { bucket, slot: 0 })
     }
 
+    /// Moves the overflow buckets from `bound` on to places below it, as far as there are any.
+    pub(super) fn move_below(&mut self, bound: BucketId) {
+        let mut at = self.first;
+        while let Some(next) = self.next(at) {
+            let target = (next.0 >= bound.0).then(|| self.buckets.take_overflow_below(bound));
+            if let Some(target) = target.flatten() {
+                self.buckets.copy(next, target);
+                let word = &self.buckets.bucket(at)[0];
+                let header = word.load(Ordering::Relaxed);
+                self.lock.changed = true;
+                word.store(with_overflow(header, Some(target)), Ordering::Release);
+                self.buckets.give_overflow(next);
+            }
+            at = target.flatten().unwrap_or(next);
+        }
+    }
+
     fn last(&self) -> BucketId {
         let mut last = self.first;
         while let Some(next) = self.next(last) {

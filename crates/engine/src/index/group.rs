@@ -216,6 +216,47 @@ impl<'i> Group<'i> {
     }
 }
 
+impl Group<'_> {
+    /// Moves the lists of chunks from `bound` on to chunks that `take` gives, and returns where
+    /// they were. The caller holds the lock of the group.
+    pub(super) fn move_lists(
+        self,
+        bound: BucketId,
+        mut take: impl FnMut() -> Option<BucketId>,
+    ) -> Vec<BucketId> {
+        let root = self.root();
+        if root == 0 {
+            return Vec::new();
+        }
+        let mut left = Vec::new();
+        let mut moved = |list: u32| {
+            let is_high = list > bound.0;
+            let target = is_high.then(&mut take).flatten()?;
+            left.push(BucketId(list - 1));
+            for at in 0..=self.buckets.chunk_mask {
+                let from = self.buckets.bucket(BucketId(list - 1 + at));
+                for (word, to) in from.iter().zip(self.buckets.bucket(BucketId(target.0 + at))) {
+                    to.store(word.load(Ordering::Relaxed), Ordering::Relaxed);
+                }
+            }
+            Some(target.0 + 1)
+        };
+        let leaves = (0..self.entries()).take_while(|at| self.entry(root, *at) != 0);
+        for at in leaves {
+            if let Some(list) = moved(self.entry(root, at)) {
+                self.set_entry(root, at, list);
+            }
+        }
+        if let Some(list) = moved(root) {
+            self.words.halves[ROOT].store(list, Ordering::Release);
+        }
+        if !left.is_empty() {
+            self.set_buckets(self.bucket_count());
+        }
+        left
+    }
+}
+
 #[inline]
 fn half(words: &[AtomicU64], index: usize) -> u32 {
     (words[index / 2].load(Ordering::Relaxed) >> (index % 2 * 32)) as u32

@@ -8,8 +8,10 @@
 //! The index compares tags, never keys: its callers compare the key of the item that a slot points
 //! to. It never looks at an item itself.
 
+mod blocks;
 mod buckets;
 mod chain;
+mod compact;
 mod group;
 mod lock;
 mod probe;
@@ -18,6 +20,7 @@ mod slot;
 mod table;
 
 pub(crate) use buckets::Bucket;
+pub(crate) use compact::Compaction;
 pub(crate) use chain::{Chain, Place, candidate};
 pub(crate) use lock::overflow;
 pub(crate) use probe::Probe;

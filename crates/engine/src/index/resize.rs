@@ -15,10 +15,18 @@ const ITEMS_MASK: u64 = u32::MAX as u64;
 
 /// Items per bucket, in sixteenths, above which a group grows and below which it shrinks.
 const GROW_ITEMS_X16: u64 = if MODEL { 32 } else { 80 };
-const SHRINK_ITEMS_X16: u64 = if MODEL { 20 } else { 24 };
+const SHRINK_ITEMS_X16: u64 = if MODEL { 20 } else { 48 };
 
-/// Steps of growth that one insertion pays for at most.
+/// Steps that one insertion or removal pays for at most.
 const STEPS_MAX: u32 = 2;
+
+/// The step that a group should take.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Need {
+    None,
+    Grow,
+    Shrink,
+}
 
 /// A group, and the word that counts its items and holds its lock.
 ///
@@ -33,11 +41,11 @@ pub(crate) struct Resizing<'i> {
 }
 
 impl<'i> Resizing<'i> {
-    fn try_lock(self) -> bool {
+    pub(super) fn try_lock(self) -> bool {
         self.meta.fetch_or(RESIZING, Ordering::Acquire) & RESIZING == 0
     }
 
-    fn unlock(self) {
+    pub(super) fn unlock(self) {
         self.meta.fetch_and(!RESIZING, Ordering::Release);
     }
 
@@ -86,28 +94,38 @@ impl<'i> Resizing<'i> {
     /// Grows a crowded group, shrinks a sparse one: a step or two, or none while another thread
     /// resizes it. The caller holds no chain.
     pub(crate) fn adjust(self, grace: &GracePeriods) {
-        let items = self.meta.load(Ordering::Relaxed) & ITEMS_MASK;
-        let buckets = self.group.bucket_count();
-        let crowded = items * 16 > buckets * GROW_ITEMS_X16;
-        let sparse = buckets > 1 && items * 16 < buckets * SHRINK_ITEMS_X16;
-        if !(crowded || sparse) || !self.try_lock() {
+        if self.need() == Need::None || !self.try_lock() {
             return;
         }
-        if sparse {
-            self.shrink(grace);
-        } else {
-            for _ in 0..STEPS_MAX {
-                let crowded = items * 16 > self.group.bucket_count() * GROW_ITEMS_X16;
-                if !crowded || !self.grow(grace) {
-                    break;
-                }
+        for _ in 0..STEPS_MAX {
+            let stepped = match self.need() {
+                Need::None => false,
+                Need::Grow => self.grow(grace),
+                Need::Shrink => self.shrink(grace),
+            };
+            if !stepped {
+                break;
             }
         }
         self.unlock();
     }
 
+    /// Which step a group with so many items should take.
+    #[inline]
+    fn need(self) -> Need {
+        let items = self.meta.load(Ordering::Relaxed) & ITEMS_MASK;
+        let buckets = self.group.bucket_count();
+        if items * 16 > buckets * GROW_ITEMS_X16 {
+            Need::Grow
+        } else if buckets > 1 && items * 16 < (buckets - 1) * SHRINK_ITEMS_X16 {
+            Need::Shrink
+        } else {
+            Need::None
+        }
+    }
+
     /// Locks a bucket of a group whose resizing lock the caller holds.
-    fn lock_own(self, number: u64) -> Chain<'i> {
+    pub(super) fn lock_own(self, number: u64) -> Chain<'i> {
         let first = self.group.bucket(number);
         let first = first.expect("only the holder of this lock unlists chunks");
         Chain::lock(self.group.buckets, first)
@@ -146,29 +164,26 @@ impl<'i> Resizing<'i> {
         true
     }
 
-    /// Takes the last bucket away, if what it holds fits in its buddy.
-    fn shrink(self, grace: &GracePeriods) {
+    /// Takes the last bucket away. False when there is no memory for what its buddy receives.
+    fn shrink(self, grace: &GracePeriods) -> bool {
         let group = self.group;
         let last = group.bucket_count() - 1;
-        if last == 0 {
-            return;
-        }
         let mut target = self.lock_own(buddy(last));
         let mut source = self.lock_own(last);
-        let items =
-            source.places().map(|place| source.get(place)).filter(|slot| slot.is_item()).count();
-        let room = target.places().filter(|place| !target.get(*place).is_item()).count();
-        if items > room {
-            return;
+        let movers: Vec<Place> =
+            source.places().filter(|place| source.get(*place).is_item()).collect();
+        let mut moved = Vec::new();
+        for place in &movers {
+            let Some(room) = target.room(0) else {
+                moved.into_iter().for_each(|place| target.set(place, Slot::EMPTY));
+                target.trim();
+                return false;
+            };
+            target.set(room, source.get(*place));
+            moved.push(room);
         }
-        let places: Vec<Place> = source.places().collect();
-        for place in places {
-            let slot = source.get(place);
-            if slot.is_item() {
-                let room = target.room(0).expect("room was counted under the lock");
-                target.set(room, slot);
-                source.set(place, Slot::EMPTY);
-            }
+        for place in movers {
+            source.set(place, Slot::EMPTY);
         }
         move_ghosts(&mut source, &mut target, |_| true);
         source.trim();
@@ -180,6 +195,7 @@ impl<'i> Resizing<'i> {
             group.set_chunk(last, None, || None);
             group.buckets.give_chunk(grace, chunk);
         }
+        true
     }
 }
 

@@ -4,7 +4,7 @@
 //! lock or locks its chain. A group may take a step (grow or shrink by one bucket) at any moment.
 //! So its shape is read before and after, and a bucket counts only if both are equal.
 
-use super::buckets::{BucketId, Buckets};
+use super::buckets::{BUCKET_BYTES, BucketId, Buckets};
 use super::chain::{Chain, First};
 use super::group::{GROUP_BYTES, Group, GroupWords, Shape};
 use super::lock::{LOCKED, is_locked};
@@ -50,8 +50,7 @@ impl Index {
         huge: bool,
         fixed: Grant,
     ) -> std::io::Result<Self> {
-        let per_slice_group = (limit_bytes >> 30).max(1).ilog2();
-        let chunk_shift = CHUNK_SHIFT_MIN + per_slice_group;
+        let chunk_shift = CHUNK_SHIFT_MIN + (limit_bytes >> 30).max(1).ilog2();
         let block_bytes = (geometry.segment_bytes() / BLOCKS_PER_SEGMENT).min(BLOCK_BYTES_MAX);
         let reserve = geometry.segments_max as u64 * geometry.segment_bytes() / RESERVE_RATIO;
         Ok(Self {
@@ -69,6 +68,11 @@ impl Index {
         (geometry.groups * (GROUP_BYTES + 8)) as u64
     }
 
+    /// Bytes of buckets that it holds at least, once every slice has had an item.
+    pub(crate) fn bytes_min(&self) -> u64 {
+        (self.meta.places().len() as u64 * BUCKET_BYTES) << self.chunk_shift
+    }
+
     #[inline]
     fn group_of(&self, slice: SliceId) -> usize {
         slice.index() >> self.slices_shift
@@ -81,8 +85,13 @@ impl Index {
 
     /// The group of `slice`, with what counts its items and guards its growth.
     pub(crate) fn resizing(&self, slice: SliceId) -> Resizing<'_> {
-        let index = self.group_of(slice);
-        Resizing { group: self.group(index), meta: &self.meta.places()[index] }
+        self.resizing_of(self.group_of(slice)).expect("every slice has a group")
+    }
+
+    /// Group `index`, in no order of slices that matters; `None` after the last.
+    pub(super) fn resizing_of(&self, index: usize) -> Option<Resizing<'_>> {
+        let meta = self.meta.places().get(index)?;
+        Some(Resizing { group: self.group(index), meta })
     }
 
     /// The bucket that `key` would be in, with its version, if that is found at the first look:

@@ -33,5 +33,7 @@ pub(crate) use chunks::{
 };
 pub(crate) use header::Header;
 pub(crate) use pool::{POOLS, Pool, SMALL_PERCENT_FIRST};
-pub(crate) use reuse::{Victim, dead_victim, drained, expired_victim, oldest_victim, reclaim};
-pub(crate) use table::{Purpose, SegmentCounts, Segments, Stream};
+pub(crate) use reuse::{
+    Reclaim, Victim, dead_victim, drained, expired_victim, oldest_victim, reclaim,
+};
+pub(crate) use table::{FREE_FOR_MOVES, Purpose, SegmentCounts, Segments, Stream};

@@ -1,18 +1,22 @@
 //! How a segment is used again: out of its queue to be walked, through limbo, to the free ones.
 //!
 //! A victim is taken only when the batches that wrote it have ended, and freed only when the
-//! batches that may read it have ended. Nothing here looks at an item. Each function takes the lock
-//! of the lists once (the scan once a step) and holds it for a bounded number of segments, except
-//! that [`reclaim`] looks at all of limbo.
+//! batches that may read it have ended. Nothing here looks at an item. Each function holds the lock
+//! of the lists for a bounded number of segments, except that [`reclaim`] looks at all of limbo.
+//! Memory is returned to the kernel without the lock.
 
 use super::addr::SegmentId;
 use super::header::{Header, State};
 use super::pool::Pool;
-use super::table::{FREE_FOR_MOVES, Lists, Segments};
+use super::table::{Lists, Segments};
 use crate::config::SCAN_SEGMENTS_MAX;
 use crate::grace::GracePeriods;
 use crate::sync::{MutexGuard, Ordering, lock};
 use base::Now;
+
+/// Segments whose memory one call returns to the kernel at most: a tenth of a millisecond for each
+/// of the largest.
+const RETURNS_MAX: usize = 4;
 
 /// A segment taken out of its queue to be walked.
 pub(crate) struct Victim {
@@ -102,36 +106,57 @@ pub(crate) fn drained(segments: &Segments, grace: &GracePeriods, id: SegmentId) 
     lists.limbo.push_back(id);
 }
 
-/// Frees what has waited in limbo long enough. The memory of up to `give_back` segments, of
-/// those never used and of these but for the reserve, is returned; the number of segments
+/// Where the segments go that [`reclaim`] frees.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reclaim {
+    /// How many segments are to be free before memory is returned.
+    pub(crate) keep_free: usize,
+    /// Segments whose memory is to be returned.
+    pub(crate) give_back: usize,
+}
+
+/// Frees what has waited in limbo long enough. Then returns the memory of segments that were never
+/// used and of free ones, as `how` says, but of [`RETURNS_MAX`] at most. The number of segments
 /// returned is the result.
-pub(crate) fn reclaim(segments: &Segments, grace: &GracePeriods, give_back: usize) -> usize {
+pub(crate) fn reclaim(segments: &Segments, grace: &GracePeriods, how: Reclaim) -> usize {
     let mut lists = lock(&segments.lists);
-    let mut returned = 0;
-    while returned < give_back
-        && let Some(grant) = lists.prefaulted.pop()
-    {
-        segments.pool.discard(segments.words_of(lists.fresh + lists.prefaulted.len()));
-        drop(grant);
-        returned += 1;
-    }
     for _ in 0..lists.limbo.len() {
         let Some(id) = lists.limbo.pop_front() else { break };
         let header = segments.header(id);
-        if !grace.passed(header.stamp()) {
-            lists.limbo.push_back(id);
-            continue;
-        }
-        header.set_state(State::Idle);
-        if returned < give_back && lists.free.len() >= FREE_FOR_MOVES {
-            segments.pool.discard(segments.words_of(id.0 as usize));
-            lists.uncommitted.push(id);
-            drop(lists.grants.pop());
-            returned += 1;
-        } else {
+        if grace.passed(header.stamp()) {
+            header.set_state(State::Idle);
             lists.free.push(id);
+        } else {
+            lists.limbo.push_back(id);
         }
     }
+    let returned: Vec<SegmentId> = (0..how.give_back.min(RETURNS_MAX))
+        .map_while(|_| take_returned(&mut lists, how.keep_free))
+        .collect();
     segments.free.store(lists.free.len() as u64, Ordering::Relaxed);
-    returned
+    if returned.is_empty() {
+        return 0;
+    }
+    drop(lists);
+    for id in &returned {
+        segments.pool.discard(segments.words_of(id.0 as usize));
+    }
+    let mut lists = lock(&segments.lists);
+    lists.uncommitted.extend(&returned);
+    let left = lists.grants.len() - returned.len();
+    let grants = lists.grants.split_off(left);
+    drop(lists);
+    drop(grants);
+    returned.len()
+}
+
+/// A segment whose memory is to be returned: one that was never used, else a free one. Its grant is
+/// still among those of the segments in use.
+fn take_returned(lists: &mut Lists, keep_free: usize) -> Option<SegmentId> {
+    if let Some(grant) = lists.prefaulted.pop() {
+        lists.grants.push(grant);
+        lists.fresh += 1;
+        return Some(SegmentId(lists.fresh as u32 - 1));
+    }
+    (lists.free.len() > keep_free).then(|| lists.free.pop()).flatten()
 }

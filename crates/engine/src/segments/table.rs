@@ -15,13 +15,15 @@ use crate::grace::GracePeriods;
 use crate::item::{HEADER_WORDS, Head, ItemRef};
 use crate::raw::Mapping;
 use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering, lock};
-use base::{Grant, MemoryBudget, Now, Owner};
+use base::{Grant, MemoryBudget, Owner};
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Free segments kept for moving items, so that making space never waits for space.
-pub(super) const FREE_FOR_MOVES: usize = 1;
+/// Free segments kept for moving items, so that making space never waits for space. Writers get
+/// those beyond it. Eviction works towards one or two more ([`Segments::free_aim`]), and memory is
+/// returned only beyond those.
+pub(crate) const FREE_FOR_MOVES: usize = 1;
 
 /// What allocated words are for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,8 +109,8 @@ impl Segments {
         // A filler at the end of the pool may be shorter than a header.
         let pool_words = geometry.segments_max * geometry.segment_words + HEADER_WORDS - 1;
         let free_aim = match geometry.segments_max {
-            0..64 => 2,
-            _ => 3,
+            0..64 => FREE_FOR_MOVES + 1,
+            _ => FREE_FOR_MOVES + 2,
         };
         let table = Self {
             pool: Mapping::reserve(pool_words, huge)?,
@@ -241,15 +243,18 @@ impl Segments {
         open.store(0, Ordering::Release);
     }
 
-    /// Seals the open segments whose items have all expired, so that they can be drained.
-    pub(crate) fn seal_expired(&self, grace: &GracePeriods, now: Now) {
+    /// Seals the open segments that hold something and that `wanted` chooses, so that they can be
+    /// drained.
+    pub(crate) fn seal_open(&self, grace: &GracePeriods, wanted: impl Fn(Header<'_>) -> bool) {
         for open in &self.open {
             let current = open.load(Ordering::Acquire);
-            if current == 0 || !self.header(SegmentId(current as u32 - 1)).all_expired(now.expiry_s)
-            {
+            if current == 0 {
                 continue;
             }
             let id = SegmentId(current as u32 - 1);
+            if self.header(id).used_words() == 0 || !wanted(self.header(id)) {
+                continue;
+            }
             // The one who takes words past the end covers the rest; here that is this thread.
             let start = self.header(id).take_words(self.geometry.segment_words);
             self.cover_end(id, start);
@@ -374,7 +379,7 @@ impl Segments {
 #[cfg(test)]
 #[cfg(not(any(loom, shuttle)))]
 mod tests {
-    use super::super::reuse::{dead_victim, drained, oldest_victim, reclaim};
+    use super::super::reuse::{Reclaim, dead_victim, drained, oldest_victim};
     use super::*;
     use crate::config::EngineConfig;
 
@@ -388,6 +393,16 @@ mod tests {
         let geometry = Geometry::of(&EngineConfig::new(limit_bytes));
         let segments = Segments::new(geometry, MemoryBudget::new(limit_bytes), false);
         (GracePeriods::new(2), segments.expect("enough address space"))
+    }
+
+    /// Frees what has waited long enough, returns the memory of up to `give_back` segments where
+    /// more than `keep_free` are free.
+    fn reclaim(
+        segments: &Segments,
+        grace: &GracePeriods,
+        (keep_free, give_back): (usize, usize),
+    ) -> usize {
+        super::super::reuse::reclaim(segments, grace, Reclaim { keep_free, give_back })
     }
 
     /// Allocates until the first segment is full and sealed.
@@ -427,10 +442,10 @@ mod tests {
         grace.pin(READER);
         drained(&segments, &grace, victim.id);
         let free = segments.free();
-        reclaim(&segments, &grace, 0);
+        reclaim(&segments, &grace, (0, 0));
         assert_eq!((segments.free(), segments.counts().limbo), (free, 1), "a batch may be reading");
         grace.unpin(READER);
-        reclaim(&segments, &grace, 0);
+        reclaim(&segments, &grace, (0, 0));
         assert_eq!((segments.free(), segments.counts().limbo), (free + 1, 0));
     }
 
@@ -444,7 +459,7 @@ mod tests {
         seal_one(&grace, &segments);
         let later = segments.counts().committed;
         assert!(held() == 8 && later > first, "{later} of 8");
-        assert_eq!(reclaim(&segments, &grace, 100), 8 - later, "all that was never used");
+        while reclaim(&segments, &grace, (100, 100)) > 0 {}
         assert_eq!((held(), segments.counts().committed), (later as u64, later));
     }
 
@@ -461,7 +476,7 @@ mod tests {
         let [first, second, _] = [fill(), fill(), fill()];
         let victim = oldest_victim(&segments, &grace, Pool::Small).expect("sealed and left");
         drained(&segments, &grace, victim.id);
-        reclaim(&segments, &grace, 0);
+        reclaim(&segments, &grace, (0, 0));
         grace.pin(READER);
         assert_eq!(fill(), first, "freed last, used first");
         fill();
@@ -485,18 +500,22 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_given_back_when_moves_have_their_reserve() {
+    fn memory_is_given_back_when_enough_is_free() {
         let (grace, segments) = table();
         let whole = segments.geometry().segment_words;
         grace.pin(WRITER);
         while segments.allocate(&grace, WRITES, whole).is_some() {}
         assert!(segments.allocate(&grace, MOVES, whole).is_some());
         grace.unpin(WRITER);
-        for free in [1, 1] {
-            let victim = oldest_victim(&segments, &grace, Pool::Small).expect("sealed and left");
-            drained(&segments, &grace, victim.id);
-            let returned = reclaim(&segments, &grace, 1);
-            assert_eq!(segments.free(), free, "{returned} were returned");
+        for (freed, free, returned) in [(1, 1, 0), (1, 2, 0), (1, 2, 1), (3, 2, 3)] {
+            for _ in 0..freed {
+                let victim = oldest_victim(&segments, &grace, Pool::Small);
+                drained(&segments, &grace, victim.expect("sealed and left").id);
+            }
+            let committed = segments.counts().committed;
+            assert_eq!(reclaim(&segments, &grace, (2, 100)), returned);
+            assert_eq!(segments.free(), free);
+            assert_eq!(segments.counts().committed, committed - returned);
         }
     }
 }

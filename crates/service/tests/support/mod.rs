@@ -105,7 +105,7 @@ impl Rig {
             allow_shutdown: false,
             allow_dump: true,
             authenticate: None,
-            connection_bytes_max: LIMIT_BYTES / 4,
+            connections_part: 4,
             keep_leases: true,
             settings: vec![("maxbytes", "0".into()), ("maxconns", "1024".into())],
         };

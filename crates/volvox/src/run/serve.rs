@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use base::{MemoryBudget, Owner};
+use base::MemoryBudget;
 use drivers::{Address, Clock, Config, Listen, Remote, Server};
 use engine::EngineConfig;
 use service::{Cell, Options, Service};
@@ -124,7 +124,7 @@ fn cell(
         allow_shutdown: settings.protocol.allow_shutdown,
         allow_dump: settings.protocol.allow_dump,
         authenticate,
-        connection_bytes_max: settings.memory.limit / CONNECTIONS_PART,
+        connections_part: CONNECTIONS_PART,
         keep_leases: !threads,
         settings: stats_settings(settings, &launch.reported, chosen.name(), workers),
     };
@@ -145,7 +145,6 @@ fn start(
 ) -> Result<Server, Box<dyn Error>> {
     let settings = &launch.loaded.settings;
     let server = &settings.server;
-    budget.share(Owner::Connections, 0, settings.memory.limit / CONNECTIONS_PART);
     let bounds = Bounds { requests_per_turn: server.requests_per_turn, ..Bounds::default() };
     let config = Config {
         driver: chosen.driver,

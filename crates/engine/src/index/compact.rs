@@ -1,0 +1,83 @@
+//! Making a sparse index compact: its chunks and overflow buckets move from high blocks to low
+//! ones, so that the memory of the high ones can be returned.
+//!
+//! A pass looks at every group, a chunk of buckets at a step. A chunk moves under the lock of its
+//! group and those of all its chains. The move is a step of the group: its shape changes, so who
+//! found a bucket at the old place looks again. The old place is used again after a grace period.
+
+use super::buckets::{BucketId, Bounds};
+use super::chain::Chain;
+use super::resize::Resizing;
+use super::table::Index;
+use crate::grace::GracePeriods;
+
+/// How far a compaction has come. One thread at a time works on it.
+#[derive(Default)]
+pub(crate) struct Compaction {
+    pass: Option<Pass>,
+}
+
+struct Pass {
+    bounds: Bounds,
+    group: usize,
+    /// The first bucket of the next chunk.
+    bucket: u64,
+}
+
+impl Compaction {
+    /// Looks at one chunk of the index, if the index is sparse. Returns whether there was anything
+    /// to do.
+    pub(crate) fn step(&mut self, index: &Index, grace: &GracePeriods) -> bool {
+        if index.buckets().returnable_bytes() == 0 {
+            self.pass = None;
+            return false;
+        }
+        let bounds = || index.buckets().bounds(grace);
+        let pass =
+            self.pass.get_or_insert_with(|| Pass { bounds: bounds(), group: 0, bucket: 0 });
+        let Some(resizing) = index.resizing_of(pass.group) else {
+            self.pass = None;
+            return true;
+        };
+        resizing.adjust(grace);
+        let end = pass.bucket + (1 << resizing.group.chunk_shift);
+        let is_last = end >= resizing.group.bucket_count();
+        if resizing.try_lock() {
+            compact_chunk(resizing, grace, pass.bucket, pass.bounds);
+            resizing.unlock();
+        }
+        (pass.group, pass.bucket) = if is_last { (pass.group + 1, 0) } else { (pass.group, end) };
+        true
+    }
+}
+
+/// Moves the chunk of a locked group that begins with bucket `start`, and the overflow buckets of
+/// its chains. With its first chunk a group also moves its lists of chunks.
+fn compact_chunk(resizing: Resizing<'_>, grace: &GracePeriods, start: u64, bounds: Bounds) {
+    let group = resizing.group;
+    if start == 0 {
+        let take = || group.buckets.take_chunk_below(bounds.chunks);
+        for list in group.move_lists(bounds.chunks, take) {
+            group.buckets.give_chunk(grace, list);
+        }
+    }
+    let count = group.bucket_count();
+    let end = count.min(start + (1 << group.chunk_shift));
+    let Some(chunk) = group.chunk(start).filter(|_| start < end) else { return };
+    for number in start..end {
+        resizing.lock_own(number).move_below(bounds.singles);
+    }
+    if chunk.0 < bounds.chunks.0 {
+        return;
+    }
+    let Some(target) = group.buckets.take_chunk_below(bounds.chunks) else { return };
+    let mut chains: Vec<Chain<'_>> = (start..end).map(|at| resizing.lock_own(at)).collect();
+    for at in 0..(end - start) as u32 {
+        group.buckets.copy(BucketId(chunk.0 + at), BucketId(target.0 + at));
+    }
+    group.set_chunk(start, Some(target), || None);
+    group.set_buckets(count);
+    chains.iter_mut().for_each(Chain::touch);
+    drop(chains);
+    group.buckets.give_chunk(grace, chunk);
+}
