@@ -1,20 +1,19 @@
 //! Starting and ending a server.
 //!
 //! A server either runs with all its threads or not at all: what fails at the start ends the
-//! threads that were started before. It ends in two ways: [`Server::drain`] lets clients finish,
-//! [`Server::stop`] does not.
+//! threads that were started before. It ends in two ways: [`Remote::drain`] lets clients finish,
+//! [`Remote::stop`] does not.
 
 use std::any::Any;
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 use session::Handler;
 
 use crate::config::{Config, Driver, THREADS_MAX, WORKERS_MAX};
 use crate::epoll::Epoll;
 use crate::error::StartError;
-use crate::shared::{Phase, Remote, Shared, Slot};
+use crate::shared::{Remote, Shared, Slot};
 use crate::signal::Signalled;
 use crate::sockets::{Address, Listener};
 use crate::uring::Uring;
@@ -66,18 +65,7 @@ impl Server {
         Remote::new(self.shared.clone())
     }
 
-    /// Stops accepting, and closes each connection as soon as it is between two requests, or after
-    /// `limit`. Returns at once; [`Server::join`] waits for the end.
-    pub fn drain(&self, limit: Duration) {
-        self.shared.drain(limit);
-    }
-
-    /// Closes everything after the present batch. Returns at once.
-    pub fn stop(&self) {
-        self.shared.advance(Phase::Stopping);
-    }
-
-    /// Waits until every thread has ended, after [`Server::drain`] or [`Server::stop`].
+    /// Waits until every thread has ended, after [`Remote::drain`] or [`Remote::stop`].
     ///
     /// # Panics
     /// When a handler has panicked, with its message.
@@ -94,7 +82,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        self.stop();
+        self.remote().stop();
         self.end();
     }
 }

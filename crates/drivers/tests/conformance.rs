@@ -386,7 +386,7 @@ fn draining_answers_what_has_arrived_and_ends() {
         busy.ask(b"version\r\n", b"VERSION 1\r\n");
         let request = [b"get slow\r\n".repeat(50), b"version\r\n".to_vec()].concat();
         busy.send(&request);
-        rig.server.drain(Duration::from_secs(10));
+        rig.server.remote().drain(Duration::from_secs(10));
         busy.expect(&[b"END\r\n".repeat(50), b"VERSION 1\r\n".to_vec()].concat());
         busy.expect_end();
         idle.expect_end();
@@ -401,7 +401,7 @@ fn draining_does_not_wait_for_ever() {
         let mut stuck = rig.connect();
         stuck.ask(b"version\r\n", b"VERSION 1\r\n");
         stuck.send(b"set a 0 0 10\r\nhalf");
-        rig.server.drain(Duration::from_millis(100));
+        rig.server.remote().drain(Duration::from_millis(100));
         rig.server.join();
         stuck.expect_end();
     }
@@ -415,7 +415,7 @@ fn stopping_ends_every_connection() {
         for client in &mut clients {
             client.ask(b"version\r\n", b"VERSION 1\r\n");
         }
-        rig.server.stop();
+        rig.server.remote().stop();
         rig.server.join();
         for client in &mut clients {
             client.expect_end();
@@ -427,8 +427,10 @@ fn stopping_ends_every_connection() {
 #[test]
 fn a_server_that_nobody_came_to_ends() {
     for driver in drivers() {
-        let endings: [fn(&Server); 2] =
-            [Server::stop, |server| server.drain(Duration::from_secs(60))];
+        let endings: [fn(&Server); 2] = [
+            |server| server.remote().stop(),
+            |server| server.remote().drain(Duration::from_secs(60)),
+        ];
         for ending in endings {
             let rig = Rig::plain(driver);
             ending(&rig.server);
@@ -462,7 +464,7 @@ fn a_socket_file_has_its_mode_and_goes_with_the_server() {
         let again = Config { listen: vec![listen], ..config_of(driver, &rig) };
         let refused = start(again).expect_err("a living socket is not replaced");
         assert!(refused.to_string().contains("another process"), "{refused}");
-        rig.server.stop();
+        rig.server.remote().stop();
         rig.server.join();
         assert!(!path.exists());
     }

@@ -10,6 +10,9 @@
 use crate::grace::GracePeriods;
 use std::sync::Arc;
 
+/// The largest buffer, in bytes, that a pin keeps.
+const SCRATCH_BYTES_MAX: usize = 8 << 10;
+
 /// One lease on the engine, between batches.
 ///
 /// ```
@@ -125,9 +128,11 @@ impl Pin {
         scratch
     }
 
-    /// Keeps a buffer for the next use.
+    /// Keeps a buffer for the next use, unless it is large.
     pub(crate) fn keep_scratch(&mut self, scratch: Vec<u8>) {
-        self.0.scratch = scratch;
+        if scratch.capacity() <= SCRATCH_BYTES_MAX {
+            self.0.scratch = scratch;
+        }
     }
 }
 

@@ -40,6 +40,8 @@ struct Contents {
     release: bool,
     /// The worker was woken without a message.
     woken: bool,
+    /// The worker has ended.
+    closed: bool,
 }
 
 impl Contents {
@@ -103,10 +105,10 @@ impl Mailbox {
         }
     }
 
-    /// Adds a message; `false` when the mailbox is full.
+    /// Adds a message; `false` when the mailbox is full, or its worker has ended.
     pub(crate) fn post(&self, message: Message) -> bool {
         let mut contents = self.lock();
-        if contents.messages.len() >= MESSAGES_MAX {
+        if contents.closed || contents.messages.len() >= MESSAGES_MAX {
             return false;
         }
         let was_empty = contents.is_empty();
@@ -133,6 +135,12 @@ impl Mailbox {
     pub(crate) fn wake(&self) {
         self.lock().woken = true;
         self.waker.wake();
+    }
+
+    /// Takes the last messages, of a worker that ends.
+    pub(crate) fn close(&self) -> Vec<Message> {
+        let last = Contents { closed: true, ..Contents::default() };
+        std::mem::replace(&mut *self.lock(), last).messages
     }
 
     /// Takes every message, and whether gates are to be asked again.
@@ -174,5 +182,8 @@ mod tests {
         let (messages, release) = mailbox.take();
         assert_eq!((messages.len(), release), (3, true));
         assert!(mailbox.lock().is_empty());
+        assert!(mailbox.post(Message::Close(conn)));
+        assert_eq!(mailbox.close().len(), 1);
+        assert!(!mailbox.post(Message::Close(conn)), "nobody would take it");
     }
 }

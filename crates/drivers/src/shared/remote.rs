@@ -4,6 +4,7 @@
 //! connection that is gone has no effect.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use base::Now;
 use session::{ConnId, LogId, Ticket, WorkerId};
@@ -84,6 +85,17 @@ impl Remote {
     #[must_use]
     pub fn now(&self) -> Now {
         self.0.clock().now()
+    }
+
+    /// Stops accepting, and closes each connection as soon as it is between two requests, or after
+    /// `limit`. Returns at once.
+    pub fn drain(&self, limit: Duration) {
+        self.0.drain(limit);
+    }
+
+    /// Closes everything after the present batch. Returns at once.
+    pub fn stop(&self) {
+        self.0.advance(Phase::Stopping);
     }
 
     fn post(&self, id: WorkerId, message: Message) -> bool {

@@ -172,6 +172,9 @@ where
 
     fn accept(&mut self, index: usize) {
         for _ in 0..ACCEPTS_MAX {
+            if self.retry_at_ns.is_some() {
+                return;
+            }
             let listener = &self.listeners[index];
             match attempt(&self.shared, self.handle.counters(), || listener.accept(false)) {
                 Attempt::Client(accepted) => self.serve(accepted),

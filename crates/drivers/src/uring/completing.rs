@@ -131,11 +131,10 @@ impl Source for Uring {
         if let Some(fd) = state.accepted.pop_front() {
             return Ok(listener.accepted(fd));
         }
-        if let Some(error) = state.failed.take() {
-            return Err(error);
-        }
+        // An error ends the request that accepts, whatever the acceptor makes of it.
+        let failed = state.failed.take();
         self.arm(listener.fd(), index)?;
-        Err(Errno::AGAIN)
+        Err(failed.unwrap_or(Errno::AGAIN))
     }
 
     /// Does nothing: the first turn of a client makes the ring receive from it.

@@ -87,7 +87,6 @@ impl Housekeeper {
         }
         if conns.shared.phase() != Phase::Running {
             self.drain(sender);
-            self.due_ns = 0;
         }
     }
 
@@ -106,6 +105,22 @@ impl Housekeeper {
     /// Handles the messages from other threads.
     pub(super) fn on_messages<H: Handler, S: Source>(&mut self, sender: &mut Sender<H, S>) {
         let (messages, release) = sender.conns.handle.mailbox().take();
+        self.on_taken(messages, sender);
+        if release {
+            for key in sender.conns.take_waiting() {
+                if let Some(client) = sender.conns.clients.get(key) {
+                    client.waiting = false;
+                    sender.release(key);
+                }
+            }
+        }
+        if let Some(acceptor) = &mut self.acceptor {
+            acceptor.resume(&mut sender.conns);
+        }
+        self.due_ns = 0;
+    }
+
+    fn on_taken<H: Handler, S: Source>(&self, messages: Vec<Message>, sender: &mut Sender<H, S>) {
         for message in messages {
             match message {
                 Message::Complete { ticket, bytes } => {
@@ -126,18 +141,6 @@ impl Housekeeper {
                 Message::Serve(accepted) => sender.conns.open(accepted),
             }
         }
-        if release {
-            for key in sender.conns.take_waiting() {
-                if let Some(client) = sender.conns.clients.get(key) {
-                    client.waiting = false;
-                    sender.release(key);
-                }
-            }
-        }
-        if let Some(acceptor) = &mut self.acceptor {
-            acceptor.resume(&mut sender.conns);
-        }
-        self.due_ns = 0;
     }
 
     /// Closes the connections that are between two requests.
@@ -183,7 +186,8 @@ impl Housekeeper {
     /// Closes everything.
     pub(super) fn end<H: Handler, S: Source>(&mut self, sender: &mut Sender<H, S>) {
         self.stop_listening(&mut sender.conns);
-        self.on_messages(sender);
+        let messages = sender.conns.handle.mailbox().close();
+        self.on_taken(messages, sender);
         sender.conns.close_all();
     }
 }

@@ -28,6 +28,10 @@ use crate::sockets::{Sent, State, sent};
 const BATCH_BYTES_MAX: usize = 128 << 10;
 const _: () = assert!(BATCH_BYTES_MAX <= OUT_KEEP_BYTES);
 
+/// Bytes of replies that are left to a source which sends while it waits: so few that a client
+/// nearly always takes them whole. What it does not take is noticed only after the wait.
+const LEFT_BYTES_MAX: usize = 16 << 10;
+
 /// The connections of a worker, and the replies of the present batch to them.
 pub(super) struct Sender<H, S> {
     pub(super) conns: Connections<H, S>,
@@ -108,6 +112,7 @@ impl<H: Handler, S: Source> Sender<H, S> {
         let spans = &self.spans;
         let may = spans.len() <= S::SENDS_MAX
             && self.conns.context.out.is_plain()
+            && self.conns.context.out.len() <= LEFT_BYTES_MAX
             && spans.iter().map(|(key, _)| *key).all(one);
         if may {
             // Before they are sent, so that a client that has its bytes finds them counted.

@@ -100,7 +100,9 @@ impl<H: Handler, S: Source> Worker<H, S> {
     #[inline(always)]
     fn wait(&mut self) -> usize {
         self.sender.end_late();
-        let is_short = self.busy && !self.sender.conns.has_queued();
+        // What a source sends while it waits may be taken in part, which is seen after the wait.
+        let may_wait = self.busy || !self.sender.is_empty();
+        let is_short = may_wait && !self.sender.conns.has_queued();
         let timeout = if is_short { None } else { Some(self.timeout()) };
         let count = match &timeout {
             None => self.sender.wait(&SHORT_WAIT),

@@ -21,8 +21,8 @@ use super::victim::{Walk, process};
 use super::work::Work;
 use crate::effects::EffectSink;
 use crate::grace::GracePeriods;
-use crate::items::Items;
 use crate::index::Compaction;
+use crate::items::Items;
 use crate::segments::{
     FREE_FOR_MOVES, Pool, Reclaim, SegmentCounts, Victim, dead_victim, drained, expired_victim,
     oldest_victim, reclaim,
@@ -258,23 +258,18 @@ impl Eviction {
                 evictor.walk = victim.map(Walk::of);
             }
             let Some(walk) = &mut evictor.walk else { break };
-            let used = segments.header(walk.victim.id).used_words();
-            if walk.at_words >= used.min(segments.geometry().segment_words) {
+            let Some(subject) = walk.next(work) else {
                 drained(segments, work.pin.grace(), walk.victim.id);
                 work.pin.counters().drained.add(1);
                 evictor.walk = None;
                 continue;
-            }
-            let (addr, item) = segments.item_in(walk.victim.id, walk.at_words);
-            let head = item.head();
-            let span = head.span_words();
-            assert!(span > 0, "a segment is covered by items and fillers without a gap");
-            walked.waits = !process(work, walk, addr, (item, head));
+            };
+            walked.waits = !process(work, walk, &subject);
             if walked.waits {
                 break;
             }
-            walk.at_words += span;
-            walked.words += span;
+            walk.pass();
+            walked.words += subject.span_words;
             walked.items += 1;
         }
         walked

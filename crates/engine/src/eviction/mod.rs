@@ -12,7 +12,7 @@ mod space;
 mod victim;
 mod work;
 
-pub use evict::Left;
 pub(crate) use evict::Eviction;
+pub use evict::Left;
 pub(crate) use space::{NeedSpace, give_back, with_space};
 pub(crate) use work::Work;

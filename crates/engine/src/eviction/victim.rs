@@ -11,10 +11,13 @@
 use super::work::Work;
 use crate::effects::{EffectSink, Removal};
 use crate::index::Slot;
-use crate::item::{Flags, Head, ItemRef};
+use crate::item::Flags;
 use crate::items::Current;
 use crate::keys::Key;
 use crate::segments::{Addr, Pool, Purpose, Stream, Victim, names_chunk, owner, rename_chunk};
+use base::KeyId;
+use std::collections::VecDeque;
+use std::hint::black_box;
 
 /// Hits that move an item from the small pool to the main pool.
 const PROMOTE_FREQ: u64 = 1;
@@ -22,26 +25,73 @@ const PROMOTE_FREQ: u64 = 1;
 /// Quarters of a victim's words that may be kept. The last item may exceed them.
 const KEPT_QUARTERS_MAX: usize = 3;
 
+/// Items of a victim that are looked up together, before the first of them is decided about: the
+/// processor fetches their buckets at the same time.
+const AHEAD: usize = 8;
+
 /// A victim that is being walked.
 pub(super) struct Walk {
     pub(super) victim: Victim,
-    /// Words of it that were walked.
-    pub(super) at_words: usize,
     /// Words of it that were moved.
     kept_words: usize,
+    /// What comes next.
+    ahead: VecDeque<Subject>,
+    /// Words of it that lie before the end of `ahead`.
+    seen_words: usize,
+}
+
+/// What lies at an address in a victim.
+#[derive(Clone, Copy)]
+pub(super) struct Subject {
+    addr: Addr,
+    pub(super) span_words: usize,
+    /// An item, or a chunk of the item of this key. `None` for a filler.
+    key: Option<KeyId>,
+    chunk: bool,
 }
 
 impl Walk {
     pub(super) fn of(victim: Victim) -> Self {
-        Self { victim, at_words: 0, kept_words: 0 }
+        Self { victim, kept_words: 0, ahead: VecDeque::with_capacity(AHEAD), seen_words: 0 }
     }
-}
 
-/// What lies at an address in a victim: an item, or a chunk of the item of `key`.
-struct Subject<'a> {
-    key: Key<'a>,
-    addr: Addr,
-    chunk: bool,
+    /// What is to be decided about next; `None` at the end of the victim.
+    pub(super) fn next<S>(&mut self, work: &mut Work<'_, S>) -> Option<Subject> {
+        if self.ahead.is_empty() {
+            self.look_ahead(work);
+        }
+        self.ahead.front().copied()
+    }
+
+    /// That is done.
+    pub(super) fn pass(&mut self) {
+        self.ahead.pop_front();
+    }
+
+    fn look_ahead<S>(&mut self, work: &mut Work<'_, S>) {
+        let segments = work.items.segments();
+        let used = segments.header(self.victim.id).used_words();
+        let end = used.min(segments.geometry().segment_words);
+        let mut name = work.pin.take_scratch();
+        while self.ahead.len() < AHEAD && self.seen_words < end {
+            let (addr, item) = segments.item_in(self.victim.id, self.seen_words);
+            let head = item.head();
+            let span_words = head.span_words();
+            assert!(span_words > 0, "a segment is covered by items and fillers without a gap");
+            let chunk = head.is(Flags::CHUNK);
+            let key = (!head.is(Flags::FILLER)).then(|| {
+                name.clear();
+                item.append_key(head, &mut name);
+                if chunk { owner(&name) } else { Some(work.items.key(&name).id) }
+            });
+            self.ahead.push_back(Subject { addr, span_words, key: key.flatten(), chunk });
+            self.seen_words += span_words;
+        }
+        work.pin.keep_scratch(name);
+        for key in self.ahead.iter().filter_map(|subject| subject.key) {
+            black_box(work.items.index().probe_once(key).is_some());
+        }
+    }
 }
 
 /// What happens to an item of a victim.
@@ -55,46 +105,34 @@ enum Decision {
 pub(super) fn process<S: EffectSink>(
     work: &mut Work<'_, S>,
     walk: &mut Walk,
-    addr: Addr,
-    (item, head): (ItemRef<'_>, Head),
+    subject: &Subject,
 ) -> bool {
-    if head.is(Flags::FILLER) {
-        return true;
-    }
-    let mut name = work.pin.take_scratch();
-    item.append_key(head, &mut name);
-    let chunk = head.is(Flags::CHUNK);
-    let key = if chunk {
-        owner(&name).map(|id| Key { id, bytes: &[] })
-    } else {
-        Some(work.items.key(&name))
-    };
-    let mut processed = true;
-    if let Some(key) = key {
-        let subject = Subject { key, addr, chunk };
-        processed = process_key(work, walk, &subject);
-        work.items.index().resizing(key.id.slice).adjust(work.pin.grace());
-    }
-    work.pin.keep_scratch(name);
+    let Some(key) = subject.key else { return true };
+    let processed = process_key(work, walk, subject, key);
+    work.items.index().resizing(key.slice).adjust(work.pin.grace());
     processed
 }
 
 fn process_key<S: EffectSink>(
     work: &mut Work<'_, S>,
     walk: &mut Walk,
-    subject: &Subject<'_>,
+    subject: &Subject,
+    id: KeyId,
 ) -> bool {
-    let Subject { key, addr, chunk } = *subject;
+    let Subject { addr, chunk, .. } = *subject;
     let items = work.items;
-    let Some(mut chain) = items.index().lock(work.pin.grace(), key.id) else { return true };
-    let place = chain.find(key.id.hash, |at| {
-        let item = work.items.segments().item(at);
-        if chunk { names_chunk(item, item.head(), addr) } else { at == addr }
+    let Some(mut chain) = items.index().lock(work.pin.grace(), id) else { return true };
+    let place = chain.find(id.hash, |at| {
+        if !chunk {
+            return at == addr;
+        }
+        let item = items.segments().item(at);
+        names_chunk(item, item.head(), addr)
     });
     let Some(place) = place else { return true };
     let current = items.current(&chain, place);
     let words = work.items.segments().item(addr).head().used_words();
-    let decision = decide(work, walk, words, &key, &current);
+    let decision = decide(work, walk, words, id, &current);
     if let Decision::Keep { freq } = decision {
         let pool = if walk.victim.compact { walk.victim.pool } else { Pool::Main };
         let expiry_s = current.item.expiry_s(current.head);
@@ -102,7 +140,7 @@ fn process_key<S: EffectSink>(
             if chunk {
                 rename_chunk(current.item, current.head, addr, to);
             } else {
-                chain.set(current.place, Slot::item(key.id.hash, to, freq));
+                chain.set(current.place, Slot::item(id.hash, to, freq));
             }
             chain.touch();
             walk.kept_words += words;
@@ -118,17 +156,16 @@ fn process_key<S: EffectSink>(
         Decision::Drop { removal } => removal,
         Decision::Keep { .. } => Removal::Evicted,
     };
-    let mut owner_key = Vec::new();
-    let key = if chunk {
-        current.item.append_key(current.head, &mut owner_key);
-        Key { id: key.id, bytes: &owner_key }
-    } else {
-        key
-    };
+    let mut name = work.pin.take_scratch();
+    if S::ON {
+        current.item.append_key(current.head, &mut name);
+    }
+    let key = Key { id, bytes: &name };
     items.remove(work.pin, &mut chain, &key, &current, removal, work.sink);
+    work.pin.keep_scratch(name);
     if removal == Removal::Evicted {
         let words = current.head.span_words();
-        let ghost = work.ghosts.ghost(key.id.hash, walk.victim.pool, words);
+        let ghost = work.ghosts.ghost(id.hash, walk.victim.pool, words);
         ghost.into_iter().for_each(|ghost| chain.remember(ghost));
     }
     chain.trim();
@@ -140,10 +177,10 @@ fn decide<S>(
     work: &Work<'_, S>,
     walk: &Walk,
     words: usize,
-    key: &Key<'_>,
+    key: KeyId,
     current: &Current<'_>,
 ) -> Decision {
-    if !work.items.alive(current.item, current.head, key.id.slice, work.now) {
+    if !work.items.alive(current.item, current.head, key.slice, work.now) {
         return Decision::Drop { removal: Removal::Expired };
     }
     let freq = current.slot.freq();

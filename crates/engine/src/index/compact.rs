@@ -5,7 +5,7 @@
 //! group and those of all its chains. The move is a step of the group: its shape changes, so who
 //! found a bucket at the old place looks again. The old place is used again after a grace period.
 
-use super::buckets::{BucketId, Bounds};
+use super::buckets::{Bounds, BucketId};
 use super::chain::Chain;
 use super::resize::Resizing;
 use super::table::Index;
@@ -33,8 +33,7 @@ impl Compaction {
             return false;
         }
         let bounds = || index.buckets().bounds(grace);
-        let pass =
-            self.pass.get_or_insert_with(|| Pass { bounds: bounds(), group: 0, bucket: 0 });
+        let pass = self.pass.get_or_insert_with(|| Pass { bounds: bounds(), group: 0, bucket: 0 });
         let Some(resizing) = index.resizing_of(pass.group) else {
             self.pass = None;
             return true;

@@ -20,8 +20,8 @@ mod slot;
 mod table;
 
 pub(crate) use buckets::Bucket;
-pub(crate) use compact::Compaction;
 pub(crate) use chain::{Chain, Place, candidate};
+pub(crate) use compact::Compaction;
 pub(crate) use lock::overflow;
 pub(crate) use probe::Probe;
 pub(crate) use slot::{FREQ_MAX, Ghost, Slot};

@@ -13,9 +13,6 @@ use crate::item::{Attributes, Flags};
 use crate::items::Current;
 use crate::reading::{ItemView, fetched_now};
 
-/// The largest buffer, in bytes, that a pin keeps for the next value to join.
-const SCRATCH_BYTES_MAX: usize = 8 << 10;
-
 /// One attempt at an operation, with the chain of its key locked.
 struct Attempt<'w, 'e, S> {
     writer: Writer<'w, 'e, S>,
@@ -166,9 +163,7 @@ impl<'e, S: EffectSink> Attempt<'_, 'e, S> {
             WriteStatus::TooLarge => WriteResult::ended(WriteStatus::NotStored),
             _ => wrote,
         });
-        if old.capacity() <= SCRATCH_BYTES_MAX {
-            self.writer.work.pin.keep_scratch(old);
-        }
+        self.writer.work.pin.keep_scratch(old);
         wrote
     }
 

@@ -12,4 +12,4 @@ mod signals;
 pub use daemon::{Announcement, Stage, split};
 pub use files::{PORT_FILE_VARIABLE, PidFile, write_ports};
 pub use limits::{allow_connections, allow_core_dumps, become_user, lock_memory, machine_bytes};
-pub use signals::{Request, Signals};
+pub use signals::{Closer, Request, Signals};

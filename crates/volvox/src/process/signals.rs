@@ -11,7 +11,7 @@
 use std::io;
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
-use signal_hook::iterator::Signals as Source;
+use signal_hook::iterator::{Handle, Signals as Source};
 use signal_hook::low_level::raise;
 
 /// What a signal requests.
@@ -51,13 +51,34 @@ impl Signals {
         Source::new([SIGTERM, SIGINT, SIGUSR1, SIGHUP]).map(Self)
     }
 
-    /// Waits for the next request, without a time limit: a request is what ends the cell.
-    pub fn wait(&mut self) -> Request {
+    /// Waits for the next request, without a time limit: a request is what ends the cell. `None`
+    /// after the [`Closer`] was called.
+    pub fn wait(&mut self) -> Option<Request> {
         loop {
-            if let Some(signal) = self.0.wait().next() {
-                return meaning(signal);
+            // Several signals may have come with the wake-up of one.
+            if let Some(signal) = self.0.pending().next().or_else(|| self.0.wait().next()) {
+                return Some(meaning(signal));
+            }
+            if self.0.is_closed() {
+                return None;
             }
         }
+    }
+
+    /// What ends [`Signals::wait`], from another thread.
+    #[must_use]
+    pub fn closer(&self) -> Closer {
+        Closer(self.0.handle())
+    }
+}
+
+/// Ends the wait for signals.
+pub struct Closer(Handle);
+
+impl Closer {
+    /// Ends it, now and later.
+    pub fn close(self) {
+        self.0.close();
     }
 }
 
@@ -78,8 +99,14 @@ mod tests {
         let mut signals = Signals::new().expect("signals can be handled");
         for request in [Request::Drain, Request::Reload, Request::Stop] {
             request.raise().expect("signals can be raised");
-            assert_eq!(signals.wait(), request);
+            assert_eq!(signals.wait(), Some(request));
         }
+        Request::Reload.raise().expect("signals can be raised");
+        Request::Stop.raise().expect("signals can be raised");
+        assert_eq!(signals.wait(), Some(Request::Reload));
+        assert_eq!(signals.wait(), Some(Request::Stop), "which came with the same wake-up");
         assert_eq!(signals.0.pending().count(), 0);
+        signals.closer().close();
+        assert_eq!(signals.wait(), None);
     }
 }

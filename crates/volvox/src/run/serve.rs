@@ -1,13 +1,16 @@
 //! Wiring: settings become a budget, a cell and a server, and a signal ends them.
 //!
-//! The main thread starts the others and then only waits for signals. All memory that lasts comes
-//! from the one budget; connections may take a fixed part of it. Sizes are in bytes.
+//! The main thread starts the others and then only waits for signals, until the server has ended.
+//! All memory that lasts comes from the one budget; connections may take a fixed part of it. Sizes
+//! are in bytes.
 
 use std::collections::hash_map::RandomState;
 use std::error::Error;
 use std::hash::{BuildHasher, Hasher};
 use std::net::SocketAddr;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, OnceLock};
+use std::thread;
 use std::time::Duration;
 
 use base::MemoryBudget;
@@ -22,7 +25,7 @@ use super::launch::{Launch, LaunchOptions};
 use super::startup;
 use crate::config::{Loaded, Settings};
 use crate::memcached::{COMPATIBLE_VERSION, stats_settings};
-use crate::process::{self, Request, Stage};
+use crate::process::{self, Closer, Request, Stage};
 
 /// Bytes of an item that are not its value, as memcached counts them for a short key.
 const ITEM_OVERHEAD_BYTES: u64 = 64;
@@ -70,23 +73,31 @@ pub fn serve(loaded: Loaded, options: LaunchOptions) -> Result<u8, Box<dyn Error
     let addresses = tcp_addresses(&server);
     let lines = startup::lines(&launch.loaded, &addresses, &chosen, launch.workers());
     launch.listening(&addresses, &lines)?;
-    loop {
-        match launch.signals.wait() {
+    let (remote, closer) = (server.remote(), launch.signals.closer());
+    let end = thread::spawn(move || end(server, closer));
+    // Until the server has ended, a drain can still be stopped.
+    while let Some(request) = launch.signals.wait() {
+        match request {
             Request::Reload => launch.reload(),
             Request::Drain => {
                 tracing::info!("draining: no new clients; stops when the present ones have left");
-                server.drain(DRAIN_LIMIT);
-                break;
+                remote.drain(DRAIN_LIMIT);
             }
             Request::Stop => {
                 tracing::info!("stopping");
-                server.stop();
-                break;
+                remote.stop();
             }
         }
     }
-    server.join();
+    end.join().unwrap_or_else(|panic| resume_unwind(panic));
     Ok(0)
+}
+
+/// Waits for the end of the server, then ends the wait for signals, even after a panic.
+fn end(server: Server, closer: Closer) {
+    let ended = catch_unwind(AssertUnwindSafe(|| server.join()));
+    closer.close();
+    ended.unwrap_or_else(|panic| resume_unwind(panic));
 }
 
 fn cell(
