@@ -19,8 +19,10 @@ use memcache::{Key, KeyScratch, Limits, Refusal, Request, Store, StoreVerb, repl
 use session::{BatchEnd, Cause, Conn, ConnId, Handler, LogId, Outcome, Passed, Reply, Ticket};
 use std::sync::Arc;
 
-/// The most items that one round of housekeeping examines: a fraction of a millisecond.
-const TEND_ITEMS_MAX: u32 = 512;
+/// The most items that one round of housekeeping examines while nothing arrives, a fraction of a
+/// millisecond, and after a batch of requests.
+const TEND_ITEMS_IDLE: u32 = 512;
+const TEND_ITEMS_BUSY: u32 = 128;
 
 /// Nanoseconds from one round of housekeeping to the next, where nothing is left to do.
 const TEND_INTERVAL_NS: u64 = 1_000_000_000;
@@ -103,9 +105,10 @@ impl Service {
     /// While such a debt is left, each batch and each idle moment pays a part of it.
     #[cold]
     fn tend(&mut self, now: Now) {
+        let items_max = if self.worker.is_busy() { TEND_ITEMS_BUSY } else { TEND_ITEMS_IDLE };
         self.worker.begin(now);
         let (engine, pin) = self.worker.engine();
-        let pause_ns = match engine.tend(pin, now, TEND_ITEMS_MAX, &mut NoSink) {
+        let pause_ns = match engine.tend(pin, now, items_max, &mut NoSink) {
             Left::Nothing => TEND_INTERVAL_NS,
             Left::Some => TEND_SOON_NS,
             Left::Debt => 0,

@@ -56,6 +56,11 @@ impl Worker {
         self.pin = Some(local.pin());
     }
 
+    /// Whether a batch has begun.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.pin.is_some()
+    }
+
     /// Ends the batch, if one has begun.
     #[inline]
     pub(crate) fn end(&mut self) {

@@ -41,7 +41,7 @@ const ITEMS_PER_PAYMENT_MAX: usize = 32;
 const DEBT_WORDS: usize = 1 << 10;
 
 /// Items that housekeeping looks at for one chunk of a sparse index that it looks at.
-const ITEMS_PER_CHUNK: usize = 4;
+const ITEMS_PER_CHUNK: usize = 8;
 
 /// What housekeeping has left to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -145,13 +145,14 @@ impl Eviction {
         worked |= self.walk(&mut evictor, work, bounds).items > 0;
         worked |= self.reclaim(work) > 0;
         items.index().buckets().give_back(work.pin.grace());
+        let is_owed = self.is_owed(items);
         for _ in 0..(items_max as usize).div_ceil(ITEMS_PER_CHUNK) {
-            if !evictor.compaction.step(items.index(), work.pin.grace()) {
+            if !evictor.compaction.step(items.index(), work.pin.grace(), is_owed) {
                 break;
             }
             worked = true;
         }
-        match self.is_owed(items) || items.index().buckets().returnable_bytes() > 0 {
+        match is_owed || items.index().buckets().returnable_bytes() > 0 {
             true if worked => Left::Debt,
             false if evictor.walk.is_none() => Left::Nothing,
             _ => Left::Some,

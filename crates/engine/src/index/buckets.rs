@@ -190,6 +190,11 @@ impl Buckets {
         more / self.block_bytes * self.block_bytes
     }
 
+    /// Whether a third of its memory is unused.
+    pub(super) fn is_hollow(&self) -> bool {
+        self.spare_bytes.load(Ordering::Relaxed) * 3 > self.budget.used(Owner::Index)
+    }
+
     /// The buckets below which all chunks and all single buckets have room.
     pub(super) fn bounds(&self, grace: &GracePeriods) -> Bounds {
         let mut free = lock(&self.free);

@@ -7,9 +7,11 @@
 
 use super::buckets::{Bounds, BucketId};
 use super::chain::Chain;
+use super::lock::overflow;
 use super::resize::Resizing;
 use super::table::Index;
 use crate::grace::GracePeriods;
+use crate::sync::Ordering;
 
 /// How far a compaction has come. One thread at a time works on it.
 #[derive(Default)]
@@ -25,9 +27,13 @@ struct Pass {
 }
 
 impl Compaction {
-    /// Looks at one chunk of the index, if the index is sparse. Returns whether there was anything
-    /// to do.
-    pub(crate) fn step(&mut self, index: &Index, grace: &GracePeriods) -> bool {
+    /// Looks at one chunk of the index, if that is sparse. While items are still to go, it becomes
+    /// more so by itself: then only a `hollow` index is worth a pass. Returns whether there was
+    /// anything to do.
+    pub(crate) fn step(&mut self, index: &Index, grace: &GracePeriods, hollow: bool) -> bool {
+        if self.pass.is_none() && hollow && !index.buckets().is_hollow() {
+            return false;
+        }
         if index.buckets().returnable_bytes() == 0 {
             self.pass = None;
             return false;
@@ -64,7 +70,11 @@ fn compact_chunk(resizing: Resizing<'_>, grace: &GracePeriods, start: u64, bound
     let end = count.min(start + (1 << group.chunk_shift));
     let Some(chunk) = group.chunk(start).filter(|_| start < end) else { return };
     for number in start..end {
-        resizing.lock_own(number).move_below(bounds.singles);
+        let first = BucketId(chunk.0 + (number - start) as u32);
+        // Without its lock a chain may get an overflow bucket now, but a low one.
+        if overflow(group.buckets.bucket(first)[0].load(Ordering::Relaxed)).is_some() {
+            resizing.lock_own(number).move_below(bounds.singles);
+        }
     }
     if chunk.0 < bounds.chunks.0 {
         return;

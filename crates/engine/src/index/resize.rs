@@ -15,7 +15,7 @@ const ITEMS_MASK: u64 = u32::MAX as u64;
 
 /// Items per bucket, in sixteenths, above which a group grows and below which it shrinks.
 const GROW_ITEMS_X16: u64 = if MODEL { 32 } else { 80 };
-const SHRINK_ITEMS_X16: u64 = if MODEL { 20 } else { 48 };
+const SHRINK_ITEMS_X16: u64 = if MODEL { 20 } else { 64 };
 
 /// Steps that one insertion or removal pays for at most.
 const STEPS_MAX: u32 = 2;
