@@ -17,7 +17,6 @@ use crate::keys::Key;
 use crate::segments::{Addr, Pool, Purpose, Stream, Victim, names_chunk, owner, rename_chunk};
 use base::KeyId;
 use std::collections::VecDeque;
-use std::hint::black_box;
 
 /// Hits that move an item from the small pool to the main pool.
 const PROMOTE_FREQ: u64 = 1;
@@ -27,7 +26,7 @@ const KEPT_QUARTERS_MAX: usize = 3;
 
 /// Items of a victim that are looked up together, before the first of them is decided about: the
 /// processor fetches their buckets at the same time.
-const AHEAD: usize = 8;
+const AHEAD: usize = 16;
 
 /// A victim that is being walked.
 pub(super) struct Walk {
@@ -88,9 +87,8 @@ impl Walk {
             self.seen_words += span_words;
         }
         work.pin.keep_scratch(name);
-        for key in self.ahead.iter().filter_map(|subject| subject.key) {
-            black_box(work.items.index().probe_once(key).is_some());
-        }
+        let keys = self.ahead.iter().filter_map(|subject| subject.key);
+        work.items.index().fetch(keys);
     }
 }
 

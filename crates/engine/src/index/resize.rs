@@ -9,6 +9,7 @@ use super::group::{BUCKETS_MAX, Group, buddy};
 use super::slot::{Ghost, Slot};
 use crate::grace::GracePeriods;
 use crate::sync::{AtomicU64, MODEL, Ordering, spin_loop, yield_now};
+use std::hint::black_box;
 
 const RESIZING: u64 = 1 << 63;
 const ITEMS_MASK: u64 = u32::MAX as u64;
@@ -121,6 +122,17 @@ impl<'i> Resizing<'i> {
             Need::Shrink
         } else {
             Need::None
+        }
+    }
+
+    /// Looks at the buckets that shrinking would change, if the group is sparse.
+    pub(super) fn fetch(self) {
+        if self.need() == Need::Shrink {
+            let last = self.group.bucket_count() - 1;
+            for number in [buddy(last), last] {
+                let first = self.group.near_bucket(number).map(|id| self.group.buckets.bucket(id));
+                black_box(first.map(|bucket| bucket[0].load(Ordering::Relaxed)));
+            }
         }
     }
 

@@ -7,7 +7,7 @@
 use super::buckets::{BUCKET_BYTES, BucketId, Buckets};
 use super::chain::{Chain, First};
 use super::group::{GROUP_BYTES, Group, GroupWords, Shape};
-use super::lock::{LOCKED, is_locked};
+use super::lock::{LOCKED, is_locked, overflow};
 use super::probe::Probe;
 use super::resize::Resizing;
 use super::slot::tag;
@@ -16,6 +16,7 @@ use crate::grace::GracePeriods;
 use crate::raw::Mapping;
 use crate::sync::{AtomicU64, MODEL, Ordering, spin_loop};
 use base::{Grant, KeyId, MemoryBudget, SliceId};
+use std::hint::black_box;
 use std::sync::Arc;
 
 /// Buckets in a chunk where a group serves 64 KiB of memory; more where it serves more.
@@ -102,6 +103,20 @@ impl Index {
         let shape = group.shape();
         let first = group.near_bucket(shape.number(tag(key.hash)))?;
         self.probe_at(group, shape, first)
+    }
+
+    /// Looks at the chains of these keys, and at those that a step of their groups would change, so
+    /// that the processor fetches all of them side by side.
+    pub(crate) fn fetch(&self, keys: impl Iterator<Item = KeyId>) {
+        const SIDE_BY_SIDE: usize = 16;
+        let mut second = [None; SIDE_BY_SIDE];
+        for (key, second) in keys.zip(&mut second) {
+            self.resizing(key.slice).fetch();
+            *second = self.probe_once(key).and_then(|probe| overflow(probe.header()));
+        }
+        for bucket in second.into_iter().flatten() {
+            black_box(self.buckets.bucket(bucket)[0].load(Ordering::Relaxed));
+        }
     }
 
     /// The bucket that `key` would be in, with its version; `None` while its group is empty.
