@@ -20,6 +20,7 @@ fn plan(seed: u64) -> Plan {
         kept_keys: 0,
         turn: 1,
         limit_bytes: engine::LIMIT_BYTES_MIN,
+        lowered_bytes: u64::MAX,
         payload_bytes_max: 400,
     }
 }
@@ -44,4 +45,10 @@ fn on_values_in_chunks() {
 fn while_groups_grow_and_shrink() {
     let plan = Plan { limit_bytes: 32 << 20, keys: 4_000, kept_keys: 300, ..plan(4) };
     run(&Plan { turn: 10_000, payload_bytes_max: 60, ..plan });
+}
+
+#[test]
+fn while_the_limit_falls_and_rises() {
+    let plan = Plan { limit_bytes: 16 << 20, lowered_bytes: 1 << 20, keys: 20_000, ..plan(5) };
+    run(&Plan { payload_bytes_max: 1_500, ..plan });
 }

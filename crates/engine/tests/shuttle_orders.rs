@@ -29,6 +29,7 @@ fn plan() -> Plan {
         kept_keys: 0,
         turn: 1,
         limit_bytes: 2 * engine::LIMIT_BYTES_MIN,
+        lowered_bytes: u64::MAX,
         payload_bytes_max: 40,
     }
 }
@@ -52,6 +53,13 @@ fn on_few_hot_keys() {
 #[test]
 fn in_a_pool_that_evicts_all_the_time() {
     try_orders(Plan { keys: 24, ..plan() });
+}
+
+#[test]
+fn while_the_limit_falls_and_rises() {
+    let limit_bytes = 4 * engine::LIMIT_BYTES_MIN;
+    let plan = Plan { limit_bytes, lowered_bytes: limit_bytes / 2, ..plan() };
+    try_orders(Plan { keys: 24, ops_per_thread: 25, ..plan });
 }
 
 #[test]
@@ -203,6 +211,49 @@ fn what_is_there_is_found_while_groups_grow_and_shrink() {
             assert_eq!(read, Read::Hit, "{} is there all the time", key.escape_ascii());
         }
         thread.join().expect("no panic");
+    };
+    shuttle::check_random(order, 2 * orders());
+    shuttle::check_pct(order, 2 * orders(), 3);
+}
+
+/// The first `count` keys of two letters whose slices are of the lower or the upper half.
+fn keys_of_half(upper: bool, count: usize) -> Vec<[u8; 2]> {
+    let is_there = |key: &[u8; 2]| (SliceId::of(key).index() >= base::SLICES / 2) == upper;
+    let pairs = (b'a'..=b'z').flat_map(|first| (b'a'..=b'z').map(move |second| [first, second]));
+    pairs.filter(is_there).take(count).collect()
+}
+
+/// The slices of two groups had buckets in turns; those of one group are kept.
+#[test]
+fn what_is_there_is_found_while_the_index_is_made_compact() {
+    const LIMIT_BYTES: u64 = 128 << 10;
+    const ROUNDS: usize = 2;
+    let order = || {
+        let (engine, mut first, mut second) = engine_of_two(LIMIT_BYTES);
+        let (others, kept) = (keys_of_half(false, 10), keys_of_half(true, 10));
+        for key in others.iter().zip(&kept).flat_map(|(other, kept)| [other, kept]) {
+            batch(&engine, &mut first, key, STORE);
+        }
+        let changing = engine.clone();
+        let thread = shuttle::thread::spawn(move || {
+            for key in &others {
+                batch(&changing, &mut second, key, Action::Delete);
+            }
+            for key in &others[..4] {
+                second.batch(|pin| changing.tend(pin, NOW, 64, &mut NoSink));
+                batch(&changing, &mut second, key, STORE);
+            }
+        });
+        for key in kept.iter().cycle().take(ROUNDS * kept.len()) {
+            let id = engine.key(key);
+            let mut sink = ValueSink::default();
+            let read = first.batch(|pin| engine.get(pin, &id, NOW, &mut sink));
+            assert_eq!(read, Read::Hit, "{} is there all the time", key.escape_ascii());
+            assert_eq!(sink.bytes, b"v");
+            batch(&engine, &mut first, key, STORE);
+        }
+        thread.join().expect("no panic");
+        assert_eq!(engine.counters().items, (kept.len() + 4) as u64);
     };
     shuttle::check_random(order, 2 * orders());
     shuttle::check_pct(order, 2 * orders(), 3);

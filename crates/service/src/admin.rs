@@ -12,7 +12,6 @@ use base::Now;
 use engine::NoSink;
 use memcache::{CrawlerCommand, Expiry, Refusal, Request, SlabsCommand, expiry, reply};
 use session::{Conn, Outcome, Reply};
-use std::borrow::Cow;
 
 /// The most items that one `lru_crawler crawl` examines.
 const CRAWL_ITEMS_MAX: u32 = 100_000;
@@ -26,27 +25,26 @@ pub(crate) fn administrate(
     request: &Request<'_>,
     reply: &mut Reply,
 ) -> Outcome {
-    let (line, noreply): (Cow<'static, [u8]>, bool) = match request {
+    let (line, noreply) = match request {
         Request::Stats(args) => {
             stats(worker, now, *args, reply.bytes_mut());
             return Outcome::Done;
         }
-        Request::FlushAll { delay, noreply } => (flush_all(worker, now, *delay).into(), *noreply),
+        Request::FlushAll { delay, noreply } => (flush_all(worker, now, *delay), *noreply),
         Request::Version => {
             reply::version(reply.bytes_mut(), &worker.cell().options().version);
             return Outcome::Done;
         }
         Request::Verbosity { level, noreply } => {
             worker.cell().host().set_verbosity(*level);
-            (reply::OK.into(), *noreply)
+            (reply::OK, *noreply)
         }
-        Request::CacheMemlimit { mebibytes, noreply } => (limit(worker, *mebibytes), *noreply),
         Request::Shutdown { graceful } => {
             if worker.cell().options().allow_shutdown {
                 worker.cell().host().shutdown(*graceful);
                 return Outcome::Close;
             }
-            (reply::SHUTDOWN_DISABLED.into(), false)
+            (reply::SHUTDOWN_DISABLED, false)
         }
         Request::LruCrawler(CrawlerCommand::Metadump { classes }) => {
             return dump(worker, now, conn, &METADUMP, classes, reply);
@@ -55,17 +53,17 @@ pub(crate) fn administrate(
             return dump(worker, now, conn, &MGDUMP, classes, reply);
         }
         Request::LruCrawler(CrawlerCommand::Crawl { classes }) => {
-            (crawl(worker, now, classes).into(), false)
+            (crawl(worker, now, classes), false)
         }
-        Request::LruCrawler(_) => (reply::OK.into(), false),
-        Request::Slabs { command, noreply } => (slabs(*command).into(), *noreply),
-        Request::Lru { noreply, .. } => (reply::OK.into(), *noreply),
-        Request::Watch(_) => (reply::WATCH_DISABLED.into(), false),
-        Request::RefreshCerts { noreply } => (Refusal::UnknownCommand.line().into(), *noreply),
+        Request::LruCrawler(_) => (reply::OK, false),
+        Request::Slabs { command, noreply } => (slabs(*command), *noreply),
+        Request::Lru { noreply, .. } => (reply::OK, *noreply),
+        Request::Watch(_) => (reply::WATCH_DISABLED, false),
+        Request::RefreshCerts { noreply } => (Refusal::UnknownCommand.line(), *noreply),
         request => unreachable!("{request:?} is executed before this"),
     };
     if !noreply {
-        reply.bytes_mut().extend_from_slice(&line);
+        reply.bytes_mut().extend_from_slice(line);
     }
     Outcome::Done
 }
@@ -98,17 +96,22 @@ fn flush_all(worker: &Worker, now: Now, delay: Option<i64>) -> &'static [u8] {
 
 /// `cache_memlimit`: changes the limit on memory, within what the cell can work with and the
 /// address space that is reserved.
-fn limit(worker: &Worker, mebibytes: u32) -> Cow<'static, [u8]> {
-    match worker.cell().resize(u64::from(mebibytes) << 20) {
-        Ok(()) => reply::OK.into(),
+pub(crate) fn limit(worker: &Worker, mebibytes: u32, noreply: bool, reply: &mut Reply) {
+    let resized = worker.cell().resize(u64::from(mebibytes) << 20);
+    if noreply {
+        return;
+    }
+    let out = reply.bytes_mut();
+    match resized {
+        Ok(()) => out.extend_from_slice(reply::OK),
         Err(LimitRefused::TooLow { bytes_min }) => {
             let least = bytes_min.div_ceil(1 << 20);
             let line = format!("MEMLIMIT_TOO_SMALL cannot set maxbytes to less than {least}m\r\n");
-            line.into_bytes().into()
+            out.extend_from_slice(line.as_bytes());
         }
-        Err(LimitRefused::TooHigh) => {
-            b"MEMLIMIT_ADJUST_FAILED out of bounds or unable to adjust\r\n".into()
-        }
+        Err(LimitRefused::TooHigh) => out.extend_from_slice(
+            b"MEMLIMIT_ADJUST_FAILED out of bounds or unable to adjust\r\n",
+        ),
     }
 }
 

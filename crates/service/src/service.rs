@@ -96,6 +96,12 @@ impl Service {
             Request::MetaDebug(key) => meta::debug(worker, now, *key, reply),
             Request::MetaNoop => reply.bytes_mut().extend_from_slice(reply::META_NOOP),
             Request::Quit => return Outcome::Close,
+            Request::CacheMemlimit { mebibytes, noreply } => {
+                admin::limit(worker, *mebibytes, *noreply, reply);
+                if self.tend_at_ns != u64::MAX {
+                    self.tend_at_ns = 0;
+                }
+            }
             request => return admin::administrate(worker, now, conn, request, reply),
         }
         Outcome::Done

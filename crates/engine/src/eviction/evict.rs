@@ -94,6 +94,8 @@ pub(super) struct Bounds {
 pub(super) struct Walked {
     pub(super) items: usize,
     words: usize,
+    /// Victims that were walked to their end.
+    drained: usize,
     /// Whether it stopped at an item that waits for space to move to.
     waits: bool,
 }
@@ -142,7 +144,8 @@ impl Eviction {
         }
         let mut worked = self.reclaim(work) > 0;
         let bounds = Bounds { items: items_max as usize, words: usize::MAX };
-        worked |= self.walk(&mut evictor, work, bounds).items > 0;
+        let walked = self.walk(&mut evictor, work, bounds);
+        worked |= walked.items + walked.drained > 0;
         worked |= self.reclaim(work) > 0;
         items.index().buckets().give_back(work.pin.grace());
         let is_owed = self.is_owed(items);
@@ -152,7 +155,7 @@ impl Eviction {
             }
             worked = true;
         }
-        match is_owed || items.index().buckets().returnable_bytes() > 0 {
+        match is_owed || evictor.compaction.has_work(items.index()) {
             true if worked => Left::Debt,
             false if evictor.walk.is_none() => Left::Nothing,
             _ => Left::Some,
@@ -262,6 +265,7 @@ impl Eviction {
             let Some(subject) = walk.next(work) else {
                 drained(segments, work.pin.grace(), walk.victim.id);
                 work.pin.counters().drained.add(1);
+                walked.drained += 1;
                 evictor.walk = None;
                 continue;
             };

@@ -18,7 +18,7 @@ use super::blocks::{Blocks, Kind};
 use super::lock::{overflow, with_overflow};
 use crate::grace::GracePeriods;
 use crate::raw::Mapping;
-use crate::sync::{AtomicU64, Mutex, Ordering, fence, lock};
+use crate::sync::{AtomicU64, MODEL, Mutex, Ordering, fence, lock};
 use base::{MemoryBudget, Owner};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -39,7 +39,7 @@ pub(crate) const SLOTS: usize = BUCKET_WORDS - 1;
 const SPARE_PART: u64 = 16;
 
 /// Blocks that may be unused besides: those of each kind that are being filled.
-const SPARE_BLOCKS: u64 = 3;
+const SPARE_BLOCKS: u64 = if MODEL { 0 } else { 3 };
 
 /// Empty blocks whose memory one call returns to the kernel at most.
 const RETURNS_MAX: usize = 16;
@@ -196,21 +196,20 @@ impl Buckets {
     }
 
     /// The buckets below which all chunks and all single buckets have room.
-    pub(super) fn bounds(&self, grace: &GracePeriods) -> Bounds {
-        let mut free = lock(&self.free);
-        self.end_limbo(&mut free, grace);
+    pub(super) fn bounds(&self) -> Bounds {
+        let free = lock(&self.free);
         let bound = |kind| free.blocks.bound(kind);
         Bounds { chunks: bound(Kind::Chunk), singles: bound(Kind::Single) }
     }
 
     /// Returns the memory of a few empty blocks, as far as [`Buckets::returnable_bytes`] says.
     pub(crate) fn give_back(&self, grace: &GracePeriods) {
-        if self.returnable_bytes() == 0 {
-            return;
-        }
         let mut free = lock(&self.free);
         self.end_limbo(&mut free, grace);
         let blocks = (self.returnable_bytes() / self.block_bytes) as usize;
+        if blocks == 0 {
+            return;
+        }
         let returned = free.blocks.retire(blocks.min(RETURNS_MAX));
         self.note_spare(&free);
         drop(free);

@@ -177,7 +177,9 @@ impl<'i> Chain<'i> {
     }
 
     /// Moves the overflow buckets from `bound` on to places below it, as far as there are any.
-    pub(super) fn move_below(&mut self, bound: BucketId) {
+    /// Returns whether one moved.
+    pub(super) fn move_below(&mut self, bound: BucketId) -> bool {
+        let mut moved = false;
         let mut at = self.first;
         while let Some(next) = self.next(at) {
             let target = (next.0 >= bound.0).then(|| self.buckets.take_overflow_below(bound));
@@ -188,9 +190,11 @@ impl<'i> Chain<'i> {
                 self.lock.changed = true;
                 word.store(with_overflow(header, Some(target)), Ordering::Release);
                 self.buckets.give_overflow(next);
+                moved = true;
             }
             at = target.flatten().unwrap_or(next);
         }
+        moved
     }
 
     fn last(&self) -> BucketId {

@@ -17,6 +17,8 @@ use crate::sync::Ordering;
 #[derive(Default)]
 pub(crate) struct Compaction {
     pass: Option<Pass>,
+    /// What the index could return when a pass ended that had moved nothing.
+    stuck_bytes: u64,
 }
 
 struct Pass {
@@ -24,23 +26,30 @@ struct Pass {
     group: usize,
     /// The first bucket of the next chunk.
     bucket: u64,
+    /// Whether it has moved anything.
+    moved: bool,
 }
 
 impl Compaction {
+    /// Whether a pass is to be made or continued.
+    pub(crate) fn has_work(&self, index: &Index) -> bool {
+        let returnable_bytes = index.buckets().returnable_bytes();
+        returnable_bytes > 0 && (self.pass.is_some() || returnable_bytes != self.stuck_bytes)
+    }
+
     /// Looks at one chunk of the index, if that is sparse. While items are still to go, it becomes
     /// more so by itself: then only a `hollow` index is worth a pass. Returns whether there was
     /// anything to do.
     pub(crate) fn step(&mut self, index: &Index, grace: &GracePeriods, hollow: bool) -> bool {
-        if self.pass.is_none() && hollow && !index.buckets().is_hollow() {
-            return false;
-        }
-        if index.buckets().returnable_bytes() == 0 {
+        let waits = self.pass.is_none() && hollow && !index.buckets().is_hollow();
+        if waits || !self.has_work(index) {
             self.pass = None;
             return false;
         }
-        let bounds = || index.buckets().bounds(grace);
-        let pass = self.pass.get_or_insert_with(|| Pass { bounds: bounds(), group: 0, bucket: 0 });
+        let new = || Pass { bounds: index.buckets().bounds(), group: 0, bucket: 0, moved: false };
+        let pass = self.pass.get_or_insert_with(new);
         let Some(resizing) = index.resizing_of(pass.group) else {
+            self.stuck_bytes = if pass.moved { 0 } else { index.buckets().returnable_bytes() };
             self.pass = None;
             return true;
         };
@@ -48,7 +57,7 @@ impl Compaction {
         let end = pass.bucket + (1 << resizing.group.chunk_shift);
         let is_last = end >= resizing.group.bucket_count();
         if resizing.try_lock() {
-            compact_chunk(resizing, grace, pass.bucket, pass.bounds);
+            pass.moved |= compact_chunk(resizing, grace, pass.bucket, pass.bounds);
             resizing.unlock();
         }
         (pass.group, pass.bucket) = if is_last { (pass.group + 1, 0) } else { (pass.group, end) };
@@ -57,29 +66,37 @@ impl Compaction {
 }
 
 /// Moves the chunk of a locked group that begins with bucket `start`, and the overflow buckets of
-/// its chains. With its first chunk a group also moves its lists of chunks.
-fn compact_chunk(resizing: Resizing<'_>, grace: &GracePeriods, start: u64, bounds: Bounds) {
+/// its chains. With its first chunk a group also moves its lists of chunks. Returns whether anything
+/// moved.
+fn compact_chunk(
+    resizing: Resizing<'_>,
+    grace: &GracePeriods,
+    start: u64,
+    bounds: Bounds,
+) -> bool {
     let group = resizing.group;
+    let mut moved = false;
     if start == 0 {
         let take = || group.buckets.take_chunk_below(bounds.chunks);
         for list in group.move_lists(bounds.chunks, take) {
+            moved = true;
             group.buckets.give_chunk(grace, list);
         }
     }
     let count = group.bucket_count();
     let end = count.min(start + (1 << group.chunk_shift));
-    let Some(chunk) = group.chunk(start).filter(|_| start < end) else { return };
+    let Some(chunk) = group.chunk(start).filter(|_| start < end) else { return moved };
     for number in start..end {
         let first = BucketId(chunk.0 + (number - start) as u32);
         // Without its lock a chain may get an overflow bucket now, but a low one.
         if overflow(group.buckets.bucket(first)[0].load(Ordering::Relaxed)).is_some() {
-            resizing.lock_own(number).move_below(bounds.singles);
+            moved |= resizing.lock_own(number).move_below(bounds.singles);
         }
     }
     if chunk.0 < bounds.chunks.0 {
-        return;
+        return moved;
     }
-    let Some(target) = group.buckets.take_chunk_below(bounds.chunks) else { return };
+    let Some(target) = group.buckets.take_chunk_below(bounds.chunks) else { return moved };
     let mut chains: Vec<Chain<'_>> = (start..end).map(|at| resizing.lock_own(at)).collect();
     for at in 0..(end - start) as u32 {
         group.buckets.copy(BucketId(chunk.0 + at), BucketId(target.0 + at));
@@ -89,4 +106,5 @@ fn compact_chunk(resizing: Resizing<'_>, grace: &GracePeriods, start: u64, bound
     chains.iter_mut().for_each(Chain::touch);
     drop(chains);
     group.buckets.give_chunk(grace, chunk);
+    true
 }

@@ -28,7 +28,7 @@ const WAIT_SPINS_MAX: u32 = 128;
 /// The largest block of memory taken from the budget at once, in bytes.
 const BLOCK_BYTES_MAX: u64 = 64 << 10;
 /// Blocks that the memory of one segment makes, at least.
-const BLOCKS_PER_SEGMENT: u64 = 4;
+const BLOCKS_PER_SEGMENT: u64 = if MODEL { 1 } else { 4 };
 
 /// Bytes of memory to one byte of index at the least, for the reservation of address space.
 const RESERVE_RATIO: u64 = 2;

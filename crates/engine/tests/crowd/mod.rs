@@ -44,6 +44,8 @@ pub struct Plan {
     /// Where keys are kept, the others are stored and deleted by turns of this many operations.
     pub turn: u64,
     pub limit_bytes: u64,
+    /// If below the limit, the limit is lowered to this and raised again, over and over.
+    pub lowered_bytes: u64,
     pub payload_bytes_max: u64,
 }
 
@@ -51,6 +53,7 @@ pub struct Plan {
 struct Shared {
     plan: Plan,
     engine: Engine,
+    budget: Arc<MemoryBudget>,
     floors: Vec<AtomicU64>,
     /// Increments that were made, per key.
     counted: Vec<AtomicU64>,
@@ -180,8 +183,9 @@ impl Member {
             80..86 => self.compare_and_set(key),
             86..88 => self.store(key, Mode::Add),
             88..90 => self.tend(),
+            90 => self.resize(),
             _ if kept => self.get(key),
-            90..97 => self.delete(key),
+            91..97 => self.delete(key),
             97..99 => _ = self.shared.now_s.fetch_add(1, Ordering::SeqCst),
             _ if self.shared.plan.kept_keys == 0 => self.flush(),
             _ => self.get(key),
@@ -343,6 +347,12 @@ impl Member {
         }
     }
 
+    fn resize(&mut self) {
+        let Plan { limit_bytes, lowered_bytes, .. } = self.shared.plan;
+        let limits = [limit_bytes, lowered_bytes.min(limit_bytes)];
+        self.shared.budget.resize(limits[self.dice.below(2) as usize]);
+    }
+
     fn tend(&mut self) {
         let now = self.shared.now();
         self.shared.engine.tend(self.pin.as_mut().expect("in a batch"), now, 8, &mut NoSink);
@@ -432,12 +442,13 @@ impl EffectSink for Counted {
 pub fn run(plan: &Plan) {
     let locals = plan.threads as usize + 1;
     let config = EngineConfig { locals, ..EngineConfig::new(plan.limit_bytes) };
-    let (engine, mut locals) =
-        Engine::new(config, MemoryBudget::new(plan.limit_bytes)).expect("enough memory");
+    let budget = MemoryBudget::new(plan.limit_bytes);
+    let (engine, mut locals) = Engine::new(config, budget.clone()).expect("enough memory");
     let zeroes = || (0..plan.keys).map(|_| AtomicU64::new(0)).collect();
     let shared = Arc::new(Shared {
         plan: plan.clone(),
         engine,
+        budget,
         floors: zeroes(),
         counted: zeroes(),
         now_s: AtomicU32::new(1_000),
