@@ -18,7 +18,9 @@ const PROBE_MAX: Duration = Duration::from_secs(60);
 
 /// Arguments of `cargo xtask fuzz`.
 #[derive(clap::Args)]
-#[command(after_help = "Examples:\n  cargo xtask fuzz\n  cargo xtask fuzz text --seconds 600")]
+#[command(
+    after_help = "Examples:\n  cargo xtask fuzz\n  cargo xtask fuzz memcache_parse --seconds 600"
+)]
 pub struct Args {
     /// The target to run; all, as many at a time as there are cores, when absent.
     target: Option<String>,

@@ -31,7 +31,7 @@ Examples:
   cargo xtask fix                      format, and apply what clippy can fix by itself
   cargo xtask prove path --list        the claims, without measuring them
   cargo xtask prove path --only cpu    measure the claims about CPU per request
-  cargo xtask fuzz text --seconds 60   one fuzz target for a minute";
+  cargo xtask fuzz memcache_parse --seconds 60   one fuzz target for a minute";
 
 /// The front door of the repository.
 #[derive(Parser)]

@@ -68,12 +68,7 @@ impl Compaction {
 /// Moves the chunk of a locked group that begins with bucket `start`, and the overflow buckets of
 /// its chains. With its first chunk a group also moves its lists of chunks. Returns whether anything
 /// moved.
-fn compact_chunk(
-    resizing: Resizing<'_>,
-    grace: &GracePeriods,
-    start: u64,
-    bounds: Bounds,
-) -> bool {
+fn compact_chunk(resizing: Resizing<'_>, grace: &GracePeriods, start: u64, bounds: Bounds) -> bool {
     let group = resizing.group;
     let mut moved = false;
     if start == 0 {
@@ -107,4 +102,103 @@ fn compact_chunk(
     drop(chains);
     group.buckets.give_chunk(grace, chunk);
     true
+}
+
+#[cfg(test)]
+#[cfg(not(any(loom, shuttle)))]
+mod tests {
+    use super::*;
+    use crate::config::{EngineConfig, Geometry};
+    use crate::index::{Probe, Slot};
+    use crate::segments::Addr;
+    use base::{KeyId, MemoryBudget, Owner, SLICES, SliceId};
+
+    const LIMIT_BYTES: u64 = 8 << 20;
+    const KEYS: u64 = 60_000;
+
+    struct Rig {
+        index: Index,
+        grace: GracePeriods,
+    }
+
+    impl Rig {
+        /// An index with a slot for each key, in turns of all groups.
+        fn new() -> Self {
+            let budget = MemoryBudget::new(LIMIT_BYTES);
+            let geometry = Geometry::of(&EngineConfig::new(LIMIT_BYTES));
+            let fixed = budget.take(Owner::Index, Index::fixed_bytes(&geometry)).expect("memory");
+            let index = Index::new(&geometry, LIMIT_BYTES, &budget, false, fixed);
+            let rig = Self { index: index.expect("address space"), grace: GracePeriods::new(1) };
+            for number in 0..KEYS {
+                let key = key(number);
+                let mut chain = rig.index.lock(&rig.grace, key).expect("memory");
+                let place = chain.room(0).expect("memory");
+                chain.set(place, Slot::item(key.hash, Addr(number), 0));
+                drop(chain);
+                let resizing = rig.index.resizing(key.slice);
+                resizing.count_added();
+                resizing.adjust(&rig.grace);
+            }
+            rig
+        }
+
+        fn has(&self, number: u64) -> bool {
+            let key = key(number);
+            let chain = self.index.lock(&self.grace, key).expect("memory");
+            chain.find(key.hash, |addr| addr == Addr(number)).is_some()
+        }
+
+        fn remove(&self, number: u64) {
+            let key = key(number);
+            let mut chain = self.index.lock(&self.grace, key).expect("memory");
+            let place = chain.find(key.hash, |addr| addr == Addr(number)).expect("a slot");
+            chain.set(place, Slot::EMPTY);
+            chain.trim();
+            drop(chain);
+            let resizing = self.index.resizing(key.slice);
+            resizing.count_removed();
+            resizing.adjust(&self.grace);
+        }
+    }
+
+    fn key(number: u64) -> KeyId {
+        let hash = crate::keys::mix(number);
+        let slice = SliceId::new(hash as usize % SLICES).expect("a slice");
+        KeyId { slice, hash }
+    }
+
+    fn stays(number: u64) -> bool {
+        key(number).slice.index() * 128 / SLICES % 2 == 0
+    }
+
+    #[test]
+    fn what_moves_is_found_and_readers_of_the_old_place_look_again() {
+        let rig = Rig::new();
+        (0..KEYS).filter(|number| !stays(*number)).for_each(|number| rig.remove(number));
+        let probe = |number: u64| rig.index.probe(key(number)).expect("a bucket");
+        let first = |probe: &Probe<'_>| std::ptr::from_ref(probe.first());
+        let next = |probe: &Probe<'_>| overflow(probe.header());
+        let kept: Vec<u64> = (0..KEYS).filter(|number| stays(*number)).collect();
+        let shape = |number: u64| rig.index.shape(key(number).slice);
+        let before: Vec<_> = kept.iter().map(|number| (probe(*number), shape(*number))).collect();
+        rig.index.buckets().give_back(&rig.grace);
+        let mut compaction = Compaction::default();
+        while compaction.step(&rig.index, &rig.grace, false) {}
+        let (mut chunks, mut singles) = (0, 0);
+        for (number, (before, shape_before)) in kept.iter().zip(before) {
+            assert!(rig.has(*number), "key {number}");
+            let after = probe(*number);
+            let in_place = first(&before) == first(&after);
+            if in_place && next(&before) != next(&after) {
+                singles += 1;
+                assert!(!before.holds(), "key {number}: its second bucket has moved");
+            }
+            if !in_place {
+                chunks += 1;
+                assert!(!before.holds(), "key {number}: its first bucket has moved");
+                assert!(shape(*number) != shape_before, "key {number}: its chunk has moved");
+            }
+        }
+        assert!(chunks > 0 && singles > 0, "{chunks} keys in chunks, {singles} beyond");
+    }
 }

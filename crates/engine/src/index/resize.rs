@@ -127,8 +127,9 @@ impl<'i> Resizing<'i> {
 
     /// Looks at the buckets that shrinking would change, if the group is sparse.
     pub(super) fn fetch(self) {
-        if self.need() == Need::Shrink {
-            let last = self.group.bucket_count() - 1;
+        let last = self.group.bucket_count().saturating_sub(1);
+        // Others may resize the group meanwhile.
+        if last > 0 && self.need() == Need::Shrink {
             for number in [buddy(last), last] {
                 let first = self.group.near_bucket(number).map(|id| self.group.buckets.bucket(id));
                 black_box(first.map(|bucket| bucket[0].load(Ordering::Relaxed)));

@@ -3,7 +3,7 @@
 //! | signal | request |
 //! |---|---|
 //! | SIGTERM, SIGINT | stop at once; replies that are composed are still sent |
-//! | SIGUSR1 | drain: accept no new clients, and stop when the present ones have left |
+//! | SIGUSR1 | drain: accept no new clients, close each between two requests, and stop then |
 //! | SIGHUP | read the file of users again, as memcached does, and open the log file again |
 //!
 //! The runtime ignores SIGPIPE. No signal handler runs code of ours.
@@ -19,7 +19,7 @@ use signal_hook::low_level::raise;
 pub enum Request {
     /// Stop at once.
     Stop,
-    /// Stop when the clients have left.
+    /// Stop when each client is between two requests.
     Drain,
     /// Read the files again.
     Reload,

@@ -80,7 +80,7 @@ pub fn serve(loaded: Loaded, options: LaunchOptions) -> Result<u8, Box<dyn Error
         match request {
             Request::Reload => launch.reload(),
             Request::Drain => {
-                tracing::info!("draining: no new clients; stops when the present ones have left");
+                tracing::info!("draining: no new clients; closes each between two of its requests");
                 remote.drain(DRAIN_LIMIT);
             }
             Request::Stop => {
