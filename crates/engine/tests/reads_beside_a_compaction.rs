@@ -54,7 +54,7 @@ fn change(engine: &Engine, local: &mut Local, keys: &[u32]) {
     }
 }
 
-/// Reads each key of a half and stores it anew, over and over; at the end each is as it was.
+/// Reads each key of a half and stores it again, over and over; at the end each is as it was.
 fn check(engine: &Engine, local: &mut Local, keys: &[u32], ended: &AtomicBool) {
     let mut values: [&[u8]; 2] = [b"first", b"second"];
     while !ended.load(Ordering::Relaxed) || values[0] != b"first" {

@@ -75,7 +75,7 @@
 //! | `auth` | `worker` | the password before the first request |
 //! | `dump` | `facts`, `worker` | lists of keys |
 //! | `stats` | `cell`, `dump`, `worker` | the reports |
-//! | `admin` | `dump`, `facts`, `stats`, `worker` | commands about the cell |
+//! | `admin` | `cell`, `dump`, `facts`, `stats`, `worker` | commands about the cell |
 //! | `service` | `admin`, `auth`, `cell`, `meta`, `retrieve`, `store`, `worker` | the handler |
 #![forbid(unsafe_code)]
 

@@ -107,8 +107,8 @@ impl Service {
         Outcome::Done
     }
 
-    /// A round of housekeeping: removes expired items, and returns memory that a lowered limit owes.
-    /// While such a debt is left, each batch and each idle moment pays a part of it.
+    /// A round of housekeeping: removes expired items, and returns memory that a lowered limit
+    /// owes. While such a debt is left, each batch and each idle moment pays a part of it.
     #[cold]
     fn tend(&mut self, now: Now) {
         let items_max = if self.worker.is_busy() { TEND_ITEMS_BUSY } else { TEND_ITEMS_IDLE };

@@ -28,8 +28,8 @@ use crate::sockets::{Sent, State, sent};
 const BATCH_BYTES_MAX: usize = 128 << 10;
 const _: () = assert!(BATCH_BYTES_MAX <= OUT_KEEP_BYTES);
 
-/// Bytes of replies that are left to a source which sends while it waits: so few that a client
-/// nearly always takes them whole. What it does not take is noticed only after the wait.
+/// Bytes of replies that are left to a source which sends while it waits: a client nearly
+/// always takes them whole. What it does not take is noticed only after the wait.
 const LEFT_BYTES_MAX: usize = 16 << 10;
 
 /// The connections of a worker, and the replies of the present batch to them.

@@ -3,7 +3,7 @@
 //! All functions are called under one lock, and touch no bucket. A block without a used place is
 //! empty: it can become a block of the other kind, or its memory is returned.
 
-use super::buckets::BucketId;
+use super::bucket::BucketId;
 use base::Grant;
 use std::collections::BTreeSet;
 

@@ -1,20 +1,15 @@
-//! The memory of the index: buckets of one cache line, in chunks for groups and singly as overflow.
+//! The memory of the index: buckets in chunks for groups, and singly as overflow.
 //!
-//! ```text
-//! bucket, 64 B: | header | slot 0 | slot 1 | ... | slot 6 |
-//! header:       overflow(32) | version(32), odd while locked
-//! ```
-//!
-//! `overflow` is the number of the next bucket of the chain plus one. Memory is taken from the
-//! budget a block at a time. A block holds chunks or single buckets, and the lowest block with a
-//! free place is filled first. So the high ones become empty as the index shrinks, with the help of
-//! [`compact`](super::compact), and their memory is returned.
+//! Memory is taken from the budget a block at a time. A block holds chunks or single buckets, and
+//! the lowest block with a free place is filled first. So the high ones become empty as the index
+//! shrinks, with the help of [`compact`](super::compact), and their memory is returned.
 //!
 //! A chunk that a group releases is used again only after a grace period, because a reader may
 //! still look at it. A bucket is emptied before it is used again, so its old slots are never found
 //! by another group.
 
 use super::blocks::{Blocks, Kind};
+use super::bucket::{BUCKET_BYTES, Bucket, BucketId};
 use super::lock::{overflow, with_overflow};
 use crate::grace::GracePeriods;
 use crate::raw::Mapping;
@@ -22,18 +17,6 @@ use crate::sync::{AtomicU64, MODEL, Mutex, Ordering, fence, lock};
 use base::{MemoryBudget, Owner};
 use std::collections::VecDeque;
 use std::sync::Arc;
-
-/// Words of a bucket: one cache line.
-pub(crate) const BUCKET_WORDS: usize = 8;
-
-/// Bytes of a bucket.
-pub(super) const BUCKET_BYTES: u64 = 64;
-
-/// The words of a bucket: its header, then its slots.
-pub(crate) type Bucket = [AtomicU64; BUCKET_WORDS];
-
-/// Slots of a bucket.
-pub(crate) const SLOTS: usize = BUCKET_WORDS - 1;
 
 /// One in this many bytes of the blocks may be unused before the index counts as sparse.
 const SPARE_PART: u64 = 16;
@@ -43,10 +26,6 @@ const SPARE_BLOCKS: u64 = if MODEL { 0 } else { 3 };
 
 /// Empty blocks whose memory one call returns to the kernel at most.
 const RETURNS_MAX: usize = 16;
-
-/// Number of a bucket, counted from the start of this memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct BucketId(pub(crate) u32);
 
 struct Free {
     blocks: Blocks,

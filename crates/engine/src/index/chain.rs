@@ -4,7 +4,8 @@
 //! whole chain. Both hold the [`Lock`] until they are dropped. What a reader may have seen is
 //! changed only after the change was noted in the lock, so that the version rises.
 
-use super::buckets::{BUCKET_WORDS, Bucket, BucketId, Buckets, SLOTS};
+use super::bucket::{BUCKET_WORDS, Bucket, BucketId, SLOTS};
+use super::buckets::Buckets;
 use super::lock::{Lock, overflow, with_overflow};
 use super::slot::{FREQ_MAX, Ghost, Slot};
 use crate::segments::Addr;

@@ -5,7 +5,8 @@
 //! group and those of all its chains. The move is a step of the group: its shape changes, so who
 //! found a bucket at the old place looks again. The old place is used again after a grace period.
 
-use super::buckets::{Bounds, BucketId};
+use super::bucket::BucketId;
+use super::buckets::Bounds;
 use super::chain::Chain;
 use super::lock::overflow;
 use super::resize::Resizing;
@@ -66,8 +67,8 @@ impl Compaction {
 }
 
 /// Moves the chunk of a locked group that begins with bucket `start`, and the overflow buckets of
-/// its chains. With its first chunk a group also moves its lists of chunks. Returns whether anything
-/// moved.
+/// its chains. With its first chunk a group also moves its lists of chunks. Returns whether
+/// anything moved.
 fn compact_chunk(resizing: Resizing<'_>, grace: &GracePeriods, start: u64, bounds: Bounds) -> bool {
     let group = resizing.group;
     let mut moved = false;
@@ -168,7 +169,7 @@ mod tests {
     }
 
     fn stays(number: u64) -> bool {
-        key(number).slice.index() * 128 / SLICES % 2 == 0
+        (key(number).slice.index() * 128 / SLICES).is_multiple_of(2)
     }
 
     #[test]

@@ -14,7 +14,8 @@
 //! The mask is `2^(l+1) - 1`. Each step of growing or shrinking is counted in the shape. So a group
 //! that shrank and grew back, whose last buckets have other memory now, has another shape.
 
-use super::buckets::{BUCKET_WORDS, BucketId, Buckets};
+use super::bucket::{BUCKET_WORDS, BucketId};
+use super::buckets::Buckets;
 use super::slot::TAG_BITS;
 use crate::raw::WordAndHalves;
 use crate::sync::{AtomicU64, MODEL, Ordering};

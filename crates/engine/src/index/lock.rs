@@ -10,7 +10,7 @@
 //! and higher if anything changed. The lock guards the slots of the whole chain, and every item
 //! that they point to. Further buckets of a chain have no lock of their own.
 
-use super::buckets::BucketId;
+use super::bucket::BucketId;
 use crate::sync::{AtomicU64, Ordering, fence, spin_loop, yield_now};
 
 /// The header of a bucket that is locked, apart from its version and its overflow.

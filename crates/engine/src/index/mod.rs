@@ -9,6 +9,7 @@
 //! to. It never looks at an item itself.
 
 mod blocks;
+mod bucket;
 mod buckets;
 mod chain;
 mod compact;
@@ -19,7 +20,7 @@ mod resize;
 mod slot;
 mod table;
 
-pub(crate) use buckets::Bucket;
+pub(crate) use bucket::Bucket;
 pub(crate) use chain::{Chain, Place, candidate};
 pub(crate) use compact::Compaction;
 pub(crate) use lock::overflow;

@@ -1,6 +1,6 @@
 //! What a reader without a lock keeps: a bucket, and the header that it had at the first look.
 
-use super::buckets::Bucket;
+use super::bucket::Bucket;
 use super::lock::is_locked;
 use crate::sync::{Ordering, fence};
 

@@ -111,7 +111,7 @@ impl<'i> Resizing<'i> {
         self.unlock();
     }
 
-    /// Which step a group with so many items should take.
+    /// Which step a group with its items should take.
     #[inline]
     fn need(self) -> Need {
         let items = self.meta.load(Ordering::Relaxed) & ITEMS_MASK;

@@ -4,7 +4,8 @@
 //! lock or locks its chain. A group may take a step (grow or shrink by one bucket) at any moment.
 //! So its shape is read before and after, and a bucket counts only if both are equal.
 
-use super::buckets::{BUCKET_BYTES, BucketId, Buckets};
+use super::bucket::{BUCKET_BYTES, BucketId};
+use super::buckets::Buckets;
 use super::chain::{Chain, First};
 use super::group::{GROUP_BYTES, Group, GroupWords, Shape};
 use super::lock::{LOCKED, is_locked, overflow};
