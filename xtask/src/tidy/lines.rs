@@ -100,8 +100,10 @@ mod tests {
         let sources =
             [("crates/base/src/a.rs", "fn a() {}\n"), ("lab/load/src/a.rs", "// a\n\nfn a() {}\n")];
         let sources = sources.map(|(path, text)| Source::new(path, text).unwrap());
-        let table = "      1  base\n      1  the product, at most 16700\n\n      \
-                     1  load\n      1  outside the product, at most 16600\n\n";
+        let table = format!(
+            "      1  base\n      1  the product, at most {PRODUCT_MAX}\n\n      \
+             1  load\n      1  outside the product, at most {OUTSIDE_MAX}\n\n"
+        );
         assert_eq!(Lines::of(&sources).table(), table);
     }
 }
