@@ -157,8 +157,11 @@ impl Engine {
         sink: &mut S,
         out: &mut impl ReadSink,
     ) -> Read {
+        let mut work = self.work(pin, now, sink);
         let fetch = |work: &mut Work<'_, S>| writing::fetch(work, key, options, out);
-        with_space(&self.eviction, &mut self.work(pin, now, sink), fetch).unwrap_or(Read::NoSpace)
+        let read = with_space(&self.eviction, &mut work, fetch);
+        self.settle(&mut work, key.id.slice);
+        read.unwrap_or(Read::NoSpace)
     }
 
     /// Makes one change. The pin may move on.
@@ -228,9 +231,15 @@ impl Engine {
     #[inline(never)]
     fn write_any<S: EffectSink>(&self, work: &mut Work<'_, S>, op: &Op<'_>) -> WriteResult {
         let wrote = with_space(&self.eviction, work, |work| writing::write(work, op));
-        self.items.index().resizing(op.key.id.slice).adjust(work.pin.grace());
-        self.eviction.pay(work);
+        self.settle(work, op.key.id.slice);
         wrote.unwrap_or(WriteResult::ended(WriteStatus::NoSpace))
+    }
+
+    /// What every change leaves to do: the group of its slice grows or shrinks, and the space that
+    /// was taken is paid for.
+    fn settle<S: EffectSink>(&self, work: &mut Work<'_, S>, slice: SliceId) {
+        self.items.index().resizing(slice).adjust(work.pin.grace());
+        self.eviction.pay(work);
     }
 
     fn work<'w, S>(&'w self, pin: &'w mut Pin, now: Now, sink: &'w mut S) -> Work<'w, S> {

@@ -77,6 +77,10 @@ impl Items {
         for counters in &self.counters {
             sum.add(counters);
         }
+        // What one local removed may be counted before what another added.
+        for held in [&mut sum.items, &mut sum.item_words] {
+            *held = held.cast_signed().max(0).cast_unsigned();
+        }
         sum
     }
 

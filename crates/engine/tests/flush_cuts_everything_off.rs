@@ -82,6 +82,37 @@ fn what_was_cut_off_is_not_brought_back_by_a_write_into_it() {
 }
 
 #[test]
+fn items_created_by_reads_grow_the_index_and_are_paid_for() {
+    const KEYS: u32 = 100_000;
+    let limit_bytes = 16 << 20;
+    let mut indexes = [true, false].map(|reads| {
+        let mut cell = Cell::new(limit_bytes);
+        for key in 0..KEYS {
+            let name = key.to_be_bytes();
+            if reads {
+                let create = FetchOptions { vivify: Some(0), ..FetchOptions::default() };
+                assert_eq!(cell.fetch(&name, &create), Read::Hit);
+            } else {
+                assert_eq!(cell.store(&name, Mode::Set, b""), WriteStatus::Done);
+            }
+        }
+        assert_eq!(cell.engine.counters().items, u64::from(KEYS));
+        cell.engine.usage().index_bytes
+    });
+    indexes.sort_unstable();
+    let [less, more] = indexes;
+    assert!(more - less <= more / 20, "{less} and {more} bytes");
+    let mut cell = Cell::new(1 << 20);
+    for key in 0..KEYS {
+        let create = FetchOptions { vivify: Some(0), ..FetchOptions::default() };
+        assert_eq!(cell.fetch(&key.to_be_bytes(), &create), Read::Hit);
+    }
+    assert!(cell.engine.usage().paid_items_max > 0);
+    let rooms = cell.engine.counters().rooms_made;
+    assert!(rooms * 1_000 < u64::from(KEYS), "{rooms} reads had to make space");
+}
+
+#[test]
 fn an_overwrite_in_place_after_a_flush_lives_and_one_before_it_dies() {
     let mut cell = Cell::new(1 << 20);
     cell.store(b"key", Mode::Set, b"one");

@@ -259,3 +259,34 @@ fn what_is_there_is_found_while_the_index_is_made_compact() {
     shuttle::check_random(order, 2 * orders());
     shuttle::check_pct(order, 2 * orders(), 3);
 }
+
+/// A store that needs an item comes before a flush, which ends it, or after, and finds none.
+#[test]
+fn a_store_that_needs_an_item_leaves_nothing_after_a_flush() {
+    let store = |mode| Action::Store { mode, value: b"new", client_flags: 0, expiry_s: 0 };
+    for (mode, compares) in [
+        (Mode::Replace, false),
+        (Mode::Set, true),
+        (Mode::Append { vivify: false }, false),
+        (Mode::Prepend { vivify: false }, true),
+    ] {
+        let order = move || {
+            let (engine, mut first, mut second) = engine_of_two(2 * engine::LIMIT_BYTES_MIN);
+            batch(&engine, &mut first, b"key", STORE);
+            let found = first.batch(|pin| engine.peek(pin, &engine.key(b"key"), NOW));
+            let token = found.expect("it was stored").cas;
+            let storing = engine.clone();
+            let thread = shuttle::thread::spawn(move || {
+                let compare = compares.then_some(token);
+                let op = Op { compare, ..Op::new(storing.key(b"key"), store(mode)) };
+                second.batch(|pin| storing.write(pin, &op, NOW, &mut NoSink));
+            });
+            engine.flush();
+            thread.join().expect("no panic");
+            let found = first.batch(|pin| engine.peek(pin, &engine.key(b"key"), NOW));
+            assert!(found.is_none(), "{mode:?}");
+        };
+        shuttle::check_random(order, orders() / 4);
+        shuttle::check_pct(order, orders() / 4, 3);
+    }
+}

@@ -52,6 +52,10 @@ impl<'e, S: EffectSink> Attempt<'_, 'e, S> {
                     client_cas: self.op.cas,
                     ..Attributes::default()
                 };
+                if self.op.compare.is_some() || mode == Mode::Replace {
+                    // It may store only because there was an item: a flush of that ends it too.
+                    with.base = current.item.version();
+                }
                 if stale {
                     with.expiry_s = current.item.expiry_s(current.head);
                     let kept = current.head.is(Flags::TOKEN_SENT);
