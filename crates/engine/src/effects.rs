@@ -73,6 +73,9 @@ pub trait EffectSink {
     /// Whether it takes any. `false` removes the calls and what prepares them.
     const ON: bool;
 
+    /// Whether it reads the values of the items that a walk emits; else they are empty.
+    const VALUES: bool = true;
+
     /// Takes an effect. Returns the version that the item gets: the proposed one, or a later one.
     fn commit(&mut self, key: KeyId, effect: &Effect<'_>) -> Version;
 }

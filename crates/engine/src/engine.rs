@@ -271,8 +271,9 @@ impl Engine {
         transfer::apply(&self.eviction, &mut self.work(pin, now, &mut NoSink), effect)
     }
 
-    /// Emits the items of `slice` to `sink`, from `at` on, until at least `items` were emitted or
-    /// the walk is over.
+    /// Emits the items of `slice` to `sink`, from `at` on, until at least `items` were emitted, a
+    /// bounded number of buckets was looked at, or the walk is over. Between two calls the caller
+    /// may renew its pin.
     pub fn scan<S: EffectSink>(
         &self,
         pin: &mut Pin,

@@ -22,6 +22,9 @@ const CACHEDUMP_BYTES_MAX: usize = 1 << 20;
 /// The most classes of sizes that memcached has.
 const CLASSES_MAX: u32 = 64;
 
+/// Buckets that a dump looks at before other connections have their turn.
+const BUCKETS_PER_TURN: u64 = 1 << 10;
+
 /// Items that one call of the engine's scan examines.
 const ITEMS_PER_STEP: u32 = 256;
 
@@ -60,6 +63,7 @@ struct Names(Vec<Vec<u8>>);
 
 impl EffectSink for Names {
     const ON: bool = true;
+    const VALUES: bool = false;
 
     fn commit(&mut self, _key: KeyId, effect: &Effect<'_>) -> Version {
         self.0.push(effect.key.to_vec());
@@ -92,13 +96,14 @@ pub(crate) fn dump(
             return Outcome::Done;
         }
     }
+    let mut passed = 0;
     while let Some(slice) = SliceId::new(conn.progress as usize) {
-        for name in names(worker, now, slice) {
+        for name in names(worker, now, slice, &mut passed) {
             let key = Key::new(&name).expect("the engine holds keys of legal length");
             (kind.line)(worker, now, key, reply.bytes_mut());
         }
         conn.progress += 1;
-        if reply.len_since(start) >= PART_BYTES_MAX {
+        if reply.len_since(start) >= PART_BYTES_MAX || passed >= BUCKETS_PER_TURN {
             return Outcome::More;
         }
     }
@@ -131,7 +136,7 @@ pub(crate) fn cachedump(
     }
     let mut left = if limit == 0 { u32::MAX } else { limit };
     for slice in SliceId::all() {
-        for name in names(worker, now, slice) {
+        for name in names(worker, now, slice, &mut 0) {
             if left == 0 || out.len() >= CACHEDUMP_BYTES_MAX {
                 return None;
             }
@@ -147,12 +152,21 @@ pub(crate) fn cachedump(
     None
 }
 
-/// The keys of a slice.
-fn names(worker: &mut Worker, now: Now, slice: SliceId) -> Vec<Vec<u8>> {
+/// The keys of a slice. The buckets that were looked at are added to `passed`. The batch ends and
+/// another begins after every step, so that no memory waits for the whole walk.
+fn names(worker: &mut Worker, now: Now, slice: SliceId, passed: &mut u64) -> Vec<Vec<u8>> {
     let (engine, pin) = worker.engine();
     let mut names = Names::default();
     let mut at = Cursor::default();
-    while engine.scan(pin, slice, &mut at, ITEMS_PER_STEP, now, &mut names) == More::Yes {}
+    while engine.scan(pin, slice, &mut at, ITEMS_PER_STEP, now, &mut names) == More::Yes {
+        pin.renew();
+    }
+    pin.renew();
+    *passed += at.passed();
+    if at.restarted() {
+        names.0.sort_unstable();
+        names.0.dedup();
+    }
     names.0
 }
 

@@ -2,8 +2,8 @@
 //!
 //! A walk goes through the buckets of a slice in order. Growing moves items to buckets that are
 //! yet to come, so none is missed. After shrinking the walk starts over and emits some items
-//! twice, which their versions make harmless. A walk holds one chain at a time. It has no bound in
-//! buckets: a slice without items is walked to its end in one call.
+//! twice, which their versions make harmless. A walk holds one chain at a time. A call of [`scan`]
+//! is bounded in items and in chains; [`forget`] has no bound.
 
 use crate::effects::{Change, Effect, EffectSink, NoSink, Removal};
 use crate::index::{Chain, Index, Place};
@@ -12,14 +12,30 @@ use crate::items::Items;
 use crate::local::Pin;
 use base::{Now, SliceId};
 
+/// Chains that one call of [`scan`] looks at, at most.
+const CHAINS_MAX: u32 = 1 << 10;
+
 /// How far a walk has come. [`Cursor::default`] is its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cursor {
     bucket: u64,
     buckets: u64,
+    restarted: bool,
 }
 
 impl Cursor {
+    /// The buckets passed since the start, or since the slice last shrank.
+    #[must_use]
+    pub fn passed(&self) -> u64 {
+        self.bucket
+    }
+
+    /// Whether the slice shrank meanwhile, so that some items were emitted twice.
+    #[must_use]
+    pub fn restarted(&self) -> bool {
+        self.restarted
+    }
+
     /// The next chain of the walk, or `None` at its end. Whether the slice shrank is looked at
     /// for every chain, since a chain that was passed may have received the items of the last.
     fn next<'i>(&mut self, index: &'i Index, slice: SliceId) -> Option<Chain<'i>> {
@@ -27,6 +43,7 @@ impl Cursor {
             let shape = index.shape(slice);
             if shape.buckets() < self.buckets {
                 self.bucket = 0;
+                self.restarted = true;
             }
             self.buckets = shape.buckets();
             if self.bucket >= self.buckets {
@@ -45,12 +62,12 @@ impl Cursor {
 pub enum More {
     /// Call again.
     Yes,
-    /// Every item was emitted.
+    /// The walk is over: every item was emitted.
     No,
 }
 
-/// Emits the items of `slice` to `sink`, from `at` on, until at least `items_min` were emitted or
-/// the walk is over.
+/// Emits the items of `slice` to `sink`, from `at` on, until at least `items_min` were emitted,
+/// [`CHAINS_MAX`] chains were looked at, or the walk is over.
 pub(crate) fn scan<S: EffectSink>(
     items: &Items,
     pin: &mut Pin,
@@ -60,7 +77,10 @@ pub(crate) fn scan<S: EffectSink>(
     sink: &mut S,
 ) -> More {
     let mut emitted = 0;
-    while emitted < items_min {
+    for _ in 0..CHAINS_MAX {
+        if emitted >= items_min {
+            break;
+        }
         let Some(chain) = at.next(items.index(), slice) else { return More::No };
         emitted += emit_chain(items, pin, &chain, slice, now, sink);
     }
@@ -86,7 +106,9 @@ fn emit_chain<S: EffectSink>(
             continue;
         }
         value.clear();
-        items.append_whole(&current, &mut value);
+        if S::VALUES {
+            items.append_whole(&current, &mut value);
+        }
         let mut with = current.item.attributes(current.head);
         with.flags = with.flags.without(Flags::LARGE);
         let effect = Effect {
