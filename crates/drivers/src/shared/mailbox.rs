@@ -145,7 +145,9 @@ impl Mailbox {
 
     /// Takes every message, and whether gates are to be asked again.
     pub(crate) fn take(&self) -> (Vec<Message>, bool) {
-        let Contents { messages, release, .. } = std::mem::take(&mut *self.lock());
+        let mut contents = self.lock();
+        let empty = Contents { closed: contents.closed, ..Contents::default() };
+        let Contents { messages, release, .. } = std::mem::replace(&mut *contents, empty);
         (messages, release)
     }
 
@@ -184,6 +186,7 @@ mod tests {
         assert!(mailbox.lock().is_empty());
         assert!(mailbox.post(Message::Close(conn)));
         assert_eq!(mailbox.close().len(), 1);
+        assert!(mailbox.take().0.is_empty());
         assert!(!mailbox.post(Message::Close(conn)), "nobody would take it");
     }
 }

@@ -97,7 +97,11 @@ impl Shared {
         }
     }
 
+    /// Begins to drain. A second call changes nothing: the limit counts from the first.
     pub(crate) fn drain(&self, limit: Duration) {
+        if self.phase() != Phase::Running {
+            return;
+        }
         let limit_ns = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
         let until_ns = self.clock.now().mono_ns.saturating_add(limit_ns);
         self.drain_until_ns.store(until_ns, Ordering::Relaxed);

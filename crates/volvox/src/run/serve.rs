@@ -74,7 +74,7 @@ pub fn serve(loaded: Loaded, options: LaunchOptions) -> Result<u8, Box<dyn Error
     let lines = startup::lines(&launch.loaded, &addresses, &chosen, launch.workers());
     launch.listening(&addresses, &lines)?;
     let (remote, closer) = (server.remote(), launch.signals.closer());
-    let end = thread::spawn(move || end(server, closer));
+    let end = thread::Builder::new().name("end".to_owned()).spawn(move || end(server, closer))?;
     // Until the server has ended, a drain can still be stopped.
     while let Some(request) = launch.signals.wait() {
         match request {
