@@ -9,6 +9,7 @@
 //! | `budget` | nothing | who holds how much of the memory, and may hold |
 //! | `counter` | nothing | counters with one writer each |
 //! | `crc32` | nothing | the bits of a key's CRC32 that name its slice |
+//! | `effect` | `slice`, `version` | the changes of items, and what takes them |
 //! | `slice` | `crc32` | the parts of the key space |
 //! | `time` | nothing | the moment of a call |
 //! | `version` | nothing | the order of the changes of a slice |
@@ -17,12 +18,16 @@
 mod budget;
 mod counter;
 mod crc32;
+mod effect;
 mod slice;
 mod time;
 mod version;
 
 pub use budget::{Grant, MemoryBudget, Owner};
 pub use counter::Counter;
+pub use effect::{
+    Change, Effect, EffectSink, Facts, NoSink, Refused, Removal, Space, StoredValue, Value,
+};
 pub use slice::{KeyId, SLICE_BITS, SLICES, SliceId};
 pub use time::Now;
 pub use version::Version;
