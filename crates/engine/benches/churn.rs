@@ -12,8 +12,8 @@
 
 mod common;
 
-use base::Now;
-use engine::{Action, Engine, NoSink, Op, Pin, Read, ValueSink, WriteStatus};
+use base::{NoSink, Now};
+use engine::{Action, Engine, Op, Pin, Read, ValueSink, WriteStatus};
 use hdrhistogram::Histogram;
 use measure::rng::Rng;
 use nix::sys::resource::{UsageWho, getrusage};

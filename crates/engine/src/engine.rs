@@ -4,9 +4,8 @@
 //! request leaves is done by later requests and by [`Engine::tend`].
 
 use crate::config::{EngineConfig, Geometry, LIMIT_BYTES_MIN, SEGMENTS_MIN};
-use crate::effects::{Effect, EffectSink, NoSink};
 use crate::error::EngineError;
-use crate::eviction::{Eviction, Left, Work, give_back, with_space};
+use crate::eviction::{Eviction, Failed, Left, Work, give_back, with_space};
 use crate::grace::GracePeriods;
 use crate::index::Index;
 use crate::items::Items;
@@ -17,16 +16,16 @@ use crate::reading::{self, FetchOptions, Found, Prefetched, Read, ReadSink};
 use crate::segments::{SegmentCounts, Segments, value_bytes_max};
 use crate::slices::{KEPT, Slices};
 use crate::sync::Ordering;
-use crate::transfer::{self, Applied, Cursor, More};
-use crate::writing::{self, Action, Mode, Op, Put, WriteResult, WriteStatus};
-use base::{MemoryBudget, Now, Owner, SliceId, Version};
+use crate::transfer::{self, Applied, Cursor, ItemSink, More};
+use crate::writing::{self, Action, Ahead, Fetched, Mode, Op, Put, WriteResult, WriteStatus};
+use base::{Effect, EffectSink, MemoryBudget, NoSink, Now, Owner, SliceId, SliceRange, Version};
 use std::sync::Arc;
 
 /// The memory of one cell, shared by all its threads.
 ///
 /// ```
-/// use base::{MemoryBudget, Now};
-/// use engine::{Engine, EngineConfig, NoSink, Put, Read, ValueSink, WriteStatus};
+/// use base::{MemoryBudget, NoSink, Now};
+/// use engine::{Engine, EngineConfig, Put, Read, ValueSink, WriteStatus};
 ///
 /// let limit_bytes = 16 << 20;
 /// let (engine, mut locals) =
@@ -158,17 +157,21 @@ impl Engine {
         out: &mut impl ReadSink,
     ) -> Read {
         let mut work = self.work(pin, now, sink);
-        let fetch = |work: &mut Work<'_, S>| writing::fetch(work, key, options, out);
+        let mut fetched = Fetched::default();
+        let fetch = |work: &mut Work<'_, S>| writing::fetch(work, key, options, &mut fetched, out);
         let read = with_space(&self.eviction, &mut work, fetch);
         self.settle(&mut work, key.id.slice);
-        read.unwrap_or(Read::NoSpace)
+        read.unwrap_or_else(|failed| match failed {
+            Failed::Later(obstacle) => Read::Later(obstacle),
+            Failed::NoSpace | Failed::TooLarge => Read::NoSpace,
+        })
     }
 
     /// Makes one change. The pin may move on.
     ///
     /// ```
-    /// # use base::{MemoryBudget, Now};
-    /// # use engine::{Action, Engine, EngineConfig, NoSink, Op, WriteStatus};
+    /// # use base::{MemoryBudget, NoSink, Now};
+    /// # use engine::{Action, Engine, EngineConfig, Op, WriteStatus};
     /// # let now = Now { mono_ns: 0, expiry_s: 1_000 };
     /// # let budget = MemoryBudget::new(1 << 20);
     /// # let (engine, mut locals) = Engine::new(EngineConfig::new(1 << 20), budget)?;
@@ -186,9 +189,8 @@ impl Engine {
         now: Now,
         sink: &mut S,
     ) -> WriteResult {
-        if !S::ON
-            && let Some(put) = Put::of(op)
-            && writing::overwrite(&self.items, pin, &op.key, put, now).is_some()
+        if let Some(put) = Put::of(op)
+            && writing::overwrite(&self.items, pin, &op.key, put, now, sink).is_some()
         {
             return WriteResult::ended(WriteStatus::Done);
         }
@@ -207,7 +209,7 @@ impl Engine {
         now: Now,
         sink: &mut S,
     ) -> WriteStatus {
-        if !S::ON && writing::overwrite(&self.items, pin, key, put, now).is_some() {
+        if writing::overwrite(&self.items, pin, key, put, now, sink).is_some() {
             return WriteStatus::Done;
         }
         let Put { value, client_flags, expiry_s } = put;
@@ -230,9 +232,12 @@ impl Engine {
 
     #[inline(never)]
     fn write_any<S: EffectSink>(&self, work: &mut Work<'_, S>, op: &Op<'_>) -> WriteResult {
-        let wrote = with_space(&self.eviction, work, |work| writing::write(work, op));
+        let mut ahead = Ahead::default();
+        let write = |work: &mut Work<'_, S>| writing::write(work, op, &mut ahead);
+        let wrote = with_space(&self.eviction, work, write);
+        ahead.give_back(work);
         self.settle(work, op.key.id.slice);
-        wrote.unwrap_or(WriteResult::ended(WriteStatus::NoSpace))
+        wrote.unwrap_or_else(WriteResult::failed)
     }
 
     /// What every change leaves to do: the group of its slice grows or shrinks, and the space that
@@ -240,6 +245,7 @@ impl Engine {
     fn settle<S: EffectSink>(&self, work: &mut Work<'_, S>, slice: SliceId) {
         self.items.index().resizing(slice).adjust(work.pin.grace());
         self.eviction.pay(work);
+        work.pin.trim_scratch();
     }
 
     fn work<'w, S>(&'w self, pin: &'w mut Pin, now: Now, sink: &'w mut S) -> Work<'w, S> {
@@ -265,30 +271,41 @@ impl Engine {
         give_back(&self.eviction, &mut self.work(pin, now, sink), bytes)
     }
 
-    /// Makes the item as `effect` says, unless it is newer. The pin may move on. Space is made out
-    /// of dead words only: an engine that evicts answers [`Applied::NoSpace`] at once.
-    pub fn apply(&self, pin: &mut Pin, effect: &Effect<'_>, now: Now) -> Applied {
-        transfer::apply(&self.eviction, &mut self.work(pin, now, &mut NoSink), effect)
-    }
-
-    /// Emits the items of `slice` to `sink`, from `at` on, until at least `items` were emitted, a
-    /// bounded number of buckets was looked at, or the walk is over. Between two calls the caller
-    /// may renew its pin.
-    pub fn scan<S: EffectSink>(
+    /// Makes the item of a key of `slice` as `effect` says, with the `version` that it has, unless
+    /// the item is as new. The pin may move on. Space is made out of dead words only: an engine that
+    /// evicts answers [`Applied::NoSpace`] at once.
+    pub fn apply(
         &self,
         pin: &mut Pin,
         slice: SliceId,
+        effect: &Effect<'_>,
+        version: Version,
+        now: Now,
+    ) -> Applied {
+        let mut none = NoSink;
+        let work = &mut self.work(pin, now, &mut none);
+        transfer::apply(&self.eviction, work, slice, effect, version)
+    }
+
+    /// Passes the items of `slices` to `sink`, from `at` on, until at least `items` were passed, a
+    /// bounded number of buckets was looked at, the sink has no space, or the walk is over. An item
+    /// that stays is passed exactly once. Between two calls the caller may renew its pin.
+    pub fn scan(
+        &self,
+        pin: &mut Pin,
+        slices: SliceRange,
         at: &mut Cursor,
         items: u32,
         now: Now,
-        sink: &mut S,
+        sink: &mut impl ItemSink,
     ) -> More {
-        transfer::scan(&self.items, pin, (slice, at), items, now, sink)
+        transfer::scan(&self.items, pin, (slices, at), items, now, sink)
     }
 
-    /// Drops every item of `slice`.
-    pub fn forget(&self, pin: &mut Pin, slice: SliceId) {
-        transfer::forget(&self.items, pin, slice);
+    /// Drops the items of `slices`, from `at` on, until a bounded number of buckets was looked at
+    /// or the walk is over. Between two calls the caller may renew its pin.
+    pub fn forget(&self, pin: &mut Pin, slices: SliceRange, at: &mut Cursor) -> More {
+        transfer::forget(&self.items, pin, slices, at)
     }
 
     /// The last version given in `slice`: a barrier at it ends every item that exists now.

@@ -8,8 +8,7 @@ use crate::dump::{METADUMP, MGDUMP, dump, wants_items};
 use crate::facts::CLASS;
 use crate::stats::stats;
 use crate::worker::Worker;
-use base::Now;
-use engine::NoSink;
+use base::{NoSink, Now};
 use memcache::{CrawlerCommand, Expiry, Refusal, Request, SlabsCommand, expiry, reply};
 use session::{Conn, Outcome, Reply};
 

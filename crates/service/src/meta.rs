@@ -7,10 +7,10 @@
 //! expire.
 
 use crate::facts;
-use crate::store::{counted, expiry_s, unlink, write};
+use crate::store::{counted, expiry_s, is_out_of_space, unlink, write};
 use crate::worker::Worker;
-use base::Now;
-use engine::{Action, FetchOptions, Found, ItemView, Mode, NoSink, Read, ReadSink, WriteStatus};
+use base::{NoSink, Now};
+use engine::{Action, FetchOptions, Found, ItemView, Mode, Read, ReadSink, WriteStatus};
 use memcache::reply::{Marks, MetaStatus};
 use memcache::{Direction, KeyScratch, KeyToken, MetaArgs, MetaFlags, MetaMode, reply};
 use session::Reply;
@@ -103,8 +103,8 @@ pub(crate) fn get(worker: &mut Worker, now: Now, args: &MetaArgs<'_>, reply: &mu
     match read {
         Read::Hit => {}
         Read::Miss => reply::meta_miss(out, args),
-        Read::NoSpace if options.vivify.is_some() => reply::meta_miss(out, args),
-        Read::NoSpace => out.extend_from_slice(reply::OUT_OF_MEMORY),
+        _ if options.vivify.is_some() => reply::meta_miss(out, args),
+        _ => out.extend_from_slice(reply::OUT_OF_MEMORY),
     }
 }
 
@@ -149,7 +149,7 @@ pub(crate) fn set(
         op.cas = flags.cas_new();
         op.report = true;
     });
-    if wrote.status == WriteStatus::NoSpace {
+    if is_out_of_space(wrote.status) {
         unlink(worker, now, key);
     }
     let out = reply.bytes_mut();
@@ -260,7 +260,10 @@ fn status(outcome: WriteStatus) -> Option<MetaStatus> {
         WriteStatus::NotStored => Some(MetaStatus::NotStored),
         WriteStatus::Exists => Some(MetaStatus::Exists),
         WriteStatus::NotFound => Some(MetaStatus::NotFound),
-        WriteStatus::NotNumber | WriteStatus::TooLarge | WriteStatus::NoSpace => None,
+        WriteStatus::NotNumber
+        | WriteStatus::TooLarge
+        | WriteStatus::NoSpace
+        | WriteStatus::Later(_) => None,
     }
 }
 

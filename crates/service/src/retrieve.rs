@@ -8,8 +8,8 @@
 //! is found before the first part leaves, so the refusal is always sent alone.
 
 use crate::worker::Worker;
-use base::Now;
-use engine::{FetchOptions, ItemView, NoSink, Prefetched, Read, ReadSink};
+use base::{NoSink, Now};
+use engine::{FetchOptions, ItemView, Prefetched, Read, ReadSink};
 use memcache::{Key, Keys, Refusal, reply};
 use session::{Conn, Mark, Outcome, Reply};
 
@@ -75,7 +75,7 @@ pub(crate) fn get<const CAS: bool>(
     reply: &mut Reply,
 ) -> Outcome {
     let start = reply.mark();
-    keys.skip_answered(conn.progress);
+    keys.skip_answered(conn.progress as u32);
     let engine = worker.cell().engine();
     loop {
         let mut group = [None; GROUP_KEYS];
@@ -92,7 +92,7 @@ pub(crate) fn get<const CAS: bool>(
         for (key, ahead) in group[..count].iter().flatten() {
             get_one::<CAS>(worker, now, *key, ahead, reply.bytes_mut());
         }
-        conn.progress += count as u32;
+        conn.progress += count as u64;
         if count < GROUP_KEYS {
             reply.bytes_mut().extend_from_slice(reply::END);
             return Outcome::Done;
@@ -125,12 +125,12 @@ pub(crate) fn gat<const CAS: bool>(
     reply: &mut Reply,
 ) -> Outcome {
     let start = reply.mark();
-    keys.skip_answered(conn.progress);
+    keys.skip_answered(conn.progress as u32);
     while let Some(key) = keys.next() {
         match key {
             Ok(key) => {
                 let read = gat_one::<CAS>(worker, now, key, expiry_s, reply.bytes_mut());
-                if read == Read::NoSpace {
+                if !matches!(read, Read::Hit | Read::Miss) {
                     reply.rewind(start);
                     reply.bytes_mut().extend_from_slice(reply::OUT_OF_MEMORY_WRITING);
                     return Outcome::Done;

@@ -13,8 +13,8 @@
 use crate::cell::Cell;
 use crate::worker::Worker;
 use crate::{admin, auth, meta, retrieve, store};
-use base::Now;
-use engine::{Left, NoSink};
+use base::{NoSink, Now};
+use engine::Left;
 use memcache::{Key, KeyScratch, Limits, Refusal, Request, Store, StoreVerb, reply};
 use session::{BatchEnd, Cause, Conn, ConnId, Handler, LogId, Outcome, Passed, Reply, Ticket};
 use std::sync::Arc;

@@ -7,8 +7,8 @@
 //! Invariant: a function called with `noreply` appends nothing.
 
 use crate::worker::Worker;
-use base::Now;
-use engine::{Action, Mode, NoSink, Op, Put, WriteResult, WriteStatus};
+use base::{NoSink, Now};
+use engine::{Action, Mode, Op, Put, WriteResult, WriteStatus};
 use memcache::{Direction, Expiry, Key, Store, StoreVerb, reply};
 use session::Reply;
 
@@ -85,9 +85,14 @@ pub(crate) fn store(worker: &mut Worker, now: Now, store: &Store<'_>, out: &mut 
 #[cold]
 fn not_set(worker: &mut Worker, now: Now, key: Key<'_>, outcome: WriteStatus) {
     not_written(worker, outcome);
-    if outcome == WriteStatus::NoSpace {
+    if is_out_of_space(outcome) {
         unlink(worker, now, key);
     }
+}
+
+/// Whether a change was not made for lack of space.
+pub(crate) fn is_out_of_space(outcome: WriteStatus) -> bool {
+    matches!(outcome, WriteStatus::NoSpace | WriteStatus::Later(_))
 }
 
 /// Deletes an item whose new value could not be stored, so that no stale value is read.
@@ -101,7 +106,7 @@ pub(crate) fn unlink(worker: &mut Worker, now: Now, key: Key<'_>) {
 fn not_written(worker: &Worker, outcome: WriteStatus) {
     match outcome {
         WriteStatus::TooLarge => worker.counters().store_too_large.add(1),
-        WriteStatus::NoSpace => worker.counters().store_no_memory.add(1),
+        outcome if is_out_of_space(outcome) => worker.counters().store_no_memory.add(1),
         _ => {}
     }
 }
@@ -143,7 +148,7 @@ pub(crate) fn count(
     let out = reply.bytes_mut();
     match wrote.status {
         WriteStatus::Done => reply::number(out, wrote.number),
-        WriteStatus::NoSpace => out.extend_from_slice(reply::OUT_OF_MEMORY),
+        outcome if is_out_of_space(outcome) => out.extend_from_slice(reply::OUT_OF_MEMORY),
         outcome => out.extend_from_slice(line(outcome, b"")),
     }
 }
@@ -205,7 +210,7 @@ fn line(outcome: WriteStatus, done: &'static [u8]) -> &'static [u8] {
         WriteStatus::NotFound => reply::NOT_FOUND,
         WriteStatus::NotNumber => reply::NON_NUMERIC,
         WriteStatus::TooLarge => reply::TOO_LARGE,
-        WriteStatus::NoSpace => reply::OUT_OF_MEMORY_STORING,
+        WriteStatus::NoSpace | WriteStatus::Later(_) => reply::OUT_OF_MEMORY_STORING,
     }
 }
 

@@ -34,10 +34,10 @@ pub struct Conn {
     id: ConnId,
     /// Whether the client has sent a valid password. Only the handler reads and sets it.
     pub authenticated: bool,
-    /// How many keys of the present request are answered already. The handler sets it when it
+    /// How far the present request is answered: how many of its keys, or the cursor of a walk. The handler sets it when it
     /// returns [`Outcome::More`](crate::Outcome::More), and reads it when it is called again. The
     /// session sets it to 0 when the request is done.
-    pub progress: u32,
+    pub progress: u64,
 }
 
 impl Conn {

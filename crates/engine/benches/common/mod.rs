@@ -3,8 +3,8 @@
 //! Lengths are bytes. No function here is part of what a bench measures, except [`set`], which
 //! makes one request and nothing else.
 
-use base::{MemoryBudget, Now};
-use engine::{Action, Engine, EngineConfig, Key, Local, Mode, NoSink, Op, Pin, WriteStatus};
+use base::{MemoryBudget, NoSink, Now};
+use engine::{Action, Engine, EngineConfig, Key, Local, Mode, Op, Pin, WriteStatus};
 
 /// The arguments of the bench, without the `--bench` that cargo adds.
 pub fn arguments() -> Vec<String> {

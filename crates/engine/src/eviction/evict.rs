@@ -19,7 +19,6 @@
 use super::ghosts::GhostClock;
 use super::victim::{Walk, process};
 use super::work::Work;
-use crate::effects::EffectSink;
 use crate::grace::GracePeriods;
 use crate::index::Compaction;
 use crate::items::Items;
@@ -28,7 +27,7 @@ use crate::segments::{
     oldest_victim, reclaim,
 };
 use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering, try_lock};
-use base::{MemoryBudget, Owner};
+use base::{EffectSink, MemoryBudget, Owner, Refused};
 use std::sync::Arc;
 
 /// Words of victims walked for each word written.
@@ -42,6 +41,9 @@ const DEBT_WORDS: usize = 1 << 10;
 
 /// Items that housekeeping looks at for one chunk of a sparse index that it looks at.
 const ITEMS_PER_CHUNK: usize = 8;
+
+/// Steps of the rotating scan that look for one dead segment, at most.
+const DEAD_STEPS_MAX: usize = 16;
 
 /// What housekeeping has left to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,6 +100,8 @@ pub(super) struct Walked {
     drained: usize,
     /// Whether it stopped at an item that waits for space to move to.
     waits: bool,
+    /// Why the sink takes no removal, if it stopped for that.
+    pub(super) refused: Option<Refused>,
 }
 
 impl Bounds {
@@ -269,9 +273,16 @@ impl Eviction {
                 evictor.walk = None;
                 continue;
             };
-            walked.waits = !process(work, walk, &subject);
-            if walked.waits {
-                break;
+            match process(work, walk, &subject) {
+                Ok(true) => {}
+                Ok(false) => {
+                    walked.waits = true;
+                    break;
+                }
+                Err(refused) => {
+                    walked.refused = Some(refused);
+                    break;
+                }
             }
             walk.pass();
             walked.words += subject.span_words;
@@ -317,7 +328,7 @@ impl Eviction {
 }
 
 /// A mostly dead segment of the `committed` ones. One step of the rotating scan looks for it;
-/// where more than half of all words are dead, the scan looks at every segment.
+/// where more than half of all words are dead, [`DEAD_STEPS_MAX`] steps do.
 fn choose_dead(items: &Items, grace: &GracePeriods, committed: usize) -> Option<Victim> {
     let geometry = items.segments().geometry();
     let words = geometry.segment_words;
@@ -325,6 +336,6 @@ fn choose_dead(items: &Items, grace: &GracePeriods, committed: usize) -> Option<
     find(words / 2, 1).or_else(|| {
         let is_mostly_dead = items.counters().item_words * 2 < (committed * words) as u64;
         // What is left of three of these fits in one, so there is always gain.
-        is_mostly_dead.then(|| find(words / 4 * 3, geometry.scans())).flatten()
+        is_mostly_dead.then(|| find(words / 4 * 3, geometry.scans().min(DEAD_STEPS_MAX))).flatten()
     })
 }

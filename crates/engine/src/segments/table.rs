@@ -142,6 +142,10 @@ impl Segments {
         &self.geometry
     }
 
+    pub(crate) fn budget(&self) -> &MemoryBudget {
+        &self.budget
+    }
+
     #[inline]
     pub(crate) fn header(&self, id: SegmentId) -> Header<'_> {
         self.headers.header(id)
@@ -201,6 +205,36 @@ impl Segments {
         }
     }
 
+    /// Takes a free segment for one writer alone: no other writes into it, and nothing walks it. The
+    /// writer seals it or gives it back.
+    pub(crate) fn take_whole(&self, pool: Pool, class: usize) -> Option<SegmentId> {
+        let id = self.take_free(&mut lock(&self.lists), Purpose::Write)?;
+        self.header(id).open(pool, class);
+        Some(id)
+    }
+
+    /// Takes `words` in a segment that the caller has for itself.
+    pub(crate) fn allocate_in(&self, id: SegmentId, words: usize) -> Option<Addr> {
+        let start = self.header(id).take_words(words);
+        let fits = start + words <= self.geometry.segment_words;
+        fits.then(|| Addr((id.0 as usize * self.geometry.segment_words + start) as u64))
+    }
+
+    /// Lets the segment of one writer be walked like any other that is full.
+    pub(crate) fn seal_whole(&self, grace: &GracePeriods, id: SegmentId) {
+        let start = self.header(id).take_words(self.geometry.segment_words);
+        self.cover_end(id, start);
+        self.enqueue(grace, &mut lock(&self.lists), id);
+    }
+
+    /// Frees the segment of one writer, into which no slot points.
+    pub(crate) fn give_back_whole(&self, id: SegmentId) {
+        let mut lists = lock(&self.lists);
+        self.header(id).set_state(State::Idle);
+        lists.free.push(id);
+        self.free.store(lists.free.len() as u64, Ordering::Relaxed);
+    }
+
     #[inline]
     fn open_of(&self, stream: Stream) -> &AtomicU64 {
         let Stream { purpose, pool, class } = stream;
@@ -234,13 +268,16 @@ impl Segments {
 
     /// Puts the open segment `current`, full or covered to its end, into the queue of its pool.
     fn seal(&self, grace: &GracePeriods, lists: &mut Lists, current: u64, open: &AtomicU64) {
-        let id = SegmentId(current as u32 - 1);
+        self.enqueue(grace, lists, SegmentId(current as u32 - 1));
+        open.store(0, Ordering::Release);
+    }
+
+    fn enqueue(&self, grace: &GracePeriods, lists: &mut Lists, id: SegmentId) {
         let header = self.header(id);
         header.set_stamp(grace.retire());
         header.set_state(State::Sealed);
         lists.queues[header.pool() as usize].push(&self.headers, id);
         self.aim_filling(lists);
-        open.store(0, Ordering::Release);
     }
 
     /// Seals the open segments that hold something and that `wanted` chooses, so that they can be
