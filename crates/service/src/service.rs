@@ -155,18 +155,20 @@ impl Handler for Service {
     }
 
     #[inline(always)]
-    fn get_now(&mut self, now: Now, key: Key<'_>, reply: &mut Reply) {
+    fn get_now(&mut self, now: Now, key: Key<'_>, reply: &mut Reply) -> bool {
         self.worker.begin(now);
         retrieve::get_single(&mut self.worker, now, key, reply.bytes_mut());
+        true
     }
 
     #[inline(always)]
-    fn store_now(&mut self, now: Now, store: &Store<'_>, reply: &mut Reply) {
+    fn store_now(&mut self, now: Now, store: &Store<'_>, reply: &mut Reply) -> bool {
         self.worker.begin(now);
         match store.verb {
             StoreVerb::Set => store::set(&mut self.worker, now, store, reply.bytes_mut()),
             _ => store::store(&mut self.worker, now, store, reply.bytes_mut()),
         }
+        true
     }
 
     fn refused(
@@ -216,7 +218,7 @@ impl Handler for Service {
     fn closed(&mut self, _conn: ConnId) {}
 
     #[inline]
-    fn end_batch(&mut self, now: Now) -> BatchEnd {
+    fn end_batch(&mut self, now: Now, _fresh: impl Fn() -> Now) -> BatchEnd {
         if now.mono_ns >= self.tend_at_ns {
             self.tend(now);
         }

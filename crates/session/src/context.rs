@@ -24,11 +24,12 @@ pub struct Context<H> {
 impl<H: Handler> Context<H> {
     /// Takes `bytes` of the budget for replies that a client has not taken yet. Where the budget
     /// refuses, the handler may make room, in a batch of its own: that of the replies has ended.
-    /// `None` when there is no memory, or when the handler has lost the right to answer.
-    pub fn grant(&mut self, bytes: u64) -> Option<Grant> {
+    /// `None` when there is no memory, or when the handler has lost the right to answer. `fresh`
+    /// reads the clock.
+    pub fn grant(&mut self, bytes: u64, fresh: impl Fn() -> Now) -> Option<Grant> {
         let grant = self
             .with_room(|resources| resources.budget.take(Owner::Connections, bytes).ok_or(bytes));
-        match self.handler.end_batch(self.now) {
+        match self.handler.end_batch(self.now, fresh) {
             BatchEnd::Send => grant.ok(),
             BatchEnd::Drop => None,
         }

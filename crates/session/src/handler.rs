@@ -102,16 +102,17 @@ pub trait Handler {
 
     /// Answers `get` of one key, with the same result as [`Handler::call`] and [`Outcome::Done`].
     /// It is the most frequent request, so it has a path of its own. Called only where the handler
-    /// [is prompt](Handler::is_prompt).
+    /// [is prompt](Handler::is_prompt). `false`: the handler declines, and has appended nothing.
+    /// Then the request is executed by [`Handler::call`], in its place among the others.
     #[inline]
-    fn get_now(&mut self, _now: Now, _key: Key<'_>, _reply: &mut Reply) {
-        unreachable!("this handler is never prompt");
+    fn get_now(&mut self, _now: Now, _key: Key<'_>, _reply: &mut Reply) -> bool {
+        false
     }
 
-    /// Executes a plain `set` or `add`, likewise.
+    /// Executes a plain `set` or `add`, likewise. A handler that declines has changed nothing.
     #[inline]
-    fn store_now(&mut self, _now: Now, _store: &Store<'_>, _reply: &mut Reply) {
-        unreachable!("this handler is never prompt");
+    fn store_now(&mut self, _now: Now, _store: &Store<'_>, _reply: &mut Reply) -> bool {
+        false
     }
 
     /// Answers a request that is not executed. `refusal` is `None` only for
@@ -137,8 +138,9 @@ pub trait Handler {
     /// `conn` is closed. Completions for it have no effect from now on.
     fn closed(&mut self, conn: ConnId);
 
-    /// Every request of a batch is executed. Returns whether their replies may be sent.
-    fn end_batch(&mut self, now: Now) -> BatchEnd;
+    /// Every request of a batch is executed. Returns whether their replies may be sent. `now` is
+    /// the moment when the batch began; `fresh` reads the clock.
+    fn end_batch(&mut self, now: Now, fresh: impl Fn() -> Now) -> BatchEnd;
 
     /// When [`Handler::end_batch`] is to be called even if nothing arrives: nanoseconds of the
     /// monotonic clock of [`Now`]. Read after every batch.

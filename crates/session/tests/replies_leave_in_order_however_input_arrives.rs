@@ -55,6 +55,10 @@ impl Delays for Seeded {
         }
     }
 
+    fn declines(&mut self) -> bool {
+        self.random.as_mut().is_some_and(|random| random.below(3) == 0)
+    }
+
     fn gate(&self, seq: u64) -> Passed {
         match (seq <= self.mark, self.in_doubt) {
             (true, _) => Passed::Yes,

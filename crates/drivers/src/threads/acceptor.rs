@@ -143,7 +143,8 @@ where
 
     /// Its result is about replies, and there are none here.
     fn end_batch(&mut self) {
-        let _ = self.handler.end_batch(self.now);
+        let clock = self.shared.clock();
+        let _ = self.handler.end_batch(self.now, || clock.now());
     }
 
     /// Waits for a client, for a wake-up, or until something is due.

@@ -109,7 +109,8 @@ impl<H: Handler> Client<H> {
         if self.session.flow() == Flow::Drop {
             return Break(());
         }
-        match self.context.handler.end_batch(self.context.now) {
+        let clock = self.shared.clock();
+        match self.context.handler.end_batch(self.context.now, || clock.now()) {
             BatchEnd::Drop => Break(()),
             BatchEnd::Send => {
                 self.send()?;
@@ -215,7 +216,7 @@ impl<H: Handler> Client<H> {
         let rest = self.context.out.detach(rest);
         self.context.out.clear(OUT_KEEP_BYTES);
         let counters = self.handle.counters();
-        let Some(mut outbox) = Outbox::keep(rest, &mut self.context) else {
+        let Some(mut outbox) = Outbox::keep(rest, &mut self.context, self.shared.clock()) else {
             counters.memory_kicks.add(1);
             return Break(());
         };

@@ -11,13 +11,13 @@ use std::sync::Arc;
 
 use base::Now;
 use rustix::io::Errno;
-use session::{Context, Handler, Reply, WorkerId};
+use session::{BatchEnd, Context, Handler, Reply, WorkerId};
 
 use super::client::Client;
 use super::clients::Clients;
 use super::key::{KEY_SPECIAL, Key, key_of};
 use super::source::Source;
-use crate::clock::seconds;
+use crate::clock::{Clock, seconds};
 use crate::shared::{Shared, WorkerHandle};
 use crate::sockets::{Accepted, State};
 
@@ -31,6 +31,7 @@ pub(super) struct Connections<H, S> {
     /// What sessions work with; its output holds the replies of the present batch.
     pub(super) context: Context<H>,
     pub(super) clients: Clients,
+    pub(super) clock: Clock,
     /// The moment of the batch in whole seconds.
     pub(super) now_s: u32,
     /// Connections that have more to do without an event.
@@ -53,6 +54,7 @@ impl<H: Handler, S: Source> Connections<H, S> {
             source,
             context: Context { handler, now, out: Reply::new(), resources },
             clients: Clients::new(id),
+            clock: shared.clock(),
             now_s: 0,
             again: Vec::new(),
             waiting: Vec::new(),
@@ -70,6 +72,13 @@ impl<H: Handler, S: Source> Connections<H, S> {
     pub(super) fn set_now(&mut self, now: Now) {
         self.context.now = now;
         self.now_s = seconds(now);
+    }
+
+    /// Ends the batch; returns whether its replies may be sent.
+    #[inline(always)]
+    pub(super) fn end_batch(&mut self) -> BatchEnd {
+        let clock = self.clock;
+        self.context.handler.end_batch(self.context.now, || clock.now())
     }
 
     /// Empties the output: everything in it is sent or kept elsewhere.

@@ -56,7 +56,7 @@ impl Receiver {
         alone: bool,
         sender: &mut Sender<H, S>,
     ) -> Progress {
-        let Connections { source, clients, context, handle, now_s, .. } = &mut sender.conns;
+        let Connections { source, clients, context, handle, clock, now_s, .. } = &mut sender.conns;
         let counters = handle.counters();
         let Some(client) = clients.get(key) else { return Progress::NoClient };
         counters.readable.add(1);
@@ -78,7 +78,7 @@ impl Receiver {
             return Progress::Open;
         }
         if alone && client.only_waits() {
-            if context.handler.end_batch(context.now) == BatchEnd::Drop {
+            if context.handler.end_batch(context.now, || clock.now()) == BatchEnd::Drop {
                 sender.conns.close(key);
             } else {
                 match client.send(&mut context.out, span, counters) {

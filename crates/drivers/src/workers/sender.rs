@@ -63,7 +63,7 @@ impl<H: Handler, S: Source> Sender<H, S> {
     /// Ends the batch and sends its replies, or leaves them to a source that sends when it waits.
     #[inline(always)]
     pub(super) fn flush(&mut self) {
-        let end = self.conns.context.handler.end_batch(self.conns.context.now);
+        let end = self.conns.end_batch();
         if self.spans.is_empty() {
             return;
         }
@@ -77,7 +77,7 @@ impl<H: Handler, S: Source> Sender<H, S> {
     /// Ends the batch and sends its replies at once, also where the source would send them later.
     #[cold]
     pub(super) fn flush_now(&mut self) {
-        let end = self.conns.context.handler.end_batch(self.conns.context.now);
+        let end = self.conns.end_batch();
         self.send_all(end);
     }
 
@@ -231,7 +231,7 @@ impl<H: Handler, S: Source> Sender<H, S> {
             None => rest,
             Some(outbox) => outbox.into_reply_with(rest),
         };
-        let Some(outbox) = Outbox::keep(rest, &mut self.conns.context) else {
+        let Some(outbox) = Outbox::keep(rest, &mut self.conns.context, self.conns.clock) else {
             self.conns.handle.counters().memory_kicks.add(1);
             if was_stalled {
                 self.conns.drop_stalled();

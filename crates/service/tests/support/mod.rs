@@ -151,7 +151,7 @@ impl Rig {
         let mut sent = Vec::new();
         let mut flow = session.receive(request.as_ref(), context);
         for _ in 0..TURNS_MAX {
-            context.handler.end_batch(context.now);
+            context.handler.end_batch(context.now, || context.now);
             let mut slices = [IoSlice::new(&[]); 8];
             let count = context.out.slices(context.out.whole(), &mut slices);
             sent.extend(slices[..count].iter().flat_map(|slice| slice.iter()));

@@ -9,7 +9,8 @@
 //! The first two are inlined down to the handler and keep what they need in registers. `run_stores`
 //! has a frame of its own, so that its needs do not displace those of `run_gets`. Both are only for
 //! a handler that is prompt while no earlier reply waits: their replies are complete at once, so
-//! they have no outcome to apply and no ticket.
+//! they have no outcome to apply and no ticket. A request that the handler declines there goes to
+//! `run_any`.
 //!
 //! Invariants: `pending` is there exactly while a reply waits; every later reply is queued after
 //! it. Nothing is executed unless `flow` is `Idle`. `swallow` is not 0 only between two calls of
@@ -171,7 +172,8 @@ impl Requests {
         rest.len()
     }
 
-    /// Executes each plain `set` and `add` that `input` begins with; returns what follows.
+    /// Executes each plain `set` and `add` that `input` begins with, up to one that the handler
+    /// declines; returns what follows.
     #[inline(never)]
     fn run_stores<'i, H: Handler>(
         &self,
@@ -181,7 +183,9 @@ impl Requests {
     ) -> &'i [u8] {
         let value_bytes_max = context.handler.limits(&self.conn).value_bytes_max;
         while let Some((store, rest)) = memcache::plain_store(input, value_bytes_max) {
-            context.handler.store_now(context.now, &store, &mut context.out);
+            if !context.handler.store_now(context.now, &store, &mut context.out) {
+                break;
+            }
             input = rest;
             if remaining.is_used_up(&context.out) {
                 break;
@@ -323,7 +327,8 @@ impl Requests {
     }
 }
 
-/// Answers each `get` of one key that `input` begins with; returns what follows.
+/// Answers each `get` of one key that `input` begins with, up to one that the handler declines;
+/// returns what follows.
 #[inline(always)]
 fn run_gets<'i, H: Handler>(
     mut input: &'i [u8],
@@ -331,7 +336,9 @@ fn run_gets<'i, H: Handler>(
     remaining: &mut Remaining,
 ) -> &'i [u8] {
     while let Some((key, rest)) = memcache::plain_get(input) {
-        context.handler.get_now(context.now, key, &mut context.out);
+        if !context.handler.get_now(context.now, key, &mut context.out) {
+            break;
+        }
         input = rest;
         if remaining.is_used_up(&context.out) {
             break;

@@ -65,7 +65,7 @@ use crate::ids::{ConnId, Ticket};
 ///         Passed::Yes
 ///     }
 ///     fn closed(&mut self, _: ConnId) {}
-///     fn end_batch(&mut self, _: Now) -> BatchEnd {
+///     fn end_batch(&mut self, _: Now, _: impl Fn() -> Now) -> BatchEnd {
 ///         BatchEnd::Send
 ///     }
 /// }

@@ -22,6 +22,11 @@ pub trait Delays {
     /// A request of `conn` begins.
     fn begin(&mut self, _conn: ConnId) {}
 
+    /// Whether the handler declines to answer a plain request at once.
+    fn declines(&mut self) -> bool {
+        false
+    }
+
     /// How a reply comes that was appended since `mark`; `key` is the first key of its request.
     fn outcome(&mut self, key: &[u8], ticket: Ticket, reply: &mut Reply, mark: Mark) -> Outcome;
 
@@ -152,15 +157,23 @@ impl<D: Delays> Handler for Fake<D> {
         self.prompt
     }
 
-    fn get_now(&mut self, _now: Now, key: Key<'_>, reply: &mut Reply) {
+    fn get_now(&mut self, _now: Now, key: Key<'_>, reply: &mut Reply) -> bool {
+        if self.delays.declines() {
+            return false;
+        }
         self.calls += 1;
         self.get(key.as_bytes(), reply);
         reply.bytes_mut().extend(b"END\r\n");
+        true
     }
 
-    fn store_now(&mut self, _now: Now, store: &Store<'_>, reply: &mut Reply) {
+    fn store_now(&mut self, _now: Now, store: &Store<'_>, reply: &mut Reply) -> bool {
+        if self.delays.declines() {
+            return false;
+        }
         self.calls += 1;
         self.store(store, reply);
+        true
     }
 
     fn refused(
@@ -187,7 +200,7 @@ impl<D: Delays> Handler for Fake<D> {
         self.delays.closed();
     }
 
-    fn end_batch(&mut self, now: Now) -> BatchEnd {
+    fn end_batch(&mut self, now: Now, _fresh: impl Fn() -> Now) -> BatchEnd {
         self.delays.end_batch(now)
     }
 
