@@ -16,7 +16,9 @@ use crate::{admin, auth, meta, retrieve, store};
 use base::Now;
 use engine::{Left, NoSink};
 use memcache::{Key, KeyScratch, Limits, Refusal, Request, Store, StoreVerb, reply};
-use session::{BatchEnd, Cause, Conn, ConnId, Handler, LogId, Outcome, Passed, Reply, Ticket};
+use session::{
+    BatchEnd, Cause, Conn, ConnId, Handler, LogId, Outcome, Passed, Reply, Ticket, Waited,
+};
 use std::sync::Arc;
 
 /// The most items that one round of housekeeping examines while nothing arrives, a fraction of a
@@ -209,6 +211,11 @@ impl Handler for Service {
         self.worker.begin(now);
         let (engine, local) = self.worker.engine();
         engine.give_back(local, bytes, now, &mut NoSink)
+    }
+
+    /// No reply of this service waits.
+    fn overdue(&mut self, _now: Now, _waited: &Waited, reply: &mut Reply) {
+        reply.bytes_mut().extend_from_slice(b"SERVER_ERROR in doubt\r\n");
     }
 
     fn gate(&self, _log: LogId, _seq: u64) -> Passed {

@@ -6,6 +6,7 @@
 //! ```text
 //! call -> Done           the reply is complete and may leave
 //!      -> More           the reply so far may leave; call again with the same request
+//!      -> Park           the request cannot run now; likewise, but later
 //!      -> Gate(log, seq) the reply is complete and leaves when the log has passed seq
 //!      -> Pending        the reply, or its rest, comes by the ticket
 //!      -> Close          what was written leaves, then the connection ends
@@ -31,6 +32,11 @@ pub enum Outcome {
     /// called again with the same request and the progress it left in [`Conn::progress`]. While
     /// earlier replies wait, the handler is called again after they have left.
     More,
+    /// It cannot run now: there is no memory, a log is full, an owner is unknown. What is written
+    /// stands, as for [`Outcome::More`], and the handler is called again with the same request
+    /// later. Only this connection waits. When [`Conn::is_overdue`], the handler must answer
+    /// instead; if it parks even then, the connection is dropped.
+    Park,
     /// Its reply is complete and may leave when `log` has passed `seq`.
     Gate {
         /// The log to wait for.
@@ -38,7 +44,7 @@ pub enum Outcome {
         /// The mark in it.
         seq: u64,
     },
-    /// The rest of its reply comes later, by its ticket.
+    /// The rest of its reply comes later, by its ticket, in one part or in several.
     Pending,
     /// Its reply is complete, and the connection ends with it.
     Close,
@@ -53,6 +59,20 @@ pub enum Passed {
     No,
     /// It will never be known: the connection ends without the reply.
     InDoubt,
+}
+
+/// What a reply has waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Waited {
+    /// A mark of a log.
+    Gate {
+        /// The log.
+        log: LogId,
+        /// The mark in it.
+        seq: u64,
+    },
+    /// The completion of a request.
+    Ticket(Ticket),
 }
 
 /// Whether the replies of a batch may be sent.
@@ -131,6 +151,12 @@ pub trait Handler {
     fn make_room(&mut self, _now: Now, _bytes: u64) -> bool {
         false
     }
+
+    /// A reply has waited for [`WAIT_NS_MAX`](crate::WAIT_NS_MAX) and ends: writes the error line
+    /// that takes its place, and names what it has waited for. It is called once for each reply
+    /// that had bytes, and once for a ticket. For a ticket whose client wants no reply, it writes
+    /// nothing. Later completions of the ticket have no effect.
+    fn overdue(&mut self, now: Now, waited: &Waited, reply: &mut Reply);
 
     /// Whether `log` has passed `seq`.
     fn gate(&self, log: LogId, seq: u64) -> Passed;

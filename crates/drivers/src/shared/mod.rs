@@ -9,9 +9,11 @@ mod handle;
 mod mailbox;
 mod remote;
 mod state;
+mod waiting;
 
 pub(crate) use accept::{ACCEPTS_MAX, Attempt, RETRY_NS, attempt};
 pub(crate) use handle::WorkerHandle;
 pub(crate) use mailbox::{Message, Waker};
 pub use remote::{Remote, Slot};
 pub(crate) use state::{Phase, Shared};
+pub(crate) use waiting::{PARKED_RETRY_NS, bit_of};

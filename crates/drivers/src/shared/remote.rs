@@ -4,6 +4,7 @@
 //! connection that is gone has no effect.
 
 use std::sync::Arc;
+use std::sync::atomic::{Ordering, fence};
 use std::time::Duration;
 
 use base::Now;
@@ -30,9 +31,13 @@ impl Remote {
         self.post(ticket.conn.worker, Message::Complete { ticket, bytes })
     }
 
-    /// A mark of `log` has passed: replies that wait for it may leave.
-    pub fn release(&self, _log: LogId) {
-        for worker in self.0.workers().iter().flatten() {
+    /// A mark of `log` has passed: replies that wait for it may leave. It wakes the workers that
+    /// sleep and have connections that wait for the log; every other worker asks its gates before
+    /// it sleeps. So a handler need not call it for a mark that it raises itself.
+    pub fn release(&self, log: LogId) {
+        // Before it stands the mark, after it what a worker has announced; see `announce`.
+        fence(Ordering::SeqCst);
+        for worker in self.0.workers().iter().flatten().filter(|it| it.waits_for(log)) {
             worker.mailbox().release();
         }
     }

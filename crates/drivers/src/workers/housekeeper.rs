@@ -68,7 +68,8 @@ impl Housekeeper {
         if self.draining {
             at_ns = at_ns.min(conns.shared.drain_until_ns());
         }
-        at_ns.saturating_sub(conns.now_ns()).min(WAIT_NS_MAX)
+        let now_ns = conns.now_ns();
+        at_ns.saturating_sub(now_ns).min(conns.waits.wait_ns(now_ns)).min(WAIT_NS_MAX)
     }
 
     /// Does what is due.
@@ -107,12 +108,7 @@ impl Housekeeper {
         let (messages, release) = sender.conns.handle.mailbox().take();
         self.on_taken(messages, sender);
         if release {
-            for key in sender.conns.take_waiting() {
-                if let Some(client) = sender.conns.clients.get(key) {
-                    client.waiting = false;
-                    sender.release(key);
-                }
-            }
+            sender.conns.waits.ask_again();
         }
         if let Some(acceptor) = &mut self.acceptor {
             acceptor.resume(&mut sender.conns);
@@ -126,7 +122,7 @@ impl Housekeeper {
                 Message::Complete { ticket, bytes } => {
                     let key = key_of(ticket.conn);
                     let client = sender.conns.clients.get(key);
-                    if client.is_some_and(|client| client.session.complete(ticket, &bytes)) {
+                    if client.is_some_and(|client| client.session.complete(ticket, &bytes, true)) {
                         sender.release(key);
                     }
                 }

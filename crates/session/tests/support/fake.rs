@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use base::Now;
 use memcache::{Key, Limits, Refusal, Request, Store};
 use session::{
-    BatchEnd, Cause, Conn, ConnId, Handler, LogId, Mark, Outcome, Passed, Reply, Ticket,
+    BatchEnd, Cause, Conn, ConnId, Handler, LogId, Mark, Outcome, Passed, Reply, Ticket, Waited,
 };
 
 /// What clients have stored. The handlers of a server share it.
@@ -192,6 +192,10 @@ impl<D: Delays> Handler for Fake<D> {
         });
     }
 
+    fn overdue(&mut self, _now: Now, waited: &Waited, reply: &mut Reply) {
+        reply.bytes_mut().extend(overdue_line(waited).bytes());
+    }
+
     fn gate(&self, _log: LogId, seq: u64) -> Passed {
         self.delays.gate(seq)
     }
@@ -206,6 +210,16 @@ impl<D: Delays> Handler for Fake<D> {
 
     fn wake_at_ns(&self) -> u64 {
         self.delays.wake_at_ns()
+    }
+}
+
+/// The error that takes the place of a reply.
+pub fn overdue_line(waited: &Waited) -> String {
+    match waited {
+        Waited::Gate { log, seq } => {
+            format!("SERVER_ERROR log {} has not passed {seq}\r\n", log.0)
+        }
+        Waited::Ticket(_) => "SERVER_ERROR no answer came\r\n".to_owned(),
     }
 }
 
