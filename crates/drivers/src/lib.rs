@@ -44,6 +44,6 @@ pub use config::{Config, Driver, Listen, THREADS_MAX, WORKERS_MAX};
 pub use counters::Snapshot;
 pub use error::StartError;
 pub use server::Server;
-pub use shared::{Remote, Slot};
+pub use shared::{Post, Remote, Slot};
 pub use sockets::{Address, Report, State};
 pub use uring::probe as probe_uring;

@@ -19,6 +19,7 @@ use memcache::{Key, KeyScratch, Limits, Refusal, Request, Store, StoreVerb, repl
 use session::{
     BatchEnd, Cause, Conn, ConnId, Handler, LogId, Outcome, Passed, Reply, Ticket, Waited,
 };
+use std::convert::Infallible;
 use std::sync::Arc;
 
 /// The most items that one round of housekeeping examines while nothing arrives, a fraction of a
@@ -126,6 +127,8 @@ impl Service {
 }
 
 impl Handler for Service {
+    type Mail = Infallible;
+
     #[inline]
     fn limits(&self, conn: &Conn) -> &Limits {
         let cell = self.worker.cell();
@@ -220,6 +223,10 @@ impl Handler for Service {
 
     fn gate(&self, _log: LogId, _seq: u64) -> Passed {
         Passed::Yes
+    }
+
+    fn deliver(&mut self, _now: Now, mail: Infallible) {
+        match mail {}
     }
 
     fn closed(&mut self, _conn: ConnId) {}

@@ -100,6 +100,9 @@ pub enum Cause {
 
 /// Executes the requests of all connections of one worker.
 pub trait Handler {
+    /// What other threads send it. [`Infallible`](std::convert::Infallible) if nothing.
+    type Mail: Send + 'static;
+
     /// The limits that the next request of `conn` is parsed with.
     fn limits(&self, conn: &Conn) -> &Limits;
 
@@ -160,6 +163,9 @@ pub trait Handler {
 
     /// Whether `log` has passed `seq`.
     fn gate(&self, log: LogId, seq: u64) -> Passed;
+
+    /// Mail from another thread, before the batch ends.
+    fn deliver(&mut self, now: Now, mail: Self::Mail);
 
     /// `conn` is closed. Completions for it have no effect from now on.
     fn closed(&mut self, conn: ConnId);

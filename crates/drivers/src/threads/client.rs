@@ -21,7 +21,7 @@ use session::{BatchEnd, ConnId, Context, Flow, Handler, Session, Span, Waited};
 
 use crate::clock::seconds;
 use crate::outbox::Outbox;
-use crate::shared::{Message, PARKED_RETRY_NS, Phase, Shared, WorkerHandle, bit_of};
+use crate::shared::{Message, PARKED_RETRY_NS, Phase, Shared, Taken, WorkerHandle, bit_of};
 use crate::sockets::{Accepted, ConnectionInfo, Sent, State, send_span};
 
 /// Bytes that one `recv` takes at most: few, because there may be thousands of threads.
@@ -100,6 +100,10 @@ impl<H: Handler> Client<H> {
     /// Does what the session needs next, then sends what there is to send. [`Break`] ends the
     /// connection.
     fn step(&mut self) -> ControlFlow<()> {
+        if self.handle.mailbox().has_messages() {
+            let taken = self.handle.mailbox().take();
+            self.on_messages(taken)?;
+        }
         let next = match self.session.flow() {
             Flow::Close | Flow::Drop => return Break(()),
             Flow::Again | Flow::Full => self.resume(),
@@ -201,22 +205,31 @@ impl<H: Handler> Client<H> {
         let due_ns = self.session.due_ns().unwrap_or(u64::MAX);
         let until_due =
             Duration::from_nanos(due_ns.saturating_sub(self.shared.clock().now().mono_ns));
-        let (messages, release) = self.handle.mailbox().wait(limit.min(until_due));
+        let taken = self.handle.mailbox().wait(limit.min(until_due));
         self.context.now = self.shared.clock().now();
-        if messages.is_empty() && !release && self.is_client_gone() {
+        if taken.messages.is_empty() && !taken.release && self.is_client_gone() {
             return Break(());
         }
-        for message in messages {
+        self.info.set_state(State::Read);
+        self.on_messages(taken)
+    }
+
+    fn on_messages(&mut self, taken: Taken) -> ControlFlow<()> {
+        for message in taken.messages {
             match message {
-                Message::Complete { ticket, bytes } => {
-                    self.session.complete(ticket, &bytes, true);
+                Message::Complete { ticket, bytes, last } => {
+                    self.session.complete(ticket, &bytes, last);
                 }
+                Message::Mail(mail) => mail.deliver(&mut self.context.handler, self.context.now),
                 Message::Close(conn) if conn == self.session.id() => return Break(()),
                 Message::PauseRead { conn, on } if conn == self.session.id() => self.paused = on,
                 Message::Close(_) | Message::PauseRead { .. } | Message::Serve(_) => {}
             }
         }
-        self.info.set_state(State::Read);
+        if taken.overflown && self.session.has_ticket() {
+            self.handle.counters().mailbox_kicks.add(1);
+            return Break(());
+        }
         Continue(())
     }
 

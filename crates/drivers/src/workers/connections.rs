@@ -128,6 +128,20 @@ impl<H: Handler, S: Source> Connections<H, S> {
         }
     }
 
+    /// Closes every connection that waits for a completion: one was refused, and nobody knows
+    /// whose.
+    #[cold]
+    pub(super) fn close_unanswered(&mut self) {
+        for index in 0..self.clients.places() {
+            let Some(client) = self.clients.at(index) else { continue };
+            if client.session.has_ticket() {
+                let key = client.key();
+                self.handle.counters().mailbox_kicks.add(1);
+                self.close(key);
+            }
+        }
+    }
+
     /// One connection fewer, for the choice of a worker and for the limit of connections.
     fn forget_one(&self) {
         self.handle.drop_load();

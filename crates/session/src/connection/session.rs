@@ -33,6 +33,8 @@ use crate::ids::{ConnId, Ticket};
 /// struct Version(Limits);
 ///
 /// impl Handler for Version {
+///     type Mail = std::convert::Infallible;
+///
 ///     fn limits(&self, _: &Conn) -> &Limits {
 ///         &self.0
 ///     }
@@ -67,6 +69,7 @@ use crate::ids::{ConnId, Ticket};
 ///     fn overdue(&mut self, _: Now, _: &Waited, reply: &mut Reply) {
 ///         reply.bytes_mut().extend(b"SERVER_ERROR it took too long\r\n");
 ///     }
+///     fn deliver(&mut self, _: Now, _: Self::Mail) {}
 ///     fn closed(&mut self, _: ConnId) {}
 ///     fn end_batch(&mut self, _: Now, _: impl Fn() -> Now) -> BatchEnd {
 ///         BatchEnd::Send

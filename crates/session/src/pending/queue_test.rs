@@ -18,6 +18,10 @@ struct Marks {
 }
 
 impl Handler for Marks {
+    type Mail = std::convert::Infallible;
+
+    fn deliver(&mut self, _: Now, _: Self::Mail) {}
+
     fn limits(&self, _: &Conn) -> &Limits {
         &self.limits
     }

@@ -33,6 +33,9 @@ pub trait Delays {
     /// Whether the log has passed `seq`.
     fn gate(&self, seq: u64) -> Passed;
 
+    /// Mail has come.
+    fn deliver(&mut self, _mail: u64) {}
+
     /// A connection is closed.
     fn closed(&mut self) {}
 
@@ -132,6 +135,8 @@ impl<D> Fake<D> {
 }
 
 impl<D: Delays> Handler for Fake<D> {
+    type Mail = u64;
+
     fn limits(&self, _conn: &Conn) -> &Limits {
         &self.limits
     }
@@ -198,6 +203,10 @@ impl<D: Delays> Handler for Fake<D> {
 
     fn gate(&self, _log: LogId, seq: u64) -> Passed {
         self.delays.gate(seq)
+    }
+
+    fn deliver(&mut self, _now: Now, mail: u64) {
+        self.delays.deliver(mail);
     }
 
     fn closed(&mut self, _conn: ConnId) {
