@@ -36,7 +36,7 @@ impl Server {
     pub fn start<H, F>(config: Config, mut factory: F) -> Result<Self, StartError>
     where
         H: Handler + Send + 'static,
-        F: FnMut(Slot) -> H + Send + 'static,
+        F: FnMut(Slot<H::Mail>) -> H + Send + 'static,
     {
         check(&config)?;
         let open = |at| Listener::open(at, config.backlog);

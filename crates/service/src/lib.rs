@@ -55,7 +55,7 @@
 //! let (store, _) = plain_store(b"set greeting 0 0 5\r\nhello\r\n", 1 << 20).expect("a set");
 //! service.store_now(now, &store, &mut reply);
 //! service.get_now(now, Key::new(b"greeting").expect("a key"), &mut reply);
-//! service.end_batch(now);
+//! service.end_batch(now, || now);
 //! let want = b"STORED\r\nVALUE greeting 0 5\r\nhello\r\nEND\r\n";
 //! assert_eq!(reply.bytes_mut().as_slice(), want);
 //! assert_eq!((cell.counters().cmd_set, cell.counters().get_hits), (1, 1));

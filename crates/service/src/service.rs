@@ -16,7 +16,10 @@ use crate::{admin, auth, meta, retrieve, store};
 use base::{NoSink, Now};
 use engine::Left;
 use memcache::{Key, KeyScratch, Limits, Refusal, Request, Store, StoreVerb, reply};
-use session::{BatchEnd, Cause, Conn, ConnId, Handler, LogId, Outcome, Passed, Reply, Ticket};
+use session::{
+    BatchEnd, Cause, Conn, ConnId, Handler, LogId, Outcome, Passed, Reply, Ticket, Waited,
+};
+use std::convert::Infallible;
 use std::sync::Arc;
 
 /// The most items that one round of housekeeping examines while nothing arrives, a fraction of a
@@ -124,6 +127,8 @@ impl Service {
 }
 
 impl Handler for Service {
+    type Mail = Infallible;
+
     #[inline]
     fn limits(&self, conn: &Conn) -> &Limits {
         let cell = self.worker.cell();
@@ -155,18 +160,20 @@ impl Handler for Service {
     }
 
     #[inline(always)]
-    fn get_now(&mut self, now: Now, key: Key<'_>, reply: &mut Reply) {
+    fn get_now(&mut self, now: Now, key: Key<'_>, reply: &mut Reply) -> bool {
         self.worker.begin(now);
         retrieve::get_single(&mut self.worker, now, key, reply.bytes_mut());
+        true
     }
 
     #[inline(always)]
-    fn store_now(&mut self, now: Now, store: &Store<'_>, reply: &mut Reply) {
+    fn store_now(&mut self, now: Now, store: &Store<'_>, reply: &mut Reply) -> bool {
         self.worker.begin(now);
         match store.verb {
             StoreVerb::Set => store::set(&mut self.worker, now, store, reply.bytes_mut()),
             _ => store::store(&mut self.worker, now, store, reply.bytes_mut()),
         }
+        true
     }
 
     fn refused(
@@ -209,14 +216,23 @@ impl Handler for Service {
         engine.give_back(local, bytes, now, &mut NoSink)
     }
 
+    /// No reply of this service waits.
+    fn overdue(&mut self, _now: Now, _waited: &Waited, reply: &mut Reply) {
+        reply.bytes_mut().extend_from_slice(b"SERVER_ERROR in doubt\r\n");
+    }
+
     fn gate(&self, _log: LogId, _seq: u64) -> Passed {
         Passed::Yes
+    }
+
+    fn deliver(&mut self, _now: Now, mail: Infallible) {
+        match mail {}
     }
 
     fn closed(&mut self, _conn: ConnId) {}
 
     #[inline]
-    fn end_batch(&mut self, now: Now) -> BatchEnd {
+    fn end_batch(&mut self, now: Now, _fresh: impl Fn() -> Now) -> BatchEnd {
         if now.mono_ns >= self.tend_at_ns {
             self.tend(now);
         }

@@ -55,6 +55,10 @@ impl Delays for Seeded {
         }
     }
 
+    fn declines(&mut self) -> bool {
+        self.random.as_mut().is_some_and(|random| random.below(3) == 0)
+    }
+
     fn gate(&self, seq: u64) -> Passed {
         match (seq <= self.mark, self.in_doubt) {
             (true, _) => Passed::Yes,
@@ -84,7 +88,7 @@ struct Rig {
 impl Rig {
     fn new(handler: Fake<Seeded>, bounds: Bounds, budget_bytes: u64) -> Self {
         let resources = Resources { bounds, budget: MemoryBudget::new(budget_bytes) };
-        let context = Context { handler, now: Now::default(), out: Reply::new(), resources };
+        let context = Context::new(handler, Now::default(), resources);
         Self { session: Session::new(ID), context, sent: Vec::new() }
     }
 
@@ -308,7 +312,7 @@ fn too_much_pending_stops_the_reading() {
     while !rig.session.is_at_rest() {
         rig.context.handler.delays.mark = rig.context.handler.delays.seq;
         while let Some((ticket, bytes)) = rig.context.handler.delays.pending.pop_front() {
-            assert!(rig.session.complete(ticket, &bytes));
+            assert!(rig.session.complete(ticket, &bytes, true));
         }
         rig.release();
         rig.resume();
@@ -330,10 +334,10 @@ fn completions_for_others_are_dropped() {
     }
     let (ticket, bytes) = rig.context.handler.delays.pending.pop_front().expect("just seen");
     let older = ConnId { generation: ID.generation - 1, ..ID };
-    assert!(!rig.session.complete(Ticket { conn: older, ..ticket }, &bytes));
-    assert!(!rig.session.complete(Ticket { request: ticket.request + 1, ..ticket }, &bytes));
-    assert!(rig.session.complete(ticket, &bytes));
-    assert!(!rig.session.complete(ticket, &bytes), "a reply is completed once");
+    assert!(!rig.session.complete(Ticket { conn: older, ..ticket }, &bytes, true));
+    assert!(!rig.session.complete(Ticket { request: ticket.request + 1, ..ticket }, &bytes, true));
+    assert!(rig.session.complete(ticket, &bytes, true));
+    assert!(!rig.session.complete(ticket, &bytes, true), "a reply is completed once");
 }
 
 #[test]
@@ -346,7 +350,7 @@ fn doubt_drops_the_connection() {
         assert!(tries < TRIES_MAX);
     }
     while let Some((ticket, bytes)) = rig.context.handler.delays.pending.pop_front() {
-        rig.session.complete(ticket, &bytes);
+        rig.session.complete(ticket, &bytes, true);
     }
     rig.context.handler.delays.in_doubt = true;
     assert_eq!(rig.release(), Flow::Drop);
@@ -409,7 +413,7 @@ fn delayed(script: &[u8], seed: u64, random: &mut Random) -> Vec<u8> {
                     let at = random.below(rig.context.handler.delays.pending.len());
                     let (ticket, bytes) =
                         rig.context.handler.delays.pending.remove(at).expect("below its length");
-                    assert!(rig.session.complete(ticket, &bytes));
+                    assert!(rig.session.complete(ticket, &bytes, true));
                 }
                 rig.release();
             }

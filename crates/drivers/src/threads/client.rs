@@ -2,7 +2,8 @@
 //! wherever it waits.
 //!
 //! Invariants: `end_batch` is called after each step, before anything is sent and before the thread
-//! blocks. While a reply waits, the thread waits for messages and does not receive. Dropping a
+//! blocks. While a reply waits or a request is parked, the thread waits for messages and does not
+//! receive. While it waits for a log, that is announced, and the gate was asked since. Dropping a
 //! client removes its worker and counts the connection as closed, also where its thread could not
 //! start.
 
@@ -16,11 +17,11 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{RecvFlags, Shutdown, recv, shutdown};
-use session::{BatchEnd, ConnId, Context, Flow, Handler, Reply, Session, Span};
+use session::{BatchEnd, ConnId, Context, Flow, Handler, Session, Span, Waited};
 
 use crate::clock::seconds;
 use crate::outbox::Outbox;
-use crate::shared::{Message, Phase, Shared, WorkerHandle};
+use crate::shared::{Message, PARKED_RETRY_NS, Phase, Shared, Taken, WorkerHandle, bit_of};
 use crate::sockets::{Accepted, ConnectionInfo, Sent, State, send_span};
 
 /// Bytes that one `recv` takes at most: few, because there may be thousands of threads.
@@ -55,7 +56,7 @@ impl<H: Handler> Client<H> {
         let (fd, info) = accepted.into_connection(seconds(now));
         handle.show(0, info.clone());
         let resources = shared.config().resources.clone();
-        let context = Context { handler, now, out: Reply::new(), resources };
+        let context = Context::new(handler, now, resources);
         let fd = Arc::new(fd);
         handle.blocks_on(id, fd.clone());
         Self {
@@ -99,23 +100,60 @@ impl<H: Handler> Client<H> {
     /// Does what the session needs next, then sends what there is to send. [`Break`] ends the
     /// connection.
     fn step(&mut self) -> ControlFlow<()> {
+        if self.handle.mailbox().has_messages() {
+            let taken = self.handle.mailbox().take();
+            self.on_messages(taken)?;
+        }
         let next = match self.session.flow() {
             Flow::Close | Flow::Drop => return Break(()),
             Flow::Again | Flow::Full => self.resume(),
-            Flow::Waiting => self.wait_for_messages(),
-            Flow::Idle if self.session.is_pending() || self.paused => self.wait_for_messages(),
+            Flow::Parked => self.retry(),
+            Flow::Waiting => self.wait_for_messages(MESSAGE_WAIT),
+            Flow::Idle if self.session.is_pending() || self.paused => {
+                self.wait_for_messages(MESSAGE_WAIT)
+            }
             Flow::Idle => self.receive(),
         };
         if self.session.flow() == Flow::Drop {
             return Break(());
         }
-        match self.context.handler.end_batch(self.context.now) {
+        let clock = self.shared.clock();
+        match self.context.handler.end_batch(self.context.now, || clock.now()) {
             BatchEnd::Drop => Break(()),
             BatchEnd::Send => {
+                self.release()?;
                 self.send()?;
                 next
             }
         }
+    }
+
+    /// Lets replies leave whose completion or log mark has come, the present step included, or
+    /// whose deadline has passed. No later mark is missed: it wakes the thread.
+    fn release(&mut self) -> ControlFlow<()> {
+        while self.session.is_pending() {
+            let waited = self.session.waits_for();
+            self.handle.announce(match waited {
+                Some(Waited::Gate { log, .. }) => bit_of(log),
+                Some(Waited::Ticket(_)) | None => 0,
+            });
+            if self.session.release(&mut self.context) == Flow::Drop {
+                return Break(());
+            }
+            if waited.is_some() && self.session.waits_for() == waited {
+                self.info.set_state(State::Wait);
+                return Continue(());
+            }
+            self.handle.withdraw();
+            self.info.set_state(State::Read);
+        }
+        Continue(())
+    }
+
+    /// Waits a little, then tries to run the parked request again.
+    fn retry(&mut self) -> ControlFlow<()> {
+        self.wait_for_messages(Duration::from_nanos(PARKED_RETRY_NS))?;
+        self.resume()
     }
 
     fn resume(&mut self) -> ControlFlow<()> {
@@ -161,28 +199,36 @@ impl<H: Handler> Client<H> {
         }
     }
 
-    fn wait_for_messages(&mut self) -> ControlFlow<()> {
+    /// Waits for messages up to `limit`, or to the deadline of the next reply.
+    fn wait_for_messages(&mut self, limit: Duration) -> ControlFlow<()> {
         self.info.set_state(State::Wait);
-        let (messages, mut release) = self.handle.mailbox().wait(MESSAGE_WAIT);
+        let due_ns = self.session.due_ns().unwrap_or(u64::MAX);
+        let until_due =
+            Duration::from_nanos(due_ns.saturating_sub(self.shared.clock().now().mono_ns));
+        let taken = self.handle.mailbox().wait(limit.min(until_due));
         self.context.now = self.shared.clock().now();
-        if messages.is_empty() && !release && self.is_client_gone() {
+        if taken.messages.is_empty() && !taken.release && self.is_client_gone() {
             return Break(());
         }
-        for message in messages {
+        self.info.set_state(State::Read);
+        self.on_messages(taken)
+    }
+
+    fn on_messages(&mut self, taken: Taken) -> ControlFlow<()> {
+        for message in taken.messages {
             match message {
-                Message::Complete { ticket, bytes } => {
-                    release |= self.session.complete(ticket, &bytes);
+                Message::Complete { ticket, bytes, last } => {
+                    self.session.complete(ticket, &bytes, last);
                 }
+                Message::Mail(mail) => mail.deliver(&mut self.context.handler, self.context.now),
                 Message::Close(conn) if conn == self.session.id() => return Break(()),
                 Message::PauseRead { conn, on } if conn == self.session.id() => self.paused = on,
                 Message::Close(_) | Message::PauseRead { .. } | Message::Serve(_) => {}
             }
         }
-        if release {
-            self.session.release(&mut self.context);
-        }
-        if !self.session.is_pending() {
-            self.info.set_state(State::Read);
+        if taken.overflown && self.session.has_ticket() {
+            self.handle.counters().mailbox_kicks.add(1);
+            return Break(());
         }
         Continue(())
     }
@@ -215,7 +261,7 @@ impl<H: Handler> Client<H> {
         let rest = self.context.out.detach(rest);
         self.context.out.clear(OUT_KEEP_BYTES);
         let counters = self.handle.counters();
-        let Some(mut outbox) = Outbox::keep(rest, &mut self.context) else {
+        let Some(mut outbox) = Outbox::keep(rest, &mut self.context, self.shared.clock()) else {
             counters.memory_kicks.add(1);
             return Break(());
         };

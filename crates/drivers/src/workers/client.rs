@@ -22,6 +22,7 @@ use rustix::net::{RecvFlags, recv};
 use session::{ConnId, Context, Flow, Handler, Reply, Session, Span};
 
 use super::key::{Key, key_of};
+use super::waits::Gate;
 use crate::counters::Counters;
 use crate::outbox::Outbox;
 use crate::sockets::{ConnectionInfo, Sent, send_span};
@@ -61,8 +62,12 @@ pub(crate) struct Client {
     ended: bool,
     /// It is in the list of connections with more to do.
     pub(super) queued: bool,
-    /// It is in the list of connections with replies that wait.
-    pub(super) waiting: bool,
+    /// The gate that its next reply waits for, as it was added to those of the worker.
+    pub(super) gate: Option<Gate>,
+    /// A deadline of it is among those of the worker.
+    pub(super) timed: bool,
+    /// It is in the queue of connections whose request is parked.
+    pub(super) parked: bool,
     /// Another thread asked not to read from it.
     pub(super) paused: bool,
 }
@@ -82,7 +87,9 @@ impl Client {
             hung_up: false,
             ended: false,
             queued: false,
-            waiting: false,
+            gate: None,
+            timed: false,
+            parked: false,
             paused: false,
         }
     }
@@ -105,6 +112,16 @@ impl Client {
             Flow::Idle => self.readable && !self.paused,
             flow => matches!(flow, Flow::Again | Flow::Full),
         }
+    }
+
+    /// Whether its request is parked, and may be tried again: all its output is sent.
+    pub(super) fn may_retry(&self) -> bool {
+        self.session.flow() == Flow::Parked && self.outbox.is_none() && self.unsent == 0
+    }
+
+    /// Whether it waits for something other than its client.
+    pub(super) fn waits(&self) -> bool {
+        self.session.is_pending() || self.session.flow() == Flow::Parked
     }
 
     /// Whether no bound has stopped its session and none of its replies waits.

@@ -68,7 +68,8 @@ impl Housekeeper {
         if self.draining {
             at_ns = at_ns.min(conns.shared.drain_until_ns());
         }
-        at_ns.saturating_sub(conns.now_ns()).min(WAIT_NS_MAX)
+        let now_ns = conns.now_ns();
+        at_ns.saturating_sub(now_ns).min(conns.waits.wait_ns(now_ns)).min(WAIT_NS_MAX)
     }
 
     /// Does what is due.
@@ -104,15 +105,13 @@ impl Housekeeper {
 
     /// Handles the messages from other threads.
     pub(super) fn on_messages<H: Handler, S: Source>(&mut self, sender: &mut Sender<H, S>) {
-        let (messages, release) = sender.conns.handle.mailbox().take();
-        self.on_taken(messages, sender);
-        if release {
-            for key in sender.conns.take_waiting() {
-                if let Some(client) = sender.conns.clients.get(key) {
-                    client.waiting = false;
-                    sender.release(key);
-                }
-            }
+        let taken = sender.conns.handle.mailbox().take();
+        self.on_taken(taken.messages, sender);
+        if taken.release {
+            sender.conns.waits.ask_again();
+        }
+        if taken.overflown {
+            sender.conns.close_unanswered();
         }
         if let Some(acceptor) = &mut self.acceptor {
             acceptor.resume(&mut sender.conns);
@@ -123,12 +122,16 @@ impl Housekeeper {
     fn on_taken<H: Handler, S: Source>(&self, messages: Vec<Message>, sender: &mut Sender<H, S>) {
         for message in messages {
             match message {
-                Message::Complete { ticket, bytes } => {
+                Message::Complete { ticket, bytes, last } => {
                     let key = key_of(ticket.conn);
                     let client = sender.conns.clients.get(key);
-                    if client.is_some_and(|client| client.session.complete(ticket, &bytes)) {
+                    if client.is_some_and(|client| client.session.complete(ticket, &bytes, last)) {
                         sender.release(key);
                     }
+                }
+                Message::Mail(mail) => {
+                    let context = &mut sender.conns.context;
+                    mail.deliver(&mut context.handler, context.now);
                 }
                 Message::Close(conn) => sender.conns.close(key_of(conn)),
                 Message::PauseRead { conn, on } => {
@@ -149,6 +152,7 @@ impl Housekeeper {
         self.draining = true;
         if first {
             self.on_messages(sender);
+            sender.flush();
         }
         let conns = &mut sender.conns;
         self.stop_listening(conns);

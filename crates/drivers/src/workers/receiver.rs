@@ -3,6 +3,7 @@
 //! ```text
 //! turn         a readable client: receive, then parse and execute in place
 //! turn_again   a connection with more to do: a bound has stopped it, or it was not receivable
+//! turn_parked  connections whose request could not run: it is tried again
 //! on_event     any other event of a client: it takes again, or it has hung up
 //! ```
 //!
@@ -20,7 +21,7 @@ use super::connections::Connections;
 use super::key::Key;
 use super::sender::Sender;
 use super::source::Source;
-use crate::sockets::Sent;
+use crate::sockets::{Sent, State};
 
 /// Bytes that one `recv` takes at most.
 const RECV_BYTES: usize = 64 << 10;
@@ -56,7 +57,7 @@ impl Receiver {
         alone: bool,
         sender: &mut Sender<H, S>,
     ) -> Progress {
-        let Connections { source, clients, context, handle, now_s, .. } = &mut sender.conns;
+        let Connections { source, clients, context, handle, clock, now_s, .. } = &mut sender.conns;
         let counters = handle.counters();
         let Some(client) = clients.get(key) else { return Progress::NoClient };
         counters.readable.add(1);
@@ -78,7 +79,7 @@ impl Receiver {
             return Progress::Open;
         }
         if alone && client.only_waits() {
-            if context.handler.end_batch(context.now) == BatchEnd::Drop {
+            if context.handler.end_batch(context.now, || clock.now()) == BatchEnd::Drop {
                 sender.conns.close(key);
             } else {
                 match client.send(&mut context.out, span, counters) {
@@ -132,6 +133,25 @@ impl Receiver {
                 self.turn_apart(key, sender);
             }
         }
+    }
+
+    /// Tries again to run requests that are parked, those first that were parked first. Returns
+    /// whether it has tried any.
+    pub(super) fn turn_parked<H: Handler, S: Source>(sender: &mut Sender<H, S>) -> bool {
+        let mut tried = false;
+        for _ in 0..sender.conns.waits.retries() {
+            let Some(key) = sender.conns.take_parked() else { continue };
+            let Connections { clients, context, .. } = &mut sender.conns;
+            let Some(client) = clients.get(key) else { continue };
+            tried = true;
+            let mark = context.out.mark();
+            client.session.resume(context);
+            if !client.waits() {
+                client.info.set_state(State::Read);
+            }
+            conclude(key, mark, Received::Nothing, sender);
+        }
+        tried
     }
 
     /// Gives a connection a turn without bytes from an event: its session resumes input that it

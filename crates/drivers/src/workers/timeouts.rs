@@ -41,7 +41,7 @@ impl Timeouts {
             self.cursor = index + 1;
             let Some(client) = conns.clients.at(index) else { continue };
             let stalled = client.outbox.is_some();
-            if !stalled && client.session.is_pending() {
+            if !stalled && client.waits() {
                 continue;
             }
             let config = conns.shared.config();

@@ -70,7 +70,7 @@ fn deliver(post: &Receiver<Late>, mark: &AtomicU64) {
         for late in second.into_iter().chain([first]) {
             match late {
                 Late::Reply(remote, ticket, bytes) => {
-                    remote.complete(ticket, bytes);
+                    remote.complete(ticket, bytes, true);
                 }
                 Late::Mark(remote, seq) => {
                     mark.fetch_max(seq, Ordering::SeqCst);
@@ -88,7 +88,7 @@ pub struct ByKey {
 }
 
 /// The handler of one worker.
-pub fn handler(shared: Arc<Shared>, slot: Slot) -> Fake<ByKey> {
+pub fn handler(shared: Arc<Shared>, slot: Slot<u64>) -> Fake<ByKey> {
     let items = shared.items.clone();
     let delays = ByKey { shared, remote: slot.remote };
     Fake::new(delays, items, VALUE_BYTES_MAX, LEND_BYTES_MIN)

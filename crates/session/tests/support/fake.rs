@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use base::Now;
 use memcache::{Key, Limits, Refusal, Request, Store};
 use session::{
-    BatchEnd, Cause, Conn, ConnId, Handler, LogId, Mark, Outcome, Passed, Reply, Ticket,
+    BatchEnd, Cause, Conn, ConnId, Handler, LogId, Mark, Outcome, Passed, Reply, Ticket, Waited,
 };
 
 /// What clients have stored. The handlers of a server share it.
@@ -22,11 +22,19 @@ pub trait Delays {
     /// A request of `conn` begins.
     fn begin(&mut self, _conn: ConnId) {}
 
+    /// Whether the handler declines to answer a plain request at once.
+    fn declines(&mut self) -> bool {
+        false
+    }
+
     /// How a reply comes that was appended since `mark`; `key` is the first key of its request.
     fn outcome(&mut self, key: &[u8], ticket: Ticket, reply: &mut Reply, mark: Mark) -> Outcome;
 
     /// Whether the log has passed `seq`.
     fn gate(&self, seq: u64) -> Passed;
+
+    /// Mail has come.
+    fn deliver(&mut self, _mail: u64) {}
 
     /// A connection is closed.
     fn closed(&mut self) {}
@@ -108,7 +116,7 @@ impl<D> Fake<D> {
                     first = if at == 0 { key } else { first };
                     self.get(key, reply);
                     conn.progress += 1;
-                    if conn.progress.is_multiple_of(self.keys_per_call) {
+                    if conn.progress.is_multiple_of(self.keys_per_call.into()) {
                         return (Outcome::More, first);
                     }
                 }
@@ -127,6 +135,8 @@ impl<D> Fake<D> {
 }
 
 impl<D: Delays> Handler for Fake<D> {
+    type Mail = u64;
+
     fn limits(&self, _conn: &Conn) -> &Limits {
         &self.limits
     }
@@ -152,15 +162,23 @@ impl<D: Delays> Handler for Fake<D> {
         self.prompt
     }
 
-    fn get_now(&mut self, _now: Now, key: Key<'_>, reply: &mut Reply) {
+    fn get_now(&mut self, _now: Now, key: Key<'_>, reply: &mut Reply) -> bool {
+        if self.delays.declines() {
+            return false;
+        }
         self.calls += 1;
         self.get(key.as_bytes(), reply);
         reply.bytes_mut().extend(b"END\r\n");
+        true
     }
 
-    fn store_now(&mut self, _now: Now, store: &Store<'_>, reply: &mut Reply) {
+    fn store_now(&mut self, _now: Now, store: &Store<'_>, reply: &mut Reply) -> bool {
+        if self.delays.declines() {
+            return false;
+        }
         self.calls += 1;
         self.store(store, reply);
+        true
     }
 
     fn refused(
@@ -179,20 +197,38 @@ impl<D: Delays> Handler for Fake<D> {
         });
     }
 
+    fn overdue(&mut self, _now: Now, waited: &Waited, reply: &mut Reply) {
+        reply.bytes_mut().extend(overdue_line(waited).bytes());
+    }
+
     fn gate(&self, _log: LogId, seq: u64) -> Passed {
         self.delays.gate(seq)
+    }
+
+    fn deliver(&mut self, _now: Now, mail: u64) {
+        self.delays.deliver(mail);
     }
 
     fn closed(&mut self, _conn: ConnId) {
         self.delays.closed();
     }
 
-    fn end_batch(&mut self, now: Now) -> BatchEnd {
+    fn end_batch(&mut self, now: Now, _fresh: impl Fn() -> Now) -> BatchEnd {
         self.delays.end_batch(now)
     }
 
     fn wake_at_ns(&self) -> u64 {
         self.delays.wake_at_ns()
+    }
+}
+
+/// The error that takes the place of a reply.
+pub fn overdue_line(waited: &Waited) -> String {
+    match waited {
+        Waited::Gate { log, seq } => {
+            format!("SERVER_ERROR log {} has not passed {seq}\r\n", log.0)
+        }
+        Waited::Ticket(_) => "SERVER_ERROR no answer came\r\n".to_owned(),
     }
 }
 
