@@ -8,7 +8,7 @@
 
 use crate::facts;
 use crate::store::{counted, expiry_s, is_out_of_space, unlink, write};
-use crate::worker::Worker;
+use crate::worker::{Park, Worker};
 use base::{NoSink, Now};
 use engine::{Action, FetchOptions, Found, ItemView, Mode, Read, ReadSink, WriteStatus};
 use memcache::reply::{Marks, MetaStatus};
@@ -58,7 +58,12 @@ fn wants_value(flags: &MetaFlags<'_>, found: &Found) -> bool {
 
 /// `mg`.
 #[inline]
-pub(crate) fn get(worker: &mut Worker, now: Now, args: &MetaArgs<'_>, reply: &mut Reply) {
+pub(crate) fn get(
+    worker: &mut Worker,
+    now: Now,
+    args: &MetaArgs<'_>,
+    reply: &mut Reply,
+) -> Result<(), Park> {
     let flags = &args.flags;
     let mut scratch: KeyScratch = [0; _];
     let key = args.key.key(&mut scratch);
@@ -89,6 +94,9 @@ pub(crate) fn get(worker: &mut Worker, now: Now, args: &MetaArgs<'_>, reply: &mu
         sink.before = contested.then_some((sink.found.fetched, sink.found.idle_s));
         read = engine.fetch(pin, &key, &options, now, &mut NoSink, &mut sink);
     }
+    if let Read::Later(_) = read {
+        worker.parks()?;
+    }
     let found = sink.found;
     let counters = worker.counters();
     counters.cmd_meta.add(1);
@@ -106,6 +114,7 @@ pub(crate) fn get(worker: &mut Worker, now: Now, args: &MetaArgs<'_>, reply: &mu
         _ if options.vivify.is_some() => reply::meta_miss(out, args),
         _ => out.extend_from_slice(reply::OUT_OF_MEMORY),
     }
+    Ok(())
 }
 
 /// `ms`.
@@ -116,12 +125,10 @@ pub(crate) fn set(
     mode: MetaMode,
     value: &[u8],
     reply: &mut Reply,
-) {
+) -> Result<(), Park> {
     let flags = &args.flags;
     let mut scratch: KeyScratch = [0; _];
     let key = args.key.key(&mut scratch);
-    worker.counters().cmd_meta.add(1);
-    worker.counters().cmd_set.add(1);
     let vivify = flags.vivify();
     let (mode, exptime) = match mode {
         MetaMode::Set => (Mode::Set, flags.ttl()),
@@ -148,7 +155,9 @@ pub(crate) fn set(
             && matches!(mode, Mode::Set | Mode::Replace);
         op.cas = flags.cas_new();
         op.report = true;
-    });
+    })?;
+    worker.counters().cmd_meta.add(1);
+    worker.counters().cmd_set.add(1);
     if is_out_of_space(wrote.status) {
         unlink(worker, now, key);
     }
@@ -165,10 +174,16 @@ pub(crate) fn set(
             out.extend_from_slice(failure(wrote.status, reply::OUT_OF_MEMORY_STORING));
         }
     }
+    Ok(())
 }
 
 /// `md`.
-pub(crate) fn delete(worker: &mut Worker, now: Now, args: &MetaArgs<'_>, reply: &mut Reply) {
+pub(crate) fn delete(
+    worker: &mut Worker,
+    now: Now,
+    args: &MetaArgs<'_>,
+    reply: &mut Reply,
+) -> Result<(), Park> {
     let flags = &args.flags;
     let mut scratch: KeyScratch = [0; _];
     let key = args.key.key(&mut scratch);
@@ -185,7 +200,7 @@ pub(crate) fn delete(worker: &mut Worker, now: Now, args: &MetaArgs<'_>, reply: 
         op.compare = flags.cas();
         op.cas = flags.cas_new();
         op.report = true;
-    });
+    })?;
     worker.counters().cmd_meta.add(1);
     match wrote.status {
         WriteStatus::Done => worker.counters().delete_hits.add(1),
@@ -197,6 +212,7 @@ pub(crate) fn delete(worker: &mut Worker, now: Now, args: &MetaArgs<'_>, reply: 
         Some(status) => reply::meta_status(out, status, args),
         None => out.extend_from_slice(failure(wrote.status, reply::OUT_OF_MEMORY)),
     }
+    Ok(())
 }
 
 /// `ma`.
@@ -206,7 +222,7 @@ pub(crate) fn arith(
     args: &MetaArgs<'_>,
     direction: Direction,
     reply: &mut Reply,
-) {
+) -> Result<(), Park> {
     let flags = &args.flags;
     let mut scratch: KeyScratch = [0; _];
     let key = args.key.key(&mut scratch);
@@ -222,7 +238,7 @@ pub(crate) fn arith(
         op.compare = flags.cas().filter(|cas| *cas != 0);
         op.cas = flags.cas_new();
         op.report = true;
-    });
+    })?;
     worker.counters().cmd_meta.add(1);
     counted(worker, down, wrote.status);
     let out = reply.bytes_mut();
@@ -237,6 +253,7 @@ pub(crate) fn arith(
             None => out.extend_from_slice(failure(outcome, reply::OUT_OF_MEMORY)),
         },
     }
+    Ok(())
 }
 
 /// `me`.

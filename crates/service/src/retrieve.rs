@@ -7,7 +7,7 @@
 //! Invariants: values leave in the order of the keys. A key that is too long anywhere in the line
 //! is found before the first part leaves, so the refusal is always sent alone.
 
-use crate::worker::Worker;
+use crate::worker::{Park, Worker};
 use base::{NoSink, Now};
 use engine::{FetchOptions, ItemView, Prefetched, Read, ReadSink};
 use memcache::{Key, Keys, Refusal, reply};
@@ -98,7 +98,7 @@ pub(crate) fn get<const CAS: bool>(
             return Outcome::Done;
         }
         if reply.len_since(start) >= PART_BYTES_MAX {
-            return pause(&keys, start, reply);
+            return pause(&keys, start, reply, Outcome::More);
         }
     }
 }
@@ -130,6 +130,7 @@ pub(crate) fn gat<const CAS: bool>(
         match key {
             Ok(key) => {
                 let read = gat_one::<CAS>(worker, now, key, expiry_s, reply.bytes_mut());
+                let Ok(read) = read else { return pause(&keys, start, reply, Outcome::Park) };
                 if !matches!(read, Read::Hit | Read::Miss) {
                     reply.rewind(start);
                     reply.bytes_mut().extend_from_slice(reply::OUT_OF_MEMORY_WRITING);
@@ -140,7 +141,7 @@ pub(crate) fn gat<const CAS: bool>(
         }
         conn.progress += 1;
         if reply.len_since(start) >= PART_BYTES_MAX {
-            return pause(&keys, start, reply);
+            return pause(&keys, start, reply, Outcome::More);
         }
     }
     reply.bytes_mut().extend_from_slice(reply::END);
@@ -153,17 +154,20 @@ fn gat_one<const CAS: bool>(
     key: Key<'_>,
     expiry_s: u32,
     out: &mut Vec<u8>,
-) -> Read {
+) -> Result<Read, Park> {
     let mut lines = ValueLines::<CAS, false>::new(out, key);
     let (engine, pin) = worker.engine();
     let options = FetchOptions { touch: Some(expiry_s), ..FetchOptions::default() };
     let hashed = engine.key(key.as_bytes());
     let read = engine.fetch(pin, &hashed, &options, now, &mut NoSink, &mut lines);
+    if let Read::Later(_) = read {
+        worker.parks()?;
+    }
     let hit = retrieved(worker, read);
     let counters = worker.counters();
     counters.cmd_touch.add(1);
     if hit { &counters.touch_hits } else { &counters.touch_misses }.add(1);
-    read
+    Ok(read)
 }
 
 /// Counts a read. Returns whether it was a hit.
@@ -185,9 +189,9 @@ fn refuse(refusal: &Refusal<'_>, start: Mark, reply: &mut Reply) -> Outcome {
 
 /// A part of the reply leaves and cannot be taken back, so the keys that remain are checked first.
 #[cold]
-fn pause(keys: &Keys<'_>, start: Mark, reply: &mut Reply) -> Outcome {
+fn pause(keys: &Keys<'_>, start: Mark, reply: &mut Reply, outcome: Outcome) -> Outcome {
     match keys.clone().find_map(Result::err) {
         Some(refusal) => refuse(&refusal, start, reply),
-        None => Outcome::More,
+        None => outcome,
     }
 }

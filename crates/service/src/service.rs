@@ -11,7 +11,7 @@
 //! Units: `_ns` is nanoseconds, `_s` seconds, as in [`Now`].
 
 use crate::cell::Cell;
-use crate::worker::Worker;
+use crate::worker::{Park, Worker};
 use crate::{admin, auth, meta, retrieve, store};
 use base::{NoSink, Now};
 use engine::Left;
@@ -66,7 +66,7 @@ impl Service {
         reply: &mut Reply,
     ) -> Outcome {
         let worker = &mut self.worker;
-        match request {
+        let executed = match request {
             Request::Get { keys, with_cas: false } => {
                 return retrieve::get::<false>(worker, now, conn, *keys, reply);
             }
@@ -83,31 +83,41 @@ impl Service {
             Request::Store(store) => store::store(worker, now, store, reply.bytes_mut()),
             Request::Delete { key, noreply } => store::delete(worker, now, *key, *noreply, reply),
             Request::Arith { key, delta, direction, noreply } => {
-                store::count(worker, now, *key, *delta, *direction, *noreply, reply);
+                store::count(worker, now, *key, *delta, *direction, *noreply, reply)
             }
             Request::Touch { key, exptime, noreply } => {
-                store::touch(worker, now, *key, *exptime, *noreply, reply);
+                store::touch(worker, now, *key, *exptime, *noreply, reply)
             }
             Request::MetaGet(args) => meta::get(worker, now, args, reply),
             Request::MetaSet { args, mode, value } => {
-                meta::set(worker, now, args, *mode, value, reply);
+                meta::set(worker, now, args, *mode, value, reply)
             }
             Request::MetaDelete(args) => meta::delete(worker, now, args, reply),
             Request::MetaArith { args, direction } => {
-                meta::arith(worker, now, args, *direction, reply);
+                meta::arith(worker, now, args, *direction, reply)
             }
-            Request::MetaDebug(key) => meta::debug(worker, now, *key, reply),
-            Request::MetaNoop => reply.bytes_mut().extend_from_slice(reply::META_NOOP),
+            Request::MetaDebug(key) => {
+                meta::debug(worker, now, *key, reply);
+                Ok(())
+            }
+            Request::MetaNoop => {
+                reply.bytes_mut().extend_from_slice(reply::META_NOOP);
+                Ok(())
+            }
             Request::Quit => return Outcome::Close,
             Request::CacheMemlimit { mebibytes, noreply } => {
                 admin::limit(worker, *mebibytes, *noreply, reply);
                 if self.tend_at_ns != u64::MAX {
                     self.tend_at_ns = 0;
                 }
+                Ok(())
             }
             request => return admin::administrate(worker, now, conn, request, reply),
+        };
+        match executed {
+            Ok(()) => Outcome::Done,
+            Err(Park) => Outcome::Park,
         }
-        Outcome::Done
     }
 
     /// A round of housekeeping: removes expired items, and returns memory that a lowered limit
@@ -150,8 +160,10 @@ impl Handler for Service {
         if self.distrusts(conn) {
             return auth::authenticate(&self.worker, conn, request, reply);
         }
-        self.worker.begin(now);
-        self.execute(now, conn, request, reply)
+        self.worker.begin_request(now, conn);
+        let outcome = self.execute(now, conn, request, reply);
+        self.worker.end_request();
+        outcome
     }
 
     #[inline(always)]
@@ -169,11 +181,11 @@ impl Handler for Service {
     #[inline(always)]
     fn store_now(&mut self, now: Now, store: &Store<'_>, reply: &mut Reply) -> bool {
         self.worker.begin(now);
-        match store.verb {
+        let stored = match store.verb {
             StoreVerb::Set => store::set(&mut self.worker, now, store, reply.bytes_mut()),
             _ => store::store(&mut self.worker, now, store, reply.bytes_mut()),
-        }
-        true
+        };
+        stored.is_ok()
     }
 
     fn refused(

@@ -6,13 +6,14 @@
 //!
 //! Invariant: a function called with `noreply` appends nothing.
 
-use crate::worker::Worker;
+use crate::worker::{Park, Worker};
 use base::{NoSink, Now};
 use engine::{Action, Mode, Op, Put, WriteResult, WriteStatus};
 use memcache::{Direction, Expiry, Key, Store, StoreVerb, reply};
 use session::Reply;
 
-/// Makes one change, and counts what all kinds of change have in common.
+/// Makes one change, and counts what all kinds of change have in common. A change that cannot be
+/// made now parks the request.
 #[inline]
 pub(crate) fn write(
     worker: &mut Worker,
@@ -20,12 +21,15 @@ pub(crate) fn write(
     key: Key<'_>,
     action: Action<'_>,
     with: impl FnOnce(&mut Op<'_>),
-) -> WriteResult {
+) -> Result<WriteResult, Park> {
     let (engine, pin) = worker.engine();
     let mut op = Op::new(engine.key(key.as_bytes()), action);
     with(&mut op);
     let compare = op.compare.is_some();
     let wrote = engine.write(pin, &op, now, &mut NoSink);
+    if let WriteStatus::Later(_) = wrote.status {
+        worker.parks()?;
+    }
     if compare {
         let counters = worker.counters();
         match wrote.status {
@@ -36,29 +40,40 @@ pub(crate) fn write(
         }
     }
     not_written(worker, wrote.status);
-    wrote
+    Ok(wrote)
 }
 
 /// `set`: the most frequent write.
 #[inline(never)]
-pub(crate) fn set(worker: &mut Worker, now: Now, store: &Store<'_>, out: &mut Vec<u8>) {
-    worker.counters().cmd_set.add(1);
+pub(crate) fn set(
+    worker: &mut Worker,
+    now: Now,
+    store: &Store<'_>,
+    out: &mut Vec<u8>,
+) -> Result<(), Park> {
     let (engine, pin) = worker.engine();
     let key = engine.key(store.key.as_bytes());
     let expiry_s = expiry_s(store.exptime, now);
     let put = Put { value: store.value, client_flags: store.flags, expiry_s };
     let outcome = engine.set(pin, &key, put, now, &mut NoSink);
     if outcome != WriteStatus::Done {
-        not_set(worker, now, store.key, outcome);
+        not_set(worker, now, store.key, outcome)?;
     }
+    worker.counters().cmd_set.add(1);
     if !store.noreply {
         stored(outcome, out);
     }
+    Ok(())
 }
 
 /// Any storage command.
 #[inline(never)]
-pub(crate) fn store(worker: &mut Worker, now: Now, store: &Store<'_>, out: &mut Vec<u8>) {
+pub(crate) fn store(
+    worker: &mut Worker,
+    now: Now,
+    store: &Store<'_>,
+    out: &mut Vec<u8>,
+) -> Result<(), Park> {
     let (mode, compare) = match store.verb {
         StoreVerb::Set => return set(worker, now, store, out),
         StoreVerb::Add => (Mode::Add, None),
@@ -67,27 +82,32 @@ pub(crate) fn store(worker: &mut Worker, now: Now, store: &Store<'_>, out: &mut 
         StoreVerb::Prepend => (Mode::Prepend { vivify: false }, None),
         StoreVerb::Cas(token) => (Mode::Set, Some(token)),
     };
-    worker.counters().cmd_set.add(1);
     let action = Action::Store {
         mode,
         value: store.value,
         client_flags: store.flags,
         expiry_s: expiry_s(store.exptime, now),
     };
-    let wrote = write(worker, now, store.key, action, |op| op.compare = compare);
+    let wrote = write(worker, now, store.key, action, |op| op.compare = compare)?;
+    worker.counters().cmd_set.add(1);
     if !store.noreply {
         stored(wrote.status, out);
     }
+    Ok(())
 }
 
 /// Counts why a `set` stored nothing. If there was no memory, the old value is deleted: the client
-/// wanted to replace it, so nobody may read it again.
+/// wanted to replace it, so nobody may read it again. A `set` that can be made later parks.
 #[cold]
-fn not_set(worker: &mut Worker, now: Now, key: Key<'_>, outcome: WriteStatus) {
+fn not_set(worker: &mut Worker, now: Now, key: Key<'_>, outcome: WriteStatus) -> Result<(), Park> {
+    if let WriteStatus::Later(_) = outcome {
+        worker.parks()?;
+    }
     not_written(worker, outcome);
     if is_out_of_space(outcome) {
         unlink(worker, now, key);
     }
+    Ok(())
 }
 
 /// Whether a change was not made for lack of space.
@@ -118,14 +138,15 @@ pub(crate) fn delete(
     key: Key<'_>,
     noreply: bool,
     reply: &mut Reply,
-) {
-    let wrote = write(worker, now, key, Action::Delete, |_| {});
+) -> Result<(), Park> {
+    let wrote = write(worker, now, key, Action::Delete, |_| {})?;
     let hit = wrote.status == WriteStatus::Done;
     let counters = worker.counters();
     if hit { &counters.delete_hits } else { &counters.delete_misses }.add(1);
     if !noreply {
         reply.bytes_mut().extend_from_slice(line(wrote.status, reply::DELETED));
     }
+    Ok(())
 }
 
 /// `incr` and `decr`.
@@ -137,13 +158,13 @@ pub(crate) fn count(
     direction: Direction,
     noreply: bool,
     reply: &mut Reply,
-) {
+) -> Result<(), Park> {
     let down = direction == Direction::Decrement;
     let action = Action::Count { delta, down, initial: None, expiry_s: None };
-    let wrote = write(worker, now, key, action, |_| {});
+    let wrote = write(worker, now, key, action, |_| {})?;
     counted(worker, down, wrote.status);
     if noreply {
-        return;
+        return Ok(());
     }
     let out = reply.bytes_mut();
     match wrote.status {
@@ -151,6 +172,7 @@ pub(crate) fn count(
         outcome if is_out_of_space(outcome) => out.extend_from_slice(reply::OUT_OF_MEMORY),
         outcome => out.extend_from_slice(line(outcome, b"")),
     }
+    Ok(())
 }
 
 /// Counts the outcome of an `incr`, or of a `decr` if `down`.
@@ -174,9 +196,9 @@ pub(crate) fn touch(
     exptime: i64,
     noreply: bool,
     reply: &mut Reply,
-) {
+) -> Result<(), Park> {
     let action = Action::Touch { expiry_s: expiry_s(exptime, now) };
-    let wrote = write(worker, now, key, action, |_| {});
+    let wrote = write(worker, now, key, action, |_| {})?;
     let counters = worker.counters();
     counters.cmd_touch.add(1);
     let hit = wrote.status == WriteStatus::Done;
@@ -184,6 +206,7 @@ pub(crate) fn touch(
     if !noreply {
         reply.bytes_mut().extend_from_slice(line(wrote.status, reply::TOUCHED));
     }
+    Ok(())
 }
 
 /// Replies whether a value was stored, and if not, why.

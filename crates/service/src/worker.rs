@@ -11,6 +11,7 @@ use crate::cell::Cell;
 use crate::counters::WorkerCounters;
 use base::Now;
 use engine::{Engine, Local, Pin};
+use session::Conn;
 use std::sync::Arc;
 
 /// One worker of a cell.
@@ -21,13 +22,19 @@ pub(crate) struct Worker {
     pin: Option<Pin>,
     /// Held between batches, by a worker that keeps its lease.
     lease: Option<Local>,
+    /// Whether the request in execution has been parked for as long as it may.
+    is_overdue: bool,
 }
+
+/// A request cannot be executed now. It has changed nothing, and is executed again later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Park;
 
 impl Worker {
     /// One more worker of `cell`.
     pub(crate) fn new(cell: Arc<Cell>) -> Self {
         let counters = cell.add_worker();
-        Self { cell, counters, pin: None, lease: None }
+        Self { cell, counters, pin: None, lease: None, is_overdue: false }
     }
 
     #[inline(always)]
@@ -46,6 +53,23 @@ impl Worker {
         if self.pin.is_none() {
             self.begin_batch(now);
         }
+    }
+
+    /// Begins a request of the batch.
+    pub(crate) fn begin_request(&mut self, now: Now, conn: &Conn) {
+        self.begin(now);
+        self.is_overdue = conn.is_overdue();
+    }
+
+    /// Ends a request of the batch.
+    pub(crate) fn end_request(&mut self) {
+        self.is_overdue = false;
+    }
+
+    /// Whether the request in execution is parked because of an obstacle. One that has been parked
+    /// for as long as it may fails instead.
+    pub(crate) fn parks(&self) -> Result<(), Park> {
+        if self.is_overdue { Ok(()) } else { Err(Park) }
     }
 
     /// Apart, so that a later request of a batch pays for one comparison only.
