@@ -22,6 +22,7 @@
 //! ```
 
 use crate::crc32;
+use std::ops::Range;
 
 /// Bits of the CRC32 that name a slice.
 pub const SLICE_BITS: u32 = crc32::BITS;
@@ -56,7 +57,71 @@ impl SliceId {
 
     /// Every slice, by rising number.
     pub fn all() -> impl Iterator<Item = Self> {
-        (0..SLICES as u16).map(Self)
+        SliceRange::ALL.iter()
+    }
+}
+
+/// Slices whose numbers follow each other.
+///
+/// ```
+/// use base::{SLICES, SliceId, SliceRange};
+///
+/// let some = SliceRange::new(10..12);
+/// assert!(some.iter().map(SliceId::index).eq([10, 11]));
+/// assert!(SliceRange::ALL.contains(SliceId::of(b"any key")));
+/// assert_eq!(SliceRange::new(SLICES - 1..SLICES + 5).len(), 1);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SliceRange {
+    start: u16,
+    end: u16,
+}
+
+impl SliceRange {
+    /// Every slice.
+    pub const ALL: Self = Self { start: 0, end: SLICES as u16 };
+
+    /// The slices with these numbers, as far as there are any.
+    #[must_use]
+    pub fn new(numbers: Range<usize>) -> Self {
+        let end = numbers.end.min(SLICES);
+        Self { start: numbers.start.min(end) as u16, end: end as u16 }
+    }
+
+    /// One slice.
+    #[must_use]
+    pub fn of(slice: SliceId) -> Self {
+        Self { start: slice.0, end: slice.0 + 1 }
+    }
+
+    /// The numbers of its slices.
+    #[must_use]
+    pub fn numbers(self) -> Range<usize> {
+        usize::from(self.start)..usize::from(self.end)
+    }
+
+    /// How many slices it has.
+    #[must_use]
+    pub fn len(self) -> usize {
+        self.numbers().len()
+    }
+
+    /// Whether it has no slice.
+    #[must_use]
+    pub fn is_empty(self) -> bool {
+        self.len() == 0
+    }
+
+    /// Whether `slice` is one of its slices.
+    #[inline]
+    #[must_use]
+    pub fn contains(self, slice: SliceId) -> bool {
+        (self.start..self.end).contains(&slice.0)
+    }
+
+    /// Its slices, by rising number.
+    pub fn iter(self) -> impl Iterator<Item = SliceId> {
+        (self.start..self.end).map(SliceId)
     }
 }
 
