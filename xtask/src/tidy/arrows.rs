@@ -15,7 +15,7 @@ use super::{
 };
 
 /// Crates that return events and counts and leave logging and configuration to the rim.
-const SILENT: [&str; 4] = ["base", "memcache", "engine", "session"];
+const SILENT: [&str; 5] = ["base", "memcache", "engine", "effects", "session"];
 /// What a silent crate may not use.
 #[rustfmt::skip]
 const LOUD: [&str; 9] =

@@ -1,0 +1,129 @@
+//! How much a log may still take: its memory, and the room that its readers have granted.
+//!
+//! Both are counters that writers lower before they take any lock. What is reserved and not used is
+//! returned. Memory is also returned when entries are freed. Room that was spent never is: readers
+//! grant more of it.
+
+use crate::sync::{AtomicU64, Ordering};
+
+/// Memory and granted room that a writer has reserved and not used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Room {
+    pub(crate) memory: u64,
+    pub(crate) granted: u64,
+}
+
+impl Room {
+    /// Whether it is at least `needed`.
+    #[inline(always)]
+    pub(crate) fn has(&self, needed: Self) -> bool {
+        self.memory >= needed.memory && self.granted >= needed.granted
+    }
+
+    /// Takes `used` out of it.
+    #[inline(always)]
+    pub(crate) fn take(&mut self, used: Self) {
+        self.memory -= used.memory;
+        self.granted -= used.granted;
+    }
+}
+
+/// The counters of one log.
+#[repr(align(64))]
+pub(crate) struct Account {
+    capacity: u64,
+    /// Memory of entries and of what is reserved.
+    used: AtomicU64,
+    /// Room spent or reserved since the log began.
+    spent: AtomicU64,
+    /// How far `spent` may rise.
+    granted: AtomicU64,
+}
+
+impl Account {
+    pub(crate) fn new(capacity: u64) -> Self {
+        let (used, spent) = (AtomicU64::new(0), AtomicU64::new(0));
+        Self { capacity, used, spent, granted: AtomicU64::new(u64::MAX) }
+    }
+
+    /// Memory that is in use or reserved.
+    pub(crate) fn used(&self) -> u64 {
+        self.used.load(Ordering::Relaxed)
+    }
+
+    /// How much memory is missing to reserve `room`.
+    pub(crate) fn missing(&self, room: Room) -> u64 {
+        (self.used() + room.memory).saturating_sub(self.capacity)
+    }
+
+    /// Whether readers have granted too little to spend `bytes`.
+    pub(crate) fn lacks_grants(&self, bytes: u64) -> bool {
+        self.spent.load(Ordering::Relaxed) + bytes > self.granted.load(Ordering::Relaxed)
+    }
+
+    /// Reserves all of `room`, or nothing.
+    pub(crate) fn reserve(&self, room: Room) -> bool {
+        if !add_within(&self.used, room.memory, self.capacity) {
+            return false;
+        }
+        if room.granted > 0 && !self.spend_within(room.granted) {
+            self.free(room.memory);
+            return false;
+        }
+        true
+    }
+
+    /// Spends room that readers have granted. The limit is read again after that: a reader that
+    /// joins lowers it first, and then looks what is spent ([`Account::limit`]).
+    fn spend_within(&self, bytes: u64) -> bool {
+        let granted = self.granted.load(Ordering::Relaxed);
+        if !add_within(&self.spent, bytes, granted) {
+            return false;
+        }
+        let is_within = granted <= self.granted.load(Ordering::SeqCst);
+        if !is_within {
+            self.spent.fetch_sub(bytes, Ordering::Relaxed);
+        }
+        is_within
+    }
+
+    /// Returns what was reserved and not used.
+    pub(crate) fn give_back(&self, room: Room) {
+        self.free(room.memory);
+        if room.granted > 0 {
+            self.spent.fetch_sub(room.granted, Ordering::Relaxed);
+        }
+    }
+
+    /// Returns memory.
+    pub(crate) fn free(&self, memory: u64) {
+        if memory > 0 {
+            self.used.fetch_sub(memory, Ordering::Relaxed);
+        }
+    }
+
+    /// Counts room that is spent without having been reserved.
+    pub(crate) fn spend(&self, bytes: u64) {
+        self.spent.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Sets how far `spent` may rise, and returns what is spent. What is spent after that knows of
+    /// the limit.
+    pub(crate) fn limit(&self, granted: u64) -> u64 {
+        self.granted.store(granted, Ordering::SeqCst);
+        self.spent.load(Ordering::SeqCst)
+    }
+}
+
+/// Adds to `counter`, unless the sum would be above `limit`.
+fn add_within(counter: &AtomicU64, amount: u64, limit: u64) -> bool {
+    let mut now = counter.load(Ordering::Relaxed);
+    while now.checked_add(amount).is_some_and(|sum| sum <= limit) {
+        match counter.compare_exchange_weak(now, now + amount, Ordering::SeqCst, Ordering::Relaxed)
+        {
+            Ok(_) => return true,
+            Err(other) => now = other,
+        }
+    }
+    false
+}

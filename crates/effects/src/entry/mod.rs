@@ -1,0 +1,11 @@
+//! Entries: what stands in a log, as values and as bytes.
+
+mod draft;
+mod head;
+mod record;
+
+pub use head::Broken;
+pub use record::{Entry, Record, Run};
+
+pub(crate) use draft::Draft;
+pub(crate) use head::{HEAD_BYTES_MAX, SKIPPED, is_for_reader};

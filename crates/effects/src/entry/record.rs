@@ -1,0 +1,208 @@
+//! Entries as values, and as drafts that are ready to be written.
+
+use super::draft::Draft;
+use super::head::{Broken, HAS_ITEM, Head, Kind, SPENDS, removal_of};
+use base::{Change, Effect, Facts, SliceId, Value, Version};
+use std::fmt;
+
+/// Slices with consecutive numbers, both ends included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Run {
+    first: SliceId,
+    last: SliceId,
+}
+
+impl Run {
+    /// The slices from `first` to `last`. `None` if `last` comes before `first`.
+    #[must_use]
+    pub fn new(first: SliceId, last: SliceId) -> Option<Self> {
+        (first <= last).then_some(Self { first, last })
+    }
+
+    /// One slice.
+    #[must_use]
+    pub fn of(slice: SliceId) -> Self {
+        Self { first: slice, last: slice }
+    }
+
+    /// The first slice.
+    #[must_use]
+    pub fn first(self) -> SliceId {
+        self.first
+    }
+
+    /// The last slice.
+    #[must_use]
+    pub fn last(self) -> SliceId {
+        self.last
+    }
+
+    /// Every slice of the run, by rising number.
+    pub fn slices(self) -> impl Iterator<Item = SliceId> {
+        (self.first.index()..=self.last.index()).filter_map(SliceId::new)
+    }
+}
+
+/// What stands at one position of a log.
+#[derive(Clone, Copy, Debug)]
+pub enum Entry<'a> {
+    /// A change of an item.
+    Change {
+        /// The slice of the key.
+        slice: SliceId,
+        /// The version of the change.
+        version: Version,
+        /// The change. A touch that carries the item carries it with its new expiry.
+        effect: Effect<'a>,
+    },
+    /// An item as it is, for one reader. It is not a change: its version is an old one.
+    Item {
+        /// The slot of the reader.
+        reader: u8,
+        /// The slice of the key.
+        slice: SliceId,
+        /// The version of the item.
+        version: Version,
+        /// Its key.
+        key: &'a [u8],
+        /// Its value.
+        value: Value<'a>,
+        /// What else it carries.
+        facts: Facts,
+    },
+    /// Of each slice of the run that belongs to this log, all items are dead whose change stands
+    /// before this.
+    Barrier(Run),
+    /// What changes no item.
+    Other {
+        /// What it is: a number of its writer.
+        kind: u8,
+        /// What it says.
+        bytes: &'a [u8],
+        /// Whether it takes room that readers granted, because they keep the bytes.
+        spends: bool,
+    },
+    /// What was for another reader.
+    Skipped,
+}
+
+/// An entry at its position.
+#[derive(Clone, Copy, Debug)]
+pub struct Record<'a> {
+    /// Where it stands in its log.
+    pub position: u64,
+    /// What stands there.
+    pub entry: Entry<'a>,
+}
+
+impl Entry<'_> {
+    /// Appends the entry as bytes. The key must have fewer than 256 bytes, the value fewer than
+    /// 2^32.
+    pub fn encode(&self, to: &mut Vec<u8>) {
+        let draft = self.draft();
+        draft.head.append_to(to);
+        to.extend_from_slice(draft.key);
+        draft.value.append_to(to);
+    }
+}
+
+impl<'a> Entry<'a> {
+    /// The entry that `bytes` begin with, and its length. There is one form of each entry: encoded
+    /// again it is the same bytes. Whether an item's slice is that of its key is not checked:
+    /// [`crate::Log::follow`] does.
+    ///
+    /// # Errors
+    /// When the bytes do not begin with a whole entry.
+    pub fn decode(bytes: &'a [u8]) -> Result<(Self, usize), Broken> {
+        Self::decode_parts(bytes, &[])
+    }
+
+    /// [`Entry::decode`], where the value of the last entry in `bytes` may lie apart.
+    pub(crate) fn decode_parts(bytes: &'a [u8], apart: &'a [u8]) -> Result<(Self, usize), Broken> {
+        let (head, rest) = Head::take(bytes)?;
+        let (key, rest) = rest.split_at_checked(head.key_bytes.into()).ok_or(Broken::Short)?;
+        let value_bytes = head.value_bytes as usize;
+        let value = match rest.get(..value_bytes) {
+            None if rest.is_empty() && apart.len() == value_bytes => apart,
+            other => other.ok_or(Broken::Short)?,
+        };
+        let entry = Self::of(&head, key, value).ok_or(Broken::Fields)?;
+        if entry.draft().head != head {
+            return Err(Broken::Fields);
+        }
+        let apart_bytes = if rest.len() < value_bytes { value_bytes } else { 0 };
+        Ok((entry, head.bytes() + key.len() + value_bytes - apart_bytes))
+    }
+
+    /// The entry of these parts. Fields that its kind does not use are not checked.
+    fn of(head: &Head, key: &'a [u8], bytes: &'a [u8]) -> Option<Self> {
+        let value = Value::Parts([bytes, &[]]);
+        let version = Version::from_raw(head.version);
+        let slice = SliceId::new(head.slice.into())?;
+        let has_key = matches!(head.kind, Kind::Put | Kind::Touch | Kind::Remove | Kind::Item);
+        if has_key == key.is_empty() {
+            return None;
+        }
+        let change = match head.kind {
+            Kind::Put => Change::Put(value, head.facts()),
+            Kind::Touch => {
+                let has_item = head.marks & HAS_ITEM != 0;
+                Change::Touch(head.expiry_s, has_item.then(|| (value, head.facts())))
+            }
+            Kind::Remove => Change::Remove(removal_of(head.extra)?),
+            Kind::Item => {
+                let (reader, facts) = (head.extra, head.facts());
+                return Some(Self::Item { reader, slice, version, key, value, facts });
+            }
+            Kind::Barrier => {
+                return Run::new(slice, SliceId::new(head.last.into())?).map(Self::Barrier);
+            }
+            Kind::Other => {
+                let spends = head.marks & SPENDS != 0;
+                return Some(Self::Other { kind: head.extra, bytes, spends });
+            }
+            Kind::Skipped => return Some(Self::Skipped),
+        };
+        Some(Self::Change { slice, version, effect: Effect { key, change } })
+    }
+
+    /// What is written of the entry.
+    pub(crate) fn draft(&self) -> Draft<'a> {
+        match *self {
+            Self::Change { slice, version, effect } => {
+                let mut draft = Draft::change(slice, &effect);
+                draft.head.version = version.raw();
+                draft
+            }
+            Self::Item { reader, slice, version, key, value, facts } => {
+                let mut draft = Draft::keyed(Kind::Item, slice, key, value);
+                draft.head.set_facts(&facts);
+                draft.head.extra = reader;
+                draft.head.version = version.raw();
+                draft
+            }
+            Self::Barrier(run) => {
+                let mut head = Head::new(Kind::Barrier);
+                head.slice = run.first.index() as u16;
+                head.last = run.last.index() as u16;
+                Draft { head, key: &[], value: Value::EMPTY }
+            }
+            Self::Other { kind, bytes, spends } => {
+                let mut head = Head::new(Kind::Other);
+                head.extra = kind;
+                head.marks = u8::from(spends) * SPENDS;
+                head.value_bytes = bytes.len() as u32;
+                Draft { head, key: &[], value: Value::Parts([bytes, &[]]) }
+            }
+            Self::Skipped => {
+                Draft { head: Head::new(Kind::Skipped), key: &[], value: Value::EMPTY }
+            }
+        }
+    }
+}
+
+impl fmt::Display for Run {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "slices {} to {}", self.first.index(), self.last.index())
+    }
+}

@@ -1,0 +1,157 @@
+//! All logs of a cell.
+
+use crate::config::{LANES_MAX, LOG_BYTES_MIN, LanesConfig, Sizes};
+use crate::entry::Run;
+use crate::level::Level;
+use crate::log::Log;
+use crate::part::Part;
+use crate::slices::{SLICES_BYTES, Slices};
+use base::{Grant, MemoryBudget, Owner, SliceId, Version};
+use std::sync::Arc;
+
+/// The number of a lane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LaneId(pub(crate) u8);
+
+impl LaneId {
+    /// Its number, below that of the lanes.
+    #[inline(always)]
+    #[must_use]
+    pub fn index(self) -> usize {
+        self.0.into()
+    }
+}
+
+/// A position in the log of a lane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The lane.
+    pub lane: LaneId,
+    /// The position in its log.
+    pub position: u64,
+}
+
+/// All logs of a cell, and the lane of each slice.
+pub struct Lanes {
+    logs: Box<[Log]>,
+    slices: Arc<Slices>,
+    _memory: Grant,
+}
+
+/// The part of the budget that logs may take.
+const PART_OF_TOTAL: u64 = 16;
+/// How often a slice may move to another lane while one question about it is answered.
+const MOVES_MAX: usize = 4;
+
+impl Lanes {
+    /// The logs, with memory from `budget`. `None` if that has not enough for one log.
+    #[must_use]
+    pub fn new(config: &LanesConfig, budget: &MemoryBudget) -> Option<Arc<Self>> {
+        let bytes = config.bytes.min(budget.total() / PART_OF_TOTAL);
+        let for_logs = bytes.checked_sub(SLICES_BYTES).filter(|bytes| *bytes >= LOG_BYTES_MIN)?;
+        let memory = budget.take(Owner::Log, bytes)?;
+        let most = config.lanes.clamp(1, LANES_MAX).min((for_logs / LOG_BYTES_MIN) as usize);
+        let sizes = |lanes: usize| Sizes::new(for_logs / lanes as u64, config.sinks);
+        let holds = |lanes: &usize| sizes(*lanes).value_max() >= config.value_bytes_max;
+        let lanes = (1..=most).rev().find(holds).unwrap_or(1);
+        let slices = Arc::new(Slices::new(lanes));
+        let part = if config.follows { Part::Follows } else { Part::Leads };
+        let log = |lane: usize| Log::new(lane as u8, sizes(lanes), slices.clone(), part);
+        let logs = (0..lanes).map(log).collect();
+        Some(Arc::new(Self { logs, slices, _memory: memory }))
+    }
+
+    /// Every log with its lane.
+    pub fn logs(&self) -> impl Iterator<Item = (LaneId, &Log)> {
+        self.logs.iter().enumerate().map(|(lane, log)| (LaneId(lane as u8), log))
+    }
+
+    /// The log of a lane.
+    #[inline(always)]
+    #[must_use]
+    pub fn log(&self, lane: LaneId) -> &Log {
+        &self.logs[lane.index()]
+    }
+
+    /// The lane of `slice`.
+    #[inline(always)]
+    #[must_use]
+    pub fn lane_of(&self, slice: SliceId) -> LaneId {
+        LaneId(self.slices.lane(slice))
+    }
+
+    /// The last position of `slice` in the log of its lane, or 0, and its last version.
+    #[must_use]
+    pub fn last(&self, slice: SliceId) -> (Place, Version) {
+        let last = self.slices.last(slice);
+        let place = Place { lane: self.lane_of(slice), position: last.position };
+        (place, Version::from_raw(last.version))
+    }
+
+    /// The longest value that a log takes, with any key.
+    #[must_use]
+    pub fn value_bytes_max(&self) -> u64 {
+        self.logs[0].sizes().value_max()
+    }
+
+    /// What a reply about `slice` waits for at `level`; `None` if all that it shows has passed.
+    ///
+    /// `version` is that of the item that the reply shows. Without one, it shows that the slice
+    /// has come so far: a miss, a refusal. Ask after the item was looked up. The position may be
+    /// after the one that the reply needs, never before.
+    #[inline(always)]
+    #[must_use]
+    pub fn wait_for(
+        &self,
+        level: Level,
+        slice: SliceId,
+        version: Option<Version>,
+    ) -> Option<Place> {
+        if self.log(self.lane_of(slice)).is_settled(level) {
+            return None;
+        }
+        self.wait_unsettled(level, slice, version)
+    }
+
+    #[inline(never)]
+    fn wait_unsettled(
+        &self,
+        level: Level,
+        slice: SliceId,
+        version: Option<Version>,
+    ) -> Option<Place> {
+        for _ in 0..MOVES_MAX {
+            let lane = self.lane_of(slice);
+            let (log, last) = (self.log(lane), self.slices.last(slice));
+            let jump = log.jump();
+            if self.lane_of(slice) != lane {
+                continue;
+            }
+            let passed = log.published().passed(level);
+            let later = match version {
+                Some(version) if passed >= jump => last.version.saturating_sub(version.raw()),
+                _ => 0,
+            };
+            let position = last.position.saturating_sub(later);
+            return (position > passed).then_some(Place { lane, position });
+        }
+        let lane = self.lane_of(slice);
+        Some(Place { lane, position: self.log(lane).end() })
+    }
+
+    /// Moves the slices of `run` to `lane`. Refused unless nothing is under way in the logs that
+    /// it concerns, and `lane` exists.
+    pub fn assign(&self, run: Run, lane: LaneId) -> bool {
+        if lane.index() >= self.logs.len() {
+            return false;
+        }
+        // All are locked, by rising number, so that no slice moves meanwhile.
+        let locked: Vec<_> = self.logs.iter().map(Log::lock_if_idle).collect();
+        let is_idle = |lane: LaneId| locked[lane.index()].is_some();
+        let may_move = is_idle(lane) && run.slices().all(|slice| is_idle(self.lane_of(slice)));
+        if may_move {
+            run.slices().for_each(|slice| self.slices.set_lane(slice, lane.0));
+        }
+        may_move
+    }
+}

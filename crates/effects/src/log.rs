@@ -1,0 +1,391 @@
+//! The log of one lane.
+//!
+//! ```text
+//!  1 ...   first           passed(level)        end
+//!          |---------------|--------------------|         positions, one for each entry
+//!  freed   read by readers                      ^ appended under the lock: by its sinks, where it
+//!                                                 leads; as given, where it follows
+//! ```
+//!
+//! Invariants: positions have no gap; of the changes of a slice, later positions have higher
+//! versions; what a reader holds back is there; `end` is published last, so all that a thread can
+//! see of a change is at `end` or before.
+
+use crate::account::{Account, Room};
+use crate::batch::Batch;
+use crate::config::Sizes;
+use crate::entry::{Draft, Entry};
+use crate::level::{Level, Levels};
+use crate::part::{FellOut, Part, Refusals, Unfollowed};
+use crate::published::Published;
+use crate::readers::{JoinError, Joining, Mark, ReaderId, Who};
+use crate::slices::{Jump, Slices};
+use crate::state::State;
+use crate::sync::{Mutex, MutexGuard, lock};
+use base::{Refused, SliceId, Version};
+use std::sync::Arc;
+
+/// The log of one lane.
+pub struct Log {
+    published: Published,
+    account: Account,
+    jump: Jump,
+    lane: u8,
+    sizes: Sizes,
+    slices: Arc<Slices>,
+    state: Mutex<State>,
+}
+
+impl Log {
+    pub(crate) fn new(lane: u8, sizes: Sizes, slices: Arc<Slices>, part: Part) -> Self {
+        Self {
+            published: Published::new(),
+            account: Account::new(sizes.capacity),
+            jump: Jump::new(),
+            lane,
+            sizes,
+            slices,
+            state: Mutex::new(State::new(part, sizes.block, sizes.spares)),
+        }
+    }
+
+    /// The last position; 0 before the first entry.
+    #[inline(always)]
+    #[must_use]
+    pub fn end(&self) -> u64 {
+        self.published.end()
+    }
+
+    /// Whether `level` has passed `position`.
+    #[inline(always)]
+    #[must_use]
+    pub fn passed(&self, level: Level, position: u64) -> bool {
+        position <= self.published.passed(level)
+    }
+
+    /// Whether `level` has passed everything.
+    #[inline(always)]
+    #[must_use]
+    pub fn is_settled(&self, level: Level) -> bool {
+        self.passed(level, self.end())
+    }
+
+    /// The first position that can be read, or the next one to come.
+    #[must_use]
+    pub fn first(&self) -> u64 {
+        lock(&self.state).first()
+    }
+
+    /// What it does now.
+    #[must_use]
+    pub fn part(&self) -> Part {
+        lock(&self.state).part
+    }
+
+    /// How often something was refused.
+    #[must_use]
+    pub fn refusals(&self) -> Refusals {
+        lock(&self.state).refusals
+    }
+
+    /// Bytes of entries, and bytes reserved for entries.
+    #[must_use]
+    pub fn used_bytes(&self) -> u64 {
+        self.account.used()
+    }
+
+    /// Most of these bytes.
+    #[must_use]
+    pub fn capacity_bytes(&self) -> u64 {
+        self.sizes.capacity
+    }
+
+    /// A new reader.
+    ///
+    /// # Errors
+    /// When there are too many, the position is not in the log, or it grants too little.
+    pub fn join(&self, joining: &Joining) -> Result<ReaderId, JoinError> {
+        lock(&self.state).join(joining, self.end(), &self.account)
+    }
+
+    /// Removes a reader. Its marks count no more. Returns the levels that have passed more now.
+    pub fn leave(&self, reader: ReaderId) -> Levels {
+        let mut state = lock(&self.state);
+        if !state.readers.leave(reader) {
+            return Levels::default();
+        }
+        self.account.limit(state.readers.granted());
+        let rose = self.published.raise(Levels::ALL, &state.readers);
+        self.free_unwanted(state);
+        rose
+    }
+
+    /// Sets what `level` has passed from now on: what all these marks have passed. Without marks it
+    /// has passed everything. Refused if a reader is not there.
+    pub fn set_level(&self, level: Level, of: &[(ReaderId, Mark)]) -> bool {
+        let mut state = lock(&self.state);
+        let is_set = state.readers.set_level(level, of);
+        if is_set {
+            self.published.set(level, &state.readers);
+        }
+        is_set
+    }
+
+    /// The reader grants more room. Returns whether it is there.
+    pub fn grant(&self, reader: ReaderId, bytes: u64) -> bool {
+        let mut state = lock(&self.state);
+        let is_there = state.readers.grant(reader, bytes);
+        self.account.limit(state.readers.granted());
+        is_there
+    }
+
+    /// The reader says `mark` of everything up to `position`. Returns the levels that have passed
+    /// more now: what waits for them may leave.
+    pub fn pass(&self, reader: ReaderId, mark: Mark, position: u64) -> Levels {
+        let mut state = lock(&self.state);
+        if position > self.end() {
+            state.refusals.mark += 1;
+            return Levels::default();
+        }
+        if !state.readers.pass(reader, mark, position) {
+            return Levels::default();
+        }
+        let rose = self.published.raise(state.readers.used(), &state.readers);
+        self.free_unwanted(state);
+        rose
+    }
+
+    /// Copies the entries from position `from` on into `batch`, as many as fit in it. The reader
+    /// has no use any more for what is before `from`.
+    ///
+    /// # Errors
+    /// When the entries are not there: the reader fell out, or is gone.
+    pub fn read(&self, reader: ReaderId, from: u64, batch: &mut Batch) -> Result<(), FellOut> {
+        let mut state = lock(&self.state);
+        let read = state.read(reader, from, self.end(), batch);
+        self.free_unwanted(state);
+        read
+    }
+
+    /// The reader that `level` waits for.
+    #[must_use]
+    pub fn slowest(&self, level: Level) -> Option<Who> {
+        lock(&self.state).readers.slowest(level, self.end())
+    }
+
+    /// The reader for which a writer waits that was refused with [`Refused::Full`].
+    #[must_use]
+    pub fn stuck(&self) -> Option<Who> {
+        let state = lock(&self.state);
+        if self.account.lacks_grants(self.sizes.room) {
+            state.readers.meanest()
+        } else {
+            state.readers.holder(self.end())
+        }
+    }
+
+    /// Takes an entry of the log that this is a copy of, at its position `at`.
+    ///
+    /// # Errors
+    /// When it is not the next one, its version is not above the last of its slice, its slice is
+    /// in another lane, its length is wrong, or there is no memory. Nothing has changed then.
+    pub fn follow(&self, at: u64, entry: &Entry<'_>) -> Result<(), Unfollowed> {
+        // What a walk emits there is for one of the readers there.
+        let entry = if matches!(entry, Entry::Item { .. }) { &Entry::Skipped } else { entry };
+        let followed = self.follow_with(at, entry);
+        if let Err(why) = followed {
+            lock(&self.state).refusals.count(why);
+        }
+        followed
+    }
+
+    fn follow_with(&self, at: u64, entry: &Entry<'_>) -> Result<(), Unfollowed> {
+        let draft = entry.draft();
+        let cost = self.sizes.cost(&draft).ok_or(Unfollowed::Length)?;
+        if let Entry::Change { slice, effect, .. } = entry
+            && SliceId::of(effect.key) != *slice
+        {
+            return Err(Unfollowed::Slice);
+        }
+        if !self.reserve_now(Room { granted: 0, ..cost }) {
+            return Err(Unfollowed::Full);
+        }
+        let apart = self.sizes.apart(&draft.value);
+        let mut state = lock(&self.state);
+        let checked = state.check(at, entry, self.end(), (&self.slices, self.lane));
+        if checked.is_err() {
+            self.account.free(cost.memory);
+            return checked;
+        }
+        self.account.spend(cost.granted);
+        state.push(&draft, apart, cost);
+        match entry {
+            Entry::Change { slice, version, .. } => {
+                self.slices.publish(*slice, at, *version, &self.jump);
+            }
+            Entry::Barrier(run) => self.slices.publish_barrier(*run, self.lane, at, |_| {}),
+            Entry::Item { .. } | Entry::Other { .. } | Entry::Skipped => {}
+        }
+        self.published.set_end(at);
+        Ok(())
+    }
+
+    /// Ends the log: it takes nothing more. Returns its last position.
+    pub fn seal(&self) -> u64 {
+        self.set_part(Part::Sealed)
+    }
+
+    /// Makes it the log that gives the positions, from the next one on: after a promotion, or where
+    /// a hand-over failed after the log was sealed. Returns its last position.
+    pub fn lead(&self) -> u64 {
+        self.set_part(Part::Leads)
+    }
+
+    /// Makes it an empty copy of a log, of which it takes the entries from `next` on. Refused while
+    /// it has readers.
+    pub fn follow_from(&self, next: u64) -> bool {
+        let mut state = lock(&self.state);
+        if next == 0 || !state.readers.is_empty() {
+            return false;
+        }
+        let freed = state.restart(next, &self.account);
+        self.slices.forget(self.lane);
+        self.jump.reset();
+        self.published.set_end(next - 1);
+        drop(state);
+        drop(freed);
+        true
+    }
+
+    /// Raises the last version of `slice` to `version`, which no entry here shows: what a copy
+    /// receives when it catches up. Refused for a slice of another lane.
+    pub fn advance(&self, slice: SliceId, version: Version) -> bool {
+        let _state = lock(&self.state);
+        let is_here = self.slices.lane(slice) == self.lane;
+        if is_here {
+            self.slices.advance(slice, version, &self.jump);
+        }
+        is_here
+    }
+
+    /// Adds to `room`, so that it has `needed`: more at once, where that is free.
+    ///
+    /// # Errors
+    /// [`Refused::Full`] if there is too little. `room` is as before then.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn reserve(&self, room: &mut Room, needed: Room) -> Result<(), Refused> {
+        let lacking = Room {
+            memory: needed.memory.saturating_sub(room.memory),
+            granted: needed.granted.saturating_sub(room.granted),
+        };
+        let in_bulk = |bytes: u64| if bytes == 0 { 0 } else { bytes.max(self.sizes.room) };
+        let bulk = Room { memory: in_bulk(lacking.memory), granted: in_bulk(lacking.granted) };
+        let taken = [bulk, lacking].into_iter().find(|wanted| self.reserve_now(*wanted));
+        let taken = taken.ok_or(Refused::Full)?;
+        room.memory += taken.memory;
+        room.granted += taken.granted;
+        Ok(())
+    }
+
+    /// Returns room that was not used.
+    pub(crate) fn give_back(&self, room: Room) {
+        self.account.give_back(room);
+    }
+
+    /// Appends a change, for which room was reserved, and stamps it. Returns its version and its
+    /// position.
+    #[inline(always)]
+    pub(crate) fn append_change(
+        &self,
+        slice: SliceId,
+        draft: &mut Draft<'_>,
+        apart: Option<Arc<Vec<u8>>>,
+        cost: Room,
+        stamp: impl FnOnce() -> Result<Version, Refused>,
+    ) -> Result<(Version, u64), Refused> {
+        let mut state = self.lock_to_lead()?;
+        if self.slices.lane(slice) != self.lane {
+            return Err(Refused::Full);
+        }
+        let version = stamp()?;
+        draft.head.version = version.raw();
+        let position = self.end() + 1;
+        state.push(draft, apart, cost);
+        self.slices.publish(slice, position, version, &self.jump);
+        self.published.set_end(position);
+        Ok((version, position))
+    }
+
+    /// Appends what is no change, for which room was reserved. `publish` is called with its
+    /// position while nothing else can be appended.
+    pub(crate) fn append_other(
+        &self,
+        draft: &Draft<'_>,
+        apart: Option<Arc<Vec<u8>>>,
+        cost: Room,
+        publish: impl FnOnce(&Slices, u64),
+    ) -> Result<u64, Refused> {
+        let mut state = self.lock_to_lead()?;
+        let position = self.end() + 1;
+        state.push(draft, apart, cost);
+        publish(&self.slices, position);
+        self.published.set_end(position);
+        Ok(position)
+    }
+
+    /// Its sizes.
+    #[inline(always)]
+    pub(crate) fn sizes(&self) -> &Sizes {
+        &self.sizes
+    }
+
+    /// What is read of it without a lock.
+    #[inline(always)]
+    pub(crate) fn published(&self) -> &Published {
+        &self.published
+    }
+
+    /// The last position before a jump of versions.
+    pub(crate) fn jump(&self) -> u64 {
+        self.jump.position()
+    }
+
+    /// Locks it, if nothing is under way in it: every level has passed everything, and no reader
+    /// wants an entry.
+    pub(crate) fn lock_if_idle(&self) -> Option<MutexGuard<'_, State>> {
+        let (state, end) = (lock(&self.state), self.end());
+        let passed = Levels::ALL.iter().all(|level| self.passed(level, end));
+        (passed && state.readers.wanted(end) >= end).then_some(state)
+    }
+
+    /// Reserves `room`. What only readers want that may fall out is freed for it.
+    fn reserve_now(&self, room: Room) -> bool {
+        self.account.reserve(room) || {
+            let missing = self.account.missing(room);
+            let mut state = lock(&self.state);
+            let freed = state.make_room(missing, self.end(), &self.account);
+            drop(state);
+            drop(freed);
+            self.account.reserve(room)
+        }
+    }
+
+    #[inline(always)]
+    fn lock_to_lead(&self) -> Result<MutexGuard<'_, State>, Refused> {
+        let state = lock(&self.state);
+        if state.part == Part::Leads { Ok(state) } else { Err(Refused::Sealed) }
+    }
+
+    fn free_unwanted(&self, mut state: MutexGuard<'_, State>) {
+        let freed = state.free_unwanted(self.end(), &self.account);
+        drop(state);
+        drop(freed);
+    }
+
+    fn set_part(&self, part: Part) -> u64 {
+        let mut state = lock(&self.state);
+        state.part = part;
+        self.end()
+    }
+}

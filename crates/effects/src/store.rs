@@ -1,0 +1,225 @@
+//! The memory of one log: blocks of entries, and the values that are too large for a block.
+//!
+//! ```text
+//! oldest                                  newest
+//! [block] [block] [block] ... [block] [open block    ]   spares: [] []
+//!  first   first                       starts: 0 31 340 .. (offset of each entry)
+//!            |
+//!            +-- head, key; the value apart: [position, value]
+//! ```
+//!
+//! A position is found by a search among the blocks, then by an index into `starts`. Memory is
+//! freed in the order of positions: a block when all its entries are free, a value apart as soon as
+//! its entry is.
+//!
+//! Invariants: the entries of all blocks are consecutive positions; an entry never lies in two
+//! blocks; the charges of what is held were charged once, and are returned once, by `free`.
+
+use crate::batch::Batch;
+use crate::config::APART_OVERHEAD;
+use crate::entry::{Draft, SKIPPED, is_for_reader};
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// Consecutive entries.
+#[derive(Default)]
+struct Block {
+    first: u64,
+    starts: Vec<u32>,
+    bytes: Vec<u8>,
+    charge: u64,
+}
+
+impl Block {
+    /// The position after its last entry.
+    fn next(&self) -> u64 {
+        self.first + self.starts.len() as u64
+    }
+
+    fn entry(&self, index: usize) -> &[u8] {
+        let start = self.starts[index] as usize;
+        let end = self.starts.get(index + 1).map_or(self.bytes.len(), |end| *end as usize);
+        &self.bytes[start..end]
+    }
+
+    /// Empties it. Returns what was charged.
+    fn clear(&mut self, first: u64) -> u64 {
+        self.bytes.clear();
+        self.starts.clear();
+        self.first = first;
+        std::mem::take(&mut self.charge)
+    }
+}
+
+/// A value that lies apart from its entry.
+struct Apart {
+    position: u64,
+    value: Arc<Vec<u8>>,
+    charge: u64,
+}
+
+/// What was freed: its charge, and memory to drop when no lock is held.
+#[derive(Default)]
+pub(crate) struct Freed {
+    pub(crate) charge: u64,
+    blocks: Vec<Block>,
+    values: Vec<Arc<Vec<u8>>>,
+}
+
+/// For which reader entries are copied.
+#[derive(Clone, Copy)]
+pub(crate) struct For {
+    /// The slot of the reader.
+    pub(crate) slot: u8,
+    /// The last position when it joined: what was meant for its slot before is for another.
+    pub(crate) joined: u64,
+}
+
+impl For {
+    fn is_meant(self, slot: u8, position: u64) -> bool {
+        slot == self.slot && position > self.joined
+    }
+}
+
+pub(crate) struct Store {
+    /// The lowest position that can be read.
+    base: u64,
+    closed: VecDeque<Block>,
+    open: Block,
+    spares: Vec<Block>,
+    apart: VecDeque<Apart>,
+    block_bytes: usize,
+    spares_max: usize,
+}
+
+impl Store {
+    /// A store whose first entry will have position `first`.
+    pub(crate) fn new(first: u64, block_bytes: usize, spares_max: usize) -> Self {
+        Self {
+            base: first,
+            closed: VecDeque::new(),
+            open: Block { first, ..Block::default() },
+            spares: Vec::with_capacity(spares_max),
+            apart: VecDeque::new(),
+            block_bytes,
+            spares_max,
+        }
+    }
+
+    /// The lowest position that can be read, or the next one to come.
+    pub(crate) fn first(&self) -> u64 {
+        self.base
+    }
+
+    /// Appends an entry. `apart` is its value, if that is too large for a block.
+    #[inline(always)]
+    pub(crate) fn push(&mut self, draft: &Draft<'_>, apart: Option<Arc<Vec<u8>>>, charge: u64) {
+        let inline = if apart.is_none() { draft.value_bytes() } else { 0 };
+        if self.open.bytes.len() + draft.head_bytes() + inline > self.open.bytes.capacity() {
+            self.roll();
+        }
+        let Block { starts, bytes, .. } = &mut self.open;
+        starts.push(bytes.len() as u32);
+        draft.head.append_to(bytes);
+        bytes.extend_from_slice(draft.key);
+        self.open.charge += charge;
+        match apart {
+            None => draft.value.append_to(&mut self.open.bytes),
+            Some(value) => self.push_apart(value),
+        }
+    }
+
+    /// Frees the oldest entries, up to position `limit`, until `needed` of their charges are
+    /// returned.
+    pub(crate) fn free(&mut self, limit: u64, needed: u64) -> Freed {
+        let mut freed = Freed::default();
+        while freed.charge < needed {
+            let next = self.closed.front().unwrap_or(&self.open).next();
+            let apart = self.apart.front().map(|apart| apart.position);
+            if apart.is_some_and(|position| position <= limit && position < next) {
+                let apart = self.apart.pop_front().expect("invariant: it was looked at");
+                self.base = self.base.max(apart.position + 1);
+                freed.charge += apart.charge;
+                freed.values.push(apart.value);
+            } else if next - 1 <= limit && next > self.base {
+                self.base = next;
+                freed.charge += self.free_block(&mut freed.blocks);
+            } else {
+                break;
+            }
+        }
+        freed
+    }
+
+    /// Copies entries from position `from` on, while they fit. `from` can be read or is the next.
+    pub(crate) fn copy(&self, from: u64, reader: For, batch: &mut Batch) {
+        batch.begin(from);
+        let mut apart = self.apart.range(self.apart.partition_point(|it| it.position < from)..);
+        let mut next_apart = apart.next();
+        let closed = self.closed.partition_point(|block| block.next() <= from);
+        for block in self.closed.range(closed..).chain([&self.open]) {
+            for position in batch.next()..block.next() {
+                let mut entry = block.entry((position - block.first) as usize);
+                let mut value = next_apart.filter(|apart| apart.position == position);
+                if value.is_some() {
+                    next_apart = apart.next();
+                }
+                if is_for_reader(entry).is_some_and(|slot| !reader.is_meant(slot, position)) {
+                    (entry, value) = (&SKIPPED, None);
+                }
+                if !batch.push(entry, value.map(|apart| &apart.value)) {
+                    return;
+                }
+            }
+        }
+    }
+
+    /// The charge of all entries from position `from` on, or a little more.
+    pub(crate) fn charge_from(&self, from: u64) -> u64 {
+        let blocks = self.closed.iter().chain([&self.open]).filter(|block| block.next() > from);
+        let apart = self.apart.iter().filter(|apart| apart.position >= from);
+        blocks.map(|block| block.charge).chain(apart.map(|apart| apart.charge)).sum()
+    }
+
+    /// Begins again, empty, with position `next`.
+    pub(crate) fn restart(&mut self, next: u64) {
+        self.base = next;
+        self.open.first = next;
+    }
+
+    /// Links a value to the newest entry.
+    fn push_apart(&mut self, value: Arc<Vec<u8>>) {
+        let charge = value.len() as u64 + APART_OVERHEAD;
+        self.open.charge -= charge;
+        self.apart.push_back(Apart { position: self.open.next() - 1, value, charge });
+    }
+
+    /// Closes the open block and opens an empty one.
+    #[cold]
+    #[inline(never)]
+    fn roll(&mut self) {
+        let mut block = self.spares.pop().unwrap_or_else(|| Block {
+            bytes: Vec::with_capacity(self.block_bytes),
+            ..Block::default()
+        });
+        block.first = self.open.next();
+        let full = std::mem::replace(&mut self.open, block);
+        if !full.starts.is_empty() {
+            self.closed.push_back(full);
+        }
+    }
+
+    /// Empties the oldest block. Returns what was charged for it.
+    fn free_block(&mut self, blocks: &mut Vec<Block>) -> u64 {
+        let Some(mut block) = self.closed.pop_front() else {
+            return self.open.clear(self.open.next());
+        };
+        let charge = block.clear(0);
+        if self.spares.len() < self.spares_max {
+            self.spares.push(block);
+        } else {
+            blocks.push(block);
+        }
+        charge
+    }
+}
