@@ -44,6 +44,7 @@
 //!     connections_part: 4,
 //!     keep_leases: true,
 //!     settings: Vec::new(),
+//!     effect_log: None,
 //! };
 //! let now = Now { mono_ns: 0, expiry_s: 1_800_000_000 };
 //! let budget = MemoryBudget::new(LIMIT_BYTES);
@@ -84,6 +85,7 @@ mod auth;
 mod cell;
 mod counters;
 mod dump;
+mod effect_log;
 mod facts;
 mod host;
 mod leases;
@@ -94,7 +96,8 @@ mod stats;
 mod store;
 mod worker;
 
-pub use cell::{Authenticate, Cell, Options};
+pub use cell::{Authenticate, Cell, CellError, Options};
 pub use counters::Counters;
+pub use effect_log::EffectLogOptions;
 pub use host::{ConnectionReport, Connections, Host, Rusage};
 pub use service::Service;

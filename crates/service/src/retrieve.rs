@@ -8,7 +8,7 @@
 //! is found before the first part leaves, so the refusal is always sent alone.
 
 use crate::worker::{Park, Worker};
-use base::{NoSink, Now};
+use base::{Now, Version};
 use engine::{FetchOptions, ItemView, Prefetched, Read, ReadSink};
 use memcache::{Key, Keys, Refusal, reply};
 use session::{Conn, Mark, Outcome, Reply};
@@ -26,12 +26,14 @@ struct ValueLines<'a, const CAS: bool, const ALONE: bool> {
     /// Where the lines of this value begin. While there is no value, past the end of the reply.
     start: usize,
     key: Key<'a>,
+    /// The version of the item.
+    version: Option<Version>,
 }
 
 impl<'a, const CAS: bool, const ALONE: bool> ValueLines<'a, CAS, ALONE> {
     #[inline(always)]
     fn new(reply: &'a mut Vec<u8>, key: Key<'a>) -> Self {
-        Self { start: usize::MAX, reply, key }
+        Self { start: usize::MAX, reply, key, version: None }
     }
 }
 
@@ -42,6 +44,7 @@ impl<const CAS: bool, const ALONE: bool> ReadSink for ValueLines<'_, CAS, ALONE>
     fn open(&mut self, view: &ItemView<'_>) -> Option<&mut Vec<u8>> {
         let bytes = view.value_bytes();
         self.start = self.reply.len();
+        self.version = Some(view.version());
         if CAS || view.has_client_flags() || !reply::short_value(self.reply, self.key, bytes) {
             let cas = CAS.then(|| view.cas());
             reply::value(self.reply, self.key, view.client_flags(), bytes as u64, cas);
@@ -54,21 +57,28 @@ impl<const CAS: bool, const ALONE: bool> ReadSink for ValueLines<'_, CAS, ALONE>
     }
 }
 
-/// `get` of one key: the most frequent request.
+/// `get` of one key: the most frequent request. False, and nothing was appended, if its reply must
+/// wait.
 #[inline(always)]
-pub(crate) fn get_single(worker: &mut Worker, now: Now, key: Key<'_>, out: &mut Vec<u8>) {
+pub(crate) fn get_single(worker: &mut Worker, now: Now, key: Key<'_>, out: &mut Vec<u8>) -> bool {
+    let start = out.len();
     let (engine, pin) = worker.engine();
     let hashed = engine.key(key.as_bytes());
     let read = engine.get(pin, &hashed, now, ValueLines::<false, true>::new(out, key));
+    if !worker.is_settled(hashed.id.slice) {
+        out.truncate(start);
+        return false;
+    }
     if !retrieved(worker, read) {
         out.extend_from_slice(reply::END);
     }
+    true
 }
 
 /// `get` and `gets` of any number of keys.
 #[inline(never)]
 pub(crate) fn get<const CAS: bool>(
-    worker: &Worker,
+    worker: &mut Worker,
     now: Now,
     conn: &mut Conn,
     mut keys: Keys<'_>,
@@ -76,7 +86,8 @@ pub(crate) fn get<const CAS: bool>(
 ) -> Outcome {
     let start = reply.mark();
     keys.skip_answered(conn.progress as u32);
-    let engine = worker.cell().engine();
+    let cell = worker.shared_cell();
+    let engine = cell.engine();
     loop {
         let mut group = [None; GROUP_KEYS];
         let mut count = 0;
@@ -105,14 +116,21 @@ pub(crate) fn get<const CAS: bool>(
 
 #[inline(always)]
 fn get_one<const CAS: bool>(
-    worker: &Worker,
+    worker: &mut Worker,
     now: Now,
     key: Key<'_>,
     ahead: &Prefetched<'_, '_>,
     out: &mut Vec<u8>,
 ) {
-    let lines = ValueLines::<CAS, false>::new(out, key);
-    retrieved(worker, worker.cell().engine().get_ahead(worker.pin(), ahead, now, lines));
+    let mut lines = ValueLines::<CAS, false>::new(out, key);
+    if worker.replies.is_none() {
+        retrieved(worker, worker.cell().engine().get_ahead(worker.pin(), ahead, now, lines));
+        return;
+    }
+    let read = worker.cell().engine().get_ahead(worker.pin(), ahead, now, &mut lines);
+    let version = lines.version;
+    worker.shows(ahead.slice(), version);
+    retrieved(worker, read);
 }
 
 /// As [`get`], with a new expiry for every item found.
@@ -156,10 +174,9 @@ fn gat_one<const CAS: bool>(
     out: &mut Vec<u8>,
 ) -> Result<Read, Park> {
     let mut lines = ValueLines::<CAS, false>::new(out, key);
-    let (engine, pin) = worker.engine();
     let options = FetchOptions { touch: Some(expiry_s), ..FetchOptions::default() };
-    let hashed = engine.key(key.as_bytes());
-    let read = engine.fetch(pin, &hashed, &options, now, &mut NoSink, &mut lines);
+    let hashed = worker.cell().engine().key(key.as_bytes());
+    let read = worker.fetch(&hashed, &options, now, &mut lines);
     if let Read::Later(_) = read {
         worker.parks()?;
     }

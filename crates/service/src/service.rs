@@ -13,7 +13,7 @@
 use crate::cell::Cell;
 use crate::worker::{Park, Worker};
 use crate::{admin, auth, meta, retrieve, store};
-use base::{NoSink, Now};
+use base::Now;
 use engine::Left;
 use memcache::{Key, KeyScratch, Limits, Refusal, Request, Store, StoreVerb, reply};
 use session::{
@@ -26,6 +26,14 @@ use std::sync::Arc;
 /// millisecond, and after a batch of requests.
 const TEND_ITEMS_IDLE: u32 = 512;
 const TEND_ITEMS_BUSY: u32 = 128;
+
+/// While requests arrive, housekeeping takes at most this many hundredths of the time. An item takes
+/// about [`TEND_ITEM_NS`].
+const TEND_PERCENT_BUSY: u64 = 45;
+const TEND_ITEM_NS: u64 = 300;
+
+/// Fewer items than this are not worth a round.
+const TEND_ITEMS_MIN: u64 = 8;
 
 /// Nanoseconds from one round of housekeeping to the next, where nothing is left to do.
 const TEND_INTERVAL_NS: u64 = 1_000_000_000;
@@ -40,6 +48,8 @@ pub struct Service {
     guarded: bool,
     /// When the next round of housekeeping is due; the highest number if another worker does it.
     tend_at_ns: u64,
+    /// When the last one was.
+    tended_ns: u64,
 }
 
 impl Service {
@@ -49,7 +59,7 @@ impl Service {
     pub fn new(cell: Arc<Cell>, tends: bool) -> Self {
         let tend_at_ns = if tends { 0 } else { u64::MAX };
         let guarded = cell.options().authenticate.is_some();
-        Self { worker: Worker::new(cell), guarded, tend_at_ns }
+        Self { worker: Worker::new(cell), guarded, tend_at_ns, tended_ns: 0 }
     }
 
     /// Whether the client must still authenticate.
@@ -121,13 +131,23 @@ impl Service {
     }
 
     /// A round of housekeeping: removes expired items, and returns memory that a lowered limit
-    /// owes. While such a debt is left, each batch and each idle moment pays a part of it.
+    /// owes. While such a debt is left, each batch and each idle moment pays a part of it. While
+    /// requests arrive, that follows the time that has passed, not the number of batches: however
+    /// small these are, most of the time is for requests.
     #[cold]
     fn tend(&mut self, now: Now) {
-        let items_max = if self.worker.is_busy() { TEND_ITEMS_BUSY } else { TEND_ITEMS_IDLE };
+        let mut items_max = TEND_ITEMS_IDLE;
+        if self.worker.is_busy() {
+            let passed_ns = now.mono_ns.saturating_sub(self.tended_ns);
+            let affordable = passed_ns / 100 * TEND_PERCENT_BUSY / TEND_ITEM_NS;
+            if affordable < TEND_ITEMS_MIN {
+                return;
+            }
+            items_max = affordable.min(TEND_ITEMS_BUSY.into()) as u32;
+        }
+        self.tended_ns = now.mono_ns;
         self.worker.begin(now);
-        let (engine, pin) = self.worker.engine();
-        let pause_ns = match engine.tend(pin, now, items_max, &mut NoSink) {
+        let pause_ns = match self.worker.tend(now, items_max) {
             Left::Nothing => TEND_INTERVAL_NS,
             Left::Some => TEND_SOON_NS,
             Left::Debt => 0,
@@ -161,9 +181,13 @@ impl Handler for Service {
             return auth::authenticate(&self.worker, conn, request, reply);
         }
         self.worker.begin_request(now, conn);
+        if let Some(replies) = &self.worker.replies
+            && replies.parks_if_full().is_err()
+        {
+            return Outcome::Park;
+        }
         let outcome = self.execute(now, conn, request, reply);
-        self.worker.end_request();
-        outcome
+        self.worker.end_request(outcome)
     }
 
     #[inline(always)]
@@ -174,12 +198,14 @@ impl Handler for Service {
     #[inline(always)]
     fn get_now(&mut self, now: Now, key: Key<'_>, reply: &mut Reply) -> bool {
         self.worker.begin(now);
-        retrieve::get_single(&mut self.worker, now, key, reply.bytes_mut());
-        true
+        retrieve::get_single(&mut self.worker, now, key, reply.bytes_mut())
     }
 
     #[inline(always)]
     fn store_now(&mut self, now: Now, store: &Store<'_>, reply: &mut Reply) -> bool {
+        if self.worker.replies.as_ref().is_some_and(|replies| replies.log().gates()) {
+            return false;
+        }
         self.worker.begin(now);
         let stored = match store.verb {
             StoreVerb::Set => store::set(&mut self.worker, now, store, reply.bytes_mut()),
@@ -224,17 +250,18 @@ impl Handler for Service {
             return false;
         }
         self.worker.begin(now);
-        let (engine, local) = self.worker.engine();
-        engine.give_back(local, bytes, now, &mut NoSink)
+        self.worker.give_back(bytes, now)
     }
 
-    /// No reply of this service waits.
+    /// Only a log makes replies wait.
     fn overdue(&mut self, _now: Now, _waited: &Waited, reply: &mut Reply) {
-        reply.bytes_mut().extend_from_slice(b"SERVER_ERROR in doubt\r\n");
+        let holder = self.worker.holder();
+        let line = format!("SERVER_ERROR in doubt: {holder} has not confirmed it in time\r\n");
+        reply.bytes_mut().extend_from_slice(line.as_bytes());
     }
 
-    fn gate(&self, _log: LogId, _seq: u64) -> Passed {
-        Passed::Yes
+    fn gate(&self, log: LogId, seq: u64) -> Passed {
+        self.worker.replies.as_ref().map_or(Passed::Yes, |replies| replies.gate(log, seq))
     }
 
     fn deliver(&mut self, _now: Now, mail: Infallible) {

@@ -7,8 +7,8 @@
 //! Invariant: a function called with `noreply` appends nothing.
 
 use crate::worker::{Park, Worker};
-use base::{NoSink, Now};
-use engine::{Action, Mode, Op, Put, WriteResult, WriteStatus};
+use base::Now;
+use engine::{Action, Mode, Obstacle, Op, Put, WriteResult, WriteStatus};
 use memcache::{Direction, Expiry, Key, Store, StoreVerb, reply};
 use session::Reply;
 
@@ -22,11 +22,10 @@ pub(crate) fn write(
     action: Action<'_>,
     with: impl FnOnce(&mut Op<'_>),
 ) -> Result<WriteResult, Park> {
-    let (engine, pin) = worker.engine();
-    let mut op = Op::new(engine.key(key.as_bytes()), action);
+    let mut op = Op::new(worker.cell().engine().key(key.as_bytes()), action);
     with(&mut op);
     let compare = op.compare.is_some();
-    let wrote = engine.write(pin, &op, now, &mut NoSink);
+    let wrote = worker.write(&op, now);
     if let WriteStatus::Later(_) = wrote.status {
         worker.parks()?;
     }
@@ -51,17 +50,16 @@ pub(crate) fn set(
     store: &Store<'_>,
     out: &mut Vec<u8>,
 ) -> Result<(), Park> {
-    let (engine, pin) = worker.engine();
-    let key = engine.key(store.key.as_bytes());
+    let key = worker.cell().engine().key(store.key.as_bytes());
     let expiry_s = expiry_s(store.exptime, now);
     let put = Put { value: store.value, client_flags: store.flags, expiry_s };
-    let outcome = engine.set(pin, &key, put, now, &mut NoSink);
+    let outcome = worker.set(&key, put, now);
     if outcome != WriteStatus::Done {
         not_set(worker, now, store.key, outcome)?;
     }
     worker.counters().cmd_set.add(1);
     if !store.noreply {
-        stored(outcome, out);
+        stored(worker, outcome, out);
     }
     Ok(())
 }
@@ -91,7 +89,7 @@ pub(crate) fn store(
     let wrote = write(worker, now, store.key, action, |op| op.compare = compare)?;
     worker.counters().cmd_set.add(1);
     if !store.noreply {
-        stored(wrote.status, out);
+        stored(worker, wrote.status, out);
     }
     Ok(())
 }
@@ -112,14 +110,13 @@ fn not_set(worker: &mut Worker, now: Now, key: Key<'_>, outcome: WriteStatus) ->
 
 /// Whether a change was not made for lack of space.
 pub(crate) fn is_out_of_space(outcome: WriteStatus) -> bool {
-    matches!(outcome, WriteStatus::NoSpace | WriteStatus::Later(_))
+    matches!(outcome, WriteStatus::NoSpace | WriteStatus::Later(Obstacle::Memory))
 }
 
 /// Deletes an item whose new value could not be stored, so that no stale value is read.
 pub(crate) fn unlink(worker: &mut Worker, now: Now, key: Key<'_>) {
-    let (engine, pin) = worker.engine();
-    let op = Op::new(engine.key(key.as_bytes()), Action::Delete);
-    engine.write(pin, &op, now, &mut NoSink);
+    let op = Op::new(worker.cell().engine().key(key.as_bytes()), Action::Delete);
+    worker.write(&op, now);
 }
 
 #[inline]
@@ -144,7 +141,7 @@ pub(crate) fn delete(
     let counters = worker.counters();
     if hit { &counters.delete_hits } else { &counters.delete_misses }.add(1);
     if !noreply {
-        reply.bytes_mut().extend_from_slice(line(wrote.status, reply::DELETED));
+        respond(worker, wrote.status, reply::DELETED, reply.bytes_mut());
     }
     Ok(())
 }
@@ -170,7 +167,7 @@ pub(crate) fn count(
     match wrote.status {
         WriteStatus::Done => reply::number(out, wrote.number),
         outcome if is_out_of_space(outcome) => out.extend_from_slice(reply::OUT_OF_MEMORY),
-        outcome => out.extend_from_slice(line(outcome, b"")),
+        outcome => respond(worker, outcome, b"", out),
     }
     Ok(())
 }
@@ -204,24 +201,27 @@ pub(crate) fn touch(
     let hit = wrote.status == WriteStatus::Done;
     if hit { &counters.touch_hits } else { &counters.touch_misses }.add(1);
     if !noreply {
-        reply.bytes_mut().extend_from_slice(line(wrote.status, reply::TOUCHED));
+        respond(worker, wrote.status, reply::TOUCHED, reply.bytes_mut());
     }
     Ok(())
 }
 
 /// Replies whether a value was stored, and if not, why.
 #[inline(always)]
-fn stored(outcome: WriteStatus, out: &mut Vec<u8>) {
+fn stored(worker: &Worker, outcome: WriteStatus, out: &mut Vec<u8>) {
     match outcome {
         WriteStatus::Done => out.extend_from_slice(reply::STORED),
-        outcome => not_stored(outcome, out),
+        outcome => respond(worker, outcome, reply::STORED, out),
     }
 }
 
-/// A function of its own, so that the frequent case needs no table of lines.
+/// Replies how a change ended. `done` is the line for success.
 #[cold]
-fn not_stored(outcome: WriteStatus, out: &mut Vec<u8>) {
-    out.extend_from_slice(line(outcome, reply::STORED));
+fn respond(worker: &Worker, outcome: WriteStatus, done: &'static [u8], out: &mut Vec<u8>) {
+    match outcome {
+        WriteStatus::Later(Obstacle::Sink(_)) => worker.log_is_full(out),
+        outcome => out.extend_from_slice(line(outcome, done)),
+    }
 }
 
 /// The line for an outcome; `done` is the line for success.

@@ -36,8 +36,9 @@ const PACE: usize = 4;
 /// Items looked at for one request, at most, while there still is space.
 const ITEMS_PER_PAYMENT_MAX: usize = 32;
 
-/// Words walked by one write while a lowered limit is owed, at least: as much as a page or two.
-const DEBT_WORDS: usize = 1 << 10;
+/// Words walked by one write while a lowered limit is owed, at least: a few small items. Most of
+/// such a debt is paid by [`Eviction::tend`].
+const DEBT_WORDS: usize = 32;
 
 /// Items that housekeeping looks at for one chunk of a sparse index that it looks at.
 const ITEMS_PER_CHUNK: usize = 8;

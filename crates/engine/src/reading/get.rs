@@ -15,7 +15,7 @@ use crate::keys::{KEY_BYTES_MAX, Key};
 use crate::local::Pin;
 use crate::segments::{append_chunks, whole_value_bytes};
 use crate::sync::{AtomicU64, Ordering, fence};
-use base::{Now, Version};
+use base::{Now, SliceId, Version};
 
 /// Optimistic tries, after the plain one, before a read takes the lock.
 const TRIES: u32 = 3;
@@ -34,6 +34,14 @@ pub struct Prefetched<'e, 'k> {
     key: Key<'k>,
     /// `None` if one look does not find it.
     probe: Option<Probe<'e>>,
+}
+
+impl Prefetched<'_, '_> {
+    /// The slice of the key.
+    #[must_use]
+    pub fn slice(&self) -> SliceId {
+        self.key.id.slice
+    }
 }
 
 /// An item as it was found without a lock: its place in a bucket, and what was there.

@@ -107,6 +107,7 @@ impl Rig {
             authenticate: None,
             connections_part: 4,
             keep_leases: true,
+            effect_log: None,
             settings: vec![("maxbytes", "0".into()), ("maxconns", "1024".into())],
         };
         choose(&mut options);
