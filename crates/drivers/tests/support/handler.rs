@@ -119,7 +119,7 @@ impl Delays for ByKey {
         Outcome::Done
     }
 
-    fn gate(&self, seq: u64) -> Passed {
+    fn gate(&self, _log: LogId, seq: u64) -> Passed {
         if seq <= self.shared.mark.load(Ordering::SeqCst) { Passed::Yes } else { Passed::No }
     }
 
