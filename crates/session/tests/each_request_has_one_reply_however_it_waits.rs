@@ -56,7 +56,7 @@ impl Delays for Waits {
         self.park || self.random.below(3) == 0
     }
 
-    fn parks(&mut self, _conn: &Conn) -> bool {
+    fn parks(&mut self, _conn: &Conn, _key: &[u8]) -> bool {
         self.park && self.random.below(4) > 0
     }
 
@@ -301,7 +301,7 @@ struct Scripted {
 }
 
 impl Delays for Scripted {
-    fn parks(&mut self, _conn: &Conn) -> bool {
+    fn parks(&mut self, _conn: &Conn, _key: &[u8]) -> bool {
         let step = self.script.pop_front_if(|step| matches!(step, Step::Run | Step::Park));
         matches!(step, Some(Step::Park))
     }

@@ -2,10 +2,14 @@
 
 #![allow(dead_code, reason = "each suite uses a part of it")]
 
+#[path = "../../../session/tests/support/answers.rs"]
+pub mod answers;
 pub mod client;
 #[path = "../../../session/tests/support/fake.rs"]
 pub mod fake;
 pub mod handler;
+#[path = "../../../session/tests/support/random.rs"]
+pub mod random;
 
 use std::fmt::Display;
 use std::io::Write;

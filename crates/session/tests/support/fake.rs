@@ -27,8 +27,8 @@ pub trait Delays {
         false
     }
 
-    /// Whether the request of `conn` cannot run now.
-    fn parks(&mut self, _conn: &Conn) -> bool {
+    /// Whether the request of `conn` cannot run now, or not at this key.
+    fn parks(&mut self, _conn: &Conn, _key: &[u8]) -> bool {
         false
     }
 
@@ -116,8 +116,8 @@ impl<D> Fake<D> {
 
 impl<D: Delays> Fake<D> {
     /// Whether the request is to be parked. If it has been for too long, an error takes its place.
-    fn parks(&mut self, conn: &Conn, reply: &mut Reply) -> Option<Outcome> {
-        if !self.delays.parks(conn) {
+    fn parks(&mut self, conn: &Conn, key: &[u8], reply: &mut Reply) -> Option<Outcome> {
+        if !self.delays.parks(conn, key) {
             return None;
         }
         if !conn.is_overdue() || self.stubborn {
@@ -142,7 +142,7 @@ impl<D: Delays> Fake<D> {
                     let key = key.expect("the tests send short keys").as_bytes();
                     first = if at == 0 { key } else { first };
                     if at > 0
-                        && let Some(outcome) = self.parks(conn, reply)
+                        && let Some(outcome) = self.parks(conn, key, reply)
                     {
                         return (outcome, first);
                     }
@@ -184,9 +184,8 @@ impl<D: Delays> Handler for Fake<D> {
         self.calls += 1;
         self.delays.begin(conn.id());
         let mark = reply.mark();
-        let noreply = matches!(request, Request::Store(store) if store.noreply);
-        if let Some(outcome) = self.parks(conn, reply) {
-            if noreply {
+        if let Some(outcome) = self.parks(conn, first_key(request), reply) {
+            if matches!(request, Request::Store(store) if store.noreply) {
                 reply.rewind(mark);
             }
             return outcome;
@@ -260,6 +259,17 @@ impl<D: Delays> Handler for Fake<D> {
 
     fn wake_at_ns(&self) -> u64 {
         self.delays.wake_at_ns()
+    }
+}
+
+fn first_key<'r>(request: &'r Request<'_>) -> &'r [u8] {
+    match request {
+        Request::Get { keys, .. } => {
+            let mut keys = *keys;
+            keys.next().map_or(b"", |key| key.expect("the tests send short keys").as_bytes())
+        }
+        Request::Store(store) => store.key.as_bytes(),
+        _ => b"",
     }
 }
 
