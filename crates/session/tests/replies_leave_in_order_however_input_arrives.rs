@@ -13,18 +13,7 @@ use session::{
 };
 
 use support::fake::{Delays, Fake, Items, withhold};
-
-/// A small generator whose whole state is its seed.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
-        ((mixed ^ mixed >> 31) % bound as u64) as usize
-    }
-}
+use support::random::Random;
 
 /// Values of at least this size are lent.
 const LEND_BYTES_MIN: usize = 4 << 10;
@@ -59,7 +48,7 @@ impl Delays for Seeded {
         self.random.as_mut().is_some_and(|random| random.below(3) == 0)
     }
 
-    fn gate(&self, seq: u64) -> Passed {
+    fn gate(&self, _log: LogId, seq: u64) -> Passed {
         match (seq <= self.mark, self.in_doubt) {
             (true, _) => Passed::Yes,
             (false, false) => Passed::No,
