@@ -26,14 +26,12 @@ struct ValueLines<'a, const CAS: bool, const ALONE: bool> {
     /// Where the lines of this value begin. While there is no value, past the end of the reply.
     start: usize,
     key: Key<'a>,
-    /// The version of the item.
-    version: Option<Version>,
 }
 
 impl<'a, const CAS: bool, const ALONE: bool> ValueLines<'a, CAS, ALONE> {
     #[inline(always)]
     fn new(reply: &'a mut Vec<u8>, key: Key<'a>) -> Self {
-        Self { start: usize::MAX, reply, key, version: None }
+        Self { start: usize::MAX, reply, key }
     }
 }
 
@@ -44,7 +42,6 @@ impl<const CAS: bool, const ALONE: bool> ReadSink for ValueLines<'_, CAS, ALONE>
     fn open(&mut self, view: &ItemView<'_>) -> Option<&mut Vec<u8>> {
         let bytes = view.value_bytes();
         self.start = self.reply.len();
-        self.version = Some(view.version());
         if CAS || view.has_client_flags() || !reply::short_value(self.reply, self.key, bytes) {
             let cas = CAS.then(|| view.cas());
             reply::value(self.reply, self.key, view.client_flags(), bytes as u64, cas);
@@ -57,10 +54,46 @@ impl<const CAS: bool, const ALONE: bool> ReadSink for ValueLines<'_, CAS, ALONE>
     }
 }
 
+/// A sink that also notes the version of the item.
+struct Versioned<S> {
+    sink: S,
+    version: Option<Version>,
+}
+
+impl<S: ReadSink> ReadSink for Versioned<S> {
+    const AFTER: &'static [u8] = S::AFTER;
+
+    #[inline]
+    fn open(&mut self, view: &ItemView<'_>) -> Option<&mut Vec<u8>> {
+        self.version = Some(view.version());
+        self.sink.open(view)
+    }
+
+    fn rewind(&mut self) {
+        self.sink.rewind();
+    }
+}
+
 /// `get` of one key: the most frequent request. False, and nothing was appended, if its reply must
 /// wait.
 #[inline(always)]
 pub(crate) fn get_single(worker: &mut Worker, now: Now, key: Key<'_>, out: &mut Vec<u8>) -> bool {
+    if worker.replies.is_some() {
+        return get_single_of_log(worker, now, key, out);
+    }
+    let (engine, pin) = worker.engine();
+    let hashed = engine.key(key.as_bytes());
+    let read = engine.get(pin, &hashed, now, ValueLines::<false, true>::new(out, key));
+    if !retrieved(worker, read) {
+        out.extend_from_slice(reply::END);
+    }
+    true
+}
+
+/// The same in a cell that has a log.
+#[cold]
+#[inline(never)]
+fn get_single_of_log(worker: &mut Worker, now: Now, key: Key<'_>, out: &mut Vec<u8>) -> bool {
     let start = out.len();
     let (engine, pin) = worker.engine();
     let hashed = engine.key(key.as_bytes());
@@ -122,13 +155,14 @@ fn get_one<const CAS: bool>(
     ahead: &Prefetched<'_, '_>,
     out: &mut Vec<u8>,
 ) {
-    let mut lines = ValueLines::<CAS, false>::new(out, key);
+    let lines = ValueLines::<CAS, false>::new(out, key);
     if worker.replies.is_none() {
         retrieved(worker, worker.cell().engine().get_ahead(worker.pin(), ahead, now, lines));
         return;
     }
-    let read = worker.cell().engine().get_ahead(worker.pin(), ahead, now, &mut lines);
-    let version = lines.version;
+    let mut sink = Versioned { sink: lines, version: None };
+    let read = worker.cell().engine().get_ahead(worker.pin(), ahead, now, &mut sink);
+    let version = sink.version;
     worker.shows(ahead.slice(), version);
     retrieved(worker, read);
 }
