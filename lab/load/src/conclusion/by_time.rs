@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::latency::round;
 use crate::by_time::{ByTime, SLOT_NS};
-use report::table::Table;
+use report::figure::Table;
 
 /// Latencies over time.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -51,10 +51,7 @@ impl Issue {
             end_ns,
             closed: false,
             outstanding: 0,
-            tally: Tally {
-                by_time: plan.by_time.then(Default::default),
-                ..Tally::default()
-            },
+            tally: Tally { by_time: plan.by_time.then(Default::default), ..Tally::default() },
         }
     }
 
