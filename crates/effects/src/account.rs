@@ -107,14 +107,16 @@ impl Account {
         true
     }
 
-    /// Spends room that readers have granted. The limit is read again after that: a reader that
-    /// joins lowers it first, and then looks what is spent ([`Account::limit`]).
+    /// Spends room that readers have granted. The limit is read again after that. A reader that
+    /// joins lowers it, and then reads what is spent by an operation that also writes it
+    /// ([`Account::limit`]). One of the two comes first: that reader sees what is spent here, or
+    /// this sees the limit.
     fn spend_within(&self, bytes: u64) -> bool {
         let granted = self.granted.load(Ordering::Relaxed);
         if !add_within(&self.spent, bytes, granted) {
             return false;
         }
-        let is_within = granted <= self.granted.load(Ordering::SeqCst);
+        let is_within = granted <= self.granted.load(Ordering::Relaxed);
         if !is_within {
             self.spent.fetch_sub(bytes, Ordering::Relaxed);
         }
@@ -145,8 +147,8 @@ impl Account {
     /// Sets how far `spent` may rise, and returns what is spent. What is spent after that knows of
     /// the limit.
     pub(crate) fn limit(&self, granted: u64) -> u64 {
-        self.granted.store(granted, Ordering::SeqCst);
-        self.spent.load(Ordering::SeqCst)
+        self.granted.store(granted, Ordering::Relaxed);
+        self.spent.fetch_add(0, Ordering::AcqRel)
     }
 }
 
@@ -156,7 +158,7 @@ fn add_within(counter: &AtomicU64, amount: u64, limit: u64) -> bool {
     let mut now = counter.load(Ordering::Relaxed);
     while now.checked_add(amount).is_some_and(|sum| sum <= limit) {
         let sum = now + amount;
-        match counter.compare_exchange_weak(now, sum, Ordering::SeqCst, Ordering::Relaxed) {
+        match counter.compare_exchange_weak(now, sum, Ordering::AcqRel, Ordering::Relaxed) {
             Ok(_) => return true,
             Err(other) => now = other,
         }

@@ -152,14 +152,15 @@ impl Store {
     pub(crate) fn free(&mut self, limit: u64, needed: u64, shared: &Shared) -> Freed {
         let mut freed = Freed::default();
         while freed.charge < needed {
-            let next = self.closed.front().unwrap_or(&self.open).next();
+            let oldest = self.closed.front().unwrap_or(&self.open);
+            let (next, is_empty) = (oldest.next(), oldest.starts.is_empty());
             let apart = self.apart.front().map(|apart| apart.position);
             if apart.is_some_and(|position| position <= limit && position < next) {
                 let apart = self.apart.pop_front().expect("invariant: it was looked at");
                 self.base = self.base.max(apart.position + 1);
                 freed.charge += apart.charge;
                 freed.values.push(apart.value);
-            } else if next - 1 <= limit && next > self.base {
+            } else if !is_empty && next - 1 <= limit {
                 self.base = next;
                 freed.charge += self.free_block(&mut freed.blocks);
             } else {
