@@ -1,30 +1,57 @@
 //! How much a log may still take: its memory, and the room that its readers have granted.
 //!
-//! Both are counters that writers lower before they take any lock. What is reserved and not used is
-//! returned. Memory is also returned when entries are freed. Room that was spent never is: readers
-//! grant more of it.
+//! Both are counters that writers change before they take any lock. An entry is charged once: its
+//! charge is taken from the memory, and from the granted room too if it brings bytes that readers
+//! must keep. What is reserved and not used is returned. Memory is also returned when entries are
+//! freed. Room that was spent never is: readers grant more of it.
 
 use crate::sync::{AtomicU64, Ordering};
 
-/// Memory and granted room that a writer has reserved and not used.
+/// What a writer has reserved and not used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Room {
+    /// Memory, and as much granted room.
+    pub(crate) both: u64,
+    /// Memory alone.
     pub(crate) memory: u64,
-    pub(crate) granted: u64,
+    /// Granted room alone, the memory of which was used. It is only returned.
+    granted: u64,
 }
 
 impl Room {
-    /// Whether it is at least `needed`.
+    /// Room for `charge`: of both kinds, or memory alone.
     #[inline(always)]
-    pub(crate) fn has(&self, needed: Self) -> bool {
-        self.memory >= needed.memory && self.granted >= needed.granted
+    pub(crate) fn of(charge: u64, spends: bool) -> Self {
+        if spends {
+            Self { both: charge, ..Self::default() }
+        } else {
+            Self { memory: charge, ..Self::default() }
+        }
     }
 
-    /// Takes `used` out of it.
+    /// Whether an entry may be charged to it.
     #[inline(always)]
-    pub(crate) fn take(&mut self, used: Self) {
-        self.memory -= used.memory;
-        self.granted -= used.granted;
+    pub(crate) fn has(&self, charge: u64, spends: bool) -> bool {
+        charge <= self.both || (!spends && charge <= self.memory)
+    }
+
+    /// Charges an entry to it. It has enough.
+    #[inline(always)]
+    pub(crate) fn take(&mut self, charge: u64, spends: bool) {
+        if spends {
+            self.both -= charge;
+        } else if charge <= self.memory {
+            self.memory -= charge;
+        } else {
+            self.both -= charge;
+            self.granted += charge;
+        }
+    }
+
+    /// Adds what was reserved.
+    pub(crate) fn add(&mut self, more: Self) {
+        self.both += more.both;
+        self.memory += more.memory;
     }
 }
 
@@ -46,6 +73,11 @@ impl Account {
         Self { capacity, used, spent, granted: AtomicU64::new(u64::MAX) }
     }
 
+    /// Most memory.
+    pub(crate) fn capacity(&self) -> u64 {
+        self.capacity
+    }
+
     /// Memory that is in use or reserved.
     pub(crate) fn used(&self) -> u64 {
         self.used.load(Ordering::Relaxed)
@@ -53,34 +85,38 @@ impl Account {
 
     /// How much memory is missing to reserve `room`.
     pub(crate) fn missing(&self, room: Room) -> u64 {
-        (self.used() + room.memory).saturating_sub(self.capacity)
+        (self.used() + room.both + room.memory).saturating_sub(self.capacity)
     }
 
     /// Whether readers have granted too little to spend `bytes`.
     pub(crate) fn lacks_grants(&self, bytes: u64) -> bool {
-        self.spent.load(Ordering::Relaxed) + bytes > self.granted.load(Ordering::Relaxed)
+        self.spent.load(Ordering::Relaxed).saturating_add(bytes)
+            > self.granted.load(Ordering::Relaxed)
     }
 
     /// Reserves all of `room`, or nothing.
     pub(crate) fn reserve(&self, room: Room) -> bool {
-        if !add_within(&self.used, room.memory, self.capacity) {
+        let memory = room.both + room.memory;
+        if !add_within(&self.used, memory, self.capacity) {
             return false;
         }
-        if room.granted > 0 && !self.spend_within(room.granted) {
-            self.free(room.memory);
+        if room.both > 0 && !self.spend_within(room.both) {
+            self.free(memory);
             return false;
         }
         true
     }
 
-    /// Spends room that readers have granted. The limit is read again after that: a reader that
-    /// joins lowers it first, and then looks what is spent ([`Account::limit`]).
+    /// Spends room that readers have granted. The limit is read again after that. A reader that
+    /// joins lowers it, and then reads what is spent by an operation that also writes it
+    /// ([`Account::limit`]). One of the two comes first: that reader sees what is spent here, or
+    /// this sees the limit.
     fn spend_within(&self, bytes: u64) -> bool {
         let granted = self.granted.load(Ordering::Relaxed);
         if !add_within(&self.spent, bytes, granted) {
             return false;
         }
-        let is_within = granted <= self.granted.load(Ordering::SeqCst);
+        let is_within = granted <= self.granted.load(Ordering::Relaxed);
         if !is_within {
             self.spent.fetch_sub(bytes, Ordering::Relaxed);
         }
@@ -89,9 +125,10 @@ impl Account {
 
     /// Returns what was reserved and not used.
     pub(crate) fn give_back(&self, room: Room) {
-        self.free(room.memory);
-        if room.granted > 0 {
-            self.spent.fetch_sub(room.granted, Ordering::Relaxed);
+        self.free(room.both + room.memory);
+        let granted = room.both + room.granted;
+        if granted > 0 {
+            self.spent.fetch_sub(granted, Ordering::Relaxed);
         }
     }
 
@@ -110,17 +147,18 @@ impl Account {
     /// Sets how far `spent` may rise, and returns what is spent. What is spent after that knows of
     /// the limit.
     pub(crate) fn limit(&self, granted: u64) -> u64 {
-        self.granted.store(granted, Ordering::SeqCst);
-        self.spent.load(Ordering::SeqCst)
+        self.granted.store(granted, Ordering::Relaxed);
+        self.spent.fetch_add(0, Ordering::AcqRel)
     }
 }
 
 /// Adds to `counter`, unless the sum would be above `limit`.
+#[inline]
 fn add_within(counter: &AtomicU64, amount: u64, limit: u64) -> bool {
     let mut now = counter.load(Ordering::Relaxed);
     while now.checked_add(amount).is_some_and(|sum| sum <= limit) {
-        match counter.compare_exchange_weak(now, now + amount, Ordering::SeqCst, Ordering::Relaxed)
-        {
+        let sum = now + amount;
+        match counter.compare_exchange_weak(now, sum, Ordering::AcqRel, Ordering::Relaxed) {
             Ok(_) => return true,
             Err(other) => now = other,
         }

@@ -9,11 +9,9 @@
 //! rest of a block begins the next one. Values above an eighth of a block lie apart, so less than a
 //! seventh of a block stays empty.
 
-use crate::account::Room;
 use crate::entry::{Draft, HEAD_BYTES_MAX};
 use crate::sync::MODEL;
 use base::Value;
-use std::sync::Arc;
 
 /// Most lanes of a cell.
 pub const LANES_MAX: usize = 64;
@@ -25,8 +23,8 @@ pub const LOG_BYTES_MIN: u64 = if MODEL { 8 << 10 } else { 64 << 10 };
 const BLOCK_BYTES_MAX: u64 = 64 << 10;
 /// Blocks of a small log.
 const BLOCKS_MIN: u64 = 16;
-/// Charged for each entry: its place in the block, with the slack of a list that doubles.
-pub(crate) const ENTRY_OVERHEAD: u64 = 8;
+/// Charged for each entry, at least: its place in the block, with the slack of a list that doubles.
+const ENTRY_OVERHEAD: u64 = 8;
 /// Charged for each value that lies apart.
 pub(crate) const APART_OVERHEAD: u64 = 96;
 /// Most room that a worker takes at once for what is to come.
@@ -62,8 +60,10 @@ pub(crate) struct Sizes {
     pub(crate) inline_max: usize,
     /// Most that an entry is charged.
     pub(crate) longest: u64,
-    /// Least charge of an entry.
-    pub(crate) charge_min: u64,
+    /// Charged for each entry besides its bytes.
+    overhead: u64,
+    /// Charged at most for a change and a removal besides the value.
+    beside: u64,
     /// Room that a worker takes at once, if more is not needed.
     pub(crate) room: u64,
 }
@@ -75,53 +75,60 @@ impl Sizes {
         let spares = (bytes / block / 16).max(2);
         let capacity = (bytes - (spares + 2) * block) / 7 * 6;
         let inline_max = (block as usize / 8).saturating_sub(HEAD_BYTES_MAX);
+        let overhead = (capacity / ENTRIES_MAX + 1).max(ENTRY_OVERHEAD);
         Self {
             capacity,
             block: block as usize,
             spares: spares as usize,
             inline_max: inline_max.max(block as usize / 16),
             longest: (capacity / LONGEST_PART).min(u32::MAX.into()),
-            charge_min: capacity / ENTRIES_MAX + 1,
+            overhead,
+            beside: 2 * (HEAD_BYTES_MAX as u64 + overhead) + APART_OVERHEAD,
             room: ROOM_BYTES_MAX.min(capacity / 16).min(capacity / 4 / sinks.max(1) as u64),
         }
     }
 
-    /// What an entry is charged whose head and key take `head` bytes.
+    /// What an entry is charged that has `bytes` bytes, where its value lies in a block.
     #[inline(always)]
-    pub(crate) fn charge(&self, head: usize, value: usize) -> u64 {
-        let apart = if value > self.inline_max { APART_OVERHEAD } else { 0 };
-        ((head + value) as u64 + ENTRY_OVERHEAD + apart).max(self.charge_min)
+    pub(crate) fn charge(&self, bytes: usize) -> u64 {
+        bytes as u64 + self.overhead
     }
 
-    /// What an entry costs. `None` if its key or its value has a length that no entry may have.
+    /// What `draft` is charged. `None` if its key or its value has a length that no entry may
+    /// have.
     #[inline(always)]
-    pub(crate) fn cost(&self, draft: &Draft<'_>) -> Option<Room> {
-        let (head, value) = (draft.head_bytes(), draft.value.bytes());
-        let memory = self.charge(head, value);
-        if memory > self.longest || !draft.has_right_key() {
-            return None;
+    pub(crate) fn charge_of(&self, draft: &Draft<'_>) -> Option<u64> {
+        let charge = self.charge_of_value(draft.head_bytes(), draft.value.bytes())?;
+        draft.has_right_key().then_some(charge)
+    }
+
+    /// What is reserved for a change with a value of this length and any key, and for the removal
+    /// of what it replaces. `None` if it is too long.
+    #[inline(always)]
+    pub(crate) fn charge_of_change(&self, value: usize) -> Option<u64> {
+        let charge = value as u64 + self.beside;
+        (value <= self.inline_max || charge <= self.longest).then_some(charge)
+    }
+
+    #[inline(always)]
+    fn charge_of_value(&self, head: usize, value: usize) -> Option<u64> {
+        let charge = self.charge(head + value);
+        if value <= self.inline_max {
+            return Some(charge);
         }
-        let granted = if draft.spends() { (head + value) as u64 } else { 0 };
-        Some(Room { memory, granted })
+        Some(charge + APART_OVERHEAD).filter(|charge| *charge <= self.longest)
     }
 
-    /// A copy of `value`, if it is too large for a block.
+    /// Whether `value` is too large for a block.
     #[inline(always)]
-    pub(crate) fn apart(&self, value: &Value<'_>) -> Option<Arc<Vec<u8>>> {
-        (value.bytes() > self.inline_max).then(|| copy(value))
+    pub(crate) fn is_apart(&self, value: &Value<'_>) -> bool {
+        value.bytes() > self.inline_max
     }
 
-    /// The longest value that an entry with the longest key may have.
+    /// The longest value that is always taken.
     pub(crate) fn value_max(&self) -> u64 {
-        self.longest - (HEAD_BYTES_MAX as u64 + ENTRY_OVERHEAD + APART_OVERHEAD)
+        self.longest - self.beside
     }
-}
-
-#[cold]
-fn copy(value: &Value<'_>) -> Arc<Vec<u8>> {
-    let mut bytes = Vec::with_capacity(value.bytes());
-    value.append_to(&mut bytes);
-    Arc::new(bytes)
 }
 
 #[cfg(test)]
@@ -142,7 +149,7 @@ mod tests {
                 "{bytes}: {sizes:?}"
             );
             assert!(sizes.capacity >= bytes / 2, "{bytes}: {sizes:?}");
-            assert!(sizes.capacity / sizes.charge_min < ENTRIES_MAX, "{bytes}: {sizes:?}");
+            assert!(sizes.capacity / sizes.charge(0) < ENTRIES_MAX, "{bytes}: {sizes:?}");
         }
     }
 

@@ -33,13 +33,16 @@ pub struct Place {
 
 /// All logs of a cell, and the lane of each slice.
 pub struct Lanes {
-    logs: Box<[Log]>,
+    /// The logs, and then the first again, so that a lane is found without a check of bounds.
+    logs: Box<[Arc<Log>; LANES_MAX]>,
+    count: usize,
     slices: Arc<Slices>,
     _memory: Grant,
 }
 
 /// The part of the budget that logs may take.
 const PART_OF_TOTAL: u64 = 16;
+const _: () = assert!(LANES_MAX.is_power_of_two());
 /// How often a slice may move to another lane while one question about it is answered.
 const MOVES_MAX: usize = 4;
 
@@ -56,21 +59,23 @@ impl Lanes {
         let lanes = (1..=most).rev().find(holds).unwrap_or(1);
         let slices = Arc::new(Slices::new(lanes));
         let part = if config.follows { Part::Follows } else { Part::Leads };
-        let log = |lane: usize| Log::new(lane as u8, sizes(lanes), slices.clone(), part);
-        let logs = (0..lanes).map(log).collect();
-        Some(Arc::new(Self { logs, slices, _memory: memory }))
+        let log = |lane: usize| Arc::new(Log::new(lane as u8, sizes(lanes), slices.clone(), part));
+        let made: Vec<_> = (0..lanes).map(log).collect();
+        let logs = std::array::from_fn(|lane| made[if lane < lanes { lane } else { 0 }].clone());
+        Some(Arc::new(Self { logs: Box::new(logs), count: lanes, slices, _memory: memory }))
     }
 
     /// Every log with its lane.
-    pub fn logs(&self) -> impl Iterator<Item = (LaneId, &Log)> {
-        self.logs.iter().enumerate().map(|(lane, log)| (LaneId(lane as u8), log))
+    pub fn logs(&self) -> impl Iterator<Item = (LaneId, &Arc<Log>)> {
+        let logs = self.logs.iter().take(self.count);
+        logs.enumerate().map(|(lane, log)| (LaneId(lane as u8), log))
     }
 
     /// The log of a lane.
     #[inline(always)]
     #[must_use]
     pub fn log(&self, lane: LaneId) -> &Log {
-        &self.logs[lane.index()]
+        &self.logs[lane.index() & (LANES_MAX - 1)]
     }
 
     /// The lane of `slice`.
@@ -127,7 +132,7 @@ impl Lanes {
             if self.lane_of(slice) != lane {
                 continue;
             }
-            let passed = log.published().passed(level);
+            let passed = log.passed_to(level);
             let later = match version {
                 Some(version) if passed >= jump => last.version.saturating_sub(version.raw()),
                 _ => 0,
@@ -142,11 +147,11 @@ impl Lanes {
     /// Moves the slices of `run` to `lane`. Refused unless nothing is under way in the logs that
     /// it concerns, and `lane` exists.
     pub fn assign(&self, run: Run, lane: LaneId) -> bool {
-        if lane.index() >= self.logs.len() {
+        if lane.index() >= self.count {
             return false;
         }
         // All are locked, by rising number, so that no slice moves meanwhile.
-        let locked: Vec<_> = self.logs.iter().map(Log::lock_if_idle).collect();
+        let locked: Vec<_> = self.logs().map(|(_, log)| log.lock_if_idle()).collect();
         let is_idle = |lane: LaneId| locked[lane.index()].is_some();
         let may_move = is_idle(lane) && run.slices().all(|slice| is_idle(self.lane_of(slice)));
         if may_move {

@@ -11,41 +11,42 @@
 //! versions; what a reader holds back is there; `end` is published last, so all that a thread can
 //! see of a change is at `end` or before.
 
-use crate::account::{Account, Room};
+use crate::account::Room;
 use crate::batch::Batch;
 use crate::config::Sizes;
-use crate::entry::{Draft, Entry};
+use crate::entry::{Draft, Entry, copy_of};
 use crate::level::{Level, Levels};
 use crate::part::{FellOut, Part, Refusals, Unfollowed};
-use crate::published::Published;
-use crate::readers::{JoinError, Joining, Mark, ReaderId, Who};
+use crate::readers::{JoinError, Joining, Mark, ReaderId, Readers, Who};
+use crate::shared::Shared;
 use crate::slices::{Jump, Slices};
 use crate::state::State;
+use crate::store::For;
 use crate::sync::{Mutex, MutexGuard, lock};
 use base::{Refused, SliceId, Version};
 use std::sync::Arc;
 
 /// The log of one lane.
 pub struct Log {
-    published: Published,
-    account: Account,
+    shared: Shared,
     jump: Jump,
     lane: u8,
     sizes: Sizes,
     slices: Arc<Slices>,
     state: Mutex<State>,
+    readers: Mutex<Readers>,
 }
 
 impl Log {
     pub(crate) fn new(lane: u8, sizes: Sizes, slices: Arc<Slices>, part: Part) -> Self {
         Self {
-            published: Published::new(),
-            account: Account::new(sizes.capacity),
+            shared: Shared::new(sizes.capacity),
             jump: Jump::new(),
             lane,
             sizes,
             slices,
             state: Mutex::new(State::new(part, sizes.block, sizes.spares)),
+            readers: Mutex::new(Readers::new()),
         }
     }
 
@@ -53,14 +54,14 @@ impl Log {
     #[inline(always)]
     #[must_use]
     pub fn end(&self) -> u64 {
-        self.published.end()
+        self.shared.end()
     }
 
     /// Whether `level` has passed `position`.
     #[inline(always)]
     #[must_use]
     pub fn passed(&self, level: Level, position: u64) -> bool {
-        position <= self.published.passed(level)
+        position <= self.shared.passed(level)
     }
 
     /// Whether `level` has passed everything.
@@ -85,13 +86,14 @@ impl Log {
     /// How often something was refused.
     #[must_use]
     pub fn refusals(&self) -> Refusals {
-        lock(&self.state).refusals
+        let mark = lock(&self.readers).refused();
+        Refusals { mark, ..lock(&self.state).refusals }
     }
 
     /// Bytes of entries, and bytes reserved for entries.
     #[must_use]
     pub fn used_bytes(&self) -> u64 {
-        self.account.used()
+        self.shared.account.used()
     }
 
     /// Most of these bytes.
@@ -105,53 +107,56 @@ impl Log {
     /// # Errors
     /// When there are too many, the position is not in the log, or it grants too little.
     pub fn join(&self, joining: &Joining) -> Result<ReaderId, JoinError> {
-        lock(&self.state).join(joining, self.end(), &self.account)
+        let state = lock(&self.state);
+        state.join(joining, &mut lock(&self.readers), &self.shared)
     }
 
     /// Removes a reader. Its marks count no more. Returns the levels that have passed more now.
     pub fn leave(&self, reader: ReaderId) -> Levels {
-        let mut state = lock(&self.state);
-        if !state.readers.leave(reader) {
+        let mut readers = lock(&self.readers);
+        if !readers.leave(reader) {
             return Levels::default();
         }
-        self.account.limit(state.readers.granted());
-        let rose = self.published.raise(Levels::ALL, &state.readers);
-        self.free_unwanted(state);
+        self.shared.account.limit(readers.granted());
+        self.shared.set_bounds(&readers);
+        let rose = self.shared.raise(Levels::ALL, &readers);
+        drop(readers);
+        self.free_unwanted();
         rose
     }
 
     /// Sets what `level` has passed from now on: what all these marks have passed. Without marks it
     /// has passed everything. Refused if a reader is not there.
     pub fn set_level(&self, level: Level, of: &[(ReaderId, Mark)]) -> bool {
-        let mut state = lock(&self.state);
-        let is_set = state.readers.set_level(level, of);
+        let mut readers = lock(&self.readers);
+        let is_set = readers.set_level(level, of);
         if is_set {
-            self.published.set(level, &state.readers);
+            self.shared.set_level(level, &readers);
         }
         is_set
     }
 
     /// The reader grants more room. Returns whether it is there.
     pub fn grant(&self, reader: ReaderId, bytes: u64) -> bool {
-        let mut state = lock(&self.state);
-        let is_there = state.readers.grant(reader, bytes);
-        self.account.limit(state.readers.granted());
+        let mut readers = lock(&self.readers);
+        let is_there = readers.grant(reader, bytes);
+        self.shared.account.limit(readers.granted());
         is_there
     }
 
     /// The reader says `mark` of everything up to `position`. Returns the levels that have passed
     /// more now: what waits for them may leave.
     pub fn pass(&self, reader: ReaderId, mark: Mark, position: u64) -> Levels {
-        let mut state = lock(&self.state);
-        if position > self.end() {
-            state.refusals.mark += 1;
+        let mut readers = lock(&self.readers);
+        if !readers.pass(reader, mark, position, self.end()) {
             return Levels::default();
         }
-        if !state.readers.pass(reader, mark, position) {
-            return Levels::default();
+        self.shared.set_bounds(&readers);
+        let rose = self.shared.raise(readers.used(), &readers);
+        drop(readers);
+        if self.shared.should_free() {
+            self.free_unwanted();
         }
-        let rose = self.published.raise(state.readers.used(), &state.readers);
-        self.free_unwanted(state);
         rose
     }
 
@@ -161,26 +166,35 @@ impl Log {
     /// # Errors
     /// When the entries are not there: the reader fell out, or is gone.
     pub fn read(&self, reader: ReaderId, from: u64, batch: &mut Batch) -> Result<(), FellOut> {
-        let mut state = lock(&self.state);
-        let read = state.read(reader, from, self.end(), batch);
-        self.free_unwanted(state);
+        batch.begin(from);
+        if from == 0 || from > self.end() + 1 {
+            return Err(FellOut);
+        }
+        let mut readers = lock(&self.readers);
+        let joined = readers.reads(reader, from).ok_or(FellOut)?;
+        self.shared.set_bounds(&readers);
+        drop(readers);
+        let read = lock(&self.state).read(from, For { slot: reader.slot(), joined }, batch);
+        if self.shared.should_free() {
+            self.free_unwanted();
+        }
         read
     }
 
     /// The reader that `level` waits for.
     #[must_use]
     pub fn slowest(&self, level: Level) -> Option<Who> {
-        lock(&self.state).readers.slowest(level, self.end())
+        lock(&self.readers).slowest(level, self.end())
     }
 
     /// The reader for which a writer waits that was refused with [`Refused::Full`].
     #[must_use]
     pub fn stuck(&self) -> Option<Who> {
-        let state = lock(&self.state);
-        if self.account.lacks_grants(self.sizes.room) {
-            state.readers.meanest()
+        let readers = lock(&self.readers);
+        if self.shared.account.lacks_grants(self.sizes.room) {
+            readers.meanest()
         } else {
-            state.readers.holder(self.end())
+            readers.holder(self.end())
         }
     }
 
@@ -201,24 +215,26 @@ impl Log {
 
     fn follow_with(&self, at: u64, entry: &Entry<'_>) -> Result<(), Unfollowed> {
         let draft = entry.draft();
-        let cost = self.sizes.cost(&draft).ok_or(Unfollowed::Length)?;
+        let charge = self.sizes.charge_of(&draft).ok_or(Unfollowed::Length)?;
         if let Entry::Change { slice, effect, .. } = entry
             && SliceId::of(effect.key) != *slice
         {
             return Err(Unfollowed::Slice);
         }
-        if !self.reserve_now(Room { granted: 0, ..cost }) {
+        if !self.reserve_now(Room::of(charge, false)) {
             return Err(Unfollowed::Full);
         }
-        let apart = self.sizes.apart(&draft.value);
+        let apart = self.sizes.is_apart(&draft.value).then(|| copy_of(&draft.value));
         let mut state = lock(&self.state);
         let checked = state.check(at, entry, self.end(), (&self.slices, self.lane));
         if checked.is_err() {
-            self.account.free(cost.memory);
+            self.shared.account.free(charge);
             return checked;
         }
-        self.account.spend(cost.granted);
-        state.push(&draft, apart, cost);
+        if draft.spends {
+            self.shared.account.spend(charge);
+        }
+        state.push(&draft, apart, charge, &self.shared);
         match entry {
             Entry::Change { slice, version, .. } => {
                 self.slices.publish(*slice, at, *version, &self.jump);
@@ -226,7 +242,7 @@ impl Log {
             Entry::Barrier(run) => self.slices.publish_barrier(*run, self.lane, at, |_| {}),
             Entry::Item { .. } | Entry::Other { .. } | Entry::Skipped => {}
         }
-        self.published.set_end(at);
+        self.shared.set_end(at);
         Ok(())
     }
 
@@ -245,13 +261,13 @@ impl Log {
     /// it has readers.
     pub fn follow_from(&self, next: u64) -> bool {
         let mut state = lock(&self.state);
-        if next == 0 || !state.readers.is_empty() {
+        if next == 0 || !lock(&self.readers).is_empty() {
             return false;
         }
-        let freed = state.restart(next, &self.account);
+        let freed = state.restart(next, &self.shared);
         self.slices.forget(self.lane);
         self.jump.reset();
-        self.published.set_end(next - 1);
+        self.shared.set_end(next - 1);
         drop(state);
         drop(freed);
         true
@@ -268,32 +284,35 @@ impl Log {
         is_here
     }
 
-    /// Adds to `room`, so that it has `needed`: more at once, where that is free.
+    /// Adds to `room`, so that an entry of `charge` may be charged to it: more at once, where that
+    /// is free.
     ///
     /// # Errors
     /// [`Refused::Full`] if there is too little. `room` is as before then.
     #[cold]
     #[inline(never)]
-    pub(crate) fn reserve(&self, room: &mut Room, needed: Room) -> Result<(), Refused> {
-        let lacking = Room {
-            memory: needed.memory.saturating_sub(room.memory),
-            granted: needed.granted.saturating_sub(room.granted),
-        };
-        let in_bulk = |bytes: u64| if bytes == 0 { 0 } else { bytes.max(self.sizes.room) };
-        let bulk = Room { memory: in_bulk(lacking.memory), granted: in_bulk(lacking.granted) };
-        let taken = [bulk, lacking].into_iter().find(|wanted| self.reserve_now(*wanted));
-        let taken = taken.ok_or(Refused::Full)?;
-        room.memory += taken.memory;
-        room.granted += taken.granted;
+    pub(crate) fn reserve(
+        &self,
+        room: &mut Room,
+        charge: u64,
+        spends: bool,
+    ) -> Result<(), Refused> {
+        let held = if spends { room.both } else { room.memory };
+        let lacking = charge - held;
+        let sizes = [lacking.max(self.sizes.room), lacking];
+        let taken = sizes.into_iter().map(|bytes| Room::of(bytes, spends));
+        let taken = taken.into_iter().find(|wanted| self.reserve_now(*wanted));
+        room.add(taken.ok_or(Refused::Full)?);
         Ok(())
     }
 
     /// Returns room that was not used.
+    #[inline]
     pub(crate) fn give_back(&self, room: Room) {
-        self.account.give_back(room);
+        self.shared.account.give_back(room);
     }
 
-    /// Appends a change, for which room was reserved, and stamps it. Returns its version and its
+    /// Appends a change, to which `charge` was reserved, and stamps it. Returns its version and its
     /// position.
     #[inline(always)]
     pub(crate) fn append_change(
@@ -301,7 +320,7 @@ impl Log {
         slice: SliceId,
         draft: &mut Draft<'_>,
         apart: Option<Arc<Vec<u8>>>,
-        cost: Room,
+        charge: u64,
         stamp: impl FnOnce() -> Result<Version, Refused>,
     ) -> Result<(Version, u64), Refused> {
         let mut state = self.lock_to_lead()?;
@@ -311,26 +330,26 @@ impl Log {
         let version = stamp()?;
         draft.head.version = version.raw();
         let position = self.end() + 1;
-        state.push(draft, apart, cost);
+        state.push(draft, apart, charge, &self.shared);
         self.slices.publish(slice, position, version, &self.jump);
-        self.published.set_end(position);
+        self.shared.set_end(position);
         Ok((version, position))
     }
 
-    /// Appends what is no change, for which room was reserved. `publish` is called with its
+    /// Appends what is no change, to which `charge` was reserved. `publish` is called with its
     /// position while nothing else can be appended.
     pub(crate) fn append_other(
         &self,
         draft: &Draft<'_>,
         apart: Option<Arc<Vec<u8>>>,
-        cost: Room,
+        charge: u64,
         publish: impl FnOnce(&Slices, u64),
     ) -> Result<u64, Refused> {
         let mut state = self.lock_to_lead()?;
         let position = self.end() + 1;
-        state.push(draft, apart, cost);
+        state.push(draft, apart, charge, &self.shared);
         publish(&self.slices, position);
-        self.published.set_end(position);
+        self.shared.set_end(position);
         Ok(position)
     }
 
@@ -340,10 +359,10 @@ impl Log {
         &self.sizes
     }
 
-    /// What is read of it without a lock.
+    /// The last position that `level` has passed.
     #[inline(always)]
-    pub(crate) fn published(&self) -> &Published {
-        &self.published
+    pub(crate) fn passed_to(&self, level: Level) -> u64 {
+        self.shared.passed(level)
     }
 
     /// The last position before a jump of versions.
@@ -355,20 +374,31 @@ impl Log {
     /// wants an entry.
     pub(crate) fn lock_if_idle(&self) -> Option<MutexGuard<'_, State>> {
         let (state, end) = (lock(&self.state), self.end());
-        let passed = Levels::ALL.iter().all(|level| self.passed(level, end));
-        (passed && state.readers.wanted(end) >= end).then_some(state)
+        let is_passed = Levels::ALL.iter().all(|level| self.passed(level, end));
+        (is_passed && self.shared.unwanted() >= end).then_some(state)
     }
 
     /// Reserves `room`. What only readers want that may fall out is freed for it.
     fn reserve_now(&self, room: Room) -> bool {
-        self.account.reserve(room) || {
-            let missing = self.account.missing(room);
-            let mut state = lock(&self.state);
-            let freed = state.make_room(missing, self.end(), &self.account);
-            drop(state);
-            drop(freed);
-            self.account.reserve(room)
+        self.shared.account.reserve(room) || {
+            self.make_room(self.shared.account.missing(room));
+            self.shared.account.reserve(room)
         }
+    }
+
+    #[cold]
+    fn make_room(&self, missing: u64) {
+        if missing == 0 {
+            return;
+        }
+        let mut state = lock(&self.state);
+        let freed = state.make_room(missing, &self.shared);
+        let first = state.first();
+        drop(state);
+        drop(freed);
+        let mut readers = lock(&self.readers);
+        readers.freed(first);
+        self.shared.set_bounds(&readers);
     }
 
     #[inline(always)]
@@ -377,8 +407,10 @@ impl Log {
         if state.part == Part::Leads { Ok(state) } else { Err(Refused::Sealed) }
     }
 
-    fn free_unwanted(&self, mut state: MutexGuard<'_, State>) {
-        let freed = state.free_unwanted(self.end(), &self.account);
+    #[inline(never)]
+    fn free_unwanted(&self) {
+        let mut state = lock(&self.state);
+        let freed = state.free_unwanted(&self.shared);
         drop(state);
         drop(freed);
     }

@@ -115,6 +115,14 @@ struct Slot {
     has_fallen: bool,
 }
 
+/// How far entries may be freed.
+pub(crate) struct Bounds {
+    /// The last position that no reader holds back.
+    pub(crate) unheld: u64,
+    /// The last position that no reader wants any more, those included that may fall out.
+    pub(crate) unwanted: u64,
+}
+
 /// All readers of one log, and its levels.
 pub(crate) struct Readers {
     slots: [Slot; READERS_MAX],
@@ -124,6 +132,8 @@ pub(crate) struct Readers {
     levels: [u32; LEVELS],
     /// The levels that have marks.
     used: Levels,
+    /// How many marks were after the last position.
+    refused: u64,
 }
 
 const _: () = assert!(READERS_MAX == 8 && READERS_MAX * MARK_BITS == u32::BITS as usize);
@@ -143,7 +153,8 @@ impl Readers {
             has_fallen: false,
         };
         let slots = [slot; READERS_MAX];
-        Self { slots, live: 0, levels: [0; LEVELS], used: Levels::default() }
+        let levels = [0; LEVELS];
+        Self { slots, live: 0, levels, used: Levels::default(), refused: 0 }
     }
 
     /// Whether there is none.
@@ -238,8 +249,18 @@ impl Readers {
         })
     }
 
-    /// Raises a mark. Returns whether it rose.
-    pub(crate) fn pass(&mut self, reader: ReaderId, mark: Mark, position: u64) -> bool {
+    /// How many marks were after the last position.
+    pub(crate) fn refused(&self) -> u64 {
+        self.refused
+    }
+
+    /// Raises a mark, if it is not after `end`. Returns whether it rose.
+    #[inline]
+    pub(crate) fn pass(&mut self, reader: ReaderId, mark: Mark, position: u64, end: u64) -> bool {
+        if position > end {
+            self.refused += 1;
+            return false;
+        }
         let Some(slot) = self.find(reader) else { return false };
         let kept = &mut slot.marks[mark as usize];
         let rose = position > *kept;
@@ -258,15 +279,18 @@ impl Readers {
         self.all().map(|slot| slot.granted).min().unwrap_or(u64::MAX)
     }
 
-    /// The last position that no reader holds back.
-    pub(crate) fn held(&self, end: u64) -> u64 {
-        self.all().filter_map(Slot::held).min().unwrap_or(end)
-    }
-
-    /// The last position that no reader wants any more, those included that may fall out.
-    pub(crate) fn wanted(&self, end: u64) -> u64 {
-        let wanted = self.all().filter(|slot| !slot.has_fallen);
-        wanted.map(|slot| slot.held().unwrap_or(slot.read)).min().unwrap_or(end)
+    /// How far entries may be freed. There is no limit, if there are no readers.
+    #[inline]
+    pub(crate) fn bounds(&self) -> Bounds {
+        let mut bounds = Bounds { unheld: u64::MAX, unwanted: u64::MAX };
+        for slot in self.all() {
+            if let Some(held) = slot.held() {
+                bounds.unheld = bounds.unheld.min(held);
+            } else if !slot.has_fallen {
+                bounds.unwanted = bounds.unwanted.min(slot.read);
+            }
+        }
+        Bounds { unwanted: bounds.unwanted.min(bounds.unheld), ..bounds }
     }
 
     /// The reader that holds most entries back, if it holds any.
@@ -301,9 +325,14 @@ impl Readers {
         (is_live && slot.life == reader.life).then_some(slot)
     }
 
+    #[inline]
     fn all(&self) -> impl Iterator<Item = &Slot> {
-        let live = |(index, _): &(usize, &Slot)| self.live & 1 << *index != 0;
-        self.slots.iter().enumerate().filter(live).map(|(_, slot)| slot)
+        let mut rest = self.live;
+        std::iter::from_fn(move || {
+            let slot = self.slots.get(rest.trailing_zeros() as usize)?;
+            rest &= rest - 1;
+            Some(slot)
+        })
     }
 }
 

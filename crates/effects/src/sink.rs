@@ -4,15 +4,16 @@
 //! shared counter but those that the lock of the log guards.
 
 use crate::account::Room;
-use crate::entry::{Draft, Entry, HEAD_BYTES_MAX, Run};
+use crate::entry::{Draft, Entry, HEAD_BYTES_MAX, Run, copy_of};
 use crate::lanes::{LaneId, Lanes, Place};
+use crate::log::Log;
 use crate::readers::ReaderId;
 use base::{Change, Effect, EffectSink, Facts, KeyId, Refused, SliceId, Space, Value, Version};
 use std::sync::Arc;
 
 /// What a worker holds of one lane.
-#[derive(Clone, Copy, Default)]
 struct Held {
+    log: Arc<Log>,
     room: Room,
     /// The last position that it appended in this batch.
     last: u64,
@@ -31,7 +32,10 @@ pub struct WorkerSink {
     used: u64,
     /// A copy of the value that was given to `reserve`.
     prepared: Option<Arc<Vec<u8>>>,
-    last: Option<Place>,
+    /// Whether that was the last change for which something was reserved.
+    is_prepared: bool,
+    /// The lane of the last entry.
+    last: u8,
 }
 
 const _: () = assert!(crate::LANES_MAX <= u64::BITS as usize);
@@ -40,8 +44,10 @@ impl WorkerSink {
     /// A sink that holds nothing.
     #[must_use]
     pub fn new(lanes: Arc<Lanes>) -> Self {
-        let held = lanes.logs().map(|_| Held::default()).collect();
-        Self { lanes, held, used: 0, prepared: None, last: None }
+        let held =
+            |(_, log): (_, &Arc<Log>)| Held { log: log.clone(), room: Room::default(), last: 0 };
+        let held = lanes.logs().map(held).collect();
+        Self { lanes, held, used: 0, prepared: None, is_prepared: false, last: 0 }
     }
 
     /// The logs that it appends to.
@@ -54,13 +60,16 @@ impl WorkerSink {
     #[inline]
     #[must_use]
     pub fn last_appended(&self) -> Option<Place> {
-        self.last
+        self.last_of(LaneId(self.last))
     }
 
     /// Where the last entry of this batch stands in the lane of `slice`.
     #[must_use]
     pub fn last_in(&self, slice: SliceId) -> Option<Place> {
-        let lane = self.lanes.lane_of(slice);
+        self.last_of(self.lanes.lane_of(slice))
+    }
+
+    fn last_of(&self, lane: LaneId) -> Option<Place> {
         let position = self.held[lane.index()].last;
         (position > 0).then_some(Place { lane, position })
     }
@@ -68,12 +77,14 @@ impl WorkerSink {
     /// Returns all room that was not used, and forgets the batch.
     pub fn end_batch(&mut self) {
         while self.used != 0 {
-            let lane = LaneId(self.used.trailing_zeros() as u8);
+            let held = &mut self.held[self.used.trailing_zeros() as usize];
             self.used &= self.used - 1;
-            let held = std::mem::take(&mut self.held[lane.index()]);
-            self.lanes.log(lane).give_back(held.room);
+            held.log.give_back(std::mem::take(&mut held.room));
+            held.last = 0;
         }
-        (self.prepared, self.last) = (None, None);
+        if self.prepared.is_some() {
+            self.prepared = None;
+        }
     }
 
     /// Appends an item as it is, for one reader of the log of its slice. It keeps its version.
@@ -123,66 +134,97 @@ impl WorkerSink {
             run.slices().fold(0_u64, |lanes, slice| lanes | 1 << self.lanes.lane_of(slice).index());
         let chosen = |lane: &LaneId| lanes & 1 << lane.index() != 0;
         let chosen: Vec<_> = self.lanes.logs().map(|(lane, _)| lane).filter(chosen).collect();
+        let draft = Entry::Barrier(run).draft();
         for lane in &chosen {
-            self.hold(*lane, self.cost(*lane, &Entry::Barrier(run).draft())?)?;
+            self.hold(*lane, &draft)?;
         }
         for lane in chosen {
-            let draft = Entry::Barrier(run).draft();
-            let cost = self.cost(lane, &draft)?;
-            let position =
-                self.lanes.log(lane).append_other(&draft, None, cost, |slices, at| {
-                    slices.publish_barrier(run, lane.0, at, &mut set);
-                })?;
-            places.push(self.appended(lane, position, cost));
+            let charge = self.hold(lane, &draft)?;
+            let held = &mut self.held[lane.index()];
+            let position = held.log.append_other(&draft, None, charge, |slices, at| {
+                slices.publish_barrier(run, lane.0, at, &mut set);
+            })?;
+            held.appended(position, charge, false);
+            self.last = lane.0;
+            places.push(Place { lane, position });
         }
         Ok(())
     }
 
     fn append(&mut self, lane: LaneId, entry: &Entry<'_>) -> Result<Place, Refused> {
         let draft = entry.draft();
-        let cost = self.cost(lane, &draft)?;
-        self.hold(lane, cost)?;
-        let apart = self.apart(lane, &draft.value);
-        let position = self.lanes.log(lane).append_other(&draft, apart, cost, |_, _| {})?;
-        Ok(self.appended(lane, position, cost))
-    }
-
-    #[inline(always)]
-    fn cost(&self, lane: LaneId, draft: &Draft<'_>) -> Result<Room, Refused> {
-        self.lanes.log(lane).sizes().cost(draft).ok_or(Refused::TooLarge)
-    }
-
-    /// Makes sure that it holds `needed` of a lane.
-    #[inline(always)]
-    fn hold(&mut self, lane: LaneId, needed: Room) -> Result<(), Refused> {
+        let charge = self.hold(lane, &draft)?;
+        let apart = self.take_apart(lane, &draft.value);
         let held = &mut self.held[lane.index()];
-        if !held.room.has(needed) {
-            self.lanes.log(lane).reserve(&mut held.room, needed)?;
-            self.used |= 1 << lane.index();
+        let position = held.log.append_other(&draft, apart, charge, |_, _| {})?;
+        held.appended(position, charge, draft.spends);
+        self.last = lane.0;
+        Ok(Place { lane, position })
+    }
+
+    /// Makes sure that it holds enough for `draft`. Returns its charge.
+    fn hold(&mut self, lane: LaneId, draft: &Draft<'_>) -> Result<u64, Refused> {
+        let held = &mut self.held[lane.index()];
+        let charge = held.log.sizes().charge_of(draft).ok_or(Refused::TooLarge)?;
+        held.hold(charge, draft.spends, &mut self.used, lane)?;
+        Ok(charge)
+    }
+
+    /// A change whose value lies apart.
+    #[cold]
+    #[inline(never)]
+    fn commit_apart(
+        &mut self,
+        key: KeyId,
+        effect: &Effect<'_>,
+        stamp: impl FnOnce() -> Result<Version, Refused>,
+    ) -> Result<Version, Refused> {
+        let lane = self.lanes.lane_of(key.slice);
+        let mut draft = Draft::change(key.slice, effect);
+        let charge = self.hold(lane, &draft)?;
+        let apart = self.take_apart(lane, &draft.value);
+        let held = &mut self.held[lane.index()];
+        let (version, position) =
+            held.log.append_change(key.slice, &mut draft, apart, charge, stamp)?;
+        held.appended(position, charge, draft.spends);
+        self.last = lane.0;
+        Ok(version)
+    }
+
+    /// The copy of a value that lies apart: what was prepared, or a new one.
+    fn take_apart(&mut self, lane: LaneId, value: &Value<'_>) -> Option<Arc<Vec<u8>>> {
+        if !self.held[lane.index()].log.sizes().is_apart(value) {
+            return None;
+        }
+        let is_prepared = std::mem::take(&mut self.is_prepared);
+        let prepared = self.prepared.take().filter(|_| is_prepared);
+        let prepared = prepared.filter(|copy| copy.len() == value.bytes());
+        debug_assert!(prepared.as_ref().is_none_or(|copy| is_same(copy, value)));
+        Some(prepared.unwrap_or_else(|| copy_of(value)))
+    }
+}
+
+impl Held {
+    /// Makes sure that there is room for `charge`.
+    #[inline(always)]
+    fn hold(
+        &mut self,
+        charge: u64,
+        spends: bool,
+        used: &mut u64,
+        lane: LaneId,
+    ) -> Result<(), Refused> {
+        if !self.room.has(charge, spends) {
+            self.log.reserve(&mut self.room, charge, spends)?;
+            *used |= 1 << lane.index();
         }
         Ok(())
     }
 
-    /// The value if it lies apart: what was prepared, or a copy.
     #[inline(always)]
-    fn apart(&mut self, lane: LaneId, value: &Value<'_>) -> Option<Arc<Vec<u8>>> {
-        let sizes = self.lanes.log(lane).sizes();
-        if value.bytes() <= sizes.inline_max {
-            return None;
-        }
-        let prepared = self.prepared.take().filter(|copy| copy.len() == value.bytes());
-        debug_assert!(prepared.as_ref().is_none_or(|copy| is_same(copy, value)));
-        prepared.or_else(|| sizes.apart(value))
-    }
-
-    #[inline(always)]
-    fn appended(&mut self, lane: LaneId, position: u64, cost: Room) -> Place {
-        let held = &mut self.held[lane.index()];
-        held.room.take(cost);
-        held.last = position;
-        let place = Place { lane, position };
-        self.last = Some(place);
-        place
+    fn appended(&mut self, position: u64, charge: u64, spends: bool) {
+        self.room.take(charge, spends);
+        self.last = position;
     }
 }
 
@@ -197,33 +239,29 @@ fn is_same(copy: &[u8], value: &Value<'_>) -> bool {
 impl EffectSink for WorkerSink {
     const ON: bool = true;
 
-    #[inline]
+    #[inline(always)]
     fn reserve(&mut self, slice: SliceId, space: Space<'_>) -> Result<(), Refused> {
         let lane = self.lanes.lane_of(slice);
-        let sizes = self.lanes.log(lane).sizes();
+        let held = &mut self.held[lane.index()];
+        let sizes = held.log.sizes();
         match space {
-            Space::Removal => {
-                let memory = sizes.charge(HEAD_BYTES_MAX, 0);
-                self.hold(lane, Room { memory, granted: 0 })
-            }
-            Space::Change { key_bytes, value_bytes, value } => {
-                self.prepared = None;
-                let head = HEAD_BYTES_MAX - usize::from(u8::MAX) + key_bytes;
-                let memory = sizes.charge(head, value_bytes);
-                if memory > sizes.longest {
-                    return Err(Refused::TooLarge);
-                }
-                let memory = memory + sizes.charge(head, 0);
-                self.hold(lane, Room { memory, granted: (head + value_bytes) as u64 })?;
-                if let Some(value) = value {
-                    self.prepared = self.lanes.log(lane).sizes().apart(&value);
+            Space::Removal => held.hold(sizes.charge(HEAD_BYTES_MAX), false, &mut self.used, lane),
+            Space::Change { value_bytes, value, .. } => {
+                let is_apart = value_bytes > sizes.inline_max;
+                let charge = sizes.charge_of_change(value_bytes);
+                let spends = value_bytes > 0 || value.is_some();
+                held.hold(charge.ok_or(Refused::TooLarge)?, spends, &mut self.used, lane)?;
+                self.is_prepared = false;
+                if is_apart && let Some(value) = value {
+                    self.prepared = Some(copy_of(&value));
+                    self.is_prepared = true;
                 }
                 Ok(())
             }
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn commit(
         &mut self,
         key: KeyId,
@@ -231,13 +269,19 @@ impl EffectSink for WorkerSink {
         stamp: impl FnOnce() -> Result<Version, Refused>,
     ) -> Result<Version, Refused> {
         let lane = self.lanes.lane_of(key.slice);
+        let held = &mut self.held[lane.index()];
         let mut draft = Draft::change(key.slice, effect);
-        let cost = self.cost(lane, &draft)?;
-        self.hold(lane, cost)?;
-        let apart = self.apart(lane, &draft.value);
-        let log = self.lanes.log(lane);
-        let (version, position) = log.append_change(key.slice, &mut draft, apart, cost, stamp)?;
-        self.appended(lane, position, cost);
+        if held.log.sizes().is_apart(&draft.value) {
+            // A copy: else the effect would have to be in memory for all changes.
+            let effect = *effect;
+            return self.commit_apart(key, &effect, stamp);
+        }
+        let charge = held.log.sizes().charge_of(&draft).ok_or(Refused::TooLarge)?;
+        held.hold(charge, draft.spends, &mut self.used, lane)?;
+        let (version, position) =
+            held.log.append_change(key.slice, &mut draft, None, charge, stamp)?;
+        held.appended(position, charge, draft.spends);
+        self.last = lane.0;
         Ok(version)
     }
 }

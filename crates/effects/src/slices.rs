@@ -16,6 +16,7 @@
 use crate::entry::Run;
 use crate::sync::{AtomicU8, AtomicU64, MODEL, Ordering};
 use base::{SLICES, SliceId, Version};
+use std::array;
 
 /// Slices that are distinguished: a model checker keeps few atomics.
 const COUNT: usize = if MODEL { 4 } else { SLICES };
@@ -60,8 +61,8 @@ impl Jump {
 
 /// All slices of a cell.
 pub(crate) struct Slices {
-    lanes: Box<[AtomicU8; COUNT]>,
-    places: Box<[Place; COUNT]>,
+    lanes: [AtomicU8; COUNT],
+    places: [Place; COUNT],
 }
 
 /// Bytes of the tables.
@@ -72,7 +73,7 @@ impl Slices {
     pub(crate) fn new(lanes: usize) -> Self {
         let lane = |slice| AtomicU8::new((slice * lanes / COUNT) as u8);
         let place = |_| Place { position: AtomicU64::new(0), version: AtomicU64::new(0) };
-        Self { lanes: array(lane), places: array(place) }
+        Self { lanes: array::from_fn(lane), places: array::from_fn(place) }
     }
 
     /// The lane of `slice`.
@@ -141,9 +142,4 @@ impl Slices {
     fn place(&self, slice: SliceId) -> &Place {
         &self.places[slice.index() & (COUNT - 1)]
     }
-}
-
-fn array<T>(make: impl FnMut(usize) -> T) -> Box<[T; COUNT]> {
-    let made: Box<[T]> = (0..COUNT).map(make).collect();
-    made.try_into().unwrap_or_else(|_| unreachable!("COUNT were made"))
 }

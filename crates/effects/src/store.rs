@@ -18,6 +18,7 @@
 use crate::batch::Batch;
 use crate::config::APART_OVERHEAD;
 use crate::entry::{Draft, SKIPPED, is_for_reader};
+use crate::shared::Shared;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -26,7 +27,10 @@ use std::sync::Arc;
 struct Block {
     first: u64,
     starts: Vec<u32>,
-    bytes: Vec<u8>,
+    /// As long as a block; empty before the first entry.
+    bytes: Box<[u8]>,
+    /// Bytes of entries.
+    filled: usize,
     charge: u64,
 }
 
@@ -38,15 +42,14 @@ impl Block {
 
     fn entry(&self, index: usize) -> &[u8] {
         let start = self.starts[index] as usize;
-        let end = self.starts.get(index + 1).map_or(self.bytes.len(), |end| *end as usize);
+        let end = self.starts.get(index + 1).map_or(self.filled, |end| *end as usize);
         &self.bytes[start..end]
     }
 
     /// Empties it. Returns what was charged.
     fn clear(&mut self, first: u64) -> u64 {
-        self.bytes.clear();
         self.starts.clear();
-        self.first = first;
+        (self.first, self.filled) = (first, 0);
         std::mem::take(&mut self.charge)
     }
 }
@@ -58,10 +61,13 @@ struct Apart {
     charge: u64,
 }
 
-/// What was freed: its charge, and memory to drop when no lock is held.
+/// Blocks that are freed when one is full: more than one, fewer than would delay a writer.
+const FREED_AT_ONCE: u64 = 4;
+
+/// Memory of what was freed, to drop when no lock is held.
 #[derive(Default)]
 pub(crate) struct Freed {
-    pub(crate) charge: u64,
+    charge: u64,
     blocks: Vec<Block>,
     values: Vec<Arc<Vec<u8>>>,
 }
@@ -88,6 +94,8 @@ pub(crate) struct Store {
     open: Block,
     spares: Vec<Block>,
     apart: VecDeque<Apart>,
+    /// Where a value of several parts is joined.
+    scratch: Vec<u8>,
     block_bytes: usize,
     spares_max: usize,
 }
@@ -101,6 +109,7 @@ impl Store {
             open: Block { first, ..Block::default() },
             spares: Vec::with_capacity(spares_max),
             apart: VecDeque::new(),
+            scratch: Vec::new(),
             block_bytes,
             spares_max,
         }
@@ -113,41 +122,53 @@ impl Store {
 
     /// Appends an entry. `apart` is its value, if that is too large for a block.
     #[inline(always)]
-    pub(crate) fn push(&mut self, draft: &Draft<'_>, apart: Option<Arc<Vec<u8>>>, charge: u64) {
-        let inline = if apart.is_none() { draft.value_bytes() } else { 0 };
-        if self.open.bytes.len() + draft.head_bytes() + inline > self.open.bytes.capacity() {
-            self.roll();
+    pub(crate) fn push(
+        &mut self,
+        draft: &Draft<'_>,
+        apart: Option<Arc<Vec<u8>>>,
+        charge: u64,
+        shared: &Shared,
+    ) {
+        let head = draft.head_bytes();
+        let length = head + if apart.is_none() { draft.value.bytes() } else { 0 };
+        if self.open.filled + length > self.open.bytes.len() {
+            self.roll(shared);
         }
-        let Block { starts, bytes, .. } = &mut self.open;
-        starts.push(bytes.len() as u32);
-        draft.head.append_to(bytes);
-        bytes.extend_from_slice(draft.key);
-        self.open.charge += charge;
+        let Block { starts, bytes, filled, charge: charged, .. } = &mut self.open;
+        starts.push(*filled as u32);
+        *charged += charge;
+        let end = *filled + length;
+        let (to_head, to_value) = bytes[*filled..end].split_at_mut(head);
+        *filled = end;
+        draft.write_head(to_head);
         match apart {
-            None => draft.value.append_to(&mut self.open.bytes),
-            Some(value) => self.push_apart(value),
+            None => draft.write_value(to_value, &mut self.scratch),
+            Some(value) => self.push_apart(value, shared),
         }
     }
 
     /// Frees the oldest entries, up to position `limit`, until `needed` of their charges are
-    /// returned.
-    pub(crate) fn free(&mut self, limit: u64, needed: u64) -> Freed {
+    /// returned. Drop what it returns when no lock is held, where it may be much.
+    pub(crate) fn free(&mut self, limit: u64, needed: u64, shared: &Shared) -> Freed {
         let mut freed = Freed::default();
         while freed.charge < needed {
-            let next = self.closed.front().unwrap_or(&self.open).next();
+            let oldest = self.closed.front().unwrap_or(&self.open);
+            let (next, is_empty) = (oldest.next(), oldest.starts.is_empty());
             let apart = self.apart.front().map(|apart| apart.position);
             if apart.is_some_and(|position| position <= limit && position < next) {
                 let apart = self.apart.pop_front().expect("invariant: it was looked at");
                 self.base = self.base.max(apart.position + 1);
                 freed.charge += apart.charge;
                 freed.values.push(apart.value);
-            } else if next - 1 <= limit && next > self.base {
+            } else if !is_empty && next - 1 <= limit {
                 self.base = next;
                 freed.charge += self.free_block(&mut freed.blocks);
             } else {
                 break;
             }
         }
+        shared.account.free(freed.charge);
+        shared.set_apart(self.apart.len());
         freed
     }
 
@@ -188,18 +209,25 @@ impl Store {
     }
 
     /// Links a value to the newest entry.
-    fn push_apart(&mut self, value: Arc<Vec<u8>>) {
+    fn push_apart(&mut self, value: Arc<Vec<u8>>, shared: &Shared) {
         let charge = value.len() as u64 + APART_OVERHEAD;
         self.open.charge -= charge;
         self.apart.push_back(Apart { position: self.open.next() - 1, value, charge });
+        shared.set_apart(self.apart.len());
     }
 
-    /// Closes the open block and opens an empty one.
+    /// Closes the open block and opens an empty one. Frees a few of the oldest, so that there are
+    /// as many as are needed after a while.
     #[cold]
     #[inline(never)]
-    fn roll(&mut self) {
+    fn roll(&mut self, shared: &Shared) {
+        let needed = FREED_AT_ONCE * self.block_bytes as u64;
+        drop(self.free(shared.unwanted(), needed, shared));
+        if self.open.starts.is_empty() && !self.open.bytes.is_empty() {
+            return;
+        }
         let mut block = self.spares.pop().unwrap_or_else(|| Block {
-            bytes: Vec::with_capacity(self.block_bytes),
+            bytes: vec![0; self.block_bytes].into(),
             ..Block::default()
         });
         block.first = self.open.next();

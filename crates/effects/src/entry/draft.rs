@@ -1,7 +1,8 @@
 //! An entry that is ready to be written.
 
-use super::head::{HAS_ITEM, Head, Kind, SPENDS, number_of};
+use super::head::{HAS_ITEM, HEAD_BYTES, Head, Kind, number_of};
 use base::{Change, Effect, Facts, SliceId, Value};
+use std::sync::Arc;
 
 /// An entry that is ready to be written, but for its version.
 #[derive(Clone, Copy)]
@@ -9,6 +10,9 @@ pub(crate) struct Draft<'a> {
     pub(crate) head: Head,
     pub(crate) key: &'a [u8],
     pub(crate) value: Value<'a>,
+    /// Whether it takes room that readers granted: it brings bytes that they must keep.
+    pub(crate) spends: bool,
+    pub(super) has_key: bool,
 }
 
 impl<'a> Draft<'a> {
@@ -19,19 +23,21 @@ impl<'a> Draft<'a> {
             Change::Put(value, facts) => {
                 let mut draft = Self::keyed(Kind::Put, slice, effect.key, value);
                 draft.head.set_facts(&facts);
+                draft.spends = true;
                 draft
             }
             Change::Touch(expiry_s, item) => {
                 let (value, facts) = item.unwrap_or((Value::EMPTY, Facts::default()));
                 let mut draft = Self::keyed(Kind::Touch, slice, effect.key, value);
                 draft.head.set_facts(&facts);
-                draft.head.marks |= u8::from(item.is_some()) * HAS_ITEM;
-                draft.head.expiry_s = expiry_s;
+                draft.head.set_marks(u8::from(item.is_some()) * HAS_ITEM);
+                draft.head.set_expiry(expiry_s);
+                draft.spends = item.is_some();
                 draft
             }
             Change::Remove(why) => {
                 let mut draft = Self::keyed(Kind::Remove, slice, effect.key, Value::EMPTY);
-                draft.head.extra = number_of(why);
+                draft.head.set_extra(number_of(why));
                 draft
             }
         }
@@ -39,11 +45,13 @@ impl<'a> Draft<'a> {
 
     #[inline(always)]
     pub(super) fn keyed(kind: Kind, slice: SliceId, key: &'a [u8], value: Value<'a>) -> Self {
-        let mut head = Head::new(kind);
-        head.slice = slice.index() as u16;
-        head.key_bytes = key.len() as u8;
-        head.value_bytes = value.bytes() as u32;
-        Self { head, key, value }
+        let head = Head::keyed(kind, slice, key.len() as u8, value.bytes() as u32);
+        Self { head, key, value, spends: false, has_key: true }
+    }
+
+    /// The draft of an entry without a key.
+    pub(super) fn bare(head: Head, value: Value<'a>) -> Self {
+        Self { head, key: &[], value, spends: false, has_key: false }
     }
 
     /// Its length without the value.
@@ -52,30 +60,42 @@ impl<'a> Draft<'a> {
         self.head.bytes() + self.key.len()
     }
 
-    /// The length of the value.
-    #[inline(always)]
-    pub(crate) fn value_bytes(&self) -> usize {
-        self.head.value_bytes as usize
-    }
-
     /// Whether its key has a length that its kind may have.
     #[inline(always)]
     pub(crate) fn has_right_key(&self) -> bool {
-        let has_key = match self.head.kind {
-            Kind::Put | Kind::Touch | Kind::Remove | Kind::Item => 1,
-            Kind::Barrier | Kind::Other | Kind::Skipped => 0,
-        };
-        (has_key..=has_key * usize::from(u8::MAX)).contains(&self.key.len())
+        self.key.len() <= usize::from(u8::MAX) && self.key.is_empty() != self.has_key
     }
 
-    /// Whether it takes room that readers granted: it brings bytes that they must keep.
+    /// Writes it without its value. `to` is as long as that.
     #[inline(always)]
-    pub(crate) fn spends(&self) -> bool {
-        match self.head.kind {
-            Kind::Put => true,
-            Kind::Touch => self.head.marks & HAS_ITEM != 0,
-            Kind::Other => self.head.marks & SPENDS != 0,
-            Kind::Remove | Kind::Barrier | Kind::Item | Kind::Skipped => false,
+    pub(crate) fn write_head(&self, to: &mut [u8]) {
+        let (fixed, mut rest) = to.split_at_mut(HEAD_BYTES);
+        fixed.copy_from_slice(&self.head.fixed());
+        if let Some(token) = self.head.token() {
+            let (place, after) = rest.split_at_mut(token.len());
+            place.copy_from_slice(&token);
+            rest = after;
+        }
+        rest.copy_from_slice(self.key);
+    }
+
+    /// Writes its value, which mostly is in one part. `to` is as long as that. `scratch` is empty.
+    #[inline(always)]
+    pub(crate) fn write_value(&self, to: &mut [u8], scratch: &mut Vec<u8>) {
+        match &self.value {
+            Value::Parts([first, []]) => to.copy_from_slice(first),
+            value => {
+                value.append_to(scratch);
+                to.copy_from_slice(scratch);
+                scratch.clear();
+            }
         }
     }
+}
+
+/// A copy of a value that is too large for a block.
+pub(crate) fn copy_of(value: &Value<'_>) -> Arc<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(value.bytes());
+    value.append_to(&mut bytes);
+    Arc::new(bytes)
 }

@@ -15,7 +15,7 @@
 //! An entry has no position: it is that of the first entry of the bytes, plus one for each before
 //! it.
 
-use base::{Facts, Removal};
+use base::{Facts, Removal, SliceId};
 use std::fmt;
 
 /// Bytes before the token.
@@ -52,18 +52,11 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    const ALL: [Self; 7] = [
-        Self::Put,
-        Self::Touch,
-        Self::Remove,
-        Self::Barrier,
-        Self::Other,
-        Self::Item,
-        Self::Skipped,
-    ];
-
+    /// The kind with this number.
     pub(crate) fn of(number: u8) -> Option<Self> {
-        Self::ALL.get(usize::from(number).checked_sub(1)?).copied()
+        use Kind::{Barrier, Item, Other, Put, Remove, Skipped, Touch};
+        let all = [Put, Touch, Remove, Barrier, Other, Item, Skipped];
+        all.into_iter().find(|kind| *kind as u8 == number)
     }
 }
 
@@ -79,113 +72,165 @@ pub(crate) fn is_for_reader(entry: &[u8]) -> Option<u8> {
     (entry[0] == Kind::Item as u8).then_some(entry[3])
 }
 
-/// The head as fields.
+/// The head, in words as they are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Head {
-    pub(crate) kind: Kind,
-    pub(crate) marks: u8,
-    pub(crate) key_bytes: u8,
-    pub(crate) extra: u8,
-    pub(crate) slice: u16,
-    pub(crate) last: u16,
-    pub(crate) value_bytes: u32,
-    pub(crate) expiry_s: u32,
+    /// Kind, marks, length of the key, extra, slice, last.
+    names: u64,
+    /// Length of the value, expiry.
+    value: u64,
     pub(crate) client_flags: u32,
     pub(crate) version: u64,
-    pub(crate) token: u64,
+    token: u64,
 }
+
+const MARKS_AT: u32 = 8;
+const KEY_BYTES_AT: u32 = 16;
+const EXTRA_AT: u32 = 24;
+const SLICE_AT: u32 = 32;
+const LAST_AT: u32 = 48;
+const EXPIRY_AT: u32 = 32;
 
 impl Head {
     /// The head of an entry that uses none of its fields.
+    #[inline(always)]
     pub(crate) const fn new(kind: Kind) -> Self {
-        Self {
-            kind,
-            marks: 0,
-            key_bytes: 0,
-            extra: 0,
-            slice: 0,
-            last: 0,
-            value_bytes: 0,
-            expiry_s: 0,
-            client_flags: 0,
-            version: 0,
-            token: 0,
-        }
+        Self { names: kind as u64, value: 0, client_flags: 0, version: 0, token: 0 }
     }
 
-    /// Its length.
-    #[inline]
-    pub(crate) fn bytes(&self) -> usize {
-        HEAD_BYTES + if self.marks & HAS_TOKEN == 0 { 0 } else { TOKEN_BYTES }
+    /// The head of an entry with a key and a value of these lengths.
+    #[inline(always)]
+    pub(crate) fn keyed(kind: Kind, slice: SliceId, key_bytes: u8, value_bytes: u32) -> Self {
+        let names = u64::from(key_bytes) << KEY_BYTES_AT | (slice.index() as u64) << SLICE_AT;
+        Self { names: kind as u64 | names, value: value_bytes.into(), ..Self::new(kind) }
+    }
+
+    /// The head of a barrier.
+    pub(crate) fn barrier(first: SliceId, last: SliceId) -> Self {
+        let last = (last.index() as u64) << LAST_AT;
+        let names = Kind::Barrier as u64 | (first.index() as u64) << SLICE_AT | last;
+        Self { names, ..Self::new(Kind::Barrier) }
     }
 
     /// Sets what an item carries.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn set_facts(&mut self, facts: &Facts) {
         let mark = |is_so: bool, mark: u8| u8::from(is_so) * mark;
-        self.marks |= mark(facts.stale, STALE)
-            | mark(facts.token_sent, TOKEN_SENT)
-            | mark(facts.vivified, VIVIFIED)
-            | mark(facts.token.is_some(), HAS_TOKEN);
+        self.set_marks(
+            mark(facts.stale, STALE)
+                | mark(facts.token_sent, TOKEN_SENT)
+                | mark(facts.vivified, VIVIFIED)
+                | mark(facts.token.is_some(), HAS_TOKEN),
+        );
         self.token = facts.token.unwrap_or(0);
-        self.expiry_s = facts.expiry_s;
         self.client_flags = facts.client_flags;
+        self.set_expiry(facts.expiry_s);
+    }
+
+    /// Sets more marks.
+    #[inline(always)]
+    pub(crate) fn set_marks(&mut self, marks: u8) {
+        self.names |= u64::from(marks) << MARKS_AT;
+    }
+
+    /// Sets the reason, the reader, or the number of another kind. It was 0.
+    #[inline(always)]
+    pub(crate) fn set_extra(&mut self, extra: u8) {
+        self.names |= u64::from(extra) << EXTRA_AT;
+    }
+
+    pub(crate) fn set_value_bytes(&mut self, value_bytes: u32) {
+        self.value |= u64::from(value_bytes);
+    }
+
+    #[inline(always)]
+    pub(crate) fn set_expiry(&mut self, expiry_s: u32) {
+        self.value = self.value & u64::from(u32::MAX) | u64::from(expiry_s) << EXPIRY_AT;
+    }
+
+    #[inline(always)]
+    pub(crate) fn kind(&self) -> u8 {
+        self.names as u8
+    }
+
+    #[inline(always)]
+    pub(crate) fn has(&self, mark: u8) -> bool {
+        (self.names >> MARKS_AT) as u8 & mark != 0
+    }
+
+    pub(crate) fn key_bytes(&self) -> usize {
+        usize::from((self.names >> KEY_BYTES_AT) as u8)
+    }
+
+    pub(crate) fn extra(&self) -> u8 {
+        (self.names >> EXTRA_AT) as u8
+    }
+
+    pub(crate) fn slice(&self) -> Option<SliceId> {
+        SliceId::new(usize::from((self.names >> SLICE_AT) as u16))
+    }
+
+    pub(crate) fn last(&self) -> Option<SliceId> {
+        SliceId::new(usize::from((self.names >> LAST_AT) as u16))
+    }
+
+    pub(crate) fn value_bytes(&self) -> usize {
+        self.value as u32 as usize
+    }
+
+    pub(crate) fn expiry_s(&self) -> u32 {
+        (self.value >> EXPIRY_AT) as u32
     }
 
     /// What the item carries.
     pub(crate) fn facts(&self) -> Facts {
-        let has = |mark| self.marks & mark != 0;
         Facts {
             client_flags: self.client_flags,
-            expiry_s: self.expiry_s,
-            token: has(HAS_TOKEN).then_some(self.token),
-            stale: has(STALE),
-            token_sent: has(TOKEN_SENT),
-            vivified: has(VIVIFIED),
+            expiry_s: self.expiry_s(),
+            token: self.has(HAS_TOKEN).then_some(self.token),
+            stale: self.has(STALE),
+            token_sent: self.has(TOKEN_SENT),
+            vivified: self.has(VIVIFIED),
         }
     }
 
-    /// Appends the head.
-    #[inline]
-    pub(crate) fn append_to(&self, to: &mut Vec<u8>) {
+    /// Its length.
+    #[inline(always)]
+    pub(crate) fn bytes(&self) -> usize {
+        HEAD_BYTES + if self.has(HAS_TOKEN) { TOKEN_BYTES } else { 0 }
+    }
+
+    /// The fields before the token.
+    #[inline(always)]
+    pub(crate) fn fixed(&self) -> [u8; HEAD_BYTES] {
         let mut bytes = [0; HEAD_BYTES];
-        bytes[0] = self.kind as u8;
-        bytes[1] = self.marks;
-        bytes[2] = self.key_bytes;
-        bytes[3] = self.extra;
-        bytes[4..6].copy_from_slice(&self.slice.to_le_bytes());
-        bytes[6..8].copy_from_slice(&self.last.to_le_bytes());
-        bytes[8..12].copy_from_slice(&self.value_bytes.to_le_bytes());
-        bytes[12..16].copy_from_slice(&self.expiry_s.to_le_bytes());
+        bytes[..8].copy_from_slice(&self.names.to_le_bytes());
+        bytes[8..16].copy_from_slice(&self.value.to_le_bytes());
         bytes[16..20].copy_from_slice(&self.client_flags.to_le_bytes());
-        bytes[20..28].copy_from_slice(&self.version.to_le_bytes());
-        to.extend_from_slice(&bytes);
-        if self.marks & HAS_TOKEN != 0 {
-            to.extend_from_slice(&self.token.to_le_bytes());
-        }
+        bytes[20..].copy_from_slice(&self.version.to_le_bytes());
+        bytes
+    }
+
+    /// The token, if it has one.
+    #[inline(always)]
+    pub(crate) fn token(&self) -> Option<[u8; TOKEN_BYTES]> {
+        self.has(HAS_TOKEN).then(|| self.token.to_le_bytes())
     }
 
     /// The fields of a head, and the bytes after it.
     ///
     /// # Errors
-    /// When the bytes end before, or the kind is unknown.
+    /// When the bytes end before.
     pub(crate) fn take(from: &[u8]) -> Result<(Self, &[u8]), Broken> {
         let (bytes, mut rest) = from.split_first_chunk::<HEAD_BYTES>().ok_or(Broken::Short)?;
-        let kind = Kind::of(bytes[0]).ok_or(Broken::Kind(bytes[0]))?;
         let mut head = Self {
-            kind,
-            marks: bytes[1],
-            key_bytes: bytes[2],
-            extra: bytes[3],
-            slice: u16::from_le_bytes(part(bytes, 4)),
-            last: u16::from_le_bytes(part(bytes, 6)),
-            value_bytes: u32::from_le_bytes(part(bytes, 8)),
-            expiry_s: u32::from_le_bytes(part(bytes, 12)),
+            names: u64::from_le_bytes(part(bytes, 0)),
+            value: u64::from_le_bytes(part(bytes, 8)),
             client_flags: u32::from_le_bytes(part(bytes, 16)),
             version: u64::from_le_bytes(part(bytes, 20)),
             token: 0,
         };
-        if head.marks & HAS_TOKEN != 0 {
+        if head.has(HAS_TOKEN) {
             let (token, after) = rest.split_first_chunk::<TOKEN_BYTES>().ok_or(Broken::Short)?;
             (head.token, rest) = (u64::from_le_bytes(*token), after);
         }

@@ -7,5 +7,5 @@ mod record;
 pub use head::Broken;
 pub use record::{Entry, Record, Run};
 
-pub(crate) use draft::Draft;
+pub(crate) use draft::{Draft, copy_of};
 pub(crate) use head::{HEAD_BYTES_MAX, SKIPPED, is_for_reader};

@@ -100,8 +100,9 @@ impl Entry<'_> {
     /// 2^32.
     pub fn encode(&self, to: &mut Vec<u8>) {
         let draft = self.draft();
-        draft.head.append_to(to);
-        to.extend_from_slice(draft.key);
+        let start = to.len();
+        to.resize(start + draft.head_bytes(), 0);
+        draft.write_head(&mut to[start..]);
         draft.value.append_to(to);
     }
 }
@@ -120,46 +121,40 @@ impl<'a> Entry<'a> {
     /// [`Entry::decode`], where the value of the last entry in `bytes` may lie apart.
     pub(crate) fn decode_parts(bytes: &'a [u8], apart: &'a [u8]) -> Result<(Self, usize), Broken> {
         let (head, rest) = Head::take(bytes)?;
-        let (key, rest) = rest.split_at_checked(head.key_bytes.into()).ok_or(Broken::Short)?;
-        let value_bytes = head.value_bytes as usize;
-        let value = match rest.get(..value_bytes) {
-            None if rest.is_empty() && apart.len() == value_bytes => apart,
-            other => other.ok_or(Broken::Short)?,
+        let kind = Kind::of(head.kind()).ok_or(Broken::Kind(head.kind()))?;
+        let (key, rest) = rest.split_at_checked(head.key_bytes()).ok_or(Broken::Short)?;
+        let length = bytes.len() - rest.len();
+        let (value, length) = match rest.get(..head.value_bytes()) {
+            Some(value) => (value, length + value.len()),
+            None if rest.is_empty() && apart.len() == head.value_bytes() => (apart, length),
+            None => return Err(Broken::Short),
         };
-        let entry = Self::of(&head, key, value).ok_or(Broken::Fields)?;
-        if entry.draft().head != head {
-            return Err(Broken::Fields);
-        }
-        let apart_bytes = if rest.len() < value_bytes { value_bytes } else { 0 };
-        Ok((entry, head.bytes() + key.len() + value_bytes - apart_bytes))
+        let entry = Self::of(kind, &head, key, value).ok_or(Broken::Fields)?;
+        let draft = entry.draft();
+        // The fields that the kind does not use are 0.
+        let is_whole = draft.head == head && draft.has_right_key();
+        is_whole.then_some((entry, length)).ok_or(Broken::Fields)
     }
 
     /// The entry of these parts. Fields that its kind does not use are not checked.
-    fn of(head: &Head, key: &'a [u8], bytes: &'a [u8]) -> Option<Self> {
+    fn of(kind: Kind, head: &Head, key: &'a [u8], bytes: &'a [u8]) -> Option<Self> {
         let value = Value::Parts([bytes, &[]]);
         let version = Version::from_raw(head.version);
-        let slice = SliceId::new(head.slice.into())?;
-        let has_key = matches!(head.kind, Kind::Put | Kind::Touch | Kind::Remove | Kind::Item);
-        if has_key == key.is_empty() {
-            return None;
-        }
-        let change = match head.kind {
-            Kind::Put => Change::Put(value, head.facts()),
+        let (slice, facts) = (head.slice()?, head.facts());
+        let change = match kind {
+            Kind::Put => Change::Put(value, facts),
             Kind::Touch => {
-                let has_item = head.marks & HAS_ITEM != 0;
-                Change::Touch(head.expiry_s, has_item.then(|| (value, head.facts())))
+                let item = head.has(HAS_ITEM).then_some((value, facts));
+                Change::Touch(head.expiry_s(), item)
             }
-            Kind::Remove => Change::Remove(removal_of(head.extra)?),
+            Kind::Remove => Change::Remove(removal_of(head.extra())?),
             Kind::Item => {
-                let (reader, facts) = (head.extra, head.facts());
+                let reader = head.extra();
                 return Some(Self::Item { reader, slice, version, key, value, facts });
             }
-            Kind::Barrier => {
-                return Run::new(slice, SliceId::new(head.last.into())?).map(Self::Barrier);
-            }
+            Kind::Barrier => return Run::new(slice, head.last()?).map(Self::Barrier),
             Kind::Other => {
-                let spends = head.marks & SPENDS != 0;
-                return Some(Self::Other { kind: head.extra, bytes, spends });
+                return Some(Self::Other { kind: head.extra(), bytes, spends: head.has(SPENDS) });
             }
             Kind::Skipped => return Some(Self::Skipped),
         };
@@ -177,26 +172,20 @@ impl<'a> Entry<'a> {
             Self::Item { reader, slice, version, key, value, facts } => {
                 let mut draft = Draft::keyed(Kind::Item, slice, key, value);
                 draft.head.set_facts(&facts);
-                draft.head.extra = reader;
+                draft.head.set_extra(reader);
                 draft.head.version = version.raw();
                 draft
             }
-            Self::Barrier(run) => {
-                let mut head = Head::new(Kind::Barrier);
-                head.slice = run.first.index() as u16;
-                head.last = run.last.index() as u16;
-                Draft { head, key: &[], value: Value::EMPTY }
-            }
+            Self::Barrier(run) => Draft::bare(Head::barrier(run.first, run.last), Value::EMPTY),
             Self::Other { kind, bytes, spends } => {
                 let mut head = Head::new(Kind::Other);
-                head.extra = kind;
-                head.marks = u8::from(spends) * SPENDS;
-                head.value_bytes = bytes.len() as u32;
-                Draft { head, key: &[], value: Value::Parts([bytes, &[]]) }
+                head.set_value_bytes(bytes.len() as u32);
+                head.set_extra(kind);
+                head.set_marks(u8::from(spends) * SPENDS);
+                let draft = Draft::bare(head, Value::Parts([bytes, &[]]));
+                Draft { spends, ..draft }
             }
-            Self::Skipped => {
-                Draft { head: Head::new(Kind::Skipped), key: &[], value: Value::EMPTY }
-            }
+            Self::Skipped => Draft::bare(Head::new(Kind::Skipped), Value::EMPTY),
         }
     }
 }

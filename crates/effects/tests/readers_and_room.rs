@@ -1,0 +1,278 @@
+//! What readers hold stays, what they grant is not exceeded, and who is slow is named.
+#![cfg(not(any(loom, shuttle)))]
+
+mod common;
+
+use base::{Change, Facts, Refused, Value};
+use common::{Cell, LEVEL, holder, join_level, slice, watch};
+use effects::{Batch, Entry, FellOut, JoinError, Joining, Level, Mark, Part, READERS_MAX, Who};
+
+/// Fills the log with changes of 100 bytes until one is refused. Returns how many there were.
+fn fill(cell: &Cell) -> u64 {
+    let mut sink = cell.sink();
+    for count in 0..1_000_000 {
+        match cell.put(&mut sink, 0, &[7; 100]) {
+            Ok(_) => {}
+            Err(why) => {
+                assert_eq!(why, Refused::Full);
+                return count;
+            }
+        }
+    }
+    panic!("the log has no bound");
+}
+
+#[test]
+fn a_full_log_refuses_until_what_is_held_has_passed() {
+    let cell = Cell::new(1, 1, 1);
+    let log = cell.log();
+    let reader = join_level(log);
+    let first = fill(&cell);
+    assert!(first * 100 > log.capacity_bytes() / 2, "{first}");
+    assert_eq!((log.end(), log.first()), (first, 1));
+    assert_eq!((log.stuck(), log.slowest(LEVEL)), (Some(Who::Journal), Some(Who::Journal)));
+    log.pass(reader, Mark::Written, first);
+    assert_eq!(fill(&cell), 0, "it is the other mark that holds");
+    log.pass(reader, Mark::Durable, first);
+    assert_eq!((log.used_bytes(), log.stuck()), (0, None));
+    assert_eq!(fill(&cell), first);
+}
+
+#[test]
+fn nothing_is_freed_that_a_reader_holds() {
+    let cell = Cell::new(1, 1, 1);
+    let (log, mut sink) = (cell.log(), cell.sink());
+    let reader = log.join(&holder()).expect("there is a place");
+    let mut batch = Batch::new(1000);
+    let mut read = 0;
+    for number in 0..20_000_u32 {
+        cell.put(&mut sink, 0, &number.to_le_bytes()).expect("the reader is fast");
+        if number % 100 == 99 {
+            sink.end_batch();
+            while read < log.end() {
+                log.read(reader, read + 1, &mut batch).expect("it holds them");
+                for record in batch.records() {
+                    let Entry::Change { effect, .. } = record.entry else { panic!("a change") };
+                    let Change::Put(value, _) = effect.change else { panic!("a put") };
+                    let mut bytes = Vec::new();
+                    value.append_to(&mut bytes);
+                    assert_eq!(bytes, (record.position as u32 - 1).to_le_bytes());
+                }
+                read = batch.next() - 1;
+                log.pass(reader, Mark::Durable, read);
+            }
+        }
+    }
+    assert_eq!(read, 20_000);
+}
+
+#[test]
+fn one_that_may_fall_out_delays_nobody_and_learns_it() {
+    let cell = Cell::new(1, 1, 1);
+    let (log, mut sink) = (cell.log(), cell.sink());
+    let watcher = log.join(&watch()).expect("there is a place");
+    let mut batch = Batch::new(1000);
+    cell.put(&mut sink, 0, b"seen").expect("empty");
+    log.read(watcher, 1, &mut batch).expect("it is there");
+    assert_eq!((batch.first(), batch.next()), (1, 2));
+    for _ in 0..10_000 {
+        cell.put(&mut sink, 0, &[7; 100]).expect("nobody holds anything back");
+    }
+    assert!(log.used_bytes() <= log.capacity_bytes());
+    assert_eq!(log.read(watcher, 2, &mut batch), Err(FellOut));
+    assert!(batch.is_empty());
+    assert_eq!(log.read(watcher, log.first(), &mut batch), Err(FellOut), "it lost some");
+    log.leave(watcher);
+    let again = Joining { from: Some(log.first()), ..watch() };
+    let again = log.join(&again).expect("there is a place");
+    log.read(again, log.first(), &mut batch).expect("it begins where entries are");
+    assert_eq!(log.read(watcher, log.first(), &mut batch), Err(FellOut), "it is gone");
+}
+
+#[test]
+fn puts_spend_what_is_granted_and_removals_do_not() {
+    let cell = Cell::new(1, 1, 4);
+    let (log, mut sink) = (cell.log(), cell.sink());
+    let grants = |bytes| Joining { who: Who::Copy(7), grants: Some(bytes), ..holder() };
+    let reader = log.join(&grants(10_000)).expect("there is a place");
+    let granted = |bytes: u64| {
+        let mut sink = cell.sink();
+        let mut put = 0;
+        while cell.put(&mut sink, 1, &[7; 200]).is_ok() {
+            put += 200;
+        }
+        assert!(put <= bytes && put >= bytes / 2, "{put} of {bytes}");
+    };
+    granted(10_000);
+    assert_eq!(log.stuck(), Some(Who::Copy(7)));
+    for _ in 0..100 {
+        cell.remove(&mut sink, 1).expect("removals are free");
+    }
+    let touch = Change::Touch(5, None);
+    cell.change(&mut sink, 1, touch, None).expect("so is a touch");
+    assert!(log.grant(reader, 20_000));
+    granted(20_000);
+    log.leave(reader);
+    assert!(!log.grant(reader, 1));
+    cell.put(&mut sink, 1, &[7; 50]).expect("no reader has a limit");
+}
+
+#[test]
+fn a_reader_joins_only_with_room_for_what_writers_hold() {
+    let cell = Cell::new(1, 1, 4);
+    let (log, mut sink) = (cell.log(), cell.sink());
+    cell.put(&mut sink, 1, b"value").expect("empty");
+    let grants = |bytes| Joining { grants: Some(bytes), ..holder() };
+    let Err(JoinError::Grants(needed)) = log.join(&grants(100)) else {
+        panic!("a worker has more")
+    };
+    assert!(needed > 100);
+    assert!(log.join(&grants(needed)).is_ok());
+    sink.end_batch();
+    assert!(log.join(&grants(100)).is_ok(), "nothing is held");
+}
+
+#[test]
+fn readers_are_few_and_begin_where_entries_are() {
+    let cell = Cell::new(1, 1, 1);
+    let (log, mut sink) = (cell.log(), cell.sink());
+    let first = log.join(&holder()).expect("there is a place");
+    cell.put(&mut sink, 0, b"v").expect("empty");
+    for from in [0, 3] {
+        let joining = Joining { from: Some(from), ..holder() };
+        assert_eq!(log.join(&joining), Err(JoinError::Gone(1)), "{from}");
+    }
+    for _ in 1..READERS_MAX {
+        log.join(&Joining { from: Some(1), ..holder() }).expect("there is a place");
+    }
+    assert_eq!(log.join(&holder()), Err(JoinError::TooMany));
+    log.leave(first);
+    let second = log.join(&holder()).expect("there is a place again");
+    assert_eq!(second.slot(), first.slot());
+    log.pass(first, Mark::Durable, 1);
+    assert!(log.set_level(LEVEL, &[(second, Mark::Durable)]));
+    assert!(!log.set_level(LEVEL, &[(first, Mark::Durable)]), "it is gone");
+}
+
+#[test]
+fn a_level_is_the_lowest_of_its_marks() {
+    let cell = Cell::new(1, 1, 1);
+    let (log, mut sink) = (cell.log(), cell.sink());
+    assert!(log.is_settled(LEVEL), "it needs nothing");
+    let [one, two] = [0, 1].map(|_| log.join(&holder()).expect("there is a place"));
+    let other = Level::new(0).expect("a level");
+    assert!(log.set_level(LEVEL, &[(one, Mark::Written), (two, Mark::Durable)]));
+    assert!(log.set_level(other, &[(one, Mark::Written)]));
+    (0..5).for_each(|_| _ = cell.put(&mut sink, 0, b"v").expect("empty"));
+    let rose = |reader, mark, position| {
+        log.pass(reader, mark, position).iter().map(Level::index).collect::<Vec<_>>()
+    };
+    assert_eq!(rose(one, Mark::Written, 3), [0]);
+    assert_eq!(rose(two, Mark::Written, 5), [0; 0]);
+    assert_eq!(rose(two, Mark::Durable, 2), [3]);
+    assert!(log.passed(LEVEL, 2) && !log.passed(LEVEL, 3));
+    assert_eq!(rose(two, Mark::Durable, 1), [0; 0], "marks do not fall");
+    assert_eq!(rose(two, Mark::Durable, 5), [3]);
+    assert!(log.passed(LEVEL, 3) && !log.passed(LEVEL, 4), "the other mark is lower now");
+    assert_eq!(log.slowest(LEVEL), Some(Who::Journal));
+    assert_eq!(rose(one, Mark::Written, 6), [0; 0], "there is no sixth entry");
+    assert_eq!(log.refusals().mark, 1);
+    assert_eq!(log.leave(one).iter().map(Level::index).collect::<Vec<_>>(), [0, 3]);
+    assert!(log.is_settled(LEVEL) && log.slowest(LEVEL).is_none());
+    assert!(log.pass(two, Mark::Durable, 5).is_empty());
+}
+
+#[test]
+fn an_item_of_a_walk_is_for_its_reader_alone() {
+    let cell = Cell::new(1, 1, 1);
+    let (log, mut sink) = (cell.log(), cell.sink());
+    let learner = log.join(&watch()).expect("there is a place");
+    let other = log.join(&watch()).expect("there is a place");
+    let version = cell.put(&mut sink, 2, b"changed").expect("empty");
+    let item = (Value::Parts([b"old", b" item"]), Facts::default());
+    sink.emit(learner, slice(2), b"key", item, base::Version::from_raw(1)).expect("empty");
+    assert_eq!(cell.lanes.last(slice(2)).1, version, "it is not a change");
+    let is_item = |reader, expected: bool| {
+        let mut batch = Batch::new(1000);
+        log.read(reader, 1, &mut batch).expect("they are there");
+        let entries: Vec<_> = batch.records().map(|record| record.entry).collect();
+        assert_eq!(entries.len(), 2);
+        assert_eq!(matches!(entries[1], Entry::Item { .. }), expected);
+        assert_eq!(matches!(entries[1], Entry::Skipped), !expected);
+    };
+    is_item(learner, true);
+    is_item(other, false);
+    log.leave(learner);
+    let next = log.join(&Joining { from: Some(1), ..watch() }).expect("in the same slot");
+    assert_eq!(next.slot(), learner.slot());
+    is_item(next, false);
+}
+
+#[test]
+fn large_values_are_shared_and_freed_at_once() {
+    let cell = Cell::new(1, 1, 4);
+    let (log, mut sink) = (cell.log(), cell.sink());
+    let reader = log.join(&holder()).expect("there is a place");
+    let longest = cell.lanes.value_bytes_max() as usize;
+    let value: Vec<u8> = (0..longest).map(|at| at as u8).collect();
+    assert_eq!(cell.put(&mut sink, 0, &[&value[..], &value].concat()), Err(Refused::TooLarge));
+    let mut batch = Batch::new(100);
+    for round in 0..50 {
+        cell.put(&mut sink, 0, b"small").expect("there is room");
+        cell.put(&mut sink, 0, &value).expect("there is room");
+        sink.end_batch();
+        log.read(reader, log.end() - 1, &mut batch).expect("they are held");
+        assert_eq!((batch.len(), batch.parts()[1].len()), (2, longest), "{round}");
+        let last = batch.records().last().expect("two records");
+        let mut bytes = Vec::new();
+        last.entry.encode(&mut bytes);
+        assert!(bytes.ends_with(&value));
+        log.pass(reader, Mark::Durable, log.end());
+        assert_eq!(log.used_bytes(), 0);
+    }
+}
+
+#[test]
+fn four_of_the_longest_values_fit() {
+    let cell = Cell::new(1, 1, 4);
+    let (log, mut sink) = (cell.log(), cell.sink());
+    log.join(&holder()).expect("there is a place");
+    let value = vec![7; cell.lanes.value_bytes_max() as usize];
+    for _ in 0..3 {
+        cell.put(&mut sink, 0, &value).expect("there is room");
+        sink.end_batch();
+    }
+    cell.put(&mut sink, 0, &value[..value.len() - 1_000]).expect("and for a fourth");
+    assert_eq!(cell.put(&mut sink, 0, &value), Err(Refused::Full));
+}
+
+#[test]
+fn a_sealed_log_takes_nothing_until_it_leads_again() {
+    let cell = Cell::new(1, 1, 1);
+    let (log, mut sink) = (cell.log(), cell.sink());
+    let reader = join_level(log);
+    cell.put(&mut sink, 0, b"v").expect("empty");
+    assert_eq!((log.seal(), log.part()), (1, Part::Sealed));
+    assert_eq!(cell.put(&mut sink, 0, b"v"), Err(Refused::Sealed));
+    assert_eq!(cell.flush(&mut sink), Err(Refused::Sealed));
+    assert_eq!(cell.version(0), 1, "nothing was stamped");
+    assert!(log.pass(reader, Mark::Durable, 1).has(LEVEL), "readers go on");
+    assert_eq!(log.lead(), 1);
+    cell.put(&mut sink, 0, b"v").expect("it leads");
+}
+
+#[test]
+fn room_goes_back_when_a_batch_ends_or_a_sink_is_dropped() {
+    let cell = Cell::new(2, 2, 1);
+    let (log, mut sink) = (cell.log(), cell.sink());
+    let used = |entries: u64| assert!(log.used_bytes() < 100 * entries, "{}", log.used_bytes());
+    cell.put(&mut sink, 0, b"v").expect("empty");
+    assert!(log.used_bytes() > 100);
+    assert_eq!(sink.last_appended(), sink.last_in(slice(0)));
+    sink.end_batch();
+    used(1);
+    assert_eq!((sink.last_appended(), sink.last_in(slice(0))), (None, None));
+    cell.put(&mut sink, 0, b"v").expect("room");
+    drop(sink);
+    used(2);
+}
