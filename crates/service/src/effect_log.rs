@@ -54,7 +54,7 @@ impl EffectLog {
         let lanes = Lanes::new(&config, budget)?;
         let mark = Mark::Acknowledged;
         let who = Who::Copy(0);
-        let join = |(_, log): (LaneId, &effects::Log)| {
+        let join = |(_, log): (LaneId, &Arc<effects::Log>)| {
             let joining = Joining { who, from: None, holds: Some(mark), grants: None };
             let reader = log.join(&joining).ok()?;
             let level: &[_] = if gates { &[(reader, mark)] } else { &[] };
