@@ -321,9 +321,18 @@ impl Engine {
 
     /// Raises the barrier of every slice to its last version: the command `flush_all`.
     pub fn flush(&self) {
-        for slice in SliceId::all().take(KEPT) {
-            self.items.slices().cut(slice);
-        }
+        self.flush_by(|| {
+            SliceId::all().take(KEPT).for_each(|slice| self.items.slices().cut(slice))
+        });
+    }
+
+    /// Runs `raise`, which raises the barrier of every slice at least to the version that was its
+    /// last one before. The memory of what it ends is used again first.
+    pub fn flush_by<T>(&self, raise: impl FnOnce() -> T) -> T {
+        let sealed = self.items.segments().sealed();
+        let raised = raise();
+        self.items.segments().note_flush(sealed);
+        raised
     }
 
     /// Counters since the engine was made.

@@ -213,3 +213,28 @@ fn a_walk_over_what_was_flushed_is_done_in_steps() {
     assert_eq!(walk(&mut cell, &mut passed), buckets);
     assert_eq!(passed.0, 0);
 }
+
+/// Items held after keys with long values were stored, as many as fill the memory.
+fn filled(cell: &mut Cell, value_bytes: usize, limit_bytes: u64) -> u64 {
+    let value = vec![b'v'; value_bytes];
+    for number in 0..limit_bytes / value_bytes as u64 {
+        cell.store(format!("long-{number}").as_bytes(), Mode::Set, &value);
+        cell.local.batch(|pin| cell.engine.tend(pin, NOW, 128, &mut NoSink));
+    }
+    let held = |number: &u64| cell.get(format!("long-{number}").as_bytes()).is_some();
+    (0..limit_bytes / value_bytes as u64).filter(held).count() as u64
+}
+
+#[test]
+fn what_was_flushed_makes_way_for_what_comes() {
+    const LONG_BYTES: usize = 4 << 10;
+    let limit_bytes = 16 << 20;
+    let fresh = filled(&mut Cell::new(limit_bytes), LONG_BYTES, limit_bytes);
+    let mut cell = Cell::new(limit_bytes);
+    for number in 0..limit_bytes / 40 {
+        cell.store(format!("short-{number}").as_bytes(), Mode::Set, b"0123456789");
+    }
+    cell.engine.flush();
+    let after = filled(&mut cell, LONG_BYTES, limit_bytes);
+    assert!(after * 100 >= fresh * 97, "{after} of {fresh} items");
+}

@@ -223,10 +223,9 @@ impl Worker {
         };
         let mut places = Vec::new();
         let set = |slice| engine.barrier(slice, engine.last_version(slice));
-        let flushed = replies.sink.barrier(every_slice(), set, &mut places);
-        if flushed.is_err() {
-            return Err(Park);
-        }
+        let sink = &mut replies.sink;
+        let flushed = engine.flush_by(|| sink.barrier(every_slice(), set, &mut places));
+        flushed.map_err(|_| Park)?;
         places.into_iter().for_each(|place| replies.show(place));
         Ok(())
     }

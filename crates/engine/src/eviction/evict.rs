@@ -24,7 +24,7 @@ use crate::index::Compaction;
 use crate::items::Items;
 use crate::segments::{
     FREE_FOR_MOVES, Pool, Reclaim, SegmentCounts, Victim, dead_victim, drained, expired_victim,
-    oldest_victim, reclaim,
+    flushed_victim, oldest_victim, reclaim,
 };
 use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering, try_lock};
 use base::{EffectSink, MemoryBudget, Owner, Refused};
@@ -304,6 +304,9 @@ impl Eviction {
         let wanted = free_wanted.saturating_add(self.owed_segments(items) + for_index);
         if segments.free() + limbo >= wanted {
             return None;
+        }
+        if let Some(victim) = flushed_victim(segments, grace) {
+            return Some(victim);
         }
         // What is left of a mostly dead segment fits in one free segment: nothing need be evicted.
         if (items.config().evict || segments.free() > 0)

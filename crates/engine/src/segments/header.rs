@@ -7,7 +7,8 @@
 //! word 3  expiry:   latest expiry second of its items; u32::MAX once one never expires
 //! word 4  stamp:    grace period of sealing, then of entering limbo
 //! word 5  links:    next(32) | previous(32) in its queue, as number + 1
-//! words 6, 7        unused: a header is one cache line
+//! word 6  order:    how many segments were sealed before it and with it
+//! word 7            unused: a header is one cache line
 //! ```
 //!
 //! Words 1 to 3 are changed without a lock by any writer; the others only under the lock of the
@@ -116,6 +117,14 @@ impl<'h> Header<'h> {
 
     pub(crate) fn stamp(self) -> u64 {
         self.0[4].load(Ordering::Relaxed)
+    }
+
+    pub(super) fn set_order(self, order: u64) {
+        self.0[6].store(order, Ordering::Relaxed);
+    }
+
+    pub(super) fn order(self) -> u64 {
+        self.0[6].load(Ordering::Relaxed)
     }
 
     pub(super) fn links(self) -> &'h AtomicU64 {

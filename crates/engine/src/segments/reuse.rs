@@ -8,6 +8,7 @@
 use super::addr::SegmentId;
 use super::header::{Header, State};
 use super::pool::Pool;
+use super::queue::Queue;
 use super::table::{Lists, Segments};
 use crate::config::SCAN_SEGMENTS_MAX;
 use crate::grace::GracePeriods;
@@ -47,6 +48,15 @@ pub(crate) fn dead_victim(
     let step =
         || scan(segments, grace, &mut lock(&segments.lists), |of| of.dead_words() > dead_words);
     (0..steps).find_map(|_| step())
+}
+
+/// The oldest segment of a pool, if everything in it was flushed.
+pub(crate) fn flushed_victim(segments: &Segments, grace: &GracePeriods) -> Option<Victim> {
+    let mut lists = lock(&segments.lists);
+    let is_flushed = |id: &SegmentId| segments.header(*id).order() <= lists.flushed;
+    let mut oldest = lists.queues.iter().filter_map(Queue::first);
+    let id = oldest.find(is_flushed)?;
+    take_victim(segments, grace, &mut lists, id, true)
 }
 
 /// The oldest segment of `pool`, if the batches that wrote it have ended.

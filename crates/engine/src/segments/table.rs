@@ -73,6 +73,10 @@ pub(super) struct Lists {
     pub(super) scan_at: usize,
     /// Whether the budget has ever refused a segment.
     filled: bool,
+    /// Segments that were sealed so far.
+    sealed: u64,
+    /// Of these, those that were sealed before a flush of everything: they hold nothing alive.
+    pub(super) flushed: u64,
 }
 
 pub(crate) struct Segments {
@@ -127,6 +131,8 @@ impl Segments {
                 limbo: VecDeque::new(),
                 scan_at: 0,
                 filled: false,
+                sealed: 0,
+                flushed: 0,
             }),
             free: AtomicU64::new(0),
             free_aim,
@@ -276,8 +282,21 @@ impl Segments {
         let header = self.header(id);
         header.set_stamp(grace.retire());
         header.set_state(State::Sealed);
+        lists.sealed += 1;
+        header.set_order(lists.sealed);
         lists.queues[header.pool() as usize].push(&self.headers, id);
         self.aim_filling(lists);
+    }
+
+    /// How many segments were sealed so far.
+    pub(crate) fn sealed(&self) -> u64 {
+        lock(&self.lists).sealed
+    }
+
+    /// The first `sealed` segments that were sealed hold nothing alive: they go first.
+    pub(crate) fn note_flush(&self, sealed: u64) {
+        let mut lists = lock(&self.lists);
+        lists.flushed = lists.flushed.max(sealed);
     }
 
     /// Seals the open segments that hold something and that `wanted` chooses, so that they can be
