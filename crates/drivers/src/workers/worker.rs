@@ -133,8 +133,8 @@ impl<H: Handler, S: Source> Worker<H, S> {
         timespec(wait_ns)
     }
 
-    /// Ends what has waited for too long, and tries again what is parked; more of it if nothing else
-    /// has happened. Returns whether more of either is due soon.
+    /// Ends what has waited for too long, and tries again what is parked, more of it on an `idle`
+    /// worker. Returns whether more of either is due soon.
     #[cold]
     #[inline(never)]
     fn tend_waits(&mut self, idle: bool) -> bool {
