@@ -26,7 +26,7 @@ pub(crate) const VALUE_RESERVE_BYTES: usize = 64 << 10;
 /// first.
 pub(crate) const ROOM_ATTEMPTS_MAX: u32 = 8;
 
-/// How long a wait of one request lasts at most: a parked request is told to answer after it, and a
+/// How long a wait of one request lasts at most: after it, a parked request must be answered, and a
 /// reply that waits for a log or for its ticket ends in an error. Nanoseconds.
 pub const WAIT_NS_MAX: u64 = 2_000_000_000;
 

@@ -5,19 +5,15 @@
 mod support;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::io::IoSlice;
 
-use base::{MemoryBudget, Now};
 use session::{
-    Bounds, Cause, Conn, ConnId, Context, Flow, LogId, Mark, Outcome, Passed, Reply, Resources,
-    Session, Ticket, WAIT_NS_MAX, Waited, WorkerId,
+    Bounds, Cause, Conn, Flow, LogId, Mark, Outcome, Passed, Reply, Ticket, WAIT_NS_MAX, Waited,
 };
 
 use support::answers::{Answers, KEYS, key, value};
 use support::fake::{Delays, Fake, Items, overdue_line, withhold};
 use support::random::Random;
-
-const ID: ConnId = ConnId { worker: WorkerId(3), index: 5, generation: 7 };
+use support::rig::Rig;
 
 /// Rounds after which a loop of these tests has gone wrong.
 const TRIES_MAX: usize = 200_000;
@@ -94,36 +90,28 @@ fn items() -> Items {
     Items::new(all.collect::<BTreeMap<_, _>>().into())
 }
 
-/// A session with everything around it, and a client that checks what it receives.
-struct Rig {
-    session: Session,
-    context: Context<Fake<Waits>>,
+/// A session and a client that checks what it receives.
+struct Client {
+    rig: Rig<Waits>,
     answers: Answers,
     random: Random,
 }
 
-impl Rig {
-    fn new(seed: u64, bounds: Bounds, budget_bytes: u64) -> Self {
+impl Client {
+    fn new(seed: u64, bounds: Bounds) -> Self {
         let mut handler = Fake::new(Waits::new(seed), items(), 200_000, 4 << 10);
         handler.keys_per_call = 3;
-        let resources = Resources { bounds, budget: MemoryBudget::new(budget_bytes) };
-        let context = Context::new(handler, Now { mono_ns: 1, expiry_s: 1 }, resources);
         let answers = Answers::default();
-        Self { session: Session::new(ID), context, answers, random: Random(seed ^ 77) }
+        Self { rig: Rig::new(handler, bounds, 1 << 30), answers, random: Random(seed ^ 77) }
     }
 
     fn waits(&mut self) -> &mut Waits {
-        &mut self.context.handler.delays
+        &mut self.rig.context.handler.delays
     }
 
     fn send(&mut self) {
-        let mut slices = [IoSlice::new(&[]); 4096];
-        let out = &mut self.context.out;
-        let count = out.slices(out.whole(), &mut slices);
-        for slice in &slices[..count] {
-            self.answers.take(slice);
-        }
-        out.clear(0);
+        self.rig.send();
+        self.answers.take(&std::mem::take(&mut self.rig.sent));
     }
 
     /// Delivers a ticket's reply, or a part of it.
@@ -134,60 +122,60 @@ impl Rig {
         }
         let at = self.random.below(count);
         let parts = self.random.below(2) == 0;
-        let waits = &mut self.context.handler.delays;
+        let waits = &mut self.rig.context.handler.delays;
         let (ticket, bytes) = waits.pending.remove(at).expect("below their number");
         if parts && bytes.len() > 1 {
             let (now, later) = bytes.split_at(self.random.below(bytes.len()));
-            self.session.complete(ticket, now, false);
+            self.rig.session.complete(ticket, now, false);
             waits.pending.push_back((ticket, later.to_vec()));
         } else {
-            self.session.complete(ticket, &bytes, true);
+            self.rig.session.complete(ticket, &bytes, true);
         }
     }
 
     /// Takes one step that `random` chooses; `rest` is what the client has not sent.
     fn step<'i>(&mut self, rest: &'i [u8]) -> &'i [u8] {
         match self.random.below(8) {
-            0 | 1 if self.session.flow() == Flow::Idle => {
+            0 | 1 if self.rig.session.flow() == Flow::Idle => {
                 let longest = [30, 3000, 66_000][self.random.below(3)];
                 let (piece, left) = rest.split_at(self.random.below(longest).min(rest.len()));
-                if let Some(buffer) = self.session.value_buffer(&self.context.resources) {
+                if let Some(buffer) = self.rig.session.value_buffer(&self.rig.context.resources) {
                     // As a driver does that receives into the buffer of a value.
                     let room = (buffer.capacity() - buffer.len()).min(rest.len());
                     buffer.extend_from_slice(&rest[..room]);
-                    self.session.receive(&[], &mut self.context);
+                    self.rig.receive(&[]);
                     return &rest[room..];
                 }
-                self.session.receive(piece, &mut self.context);
+                self.rig.receive(piece);
                 return left;
             }
             2 => {
                 self.complete_one();
-                self.session.release(&mut self.context);
+                self.rig.release();
             }
             3 => {
                 let log = self.random.below(LOGS);
-                let waits = &mut self.context.handler.delays;
+                let waits = &mut self.rig.context.handler.delays;
                 let ahead = (waits.seqs[log] - waits.marks[log]) as usize;
                 waits.marks[log] += self.random.below(ahead + 1) as u64;
-                self.session.release(&mut self.context);
+                self.rig.release();
             }
-            4 if self.session.flow() == Flow::Parked => {
-                self.session.resume(&mut self.context);
+            4 if self.rig.session.flow() == Flow::Parked => {
+                self.rig.resume();
             }
             5 => {
                 self.send();
-                self.session.resume(&mut self.context);
+                self.rig.resume();
             }
             6 => {
                 let park = self.random.below(3) == 0;
                 self.waits().park = park;
-                self.context.handler.prompt = self.random.below(2) == 0;
+                self.rig.context.handler.prompt = self.random.below(2) == 0;
             }
             7 => {
                 let step_ns = WAIT_NS_MAX / [1, 20, 500][self.random.below(3)];
-                self.context.now.mono_ns += self.random.below(step_ns as usize) as u64;
-                self.session.release(&mut self.context);
+                self.rig.context.now.mono_ns += self.random.below(step_ns as usize) as u64;
+                self.rig.release();
             }
             _ => {}
         }
@@ -197,29 +185,33 @@ impl Rig {
     /// Lets time pass and nothing else, until nothing waits any more.
     fn time_out(&mut self) {
         for _ in 0..TRIES_MAX {
-            match self.session.flow() {
-                Flow::Idle if !self.session.is_pending() => return,
+            match self.rig.session.flow() {
+                Flow::Idle if !self.rig.session.is_pending() => return,
                 Flow::Close | Flow::Drop => return,
                 _ => {}
             }
-            self.context.now.mono_ns += WAIT_NS_MAX / 2;
-            self.session.release(&mut self.context);
+            self.rig.context.now.mono_ns += WAIT_NS_MAX / 2;
+            self.rig.release();
             self.send();
-            self.session.resume(&mut self.context);
+            self.rig.resume();
         }
-        panic!("{:?} waits for ever for {:?}", self.session.flow(), self.session.waits_for());
+        panic!(
+            "{:?} waits for ever for {:?}",
+            self.rig.session.flow(),
+            self.rig.session.waits_for()
+        );
     }
 
     /// Everything is answered, or the connection has ended.
     fn check(&mut self, seed: u64) {
-        match self.session.flow() {
+        match self.rig.session.flow() {
             Flow::Drop => panic!("seed {seed}: nothing was in doubt"),
             Flow::Close => self.send(),
             _ => {
                 self.send();
                 assert!(self.answers.is_complete(), "seed {seed}: a reply is missing");
-                assert!(self.session.is_at_rest(), "seed {seed}");
-                assert_eq!(self.session.heap_bytes(), 0, "seed {seed}");
+                assert!(self.rig.session.is_at_rest(), "seed {seed}");
+                assert_eq!(self.rig.session.heap_bytes(), 0, "seed {seed}");
             }
         }
     }
@@ -239,23 +231,26 @@ fn each_request_has_one_reply_in_its_place() {
     let (mut errors, mut closed) = (0, 0);
     for seed in 0..600 {
         let mut random = Random(seed);
-        let mut rig = Rig::new(seed, bounds(&mut random), 1 << 30);
+        let mut client = Client::new(seed, bounds(&mut random));
         let requests = 1 + random.below(60);
-        let script = rig.answers.ask(&mut random, requests);
+        let script = client.answers.ask(&mut random, requests);
         let mut rest = &script[..];
         for step in 0.. {
-            if rest.is_empty() && !rig.session.is_pending() && rig.session.flow() == Flow::Idle {
+            if rest.is_empty()
+                && !client.rig.session.is_pending()
+                && client.rig.session.flow() == Flow::Idle
+            {
                 break;
             }
-            if matches!(rig.session.flow(), Flow::Close | Flow::Drop) {
+            if matches!(client.rig.session.flow(), Flow::Close | Flow::Drop) {
                 break;
             }
-            rest = rig.step(rest);
+            rest = client.step(rest);
             assert!(step < TRIES_MAX, "seed {seed} does not come to an end");
         }
-        rig.check(seed);
-        errors += rig.answers.errors;
-        closed += usize::from(rig.session.flow() == Flow::Close);
+        client.check(seed);
+        errors += client.answers.errors;
+        closed += usize::from(client.rig.session.flow() == Flow::Close);
     }
     assert!(errors > 100 && closed > 0, "{errors} errors, {closed} closed: deadlines were tested");
 }
@@ -264,20 +259,20 @@ fn each_request_has_one_reply_in_its_place() {
 fn nothing_waits_for_ever_when_nothing_comes() {
     for seed in 0..300 {
         let mut random = Random(seed);
-        let mut rig = Rig::new(seed, bounds(&mut random), 1 << 30);
-        rig.waits().park = random.below(2) == 0;
-        let script = rig.answers.ask(&mut random, 40);
+        let mut client = Client::new(seed, bounds(&mut random));
+        client.waits().park = random.below(2) == 0;
+        let script = client.answers.ask(&mut random, 40);
         let mut rest = &script[..];
         while !rest.is_empty() {
             let (piece, left) = rest.split_at(random.below(5000).min(rest.len()));
-            rig.session.receive(piece, &mut rig.context);
+            client.rig.receive(piece);
             rest = left;
-            rig.time_out();
-            if rig.session.flow() == Flow::Close {
+            client.time_out();
+            if client.rig.session.flow() == Flow::Close {
                 break;
             }
         }
-        rig.check(seed);
+        client.check(seed);
     }
 }
 
@@ -323,50 +318,21 @@ impl Delays for Scripted {
 }
 
 /// A session whose waits are scripted.
-struct Stage {
-    session: Session,
-    context: Context<Fake<Scripted>>,
+fn stage(script: &[Step], budget_bytes: u64) -> Rig<Scripted> {
+    let delays = Scripted { script: script.iter().copied().collect(), ..Scripted::default() };
+    let handler = Fake::new(delays, Items::default(), 200_000, 4 << 10);
+    Rig::new(handler, Bounds::default(), budget_bytes)
 }
 
-impl Stage {
-    fn new(script: &[Step], budget_bytes: u64) -> Self {
-        let delays = Scripted { script: script.iter().copied().collect(), ..Scripted::default() };
-        let handler = Fake::new(delays, Items::default(), 200_000, 4 << 10);
-        let budget = MemoryBudget::new(budget_bytes);
-        let resources = Resources { bounds: Bounds::default(), budget };
-        let context = Context::new(handler, Now { mono_ns: 1, expiry_s: 1 }, resources);
-        Self { session: Session::new(ID), context }
-    }
-
-    fn receive(&mut self, input: &[u8]) -> Flow {
-        self.session.receive(input, &mut self.context)
-    }
-
-    fn resume(&mut self) -> Flow {
-        self.session.resume(&mut self.context)
-    }
-
-    fn release(&mut self) -> Flow {
-        self.session.release(&mut self.context)
-    }
-
-    fn pass_ns(&mut self, ns: u64) {
-        self.context.now.mono_ns += ns;
-    }
-
-    fn taken(&mut self) -> String {
-        let out = &mut self.context.out;
-        let bytes = out.plain(out.whole()).expect("short values are copied").to_vec();
-        out.clear(0);
-        String::from_utf8(bytes).expect("the tests write text")
-    }
+fn pass_ns(rig: &mut Rig<Scripted>, ns: u64) {
+    rig.context.now.mono_ns += ns;
 }
 
 use Step::{Gate, Park, Run};
 
 #[test]
 fn a_parked_request_continues_where_it_was() {
-    let mut stage = Stage::new(&[Run, Run, Run, Park, Run, Run, Park, Park], 1 << 20);
+    let mut stage = stage(&[Run, Run, Run, Park, Run, Run, Park, Park], 1 << 20);
     stage.receive(b"set a 0 0 1\r\nx\r\nset b 0 0 1\r\ny\r\n");
     assert_eq!(stage.taken(), "STORED\r\n".repeat(2));
     assert_eq!(stage.receive(b"get a b a\r\nversion\r\nget a"), Flow::Parked);
@@ -384,7 +350,7 @@ fn a_parked_request_continues_where_it_was() {
 
 #[test]
 fn earlier_replies_leave_while_a_request_is_parked() {
-    let mut stage = Stage::new(&[Run, Gate(0, 1), Park, Park, Run, Gate(0, 2)], 1 << 20);
+    let mut stage = stage(&[Run, Gate(0, 1), Park, Park, Run, Gate(0, 2)], 1 << 20);
     assert_eq!(stage.receive(b"version\r\nversion\r\nget a\r\n"), Flow::Parked);
     assert_eq!(stage.release(), Flow::Parked);
     assert_eq!((stage.taken().as_str(), stage.session.is_pending()), ("", true));
@@ -403,15 +369,15 @@ fn earlier_replies_leave_while_a_request_is_parked() {
 #[test]
 fn a_request_that_is_parked_for_too_long_is_answered_and_not_run() {
     for stubborn in [false, true] {
-        let mut stage = Stage::new(&[Park; 5], 1 << 20);
+        let mut stage = stage(&[Park; 5], 1 << 20);
         stage.context.handler.stubborn = stubborn;
         let set = b"set a 0 0 1\r\nx\r\nget a\r\n";
         assert_eq!(stage.receive(set), Flow::Parked);
         for ns in [0, WAIT_NS_MAX / 2, WAIT_NS_MAX / 2 - 1] {
-            stage.pass_ns(ns);
+            pass_ns(&mut stage, ns);
             assert_eq!(stage.resume(), Flow::Parked);
         }
-        stage.pass_ns(1);
+        pass_ns(&mut stage, 1);
         if stubborn {
             assert_eq!(stage.resume(), Flow::Drop, "a contract is broken");
         } else {
@@ -424,7 +390,7 @@ fn a_request_that_is_parked_for_too_long_is_answered_and_not_run() {
 #[test]
 fn a_parked_value_lies_where_it_was_received() {
     let request = [&b"set big 0 0 150000\r\n"[..], &[b'v'; 150_000], b"\r\n"].concat();
-    let mut stage = Stage::new(&[Park, Park], request.len() as u64);
+    let mut stage = stage(&[Park, Park], request.len() as u64);
     stage.receive(&request[..1000]);
     let mut at = 1000;
     while at < request.len() {
@@ -452,7 +418,7 @@ fn without_memory_to_keep_it_a_parked_value_is_refused() {
     let refused = "SERVER_ERROR out of memory storing object\r\n";
     // Many, so that refusing them one after the other must not take a frame for each.
     for count in [1, 20_000] {
-        let mut stage = Stage::new(&vec![Park; count], 0);
+        let mut stage = stage(&vec![Park; count], 0);
         let input = [set.repeat(count), b"version\r\nget a".to_vec()].concat();
         assert_eq!(stage.receive(&input), Flow::Idle);
         assert_eq!(stage.taken(), format!("{}VERSION 1\r\n", refused.repeat(count)));
@@ -460,7 +426,7 @@ fn without_memory_to_keep_it_a_parked_value_is_refused() {
         assert_eq!(stage.receive(b"\r\n"), Flow::Idle);
         assert_eq!(stage.taken(), "END\r\n");
     }
-    let mut stage = Stage::new(&[Park], 0);
+    let mut stage = stage(&[Park], 0);
     let key = "k".repeat(200);
     let keys = format!("get{}\r\n", format!(" {key}").repeat(20));
     assert_eq!(stage.receive(keys.as_bytes()), Flow::Close, "what is no value ends the connection");
@@ -469,7 +435,7 @@ fn without_memory_to_keep_it_a_parked_value_is_refused() {
 #[test]
 fn sixteen_gates_of_one_receive_are_one_wait() {
     let script: Vec<_> = (1..=16).flat_map(|seq| [Run, Gate(3, seq)]).collect();
-    let mut stage = Stage::new(&script, 1 << 20);
+    let mut stage = stage(&script, 1 << 20);
     stage.receive(&b"set a 0 0 1\r\nx\r\n".repeat(16));
     let gate = Waited::Gate { log: LogId(3), seq: 16 };
     assert_eq!(stage.session.waits_for(), Some(gate));
@@ -477,7 +443,7 @@ fn sixteen_gates_of_one_receive_are_one_wait() {
     stage.context.handler.delays.mark = 15;
     stage.release();
     assert_eq!(stage.taken(), "");
-    stage.pass_ns(WAIT_NS_MAX);
+    pass_ns(&mut stage, WAIT_NS_MAX);
     stage.release();
     assert_eq!(stage.taken(), overdue_line(&gate).repeat(16));
     assert!(stage.session.is_at_rest());
@@ -485,11 +451,11 @@ fn sixteen_gates_of_one_receive_are_one_wait() {
 
 #[test]
 fn late_completions_are_dropped_and_the_rest_of_a_reply_ends_its_connection() {
-    let mut stage = Stage::new(&[Run, Step::Ticket, Run, Step::Ticket], 1 << 20);
+    let mut stage = stage(&[Run, Step::Ticket, Run, Step::Ticket], 1 << 20);
     stage.receive(b"get a\r\n");
     let first = stage.context.handler.delays.tickets[0];
     assert!(stage.session.has_ticket());
-    stage.pass_ns(WAIT_NS_MAX);
+    pass_ns(&mut stage, WAIT_NS_MAX);
     stage.release();
     assert_eq!(stage.taken(), overdue_line(&Waited::Ticket(first)));
     assert!(!stage.session.complete(first, b"late", true));
@@ -498,14 +464,14 @@ fn late_completions_are_dropped_and_the_rest_of_a_reply_ends_its_connection() {
     assert!(stage.session.complete(second, b"VALUE", false));
     stage.release();
     assert_eq!(stage.taken(), "END\r\nVALUE");
-    stage.pass_ns(WAIT_NS_MAX);
+    pass_ns(&mut stage, WAIT_NS_MAX);
     assert_eq!(stage.release(), Flow::Close);
     assert_eq!(stage.taken(), "");
 }
 
 #[test]
 fn parts_that_must_be_kept_stop_the_reading() {
-    let mut stage = Stage::new(&[Run, Step::Ticket, Run, Step::Ticket], 1 << 20);
+    let mut stage = stage(&[Run, Step::Ticket, Run, Step::Ticket], 1 << 20);
     stage.receive(b"get a\r\nget b\r\n");
     let tickets = stage.context.handler.delays.tickets.clone();
     stage.session.complete(tickets[1], &vec![b'x'; 300 << 10], false);

@@ -4,16 +4,13 @@
 mod support;
 
 use std::collections::VecDeque;
-use std::io::IoSlice;
 
-use base::{MemoryBudget, Now};
-use session::{
-    Bounds, Cause, ConnId, Context, Flow, LogId, Mark, Outcome, Passed, Reply, Resources, Session,
-    Ticket, WorkerId,
-};
+use base::MemoryBudget;
+use session::{Bounds, Cause, ConnId, Flow, LogId, Mark, Outcome, Passed, Reply, Ticket};
 
 use support::fake::{Delays, Fake, Items, withhold};
 use support::random::Random;
+use support::rig::ID;
 
 /// Values of at least this size are lent.
 const LEND_BYTES_MIN: usize = 4 << 10;
@@ -65,51 +62,11 @@ fn handler(seed: Option<u64>) -> Fake<Seeded> {
     Fake { keys_per_call: 3, ..fake }
 }
 
-const ID: ConnId = ConnId { worker: WorkerId(3), index: 5, generation: 7 };
-
-/// A session with everything around it that a driver would hold.
-struct Rig {
-    session: Session,
-    context: Context<Fake<Seeded>>,
-    sent: Vec<u8>,
-}
+type Rig = support::rig::Rig<Seeded>;
 
 impl Rig {
-    fn new(handler: Fake<Seeded>, bounds: Bounds, budget_bytes: u64) -> Self {
-        let resources = Resources { bounds, budget: MemoryBudget::new(budget_bytes) };
-        let context = Context::new(handler, Now::default(), resources);
-        Self { session: Session::new(ID), context, sent: Vec::new() }
-    }
-
     fn plain() -> Self {
         Self::new(handler(None), Bounds::default(), 1 << 20)
-    }
-
-    fn receive(&mut self, input: &[u8]) -> Flow {
-        self.session.receive(input, &mut self.context)
-    }
-
-    fn resume(&mut self) -> Flow {
-        self.session.resume(&mut self.context)
-    }
-
-    fn release(&mut self) -> Flow {
-        self.session.release(&mut self.context)
-    }
-
-    /// Sends what stands in the output.
-    fn send(&mut self) {
-        let mut slices = [IoSlice::new(&[]); 4096];
-        let out = &mut self.context.out;
-        let count = out.slices(out.whole(), &mut slices);
-        self.sent.extend(slices[..count].iter().flat_map(|slice| slice.iter()));
-        out.clear(0);
-    }
-
-    /// Everything sent since the last call.
-    fn taken(&mut self) -> String {
-        self.send();
-        String::from_utf8(std::mem::take(&mut self.sent)).expect("the tests write text")
     }
 }
 

@@ -17,7 +17,7 @@ use rustix::event::{EventfdFlags, eventfd};
 use rustix::pipe::{PipeFlags, pipe_with};
 use session::{ConnId, Ticket};
 
-use super::post::Mail;
+use super::mail::Mail;
 use crate::sockets::Accepted;
 
 /// Messages that one mailbox holds at most.

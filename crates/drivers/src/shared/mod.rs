@@ -6,6 +6,7 @@
 
 mod accept;
 mod handle;
+mod mail;
 mod mailbox;
 mod post;
 mod remote;

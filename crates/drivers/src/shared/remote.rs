@@ -129,3 +129,35 @@ impl<M: Send + 'static> Slot<M> {
         Self { worker, remote: Remote::new(shared.clone()), post: Post::new(shared.clone()) }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use base::MemoryBudget;
+    use session::{Bounds, Resources};
+
+    use super::*;
+    use crate::config::Config;
+    use crate::shared::{Waker, WorkerHandle, bit_of};
+
+    #[test]
+    fn a_mark_wakes_the_workers_that_have_announced_its_log() {
+        let budget = MemoryBudget::new(1 << 20);
+        let shared = Shared::new(Config::new(Resources { bounds: Bounds::default(), budget }));
+        let handles = [0, 1].map(|id| {
+            let handle = WorkerHandle::new(Waker::descriptor().expect("descriptors are left"));
+            shared.add_worker(WorkerId(id), handle.clone());
+            handle
+        });
+        let remote = Remote::new(shared);
+        let released = || handles.each_ref().map(|handle| handle.mailbox().take().release);
+        handles[0].announce(bit_of(LogId(1)) | bit_of(LogId(2)));
+        handles[1].announce(bit_of(LogId(2)));
+        for (log, expected) in [(1, [true, false]), (2, [true, true]), (3, [false, false])] {
+            remote.release(LogId(log));
+            assert_eq!(released(), expected, "log {log}");
+        }
+        handles[0].withdraw();
+        remote.release(LogId(1));
+        assert_eq!(released(), [false, false], "it is awake, and asks before it sleeps");
+    }
+}

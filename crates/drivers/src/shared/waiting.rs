@@ -1,5 +1,5 @@
-//! What all drivers agree on about connections that wait: how often a parked request is tried again,
-//! and how a worker announces the logs that its connections wait for.
+//! What all drivers agree on about connections that wait: how often a parked request is tried
+//! again, and how a worker announces the logs that its connections wait for.
 
 use session::LogId;
 

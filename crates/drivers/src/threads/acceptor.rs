@@ -1,8 +1,8 @@
 //! The thread that accepts clients, starts their threads, and joins them.
 //!
-//! It is worker 0, and its handler serves no client: its `end_batch` is called at
-//! the moments of its `wake_at_ns`, and after it was delivered mail. Each client is a worker of its own: it gets a worker number that is
-//! free, and a generation that no connection had before.
+//! It is worker 0, and its handler serves no client: it gets mail, and its `end_batch` is called
+//! after that and at the moments of its `wake_at_ns`. Each client is a worker of its own: it gets a
+//! worker number that is free, and a generation that no connection had before.
 //!
 //! Invariants: a worker number is free again only after its thread is joined. The thread of a
 //! client never outlives this one.

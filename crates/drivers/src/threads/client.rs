@@ -100,12 +100,12 @@ impl<H: Handler> Client<H> {
     /// Does what the session needs next, then sends what there is to send. [`Break`] ends the
     /// connection.
     fn step(&mut self) -> ControlFlow<()> {
-        if self.handle.mailbox().has_messages() {
-            let taken = self.handle.mailbox().take();
-            self.on_messages(taken)?;
-        }
         let next = match self.session.flow() {
             Flow::Close | Flow::Drop => return Break(()),
+            _ if self.handle.mailbox().has_messages() => {
+                let taken = self.handle.mailbox().take();
+                self.on_messages(taken)
+            }
             Flow::Again | Flow::Full => self.resume(),
             Flow::Parked => self.retry(),
             Flow::Waiting => self.wait_for_messages(MESSAGE_WAIT),

@@ -252,12 +252,17 @@ impl<H: Handler, S: Source> Connections<H, S> {
         None
     }
 
-    /// Takes the connection whose request was parked first, if it may be tried again now.
-    pub(super) fn take_parked(&mut self) -> Option<Key> {
-        let key = self.waits.take_parked()?;
-        let client = self.clients.get(key)?;
-        client.parked = false;
-        client.may_retry().then_some(key)
+    /// Takes the connection that is the next to be tried again, as [`Waits::take_parked`] says. A
+    /// client that has not taken all its replies is parked again when it has.
+    pub(super) fn take_parked(&mut self, oldest: bool) -> Option<Key> {
+        while let Some(key) = self.waits.take_parked(oldest) {
+            let Some(client) = self.clients.get(key) else { continue };
+            client.parked = false;
+            if client.may_retry() {
+                return Some(key);
+            }
+        }
+        None
     }
 
     /// Whether a connection has not taken all its replies.

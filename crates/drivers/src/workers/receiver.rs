@@ -135,12 +135,15 @@ impl Receiver {
         }
     }
 
-    /// Tries again to run requests that are parked, those first that were parked first. Returns
-    /// whether it has tried any.
-    pub(super) fn turn_parked<H: Handler, S: Source>(sender: &mut Sender<H, S>) -> bool {
-        let mut tried = false;
-        for _ in 0..sender.conns.waits.retries() {
-            let Some(key) = sender.conns.take_parked() else { continue };
+    /// Tries again to run requests that are parked, those first that were parked first: more of
+    /// them if the worker is `idle`. Returns whether it has tried any.
+    pub(super) fn turn_parked<H: Handler, S: Source>(
+        idle: bool,
+        sender: &mut Sender<H, S>,
+    ) -> bool {
+        let (mut tried, mut oldest) = (false, true);
+        for _ in 0..sender.conns.waits.begin_retries(idle) {
+            let Some(key) = sender.conns.take_parked(oldest) else { break };
             let Connections { clients, context, .. } = &mut sender.conns;
             let Some(client) = clients.get(key) else { continue };
             tried = true;
@@ -150,7 +153,9 @@ impl Receiver {
                 client.info.set_state(State::Read);
             }
             conclude(key, mark, Received::Nothing, sender);
+            oldest &= sender.conns.clients.get(key).is_none_or(|client| !client.parked);
         }
+        sender.conns.waits.end_retries();
         tried
     }
 

@@ -6,6 +6,15 @@
 //! parked     a queue: connections whose request could not run, first in, first out
 //! ```
 //!
+//! ```text
+//! parked     [ oldest | tried in this pass ][ untried | youngest ]
+//! a turn       ^ first, and while it runs,    ^ then these, as far as one turn goes
+//!                the next oldest
+//! ```
+//!
+//! So what becomes free goes to those that have waited longest, and no request that could run is
+//! kept waiting by an older one that cannot. When none is untried, the next pass begins.
+//!
 //! A mark that passes frees the heads of one heap, so no other connection is asked. An entry is
 //! stale when its connection is gone or waits for something else; it is skipped when it comes to
 //! the head, and all stale ones are removed when they are more than half.
@@ -26,9 +35,11 @@ use session::LogId;
 use super::key::Key;
 use crate::shared::{PARKED_RETRY_NS, bit_of};
 
-/// Parked requests that are tried in one turn: a fraction of [`PARKED_RETRY_NS`], so that a thousand
-/// of them do not stall the others.
-pub(super) const PARKED_RETRIES_MAX: usize = 128;
+/// Parked requests that are tried in one turn, of a worker that has just served others and of one
+/// that has not. A try takes less than a microsecond, so that a thousand of them do not stall the
+/// others, and take little of an idle worker.
+const RETRIES_BUSY_MAX: usize = 16;
+const RETRIES_IDLE_MAX: usize = 128;
 
 /// Logs without a wait that are kept, so that their heaps are used again.
 const LOGS_KEPT_MAX: usize = 64;
@@ -47,6 +58,33 @@ struct Log {
     waiting: Heap,
 }
 
+/// Connections whose request is parked: `tried` before `untried`, the oldest first.
+#[derive(Default)]
+struct Parked {
+    tried: VecDeque<Key>,
+    untried: VecDeque<Key>,
+    /// Where a connection is put that is parked now.
+    place: Place,
+}
+
+/// A place among the parked connections.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Place {
+    /// The first of all: the oldest was tried, and parks again.
+    Oldest,
+    /// The last of those that were tried.
+    Tried,
+    /// The last of all: it was not parked before.
+    #[default]
+    Youngest,
+}
+
+impl Parked {
+    fn len(&self) -> usize {
+        self.tried.len() + self.untried.len()
+    }
+}
+
 #[derive(Default)]
 pub(super) struct Waits {
     /// In no order: a cell has few.
@@ -54,7 +92,7 @@ pub(super) struct Waits {
     /// Entries of all logs.
     gates: usize,
     deadlines: Heap,
-    parked: VecDeque<Key>,
+    parked: Parked,
     /// A gate was added, or a mark may have passed, since the gates were asked.
     stale: bool,
     /// The logs that other threads see now that connections wait for, one bit for each.
@@ -71,12 +109,12 @@ impl Waits {
     /// Whether a wait has a deadline, or a request is parked.
     #[inline(always)]
     pub(super) fn is_any(&self) -> bool {
-        !self.deadlines.is_empty() || !self.parked.is_empty()
+        !self.deadlines.is_empty() || self.has_parked()
     }
 
     #[inline(always)]
     pub(super) fn has_parked(&self) -> bool {
-        !self.parked.is_empty()
+        self.parked.len() > 0
     }
 
     /// Whether the gates must be asked before the worker sleeps.
@@ -195,20 +233,39 @@ impl Waits {
 
     /// The request of `key` is parked.
     pub(super) fn park(&mut self, key: Key, places: usize, lives: impl Fn(Key) -> bool) {
-        self.parked.push_back(key);
+        let Parked { tried, untried, place } = &mut self.parked;
+        match place {
+            Place::Oldest => tried.push_front(key),
+            Place::Tried => tried.push_back(key),
+            Place::Youngest => untried.push_back(key),
+        }
         if self.parked.len() > (2 * places).max(ENTRIES_MIN) {
-            self.parked.retain(|key| lives(*key));
+            self.parked.tried.retain(|key| lives(*key));
+            self.parked.untried.retain(|key| lives(*key));
         }
     }
 
-    /// Requests that one turn tries again.
-    pub(super) fn retries(&self) -> usize {
-        self.parked.len().min(PARKED_RETRIES_MAX)
+    /// Begins a turn of parked requests; returns how many it tries at most. `idle`: the worker has
+    /// nothing else to do. [`Waits::end_retries`] ends the turn.
+    pub(super) fn begin_retries(&mut self, idle: bool) -> usize {
+        let Parked { tried, untried, .. } = &mut self.parked;
+        if untried.is_empty() {
+            std::mem::swap(tried, untried);
+        }
+        self.parked.len().min(if idle { RETRIES_IDLE_MAX } else { RETRIES_BUSY_MAX })
     }
 
-    /// Takes the connection whose request was parked first.
-    pub(super) fn take_parked(&mut self) -> Option<Key> {
-        self.parked.pop_front()
+    /// Takes the connection whose request was parked first, or else the first that is untried.
+    pub(super) fn take_parked(&mut self, oldest: bool) -> Option<Key> {
+        let Parked { tried, untried, place } = &mut self.parked;
+        *place = if oldest { Place::Oldest } else { Place::Tried };
+        let was_tried = if oldest { tried.pop_front() } else { None };
+        was_tried.or_else(|| untried.pop_front())
+    }
+
+    /// Connections that are parked from now on are the youngest.
+    pub(super) fn end_retries(&mut self) {
+        self.parked.place = Place::Youngest;
     }
 }
 
@@ -279,5 +336,40 @@ mod tests {
         assert_eq!(waits.wait_ns(0), u64::MAX);
         waits.park(7, 10, |_| true);
         assert_eq!(waits.wait_ns(0), PARKED_RETRY_NS);
+    }
+
+    /// One turn, in which the requests of `runs` can run and the others park again; returns those
+    /// that were tried.
+    fn turn(waits: &mut Waits, idle: bool, runs: impl Fn(Key) -> bool) -> Vec<Key> {
+        let (mut tried, mut oldest) = (Vec::new(), true);
+        for _ in 0..waits.begin_retries(idle) {
+            let Some(key) = waits.take_parked(oldest) else { break };
+            tried.push(key);
+            if !runs(key) {
+                waits.park(key, 1000, |_| true);
+                oldest = false;
+            }
+        }
+        waits.end_retries();
+        tried
+    }
+
+    #[test]
+    fn the_oldest_parked_is_tried_first_in_each_turn_and_every_other_in_its_turn() {
+        let mut waits = Waits::default();
+        (1..=40).for_each(|key| waits.park(key, 1000, |_| true));
+        let none = |_| false;
+        assert_eq!(turn(&mut waits, false, none), (1..=16).collect::<Vec<_>>());
+        let second: Vec<_> = std::iter::once(1).chain(17..=31).collect();
+        assert_eq!(turn(&mut waits, false, none), second);
+        // What becomes free goes to the oldest, also in the middle of a pass.
+        assert_eq!(turn(&mut waits, false, |_| true), (1..=16).collect::<Vec<_>>());
+        // One that can run is not kept waiting by older ones.
+        let third = turn(&mut waits, false, |key| key == 40);
+        assert_eq!(third, std::iter::once(17).chain(32..=40).collect::<Vec<_>>());
+        waits.park(50, 1000, |_| true);
+        let all: Vec<_> = std::iter::once(17).chain([50]).collect();
+        assert_eq!(turn(&mut waits, true, none), all);
+        assert_eq!(turn(&mut waits, true, none), (17..=39).chain([50]).collect::<Vec<_>>());
     }
 }

@@ -83,7 +83,7 @@ impl<H: Handler, S: Source> Worker<H, S> {
             if !ended {
                 self.sender.flush();
             }
-            let is_due = self.sender.conns.waits.is_any() && self.tend_waits();
+            let is_due = self.sender.conns.waits.is_any() && self.tend_waits(count == 0);
             let conns = &self.sender.conns;
             let now_ns = conns.now_ns();
             self.busy =
@@ -133,13 +133,13 @@ impl<H: Handler, S: Source> Worker<H, S> {
         timespec(wait_ns)
     }
 
-    /// Ends what has waited for too long, and tries again what is parked. Returns whether more of
-    /// either is due soon.
+    /// Ends what has waited for too long, and tries again what is parked, more of it on an `idle`
+    /// worker. Returns whether more of either is due soon.
     #[cold]
     #[inline(never)]
-    fn tend_waits(&mut self) -> bool {
+    fn tend_waits(&mut self, idle: bool) -> bool {
         let ended = self.sender.end_overdue();
-        let tried = Receiver::turn_parked(&mut self.sender);
+        let tried = Receiver::turn_parked(idle, &mut self.sender);
         if ended || tried {
             self.sender.flush();
         }

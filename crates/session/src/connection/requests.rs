@@ -303,14 +303,17 @@ impl Requests {
             Outcome::Park => self.parked_until_ns.min(now_ns + WAIT_NS_MAX),
             _ => u64::MAX,
         };
+        let produced = context.out.len_since(mark) > 0;
         let begun = self.begun;
-        self.begun = stays && (begun || context.out.len_since(mark) > 0);
+        self.begun = stays && (begun || produced);
         if self.pending.is_some() || wait != Wait::Nothing {
             let Context { out, resources, spares, .. } = context;
             let pending = self.pending.get_or_insert_with(|| spares.take());
             let (request, due_ns) = (self.number, now_ns + WAIT_NS_MAX);
             let executed = Executed { request, request_bytes: used, wait, due_ns, begun };
-            pending.push(executed, out, mark);
+            if produced || !stays {
+                pending.push(executed, out, mark);
+            }
             if pending.is_full(resources) || outcome == Outcome::More {
                 self.flow = Flow::Waiting;
             }

@@ -10,6 +10,7 @@ const SPARES_BYTES_MAX: usize = 1 << 20;
 /// Queues without entries.
 #[derive(Default)]
 pub(crate) struct Spares {
+    #[expect(clippy::vec_box, reason = "a queue moves between here and its connection by its box")]
     queues: Vec<Box<Pending>>,
     /// What they hold together.
     bytes: usize,

@@ -5,3 +5,4 @@
 pub mod answers;
 pub mod fake;
 pub mod random;
+pub mod rig;
