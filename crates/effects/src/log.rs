@@ -128,8 +128,9 @@ impl Log {
         rose
     }
 
-    /// Sets what `level` has passed from now on: what all these marks have passed. Without marks it
-    /// has passed everything. Refused if a reader is not there.
+    /// Sets what `level` needs from now on: it has passed what all these marks have passed, and what
+    /// it had passed before. Without marks it has passed everything. Refused if a reader is not
+    /// there.
     pub fn set_level(&self, level: Level, of: &[(ReaderId, Mark)]) -> bool {
         let mut readers = lock(&self.readers);
         let is_set = readers.set_level(level, of);

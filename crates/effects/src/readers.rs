@@ -319,10 +319,10 @@ impl Readers {
         Some(slot.joined)
     }
 
-    /// A reader asked for entries that were freed.
+    /// A reader asked for entries that were freed. One that holds entries back has passed them.
     pub(crate) fn falls_out(&mut self, reader: ReaderId) {
         if let Some(slot) = self.find(reader) {
-            slot.has_fallen = true;
+            slot.has_fallen |= slot.holds.is_none();
         }
     }
 
