@@ -26,6 +26,9 @@ use crate::sync::{Mutex, MutexGuard, lock};
 use base::{Refused, SliceId, Version};
 use std::sync::Arc;
 
+/// How often memory is freed for one reservation.
+const TRIES_MAX: u32 = 8;
+
 /// The log of one lane.
 pub struct Log {
     shared: Shared,
@@ -125,8 +128,9 @@ impl Log {
         rose
     }
 
-    /// Sets what `level` has passed from now on: what all these marks have passed. Without marks it
-    /// has passed everything. Refused if a reader is not there.
+    /// Sets what `level` needs from now on: it has passed what all these marks have passed, and what
+    /// it had passed before. Without marks it has passed everything. Refused if a reader is not
+    /// there.
     pub fn set_level(&self, level: Level, of: &[(ReaderId, Mark)]) -> bool {
         let mut readers = lock(&self.readers);
         let is_set = readers.set_level(level, of);
@@ -175,7 +179,9 @@ impl Log {
         self.shared.set_bounds(&readers);
         drop(readers);
         let read = lock(&self.state).read(from, For { slot: reader.slot(), joined }, batch);
-        if self.shared.should_free() {
+        if read.is_err() {
+            lock(&self.readers).falls_out(reader);
+        } else if self.shared.should_free() {
             self.free_unwanted();
         }
         read
@@ -378,27 +384,33 @@ impl Log {
         (is_passed && self.shared.unwanted() >= end).then_some(state)
     }
 
-    /// Reserves `room`. What only readers want that may fall out is freed for it.
+    /// Reserves `room`. What only readers want that may fall out is freed for it, again where others
+    /// took what was freed.
     fn reserve_now(&self, room: Room) -> bool {
-        self.shared.account.reserve(room) || {
-            self.make_room(self.shared.account.missing(room));
-            self.shared.account.reserve(room)
+        for _ in 0..TRIES_MAX {
+            if self.shared.account.reserve(room) {
+                return true;
+            }
+            let missing = self.shared.account.missing(room);
+            if missing > 0 && !self.make_room(missing) {
+                break;
+            }
         }
+        self.shared.account.reserve(room)
     }
 
+    /// Frees `missing` bytes, or what there is. Returns whether that is anything.
     #[cold]
-    fn make_room(&self, missing: u64) {
-        if missing == 0 {
-            return;
-        }
+    fn make_room(&self, missing: u64) -> bool {
         let mut state = lock(&self.state);
         let freed = state.make_room(missing, &self.shared);
         let first = state.first();
         drop(state);
-        drop(freed);
         let mut readers = lock(&self.readers);
         readers.freed(first);
         self.shared.set_bounds(&readers);
+        drop(readers);
+        !freed.is_empty()
     }
 
     #[inline(always)]

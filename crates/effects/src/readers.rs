@@ -108,7 +108,7 @@ struct Slot {
     marks: [u64; MARKS],
     /// How much may be spent in all before its room is used up.
     granted: u64,
-    /// Where it has read to.
+    /// Up to where it has read, or cannot read any more.
     read: u64,
     /// The last position when it joined.
     joined: u64,
@@ -286,7 +286,7 @@ impl Readers {
         for slot in self.all() {
             if let Some(held) = slot.held() {
                 bounds.unheld = bounds.unheld.min(held);
-            } else if !slot.has_fallen {
+            } else {
                 bounds.unwanted = bounds.unwanted.min(slot.read);
             }
         }
@@ -304,10 +304,10 @@ impl Readers {
         self.all().min_by_key(|slot| slot.granted).map(|slot| slot.who)
     }
 
-    /// Entries before `first` were freed: readers that still wanted them fall out.
+    /// Entries before `first` were freed: nobody can want them.
     pub(crate) fn freed(&mut self, first: u64) {
-        for slot in &mut self.slots {
-            slot.has_fallen |= slot.holds.is_none() && slot.read + 1 < first;
+        for slot in self.slots.iter_mut().filter(|slot| slot.holds.is_none()) {
+            slot.read = slot.read.max(first - 1);
         }
     }
 
@@ -317,6 +317,13 @@ impl Readers {
         let slot = self.find(reader).filter(|slot| !slot.has_fallen)?;
         slot.read = slot.read.max(from - 1);
         Some(slot.joined)
+    }
+
+    /// A reader asked for entries that were freed. One that holds entries back has passed them.
+    pub(crate) fn falls_out(&mut self, reader: ReaderId) {
+        if let Some(slot) = self.find(reader) {
+            slot.has_fallen |= slot.holds.is_none();
+        }
     }
 
     fn find(&mut self, reader: ReaderId) -> Option<&mut Slot> {

@@ -93,10 +93,11 @@ impl Shared {
         self.bounds.unheld.store(bounds.unheld, Ordering::Release);
     }
 
-    /// Publishes what `level` has passed, also where that is less than before. The readers are
-    /// locked, here and below.
+    /// Publishes what `level` has passed, whose marks have changed. What had passed stays passed.
+    /// The readers are locked, here and below.
     pub(crate) fn set_level(&self, level: Level, readers: &Readers) {
-        self.ends.passed[level.index()].store(readers.passed(level), Ordering::Release);
+        let passed = readers.passed(level).max(self.passed(level).min(self.end()));
+        self.ends.passed[level.index()].store(passed, Ordering::Release);
     }
 
     /// Publishes what `levels` have passed. Returns those that rose.

@@ -65,8 +65,10 @@ pub(crate) struct Slices {
     places: [Place; COUNT],
 }
 
-/// Bytes of the tables.
-pub(crate) const SLICES_BYTES: u64 = SLICES as u64 * (1 + size_of::<Place>() as u64);
+/// Bytes of the tables: a lane and a place for each slice.
+pub(crate) const SLICES_BYTES: u64 = SLICES as u64 * (1 + 16);
+
+const _: () = assert!(MODEL || size_of::<Slices>() as u64 == SLICES_BYTES);
 
 impl Slices {
     /// Slices that are divided evenly among lanes, in runs.

@@ -72,6 +72,13 @@ pub(crate) struct Freed {
     values: Vec<Arc<Vec<u8>>>,
 }
 
+impl Freed {
+    /// Whether that is nothing.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.charge == 0
+    }
+}
+
 /// For which reader entries are copied.
 #[derive(Clone, Copy)]
 pub(crate) struct For {
