@@ -21,6 +21,20 @@ pub(crate) use source::{
 use std as source;
 use std::sync::TryLockError;
 
+/// What writers change, on cache lines of its own: readers load what lies beside it. (Two lines,
+/// since processors fetch pairs.)
+#[repr(align(128))]
+pub(crate) struct Apart<T>(pub(crate) T);
+
+impl<T> std::ops::Deref for Apart<T> {
+    type Target = T;
+
+    #[inline(always)]
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
 /// Takes a lock that guards plain bookkeeping: no panic can leave that half changed.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     match mutex.lock() {

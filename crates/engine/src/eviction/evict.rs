@@ -26,7 +26,7 @@ use crate::segments::{
     FREE_FOR_MOVES, Pool, Reclaim, SegmentCounts, Victim, dead_victim, drained, expired_victim,
     flushed_victim, oldest_victim, reclaim,
 };
-use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering, try_lock};
+use crate::sync::{Apart, AtomicU64, Mutex, MutexGuard, Ordering, try_lock};
 use base::{EffectSink, MemoryBudget, Owner, Refused};
 use std::sync::Arc;
 
@@ -60,7 +60,7 @@ pub enum Left {
 /// What decides which segments go, and what was done about it.
 pub(crate) struct Eviction {
     budget: Arc<MemoryBudget>,
-    evictor: Mutex<Evictor>,
+    evictor: Apart<Mutex<Evictor>>,
     ghosts: GhostClock,
     maxima: Maxima,
 }
@@ -118,7 +118,7 @@ impl Eviction {
     pub(crate) fn new(pool_words: u64, budget: Arc<MemoryBudget>) -> Self {
         Self {
             budget,
-            evictor: Mutex::new(Evictor::default()),
+            evictor: Apart(Mutex::new(Evictor::default())),
             ghosts: GhostClock::new(pool_words),
             maxima: Maxima::default(),
         }

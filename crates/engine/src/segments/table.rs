@@ -14,7 +14,7 @@ use crate::config::Geometry;
 use crate::grace::GracePeriods;
 use crate::item::{HEADER_WORDS, Head, ItemRef};
 use crate::raw::Mapping;
-use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering, lock};
+use crate::sync::{Apart, AtomicU64, Mutex, MutexGuard, Ordering, lock};
 use base::{Grant, MemoryBudget, Owner};
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -86,12 +86,12 @@ pub(crate) struct Segments {
     budget: Arc<MemoryBudget>,
     /// The open segment of each stream, as number + 1; 0 for none.
     open: Box<[AtomicU64]>,
-    pub(super) lists: Mutex<Lists>,
+    pub(super) lists: Apart<Mutex<Lists>>,
     /// `lists.free.len()`, for a look without the lock.
-    pub(super) free: AtomicU64,
+    pub(super) free: Apart<AtomicU64>,
     free_aim: usize,
     /// Whether new items belong in the main pool: see [`Segments::fills_main`].
-    fills_main: AtomicU64,
+    fills_main: Apart<AtomicU64>,
 }
 
 pub(super) struct HeaderTable(Mapping<HeaderWords>);
@@ -121,7 +121,7 @@ impl Segments {
             headers: HeaderTable(Mapping::reserve(geometry.segments_max, false)?),
             budget,
             open: (0..PURPOSES * POOLS * geometry.classes).map(|_| AtomicU64::new(0)).collect(),
-            lists: Mutex::new(Lists {
+            lists: Apart(Mutex::new(Lists {
                 free: Vec::new(),
                 uncommitted: Vec::new(),
                 fresh: 0,
@@ -133,10 +133,10 @@ impl Segments {
                 filled: false,
                 sealed: 0,
                 flushed: 0,
-            }),
-            free: AtomicU64::new(0),
+            })),
+            free: Apart(AtomicU64::new(0)),
             free_aim,
-            fills_main: AtomicU64::new(0),
+            fills_main: Apart(AtomicU64::new(0)),
             geometry,
         };
         table.refill(&mut lock(&table.lists));
