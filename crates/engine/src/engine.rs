@@ -14,7 +14,7 @@ use crate::local::{Counters, Local, LocalCounters, Pin};
 use crate::raw::look_at_processor;
 use crate::reading::{self, FetchOptions, Found, Prefetched, Read, ReadSink};
 use crate::segments::{SegmentCounts, Segments, value_bytes_max};
-use crate::slices::{KEPT, Slices};
+use crate::slices::{KEPT, Role, Slices};
 use crate::sync::Ordering;
 use crate::transfer::{self, Applied, Cursor, ItemSink, More};
 use crate::writing::{self, Action, Ahead, Fetched, Mode, Op, Put, WriteResult, WriteStatus};
@@ -249,7 +249,8 @@ impl Engine {
     }
 
     fn work<'w, S>(&'w self, pin: &'w mut Pin, now: Now, sink: &'w mut S) -> Work<'w, S> {
-        Work { items: &self.items, ghosts: self.eviction.ghosts(), pin, now, sink }
+        let may_evict = self.items.config().evict;
+        Work { items: &self.items, ghosts: self.eviction.ghosts(), pin, now, sink, may_evict }
     }
 
     /// Housekeeping for an idle moment or the end of a batch: looks at up to `items` items of
@@ -272,8 +273,7 @@ impl Engine {
     }
 
     /// Makes the item of a key of `slice` as `effect` says, with the `version` that it has, unless
-    /// the item is as new. The pin may move on. Space is made out of dead words only: an engine that
-    /// evicts answers [`Applied::NoSpace`] at once.
+    /// the item is as new. The pin may move on. Space is made out of dead words only.
     pub fn apply(
         &self,
         pin: &mut Pin,
@@ -283,7 +283,7 @@ impl Engine {
         now: Now,
     ) -> Applied {
         let mut none = NoSink;
-        let work = &mut self.work(pin, now, &mut none);
+        let work = &mut Work { may_evict: false, ..self.work(pin, now, &mut none) };
         transfer::apply(&self.eviction, work, slice, effect, version)
     }
 
@@ -312,6 +312,23 @@ impl Engine {
     #[must_use]
     pub fn last_version(&self, slice: SliceId) -> Version {
         self.items.slices().last(slice)
+    }
+
+    /// Makes the last version of `slice` at least `version`: later ones exceed it.
+    pub fn advance(&self, slice: SliceId, version: Version) {
+        self.items.slices().raise(slice, version);
+    }
+
+    /// Makes this cell the primary of `slices`, or one that keeps a copy. It is the primary of all
+    /// at first. The items of a copy are not evicted from now on; those of a primary can be, once
+    /// their segments have followed.
+    pub fn set_role(&self, slices: SliceRange, role: Role) {
+        for slice in slices.iter() {
+            self.items.slices().set_role(slice, role);
+        }
+        if role == Role::Primary {
+            self.items.segments().note_promotion();
+        }
     }
 
     /// Raises the barrier of `slice` to `version`: items with it or an older one are dead.

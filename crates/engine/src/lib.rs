@@ -57,5 +57,6 @@ pub use keys::{KEY_BYTES_MAX, Key};
 pub use local::{Counters, Local, Pin};
 pub use obstacle::Obstacle;
 pub use reading::{FetchOptions, Found, ItemView, Prefetched, Read, ReadSink, ValueSink};
+pub use slices::Role;
 pub use transfer::{Applied, Cursor, ItemSink, More, WalkedItem};
 pub use writing::{Action, Mode, Op, Put, WriteResult, WriteStatus};

@@ -24,7 +24,7 @@ use crate::index::Compaction;
 use crate::items::Items;
 use crate::segments::{
     FREE_FOR_MOVES, Pool, Reclaim, SegmentCounts, Victim, dead_victim, drained, expired_victim,
-    flushed_victim, oldest_victim, reclaim,
+    flushed_victim, follow, oldest_victim, reclaim,
 };
 use crate::sync::{Apart, AtomicU64, Mutex, MutexGuard, Ordering, try_lock};
 use base::{EffectSink, MemoryBudget, Owner, Refused};
@@ -267,6 +267,10 @@ impl Eviction {
                 evictor.walk = victim.map(Walk::of);
             }
             let Some(walk) = &mut evictor.walk else { break };
+            if !work.may_evict && !walk.victim.compact {
+                // Its items go for the sake of others.
+                break;
+            }
             let Some(subject) = walk.next(work) else {
                 drained(segments, work.pin.grace(), walk.victim.id);
                 work.pin.counters().drained.add(1);
@@ -309,14 +313,15 @@ impl Eviction {
             return Some(victim);
         }
         // What is left of a mostly dead segment fits in one free segment: nothing need be evicted.
-        if (items.config().evict || segments.free() > 0)
+        if (work.may_evict || segments.free() > 0)
             && let Some(victim) = choose_dead(items, grace, committed)
         {
             return Some(victim);
         }
-        if !items.config().evict {
+        if !work.may_evict {
             return None;
         }
+        follow(segments);
         self.ghosts.fit(committed * segments.geometry().segment_words);
         let (first, second) = if self.ghosts.is_small_over(small, committed) || main == 0 {
             (Pool::Small, Pool::Main)

@@ -8,7 +8,6 @@
 
 use super::evict::{Bounds, Eviction};
 use super::work::Work;
-use crate::items::Items;
 use crate::obstacle::Obstacle;
 use crate::segments::{FREE_FOR_MOVES, Reclaim, SegmentCounts, reclaim};
 use crate::sync::{Ordering, yield_now};
@@ -84,10 +83,10 @@ impl Rounds {
         self.left = self.left.saturating_sub(1);
         self.idle += usize::from(walked == 0);
         let has_looked = self.idle > work.items.segments().geometry().scans() + 1;
-        if has_looked && !is_space_to_come(eviction, work.items) {
+        if has_looked && !is_space_to_come(eviction, work) {
             return Err(Failed::NoSpace);
         }
-        if self.left == 0 || self.idle > YIELDS_MAX && (has_looked || work.items.config().evict) {
+        if self.left == 0 || self.idle > YIELDS_MAX && (has_looked || work.may_evict) {
             return Err(Failed::Later(Obstacle::Memory));
         }
         if walked == 0 {
@@ -101,9 +100,9 @@ impl Rounds {
 }
 
 /// Whether there will be space when others have ended their batches, or even sooner.
-fn is_space_to_come(eviction: &Eviction, items: &Items) -> bool {
-    let SegmentCounts { small, main, limbo, .. } = items.segments().counts();
-    let is_evicted = items.config().evict && small + main > 0;
+fn is_space_to_come<S>(eviction: &Eviction, work: &Work<'_, S>) -> bool {
+    let SegmentCounts { small, main, limbo, .. } = work.items.segments().counts();
+    let is_evicted = work.may_evict && small + main > 0;
     is_evicted || limbo > 0 || eviction.try_evictor().is_none()
 }
 

@@ -14,7 +14,7 @@ use crate::item::Flags;
 use crate::items::Current;
 use crate::keys::Key;
 use crate::segments::{Addr, Pool, Purpose, Stream, Victim, names_chunk, owner, rename_chunk};
-use base::{EffectSink, KeyId, Refused, Removal, Space};
+use base::{EffectSink, KeyId, NoSink, Refused, Removal, Space};
 use std::collections::VecDeque;
 
 /// Hits that move an item from the small pool to the main pool.
@@ -108,7 +108,9 @@ pub(super) fn process<S: EffectSink>(
     subject: &Subject,
 ) -> Result<bool, Refused> {
     let Some(key) = subject.key else { return Ok(true) };
-    work.sink.reserve(key.slice, Space::Removal)?;
+    if !work.items.slices().is_copy(key.slice) {
+        work.sink.reserve(key.slice, Space::Removal)?;
+    }
     let processed = process_key(work, walk, subject, key);
     work.items.index().resizing(key.slice).adjust(work.pin.grace());
     processed
@@ -135,7 +137,11 @@ fn process_key<S: EffectSink>(
     let words = work.items.segments().item(addr).head().used_words();
     let decision = decide(work, walk, words, id, &current);
     if let Decision::Keep { freq } = decision {
-        let pool = if walk.victim.compact { walk.victim.pool } else { Pool::Main };
+        let pool = match walk.victim {
+            _ if items.slices().is_copy(id.slice) => Pool::Copies,
+            Victim { compact: true, pool: Pool::Small, .. } => Pool::Small,
+            _ => Pool::Main,
+        };
         let expiry_s = current.item.expiry_s(current.head);
         if let Some(to) = copy_kept(work, addr, expiry_s, pool) {
             if chunk {
@@ -149,7 +155,8 @@ fn process_key<S: EffectSink>(
             if walk.victim.compact { &counters.compacted } else { &counters.kept }.add(1);
             return Ok(true);
         }
-        if !items.config().evict || items.segments().counts().limbo > 0 {
+        let must_stay = !work.may_evict || items.slices().is_copy(id.slice);
+        if must_stay || items.segments().counts().limbo > 0 {
             return Ok(false);
         }
     }
@@ -162,7 +169,12 @@ fn process_key<S: EffectSink>(
         current.item.append_key(current.head, &mut name.bytes);
     }
     let key = Key { id, bytes: &name.bytes };
-    let removed = items.remove(work.pin, &mut chain, &key, &current, removal, work.sink);
+    let removed = if items.slices().is_copy(id.slice) {
+        // It is dead, which its primary sees too: nothing is emitted for a copy.
+        items.remove(work.pin, &mut chain, &key, &current, removal, &mut NoSink)
+    } else {
+        items.remove(work.pin, &mut chain, &key, &current, removal, work.sink)
+    };
     work.pin.keep_scratch(name);
     removed?;
     if removal == Removal::Evicted {
@@ -186,7 +198,7 @@ fn decide<S>(
         return Decision::Drop { removal: Removal::Expired };
     }
     let freq = current.slot.freq();
-    if walk.victim.compact {
+    if walk.victim.compact || work.items.slices().is_copy(key.slice) {
         return Decision::Keep { freq };
     }
     let whole = work.items.segments().geometry().segment_words;
@@ -196,7 +208,7 @@ fn decide<S>(
     }
     match walk.victim.pool {
         Pool::Small if freq >= PROMOTE_FREQ => Decision::Keep { freq: 0 },
-        Pool::Main if freq > 0 => Decision::Keep { freq: freq - 1 },
+        Pool::Main | Pool::Copies if freq > 0 => Decision::Keep { freq: freq - 1 },
         _ => Decision::Drop { removal: Removal::Evicted },
     }
 }

@@ -13,6 +13,8 @@ pub(crate) struct Work<'w, S> {
     pub(crate) pin: &'w mut Pin,
     pub(crate) now: Now,
     pub(crate) sink: &'w mut S,
+    /// Whether items may be evicted for it. If not, space comes from dead words only.
+    pub(crate) may_evict: bool,
 }
 
 impl<S> Work<'_, S> {

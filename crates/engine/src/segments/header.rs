@@ -53,6 +53,11 @@ impl<'h> Header<'h> {
         self.0[0].store(place, Ordering::Release);
     }
 
+    /// Moves it to another pool, in the state that it is in.
+    pub(crate) fn set_pool(self, pool: Pool) {
+        self.set_place(self.state(), pool, self.class());
+    }
+
     pub(crate) fn set_state(self, state: State) {
         self.set_place(state, self.pool(), self.class());
     }
@@ -69,8 +74,11 @@ impl<'h> Header<'h> {
 
     #[inline]
     pub(crate) fn pool(self) -> Pool {
-        let small = self.0[0].load(Ordering::Relaxed) >> 8 & 0xFF == Pool::Small as u64;
-        if small { Pool::Small } else { Pool::Main }
+        match self.0[0].load(Ordering::Relaxed) >> 8 & 0xFF {
+            0 => Pool::Small,
+            1 => Pool::Main,
+            _ => Pool::Copies,
+        }
     }
 
     pub(crate) fn class(self) -> usize {

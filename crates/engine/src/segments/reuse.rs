@@ -115,9 +115,27 @@ fn take_victim(
 pub(crate) fn drained(segments: &Segments, grace: &GracePeriods, id: SegmentId) {
     let mut lists = lock(&segments.lists);
     let header = segments.header(id);
+    lists.end(header.pool());
     header.set_state(State::Limbo);
     header.set_stamp(grace.retire());
     lists.limbo.push_back(id);
+}
+
+/// Segments that one call of [`follow`] moves at most.
+const FOLLOW_MAX: usize = 16;
+
+/// Moves segments of copies to the main pool after slices were promoted: the items of those slices
+/// can be evicted there, and what is still a copy is moved back when its segment is walked.
+pub(crate) fn follow(segments: &Segments) {
+    let mut lists = lock(&segments.lists);
+    for _ in 0..FOLLOW_MAX.min(lists.to_follow) {
+        lists.to_follow -= 1;
+        let Some(id) = lists.queues[Pool::Copies as usize].first() else { break };
+        lists.queues[Pool::Copies as usize].remove(&segments.headers, id);
+        lists.end(Pool::Copies);
+        segments.header(id).set_pool(Pool::Main);
+        lists.queues[Pool::Main as usize].push(&segments.headers, id);
+    }
 }
 
 /// Where the segments go that [`reclaim`] frees.

@@ -8,7 +8,7 @@
 
 use super::addr::{Addr, SegmentId};
 use super::header::{Header, HeaderWords, State};
-use super::pool::{POOLS, Pool, SMALL_PERCENT_FIRST};
+use super::pool::{Pool, QUEUES, SMALL_PERCENT_FIRST};
 use super::queue::{Headers, Queue};
 use crate::config::Geometry;
 use crate::grace::GracePeriods;
@@ -65,10 +65,14 @@ pub(super) struct Lists {
     pub(super) uncommitted: Vec<SegmentId>,
     /// First segment that was never committed.
     pub(super) fresh: usize,
+    /// Of these, the first `copies` are of [`Owner::Replica`]: as many as segments hold copies.
     pub(super) grants: Vec<Grant>,
+    copies: usize,
+    /// Segments of copies that may hold items of slices that are no copies any more.
+    pub(super) to_follow: usize,
     /// For segments from `fresh` on that hold memory and were never used.
     pub(super) prefaulted: Vec<Grant>,
-    pub(super) queues: [Queue; POOLS],
+    pub(super) queues: [Queue; QUEUES],
     pub(super) limbo: VecDeque<SegmentId>,
     pub(super) scan_at: usize,
     /// Whether the budget has ever refused a segment.
@@ -92,6 +96,16 @@ pub(crate) struct Segments {
     free_aim: usize,
     /// Whether new items belong in the main pool: see [`Segments::fills_main`].
     fills_main: Apart<AtomicU64>,
+}
+
+impl Lists {
+    /// A segment of `pool` holds nothing of that pool any more.
+    pub(super) fn end(&mut self, pool: Pool) {
+        if pool == Pool::Copies {
+            self.copies -= 1;
+            self.grants[self.copies].assign(Owner::Primary);
+        }
+    }
 }
 
 pub(super) struct HeaderTable(Mapping<HeaderWords>);
@@ -120,14 +134,16 @@ impl Segments {
             pool: Mapping::reserve(pool_words, huge)?,
             headers: HeaderTable(Mapping::reserve(geometry.segments_max, false)?),
             budget,
-            open: (0..PURPOSES * POOLS * geometry.classes).map(|_| AtomicU64::new(0)).collect(),
+            open: (0..PURPOSES * QUEUES * geometry.classes).map(|_| AtomicU64::new(0)).collect(),
             lists: Apart(Mutex::new(Lists {
                 free: Vec::new(),
                 uncommitted: Vec::new(),
                 fresh: 0,
                 grants: Vec::new(),
+                copies: 0,
+                to_follow: 0,
                 prefaulted: Vec::new(),
-                queues: [Queue::default(), Queue::default()],
+                queues: Default::default(),
                 limbo: VecDeque::new(),
                 scan_at: 0,
                 filled: false,
@@ -214,9 +230,19 @@ impl Segments {
     /// Takes a free segment for one writer alone: no other writes into it, and nothing walks it. The
     /// writer seals it or gives it back.
     pub(crate) fn take_whole(&self, pool: Pool, class: usize) -> Option<SegmentId> {
-        let id = self.take_free(&mut lock(&self.lists), Purpose::Write)?;
-        self.header(id).open(pool, class);
+        let mut lists = lock(&self.lists);
+        let id = self.take_free(&mut lists, Purpose::Write)?;
+        self.begin(&mut lists, id, pool, class);
         Some(id)
+    }
+
+    /// Makes a free segment one of `pool`.
+    fn begin(&self, lists: &mut Lists, id: SegmentId, pool: Pool, class: usize) {
+        self.header(id).open(pool, class);
+        if pool == Pool::Copies {
+            lists.grants[lists.copies].assign(Owner::Replica);
+            lists.copies += 1;
+        }
     }
 
     /// Takes `words` in a segment that the caller has for itself.
@@ -236,15 +262,23 @@ impl Segments {
     /// Frees the segment of one writer, into which no slot points.
     pub(crate) fn give_back_whole(&self, id: SegmentId) {
         let mut lists = lock(&self.lists);
-        self.header(id).set_state(State::Idle);
+        let header = self.header(id);
+        lists.end(header.pool());
+        header.set_state(State::Idle);
         lists.free.push(id);
         self.free.store(lists.free.len() as u64, Ordering::Relaxed);
+    }
+
+    /// Slices have become those of a primary: the segments of copies follow.
+    pub(crate) fn note_promotion(&self) {
+        let mut lists = lock(&self.lists);
+        lists.to_follow = lists.queues[Pool::Copies as usize].len();
     }
 
     #[inline]
     fn open_of(&self, stream: Stream) -> &AtomicU64 {
         let Stream { purpose, pool, class } = stream;
-        &self.open[(purpose as usize * POOLS + pool as usize) * self.geometry.classes + class]
+        &self.open[(purpose as usize * QUEUES + pool as usize) * self.geometry.classes + class]
     }
 
     /// Covers the end of a full segment with a filler, if `start` is where the end begins.
@@ -267,7 +301,7 @@ impl Segments {
             self.seal(grace, &mut lists, current, open);
         }
         let Some(id) = self.take_free(&mut lists, stream.purpose) else { return false };
-        self.header(id).open(stream.pool, stream.class);
+        self.begin(&mut lists, id, stream.pool, stream.class);
         open.store(u64::from(id.0) + 1, Ordering::Release);
         true
     }

@@ -84,16 +84,11 @@ pub(crate) fn apply(
         Change::Touch(_, None) | Change::Remove(_) => None,
     };
     let mut ahead = Ahead::default();
-    let mut attempt = |work: &mut Work<'_, NoSink>| {
+    let applied = with_space(eviction, work, |work| {
         let applied = try_apply(work, effect, put, version, &mut ahead);
         ahead.end_attempt(work);
         applied
-    };
-    let applied = if items.config().evict {
-        attempt(work).map_err(|_| Failed::NoSpace)
-    } else {
-        with_space(eviction, work, attempt)
-    };
+    });
     ahead.give_back(work);
     items.index().resizing(slice).adjust(work.pin.grace());
     match applied {
@@ -113,7 +108,8 @@ fn try_apply(
     let items = work.items;
     let key = items.key(effect.key);
     let sink = &mut Given(version);
-    let mut given = Work { pin: &mut *work.pin, sink, items, ghosts: work.ghosts, now: work.now };
+    let Work { ghosts, now, .. } = *work;
+    let mut given = Work { pin: &mut *work.pin, sink, items, ghosts, now, may_evict: false };
     if let Some((with, value)) = &put {
         ahead.write_if_long(&mut given, &key, with, *value)?;
     }

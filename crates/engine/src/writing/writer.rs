@@ -235,11 +235,15 @@ impl<'w, 'e, S: EffectSink> Writer<'w, 'e, S> {
         Ok(Prepared::Beside { place: current.place, old: Some(current), ghost: None, addr })
     }
 
-    /// The pool of an item over the `current` one: the same. Where there is none: the main pool if
-    /// the ghost of the key is fresh.
+    /// The pool of an item. That of a copy is with the copies; one over the `current` item is where
+    /// that is; any other is in the main pool if the ghost of its key is fresh.
     pub(super) fn pool_of(&self, current: Option<&Current<'_>>, ghost: Option<Ghost>) -> Pool {
+        if self.work.items.slices().is_copy(self.key.id.slice) {
+            return Pool::Copies;
+        }
         if let Some(current) = current {
-            return self.work.items.segments().header_of(current.addr).pool();
+            let pool = self.work.items.segments().header_of(current.addr).pool();
+            return if pool == Pool::Copies { Pool::Main } else { pool };
         }
         let remembered = ghost.is_some_and(|ghost| self.work.ghosts.is_fresh(ghost));
         let proven = remembered || self.work.items.segments().fills_main();
