@@ -17,7 +17,8 @@ use base::Now;
 use engine::Left;
 use memcache::{Key, KeyScratch, Limits, Refusal, Request, Store, StoreVerb, reply};
 use session::{
-    BatchEnd, Cause, Conn, ConnId, Handler, LogId, Outcome, Passed, Reply, Ticket, Waited,
+    BatchEnd, Cause, Conn, ConnId, Handler, LogId, Outcome, Passed, Reply, Serve, Session, Ticket,
+    Waited,
 };
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -153,6 +154,14 @@ impl Service {
             Left::Debt => 0,
         };
         self.tend_at_ns = now.mono_ns + pause_ns;
+    }
+}
+
+impl Serve for Service {
+    type Connection = Session;
+
+    fn accept(&mut self, id: ConnId, _listener: usize) -> Session {
+        Session::new(id)
     }
 }
 

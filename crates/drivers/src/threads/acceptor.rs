@@ -19,7 +19,7 @@ use base::Now;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::net::{Shutdown, shutdown};
-use session::{ConnId, Handler, WorkerId};
+use session::{ConnId, Serve, WorkerId};
 
 use super::client::Client;
 use crate::clock::{SECOND_NS, timespec};
@@ -70,7 +70,7 @@ pub(crate) fn start<H, F>(
     mut factory: F,
 ) -> Result<Vec<JoinHandle<()>>, StartError>
 where
-    H: Handler + Send + 'static,
+    H: Serve + Send + 'static,
     F: FnMut(Slot<H::Mail>) -> H + Send + 'static,
 {
     let waker = Waker::descriptor()
@@ -106,7 +106,7 @@ where
 
 impl<H, F> Acceptor<H, F>
 where
-    H: Handler + Send + 'static,
+    H: Serve + Send + 'static,
     F: FnMut(Slot<H::Mail>) -> H,
 {
     fn run(mut self) {

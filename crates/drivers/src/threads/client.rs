@@ -17,7 +17,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{RecvFlags, Shutdown, recv, shutdown};
-use session::{BatchEnd, ConnId, Context, Flow, Handler, Session, Span, Waited};
+use session::{BatchEnd, ConnId, Connection, Context, Flow, Serve, Span, Waited};
 
 use crate::clock::seconds;
 use crate::outbox::Outbox;
@@ -33,26 +33,27 @@ const OUT_KEEP_BYTES: usize = 16 << 10;
 /// How often a thread that waits for messages checks whether its client is still there.
 const MESSAGE_WAIT: Duration = Duration::from_secs(1);
 
-pub(super) struct Client<H> {
+pub(super) struct Client<H: Serve> {
     fd: Arc<OwnedFd>,
     shared: Arc<Shared>,
     handle: Arc<WorkerHandle>,
-    session: Session,
+    connection: H::Connection,
     context: Context<H>,
     info: Arc<ConnectionInfo>,
     buffer: Vec<u8>,
     paused: bool,
 }
 
-impl<H: Handler> Client<H> {
+impl<H: Serve> Client<H> {
     pub(super) fn new(
         accepted: Accepted,
         id: ConnId,
         shared: Arc<Shared>,
         handle: Arc<WorkerHandle>,
-        handler: H,
+        mut handler: H,
     ) -> Self {
         let now = shared.clock().now();
+        let connection = handler.accept(id, accepted.listener());
         let (fd, info) = accepted.into_connection(seconds(now));
         handle.show(0, info.clone());
         let resources = shared.config().resources.clone();
@@ -63,7 +64,7 @@ impl<H: Handler> Client<H> {
             fd,
             shared,
             handle,
-            session: Session::new(id),
+            connection,
             context,
             info,
             buffer: vec![0; RECV_BYTES],
@@ -83,7 +84,7 @@ impl<H: Handler> Client<H> {
             while self.step().is_continue() && self.shared.phase() != Phase::Stopping {}
         }
         self.handle.counters().closed.add(1);
-        self.context.handler.closed(self.session.id());
+        self.context.handler.closed(self.connection.id());
         // The acceptor holds the descriptor a little longer, so closing it here would not end the
         // connection. An error means that the connection is broken.
         let _ = shutdown(&self.fd, Shutdown::Both);
@@ -100,7 +101,7 @@ impl<H: Handler> Client<H> {
     /// Does what the session needs next, then sends what there is to send. [`Break`] ends the
     /// connection.
     fn step(&mut self) -> ControlFlow<()> {
-        let next = match self.session.flow() {
+        let next = match self.connection.flow() {
             Flow::Close | Flow::Drop => return Break(()),
             _ if self.handle.mailbox().has_messages() => {
                 let taken = self.handle.mailbox().take();
@@ -109,12 +110,12 @@ impl<H: Handler> Client<H> {
             Flow::Again | Flow::Full => self.resume(),
             Flow::Parked => self.retry(),
             Flow::Waiting => self.wait_for_messages(MESSAGE_WAIT),
-            Flow::Idle if self.session.is_pending() || self.paused => {
+            Flow::Idle if self.connection.is_pending() || self.paused => {
                 self.wait_for_messages(MESSAGE_WAIT)
             }
             Flow::Idle => self.receive(),
         };
-        if self.session.flow() == Flow::Drop {
+        if self.connection.flow() == Flow::Drop {
             return Break(());
         }
         let clock = self.shared.clock();
@@ -131,16 +132,16 @@ impl<H: Handler> Client<H> {
     /// Lets replies leave whose completion or log mark has come, the present step included, or
     /// whose deadline has passed. No later mark is missed: it wakes the thread.
     fn release(&mut self) -> ControlFlow<()> {
-        while self.session.is_pending() {
-            let waited = self.session.waits_for();
+        while self.connection.is_pending() {
+            let waited = self.connection.waits_for();
             self.handle.announce(match waited {
                 Some(Waited::Gate { log, .. }) => bit_of(log),
                 Some(Waited::Ticket(_)) | None => 0,
             });
-            if self.session.release(&mut self.context) == Flow::Drop {
+            if self.connection.release(&mut self.context) == Flow::Drop {
                 return Break(());
             }
-            if waited.is_some() && self.session.waits_for() == waited {
+            if waited.is_some() && self.connection.waits_for() == waited {
                 self.info.set_state(State::Wait);
                 return Continue(());
             }
@@ -157,19 +158,19 @@ impl<H: Handler> Client<H> {
     }
 
     fn resume(&mut self) -> ControlFlow<()> {
-        self.session.resume(&mut self.context);
+        self.connection.resume(&mut self.context);
         self.note_yield();
         Continue(())
     }
 
     fn note_yield(&self) {
-        if self.session.flow() == Flow::Again {
+        if self.connection.flow() == Flow::Again {
             self.handle.counters().yields.add(1);
         }
     }
 
     fn receive(&mut self) -> ControlFlow<()> {
-        let direct = self.session.value_buffer(&self.shared.config().resources);
+        let direct = self.connection.value_buffer(&self.shared.config().resources);
         let is_direct = direct.is_some();
         let result = match direct {
             Some(value) => recv(&self.fd, spare_capacity(value), RecvFlags::empty()),
@@ -186,7 +187,7 @@ impl<H: Handler> Client<H> {
                 counters.bytes_in.add(count as u64);
                 self.info.touch(seconds(self.context.now));
                 let input = if is_direct { &[] } else { &self.buffer[..count] };
-                self.session.receive(input, &mut self.context);
+                self.connection.receive(input, &mut self.context);
                 self.note_yield();
                 Continue(())
             }
@@ -202,7 +203,7 @@ impl<H: Handler> Client<H> {
     /// Waits for messages up to `limit`, or to the deadline of the next reply.
     fn wait_for_messages(&mut self, limit: Duration) -> ControlFlow<()> {
         self.info.set_state(State::Wait);
-        let due_ns = self.session.due_ns().unwrap_or(u64::MAX);
+        let due_ns = self.connection.due_ns().unwrap_or(u64::MAX);
         let until_due =
             Duration::from_nanos(due_ns.saturating_sub(self.shared.clock().now().mono_ns));
         let taken = self.handle.mailbox().wait(limit.min(until_due));
@@ -218,15 +219,15 @@ impl<H: Handler> Client<H> {
         for message in taken.messages {
             match message {
                 Message::Complete { ticket, bytes, last } => {
-                    self.session.complete(ticket, &bytes, last);
+                    self.connection.complete(ticket, &bytes, last);
                 }
                 Message::Mail(mail) => mail.deliver(&mut self.context.handler, self.context.now),
-                Message::Close(conn) if conn == self.session.id() => return Break(()),
-                Message::PauseRead { conn, on } if conn == self.session.id() => self.paused = on,
+                Message::Close(conn) if conn == self.connection.id() => return Break(()),
+                Message::PauseRead { conn, on } if conn == self.connection.id() => self.paused = on,
                 Message::Close(_) | Message::PauseRead { .. } | Message::Serve(_) => {}
             }
         }
-        if taken.overflown && self.session.has_ticket() {
+        if taken.overflown && self.connection.has_ticket() {
             self.handle.counters().mailbox_kicks.add(1);
             return Break(());
         }
@@ -292,10 +293,10 @@ fn wait_until_writable(fd: BorrowedFd<'_>, timeout_s: u32) -> bool {
     poll(&mut fds, (timeout_s > 0).then_some(&timeout)) != Ok(0)
 }
 
-impl<H> Drop for Client<H> {
+impl<H: Serve> Drop for Client<H> {
     fn drop(&mut self) {
         self.handle.hide(0);
-        self.shared.remove_worker(self.session.id().worker);
+        self.shared.remove_worker(self.connection.id().worker);
         self.shared.closed();
     }
 }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use base::Now;
 use rustix::io::Errno;
-use session::{BatchEnd, Context, Flow, Handler, Passed, Waited, WorkerId};
+use session::{BatchEnd, Connection, Context, Flow, Passed, Serve, Waited, WorkerId};
 
 use super::client::Client;
 use super::clients::Clients;
@@ -25,13 +25,13 @@ use crate::sockets::{Accepted, State};
 /// Memory that the output buffer of a worker keeps from one batch to the next.
 pub(super) const OUT_KEEP_BYTES: usize = 512 << 10;
 
-pub(super) struct Connections<H, S> {
+pub(super) struct Connections<H: Serve, S> {
     pub(super) shared: Arc<Shared>,
     pub(super) handle: Arc<WorkerHandle>,
     pub(super) source: S,
     /// What sessions work with; its output holds the replies of the present batch.
     pub(super) context: Context<H>,
-    pub(super) clients: Clients,
+    pub(super) clients: Clients<H>,
     pub(super) clock: Clock,
     /// The moment of the batch in whole seconds.
     pub(super) now_s: u32,
@@ -43,7 +43,7 @@ pub(super) struct Connections<H, S> {
     stalled: u32,
 }
 
-impl<H: Handler, S: Source> Connections<H, S> {
+impl<H: Serve, S: Source> Connections<H, S> {
     pub(super) fn new(shared: &Arc<Shared>, id: WorkerId, handler: H) -> Result<Self, Errno> {
         let handle = shared.worker(id).expect("handles are made before workers");
         let waker = handle.mailbox().descriptor().expect("a worker is woken by a descriptor");
@@ -91,6 +91,7 @@ impl<H: Handler, S: Source> Connections<H, S> {
     /// Opens a connection for a client that was accepted.
     pub(super) fn open(&mut self, accepted: Accepted) {
         let id = self.clients.next_id();
+        let listener = accepted.listener();
         let (fd, info) = accepted.into_connection(self.now_s);
         self.handle.counters().accepted.add(1);
         if self.source.watch(&fd, key_of(id)).is_err() {
@@ -99,7 +100,8 @@ impl<H: Handler, S: Source> Connections<H, S> {
             return self.forget_one();
         }
         self.handle.show(id.index as usize, info.clone());
-        let client = self.clients.insert(Client::new(fd, id, info));
+        let connection = self.context.handler.accept(id, listener);
+        let client = self.clients.insert(Client::new(fd, connection, info));
         if S::COMPLETES {
             // Its first turn makes the source receive from it.
             client.readable = true;
@@ -110,7 +112,7 @@ impl<H: Handler, S: Source> Connections<H, S> {
     /// Closes a connection now; what it did not send or take is lost.
     pub(super) fn close(&mut self, key: Key) {
         let Some(client) = self.clients.remove(key) else { return };
-        let id = client.session.id();
+        let id = client.connection.id();
         self.stalled -= u32::from(client.outbox.is_some());
         self.handle.hide(id.index as usize);
         self.handle.counters().closed.add(1);
@@ -134,7 +136,7 @@ impl<H: Handler, S: Source> Connections<H, S> {
     pub(super) fn close_unanswered(&mut self) {
         for index in 0..self.clients.places() {
             let Some(client) = self.clients.at(index) else { continue };
-            if client.session.has_ticket() {
+            if client.connection.has_ticket() {
                 let key = client.key();
                 self.handle.counters().mailbox_kicks.add(1);
                 self.close(key);
@@ -191,16 +193,16 @@ impl<H: Handler, S: Source> Connections<H, S> {
         let places = clients.places();
         let Some(client) = clients.get(key) else { return };
         client.info.set_state(State::Wait);
-        let gate = match client.session.waits_for() {
+        let gate = match client.connection.waits_for() {
             Some(Waited::Gate { log, seq }) => Some((log, seq)),
             Some(Waited::Ticket(_)) | None => None,
         };
         let is_new = gate != client.gate;
         client.gate = gate;
-        let due_ns = client.session.due_ns().filter(|_| !client.timed);
+        let due_ns = client.connection.due_ns().filter(|_| !client.timed);
         client.timed |= due_ns.is_some();
         let parks =
-            client.session.flow() == Flow::Parked && client.outbox.is_none() && !client.parked;
+            client.connection.flow() == Flow::Parked && client.outbox.is_none() && !client.parked;
         client.parked |= parks;
         if let Some(gate) = gate.filter(|_| is_new) {
             waits.add_gate(key, gate, places, |key, gate| waits_at(clients, key, gate));
@@ -242,7 +244,7 @@ impl<H: Handler, S: Source> Connections<H, S> {
         while let Some(key) = self.waits.take_due(now_ns) {
             let Some(client) = self.clients.get(key) else { continue };
             client.timed = false;
-            match client.session.due_ns() {
+            match client.connection.due_ns() {
                 Some(due_ns) if due_ns <= now_ns => return Some(key),
                 // The reply that it was added for has left since.
                 Some(_) => self.add_waiting(key),
@@ -293,6 +295,6 @@ impl<H: Handler, S: Source> Connections<H, S> {
 }
 
 /// Whether the next reply of a connection waits for `gate`.
-fn waits_at(clients: &Clients, key: Key, gate: Gate) -> bool {
+fn waits_at<H: Serve>(clients: &Clients<H>, key: Key, gate: Gate) -> bool {
     clients.look(key).is_some_and(|client| client.gate == Some(gate))
 }

@@ -15,7 +15,7 @@
 
 use rustix::event::Timespec;
 use rustix::io::Errno;
-use session::{BatchEnd, Flow, Handler, Mark, Span};
+use session::{BatchEnd, Connection, Flow, Mark, Serve, Span};
 
 use super::connections::{Connections, OUT_KEEP_BYTES};
 use super::key::Key;
@@ -33,7 +33,7 @@ const _: () = assert!(BATCH_BYTES_MAX <= OUT_KEEP_BYTES);
 const LEFT_BYTES_MAX: usize = 16 << 10;
 
 /// The connections of a worker, and the replies of the present batch to them.
-pub(super) struct Sender<H, S> {
+pub(super) struct Sender<H: Serve, S> {
     pub(super) conns: Connections<H, S>,
     /// Whose they are, and where they stand in the output.
     spans: Vec<(Key, Span)>,
@@ -41,7 +41,7 @@ pub(super) struct Sender<H, S> {
     ended: usize,
 }
 
-impl<H: Handler, S: Source> Sender<H, S> {
+impl<H: Serve, S: Source> Sender<H, S> {
     pub(super) fn new(conns: Connections<H, S>) -> Self {
         Self { conns, spans: Vec::new(), ended: 0 }
     }
@@ -191,7 +191,7 @@ impl<H: Handler, S: Source> Sender<H, S> {
     /// Handles what a turn has left: output since `mark`, replies that wait, more to do.
     pub(super) fn after_turn(&mut self, key: Key, mark: Mark) {
         let Some(client) = self.conns.clients.get(key) else { return };
-        if client.session.flow() == Flow::Drop {
+        if client.connection.flow() == Flow::Drop {
             self.conns.context.out.rewind(mark);
             return self.conns.close(key);
         }
@@ -212,7 +212,7 @@ impl<H: Handler, S: Source> Sender<H, S> {
     pub(super) fn release(&mut self, key: Key) {
         let Some(client) = self.conns.clients.get(key) else { return };
         let mark = self.conns.context.out.mark();
-        client.session.release(&mut self.conns.context);
+        client.connection.release(&mut self.conns.context);
         if !client.waits() {
             client.info.set_state(State::Read);
         }

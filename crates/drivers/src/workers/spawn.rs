@@ -8,7 +8,7 @@ use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
 
 use rustix::io::Errno;
-use session::{Handler, WorkerId};
+use session::{Serve, WorkerId};
 
 use super::source::Source;
 use super::worker::Worker;
@@ -24,7 +24,7 @@ pub(crate) fn start<S, H, F>(
 ) -> Result<Vec<JoinHandle<()>>, StartError>
 where
     S: Source,
-    H: Handler + Send + 'static,
+    H: Serve + Send + 'static,
     F: FnMut(Slot<H::Mail>) -> H,
 {
     let workers = shared.config().workers;

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use rustix::event::Timespec;
 use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
-use session::{Handler, WorkerId};
+use session::{Serve, WorkerId};
 
 use super::connections::Connections;
 use super::housekeeper::{Housekeeper, SHORT_WAIT_NS};
@@ -31,7 +31,7 @@ use crate::sockets::Listener;
 /// How long a worker that was just busy waits before it computes how long it may sleep.
 const SHORT_WAIT: Timespec = Timespec { tv_sec: 0, tv_nsec: SHORT_WAIT_NS as i64 };
 
-pub(super) struct Worker<H, S> {
+pub(super) struct Worker<H: Serve, S> {
     sender: Sender<H, S>,
     receiver: Receiver,
     housekeeper: Housekeeper,
@@ -40,7 +40,7 @@ pub(super) struct Worker<H, S> {
     busy: bool,
 }
 
-impl<H: Handler, S: Source> Worker<H, S> {
+impl<H: Serve, S: Source> Worker<H, S> {
     /// Worker `id` of `shared`. The one that is given `listeners` accepts the clients of all.
     pub(super) fn new(
         shared: &Arc<Shared>,

@@ -11,7 +11,8 @@ use std::sync::{Arc, Mutex};
 use base::Now;
 use memcache::{Key, Limits, Refusal, Request, Store};
 use session::{
-    BatchEnd, Cause, Conn, ConnId, Handler, LogId, Mark, Outcome, Passed, Reply, Ticket, Waited,
+    BatchEnd, Cause, Conn, ConnId, Handler, LogId, Mark, Outcome, Passed, Reply, Serve, Session,
+    Ticket, Waited,
 };
 
 /// What clients have stored. The handlers of a server share it.
@@ -163,6 +164,14 @@ impl<D: Delays> Fake<D> {
             _ => reply.bytes_mut().extend(b"ERROR\r\n"),
         }
         (Outcome::Done, first)
+    }
+}
+
+impl<D: Delays> Serve for Fake<D> {
+    type Connection = Session;
+
+    fn accept(&mut self, id: ConnId, _listener: usize) -> Session {
+        Session::new(id)
     }
 }
 
