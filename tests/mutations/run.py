@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Breaks the engine on purpose, one way at a time, and expects a named test to notice.
+"""Breaks the engine and the logs on purpose, one way at a time, and expects a named test to notice.
 
     tests/mutations/run.py [--only NAME] [--list]
 
 Every mutation is a replacement in one file of a copy of the workspace; the working tree is never
 touched. A mutation that no longer applies, that does not build, or that its test does not notice,
-fails the run. Tests named in `shuttle_orders` run under shuttle.
+fails the run. A test is one of the engine, or of the crate before the `/`. Tests named in
+`shuttle_orders` run under shuttle, and those with `loom` in their name under loom.
 """
 
 import argparse
@@ -23,12 +24,12 @@ import tomllib
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 LIMIT_S = 600
-PATHS = ["crates/base", "crates/engine", "lab/measure"]
+PATHS = ["crates/base", "crates/effects", "crates/engine", "lab/measure"]
 MANIFEST = ["Cargo.toml", "Cargo.lock"]
 
 
 def copy_workspace(to):
-    """Copies what the engine's tests are built from: two crates and their source of numbers."""
+    """Copies what the tests are built from: three crates and their source of numbers."""
     for name in MANIFEST:
         shutil.copy2(ROOT / name, to / name)
     replace(to / "Cargo.toml", r"(?m)^members = .*$", f"members = {json.dumps(PATHS)}")
@@ -49,15 +50,22 @@ def replace(path, pattern, text):
     path.write_text(re.sub(pattern, lambda _: text, path.read_text()))
 
 
+def parts(test):
+    """Its crate, its binary and its name."""
+    package, _, path = test.rpartition("/")
+    binary, _, name = path.partition("::")
+    return package or "engine", binary, name
+
+
 def command(test):
-    binary, _, name = test.partition("::")
-    line = ["cargo", "test", "--quiet", "--package", "engine"]
+    package, binary, name = parts(test)
+    line = ["cargo", "test", "--quiet", "--package", package]
     line += ["--lib"] if binary == "lib" else ["--test", binary]
     return line + ["--", *([name, "--exact"] if name else [])]
 
 
 def environment(test, target):
-    binary = test.partition("::")[0]
+    _, binary, _ = parts(test)
     checker = "shuttle" if binary.startswith("shuttle") else "loom" if "loom" in test else None
     env = dict(os.environ, CARGO_TERM_COLOR="never", RUST_BACKTRACE="0")
     env |= {"CARGO_TARGET_DIR": str(target / (checker or "plain"))}
