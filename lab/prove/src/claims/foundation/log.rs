@@ -16,9 +16,9 @@ type Settings = &'static [(&'static str, &'static str)];
 
 /// What turns the log on, with a reader that passes its mark at each batch's end. Empty while the
 /// server has no such setting.
-const LOG: Settings = &[];
+const LOG: Settings = &[("VOLVOX_MEMORY_EFFECT_LOG", "on")];
 /// The same, with replies that wait at a gate for that mark.
-const GATE: Settings = &[];
+const GATE: Settings = &[("VOLVOX_MEMORY_EFFECT_LOG", "gated")];
 
 const SET_1: Shape = Shape { verb: Verb::Set, depth: 1 };
 const SET_16: Shape = Shape { depth: 16, ..SET_1 };
