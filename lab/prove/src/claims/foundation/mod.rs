@@ -1,0 +1,3 @@
+//! What the foundation promises: limits that change, walks that are bounded, effects in order.
+
+pub mod resize;
