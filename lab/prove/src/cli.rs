@@ -68,7 +68,9 @@ impl Subject {
                 uring::CLAIMS,
                 libcachesim::CLAIMS,
             ],
-            Self::Foundation => &[foundation::resize::CLAIMS],
+            Self::Foundation => {
+                &[foundation::resize::CLAIMS, foundation::walks::CLAIMS, foundation::vivify::CLAIMS]
+            }
         };
         themes.concat()
     }

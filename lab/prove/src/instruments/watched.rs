@@ -39,7 +39,7 @@ const NS_PER_US: f64 = 1e3;
 pub struct Step {
     /// After the start of the load.
     pub after: Duration,
-    /// Without the end of its line; its reply is one line.
+    /// Without the end of its line; its reply is `OK`.
     pub command: String,
 }
 
@@ -151,9 +151,7 @@ fn say(
     let (mut steps, mut next) = (steps.iter().peekable(), began);
     while running.is_alive() {
         if let Some(step) = steps.next_if(|step| began.elapsed() >= step.after) {
-            client.send(format!("{}\r\n", step.command).as_bytes())?;
-            let line = client.line()?;
-            anyhow::ensure!(line == "OK", "`{}` was answered {line:?}", step.command);
+            client.command(&step.command)?;
             answered_ns.push(mono_ns());
         }
         if Instant::now() >= next {

@@ -1,3 +1,10 @@
 //! What the foundation promises: limits that change, walks that are bounded, effects in order.
 
 pub mod resize;
+pub mod vivify;
+pub mod walks;
+
+/// The commands of our server's statistics.
+fn reports() -> &'static [&'static str] {
+    &["stats", "stats volvox"]
+}

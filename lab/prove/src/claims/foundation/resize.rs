@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
+use super::reports;
 use crate::claim::{Claim, Measured};
 use crate::instruments::{
     Client, Contestant, GET, Limit, Load, Program, Seen, Slow, Step, watched,
@@ -18,7 +19,7 @@ use crate::instruments::{
 use crate::lab::Lab;
 use measure::{account::rss_bytes, process::Server};
 
-/// Different keys: so many that nearly every store is of a new one.
+/// Different keys: nearly every store is of a new one.
 const KEYS: u64 = 100_000_000;
 /// Requests in flight on each connection while a server is filled.
 const FILL_DEPTH: usize = 64;
@@ -127,9 +128,9 @@ fn fill(lab: &Lab, server: &Server, value_bytes: usize, mib: u64) -> Result<()> 
 }
 
 /// The commands of a program's statistics.
-fn reports(program: &Program) -> &'static [&'static str] {
+fn reports_of(program: &Program) -> &'static [&'static str] {
     match program {
-        Program::Volvox => &["stats", "stats volvox"],
+        Program::Volvox => reports(),
         _ => &["stats"],
     }
 }
@@ -183,7 +184,7 @@ fn carry_out(lab: &Lab, contestant: Contestant, values: &Values, plan: &Plan) ->
     lab.detail(&format!("{name}: at {rate}/s"));
     let requests = rate * length.as_secs();
     let load = Load { rate: Some(rate), limit: Limit::Requests(requests), ..load };
-    let seen = watched(lab, &server, load, reports(contestant.program()), &steps)?;
+    let seen = watched(lab, &server, load, reports_of(contestant.program()), &steps)?;
     server.stop()?;
     found(&name, rate, plan, &seen)
 }
@@ -253,8 +254,7 @@ fn idle(lab: &Lab) -> Result<Measured> {
         lab.detail(&format!("{} B: filling", values.bytes));
         fill(lab, &server, values.bytes, plan.from)?;
         let mut client = Client::connect(server.address())?;
-        client.send(format!("cache_memlimit {}\r\n", plan.to).as_bytes())?;
-        client.expect(b"OK\r\n")?;
+        client.command(&format!("cache_memlimit {}", plan.to))?;
         lab.detail(&format!("{} B: idle", values.bytes));
         let (began, mut took) = (Instant::now(), None);
         while took.is_none() && began.elapsed() < IDLE_MAX + Duration::from_secs(1) {
@@ -326,8 +326,7 @@ fn refill(lab: &Lab) -> Result<Measured> {
         shares.push(share(store(&server, prefix)?));
     }
     let mut client = Client::connect(server.address())?;
-    client.send(b"flush_all\r\n")?;
-    client.expect(b"OK\r\n")?;
+    client.command("flush_all")?;
     store(&server, "f1-")?;
     let flushed = share(store(&server, "f2-")?);
     drop(client);
