@@ -68,9 +68,12 @@ impl Subject {
                 uring::CLAIMS,
                 libcachesim::CLAIMS,
             ],
-            Self::Foundation => {
-                &[foundation::resize::CLAIMS, foundation::walks::CLAIMS, foundation::vivify::CLAIMS]
-            }
+            Self::Foundation => &[
+                foundation::resize::CLAIMS,
+                foundation::walks::CLAIMS,
+                foundation::engine::CLAIMS,
+                foundation::vivify::CLAIMS,
+            ],
         };
         themes.concat()
     }

@@ -1,5 +1,6 @@
 //! What the foundation promises: limits that change, walks that are bounded, effects in order.
 
+pub mod engine;
 pub mod resize;
 pub mod vivify;
 pub mod walks;
