@@ -73,6 +73,8 @@ impl Subject {
                 foundation::walks::CLAIMS,
                 foundation::engine::CLAIMS,
                 foundation::vivify::CLAIMS,
+                foundation::log::CLAIMS,
+                foundation::effects::CLAIMS,
             ],
         };
         themes.concat()

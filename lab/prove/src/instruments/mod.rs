@@ -17,6 +17,6 @@ pub use contestant::{Contestant, Program, ROOMY_MIB};
 pub use fleet::{Fleet, Shape, Verb};
 pub use generator::{CONNECTIONS, GET, Limit, Load, Outcome, exchange};
 pub use memtier::{Asking, Duel, GETS, NAMES, Run};
-pub use slope::{Work, instructions, system_calls};
+pub use slope::{Taken, Work, system_calls, taken};
 pub use watched::{Seen, Slow, Step, watched};
 pub use wire::{Batch, Client, KEY_BYTES, key};
