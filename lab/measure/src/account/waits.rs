@@ -1,4 +1,4 @@
-//! How long one thread was ready to run and had no core: read often and cheaply.
+//! How long one thread ran, and how long it was ready and had no core: read often and cheaply.
 //!
 //! A thread that serves can be slow because it works, or because another program has its core. The
 //! kernel counts the second: `/proc/PID/task/TID/schedstat`. It adds a wait when the thread gets
@@ -29,7 +29,7 @@ impl Waits {
             // A thread that ends between the listing and the reading has no file any more.
             let Ok(file) = File::open(task.path().join("schedstat")) else { continue };
             let waits = Self { file };
-            let Ok([ran_ns, _]) = waits.read() else { continue };
+            let Ok([ran_ns, _]) = waits.ran_and_waited_ns() else { continue };
             if busiest.as_ref().is_none_or(|(most_ns, _)| ran_ns > *most_ns) {
                 busiest = Some((ran_ns, waits));
             }
@@ -37,13 +37,9 @@ impl Waits {
         Ok(busiest.with_context(|| format!("{tasks} has no thread that states its waits"))?.1)
     }
 
-    /// How long the thread has waited for a core until now; 0 where the kernel does not count it.
-    pub fn waited_ns(&self) -> Result<u64> {
-        self.read().map(|[_, waited_ns]| waited_ns)
-    }
-
-    /// Time on a core, and time without one.
-    fn read(&self) -> Result<[u64; 2]> {
+    /// How long the thread has been on a core until now, and how long it was ready without one; 0
+    /// where the kernel does not count it.
+    pub fn ran_and_waited_ns(&self) -> Result<[u64; 2]> {
         let mut line = [0; LINE_BYTES_MAX];
         let bytes = self.file.read_at(&mut line, 0).context("read the waits of a thread")?;
         let text = String::from_utf8_lossy(&line[..bytes]);
@@ -60,9 +56,9 @@ mod tests {
     #[test]
     fn this_process_has_a_busiest_thread() {
         let waits = Waits::of_busiest(std::process::id()).unwrap();
-        let first = waits.waited_ns().unwrap();
-        assert!(waits.waited_ns().unwrap() >= first);
-        assert!(waits.read().unwrap()[0] > 0);
+        let [ran_ns, waited_ns] = waits.ran_and_waited_ns().unwrap();
+        let later = waits.ran_and_waited_ns().unwrap();
+        assert!(ran_ns > 0 && later[0] >= ran_ns && later[1] >= waited_ns);
     }
 
     #[test]

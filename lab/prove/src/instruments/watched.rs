@@ -43,10 +43,11 @@ pub struct Step {
     pub command: String,
 }
 
-/// How long both had waited for a core until a moment.
+/// How long both had waited for a core until a moment, and how long the server's worker had one.
 #[derive(Clone, Copy)]
 struct Waited {
     at_ns: u64,
+    server_ran_ns: u64,
     server_ns: u64,
     generator_ns: u64,
 }
@@ -78,6 +79,9 @@ pub struct Slow {
     pub at_ns: u64,
     /// From the moment it was due.
     pub latency_us: f64,
+    /// The part in which the server's worker worked. If it is all of it, requests were in a queue,
+    /// or a step was long.
+    pub worked_us: f64,
     /// The part in which the server's worker had no core.
     pub server_us: f64,
     /// The part in which the generator had none.
@@ -93,6 +97,11 @@ impl Slow {
         (self.latency_us - self.server_us - self.generator_us).max(0.0)
     }
 
+    fn new(at_ns: u64, latency_us: f64) -> Self {
+        let [worked_us, server_us, generator_us, own_us] = [0.0; 4];
+        Self { at_ns, latency_us, worked_us, server_us, generator_us, own_us }
+    }
+
     fn due_ns(&self) -> u64 {
         self.at_ns.saturating_sub((self.latency_us * NS_PER_US) as u64)
     }
@@ -100,10 +109,11 @@ impl Slow {
     /// In words; `from_ns` is what the time counts from.
     pub fn line(&self, from_ns: u64) -> String {
         format!(
-            "{:.1} ms, answered {:.0} ms after the limit changed; without a core: worker {:.1} ms, \
-             generator {:.1} ms; generator's own delay {:.1} ms",
+            "{:.1} ms, answered {:.0} ms after the limit changed; the worker worked {:.1} ms; without \
+             a core: worker {:.1} ms, generator {:.1} ms; generator's own delay {:.1} ms",
             self.latency_us / 1e3,
             (self.at_ns as f64 - from_ns as f64) / 1e6,
+            self.worked_us / 1e3,
             self.server_us / 1e3,
             self.generator_us / 1e3,
             self.own_us / 1e3
@@ -185,12 +195,10 @@ fn kernel(
             loading = Waits::of_busiest(generator).ok();
         }
         // The end of the generator is the end of its account.
-        let generator_ns = loading.as_ref().and_then(|waits| waits.waited_ns().ok());
-        waited.push(Waited {
-            at_ns: mono_ns(),
-            server_ns: worker.waited_ns()?,
-            generator_ns: generator_ns.unwrap_or(0),
-        });
+        let generator = loading.as_ref().and_then(|waits| waits.ran_and_waited_ns().ok());
+        let [server_ran_ns, server_ns] = worker.ran_and_waited_ns()?;
+        let generator_ns = generator.map_or(0, |[_, waited_ns]| waited_ns);
+        waited.push(Waited { at_ns: mono_ns(), server_ran_ns, server_ns, generator_ns });
         if Instant::now() >= next {
             next = Instant::now() + MEMORY;
             memory.push((mono_ns(), rss_bytes(server)?));
@@ -211,8 +219,7 @@ impl Seen {
             let slots_long = (latency_us / 1e3 / slot_ms).ceil() as usize;
             let own = &own_delay_us[nth.saturating_sub(slots_long)..=nth];
             let own_us = own.iter().copied().fold(0.0, f64::max);
-            let slow = Slow { at_ns, latency_us, server_us: 0.0, generator_us: 0.0, own_us };
-            self.with_waits(slow)
+            self.with_waits(Slow { own_us, ..Slow::new(at_ns, latency_us) })
         })
     }
 
@@ -226,7 +233,8 @@ impl Seen {
         let us = |after: u64, before: u64| after.saturating_sub(before) as f64 / NS_PER_US;
         let server_us = us(after.server_ns, before.server_ns).min(slow.latency_us);
         let generator_us = us(after.generator_ns, before.generator_ns).min(slow.latency_us);
-        Slow { server_us, generator_us, ..slow }
+        let worked_us = us(after.server_ran_ns, before.server_ran_ns).min(slow.latency_us);
+        Slow { worked_us, server_us, generator_us, ..slow }
     }
 
     /// The slowest request from a moment on, and the one that is slowest without its waits.
@@ -277,16 +285,10 @@ impl Seen {
             let start_ns = began_mono_ns + nth as u64 * 1_000_000_000;
             let end_ns = start_ns + 1_000_000_000;
             let rss = self.memory.iter().rev().find(|(at_ns, _)| *at_ns <= end_ns);
-            let waits = self.with_waits(Slow {
-                at_ns: end_ns,
-                latency_us: 1e6,
-                server_us: 0.0,
-                generator_us: 0.0,
-                own_us: 0.0,
-            });
+            let waits = self.with_waits(Slow::new(end_ns, 1e6));
             format!(
                 "second {:+.1}: {} answered, p50 {:.2} p99 {:.2} p99.9 {:.2} max {:.2} ms; RSS {} \
-                 MiB; without a core: worker {:.1} ms, generator {:.1} ms",
+                 MiB; worker busy {:.0} %; without a core: worker {:.1} ms, generator {:.1} ms",
                 (start_ns as f64 - from_ns as f64) / 1e9,
                 second.count,
                 second.p50_us / 1e3,
@@ -294,6 +296,7 @@ impl Seen {
                 second.p999_us / 1e3,
                 second.max_us / 1e3,
                 rss.map_or(0, |(_, rss_bytes)| rss_bytes >> 20),
+                waits.worked_us / 1e4,
                 waits.server_us / 1e3,
                 waits.generator_us / 1e3
             )
@@ -343,6 +346,7 @@ mod tests {
         // The worker lacks a core for 10 ms until 1100, in which slot 50 ends.
         let waited = (0..200).map(|nth| Waited {
             at_ns: (1_000 + nth) * MS,
+            server_ran_ns: nth * MS,
             server_ns: if nth >= 100 { 10 * MS } else { 0 },
             generator_ns: 0,
         });
