@@ -5,10 +5,10 @@
 //! the bucket of the large one, and some whose keys are in other buckets. A slice that holds three
 //! keys has one bucket, so keys of the large key's slice are in its bucket.
 //!
-//! One clock reading ends a sample and begins the next. After a slow one the kernel's account of the
-//! thread is read: the time in which it was ready and had no core is taken off. (A read that waits
-//! for a lock lasts long enough to lose its core on the way, so such samples are not set aside.)
-//! Lengths are nanoseconds, exact to 1 %.
+//! One clock reading ends a sample and begins the next. After a slow one the kernel's account of
+//! the thread is read: the time in which it was ready and had no core is taken off. A read that
+//! waits for a lock lasts long enough to lose its core on the way, so such samples are not set
+//! aside. Lengths are nanoseconds, exact to 1 %.
 
 mod common;
 

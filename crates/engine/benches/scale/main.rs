@@ -1,8 +1,8 @@
 //! How the engine alone scales: two threads on two cores compared with one on one.
 //!
-//! `cargo bench -p engine --bench scale -- ROUNDS [NAME ..]` prints JSON: for each workload (of those
-//! that are named) the requests per second of one and of two threads, and how often a hit wrote to a
-//! line that other threads read.
+//! `cargo bench -p engine --bench scale -- ROUNDS [NAME ..]` prints JSON: for each workload, or for
+//! those that are named, the requests per second of one and of two threads, and how often a hit
+//! wrote to a line that other threads read.
 //! One and two take turns, and so do the workloads, so a slow drift of the machine falls on all;
 //! the factor is that of the medians. Some of the workloads say what the machine allows: `control`
 //! and `stores_apart`, where each thread has an engine of its own, and `bare`, where one value is

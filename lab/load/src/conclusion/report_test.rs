@@ -149,8 +149,8 @@ fn the_names_in_the_json_are_stable() {
         (
             &json,
             "by_time complaints delete_latency generator get_latency hit_ratio hits misses \
-             modify_latency rate received_bytes requests schema sent_bytes server set_latency setup timeline \
-             warnings whole window_s wrong_values",
+             modify_latency rate received_bytes requests schema sent_bytes server set_latency \
+             setup timeline warnings whole window_s wrong_values",
         ),
         (
             &json["setup"],

@@ -130,10 +130,10 @@ fn allocations(text: &str) -> u64 {
     let (mut allocating, mut called, mut count) = (BTreeSet::new(), "", 0);
     for line in text.lines() {
         let named = ["cfn=", "fn="].iter().find_map(|start| line.strip_prefix(start));
-        if let Some((number, name)) = named.and_then(|named| named.split_once(' ')) {
-            if ALLOCATE.contains(&name) {
-                allocating.insert(number);
-            }
+        if let Some((number, name)) = named.and_then(|named| named.split_once(' '))
+            && ALLOCATE.contains(&name)
+        {
+            allocating.insert(number);
         }
         if let Some(named) = line.strip_prefix("cfn=") {
             called = named.split(' ').next().unwrap_or(named);
@@ -192,9 +192,9 @@ mod tests {
 
     #[test]
     fn calls_that_allocate_are_counted_by_name_and_by_number() {
-        let text = "fn=(1) main\n3 5\ncfn=(2) malloc\ncalls=4 0\n3 90\ncfn=(3) free\ncalls=9 0\n3 1\n\n\
-                    fn=(4) work\n8 5\ncfn=(2)\ncalls=6 0\n8 70\n\nfn=(5) realloc\n1 1\n\nfn=(1)\n\
-                    cfn=(5)\ncalls=1 0\n1 1\n\ntotals: 9\n";
+        let text = "fn=(1) main\n3 5\ncfn=(2) malloc\ncalls=4 0\n3 90\n\
+                    cfn=(3) free\ncalls=9 0\n3 1\n\nfn=(4) work\n8 5\ncfn=(2)\ncalls=6 0\n\
+                    8 70\n\nfn=(5) realloc\n1 1\n\nfn=(1)\ncfn=(5)\ncalls=1 0\n1 1\n\ntotals: 9\n";
         assert_eq!(Instrument::Callgrind.parse(text).unwrap()[ALLOCATIONS], 11);
     }
 

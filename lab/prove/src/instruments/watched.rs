@@ -3,8 +3,12 @@
 //!
 //! Everything bears the time of the kernel's monotonic clock, so the slowest request is set beside
 //! what happened when it was slow. The watcher runs on the generator's core: it must not take the
-//! server's. A wait of the worker or of the generator for a core is the machine's fault, and is
-//! taken apart from a latency; how long the generator worked before it sent a request is reported.
+//! server's.
+//!
+//! A wait of the worker or of the generator for a core is the machine's fault, and is taken apart
+//! from a latency. What it leaves behind is a queue, which makes later requests slow too. So the
+//! waits count back to the moment when the worker last had nothing to do. How long the generator
+//! worked before it sent a request is reported.
 //!
 //! Bounds: waits are read every [`WAITS`], memory every [`MEMORY`], statistics every [`STATED`].
 
@@ -31,6 +35,10 @@ const MEMORY: Duration = Duration::from_millis(50);
 const STATED: Duration = Duration::from_millis(200);
 /// When it is known which thread of the generator works.
 const SETTLED: Duration = Duration::from_millis(300);
+/// Readings that are looked at together: the kernel adds up times a few milliseconds late.
+const TOGETHER: usize = 10;
+/// From this share of the time on, the worker has had no pause.
+const BUSY: f64 = 0.9;
 /// The most changes of statistics that a line names.
 const CHANGES_MAX: usize = 24;
 const NS_PER_US: f64 = 1e3;
@@ -82,9 +90,11 @@ pub struct Slow {
     /// The part in which the server's worker worked. If it is all of it, requests were in a queue,
     /// or a step was long.
     pub worked_us: f64,
-    /// The part in which the server's worker had no core.
+    /// How long the worker had had no pause when the request was due.
+    pub busy_us: f64,
+    /// How long the server's worker had no core since that pause; at most the latency.
     pub server_us: f64,
-    /// The part in which the generator had none.
+    /// How long the generator had none; at most the latency.
     pub generator_us: f64,
     /// The longest that a request of that time waited for the generator while a connection was
     /// free; part of it may be in the line before.
@@ -98,8 +108,8 @@ impl Slow {
     }
 
     fn new(at_ns: u64, latency_us: f64) -> Self {
-        let [worked_us, server_us, generator_us, own_us] = [0.0; 4];
-        Self { at_ns, latency_us, worked_us, server_us, generator_us, own_us }
+        let [worked_us, busy_us, server_us, generator_us, own_us] = [0.0; 5];
+        Self { at_ns, latency_us, worked_us, busy_us, server_us, generator_us, own_us }
     }
 
     fn due_ns(&self) -> u64 {
@@ -109,15 +119,32 @@ impl Slow {
     /// In words; `from_ns` is what the time counts from.
     pub fn line(&self, from_ns: u64) -> String {
         format!(
-            "{:.1} ms, answered {:.0} ms after the limit changed; the worker worked {:.1} ms; without \
-             a core: worker {:.1} ms, generator {:.1} ms; generator's own delay {:.1} ms",
+            "{:.1} ms, answered {:.0} ms after the limit changed; the worker worked {:.1} ms, \
+             without a pause since {:.0} ms before; without a core: worker {:.1} ms, generator \
+             {:.1} ms; generator's own delay {:.1} ms",
             self.latency_us / 1e3,
             (self.at_ns as f64 - from_ns as f64) / 1e6,
             self.worked_us / 1e3,
+            self.busy_us / 1e3,
             self.server_us / 1e3,
             self.generator_us / 1e3,
             self.own_us / 1e3
         )
+    }
+}
+
+/// What both have had of a time.
+struct Taken {
+    long_us: f64,
+    ran_us: f64,
+    server_us: f64,
+    generator_us: f64,
+}
+
+impl Taken {
+    /// Whether the worker worked all the time, or was kept from it.
+    fn is_busy(&self) -> bool {
+        self.ran_us + self.server_us + self.generator_us >= BUSY * self.long_us
     }
 }
 
@@ -223,18 +250,42 @@ impl Seen {
         })
     }
 
-    /// The waits of both between the two readings that enclose the request.
+    /// With the waits of both since the worker last had a pause.
     fn with_waits(&self, slow: Slow) -> Slow {
-        let after_due = self.waited.partition_point(|waited| waited.at_ns <= slow.due_ns());
-        let done = self.waited.partition_point(|waited| waited.at_ns < slow.at_ns);
-        let before = self.waited.get(after_due.saturating_sub(1));
-        let after = self.waited.get(done).or(self.waited.last());
-        let Some((before, after)) = before.zip(after) else { return slow };
-        let us = |after: u64, before: u64| after.saturating_sub(before) as f64 / NS_PER_US;
-        let server_us = us(after.server_ns, before.server_ns).min(slow.latency_us);
-        let generator_us = us(after.generator_ns, before.generator_ns).min(slow.latency_us);
-        let worked_us = us(after.server_ran_ns, before.server_ran_ns).min(slow.latency_us);
-        Slow { worked_us, server_us, generator_us, ..slow }
+        let Some([due, done]) = self.around(slow.due_ns(), slow.at_ns) else { return slow };
+        let mut paused = due;
+        while paused >= TOGETHER && self.taken(paused - TOGETHER, paused).is_busy() {
+            paused -= TOGETHER;
+        }
+        let (own, all) = (self.taken(due, done), self.taken(paused, done));
+        let most = |us: f64| us.min(slow.latency_us);
+        Slow {
+            worked_us: most(own.ran_us),
+            busy_us: self.taken(paused, due).long_us,
+            server_us: most(all.server_us),
+            generator_us: most(all.generator_us),
+            ..slow
+        }
+    }
+
+    /// The two readings that enclose a time.
+    fn around(&self, from_ns: u64, to_ns: u64) -> Option<[usize; 2]> {
+        let last = self.waited.len().checked_sub(1)?;
+        let before = self.waited.partition_point(|waited| waited.at_ns <= from_ns);
+        let after = self.waited.partition_point(|waited| waited.at_ns < to_ns);
+        Some([before.saturating_sub(1), after.min(last)])
+    }
+
+    /// What both have had between two readings.
+    fn taken(&self, before: usize, after: usize) -> Taken {
+        let (before, after) = (&self.waited[before], &self.waited[after]);
+        let us = |of: fn(&Waited) -> u64| of(after).saturating_sub(of(before)) as f64 / NS_PER_US;
+        Taken {
+            long_us: us(|waited| waited.at_ns),
+            ran_us: us(|waited| waited.server_ran_ns),
+            server_us: us(|waited| waited.server_ns),
+            generator_us: us(|waited| waited.generator_ns),
+        }
     }
 
     /// The slowest request from a moment on, and the one that is slowest without its waits.
@@ -285,7 +336,8 @@ impl Seen {
             let start_ns = began_mono_ns + nth as u64 * 1_000_000_000;
             let end_ns = start_ns + 1_000_000_000;
             let rss = self.memory.iter().rev().find(|(at_ns, _)| *at_ns <= end_ns);
-            let waits = self.with_waits(Slow::new(end_ns, 1e6));
+            let around = self.around(start_ns, end_ns);
+            let taken = around.map(|[before, after]| self.taken(before, after));
             format!(
                 "second {:+.1}: {} answered, p50 {:.2} p99 {:.2} p99.9 {:.2} max {:.2} ms; RSS {} \
                  MiB; worker busy {:.0} %; without a core: worker {:.1} ms, generator {:.1} ms",
@@ -296,9 +348,9 @@ impl Seen {
                 second.p999_us / 1e3,
                 second.max_us / 1e3,
                 rss.map_or(0, |(_, rss_bytes)| rss_bytes >> 20),
-                waits.worked_us / 1e4,
-                waits.server_us / 1e3,
-                waits.generator_us / 1e3
+                taken.as_ref().map_or(0.0, |taken| taken.ran_us / taken.long_us * 100.0),
+                taken.as_ref().map_or(0.0, |taken| taken.server_us / 1e3),
+                taken.as_ref().map_or(0.0, |taken| taken.generator_us / 1e3)
             )
         };
         seconds.iter().enumerate().map(line).collect()
@@ -346,7 +398,7 @@ mod tests {
         // The worker lacks a core for 10 ms until 1100, in which slot 50 ends.
         let waited = (0..200).map(|nth| Waited {
             at_ns: (1_000 + nth) * MS,
-            server_ran_ns: nth * MS,
+            server_ran_ns: nth * MS / 2,
             server_ns: if nth >= 100 { 10 * MS } else { 0 },
             generator_ns: 0,
         });
@@ -373,6 +425,19 @@ mod tests {
         assert!(raw.line(1_002 * MS).contains("12.0 ms, answered 100 ms after"));
         assert!(seen.worst(2_000 * MS).is_err(), "nothing was answered then");
         assert_eq!(seen.changes(&raw), "within 200 ms around it: items_kept +3");
+    }
+
+    #[test]
+    fn a_wait_counts_until_the_worker_has_had_a_pause() {
+        // Without a pause from 1050 on: the wait that ended at 1100 still holds up slot 80.
+        let mut seen = seen();
+        for (nth, waited) in seen.waited.iter_mut().enumerate().skip(50) {
+            waited.server_ran_ns += (nth as u64 - 50) * MS / 2;
+        }
+        let slow = seen.slow(1_162 * MS).next().unwrap();
+        assert_eq!((slow.latency_us, slow.server_us), (9_000.0, 9_000.0));
+        assert!((90e3..130e3).contains(&slow.busy_us), "{slow:?}");
+        assert_eq!(slow.apart_us(), 0.0);
     }
 
     #[test]

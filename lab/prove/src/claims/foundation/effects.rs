@@ -1,8 +1,8 @@
 //! Effects in order, replies that are parked, bad effects: the tests and fuzz targets that show it.
 //!
 //! They are those of the crates. Here they run at the size of the bar, which a variable of their
-//! environment sets. A claim has several parts. A part that is not in the repository makes its claim
-//! "not measured", and the others run all the same.
+//! environment sets. A claim has several parts. A part that is not in the repository makes its
+//! claim "not measured", and the others run all the same.
 
 use std::fs;
 use std::time::Duration;

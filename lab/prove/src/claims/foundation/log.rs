@@ -20,43 +20,32 @@ const LOG: Settings = &[];
 /// The same, with replies that wait at a gate for that mark.
 const GATE: Settings = &[];
 
-const SET: [Shape; 2] = depths(Verb::Set);
-const GET: [Shape; 2] = depths(Verb::Get(1));
-
-const fn depths(verb: Verb) -> [Shape; 2] {
-    [Shape { verb, depth: 1 }, Shape { verb, depth: 16 }]
-}
+const SET_1: Shape = Shape { verb: Verb::Set, depth: 1 };
+const SET_16: Shape = Shape { depth: 16, ..SET_1 };
+const GET_1: Shape = Shape { verb: Verb::Get(1), depth: 1 };
+const GET_16: Shape = Shape { depth: 16, ..GET_1 };
 
 /// The claims of this theme.
 pub const CLAIMS: &[Claim] = &[
-    claim("log.set.1", "log on: instructions per SET, depth 1", "<= 1.25x", |lab| {
-        with(lab, LOG, SET[0], 1.25)
-    }),
-    claim("log.set.16", "log on: instructions per SET, depth 16", "<= 1.25x", |lab| {
-        with(lab, LOG, SET[1], 1.25)
-    }),
-    claim("log.gate.1", "behind a gate: instructions per SET, depth 1", "<= 1.5x", |lab| {
-        with(lab, GATE, SET[0], 1.5)
-    }),
-    claim("log.gate.16", "behind a gate: instructions per SET, depth 16", "<= 1.5x", |lab| {
-        with(lab, GATE, SET[1], 1.5)
-    }),
-    claim("log.get.1", "log on: instructions per GET, depth 1", "<= 1.02x", |lab| {
-        with(lab, LOG, GET[0], 1.02)
-    }),
-    claim("log.get.16", "log on: instructions per GET, depth 16", "<= 1.02x", |lab| {
-        with(lab, LOG, GET[1], 1.02)
-    }),
+    Claim::new("log.set.1", "log on: instructions per SET, depth 1")
+        .bar("<= 1.25x")
+        .by(|lab| with(lab, LOG, SET_1, 1.25)),
+    Claim::new("log.set.16", "log on: instructions per SET, depth 16")
+        .bar("<= 1.25x")
+        .by(|lab| with(lab, LOG, SET_16, 1.25)),
+    Claim::new("log.gate.1", "behind a gate: instructions per SET, depth 1")
+        .bar("<= 1.5x")
+        .by(|lab| with(lab, GATE, SET_1, 1.5)),
+    Claim::new("log.gate.16", "behind a gate: instructions per SET, depth 16")
+        .bar("<= 1.5x")
+        .by(|lab| with(lab, GATE, SET_16, 1.5)),
+    Claim::new("log.get.1", "log on: instructions per GET, depth 1")
+        .bar("<= 1.02x")
+        .by(|lab| with(lab, LOG, GET_1, 1.02)),
+    Claim::new("log.get.16", "log on: instructions per GET, depth 16")
+        .bar("<= 1.02x")
+        .by(|lab| with(lab, LOG, GET_16, 1.02)),
 ];
-
-const fn claim(
-    id: &'static str,
-    claim: &'static str,
-    bar: &'static str,
-    measure: fn(&Lab) -> Result<Measured>,
-) -> Claim {
-    Claim::new(id, claim).bar(bar).by(measure)
-}
 
 fn with(lab: &Lab, settings: Settings, shape: Shape, times_max: f64) -> Result<Measured> {
     if settings.is_empty() {

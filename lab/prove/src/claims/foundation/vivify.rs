@@ -68,13 +68,10 @@ fn cost(lab: &Lab) -> Result<Measured> {
         lab.detail(&format!("round {} by {}", round + 1, ["sets", "reads"][which]));
         one(lab, creates[which])
     })?;
-    let series =
-        |which: usize, us: fn(&Cost) -> f64| -> Series { costs[which].iter().map(us).collect() };
     let (mut texts, mut details, mut holds, mut most) = (Vec::new(), Vec::new(), true, 0.0_f64);
-    let parts: [(&str, fn(&Cost) -> f64); 2] =
-        [("creating", |cost| cost.create_us), ("reading", |cost| cost.read_us)];
-    for (name, us) in parts {
-        let [sets, reads] = [0, 1].map(|which| series(which, us));
+    let mut compare = |name: &str, us: fn(&Cost) -> f64| -> Result<()> {
+        let [sets, reads] =
+            [0, 1].map(|which: usize| costs[which].iter().map(us).collect::<Series>());
         let factor = times(&reads, &sets)?;
         holds &= factor.value <= TIMES_MAX;
         most = most.max(factor.value);
@@ -82,7 +79,10 @@ fn cost(lab: &Lab) -> Result<Measured> {
         let [sets, reads] = [sets, reads].map(|series| median(&series).unwrap_or(0.0));
         details
             .push(format!("{name}: {reads:.3} us by reads, {sets:.3} us by sets, in the middle"));
-    }
+        Ok(())
+    };
+    compare("creating", |cost| cost.create_us)?;
+    compare("reading", |cost| cost.read_us)?;
     let [sets, reads] = [0, 1].map(|which| costs[which].last().map_or(0, |cost| cost.index_bytes));
     details.push(format!("the index has {reads} bytes after reads, {sets} after sets"));
     Ok(Measured::new(texts.join(", "), most, holds).with_details(details))

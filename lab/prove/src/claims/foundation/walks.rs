@@ -122,7 +122,7 @@ struct Turns {
 }
 
 /// Runs a load in turns. In those of the second kind `prepare` comes before the load, and `beside`
-/// goes on with what it has made until its other argument says that the turn is over.
+/// uses what it has made until its other argument says that the turn is over.
 fn turns(
     lab: &Lab,
     server: &Server,
