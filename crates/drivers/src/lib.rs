@@ -6,6 +6,9 @@
 //! requests; [`Handler::end_batch`](session::Handler::end_batch) is called before anything is sent
 //! and before a thread sleeps; a [`Remote`] reaches every connection from any thread.
 //!
+//! What serves a connection is chosen by the handler that accepts it ([`Serve`](session::Serve)): a
+//! session, or one of several kinds.
+//!
 //! The clock is read here and in no crate below.
 //!
 //! | room | may use | what it is |

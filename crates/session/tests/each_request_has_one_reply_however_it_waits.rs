@@ -296,6 +296,10 @@ struct Scripted {
 }
 
 impl Delays for Scripted {
+    fn declines(&mut self) -> bool {
+        self.script.front().is_some_and(|step| matches!(step, Step::Park))
+    }
+
     fn parks(&mut self, _conn: &Conn, _key: &[u8]) -> bool {
         let step = self.script.pop_front_if(|step| matches!(step, Step::Run | Step::Park));
         matches!(step, Some(Step::Park))
@@ -385,6 +389,20 @@ fn a_request_that_is_parked_for_too_long_is_answered_and_not_run() {
             assert_eq!(stage.taken(), "SERVER_ERROR parked for too long\r\nEND\r\n");
         }
     }
+}
+
+#[test]
+fn each_parked_request_has_a_deadline_of_its_own() {
+    let mut stage = stage(&[Park], 1 << 20);
+    stage.context.handler.prompt = true;
+    let set = b"set a 0 0 1\r\nx\r\n";
+    assert_eq!(stage.receive(set), Flow::Parked);
+    assert_eq!(stage.resume(), Flow::Idle);
+    pass_ns(&mut stage, WAIT_NS_MAX);
+    stage.context.handler.delays.script.push_back(Park);
+    assert_eq!(stage.receive(set), Flow::Parked, "it has not waited yet");
+    assert_eq!(stage.resume(), Flow::Idle);
+    assert_eq!(stage.taken(), "STORED\r\n".repeat(2));
 }
 
 #[test]

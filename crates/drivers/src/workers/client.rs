@@ -1,4 +1,5 @@
-//! One connection of a worker: its socket, its session, and what is known of its readiness.
+//! One connection of a worker: its socket, what serves it, and what is known of its readiness.
+//! What serves a client is a session; a handler may accept connections of other kinds too.
 //!
 //! ```text
 //! receiving   the source receives from it by itself

@@ -223,10 +223,12 @@ impl Requests {
         input
     }
 
-    /// Whether a reply is complete at once, and may leave at once.
+    /// Whether a reply is complete at once, and may leave at once. A request that was parked has an
+    /// outcome to apply, which ends its wait.
     #[inline(always)]
     fn is_prompt<H: Handler>(&self, context: &Context<H>) -> bool {
-        self.pending.is_none() && context.handler.is_prompt(&self.conn)
+        let waits = self.pending.is_some() || self.parked_until_ns != u64::MAX;
+        !waits && context.handler.is_prompt(&self.conn)
     }
 
     /// Executes the request that `input` begins with; returns how much of it is used, or `None`
