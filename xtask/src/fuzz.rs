@@ -27,12 +27,15 @@ pub struct Args {
     /// How long each target runs.
     #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     seconds: u64,
+    /// How many inputs each target runs at most, however fast it is.
+    #[arg(long)]
+    runs: Option<u64>,
 }
 
 impl Args {
     /// Every target, each for this many seconds.
     pub fn all(seconds: u64) -> Self {
-        Self { target: None, seconds }
+        Self { target: None, seconds, runs: None }
     }
 }
 
@@ -41,7 +44,8 @@ pub fn run(args: &Args) -> Result<bool> {
     tools::CPP.need()?;
     tools::need_cargo_command("cargo-fuzz")?;
     let is_nightly = Exec::new("cargo").args(["+nightly", "--version"]).capture(PROBE_MAX).is_ok();
-    let fuzzer = Fuzzer { repo: Repo::find()?, seconds: args.seconds, is_nightly };
+    let (seconds, runs) = (args.seconds, args.runs);
+    let fuzzer = Fuzzer { repo: Repo::find()?, seconds, runs, is_nightly };
     let all = fuzzer.cargo_fuzz(&["list"]).capture(PROBE_MAX)?;
     let is_wanted = |name: &&str| args.target.as_ref().is_none_or(|wanted| wanted == name);
     let chosen: Vec<&str> = all.lines().filter(is_wanted).collect();
@@ -56,6 +60,7 @@ pub fn run(args: &Args) -> Result<bool> {
 struct Fuzzer {
     repo: Repo,
     seconds: u64,
+    runs: Option<u64>,
     is_nightly: bool,
 }
 
@@ -95,6 +100,7 @@ impl Fuzzer {
     fn target(&self, name: &str) -> Exec {
         let limits = [format!("-max_total_time={}", self.seconds), "-print_final_stats=1".into()];
         let run = self.cargo_fuzz(&["run"]).args(self.sanitizer()).args([name, "--"]).args(limits);
+        let run = run.args(self.runs.map(|runs| format!("-runs={runs}")));
         match self.dictionary(name) {
             Some(file) => run.arg(format!("-dict={}", file.display())),
             None => run,

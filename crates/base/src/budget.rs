@@ -77,6 +77,14 @@ impl Grant {
         self.bytes
     }
 
+    /// Makes it a grant of `owner`. The maximum of that owner does not count: nothing is taken from
+    /// the total.
+    pub fn assign(&mut self, owner: Owner) {
+        self.budget.accounts[self.owner as usize].used.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.budget.accounts[owner as usize].used.fetch_add(self.bytes, Ordering::Relaxed);
+        self.owner = owner;
+    }
+
     /// Adds `bytes` to the grant. Returns `false`, and changes nothing, if the total or the maximum
     /// of the owner does not allow it.
     #[must_use]
@@ -259,6 +267,16 @@ mod tests {
         assert_eq!((grant.bytes(), budget.used(Owner::Links)), (100, 100));
         drop(grant);
         assert_eq!(budget.used_total(), 0);
+    }
+
+    #[test]
+    fn a_grant_may_pass_to_another_owner() {
+        let budget = MemoryBudget::new(100);
+        let mut grant = budget.take(Owner::Primary, 60).expect("within the total");
+        grant.assign(Owner::Replica);
+        assert_eq!((budget.used(Owner::Primary), budget.used(Owner::Replica)), (0, 60));
+        drop(grant);
+        assert_eq!((budget.used(Owner::Replica), budget.used_total()), (0, 0));
     }
 
     #[test]

@@ -50,7 +50,7 @@ pub const THREADS_MAX: u32 = u16::MAX as u32 - 1;
 /// ```
 /// use base::MemoryBudget;
 /// use drivers::{Config, Driver, Listen};
-/// use session::{Bounds, Resources};
+/// use session::{Bounds, Connection, Resources};
 ///
 /// let budget = MemoryBudget::new(64 << 20);
 /// let mut config = Config::new(Resources { bounds: Bounds::default(), budget });

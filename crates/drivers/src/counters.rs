@@ -42,6 +42,8 @@ counters! {
     stall_kicks,
     /// Connections closed because the budget had no memory for what their client did not take.
     memory_kicks,
+    /// Connections closed because a full mailbox has refused a completion.
+    mailbox_kicks,
     /// Times a worker woke up.
     wakeups,
     /// Events of readable connections.

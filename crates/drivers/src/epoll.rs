@@ -12,6 +12,7 @@ use rustix::buffer::spare_capacity;
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::io::Errno;
+use session::Serve;
 
 use crate::counters::Counters;
 use crate::workers::{Key, Source, Unsent};
@@ -57,7 +58,12 @@ impl Source for Epoll {
     }
 
     #[inline(always)]
-    fn wait(&mut self, _unsent: &Unsent<'_>, timeout: &Timespec, _counters: &Counters) -> usize {
+    fn wait<H: Serve>(
+        &mut self,
+        _unsent: &Unsent<'_, H>,
+        timeout: &Timespec,
+        _counters: &Counters,
+    ) -> usize {
         self.events.clear();
         match epoll::wait(&self.fd, spare_capacity(&mut self.events), Some(timeout)) {
             Ok(count) => count,

@@ -15,7 +15,7 @@
 //! | `counters` | nothing | what a worker counts |
 //! | `epoll` | `counters`, `workers` | events from epoll |
 //! | `error` | nothing | why a server does not start |
-//! | `outbox` | `counters`, `sockets` | what a client did not take yet |
+//! | `outbox` | `clock`, `counters`, `sockets` | what a client did not take yet |
 //! | `server` | * | starting and ending a server |
 //! | `shared` | `clock`, `config`, `counters`, `sockets` | what the threads of a server share |
 //! | `signal` | `counters`, `shared`, `workers` | events from real-time signals |
@@ -44,6 +44,6 @@ pub use config::{Config, Driver, Listen, THREADS_MAX, WORKERS_MAX};
 pub use counters::Snapshot;
 pub use error::StartError;
 pub use server::Server;
-pub use shared::{Remote, Slot};
+pub use shared::{Post, Remote, Slot};
 pub use sockets::{Address, Report, State};
 pub use uring::probe as probe_uring;

@@ -9,6 +9,7 @@ use std::os::fd::BorrowedFd;
 use base::Grant;
 use session::{Context, Handler, Reply, Span};
 
+use crate::clock::Clock;
 use crate::counters::Counters;
 use crate::sockets::{Sent, send_span};
 
@@ -25,10 +26,14 @@ pub(crate) struct Outbox {
 
 impl Outbox {
     /// Keeps `reply`; `None` when the budget has no memory for it.
-    pub(crate) fn keep<H: Handler>(reply: Reply, context: &mut Context<H>) -> Option<Box<Self>> {
+    pub(crate) fn keep<H: Handler>(
+        reply: Reply,
+        context: &mut Context<H>,
+        clock: Clock,
+    ) -> Option<Box<Self>> {
         let grant = match reply.heap_bytes() as u64 {
             ..=FREE_BYTES => None,
-            bytes => Some(context.grant(bytes)?),
+            bytes => Some(context.grant(bytes, || clock.now())?),
         };
         let span = reply.whole();
         Some(Box::new(Self { reply, span, _grant: grant }))

@@ -8,7 +8,7 @@ use std::any::Any;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use session::Handler;
+use session::Serve;
 
 use crate::config::{Config, Driver, THREADS_MAX, WORKERS_MAX};
 use crate::epoll::Epoll;
@@ -35,12 +35,13 @@ impl Server {
     /// a thread or a descriptor. Nothing runs then.
     pub fn start<H, F>(config: Config, mut factory: F) -> Result<Self, StartError>
     where
-        H: Handler + Send + 'static,
-        F: FnMut(Slot) -> H + Send + 'static,
+        H: Serve + Send + 'static,
+        F: FnMut(Slot<H::Mail>) -> H + Send + 'static,
     {
         check(&config)?;
-        let open = |at| Listener::open(at, config.backlog);
-        let listeners = config.listen.iter().map(open).collect::<Result<Vec<_>, _>>()?;
+        let open = |(number, at)| Listener::open(number, at, config.backlog);
+        let listeners =
+            config.listen.iter().enumerate().map(open).collect::<Result<Vec<_>, _>>()?;
         let addresses = listeners.iter().map(|listener| listener.report().address).collect();
         let driver = config.driver;
         let shared = Shared::new(config);

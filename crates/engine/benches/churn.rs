@@ -12,8 +12,8 @@
 
 mod common;
 
-use base::Now;
-use engine::{Action, Engine, NoSink, Op, Pin, Read, ValueSink, WriteStatus};
+use base::{NoSink, Now};
+use engine::{Action, Engine, Op, Pin, Read, ValueSink, WriteStatus};
 use hdrhistogram::Histogram;
 use measure::rng::Rng;
 use nix::sys::resource::{UsageWho, getrusage};
@@ -153,7 +153,7 @@ fn main() {
             std::process::exit(2);
         }
     };
-    let (engine, mut locals) = common::open(LIMIT_BYTES, 1);
+    let (engine, mut locals) = common::open(common::config(LIMIT_BYTES, 1));
     let mut pin = locals.remove(0).pin();
     let [kept, preempted] = measure(&engine, &mut pin, Duration::from_secs(seconds), seed);
     let (usage, counters) = (engine.usage(), engine.counters());

@@ -4,9 +4,8 @@
 //! request leaves is done by later requests and by [`Engine::tend`].
 
 use crate::config::{EngineConfig, Geometry, LIMIT_BYTES_MIN, SEGMENTS_MIN};
-use crate::effects::{Effect, EffectSink, NoSink};
 use crate::error::EngineError;
-use crate::eviction::{Eviction, Left, Work, give_back, with_space};
+use crate::eviction::{Eviction, Failed, Left, Work, give_back, with_space};
 use crate::grace::GracePeriods;
 use crate::index::Index;
 use crate::items::Items;
@@ -15,18 +14,18 @@ use crate::local::{Counters, Local, LocalCounters, Pin};
 use crate::raw::look_at_processor;
 use crate::reading::{self, FetchOptions, Found, Prefetched, Read, ReadSink};
 use crate::segments::{SegmentCounts, Segments, value_bytes_max};
-use crate::slices::{KEPT, Slices};
+use crate::slices::{KEPT, Role, Slices};
 use crate::sync::Ordering;
-use crate::transfer::{self, Applied, Cursor, More};
-use crate::writing::{self, Action, Mode, Op, Put, WriteResult, WriteStatus};
-use base::{MemoryBudget, Now, Owner, SliceId, Version};
+use crate::transfer::{self, Applied, Cursor, ItemSink, More};
+use crate::writing::{self, Action, Ahead, Fetched, Mode, Op, Put, WriteResult, WriteStatus};
+use base::{Effect, EffectSink, MemoryBudget, NoSink, Now, Owner, SliceId, SliceRange, Version};
 use std::sync::Arc;
 
 /// The memory of one cell, shared by all its threads.
 ///
 /// ```
-/// use base::{MemoryBudget, Now};
-/// use engine::{Engine, EngineConfig, NoSink, Put, Read, ValueSink, WriteStatus};
+/// use base::{MemoryBudget, NoSink, Now};
+/// use engine::{Engine, EngineConfig, Put, Read, ValueSink, WriteStatus};
 ///
 /// let limit_bytes = 16 << 20;
 /// let (engine, mut locals) =
@@ -158,17 +157,21 @@ impl Engine {
         out: &mut impl ReadSink,
     ) -> Read {
         let mut work = self.work(pin, now, sink);
-        let fetch = |work: &mut Work<'_, S>| writing::fetch(work, key, options, out);
+        let mut fetched = Fetched::default();
+        let fetch = |work: &mut Work<'_, S>| writing::fetch(work, key, options, &mut fetched, out);
         let read = with_space(&self.eviction, &mut work, fetch);
         self.settle(&mut work, key.id.slice);
-        read.unwrap_or(Read::NoSpace)
+        read.unwrap_or_else(|failed| match failed {
+            Failed::Later(obstacle) => Read::Later(obstacle),
+            Failed::NoSpace | Failed::TooLarge => Read::NoSpace,
+        })
     }
 
     /// Makes one change. The pin may move on.
     ///
     /// ```
-    /// # use base::{MemoryBudget, Now};
-    /// # use engine::{Action, Engine, EngineConfig, NoSink, Op, WriteStatus};
+    /// # use base::{MemoryBudget, NoSink, Now};
+    /// # use engine::{Action, Engine, EngineConfig, Op, WriteStatus};
     /// # let now = Now { mono_ns: 0, expiry_s: 1_000 };
     /// # let budget = MemoryBudget::new(1 << 20);
     /// # let (engine, mut locals) = Engine::new(EngineConfig::new(1 << 20), budget)?;
@@ -186,9 +189,8 @@ impl Engine {
         now: Now,
         sink: &mut S,
     ) -> WriteResult {
-        if !S::ON
-            && let Some(put) = Put::of(op)
-            && writing::overwrite(&self.items, pin, &op.key, put, now).is_some()
+        if let Some(put) = Put::of(op)
+            && writing::overwrite(&self.items, pin, &op.key, put, now, sink).is_some()
         {
             return WriteResult::ended(WriteStatus::Done);
         }
@@ -207,7 +209,7 @@ impl Engine {
         now: Now,
         sink: &mut S,
     ) -> WriteStatus {
-        if !S::ON && writing::overwrite(&self.items, pin, key, put, now).is_some() {
+        if writing::overwrite(&self.items, pin, key, put, now, sink).is_some() {
             return WriteStatus::Done;
         }
         let Put { value, client_flags, expiry_s } = put;
@@ -230,9 +232,12 @@ impl Engine {
 
     #[inline(never)]
     fn write_any<S: EffectSink>(&self, work: &mut Work<'_, S>, op: &Op<'_>) -> WriteResult {
-        let wrote = with_space(&self.eviction, work, |work| writing::write(work, op));
+        let mut ahead = Ahead::default();
+        let write = |work: &mut Work<'_, S>| writing::write(work, op, &mut ahead);
+        let wrote = with_space(&self.eviction, work, write);
+        ahead.give_back(work);
         self.settle(work, op.key.id.slice);
-        wrote.unwrap_or(WriteResult::ended(WriteStatus::NoSpace))
+        wrote.unwrap_or_else(WriteResult::failed)
     }
 
     /// What every change leaves to do: the group of its slice grows or shrinks, and the space that
@@ -240,10 +245,12 @@ impl Engine {
     fn settle<S: EffectSink>(&self, work: &mut Work<'_, S>, slice: SliceId) {
         self.items.index().resizing(slice).adjust(work.pin.grace());
         self.eviction.pay(work);
+        work.pin.trim_scratch();
     }
 
     fn work<'w, S>(&'w self, pin: &'w mut Pin, now: Now, sink: &'w mut S) -> Work<'w, S> {
-        Work { items: &self.items, ghosts: self.eviction.ghosts(), pin, now, sink }
+        let may_evict = self.items.config().evict;
+        Work { items: &self.items, ghosts: self.eviction.ghosts(), pin, now, sink, may_evict }
     }
 
     /// Housekeeping for an idle moment or the end of a batch: looks at up to `items` items of
@@ -265,36 +272,63 @@ impl Engine {
         give_back(&self.eviction, &mut self.work(pin, now, sink), bytes)
     }
 
-    /// Makes the item as `effect` says, unless it is newer. The pin may move on. Space is made out
-    /// of dead words only: an engine that evicts answers [`Applied::NoSpace`] at once.
-    pub fn apply(&self, pin: &mut Pin, effect: &Effect<'_>, now: Now) -> Applied {
-        transfer::apply(&self.eviction, &mut self.work(pin, now, &mut NoSink), effect)
-    }
-
-    /// Emits the items of `slice` to `sink`, from `at` on, until at least `items` were emitted, a
-    /// bounded number of buckets was looked at, or the walk is over. Between two calls the caller
-    /// may renew its pin.
-    pub fn scan<S: EffectSink>(
+    /// Makes the item of a key of `slice` as `effect` says, with the `version` that it has, unless
+    /// the item is as new. The pin may move on. Space is made out of dead words only.
+    pub fn apply(
         &self,
         pin: &mut Pin,
         slice: SliceId,
+        effect: &Effect<'_>,
+        version: Version,
+        now: Now,
+    ) -> Applied {
+        let mut none = NoSink;
+        let work = &mut Work { may_evict: false, ..self.work(pin, now, &mut none) };
+        transfer::apply(&self.eviction, work, slice, effect, version)
+    }
+
+    /// Passes the items of `slices` to `sink`, from `at` on, until at least `items` were passed, a
+    /// bounded number of buckets was looked at, the sink has no space, or the walk is over. An item
+    /// that stays is passed exactly once. Between two calls the caller may renew its pin.
+    pub fn scan(
+        &self,
+        pin: &mut Pin,
+        slices: SliceRange,
         at: &mut Cursor,
         items: u32,
         now: Now,
-        sink: &mut S,
+        sink: &mut impl ItemSink,
     ) -> More {
-        transfer::scan(&self.items, pin, (slice, at), items, now, sink)
+        transfer::scan(&self.items, pin, (slices, at), items, now, sink)
     }
 
-    /// Drops every item of `slice`.
-    pub fn forget(&self, pin: &mut Pin, slice: SliceId) {
-        transfer::forget(&self.items, pin, slice);
+    /// Drops the items of `slices`, from `at` on, until a bounded number of buckets was looked at
+    /// or the walk is over. Between two calls the caller may renew its pin.
+    pub fn forget(&self, pin: &mut Pin, slices: SliceRange, at: &mut Cursor) -> More {
+        transfer::forget(&self.items, pin, slices, at)
     }
 
     /// The last version given in `slice`: a barrier at it ends every item that exists now.
     #[must_use]
     pub fn last_version(&self, slice: SliceId) -> Version {
         self.items.slices().last(slice)
+    }
+
+    /// Makes the last version of `slice` at least `version`: later ones exceed it.
+    pub fn advance(&self, slice: SliceId, version: Version) {
+        self.items.slices().raise(slice, version);
+    }
+
+    /// Makes this cell the primary of `slices`, or one that keeps a copy. It is the primary of all
+    /// at first. The items of a copy are not evicted from now on; those of a primary can be, once
+    /// their segments have followed.
+    pub fn set_role(&self, slices: SliceRange, role: Role) {
+        for slice in slices.iter() {
+            self.items.slices().set_role(slice, role);
+        }
+        if role == Role::Primary {
+            self.items.segments().note_promotion();
+        }
     }
 
     /// Raises the barrier of `slice` to `version`: items with it or an older one are dead.
@@ -304,9 +338,18 @@ impl Engine {
 
     /// Raises the barrier of every slice to its last version: the command `flush_all`.
     pub fn flush(&self) {
-        for slice in SliceId::all().take(KEPT) {
-            self.items.slices().cut(slice);
-        }
+        self.flush_by(|| {
+            SliceId::all().take(KEPT).for_each(|slice| self.items.slices().cut(slice))
+        });
+    }
+
+    /// Runs `raise`, which raises the barrier of every slice at least to the version that was its
+    /// last one before. The memory of what it ends is used again first.
+    pub fn flush_by<T>(&self, raise: impl FnOnce() -> T) -> T {
+        let sealed = self.items.segments().sealed();
+        let raised = raise();
+        self.items.segments().note_flush(sealed);
+        raised
     }
 
     /// Counters since the engine was made.

@@ -7,10 +7,10 @@
 //!
 //! ```text
 //! worker:    pin ---- reads, allocates, writes ---- unpin
-//! reclaimer:      unlink, retire -> n ............ passed(n)? -> reuse
+//! reclaimer:      unlink, retire -> n ..... horizon: has n passed? -> reuse
 //! ```
 //!
-//! The fence in `pin` and the one in `passed` order the two sides: either the reclaimer sees the
+//! The fence in `pin` and the one in `horizon` order the two sides: either the reclaimer sees the
 //! pin, or the worker sees that the memory is unlinked.
 
 use crate::sync::{AtomicU64, Ordering, fence};
@@ -52,10 +52,25 @@ impl GracePeriods {
         self.current.fetch_add(1, Ordering::SeqCst)
     }
 
-    /// Whether every batch that began at `stamp` or before has ended.
-    pub(crate) fn passed(&self, stamp: u64) -> bool {
+    /// Looks at all pins. What was retired before, and what the oldest batch began after, has
+    /// passed. A caller looks before it takes a lock, and asks about any number of stamps.
+    pub(crate) fn horizon(&self) -> Horizon {
+        // A stamp that is given later is not below this number.
+        let current = self.current.load(Ordering::SeqCst);
         fence(Ordering::SeqCst);
-        self.slots.iter().all(|slot| slot.0.load(Ordering::Acquire) > stamp)
+        let pins = self.slots.iter().map(|slot| slot.0.load(Ordering::Acquire));
+        Horizon(pins.fold(current, u64::min))
+    }
+}
+
+/// The grace periods that had passed at one moment.
+#[derive(Clone, Copy)]
+pub(crate) struct Horizon(u64);
+
+impl Horizon {
+    /// Whether every batch that began at `stamp` or before has ended.
+    pub(crate) fn has_passed(self, stamp: u64) -> bool {
+        stamp < self.0
     }
 }
 
@@ -68,16 +83,16 @@ mod tests {
     fn a_pin_holds_its_number_and_later_ones_only() {
         let grace = GracePeriods::new(2);
         let before = grace.retire();
-        assert!(grace.passed(before));
+        assert!(grace.horizon().has_passed(before));
         grace.pin(0);
-        assert!(grace.passed(before), "pinned after it was retired");
+        assert!(grace.horizon().has_passed(before), "pinned after it was retired");
         let during = grace.retire();
-        assert!(!grace.passed(during));
+        assert!(!grace.horizon().has_passed(during));
         grace.pin(0);
-        assert!(grace.passed(during), "the pin moved on");
+        assert!(grace.horizon().has_passed(during), "the pin moved on");
         let last = grace.retire();
         grace.unpin(0);
-        assert!(grace.passed(last));
+        assert!(grace.horizon().has_passed(last));
     }
 }
 
@@ -116,7 +131,7 @@ mod loom_tests {
             });
             shared.link.store(0, Ordering::Relaxed);
             let stamp = shared.grace.retire();
-            if shared.grace.passed(stamp) {
+            if shared.grace.horizon().has_passed(stamp) {
                 shared.item.store(9, Ordering::Relaxed);
             }
             thread.join().expect("no panic");
@@ -135,7 +150,7 @@ mod loom_tests {
                 writer.item.store(8, Ordering::Relaxed);
                 writer.grace.pin(0);
             });
-            if shared.grace.passed(stamp) {
+            if shared.grace.horizon().has_passed(stamp) {
                 assert_eq!(shared.item.load(Ordering::Relaxed), 8);
             }
             thread.join().expect("no panic");

@@ -4,24 +4,29 @@
 //! alive or dead, and an item is taken out. Nothing here makes space, and nothing decides what a
 //! request does: `reading`, `writing` and `eviction` do that, each with these parts.
 //!
+//! A change is prepared, committed, published: what it needs is made where no reader sees it, the
+//! sink takes the effect and stamps it, and then the change is made. Until the commit nothing has
+//! changed and everything may fail; after it nothing can.
+//!
 //! Invariants:
 //! * an item is linked by exactly one slot, and its chunks (if any) by exactly one table;
 //! * an item whose slot is emptied or pointed elsewhere is counted dead in its segment, so
 //!   `items` and `item_words` of the counters are what a walk of the index would find;
-//! * every change takes its version under the lock of the chain that it changes.
+//! * every change is committed under the lock of the chain that it changes.
 //!
 //! Lengths of items are in words of eight bytes.
 
 use crate::config::EngineConfig;
-use crate::effects::{Change, Effect, EffectSink, Removal};
 use crate::index::{Chain, Index, Place, Slot};
 use crate::item::{Flags, Head, ItemRef, expired};
 use crate::keys::{HashKey, Key};
 use crate::local::{Counters, LocalCounters, Pin};
 use crate::raw::slice_of;
-use crate::segments::{Addr, Segments, append_chunks, chunks};
+use crate::segments::{Addr, Segments, append_chunks, chunks, whole_value_bytes};
 use crate::slices::Slices;
-use base::{KeyId, Now, SliceId, Version};
+use base::{
+    Change, Effect, EffectSink, KeyId, Now, Refused, Removal, SliceId, StoredValue, Version,
+};
 use std::sync::Arc;
 
 /// All items, and what finds, orders and counts them.
@@ -114,6 +119,9 @@ impl Items {
     }
 
     /// Takes an item out of the index, and counts its words as dead.
+    ///
+    /// # Errors
+    /// When the sink does not take the removal. The item stays.
     pub(crate) fn remove<S: EffectSink>(
         &self,
         pin: &Pin,
@@ -122,9 +130,9 @@ impl Items {
         current: &Current<'_>,
         removal: Removal,
         sink: &mut S,
-    ) {
+    ) -> Result<(), Refused> {
         if S::ON {
-            self.emit(key, Change::Remove(removal), sink);
+            self.commit(key, Change::Remove(removal), Version::ZERO, sink)?;
         }
         chain.set(current.place, Slot::EMPTY);
         self.index.resizing(key.id.slice).count_removed();
@@ -143,6 +151,7 @@ impl Items {
                 counters.expired_unread.add(unread);
             }
         }
+        Ok(())
     }
 
     /// Counts the words at `addr`, of one item or one chunk, as dead.
@@ -167,40 +176,60 @@ impl Items {
     }
 
     /// Appends the whole value of an item whose chain is locked.
-    pub(crate) fn append_whole(&self, current: &Current<'_>, target: &mut Vec<u8>) {
-        if current.head.is(Flags::LARGE) {
-            let whole = append_chunks(&self.segments, current.item, current.head, target);
+    pub(crate) fn append_whole(&self, item: ItemRef<'_>, head: Head, target: &mut Vec<u8>) {
+        if head.is(Flags::LARGE) {
+            let whole = append_chunks(&self.segments, item, head, target);
             assert!(whole, "chunks of a locked item are in place");
         } else {
-            current.item.append_value(current.head, &[], target);
+            item.append_value(head, &[], target);
         }
     }
 
-    /// Gives a change its version, and emits it if the sink listens.
-    pub(crate) fn emit<S: EffectSink>(
+    /// Commits a change that is made from the item of version `base`, if that is not zero: the sink
+    /// takes its effect, and it gets its version. Nothing can fail from here on.
+    ///
+    /// # Errors
+    /// When the sink does not take the effect, or a flush has ended the item that the change is
+    /// made from. Nothing has changed then.
+    #[inline]
+    pub(crate) fn commit<S: EffectSink>(
         &self,
         key: &Key<'_>,
         change: Change<'_>,
+        base: Version,
         sink: &mut S,
-    ) -> Version {
-        let proposed = self.slices.next(key.id.slice);
-        if !S::ON {
-            return proposed;
-        }
-        let effect = Effect { key: key.bytes, change, version: proposed };
-        let version = sink.commit(key.id, &effect);
-        if version > proposed {
-            self.slices.raise(key.id.slice, version);
-        }
-        version
+    ) -> Result<Version, Refused> {
+        let slice = key.id.slice;
+        sink.commit(key.id, &Effect { key: key.bytes, change }, || {
+            let version = self.slices.next(slice);
+            if self.slices.is_cut(slice, base) { Err(Refused::Flushed) } else { Ok(version) }
+        })
     }
 }
 
 /// An item found under the lock of its chain. True until the lock is released.
+#[derive(Clone, Copy)]
 pub(crate) struct Current<'e> {
     pub(crate) place: Place,
     pub(crate) slot: Slot,
     pub(crate) addr: Addr,
     pub(crate) item: ItemRef<'e>,
     pub(crate) head: Head,
+}
+
+/// The value of an item whose chain is locked, for a sink to copy.
+pub(crate) struct WholeValue<'e> {
+    pub(crate) items: &'e Items,
+    pub(crate) item: ItemRef<'e>,
+    pub(crate) head: Head,
+}
+
+impl StoredValue for WholeValue<'_> {
+    fn bytes(&self) -> usize {
+        whole_value_bytes(self.item, self.head)
+    }
+
+    fn append_to(&self, target: &mut Vec<u8>) {
+        self.items.append_whole(self.item, self.head, target);
+    }
 }

@@ -18,12 +18,12 @@
 //! | slices | keys, sync | versions and barriers, by slice |
 //! | segments | config, grace, item, raw, sync | where items lie |
 //! | index | config, grace, raw, segments, sync | where items are found |
-//! | effects | item | the changes that an engine emits |
-//! | items | config, effects, index, item, keys, local, raw, segments, slices | all items |
-//! | eviction | effects, grace, index, item, items, keys, local, segments, sync | what must go |
-//! | reading | index, item, items, keys, local, segments, sync | from a key to its value |
-//! | writing | effects, eviction, index, item, items, keys, local, reading, segments | a change |
-//! | transfer | effects, eviction, index, item, items, local, writing | copies of a slice |
+//! | obstacle | nothing | what keeps a request from being carried out now |
+//! | items | config, index, item, keys, local, raw, segments, slices | all items |
+//! | eviction | grace, index, item, items, keys, local, obstacle, segments, sync | what must go |
+//! | reading | index, item, items, keys, local, obstacle, segments, sync | from a key to its value |
+//! | writing | eviction, index, item, items, keys, local, obstacle, reading, segments | a change |
+//! | transfer | eviction, index, item, items, keys, local, obstacle, reading, writing | copies |
 //! | error | config | why an engine could not be made |
 //! | engine | * | what users call |
 //!
@@ -31,7 +31,6 @@
 //! found), `reading` and `writing` (the two paths that every request takes), `eviction`.
 
 mod config;
-mod effects;
 mod engine;
 mod error;
 mod eviction;
@@ -41,6 +40,7 @@ mod item;
 mod items;
 mod keys;
 mod local;
+mod obstacle;
 mod raw;
 mod reading;
 mod segments;
@@ -50,12 +50,13 @@ mod transfer;
 mod writing;
 
 pub use config::{EngineConfig, LIMIT_BYTES_MIN};
-pub use effects::{Change, Effect, EffectSink, NoSink, Removal};
 pub use engine::{Engine, Usage};
 pub use error::EngineError;
 pub use eviction::Left;
 pub use keys::{KEY_BYTES_MAX, Key};
 pub use local::{Counters, Local, Pin};
+pub use obstacle::Obstacle;
 pub use reading::{FetchOptions, Found, ItemView, Prefetched, Read, ReadSink, ValueSink};
-pub use transfer::{Applied, Cursor, More};
+pub use slices::Role;
+pub use transfer::{Applied, Cursor, ItemSink, More, WalkedItem};
 pub use writing::{Action, Mode, Op, Put, WriteResult, WriteStatus};

@@ -8,10 +8,32 @@
 //! dropping the pin ends it too. Both types are one pointer, which is moved and never copied.
 
 use crate::grace::GracePeriods;
+use base::{Grant, MemoryBudget, Owner};
 use std::sync::Arc;
 
-/// The largest buffer, in bytes, that a pin keeps.
+/// The largest buffer, in bytes, that a pin keeps from one request to the next. A larger one is
+/// taken from the budget.
 const SCRATCH_BYTES_MAX: usize = 8 << 10;
+
+/// A buffer for names, and for old values on their way to a new place.
+#[derive(Default)]
+pub(crate) struct Scratch {
+    pub(crate) bytes: Vec<u8>,
+    grant: Option<Grant>,
+}
+
+impl Scratch {
+    /// Makes it hold `bytes`. False if the budget has no memory for them.
+    pub(crate) fn reserve(&mut self, budget: &MemoryBudget, bytes: usize) -> bool {
+        let granted = self.grant.as_ref().map_or(SCRATCH_BYTES_MAX, |grant| grant.bytes() as usize);
+        if bytes > granted {
+            let Some(grant) = budget.take(Owner::Connections, bytes as u64) else { return false };
+            self.grant = Some(grant);
+        }
+        self.bytes.reserve_exact(bytes);
+        true
+    }
+}
 
 /// One lease on the engine, between batches.
 ///
@@ -38,8 +60,7 @@ struct State {
     counters: Arc<LocalCounters>,
     slot: usize,
     debt_words: usize,
-    /// Old values on their way to a new place.
-    scratch: Vec<u8>,
+    scratch: Scratch,
 }
 
 impl Drop for State {
@@ -54,7 +75,7 @@ impl Local {
     pub(crate) fn all(grace: &Arc<GracePeriods>, counters: &[Arc<LocalCounters>]) -> Vec<Self> {
         let local = |(slot, counters): (usize, &Arc<LocalCounters>)| {
             let (grace, counters) = (grace.clone(), counters.clone());
-            let state = State { grace, counters, slot, debt_words: 0, scratch: Vec::new() };
+            let state = State { grace, counters, slot, debt_words: 0, scratch: Scratch::default() };
             Self(Some(Box::new(state)))
         };
         counters.iter().enumerate().map(local).collect()
@@ -122,16 +143,22 @@ impl Pin {
     }
 
     /// An empty buffer that has been used before. [`Pin::keep_scratch`] gives it back.
-    pub(crate) fn take_scratch(&mut self) -> Vec<u8> {
+    pub(crate) fn take_scratch(&mut self) -> Scratch {
         let mut scratch = std::mem::take(&mut self.0.scratch);
-        scratch.clear();
+        scratch.bytes.clear();
         scratch
     }
 
-    /// Keeps a buffer for the next use, unless it is large.
-    pub(crate) fn keep_scratch(&mut self, scratch: Vec<u8>) {
-        if scratch.capacity() <= SCRATCH_BYTES_MAX {
-            self.0.scratch = scratch;
+    /// Keeps a buffer for the next use.
+    pub(crate) fn keep_scratch(&mut self, scratch: Scratch) {
+        self.0.scratch = scratch;
+    }
+
+    /// Gives up the buffer if it is large: the request has ended.
+    #[inline]
+    pub(crate) fn trim_scratch(&mut self) {
+        if self.0.scratch.bytes.capacity() > SCRATCH_BYTES_MAX {
+            self.0.scratch = Scratch::default();
         }
     }
 }
@@ -177,6 +204,10 @@ base::counters! {
     shared_writes,
     /// Requests that found no space and had to make some before they could continue.
     rooms_made,
-    /// Rounds of making space that waited for the batches of other threads to end.
+    /// Rounds of making space that let the threads of other batches run.
     waits,
+    /// Buckets that walks through slices have looked at.
+    walked_buckets,
+    /// Effects of other engines that were malformed.
+    malformed,
 }

@@ -1,5 +1,7 @@
 //! Per slice: the last version given, and the barrier at or below which items are dead.
 //!
+//! And whether this cell keeps only a copy of the slice, whose changes another cell orders.
+//!
 //! A version is given by one locked addition, and only under the lock of the chain that changes.
 //! A barrier only rises. The two tables lie apart, so that writers do not take the barriers from
 //! the caches of readers.
@@ -21,6 +23,17 @@ pub(crate) const KEPT: usize = if MODEL { 4 } else { SLICES };
 pub(crate) struct Slices {
     versions: Box<[AtomicU64; KEPT]>,
     barriers: Box<[AtomicU64; KEPT]>,
+    /// A bit for each slice: whether it is a copy.
+    copies: Box<[AtomicU64]>,
+}
+
+/// What this cell is to a slice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// It orders the changes. What its memory has no space for it evicts.
+    Primary,
+    /// It keeps a copy: it makes the changes of the primary, and evicts nothing.
+    Copy,
 }
 
 impl Slices {
@@ -29,12 +42,32 @@ impl Slices {
             let counter = seed.map_or(0, |seed| mix(seed ^ slice as u64) >> (64 - START_BITS));
             AtomicU64::new(Version::new(epoch, counter).raw())
         };
-        Self { versions: kept(first), barriers: kept(|_| AtomicU64::new(0)) }
+        let copies = (0..KEPT.div_ceil(64)).map(|_| AtomicU64::new(0)).collect();
+        Self { versions: kept(first), barriers: kept(|_| AtomicU64::new(0)), copies }
     }
 
-    /// Bytes of both tables.
+    /// Bytes of the tables.
     pub(crate) fn bytes() -> u64 {
-        (KEPT * 16) as u64
+        (KEPT * 16 + KEPT / 8) as u64
+    }
+
+    fn copy_bit(&self, slice: SliceId) -> (&AtomicU64, u64) {
+        let index = slice.index() % KEPT;
+        (&self.copies[index / 64], 1 << (index % 64))
+    }
+
+    /// Whether this cell keeps only a copy of the slice.
+    pub(crate) fn is_copy(&self, slice: SliceId) -> bool {
+        let (word, bit) = self.copy_bit(slice);
+        word.load(Ordering::Relaxed) & bit != 0
+    }
+
+    pub(crate) fn set_role(&self, slice: SliceId, role: Role) {
+        let (word, bit) = self.copy_bit(slice);
+        match role {
+            Role::Copy => word.fetch_or(bit, Ordering::Relaxed),
+            Role::Primary => word.fetch_and(!bit, Ordering::Relaxed),
+        };
     }
 
     /// The next version of a slice. Called under the lock of the bucket that changes.

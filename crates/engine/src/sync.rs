@@ -2,11 +2,6 @@
 //!
 //! Every file of the engine takes its atomics and locks from here, so that a checker sees each
 //! access. Nothing here knows of memory or items.
-//!
-//! One function waits for time: [`sleep_1_ms`]. The engine is a core and should own no clock, but
-//! today it sleeps in the thread of its caller, and so delays all clients of that thread. Only a
-//! request that finds no free space calls it, and only after `space.rs` has yielded the
-//! processor about a thousand times without effect. The sleeps of one request are bounded there.
 
 /// Whether a model checker runs the engine. It tries many orders of all steps, so everything is as
 /// small as it can be.
@@ -26,6 +21,20 @@ pub(crate) use source::{
 use std as source;
 use std::sync::TryLockError;
 
+/// What writers change, on cache lines of its own: readers load what lies beside it. (Two lines,
+/// since processors fetch pairs.)
+#[repr(align(128))]
+pub(crate) struct Apart<T>(pub(crate) T);
+
+impl<T> std::ops::Deref for Apart<T> {
+    type Target = T;
+
+    #[inline(always)]
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
 /// Takes a lock that guards plain bookkeeping: no panic can leave that half changed.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     match mutex.lock() {
@@ -41,16 +50,4 @@ pub(crate) fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
         Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
         Err(TryLockError::WouldBlock) => None,
     }
-}
-
-/// Blocks the calling thread for a millisecond by the clock of the kernel.
-#[cfg(not(any(loom, shuttle)))]
-pub(crate) fn sleep_1_ms() {
-    std::thread::sleep(std::time::Duration::from_millis(1));
-}
-
-/// Lets other threads run: a model checker has no time.
-#[cfg(any(loom, shuttle))]
-pub(crate) fn sleep_1_ms() {
-    yield_now();
 }

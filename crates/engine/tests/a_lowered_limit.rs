@@ -2,10 +2,8 @@
 //! the memory is returned, that of the index too. A raised limit is used again.
 #![cfg(not(any(loom, shuttle)))]
 
-use base::{MemoryBudget, Now, Owner, SliceId};
-use engine::{
-    Action, Engine, EngineConfig, Left, Mode, NoSink, Op, Pin, Read, ValueSink, WriteStatus,
-};
+use base::{MemoryBudget, NoSink, Now, Owner, SliceId};
+use engine::{Action, Engine, EngineConfig, Left, Mode, Op, Pin, Read, ValueSink, WriteStatus};
 use std::sync::Arc;
 
 const MIB: u64 = 1 << 20;

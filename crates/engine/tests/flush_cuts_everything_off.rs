@@ -2,10 +2,10 @@
 //! counting, touching, compaction, eviction, and segments that are open when it comes.
 #![cfg(not(any(loom, shuttle)))]
 
-use base::{KeyId, MemoryBudget, Now, SliceId, Version};
+use base::{MemoryBudget, NoSink, Now, SliceId, SliceRange};
 use engine::{
-    Action, Change, Cursor, Effect, EffectSink, Engine, EngineConfig, FetchOptions, Local, Mode,
-    More, NoSink, Op, Pin, Read, ValueSink, WriteStatus,
+    Action, Cursor, Engine, EngineConfig, FetchOptions, ItemSink, Local, Mode, More, Op, Pin, Read,
+    ValueSink, WalkedItem, WriteStatus,
 };
 
 const NOW: Now = Now { mono_ns: 0, expiry_s: 1_000 };
@@ -162,23 +162,14 @@ fn compaction_and_eviction_carry_nothing_over_a_flush() {
     }
 }
 
-/// Counts what a walk emits.
+/// Counts the items that a walk passes.
 #[derive(Default)]
-struct Emitted {
-    keys: usize,
-    value_bytes: usize,
-}
+struct Passed(usize);
 
-impl EffectSink for Emitted {
-    const ON: bool = true;
-    const VALUES: bool = false;
-
-    fn commit(&mut self, _key: KeyId, effect: &Effect<'_>) -> Version {
-        self.keys += 1;
-        if let Change::Put { value, .. } = effect.change {
-            self.value_bytes += value.len();
-        }
-        effect.version
+impl ItemSink for Passed {
+    fn take(&mut self, _: &WalkedItem<'_>) -> bool {
+        self.0 += 1;
+        true
     }
 }
 
@@ -186,23 +177,26 @@ impl EffectSink for Emitted {
 fn a_walk_over_what_was_flushed_is_done_in_steps() {
     const SLICES_FILLED: usize = 16;
     const BUCKETS_PER_STEP: u64 = 1 << 10;
+    /// Buckets of the longest chain, which a step ends with.
+    const CHAIN_BUCKETS: u64 = 8;
     let limit_bytes = 16 << 20;
     let mut cell = Cell::new(limit_bytes);
     // Few slices hold all keys, so that their groups are large.
     let is_in = |name: &[u8]| SliceId::of(name).index() < SLICES_FILLED;
     let keys: Vec<_> =
         (0..40_000_000_u64).map(u64::to_be_bytes).filter(|name| is_in(name)).take(30_000).collect();
-    let walk = |cell: &mut Cell, emitted: &mut Emitted| {
-        let (mut at, mut before) = (Cursor::default(), 0);
-        let slice = SliceId::of(&keys[0]);
+    let slices = SliceRange::of(SliceId::of(&keys[0]));
+    let walk = |cell: &mut Cell, passed: &mut Passed| {
+        let (mut at, first) = (Cursor::default(), cell.engine.counters().walked_buckets);
         loop {
+            let before = cell.engine.counters().walked_buckets;
             let more = cell
                 .local
-                .batch(|pin| cell.engine.scan(pin, slice, &mut at, u32::MAX, NOW, emitted));
-            assert!(at.passed() - before <= BUCKETS_PER_STEP);
-            before = at.passed();
+                .batch(|pin| cell.engine.scan(pin, slices, &mut at, u32::MAX, NOW, passed));
+            let walked = cell.engine.counters().walked_buckets;
+            assert!(walked - before <= BUCKETS_PER_STEP + CHAIN_BUCKETS);
             if more == More::No {
-                return before;
+                return walked - first;
             }
         }
     };
@@ -210,12 +204,37 @@ fn a_walk_over_what_was_flushed_is_done_in_steps() {
         cell.store(key, Mode::Set, b"value");
     }
     let in_slice = keys.iter().filter(|key| SliceId::of(*key) == SliceId::of(&keys[0])).count();
-    let mut emitted = Emitted::default();
-    let buckets = walk(&mut cell, &mut emitted);
+    let mut passed = Passed::default();
+    let buckets = walk(&mut cell, &mut passed);
     assert!(buckets > 2 * BUCKETS_PER_STEP, "{buckets} buckets");
-    assert_eq!((emitted.keys, emitted.value_bytes), (in_slice, 0));
+    assert_eq!(passed.0, in_slice);
     cell.engine.flush();
-    let mut emitted = Emitted::default();
-    assert_eq!(walk(&mut cell, &mut emitted), buckets);
-    assert_eq!(emitted.keys, 0);
+    let mut passed = Passed::default();
+    assert_eq!(walk(&mut cell, &mut passed), buckets);
+    assert_eq!(passed.0, 0);
+}
+
+/// Items held after keys with long values were stored, as many as fill the memory.
+fn filled(cell: &mut Cell, value_bytes: usize, limit_bytes: u64) -> u64 {
+    let value = vec![b'v'; value_bytes];
+    for number in 0..limit_bytes / value_bytes as u64 {
+        cell.store(format!("long-{number}").as_bytes(), Mode::Set, &value);
+        cell.local.batch(|pin| cell.engine.tend(pin, NOW, 128, &mut NoSink));
+    }
+    let held = |number: &u64| cell.get(format!("long-{number}").as_bytes()).is_some();
+    (0..limit_bytes / value_bytes as u64).filter(held).count() as u64
+}
+
+#[test]
+fn what_was_flushed_makes_way_for_what_comes() {
+    const LONG_BYTES: usize = 4 << 10;
+    let limit_bytes = 16 << 20;
+    let fresh = filled(&mut Cell::new(limit_bytes), LONG_BYTES, limit_bytes);
+    let mut cell = Cell::new(limit_bytes);
+    for number in 0..limit_bytes / 40 {
+        cell.store(format!("short-{number}").as_bytes(), Mode::Set, b"0123456789");
+    }
+    cell.engine.flush();
+    let after = filled(&mut cell, LONG_BYTES, limit_bytes);
+    assert!(after * 100 >= fresh * 97, "{after} of {fresh} items");
 }

@@ -3,8 +3,8 @@
 //! looks at the items of a few segments, never at the whole pool.
 #![cfg(not(any(loom, shuttle)))]
 
-use base::{MemoryBudget, Now};
-use engine::{Action, Engine, EngineConfig, Mode, NoSink, Op, Pin, WriteStatus};
+use base::{MemoryBudget, NoSink, Now};
+use engine::{Action, Engine, EngineConfig, Mode, Op, Pin, WriteStatus};
 use measure::rng::Rng;
 
 const REQUESTS: u64 = 300_000;

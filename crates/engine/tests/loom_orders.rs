@@ -4,10 +4,9 @@
 //! `RUSTFLAGS="--cfg loom" cargo test -p engine --test loom_orders --release`
 #![cfg(loom)]
 
-use base::{MemoryBudget, Now};
+use base::{MemoryBudget, NoSink, Now};
 use engine::{
-    Action, Engine, EngineConfig, LIMIT_BYTES_MIN, Local, Mode, NoSink, Op, Read, ValueSink,
-    WriteStatus,
+    Action, Engine, EngineConfig, LIMIT_BYTES_MIN, Local, Mode, Op, Read, ValueSink, WriteStatus,
 };
 use loom::thread;
 use std::sync::Arc;

@@ -1,10 +1,11 @@
 //! The engine against a plain map: random operations of every kind, with lifetimes, flushes and
 //! constant eviction. Evictions are learnt from the effects, everything else is predicted.
 
-use base::{KeyId, MemoryBudget, Now, Version};
+use base::{
+    Change, Effect, EffectSink, KeyId, MemoryBudget, Now, Refused, Removal, SliceId, Space, Version,
+};
 use engine::{
-    Action, Change, Effect, EffectSink, Engine, EngineConfig, FetchOptions, Mode, Op, Pin, Read,
-    Removal, ValueSink, WriteStatus,
+    Action, Engine, EngineConfig, FetchOptions, Mode, Op, Pin, Read, ValueSink, WriteStatus,
 };
 use measure::rng::Rng;
 use std::collections::HashMap;
@@ -29,16 +30,26 @@ struct Witness {
 impl EffectSink for Witness {
     const ON: bool = true;
 
-    fn commit(&mut self, key: KeyId, effect: &Effect<'_>) -> Version {
+    fn reserve(&mut self, _: SliceId, _: Space<'_>) -> Result<(), Refused> {
+        Ok(())
+    }
+
+    fn commit(
+        &mut self,
+        key: KeyId,
+        effect: &Effect<'_>,
+        stamp: impl FnOnce() -> Result<Version, Refused>,
+    ) -> Result<Version, Refused> {
+        let version = stamp()?;
         let last = self.last.entry(key.slice.index() as u16).or_default();
-        assert!(effect.version > *last, "versions of a slice rise");
-        *last = effect.version;
-        if effect.change == Change::Remove(Removal::Evicted) {
+        assert!(version > *last, "versions of a slice rise");
+        *last = version;
+        if let Change::Remove(Removal::Evicted) = effect.change {
             self.gone.push(effect.key.to_vec());
         } else if effect.key == self.key {
             self.emitted_at = Some(self.gone.len());
         }
-        effect.version
+        Ok(version)
     }
 }
 

@@ -5,11 +5,11 @@
 
 mod crowd;
 
-use base::{KeyId, MemoryBudget, Now, SliceId, Version};
+use base::{MemoryBudget, NoSink, Now, SliceId, SliceRange};
 use crowd::{Plan, run};
 use engine::{
-    Action, Cursor, Effect, EffectSink, Engine, EngineConfig, Local, Mode, More, NoSink, Op, Pin,
-    Put, Read, ValueSink,
+    Action, Cursor, Engine, EngineConfig, ItemSink, Local, Mode, More, Op, Pin, Put, Read,
+    ValueSink, WalkedItem,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -75,15 +75,13 @@ fn while_groups_grow_and_shrink() {
 
 const NOW: Now = Now { mono_ns: 0, expiry_s: 1_000 };
 
-/// Whether an effect of one key was received.
+/// Whether an item of one key was received.
 struct Hears<'a>(&'a [u8], bool);
 
-impl EffectSink for Hears<'_> {
-    const ON: bool = true;
-
-    fn commit(&mut self, _key: KeyId, effect: &Effect<'_>) -> Version {
-        self.1 |= effect.key == self.0;
-        effect.version
+impl ItemSink for Hears<'_> {
+    fn take(&mut self, item: &WalkedItem<'_>) -> bool {
+        self.1 |= item.key == self.0;
+        true
     }
 }
 
@@ -94,9 +92,10 @@ fn batch(engine: &Engine, local: &mut Local, key: &[u8], action: Action<'_>) {
 
 /// Walks the slice of `key`, a chain at a time.
 fn walk_emits(engine: &Engine, local: &mut Local, key: &[u8]) -> bool {
-    let (slice, mut at, mut hears) = (SliceId::of(key), Cursor::default(), Hears(key, false));
+    let slices = SliceRange::of(SliceId::of(key));
+    let (mut at, mut hears) = (Cursor::default(), Hears(key, false));
     loop {
-        let more = local.batch(|pin| engine.scan(pin, slice, &mut at, 1, NOW, &mut hears));
+        let more = local.batch(|pin| engine.scan(pin, slices, &mut at, 1, NOW, &mut hears));
         if more == More::No {
             return hears.1;
         }

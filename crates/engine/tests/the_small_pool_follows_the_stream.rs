@@ -2,8 +2,8 @@
 //! nowhere, whatever it was before, and stays within its bounds.
 #![cfg(not(any(loom, shuttle)))]
 
-use base::{MemoryBudget, Now};
-use engine::{Action, Engine, EngineConfig, Mode, NoSink, Op, Pin, Read, ValueSink, WriteStatus};
+use base::{MemoryBudget, NoSink, Now};
+use engine::{Action, Engine, EngineConfig, Mode, Op, Pin, Read, ValueSink, WriteStatus};
 use load::replay::{BASE, Disturbance, Spec, Trace};
 use load::workload;
 

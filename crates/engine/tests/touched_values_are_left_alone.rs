@@ -1,8 +1,8 @@
 //! A value in chunks whose expiry was moved is not carried about when the old one has passed.
 #![cfg(not(any(loom, shuttle)))]
 
-use base::{MemoryBudget, Now};
-use engine::{Action, Engine, EngineConfig, Mode, NoSink, Op, Pin, WriteStatus};
+use base::{MemoryBudget, NoSink, Now};
+use engine::{Action, Engine, EngineConfig, Mode, Op, Pin, WriteStatus};
 
 const LIMIT_BYTES: u64 = 8 << 20;
 static VALUE: [u8; 50_000] = [b'v'; 50_000];

@@ -3,10 +3,13 @@
 //! catches up by walking every slice.
 #![cfg(not(any(loom, shuttle)))]
 
-use base::{KeyId, MemoryBudget, Now, SliceId, Version};
+use base::{
+    Change, Effect, EffectSink, Facts, KeyId, MemoryBudget, NoSink, Now, Refused, Removal, SliceId,
+    SliceRange, Space, Value, Version,
+};
 use engine::{
-    Action, Applied, Change, Cursor, Effect, EffectSink, Engine, EngineConfig, FetchOptions, Local,
-    Mode, More, NoSink, Op, Pin, Removal, ValueSink,
+    Action, Applied, Cursor, Engine, EngineConfig, FetchOptions, ItemSink, Local, Mode, More, Op,
+    Pin, ValueSink, WalkedItem,
 };
 use measure::rng::Rng;
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,21 +19,57 @@ const KEYS: u64 = 900;
 /// An effect that owns its bytes: one entry of a log.
 #[derive(Clone, Debug)]
 struct Entry {
+    slice: SliceId,
     key: Vec<u8>,
-    value: Vec<u8>,
-    change: Change<'static>,
+    change: Owned,
     version: Version,
 }
 
+#[derive(Clone, Debug)]
+enum Owned {
+    Put(Vec<u8>, Facts),
+    Touch(u32, Option<(Vec<u8>, Facts)>),
+    Remove(Removal),
+}
+
+fn owned(value: Value<'_>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    value.append_to(&mut bytes);
+    assert_eq!(bytes.len(), value.bytes());
+    bytes
+}
+
 impl Entry {
-    fn effect(&self) -> Effect<'_> {
-        let change = match self.change {
-            Change::Put { client_flags, expiry_s, client_cas, stale, .. } => {
-                Change::Put { value: &self.value, client_flags, expiry_s, client_cas, stale }
+    fn of(slice: SliceId, key: &[u8], change: &Change<'_>, version: Version) -> Self {
+        let change = match *change {
+            Change::Put(value, facts) => Owned::Put(owned(value), facts),
+            Change::Touch(expiry_s, whole) => {
+                Owned::Touch(expiry_s, whole.map(|(value, facts)| (owned(value), facts)))
             }
-            other => other,
+            Change::Remove(removal) => Owned::Remove(removal),
         };
-        Effect { key: &self.key, change, version: self.version }
+        Self { slice, key: key.to_vec(), change, version }
+    }
+
+    fn change(&self) -> Change<'_> {
+        // In two parts, as values may arrive.
+        let parts = |value: &'_ Vec<u8>| value.len() / 3;
+        match &self.change {
+            Owned::Put(value, facts) => {
+                let (first, rest) = value.split_at(parts(value));
+                Change::Put(Value::Parts([first, rest]), *facts)
+            }
+            Owned::Touch(expiry_s, whole) => {
+                let whole = whole.as_ref();
+                let whole = whole.map(|(value, facts)| (Value::Parts([value, &[]]), *facts));
+                Change::Touch(*expiry_s, whole)
+            }
+            Owned::Remove(removal) => Change::Remove(*removal),
+        }
+    }
+
+    fn is_evicted(&self) -> bool {
+        matches!(self.change, Owned::Remove(Removal::Evicted))
     }
 }
 
@@ -41,17 +80,27 @@ struct Log(Vec<Entry>);
 impl EffectSink for Log {
     const ON: bool = true;
 
-    fn commit(&mut self, _key: KeyId, effect: &Effect<'_>) -> Version {
-        let (value, change) = match effect.change {
-            Change::Put { value, client_flags, expiry_s, client_cas, stale } => {
-                let change = Change::Put { value: &[], client_flags, expiry_s, client_cas, stale };
-                (value.to_vec(), change)
-            }
-            Change::Touch { expiry_s } => (Vec::new(), Change::Touch { expiry_s }),
-            Change::Remove(gone) => (Vec::new(), Change::Remove(gone)),
-        };
-        self.0.push(Entry { key: effect.key.to_vec(), value, change, version: effect.version });
-        effect.version
+    fn reserve(&mut self, _: SliceId, _: Space<'_>) -> Result<(), Refused> {
+        Ok(())
+    }
+
+    fn commit(
+        &mut self,
+        key: KeyId,
+        effect: &Effect<'_>,
+        stamp: impl FnOnce() -> Result<Version, Refused>,
+    ) -> Result<Version, Refused> {
+        let version = stamp()?;
+        self.0.push(Entry::of(key.slice, effect.key, &effect.change, version));
+        Ok(version)
+    }
+}
+
+impl ItemSink for Log {
+    fn take(&mut self, item: &WalkedItem<'_>) -> bool {
+        let change = Change::Put(item.value, item.facts);
+        self.0.push(Entry::of(item.id.slice, item.key, &change, item.version));
+        true
     }
 }
 
@@ -86,7 +135,8 @@ impl Cell {
     fn apply(&mut self, log: &[Entry], now: Now) {
         for entry in log {
             let applied = self.batch(|engine, pin| {
-                let applied = engine.apply(pin, &entry.effect(), now);
+                let effect = Effect { key: &entry.key, change: entry.change() };
+                let applied = engine.apply(pin, entry.slice, &effect, entry.version, now);
                 engine.tend(pin, now, 16, &mut NoSink);
                 applied
             });
@@ -97,12 +147,11 @@ impl Cell {
     /// Every slice as a log, `items` at a time.
     fn walk(&mut self, items: u32, now: Now) -> Vec<Entry> {
         let mut log = Log::default();
-        for slice in SliceId::all() {
-            let mut at = Cursor::default();
-            while self.batch(|engine, pin| engine.scan(pin, slice, &mut at, items, now, &mut log))
-                == More::Yes
-            {}
-        }
+        let mut at = Cursor::default();
+        while self
+            .batch(|engine, pin| engine.scan(pin, SliceRange::ALL, &mut at, items, now, &mut log))
+            == More::Yes
+        {}
         log.0
     }
 
@@ -175,8 +224,7 @@ fn by_effects_and_by_catching_up() {
         for _ in 0..500 {
             change(&mut original, &mut dice, now, &mut log);
         }
-        let is_evicted = |entry: &&Entry| entry.change == Change::Remove(Removal::Evicted);
-        evicted += log.0.iter().filter(is_evicted).count();
+        evicted += log.0.iter().filter(|entry| entry.is_evicted()).count();
         copy.apply(&log.0, now);
         assert_eq!(original.holds(now), copy.holds(now), "round {round}");
         now.expiry_s += 1;
@@ -226,7 +274,9 @@ fn a_forgotten_slice_is_empty_and_others_stay() {
     }
     let mut expected = cell.holds(now);
     let slice = SliceId::of(&name(*expected.keys().next().expect("an item")));
-    cell.batch(|engine, pin| engine.forget(pin, slice));
+    let mut at = Cursor::default();
+    let slices = SliceRange::of(slice);
+    while cell.batch(|engine, pin| engine.forget(pin, slices, &mut at)) == More::Yes {}
     expected.retain(|key, _| SliceId::of(&name(*key)) != slice);
     assert_eq!(cell.holds(now), expected);
 }

@@ -7,11 +7,13 @@ use crate::cell::LimitRefused;
 use crate::dump::{METADUMP, MGDUMP, dump, wants_items};
 use crate::facts::CLASS;
 use crate::stats::stats;
-use crate::worker::Worker;
+use crate::worker::{Park, Worker};
 use base::Now;
-use engine::NoSink;
 use memcache::{CrawlerCommand, Expiry, Refusal, Request, SlabsCommand, expiry, reply};
 use session::{Conn, Outcome, Reply};
+
+/// The reply to a `flush_all` for which the log had no space in time.
+const LOG_FULL: &[u8] = b"SERVER_ERROR the log is full\r\n";
 
 /// The most items that one `lru_crawler crawl` examines.
 const CRAWL_ITEMS_MAX: u32 = 100_000;
@@ -30,7 +32,10 @@ pub(crate) fn administrate(
             stats(worker, now, *args, reply.bytes_mut());
             return Outcome::Done;
         }
-        Request::FlushAll { delay, noreply } => (flush_all(worker, now, *delay), *noreply),
+        Request::FlushAll { delay, noreply } => match flush_all(worker, now, *delay) {
+            Ok(line) => (line, *noreply),
+            Err(Park) => return Outcome::Park,
+        },
         Request::Version => {
             reply::version(reply.bytes_mut(), &worker.cell().options().version);
             return Outcome::Done;
@@ -74,24 +79,29 @@ fn crawl(worker: &mut Worker, now: Now, classes: &[u8]) -> &'static [u8] {
         None => return reply::BAD_CLASS,
         Some(false) => {}
         Some(true) => {
-            let (engine, pin) = worker.engine();
-            engine.tend(pin, now, CRAWL_ITEMS_MAX, &mut NoSink);
+            worker.tend(now, CRAWL_ITEMS_MAX);
         }
     }
     reply::OK
 }
 
-fn flush_all(worker: &Worker, now: Now, delay: Option<i64>) -> &'static [u8] {
+fn flush_all(worker: &mut Worker, now: Now, delay: Option<i64>) -> Result<&'static [u8], Park> {
     if !worker.cell().options().allow_flush {
-        return reply::FLUSH_DISABLED;
+        return Ok(reply::FLUSH_DISABLED);
     }
-    worker.counters().cmd_flush.add(1);
     let due_s = match expiry(delay.unwrap_or(0), now.expiry_s) {
-        Expiry::At(second) => Some(second),
-        Expiry::Never | Expiry::Expired => None,
+        Expiry::At(second) => second,
+        Expiry::Never | Expiry::Expired => {
+            if worker.flush().is_err() {
+                worker.parks()?;
+                return Ok(LOG_FULL);
+            }
+            0
+        }
     };
-    worker.cell().flush(due_s);
-    reply::OK
+    worker.cell().flush_at(due_s);
+    worker.counters().cmd_flush.add(1);
+    Ok(reply::OK)
 }
 
 /// `cache_memlimit`: changes the limit on memory, within what the cell can work with and the

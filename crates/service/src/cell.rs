@@ -11,11 +11,13 @@
 //! Units: `_s` is seconds of [`Now::expiry_s`], `_bytes` bytes.
 
 use crate::counters::{Counters, WorkerCounters};
+use crate::effect_log::{EffectLog, EffectLogOptions};
 use crate::host::{Connections, Host};
 use crate::leases::Leases;
 use base::{MemoryBudget, Now, Owner};
 use engine::{Engine, EngineConfig, EngineError};
 use memcache::{LINE_BYTES_MAX, Limits};
+use std::fmt;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -46,6 +48,8 @@ pub struct Options {
     pub keep_leases: bool,
     /// Names and values for `stats settings`.
     pub settings: Vec<(&'static str, String)>,
+    /// The effect log, if the cell has one.
+    pub effect_log: Option<EffectLogOptions>,
 }
 
 /// Why the limit on memory stays as it was.
@@ -55,6 +59,40 @@ pub(crate) enum LimitRefused {
     TooLow { bytes_min: u64 },
     /// There is not so much address space.
     TooHigh,
+}
+
+/// Why a cell could not be made. A message names the value, the limit and the remedy.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum CellError {
+    /// Its engine could not be made.
+    Engine(EngineError),
+    /// A sixteenth of the limit is too little for a log of effects.
+    NoMemoryForLog {
+        /// The limit.
+        limit_bytes: u64,
+    },
+}
+
+impl fmt::Display for CellError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Engine(error) => error.fmt(f),
+            Self::NoMemoryForLog { limit_bytes } => write!(
+                f,
+                "a sixteenth of the memory limit of {limit_bytes} bytes is too little for the log \
+                 of effects: raise the limit"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for CellError {}
+
+impl From<EngineError> for CellError {
+    fn from(error: EngineError) -> Self {
+        Self::Engine(error)
+    }
 }
 
 /// All counts at the time of the latest `stats reset`; zero before the first.
@@ -71,6 +109,7 @@ pub(crate) struct Baseline {
 /// One cell: its memory, its options, its counts.
 pub struct Cell {
     engine: Engine,
+    effect_log: Option<Arc<EffectLog>>,
     budget: Arc<MemoryBudget>,
     options: Options,
     host: Box<dyn Host>,
@@ -88,20 +127,29 @@ impl Cell {
     /// A cell with an engine of its own, whose memory is taken from `budget`.
     ///
     /// # Errors
-    /// If the engine cannot be created.
+    /// If the engine cannot be created, or its log of effects.
     pub fn new(
         config: EngineConfig,
         budget: Arc<MemoryBudget>,
         options: Options,
         host: Box<dyn Host>,
         now: Now,
-    ) -> Result<Arc<Self>, EngineError> {
+    ) -> Result<Arc<Self>, CellError> {
+        let limit_bytes = config.limit_bytes;
+        let effect_log = match options.effect_log {
+            None => None,
+            Some(of) => {
+                let log = EffectLog::new(of, &budget);
+                Some(Arc::new(log.ok_or(CellError::NoMemoryForLog { limit_bytes })?))
+            }
+        };
         let (engine, locals) = Engine::new(config, budget.clone())?;
         share_out(&budget, &options);
         let auth_limits =
             Limits { value_bytes_max: AUTH_BYTES_MAX, multiget_line_bytes_max: LINE_BYTES_MAX };
         Ok(Arc::new(Self {
             engine,
+            effect_log,
             budget,
             options,
             host,
@@ -129,6 +177,11 @@ impl Cell {
             sum.add(worker);
         }
         sum
+    }
+
+    /// The effect log, if there is one.
+    pub(crate) fn effect_log(&self) -> Option<Arc<EffectLog>> {
+        self.effect_log.clone()
     }
 
     pub(crate) fn budget(&self) -> &MemoryBudget {
@@ -184,29 +237,29 @@ impl Cell {
         counters
     }
 
-    /// Empties the cache now, or in second `due_s`.
-    pub(crate) fn flush(&self, due_s: Option<u32>) {
-        if due_s.is_none() {
-            self.engine.flush();
-        }
-        self.flush_due_s.store(due_s.unwrap_or(0), Ordering::Relaxed);
+    /// Ends all items in second `due_s`; with 0, a flush that was due is not.
+    pub(crate) fn flush_at(&self, due_s: u32) {
+        self.flush_due_s.store(due_s, Ordering::Relaxed);
     }
 
-    /// Carries out a delayed flush that is due. Called at the beginning of every batch.
+    /// The second of a delayed flush that is due, for the one worker that carries it out. Looked at
+    /// when a batch begins.
     #[inline]
-    pub(crate) fn flush_if_due(&self, now: Now) {
+    pub(crate) fn take_due_flush(&self, now: Now) -> Option<u32> {
         let due_s = self.flush_due_s.load(Ordering::Relaxed);
-        if due_s != 0 && due_s <= now.expiry_s {
-            self.flush_due(due_s);
-        }
+        if due_s == 0 || due_s > now.expiry_s { None } else { self.take_flush(due_s) }
     }
 
     #[cold]
-    fn flush_due(&self, due_s: u32) {
+    fn take_flush(&self, due_s: u32) -> Option<u32> {
         let relaxed = Ordering::Relaxed;
-        if self.flush_due_s.compare_exchange(due_s, 0, relaxed, relaxed).is_ok() {
-            self.engine.flush();
-        }
+        self.flush_due_s.compare_exchange(due_s, 0, relaxed, relaxed).ok()
+    }
+
+    /// The flush of second `due_s` could not be carried out yet. One that was set meanwhile stands.
+    pub(crate) fn put_back_flush(&self, due_s: u32) {
+        let relaxed = Ordering::Relaxed;
+        let _ = self.flush_due_s.compare_exchange(0, due_s, relaxed, relaxed);
     }
 
     /// Whether connections may hold `bytes` more, whether or not so much is free now.

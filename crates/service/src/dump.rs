@@ -1,20 +1,17 @@
 //! Lists of keys: `lru_crawler metadump` and `mgdump`, and `stats cachedump`.
 //!
-//! A dump goes through the cell slice by slice. It leaves in parts, and each part is sent before
-//! the next is composed; `Conn::progress` is the number of the next slice. `stats cachedump`
-//! returns only what fits one reply.
+//! A dump walks the whole cell, a step at a time. What a step lists is sent, and other connections
+//! have their turn, before the next; `Conn::progress` is the cursor of the walk. `stats cachedump` returns only what one
+//! step of the walk finds, and fits one reply.
 //!
-//! Invariant: an item that stays in the cell during the whole dump is listed once.
+//! Invariant: an item that stays in the cell during the whole dump is listed exactly once.
 
 use crate::facts::{CLASS, debug};
 use crate::worker::Worker;
-use base::{KeyId, Now, SliceId, Version};
-use engine::{Cursor, Effect, EffectSink, More};
+use base::{Now, SliceRange};
+use engine::{Cursor, ItemSink, More, WalkedItem};
 use memcache::{Key, Refusal, Words, reply};
 use session::{Conn, Outcome, Reply};
-
-/// A reply of this many bytes leaves before more of the dump is composed.
-const PART_BYTES_MAX: usize = 128 << 10;
 
 /// The most bytes of a reply to `stats cachedump`, which leaves in one piece.
 const CACHEDUMP_BYTES_MAX: usize = 1 << 20;
@@ -22,11 +19,11 @@ const CACHEDUMP_BYTES_MAX: usize = 1 << 20;
 /// The most classes of sizes that memcached has.
 const CLASSES_MAX: u32 = 64;
 
-/// Buckets that a dump looks at before other connections have their turn.
-const BUCKETS_PER_TURN: u64 = 1 << 10;
+/// Items that one step of a dump lists, unless its last chain has more: about 50 microseconds.
+const ITEMS_PER_STEP: u32 = 64;
 
-/// Items that one call of the engine's scan examines.
-const ITEMS_PER_STEP: u32 = 256;
+/// Steps of `stats cachedump`, each through a bounded number of buckets.
+const CACHEDUMP_STEPS_MAX: usize = 64;
 
 /// A kind of dump.
 pub(crate) struct Dump {
@@ -34,19 +31,16 @@ pub(crate) struct Dump {
     disabled: &'static [u8],
     /// The end of the list.
     end: &'static [u8],
-    /// Appends the line of a key.
-    line: fn(&mut Worker, Now, Key<'_>, &mut Vec<u8>),
+    /// Appends the line of an item.
+    line: fn(Now, Key<'_>, &WalkedItem<'_>, &mut Vec<u8>),
 }
 
 /// `lru_crawler metadump`: every key with the facts about its item.
 pub(crate) const METADUMP: Dump = Dump {
     disabled: reply::METADUMP_DISABLED,
     end: reply::END,
-    line: |worker, now, key, out| {
-        let (engine, pin) = worker.engine();
-        if let Some(found) = engine.peek(pin, &engine.key(key.as_bytes()), now) {
-            reply::metadump(out, key, &debug(&found, now), now.expiry_s);
-        }
+    line: |now, key, item, out| {
+        reply::metadump(out, key, &debug(&item.found(), now), now.expiry_s);
     },
 };
 
@@ -54,24 +48,20 @@ pub(crate) const METADUMP: Dump = Dump {
 pub(crate) const MGDUMP: Dump = Dump {
     disabled: reply::MGDUMP_DISABLED,
     end: reply::META_END,
-    line: |_, _, key, out| reply::mgdump(out, key),
+    line: |_, key, _, out| reply::mgdump(out, key),
 };
 
-/// Collects the keys of a slice.
-#[derive(Default)]
-struct Names(Vec<Vec<u8>>);
+/// Lists the items of a walk.
+struct Lines<L>(L);
 
-impl EffectSink for Names {
-    const ON: bool = true;
-    const VALUES: bool = false;
-
-    fn commit(&mut self, _key: KeyId, effect: &Effect<'_>) -> Version {
-        self.0.push(effect.key.to_vec());
-        effect.version
+impl<L: FnMut(&WalkedItem<'_>)> ItemSink for Lines<L> {
+    fn take(&mut self, item: &WalkedItem<'_>) -> bool {
+        (self.0)(item);
+        true
     }
 }
 
-/// Continues a dump at slice `conn.progress`, until a part is full or the last slice is listed.
+/// Continues a dump at `conn.progress` by a step.
 pub(crate) fn dump(
     worker: &mut Worker,
     now: Now,
@@ -84,7 +74,6 @@ pub(crate) fn dump(
         reply.bytes_mut().extend_from_slice(kind.disabled);
         return Outcome::Done;
     }
-    let start = reply.mark();
     if conn.progress == 0 {
         let Some(wanted) = wants_items(classes) else {
             reply.bytes_mut().extend_from_slice(reply::BAD_CLASS);
@@ -96,19 +85,20 @@ pub(crate) fn dump(
             return Outcome::Done;
         }
     }
-    let mut passed = 0;
-    while let Some(slice) = SliceId::new(conn.progress as usize) {
-        for name in names(worker, now, slice, &mut passed) {
-            let key = Key::new(&name).expect("the engine holds keys of legal length");
-            (kind.line)(worker, now, key, reply.bytes_mut());
-        }
-        conn.progress += 1;
-        if reply.len_since(start) >= PART_BYTES_MAX || passed >= BUCKETS_PER_TURN {
-            return Outcome::More;
+    let mut at = Cursor::from_raw(conn.progress);
+    let out = reply.bytes_mut();
+    let more = list(worker, now, &mut at, |item| {
+        let key = Key::new(item.key).expect("the engine holds keys of legal length");
+        (kind.line)(now, key, item, out);
+    });
+    conn.progress = at.raw();
+    match more {
+        More::Yes => Outcome::More,
+        More::No => {
+            reply.bytes_mut().extend_from_slice(kind.end);
+            Outcome::Done
         }
     }
-    reply.bytes_mut().extend_from_slice(kind.end);
-    Outcome::Done
 }
 
 /// `stats cachedump`: lists at most as many items of a class as the request says, all if zero.
@@ -135,39 +125,32 @@ pub(crate) fn cachedump(
         return None;
     }
     let mut left = if limit == 0 { u32::MAX } else { limit };
-    for slice in SliceId::all() {
-        for name in names(worker, now, slice, &mut 0) {
+    let mut at = Cursor::default();
+    for _ in 0..CACHEDUMP_STEPS_MAX {
+        let more = list(worker, now, &mut at, |item| {
             if left == 0 || out.len() >= CACHEDUMP_BYTES_MAX {
-                return None;
+                return;
             }
-            let (engine, pin) = worker.engine();
-            let Some(found) = engine.peek(pin, &engine.key(&name), now) else { continue };
             out.extend_from_slice(b"ITEM ");
-            out.extend_from_slice(&name);
-            let (bytes, expiry_s) = (found.value_bytes, found.expiry_s);
+            out.extend_from_slice(item.key);
+            let (bytes, expiry_s) = (item.value.bytes(), item.facts.expiry_s);
             out.extend_from_slice(format!(" [{bytes} b; {expiry_s} s]\r\n").as_bytes());
             left -= 1;
+        });
+        if more == More::No || left == 0 || out.len() >= CACHEDUMP_BYTES_MAX {
+            break;
         }
     }
     None
 }
 
-/// The keys of a slice. The buckets that were looked at are added to `passed`. The batch ends and
-/// another begins after every step, so that no memory waits for the whole walk.
-fn names(worker: &mut Worker, now: Now, slice: SliceId, passed: &mut u64) -> Vec<Vec<u8>> {
+/// A step of a walk through the cell. The batch ends and another begins after it, so that no memory
+/// waits for the whole walk.
+fn list(worker: &mut Worker, now: Now, at: &mut Cursor, line: impl FnMut(&WalkedItem<'_>)) -> More {
     let (engine, pin) = worker.engine();
-    let mut names = Names::default();
-    let mut at = Cursor::default();
-    while engine.scan(pin, slice, &mut at, ITEMS_PER_STEP, now, &mut names) == More::Yes {
-        pin.renew();
-    }
+    let more = engine.scan(pin, SliceRange::ALL, at, ITEMS_PER_STEP, now, &mut Lines(line));
     pin.renew();
-    *passed += at.passed();
-    if at.restarted() {
-        names.0.sort_unstable();
-        names.0.dedup();
-    }
-    names.0
+    more
 }
 
 fn number(word: &[u8]) -> Option<u32> {

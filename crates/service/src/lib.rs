@@ -44,6 +44,7 @@
 //!     connections_part: 4,
 //!     keep_leases: true,
 //!     settings: Vec::new(),
+//!     effect_log: None,
 //! };
 //! let now = Now { mono_ns: 0, expiry_s: 1_800_000_000 };
 //! let budget = MemoryBudget::new(LIMIT_BYTES);
@@ -55,7 +56,7 @@
 //! let (store, _) = plain_store(b"set greeting 0 0 5\r\nhello\r\n", 1 << 20).expect("a set");
 //! service.store_now(now, &store, &mut reply);
 //! service.get_now(now, Key::new(b"greeting").expect("a key"), &mut reply);
-//! service.end_batch(now);
+//! service.end_batch(now, || now);
 //! let want = b"STORED\r\nVALUE greeting 0 5\r\nhello\r\nEND\r\n";
 //! assert_eq!(reply.bytes_mut().as_slice(), want);
 //! assert_eq!((cell.counters().cmd_set, cell.counters().get_hits), (1, 1));
@@ -84,6 +85,7 @@ mod auth;
 mod cell;
 mod counters;
 mod dump;
+mod effect_log;
 mod facts;
 mod host;
 mod leases;
@@ -94,7 +96,8 @@ mod stats;
 mod store;
 mod worker;
 
-pub use cell::{Authenticate, Cell, Options};
+pub use cell::{Authenticate, Cell, CellError, Options};
 pub use counters::Counters;
+pub use effect_log::EffectLogOptions;
 pub use host::{ConnectionReport, Connections, Host, Rusage};
 pub use service::Service;

@@ -7,10 +7,10 @@
 //! expire.
 
 use crate::facts;
-use crate::store::{counted, expiry_s, unlink, write};
-use crate::worker::Worker;
-use base::Now;
-use engine::{Action, FetchOptions, Found, ItemView, Mode, NoSink, Read, ReadSink, WriteStatus};
+use crate::store::{counted, expiry_s, is_out_of_space, unlink, write};
+use crate::worker::{Park, Worker};
+use base::{Now, Version};
+use engine::{Action, FetchOptions, Found, ItemView, Mode, Obstacle, Read, ReadSink, WriteStatus};
 use memcache::reply::{Marks, MetaStatus};
 use memcache::{Direction, KeyScratch, KeyToken, MetaArgs, MetaFlags, MetaMode, reply};
 use session::Reply;
@@ -23,6 +23,7 @@ struct MetaValue<'a, 'r> {
     now: Now,
     /// What the engine knows about the item, once it is found.
     found: Found,
+    version: Option<Version>,
     /// Whether the item was fetched before, and how long it was idle, if this request reads it
     /// twice: the first read has changed both.
     before: Option<(bool, u32)>,
@@ -34,6 +35,7 @@ impl ReadSink for MetaValue<'_, '_> {
     #[inline]
     fn open(&mut self, view: &ItemView<'_>) -> Option<&mut Vec<u8>> {
         self.found = view.found();
+        self.version = Some(view.version());
         if let Some((fetched, idle_s)) = self.before {
             (self.found.fetched, self.found.idle_s) = (fetched, idle_s);
         }
@@ -58,7 +60,12 @@ fn wants_value(flags: &MetaFlags<'_>, found: &Found) -> bool {
 
 /// `mg`.
 #[inline]
-pub(crate) fn get(worker: &mut Worker, now: Now, args: &MetaArgs<'_>, reply: &mut Reply) {
+pub(crate) fn get(
+    worker: &mut Worker,
+    now: Now,
+    args: &MetaArgs<'_>,
+    reply: &mut Reply,
+) -> Result<(), Park> {
     let flags = &args.flags;
     let mut scratch: KeyScratch = [0; _];
     let key = args.key.key(&mut scratch);
@@ -73,21 +80,24 @@ pub(crate) fn get(worker: &mut Worker, now: Now, args: &MetaArgs<'_>, reply: &mu
     let out = reply.bytes_mut();
     let start = out.len();
     let found = Found::default();
-    let mut sink = MetaValue { out, start, args, now, found, before: None };
-    let (engine, pin) = worker.engine();
-    let key = engine.key(key.as_bytes());
+    let mut sink = MetaValue { out, start, args, now, found, version: None, before: None };
+    let key = worker.cell().engine().key(key.as_bytes());
     let changes =
         options.touch.is_some() || options.vivify.is_some() || options.recache_before_s.is_some();
     let mut read = Read::Miss;
     if !changes && !options.quiet {
-        read = engine.get(pin, &key, now, &mut sink);
+        read = worker.cell().engine().get(worker.pin(), &key, now, &mut sink);
+        worker.shows(key.id.slice, sink.version);
     }
     // A stale item gives a token to its next reader. Only under the lock is there one next reader.
     let contested = read == Read::Hit && sink.found.stale && !sink.found.token_sent;
     if changes || options.quiet || contested {
         sink.rewind();
         sink.before = contested.then_some((sink.found.fetched, sink.found.idle_s));
-        read = engine.fetch(pin, &key, &options, now, &mut NoSink, &mut sink);
+        read = worker.fetch(&key, &options, now, &mut sink);
+    }
+    if let Read::Later(_) = read {
+        worker.parks()?;
     }
     let found = sink.found;
     let counters = worker.counters();
@@ -103,9 +113,10 @@ pub(crate) fn get(worker: &mut Worker, now: Now, args: &MetaArgs<'_>, reply: &mu
     match read {
         Read::Hit => {}
         Read::Miss => reply::meta_miss(out, args),
-        Read::NoSpace if options.vivify.is_some() => reply::meta_miss(out, args),
-        Read::NoSpace => out.extend_from_slice(reply::OUT_OF_MEMORY),
+        _ if options.vivify.is_some() => reply::meta_miss(out, args),
+        _ => out.extend_from_slice(reply::OUT_OF_MEMORY),
     }
+    Ok(())
 }
 
 /// `ms`.
@@ -116,12 +127,10 @@ pub(crate) fn set(
     mode: MetaMode,
     value: &[u8],
     reply: &mut Reply,
-) {
+) -> Result<(), Park> {
     let flags = &args.flags;
     let mut scratch: KeyScratch = [0; _];
     let key = args.key.key(&mut scratch);
-    worker.counters().cmd_meta.add(1);
-    worker.counters().cmd_set.add(1);
     let vivify = flags.vivify();
     let (mode, exptime) = match mode {
         MetaMode::Set => (Mode::Set, flags.ttl()),
@@ -148,8 +157,10 @@ pub(crate) fn set(
             && matches!(mode, Mode::Set | Mode::Replace);
         op.cas = flags.cas_new();
         op.report = true;
-    });
-    if wrote.status == WriteStatus::NoSpace {
+    })?;
+    worker.counters().cmd_meta.add(1);
+    worker.counters().cmd_set.add(1);
+    if is_out_of_space(wrote.status) {
         unlink(worker, now, key);
     }
     let out = reply.bytes_mut();
@@ -162,13 +173,19 @@ pub(crate) fn set(
             reply::meta_stored(out, status, args, cas, bytes as u64);
         }
         None => {
-            out.extend_from_slice(failure(wrote.status, reply::OUT_OF_MEMORY_STORING));
+            fail(worker, wrote.status, reply::OUT_OF_MEMORY_STORING, out);
         }
     }
+    Ok(())
 }
 
 /// `md`.
-pub(crate) fn delete(worker: &mut Worker, now: Now, args: &MetaArgs<'_>, reply: &mut Reply) {
+pub(crate) fn delete(
+    worker: &mut Worker,
+    now: Now,
+    args: &MetaArgs<'_>,
+    reply: &mut Reply,
+) -> Result<(), Park> {
     let flags = &args.flags;
     let mut scratch: KeyScratch = [0; _];
     let key = args.key.key(&mut scratch);
@@ -185,7 +202,7 @@ pub(crate) fn delete(worker: &mut Worker, now: Now, args: &MetaArgs<'_>, reply: 
         op.compare = flags.cas();
         op.cas = flags.cas_new();
         op.report = true;
-    });
+    })?;
     worker.counters().cmd_meta.add(1);
     match wrote.status {
         WriteStatus::Done => worker.counters().delete_hits.add(1),
@@ -195,8 +212,9 @@ pub(crate) fn delete(worker: &mut Worker, now: Now, args: &MetaArgs<'_>, reply: 
     let out = reply.bytes_mut();
     match status(wrote.status) {
         Some(status) => reply::meta_status(out, status, args),
-        None => out.extend_from_slice(failure(wrote.status, reply::OUT_OF_MEMORY)),
+        None => fail(worker, wrote.status, reply::OUT_OF_MEMORY, out),
     }
+    Ok(())
 }
 
 /// `ma`.
@@ -206,7 +224,7 @@ pub(crate) fn arith(
     args: &MetaArgs<'_>,
     direction: Direction,
     reply: &mut Reply,
-) {
+) -> Result<(), Park> {
     let flags = &args.flags;
     let mut scratch: KeyScratch = [0; _];
     let key = args.key.key(&mut scratch);
@@ -222,7 +240,7 @@ pub(crate) fn arith(
         op.compare = flags.cas().filter(|cas| *cas != 0);
         op.cas = flags.cas_new();
         op.report = true;
-    });
+    })?;
     worker.counters().cmd_meta.add(1);
     counted(worker, down, wrote.status);
     let out = reply.bytes_mut();
@@ -234,17 +252,19 @@ pub(crate) fn arith(
         }
         outcome => match status(outcome) {
             Some(status) => reply::meta_status(out, status, args),
-            None => out.extend_from_slice(failure(outcome, reply::OUT_OF_MEMORY)),
+            None => fail(worker, outcome, reply::OUT_OF_MEMORY, out),
         },
     }
+    Ok(())
 }
 
 /// `me`.
 pub(crate) fn debug(worker: &mut Worker, now: Now, token: KeyToken<'_>, reply: &mut Reply) {
     let mut scratch: KeyScratch = [0; _];
     let key = token.key(&mut scratch);
-    let (engine, pin) = worker.engine();
-    let found = engine.peek(pin, &engine.key(key.as_bytes()), now);
+    let key = worker.cell().engine().key(key.as_bytes());
+    let found = worker.cell().engine().peek(worker.pin(), &key, now);
+    worker.shows(key.id.slice, None);
     let out = reply.bytes_mut();
     worker.counters().cmd_meta.add(1);
     match found {
@@ -260,15 +280,20 @@ fn status(outcome: WriteStatus) -> Option<MetaStatus> {
         WriteStatus::NotStored => Some(MetaStatus::NotStored),
         WriteStatus::Exists => Some(MetaStatus::Exists),
         WriteStatus::NotFound => Some(MetaStatus::NotFound),
-        WriteStatus::NotNumber | WriteStatus::TooLarge | WriteStatus::NoSpace => None,
+        WriteStatus::NotNumber
+        | WriteStatus::TooLarge
+        | WriteStatus::NoSpace
+        | WriteStatus::Later(_) => None,
     }
 }
 
-/// The error line of an outcome without a meta code; `no_space` is the line if there is no memory.
-fn failure(outcome: WriteStatus, no_space: &'static [u8]) -> &'static [u8] {
-    match outcome {
+/// Appends the error line of an outcome without a meta code; `no_space` is the line if there is no
+/// memory.
+fn fail(worker: &Worker, outcome: WriteStatus, no_space: &'static [u8], out: &mut Vec<u8>) {
+    out.extend_from_slice(match outcome {
         WriteStatus::NotNumber => reply::NON_NUMERIC,
         WriteStatus::TooLarge => reply::TOO_LARGE,
+        WriteStatus::Later(Obstacle::Sink(_)) => return worker.log_is_full(out),
         _ => no_space,
-    }
+    });
 }

@@ -7,9 +7,9 @@
 //! Invariants: values leave in the order of the keys. A key that is too long anywhere in the line
 //! is found before the first part leaves, so the refusal is always sent alone.
 
-use crate::worker::Worker;
-use base::Now;
-use engine::{FetchOptions, ItemView, NoSink, Prefetched, Read, ReadSink};
+use crate::worker::{Park, Worker};
+use base::{Now, Version};
+use engine::{FetchOptions, ItemView, Prefetched, Read, ReadSink};
 use memcache::{Key, Keys, Refusal, reply};
 use session::{Conn, Mark, Outcome, Reply};
 
@@ -54,29 +54,73 @@ impl<const CAS: bool, const ALONE: bool> ReadSink for ValueLines<'_, CAS, ALONE>
     }
 }
 
-/// `get` of one key: the most frequent request.
+/// A sink that also notes the version of the item.
+struct Versioned<S> {
+    sink: S,
+    version: Option<Version>,
+}
+
+impl<S: ReadSink> ReadSink for Versioned<S> {
+    const AFTER: &'static [u8] = S::AFTER;
+
+    #[inline]
+    fn open(&mut self, view: &ItemView<'_>) -> Option<&mut Vec<u8>> {
+        self.version = Some(view.version());
+        self.sink.open(view)
+    }
+
+    fn rewind(&mut self) {
+        self.sink.rewind();
+    }
+}
+
+/// `get` of one key: the most frequent request. False, and nothing was appended, if its reply must
+/// wait.
 #[inline(always)]
-pub(crate) fn get_single(worker: &mut Worker, now: Now, key: Key<'_>, out: &mut Vec<u8>) {
+pub(crate) fn get_single(worker: &mut Worker, now: Now, key: Key<'_>, out: &mut Vec<u8>) -> bool {
+    if worker.replies.is_some() {
+        return get_single_of_log(worker, now, key, out);
+    }
     let (engine, pin) = worker.engine();
     let hashed = engine.key(key.as_bytes());
     let read = engine.get(pin, &hashed, now, ValueLines::<false, true>::new(out, key));
     if !retrieved(worker, read) {
         out.extend_from_slice(reply::END);
     }
+    true
+}
+
+/// The same in a cell that has a log.
+#[cold]
+#[inline(never)]
+fn get_single_of_log(worker: &mut Worker, now: Now, key: Key<'_>, out: &mut Vec<u8>) -> bool {
+    let start = out.len();
+    let (engine, pin) = worker.engine();
+    let hashed = engine.key(key.as_bytes());
+    let read = engine.get(pin, &hashed, now, ValueLines::<false, true>::new(out, key));
+    if !worker.is_settled(hashed.id.slice) {
+        out.truncate(start);
+        return false;
+    }
+    if !retrieved(worker, read) {
+        out.extend_from_slice(reply::END);
+    }
+    true
 }
 
 /// `get` and `gets` of any number of keys.
 #[inline(never)]
 pub(crate) fn get<const CAS: bool>(
-    worker: &Worker,
+    worker: &mut Worker,
     now: Now,
     conn: &mut Conn,
     mut keys: Keys<'_>,
     reply: &mut Reply,
 ) -> Outcome {
     let start = reply.mark();
-    keys.skip_answered(conn.progress);
-    let engine = worker.cell().engine();
+    keys.skip_answered(conn.progress as u32);
+    let cell = worker.shared_cell();
+    let engine = cell.engine();
     loop {
         let mut group = [None; GROUP_KEYS];
         let mut count = 0;
@@ -92,27 +136,35 @@ pub(crate) fn get<const CAS: bool>(
         for (key, ahead) in group[..count].iter().flatten() {
             get_one::<CAS>(worker, now, *key, ahead, reply.bytes_mut());
         }
-        conn.progress += count as u32;
+        conn.progress += count as u64;
         if count < GROUP_KEYS {
             reply.bytes_mut().extend_from_slice(reply::END);
             return Outcome::Done;
         }
         if reply.len_since(start) >= PART_BYTES_MAX {
-            return pause(&keys, start, reply);
+            return pause(&keys, start, reply, Outcome::More);
         }
     }
 }
 
 #[inline(always)]
 fn get_one<const CAS: bool>(
-    worker: &Worker,
+    worker: &mut Worker,
     now: Now,
     key: Key<'_>,
     ahead: &Prefetched<'_, '_>,
     out: &mut Vec<u8>,
 ) {
     let lines = ValueLines::<CAS, false>::new(out, key);
-    retrieved(worker, worker.cell().engine().get_ahead(worker.pin(), ahead, now, lines));
+    if worker.replies.is_none() {
+        retrieved(worker, worker.cell().engine().get_ahead(worker.pin(), ahead, now, lines));
+        return;
+    }
+    let mut sink = Versioned { sink: lines, version: None };
+    let read = worker.cell().engine().get_ahead(worker.pin(), ahead, now, &mut sink);
+    let version = sink.version;
+    worker.shows(ahead.slice(), version);
+    retrieved(worker, read);
 }
 
 /// As [`get`], with a new expiry for every item found.
@@ -125,12 +177,13 @@ pub(crate) fn gat<const CAS: bool>(
     reply: &mut Reply,
 ) -> Outcome {
     let start = reply.mark();
-    keys.skip_answered(conn.progress);
+    keys.skip_answered(conn.progress as u32);
     while let Some(key) = keys.next() {
         match key {
             Ok(key) => {
                 let read = gat_one::<CAS>(worker, now, key, expiry_s, reply.bytes_mut());
-                if read == Read::NoSpace {
+                let Ok(read) = read else { return pause(&keys, start, reply, Outcome::Park) };
+                if !matches!(read, Read::Hit | Read::Miss) {
                     reply.rewind(start);
                     reply.bytes_mut().extend_from_slice(reply::OUT_OF_MEMORY_WRITING);
                     return Outcome::Done;
@@ -140,7 +193,7 @@ pub(crate) fn gat<const CAS: bool>(
         }
         conn.progress += 1;
         if reply.len_since(start) >= PART_BYTES_MAX {
-            return pause(&keys, start, reply);
+            return pause(&keys, start, reply, Outcome::More);
         }
     }
     reply.bytes_mut().extend_from_slice(reply::END);
@@ -153,17 +206,19 @@ fn gat_one<const CAS: bool>(
     key: Key<'_>,
     expiry_s: u32,
     out: &mut Vec<u8>,
-) -> Read {
+) -> Result<Read, Park> {
     let mut lines = ValueLines::<CAS, false>::new(out, key);
-    let (engine, pin) = worker.engine();
     let options = FetchOptions { touch: Some(expiry_s), ..FetchOptions::default() };
-    let hashed = engine.key(key.as_bytes());
-    let read = engine.fetch(pin, &hashed, &options, now, &mut NoSink, &mut lines);
+    let hashed = worker.cell().engine().key(key.as_bytes());
+    let read = worker.fetch(&hashed, &options, now, &mut lines);
+    if let Read::Later(_) = read {
+        worker.parks()?;
+    }
     let hit = retrieved(worker, read);
     let counters = worker.counters();
     counters.cmd_touch.add(1);
     if hit { &counters.touch_hits } else { &counters.touch_misses }.add(1);
-    read
+    Ok(read)
 }
 
 /// Counts a read. Returns whether it was a hit.
@@ -185,9 +240,9 @@ fn refuse(refusal: &Refusal<'_>, start: Mark, reply: &mut Reply) -> Outcome {
 
 /// A part of the reply leaves and cannot be taken back, so the keys that remain are checked first.
 #[cold]
-fn pause(keys: &Keys<'_>, start: Mark, reply: &mut Reply) -> Outcome {
+fn pause(keys: &Keys<'_>, start: Mark, reply: &mut Reply, outcome: Outcome) -> Outcome {
     match keys.clone().find_map(Result::err) {
         Some(refusal) => refuse(&refusal, start, reply),
-        None => Outcome::More,
+        None => outcome,
     }
 }

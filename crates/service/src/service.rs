@@ -11,18 +11,30 @@
 //! Units: `_ns` is nanoseconds, `_s` seconds, as in [`Now`].
 
 use crate::cell::Cell;
-use crate::worker::Worker;
+use crate::worker::{Park, Worker};
 use crate::{admin, auth, meta, retrieve, store};
 use base::Now;
-use engine::{Left, NoSink};
+use engine::Left;
 use memcache::{Key, KeyScratch, Limits, Refusal, Request, Store, StoreVerb, reply};
-use session::{BatchEnd, Cause, Conn, ConnId, Handler, LogId, Outcome, Passed, Reply, Ticket};
+use session::{
+    BatchEnd, Cause, Conn, ConnId, Handler, LogId, Outcome, Passed, Reply, Serve, Session, Ticket,
+    Waited,
+};
+use std::convert::Infallible;
 use std::sync::Arc;
 
 /// The most items that one round of housekeeping examines while nothing arrives, a fraction of a
 /// millisecond, and after a batch of requests.
 const TEND_ITEMS_IDLE: u32 = 512;
 const TEND_ITEMS_BUSY: u32 = 128;
+
+/// While requests arrive, housekeeping takes at most this many hundredths of the time. An item takes
+/// about [`TEND_ITEM_NS`].
+const TEND_PERCENT_BUSY: u64 = 45;
+const TEND_ITEM_NS: u64 = 300;
+
+/// Fewer items than this are not worth a round.
+const TEND_ITEMS_MIN: u64 = 8;
 
 /// Nanoseconds from one round of housekeeping to the next, where nothing is left to do.
 const TEND_INTERVAL_NS: u64 = 1_000_000_000;
@@ -37,6 +49,8 @@ pub struct Service {
     guarded: bool,
     /// When the next round of housekeeping is due; the highest number if another worker does it.
     tend_at_ns: u64,
+    /// When the last one was.
+    tended_ns: u64,
 }
 
 impl Service {
@@ -46,7 +60,7 @@ impl Service {
     pub fn new(cell: Arc<Cell>, tends: bool) -> Self {
         let tend_at_ns = if tends { 0 } else { u64::MAX };
         let guarded = cell.options().authenticate.is_some();
-        Self { worker: Worker::new(cell), guarded, tend_at_ns }
+        Self { worker: Worker::new(cell), guarded, tend_at_ns, tended_ns: 0 }
     }
 
     /// Whether the client must still authenticate.
@@ -63,7 +77,7 @@ impl Service {
         reply: &mut Reply,
     ) -> Outcome {
         let worker = &mut self.worker;
-        match request {
+        let executed = match request {
             Request::Get { keys, with_cas: false } => {
                 return retrieve::get::<false>(worker, now, conn, *keys, reply);
             }
@@ -80,41 +94,61 @@ impl Service {
             Request::Store(store) => store::store(worker, now, store, reply.bytes_mut()),
             Request::Delete { key, noreply } => store::delete(worker, now, *key, *noreply, reply),
             Request::Arith { key, delta, direction, noreply } => {
-                store::count(worker, now, *key, *delta, *direction, *noreply, reply);
+                store::count(worker, now, *key, *delta, *direction, *noreply, reply)
             }
             Request::Touch { key, exptime, noreply } => {
-                store::touch(worker, now, *key, *exptime, *noreply, reply);
+                store::touch(worker, now, *key, *exptime, *noreply, reply)
             }
             Request::MetaGet(args) => meta::get(worker, now, args, reply),
             Request::MetaSet { args, mode, value } => {
-                meta::set(worker, now, args, *mode, value, reply);
+                meta::set(worker, now, args, *mode, value, reply)
             }
             Request::MetaDelete(args) => meta::delete(worker, now, args, reply),
             Request::MetaArith { args, direction } => {
-                meta::arith(worker, now, args, *direction, reply);
+                meta::arith(worker, now, args, *direction, reply)
             }
-            Request::MetaDebug(key) => meta::debug(worker, now, *key, reply),
-            Request::MetaNoop => reply.bytes_mut().extend_from_slice(reply::META_NOOP),
+            Request::MetaDebug(key) => {
+                meta::debug(worker, now, *key, reply);
+                Ok(())
+            }
+            Request::MetaNoop => {
+                reply.bytes_mut().extend_from_slice(reply::META_NOOP);
+                Ok(())
+            }
             Request::Quit => return Outcome::Close,
             Request::CacheMemlimit { mebibytes, noreply } => {
                 admin::limit(worker, *mebibytes, *noreply, reply);
                 if self.tend_at_ns != u64::MAX {
                     self.tend_at_ns = 0;
                 }
+                Ok(())
             }
             request => return admin::administrate(worker, now, conn, request, reply),
+        };
+        match executed {
+            Ok(()) => Outcome::Done,
+            Err(Park) => Outcome::Park,
         }
-        Outcome::Done
     }
 
     /// A round of housekeeping: removes expired items, and returns memory that a lowered limit
-    /// owes. While such a debt is left, each batch and each idle moment pays a part of it.
+    /// owes. While such a debt is left, each batch and each idle moment pays a part of it. While
+    /// requests arrive, that follows the time that has passed, not the number of batches: however
+    /// small these are, most of the time is for requests.
     #[cold]
     fn tend(&mut self, now: Now) {
-        let items_max = if self.worker.is_busy() { TEND_ITEMS_BUSY } else { TEND_ITEMS_IDLE };
+        let mut items_max = TEND_ITEMS_IDLE;
+        if self.worker.is_busy() {
+            let passed_ns = now.mono_ns.saturating_sub(self.tended_ns);
+            let affordable = passed_ns / 100 * TEND_PERCENT_BUSY / TEND_ITEM_NS;
+            if affordable < TEND_ITEMS_MIN {
+                return;
+            }
+            items_max = affordable.min(TEND_ITEMS_BUSY.into()) as u32;
+        }
+        self.tended_ns = now.mono_ns;
         self.worker.begin(now);
-        let (engine, pin) = self.worker.engine();
-        let pause_ns = match engine.tend(pin, now, items_max, &mut NoSink) {
+        let pause_ns = match self.worker.tend(now, items_max) {
             Left::Nothing => TEND_INTERVAL_NS,
             Left::Some => TEND_SOON_NS,
             Left::Debt => 0,
@@ -123,7 +157,17 @@ impl Service {
     }
 }
 
+impl Serve for Service {
+    type Connection = Session;
+
+    fn accept(&mut self, id: ConnId, _listener: usize) -> Session {
+        Session::new(id)
+    }
+}
+
 impl Handler for Service {
+    type Mail = Infallible;
+
     #[inline]
     fn limits(&self, conn: &Conn) -> &Limits {
         let cell = self.worker.cell();
@@ -145,8 +189,14 @@ impl Handler for Service {
         if self.distrusts(conn) {
             return auth::authenticate(&self.worker, conn, request, reply);
         }
-        self.worker.begin(now);
-        self.execute(now, conn, request, reply)
+        self.worker.begin_request(now, conn);
+        if let Some(replies) = &self.worker.replies
+            && replies.parks_if_full().is_err()
+        {
+            return Outcome::Park;
+        }
+        let outcome = self.execute(now, conn, request, reply);
+        self.worker.end_request(outcome)
     }
 
     #[inline(always)]
@@ -155,18 +205,22 @@ impl Handler for Service {
     }
 
     #[inline(always)]
-    fn get_now(&mut self, now: Now, key: Key<'_>, reply: &mut Reply) {
+    fn get_now(&mut self, now: Now, key: Key<'_>, reply: &mut Reply) -> bool {
         self.worker.begin(now);
-        retrieve::get_single(&mut self.worker, now, key, reply.bytes_mut());
+        retrieve::get_single(&mut self.worker, now, key, reply.bytes_mut())
     }
 
     #[inline(always)]
-    fn store_now(&mut self, now: Now, store: &Store<'_>, reply: &mut Reply) {
+    fn store_now(&mut self, now: Now, store: &Store<'_>, reply: &mut Reply) -> bool {
+        if self.worker.replies.as_ref().is_some_and(|replies| replies.log().gates()) {
+            return false;
+        }
         self.worker.begin(now);
-        match store.verb {
+        let stored = match store.verb {
             StoreVerb::Set => store::set(&mut self.worker, now, store, reply.bytes_mut()),
             _ => store::store(&mut self.worker, now, store, reply.bytes_mut()),
-        }
+        };
+        stored.is_ok()
     }
 
     fn refused(
@@ -205,18 +259,28 @@ impl Handler for Service {
             return false;
         }
         self.worker.begin(now);
-        let (engine, local) = self.worker.engine();
-        engine.give_back(local, bytes, now, &mut NoSink)
+        self.worker.give_back(bytes, now)
     }
 
-    fn gate(&self, _log: LogId, _seq: u64) -> Passed {
-        Passed::Yes
+    /// Only a log makes replies wait.
+    fn overdue(&mut self, _now: Now, _waited: &Waited, reply: &mut Reply) {
+        let holder = self.worker.holder();
+        let line = format!("SERVER_ERROR in doubt: {holder} has not confirmed it in time\r\n");
+        reply.bytes_mut().extend_from_slice(line.as_bytes());
+    }
+
+    fn gate(&self, log: LogId, seq: u64) -> Passed {
+        self.worker.replies.as_ref().map_or(Passed::Yes, |replies| replies.gate(log, seq))
+    }
+
+    fn deliver(&mut self, _now: Now, mail: Infallible) {
+        match mail {}
     }
 
     fn closed(&mut self, _conn: ConnId) {}
 
     #[inline]
-    fn end_batch(&mut self, now: Now) -> BatchEnd {
+    fn end_batch(&mut self, now: Now, _fresh: impl Fn() -> Now) -> BatchEnd {
         if now.mono_ns >= self.tend_at_ns {
             self.tend(now);
         }

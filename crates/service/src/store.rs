@@ -6,13 +6,14 @@
 //!
 //! Invariant: a function called with `noreply` appends nothing.
 
-use crate::worker::Worker;
+use crate::worker::{Park, Worker};
 use base::Now;
-use engine::{Action, Mode, NoSink, Op, Put, WriteResult, WriteStatus};
+use engine::{Action, Mode, Obstacle, Op, Put, WriteResult, WriteStatus};
 use memcache::{Direction, Expiry, Key, Store, StoreVerb, reply};
 use session::Reply;
 
-/// Makes one change, and counts what all kinds of change have in common.
+/// Makes one change, and counts what all kinds of change have in common. A change that cannot be
+/// made now parks the request.
 #[inline]
 pub(crate) fn write(
     worker: &mut Worker,
@@ -20,12 +21,14 @@ pub(crate) fn write(
     key: Key<'_>,
     action: Action<'_>,
     with: impl FnOnce(&mut Op<'_>),
-) -> WriteResult {
-    let (engine, pin) = worker.engine();
-    let mut op = Op::new(engine.key(key.as_bytes()), action);
+) -> Result<WriteResult, Park> {
+    let mut op = Op::new(worker.cell().engine().key(key.as_bytes()), action);
     with(&mut op);
     let compare = op.compare.is_some();
-    let wrote = engine.write(pin, &op, now, &mut NoSink);
+    let wrote = worker.write(&op, now);
+    if let WriteStatus::Later(_) = wrote.status {
+        worker.parks()?;
+    }
     if compare {
         let counters = worker.counters();
         match wrote.status {
@@ -36,29 +39,39 @@ pub(crate) fn write(
         }
     }
     not_written(worker, wrote.status);
-    wrote
+    Ok(wrote)
 }
 
 /// `set`: the most frequent write.
 #[inline(never)]
-pub(crate) fn set(worker: &mut Worker, now: Now, store: &Store<'_>, out: &mut Vec<u8>) {
-    worker.counters().cmd_set.add(1);
-    let (engine, pin) = worker.engine();
-    let key = engine.key(store.key.as_bytes());
+pub(crate) fn set(
+    worker: &mut Worker,
+    now: Now,
+    store: &Store<'_>,
+    out: &mut Vec<u8>,
+) -> Result<(), Park> {
+    let key = worker.cell().engine().key(store.key.as_bytes());
     let expiry_s = expiry_s(store.exptime, now);
     let put = Put { value: store.value, client_flags: store.flags, expiry_s };
-    let outcome = engine.set(pin, &key, put, now, &mut NoSink);
+    let outcome = worker.set(&key, put, now);
     if outcome != WriteStatus::Done {
-        not_set(worker, now, store.key, outcome);
+        not_set(worker, now, store.key, outcome)?;
     }
+    worker.counters().cmd_set.add(1);
     if !store.noreply {
-        stored(outcome, out);
+        stored(worker, outcome, out);
     }
+    Ok(())
 }
 
 /// Any storage command.
 #[inline(never)]
-pub(crate) fn store(worker: &mut Worker, now: Now, store: &Store<'_>, out: &mut Vec<u8>) {
+pub(crate) fn store(
+    worker: &mut Worker,
+    now: Now,
+    store: &Store<'_>,
+    out: &mut Vec<u8>,
+) -> Result<(), Park> {
     let (mode, compare) = match store.verb {
         StoreVerb::Set => return set(worker, now, store, out),
         StoreVerb::Add => (Mode::Add, None),
@@ -67,41 +80,50 @@ pub(crate) fn store(worker: &mut Worker, now: Now, store: &Store<'_>, out: &mut 
         StoreVerb::Prepend => (Mode::Prepend { vivify: false }, None),
         StoreVerb::Cas(token) => (Mode::Set, Some(token)),
     };
-    worker.counters().cmd_set.add(1);
     let action = Action::Store {
         mode,
         value: store.value,
         client_flags: store.flags,
         expiry_s: expiry_s(store.exptime, now),
     };
-    let wrote = write(worker, now, store.key, action, |op| op.compare = compare);
+    let wrote = write(worker, now, store.key, action, |op| op.compare = compare)?;
+    worker.counters().cmd_set.add(1);
     if !store.noreply {
-        stored(wrote.status, out);
+        stored(worker, wrote.status, out);
     }
+    Ok(())
 }
 
 /// Counts why a `set` stored nothing. If there was no memory, the old value is deleted: the client
-/// wanted to replace it, so nobody may read it again.
+/// wanted to replace it, so nobody may read it again. A `set` that can be made later parks.
 #[cold]
-fn not_set(worker: &mut Worker, now: Now, key: Key<'_>, outcome: WriteStatus) {
+fn not_set(worker: &mut Worker, now: Now, key: Key<'_>, outcome: WriteStatus) -> Result<(), Park> {
+    if let WriteStatus::Later(_) = outcome {
+        worker.parks()?;
+    }
     not_written(worker, outcome);
-    if outcome == WriteStatus::NoSpace {
+    if is_out_of_space(outcome) {
         unlink(worker, now, key);
     }
+    Ok(())
+}
+
+/// Whether a change was not made for lack of space.
+pub(crate) fn is_out_of_space(outcome: WriteStatus) -> bool {
+    matches!(outcome, WriteStatus::NoSpace | WriteStatus::Later(Obstacle::Memory))
 }
 
 /// Deletes an item whose new value could not be stored, so that no stale value is read.
 pub(crate) fn unlink(worker: &mut Worker, now: Now, key: Key<'_>) {
-    let (engine, pin) = worker.engine();
-    let op = Op::new(engine.key(key.as_bytes()), Action::Delete);
-    engine.write(pin, &op, now, &mut NoSink);
+    let op = Op::new(worker.cell().engine().key(key.as_bytes()), Action::Delete);
+    worker.write(&op, now);
 }
 
 #[inline]
 fn not_written(worker: &Worker, outcome: WriteStatus) {
     match outcome {
         WriteStatus::TooLarge => worker.counters().store_too_large.add(1),
-        WriteStatus::NoSpace => worker.counters().store_no_memory.add(1),
+        outcome if is_out_of_space(outcome) => worker.counters().store_no_memory.add(1),
         _ => {}
     }
 }
@@ -113,14 +135,15 @@ pub(crate) fn delete(
     key: Key<'_>,
     noreply: bool,
     reply: &mut Reply,
-) {
-    let wrote = write(worker, now, key, Action::Delete, |_| {});
+) -> Result<(), Park> {
+    let wrote = write(worker, now, key, Action::Delete, |_| {})?;
     let hit = wrote.status == WriteStatus::Done;
     let counters = worker.counters();
     if hit { &counters.delete_hits } else { &counters.delete_misses }.add(1);
     if !noreply {
-        reply.bytes_mut().extend_from_slice(line(wrote.status, reply::DELETED));
+        respond(worker, wrote.status, reply::DELETED, reply.bytes_mut());
     }
+    Ok(())
 }
 
 /// `incr` and `decr`.
@@ -132,20 +155,21 @@ pub(crate) fn count(
     direction: Direction,
     noreply: bool,
     reply: &mut Reply,
-) {
+) -> Result<(), Park> {
     let down = direction == Direction::Decrement;
     let action = Action::Count { delta, down, initial: None, expiry_s: None };
-    let wrote = write(worker, now, key, action, |_| {});
+    let wrote = write(worker, now, key, action, |_| {})?;
     counted(worker, down, wrote.status);
     if noreply {
-        return;
+        return Ok(());
     }
     let out = reply.bytes_mut();
     match wrote.status {
         WriteStatus::Done => reply::number(out, wrote.number),
-        WriteStatus::NoSpace => out.extend_from_slice(reply::OUT_OF_MEMORY),
-        outcome => out.extend_from_slice(line(outcome, b"")),
+        outcome if is_out_of_space(outcome) => out.extend_from_slice(reply::OUT_OF_MEMORY),
+        outcome => respond(worker, outcome, b"", out),
     }
+    Ok(())
 }
 
 /// Counts the outcome of an `incr`, or of a `decr` if `down`.
@@ -169,31 +193,35 @@ pub(crate) fn touch(
     exptime: i64,
     noreply: bool,
     reply: &mut Reply,
-) {
+) -> Result<(), Park> {
     let action = Action::Touch { expiry_s: expiry_s(exptime, now) };
-    let wrote = write(worker, now, key, action, |_| {});
+    let wrote = write(worker, now, key, action, |_| {})?;
     let counters = worker.counters();
     counters.cmd_touch.add(1);
     let hit = wrote.status == WriteStatus::Done;
     if hit { &counters.touch_hits } else { &counters.touch_misses }.add(1);
     if !noreply {
-        reply.bytes_mut().extend_from_slice(line(wrote.status, reply::TOUCHED));
+        respond(worker, wrote.status, reply::TOUCHED, reply.bytes_mut());
     }
+    Ok(())
 }
 
 /// Replies whether a value was stored, and if not, why.
 #[inline(always)]
-fn stored(outcome: WriteStatus, out: &mut Vec<u8>) {
+fn stored(worker: &Worker, outcome: WriteStatus, out: &mut Vec<u8>) {
     match outcome {
         WriteStatus::Done => out.extend_from_slice(reply::STORED),
-        outcome => not_stored(outcome, out),
+        outcome => respond(worker, outcome, reply::STORED, out),
     }
 }
 
-/// A function of its own, so that the frequent case needs no table of lines.
+/// Replies how a change ended. `done` is the line for success.
 #[cold]
-fn not_stored(outcome: WriteStatus, out: &mut Vec<u8>) {
-    out.extend_from_slice(line(outcome, reply::STORED));
+fn respond(worker: &Worker, outcome: WriteStatus, done: &'static [u8], out: &mut Vec<u8>) {
+    match outcome {
+        WriteStatus::Later(Obstacle::Sink(_)) => worker.log_is_full(out),
+        outcome => out.extend_from_slice(line(outcome, done)),
+    }
 }
 
 /// The line for an outcome; `done` is the line for success.
@@ -205,7 +233,7 @@ fn line(outcome: WriteStatus, done: &'static [u8]) -> &'static [u8] {
         WriteStatus::NotFound => reply::NOT_FOUND,
         WriteStatus::NotNumber => reply::NON_NUMERIC,
         WriteStatus::TooLarge => reply::TOO_LARGE,
-        WriteStatus::NoSpace => reply::OUT_OF_MEMORY_STORING,
+        WriteStatus::NoSpace | WriteStatus::Later(_) => reply::OUT_OF_MEMORY_STORING,
     }
 }
 

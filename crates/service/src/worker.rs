@@ -9,8 +9,13 @@
 
 use crate::cell::Cell;
 use crate::counters::WorkerCounters;
-use base::Now;
-use engine::{Engine, Local, Pin};
+use crate::effect_log::Replies;
+use base::{NoSink, Now, SLICES, SliceId, Version};
+use effects::Run;
+use engine::{
+    Engine, FetchOptions, Left, Local, Op, Pin, Put, Read, ReadSink, WriteResult, WriteStatus,
+};
+use session::{Conn, Outcome};
 use std::sync::Arc;
 
 /// One worker of a cell.
@@ -21,18 +26,32 @@ pub(crate) struct Worker {
     pin: Option<Pin>,
     /// Held between batches, by a worker that keeps its lease.
     lease: Option<Local>,
+    /// Whether the request in execution has been parked for as long as it may.
+    is_overdue: bool,
+    /// What its changes are appended to and its replies wait for, where the cell has a log.
+    pub(crate) replies: Option<Box<Replies>>,
 }
+
+/// A request cannot be executed now. It has changed nothing, and is executed again later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Park;
 
 impl Worker {
     /// One more worker of `cell`.
     pub(crate) fn new(cell: Arc<Cell>) -> Self {
         let counters = cell.add_worker();
-        Self { cell, counters, pin: None, lease: None }
+        let replies = cell.effect_log().map(|log| Box::new(Replies::new(log)));
+        Self { cell, counters, pin: None, lease: None, is_overdue: false, replies }
     }
 
     #[inline(always)]
     pub(crate) fn cell(&self) -> &Cell {
         &self.cell
+    }
+
+    /// The cell, for what is looked up while the worker changes.
+    pub(crate) fn shared_cell(&self) -> Arc<Cell> {
+        self.cell.clone()
     }
 
     #[inline(always)]
@@ -48,10 +67,40 @@ impl Worker {
         }
     }
 
+    /// Begins a request of the batch.
+    pub(crate) fn begin_request(&mut self, now: Now, conn: &Conn) {
+        self.begin(now);
+        self.is_overdue = conn.is_overdue();
+    }
+
+    /// Ends a request of the batch. Returns what its reply waits for if it is done.
+    pub(crate) fn end_request(&mut self, outcome: Outcome) -> Outcome {
+        self.is_overdue = false;
+        let Some(replies) = &mut self.replies else { return outcome };
+        match outcome {
+            Outcome::Done => replies.outcome(),
+            Outcome::Park => {
+                replies.forget();
+                outcome
+            }
+            _ => outcome,
+        }
+    }
+
+    /// Whether the request in execution is parked because of an obstacle. One that has been parked
+    /// for as long as it may fails instead.
+    pub(crate) fn parks(&self) -> Result<(), Park> {
+        if self.is_overdue { Ok(()) } else { Err(Park) }
+    }
+
     /// Apart, so that a later request of a batch pays for one comparison only.
     #[inline(never)]
     fn begin_batch(&mut self, now: Now) {
-        self.cell.flush_if_due(now);
+        if let Some(due_s) = self.cell.take_due_flush(now)
+            && self.flush().is_err()
+        {
+            self.cell.put_back_flush(due_s);
+        }
         let local = self.lease.take().unwrap_or_else(|| self.cell.leases().take());
         self.pin = Some(local.pin());
     }
@@ -65,6 +114,9 @@ impl Worker {
     #[inline]
     pub(crate) fn end(&mut self) {
         if let Some(pin) = self.pin.take() {
+            if let Some(replies) = &mut self.replies {
+                replies.end_batch();
+            }
             let local = pin.unpin();
             if self.cell.options().keep_leases {
                 self.lease = Some(local);
@@ -72,6 +124,110 @@ impl Worker {
                 self.cell.leases().give(local);
             }
         }
+    }
+
+    /// Makes one change. Its reply shows how far the slice has come.
+    #[inline]
+    pub(crate) fn write(&mut self, op: &Op<'_>, now: Now) -> WriteResult {
+        let pin = self.pin.as_mut().expect("a batch has begun");
+        let Some(replies) = &mut self.replies else {
+            return self.cell.engine().write(pin, op, now, &mut NoSink);
+        };
+        let wrote = self.cell.engine().write(pin, op, now, &mut replies.sink);
+        replies.shows(op.key.id.slice, None);
+        wrote
+    }
+
+    /// [`Worker::write`] for a `set` without conditions.
+    #[inline(always)]
+    pub(crate) fn set(&mut self, key: &engine::Key<'_>, put: Put<'_>, now: Now) -> WriteStatus {
+        let pin = self.pin.as_mut().expect("a batch has begun");
+        let Some(replies) = &mut self.replies else {
+            return self.cell.engine().set(pin, key, put, now, &mut NoSink);
+        };
+        let wrote = self.cell.engine().set(pin, key, put, now, &mut replies.sink);
+        replies.shows(key.id.slice, None);
+        wrote
+    }
+
+    /// Reads and changes at once. The reply shows how far the slice has come.
+    #[inline]
+    pub(crate) fn fetch(
+        &mut self,
+        key: &engine::Key<'_>,
+        options: &FetchOptions,
+        now: Now,
+        out: &mut impl ReadSink,
+    ) -> Read {
+        let pin = self.pin.as_mut().expect("a batch has begun");
+        let Some(replies) = &mut self.replies else {
+            return self.cell.engine().fetch(pin, key, options, now, &mut NoSink, out);
+        };
+        let read = self.cell.engine().fetch(pin, key, options, now, &mut replies.sink, out);
+        replies.shows(key.id.slice, None);
+        read
+    }
+
+    /// Housekeeping.
+    pub(crate) fn tend(&mut self, now: Now, items: u32) -> Left {
+        let pin = self.pin.as_mut().expect("a batch has begun");
+        match &mut self.replies {
+            None => self.cell.engine().tend(pin, now, items, &mut NoSink),
+            Some(replies) => self.cell.engine().tend(pin, now, items, &mut replies.sink),
+        }
+    }
+
+    /// Evicts until the budget has `bytes` left.
+    pub(crate) fn give_back(&mut self, bytes: u64, now: Now) -> bool {
+        let pin = self.pin.as_mut().expect("a batch has begun");
+        match &mut self.replies {
+            None => self.cell.engine().give_back(pin, bytes, now, &mut NoSink),
+            Some(replies) => self.cell.engine().give_back(pin, bytes, now, &mut replies.sink),
+        }
+    }
+
+    /// Notes that the reply in execution shows the item of a key with `version`, or that the key
+    /// has none.
+    #[inline(always)]
+    pub(crate) fn shows(&mut self, slice: SliceId, version: Option<Version>) {
+        if let Some(replies) = &mut self.replies {
+            replies.shows(slice, version);
+        }
+    }
+
+    /// Whether a reply that shows something of `slice` may leave at once.
+    #[inline(always)]
+    pub(crate) fn is_settled(&self, slice: SliceId) -> bool {
+        self.replies.as_ref().is_none_or(|replies| replies.is_settled(slice))
+    }
+
+    /// Who holds the entries of the log, as an error line names it.
+    pub(crate) fn holder(&self) -> String {
+        let replies = self.replies.as_ref();
+        replies.map_or_else(|| "no reader".to_owned(), |replies| replies.log().slowest())
+    }
+
+    /// Appends the error line of a change that the log had no space for.
+    #[cold]
+    pub(crate) fn log_is_full(&self, out: &mut Vec<u8>) {
+        let line = format!("SERVER_ERROR the log is full: it waits for {}\r\n", self.holder());
+        out.extend_from_slice(line.as_bytes());
+    }
+
+    /// Ends all items now.
+    pub(crate) fn flush(&mut self) -> Result<(), Park> {
+        let engine = self.cell.engine();
+        let Some(replies) = &mut self.replies else {
+            engine.flush();
+            return Ok(());
+        };
+        let mut places = Vec::new();
+        let set = |slice| engine.barrier(slice, engine.last_version(slice));
+        let sink = &mut replies.sink;
+        let flushed = engine.flush_by(|| sink.barrier(every_slice(), set, &mut places));
+        flushed.map_err(|_| Park)?;
+        places.into_iter().for_each(|place| replies.show(place));
+        Ok(())
     }
 
     /// The engine, and the pin of the batch.
@@ -85,6 +241,12 @@ impl Worker {
     pub(crate) fn pin(&self) -> &Pin {
         self.pin.as_ref().expect("a batch has begun")
     }
+}
+
+/// All slices.
+fn every_slice() -> Run {
+    let [first, last] = [0, SLICES - 1].map(|number| SliceId::new(number).expect("it is one"));
+    Run::new(first, last).expect("the first comes before the last")
 }
 
 impl Drop for Worker {

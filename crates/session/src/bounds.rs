@@ -26,6 +26,16 @@ pub(crate) const VALUE_RESERVE_BYTES: usize = 64 << 10;
 /// first.
 pub(crate) const ROOM_ATTEMPTS_MAX: u32 = 8;
 
+/// How long a wait of one request lasts at most: after it, a parked request must be answered, and a
+/// reply that waits for a log or for its ticket ends in an error. Nanoseconds.
+pub const WAIT_NS_MAX: u64 = 2_000_000_000;
+
+/// What a queue of replies keeps for the next time that its connection waits: places, and buffers
+/// of replies with their sizes. A queue that holds more than one gate is rare.
+pub(crate) const SPARE_ENTRIES_MAX: usize = 16;
+pub(crate) const SPARE_REPLIES_MAX: usize = 4;
+pub(crate) const SPARE_REPLY_BYTES_MAX: usize = 16 << 10;
+
 /// A value of which at least this much is missing is received directly into its buffer.
 pub(crate) const DIRECT_BYTES_MIN: usize = 16 << 10;
 

@@ -7,6 +7,7 @@ use base::{Grant, Now, Owner};
 
 use crate::bounds::{ROOM_ATTEMPTS_MAX, Resources};
 use crate::handler::{BatchEnd, Handler};
+use crate::pending::Spares;
 use crate::reply::Reply;
 
 /// What every session of a worker works with.
@@ -19,16 +20,24 @@ pub struct Context<H> {
     pub out: Reply,
     /// Bounds and budget.
     pub resources: Resources,
+    /// Queues for the connections that begin to wait.
+    pub(crate) spares: Spares,
 }
 
 impl<H: Handler> Context<H> {
+    /// What the sessions of `handler` work with, at the moment `now`.
+    pub fn new(handler: H, now: Now, resources: Resources) -> Self {
+        Self { handler, now, out: Reply::new(), resources, spares: Spares::default() }
+    }
+
     /// Takes `bytes` of the budget for replies that a client has not taken yet. Where the budget
     /// refuses, the handler may make room, in a batch of its own: that of the replies has ended.
-    /// `None` when there is no memory, or when the handler has lost the right to answer.
-    pub fn grant(&mut self, bytes: u64) -> Option<Grant> {
+    /// `None` when there is no memory, or when the handler has lost the right to answer. `fresh`
+    /// reads the clock.
+    pub fn grant(&mut self, bytes: u64, fresh: impl Fn() -> Now) -> Option<Grant> {
         let grant = self
             .with_room(|resources| resources.budget.take(Owner::Connections, bytes).ok_or(bytes));
-        match self.handler.end_batch(self.now) {
+        match self.handler.end_batch(self.now, fresh) {
             BatchEnd::Send => grant.ok(),
             BatchEnd::Drop => None,
         }

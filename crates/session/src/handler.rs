@@ -6,6 +6,7 @@
 //! ```text
 //! call -> Done           the reply is complete and may leave
 //!      -> More           the reply so far may leave; call again with the same request
+//!      -> Park           the request cannot run now; likewise, but later
 //!      -> Gate(log, seq) the reply is complete and leaves when the log has passed seq
 //!      -> Pending        the reply, or its rest, comes by the ticket
 //!      -> Close          what was written leaves, then the connection ends
@@ -31,6 +32,11 @@ pub enum Outcome {
     /// called again with the same request and the progress it left in [`Conn::progress`]. While
     /// earlier replies wait, the handler is called again after they have left.
     More,
+    /// It cannot run now: there is no memory, a log is full, an owner is unknown. What is written
+    /// stands, as for [`Outcome::More`], and the handler is called again with the same request
+    /// later. Only this connection waits. When [`Conn::is_overdue`], the handler must answer
+    /// instead; if it parks even then, the connection is dropped.
+    Park,
     /// Its reply is complete and may leave when `log` has passed `seq`.
     Gate {
         /// The log to wait for.
@@ -38,7 +44,7 @@ pub enum Outcome {
         /// The mark in it.
         seq: u64,
     },
-    /// The rest of its reply comes later, by its ticket.
+    /// The rest of its reply comes later, by its ticket, in one part or in several.
     Pending,
     /// Its reply is complete, and the connection ends with it.
     Close,
@@ -53,6 +59,20 @@ pub enum Passed {
     No,
     /// It will never be known: the connection ends without the reply.
     InDoubt,
+}
+
+/// What a reply has waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Waited {
+    /// A mark of a log.
+    Gate {
+        /// The log.
+        log: LogId,
+        /// The mark in it.
+        seq: u64,
+    },
+    /// The completion of a request.
+    Ticket(Ticket),
 }
 
 /// Whether the replies of a batch may be sent.
@@ -80,6 +100,9 @@ pub enum Cause {
 
 /// Executes the requests of all connections of one worker.
 pub trait Handler {
+    /// What other threads send it. [`Infallible`](std::convert::Infallible) if nothing.
+    type Mail: Send + 'static;
+
     /// The limits that the next request of `conn` is parsed with.
     fn limits(&self, conn: &Conn) -> &Limits;
 
@@ -102,16 +125,17 @@ pub trait Handler {
 
     /// Answers `get` of one key, with the same result as [`Handler::call`] and [`Outcome::Done`].
     /// It is the most frequent request, so it has a path of its own. Called only where the handler
-    /// [is prompt](Handler::is_prompt).
+    /// [is prompt](Handler::is_prompt). `false`: the handler declines, and has appended nothing.
+    /// Then the request is executed by [`Handler::call`], in its place among the others.
     #[inline]
-    fn get_now(&mut self, _now: Now, _key: Key<'_>, _reply: &mut Reply) {
-        unreachable!("this handler is never prompt");
+    fn get_now(&mut self, _now: Now, _key: Key<'_>, _reply: &mut Reply) -> bool {
+        false
     }
 
-    /// Executes a plain `set` or `add`, likewise.
+    /// Executes a plain `set` or `add`, likewise. A handler that declines has changed nothing.
     #[inline]
-    fn store_now(&mut self, _now: Now, _store: &Store<'_>, _reply: &mut Reply) {
-        unreachable!("this handler is never prompt");
+    fn store_now(&mut self, _now: Now, _store: &Store<'_>, _reply: &mut Reply) -> bool {
+        false
     }
 
     /// Answers a request that is not executed. `refusal` is `None` only for
@@ -131,14 +155,24 @@ pub trait Handler {
         false
     }
 
+    /// A reply has waited for [`WAIT_NS_MAX`](crate::WAIT_NS_MAX) and ends: writes the error line
+    /// that takes its place, and names what it has waited for. It is called once for each reply
+    /// that had bytes, and once for a ticket. For a ticket whose client wants no reply, it writes
+    /// nothing. Later completions of the ticket have no effect.
+    fn overdue(&mut self, now: Now, waited: &Waited, reply: &mut Reply);
+
     /// Whether `log` has passed `seq`.
     fn gate(&self, log: LogId, seq: u64) -> Passed;
+
+    /// Mail from another thread, before the batch ends.
+    fn deliver(&mut self, now: Now, mail: Self::Mail);
 
     /// `conn` is closed. Completions for it have no effect from now on.
     fn closed(&mut self, conn: ConnId);
 
-    /// Every request of a batch is executed. Returns whether their replies may be sent.
-    fn end_batch(&mut self, now: Now) -> BatchEnd;
+    /// Every request of a batch is executed. Returns whether their replies may be sent. `now` is
+    /// the moment when the batch began; `fresh` reads the clock.
+    fn end_batch(&mut self, now: Now, fresh: impl Fn() -> Now) -> BatchEnd;
 
     /// When [`Handler::end_batch`] is to be called even if nothing arrives: nanoseconds of the
     /// monotonic clock of [`Now`]. Read after every batch.

@@ -34,17 +34,20 @@ pub struct Conn {
     id: ConnId,
     /// Whether the client has sent a valid password. Only the handler reads and sets it.
     pub authenticated: bool,
-    /// How many keys of the present request are answered already. The handler sets it when it
-    /// returns [`Outcome::More`](crate::Outcome::More), and reads it when it is called again. The
-    /// session sets it to 0 when the request is done.
-    pub progress: u32,
+    /// How far the present request is answered: how many of its keys, or the cursor of a walk. The
+    /// handler sets it when it returns [`Outcome::More`](crate::Outcome::More) or
+    /// [`Outcome::Park`](crate::Outcome::Park), and reads it when it is called again. The session
+    /// sets it to 0 when the request is done.
+    pub progress: u64,
+    /// Whether the request that is being executed has been parked for too long.
+    pub(crate) overdue: bool,
 }
 
 impl Conn {
     /// A connection that has sent nothing yet.
     #[must_use]
     pub fn new(id: ConnId) -> Self {
-        Self { id, authenticated: false, progress: 0 }
+        Self { id, authenticated: false, progress: 0, overdue: false }
     }
 
     /// Its id.
@@ -52,5 +55,13 @@ impl Conn {
     #[must_use]
     pub fn id(&self) -> ConnId {
         self.id
+    }
+
+    /// Whether the present request has been parked for [`WAIT_NS_MAX`](crate::WAIT_NS_MAX): it must
+    /// be answered now, with an error if it still cannot run.
+    #[inline]
+    #[must_use]
+    pub fn is_overdue(&self) -> bool {
+        self.overdue
     }
 }

@@ -11,11 +11,13 @@
 //! | room | may use | what it is |
 //! |---|---|---|
 //! | `bounds` | nothing | how much one connection may hold |
-//! | `connection` | `bounds`, `context`, `handler`, `ids`, `reply` | the session |
-//! | `context` | `bounds`, `handler`, `reply` | what sessions work with |
+//! | `connection` | `bounds`, `context`, `handler`, `ids`, `pending`, `reply` | the session |
+//! | `context` | `bounds`, `handler`, `pending`, `reply` | what sessions work with |
 //! | `handler` | `ids`, `reply` | what executes requests |
 //! | `ids` | nothing | identities of workers, connections, requests |
+//! | `pending` | `bounds`, `handler`, `ids`, `reply` | replies that may not leave yet |
 //! | `reply` | nothing | output |
+//! | `serve` | `bounds`, `connection`, `context`, `handler`, `ids` | what drivers serve |
 #![forbid(unsafe_code)]
 
 mod bounds;
@@ -23,11 +25,14 @@ mod connection;
 mod context;
 mod handler;
 mod ids;
+mod pending;
 mod reply;
+mod serve;
 
-pub use bounds::{Bounds, Resources};
+pub use bounds::{Bounds, Resources, WAIT_NS_MAX};
 pub use connection::{Flow, Session};
 pub use context::Context;
-pub use handler::{BatchEnd, Cause, Handler, LogId, Outcome, Passed};
+pub use handler::{BatchEnd, Cause, Handler, LogId, Outcome, Passed, Waited};
 pub use ids::{Conn, ConnId, Ticket, WorkerId};
 pub use reply::{Lent, Mark, Reply, Span};
+pub use serve::{Connection, Serve};

@@ -185,27 +185,35 @@ impl Reply {
     /// Moves what was appended since `mark` into a reply of its own.
     #[must_use]
     pub fn split_off(&mut self, mark: Mark) -> Self {
+        let mut rest = Self::new();
+        self.move_since(mark, &mut rest);
+        rest
+    }
+
+    /// Moves what was appended since `mark` to the end of `target`.
+    pub fn move_since(&mut self, mark: Mark, target: &mut Self) {
         let lent_bytes = self.lent_since(mark);
         self.lent_bytes -= lent_bytes;
-        let mut parts = self.parts.split_off(self.parts_before(mark.0));
-        for part in &mut parts {
-            part.at -= mark.0;
-        }
-        let bytes = self.bytes[mark.0..].to_vec();
+        target.lent_bytes += lent_bytes;
+        let shift = target.bytes.len();
+        let parts = self.parts.drain(self.parts.partition_point(|part| part.at < mark.0)..);
+        target.parts.extend(parts.map(|part| Part { at: part.at - mark.0 + shift, ..part }));
+        target.bytes.extend_from_slice(&self.bytes[mark.0..]);
         self.bytes.truncate(mark.0);
-        Self { bytes, parts, lent_bytes }
+    }
+
+    /// Appends all of `other`, which is empty after that and keeps a buffer.
+    pub fn append_from(&mut self, other: &mut Self) {
+        if self.is_empty() && self.bytes.capacity() < other.bytes.capacity() {
+            std::mem::swap(self, other);
+        } else {
+            other.move_since(Mark(0), self);
+        }
     }
 
     /// Appends all of `other`.
-    pub fn append(&mut self, other: Self) {
-        let shift = self.bytes.len();
-        self.lent_bytes += other.lent_bytes;
-        if self.bytes.is_empty() && self.bytes.capacity() < other.bytes.capacity() {
-            self.bytes = other.bytes;
-        } else {
-            self.bytes.extend_from_slice(&other.bytes);
-        }
-        self.parts.extend(other.parts.into_iter().map(|part| Part { at: part.at + shift, ..part }));
+    pub fn append(&mut self, mut other: Self) {
+        self.append_from(&mut other);
     }
 
     /// Empties it, and frees its memory when that is more than `keep_bytes`.
@@ -216,6 +224,14 @@ impl Reply {
         self.lent_bytes = 0;
         if self.bytes.capacity() > keep_bytes {
             self.bytes = Vec::new();
+        }
+    }
+
+    /// [`Reply::clear`], and frees a list of parts beyond `keep_bytes` as well.
+    pub(crate) fn trim(&mut self, keep_bytes: usize) {
+        self.clear(keep_bytes);
+        if self.heap_bytes() > keep_bytes {
+            *self = Self::new();
         }
     }
 

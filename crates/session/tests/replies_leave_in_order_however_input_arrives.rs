@@ -4,27 +4,13 @@
 mod support;
 
 use std::collections::VecDeque;
-use std::io::IoSlice;
 
-use base::{MemoryBudget, Now};
-use session::{
-    Bounds, Cause, ConnId, Context, Flow, LogId, Mark, Outcome, Passed, Reply, Resources, Session,
-    Ticket, WorkerId,
-};
+use base::MemoryBudget;
+use session::{Bounds, Cause, ConnId, Flow, LogId, Mark, Outcome, Passed, Reply, Ticket};
 
 use support::fake::{Delays, Fake, Items, withhold};
-
-/// A small generator whose whole state is its seed.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
-        ((mixed ^ mixed >> 31) % bound as u64) as usize
-    }
-}
+use support::random::Random;
+use support::rig::ID;
 
 /// Values of at least this size are lent.
 const LEND_BYTES_MIN: usize = 4 << 10;
@@ -55,7 +41,11 @@ impl Delays for Seeded {
         }
     }
 
-    fn gate(&self, seq: u64) -> Passed {
+    fn declines(&mut self) -> bool {
+        self.random.as_mut().is_some_and(|random| random.below(3) == 0)
+    }
+
+    fn gate(&self, _log: LogId, seq: u64) -> Passed {
         match (seq <= self.mark, self.in_doubt) {
             (true, _) => Passed::Yes,
             (false, false) => Passed::No,
@@ -72,51 +62,11 @@ fn handler(seed: Option<u64>) -> Fake<Seeded> {
     Fake { keys_per_call: 3, ..fake }
 }
 
-const ID: ConnId = ConnId { worker: WorkerId(3), index: 5, generation: 7 };
-
-/// A session with everything around it that a driver would hold.
-struct Rig {
-    session: Session,
-    context: Context<Fake<Seeded>>,
-    sent: Vec<u8>,
-}
+type Rig = support::rig::Rig<Seeded>;
 
 impl Rig {
-    fn new(handler: Fake<Seeded>, bounds: Bounds, budget_bytes: u64) -> Self {
-        let resources = Resources { bounds, budget: MemoryBudget::new(budget_bytes) };
-        let context = Context { handler, now: Now::default(), out: Reply::new(), resources };
-        Self { session: Session::new(ID), context, sent: Vec::new() }
-    }
-
     fn plain() -> Self {
         Self::new(handler(None), Bounds::default(), 1 << 20)
-    }
-
-    fn receive(&mut self, input: &[u8]) -> Flow {
-        self.session.receive(input, &mut self.context)
-    }
-
-    fn resume(&mut self) -> Flow {
-        self.session.resume(&mut self.context)
-    }
-
-    fn release(&mut self) -> Flow {
-        self.session.release(&mut self.context)
-    }
-
-    /// Sends what stands in the output.
-    fn send(&mut self) {
-        let mut slices = [IoSlice::new(&[]); 4096];
-        let out = &mut self.context.out;
-        let count = out.slices(out.whole(), &mut slices);
-        self.sent.extend(slices[..count].iter().flat_map(|slice| slice.iter()));
-        out.clear(0);
-    }
-
-    /// Everything sent since the last call.
-    fn taken(&mut self) -> String {
-        self.send();
-        String::from_utf8(std::mem::take(&mut self.sent)).expect("the tests write text")
     }
 }
 
@@ -308,7 +258,7 @@ fn too_much_pending_stops_the_reading() {
     while !rig.session.is_at_rest() {
         rig.context.handler.delays.mark = rig.context.handler.delays.seq;
         while let Some((ticket, bytes)) = rig.context.handler.delays.pending.pop_front() {
-            assert!(rig.session.complete(ticket, &bytes));
+            assert!(rig.session.complete(ticket, &bytes, true));
         }
         rig.release();
         rig.resume();
@@ -330,10 +280,10 @@ fn completions_for_others_are_dropped() {
     }
     let (ticket, bytes) = rig.context.handler.delays.pending.pop_front().expect("just seen");
     let older = ConnId { generation: ID.generation - 1, ..ID };
-    assert!(!rig.session.complete(Ticket { conn: older, ..ticket }, &bytes));
-    assert!(!rig.session.complete(Ticket { request: ticket.request + 1, ..ticket }, &bytes));
-    assert!(rig.session.complete(ticket, &bytes));
-    assert!(!rig.session.complete(ticket, &bytes), "a reply is completed once");
+    assert!(!rig.session.complete(Ticket { conn: older, ..ticket }, &bytes, true));
+    assert!(!rig.session.complete(Ticket { request: ticket.request + 1, ..ticket }, &bytes, true));
+    assert!(rig.session.complete(ticket, &bytes, true));
+    assert!(!rig.session.complete(ticket, &bytes, true), "a reply is completed once");
 }
 
 #[test]
@@ -346,7 +296,7 @@ fn doubt_drops_the_connection() {
         assert!(tries < TRIES_MAX);
     }
     while let Some((ticket, bytes)) = rig.context.handler.delays.pending.pop_front() {
-        rig.session.complete(ticket, &bytes);
+        rig.session.complete(ticket, &bytes, true);
     }
     rig.context.handler.delays.in_doubt = true;
     assert_eq!(rig.release(), Flow::Drop);
@@ -409,7 +359,7 @@ fn delayed(script: &[u8], seed: u64, random: &mut Random) -> Vec<u8> {
                     let at = random.below(rig.context.handler.delays.pending.len());
                     let (ticket, bytes) =
                         rig.context.handler.delays.pending.remove(at).expect("below its length");
-                    assert!(rig.session.complete(ticket, &bytes));
+                    assert!(rig.session.complete(ticket, &bytes, true));
                 }
                 rig.release();
             }

@@ -15,16 +15,18 @@
 //! | `schedule` | `rate` | when requests of an open loop are due, whatever the server does |
 //! | `ladder` | `rate` | how far a rate is raised before throughput is called flat |
 //! | `timeline` | nothing | replies by time |
-//! | `tally` | `timeline` | counts and latencies |
+//! | `by_time` | nothing | latencies by time |
+//! | `tally` | `by_time`, `timeline` | counts and latencies |
 //! | `exchange` | `workload`, `protocol`, `tally` | one connection without its socket: every reply checked |
 //! | `server` | nothing | what the server states, and its CPU time |
 //! | `drive` | `exchange`, `protocol`, `rate`, `schedule`, `server`, `tally`, `workload` | threads, sockets and clocks |
 //! | `progress` | `drive` | the line on a terminal |
-//! | `conclusion` | `drive`, `rate`, `schedule`, `tally` | the report of a run, the study of several, as text, JSON, CSV and HTML |
+//! | `conclusion` | `by_time`, `drive`, `rate`, `schedule`, `tally` | the report of a run, the study of several, as text, JSON, CSV and HTML |
 //! | `replay` | `conclusion`, `drive`, `exchange`, `progress`, `protocol`, `server`, `tally`, `workload` | streams and traces, for the hit ratio of a server that evicts |
 //! | `cli` | `conclusion`, `drive`, `ladder`, `progress`, `protocol`, `rate`, `replay`, `schedule`, `server`, `workload` | settings and commands |
 #![forbid(unsafe_code)]
 
+mod by_time;
 pub mod cli;
 pub mod conclusion;
 pub mod drive;

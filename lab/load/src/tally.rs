@@ -11,6 +11,7 @@
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
+use crate::by_time::ByTime;
 use crate::timeline::Timeline;
 
 /// The longest latency that is distinguished, in nanoseconds; longer ones count as this one.
@@ -124,6 +125,8 @@ pub struct Tally {
     pub totals: Totals,
     /// Replies in the measured window by time.
     pub timeline: Timeline,
+    /// Latencies by time, where the run keeps them.
+    pub by_time: Option<ByTime>,
     /// Latency of gets.
     pub get_ns: Histogram<u64>,
     /// Latency of sets and refills.
@@ -150,6 +153,7 @@ impl Default for Tally {
             requests: Requests::default(),
             totals: Totals::default(),
             timeline: Timeline::default(),
+            by_time: None,
             get_ns: histogram(),
             set_ns: histogram(),
             delete_ns: histogram(),
@@ -197,6 +201,9 @@ impl Tally {
         self.requests += other.requests;
         self.totals += other.totals;
         self.timeline.merge(&other.timeline);
+        if let Some(theirs) = &other.by_time {
+            self.by_time.get_or_insert_default().merge(theirs);
+        }
         for (mine, theirs) in [
             (&mut self.get_ns, &other.get_ns),
             (&mut self.set_ns, &other.set_ns),

@@ -10,6 +10,7 @@
 //! | room | may use | what it is |
 //! |---|---|---|
 //! | `account` | nothing | what the kernel counts of a process and of the machine |
+//! | `clock` | nothing | the clock that processes share |
 //! | `error` | nothing | why a client's socket or setting fails |
 //! | `net` | `error` | the address of a server, and waiting for several connections |
 //! | `process` | nothing | programs with a deadline, servers, instruments, tools, cores |
@@ -21,6 +22,7 @@
 #![forbid(unsafe_code)]
 
 pub mod account;
+pub mod clock;
 mod error;
 pub mod net;
 pub mod process;

@@ -4,13 +4,14 @@
 //! that nobody reads.
 
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use rustix::net::{Shutdown, shutdown};
-use session::ConnId;
+use session::{ConnId, LogId};
 
 use super::mailbox::{Mailbox, Message, Waker};
+use super::waiting::bit_of;
 use crate::counters::Counters;
 use crate::sockets::{ConnectionInfo, Report};
 
@@ -22,6 +23,8 @@ pub(crate) struct WorkerHandle {
     load: AtomicU32,
     /// The one connection of a worker whose thread blocks on it; shutting it down wakes the thread.
     socket: OnceLock<(ConnId, Arc<OwnedFd>)>,
+    /// The logs that its connections wait for while it sleeps, one bit for each.
+    logs: AtomicU64,
     /// By the index of the connection.
     connections: Mutex<Vec<Option<Arc<ConnectionInfo>>>>,
 }
@@ -33,6 +36,7 @@ impl WorkerHandle {
             counters: Counters::default(),
             load: AtomicU32::new(0),
             socket: OnceLock::new(),
+            logs: AtomicU64::new(0),
             connections: Mutex::default(),
         })
     }
@@ -58,6 +62,25 @@ impl WorkerHandle {
     /// A connection is closed, or did not reach this worker.
     pub(crate) fn drop_load(&self) {
         self.load.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Lets other threads see that its connections wait for `logs`, one bit for each. What the
+    /// worker reads after that is at least as new as what they wrote before they did not see it.
+    pub(crate) fn announce(&self, logs: u64) {
+        self.logs.store(logs, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+    }
+
+    /// Its worker is awake, and looks at every log before it sleeps.
+    #[inline]
+    pub(crate) fn withdraw(&self) {
+        self.logs.store(0, Ordering::Relaxed);
+    }
+
+    /// Whether its worker must be woken for a log. A fence stands between the caller's mark and
+    /// this.
+    pub(super) fn waits_for(&self, log: LogId) -> bool {
+        self.logs.load(Ordering::Relaxed) & bit_of(log) != 0
     }
 
     /// Says which connection the thread of this worker blocks on: for its whole life, only one.

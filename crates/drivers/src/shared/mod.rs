@@ -6,12 +6,17 @@
 
 mod accept;
 mod handle;
+mod mail;
 mod mailbox;
+mod post;
 mod remote;
 mod state;
+mod waiting;
 
 pub(crate) use accept::{ACCEPTS_MAX, Attempt, RETRY_NS, attempt};
 pub(crate) use handle::WorkerHandle;
-pub(crate) use mailbox::{Message, Waker};
+pub(crate) use mailbox::{Message, Taken, Waker};
+pub use post::Post;
 pub use remote::{Remote, Slot};
 pub(crate) use state::{Phase, Shared};
+pub(crate) use waiting::{PARKED_RETRY_NS, bit_of};

@@ -16,6 +16,7 @@ use rustix::event::Timespec;
 use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
 use rustix::thread::{Pid, gettid};
+use session::Serve;
 
 use super::raw::{Signal, Signals, look, send_none, send_signals};
 use crate::counters::Counters;
@@ -116,7 +117,12 @@ impl Source for Signalled {
     }
 
     #[inline(always)]
-    fn wait(&mut self, _unsent: &Unsent<'_>, timeout: &Timespec, counters: &Counters) -> usize {
+    fn wait<H: Serve>(
+        &mut self,
+        _unsent: &Unsent<'_, H>,
+        timeout: &Timespec,
+        counters: &Counters,
+    ) -> usize {
         self.events.clear();
         if !self.early.is_empty() {
             let early = std::mem::take(&mut self.early);

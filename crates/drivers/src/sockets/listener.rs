@@ -33,6 +33,7 @@ pub(crate) struct Accepted {
     fd: OwnedFd,
     peer: Address,
     listener: Arc<Address>,
+    number: usize,
 }
 
 impl Accepted {
@@ -40,9 +41,14 @@ impl Accepted {
         &self.fd
     }
 
+    /// The number of its listener.
+    pub(crate) fn listener(&self) -> usize {
+        self.number
+    }
+
     /// Its descriptor, and what others may know of it from now on.
     pub(crate) fn into_connection(self, now_s: u32) -> (OwnedFd, Arc<ConnectionInfo>) {
-        let Self { fd, peer, listener } = self;
+        let Self { fd, peer, listener, .. } = self;
         let info = ConnectionInfo::new(fd.as_raw_fd(), peer, listener, now_s);
         (fd, Arc::new(info))
     }
@@ -52,18 +58,21 @@ impl Accepted {
 pub(crate) struct Listener {
     fd: OwnedFd,
     address: Arc<Address>,
+    /// Its place in the configuration.
+    number: usize,
 }
 
 impl Listener {
-    pub(crate) fn open(at: &Listen, backlog: u32) -> Result<Self, StartError> {
+    /// Listens at an address, which is number `number` of the configuration.
+    pub(crate) fn open(number: usize, at: &Listen, backlog: u32) -> Result<Self, StartError> {
         match at {
-            Listen::Tcp(address) => Self::open_tcp(*address, backlog).map_err(|cause| {
+            Listen::Tcp(address) => Self::open_tcp(number, *address, backlog).map_err(|cause| {
                 let address = Address::Tcp(*address).to_string();
                 StartError::Listen { address, cause: cause.into() }
             }),
             Listen::Unix { path, mode } => {
                 remove_stale(path)?;
-                Self::open_unix(path, *mode, backlog).map_err(|cause| {
+                Self::open_unix(number, path, *mode, backlog).map_err(|cause| {
                     let address = Address::Unix(Some(path.clone())).to_string();
                     StartError::Listen { address, cause }
                 })
@@ -71,7 +80,7 @@ impl Listener {
         }
     }
 
-    fn open_tcp(address: SocketAddr, backlog: u32) -> Result<Self, Errno> {
+    fn open_tcp(number: usize, address: SocketAddr, backlog: u32) -> Result<Self, Errno> {
         let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
         let fd = stream(family)?;
         set_socket_reuseaddr(&fd, true)?;
@@ -85,14 +94,14 @@ impl Listener {
         bind(&fd, &address)?;
         listen(&fd, backlog_of(backlog))?;
         let address = SocketAddr::try_from(getsockname(&fd)?)?;
-        Ok(Self { fd, address: Arc::new(Address::Tcp(address)) })
+        Ok(Self { fd, address: Arc::new(Address::Tcp(address)), number })
     }
 
-    fn open_unix(path: &Path, mode: u32, backlog: u32) -> io::Result<Self> {
+    fn open_unix(number: usize, path: &Path, mode: u32, backlog: u32) -> io::Result<Self> {
         let fd = stream(AddressFamily::UNIX)?;
         bind(&fd, &SocketAddrUnix::new(path)?)?;
         let address = Arc::new(Address::Unix(Some(path.to_path_buf())));
-        let listener = Self { fd, address };
+        let listener = Self { fd, address, number };
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))?;
         listen(&listener.fd, backlog_of(backlog))?;
         Ok(listener)
@@ -115,14 +124,14 @@ impl Listener {
         flags.set(SocketFlags::NONBLOCK, nonblocking);
         let (fd, peer) = acceptfrom_with(&self.fd, flags)?;
         let peer = peer_of(peer);
-        Ok(Accepted { fd, peer, listener: self.address.clone() })
+        Ok(Accepted { fd, peer, listener: self.address.clone(), number: self.number })
     }
 
     /// A client that the kernel accepted here without [`Listener::accept`].
     pub(crate) fn accepted(&self, fd: OwnedFd) -> Accepted {
         // A client that is gone already has no name.
         let peer = peer_of(getpeername(&fd).ok().flatten());
-        Accepted { fd, peer, listener: self.address.clone() }
+        Accepted { fd, peer, listener: self.address.clone(), number: self.number }
     }
 }
 

@@ -1,8 +1,8 @@
 //! The thread that accepts clients, starts their threads, and joins them.
 //!
-//! It is worker 0, and its handler serves no client: only its `end_batch` is called, at the
-//! moments of its `wake_at_ns`. Each client is a worker of its own: it gets a worker number that is
-//! free, and a generation that no connection had before.
+//! It is worker 0, and its handler serves no client: it gets mail, and its `end_batch` is called
+//! after that and at the moments of its `wake_at_ns`. Each client is a worker of its own: it gets a
+//! worker number that is free, and a generation that no connection had before.
 //!
 //! Invariants: a worker number is free again only after its thread is joined. The thread of a
 //! client never outlives this one.
@@ -19,13 +19,13 @@ use base::Now;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::net::{Shutdown, shutdown};
-use session::{ConnId, Handler, WorkerId};
+use session::{ConnId, Serve, WorkerId};
 
 use super::client::Client;
 use crate::clock::{SECOND_NS, timespec};
 use crate::error::StartError;
 use crate::shared::{
-    ACCEPTS_MAX, Attempt, Phase, RETRY_NS, Remote, Shared, Slot, Waker, WorkerHandle, attempt,
+    ACCEPTS_MAX, Attempt, Message, Phase, RETRY_NS, Shared, Slot, Waker, WorkerHandle, attempt,
 };
 use crate::sockets::{Accepted, Listener};
 
@@ -70,8 +70,8 @@ pub(crate) fn start<H, F>(
     mut factory: F,
 ) -> Result<Vec<JoinHandle<()>>, StartError>
 where
-    H: Handler + Send + 'static,
-    F: FnMut(Slot) -> H + Send + 'static,
+    H: Serve + Send + 'static,
+    F: FnMut(Slot<H::Mail>) -> H + Send + 'static,
 {
     let waker = Waker::descriptor()
         .map_err(|cause| StartError::System { what: "an event descriptor", cause: cause.into() })?;
@@ -80,7 +80,7 @@ where
     for listener in &listeners {
         shared.show(listener);
     }
-    let handler = factory(Slot { worker: WorkerId(0), remote: Remote::new(shared.clone()) });
+    let handler = factory(Slot::new(WorkerId(0), shared));
     let (ending, ended) = channel();
     let acceptor = Acceptor {
         shared: shared.clone(),
@@ -106,8 +106,8 @@ where
 
 impl<H, F> Acceptor<H, F>
 where
-    H: Handler + Send + 'static,
-    F: FnMut(Slot) -> H,
+    H: Serve + Send + 'static,
+    F: FnMut(Slot<H::Mail>) -> H,
 {
     fn run(mut self) {
         while self.shared.phase() == Phase::Running {
@@ -143,7 +143,8 @@ where
 
     /// Its result is about replies, and there are none here.
     fn end_batch(&mut self) {
-        let _ = self.handler.end_batch(self.now);
+        let clock = self.shared.clock();
+        let _ = self.handler.end_batch(self.now, || clock.now());
     }
 
     /// Waits for a client, for a wake-up, or until something is due.
@@ -165,8 +166,13 @@ where
         }
         // Resets the waker. An error means that it has not woken this thread.
         let _ = rustix::io::read(waker, &mut [0; 8][..]);
-        drop(self.handle.mailbox().take());
         self.now = self.shared.clock().now();
+        for message in self.handle.mailbox().take().messages {
+            // It has no connection that anything else could be for.
+            if let Message::Mail(mail) = message {
+                mail.deliver(&mut self.handler, self.now);
+            }
+        }
         self.handle.counters().wakeups.add(1);
     }
 
@@ -197,7 +203,7 @@ where
         let handle = WorkerHandle::new(Waker::Condition(Condvar::new()));
         self.shared.add_worker(worker, handle.clone());
         self.shared.opened();
-        let handler = (self.factory)(Slot { worker, remote: Remote::new(self.shared.clone()) });
+        let handler = (self.factory)(Slot::new(worker, &self.shared));
         let client = Client::new(accepted, id, self.shared.clone(), handle, handler);
         let fd = client.fd();
         let (ending, acceptor) = (self.ending.clone(), self.handle.clone());

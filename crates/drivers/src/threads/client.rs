@@ -2,7 +2,8 @@
 //! wherever it waits.
 //!
 //! Invariants: `end_batch` is called after each step, before anything is sent and before the thread
-//! blocks. While a reply waits, the thread waits for messages and does not receive. Dropping a
+//! blocks. While a reply waits or a request is parked, the thread waits for messages and does not
+//! receive. While it waits for a log, that is announced, and the gate was asked since. Dropping a
 //! client removes its worker and counts the connection as closed, also where its thread could not
 //! start.
 
@@ -16,11 +17,11 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{RecvFlags, Shutdown, recv, shutdown};
-use session::{BatchEnd, ConnId, Context, Flow, Handler, Reply, Session, Span};
+use session::{BatchEnd, ConnId, Connection, Context, Flow, Serve, Span, Waited};
 
 use crate::clock::seconds;
 use crate::outbox::Outbox;
-use crate::shared::{Message, Phase, Shared, WorkerHandle};
+use crate::shared::{Message, PARKED_RETRY_NS, Phase, Shared, Taken, WorkerHandle, bit_of};
 use crate::sockets::{Accepted, ConnectionInfo, Sent, State, send_span};
 
 /// Bytes that one `recv` takes at most: few, because there may be thousands of threads.
@@ -32,37 +33,38 @@ const OUT_KEEP_BYTES: usize = 16 << 10;
 /// How often a thread that waits for messages checks whether its client is still there.
 const MESSAGE_WAIT: Duration = Duration::from_secs(1);
 
-pub(super) struct Client<H> {
+pub(super) struct Client<H: Serve> {
     fd: Arc<OwnedFd>,
     shared: Arc<Shared>,
     handle: Arc<WorkerHandle>,
-    session: Session,
+    connection: H::Connection,
     context: Context<H>,
     info: Arc<ConnectionInfo>,
     buffer: Vec<u8>,
     paused: bool,
 }
 
-impl<H: Handler> Client<H> {
+impl<H: Serve> Client<H> {
     pub(super) fn new(
         accepted: Accepted,
         id: ConnId,
         shared: Arc<Shared>,
         handle: Arc<WorkerHandle>,
-        handler: H,
+        mut handler: H,
     ) -> Self {
         let now = shared.clock().now();
+        let connection = handler.accept(id, accepted.listener());
         let (fd, info) = accepted.into_connection(seconds(now));
         handle.show(0, info.clone());
         let resources = shared.config().resources.clone();
-        let context = Context { handler, now, out: Reply::new(), resources };
+        let context = Context::new(handler, now, resources);
         let fd = Arc::new(fd);
         handle.blocks_on(id, fd.clone());
         Self {
             fd,
             shared,
             handle,
-            session: Session::new(id),
+            connection,
             context,
             info,
             buffer: vec![0; RECV_BYTES],
@@ -82,7 +84,7 @@ impl<H: Handler> Client<H> {
             while self.step().is_continue() && self.shared.phase() != Phase::Stopping {}
         }
         self.handle.counters().closed.add(1);
-        self.context.handler.closed(self.session.id());
+        self.context.handler.closed(self.connection.id());
         // The acceptor holds the descriptor a little longer, so closing it here would not end the
         // connection. An error means that the connection is broken.
         let _ = shutdown(&self.fd, Shutdown::Both);
@@ -99,39 +101,76 @@ impl<H: Handler> Client<H> {
     /// Does what the session needs next, then sends what there is to send. [`Break`] ends the
     /// connection.
     fn step(&mut self) -> ControlFlow<()> {
-        let next = match self.session.flow() {
+        let next = match self.connection.flow() {
             Flow::Close | Flow::Drop => return Break(()),
+            _ if self.handle.mailbox().has_messages() => {
+                let taken = self.handle.mailbox().take();
+                self.on_messages(taken)
+            }
             Flow::Again | Flow::Full => self.resume(),
-            Flow::Waiting => self.wait_for_messages(),
-            Flow::Idle if self.session.is_pending() || self.paused => self.wait_for_messages(),
+            Flow::Parked => self.retry(),
+            Flow::Waiting => self.wait_for_messages(MESSAGE_WAIT),
+            Flow::Idle if self.connection.is_pending() || self.paused => {
+                self.wait_for_messages(MESSAGE_WAIT)
+            }
             Flow::Idle => self.receive(),
         };
-        if self.session.flow() == Flow::Drop {
+        if self.connection.flow() == Flow::Drop {
             return Break(());
         }
-        match self.context.handler.end_batch(self.context.now) {
+        let clock = self.shared.clock();
+        match self.context.handler.end_batch(self.context.now, || clock.now()) {
             BatchEnd::Drop => Break(()),
             BatchEnd::Send => {
+                self.release()?;
                 self.send()?;
                 next
             }
         }
     }
 
+    /// Lets replies leave whose completion or log mark has come, the present step included, or
+    /// whose deadline has passed. No later mark is missed: it wakes the thread.
+    fn release(&mut self) -> ControlFlow<()> {
+        while self.connection.is_pending() {
+            let waited = self.connection.waits_for();
+            self.handle.announce(match waited {
+                Some(Waited::Gate { log, .. }) => bit_of(log),
+                Some(Waited::Ticket(_)) | None => 0,
+            });
+            if self.connection.release(&mut self.context) == Flow::Drop {
+                return Break(());
+            }
+            if waited.is_some() && self.connection.waits_for() == waited {
+                self.info.set_state(State::Wait);
+                return Continue(());
+            }
+            self.handle.withdraw();
+            self.info.set_state(State::Read);
+        }
+        Continue(())
+    }
+
+    /// Waits a little, then tries to run the parked request again.
+    fn retry(&mut self) -> ControlFlow<()> {
+        self.wait_for_messages(Duration::from_nanos(PARKED_RETRY_NS))?;
+        self.resume()
+    }
+
     fn resume(&mut self) -> ControlFlow<()> {
-        self.session.resume(&mut self.context);
+        self.connection.resume(&mut self.context);
         self.note_yield();
         Continue(())
     }
 
     fn note_yield(&self) {
-        if self.session.flow() == Flow::Again {
+        if self.connection.flow() == Flow::Again {
             self.handle.counters().yields.add(1);
         }
     }
 
     fn receive(&mut self) -> ControlFlow<()> {
-        let direct = self.session.value_buffer(&self.shared.config().resources);
+        let direct = self.connection.value_buffer(&self.shared.config().resources);
         let is_direct = direct.is_some();
         let result = match direct {
             Some(value) => recv(&self.fd, spare_capacity(value), RecvFlags::empty()),
@@ -148,7 +187,7 @@ impl<H: Handler> Client<H> {
                 counters.bytes_in.add(count as u64);
                 self.info.touch(seconds(self.context.now));
                 let input = if is_direct { &[] } else { &self.buffer[..count] };
-                self.session.receive(input, &mut self.context);
+                self.connection.receive(input, &mut self.context);
                 self.note_yield();
                 Continue(())
             }
@@ -161,28 +200,36 @@ impl<H: Handler> Client<H> {
         }
     }
 
-    fn wait_for_messages(&mut self) -> ControlFlow<()> {
+    /// Waits for messages up to `limit`, or to the deadline of the next reply.
+    fn wait_for_messages(&mut self, limit: Duration) -> ControlFlow<()> {
         self.info.set_state(State::Wait);
-        let (messages, mut release) = self.handle.mailbox().wait(MESSAGE_WAIT);
+        let due_ns = self.connection.due_ns().unwrap_or(u64::MAX);
+        let until_due =
+            Duration::from_nanos(due_ns.saturating_sub(self.shared.clock().now().mono_ns));
+        let taken = self.handle.mailbox().wait(limit.min(until_due));
         self.context.now = self.shared.clock().now();
-        if messages.is_empty() && !release && self.is_client_gone() {
+        if taken.messages.is_empty() && !taken.release && self.is_client_gone() {
             return Break(());
         }
-        for message in messages {
+        self.info.set_state(State::Read);
+        self.on_messages(taken)
+    }
+
+    fn on_messages(&mut self, taken: Taken) -> ControlFlow<()> {
+        for message in taken.messages {
             match message {
-                Message::Complete { ticket, bytes } => {
-                    release |= self.session.complete(ticket, &bytes);
+                Message::Complete { ticket, bytes, last } => {
+                    self.connection.complete(ticket, &bytes, last);
                 }
-                Message::Close(conn) if conn == self.session.id() => return Break(()),
-                Message::PauseRead { conn, on } if conn == self.session.id() => self.paused = on,
+                Message::Mail(mail) => mail.deliver(&mut self.context.handler, self.context.now),
+                Message::Close(conn) if conn == self.connection.id() => return Break(()),
+                Message::PauseRead { conn, on } if conn == self.connection.id() => self.paused = on,
                 Message::Close(_) | Message::PauseRead { .. } | Message::Serve(_) => {}
             }
         }
-        if release {
-            self.session.release(&mut self.context);
-        }
-        if !self.session.is_pending() {
-            self.info.set_state(State::Read);
+        if taken.overflown && self.connection.has_ticket() {
+            self.handle.counters().mailbox_kicks.add(1);
+            return Break(());
         }
         Continue(())
     }
@@ -215,7 +262,7 @@ impl<H: Handler> Client<H> {
         let rest = self.context.out.detach(rest);
         self.context.out.clear(OUT_KEEP_BYTES);
         let counters = self.handle.counters();
-        let Some(mut outbox) = Outbox::keep(rest, &mut self.context) else {
+        let Some(mut outbox) = Outbox::keep(rest, &mut self.context, self.shared.clock()) else {
             counters.memory_kicks.add(1);
             return Break(());
         };
@@ -246,10 +293,10 @@ fn wait_until_writable(fd: BorrowedFd<'_>, timeout_s: u32) -> bool {
     poll(&mut fds, (timeout_s > 0).then_some(&timeout)) != Ok(0)
 }
 
-impl<H> Drop for Client<H> {
+impl<H: Serve> Drop for Client<H> {
     fn drop(&mut self) {
         self.handle.hide(0);
-        self.shared.remove_worker(self.session.id().worker);
+        self.shared.remove_worker(self.connection.id().worker);
         self.shared.closed();
     }
 }

@@ -24,7 +24,7 @@ use rustix::event::Timespec;
 use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
 use rustix::net::{Shutdown, shutdown};
-use session::Handler;
+use session::Serve;
 
 use super::raw::{AT_ONCE, Ring, SENDS_MAX, TAG_ACCEPTS, TAG_SENDS, Tag};
 use crate::counters::Counters;
@@ -165,10 +165,10 @@ impl Source for Uring {
     }
 
     #[inline]
-    fn receive<H: Handler>(
+    fn receive<H: Serve>(
         &mut self,
         at: usize,
-        client: &mut Client,
+        client: &mut Client<H>,
         turn: Turn<'_, H>,
     ) -> Received {
         let at = self.events[at].2;
@@ -178,11 +178,16 @@ impl Source for Uring {
     }
 
     /// Makes the kernel receive from now on.
-    fn receive_again<H: Handler>(&mut self, client: &mut Client, _turn: Turn<'_, H>) -> Received {
+    fn receive_again<H: Serve>(&mut self, client: &mut Client<H>, _turn: Turn<'_, H>) -> Received {
         client.start_receiving(|fd, key| self.ring.receive(fd, key))
     }
 
-    fn wait(&mut self, unsent: &Unsent<'_>, timeout: &Timespec, _counters: &Counters) -> usize {
+    fn wait<H: Serve>(
+        &mut self,
+        unsent: &Unsent<'_, H>,
+        timeout: &Timespec,
+        _counters: &Counters,
+    ) -> usize {
         let timeout = if self.early.is_empty() { timeout } else { &AT_ONCE };
         self.ring.exchange(unsent.plain(), timeout);
         self.closing.clear();

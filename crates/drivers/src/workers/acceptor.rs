@@ -9,7 +9,7 @@
 use std::sync::Arc;
 
 use rustix::io::Errno;
-use session::{Handler, WorkerId};
+use session::{Serve, WorkerId};
 
 use super::connections::Connections;
 use super::key::{KEY_LISTENERS, Key};
@@ -72,11 +72,7 @@ impl Acceptor {
     }
 
     /// Accepts the clients that wait at the listener of `key`.
-    pub(super) fn accept<H: Handler, S: Source>(
-        &mut self,
-        key: Key,
-        conns: &mut Connections<H, S>,
-    ) {
+    pub(super) fn accept<H: Serve, S: Source>(&mut self, key: Key, conns: &mut Connections<H, S>) {
         let index = (key - KEY_LISTENERS) as usize;
         for _ in 0..ACCEPTS_MAX {
             if self.retry_at_ns.is_some() {
@@ -95,7 +91,7 @@ impl Acceptor {
     }
 
     /// Gives a client to a worker.
-    fn assign<H: Handler, S: Source>(&mut self, accepted: Accepted, conns: &mut Connections<H, S>) {
+    fn assign<H: Serve, S: Source>(&mut self, accepted: Accepted, conns: &mut Connections<H, S>) {
         let chosen = self.choose();
         let worker = &self.workers[chosen];
         worker.add_load();
@@ -117,20 +113,20 @@ impl Acceptor {
         turns.min_by_key(load).expect("there is at least one worker")
     }
 
-    fn stop<H: Handler, S: Source>(&mut self, conns: &mut Connections<H, S>) {
+    fn stop<H: Serve, S: Source>(&mut self, conns: &mut Connections<H, S>) {
         self.pause(conns);
         conns.handle.counters().accept_stops.add(1);
         conns.shared.set_accept_stopped(true);
     }
 
-    fn pause<H: Handler, S: Source>(&mut self, conns: &mut Connections<H, S>) {
+    fn pause<H: Serve, S: Source>(&mut self, conns: &mut Connections<H, S>) {
         self.unwatch(&mut conns.source);
         self.retry_at_ns = Some(conns.now_ns() + RETRY_NS);
     }
 
     /// Accepts again, if accepting has stopped and nothing keeps it from that.
     #[cold]
-    pub(super) fn resume<H: Handler, S: Source>(&mut self, conns: &mut Connections<H, S>) {
+    pub(super) fn resume<H: Serve, S: Source>(&mut self, conns: &mut Connections<H, S>) {
         if self.retry_at_ns.is_none() {
             return;
         }

@@ -19,9 +19,10 @@ use std::sync::Arc;
 use rustix::buffer::spare_capacity;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
-use session::{ConnId, Context, Flow, Handler, Reply, Session, Span};
+use session::{Connection, Context, Flow, Reply, Serve, Span};
 
 use super::key::{Key, key_of};
+use super::waits::Gate;
 use crate::counters::Counters;
 use crate::outbox::Outbox;
 use crate::sockets::{ConnectionInfo, Sent, send_span};
@@ -46,10 +47,14 @@ pub(crate) struct Turn<'w, H> {
     pub(super) counters: &'w Counters,
 }
 
+/// What a worker keeps of each connection, beside what serves it: with a session, 4,000 connections
+/// take 1 MiB.
+const OWN_BYTES_MAX: usize = 128;
+
 /// One connection.
-pub(crate) struct Client {
+pub(crate) struct Client<H: Serve> {
     pub(super) fd: OwnedFd,
-    pub(super) session: Session,
+    pub(super) connection: H::Connection,
     /// What it did not take yet, if anything.
     pub(super) outbox: Option<Box<Outbox>>,
     pub(super) info: Arc<ConnectionInfo>,
@@ -61,19 +66,22 @@ pub(crate) struct Client {
     ended: bool,
     /// It is in the list of connections with more to do.
     pub(super) queued: bool,
-    /// It is in the list of connections with replies that wait.
-    pub(super) waiting: bool,
+    /// The gate that its next reply waits for, as it was added to those of the worker.
+    pub(super) gate: Option<Gate>,
+    /// A deadline of it is among those of the worker.
+    pub(super) timed: bool,
+    /// It is in the queue of connections whose request is parked.
+    pub(super) parked: bool,
     /// Another thread asked not to read from it.
     pub(super) paused: bool,
 }
 
-const _: () = assert!(size_of::<Client>() <= 256, "4,000 connections take 1 MiB");
-
-impl Client {
-    pub(super) fn new(fd: OwnedFd, id: ConnId, info: Arc<ConnectionInfo>) -> Self {
+impl<H: Serve> Client<H> {
+    pub(super) fn new(fd: OwnedFd, connection: H::Connection, info: Arc<ConnectionInfo>) -> Self {
+        const { assert!(size_of::<Self>() <= OWN_BYTES_MAX + size_of::<H::Connection>()) };
         Self {
             fd,
-            session: Session::new(id),
+            connection,
             outbox: None,
             info,
             unsent: 0,
@@ -82,48 +90,60 @@ impl Client {
             hung_up: false,
             ended: false,
             queued: false,
-            waiting: false,
+            gate: None,
+            timed: false,
+            parked: false,
             paused: false,
         }
     }
 
     pub(super) fn key(&self) -> Key {
-        key_of(self.session.id())
+        key_of(self.connection.id())
     }
 
     /// Whether a turn may receive from it: no bound has stopped it, no output waits for its client,
     /// and nobody has paused it.
     #[inline]
     pub(super) fn may_receive(&self) -> bool {
-        self.session.flow() == Flow::Idle && self.outbox.is_none() && !self.paused
+        self.connection.flow() == Flow::Idle && self.outbox.is_none() && !self.paused
     }
 
     /// Whether a turn would do anything now. It would not while its client takes too little.
     pub(super) fn has_more_to_do(&self) -> bool {
-        match self.session.flow() {
+        match self.connection.flow() {
             _ if self.outbox.is_some() => false,
             Flow::Idle => self.readable && !self.paused,
             flow => matches!(flow, Flow::Again | Flow::Full),
         }
     }
 
+    /// Whether its request is parked, and may be tried again: all its output is sent.
+    pub(super) fn may_retry(&self) -> bool {
+        self.connection.flow() == Flow::Parked && self.outbox.is_none() && self.unsent == 0
+    }
+
+    /// Whether it waits for something other than its client.
+    pub(super) fn waits(&self) -> bool {
+        self.connection.is_pending() || self.connection.flow() == Flow::Parked
+    }
+
     /// Whether no bound has stopped its session and none of its replies waits.
     #[inline]
     pub(super) fn is_settled(&self) -> bool {
-        self.session.flow() == Flow::Idle && !self.session.is_pending()
+        self.connection.flow() == Flow::Idle && !self.connection.is_pending()
     }
 
     /// Whether nothing follows after its replies are sent but to wait for an event.
     #[inline]
     pub(super) fn only_waits(&self) -> bool {
-        self.session.flow() == Flow::Idle && !self.readable && !self.ended
+        self.connection.flow() == Flow::Idle && !self.readable && !self.ended
     }
 
     /// Whether it ends now that its output is sent.
     pub(super) fn is_over(&self) -> bool {
-        match self.session.flow() {
+        match self.connection.flow() {
             Flow::Close | Flow::Drop => true,
-            Flow::Idle => self.ended && !self.session.is_pending(),
+            Flow::Idle => self.ended && !self.connection.is_pending(),
             _ => false,
         }
     }
@@ -131,7 +151,7 @@ impl Client {
     /// Whether it is between two requests, with nothing left to read or send.
     pub(super) fn is_at_rest(&self) -> bool {
         let sent = self.unsent == 0 && self.outbox.is_none();
-        sent && !self.readable && self.session.is_at_rest()
+        sent && !self.readable && self.connection.is_at_rest()
     }
 
     /// Sends `span` of `out`.
@@ -154,9 +174,9 @@ impl Client {
     /// Receives once, into the buffer or into the buffer of an unfinished value, and lets the
     /// session execute what is complete.
     #[inline(always)]
-    pub(super) fn receive<H: Handler>(&mut self, turn: Turn<'_, H>) -> Received {
+    pub(super) fn receive(&mut self, turn: Turn<'_, H>) -> Received {
         let Turn { buffer, context, counters } = turn;
-        if !self.session.can_parse_in_place() {
+        if !self.connection.can_parse_in_place() {
             return self.receive_after_tail(buffer, context, counters);
         }
         counters.recv_calls.add(1);
@@ -164,7 +184,7 @@ impl Client {
         match recv(&self.fd, &mut *buffer, RecvFlags::empty()).map(|(_, count)| count) {
             Ok(count) if count > 0 => {
                 self.note_received(count, asked, counters);
-                self.session.receive_in_place(&buffer[..count], context);
+                self.connection.receive_in_place(&buffer[..count], context);
                 Received::Input
             }
             result => self.note_nothing(result),
@@ -173,14 +193,14 @@ impl Client {
 
     /// [`Client::receive`] while earlier input is kept.
     #[cold]
-    fn receive_after_tail<H: Handler>(
+    fn receive_after_tail(
         &mut self,
         buffer: &mut [u8],
         context: &mut Context<H>,
         counters: &Counters,
     ) -> Received {
         counters.recv_calls.add(1);
-        let direct = self.session.value_buffer(&context.resources);
+        let direct = self.connection.value_buffer(&context.resources);
         let is_direct = direct.is_some();
         let (asked, result) = match direct {
             Some(value) => {
@@ -196,7 +216,7 @@ impl Client {
             Ok(count) if count > 0 => {
                 self.note_received(count, asked, counters);
                 let input = if is_direct { &[] } else { &buffer[..count] };
-                self.session.receive(input, context);
+                self.connection.receive(input, context);
                 Received::Input
             }
             result => self.note_nothing(result),
@@ -227,7 +247,7 @@ impl Client {
     /// Takes in what the source has received by itself: bytes, which are empty at the end, or an
     /// error. `more`: the source continues to receive.
     #[inline]
-    pub(crate) fn take_in<H: Handler>(
+    pub(crate) fn take_in(
         &mut self,
         received: Result<&[u8], Errno>,
         more: bool,
@@ -244,7 +264,7 @@ impl Client {
             }
             Ok(bytes) => {
                 turn.counters.bytes_in.add(bytes.len() as u64);
-                self.session.receive(bytes, turn.context);
+                self.connection.receive(bytes, turn.context);
                 Received::Input
             }
             // The worker has ended the request, or the source had no buffer left.

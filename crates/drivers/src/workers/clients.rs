@@ -3,25 +3,25 @@
 //! A place that is free keeps the key of the connection that comes next, so a key is compared with
 //! one load whether its place is taken or free.
 
-use session::{ConnId, WorkerId};
+use session::{ConnId, Connection, Serve, WorkerId};
 
 use super::client::Client;
 use super::key::{GENERATION_SHIFT, Key, key_of};
 
-struct Place {
+struct Place<H: Serve> {
     /// The key of the connection that is here, or of the one that comes next.
     key: Key,
-    client: Option<Client>,
+    client: Option<Client<H>>,
 }
 
 /// The connections of one worker.
-pub(crate) struct Clients {
+pub(crate) struct Clients<H: Serve> {
     worker: WorkerId,
-    places: Vec<Place>,
+    places: Vec<Place<H>>,
     free: Vec<u32>,
 }
 
-impl Clients {
+impl<H: Serve> Clients<H> {
     pub(super) fn new(worker: WorkerId) -> Self {
         Self { worker, places: Vec::new(), free: Vec::new() }
     }
@@ -37,19 +37,19 @@ impl Clients {
     }
 
     #[inline]
-    pub(super) fn get(&mut self, key: Key) -> Option<&mut Client> {
+    pub(super) fn get(&mut self, key: Key) -> Option<&mut Client<H>> {
         let place = self.places.get_mut(key as u32 as usize)?;
         if place.key == key { place.client.as_mut() } else { None }
     }
 
     /// [`Clients::get`], without changing it.
-    pub(super) fn look(&self, key: Key) -> Option<&Client> {
+    pub(super) fn look(&self, key: Key) -> Option<&Client<H>> {
         let place = self.places.get(key as u32 as usize)?;
         if place.key == key { place.client.as_ref() } else { None }
     }
 
     /// The connection at place `index`.
-    pub(super) fn at(&mut self, index: usize) -> Option<&mut Client> {
+    pub(super) fn at(&mut self, index: usize) -> Option<&mut Client<H>> {
         self.places.get_mut(index)?.client.as_mut()
     }
 
@@ -66,14 +66,14 @@ impl Clients {
     }
 
     /// Adds the connection whose id is from [`Clients::next_id`].
-    pub(super) fn insert(&mut self, client: Client) -> &mut Client {
+    pub(super) fn insert(&mut self, client: Client<H>) -> &mut Client<H> {
         let index = self.free.pop().expect("next_id has left it free");
-        debug_assert_eq!(index, client.session.id().index);
+        debug_assert_eq!(index, client.connection.id().index);
         self.places[index as usize].client.insert(client)
     }
 
-    pub(super) fn remove(&mut self, key: Key) -> Option<Client> {
-        let id = self.get(key)?.session.id();
+    pub(super) fn remove(&mut self, key: Key) -> Option<Client<H>> {
+        let id = self.get(key)?.connection.id();
         let place = &mut self.places[id.index as usize];
         // The top generation is kept for keys that are not connections.
         place.key = key_of(ConnId { generation: (id.generation + 1) % u32::MAX, ..id });

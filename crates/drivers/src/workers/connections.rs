@@ -4,44 +4,46 @@
 //! It opens and closes connections and decides what comes next for one whose output is sent. It
 //! never receives and never sends.
 //!
-//! Invariants: a key in `again` or `waiting` may be that of a closed connection and then matches
+//! Invariants: a key in `again` or in `waits` may be that of a closed connection and then matches
 //! nothing. `stalled` is the number of connections with an outbox.
 
 use std::sync::Arc;
 
 use base::Now;
 use rustix::io::Errno;
-use session::{Context, Handler, Reply, WorkerId};
+use session::{BatchEnd, Connection, Context, Flow, Passed, Serve, Waited, WorkerId};
 
 use super::client::Client;
 use super::clients::Clients;
 use super::key::{KEY_SPECIAL, Key, key_of};
 use super::source::Source;
-use crate::clock::seconds;
+use super::waits::{Gate, Waits};
+use crate::clock::{Clock, seconds};
 use crate::shared::{Shared, WorkerHandle};
 use crate::sockets::{Accepted, State};
 
 /// Memory that the output buffer of a worker keeps from one batch to the next.
 pub(super) const OUT_KEEP_BYTES: usize = 512 << 10;
 
-pub(super) struct Connections<H, S> {
+pub(super) struct Connections<H: Serve, S> {
     pub(super) shared: Arc<Shared>,
     pub(super) handle: Arc<WorkerHandle>,
     pub(super) source: S,
     /// What sessions work with; its output holds the replies of the present batch.
     pub(super) context: Context<H>,
-    pub(super) clients: Clients,
+    pub(super) clients: Clients<H>,
+    pub(super) clock: Clock,
     /// The moment of the batch in whole seconds.
     pub(super) now_s: u32,
     /// Connections that have more to do without an event.
     again: Vec<Key>,
-    /// Connections whose replies wait for a completion or a log.
-    waiting: Vec<Key>,
+    /// What connections wait for besides their clients.
+    pub(super) waits: Waits,
     /// Connections that have not taken all their replies.
     stalled: u32,
 }
 
-impl<H: Handler, S: Source> Connections<H, S> {
+impl<H: Serve, S: Source> Connections<H, S> {
     pub(super) fn new(shared: &Arc<Shared>, id: WorkerId, handler: H) -> Result<Self, Errno> {
         let handle = shared.worker(id).expect("handles are made before workers");
         let waker = handle.mailbox().descriptor().expect("a worker is woken by a descriptor");
@@ -51,11 +53,12 @@ impl<H: Handler, S: Source> Connections<H, S> {
             shared: shared.clone(),
             handle,
             source,
-            context: Context { handler, now, out: Reply::new(), resources },
+            context: Context::new(handler, now, resources),
             clients: Clients::new(id),
+            clock: shared.clock(),
             now_s: 0,
             again: Vec::new(),
-            waiting: Vec::new(),
+            waits: Waits::default(),
             stalled: 0,
         })
     }
@@ -72,6 +75,13 @@ impl<H: Handler, S: Source> Connections<H, S> {
         self.now_s = seconds(now);
     }
 
+    /// Ends the batch; returns whether its replies may be sent.
+    #[inline(always)]
+    pub(super) fn end_batch(&mut self) -> BatchEnd {
+        let clock = self.clock;
+        self.context.handler.end_batch(self.context.now, || clock.now())
+    }
+
     /// Empties the output: everything in it is sent or kept elsewhere.
     #[inline(always)]
     pub(super) fn clear_output(&mut self) {
@@ -81,6 +91,7 @@ impl<H: Handler, S: Source> Connections<H, S> {
     /// Opens a connection for a client that was accepted.
     pub(super) fn open(&mut self, accepted: Accepted) {
         let id = self.clients.next_id();
+        let listener = accepted.listener();
         let (fd, info) = accepted.into_connection(self.now_s);
         self.handle.counters().accepted.add(1);
         if self.source.watch(&fd, key_of(id)).is_err() {
@@ -89,7 +100,8 @@ impl<H: Handler, S: Source> Connections<H, S> {
             return self.forget_one();
         }
         self.handle.show(id.index as usize, info.clone());
-        let client = self.clients.insert(Client::new(fd, id, info));
+        let connection = self.context.handler.accept(id, listener);
+        let client = self.clients.insert(Client::new(fd, connection, info));
         if S::COMPLETES {
             // Its first turn makes the source receive from it.
             client.readable = true;
@@ -100,7 +112,7 @@ impl<H: Handler, S: Source> Connections<H, S> {
     /// Closes a connection now; what it did not send or take is lost.
     pub(super) fn close(&mut self, key: Key) {
         let Some(client) = self.clients.remove(key) else { return };
-        let id = client.session.id();
+        let id = client.connection.id();
         self.stalled -= u32::from(client.outbox.is_some());
         self.handle.hide(id.index as usize);
         self.handle.counters().closed.add(1);
@@ -113,6 +125,20 @@ impl<H: Handler, S: Source> Connections<H, S> {
     pub(super) fn close_all(&mut self) {
         for index in 0..self.clients.places() {
             if let Some(key) = self.clients.at(index).map(|client| client.key()) {
+                self.close(key);
+            }
+        }
+    }
+
+    /// Closes every connection that waits for a completion: one was refused, and nobody knows
+    /// whose.
+    #[cold]
+    pub(super) fn close_unanswered(&mut self) {
+        for index in 0..self.clients.places() {
+            let Some(client) = self.clients.at(index) else { continue };
+            if client.connection.has_ticket() {
+                let key = client.key();
+                self.handle.counters().mailbox_kicks.add(1);
                 self.close(key);
             }
         }
@@ -134,6 +160,8 @@ impl<H: Handler, S: Source> Connections<H, S> {
             self.close(key);
         } else if client.has_more_to_do() {
             self.enqueue(key);
+        } else if client.may_retry() {
+            self.add_waiting(key);
         }
     }
 
@@ -158,31 +186,85 @@ impl<H: Handler, S: Source> Connections<H, S> {
         std::mem::take(&mut self.again)
     }
 
-    /// Adds a connection to the list of those whose replies wait.
+    /// Notes what a connection waits for: the gate and the deadline of its next reply, and another
+    /// try of a request that is parked.
     pub(super) fn add_waiting(&mut self, key: Key) {
-        let Some(client) = self.clients.get(key) else { return };
+        let Self { clients, waits, .. } = self;
+        let places = clients.places();
+        let Some(client) = clients.get(key) else { return };
         client.info.set_state(State::Wait);
-        if client.waiting {
-            return;
+        let gate = match client.connection.waits_for() {
+            Some(Waited::Gate { log, seq }) => Some((log, seq)),
+            Some(Waited::Ticket(_)) | None => None,
+        };
+        let is_new = gate != client.gate;
+        client.gate = gate;
+        let due_ns = client.connection.due_ns().filter(|_| !client.timed);
+        client.timed |= due_ns.is_some();
+        let parks =
+            client.connection.flow() == Flow::Parked && client.outbox.is_none() && !client.parked;
+        client.parked |= parks;
+        if let Some(gate) = gate.filter(|_| is_new) {
+            waits.add_gate(key, gate, places, |key, gate| waits_at(clients, key, gate));
         }
-        client.waiting = true;
-        self.waiting.push(key);
-        // Completions leave keys in the list that no longer wait. This keeps it bounded: after it,
-        // every key is that of a connection that waits.
-        if self.waiting.len() > 2 * self.clients.places() {
-            let clients = &mut self.clients;
-            self.waiting.retain(|key| {
-                clients.get(*key).is_some_and(|client| {
-                    client.waiting = client.session.is_pending();
-                    client.waiting
-                })
-            });
+        if let Some(due_ns) = due_ns {
+            waits.add_deadline(key, due_ns, places, |key| clients.look(key).is_some());
+        }
+        if parks {
+            waits.park(key, places, |key| clients.look(key).is_some());
         }
     }
 
-    /// The list of connections whose replies may wait, which is empty then.
-    pub(super) fn take_waiting(&mut self) -> Vec<Key> {
-        std::mem::take(&mut self.waiting)
+    /// Lets other threads see which logs the connections wait for. Those that raise a mark from now
+    /// on wake this worker; marks that were raised before are seen by gates that are asked now.
+    pub(super) fn announce_waits(&mut self) {
+        self.handle.announce(self.waits.announce());
+    }
+
+    /// The worker is awake: it asks the gates again before it sleeps.
+    #[inline(always)]
+    pub(super) fn withdraw_waits(&mut self) {
+        if self.waits.withdraw() {
+            self.handle.withdraw();
+        }
+    }
+
+    /// Takes a connection whose next reply waits for log number `at`, and whose gate has passed.
+    pub(super) fn take_passed(&mut self, at: usize) -> Option<Key> {
+        let Self { clients, waits, context, .. } = self;
+        let passed = |(log, seq): Gate| context.handler.gate(log, seq) != Passed::No;
+        let key = waits.take_passed(at, passed, |key, gate| waits_at(clients, key, gate))?;
+        clients.get(key)?.gate = None;
+        Some(key)
+    }
+
+    /// Takes a connection whose next reply has waited for too long.
+    pub(super) fn take_overdue(&mut self) -> Option<Key> {
+        let now_ns = self.now_ns();
+        while let Some(key) = self.waits.take_due(now_ns) {
+            let Some(client) = self.clients.get(key) else { continue };
+            client.timed = false;
+            match client.connection.due_ns() {
+                Some(due_ns) if due_ns <= now_ns => return Some(key),
+                // The reply that it was added for has left since.
+                Some(_) => self.add_waiting(key),
+                None => {}
+            }
+        }
+        None
+    }
+
+    /// Takes the connection that is the next to be tried again, as [`Waits::take_parked`] says. A
+    /// client that has not taken all its replies is parked again when it has.
+    pub(super) fn take_parked(&mut self, oldest: bool) -> Option<Key> {
+        while let Some(key) = self.waits.take_parked(oldest) {
+            let Some(client) = self.clients.get(key) else { continue };
+            client.parked = false;
+            if client.may_retry() {
+                return Some(key);
+            }
+        }
+        None
     }
 
     /// Whether a connection has not taken all its replies.
@@ -210,4 +292,9 @@ impl<H: Handler, S: Source> Connections<H, S> {
             self.close(key);
         }
     }
+}
+
+/// Whether the next reply of a connection waits for `gate`.
+fn waits_at<H: Serve>(clients: &Clients<H>, key: Key, gate: Gate) -> bool {
+    clients.look(key).is_some_and(|client| client.gate == Some(gate))
 }

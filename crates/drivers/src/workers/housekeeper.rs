@@ -13,7 +13,7 @@
 //! Times are nanoseconds of the monotonic clock.
 
 use rustix::io::Errno;
-use session::Handler;
+use session::{Connection, Serve};
 
 use super::acceptor::Acceptor;
 use super::connections::Connections;
@@ -43,7 +43,7 @@ pub(super) struct Housekeeper {
 
 impl Housekeeper {
     /// One that accepts from `listeners`, if there are any.
-    pub(super) fn new<H: Handler, S: Source>(
+    pub(super) fn new<H: Serve, S: Source>(
         listeners: Option<Vec<Listener>>,
         conns: &mut Connections<H, S>,
     ) -> Result<Self, Errno> {
@@ -59,7 +59,7 @@ impl Housekeeper {
     }
 
     /// How long nothing is due.
-    pub(super) fn wait_ns<H: Handler, S: Source>(&self, conns: &Connections<H, S>) -> u64 {
+    pub(super) fn wait_ns<H: Serve, S: Source>(&self, conns: &Connections<H, S>) -> u64 {
         let handler = &conns.context.handler;
         let mut at_ns = handler.wake_at_ns().min(self.timeouts.due_at_ns(conns));
         if let Some(acceptor) = &self.acceptor {
@@ -68,12 +68,13 @@ impl Housekeeper {
         if self.draining {
             at_ns = at_ns.min(conns.shared.drain_until_ns());
         }
-        at_ns.saturating_sub(conns.now_ns()).min(WAIT_NS_MAX)
+        let now_ns = conns.now_ns();
+        at_ns.saturating_sub(now_ns).min(conns.waits.wait_ns(now_ns)).min(WAIT_NS_MAX)
     }
 
     /// Does what is due.
     #[cold]
-    pub(super) fn run<H: Handler, S: Source>(&mut self, sender: &mut Sender<H, S>) {
+    pub(super) fn run<H: Serve, S: Source>(&mut self, sender: &mut Sender<H, S>) {
         let conns = &mut sender.conns;
         let now_ns = conns.now_ns();
         self.due_ns = now_ns + SHORT_WAIT_NS;
@@ -92,27 +93,21 @@ impl Housekeeper {
 
     /// Accepts the clients that wait at the listener of `key`.
     #[cold]
-    pub(super) fn accept<H: Handler, S: Source>(
-        &mut self,
-        key: Key,
-        conns: &mut Connections<H, S>,
-    ) {
+    pub(super) fn accept<H: Serve, S: Source>(&mut self, key: Key, conns: &mut Connections<H, S>) {
         if let Some(acceptor) = &mut self.acceptor {
             acceptor.accept(key, conns);
         }
     }
 
     /// Handles the messages from other threads.
-    pub(super) fn on_messages<H: Handler, S: Source>(&mut self, sender: &mut Sender<H, S>) {
-        let (messages, release) = sender.conns.handle.mailbox().take();
-        self.on_taken(messages, sender);
-        if release {
-            for key in sender.conns.take_waiting() {
-                if let Some(client) = sender.conns.clients.get(key) {
-                    client.waiting = false;
-                    sender.release(key);
-                }
-            }
+    pub(super) fn on_messages<H: Serve, S: Source>(&mut self, sender: &mut Sender<H, S>) {
+        let taken = sender.conns.handle.mailbox().take();
+        self.on_taken(taken.messages, sender);
+        if taken.release {
+            sender.conns.waits.ask_again();
+        }
+        if taken.overflown {
+            sender.conns.close_unanswered();
         }
         if let Some(acceptor) = &mut self.acceptor {
             acceptor.resume(&mut sender.conns);
@@ -120,15 +115,20 @@ impl Housekeeper {
         self.due_ns = 0;
     }
 
-    fn on_taken<H: Handler, S: Source>(&self, messages: Vec<Message>, sender: &mut Sender<H, S>) {
+    fn on_taken<H: Serve, S: Source>(&self, messages: Vec<Message>, sender: &mut Sender<H, S>) {
         for message in messages {
             match message {
-                Message::Complete { ticket, bytes } => {
+                Message::Complete { ticket, bytes, last } => {
                     let key = key_of(ticket.conn);
                     let client = sender.conns.clients.get(key);
-                    if client.is_some_and(|client| client.session.complete(ticket, &bytes)) {
+                    if client.is_some_and(|client| client.connection.complete(ticket, &bytes, last))
+                    {
                         sender.release(key);
                     }
+                }
+                Message::Mail(mail) => {
+                    let context = &mut sender.conns.context;
+                    mail.deliver(&mut context.handler, context.now);
                 }
                 Message::Close(conn) => sender.conns.close(key_of(conn)),
                 Message::PauseRead { conn, on } => {
@@ -144,11 +144,12 @@ impl Housekeeper {
     }
 
     /// Closes the connections that are between two requests.
-    fn drain<H: Handler, S: Source>(&mut self, sender: &mut Sender<H, S>) {
+    fn drain<H: Serve, S: Source>(&mut self, sender: &mut Sender<H, S>) {
         let first = !self.draining;
         self.draining = true;
         if first {
             self.on_messages(sender);
+            sender.flush();
         }
         let conns = &mut sender.conns;
         self.stop_listening(conns);
@@ -165,14 +166,14 @@ impl Housekeeper {
         }
     }
 
-    fn stop_listening<H: Handler, S: Source>(&mut self, conns: &mut Connections<H, S>) {
+    fn stop_listening<H: Serve, S: Source>(&mut self, conns: &mut Connections<H, S>) {
         if let Some(acceptor) = self.acceptor.take() {
             acceptor.close(&mut conns.source);
         }
     }
 
     /// Whether the worker is at its end.
-    pub(super) fn is_over<H: Handler, S: Source>(&self, conns: &Connections<H, S>) -> bool {
+    pub(super) fn is_over<H: Serve, S: Source>(&self, conns: &Connections<H, S>) -> bool {
         match conns.shared.phase() {
             Phase::Running => false,
             Phase::Draining => {
@@ -184,7 +185,7 @@ impl Housekeeper {
     }
 
     /// Closes everything.
-    pub(super) fn end<H: Handler, S: Source>(&mut self, sender: &mut Sender<H, S>) {
+    pub(super) fn end<H: Serve, S: Source>(&mut self, sender: &mut Sender<H, S>) {
         self.stop_listening(&mut sender.conns);
         let messages = sender.conns.handle.mailbox().close();
         self.on_taken(messages, sender);

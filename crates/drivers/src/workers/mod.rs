@@ -16,6 +16,7 @@
 //! receiver.rs     owns the buffer: turns of connections
 //! sender.rs       owns the connections and the replies of the batch: sends them, or keeps them
 //! connections.rs  the open connections and what every step needs: opening, closing, what is next
+//! waits.rs        what connections wait for: logs, deadlines, another try
 //! source.rs       events; clients.rs, client.rs, key.rs  the connections themselves
 //! ```
 
@@ -30,6 +31,7 @@ mod sender;
 mod source;
 mod spawn;
 mod timeouts;
+mod waits;
 mod worker;
 
 pub(crate) use client::{Client, Received, Turn};

@@ -3,6 +3,7 @@
 //! ```text
 //! turn         a readable client: receive, then parse and execute in place
 //! turn_again   a connection with more to do: a bound has stopped it, or it was not receivable
+//! turn_parked  connections whose request could not run: it is tried again
 //! on_event     any other event of a client: it takes again, or it has hung up
 //! ```
 //!
@@ -13,14 +14,14 @@
 //! from, once per turn. A turn that did not simply produce a reply ends in [`Sender::after_turn`].
 
 use rustix::event::epoll::EventFlags;
-use session::{BatchEnd, Flow, Handler, Mark};
+use session::{BatchEnd, Connection, Flow, Mark, Serve};
 
 use super::client::{Received, Turn};
 use super::connections::Connections;
 use super::key::Key;
 use super::sender::Sender;
 use super::source::Source;
-use crate::sockets::Sent;
+use crate::sockets::{Sent, State};
 
 /// Bytes that one `recv` takes at most.
 const RECV_BYTES: usize = 64 << 10;
@@ -49,14 +50,14 @@ impl Receiver {
     /// Receives from a client that has sent something, and executes. The reply of a client that is
     /// `alone` in its batch is sent at once, which ends the batch; otherwise it joins the others.
     #[inline(always)]
-    pub(super) fn turn<H: Handler, S: Source>(
+    pub(super) fn turn<H: Serve, S: Source>(
         &mut self,
         at: usize,
         key: Key,
         alone: bool,
         sender: &mut Sender<H, S>,
     ) -> Progress {
-        let Connections { source, clients, context, handle, now_s, .. } = &mut sender.conns;
+        let Connections { source, clients, context, handle, clock, now_s, .. } = &mut sender.conns;
         let counters = handle.counters();
         let Some(client) = clients.get(key) else { return Progress::NoClient };
         counters.readable.add(1);
@@ -78,7 +79,7 @@ impl Receiver {
             return Progress::Open;
         }
         if alone && client.only_waits() {
-            if context.handler.end_batch(context.now) == BatchEnd::Drop {
+            if context.handler.end_batch(context.now, || clock.now()) == BatchEnd::Drop {
                 sender.conns.close(key);
             } else {
                 match client.send(&mut context.out, span, counters) {
@@ -98,7 +99,7 @@ impl Receiver {
     /// Handles event number `at`, which is about a client that may not be received from now. What a
     /// completing source has received already is taken in, and the source is stopped.
     #[cold]
-    fn turn_unready<H: Handler, S: Source>(
+    fn turn_unready<H: Serve, S: Source>(
         &mut self,
         at: usize,
         key: Key,
@@ -125,7 +126,7 @@ impl Receiver {
 
     /// Gives a turn to each connection that has more to do.
     #[inline(never)]
-    pub(super) fn turn_again<H: Handler, S: Source>(&mut self, sender: &mut Sender<H, S>) {
+    pub(super) fn turn_again<H: Serve, S: Source>(&mut self, sender: &mut Sender<H, S>) {
         for key in sender.conns.take_queued() {
             if let Some(client) = sender.conns.clients.get(key) {
                 client.queued = false;
@@ -134,10 +135,31 @@ impl Receiver {
         }
     }
 
+    /// Tries again to run requests that are parked, those first that were parked first: more of
+    /// them if the worker is `idle`. Returns whether it has tried any.
+    pub(super) fn turn_parked<H: Serve, S: Source>(idle: bool, sender: &mut Sender<H, S>) -> bool {
+        let (mut tried, mut oldest) = (false, true);
+        for _ in 0..sender.conns.waits.begin_retries(idle) {
+            let Some(key) = sender.conns.take_parked(oldest) else { break };
+            let Connections { clients, context, .. } = &mut sender.conns;
+            let Some(client) = clients.get(key) else { continue };
+            tried = true;
+            let mark = context.out.mark();
+            client.connection.resume(context);
+            if !client.waits() {
+                client.info.set_state(State::Read);
+            }
+            conclude(key, mark, Received::Nothing, sender);
+            oldest &= sender.conns.clients.get(key).is_none_or(|client| !client.parked);
+        }
+        sender.conns.waits.end_retries();
+        tried
+    }
+
     /// Gives a connection a turn without bytes from an event: its session resumes input that it
     /// kept, or it is received from once.
     #[cold]
-    fn turn_apart<H: Handler, S: Source>(&mut self, key: Key, sender: &mut Sender<H, S>) {
+    fn turn_apart<H: Serve, S: Source>(&mut self, key: Key, sender: &mut Sender<H, S>) {
         let Connections { source, clients, context, handle, now_s, .. } = &mut sender.conns;
         let Some(client) = clients.get(key) else { return };
         if !client.has_more_to_do() {
@@ -145,21 +167,21 @@ impl Receiver {
         }
         let mark = context.out.mark();
         let mut received = Received::Nothing;
-        if client.session.flow() == Flow::Idle {
+        if client.connection.flow() == Flow::Idle {
             let turn = Turn { buffer: &mut self.buffer, context, counters: handle.counters() };
             received = source.receive_again(client, turn);
             if received == Received::Input {
                 client.info.touch(*now_s);
             }
         } else {
-            client.session.resume(context);
+            client.connection.resume(context);
         }
         conclude(key, mark, received, sender);
     }
 
     /// Handles an event of a client that is not only that it has sent something: it takes again, or
     /// it has hung up.
-    pub(super) fn on_event<H: Handler, S: Source>(
+    pub(super) fn on_event<H: Serve, S: Source>(
         &mut self,
         key: Key,
         flags: EventFlags,
@@ -187,7 +209,7 @@ impl Receiver {
 
 /// Ends a turn that did not simply produce a reply.
 #[cold]
-fn conclude<H: Handler, S: Source>(
+fn conclude<H: Serve, S: Source>(
     key: Key,
     mark: Mark,
     received: Received,
@@ -197,7 +219,7 @@ fn conclude<H: Handler, S: Source>(
     if received == Received::Broken {
         return sender.conns.close(key);
     }
-    if client.session.flow() == Flow::Again {
+    if client.connection.flow() == Flow::Again {
         sender.conns.handle.counters().yields.add(1);
     }
     sender.after_turn(key, mark);

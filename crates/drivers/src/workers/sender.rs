@@ -15,7 +15,7 @@
 
 use rustix::event::Timespec;
 use rustix::io::Errno;
-use session::{BatchEnd, Flow, Handler, Mark, Span};
+use session::{BatchEnd, Connection, Flow, Mark, Serve, Span};
 
 use super::connections::{Connections, OUT_KEEP_BYTES};
 use super::key::Key;
@@ -33,7 +33,7 @@ const _: () = assert!(BATCH_BYTES_MAX <= OUT_KEEP_BYTES);
 const LEFT_BYTES_MAX: usize = 16 << 10;
 
 /// The connections of a worker, and the replies of the present batch to them.
-pub(super) struct Sender<H, S> {
+pub(super) struct Sender<H: Serve, S> {
     pub(super) conns: Connections<H, S>,
     /// Whose they are, and where they stand in the output.
     spans: Vec<(Key, Span)>,
@@ -41,7 +41,7 @@ pub(super) struct Sender<H, S> {
     ended: usize,
 }
 
-impl<H: Handler, S: Source> Sender<H, S> {
+impl<H: Serve, S: Source> Sender<H, S> {
     pub(super) fn new(conns: Connections<H, S>) -> Self {
         Self { conns, spans: Vec::new(), ended: 0 }
     }
@@ -63,7 +63,10 @@ impl<H: Handler, S: Source> Sender<H, S> {
     /// Ends the batch and sends its replies, or leaves them to a source that sends when it waits.
     #[inline(always)]
     pub(super) fn flush(&mut self) {
-        let end = self.conns.context.handler.end_batch(self.conns.context.now);
+        let end = self.conns.end_batch();
+        if self.conns.waits.has_gates() {
+            self.release_passed(end);
+        }
         if self.spans.is_empty() {
             return;
         }
@@ -77,17 +80,44 @@ impl<H: Handler, S: Source> Sender<H, S> {
     /// Ends the batch and sends its replies at once, also where the source would send them later.
     #[cold]
     pub(super) fn flush_now(&mut self) {
-        let end = self.conns.context.handler.end_batch(self.conns.context.now);
+        let end = self.conns.end_batch();
         self.send_all(end);
     }
 
-    /// Ends the batch of replies that came after the end of the one before, so that the source may
-    /// send them at the next wait.
+    /// Ends the batch of replies that came after the end of the one before, so that they are sent
+    /// before the next wait, or by the source at it; and asks the gates that came after it.
     #[inline(always)]
     pub(super) fn end_late(&mut self) {
-        if S::COMPLETES && self.spans.len() > self.ended {
+        if self.spans.len() > self.ended || self.conns.waits.must_ask() {
             self.flush();
         }
+    }
+
+    /// Lets the replies leave whose gates have passed, the present batch included, which ends as
+    /// `end` says. No later mark is missed: it wakes the worker.
+    #[cold]
+    fn release_passed(&mut self, end: BatchEnd) {
+        self.conns.announce_waits();
+        if end == BatchEnd::Drop {
+            return;
+        }
+        let mut at = 0;
+        while at < self.conns.waits.logs() {
+            match self.conns.take_passed(at) {
+                Some(key) => self.release(key),
+                None => at += 1,
+            }
+        }
+    }
+
+    /// Ends the replies that have waited for too long. Returns whether there were any.
+    pub(super) fn end_overdue(&mut self) -> bool {
+        let mut any = false;
+        while let Some(key) = self.conns.take_overdue() {
+            any = true;
+            self.release(key);
+        }
+        any
     }
 
     /// Waits for events up to `timeout`, and lends the source what it sends meanwhile; returns how
@@ -116,7 +146,7 @@ impl<H: Handler, S: Source> Sender<H, S> {
             && spans.iter().map(|(key, _)| *key).all(one);
         if may {
             // Before they are sent, so that a client that has its bytes finds them counted.
-            self.conns.handle.counters().send_calls.add(spans.len() as u64);
+            self.conns.handle.counters().send_calls.add((spans.len() - self.ended) as u64);
         }
         may
     }
@@ -161,13 +191,13 @@ impl<H: Handler, S: Source> Sender<H, S> {
     /// Handles what a turn has left: output since `mark`, replies that wait, more to do.
     pub(super) fn after_turn(&mut self, key: Key, mark: Mark) {
         let Some(client) = self.conns.clients.get(key) else { return };
-        if client.session.flow() == Flow::Drop {
+        if client.connection.flow() == Flow::Drop {
             self.conns.context.out.rewind(mark);
             return self.conns.close(key);
         }
         let produced = self.conns.context.out.len_since(mark) > 0;
         client.unsent += u32::from(produced);
-        if client.session.is_pending() {
+        if client.waits() {
             self.conns.add_waiting(key);
         }
         if produced {
@@ -177,12 +207,13 @@ impl<H: Handler, S: Source> Sender<H, S> {
         }
     }
 
-    /// Lets replies of a connection leave whose completion or log mark has come.
+    /// Lets replies of a connection leave whose completion or log mark has come, or whose deadline
+    /// has passed.
     pub(super) fn release(&mut self, key: Key) {
         let Some(client) = self.conns.clients.get(key) else { return };
         let mark = self.conns.context.out.mark();
-        client.session.release(&mut self.conns.context);
-        if !client.session.is_pending() {
+        client.connection.release(&mut self.conns.context);
+        if !client.waits() {
             client.info.set_state(State::Read);
         }
         self.after_turn(key, mark);
@@ -231,7 +262,7 @@ impl<H: Handler, S: Source> Sender<H, S> {
             None => rest,
             Some(outbox) => outbox.into_reply_with(rest),
         };
-        let Some(outbox) = Outbox::keep(rest, &mut self.conns.context) else {
+        let Some(outbox) = Outbox::keep(rest, &mut self.conns.context, self.conns.clock) else {
             self.conns.handle.counters().memory_kicks.add(1);
             if was_stalled {
                 self.conns.drop_stalled();

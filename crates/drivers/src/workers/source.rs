@@ -11,7 +11,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::event::Timespec;
 use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
-use session::{Handler, Reply, Span};
+use session::{Reply, Serve, Span};
 
 use super::client::{Client, Received, Turn};
 use super::clients::Clients;
@@ -76,17 +76,17 @@ pub(crate) trait Source: Sized {
 
     /// Receives from the client of event number `at`, and lets its session execute.
     #[inline(always)]
-    fn receive<H: Handler>(
+    fn receive<H: Serve>(
         &mut self,
         _at: usize,
-        client: &mut Client,
+        client: &mut Client<H>,
         turn: Turn<'_, H>,
     ) -> Received {
         client.receive(turn)
     }
 
     /// Receives from a client without an event: it may have sent something.
-    fn receive_again<H: Handler>(&mut self, client: &mut Client, turn: Turn<'_, H>) -> Received {
+    fn receive_again<H: Serve>(&mut self, client: &mut Client<H>, turn: Turn<'_, H>) -> Received {
         client.receive(turn)
     }
 
@@ -95,7 +95,12 @@ pub(crate) trait Source: Sized {
     ///
     /// # Panics
     /// When the source itself is broken: a worker without a source can do nothing.
-    fn wait(&mut self, unsent: &Unsent<'_>, timeout: &Timespec, counters: &Counters) -> usize;
+    fn wait<H: Serve>(
+        &mut self,
+        unsent: &Unsent<'_, H>,
+        timeout: &Timespec,
+        counters: &Counters,
+    ) -> usize;
 
     /// Event number `at` of the latest wait: what it is about, and what has happened. `None` after
     /// the last.
@@ -108,13 +113,13 @@ pub(crate) trait Source: Sized {
 }
 
 /// The replies of a batch, lent to a source that sends them.
-pub(crate) struct Unsent<'a> {
-    pub(super) clients: &'a Clients,
+pub(crate) struct Unsent<'a, H: Serve> {
+    pub(super) clients: &'a Clients<H>,
     pub(super) spans: &'a [(Key, Span)],
     pub(super) out: &'a Reply,
 }
 
-impl<'a> Unsent<'a> {
+impl<'a, H: Serve> Unsent<'a, H> {
     /// How many there are.
     pub(crate) fn len(&self) -> usize {
         self.spans.len()

@@ -8,12 +8,12 @@ use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
 
 use rustix::io::Errno;
-use session::{Handler, WorkerId};
+use session::{Serve, WorkerId};
 
 use super::source::Source;
 use super::worker::Worker;
 use crate::error::StartError;
-use crate::shared::{Phase, Remote, Shared, Slot, WorkerHandle};
+use crate::shared::{Phase, Shared, Slot, WorkerHandle};
 use crate::sockets::Listener;
 
 /// Starts the workers of `shared`; the first one accepts from `listeners`.
@@ -24,8 +24,8 @@ pub(crate) fn start<S, H, F>(
 ) -> Result<Vec<JoinHandle<()>>, StartError>
 where
     S: Source,
-    H: Handler + Send + 'static,
-    F: FnMut(Slot) -> H,
+    H: Serve + Send + 'static,
+    F: FnMut(Slot<H::Mail>) -> H,
 {
     let workers = shared.config().workers;
     for index in 0..workers {
@@ -33,7 +33,7 @@ where
             .map_err(|cause| StartError::System { what: "a waker", cause: cause.into() })?;
         shared.add_worker(WorkerId(index), WorkerHandle::new(waker));
     }
-    let slot = |index| Slot { worker: WorkerId(index), remote: Remote::new(shared.clone()) };
+    let slot = |index| Slot::new(WorkerId(index), shared);
     let handlers: Vec<H> = (0..workers).map(|index| factory(slot(index))).collect();
     let (ready, results) = channel();
     let mut listeners = Some(listeners);

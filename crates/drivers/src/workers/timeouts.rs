@@ -5,7 +5,7 @@
 //!
 //! Limits are in seconds, due times in nanoseconds of the monotonic clock.
 
-use session::Handler;
+use session::Serve;
 
 use super::connections::Connections;
 use super::source::Source;
@@ -24,7 +24,7 @@ pub(super) struct Timeouts {
 impl Timeouts {
     /// When the next scan is due.
     #[inline]
-    pub(super) fn due_at_ns<H: Handler, S: Source>(&self, conns: &Connections<H, S>) -> u64 {
+    pub(super) fn due_at_ns<H: Serve, S: Source>(&self, conns: &Connections<H, S>) -> u64 {
         let config = conns.shared.config();
         let idle = config.idle_timeout_s > 0 && conns.clients.len() > 0;
         let stall = config.stall_timeout_s > 0 && conns.has_stalled();
@@ -33,7 +33,7 @@ impl Timeouts {
 
     /// Closes the clients that were silent for too long, as far as one scan goes.
     #[cold]
-    pub(super) fn scan<H: Handler, S: Source>(&mut self, conns: &mut Connections<H, S>) {
+    pub(super) fn scan<H: Serve, S: Source>(&mut self, conns: &mut Connections<H, S>) {
         self.next_ns = conns.now_ns() + SECOND_NS;
         let places = conns.clients.places();
         for _ in 0..places.min(SCAN_MAX) {
@@ -41,7 +41,7 @@ impl Timeouts {
             self.cursor = index + 1;
             let Some(client) = conns.clients.at(index) else { continue };
             let stalled = client.outbox.is_some();
-            if !stalled && client.session.is_pending() {
+            if !stalled && client.waits() {
                 continue;
             }
             let config = conns.shared.config();

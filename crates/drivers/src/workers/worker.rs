@@ -4,6 +4,7 @@
 //! run -> wait                 once for all that has happened
 //!     -> Receiver::turn       for each readable client: receive, parse and execute in place
 //!     -> Sender::flush        end_batch, then one send for each client that was answered
+//!     -> tend_waits           deadlines of replies, and requests that are parked
 //!     -> Housekeeper::run     when nothing happened, or after a tenth of a second
 //! ```
 //!
@@ -15,7 +16,7 @@ use std::sync::Arc;
 use rustix::event::Timespec;
 use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
-use session::{Handler, WorkerId};
+use session::{Serve, WorkerId};
 
 use super::connections::Connections;
 use super::housekeeper::{Housekeeper, SHORT_WAIT_NS};
@@ -30,7 +31,7 @@ use crate::sockets::Listener;
 /// How long a worker that was just busy waits before it computes how long it may sleep.
 const SHORT_WAIT: Timespec = Timespec { tv_sec: 0, tv_nsec: SHORT_WAIT_NS as i64 };
 
-pub(super) struct Worker<H, S> {
+pub(super) struct Worker<H: Serve, S> {
     sender: Sender<H, S>,
     receiver: Receiver,
     housekeeper: Housekeeper,
@@ -39,7 +40,7 @@ pub(super) struct Worker<H, S> {
     busy: bool,
 }
 
-impl<H: Handler, S: Source> Worker<H, S> {
+impl<H: Serve, S: Source> Worker<H, S> {
     /// Worker `id` of `shared`. The one that is given `listeners` accepts the clients of all.
     pub(super) fn new(
         shared: &Arc<Shared>,
@@ -58,7 +59,10 @@ impl<H: Handler, S: Source> Worker<H, S> {
     pub(super) fn run(mut self) {
         loop {
             let count = self.wait();
-            let alone = !S::COMPLETES && count == 1 && self.sender.is_empty();
+            let alone = !S::COMPLETES
+                && count == 1
+                && self.sender.is_empty()
+                && !self.sender.conns.waits.has_gates();
             let (mut at, mut ended) = (0, false);
             while let Some((key, flags)) = self.sender.conns.source.event(at) {
                 if flags == EventFlags::IN {
@@ -79,9 +83,11 @@ impl<H: Handler, S: Source> Worker<H, S> {
             if !ended {
                 self.sender.flush();
             }
+            let is_due = self.sender.conns.waits.is_any() && self.tend_waits(count == 0);
             let conns = &self.sender.conns;
             let now_ns = conns.now_ns();
-            self.busy = count > 0 && conns.context.handler.wake_at_ns() > now_ns + SHORT_WAIT_NS;
+            self.busy =
+                count > 0 && !is_due && conns.context.handler.wake_at_ns() > now_ns + SHORT_WAIT_NS;
             if !self.busy || self.housekeeper.is_due(now_ns) {
                 self.housekeeper.run(&mut self.sender);
                 if self.housekeeper.is_over(&self.sender.conns) {
@@ -102,12 +108,14 @@ impl<H: Handler, S: Source> Worker<H, S> {
         self.sender.end_late();
         // What a source sends while it waits may be taken in part, which is seen after the wait.
         let may_wait = self.busy || !self.sender.is_empty();
-        let is_short = may_wait && !self.sender.conns.has_queued();
+        let conns = &self.sender.conns;
+        let is_short = may_wait && !conns.has_queued() && !conns.waits.has_parked();
         let timeout = if is_short { None } else { Some(self.timeout()) };
         let count = match &timeout {
             None => self.sender.wait(&SHORT_WAIT),
             Some(timeout) => self.sender.wait(timeout),
         };
+        self.sender.conns.withdraw_waits();
         self.sender.conclude();
         if let Some(now) = self.clock.step() {
             self.sender.conns.set_now(now);
@@ -123,6 +131,20 @@ impl<H: Handler, S: Source> Worker<H, S> {
         let conns = &self.sender.conns;
         let wait_ns = if conns.has_queued() { 0 } else { self.housekeeper.wait_ns(conns) };
         timespec(wait_ns)
+    }
+
+    /// Ends what has waited for too long, and tries again what is parked, more of it on an `idle`
+    /// worker. Returns whether more of either is due soon.
+    #[cold]
+    #[inline(never)]
+    fn tend_waits(&mut self, idle: bool) -> bool {
+        let ended = self.sender.end_overdue();
+        let tried = Receiver::turn_parked(idle, &mut self.sender);
+        if ended || tried {
+            self.sender.flush();
+        }
+        let conns = &self.sender.conns;
+        conns.waits.wait_ns(conns.now_ns()) <= SHORT_WAIT_NS
     }
 
     /// Handles every event but that a client has sent something.

@@ -2,10 +2,14 @@
 
 #![allow(dead_code, reason = "each suite uses a part of it")]
 
+#[path = "../../../session/tests/support/answers.rs"]
+pub mod answers;
 pub mod client;
 #[path = "../../../session/tests/support/fake.rs"]
 pub mod fake;
 pub mod handler;
+#[path = "../../../session/tests/support/random.rs"]
+pub mod random;
 
 use std::fmt::Display;
 use std::io::Write;
@@ -46,14 +50,19 @@ pub fn leave_out(what: &str, why: &dyn Display) {
 /// Connections in a crowd.
 pub const CROWD: usize = 5000;
 
+/// Raises the limit on descriptors to the hard limit, and returns it.
+pub fn raise_descriptors() -> u64 {
+    let mut limits = getrlimit(Resource::Nofile);
+    limits.current = limits.maximum;
+    setrlimit(Resource::Nofile, limits).expect("the hard limit is always allowed");
+    limits.current.unwrap_or(u64::MAX)
+}
+
 /// Raises the limit on descriptors to the hard limit. Returns whether both ends of a crowd fit
 /// beside what is open already; if not, that is left out.
 pub fn has_room_for_a_crowd() -> bool {
     const NEEDED: u64 = 2 * CROWD as u64 + 200;
-    let mut limits = getrlimit(Resource::Nofile);
-    limits.current = limits.maximum;
-    setrlimit(Resource::Nofile, limits).expect("the hard limit is always allowed");
-    let most = limits.current.unwrap_or(u64::MAX);
+    let most = raise_descriptors();
     if most < NEEDED {
         let why = format!("the hard limit is {most} open files: raise it to {NEEDED} (ulimit -Hn)");
         leave_out("a crowd of 5,000 connections", &why);

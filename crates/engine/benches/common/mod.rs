@@ -3,18 +3,23 @@
 //! Lengths are bytes. No function here is part of what a bench measures, except [`set`], which
 //! makes one request and nothing else.
 
-use base::{MemoryBudget, Now};
-use engine::{Action, Engine, EngineConfig, Key, Local, Mode, NoSink, Op, Pin, WriteStatus};
+use base::{MemoryBudget, NoSink, Now};
+use engine::{Action, Engine, EngineConfig, Key, Local, Mode, Op, Pin, WriteStatus};
 
 /// The arguments of the bench, without the `--bench` that cargo adds.
 pub fn arguments() -> Vec<String> {
     std::env::args().skip(1).filter(|word| word != "--bench").collect()
 }
 
-/// An empty engine of `limit_bytes`, and a local for each of `threads`.
-pub fn open(limit_bytes: u64, threads: usize) -> (Engine, Vec<Local>) {
-    let config = EngineConfig { locals: threads, ..EngineConfig::new(limit_bytes) };
-    Engine::new(config, MemoryBudget::new(limit_bytes)).expect("the limit is high enough")
+/// An empty engine of `limit_bytes` for `threads`, as most benches need it.
+pub fn config(limit_bytes: u64, threads: usize) -> EngineConfig {
+    EngineConfig { locals: threads, ..EngineConfig::new(limit_bytes) }
+}
+
+/// An empty engine, and its locals.
+pub fn open(config: EngineConfig) -> (Engine, Vec<Local>) {
+    let budget = MemoryBudget::new(config.limit_bytes);
+    Engine::new(config, budget).expect("the limit is high enough")
 }
 
 /// Stores a value that expires at `expiry_s`, 0 for never.

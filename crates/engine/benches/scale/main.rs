@@ -1,20 +1,23 @@
 //! How the engine alone scales: two threads on two cores compared with one on one.
 //!
-//! `cargo bench -p engine --bench scale -- ROUNDS` prints JSON: for each workload the requests per
-//! second of one and of two threads, and how often a hit wrote to a line that other threads read.
+//! `cargo bench -p engine --bench scale -- ROUNDS [NAME ..]` prints JSON: for each workload, or for
+//! those that are named, the requests per second of one and of two threads, and how often a hit
+//! wrote to a line that other threads read.
 //! One and two take turns, and so do the workloads, so a slow drift of the machine falls on all;
-//! the factor is that of the medians. Two of the workloads say what the machine allows: the
-//! control, where each thread has an engine of its own, and `bare`, where one value is read and
-//! written without an engine.
+//! the factor is that of the medians. Some of the workloads say what the machine allows: `control`
+//! and `stores_apart`, where each thread has an engine of its own, and `bare`, where one value is
+//! read and written without an engine.
 //!
 //! Requests are drawn before the clock starts: what is measured is the engine, not the generator.
 
 mod bare;
 #[path = "../common/mod.rs"]
 mod common;
+mod full;
 mod shared;
 
 use bare::Alone;
+use full::Full;
 use load::workload::{Op, Popularity, Ratio, Spread, Stream, WorkloadSpec};
 use measure::process::{CoreSet, Cores};
 use measure::stats::{median, order};
@@ -123,7 +126,7 @@ fn side_by_side<T: Send, F: FnOnce() -> T + Send>(works: Vec<F>) -> Vec<T> {
 }
 
 /// Works off batches for the length of a turn; requests per second.
-fn per_s(drawn: &[Drawn], mut work: impl FnMut(&[Drawn])) -> f64 {
+fn per_s<T>(drawn: &[T], mut work: impl FnMut(&[T])) -> f64 {
     let mut requests = 0;
     let start = Instant::now();
     for batch in drawn.chunks_exact(BATCH).cycle() {
@@ -175,22 +178,39 @@ impl Entry {
     }
 }
 
-fn main() {
-    let rounds = match &common::arguments()[..] {
-        [] => Some(1),
-        [rounds] => rounds.parse().ok().filter(|rounds| (1..=ROUNDS_MAX).contains(rounds)),
-        _ => None,
-    };
-    let Some(rounds) = rounds else {
-        eprintln!("usage: scale [ROUNDS], with 1 to {ROUNDS_MAX} rounds");
-        std::process::exit(2);
-    };
+/// The workloads of these names; all where there is none.
+fn entries(names: &[String]) -> Vec<Entry> {
+    let wanted = |name: &str| names.is_empty() || names.iter().any(|one| one == name);
     let shared = |workload: &Workload| {
         let (names, drawn) = workload.draw();
         Entry::new(workload.name, Shared::new(workload.engines, names, drawn))
     };
-    let mut entries: Vec<Entry> = WORKLOADS.iter().map(shared).collect();
-    entries.push(Entry::new("bare", Alone::new(HOT_WRITE.draw().1)));
+    let workloads = WORKLOADS.iter().filter(|workload| wanted(workload.name));
+    let mut entries: Vec<Entry> = workloads.map(shared).collect();
+    for (name, engines) in [("stores", 1), ("stores_apart", THREADS)] {
+        if wanted(name) {
+            entries.push(Entry::new(name, Full::new(engines)));
+        }
+    }
+    if wanted("bare") {
+        entries.push(Entry::new("bare", Alone::new(HOT_WRITE.draw().1)));
+    }
+    entries
+}
+
+fn main() {
+    let words = common::arguments();
+    let (rounds, names) = match &words[..] {
+        [] => (Some(1), &[][..]),
+        [rounds, names @ ..] => {
+            (rounds.parse().ok().filter(|rounds| (1..=ROUNDS_MAX).contains(rounds)), names)
+        }
+    };
+    let mut entries = entries(names);
+    let Some(rounds) = rounds.filter(|_| !entries.is_empty()) else {
+        eprintln!("usage: scale [ROUNDS [NAME ..]], with 1 to {ROUNDS_MAX} rounds");
+        std::process::exit(2);
+    };
     for round in 0..rounds {
         entries.iter_mut().for_each(|entry| entry.round(round));
     }

@@ -24,7 +24,7 @@ pub struct Shared {
 impl Shared {
     pub fn new(engines: usize, names: Vec<Name>, drawn: Vec<Vec<Drawn>>) -> Self {
         let filled = |_| {
-            let (engine, mut locals) = common::open(LIMIT_BYTES, THREADS);
+            let (engine, mut locals) = common::open(common::config(LIMIT_BYTES, THREADS));
             names.iter().for_each(|name| locals[0].batch(|pin| store(&engine, pin, name)));
             (engine, locals)
         };

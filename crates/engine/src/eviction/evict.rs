@@ -19,16 +19,15 @@
 use super::ghosts::GhostClock;
 use super::victim::{Walk, process};
 use super::work::Work;
-use crate::effects::EffectSink;
 use crate::grace::GracePeriods;
 use crate::index::Compaction;
 use crate::items::Items;
 use crate::segments::{
     FREE_FOR_MOVES, Pool, Reclaim, SegmentCounts, Victim, dead_victim, drained, expired_victim,
-    oldest_victim, reclaim,
+    flushed_victim, follow, oldest_victim, reclaim,
 };
-use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering, try_lock};
-use base::{MemoryBudget, Owner};
+use crate::sync::{Apart, AtomicU64, Mutex, MutexGuard, Ordering, try_lock};
+use base::{EffectSink, MemoryBudget, Owner, Refused};
 use std::sync::Arc;
 
 /// Words of victims walked for each word written.
@@ -37,11 +36,15 @@ const PACE: usize = 4;
 /// Items looked at for one request, at most, while there still is space.
 const ITEMS_PER_PAYMENT_MAX: usize = 32;
 
-/// Words walked by one write while a lowered limit is owed, at least: as much as a page or two.
-const DEBT_WORDS: usize = 1 << 10;
+/// Words walked by one write while a lowered limit is owed, at least: a few small items. Most of
+/// such a debt is paid by [`Eviction::tend`].
+const DEBT_WORDS: usize = 32;
 
 /// Items that housekeeping looks at for one chunk of a sparse index that it looks at.
 const ITEMS_PER_CHUNK: usize = 8;
+
+/// Steps of the rotating scan that look for one dead segment, at most.
+const DEAD_STEPS_MAX: usize = 16;
 
 /// What housekeeping has left to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,7 +60,7 @@ pub enum Left {
 /// What decides which segments go, and what was done about it.
 pub(crate) struct Eviction {
     budget: Arc<MemoryBudget>,
-    evictor: Mutex<Evictor>,
+    evictor: Apart<Mutex<Evictor>>,
     ghosts: GhostClock,
     maxima: Maxima,
 }
@@ -98,6 +101,8 @@ pub(super) struct Walked {
     drained: usize,
     /// Whether it stopped at an item that waits for space to move to.
     waits: bool,
+    /// Why the sink takes no removal, if it stopped for that.
+    pub(super) refused: Option<Refused>,
 }
 
 impl Bounds {
@@ -113,7 +118,7 @@ impl Eviction {
     pub(crate) fn new(pool_words: u64, budget: Arc<MemoryBudget>) -> Self {
         Self {
             budget,
-            evictor: Mutex::new(Evictor::default()),
+            evictor: Apart(Mutex::new(Evictor::default())),
             ghosts: GhostClock::new(pool_words),
             maxima: Maxima::default(),
         }
@@ -262,6 +267,10 @@ impl Eviction {
                 evictor.walk = victim.map(Walk::of);
             }
             let Some(walk) = &mut evictor.walk else { break };
+            if !work.may_evict && !walk.victim.compact {
+                // Its items go for the sake of others.
+                break;
+            }
             let Some(subject) = walk.next(work) else {
                 drained(segments, work.pin.grace(), walk.victim.id);
                 work.pin.counters().drained.add(1);
@@ -269,9 +278,16 @@ impl Eviction {
                 evictor.walk = None;
                 continue;
             };
-            walked.waits = !process(work, walk, &subject);
-            if walked.waits {
-                break;
+            match process(work, walk, &subject) {
+                Ok(true) => {}
+                Ok(false) => {
+                    walked.waits = true;
+                    break;
+                }
+                Err(refused) => {
+                    walked.refused = Some(refused);
+                    break;
+                }
             }
             walk.pass();
             walked.words += subject.span_words;
@@ -293,15 +309,19 @@ impl Eviction {
         if segments.free() + limbo >= wanted {
             return None;
         }
+        if let Some(victim) = flushed_victim(segments, grace) {
+            return Some(victim);
+        }
         // What is left of a mostly dead segment fits in one free segment: nothing need be evicted.
-        if (items.config().evict || segments.free() > 0)
+        if (work.may_evict || segments.free() > 0)
             && let Some(victim) = choose_dead(items, grace, committed)
         {
             return Some(victim);
         }
-        if !items.config().evict {
+        if !work.may_evict {
             return None;
         }
+        follow(segments);
         self.ghosts.fit(committed * segments.geometry().segment_words);
         let (first, second) = if self.ghosts.is_small_over(small, committed) || main == 0 {
             (Pool::Small, Pool::Main)
@@ -317,7 +337,7 @@ impl Eviction {
 }
 
 /// A mostly dead segment of the `committed` ones. One step of the rotating scan looks for it;
-/// where more than half of all words are dead, the scan looks at every segment.
+/// where more than half of all words are dead, [`DEAD_STEPS_MAX`] steps do.
 fn choose_dead(items: &Items, grace: &GracePeriods, committed: usize) -> Option<Victim> {
     let geometry = items.segments().geometry();
     let words = geometry.segment_words;
@@ -325,6 +345,6 @@ fn choose_dead(items: &Items, grace: &GracePeriods, committed: usize) -> Option<
     find(words / 2, 1).or_else(|| {
         let is_mostly_dead = items.counters().item_words * 2 < (committed * words) as u64;
         // What is left of three of these fits in one, so there is always gain.
-        is_mostly_dead.then(|| find(words / 4 * 3, geometry.scans())).flatten()
+        is_mostly_dead.then(|| find(words / 4 * 3, geometry.scans().min(DEAD_STEPS_MAX))).flatten()
     })
 }

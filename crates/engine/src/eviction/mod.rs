@@ -14,5 +14,5 @@ mod work;
 
 pub(crate) use evict::Eviction;
 pub use evict::Left;
-pub(crate) use space::{NeedSpace, give_back, with_space};
+pub(crate) use space::{Failed, Stopped, give_back, with_space};
 pub(crate) use work::Work;

@@ -1,107 +1,146 @@
-//! Space for a request that cannot continue without it: evicts at once, and waits for others.
+//! Space for a request that cannot continue without it: evicts at once, within bounds.
 //!
 //! A drained segment is free when every batch that may read it has ended. A full one is walked
 //! when every batch that may write it has ended. So a request that lacks space may have to wait for
-//! the batches of other threads. It yields the processor at first and sleeps later. Its own batch
-//! is ended meanwhile, so no thread waits for one that waits.
-//!
-//! The sleep blocks the thread of the caller, and with it all its clients: at most [`SLEEPS_MAX`]
-//! milliseconds in one request. This contradicts the rule that a core owns no clock.
+//! the batches of other threads. The engine does not wait: it lets other threads run a few times,
+//! then answers that the request can be carried out later. Its own batch ends meanwhile, so no
+//! thread waits for one that waits.
 
 use super::evict::{Bounds, Eviction};
 use super::work::Work;
-use crate::effects::EffectSink;
-use crate::items::Items;
+use crate::obstacle::Obstacle;
 use crate::segments::{FREE_FOR_MOVES, Reclaim, SegmentCounts, reclaim};
-use crate::sync::{Ordering, sleep_1_ms, yield_now};
+use crate::sync::{Ordering, yield_now};
+use base::{EffectSink, Refused};
 
-/// Space is short: this many segments must be freed before the write can succeed.
+/// Why a request was not carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct NeedSpace {
-    pub(crate) segments: usize,
+pub(crate) enum Failed {
+    /// It may be tried again later.
+    Later(Obstacle),
+    /// Memory is full, and nothing more can be evicted.
+    NoSpace,
+    /// The sink takes no effect as long as this.
+    TooLarge,
 }
 
-impl NeedSpace {
-    pub(crate) const ONE: Self = Self { segments: 1 };
+/// Why an attempt has stopped before it changed anything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stopped {
+    /// Space is short: this many segments must be free before it can succeed.
+    NeedSpace { segments: usize },
+    /// The budget has no memory for a buffer of this many bytes.
+    NeedBuffer { bytes: u64 },
+    /// The sink does not take its effect.
+    Refused(Refused),
+    /// It knows more now: the next one may succeed at once.
+    Again,
+}
+
+impl Stopped {
+    pub(crate) const NEEDS_ONE: Self = Self::NeedSpace { segments: 1 };
+}
+
+impl From<Refused> for Stopped {
+    fn from(refused: Refused) -> Self {
+        Self::Refused(refused)
+    }
 }
 
 /// Items looked at between two looks at whether there is space again.
 const ITEMS_PER_ROUND: usize = 64;
 
-/// Rounds of making space before a write fails for lack of it.
-const ROUNDS_MAX: usize = 1 << 16;
+/// Rounds of making space in one call, at most, and how many more for each segment that is needed.
+const ROUNDS_MAX: usize = 64;
+const ROUNDS_PER_SEGMENT: usize = 16;
 
-/// Times a write starts over after space was made.
+/// Times an attempt starts over in one call.
 const ATTEMPTS_MAX: usize = 64;
 
-/// Rounds without gain that yield the processor.
-const YIELDS_MAX: usize = 1 << 10;
-
-/// Rounds without gain, after those, that sleep for a millisecond each. A batch that does not end
-/// within them is not waited for.
-const SLEEPS_MAX: usize = 2_000;
+/// Rounds of one call without gain after which other threads run first.
+const YIELDS_MAX: usize = 64;
 
 /// The rounds of one request that makes space.
-#[derive(Default)]
 struct Rounds {
-    all: usize,
-    /// Those of them that gained nothing.
+    left: usize,
+    /// Those that gained nothing.
     idle: usize,
 }
 
 impl Rounds {
-    /// Ends the batch after a round that looked at `walked` items, waits for others if
-    /// there were none, and begins another batch. False after the last round, and sooner where no
-    /// space is to come.
-    fn next<S>(&mut self, eviction: &Eviction, work: &mut Work<'_, S>, walked: usize) -> bool {
-        self.all += 1;
+    fn new(segments: usize) -> Self {
+        Self { left: ROUNDS_MAX + segments * ROUNDS_PER_SEGMENT, idle: 0 }
+    }
+
+    /// Ends the batch after a round that looked at `walked` items, lets other threads run if there
+    /// were none, and begins another batch.
+    fn next<S>(
+        &mut self,
+        eviction: &Eviction,
+        work: &mut Work<'_, S>,
+        walked: usize,
+    ) -> Result<(), Failed> {
+        self.left = self.left.saturating_sub(1);
         self.idle += usize::from(walked == 0);
-        let is_over = self.all >= ROUNDS_MAX || self.idle > YIELDS_MAX + SLEEPS_MAX;
         let has_looked = self.idle > work.items.segments().geometry().scans() + 1;
-        if is_over || has_looked && !is_space_to_come(eviction, work.items) {
-            return false;
+        if has_looked && !is_space_to_come(eviction, work) {
+            return Err(Failed::NoSpace);
         }
-        work.pin.pause(|| match (walked, self.idle > YIELDS_MAX) {
-            (0, true) => sleep_1_ms(),
-            (0, false) => yield_now(),
-            _ => {}
-        });
-        work.pin.counters().waits.add(u64::from(walked == 0));
-        true
+        if self.left == 0 || self.idle > YIELDS_MAX && (has_looked || work.may_evict) {
+            return Err(Failed::Later(Obstacle::Memory));
+        }
+        if walked == 0 {
+            work.pin.pause(yield_now);
+            work.pin.counters().waits.add(1);
+        } else {
+            work.pin.renew();
+        }
+        Ok(())
     }
 }
 
 /// Whether there will be space when others have ended their batches, or even sooner.
-fn is_space_to_come(eviction: &Eviction, items: &Items) -> bool {
-    let SegmentCounts { small, main, limbo, .. } = items.segments().counts();
-    let is_evicted = items.config().evict && small + main > 0;
+fn is_space_to_come<S>(eviction: &Eviction, work: &Work<'_, S>) -> bool {
+    let SegmentCounts { small, main, limbo, .. } = work.items.segments().counts();
+    let is_evicted = work.may_evict && small + main > 0;
     is_evicted || limbo > 0 || eviction.try_evictor().is_none()
 }
 
-/// Runs `attempt` until it no longer lacks space, making space in between. `None` when no more
-/// space can be made.
+/// Runs `attempt` until it no longer lacks space, making space in between.
 pub(crate) fn with_space<T, S: EffectSink>(
     eviction: &Eviction,
     work: &mut Work<'_, S>,
-    mut attempt: impl FnMut(&mut Work<'_, S>) -> Result<T, NeedSpace>,
-) -> Option<T> {
+    mut attempt: impl FnMut(&mut Work<'_, S>) -> Result<T, Stopped>,
+) -> Result<T, Failed> {
     for _ in 0..ATTEMPTS_MAX {
         match attempt(work) {
-            Ok(done) => return Some(done),
-            Err(need) if make_space(eviction, work, need.segments) => {}
-            Err(_) => break,
+            Ok(done) => return Ok(done),
+            Err(Stopped::NeedSpace { segments }) => make_space(eviction, work, segments)?,
+            Err(Stopped::NeedBuffer { bytes }) => {
+                if !give_back(eviction, work, bytes) {
+                    return Err(Failed::Later(Obstacle::Memory));
+                }
+            }
+            // The item that the change was to be made from is dead now.
+            Err(Stopped::Again | Stopped::Refused(Refused::Flushed)) => {}
+            Err(Stopped::Refused(Refused::TooLarge)) => return Err(Failed::TooLarge),
+            Err(Stopped::Refused(refused)) => return Err(Failed::Later(Obstacle::Sink(refused))),
         }
     }
-    None
+    Err(Failed::Later(Obstacle::Memory))
 }
 
 /// Frees memory until `segments` of it are free. The pin of the caller moves on.
-fn make_space<S: EffectSink>(eviction: &Eviction, work: &mut Work<'_, S>, segments: usize) -> bool {
+fn make_space<S: EffectSink>(
+    eviction: &Eviction,
+    work: &mut Work<'_, S>,
+    segments: usize,
+) -> Result<(), Failed> {
     let items = work.items;
     if segments * 2 > items.segments().geometry().segments_max {
-        return false;
+        return Err(Failed::NoSpace);
     }
-    let mut rounds = Rounds::default();
+    let mut rounds = Rounds::new(segments);
     let wanted = segments + FREE_FOR_MOVES;
     work.pin.counters().rooms_made.add(1);
     let mut looked_at = 0;
@@ -111,22 +150,24 @@ fn make_space<S: EffectSink>(eviction: &Eviction, work: &mut Work<'_, S>, segmen
         if let Some(mut evictor) = eviction.try_evictor() {
             eviction.reclaim(work);
             if items.segments().free() >= wanted && !items.index().buckets().is_short() {
-                return true;
+                return Ok(());
             }
             let bounds = Bounds { items: ITEMS_PER_ROUND, words: usize::MAX };
             let wanted = wanted.max(items.segments().free_aim());
-            walked = eviction.walk_for(&mut evictor, work, bounds, wanted).items;
+            let walk = eviction.walk_for(&mut evictor, work, bounds, wanted);
+            if let Some(refused) = walk.refused {
+                return Err(Failed::Later(Obstacle::Sink(refused)));
+            }
+            walked = walk.items;
             looked_at += walked as u64;
             eviction.maxima().space_items.fetch_max(looked_at, Ordering::Relaxed);
         }
-        if !rounds.next(eviction, work, walked) {
-            return false;
-        }
+        rounds.next(eviction, work, walked)?;
     }
 }
 
 /// Evicts until the budget has `bytes` left, for an owner whose share is not used up. The pin of
-/// the caller moves on. False when that much could not be evicted.
+/// the caller moves on. False when that much cannot be evicted now.
 pub(crate) fn give_back<S: EffectSink>(
     eviction: &Eviction,
     work: &mut Work<'_, S>,
@@ -136,7 +177,7 @@ pub(crate) fn give_back<S: EffectSink>(
     let segment_bytes = items.segments().geometry().segment_bytes();
     // Moving items takes space too, so what counts is what there is, not what was returned.
     let lacking = || bytes.saturating_sub(eviction.budget().room());
-    let mut rounds = Rounds::default();
+    let mut rounds = Rounds::new(lacking().div_ceil(segment_bytes) as usize);
     work.pin.renew();
     loop {
         let mut walked = 0;
@@ -148,9 +189,13 @@ pub(crate) fn give_back<S: EffectSink>(
                 return true;
             }
             let bounds = Bounds { items: ITEMS_PER_ROUND, words: usize::MAX };
-            walked = eviction.walk_for(&mut evictor, work, bounds, usize::MAX).items;
+            let walk = eviction.walk_for(&mut evictor, work, bounds, usize::MAX);
+            if walk.refused.is_some() {
+                return false;
+            }
+            walked = walk.items;
         }
-        if !rounds.next(eviction, work, walked) {
+        if rounds.next(eviction, work, walked).is_err() {
             return false;
         }
     }

@@ -9,13 +9,12 @@
 //! place in the victim: else it was moved or replaced, and its words are dead already.
 
 use super::work::Work;
-use crate::effects::{EffectSink, Removal};
 use crate::index::Slot;
 use crate::item::Flags;
 use crate::items::Current;
 use crate::keys::Key;
 use crate::segments::{Addr, Pool, Purpose, Stream, Victim, names_chunk, owner, rename_chunk};
-use base::KeyId;
+use base::{EffectSink, KeyId, NoSink, Refused, Removal, Space};
 use std::collections::VecDeque;
 
 /// Hits that move an item from the small pool to the main pool.
@@ -79,9 +78,9 @@ impl Walk {
             assert!(span_words > 0, "a segment is covered by items and fillers without a gap");
             let chunk = head.is(Flags::CHUNK);
             let key = (!head.is(Flags::FILLER)).then(|| {
-                name.clear();
-                item.append_key(head, &mut name);
-                if chunk { owner(&name) } else { Some(work.items.key(&name).id) }
+                name.bytes.clear();
+                item.append_key(head, &mut name.bytes);
+                if chunk { owner(&name.bytes) } else { Some(work.items.key(&name.bytes).id) }
             });
             self.ahead.push_back(Subject { addr, span_words, key: key.flatten(), chunk });
             self.seen_words += span_words;
@@ -100,12 +99,18 @@ enum Decision {
 
 /// Decides about one item of a victim and does it. False when the item must wait for space to
 /// move to.
+///
+/// # Errors
+/// When the sink has no space for its removal. The item stays where it is.
 pub(super) fn process<S: EffectSink>(
     work: &mut Work<'_, S>,
     walk: &mut Walk,
     subject: &Subject,
-) -> bool {
-    let Some(key) = subject.key else { return true };
+) -> Result<bool, Refused> {
+    let Some(key) = subject.key else { return Ok(true) };
+    if !work.items.slices().is_copy(key.slice) {
+        work.sink.reserve(key.slice, Space::Removal)?;
+    }
     let processed = process_key(work, walk, subject, key);
     work.items.index().resizing(key.slice).adjust(work.pin.grace());
     processed
@@ -116,10 +121,10 @@ fn process_key<S: EffectSink>(
     walk: &mut Walk,
     subject: &Subject,
     id: KeyId,
-) -> bool {
+) -> Result<bool, Refused> {
     let Subject { addr, chunk, .. } = *subject;
     let items = work.items;
-    let Some(mut chain) = items.index().lock(work.pin.grace(), id) else { return true };
+    let Some(mut chain) = items.index().lock(work.pin.grace(), id) else { return Ok(true) };
     let place = chain.find(id.hash, |at| {
         if !chunk {
             return at == addr;
@@ -127,12 +132,16 @@ fn process_key<S: EffectSink>(
         let item = items.segments().item(at);
         names_chunk(item, item.head(), addr)
     });
-    let Some(place) = place else { return true };
+    let Some(place) = place else { return Ok(true) };
     let current = items.current(&chain, place);
     let words = work.items.segments().item(addr).head().used_words();
     let decision = decide(work, walk, words, id, &current);
     if let Decision::Keep { freq } = decision {
-        let pool = if walk.victim.compact { walk.victim.pool } else { Pool::Main };
+        let pool = match walk.victim {
+            _ if items.slices().is_copy(id.slice) => Pool::Copies,
+            Victim { compact: true, pool: Pool::Small, .. } => Pool::Small,
+            _ => Pool::Main,
+        };
         let expiry_s = current.item.expiry_s(current.head);
         if let Some(to) = copy_kept(work, addr, expiry_s, pool) {
             if chunk {
@@ -144,10 +153,11 @@ fn process_key<S: EffectSink>(
             walk.kept_words += words;
             let counters = work.pin.counters();
             if walk.victim.compact { &counters.compacted } else { &counters.kept }.add(1);
-            return true;
+            return Ok(true);
         }
-        if !items.config().evict || items.segments().counts().limbo > 0 {
-            return false;
+        let must_stay = !work.may_evict || items.slices().is_copy(id.slice);
+        if must_stay || items.segments().counts().limbo > 0 {
+            return Ok(false);
         }
     }
     let removal = match decision {
@@ -156,18 +166,24 @@ fn process_key<S: EffectSink>(
     };
     let mut name = work.pin.take_scratch();
     if S::ON {
-        current.item.append_key(current.head, &mut name);
+        current.item.append_key(current.head, &mut name.bytes);
     }
-    let key = Key { id, bytes: &name };
-    items.remove(work.pin, &mut chain, &key, &current, removal, work.sink);
+    let key = Key { id, bytes: &name.bytes };
+    let removed = if items.slices().is_copy(id.slice) {
+        // It is dead, which its primary sees too: nothing is emitted for a copy.
+        items.remove(work.pin, &mut chain, &key, &current, removal, &mut NoSink)
+    } else {
+        items.remove(work.pin, &mut chain, &key, &current, removal, work.sink)
+    };
     work.pin.keep_scratch(name);
+    removed?;
     if removal == Removal::Evicted {
         let words = current.head.span_words();
         let ghost = work.ghosts.ghost(id.hash, walk.victim.pool, words);
         ghost.into_iter().for_each(|ghost| chain.remember(ghost));
     }
     chain.trim();
-    true
+    Ok(true)
 }
 
 /// Decides about an item of which `words` would have to move.
@@ -182,7 +198,7 @@ fn decide<S>(
         return Decision::Drop { removal: Removal::Expired };
     }
     let freq = current.slot.freq();
-    if walk.victim.compact {
+    if walk.victim.compact || work.items.slices().is_copy(key.slice) {
         return Decision::Keep { freq };
     }
     let whole = work.items.segments().geometry().segment_words;
@@ -192,7 +208,7 @@ fn decide<S>(
     }
     match walk.victim.pool {
         Pool::Small if freq >= PROMOTE_FREQ => Decision::Keep { freq: 0 },
-        Pool::Main if freq > 0 => Decision::Keep { freq: freq - 1 },
+        Pool::Main | Pool::Copies if freq > 0 => Decision::Keep { freq: freq - 1 },
         _ => Decision::Drop { removal: Removal::Evicted },
     }
 }

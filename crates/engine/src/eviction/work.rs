@@ -1,8 +1,9 @@
 //! What every piece of work on the items needs: a writer's, and a walker's.
 
 use super::ghosts::GhostClock;
+use super::space::Stopped;
 use crate::items::Items;
-use crate::local::Pin;
+use crate::local::{Pin, Scratch};
 use base::Now;
 
 /// The parts that a change works with, in whose batch, when, and where its effects go.
@@ -12,4 +13,24 @@ pub(crate) struct Work<'w, S> {
     pub(crate) pin: &'w mut Pin,
     pub(crate) now: Now,
     pub(crate) sink: &'w mut S,
+    /// Whether items may be evicted for it. If not, space comes from dead words only.
+    pub(crate) may_evict: bool,
+}
+
+impl<S> Work<'_, S> {
+    /// An empty buffer for an old value of `bytes` on its way to a new place. What is long is taken
+    /// from the budget. [`Work::keep`] gives it back.
+    pub(crate) fn scratch(&mut self, bytes: usize) -> Result<Scratch, Stopped> {
+        let mut scratch = self.pin.take_scratch();
+        if scratch.reserve(self.items.segments().budget(), bytes) {
+            return Ok(scratch);
+        }
+        self.pin.keep_scratch(scratch);
+        Err(Stopped::NeedBuffer { bytes: bytes as u64 })
+    }
+
+    /// Keeps a buffer for the next attempt or request.
+    pub(crate) fn keep(&mut self, scratch: Scratch) {
+        self.pin.keep_scratch(scratch);
+    }
 }

@@ -11,9 +11,9 @@
 use super::blocks::{Blocks, Kind};
 use super::bucket::{BUCKET_BYTES, Bucket, BucketId};
 use super::lock::{overflow, with_overflow};
-use crate::grace::GracePeriods;
+use crate::grace::{GracePeriods, Horizon};
 use crate::raw::Mapping;
-use crate::sync::{AtomicU64, MODEL, Mutex, Ordering, fence, lock};
+use crate::sync::{Apart, AtomicU64, MODEL, Mutex, Ordering, fence, lock};
 use base::{MemoryBudget, Owner};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -40,11 +40,11 @@ pub(crate) struct Buckets {
     pub(super) chunk_mask: u32,
     /// Bytes taken from the budget at a time.
     block_bytes: u64,
-    free: Mutex<Free>,
+    free: Apart<Mutex<Free>>,
     /// Bytes of blocks that hold memory and are not in use, as of the last change.
-    spare_bytes: AtomicU64,
+    spare_bytes: Apart<AtomicU64>,
     /// Set when the budget refused memory: eviction then frees a segment for the index.
-    is_short: AtomicU64,
+    is_short: Apart<AtomicU64>,
 }
 
 impl Buckets {
@@ -63,9 +63,9 @@ impl Buckets {
             budget,
             chunk_mask: chunk_buckets - 1,
             block_bytes,
-            free: Mutex::new(Free { blocks, limbo: VecDeque::new() }),
-            spare_bytes: AtomicU64::new(0),
-            is_short: AtomicU64::new(0),
+            free: Apart(Mutex::new(Free { blocks, limbo: VecDeque::new() })),
+            spare_bytes: Apart(AtomicU64::new(0)),
+            is_short: Apart(AtomicU64::new(0)),
         })
     }
 
@@ -77,8 +77,9 @@ impl Buckets {
 
     /// A chunk of empty buckets, or `None` while the budget refuses.
     pub(crate) fn take_chunk(&self, grace: &GracePeriods) -> Option<BucketId> {
+        let horizon = grace.horizon();
         let mut free = lock(&self.free);
-        self.end_limbo(&mut free, grace);
+        self.end_limbo(&mut free, horizon);
         let id = self.take(&mut free, Kind::Chunk)?;
         Some(self.cleared(id, Kind::Chunk))
     }
@@ -111,9 +112,9 @@ impl Buckets {
         self.note_spare(&free);
     }
 
-    fn end_limbo(&self, free: &mut Free, grace: &GracePeriods) {
+    fn end_limbo(&self, free: &mut Free, horizon: Horizon) {
         while let Some((stamp, id)) = free.limbo.front().copied()
-            && grace.passed(stamp)
+            && horizon.has_passed(stamp)
         {
             free.limbo.pop_front();
             free.blocks.give(id);
@@ -183,8 +184,9 @@ impl Buckets {
 
     /// Returns the memory of a few empty blocks, as far as [`Buckets::returnable_bytes`] says.
     pub(crate) fn give_back(&self, grace: &GracePeriods) {
+        let horizon = grace.horizon();
         let mut free = lock(&self.free);
-        self.end_limbo(&mut free, grace);
+        self.end_limbo(&mut free, horizon);
         let blocks = (self.returnable_bytes() / self.block_bytes) as usize;
         if blocks == 0 {
             return;

@@ -107,6 +107,11 @@ impl<'i> Chain<'i> {
         overflow(self.buckets.bucket(bucket)[0].load(Ordering::Relaxed))
     }
 
+    /// How many buckets it has.
+    pub(crate) fn buckets(&self) -> usize {
+        std::iter::successors(Some(self.first), |bucket| self.next(*bucket)).count()
+    }
+
     /// Every slot of the chain, in order.
     pub(crate) fn places(&self) -> impl Iterator<Item = Place> + '_ {
         std::iter::successors(Some(self.first), |bucket| self.next(*bucket))

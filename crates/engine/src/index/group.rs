@@ -45,12 +45,12 @@ const STEPS_SHIFT: u32 = MASK_SHIFT + TAG_BITS + 1;
 pub(crate) const BUCKETS_MAX: u64 = 1 << TAG_BITS;
 
 /// How many buckets a group has, the mask of their numbers, and how many steps it has taken.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Shape(u64);
 
 impl Shape {
     /// The next shape after this: with `buckets` buckets, at least one.
-    fn step(self, buckets: u64) -> Self {
+    pub(super) fn step(self, buckets: u64) -> Self {
         let mask = (2 << buckets.ilog2()) - 1;
         let mask = mask & (BUCKETS_MAX - 1);
         let steps = (self.0 >> STEPS_SHIFT) + 1;
@@ -65,6 +65,12 @@ impl Shape {
     #[inline]
     pub(crate) fn buckets(self) -> u64 {
         self.0 & ((1 << BUCKETS_BITS) - 1)
+    }
+
+    /// The bits of a tag that number the most buckets before the mask grows.
+    #[inline]
+    pub(super) fn mask(self) -> u64 {
+        self.0 >> MASK_SHIFT & (BUCKETS_MAX - 1)
     }
 
     /// The bucket of a key with `tag`. A tag has no bits where the steps are.

@@ -18,6 +18,7 @@ mod lock;
 mod probe;
 mod resize;
 mod slot;
+mod span;
 mod table;
 
 pub(crate) use bucket::Bucket;
@@ -26,4 +27,5 @@ pub(crate) use compact::Compaction;
 pub(crate) use lock::overflow;
 pub(crate) use probe::Probe;
 pub(crate) use slot::{FREQ_MAX, Ghost, Slot};
+pub(crate) use span::Span;
 pub(crate) use table::Index;

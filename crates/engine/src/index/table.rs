@@ -75,6 +75,11 @@ impl Index {
         (self.meta.places().len() as u64 * BUCKET_BYTES) << self.chunk_shift
     }
 
+    /// How many slices share a group: two to the power of this.
+    pub(super) fn slices_shift(&self) -> u32 {
+        self.slices_shift
+    }
+
     #[inline]
     fn group_of(&self, slice: SliceId) -> usize {
         slice.index() >> self.slices_shift

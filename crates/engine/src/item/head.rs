@@ -1,22 +1,22 @@
 //! The head of an item: its first word.
 //!
 //! ```text
-//! 63......45 44...39 38...29 28....21 20......0
-//! access(19) slack(6) flags(10) klen(8) vlen(21)
+//! 63......43 42...37 36...28 27....20 19......0
+//! access(21) slack(6) flags(9)  klen(8) vlen(20)
 //! ```
 //!
-//! `access` counts units of [`ACCESS_UNIT_S`] of the expiry clock. `slack` counts the words that
+//! `access` counts units of [`ACCESS_UNIT_S`] of the expiry clock, and wraps after 48 days. `slack` counts the words that
 //! an overwrite in place left unused. A filler covers words that hold no item: its `vlen` is its
 //! whole length in words. Lengths of keys and values are in bytes, all others in words.
 //!
 //! The fields never overlap. [`Head::span_words`] is where the next item of the segment begins, so
 //! it must be right even for an item that is dead.
 
-const VLEN_BITS: u32 = 21;
+const VLEN_BITS: u32 = 20;
 const KLEN_BITS: u32 = 8;
-const FLAGS_BITS: u32 = 10;
+const FLAGS_BITS: u32 = 9;
 const SLACK_BITS: u32 = 6;
-const ACCESS_BITS: u32 = 19;
+const ACCESS_BITS: u32 = 21;
 const KLEN_SHIFT: u32 = VLEN_BITS;
 const FLAGS_SHIFT: u32 = KLEN_SHIFT + KLEN_BITS;
 const SLACK_SHIFT: u32 = FLAGS_SHIFT + FLAGS_BITS;
@@ -52,14 +52,16 @@ impl Flags {
     pub(crate) const LARGE: Self = Self(1 << 3);
     /// A piece of a large value; it has no key.
     pub(crate) const CHUNK: Self = Self(1 << 4);
-    /// No item: words to skip.
-    pub(crate) const FILLER: Self = Self(1 << 5);
+    /// No item: words to skip. Nothing is both of the above.
+    pub(crate) const FILLER: Self = Self(Self::LARGE.0 | Self::CHUNK.0);
     /// Read at least once since it was stored.
-    pub(crate) const FETCHED: Self = Self(1 << 6);
+    pub(crate) const FETCHED: Self = Self(1 << 5);
     /// Marked invalid by a client. The reader that wins the token refreshes it.
-    pub(crate) const STALE: Self = Self(1 << 7);
+    pub(crate) const STALE: Self = Self(1 << 6);
     /// The token to refresh it has been given out.
-    pub(crate) const TOKEN_SENT: Self = Self(1 << 8);
+    pub(crate) const TOKEN_SENT: Self = Self(1 << 7);
+    /// A read created it, and no value has been stored since.
+    pub(crate) const VIVIFIED: Self = Self(1 << 8);
 
     #[inline]
     pub(crate) fn has(self, other: Self) -> bool {
@@ -223,6 +225,10 @@ mod tests {
         assert_eq!((head.key_bytes(), head.slack_words()), (250, SLACK_WORDS_MAX));
         assert!(head.is(Flags::STALE) && !head.is(Flags::LARGE));
         assert_eq!((head.idle_s(400), head.idle_s(500)), (0, 100));
+        for days in [11, 13, 48] {
+            let idle_s = head.idle_s(400 + days * 86_400);
+            assert!(idle_s.abs_diff(days * 86_400) < ACCESS_UNIT_S, "{days} days: {idle_s} s");
+        }
         let span = head.with_slack(0).span_words();
         assert_eq!(head.span_words(), span + SLACK_WORDS_MAX);
         assert_eq!(Head::filler(9).span_words(), 9);

@@ -14,7 +14,7 @@
 use super::head::{Flags, HEADER_WORDS, Head};
 use crate::raw::{append, begin_with, copy_in};
 use crate::sync::{AtomicU64, Ordering};
-use base::Version;
+use base::{Facts, Version};
 
 /// What is to be written, apart from key and value.
 #[derive(Clone, Copy, Debug, Default)]
@@ -30,6 +30,38 @@ pub(crate) struct Attributes {
 }
 
 impl Attributes {
+    /// The attributes of an item that another engine described.
+    pub(crate) fn of(facts: &Facts) -> Self {
+        let flags = Flags::default()
+            .with_if(facts.stale, Flags::STALE)
+            .with_if(facts.token_sent, Flags::TOKEN_SENT)
+            .with_if(facts.vivified, Flags::VIVIFIED);
+        Self {
+            expiry_s: facts.expiry_s,
+            client_flags: facts.client_flags,
+            client_cas: facts.token,
+            flags,
+            base: Version::ZERO,
+        }
+    }
+
+    /// What another engine must know of them.
+    pub(crate) fn facts(&self) -> Facts {
+        Facts {
+            client_flags: self.client_flags,
+            expiry_s: self.expiry_s,
+            token: self.client_cas,
+            stale: self.flags.has(Flags::STALE),
+            token_sent: self.flags.has(Flags::TOKEN_SENT),
+            vivified: self.flags.has(Flags::VIVIFIED),
+        }
+    }
+
+    /// Whether an item with these attributes is the same as one with `other`.
+    pub(crate) fn are_stored_like(&self, other: &Self) -> bool {
+        self.facts() == other.facts() && self.flags == other.flags
+    }
+
     /// The head of an item with these attributes.
     #[inline]
     pub(crate) fn head(&self, key_bytes: usize, value_bytes: usize) -> Head {
@@ -56,6 +88,11 @@ impl<'p> ItemRef<'p> {
     pub(crate) fn new(words: &'p [AtomicU64]) -> Option<Self> {
         let (header, body) = words.split_first_chunk()?;
         Some(Self { header, body })
+    }
+
+    /// Whether both are the same place.
+    pub(crate) fn is_at(self, other: Self) -> bool {
+        std::ptr::eq(self.header, other.header)
     }
 
     #[inline]
@@ -143,10 +180,10 @@ impl<'p> ItemRef<'p> {
         self.read_u32(head.key_bytes() + expiry_bytes)
     }
 
-    /// The token a client compares with: its own choice, or else the version.
+    /// The token a client compares with: its own choice, or else the counter of the version.
     #[inline]
     pub(crate) fn cas(self, head: Head) -> u64 {
-        self.client_cas(head).unwrap_or_else(|| self.version().raw())
+        self.client_cas(head).unwrap_or_else(|| self.version().counter())
     }
 
     #[inline]

@@ -10,12 +10,12 @@
 use super::read::{Found, ItemView, Read, ReadSink};
 use crate::index::{Bucket, FREQ_MAX, Probe, Slot, candidate, overflow};
 use crate::item::{Flags, Head, ItemRef, expired};
-use crate::items::Items;
+use crate::items::{Current, Items};
 use crate::keys::{KEY_BYTES_MAX, Key};
 use crate::local::Pin;
 use crate::segments::{append_chunks, whole_value_bytes};
 use crate::sync::{AtomicU64, Ordering, fence};
-use base::Now;
+use base::{Now, SliceId, Version};
 
 /// Optimistic tries, after the plain one, before a read takes the lock.
 const TRIES: u32 = 3;
@@ -34,6 +34,14 @@ pub struct Prefetched<'e, 'k> {
     key: Key<'k>,
     /// `None` if one look does not find it.
     probe: Option<Probe<'e>>,
+}
+
+impl Prefetched<'_, '_> {
+    /// The slice of the key.
+    #[must_use]
+    pub fn slice(&self) -> SliceId {
+        self.key.id.slice
+    }
 }
 
 /// An item as it was found without a lock: its place in a bucket, and what was there.
@@ -255,6 +263,88 @@ fn miss_dead(pin: &Pin, item: ItemRef<'_>, head: Head, now: Now) -> Read {
     let over = expired(item.expiry_s(head), now);
     if over { &counters.read_expired } else { &counters.read_flushed }.add(1);
     Read::Miss
+}
+
+/// Copies the value of an item that `view` shows, whose chain is no longer locked. False, and
+/// nothing was copied, if the item has changed since.
+pub(crate) fn copy_unlocked<S: ReadSink>(
+    items: &Items,
+    key: &Key<'_>,
+    view: &ItemView<'_>,
+    out: &mut S,
+) -> bool {
+    let (item, _) = view.parts();
+    let version = view.version();
+    let Some(probe) = items.index().probe(key.id).filter(|probe| !probe.is_locked()) else {
+        return false;
+    };
+    let is_there = find_in_chain(items, probe.first(), key)
+        .is_some_and(|seen| seen.item.is_at(item) && seen.item.version() == version);
+    if !is_there {
+        return false;
+    }
+    let copied = copy_value(items, view, out) && probe.holds();
+    if !copied {
+        out.rewind();
+    }
+    copied
+}
+
+/// The item of the key in a chain of buckets, as it is without a lock.
+fn find_in_chain<'e>(items: &'e Items, first: &'e Bucket, key: &Key<'_>) -> Option<Seen<'e>> {
+    let mut bucket = first;
+    for _ in 0..CHAIN_MAX {
+        if let Some(seen) = find_in(items, bucket, key) {
+            return Some(seen);
+        }
+        bucket = items.index().buckets().bucket(overflow(bucket[0].load(Ordering::Relaxed))?);
+    }
+    None
+}
+
+/// Appends the value of `key` to `target` without counting a use, and returns the version that it
+/// has. Takes no lock, unless the item changes all the time. Where there is no item that is alive,
+/// nothing is appended.
+pub(crate) fn read_whole(
+    items: &Items,
+    pin: &Pin,
+    key: &Key<'_>,
+    now: Now,
+    target: &mut Vec<u8>,
+) -> Option<Version> {
+    let start = target.len();
+    for _ in 0..TRIES {
+        let probe = items.index().probe(key.id)?;
+        let seen = find_in_chain(items, probe.first(), key).filter(|_| !probe.is_locked());
+        if let Some(Seen { item, head, .. }) = seen
+            && items.alive(item, head, key.id.slice, now)
+        {
+            let version = item.version();
+            let view = ItemView::new(item, head, whole_value_bytes(item, head), now);
+            if copy_value(items, &view, &mut Whole(&mut *target)) && probe.holds() {
+                return Some(version);
+            }
+        }
+        target.truncate(start);
+        items.index().wait_while_locked(key.id);
+    }
+    let chain = items.index().lock(pin.grace(), key.id)?;
+    let Current { item, head, .. } = items.find(&chain, key)?;
+    items.alive(item, head, key.id.slice, now).then(|| {
+        items.append_whole(item, head, target);
+        item.version()
+    })
+}
+
+/// A buffer for one value.
+struct Whole<'t>(&'t mut Vec<u8>);
+
+impl ReadSink for Whole<'_> {
+    fn open(&mut self, _: &ItemView<'_>) -> Option<&mut Vec<u8>> {
+        Some(self.0)
+    }
+
+    fn rewind(&mut self) {}
 }
 
 /// What is known of the item of `key`, without counting a use.

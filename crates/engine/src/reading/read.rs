@@ -5,8 +5,9 @@
 
 use crate::item::{Flags, Head, ItemRef};
 use crate::items::Current;
+use crate::obstacle::Obstacle;
 use crate::segments::whole_value_bytes;
-use base::Now;
+use base::{Now, Version};
 
 /// What is known of an item that was found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -66,6 +67,13 @@ impl<'e> ItemView<'e> {
         (self.item, self.head)
     }
 
+    /// The version of the item: the place of its latest change among those of its slice.
+    #[inline]
+    #[must_use]
+    pub fn version(&self) -> Version {
+        self.item.version()
+    }
+
     /// Length of the value.
     #[inline]
     #[must_use]
@@ -120,8 +128,10 @@ pub enum Read {
     Hit,
     /// There is no such item.
     Miss,
-    /// The read had to create or rewrite the item, and there was no memory for it.
+    /// The read had to create or rewrite the item, and there is no memory for it.
     NoSpace,
+    /// The read had to change the item, which cannot be done now. It may be tried again.
+    Later(Obstacle),
 }
 
 /// Where a value goes. If the value was changed while the engine copied it, the engine rewinds the

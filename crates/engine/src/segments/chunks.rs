@@ -79,7 +79,7 @@ pub(crate) fn append_chunks(
     for addr in chunks(item, head) {
         let Some(chunk) = segments.try_item(addr) else { return false };
         let chunk_head = chunk.head();
-        if !chunk_head.is(Flags::CHUNK) || !chunk.fits(chunk_head) {
+        if !chunk_head.is(Flags::CHUNK) || chunk_head.is(Flags::LARGE) || !chunk.fits(chunk_head) {
             return false;
         }
         chunk.append_value(chunk_head, &[], target);

@@ -7,7 +7,8 @@
 //! word 3  expiry:   latest expiry second of its items; u32::MAX once one never expires
 //! word 4  stamp:    grace period of sealing, then of entering limbo
 //! word 5  links:    next(32) | previous(32) in its queue, as number + 1
-//! words 6, 7        unused: a header is one cache line
+//! word 6  order:    how many segments were sealed before it and with it
+//! word 7            unused: a header is one cache line
 //! ```
 //!
 //! Words 1 to 3 are changed without a lock by any writer; the others only under the lock of the
@@ -52,6 +53,11 @@ impl<'h> Header<'h> {
         self.0[0].store(place, Ordering::Release);
     }
 
+    /// Moves it to another pool, in the state that it is in.
+    pub(crate) fn set_pool(self, pool: Pool) {
+        self.set_place(self.state(), pool, self.class());
+    }
+
     pub(crate) fn set_state(self, state: State) {
         self.set_place(state, self.pool(), self.class());
     }
@@ -68,8 +74,11 @@ impl<'h> Header<'h> {
 
     #[inline]
     pub(crate) fn pool(self) -> Pool {
-        let small = self.0[0].load(Ordering::Relaxed) >> 8 & 0xFF == Pool::Small as u64;
-        if small { Pool::Small } else { Pool::Main }
+        match self.0[0].load(Ordering::Relaxed) >> 8 & 0xFF {
+            0 => Pool::Small,
+            1 => Pool::Main,
+            _ => Pool::Copies,
+        }
     }
 
     pub(crate) fn class(self) -> usize {
@@ -116,6 +125,14 @@ impl<'h> Header<'h> {
 
     pub(crate) fn stamp(self) -> u64 {
         self.0[4].load(Ordering::Relaxed)
+    }
+
+    pub(super) fn set_order(self, order: u64) {
+        self.0[6].store(order, Ordering::Relaxed);
+    }
+
+    pub(super) fn order(self) -> u64 {
+        self.0[6].load(Ordering::Relaxed)
     }
 
     pub(super) fn links(self) -> &'h AtomicU64 {

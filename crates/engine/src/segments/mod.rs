@@ -26,7 +26,7 @@ mod queue;
 mod reuse;
 mod table;
 
-pub(crate) use addr::Addr;
+pub(crate) use addr::{Addr, SegmentId};
 pub(crate) use chunks::{
     ENTRY_BYTES, OWNER_BYTES, append_chunks, chunks, cut, names_chunk, note_expiry_of_chunks,
     owner, owner_name, rename_chunk, segments_for, value_bytes_max, whole_value_bytes,
@@ -34,6 +34,7 @@ pub(crate) use chunks::{
 pub(crate) use header::Header;
 pub(crate) use pool::{POOLS, Pool, SMALL_PERCENT_FIRST};
 pub(crate) use reuse::{
-    Reclaim, Victim, dead_victim, drained, expired_victim, oldest_victim, reclaim,
+    Reclaim, Victim, dead_victim, drained, expired_victim, flushed_victim, follow, oldest_victim,
+    reclaim,
 };
 pub(crate) use table::{FREE_FOR_MOVES, Purpose, SegmentCounts, Segments, Stream};

@@ -8,9 +8,10 @@
 use super::addr::SegmentId;
 use super::header::{Header, State};
 use super::pool::Pool;
+use super::queue::Queue;
 use super::table::{Lists, Segments};
 use crate::config::SCAN_SEGMENTS_MAX;
-use crate::grace::GracePeriods;
+use crate::grace::{GracePeriods, Horizon};
 use crate::sync::{MutexGuard, Ordering, lock};
 use base::Now;
 
@@ -32,8 +33,9 @@ pub(crate) fn expired_victim(
     grace: &GracePeriods,
     now: Now,
 ) -> Option<Victim> {
+    let horizon = grace.horizon();
     let mut lists = lock(&segments.lists);
-    scan(segments, grace, &mut lists, |header| header.all_expired(now.expiry_s))
+    scan(segments, horizon, &mut lists, |header| header.all_expired(now.expiry_s))
 }
 
 /// A segment of which more than `dead_words` are dead, if `steps` steps of the rotating scan find
@@ -44,9 +46,20 @@ pub(crate) fn dead_victim(
     dead_words: usize,
     steps: usize,
 ) -> Option<Victim> {
+    let horizon = grace.horizon();
     let step =
-        || scan(segments, grace, &mut lock(&segments.lists), |of| of.dead_words() > dead_words);
+        || scan(segments, horizon, &mut lock(&segments.lists), |of| of.dead_words() > dead_words);
     (0..steps).find_map(|_| step())
+}
+
+/// The oldest segment of a pool, if everything in it was flushed.
+pub(crate) fn flushed_victim(segments: &Segments, grace: &GracePeriods) -> Option<Victim> {
+    let horizon = grace.horizon();
+    let mut lists = lock(&segments.lists);
+    let is_flushed = |id: &SegmentId| segments.header(*id).order() <= lists.flushed;
+    let mut oldest = lists.queues.iter().filter_map(Queue::first);
+    let id = oldest.find(is_flushed)?;
+    take_victim(segments, horizon, &mut lists, id, true)
 }
 
 /// The oldest segment of `pool`, if the batches that wrote it have ended.
@@ -55,14 +68,15 @@ pub(crate) fn oldest_victim(
     grace: &GracePeriods,
     pool: Pool,
 ) -> Option<Victim> {
+    let horizon = grace.horizon();
     let mut lists = lock(&segments.lists);
     let id = lists.queues[pool as usize].first()?;
-    take_victim(segments, grace, &mut lists, id, false)
+    take_victim(segments, horizon, &mut lists, id, false)
 }
 
 fn scan(
     segments: &Segments,
-    grace: &GracePeriods,
+    horizon: Horizon,
     lists: &mut MutexGuard<'_, Lists>,
     wanted: impl Fn(Header<'_>) -> bool,
 ) -> Option<Victim> {
@@ -71,7 +85,7 @@ fn scan(
         let id = SegmentId(lists.scan_at as u32);
         let header = segments.header(id);
         if header.state() == State::Sealed && wanted(header) {
-            let victim = take_victim(segments, grace, lists, id, true);
+            let victim = take_victim(segments, horizon, lists, id, true);
             if victim.is_some() {
                 return victim;
             }
@@ -82,13 +96,13 @@ fn scan(
 
 fn take_victim(
     segments: &Segments,
-    grace: &GracePeriods,
+    horizon: Horizon,
     lists: &mut MutexGuard<'_, Lists>,
     id: SegmentId,
     compact: bool,
 ) -> Option<Victim> {
     let header = segments.header(id);
-    if !grace.passed(header.stamp()) {
+    if !horizon.has_passed(header.stamp()) {
         return None;
     }
     let pool = header.pool();
@@ -101,9 +115,27 @@ fn take_victim(
 pub(crate) fn drained(segments: &Segments, grace: &GracePeriods, id: SegmentId) {
     let mut lists = lock(&segments.lists);
     let header = segments.header(id);
+    lists.end(header.pool());
     header.set_state(State::Limbo);
     header.set_stamp(grace.retire());
     lists.limbo.push_back(id);
+}
+
+/// Segments that one call of [`follow`] moves at most.
+const FOLLOW_MAX: usize = 16;
+
+/// Moves segments of copies to the main pool after slices were promoted: the items of those slices
+/// can be evicted there, and what is still a copy is moved back when its segment is walked.
+pub(crate) fn follow(segments: &Segments) {
+    let mut lists = lock(&segments.lists);
+    for _ in 0..FOLLOW_MAX.min(lists.to_follow) {
+        lists.to_follow -= 1;
+        let Some(id) = lists.queues[Pool::Copies as usize].first() else { break };
+        lists.queues[Pool::Copies as usize].remove(&segments.headers, id);
+        lists.end(Pool::Copies);
+        segments.header(id).set_pool(Pool::Main);
+        lists.queues[Pool::Main as usize].push(&segments.headers, id);
+    }
 }
 
 /// Where the segments go that [`reclaim`] frees.
@@ -119,11 +151,12 @@ pub(crate) struct Reclaim {
 /// used and of free ones, as `how` says, but of [`RETURNS_MAX`] at most. The number of segments
 /// returned is the result.
 pub(crate) fn reclaim(segments: &Segments, grace: &GracePeriods, how: Reclaim) -> usize {
+    let horizon = grace.horizon();
     let mut lists = lock(&segments.lists);
     for _ in 0..lists.limbo.len() {
         let Some(id) = lists.limbo.pop_front() else { break };
         let header = segments.header(id);
-        if grace.passed(header.stamp()) {
+        if horizon.has_passed(header.stamp()) {
             header.set_state(State::Idle);
             lists.free.push(id);
         } else {

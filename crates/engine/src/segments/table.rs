@@ -8,13 +8,13 @@
 
 use super::addr::{Addr, SegmentId};
 use super::header::{Header, HeaderWords, State};
-use super::pool::{POOLS, Pool, SMALL_PERCENT_FIRST};
+use super::pool::{Pool, QUEUES, SMALL_PERCENT_FIRST};
 use super::queue::{Headers, Queue};
 use crate::config::Geometry;
 use crate::grace::GracePeriods;
 use crate::item::{HEADER_WORDS, Head, ItemRef};
 use crate::raw::Mapping;
-use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering, lock};
+use crate::sync::{Apart, AtomicU64, Mutex, MutexGuard, Ordering, lock};
 use base::{Grant, MemoryBudget, Owner};
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -65,14 +65,22 @@ pub(super) struct Lists {
     pub(super) uncommitted: Vec<SegmentId>,
     /// First segment that was never committed.
     pub(super) fresh: usize,
+    /// Of these, the first `copies` are of [`Owner::Replica`]: as many as segments hold copies.
     pub(super) grants: Vec<Grant>,
+    copies: usize,
+    /// Segments of copies that may hold items of slices that are no copies any more.
+    pub(super) to_follow: usize,
     /// For segments from `fresh` on that hold memory and were never used.
     pub(super) prefaulted: Vec<Grant>,
-    pub(super) queues: [Queue; POOLS],
+    pub(super) queues: [Queue; QUEUES],
     pub(super) limbo: VecDeque<SegmentId>,
     pub(super) scan_at: usize,
     /// Whether the budget has ever refused a segment.
     filled: bool,
+    /// Segments that were sealed so far.
+    sealed: u64,
+    /// Of these, those that were sealed before a flush of everything: they hold nothing alive.
+    pub(super) flushed: u64,
 }
 
 pub(crate) struct Segments {
@@ -82,12 +90,22 @@ pub(crate) struct Segments {
     budget: Arc<MemoryBudget>,
     /// The open segment of each stream, as number + 1; 0 for none.
     open: Box<[AtomicU64]>,
-    pub(super) lists: Mutex<Lists>,
+    pub(super) lists: Apart<Mutex<Lists>>,
     /// `lists.free.len()`, for a look without the lock.
-    pub(super) free: AtomicU64,
+    pub(super) free: Apart<AtomicU64>,
     free_aim: usize,
     /// Whether new items belong in the main pool: see [`Segments::fills_main`].
-    fills_main: AtomicU64,
+    fills_main: Apart<AtomicU64>,
+}
+
+impl Lists {
+    /// A segment of `pool` holds nothing of that pool any more.
+    pub(super) fn end(&mut self, pool: Pool) {
+        if pool == Pool::Copies {
+            self.copies -= 1;
+            self.grants[self.copies].assign(Owner::Primary);
+        }
+    }
 }
 
 pub(super) struct HeaderTable(Mapping<HeaderWords>);
@@ -116,21 +134,25 @@ impl Segments {
             pool: Mapping::reserve(pool_words, huge)?,
             headers: HeaderTable(Mapping::reserve(geometry.segments_max, false)?),
             budget,
-            open: (0..PURPOSES * POOLS * geometry.classes).map(|_| AtomicU64::new(0)).collect(),
-            lists: Mutex::new(Lists {
+            open: (0..PURPOSES * QUEUES * geometry.classes).map(|_| AtomicU64::new(0)).collect(),
+            lists: Apart(Mutex::new(Lists {
                 free: Vec::new(),
                 uncommitted: Vec::new(),
                 fresh: 0,
                 grants: Vec::new(),
+                copies: 0,
+                to_follow: 0,
                 prefaulted: Vec::new(),
-                queues: [Queue::default(), Queue::default()],
+                queues: Default::default(),
                 limbo: VecDeque::new(),
                 scan_at: 0,
                 filled: false,
-            }),
-            free: AtomicU64::new(0),
+                sealed: 0,
+                flushed: 0,
+            })),
+            free: Apart(AtomicU64::new(0)),
             free_aim,
-            fills_main: AtomicU64::new(0),
+            fills_main: Apart(AtomicU64::new(0)),
             geometry,
         };
         table.refill(&mut lock(&table.lists));
@@ -140,6 +162,10 @@ impl Segments {
     #[inline]
     pub(crate) fn geometry(&self) -> &Geometry {
         &self.geometry
+    }
+
+    pub(crate) fn budget(&self) -> &MemoryBudget {
+        &self.budget
     }
 
     #[inline]
@@ -201,10 +227,58 @@ impl Segments {
         }
     }
 
+    /// Takes a free segment for one writer alone: no other writes into it, and nothing walks it. The
+    /// writer seals it or gives it back.
+    pub(crate) fn take_whole(&self, pool: Pool, class: usize) -> Option<SegmentId> {
+        let mut lists = lock(&self.lists);
+        let id = self.take_free(&mut lists, Purpose::Write)?;
+        self.begin(&mut lists, id, pool, class);
+        Some(id)
+    }
+
+    /// Makes a free segment one of `pool`.
+    fn begin(&self, lists: &mut Lists, id: SegmentId, pool: Pool, class: usize) {
+        self.header(id).open(pool, class);
+        if pool == Pool::Copies {
+            lists.grants[lists.copies].assign(Owner::Replica);
+            lists.copies += 1;
+        }
+    }
+
+    /// Takes `words` in a segment that the caller has for itself.
+    pub(crate) fn allocate_in(&self, id: SegmentId, words: usize) -> Option<Addr> {
+        let start = self.header(id).take_words(words);
+        let fits = start + words <= self.geometry.segment_words;
+        fits.then(|| Addr((id.0 as usize * self.geometry.segment_words + start) as u64))
+    }
+
+    /// Lets the segment of one writer be walked like any other that is full.
+    pub(crate) fn seal_whole(&self, grace: &GracePeriods, id: SegmentId) {
+        let start = self.header(id).take_words(self.geometry.segment_words);
+        self.cover_end(id, start);
+        self.enqueue(grace, &mut lock(&self.lists), id);
+    }
+
+    /// Frees the segment of one writer, into which no slot points.
+    pub(crate) fn give_back_whole(&self, id: SegmentId) {
+        let mut lists = lock(&self.lists);
+        let header = self.header(id);
+        lists.end(header.pool());
+        header.set_state(State::Idle);
+        lists.free.push(id);
+        self.free.store(lists.free.len() as u64, Ordering::Relaxed);
+    }
+
+    /// Slices have become those of a primary: the segments of copies follow.
+    pub(crate) fn note_promotion(&self) {
+        let mut lists = lock(&self.lists);
+        lists.to_follow = lists.queues[Pool::Copies as usize].len();
+    }
+
     #[inline]
     fn open_of(&self, stream: Stream) -> &AtomicU64 {
         let Stream { purpose, pool, class } = stream;
-        &self.open[(purpose as usize * POOLS + pool as usize) * self.geometry.classes + class]
+        &self.open[(purpose as usize * QUEUES + pool as usize) * self.geometry.classes + class]
     }
 
     /// Covers the end of a full segment with a filler, if `start` is where the end begins.
@@ -227,20 +301,36 @@ impl Segments {
             self.seal(grace, &mut lists, current, open);
         }
         let Some(id) = self.take_free(&mut lists, stream.purpose) else { return false };
-        self.header(id).open(stream.pool, stream.class);
+        self.begin(&mut lists, id, stream.pool, stream.class);
         open.store(u64::from(id.0) + 1, Ordering::Release);
         true
     }
 
     /// Puts the open segment `current`, full or covered to its end, into the queue of its pool.
     fn seal(&self, grace: &GracePeriods, lists: &mut Lists, current: u64, open: &AtomicU64) {
-        let id = SegmentId(current as u32 - 1);
+        self.enqueue(grace, lists, SegmentId(current as u32 - 1));
+        open.store(0, Ordering::Release);
+    }
+
+    fn enqueue(&self, grace: &GracePeriods, lists: &mut Lists, id: SegmentId) {
         let header = self.header(id);
         header.set_stamp(grace.retire());
         header.set_state(State::Sealed);
+        lists.sealed += 1;
+        header.set_order(lists.sealed);
         lists.queues[header.pool() as usize].push(&self.headers, id);
         self.aim_filling(lists);
-        open.store(0, Ordering::Release);
+    }
+
+    /// How many segments were sealed so far.
+    pub(crate) fn sealed(&self) -> u64 {
+        lock(&self.lists).sealed
+    }
+
+    /// The first `sealed` segments that were sealed hold nothing alive: they go first.
+    pub(crate) fn note_flush(&self, sealed: u64) {
+        let mut lists = lock(&self.lists);
+        lists.flushed = lists.flushed.max(sealed);
     }
 
     /// Seals the open segments that hold something and that `wanted` chooses, so that they can be

@@ -1,90 +1,139 @@
 //! Applying the effects of another engine: how a copy is kept.
 //!
-//! An effect is applied with the version it has, and only if the item is not newer. Applying in any
-//! order, or twice, therefore ends in the same state. A copy makes space out of dead words only:
-//! which items go is decided by the engine that emits the effects.
+//! An effect is applied with the version that it has, and only if the item is older. So one that
+//! arrives twice changes nothing the second time. But a change that is applied after the removal
+//! that followed it would bring the item back: the order of the log is kept by the caller. Applying
+//! draws no number from the counters of this engine, it only raises them.
+//!
+//! A copy makes space out of dead words only: which items go is decided by the engine that emits
+//! the effects.
 
-use crate::effects::{Change, Effect, EffectSink, NoSink, Removal};
-use crate::eviction::{Eviction, NeedSpace, Work, with_space};
-use crate::item::{Attributes, Flags};
-use crate::writing::Writer;
-use base::{KeyId, Version};
+use crate::eviction::{Eviction, Failed, Stopped, Work, with_space};
+use crate::item::Attributes;
+use crate::keys::KEY_BYTES_MAX;
+use crate::obstacle::Obstacle;
+use crate::writing::{Ahead, Writer};
+use base::{
+    Change, Effect, EffectSink, KeyId, NoSink, Refused, Removal, SliceId, Space, Value, Version,
+};
 
 /// The result of applying an effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Applied {
     /// The item is as the effect says.
     Done,
-    /// The item is already newer.
+    /// The item is as new, or newer. Nothing was changed.
     Stale,
-    /// There is no room. A copy never evicts by itself: the other engine must.
+    /// There is no space. A copy never evicts by itself: the other engine must.
     NoSpace,
+    /// It cannot be applied now, and may be tried again.
+    Later(Obstacle),
+    /// The effect is malformed: its key is not of the slice, its key has no legal length, its value
+    /// is too long, or its version is zero. Nothing was changed.
+    Malformed,
 }
 
-/// Gives an effect the version it already has.
-struct Replay(Version);
+/// Gives an effect the version that it has.
+struct Given(Version);
 
-impl EffectSink for Replay {
-    const ON: bool = true;
+impl EffectSink for Given {
+    const ON: bool = false;
 
-    fn commit(&mut self, _key: KeyId, _effect: &Effect<'_>) -> Version {
-        self.0
+    fn reserve(&mut self, _: SliceId, _: Space<'_>) -> Result<(), Refused> {
+        Ok(())
+    }
+
+    fn commit(
+        &mut self,
+        _: KeyId,
+        _: &Effect<'_>,
+        _: impl FnOnce() -> Result<Version, Refused>,
+    ) -> Result<Version, Refused> {
+        Ok(self.0)
     }
 }
 
-/// Makes the item as `effect` says, unless it is newer.
+/// Makes the item as `effect` says, unless it is as new.
 pub(crate) fn apply(
     eviction: &Eviction,
     work: &mut Work<'_, NoSink>,
+    slice: SliceId,
     effect: &Effect<'_>,
+    version: Version,
 ) -> Applied {
-    let applied = if work.items.config().evict {
-        try_apply(work, effect).ok()
-    } else {
-        with_space(eviction, work, |work| try_apply(work, effect))
+    let items = work.items;
+    let legal = (1..=KEY_BYTES_MAX).contains(&effect.key.len())
+        && effect.change.value_bytes() <= items.config().value_bytes_max
+        && version != Version::ZERO;
+    if !legal || items.key(effect.key).id.slice != slice {
+        work.pin.counters().malformed.add(1);
+        return Applied::Malformed;
+    }
+    let mut copied = Vec::new();
+    let put = match effect.change {
+        Change::Put(value, facts) | Change::Touch(_, Some((value, facts))) => {
+            let value = match value {
+                Value::Parts(parts) => parts,
+                Value::Stored(_) => {
+                    value.append_to(&mut copied);
+                    [&copied[..], &[]]
+                }
+            };
+            Some((Attributes::of(&facts), value))
+        }
+        Change::Touch(_, None) | Change::Remove(_) => None,
     };
-    let slice = work.items.key(effect.key).id.slice;
-    work.items.index().resizing(slice).adjust(work.pin.grace());
-    applied.unwrap_or(Applied::NoSpace)
+    let mut ahead = Ahead::default();
+    let applied = with_space(eviction, work, |work| {
+        let applied = try_apply(work, effect, put, version, &mut ahead);
+        ahead.end_attempt(work);
+        applied
+    });
+    ahead.give_back(work);
+    items.index().resizing(slice).adjust(work.pin.grace());
+    match applied {
+        Ok(applied) => applied,
+        Err(Failed::Later(obstacle)) => Applied::Later(obstacle),
+        Err(Failed::NoSpace | Failed::TooLarge) => Applied::NoSpace,
+    }
 }
 
-fn try_apply(work: &mut Work<'_, NoSink>, effect: &Effect<'_>) -> Result<Applied, NeedSpace> {
+fn try_apply(
+    work: &mut Work<'_, NoSink>,
+    effect: &Effect<'_>,
+    put: Option<(Attributes, [&[u8]; 2])>,
+    version: Version,
+    ahead: &mut Ahead,
+) -> Result<Applied, Stopped> {
     let items = work.items;
     let key = items.key(effect.key);
-    let sink = &mut Replay(effect.version);
-    let mut work = Work { pin: &mut *work.pin, sink, items, ghosts: work.ghosts, now: work.now };
-    let mut writer = Writer::new(&mut work, &key);
+    let sink = &mut Given(version);
+    let Work { ghosts, now, .. } = *work;
+    let mut given = Work { pin: &mut *work.pin, sink, items, ghosts, now, may_evict: false };
+    if let Some((with, value)) = &put {
+        ahead.write_if_long(&mut given, &key, with, *value)?;
+    }
+    let mut writer = Writer::new(&mut given, &key);
     let mut chain = writer.lock()?;
     let current = items.find(&chain, &key);
-    if let Some(current) = &current {
-        // A touch leaves the version, so an item emitted again may have another expiry.
-        let again = matches!(effect.change, Change::Put { .. });
-        let version = current.item.version();
-        if version > effect.version || (version == effect.version && !again) {
-            return Ok(Applied::Stale);
-        }
+    if current.as_ref().is_some_and(|current| current.item.version() >= version) {
+        return Ok(Applied::Stale);
     }
-    match effect.change {
-        Change::Put { value, client_flags, expiry_s, client_cas, stale } => {
-            let flags = Flags::default().with_if(stale, Flags::STALE);
-            let base = Version::ZERO;
-            let with = Attributes { expiry_s, client_flags, client_cas, flags, base };
-            let value = [value, &[]];
-            writer.put(&mut chain, current, &with, value)?;
+    match (put, current) {
+        (Some((with, value)), current) => {
+            writer.put(&mut chain, current, &with, value, ahead)?;
         }
-        Change::Touch { expiry_s } => {
-            if let Some(current) = current {
+        (None, None) => {}
+        (None, Some(current)) => match effect.change {
+            Change::Touch(expiry_s, _) => {
                 let mut with = current.item.attributes(current.head);
+                with.client_cas = Some(current.item.cas(current.head));
                 with.expiry_s = expiry_s;
-                writer.rewrite(&mut chain, current, &with)?;
+                writer.change_attributes(&mut chain, current, &with)?;
             }
-        }
-        Change::Remove(_) => {
-            if let Some(current) = current {
-                writer.remove(&mut chain, &current, Removal::Deleted);
-            }
-        }
+            _ => writer.remove(&mut chain, &current, Removal::Deleted)?,
+        },
     }
-    items.slices().raise(key.id.slice, effect.version);
+    items.slices().raise(key.id.slice, version);
     Ok(Applied::Done)
 }

@@ -1,6 +1,6 @@
 //! Transfer: what keeps a copy of a slice in another engine.
 //!
-//! `scan` walks a slice and emits each item, or drops the slice; `apply` makes a change that
+//! `scan` walks a range of slices and passes each item, or drops the items; `apply` makes a change that
 //! another engine emitted. No bytes are sent or received here.
 
 mod apply;
@@ -8,5 +8,5 @@ mod scan;
 
 pub use apply::Applied;
 pub(crate) use apply::apply;
-pub use scan::{Cursor, More};
+pub use scan::{Cursor, ItemSink, More, WalkedItem};
 pub(crate) use scan::{forget, scan};

@@ -1,58 +1,53 @@
-//! Walking and dropping slices: what moves data between cells.
+//! Walking and dropping slices: what moves data between cells, and what lists keys.
 //!
-//! A walk goes through the buckets of a slice in order. Growing moves items to buckets that are
-//! yet to come, so none is missed. After shrinking the walk starts over and emits some items
-//! twice, which their versions make harmless. A walk holds one chain at a time. A call of [`scan`]
-//! is bounded in items and in chains; [`forget`] has no bound.
+//! A walk goes through the groups of a range of slices, and in each in the order of reversed tags
+//! (`index`). So an item that stays is passed exactly once, however groups grow and shrink
+//! meanwhile. A walk holds one chain at a time, and copies no value: its sink may. A call is bounded
+//! in items and in buckets. Between two calls the caller may renew its pin.
 
-use crate::effects::{Change, Effect, EffectSink, NoSink, Removal};
-use crate::index::{Chain, Index, Place};
-use crate::item::Flags;
-use crate::items::Items;
+use crate::index::{Index, Span};
+use crate::items::{Items, WholeValue};
 use crate::local::Pin;
-use base::{Now, SliceId};
+use crate::reading::{Found, ItemView};
+use base::{Facts, KeyId, NoSink, Now, Removal, SliceId, SliceRange, Value, Version};
 
-/// Chains that one call of [`scan`] looks at, at most.
-const CHAINS_MAX: u32 = 1 << 10;
+/// Buckets that one call looks at, at most; the rest of the last chain may exceed them.
+const BUCKETS_MAX: usize = 1 << 10;
 
 /// How far a walk has come. [`Cursor::default`] is its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cursor {
-    bucket: u64,
-    buckets: u64,
-    restarted: bool,
+    /// Number of a slice: those before it are passed.
+    slice: u32,
+    /// Of the group of that slice, the tags before this number are passed.
+    at: u32,
 }
 
+const SLICE_SHIFT: u32 = u32::BITS;
+
 impl Cursor {
-    /// The buckets passed since the start, or since the slice last shrank.
+    /// The cursor that [`Cursor::raw`] returned as `raw`.
     #[must_use]
-    pub fn passed(&self) -> u64 {
-        self.bucket
+    pub fn from_raw(raw: u64) -> Self {
+        Self { slice: (raw >> SLICE_SHIFT) as u32, at: raw as u32 }
     }
 
-    /// Whether the slice shrank meanwhile, so that some items were emitted twice.
+    /// Eight bytes that keep it from one request to the next; zero at the start.
     #[must_use]
-    pub fn restarted(&self) -> bool {
-        self.restarted
+    pub fn raw(self) -> u64 {
+        u64::from(self.slice) << SLICE_SHIFT | u64::from(self.at)
     }
 
-    /// The next chain of the walk, or `None` at its end. Whether the slice shrank is looked at
-    /// for every chain, since a chain that was passed may have received the items of the last.
-    fn next<'i>(&mut self, index: &'i Index, slice: SliceId) -> Option<Chain<'i>> {
+    /// The next chain of a walk through `slices`, or `None` at its end.
+    fn next<'i>(&mut self, index: &'i Index, slices: SliceRange) -> Option<Span<'i>> {
         loop {
-            let shape = index.shape(slice);
-            if shape.buckets() < self.buckets {
-                self.bucket = 0;
-                self.restarted = true;
+            let number = (self.slice as usize).max(slices.numbers().start);
+            let slice = SliceId::new(number).filter(|slice| slices.contains(*slice))?;
+            if let Some(span) = index.lock_span(slice, self.at) {
+                (self.slice, self.at) = (number as u32, span.end);
+                return Some(span);
             }
-            self.buckets = shape.buckets();
-            if self.bucket >= self.buckets {
-                return None;
-            }
-            if let Some(chain) = index.lock_bucket(slice, shape, self.bucket) {
-                self.bucket += 1;
-                return Some(chain);
-            }
+            (self.slice, self.at) = (index.next_group(number) as u32, 0);
         }
     }
 }
@@ -62,84 +57,138 @@ impl Cursor {
 pub enum More {
     /// Call again.
     Yes,
-    /// The walk is over: every item was emitted.
+    /// The walk is over: every item was passed.
     No,
 }
 
-/// Emits the items of `slice` to `sink`, from `at` on, until at least `items_min` were emitted,
-/// [`CHAINS_MAX`] chains were looked at, or the walk is over.
-pub(crate) fn scan<S: EffectSink>(
+/// An item that a walk passes. It is true while the sink looks at it.
+pub struct WalkedItem<'a> {
+    /// The key.
+    pub key: &'a [u8],
+    /// Its slice and its hash.
+    pub id: KeyId,
+    /// The value, where it lies.
+    pub value: Value<'a>,
+    /// What it carries besides.
+    pub facts: Facts,
+    /// The version of its latest change.
+    pub version: Version,
+    view: ItemView<'a>,
+}
+
+impl WalkedItem<'_> {
+    /// What a read would know of it.
+    #[must_use]
+    pub fn found(&self) -> Found {
+        self.view.found()
+    }
+}
+
+/// Receives the items that a walk passes. It is called under the lock of their chain: it copies what
+/// it needs and returns at once.
+pub trait ItemSink {
+    /// Takes an item. False if it has no space: the walk then ends before this chain, whose items
+    /// it will pass again.
+    fn take(&mut self, item: &WalkedItem<'_>) -> bool;
+}
+
+/// Passes the items of `slices` to `sink`, from `at` on, until at least `items_min` were passed,
+/// [`BUCKETS_MAX`] buckets were looked at, the sink has no space, or the walk is over.
+pub(crate) fn scan(
     items: &Items,
     pin: &mut Pin,
-    (slice, at): (SliceId, &mut Cursor),
+    (slices, at): (SliceRange, &mut Cursor),
     items_min: u32,
     now: Now,
-    sink: &mut S,
+    sink: &mut impl ItemSink,
 ) -> More {
-    let mut emitted = 0;
-    for _ in 0..CHAINS_MAX {
-        if emitted >= items_min {
+    let (mut passed, mut buckets) = (0, 0);
+    let mut name = pin.take_scratch();
+    let mut more = More::Yes;
+    while passed < items_min && buckets < BUCKETS_MAX {
+        let before = *at;
+        let Some(span) = at.next(items.index(), slices) else {
+            more = More::No;
             break;
-        }
-        let Some(chain) = at.next(items.index(), slice) else { return More::No };
-        emitted += emit_chain(items, pin, &chain, slice, now, sink);
+        };
+        buckets += span.chain.buckets();
+        let Some(taken) = pass_chain(items, &span, slices, &mut name.bytes, now, sink) else {
+            *at = before;
+            break;
+        };
+        passed += taken;
     }
-    More::Yes
+    pin.keep_scratch(name);
+    pin.counters().walked_buckets.add(buckets as u64);
+    more
 }
 
-fn emit_chain<S: EffectSink>(
+/// Passes the items of one chain, and returns how many; `None` if the sink had no space.
+fn pass_chain(
     items: &Items,
-    pin: &mut Pin,
-    chain: &Chain<'_>,
-    slice: SliceId,
+    span: &Span<'_>,
+    slices: SliceRange,
+    name: &mut Vec<u8>,
     now: Now,
-    sink: &mut S,
-) -> u32 {
-    let mut emitted = 0;
-    let (mut name, mut value) = (Vec::new(), pin.take_scratch());
-    for place in chain.places().filter(|place| chain.get(*place).is_item()) {
-        let current = items.current(chain, place);
+    sink: &mut impl ItemSink,
+) -> Option<u32> {
+    let mut passed = 0;
+    for place in span.places() {
+        let current = items.current(&span.chain, place);
         name.clear();
-        current.item.append_key(current.head, &mut name);
-        let key = items.key(&name);
-        if key.id.slice != slice || !items.alive(current.item, current.head, slice, now) {
+        current.item.append_key(current.head, name);
+        let id = items.key(name).id;
+        if !slices.contains(id.slice) || !items.alive(current.item, current.head, id.slice, now) {
             continue;
         }
-        value.clear();
-        if S::VALUES {
-            items.append_whole(&current, &mut value);
-        }
-        let mut with = current.item.attributes(current.head);
-        with.flags = with.flags.without(Flags::LARGE);
-        let effect = Effect {
-            key: key.bytes,
-            change: Change::put(&value, &with),
+        let whole = WholeValue { items, item: current.item, head: current.head };
+        let item = WalkedItem {
+            key: name,
+            id,
+            value: Value::Stored(&whole),
+            facts: current.item.attributes(current.head).facts(),
             version: current.item.version(),
+            view: ItemView::of(&current, now),
         };
-        sink.commit(key.id, &effect);
-        emitted += 1;
+        if !sink.take(&item) {
+            return None;
+        }
+        passed += 1;
     }
-    pin.keep_scratch(value);
-    emitted
+    Some(passed)
 }
 
-/// Drops every item of `slice`.
-pub(crate) fn forget(items: &Items, pin: &Pin, slice: SliceId) {
-    let (mut at, mut name) = (Cursor::default(), Vec::new());
-    while let Some(mut chain) = at.next(items.index(), slice) {
-        let places: Vec<Place> = chain.places().collect();
+/// Drops the items of `slices`, from `at` on, until [`BUCKETS_MAX`] buckets were looked at or the
+/// walk is over.
+pub(crate) fn forget(items: &Items, pin: &mut Pin, slices: SliceRange, at: &mut Cursor) -> More {
+    let (mut buckets, mut name) = (0, pin.take_scratch());
+    let mut more = More::Yes;
+    while buckets < BUCKETS_MAX {
+        let Some(mut span) = at.next(items.index(), slices) else {
+            more = More::No;
+            break;
+        };
+        buckets += span.chain.buckets();
+        let places: Vec<_> = span.places().collect();
+        let mut group = None;
         for place in places {
-            if !chain.get(place).is_item() {
-                continue;
-            }
-            let current = items.current(&chain, place);
-            name.clear();
-            current.item.append_key(current.head, &mut name);
-            let key = items.key(&name);
-            if key.id.slice == slice {
-                items.remove(pin, &mut chain, &key, &current, Removal::Deleted, &mut NoSink);
+            let current = items.current(&span.chain, place);
+            name.bytes.clear();
+            current.item.append_key(current.head, &mut name.bytes);
+            let key = items.key(&name.bytes);
+            if slices.contains(key.id.slice) {
+                let (chain, deleted) = (&mut span.chain, Removal::Deleted);
+                let removed = items.remove(pin, chain, &key, &current, deleted, &mut NoSink);
+                removed.expect("no sink refuses nothing");
+                group = Some(key.id.slice);
             }
         }
-        chain.trim();
+        span.chain.trim();
+        drop(span);
+        if let Some(slice) = group {
+            items.index().resizing(slice).adjust(pin.grace());
+        }
     }
+    pin.keep_scratch(name);
+    more
 }

@@ -3,37 +3,122 @@
 //! The conditions of an operation are decided here; [`Writer`] writes and emits. Where space is
 //! short everything is given up, and the caller starts over with the lock released.
 
+use super::ahead::{Ahead, Looked, is_long, look};
 use super::number::{NUMBER_BYTES_MAX, decimal, number};
 use super::op::{Action, Mode, Op, WriteResult, WriteStatus};
 use super::writer::Writer;
-use crate::effects::{EffectSink, Removal};
-use crate::eviction::{NeedSpace, Work};
+use crate::eviction::{Stopped, Work};
 use crate::index::Chain;
 use crate::item::{Attributes, Flags};
 use crate::items::Current;
-use crate::reading::{ItemView, fetched_now};
+use crate::reading::{ItemView, fetched_now, read_whole};
+use base::{EffectSink, Removal, Space, Value};
 
 /// One attempt at an operation, with the chain of its key locked.
 struct Attempt<'w, 'e, S> {
     writer: Writer<'w, 'e, S>,
     chain: Chain<'e>,
     op: &'w Op<'w>,
+    ahead: &'w mut Ahead,
 }
 
-/// Makes one change.
+/// Makes one change. `ahead` keeps what is written of a long value from one attempt to the next.
 pub(crate) fn write<S: EffectSink>(
     work: &mut Work<'_, S>,
     op: &Op<'_>,
-) -> Result<WriteResult, NeedSpace> {
-    let writer = Writer::new(work, &op.key);
-    let chain = writer.lock()?;
-    Attempt { writer, chain, op }.decide()
+    ahead: &mut Ahead,
+) -> Result<WriteResult, Stopped> {
+    if S::ON {
+        reserve(work, op)?;
+    }
+    let wrote = write_ahead(work, op, ahead).and_then(|()| {
+        let writer = Writer::new(work, &op.key);
+        let chain = writer.lock()?;
+        Attempt { writer, chain, op, ahead }.decide()
+    });
+    ahead.end_attempt(work);
+    wrote
+}
+
+/// Reserves what the effects of `op` take at most, as far as that is known without the lock.
+fn reserve<S: EffectSink>(work: &mut Work<'_, S>, op: &Op<'_>) -> Result<(), Stopped> {
+    let mut known = None;
+    let value_bytes = match op.action {
+        Action::Store { mode: Mode::Set | Mode::Add | Mode::Replace, value, .. } => {
+            known = Some(Value::Parts([value, &[]]));
+            value.len()
+        }
+        Action::Count { .. } => NUMBER_BYTES_MAX,
+        Action::Delete | Action::Clear { .. } => 0,
+        Action::Store { value, .. } => value.len() + look(work, &op.key)?.value_bytes,
+        Action::Touch { .. } | Action::Invalidate { .. } => look(work, &op.key)?.value_bytes,
+    };
+    let key_bytes = op.key.bytes.len();
+    let space = Space::Change { key_bytes, value_bytes, value: known };
+    Ok(work.sink.reserve(op.key.id.slice, space)?)
+}
+
+/// Writes the value of `op` before the chain is locked, if it is long and the operation will
+/// probably store it.
+fn write_ahead<S: EffectSink>(
+    work: &mut Work<'_, S>,
+    op: &Op<'_>,
+    ahead: &mut Ahead,
+) -> Result<(), Stopped> {
+    let Action::Store { mode, value, client_flags, expiry_s } = op.action else { return Ok(()) };
+    if let Mode::Append { .. } | Mode::Prepend { .. } = mode {
+        return join_ahead(work, op, value, ahead);
+    }
+    if !is_long(value.len()) || value.len() > work.items.config().value_bytes_max {
+        return Ok(());
+    }
+    let alive = look(work, &op.key)?.alive;
+    let stores = match mode {
+        Mode::Add => !alive,
+        Mode::Replace => alive,
+        _ => alive || op.compare.is_none(),
+    };
+    if !stores {
+        return Ok(());
+    }
+    let with = Attributes { expiry_s, client_flags, client_cas: op.cas, ..Attributes::default() };
+    ahead.write_if_long(work, &op.key, &with, [value, &[]])
+}
+
+/// Reads the present value and writes it joined to `value`, if an attempt has found that both
+/// together are so long that they lie in chunks.
+fn join_ahead<S: EffectSink>(
+    work: &mut Work<'_, S>,
+    op: &Op<'_>,
+    value: &[u8],
+    ahead: &mut Ahead,
+) -> Result<(), Stopped> {
+    if !ahead.wants_present() {
+        return Ok(());
+    }
+    let Looked { pool, value_bytes, expiry_s, .. } = look(work, &op.key)?;
+    let mut old = work.scratch(value_bytes)?;
+    let read = read_whole(work.items, work.pin, &op.key, work.now, &mut old.bytes);
+    if let Some(version) = read {
+        let joined = joined(&op.action, &old.bytes, value);
+        let wrote = ahead.write_chunks(&mut Writer::new(work, &op.key), pool, expiry_s, joined);
+        ahead.set_present(version, old);
+        return wrote;
+    }
+    work.keep(old);
+    Ok(())
+}
+
+/// The present value and `value` in the order that the action says.
+fn joined<'v>(action: &Action<'_>, old: &'v [u8], value: &'v [u8]) -> [&'v [u8]; 2] {
+    let before = matches!(action, Action::Store { mode: Mode::Prepend { .. }, .. });
+    if before { [value, old] } else { [old, value] }
 }
 
 impl<'e, S: EffectSink> Attempt<'_, 'e, S> {
     /// Decides by the present item, or by its absence.
-    fn decide(&mut self) -> Result<WriteResult, NeedSpace> {
-        let Some(current) = self.writer.find_alive(&mut self.chain) else {
+    fn decide(&mut self) -> Result<WriteResult, Stopped> {
+        let Some(current) = self.writer.find_alive(&mut self.chain)? else {
             return self.write_missing();
         };
         let mut stale = false;
@@ -64,8 +149,7 @@ impl<'e, S: EffectSink> Attempt<'_, 'e, S> {
                 match mode {
                     Mode::Add => Ok(WriteResult::ended(WriteStatus::NotStored)),
                     Mode::Set | Mode::Replace => self.replace(current, &with, [value, &[]]),
-                    Mode::Append { .. } => self.join(current, (value, true)),
-                    Mode::Prepend { .. } => self.join(current, (value, false)),
+                    Mode::Append { .. } | Mode::Prepend { .. } => self.join(current, value),
                 }
             }
             Action::Count { delta, down, expiry_s, .. } => {
@@ -78,7 +162,7 @@ impl<'e, S: EffectSink> Attempt<'_, 'e, S> {
                 Ok(self.done(&current))
             }
             Action::Delete => {
-                self.writer.remove(&mut self.chain, &current, Removal::Deleted);
+                self.writer.remove(&mut self.chain, &current, Removal::Deleted)?;
                 self.chain.trim();
                 Ok(WriteResult::ended(WriteStatus::Done))
             }
@@ -87,7 +171,8 @@ impl<'e, S: EffectSink> Attempt<'_, 'e, S> {
                 with.expiry_s = expiry_s.unwrap_or(with.expiry_s);
                 with.client_cas = self.op.cas;
                 with.flags = with.flags.with(Flags::STALE).without(Flags::TOKEN_SENT);
-                self.change_attributes(current, &with)
+                let current = self.writer.change_attributes(&mut self.chain, current, &with)?;
+                Ok(self.done(&current))
             }
             Action::Clear { client_flags, expiry_s, stale } => {
                 let with = Attributes {
@@ -102,7 +187,7 @@ impl<'e, S: EffectSink> Attempt<'_, 'e, S> {
         }
     }
 
-    fn write_missing(&mut self) -> Result<WriteResult, NeedSpace> {
+    fn write_missing(&mut self) -> Result<WriteResult, Stopped> {
         let number;
         let mut digits = [0; NUMBER_BYTES_MAX];
         let (value, client_flags, expiry_s) = match self.op.action {
@@ -132,7 +217,7 @@ impl<'e, S: EffectSink> Attempt<'_, 'e, S> {
         }
         let with =
             Attributes { expiry_s, client_flags, client_cas: self.op.cas, ..Attributes::default() };
-        let current = self.writer.put(&mut self.chain, None, &with, [value, &[]])?;
+        let current = self.put(None, &with, [value, &[]])?;
         Ok(WriteResult { number, ..self.done(&current) })
     }
 
@@ -142,32 +227,40 @@ impl<'e, S: EffectSink> Attempt<'_, 'e, S> {
         current: Current<'e>,
         with: &Attributes,
         value: [&[u8]; 2],
-    ) -> Result<WriteResult, NeedSpace> {
+    ) -> Result<WriteResult, Stopped> {
         if value[0].len() + value[1].len() > self.writer.work.items.config().value_bytes_max {
             return Ok(WriteResult::ended(WriteStatus::TooLarge));
         }
-        let current = self.writer.put(&mut self.chain, Some(current), with, value)?;
+        let current = self.put(Some(current), with, value)?;
         Ok(self.done(&current))
     }
 
     /// Stores a value joined to the present one. The item keeps its expiry and client flags, but no
     /// mark. Where both together would be too long, nothing is stored.
-    fn join(
-        &mut self,
-        current: Current<'e>,
-        (value, after): (&[u8], bool),
-    ) -> Result<WriteResult, NeedSpace> {
+    fn join(&mut self, current: Current<'e>, value: &[u8]) -> Result<WriteResult, Stopped> {
+        let items = self.writer.work.items;
         let mut with =
             Attributes { client_cas: self.op.cas, ..current.item.attributes(current.head) };
         with.flags = Flags::default();
-        let mut old = self.writer.work.pin.take_scratch();
-        self.writer.work.items.append_whole(&current, &mut old);
-        let joined = if after { [&old[..], value] } else { [value, &old] };
-        let wrote = self.replace(current, &with, joined).map(|wrote| match wrote.status {
-            WriteStatus::TooLarge => WriteResult::ended(WriteStatus::NotStored),
-            _ => wrote,
-        });
-        self.writer.work.pin.keep_scratch(old);
+        let old_bytes = ItemView::of(&current, self.writer.work.now).value_bytes();
+        let total = old_bytes + value.len();
+        if total > items.config().value_bytes_max {
+            return Ok(WriteResult::ended(WriteStatus::NotStored));
+        }
+        let is_in_chunks = total > items.segments().geometry().inline_value_bytes_max;
+        let needs_ahead = is_in_chunks || self.ahead.has_table();
+        let old = match self.ahead.take_present(current.item.version()) {
+            Some(old) => old,
+            None if needs_ahead && self.ahead.want_present() => return Err(Stopped::Again),
+            None => {
+                let mut old = self.writer.work.scratch(old_bytes)?;
+                items.append_whole(current.item, current.head, &mut old.bytes);
+                old
+            }
+        };
+        let joined = joined(&self.op.action, &old.bytes, value);
+        let wrote = self.replace(current, &with, joined);
+        self.writer.work.keep(old);
         wrote
     }
 
@@ -175,13 +268,13 @@ impl<'e, S: EffectSink> Attempt<'_, 'e, S> {
         &mut self,
         current: Current<'e>,
         (delta, down, expiry_s): (u64, bool, Option<u32>),
-    ) -> Result<WriteResult, NeedSpace> {
+    ) -> Result<WriteResult, Stopped> {
         let mut old = self.writer.work.pin.take_scratch();
         if current.head.value_bytes() <= NUMBER_BYTES_MAX && !current.head.is(Flags::LARGE) {
-            current.item.append_value(current.head, &[], &mut old);
+            current.item.append_value(current.head, &[], &mut old.bytes);
         }
-        let before = number(&old);
-        let old_bytes = old.len();
+        let before = number(&old.bytes);
+        let old_bytes = old.bytes.len();
         self.writer.work.pin.keep_scratch(old);
         let Some(before) = before else { return Ok(WriteResult::ended(WriteStatus::NotNumber)) };
         let number = if down { before.saturating_sub(delta) } else { before.wrapping_add(delta) };
@@ -196,22 +289,17 @@ impl<'e, S: EffectSink> Attempt<'_, 'e, S> {
             // As in memcached, a number that grows is a new item, with no mark of the old one.
             with.flags = Flags::default();
         }
-        let current = self.writer.put(&mut self.chain, Some(current), &with, [value, &[]])?;
+        let current = self.put(Some(current), &with, [value, &[]])?;
         Ok(WriteResult { number, ..self.done(&current) })
     }
 
-    fn change_attributes(
+    fn put(
         &mut self,
-        current: Current<'e>,
+        current: Option<Current<'e>>,
         with: &Attributes,
-    ) -> Result<WriteResult, NeedSpace> {
-        let current = self.writer.rewrite(&mut self.chain, current, with)?;
-        let mut value = Vec::new();
-        if S::ON {
-            self.writer.work.items.append_whole(&current, &mut value);
-        }
-        self.writer.emit_put(&current, with, [&value, &[]]);
-        Ok(self.done(&current))
+        value: [&[u8]; 2],
+    ) -> Result<Current<'e>, Stopped> {
+        self.writer.put(&mut self.chain, current, with, value, self.ahead)
     }
 
     fn done(&self, current: &Current<'_>) -> WriteResult {

@@ -1,58 +1,126 @@
 //! A read that changes the item: touch it, create it on a miss, win the token to refresh it.
 //!
-//! It works under the lock of the chain like any write, and so sees the item whole at once. The
-//! value is copied out before the lock is released.
+//! It changes the item under the lock of the chain like any write. A short value is copied out
+//! before the lock is released, so the item is seen whole at once. A long one is copied after that,
+//! without a lock; if the item has changed by then, everything is done again under the lock.
 
+use super::ahead::{Ahead, is_long, look};
 use super::writer::Writer;
-use crate::effects::EffectSink;
-use crate::eviction::{NeedSpace, Work};
-use crate::item::{Attributes, Flags};
+use crate::eviction::{Stopped, Work};
+use crate::index::Chain;
+use crate::item::{Attributes, Flags, Head};
+use crate::items::Current;
 use crate::keys::Key;
-use crate::reading::{FetchOptions, ItemView, Read, ReadSink, copy_value, fetched_now};
+use crate::reading::{
+    FetchOptions, ItemView, Read, ReadSink, copy_unlocked, copy_value, fetched_now,
+};
+use base::{EffectSink, Space};
+
+/// What a read that changes an item has won so far, over its attempts.
+#[derive(Default)]
+pub(crate) struct Fetched {
+    /// This reader has the token to refresh the item.
+    won: bool,
+    /// The value is to be copied under the lock.
+    locked: bool,
+}
 
 /// Reads the item of `key`, and changes it as `options` says.
 pub(crate) fn fetch<S: EffectSink, R: ReadSink>(
     work: &mut Work<'_, S>,
     key: &Key<'_>,
     options: &FetchOptions,
+    fetched: &mut Fetched,
     out: &mut R,
-) -> Result<Read, NeedSpace> {
+) -> Result<Read, Stopped> {
     let now = work.now;
+    if S::ON {
+        let value_bytes = look(work, key)?.value_bytes;
+        let space = Space::Change { key_bytes: key.bytes.len(), value_bytes, value: None };
+        work.sink.reserve(key.id.slice, space)?;
+    }
     let writer = &mut Writer::new(work, key);
     let mut chain = writer.lock()?;
-    let Some(mut current) = writer.find_alive(&mut chain) else {
-        let Some(expiry_s) = options.vivify else { return Ok(Read::Miss) };
-        let with = Attributes {
-            expiry_s,
-            client_cas: options.vivify_cas,
-            flags: Flags::TOKEN_SENT.with(Flags::FETCHED),
-            ..Attributes::default()
-        };
-        let current = writer.put(&mut chain, None, &with, [&[], &[]])?;
-        let head = current.head.with_flags(current.head.flags().without(with.flags));
-        if let Some(target) = out.open(&ItemView::of(&current, now).with(head, true)) {
-            target.extend_from_slice(R::AFTER);
-        }
-        return Ok(Read::Hit);
+    let Some(current) = writer.find_alive(&mut chain)? else {
+        return create(writer, &mut chain, options, out);
     };
-    let had_s = current.item.expiry_s(current.head);
-    if let Some(expiry_s) = options.touch {
-        current = writer.touch(&mut chain, current, expiry_s)?;
-    }
     let view = ItemView::of(&current, now);
     let found = view.found();
-    let due = had_s != 0 && options.recache_before_s.is_some_and(|limit_s| had_s < limit_s);
-    let won = (found.stale || due) && !found.token_sent;
-    let head = current.head;
-    let flags = head.flags().with_if(won, Flags::TOKEN_SENT);
+    let due = found.expiry_s != 0 && options.recache_before_s.is_some_and(|s| found.expiry_s < s);
+    let wins = (found.stale || due) && !found.token_sent;
+    let current = change(writer, &mut chain, current, options.touch, wins)?;
+    fetched.won |= wins;
     let head = if options.quiet {
-        head.with_flags(flags)
+        current.head
     } else {
         chain.raise_freq(current.place);
-        fetched_now(head.with_flags(flags), now)
+        fetched_now(current.head, now)
     };
     current.item.set_head(head);
-    let whole = copy_value(writer.work.items, &view.with(current.head, won), out);
-    assert!(whole, "chunks of a locked item are in place");
+    let view = ItemView::of(&current, now).with(current.head, fetched.won);
+    let items = writer.work.items;
+    if fetched.locked || !is_long(found.value_bytes) {
+        let whole = copy_value(items, &view, out);
+        assert!(whole, "chunks of a locked item are in place");
+        return Ok(Read::Hit);
+    }
+    drop(chain);
+    if copy_unlocked(items, key, &view, out) {
+        return Ok(Read::Hit);
+    }
+    fetched.locked = true;
+    Err(Stopped::Again)
+}
+
+/// Touches an item that was read, and gives this reader the token if it `wins`.
+fn change<'e, S: EffectSink>(
+    writer: &mut Writer<'_, 'e, S>,
+    chain: &mut Chain<'_>,
+    current: Current<'e>,
+    touch: Option<u32>,
+    wins: bool,
+) -> Result<Current<'e>, Stopped> {
+    if S::ON && wins {
+        let Current { item, head, .. } = current;
+        let mut with = item.attributes(head);
+        with.client_cas = Some(item.cas(head));
+        with.expiry_s = touch.unwrap_or(with.expiry_s);
+        with.flags = with.flags.with(Flags::TOKEN_SENT);
+        return writer.change_attributes(chain, current, &with);
+    }
+    let mut current = match touch {
+        Some(expiry_s) => writer.touch(chain, current, expiry_s)?,
+        None => current,
+    };
+    if wins {
+        current.head = with_token(current.head);
+    }
+    Ok(current)
+}
+
+fn with_token(head: Head) -> Head {
+    head.with_flags(head.flags().with(Flags::TOKEN_SENT))
+}
+
+/// Creates an item on a miss, if that is wanted, and gives this reader the token to refresh it.
+fn create<S: EffectSink, R: ReadSink>(
+    writer: &mut Writer<'_, '_, S>,
+    chain: &mut Chain<'_>,
+    options: &FetchOptions,
+    out: &mut R,
+) -> Result<Read, Stopped> {
+    let Some(expiry_s) = options.vivify else { return Ok(Read::Miss) };
+    let with = Attributes {
+        expiry_s,
+        client_cas: options.vivify_cas,
+        flags: Flags::TOKEN_SENT.with(Flags::FETCHED).with(Flags::VIVIFIED),
+        ..Attributes::default()
+    };
+    let current = writer.put(chain, None, &with, [&[], &[]], &mut Ahead::default())?;
+    let before = Flags::TOKEN_SENT.with(Flags::FETCHED);
+    let head = current.head.with_flags(current.head.flags().without(before));
+    if let Some(target) = out.open(&ItemView::of(&current, writer.work.now).with(head, true)) {
+        target.extend_from_slice(R::AFTER);
+    }
     Ok(Read::Hit)
 }

@@ -1,9 +1,10 @@
 //! Writing: one change to one item, under the lock of its chain.
 //!
 //! `set` is the short way of the most common write; `change` decides all others, `fetch` those
-//! reads that change an item. `writer` writes what they decided. Nothing here makes space: where
+//! reads that change an item. `writer` writes what they decided, `ahead` what is long before the lock. Nothing here makes space: where
 //! it is short, the caller evicts and tries again.
 
+mod ahead;
 mod change;
 mod fetch;
 mod in_place;
@@ -12,8 +13,9 @@ mod op;
 mod set;
 mod writer;
 
+pub(crate) use ahead::Ahead;
 pub(crate) use change::write;
-pub(crate) use fetch::fetch;
+pub(crate) use fetch::{Fetched, fetch};
 pub use op::{Action, Mode, Op, Put, WriteResult, WriteStatus};
 pub(crate) use set::overwrite;
 pub(crate) use writer::Writer;

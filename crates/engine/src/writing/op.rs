@@ -3,7 +3,9 @@
 //! Plain data: nothing here touches an item. Expiries are seconds of the expiry clock, of which 0
 //! means never.
 
+use crate::eviction::Failed;
 use crate::keys::Key;
+use crate::obstacle::Obstacle;
 use crate::reading::Found;
 
 /// One change to one item.
@@ -115,8 +117,10 @@ pub enum WriteStatus {
     NotNumber,
     /// The value would be longer than the engine is configured for.
     TooLarge,
-    /// Memory is full, and nothing could be evicted.
+    /// Memory is full, and nothing can be evicted.
     NoSpace,
+    /// It cannot be made now. Nothing has changed, and it may be tried again.
+    Later(Obstacle),
 }
 
 /// The result of a change.
@@ -133,6 +137,15 @@ pub struct WriteResult {
 impl WriteResult {
     pub(crate) fn ended(status: WriteStatus) -> Self {
         Self { status, found: None, number: 0 }
+    }
+
+    /// The result of a change that was not made.
+    pub(crate) fn failed(failed: Failed) -> Self {
+        Self::ended(match failed {
+            Failed::NoSpace => WriteStatus::NoSpace,
+            Failed::TooLarge => WriteStatus::TooLarge,
+            Failed::Later(obstacle) => WriteStatus::Later(obstacle),
+        })
     }
 }
 

@@ -8,10 +8,10 @@
 //!
 //! The same crowd runs on plain threads (also under sanitizers) and under shuttle.
 
-use base::{KeyId, MemoryBudget, Now, SliceId, Version};
+use base::{MemoryBudget, NoSink, Now, SliceId, SliceRange};
 use engine::{
-    Action, Cursor, Effect, EffectSink, Engine, EngineConfig, FetchOptions, Found, Local, Mode,
-    More, NoSink, Op, Pin, Put, Read, ValueSink, WriteResult, WriteStatus,
+    Action, Cursor, Engine, EngineConfig, FetchOptions, Found, ItemSink, Local, Mode, More, Op,
+    Pin, Put, Read, ValueSink, WalkedItem, WriteResult, WriteStatus,
 };
 use measure::rng::Rng;
 use std::sync::Arc;
@@ -25,6 +25,9 @@ use shuttle::thread;
 
 /// Bytes of a record before its payload: key, writer, length.
 const RECORD_HEAD_BYTES: usize = 4;
+
+/// Times that a change is tried again which cannot be made now.
+const LATER_MAX: usize = 1_000;
 
 /// One in this many keys holds a number.
 const COUNTERS_EVERY: u64 = 5;
@@ -196,8 +199,16 @@ impl Member {
         let name = key_name(key);
         let op = Op { compare, report: true, ..Op::new(self.shared.engine.key(&name), action) };
         let now = self.shared.now();
-        let wrote =
-            self.shared.engine.write(self.pin.as_mut().expect("in a batch"), &op, now, &mut NoSink);
+        let pin = self.pin.as_mut().expect("in a batch");
+        let mut wrote = self.shared.engine.write(pin, &op, now, &mut NoSink);
+        for _ in 0..LATER_MAX {
+            if !matches!(wrote.status, WriteStatus::Later(_)) {
+                break;
+            }
+            pin.renew();
+            thread::yield_now();
+            wrote = self.shared.engine.write(pin, &op, now, &mut NoSink);
+        }
         if wrote.status == WriteStatus::Done
             && let Some(found) = wrote.found
             && found.cas != 0
@@ -248,7 +259,7 @@ impl Member {
         let wrote = self.write(key, action, None);
         match wrote.status {
             WriteStatus::TooLarge => self.store(key, Mode::Set),
-            WriteStatus::NoSpace => {
+            WriteStatus::NoSpace | WriteStatus::Later(_) => {
                 assert_eq!(self.shared.plan.kept_keys, 0, "there is room for all")
             }
             WriteStatus::NotStored => assert_ne!(mode, Mode::Set),
@@ -265,7 +276,9 @@ impl Member {
         match shared.engine.set(self.pin.as_mut().expect("in a batch"), &id, put, now, &mut NoSink)
         {
             WriteStatus::Done => shared.raise_floor(key, last + 1),
-            WriteStatus::NoSpace => assert_eq!(shared.plan.kept_keys, 0, "there is room for all"),
+            WriteStatus::NoSpace | WriteStatus::Later(_) => {
+                assert_eq!(shared.plan.kept_keys, 0, "there is room for all");
+            }
             outcome => panic!("a set ended with {outcome:?}"),
         }
     }
@@ -406,37 +419,21 @@ impl Member {
 
     fn scan(&mut self) -> u64 {
         let shared = self.shared.clone();
-        let mut slices: Vec<SliceId> =
-            (0..shared.plan.keys).map(|key| SliceId::of(&key_name(key))).collect();
-        slices.sort_unstable();
-        slices.dedup();
-        let mut counted = Counted(0);
-        for slice in slices {
-            let mut at = Cursor::default();
-            let engine = &shared.engine;
-            while engine.scan(
-                self.pin.as_mut().expect("in a batch"),
-                slice,
-                &mut at,
-                3,
-                shared.now(),
-                &mut counted,
-            ) == More::Yes
-            {}
-        }
+        let (mut counted, mut at) = (Counted(0), Cursor::default());
+        let pin = self.pin.as_mut().expect("in a batch");
+        let (engine, now) = (&shared.engine, shared.now());
+        while engine.scan(pin, SliceRange::ALL, &mut at, 3, now, &mut counted) == More::Yes {}
         counted.0
     }
 }
 
-/// Counts the effects that it receives.
+/// Counts the items that it receives.
 struct Counted(u64);
 
-impl EffectSink for Counted {
-    const ON: bool = true;
-
-    fn commit(&mut self, _key: KeyId, effect: &Effect<'_>) -> Version {
+impl ItemSink for Counted {
+    fn take(&mut self, _: &WalkedItem<'_>) -> bool {
         self.0 += 1;
-        effect.version
+        true
     }
 }
 

@@ -9,7 +9,7 @@ use base::{MemoryBudget, Now};
 use engine::EngineConfig;
 use memcache::Limits;
 use service::{Cell, ConnectionReport, Connections, Host, Options, Rusage, Service};
-use session::{Bounds, ConnId, Context, Flow, Handler, Reply, Resources, Session, WorkerId};
+use session::{Bounds, ConnId, Context, Flow, Handler, Resources, Session, WorkerId};
 
 /// Second at which every test starts.
 pub const START_S: u32 = 1_800_000_000;
@@ -107,6 +107,7 @@ impl Rig {
             authenticate: None,
             connections_part: 4,
             keep_leases: true,
+            effect_log: None,
             settings: vec![("maxbytes", "0".into()), ("maxconns", "1024".into())],
         };
         choose(&mut options);
@@ -128,7 +129,7 @@ impl Rig {
             (Service::new(cell, false), Resources { bounds: Bounds::default(), budget });
         Self {
             session: Session::new(id),
-            context: Context { handler, now, out: Reply::new(), resources },
+            context: Context::new(handler, now, resources),
             host_calls,
             flow: Flow::Idle,
         }
@@ -151,7 +152,7 @@ impl Rig {
         let mut sent = Vec::new();
         let mut flow = session.receive(request.as_ref(), context);
         for _ in 0..TURNS_MAX {
-            context.handler.end_batch(context.now);
+            context.handler.end_batch(context.now, || context.now);
             let mut slices = [IoSlice::new(&[]); 8];
             let count = context.out.slices(context.out.whole(), &mut slices);
             sent.extend(slices[..count].iter().flat_map(|slice| slice.iter()));

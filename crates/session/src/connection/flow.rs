@@ -7,8 +7,10 @@
 //!   |  receive                  | +-- bound of output --> Full --resume (sent)----+
 //!   +---------------------------+ +-- bound of pending -> Waiting --release-> Again
 //!                               |
+//!                               +-- request parks ----> Parked --resume (later)---> Idle
 //!                               +-- quit, refusal ------> Close (once nothing waits)
 //!                               +-- gate in doubt ------> Drop
+//!                               +-- reply overdue whose first part has left ---> Close
 //! ```
 //!
 //! Only `Idle` takes input. `Close` and `Drop` are final.
@@ -24,6 +26,9 @@ pub enum Flow {
     Full,
     /// [`Session::release`](crate::Session::release), when a completion or a mark of a log arrives.
     Waiting,
+    /// [`Session::resume`](crate::Session::resume), a little later: its next request cannot run
+    /// now. Replies to earlier ones may still leave.
+    Parked,
     /// The end, after its output was sent.
     Close,
     /// The end at once; its output must not be sent.

@@ -3,12 +3,10 @@
 //! ```text
 //! session.rs    bytes in: parses in place, keeps what is incomplete in a tail
 //! requests.rs   the loop over requests: each is executed, and its outcome is applied
-//! pending.rs    replies that may not leave yet
 //! tail.rs       input that is kept;  flow.rs  what the driver does next
 //! ```
 
 mod flow;
-mod pending;
 mod requests;
 mod session;
 mod tail;

@@ -9,7 +9,8 @@
 //! The first two are inlined down to the handler and keep what they need in registers. `run_stores`
 //! has a frame of its own, so that its needs do not displace those of `run_gets`. Both are only for
 //! a handler that is prompt while no earlier reply waits: their replies are complete at once, so
-//! they have no outcome to apply and no ticket.
+//! they have no outcome to apply and no ticket. A request that the handler declines there goes to
+//! `run_any`.
 //!
 //! Invariants: `pending` is there exactly while a reply waits; every later reply is queued after
 //! it. Nothing is executed unless `flow` is `Idle`. `swallow` is not 0 only between two calls of
@@ -18,10 +19,11 @@
 use memcache::{Limits, Parsed, Refusal};
 
 use super::flow::Flow;
-use super::pending::{Pending, Wait};
+use crate::bounds::WAIT_NS_MAX;
 use crate::context::Context;
-use crate::handler::{Cause, Handler, Outcome, Passed};
+use crate::handler::{Cause, Handler, Outcome, Passed, Waited};
 use crate::ids::{Conn, ConnId, Ticket};
+use crate::pending::{Ended, Executed, Pending, Wait};
 use crate::reply::{Mark, Reply};
 
 /// What a turn may still do before a bound stops it.
@@ -58,6 +60,10 @@ pub(super) struct Requests {
     swallow: u64,
     /// Total length of the request that the input begins with, as far as it is known.
     needed: usize,
+    /// A part of the reply to the present request stands in the stream already.
+    begun: bool,
+    /// When the parked request must be answered; the highest number when none is parked.
+    parked_until_ns: u64,
     pub(super) pending: Option<Box<Pending>>,
 }
 
@@ -70,6 +76,8 @@ impl Requests {
             number: 0,
             swallow: 0,
             needed: 0,
+            begun: false,
+            parked_until_ns: u64::MAX,
             pending: None,
         }
     }
@@ -91,37 +99,56 @@ impl Requests {
         if self.flow == Flow::Idle { self.needed } else { 0 }
     }
 
-    /// Allows parsing again after a bound of a turn has stopped it; whether one had.
+    /// Allows parsing again after a bound of a turn or a parked request has stopped it; whether one
+    /// had.
     pub(super) fn resume(&mut self) -> bool {
-        let stopped = matches!(self.flow, Flow::Again | Flow::Full);
+        let stopped = matches!(self.flow, Flow::Again | Flow::Full | Flow::Parked);
         if stopped {
             self.flow = Flow::Idle;
         }
         stopped
     }
 
-    /// Appends the rest of the reply to the request of `ticket`; `false` when it does not wait.
-    pub(super) fn complete(&mut self, ticket: Ticket, bytes: &[u8]) -> bool {
+    /// Appends a part of the reply to the request of `ticket`, the last one or not; `false` when
+    /// the request does not wait.
+    pub(super) fn complete(&mut self, ticket: Ticket, bytes: &[u8], last: bool) -> bool {
         ticket.conn == self.conn.id()
-            && self.pending.as_mut().is_some_and(|it| it.complete(ticket.request, bytes))
+            && self.pending.as_mut().is_some_and(|it| it.complete(ticket.request, bytes, last))
     }
 
-    /// Moves to the output the replies that waited for a completion or a log and may leave now.
+    /// What the next reply waits for, and its deadline.
+    pub(super) fn front(&self) -> Option<(Waited, u64)> {
+        self.pending.as_ref()?.front(self.conn.id())
+    }
+
+    /// Moves to the output the replies that waited for a completion or a log and may leave now, and
+    /// the errors in place of those that have waited for too long.
     pub(super) fn release<H: Handler>(&mut self, context: &mut Context<H>) {
-        let Some(pending) = &mut self.pending else { return };
-        let handler = &context.handler;
-        if pending.release(|log, seq| handler.gate(log, seq), &mut context.out).is_err() {
-            self.flow = Flow::Drop;
-            return;
+        let Some(mut pending) = self.pending.take() else { return };
+        let Context { handler, now, out, resources, spares } = context;
+        match pending.release(self.conn.id(), handler, *now, out) {
+            Ok(()) => {}
+            Err(Ended::Drop) => {
+                self.flow = Flow::Drop;
+                return;
+            }
+            Err(Ended::Close) => {
+                self.closing = true;
+                return self.close();
+            }
         }
-        let full = pending.is_full(&context.resources);
+        let full = pending.is_full(resources);
         if pending.is_empty() {
-            self.pending = None;
+            spares.give(pending);
+        } else {
+            self.pending = Some(pending);
         }
-        if self.closing {
-            self.close();
-        } else if self.flow == Flow::Waiting && !full {
-            self.flow = Flow::Again;
+        match self.flow {
+            _ if self.closing => self.close(),
+            Flow::Waiting if !full => self.flow = Flow::Again,
+            // Parts of replies have come that must be kept.
+            Flow::Idle if full => self.flow = Flow::Waiting,
+            _ => {}
         }
     }
 
@@ -134,6 +161,9 @@ impl Requests {
         context: &mut Context<H>,
         requests_max: u32,
     ) -> usize {
+        if let Some(pending) = &mut self.pending {
+            pending.begin_run();
+        }
         let full_at = context.out.len() + context.resources.bounds.output_bytes_max;
         let mut remaining = Remaining { requests: requests_max, full_at };
         let mut rest = if self.swallow == 0 { input } else { &input[self.skip(input)..] };
@@ -171,7 +201,8 @@ impl Requests {
         rest.len()
     }
 
-    /// Executes each plain `set` and `add` that `input` begins with; returns what follows.
+    /// Executes each plain `set` and `add` that `input` begins with, up to one that the handler
+    /// declines; returns what follows.
     #[inline(never)]
     fn run_stores<'i, H: Handler>(
         &self,
@@ -181,7 +212,9 @@ impl Requests {
     ) -> &'i [u8] {
         let value_bytes_max = context.handler.limits(&self.conn).value_bytes_max;
         while let Some((store, rest)) = memcache::plain_store(input, value_bytes_max) {
-            context.handler.store_now(context.now, &store, &mut context.out);
+            if !context.handler.store_now(context.now, &store, &mut context.out) {
+                break;
+            }
             input = rest;
             if remaining.is_used_up(&context.out) {
                 break;
@@ -206,6 +239,7 @@ impl Requests {
                 self.number = self.number.wrapping_add(1);
                 let ticket = Ticket { conn: self.conn.id(), request: self.number };
                 let (now, conn) = (context.now, &mut self.conn);
+                conn.overdue = now.mono_ns >= self.parked_until_ns;
                 let outcome = context.handler.call(now, conn, &request, ticket, &mut context.out);
                 Some(self.record_outcome(outcome, consumed, mark, context))
             }
@@ -241,7 +275,8 @@ impl Requests {
         mark: Mark,
         context: &mut Context<H>,
     ) -> usize {
-        let used = if outcome == Outcome::More { 0 } else { consumed };
+        let stays = matches!(outcome, Outcome::More | Outcome::Park);
+        let used = if stays { 0 } else { consumed };
         let wait = match outcome {
             Outcome::Pending => Wait::Ticket,
             Outcome::Gate { log, seq } => match context.handler.gate(log, seq) {
@@ -252,20 +287,36 @@ impl Requests {
                     return used;
                 }
             },
-            Outcome::Done | Outcome::More | Outcome::Close => Wait::Nothing,
+            Outcome::Park if self.conn.overdue => {
+                self.flow = Flow::Drop;
+                return used;
+            }
+            Outcome::Done | Outcome::More | Outcome::Park | Outcome::Close => Wait::Nothing,
         };
-        if outcome != Outcome::More {
-            self.conn.progress = 0;
+        match outcome {
+            Outcome::More => self.flow = Flow::Full,
+            Outcome::Park => self.flow = Flow::Parked,
+            _ => self.conn.progress = 0,
         }
+        let now_ns = context.now.mono_ns;
+        self.parked_until_ns = match outcome {
+            Outcome::Park => self.parked_until_ns.min(now_ns + WAIT_NS_MAX),
+            _ => u64::MAX,
+        };
+        let produced = context.out.len_since(mark) > 0;
+        let begun = self.begun;
+        self.begun = stays && (begun || produced);
         if self.pending.is_some() || wait != Wait::Nothing {
-            let reply = context.out.split_off(mark);
-            let pending = self.pending.get_or_insert_default();
-            pending.push(self.number, wait, reply, used);
-            if pending.is_full(&context.resources) || outcome == Outcome::More {
+            let Context { out, resources, spares, .. } = context;
+            let pending = self.pending.get_or_insert_with(|| spares.take());
+            let (request, due_ns) = (self.number, now_ns + WAIT_NS_MAX);
+            let executed = Executed { request, request_bytes: used, wait, due_ns, begun };
+            if produced || !stays {
+                pending.push(executed, out, mark);
+            }
+            if pending.is_full(resources) || outcome == Outcome::More {
                 self.flow = Flow::Waiting;
             }
-        } else if outcome == Outcome::More {
-            self.flow = Flow::Full;
         }
         if outcome == Outcome::Close {
             self.closing = true;
@@ -302,18 +353,23 @@ impl Requests {
 
     /// There is no memory for the request that `input` begins with. If it is a value, the value is
     /// discarded and answered like one that is too large; anything else ends the connection.
+    /// Returns how much of the input is used.
     #[cold]
-    pub(super) fn refuse_value<H: Handler>(&mut self, input: &[u8], context: &mut Context<H>) {
+    pub(super) fn refuse_value<H: Handler>(
+        &mut self,
+        input: &[u8],
+        context: &mut Context<H>,
+    ) -> usize {
         let limits = Limits { value_bytes_max: 0, ..*context.handler.limits(&self.conn) };
         let Parsed::Refused { refusal, consumed, swallow, close: false, quiet } =
             memcache::parse(input, &limits)
         else {
-            return self.refuse_input(context);
+            self.refuse_input(context);
+            return input.len();
         };
         self.refuse(Some(&refusal), Cause::NoMemory, quiet, Outcome::Done, consumed, context);
         self.swallow = swallow;
-        let skipped = self.skip(&input[consumed..]);
-        debug_assert_eq!(consumed + skipped, input.len(), "an unfinished value ends its input");
+        consumed + self.skip(&input[consumed..])
     }
 
     /// There is no memory for input that is no value: answers so and ends the connection.
@@ -323,7 +379,8 @@ impl Requests {
     }
 }
 
-/// Answers each `get` of one key that `input` begins with; returns what follows.
+/// Answers each `get` of one key that `input` begins with, up to one that the handler declines;
+/// returns what follows.
 #[inline(always)]
 fn run_gets<'i, H: Handler>(
     mut input: &'i [u8],
@@ -331,7 +388,9 @@ fn run_gets<'i, H: Handler>(
     remaining: &mut Remaining,
 ) -> &'i [u8] {
     while let Some((key, rest)) = memcache::plain_get(input) {
-        context.handler.get_now(context.now, key, &mut context.out);
+        if !context.handler.get_now(context.now, key, &mut context.out) {
+            break;
+        }
         input = rest;
         if remaining.is_used_up(&context.out) {
             break;

@@ -1,8 +1,8 @@
 //! The session itself: input is parsed where it lies, or kept in a tail until it can be.
 //!
-//! A value without memory is discarded and answered like one that is too large. Other input without
-//! memory ends the connection, unless only the bound of requests had stopped its parsing: then it
-//! is parsed without that bound.
+//! A value without memory is discarded and answered like one that is too large, also where it is
+//! complete and parked. Other input without memory ends the connection, unless only the bound of
+//! requests had stopped its parsing: then it is parsed without that bound.
 //!
 //! Invariants: while [`Flow::Idle`], a tail that is not empty begins with an incomplete request, of
 //! which more than its present length is needed. In any other state nothing is parsed except by
@@ -13,7 +13,7 @@ use super::requests::Requests;
 use super::tail::Tail;
 use crate::bounds::Resources;
 use crate::context::Context;
-use crate::handler::Handler;
+use crate::handler::{Handler, Waited};
 use crate::ids::{ConnId, Ticket};
 
 /// One connection without a socket.
@@ -26,13 +26,15 @@ use crate::ids::{ConnId, Ticket};
 /// use memcache::{Limits, Refusal, Request};
 /// use session::{
 ///     BatchEnd, Bounds, Cause, Conn, ConnId, Context, Flow, Handler, LogId, Outcome, Passed,
-///     Reply, Resources, Session, Ticket, WorkerId,
+///     Reply, Resources, Session, Ticket, Waited, WorkerId,
 /// };
 ///
 /// /// Answers `version` and nothing else.
 /// struct Version(Limits);
 ///
 /// impl Handler for Version {
+///     type Mail = std::convert::Infallible;
+///
 ///     fn limits(&self, _: &Conn) -> &Limits {
 ///         &self.0
 ///     }
@@ -64,15 +66,18 @@ use crate::ids::{ConnId, Ticket};
 ///     fn gate(&self, _: LogId, _: u64) -> Passed {
 ///         Passed::Yes
 ///     }
+///     fn overdue(&mut self, _: Now, _: &Waited, reply: &mut Reply) {
+///         reply.bytes_mut().extend(b"SERVER_ERROR it took too long\r\n");
+///     }
+///     fn deliver(&mut self, _: Now, _: Self::Mail) {}
 ///     fn closed(&mut self, _: ConnId) {}
-///     fn end_batch(&mut self, _: Now) -> BatchEnd {
+///     fn end_batch(&mut self, _: Now, _: impl Fn() -> Now) -> BatchEnd {
 ///         BatchEnd::Send
 ///     }
 /// }
 ///
 /// let resources = Resources { bounds: Bounds::default(), budget: MemoryBudget::new(1 << 20) };
-/// let handler = Version(Limits::default());
-/// let mut context = Context { handler, now: Now::default(), out: Reply::new(), resources };
+/// let mut context = Context::new(Version(Limits::default()), Now::default(), resources);
 /// let mut session = Session::new(ConnId { worker: WorkerId(0), index: 0, generation: 0 });
 ///
 /// // Two requests arrive, the second one in two pieces.
@@ -116,6 +121,25 @@ impl Session {
         self.requests.pending.is_some()
     }
 
+    /// What the next reply waits for; `None` when no reply waits.
+    #[must_use]
+    pub fn waits_for(&self) -> Option<Waited> {
+        self.requests.front().map(|(waited, _)| waited)
+    }
+
+    /// When the next reply ends in an error if it still waits, by [`Session::release`]. In
+    /// nanoseconds of the monotonic clock; `None` when no reply waits.
+    #[must_use]
+    pub fn due_ns(&self) -> Option<u64> {
+        self.requests.front().map(|(_, due_ns)| due_ns)
+    }
+
+    /// Whether a reply waits for the completion of its ticket.
+    #[must_use]
+    pub fn has_ticket(&self) -> bool {
+        self.requests.pending.as_ref().is_some_and(|pending| pending.has_ticket())
+    }
+
     /// Whether it is between two requests: no input is kept and no reply waits.
     #[must_use]
     pub fn is_at_rest(&self) -> bool {
@@ -157,7 +181,8 @@ impl Session {
         }
     }
 
-    /// Continues with input that was kept when a bound stopped it.
+    /// Continues with input that was kept when a bound stopped it, or with the request that was
+    /// parked.
     pub fn resume<H: Handler>(&mut self, context: &mut Context<H>) -> Flow {
         if self.requests.resume() && !self.tail.is_empty() {
             self.run_tail(context);
@@ -175,38 +200,51 @@ impl Session {
         self.tail.value_buffer(self.requests.needed(), resources)
     }
 
-    /// Takes in the rest of a reply. `false` when its request does not wait for it any more.
-    /// [`Session::release`] follows.
-    pub fn complete(&mut self, ticket: Ticket, bytes: &[u8]) -> bool {
-        self.requests.complete(ticket, bytes)
+    /// Takes in a part of a reply, the last one or not. `false` when its request does not wait for
+    /// it any more. [`Session::release`] follows.
+    pub fn complete(&mut self, ticket: Ticket, bytes: &[u8], last: bool) -> bool {
+        self.requests.complete(ticket, bytes, last)
     }
 
-    /// Lets replies leave that waited for a completion or for a log.
+    /// Lets replies leave that waited for a completion or for a log, and ends those that have
+    /// waited for too long.
     pub fn release<H: Handler>(&mut self, context: &mut Context<H>) -> Flow {
         self.requests.release(context);
+        if self.requests.is_over() {
+            self.tail.clear();
+        }
         self.flow()
     }
 
     /// Keeps `rest`, which could not be parsed now.
     #[cold]
-    fn keep<H: Handler>(&mut self, rest: &[u8], context: &mut Context<H>) {
-        let needed = self.requests.needed();
-        if self.requests.is_over() || self.append(rest, needed, context) {
-            return;
-        }
-        match self.flow() {
-            Flow::Idle if self.tail.is_empty() => self.requests.refuse_value(rest, context),
-            // Fairness matters less than the memory that it would take.
-            Flow::Again if self.tail.is_empty() => {
-                self.requests.resume();
-                let left = self.run_kept(rest, context, u32::MAX);
-                if left > 0 {
-                    self.keep(&rest[rest.len() - left..], context);
-                }
+    fn keep<H: Handler>(&mut self, mut rest: &[u8], context: &mut Context<H>) {
+        // Each round uses up a request at least.
+        while !rest.is_empty() && !self.requests.is_over() {
+            let needed = self.requests.needed();
+            if self.append(rest, needed, context) {
+                return;
             }
-            _ => {
-                self.requests.refuse_input(context);
-                self.tail.clear();
+            let used = match self.flow() {
+                Flow::Idle | Flow::Parked if self.tail.is_empty() => {
+                    self.requests.resume();
+                    self.requests.refuse_value(rest, context)
+                }
+                // Fairness matters less than the memory that it would take.
+                Flow::Again if self.tail.is_empty() => {
+                    self.requests.resume();
+                    0
+                }
+                _ => {
+                    self.requests.refuse_input(context);
+                    self.tail.clear();
+                    return;
+                }
+            };
+            rest = &rest[used..];
+            if self.flow() == Flow::Idle && !rest.is_empty() {
+                let left = self.run_kept(rest, context, u32::MAX);
+                rest = &rest[rest.len() - left..];
             }
         }
     }
@@ -236,7 +274,8 @@ impl Session {
             if !self.append(lacking, needed, context) {
                 let bytes = self.tail.take();
                 self.tail.clear();
-                self.requests.refuse_value(&bytes, context);
+                let used = self.requests.refuse_value(&bytes, context);
+                debug_assert_eq!(used, bytes.len(), "an unfinished value ends its input");
                 continue;
             }
             input = rest;

@@ -11,7 +11,8 @@ use std::sync::{Arc, Mutex};
 use base::Now;
 use memcache::{Key, Limits, Refusal, Request, Store};
 use session::{
-    BatchEnd, Cause, Conn, ConnId, Handler, LogId, Mark, Outcome, Passed, Reply, Ticket,
+    BatchEnd, Cause, Conn, ConnId, Handler, LogId, Mark, Outcome, Passed, Reply, Serve, Session,
+    Ticket, Waited,
 };
 
 /// What clients have stored. The handlers of a server share it.
@@ -22,11 +23,29 @@ pub trait Delays {
     /// A request of `conn` begins.
     fn begin(&mut self, _conn: ConnId) {}
 
+    /// Whether the handler declines to answer a plain request at once.
+    fn declines(&mut self) -> bool {
+        false
+    }
+
+    /// Whether the request of `conn` cannot run now, or not at this key.
+    fn parks(&mut self, _conn: &Conn, _key: &[u8]) -> bool {
+        false
+    }
+
     /// How a reply comes that was appended since `mark`; `key` is the first key of its request.
     fn outcome(&mut self, key: &[u8], ticket: Ticket, reply: &mut Reply, mark: Mark) -> Outcome;
 
     /// Whether the log has passed `seq`.
-    fn gate(&self, seq: u64) -> Passed;
+    fn gate(&self, log: LogId, seq: u64) -> Passed;
+
+    /// Whether the client of `ticket` wants no reply.
+    fn is_silent(&self, _ticket: Ticket) -> bool {
+        false
+    }
+
+    /// Mail has come.
+    fn deliver(&mut self, _mail: u64) {}
 
     /// A connection is closed.
     fn closed(&mut self) {}
@@ -51,6 +70,8 @@ pub struct Fake<D> {
     pub keys_per_call: u32,
     /// Whether plain requests are answered by [`Handler::get_now`] and [`Handler::store_now`].
     pub prompt: bool,
+    /// It parks requests also where it must answer them.
+    pub stubborn: bool,
     /// Why requests were refused.
     pub causes: Vec<Cause>,
     /// How many requests, or parts of them, were executed.
@@ -66,6 +87,7 @@ impl<D> Fake<D> {
             lend_bytes_min,
             keys_per_call: u32::MAX,
             prompt: false,
+            stubborn: false,
             causes: Vec::new(),
             calls: 0,
         }
@@ -91,10 +113,24 @@ impl<D> Fake<D> {
             reply.bytes_mut().extend(b"STORED\r\n");
         }
     }
+}
+
+impl<D: Delays> Fake<D> {
+    /// Whether the request is to be parked. If it has been for too long, an error takes its place.
+    fn parks(&mut self, conn: &Conn, key: &[u8], reply: &mut Reply) -> Option<Outcome> {
+        if !self.delays.parks(conn, key) {
+            return None;
+        }
+        if !conn.is_overdue() || self.stubborn {
+            return Some(Outcome::Park);
+        }
+        reply.bytes_mut().extend(b"SERVER_ERROR parked for too long\r\n");
+        Some(Outcome::Done)
+    }
 
     /// Returns the first key as well, if the request has one.
     fn execute<'r>(
-        &self,
+        &mut self,
         conn: &mut Conn,
         request: &'r Request<'_>,
         reply: &mut Reply,
@@ -106,9 +142,14 @@ impl<D> Fake<D> {
                 for (at, key) in all.enumerate().skip(conn.progress as usize) {
                     let key = key.expect("the tests send short keys").as_bytes();
                     first = if at == 0 { key } else { first };
+                    if at > 0
+                        && let Some(outcome) = self.parks(conn, key, reply)
+                    {
+                        return (outcome, first);
+                    }
                     self.get(key, reply);
                     conn.progress += 1;
-                    if conn.progress.is_multiple_of(self.keys_per_call) {
+                    if conn.progress.is_multiple_of(self.keys_per_call.into()) {
                         return (Outcome::More, first);
                     }
                 }
@@ -126,7 +167,17 @@ impl<D> Fake<D> {
     }
 }
 
+impl<D: Delays> Serve for Fake<D> {
+    type Connection = Session;
+
+    fn accept(&mut self, id: ConnId, _listener: usize) -> Session {
+        Session::new(id)
+    }
+}
+
 impl<D: Delays> Handler for Fake<D> {
+    type Mail = u64;
+
     fn limits(&self, _conn: &Conn) -> &Limits {
         &self.limits
     }
@@ -142,6 +193,12 @@ impl<D: Delays> Handler for Fake<D> {
         self.calls += 1;
         self.delays.begin(conn.id());
         let mark = reply.mark();
+        if let Some(outcome) = self.parks(conn, first_key(request), reply) {
+            if matches!(request, Request::Store(store) if store.noreply) {
+                reply.rewind(mark);
+            }
+            return outcome;
+        }
         match self.execute(conn, request, reply) {
             (Outcome::Done, key) => self.delays.outcome(key, ticket, reply, mark),
             (outcome, _) => outcome,
@@ -152,15 +209,23 @@ impl<D: Delays> Handler for Fake<D> {
         self.prompt
     }
 
-    fn get_now(&mut self, _now: Now, key: Key<'_>, reply: &mut Reply) {
+    fn get_now(&mut self, _now: Now, key: Key<'_>, reply: &mut Reply) -> bool {
+        if self.delays.declines() {
+            return false;
+        }
         self.calls += 1;
         self.get(key.as_bytes(), reply);
         reply.bytes_mut().extend(b"END\r\n");
+        true
     }
 
-    fn store_now(&mut self, _now: Now, store: &Store<'_>, reply: &mut Reply) {
+    fn store_now(&mut self, _now: Now, store: &Store<'_>, reply: &mut Reply) -> bool {
+        if self.delays.declines() {
+            return false;
+        }
         self.calls += 1;
         self.store(store, reply);
+        true
     }
 
     fn refused(
@@ -179,20 +244,51 @@ impl<D: Delays> Handler for Fake<D> {
         });
     }
 
-    fn gate(&self, _log: LogId, seq: u64) -> Passed {
-        self.delays.gate(seq)
+    fn overdue(&mut self, _now: Now, waited: &Waited, reply: &mut Reply) {
+        if !matches!(waited, Waited::Ticket(ticket) if self.delays.is_silent(*ticket)) {
+            reply.bytes_mut().extend(overdue_line(waited).bytes());
+        }
+    }
+
+    fn gate(&self, log: LogId, seq: u64) -> Passed {
+        self.delays.gate(log, seq)
+    }
+
+    fn deliver(&mut self, _now: Now, mail: u64) {
+        self.delays.deliver(mail);
     }
 
     fn closed(&mut self, _conn: ConnId) {
         self.delays.closed();
     }
 
-    fn end_batch(&mut self, now: Now) -> BatchEnd {
+    fn end_batch(&mut self, now: Now, _fresh: impl Fn() -> Now) -> BatchEnd {
         self.delays.end_batch(now)
     }
 
     fn wake_at_ns(&self) -> u64 {
         self.delays.wake_at_ns()
+    }
+}
+
+fn first_key<'r>(request: &'r Request<'_>) -> &'r [u8] {
+    match request {
+        Request::Get { keys, .. } => {
+            let mut keys = *keys;
+            keys.next().map_or(b"", |key| key.expect("the tests send short keys").as_bytes())
+        }
+        Request::Store(store) => store.key.as_bytes(),
+        _ => b"",
+    }
+}
+
+/// The error that takes the place of a reply.
+pub fn overdue_line(waited: &Waited) -> String {
+    match waited {
+        Waited::Gate { log, seq } => {
+            format!("SERVER_ERROR log {} has not passed {seq}\r\n", log.0)
+        }
+        Waited::Ticket(_) => "SERVER_ERROR no answer came\r\n".to_owned(),
     }
 }
 

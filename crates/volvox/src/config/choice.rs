@@ -23,6 +23,22 @@ impl Choice for Driver {
     ];
 }
 
+/// Whether a cell keeps a log of effects that nobody but itself reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EffectLog {
+    /// It keeps none.
+    Off,
+    /// It keeps one.
+    On,
+    /// It keeps one, and replies wait for it.
+    Gated,
+}
+
+impl Choice for EffectLog {
+    const NAMES: &'static [(&'static str, Self)] =
+        &[("off", Self::Off), ("on", Self::On), ("gated", Self::Gated)];
+}
+
 /// How much is logged: each level includes the ones before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {

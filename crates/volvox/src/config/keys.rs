@@ -106,6 +106,10 @@ pub static KEYS: &[Key] = keys! {
          limit: a longer one is answered with an error.";
     memory.evict "evict" ANY =>
         "When memory is full, evict items (true), or answer with an error (false).";
+    memory.effect_log "effect-log" ANY =>
+        "For tests and measurements: keep a log of all changes, out of the memory limit, which the \
+         workers themselves read. off, on, or gated: replies wait until the log has passed what \
+         they show.";
     memory.huge_pages "huge-pages" ANY =>
         "Ask the kernel for huge pages: fewer TLB misses, memory committed in larger steps.";
     memory.prefault "prefault" ANY =>

@@ -6,7 +6,7 @@
 
 use std::path::PathBuf;
 
-use super::choice::{Driver, Level};
+use super::choice::{Driver, EffectLog, Level};
 use super::listen::Listen;
 
 const MIB: u64 = 1 << 20;
@@ -63,6 +63,8 @@ pub struct MemorySettings {
     pub item_bytes_max: u64,
     /// When full: evict items (true) or answer with an error (false).
     pub evict: bool,
+    /// Whether to keep a log of effects for tests and measurements.
+    pub effect_log: EffectLog,
     /// Ask the kernel for huge pages.
     pub huge_pages: bool,
     /// Touch three quarters of the memory at start.
@@ -130,6 +132,7 @@ impl Default for MemorySettings {
             limit: 64 * MIB,
             item_bytes_max: MIB,
             evict: true,
+            effect_log: EffectLog::Off,
             huge_pages: false,
             prefault: false,
             lock: false,

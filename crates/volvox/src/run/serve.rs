@@ -16,14 +16,14 @@ use std::time::Duration;
 use base::MemoryBudget;
 use drivers::{Address, Clock, Config, Listen, Remote, Server};
 use engine::EngineConfig;
-use service::{Cell, Options, Service};
+use service::{Cell, EffectLogOptions, Options, Service};
 use session::{Bounds, Resources};
 
 use super::driver::Chosen;
 use super::host::CellHost;
 use super::launch::{Launch, LaunchOptions};
 use super::startup;
-use crate::config::{Loaded, Settings};
+use crate::config::{EffectLog, Loaded, Settings};
 use crate::memcached::{COMPATIBLE_VERSION, stats_settings};
 use crate::process::{self, Closer, Request, Stage};
 
@@ -138,6 +138,7 @@ fn cell(
         connections_part: CONNECTIONS_PART,
         keep_leases: !threads,
         settings: stats_settings(settings, &launch.reported, chosen.name(), workers),
+        effect_log: effect_log(settings, workers),
     };
     let host = CellHost {
         remote,
@@ -146,6 +147,13 @@ fn cell(
         workers: workers as u64,
     };
     Ok(Cell::new(config, budget.clone(), options, Box::new(host), now)?)
+}
+
+fn effect_log(settings: &Settings, workers: usize) -> Option<EffectLogOptions> {
+    let gates = settings.memory.effect_log == EffectLog::Gated;
+    let value_bytes_max = value_bytes_max(settings);
+    let options = EffectLogOptions { lanes: workers, workers, value_bytes_max, gates };
+    (settings.memory.effect_log != EffectLog::Off).then_some(options)
 }
 
 fn start(

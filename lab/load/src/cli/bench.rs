@@ -41,6 +41,7 @@ pub(super) fn filling(plan: &Plan) -> Plan {
         multiset: 1,
         limit: Limit::Requests(plan.workload.keys_count()),
         warmup: Duration::ZERO,
+        by_time: false,
         ..plan.clone()
     };
     // Large values over many connections hide the round trip without a pipeline.

@@ -50,6 +50,9 @@ pub struct RunArgs {
     /// Store every key once before the run.
     #[arg(long)]
     pub populate: bool,
+    /// Report latencies by time too: of every second, and the worst of every 2 ms.
+    #[arg(long)]
+    pub by_time: bool,
 }
 
 impl RunArgs {
@@ -77,7 +80,7 @@ impl RunArgs {
             Some(requests) => Limit::Requests(requests),
             None => Limit::Time(self.duration.unwrap_or(DURATION_DEFAULT)),
         };
-        self.subject.plan(mode, limit)
+        Ok(Plan { by_time: self.by_time, ..self.subject.plan(mode, limit)? })
     }
 
     /// The workload as written, for a report.

@@ -198,6 +198,7 @@ impl Settings {
             verify: self.verify,
             refill: self.refill,
             drop_overdue: false,
+            by_time: false,
             server_pid: server.server_pid,
         };
         plan.check()?;

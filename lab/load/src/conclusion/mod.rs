@@ -1,5 +1,6 @@
 //! What runs found: the report of one, the study of several, and where they are written.
 
+mod by_time;
 mod columns;
 mod labelled;
 mod latency;
@@ -13,6 +14,7 @@ mod warnings;
 pub use self::report::{
     Generator, Rate, Report, SCHEMA, Server, Setup, TimelineText, WorkloadText,
 };
+pub use by_time::{ByTimeText, SecondText};
 pub use columns::csv;
 pub use labelled::Labelled;
 pub use latency::Latency;

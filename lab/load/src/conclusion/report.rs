@@ -7,6 +7,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::by_time::ByTimeText;
 use super::latency::{Latency, round};
 use super::warnings::warnings;
 use crate::drive::{Mode, Observed, Plan};
@@ -52,6 +53,9 @@ pub struct Report {
     pub modify_latency: Option<Latency>,
     /// Replies over time.
     pub timeline: TimelineText,
+    /// Latencies over time; absent where they were not kept.
+    #[serde(default)]
+    pub by_time: Option<ByTimeText>,
     /// Bytes sent in the window.
     pub sent_bytes: u64,
     /// Bytes received in the window.
@@ -233,6 +237,7 @@ impl Report {
                 stretch_s: round(stretch_s),
                 replies_per_s: rates.into_iter().map(round).collect(),
             },
+            by_time: tally.by_time.as_ref().map(|it| ByTimeText::of(it, observed.began_mono_ns)),
             sent_bytes: tally.totals.sent_bytes,
             received_bytes: tally.totals.received_bytes,
             generator: Generator {

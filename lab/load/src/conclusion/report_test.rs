@@ -18,6 +18,7 @@ pub(crate) fn observed() -> Observed {
     (tally.totals.answered, tally.totals.keys_answered) = (1_000, 2_000);
     Observed {
         tally,
+        began_mono_ns: 0,
         window_ns: 2_000_000_000,
         own_cpu_ns: 4_000_000,
         busiest: 0.5,
@@ -147,9 +148,9 @@ fn the_names_in_the_json_are_stable() {
     for (part, expected) in [
         (
             &json,
-            "complaints delete_latency generator get_latency hit_ratio hits misses modify_latency \
-             rate received_bytes requests schema sent_bytes server set_latency setup timeline \
-             warnings whole window_s wrong_values",
+            "by_time complaints delete_latency generator get_latency hit_ratio hits misses \
+             modify_latency rate received_bytes requests schema sent_bytes server set_latency \
+             setup timeline warnings whole window_s wrong_values",
         ),
         (
             &json["setup"],

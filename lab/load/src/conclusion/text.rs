@@ -26,6 +26,9 @@ impl fmt::Display for Report {
         let latencies = self.latencies().into_iter();
         let latencies = latencies.filter_map(|(op, latency)| Some((op.to_string(), latency?)));
         writeln!(f, "{}", aligned(&latency_table(&latencies.chain(own).collect::<Vec<_>>())))?;
+        if let Some(by_time) = &self.by_time {
+            writeln!(f, "{}", aligned(&by_time.table()))?;
+        }
         writeln!(f, "requests     {}", requests(self))?;
         if let Some(hit_ratio) = self.hit_ratio {
             let (hits, misses, percent) = (self.hits, self.misses, hit_ratio * 100.0);

@@ -51,7 +51,7 @@ impl Issue {
             end_ns,
             closed: false,
             outstanding: 0,
-            tally: Tally::default(),
+            tally: Tally { by_time: plan.by_time.then(Default::default), ..Tally::default() },
         }
     }
 

@@ -103,6 +103,9 @@ impl OpenLoop {
                 }
                 issue.tally.own_delay_ns.saturating_record(delay_ns);
                 issue.tally.work_delay_ns.saturating_record(work_ns);
+                if let Some(by_time) = &mut issue.tally.by_time {
+                    by_time.sent(now_ns - issue.rules.measure_from_ns, delay_ns);
+                }
             }
             if connection.out.is_empty() {
                 self.touched.push(index);

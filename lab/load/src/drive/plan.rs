@@ -97,6 +97,8 @@ pub struct Plan {
     /// Whether an open loop drops, at its end, what is due and not sent. Otherwise it still sends
     /// it.
     pub drop_overdue: bool,
+    /// Whether latencies are kept by time too.
+    pub by_time: bool,
     /// The process whose CPU time is the server's; without it, the server's `stats` state it.
     pub server_pid: Option<u32>,
 }

@@ -16,6 +16,7 @@ use super::worker::{Lane, Worker};
 use crate::server::{Probe, Sample};
 use crate::tally::Tally;
 use measure::Error;
+use measure::clock::mono_ns;
 
 /// The longest wait of the thread that watches the others.
 const WATCH_TICK: Duration = Duration::from_millis(100);
@@ -28,6 +29,8 @@ const SPARE_DESCRIPTORS: u64 = 64;
 pub struct Observed {
     /// Everything counted.
     pub tally: Tally,
+    /// When the measured window began, by the clock that processes share.
+    pub began_mono_ns: u64,
     /// Length of the measured window.
     pub window_ns: u64,
     /// CPU time of the generator's threads in the window.
@@ -80,7 +83,7 @@ pub fn run(
         None => Probe::Stats(plan.target.clone()),
     };
     let (done, finished) = mpsc::channel();
-    let start = Instant::now();
+    let (start, start_ns) = (Instant::now(), mono_ns());
     let (lanes, marks) = thread::scope(|scope| {
         let carry = |worker: Worker<'_>, done: mpsc::Sender<()>| {
             let lane = worker.run(start, watch);
@@ -106,7 +109,7 @@ pub fn run(
         lanes.iter_mut().flatten().for_each(|lane| lane.connections.clear());
         (lanes, marks)
     });
-    Ok(conclude(plan, &lanes?, marks, probe.name()))
+    Ok(conclude(plan, &lanes?, start_ns, marks, probe.name()))
 }
 
 /// Samples the server at both ends of the window, and shows progress in between.
@@ -155,6 +158,7 @@ fn observe(
 fn conclude(
     plan: &Plan,
     lanes: &[Lane],
+    start_ns: u64,
     marks: [Option<Sample>; 2],
     source: &'static str,
 ) -> Observed {
@@ -183,6 +187,7 @@ fn conclude(
     };
     Observed {
         tally,
+        began_mono_ns: start_ns + warmup_ns,
         window_ns,
         own_cpu_ns: lanes.iter().map(|lane| lane.usage.cpu_ns).sum(),
         busiest: largest_share(|lane| lane.usage.cpu_ns),

@@ -236,7 +236,11 @@ impl Exchange {
         if done.failed {
             tally.requests.errors += u64::from(measured);
         } else if measured {
-            tally.complete(done.kind, now_ns.saturating_sub(done.from_ns));
+            let latency_ns = now_ns.saturating_sub(done.from_ns);
+            tally.complete(done.kind, latency_ns);
+            if let Some(by_time) = &mut tally.by_time {
+                by_time.answered(now_ns - rules.measure_from_ns, latency_ns);
+            }
         }
     }
 }

@@ -2,6 +2,8 @@
 
 pub mod machine;
 pub mod process;
+pub mod waits;
 
 pub use machine::{Machine, stolen_ns};
 pub use process::{Account, descriptors, rss_bytes, rss_peak_bytes};
+pub use waits::Waits;

@@ -9,7 +9,8 @@ use std::ffi::{OsStr, OsString};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::{fmt, thread, time::Duration};
+use std::time::{Duration, Instant};
+use std::{fmt, thread};
 
 use anyhow::{Context, Result, bail};
 use serde::de::DeserializeOwned;
@@ -90,7 +91,7 @@ impl Exec {
     /// Runs it with its output let through to ours; true when it ended well.
     pub fn status(&self, deadline: Duration) -> Result<bool> {
         let mut child = self.spawn(&mut self.command())?;
-        Ok(self.wait(&mut child, deadline)?.success())
+        Ok(self.wait(&mut child, Instant::now(), deadline)?.success())
     }
 
     /// Runs it and returns its standard output; an error shows the end of what it printed.
@@ -110,22 +111,22 @@ impl Exec {
 
     /// Runs it and reads the JSON that it prints, however it ended.
     pub fn json<T: DeserializeOwned>(&self, deadline: Duration) -> Result<T> {
-        let Said { output, complaints, .. } = self.said(deadline)?;
-        serde_json::from_str(&output)
-            .with_context(|| format!("`{self}` printed no report:\n{output}{}", tail(&complaints)))
+        self.start(deadline)?.json()
     }
 
     /// Runs it and returns what it said, however it ended.
     pub fn said(&self, deadline: Duration) -> Result<Said> {
+        self.start(deadline)?.said()
+    }
+
+    /// Starts it; what it says is read while it runs.
+    pub fn start(&self, deadline: Duration) -> Result<Running> {
         let mut command = self.command();
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = self.spawn(&mut command)?;
-        let stdout = drain(child.stdout.take());
-        let stderr = drain(child.stderr.take());
-        let status = self.wait(&mut child, deadline)?;
-        let output = stdout.join().expect("invariant: the reader of a pipe does not panic")?;
-        let complaints = stderr.join().expect("invariant: the reader of a pipe does not panic")?;
-        Ok(Said { status, output, complaints })
+        let pipes = Some([drain(child.stdout.take()), drain(child.stderr.take())]);
+        let (exec, began) = (self.clone(), Instant::now());
+        Ok(Running { exec, child, pipes, began, deadline })
     }
 
     fn spawn(&self, command: &mut Command) -> Result<Child> {
@@ -136,8 +137,9 @@ impl Exec {
         child.with_context(|| format!("start `{self}`"))
     }
 
-    fn wait(&self, child: &mut Child, deadline: Duration) -> Result<ExitStatus> {
-        match child.wait_timeout(deadline).with_context(|| format!("wait for `{self}`"))? {
+    fn wait(&self, child: &mut Child, began: Instant, deadline: Duration) -> Result<ExitStatus> {
+        let left = deadline.saturating_sub(began.elapsed());
+        match child.wait_timeout(left).with_context(|| format!("wait for `{self}`"))? {
             Some(status) => Ok(status),
             None => {
                 child.kill().with_context(|| format!("kill `{self}`"))?;
@@ -145,6 +147,55 @@ impl Exec {
                 bail!("`{self}` was killed: it ran past its {} seconds", deadline.as_secs())
             }
         }
+    }
+}
+
+/// A program that runs while something else is done. It is killed if it is dropped before its end.
+pub struct Running {
+    exec: Exec,
+    child: Child,
+    /// Of its standard output and its standard error, until they are joined.
+    pipes: Option<[thread::JoinHandle<io::Result<String>>; 2]>,
+    began: Instant,
+    deadline: Duration,
+}
+
+impl Running {
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Whether it has not ended.
+    pub fn is_alive(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
+    }
+
+    /// Waits for its end, and returns what it said.
+    pub fn said(mut self) -> Result<Said> {
+        let status = self.exec.wait(&mut self.child, self.began, self.deadline)?;
+        let pipes = self.pipes.take().expect("invariant: what it says is read once");
+        let [output, complaints] = pipes.map(|pipe| {
+            let said = pipe.join().expect("invariant: the reader of a pipe does not panic");
+            said.context("read what a program says")
+        });
+        Ok(Said { status, output: output?, complaints: complaints? })
+    }
+
+    /// Waits for its end, and reads the JSON that it printed, however it ended.
+    pub fn json<T: DeserializeOwned>(self) -> Result<T> {
+        let exec = self.exec.clone();
+        let Said { output, complaints, .. } = self.said()?;
+        serde_json::from_str(&output)
+            .with_context(|| format!("`{exec}` printed no report:\n{output}{}", tail(&complaints)))
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // A program that has ended already is no error.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 
@@ -199,6 +250,17 @@ mod tests {
         let run = |script: &str| Exec::new("sh").args(["-c", script]).json::<Vec<u8>>(SOON);
         assert_eq!(run("echo '[1, 2]'; exit 1").unwrap(), [1, 2]);
         assert!(run("echo why >&2").unwrap_err().to_string().contains("why"));
+    }
+
+    #[test]
+    fn a_program_runs_while_something_else_is_done_and_ends_when_it_is_dropped() {
+        let mut running = Exec::new("sleep").arg("600").start(SOON).unwrap();
+        let pid = running.pid();
+        assert!(running.is_alive());
+        drop(running);
+        assert!(!Path::new(&format!("/proc/{pid}")).exists());
+        let said = Exec::new("sh").args(["-c", "echo 5; exit 1"]).start(SOON).unwrap();
+        assert_eq!(said.json::<u32>().unwrap(), 5);
     }
 
     #[test]

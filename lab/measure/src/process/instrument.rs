@@ -7,8 +7,9 @@
 //! A file is read only when it is whole: an instrument may still be writing after the server has
 //! ended.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
-use std::{collections::BTreeMap, fs, path::Path, thread};
+use std::{fs, path::Path, thread};
 
 use anyhow::{Result, bail};
 
@@ -21,15 +22,20 @@ const DESCRIPTORS: &str = "--nofile=1036:1036";
 const WRITTEN_MAX: Duration = Duration::from_secs(30);
 /// How often the file is read until it is whole.
 const POLL: Duration = Duration::from_millis(10);
-/// The name under which [`Instrument::Callgrind`] counts.
+/// The name under which [`Instrument::Callgrind`] counts instructions.
 pub const INSTRUCTIONS: &str = "instructions";
+/// The name under which it counts calls that allocate memory.
+pub const ALLOCATIONS: &str = "allocations";
+/// The functions of the C library that allocate memory.
+const ALLOCATE: [&str; 6] =
+    ["malloc", "calloc", "realloc", "aligned_alloc", "posix_memalign", "memalign"];
 
 /// A program that runs a server and counts what it does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Instrument {
     /// System calls, by name.
     Strace,
-    /// User instructions, as [`INSTRUCTIONS`].
+    /// User instructions, as [`INSTRUCTIONS`], and [`ALLOCATIONS`].
     Callgrind,
 }
 
@@ -111,7 +117,33 @@ fn parse_strace(text: &str) -> Option<Counts> {
 fn parse_callgrind(text: &str) -> Option<Counts> {
     let whole_lines = text.strip_suffix('\n')?;
     let sum = whole_lines.lines().next_back()?.strip_prefix("totals:")?;
-    Some(BTreeMap::from([(INSTRUCTIONS.to_owned(), sum.trim().parse().ok()?)]))
+    let instructions = sum.trim().parse().ok()?;
+    let counts = [(INSTRUCTIONS, instructions), (ALLOCATIONS, allocations(whole_lines))];
+    Some(counts.map(|(name, count)| (name.to_owned(), count)).into())
+}
+
+/// How often functions that allocate were called.
+///
+/// `cfn=(7) malloc` names what is called, or `cfn=(7)` where the number was given a name before;
+/// the next line is `calls=COUNT TARGET`.
+fn allocations(text: &str) -> u64 {
+    let (mut allocating, mut called, mut count) = (BTreeSet::new(), "", 0);
+    for line in text.lines() {
+        let named = ["cfn=", "fn="].iter().find_map(|start| line.strip_prefix(start));
+        if let Some((number, name)) = named.and_then(|named| named.split_once(' '))
+            && ALLOCATE.contains(&name)
+        {
+            allocating.insert(number);
+        }
+        if let Some(named) = line.strip_prefix("cfn=") {
+            called = named.split(' ').next().unwrap_or(named);
+        }
+        let calls = line.strip_prefix("calls=").and_then(|rest| rest.split(' ').next());
+        if let Some(calls) = calls.filter(|_| allocating.contains(called)) {
+            count += calls.parse().unwrap_or(0);
+        }
+    }
+    count
 }
 
 /// Counts per request: the difference of two runs by that of their requests.
@@ -150,11 +182,20 @@ mod tests {
     #[test]
     fn the_sum_of_callgrind_is_read_once_it_is_there() {
         let text = "events: Ir\n\nfn=(0)\n0 17\n\nsummary: 123456\n\n\ntotals: 123456\n";
-        let expected = BTreeMap::from([(INSTRUCTIONS.to_owned(), 123_456)]);
+        let counts = [(ALLOCATIONS, 0), (INSTRUCTIONS, 123_456)];
+        let expected = counts.map(|(name, count)| (name.to_owned(), count)).into();
         assert_eq!(Instrument::Callgrind.parse(text), Some(expected));
         for cut in ["events: Ir\n\nfn=(0)\n0 17\n", "summary: 123456\n\n\ntotals: 12"] {
             assert_eq!(Instrument::Callgrind.parse(cut), None, "{cut}");
         }
+    }
+
+    #[test]
+    fn calls_that_allocate_are_counted_by_name_and_by_number() {
+        let text = "fn=(1) main\n3 5\ncfn=(2) malloc\ncalls=4 0\n3 90\n\
+                    cfn=(3) free\ncalls=9 0\n3 1\n\nfn=(4) work\n8 5\ncfn=(2)\ncalls=6 0\n\
+                    8 70\n\nfn=(5) realloc\n1 1\n\nfn=(1)\ncfn=(5)\ncalls=1 0\n1 1\n\ntotals: 9\n";
+        assert_eq!(Instrument::Callgrind.parse(text).unwrap()[ALLOCATIONS], 11);
     }
 
     #[test]

@@ -12,6 +12,6 @@ pub mod tools;
 
 pub use cores::{CoreSet, Cores};
 pub use exec::Exec;
-pub use instrument::{Counts, INSTRUCTIONS, Instrument, per_request};
+pub use instrument::{ALLOCATIONS, Counts, INSTRUCTIONS, Instrument, per_request};
 pub use launch::Launch;
 pub use server::{Server, accepts};

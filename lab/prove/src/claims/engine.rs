@@ -26,9 +26,12 @@ const P99999_NS_MAX: u64 = 1_000_000;
 /// The bar of the samples that may be set aside, as a share.
 const PREEMPTED_MAX: f64 = 0.001;
 
+/// Longest a bench of a few workloads may take beyond building.
+pub(super) const BENCH_MAX: Duration = Duration::from_secs(300);
+
 /// What the bench `scale` prints.
 #[derive(Deserialize)]
-struct Scale {
+pub(super) struct Scale {
     workloads: Vec<Workload>,
 }
 
@@ -73,9 +76,15 @@ impl Workload {
 const FACTORS_MIN: [(&str, f64); 3] = [("zipf", 1.8), ("hot_read", 1.8), ("hot_write", 1.0)];
 
 impl Scale {
-    fn factor(&self, name: &str) -> Result<f64> {
+    /// How many times as much as one thread two threads do of a workload.
+    pub(super) fn factor(&self, name: &str) -> Result<f64> {
         let found = self.workloads.iter().find(|workload| workload.name == name);
         Ok(found.with_context(|| format!("the bench has no workload {name}"))?.factor)
+    }
+
+    /// A line for each workload.
+    pub(super) fn lines(&self) -> Vec<String> {
+        self.workloads.iter().map(Workload::line).collect()
     }
 }
 
@@ -83,7 +92,8 @@ impl Scale {
 pub fn scale(lab: &Lab) -> Result<Measured> {
     let rounds = lab.form(ROUNDS);
     let longest = Duration::from_secs(rounds * ROUND_MAX_S);
-    let scale: Scale = bench(lab, "scale", rounds, longest)?;
+    let words = [&rounds.to_string(), "control", "zipf", "hot_read", "hot_write", "bare"];
+    let scale: Scale = bench(lab, "scale", &words, longest)?;
     let (mut texts, mut holds, mut least) = (Vec::new(), true, f64::MAX);
     for (name, factor_min) in FACTORS_MIN {
         let factor = scale.factor(name)?;
@@ -91,8 +101,7 @@ pub fn scale(lab: &Lab) -> Result<Measured> {
         holds &= factor >= factor_min;
         least = least.min(factor / factor_min);
     }
-    let details = scale.workloads.iter().map(Workload::line).collect();
-    Ok(Measured::new(texts.join(", "), least, holds).with_details(details))
+    Ok(Measured::new(texts.join(", "), least, holds).with_details(scale.lines()))
 }
 
 /// What the bench `churn` prints.
@@ -121,18 +130,24 @@ impl Churn {
 /// Measures the claim `tail.engine`.
 pub fn churn(lab: &Lab) -> Result<Measured> {
     let seconds = lab.form(CHURN_S);
-    let churn: Churn = bench(lab, "churn", seconds, Duration::from_secs(seconds))?;
+    let words = [&seconds.to_string()[..]];
+    let churn: Churn = bench(lab, "churn", &words, Duration::from_secs(seconds))?;
     Ok(churn.judged())
 }
 
-/// Builds and runs a bench of the engine with one number, and reads what it prints.
-fn bench<T: DeserializeOwned>(lab: &Lab, name: &str, number: u64, longest: Duration) -> Result<T> {
+/// Builds and runs a bench of the engine with these words, and reads what it prints.
+pub(super) fn bench<T: DeserializeOwned>(
+    lab: &Lab,
+    name: &str,
+    words: &[&str],
+    longest: Duration,
+) -> Result<T> {
     lab.detail(&format!("building the bench {name}"));
     let bench = ["bench", "--quiet", "--locked", "--package", "engine", "--bench", name];
     let cargo = || Exec::new("cargo").args(bench).cwd(lab.repo().root());
     cargo().arg("--no-run").capture(BUILD_MAX)?;
     lab.detail(&format!("running the bench {name}"));
-    cargo().args(["--", &number.to_string()]).json(longest + BESIDE_MAX)
+    cargo().arg("--").args(words).json(longest + BESIDE_MAX)
 }
 
 #[cfg(test)]

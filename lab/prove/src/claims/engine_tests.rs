@@ -50,13 +50,14 @@ pub const CLAIMS: &[Claim] = &[
     Claim::held("correct.breakages", "deliberate breakages, each caught by its test", breakages),
 ];
 
-/// Runs the commands one after the other; one that fails does not stop the others.
-fn all(lab: &Lab, held: String, runs: Vec<Exec>) -> Result<Measured> {
+/// Runs the commands one after the other, each for at most `run_max`; one that fails does not stop
+/// the others.
+pub(super) fn all(lab: &Lab, held: String, runs: Vec<Exec>, run_max: Duration) -> Result<Measured> {
     let mut details = Vec::new();
     let count = runs.len();
     for run in runs {
         lab.detail(&run.to_string());
-        if let Err(error) = run.cwd(lab.repo().root()).capture(RUN_MAX) {
+        if let Err(error) = run.cwd(lab.repo().root()).capture(run_max) {
             details.push(format!("{error:#}"));
         }
     }
@@ -66,13 +67,13 @@ fn all(lab: &Lab, held: String, runs: Vec<Exec>) -> Result<Measured> {
 }
 
 /// `cargo test` of some test targets of one package.
-fn test(package: &str, targets: &[&str]) -> Exec {
+pub(super) fn test(package: &str, targets: &[&str]) -> Exec {
     let exec = Exec::new("cargo").args(["test", "--quiet", "--locked", "--package", package]);
     targets.iter().fold(exec, |exec, target| exec.args(["--test", target]))
 }
 
 /// A build with flags of its own, in a folder of its own.
-fn apart(repo: &Repo, exec: Exec, name: &str, flags: &str) -> Exec {
+pub(super) fn apart(repo: &Repo, exec: Exec, name: &str, flags: &str) -> Exec {
     let folder = repo.path(&format!("target/{name}"));
     exec.env("CARGO_TARGET_DIR", folder).env("RUSTFLAGS", flags)
 }
@@ -81,7 +82,7 @@ fn model(lab: &Lab) -> Result<Measured> {
     let millions = lab.form(MODEL_MILLIONS);
     let steps = (millions * 1_000_000).div_ceil(MODEL_RUNS);
     let run = test("engine", &["model"]).env("MODEL_STEPS", steps.to_string());
-    all(lab, format!("{millions} million operations"), vec![run])
+    all(lab, format!("{millions} million operations"), vec![run], RUN_MAX)
 }
 
 fn shapes(lab: &Lab) -> Result<Measured> {
@@ -96,14 +97,14 @@ fn shapes(lab: &Lab) -> Result<Measured> {
         test("drivers", &["conformance"]),
         Exec::new("cargo").args(["test", "--quiet", "--locked", "--package", "session"]),
     ];
-    all(lab, "all hold".to_owned(), runs)
+    all(lab, "all hold".to_owned(), runs, RUN_MAX)
 }
 
 fn orders(lab: &Lab) -> Result<Measured> {
     let orders = SHUTTLE_ORDERS * lab.form([1, LONGER]);
     let loom = test("engine", &["loom_orders"]).arg("--lib");
     let runs = vec![apart(lab.repo(), loom, "loom", "--cfg loom"), shuttle(lab.repo(), orders)];
-    all(lab, format!("loom; shuttle, {orders} orders a test"), runs)
+    all(lab, format!("loom; shuttle, {orders} orders a test"), runs, RUN_MAX)
 }
 
 fn shuttle(repo: &Repo, orders: u64) -> Exec {
@@ -139,14 +140,14 @@ fn sanitizers(lab: &Lab) -> Result<Measured> {
     let held = format!("{ops} operations a thread, nothing found");
     // Copies in assembly are hidden from the thread sanitizer: it would miss what they race with.
     let runs = vec![run("thread", "thread --cfg word_copy"), run("address", "address")];
-    all(lab, held, runs)
+    all(lab, held, runs, RUN_MAX)
 }
 
 fn breakages(lab: &Lab) -> Result<Measured> {
     let run = Exec::new(tools::PYTHON.need()?).arg(lab.repo().path("tests/mutations/run.py"));
     if lab.is_long() {
-        return all(lab, "each is caught".to_owned(), vec![run]);
+        return all(lab, "each is caught".to_owned(), vec![run], RUN_MAX);
     }
     let runs = BREAKAGES.iter().map(|name| run.clone().args(["--only", name])).collect();
-    all(lab, format!("{} of them, each is caught", BREAKAGES.len()), runs)
+    all(lab, format!("{} of them, each is caught", BREAKAGES.len()), runs, RUN_MAX)
 }

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use anyhow::Result;
 
 use crate::claim::{Claim, Measured, Verdict};
-use crate::instruments::{Contestant, Shape, Verb, Work, instructions, system_calls};
+use crate::instruments::{Contestant, Shape, Taken, Verb, Work, system_calls, taken};
 use crate::lab::Lab;
 
 /// Connections that instructions are counted on.
@@ -32,6 +32,12 @@ struct Count {
     verb: Verb,
     depth: usize,
     bar: f64,
+}
+
+impl Count {
+    fn shape(&self) -> Shape {
+        Shape { verb: self.verb, depth: self.depth }
+    }
 }
 
 const GET_1: Count = Count { id: "instr.get.1", verb: Verb::Get(1), depth: 1, bar: 600.0 };
@@ -68,7 +74,9 @@ const fn claim(
 pub fn counts(lab: &Lab, is_high: impl Fn(&str, f64) -> bool) -> Result<Vec<(&'static str, f64)>> {
     let one = |count: &Count| -> Result<(&'static str, f64)> {
         eprintln!("counting {}", count.id);
-        Ok((count.id, least(lab, count, |sum| is_high(count.id, sum))?))
+        let contestant = Contestant::volvox(lab)?;
+        let least = least(lab, &contestant, count.shape(), |sum| is_high(count.id, sum))?;
+        Ok((count.id, least.instructions))
     };
     [GET_1, GET_16, SET_1, SET_16].iter().map(one).collect()
 }
@@ -76,17 +84,42 @@ pub fn counts(lab: &Lab, is_high: impl Fn(&str, f64) -> bool) -> Result<Vec<(&'s
 /// Counts until a count is not too high, at most [`COUNTINGS_MAX`] times; the least one.
 fn least(
     lab: &Lab,
-    &Count { verb, depth, .. }: &Count,
+    contestant: &Contestant,
+    shape: Shape,
     is_high: impl Fn(f64) -> bool,
-) -> Result<f64> {
-    let (contestant, mut least) = (Contestant::volvox(lab)?, f64::INFINITY);
-    for _ in 0..COUNTINGS_MAX {
-        least = least.min(instructions(lab, &contestant, work(verb, depth))?);
-        if !is_high(least) {
+) -> Result<Taken> {
+    let mut least = taken(lab, contestant, work(shape))?;
+    for _ in 1..COUNTINGS_MAX {
+        if !is_high(least.instructions) {
             break;
+        }
+        let again = taken(lab, contestant, work(shape))?;
+        if again.instructions < least.instructions {
+            least = again;
         }
     }
     Ok(least)
+}
+
+/// What a request takes of our server `with` something, as a multiple of what it takes without.
+pub(super) fn beside(
+    lab: &Lab,
+    shape: Shape,
+    with: impl Fn(Contestant) -> Contestant,
+    times_max: f64,
+) -> Result<Measured> {
+    let plain = Contestant::volvox(lab)?;
+    lab.detail("without");
+    let without = least(lab, &plain, shape, |_| false)?;
+    lab.detail("with");
+    let bar = without.instructions * times_max;
+    let with = least(lab, &with(plain), shape, |sum| sum > bar)?;
+    let factor = with.instructions / without.instructions;
+    let [before, after] = [without, with].map(|taken| taken.instructions);
+    let text = format!("{factor:.3}x: {after:.0} instructions, {before:.0} without");
+    let more = with.allocations - without.allocations;
+    let details = vec![format!("{:.3} allocations, {more:+.3} of them more", with.allocations)];
+    Ok(Measured::new(text, factor, factor <= times_max && more <= 0.0).with_details(details))
 }
 
 /// Whether our server's system calls hold their bar; prints them.
@@ -98,27 +131,24 @@ pub fn calls_hold(lab: &Lab) -> Result<bool> {
 }
 
 /// The work of the two runs: as many requests at every depth.
-fn work(verb: Verb, depth: usize) -> Work {
-    let rounds = |total: u64| total / depth as u64;
-    Work {
-        shape: Shape { verb, depth },
-        connections: CONNECTIONS,
-        rounds: (rounds(64), rounds(256)),
-    }
+fn work(shape: Shape) -> Work {
+    let rounds = |total: u64| total / shape.depth as u64;
+    Work { shape, connections: CONNECTIONS, rounds: (rounds(64), rounds(256)) }
 }
 
 fn count(lab: &Lab, what: &Count) -> Result<Measured> {
-    let &Count { verb, depth, bar, .. } = what;
+    let &Count { verb, bar, .. } = what;
     lab.detail("volvox");
-    let ours = least(lab, what, |sum| sum > bar)?;
+    let least = least(lab, &Contestant::volvox(lab)?, what.shape(), |sum| sum > bar)?;
+    let ours = least.instructions;
     let batch = Shape { verb, depth: 1 }.batch(0);
     let reply = batch.reply.len();
     let others = [Contestant::memcached(lab), Contestant::null(lab, batch.request.len(), reply)];
     let line = |(name, contestant): (&str, Result<Contestant>)| {
         lab.detail(name);
-        let count = contestant.and_then(|one| instructions(lab, &one, work(verb, depth)));
+        let count = contestant.and_then(|one| taken(lab, &one, work(what.shape())));
         match count {
-            Ok(count) => format!("{name}: {count:.0}"),
+            Ok(count) => format!("{name}: {:.0}", count.instructions),
             Err(error) => format!("{name}: not measured: {error}"),
         }
     };
@@ -164,7 +194,7 @@ mod tests {
     #[test]
     fn the_work_is_the_same_number_of_requests_at_every_depth() {
         for depth in [1, 16] {
-            let work = work(Verb::Set, depth);
+            let work = work(Shape { verb: Verb::Set, depth });
             assert_eq!(work.rounds.0 * depth as u64, 64);
             assert_eq!(work.rounds.1 * depth as u64, 256);
         }

@@ -13,6 +13,7 @@ pub mod cpu;
 pub mod drivers;
 pub mod engine;
 pub mod engine_tests;
+pub mod foundation;
 pub mod hit_ratio;
 pub mod honesty;
 pub mod instructions;

@@ -109,7 +109,12 @@ impl Contestant {
 
     /// By a driver of ours.
     pub fn driver(self, name: &str) -> Self {
-        Self { launch: self.launch.env(DRIVER, name), ..self }
+        self.env(DRIVER, name)
+    }
+
+    /// With a variable of the environment, by which every setting of ours can be given.
+    pub fn env(self, name: &str, value: &str) -> Self {
+        Self { launch: self.launch.env(name, value), ..self }
     }
 
     /// Under an instrument that writes its counts to `file`.

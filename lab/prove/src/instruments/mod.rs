@@ -9,12 +9,14 @@ mod fleet;
 mod generator;
 mod memtier;
 mod slope;
+mod watched;
 mod wire;
 
 pub use contest::{alternated, costs, details, pinned, rounds, times, within};
-pub use contestant::{Contestant, ROOMY_MIB};
+pub use contestant::{Contestant, Program, ROOMY_MIB};
 pub use fleet::{Fleet, Shape, Verb};
 pub use generator::{CONNECTIONS, GET, Limit, Load, Outcome, exchange};
 pub use memtier::{Asking, Duel, GETS, NAMES, Run};
-pub use slope::{Work, instructions, system_calls};
+pub use slope::{Taken, Work, system_calls, taken};
+pub use watched::{Seen, Slow, Step, watched};
 pub use wire::{Batch, Client, KEY_BYTES, key};

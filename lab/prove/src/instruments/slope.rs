@@ -14,7 +14,7 @@ use anyhow::{Context, Result};
 use super::contestant::{Contestant, Program};
 use super::fleet::{Fleet, Shape};
 use crate::lab::Lab;
-use measure::process::{Counts, INSTRUCTIONS, Instrument, per_request};
+use measure::process::{ALLOCATIONS, Counts, INSTRUCTIONS, Instrument, per_request};
 
 /// Connections of every server but memcached, which derives its descriptors from them: instruments
 /// leave few.
@@ -31,10 +31,21 @@ pub struct Work {
     pub rounds: (u64, u64),
 }
 
-/// User instructions of one request.
-pub fn instructions(lab: &Lab, contestant: &Contestant, work: Work) -> Result<f64> {
+/// What one request takes.
+#[derive(Clone, Copy)]
+pub struct Taken {
+    /// User instructions.
+    pub instructions: f64,
+    /// Calls that allocate memory.
+    pub allocations: f64,
+}
+
+/// What one request takes of a server, whatever its arguments and variables are.
+pub fn taken(lab: &Lab, contestant: &Contestant, work: Work) -> Result<Taken> {
     let each = counts(lab, contestant, work, Instrument::Callgrind, work.shape.depth)?;
-    each.get(INSTRUCTIONS).copied().context("callgrind counted no instruction")
+    let instructions = each.get(INSTRUCTIONS).copied();
+    let instructions = instructions.context("callgrind counted no instruction")?;
+    Ok(Taken { instructions, allocations: each.get(ALLOCATIONS).copied().unwrap_or(0.0) })
 }
 
 /// System calls of one batch, by name. A batch on one connection is one readable event.

@@ -12,6 +12,8 @@ use anyhow::{Context, Result, bail};
 
 /// Longest a reply may take, instruments included.
 const REPLY_MAX: Duration = Duration::from_secs(60);
+/// How a dump ends.
+const DUMP_END: &[u8] = b"\nEND\r\n";
 /// Bytes of every key.
 pub const KEY_BYTES: usize = 20;
 
@@ -121,6 +123,48 @@ impl Client {
             bail!("the server closed the connection");
         }
         Ok(line.trim_end_matches(['\r', '\n']).to_owned())
+    }
+
+    /// Sends a command whose reply is `OK`.
+    pub fn command(&mut self, command: &str) -> Result<()> {
+        self.send(format!("{command}\r\n").as_bytes())?;
+        match self.line()?.as_str() {
+            "OK" => Ok(()),
+            other => bail!("`{command}` was answered {other:?}"),
+        }
+    }
+
+    /// Reads lines whatever they are.
+    pub fn lines(&mut self, count: usize) -> Result<()> {
+        let mut line = Vec::new();
+        for _ in 0..count {
+            line.clear();
+            if self.stream.read_until(b'\n', &mut line).context("read a line")? == 0 {
+                bail!("the server closed the connection");
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads the lines of a dump up to its end; how many bytes they were.
+    pub fn dumped(&mut self) -> Result<u64> {
+        let (mut bytes, mut last) = (0, Vec::new());
+        loop {
+            let chunk = self.stream.fill_buf().context("read a dump")?;
+            if chunk.is_empty() {
+                bail!("the server closed the connection in a dump");
+            }
+            // A key is written without ends of lines: only the end of the dump is such a line.
+            let kept = chunk.len().min(DUMP_END.len());
+            last.extend_from_slice(&chunk[chunk.len() - kept..]);
+            last.drain(..last.len().saturating_sub(DUMP_END.len()));
+            let taken = chunk.len();
+            bytes += taken as u64;
+            self.stream.consume(taken);
+            if last == DUMP_END {
+                return Ok(bytes);
+            }
+        }
     }
 
     /// Sends a batch and checks its reply.

@@ -1,0 +1,118 @@
+//! A cell that is the primary of some slices and keeps copies of others evicts items of the first
+//! only, however full it is. Where the copies themselves take all memory, applying says so. After a
+//! promotion the items can be evicted like any other.
+#![cfg(not(any(loom, shuttle)))]
+
+use base::{
+    Change, Effect, Facts, MemoryBudget, NoSink, Now, Owner, SliceId, SliceRange, Value, Version,
+};
+use engine::{Applied, Engine, EngineConfig, Local, Put, Read, Role, ValueSink, WriteStatus};
+use std::sync::Arc;
+
+const NOW: Now = Now { mono_ns: 0, expiry_s: 1_000 };
+const LIMIT_BYTES: u64 = 2 << 20;
+const VALUE: [u8; 700] = [b'v'; 700];
+const COPIES: u32 = 1_000;
+
+struct Cell {
+    engine: Engine,
+    budget: Arc<MemoryBudget>,
+    local: Local,
+    version: u64,
+}
+
+/// The slices of which the cell keeps copies.
+fn copied() -> SliceRange {
+    SliceRange::new(0..base::SLICES / 2)
+}
+
+impl Cell {
+    fn new() -> Self {
+        let budget = MemoryBudget::new(LIMIT_BYTES);
+        let (engine, mut locals) =
+            Engine::new(EngineConfig::new(LIMIT_BYTES), budget.clone()).expect("enough memory");
+        engine.set_role(copied(), Role::Copy);
+        let local = locals.pop().expect("a local");
+        Self { engine, budget, local, version: 1 << 40 }
+    }
+
+    /// The first `count` keys from `from` on, in copied slices or in others.
+    fn keys(from: u32, count: u32, in_copies: bool) -> impl Iterator<Item = [u8; 4]> {
+        let keys = (from..).map(u32::to_be_bytes);
+        keys.filter(move |key| copied().contains(SliceId::of(key)) == in_copies)
+            .take(count as usize)
+    }
+
+    fn apply(&mut self, key: &[u8]) -> Applied {
+        self.version += 1;
+        let version = Version::from_raw(self.version);
+        let change = Change::Put(Value::Parts([&VALUE, &[]]), Facts::default());
+        let effect = Effect { key, change };
+        self.local.batch(|pin| self.engine.apply(pin, SliceId::of(key), &effect, version, NOW))
+    }
+
+    fn store(&mut self, key: &[u8]) -> WriteStatus {
+        let put = Put { value: &VALUE, client_flags: 0, expiry_s: 0 };
+        let key = self.engine.key(key);
+        self.local.batch(|pin| self.engine.set(pin, &key, put, NOW, &mut NoSink))
+    }
+
+    fn has(&mut self, key: &[u8]) -> bool {
+        let (key, mut sink) = (self.engine.key(key), ValueSink::default());
+        self.local.batch(|pin| self.engine.get(pin, &key, NOW, &mut sink)) == Read::Hit
+    }
+}
+
+#[test]
+fn stores_of_a_primary_evict_no_copy_until_it_is_promoted() {
+    let mut cell = Cell::new();
+    for key in Cell::keys(0, COPIES, true) {
+        assert_eq!(cell.apply(&key), Applied::Done);
+    }
+    for key in Cell::keys(0, 20_000, false) {
+        assert_eq!(cell.store(&key), WriteStatus::Done);
+    }
+    assert!(cell.engine.counters().evicted > 10_000, "{:?}", cell.engine.counters());
+    for key in Cell::keys(0, COPIES, true) {
+        assert!(cell.has(&key), "a copy was evicted");
+    }
+    let held = cell.budget.used(Owner::Replica);
+    assert!(held >= u64::from(COPIES) * 700, "{held} bytes are held for copies");
+
+    let tend = |cell: &mut Cell| {
+        cell.budget.resize(LIMIT_BYTES / 4);
+        for _ in 0..1_000 {
+            cell.local.batch(|pin| cell.engine.tend(pin, NOW, 512, &mut NoSink));
+        }
+    };
+    tend(&mut cell);
+    assert!(Cell::keys(0, COPIES, true).all(|key| cell.has(&key)), "a lower limit evicts no copy");
+    cell.engine.set_role(SliceRange::ALL, Role::Primary);
+    tend(&mut cell);
+    let left = Cell::keys(0, COPIES, true).filter(|key| cell.has(key)).count();
+    assert!(left < COPIES as usize / 2, "{left} items were not evicted after the promotion");
+    assert!(cell.budget.used(Owner::Replica) < held / 2, "their segments have followed");
+    assert!(!cell.budget.is_exceeded());
+}
+
+#[test]
+fn copies_beyond_the_memory_are_refused_and_dead_space_is_used_again() {
+    let mut cell = Cell::new();
+    let keys: Vec<_> = Cell::keys(0, 10_000, true).collect();
+    let fit = keys.iter().take_while(|key| cell.apply(&key[..]) == Applied::Done).count();
+    assert!(fit > 1_500, "{fit} copies fit");
+    for key in &keys[..fit] {
+        assert!(cell.has(key), "nothing was evicted");
+    }
+    // Every other one goes, at the word of the primary.
+    for key in keys[..fit].iter().step_by(2) {
+        cell.version += 1;
+        let version = Version::from_raw(cell.version);
+        let effect = Effect { key, change: Change::Remove(base::Removal::Evicted) };
+        let slice = SliceId::of(key);
+        let applied = cell.local.batch(|pin| cell.engine.apply(pin, slice, &effect, version, NOW));
+        assert_eq!(applied, Applied::Done);
+    }
+    let again = keys[fit..].iter().take_while(|key| cell.apply(&key[..]) == Applied::Done).count();
+    assert!(again * 10 >= fit * 4, "{fit} fitted, half of them went, and {again} came");
+}

@@ -1,0 +1,213 @@
+//! Replies that may not leave yet, in the order of their requests.
+//!
+//! ```text
+//! front -> [ waits for a gate ][ ready ][ waits for its ticket ][ ready ] <- newest request
+//! ```
+//!
+//! The queue exists only while its front waits for something; every other entry waits for the front
+//! as well. Neighbours that are ready are one entry. Neighbours that wait for gates of one log, and
+//! were executed in one run, are one entry too, at the highest of their positions. A gate is asked
+//! when it comes to the front, so no order between logs is assumed.
+//!
+//! A reply that comes in parts leaves in parts while it is at the front. Every entry that waits has
+//! a deadline. The front has the earliest, because it was executed first.
+//!
+//! Invariants: `bytes` and `requests` are the sums over all entries. The numbers of requests rise
+//! from entry to entry, wrapping.
+
+use std::collections::VecDeque;
+
+use base::{Grant, Now, Owner};
+
+use super::entry::{Entry, Executed, Wait};
+use crate::bounds::{
+    Resources, SPARE_ENTRIES_MAX, SPARE_REPLIES_MAX, SPARE_REPLY_BYTES_MAX, TAIL_FREE_BYTES,
+};
+use crate::handler::{Handler, Passed, Waited};
+use crate::ids::ConnId;
+use crate::reply::{Mark, Reply};
+
+/// How a connection ends whose replies cannot be given any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ended {
+    /// At once: whether a gate has passed can never be known.
+    Drop,
+    /// After its output: part of a reply has left, and its rest did not come in time.
+    Close,
+}
+
+/// The queue of one connection.
+#[derive(Default)]
+pub(crate) struct Pending {
+    entries: VecDeque<Entry>,
+    /// Empty buffers, for the entries that come next.
+    spares: Vec<Reply>,
+    requests: usize,
+    bytes: usize,
+    /// The last entry was added in the present run, so that further gates may join it.
+    open: bool,
+    grant: Option<Grant>,
+}
+
+impl Pending {
+    /// Moves what was appended to `out` since `mark` to the end of the queue: the reply of a
+    /// request that was executed.
+    pub(crate) fn push(&mut self, executed: Executed, out: &mut Reply, mark: Mark) {
+        let reply_bytes = out.len_since(mark);
+        let joined = match (self.entries.back().map(|last| last.wait), executed.wait) {
+            (Some(Wait::Nothing), Wait::Nothing) => Some(Wait::Nothing),
+            (Some(Wait::Gate { log, seq }), Wait::Gate { log: own, seq: later })
+                if self.open && log == own =>
+            {
+                Some(Wait::Gate { log, seq: seq.max(later) })
+            }
+            _ => None,
+        };
+        if joined.is_none() {
+            let reply = self.spares.pop().unwrap_or_default();
+            self.entries.push_back(Entry::new(executed, reply));
+        }
+        self.open = true;
+        let last = self.entries.back_mut().expect("one was added or is joined");
+        last.wait = joined.unwrap_or(executed.wait);
+        if joined != Some(Wait::Nothing) {
+            last.requests += 1;
+            self.requests += 1;
+        }
+        last.replies += u32::from(reply_bytes > 0 || executed.wait == Wait::Ticket);
+        last.charge += reply_bytes + executed.request_bytes;
+        self.bytes += reply_bytes + executed.request_bytes;
+        out.move_since(mark, &mut last.reply);
+    }
+
+    /// A run begins: its gates do not join those of an earlier one, so that no reply waits for a
+    /// position that its client makes higher and higher.
+    pub(crate) fn begin_run(&mut self) {
+        self.open = false;
+    }
+
+    /// A part of the reply to `request`, its last one or not; `false` when it does not wait for
+    /// one.
+    pub(crate) fn complete(&mut self, request: u32, bytes: &[u8], last: bool) -> bool {
+        let Some(first) = self.entries.front().map(|entry| entry.request) else { return false };
+        let age = |entry: &Entry| entry.request.wrapping_sub(first);
+        let sought = request.wrapping_sub(first);
+        let Ok(place) = self.entries.binary_search_by_key(&sought, age) else { return false };
+        let entry = &mut self.entries[place];
+        if entry.wait != Wait::Ticket {
+            return false;
+        }
+        if last {
+            entry.wait = Wait::Nothing;
+        }
+        entry.arrived = true;
+        entry.reply.bytes_mut().extend_from_slice(bytes);
+        entry.charge += bytes.len();
+        self.bytes += bytes.len();
+        true
+    }
+
+    /// Moves to `out` every reply that may leave, and ends those whose deadline has passed.
+    pub(crate) fn release<H: Handler>(
+        &mut self,
+        conn: ConnId,
+        handler: &mut H,
+        now: Now,
+        out: &mut Reply,
+    ) -> Result<(), Ended> {
+        while let Some(front) = self.entries.front_mut() {
+            let passed = match front.wait {
+                Wait::Nothing => Passed::Yes,
+                Wait::Ticket => Passed::No,
+                Wait::Gate { log, seq } => handler.gate(log, seq),
+            };
+            match (passed, front.waited(conn)) {
+                (Passed::Yes, _) | (Passed::No, None) => {}
+                (Passed::InDoubt, _) => return Err(Ended::Drop),
+                (Passed::No, Some(_)) if now.mono_ns < front.due_ns => {
+                    self.release_parts(out);
+                    break;
+                }
+                (Passed::No, Some(_)) if front.begun || front.arrived => return Err(Ended::Close),
+                (Passed::No, Some(waited)) => {
+                    let charged = front.reply.len();
+                    front.end_overdue(handler, now, waited);
+                    self.bytes = self.bytes - charged + front.reply.len();
+                    front.charge = front.charge - charged + front.reply.len();
+                }
+            }
+            let mut front = self.entries.pop_front().expect("the loop has seen it");
+            self.bytes -= front.charge;
+            self.requests -= front.requests;
+            out.append_from(&mut front.reply);
+            self.spare(front.reply);
+        }
+        Ok(())
+    }
+
+    /// Moves to `out` what has come of a reply at the front that comes in parts.
+    fn release_parts(&mut self, out: &mut Reply) {
+        let Some(front) = self.entries.front_mut().filter(|front| front.arrived) else { return };
+        front.begun = true;
+        front.charge -= front.reply.len();
+        self.bytes -= front.reply.len();
+        out.append_from(&mut front.reply);
+    }
+
+    /// Keeps the buffer of an entry that has left.
+    fn spare(&mut self, mut reply: Reply) {
+        if self.spares.len() < SPARE_REPLIES_MAX {
+            reply.trim(SPARE_REPLY_BYTES_MAX);
+            self.spares.push(reply);
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// What the front waits for, and its deadline.
+    pub(crate) fn front(&self, conn: ConnId) -> Option<(Waited, u64)> {
+        let front = self.entries.front()?;
+        Some((front.waited(conn)?, front.due_ns))
+    }
+
+    /// Whether any entry waits for its ticket.
+    pub(crate) fn has_ticket(&self) -> bool {
+        self.entries.iter().any(|entry| entry.wait == Wait::Ticket)
+    }
+
+    /// Whether further requests must stay unread. Beyond what every connection may hold, it takes a
+    /// grant from the budget; without a grant it may hold no more than that.
+    pub(crate) fn is_full(&mut self, resources: &Resources) -> bool {
+        let bounds = &resources.bounds;
+        if self.bytes > TAIL_FREE_BYTES && self.grant.is_none() {
+            let bytes = bounds.pending_bytes_max as u64;
+            self.grant = resources.budget.take(Owner::Connections, bytes);
+        }
+        let bytes_max =
+            if self.grant.is_some() { bounds.pending_bytes_max } else { TAIL_FREE_BYTES };
+        self.requests >= bounds.pending_max || self.bytes >= bytes_max
+    }
+
+    /// Makes it a spare queue: without entries, without a grant, of bounded memory.
+    pub(super) fn reset(&mut self) {
+        self.entries.clear();
+        self.entries.shrink_to(SPARE_ENTRIES_MAX);
+        (self.requests, self.bytes) = (0, 0);
+        self.grant = None;
+    }
+
+    /// Memory that it owns, its own place included.
+    pub(super) fn heap_bytes(&self) -> usize {
+        let spares: usize = self.spares.iter().map(Reply::heap_bytes).sum();
+        size_of::<Self>()
+            + self.entries.capacity() * size_of::<Entry>()
+            + self.spares.capacity() * size_of::<Reply>()
+            + spares
+    }
+}
+
+#[cfg(test)]
+#[path = "queue_test.rs"]
+mod tests;

@@ -1,0 +1,266 @@
+//! The queue of replies: their order, what joins, what is counted, and how waits end.
+
+use base::MemoryBudget;
+use memcache::{Limits, Refusal, Request};
+
+use super::*;
+use crate::bounds::{Bounds, WAIT_NS_MAX};
+use crate::handler::{BatchEnd, Cause, LogId, Outcome};
+use crate::ids::{Conn, Ticket, WorkerId};
+
+const CONN: ConnId = ConnId { worker: WorkerId(1), index: 2, generation: 3 };
+
+/// A handler whose logs have passed all positions up to one.
+struct Marks {
+    passed: u64,
+    in_doubt: bool,
+    limits: Limits,
+}
+
+impl Handler for Marks {
+    type Mail = std::convert::Infallible;
+
+    fn deliver(&mut self, _: Now, _: Self::Mail) {}
+
+    fn limits(&self, _: &Conn) -> &Limits {
+        &self.limits
+    }
+
+    fn call(&mut self, _: Now, _: &mut Conn, _: &Request<'_>, _: Ticket, _: &mut Reply) -> Outcome {
+        Outcome::Done
+    }
+
+    fn refused(&mut self, _: Now, _: &mut Conn, _: Option<&Refusal<'_>>, _: Cause, _: &mut Reply) {}
+
+    fn overdue(&mut self, _: Now, waited: &Waited, reply: &mut Reply) {
+        let line = match waited {
+            Waited::Gate { log, seq } => format!("<late {} {seq}>", log.0),
+            Waited::Ticket(ticket) => format!("<late ticket {}>", ticket.request),
+        };
+        reply.bytes_mut().extend(line.bytes());
+    }
+
+    fn gate(&self, _: LogId, seq: u64) -> Passed {
+        match (seq <= self.passed, self.in_doubt) {
+            (true, _) => Passed::Yes,
+            (false, false) => Passed::No,
+            (false, true) => Passed::InDoubt,
+        }
+    }
+
+    fn closed(&mut self, _: ConnId) {}
+
+    fn end_batch(&mut self, _: Now, _: impl Fn() -> Now) -> BatchEnd {
+        BatchEnd::Send
+    }
+}
+
+/// A queue with its handler, its clock and its output.
+struct Rig {
+    pending: Pending,
+    handler: Marks,
+    now: Now,
+    out: Reply,
+    request: u32,
+}
+
+impl Rig {
+    fn new(first: u32) -> Self {
+        let handler = Marks { passed: 0, in_doubt: false, limits: Limits::default() };
+        let request = first.wrapping_sub(1);
+        Self {
+            pending: Pending::default(),
+            handler,
+            now: Now::default(),
+            out: Reply::new(),
+            request,
+        }
+    }
+
+    /// Adds a reply; returns the number of its request.
+    fn push(&mut self, wait: Wait, text: &str, begun: bool) -> u32 {
+        self.request = self.request.wrapping_add(1);
+        let mark = self.out.mark();
+        self.out.bytes_mut().extend(text.bytes());
+        let due_ns = self.now.mono_ns + WAIT_NS_MAX;
+        let executed = Executed { request: self.request, request_bytes: 1, wait, due_ns, begun };
+        self.pending.push(executed, &mut self.out, mark);
+        self.request
+    }
+
+    fn gate(&mut self, log: u32, seq: u64, text: &str) -> u32 {
+        self.push(Wait::Gate { log: LogId(log), seq }, text, false)
+    }
+
+    fn release(&mut self) -> Result<(), Ended> {
+        self.pending.release(CONN, &mut self.handler, self.now, &mut self.out)
+    }
+
+    /// What has left since the last call.
+    fn taken(&mut self) -> String {
+        self.release().expect("the connection lives");
+        let bytes = self.out.plain(self.out.whole()).expect("nothing was lent").to_vec();
+        self.out.clear(0);
+        String::from_utf8(bytes).expect("the tests write text")
+    }
+}
+
+#[test]
+fn replies_leave_in_the_order_of_requests() {
+    // Numbers wrap in the middle of the queue.
+    let mut rig = Rig::new(u32::MAX - 1);
+    let a = rig.push(Wait::Ticket, "a", false);
+    let b = rig.push(Wait::Nothing, "b", false);
+    rig.push(Wait::Nothing, "c", false);
+    rig.gate(7, 5, "d");
+    let e = rig.push(Wait::Ticket, "", false);
+    assert!(rig.pending.complete(e, b"e", true));
+    assert!(!rig.pending.complete(e, b"again", true), "completed once only");
+    assert!(!rig.pending.complete(b, b"x", true), "does not wait");
+    assert!(!rig.pending.complete(e.wrapping_add(9), b"x", true), "no such request");
+    assert_eq!(rig.taken(), "");
+    assert!(rig.pending.complete(a, b"A", true));
+    assert_eq!(rig.taken(), "aAbc");
+    rig.handler.passed = 5;
+    assert_eq!(rig.taken(), "de");
+    assert!(rig.pending.is_empty());
+    assert_eq!((rig.pending.bytes, rig.pending.requests), (0, 0));
+}
+
+#[test]
+fn adjacent_gates_of_one_log_and_run_are_one_entry() {
+    let mut rig = Rig::new(1);
+    rig.gate(1, 5, "a");
+    rig.gate(1, 9, "b");
+    rig.gate(1, 7, "");
+    rig.gate(1, 8, "c");
+    assert_eq!((rig.pending.entries.len(), rig.pending.requests), (1, 4));
+    let front = rig.pending.front(CONN).expect("it waits").0;
+    assert_eq!(front, Waited::Gate { log: LogId(1), seq: 9 }, "the highest position");
+    rig.gate(2, 3, "d");
+    rig.gate(1, 10, "e");
+    rig.pending.begin_run();
+    rig.gate(1, 11, "f");
+    assert_eq!(rig.pending.entries.len(), 4, "another log, and another run");
+    for (passed, left) in [(8, ""), (9, "abcd"), (10, "e"), (11, "f")] {
+        rig.handler.passed = passed;
+        assert_eq!(rig.taken(), left, "up to {passed}");
+    }
+}
+
+#[test]
+fn a_queue_that_waits_again_allocates_nothing() {
+    let mut rig = Rig::new(1);
+    let mut capacities = Vec::new();
+    for round in 1..10 {
+        for _ in 0..16 {
+            rig.gate(1, round, "STORED\r\n");
+        }
+        let entry = rig.pending.entries.back().expect("just added");
+        capacities.push((rig.pending.entries.capacity(), entry.reply.heap_bytes()));
+        rig.handler.passed = round;
+        assert_eq!(rig.taken(), "STORED\r\n".repeat(16));
+        rig.pending.reset();
+    }
+    // The first round grows the buffers; the output takes one of them.
+    assert!(capacities[2..].iter().all(|it| *it == capacities[2]), "{capacities:?}");
+}
+
+#[test]
+fn what_waits_for_too_long_ends_in_errors() {
+    let mut rig = Rig::new(1);
+    rig.gate(4, 5, "a");
+    rig.gate(4, 6, "b");
+    rig.gate(4, 6, "");
+    rig.push(Wait::Nothing, "ready", false);
+    rig.now.mono_ns = 1000;
+    let ticket = rig.push(Wait::Ticket, "part", false);
+    rig.gate(4, 7, "c");
+    rig.now.mono_ns = WAIT_NS_MAX - 1;
+    assert_eq!(rig.taken(), "");
+    rig.now.mono_ns = WAIT_NS_MAX;
+    assert_eq!(rig.pending.front(CONN).map(|(_, due_ns)| due_ns), Some(WAIT_NS_MAX));
+    assert_eq!(rig.taken(), "<late 4 6><late 4 6>ready", "one for each reply that had bytes");
+    rig.now.mono_ns = WAIT_NS_MAX + 1000;
+    assert_eq!(rig.taken(), format!("<late ticket {ticket}><late 4 7>"));
+    assert!(!rig.pending.complete(ticket, b"x", true), "it has ended");
+    assert_eq!((rig.pending.bytes, rig.pending.requests), (0, 0));
+}
+
+#[test]
+fn a_reply_that_has_begun_ends_with_its_connection() {
+    let by_parts = |rig: &mut Rig| {
+        let ticket = rig.push(Wait::Ticket, "head ", false);
+        assert_eq!(rig.taken(), "", "the head waits for the first part");
+        assert!(rig.pending.complete(ticket, b"one ", false));
+        assert_eq!(rig.taken(), "head one ");
+    };
+    let by_earlier_call = |rig: &mut Rig| {
+        rig.push(Wait::Gate { log: LogId(1), seq: 1 }, "end", true);
+    };
+    for begin in [by_parts as fn(&mut Rig), by_earlier_call] {
+        let mut rig = Rig::new(1);
+        begin(&mut rig);
+        rig.now.mono_ns = WAIT_NS_MAX;
+        assert_eq!(rig.release(), Err(Ended::Close));
+    }
+}
+
+#[test]
+fn parts_leave_at_the_front_and_are_kept_elsewhere() {
+    let mut rig = Rig::new(1);
+    let first = rig.push(Wait::Ticket, "", false);
+    let second = rig.push(Wait::Ticket, "", false);
+    assert!(rig.pending.complete(second, b"2a", false));
+    assert_eq!((rig.taken().as_str(), rig.pending.bytes), ("", 4));
+    assert!(rig.pending.complete(first, b"1a", false));
+    assert_eq!((rig.taken().as_str(), rig.pending.bytes), ("1a", 4));
+    assert!(rig.pending.complete(first, b"1b", true));
+    assert!(!rig.pending.complete(first, b"1c", true));
+    assert_eq!((rig.taken().as_str(), rig.pending.bytes), ("1b2a", 1));
+    assert!(rig.pending.complete(second, b"", true));
+    assert_eq!((rig.taken().as_str(), rig.pending.bytes), ("", 0));
+    assert!(rig.pending.is_empty());
+}
+
+#[test]
+fn doubt_ends_it() {
+    let mut rig = Rig::new(1);
+    rig.gate(1, 1, "a");
+    rig.handler.in_doubt = true;
+    assert_eq!(rig.release(), Err(Ended::Drop));
+    assert!(rig.out.is_empty());
+}
+
+#[test]
+fn fullness_by_count_by_bytes_and_by_budget() {
+    struct Case {
+        total: u64,
+        requests: u32,
+        bytes_each: usize,
+        full: bool,
+    }
+    let cases = [
+        Case { total: 1 << 20, requests: 3, bytes_each: 1, full: false },
+        Case { total: 1 << 20, requests: 4, bytes_each: 1, full: true },
+        Case { total: 1 << 20, requests: 1, bytes_each: 60_000, full: false },
+        Case { total: 1 << 20, requests: 1, bytes_each: 65_536, full: true },
+        Case { total: 0, requests: 1, bytes_each: TAIL_FREE_BYTES - 1, full: false },
+        Case { total: 0, requests: 1, bytes_each: TAIL_FREE_BYTES + 1, full: true },
+    ];
+    for Case { total, requests, bytes_each, full } in cases {
+        for wait in [Wait::Ticket, Wait::Gate { log: LogId(1), seq: 1 }] {
+            let budget = MemoryBudget::new(total);
+            let bounds = Bounds { pending_max: 4, pending_bytes_max: 1 << 16, ..Bounds::default() };
+            let resources = Resources { bounds, budget: budget.clone() };
+            let mut rig = Rig::new(1);
+            for _ in 0..requests {
+                rig.push(wait, &"x".repeat(bytes_each - 1), false);
+            }
+            let found = rig.pending.is_full(&resources);
+            assert_eq!(found, full, "{requests} of {bytes_each} in {total}, {wait:?}");
+            drop(rig);
+            assert_eq!(budget.used_total(), 0);
+        }
+    }
+}

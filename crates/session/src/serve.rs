@@ -1,0 +1,127 @@
+//! What serves a connection, as its driver sees it: for a client a [`Session`].
+//!
+//! A driver is generic over it, so a handler may serve connections of other kinds as well, all by
+//! the same workers: its connections are then an enum of the kinds. Calls are static.
+
+use crate::bounds::Resources;
+use crate::connection::{Flow, Session};
+use crate::context::Context;
+use crate::handler::{Handler, Waited};
+use crate::ids::{ConnId, Ticket};
+
+/// A handler whose connections a driver can serve.
+pub trait Serve: Handler + Sized {
+    /// What serves each of its connections.
+    type Connection: Connection<Self>;
+
+    /// A client was accepted by the listener of this number, in the order of the configuration.
+    fn accept(&mut self, id: ConnId, listener: usize) -> Self::Connection;
+}
+
+/// One connection without its socket. The contract of each call is that of [`Session`].
+pub trait Connection<H: Handler>: Send + 'static {
+    /// Its id.
+    fn id(&self) -> ConnId;
+
+    /// What it needs next.
+    fn flow(&self) -> Flow;
+
+    /// Whether a reply waits for a completion or a log.
+    fn is_pending(&self) -> bool;
+
+    /// What the next reply waits for.
+    fn waits_for(&self) -> Option<Waited>;
+
+    /// When the next reply is overdue.
+    fn due_ns(&self) -> Option<u64>;
+
+    /// Whether a reply waits for the completion of its ticket.
+    fn has_ticket(&self) -> bool;
+
+    /// Whether nothing of it is unfinished, so that a server that drains may close it.
+    fn is_at_rest(&self) -> bool;
+
+    /// Whether [`Connection::receive_in_place`] may be called.
+    fn can_parse_in_place(&self) -> bool;
+
+    /// Takes in and executes `input`, and nothing was kept.
+    fn receive_in_place(&mut self, input: &[u8], context: &mut Context<H>);
+
+    /// Takes in `input`, and executes what it completes.
+    fn receive(&mut self, input: &[u8], context: &mut Context<H>) -> Flow;
+
+    /// Continues where a bound or a parked request has stopped it.
+    fn resume(&mut self, context: &mut Context<H>) -> Flow;
+
+    /// A buffer to receive into directly.
+    fn value_buffer(&mut self, resources: &Resources) -> Option<&mut Vec<u8>>;
+
+    /// Takes in a part of a reply.
+    fn complete(&mut self, ticket: Ticket, bytes: &[u8], last: bool) -> bool;
+
+    /// Lets replies leave that have waited.
+    fn release(&mut self, context: &mut Context<H>) -> Flow;
+}
+
+impl<H: Handler> Connection<H> for Session {
+    #[inline(always)]
+    fn id(&self) -> ConnId {
+        self.id()
+    }
+
+    #[inline(always)]
+    fn flow(&self) -> Flow {
+        self.flow()
+    }
+
+    #[inline(always)]
+    fn is_pending(&self) -> bool {
+        self.is_pending()
+    }
+
+    fn waits_for(&self) -> Option<Waited> {
+        self.waits_for()
+    }
+
+    fn due_ns(&self) -> Option<u64> {
+        self.due_ns()
+    }
+
+    fn has_ticket(&self) -> bool {
+        self.has_ticket()
+    }
+
+    fn is_at_rest(&self) -> bool {
+        self.is_at_rest()
+    }
+
+    #[inline(always)]
+    fn can_parse_in_place(&self) -> bool {
+        self.can_parse_in_place()
+    }
+
+    #[inline(always)]
+    fn receive_in_place(&mut self, input: &[u8], context: &mut Context<H>) {
+        self.receive_in_place(input, context);
+    }
+
+    fn receive(&mut self, input: &[u8], context: &mut Context<H>) -> Flow {
+        self.receive(input, context)
+    }
+
+    fn resume(&mut self, context: &mut Context<H>) -> Flow {
+        self.resume(context)
+    }
+
+    fn value_buffer(&mut self, resources: &Resources) -> Option<&mut Vec<u8>> {
+        self.value_buffer(resources)
+    }
+
+    fn complete(&mut self, ticket: Ticket, bytes: &[u8], last: bool) -> bool {
+        self.complete(ticket, bytes, last)
+    }
+
+    fn release(&mut self, context: &mut Context<H>) -> Flow {
+        self.release(context)
+    }
+}
