@@ -1,5 +1,5 @@
 //! Any bytes as calls of the logs of effects, compared with plain lists, and any bytes as entries
-//! that another cell sent: no panic, and an entry that is understood is the same when it is encoded.
+//! that another cell sent: no panic, and what is decoded is the same when it is encoded again.
 #![no_main]
 
 #[path = "../../crates/effects/tests/common/machine.rs"]

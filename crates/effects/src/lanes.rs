@@ -1,12 +1,11 @@
 //! All logs of a cell.
 
 use crate::config::{LANES_MAX, LOG_BYTES_MIN, LanesConfig, Sizes};
-use crate::entry::Run;
 use crate::level::Level;
 use crate::log::Log;
 use crate::part::Part;
 use crate::slices::{SLICES_BYTES, Slices};
-use base::{Grant, MemoryBudget, Owner, SliceId, Version};
+use base::{Grant, MemoryBudget, Owner, SliceId, SliceRange, Version};
 use std::sync::Arc;
 
 /// The number of a lane.
@@ -144,18 +143,18 @@ impl Lanes {
         Some(Place { lane, position: self.log(lane).end() })
     }
 
-    /// Moves the slices of `run` to `lane`. Refused unless nothing is under way in the logs that
+    /// Moves `slices` to `lane`. Refused unless nothing is under way in the logs that
     /// it concerns, and `lane` exists.
-    pub fn assign(&self, run: Run, lane: LaneId) -> bool {
+    pub fn assign(&self, slices: SliceRange, lane: LaneId) -> bool {
         if lane.index() >= self.count {
             return false;
         }
         // All are locked, by rising number, so that no slice moves meanwhile.
         let locked: Vec<_> = self.logs().map(|(_, log)| log.lock_if_idle()).collect();
         let is_idle = |lane: LaneId| locked[lane.index()].is_some();
-        let may_move = is_idle(lane) && run.slices().all(|slice| is_idle(self.lane_of(slice)));
+        let may_move = is_idle(lane) && slices.iter().all(|slice| is_idle(self.lane_of(slice)));
         if may_move {
-            run.slices().for_each(|slice| self.slices.set_lane(slice, lane.0));
+            slices.iter().for_each(|slice| self.slices.set_lane(slice, lane.0));
         }
         may_move
     }

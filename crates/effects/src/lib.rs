@@ -12,7 +12,8 @@
 //! ```
 //!
 //! Nothing here does I/O, owns a thread, reads a clock or draws a random number. Nothing waits but
-//! for the two short locks of a log: where there is no space, the answer is [`base::Refused::Full`].
+//! for the two short locks of a log. Where there is no space, the answer is
+//! [`base::Refused::Full`].
 //!
 //! **Positions** of one log, with the marks of two readers and a level that needs one of each:
 //!
@@ -24,8 +25,8 @@
 //!              level {(journal, Durable), (copy, Written)} has passed the lower of both
 //! ```
 //!
-//! **An entry** is a head, a key and a value; `entry/head.rs` draws the head. A value that is larger
-//! than about 8 KiB lies apart: it is copied before the log is locked, and readers share it.
+//! **An entry** is a head, a key and a value; `entry/head.rs` draws the head. A value above about
+//! 8 KiB lies apart: it is copied before the log is locked, and readers share it.
 //!
 //! **Space** is bounded twice: by the memory of the log, and by the room that readers grant. Both
 //! are reserved before any lock is taken, in bulk for a worker, and returned when its batch ends.
@@ -45,12 +46,12 @@
 //! | `batch` | `entry` | what a reader receives at once |
 //! | `config` | `entry`, `sync` | how logs are built, and the sizes that follow |
 //! | `readers` | `level` | how far each reader is |
-//! | `slices` | `entry`, `sync` | the lane and the last position and version of each slice |
+//! | `slices` | `sync` | the lane and the last position and version of each slice |
 //! | `shared` | `account`, `level`, `readers`, `sync` | what is used of a log without its lock |
 //! | `store` | `batch`, `config`, `entry`, `shared` | the blocks of one log |
-//! | `state` | `batch`, `entry`, `part`, `readers`, `shared`, `slices`, `store` | what the lock guards |
+//! | `state` | `batch`, `entry`, `part`, `readers`, `shared`, `slices`, `store` | entries |
 //! | `log` | * | the log of one lane |
-//! | `lanes` | `config`, `entry`, `level`, `log`, `part`, `slices` | all logs of a cell |
+//! | `lanes` | `config`, `level`, `log`, `part`, `slices` | all logs of a cell |
 //! | `sink` | `account`, `config`, `entry`, `lanes`, `log`, `readers` | how a worker appends |
 //!
 //! Read first: `entry`, `log`, then `sink` (how entries come) and `readers` (how they go).
@@ -64,8 +65,9 @@
 //! };
 //! let lanes = Lanes::new(&config, &MemoryBudget::new(64 << 20)).expect("enough memory");
 //! let (_, log) = lanes.logs().next().expect("one lane");
-//! let journal = Joining { who: Who::Journal, from: None, holds: Some(Mark::Durable), grants: None };
-//! let journal = log.join(&journal).expect("the first reader");
+//! let (who, holds) = (Who::Journal, Some(Mark::Durable));
+//! let joining = Joining { who, from: None, holds, grants: None };
+//! let journal = log.join(&joining).expect("the first reader");
 //! let level = Level::new(0).expect("below the bound");
 //! log.set_level(level, &[(journal, Mark::Durable)]);
 //!
@@ -102,7 +104,7 @@ mod sync;
 
 pub use batch::{BATCH_BYTES_MAX, Batch, Records};
 pub use config::{ENTRIES_MAX, LANES_MAX, LOG_BYTES_MIN, LanesConfig};
-pub use entry::{Broken, Entry, Record, Run};
+pub use entry::{Broken, Entry, Record};
 pub use lanes::{LaneId, Lanes, Place};
 pub use level::{LEVELS, Level, Levels};
 pub use log::Log;

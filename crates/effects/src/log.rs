@@ -128,9 +128,9 @@ impl Log {
         rose
     }
 
-    /// Sets what `level` needs from now on: it has passed what all these marks have passed, and what
-    /// it had passed before. Without marks it has passed everything. Refused if a reader is not
-    /// there.
+    /// Sets what `level` needs from now on: it has passed what all these marks have passed, and
+    /// what it had passed before. Without marks it has passed everything. Refused if a reader is
+    /// not there.
     pub fn set_level(&self, level: Level, of: &[(ReaderId, Mark)]) -> bool {
         let mut readers = lock(&self.readers);
         let is_set = readers.set_level(level, of);
@@ -240,12 +240,14 @@ impl Log {
         if draft.spends {
             self.shared.account.spend(charge);
         }
-        state.push(&draft, apart, charge, &self.shared);
+        state.store.push(&draft, apart, charge, &self.shared);
         match entry {
             Entry::Change { slice, version, .. } => {
                 self.slices.publish(*slice, at, *version, &self.jump);
             }
-            Entry::Barrier(run) => self.slices.publish_barrier(*run, self.lane, at, |_| {}),
+            Entry::Barrier(range) => {
+                self.slices.publish_barrier(*range, self.lane, at, |_| {});
+            }
             Entry::Item { .. } | Entry::Other { .. } | Entry::Skipped => {}
         }
         self.shared.set_end(at);
@@ -336,7 +338,7 @@ impl Log {
         let version = stamp()?;
         draft.head.version = version.raw();
         let position = self.end() + 1;
-        state.push(draft, apart, charge, &self.shared);
+        state.store.push(draft, apart, charge, &self.shared);
         self.slices.publish(slice, position, version, &self.jump);
         self.shared.set_end(position);
         Ok((version, position))
@@ -353,7 +355,7 @@ impl Log {
     ) -> Result<u64, Refused> {
         let mut state = self.lock_to_lead()?;
         let position = self.end() + 1;
-        state.push(draft, apart, charge, &self.shared);
+        state.store.push(draft, apart, charge, &self.shared);
         publish(&self.slices, position);
         self.shared.set_end(position);
         Ok(position)
@@ -384,8 +386,8 @@ impl Log {
         (is_passed && self.shared.unwanted() >= end).then_some(state)
     }
 
-    /// Reserves `room`. What only readers want that may fall out is freed for it, again where others
-    /// took what was freed.
+    /// Reserves `room`. What only readers want that may fall out is freed for it, again where
+    /// others took what was freed.
     fn reserve_now(&self, room: Room) -> bool {
         for _ in 0..TRIES_MAX {
             if self.shared.account.reserve(room) {

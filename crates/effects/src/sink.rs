@@ -4,11 +4,13 @@
 //! shared counter but those that the lock of the log guards.
 
 use crate::account::Room;
-use crate::entry::{Draft, Entry, HEAD_BYTES_MAX, Run, copy_of};
+use crate::entry::{Draft, Entry, HEAD_BYTES_MAX, copy_of};
 use crate::lanes::{LaneId, Lanes, Place};
 use crate::log::Log;
 use crate::readers::ReaderId;
-use base::{Change, Effect, EffectSink, Facts, KeyId, Refused, SliceId, Space, Value, Version};
+use base::{
+    Change, Effect, EffectSink, Facts, KeyId, Refused, SliceId, SliceRange, Space, Value, Version,
+};
 use std::sync::Arc;
 
 /// What a worker holds of one lane.
@@ -117,7 +119,7 @@ impl WorkerSink {
         self.append(lane, &Entry::Other { kind, bytes, spends })
     }
 
-    /// Appends a barrier to each log that has slices of `run`, and calls `set` for each of these
+    /// Appends a barrier to each log that has some of `slices`, and calls `set` for each of these
     /// slices, while no change of it can be appended. What `set` does must make every later stamp
     /// refuse a change that is made from an item from before. Adds where the barriers stand to
     /// `places`.
@@ -126,23 +128,24 @@ impl WorkerSink {
     /// When a log does not take it. Others may have taken it then; to repeat it does no harm.
     pub fn barrier(
         &mut self,
-        run: Run,
+        slices: SliceRange,
         mut set: impl FnMut(SliceId),
         places: &mut Vec<Place>,
     ) -> Result<(), Refused> {
-        let lanes =
-            run.slices().fold(0_u64, |lanes, slice| lanes | 1 << self.lanes.lane_of(slice).index());
+        let lanes = slices
+            .iter()
+            .fold(0_u64, |lanes, slice| lanes | 1 << self.lanes.lane_of(slice).index());
         let chosen = |lane: &LaneId| lanes & 1 << lane.index() != 0;
         let chosen: Vec<_> = self.lanes.logs().map(|(lane, _)| lane).filter(chosen).collect();
-        let draft = Entry::Barrier(run).draft();
+        let draft = Entry::Barrier(slices).draft();
         for lane in &chosen {
             self.hold(*lane, &draft)?;
         }
         for lane in chosen {
             let charge = self.hold(lane, &draft)?;
             let held = &mut self.held[lane.index()];
-            let position = held.log.append_other(&draft, None, charge, |slices, at| {
-                slices.publish_barrier(run, lane.0, at, &mut set);
+            let position = held.log.append_other(&draft, None, charge, |table, at| {
+                table.publish_barrier(slices, lane.0, at, &mut set);
             })?;
             held.appended(position, charge, false);
             self.last = lane.0;

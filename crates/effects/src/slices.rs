@@ -13,9 +13,8 @@
 //! log publishes, before the version, the last position of the slice before the jump
 //! ([`Jump`]). Up to there, all has passed, or the bound is not used.
 
-use crate::entry::Run;
 use crate::sync::{AtomicU8, AtomicU64, MODEL, Ordering};
-use base::{SLICES, SliceId, Version};
+use base::{SLICES, SliceId, SliceRange, Version};
 use std::array;
 
 /// Slices that are distinguished: a model checker keeps few atomics.
@@ -109,16 +108,16 @@ impl Slices {
         place.version.store(version.raw(), Ordering::Release);
     }
 
-    /// Publishes what is no change, but is seen in each slice of a run that is in `lane`, whose log
-    /// is locked.
+    /// Publishes what is no change, but is seen in each of `range` that is in `lane`, whose log is
+    /// locked.
     pub(crate) fn publish_barrier(
         &self,
-        run: Run,
+        range: SliceRange,
         lane: u8,
         position: u64,
         mut each: impl FnMut(SliceId),
     ) {
-        for slice in run.slices().take(COUNT).filter(|slice| self.lane(*slice) == lane) {
+        for slice in range.iter().take(COUNT).filter(|slice| self.lane(*slice) == lane) {
             each(slice);
             self.place(slice).position.store(position, Ordering::Release);
         }

@@ -1,48 +1,30 @@
 //! What the lock of a log guards: its entries, and what it does with them.
 
 use crate::batch::Batch;
-use crate::entry::{Draft, Entry};
+use crate::entry::Entry;
 use crate::part::{FellOut, Part, Refusals, Unfollowed};
 use crate::readers::{JoinError, Joining, ReaderId, Readers};
 use crate::shared::Shared;
 use crate::slices::Slices;
 use crate::store::{For, Freed, Store};
 use base::Version;
-use std::sync::Arc;
 
 pub(crate) struct State {
     pub(crate) part: Part,
     pub(crate) refusals: Refusals,
-    store: Store,
-    /// Granted room that the entries have spent.
-    spent: u64,
+    pub(crate) store: Store,
 }
 
 impl State {
     /// An empty log, of these sizes of a block and of these spares.
     pub(crate) fn new(part: Part, block: usize, spares: usize) -> Self {
         let refusals = Refusals::default();
-        Self { part, refusals, store: Store::new(1, block, spares), spent: 0 }
+        Self { part, refusals, store: Store::new(1, block, spares) }
     }
 
     /// The first position that can be read, or the next one to come.
     pub(crate) fn first(&self) -> u64 {
         self.store.first()
-    }
-
-    /// Appends an entry, to which `charge` was reserved.
-    #[inline(always)]
-    pub(crate) fn push(
-        &mut self,
-        draft: &Draft<'_>,
-        apart: Option<Arc<Vec<u8>>>,
-        charge: u64,
-        shared: &Shared,
-    ) {
-        if draft.spends {
-            self.spent += charge;
-        }
-        self.store.push(draft, apart, charge, shared);
     }
 
     /// Whether the entry at `at` may be taken next, where `end` is the last.
@@ -94,7 +76,7 @@ impl State {
         let mut granted = u64::MAX;
         if let Some(bytes) = joining.grants {
             // What the log holds for it already is not more than this.
-            let base = self.spent.saturating_sub(self.store.charge_from(from));
+            let base = self.store.spent().saturating_sub(self.store.charge_from(from));
             granted = base.saturating_add(bytes);
             let before = readers.granted();
             let spent = shared.account.limit(granted.min(before));

@@ -101,6 +101,8 @@ pub(crate) struct Store {
     open: Block,
     spares: Vec<Block>,
     apart: VecDeque<Apart>,
+    /// Granted room that all entries have spent.
+    spent: u64,
     /// Where a value of several parts is joined.
     scratch: Vec<u8>,
     block_bytes: usize,
@@ -116,6 +118,7 @@ impl Store {
             open: Block { first, ..Block::default() },
             spares: Vec::with_capacity(spares_max),
             apart: VecDeque::new(),
+            spent: 0,
             scratch: Vec::new(),
             block_bytes,
             spares_max,
@@ -127,7 +130,8 @@ impl Store {
         self.base
     }
 
-    /// Appends an entry. `apart` is its value, if that is too large for a block.
+    /// Appends an entry, to which `charge` was reserved. `apart` is its value, if that is too large
+    /// for a block.
     #[inline(always)]
     pub(crate) fn push(
         &mut self,
@@ -140,6 +144,9 @@ impl Store {
         let length = head + if apart.is_none() { draft.value.bytes() } else { 0 };
         if self.open.filled + length > self.open.bytes.len() {
             self.roll(shared);
+        }
+        if draft.spends {
+            self.spent += charge;
         }
         let Block { starts, bytes, filled, charge: charged, .. } = &mut self.open;
         starts.push(*filled as u32);
@@ -200,6 +207,11 @@ impl Store {
                 }
             }
         }
+    }
+
+    /// Granted room that all entries have spent.
+    pub(crate) fn spent(&self) -> u64 {
+        self.spent
     }
 
     /// The charge of all entries from position `from` on, or a little more.

@@ -2,11 +2,11 @@
 #![cfg(not(any(loom, shuttle)))]
 
 use base::{
-    Change, Effect, EffectSink, Facts, KeyId, MemoryBudget, Refused, Removal, SliceId, Value,
-    Version,
+    Change, Effect, EffectSink, Facts, KeyId, MemoryBudget, Refused, Removal, SliceId, SliceRange,
+    Value, Version,
 };
 use effects::{
-    Batch, Broken, Entry, JoinError, Joining, Lanes, LanesConfig, Log, Mark, Part, Records, Run,
+    Batch, Broken, Entry, JoinError, Joining, Lanes, LanesConfig, Log, Mark, Part, Records,
     Unfollowed, Who, WorkerSink,
 };
 use std::sync::Arc;
@@ -53,7 +53,7 @@ fn entries() -> Vec<Entry<'static>> {
         change(Change::Remove(Removal::Deleted), 5),
         change(Change::Remove(Removal::Evicted), 6),
         change(Change::Remove(Removal::Expired), 7),
-        Entry::Barrier(Run::of(any_slice())),
+        Entry::Barrier(SliceRange::of(any_slice())),
         Entry::Other { kind: 200, bytes: b"anything", spends: true },
         Entry::Skipped,
         Entry::Item {

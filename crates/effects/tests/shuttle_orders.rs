@@ -5,9 +5,9 @@
 
 mod common;
 
-use base::{Change, Refused, Version};
+use base::{Change, Refused, SliceRange, Version};
 use common::{Cell, LEVEL, SLICES, join_level, slice, watch};
-use effects::{Batch, Entry, FellOut, LaneId, Mark, Part, ReaderId, Run};
+use effects::{Batch, Entry, FellOut, LaneId, Mark, Part, ReaderId};
 use measure::rng::Rng;
 use shuttle::sync::atomic::{AtomicU64, Ordering};
 use shuttle::thread;
@@ -273,7 +273,7 @@ fn a_slice_moves_to_another_lane_between_two_changes() {
         let lanes: Vec<LaneId> = cell.lanes.logs().map(|(lane, _)| lane).collect();
         let (mut last, mut next, mut batch) = (0, [1, 1], Batch::new(10_000));
         for turn in 0..8 {
-            let moved = cell.lanes.assign(Run::of(slice(0)), lanes[turn % 2]);
+            let moved = cell.lanes.assign(SliceRange::of(slice(0)), lanes[turn % 2]);
             let lane = cell.lanes.lane_of(slice(0));
             assert!(!moved || lane == lanes[turn % 2]);
             let log = cell.lanes.log(lane);

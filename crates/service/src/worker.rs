@@ -10,8 +10,7 @@
 use crate::cell::Cell;
 use crate::counters::WorkerCounters;
 use crate::effect_log::Replies;
-use base::{NoSink, Now, SLICES, SliceId, Version};
-use effects::Run;
+use base::{NoSink, Now, SliceId, SliceRange, Version};
 use engine::{
     Engine, FetchOptions, Left, Local, Op, Pin, Put, Read, ReadSink, WriteResult, WriteStatus,
 };
@@ -224,7 +223,7 @@ impl Worker {
         let mut places = Vec::new();
         let set = |slice| engine.barrier(slice, engine.last_version(slice));
         let sink = &mut replies.sink;
-        let flushed = engine.flush_by(|| sink.barrier(every_slice(), set, &mut places));
+        let flushed = engine.flush_by(|| sink.barrier(SliceRange::ALL, set, &mut places));
         flushed.map_err(|_| Park)?;
         places.into_iter().for_each(|place| replies.show(place));
         Ok(())
@@ -241,12 +240,6 @@ impl Worker {
     pub(crate) fn pin(&self) -> &Pin {
         self.pin.as_ref().expect("a batch has begun")
     }
-}
-
-/// All slices.
-fn every_slice() -> Run {
-    let [first, last] = [0, SLICES - 1].map(|number| SliceId::new(number).expect("it is one"));
-    Run::new(first, last).expect("the first comes before the last")
 }
 
 impl Drop for Worker {

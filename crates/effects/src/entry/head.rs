@@ -2,21 +2,23 @@
 //!
 //! ```text
 //! 0     1      2    3      4      6     8      12      16      20       28
-//! kind  marks  key  extra  slice  last  value  expiry  client  version  token    key  value
+//! kind  marks  key  extra  slice  end   value  expiry  client  version  token    key  value
 //!              len                      len            flags            (8, if
 //!                                                                       marked)
 //! ```
 //!
 //! Numbers are little-endian. `extra` is the reason of a removal, the reader of an item, or the
-//! number of another kind. `last` is the last slice of a barrier's run; `slice` is its first.
+//! number of another kind. `slice` is also the first slice of a barrier, and `end` the
+//! one after its last.
 //! Fields that a kind does not use are 0. The value of a large entry lies elsewhere in the memory
 //! of a log, and follows the key again where the entry is sent.
 //!
 //! An entry has no position: it is that of the first entry of the bytes, plus one for each before
 //! it.
 
-use base::{Facts, Removal, SliceId};
+use base::{Facts, Removal, SliceId, SliceRange};
 use std::fmt;
+use std::ops::Range;
 
 /// Bytes before the token.
 pub(crate) const HEAD_BYTES: usize = 28;
@@ -75,7 +77,7 @@ pub(crate) fn is_for_reader(entry: &[u8]) -> Option<u8> {
 /// The head, in words as they are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Head {
-    /// Kind, marks, length of the key, extra, slice, last.
+    /// Kind, marks, length of the key, extra, slice, end.
     names: u64,
     /// Length of the value, expiry.
     value: u64,
@@ -88,7 +90,7 @@ const MARKS_AT: u32 = 8;
 const KEY_BYTES_AT: u32 = 16;
 const EXTRA_AT: u32 = 24;
 const SLICE_AT: u32 = 32;
-const LAST_AT: u32 = 48;
+const END_AT: u32 = 48;
 const EXPIRY_AT: u32 = 32;
 
 impl Head {
@@ -106,10 +108,10 @@ impl Head {
     }
 
     /// The head of a barrier.
-    pub(crate) fn barrier(first: SliceId, last: SliceId) -> Self {
-        let last = (last.index() as u64) << LAST_AT;
-        let names = Kind::Barrier as u64 | (first.index() as u64) << SLICE_AT | last;
-        Self { names, ..Self::new(Kind::Barrier) }
+    pub(crate) fn barrier(slices: SliceRange) -> Self {
+        let Range { start, end } = slices.numbers();
+        let names = (start as u64) << SLICE_AT | (end as u64) << END_AT;
+        Self { names: Kind::Barrier as u64 | names, ..Self::new(Kind::Barrier) }
     }
 
     /// Sets what an item carries.
@@ -166,12 +168,10 @@ impl Head {
         (self.names >> EXTRA_AT) as u8
     }
 
-    pub(crate) fn slice(&self) -> Option<SliceId> {
-        SliceId::new(usize::from((self.names >> SLICE_AT) as u16))
-    }
-
-    pub(crate) fn last(&self) -> Option<SliceId> {
-        SliceId::new(usize::from((self.names >> LAST_AT) as u16))
+    /// The slice, and the one after the last.
+    pub(crate) fn slices(&self) -> Range<usize> {
+        let number = |at: u32| usize::from((self.names >> at) as u16);
+        number(SLICE_AT)..number(END_AT)
     }
 
     pub(crate) fn value_bytes(&self) -> usize {

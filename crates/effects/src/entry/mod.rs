@@ -5,7 +5,7 @@ mod head;
 mod record;
 
 pub use head::Broken;
-pub use record::{Entry, Record, Run};
+pub use record::{Entry, Record};
 
 pub(crate) use draft::{Draft, copy_of};
 pub(crate) use head::{HEAD_BYTES_MAX, SKIPPED, is_for_reader};

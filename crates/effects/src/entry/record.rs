@@ -2,46 +2,7 @@
 
 use super::draft::Draft;
 use super::head::{Broken, HAS_ITEM, Head, Kind, SPENDS, removal_of};
-use base::{Change, Effect, Facts, SliceId, Value, Version};
-use std::fmt;
-
-/// Slices with consecutive numbers, both ends included.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Run {
-    first: SliceId,
-    last: SliceId,
-}
-
-impl Run {
-    /// The slices from `first` to `last`. `None` if `last` comes before `first`.
-    #[must_use]
-    pub fn new(first: SliceId, last: SliceId) -> Option<Self> {
-        (first <= last).then_some(Self { first, last })
-    }
-
-    /// One slice.
-    #[must_use]
-    pub fn of(slice: SliceId) -> Self {
-        Self { first: slice, last: slice }
-    }
-
-    /// The first slice.
-    #[must_use]
-    pub fn first(self) -> SliceId {
-        self.first
-    }
-
-    /// The last slice.
-    #[must_use]
-    pub fn last(self) -> SliceId {
-        self.last
-    }
-
-    /// Every slice of the run, by rising number.
-    pub fn slices(self) -> impl Iterator<Item = SliceId> {
-        (self.first.index()..=self.last.index()).filter_map(SliceId::new)
-    }
-}
+use base::{Change, Effect, Facts, SliceId, SliceRange, Value, Version};
 
 /// What stands at one position of a log.
 #[derive(Clone, Copy, Debug)]
@@ -70,9 +31,9 @@ pub enum Entry<'a> {
         /// What else it carries.
         facts: Facts,
     },
-    /// Of each slice of the run that belongs to this log, all items are dead whose change stands
+    /// Of each of these slices that belongs to this log, all items are dead whose change stands
     /// before this.
-    Barrier(Run),
+    Barrier(SliceRange),
     /// What changes no item.
     Other {
         /// What it is: a number of its writer.
@@ -140,7 +101,11 @@ impl<'a> Entry<'a> {
     fn of(kind: Kind, head: &Head, key: &'a [u8], bytes: &'a [u8]) -> Option<Self> {
         let value = Value::Parts([bytes, &[]]);
         let version = Version::from_raw(head.version);
-        let (slice, facts) = (head.slice()?, head.facts());
+        let (slices, facts) = (head.slices(), head.facts());
+        if kind == Kind::Barrier {
+            return Some(Self::Barrier(SliceRange::new(slices)));
+        }
+        let slice = SliceId::new(slices.start)?;
         let change = match kind {
             Kind::Put => Change::Put(value, facts),
             Kind::Touch => {
@@ -152,11 +117,10 @@ impl<'a> Entry<'a> {
                 let reader = head.extra();
                 return Some(Self::Item { reader, slice, version, key, value, facts });
             }
-            Kind::Barrier => return Run::new(slice, head.last()?).map(Self::Barrier),
             Kind::Other => {
                 return Some(Self::Other { kind: head.extra(), bytes, spends: head.has(SPENDS) });
             }
-            Kind::Skipped => return Some(Self::Skipped),
+            Kind::Barrier | Kind::Skipped => return Some(Self::Skipped),
         };
         Some(Self::Change { slice, version, effect: Effect { key, change } })
     }
@@ -176,7 +140,7 @@ impl<'a> Entry<'a> {
                 draft.head.version = version.raw();
                 draft
             }
-            Self::Barrier(run) => Draft::bare(Head::barrier(run.first, run.last), Value::EMPTY),
+            Self::Barrier(slices) => Draft::bare(Head::barrier(slices), Value::EMPTY),
             Self::Other { kind, bytes, spends } => {
                 let mut head = Head::new(Kind::Other);
                 head.set_value_bytes(bytes.len() as u32);
@@ -187,11 +151,5 @@ impl<'a> Entry<'a> {
             }
             Self::Skipped => Draft::bare(Head::new(Kind::Skipped), Value::EMPTY),
         }
-    }
-}
-
-impl fmt::Display for Run {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "slices {} to {}", self.first.index(), self.last.index())
     }
 }

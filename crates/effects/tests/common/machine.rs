@@ -2,12 +2,12 @@
 //! made from a seed by the test and from any bytes by the fuzz target.
 
 use base::{
-    Change, Effect, EffectSink, Facts, KeyId, MemoryBudget, Refused, Removal, SliceId, Space,
-    Value, Version,
+    Change, Effect, EffectSink, Facts, KeyId, MemoryBudget, Refused, Removal, SliceId, SliceRange,
+    Space, Value, Version,
 };
 use effects::{
     Batch, Entry, FellOut, Joining, LOG_BYTES_MIN, LaneId, Lanes, LanesConfig, Level, Log, Mark,
-    Part, ReaderId, Records, Run, Unfollowed, Who, WorkerSink,
+    Part, ReaderId, Records, Unfollowed, Who, WorkerSink,
 };
 use std::sync::Arc;
 
@@ -252,21 +252,20 @@ impl Machine {
 
     fn barrier(&mut self, dice: &mut impl Dice) -> Option<()> {
         let [one, two] = [dice.below(16_384)?, dice.below(16_384)?];
-        let slice = |index: u64| SliceId::new(index as usize).expect("a slice");
-        let run = Run::new(slice(one.min(two)), slice(one.max(two))).expect("in order");
+        let range = SliceRange::new(one.min(two) as usize..one.max(two) as usize);
         let (mut places, mut called) = (Vec::new(), 0);
-        let done = self.sink.barrier(run, |_| called += 1, &mut places);
+        let done = self.sink.barrier(range, |_| called += 1, &mut places);
         for place in places {
             let lane = place.lane.index();
             self.models[lane].entries.push(Expected {
-                bytes: encoded(&Entry::Barrier(run)),
+                bytes: encoded(&Entry::Barrier(range)),
                 reader: None,
                 change: None,
                 spends: false,
             });
             assert_eq!(place.position, self.models[lane].end());
         }
-        assert!(done.is_err() || called == run.slices().count());
+        assert!(done.is_err() || called == range.len());
         Some(())
     }
 
@@ -491,7 +490,7 @@ impl Machine {
         let change = Change::Put(Value::Parts([&value, &[]]), facts);
         let entry = match dice.below(6)? {
             0 => Entry::Other { kind: 1, bytes: &value, spends: true },
-            1 => Entry::Barrier(Run::of(slice)),
+            1 => Entry::Barrier(SliceRange::of(slice)),
             2 => Entry::Skipped,
             _ => Entry::Change { slice, version, effect: Effect { key: name, change } },
         };
@@ -522,7 +521,7 @@ impl Machine {
     fn move_slice(&mut self, dice: &mut impl Dice) -> Option<()> {
         let (key, lane) = (dice.below(KEYS as u64)? as usize, self.lane(dice)?);
         let (slice, before) = (self.keys[key].1, self.lane_of(key));
-        let moved = self.lanes.assign(Run::of(slice), lane_id(&self.lanes, lane));
+        let moved = self.lanes.assign(SliceRange::of(slice), lane_id(&self.lanes, lane));
         if moved {
             for lane in [before, lane] {
                 let model = &self.models[lane];

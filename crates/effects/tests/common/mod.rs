@@ -10,8 +10,8 @@ use source::sync::atomic::{AtomicU64, Ordering};
 use std as source;
 
 use base::{
-    Change, Effect, EffectSink, Facts, KeyId, MemoryBudget, Refused, Removal, SliceId, Space,
-    Value, Version,
+    Change, Effect, EffectSink, Facts, KeyId, MemoryBudget, Refused, Removal, SliceId, SliceRange,
+    Space, Value, Version,
 };
 use effects::{
     Joining, LOG_BYTES_MIN, Lanes, LanesConfig, Level, Log, Mark, Place, ReaderId, Who, WorkerSink,
@@ -114,13 +114,12 @@ impl Cell {
 
     /// Flushes all slices: no change that is made from what was there is taken any more.
     pub fn flush(&self, sink: &mut WorkerSink) -> Result<Vec<Place>, Refused> {
-        let run = effects::Run::new(slice(0), slice(SLICES - 1)).expect("a run");
         let mut places = Vec::new();
         let set = |slice: SliceId| {
             let version = self.version(slice.index());
             self.barriers[slice.index()].store(version, Ordering::Relaxed);
         };
-        sink.barrier(run, set, &mut places)?;
+        sink.barrier(SliceRange::new(0..SLICES), set, &mut places)?;
         Ok(places)
     }
 }
