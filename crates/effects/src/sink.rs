@@ -157,8 +157,9 @@ impl WorkerSink {
     fn append(&mut self, lane: LaneId, entry: &Entry<'_>) -> Result<Place, Refused> {
         let draft = entry.draft();
         let charge = self.hold(lane, &draft)?;
-        let apart = self.take_apart(lane, &draft.value);
         let held = &mut self.held[lane.index()];
+        // What was prepared belongs to a change, not to this.
+        let apart = held.log.sizes().is_apart(&draft.value).then(|| copy_of(&draft.value));
         let position = held.log.append_other(&draft, apart, charge, |_, _| {})?;
         held.appended(position, charge, draft.spends);
         self.last = lane.0;
