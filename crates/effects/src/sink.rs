@@ -58,6 +58,13 @@ impl WorkerSink {
         &self.lanes
     }
 
+    /// Whether it has reserved or appended anything in this batch.
+    #[inline]
+    #[must_use]
+    pub fn is_used(&self) -> bool {
+        self.used != 0
+    }
+
     /// Where the last entry of this batch stands.
     #[inline]
     #[must_use]

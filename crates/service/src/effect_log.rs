@@ -12,6 +12,7 @@ use crate::worker::Park;
 use base::{MemoryBudget, SliceId, Version};
 use effects::{Joining, LaneId, Lanes, LanesConfig, Level, Mark, Place, ReaderId, Who, WorkerSink};
 use session::{LogId, Outcome, Passed};
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -86,10 +87,14 @@ pub(crate) struct Replies {
     shown: Vec<u64>,
     /// Of these, how many are not zero.
     lanes_shown: usize,
+    /// Whether a reply of this batch waits.
+    is_used: bool,
     /// Replies that wait for several lanes. They pass in this order.
     several: VecDeque<(u64, Vec<Place>)>,
     /// The number of the next of them.
     next: u64,
+    /// Hits and misses before the reads that have still to be confirmed.
+    pub(crate) counted: Cell<(u64, u64)>,
     /// By lane, up to where this worker has passed the mark of the reader.
     passed: Vec<u64>,
 }
@@ -99,18 +104,27 @@ impl Replies {
         let sink = WorkerSink::new(log.lanes.clone());
         let shown = vec![0; log.readers.len()];
         let passed = shown.clone();
-        Self { log, sink, shown, lanes_shown: 0, several: VecDeque::new(), next: 0, passed }
+        Self {
+            log,
+            sink,
+            shown,
+            lanes_shown: 0,
+            is_used: false,
+            several: VecDeque::new(),
+            next: 0,
+            counted: Cell::default(),
+            passed,
+        }
     }
 
     pub(crate) fn log(&self) -> &EffectLog {
         &self.log
     }
 
-    /// Whether a reply that shows something of `slice` may leave at once.
-    #[inline(always)]
-    pub(crate) fn is_settled(&self, slice: SliceId) -> bool {
-        let lanes = &self.log.lanes;
-        lanes.log(lanes.lane_of(slice)).is_settled(LEVEL)
+    /// Whether everything in the logs has passed: any reply may leave at once.
+    #[inline]
+    pub(crate) fn is_settled(&self) -> bool {
+        self.log.lanes.logs().all(|(_, log)| log.is_settled(LEVEL))
     }
 
     /// Notes that the reply in execution shows the item with `version`, or else that `slice` has
@@ -124,6 +138,7 @@ impl Replies {
 
     /// Notes that the reply in execution shows what stands at `place`.
     pub(crate) fn show(&mut self, Place { lane, position }: Place) {
+        self.is_used = true;
         let shown = &mut self.shown[lane.index()];
         self.lanes_shown += usize::from(*shown == 0);
         *shown = position.max(*shown);
@@ -182,6 +197,10 @@ impl Replies {
 
     /// Ends a batch: gives back room that was not used, and passes the mark of the reader.
     pub(crate) fn end_batch(&mut self) {
+        if !self.is_used && !self.sink.is_used() {
+            return;
+        }
+        self.is_used = false;
         let readers = self.log.readers.iter().zip(&mut self.passed);
         for ((_, log), (reader, passed)) in self.log.lanes.logs().zip(readers) {
             let end = log.end();

@@ -74,38 +74,15 @@ impl<S: ReadSink> ReadSink for Versioned<S> {
     }
 }
 
-/// `get` of one key: the most frequent request. False, and nothing was appended, if its reply must
-/// wait.
+/// `get` of one key: the most frequent request.
 #[inline(always)]
-pub(crate) fn get_single(worker: &mut Worker, now: Now, key: Key<'_>, out: &mut Vec<u8>) -> bool {
-    if worker.replies.is_some() {
-        return get_single_of_log(worker, now, key, out);
-    }
+pub(crate) fn get_single(worker: &mut Worker, now: Now, key: Key<'_>, out: &mut Vec<u8>) {
     let (engine, pin) = worker.engine();
     let hashed = engine.key(key.as_bytes());
     let read = engine.get(pin, &hashed, now, ValueLines::<false, true>::new(out, key));
     if !retrieved(worker, read) {
         out.extend_from_slice(reply::END);
     }
-    true
-}
-
-/// The same in a cell that has a log.
-#[cold]
-#[inline(never)]
-fn get_single_of_log(worker: &mut Worker, now: Now, key: Key<'_>, out: &mut Vec<u8>) -> bool {
-    let start = out.len();
-    let (engine, pin) = worker.engine();
-    let hashed = engine.key(key.as_bytes());
-    let read = engine.get(pin, &hashed, now, ValueLines::<false, true>::new(out, key));
-    if !worker.is_settled(hashed.id.slice) {
-        out.truncate(start);
-        return false;
-    }
-    if !retrieved(worker, read) {
-        out.extend_from_slice(reply::END);
-    }
-    true
 }
 
 /// `get` and `gets` of any number of keys.

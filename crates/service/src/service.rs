@@ -201,13 +201,19 @@ impl Handler for Service {
 
     #[inline(always)]
     fn is_prompt(&self, conn: &Conn) -> bool {
-        !self.distrusts(conn)
+        !self.distrusts(conn) && (self.worker.replies.is_none() || self.worker.begin_gets())
     }
 
     #[inline(always)]
     fn get_now(&mut self, now: Now, key: Key<'_>, reply: &mut Reply) -> bool {
         self.worker.begin(now);
-        retrieve::get_single(&mut self.worker, now, key, reply.bytes_mut())
+        retrieve::get_single(&mut self.worker, now, key, reply.bytes_mut());
+        true
+    }
+
+    #[inline(always)]
+    fn confirm(&mut self) -> bool {
+        self.worker.replies.is_none() || self.worker.confirm_gets()
     }
 
     #[inline(always)]

@@ -194,10 +194,26 @@ impl Worker {
         }
     }
 
-    /// Whether a reply that shows something of `slice` may leave at once.
-    #[inline(always)]
-    pub(crate) fn is_settled(&self, slice: SliceId) -> bool {
-        self.replies.as_ref().is_none_or(|replies| replies.is_settled(slice))
+    /// Whether whatever is read now may be shown at once; if so, notes what was counted so far.
+    #[inline(never)]
+    pub(crate) fn begin_gets(&self) -> bool {
+        let Some(replies) = &self.replies else { return true };
+        let counted = (self.counters.get_hits.get(), self.counters.get_misses.get());
+        replies.counted.set(counted);
+        replies.is_settled()
+    }
+
+    /// Whether what was read since [`Worker::begin_gets`] may be shown. If not, it is not counted.
+    #[inline(never)]
+    pub(crate) fn confirm_gets(&mut self) -> bool {
+        let Some(replies) = &self.replies else { return true };
+        if replies.is_settled() {
+            return true;
+        }
+        let (hits, misses) = replies.counted.get();
+        self.counters.get_hits.subtract(self.counters.get_hits.get() - hits);
+        self.counters.get_misses.subtract(self.counters.get_misses.get() - misses);
+        false
     }
 
     /// Who holds the entries of the log, as an error line names it.

@@ -132,6 +132,14 @@ pub trait Handler {
         false
     }
 
+    /// Whether the replies of [`Handler::get_now`] may leave that were appended since the handler was
+    /// last asked whether it [is prompt](Handler::is_prompt). If not, they are dropped, and their
+    /// requests are executed by [`Handler::call`].
+    #[inline]
+    fn confirm(&mut self) -> bool {
+        true
+    }
+
     /// Executes a plain `set` or `add`, likewise. A handler that declines has changed nothing.
     #[inline]
     fn store_now(&mut self, _now: Now, _store: &Store<'_>, _reply: &mut Reply) -> bool {

@@ -12,9 +12,7 @@
 
 use crate::commands::{Answer, Draw};
 use base::{Change, Effect, MemoryBudget, NoSink, Now, Refused, SliceId, SliceRange, Version};
-use effects::{
-    Batch, Entry, Joining, LaneId, Lanes, LanesConfig, Mark, ReaderId, Run, Who, WorkerSink,
-};
+use effects::{Batch, Entry, Joining, LaneId, Lanes, LanesConfig, Mark, ReaderId, Who, WorkerSink};
 use engine::{
     Applied, Cursor, Engine, EngineConfig, ItemSink, Local, More, Obstacle, Read, WalkedItem,
     WriteStatus,
@@ -210,10 +208,9 @@ impl Writer {
     fn barrier(&mut self) {
         let shared = self.shared.clone();
         let key = name(self.dice.below(shared.plan.keys));
-        let all = SliceId::new(0).zip(SliceId::new(base::SLICES - 1)).expect("slices");
         let run = match self.dice.below(20) {
-            0 => Run::new(all.0, all.1).expect("a run"),
-            _ => Run::of(SliceId::of(&key)),
+            0 => SliceRange::ALL,
+            _ => SliceRange::of(SliceId::of(&key)),
         };
         let set = |slice| shared.engine.barrier(slice, shared.engine.last_version(slice));
         for _ in 0..TRIES_MAX {
@@ -343,7 +340,7 @@ impl Follower {
             }
             Entry::Barrier(run) => {
                 let is_here = |slice: &SliceId| shared.lanes.lane_of(*slice) == lane;
-                for slice in run.slices().take(KEPT).filter(is_here) {
+                for slice in run.iter().take(KEPT).filter(is_here) {
                     let last = self.lasts.get(&(slice.index() % KEPT)).copied();
                     self.engine.barrier(slice, last.unwrap_or_default());
                 }

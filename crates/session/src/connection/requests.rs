@@ -170,12 +170,15 @@ impl Requests {
         while !rest.is_empty() {
             let before = rest.len();
             if self.is_prompt(context) {
+                let (start, mark, requests) = (rest, context.out.mark(), remaining.requests);
                 rest = run_gets(rest, context, &mut remaining);
-                if rest.is_empty() {
-                    break;
-                }
                 if rest.len() == before {
                     rest = self.run_stores(rest, context, &mut remaining);
+                } else if !context.handler.confirm() {
+                    context.out.rewind(mark);
+                    (rest, remaining.requests) = (start, requests);
+                } else if rest.is_empty() {
+                    break;
                 }
             }
             if rest.len() == before {
