@@ -201,7 +201,11 @@ impl Handler for Service {
 
     #[inline(always)]
     fn is_prompt(&self, conn: &Conn) -> bool {
-        !self.distrusts(conn) && (self.worker.replies.is_none() || self.worker.begin_gets())
+        !self.distrusts(conn) && self.worker.replies.is_none()
+    }
+
+    fn may_confirm(&self, conn: &Conn) -> bool {
+        !self.distrusts(conn) && self.worker.begin_gets()
     }
 
     #[inline(always)]
@@ -211,16 +215,16 @@ impl Handler for Service {
         true
     }
 
-    #[inline(always)]
+    fn may_store(&self) -> bool {
+        !self.worker.replies.as_ref().is_some_and(|replies| replies.log().gates())
+    }
+
     fn confirm(&mut self) -> bool {
-        self.worker.replies.is_none() || self.worker.confirm_gets()
+        self.worker.confirm_gets()
     }
 
     #[inline(always)]
     fn store_now(&mut self, now: Now, store: &Store<'_>, reply: &mut Reply) -> bool {
-        if self.worker.replies.as_ref().is_some_and(|replies| replies.log().gates()) {
-            return false;
-        }
         self.worker.begin(now);
         let stored = match store.verb {
             StoreVerb::Set => store::set(&mut self.worker, now, store, reply.bytes_mut()),

@@ -195,7 +195,6 @@ impl Worker {
     }
 
     /// Whether whatever is read now may be shown at once; if so, notes what was counted so far.
-    #[inline(never)]
     pub(crate) fn begin_gets(&self) -> bool {
         let Some(replies) = &self.replies else { return true };
         let counted = (self.counters.get_hits.get(), self.counters.get_misses.get());
@@ -204,7 +203,6 @@ impl Worker {
     }
 
     /// Whether what was read since [`Worker::begin_gets`] may be shown. If not, it is not counted.
-    #[inline(never)]
     pub(crate) fn confirm_gets(&mut self) -> bool {
         let Some(replies) = &self.replies else { return true };
         if replies.is_settled() {

@@ -132,11 +132,23 @@ pub trait Handler {
         false
     }
 
-    /// Whether the replies of [`Handler::get_now`] may leave that were appended since the handler was
-    /// last asked whether it [is prompt](Handler::is_prompt). If not, they are dropped, and their
-    /// requests are executed by [`Handler::call`].
+    /// Whether a handler that is not prompt can be called like one that is, and says afterwards, by
+    /// [`Handler::confirm`], whether what it has read may be shown.
     #[inline]
+    fn may_confirm(&self, _conn: &Conn) -> bool {
+        false
+    }
+
+    /// Whether the replies of [`Handler::get_now`] may leave that were appended since
+    /// [`Handler::may_confirm`]. If not, they are dropped, and their requests are executed by
+    /// [`Handler::call`].
     fn confirm(&mut self) -> bool {
+        true
+    }
+
+    /// Whether a handler that [may confirm](Handler::may_confirm) can be asked to store by
+    /// [`Handler::store_now`]: such a reply needs no confirmation.
+    fn may_store(&self) -> bool {
         true
     }
 

@@ -170,16 +170,15 @@ impl Requests {
         while !rest.is_empty() {
             let before = rest.len();
             if self.is_prompt(context) {
-                let (start, mark, requests) = (rest, context.out.mark(), remaining.requests);
                 rest = run_gets(rest, context, &mut remaining);
-                if rest.len() == before {
-                    rest = self.run_stores(rest, context, &mut remaining);
-                } else if !context.handler.confirm() {
-                    context.out.rewind(mark);
-                    (rest, remaining.requests) = (start, requests);
-                } else if rest.is_empty() {
+                if rest.is_empty() {
                     break;
                 }
+                if rest.len() == before {
+                    rest = self.run_stores(rest, context, &mut remaining);
+                }
+            } else if self.pending.is_none() && context.handler.may_confirm(&self.conn) {
+                rest = self.run_unconfirmed(rest, context, &mut remaining);
             }
             if rest.len() == before {
                 let Some(used) = self.run_any(rest, context) else { break };
@@ -202,6 +201,29 @@ impl Requests {
             }
         }
         rest.len()
+    }
+
+    /// Executes each `get` of one key that `input` begins with, or else each plain `set` and `add`;
+    /// returns what follows. Replies that the handler does not confirm are dropped.
+    #[inline(never)]
+    fn run_unconfirmed<'i, H: Handler>(
+        &self,
+        input: &'i [u8],
+        context: &mut Context<H>,
+        remaining: &mut Remaining,
+    ) -> &'i [u8] {
+        let (mark, requests) = (context.out.mark(), remaining.requests);
+        let rest = run_gets(input, context, remaining);
+        if rest.len() == input.len() {
+            let may_store = context.handler.may_store();
+            return if may_store { self.run_stores(input, context, remaining) } else { input };
+        }
+        if context.handler.confirm() {
+            return rest;
+        }
+        context.out.rewind(mark);
+        remaining.requests = requests;
+        input
     }
 
     /// Executes each plain `set` and `add` that `input` begins with, up to one that the handler
