@@ -305,12 +305,17 @@ impl Log {
         charge: u64,
         spends: bool,
     ) -> Result<(), Refused> {
-        let held = if spends { room.both } else { room.memory };
-        let lacking = charge - held;
-        let sizes = [lacking.max(self.sizes.room), lacking];
-        let taken = sizes.into_iter().map(|bytes| Room::of(bytes, spends));
-        let taken = taken.into_iter().find(|wanted| self.reserve_now(*wanted));
-        room.add(taken.ok_or(Refused::Full)?);
+        let lacking = charge - if spends { room.both } else { room.memory };
+        let bulk = Room::of(lacking.max(self.sizes.room), spends);
+        if self.shared.account.reserve(bulk) || self.reserve_now(bulk) {
+            room.add(bulk);
+            return Ok(());
+        }
+        let lacking = Room::of(lacking, spends);
+        if !self.reserve_now(lacking) {
+            return Err(Refused::Full);
+        }
+        room.add(lacking);
         Ok(())
     }
 
@@ -388,6 +393,8 @@ impl Log {
 
     /// Reserves `room`. What only readers want that may fall out is freed for it, again where
     /// others took what was freed.
+    #[cold]
+    #[inline(never)]
     fn reserve_now(&self, room: Room) -> bool {
         for _ in 0..TRIES_MAX {
             if self.shared.account.reserve(room) {

@@ -3,7 +3,7 @@
 
 mod common;
 
-use base::{Change, Facts, Refused, Value};
+use base::{Change, EffectSink, Facts, Refused, Space, Value};
 use common::{Cell, LEVEL, holder, join_level, slice, watch};
 use effects::{Batch, Entry, FellOut, JoinError, Joining, Level, Mark, Part, READERS_MAX, Who};
 
@@ -95,6 +95,13 @@ fn puts_spend_what_is_granted_and_removals_do_not() {
     let (log, mut sink) = (cell.log(), cell.sink());
     let grants = |bytes| Joining { who: Who::Copy(7), grants: Some(bytes), ..holder() };
     let reader = log.join(&grants(10_000)).expect("there is a place");
+    for _ in 0..300 {
+        let value = Some(Value::Parts([b"v", b""]));
+        let space = Space::Change { key_bytes: 3, value_bytes: 1, value };
+        sink.reserve(slice(1), space).expect("what is not used is returned");
+        cell.remove(&mut sink, 1).expect("there is room");
+        sink.end_batch();
+    }
     let granted = |bytes: u64| {
         let mut sink = cell.sink();
         let mut put = 0;

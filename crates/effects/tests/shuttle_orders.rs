@@ -175,6 +175,36 @@ fn nothing_that_is_made_from_a_flushed_item_comes_after_the_barrier() {
 }
 
 #[test]
+fn what_is_before_the_barrier_is_dead_and_what_is_after_it_lives() {
+    try_orders(|_| {
+        let cell = Cell::new(1, 3, 1);
+        let reader = join_level(cell.log());
+        let puts: Vec<_> = (0..2)
+            .map(|_| {
+                let cell = cell.clone();
+                thread::spawn(move || {
+                    let mut sink = cell.sink();
+                    (0..3).for_each(|_| _ = cell.put(&mut sink, 0, b"v").expect("there is room"));
+                })
+            })
+            .collect();
+        cell.flush(&mut cell.sink()).expect("there is room");
+        puts.into_iter().for_each(|thread| thread.join().expect("no panic"));
+        let (mut batch, mut is_after) = (Batch::new(10_000), false);
+        cell.log().read(reader, 1, &mut batch).expect("it holds them");
+        for record in batch.records() {
+            match record.entry {
+                Entry::Change { version, .. } => {
+                    assert_eq!(version.raw() > cell.barrier(0), is_after, "{version:?}");
+                }
+                _ => is_after = true,
+            }
+        }
+        assert!(is_after);
+    });
+}
+
+#[test]
 fn a_watcher_reads_without_a_gap_or_falls_out() {
     try_orders(|seed| {
         let cell = Cell::new(1, 2, 1);

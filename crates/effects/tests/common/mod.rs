@@ -69,6 +69,11 @@ impl Cell {
         self.versions[index].store(self.version(index) + by, Ordering::Relaxed);
     }
 
+    /// The version up to which items of a slice are dead.
+    pub fn barrier(&self, index: usize) -> u64 {
+        self.barriers[index].load(Ordering::Relaxed)
+    }
+
     fn stamp(&self, index: usize, made_from: Option<Version>) -> Result<Version, Refused> {
         let barrier = self.barriers[index].load(Ordering::Relaxed);
         if made_from.is_some_and(|version| version.raw() <= barrier) {
