@@ -23,12 +23,12 @@ import tomllib
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 LIMIT_S = 600
-PATHS = ["crates/base", "crates/engine", "lab/measure"]
+PATHS = ["crates/base", "crates/effects", "crates/engine", "lab/measure"]
 MANIFEST = ["Cargo.toml", "Cargo.lock"]
 
 
 def copy_workspace(to):
-    """Copies what the engine's tests are built from: two crates and their source of numbers."""
+    """Copies what the engine's tests are built from: three crates and their source of numbers."""
     for name in MANIFEST:
         shutil.copy2(ROOT / name, to / name)
     replace(to / "Cargo.toml", r"(?m)^members = .*$", f"members = {json.dumps(PATHS)}")
@@ -41,8 +41,8 @@ def copy_workspace(to):
             elif source.exists():
                 shutil.copy2(source, to / path / part)
     # The libraries of the benches, which the tests named here do not use.
-    only_measure = "[dev-dependencies]\nmeasure.workspace = true\n"
-    replace(to / "crates/engine/Cargo.toml", r"(?s)\[dev-dependencies\].*?(?=\n\[|\Z)", only_measure)
+    needed = "[dev-dependencies]\neffects.workspace = true\nmeasure.workspace = true\n"
+    replace(to / "crates/engine/Cargo.toml", r"(?s)\[dev-dependencies\].*?(?=\n\[|\Z)", needed)
 
 
 def replace(path, pattern, text):
