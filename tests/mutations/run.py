@@ -42,8 +42,8 @@ def copy_workspace(to):
             elif source.exists():
                 shutil.copy2(source, to / path / part)
     # The libraries of the benches, which the tests named here do not use.
-    only_measure = "[dev-dependencies]\nmeasure.workspace = true\n"
-    replace(to / "crates/engine/Cargo.toml", r"(?s)\[dev-dependencies\].*?(?=\n\[|\Z)", only_measure)
+    needed = "[dev-dependencies]\neffects.workspace = true\nmeasure.workspace = true\n"
+    replace(to / "crates/engine/Cargo.toml", r"(?s)\[dev-dependencies\].*?(?=\n\[|\Z)", needed)
 
 
 def replace(path, pattern, text):

@@ -110,6 +110,13 @@ impl Shared {
         key < self.plan.kept_keys
     }
 
+    /// Whether kept keys may be gone: nothing is evicted but where the limit is lowered.
+    fn may_evict(&self) -> bool {
+        let may = self.plan.lowered_bytes < self.plan.limit_bytes;
+        assert!(may || self.engine.counters().evicted == 0, "there is room for all");
+        may
+    }
+
     fn raise_floor(&self, key: u64, version: u64) {
         self.floors[key as usize].fetch_max(version, Ordering::SeqCst);
     }
@@ -117,7 +124,7 @@ impl Shared {
     /// Checks what a read that began when the floor was `floor` returned.
     fn check(&self, key: u64, floor: u64, read: Read, sink: &ValueSink) {
         if read != Read::Hit {
-            let excused = !self.is_kept(key) || self.engine.counters().evicted > 0;
+            let excused = !self.is_kept(key) || self.may_evict();
             assert!(excused, "key {key} is never removed, yet a read ended with {read:?}");
             return;
         }
@@ -312,13 +319,8 @@ impl Member {
     fn touch(&mut self, key: u64) {
         let expiry_s = self.expiry_s(key);
         let wrote = self.write(key, Action::Touch { expiry_s }, None);
-        assert!(
-            wrote.status != WriteStatus::NotFound || !self.shared.is_kept(key) || self.evicted()
-        );
-    }
-
-    fn evicted(&self) -> bool {
-        self.shared.engine.counters().evicted > 0
+        let is_missing = wrote.status == WriteStatus::NotFound && self.shared.is_kept(key);
+        assert!(!is_missing || self.shared.may_evict(), "key {key} is never removed");
     }
 
     fn compare_and_set(&mut self, key: u64) {
@@ -393,6 +395,7 @@ impl Member {
         }
         assert_eq!(scanned, found, "a walk tells what a read finds");
         let counters = shared.engine.counters();
+        assert!(shared.plan.kept_keys == 0 || counters.evicted == 0 || shared.may_evict());
         assert!(counters.items >= found, "{found} found, {counters:?}");
         for key in 0..shared.plan.keys {
             self.delete(key);
@@ -408,7 +411,7 @@ impl Member {
     fn check_numbers(&mut self) {
         for key in 0..self.shared.plan.kept_keys {
             let counted = self.shared.counted[key as usize].load(Ordering::SeqCst);
-            if counted == 0 || self.evicted() {
+            if counted == 0 || self.shared.may_evict() {
                 continue;
             }
             let action = Action::Count { delta: 0, down: false, initial: None, expiry_s: None };

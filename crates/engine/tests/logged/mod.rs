@@ -455,16 +455,22 @@ fn compare(shared: &Shared, local: &mut Option<Local>, followers: &mut [Follower
     }
 }
 
-fn source(plan: &Plan) -> (Arc<Shared>, Vec<Local>) {
-    let bytes = plan.log_bytes;
-    let config = LanesConfig {
-        lanes: plan.lanes,
-        sinks: plan.threads + 1,
-        bytes,
-        value_bytes_max: 0,
-        follows: false,
+/// Logs with the memory of the plan, or with the least that is enough: a model checker's tables of
+/// slices are longer.
+fn lanes(plan: &Plan) -> Arc<Lanes> {
+    const STEP_BYTES: u64 = 4 << 10;
+    let (sinks, value_bytes_max, follows) = (plan.threads + 1, 0, false);
+    let made = |step: u64| {
+        let bytes = plan.log_bytes + step * STEP_BYTES;
+        let config = LanesConfig { lanes: plan.lanes, sinks, bytes, value_bytes_max, follows };
+        let lanes = Lanes::new(&config, &MemoryBudget::new(16 * bytes))?;
+        (lanes.logs().count() == plan.lanes).then_some(lanes)
     };
-    let lanes = Lanes::new(&config, &MemoryBudget::new(16 * bytes)).expect("enough memory");
+    (0..10_000).find_map(made).expect("enough memory")
+}
+
+fn source(plan: &Plan) -> (Arc<Shared>, Vec<Local>) {
+    let lanes = lanes(plan);
     let value_bytes_max = (3 * plan.value_bytes_max).min(lanes.value_bytes_max()) as usize;
     let config = EngineConfig {
         locals: plan.threads + 2,
