@@ -1,7 +1,7 @@
 //! Effects: the changes of items, as the engine emits them and a log keeps them.
 //!
 //! ```text
-//! engine --effect--> sink: a log --entries--> copies, a journal, whoever watches
+//! engine --effect--> sink: a log --entries--> copies, a journal, clients that watch
 //!                      |
 //!                      +--version--> engine: the item is published with it
 //! ```

@@ -385,7 +385,7 @@ impl<S: Spy> Member<S> {
         self.model.insert(command.key.clone(), Kept { entry, evicted: 0 });
     }
 
-    /// Looks at an item that must be one of `after`, where no sink says what became of it.
+    /// Looks at an item that must be one of `after`, where no sink says what happened to it.
     fn look(&mut self, key: &[u8], after: Vec<Option<Entry>>) {
         let look = Command::new(key.to_vec(), What::Get);
         let Answer::Read(read, seen) = self.carry_out(&look, None) else { panic!("a read") };

@@ -6,8 +6,9 @@
 use crate::cell::LimitRefused;
 use crate::dump::{METADUMP, MGDUMP, dump, wants_items};
 use crate::facts::CLASS;
+use crate::park::Park;
 use crate::stats::stats;
-use crate::worker::{Park, Worker};
+use crate::worker::Worker;
 use base::Now;
 use memcache::{CrawlerCommand, Expiry, Refusal, Request, SlabsCommand, expiry, reply};
 use session::{Conn, Outcome, Reply};

@@ -1,8 +1,8 @@
 //! Lists of keys: `lru_crawler metadump` and `mgdump`, and `stats cachedump`.
 //!
 //! A dump walks the whole cell, a step at a time. What a step lists is sent, and other connections
-//! have their turn, before the next; `Conn::progress` is the cursor of the walk. `stats cachedump` returns only what one
-//! step of the walk finds, and fits one reply.
+//! have their turn, before the next; `Conn::progress` is the cursor of the walk. `stats cachedump`
+//! returns only what one step of the walk finds, and fits one reply.
 //!
 //! Invariant: an item that stays in the cell during the whole dump is listed exactly once.
 

@@ -67,17 +67,20 @@
 //! | `counters` | nothing | what a worker counts |
 //! | `host` | nothing | what the service needs from its process |
 //! | `leases` | nothing | the engine's locals, leased to workers |
-//! | `cell` | `counters`, `host`, `leases` | what all workers share |
-//! | `worker` | `cell`, `counters` | what a worker executes requests with |
+//! | `park` | nothing | a request that waits for its turn |
+//! | `effect_log` | nothing | the log of all changes, where the cell has one |
+//! | `cell` | `counters`, `effect_log`, `host`, `leases` | what all workers share |
+//! | `replies` | `effect_log`, `park` | what replies wait for in that log |
+//! | `worker` | `cell`, `counters`, `park`, `replies` | what a worker executes requests with |
 //! | `facts` | nothing | what replies return about an item |
-//! | `retrieve` | `worker` | `get`, `gets`, `gat`, `gats` |
-//! | `store` | `worker` | the other classic commands |
-//! | `meta` | `facts`, `store`, `worker` | the meta commands |
+//! | `retrieve` | `park`, `worker` | `get`, `gets`, `gat`, `gats` |
+//! | `store` | `park`, `worker` | the other classic commands |
+//! | `meta` | `facts`, `park`, `store`, `worker` | the meta commands |
 //! | `auth` | `worker` | the password before the first request |
 //! | `dump` | `facts`, `worker` | lists of keys |
 //! | `stats` | `cell`, `dump`, `worker` | the reports |
-//! | `admin` | `cell`, `dump`, `facts`, `stats`, `worker` | commands about the cell |
-//! | `service` | `admin`, `auth`, `cell`, `meta`, `retrieve`, `store`, `worker` | the handler |
+//! | `admin` | `cell`, `dump`, `facts`, `park`, `stats`, `worker` | commands about the cell |
+//! | `service` | `admin`, `auth`, `cell`, `meta`, `park`, `retrieve`, `store`, `worker` | the handler |
 #![forbid(unsafe_code)]
 
 mod admin;
@@ -90,6 +93,8 @@ mod facts;
 mod host;
 mod leases;
 mod meta;
+mod park;
+mod replies;
 mod retrieve;
 mod service;
 mod stats;

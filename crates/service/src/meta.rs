@@ -7,8 +7,9 @@
 //! expire.
 
 use crate::facts;
+use crate::park::Executed;
 use crate::store::{counted, expiry_s, is_out_of_space, unlink, write};
-use crate::worker::{Park, Worker};
+use crate::worker::Worker;
 use base::{Now, Version};
 use engine::{Action, FetchOptions, Found, ItemView, Mode, Obstacle, Read, ReadSink, WriteStatus};
 use memcache::reply::{Marks, MetaStatus};
@@ -65,9 +66,8 @@ pub(crate) fn get(
     now: Now,
     args: &MetaArgs<'_>,
     reply: &mut Reply,
-) -> Result<(), Park> {
-    let flags = &args.flags;
-    let mut scratch: KeyScratch = [0; _];
+) -> Executed {
+    let (flags, mut scratch): (_, KeyScratch) = (&args.flags, [0; _]);
     let key = args.key.key(&mut scratch);
     let seconds = |exptime| expiry_s(exptime, now);
     let options = FetchOptions {
@@ -127,7 +127,7 @@ pub(crate) fn set(
     mode: MetaMode,
     value: &[u8],
     reply: &mut Reply,
-) -> Result<(), Park> {
+) -> Executed {
     let flags = &args.flags;
     let mut scratch: KeyScratch = [0; _];
     let key = args.key.key(&mut scratch);
@@ -185,7 +185,7 @@ pub(crate) fn delete(
     now: Now,
     args: &MetaArgs<'_>,
     reply: &mut Reply,
-) -> Result<(), Park> {
+) -> Executed {
     let flags = &args.flags;
     let mut scratch: KeyScratch = [0; _];
     let key = args.key.key(&mut scratch);
@@ -224,7 +224,7 @@ pub(crate) fn arith(
     args: &MetaArgs<'_>,
     direction: Direction,
     reply: &mut Reply,
-) -> Result<(), Park> {
+) -> Executed {
     let flags = &args.flags;
     let mut scratch: KeyScratch = [0; _];
     let key = args.key.key(&mut scratch);

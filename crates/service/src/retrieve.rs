@@ -7,7 +7,8 @@
 //! Invariants: values leave in the order of the keys. A key that is too long anywhere in the line
 //! is found before the first part leaves, so the refusal is always sent alone.
 
-use crate::worker::{Park, Worker};
+use crate::park::Park;
+use crate::worker::Worker;
 use base::{Now, Version};
 use engine::{FetchOptions, ItemView, Prefetched, Read, ReadSink};
 use memcache::{Key, Keys, Refusal, reply};

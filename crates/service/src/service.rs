@@ -11,7 +11,8 @@
 //! Units: `_ns` is nanoseconds, `_s` seconds, as in [`Now`].
 
 use crate::cell::Cell;
-use crate::worker::{Park, Worker};
+use crate::park::Park;
+use crate::worker::Worker;
 use crate::{admin, auth, meta, retrieve, store};
 use base::Now;
 use engine::Left;
@@ -28,8 +29,8 @@ use std::sync::Arc;
 const TEND_ITEMS_IDLE: u32 = 512;
 const TEND_ITEMS_BUSY: u32 = 128;
 
-/// While requests arrive, housekeeping takes at most this many hundredths of the time. An item takes
-/// about [`TEND_ITEM_NS`].
+/// While requests arrive, housekeeping takes at most this many hundredths of the time. An item
+/// takes about [`TEND_ITEM_NS`].
 const TEND_PERCENT_BUSY: u64 = 45;
 const TEND_ITEM_NS: u64 = 300;
 

@@ -6,7 +6,8 @@
 //!
 //! Invariant: a function called with `noreply` appends nothing.
 
-use crate::worker::{Park, Worker};
+use crate::park::{Executed, Park};
+use crate::worker::Worker;
 use base::Now;
 use engine::{Action, Mode, Obstacle, Op, Put, WriteResult, WriteStatus};
 use memcache::{Direction, Expiry, Key, Store, StoreVerb, reply};
@@ -44,12 +45,7 @@ pub(crate) fn write(
 
 /// `set`: the most frequent write.
 #[inline(never)]
-pub(crate) fn set(
-    worker: &mut Worker,
-    now: Now,
-    store: &Store<'_>,
-    out: &mut Vec<u8>,
-) -> Result<(), Park> {
+pub(crate) fn set(worker: &mut Worker, now: Now, store: &Store<'_>, out: &mut Vec<u8>) -> Executed {
     let key = worker.cell().engine().key(store.key.as_bytes());
     let expiry_s = expiry_s(store.exptime, now);
     let put = Put { value: store.value, client_flags: store.flags, expiry_s };
@@ -71,7 +67,7 @@ pub(crate) fn store(
     now: Now,
     store: &Store<'_>,
     out: &mut Vec<u8>,
-) -> Result<(), Park> {
+) -> Executed {
     let (mode, compare) = match store.verb {
         StoreVerb::Set => return set(worker, now, store, out),
         StoreVerb::Add => (Mode::Add, None),
@@ -97,7 +93,7 @@ pub(crate) fn store(
 /// Counts why a `set` stored nothing. If there was no memory, the old value is deleted: the client
 /// wanted to replace it, so nobody may read it again. A `set` that can be made later parks.
 #[cold]
-fn not_set(worker: &mut Worker, now: Now, key: Key<'_>, outcome: WriteStatus) -> Result<(), Park> {
+fn not_set(worker: &mut Worker, now: Now, key: Key<'_>, outcome: WriteStatus) -> Executed {
     if let WriteStatus::Later(_) = outcome {
         worker.parks()?;
     }
@@ -135,7 +131,7 @@ pub(crate) fn delete(
     key: Key<'_>,
     noreply: bool,
     reply: &mut Reply,
-) -> Result<(), Park> {
+) -> Executed {
     let wrote = write(worker, now, key, Action::Delete, |_| {})?;
     let hit = wrote.status == WriteStatus::Done;
     let counters = worker.counters();
@@ -155,7 +151,7 @@ pub(crate) fn count(
     direction: Direction,
     noreply: bool,
     reply: &mut Reply,
-) -> Result<(), Park> {
+) -> Executed {
     let down = direction == Direction::Decrement;
     let action = Action::Count { delta, down, initial: None, expiry_s: None };
     let wrote = write(worker, now, key, action, |_| {})?;
@@ -193,7 +189,7 @@ pub(crate) fn touch(
     exptime: i64,
     noreply: bool,
     reply: &mut Reply,
-) -> Result<(), Park> {
+) -> Executed {
     let action = Action::Touch { expiry_s: expiry_s(exptime, now) };
     let wrote = write(worker, now, key, action, |_| {})?;
     let counters = worker.counters();

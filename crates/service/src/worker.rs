@@ -9,7 +9,8 @@
 
 use crate::cell::Cell;
 use crate::counters::WorkerCounters;
-use crate::effect_log::Replies;
+use crate::park::Park;
+use crate::replies::Replies;
 use base::{NoSink, Now, SliceId, SliceRange, Version};
 use engine::{
     Engine, FetchOptions, Left, Local, Op, Pin, Put, Read, ReadSink, WriteResult, WriteStatus,
@@ -30,10 +31,6 @@ pub(crate) struct Worker {
     /// What its changes are appended to and its replies wait for, where the cell has a log.
     pub(crate) replies: Option<Box<Replies>>,
 }
-
-/// A request cannot be executed now. It has changed nothing, and is executed again later.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Park;
 
 impl Worker {
     /// One more worker of `cell`.

@@ -9,10 +9,12 @@ mod balance;
 mod evict;
 mod ghosts;
 mod space;
+mod stopped;
 mod victim;
 mod work;
 
 pub(crate) use evict::Eviction;
 pub use evict::Left;
-pub(crate) use space::{Failed, Stopped, give_back, with_space};
+pub(crate) use space::{give_back, with_space};
+pub(crate) use stopped::{Failed, Stopped};
 pub(crate) use work::Work;

@@ -7,45 +7,12 @@
 //! thread waits for one that waits.
 
 use super::evict::{Bounds, Eviction};
+use super::stopped::{Failed, Stopped};
 use super::work::Work;
 use crate::obstacle::Obstacle;
 use crate::segments::{FREE_FOR_MOVES, Reclaim, SegmentCounts, reclaim};
 use crate::sync::{Ordering, yield_now};
 use base::{EffectSink, Refused};
-
-/// Why a request was not carried out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Failed {
-    /// It may be tried again later.
-    Later(Obstacle),
-    /// Memory is full, and nothing more can be evicted.
-    NoSpace,
-    /// The sink takes no effect as long as this.
-    TooLarge,
-}
-
-/// Why an attempt has stopped before it changed anything.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stopped {
-    /// Space is short: this many segments must be free before it can succeed.
-    NeedSpace { segments: usize },
-    /// The budget has no memory for a buffer of this many bytes.
-    NeedBuffer { bytes: u64 },
-    /// The sink does not take its effect.
-    Refused(Refused),
-    /// It knows more now: the next one may succeed at once.
-    Again,
-}
-
-impl Stopped {
-    pub(crate) const NEEDS_ONE: Self = Self::NeedSpace { segments: 1 };
-}
-
-impl From<Refused> for Stopped {
-    fn from(refused: Refused) -> Self {
-        Self::Refused(refused)
-    }
-}
 
 /// Items looked at between two looks at whether there is space again.
 const ITEMS_PER_ROUND: usize = 64;

@@ -1,7 +1,7 @@
 //! What every piece of work on the items needs: a writer's, and a walker's.
 
 use super::ghosts::GhostClock;
-use super::space::Stopped;
+use super::stopped::Stopped;
 use crate::items::Items;
 use crate::local::{Pin, Scratch};
 use base::Now;

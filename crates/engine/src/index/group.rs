@@ -17,6 +17,7 @@
 use super::bucket::{BUCKET_WORDS, BucketId};
 use super::buckets::Buckets;
 use super::slot::TAG_BITS;
+use super::span::END;
 use crate::raw::WordAndHalves;
 use crate::sync::{AtomicU64, MODEL, Ordering};
 
@@ -79,6 +80,19 @@ impl Shape {
         let mask = self.0 >> MASK_SHIFT;
         let number = tag & mask;
         if number < self.buckets() { number } else { number & (mask >> 1) }
+    }
+
+    /// The bucket whose run of reversed tags holds number `at`, and the end of that run: see
+    /// `span.rs`.
+    pub(super) fn run_at(self, at: u32) -> (u64, u32) {
+        let tag = u64::from(at).reverse_bits() >> (u64::BITS - TAG_BITS);
+        let mask = self.mask();
+        let low = tag & (mask >> 1);
+        let sibling = low | (mask ^ (mask >> 1));
+        let is_split = sibling < self.buckets();
+        let fixed = if is_split { mask.count_ones() } else { (mask >> 1).count_ones() };
+        let run = END >> fixed;
+        (if is_split { tag & mask } else { low }, (at & !(run - 1)) + run)
     }
 }
 

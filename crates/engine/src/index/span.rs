@@ -2,9 +2,9 @@
 //!
 //! A bucket holds the tags that agree in their lowest bits. With their bits reversed these tags are
 //! a run of numbers. So the buckets of a group divide the numbers from 0 to 2^20 into runs, and
-//! growing or shrinking cuts one run in two or joins two. (Redis walks its tables by the same order,
-//! `SCAN`.) A walk that has passed all numbers below its position has passed these tags, whatever
-//! buckets they lay in; and of a bucket that a step made larger it takes the rest only.
+//! growing or shrinking cuts one run in two or joins two. (Redis walks its tables by the same
+//! order, `SCAN`.) A walk that has passed all numbers below its position has passed these tags,
+//! whatever buckets they lay in; and of a bucket that a step made larger it takes the rest only.
 //!
 //! ```text
 //! buckets  5:   0        4    2        1        3          (the last bits: 000 100 10 01 11)
@@ -13,10 +13,7 @@
 //! ```
 
 use super::chain::{Chain, Place};
-use super::group::Shape;
 use super::slot::TAG_BITS;
-use super::table::Index;
-use base::SliceId;
 
 /// One more than the last number.
 pub(super) const END: u32 = 1 << TAG_BITS;
@@ -34,7 +31,13 @@ pub(crate) struct Span<'i> {
     pub(crate) end: u32,
 }
 
-impl Span<'_> {
+impl<'i> Span<'i> {
+    /// A locked chain of which a walk has passed the tags before number `from`, and that it leaves
+    /// at number `end`.
+    pub(super) fn new(chain: Chain<'i>, from: u32, end: u32) -> Self {
+        Self { chain, from, end }
+    }
+
     /// The places of the items that the walk has still to pass.
     pub(crate) fn places(&self) -> impl Iterator<Item = Place> + '_ {
         self.chain.places().filter(|place| {
@@ -44,46 +47,10 @@ impl Span<'_> {
     }
 }
 
-impl Shape {
-    /// The bucket whose run holds `at`, and the end of that run.
-    pub(super) fn run_at(self, at: u32) -> (u64, u32) {
-        let tag = u64::from(at).reverse_bits() >> (u64::BITS - TAG_BITS);
-        let mask = self.mask();
-        let low = tag & (mask >> 1);
-        let sibling = low | (mask ^ (mask >> 1));
-        let is_split = sibling < self.buckets();
-        let fixed = if is_split { mask.count_ones() } else { (mask >> 1).count_ones() };
-        let run = END >> fixed;
-        (if is_split { tag & mask } else { low }, (at & !(run - 1)) + run)
-    }
-}
-
-impl Index {
-    /// Locks the chain of the group of `slice` that holds the tags from number `at` on. `None` where
-    /// there is none: the group is empty, or `at` is [`END`].
-    pub(crate) fn lock_span(&self, slice: SliceId, at: u32) -> Option<Span<'_>> {
-        loop {
-            let shape = self.shape(slice);
-            if shape.is_empty() || at >= END {
-                return None;
-            }
-            let (bucket, end) = shape.run_at(at);
-            if let Some(chain) = self.lock_bucket(slice, shape, bucket) {
-                return Some(Span { chain, from: at, end });
-            }
-        }
-    }
-
-    /// The first slice after those that share the group of `slice`.
-    pub(crate) fn next_group(&self, slice: usize) -> usize {
-        let slices = 1 << self.slices_shift();
-        slice / slices * slices + slices
-    }
-}
-
 #[cfg(test)]
 #[cfg(not(any(loom, shuttle)))]
 mod tests {
+    use super::super::group::Shape;
     use super::*;
 
     #[test]

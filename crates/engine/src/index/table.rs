@@ -12,6 +12,7 @@ use super::lock::{LOCKED, is_locked, overflow};
 use super::probe::Probe;
 use super::resize::Resizing;
 use super::slot::tag;
+use super::span::{END, Span};
 use crate::config::Geometry;
 use crate::grace::GracePeriods;
 use crate::raw::Mapping;
@@ -226,5 +227,26 @@ impl Index {
         number: u64,
     ) -> Option<Chain<'_>> {
         self.lock_shaped(self.group(self.group_of(slice)), shape, number)
+    }
+
+    /// Locks the chain of the group of `slice` that holds the tags from number `at` on. `None`
+    /// where there is none: the group is empty, or `at` is [`END`].
+    pub(crate) fn lock_span(&self, slice: SliceId, at: u32) -> Option<Span<'_>> {
+        loop {
+            let shape = self.shape(slice);
+            if shape.is_empty() || at >= END {
+                return None;
+            }
+            let (bucket, end) = shape.run_at(at);
+            if let Some(chain) = self.lock_bucket(slice, shape, bucket) {
+                return Some(Span::new(chain, at, end));
+            }
+        }
+    }
+
+    /// The first slice after those that share the group of `slice`.
+    pub(crate) fn next_group(&self, slice: usize) -> usize {
+        let slices = 1 << self.slices_shift();
+        slice / slices * slices + slices
     }
 }

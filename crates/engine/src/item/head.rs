@@ -5,7 +5,8 @@
 //! access(21) slack(6) flags(9)  klen(8) vlen(20)
 //! ```
 //!
-//! `access` counts units of [`ACCESS_UNIT_S`] of the expiry clock, and wraps after 48 days. `slack` counts the words that
+//! `access` counts units of [`ACCESS_UNIT_S`] of the expiry clock, and wraps after 48 days.
+//! `slack` counts the words that
 //! an overwrite in place left unused. A filler covers words that hold no item: its `vlen` is its
 //! whole length in words. Lengths of keys and values are in bytes, all others in words.
 //!

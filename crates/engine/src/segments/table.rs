@@ -227,8 +227,8 @@ impl Segments {
         }
     }
 
-    /// Takes a free segment for one writer alone: no other writes into it, and nothing walks it. The
-    /// writer seals it or gives it back.
+    /// Takes a free segment for one writer alone: no other writes into it, and nothing walks it.
+    /// The writer seals it or gives it back.
     pub(crate) fn take_whole(&self, pool: Pool, class: usize) -> Option<SegmentId> {
         let mut lists = lock(&self.lists);
         let id = self.take_free(&mut lists, Purpose::Write)?;

@@ -12,7 +12,7 @@ use crate::eviction::{Eviction, Failed, Stopped, Work, with_space};
 use crate::item::Attributes;
 use crate::keys::KEY_BYTES_MAX;
 use crate::obstacle::Obstacle;
-use crate::writing::{Ahead, Writer};
+use crate::writing::{Ahead, Writer, write_if_long};
 use base::{
     Change, Effect, EffectSink, KeyId, NoSink, Refused, Removal, SliceId, Space, Value, Version,
 };
@@ -111,7 +111,7 @@ fn try_apply(
     let Work { ghosts, now, .. } = *work;
     let mut given = Work { pin: &mut *work.pin, sink, items, ghosts, now, may_evict: false };
     if let Some((with, value)) = &put {
-        ahead.write_if_long(&mut given, &key, with, *value)?;
+        write_if_long(ahead, &mut given, &key, with, *value)?;
     }
     let mut writer = Writer::new(&mut given, &key);
     let mut chain = writer.lock()?;

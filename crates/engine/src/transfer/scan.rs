@@ -2,8 +2,8 @@
 //!
 //! A walk goes through the groups of a range of slices, and in each in the order of reversed tags
 //! (`index`). So an item that stays is passed exactly once, however groups grow and shrink
-//! meanwhile. A walk holds one chain at a time, and copies no value: its sink may. A call is bounded
-//! in items and in buckets. Between two calls the caller may renew its pin.
+//! meanwhile. A walk holds one chain at a time, and copies no value: its sink may. A call is
+//! bounded in items and in buckets. Between two calls the caller may renew its pin.
 
 use crate::index::{Index, Span};
 use crate::items::{Items, WholeValue};
@@ -84,8 +84,8 @@ impl WalkedItem<'_> {
     }
 }
 
-/// Receives the items that a walk passes. It is called under the lock of their chain: it copies what
-/// it needs and returns at once.
+/// Receives the items that a walk passes. It is called under the lock of their chain: it copies
+/// what it needs and returns at once.
 pub trait ItemSink {
     /// Takes an item. False if it has no space: the walk then ends before this chain, whose items
     /// it will pass again.

@@ -3,7 +3,8 @@
 //! The conditions of an operation are decided here; [`Writer`] writes and emits. Where space is
 //! short everything is given up, and the caller starts over with the lock released.
 
-use super::ahead::{Ahead, Looked, is_long, look};
+use super::ahead::Ahead;
+use super::long::{Looked, is_long, look, write_chunks, write_if_long};
 use super::number::{NUMBER_BYTES_MAX, decimal, number};
 use super::op::{Action, Mode, Op, WriteResult, WriteStatus};
 use super::writer::Writer;
@@ -82,7 +83,7 @@ fn write_ahead<S: EffectSink>(
         return Ok(());
     }
     let with = Attributes { expiry_s, client_flags, client_cas: op.cas, ..Attributes::default() };
-    ahead.write_if_long(work, &op.key, &with, [value, &[]])
+    write_if_long(ahead, work, &op.key, &with, [value, &[]])
 }
 
 /// Reads the present value and writes it joined to `value`, if an attempt has found that both
@@ -101,12 +102,15 @@ fn join_ahead<S: EffectSink>(
     let read = read_whole(work.items, work.pin, &op.key, work.now, &mut old.bytes);
     if let Some(version) = read {
         let joined = joined(&op.action, &old.bytes, value);
-        let wrote = ahead.write_chunks(&mut Writer::new(work, &op.key), pool, expiry_s, joined);
+        let writer = &mut Writer::new(work, &op.key);
+        let wrote = write_chunks(ahead, writer, pool, expiry_s, joined);
         ahead.set_present(version, old);
         return wrote;
     }
     work.keep(old);
-    Ok(())
+    // There is no item: the value alone is stored, if at all.
+    let with = Attributes { expiry_s, ..Attributes::default() };
+    write_if_long(ahead, work, &op.key, &with, [value, &[]])
 }
 
 /// The present value and `value` in the order that the action says.
@@ -215,6 +219,11 @@ impl<'e, S: EffectSink> Attempt<'_, 'e, S> {
         if value.len() > self.writer.work.items.config().value_bytes_max {
             return Ok(WriteResult::ended(WriteStatus::TooLarge));
         }
+        let is_in_chunks =
+            value.len() > self.writer.work.items.segments().geometry().inline_value_bytes_max;
+        if is_in_chunks && self.ahead.table(value.len()).is_none() {
+            self.ahead.want_present();
+        }
         let with =
             Attributes { expiry_s, client_flags, client_cas: self.op.cas, ..Attributes::default() };
         let current = self.put(None, &with, [value, &[]])?;
@@ -259,6 +268,11 @@ impl<'e, S: EffectSink> Attempt<'_, 'e, S> {
             }
         };
         let joined = joined(&self.op.action, &old.bytes, value);
+        if is_in_chunks && self.ahead.table(total).is_none() {
+            // Others change it all the time: it is joined under the lock.
+            let pool = self.writer.pool_of(Some(&current), None);
+            write_chunks(self.ahead, &mut self.writer, pool, with.expiry_s, joined)?;
+        }
         let wrote = self.replace(current, &with, joined);
         self.writer.work.keep(old);
         wrote

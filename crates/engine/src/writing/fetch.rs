@@ -4,7 +4,8 @@
 //! before the lock is released, so the item is seen whole at once. A long one is copied after that,
 //! without a lock; if the item has changed by then, everything is done again under the lock.
 
-use super::ahead::{Ahead, is_long, look};
+use super::ahead::Ahead;
+use super::long::{is_long, look};
 use super::writer::Writer;
 use crate::eviction::{Stopped, Work};
 use crate::index::Chain;

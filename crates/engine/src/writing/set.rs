@@ -2,7 +2,8 @@
 //! takes no space and changes no count, so there is nothing to pay for.
 //!
 //! Any other write goes the general way, `change`, which would do the same here. It changes nothing
-//! before it is certain to succeed, and the sink has taken its effect. It holds the lock of the first bucket of the chain and looks at no other bucket.
+//! before it is certain to succeed, and the sink has taken its effect. It holds the lock of the
+//! first bucket of the chain and looks at no other bucket.
 
 use super::in_place;
 use super::op::Put;

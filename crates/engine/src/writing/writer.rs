@@ -3,7 +3,7 @@
 //! A [`Writer`] puts an item where it belongs. It does not decide what to store: `change`, `fetch`
 //! and `transfer` do. A value that fits where the old one lies is written over it. Any other gets
 //! new space, is written there while no reader can see it, and is published by one store to its
-//! slot. A long value is written even before the chain is locked: see [`super::ahead`].
+//! slot. A long value is written even before the chain is locked: see [`super::long`].
 //!
 //! ```text
 //! prepare   space for the item, and the item in it, unless it goes over the old one
@@ -92,8 +92,7 @@ impl<'w, 'e, S: EffectSink> Writer<'w, 'e, S> {
     }
 
     /// Stores a value for the key, over `current` or as a new item, and returns the item. `ahead`
-    /// is what was written of it before the chain was locked; a value in chunks is written now if
-    /// it was not.
+    /// is what was written of it before: all of a value in chunks, or there is another attempt.
     pub(crate) fn put(
         &mut self,
         chain: &mut Chain<'_>,
@@ -105,11 +104,7 @@ impl<'w, 'e, S: EffectSink> Writer<'w, 'e, S> {
         let total = value[0].len() + value[1].len();
         let is_in_chunks = total > self.work.items.segments().geometry().inline_value_bytes_max;
         if is_in_chunks && ahead.table(total).is_none() {
-            if ahead.has_table() {
-                return Err(Stopped::Again);
-            }
-            let pool = self.pool_of(current.as_ref(), None);
-            ahead.write_chunks(self, pool, with.expiry_s, value)?;
+            return Err(Stopped::Again);
         }
         let table = ahead.table(total).filter(|_| is_in_chunks);
         let flags = with.flags.without(Flags::LARGE).with_if(table.is_some(), Flags::LARGE);

@@ -10,13 +10,13 @@ use std::fmt;
 #[derive(Clone, PartialEq, Eq)]
 pub struct Entry {
     pub value: Vec<u8>,
+    pub stale: bool,
+    pub vivified: bool,
+    pub token_sent: bool,
     pub client_flags: u32,
-    pub expiry_s: u32,
     /// The token, where it is not the counter of the version.
     pub token: Option<u64>,
-    pub stale: bool,
-    pub token_sent: bool,
-    pub vivified: bool,
+    pub expiry_s: u32,
     /// Zero until it is learnt.
     pub version: Version,
 }

@@ -1,0 +1,159 @@
+//! Long values: written before the chain of their key is locked, so that nobody waits for the copy.
+//!
+//! ```text
+//! up to 8 KiB     under the lock, often over the old value
+//! in one piece    the whole item, in new space that no slot points to yet
+//! in chunks       the chunks; their table is the value of the item, which is short
+//! ```
+//!
+//! Chunks that fill segments get segments of their own, which belong to the request: no walker
+//! looks at them, so they survive while the request makes space, and what was copied is kept. The
+//! rest lies among the items of others and is written again in each attempt.
+
+use super::ahead::Ahead;
+use super::in_place;
+use super::writer::{Draft, Writer};
+use crate::eviction::{Stopped, Work};
+use crate::item::{Attributes, Flags, class};
+use crate::keys::Key;
+use crate::segments::{
+    ENTRY_BYTES, OWNER_BYTES, Pool, cut, owner_name, segments_for, whole_value_bytes,
+};
+use base::EffectSink;
+
+/// Chunks of full length that a segment holds.
+const CHUNKS_PER_SEGMENT: usize = 2;
+
+/// Segments that are made free at once for a long value, at most: further ones follow.
+const SEGMENTS_AT_ONCE: usize = 16;
+
+/// What is known of an item that was looked at before its chain is locked for a change.
+pub(super) struct Looked {
+    /// The pool that an item of the key belongs to.
+    pub(super) pool: Pool,
+    /// Whether the key has an item that is alive.
+    pub(super) alive: bool,
+    /// Length of its value.
+    pub(super) value_bytes: usize,
+    /// Its expiry.
+    pub(super) expiry_s: u32,
+}
+
+/// Whether a value is so long that nobody should wait for its copy.
+pub(super) fn is_long(value_bytes: usize) -> bool {
+    value_bytes > in_place::BYTES_MAX
+}
+
+/// Looks at the item of `key`. It may change at once.
+pub(super) fn look<S: EffectSink>(
+    work: &mut Work<'_, S>,
+    key: &Key<'_>,
+) -> Result<Looked, Stopped> {
+    let now = work.now;
+    let writer = Writer::new(work, key);
+    let chain = writer.lock()?;
+    let items = writer.work.items;
+    let current = items.find(&chain, key);
+    let ghost = chain.find_ghost(key.id.hash).map(|(_, ghost)| ghost);
+    let pool = writer.pool_of(current.as_ref(), ghost);
+    Ok(match current {
+        None => Looked { pool, alive: false, value_bytes: 0, expiry_s: 0 },
+        Some(current) => Looked {
+            pool,
+            alive: items.alive(current.item, current.head, key.id.slice, now),
+            value_bytes: whole_value_bytes(current.item, current.head),
+            expiry_s: current.item.expiry_s(current.head),
+        },
+    })
+}
+
+/// Writes a value for the item of `key` if it is long.
+pub(crate) fn write_if_long<S: EffectSink>(
+    ahead: &mut Ahead,
+    work: &mut Work<'_, S>,
+    key: &Key<'_>,
+    with: &Attributes,
+    value: [&[u8]; 2],
+) -> Result<(), Stopped> {
+    let total = value[0].len() + value[1].len();
+    if !is_long(total) {
+        return Ok(());
+    }
+    let pool = look(work, key)?.pool;
+    let writer = &mut Writer::new(work, key);
+    let inline_bytes_max = writer.work.items.segments().geometry().inline_value_bytes_max;
+    if total > inline_bytes_max {
+        take_segments(ahead, writer, pool, with.expiry_s, total / inline_bytes_max)?;
+        return write_chunks(ahead, writer, pool, with.expiry_s, value);
+    }
+    let head = writer.head(with, total);
+    let draft = Draft { head, with: *with, value, same_chunks: false };
+    ahead.item = Some((writer.write_new(pool, &draft)?, *with));
+    Ok(())
+}
+
+/// Takes the segments that `chunks` chunks of full length fill.
+fn take_segments<S: EffectSink>(
+    ahead: &mut Ahead,
+    writer: &mut Writer<'_, '_, S>,
+    pool: Pool,
+    expiry_s: u32,
+    chunks: usize,
+) -> Result<(), Stopped> {
+    let segments = writer.work.items.segments();
+    let class = class(expiry_s, writer.work.now, segments.geometry().classes);
+    let wanted = chunks / CHUNKS_PER_SEGMENT;
+    while ahead.whole.len() < wanted {
+        let Some(id) = segments.take_whole(pool, class) else {
+            let lacking = wanted - ahead.whole.len() + 1;
+            return Err(Stopped::NeedSpace { segments: lacking.min(SEGMENTS_AT_ONCE) });
+        };
+        ahead.whole.push(id);
+    }
+    Ok(())
+}
+
+/// Writes a value in chunks and their table: into whole segments as far as there are any, and then
+/// among other items. What was written into whole segments before is not written again.
+pub(super) fn write_chunks<S: EffectSink>(
+    ahead: &mut Ahead,
+    writer: &mut Writer<'_, '_, S>,
+    pool: Pool,
+    expiry_s: u32,
+    value: [&[u8]; 2],
+) -> Result<(), Stopped> {
+    let segments = writer.work.items.segments();
+    let chunk_bytes = segments.geometry().inline_value_bytes_max;
+    let total = value[0].len() + value[1].len();
+    let name = owner_name(writer.key.id);
+    let with = Attributes { flags: Flags::CHUNK, ..Attributes::default() };
+    if ahead.table.is_empty() {
+        ahead.table.extend((total as u64).to_le_bytes());
+    }
+    let mut number = ahead.table.len() / ENTRY_BYTES - 1;
+    while number * chunk_bytes < total {
+        let (from, to) = (number * chunk_bytes, total.min((number + 1) * chunk_bytes));
+        let head = with.head(OWNER_BYTES, to - from);
+        let words = head.used_words();
+        let whole = ahead.whole.get(number / CHUNKS_PER_SEGMENT);
+        let addr = match whole {
+            Some(id) => {
+                writer.count_words(words);
+                segments.allocate_in(*id, words).expect("a segment has space for its chunks")
+            }
+            None => writer.allocate(pool, expiry_s, words).map_err(|_| {
+                // What is not in whole segments is written again.
+                let kept = ahead.whole.len() * CHUNKS_PER_SEGMENT * chunk_bytes;
+                Stopped::NeedSpace { segments: segments_for(total - kept, chunk_bytes) }
+            })?,
+        };
+        segments.item(addr).write(head, &name, &with, cut(value, from, to));
+        segments.header_of(addr).note_expiry(expiry_s);
+        ahead.table.extend(addr.0.to_le_bytes());
+        if whole.is_some() {
+            ahead.kept_bytes = ahead.table.len();
+        }
+        number += 1;
+    }
+    Ok(())
+}
