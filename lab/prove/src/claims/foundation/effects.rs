@@ -72,7 +72,8 @@ const PARKED: &[Part] = &[Part {
 }];
 /// Random effects and entries, into `apply` and into the log.
 const FUZZED: &[Part] = &[
-    Part { by: By::Fuzz("engine_apply"), variable: "", sizes: [2_000_000, 20_000_000] },
+    // Ten effects or more for each input.
+    Part { by: By::Fuzz("engine_apply"), variable: "", sizes: [200_000, 300_000] },
     Part { by: By::Fuzz("effects_log"), variable: "", sizes: [2_000_000, 20_000_000] },
 ];
 
