@@ -1,6 +1,6 @@
 //! Random effects, slices, versions and marks into `Engine::apply`, mixed with reads and writes, on
-//! an engine that evicts and on one that does not: no panic, no item that nobody stored, and what is
-//! malformed changes nothing.
+//! an engine that evicts and on one that does not: no panic, no item that nobody stored, and what
+//! is malformed changes nothing.
 #![no_main]
 
 use base::{
