@@ -17,14 +17,23 @@ const VALUE_BYTES_MAX: usize = 30_000;
 /// The most steps of one input.
 const STEPS_MAX: usize = 400;
 
-/// The bytes of an input, and zeros after them.
-struct Input<'a>(&'a [u8]);
+/// Effects of one input, at least: what it lacks follows from its bytes.
+const EFFECTS_MIN: usize = 10;
+
+/// The bytes of an input, and after them bytes that follow from these.
+struct Input<'a> {
+    bytes: &'a [u8],
+    state: u64,
+}
 
 impl Input<'_> {
     fn byte(&mut self) -> u8 {
-        let (first, rest) = self.0.split_first().unwrap_or((&0, &[]));
-        self.0 = rest;
-        *first
+        const FACTOR: u64 = 0x5851_F42D_4C95_7F2D;
+        let (first, rest) = self.bytes.split_first().unwrap_or((&0, &[]));
+        self.state = (self.state ^ u64::from(*first)).wrapping_mul(FACTOR).wrapping_add(1);
+        let byte = if self.bytes.is_empty() { (self.state >> 56) as u8 } else { *first };
+        self.bytes = rest;
+        byte
     }
 
     fn number(&mut self) -> u64 {
@@ -64,8 +73,8 @@ impl Input<'_> {
     /// A value that proves whose it is: every byte is that of its key.
     fn value(&mut self, key: &[u8]) -> Vec<u8> {
         let bytes = match self.byte() {
-            byte @ 0..180 => usize::from(byte),
-            byte @ 180..250 => usize::from(byte) * 100,
+            byte @ 0..244 => usize::from(byte),
+            byte @ 244..250 => usize::from(byte - 243) * 4_500,
             byte => VALUE_BYTES_MAX + usize::from(byte) - 252,
         };
         vec![mark(key); bytes]
@@ -169,9 +178,11 @@ impl Cell {
     fn check_applied(&mut self, effect: &Effect<'_>, version: Version, now: Now) {
         let (mut items, mut at) = (Items::default(), Cursor::default());
         let slices = SliceRange::of(SliceId::of(effect.key));
-        self.batch(|engine, pin| {
-            while engine.scan(pin, slices, &mut at, 64, now, &mut items) == More::Yes {}
-        });
+        self.batch(
+            |engine, pin| {
+                while engine.scan(pin, slices, &mut at, 64, now, &mut items) == More::Yes {}
+            },
+        );
         let item = items.0.into_iter().find(|item| item.0 == effect.key);
         match (effect.change, item) {
             (Change::Remove(_), item) => assert!(item.is_none()),
@@ -220,15 +231,19 @@ impl Cell {
 }
 
 fuzz_target!(|bytes: &[u8]| {
-    let mut input = Input(bytes);
+    let mut input = Input { bytes, state: 1 };
+    let mut effects = 0;
     let mut cell = Cell::new(input.byte() & 1 == 0);
     let mut now = Now { mono_ns: 0, expiry_s: 1 };
     for _ in 0..STEPS_MAX {
-        if input.0.is_empty() {
+        if input.bytes.is_empty() && effects >= EFFECTS_MIN {
             break;
         }
         match input.byte() {
-            0..150 => cell.apply(&mut input, now),
+            0..150 => {
+                cell.apply(&mut input, now);
+                effects += 1;
+            }
             150..240 => cell.use_it(&mut input, now),
             240..248 => now.expiry_s += u32::from(input.byte() % 8),
             248..250 => cell.engine.flush(),
@@ -242,9 +257,7 @@ fuzz_target!(|bytes: &[u8]| {
     }
     cell.items(now);
     let mut at = Cursor::default();
-    cell.batch(|engine, pin| {
-        while engine.forget(pin, SliceRange::ALL, &mut at) == More::Yes {}
-    });
+    cell.batch(|engine, pin| while engine.forget(pin, SliceRange::ALL, &mut at) == More::Yes {});
     let counters = cell.engine.counters();
     assert_eq!((counters.items, counters.item_words), (0, 0), "{counters:?}");
 });

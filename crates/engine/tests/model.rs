@@ -14,17 +14,13 @@ mod oracle;
 mod witness;
 
 use base::{
-    Change, Effect, Facts, MemoryBudget, NoSink, Now, Refused, Removal, SliceId, SliceRange, Value,
-    Version,
+    Change, Effect, Facts, MemoryBudget, NoSink, Now, Refused, Removal, SliceId, Value, Version,
 };
 use commands::{Answer, Command, Draw, What};
 use effects::{Lanes, LanesConfig, WorkerSink};
-use engine::{
-    Action, Applied, Cursor, Engine, EngineConfig, ItemSink, Local, More, Op, Pin, Read,
-    WalkedItem, WriteStatus,
-};
+use engine::{Action, Applied, Engine, EngineConfig, Local, Op, Pin, Read, WriteStatus};
 use measure::rng::Rng;
-use oracle::{Entry, expect};
+use oracle::{Entry, expect, remove_all, walk};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
@@ -435,20 +431,6 @@ impl<S: Spy> Member<S> {
     }
 }
 
-/// What a walk has passed.
-#[derive(Default)]
-struct Passed(HashMap<Vec<u8>, (Facts, Version, Vec<u8>)>);
-
-impl ItemSink for Passed {
-    fn take(&mut self, item: &WalkedItem<'_>) -> bool {
-        let mut value = Vec::new();
-        item.value.append_to(&mut value);
-        let passed = self.0.insert(item.key.to_vec(), (item.facts, item.version, value));
-        assert!(passed.is_none(), "{} is passed twice", item.key.escape_ascii());
-        true
-    }
-}
-
 /// At the end, a walk passes what the models hold, and the counters agree with it.
 fn finish(world: &World, local: Local, model: &HashMap<Vec<u8>, Kept>) {
     let (engine, now) = (&world.engine, world.now());
@@ -463,24 +445,11 @@ fn finish(world: &World, local: Local, model: &HashMap<Vec<u8>, Kept>) {
             engine.write(&mut pin, &op, now, &mut NoSink);
         }
     }
-    let (mut passed, mut at) = (Passed::default(), Cursor::default());
-    while engine.scan(&mut pin, SliceRange::ALL, &mut at, 50, now, &mut passed) == More::Yes {
-        pin.renew();
-    }
-    let passed = passed.0;
-    for (key, (facts, version, value)) in &passed {
+    let passed = walk(engine, &mut pin, now);
+    for (key, found) in &passed {
         let entry = &model.get(key).expect("what is passed is in a model").entry;
-        assert_eq!((&entry.value, entry.version), (value, *version), "{}", key.escape_ascii());
-        let held = Facts { token: Some(facts.token.unwrap_or(version.raw())), ..*facts };
-        let expected = Facts {
-            client_flags: entry.client_flags,
-            expiry_s: entry.expiry_s,
-            token: Some(entry.cas()),
-            stale: entry.stale,
-            token_sent: entry.token_sent,
-            vivified: entry.vivified,
-        };
-        assert_eq!(held, expected, "{}", key.escape_ascii());
+        let entry = Entry { token: Some(entry.cas()), ..entry.clone() };
+        assert_eq!(*found, entry, "{}", key.escape_ascii());
     }
     let counters = engine.counters();
     assert_eq!(counters.items, passed.len() as u64);
@@ -491,14 +460,7 @@ fn finish(world: &World, local: Local, model: &HashMap<Vec<u8>, Kept>) {
             world.events.evicted.load(Ordering::Relaxed) == 0 && counters.evicted > kept.evicted;
         assert!(is_there || is_gone, "{} is missing", key.escape_ascii());
     }
-    let half = SliceRange::new(0..base::SLICES / 2);
-    for key in passed.keys().filter(|key| !half.contains(SliceId::of(key))) {
-        engine.write(&mut pin, &Op::new(engine.key(key), Action::Delete), now, &mut NoSink);
-    }
-    let mut at = Cursor::default();
-    while engine.forget(&mut pin, half, &mut at) == More::Yes {
-        pin.renew();
-    }
+    remove_all(engine, &mut pin, passed.keys(), now);
     let counters = engine.counters();
     assert_eq!((counters.items, counters.item_words), (0, 0), "all are deleted: {counters:?}");
 }

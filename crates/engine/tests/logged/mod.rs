@@ -444,9 +444,8 @@ fn compare(shared: &Shared, local: &mut Option<Local>, followers: &mut [Follower
             let key = key.escape_ascii();
             assert!(same, "{key}: {value}, {facts:?}, {version:?}; {learns}: {other:?}");
         }
-        for key in copy.0.keys().filter(|key| !source.0.contains_key(*key)) {
-            panic!("{} is only at the copy: {learns}, {:?}", key.escape_ascii(), copy.0[key].1);
-        }
+        let more = copy.0.keys().find(|key| !source.0.contains_key(*key));
+        assert_eq!(more, None, "only at the copy: {learns}");
         for (slice, last) in follower.lasts.iter().filter(|_| !learns) {
             let slice = SliceId::new(*slice).expect("a slice");
             assert_eq!(follower.engine.last_version(slice), *last);

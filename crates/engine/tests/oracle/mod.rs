@@ -1,6 +1,10 @@
 //! What an engine must do, by a plain description of each command: the item before, and the item
 //! after.
 
+mod walk;
+
+pub use walk::{remove_all, walk};
+
 use crate::commands::{Answer, Command, Seen, What, shown};
 use base::{Now, Version};
 use engine::{Found, Mode, Read, WriteStatus};

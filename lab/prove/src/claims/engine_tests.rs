@@ -18,7 +18,7 @@ const RUN_MAX: Duration = Duration::from_secs(1800);
 /// Longest the quick questions may take.
 const PROBE_MAX: Duration = Duration::from_secs(60);
 /// Runs of the model test, each with a pool, a range of values and a seed of its own.
-const MODEL_RUNS: u64 = 9;
+const MODEL_RUNS: u64 = 48;
 /// Random operations compared with the model, in millions, and in the full form.
 const MODEL_MILLIONS: [u64; 2] = [10, 50];
 /// How much longer the full form runs what tries orders.
@@ -108,7 +108,8 @@ fn orders(lab: &Lab) -> Result<Measured> {
 }
 
 fn shuttle(repo: &Repo, orders: u64) -> Exec {
-    let exec = test("engine", &["shuttle_orders"]).env("SHUTTLE_ORDERS", orders.to_string());
+    let exec = test("engine", &["shuttle_orders", "shuttle_versions"])
+        .env("SHUTTLE_ORDERS", orders.to_string());
     apart(repo, exec.env("SHUTTLE_SILENCE_WARNINGS", "1"), "shuttle", "--cfg shuttle")
 }
 

@@ -40,19 +40,30 @@ struct Part {
 /// copy is the source; the same in random orders of steps; and tests that would notice.
 const ORDERS: &[Part] = &[
     Part {
-        by: By::Test("effects", "the_order_of_versions_is_that_of_the_log"),
+        by: By::Test("engine", "order_of_versions"),
         variable: "EFFECTS",
         sizes: [20_000_000, 100_000_000],
     },
     Part {
-        by: By::Shuttle("effects", "shuttle_orders"),
+        by: By::Shuttle("engine", "shuttle_versions"),
         variable: "SHUTTLE_ORDERS",
         sizes: [1_000, 10_000],
     },
     Part { by: By::Breakages(BREAKAGES), variable: "", sizes: [0, 0] },
 ];
 /// The ten breakages, by their names in `tests/mutations/mutations.toml`.
-const BREAKAGES: &[&str] = &[];
+const BREAKAGES: &[&str] = &[
+    "a change is stamped though a flush has ended its item",
+    "a new item is published without its version",
+    "a set in place is published before it is committed",
+    "a touch forgets the token",
+    "a refused change leaves its words counted",
+    "a refused change leaves its chunks counted",
+    "a walk passes an item again when its group shrinks",
+    "a copy stamps a number of its own",
+    "the numbers of a copy do not rise with what it applies",
+    "an eviction is not emitted",
+];
 /// Replies that wait, are released or time out, on all four drivers.
 const PARKED: &[Part] = &[Part {
     by: By::Test("drivers", "parked_replies"),
@@ -61,7 +72,8 @@ const PARKED: &[Part] = &[Part {
 }];
 /// Random effects and entries, into `apply` and into the log.
 const FUZZED: &[Part] = &[
-    Part { by: By::Fuzz("effects_apply"), variable: "", sizes: [2_000_000, 20_000_000] },
+    // Ten effects or more for each input.
+    Part { by: By::Fuzz("engine_apply"), variable: "", sizes: [200_000, 300_000] },
     Part { by: By::Fuzz("effects_log"), variable: "", sizes: [2_000_000, 20_000_000] },
 ];
 
