@@ -22,7 +22,7 @@
 //! | items | config, index, item, keys, local, raw, segments, slices | all items |
 //! | eviction | grace, index, item, items, keys, local, obstacle, segments, sync | what must go |
 //! | reading | index, item, items, keys, local, obstacle, segments, sync | from a key to its value |
-//! | writing | eviction, index, item, items, keys, local, obstacle, reading, segments | a change |
+//! | writing | config, eviction, index, item, items, keys, local, obstacle, reading, segments | a change |
 //! | transfer | eviction, index, item, items, keys, local, obstacle, reading, writing | copies |
 //! | error | config | why an engine could not be made |
 //! | engine | * | what users call |

@@ -86,8 +86,7 @@ pub(crate) fn apply(
     let mut ahead = Ahead::default();
     let applied = with_space(eviction, work, |work| {
         let applied = try_apply(work, effect, put, version, &mut ahead);
-        ahead.end_attempt(work);
-        applied
+        ahead.end_attempt(work, applied)
     });
     ahead.give_back(work);
     items.index().resizing(slice).adjust(work.pin.grace());

@@ -4,7 +4,7 @@
 //! Invariants: between two attempts nothing but `whole` and its chunks is held. An attempt that
 //! does not publish what was written counts it dead before its batch ends.
 
-use crate::eviction::Work;
+use crate::eviction::{Stopped, Work};
 use crate::item::Attributes;
 use crate::local::Scratch;
 use crate::segments::{Addr, ENTRY_BYTES, SegmentId};
@@ -12,6 +12,9 @@ use base::Version;
 
 /// Attempts to join a value to one that others change meanwhile, before the lock is held for it.
 const JOINS_MAX: u32 = 3;
+
+/// Chunks of full length that a segment holds.
+pub(super) const CHUNKS_PER_SEGMENT: usize = 2;
 
 /// What a request has written of its value while no chain was locked.
 #[derive(Default)]
@@ -79,15 +82,33 @@ impl Ahead {
     }
 
     /// Ends an attempt. What was published is handed over to the walkers; what was not, and lies
-    /// among the items of others, is counted dead.
-    pub(crate) fn end_attempt<S>(&mut self, work: &mut Work<'_, S>) {
+    /// among the items of others, is counted dead: where space was short, the next attempt needs the
+    /// space for that too.
+    pub(crate) fn end_attempt<S, T>(
+        &mut self,
+        work: &mut Work<'_, S>,
+        result: Result<T, Stopped>,
+    ) -> Result<T, Stopped> {
+        let lost = self.release(work);
+        match result {
+            Err(Stopped::NeedSpace { segments }) if lost > 0 => {
+                let again = lost.div_ceil(CHUNKS_PER_SEGMENT) + 1;
+                Err(Stopped::NeedSpace { segments: segments + again })
+            }
+            result => result,
+        }
+    }
+
+    /// Hands over what was published, or counts dead what lies among the items of others. Returns
+    /// how many chunks these were.
+    fn release<S>(&mut self, work: &mut Work<'_, S>) -> usize {
         let segments = work.items.segments();
         if self.published {
             for id in self.whole.drain(..) {
                 segments.seal_whole(work.pin.grace(), id);
             }
             *self = Self::default();
-            return;
+            return 0;
         }
         if let Some((addr, _)) = self.item.take() {
             let words = segments.item(addr).head().span_words();
@@ -95,13 +116,16 @@ impl Ahead {
         }
         // The first entry is the length.
         let from = self.kept_bytes.max(ENTRY_BYTES).min(self.table.len());
-        for entry in self.table[from..].as_chunks().0 {
+        let chunks = self.table[from..].as_chunks().0;
+        for entry in chunks {
             work.items.release_chunk(work.pin, Addr(u64::from_le_bytes(*entry)));
         }
+        let lost = chunks.len();
         self.table.truncate(self.kept_bytes);
         if let Some((_, scratch)) = self.present.take() {
             work.keep(scratch);
         }
+        lost
     }
 
     /// Gives back what no item came to need.

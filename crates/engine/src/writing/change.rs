@@ -37,8 +37,7 @@ pub(crate) fn write<S: EffectSink>(
         let chain = writer.lock()?;
         Attempt { writer, chain, op, ahead }.decide()
     });
-    ahead.end_attempt(work);
-    wrote
+    ahead.end_attempt(work, wrote)
 }
 
 /// Reserves what the effects of `op` take at most, as far as that is known without the lock.
@@ -70,7 +69,8 @@ fn write_ahead<S: EffectSink>(
     if let Mode::Append { .. } | Mode::Prepend { .. } = mode {
         return join_ahead(work, op, value, ahead);
     }
-    if !is_long(value.len()) || value.len() > work.items.config().value_bytes_max {
+    let geometry = work.items.segments().geometry();
+    if !is_long(geometry, value.len()) || value.len() > work.items.config().value_bytes_max {
         return Ok(());
     }
     let alive = look(work, &op.key)?.alive;

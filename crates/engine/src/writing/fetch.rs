@@ -60,7 +60,7 @@ pub(crate) fn fetch<S: EffectSink, R: ReadSink>(
     current.item.set_head(head);
     let view = ItemView::of(&current, now).with(current.head, fetched.won);
     let items = writer.work.items;
-    if fetched.locked || !is_long(found.value_bytes) {
+    if fetched.locked || !is_long(items.segments().geometry(), found.value_bytes) {
         let whole = copy_value(items, &view, out);
         assert!(whole, "chunks of a locked item are in place");
         return Ok(Read::Hit);

@@ -10,9 +10,10 @@
 //! looks at them, so they survive while the request makes space, and what was copied is kept. The
 //! rest lies among the items of others and is written again in each attempt.
 
-use super::ahead::Ahead;
+use super::ahead::{Ahead, CHUNKS_PER_SEGMENT};
 use super::in_place;
 use super::writer::{Draft, Writer};
+use crate::config::Geometry;
 use crate::eviction::{Stopped, Work};
 use crate::item::{Attributes, Flags, class};
 use crate::keys::Key;
@@ -20,9 +21,6 @@ use crate::segments::{
     ENTRY_BYTES, OWNER_BYTES, Pool, cut, owner_name, segments_for, whole_value_bytes,
 };
 use base::EffectSink;
-
-/// Chunks of full length that a segment holds.
-const CHUNKS_PER_SEGMENT: usize = 2;
 
 /// Segments that are made free at once for a long value, at most: further ones follow.
 const SEGMENTS_AT_ONCE: usize = 16;
@@ -39,9 +37,9 @@ pub(super) struct Looked {
     pub(super) expiry_s: u32,
 }
 
-/// Whether a value is so long that nobody should wait for its copy.
-pub(super) fn is_long(value_bytes: usize) -> bool {
-    value_bytes > in_place::BYTES_MAX
+/// Whether a value is so long that nobody should wait for its copy, or lies in chunks.
+pub(super) fn is_long(geometry: &Geometry, value_bytes: usize) -> bool {
+    value_bytes > in_place::BYTES_MAX.min(geometry.inline_value_bytes_max)
 }
 
 /// Looks at the item of `key`. It may change at once.
@@ -76,7 +74,7 @@ pub(crate) fn write_if_long<S: EffectSink>(
     value: [&[u8]; 2],
 ) -> Result<(), Stopped> {
     let total = value[0].len() + value[1].len();
-    if !is_long(total) {
+    if !is_long(work.items.segments().geometry(), total) {
         return Ok(());
     }
     let pool = look(work, key)?.pool;
