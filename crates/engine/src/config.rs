@@ -125,11 +125,6 @@ impl Geometry {
         self.segment_words as u64 * 8
     }
 
-    /// Steps of the scan for mostly dead segments that together have looked at every segment.
-    pub(crate) fn scans(&self) -> usize {
-        self.segments_max.div_ceil(SCAN_SEGMENTS_MAX)
-    }
-
     pub(crate) fn slices_per_group(&self) -> usize {
         SLICES / self.groups
     }

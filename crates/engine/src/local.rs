@@ -202,7 +202,7 @@ base::counters! {
     /// Times that a read wrote to a cache line which other threads read: it counted a use, or
     /// renewed the time of access.
     shared_writes,
-    /// Requests that found no space and had to make some before they could continue.
+    /// Times that a request found no space and had to make some before it could continue.
     rooms_made,
     /// Rounds of making space that let the threads of other batches run.
     waits,

@@ -2,7 +2,7 @@
 //!
 //! A dump walks the whole cell, a step at a time. What a step lists is sent, and other connections
 //! have their turn, before the next; `Conn::progress` is the cursor of the walk. `stats cachedump`
-//! returns only what one step of the walk finds, and fits one reply.
+//! returns only what a bounded number of steps finds, and fits one reply.
 //!
 //! Invariant: an item that stays in the cell during the whole dump is listed exactly once.
 
@@ -21,6 +21,9 @@ const CLASSES_MAX: u32 = 64;
 
 /// Items that one step of a dump lists, unless its last chain has more: about 50 microseconds.
 const ITEMS_PER_STEP: u32 = 64;
+
+/// The same for `stats cachedump`, which has one turn.
+const CACHEDUMP_ITEMS_PER_STEP: u32 = 1 << 10;
 
 /// Steps of `stats cachedump`, each through a bounded number of buckets.
 const CACHEDUMP_STEPS_MAX: usize = 64;
@@ -87,7 +90,7 @@ pub(crate) fn dump(
     }
     let mut at = Cursor::from_raw(conn.progress);
     let out = reply.bytes_mut();
-    let more = list(worker, now, &mut at, |item| {
+    let more = list(worker, now, &mut at, ITEMS_PER_STEP, |item| {
         let key = Key::new(item.key).expect("the engine holds keys of legal length");
         (kind.line)(now, key, item, out);
     });
@@ -127,7 +130,7 @@ pub(crate) fn cachedump(
     let mut left = if limit == 0 { u32::MAX } else { limit };
     let mut at = Cursor::default();
     for _ in 0..CACHEDUMP_STEPS_MAX {
-        let more = list(worker, now, &mut at, |item| {
+        let more = list(worker, now, &mut at, left.min(CACHEDUMP_ITEMS_PER_STEP), |item| {
             if left == 0 || out.len() >= CACHEDUMP_BYTES_MAX {
                 return;
             }
@@ -146,9 +149,15 @@ pub(crate) fn cachedump(
 
 /// A step of a walk through the cell. The batch ends and another begins after it, so that no memory
 /// waits for the whole walk.
-fn list(worker: &mut Worker, now: Now, at: &mut Cursor, line: impl FnMut(&WalkedItem<'_>)) -> More {
+fn list(
+    worker: &mut Worker,
+    now: Now,
+    at: &mut Cursor,
+    items: u32,
+    line: impl FnMut(&WalkedItem<'_>),
+) -> More {
     let (engine, pin) = worker.engine();
-    let more = engine.scan(pin, SliceRange::ALL, at, ITEMS_PER_STEP, now, &mut Lines(line));
+    let more = engine.scan(pin, SliceRange::ALL, at, items, now, &mut Lines(line));
     pin.renew();
     more
 }

@@ -113,6 +113,7 @@ pub(crate) fn get(
     match read {
         Read::Hit => {}
         Read::Miss => reply::meta_miss(out, args),
+        Read::Later(Obstacle::Sink(_)) => worker.log_is_full(out),
         _ if options.vivify.is_some() => reply::meta_miss(out, args),
         _ => out.extend_from_slice(reply::OUT_OF_MEMORY),
     }

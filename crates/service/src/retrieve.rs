@@ -10,7 +10,7 @@
 use crate::park::Park;
 use crate::worker::Worker;
 use base::{Now, Version};
-use engine::{FetchOptions, ItemView, Prefetched, Read, ReadSink};
+use engine::{FetchOptions, ItemView, Obstacle, Prefetched, Read, ReadSink};
 use memcache::{Key, Keys, Refusal, reply};
 use session::{Conn, Mark, Outcome, Reply};
 
@@ -163,7 +163,10 @@ pub(crate) fn gat<const CAS: bool>(
                 let Ok(read) = read else { return pause(&keys, start, reply, Outcome::Park) };
                 if !matches!(read, Read::Hit | Read::Miss) {
                     reply.rewind(start);
-                    reply.bytes_mut().extend_from_slice(reply::OUT_OF_MEMORY_WRITING);
+                    match read {
+                        Read::Later(Obstacle::Sink(_)) => worker.log_is_full(reply.bytes_mut()),
+                        _ => reply.bytes_mut().extend_from_slice(reply::OUT_OF_MEMORY_WRITING),
+                    }
                     return Outcome::Done;
                 }
             }

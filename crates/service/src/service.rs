@@ -194,7 +194,11 @@ impl Handler for Service {
         if let Some(replies) = &self.worker.replies
             && replies.parks_if_full().is_err()
         {
-            return Outcome::Park;
+            if !conn.is_overdue() {
+                return Outcome::Park;
+            }
+            self.worker.log_is_full(reply.bytes_mut());
+            return Outcome::Done;
         }
         let outcome = self.execute(now, conn, request, reply);
         self.worker.end_request(outcome)

@@ -36,8 +36,8 @@ use super::key::Key;
 use crate::shared::{PARKED_RETRY_NS, bit_of};
 
 /// Parked requests that are tried in one turn, of a worker that has just served others and of one
-/// that has not. A try takes less than a microsecond, so that a thousand of them do not stall the
-/// others, and take little of an idle worker.
+/// that has not. One that lacks memory takes up to some 70 microseconds, so that the others wait a
+/// millisecond at most for those of a busy worker.
 const RETRIES_BUSY_MAX: usize = 16;
 const RETRIES_IDLE_MAX: usize = 128;
 

@@ -345,6 +345,6 @@ fn choose_dead(items: &Items, grace: &GracePeriods, committed: usize) -> Option<
     find(words / 2, 1).or_else(|| {
         let is_mostly_dead = items.counters().item_words * 2 < (committed * words) as u64;
         // What is left of three of these fits in one, so there is always gain.
-        is_mostly_dead.then(|| find(words / 4 * 3, geometry.scans().min(DEAD_STEPS_MAX))).flatten()
+        is_mostly_dead.then(|| find(words / 4 * 3, DEAD_STEPS_MAX)).flatten()
     })
 }

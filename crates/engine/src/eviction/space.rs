@@ -47,13 +47,18 @@ impl Rounds {
         work: &mut Work<'_, S>,
         walked: usize,
     ) -> Result<(), Failed> {
-        self.left = self.left.saturating_sub(1);
         self.idle += usize::from(walked == 0);
-        let has_looked = self.idle > work.items.segments().geometry().scans() + 1;
+        let has_looked = self.idle > work.items.segments().scans() + 1;
         if has_looked && !is_space_to_come(eviction, work) {
             return Err(Failed::NoSpace);
         }
-        if self.left == 0 || self.idle > YIELDS_MAX && (has_looked || work.may_evict) {
+        if !has_looked && !work.may_evict {
+            // The scan has still to look at some segments.
+            work.pin.renew();
+            return Ok(());
+        }
+        self.left = self.left.saturating_sub(1);
+        if self.left == 0 || self.idle > YIELDS_MAX {
             return Err(Failed::Later(Obstacle::Memory));
         }
         if walked == 0 {

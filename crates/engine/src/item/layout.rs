@@ -23,7 +23,7 @@ pub(crate) struct Attributes {
     pub(crate) expiry_s: u32,
     pub(crate) client_flags: u32,
     pub(crate) client_cas: Option<u64>,
-    /// LARGE, STALE, TOKEN_SENT, FETCHED; the `HAS_*` flags follow from the fields above.
+    /// LARGE, STALE, TOKEN_SENT, FETCHED, VIVIFIED; the `HAS_*` flags follow from the fields above.
     pub(crate) flags: Flags,
     /// The version of the item that the new one is made from; zero when it is made from none.
     pub(crate) base: Version,

@@ -10,7 +10,7 @@ use super::addr::{Addr, SegmentId};
 use super::header::{Header, HeaderWords, State};
 use super::pool::{Pool, QUEUES, SMALL_PERCENT_FIRST};
 use super::queue::{Headers, Queue};
-use crate::config::Geometry;
+use crate::config::{Geometry, SCAN_SEGMENTS_MAX};
 use crate::grace::GracePeriods;
 use crate::item::{HEADER_WORDS, Head, ItemRef};
 use crate::raw::Mapping;
@@ -320,6 +320,12 @@ impl Segments {
         header.set_order(lists.sealed);
         lists.queues[header.pool() as usize].push(&self.headers, id);
         self.aim_filling(lists);
+    }
+
+    /// Steps of the scan for mostly dead segments that together have looked at every segment that was
+    /// ever in use.
+    pub(crate) fn scans(&self) -> usize {
+        lock(&self.lists).fresh.div_ceil(SCAN_SEGMENTS_MAX)
     }
 
     /// How many segments were sealed so far.

@@ -177,7 +177,7 @@ impl Requests {
                 if rest.len() == before {
                     rest = self.run_stores(rest, context, &mut remaining);
                 }
-            } else if self.pending.is_none() && context.handler.may_confirm(&self.conn) {
+            } else if !self.waits() && context.handler.may_confirm(&self.conn) {
                 rest = self.run_unconfirmed(rest, context, &mut remaining);
             }
             if rest.len() == before {
@@ -248,12 +248,17 @@ impl Requests {
         input
     }
 
-    /// Whether a reply is complete at once, and may leave at once. A request that was parked has an
-    /// outcome to apply, which ends its wait.
+    /// Whether an earlier reply waits, or the next request was parked: that has an outcome to apply,
+    /// which ends its wait.
+    #[inline(always)]
+    fn waits(&self) -> bool {
+        self.pending.is_some() || self.parked_until_ns != u64::MAX
+    }
+
+    /// Whether a reply is complete at once, and may leave at once.
     #[inline(always)]
     fn is_prompt<H: Handler>(&self, context: &Context<H>) -> bool {
-        let waits = self.pending.is_some() || self.parked_until_ns != u64::MAX;
-        !waits && context.handler.is_prompt(&self.conn)
+        !self.waits() && context.handler.is_prompt(&self.conn)
     }
 
     /// Executes the request that `input` begins with; returns how much of it is used, or `None`
