@@ -19,6 +19,7 @@ use crate::sync::Ordering;
 use crate::transfer::{self, Applied, Cursor, ItemSink, More};
 use crate::writing::{self, Action, Ahead, Fetched, Mode, Op, Put, WriteResult, WriteStatus};
 use base::{Effect, EffectSink, MemoryBudget, NoSink, Now, Owner, SliceId, SliceRange, Version};
+use std::convert::Infallible;
 use std::sync::Arc;
 
 /// The memory of one cell, shared by all its threads.
@@ -322,12 +323,12 @@ impl Engine {
     /// Makes this cell the primary of `slices`, or one that keeps a copy. It is the primary of all
     /// at first. The items of a copy are not evicted from now on; those of a primary can be, once
     /// their segments have followed.
-    pub fn set_role(&self, slices: SliceRange, role: Role) {
+    pub fn set_role(&self, pin: &Pin, slices: SliceRange, role: Role) {
         for slice in slices.iter() {
             self.items.slices().set_role(slice, role);
         }
         if role == Role::Primary {
-            self.items.segments().note_promotion();
+            self.items.segments().note_promotion(pin.grace());
         }
     }
 
@@ -338,18 +339,20 @@ impl Engine {
 
     /// Raises the barrier of every slice to its last version: the command `flush_all`.
     pub fn flush(&self) {
-        self.flush_by(|| {
-            SliceId::all().take(KEPT).for_each(|slice| self.items.slices().cut(slice))
-        });
+        let cut = || SliceId::all().take(KEPT).for_each(|slice| self.items.slices().cut(slice));
+        let Ok(()) = self.flush_by(|| Ok::<_, Infallible>(cut()));
     }
 
     /// Runs `raise`, which raises the barrier of every slice at least to the version that was its
     /// last one before. The memory of what it ends is used again first.
-    pub fn flush_by<T>(&self, raise: impl FnOnce() -> T) -> T {
+    ///
+    /// # Errors
+    /// Those of `raise`, which has raised no barrier or not all then.
+    pub fn flush_by<T, E>(&self, raise: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
         let sealed = self.items.segments().sealed();
-        let raised = raise();
+        let raised = raise()?;
         self.items.segments().note_flush(sealed);
-        raised
+        Ok(raised)
     }
 
     /// Counters since the engine was made.

@@ -31,8 +31,8 @@ impl Cell {
         let budget = MemoryBudget::new(LIMIT_BYTES);
         let (engine, mut locals) =
             Engine::new(EngineConfig::new(LIMIT_BYTES), budget.clone()).expect("enough memory");
-        engine.set_role(copied(), Role::Copy);
-        let local = locals.pop().expect("a local");
+        let mut local = locals.pop().expect("a local");
+        local.batch(|pin| engine.set_role(pin, copied(), Role::Copy));
         Self { engine, budget, local, version: 1 << 40 }
     }
 
@@ -87,7 +87,7 @@ fn stores_of_a_primary_evict_no_copy_until_it_is_promoted() {
     };
     tend(&mut cell);
     assert!(Cell::keys(0, COPIES, true).all(|key| cell.has(&key)), "a lower limit evicts no copy");
-    cell.engine.set_role(SliceRange::ALL, Role::Primary);
+    cell.local.batch(|pin| cell.engine.set_role(pin, SliceRange::ALL, Role::Primary));
     tend(&mut cell);
     let left = Cell::keys(0, COPIES, true).filter(|key| cell.has(key)).count();
     assert!(left < COPIES as usize / 2, "{left} items were not evicted after the promotion");

@@ -161,7 +161,7 @@ pub(crate) fn set(
     })?;
     worker.counters().cmd_meta.add(1);
     worker.counters().cmd_set.add(1);
-    if is_out_of_space(wrote.status) {
+    if is_out_of_space(wrote.status) || wrote.status == WriteStatus::TooLarge {
         unlink(worker, now, key);
     }
     let out = reply.bytes_mut();

@@ -267,10 +267,8 @@ impl Eviction {
                 evictor.walk = victim.map(Walk::of);
             }
             let Some(walk) = &mut evictor.walk else { break };
-            if !work.may_evict && !walk.victim.compact {
-                // Its items go for the sake of others.
-                break;
-            }
+            // For one that may evict nothing, what is alive of the rest moves.
+            walk.victim.compact |= !work.may_evict;
             let Some(subject) = walk.next(work) else {
                 drained(segments, work.pin.grace(), walk.victim.id);
                 work.pin.counters().drained.add(1);

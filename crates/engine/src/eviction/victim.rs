@@ -9,7 +9,7 @@
 //! place in the victim: else it was moved or replaced, and its words are dead already.
 
 use super::work::Work;
-use crate::index::Slot;
+use crate::index::{Chain, Slot};
 use crate::item::Flags;
 use crate::items::Current;
 use crate::keys::Key;
@@ -98,20 +98,21 @@ enum Decision {
 }
 
 /// Decides about one item of a victim and does it. False when the item must wait for space to
-/// move to.
+/// move to. An item whose removal the sink does not take moves, so that others can go.
 ///
 /// # Errors
-/// When the sink has no space for its removal. The item stays where it is.
+/// When the sink does not take its removal, and there is no space to move it to.
 pub(super) fn process<S: EffectSink>(
     work: &mut Work<'_, S>,
     walk: &mut Walk,
     subject: &Subject,
 ) -> Result<bool, Refused> {
     let Some(key) = subject.key else { return Ok(true) };
-    if !work.items.slices().is_copy(key.slice) {
-        work.sink.reserve(key.slice, Space::Removal)?;
-    }
-    let processed = process_key(work, walk, subject, key);
+    let reserved = match work.items.slices().is_copy(key.slice) {
+        true => Ok(()),
+        false => work.sink.reserve(key.slice, Space::Removal),
+    };
+    let processed = process_key(work, walk, subject, key, reserved);
     work.items.index().resizing(key.slice).adjust(work.pin.grace());
     processed
 }
@@ -121,6 +122,7 @@ fn process_key<S: EffectSink>(
     walk: &mut Walk,
     subject: &Subject,
     id: KeyId,
+    reserved: Result<(), Refused>,
 ) -> Result<bool, Refused> {
     let Subject { addr, chunk, .. } = *subject;
     let items = work.items;
@@ -135,24 +137,12 @@ fn process_key<S: EffectSink>(
     let Some(place) = place else { return Ok(true) };
     let current = items.current(&chain, place);
     let words = work.items.segments().item(addr).head().used_words();
-    let decision = decide(work, walk, words, id, &current);
+    let decision = match decide(work, walk, words, id, &current) {
+        Decision::Drop { .. } if reserved.is_err() => Decision::Keep { freq: current.slot.freq() },
+        decision => decision,
+    };
     if let Decision::Keep { freq } = decision {
-        let pool = match walk.victim {
-            _ if items.slices().is_copy(id.slice) => Pool::Copies,
-            Victim { compact: true, pool: Pool::Small, .. } => Pool::Small,
-            _ => Pool::Main,
-        };
-        let expiry_s = current.item.expiry_s(current.head);
-        if let Some(to) = copy_kept(work, addr, expiry_s, pool) {
-            if chunk {
-                rename_chunk(current.item, current.head, addr, to);
-            } else {
-                chain.set(current.place, Slot::item(id.hash, to, freq));
-            }
-            chain.touch();
-            walk.kept_words += words;
-            let counters = work.pin.counters();
-            if walk.victim.compact { &counters.compacted } else { &counters.kept }.add(1);
+        if keep(work, walk, &mut chain, (&current, id), subject, freq) {
             return Ok(true);
         }
         let must_stay = !work.may_evict || items.slices().is_copy(id.slice);
@@ -160,23 +150,16 @@ fn process_key<S: EffectSink>(
             return Ok(false);
         }
     }
+    reserved?;
     let removal = match decision {
         Decision::Drop { removal } => removal,
         Decision::Keep { .. } => Removal::Evicted,
     };
-    let mut name = work.pin.take_scratch();
-    if S::ON {
-        current.item.append_key(current.head, &mut name.bytes);
+    if let Err(refused) = drop_item(work, &mut chain, &current, id, removal) {
+        let freq = current.slot.freq();
+        let kept = keep(work, walk, &mut chain, (&current, id), subject, freq);
+        return if kept { Ok(true) } else { Err(refused) };
     }
-    let key = Key { id, bytes: &name.bytes };
-    let removed = if items.slices().is_copy(id.slice) {
-        // It is dead, which its primary sees too: nothing is emitted for a copy.
-        items.remove(work.pin, &mut chain, &key, &current, removal, &mut NoSink)
-    } else {
-        items.remove(work.pin, &mut chain, &key, &current, removal, work.sink)
-    };
-    work.pin.keep_scratch(name);
-    removed?;
     if removal == Removal::Evicted {
         let words = current.head.span_words();
         let ghost = work.ghosts.ghost(id.hash, walk.victim.pool, words);
@@ -184,6 +167,58 @@ fn process_key<S: EffectSink>(
     }
     chain.trim();
     Ok(true)
+}
+
+/// Moves an item, or a chunk of it, out of the victim. False if there is no space for it.
+fn keep<S>(
+    work: &mut Work<'_, S>,
+    walk: &mut Walk,
+    chain: &mut Chain<'_>,
+    (current, id): (&Current<'_>, KeyId),
+    subject: &Subject,
+    freq: u64,
+) -> bool {
+    let Subject { addr, chunk, .. } = *subject;
+    let pool = match walk.victim {
+        _ if work.items.slices().is_copy(id.slice) => Pool::Copies,
+        Victim { compact: true, pool: Pool::Small, .. } => Pool::Small,
+        _ => Pool::Main,
+    };
+    let expiry_s = current.item.expiry_s(current.head);
+    let Some(to) = copy_kept(work, addr, expiry_s, pool) else { return false };
+    if chunk {
+        rename_chunk(current.item, current.head, addr, to);
+    } else {
+        chain.set(current.place, Slot::item(id.hash, to, freq));
+    }
+    chain.touch();
+    walk.kept_words += work.items.segments().item(addr).head().used_words();
+    let counters = work.pin.counters();
+    if walk.victim.compact { &counters.compacted } else { &counters.kept }.add(1);
+    true
+}
+
+/// Takes an item out of the index. For a copy nothing is emitted: it is dead, which its primary sees
+/// too.
+fn drop_item<S: EffectSink>(
+    work: &mut Work<'_, S>,
+    chain: &mut Chain<'_>,
+    current: &Current<'_>,
+    id: KeyId,
+    removal: Removal,
+) -> Result<(), Refused> {
+    let mut name = work.pin.take_scratch();
+    if S::ON {
+        current.item.append_key(current.head, &mut name.bytes);
+    }
+    let key = Key { id, bytes: &name.bytes };
+    let removed = if work.items.slices().is_copy(id.slice) {
+        work.items.remove(work.pin, chain, &key, current, removal, &mut NoSink)
+    } else {
+        work.items.remove(work.pin, chain, &key, current, removal, work.sink)
+    };
+    work.pin.keep_scratch(name);
+    removed
 }
 
 /// Decides about an item of which `words` would have to move.

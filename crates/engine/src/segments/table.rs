@@ -270,7 +270,8 @@ impl Segments {
     }
 
     /// Slices have become those of a primary: the segments of copies follow.
-    pub(crate) fn note_promotion(&self) {
+    pub(crate) fn note_promotion(&self, grace: &GracePeriods) {
+        self.seal_open(grace, |header| header.pool() == Pool::Copies);
         let mut lists = lock(&self.lists);
         lists.to_follow = lists.queues[Pool::Copies as usize].len();
     }

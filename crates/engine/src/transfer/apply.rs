@@ -89,6 +89,7 @@ pub(crate) fn apply(
         ahead.end_attempt(work, applied)
     });
     ahead.give_back(work);
+    work.pin.trim_scratch();
     items.index().resizing(slice).adjust(work.pin.grace());
     match applied {
         Ok(applied) => applied,

@@ -23,6 +23,8 @@ pub(crate) struct Ahead {
     pub(super) whole: Vec<SegmentId>,
     /// The table of its chunks; empty where it has none.
     pub(super) table: Vec<u8>,
+    /// Whether the table names all chunks of the value.
+    pub(super) is_complete: bool,
     /// Bytes of the table that name chunks in `whole`.
     pub(super) kept_bytes: usize,
     /// The item, if the value lies in one piece, and what it was written with.
@@ -41,10 +43,10 @@ impl Ahead {
         !self.table.is_empty()
     }
 
-    /// The table of the chunks that were written of a value of `total` bytes.
+    /// The table of the chunks of a value of `total` bytes, if all of them are written.
     pub(super) fn table(&self, total: usize) -> Option<&[u8]> {
         let of = u64::from_le_bytes(*self.table.first_chunk()?);
-        (of == total as u64).then_some(&self.table)
+        (self.is_complete && of == total as u64).then_some(&self.table)
     }
 
     /// The item that was written with these attributes.
@@ -122,6 +124,7 @@ impl Ahead {
         }
         let lost = chunks.len();
         self.table.truncate(self.kept_bytes);
+        self.is_complete = false;
         if let Some((_, scratch)) = self.present.take() {
             work.keep(scratch);
         }

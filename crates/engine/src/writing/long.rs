@@ -153,5 +153,6 @@ pub(super) fn write_chunks<S: EffectSink>(
         }
         number += 1;
     }
+    ahead.is_complete = true;
     Ok(())
 }
