@@ -24,19 +24,26 @@ const ROUNDS_PER_SEGMENT: usize = 16;
 /// Times an attempt starts over in one call.
 const ATTEMPTS_MAX: usize = 64;
 
-/// Rounds of one call without gain after which other threads run first.
+/// Rounds of one call without gain, each of which lets other threads run, before a request is to be
+/// tried again later.
 const YIELDS_MAX: usize = 64;
+
+/// The same for the buffer of a connection, which cannot be tried again later: without memory for
+/// its input or its output the client is refused.
+const YIELDS_FOR_BUFFERS_MAX: usize = 1 << 15;
 
 /// The rounds of one request that makes space.
 struct Rounds {
     left: usize,
-    /// Those that gained nothing.
+    /// Those that gained nothing, and how many of them there may be.
     idle: usize,
+    idle_max: usize,
 }
 
 impl Rounds {
-    fn new(segments: usize) -> Self {
-        Self { left: ROUNDS_MAX + segments * ROUNDS_PER_SEGMENT, idle: 0 }
+    fn new(segments: usize, idle_max: usize) -> Self {
+        let left = ROUNDS_MAX + segments * ROUNDS_PER_SEGMENT + idle_max;
+        Self { left, idle: 0, idle_max }
     }
 
     /// Ends the batch after a round that looked at `walked` items, lets other threads run if there
@@ -58,7 +65,7 @@ impl Rounds {
             return Ok(());
         }
         self.left = self.left.saturating_sub(1);
-        if self.left == 0 || self.idle > YIELDS_MAX {
+        if self.left == 0 || self.idle > self.idle_max {
             return Err(Failed::Later(Obstacle::Memory));
         }
         if walked == 0 {
@@ -112,7 +119,7 @@ fn make_space<S: EffectSink>(
     if segments * 2 > items.segments().geometry().segments_max {
         return Err(Failed::NoSpace);
     }
-    let mut rounds = Rounds::new(segments);
+    let mut rounds = Rounds::new(segments, YIELDS_MAX);
     let wanted = segments + FREE_FOR_MOVES;
     work.pin.counters().rooms_made.add(1);
     let mut looked_at = 0;
@@ -149,7 +156,8 @@ pub(crate) fn give_back<S: EffectSink>(
     let segment_bytes = items.segments().geometry().segment_bytes();
     // Moving items takes space too, so what counts is what there is, not what was returned.
     let lacking = || bytes.saturating_sub(eviction.budget().room());
-    let mut rounds = Rounds::new(lacking().div_ceil(segment_bytes) as usize);
+    let segments = lacking().div_ceil(segment_bytes) as usize;
+    let mut rounds = Rounds::new(segments, YIELDS_FOR_BUFFERS_MAX);
     work.pin.renew();
     loop {
         let mut walked = 0;

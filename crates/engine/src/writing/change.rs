@@ -97,7 +97,7 @@ fn join_ahead<S: EffectSink>(
     if !ahead.wants_present() {
         return Ok(());
     }
-    let Looked { pool, value_bytes, expiry_s, .. } = look(work, &op.key)?;
+    let Looked { chunks_pool: pool, value_bytes, expiry_s, .. } = look(work, &op.key)?;
     let mut old = work.scratch(value_bytes)?;
     let read = read_whole(work.items, work.pin, &op.key, work.now, &mut old.bytes);
     if let Some(version) = read {

@@ -29,6 +29,8 @@ const SEGMENTS_AT_ONCE: usize = 16;
 pub(super) struct Looked {
     /// The pool that an item of the key belongs to.
     pub(super) pool: Pool,
+    /// That of the chunks of a new value: they prove themselves, also while memory fills.
+    pub(super) chunks_pool: Pool,
     /// Whether the key has an item that is alive.
     pub(super) alive: bool,
     /// Length of its value.
@@ -54,10 +56,13 @@ pub(super) fn look<S: EffectSink>(
     let current = items.find(&chain, key);
     let ghost = chain.find_ghost(key.id.hash).map(|(_, ghost)| ghost);
     let pool = writer.pool_of(current.as_ref(), ghost);
+    let is_new = current.is_none() && pool != Pool::Copies;
+    let chunks_pool = if is_new { Pool::Small } else { pool };
     Ok(match current {
-        None => Looked { pool, alive: false, value_bytes: 0, expiry_s: 0 },
+        None => Looked { pool, chunks_pool, alive: false, value_bytes: 0, expiry_s: 0 },
         Some(current) => Looked {
             pool,
+            chunks_pool,
             alive: items.alive(current.item, current.head, key.id.slice, now),
             value_bytes: whole_value_bytes(current.item, current.head),
             expiry_s: current.item.expiry_s(current.head),
@@ -77,12 +82,12 @@ pub(crate) fn write_if_long<S: EffectSink>(
     if !is_long(work.items.segments().geometry(), total) {
         return Ok(());
     }
-    let pool = look(work, key)?.pool;
+    let Looked { pool, chunks_pool, .. } = look(work, key)?;
     let writer = &mut Writer::new(work, key);
     let inline_bytes_max = writer.work.items.segments().geometry().inline_value_bytes_max;
     if total > inline_bytes_max {
-        take_segments(ahead, writer, pool, with.expiry_s, total / inline_bytes_max)?;
-        return write_chunks(ahead, writer, pool, with.expiry_s, value);
+        take_segments(ahead, writer, chunks_pool, with.expiry_s, total / inline_bytes_max)?;
+        return write_chunks(ahead, writer, chunks_pool, with.expiry_s, value);
     }
     let head = writer.head(with, total);
     let draft = Draft { head, with: *with, value, same_chunks: false };
