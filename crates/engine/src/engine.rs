@@ -339,8 +339,10 @@ impl Engine {
 
     /// Raises the barrier of every slice to its last version: the command `flush_all`.
     pub fn flush(&self) {
-        let cut = || SliceId::all().take(KEPT).for_each(|slice| self.items.slices().cut(slice));
-        let Ok(()) = self.flush_by(|| Ok::<_, Infallible>(cut()));
+        let Ok(()) = self.flush_by(|| -> Result<_, Infallible> {
+            SliceId::all().take(KEPT).for_each(|slice| self.items.slices().cut(slice));
+            Ok(())
+        });
     }
 
     /// Runs `raise`, which raises the barrier of every slice at least to the version that was its

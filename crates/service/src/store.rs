@@ -91,7 +91,8 @@ pub(crate) fn store(
 }
 
 /// Counts why a `set` stored nothing. If there was no memory, or the value is too long for the log,
-/// the old value is deleted: the client wanted to replace it, so nobody may read it again. A `set` that can be made later parks.
+/// the old value is deleted: the client wanted to replace it, so nobody may read it again. A `set`
+/// that can be made later parks.
 #[cold]
 fn not_set(worker: &mut Worker, now: Now, key: Key<'_>, outcome: WriteStatus) -> Executed {
     if let WriteStatus::Later(_) = outcome {

@@ -8,10 +8,10 @@
 //! event  -> send_rest: the client takes again
 //! ```
 //!
-//! Invariants: a reply leaves only after [`Handler::end_batch`] has said [`BatchEnd::Send`] for it.
-//! `ended` replies, the first ones, are past that and wait for the source; all others are not.
-//! While any reply is in `spans`, its bytes stand in the output, and its connection counts it as
-//! unsent. A connection with an outbox sends nothing before it.
+//! Invariants: a reply leaves only after [`session::Handler::end_batch`] has said
+//! [`BatchEnd::Send`] for it. `ended` replies, the first ones, are past that and wait for the
+//! source; all others are not. While any reply is in `spans`, its bytes stand in the output, and
+//! its connection counts it as unsent. A connection with an outbox sends nothing before it.
 
 use rustix::event::Timespec;
 use rustix::io::Errno;

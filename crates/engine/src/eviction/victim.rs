@@ -198,8 +198,8 @@ fn keep<S>(
     true
 }
 
-/// Takes an item out of the index. For a copy nothing is emitted: it is dead, which its primary sees
-/// too.
+/// Takes an item out of the index. For a copy nothing is emitted: it is dead, which its primary
+/// sees too.
 fn drop_item<S: EffectSink>(
     work: &mut Work<'_, S>,
     chain: &mut Chain<'_>,

@@ -323,8 +323,8 @@ impl Segments {
         self.aim_filling(lists);
     }
 
-    /// Steps of the scan for mostly dead segments that together have looked at every segment that was
-    /// ever in use.
+    /// Steps of the scan for mostly dead segments that together have looked at every segment that
+    /// was ever in use.
     pub(crate) fn scans(&self) -> usize {
         lock(&self.lists).fresh.div_ceil(SCAN_SEGMENTS_MAX)
     }

@@ -84,8 +84,8 @@ impl Ahead {
     }
 
     /// Ends an attempt. What was published is handed over to the walkers; what was not, and lies
-    /// among the items of others, is counted dead: where space was short, the next attempt needs the
-    /// space for that too.
+    /// among the items of others, is counted dead: where space was short, the next attempt needs
+    /// the space for that too.
     pub(crate) fn end_attempt<S, T>(
         &mut self,
         work: &mut Work<'_, S>,

@@ -248,8 +248,8 @@ impl Requests {
         input
     }
 
-    /// Whether an earlier reply waits, or the next request was parked: that has an outcome to apply,
-    /// which ends its wait.
+    /// Whether an earlier reply waits, or the next request was parked: that has an outcome to
+    /// apply, which ends its wait.
     #[inline(always)]
     fn waits(&self) -> bool {
         self.pending.is_some() || self.parked_until_ns != u64::MAX
