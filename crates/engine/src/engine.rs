@@ -101,8 +101,7 @@ impl Engine {
             (0..config.locals).map(|_| Arc::default()).collect();
         let locals = Local::all(&grace, &counters);
         look_at_processor();
-        let pool_words = (geometry.segments_max * geometry.segment_words) as u64;
-        let eviction = Eviction::new(pool_words, budget);
+        let eviction = Eviction::new(budget);
         Ok((Self { items: Items::new(config, segments, index, counters), eviction }, locals))
     }
 

@@ -1,10 +1,9 @@
 //! How much of memory the small pool has: it depends on which pool's victims are requested again.
 //!
-//! Every victim of the small pool leaves a ghost. Of the victims of the main pool, one in
-//! [`SAMPLE_KEYS`] does, and only this file looks at it. Ghosts of one span of eviction are a
-//! cohort: they have had the same time to be requested again. So victims of main are *expected*
-//! back as often as victims of small of the same cohort. The difference says where memory is
-//! missing:
+//! Every victim of the small pool leaves a ghost. Of the victims of the main pool, one in eight
+//! leaves one that only this file looks at. Ghosts of one span of eviction are a cohort: they have
+//! had the same time to be requested again. So victims of main are *expected* back as often as
+//! victims of small of the same cohort. The difference says where memory is missing:
 //!
 //! ```text
 //! fewer come back than expected   main is stale, popularity has moved on     small gets more
@@ -18,19 +17,27 @@
 //!
 //! The part moves one step at a time, within bounds, and waits for the pools to follow. Where
 //! hardly a victim comes back, a large small pool gains nothing, and the part returns to its first
-//! value. Where as many come back as expected, the part stays. Everything is a count: no time and
-//! no random number. Only the holder of the evictor writes here, except for
-//! [`Balance::came_back`], which any writer calls. Reads never look here.
+//! value. Where about as many come back as expected, the part stays.
+//!
+//! When a new working set arrives, what was counted before says nothing about it. Then the part
+//! goes to its upper bound at once, so that main gives all the space that new keys take, and the
+//! comparison begins again. Until as many ghosts as before could be counted, few returns say
+//! nothing.
+//!
+//! Everything is a count: no time and no random number. Only the holder of the evictor writes here,
+//! except for [`Balance::came_back`], which any writer calls. Reads never look here.
 
+use crate::index::{Ghost, TAG_BITS};
 use crate::segments::{POOLS, Pool, SMALL_PERCENT_FIRST};
 use crate::sync::{AtomicU64, Ordering};
 
-/// One in this many victims of the main pool, by hash, leaves a ghost.
-const SAMPLE_KEYS: u64 = 8;
+/// Bits of the tag that are zero where a victim of the main pool is watched: its highest ones, so
+/// that no bucket has more of their ghosts than another.
+const SAMPLE_BITS: u32 = 3;
 
 /// Bounds of the small pool's part, in percent of the segments that hold memory.
 const PERCENT_MIN: u64 = 5;
-const PERCENT_MAX: u64 = 40;
+const PERCENT_MAX: u64 = 60;
 const _: () = assert!(PERCENT_MIN <= SMALL_PERCENT_FIRST && SMALL_PERCENT_FIRST <= PERCENT_MAX);
 
 /// How far the part moves at once, and may be ahead of the pools, in percent.
@@ -42,6 +49,9 @@ const COHORT_TICKS: u64 = 8;
 /// Cohorts watched: together as long as it takes to evict half the pool, at least.
 const COHORTS: usize = 8;
 
+/// Ticks in which every cohort is replaced by a younger one.
+const SPAN_TICKS: u64 = COHORTS as u64 * COHORT_TICKS;
+
 /// The age in ticks up to which a ghost comes back soon.
 const SOON_TICKS: u64 = 16;
 
@@ -50,6 +60,9 @@ const EVIDENCE_MIN: u64 = 16;
 
 /// Main is stale if fewer than this of those expected are back, in eighths.
 const STALE_EIGHTHS: u64 = 7;
+
+/// Main is too small if more than this of those expected are back, in eighths.
+const MISSED_EIGHTHS: u64 = 9;
 
 /// Expected ghosts are counted in parts of this, so that small cohorts count too.
 const SCALE: u64 = 16;
@@ -60,6 +73,14 @@ struct Cohort {
     left: [AtomicU64; POOLS],
     /// Of these, how many came back soon, and later.
     back: [[AtomicU64; 2]; POOLS],
+}
+
+impl Cohort {
+    fn clear(&self) {
+        for count in self.left.iter().chain(self.back.iter().flatten()) {
+            count.store(0, Ordering::Relaxed);
+        }
+    }
 }
 
 /// Ghosts of main's victims, times [`SCALE`].
@@ -75,7 +96,7 @@ impl Tally {
     }
 
     fn is_missed(self) -> bool {
-        self.found > self.expected && !self.is_silent()
+        self.found * 8 > self.expected * MISSED_EIGHTHS && !self.is_silent()
     }
 
     fn is_stale(self) -> bool {
@@ -87,6 +108,8 @@ pub(crate) struct Balance {
     percent: AtomicU64,
     /// The tick of the last step.
     stepped: AtomicU64,
+    /// The tick at which the comparison began; older ghosts do not count.
+    began: AtomicU64,
     /// Number of the youngest cohort; it and those before it lie in `cohorts`, modulo their count.
     youngest: AtomicU64,
     cohorts: [Cohort; COHORTS],
@@ -97,14 +120,16 @@ impl Balance {
         Self {
             percent: AtomicU64::new(SMALL_PERCENT_FIRST),
             stepped: AtomicU64::new(0),
+            began: AtomicU64::new(0),
             youngest: AtomicU64::new(0),
             cohorts: Default::default(),
         }
     }
 
-    /// Whether a victim of `pool` with this hash leaves a ghost.
-    pub(crate) fn watches(pool: Pool, hash: u64) -> bool {
-        pool == Pool::Small || hash.is_multiple_of(SAMPLE_KEYS)
+    /// Whether this ghost counts here.
+    #[inline]
+    pub(crate) fn watches(ghost: Ghost) -> bool {
+        ghost.pool() == Pool::Small || ghost.tag() >> (TAG_BITS - SAMPLE_BITS) == 0
     }
 
     /// Notes a ghost that a victim of `pool` leaves at `tick`.
@@ -116,6 +141,9 @@ impl Balance {
     /// Notes that a key came back at `tick` to the ghost it left `age` ticks ago.
     pub(crate) fn came_back(&self, pool: Pool, tick: u64, age: u64) {
         let Some(born) = tick.checked_sub(age) else { return };
+        if born < self.began.load(Ordering::Relaxed) {
+            return;
+        }
         if tick / COHORT_TICKS - born / COHORT_TICKS < COHORTS as u64 {
             let back = &self.cohort(born / COHORT_TICKS).back[pool as usize];
             back[usize::from(age > SOON_TICKS)].fetch_add(1, Ordering::Relaxed);
@@ -141,16 +169,25 @@ impl Balance {
         let (soon, all) = self.tallies();
         let less = if small > has + slack { percent } else { percent.saturating_sub(STEP_PERCENT) };
         let more = if small + slack < has { percent } else { percent + STEP_PERCENT };
+        let is_settled = tick >= self.began.load(Ordering::Relaxed) + SPAN_TICKS;
         let percent = if soon.is_missed() || all.is_missed() {
             less
         } else if soon.is_stale() && all.is_stale() {
             more
-        } else if all.is_silent() && percent > SMALL_PERCENT_FIRST {
+        } else if all.is_silent() && is_settled && percent > SMALL_PERCENT_FIRST {
             less.max(SMALL_PERCENT_FIRST)
         } else {
             percent
         };
         self.percent.store(percent.clamp(PERCENT_MIN, PERCENT_MAX), Ordering::Relaxed);
+    }
+
+    /// A new working set has arrived at `tick`: gives the small pool the largest part, and forgets
+    /// what was counted.
+    pub(crate) fn begin_again(&self, tick: u64) {
+        self.percent.store(PERCENT_MAX, Ordering::Relaxed);
+        self.began.store(tick, Ordering::Relaxed);
+        self.cohorts.iter().for_each(Cohort::clear);
     }
 
     /// Main's victims that came back soon, and all that came back.
@@ -177,10 +214,7 @@ impl Balance {
         let cohort = tick / COHORT_TICKS;
         let youngest = self.youngest.swap(cohort, Ordering::Relaxed);
         for number in (youngest + 1..=cohort).rev().take(COHORTS) {
-            let Cohort { left, back } = self.cohort(number);
-            for count in left.iter().chain(back.iter().flatten()) {
-                count.store(0, Ordering::Relaxed);
-            }
+            self.cohort(number).clear();
         }
     }
 
@@ -238,7 +272,7 @@ mod tests {
             (LOOP_NEAR, PERCENT_MIN),
             (PLAIN, PERCENT_MIN),
         ] {
-            let ticks = from..from + 4 * COHORTS as u64 * COHORT_TICKS;
+            let ticks = from..from + 4 * SPAN_TICKS;
             from = ticks.end;
             run(&balance, ticks.clone(), &stream);
             assert_eq!(percent(&balance), expected, "{ticks:?}");
@@ -248,7 +282,7 @@ mod tests {
     #[test]
     fn a_large_small_pool_that_nobody_misses_goes_back_to_where_it_began() {
         let silent = Stream { small: [0, 0], main: [0, 0] };
-        let span = COHORTS as u64 * COHORT_TICKS;
+        let span = SPAN_TICKS;
         for (before, percent_before, percent_after) in
             [(DRIFT, PERCENT_MAX, SMALL_PERCENT_FIRST), (LOOP_NEAR, PERCENT_MIN, PERCENT_MIN)]
         {
@@ -274,6 +308,31 @@ mod tests {
     }
 
     #[test]
+    fn a_new_working_set_gets_the_largest_part_and_ghosts_from_before_do_not_count() {
+        let balance = Balance::new();
+        let begun = 4 * SPAN_TICKS;
+        run(&balance, 0..begun, &LOOP_NEAR);
+        balance.begin_again(begun);
+        assert_eq!(percent(&balance), PERCENT_MAX);
+        (0..1_000).for_each(|_| balance.came_back(Pool::Main, begun + 1, 2));
+        balance.step(begun + 1, SEGMENTS * PERCENT_MAX as usize / 100, SEGMENTS);
+        assert_eq!(percent(&balance), PERCENT_MAX);
+        run(&balance, begun + 2..2 * begun, &LOOP_NEAR);
+        assert_eq!(percent(&balance), PERCENT_MIN, "it adapts as before");
+    }
+
+    #[test]
+    fn few_returns_after_a_new_beginning_say_nothing_until_more_could_be_counted() {
+        let balance = Balance::new();
+        let silent = Stream { small: [0, 0], main: [0, 0] };
+        balance.begin_again(0);
+        run(&balance, 1..SPAN_TICKS, &silent);
+        assert_eq!(percent(&balance), PERCENT_MAX);
+        run(&balance, SPAN_TICKS..2 * SPAN_TICKS, &silent);
+        assert_eq!(percent(&balance), SMALL_PERCENT_FIRST);
+    }
+
+    #[test]
     fn too_few_ghosts_say_nothing() {
         let balance = Balance::new();
         for tick in 1..4 {
@@ -287,7 +346,7 @@ mod tests {
 
     #[test]
     fn cohorts_are_forgotten_in_turn_and_by_leaps() {
-        let span = COHORTS as u64 * COHORT_TICKS;
+        let span = SPAN_TICKS;
         for (later, left) in [(1, 1), (span - 1, 1), (span, 0), (10 * span, 0)] {
             let balance = Balance::new();
             balance.left(Pool::Small, 0);

@@ -3,8 +3,9 @@
 //! A victim segment is walked item by item. In the small pool an item that was requested again
 //! moves to the main pool; any other leaves a ghost. In the main pool an item that was requested
 //! moves to the end, with its count lowered. A key that comes back while its ghost is fresh starts
-//! in the main pool. Segments whose items have all expired, or that are mostly dead, go first.
-//! [`super::balance`] decides from which pool any other victim comes.
+//! in the main pool; so does one that main had to drop although it was requested. Segments whose
+//! items have all expired, or that are mostly dead, go first. [`super::balance`] decides from which
+//! pool any other victim comes.
 //!
 //! The work is a debt: each write pays for the words it took, a few items at a time, so no request
 //! waits for a whole segment. At most three quarters of a victim's words are kept, so paying four
@@ -114,12 +115,11 @@ impl Bounds {
 }
 
 impl Eviction {
-    /// For a pool of `pool_words`.
-    pub(crate) fn new(pool_words: u64, budget: Arc<MemoryBudget>) -> Self {
+    pub(crate) fn new(budget: Arc<MemoryBudget>) -> Self {
         Self {
             budget,
             evictor: Apart(Mutex::new(Evictor::default())),
-            ghosts: GhostClock::new(pool_words),
+            ghosts: GhostClock::new(),
             maxima: Maxima::default(),
         }
     }

@@ -1,85 +1,118 @@
 //! The clock that the ghosts of evicted keys age by: words evicted from the small pool, in ticks.
 //!
-//! A ghost counts for as long as it takes to evict nine tenths of the memory that items have. This
-//! makes the queue of ghosts as long as that of S3-FIFO. Time by words, not by items, needs no
-//! guess of how many items a full pool holds. A tick is a power of two of words, so that a stamp of
-//! nine bits spans between four and nine such windows.
+//! A tick is one part in [`TICKS`] of the memory that items have now. A ghost counts for as long as
+//! it takes to evict nine tenths of that memory, which is a fixed number of ticks. This makes the
+//! queue of ghosts as long as that of S3-FIFO. Time by words, not by items, needs no guess of how
+//! many items a full pool holds. When the limit is changed, the ticks to come are longer or
+//! shorter, and the ages of ghosts stay what they were. How much address space is reserved changes
+//! nothing. A stamp of nine bits spans eight windows.
 //!
 //! The clock never runs backwards. Any thread may read it; it is advanced by the holder of the
 //! evictor.
 
+use super::arrivals::Arrivals;
 use super::balance::Balance;
 use crate::index::Ghost;
-use crate::segments::Pool;
+use crate::segments::{Pool, SMALL_PERCENT_FIRST};
 use crate::sync::{AtomicU64, Ordering};
 
-/// Ticks in which a pool of the planned size is evicted once, at least.
+/// Ticks in which as many words are evicted as the pool has.
 const TICKS: u64 = 64;
 
-/// How long ghosts count, in tenths of the memory that items may have.
-const WINDOW_TENTHS: u64 = 9;
+/// Ticks in which the small pool that was filled first is evicted.
+const TICKS_FIRST: u64 = TICKS * SMALL_PERCENT_FIRST / 100 + 1;
+
+/// The oldest age in ticks at which a ghost counts.
+const WINDOW_TICKS: u64 = TICKS * 9 / 10;
 
 pub(crate) struct GhostClock {
-    evicted_words: AtomicU64,
-    /// The oldest age that counts, in ticks.
-    window: AtomicU64,
-    tick_shift: u32,
+    ticks: AtomicU64,
+    /// Words evicted since the last tick.
+    words: AtomicU64,
+    /// Words of a tick.
+    tick_words: AtomicU64,
+    arrivals: Arrivals,
     balance: Balance,
 }
 
 impl GhostClock {
-    pub(crate) fn new(pool_words: u64) -> Self {
+    pub(crate) fn new() -> Self {
         Self {
-            evicted_words: AtomicU64::new(0),
-            window: AtomicU64::new(0),
-            tick_shift: (pool_words / TICKS).max(1).ilog2(),
+            ticks: AtomicU64::new(0),
+            words: AtomicU64::new(0),
+            tick_words: AtomicU64::new(1),
+            arrivals: Arrivals::after(TICKS_FIRST),
             balance: Balance::new(),
         }
     }
 
     #[inline]
     pub(crate) fn tick(&self) -> u64 {
-        self.evicted_words.load(Ordering::Relaxed) >> self.tick_shift
+        self.ticks.load(Ordering::Relaxed)
     }
 
     /// Notes the eviction of `words` from the small pool, and returns its tick.
     fn evicted(&self, words: usize) -> u64 {
-        self.evicted_words.fetch_add(words as u64, Ordering::Relaxed) >> self.tick_shift
+        let tick = self.tick();
+        let tick_words = self.tick_words.load(Ordering::Relaxed);
+        let words = self.words.load(Ordering::Relaxed) + words as u64;
+        self.words.store(words, Ordering::Relaxed);
+        if words >= tick_words {
+            self.words.store(words % tick_words, Ordering::Relaxed);
+            self.ticks.store(tick + words / tick_words, Ordering::Relaxed);
+        }
+        tick
     }
 
-    /// Notes the eviction of a key of this hash with its `words`; the ghost it leaves, if any.
-    pub(crate) fn ghost(&self, hash: u64, pool: Pool, words: usize) -> Option<Ghost> {
+    /// Notes that an item which was hit `freq` times leaves the small pool, evicted or not.
+    pub(super) fn leaves_small(&self, freq: u64) {
+        self.arrivals.leaves_small(freq);
+    }
+
+    /// Notes the eviction of a key of this hash with its `words`, which was hit `freq` times; the
+    /// ghost it leaves, if any. Each key of the small pool leaves one. Of those of the main pool
+    /// that were hit no more, only those leave one that the balance watches.
+    pub(super) fn ghost(&self, hash: u64, pool: Pool, words: usize, freq: u64) -> Option<Ghost> {
         let tick = if pool == Pool::Small { self.evicted(words) } else { self.tick() };
-        Balance::watches(pool, hash).then(|| {
+        let ghost = Ghost::new(hash, pool, tick);
+        if Balance::watches(ghost) {
             self.balance.left(pool, tick);
-            Ghost::new(hash, pool, tick)
-        })
+            return Some(ghost);
+        }
+        (freq > 0).then_some(ghost)
     }
 
     /// Notes that a key came back to its ghost.
     pub(crate) fn came_back(&self, ghost: Ghost) {
-        let tick = self.tick();
-        self.balance.came_back(ghost.pool(), tick, ghost.age(tick));
+        if Balance::watches(ghost) {
+            let tick = self.tick();
+            self.balance.came_back(ghost.pool(), tick, ghost.age(tick));
+        }
     }
 
-    /// Moves the small pool's part by a step, and says whether the pool, with `small` of
-    /// `segments`, has more than that.
+    /// Moves the small pool's part, and says whether the pool, with `small` of `segments`, has more
+    /// than that.
     pub(super) fn is_small_over(&self, small: usize, segments: usize) -> bool {
-        self.balance.step(self.tick(), small, segments);
+        let tick = self.tick();
+        self.balance.step(tick, small, segments);
+        if self.arrivals.is_burst(tick) {
+            self.balance.begin_again(tick);
+        }
         self.balance.is_over(small, segments)
     }
 
-    /// Fits the window to a pool that now has `pool_words`.
-    pub(crate) fn fit(&self, pool_words: usize) {
-        let window = (pool_words as u64 * WINDOW_TENTHS / 10) >> self.tick_shift;
-        self.window.store(window, Ordering::Relaxed);
+    /// Fits the length of a tick to a pool that now has `pool_words`.
+    pub(super) fn fit(&self, pool_words: usize) {
+        self.tick_words.store((pool_words as u64 / TICKS).max(1), Ordering::Relaxed);
     }
 
     /// Whether a key that comes back to this ghost starts in the main pool. Victims of the main
-    /// pool have been there already: their ghosts only count in the balance.
+    /// pool that the balance watches have been there already and were hit no more: their ghosts
+    /// only count there.
     #[inline]
     pub(crate) fn is_fresh(&self, ghost: Ghost) -> bool {
-        ghost.pool() == Pool::Small && ghost.age(self.tick()) <= self.window.load(Ordering::Relaxed)
+        let proven = ghost.pool() == Pool::Small || !Balance::watches(ghost);
+        proven && ghost.age(self.tick()) <= WINDOW_TICKS
     }
 }
 
@@ -87,21 +120,58 @@ impl GhostClock {
 #[cfg(not(any(loom, shuttle)))]
 mod tests {
     use super::*;
-    use crate::config::{EngineConfig, Geometry};
+
+    const POOL_WORDS: usize = 1 << 20;
+    /// A hash whose key the balance watches, and one that it does not.
+    const WATCHED: u64 = 7;
+    const OTHER: u64 = u64::MAX;
+
+    /// Evicts this many tenths of a pool of `pool_words`, an item at a time.
+    fn evict(clock: &GhostClock, pool_words: usize, tenths: usize) {
+        clock.fit(pool_words);
+        for _ in 0..tenths * 100 {
+            clock.evicted(pool_words / 1_000);
+        }
+    }
 
     #[test]
-    fn a_ghost_counts_until_nine_tenths_of_the_pool_are_evicted() {
-        let geometry = Geometry::of(&EngineConfig::new(64 << 20));
-        let pool_words = geometry.segments_max * geometry.segment_words;
-        let clock = GhostClock::new(pool_words as u64);
-        let ghost = Ghost::new(7, Pool::Small, clock.evicted(0));
-        clock.fit(pool_words);
-        for (evicted_tenths, fresh) in [(0, true), (8, true), (9, true), (10, false)] {
-            let before = clock.evicted(0) as usize;
-            let wanted = pool_words * evicted_tenths / 10;
-            clock.evicted(wanted - (before << clock.tick_shift));
-            assert_eq!(clock.is_fresh(ghost), fresh, "{evicted_tenths} tenths");
-            assert!(!clock.is_fresh(Ghost::new(7, Pool::Main, clock.tick())));
+    fn a_ghost_counts_until_nine_tenths_of_the_pool_are_evicted_however_large_it_is_now() {
+        for (before, after) in
+            [(1, 1), (4, 1), (1, 4)].map(|(a, b)| (a * POOL_WORDS, b * POOL_WORDS))
+        {
+            for (tenths, fresh) in [(0, true), (8, true), (10, false), (70, false)] {
+                let clock = GhostClock::new();
+                evict(&clock, before, 13);
+                let ghost = clock.ghost(OTHER, Pool::Small, 1, 0).expect("small leaves a ghost");
+                evict(&clock, after, tenths);
+                assert_eq!(clock.is_fresh(ghost), fresh, "{tenths} tenths of {after}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_tick_holds_whatever_one_item_may_have() {
+        let clock = GhostClock::new();
+        clock.fit(0);
+        assert_eq!((clock.evicted(5), clock.tick()), (0, 5));
+        clock.fit(TICKS as usize * 4);
+        assert_eq!((clock.evicted(3), clock.tick()), (5, 5));
+        assert_eq!((clock.evicted(9), clock.tick()), (5, 8));
+    }
+
+    #[test]
+    fn main_leaves_ghosts_of_what_is_watched_and_of_what_was_hit() {
+        let clock = GhostClock::new();
+        clock.fit(POOL_WORDS);
+        for (hash, freq, leaves, fresh) in [
+            (WATCHED, 0, true, false),
+            (WATCHED, 2, true, false),
+            (OTHER, 0, false, false),
+            (OTHER, 2, true, true),
+        ] {
+            let ghost = clock.ghost(hash, Pool::Main, 1, freq);
+            assert_eq!(ghost.is_some(), leaves, "{hash} {freq}");
+            assert_eq!(ghost.is_some_and(|ghost| clock.is_fresh(ghost)), fresh, "{hash} {freq}");
         }
     }
 }

@@ -161,8 +161,8 @@ fn process_key<S: EffectSink>(
         return if kept { Ok(true) } else { Err(refused) };
     }
     if removal == Removal::Evicted {
-        let words = current.head.span_words();
-        let ghost = work.ghosts.ghost(id.hash, walk.victim.pool, words);
+        let (words, freq) = (current.head.span_words(), current.slot.freq());
+        let ghost = work.ghosts.ghost(id.hash, walk.victim.pool, words, freq);
         ghost.into_iter().for_each(|ghost| chain.remember(ghost));
     }
     chain.trim();
@@ -235,6 +235,9 @@ fn decide<S>(
     let freq = current.slot.freq();
     if walk.victim.compact || work.items.slices().is_copy(key.slice) {
         return Decision::Keep { freq };
+    }
+    if walk.victim.pool == Pool::Small {
+        work.ghosts.leaves_small(freq);
     }
     let whole = work.items.segments().geometry().segment_words;
     let is_enough = walk.kept_words >= whole / 4 * KEPT_QUARTERS_MAX;

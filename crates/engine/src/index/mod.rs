@@ -26,6 +26,6 @@ pub(crate) use chain::{Chain, Place, candidate};
 pub(crate) use compact::Compaction;
 pub(crate) use lock::overflow;
 pub(crate) use probe::Probe;
-pub(crate) use slot::{FREQ_MAX, Ghost, Slot};
+pub(crate) use slot::{FREQ_MAX, Ghost, Slot, TAG_BITS};
 pub(crate) use span::Span;
 pub(crate) use table::Index;

@@ -5,7 +5,7 @@
 //! to fill 64 MiB run in less. Names are unique. Memory is MiB.
 
 use super::trace::{Disturbance, Spec};
-use Disturbance::{Drift, Flip, Loop, Once};
+use Disturbance::{Drift, Flip, Loop, Once, Replace};
 
 /// What most streams have in common: the start of a stream of one's own.
 pub const BASE: Spec = Spec {
@@ -35,6 +35,24 @@ const fn bent(name: &'static str, disturbance: Disturbance) -> Spec {
     Spec { name, disturbance, ..BASE }
 }
 
+const fn replace(requests: u64, percent: u64) -> Disturbance {
+    Replace { requests, percent }
+}
+
+/// The whole working set is replaced half way.
+const fn replaced(name: &'static str, zipf: f64, seed: u64) -> Spec {
+    Spec { name, zipf, seed, disturbance: replace(BASE.requests / 2, 100), ..BASE }
+}
+
+const fn replaced_sized(
+    name: &'static str,
+    value_bytes: &'static str,
+    keys: u64,
+    seed: u64,
+) -> Spec {
+    Spec { value_bytes, keys, ..replaced(name, 0.9, seed) }
+}
+
 const fn sized(name: &'static str, value_bytes: &'static str, keys: u64) -> Spec {
     Spec { name, value_bytes, keys, ..BASE }
 }
@@ -52,7 +70,7 @@ const fn quick(spec: Spec) -> Spec {
 }
 
 /// Every stream.
-pub const STREAMS: [Spec; 36] = [
+pub const STREAMS: [Spec; 48] = [
     zipf("zipf-0.8", 0.8, 1),
     zipf("zipf-0.9", 0.9, 1),
     zipf("zipf-0.9-b", 0.9, 2),
@@ -74,7 +92,19 @@ pub const STREAMS: [Spec; 36] = [
     bent("drift-fast", Drift { requests: 100_000 }),
     Spec { zipf: 0.9, seed: 2, ..bent("drift-flat", Drift { requests: 300_000 }) },
     bent("flip", Flip { requests: 500_000 }),
-    quick(mixed("mix-5", 5, 1.0, 4)),
+    replaced("replace-0.8", 0.8, 1),
+    replaced("replace-0.9", 0.9, 1),
+    quick(replaced("replace-1.0", 1.0, 3)),
+    Spec { memory_mib: 32, ..replaced("replace-1.1", 1.1, 3) },
+    Spec { disturbance: replace(1_000_000, 50), ..replaced("replace-half", 0.9, 3) },
+    Spec { disturbance: replace(1_000_000, 70), ..replaced("replace-most", 1.0, 3) },
+    Spec { disturbance: replace(700_000, 100), ..replaced("replace-twice-0.8", 0.8, 4) },
+    Spec { disturbance: replace(700_000, 100), ..replaced("replace-twice-1.0", 1.0, 4) },
+    Spec { keys: 500_000, ..replaced("replace-few", 0.9, 8) },
+    Spec { gets_per_set: 1, ..replaced("replace-mix-1", 0.9, 9) },
+    Spec { memory_mib: 32, ..replaced_sized("replace-tiny", "uniform:5-100", 3_000_000, 6) },
+    replaced_sized("replace-large", "uniform:500-16000", 60_000, 7),
+    mixed("mix-5", 5, 1.0, 4),
     mixed("mix-5-flat", 5, 0.9, 5),
     quick(mixed("mix-1", 1, 1.0, 6)),
     mixed("mix-1-flat", 1, 0.9, 7),

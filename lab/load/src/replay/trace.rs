@@ -7,6 +7,7 @@
 //! Loop    a share of the requests walks a range of its own, again and again
 //! Drift   each rank passes to another key once a period, every rank at a time of its own
 //! Flip    all ranks pass to other keys at once, once a period
+//! Replace a share of the ranks pass at once to keys never named before, once a period
 //! ```
 //!
 //! Keys outside the law are numbered from `keys` on. Length and lifetime follow from the key,
@@ -57,6 +58,13 @@ pub enum Disturbance {
     Flip {
         /// The period.
         requests: u64,
+    },
+    /// `percent` of the ranks pass together to keys that were never named, once in `requests`.
+    Replace {
+        /// The period.
+        requests: u64,
+        /// Share of the ranks, the same ones every time.
+        percent: u64,
     },
 }
 
@@ -183,6 +191,9 @@ impl Trace {
         match disturbance {
             Disturbance::Drift { requests } => passed_key(drawn, self.at, requests, keys),
             Disturbance::Flip { requests } => passed_on(drawn, self.at / requests, keys),
+            Disturbance::Replace { requests, percent } if mix(drawn) % 100 < percent => {
+                drawn + keys * (self.at / requests)
+            }
             _ => drawn,
         }
     }
@@ -290,6 +301,21 @@ mod tests {
             let (first, last) = (hottest(&walked[..1_000]), hottest(&walked[19_000..]));
             assert_eq!(first != last, moved, "{disturbance:?}");
             assert!(walked.iter().all(|step| step.request.key < 1_000));
+        }
+    }
+
+    #[test]
+    fn a_share_of_the_ranks_is_replaced_by_keys_never_named_before() {
+        for percent in [0, 30, 100] {
+            let walked = steps(&spec(Disturbance::Replace { requests: 8_000, percent }));
+            for (number, period) in walked.chunks(8_000).enumerate() {
+                let (from, keys) = (1_000 * number as u64, |step: &&Step| step.request.key);
+                let new = period.iter().filter(|step| keys(step) >= 1_000).count() as u64;
+                assert!(period.iter().all(|step| keys(&step) < from + 1_000));
+                assert!(period.iter().all(|step| !(1_000..from.max(1_000)).contains(&keys(&step))));
+                let share = if number == 0 { 0 } else { percent };
+                assert!((new * 100 / period.len() as u64).abs_diff(share) <= 12, "{share}: {new}");
+            }
         }
     }
 

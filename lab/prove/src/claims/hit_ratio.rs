@@ -31,7 +31,7 @@ pub const CLAIMS: &[Claim] = &[
     Claim::new("hit.memcached", "hit ratio over the committed streams, at equal -m and equal RSS")
         .bar("geometric mean above memcached's, none more than 1 point below")
         .beside_memcached()
-        .promised("a better hit ratio than memcached in as much memory, over 36 streams")
+        .promised("a better hit ratio than memcached in as much memory, over the committed streams")
         .by(memcached),
     Claim::new("hit.s3fifo", "hit ratio against item-level S3-FIFO at equal bytes")
         .bar("none more than 1 point below")
