@@ -191,7 +191,7 @@ impl Items {
     /// # Errors
     /// When the sink does not take the effect, or a flush has ended the item that the change is
     /// made from. Nothing has changed then.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn commit<S: EffectSink>(
         &self,
         key: &Key<'_>,

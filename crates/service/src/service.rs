@@ -48,6 +48,9 @@ pub struct Service {
     worker: Worker,
     /// Whether clients must authenticate first.
     guarded: bool,
+    /// Whether every client is served at once: nobody must authenticate, and no reply waits for a
+    /// log.
+    always_prompt: bool,
     /// When the next round of housekeeping is due; the highest number if another worker does it.
     tend_at_ns: u64,
     /// When the last one was.
@@ -61,7 +64,9 @@ impl Service {
     pub fn new(cell: Arc<Cell>, tends: bool) -> Self {
         let tend_at_ns = if tends { 0 } else { u64::MAX };
         let guarded = cell.options().authenticate.is_some();
-        Self { worker: Worker::new(cell), guarded, tend_at_ns, tended_ns: 0 }
+        let worker = Worker::new(cell);
+        let always_prompt = !guarded && worker.replies.is_none();
+        Self { worker, guarded, always_prompt, tend_at_ns, tended_ns: 0 }
     }
 
     /// Whether the client must still authenticate.
@@ -206,7 +211,7 @@ impl Handler for Service {
 
     #[inline(always)]
     fn is_prompt(&self, conn: &Conn) -> bool {
-        !self.distrusts(conn) && self.worker.replies.is_none()
+        self.always_prompt || !self.distrusts(conn) && self.worker.replies.is_none()
     }
 
     fn may_confirm(&self, conn: &Conn) -> bool {
