@@ -84,7 +84,7 @@ fn figures(lengths: &Histogram<u64>) -> Value {
     })
 }
 
-/// Stores large values until it is to stop; how long each took, and how many had no space.
+/// Stores large values until it is to stop; how long each took, and how many had no space at first.
 fn write(
     engine: &Engine,
     local: &mut Local,
@@ -102,7 +102,7 @@ fn write(
         let status = local.batch(|pin| common::set(engine, pin, engine.key(name), value, 0, NOW));
         match status {
             WriteStatus::Done => stored.saturating_record(start.elapsed().as_nanos() as u64),
-            WriteStatus::NoSpace => refused += 1,
+            WriteStatus::NoSpace | WriteStatus::Later(_) => refused += 1,
             other => panic!("a store ended in {other:?}"),
         }
     }
