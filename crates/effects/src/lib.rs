@@ -110,4 +110,4 @@ pub use level::{LEVELS, Level, Levels};
 pub use log::Log;
 pub use part::{FellOut, Part, Refusals, Unfollowed};
 pub use readers::{JoinError, Joining, Mark, READERS_MAX, ReaderId, Who};
-pub use sink::{WalkSink, WorkerSink};
+pub use sink::WorkerSink;

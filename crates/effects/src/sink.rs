@@ -8,9 +8,7 @@ use crate::entry::{Draft, Entry, HEAD_BYTES_MAX, copy_of};
 use crate::lanes::{LaneId, Lanes, Place};
 use crate::log::Log;
 use crate::readers::ReaderId;
-use base::{
-    Change, Effect, EffectSink, Facts, KeyId, Refused, SliceId, SliceRange, Space, Value, Version,
-};
+use base::{Effect, EffectSink, Facts, KeyId, Refused, SliceId, SliceRange, Space, Value, Version};
 use std::sync::Arc;
 
 /// What a worker holds of one lane.
@@ -300,42 +298,5 @@ impl EffectSink for WorkerSink {
 impl Drop for WorkerSink {
     fn drop(&mut self) {
         self.end_batch();
-    }
-}
-
-/// Appends what a walk emits, for the readers that are on their way to have everything.
-///
-/// The stamp of an item gives the version that it has, or refuses because the item has changed.
-pub struct WalkSink<'a> {
-    sink: &'a mut WorkerSink,
-    readers: &'a [Option<ReaderId>],
-}
-
-impl<'a> WalkSink<'a> {
-    /// A sink for a walk that is for `readers`, by lane. Slices of other lanes are refused.
-    pub fn new(sink: &'a mut WorkerSink, readers: &'a [Option<ReaderId>]) -> Self {
-        Self { sink, readers }
-    }
-}
-
-impl EffectSink for WalkSink<'_> {
-    const ON: bool = true;
-
-    fn reserve(&mut self, slice: SliceId, space: Space<'_>) -> Result<(), Refused> {
-        self.sink.reserve(slice, space)
-    }
-
-    fn commit(
-        &mut self,
-        key: KeyId,
-        effect: &Effect<'_>,
-        stamp: impl FnOnce() -> Result<Version, Refused>,
-    ) -> Result<Version, Refused> {
-        let lane = self.sink.lanes.lane_of(key.slice).index();
-        let reader = self.readers.get(lane).copied().flatten().ok_or(Refused::Sealed)?;
-        let Change::Put(value, facts) = effect.change else { return Err(Refused::Sealed) };
-        let version = stamp()?;
-        self.sink.emit(reader, key.slice, effect.key, (value, facts), version)?;
-        Ok(version)
     }
 }

@@ -30,7 +30,7 @@ use shuttle::thread;
 
 /// Bytes of the tables of slices, which logs pay for.
 pub const TABLES: u64 = 16_384 * 17;
-/// Slices that the engine tells apart.
+/// Slices that the engine distinguishes.
 const KEPT: usize = if cfg!(shuttle) { 4 } else { base::SLICES };
 /// Times that a command is tried again.
 const TRIES_MAX: usize = 1_000_000;
