@@ -29,6 +29,15 @@ const SEGMENTS_FOR_CLASSES: u64 = 128;
 /// Segments that an engine works with at least: for both pools, for moves, and some to walk.
 pub(crate) const SEGMENTS_MIN: u64 = 12;
 
+/// Segments that each further arena needs: open in both pools, for moves, and one to walk.
+pub(crate) const SEGMENTS_PER_ARENA_MIN: u64 = 4;
+
+/// Segments for which there is one arena, at least: each has some that are partly filled.
+const SEGMENTS_PER_ARENA: u64 = if MODEL { 16 } else { 256 };
+
+/// The most arenas.
+const ARENAS_MAX: usize = 64;
+
 /// The smallest memory limit: a few segments, and the index of what fits.
 pub const LIMIT_BYTES_MIN: u64 = SEGMENTS_MIN * SEGMENT_BYTES_MIN;
 
@@ -99,6 +108,9 @@ pub(crate) struct Geometry {
     pub(crate) groups: usize,
     /// Classes of lifetime that get segments of their own.
     pub(crate) classes: usize,
+    /// Parts that threads are divided among, each with its own open segments and its own walk: a
+    /// power of two, no more than there are locals.
+    pub(crate) arenas: usize,
     /// The largest value kept in one piece, in bytes.
     pub(crate) inline_value_bytes_max: usize,
 }
@@ -109,13 +121,16 @@ impl Geometry {
         let aim = (limit / SEGMENTS_AIM).max(1);
         let segment_bytes = (1 << aim.ilog2()).clamp(SEGMENT_BYTES_MIN, SEGMENT_BYTES_MAX) as usize;
         let groups = 1_usize << (limit / GROUP_BYTES).max(1).ilog2().min(SLICE_BITS);
-        let few = limit / (segment_bytes as u64) < SEGMENTS_FOR_CLASSES;
+        let segments = limit / segment_bytes as u64;
+        let few = segments < SEGMENTS_FOR_CLASSES;
+        let arenas = config.locals.min((segments / SEGMENTS_PER_ARENA) as usize).max(1);
         Self {
             segment_words: segment_bytes / 8,
             segment_shift: (segment_bytes / 8).trailing_zeros(),
             segments_max: (config.reserve_bytes.max(limit) / segment_bytes as u64) as usize,
             groups,
             classes: if few { 1 } else { CLASSES },
+            arenas: (1 << arenas.ilog2()).min(ARENAS_MAX),
             inline_value_bytes_max: (segment_bytes / 2 - HEADER_BYTES - KEY_BYTES_MAX - 16)
                 .min(INLINE_VALUE_BYTES_MAX),
         }
@@ -123,6 +138,11 @@ impl Geometry {
 
     pub(crate) fn segment_bytes(&self) -> u64 {
         self.segment_words as u64 * 8
+    }
+
+    /// The least segments that an engine works with.
+    pub(crate) fn segments_min(&self) -> u64 {
+        SEGMENTS_MIN + (self.arenas as u64 - 1) * SEGMENTS_PER_ARENA_MIN
     }
 
     pub(crate) fn slices_per_group(&self) -> usize {
@@ -137,17 +157,28 @@ mod tests {
 
     #[test]
     fn sizes_follow_the_limit() {
-        for (limit, segment, groups) in [
-            (LIMIT_BYTES_MIN, 16 * KIB, 2),
-            (8 * MIB, 16 * KIB, 128),
-            (64 * MIB, 128 * KIB, 1024),
-            (1024 * MIB, 2 * MIB, 16_384),
-            (1 << 40, 2 * MIB, 16_384),
+        for (limit, segment, groups, arenas) in [
+            (LIMIT_BYTES_MIN, 16 * KIB, 2, 1),
+            (4 * MIB, 16 * KIB, 64, 1),
+            (8 * MIB, 16 * KIB, 128, 2),
+            (64 * MIB, 128 * KIB, 1024, 2),
+            (1024 * MIB, 2 * MIB, 16_384, 2),
+            (4096 * MIB, 2 * MIB, 16_384, 8),
+            (1 << 40, 2 * MIB, 16_384, 8),
         ] {
             let geometry = Geometry::of(&EngineConfig::new(limit));
             assert_eq!(geometry.segment_bytes(), segment, "{limit}");
             assert_eq!(geometry.groups, groups, "{limit}");
+            assert_eq!(geometry.arenas, arenas, "{limit}");
             assert!(geometry.inline_value_bytes_max as u64 <= segment / 2);
+        }
+    }
+
+    #[test]
+    fn there_are_no_more_arenas_than_locals() {
+        for (locals, arenas) in [(1, 1), (2, 2), (3, 2), (5, 4), (64, 64), (200, 64)] {
+            let config = EngineConfig { locals, ..EngineConfig::new(64 << 30) };
+            assert_eq!(Geometry::of(&config).arenas, arenas, "{locals}");
         }
     }
 }

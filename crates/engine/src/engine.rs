@@ -3,7 +3,7 @@
 //! The engine never reads a clock: its callers pass `now`. It has no thread of its own: work that a
 //! request leaves is done by later requests and by [`Engine::tend`].
 
-use crate::config::{EngineConfig, Geometry, LIMIT_BYTES_MIN, SEGMENTS_MIN};
+use crate::config::{EngineConfig, Geometry, LIMIT_BYTES_MIN};
 use crate::error::EngineError;
 use crate::eviction::{Eviction, Failed, Left, Work, give_back, with_space};
 use crate::grace::GracePeriods;
@@ -17,8 +17,8 @@ use crate::segments::{SegmentCounts, Segments, value_bytes_max};
 use crate::slices::{KEPT, Role, Slices};
 use crate::sync::Ordering;
 use crate::transfer::{self, Applied, Cursor, ItemSink, More};
-use crate::writing::{self, Action, Ahead, Fetched, Mode, Op, Put, WriteResult, WriteStatus};
-use base::{Effect, EffectSink, MemoryBudget, NoSink, Now, Owner, SliceId, SliceRange, Version};
+use crate::writing::{self, Action, Ahead, Mode, Op, Put, WriteResult, WriteStatus};
+use base::{Effect, EffectSink, MemoryBudget, Now, Owner, SliceId, SliceRange, Version};
 use std::convert::Infallible;
 use std::sync::Arc;
 
@@ -101,7 +101,7 @@ impl Engine {
             (0..config.locals).map(|_| Arc::default()).collect();
         let locals = Local::all(&grace, &counters);
         look_at_processor();
-        let eviction = Eviction::new(budget);
+        let eviction = Eviction::new(budget, geometry.arenas);
         Ok((Self { items: Items::new(config, segments, index, counters), eviction }, locals))
     }
 
@@ -157,8 +157,7 @@ impl Engine {
         out: &mut impl ReadSink,
     ) -> Read {
         let mut work = self.work(pin, now, sink);
-        let mut fetched = Fetched::default();
-        let fetch = |work: &mut Work<'_, S>| writing::fetch(work, key, options, &mut fetched, out);
+        let fetch = |work: &mut Work<'_, S>| writing::fetch(work, key, options, out);
         let read = with_space(&self.eviction, &mut work, fetch);
         self.settle(&mut work, key.id.slice);
         read.unwrap_or_else(|failed| match failed {
@@ -273,17 +272,18 @@ impl Engine {
     }
 
     /// Makes the item of a key of `slice` as `effect` says, with the `version` that it has, unless
-    /// the item is as new. The pin may move on. Space is made out of dead words only.
-    pub fn apply(
+    /// the item is as new. The pin may move on. Space is made out of dead words only; `sink` takes
+    /// what is removed for that, of slices of which this cell is the primary.
+    pub fn apply<S: EffectSink>(
         &self,
         pin: &mut Pin,
         slice: SliceId,
         effect: &Effect<'_>,
         version: Version,
         now: Now,
+        sink: &mut S,
     ) -> Applied {
-        let mut none = NoSink;
-        let work = &mut Work { may_evict: false, ..self.work(pin, now, &mut none) };
+        let work = &mut Work { may_evict: false, ..self.work(pin, now, sink) };
         transfer::apply(&self.eviction, work, slice, effect, version)
     }
 
@@ -399,7 +399,7 @@ impl Engine {
         let own = Index::fixed_bytes(geometry)
             + Slices::bytes()
             + items.index().bytes_min()
-            + SEGMENTS_MIN * geometry.segment_bytes();
+            + geometry.segments_min() * geometry.segment_bytes();
         let engine = [Owner::Primary, Owner::Index].map(|owner| budget.used(owner));
         own + budget.used_total().saturating_sub(engine.iter().sum())
     }

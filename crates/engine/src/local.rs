@@ -131,6 +131,12 @@ impl Pin {
         &self.0.grace
     }
 
+    /// Which of the locals it is, from zero on.
+    #[inline]
+    pub(crate) fn number(&self) -> usize {
+        self.0.slot
+    }
+
     /// The counters that the holder of this pin alone writes.
     #[inline(always)]
     pub(crate) fn counters(&self) -> &LocalCounters {

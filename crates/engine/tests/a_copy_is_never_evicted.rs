@@ -48,7 +48,9 @@ impl Cell {
         let version = Version::from_raw(self.version);
         let change = Change::Put(Value::Parts([&VALUE, &[]]), Facts::default());
         let effect = Effect { key, change };
-        self.local.batch(|pin| self.engine.apply(pin, SliceId::of(key), &effect, version, NOW))
+        self.local.batch(|pin| {
+            self.engine.apply(pin, SliceId::of(key), &effect, version, NOW, &mut NoSink)
+        })
     }
 
     fn store(&mut self, key: &[u8]) -> WriteStatus {
@@ -110,7 +112,9 @@ fn copies_beyond_the_memory_are_refused_and_dead_space_is_used_again() {
         let version = Version::from_raw(cell.version);
         let effect = Effect { key, change: Change::Remove(base::Removal::Evicted) };
         let slice = SliceId::of(key);
-        let applied = cell.local.batch(|pin| cell.engine.apply(pin, slice, &effect, version, NOW));
+        let applied = cell
+            .local
+            .batch(|pin| cell.engine.apply(pin, slice, &effect, version, NOW, &mut NoSink));
         assert_eq!(applied, Applied::Done);
     }
     let again = keys[fit..].iter().take_while(|key| cell.apply(&key[..]) == Applied::Done).count();

@@ -208,6 +208,7 @@ impl<S: Spy> Member<S> {
             &effect,
             version,
             self.now,
+            &mut self.sink,
         );
         assert_eq!(applied, Applied::Malformed);
         self.world.malformed.fetch_add(1, Ordering::Relaxed);
@@ -226,10 +227,10 @@ impl<S: Spy> Member<S> {
         let change = Change::Put(Value::Parts([b"app", b"lied"]), facts);
         let effect = Effect { key, change };
         let engine = &self.world.engine;
-        let applied = engine.apply(pin, slice, &effect, entry.version, self.now);
+        let applied = engine.apply(pin, slice, &effect, entry.version, self.now, &mut self.sink);
         assert!(matches!(applied, Applied::Stale | Applied::NoSpace), "{applied:?}");
         let version = Version::from_raw(engine.last_version(slice).raw() + 3);
-        match engine.apply(pin, slice, &effect, version, self.now) {
+        match engine.apply(pin, slice, &effect, version, self.now, &mut self.sink) {
             Applied::Done => {
                 assert_eq!(engine.last_version(slice), version);
                 let value = b"applied".to_vec();

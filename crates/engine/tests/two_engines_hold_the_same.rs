@@ -136,7 +136,8 @@ impl Cell {
         for entry in log {
             let applied = self.batch(|engine, pin| {
                 let effect = Effect { key: &entry.key, change: entry.change() };
-                let applied = engine.apply(pin, entry.slice, &effect, entry.version, now);
+                let applied =
+                    engine.apply(pin, entry.slice, &effect, entry.version, now, &mut NoSink);
                 engine.tend(pin, now, 16, &mut NoSink);
                 applied
             });

@@ -8,9 +8,9 @@
 //! within one or two passes of the small pool, before a ghost could tell. A share that is always
 //! high is no burst: then popularity changes all the time, and [`super::balance`] follows it.
 //!
-//! Everything is a count. Only the holder of the evictor calls, and reads never look here.
+//! Everything is a count. Any walk adds the items that have left, and one thread at a time looks
+//! whether they are a burst. Reads never look here.
 
-use crate::index::FREQ_MAX;
 use crate::sync::{AtomicU64, Ordering};
 
 /// Items that are looked at together, at least; and those of one tick, if these are more.
@@ -54,10 +54,11 @@ impl Arrivals {
         }
     }
 
-    /// Notes that an item which was hit `freq` times leaves the small pool.
-    pub(super) fn leaves_small(&self, freq: u64) {
-        add(&self.items, 1);
-        add(&self.often, u64::from(freq == FREQ_MAX));
+    /// Notes that so many `items` have left the small pool. Of them `often` had the highest count of
+    /// hits.
+    pub(super) fn left_small(&self, items: u64, often: u64) {
+        self.items.fetch_add(items, Ordering::Relaxed);
+        self.often.fetch_add(often, Ordering::Relaxed);
     }
 
     /// Whether the items that left since the last look, up to `tick`, are a burst.
@@ -66,10 +67,9 @@ impl Arrivals {
         if tick == self.looked.load(Ordering::Relaxed) || items < ITEMS_MIN {
             return false;
         }
-        let share = self.often.load(Ordering::Relaxed) * WHOLE / items;
+        let share = self.often.swap(0, Ordering::Relaxed) * WHOLE / items;
         self.looked.store(tick, Ordering::Relaxed);
-        self.items.store(0, Ordering::Relaxed);
-        self.often.store(0, Ordering::Relaxed);
+        self.items.fetch_sub(items, Ordering::Relaxed);
         if tick <= self.first_until {
             return false;
         }
@@ -78,11 +78,6 @@ impl Arrivals {
         self.usual_share.store(moved, Ordering::Relaxed);
         share >= BURST_SHARE_MIN && share >= usual * BURST_FACTOR
     }
-}
-
-/// Adds to a counter that no other thread writes now.
-fn add(counter: &AtomicU64, more: u64) {
-    counter.store(counter.load(Ordering::Relaxed) + more, Ordering::Relaxed);
 }
 
 #[cfg(test)]
@@ -98,7 +93,7 @@ mod tests {
         let arrivals = Arrivals::after(FIRST);
         let shares = thousandths.iter().flat_map(|share| [*share; 8]);
         let sees = |(tick, often): (u64, u64)| {
-            (0..1_000).for_each(|item| arrivals.leaves_small(FREQ_MAX - u64::from(item >= often)));
+            arrivals.left_small(1_000, often);
             arrivals.is_burst(from + tick).then_some(tick)
         };
         (0..).zip(shares).filter_map(sees).collect()
@@ -127,9 +122,9 @@ mod tests {
     #[test]
     fn few_items_say_nothing_until_there_are_more() {
         let (arrivals, at) = (Arrivals::after(FIRST), FIRST + 1);
-        (0..ITEMS_MIN - 1).for_each(|_| arrivals.leaves_small(FREQ_MAX));
+        arrivals.left_small(ITEMS_MIN - 1, ITEMS_MIN - 1);
         assert!(!arrivals.is_burst(at));
-        arrivals.leaves_small(0);
+        arrivals.left_small(1, 0);
         assert!(arrivals.is_burst(at) && !arrivals.is_burst(at));
     }
 }

@@ -24,8 +24,9 @@
 //! comparison begins again. Until as many ghosts as before could be counted, few returns say
 //! nothing.
 //!
-//! Everything is a count: no time and no random number. Only the holder of the evictor writes here,
-//! except for [`Balance::came_back`], which any writer calls. Reads never look here.
+//! Everything is a count: no time and no random number. One thread at a time moves the part; any
+//! walk adds what it has evicted, and any writer calls [`Balance::came_back`]. Reads never look
+//! here.
 
 use crate::index::{Ghost, TAG_BITS};
 use crate::segments::{POOLS, Pool, SMALL_PERCENT_FIRST};
@@ -132,10 +133,14 @@ impl Balance {
         ghost.pool() == Pool::Small || ghost.tag() >> (TAG_BITS - SAMPLE_BITS) == 0
     }
 
-    /// Notes a ghost that a victim of `pool` leaves at `tick`.
-    pub(crate) fn left(&self, pool: Pool, tick: u64) {
+    /// Notes that victims of each pool have left so many ghosts at `tick`.
+    pub(crate) fn left(&self, ghosts: [u64; POOLS], tick: u64) {
         self.enter(tick);
-        self.cohort(tick / COHORT_TICKS).left[pool as usize].fetch_add(1, Ordering::Relaxed);
+        for (left, ghosts) in self.cohort(tick / COHORT_TICKS).left.iter().zip(ghosts) {
+            if ghosts > 0 {
+                left.fetch_add(ghosts, Ordering::Relaxed);
+            }
+        }
     }
 
     /// Notes that a key came back at `tick` to the ghost it left `age` ticks ago.
@@ -212,7 +217,7 @@ impl Balance {
     /// Forgets the oldest cohorts for those that begin up to `tick`.
     fn enter(&self, tick: u64) {
         let cohort = tick / COHORT_TICKS;
-        let youngest = self.youngest.swap(cohort, Ordering::Relaxed);
+        let youngest = self.youngest.fetch_max(cohort, Ordering::Relaxed);
         for number in (youngest + 1..=cohort).rev().take(COHORTS) {
             self.cohort(number).clear();
         }
@@ -229,6 +234,13 @@ mod tests {
     use super::*;
 
     const SEGMENTS: usize = 500;
+
+    /// So many ghosts of one pool.
+    fn of(pool: Pool, ghosts: u64) -> [u64; POOLS] {
+        let mut of = [0; POOLS];
+        of[pool as usize] = ghosts;
+        of
+    }
 
     /// Victims of a tick, and how many of a hundred come back soon and later.
     struct Stream {
@@ -252,7 +264,7 @@ mod tests {
     fn run(balance: &Balance, ticks: std::ops::Range<u64>, stream: &Stream) {
         for tick in ticks {
             for (pool, [soon, late]) in [(Pool::Small, stream.small), (Pool::Main, stream.main)] {
-                (0..100).for_each(|_| balance.left(pool, tick));
+                balance.left(of(pool, 100), tick);
                 (0..soon).for_each(|_| balance.came_back(pool, tick, 1));
                 (0..late).for_each(|_| balance.came_back(pool, tick, 2 * SOON_TICKS));
             }
@@ -336,8 +348,7 @@ mod tests {
     fn too_few_ghosts_say_nothing() {
         let balance = Balance::new();
         for tick in 1..4 {
-            (0..10).for_each(|_| balance.left(Pool::Small, tick));
-            (0..10).for_each(|_| balance.left(Pool::Main, tick));
+            balance.left([10, 10], tick);
             (0..5).for_each(|_| balance.came_back(Pool::Small, tick, 0));
             balance.step(tick, 50, SEGMENTS);
             assert_eq!(percent(&balance), SMALL_PERCENT_FIRST, "tick {tick}");
@@ -349,7 +360,7 @@ mod tests {
         let span = SPAN_TICKS;
         for (later, left) in [(1, 1), (span - 1, 1), (span, 0), (10 * span, 0)] {
             let balance = Balance::new();
-            balance.left(Pool::Small, 0);
+            balance.left(of(Pool::Small, 1), 0);
             balance.came_back(Pool::Small, later, later);
             balance.enter(later);
             let cohort = balance.cohort(0);

@@ -14,8 +14,13 @@
 //! [`super::victim`] decides about each item, and [`super::space`] evicts for a request that cannot
 //! continue without space.
 //!
-//! Invariants: one thread at a time walks, and others do not wait for it; a victim is drained to
-//! its end before another is chosen. Bounds are in items and in words of eight bytes.
+//! Threads are divided among arenas. Each arena has an evictor that walks a victim of its own, so
+//! threads evict side by side; the queues are common. Where the evictor of its arena is busy or
+//! finds nothing, a thread takes that of another.
+//!
+//! Invariants: one thread at a time works with an evictor, chooses a victim, or returns memory, and
+//! others do not wait for it; a victim is drained to its end before the evictor gets another.
+//! Bounds are in items and in words of eight bytes.
 
 use super::ghosts::GhostClock;
 use super::victim::{Walk, process};
@@ -24,10 +29,10 @@ use crate::grace::GracePeriods;
 use crate::index::Compaction;
 use crate::items::Items;
 use crate::segments::{
-    FREE_FOR_MOVES, Pool, Reclaim, SegmentCounts, Victim, dead_victim, drained, expired_victim,
-    flushed_victim, follow, oldest_victim, reclaim,
+    Pool, Reclaim, SegmentCounts, Victim, dead_victim, drained, expired_victim, flushed_victim,
+    follow, oldest_victim, reclaim,
 };
-use crate::sync::{Apart, AtomicU64, Mutex, MutexGuard, Ordering, try_lock};
+use crate::sync::{Apart, AtomicU64, Mutex, Ordering, try_lock};
 use base::{EffectSink, MemoryBudget, Owner, Refused};
 use std::sync::Arc;
 
@@ -61,9 +66,15 @@ pub enum Left {
 /// What decides which segments go, and what was done about it.
 pub(crate) struct Eviction {
     budget: Arc<MemoryBudget>,
-    evictor: Apart<Mutex<Evictor>>,
+    /// One for each arena.
+    evictors: Box<[Apart<Mutex<Evictor>>]>,
+    /// Held to choose a victim.
+    choosing: Apart<Mutex<()>>,
+    /// Held to free segments and to return memory.
+    reclaiming: Apart<Mutex<()>>,
+    compaction: Apart<Mutex<Compaction>>,
     ghosts: GhostClock,
-    maxima: Maxima,
+    maxima: Apart<Maxima>,
 }
 
 /// The largest work that any one request has done.
@@ -81,9 +92,8 @@ pub(crate) struct Maxima {
 #[derive(Default)]
 pub(crate) struct Evictor {
     walk: Option<Walk>,
-    /// The second in which expired segments were last looked for.
+    /// The second in which the open segments of its arena were last looked at.
     looked_s: u32,
-    compaction: Compaction,
 }
 
 /// How far to walk.
@@ -114,13 +124,45 @@ impl Bounds {
     }
 }
 
+impl Walked {
+    /// Whether anything was done.
+    fn is_some(self) -> bool {
+        self.items + self.drained > 0
+    }
+
+    /// Both, one after the other.
+    fn and(self, next: Self) -> Self {
+        Self {
+            items: self.items + next.items,
+            words: self.words + next.words,
+            drained: self.drained + next.drained,
+            ..next
+        }
+    }
+}
+
+impl Maxima {
+    /// Notes what a request has paid. A maximum is written only where it rises.
+    fn paid(&self, walked: Walked) {
+        for (most, more) in [(&self.paid_items, walked.items), (&self.paid_words, walked.words)] {
+            if most.load(Ordering::Relaxed) < more as u64 {
+                most.fetch_max(more as u64, Ordering::Relaxed);
+            }
+        }
+    }
+}
+
 impl Eviction {
-    pub(crate) fn new(budget: Arc<MemoryBudget>) -> Self {
+    /// With an evictor for each of so many arenas.
+    pub(crate) fn new(budget: Arc<MemoryBudget>, arenas: usize) -> Self {
         Self {
             budget,
-            evictor: Apart(Mutex::new(Evictor::default())),
+            evictors: (0..arenas).map(|_| Apart(Mutex::new(Evictor::default()))).collect(),
+            choosing: Apart(Mutex::new(())),
+            reclaiming: Apart(Mutex::new(())),
+            compaction: Apart(Mutex::new(Compaction::default())),
             ghosts: GhostClock::new(),
-            maxima: Maxima::default(),
+            maxima: Apart(Maxima::default()),
         }
     }
 
@@ -140,30 +182,40 @@ impl Eviction {
     /// Housekeeping for an idle moment or the end of a batch: looks at up to `items_max` items of
     /// segments that must go, and at a part of an index that is sparse.
     pub(crate) fn tend<S: EffectSink>(&self, work: &mut Work<'_, S>, items_max: u32) -> Left {
-        let (items, now) = (work.items, work.now);
-        let Some(mut evictor) = self.try_evictor() else { return Left::Some };
-        // What a walk moves to stays open until it ends.
-        if evictor.looked_s != now.expiry_s && evictor.walk.is_none() {
-            evictor.looked_s = now.expiry_s;
-            items.segments().seal_open(work.pin.grace(), |of| of.all_expired(now.expiry_s));
-        }
+        let items = work.items;
+        self.seal_expired(work);
         let mut worked = self.reclaim(work) > 0;
         let bounds = Bounds { items: items_max as usize, words: usize::MAX };
-        let walked = self.walk(&mut evictor, work, bounds);
-        worked |= walked.items + walked.drained > 0;
+        let walked = self.walk_any(work, bounds, items.segments().free_aim());
+        worked |= walked.is_some();
         worked |= self.reclaim(work) > 0;
         items.index().buckets().give_back(work.pin.grace());
         let is_owed = self.is_owed(items);
+        let Some(mut compaction) = try_lock(&self.compaction) else { return Left::Some };
         for _ in 0..(items_max as usize).div_ceil(ITEMS_PER_CHUNK) {
-            if !evictor.compaction.step(items.index(), work.pin.grace(), is_owed) {
+            if !compaction.step(items.index(), work.pin.grace(), is_owed) {
                 break;
             }
             worked = true;
         }
-        match is_owed || evictor.compaction.has_work(items.index()) {
+        match is_owed || compaction.has_work(items.index()) {
             true if worked => Left::Debt,
-            false if evictor.walk.is_none() => Left::Nothing,
+            false if !self.is_walking(work.arena()) => Left::Nothing,
             _ => Left::Some,
+        }
+    }
+
+    /// Once a second, seals what is open and has expired. What a walk moves to stays open until it
+    /// ends.
+    fn seal_expired<S>(&self, work: &Work<'_, S>) {
+        let now_s = work.now.expiry_s;
+        for (arena, evictor) in self.evictors.iter().enumerate() {
+            let Some(mut evictor) = try_lock(evictor) else { continue };
+            if evictor.looked_s != now_s && evictor.walk.is_none() {
+                evictor.looked_s = now_s;
+                let segments = work.items.segments();
+                segments.seal_open_in(arena, work.pin.grace(), |of| of.all_expired(now_s));
+            }
         }
     }
 
@@ -172,35 +224,73 @@ impl Eviction {
         if *work.pin.debt_words() == 0 {
             return;
         }
-        let items = work.items;
+        let segments = work.items.segments();
         let is_owed = self.budget.is_exceeded();
-        if items.segments().short_by() == 0 && !items.index().buckets().is_short() && !is_owed {
+        let is_lacking = work.items.index().buckets().is_short() || is_owed;
+        if segments.short_by() == 0 && !is_lacking {
             *work.pin.debt_words() = 0;
             return;
         }
-        if let Some(mut evictor) = self.try_evictor() {
-            let words = std::mem::take(work.pin.debt_words()) * PACE;
-            self.reclaim_for(work);
-            let words = if is_owed { words.max(DEBT_WORDS) } else { words };
-            let bounds = Bounds { items: ITEMS_PER_PAYMENT_MAX, words };
-            let mut walked = self.walk(&mut evictor, work, bounds);
-            if items.segments().is_spent() {
-                self.reclaim_for(work);
-                if walked.waits {
-                    let rest = self.walk(&mut evictor, work, bounds.after(walked));
-                    walked.items += rest.items;
-                    walked.words += rest.words;
-                }
-            }
-            self.maxima.paid_items.fetch_max(walked.items as u64, Ordering::Relaxed);
-            self.maxima.paid_words.fetch_max(walked.words as u64, Ordering::Relaxed);
+        let Some(mut evictor) = self.evictors_from(work.arena()).find_map(try_lock) else {
+            return;
+        };
+        let words = std::mem::take(work.pin.debt_words()) * PACE;
+        self.reclaim_for(work);
+        let will_do = segments.free() + segments.limbo() >= segments.free_aim();
+        if evictor.walk.is_none() && will_do && !is_lacking {
+            return;
         }
+        let words = if is_owed { words.max(DEBT_WORDS) } else { words };
+        let bounds = Bounds { items: ITEMS_PER_PAYMENT_MAX, words };
+        let free_aim = segments.free_aim();
+        let mut walked = self.walk_for(&mut evictor, work, bounds, free_aim);
+        if segments.is_spent() {
+            self.reclaim_for(work);
+            if walked.waits {
+                let rest = self.walk_for(&mut evictor, work, bounds.after(walked), free_aim);
+                walked = walked.and(rest);
+            }
+        }
+        self.maxima.paid(walked);
     }
 
-    /// The evictor, unless another thread has it. A walk that a panic ended half way goes on where
-    /// it was: no item is passed before it is done.
-    pub(super) fn try_evictor(&self) -> Option<MutexGuard<'_, Evictor>> {
-        try_lock(&self.evictor)
+    /// The evictors of all arenas, beginning with that of `arena`. A walk that a panic ended half
+    /// way goes on where it was: no item is passed before it is done.
+    fn evictors_from(&self, arena: usize) -> impl Iterator<Item = &Mutex<Evictor>> {
+        let (before, from) = self.evictors.split_at(arena);
+        from.iter().chain(before).map(|evictor| &**evictor)
+    }
+
+    /// Whether another thread has an evictor, so that there may be space soon.
+    pub(super) fn is_busy(&self) -> bool {
+        self.evictors.iter().any(|evictor| try_lock(evictor).is_none())
+    }
+
+    /// Whether the evictor of an arena has a walk to end, or another thread has it.
+    fn is_walking(&self, arena: usize) -> bool {
+        try_lock(&self.evictors[arena]).is_none_or(|evictor| evictor.walk.is_some())
+    }
+
+    /// [`Eviction::walk_for`] with the first evictor that no other thread has. If that finds nothing
+    /// to do, the walks of other arenas go on.
+    pub(super) fn walk_any<S: EffectSink>(
+        &self,
+        work: &mut Work<'_, S>,
+        bounds: Bounds,
+        free_wanted: usize,
+    ) -> Walked {
+        let mut walked = None;
+        for evictor in self.evictors_from(work.arena()) {
+            let Some(mut evictor) = try_lock(evictor) else { continue };
+            if walked.is_none() || evictor.walk.is_some() {
+                let one = self.walk_for(&mut evictor, work, bounds, free_wanted);
+                walked = Some(one);
+                if one.is_some() || one.refused.is_some() {
+                    break;
+                }
+            }
+        }
+        walked.unwrap_or_default()
     }
 
     /// Frees drained segments. Where no other segment is free, the batch of this caller ends, so
@@ -216,16 +306,23 @@ impl Eviction {
     /// index where that is short. Returns how many segments it returned.
     pub(super) fn reclaim<S>(&self, work: &Work<'_, S>) -> usize {
         let items = work.items;
+        let segments = items.segments();
         let is_short = items.index().buckets().is_short();
-        let how = Reclaim {
-            keep_free: if is_short { FREE_FOR_MOVES } else { items.segments().free_aim() },
+        let returned = self.reclaim_by(work, || Reclaim {
+            keep_free: if is_short { segments.free_for_moves() } else { segments.free_aim() },
             give_back: self.owed_segments(items) + usize::from(is_short),
-        };
-        let returned = reclaim(items.segments(), work.pin.grace(), how);
+        });
         if is_short && returned > 0 {
-            items.index().buckets().take_freed(items.segments().geometry().segment_bytes());
+            items.index().buckets().take_freed(segments.geometry().segment_bytes());
         }
         returned
+    }
+
+    /// Frees drained segments and returns memory, unless another thread does. Returns how many
+    /// segments it returned.
+    pub(super) fn reclaim_by<S>(&self, work: &Work<'_, S>, how: impl FnOnce() -> Reclaim) -> usize {
+        let Some(_alone) = try_lock(&self.reclaiming) else { return 0 };
+        reclaim(work.items.segments(), work.pin.grace(), how())
     }
 
     /// Whether items must go because memory is owed.
@@ -240,18 +337,9 @@ impl Eviction {
         owed.div_ceil(items.segments().geometry().segment_bytes()) as usize
     }
 
-    fn walk<S: EffectSink>(
-        &self,
-        evictor: &mut Evictor,
-        work: &mut Work<'_, S>,
-        bounds: Bounds,
-    ) -> Walked {
-        self.walk_for(evictor, work, bounds, work.items.segments().free_aim())
-    }
-
     /// Walks victims until `free_wanted` segments are free or the bounds are reached. The last item
     /// may exceed the bound of words.
-    pub(super) fn walk_for<S: EffectSink>(
+    fn walk_for<S: EffectSink>(
         &self,
         evictor: &mut Evictor,
         work: &mut Work<'_, S>,
@@ -270,10 +358,10 @@ impl Eviction {
             // For one that may evict nothing, what is alive of the rest moves.
             walk.victim.compact |= !work.may_evict;
             let Some(subject) = walk.next(work) else {
-                drained(segments, work.pin.grace(), walk.victim.id);
+                let ended = evictor.walk.take().map(|walk| walk.end(work));
+                ended.into_iter().for_each(|victim| drained(segments, work.pin.grace(), victim.id));
                 work.pin.counters().drained.add(1);
                 walked.drained += 1;
-                evictor.walk = None;
                 continue;
             };
             match process(work, walk, &subject) {
@@ -294,8 +382,9 @@ impl Eviction {
         walked
     }
 
-    /// The next segment to drain, if one must go.
+    /// The next segment to drain, if one must go and no other thread chooses one.
     fn choose<S>(&self, work: &Work<'_, S>, free_wanted: usize) -> Option<Victim> {
+        let _alone = try_lock(&self.choosing)?;
         let (items, grace) = (work.items, work.pin.grace());
         let segments = items.segments();
         if let Some(victim) = expired_victim(segments, grace, work.now) {

@@ -7,13 +7,14 @@
 //! shorter, and the ages of ghosts stay what they were. How much address space is reserved changes
 //! nothing. A stamp of nine bits spans eight windows.
 //!
-//! The clock never runs backwards. Any thread may read it; it is advanced by the holder of the
-//! evictor.
+//! The clock never runs backwards. Any thread may read it. A walk counts what it evicts in an
+//! [`Evicted`] of its own, and adds that here before it could be seen by the clock: so walks side
+//! by side hardly write the same words.
 
 use super::arrivals::Arrivals;
 use super::balance::Balance;
-use crate::index::Ghost;
-use crate::segments::{Pool, SMALL_PERCENT_FIRST};
+use crate::index::{FREQ_MAX, Ghost};
+use crate::segments::{POOLS, Pool, SMALL_PERCENT_FIRST};
 use crate::sync::{AtomicU64, Ordering};
 
 /// Ticks in which as many words are evicted as the pool has.
@@ -24,6 +25,23 @@ const TICKS_FIRST: u64 = TICKS * SMALL_PERCENT_FIRST / 100 + 1;
 
 /// The oldest age in ticks at which a ghost counts.
 const WINDOW_TICKS: u64 = TICKS * 9 / 10;
+
+/// Parts of a tick that a walk may have evicted without having added them.
+const PARTS_OF_TICK: u64 = 8;
+
+/// What a walk has evicted and not yet added to the clock.
+#[derive(Default)]
+pub(super) struct Evicted {
+    /// The tick of the ghosts that are counted.
+    tick: u64,
+    /// Words evicted from the small pool.
+    words: u64,
+    /// Items that left the small pool, evicted or not, and those of them that were hit often.
+    small: u64,
+    small_often: u64,
+    /// Ghosts that the balance watches, by pool.
+    ghosts: [u64; POOLS],
+}
 
 pub(crate) struct GhostClock {
     ticks: AtomicU64,
@@ -51,35 +69,67 @@ impl GhostClock {
         self.ticks.load(Ordering::Relaxed)
     }
 
-    /// Notes the eviction of `words` from the small pool, and returns its tick.
-    fn evicted(&self, words: usize) -> u64 {
-        let tick = self.tick();
+    /// Advances the clock by `more` words.
+    fn advance(&self, more: u64) {
         let tick_words = self.tick_words.load(Ordering::Relaxed);
-        let words = self.words.load(Ordering::Relaxed) + words as u64;
-        self.words.store(words, Ordering::Relaxed);
-        if words >= tick_words {
-            self.words.store(words % tick_words, Ordering::Relaxed);
-            self.ticks.store(tick + words / tick_words, Ordering::Relaxed);
+        let mut words = self.words.fetch_add(more, Ordering::Relaxed) + more;
+        while let Some(rest) = words.checked_sub(tick_words) {
+            let (ticks, rest) = (1 + rest / tick_words, rest % tick_words);
+            let relaxed = Ordering::Relaxed;
+            match self.words.compare_exchange(words, rest, relaxed, relaxed) {
+                Ok(_) => {
+                    self.ticks.fetch_add(ticks, Ordering::Relaxed);
+                    return;
+                }
+                Err(now) => words = now,
+            }
         }
-        tick
     }
 
     /// Notes that an item which was hit `freq` times leaves the small pool, evicted or not.
-    pub(super) fn leaves_small(&self, freq: u64) {
-        self.arrivals.leaves_small(freq);
+    pub(super) fn leaves_small(&self, evicted: &mut Evicted, freq: u64) {
+        evicted.small += 1;
+        evicted.small_often += u64::from(freq == FREQ_MAX);
     }
 
     /// Notes the eviction of a key of this hash with its `words`, which was hit `freq` times; the
     /// ghost it leaves, if any. Each key of the small pool leaves one. Of those of the main pool
     /// that were hit no more, only those leave one that the balance watches.
-    pub(super) fn ghost(&self, hash: u64, pool: Pool, words: usize, freq: u64) -> Option<Ghost> {
-        let tick = if pool == Pool::Small { self.evicted(words) } else { self.tick() };
-        let ghost = Ghost::new(hash, pool, tick);
+    pub(super) fn ghost(
+        &self,
+        evicted: &mut Evicted,
+        (hash, pool): (u64, Pool),
+        words: usize,
+        freq: u64,
+    ) -> Option<Ghost> {
+        let small_words = if pool == Pool::Small { words as u64 } else { 0 };
+        let is_due =
+            (evicted.words + small_words) * PARTS_OF_TICK > self.tick_words.load(Ordering::Relaxed);
+        if is_due || evicted.tick != self.tick() {
+            self.add(evicted);
+        }
+        evicted.words += small_words;
+        let ghost = Ghost::new(hash, pool, evicted.tick);
         if Balance::watches(ghost) {
-            self.balance.left(pool, tick);
+            evicted.ghosts[pool as usize] += 1;
             return Some(ghost);
         }
         (freq > 0).then_some(ghost)
+    }
+
+    /// Adds what a walk has evicted.
+    pub(super) fn add(&self, evicted: &mut Evicted) {
+        let Evicted { tick, words, small, small_often, ghosts } = std::mem::take(evicted);
+        if ghosts != [0; POOLS] {
+            self.balance.left(ghosts, tick);
+        }
+        if small > 0 {
+            self.arrivals.left_small(small, small_often);
+        }
+        if words > 0 {
+            self.advance(words);
+        }
+        evicted.tick = self.tick();
     }
 
     /// Notes that a key came back to its ghost.
@@ -90,7 +140,7 @@ impl GhostClock {
         }
     }
 
-    /// Moves the small pool's part, and says whether the pool, with `small` of `segments`, has more
+    /// Moves the small pool's part, which one thread at a time may do, and says whether the pool, with `small` of `segments`, has more
     /// than that.
     pub(super) fn is_small_over(&self, small: usize, segments: usize) -> bool {
         let tick = self.tick();
@@ -130,7 +180,7 @@ mod tests {
     fn evict(clock: &GhostClock, pool_words: usize, tenths: usize) {
         clock.fit(pool_words);
         for _ in 0..tenths * 100 {
-            clock.evicted(pool_words / 1_000);
+            clock.advance(pool_words as u64 / 1_000);
         }
     }
 
@@ -142,7 +192,8 @@ mod tests {
             for (tenths, fresh) in [(0, true), (8, true), (10, false), (70, false)] {
                 let clock = GhostClock::new();
                 evict(&clock, before, 13);
-                let ghost = clock.ghost(OTHER, Pool::Small, 1, 0).expect("small leaves a ghost");
+                let ghost = clock.ghost(&mut Evicted::default(), (OTHER, Pool::Small), 1, 0);
+                let ghost = ghost.expect("small leaves a ghost");
                 evict(&clock, after, tenths);
                 assert_eq!(clock.is_fresh(ghost), fresh, "{tenths} tenths of {after}");
             }
@@ -153,10 +204,28 @@ mod tests {
     fn a_tick_holds_whatever_one_item_may_have() {
         let clock = GhostClock::new();
         clock.fit(0);
-        assert_eq!((clock.evicted(5), clock.tick()), (0, 5));
-        clock.fit(TICKS as usize * 4);
-        assert_eq!((clock.evicted(3), clock.tick()), (5, 5));
-        assert_eq!((clock.evicted(9), clock.tick()), (5, 8));
+        for (tick_words, words, tick) in [(0, 5, 5), (4, 3, 5), (4, 9, 8)] {
+            clock.fit(TICKS as usize * tick_words);
+            clock.advance(words);
+            assert_eq!(clock.tick(), tick, "{words} in ticks of {tick_words}");
+        }
+    }
+
+    #[test]
+    fn a_walk_adds_what_it_evicts_before_an_eighth_of_a_tick_and_whenever_the_tick_is_another() {
+        let clock = GhostClock::new();
+        clock.fit(TICKS as usize * 80);
+        let mut walk = Evicted::default();
+        let mut evict = |words, added| {
+            let ghost = clock.ghost(&mut walk, (OTHER, Pool::Small), words, 0);
+            assert_eq!(clock.words.load(Ordering::Relaxed), added);
+            ghost.expect("small leaves a ghost").age(clock.tick())
+        };
+        for (words, added) in [(4, 0), (6, 0), (1, 10), (9, 10), (1, 20)] {
+            assert_eq!(evict(words, added), 0);
+        }
+        clock.advance(60);
+        assert_eq!(evict(1, 1), 0, "of the new tick, and the rest is added to it");
     }
 
     #[test]
@@ -169,7 +238,7 @@ mod tests {
             (OTHER, 0, false, false),
             (OTHER, 2, true, true),
         ] {
-            let ghost = clock.ghost(hash, Pool::Main, 1, freq);
+            let ghost = clock.ghost(&mut Evicted::default(), (hash, Pool::Main), 1, freq);
             assert_eq!(ghost.is_some(), leaves, "{hash} {freq}");
             assert_eq!(ghost.is_some_and(|ghost| clock.is_fresh(ghost)), fresh, "{hash} {freq}");
         }

@@ -10,7 +10,7 @@ use super::evict::{Bounds, Eviction};
 use super::stopped::{Failed, Stopped};
 use super::work::Work;
 use crate::obstacle::Obstacle;
-use crate::segments::{FREE_FOR_MOVES, Reclaim, SegmentCounts, reclaim};
+use crate::segments::{Reclaim, SegmentCounts};
 use crate::sync::{Ordering, yield_now};
 use base::{EffectSink, Refused};
 
@@ -82,7 +82,7 @@ impl Rounds {
 fn is_space_to_come<S>(eviction: &Eviction, work: &Work<'_, S>) -> bool {
     let SegmentCounts { small, main, limbo, .. } = work.items.segments().counts();
     let is_evicted = work.may_evict && small + main > 0;
-    is_evicted || limbo > 0 || eviction.try_evictor().is_none()
+    is_evicted || limbo > 0 || eviction.is_busy()
 }
 
 /// Runs `attempt` until it no longer lacks space, making space in between.
@@ -120,28 +120,23 @@ fn make_space<S: EffectSink>(
         return Err(Failed::NoSpace);
     }
     let mut rounds = Rounds::new(segments, YIELDS_MAX);
-    let wanted = segments + FREE_FOR_MOVES;
+    let wanted = segments + items.segments().free_for_moves();
     work.pin.counters().rooms_made.add(1);
     let mut looked_at = 0;
     work.pin.renew();
     loop {
-        let mut walked = 0;
-        if let Some(mut evictor) = eviction.try_evictor() {
-            eviction.reclaim(work);
-            if items.segments().free() >= wanted && !items.index().buckets().is_short() {
-                return Ok(());
-            }
-            let bounds = Bounds { items: ITEMS_PER_ROUND, words: usize::MAX };
-            let wanted = wanted.max(items.segments().free_aim());
-            let walk = eviction.walk_for(&mut evictor, work, bounds, wanted);
-            if let Some(refused) = walk.refused {
-                return Err(Failed::Later(Obstacle::Sink(refused)));
-            }
-            walked = walk.items;
-            looked_at += walked as u64;
-            eviction.maxima().space_items.fetch_max(looked_at, Ordering::Relaxed);
+        eviction.reclaim(work);
+        if items.segments().free() >= wanted && !items.index().buckets().is_short() {
+            return Ok(());
         }
-        rounds.next(eviction, work, walked)?;
+        let bounds = Bounds { items: ITEMS_PER_ROUND, words: usize::MAX };
+        let walked = eviction.walk_any(work, bounds, wanted.max(items.segments().free_aim()));
+        if let Some(refused) = walked.refused {
+            return Err(Failed::Later(Obstacle::Sink(refused)));
+        }
+        looked_at += walked.items as u64;
+        eviction.maxima().space_items.fetch_max(looked_at, Ordering::Relaxed);
+        rounds.next(eviction, work, walked.items)?;
     }
 }
 
@@ -160,22 +155,17 @@ pub(crate) fn give_back<S: EffectSink>(
     let mut rounds = Rounds::new(segments, YIELDS_FOR_BUFFERS_MAX);
     work.pin.renew();
     loop {
-        let mut walked = 0;
-        if let Some(mut evictor) = eviction.try_evictor() {
+        let keep_free = items.segments().free_for_moves();
+        eviction.reclaim_by(work, || {
             let give_back = lacking().div_ceil(segment_bytes) as usize;
-            let how = Reclaim { keep_free: FREE_FOR_MOVES, give_back };
-            reclaim(items.segments(), work.pin.grace(), how);
-            if lacking() == 0 {
-                return true;
-            }
-            let bounds = Bounds { items: ITEMS_PER_ROUND, words: usize::MAX };
-            let walk = eviction.walk_for(&mut evictor, work, bounds, usize::MAX);
-            if walk.refused.is_some() {
-                return false;
-            }
-            walked = walk.items;
+            Reclaim { keep_free, give_back }
+        });
+        if lacking() == 0 {
+            return true;
         }
-        if rounds.next(eviction, work, walked).is_err() {
+        let bounds = Bounds { items: ITEMS_PER_ROUND, words: usize::MAX };
+        let walked = eviction.walk_any(work, bounds, usize::MAX);
+        if walked.refused.is_some() || rounds.next(eviction, work, walked.items).is_err() {
             return false;
         }
     }

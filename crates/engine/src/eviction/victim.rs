@@ -1,13 +1,14 @@
 //! What happens to the items of a victim, one at a time: kept and moved, or dropped.
 //!
-//! An item that is kept needs space: in the segment that writers fill, and where that is full in a
-//! segment opened for moves, which writers neither open nor fill. When a walk begins, one segment
-//! is free for moves or soon leaves limbo. It is enough for all that is kept of one victim, and the
-//! victim itself is the next.
+//! An item that is kept needs space: in the segment that the writers of the arena fill, and where
+//! that is full in one opened for its moves, which writers neither open nor fill. When a walk
+//! begins, a segment for each arena is free for moves or soon leaves limbo. One is enough for all
+//! that is kept of one victim, and the victim itself is the next.
 //!
 //! Each item is looked at under the lock of its own chain, and only if its slot still points to the
 //! place in the victim: else it was moved or replaced, and its words are dead already.
 
+use super::ghosts::Evicted;
 use super::work::Work;
 use crate::index::{Chain, Slot};
 use crate::item::Flags;
@@ -36,6 +37,8 @@ pub(super) struct Walk {
     ahead: VecDeque<Subject>,
     /// Words of it that lie before the end of `ahead`.
     seen_words: usize,
+    /// What the ghosts' clock does not know of yet.
+    evicted: Evicted,
 }
 
 /// What lies at an address in a victim.
@@ -50,7 +53,19 @@ pub(super) struct Subject {
 
 impl Walk {
     pub(super) fn of(victim: Victim) -> Self {
-        Self { victim, kept_words: 0, ahead: VecDeque::with_capacity(AHEAD), seen_words: 0 }
+        Self {
+            victim,
+            kept_words: 0,
+            ahead: VecDeque::with_capacity(AHEAD),
+            seen_words: 0,
+            evicted: Evicted::default(),
+        }
+    }
+
+    /// Ends it: everything in the victim was looked at.
+    pub(super) fn end<S>(mut self, work: &Work<'_, S>) -> Victim {
+        work.ghosts.add(&mut self.evicted);
+        self.victim
     }
 
     /// What is to be decided about next; `None` at the end of the victim.
@@ -162,7 +177,8 @@ fn process_key<S: EffectSink>(
     }
     if removal == Removal::Evicted {
         let (words, freq) = (current.head.span_words(), current.slot.freq());
-        let ghost = work.ghosts.ghost(id.hash, walk.victim.pool, words, freq);
+        let key = (id.hash, walk.victim.pool);
+        let ghost = work.ghosts.ghost(&mut walk.evicted, key, words, freq);
         ghost.into_iter().for_each(|ghost| chain.remember(ghost));
     }
     chain.trim();
@@ -224,7 +240,7 @@ fn drop_item<S: EffectSink>(
 /// Decides about an item of which `words` would have to move.
 fn decide<S>(
     work: &Work<'_, S>,
-    walk: &Walk,
+    walk: &mut Walk,
     words: usize,
     key: KeyId,
     current: &Current<'_>,
@@ -237,7 +253,7 @@ fn decide<S>(
         return Decision::Keep { freq };
     }
     if walk.victim.pool == Pool::Small {
-        work.ghosts.leaves_small(freq);
+        work.ghosts.leaves_small(&mut walk.evicted, freq);
     }
     let whole = work.items.segments().geometry().segment_words;
     let is_enough = walk.kept_words >= whole / 4 * KEPT_QUARTERS_MAX;
@@ -257,7 +273,7 @@ fn copy_kept<S>(work: &Work<'_, S>, from: Addr, expiry_s: u32, pool: Pool) -> Op
     let head = item.head();
     let class = work.items.segments().header_of(from).class();
     let allocate = |purpose| {
-        let stream = Stream { purpose, pool, class };
+        let stream = Stream { arena: work.arena(), purpose, pool, class };
         work.items.segments().allocate(work.pin.grace(), stream, head.used_words())
     };
     let to = allocate(Purpose::Write).or_else(|| allocate(Purpose::Move))?;

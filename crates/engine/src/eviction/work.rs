@@ -18,6 +18,11 @@ pub(crate) struct Work<'w, S> {
 }
 
 impl<S> Work<'_, S> {
+    /// The arena whose open segments it fills.
+    pub(crate) fn arena(&self) -> usize {
+        self.items.segments().arena_of(self.pin.number())
+    }
+
     /// An empty buffer for an old value of `bytes` on its way to a new place. What is long is taken
     /// from the budget. [`Work::keep`] gives it back.
     pub(crate) fn scratch(&mut self, bytes: usize) -> Result<Scratch, Stopped> {

@@ -90,11 +90,6 @@ impl<'p> ItemRef<'p> {
         Some(Self { header, body })
     }
 
-    /// Whether both are the same place.
-    pub(crate) fn is_at(self, other: Self) -> bool {
-        std::ptr::eq(self.header, other.header)
-    }
-
     #[inline]
     pub(crate) fn head(self) -> Head {
         Head::from_raw(self.header[0].load(Ordering::Relaxed))

@@ -13,7 +13,7 @@ use crate::item::{Flags, Head, ItemRef, expired};
 use crate::items::{Current, Items};
 use crate::keys::{KEY_BYTES_MAX, Key};
 use crate::local::Pin;
-use crate::segments::{append_chunks, whole_value_bytes};
+use crate::segments::{Addr, append_chunks, chunks, whole_value_bytes};
 use crate::sync::{AtomicU64, Ordering, fence};
 use base::{Now, SliceId, Version};
 
@@ -230,7 +230,7 @@ fn renew_access(pin: &Pin, item: ItemRef<'_>, head: Head, now: Now) {
 }
 
 /// Appends the value, in one piece or in many. False if a chunk was not where it should be.
-pub(crate) fn copy_value<S: ReadSink>(items: &Items, view: &ItemView<'_>, out: &mut S) -> bool {
+fn copy_value<S: ReadSink>(items: &Items, view: &ItemView<'_>, out: &mut S) -> bool {
     let Some(target) = out.open(view) else { return true };
     let (item, head) = view.parts();
     if !head.is(Flags::LARGE) {
@@ -265,29 +265,36 @@ fn miss_dead(pin: &Pin, item: ItemRef<'_>, head: Head, now: Now) -> Read {
     Read::Miss
 }
 
-/// Copies the value of an item that `view` shows, whose chain is no longer locked. False, and
-/// nothing was copied, if the item has changed since.
-pub(crate) fn copy_unlocked<S: ReadSink>(
-    items: &Items,
-    key: &Key<'_>,
-    view: &ItemView<'_>,
-    out: &mut S,
-) -> bool {
-    let (item, _) = view.parts();
-    let version = view.version();
-    let Some(probe) = items.index().probe(key.id).filter(|probe| !probe.is_locked()) else {
-        return false;
-    };
-    let is_there = find_in_chain(items, probe.first(), key)
-        .is_some_and(|seen| seen.item.is_at(item) && seen.item.version() == version);
-    if !is_there {
-        return false;
+/// A value found under the lock of its chain, to be copied when that is released. The batch that
+/// found it goes on until then, so the memory stays as it is; and no such value is overwritten in
+/// place.
+pub(crate) enum Later<'e> {
+    Whole(ItemRef<'e>, Head),
+    Chunks(Vec<Addr>),
+}
+
+impl<'e> Later<'e> {
+    /// The value of an item whose chain is locked.
+    pub(crate) fn of(current: &Current<'e>) -> Self {
+        match current.head.is(Flags::LARGE) {
+            true => Self::Chunks(chunks(current.item, current.head).collect()),
+            false => Self::Whole(current.item, current.head),
+        }
     }
-    let copied = copy_value(items, view, out) && probe.holds();
-    if !copied {
-        out.rewind();
+
+    /// Appends it, and `after`.
+    pub(crate) fn append_to(self, items: &Items, after: &'static [u8], target: &mut Vec<u8>) {
+        match self {
+            Self::Whole(item, head) => item.append_value(head, after, target),
+            Self::Chunks(addrs) => {
+                for addr in addrs {
+                    let chunk = items.segments().item(addr);
+                    chunk.append_value(chunk.head(), &[], target);
+                }
+                target.extend_from_slice(after);
+            }
+        }
     }
-    copied
 }
 
 /// The item of the key in a chain of buckets, as it is without a lock.

@@ -9,7 +9,5 @@ mod get;
 mod read;
 
 pub use get::Prefetched;
-pub(crate) use get::{
-    copy_unlocked, copy_value, fetched_now, get_ahead, look_ahead, peek, read_whole,
-};
+pub(crate) use get::{Later, fetched_now, get_ahead, look_ahead, peek, read_whole};
 pub use read::{FetchOptions, Found, ItemView, Read, ReadSink, ValueSink};

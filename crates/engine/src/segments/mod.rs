@@ -37,4 +37,4 @@ pub(crate) use reuse::{
     Reclaim, Victim, dead_victim, drained, expired_victim, flushed_victim, follow, oldest_victim,
     reclaim,
 };
-pub(crate) use table::{FREE_FOR_MOVES, Purpose, SegmentCounts, Segments, Stream};
+pub(crate) use table::{Purpose, SegmentCounts, Segments, Stream};

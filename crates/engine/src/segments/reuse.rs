@@ -12,7 +12,7 @@ use super::queue::Queue;
 use super::table::{Lists, Segments};
 use crate::config::SCAN_SEGMENTS_MAX;
 use crate::grace::{GracePeriods, Horizon};
-use crate::sync::{MutexGuard, Ordering, lock};
+use crate::sync::{MutexGuard, lock};
 use base::Now;
 
 /// Segments whose memory one call returns to the kernel at most: a tenth of a millisecond for each
@@ -119,6 +119,7 @@ pub(crate) fn drained(segments: &Segments, grace: &GracePeriods, id: SegmentId) 
     header.set_state(State::Limbo);
     header.set_stamp(grace.retire());
     lists.limbo.push_back(id);
+    segments.note_lengths(&lists);
 }
 
 /// Segments that one call of [`follow`] moves at most.
@@ -151,6 +152,9 @@ pub(crate) struct Reclaim {
 /// used and of free ones, as `how` says, but of [`RETURNS_MAX`] at most. The number of segments
 /// returned is the result.
 pub(crate) fn reclaim(segments: &Segments, grace: &GracePeriods, how: Reclaim) -> usize {
+    if segments.limbo() == 0 && how.give_back == 0 {
+        return 0;
+    }
     let horizon = grace.horizon();
     let mut lists = lock(&segments.lists);
     for _ in 0..lists.limbo.len() {
@@ -166,7 +170,7 @@ pub(crate) fn reclaim(segments: &Segments, grace: &GracePeriods, how: Reclaim) -
     let returned: Vec<SegmentId> = (0..how.give_back.min(RETURNS_MAX))
         .map_while(|_| take_returned(&mut lists, how.keep_free))
         .collect();
-    segments.free.store(lists.free.len() as u64, Ordering::Relaxed);
+    segments.note_lengths(&lists);
     if returned.is_empty() {
         return 0;
     }

@@ -20,11 +20,6 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Free segments kept for moving items, so that making space never waits for space. Writers get
-/// those beyond it. Eviction works towards one or two more ([`Segments::free_aim`]), and memory is
-/// returned only beyond those.
-pub(crate) const FREE_FOR_MOVES: usize = 1;
-
 /// What allocated words are for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
@@ -41,6 +36,7 @@ const PURPOSES: usize = 2;
 /// Items that share segments. Writers do not fill a segment that was opened for moves.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stream {
+    pub(crate) arena: usize,
     pub(crate) purpose: Purpose,
     pub(crate) pool: Pool,
     /// The class of lifetime.
@@ -93,6 +89,8 @@ pub(crate) struct Segments {
     pub(super) lists: Apart<Mutex<Lists>>,
     /// `lists.free.len()`, for a look without the lock.
     pub(super) free: Apart<AtomicU64>,
+    /// `lists.limbo.len()`, likewise.
+    limbo: Apart<AtomicU64>,
     free_aim: usize,
     /// Whether new items belong in the main pool: see [`Segments::fills_main`].
     fills_main: Apart<AtomicU64>,
@@ -126,15 +124,18 @@ impl Segments {
     ) -> std::io::Result<Self> {
         // A filler at the end of the pool may be shorter than a header.
         let pool_words = geometry.segments_max * geometry.segment_words + HEADER_WORDS - 1;
-        let free_aim = match geometry.segments_max {
-            0..64 => FREE_FOR_MOVES + 1,
-            _ => FREE_FOR_MOVES + 2,
+        let beyond_moves = match geometry.segments_max {
+            0..64 => geometry.arenas,
+            _ => geometry.arenas.max(2),
         };
+        let free_aim = geometry.arenas + beyond_moves;
         let table = Self {
             pool: Mapping::reserve(pool_words, huge)?,
             headers: HeaderTable(Mapping::reserve(geometry.segments_max, false)?),
             budget,
-            open: (0..PURPOSES * QUEUES * geometry.classes).map(|_| AtomicU64::new(0)).collect(),
+            open: (0..geometry.arenas * PURPOSES * QUEUES * geometry.classes)
+                .map(|_| AtomicU64::new(0))
+                .collect(),
             lists: Apart(Mutex::new(Lists {
                 free: Vec::new(),
                 uncommitted: Vec::new(),
@@ -151,6 +152,7 @@ impl Segments {
                 flushed: 0,
             })),
             free: Apart(AtomicU64::new(0)),
+            limbo: Apart(AtomicU64::new(0)),
             free_aim,
             fills_main: Apart(AtomicU64::new(0)),
             geometry,
@@ -266,7 +268,7 @@ impl Segments {
         lists.end(header.pool());
         header.set_state(State::Idle);
         lists.free.push(id);
-        self.free.store(lists.free.len() as u64, Ordering::Relaxed);
+        self.note_lengths(&lists);
     }
 
     /// Slices have become those of a primary: the segments of copies follow.
@@ -276,10 +278,29 @@ impl Segments {
         lists.to_follow = lists.queues[Pool::Copies as usize].len();
     }
 
+    /// The arena of the local with this number.
+    #[inline]
+    pub(crate) fn arena_of(&self, local: usize) -> usize {
+        local & (self.geometry.arenas - 1)
+    }
+
     #[inline]
     fn open_of(&self, stream: Stream) -> &AtomicU64 {
-        let Stream { purpose, pool, class } = stream;
-        &self.open[(purpose as usize * QUEUES + pool as usize) * self.geometry.classes + class]
+        let Stream { arena, purpose, pool, class } = stream;
+        let queue = (arena * PURPOSES + purpose as usize) * QUEUES + pool as usize;
+        &self.open[queue * self.geometry.classes + class]
+    }
+
+    /// The open segments of an arena.
+    fn open_in(&self, arena: usize) -> &[AtomicU64] {
+        let streams = self.open.len() / self.geometry.arenas;
+        &self.open[arena * streams..(arena + 1) * streams]
+    }
+
+    /// Notes how many segments are free and in limbo, for those who look without the lock.
+    pub(super) fn note_lengths(&self, lists: &Lists) {
+        self.free.store(lists.free.len() as u64, Ordering::Relaxed);
+        self.limbo.store(lists.limbo.len() as u64, Ordering::Relaxed);
     }
 
     /// Covers the end of a full segment with a filler, if `start` is where the end begins.
@@ -343,7 +364,17 @@ impl Segments {
     /// Seals the open segments that hold something and that `wanted` chooses, so that they can be
     /// drained.
     pub(crate) fn seal_open(&self, grace: &GracePeriods, wanted: impl Fn(Header<'_>) -> bool) {
-        for open in &self.open {
+        (0..self.geometry.arenas).for_each(|arena| self.seal_open_in(arena, grace, &wanted));
+    }
+
+    /// [`Segments::seal_open`] for those of one arena.
+    pub(crate) fn seal_open_in(
+        &self,
+        arena: usize,
+        grace: &GracePeriods,
+        wanted: impl Fn(Header<'_>) -> bool,
+    ) {
+        for open in self.open_in(arena) {
             let current = open.load(Ordering::Acquire);
             if current == 0 {
                 continue;
@@ -364,7 +395,7 @@ impl Segments {
 
     fn take_free(&self, lists: &mut MutexGuard<'_, Lists>, purpose: Purpose) -> Option<SegmentId> {
         self.refill(lists);
-        let keep = if purpose == Purpose::Write { FREE_FOR_MOVES } else { 0 };
+        let keep = if purpose == Purpose::Write { self.free_for_moves() } else { 0 };
         if lists.free.len() <= keep {
             return None;
         }
@@ -421,7 +452,7 @@ impl Segments {
             lists.grants.push(grant);
             lists.free.push(id);
         }
-        self.free.store(lists.free.len() as u64, Ordering::Relaxed);
+        self.note_lengths(lists);
     }
 
     /// Chooses the pool that new items go to until memory is full for the first time.
@@ -445,12 +476,24 @@ impl Segments {
         self.free.load(Ordering::Relaxed) as usize
     }
 
-    /// Whether the free segments are for moves only, so that a write gets none.
-    pub(crate) fn is_spent(&self) -> bool {
-        self.free() <= FREE_FOR_MOVES
+    /// Segments in limbo.
+    pub(crate) fn limbo(&self) -> usize {
+        self.limbo.load(Ordering::Relaxed) as usize
     }
 
-    /// How many segments should be free.
+    /// Free segments kept for moving items, so that making space never waits for space: one for the
+    /// walk of each arena. Writers get those beyond it.
+    pub(crate) fn free_for_moves(&self) -> usize {
+        self.geometry.arenas
+    }
+
+    /// Whether the free segments are for moves only, so that a write gets none.
+    pub(crate) fn is_spent(&self) -> bool {
+        self.free() <= self.free_for_moves()
+    }
+
+    /// How many segments should be free: some more than [`Segments::free_for_moves`]. Eviction
+    /// works towards it, and memory is returned only beyond it.
     pub(crate) fn free_aim(&self) -> usize {
         self.free_aim
     }
@@ -482,7 +525,8 @@ mod tests {
 
     const READER: usize = 0;
     const WRITER: usize = 1;
-    const WRITES: Stream = Stream { purpose: Purpose::Write, pool: Pool::Small, class: 0 };
+    const WRITES: Stream =
+        Stream { arena: 0, purpose: Purpose::Write, pool: Pool::Small, class: 0 };
     const MOVES: Stream = Stream { purpose: Purpose::Move, ..WRITES };
 
     fn table() -> (GracePeriods, Segments) {

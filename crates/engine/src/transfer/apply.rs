@@ -13,9 +13,7 @@ use crate::item::Attributes;
 use crate::keys::KEY_BYTES_MAX;
 use crate::obstacle::Obstacle;
 use crate::writing::{Ahead, Writer, write_if_long};
-use base::{
-    Change, Effect, EffectSink, KeyId, NoSink, Refused, Removal, SliceId, Space, Value, Version,
-};
+use base::{Change, Effect, EffectSink, KeyId, Refused, Removal, SliceId, Space, Value, Version};
 
 /// The result of applying an effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,9 +52,9 @@ impl EffectSink for Given {
 }
 
 /// Makes the item as `effect` says, unless it is as new.
-pub(crate) fn apply(
+pub(crate) fn apply<S: EffectSink>(
     eviction: &Eviction,
-    work: &mut Work<'_, NoSink>,
+    work: &mut Work<'_, S>,
     slice: SliceId,
     effect: &Effect<'_>,
     version: Version,
@@ -98,8 +96,8 @@ pub(crate) fn apply(
     }
 }
 
-fn try_apply(
-    work: &mut Work<'_, NoSink>,
+fn try_apply<S>(
+    work: &mut Work<'_, S>,
     effect: &Effect<'_>,
     put: Option<(Attributes, [&[u8]; 2])>,
     version: Version,

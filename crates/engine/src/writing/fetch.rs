@@ -1,37 +1,27 @@
 //! A read that changes the item: touch it, create it on a miss, win the token to refresh it.
 //!
 //! It changes the item under the lock of the chain like any write. A short value is copied out
-//! before the lock is released, so the item is seen whole at once. A long one is copied after that,
-//! without a lock; if the item has changed by then, everything is done again under the lock.
+//! before the lock is released, a long one after that: it is not overwritten in place, and its
+//! memory is not used again before the batch ends. So an item is changed once, and what is read is
+//! the value at that moment.
 
 use super::ahead::Ahead;
-use super::long::{is_long, look};
+use super::in_place;
+use super::long::look;
 use super::writer::Writer;
 use crate::eviction::{Stopped, Work};
 use crate::index::Chain;
 use crate::item::{Attributes, Flags, Head};
 use crate::items::Current;
 use crate::keys::Key;
-use crate::reading::{
-    FetchOptions, ItemView, Read, ReadSink, copy_unlocked, copy_value, fetched_now,
-};
+use crate::reading::{FetchOptions, ItemView, Later, Read, ReadSink, fetched_now};
 use base::{EffectSink, Space};
-
-/// What a read that changes an item has won so far, over its attempts.
-#[derive(Default)]
-pub(crate) struct Fetched {
-    /// This reader has the token to refresh the item.
-    won: bool,
-    /// The value is to be copied under the lock.
-    locked: bool,
-}
 
 /// Reads the item of `key`, and changes it as `options` says.
 pub(crate) fn fetch<S: EffectSink, R: ReadSink>(
     work: &mut Work<'_, S>,
     key: &Key<'_>,
     options: &FetchOptions,
-    fetched: &mut Fetched,
     out: &mut R,
 ) -> Result<Read, Stopped> {
     let now = work.now;
@@ -50,7 +40,6 @@ pub(crate) fn fetch<S: EffectSink, R: ReadSink>(
     let due = found.expiry_s != 0 && options.recache_before_s.is_some_and(|s| found.expiry_s < s);
     let wins = (found.stale || due) && !found.token_sent;
     let current = change(writer, &mut chain, current, options.touch, wins)?;
-    fetched.won |= wins;
     let head = if options.quiet {
         current.head
     } else {
@@ -58,19 +47,18 @@ pub(crate) fn fetch<S: EffectSink, R: ReadSink>(
         fetched_now(current.head, now)
     };
     current.item.set_head(head);
-    let view = ItemView::of(&current, now).with(current.head, fetched.won);
+    let view = ItemView::of(&current, now).with(current.head, wins);
     let items = writer.work.items;
-    if fetched.locked || !is_long(items.segments().geometry(), found.value_bytes) {
-        let whole = copy_value(items, &view, out);
-        assert!(whole, "chunks of a locked item are in place");
-        return Ok(Read::Hit);
+    let Some(target) = out.open(&view) else { return Ok(Read::Hit) };
+    let value = Later::of(&current);
+    if in_place::is_never_over(current.head) {
+        drop(chain);
+        value.append_to(items, R::AFTER, target);
+    } else {
+        value.append_to(items, R::AFTER, target);
+        drop(chain);
     }
-    drop(chain);
-    if copy_unlocked(items, key, &view, out) {
-        return Ok(Read::Hit);
-    }
-    fetched.locked = true;
-    Err(Stopped::Again)
+    Ok(Read::Hit)
 }
 
 /// Touches an item that was read, and gives this reader the token if it `wins`.

@@ -12,6 +12,12 @@ use crate::segments::Header;
 /// The largest value, in bytes, that is written over an older one.
 pub(super) const BYTES_MAX: usize = 8 << 10;
 
+/// Whether nothing is written over the value of an item with this head: it is in chunks, or longer
+/// than a value of [`BYTES_MAX`] with all slack.
+pub(super) fn is_never_over(head: Head) -> bool {
+    head.is(Flags::LARGE) || head.value_bytes() > BYTES_MAX + 8 * (SLACK_WORDS_MAX + 1)
+}
+
 /// The slack, in words, of an item with head `new` where the item with head `old` lies. `None` if
 /// it does not fit there. `class` is that of the new lifetime. Chunks lie outside the item: a table
 /// is only replaced by one with the `same_chunks`, so that none is lost.

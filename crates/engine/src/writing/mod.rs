@@ -16,7 +16,7 @@ mod writer;
 
 pub(crate) use ahead::Ahead;
 pub(crate) use change::write;
-pub(crate) use fetch::{Fetched, fetch};
+pub(crate) use fetch::fetch;
 pub(crate) use long::write_if_long;
 pub use op::{Action, Mode, Op, Put, WriteResult, WriteStatus};
 pub(crate) use set::overwrite;

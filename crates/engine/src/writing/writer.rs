@@ -350,7 +350,7 @@ impl<'w, 'e, S: EffectSink> Writer<'w, 'e, S> {
     ) -> Result<Addr, Stopped> {
         let items = self.work.items;
         let class = class(expiry_s, self.work.now, items.segments().geometry().classes);
-        let stream = Stream { purpose: Purpose::Write, pool, class };
+        let stream = Stream { arena: self.work.arena(), purpose: Purpose::Write, pool, class };
         let addr = items
             .segments()
             .allocate(self.work.pin.grace(), stream, words)

@@ -359,7 +359,7 @@ impl Follower {
     ) -> Applied {
         self.applied += 1;
         let mut pin = self.local.take().expect("a local").pin();
-        let applied = self.engine.apply(&mut pin, slice, effect, version, now);
+        let applied = self.engine.apply(&mut pin, slice, effect, version, now, &mut NoSink);
         if self.applied.is_multiple_of(32) {
             self.engine.tend(&mut pin, now, 16, &mut NoSink);
         }
