@@ -33,7 +33,7 @@ pub(crate) const SEGMENTS_MIN: u64 = 12;
 pub(crate) const SEGMENTS_PER_ARENA_MIN: u64 = 4;
 
 /// Segments for which there is one arena, at least: each has some that are partly filled.
-const SEGMENTS_PER_ARENA: u64 = if MODEL { 16 } else { 256 };
+const SEGMENTS_PER_ARENA: u64 = if MODEL { 8 } else { 256 };
 
 /// The most arenas.
 const ARENAS_MAX: usize = 64;
