@@ -29,10 +29,10 @@ use crate::grace::GracePeriods;
 use crate::index::Compaction;
 use crate::items::Items;
 use crate::segments::{
-    Pool, Reclaim, SegmentCounts, Victim, dead_victim, drained, expired_victim, flushed_victim,
-    follow, oldest_victim, reclaim,
+    Pool, Reclaim, SegmentCounts, Victim, aged_victim, dead_victim, drained, expired_victim,
+    flushed_victim, follow, oldest_victim, reclaim,
 };
-use crate::sync::{Apart, AtomicU64, Mutex, Ordering, try_lock};
+use crate::sync::{Apart, AtomicBool, AtomicU64, Mutex, Ordering, try_lock};
 use base::{EffectSink, MemoryBudget, Owner, Refused};
 use std::sync::Arc;
 
@@ -52,6 +52,20 @@ const ITEMS_PER_CHUNK: usize = 8;
 /// Steps of the rotating scan that look for one dead segment, at most.
 const DEAD_STEPS_MAX: usize = 16;
 
+/// Steps of that scan that look for an expired segment.
+const EXPIRED_STEPS: usize = 8;
+
+/// How many times the memory may be filled before a segment of the main pool is walked, whatever
+/// the pools' parts are: if nobody asks for what main holds, new keys pass through small only, and
+/// no ghost tells.
+const TURNOVERS_MAX: u64 = 4;
+
+/// Victims from one that is walked for its age to the next, unless main turns out to be stale.
+const AGED_EVERY: u32 = 16;
+
+/// It is stale where less than one part in this many of a victim is kept.
+const STALE_PARTS: usize = 16;
+
 /// What housekeeping has left to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Left {
@@ -68,8 +82,10 @@ pub(crate) struct Eviction {
     budget: Arc<MemoryBudget>,
     /// One for each arena.
     evictors: Box<[Apart<Mutex<Evictor>>]>,
-    /// Held to choose a victim.
-    choosing: Apart<Mutex<()>>,
+    /// Held to choose a victim: victims until an aged one may be the next.
+    choosing: Apart<Mutex<u32>>,
+    /// Whether hardly anything was requested of main's last victim.
+    main_is_stale: Apart<AtomicBool>,
     /// Held to free segments and to return memory.
     reclaiming: Apart<Mutex<()>>,
     compaction: Apart<Mutex<Compaction>>,
@@ -158,7 +174,8 @@ impl Eviction {
         Self {
             budget,
             evictors: (0..arenas).map(|_| Apart(Mutex::new(Evictor::default()))).collect(),
-            choosing: Apart(Mutex::new(())),
+            choosing: Apart(Mutex::new(0)),
+            main_is_stale: Apart(AtomicBool::new(false)),
             reclaiming: Apart(Mutex::new(())),
             compaction: Apart(Mutex::new(Compaction::default())),
             ghosts: GhostClock::new(),
@@ -346,8 +363,6 @@ impl Eviction {
         bounds: Bounds,
         free_wanted: usize,
     ) -> Walked {
-        let items = work.items;
-        let segments = items.segments();
         let mut walked = Walked::default();
         while walked.items < bounds.items && walked.words < bounds.words {
             if evictor.walk.is_none() {
@@ -358,8 +373,9 @@ impl Eviction {
             // For one that may evict nothing, what is alive of the rest moves.
             walk.victim.compact |= !work.may_evict;
             let Some(subject) = walk.next(work) else {
-                let ended = evictor.walk.take().map(|walk| walk.end(work));
-                ended.into_iter().for_each(|victim| drained(segments, work.pin.grace(), victim.id));
+                if let Some(walk) = evictor.walk.take() {
+                    self.end(work, walk);
+                }
                 work.pin.counters().drained.add(1);
                 walked.drained += 1;
                 continue;
@@ -382,12 +398,23 @@ impl Eviction {
         walked
     }
 
+    /// Ends a walk: everything in its victim was looked at.
+    fn end<S>(&self, work: &Work<'_, S>, walk: Walk) {
+        let segments = work.items.segments();
+        let (victim, kept_words) = walk.end(work);
+        if let Victim { pool: Pool::Main, compact: false, .. } = victim {
+            let is_stale = kept_words * STALE_PARTS < segments.geometry().segment_words;
+            self.main_is_stale.store(is_stale, Ordering::Relaxed);
+        }
+        drained(segments, work.pin.grace(), victim.id);
+    }
+
     /// The next segment to drain, if one must go and no other thread chooses one.
     fn choose<S>(&self, work: &Work<'_, S>, free_wanted: usize) -> Option<Victim> {
-        let _alone = try_lock(&self.choosing)?;
+        let mut until_aged = try_lock(&self.choosing)?;
         let (items, grace) = (work.items, work.pin.grace());
         let segments = items.segments();
-        if let Some(victim) = expired_victim(segments, grace, work.now) {
+        if let Some(victim) = expired_victim(segments, grace, work.now, EXPIRED_STEPS) {
             return Some(victim);
         }
         let SegmentCounts { committed, small, main, limbo } = segments.counts();
@@ -407,6 +434,13 @@ impl Eviction {
         }
         if !work.may_evict {
             return None;
+        }
+        *until_aged = until_aged.saturating_sub(1);
+        if (*until_aged == 0 || self.main_is_stale.load(Ordering::Relaxed))
+            && let Some(victim) = aged_victim(segments, grace, TURNOVERS_MAX)
+        {
+            *until_aged = AGED_EVERY;
+            return Some(victim);
         }
         follow(segments);
         self.ghosts.fit(committed * segments.geometry().segment_words);

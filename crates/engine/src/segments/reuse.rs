@@ -27,15 +27,16 @@ pub(crate) struct Victim {
     pub(crate) compact: bool,
 }
 
-/// A segment whose items have all expired, if one step of the rotating scan finds one.
+/// A segment whose items have all expired, if `steps` steps of the rotating scan find one.
 pub(crate) fn expired_victim(
     segments: &Segments,
     grace: &GracePeriods,
     now: Now,
+    steps: usize,
 ) -> Option<Victim> {
     let horizon = grace.horizon();
-    let mut lists = lock(&segments.lists);
-    scan(segments, horizon, &mut lists, |header| header.all_expired(now.expiry_s))
+    let is_expired = |header: Header<'_>| header.all_expired(now.expiry_s);
+    (0..steps).find_map(|_| scan(segments, horizon, &mut lock(&segments.lists), is_expired))
 }
 
 /// A segment of which more than `dead_words` are dead, if `steps` steps of the rotating scan find
@@ -60,6 +61,21 @@ pub(crate) fn flushed_victim(segments: &Segments, grace: &GracePeriods) -> Optio
     let mut oldest = lists.queues.iter().filter_map(Queue::first);
     let id = oldest.find(is_flushed)?;
     take_victim(segments, horizon, &mut lists, id, true)
+}
+
+/// The oldest segment of the main pool, if since it was sealed `turnovers` times as many were
+/// sealed as hold memory.
+pub(crate) fn aged_victim(
+    segments: &Segments,
+    grace: &GracePeriods,
+    turnovers: u64,
+) -> Option<Victim> {
+    let horizon = grace.horizon();
+    let mut lists = lock(&segments.lists);
+    let id = lists.queues[Pool::Main as usize].first()?;
+    let age = lists.sealed - segments.header(id).order();
+    let is_aged = age > turnovers * lists.grants.len() as u64;
+    is_aged.then(|| take_victim(segments, horizon, &mut lists, id, false)).flatten()
 }
 
 /// The oldest segment of `pool`, if the batches that wrote it have ended.

@@ -74,7 +74,7 @@ pub(super) struct Lists {
     /// Whether the budget has ever refused a segment.
     filled: bool,
     /// Segments that were sealed so far.
-    sealed: u64,
+    pub(super) sealed: u64,
     /// Of these, those that were sealed before a flush of everything: they hold nothing alive.
     pub(super) flushed: u64,
 }
