@@ -162,7 +162,8 @@ impl Cell {
         let before = (!is_legal).then(|| self.items(now));
         let malformed = self.engine.counters().malformed;
         let effect = Effect { key: &key, change };
-        let applied = self.batch(|engine, pin| engine.apply(pin, slice, &effect, version, now, &mut NoSink));
+        let applied = self
+            .batch(|engine, pin| engine.apply(pin, slice, &effect, version, now, &mut NoSink));
         assert_eq!(applied == Applied::Malformed, !is_legal, "{effect:?} ended as {applied:?}");
         if let Some(before) = before {
             assert_eq!(before, self.items(now), "what is malformed changes nothing");

@@ -41,6 +41,9 @@ const ARENAS_MAX: usize = 64;
 /// The smallest memory limit: a few segments, and the index of what fits.
 pub const LIMIT_BYTES_MIN: u64 = SEGMENTS_MIN * SEGMENT_BYTES_MIN;
 
+/// The most address space that an engine reserves, and so the highest limit.
+pub const RESERVE_BYTES_MAX: u64 = 4 << 40;
+
 /// How an engine is built.
 ///
 /// ```
@@ -51,7 +54,8 @@ pub const LIMIT_BYTES_MIN: u64 = SEGMENTS_MIN * SEGMENT_BYTES_MIN;
 pub struct EngineConfig {
     /// Bytes to plan for: the sizes of segments and index follow. The budget enforces the limit.
     pub limit_bytes: u64,
-    /// Bytes of address space to reserve: the highest value that the limit can be raised to.
+    /// Bytes of address space to reserve: the highest value that the limit can be raised to. No
+    /// more than [`RESERVE_BYTES_MAX`].
     pub reserve_bytes: u64,
     /// Whether to evict when full; otherwise storing fails with [`crate::WriteStatus::NoSpace`].
     pub evict: bool,
@@ -121,13 +125,14 @@ impl Geometry {
         let aim = (limit / SEGMENTS_AIM).max(1);
         let segment_bytes = (1 << aim.ilog2()).clamp(SEGMENT_BYTES_MIN, SEGMENT_BYTES_MAX) as usize;
         let groups = 1_usize << (limit / GROUP_BYTES).max(1).ilog2().min(SLICE_BITS);
+        let reserve_bytes = config.reserve_bytes.max(limit).min(RESERVE_BYTES_MAX);
         let segments = limit / segment_bytes as u64;
         let few = segments < SEGMENTS_FOR_CLASSES;
         let arenas = config.locals.min((segments / SEGMENTS_PER_ARENA) as usize).max(1);
         Self {
             segment_words: segment_bytes / 8,
             segment_shift: (segment_bytes / 8).trailing_zeros(),
-            segments_max: (config.reserve_bytes.max(limit) / segment_bytes as u64) as usize,
+            segments_max: (reserve_bytes / segment_bytes as u64) as usize,
             groups,
             classes: if few { 1 } else { CLASSES },
             arenas: (1 << arenas.ilog2()).min(ARENAS_MAX),

@@ -49,7 +49,7 @@ mod sync;
 mod transfer;
 mod writing;
 
-pub use config::{EngineConfig, LIMIT_BYTES_MIN};
+pub use config::{EngineConfig, LIMIT_BYTES_MIN, RESERVE_BYTES_MAX};
 pub use engine::{Engine, Usage};
 pub use error::EngineError;
 pub use eviction::Left;

@@ -54,8 +54,7 @@ impl Arrivals {
         }
     }
 
-    /// Notes that so many `items` have left the small pool. Of them `often` had the highest count of
-    /// hits.
+    /// Notes that `items` have left the small pool, of which `often` had the highest count of hits.
     pub(super) fn left_small(&self, items: u64, often: u64) {
         self.items.fetch_add(items, Ordering::Relaxed);
         self.often.fetch_add(often, Ordering::Relaxed);

@@ -133,7 +133,7 @@ impl Balance {
         ghost.pool() == Pool::Small || ghost.tag() >> (TAG_BITS - SAMPLE_BITS) == 0
     }
 
-    /// Notes that victims of each pool have left so many ghosts at `tick`.
+    /// Notes the `ghosts` that victims of each pool have left at `tick`.
     pub(crate) fn left(&self, ghosts: [u64; POOLS], tick: u64) {
         self.enter(tick);
         for (left, ghosts) in self.cohort(tick / COHORT_TICKS).left.iter().zip(ghosts) {
@@ -235,7 +235,7 @@ mod tests {
 
     const SEGMENTS: usize = 500;
 
-    /// So many ghosts of one pool.
+    /// Ghosts of one pool.
     fn of(pool: Pool, ghosts: u64) -> [u64; POOLS] {
         let mut of = [0; POOLS];
         of[pool as usize] = ghosts;

@@ -169,7 +169,7 @@ impl Maxima {
 }
 
 impl Eviction {
-    /// With an evictor for each of so many arenas.
+    /// With an evictor for each arena.
     pub(crate) fn new(budget: Arc<MemoryBudget>, arenas: usize) -> Self {
         Self {
             budget,
@@ -288,8 +288,8 @@ impl Eviction {
         try_lock(&self.evictors[arena]).is_none_or(|evictor| evictor.walk.is_some())
     }
 
-    /// [`Eviction::walk_for`] with the first evictor that no other thread has. If that finds nothing
-    /// to do, the walks of other arenas go on.
+    /// [`Eviction::walk_for`] with the first evictor that no other thread has. If that finds
+    /// nothing to do, the walks of other arenas go on.
     pub(super) fn walk_any<S: EffectSink>(
         &self,
         work: &mut Work<'_, S>,

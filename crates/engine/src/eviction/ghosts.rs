@@ -140,8 +140,8 @@ impl GhostClock {
         }
     }
 
-    /// Moves the small pool's part, which one thread at a time may do, and says whether the pool, with `small` of `segments`, has more
-    /// than that.
+    /// Moves the small pool's part, and says whether the pool, with `small` of `segments`, has more
+    /// than that. One thread at a time may call this.
     pub(super) fn is_small_over(&self, small: usize, segments: usize) -> bool {
         let tick = self.tick();
         self.balance.step(tick, small, segments);

@@ -1,9 +1,9 @@
 //! One slot of a bucket: where an item is, or which keys were evicted recently.
 //!
 //! ```text
-//! item:    63......44  43  42...........2                1..0
-//!          tag (20)     1   addr (41)                    freq(2)    words from the pool's start
-//! ghosts:  tag (20)     0   mark(10) tag(20) mark(10)    0 second 1
+//! item:    63......44  43......42  41  40...........2                    1..0
+//!          tag (20)    check (2)    1   addr (39)                        freq(2)
+//! ghosts:  tag (20)    second 1     0   0 mark(10) tag(20) mark(10)
 //!          mark = main(1) stamp(9)
 //! empty:   all zero
 //!
@@ -11,32 +11,37 @@
 //! ```
 //!
 //! The tag is the top of the key's hash; its low bits also choose the bucket inside the group, so
-//! a bucket can be split without looking at its items. A ghost is the tag of an evicted key, the
-//! pool it lay in and the tick at which it was evicted. Two of them share a slot, so that the slots
-//! without an item hold about as many ghosts as there are items. The bit `second` says whether the
-//! second exists.
+//! a bucket can be split without looking at its items. In a very large pool few of its bits tell
+//! the items of a bucket apart; the two bits of the hash below it, `check`, do so too. Addresses
+//! are words from the start of the pool.
+//!
+//! A ghost is the tag of an evicted key, the pool it lay in and the tick at which it was evicted.
+//! Two of them share a slot, so that the slots without an item hold about as many ghosts as there
+//! are items. The bit `second` says whether the second exists.
 
-use crate::segments::{Addr, Pool};
+use crate::segments::{ADDR_BITS, Addr, Pool};
 
 const FREQ_BITS: u32 = 2;
-const ADDR_BITS: u32 = 41;
 const ITEM_SHIFT: u32 = FREQ_BITS + ADDR_BITS;
-const TAG_SHIFT: u32 = ITEM_SHIFT + 1;
 const ITEM: u64 = 1 << ITEM_SHIFT;
+/// Where the part of the hash begins that an item's slot keeps: the check, then the tag.
+const CHECK_SHIFT: u32 = ITEM_SHIFT + 1;
+const CHECK_BITS: u32 = 2;
+const TAG_SHIFT: u32 = CHECK_SHIFT + CHECK_BITS;
 const STAMP_BITS: u32 = 9;
 const STAMP_MASK: u64 = (1 << STAMP_BITS) - 1;
 /// Says that a ghost's key lay in the main pool.
 const OF_MAIN: u64 = 1 << STAMP_BITS;
 const MARK_BITS: u32 = STAMP_BITS + 1;
 const MARK_MASK: u64 = (1 << MARK_BITS) - 1;
-const SECOND_MARK_SHIFT: u32 = 3;
+const SECOND_MARK_SHIFT: u32 = 0;
 const SECOND_TAG_SHIFT: u32 = SECOND_MARK_SHIFT + MARK_BITS;
 const FIRST_MARK_SHIFT: u32 = SECOND_TAG_SHIFT + TAG_BITS;
-const _: () = assert!(FIRST_MARK_SHIFT + MARK_BITS == ITEM_SHIFT);
-/// Says that a slot of ghosts holds two.
-const SECOND: u64 = 2;
+const _: () = assert!(FIRST_MARK_SHIFT + MARK_BITS <= ITEM_SHIFT);
 /// Makes a ghost whose other bits are all zero differ from an empty slot.
-const GHOST: u64 = 1;
+const GHOST: u64 = 1 << CHECK_SHIFT;
+/// Says that a slot of ghosts holds two.
+const SECOND: u64 = GHOST << 1;
 
 /// Bits of the hash kept in a slot and used to number buckets.
 pub(crate) const TAG_BITS: u32 = u64::BITS - TAG_SHIFT;
@@ -89,7 +94,7 @@ impl Slot {
 
     pub(crate) fn item(hash: u64, addr: Addr, freq: u64) -> Self {
         debug_assert!(addr.0 < 1 << ADDR_BITS && freq <= FREQ_MAX);
-        Self(tag(hash) << TAG_SHIFT | ITEM | addr.0 << FREQ_BITS | freq)
+        Self(hash >> CHECK_SHIFT << CHECK_SHIFT | ITEM | addr.0 << FREQ_BITS | freq)
     }
 
     /// A slot that holds these ghosts.
@@ -154,10 +159,10 @@ impl Slot {
         self.0 & ITEM != 0
     }
 
-    /// Whether it may be the item with this hash: it is an item and the tag fits.
+    /// Whether it may be the item with this hash: it is an item, and the tag and the check fit.
     #[inline]
     pub(crate) fn may_be(self, hash: u64) -> bool {
-        self.0 ^ (hash >> TAG_SHIFT << TAG_SHIFT | ITEM) < ITEM
+        self.0 ^ (hash >> CHECK_SHIFT << CHECK_SHIFT | ITEM) < ITEM
     }
 
     #[inline]
@@ -184,6 +189,7 @@ impl Slot {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::keys::mix;
 
     const HASH: u64 = 0xABCD_EF01_2345_6789;
 
@@ -197,6 +203,25 @@ mod tests {
         assert_eq!(slot.with_freq(1).freq(), 1);
         assert_eq!(slot.tag(), tag(HASH));
         assert!(Slot::item(0, Addr(8), 0).may_be(0) && !Slot::EMPTY.may_be(0));
+    }
+
+    /// At 1 TiB a group of the 16,384 has some 40,000 buckets for items of 300 bytes, so a bucket
+    /// is chosen by fifteen or sixteen bits of the tag. Five others share it.
+    #[test]
+    fn in_a_tebibyte_a_lookup_rarely_meets_the_slot_of_another_key() {
+        const NUMBER_BITS: u32 = 15;
+        const LOOKUPS: u64 = 100_000;
+        let hash = |at: u64| {
+            let other = mix(at) >> (TAG_SHIFT + NUMBER_BITS) << (TAG_SHIFT + NUMBER_BITS);
+            other | mix(!at) >> (u64::BITS - TAG_SHIFT)
+        };
+        let addr = Addr((1 << 40) / 8);
+        let met = (0..LOOKUPS).filter(|lookup| {
+            let mut others = (1..=5).map(|other| Slot::item(hash(lookup * 8 + other), addr, 0));
+            others.any(|slot| slot.may_be(hash(lookup * 8)))
+        });
+        let percent = met.count() as f64 * 100.0 / LOOKUPS as f64;
+        assert!(percent < 5.0, "{percent} % of the lookups compare a wrong key");
     }
 
     #[test]

@@ -26,7 +26,7 @@ mod queue;
 mod reuse;
 mod table;
 
-pub(crate) use addr::{Addr, SegmentId};
+pub(crate) use addr::{ADDR_BITS, Addr, SegmentId};
 pub(crate) use chunks::{
     ENTRY_BYTES, OWNER_BYTES, append_chunks, chunks, cut, names_chunk, note_expiry_of_chunks,
     owner, owner_name, rename_chunk, segments_for, value_bytes_max, whole_value_bytes,

@@ -565,6 +565,23 @@ mod tests {
         assert_eq!(item.head().span_words(), 1);
     }
 
+    /// Only what is touched takes memory.
+    #[test]
+    fn the_last_words_of_the_largest_pool_have_an_address_and_a_header() {
+        let limit_bytes = crate::config::RESERVE_BYTES_MAX;
+        let geometry = Geometry::of(&EngineConfig::new(limit_bytes));
+        let segments = Segments::new(geometry, MemoryBudget::new(limit_bytes), false);
+        let segments = segments.expect("enough address space");
+        let last = SegmentId(geometry.segments_max as u32 - 1);
+        assert_eq!((geometry.segments_max as u64) * geometry.segment_bytes(), limit_bytes);
+        let (addr, item) = segments.item_in(last, geometry.segment_words - HEADER_WORDS);
+        item.set_head(Head::filler(HEADER_WORDS));
+        assert_eq!(segments.item(addr).head().span_words(), HEADER_WORDS);
+        assert_eq!(addr.segment(&geometry), last);
+        segments.add_dead(addr, usize::MAX >> 1);
+        assert_eq!(segments.header_of(addr).dead_words(), usize::MAX >> 1);
+    }
+
     #[test]
     fn a_full_segment_is_not_walked_while_it_may_be_written() {
         let (grace, segments) = table();

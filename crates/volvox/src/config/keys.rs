@@ -97,7 +97,7 @@ pub static KEYS: &[Key] = keys! {
     server.auth_file "auth-file" ANY =>
         "File of user:password lines (at most 8). When set, a client must authenticate first, by \
          a set whose value is \"user password\". Read again on SIGHUP.";
-    memory.limit "memory-limit" Rule { unit: Unit::Mebibytes, range: MIB..=16 * TIB } =>
+    memory.limit "memory-limit" Rule { unit: Unit::Mebibytes, range: MIB..=4 * TIB } =>
         "The whole memory budget: items, index, buffers and connections. A bare number counts \
          MiB.";
     memory.item_bytes_max "item-bytes-max" Rule { unit: Unit::Bytes, range: 1024..=GIB } =>

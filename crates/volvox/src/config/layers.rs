@@ -152,7 +152,7 @@ mod tests {
             ("server.driver", "magic", "expected one of auto, epoll, signal, uring, threads"),
             ("server.listen", "a:99999", "address \"a:99999\" has port \"99999\""),
             ("server.listen", "", "nothing to listen on"),
-            ("memory.limit", "1k", "choose a value from 1MiB to 16TiB"),
+            ("memory.limit", "1k", "choose a value from 1MiB to 4TiB"),
             ("memory.limit", "lots", "expected a size such as"),
             ("memory.limit", "1", "above 512KiB, half of memory.limit"),
             ("memory.item_bytes_max", "40m", "above 32MiB, half of memory.limit"),
