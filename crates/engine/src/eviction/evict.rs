@@ -23,16 +23,16 @@
 //! Bounds are in items and in words of eight bytes.
 
 use super::ghosts::GhostClock;
-use super::victim::{Walk, process};
+use super::victim::{Walk, is_unrequested, process};
 use super::work::Work;
 use crate::grace::GracePeriods;
 use crate::index::Compaction;
 use crate::items::Items;
 use crate::segments::{
-    Pool, Reclaim, SegmentCounts, Victim, aged_victim, dead_victim, drained, expired_victim,
+    Pool, Reclaim, SegmentCounts, Victim, aged, dead_victim, drained, expired_victim,
     flushed_victim, follow, oldest_victim, reclaim,
 };
-use crate::sync::{Apart, AtomicBool, AtomicU64, Mutex, Ordering, try_lock};
+use crate::sync::{Apart, AtomicU64, Mutex, Ordering, try_lock};
 use base::{EffectSink, MemoryBudget, Owner, Refused};
 use std::sync::Arc;
 
@@ -55,16 +55,13 @@ const DEAD_STEPS_MAX: usize = 16;
 /// Steps of that scan that look for an expired segment.
 const EXPIRED_STEPS: usize = 8;
 
-/// How many times the memory may be filled before a segment of the main pool is walked, whatever
-/// the pools' parts are: if nobody asks for what main holds, new keys pass through small only, and
-/// no ghost tells.
-const TURNOVERS_MAX: u64 = 4;
+/// How many times the memory was filled since a segment of the main pool was sealed, before it goes
+/// if nobody asks for it. Where nobody asks for what main holds, new keys pass through small only,
+/// and no ghost tells.
+const TURNOVERS: u64 = 4;
 
-/// Victims from one that is walked for its age to the next, unless main turns out to be stale.
-const AGED_EVERY: u32 = 16;
-
-/// It is stale where less than one part in this many of a victim is kept.
-const STALE_PARTS: usize = 16;
+/// Victims from one look at the oldest segment of main to the next, while it is asked for.
+const LOOK_EVERY: u32 = 16;
 
 /// What housekeeping has left to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,10 +79,8 @@ pub(crate) struct Eviction {
     budget: Arc<MemoryBudget>,
     /// One for each arena.
     evictors: Box<[Apart<Mutex<Evictor>>]>,
-    /// Held to choose a victim: victims until an aged one may be the next.
+    /// Held to choose a victim: victims until the oldest of main is looked at.
     choosing: Apart<Mutex<u32>>,
-    /// Whether hardly anything was requested of main's last victim.
-    main_is_stale: Apart<AtomicBool>,
     /// Held to free segments and to return memory.
     reclaiming: Apart<Mutex<()>>,
     compaction: Apart<Mutex<Compaction>>,
@@ -175,7 +170,6 @@ impl Eviction {
             budget,
             evictors: (0..arenas).map(|_| Apart(Mutex::new(Evictor::default()))).collect(),
             choosing: Apart(Mutex::new(0)),
-            main_is_stale: Apart(AtomicBool::new(false)),
             reclaiming: Apart(Mutex::new(())),
             compaction: Apart(Mutex::new(Compaction::default())),
             ghosts: GhostClock::new(),
@@ -373,9 +367,10 @@ impl Eviction {
             // For one that may evict nothing, what is alive of the rest moves.
             walk.victim.compact |= !work.may_evict;
             let Some(subject) = walk.next(work) else {
-                if let Some(walk) = evictor.walk.take() {
-                    self.end(work, walk);
-                }
+                let ended = evictor.walk.take().map(|walk| walk.end(work));
+                ended
+                    .into_iter()
+                    .for_each(|victim| drained(work.items.segments(), work.pin.grace(), victim.id));
                 work.pin.counters().drained.add(1);
                 walked.drained += 1;
                 continue;
@@ -398,20 +393,9 @@ impl Eviction {
         walked
     }
 
-    /// Ends a walk: everything in its victim was looked at.
-    fn end<S>(&self, work: &Work<'_, S>, walk: Walk) {
-        let segments = work.items.segments();
-        let (victim, kept_words) = walk.end(work);
-        if let Victim { pool: Pool::Main, compact: false, .. } = victim {
-            let is_stale = kept_words * STALE_PARTS < segments.geometry().segment_words;
-            self.main_is_stale.store(is_stale, Ordering::Relaxed);
-        }
-        drained(segments, work.pin.grace(), victim.id);
-    }
-
     /// The next segment to drain, if one must go and no other thread chooses one.
-    fn choose<S>(&self, work: &Work<'_, S>, free_wanted: usize) -> Option<Victim> {
-        let mut until_aged = try_lock(&self.choosing)?;
+    fn choose<S>(&self, work: &mut Work<'_, S>, free_wanted: usize) -> Option<Victim> {
+        let mut until_look = try_lock(&self.choosing)?;
         let (items, grace) = (work.items, work.pin.grace());
         let segments = items.segments();
         if let Some(victim) = expired_victim(segments, grace, work.now, EXPIRED_STEPS) {
@@ -435,13 +419,10 @@ impl Eviction {
         if !work.may_evict {
             return None;
         }
-        *until_aged = until_aged.saturating_sub(1);
-        if (*until_aged == 0 || self.main_is_stale.load(Ordering::Relaxed))
-            && let Some(victim) = aged_victim(segments, grace, TURNOVERS_MAX)
-        {
-            *until_aged = AGED_EVERY;
+        if let Some(victim) = choose_unrequested(work, &mut until_look) {
             return Some(victim);
         }
+        let grace = work.pin.grace();
         follow(segments);
         self.ghosts.fit(committed * segments.geometry().segment_words);
         let (first, second) = if self.ghosts.is_small_over(small, committed) || main == 0 {
@@ -455,6 +436,22 @@ impl Eviction {
         }
         oldest_victim(segments, grace, first).or_else(|| oldest_victim(segments, grace, second))
     }
+}
+
+/// The oldest segment of the main pool, if nobody asks for it: looked for every [`LOOK_EVERY`]
+/// victims, and for each victim once there is one.
+fn choose_unrequested<S>(work: &mut Work<'_, S>, until_look: &mut u32) -> Option<Victim> {
+    *until_look = until_look.saturating_sub(1);
+    if *until_look > 0 {
+        return None;
+    }
+    let segments = work.items.segments();
+    let oldest = aged(segments, work.pin.grace(), TURNOVERS);
+    if oldest.is_some_and(|oldest| is_unrequested(work, oldest)) {
+        return oldest_victim(segments, work.pin.grace(), Pool::Main);
+    }
+    *until_look = LOOK_EVERY;
+    None
 }
 
 /// A mostly dead segment of the `committed` ones. One step of the rotating scan looks for it;

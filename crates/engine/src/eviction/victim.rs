@@ -14,7 +14,9 @@ use crate::index::{Chain, Slot};
 use crate::item::Flags;
 use crate::items::Current;
 use crate::keys::Key;
-use crate::segments::{Addr, Pool, Purpose, Stream, Victim, names_chunk, owner, rename_chunk};
+use crate::segments::{
+    Addr, Pool, Purpose, SegmentId, Stream, Victim, names_chunk, owner, rename_chunk,
+};
 use base::{EffectSink, KeyId, NoSink, Refused, Removal, Space};
 use std::collections::VecDeque;
 
@@ -27,6 +29,9 @@ const KEPT_QUARTERS_MAX: usize = 3;
 /// Items of a victim that are looked up together, before the first of them is decided about: the
 /// processor fetches their buckets at the same time.
 const AHEAD: usize = 16;
+
+/// Items of a segment that say whether anybody asks for it.
+const SAMPLED: usize = 64;
 
 /// A victim that is being walked.
 pub(super) struct Walk {
@@ -62,10 +67,10 @@ impl Walk {
         }
     }
 
-    /// Ends it. The victim, and the words of it that were kept.
-    pub(super) fn end<S>(mut self, work: &Work<'_, S>) -> (Victim, usize) {
+    /// Ends it: everything in the victim was looked at.
+    pub(super) fn end<S>(mut self, work: &Work<'_, S>) -> Victim {
         work.ghosts.add(&mut self.evicted);
-        (self.victim, self.kept_words)
+        self.victim
     }
 
     /// What is to be decided about next; `None` at the end of the victim.
@@ -104,6 +109,22 @@ impl Walk {
         let keys = self.ahead.iter().filter_map(|subject| subject.key);
         work.items.index().fetch(keys);
     }
+}
+
+/// Whether of the first items of a segment none was hit since it was last walked. It stays where it
+/// is.
+pub(super) fn is_unrequested<S>(work: &mut Work<'_, S>, id: SegmentId) -> bool {
+    let mut walk = Walk::of(Victim { id, pool: Pool::Main, compact: false });
+    (0..SAMPLED / AHEAD).all(|_| {
+        walk.look_ahead(work);
+        let was_hit = |subject: Subject| {
+            let Some(key) = subject.key.filter(|_| !subject.chunk) else { return false };
+            let Some(chain) = work.items.index().lock(work.pin.grace(), key) else { return false };
+            let place = chain.find(key.hash, |at| at == subject.addr);
+            place.is_some_and(|place| chain.get(place).freq() > 0)
+        };
+        !walk.ahead.drain(..).any(was_hit)
+    })
 }
 
 /// What happens to an item of a victim.

@@ -34,7 +34,7 @@ pub(crate) use chunks::{
 pub(crate) use header::Header;
 pub(crate) use pool::{POOLS, Pool, SMALL_PERCENT_FIRST};
 pub(crate) use reuse::{
-    Reclaim, Victim, aged_victim, dead_victim, drained, expired_victim, flushed_victim, follow,
+    Reclaim, Victim, aged, dead_victim, drained, expired_victim, flushed_victim, follow,
     oldest_victim, reclaim,
 };
 pub(crate) use table::{Purpose, SegmentCounts, Segments, Stream};

@@ -64,18 +64,14 @@ pub(crate) fn flushed_victim(segments: &Segments, grace: &GracePeriods) -> Optio
 }
 
 /// The oldest segment of the main pool, if since it was sealed `turnovers` times as many were
-/// sealed as hold memory.
-pub(crate) fn aged_victim(
-    segments: &Segments,
-    grace: &GracePeriods,
-    turnovers: u64,
-) -> Option<Victim> {
+/// sealed as hold memory, and the batches that wrote it have ended.
+pub(crate) fn aged(segments: &Segments, grace: &GracePeriods, turnovers: u64) -> Option<SegmentId> {
     let horizon = grace.horizon();
-    let mut lists = lock(&segments.lists);
+    let lists = lock(&segments.lists);
     let id = lists.queues[Pool::Main as usize].first()?;
-    let age = lists.sealed - segments.header(id).order();
-    let is_aged = age > turnovers * lists.grants.len() as u64;
-    is_aged.then(|| take_victim(segments, horizon, &mut lists, id, false)).flatten()
+    let header = segments.header(id);
+    let is_aged = lists.sealed - header.order() > turnovers * lists.grants.len() as u64;
+    (is_aged && horizon.has_passed(header.stamp())).then_some(id)
 }
 
 /// The oldest segment of `pool`, if the batches that wrote it have ended.
