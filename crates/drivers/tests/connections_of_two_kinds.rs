@@ -7,8 +7,8 @@ use base::Now;
 use drivers::{Address, Config, Listen, Server};
 use memcache::{Key, Limits, Refusal, Request, Store};
 use session::{
-    BatchEnd, Bounds, Cause, Conn, ConnId, Connection, Context, Flow, Handler, LogId, Outcome,
-    Passed, Reply, Resources, Serve, Session, Ticket, Waited,
+    Answer, BatchEnd, Bounds, Cause, Conn, ConnId, Connection, Context, Flow, Handler, LogId, Outcome,
+    Passed, Reply, Resources, Serve, Session, Span, Ticket, Waited,
 };
 
 use support::client::Client;
@@ -52,11 +52,11 @@ impl Handler for Both {
         self.0.is_prompt(conn)
     }
 
-    fn get_now(&mut self, now: Now, key: Key<'_>, reply: &mut Reply) -> bool {
+    fn get_now(&mut self, now: Now, key: Key<'_>, reply: &mut Reply) -> Answer {
         self.0.get_now(now, key, reply)
     }
 
-    fn store_now(&mut self, now: Now, store: &Store<'_>, reply: &mut Reply) -> bool {
+    fn store_now(&mut self, now: Now, store: &Store<'_>, reply: &mut Reply) -> Answer {
         self.0.store_now(now, store, reply)
     }
 
@@ -193,6 +193,13 @@ impl Connection<Both> for Kind {
         match self {
             Self::Session(session) => session.complete(ticket, bytes, last),
             Self::Echo(_) => false,
+        }
+    }
+
+    fn withhold(&mut self, span: Span, context: &mut Context<Both>) -> Span {
+        match self {
+            Self::Session(session) => session.withhold(span, context),
+            Self::Echo(_) => span,
         }
     }
 

@@ -48,7 +48,7 @@ impl Log {
             lane,
             sizes,
             slices,
-            state: Mutex::new(State::new(part, sizes.block, sizes.spares)),
+            state: Mutex::new(State::new(part, &sizes)),
             readers: Mutex::new(Readers::new()),
         }
     }
@@ -342,7 +342,7 @@ impl Log {
         }
         let version = stamp()?;
         draft.head.version = version.raw();
-        let position = self.end() + 1;
+        let position = self.shared.next();
         state.store.push(draft, apart, charge, &self.shared);
         self.slices.publish(slice, position, version, &self.jump);
         self.shared.set_end(position);

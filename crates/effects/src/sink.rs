@@ -4,10 +4,12 @@
 //! shared counter but those that the lock of the log guards.
 
 use crate::account::Room;
+use crate::config::Sizes;
 use crate::entry::{Draft, Entry, HEAD_BYTES_MAX, copy_of};
 use crate::lanes::{LaneId, Lanes, Place};
 use crate::log::Log;
 use crate::readers::ReaderId;
+use crate::slices::Slices;
 use base::{Effect, EffectSink, Facts, KeyId, Refused, SliceId, SliceRange, Space, Value, Version};
 use std::sync::Arc;
 
@@ -27,13 +29,16 @@ struct Held {
 /// of that change must refuse.
 pub struct WorkerSink {
     lanes: Arc<Lanes>,
+    /// The lanes of the slices, and the sizes of all logs, at hand.
+    slices: Arc<Slices>,
+    sizes: Sizes,
     held: Box<[Held]>,
     /// A bit for each lane of which something is held.
     used: u64,
-    /// A copy of the value that was given to `reserve`.
+    /// A copy of the value of the last change for which something was reserved, if it lies apart.
     prepared: Option<Arc<Vec<u8>>>,
-    /// Whether that was the last change for which something was reserved.
-    is_prepared: bool,
+    /// A value that is shorter needs only room: it lies in a block, and nothing is prepared.
+    quick_bytes: usize,
     /// The lane of the last entry.
     last: u8,
 }
@@ -47,7 +52,9 @@ impl WorkerSink {
         let held =
             |(_, log): (_, &Arc<Log>)| Held { log: log.clone(), room: Room::default(), last: 0 };
         let held = lanes.logs().map(held).collect();
-        Self { lanes, held, used: 0, prepared: None, is_prepared: false, last: 0 }
+        let (slices, sizes) = (lanes.slices(), *lanes.sizes());
+        let quick_bytes = sizes.inline_max + 1;
+        Self { lanes, slices, sizes, held, used: 0, prepared: None, quick_bytes, last: 0 }
     }
 
     /// The logs that it appends to.
@@ -71,11 +78,13 @@ impl WorkerSink {
     }
 
     /// Where the last entry of this batch stands in the lane of `slice`.
+    #[inline]
     #[must_use]
     pub fn last_in(&self, slice: SliceId) -> Option<Place> {
-        self.last_of(self.lanes.lane_of(slice))
+        self.last_of(LaneId(self.slices.lane(slice)))
     }
 
+    #[inline]
     fn last_of(&self, lane: LaneId) -> Option<Place> {
         let position = self.held[lane.index()].last;
         (position > 0).then_some(Place { lane, position })
@@ -90,8 +99,17 @@ impl WorkerSink {
             held.last = 0;
         }
         if self.prepared.is_some() {
-            self.prepared = None;
+            drop(self.take_prepared());
         }
+    }
+
+    fn prepare(&mut self, value: Arc<Vec<u8>>) {
+        (self.prepared, self.quick_bytes) = (Some(value), 0);
+    }
+
+    fn take_prepared(&mut self) -> Option<Arc<Vec<u8>>> {
+        self.quick_bytes = self.sizes.inline_max + 1;
+        self.prepared.take()
     }
 
     /// Appends an item as it is, for one reader of the log of its slice. It keeps its version.
@@ -159,6 +177,28 @@ impl WorkerSink {
         Ok(())
     }
 
+    /// Reserves space that is not held yet, and copies a value that will lie apart.
+    #[cold]
+    #[inline(never)]
+    fn reserve_more(&mut self, slice: SliceId, space: &Space<'_>) -> Result<(), Refused> {
+        let lane = self.lanes.lane_of(slice);
+        let (held, sizes) = (&mut self.held[lane.index()], &self.sizes);
+        match space {
+            Space::Removal => held.hold(sizes.charge(HEAD_BYTES_MAX), false, &mut self.used, lane),
+            Space::Change { value_bytes, value, .. } => {
+                let is_apart = *value_bytes > sizes.inline_max;
+                let charge = sizes.charge_of_change(*value_bytes);
+                let spends = *value_bytes > 0 || value.is_some();
+                held.hold(charge.ok_or(Refused::TooLarge)?, spends, &mut self.used, lane)?;
+                drop(self.take_prepared());
+                if is_apart && let Some(value) = value {
+                    self.prepare(copy_of(value));
+                }
+                Ok(())
+            }
+        }
+    }
+
     fn append(&mut self, lane: LaneId, entry: &Entry<'_>) -> Result<Place, Refused> {
         let draft = entry.draft();
         let charge = self.hold(lane, &draft)?;
@@ -191,7 +231,7 @@ impl WorkerSink {
         let lane = self.lanes.lane_of(key.slice);
         let mut draft = Draft::change(key.slice, effect);
         let charge = self.hold(lane, &draft)?;
-        let apart = self.take_apart(lane, &draft.value);
+        let apart = self.take_apart(&draft.value);
         let held = &mut self.held[lane.index()];
         let (version, position) =
             held.log.append_change(key.slice, &mut draft, apart, charge, stamp)?;
@@ -201,13 +241,11 @@ impl WorkerSink {
     }
 
     /// The copy of a value that lies apart: what was prepared, or a new one.
-    fn take_apart(&mut self, lane: LaneId, value: &Value<'_>) -> Option<Arc<Vec<u8>>> {
-        if !self.held[lane.index()].log.sizes().is_apart(value) {
+    fn take_apart(&mut self, value: &Value<'_>) -> Option<Arc<Vec<u8>>> {
+        if !self.sizes.is_apart(value) {
             return None;
         }
-        let is_prepared = std::mem::take(&mut self.is_prepared);
-        let prepared = self.prepared.take().filter(|_| is_prepared);
-        let prepared = prepared.filter(|copy| copy.len() == value.bytes());
+        let prepared = self.take_prepared().filter(|copy| copy.len() == value.bytes());
         debug_assert!(prepared.as_ref().is_none_or(|copy| is_same(copy, value)));
         Some(prepared.unwrap_or_else(|| copy_of(value)))
     }
@@ -248,26 +286,17 @@ fn is_same(copy: &[u8], value: &Value<'_>) -> bool {
 impl EffectSink for WorkerSink {
     const ON: bool = true;
 
+    /// For most changes enough is held, which is one comparison.
     #[inline(always)]
     fn reserve(&mut self, slice: SliceId, space: Space<'_>) -> Result<(), Refused> {
-        let lane = self.lanes.lane_of(slice);
-        let held = &mut self.held[lane.index()];
-        let sizes = held.log.sizes();
-        match space {
-            Space::Removal => held.hold(sizes.charge(HEAD_BYTES_MAX), false, &mut self.used, lane),
-            Space::Change { value_bytes, value, .. } => {
-                let is_apart = value_bytes > sizes.inline_max;
-                let charge = sizes.charge_of_change(value_bytes);
-                let spends = value_bytes > 0 || value.is_some();
-                held.hold(charge.ok_or(Refused::TooLarge)?, spends, &mut self.used, lane)?;
-                self.is_prepared = false;
-                if is_apart && let Some(value) = value {
-                    self.prepared = Some(copy_of(&value));
-                    self.is_prepared = true;
-                }
-                Ok(())
-            }
+        if let Space::Change { value_bytes, .. } = space
+            && value_bytes < self.quick_bytes
+            && let Some(held) = self.held.get(usize::from(self.slices.lane(slice)))
+            && held.room.both >= self.sizes.charge_of_inline(value_bytes)
+        {
+            return Ok(());
         }
+        self.reserve_more(slice, &space)
     }
 
     #[inline(always)]
@@ -277,15 +306,15 @@ impl EffectSink for WorkerSink {
         effect: &Effect<'_>,
         stamp: impl FnOnce() -> Result<Version, Refused>,
     ) -> Result<Version, Refused> {
-        let lane = self.lanes.lane_of(key.slice);
-        let held = &mut self.held[lane.index()];
+        let lane = LaneId(self.slices.lane(key.slice));
         let mut draft = Draft::change(key.slice, effect);
-        if held.log.sizes().is_apart(&draft.value) {
+        if self.sizes.is_apart(&draft.value) {
             // A copy: else the effect would have to be in memory for all changes.
             let effect = *effect;
             return self.commit_apart(key, &effect, stamp);
         }
-        let charge = held.log.sizes().charge_of(&draft).ok_or(Refused::TooLarge)?;
+        let charge = self.sizes.charge_of(&draft).ok_or(Refused::TooLarge)?;
+        let held = &mut self.held[lane.index()];
         held.hold(charge, draft.spends, &mut self.used, lane)?;
         let (version, position) =
             held.log.append_change(key.slice, &mut draft, None, charge, stamp)?;

@@ -9,7 +9,7 @@
 
 use crate::park::Park;
 use crate::worker::Worker;
-use base::{Now, Version};
+use base::{Now, SliceId, Version};
 use engine::{FetchOptions, ItemView, Obstacle, Prefetched, Read, ReadSink};
 use memcache::{Key, Keys, Refusal, reply};
 use session::{Conn, Mark, Outcome, Reply};
@@ -75,15 +75,21 @@ impl<S: ReadSink> ReadSink for Versioned<S> {
     }
 }
 
-/// `get` of one key: the most frequent request.
+/// `get` of one key: the most frequent request. Returns the slice of the key.
 #[inline(always)]
-pub(crate) fn get_single(worker: &mut Worker, now: Now, key: Key<'_>, out: &mut Vec<u8>) {
+pub(crate) fn get_single(
+    worker: &mut Worker,
+    now: Now,
+    key: Key<'_>,
+    out: &mut Vec<u8>,
+) -> SliceId {
     let (engine, pin) = worker.engine();
     let hashed = engine.key(key.as_bytes());
     let read = engine.get(pin, &hashed, now, ValueLines::<false, true>::new(out, key));
     if !retrieved(worker, read) {
         out.extend_from_slice(reply::END);
     }
+    hashed.id.slice
 }
 
 /// `get` and `gets` of any number of keys.

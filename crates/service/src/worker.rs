@@ -9,13 +9,13 @@
 
 use crate::cell::Cell;
 use crate::counters::WorkerCounters;
-use crate::park::Park;
+use crate::park::{Executed, Park};
 use crate::replies::Replies;
 use base::{NoSink, Now, SliceId, SliceRange, Version};
 use engine::{
     Engine, FetchOptions, Left, Local, Op, Pin, Put, Read, ReadSink, WriteResult, WriteStatus,
 };
-use session::{Conn, Outcome};
+use session::{Answer, Conn, Outcome};
 use std::sync::Arc;
 
 /// One worker of a cell.
@@ -69,17 +69,42 @@ impl Worker {
         self.is_overdue = conn.is_overdue();
     }
 
-    /// Ends a request of the batch. Returns what its reply waits for if it is done.
-    pub(crate) fn end_request(&mut self, outcome: Outcome) -> Outcome {
+    /// Ends a request of the batch. Returns what its reply waits for, or what is written of it.
+    pub(crate) fn end_request(&mut self, outcome: Outcome, conn: &Conn) -> Outcome {
         self.is_overdue = false;
         let Some(replies) = &mut self.replies else { return outcome };
+        let parks = outcome == Outcome::Park;
         match outcome {
             Outcome::Done => replies.outcome(),
-            Outcome::Park => {
+            // Nothing of it was executed that is not executed again.
+            Outcome::Park if conn.progress == 0 => {
                 replies.forget();
                 outcome
             }
+            Outcome::More | Outcome::Park => match replies.outcome() {
+                Outcome::Gate { log, seq } => Outcome::Part { log, seq, parks },
+                _ => outcome,
+            },
             _ => outcome,
+        }
+    }
+
+    /// What the reply to a plain `get` waits for that has read a key of `slice`.
+    #[inline(always)]
+    pub(crate) fn answer_read(&mut self, slice: SliceId) -> Answer {
+        match &mut self.replies {
+            Some(replies) if !replies.is_settled(slice) => replies.answer_read(slice),
+            _ => Answer::Done,
+        }
+    }
+
+    /// What the reply to a plain change waits for.
+    #[inline(always)]
+    pub(crate) fn answer_store(&mut self, stored: Executed, noreply: bool) -> Answer {
+        match &mut self.replies {
+            Some(replies) if replies.is_any_shown() => replies.answer_store(stored, noreply),
+            _ if stored.is_err() => Answer::Declined,
+            _ => Answer::Done,
         }
     }
 
@@ -130,7 +155,9 @@ impl Worker {
             return self.cell.engine().write(pin, op, now, &mut NoSink);
         };
         let wrote = self.cell.engine().write(pin, op, now, &mut replies.sink);
-        replies.shows(op.key.id.slice, None);
+        if !matches!(wrote.status, WriteStatus::Later(_)) {
+            replies.shows(op.key.id.slice, None);
+        }
         wrote
     }
 
@@ -142,7 +169,9 @@ impl Worker {
             return self.cell.engine().set(pin, key, put, now, &mut NoSink);
         };
         let wrote = self.cell.engine().set(pin, key, put, now, &mut replies.sink);
-        replies.shows(key.id.slice, None);
+        if !matches!(wrote, WriteStatus::Later(_)) {
+            replies.shows_change(key.id.slice);
+        }
         wrote
     }
 
@@ -160,7 +189,9 @@ impl Worker {
             return self.cell.engine().fetch(pin, key, options, now, &mut NoSink, out);
         };
         let read = self.cell.engine().fetch(pin, key, options, now, &mut replies.sink, out);
-        replies.shows(key.id.slice, None);
+        if !matches!(read, Read::Later(_)) {
+            replies.shows(key.id.slice, None);
+        }
         read
     }
 
@@ -189,26 +220,6 @@ impl Worker {
         if let Some(replies) = &mut self.replies {
             replies.shows(slice, version);
         }
-    }
-
-    /// Whether whatever is read now may be shown at once; if so, notes what was counted so far.
-    pub(crate) fn begin_gets(&self) -> bool {
-        let Some(replies) = &self.replies else { return true };
-        let counted = (self.counters.get_hits.get(), self.counters.get_misses.get());
-        replies.counted.set(counted);
-        replies.is_settled()
-    }
-
-    /// Whether what was read since [`Worker::begin_gets`] may be shown. If not, it is not counted.
-    pub(crate) fn confirm_gets(&mut self) -> bool {
-        let Some(replies) = &self.replies else { return true };
-        if replies.is_settled() {
-            return true;
-        }
-        let (hits, misses) = replies.counted.get();
-        self.counters.get_hits.subtract(self.counters.get_hits.get() - hits);
-        self.counters.get_misses.subtract(self.counters.get_misses.get() - misses);
-        false
     }
 
     /// Who holds the entries of the log, as an error line names it.

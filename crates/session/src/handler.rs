@@ -8,6 +8,7 @@
 //!      -> More           the reply so far may leave; call again with the same request
 //!      -> Park           the request cannot run now; likewise, but later
 //!      -> Gate(log, seq) the reply is complete and leaves when the log has passed seq
+//!      -> Part(log, seq) the reply so far leaves when the log has passed seq; call again
 //!      -> Pending        the reply, or its rest, comes by the ticket
 //!      -> Close          what was written leaves, then the connection ends
 //! ```
@@ -44,10 +45,38 @@ pub enum Outcome {
         /// The mark in it.
         seq: u64,
     },
+    /// As [`Outcome::More`], or [`Outcome::Park`] if it `parks`; but what is written, and all that
+    /// follows, leaves when `log` has passed `seq`. If that does not come in time, the connection
+    /// ends: no error can take the place of a part.
+    Part {
+        /// The log to wait for.
+        log: LogId,
+        /// The mark in it.
+        seq: u64,
+        /// Whether it is called again later.
+        parks: bool,
+    },
     /// The rest of its reply comes later, by its ticket, in one part or in several.
     Pending,
     /// Its reply is complete, and the connection ends with it.
     Close,
+}
+
+/// The result of a plain request that is executed apart from the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// Its reply, possibly empty, is complete.
+    Done,
+    /// The handler has changed nothing and appended nothing. The request is executed by
+    /// [`Handler::call`], in its place among the others.
+    Declined,
+    /// Its reply, which is not empty, may leave when `log` has passed `seq`.
+    Gate {
+        /// The log to wait for.
+        log: LogId,
+        /// The mark in it.
+        seq: u64,
+    },
 }
 
 /// Whether a mark of a log has passed.
@@ -123,39 +152,18 @@ pub trait Handler {
         false
     }
 
-    /// Answers `get` of one key, with the same result as [`Handler::call`] and [`Outcome::Done`].
-    /// It is the most frequent request, so it has a path of its own. Called only where the handler
-    /// [is prompt](Handler::is_prompt). `false`: the handler declines, and has appended nothing.
-    /// Then the request is executed by [`Handler::call`], in its place among the others.
+    /// Answers `get` of one key, with the same result as [`Handler::call`]. It is the most frequent
+    /// request, so it has a path of its own. Called only where the handler
+    /// [is prompt](Handler::is_prompt).
     #[inline]
-    fn get_now(&mut self, _now: Now, _key: Key<'_>, _reply: &mut Reply) -> bool {
-        false
+    fn get_now(&mut self, _now: Now, _key: Key<'_>, _reply: &mut Reply) -> Answer {
+        Answer::Declined
     }
 
-    /// Whether a handler that is not prompt can be called like one that is, and says afterwards, by
-    /// [`Handler::confirm`], whether what it has read may be shown.
+    /// Executes a plain `set` or `add`, likewise.
     #[inline]
-    fn may_confirm(&self, _conn: &Conn) -> bool {
-        false
-    }
-
-    /// Whether the replies of [`Handler::get_now`] may leave that were appended since
-    /// [`Handler::may_confirm`]. If not, they are dropped, and their requests are executed by
-    /// [`Handler::call`].
-    fn confirm(&mut self) -> bool {
-        true
-    }
-
-    /// Whether a handler that [may confirm](Handler::may_confirm) can be asked to store by
-    /// [`Handler::store_now`]: such a reply needs no confirmation.
-    fn may_store(&self) -> bool {
-        true
-    }
-
-    /// Executes a plain `set` or `add`, likewise. A handler that declines has changed nothing.
-    #[inline]
-    fn store_now(&mut self, _now: Now, _store: &Store<'_>, _reply: &mut Reply) -> bool {
-        false
+    fn store_now(&mut self, _now: Now, _store: &Store<'_>, _reply: &mut Reply) -> Answer {
+        Answer::Declined
     }
 
     /// Answers a request that is not executed. `refusal` is `None` only for

@@ -4,13 +4,14 @@
 //! run  -> run_gets              get of one key, as many as follow each other
 //!      -> run_stores            plain set and add, likewise
 //!      -> run_any               everything else, one at a time
+//!      -> run_behind_gates      all of these, after a reply that waits for a gate
 //! ```
 //!
 //! The first two are inlined down to the handler and keep what they need in registers. `run_stores`
 //! has a frame of its own, so that its needs do not displace those of `run_gets`. Both are only for
 //! a handler that is prompt while no earlier reply waits: their replies are complete at once, so
-//! they have no outcome to apply and no ticket. A request that the handler declines there goes to
-//! `run_any`.
+//! they have no ticket. A request that the handler declines there goes to `run_any`. A reply that
+//! waits for a gate stays in the output until the batch ends, and `gated.rs` goes on from there.
 //!
 //! Invariants: `pending` is there exactly while a reply waits; every later reply is queued after
 //! it. Nothing is executed unless `flow` is `Idle`. `swallow` is not 0 only between two calls of
@@ -21,23 +22,23 @@ use memcache::{Limits, Parsed, Refusal};
 use super::flow::Flow;
 use crate::bounds::WAIT_NS_MAX;
 use crate::context::Context;
-use crate::handler::{Cause, Handler, Outcome, Passed, Waited};
+use crate::handler::{Answer, Cause, Handler, Outcome, Passed, Waited};
 use crate::ids::{Conn, ConnId, Ticket};
 use crate::pending::{Ended, Executed, Pending, Wait};
 use crate::reply::{Mark, Reply};
 
 /// What a turn may still do before a bound stops it.
-struct Remaining {
+pub(super) struct Remaining {
     /// Requests, at least one.
-    requests: u32,
+    pub(super) requests: u32,
     /// The length from which on the output is full.
-    full_at: usize,
+    pub(super) full_at: usize,
 }
 
 impl Remaining {
     /// Counts a request; whether it was the last of this turn.
     #[inline(always)]
-    fn is_used_up(&mut self, out: &Reply) -> bool {
+    pub(super) fn is_used_up(&mut self, out: &Reply) -> bool {
         self.requests -= 1;
         self.requests == 0 || self.is_full(out)
     }
@@ -55,7 +56,7 @@ pub(super) struct Requests {
     /// The connection ends when no reply waits.
     closing: bool,
     /// The number of the latest request that was given a ticket, wrapping.
-    number: u32,
+    pub(super) number: u32,
     /// Bytes of a refused value that are still to be discarded.
     swallow: u64,
     /// Total length of the request that the input begins with, as far as it is known.
@@ -125,7 +126,7 @@ impl Requests {
     /// the errors in place of those that have waited for too long.
     pub(super) fn release<H: Handler>(&mut self, context: &mut Context<H>) {
         let Some(mut pending) = self.pending.take() else { return };
-        let Context { handler, now, out, resources, spares } = context;
+        let Context { handler, now, out, resources, spares, .. } = context;
         match pending.release(self.conn.id(), handler, *now, out) {
             Ok(()) => {}
             Err(Ended::Drop) => {
@@ -170,75 +171,93 @@ impl Requests {
         while !rest.is_empty() {
             let before = rest.len();
             if self.is_prompt(context) {
-                rest = run_gets(rest, context, &mut remaining);
+                rest = self.run_gets(rest, context, &mut remaining);
                 if rest.is_empty() {
                     break;
                 }
                 if rest.len() == before {
                     rest = self.run_stores(rest, context, &mut remaining);
+                    if rest.is_empty() {
+                        break;
+                    }
                 }
-            } else if !self.waits() && context.handler.may_confirm(&self.conn) {
-                rest = self.run_unconfirmed(rest, context, &mut remaining);
+                if rest.len() < before && remaining.has_held(context) {
+                    rest = self.run_behind_gates(rest, context, &mut remaining);
+                    break;
+                }
             }
             if rest.len() == before {
                 let Some(used) = self.run_any(rest, context) else { break };
                 remaining.requests -= 1;
                 rest = &rest[used..];
-                if self.flow != Flow::Idle {
+                if self.flow != Flow::Idle || rest.is_empty() {
                     break;
                 }
             }
-            if rest.is_empty() {
-                break;
-            }
-            if remaining.is_full(&context.out) {
-                self.flow = Flow::Full;
-                break;
-            }
-            if remaining.requests == 0 {
-                self.flow = Flow::Again;
+            if self.is_stopped(context, &remaining) {
                 break;
             }
         }
         rest.len()
     }
 
-    /// Executes each `get` of one key that `input` begins with, or else each plain `set` and `add`;
-    /// returns what follows. Replies that the handler does not confirm are dropped.
-    #[inline(never)]
-    fn run_unconfirmed<'i, H: Handler>(
-        &self,
-        input: &'i [u8],
+    /// Whether a bound stops the turn; if so, leaves the reason in `flow`.
+    pub(super) fn is_stopped<H>(&mut self, context: &Context<H>, remaining: &Remaining) -> bool {
+        if remaining.is_full(&context.out) {
+            self.flow = Flow::Full;
+        } else if remaining.requests == 0 {
+            self.flow = Flow::Again;
+        }
+        self.flow != Flow::Idle
+    }
+
+    /// Answers each `get` of one key that `input` begins with, up to one that the handler declines
+    /// or whose reply waits for a gate; returns what follows.
+    #[inline(always)]
+    fn run_gets<'i, H: Handler>(
+        &mut self,
+        mut input: &'i [u8],
         context: &mut Context<H>,
         remaining: &mut Remaining,
     ) -> &'i [u8] {
-        let (mark, requests) = (context.out.mark(), remaining.requests);
-        let rest = run_gets(input, context, remaining);
-        if rest.len() == input.len() {
-            let may_store = context.handler.may_store();
-            return if may_store { self.run_stores(input, context, remaining) } else { input };
+        while let Some((key, rest)) = memcache::plain_get(input) {
+            let mark = context.out.mark();
+            match context.handler.get_now(context.now, key, &mut context.out) {
+                Answer::Done => {}
+                Answer::Declined => break,
+                Answer::Gate { log, seq } => {
+                    remaining.requests -= 1;
+                    self.hold(Wait::Gate { log, seq }, input.len() - rest.len(), mark, context);
+                    return rest;
+                }
+            }
+            input = rest;
+            if remaining.is_used_up(&context.out) {
+                break;
+            }
         }
-        if context.handler.confirm() {
-            return rest;
-        }
-        context.out.rewind(mark);
-        remaining.requests = requests;
         input
     }
 
-    /// Executes each plain `set` and `add` that `input` begins with, up to one that the handler
-    /// declines; returns what follows.
+    /// Executes each plain `set` and `add` that `input` begins with, likewise.
     #[inline(never)]
     fn run_stores<'i, H: Handler>(
-        &self,
+        &mut self,
         mut input: &'i [u8],
         context: &mut Context<H>,
         remaining: &mut Remaining,
     ) -> &'i [u8] {
         let value_bytes_max = context.handler.limits(&self.conn).value_bytes_max;
         while let Some((store, rest)) = memcache::plain_store(input, value_bytes_max) {
-            if !context.handler.store_now(context.now, &store, &mut context.out) {
-                break;
+            let mark = context.out.mark();
+            match context.handler.store_now(context.now, &store, &mut context.out) {
+                Answer::Done => {}
+                Answer::Declined => break,
+                Answer::Gate { log, seq } => {
+                    remaining.requests -= 1;
+                    self.hold(Wait::Gate { log, seq }, input.len() - rest.len(), mark, context);
+                    return rest;
+                }
             }
             input = rest;
             if remaining.is_used_up(&context.out) {
@@ -257,14 +276,14 @@ impl Requests {
 
     /// Whether a reply is complete at once, and may leave at once.
     #[inline(always)]
-    fn is_prompt<H: Handler>(&self, context: &Context<H>) -> bool {
+    pub(super) fn is_prompt<H: Handler>(&self, context: &Context<H>) -> bool {
         !self.waits() && context.handler.is_prompt(&self.conn)
     }
 
     /// Executes the request that `input` begins with; returns how much of it is used, or `None`
     /// when the request is incomplete.
     #[inline(never)]
-    fn run_any<H: Handler>(&mut self, input: &[u8], context: &mut Context<H>) -> Option<usize> {
+    pub(super) fn run_any<H: Handler>(&mut self, input: &[u8], context: &mut Context<H>) -> Option<usize> {
         match memcache::parse(input, context.handler.limits(&self.conn)) {
             Parsed::Request { request, consumed } => {
                 let mark = context.out.mark();
@@ -307,11 +326,24 @@ impl Requests {
         mark: Mark,
         context: &mut Context<H>,
     ) -> usize {
+        let gate = match outcome {
+            Outcome::Gate { log, seq } | Outcome::Part { log, seq, .. } => Some((log, seq)),
+            _ => None,
+        };
+        let outcome = match outcome {
+            Outcome::Part { parks: true, .. } => Outcome::Park,
+            Outcome::Part { .. } => Outcome::More,
+            outcome => outcome,
+        };
         let stays = matches!(outcome, Outcome::More | Outcome::Park);
         let used = if stays { 0 } else { consumed };
-        let wait = match outcome {
-            Outcome::Pending => Wait::Ticket,
-            Outcome::Gate { log, seq } => match context.handler.gate(log, seq) {
+        let wait = match (outcome, gate) {
+            (Outcome::Park, _) if self.conn.overdue => {
+                self.flow = Flow::Drop;
+                return used;
+            }
+            (Outcome::Pending, _) => Wait::Ticket,
+            (_, Some((log, seq))) => match context.handler.gate(log, seq) {
                 Passed::Yes => Wait::Nothing,
                 Passed::No => Wait::Gate { log, seq },
                 Passed::InDoubt => {
@@ -319,11 +351,7 @@ impl Requests {
                     return used;
                 }
             },
-            Outcome::Park if self.conn.overdue => {
-                self.flow = Flow::Drop;
-                return used;
-            }
-            Outcome::Done | Outcome::More | Outcome::Park | Outcome::Close => Wait::Nothing,
+            (_, None) => Wait::Nothing,
         };
         match outcome {
             Outcome::More => self.flow = Flow::Full,
@@ -336,14 +364,17 @@ impl Requests {
             _ => u64::MAX,
         };
         let produced = context.out.len_since(mark) > 0;
-        let begun = self.begun;
-        self.begun = stays && (begun || produced);
-        if self.pending.is_some() || wait != Wait::Nothing {
+        // No error can take the place of a part that waits for a gate.
+        let begun = self.begun || stays && wait != Wait::Nothing;
+        self.begun = stays && (self.begun || produced);
+        let (request, due_ns) = (self.number, now_ns + WAIT_NS_MAX);
+        let executed = Executed { request, request_bytes: used, wait, due_ns, begun };
+        if self.pending.is_none() && wait == Wait::Nothing {
+            self.hold_behind(&executed, mark, context);
+        } else {
             let Context { out, resources, spares, .. } = context;
             let pending = self.pending.get_or_insert_with(|| spares.take());
-            let (request, due_ns) = (self.number, now_ns + WAIT_NS_MAX);
-            let executed = Executed { request, request_bytes: used, wait, due_ns, begun };
-            if produced || !stays {
+            if produced || !stays || wait != Wait::Nothing {
                 pending.push(executed, out, mark);
             }
             if pending.is_full(resources) || outcome == Outcome::More {
@@ -409,24 +440,4 @@ impl Requests {
     pub(super) fn refuse_input<H: Handler>(&mut self, context: &mut Context<H>) {
         self.refuse(None, Cause::NoMemoryForInput, false, Outcome::Close, 0, context);
     }
-}
-
-/// Answers each `get` of one key that `input` begins with, up to one that the handler declines;
-/// returns what follows.
-#[inline(always)]
-fn run_gets<'i, H: Handler>(
-    mut input: &'i [u8],
-    context: &mut Context<H>,
-    remaining: &mut Remaining,
-) -> &'i [u8] {
-    while let Some((key, rest)) = memcache::plain_get(input) {
-        if !context.handler.get_now(context.now, key, &mut context.out) {
-            break;
-        }
-        input = rest;
-        if remaining.is_used_up(&context.out) {
-            break;
-        }
-    }
-    input
 }

@@ -15,6 +15,7 @@ use crate::bounds::Resources;
 use crate::context::Context;
 use crate::handler::{Handler, Waited};
 use crate::ids::{ConnId, Ticket};
+use crate::reply::Span;
 
 /// One connection without a socket.
 ///
@@ -204,6 +205,13 @@ impl Session {
     /// it any more. [`Session::release`] follows.
     pub fn complete(&mut self, ticket: Ticket, bytes: &[u8], last: bool) -> bool {
         self.requests.complete(ticket, bytes, last)
+    }
+
+    /// Moves what may not leave of `span` to the replies that wait: `span` is what this connection
+    /// has in the output of a batch that has ended. Returns what may leave. If the connection has
+    /// several spans, it is called for each, in their order.
+    pub fn withhold<H: Handler>(&mut self, span: Span, context: &mut Context<H>) -> Span {
+        self.requests.withhold(span, context)
     }
 
     /// Lets replies leave that waited for a completion or for a log, and ends those that have

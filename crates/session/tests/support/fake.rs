@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use base::Now;
 use memcache::{Key, Limits, Refusal, Request, Store};
 use session::{
-    BatchEnd, Cause, Conn, ConnId, Handler, LogId, Mark, Outcome, Passed, Reply, Serve, Session,
+    Answer, BatchEnd, Cause, Conn, ConnId, Handler, LogId, Mark, Outcome, Passed, Reply, Serve, Session,
     Ticket, Waited,
 };
 
@@ -26,6 +26,11 @@ pub trait Delays {
     /// Whether the handler declines to answer a plain request at once.
     fn declines(&mut self) -> bool {
         false
+    }
+
+    /// What the reply to a plain request waits for that is answered at once.
+    fn gate_now(&mut self) -> Answer {
+        Answer::Done
     }
 
     /// Whether the request of `conn` cannot run now, or not at this key.
@@ -209,23 +214,23 @@ impl<D: Delays> Handler for Fake<D> {
         self.prompt
     }
 
-    fn get_now(&mut self, _now: Now, key: Key<'_>, reply: &mut Reply) -> bool {
+    fn get_now(&mut self, _now: Now, key: Key<'_>, reply: &mut Reply) -> Answer {
         if self.delays.declines() {
-            return false;
+            return Answer::Declined;
         }
         self.calls += 1;
         self.get(key.as_bytes(), reply);
         reply.bytes_mut().extend(b"END\r\n");
-        true
+        self.delays.gate_now()
     }
 
-    fn store_now(&mut self, _now: Now, store: &Store<'_>, reply: &mut Reply) -> bool {
+    fn store_now(&mut self, _now: Now, store: &Store<'_>, reply: &mut Reply) -> Answer {
         if self.delays.declines() {
-            return false;
+            return Answer::Declined;
         }
         self.calls += 1;
         self.store(store, reply);
-        true
+        if store.noreply { Answer::Done } else { self.delays.gate_now() }
     }
 
     fn refused(
