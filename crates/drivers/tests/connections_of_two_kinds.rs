@@ -8,7 +8,7 @@ use drivers::{Address, Config, Listen, Server};
 use memcache::{Key, Limits, Refusal, Request, Store};
 use session::{
     Answer, BatchEnd, Bounds, Cause, Conn, ConnId, Connection, Context, Flow, Handler, LogId, Outcome,
-    Passed, Reply, Resources, Serve, Session, Span, Ticket, Waited,
+    Passed, Prompt, Reply, Resources, Serve, Session, Span, Ticket, Waited,
 };
 
 use support::client::Client;
@@ -48,16 +48,16 @@ impl Handler for Both {
         self.0.call(now, conn, request, ticket, reply)
     }
 
-    fn is_prompt(&self, conn: &Conn) -> bool {
-        self.0.is_prompt(conn)
+    fn prompt(&self, conn: &Conn) -> Prompt {
+        self.0.prompt(conn)
     }
 
-    fn get_now(&mut self, now: Now, key: Key<'_>, reply: &mut Reply) -> Answer {
-        self.0.get_now(now, key, reply)
+    fn get_now<const GATED: bool>(&mut self, now: Now, key: Key<'_>, reply: &mut Reply) -> Answer {
+        self.0.get_now::<GATED>(now, key, reply)
     }
 
-    fn store_now(&mut self, now: Now, store: &Store<'_>, reply: &mut Reply) -> Answer {
-        self.0.store_now(now, store, reply)
+    fn store_now<const GATED: bool>(&mut self, now: Now, store: &Store<'_>, reply: &mut Reply) -> Answer {
+        self.0.store_now::<GATED>(now, store, reply)
     }
 
     fn refused(

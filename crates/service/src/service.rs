@@ -18,7 +18,7 @@ use base::Now;
 use engine::Left;
 use memcache::{Key, KeyScratch, Limits, Refusal, Request, Store, StoreVerb, reply};
 use session::{
-    Answer, BatchEnd, Cause, Conn, ConnId, Handler, LogId, Outcome, Passed, Reply, Serve, Session,
+    Answer, BatchEnd, Cause, Conn, ConnId, Handler, LogId, Outcome, Passed, Prompt, Reply, Serve, Session,
     Ticket, Waited,
 };
 use std::convert::Infallible;
@@ -48,6 +48,9 @@ pub struct Service {
     worker: Worker,
     /// Whether clients must authenticate first.
     guarded: bool,
+    /// Whether every client is served at once: nobody must authenticate, and no reply waits for a
+    /// log.
+    always_prompt: bool,
     /// When the next round of housekeeping is due; the highest number if another worker does it.
     tend_at_ns: u64,
     /// When the last one was.
@@ -61,7 +64,9 @@ impl Service {
     pub fn new(cell: Arc<Cell>, tends: bool) -> Self {
         let tend_at_ns = if tends { 0 } else { u64::MAX };
         let guarded = cell.options().authenticate.is_some();
-        Self { worker: Worker::new(cell), guarded, tend_at_ns, tended_ns: 0 }
+        let worker = Worker::new(cell);
+        let always_prompt = !guarded && worker.replies.is_none();
+        Self { worker, guarded, always_prompt, tend_at_ns, tended_ns: 0 }
     }
 
     /// Whether the client must still authenticate.
@@ -205,25 +210,46 @@ impl Handler for Service {
     }
 
     #[inline(always)]
-    fn is_prompt(&self, conn: &Conn) -> bool {
-        !self.distrusts(conn)
+    fn prompt(&self, conn: &Conn) -> Prompt {
+        if self.always_prompt {
+            return Prompt::Ungated;
+        }
+        match &self.worker.replies {
+            _ if self.distrusts(conn) => Prompt::No,
+            Some(_) => Prompt::Gated,
+            None => Prompt::Ungated,
+        }
     }
 
     #[inline(always)]
-    fn get_now(&mut self, now: Now, key: Key<'_>, reply: &mut Reply) -> Answer {
+    fn get_now<const GATED: bool>(
+        &mut self,
+        now: Now,
+        key: Key<'_>,
+        reply: &mut Reply,
+    ) -> Answer {
         self.worker.begin(now);
         let slice = retrieve::get_single(&mut self.worker, now, key, reply.bytes_mut());
-        self.worker.answer_read(slice)
+        if GATED { self.worker.answer_read(slice) } else { Answer::Done }
     }
 
     #[inline(always)]
-    fn store_now(&mut self, now: Now, store: &Store<'_>, reply: &mut Reply) -> Answer {
+    fn store_now<const GATED: bool>(
+        &mut self,
+        now: Now,
+        store: &Store<'_>,
+        reply: &mut Reply,
+    ) -> Answer {
         self.worker.begin(now);
         let stored = match store.verb {
             StoreVerb::Set => store::set(&mut self.worker, now, store, reply.bytes_mut()),
             _ => store::store(&mut self.worker, now, store, reply.bytes_mut()),
         };
-        self.worker.answer_store(stored, store.noreply)
+        match stored {
+            Ok(()) if !GATED => Answer::Done,
+            Err(Park) if !GATED => Answer::Declined,
+            stored => self.worker.answer_store(stored, store.noreply),
+        }
     }
 
     fn refused(

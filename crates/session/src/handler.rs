@@ -62,6 +62,17 @@ pub enum Outcome {
     Close,
 }
 
+/// Whether plain requests can be executed by [`Handler::get_now`] and [`Handler::store_now`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Prompt {
+    /// They cannot.
+    No,
+    /// They can, and no reply waits for a gate.
+    Ungated,
+    /// They can, and a reply may wait for a gate.
+    Gated,
+}
+
 /// The result of a plain request that is executed apart from the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
@@ -148,21 +159,31 @@ pub trait Handler {
     /// Whether the next requests of `conn` can be answered by [`Handler::get_now`] and
     /// [`Handler::store_now`].
     #[inline]
-    fn is_prompt(&self, _conn: &Conn) -> bool {
-        false
+    fn prompt(&self, _conn: &Conn) -> Prompt {
+        Prompt::No
     }
 
     /// Answers `get` of one key, with the same result as [`Handler::call`]. It is the most frequent
     /// request, so it has a path of its own. Called only where the handler
-    /// [is prompt](Handler::is_prompt).
+    /// [is prompt](Handler::prompt). `GATED`: its reply may wait for a gate.
     #[inline]
-    fn get_now(&mut self, _now: Now, _key: Key<'_>, _reply: &mut Reply) -> Answer {
+    fn get_now<const GATED: bool>(
+        &mut self,
+        _now: Now,
+        _key: Key<'_>,
+        _reply: &mut Reply,
+    ) -> Answer {
         Answer::Declined
     }
 
     /// Executes a plain `set` or `add`, likewise.
     #[inline]
-    fn store_now(&mut self, _now: Now, _store: &Store<'_>, _reply: &mut Reply) -> Answer {
+    fn store_now<const GATED: bool>(
+        &mut self,
+        _now: Now,
+        _store: &Store<'_>,
+        _reply: &mut Reply,
+    ) -> Answer {
         Answer::Declined
     }
 

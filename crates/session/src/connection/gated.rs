@@ -8,7 +8,7 @@ use super::flow::Flow;
 use super::requests::{Remaining, Requests};
 use crate::bounds::WAIT_NS_MAX;
 use crate::context::Context;
-use crate::handler::{Answer, Handler};
+use crate::handler::{Answer, Handler, Prompt};
 use crate::pending::{Executed, Wait};
 use crate::reply::{Mark, Span};
 
@@ -70,8 +70,8 @@ impl Requests {
         remaining.requests = remaining.requests.min(bounds.pending_max as u32);
         while !rest.is_empty() && !self.is_stopped(context, remaining) {
             let before = rest.len();
-            if self.is_prompt(context) {
-                rest = self.run_plain(rest, context, remaining);
+            if self.prompt(context) != Prompt::No {
+                rest = self.run_noted(rest, context, remaining);
             }
             if rest.len() == before {
                 let Some(used) = self.run_any(rest, context) else { break };
@@ -87,7 +87,7 @@ impl Requests {
 
     /// Executes each plain request that `input` begins with, up to one that the handler declines;
     /// returns what follows.
-    fn run_plain<'i, H: Handler>(
+    fn run_noted<'i, H: Handler>(
         &mut self,
         mut input: &'i [u8],
         context: &mut Context<H>,
@@ -98,9 +98,9 @@ impl Requests {
             let (now, mark) = (context.now, context.out.mark());
             let (answer, rest) =
                 if let Some((store, rest)) = memcache::plain_store(input, value_bytes_max) {
-                    (context.handler.store_now(now, &store, &mut context.out), rest)
+                    (context.handler.store_now::<true>(now, &store, &mut context.out), rest)
                 } else if let Some((key, rest)) = memcache::plain_get(input) {
-                    (context.handler.get_now(now, key, &mut context.out), rest)
+                    (context.handler.get_now::<true>(now, key, &mut context.out), rest)
                 } else {
                     return input;
                 };

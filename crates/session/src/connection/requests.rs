@@ -22,7 +22,7 @@ use memcache::{Limits, Parsed, Refusal};
 use super::flow::Flow;
 use crate::bounds::WAIT_NS_MAX;
 use crate::context::Context;
-use crate::handler::{Answer, Cause, Handler, Outcome, Passed, Waited};
+use crate::handler::{Answer, Cause, Handler, Outcome, Passed, Prompt, Waited};
 use crate::ids::{Conn, ConnId, Ticket};
 use crate::pending::{Ended, Executed, Pending, Wait};
 use crate::reply::{Mark, Reply};
@@ -170,21 +170,19 @@ impl Requests {
         let mut rest = if self.swallow == 0 { input } else { &input[self.skip(input)..] };
         while !rest.is_empty() {
             let before = rest.len();
-            if self.is_prompt(context) {
-                rest = self.run_gets(rest, context, &mut remaining);
-                if rest.is_empty() {
-                    break;
-                }
-                if rest.len() == before {
-                    rest = self.run_stores(rest, context, &mut remaining);
-                    if rest.is_empty() {
+            match self.prompt(context) {
+                Prompt::Ungated => rest = self.run_plain::<H, false>(rest, context, &mut remaining),
+                Prompt::Gated => {
+                    rest = self.run_plain::<H, true>(rest, context, &mut remaining);
+                    if !rest.is_empty() && rest.len() < before && remaining.has_held(context) {
+                        rest = self.run_behind_gates(rest, context, &mut remaining);
                         break;
                     }
                 }
-                if rest.len() < before && remaining.has_held(context) {
-                    rest = self.run_behind_gates(rest, context, &mut remaining);
-                    break;
-                }
+                Prompt::No => {}
+            }
+            if rest.is_empty() {
+                break;
             }
             if rest.len() == before {
                 let Some(used) = self.run_any(rest, context) else { break };
@@ -211,10 +209,26 @@ impl Requests {
         self.flow != Flow::Idle
     }
 
+    /// Executes each `get` of one key that `input` begins with, or else each plain `set` and `add`;
+    /// returns what follows. `GATED`: a reply may wait for a gate.
+    #[inline(always)]
+    fn run_plain<'i, H: Handler, const GATED: bool>(
+        &mut self,
+        input: &'i [u8],
+        context: &mut Context<H>,
+        remaining: &mut Remaining,
+    ) -> &'i [u8] {
+        let rest = self.run_gets::<H, GATED>(input, context, remaining);
+        if rest.is_empty() || rest.len() < input.len() {
+            return rest;
+        }
+        self.run_stores::<H, GATED>(input, context, remaining)
+    }
+
     /// Answers each `get` of one key that `input` begins with, up to one that the handler declines
     /// or whose reply waits for a gate; returns what follows.
     #[inline(always)]
-    fn run_gets<'i, H: Handler>(
+    fn run_gets<'i, H: Handler, const GATED: bool>(
         &mut self,
         mut input: &'i [u8],
         context: &mut Context<H>,
@@ -222,7 +236,7 @@ impl Requests {
     ) -> &'i [u8] {
         while let Some((key, rest)) = memcache::plain_get(input) {
             let mark = context.out.mark();
-            match context.handler.get_now(context.now, key, &mut context.out) {
+            match context.handler.get_now::<GATED>(context.now, key, &mut context.out) {
                 Answer::Done => {}
                 Answer::Declined => break,
                 Answer::Gate { log, seq } => {
@@ -241,7 +255,7 @@ impl Requests {
 
     /// Executes each plain `set` and `add` that `input` begins with, likewise.
     #[inline(never)]
-    fn run_stores<'i, H: Handler>(
+    fn run_stores<'i, H: Handler, const GATED: bool>(
         &mut self,
         mut input: &'i [u8],
         context: &mut Context<H>,
@@ -250,7 +264,7 @@ impl Requests {
         let value_bytes_max = context.handler.limits(&self.conn).value_bytes_max;
         while let Some((store, rest)) = memcache::plain_store(input, value_bytes_max) {
             let mark = context.out.mark();
-            match context.handler.store_now(context.now, &store, &mut context.out) {
+            match context.handler.store_now::<GATED>(context.now, &store, &mut context.out) {
                 Answer::Done => {}
                 Answer::Declined => break,
                 Answer::Gate { log, seq } => {
@@ -274,10 +288,10 @@ impl Requests {
         self.pending.is_some() || self.parked_until_ns != u64::MAX
     }
 
-    /// Whether a reply is complete at once, and may leave at once.
+    /// Whether a plain request can be executed apart from the others.
     #[inline(always)]
-    pub(super) fn is_prompt<H: Handler>(&self, context: &Context<H>) -> bool {
-        !self.waits() && context.handler.is_prompt(&self.conn)
+    pub(super) fn prompt<H: Handler>(&self, context: &Context<H>) -> Prompt {
+        if self.waits() { Prompt::No } else { context.handler.prompt(&self.conn) }
     }
 
     /// Executes the request that `input` begins with; returns how much of it is used, or `None`

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use base::Now;
 use memcache::{Key, Limits, Refusal, Request, Store};
 use session::{
-    Answer, BatchEnd, Cause, Conn, ConnId, Handler, LogId, Mark, Outcome, Passed, Reply, Serve, Session,
+    Answer, BatchEnd, Cause, Conn, ConnId, Handler, LogId, Mark, Outcome, Passed, Prompt, Reply, Serve, Session,
     Ticket, Waited,
 };
 
@@ -210,11 +210,11 @@ impl<D: Delays> Handler for Fake<D> {
         }
     }
 
-    fn is_prompt(&self, _conn: &Conn) -> bool {
-        self.prompt
+    fn prompt(&self, _conn: &Conn) -> Prompt {
+        if self.prompt { Prompt::Gated } else { Prompt::No }
     }
 
-    fn get_now(&mut self, _now: Now, key: Key<'_>, reply: &mut Reply) -> Answer {
+    fn get_now<const GATED: bool>(&mut self, _now: Now, key: Key<'_>, reply: &mut Reply) -> Answer {
         if self.delays.declines() {
             return Answer::Declined;
         }
@@ -224,7 +224,7 @@ impl<D: Delays> Handler for Fake<D> {
         self.delays.gate_now()
     }
 
-    fn store_now(&mut self, _now: Now, store: &Store<'_>, reply: &mut Reply) -> Answer {
+    fn store_now<const GATED: bool>(&mut self, _now: Now, store: &Store<'_>, reply: &mut Reply) -> Answer {
         if self.delays.declines() {
             return Answer::Declined;
         }
