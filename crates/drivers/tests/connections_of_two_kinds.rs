@@ -56,6 +56,14 @@ impl Handler for Both {
         self.0.get_now::<GATED>(now, key, reply)
     }
 
+    fn confirm(&self) -> bool {
+        self.0.confirm()
+    }
+
+    fn executes_again(&mut self, gets: u32) {
+        self.0.executes_again(gets);
+    }
+
     fn store_now<const GATED: bool>(&mut self, now: Now, store: &Store<'_>, reply: &mut Reply) -> Answer {
         self.0.store_now::<GATED>(now, store, reply)
     }

@@ -22,7 +22,7 @@ use crate::shared::Shared;
 use crate::slices::{Jump, Slices};
 use crate::state::State;
 use crate::store::For;
-use crate::sync::{Mutex, MutexGuard, lock};
+use crate::sync::{Mutex, MutexGuard, lock, lock_quickly};
 use base::{Refused, SliceId, Version};
 use std::sync::Arc;
 
@@ -424,7 +424,7 @@ impl Log {
 
     #[inline(always)]
     fn lock_to_lead(&self) -> Result<MutexGuard<'_, State>, Refused> {
-        let state = lock(&self.state);
+        let state = lock_quickly(&self.state);
         if state.part == Part::Leads { Ok(state) } else { Err(Refused::Sealed) }
     }
 

@@ -10,7 +10,7 @@ use crate::lanes::{LaneId, Lanes, Place};
 use crate::log::Log;
 use crate::readers::ReaderId;
 use crate::slices::Slices;
-use base::{Effect, EffectSink, Facts, KeyId, Refused, SliceId, SliceRange, Space, Value, Version};
+use base::{Change, Effect, EffectSink, Facts, KeyId, Refused, SliceId, SliceRange, Space, Value, Version};
 use std::sync::Arc;
 
 /// What a worker holds of one lane.
@@ -177,26 +177,46 @@ impl WorkerSink {
         Ok(())
     }
 
+    #[cold]
+    #[inline(never)]
+    fn reserve_removal(&mut self, slice: SliceId) -> Result<(), Refused> {
+        let lane = self.lanes.lane_of(slice);
+        let charge = self.sizes.charge(HEAD_BYTES_MAX);
+        self.held[lane.index()].hold(charge, false, &mut self.used, lane)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn reserve_parts(
+        &mut self,
+        slice: SliceId,
+        value_bytes: usize,
+        first: &[u8],
+        second: &[u8],
+    ) -> Result<(), Refused> {
+        self.reserve_change(slice, value_bytes, Some(Value::Parts([first, second])))
+    }
+
     /// Reserves space that is not held yet, and copies a value that will lie apart.
     #[cold]
     #[inline(never)]
-    fn reserve_more(&mut self, slice: SliceId, space: &Space<'_>) -> Result<(), Refused> {
+    fn reserve_change(
+        &mut self,
+        slice: SliceId,
+        value_bytes: usize,
+        value: Option<Value<'_>>,
+    ) -> Result<(), Refused> {
         let lane = self.lanes.lane_of(slice);
-        let (held, sizes) = (&mut self.held[lane.index()], &self.sizes);
-        match space {
-            Space::Removal => held.hold(sizes.charge(HEAD_BYTES_MAX), false, &mut self.used, lane),
-            Space::Change { value_bytes, value, .. } => {
-                let is_apart = *value_bytes > sizes.inline_max;
-                let charge = sizes.charge_of_change(*value_bytes);
-                let spends = *value_bytes > 0 || value.is_some();
-                held.hold(charge.ok_or(Refused::TooLarge)?, spends, &mut self.used, lane)?;
-                drop(self.take_prepared());
-                if is_apart && let Some(value) = value {
-                    self.prepare(copy_of(value));
-                }
-                Ok(())
-            }
+        let charge = self.sizes.charge_of_change(value_bytes).ok_or(Refused::TooLarge)?;
+        let spends = value_bytes > 0 || value.is_some();
+        self.held[lane.index()].hold(charge, spends, &mut self.used, lane)?;
+        drop(self.take_prepared());
+        if let Some(value) = value
+            && value_bytes > self.sizes.inline_max
+        {
+            self.prepare(copy_of(&value));
         }
+        Ok(())
     }
 
     fn append(&mut self, lane: LaneId, entry: &Entry<'_>) -> Result<Place, Refused> {
@@ -219,22 +239,47 @@ impl WorkerSink {
         Ok(charge)
     }
 
-    /// A change whose value lies apart.
-    #[cold]
+    /// A put with a value in one part. Apart, so that it has all registers.
     #[inline(never)]
-    fn commit_apart(
+    fn commit_plain(
         &mut self,
-        key: KeyId,
+        slice: SliceId,
+        key: &[u8],
+        value: &[u8],
+        (client_flags, expiry_s): (u32, u32),
+        stamp: impl FnOnce() -> Result<Version, Refused>,
+    ) -> Result<Version, Refused> {
+        let facts = Facts { client_flags, expiry_s, ..Facts::default() };
+        let effect = Effect { key, change: Change::Put(Value::Parts([value, &[]]), facts) };
+        if value.len() > self.sizes.inline_max {
+            return self.commit_any(slice, &effect, stamp);
+        }
+        let lane = LaneId(self.slices.lane(slice));
+        let mut draft = Draft::change(slice, &effect);
+        let charge = self.sizes.charge_of(&draft).ok_or(Refused::TooLarge)?;
+        let held = &mut self.held[lane.index()];
+        held.hold(charge, true, &mut self.used, lane)?;
+        let (version, position) = held.log.append_change(slice, &mut draft, None, charge, stamp)?;
+        held.appended(position, charge, true);
+        self.last = lane.0;
+        Ok(version)
+    }
+
+    /// A change of any kind.
+    #[inline(never)]
+    fn commit_any(
+        &mut self,
+        slice: SliceId,
         effect: &Effect<'_>,
         stamp: impl FnOnce() -> Result<Version, Refused>,
     ) -> Result<Version, Refused> {
-        let lane = self.lanes.lane_of(key.slice);
-        let mut draft = Draft::change(key.slice, effect);
+        let lane = self.lanes.lane_of(slice);
+        let mut draft = Draft::change(slice, effect);
         let charge = self.hold(lane, &draft)?;
         let apart = self.take_apart(&draft.value);
         let held = &mut self.held[lane.index()];
         let (version, position) =
-            held.log.append_change(key.slice, &mut draft, apart, charge, stamp)?;
+            held.log.append_change(slice, &mut draft, apart, charge, stamp)?;
         held.appended(position, charge, draft.spends);
         self.last = lane.0;
         Ok(version)
@@ -296,9 +341,19 @@ impl EffectSink for WorkerSink {
         {
             return Ok(());
         }
-        self.reserve_more(slice, &space)
+        match space {
+            // In registers: else the space would have to be in memory for all changes.
+            Space::Change { value_bytes, value: Some(Value::Parts([first, second])), .. } => {
+                self.reserve_parts(slice, value_bytes, first, second)
+            }
+            Space::Change { value_bytes, value, .. } => {
+                self.reserve_change(slice, value_bytes, value)
+            }
+            Space::Removal => self.reserve_removal(slice),
+        }
     }
 
+    /// Most changes are plain.
     #[inline(always)]
     fn commit(
         &mut self,
@@ -306,22 +361,21 @@ impl EffectSink for WorkerSink {
         effect: &Effect<'_>,
         stamp: impl FnOnce() -> Result<Version, Refused>,
     ) -> Result<Version, Refused> {
-        let lane = LaneId(self.slices.lane(key.slice));
-        let mut draft = Draft::change(key.slice, effect);
-        if self.sizes.is_apart(&draft.value) {
-            // A copy: else the effect would have to be in memory for all changes.
-            let effect = *effect;
-            return self.commit_apart(key, &effect, stamp);
+        if let Change::Put(Value::Parts([value, []]), facts) = effect.change
+            && is_plain(&facts)
+        {
+            let Facts { client_flags, expiry_s, .. } = facts;
+            return self.commit_plain(key.slice, effect.key, value, (client_flags, expiry_s), stamp);
         }
-        let charge = self.sizes.charge_of(&draft).ok_or(Refused::TooLarge)?;
-        let held = &mut self.held[lane.index()];
-        held.hold(charge, draft.spends, &mut self.used, lane)?;
-        let (version, position) =
-            held.log.append_change(key.slice, &mut draft, None, charge, stamp)?;
-        held.appended(position, charge, draft.spends);
-        self.last = lane.0;
-        Ok(version)
+        self.commit_any(key.slice, effect, stamp)
     }
+}
+
+/// Whether a put carries only what most do.
+#[inline(always)]
+fn is_plain(facts: &Facts) -> bool {
+    let Facts { token, stale, token_sent, vivified, .. } = *facts;
+    token.is_none() && !stale && !token_sent && !vivified
 }
 
 impl Drop for WorkerSink {

@@ -55,7 +55,7 @@ impl Block {
     /// Where an entry of `length` bytes is written next, if it fits.
     #[inline(always)]
     fn space(&mut self, length: usize) -> Option<&mut [u8]> {
-        self.bytes.get_mut(self.filled..)?.get_mut(..length)
+        self.bytes.get_mut(self.filled..self.filled + length)
     }
 
     /// Empties it. Returns what was charged.
@@ -157,13 +157,10 @@ impl Store {
     ) {
         let head = draft.head_bytes();
         let length = head + if apart.is_none() { draft.value.bytes() } else { 0 };
-        let to = match self.open.space(length) {
-            Some(to) => to,
-            None => {
-                self.roll(shared);
-                self.open.space(length).expect("invariant: a block holds any entry")
-            }
-        };
+        if length > self.open.bytes.len() - self.open.filled {
+            self.roll(shared);
+        }
+        let to = self.open.space(length).expect("invariant: a block holds any entry");
         let to_value = draft.write_head(to);
         if apart.is_none() {
             draft.write_value(to_value, &mut self.scratch);

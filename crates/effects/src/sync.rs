@@ -15,6 +15,12 @@ use std::sync::PoisonError;
 /// Whether a model checker runs the logs: then tables and blocks are as small as they can be.
 pub(crate) const MODEL: bool = cfg!(any(loom, shuttle));
 
+/// [`lock`], for a lock that is mostly free: the attempt is short enough to be inlined.
+#[inline(always)]
+pub(crate) fn lock_quickly<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    if let Ok(guard) = mutex.try_lock() { guard } else { lock(mutex) }
+}
+
 /// Takes the lock, also after a panic: every change of what it guards is complete before anything
 /// that may panic is called.
 #[inline]

@@ -7,7 +7,7 @@
 use crate::effect_log::{EffectLog, LEVEL};
 use crate::park::{Executed, Park};
 use base::{SliceId, Version};
-use effects::{Lanes, Mark, Place, WorkerSink};
+use effects::{Lanes, Log, Mark, Place, WorkerSink};
 use session::{Answer, LogId, Outcome, Passed};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -22,8 +22,10 @@ const SEVERAL_MAX: usize = 1 << 16;
 /// What the replies of a worker wait for.
 pub(crate) struct Replies {
     log: Arc<EffectLog>,
-    /// Those of `log`, at hand.
+    /// Those of `log`, at hand; the first of them; and the others.
     lanes: Arc<Lanes>,
+    first: Arc<Log>,
+    others: Box<[Arc<Log>]>,
     pub(crate) sink: WorkerSink,
     /// Whether a reply ever waits.
     gates: bool,
@@ -45,11 +47,16 @@ pub(crate) struct Replies {
 impl Replies {
     pub(crate) fn new(log: Arc<EffectLog>) -> Self {
         let lanes = log.lanes.clone();
+        let mut logs = lanes.logs().map(|(_, log)| log.clone());
+        let first = logs.next().expect("a cell has a lane at least");
+        let others = logs.collect();
         let sink = WorkerSink::new(lanes.clone());
         let shown = lanes.nowhere();
         let besides = vec![0; log.readers.len()];
         Self {
             lanes,
+            first,
+            others,
             sink,
             gates: log.gates(),
             is_used: false,
@@ -67,11 +74,10 @@ impl Replies {
         &self.log
     }
 
-    /// Whether everything in the log of `slice` has passed: what was read of the slice may be shown
-    /// at once.
+    /// Whether everything in all logs has passed: whatever was read may be shown at once.
     #[inline(always)]
-    pub(crate) fn is_settled(&self, slice: SliceId) -> bool {
-        self.lanes.is_settled(LEVEL, slice)
+    pub(crate) fn is_settled(&self) -> bool {
+        self.first.is_settled(LEVEL) && self.others.iter().all(|log| log.is_settled(LEVEL))
     }
 
     /// Notes that the reply in execution shows the item with `version`, or else that `slice` has
@@ -130,10 +136,10 @@ impl Replies {
         }
     }
 
-    /// What the reply to a plain `get` waits for that has read a key of `slice`.
-    #[inline(never)]
-    pub(crate) fn answer_read(&mut self, slice: SliceId) -> Answer {
-        let Some(place) = self.lanes.wait_for(LEVEL, slice, None) else { return Answer::Done };
+    /// What the reply to a plain `get` waits for that shows the item of a key with `version`, or
+    /// that the key has none.
+    pub(crate) fn answer_read(&mut self, slice: SliceId, version: Option<Version>) -> Answer {
+        let Some(place) = self.lanes.wait_for(LEVEL, slice, version) else { return Answer::Done };
         self.is_used = true;
         Answer::Gate { log: log_of(place), seq: place.position }
     }

@@ -50,7 +50,9 @@ pub struct Service {
     guarded: bool,
     /// Whether every client is served at once: nobody must authenticate, and no reply waits for a
     /// log.
-    always_prompt: bool,
+    always_ungated: bool,
+    /// How plain requests are executed, of clients that have authenticated if they must.
+    prompt: Prompt,
     /// When the next round of housekeeping is due; the highest number if another worker does it.
     tend_at_ns: u64,
     /// When the last one was.
@@ -65,8 +67,9 @@ impl Service {
         let tend_at_ns = if tends { 0 } else { u64::MAX };
         let guarded = cell.options().authenticate.is_some();
         let worker = Worker::new(cell);
-        let always_prompt = !guarded && worker.replies.is_none();
-        Self { worker, guarded, always_prompt, tend_at_ns, tended_ns: 0 }
+        let prompt = if worker.replies.is_none() { Prompt::Ungated } else { Prompt::Gated };
+        let always_ungated = !guarded && prompt == Prompt::Ungated;
+        Self { worker, guarded, always_ungated, prompt, tend_at_ns, tended_ns: 0 }
     }
 
     /// Whether the client must still authenticate.
@@ -211,14 +214,10 @@ impl Handler for Service {
 
     #[inline(always)]
     fn prompt(&self, conn: &Conn) -> Prompt {
-        if self.always_prompt {
+        if self.always_ungated {
             return Prompt::Ungated;
         }
-        match &self.worker.replies {
-            _ if self.distrusts(conn) => Prompt::No,
-            Some(_) => Prompt::Gated,
-            None => Prompt::Ungated,
-        }
+        if self.distrusts(conn) { Prompt::No } else { self.prompt }
     }
 
     #[inline(always)]
@@ -229,8 +228,20 @@ impl Handler for Service {
         reply: &mut Reply,
     ) -> Answer {
         self.worker.begin(now);
-        let slice = retrieve::get_single(&mut self.worker, now, key, reply.bytes_mut());
-        if GATED { self.worker.answer_read(slice) } else { Answer::Done }
+        if GATED {
+            return retrieve::get_shown(&mut self.worker, now, key, reply.bytes_mut());
+        }
+        retrieve::get_single(&mut self.worker, now, key, reply.bytes_mut());
+        Answer::Done
+    }
+
+    #[inline(always)]
+    fn confirm(&self) -> bool {
+        self.worker.confirms_gets()
+    }
+
+    fn executes_again(&mut self, gets: u32) {
+        self.worker.counts_no_more(gets);
     }
 
     #[inline(always)]

@@ -28,6 +28,8 @@ pub(crate) struct Worker {
     lease: Option<Local>,
     /// Whether the request in execution has been parked for as long as it may.
     is_overdue: bool,
+    /// Plain `get`s that are counted already, and are executed again.
+    counted: u32,
     /// What its changes are appended to and its replies wait for, where the cell has a log.
     pub(crate) replies: Option<Box<Replies>>,
 }
@@ -37,7 +39,8 @@ impl Worker {
     pub(crate) fn new(cell: Arc<Cell>) -> Self {
         let counters = cell.add_worker();
         let replies = cell.effect_log().map(|log| Box::new(Replies::new(log)));
-        Self { cell, counters, pin: None, lease: None, is_overdue: false, replies }
+        let (pin, lease) = (None, None);
+        Self { cell, counters, pin, lease, is_overdue: false, counted: 0, replies }
     }
 
     #[inline(always)]
@@ -89,13 +92,29 @@ impl Worker {
         }
     }
 
-    /// What the reply to a plain `get` waits for that has read a key of `slice`.
+    /// What the reply to a plain `get` waits for that shows the item of a key with `version`, or
+    /// that the key has none.
+    pub(crate) fn answer_read(&mut self, slice: SliceId, version: Option<Version>) -> Answer {
+        let replies = self.replies.as_mut();
+        replies.map_or(Answer::Done, |replies| replies.answer_read(slice, version))
+    }
+
+    /// Whether the replies to the last plain `get`s may leave at once.
     #[inline(always)]
-    pub(crate) fn answer_read(&mut self, slice: SliceId) -> Answer {
-        match &mut self.replies {
-            Some(replies) if !replies.is_settled(slice) => replies.answer_read(slice),
-            _ => Answer::Done,
-        }
+    pub(crate) fn confirms_gets(&self) -> bool {
+        self.replies.as_ref().is_none_or(|replies| replies.is_settled())
+    }
+
+    /// That many plain `get`s are executed again, and are counted already.
+    pub(crate) fn counts_no_more(&mut self, gets: u32) {
+        self.counted += gets;
+    }
+
+    /// Whether a `get` is executed again that is counted already.
+    pub(crate) fn is_counted(&mut self) -> bool {
+        let is_counted = self.counted > 0;
+        self.counted -= u32::from(is_counted);
+        is_counted
     }
 
     /// What the reply to a plain change waits for.

@@ -165,7 +165,8 @@ pub trait Handler {
 
     /// Answers `get` of one key, with the same result as [`Handler::call`]. It is the most frequent
     /// request, so it has a path of its own. Called only where the handler
-    /// [is prompt](Handler::prompt). `GATED`: its reply may wait for a gate.
+    /// [is prompt](Handler::prompt). `GATED`: its reply may wait for a gate. A handler whose replies
+    /// may wait is first called without that for a run of them, and then [`Handler::confirm`].
     #[inline]
     fn get_now<const GATED: bool>(
         &mut self,
@@ -176,7 +177,16 @@ pub trait Handler {
         Answer::Declined
     }
 
-    /// Executes a plain `set` or `add`, likewise.
+    /// Whether the replies may leave of all [`Handler::get_now`] that were called just now as if none
+    /// would wait. If not, they are dropped, and [`Handler::executes_again`] follows.
+    fn confirm(&self) -> bool {
+        true
+    }
+
+    /// That many [`Handler::get_now`] are called again, one by one.
+    fn executes_again(&mut self, _gets: u32) {}
+
+    /// Executes a plain `set` or `add`, likewise, but is called once.
     #[inline]
     fn store_now<const GATED: bool>(
         &mut self,

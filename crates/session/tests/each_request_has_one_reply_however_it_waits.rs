@@ -59,6 +59,10 @@ impl Delays for Waits {
         self.park || self.random.below(3) == 0
     }
 
+    fn confirms(&self) -> bool {
+        self.seqs == self.marks
+    }
+
     fn gate_now(&mut self) -> Answer {
         if self.random.below(3) == 0 {
             return Answer::Done;

@@ -56,6 +56,25 @@ impl Requests {
         Executed { request: self.number, request_bytes, wait, due_ns: 0, begun: false }
     }
 
+    /// Drops the replies to the `get`s that `input` begins with, up to the last `left` bytes, which
+    /// stand in the output since `mark`, and executes them again, up to one whose reply waits.
+    /// Returns what follows.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn run_gets_again<'i, H: Handler>(
+        &mut self,
+        (input, mark): (&'i [u8], Mark),
+        left: usize,
+        context: &mut Context<H>,
+        remaining: &mut Remaining,
+    ) -> &'i [u8] {
+        let lines = input[..input.len() - left].iter().filter(|byte| **byte == b'\n').count() as u32;
+        context.out.rewind(mark);
+        context.handler.executes_again(lines);
+        remaining.requests += lines;
+        self.run_gets::<H, true>(input, context, remaining)
+    }
+
     /// Goes on with the turn when one of its replies is held; returns what is left of `rest`.
     #[inline(never)]
     pub(super) fn run_behind_gates<'i, H: Handler>(

@@ -162,27 +162,49 @@ impl Requests {
         context: &mut Context<H>,
         requests_max: u32,
     ) -> usize {
-        if let Some(pending) = &mut self.pending {
-            pending.begin_run();
-        }
+        let mut waits = match &mut self.pending {
+            None => self.is_parked(),
+            Some(pending) => {
+                pending.begin_run();
+                true
+            }
+        };
         let full_at = context.out.len() + context.resources.bounds.output_bytes_max;
         let mut remaining = Remaining { requests: requests_max, full_at };
         let mut rest = if self.swallow == 0 { input } else { &input[self.skip(input)..] };
         while !rest.is_empty() {
             let before = rest.len();
-            match self.prompt(context) {
-                Prompt::Ungated => rest = self.run_plain::<H, false>(rest, context, &mut remaining),
+            match if waits { Prompt::No } else { context.handler.prompt(&self.conn) } {
+                Prompt::Ungated => {
+                    rest = self.run_gets::<H, false>(rest, context, &mut remaining);
+                    if rest.is_empty() {
+                        break;
+                    }
+                    if rest.len() == before {
+                        rest = self.run_stores::<H, false>(rest, context, &mut remaining);
+                        if rest.is_empty() {
+                            break;
+                        }
+                    }
+                }
                 Prompt::Gated => {
-                    rest = self.run_plain::<H, true>(rest, context, &mut remaining);
-                    if !rest.is_empty() && rest.len() < before && remaining.has_held(context) {
+                    let (begin, mark) = (rest, context.out.mark());
+                    rest = self.run_gets::<H, false>(rest, context, &mut remaining);
+                    if rest.len() == before {
+                        rest = self.run_stores::<H, true>(rest, context, &mut remaining);
+                    } else if !context.handler.confirm() {
+                        let left = rest.len();
+                        rest = self.run_gets_again((begin, mark), left, context, &mut remaining);
+                    }
+                    if rest.is_empty() {
+                        break;
+                    }
+                    if rest.len() < before && remaining.has_held(context) {
                         rest = self.run_behind_gates(rest, context, &mut remaining);
                         break;
                     }
                 }
                 Prompt::No => {}
-            }
-            if rest.is_empty() {
-                break;
             }
             if rest.len() == before {
                 let Some(used) = self.run_any(rest, context) else { break };
@@ -195,6 +217,7 @@ impl Requests {
             if self.is_stopped(context, &remaining) {
                 break;
             }
+            waits = self.waits();
         }
         rest.len()
     }
@@ -209,26 +232,10 @@ impl Requests {
         self.flow != Flow::Idle
     }
 
-    /// Executes each `get` of one key that `input` begins with, or else each plain `set` and `add`;
-    /// returns what follows. `GATED`: a reply may wait for a gate.
-    #[inline(always)]
-    fn run_plain<'i, H: Handler, const GATED: bool>(
-        &mut self,
-        input: &'i [u8],
-        context: &mut Context<H>,
-        remaining: &mut Remaining,
-    ) -> &'i [u8] {
-        let rest = self.run_gets::<H, GATED>(input, context, remaining);
-        if rest.is_empty() || rest.len() < input.len() {
-            return rest;
-        }
-        self.run_stores::<H, GATED>(input, context, remaining)
-    }
-
     /// Answers each `get` of one key that `input` begins with, up to one that the handler declines
     /// or whose reply waits for a gate; returns what follows.
     #[inline(always)]
-    fn run_gets<'i, H: Handler, const GATED: bool>(
+    pub(super) fn run_gets<'i, H: Handler, const GATED: bool>(
         &mut self,
         mut input: &'i [u8],
         context: &mut Context<H>,
@@ -285,7 +292,12 @@ impl Requests {
     /// apply, which ends its wait.
     #[inline(always)]
     fn waits(&self) -> bool {
-        self.pending.is_some() || self.parked_until_ns != u64::MAX
+        self.pending.is_some() || self.is_parked()
+    }
+
+    #[inline(always)]
+    fn is_parked(&self) -> bool {
+        self.parked_until_ns != u64::MAX
     }
 
     /// Whether a plain request can be executed apart from the others.

@@ -28,6 +28,11 @@ pub trait Delays {
         false
     }
 
+    /// Whether the last replies to plain `get`s may leave at once.
+    fn confirms(&self) -> bool {
+        true
+    }
+
     /// What the reply to a plain request waits for that is answered at once.
     fn gate_now(&mut self) -> Answer {
         Answer::Done
@@ -221,7 +226,15 @@ impl<D: Delays> Handler for Fake<D> {
         self.calls += 1;
         self.get(key.as_bytes(), reply);
         reply.bytes_mut().extend(b"END\r\n");
-        self.delays.gate_now()
+        if GATED { self.delays.gate_now() } else { Answer::Done }
+    }
+
+    fn confirm(&self) -> bool {
+        self.delays.confirms()
+    }
+
+    fn executes_again(&mut self, gets: u32) {
+        self.calls -= gets as usize;
     }
 
     fn store_now<const GATED: bool>(&mut self, _now: Now, store: &Store<'_>, reply: &mut Reply) -> Answer {
