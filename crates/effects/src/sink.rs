@@ -41,6 +41,8 @@ pub struct WorkerSink {
     quick_bytes: usize,
     /// The lane of the last entry.
     last: u8,
+    /// Why the last plain put was refused.
+    refused: Refused,
 }
 
 const _: () = assert!(crate::LANES_MAX <= u64::BITS as usize);
@@ -54,7 +56,8 @@ impl WorkerSink {
         let held = lanes.logs().map(held).collect();
         let (slices, sizes) = (lanes.slices(), *lanes.sizes());
         let quick_bytes = sizes.inline_max + 1;
-        Self { lanes, slices, sizes, held, used: 0, prepared: None, quick_bytes, last: 0 }
+        let (prepared, refused) = (None, Refused::Full);
+        Self { lanes, slices, sizes, held, used: 0, prepared, quick_bytes, last: 0, refused }
     }
 
     /// The logs that it appends to.
@@ -239,7 +242,8 @@ impl WorkerSink {
         Ok(charge)
     }
 
-    /// A put with a value in one part. Apart, so that it has all registers.
+    /// A put with a value in one part. Apart, so that it has all registers; and so that it returns
+    /// in them, why it is refused is left in `refused`.
     #[inline(never)]
     fn commit_plain(
         &mut self,
@@ -248,21 +252,45 @@ impl WorkerSink {
         value: &[u8],
         (client_flags, expiry_s): (u32, u32),
         stamp: impl FnOnce() -> Result<Version, Refused>,
-    ) -> Result<Version, Refused> {
+    ) -> Option<Version> {
+        let facts = Facts { client_flags, expiry_s, ..Facts::default() };
+        let change = Change::Put(Value::Parts([value, &[]]), facts);
+        let lane = LaneId(self.slices.lane(slice));
+        let mut draft = Draft::change(slice, &Effect { key, change });
+        let charge = draft.has_right_key().then(|| self.sizes.charge(draft.bytes()));
+        if let Some(charge) = charge
+            && value.len() <= self.sizes.inline_max
+            && let Some(held) = self.held.get_mut(lane.index())
+            && held.room.has(charge, true)
+        {
+            match held.log.append_change(slice, &mut draft, None, charge, stamp) {
+                Ok((version, position)) => {
+                    held.appended(position, charge, true);
+                    self.last = lane.0;
+                    return Some(version);
+                }
+                Err(refused) => self.refused = refused,
+            }
+            return None;
+        }
+        self.commit_larger(slice, key, value, (client_flags, expiry_s), stamp)
+    }
+
+    /// The same, where the value lies apart, or room is to be reserved.
+    #[cold]
+    #[inline(never)]
+    fn commit_larger(
+        &mut self,
+        slice: SliceId,
+        key: &[u8],
+        value: &[u8],
+        (client_flags, expiry_s): (u32, u32),
+        stamp: impl FnOnce() -> Result<Version, Refused>,
+    ) -> Option<Version> {
         let facts = Facts { client_flags, expiry_s, ..Facts::default() };
         let effect = Effect { key, change: Change::Put(Value::Parts([value, &[]]), facts) };
-        if value.len() > self.sizes.inline_max {
-            return self.commit_any(slice, &effect, stamp);
-        }
-        let lane = LaneId(self.slices.lane(slice));
-        let mut draft = Draft::change(slice, &effect);
-        let charge = self.sizes.charge_of(&draft).ok_or(Refused::TooLarge)?;
-        let held = &mut self.held[lane.index()];
-        held.hold(charge, true, &mut self.used, lane)?;
-        let (version, position) = held.log.append_change(slice, &mut draft, None, charge, stamp)?;
-        held.appended(position, charge, true);
-        self.last = lane.0;
-        Ok(version)
+        let committed = self.commit_any(slice, &effect, stamp);
+        committed.map_err(|refused| self.refused = refused).ok()
     }
 
     /// A change of any kind.
@@ -365,7 +393,9 @@ impl EffectSink for WorkerSink {
             && is_plain(&facts)
         {
             let Facts { client_flags, expiry_s, .. } = facts;
-            return self.commit_plain(key.slice, effect.key, value, (client_flags, expiry_s), stamp);
+            let facts = (client_flags, expiry_s);
+            let committed = self.commit_plain(key.slice, effect.key, value, facts, stamp);
+            return committed.ok_or(self.refused);
         }
         self.commit_any(key.slice, effect, stamp)
     }

@@ -52,11 +52,6 @@ impl Block {
         })
     }
 
-    /// Where an entry of `length` bytes is written next, if it fits.
-    #[inline(always)]
-    fn space(&mut self, length: usize) -> Option<&mut [u8]> {
-        self.bytes.get_mut(self.filled..self.filled + length)
-    }
 
     /// Empties it. Returns what was charged.
     fn clear(&mut self, first: u64) -> u64 {
@@ -157,15 +152,18 @@ impl Store {
     ) {
         let head = draft.head_bytes();
         let length = head + if apart.is_none() { draft.value.bytes() } else { 0 };
-        if length > self.open.bytes.len() - self.open.filled {
+        let mut start = self.open.filled;
+        if start + length > self.open.bytes.len() {
             self.roll(shared);
+            start = self.open.filled;
         }
-        let to = self.open.space(length).expect("invariant: a block holds any entry");
+        let end = start + length;
+        let to = self.open.bytes.get_mut(start..end).expect("invariant: a block holds any entry");
         let to_value = draft.write_head(to);
         if apart.is_none() {
             draft.write_value(to_value, &mut self.scratch);
         }
-        self.open.filled += length;
+        self.open.filled = end;
         self.open.count += 1;
         self.open.charge += charge;
         if draft.spends {

@@ -5,7 +5,7 @@
 //! refusal, a change. A reply that shows several lanes waits for each.
 
 use crate::effect_log::{EffectLog, LEVEL};
-use crate::park::{Executed, Park};
+use crate::park::Park;
 use base::{SliceId, Version};
 use effects::{Lanes, Log, Mark, Place, WorkerSink};
 use session::{Answer, LogId, Outcome, Passed};
@@ -146,9 +146,8 @@ impl Replies {
 
     /// What the reply to a plain change waits for, which shows something that has not passed.
     #[inline]
-    pub(crate) fn answer_store(&mut self, stored: Executed, noreply: bool) -> Answer {
+    pub(crate) fn answer_store(&mut self, noreply: bool) -> Answer {
         match self.gate_of_shown() {
-            _ if stored.is_err() => Answer::Declined,
             Some((log, seq)) if !noreply => Answer::Gate { log, seq },
             // A client that gets no reply is shown nothing.
             _ => Answer::Done,

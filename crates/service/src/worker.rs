@@ -121,10 +121,19 @@ impl Worker {
     #[inline(always)]
     pub(crate) fn answer_store(&mut self, stored: Executed, noreply: bool) -> Answer {
         match &mut self.replies {
-            Some(replies) if replies.is_any_shown() => replies.answer_store(stored, noreply),
-            _ if stored.is_err() => Answer::Declined,
+            _ if stored.is_err() => self.declines(),
+            Some(replies) if replies.is_any_shown() => replies.answer_store(noreply),
             _ => Answer::Done,
         }
+    }
+
+    /// Forgets what a request would have shown that is executed again.
+    #[cold]
+    fn declines(&mut self) -> Answer {
+        if let Some(replies) = &mut self.replies {
+            replies.forget();
+        }
+        Answer::Declined
     }
 
     /// Whether the request in execution is parked because of an obstacle. One that has been parked

@@ -60,6 +60,12 @@ impl<'a> Draft<'a> {
         self.head.bytes() + self.key.len()
     }
 
+    /// Its length with the value.
+    #[inline(always)]
+    pub(crate) fn bytes(&self) -> usize {
+        self.head_bytes() + self.value.bytes()
+    }
+
     /// Whether its key has a length that its kind may have.
     #[inline(always)]
     pub(crate) fn has_right_key(&self) -> bool {

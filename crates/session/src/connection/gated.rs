@@ -123,13 +123,14 @@ impl Requests {
                 } else {
                     return input;
                 };
+            let request_bytes = input.len() - rest.len();
             let wait = match answer {
-                Answer::Done => Wait::Nothing,
                 Answer::Declined => return input,
                 Answer::Gate { log, seq } => Wait::Gate { log, seq },
+                Answer::Done => Wait::Nothing,
             };
-            if context.out.len_since(mark) > 0 {
-                let executed = self.executed(wait, input.len() - rest.len());
+            if !context.held.join(wait, request_bytes, &context.out) && context.out.mark() > mark {
+                let executed = self.executed(wait, request_bytes);
                 context.held.push_next(&executed, &context.out, mark);
             }
             input = rest;

@@ -68,20 +68,30 @@ impl Held {
         self.0.push(Replies { conn, at, end, len_at, wait, request, replies: 1, request_bytes });
     }
 
+    /// Holds one more reply with the last one, if both wait for gates of one log.
+    #[inline(always)]
+    pub(crate) fn join(&mut self, wait: Wait, request_bytes: usize, out: &Reply) -> bool {
+        if let Wait::Gate { log: own, seq: later } = wait
+            && let Some(last) = self.0.last_mut()
+            && let Wait::Gate { log, seq } = &mut last.wait
+            && *log == own
+        {
+            *seq = later.max(*seq);
+            last.end = out.mark();
+            last.replies += 1;
+            last.request_bytes += request_bytes;
+            return true;
+        }
+        false
+    }
+
     /// Holds one more reply of the connection and of the run that the last one is of.
-    #[inline]
     pub(crate) fn push_next(&mut self, executed: &Executed, out: &Reply, at: Mark) {
         let Some(last) = self.0.last_mut() else { return };
-        last.wait = match (last.wait, executed.wait) {
-            (Wait::Nothing, Wait::Nothing) => Wait::Nothing,
-            (Wait::Gate { log, seq }, Wait::Gate { log: own, seq: later }) if log == own => {
-                Wait::Gate { log, seq: seq.max(later) }
-            }
-            _ => {
-                let conn = last.conn;
-                return self.push(conn, executed, out, at);
-            }
-        };
+        if (last.wait, executed.wait) != (Wait::Nothing, Wait::Nothing) {
+            let conn = last.conn;
+            return self.push(conn, executed, out, at);
+        }
         last.end = out.mark();
         last.replies += 1;
         last.request_bytes += executed.request_bytes;
