@@ -7,8 +7,8 @@ use base::Now;
 use drivers::{Address, Config, Listen, Server};
 use memcache::{Key, Limits, Refusal, Request, Store};
 use session::{
-    Answer, BatchEnd, Bounds, Cause, Conn, ConnId, Connection, Context, Flow, Handler, LogId, Outcome,
-    Passed, Prompt, Reply, Resources, Serve, Session, Span, Ticket, Waited,
+    Answer, BatchEnd, Bounds, Cause, Conn, ConnId, Connection, Context, Flow, Handler, LogId,
+    Outcome, Passed, Prompt, Reply, Resources, Serve, Session, Span, Ticket, Waited,
 };
 
 use support::client::Client;
@@ -64,7 +64,12 @@ impl Handler for Both {
         self.0.executes_again(gets);
     }
 
-    fn store_now<const GATED: bool>(&mut self, now: Now, store: &Store<'_>, reply: &mut Reply) -> Answer {
+    fn store_now<const GATED: bool>(
+        &mut self,
+        now: Now,
+        store: &Store<'_>,
+        reply: &mut Reply,
+    ) -> Answer {
         self.0.store_now::<GATED>(now, store, reply)
     }
 

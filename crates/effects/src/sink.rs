@@ -10,7 +10,9 @@ use crate::lanes::{LaneId, Lanes, Place};
 use crate::log::Log;
 use crate::readers::ReaderId;
 use crate::slices::Slices;
-use base::{Change, Effect, EffectSink, Facts, KeyId, Refused, SliceId, SliceRange, Space, Value, Version};
+use base::{
+    Change, Effect, EffectSink, Facts, KeyId, Refused, SliceId, SliceRange, Space, Value, Version,
+};
 use std::sync::Arc;
 
 /// What a worker holds of one lane.

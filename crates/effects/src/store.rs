@@ -52,7 +52,6 @@ impl Block {
         })
     }
 
-
     /// Empties it. Returns what was charged.
     fn clear(&mut self, first: u64) -> u64 {
         (self.first, self.count, self.filled) = (first, 0, 0);

@@ -88,12 +88,7 @@ pub(crate) fn get_single(worker: &mut Worker, now: Now, key: Key<'_>, out: &mut 
 
 /// The same, where the reply waits for what it shows.
 #[inline(never)]
-pub(crate) fn get_shown(
-    worker: &mut Worker,
-    now: Now,
-    key: Key<'_>,
-    out: &mut Vec<u8>,
-) -> Answer {
+pub(crate) fn get_shown(worker: &mut Worker, now: Now, key: Key<'_>, out: &mut Vec<u8>) -> Answer {
     let (engine, pin) = worker.engine();
     let hashed = engine.key(key.as_bytes());
     let lines = ValueLines::<false, true>::new(out, key);

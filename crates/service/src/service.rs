@@ -18,8 +18,8 @@ use base::Now;
 use engine::Left;
 use memcache::{Key, KeyScratch, Limits, Refusal, Request, Store, StoreVerb, reply};
 use session::{
-    Answer, BatchEnd, Cause, Conn, ConnId, Handler, LogId, Outcome, Passed, Prompt, Reply, Serve, Session,
-    Ticket, Waited,
+    Answer, BatchEnd, Cause, Conn, ConnId, Handler, LogId, Outcome, Passed, Prompt, Reply, Serve,
+    Session, Ticket, Waited,
 };
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -48,11 +48,10 @@ pub struct Service {
     worker: Worker,
     /// Whether clients must authenticate first.
     guarded: bool,
-    /// Whether every client is served at once: nobody must authenticate, and no reply waits for a
-    /// log.
-    always_ungated: bool,
     /// How plain requests are executed, of clients that have authenticated if they must.
     prompt: Prompt,
+    /// The same, if nobody must.
+    always: Prompt,
     /// When the next round of housekeeping is due; the highest number if another worker does it.
     tend_at_ns: u64,
     /// When the last one was.
@@ -68,8 +67,8 @@ impl Service {
         let guarded = cell.options().authenticate.is_some();
         let worker = Worker::new(cell);
         let prompt = if worker.replies.is_none() { Prompt::Ungated } else { Prompt::Gated };
-        let always_ungated = !guarded && prompt == Prompt::Ungated;
-        Self { worker, guarded, always_ungated, prompt, tend_at_ns, tended_ns: 0 }
+        let always = if guarded { Prompt::No } else { prompt };
+        Self { worker, guarded, prompt, always, tend_at_ns, tended_ns: 0 }
     }
 
     /// Whether the client must still authenticate.
@@ -214,19 +213,15 @@ impl Handler for Service {
 
     #[inline(always)]
     fn prompt(&self, conn: &Conn) -> Prompt {
-        if self.always_ungated {
+        // One comparison where no reply waits.
+        if self.always == Prompt::Ungated {
             return Prompt::Ungated;
         }
-        if self.distrusts(conn) { Prompt::No } else { self.prompt }
+        if self.always == Prompt::No && conn.authenticated { self.prompt } else { self.always }
     }
 
     #[inline(always)]
-    fn get_now<const GATED: bool>(
-        &mut self,
-        now: Now,
-        key: Key<'_>,
-        reply: &mut Reply,
-    ) -> Answer {
+    fn get_now<const GATED: bool>(&mut self, now: Now, key: Key<'_>, reply: &mut Reply) -> Answer {
         self.worker.begin(now);
         if GATED {
             return retrieve::get_shown(&mut self.worker, now, key, reply.bytes_mut());

@@ -7,7 +7,8 @@ mod support;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use session::{
-    Answer, Bounds, Cause, Conn, Flow, LogId, Mark, Outcome, Passed, Reply, Ticket, WAIT_NS_MAX, Waited,
+    Answer, Bounds, Cause, Conn, Flow, LogId, Mark, Outcome, Passed, Reply, Ticket, WAIT_NS_MAX,
+    Waited,
 };
 
 use support::answers::{Answers, KEYS, key, value};

@@ -68,7 +68,8 @@ impl Requests {
         context: &mut Context<H>,
         remaining: &mut Remaining,
     ) -> &'i [u8] {
-        let lines = input[..input.len() - left].iter().filter(|byte| **byte == b'\n').count() as u32;
+        let lines =
+            input[..input.len() - left].iter().filter(|byte| **byte == b'\n').count() as u32;
         context.out.rewind(mark);
         context.handler.executes_again(lines);
         remaining.requests += lines;

@@ -309,7 +309,11 @@ impl Requests {
     /// Executes the request that `input` begins with; returns how much of it is used, or `None`
     /// when the request is incomplete.
     #[inline(never)]
-    pub(super) fn run_any<H: Handler>(&mut self, input: &[u8], context: &mut Context<H>) -> Option<usize> {
+    pub(super) fn run_any<H: Handler>(
+        &mut self,
+        input: &[u8],
+        context: &mut Context<H>,
+    ) -> Option<usize> {
         match memcache::parse(input, context.handler.limits(&self.conn)) {
             Parsed::Request { request, consumed } => {
                 let mark = context.out.mark();

@@ -11,8 +11,8 @@ use std::sync::{Arc, Mutex};
 use base::Now;
 use memcache::{Key, Limits, Refusal, Request, Store};
 use session::{
-    Answer, BatchEnd, Cause, Conn, ConnId, Handler, LogId, Mark, Outcome, Passed, Prompt, Reply, Serve, Session,
-    Ticket, Waited,
+    Answer, BatchEnd, Cause, Conn, ConnId, Handler, LogId, Mark, Outcome, Passed, Prompt, Reply,
+    Serve, Session, Ticket, Waited,
 };
 
 /// What clients have stored. The handlers of a server share it.
@@ -237,7 +237,12 @@ impl<D: Delays> Handler for Fake<D> {
         self.calls -= gets as usize;
     }
 
-    fn store_now<const GATED: bool>(&mut self, _now: Now, store: &Store<'_>, reply: &mut Reply) -> Answer {
+    fn store_now<const GATED: bool>(
+        &mut self,
+        _now: Now,
+        store: &Store<'_>,
+        reply: &mut Reply,
+    ) -> Answer {
         if self.delays.declines() {
             return Answer::Declined;
         }
