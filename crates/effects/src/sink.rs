@@ -275,7 +275,7 @@ impl WorkerSink {
             }
             return None;
         }
-        self.commit_larger(slice, key, value, (client_flags, expiry_s), stamp)
+        self.commit_larger(slice, [key, value], facts, stamp)
     }
 
     /// The same, where the value lies apart, or room is to be reserved.
@@ -284,12 +284,10 @@ impl WorkerSink {
     fn commit_larger(
         &mut self,
         slice: SliceId,
-        key: &[u8],
-        value: &[u8],
-        (client_flags, expiry_s): (u32, u32),
+        [key, value]: [&[u8]; 2],
+        facts: Facts,
         stamp: impl FnOnce() -> Result<Version, Refused>,
     ) -> Option<Version> {
-        let facts = Facts { client_flags, expiry_s, ..Facts::default() };
         let effect = Effect { key, change: Change::Put(Value::Parts([value, &[]]), facts) };
         let committed = self.commit_any(slice, &effect, stamp);
         committed.map_err(|refused| self.refused = refused).ok()

@@ -66,7 +66,8 @@ struct Apart {
     charge: u64,
 }
 
-/// Blocks that are freed when there is no spare one: more than one, fewer than would delay a writer.
+/// Blocks that are freed when there is no spare one: more than one, fewer than would delay a
+/// writer.
 const FREED_AT_ONCE: u64 = 4;
 
 /// Memory of what was freed, to drop when no lock is held.

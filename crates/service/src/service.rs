@@ -48,10 +48,11 @@ pub struct Service {
     worker: Worker,
     /// Whether clients must authenticate first.
     guarded: bool,
+    /// Whether every client is served at once: nobody must authenticate, and no reply waits for a
+    /// log.
+    always_ungated: bool,
     /// How plain requests are executed, of clients that have authenticated if they must.
     prompt: Prompt,
-    /// The same, if nobody must.
-    always: Prompt,
     /// When the next round of housekeeping is due; the highest number if another worker does it.
     tend_at_ns: u64,
     /// When the last one was.
@@ -67,8 +68,8 @@ impl Service {
         let guarded = cell.options().authenticate.is_some();
         let worker = Worker::new(cell);
         let prompt = if worker.replies.is_none() { Prompt::Ungated } else { Prompt::Gated };
-        let always = if guarded { Prompt::No } else { prompt };
-        Self { worker, guarded, prompt, always, tend_at_ns, tended_ns: 0 }
+        let always_ungated = !guarded && prompt == Prompt::Ungated;
+        Self { worker, guarded, always_ungated, prompt, tend_at_ns, tended_ns: 0 }
     }
 
     /// Whether the client must still authenticate.
@@ -213,11 +214,10 @@ impl Handler for Service {
 
     #[inline(always)]
     fn prompt(&self, conn: &Conn) -> Prompt {
-        // One comparison where no reply waits.
-        if self.always == Prompt::Ungated {
+        if self.always_ungated {
             return Prompt::Ungated;
         }
-        if self.always == Prompt::No && conn.authenticated { self.prompt } else { self.always }
+        if self.distrusts(conn) { Prompt::No } else { self.prompt }
     }
 
     #[inline(always)]

@@ -165,8 +165,8 @@ pub trait Handler {
 
     /// Answers `get` of one key, with the same result as [`Handler::call`]. It is the most frequent
     /// request, so it has a path of its own. Called only where the handler
-    /// [is prompt](Handler::prompt). `GATED`: its reply may wait for a gate. A handler whose replies
-    /// may wait is first called without that for a run of them, and then [`Handler::confirm`].
+    /// [is prompt](Handler::prompt). `GATED`: its reply may wait for a gate. Where it may, this is
+    /// first called for a run of requests as if it did not, and then [`Handler::confirm`].
     #[inline]
     fn get_now<const GATED: bool>(
         &mut self,
@@ -177,8 +177,8 @@ pub trait Handler {
         Answer::Declined
     }
 
-    /// Whether the replies may leave of all [`Handler::get_now`] that were called just now as if none
-    /// would wait. If not, they are dropped, and [`Handler::executes_again`] follows.
+    /// Whether the replies may leave of the [`Handler::get_now`] that were called just now as if no
+    /// reply waited. If not, they are dropped, and [`Handler::executes_again`] follows.
     fn confirm(&self) -> bool {
         true
     }

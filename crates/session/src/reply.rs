@@ -37,7 +37,7 @@ impl Part {
 }
 
 /// A place in a reply to return to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Mark(usize);
 
 /// A run of one reply: what one connection has to send.

@@ -2,16 +2,16 @@
 //!
 //! ```text
 //! session.rs    bytes in: parses in place, keeps what is incomplete in a tail
-//! requests.rs   the loop over requests: each is executed, and its outcome is applied
-//! gated.rs      replies to plain requests that wait for a gate
+//! requests.rs   each request is executed, and its outcome is applied
+//! turn.rs       the loop over requests
 //! tail.rs       input that is kept;  flow.rs  what the driver does next
 //! ```
 
 mod flow;
-mod gated;
 mod requests;
 mod session;
 mod tail;
+mod turn;
 
 pub use flow::Flow;
 pub use session::Session;

@@ -1,53 +1,19 @@
-//! The loop over requests: each is taken off the input and executed, and its outcome is applied.
+//! The requests of one connection: each is executed, and its outcome is applied.
 //!
-//! ```text
-//! run  -> run_gets              get of one key, as many as follow each other
-//!      -> run_stores            plain set and add, likewise
-//!      -> run_any               everything else, one at a time
-//!      -> run_behind_gates      all of these, after a reply that waits for a gate
-//! ```
+//! The loop over them is in `turn.rs`.
 //!
-//! The first two are inlined down to the handler and keep what they need in registers. `run_stores`
-//! has a frame of its own, so that its needs do not displace those of `run_gets`. Both are only for
-//! a handler that is prompt while no earlier reply waits: their replies are complete at once, so
-//! they have no ticket. A request that the handler declines there goes to `run_any`. A reply that
-//! waits for a gate stays in the output until the batch ends, and `gated.rs` goes on from there.
-//!
-//! Invariants: `pending` is there exactly while a reply waits; every later reply is queued after
-//! it. Nothing is executed unless `flow` is `Idle`. `swallow` is not 0 only between two calls of
-//! `run`.
+//! Invariants: `pending` is there exactly while a reply is queued; every later reply is queued
+//! after it. `swallow` is not 0 only between two turns.
 
 use memcache::{Limits, Parsed, Refusal};
 
 use super::flow::Flow;
 use crate::bounds::WAIT_NS_MAX;
 use crate::context::Context;
-use crate::handler::{Answer, Cause, Handler, Outcome, Passed, Prompt, Waited};
+use crate::handler::{Cause, Handler, Outcome, Passed, Prompt, Waited};
 use crate::ids::{Conn, ConnId, Ticket};
 use crate::pending::{Ended, Executed, Pending, Wait};
-use crate::reply::{Mark, Reply};
-
-/// What a turn may still do before a bound stops it.
-pub(super) struct Remaining {
-    /// Requests, at least one.
-    pub(super) requests: u32,
-    /// The length from which on the output is full.
-    pub(super) full_at: usize,
-}
-
-impl Remaining {
-    /// Counts a request; whether it was the last of this turn.
-    #[inline(always)]
-    pub(super) fn is_used_up(&mut self, out: &Reply) -> bool {
-        self.requests -= 1;
-        self.requests == 0 || self.is_full(out)
-    }
-
-    #[inline(always)]
-    fn is_full(&self, out: &Reply) -> bool {
-        out.len() >= self.full_at
-    }
-}
+use crate::reply::{Mark, Span};
 
 /// The requests of one connection and the replies to them.
 pub(super) struct Requests {
@@ -58,7 +24,7 @@ pub(super) struct Requests {
     /// The number of the latest request that was given a ticket, wrapping.
     pub(super) number: u32,
     /// Bytes of a refused value that are still to be discarded.
-    swallow: u64,
+    pub(super) swallow: u64,
     /// Total length of the request that the input begins with, as far as it is known.
     needed: usize,
     /// A part of the reply to the present request stands in the stream already.
@@ -153,150 +119,15 @@ impl Requests {
         }
     }
 
-    /// Parses `input` from its beginning until it is used up or a bound stops it; returns how much
-    /// is left and leaves the reason in `flow`.
-    #[inline(never)]
-    pub(super) fn run<H: Handler>(
-        &mut self,
-        input: &[u8],
-        context: &mut Context<H>,
-        requests_max: u32,
-    ) -> usize {
-        let mut waits = match &mut self.pending {
-            None => self.is_parked(),
-            Some(pending) => {
-                pending.begin_run();
-                true
-            }
-        };
-        let full_at = context.out.len() + context.resources.bounds.output_bytes_max;
-        let mut remaining = Remaining { requests: requests_max, full_at };
-        let mut rest = if self.swallow == 0 { input } else { &input[self.skip(input)..] };
-        while !rest.is_empty() {
-            let before = rest.len();
-            match if waits { Prompt::No } else { context.handler.prompt(&self.conn) } {
-                Prompt::Ungated => {
-                    rest = self.run_gets::<H, false>(rest, context, &mut remaining);
-                    if rest.is_empty() {
-                        break;
-                    }
-                    if rest.len() == before {
-                        rest = self.run_stores::<H, false>(rest, context, &mut remaining);
-                        if rest.is_empty() {
-                            break;
-                        }
-                    }
-                }
-                Prompt::Gated => {
-                    let (begin, mark) = (rest, context.out.mark());
-                    rest = self.run_gets::<H, false>(rest, context, &mut remaining);
-                    if rest.len() == before {
-                        rest = self.run_stores::<H, true>(rest, context, &mut remaining);
-                    } else if !context.handler.confirm() {
-                        let left = rest.len();
-                        rest = self.run_gets_again((begin, mark), left, context, &mut remaining);
-                    }
-                    if rest.is_empty() {
-                        break;
-                    }
-                    if rest.len() < before && remaining.has_held(context) {
-                        rest = self.run_behind_gates(rest, context, &mut remaining);
-                        break;
-                    }
-                }
-                Prompt::No => {}
-            }
-            if rest.len() == before {
-                let Some(used) = self.run_any(rest, context) else { break };
-                remaining.requests -= 1;
-                rest = &rest[used..];
-                if self.flow != Flow::Idle || rest.is_empty() {
-                    break;
-                }
-            }
-            if self.is_stopped(context, &remaining) {
-                break;
-            }
-            waits = self.waits();
-        }
-        rest.len()
-    }
-
-    /// Whether a bound stops the turn; if so, leaves the reason in `flow`.
-    pub(super) fn is_stopped<H>(&mut self, context: &Context<H>, remaining: &Remaining) -> bool {
-        if remaining.is_full(&context.out) {
-            self.flow = Flow::Full;
-        } else if remaining.requests == 0 {
-            self.flow = Flow::Again;
-        }
-        self.flow != Flow::Idle
-    }
-
-    /// Answers each `get` of one key that `input` begins with, up to one that the handler declines
-    /// or whose reply waits for a gate; returns what follows.
-    #[inline(always)]
-    pub(super) fn run_gets<'i, H: Handler, const GATED: bool>(
-        &mut self,
-        mut input: &'i [u8],
-        context: &mut Context<H>,
-        remaining: &mut Remaining,
-    ) -> &'i [u8] {
-        while let Some((key, rest)) = memcache::plain_get(input) {
-            let mark = context.out.mark();
-            match context.handler.get_now::<GATED>(context.now, key, &mut context.out) {
-                Answer::Done => {}
-                Answer::Declined => break,
-                Answer::Gate { log, seq } => {
-                    remaining.requests -= 1;
-                    self.hold(Wait::Gate { log, seq }, input.len() - rest.len(), mark, context);
-                    return rest;
-                }
-            }
-            input = rest;
-            if remaining.is_used_up(&context.out) {
-                break;
-            }
-        }
-        input
-    }
-
-    /// Executes each plain `set` and `add` that `input` begins with, likewise.
-    #[inline(never)]
-    fn run_stores<'i, H: Handler, const GATED: bool>(
-        &mut self,
-        mut input: &'i [u8],
-        context: &mut Context<H>,
-        remaining: &mut Remaining,
-    ) -> &'i [u8] {
-        let value_bytes_max = context.handler.limits(&self.conn).value_bytes_max;
-        while let Some((store, rest)) = memcache::plain_store(input, value_bytes_max) {
-            let mark = context.out.mark();
-            match context.handler.store_now::<GATED>(context.now, &store, &mut context.out) {
-                Answer::Done => {}
-                Answer::Declined => break,
-                Answer::Gate { log, seq } => {
-                    remaining.requests -= 1;
-                    self.hold(Wait::Gate { log, seq }, input.len() - rest.len(), mark, context);
-                    return rest;
-                }
-            }
-            input = rest;
-            if remaining.is_used_up(&context.out) {
-                break;
-            }
-        }
-        input
-    }
-
     /// Whether an earlier reply waits, or the next request was parked: that has an outcome to
     /// apply, which ends its wait.
     #[inline(always)]
-    fn waits(&self) -> bool {
+    pub(super) fn waits(&self) -> bool {
         self.pending.is_some() || self.is_parked()
     }
 
     #[inline(always)]
-    fn is_parked(&self) -> bool {
+    pub(super) fn is_parked(&self) -> bool {
         self.parked_until_ns != u64::MAX
     }
 
@@ -339,7 +170,7 @@ impl Requests {
 
     /// Discards what `input` holds of a refused value; returns how much that is.
     #[inline]
-    fn skip(&mut self, input: &[u8]) -> usize {
+    pub(super) fn skip(&mut self, input: &[u8]) -> usize {
         if self.swallow == 0 {
             return 0;
         }
@@ -416,6 +247,63 @@ impl Requests {
             self.close();
         }
         used
+    }
+
+    /// Holds the first reply of a turn that waits for a gate: it was appended since `mark`, unless
+    /// the client wants none.
+    #[inline(never)]
+    pub(super) fn hold<H: Handler>(
+        &mut self,
+        wait: Wait,
+        request_bytes: usize,
+        mark: Mark,
+        context: &mut Context<H>,
+    ) {
+        if context.out.len_since(mark) == 0 {
+            return;
+        }
+        self.number = self.number.wrapping_add(1);
+        let executed = self.executed(wait, request_bytes);
+        context.held.push(self.conn.id(), &executed, &context.out, mark);
+    }
+
+    /// Notes a reply that waits for nothing, if one before it is held.
+    pub(super) fn hold_behind<H: Handler>(
+        &self,
+        executed: &Executed,
+        mark: Mark,
+        context: &mut Context<H>,
+    ) {
+        let is_behind = context.held.last().is_some_and(|held| held.conn == self.conn.id());
+        if is_behind && context.out.len_since(mark) > 0 {
+            context.held.push_next(executed, &context.out, mark);
+        }
+    }
+
+    pub(super) fn executed(&self, wait: Wait, request_bytes: usize) -> Executed {
+        Executed { request: self.number, request_bytes, wait, due_ns: 0, begun: false }
+    }
+
+    /// Queues what may not leave of `span`. Returns what may.
+    pub(super) fn withhold<H: Handler>(&mut self, span: Span, context: &mut Context<H>) -> Span {
+        let Context { handler, now, out, resources, spares, held } = context;
+        let waits_already = self.pending.as_ref().is_some_and(|pending| pending.has_ahead());
+        let leaving =
+            if waits_already { span.cut_at(span.begin()).0 } else { held.leaving(span, handler) };
+        if leaving == span {
+            return span;
+        }
+        let pending = self.pending.get_or_insert_with(|| spares.take());
+        let (_, rest) = span.cut_at(leaving.finish());
+        held.queue(rest, out, pending, now.mono_ns + WAIT_NS_MAX);
+        let is_full = pending.is_full(resources);
+        self.flow = match self.flow {
+            // Its output has not left after all.
+            Flow::Close | Flow::Full => Flow::Waiting,
+            Flow::Idle | Flow::Again if is_full => Flow::Waiting,
+            flow => flow,
+        };
+        leaving
     }
 
     /// Ends the connection as soon as no reply waits.

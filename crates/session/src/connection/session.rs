@@ -11,6 +11,7 @@
 use super::flow::Flow;
 use super::requests::Requests;
 use super::tail::Tail;
+use super::turn;
 use crate::bounds::Resources;
 use crate::context::Context;
 use crate::handler::{Handler, Waited};
@@ -176,7 +177,7 @@ impl Session {
     pub fn receive_in_place<H: Handler>(&mut self, input: &[u8], context: &mut Context<H>) {
         debug_assert!(self.can_parse_in_place());
         let requests_max = context.resources.bounds.requests_per_turn;
-        let left = self.requests.run(input, context, requests_max);
+        let left = turn::run(&mut self.requests, input, context, requests_max);
         if left > 0 {
             self.keep(&input[input.len() - left..], context);
         }
@@ -307,7 +308,7 @@ impl Session {
         context: &mut Context<H>,
         requests_max: u32,
     ) -> usize {
-        self.requests.run(input, context, requests_max)
+        turn::run(&mut self.requests, input, context, requests_max)
     }
 
     fn run_tail<H: Handler>(&mut self, context: &mut Context<H>) {
