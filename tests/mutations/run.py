@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Breaks the engine and the logs on purpose, one way at a time, and expects a named test to notice.
+"""Breaks the engine, the logs and what replies wait for on purpose, one way at a time, and expects a named test to notice.
 
     tests/mutations/run.py [--only NAME] [--list]
 
@@ -24,12 +24,20 @@ import tomllib
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 LIMIT_S = 600
-PATHS = ["crates/base", "crates/effects", "crates/engine", "lab/measure"]
+PATHS = [
+    "crates/base",
+    "crates/effects",
+    "crates/engine",
+    "crates/memcache",
+    "crates/session",
+    "crates/service",
+    "lab/measure",
+]
 MANIFEST = ["Cargo.toml", "Cargo.lock"]
 
 
 def copy_workspace(to):
-    """Copies what the tests are built from: three crates and their source of numbers."""
+    """Copies what the tests are built from: some crates and their source of numbers."""
     for name in MANIFEST:
         shutil.copy2(ROOT / name, to / name)
     replace(to / "Cargo.toml", r"(?m)^members = .*$", f"members = {json.dumps(PATHS)}")

@@ -7,8 +7,8 @@ use base::Now;
 use drivers::{Address, Config, Listen, Server};
 use memcache::{Key, Limits, Refusal, Request, Store};
 use session::{
-    BatchEnd, Bounds, Cause, Conn, ConnId, Connection, Context, Flow, Handler, LogId, Outcome,
-    Passed, Reply, Resources, Serve, Session, Ticket, Waited,
+    Answer, BatchEnd, Bounds, Cause, Conn, ConnId, Connection, Context, Flow, Handler, LogId,
+    Outcome, Passed, Prompt, Reply, Resources, Serve, Session, Span, Ticket, Waited,
 };
 
 use support::client::Client;
@@ -48,16 +48,29 @@ impl Handler for Both {
         self.0.call(now, conn, request, ticket, reply)
     }
 
-    fn is_prompt(&self, conn: &Conn) -> bool {
-        self.0.is_prompt(conn)
+    fn prompt(&self, conn: &Conn) -> Prompt {
+        self.0.prompt(conn)
     }
 
-    fn get_now(&mut self, now: Now, key: Key<'_>, reply: &mut Reply) -> bool {
-        self.0.get_now(now, key, reply)
+    fn get_now<const GATED: bool>(&mut self, now: Now, key: Key<'_>, reply: &mut Reply) -> Answer {
+        self.0.get_now::<GATED>(now, key, reply)
     }
 
-    fn store_now(&mut self, now: Now, store: &Store<'_>, reply: &mut Reply) -> bool {
-        self.0.store_now(now, store, reply)
+    fn confirm(&self) -> bool {
+        self.0.confirm()
+    }
+
+    fn executes_again(&mut self, gets: u32) {
+        self.0.executes_again(gets);
+    }
+
+    fn store_now<const GATED: bool>(
+        &mut self,
+        now: Now,
+        store: &Store<'_>,
+        reply: &mut Reply,
+    ) -> Answer {
+        self.0.store_now::<GATED>(now, store, reply)
     }
 
     fn refused(
@@ -193,6 +206,13 @@ impl Connection<Both> for Kind {
         match self {
             Self::Session(session) => session.complete(ticket, bytes, last),
             Self::Echo(_) => false,
+        }
+    }
+
+    fn withhold(&mut self, span: Span, context: &mut Context<Both>) -> Span {
+        match self {
+            Self::Session(session) => session.withhold(span, context),
+            Self::Echo(_) => span,
         }
     }
 

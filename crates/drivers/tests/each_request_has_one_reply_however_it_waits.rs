@@ -18,7 +18,8 @@ use base::{MemoryBudget, Now};
 use drivers::{Address, Config, Driver, Listen, Remote, Server, Slot};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use session::{
-    BatchEnd, Bounds, Conn, LogId, Mark, Outcome, Passed, Reply, Resources, Ticket, WAIT_NS_MAX,
+    Answer, BatchEnd, Bounds, Conn, LogId, Mark, Outcome, Passed, Reply, Resources, Ticket,
+    WAIT_NS_MAX,
 };
 
 use support::answers::{Answers, KEYS, key, value};
@@ -74,11 +75,38 @@ impl Waits {
         // It fails only when the test is over.
         let _ = self.late.send(late);
     }
+
+    /// The next position of the log that the worker reads itself.
+    fn own_gate(&mut self) -> (LogId, u64) {
+        self.own.0 += 1;
+        (self.own_log, self.own.0)
+    }
+
+    /// The next position of a log that another thread reads.
+    fn late_gate(&mut self) -> (LogId, u64) {
+        let log = self.random.below(4).saturating_sub(2);
+        let seq = self.outside.seqs[log].fetch_add(1, Ordering::SeqCst) + 1;
+        self.late(Late::Mark(log, seq));
+        (LogId(log as u32), seq)
+    }
 }
 
 impl Delays for Waits {
     fn declines(&mut self) -> bool {
         self.random.below(2) == 0
+    }
+
+    fn confirms(&self) -> bool {
+        self.own.0 == self.own.1
+    }
+
+    fn gate_now(&mut self) -> Answer {
+        let (log, seq) = match self.random.below(3) {
+            0 => self.own_gate(),
+            1 => self.late_gate(),
+            _ => return Answer::Done,
+        };
+        Answer::Gate { log, seq }
     }
 
     fn parks(&mut self, _conn: &Conn, _key: &[u8]) -> bool {
@@ -88,14 +116,12 @@ impl Delays for Waits {
     fn outcome(&mut self, _key: &[u8], ticket: Ticket, reply: &mut Reply, mark: Mark) -> Outcome {
         match self.random.below(8) {
             0 | 1 => {
-                self.own.0 += 1;
-                Outcome::Gate { log: self.own_log, seq: self.own.0 }
+                let (log, seq) = self.own_gate();
+                Outcome::Gate { log, seq }
             }
             2..5 => {
-                let log = self.random.below(4).saturating_sub(2);
-                let seq = self.outside.seqs[log].fetch_add(1, Ordering::SeqCst) + 1;
-                self.late(Late::Mark(log, seq));
-                Outcome::Gate { log: LogId(log as u32), seq }
+                let (log, seq) = self.late_gate();
+                Outcome::Gate { log, seq }
             }
             5 => {
                 let bytes = withhold(reply, mark);

@@ -23,8 +23,6 @@ pub const LOG_BYTES_MIN: u64 = if MODEL { 8 << 10 } else { 64 << 10 };
 const BLOCK_BYTES_MAX: u64 = 64 << 10;
 /// Blocks of a small log.
 const BLOCKS_MIN: u64 = 16;
-/// Charged for each entry, at least: its place in the block, with the slack of a list that doubles.
-const ENTRY_OVERHEAD: u64 = 8;
 /// Charged for each value that lies apart.
 pub(crate) const APART_OVERHEAD: u64 = 96;
 /// Most room that a worker takes at once for what is to come.
@@ -75,7 +73,7 @@ impl Sizes {
         let spares = (bytes / block / 16).max(2);
         let capacity = (bytes - (spares + 2) * block) / 7 * 6;
         let inline_max = (block as usize / 8).saturating_sub(HEAD_BYTES_MAX);
-        let overhead = (capacity / ENTRIES_MAX + 1).max(ENTRY_OVERHEAD);
+        let overhead = capacity / ENTRIES_MAX + 1;
         Self {
             capacity,
             block: block as usize,
@@ -106,8 +104,14 @@ impl Sizes {
     /// of what it replaces. `None` if it is too long.
     #[inline(always)]
     pub(crate) fn charge_of_change(&self, value: usize) -> Option<u64> {
-        let charge = value as u64 + self.beside;
+        let charge = self.charge_of_inline(value);
         (value <= self.inline_max || charge <= self.longest).then_some(charge)
+    }
+
+    /// The same, for a value that lies in a block.
+    #[inline(always)]
+    pub(crate) fn charge_of_inline(&self, value: usize) -> u64 {
+        value as u64 + self.beside
     }
 
     #[inline(always)]

@@ -77,6 +77,19 @@ impl Lanes {
         &self.logs[lane.index() & (LANES_MAX - 1)]
     }
 
+    /// The lane of this number, if there is one.
+    #[inline]
+    #[must_use]
+    pub fn lane(&self, index: usize) -> Option<LaneId> {
+        (index < self.count).then_some(LaneId(index as u8))
+    }
+
+    /// The place before the first entry of the first log.
+    #[must_use]
+    pub fn nowhere(&self) -> Place {
+        Place { lane: LaneId(0), position: 0 }
+    }
+
     /// The lane of `slice`.
     #[inline(always)]
     #[must_use]
@@ -98,6 +111,16 @@ impl Lanes {
         self.logs[0].sizes().value_max()
     }
 
+    /// The sizes of each log.
+    pub(crate) fn sizes(&self) -> &Sizes {
+        self.logs[0].sizes()
+    }
+
+    /// The lanes of the slices.
+    pub(crate) fn slices(&self) -> Arc<Slices> {
+        self.slices.clone()
+    }
+
     /// What a reply about `slice` waits for at `level`; `None` if all that it shows has passed.
     ///
     /// `version` is that of the item that the reply shows. Without one, it shows that the slice
@@ -111,10 +134,18 @@ impl Lanes {
         slice: SliceId,
         version: Option<Version>,
     ) -> Option<Place> {
-        if self.log(self.lane_of(slice)).is_settled(level) {
+        if self.is_settled(level, slice) {
             return None;
         }
         self.wait_unsettled(level, slice, version)
+    }
+
+    /// Whether everything in the log of `slice` has passed `level`. Ask after the item was looked
+    /// up.
+    #[inline(always)]
+    #[must_use]
+    pub fn is_settled(&self, level: Level, slice: SliceId) -> bool {
+        self.log(self.lane_of(slice)).is_settled(level)
     }
 
     #[inline(never)]

@@ -49,10 +49,10 @@
 //! | `slices` | `sync` | the lane and the last position and version of each slice |
 //! | `shared` | `account`, `level`, `readers`, `sync` | what is used of a log without its lock |
 //! | `store` | `batch`, `config`, `entry`, `shared` | the blocks of one log |
-//! | `state` | `batch`, `entry`, `part`, `readers`, `shared`, `slices`, `store` | entries |
+//! | `state` | `batch`, `config`, `entry`, `part`, `readers`, `shared`, `slices`, `store` | entries |
 //! | `log` | * | the log of one lane |
 //! | `lanes` | `config`, `level`, `log`, `part`, `slices` | all logs of a cell |
-//! | `sink` | `account`, `config`, `entry`, `lanes`, `log`, `readers` | how a worker appends |
+//! | `sink` | `account`, `config`, `entry`, `lanes`, `log`, `readers`, `slices` | how a worker appends |
 //!
 //! Read first: `entry`, `log`, then `sink` (how entries come) and `readers` (how they go).
 //!

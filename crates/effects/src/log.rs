@@ -22,7 +22,7 @@ use crate::shared::Shared;
 use crate::slices::{Jump, Slices};
 use crate::state::State;
 use crate::store::For;
-use crate::sync::{Mutex, MutexGuard, lock};
+use crate::sync::{Mutex, MutexGuard, lock, lock_quickly};
 use base::{Refused, SliceId, Version};
 use std::sync::Arc;
 
@@ -48,7 +48,7 @@ impl Log {
             lane,
             sizes,
             slices,
-            state: Mutex::new(State::new(part, sizes.block, sizes.spares)),
+            state: Mutex::new(State::new(part, &sizes)),
             readers: Mutex::new(Readers::new()),
         }
     }
@@ -342,7 +342,7 @@ impl Log {
         }
         let version = stamp()?;
         draft.head.version = version.raw();
-        let position = self.end() + 1;
+        let position = self.shared.next();
         state.store.push(draft, apart, charge, &self.shared);
         self.slices.publish(slice, position, version, &self.jump);
         self.shared.set_end(position);
@@ -424,7 +424,7 @@ impl Log {
 
     #[inline(always)]
     fn lock_to_lead(&self) -> Result<MutexGuard<'_, State>, Refused> {
-        let state = lock(&self.state);
+        let state = lock_quickly(&self.state);
         if state.part == Part::Leads { Ok(state) } else { Err(Refused::Sealed) }
     }
 

@@ -51,6 +51,12 @@ impl Shared {
         self.ends.end.load(Ordering::Acquire)
     }
 
+    /// The position after the last. The log is locked, so nothing else writes it.
+    #[inline(always)]
+    pub(crate) fn next(&self) -> u64 {
+        self.ends.end.load(Ordering::Relaxed) + 1
+    }
+
     /// Publishes a position, after what shows it for each slice. The log is locked.
     #[inline(always)]
     pub(crate) fn set_end(&self, position: u64) {

@@ -4,11 +4,15 @@
 //! shared counter but those that the lock of the log guards.
 
 use crate::account::Room;
+use crate::config::Sizes;
 use crate::entry::{Draft, Entry, HEAD_BYTES_MAX, copy_of};
 use crate::lanes::{LaneId, Lanes, Place};
 use crate::log::Log;
 use crate::readers::ReaderId;
-use base::{Effect, EffectSink, Facts, KeyId, Refused, SliceId, SliceRange, Space, Value, Version};
+use crate::slices::Slices;
+use base::{
+    Change, Effect, EffectSink, Facts, KeyId, Refused, SliceId, SliceRange, Space, Value, Version,
+};
 use std::sync::Arc;
 
 /// What a worker holds of one lane.
@@ -27,15 +31,20 @@ struct Held {
 /// of that change must refuse.
 pub struct WorkerSink {
     lanes: Arc<Lanes>,
+    /// The lanes of the slices, and the sizes of all logs, at hand.
+    slices: Arc<Slices>,
+    sizes: Sizes,
     held: Box<[Held]>,
     /// A bit for each lane of which something is held.
     used: u64,
-    /// A copy of the value that was given to `reserve`.
+    /// A copy of the value of the last change for which something was reserved, if it lies apart.
     prepared: Option<Arc<Vec<u8>>>,
-    /// Whether that was the last change for which something was reserved.
-    is_prepared: bool,
+    /// A value that is shorter needs only room: it lies in a block, and nothing is prepared.
+    quick_bytes: usize,
     /// The lane of the last entry.
     last: u8,
+    /// Why the last plain put was refused.
+    refused: Refused,
 }
 
 const _: () = assert!(crate::LANES_MAX <= u64::BITS as usize);
@@ -47,7 +56,10 @@ impl WorkerSink {
         let held =
             |(_, log): (_, &Arc<Log>)| Held { log: log.clone(), room: Room::default(), last: 0 };
         let held = lanes.logs().map(held).collect();
-        Self { lanes, held, used: 0, prepared: None, is_prepared: false, last: 0 }
+        let (slices, sizes) = (lanes.slices(), *lanes.sizes());
+        let quick_bytes = sizes.inline_max + 1;
+        let (prepared, refused) = (None, Refused::Full);
+        Self { lanes, slices, sizes, held, used: 0, prepared, quick_bytes, last: 0, refused }
     }
 
     /// The logs that it appends to.
@@ -71,11 +83,13 @@ impl WorkerSink {
     }
 
     /// Where the last entry of this batch stands in the lane of `slice`.
+    #[inline]
     #[must_use]
     pub fn last_in(&self, slice: SliceId) -> Option<Place> {
-        self.last_of(self.lanes.lane_of(slice))
+        self.last_of(LaneId(self.slices.lane(slice)))
     }
 
+    #[inline]
     fn last_of(&self, lane: LaneId) -> Option<Place> {
         let position = self.held[lane.index()].last;
         (position > 0).then_some(Place { lane, position })
@@ -90,8 +104,17 @@ impl WorkerSink {
             held.last = 0;
         }
         if self.prepared.is_some() {
-            self.prepared = None;
+            drop(self.take_prepared());
         }
+    }
+
+    fn prepare(&mut self, value: Arc<Vec<u8>>) {
+        (self.prepared, self.quick_bytes) = (Some(value), 0);
+    }
+
+    fn take_prepared(&mut self) -> Option<Arc<Vec<u8>>> {
+        self.quick_bytes = self.sizes.inline_max + 1;
+        self.prepared.take()
     }
 
     /// Appends an item as it is, for one reader of the log of its slice. It keeps its version.
@@ -159,6 +182,48 @@ impl WorkerSink {
         Ok(())
     }
 
+    #[cold]
+    #[inline(never)]
+    fn reserve_removal(&mut self, slice: SliceId) -> Result<(), Refused> {
+        let lane = self.lanes.lane_of(slice);
+        let charge = self.sizes.charge(HEAD_BYTES_MAX);
+        self.held[lane.index()].hold(charge, false, &mut self.used, lane)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn reserve_parts(
+        &mut self,
+        slice: SliceId,
+        value_bytes: usize,
+        first: &[u8],
+        second: &[u8],
+    ) -> Result<(), Refused> {
+        self.reserve_change(slice, value_bytes, Some(Value::Parts([first, second])))
+    }
+
+    /// Reserves space that is not held yet, and copies a value that will lie apart.
+    #[cold]
+    #[inline(never)]
+    fn reserve_change(
+        &mut self,
+        slice: SliceId,
+        value_bytes: usize,
+        value: Option<Value<'_>>,
+    ) -> Result<(), Refused> {
+        let lane = self.lanes.lane_of(slice);
+        let charge = self.sizes.charge_of_change(value_bytes).ok_or(Refused::TooLarge)?;
+        let spends = value_bytes > 0 || value.is_some();
+        self.held[lane.index()].hold(charge, spends, &mut self.used, lane)?;
+        drop(self.take_prepared());
+        if let Some(value) = value
+            && value_bytes > self.sizes.inline_max
+        {
+            self.prepare(copy_of(&value));
+        }
+        Ok(())
+    }
+
     fn append(&mut self, lane: LaneId, entry: &Entry<'_>) -> Result<Place, Refused> {
         let draft = entry.draft();
         let charge = self.hold(lane, &draft)?;
@@ -179,35 +244,81 @@ impl WorkerSink {
         Ok(charge)
     }
 
-    /// A change whose value lies apart.
+    /// A put with a value in one part. Apart, so that it has all registers; and so that it returns
+    /// in them, why it is refused is left in `refused`.
+    #[inline(never)]
+    fn commit_plain(
+        &mut self,
+        slice: SliceId,
+        key: &[u8],
+        value: &[u8],
+        (client_flags, expiry_s): (u32, u32),
+        stamp: impl FnOnce() -> Result<Version, Refused>,
+    ) -> Option<Version> {
+        let facts = Facts { client_flags, expiry_s, ..Facts::default() };
+        let change = Change::Put(Value::Parts([value, &[]]), facts);
+        let lane = LaneId(self.slices.lane(slice));
+        let mut draft = Draft::change(slice, &Effect { key, change });
+        let charge = draft.has_right_key().then(|| self.sizes.charge(draft.bytes()));
+        if let Some(charge) = charge
+            && value.len() <= self.sizes.inline_max
+            && let Some(held) = self.held.get_mut(lane.index())
+            && held.room.has(charge, true)
+        {
+            match held.log.append_change(slice, &mut draft, None, charge, stamp) {
+                Ok((version, position)) => {
+                    held.appended(position, charge, true);
+                    self.last = lane.0;
+                    return Some(version);
+                }
+                Err(refused) => self.refused = refused,
+            }
+            return None;
+        }
+        self.commit_larger(slice, [key, value], facts, stamp)
+    }
+
+    /// The same, where the value lies apart, or room is to be reserved.
     #[cold]
     #[inline(never)]
-    fn commit_apart(
+    fn commit_larger(
         &mut self,
-        key: KeyId,
+        slice: SliceId,
+        [key, value]: [&[u8]; 2],
+        facts: Facts,
+        stamp: impl FnOnce() -> Result<Version, Refused>,
+    ) -> Option<Version> {
+        let effect = Effect { key, change: Change::Put(Value::Parts([value, &[]]), facts) };
+        let committed = self.commit_any(slice, &effect, stamp);
+        committed.map_err(|refused| self.refused = refused).ok()
+    }
+
+    /// A change of any kind.
+    #[inline(never)]
+    fn commit_any(
+        &mut self,
+        slice: SliceId,
         effect: &Effect<'_>,
         stamp: impl FnOnce() -> Result<Version, Refused>,
     ) -> Result<Version, Refused> {
-        let lane = self.lanes.lane_of(key.slice);
-        let mut draft = Draft::change(key.slice, effect);
+        let lane = self.lanes.lane_of(slice);
+        let mut draft = Draft::change(slice, effect);
         let charge = self.hold(lane, &draft)?;
-        let apart = self.take_apart(lane, &draft.value);
+        let apart = self.take_apart(&draft.value);
         let held = &mut self.held[lane.index()];
         let (version, position) =
-            held.log.append_change(key.slice, &mut draft, apart, charge, stamp)?;
+            held.log.append_change(slice, &mut draft, apart, charge, stamp)?;
         held.appended(position, charge, draft.spends);
         self.last = lane.0;
         Ok(version)
     }
 
     /// The copy of a value that lies apart: what was prepared, or a new one.
-    fn take_apart(&mut self, lane: LaneId, value: &Value<'_>) -> Option<Arc<Vec<u8>>> {
-        if !self.held[lane.index()].log.sizes().is_apart(value) {
+    fn take_apart(&mut self, value: &Value<'_>) -> Option<Arc<Vec<u8>>> {
+        if !self.sizes.is_apart(value) {
             return None;
         }
-        let is_prepared = std::mem::take(&mut self.is_prepared);
-        let prepared = self.prepared.take().filter(|_| is_prepared);
-        let prepared = prepared.filter(|copy| copy.len() == value.bytes());
+        let prepared = self.take_prepared().filter(|copy| copy.len() == value.bytes());
         debug_assert!(prepared.as_ref().is_none_or(|copy| is_same(copy, value)));
         Some(prepared.unwrap_or_else(|| copy_of(value)))
     }
@@ -248,28 +359,29 @@ fn is_same(copy: &[u8], value: &Value<'_>) -> bool {
 impl EffectSink for WorkerSink {
     const ON: bool = true;
 
+    /// For most changes enough is held, which is one comparison.
     #[inline(always)]
     fn reserve(&mut self, slice: SliceId, space: Space<'_>) -> Result<(), Refused> {
-        let lane = self.lanes.lane_of(slice);
-        let held = &mut self.held[lane.index()];
-        let sizes = held.log.sizes();
+        if let Space::Change { value_bytes, .. } = space
+            && value_bytes < self.quick_bytes
+            && let Some(held) = self.held.get(usize::from(self.slices.lane(slice)))
+            && held.room.both >= self.sizes.charge_of_inline(value_bytes)
+        {
+            return Ok(());
+        }
         match space {
-            Space::Removal => held.hold(sizes.charge(HEAD_BYTES_MAX), false, &mut self.used, lane),
-            Space::Change { value_bytes, value, .. } => {
-                let is_apart = value_bytes > sizes.inline_max;
-                let charge = sizes.charge_of_change(value_bytes);
-                let spends = value_bytes > 0 || value.is_some();
-                held.hold(charge.ok_or(Refused::TooLarge)?, spends, &mut self.used, lane)?;
-                self.is_prepared = false;
-                if is_apart && let Some(value) = value {
-                    self.prepared = Some(copy_of(&value));
-                    self.is_prepared = true;
-                }
-                Ok(())
+            // In registers: else the space would have to be in memory for all changes.
+            Space::Change { value_bytes, value: Some(Value::Parts([first, second])), .. } => {
+                self.reserve_parts(slice, value_bytes, first, second)
             }
+            Space::Change { value_bytes, value, .. } => {
+                self.reserve_change(slice, value_bytes, value)
+            }
+            Space::Removal => self.reserve_removal(slice),
         }
     }
 
+    /// Most changes are plain.
     #[inline(always)]
     fn commit(
         &mut self,
@@ -277,22 +389,23 @@ impl EffectSink for WorkerSink {
         effect: &Effect<'_>,
         stamp: impl FnOnce() -> Result<Version, Refused>,
     ) -> Result<Version, Refused> {
-        let lane = self.lanes.lane_of(key.slice);
-        let held = &mut self.held[lane.index()];
-        let mut draft = Draft::change(key.slice, effect);
-        if held.log.sizes().is_apart(&draft.value) {
-            // A copy: else the effect would have to be in memory for all changes.
-            let effect = *effect;
-            return self.commit_apart(key, &effect, stamp);
+        if let Change::Put(Value::Parts([value, []]), facts) = effect.change
+            && is_plain(&facts)
+        {
+            let Facts { client_flags, expiry_s, .. } = facts;
+            let facts = (client_flags, expiry_s);
+            let committed = self.commit_plain(key.slice, effect.key, value, facts, stamp);
+            return committed.ok_or(self.refused);
         }
-        let charge = held.log.sizes().charge_of(&draft).ok_or(Refused::TooLarge)?;
-        held.hold(charge, draft.spends, &mut self.used, lane)?;
-        let (version, position) =
-            held.log.append_change(key.slice, &mut draft, None, charge, stamp)?;
-        held.appended(position, charge, draft.spends);
-        self.last = lane.0;
-        Ok(version)
+        self.commit_any(key.slice, effect, stamp)
     }
+}
+
+/// Whether a put carries only what most do.
+#[inline(always)]
+fn is_plain(facts: &Facts) -> bool {
+    let Facts { token, stale, token_sent, vivified, .. } = *facts;
+    token.is_none() && !stale && !token_sent && !vivified
 }
 
 impl Drop for WorkerSink {

@@ -1,6 +1,7 @@
 //! What the lock of a log guards: its entries, and what it does with them.
 
 use crate::batch::Batch;
+use crate::config::Sizes;
 use crate::entry::Entry;
 use crate::part::{FellOut, Part, Refusals, Unfollowed};
 use crate::readers::{JoinError, Joining, ReaderId, Readers};
@@ -16,10 +17,10 @@ pub(crate) struct State {
 }
 
 impl State {
-    /// An empty log, of these sizes of a block and of these spares.
-    pub(crate) fn new(part: Part, block: usize, spares: usize) -> Self {
+    /// An empty log.
+    pub(crate) fn new(part: Part, sizes: &Sizes) -> Self {
         let refusals = Refusals::default();
-        Self { part, refusals, store: Store::new(1, block, spares) }
+        Self { part, refusals, store: Store::new(1, sizes) }
     }
 
     /// The first position that can be read, or the next one to come.

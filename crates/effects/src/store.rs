@@ -3,21 +3,21 @@
 //! ```text
 //! oldest                                  newest
 //! [block] [block] [block] ... [block] [open block    ]   spares: [] []
-//!  first   first                       starts: 0 31 340 .. (offset of each entry)
+//!  first   first                       [entry|entry|..
 //!            |
 //!            +-- head, key; the value apart: [position, value]
 //! ```
 //!
-//! A position is found by a search among the blocks, then by an index into `starts`. Memory is
-//! freed in the order of positions: a block when all its entries are free, a value apart as soon as
-//! its entry is.
+//! A position is found by a search among the blocks, then from entry to entry: readers read on, so
+//! they rarely begin in the middle of a block. Memory is freed in the order of positions: a block
+//! when all its entries are free, a value apart as soon as its entry is.
 //!
 //! Invariants: the entries of all blocks are consecutive positions; an entry never lies in two
 //! blocks; the charges of what is held were charged once, and are returned once, by `free`.
 
 use crate::batch::Batch;
-use crate::config::APART_OVERHEAD;
-use crate::entry::{Draft, SKIPPED, is_for_reader};
+use crate::config::{APART_OVERHEAD, Sizes};
+use crate::entry::{Draft, SKIPPED, is_for_reader, lying_bytes};
 use crate::shared::Shared;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -26,7 +26,8 @@ use std::sync::Arc;
 #[derive(Default)]
 struct Block {
     first: u64,
-    starts: Vec<u32>,
+    /// The number of entries.
+    count: u64,
     /// As long as a block; empty before the first entry.
     bytes: Box<[u8]>,
     /// Bytes of entries.
@@ -37,19 +38,23 @@ struct Block {
 impl Block {
     /// The position after its last entry.
     fn next(&self) -> u64 {
-        self.first + self.starts.len() as u64
+        self.first + self.count
     }
 
-    fn entry(&self, index: usize) -> &[u8] {
-        let start = self.starts[index] as usize;
-        let end = self.starts.get(index + 1).map_or(self.filled, |end| *end as usize);
-        &self.bytes[start..end]
+    /// Its entries. Values above `inline_max` lie apart.
+    fn entries(&self, inline_max: usize) -> impl Iterator<Item = &[u8]> {
+        let mut rest = &self.bytes[..self.filled];
+        std::iter::from_fn(move || {
+            let length = (!rest.is_empty()).then(|| lying_bytes(rest, inline_max))?;
+            let (entry, after) = rest.split_at(length);
+            rest = after;
+            Some(entry)
+        })
     }
 
     /// Empties it. Returns what was charged.
     fn clear(&mut self, first: u64) -> u64 {
-        self.starts.clear();
-        (self.first, self.filled) = (first, 0);
+        (self.first, self.count, self.filled) = (first, 0, 0);
         std::mem::take(&mut self.charge)
     }
 }
@@ -61,7 +66,8 @@ struct Apart {
     charge: u64,
 }
 
-/// Blocks that are freed when one is full: more than one, fewer than would delay a writer.
+/// Blocks that are freed when there is no spare one: more than one, fewer than would delay a
+/// writer.
 const FREED_AT_ONCE: u64 = 4;
 
 /// Memory of what was freed, to drop when no lock is held.
@@ -107,11 +113,14 @@ pub(crate) struct Store {
     scratch: Vec<u8>,
     block_bytes: usize,
     spares_max: usize,
+    /// Longest value that lies in a block.
+    inline_max: usize,
 }
 
 impl Store {
     /// A store whose first entry will have position `first`.
-    pub(crate) fn new(first: u64, block_bytes: usize, spares_max: usize) -> Self {
+    pub(crate) fn new(first: u64, sizes: &Sizes) -> Self {
+        let spares_max = sizes.spares;
         Self {
             base: first,
             closed: VecDeque::new(),
@@ -120,8 +129,9 @@ impl Store {
             apart: VecDeque::new(),
             spent: 0,
             scratch: Vec::new(),
-            block_bytes,
+            block_bytes: sizes.block,
             spares_max,
+            inline_max: sizes.inline_max,
         }
     }
 
@@ -142,22 +152,25 @@ impl Store {
     ) {
         let head = draft.head_bytes();
         let length = head + if apart.is_none() { draft.value.bytes() } else { 0 };
-        if self.open.filled + length > self.open.bytes.len() {
+        let mut start = self.open.filled;
+        if start + length > self.open.bytes.len() {
             self.roll(shared);
+            start = self.open.filled;
         }
+        let end = start + length;
+        let to = self.open.bytes.get_mut(start..end).expect("invariant: a block holds any entry");
+        let to_value = draft.write_head(to);
+        if apart.is_none() {
+            draft.write_value(to_value, &mut self.scratch);
+        }
+        self.open.filled = end;
+        self.open.count += 1;
+        self.open.charge += charge;
         if draft.spends {
             self.spent += charge;
         }
-        let Block { starts, bytes, filled, charge: charged, .. } = &mut self.open;
-        starts.push(*filled as u32);
-        *charged += charge;
-        let end = *filled + length;
-        let (to_head, to_value) = bytes[*filled..end].split_at_mut(head);
-        *filled = end;
-        draft.write_head(to_head);
-        match apart {
-            None => draft.write_value(to_value, &mut self.scratch),
-            Some(value) => self.push_apart(value, shared),
+        if let Some(value) = apart {
+            self.push_apart(value, shared);
         }
     }
 
@@ -167,7 +180,7 @@ impl Store {
         let mut freed = Freed::default();
         while freed.charge < needed {
             let oldest = self.closed.front().unwrap_or(&self.open);
-            let (next, is_empty) = (oldest.next(), oldest.starts.is_empty());
+            let (next, is_empty) = (oldest.next(), oldest.count == 0);
             let apart = self.apart.front().map(|apart| apart.position);
             if apart.is_some_and(|position| position <= limit && position < next) {
                 let apart = self.apart.pop_front().expect("invariant: it was looked at");
@@ -193,8 +206,9 @@ impl Store {
         let mut next_apart = apart.next();
         let closed = self.closed.partition_point(|block| block.next() <= from);
         for block in self.closed.range(closed..).chain([&self.open]) {
-            for position in batch.next()..block.next() {
-                let mut entry = block.entry((position - block.first) as usize);
+            let known = batch.next().saturating_sub(block.first) as usize;
+            for mut entry in block.entries(self.inline_max).skip(known) {
+                let position = batch.next();
                 let mut value = next_apart.filter(|apart| apart.position == position);
                 if value.is_some() {
                     next_apart = apart.next();
@@ -240,9 +254,13 @@ impl Store {
     #[cold]
     #[inline(never)]
     fn roll(&mut self, shared: &Shared) {
-        let needed = FREED_AT_ONCE * self.block_bytes as u64;
-        drop(self.free(shared.unwanted(), needed, shared));
-        if self.open.starts.is_empty() && !self.open.bytes.is_empty() {
+        if self.spares.is_empty() {
+            // No more than can be kept.
+            let blocks = FREED_AT_ONCE.min(self.spares_max as u64 - 1);
+            let needed = blocks * self.block_bytes as u64;
+            drop(self.free(shared.unwanted(), needed, shared));
+        }
+        if self.open.count == 0 && !self.open.bytes.is_empty() {
             return;
         }
         let mut block = self.spares.pop().unwrap_or_else(|| Block {
@@ -251,7 +269,7 @@ impl Store {
         });
         block.first = self.open.next();
         let full = std::mem::replace(&mut self.open, block);
-        if !full.starts.is_empty() {
+        if full.count > 0 {
             self.closed.push_back(full);
         }
     }

@@ -199,10 +199,10 @@ impl Items {
         base: Version,
         sink: &mut S,
     ) -> Result<Version, Refused> {
-        let slice = key.id.slice;
-        sink.commit(key.id, &Effect { key: key.bytes, change }, || {
-            let version = self.slices.next(slice);
-            if self.slices.is_cut(slice, base) { Err(Refused::Flushed) } else { Ok(version) }
+        let (slice, slices) = (key.id.slice, &self.slices);
+        sink.commit(key.id, &Effect { key: key.bytes, change }, move || {
+            let version = slices.next(slice);
+            if slices.is_cut(slice, base) { Err(Refused::Flushed) } else { Ok(version) }
         })
     }
 }

@@ -54,8 +54,8 @@
 //! let mut service = Service::new(cell.clone(), true);
 //! let mut reply = Reply::new();
 //! let (store, _) = plain_store(b"set greeting 0 0 5\r\nhello\r\n", 1 << 20).expect("a set");
-//! service.store_now(now, &store, &mut reply);
-//! service.get_now(now, Key::new(b"greeting").expect("a key"), &mut reply);
+//! service.store_now::<false>(now, &store, &mut reply);
+//! service.get_now::<false>(now, Key::new(b"greeting").expect("a key"), &mut reply);
 //! service.end_batch(now, || now);
 //! let want = b"STORED\r\nVALUE greeting 0 5\r\nhello\r\nEND\r\n";
 //! assert_eq!(reply.bytes_mut().as_slice(), want);

@@ -7,9 +7,8 @@
 use crate::effect_log::{EffectLog, LEVEL};
 use crate::park::Park;
 use base::{SliceId, Version};
-use effects::{Mark, Place, WorkerSink};
-use session::{LogId, Outcome, Passed};
-use std::cell::Cell;
+use effects::{Lanes, Log, Mark, Place, WorkerSink};
+use session::{Answer, LogId, Outcome, Passed};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -23,38 +22,51 @@ const SEVERAL_MAX: usize = 1 << 16;
 /// What the replies of a worker wait for.
 pub(crate) struct Replies {
     log: Arc<EffectLog>,
+    /// Those of `log`, at hand; the first of them; and the others.
+    lanes: Arc<Lanes>,
+    first: Arc<Log>,
+    others: Box<[Arc<Log>]>,
     pub(crate) sink: WorkerSink,
-    /// What the reply to the request in execution waits for: a position for each lane.
-    shown: Vec<u64>,
-    /// Of these, how many are not zero.
-    lanes_shown: usize,
+    /// Whether a reply ever waits.
+    gates: bool,
     /// Whether a reply of this batch waits.
     is_used: bool,
+    /// What the reply to the request in execution waits for. Position 0: nothing.
+    shown: Place,
+    /// What else it waits for, in lanes besides: a position for each, or 0.
+    besides: Vec<u64>,
+    is_besides: bool,
     /// Replies that wait for several lanes. They pass in this order.
     several: VecDeque<(u64, Vec<Place>)>,
     /// The number of the next of them.
     next: u64,
-    /// Hits and misses before the reads that have still to be confirmed.
-    pub(crate) counted: Cell<(u64, u64)>,
     /// By lane, up to where this worker has passed the mark of the reader.
     passed: Vec<u64>,
 }
 
 impl Replies {
     pub(crate) fn new(log: Arc<EffectLog>) -> Self {
-        let sink = WorkerSink::new(log.lanes.clone());
-        let shown = vec![0; log.readers.len()];
-        let passed = shown.clone();
+        let lanes = log.lanes.clone();
+        let mut logs = lanes.logs().map(|(_, log)| log.clone());
+        let first = logs.next().expect("a cell has a lane at least");
+        let others = logs.collect();
+        let sink = WorkerSink::new(lanes.clone());
+        let shown = lanes.nowhere();
+        let besides = vec![0; log.readers.len()];
         Self {
-            log,
+            lanes,
+            first,
+            others,
             sink,
-            shown,
-            lanes_shown: 0,
+            gates: log.gates(),
             is_used: false,
+            shown,
+            passed: besides.clone(),
+            besides,
+            is_besides: false,
             several: VecDeque::new(),
             next: 0,
-            counted: Cell::default(),
-            passed,
+            log,
         }
     }
 
@@ -62,48 +74,110 @@ impl Replies {
         &self.log
     }
 
-    /// Whether everything in the logs has passed: any reply may leave at once.
-    #[inline]
+    /// Whether everything in all logs has passed: whatever was read may be shown at once.
+    #[inline(always)]
     pub(crate) fn is_settled(&self) -> bool {
-        self.log.lanes.logs().all(|(_, log)| log.is_settled(LEVEL))
+        let others = || self.others.iter().all(|log| log.is_settled(LEVEL));
+        self.first.is_settled(LEVEL) && (self.others.is_empty() || others())
     }
 
     /// Notes that the reply in execution shows the item with `version`, or else that `slice` has
     /// come so far.
     #[inline]
     pub(crate) fn shows(&mut self, slice: SliceId, version: Option<Version>) {
-        if let Some(place) = self.log.lanes.wait_for(LEVEL, slice, version) {
+        if let Some(place) = self.lanes.wait_for(LEVEL, slice, version) {
+            self.show(place);
+        }
+    }
+
+    /// Notes that the reply in execution shows a change of `slice` that was made just now, or why
+    /// it was not made.
+    #[inline(always)]
+    pub(crate) fn shows_change(&mut self, slice: SliceId) {
+        if self.gates {
+            match self.sink.last_in(slice) {
+                Some(place) => self.show_unless_passed(place),
+                None => self.shows(slice, None),
+            }
+        }
+    }
+
+    #[inline]
+    fn show_unless_passed(&mut self, place: Place) {
+        if !self.lanes.log(place.lane).passed(LEVEL, place.position) {
             self.show(place);
         }
     }
 
     /// Notes that the reply in execution shows what stands at `place`.
-    pub(crate) fn show(&mut self, Place { lane, position }: Place) {
+    #[inline]
+    pub(crate) fn show(&mut self, place: Place) {
         self.is_used = true;
-        let shown = &mut self.shown[lane.index()];
-        self.lanes_shown += usize::from(*shown == 0);
-        *shown = position.max(*shown);
+        if self.shown.position == 0 || self.shown.lane == place.lane {
+            let position = self.shown.position.max(place.position);
+            self.shown = Place { position, ..place };
+        } else {
+            let besides = &mut self.besides[place.lane.index()];
+            *besides = place.position.max(*besides);
+            self.is_besides = true;
+        }
+    }
+
+    /// Whether the reply in execution waits for anything.
+    #[inline(always)]
+    pub(crate) fn is_any_shown(&self) -> bool {
+        self.shown.position != 0
     }
 
     /// The outcome of a request that is done: its reply waits for all that it shows.
     pub(crate) fn outcome(&mut self) -> Outcome {
-        if self.lanes_shown == 0 {
-            return Outcome::Done;
+        match self.gate_of_shown() {
+            Some((log, seq)) => Outcome::Gate { log, seq },
+            None => Outcome::Done,
         }
-        let lanes = self.log.lanes.logs().map(|(lane, _)| lane);
-        let shown = lanes.zip(&mut self.shown).filter_map(|(lane, position)| {
+    }
+
+    /// What the reply to a plain `get` waits for that shows the item of a key with `version`, or
+    /// that the key has none.
+    pub(crate) fn answer_read(&mut self, slice: SliceId, version: Option<Version>) -> Answer {
+        let Some(place) = self.lanes.wait_for(LEVEL, slice, version) else { return Answer::Done };
+        self.is_used = true;
+        Answer::Gate { log: log_of(place), seq: place.position }
+    }
+
+    /// What the reply to a plain change waits for, which shows something that has not passed.
+    #[inline]
+    pub(crate) fn answer_store(&mut self, noreply: bool) -> Answer {
+        match self.gate_of_shown() {
+            Some((log, seq)) if !noreply => Answer::Gate { log, seq },
+            // A client that gets no reply is shown nothing.
+            _ => Answer::Done,
+        }
+    }
+
+    #[inline]
+    fn gate_of_shown(&mut self) -> Option<(LogId, u64)> {
+        let Place { lane, position } = self.shown;
+        self.shown.position = 0;
+        match position {
+            0 => None,
+            _ if self.is_besides => Some(self.gate_of_several(Place { lane, position })),
+            _ => Some((log_of(Place { lane, position }), position)),
+        }
+    }
+
+    #[cold]
+    fn gate_of_several(&mut self, first: Place) -> (LogId, u64) {
+        let lanes = self.lanes.logs().map(|(lane, _)| lane);
+        let besides = lanes.zip(&mut self.besides).filter_map(|(lane, position)| {
             let position = std::mem::take(position);
             (position > 0).then_some(Place { lane, position })
         });
-        if std::mem::take(&mut self.lanes_shown) == 1 {
-            let place = shown.last().expect("one is shown");
-            let log = LogId(place.lane.index() as u32);
-            return Outcome::Gate { log, seq: place.position };
-        }
-        let places = shown.collect();
+        let places = besides.chain([first]).collect();
+        self.is_besides = false;
         self.several.push_back((self.next, places));
         self.next += 1;
-        Outcome::Gate { log: SEVERAL, seq: self.next - 1 }
+        (SEVERAL, self.next - 1)
     }
 
     /// Whether a request that may show several lanes must wait until others have left.
@@ -113,25 +187,25 @@ impl Replies {
 
     /// Forgets what a request would have shown that was not executed.
     pub(crate) fn forget(&mut self) {
-        if self.lanes_shown > 0 {
-            self.shown.fill(0);
-            self.lanes_shown = 0;
+        self.shown.position = 0;
+        if self.is_besides {
+            self.besides.fill(0);
+            self.is_besides = false;
         }
     }
 
     /// Whether the mark that a reply waits for has passed.
     pub(crate) fn gate(&self, log: LogId, seq: u64) -> Passed {
-        let has_passed = |lane: usize, position| {
-            let mut logs = self.log.lanes.logs();
-            logs.nth(lane).is_some_and(|(_, log)| log.passed(LEVEL, position))
-        };
+        let has_passed = |place: &Place| self.lanes.log(place.lane).passed(LEVEL, place.position);
         let passed = match log {
             SEVERAL => {
                 let up_to = self.several.iter().take_while(|(number, _)| *number <= seq);
-                let mut places = up_to.flat_map(|(_, places)| places);
-                places.all(|place| has_passed(place.lane.index(), place.position))
+                up_to.flat_map(|(_, places)| places).all(has_passed)
             }
-            LogId(lane) => has_passed(lane as usize, seq),
+            LogId(lane) => {
+                let lane = self.lanes.lane(lane as usize);
+                lane.is_some_and(|lane| has_passed(&Place { lane, position: seq }))
+            }
         };
         if passed { Passed::Yes } else { Passed::No }
     }
@@ -159,4 +233,9 @@ impl Replies {
             self.several.pop_front();
         }
     }
+}
+
+/// The log of the session that stands for the lane of `place`.
+fn log_of(place: Place) -> LogId {
+    LogId(place.lane.index() as u32)
 }

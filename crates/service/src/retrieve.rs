@@ -12,7 +12,7 @@ use crate::worker::Worker;
 use base::{Now, Version};
 use engine::{FetchOptions, ItemView, Obstacle, Prefetched, Read, ReadSink};
 use memcache::{Key, Keys, Refusal, reply};
-use session::{Conn, Mark, Outcome, Reply};
+use session::{Answer, Conn, Mark, Outcome, Reply};
 
 /// Keys that are hashed before the first of them is read.
 const GROUP_KEYS: usize = 16;
@@ -84,6 +84,24 @@ pub(crate) fn get_single(worker: &mut Worker, now: Now, key: Key<'_>, out: &mut 
     if !retrieved(worker, read) {
         out.extend_from_slice(reply::END);
     }
+}
+
+/// The same, where the reply waits for what it shows.
+#[inline(never)]
+pub(crate) fn get_shown(worker: &mut Worker, now: Now, key: Key<'_>, out: &mut Vec<u8>) -> Answer {
+    let (engine, pin) = worker.engine();
+    let hashed = engine.key(key.as_bytes());
+    let lines = ValueLines::<false, true>::new(out, key);
+    let mut sink = Versioned { sink: lines, version: None };
+    let read = engine.get(pin, &hashed, now, &mut sink);
+    let version = sink.version;
+    if !worker.is_counted() {
+        retrieved(worker, read);
+    }
+    if read != Read::Hit {
+        out.extend_from_slice(reply::END);
+    }
+    worker.answer_read(hashed.id.slice, version)
 }
 
 /// `get` and `gets` of any number of keys.

@@ -18,8 +18,8 @@ use base::Now;
 use engine::Left;
 use memcache::{Key, KeyScratch, Limits, Refusal, Request, Store, StoreVerb, reply};
 use session::{
-    BatchEnd, Cause, Conn, ConnId, Handler, LogId, Outcome, Passed, Reply, Serve, Session, Ticket,
-    Waited,
+    Answer, BatchEnd, Cause, Conn, ConnId, Handler, LogId, Outcome, Passed, Prompt, Reply, Serve,
+    Session, Ticket, Waited,
 };
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -50,7 +50,9 @@ pub struct Service {
     guarded: bool,
     /// Whether every client is served at once: nobody must authenticate, and no reply waits for a
     /// log.
-    always_prompt: bool,
+    always_ungated: bool,
+    /// How plain requests are executed, of clients that have authenticated if they must.
+    prompt: Prompt,
     /// When the next round of housekeeping is due; the highest number if another worker does it.
     tend_at_ns: u64,
     /// When the last one was.
@@ -65,8 +67,9 @@ impl Service {
         let tend_at_ns = if tends { 0 } else { u64::MAX };
         let guarded = cell.options().authenticate.is_some();
         let worker = Worker::new(cell);
-        let always_prompt = !guarded && worker.replies.is_none();
-        Self { worker, guarded, always_prompt, tend_at_ns, tended_ns: 0 }
+        let prompt = if worker.replies.is_none() { Prompt::Ungated } else { Prompt::Gated };
+        let always_ungated = !guarded && prompt == Prompt::Ungated;
+        Self { worker, guarded, always_ungated, prompt, tend_at_ns, tended_ns: 0 }
     }
 
     /// Whether the client must still authenticate.
@@ -206,41 +209,53 @@ impl Handler for Service {
             return Outcome::Done;
         }
         let outcome = self.execute(now, conn, request, reply);
-        self.worker.end_request(outcome)
+        self.worker.end_request(outcome, conn)
     }
 
     #[inline(always)]
-    fn is_prompt(&self, conn: &Conn) -> bool {
-        self.always_prompt || !self.distrusts(conn) && self.worker.replies.is_none()
-    }
-
-    fn may_confirm(&self, conn: &Conn) -> bool {
-        !self.distrusts(conn) && self.worker.begin_gets()
+    fn prompt(&self, conn: &Conn) -> Prompt {
+        if self.always_ungated {
+            return Prompt::Ungated;
+        }
+        if self.distrusts(conn) { Prompt::No } else { self.prompt }
     }
 
     #[inline(always)]
-    fn get_now(&mut self, now: Now, key: Key<'_>, reply: &mut Reply) -> bool {
+    fn get_now<const GATED: bool>(&mut self, now: Now, key: Key<'_>, reply: &mut Reply) -> Answer {
         self.worker.begin(now);
+        if GATED {
+            return retrieve::get_shown(&mut self.worker, now, key, reply.bytes_mut());
+        }
         retrieve::get_single(&mut self.worker, now, key, reply.bytes_mut());
-        true
-    }
-
-    fn may_store(&self) -> bool {
-        !self.worker.replies.as_ref().is_some_and(|replies| replies.log().gates())
-    }
-
-    fn confirm(&mut self) -> bool {
-        self.worker.confirm_gets()
+        Answer::Done
     }
 
     #[inline(always)]
-    fn store_now(&mut self, now: Now, store: &Store<'_>, reply: &mut Reply) -> bool {
+    fn confirm(&self) -> bool {
+        self.worker.confirms_gets()
+    }
+
+    fn executes_again(&mut self, gets: u32) {
+        self.worker.counts_no_more(gets);
+    }
+
+    #[inline(always)]
+    fn store_now<const GATED: bool>(
+        &mut self,
+        now: Now,
+        store: &Store<'_>,
+        reply: &mut Reply,
+    ) -> Answer {
         self.worker.begin(now);
         let stored = match store.verb {
             StoreVerb::Set => store::set(&mut self.worker, now, store, reply.bytes_mut()),
             _ => store::store(&mut self.worker, now, store, reply.bytes_mut()),
         };
-        stored.is_ok()
+        match stored {
+            Ok(()) if !GATED => Answer::Done,
+            Err(Park) if !GATED => Answer::Declined,
+            stored => self.worker.answer_store(stored, store.noreply),
+        }
     }
 
     fn refused(

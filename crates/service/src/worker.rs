@@ -9,13 +9,13 @@
 
 use crate::cell::Cell;
 use crate::counters::WorkerCounters;
-use crate::park::Park;
+use crate::park::{Executed, Park};
 use crate::replies::Replies;
 use base::{NoSink, Now, SliceId, SliceRange, Version};
 use engine::{
     Engine, FetchOptions, Left, Local, Op, Pin, Put, Read, ReadSink, WriteResult, WriteStatus,
 };
-use session::{Conn, Outcome};
+use session::{Answer, Conn, Outcome};
 use std::sync::Arc;
 
 /// One worker of a cell.
@@ -28,6 +28,8 @@ pub(crate) struct Worker {
     lease: Option<Local>,
     /// Whether the request in execution has been parked for as long as it may.
     is_overdue: bool,
+    /// Plain `get`s that are counted already, and are executed again.
+    counted: u32,
     /// What its changes are appended to and its replies wait for, where the cell has a log.
     pub(crate) replies: Option<Box<Replies>>,
 }
@@ -37,7 +39,8 @@ impl Worker {
     pub(crate) fn new(cell: Arc<Cell>) -> Self {
         let counters = cell.add_worker();
         let replies = cell.effect_log().map(|log| Box::new(Replies::new(log)));
-        Self { cell, counters, pin: None, lease: None, is_overdue: false, replies }
+        let (pin, lease) = (None, None);
+        Self { cell, counters, pin, lease, is_overdue: false, counted: 0, replies }
     }
 
     #[inline(always)]
@@ -69,18 +72,68 @@ impl Worker {
         self.is_overdue = conn.is_overdue();
     }
 
-    /// Ends a request of the batch. Returns what its reply waits for if it is done.
-    pub(crate) fn end_request(&mut self, outcome: Outcome) -> Outcome {
+    /// Ends a request of the batch. Returns what its reply waits for, or what is written of it.
+    pub(crate) fn end_request(&mut self, outcome: Outcome, conn: &Conn) -> Outcome {
         self.is_overdue = false;
         let Some(replies) = &mut self.replies else { return outcome };
+        let parks = outcome == Outcome::Park;
         match outcome {
             Outcome::Done => replies.outcome(),
-            Outcome::Park => {
+            // Nothing of it was executed that is not executed again.
+            Outcome::Park if conn.progress == 0 => {
                 replies.forget();
                 outcome
             }
+            Outcome::More | Outcome::Park => match replies.outcome() {
+                Outcome::Gate { log, seq } => Outcome::Part { log, seq, parks },
+                _ => outcome,
+            },
             _ => outcome,
         }
+    }
+
+    /// What the reply to a plain `get` waits for that shows the item of a key with `version`, or
+    /// that the key has none.
+    pub(crate) fn answer_read(&mut self, slice: SliceId, version: Option<Version>) -> Answer {
+        let replies = self.replies.as_mut();
+        replies.map_or(Answer::Done, |replies| replies.answer_read(slice, version))
+    }
+
+    /// Whether the replies to the last plain `get`s may leave at once.
+    #[inline(always)]
+    pub(crate) fn confirms_gets(&self) -> bool {
+        self.replies.as_ref().is_none_or(|replies| replies.is_settled())
+    }
+
+    /// That many plain `get`s are executed again, and are counted already.
+    pub(crate) fn counts_no_more(&mut self, gets: u32) {
+        self.counted += gets;
+    }
+
+    /// Whether a `get` is executed again that is counted already.
+    pub(crate) fn is_counted(&mut self) -> bool {
+        let is_counted = self.counted > 0;
+        self.counted -= u32::from(is_counted);
+        is_counted
+    }
+
+    /// What the reply to a plain change waits for.
+    #[inline(always)]
+    pub(crate) fn answer_store(&mut self, stored: Executed, noreply: bool) -> Answer {
+        match &mut self.replies {
+            _ if stored.is_err() => self.declines(),
+            Some(replies) if replies.is_any_shown() => replies.answer_store(noreply),
+            _ => Answer::Done,
+        }
+    }
+
+    /// Forgets what a request would have shown that is executed again.
+    #[cold]
+    fn declines(&mut self) -> Answer {
+        if let Some(replies) = &mut self.replies {
+            replies.forget();
+        }
+        Answer::Declined
     }
 
     /// Whether the request in execution is parked because of an obstacle. One that has been parked
@@ -130,7 +183,9 @@ impl Worker {
             return self.cell.engine().write(pin, op, now, &mut NoSink);
         };
         let wrote = self.cell.engine().write(pin, op, now, &mut replies.sink);
-        replies.shows(op.key.id.slice, None);
+        if !matches!(wrote.status, WriteStatus::Later(_)) {
+            replies.shows(op.key.id.slice, None);
+        }
         wrote
     }
 
@@ -142,7 +197,9 @@ impl Worker {
             return self.cell.engine().set(pin, key, put, now, &mut NoSink);
         };
         let wrote = self.cell.engine().set(pin, key, put, now, &mut replies.sink);
-        replies.shows(key.id.slice, None);
+        if !matches!(wrote, WriteStatus::Later(_)) {
+            replies.shows_change(key.id.slice);
+        }
         wrote
     }
 
@@ -160,7 +217,9 @@ impl Worker {
             return self.cell.engine().fetch(pin, key, options, now, &mut NoSink, out);
         };
         let read = self.cell.engine().fetch(pin, key, options, now, &mut replies.sink, out);
-        replies.shows(key.id.slice, None);
+        if !matches!(read, Read::Later(_)) {
+            replies.shows(key.id.slice, None);
+        }
         read
     }
 
@@ -189,26 +248,6 @@ impl Worker {
         if let Some(replies) = &mut self.replies {
             replies.shows(slice, version);
         }
-    }
-
-    /// Whether whatever is read now may be shown at once; if so, notes what was counted so far.
-    pub(crate) fn begin_gets(&self) -> bool {
-        let Some(replies) = &self.replies else { return true };
-        let counted = (self.counters.get_hits.get(), self.counters.get_misses.get());
-        replies.counted.set(counted);
-        replies.is_settled()
-    }
-
-    /// Whether what was read since [`Worker::begin_gets`] may be shown. If not, it is not counted.
-    pub(crate) fn confirm_gets(&mut self) -> bool {
-        let Some(replies) = &self.replies else { return true };
-        if replies.is_settled() {
-            return true;
-        }
-        let (hits, misses) = replies.counted.get();
-        self.counters.get_hits.subtract(self.counters.get_hits.get() - hits);
-        self.counters.get_misses.subtract(self.counters.get_misses.get() - misses);
-        false
     }
 
     /// Who holds the entries of the log, as an error line names it.

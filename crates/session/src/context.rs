@@ -7,8 +7,8 @@ use base::{Grant, Now, Owner};
 
 use crate::bounds::{ROOM_ATTEMPTS_MAX, Resources};
 use crate::handler::{BatchEnd, Handler};
-use crate::pending::Spares;
-use crate::reply::Reply;
+use crate::pending::{Held, Spares};
+use crate::reply::{Mark, Reply};
 
 /// What every session of a worker works with.
 pub struct Context<H> {
@@ -22,12 +22,44 @@ pub struct Context<H> {
     pub resources: Resources,
     /// Queues for the connections that begin to wait.
     pub(crate) spares: Spares,
+    /// Replies in the output that wait for a gate.
+    pub(crate) held: Held,
 }
 
 impl<H: Handler> Context<H> {
     /// What the sessions of `handler` work with, at the moment `now`.
     pub fn new(handler: H, now: Now, resources: Resources) -> Self {
-        Self { handler, now, out: Reply::new(), resources, spares: Spares::default() }
+        let (spares, held) = (Spares::default(), Held::default());
+        Self { handler, now, out: Reply::new(), resources, spares, held }
+    }
+
+    /// Whether replies in the output wait for a gate. When the batch has ended, and before anything
+    /// is sent, [`Context::held_may_leave`] follows.
+    #[inline(always)]
+    pub fn has_held(&self) -> bool {
+        !self.held.is_empty()
+    }
+
+    /// Whether all gates have passed that replies in the output wait for. If so, they may leave.
+    /// Otherwise [`Session::withhold`](crate::Session::withhold) follows for each connection that
+    /// has something to send, and then [`Context::forget_held`].
+    pub fn held_may_leave(&mut self) -> bool {
+        let may_leave = self.held.has_passed(&self.handler);
+        if may_leave {
+            self.held.clear();
+        }
+        may_leave
+    }
+
+    /// Nothing in the output waits for a gate any more: it has left the output, or is dropped.
+    pub fn forget_held(&mut self) {
+        self.held.clear();
+    }
+
+    /// Forgets what was appended to the output since `mark`.
+    pub fn drop_since(&mut self, mark: Mark) {
+        self.out.rewind(mark);
+        self.held.cut(mark);
     }
 
     /// Takes `bytes` of the budget for replies that a client has not taken yet. Where the budget

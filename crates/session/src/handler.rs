@@ -8,6 +8,7 @@
 //!      -> More           the reply so far may leave; call again with the same request
 //!      -> Park           the request cannot run now; likewise, but later
 //!      -> Gate(log, seq) the reply is complete and leaves when the log has passed seq
+//!      -> Part(log, seq) the reply so far leaves when the log has passed seq; call again
 //!      -> Pending        the reply, or its rest, comes by the ticket
 //!      -> Close          what was written leaves, then the connection ends
 //! ```
@@ -44,10 +45,49 @@ pub enum Outcome {
         /// The mark in it.
         seq: u64,
     },
+    /// As [`Outcome::More`], or [`Outcome::Park`] if it `parks`; but what is written, and all that
+    /// follows, leaves when `log` has passed `seq`. If that does not come in time, the connection
+    /// ends: no error can take the place of a part.
+    Part {
+        /// The log to wait for.
+        log: LogId,
+        /// The mark in it.
+        seq: u64,
+        /// Whether it is called again later.
+        parks: bool,
+    },
     /// The rest of its reply comes later, by its ticket, in one part or in several.
     Pending,
     /// Its reply is complete, and the connection ends with it.
     Close,
+}
+
+/// Whether plain requests can be executed by [`Handler::get_now`] and [`Handler::store_now`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Prompt {
+    /// They cannot.
+    No,
+    /// They can, and no reply waits for a gate.
+    Ungated,
+    /// They can, and a reply may wait for a gate.
+    Gated,
+}
+
+/// The result of a plain request that is executed apart from the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// Its reply, possibly empty, is complete.
+    Done,
+    /// The handler has changed nothing and appended nothing. The request is executed by
+    /// [`Handler::call`], in its place among the others.
+    Declined,
+    /// Its reply, which is not empty, may leave when `log` has passed `seq`.
+    Gate {
+        /// The log to wait for.
+        log: LogId,
+        /// The mark in it.
+        seq: u64,
+    },
 }
 
 /// Whether a mark of a log has passed.
@@ -119,43 +159,42 @@ pub trait Handler {
     /// Whether the next requests of `conn` can be answered by [`Handler::get_now`] and
     /// [`Handler::store_now`].
     #[inline]
-    fn is_prompt(&self, _conn: &Conn) -> bool {
-        false
+    fn prompt(&self, _conn: &Conn) -> Prompt {
+        Prompt::No
     }
 
-    /// Answers `get` of one key, with the same result as [`Handler::call`] and [`Outcome::Done`].
-    /// It is the most frequent request, so it has a path of its own. Called only where the handler
-    /// [is prompt](Handler::is_prompt). `false`: the handler declines, and has appended nothing.
-    /// Then the request is executed by [`Handler::call`], in its place among the others.
+    /// Answers `get` of one key, with the same result as [`Handler::call`]. It is the most frequent
+    /// request, so it has a path of its own. Called only where the handler
+    /// [is prompt](Handler::prompt). `GATED`: its reply may wait for a gate. Where it may, this is
+    /// first called for a run of requests as if it did not, and then [`Handler::confirm`].
     #[inline]
-    fn get_now(&mut self, _now: Now, _key: Key<'_>, _reply: &mut Reply) -> bool {
-        false
+    fn get_now<const GATED: bool>(
+        &mut self,
+        _now: Now,
+        _key: Key<'_>,
+        _reply: &mut Reply,
+    ) -> Answer {
+        Answer::Declined
     }
 
-    /// Whether a handler that is not prompt can be called like one that is, and says afterwards, by
-    /// [`Handler::confirm`], whether what it has read may be shown.
-    #[inline]
-    fn may_confirm(&self, _conn: &Conn) -> bool {
-        false
-    }
-
-    /// Whether the replies of [`Handler::get_now`] may leave that were appended since
-    /// [`Handler::may_confirm`]. If not, they are dropped, and their requests are executed by
-    /// [`Handler::call`].
-    fn confirm(&mut self) -> bool {
+    /// Whether the replies may leave of the [`Handler::get_now`] that were called just now as if no
+    /// reply waited. If not, they are dropped, and [`Handler::executes_again`] follows.
+    fn confirm(&self) -> bool {
         true
     }
 
-    /// Whether a handler that [may confirm](Handler::may_confirm) can be asked to store by
-    /// [`Handler::store_now`]: such a reply needs no confirmation.
-    fn may_store(&self) -> bool {
-        true
-    }
+    /// That many [`Handler::get_now`] are called again, one by one.
+    fn executes_again(&mut self, _gets: u32) {}
 
-    /// Executes a plain `set` or `add`, likewise. A handler that declines has changed nothing.
+    /// Executes a plain `set` or `add`, likewise, but is called once.
     #[inline]
-    fn store_now(&mut self, _now: Now, _store: &Store<'_>, _reply: &mut Reply) -> bool {
-        false
+    fn store_now<const GATED: bool>(
+        &mut self,
+        _now: Now,
+        _store: &Store<'_>,
+        _reply: &mut Reply,
+    ) -> Answer {
+        Answer::Declined
     }
 
     /// Answers a request that is not executed. `refusal` is `None` only for

@@ -17,7 +17,7 @@
 //! | `ids` | nothing | identities of workers, connections, requests |
 //! | `pending` | `bounds`, `handler`, `ids`, `reply` | replies that may not leave yet |
 //! | `reply` | nothing | output |
-//! | `serve` | `bounds`, `connection`, `context`, `handler`, `ids` | what drivers serve |
+//! | `serve` | `bounds`, `connection`, `context`, `handler`, `ids`, `reply` | what drivers serve |
 #![forbid(unsafe_code)]
 
 mod bounds;
@@ -32,7 +32,7 @@ mod serve;
 pub use bounds::{Bounds, Resources, WAIT_NS_MAX};
 pub use connection::{Flow, Session};
 pub use context::Context;
-pub use handler::{BatchEnd, Cause, Handler, LogId, Outcome, Passed, Waited};
+pub use handler::{Answer, BatchEnd, Cause, Handler, LogId, Outcome, Passed, Prompt, Waited};
 pub use ids::{Conn, ConnId, Ticket, WorkerId};
 pub use reply::{Lent, Mark, Reply, Span};
 pub use serve::{Connection, Serve};

@@ -37,7 +37,7 @@ impl Part {
 }
 
 /// A place in a reply to return to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Mark(usize);
 
 /// A run of one reply: what one connection has to send.
@@ -53,6 +53,20 @@ impl Span {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.at == self.end
+    }
+
+    pub(crate) fn begin(&self) -> Mark {
+        Mark(self.at)
+    }
+
+    pub(crate) fn finish(&self) -> Mark {
+        Mark(self.end)
+    }
+
+    /// What of it stands before `mark`, and the rest.
+    pub(crate) fn cut_at(&self, mark: Mark) -> (Self, Self) {
+        let at = mark.0.clamp(self.at, self.end);
+        (Self { end: at, ..*self }, Self { at, ..*self })
     }
 
     /// How many of its bytes are still to be sent, lent parts excluded.
@@ -149,6 +163,11 @@ impl Reply {
         self.lent_bytes -= self.lent_since(mark);
         self.parts.truncate(self.parts_before(mark.0));
         self.bytes.truncate(mark.0);
+    }
+
+    /// Forgets everything that stands after `span`.
+    pub fn cut_after(&mut self, span: Span) {
+        self.rewind(Mark(span.end));
     }
 
     /// Bytes appended since `mark`, lent parts included.
@@ -287,15 +306,21 @@ impl Reply {
     /// Moves `span` into a reply of its own. Its bytes stay here, unused.
     #[must_use]
     pub fn detach(&mut self, span: Span) -> Self {
-        let bytes = self.bytes[span.at..span.end].to_vec();
-        let mut lent_bytes = 0;
+        let mut detached = Self::new();
+        self.move_span(span, &mut detached);
+        detached
+    }
+
+    /// [`Reply::detach`], to the end of `target`.
+    pub(crate) fn move_span(&mut self, span: Span, target: &mut Self) {
+        let shift = target.bytes.len();
+        target.bytes.extend_from_slice(&self.bytes[span.at..span.end]);
         let range = self.parts_of(span);
-        let mut parts = Vec::with_capacity(range.len());
         for part in &mut self.parts[range] {
-            lent_bytes += part.rest().len();
-            parts.push(Part { at: part.at - span.at, sent: part.sent, memory: part.memory.take() });
+            target.lent_bytes += part.rest().len();
+            let at = part.at - span.at + shift;
+            target.parts.push(Part { at, sent: part.sent, memory: part.memory.take() });
         }
-        Self { bytes, parts, lent_bytes }
     }
 
     /// All of it, to be sent.

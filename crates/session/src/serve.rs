@@ -8,6 +8,7 @@ use crate::connection::{Flow, Session};
 use crate::context::Context;
 use crate::handler::{Handler, Waited};
 use crate::ids::{ConnId, Ticket};
+use crate::reply::Span;
 
 /// A handler whose connections a driver can serve.
 pub trait Serve: Handler + Sized {
@@ -58,6 +59,9 @@ pub trait Connection<H: Handler>: Send + 'static {
 
     /// Takes in a part of a reply.
     fn complete(&mut self, ticket: Ticket, bytes: &[u8], last: bool) -> bool;
+
+    /// Keeps what may not leave of `span`, which is output of the present batch.
+    fn withhold(&mut self, span: Span, context: &mut Context<H>) -> Span;
 
     /// Lets replies leave that have waited.
     fn release(&mut self, context: &mut Context<H>) -> Flow;
@@ -119,6 +123,10 @@ impl<H: Handler> Connection<H> for Session {
 
     fn complete(&mut self, ticket: Ticket, bytes: &[u8], last: bool) -> bool {
         self.complete(ticket, bytes, last)
+    }
+
+    fn withhold(&mut self, span: Span, context: &mut Context<H>) -> Span {
+        self.withhold(span, context)
     }
 
     fn release(&mut self, context: &mut Context<H>) -> Flow {

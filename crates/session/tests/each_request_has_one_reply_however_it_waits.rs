@@ -7,7 +7,8 @@ mod support;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use session::{
-    Bounds, Cause, Conn, Flow, LogId, Mark, Outcome, Passed, Reply, Ticket, WAIT_NS_MAX, Waited,
+    Answer, Bounds, Cause, Conn, Flow, LogId, Mark, Outcome, Passed, Reply, Ticket, WAIT_NS_MAX,
+    Waited,
 };
 
 use support::answers::{Answers, KEYS, key, value};
@@ -45,11 +46,30 @@ impl Waits {
             park: false,
         }
     }
+
+    /// The next position of a log: mostly of one, so that gates are adjacent.
+    fn next_gate(&mut self) -> (LogId, u64) {
+        let log = self.random.below(5).saturating_sub(2).min(LOGS - 1);
+        self.seqs[log] += 1;
+        (LogId(log as u32), self.seqs[log])
+    }
 }
 
 impl Delays for Waits {
     fn declines(&mut self) -> bool {
         self.park || self.random.below(3) == 0
+    }
+
+    fn confirms(&self) -> bool {
+        self.seqs == self.marks
+    }
+
+    fn gate_now(&mut self) -> Answer {
+        if self.random.below(3) == 0 {
+            return Answer::Done;
+        }
+        let (log, seq) = self.next_gate();
+        Answer::Gate { log, seq }
     }
 
     fn parks(&mut self, _conn: &Conn, _key: &[u8]) -> bool {
@@ -59,10 +79,8 @@ impl Delays for Waits {
     fn outcome(&mut self, _key: &[u8], ticket: Ticket, reply: &mut Reply, mark: Mark) -> Outcome {
         match self.random.below(8) {
             0..4 => {
-                // Mostly one log, so that gates are adjacent.
-                let log = self.random.below(5).saturating_sub(2).min(LOGS - 1);
-                self.seqs[log] += 1;
-                Outcome::Gate { log: LogId(log as u32), seq: self.seqs[log] }
+                let (log, seq) = self.next_gate();
+                Outcome::Gate { log, seq }
             }
             4 => {
                 let bytes = withhold(reply, mark);
@@ -236,6 +254,10 @@ fn each_request_has_one_reply_in_its_place() {
         let script = client.answers.ask(&mut random, requests);
         let mut rest = &script[..];
         for step in 0.. {
+            if rest.is_empty() {
+                // What is held in the output waits as well.
+                client.rig.end_batch();
+            }
             if rest.is_empty()
                 && !client.rig.session.is_pending()
                 && client.rig.session.flow() == Flow::Idle

@@ -122,10 +122,21 @@ impl<H: Serve> Client<H> {
         match self.context.handler.end_batch(self.context.now, || clock.now()) {
             BatchEnd::Drop => Break(()),
             BatchEnd::Send => {
+                self.withhold();
                 self.release()?;
                 self.send()?;
                 next
             }
+        }
+    }
+
+    /// Queues the replies of this step whose gates have not passed.
+    fn withhold(&mut self) {
+        if self.context.has_held() && !self.context.held_may_leave() {
+            let span = self.context.out.whole();
+            let leaving = self.connection.withhold(span, &mut self.context);
+            self.context.out.cut_after(leaving);
+            self.context.forget_held();
         }
     }
 

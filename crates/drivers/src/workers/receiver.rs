@@ -78,7 +78,7 @@ impl Receiver {
             conclude(key, mark, Received::Input, sender);
             return Progress::Open;
         }
-        if alone && client.only_waits() {
+        if alone && client.only_waits() && !context.has_held() {
             if context.handler.end_batch(context.now, || clock.now()) == BatchEnd::Drop {
                 sender.conns.close(key);
             } else {

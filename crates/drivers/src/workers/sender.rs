@@ -64,6 +64,9 @@ impl<H: Serve, S: Source> Sender<H, S> {
     #[inline(always)]
     pub(super) fn flush(&mut self) {
         let end = self.conns.end_batch();
+        if self.conns.context.has_held() {
+            self.end_held(end);
+        }
         if self.conns.waits.has_gates() {
             self.release_passed(end);
         }
@@ -81,7 +84,41 @@ impl<H: Serve, S: Source> Sender<H, S> {
     #[cold]
     pub(super) fn flush_now(&mut self) {
         let end = self.conns.end_batch();
+        if self.conns.context.has_held() {
+            self.end_held(end);
+        }
         self.send_all(end);
+    }
+
+    /// Lets the replies leave that waited in the output for gates, if all have passed. If not, each
+    /// connection queues what must wait.
+    #[inline(never)]
+    fn end_held(&mut self, end: BatchEnd) {
+        if end == BatchEnd::Send && !self.conns.context.held_may_leave() {
+            self.withhold();
+        }
+        self.conns.context.forget_held();
+    }
+
+    fn withhold(&mut self) {
+        let mut kept = self.ended;
+        for at in self.ended..self.spans.len() {
+            let (key, span) = self.spans[at];
+            let Some(client) = self.conns.clients.get(key) else { continue };
+            let leaving = client.connection.withhold(span, &mut self.conns.context);
+            let (waits, leaves) = (client.waits(), !leaving.is_empty());
+            client.unsent -= u32::from(!leaves);
+            if waits {
+                self.conns.add_waiting(key);
+            }
+            if leaves {
+                self.spans[kept] = (key, leaving);
+                kept += 1;
+            } else {
+                self.conns.settle(key);
+            }
+        }
+        self.spans.truncate(kept);
     }
 
     /// Ends the batch of replies that came after the end of the one before, so that they are sent
@@ -192,7 +229,7 @@ impl<H: Serve, S: Source> Sender<H, S> {
     pub(super) fn after_turn(&mut self, key: Key, mark: Mark) {
         let Some(client) = self.conns.clients.get(key) else { return };
         if client.connection.flow() == Flow::Drop {
-            self.conns.context.out.rewind(mark);
+            self.conns.context.drop_since(mark);
             return self.conns.close(key);
         }
         let produced = self.conns.context.out.len_since(mark) > 0;

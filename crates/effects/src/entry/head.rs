@@ -74,6 +74,14 @@ pub(crate) fn is_for_reader(entry: &[u8]) -> Option<u8> {
     (entry[0] == Kind::Item as u8).then_some(entry[3])
 }
 
+/// Bytes that the entry takes where it lies, which begins with a whole head: those of its value as
+/// well, if these are not more than `inline_max`.
+pub(crate) fn lying_bytes(entry: &[u8], inline_max: usize) -> usize {
+    let (head, _) = Head::take(entry).expect("invariant: a log holds whole entries");
+    let value = head.value_bytes();
+    head.bytes() + head.key_bytes() + if value > inline_max { 0 } else { value }
+}
+
 /// The head, in words as they are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Head {

@@ -63,7 +63,7 @@ impl Entry<'_> {
         let draft = self.draft();
         let start = to.len();
         to.resize(start + draft.head_bytes(), 0);
-        draft.write_head(&mut to[start..]);
+        let _ = draft.write_head(&mut to[start..]);
         draft.value.append_to(to);
     }
 }

@@ -148,21 +148,52 @@ impl Rig {
 
     /// Sends `request` in one piece and returns everything that comes back.
     pub fn send(&mut self, request: impl AsRef<[u8]>) -> String {
+        self.session.receive(request.as_ref(), &mut self.context);
+        self.go_on(true)
+    }
+
+    /// The same, while the reader of the log stands still: what comes back shows nothing that is
+    /// in the log alone.
+    pub fn send_unread(&mut self, request: impl AsRef<[u8]>) -> String {
+        self.session.receive(request.as_ref(), &mut self.context);
+        self.go_on(false)
+    }
+
+    /// Lets the reader of the log go on. Returns everything that comes back.
+    pub fn read_log(&mut self) -> String {
+        let mut sent = self.go_on(true);
+        while self.session.flow() == Flow::Parked {
+            self.session.resume(&mut self.context);
+            sent += &self.go_on(true);
+        }
+        sent
+    }
+
+    /// Does what a driver does, until the connection waits. The reader of the log is at the end of
+    /// a batch.
+    fn go_on(&mut self, reads: bool) -> String {
         let (session, context) = (&mut self.session, &mut self.context);
         let mut sent = Vec::new();
-        let mut flow = session.receive(request.as_ref(), context);
         for _ in 0..TURNS_MAX {
-            context.handler.end_batch(context.now, || context.now);
+            if reads {
+                context.handler.end_batch(context.now, || context.now);
+            }
+            if context.has_held() && !context.held_may_leave() {
+                let leaving = session.withhold(context.out.whole(), context);
+                context.out.cut_after(leaving);
+                context.forget_held();
+            }
+            session.release(context);
             let mut slices = [IoSlice::new(&[]); 8];
             let count = context.out.slices(context.out.whole(), &mut slices);
             sent.extend(slices[..count].iter().flat_map(|slice| slice.iter()));
             context.out.clear(0);
-            if !matches!(flow, Flow::Again | Flow::Full) {
+            if !matches!(session.flow(), Flow::Again | Flow::Full) {
                 break;
             }
-            flow = session.resume(context);
+            session.resume(context);
         }
-        self.flow = flow;
+        self.flow = session.flow();
         String::from_utf8(sent).expect("the tests write text")
     }
 

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! session.rs    bytes in: parses in place, keeps what is incomplete in a tail
-//! requests.rs   the loop over requests: each is executed, and its outcome is applied
+//! requests.rs   each request is executed, and its outcome is applied
+//! turn.rs       the loop over requests
 //! tail.rs       input that is kept;  flow.rs  what the driver does next
 //! ```
 
@@ -10,6 +11,7 @@ mod flow;
 mod requests;
 mod session;
 mod tail;
+mod turn;
 
 pub use flow::Flow;
 pub use session::Session;

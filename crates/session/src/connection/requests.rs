@@ -1,52 +1,19 @@
-//! The loop over requests: each is taken off the input and executed, and its outcome is applied.
+//! The requests of one connection: each is executed, and its outcome is applied.
 //!
-//! ```text
-//! run  -> run_gets              get of one key, as many as follow each other
-//!      -> run_stores            plain set and add, likewise
-//!      -> run_any               everything else, one at a time
-//! ```
+//! The loop over them is in `turn.rs`.
 //!
-//! The first two are inlined down to the handler and keep what they need in registers. `run_stores`
-//! has a frame of its own, so that its needs do not displace those of `run_gets`. Both are only for
-//! a handler that is prompt while no earlier reply waits: their replies are complete at once, so
-//! they have no outcome to apply and no ticket. A request that the handler declines there goes to
-//! `run_any`.
-//!
-//! Invariants: `pending` is there exactly while a reply waits; every later reply is queued after
-//! it. Nothing is executed unless `flow` is `Idle`. `swallow` is not 0 only between two calls of
-//! `run`.
+//! Invariants: `pending` is there exactly while a reply is queued; every later reply is queued
+//! after it. `swallow` is not 0 only between two turns.
 
 use memcache::{Limits, Parsed, Refusal};
 
 use super::flow::Flow;
 use crate::bounds::WAIT_NS_MAX;
 use crate::context::Context;
-use crate::handler::{Cause, Handler, Outcome, Passed, Waited};
+use crate::handler::{Cause, Handler, Outcome, Passed, Prompt, Waited};
 use crate::ids::{Conn, ConnId, Ticket};
 use crate::pending::{Ended, Executed, Pending, Wait};
-use crate::reply::{Mark, Reply};
-
-/// What a turn may still do before a bound stops it.
-struct Remaining {
-    /// Requests, at least one.
-    requests: u32,
-    /// The length from which on the output is full.
-    full_at: usize,
-}
-
-impl Remaining {
-    /// Counts a request; whether it was the last of this turn.
-    #[inline(always)]
-    fn is_used_up(&mut self, out: &Reply) -> bool {
-        self.requests -= 1;
-        self.requests == 0 || self.is_full(out)
-    }
-
-    #[inline(always)]
-    fn is_full(&self, out: &Reply) -> bool {
-        out.len() >= self.full_at
-    }
-}
+use crate::reply::{Mark, Span};
 
 /// The requests of one connection and the replies to them.
 pub(super) struct Requests {
@@ -55,9 +22,9 @@ pub(super) struct Requests {
     /// The connection ends when no reply waits.
     closing: bool,
     /// The number of the latest request that was given a ticket, wrapping.
-    number: u32,
+    pub(super) number: u32,
     /// Bytes of a refused value that are still to be discarded.
-    swallow: u64,
+    pub(super) swallow: u64,
     /// Total length of the request that the input begins with, as far as it is known.
     needed: usize,
     /// A part of the reply to the present request stands in the stream already.
@@ -125,7 +92,7 @@ impl Requests {
     /// the errors in place of those that have waited for too long.
     pub(super) fn release<H: Handler>(&mut self, context: &mut Context<H>) {
         let Some(mut pending) = self.pending.take() else { return };
-        let Context { handler, now, out, resources, spares } = context;
+        let Context { handler, now, out, resources, spares, .. } = context;
         match pending.release(self.conn.id(), handler, *now, out) {
             Ok(()) => {}
             Err(Ended::Drop) => {
@@ -152,119 +119,32 @@ impl Requests {
         }
     }
 
-    /// Parses `input` from its beginning until it is used up or a bound stops it; returns how much
-    /// is left and leaves the reason in `flow`.
-    #[inline(never)]
-    pub(super) fn run<H: Handler>(
-        &mut self,
-        input: &[u8],
-        context: &mut Context<H>,
-        requests_max: u32,
-    ) -> usize {
-        if let Some(pending) = &mut self.pending {
-            pending.begin_run();
-        }
-        let full_at = context.out.len() + context.resources.bounds.output_bytes_max;
-        let mut remaining = Remaining { requests: requests_max, full_at };
-        let mut rest = if self.swallow == 0 { input } else { &input[self.skip(input)..] };
-        while !rest.is_empty() {
-            let before = rest.len();
-            if self.is_prompt(context) {
-                rest = run_gets(rest, context, &mut remaining);
-                if rest.is_empty() {
-                    break;
-                }
-                if rest.len() == before {
-                    rest = self.run_stores(rest, context, &mut remaining);
-                }
-            } else if !self.waits() && context.handler.may_confirm(&self.conn) {
-                rest = self.run_unconfirmed(rest, context, &mut remaining);
-            }
-            if rest.len() == before {
-                let Some(used) = self.run_any(rest, context) else { break };
-                remaining.requests -= 1;
-                rest = &rest[used..];
-                if self.flow != Flow::Idle {
-                    break;
-                }
-            }
-            if rest.is_empty() {
-                break;
-            }
-            if remaining.is_full(&context.out) {
-                self.flow = Flow::Full;
-                break;
-            }
-            if remaining.requests == 0 {
-                self.flow = Flow::Again;
-                break;
-            }
-        }
-        rest.len()
-    }
-
-    /// Executes each `get` of one key that `input` begins with, or else each plain `set` and `add`;
-    /// returns what follows. Replies that the handler does not confirm are dropped.
-    #[inline(never)]
-    fn run_unconfirmed<'i, H: Handler>(
-        &self,
-        input: &'i [u8],
-        context: &mut Context<H>,
-        remaining: &mut Remaining,
-    ) -> &'i [u8] {
-        let (mark, requests) = (context.out.mark(), remaining.requests);
-        let rest = run_gets(input, context, remaining);
-        if rest.len() == input.len() {
-            let may_store = context.handler.may_store();
-            return if may_store { self.run_stores(input, context, remaining) } else { input };
-        }
-        if context.handler.confirm() {
-            return rest;
-        }
-        context.out.rewind(mark);
-        remaining.requests = requests;
-        input
-    }
-
-    /// Executes each plain `set` and `add` that `input` begins with, up to one that the handler
-    /// declines; returns what follows.
-    #[inline(never)]
-    fn run_stores<'i, H: Handler>(
-        &self,
-        mut input: &'i [u8],
-        context: &mut Context<H>,
-        remaining: &mut Remaining,
-    ) -> &'i [u8] {
-        let value_bytes_max = context.handler.limits(&self.conn).value_bytes_max;
-        while let Some((store, rest)) = memcache::plain_store(input, value_bytes_max) {
-            if !context.handler.store_now(context.now, &store, &mut context.out) {
-                break;
-            }
-            input = rest;
-            if remaining.is_used_up(&context.out) {
-                break;
-            }
-        }
-        input
-    }
-
     /// Whether an earlier reply waits, or the next request was parked: that has an outcome to
     /// apply, which ends its wait.
     #[inline(always)]
-    fn waits(&self) -> bool {
-        self.pending.is_some() || self.parked_until_ns != u64::MAX
+    pub(super) fn waits(&self) -> bool {
+        self.pending.is_some() || self.is_parked()
     }
 
-    /// Whether a reply is complete at once, and may leave at once.
     #[inline(always)]
-    fn is_prompt<H: Handler>(&self, context: &Context<H>) -> bool {
-        !self.waits() && context.handler.is_prompt(&self.conn)
+    pub(super) fn is_parked(&self) -> bool {
+        self.parked_until_ns != u64::MAX
+    }
+
+    /// Whether a plain request can be executed apart from the others.
+    #[inline(always)]
+    pub(super) fn prompt<H: Handler>(&self, context: &Context<H>) -> Prompt {
+        if self.waits() { Prompt::No } else { context.handler.prompt(&self.conn) }
     }
 
     /// Executes the request that `input` begins with; returns how much of it is used, or `None`
     /// when the request is incomplete.
     #[inline(never)]
-    fn run_any<H: Handler>(&mut self, input: &[u8], context: &mut Context<H>) -> Option<usize> {
+    pub(super) fn run_any<H: Handler>(
+        &mut self,
+        input: &[u8],
+        context: &mut Context<H>,
+    ) -> Option<usize> {
         match memcache::parse(input, context.handler.limits(&self.conn)) {
             Parsed::Request { request, consumed } => {
                 let mark = context.out.mark();
@@ -290,7 +170,7 @@ impl Requests {
 
     /// Discards what `input` holds of a refused value; returns how much that is.
     #[inline]
-    fn skip(&mut self, input: &[u8]) -> usize {
+    pub(super) fn skip(&mut self, input: &[u8]) -> usize {
         if self.swallow == 0 {
             return 0;
         }
@@ -307,11 +187,24 @@ impl Requests {
         mark: Mark,
         context: &mut Context<H>,
     ) -> usize {
+        let gate = match outcome {
+            Outcome::Gate { log, seq } | Outcome::Part { log, seq, .. } => Some((log, seq)),
+            _ => None,
+        };
+        let outcome = match outcome {
+            Outcome::Part { parks: true, .. } => Outcome::Park,
+            Outcome::Part { .. } => Outcome::More,
+            outcome => outcome,
+        };
         let stays = matches!(outcome, Outcome::More | Outcome::Park);
         let used = if stays { 0 } else { consumed };
-        let wait = match outcome {
-            Outcome::Pending => Wait::Ticket,
-            Outcome::Gate { log, seq } => match context.handler.gate(log, seq) {
+        let wait = match (outcome, gate) {
+            (Outcome::Park, _) if self.conn.overdue => {
+                self.flow = Flow::Drop;
+                return used;
+            }
+            (Outcome::Pending, _) => Wait::Ticket,
+            (_, Some((log, seq))) => match context.handler.gate(log, seq) {
                 Passed::Yes => Wait::Nothing,
                 Passed::No => Wait::Gate { log, seq },
                 Passed::InDoubt => {
@@ -319,11 +212,7 @@ impl Requests {
                     return used;
                 }
             },
-            Outcome::Park if self.conn.overdue => {
-                self.flow = Flow::Drop;
-                return used;
-            }
-            Outcome::Done | Outcome::More | Outcome::Park | Outcome::Close => Wait::Nothing,
+            (_, None) => Wait::Nothing,
         };
         match outcome {
             Outcome::More => self.flow = Flow::Full,
@@ -336,14 +225,17 @@ impl Requests {
             _ => u64::MAX,
         };
         let produced = context.out.len_since(mark) > 0;
-        let begun = self.begun;
-        self.begun = stays && (begun || produced);
-        if self.pending.is_some() || wait != Wait::Nothing {
+        // No error can take the place of a part that waits for a gate.
+        let begun = self.begun || stays && wait != Wait::Nothing;
+        self.begun = stays && (self.begun || produced);
+        let (request, due_ns) = (self.number, now_ns + WAIT_NS_MAX);
+        let executed = Executed { request, request_bytes: used, wait, due_ns, begun };
+        if self.pending.is_none() && wait == Wait::Nothing {
+            self.hold_behind(&executed, mark, context);
+        } else {
             let Context { out, resources, spares, .. } = context;
             let pending = self.pending.get_or_insert_with(|| spares.take());
-            let (request, due_ns) = (self.number, now_ns + WAIT_NS_MAX);
-            let executed = Executed { request, request_bytes: used, wait, due_ns, begun };
-            if produced || !stays {
+            if produced || !stays || wait != Wait::Nothing {
                 pending.push(executed, out, mark);
             }
             if pending.is_full(resources) || outcome == Outcome::More {
@@ -355,6 +247,63 @@ impl Requests {
             self.close();
         }
         used
+    }
+
+    /// Holds the first reply of a turn that waits for a gate: it was appended since `mark`, unless
+    /// the client wants none.
+    #[inline(never)]
+    pub(super) fn hold<H: Handler>(
+        &mut self,
+        wait: Wait,
+        request_bytes: usize,
+        mark: Mark,
+        context: &mut Context<H>,
+    ) {
+        if context.out.len_since(mark) == 0 {
+            return;
+        }
+        self.number = self.number.wrapping_add(1);
+        let executed = self.executed(wait, request_bytes);
+        context.held.push(self.conn.id(), &executed, &context.out, mark);
+    }
+
+    /// Notes a reply that waits for nothing, if one before it is held.
+    pub(super) fn hold_behind<H: Handler>(
+        &self,
+        executed: &Executed,
+        mark: Mark,
+        context: &mut Context<H>,
+    ) {
+        let is_behind = context.held.last().is_some_and(|held| held.conn == self.conn.id());
+        if is_behind && context.out.len_since(mark) > 0 {
+            context.held.push_next(executed, &context.out, mark);
+        }
+    }
+
+    pub(super) fn executed(&self, wait: Wait, request_bytes: usize) -> Executed {
+        Executed { request: self.number, request_bytes, wait, due_ns: 0, begun: false }
+    }
+
+    /// Queues what may not leave of `span`. Returns what may.
+    pub(super) fn withhold<H: Handler>(&mut self, span: Span, context: &mut Context<H>) -> Span {
+        let Context { handler, now, out, resources, spares, held } = context;
+        let waits_already = self.pending.as_ref().is_some_and(|pending| pending.has_ahead());
+        let leaving =
+            if waits_already { span.cut_at(span.begin()).0 } else { held.leaving(span, handler) };
+        if leaving == span {
+            return span;
+        }
+        let pending = self.pending.get_or_insert_with(|| spares.take());
+        let (_, rest) = span.cut_at(leaving.finish());
+        held.queue(rest, out, pending, now.mono_ns + WAIT_NS_MAX);
+        let is_full = pending.is_full(resources);
+        self.flow = match self.flow {
+            // Its output has not left after all.
+            Flow::Close | Flow::Full => Flow::Waiting,
+            Flow::Idle | Flow::Again if is_full => Flow::Waiting,
+            flow => flow,
+        };
+        leaving
     }
 
     /// Ends the connection as soon as no reply waits.
@@ -409,24 +358,4 @@ impl Requests {
     pub(super) fn refuse_input<H: Handler>(&mut self, context: &mut Context<H>) {
         self.refuse(None, Cause::NoMemoryForInput, false, Outcome::Close, 0, context);
     }
-}
-
-/// Answers each `get` of one key that `input` begins with, up to one that the handler declines;
-/// returns what follows.
-#[inline(always)]
-fn run_gets<'i, H: Handler>(
-    mut input: &'i [u8],
-    context: &mut Context<H>,
-    remaining: &mut Remaining,
-) -> &'i [u8] {
-    while let Some((key, rest)) = memcache::plain_get(input) {
-        if !context.handler.get_now(context.now, key, &mut context.out) {
-            break;
-        }
-        input = rest;
-        if remaining.is_used_up(&context.out) {
-            break;
-        }
-    }
-    input
 }

@@ -11,10 +11,12 @@
 use super::flow::Flow;
 use super::requests::Requests;
 use super::tail::Tail;
+use super::turn;
 use crate::bounds::Resources;
 use crate::context::Context;
 use crate::handler::{Handler, Waited};
 use crate::ids::{ConnId, Ticket};
+use crate::reply::Span;
 
 /// One connection without a socket.
 ///
@@ -175,7 +177,7 @@ impl Session {
     pub fn receive_in_place<H: Handler>(&mut self, input: &[u8], context: &mut Context<H>) {
         debug_assert!(self.can_parse_in_place());
         let requests_max = context.resources.bounds.requests_per_turn;
-        let left = self.requests.run(input, context, requests_max);
+        let left = turn::run(&mut self.requests, input, context, requests_max);
         if left > 0 {
             self.keep(&input[input.len() - left..], context);
         }
@@ -204,6 +206,13 @@ impl Session {
     /// it any more. [`Session::release`] follows.
     pub fn complete(&mut self, ticket: Ticket, bytes: &[u8], last: bool) -> bool {
         self.requests.complete(ticket, bytes, last)
+    }
+
+    /// Moves what may not leave of `span` to the replies that wait: `span` is what this connection
+    /// has in the output of a batch that has ended. Returns what may leave. If the connection has
+    /// several spans, it is called for each, in their order.
+    pub fn withhold<H: Handler>(&mut self, span: Span, context: &mut Context<H>) -> Span {
+        self.requests.withhold(span, context)
     }
 
     /// Lets replies leave that waited for a completion or for a log, and ends those that have
@@ -299,7 +308,7 @@ impl Session {
         context: &mut Context<H>,
         requests_max: u32,
     ) -> usize {
-        self.requests.run(input, context, requests_max)
+        turn::run(&mut self.requests, input, context, requests_max)
     }
 
     fn run_tail<H: Handler>(&mut self, context: &mut Context<H>) {

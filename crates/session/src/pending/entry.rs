@@ -28,6 +28,13 @@ pub(crate) struct Executed {
     pub(crate) begun: bool,
 }
 
+impl Executed {
+    /// What waits for nothing but its turn.
+    pub(crate) fn ready(due_ns: u64) -> Self {
+        Self { request: 0, request_bytes: 0, wait: Wait::Nothing, due_ns, begun: false }
+    }
+}
+
 /// One place in the queue.
 pub(super) struct Entry {
     /// The number of its first request.

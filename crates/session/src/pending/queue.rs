@@ -25,7 +25,7 @@ use crate::bounds::{
 };
 use crate::handler::{Handler, Passed, Waited};
 use crate::ids::ConnId;
-use crate::reply::{Mark, Reply};
+use crate::reply::{Mark, Reply, Span};
 
 /// How a connection ends whose replies cannot be given any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +46,8 @@ pub(crate) struct Pending {
     bytes: usize,
     /// The last entry was added in the present run, so that further gates may join it.
     open: bool,
+    /// Entries at the front that were moved from the output of the present batch.
+    ahead: usize,
     grant: Option<Grant>,
 }
 
@@ -57,7 +59,7 @@ impl Pending {
         let joined = match (self.entries.back().map(|last| last.wait), executed.wait) {
             (Some(Wait::Nothing), Wait::Nothing) => Some(Wait::Nothing),
             (Some(Wait::Gate { log, seq }), Wait::Gate { log: own, seq: later })
-                if self.open && log == own =>
+                if self.open && log == own && !executed.begun =>
             {
                 Some(Wait::Gate { log, seq: seq.max(later) })
             }
@@ -83,7 +85,29 @@ impl Pending {
     /// A run begins: its gates do not join those of an earlier one, so that no reply waits for a
     /// position that its client makes higher and higher.
     pub(crate) fn begin_run(&mut self) {
-        self.open = false;
+        (self.open, self.ahead) = (false, 0);
+    }
+
+    /// Adds replies of the present batch that were held in its output, before those that are queued
+    /// already, which are to later requests.
+    pub(super) fn insert(&mut self, mut entry: Entry, span: Span, out: &mut Reply) {
+        entry.reply = self.spares.pop().unwrap_or_default();
+        out.move_span(span, &mut entry.reply);
+        entry.charge += entry.reply.len();
+        self.bytes += entry.charge;
+        self.requests += entry.requests;
+        if entry.wait == Wait::Nothing
+            && let Some(before) = self.ahead.checked_sub(1)
+        {
+            entry.request = self.entries[before].request;
+        }
+        self.entries.insert(self.ahead, entry);
+        self.ahead += 1;
+    }
+
+    /// Whether replies of the present batch were moved from its output.
+    pub(crate) fn has_ahead(&self) -> bool {
+        self.ahead > 0
     }
 
     /// A part of the reply to `request`, its last one or not; `false` when it does not wait for
@@ -115,6 +139,7 @@ impl Pending {
         now: Now,
         out: &mut Reply,
     ) -> Result<(), Ended> {
+        self.ahead = 0;
         while let Some(front) = self.entries.front_mut() {
             let passed = match front.wait {
                 Wait::Nothing => Passed::Yes,
@@ -194,7 +219,7 @@ impl Pending {
     pub(super) fn reset(&mut self) {
         self.entries.clear();
         self.entries.shrink_to(SPARE_ENTRIES_MAX);
-        (self.requests, self.bytes) = (0, 0);
+        (self.requests, self.bytes, self.ahead) = (0, 0, 0);
         self.grant = None;
     }
 

@@ -11,8 +11,8 @@ use std::sync::{Arc, Mutex};
 use base::Now;
 use memcache::{Key, Limits, Refusal, Request, Store};
 use session::{
-    BatchEnd, Cause, Conn, ConnId, Handler, LogId, Mark, Outcome, Passed, Reply, Serve, Session,
-    Ticket, Waited,
+    Answer, BatchEnd, Cause, Conn, ConnId, Handler, LogId, Mark, Outcome, Passed, Prompt, Reply,
+    Serve, Session, Ticket, Waited,
 };
 
 /// What clients have stored. The handlers of a server share it.
@@ -26,6 +26,16 @@ pub trait Delays {
     /// Whether the handler declines to answer a plain request at once.
     fn declines(&mut self) -> bool {
         false
+    }
+
+    /// Whether the last replies to plain `get`s may leave at once.
+    fn confirms(&self) -> bool {
+        true
+    }
+
+    /// What the reply to a plain request waits for that is answered at once.
+    fn gate_now(&mut self) -> Answer {
+        Answer::Done
     }
 
     /// Whether the request of `conn` cannot run now, or not at this key.
@@ -205,27 +215,40 @@ impl<D: Delays> Handler for Fake<D> {
         }
     }
 
-    fn is_prompt(&self, _conn: &Conn) -> bool {
-        self.prompt
+    fn prompt(&self, _conn: &Conn) -> Prompt {
+        if self.prompt { Prompt::Gated } else { Prompt::No }
     }
 
-    fn get_now(&mut self, _now: Now, key: Key<'_>, reply: &mut Reply) -> bool {
+    fn get_now<const GATED: bool>(&mut self, _now: Now, key: Key<'_>, reply: &mut Reply) -> Answer {
         if self.delays.declines() {
-            return false;
+            return Answer::Declined;
         }
         self.calls += 1;
         self.get(key.as_bytes(), reply);
         reply.bytes_mut().extend(b"END\r\n");
-        true
+        if GATED { self.delays.gate_now() } else { Answer::Done }
     }
 
-    fn store_now(&mut self, _now: Now, store: &Store<'_>, reply: &mut Reply) -> bool {
+    fn confirm(&self) -> bool {
+        self.delays.confirms()
+    }
+
+    fn executes_again(&mut self, gets: u32) {
+        self.calls -= gets as usize;
+    }
+
+    fn store_now<const GATED: bool>(
+        &mut self,
+        _now: Now,
+        store: &Store<'_>,
+        reply: &mut Reply,
+    ) -> Answer {
         if self.delays.declines() {
-            return false;
+            return Answer::Declined;
         }
         self.calls += 1;
         self.store(store, reply);
-        true
+        if store.noreply { Answer::Done } else { self.delays.gate_now() }
     }
 
     fn refused(

@@ -36,8 +36,18 @@ impl<D: Delays> Rig<D> {
         self.session.release(&mut self.context)
     }
 
+    /// Ends the batch: what may not leave of the output is queued.
+    pub fn end_batch(&mut self) {
+        if self.context.has_held() && !self.context.held_may_leave() {
+            let leaving = self.session.withhold(self.context.out.whole(), &mut self.context);
+            self.context.out.cut_after(leaving);
+            self.context.forget_held();
+        }
+    }
+
     /// Sends what stands in the output.
     pub fn send(&mut self) {
+        self.end_batch();
         let mut slices = [IoSlice::new(&[]); 4096];
         let out = &mut self.context.out;
         let count = out.slices(out.whole(), &mut slices);
