@@ -30,7 +30,7 @@ const KEPT_QUARTERS_MAX: usize = 3;
 /// processor fetches their buckets at the same time.
 const AHEAD: usize = 16;
 
-/// Items of a segment that say whether anybody asks for it.
+/// Items of a segment that say whether any client asks for it.
 const SAMPLED: usize = 64;
 
 /// A victim that is being walked.
