@@ -13,13 +13,13 @@
 use crate::cell::Cell;
 use crate::park::Park;
 use crate::worker::Worker;
-use crate::{admin, auth, meta, retrieve, store};
+use crate::{admin, auth, meta, receive, retrieve, store};
 use base::Now;
 use engine::Left;
 use memcache::{Key, KeyScratch, Limits, Refusal, Request, Store, StoreVerb, reply};
 use session::{
-    BatchEnd, Cause, Conn, ConnId, Handler, LogId, Outcome, Passed, Reply, Serve, Session, Ticket,
-    Waited,
+    BatchEnd, Cause, Conn, ConnId, Handler, LogId, Outcome, Passed, Reply, Serve, Session, Taken,
+    Ticket, ValueStart, Waited,
 };
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -105,7 +105,7 @@ impl Service {
             Request::Touch { key, exptime, noreply } => {
                 store::touch(worker, now, *key, *exptime, *noreply, reply)
             }
-            Request::MetaGet(args) => meta::get(worker, now, args, reply),
+            Request::MetaGet(args) => return meta::get(worker, now, conn, args, reply),
             Request::MetaSet { args, mode, value } => {
                 meta::set(worker, now, args, *mode, value, reply)
             }
@@ -221,8 +221,7 @@ impl Handler for Service {
     #[inline(always)]
     fn get_now(&mut self, now: Now, key: Key<'_>, reply: &mut Reply) -> bool {
         self.worker.begin(now);
-        retrieve::get_single(&mut self.worker, now, key, reply.bytes_mut());
-        true
+        retrieve::get_single(&mut self.worker, now, key, reply.bytes_mut())
     }
 
     fn may_store(&self) -> bool {
@@ -241,6 +240,46 @@ impl Handler for Service {
             _ => store::store(&mut self.worker, now, store, reply.bytes_mut()),
         };
         stored.is_ok()
+    }
+
+    fn whole_bytes_max(&self) -> usize {
+        self.worker.cell().engine().whole_value_bytes_max()
+    }
+
+    fn begin_value(
+        &mut self,
+        now: Now,
+        conn: &mut Conn,
+        request: &Request<'_>,
+        bytes: u64,
+    ) -> ValueStart {
+        if self.distrusts(conn) {
+            return ValueStart::Whole;
+        }
+        self.worker.begin(now);
+        receive::begin(&mut self.worker, now, conn, request, bytes)
+    }
+
+    fn take_piece(&mut self, now: Now, conn: &mut Conn, piece: &[u8]) -> Taken {
+        self.worker.begin(now);
+        self.worker.take_piece(conn, piece, now)
+    }
+
+    fn finish_value(
+        &mut self,
+        now: Now,
+        conn: &mut Conn,
+        request: &Request<'_>,
+        _ticket: Ticket,
+        reply: &mut Reply,
+    ) -> Outcome {
+        self.worker.begin_request(now, conn);
+        let outcome = receive::finish(&mut self.worker, now, conn, request, reply);
+        self.worker.end_request(outcome)
+    }
+
+    fn drop_value(&mut self, conn: ConnId) {
+        self.worker.long.take_received(conn);
     }
 
     fn refused(
@@ -297,7 +336,9 @@ impl Handler for Service {
         match mail {}
     }
 
-    fn closed(&mut self, _conn: ConnId) {}
+    fn closed(&mut self, conn: ConnId) {
+        self.worker.long.closed(conn);
+    }
 
     #[inline]
     fn end_batch(&mut self, now: Now, _fresh: impl Fn() -> Now) -> BatchEnd {

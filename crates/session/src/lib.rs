@@ -32,7 +32,7 @@ mod serve;
 pub use bounds::{Bounds, Resources, WAIT_NS_MAX};
 pub use connection::{Flow, Session};
 pub use context::Context;
-pub use handler::{BatchEnd, Cause, Handler, LogId, Outcome, Passed, Waited};
+pub use handler::{BatchEnd, Cause, Handler, LogId, Outcome, Passed, Taken, ValueStart, Waited};
 pub use ids::{Conn, ConnId, Ticket, WorkerId};
 pub use reply::{Lent, Mark, Reply, Span};
 pub use serve::{Connection, Serve};

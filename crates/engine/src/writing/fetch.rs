@@ -12,8 +12,10 @@ use crate::index::Chain;
 use crate::item::{Attributes, Flags, Head};
 use crate::items::Current;
 use crate::keys::Key;
+use crate::obstacle::Obstacle;
 use crate::reading::{
-    FetchOptions, ItemView, Read, ReadSink, copy_unlocked, copy_value, fetched_now,
+    FetchOptions, HeldValue, ItemView, NotHeld, Read, ReadSink, copy_unlocked, copy_value,
+    fetched_now, is_held,
 };
 use base::{EffectSink, Space};
 
@@ -49,7 +51,23 @@ pub(crate) fn fetch<S: EffectSink, R: ReadSink>(
     let found = view.found();
     let due = found.expiry_s != 0 && options.recache_before_s.is_some_and(|s| found.expiry_s < s);
     let wins = (found.stale || due) && !found.token_sent;
-    let current = change(writer, &mut chain, current, options.touch, wins)?;
+    let items = writer.work.items;
+    let mut held = None;
+    if is_held::<R>(items, found.value_bytes) {
+        // Before anything is changed: a token is not given twice.
+        held = match HeldValue::of(items, &current) {
+            Ok(value) => Some(value),
+            Err(NotHeld::NoBuffer(bytes)) => return Err(Stopped::NeedBuffer { bytes }),
+            Err(NotHeld::TooMuch) => return Ok(Read::Later(Obstacle::Memory)),
+        };
+    }
+    let changed = change(writer, &mut chain, current, options.touch, wins);
+    if changed.is_err()
+        && let Some(held) = held.take()
+    {
+        held.release(items);
+    }
+    let current = changed?;
     fetched.won |= wins;
     let head = if options.quiet {
         current.head
@@ -59,7 +77,13 @@ pub(crate) fn fetch<S: EffectSink, R: ReadSink>(
     };
     current.item.set_head(head);
     let view = ItemView::of(&current, now).with(current.head, fetched.won);
-    let items = writer.work.items;
+    if let Some(held) = held {
+        match out.open(&view) {
+            Some(_) => out.hold(held),
+            None => held.release(items),
+        }
+        return Ok(Read::Hit);
+    }
     if fetched.locked || !is_long(items.segments().geometry(), found.value_bytes) {
         let whole = copy_value(items, &view, out);
         assert!(whole, "chunks of a locked item are in place");
