@@ -26,6 +26,10 @@ const GROUP_BYTES: u64 = 64 * KIB;
 /// With fewer segments than this, items of all lifetimes share segments.
 const SEGMENTS_FOR_CLASSES: u64 = 128;
 
+/// A value up to this part of the limit, and of this many bytes, is received and sent as a whole.
+const WHOLE_PART: u64 = 16;
+const WHOLE_BYTES_MAX: u64 = MIB;
+
 /// Segments that an engine works with at least: for both pools, for moves, and some to walk.
 pub(crate) const SEGMENTS_MIN: u64 = 12;
 
@@ -75,6 +79,8 @@ pub struct EngineConfig {
     pub version_seed: Option<u64>,
     /// The longest value in bytes.
     pub value_bytes_max: usize,
+    /// Whether a long value may be stored piece by piece, and read in parts by those who can.
+    pub in_parts: bool,
 }
 
 impl EngineConfig {
@@ -92,6 +98,7 @@ impl EngineConfig {
             epoch: 0,
             version_seed: None,
             value_bytes_max: 1 << 20,
+            in_parts: true,
         }
     }
 }
@@ -117,6 +124,8 @@ pub(crate) struct Geometry {
     pub(crate) arenas: usize,
     /// The largest value kept in one piece, in bytes.
     pub(crate) inline_value_bytes_max: usize,
+    /// The largest value, in bytes, that is always received and sent as a whole.
+    pub(crate) whole_value_bytes_max: usize,
 }
 
 impl Geometry {
@@ -129,6 +138,9 @@ impl Geometry {
         let segments = limit / segment_bytes as u64;
         let few = segments < SEGMENTS_FOR_CLASSES;
         let arenas = config.locals.min((segments / SEGMENTS_PER_ARENA) as usize).max(1);
+        let inline_value_bytes_max =
+            (segment_bytes / 2 - HEADER_BYTES - KEY_BYTES_MAX - 16).min(INLINE_VALUE_BYTES_MAX);
+        let whole = (limit / WHOLE_PART).min(WHOLE_BYTES_MAX) as usize;
         Self {
             segment_words: segment_bytes / 8,
             segment_shift: (segment_bytes / 8).trailing_zeros(),
@@ -136,8 +148,11 @@ impl Geometry {
             groups,
             classes: if few { 1 } else { CLASSES },
             arenas: (1 << arenas.ilog2()).min(ARENAS_MAX),
-            inline_value_bytes_max: (segment_bytes / 2 - HEADER_BYTES - KEY_BYTES_MAX - 16)
-                .min(INLINE_VALUE_BYTES_MAX),
+            inline_value_bytes_max,
+            whole_value_bytes_max: match config.in_parts {
+                true => whole.max(inline_value_bytes_max),
+                false => usize::MAX,
+            },
         }
     }
 

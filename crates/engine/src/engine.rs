@@ -12,15 +12,18 @@ use crate::items::Items;
 use crate::keys::Key;
 use crate::local::{Counters, Local, LocalCounters, Pin};
 use crate::raw::look_at_processor;
-use crate::reading::{self, FetchOptions, Found, Prefetched, Read, ReadSink};
-use crate::segments::{SegmentCounts, Segments, value_bytes_max};
+use crate::reading::{self, FetchOptions, Found, HeldValue, Prefetched, Read, ReadSink};
+use crate::segments::{SegmentCounts, Segments, pinned_bytes, value_bytes_max};
 use crate::slices::{KEPT, Role, Slices};
 use crate::sync::Ordering;
 use crate::transfer::{self, Applied, Cursor, ItemSink, More};
-use crate::writing::{self, Action, Ahead, Mode, Op, Put, WriteResult, WriteStatus};
+use crate::writing::{self, Action, Ahead, Arriving, Mode, Op, Put, WriteResult, WriteStatus};
 use base::{Effect, EffectSink, MemoryBudget, Now, Owner, SliceId, SliceRange, Version};
 use std::convert::Infallible;
 use std::sync::Arc;
+
+/// Parts that a value has at least which is sent in parts.
+const PARTS_MIN: usize = 4;
 
 /// The memory of one cell, shared by all its threads.
 ///
@@ -138,6 +141,19 @@ impl Engine {
         out: impl ReadSink,
     ) -> Read {
         reading::get_ahead(&self.items, pin, ahead, now, out)
+    }
+
+    /// The short way of [`Engine::get_ahead`], which nearly all reads take. `None`, and nothing is
+    /// appended, where it is not enough.
+    #[inline(always)]
+    pub fn get_short(
+        &self,
+        pin: &Pin,
+        ahead: &Prefetched<'_, '_>,
+        now: Now,
+        mut out: impl ReadSink,
+    ) -> Option<Read> {
+        reading::get_plain(&self.items, pin, ahead, now, &mut out)
     }
 
     /// What is known of the item of `key`, without counting a use.
@@ -356,6 +372,89 @@ impl Engine {
         Ok(raised)
     }
 
+    /// The longest value, in bytes, that is received and sent as a whole. Longer ones can be stored
+    /// piece by piece and read in parts.
+    #[inline]
+    #[must_use]
+    pub fn whole_value_bytes_max(&self) -> usize {
+        self.items.segments().geometry().whole_value_bytes_max
+    }
+
+    /// Begins to store a value of `bytes` bytes, more than [`Engine::whole_value_bytes_max`], that
+    /// expires at second `expiry_s` (0: never). The pin may move on.
+    ///
+    /// # Errors
+    /// That it may be tried again later, if `true`. It cannot be stored, if `false`.
+    pub fn begin_value<S: EffectSink>(
+        &self,
+        pin: &mut Pin,
+        key: &Key<'_>,
+        (bytes, expiry_s): (usize, u32),
+        now: Now,
+        sink: &mut S,
+    ) -> Result<Arriving, bool> {
+        debug_assert!(bytes > self.whole_value_bytes_max());
+        if bytes > self.value_bytes_max() {
+            return Err(false);
+        }
+        let mut work = self.work(pin, now, sink);
+        Arriving::begin(&self.eviction, &mut work, key, bytes, expiry_s).map_err(is_later)
+    }
+
+    /// Writes the next bytes of a value, as far as there is space, and returns how many these are.
+    /// The pin may move on.
+    ///
+    /// # Errors
+    /// The number, if not all were written: whether the rest may be tried again later is the
+    /// second part.
+    pub fn write_piece<S: EffectSink>(
+        &self,
+        pin: &mut Pin,
+        value: &mut Arriving,
+        piece: &[u8],
+        now: Now,
+        sink: &mut S,
+    ) -> Result<(), (usize, bool)> {
+        let mut work = self.work(pin, now, sink);
+        let wrote = value.write(&self.eviction, &mut work, piece);
+        self.eviction.pay(&mut work);
+        wrote.map_err(|(done, failed)| (done, is_later(failed)))
+    }
+
+    /// Makes the change `op`, which stores `value`: all of it was written, and `op` has an empty
+    /// one in its place. Where the result is not that it may be tried again later,
+    /// [`Engine::give_back_value`] follows. The pin may move on.
+    pub fn store_value<S: EffectSink>(
+        &self,
+        pin: &mut Pin,
+        value: &mut Arriving,
+        op: &Op<'_>,
+        now: Now,
+        sink: &mut S,
+    ) -> WriteResult {
+        let mut work = self.work(pin, now, sink);
+        let wrote = value.store(&self.eviction, &mut work, op);
+        self.settle(&mut work, op.key.id.slice);
+        wrote
+    }
+
+    /// Gives back what a value holds that is stored, or that nobody will store. A value can be
+    /// given back between two batches.
+    pub fn give_back_value(&self, value: Arriving) {
+        value.give_back(&self.items);
+    }
+
+    /// Appends the next part of a value to `target`.
+    pub fn append_part(&self, value: &mut HeldValue, target: &mut Vec<u8>) {
+        let part_bytes = self.whole_value_bytes_max() / PARTS_MIN;
+        value.append_part(&self.items, part_bytes, target);
+    }
+
+    /// Holds a value no longer. It can be released between two batches.
+    pub fn release(&self, value: HeldValue) {
+        value.release(&self.items);
+    }
+
     /// Counters since the engine was made.
     #[must_use]
     pub fn counters(&self) -> Counters {
@@ -387,8 +486,8 @@ impl Engine {
         geometry.segments_max as u64 * geometry.segment_bytes()
     }
 
-    /// The lowest total of the budget that it can work with now. Where it does not evict, that is
-    /// no lower than what is held.
+    /// The lowest total of the budget that it can work with now, beside the values that are being
+    /// received and sent. Where it does not evict, that is no lower than what is held.
     #[must_use]
     pub fn limit_bytes_min(&self) -> u64 {
         let (items, budget) = (&self.items, self.eviction.budget());
@@ -401,7 +500,8 @@ impl Engine {
             + items.index().bytes_min()
             + geometry.segments_min() * geometry.segment_bytes();
         let engine = [Owner::Primary, Owner::Index].map(|owner| budget.used(owner));
-        own + budget.used_total().saturating_sub(engine.iter().sum())
+        let pinned = pinned_bytes(items.segments());
+        own + pinned + budget.used_total().saturating_sub(engine.iter().sum())
     }
 
     /// The longest value that it stores, in bytes.
@@ -409,4 +509,8 @@ impl Engine {
     pub fn value_bytes_max(&self) -> usize {
         self.items.config().value_bytes_max
     }
+}
+
+fn is_later(failed: Failed) -> bool {
+    matches!(failed, Failed::Later(_))
 }

@@ -56,7 +56,9 @@ pub use eviction::Left;
 pub use keys::{KEY_BYTES_MAX, Key};
 pub use local::{Counters, Local, Pin};
 pub use obstacle::Obstacle;
-pub use reading::{FetchOptions, Found, ItemView, Prefetched, Read, ReadSink, ValueSink};
+pub use reading::{
+    FetchOptions, Found, HeldValue, ItemView, LongValues, Prefetched, Read, ReadSink, ValueSink,
+};
 pub use slices::Role;
 pub use transfer::{Applied, Cursor, ItemSink, More, WalkedItem};
-pub use writing::{Action, Mode, Op, Put, WriteResult, WriteStatus};
+pub use writing::{Action, Arriving, Mode, Op, Put, WriteResult, WriteStatus};

@@ -1,7 +1,7 @@
 //! However the bytes of a request arrive, the result is the same: every prefix is incomplete and
 //! wants no more bytes than the request has, and the bytes after a request change nothing.
 
-use memcache::{Limits, Parsed, parse};
+use memcache::{Limits, Parsed, Refusal, Request, Store, announced, parse};
 use proptest::prelude::{Just, Strategy, any, prop_assert, prop_assert_eq, prop_oneof, proptest};
 
 const LIMITS: Limits = Limits { value_bytes_max: 64, multiget_line_bytes_max: 4096 };
@@ -147,6 +147,38 @@ proptest! {
         if !matches!(parsed, Parsed::Incomplete { .. } | Parsed::Refused { close: true, .. }) {
             let longer = [&input[..consumed], &more].concat();
             prop_assert_eq!(parse(&longer, &LIMITS), parsed);
+        }
+    }
+
+    /// What a line announces is the request that follows, without its value.
+    #[test]
+    fn what_is_announced_is_the_request_without_its_value(input in input()) {
+        if let Parsed::Request { mut request, consumed } = parse(&input, &LIMITS) {
+            let value_bytes = match &mut request {
+                Request::Store(Store { value, .. }) | Request::MetaSet { value, .. } => {
+                    std::mem::take(value).len()
+                }
+                _ => {
+                    prop_assert_eq!(announced(&input, &LIMITS), None);
+                    return Ok(());
+                }
+            };
+            let line_bytes = consumed - value_bytes - 2;
+            for len in line_bytes..=consumed {
+                prop_assert_eq!(announced(&input[..len], &LIMITS), Some((request, line_bytes)));
+            }
+            prop_assert_eq!(announced(&input[..line_bytes - 1], &LIMITS), None);
+        } else if let Some((_, line_bytes)) = announced(&input, &LIMITS) {
+            match parse(&input, &LIMITS) {
+                Parsed::Incomplete { needed } => prop_assert!(needed >= line_bytes + 2),
+                refused => {
+                    let is_bad = matches!(
+                        refused,
+                        Parsed::Refused { refusal: Refusal::BadDataChunk, .. }
+                    );
+                    prop_assert!(is_bad);
+                }
+            }
         }
     }
 

@@ -129,7 +129,7 @@ impl Cell {
     /// # Errors
     /// If the engine cannot be created, or its log of effects.
     pub fn new(
-        config: EngineConfig,
+        mut config: EngineConfig,
         budget: Arc<MemoryBudget>,
         options: Options,
         host: Box<dyn Host>,
@@ -143,6 +143,8 @@ impl Cell {
                 Some(Arc::new(log.ok_or(CellError::NoMemoryForLog { limit_bytes })?))
             }
         };
+        // An effect has its value in one piece, and a reply waits for the log as a whole.
+        config.in_parts &= effect_log.is_none();
         let (engine, locals) = Engine::new(config, budget.clone())?;
         share_out(&budget, &options);
         let auth_limits =

@@ -71,16 +71,18 @@
 //! | `effect_log` | nothing | the log of all changes, where the cell has one |
 //! | `cell` | `counters`, `effect_log`, `host`, `leases` | what all workers share |
 //! | `replies` | `effect_log`, `park` | what replies wait for in that log |
-//! | `worker` | `cell`, `counters`, `park`, `replies` | what a worker executes requests with |
+//! | `long` | `cell` | long values that arrive in pieces, and that are sent in parts |
+//! | `worker` | `cell`, `counters`, `long`, `park`, `replies` | what a worker executes requests with |
 //! | `facts` | nothing | what replies return about an item |
-//! | `retrieve` | `park`, `worker` | `get`, `gets`, `gat`, `gats` |
+//! | `retrieve` | `long`, `park`, `worker` | `get`, `gets`, `gat`, `gats` |
 //! | `store` | `park`, `worker` | the other classic commands |
-//! | `meta` | `facts`, `park`, `store`, `worker` | the meta commands |
+//! | `meta` | `facts`, `long`, `park`, `store`, `worker` | the meta commands |
 //! | `auth` | `worker` | the password before the first request |
 //! | `dump` | `facts`, `worker` | lists of keys |
 //! | `stats` | `cell`, `dump`, `worker` | the reports |
 //! | `admin` | `cell`, `dump`, `facts`, `park`, `stats`, `worker` | commands about the cell |
-//! | `service` | `admin`, `auth`, `cell`, `meta`, `park`, `retrieve`, `store`, `worker` | the handler |
+//! | `service` | `admin`, `auth`, `cell`, `meta`, `park`, `receive`, `retrieve`, `store`, `worker` | the handler |
+//! | `receive` | `meta`, `park`, `store`, `worker` | values that arrive in pieces |
 #![forbid(unsafe_code)]
 
 mod admin;
@@ -92,8 +94,10 @@ mod effect_log;
 mod facts;
 mod host;
 mod leases;
+mod long;
 mod meta;
 mod park;
+mod receive;
 mod replies;
 mod retrieve;
 mod service;

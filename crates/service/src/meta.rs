@@ -7,14 +7,17 @@
 //! expire.
 
 use crate::facts;
-use crate::park::Executed;
+use crate::long::InParts;
+use crate::park::{Executed, Park};
 use crate::store::{counted, expiry_s, is_out_of_space, unlink, write};
 use crate::worker::Worker;
 use base::{Now, Version};
-use engine::{Action, FetchOptions, Found, ItemView, Mode, Obstacle, Read, ReadSink, WriteStatus};
+use engine::{
+    Action, FetchOptions, Found, HeldValue, ItemView, Mode, Obstacle, Read, ReadSink, WriteStatus,
+};
 use memcache::reply::{Marks, MetaStatus};
 use memcache::{Direction, KeyScratch, KeyToken, MetaArgs, MetaFlags, MetaMode, reply};
-use session::Reply;
+use session::{Conn, Outcome, Reply};
 
 /// Where a value is written: after its meta header.
 struct MetaValue<'a, 'r> {
@@ -59,14 +62,37 @@ fn wants_value(flags: &MetaFlags<'_>, found: &Found) -> bool {
     flags.wants_value() && flags.cas() != Some(found.cas)
 }
 
-/// `mg`.
+/// `mg`. A long value leaves in parts.
 #[inline]
 pub(crate) fn get(
     worker: &mut Worker,
     now: Now,
+    conn: &mut Conn,
     args: &MetaArgs<'_>,
     reply: &mut Reply,
-) -> Executed {
+) -> Outcome {
+    if Worker::is_sending(conn) {
+        let more = worker.sends_more(conn, reply.bytes_mut());
+        return if more { Outcome::More } else { Outcome::Done };
+    }
+    match get_or_hold(worker, now, args, reply) {
+        Ok(None) => Outcome::Done,
+        Ok(Some(value)) => {
+            worker.send(conn, value, reply.bytes_mut());
+            Outcome::More
+        }
+        Err(Park) => Outcome::Park,
+    }
+}
+
+/// Answers `mg`. Returns the value if that is long: its parts are to follow.
+#[inline]
+fn get_or_hold(
+    worker: &mut Worker,
+    now: Now,
+    args: &MetaArgs<'_>,
+    reply: &mut Reply,
+) -> Result<Option<HeldValue>, Park> {
     let (flags, mut scratch): (_, KeyScratch) = (&args.flags, [0; _]);
     let key = args.key.key(&mut scratch);
     let seconds = |exptime| expiry_s(exptime, now);
@@ -85,19 +111,27 @@ pub(crate) fn get(
     let changes =
         options.touch.is_some() || options.vivify.is_some() || options.recache_before_s.is_some();
     let mut read = Read::Miss;
+    let mut held = None;
     if !changes && !options.quiet {
-        read = worker.cell().engine().get(worker.pin(), &key, now, &mut sink);
+        let parts = InParts { sink: &mut sink, held: &mut held };
+        read = worker.cell().engine().get(worker.pin(), &key, now, parts);
         worker.shows(key.id.slice, sink.version);
     }
     // A stale item gives a token to its next reader. Only under the lock is there one next reader.
     let contested = read == Read::Hit && sink.found.stale && !sink.found.token_sent;
     if changes || options.quiet || contested {
+        if let Some(value) = held.take() {
+            worker.cell().engine().release(value);
+        }
         sink.rewind();
         sink.before = contested.then_some((sink.found.fetched, sink.found.idle_s));
-        read = worker.fetch(&key, &options, now, &mut sink);
+        let mut parts = InParts { sink: &mut sink, held: &mut held };
+        read = worker.fetch(&key, &options, now, &mut parts);
     }
-    if let Read::Later(_) = read {
-        worker.parks()?;
+    match read {
+        Read::Later(Obstacle::Memory) => worker.parks_for_value(now)?,
+        Read::Later(_) => worker.parks()?,
+        _ => {}
     }
     let found = sink.found;
     let counters = worker.counters();
@@ -117,7 +151,7 @@ pub(crate) fn get(
         _ if options.vivify.is_some() => reply::meta_miss(out, args),
         _ => out.extend_from_slice(reply::OUT_OF_MEMORY),
     }
-    Ok(())
+    Ok(held)
 }
 
 /// `ms`.
@@ -140,12 +174,12 @@ pub(crate) fn set(
         MetaMode::Append => (Mode::Append { vivify: vivify.is_some() }, vivify),
         MetaMode::Prepend => (Mode::Prepend { vivify: vivify.is_some() }, vivify),
     };
-    let action = Action::Store {
-        mode,
-        value,
-        client_flags: flags.client_flags(),
-        expiry_s: expiry_s(exptime.unwrap_or(0), now),
+    let (value_bytes, expiry_s) = match worker.received_facts() {
+        Some(facts) => facts,
+        None => (value.len(), expiry_s(exptime.unwrap_or(0), now)),
     };
+    let client_flags = flags.client_flags();
+    let action = Action::Store { mode, value, client_flags, expiry_s };
     let wrote = write(worker, now, key, action, |op| {
         op.compare = match mode {
             Mode::Set | Mode::Replace => flags.cas(),
@@ -170,7 +204,7 @@ pub(crate) fn set(
             let stored = status == MetaStatus::Done;
             let found = wrote.found.filter(|_| stored);
             let cas = found.map_or(0, |found| found.cas);
-            let bytes = found.map_or(value.len(), |found| found.value_bytes);
+            let bytes = found.map_or(value_bytes, |found| found.value_bytes);
             reply::meta_stored(out, status, args, cas, bytes as u64);
         }
         None => {

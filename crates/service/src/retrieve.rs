@@ -3,14 +3,16 @@
 //! A multiget is executed in groups: first all keys of a group are hashed and their buckets are
 //! prefetched, then the values are read, so that the waits for memory overlap. A long reply leaves
 //! in parts. A part is sent before the next is composed; `Conn::progress` counts the keys answered.
+//! A long value leaves in parts too: its memory is held until the last of them.
 //!
 //! Invariants: values leave in the order of the keys. A key that is too long anywhere in the line
 //! is found before the first part leaves, so the refusal is always sent alone.
 
+use crate::long::InParts;
 use crate::park::Park;
 use crate::worker::Worker;
 use base::{Now, Version};
-use engine::{FetchOptions, ItemView, Obstacle, Prefetched, Read, ReadSink};
+use engine::{FetchOptions, HeldValue, ItemView, LongValues, Obstacle, Prefetched, Read, ReadSink};
 use memcache::{Key, Keys, Refusal, reply};
 use session::{Answer, Conn, Mark, Outcome, Reply};
 
@@ -38,6 +40,7 @@ impl<'a, const CAS: bool, const ALONE: bool> ValueLines<'a, CAS, ALONE> {
 
 impl<const CAS: bool, const ALONE: bool> ReadSink for ValueLines<'_, CAS, ALONE> {
     const AFTER: &'static [u8] = if ALONE { b"\r\nEND\r\n" } else { reply::LINE_END };
+    const LONG: LongValues = LongValues::Declined;
 
     #[inline(always)]
     fn open(&mut self, view: &ItemView<'_>) -> Option<&mut Vec<u8>> {
@@ -63,6 +66,7 @@ struct Versioned<S> {
 
 impl<S: ReadSink> ReadSink for Versioned<S> {
     const AFTER: &'static [u8] = S::AFTER;
+    const LONG: LongValues = S::LONG;
 
     #[inline]
     fn open(&mut self, view: &ItemView<'_>) -> Option<&mut Vec<u8>> {
@@ -73,17 +77,42 @@ impl<S: ReadSink> ReadSink for Versioned<S> {
     fn rewind(&mut self) {
         self.sink.rewind();
     }
+
+    fn hold(&mut self, value: HeldValue) {
+        self.sink.hold(value);
+    }
 }
 
-/// `get` of one key: the most frequent request.
+/// `get` of one key: the most frequent request. It declines if the value must be sent in parts:
+/// nothing was appended or counted then.
 #[inline(always)]
-pub(crate) fn get_single(worker: &mut Worker, now: Now, key: Key<'_>, out: &mut Vec<u8>) {
+pub(crate) fn get_single(worker: &mut Worker, now: Now, key: Key<'_>, out: &mut Vec<u8>) -> Answer {
     let (engine, pin) = worker.engine();
-    let hashed = engine.key(key.as_bytes());
-    let read = engine.get(pin, &hashed, now, ValueLines::<false, true>::new(out, key));
+    let ahead = engine.look_ahead(engine.key(key.as_bytes()));
+    let lines = ValueLines::<false, true>::new(out, key);
+    let Some(read) = engine.get_short(pin, &ahead, now, lines) else {
+        return get_single_any(worker, now, key, out);
+    };
     if !retrieved(worker, read) {
         out.extend_from_slice(reply::END);
     }
+    Answer::Done
+}
+
+/// [`get_single`] for what the short way of a read does not handle.
+#[cold]
+#[inline(never)]
+fn get_single_any(worker: &mut Worker, now: Now, key: Key<'_>, out: &mut Vec<u8>) -> Answer {
+    let (engine, pin) = worker.engine();
+    let hashed = engine.key(key.as_bytes());
+    let read = engine.get(pin, &hashed, now, ValueLines::<false, true>::new(out, key));
+    if let Read::Later(_) = read {
+        return Answer::Declined;
+    }
+    if !retrieved(worker, read) {
+        out.extend_from_slice(reply::END);
+    }
+    Answer::Done
 }
 
 /// The same, where the reply waits for what it shows.
@@ -95,6 +124,9 @@ pub(crate) fn get_shown(worker: &mut Worker, now: Now, key: Key<'_>, out: &mut V
     let mut sink = Versioned { sink: lines, version: None };
     let read = engine.get(pin, &hashed, now, &mut sink);
     let version = sink.version;
+    if let Read::Later(_) = read {
+        return Answer::Declined;
+    }
     if !worker.is_counted() {
         retrieved(worker, read);
     }
@@ -114,7 +146,9 @@ pub(crate) fn get<const CAS: bool>(
     reply: &mut Reply,
 ) -> Outcome {
     let start = reply.mark();
-    keys.skip_answered(conn.progress as u32);
+    if goes_on(worker, conn, &mut keys, reply) {
+        return Outcome::More;
+    }
     let cell = worker.shared_cell();
     let engine = cell.engine();
     loop {
@@ -129,8 +163,23 @@ pub(crate) fn get<const CAS: bool>(
             *place = Some((key, engine.look_ahead(engine.key(key.as_bytes()))));
             count += 1;
         }
-        for (key, ahead) in group[..count].iter().flatten() {
-            get_one::<CAS>(worker, now, *key, ahead, reply.bytes_mut());
+        for (at, (key, ahead)) in group[..count].iter().flatten().enumerate() {
+            match get_one::<CAS>(worker, now, *key, ahead, reply.bytes_mut()) {
+                Got::Whole => {}
+                Got::Held(value) => {
+                    conn.progress += at as u64;
+                    return send(worker, conn, value, &keys, start, reply);
+                }
+                Got::Later if worker.parks_for_value(now).is_err() => {
+                    conn.progress += at as u64;
+                    return pause(&keys, start, reply, Outcome::Park);
+                }
+                Got::Later => {
+                    reply.rewind(start);
+                    reply.bytes_mut().extend_from_slice(reply::OUT_OF_MEMORY_WRITING);
+                    return Outcome::Done;
+                }
+            }
         }
         conn.progress += count as u64;
         if count < GROUP_KEYS {
@@ -143,6 +192,16 @@ pub(crate) fn get<const CAS: bool>(
     }
 }
 
+/// How one key of several was read.
+enum Got {
+    /// As a whole, or there is no item.
+    Whole,
+    /// Its value is to be sent in parts, which follow its line.
+    Held(HeldValue),
+    /// Not now: too much is being sent in parts.
+    Later,
+}
+
 #[inline(always)]
 fn get_one<const CAS: bool>(
     worker: &mut Worker,
@@ -150,17 +209,55 @@ fn get_one<const CAS: bool>(
     key: Key<'_>,
     ahead: &Prefetched<'_, '_>,
     out: &mut Vec<u8>,
-) {
-    let lines = ValueLines::<CAS, false>::new(out, key);
-    if worker.replies.is_none() {
-        retrieved(worker, worker.cell().engine().get_ahead(worker.pin(), ahead, now, lines));
-        return;
+) -> Got {
+    let mut held = None;
+    let lines = InParts { sink: ValueLines::<CAS, false>::new(out, key), held: &mut held };
+    let read = if worker.replies.is_none() {
+        worker.cell().engine().get_ahead(worker.pin(), ahead, now, lines)
+    } else {
+        let mut sink = Versioned { sink: lines, version: None };
+        let read = worker.cell().engine().get_ahead(worker.pin(), ahead, now, &mut sink);
+        let version = sink.version;
+        worker.shows(ahead.slice(), version);
+        read
+    };
+    if let Read::Later(_) = read {
+        return Got::Later;
     }
-    let mut sink = Versioned { sink: lines, version: None };
-    let read = worker.cell().engine().get_ahead(worker.pin(), ahead, now, &mut sink);
-    let version = sink.version;
-    worker.shows(ahead.slice(), version);
     retrieved(worker, read);
+    held.map_or(Got::Whole, Got::Held)
+}
+
+/// Continues the value that is being sent in parts, if there is one. Returns whether more parts
+/// follow; if not, the keys that are answered are skipped.
+#[inline(always)]
+fn goes_on(worker: &mut Worker, conn: &mut Conn, keys: &mut Keys<'_>, reply: &mut Reply) -> bool {
+    if Worker::is_sending(conn) {
+        if worker.sends_more(conn, reply.bytes_mut()) {
+            return true;
+        }
+        conn.progress += 1;
+    }
+    keys.skip_answered(conn.progress as u32);
+    false
+}
+
+/// Sends a value in parts: the first one follows its line at once.
+#[cold]
+fn send(
+    worker: &mut Worker,
+    conn: &mut Conn,
+    value: HeldValue,
+    keys: &Keys<'_>,
+    start: Mark,
+    reply: &mut Reply,
+) -> Outcome {
+    let outcome = pause(keys, start, reply, Outcome::More);
+    match outcome {
+        Outcome::More => worker.send(conn, value, reply.bytes_mut()),
+        _ => worker.cell().engine().release(value),
+    }
+    outcome
 }
 
 /// As [`get`], with a new expiry for every item found.
@@ -172,12 +269,16 @@ pub(crate) fn gat<const CAS: bool>(
     expiry_s: u32,
     reply: &mut Reply,
 ) -> Outcome {
-    let start = reply.mark();
-    keys.skip_answered(conn.progress as u32);
+    let (start, more) = (reply.mark(), goes_on(worker, conn, &mut keys, reply));
+    if more {
+        return Outcome::More;
+    }
     while let Some(key) = keys.next() {
         match key {
             Ok(key) => {
-                let read = gat_one::<CAS>(worker, now, key, expiry_s, reply.bytes_mut());
+                let mut held = None;
+                let (out, place) = (reply.bytes_mut(), &mut held);
+                let read = gat_one::<CAS>(worker, now, key, expiry_s, place, out);
                 let Ok(read) = read else { return pause(&keys, start, reply, Outcome::Park) };
                 if !matches!(read, Read::Hit | Read::Miss) {
                     reply.rewind(start);
@@ -186,6 +287,9 @@ pub(crate) fn gat<const CAS: bool>(
                         _ => reply.bytes_mut().extend_from_slice(reply::OUT_OF_MEMORY_WRITING),
                     }
                     return Outcome::Done;
+                }
+                if let Some(value) = held {
+                    return send(worker, conn, value, &keys, start, reply);
                 }
             }
             Err(refusal) => return refuse(&refusal, start, reply),
@@ -204,9 +308,10 @@ fn gat_one<const CAS: bool>(
     now: Now,
     key: Key<'_>,
     expiry_s: u32,
+    held: &mut Option<HeldValue>,
     out: &mut Vec<u8>,
 ) -> Result<Read, Park> {
-    let mut lines = ValueLines::<CAS, false>::new(out, key);
+    let mut lines = InParts { sink: ValueLines::<CAS, false>::new(out, key), held };
     let options = FetchOptions { touch: Some(expiry_s), ..FetchOptions::default() };
     let hashed = worker.cell().engine().key(key.as_bytes());
     let read = worker.fetch(&hashed, &options, now, &mut lines);

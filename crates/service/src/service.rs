@@ -13,13 +13,13 @@
 use crate::cell::Cell;
 use crate::park::Park;
 use crate::worker::Worker;
-use crate::{admin, auth, meta, retrieve, store};
+use crate::{admin, auth, meta, receive, retrieve, store};
 use base::Now;
 use engine::Left;
 use memcache::{Key, KeyScratch, Limits, Refusal, Request, Store, StoreVerb, reply};
 use session::{
     Answer, BatchEnd, Cause, Conn, ConnId, Handler, LogId, Outcome, Passed, Prompt, Reply, Serve,
-    Session, Ticket, Waited,
+    Session, Taken, Ticket, ValueStart, Waited,
 };
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -108,7 +108,7 @@ impl Service {
             Request::Touch { key, exptime, noreply } => {
                 store::touch(worker, now, *key, *exptime, *noreply, reply)
             }
-            Request::MetaGet(args) => meta::get(worker, now, args, reply),
+            Request::MetaGet(args) => return meta::get(worker, now, conn, args, reply),
             Request::MetaSet { args, mode, value } => {
                 meta::set(worker, now, args, *mode, value, reply)
             }
@@ -226,8 +226,7 @@ impl Handler for Service {
         if GATED {
             return retrieve::get_shown(&mut self.worker, now, key, reply.bytes_mut());
         }
-        retrieve::get_single(&mut self.worker, now, key, reply.bytes_mut());
-        Answer::Done
+        retrieve::get_single(&mut self.worker, now, key, reply.bytes_mut())
     }
 
     #[inline(always)]
@@ -256,6 +255,46 @@ impl Handler for Service {
             Err(Park) if !GATED => Answer::Declined,
             stored => self.worker.answer_store(stored, store.noreply),
         }
+    }
+
+    fn whole_bytes_max(&self) -> usize {
+        self.worker.cell().engine().whole_value_bytes_max()
+    }
+
+    fn begin_value(
+        &mut self,
+        now: Now,
+        conn: &mut Conn,
+        request: &Request<'_>,
+        bytes: u64,
+    ) -> ValueStart {
+        if self.distrusts(conn) {
+            return ValueStart::Whole;
+        }
+        self.worker.begin(now);
+        receive::begin(&mut self.worker, now, conn, request, bytes)
+    }
+
+    fn take_piece(&mut self, now: Now, conn: &mut Conn, piece: &[u8]) -> Taken {
+        self.worker.begin(now);
+        self.worker.take_piece(conn, piece, now)
+    }
+
+    fn finish_value(
+        &mut self,
+        now: Now,
+        conn: &mut Conn,
+        request: &Request<'_>,
+        _ticket: Ticket,
+        reply: &mut Reply,
+    ) -> Outcome {
+        self.worker.begin_request(now, conn);
+        let outcome = receive::finish(&mut self.worker, now, conn, request, reply);
+        self.worker.end_request(outcome, conn)
+    }
+
+    fn drop_value(&mut self, conn: ConnId) {
+        self.worker.long.take_received(conn);
     }
 
     fn refused(
@@ -312,7 +351,9 @@ impl Handler for Service {
         match mail {}
     }
 
-    fn closed(&mut self, _conn: ConnId) {}
+    fn closed(&mut self, conn: ConnId) {
+        self.worker.long.closed(conn);
+    }
 
     #[inline]
     fn end_batch(&mut self, now: Now, _fresh: impl Fn() -> Now) -> BatchEnd {

@@ -68,21 +68,37 @@ pub(crate) fn store(
     store: &Store<'_>,
     out: &mut Vec<u8>,
 ) -> Executed {
+    match store.verb {
+        StoreVerb::Set => set(worker, now, store, out),
+        _ => store_any(worker, now, store, out),
+    }
+}
+
+/// Any storage command, on the general way. Its value may have arrived in pieces.
+pub(crate) fn store_any(
+    worker: &mut Worker,
+    now: Now,
+    store: &Store<'_>,
+    out: &mut Vec<u8>,
+) -> Executed {
     let (mode, compare) = match store.verb {
-        StoreVerb::Set => return set(worker, now, store, out),
+        StoreVerb::Set => (Mode::Set, None),
         StoreVerb::Add => (Mode::Add, None),
         StoreVerb::Replace => (Mode::Replace, None),
         StoreVerb::Append => (Mode::Append { vivify: false }, None),
         StoreVerb::Prepend => (Mode::Prepend { vivify: false }, None),
         StoreVerb::Cas(token) => (Mode::Set, Some(token)),
     };
-    let action = Action::Store {
-        mode,
-        value: store.value,
-        client_flags: store.flags,
-        expiry_s: expiry_s(store.exptime, now),
+    let expiry_s = match worker.received_facts() {
+        Some((_, expiry_s)) => expiry_s,
+        None => expiry_s(store.exptime, now),
     };
+    let (value, client_flags) = (store.value, store.flags);
+    let action = Action::Store { mode, value, client_flags, expiry_s };
     let wrote = write(worker, now, store.key, action, |op| op.compare = compare)?;
+    if store.verb == StoreVerb::Set && is_out_of_space(wrote.status) {
+        unlink(worker, now, store.key);
+    }
     worker.counters().cmd_set.add(1);
     if !store.noreply {
         stored(worker, wrote.status, out);

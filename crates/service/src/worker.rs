@@ -9,14 +9,20 @@
 
 use crate::cell::Cell;
 use crate::counters::WorkerCounters;
+use crate::long::{IN_PARTS, LongValuesOf, Received};
 use crate::park::{Executed, Park};
 use crate::replies::Replies;
 use base::{NoSink, Now, SliceId, SliceRange, Version};
 use engine::{
-    Engine, FetchOptions, Left, Local, Op, Pin, Put, Read, ReadSink, WriteResult, WriteStatus,
+    Action, Engine, FetchOptions, HeldValue, Left, Local, Op, Pin, Put, Read, ReadSink,
+    WriteResult, WriteStatus,
 };
-use session::{Answer, Conn, Outcome};
+use memcache::reply::LINE_END;
+use session::{Answer, Conn, Outcome, Taken, ValueStart};
 use std::sync::Arc;
+
+/// Memory that is freed before a long value is tried again: enough for the list of its chunks.
+const HELD_LIST_BYTES: u64 = 8 << 10;
 
 /// One worker of a cell.
 pub(crate) struct Worker {
@@ -32,6 +38,10 @@ pub(crate) struct Worker {
     counted: u32,
     /// What its changes are appended to and its replies wait for, where the cell has a log.
     pub(crate) replies: Option<Box<Replies>>,
+    /// The long values of its connections.
+    pub(crate) long: LongValuesOf,
+    /// The value of the request in execution, if it has arrived in pieces.
+    pub(crate) received: Option<Received>,
 }
 
 impl Worker {
@@ -39,8 +49,17 @@ impl Worker {
     pub(crate) fn new(cell: Arc<Cell>) -> Self {
         let counters = cell.add_worker();
         let replies = cell.effect_log().map(|log| Box::new(Replies::new(log)));
-        let (pin, lease) = (None, None);
-        Self { cell, counters, pin, lease, is_overdue: false, counted: 0, replies }
+        Self {
+            cell,
+            counters,
+            pin: None,
+            lease: None,
+            is_overdue: false,
+            counted: 0,
+            replies,
+            long: LongValuesOf::default(),
+            received: None,
+        }
     }
 
     #[inline(always)]
@@ -136,6 +155,16 @@ impl Worker {
         Answer::Declined
     }
 
+    /// Whether the request in execution is parked because a long value cannot be sent now: the
+    /// memory of many is held for that, or there is none for the list of its chunks.
+    #[cold]
+    pub(crate) fn parks_for_value(&mut self, now: Now) -> Result<(), Park> {
+        if self.cell.has_share_left(HELD_LIST_BYTES) {
+            self.give_back(HELD_LIST_BYTES, now);
+        }
+        self.parks()
+    }
+
     /// Whether the request in execution is parked because of an obstacle. One that has been parked
     /// for as long as it may fails instead.
     pub(crate) fn parks(&self) -> Result<(), Park> {
@@ -180,6 +209,12 @@ impl Worker {
     pub(crate) fn write(&mut self, op: &Op<'_>, now: Now) -> WriteResult {
         let pin = self.pin.as_mut().expect("a batch has begun");
         let Some(replies) = &mut self.replies else {
+            if let Some(received) = &mut self.received
+                && let Action::Store { .. } = op.action
+            {
+                let engine = self.cell.engine();
+                return engine.store_value(pin, received.value(), op, now, &mut NoSink);
+            }
             return self.cell.engine().write(pin, op, now, &mut NoSink);
         };
         let wrote = self.cell.engine().write(pin, op, now, &mut replies.sink);
@@ -221,6 +256,68 @@ impl Worker {
             replies.shows(key.id.slice, None);
         }
         read
+    }
+
+    /// Sends `value` in parts to `conn` from now on, and appends the first one.
+    pub(crate) fn send(&mut self, conn: &mut Conn, value: HeldValue, out: &mut Vec<u8>) {
+        conn.progress |= IN_PARTS;
+        self.long.send(conn.id(), self.cell.clone(), value);
+        self.long.append_part(conn.id(), out);
+    }
+
+    /// Length and expiry second of the value of the request in execution, if it has arrived in
+    /// pieces.
+    pub(crate) fn received_facts(&mut self) -> Option<(usize, u32)> {
+        let value = self.received.as_mut()?.value();
+        Some((value.bytes(), value.expiry_s()))
+    }
+
+    /// Whether a value is being sent to `conn` in parts.
+    pub(crate) fn is_sending(conn: &Conn) -> bool {
+        conn.progress & IN_PARTS != 0
+    }
+
+    /// Appends the next part of that value, and the end of the value after the last one. Returns
+    /// whether more parts follow.
+    pub(crate) fn sends_more(&mut self, conn: &mut Conn, out: &mut Vec<u8>) -> bool {
+        if !self.long.append_part(conn.id(), out) {
+            return true;
+        }
+        conn.progress &= !IN_PARTS;
+        out.extend_from_slice(LINE_END);
+        false
+    }
+
+    /// Begins to receive a value of `bytes` bytes for `key` in pieces.
+    pub(crate) fn begin_value(
+        &mut self,
+        conn: &Conn,
+        key: &[u8],
+        (bytes, expiry_s): (usize, u32),
+        now: Now,
+    ) -> ValueStart {
+        let pin = self.pin.as_mut().expect("a batch has begun");
+        let engine = self.cell.engine();
+        match engine.begin_value(pin, &engine.key(key), (bytes, expiry_s), now, &mut NoSink) {
+            Ok(value) => {
+                self.long.begin(conn.id(), Received::new(self.cell.clone(), value));
+                ValueStart::Pieces
+            }
+            Err(true) => ValueStart::Later,
+            Err(false) => ValueStart::Refused,
+        }
+    }
+
+    /// Takes the next bytes of that value.
+    pub(crate) fn take_piece(&mut self, conn: &Conn, piece: &[u8], now: Now) -> Taken {
+        let pin = self.pin.as_mut().expect("a batch has begun");
+        let Some(received) = self.long.received(conn.id()) else { return Taken::Refused };
+        let engine = self.cell.engine();
+        match engine.write_piece(pin, received.value(), piece, now, &mut NoSink) {
+            Ok(()) => Taken::All,
+            Err((taken, true)) => Taken::Later(taken),
+            Err((_, false)) => Taken::Refused,
+        }
     }
 
     /// Housekeeping.

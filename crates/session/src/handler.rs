@@ -138,6 +138,32 @@ pub enum Cause {
     NoMemoryForInput,
 }
 
+/// How a handler receives a long value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ValueStart {
+    /// With the request, as a whole.
+    Whole,
+    /// In pieces: [`Handler::take_piece`] follows, then [`Handler::finish_value`], or else
+    /// [`Handler::drop_value`].
+    Pieces,
+    /// Not now. It is asked again a little later; when [`Conn::is_overdue`], the value is refused.
+    Later,
+    /// Not at all: there is no memory for it.
+    Refused,
+}
+
+/// How much of a piece a handler has taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Taken {
+    /// All of it.
+    All,
+    /// This number of bytes. It is given the rest a little later; when [`Conn::is_overdue`], the
+    /// value is refused.
+    Later(usize),
+    /// There is no memory for the value: it is refused.
+    Refused,
+}
+
 /// Executes the requests of all connections of one worker.
 pub trait Handler {
     /// What other threads send it. [`Infallible`](std::convert::Infallible) if nothing.
@@ -197,6 +223,45 @@ pub trait Handler {
         Answer::Declined
     }
 
+    /// Requests that are longer are offered to [`Handler::begin_value`] before they have arrived.
+    #[inline]
+    fn whole_bytes_max(&self) -> usize {
+        usize::MAX
+    }
+
+    /// The line of `request` has arrived, which stores a value of `bytes` bytes. How is the value
+    /// to be received? In `request` it is empty.
+    fn begin_value(
+        &mut self,
+        _now: Now,
+        _conn: &mut Conn,
+        _request: &Request<'_>,
+        _bytes: u64,
+    ) -> ValueStart {
+        ValueStart::Whole
+    }
+
+    /// Takes the next bytes of the value that `conn` has begun.
+    fn take_piece(&mut self, _now: Now, _conn: &mut Conn, _piece: &[u8]) -> Taken {
+        Taken::Refused
+    }
+
+    /// Executes `request`, whose value was taken in pieces and is empty here. After
+    /// [`Outcome::Park`] it is called again; after any other outcome the value is done with.
+    fn finish_value(
+        &mut self,
+        _now: Now,
+        _conn: &mut Conn,
+        _request: &Request<'_>,
+        _ticket: Ticket,
+        _reply: &mut Reply,
+    ) -> Outcome {
+        Outcome::Close
+    }
+
+    /// The value that `conn` has begun will not be finished.
+    fn drop_value(&mut self, _conn: ConnId) {}
+
     /// Answers a request that is not executed. `refusal` is `None` only for
     /// [`Cause::NoMemoryForInput`]. The session discards the answer when the client wants none.
     fn refused(
@@ -226,7 +291,8 @@ pub trait Handler {
     /// Mail from another thread, before the batch ends.
     fn deliver(&mut self, now: Now, mail: Self::Mail);
 
-    /// `conn` is closed. Completions for it have no effect from now on.
+    /// `conn` is closed. Completions for it have no effect from now on, and a value that it has
+    /// begun will not be finished.
     fn closed(&mut self, conn: ConnId);
 
     /// Every request of a batch is executed. Returns whether their replies may be sent. `now` is

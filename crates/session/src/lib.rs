@@ -32,7 +32,9 @@ mod serve;
 pub use bounds::{Bounds, Resources, WAIT_NS_MAX};
 pub use connection::{Flow, Session};
 pub use context::Context;
-pub use handler::{Answer, BatchEnd, Cause, Handler, LogId, Outcome, Passed, Prompt, Waited};
+pub use handler::{
+    Answer, BatchEnd, Cause, Handler, LogId, Outcome, Passed, Prompt, Taken, ValueStart, Waited,
+};
 pub use ids::{Conn, ConnId, Ticket, WorkerId};
 pub use reply::{Lent, Mark, Reply, Span};
 pub use serve::{Connection, Serve};

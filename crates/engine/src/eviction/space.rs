@@ -12,7 +12,7 @@ use super::work::Work;
 use crate::obstacle::Obstacle;
 use crate::segments::{Reclaim, SegmentCounts};
 use crate::sync::{Ordering, yield_now};
-use base::{EffectSink, Refused};
+use base::{EffectSink, Owner, Refused};
 
 /// Items looked at between two looks at whether there is space again.
 const ITEMS_PER_ROUND: usize = 64;
@@ -96,7 +96,14 @@ pub(crate) fn with_space<T, S: EffectSink>(
             Ok(done) => return Ok(done),
             Err(Stopped::NeedSpace { segments }) => make_space(eviction, work, segments)?,
             Err(Stopped::NeedBuffer { bytes }) => {
-                if !give_back(eviction, work, bytes) {
+                let budget = eviction.budget();
+                let max = budget.max(Owner::Connections);
+                if bytes > max {
+                    return Err(Failed::NoSpace);
+                }
+                // Nothing is evicted for what the share does not allow.
+                let is_within = budget.used(Owner::Connections) + bytes <= max;
+                if !is_within || !give_back(eviction, work, bytes) {
                     return Err(Failed::Later(Obstacle::Memory));
                 }
             }

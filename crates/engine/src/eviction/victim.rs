@@ -16,6 +16,7 @@ use crate::items::Current;
 use crate::keys::Key;
 use crate::segments::{
     Addr, Pool, Purpose, SegmentId, Stream, Victim, names_chunk, owner, rename_chunk,
+    whole_value_bytes,
 };
 use base::{EffectSink, KeyId, NoSink, Refused, Removal, Space};
 use std::collections::VecDeque;
@@ -225,6 +226,11 @@ fn keep<S>(
     let Some(to) = copy_kept(work, addr, expiry_s, pool) else { return false };
     if chunk {
         rename_chunk(current.item, current.head, addr, to);
+        let whole_bytes_max = work.items.segments().geometry().whole_value_bytes_max;
+        if whole_value_bytes(current.item, current.head) > whole_bytes_max {
+            // Each chunk that moves uses up a hit: a few hits do not move half of the memory.
+            chain.set(current.place, Slot::item(id.hash, current.addr, freq));
+        }
     } else {
         chain.set(current.place, Slot::item(id.hash, to, freq));
     }

@@ -15,6 +15,7 @@ use super::head::{Flags, HEADER_WORDS, Head};
 use crate::raw::{append, begin_with, copy_in};
 use crate::sync::{AtomicU64, Ordering};
 use base::{Facts, Version};
+use std::ops::Range;
 
 /// What is to be written, apart from key and value.
 #[derive(Clone, Copy, Debug, Default)]
@@ -135,6 +136,12 @@ impl<'p> ItemRef<'p> {
         append(self.body, head.value_at(), head.value_bytes(), after, target);
     }
 
+    /// Appends the bytes of the value in `range` to `target`.
+    pub(crate) fn append_value_part(self, head: Head, range: Range<usize>, target: &mut Vec<u8>) {
+        debug_assert!(range.end <= head.value_bytes());
+        append(self.body, head.value_at() + range.start, range.len(), &[], target);
+    }
+
     /// Appends the key to `target`.
     pub(crate) fn append_key(self, head: Head, target: &mut Vec<u8>) {
         append(self.body, 0, head.key_bytes(), &[], target);
@@ -146,7 +153,8 @@ impl<'p> ItemRef<'p> {
         u64::from(self.read_u32(at)) | u64::from(self.read_u32(at + 4)) << 32
     }
 
-    /// Overwrites bytes of the value from its byte `at` on, under the lock of the bucket.
+    /// Writes bytes of the value from its byte `at` on: under the lock of the bucket, or where no
+    /// reader sees the item.
     pub(crate) fn write_value_at(self, head: Head, at: usize, bytes: &[u8]) {
         copy_in(self.body, head.value_at() + at, bytes);
     }

@@ -7,12 +7,14 @@
 //! Invariant: nothing that was copied is returned before [`Probe::holds`] has been checked after
 //! the copy. Until then the bytes may be a mixture of two values.
 
-use super::read::{Found, ItemView, Read, ReadSink};
+use super::held::HeldValue;
+use super::read::{Found, ItemView, LongValues, Read, ReadSink};
 use crate::index::{Bucket, FREQ_MAX, Probe, Slot, candidate, overflow};
 use crate::item::{Flags, Head, ItemRef, expired};
 use crate::items::{Current, Items};
 use crate::keys::{KEY_BYTES_MAX, Key};
 use crate::local::Pin;
+use crate::obstacle::Obstacle;
 use crate::segments::{Addr, append_chunks, chunks, whole_value_bytes};
 use crate::sync::{AtomicU64, Ordering, fence};
 use base::{Now, SliceId, Version};
@@ -89,7 +91,7 @@ pub(crate) fn get_ahead(
 /// The short way of nearly all reads: no other key has the tag, no thread writes, the item lies in
 /// one piece and is alive, or no slot of the only bucket has the tag. `None` in any other case.
 #[inline(always)]
-fn get_plain<S: ReadSink>(
+pub(crate) fn get_plain<S: ReadSink>(
     items: &Items,
     pin: &Pin,
     Prefetched { key, probe }: &Prefetched<'_, '_>,
@@ -182,12 +184,12 @@ fn candidate_item<'e>(
     Some(Seen { bucket, at, slot, item, head: item.head() })
 }
 
-fn read_seen(
+fn read_seen<S: ReadSink>(
     items: &Items,
     pin: &Pin,
     key: &Key<'_>,
     now: Now,
-    out: &mut impl ReadSink,
+    out: &mut S,
     probe: &Probe<'_>,
     seen: Seen<'_>,
 ) -> Option<Read> {
@@ -195,8 +197,12 @@ fn read_seen(
     if !items.alive(item, head, key.id.slice, now) {
         return probe.holds().then(|| miss_dead(pin, item, head, now));
     }
-    hint(pin, &seen, now);
     let value_bytes = whole_value_bytes(item, head);
+    if is_held::<S>(items, value_bytes) {
+        // Its segments are held under the lock, where nothing is torn.
+        return Some(get_locked(items, pin, key, now, out));
+    }
+    hint(pin, &seen, now);
     if !copy_value(items, &ItemView::new(item, head, value_bytes, now), out) {
         out.rewind();
         return None;
@@ -242,15 +248,34 @@ fn copy_value<S: ReadSink>(items: &Items, view: &ItemView<'_>, out: &mut S) -> b
     whole
 }
 
+/// Whether a sink takes a value of `value_bytes` in parts, or not at all.
+pub(crate) fn is_held<S: ReadSink>(items: &Items, value_bytes: usize) -> bool {
+    S::LONG != LongValues::Whole && value_bytes > items.segments().geometry().whole_value_bytes_max
+}
+
 #[cold]
-fn get_locked(items: &Items, pin: &Pin, key: &Key<'_>, now: Now, out: &mut impl ReadSink) -> Read {
+fn get_locked<S: ReadSink>(items: &Items, pin: &Pin, key: &Key<'_>, now: Now, out: &mut S) -> Read {
     let Some(chain) = items.index().lock(pin.grace(), key.id) else { return Read::Miss };
     let Some(current) = items.find(&chain, key) else { return Read::Miss };
     if !items.alive(current.item, current.head, key.id.slice, now) {
         return miss_dead(pin, current.item, current.head, now);
     }
-    let whole = copy_value(items, &ItemView::of(&current, now), out);
-    assert!(whole, "chunks of a locked item are in place");
+    let view = ItemView::of(&current, now);
+    if is_held::<S>(items, view.value_bytes()) {
+        if S::LONG == LongValues::Declined {
+            return Read::Later(Obstacle::Memory);
+        }
+        if out.open(&view).is_some() {
+            let Ok(held) = HeldValue::of(items, &current) else {
+                out.rewind();
+                return Read::Later(Obstacle::Memory);
+            };
+            out.hold(held);
+        }
+    } else {
+        let whole = copy_value(items, &view, out);
+        assert!(whole, "chunks of a locked item are in place");
+    }
     chain.raise_freq(current.place);
     current.item.hint_head(current.head, fetched_now(current.head, now));
     Read::Hit

@@ -6,8 +6,13 @@
 //! effect. A read that changes the item (touch, vivify) is a write: see `writing`.
 
 mod get;
+mod held;
 mod read;
 
 pub use get::Prefetched;
-pub(crate) use get::{Later, fetched_now, get_ahead, look_ahead, peek, read_whole};
-pub use read::{FetchOptions, Found, ItemView, Read, ReadSink, ValueSink};
+pub(crate) use get::{
+    Later, fetched_now, get_ahead, get_plain, is_held, look_ahead, peek, read_whole,
+};
+pub use held::HeldValue;
+pub(crate) use held::NotHeld;
+pub use read::{FetchOptions, Found, ItemView, LongValues, Read, ReadSink, ValueSink};

@@ -3,6 +3,7 @@
 //! Plain data, and one trait. Lengths are in bytes, expiries in seconds of the expiry clock, of
 //! which 0 means never.
 
+use super::held::HeldValue;
 use crate::item::{Flags, Head, ItemRef};
 use crate::items::Current;
 use crate::obstacle::Obstacle;
@@ -130,8 +131,21 @@ pub enum Read {
     Miss,
     /// The read had to create or rewrite the item, and there is no memory for it.
     NoSpace,
-    /// The read had to change the item, which cannot be done now. It may be tried again.
+    /// The read had to change the item, or to hold its value, which cannot be done now. It may be
+    /// tried again.
     Later(Obstacle),
+}
+
+/// What a sink does with a value that is too long to be read as a whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LongValues {
+    /// It takes it as a whole all the same.
+    Whole,
+    /// It [holds](ReadSink::hold) it, to read it in parts. If too much is held, the read ends in
+    /// [`Read::Later`].
+    Held,
+    /// It does not take it: the read ends in [`Read::Later`], and nothing was appended.
+    Declined,
 }
 
 /// Where a value goes. If the value was changed while the engine copied it, the engine rewinds the
@@ -140,6 +154,9 @@ pub trait ReadSink {
     /// What is appended directly after each value.
     const AFTER: &'static [u8] = &[];
 
+    /// What it does with a long value.
+    const LONG: LongValues = LongValues::Whole;
+
     /// Looks at the item, writes what precedes its value, and returns the buffer to
     /// which the engine appends exactly `view.value_bytes()` bytes and [`Self::AFTER`]; `None`
     /// if the value is not wanted.
@@ -147,10 +164,16 @@ pub trait ReadSink {
 
     /// Forgets everything since the last value that was read to its end.
     fn rewind(&mut self);
+
+    /// Takes a long value, of which nothing is appended, after it was opened.
+    fn hold(&mut self, _value: HeldValue) {
+        unreachable!("a sink that holds long values has a place for one");
+    }
 }
 
 impl<S: ReadSink> ReadSink for &mut S {
     const AFTER: &'static [u8] = S::AFTER;
+    const LONG: LongValues = S::LONG;
 
     #[inline]
     fn open(&mut self, view: &ItemView<'_>) -> Option<&mut Vec<u8>> {
@@ -159,6 +182,10 @@ impl<S: ReadSink> ReadSink for &mut S {
 
     fn rewind(&mut self) {
         (**self).rewind();
+    }
+
+    fn hold(&mut self, value: HeldValue) {
+        (**self).hold(value);
     }
 }
 

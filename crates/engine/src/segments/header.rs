@@ -8,11 +8,11 @@
 //! word 4  stamp:    grace period of sealing, then of entering limbo
 //! word 5  links:    next(32) | previous(32) in its queue, as number + 1
 //! word 6  order:    how many segments were sealed before it and with it
-//! word 7            unused: a header is one cache line
+//! word 7  holders:  readers that send a value of it in parts; none when it is used again
 //! ```
 //!
-//! Words 1 to 3 are changed without a lock by any writer; the others only under the lock of the
-//! table.
+//! Words 1 to 3 are changed without a lock by any writer, word 7 by any reader; the others only
+//! under the lock of the table.
 
 use super::pool::Pool;
 use crate::sync::{AtomicU64, Ordering};
@@ -133,6 +133,21 @@ impl<'h> Header<'h> {
 
     pub(super) fn order(self) -> u64 {
         self.0[6].load(Ordering::Relaxed)
+    }
+
+    /// One more reader holds it; whether it is the first.
+    pub(super) fn hold(self) -> bool {
+        self.0[7].fetch_add(1, Ordering::Relaxed) == 0
+    }
+
+    /// One reader holds it no longer; whether it was the last.
+    pub(super) fn release(self) -> bool {
+        self.0[7].fetch_sub(1, Ordering::Release) == 1
+    }
+
+    /// Whether a reader holds it.
+    pub(super) fn is_held(self) -> bool {
+        self.0[7].load(Ordering::Acquire) != 0
     }
 
     pub(super) fn links(self) -> &'h AtomicU64 {

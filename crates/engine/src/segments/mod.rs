@@ -10,7 +10,8 @@
 //! * open: writers take words from its end, without a lock;
 //! * sealed: full, in the queue of its pool, oldest first;
 //! * draining: one walker looks at each item and moves or drops it;
-//! * limbo: nothing points into it, but a batch that began earlier may still read it.
+//! * limbo: nothing points into it, but a batch that began earlier may still read it, or a reader
+//!   holds it that sends a value in parts (`holds.rs`).
 //!
 //! There is no edge from draining back to sealed. A writer writes the words it took before its
 //! batch ends, so a sealed segment may be walked once the grace period of its sealing has passed.
@@ -21,6 +22,8 @@
 mod addr;
 mod chunks;
 mod header;
+mod holds;
+mod pins;
 mod pool;
 mod queue;
 mod reuse;
@@ -32,6 +35,7 @@ pub(crate) use chunks::{
     owner, owner_name, rename_chunk, segments_for, value_bytes_max, whole_value_bytes,
 };
 pub(crate) use header::Header;
+pub(crate) use holds::{Admission, admit, dismiss, hold, pinned_bytes, release};
 pub(crate) use pool::{POOLS, Pool, SMALL_PERCENT_FIRST};
 pub(crate) use reuse::{
     Reclaim, Victim, aged, dead_victim, drained, expired_victim, flushed_victim, follow,

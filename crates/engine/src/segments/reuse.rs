@@ -19,6 +19,9 @@ use base::Now;
 /// of the largest.
 const RETURNS_MAX: usize = 4;
 
+/// Segments that one search for the oldest victim passes over at most, because readers hold them.
+const HELD_PASSED_MAX: usize = 64;
+
 /// A segment taken out of its queue to be walked.
 pub(crate) struct Victim {
     pub(crate) id: SegmentId,
@@ -74,7 +77,8 @@ pub(crate) fn aged(segments: &Segments, grace: &GracePeriods, turnovers: u64) ->
     (is_aged && horizon.has_passed(header.stamp())).then_some(id)
 }
 
-/// The oldest segment of `pool`, if the batches that wrote it have ended.
+/// The oldest segment of `pool` that no reader holds, if the batches that wrote it have ended.
+/// Those that are held go to the end of the queue.
 pub(crate) fn oldest_victim(
     segments: &Segments,
     grace: &GracePeriods,
@@ -82,8 +86,15 @@ pub(crate) fn oldest_victim(
 ) -> Option<Victim> {
     let horizon = grace.horizon();
     let mut lists = lock(&segments.lists);
-    let id = lists.queues[pool as usize].first()?;
-    take_victim(segments, horizon, &mut lists, id, false)
+    for _ in 0..HELD_PASSED_MAX {
+        let id = lists.queues[pool as usize].first()?;
+        if !segments.header(id).is_held() {
+            return take_victim(segments, horizon, &mut lists, id, false);
+        }
+        lists.queues[pool as usize].remove(&segments.headers, id);
+        lists.queues[pool as usize].push(&segments.headers, id);
+    }
+    None
 }
 
 fn scan(
@@ -114,7 +125,7 @@ fn take_victim(
     compact: bool,
 ) -> Option<Victim> {
     let header = segments.header(id);
-    if !horizon.has_passed(header.stamp()) {
+    if !horizon.has_passed(header.stamp()) || header.is_held() {
         return None;
     }
     let pool = header.pool();
@@ -164,7 +175,7 @@ pub(crate) struct Reclaim {
 /// used and of free ones, as `how` says, but of [`RETURNS_MAX`] at most. The number of segments
 /// returned is the result.
 pub(crate) fn reclaim(segments: &Segments, grace: &GracePeriods, how: Reclaim) -> usize {
-    if segments.limbo() == 0 && how.give_back == 0 {
+    if segments.limbo() == 0 && how.give_back == 0 && !segments.pins.has_released() {
         return 0;
     }
     let horizon = grace.horizon();
@@ -172,12 +183,23 @@ pub(crate) fn reclaim(segments: &Segments, grace: &GracePeriods, how: Reclaim) -
     for _ in 0..lists.limbo.len() {
         let Some(id) = lists.limbo.pop_front() else { break };
         let header = segments.header(id);
-        if horizon.has_passed(header.stamp()) {
+        if !horizon.has_passed(header.stamp()) {
+            lists.limbo.push_back(id);
+        } else if header.is_held() {
+            // Every reader that can hold it does, so from here on the number only falls.
+            lists.held.push(id);
+        } else {
             header.set_state(State::Idle);
             lists.free.push(id);
-        } else {
-            lists.limbo.push_back(id);
         }
+    }
+    if segments.pins.take_released() {
+        let held = std::mem::take(&mut lists.held);
+        let (held, free): (Vec<_>, Vec<_>) =
+            held.into_iter().partition(|id| segments.header(*id).is_held());
+        free.iter().for_each(|id| segments.header(*id).set_state(State::Idle));
+        lists.free.extend(free);
+        lists.held = held;
     }
     let returned: Vec<SegmentId> = (0..how.give_back.min(RETURNS_MAX))
         .map_while(|_| take_returned(&mut lists, how.keep_free))

@@ -8,6 +8,7 @@
 
 use super::addr::{Addr, SegmentId};
 use super::header::{Header, HeaderWords, State};
+use super::pins::Pins;
 use super::pool::{Pool, QUEUES, SMALL_PERCENT_FIRST};
 use super::queue::{Headers, Queue};
 use crate::config::{Geometry, SCAN_SEGMENTS_MAX};
@@ -70,6 +71,8 @@ pub(super) struct Lists {
     pub(super) prefaulted: Vec<Grant>,
     pub(super) queues: [Queue; QUEUES],
     pub(super) limbo: VecDeque<SegmentId>,
+    /// Those that have waited in limbo long enough, and that readers still hold.
+    pub(super) held: Vec<SegmentId>,
     pub(super) scan_at: usize,
     /// Whether the budget has ever refused a segment.
     filled: bool,
@@ -94,6 +97,7 @@ pub(crate) struct Segments {
     free_aim: usize,
     /// Whether new items belong in the main pool: see [`Segments::fills_main`].
     fills_main: Apart<AtomicU64>,
+    pub(super) pins: Apart<Pins>,
 }
 
 impl Lists {
@@ -146,6 +150,7 @@ impl Segments {
                 prefaulted: Vec::new(),
                 queues: Default::default(),
                 limbo: VecDeque::new(),
+                held: Vec::new(),
                 scan_at: 0,
                 filled: false,
                 sealed: 0,
@@ -155,6 +160,7 @@ impl Segments {
             limbo: Apart(AtomicU64::new(0)),
             free_aim,
             fills_main: Apart(AtomicU64::new(0)),
+            pins: Apart(Pins::default()),
             geometry,
         };
         table.refill(&mut lock(&table.lists));

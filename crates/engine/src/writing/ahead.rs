@@ -7,11 +7,15 @@
 use crate::eviction::{Stopped, Work};
 use crate::item::Attributes;
 use crate::local::Scratch;
-use crate::segments::{Addr, ENTRY_BYTES, SegmentId};
+use crate::segments::{Addr, ENTRY_BYTES, SegmentId, Segments};
 use base::Version;
 
 /// Attempts to join a value to one that others change meanwhile, before the lock is held for it.
 const JOINS_MAX: u32 = 3;
+
+/// In place of the number of joins: the value has arrived piece by piece, and is kept until it is
+/// published or given back.
+const ARRIVED: u32 = u32::MAX;
 
 /// Chunks of full length that a segment holds.
 pub(super) const CHUNKS_PER_SEGMENT: usize = 2;
@@ -33,11 +37,64 @@ pub(crate) struct Ahead {
     published: bool,
     /// The present value, of which the written one is made, and the version of its item.
     present: Option<(Version, Scratch)>,
-    /// How often an attempt has wanted the present value.
+    /// How often an attempt has wanted the present value; [`ARRIVED`] where that is of no use.
     wants: u32,
 }
 
 impl Ahead {
+    /// For a value of `total` bytes that arrives piece by piece, with a table of `table_bytes`.
+    pub(super) fn arriving(total: usize, table_bytes: usize) -> Self {
+        let mut table = Vec::with_capacity(table_bytes);
+        table.extend((total as u64).to_le_bytes());
+        Self { kept_bytes: table.len(), table, wants: ARRIVED, ..Self::default() }
+    }
+
+    /// Bytes of a table of `chunks` chunks.
+    pub(super) fn table_bytes(chunks: usize) -> usize {
+        (chunks + 1) * ENTRY_BYTES
+    }
+
+    /// Whether the next chunk needs one more segment.
+    pub(super) fn needs_segment(&self) -> bool {
+        (self.table.len() / ENTRY_BYTES - 1).is_multiple_of(CHUNKS_PER_SEGMENT)
+    }
+
+    /// Adds a segment for the next chunks.
+    pub(super) fn add_segment(&mut self, id: SegmentId) {
+        self.whole.push(id);
+    }
+
+    /// The segment of the next chunk.
+    pub(super) fn last_segment(&self) -> SegmentId {
+        *self.whole.last().expect("a chunk has a segment")
+    }
+
+    /// Adds a chunk in the last segment.
+    pub(super) fn add_chunk(&mut self, addr: Addr) {
+        self.table.extend(addr.0.to_le_bytes());
+        self.kept_bytes = self.table.len();
+    }
+
+    /// Length of a value that has arrived piece by piece.
+    pub(super) fn arrived_bytes(&self) -> Option<usize> {
+        let total = u64::from_le_bytes(*self.table.first_chunk()?) as usize;
+        self.has_arrived().then_some(total)
+    }
+
+    fn has_arrived(&self) -> bool {
+        self.wants == ARRIVED
+    }
+
+    /// Whether a value that had arrived is published.
+    pub(super) fn is_published(&self) -> bool {
+        !self.has_arrived()
+    }
+
+    /// Gives back the segments of a value that has arrived.
+    pub(super) fn give_back_segments(&mut self, segments: &Segments) {
+        self.whole.drain(..).for_each(|id| segments.give_back_whole(id));
+    }
+
     /// Whether chunks were written.
     pub(super) fn has_table(&self) -> bool {
         !self.table.is_empty()
@@ -46,7 +103,8 @@ impl Ahead {
     /// The table of the chunks of a value of `total` bytes, if all of them are written.
     pub(super) fn table(&self, total: usize) -> Option<&[u8]> {
         let of = u64::from_le_bytes(*self.table.first_chunk()?);
-        (self.is_complete && of == total as u64).then_some(&self.table)
+        let is_complete = self.is_complete || self.has_arrived();
+        (is_complete && of == total as u64).then_some(&self.table)
     }
 
     /// The item that was written with these attributes.

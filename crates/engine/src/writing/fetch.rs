@@ -14,7 +14,10 @@ use crate::index::Chain;
 use crate::item::{Attributes, Flags, Head};
 use crate::items::Current;
 use crate::keys::Key;
-use crate::reading::{FetchOptions, ItemView, Later, Read, ReadSink, fetched_now};
+use crate::obstacle::Obstacle;
+use crate::reading::{
+    FetchOptions, HeldValue, ItemView, Later, NotHeld, Read, ReadSink, fetched_now, is_held,
+};
 use base::{EffectSink, Space};
 
 /// Reads the item of `key`, and changes it as `options` says.
@@ -39,7 +42,23 @@ pub(crate) fn fetch<S: EffectSink, R: ReadSink>(
     let found = view.found();
     let due = found.expiry_s != 0 && options.recache_before_s.is_some_and(|s| found.expiry_s < s);
     let wins = (found.stale || due) && !found.token_sent;
-    let current = change(writer, &mut chain, current, options.touch, wins)?;
+    let items = writer.work.items;
+    let mut held = None;
+    if is_held::<R>(items, found.value_bytes) {
+        // Before anything is changed: a token is not given twice.
+        held = match HeldValue::of(items, &current) {
+            Ok(value) => Some(value),
+            Err(NotHeld::NoBuffer(bytes)) => return Err(Stopped::NeedBuffer { bytes }),
+            Err(NotHeld::TooMuch) => return Ok(Read::Later(Obstacle::Memory)),
+        };
+    }
+    let changed = change(writer, &mut chain, current, options.touch, wins);
+    if changed.is_err()
+        && let Some(held) = held.take()
+    {
+        held.release(items);
+    }
+    let current = changed?;
     let head = if options.quiet {
         current.head
     } else {
@@ -48,7 +67,13 @@ pub(crate) fn fetch<S: EffectSink, R: ReadSink>(
     };
     current.item.set_head(head);
     let view = ItemView::of(&current, now).with(current.head, wins);
-    let items = writer.work.items;
+    if let Some(held) = held {
+        match out.open(&view) {
+            Some(_) => out.hold(held),
+            None => held.release(items),
+        }
+        return Ok(Read::Hit);
+    }
     let Some(target) = out.open(&view) else { return Ok(Read::Hit) };
     let value = Later::of(&current);
     if in_place::is_never_over(current.head) {

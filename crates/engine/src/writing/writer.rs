@@ -101,12 +101,14 @@ impl<'w, 'e, S: EffectSink> Writer<'w, 'e, S> {
         value: [&[u8]; 2],
         ahead: &mut Ahead,
     ) -> Result<Current<'e>, Stopped> {
-        let total = value[0].len() + value[1].len();
+        let given = value[0].len() + value[1].len();
+        let has_table = ahead.has_table();
+        let total = if has_table { ahead.arrived_bytes().unwrap_or(given) } else { given };
         let is_in_chunks = total > self.work.items.segments().geometry().inline_value_bytes_max;
-        if is_in_chunks && ahead.table(total).is_none() {
+        let table = if is_in_chunks && has_table { ahead.table(total) } else { None };
+        if is_in_chunks && table.is_none() {
             return Err(Stopped::Again);
         }
-        let table = ahead.table(total).filter(|_| is_in_chunks);
         let flags = with.flags.without(Flags::LARGE).with_if(table.is_some(), Flags::LARGE);
         let with = Attributes { flags, ..*with };
         let stored = table.map_or(value, |table| [table, &[]]);

@@ -59,14 +59,14 @@ pub(super) fn general<'a>(input: &'a [u8], limits: &Limits) -> Parsed<'a> {
         b"gat" => classic::retrieve_and_touch(args, false),
         b"gats" => classic::retrieve_and_touch(args, true),
         b"set" | b"add" | b"replace" | b"append" | b"prepend" | b"cas" => {
-            return store::store(command, line, input, limits);
+            return store::store(command, line, Some(input), limits);
         }
         b"delete" => classic::delete(args),
         b"incr" => classic::arith(args, Direction::Increment),
         b"decr" => classic::arith(args, Direction::Decrement),
         b"touch" => classic::touch(args),
         b"mg" => meta::get(text),
-        b"ms" => return meta::set(line, input, limits),
+        b"ms" => return meta::set(line, Some(input), limits),
         b"md" => meta::delete(text),
         b"ma" => meta::arith(text),
         b"me" => meta::debug(text),
@@ -78,6 +78,26 @@ pub(super) fn general<'a>(input: &'a [u8], limits: &Limits) -> Parsed<'a> {
         _ => return admin(line),
     };
     Parsed::line(meaning, consumed)
+}
+
+/// The storage command that `input` begins with, with an empty value in place of its own, and the
+/// bytes of its line: for a value that is taken in piece by piece. `None` if `input` does not begin
+/// with the whole line of such a command, or the command is refused.
+#[must_use]
+pub fn announced<'a>(input: &'a [u8], limits: &Limits) -> Option<(Request<'a>, usize)> {
+    let line = Line::first(input, limits).ok()?;
+    let (command, _) = line.text.split_at(scan::space(line.text, 0));
+    let parsed = match command {
+        b"set" | b"add" | b"replace" | b"append" | b"prepend" | b"cas" => {
+            store::store(command, line, None, limits)
+        }
+        b"ms" => meta::set(line, None, limits),
+        _ => return None,
+    };
+    match parsed {
+        Parsed::Request { request, consumed } => Some((request, consumed)),
+        _ => None,
+    }
 }
 
 /// The commands of operators, which may be indented, and every line that is no command.

@@ -30,7 +30,7 @@ pub(super) fn get_line(input: &[u8]) -> Parsed<'_> {
 #[inline]
 pub(super) fn set_line<'a>(input: &'a [u8], limits: &Limits) -> Parsed<'a> {
     match Line::short(input) {
-        Ok(line) => set(line, input, limits),
+        Ok(line) => set(line, Some(input), limits),
         Err(none) => none.parsed(input),
     }
 }
@@ -75,8 +75,8 @@ fn loud(refusal: Refusal<'_>) -> (Refusal<'_>, bool) {
     (refusal, false)
 }
 
-/// `ms`.
-pub(super) fn set<'a>(line: Line<'a>, input: &'a [u8], limits: &Limits) -> Parsed<'a> {
+/// `ms`. With no input, what the line alone announces.
+pub(super) fn set<'a>(line: Line<'a>, input: Option<&'a [u8]>, limits: &Limits) -> Parsed<'a> {
     const WORDS_BEFORE: usize = KEYED_WORDS + 1;
     let (word, rest) = split_key(line.text);
     let mut words = Words::new(rest);

@@ -13,11 +13,12 @@ use crate::request::{Request, Store, StoreVerb};
 use crate::text::number;
 use crate::text::{Words, has_noreply};
 
-/// Any storage command. `line` is the first line of `input` and begins with `command`.
+/// Any storage command. `line` is the first line of `input` and begins with `command`. With no
+/// input, what the line alone announces.
 pub(super) fn store<'a>(
     command: &[u8],
     line: Line<'a>,
-    input: &'a [u8],
+    input: Option<&'a [u8]>,
     limits: &Limits,
 ) -> Parsed<'a> {
     let mut words = Words::new(&line.text[command.len()..]);

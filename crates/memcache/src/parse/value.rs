@@ -43,14 +43,16 @@ impl<'a> ValueSlot<'a> {
         }
     }
 
-    /// The request that `request` makes of the value, once all of it is in `input`.
+    /// The request that `request` makes of the value, once all of it is in `input`. With no input,
+    /// a request with an empty value, which takes no more than its line.
     #[inline]
     pub(super) fn filled(
         &self,
-        input: &'a [u8],
+        input: Option<&'a [u8]>,
         request: impl FnOnce(&'a [u8]) -> Request<'a>,
     ) -> Parsed<'a> {
         let value_at = self.line.consumed;
+        let Some(input) = input else { return Parsed::whole(request(&[]), value_at) };
         let value_end = value_at + self.value_bytes as usize;
         let consumed = value_end + VALUE_END.len();
         match input.get(value_end..consumed) {

@@ -8,12 +8,16 @@
 use memcache::{Limits, Parsed, Refusal};
 
 use super::flow::Flow;
+use super::value::{END, Value};
 use crate::bounds::WAIT_NS_MAX;
 use crate::context::Context;
-use crate::handler::{Cause, Handler, Outcome, Passed, Prompt, Waited};
+use crate::handler::{Cause, Handler, Outcome, Passed, Prompt, ValueStart, Waited};
 use crate::ids::{Conn, ConnId, Ticket};
 use crate::pending::{Ended, Executed, Pending, Wait};
 use crate::reply::{Mark, Span};
+
+/// The deadline of a request of which a part is answered, and which is not parked.
+const GOES_ON_NS: u64 = u64::MAX - 1;
 
 /// The requests of one connection and the replies to them.
 pub(super) struct Requests {
@@ -26,12 +30,15 @@ pub(super) struct Requests {
     /// Bytes of a refused value that are still to be discarded.
     pub(super) swallow: u64,
     /// Total length of the request that the input begins with, as far as it is known.
-    needed: usize,
+    pub(super) needed: usize,
     /// A part of the reply to the present request stands in the stream already.
     begun: bool,
-    /// When the parked request must be answered; the highest number when none is parked.
+    /// When the parked request must be answered; [`GOES_ON_NS`] while a request is answered in
+    /// parts, and the highest number when there is neither.
     parked_until_ns: u64,
     pub(super) pending: Option<Box<Pending>>,
+    /// The value that the handler takes in pieces.
+    pub(super) value: Option<Box<Value>>,
 }
 
 impl Requests {
@@ -46,6 +53,7 @@ impl Requests {
             begun: false,
             parked_until_ns: u64::MAX,
             pending: None,
+            value: None,
         }
     }
 
@@ -119,8 +127,8 @@ impl Requests {
         }
     }
 
-    /// Whether an earlier reply waits, or the next request was parked: that has an outcome to
-    /// apply, which ends its wait.
+    /// Whether an earlier reply waits, or the next request was parked or is answered in part: that
+    /// has an outcome to apply, which ends its wait.
     #[inline(always)]
     pub(super) fn waits(&self) -> bool {
         self.pending.is_some() || self.is_parked()
@@ -148,16 +156,16 @@ impl Requests {
         match memcache::parse(input, context.handler.limits(&self.conn)) {
             Parsed::Request { request, consumed } => {
                 let mark = context.out.mark();
-                self.number = self.number.wrapping_add(1);
-                let ticket = Ticket { conn: self.conn.id(), request: self.number };
+                let ticket = self.next_ticket();
+                self.note_overdue(context);
                 let (now, conn) = (context.now, &mut self.conn);
-                conn.overdue = now.mono_ns >= self.parked_until_ns;
                 let outcome = context.handler.call(now, conn, &request, ticket, &mut context.out);
                 Some(self.record_outcome(outcome, consumed, mark, context))
             }
             Parsed::Incomplete { needed } => {
                 self.needed = needed;
-                None
+                let is_long = needed > context.handler.whole_bytes_max();
+                if is_long { self.begin_value(input, needed, context) } else { None }
             }
             Parsed::Refused { refusal, consumed, swallow, close, quiet } => {
                 let outcome = if close { Outcome::Close } else { Outcome::Done };
@@ -165,6 +173,71 @@ impl Requests {
                 self.swallow = swallow;
                 Some(consumed + self.skip(&input[consumed..]))
             }
+        }
+    }
+
+    /// The ticket of one more request.
+    #[inline(always)]
+    pub(super) fn next_ticket(&mut self) -> Ticket {
+        self.number = self.number.wrapping_add(1);
+        Ticket { conn: self.conn.id(), request: self.number }
+    }
+
+    /// Notes whether the request that is about to be executed has been parked for too long.
+    #[inline(always)]
+    pub(super) fn note_overdue<H: Handler>(&mut self, context: &Context<H>) {
+        self.conn.overdue = context.now.mono_ns >= self.parked_until_ns;
+    }
+
+    /// Parks the present request.
+    pub(super) fn park<H: Handler>(&mut self, context: &mut Context<H>) -> usize {
+        let mark = context.out.mark();
+        self.record_outcome(Outcome::Park, 0, mark, context)
+    }
+
+    /// The parked request goes on: a later wait of it has a deadline of its own.
+    pub(super) fn end_park(&mut self) {
+        self.parked_until_ns = u64::MAX;
+        self.conn.overdue = false;
+    }
+
+    /// Length of the line of the request whose value arrives in pieces, if one does.
+    #[inline]
+    pub(super) fn value_line_bytes(&self) -> Option<usize> {
+        self.value.as_ref().map(|value| value.line_bytes)
+    }
+
+    /// `input` begins with a part of a request that takes `needed` bytes. If that is a value which
+    /// the handler takes in pieces, it begins. Returns how much of the input is used; `None` if the
+    /// rest of it must be kept.
+    #[cold]
+    fn begin_value<H: Handler>(
+        &mut self,
+        input: &[u8],
+        needed: usize,
+        context: &mut Context<H>,
+    ) -> Option<usize> {
+        let limits = context.handler.limits(&self.conn);
+        let (request, line_bytes) = memcache::announced(input, limits)?;
+        let bytes = (needed - line_bytes - END.len()) as u64;
+        self.note_overdue(context);
+        match context.handler.begin_value(context.now, &mut self.conn, &request, bytes) {
+            ValueStart::Whole => None,
+            ValueStart::Pieces => {
+                self.needed = 0;
+                self.end_park();
+                self.value = Some(Box::new(Value::new(&request, line_bytes, bytes)));
+                None
+            }
+            ValueStart::Later if !self.conn.is_overdue() => Some(self.park(context)),
+            ValueStart::Later | ValueStart::Refused => Some(self.refuse_value(input, context)),
+        }
+    }
+
+    /// Lets the handler drop the value, if one arrives in pieces.
+    pub(super) fn drop_value<H: Handler>(&mut self, context: &mut Context<H>) {
+        if self.value.take().is_some() {
+            context.handler.drop_value(self.conn.id());
         }
     }
 
@@ -180,7 +253,7 @@ impl Requests {
     }
 
     /// Applies the outcome of a request; returns how much of the input the request has used.
-    fn record_outcome<H: Handler>(
+    pub(super) fn record_outcome<H: Handler>(
         &mut self,
         outcome: Outcome,
         consumed: usize,
@@ -222,6 +295,7 @@ impl Requests {
         let now_ns = context.now.mono_ns;
         self.parked_until_ns = match outcome {
             Outcome::Park => self.parked_until_ns.min(now_ns + WAIT_NS_MAX),
+            Outcome::More => GOES_ON_NS,
             _ => u64::MAX,
         };
         let produced = context.out.len_since(mark) > 0;
@@ -314,7 +388,7 @@ impl Requests {
     /// Lets the handler answer a request that is not executed, in its place among the others. The
     /// handler is called also for a client that wants no reply, and then the answer is discarded.
     #[cold]
-    fn refuse<H: Handler>(
+    pub(super) fn refuse<H: Handler>(
         &mut self,
         refusal: Option<&Refusal<'_>>,
         cause: Cause,
@@ -356,6 +430,7 @@ impl Requests {
     /// There is no memory for input that is no value: answers so and ends the connection.
     #[cold]
     pub(super) fn refuse_input<H: Handler>(&mut self, context: &mut Context<H>) {
+        self.drop_value(context);
         self.refuse(None, Cause::NoMemoryForInput, false, Outcome::Close, 0, context);
     }
 }

@@ -4,11 +4,15 @@
 //! complete and parked. Other input without memory ends the connection, unless only the bound of
 //! requests had stopped its parsing: then it is parsed without that bound.
 //!
+//! A long value may be handed over in pieces: see `pieces.rs`. The tail holds the line of its
+//! request then, and what the handler could not take yet: nothing while [`Flow::Idle`].
+//!
 //! Invariants: while [`Flow::Idle`], a tail that is not empty begins with an incomplete request, of
 //! which more than its present length is needed. In any other state nothing is parsed except by
 //! `resume`. A connection that is over has an empty tail.
 
 use super::flow::Flow;
+use super::pieces;
 use super::requests::Requests;
 use super::tail::Tail;
 use super::turn;
@@ -230,6 +234,17 @@ impl Session {
     fn keep<H: Handler>(&mut self, mut rest: &[u8], context: &mut Context<H>) {
         // Each round uses up a request at least.
         while !rest.is_empty() && !self.requests.is_over() {
+            if self.requests.value_line_bytes().is_some() && self.tail.is_empty() {
+                rest = self.keep_line(rest, context);
+                if rest.is_empty() {
+                    return;
+                }
+                if self.flow() == Flow::Idle {
+                    let left = self.run_kept(rest, context, u32::MAX);
+                    rest = &rest[rest.len() - left..];
+                    continue;
+                }
+            }
             let needed = self.requests.needed();
             if self.append(rest, needed, context) {
                 return;
@@ -238,6 +253,12 @@ impl Session {
                 Flow::Idle | Flow::Parked if self.tail.is_empty() => {
                     self.requests.resume();
                     self.requests.refuse_value(rest, context)
+                }
+                Flow::Parked if self.requests.value_line_bytes().is_some() => {
+                    match self.fail_kept_value(rest, context) {
+                        Some(used) => used,
+                        None => return,
+                    }
                 }
                 // Fairness matters less than the memory that it would take.
                 Flow::Again if self.tail.is_empty() => {
@@ -254,6 +275,66 @@ impl Session {
             if self.flow() == Flow::Idle && !rest.is_empty() {
                 let left = self.run_kept(rest, context, u32::MAX);
                 rest = &rest[rest.len() - left..];
+            }
+        }
+    }
+
+    /// Keeps the line of a request whose value arrives in pieces, and hands over what `input` has
+    /// of the value. Returns what follows.
+    fn keep_line<'i, H: Handler>(&mut self, input: &'i [u8], context: &mut Context<H>) -> &'i [u8] {
+        let line_bytes = self.requests.value_line_bytes().unwrap_or_default();
+        let (line, rest) = input.split_at(line_bytes);
+        let used = match self.append(line, line_bytes, context) {
+            true => self.take_value(rest, context),
+            false => pieces::fail(&mut self.requests, line, rest, context),
+        };
+        &rest[used..]
+    }
+
+    /// There is no memory for more of a value that waits for space: it fails, and what `input` has
+    /// of it is discarded. Returns how much that is; `None` if the connection ends.
+    #[cold]
+    fn fail_kept_value<H: Handler>(
+        &mut self,
+        input: &[u8],
+        context: &mut Context<H>,
+    ) -> Option<usize> {
+        self.requests.resume();
+        let line_bytes = self.requests.value_line_bytes()?;
+        let bytes = self.tail.take();
+        self.tail.clear();
+        let (line, kept) = bytes.split_at(line_bytes);
+        if pieces::fail(&mut self.requests, line, kept, context) < kept.len() {
+            // Requests after the value were kept too.
+            self.requests.refuse_input(context);
+            return None;
+        }
+        Some(self.requests.skip(input))
+    }
+
+    /// Hands over what `input` has of the value that arrives in pieces. Returns how much of it is
+    /// used.
+    fn take_value<H: Handler>(&mut self, input: &[u8], context: &mut Context<H>) -> usize {
+        let line = self.tail.take();
+        let used = pieces::take(&mut self.requests, &line, input, context);
+        match self.requests.value_line_bytes() {
+            Some(_) => self.tail.put_back_without(line, 0, 0),
+            None => self.tail.clear(),
+        }
+        used
+    }
+
+    /// Hands over what the tail has of that value after the line of its request.
+    fn take_kept_value<H: Handler>(&mut self, line_bytes: usize, context: &mut Context<H>) {
+        let bytes = self.tail.take();
+        let (line, rest) = bytes.split_at(line_bytes);
+        let end = line_bytes + pieces::take(&mut self.requests, line, rest, context);
+        match self.requests.value_line_bytes() {
+            _ if self.requests.is_over() => self.tail.clear(),
+            Some(_) => self.tail.put_back_without(bytes, line_bytes, end),
+            None => {
+                let left = bytes.len() - end;
+                self.tail.put_back(bytes, left);
             }
         }
     }
@@ -277,6 +358,13 @@ impl Session {
                 let left = self.run_kept(input, context, requests_max);
                 input = &input[input.len() - left..];
                 break;
+            }
+            if self.requests.value_line_bytes().is_some() {
+                input = &input[self.take_value(input, context)..];
+                if input.is_empty() {
+                    return;
+                }
+                continue;
             }
             let needed = self.requests.needed();
             let (lacking, rest) = input.split_at(self.tail.lacks(input, needed));
@@ -312,12 +400,24 @@ impl Session {
     }
 
     fn run_tail<H: Handler>(&mut self, context: &mut Context<H>) {
-        let bytes = self.tail.take();
-        let left = self.run_kept(&bytes, context, context.resources.bounds.requests_per_turn);
-        if self.requests.is_over() {
-            self.tail.clear();
-        } else {
+        // Each round but the first begins or ends a value that arrives in pieces.
+        loop {
+            if let Some(line_bytes) = self.requests.value_line_bytes() {
+                self.take_kept_value(line_bytes, context);
+                let goes_on = self.requests.value_line_bytes().is_some();
+                if goes_on || self.tail.is_empty() || self.flow() != Flow::Idle {
+                    return;
+                }
+            }
+            let bytes = self.tail.take();
+            let left = self.run_kept(&bytes, context, context.resources.bounds.requests_per_turn);
+            if self.requests.is_over() {
+                return self.tail.clear();
+            }
             self.tail.put_back(bytes, left);
+            if self.requests.value_line_bytes().is_none() {
+                return;
+            }
         }
     }
 }

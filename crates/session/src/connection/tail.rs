@@ -106,6 +106,16 @@ impl Tail {
         }
     }
 
+    /// Takes back `bytes` without those from `from` to `to`. What it does not need is freed.
+    pub(super) fn put_back_without(&mut self, mut bytes: Vec<u8>, from: usize, to: usize) {
+        bytes.drain(from..to);
+        if bytes.len() <= TAIL_FREE_BYTES && self.grant.is_some() {
+            bytes.shrink_to_fit();
+            self.grant = None;
+        }
+        self.bytes = bytes;
+    }
+
     pub(super) fn clear(&mut self) {
         self.bytes = Vec::new();
         self.grant = None;

@@ -102,8 +102,7 @@ pub static KEYS: &[Key] = keys! {
          MiB.";
     memory.item_bytes_max "item-bytes-max" Rule { unit: Unit::Bytes, range: 1024..=GIB } =>
         "Bytes of the largest value, and 64 more for a header and a short key; at most half of the \
-         memory limit. A value is received into the memory of connections, a quarter of the \
-         limit: a longer one is answered with an error.";
+         memory limit.";
     memory.evict "evict" ANY =>
         "When memory is full, evict items (true), or answer with an error (false).";
     memory.effect_log "effect-log" ANY =>

@@ -83,8 +83,7 @@ pub static FLAGS: &[Flag] = flags! {
         RunPart(Special::Protocol,
             "the binary protocol is not spoken; clients must use text or meta commands");
     'I' "max-item-size" Text("num") =>
-        "largest item in bytes, or with k or m (default 1m, from 1k to 1024m, at most half of -m; \
-         a value longer than a quarter of -m is answered with an error)",
+        "largest item in bytes, or with k or m (default 1m, from 1k to 1024m, at most half of -m)",
         Pass("memory.item_bytes_max");
     'S' "enable-sasl" Nothing => "SASL authentication",
         Refuse("SASL belongs to the binary protocol; use -Y with a file of user:password lines");

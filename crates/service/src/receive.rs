@@ -1,0 +1,65 @@
+//! Values that arrive in pieces: `set`, `add`, `replace`, `cas` and `ms` with a long value.
+//!
+//! `append` and `prepend` are joined to a value that exists, so theirs arrives as a whole.
+
+use crate::meta;
+use crate::park::Park;
+use crate::store::{expiry_s, store_any};
+use crate::worker::Worker;
+use base::Now;
+use memcache::{KeyScratch, MetaMode, Request, Store, StoreVerb};
+use session::{Conn, Outcome, Reply, ValueStart};
+
+/// Begins a value of `bytes` bytes for `request`, if it arrives in pieces.
+pub(crate) fn begin(
+    worker: &mut Worker,
+    now: Now,
+    conn: &Conn,
+    request: &Request<'_>,
+    bytes: u64,
+) -> ValueStart {
+    let mut scratch: KeyScratch = [0; _];
+    let (key, exptime) = match request {
+        Request::Store(Store { verb: StoreVerb::Append | StoreVerb::Prepend, .. })
+        | Request::MetaSet { mode: MetaMode::Append | MetaMode::Prepend, .. } => {
+            return ValueStart::Whole;
+        }
+        Request::Store(store) => (store.key, store.exptime),
+        Request::MetaSet { args, .. } => {
+            (args.key.key(&mut scratch), args.flags.ttl().unwrap_or(0))
+        }
+        _ => return ValueStart::Whole,
+    };
+    let bytes = bytes as usize;
+    if bytes <= worker.cell().engine().whole_value_bytes_max() {
+        return ValueStart::Whole;
+    }
+    // As in memcached, an expiry time counts from when the line has arrived.
+    worker.begin_value(conn, key.as_bytes(), (bytes, expiry_s(exptime, now)), now)
+}
+
+/// Executes `request`, whose value has arrived. It is given back unless it was stored, or can be
+/// stored later.
+pub(crate) fn finish(
+    worker: &mut Worker,
+    now: Now,
+    conn: &Conn,
+    request: &Request<'_>,
+    reply: &mut Reply,
+) -> Outcome {
+    let Some(received) = worker.long.take_received(conn.id()) else { return Outcome::Close };
+    worker.received = Some(received);
+    let executed = match request {
+        Request::Store(store) => store_any(worker, now, store, reply.bytes_mut()),
+        Request::MetaSet { args, mode, .. } => meta::set(worker, now, args, *mode, &[], reply),
+        _ => Ok(()),
+    };
+    let received = worker.received.take();
+    match executed {
+        Ok(()) => Outcome::Done,
+        Err(Park) => {
+            received.into_iter().for_each(|value| worker.long.begin(conn.id(), value));
+            Outcome::Park
+        }
+    }
+}
