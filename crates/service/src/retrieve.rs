@@ -83,10 +83,10 @@ impl<S: ReadSink> ReadSink for Versioned<S> {
     }
 }
 
-/// `get` of one key: the most frequent request. It declines if the value must be sent in parts:
-/// nothing was appended or counted then.
+/// `get` of one key: the most frequent request. False if the value must be sent in parts: nothing
+/// was appended or counted then.
 #[inline(always)]
-pub(crate) fn get_single(worker: &mut Worker, now: Now, key: Key<'_>, out: &mut Vec<u8>) -> Answer {
+pub(crate) fn get_single(worker: &mut Worker, now: Now, key: Key<'_>, out: &mut Vec<u8>) -> bool {
     let (engine, pin) = worker.engine();
     let ahead = engine.look_ahead(engine.key(key.as_bytes()));
     let lines = ValueLines::<false, true>::new(out, key);
@@ -96,23 +96,23 @@ pub(crate) fn get_single(worker: &mut Worker, now: Now, key: Key<'_>, out: &mut 
     if !retrieved(worker, read) {
         out.extend_from_slice(reply::END);
     }
-    Answer::Done
+    true
 }
 
 /// [`get_single`] for what the short way of a read does not handle.
 #[cold]
 #[inline(never)]
-fn get_single_any(worker: &mut Worker, now: Now, key: Key<'_>, out: &mut Vec<u8>) -> Answer {
+fn get_single_any(worker: &mut Worker, now: Now, key: Key<'_>, out: &mut Vec<u8>) -> bool {
     let (engine, pin) = worker.engine();
     let hashed = engine.key(key.as_bytes());
     let read = engine.get(pin, &hashed, now, ValueLines::<false, true>::new(out, key));
     if let Read::Later(_) = read {
-        return Answer::Declined;
+        return false;
     }
     if !retrieved(worker, read) {
         out.extend_from_slice(reply::END);
     }
-    Answer::Done
+    true
 }
 
 /// The same, where the reply waits for what it shows.

@@ -226,7 +226,10 @@ impl Handler for Service {
         if GATED {
             return retrieve::get_shown(&mut self.worker, now, key, reply.bytes_mut());
         }
-        retrieve::get_single(&mut self.worker, now, key, reply.bytes_mut())
+        match retrieve::get_single(&mut self.worker, now, key, reply.bytes_mut()) {
+            true => Answer::Done,
+            false => Answer::Declined,
+        }
     }
 
     #[inline(always)]
