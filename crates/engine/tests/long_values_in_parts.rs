@@ -314,7 +314,7 @@ fn what_is_pinned_is_bounded_and_shown_to_who_lowers_the_limit() {
     let first = cell.begin("a", quarter).expect("nothing is pinned");
     let second = cell.begin("b", quarter).expect("together half of the memory");
     assert!(cell.engine.limit_bytes_min() >= before + 2 * quarter as u64);
-    assert_eq!(cell.begin("c", quarter).err(), Some(true), "beyond half, until one is done");
+    assert_eq!(cell.begin("c", quarter / 2).err(), Some(true), "beyond half, until one is done");
     let whole = LIMIT_BYTES as usize;
     assert_eq!(cell.begin("c", whole).err(), Some(false), "longer than any may be");
     cell.engine.give_back_value(first);
