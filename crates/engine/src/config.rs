@@ -23,7 +23,7 @@ const SEGMENT_BYTES_MAX: u64 = 2 * MIB;
 /// Memory served by one group of buckets when there are fewer groups than slices.
 const GROUP_BYTES: u64 = 64 * KIB;
 
-/// With fewer segments than this, items of all lifetimes share segments.
+/// With fewer segments than this for each arena, items of all lifetimes share segments.
 const SEGMENTS_FOR_CLASSES: u64 = 128;
 
 /// A value up to this part of the limit, and of this many bytes, is received and sent as a whole.
@@ -158,6 +158,12 @@ impl Geometry {
 
     pub(crate) fn segment_bytes(&self) -> u64 {
         self.segment_words as u64 * 8
+    }
+
+    /// The limit from which on items of different lifetimes have segments of their own.
+    #[inline]
+    pub(crate) fn bytes_for_classes(&self) -> u64 {
+        SEGMENTS_FOR_CLASSES * self.arenas as u64 * self.segment_bytes()
     }
 
     /// The least segments that an engine works with.

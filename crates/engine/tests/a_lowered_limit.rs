@@ -3,7 +3,9 @@
 #![cfg(not(any(loom, shuttle)))]
 
 use base::{MemoryBudget, NoSink, Now, Owner, SliceId};
-use engine::{Action, Engine, EngineConfig, Left, Mode, Op, Pin, Read, ValueSink, WriteStatus};
+use engine::{
+    Action, Engine, EngineConfig, Left, Local, Mode, Op, Pin, Read, ValueSink, WriteStatus,
+};
 use std::sync::Arc;
 
 const MIB: u64 = 1 << 20;
@@ -194,4 +196,53 @@ fn buffers_of_connections_are_granted_while_memory_is_owed() {
     let grant = cell.budget.take(Owner::Connections, MIB);
     assert!(grant.is_some_and(|grant| grant.bytes() == MIB));
     assert!(cell.budget.take(Owner::Connections, MIB + 1).is_none(), "beyond its share");
+}
+
+/// Lifetimes of all classes, in seconds.
+const LIFETIMES_S: [u32; 8] = [0, 30, 300, 3_000, 20_000, 80_000, 600_000, 6_000_000];
+
+/// Stores `count` values of all lifetimes by all `locals` in turn, and reads some of them. Returns
+/// how many could not be stored at once.
+fn store_all_lifetimes(engine: &Engine, locals: &mut [Local], next: &mut u64, count: u64) -> u64 {
+    let mut later = 0;
+    for number in *next..*next + count {
+        let lifetime_s = LIFETIMES_S[number as usize / 2 % LIFETIMES_S.len()];
+        let expiry_s = if lifetime_s == 0 { 0 } else { NOW.expiry_s + lifetime_s };
+        let value = &[7; 3_000];
+        let action = Action::Store { mode: Mode::Set, value, client_flags: 0, expiry_s };
+        let at = number as usize % locals.len();
+        locals[at].batch(|pin| {
+            let name = number.to_be_bytes();
+            let op = Op::new(engine.key(&name), action);
+            let status = engine.write(pin, &op, NOW, &mut NoSink).status;
+            later += u64::from(status != WriteStatus::Done);
+            for back in [1, 9, 17, 100] {
+                let name = number.saturating_sub(back).to_be_bytes();
+                engine.get(pin, &engine.key(&name), NOW, &mut ValueSink::default());
+            }
+        });
+    }
+    *next += count;
+    later
+}
+
+#[test]
+fn at_the_least_limit_values_of_all_lifetimes_are_stored() {
+    for threads in [1, 2] {
+        let budget = MemoryBudget::new(LIMIT_BYTES);
+        let config = EngineConfig { locals: threads, ..EngineConfig::new(LIMIT_BYTES) };
+        let (engine, mut locals) = Engine::new(config, budget.clone()).expect("enough memory");
+        let mut next = 0;
+        store_all_lifetimes(&engine, &mut locals, &mut next, 40_000);
+        let least = engine.limit_bytes_min();
+        budget.resize(least);
+        for _ in 0..20_000 {
+            for local in &mut locals {
+                local.batch(|pin| engine.tend(pin, NOW, TEND_ITEMS, &mut NoSink));
+            }
+        }
+        let later = store_all_lifetimes(&engine, &mut locals, &mut next, 4_000);
+        assert_eq!(later, 0, "{threads} threads: {:?}", engine.usage());
+        assert!(budget.used_total() <= least + MIB);
+    }
 }

@@ -272,9 +272,10 @@ impl Eviction {
         from.iter().chain(before).map(|evictor| &**evictor)
     }
 
-    /// Whether another thread has an evictor, so that there may be space soon.
+    /// Whether another thread evicts or frees segments, so that there may be space soon.
     pub(super) fn is_busy(&self) -> bool {
         self.evictors.iter().any(|evictor| try_lock(evictor).is_none())
+            || try_lock(&self.reclaiming).is_none()
     }
 
     /// Whether the evictor of an arena has a walk to end, or another thread has it.
@@ -430,8 +431,8 @@ impl Eviction {
         } else {
             (Pool::Main, Pool::Small)
         };
-        if small + main + limbo == 0 {
-            // The limit is so low that writers hold all there is.
+        if small + main + limbo <= segments.held() {
+            // The limit is so low that writers and readers hold all there is.
             segments.seal_open(grace, |_| true);
         }
         oldest_victim(segments, grace, first).or_else(|| oldest_victim(segments, grace, second))

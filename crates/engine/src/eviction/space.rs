@@ -80,9 +80,14 @@ impl Rounds {
 
 /// Whether there will be space when others have ended their batches, or even sooner.
 fn is_space_to_come<S>(eviction: &Eviction, work: &Work<'_, S>) -> bool {
-    let SegmentCounts { small, main, limbo, .. } = work.items.segments().counts();
+    // What another thread has in hand is counted after it has let go.
+    if eviction.is_busy() {
+        return true;
+    }
+    let segments = work.items.segments();
+    let SegmentCounts { small, main, limbo, .. } = segments.counts();
     let is_evicted = work.may_evict && small + main > 0;
-    is_evicted || limbo > 0 || eviction.is_busy()
+    is_evicted || limbo > 0 || segments.held() > 0
 }
 
 /// Runs `attempt` until it no longer lacks space, making space in between.
@@ -143,7 +148,11 @@ fn make_space<S: EffectSink>(
         }
         looked_at += walked.items as u64;
         eviction.maxima().space_items.fetch_max(looked_at, Ordering::Relaxed);
-        rounds.next(eviction, work, walked.items)?;
+        let next = rounds.next(eviction, work, walked.items);
+        // Another thread may have freed them since they were counted.
+        if next.is_err() && items.segments().free() < wanted {
+            return next;
+        }
     }
 }
 

@@ -10,9 +10,9 @@
 
 use super::ghosts::Evicted;
 use super::work::Work;
-use crate::index::{Chain, Slot};
+use crate::index::{Chain, Place, Slot};
 use crate::item::Flags;
-use crate::items::Current;
+use crate::items::{Current, Items};
 use crate::keys::Key;
 use crate::segments::{
     Addr, Pool, Purpose, SegmentId, Stream, Victim, names_chunk, owner, rename_chunk,
@@ -55,6 +55,17 @@ pub(super) struct Subject {
     /// An item, or a chunk of the item of this key. `None` for a filler.
     key: Option<KeyId>,
     chunk: bool,
+}
+
+impl Subject {
+    /// The slot of its item, in the locked chain of `key`: `None` if it is dead.
+    fn find(&self, items: &Items, chain: &Chain<'_>, key: KeyId) -> Option<Place> {
+        let segments = items.segments();
+        chain.find(key.hash, |at| match self.chunk {
+            true => names_chunk(segments.item(at), segments.item(at).head(), self.addr),
+            false => at == self.addr,
+        })
+    }
 }
 
 impl Walk {
@@ -119,9 +130,9 @@ pub(super) fn is_unrequested<S>(work: &mut Work<'_, S>, id: SegmentId) -> bool {
     (0..SAMPLED / AHEAD).all(|_| {
         walk.look_ahead(work);
         let was_hit = |subject: Subject| {
-            let Some(key) = subject.key.filter(|_| !subject.chunk) else { return false };
+            let Some(key) = subject.key else { return false };
             let Some(chain) = work.items.index().lock(work.pin.grace(), key) else { return false };
-            let place = chain.find(key.hash, |at| at == subject.addr);
+            let place = subject.find(work.items, &chain, key);
             place.is_some_and(|place| chain.get(place).freq() > 0)
         };
         !walk.ahead.drain(..).any(was_hit)
@@ -161,17 +172,10 @@ fn process_key<S: EffectSink>(
     id: KeyId,
     reserved: Result<(), Refused>,
 ) -> Result<bool, Refused> {
-    let Subject { addr, chunk, .. } = *subject;
+    let addr = subject.addr;
     let items = work.items;
     let Some(mut chain) = items.index().lock(work.pin.grace(), id) else { return Ok(true) };
-    let place = chain.find(id.hash, |at| {
-        if !chunk {
-            return at == addr;
-        }
-        let item = items.segments().item(at);
-        names_chunk(item, item.head(), addr)
-    });
-    let Some(place) = place else { return Ok(true) };
+    let Some(place) = subject.find(items, &chain, id) else { return Ok(true) };
     let current = items.current(&chain, place);
     let words = work.items.segments().item(addr).head().used_words();
     let decision = match decide(work, walk, words, id, &current) {

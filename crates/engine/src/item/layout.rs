@@ -17,6 +17,9 @@ use crate::sync::{AtomicU64, Ordering};
 use base::{Facts, Version};
 use std::ops::Range;
 
+/// Bytes of the fields that an item may have beside its key: expiry, client flags, token.
+pub(crate) const FIELDS_BYTES_MAX: usize = 4 + 4 + 8;
+
 /// What is to be written, apart from key and value.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Attributes {

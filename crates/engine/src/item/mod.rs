@@ -10,5 +10,5 @@ mod lifetime;
 pub(crate) use head::{
     Flags, HEADER_BYTES, HEADER_WORDS, Head, INLINE_VALUE_BYTES_MAX, SLACK_WORDS_MAX,
 };
-pub(crate) use layout::{Attributes, ItemRef};
+pub(crate) use layout::{Attributes, FIELDS_BYTES_MAX, ItemRef};
 pub(crate) use lifetime::{CLASSES, class, expired};

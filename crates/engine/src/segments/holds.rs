@@ -97,6 +97,13 @@ pub(crate) fn release(segments: &Segments, chunks: &[Addr]) {
     segments.pins.note_released();
 }
 
+impl Segments {
+    /// Segments that are pinned, at least as many as are held by readers.
+    pub(crate) fn held(&self) -> usize {
+        self.pins.segments() as usize
+    }
+}
+
 /// Bytes of the segments that are pinned.
 pub(crate) fn pinned_bytes(segments: &Segments) -> u64 {
     segments.pins.segments() * segments.geometry().segment_bytes()

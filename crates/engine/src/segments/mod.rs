@@ -35,6 +35,8 @@ pub(crate) use chunks::{
     owner, owner_name, rename_chunk, segments_for, value_bytes_max, whole_value_bytes,
 };
 pub(crate) use header::Header;
+#[cfg(test)]
+pub(crate) use header::HeaderWords;
 pub(crate) use holds::{Admission, admit, dismiss, hold, pinned_bytes, release};
 pub(crate) use pool::{POOLS, Pool, SMALL_PERCENT_FIRST};
 pub(crate) use reuse::{

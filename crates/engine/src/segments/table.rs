@@ -167,6 +167,14 @@ impl Segments {
         Ok(table)
     }
 
+    /// Classes of lifetime that get segments of their own now: one where the limit was lowered so
+    /// far that the open segments of all classes would be most of the memory.
+    #[inline]
+    pub(crate) fn classes(&self) -> usize {
+        let few = self.budget.total() < self.geometry.bytes_for_classes();
+        if few { 1 } else { self.geometry.classes }
+    }
+
     #[inline]
     pub(crate) fn geometry(&self) -> &Geometry {
         &self.geometry
