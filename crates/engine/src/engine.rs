@@ -401,7 +401,7 @@ impl Engine {
         Arriving::begin(&self.eviction, &mut work, key, bytes, expiry_s).map_err(is_later)
     }
 
-    /// Writes the next bytes of a value, as far as there is space, and returns how many these are.
+    /// Writes the next bytes of a value, as far as there is space.
     /// The pin may move on.
     ///
     /// # Errors

@@ -5,7 +5,8 @@
 //! locals, each for the length of a batch.
 //!
 //! Invariant: a local is held by one worker, or is idle here. A wait for a local ends when another
-//! worker's batch ends. Locals are equal: which one a worker gets has no meaning.
+//! worker's batch ends. Which local a worker gets decides only
+//! which arena of the engine it uses.
 
 use engine::Local;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};

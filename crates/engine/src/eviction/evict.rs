@@ -30,7 +30,7 @@ use crate::index::Compaction;
 use crate::items::Items;
 use crate::segments::{
     Pool, Reclaim, SegmentCounts, Victim, aged, dead_victim, drained, expired_victim,
-    flushed_victim, follow, oldest_victim, reclaim,
+    flushed_victim, follow, oldest_victim, pinned, reclaim,
 };
 use crate::sync::{Apart, AtomicU64, Mutex, Ordering, try_lock};
 use base::{EffectSink, MemoryBudget, Owner, Refused};
@@ -431,7 +431,7 @@ impl Eviction {
         } else {
             (Pool::Main, Pool::Small)
         };
-        if small + main + limbo <= segments.held() {
+        if small + main + limbo <= pinned(segments) {
             // The limit is so low that writers and readers hold all there is.
             segments.seal_open(grace, |_| true);
         }

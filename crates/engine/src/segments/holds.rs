@@ -6,12 +6,13 @@
 //! sent       segments of an item, held by each reader of it (header word 7)  hold  -> release
 //! ```
 //!
-//! A segment is held under the lock of the chain of its item, so it is sealed or being drained. A
-//! held one is passed over when a victim is chosen. One that is drained all the same keeps its
-//! bytes, and is free only when the last reader has released it.
+//! A segment is held under the lock of the chain of its item, so it is open, sealed or being
+//! drained. A held one is passed over when a victim is chosen. One that is drained all the same
+//! keeps its bytes, and is free only when the last reader has released it.
 //!
 //! Invariants: what was admitted is counted, and each held segment once. Both together are raised
-//! only within [`pinned_max`], so what is left of the memory serves all other requests.
+//! only within [`pinned_max`], but for a race of two readers, so what is left of the memory serves
+//! all other requests.
 
 use super::addr::{Addr, SegmentId};
 use super::table::Segments;
@@ -97,11 +98,9 @@ pub(crate) fn release(segments: &Segments, chunks: &[Addr]) {
     segments.pins.note_released();
 }
 
-impl Segments {
-    /// Segments that are pinned, at least as many as are held by readers.
-    pub(crate) fn held(&self) -> usize {
-        self.pins.segments() as usize
-    }
+/// Segments that are pinned: those that readers hold, and those of values that are received.
+pub(crate) fn pinned(segments: &Segments) -> usize {
+    segments.pins.segments() as usize
 }
 
 /// Bytes of the segments that are pinned.

@@ -67,14 +67,15 @@ pub(crate) fn flushed_victim(segments: &Segments, grace: &GracePeriods) -> Optio
 }
 
 /// The oldest segment of the main pool, if since it was sealed `turnovers` times as many were
-/// sealed as hold memory, and the batches that wrote it have ended.
+/// sealed as hold memory, no reader holds it, and the batches that wrote it have ended.
 pub(crate) fn aged(segments: &Segments, grace: &GracePeriods, turnovers: u64) -> Option<SegmentId> {
     let horizon = grace.horizon();
     let lists = lock(&segments.lists);
     let id = lists.queues[Pool::Main as usize].first()?;
     let header = segments.header(id);
     let is_aged = lists.sealed - header.order() > turnovers * lists.grants.len() as u64;
-    (is_aged && horizon.has_passed(header.stamp())).then_some(id)
+    let is_free_to_go = horizon.has_passed(header.stamp()) && !header.is_held();
+    (is_aged && is_free_to_go).then_some(id)
 }
 
 /// The oldest segment of `pool` that no reader holds, if the batches that wrote it have ended.

@@ -9,8 +9,8 @@
 //! No walker sees these segments, so they stay between batches, and while space is made. Every
 //! chunk lies in them, also the last one: up to one segment stays partly unused.
 //!
-//! Invariant: the value holds its segments and its promise until [`Arriving::store`] publishes it,
-//! or [`Arriving::give_back`].
+//! Invariant: the value holds its segments until [`Arriving::store`] publishes it, or
+//! [`Arriving::give_back`]; its promise until [`Arriving::give_back`].
 
 use super::ahead::{Ahead, CHUNKS_PER_SEGMENT};
 use super::change::write;
@@ -97,7 +97,7 @@ impl Arriving {
         self.expiry_s
     }
 
-    /// Writes as much of `piece` as there is space for, and returns how much that is.
+    /// Writes `piece`. With an error comes how much of it was written.
     pub(crate) fn write<S: EffectSink>(
         &mut self,
         eviction: &Eviction,

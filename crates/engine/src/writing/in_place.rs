@@ -66,8 +66,9 @@ mod tests {
             (1..=17).flat_map(|key| (8_100..8_800).map(move |old| (key, old)))
         {
             for old in all().map(|with| with.head(key_bytes, old_bytes)) {
-                let news = all().flat_map(|with| [BYTES_MAX, BYTES_MAX - 1].map(|new| (with, new)));
-                let is_over = news
+                let afterwards =
+                    all().flat_map(|with| [BYTES_MAX, BYTES_MAX - 1].map(|new| (with, new)));
+                let is_over = afterwards
                     .map(|(with, bytes)| with.head(key_bytes, bytes))
                     .any(|new| slack(old, segment, new, 0, false).is_some());
                 over += u32::from(is_over);
