@@ -402,7 +402,7 @@ impl Eviction {
         if let Some(victim) = expired_victim(segments, grace, work.now, EXPIRED_STEPS) {
             return Some(victim);
         }
-        let SegmentCounts { committed, small, main, limbo } = segments.counts();
+        let SegmentCounts { committed, small, main, limbo, .. } = segments.counts();
         let for_index = usize::from(items.index().buckets().is_short());
         let wanted = free_wanted.saturating_add(self.owed_segments(items) + for_index);
         if segments.free() + limbo >= wanted {

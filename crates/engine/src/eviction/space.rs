@@ -10,7 +10,7 @@ use super::evict::{Bounds, Eviction};
 use super::stopped::{Failed, Stopped};
 use super::work::Work;
 use crate::obstacle::Obstacle;
-use crate::segments::{Reclaim, SegmentCounts, pinned};
+use crate::segments::{Reclaim, SegmentCounts};
 use crate::sync::{Ordering, yield_now};
 use base::{EffectSink, Owner, Refused};
 
@@ -84,10 +84,9 @@ fn is_space_to_come<S>(eviction: &Eviction, work: &Work<'_, S>) -> bool {
     if eviction.is_busy() {
         return true;
     }
-    let segments = work.items.segments();
-    let SegmentCounts { small, main, limbo, .. } = segments.counts();
+    let SegmentCounts { small, main, limbo, held, .. } = work.items.segments().counts();
     let is_evicted = work.may_evict && small + main > 0;
-    is_evicted || limbo > 0 || pinned(segments) > 0
+    is_evicted || limbo + held > 0
 }
 
 /// Runs `attempt` until it no longer lacks space, making space in between.

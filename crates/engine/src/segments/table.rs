@@ -55,6 +55,8 @@ pub(crate) struct SegmentCounts {
     pub(crate) main: usize,
     /// Drained ones that a batch may still be reading.
     pub(crate) limbo: usize,
+    /// Drained ones that a reader holds.
+    pub(crate) held: usize,
 }
 
 pub(super) struct Lists {
@@ -526,6 +528,7 @@ impl Segments {
             small: lists.queues[Pool::Small as usize].len(),
             main: lists.queues[Pool::Main as usize].len(),
             limbo: lists.limbo.len(),
+            held: lists.held.len(),
         }
     }
 }
