@@ -165,7 +165,11 @@ pub(crate) fn get<const CAS: bool>(
         }
         for (at, (key, ahead)) in group[..count].iter().flatten().enumerate() {
             match get_one::<CAS>(worker, now, *key, ahead, reply.bytes_mut()) {
-                Got::Whole => {}
+                Got::Whole if reply.len_since(start) < PART_BYTES_MAX => {}
+                Got::Whole => {
+                    conn.progress += at as u64 + 1;
+                    return pause(&keys, start, reply, Outcome::More);
+                }
                 Got::Held(value) => {
                     conn.progress += at as u64;
                     return send(worker, conn, value, &keys, start, reply);
@@ -185,9 +189,6 @@ pub(crate) fn get<const CAS: bool>(
         if count < GROUP_KEYS {
             reply.bytes_mut().extend_from_slice(reply::END);
             return Outcome::Done;
-        }
-        if reply.len_since(start) >= PART_BYTES_MAX {
-            return pause(&keys, start, reply, Outcome::More);
         }
     }
 }

@@ -213,6 +213,20 @@ fn a_multiget_takes_thousands_of_keys_or_none() {
     }
 }
 
+/// Sixteen keys are looked up together, but each value counts.
+#[test]
+fn a_part_of_a_multiget_is_a_value_longer_than_it_should_be_at_most() {
+    const PART_BYTES: usize = 256 << 10;
+    for verb in ["get", "gets", "gat 0"] {
+        let mut rig = Rig::new();
+        rig.send(format!("set key 0 0 1000\r\n{}\r\n", "v".repeat(1000)));
+        let got = rig.send(format!("{verb}{}\r\n", " key".repeat(600)));
+        assert_eq!(got.matches("VALUE key 0 1000").count(), 600);
+        let longest = PART_BYTES..PART_BYTES + 1100;
+        assert!(longest.contains(&rig.longest_turn), "{verb}: {} bytes", rig.longest_turn);
+    }
+}
+
 #[test]
 fn a_connection_ends_when_it_must() {
     let endless = "x".repeat(3000);

@@ -81,6 +81,8 @@ pub struct Rig {
     host_calls: Arc<Mutex<HostCalls>>,
     /// What the session wants next, after the latest request.
     pub flow: Flow,
+    /// Bytes of the longest output of one turn.
+    pub longest_turn: usize,
 }
 
 impl Rig {
@@ -132,6 +134,7 @@ impl Rig {
             context: Context::new(handler, now, resources),
             host_calls,
             flow: Flow::Idle,
+            longest_turn: 0,
         }
     }
 
@@ -187,6 +190,7 @@ impl Rig {
             let mut slices = [IoSlice::new(&[]); 8];
             let count = context.out.slices(context.out.whole(), &mut slices);
             sent.extend(slices[..count].iter().flat_map(|slice| slice.iter()));
+            self.longest_turn = self.longest_turn.max(context.out.len());
             context.out.clear(0);
             if !matches!(session.flow(), Flow::Again | Flow::Full) {
                 break;
