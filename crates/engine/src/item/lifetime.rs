@@ -13,8 +13,8 @@ const CLASS_LIMITS_S: [u32; CLASSES - 2] = [60, 600, 3_600, 21_600, 86_400, 604_
 
 /// The class of an item that expires at `expiry_s` (0: never), when there are `classes`.
 #[inline]
-pub(crate) fn class(expiry_s: u32, now: Now, classes: usize) -> usize {
-    if classes == 1 || expiry_s == 0 { 0 } else { class_of(expiry_s, now) }
+pub(crate) fn class(expiry_s: u32, now: Now, classes: impl FnOnce() -> usize) -> usize {
+    if expiry_s == 0 || classes() == 1 { 0 } else { class_of(expiry_s, now) }
 }
 
 fn class_of(expiry_s: u32, now: Now) -> usize {
@@ -37,10 +37,10 @@ mod tests {
     fn classes_part_at_their_limits() {
         let now = Now { mono_ns: 0, expiry_s: 1_000 };
         for (left_s, expected) in [(1, 1), (60, 1), (61, 2), (3_600, 3), (604_801, 7)] {
-            assert_eq!(class(1_000 + left_s, now, CLASSES), expected, "{left_s}");
-            assert_eq!(class(1_000 + left_s, now, 1), 0);
+            assert_eq!(class(1_000 + left_s, now, || CLASSES), expected, "{left_s}");
+            assert_eq!(class(1_000 + left_s, now, || 1), 0);
         }
-        assert_eq!(class(0, now, CLASSES), 0);
+        assert_eq!(class(0, now, || CLASSES), 0);
     }
 
     #[test]

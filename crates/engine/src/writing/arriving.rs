@@ -129,7 +129,7 @@ impl Arriving {
         let segments = work.items.segments();
         let len = (self.total - self.at).min(segments.geometry().inline_value_bytes_max);
         if self.ahead.needs_segment() {
-            let class = class(self.expiry_s, work.now, segments.classes());
+            let class = class(self.expiry_s, work.now, || segments.classes());
             let pool = self.pool;
             let id = with_space(eviction, work, |work| {
                 work.items.segments().take_whole(pool, class).ok_or(Stopped::NEEDS_ONE)

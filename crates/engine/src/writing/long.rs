@@ -104,7 +104,7 @@ fn take_segments<S: EffectSink>(
     chunks: usize,
 ) -> Result<(), Stopped> {
     let segments = writer.work.items.segments();
-    let class = class(expiry_s, writer.work.now, segments.classes());
+    let class = class(expiry_s, writer.work.now, || segments.classes());
     let wanted = chunks / CHUNKS_PER_SEGMENT;
     while ahead.whole.len() < wanted {
         let Some(id) = segments.take_whole(pool, class) else {

@@ -46,7 +46,7 @@ pub(crate) fn overwrite<S: EffectSink>(
     let with = Attributes { expiry_s, client_flags, ..Attributes::default() };
     let head = with.head(key.bytes.len(), value.len());
     let segment = items.segments().header_of(slot.addr());
-    let class = class(expiry_s, now, items.segments().classes());
+    let class = class(expiry_s, now, || items.segments().classes());
     let slack = in_place::slack(old, segment, head, class, false)?;
     if !items.alive(item, old, key.id.slice, now) {
         return None;

@@ -313,7 +313,7 @@ impl<'w, 'e, S: EffectSink> Writer<'w, 'e, S> {
     /// The words that `draft` leaves unused where `current` lies; `None` if it needs new space.
     fn slack_in_place(&self, current: &Current<'_>, draft: &Draft<'_>) -> Option<usize> {
         let segments = self.work.items.segments();
-        let class = class(draft.with.expiry_s, self.work.now, segments.classes());
+        let class = class(draft.with.expiry_s, self.work.now, || segments.classes());
         let segment = segments.header_of(current.addr);
         in_place::slack(current.head, segment, draft.head, class, draft.same_chunks)
     }
@@ -351,7 +351,7 @@ impl<'w, 'e, S: EffectSink> Writer<'w, 'e, S> {
         words: usize,
     ) -> Result<Addr, Stopped> {
         let items = self.work.items;
-        let class = class(expiry_s, self.work.now, items.segments().classes());
+        let class = class(expiry_s, self.work.now, || items.segments().classes());
         let stream = Stream { arena: self.work.arena(), purpose: Purpose::Write, pool, class };
         let addr = items
             .segments()
