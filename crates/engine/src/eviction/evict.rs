@@ -30,7 +30,7 @@ use crate::index::Compaction;
 use crate::items::Items;
 use crate::segments::{
     Pool, Reclaim, SegmentCounts, Victim, aged, dead_victim, drained, expired_victim,
-    flushed_victim, follow, oldest_victim, pinned, reclaim,
+    flushed_victim, follow, oldest_victim, reclaim,
 };
 use crate::sync::{Apart, AtomicU64, Mutex, Ordering, try_lock};
 use base::{EffectSink, MemoryBudget, Owner, Refused};
@@ -56,8 +56,8 @@ const DEAD_STEPS_MAX: usize = 16;
 const EXPIRED_STEPS: usize = 8;
 
 /// How many times the memory was filled since a segment of the main pool was sealed, before it goes
-/// if nobody asks for it. Where nobody asks for what main holds, new keys pass through small only,
-/// and no ghost tells.
+/// if no client asks for it. Where no client asks for what main holds, new keys pass through small
+/// only, and no ghost shows that main is stale.
 const TURNOVERS: u64 = 4;
 
 /// Victims from one look at the oldest segment of main to the next, while it is asked for.
@@ -431,11 +431,17 @@ impl Eviction {
         } else {
             (Pool::Main, Pool::Small)
         };
-        if small + main + limbo <= pinned(segments) {
+        let oldest = || {
+            oldest_victim(segments, grace, first).or_else(|| oldest_victim(segments, grace, second))
+        };
+        let victim = oldest();
+        let is_stuck = victim.is_none() && segments.free() == 0;
+        if limbo == 0 && (small + main == 0 || is_stuck) {
             // The limit is so low that writers and readers hold all there is.
             segments.seal_open(grace, |_| true);
+            return oldest();
         }
-        oldest_victim(segments, grace, first).or_else(|| oldest_victim(segments, grace, second))
+        victim
     }
 }
 

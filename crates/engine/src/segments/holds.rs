@@ -98,11 +98,6 @@ pub(crate) fn release(segments: &Segments, chunks: &[Addr]) {
     segments.pins.note_released();
 }
 
-/// Segments that are pinned: those that readers hold, and those of values that are received.
-pub(crate) fn pinned(segments: &Segments) -> usize {
-    segments.pins.segments() as usize
-}
-
 /// Bytes of the segments that are pinned.
 pub(crate) fn pinned_bytes(segments: &Segments) -> u64 {
     segments.pins.segments() * segments.geometry().segment_bytes()
