@@ -1,0 +1,26 @@
+//! The ring: which cell owns which slices, and what follows when a cell falls silent.
+//!
+//! Nothing here owns a thread, a socket, a file or a clock. The map changes only by commands, which
+//! all cells apply in one order; a member takes events and the time, and says what is to be done.
+//!
+//! ```text
+//! heartbeats, resets, time --> Member --effects--> heartbeats, proposals, leases
+//!                                ^                        |
+//!                                |                        v
+//!                               map <--apply-- commands in the order of the coordinator
+//! ```
+//!
+//! | room | may use | what it is |
+//! |---|---|---|
+//! | `ids` | nothing | the identities of cells, their lives and ranges |
+//! | `map` | `ids` | the map of the ring, and the commands that change it |
+#![forbid(unsafe_code)]
+
+mod ids;
+mod map;
+
+pub use ids::{CellId, Incarnation, RangeId};
+pub use map::{
+    Addresses, CELLS_MAX, COPIES_MAX, Cell, Command, EPOCHS_MAX, Map, Range, Refusal, Stamp,
+    Started, Verdict,
+};

@@ -1,0 +1,130 @@
+//! What each command does to the map, and what no order of commands can do.
+
+use super::command::{Command, Refusal, Verdict};
+use super::ring_map::{Addresses, Map, Range, Started};
+use crate::ids::{CellId, Incarnation};
+use proptest::prelude::{Just, Strategy, any, prop_oneof, proptest};
+
+fn started(incarnation: u64) -> Started {
+    let at = std::net::SocketAddr::from(([127, 0, 0, 1], 1));
+    let addresses = Addresses { control: at, links: at, clients: at };
+    Started { incarnation: Incarnation(incarnation), addresses }
+}
+
+fn formed(cells: u32, copies: u8) -> Map {
+    let mut map = Map::new(7, cells, copies);
+    for token in 0..u64::from(cells) {
+        let joined = map.apply(&Command::Join { token, started: started(1) });
+        assert!(matches!(joined, Verdict::Applied { .. }));
+    }
+    map
+}
+
+fn is_applied(map: &mut Map, command: Command) -> bool {
+    matches!(map.apply(&command), Verdict::Applied { .. })
+}
+
+/// Primary, copies and learner of a range, and its epoch.
+fn parts(range: &Range) -> (u32, Vec<u32>, Option<u32>, u32) {
+    let copies = range.copies.iter().map(|cell| cell.0).collect();
+    (range.primary.0, copies, range.learner.map(|cell| cell.0), range.epoch)
+}
+
+#[test]
+fn it_forms_when_all_are_present_and_covers_every_slice() {
+    let mut map = Map::new(7, 3, 2);
+    for token in [5, 6, 5] {
+        map.apply(&Command::Join { token, started: started(1) });
+        assert!(!map.has_formed(), "the same cell twice is one");
+    }
+    map.apply(&Command::Join { token: 8, started: started(1) });
+    assert_eq!(map.fault(), None);
+    let of: Vec<_> = map.ranges.iter().map(parts).collect();
+    assert_eq!(of, [(1, vec![2], None, 1), (2, vec![3], None, 1), (3, vec![1], None, 1)]);
+    let alone = formed(1, 2);
+    assert_eq!(parts(&alone.ranges[0]), (1, vec![], None, 1));
+    assert_eq!(alone.fault(), None);
+}
+
+#[test]
+fn a_copy_is_promoted_and_the_old_primary_learns_again() {
+    let mut map = formed(3, 2);
+    let seen = map.ranges[0].stamp();
+    assert!(!is_applied(&mut map, Command::Promote { at: seen, cell: CellId(3) }), "no copy");
+    assert!(is_applied(&mut map, Command::Promote { at: seen, cell: CellId(2) }));
+    assert_eq!(parts(&map.ranges[0]), (2, vec![], None, 2));
+    // The old primary wanted to go on without the copy at the same time.
+    let late = map.apply(&Command::Drop { at: seen, cell: CellId(2) });
+    assert_eq!(late, Verdict::Refused(Refusal::Changed));
+    for (command, learner) in [
+        (Command::Learn { at: map.ranges[0].stamp(), cell: CellId(1) }, Some(1)),
+        (Command::Admit { at: bumped(&map), cell: CellId(1) }, None),
+    ] {
+        assert!(is_applied(&mut map, command));
+        assert_eq!(parts(&map.ranges[0]).2, learner);
+    }
+    assert_eq!(parts(&map.ranges[0]), (2, vec![1], None, 2));
+}
+
+/// What the range will be compared with after one more change.
+fn bumped(map: &Map) -> super::Stamp {
+    let stamp = map.ranges[0].stamp();
+    super::Stamp { config: stamp.config + 1, ..stamp }
+}
+
+#[test]
+fn a_new_life_proves_that_the_one_before_has_ended() {
+    let mut map = formed(3, 2);
+    let again = |cell, life| Command::Start { cell: CellId(cell), started: started(life) };
+    assert!(is_applied(&mut map, again(1, 2)));
+    assert_eq!(parts(&map.ranges[0]), (2, vec![], None, 2), "its copy follows it");
+    assert_eq!(parts(&map.ranges[2]), (3, vec![], None, 1), "it was a copy");
+    assert_eq!(map.ranges[0].losses, 0);
+    assert_eq!(map.apply(&again(1, 1)), Verdict::Refused(Refusal::OldLife));
+    assert!(is_applied(&mut map, again(2, 2)));
+    assert_eq!(parts(&map.ranges[0]), (2, vec![], None, 3), "it was the last copy");
+    assert_eq!(map.ranges[0].losses, 1);
+    let before = map.ranges.clone();
+    assert!(is_applied(&mut map, again(3, 1)), "it runs on at another address");
+    assert_eq!(map.ranges, before);
+}
+
+fn commands() -> impl Strategy<Value = Vec<(u8, u8, u8, bool)>> {
+    let kind = prop_oneof![Just(0_u8), Just(1), Just(2), Just(3), Just(4), Just(5), Just(6)];
+    proptest::collection::vec((kind, any::<u8>(), any::<u8>(), any::<bool>()), 0..200)
+}
+
+proptest! {
+    #[test]
+    fn no_order_of_commands_breaks_the_map(cells in 1_u32..6, copies in 1_u8..4, list in commands()) {
+        let mut map = formed(cells, copies);
+        for (kind, range, cell, fresh) in list {
+            let cell = CellId(u32::from(cell) % (cells + 1) + 1);
+            let range = &map.ranges[usize::from(range) % map.ranges.len()];
+            let mut at = range.stamp();
+            at.config -= u64::from(!fresh);
+            let life = map.cells.get(&cell).map_or(1, |it| it.started.incarnation.0);
+            let command = match kind {
+                0 => Command::Join { token: u64::from(cell.0), started: started(life) },
+                1 => Command::Start { cell, started: started(life + u64::from(fresh)) },
+                2 => Command::Promote { at, cell },
+                3 => Command::Drop { at, cell },
+                4 => Command::Learn { at, cell },
+                5 => Command::Admit { at, cell },
+                _ => Command::Settle { at },
+            };
+            let before = map.clone();
+            match map.apply(&command) {
+                Verdict::Refused(_) => assert_eq!(map, before),
+                Verdict::Applied { version, .. } => assert_eq!(version, before.version + 1),
+            }
+            assert_eq!(map.fault(), None);
+            for (old, new) in before.ranges.iter().zip(&map.ranges) {
+                let (was_in_sync, is_new) = (old.is_in_sync(new.primary), new.epoch > old.epoch);
+                assert!(new.epoch >= old.epoch && new.config >= old.config);
+                assert!(was_in_sync, "only what has all may lead");
+                assert_eq!(is_new, new.primary != old.primary || new.losses > old.losses);
+            }
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! The commands that change the map. Each is compared with the range that it changes: it is
+//! refused where that has changed since the proposer saw it.
+
+use super::ring_map::Started;
+use crate::ids::{CellId, RangeId};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// The state of a range that a proposer has seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stamp {
+    /// The range.
+    pub range: RangeId,
+    /// Its epoch.
+    pub epoch: u32,
+    /// Its configuration.
+    pub config: u64,
+}
+
+/// A change of the map.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Command {
+    /// A new cell. The same token again means the same cell.
+    Join {
+        /// A number that the cell drew.
+        token: u64,
+        /// Its start.
+        started: Started,
+    },
+    /// A cell has started again: a new life, which proves that the one before has ended. Also a
+    /// cell that runs on and has moved to other addresses.
+    Start {
+        /// The cell.
+        cell: CellId,
+        /// Its start.
+        started: Started,
+    },
+    /// A copy becomes the primary, since the present one is silent. It is the only copy then: the
+    /// others begin again, empty.
+    Promote {
+        /// What the copy has seen.
+        at: Stamp,
+        /// The copy.
+        cell: CellId,
+    },
+    /// The primary goes on without a copy or a learner.
+    Drop {
+        /// What the primary has seen.
+        at: Stamp,
+        /// Whom it drops.
+        cell: CellId,
+    },
+    /// A cell that has nothing of the range is to be made a copy.
+    Learn {
+        /// What the primary has seen.
+        at: Stamp,
+        /// The cell.
+        cell: CellId,
+    },
+    /// The learner has all, and the primary waits for it already: it is a copy.
+    Admit {
+        /// What the primary has seen.
+        at: Stamp,
+        /// The learner.
+        cell: CellId,
+    },
+    /// An operator says that all copies are lost: `cell` begins again, with an empty range.
+    Forgive {
+        /// What the operator has seen.
+        at: Stamp,
+        /// The new primary.
+        cell: CellId,
+    },
+    /// Nothing changes but the configuration of the range. A proposer whose earlier proposal may
+    /// still come settles by it that it does not.
+    Settle {
+        /// What the proposer has seen.
+        at: Stamp,
+    },
+}
+
+/// Why a command was not applied. The map is as before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Refusal {
+    /// The range has changed since.
+    Changed,
+    /// There is no such range.
+    NoRange,
+    /// There is no such cell.
+    NoCell,
+    /// The cell has no such part in the range, or has one already.
+    NotEligible,
+    /// A life of the cell has begun that is later.
+    OldLife,
+    /// There are [`CELLS_MAX`](crate::CELLS_MAX) cells.
+    TooManyCells,
+    /// The range has had [`EPOCHS_MAX`](crate::EPOCHS_MAX) primaries.
+    TooManyEpochs,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Changed => "the range has changed since",
+            Self::NoRange => "there is no such range",
+            Self::NoCell => "there is no such cell",
+            Self::NotEligible => "the cell has no part in the range that allows it",
+            Self::OldLife => "the cell has started again since",
+            Self::TooManyCells => "the ring has had as many cells as it can",
+            Self::TooManyEpochs => "the range has had as many primaries as it can",
+        })
+    }
+}
+
+/// What came of a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Verdict {
+    /// It was applied, or was applied before. For [`Command::Join`], the cell.
+    Applied {
+        /// The version of the map after it.
+        version: u64,
+        /// The cell that it is about, where that is new.
+        cell: Option<CellId>,
+    },
+    /// It was refused.
+    Refused(Refusal),
+}
