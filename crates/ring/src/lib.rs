@@ -14,13 +14,18 @@
 //! |---|---|---|
 //! | `ids` | nothing | the identities of cells, their lives and ranges |
 //! | `map` | `ids` | the map of the ring, and the commands that change it |
+//! | `member` | `ids`, `map` | a cell of the ring: whom it hears, what follows, how long it may answer |
 #![forbid(unsafe_code)]
 
 mod ids;
 mod map;
+mod member;
 
 pub use ids::{CellId, Incarnation, RangeId};
 pub use map::{
     Addresses, CELLS_MAX, COPIES_MAX, Cell, Command, EPOCHS_MAX, Map, Range, Refusal, Stamp,
     Started, Verdict,
+};
+pub use member::{
+    BEAT_NS, Effect, Event, FIRST_NS, Heartbeat, LEASE_NS, Member, Outcome, SHRINK_NS, SILENCE_NS,
 };

@@ -1,0 +1,94 @@
+//! What a member is given, and what it wants done.
+
+use crate::ids::{CellId, Incarnation, RangeId};
+use crate::map::{Command, Map, Stamp, Verdict};
+use std::sync::Arc;
+
+/// What cells say to each other every 50 ms.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Heartbeat {
+    /// When it was sent, on the clock of the sender.
+    pub sent_ns: u64,
+    /// The receiver's own [`Heartbeat::sent_ns`] that the sender has heard last, by which it grants
+    /// a lease. 0: it grants none.
+    pub echo_ns: u64,
+    /// The same, even where it grants none: how the receiver knows that it is heard.
+    pub heard_ns: u64,
+    /// The version of the sender's map.
+    pub map_version: u64,
+    /// The sender's second of the expiry clock.
+    pub expiry_s: u32,
+    /// The cells whose links are broken, as the sender sees it.
+    pub suspects: Vec<CellId>,
+}
+
+/// What came of a proposal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It was carried out or refused.
+    Decided(Verdict),
+    /// It may still be carried out.
+    Unknown,
+    /// It was not carried out, and will not be.
+    Unavailable,
+}
+
+/// What has happened. The time comes with each.
+#[derive(Clone, Debug)]
+pub enum Event {
+    /// A newer map.
+    Map(Arc<Map>),
+    /// A heartbeat has arrived.
+    Heard {
+        /// From whom.
+        from: CellId,
+        /// Which life of it.
+        incarnation: Incarnation,
+        /// What it says.
+        heartbeat: Heartbeat,
+    },
+    /// The link to a cell is broken, and cannot be opened again for 20 ms.
+    Broken(CellId),
+    /// A proposal has ended.
+    Proposed {
+        /// The range that it is about.
+        range: RangeId,
+        /// What came of it.
+        outcome: Outcome,
+    },
+    /// A learner has all of a range, and the primary waits for its acknowledgements already.
+    CaughtUp {
+        /// The range, as the map had it when it began to learn.
+        at: Stamp,
+        /// The learner.
+        cell: CellId,
+    },
+    /// A copy or a learner takes no more of a range's changes.
+    Refuses {
+        /// The range, as the map has it.
+        at: Stamp,
+        /// Who.
+        cell: CellId,
+    },
+    /// Time has passed. At least every 20 ms.
+    Tick,
+}
+
+/// What is to be done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Send this.
+    Beat {
+        /// To whom.
+        to: CellId,
+        /// What.
+        heartbeat: Heartbeat,
+    },
+    /// Propose this. [`Event::Proposed`] follows.
+    Propose {
+        /// The range that it is about.
+        range: RangeId,
+        /// The command.
+        command: Command,
+    },
+}

@@ -1,0 +1,15 @@
+//! A cell as a member of its ring: whom it hears, what follows, and how long it may answer.
+
+mod beats;
+mod event;
+mod leases;
+mod peers;
+mod proposals;
+mod state;
+
+#[cfg(test)]
+mod member_test;
+
+pub use event::{Effect, Event, Heartbeat, Outcome};
+pub use leases::{BEAT_NS, FIRST_NS, LEASE_NS, SHRINK_NS, SILENCE_NS};
+pub use state::Member;

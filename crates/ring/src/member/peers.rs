@@ -1,0 +1,144 @@
+//! What a member knows of the other cells.
+
+use super::event::Heartbeat;
+use super::leases::{FIRST_NS, LEASE_NS, SILENCE_NS};
+use crate::ids::{CellId, Incarnation};
+use crate::map::Map;
+use std::collections::BTreeMap;
+
+/// What is known of one cell, in its present life.
+#[derive(Clone, Debug)]
+pub(super) struct Peer {
+    pub(super) incarnation: Incarnation,
+    /// When a heartbeat arrived last whose sender hears this cell, or when it is missed at the
+    /// earliest.
+    pub(super) heard_at_ns: u64,
+    /// The `sent_ns` of its latest heartbeat.
+    sent_ns: u64,
+    /// The `sent_ns` of its latest heartbeat that `heard_at_ns` is from. No later one is echoed as
+    /// a lease: the lease ends before the silence is long enough.
+    counted_ns: u64,
+    /// The sending of the own heartbeat by which it has granted a lease.
+    lease_from_ns: Option<u64>,
+    /// Its link is broken.
+    pub(super) is_broken: bool,
+    /// Whose links it says are broken.
+    suspects: Vec<CellId>,
+    /// Whether any heartbeat of this life has arrived.
+    is_known: bool,
+}
+
+impl Peer {
+    fn new(incarnation: Incarnation, now_ns: u64) -> Self {
+        Self {
+            incarnation,
+            heard_at_ns: now_ns + FIRST_NS - SILENCE_NS,
+            sent_ns: 0,
+            counted_ns: 0,
+            lease_from_ns: None,
+            is_broken: false,
+            suspects: Vec::new(),
+            is_known: false,
+        }
+    }
+
+    /// Until when its lease lasts; 0 if it has granted none.
+    pub(super) fn lease_until_ns(&self) -> u64 {
+        self.lease_from_ns.map_or(0, |from_ns| from_ns + LEASE_NS)
+    }
+
+    /// How long it was not heard.
+    pub(super) fn silent_ns(&self, now_ns: u64) -> u64 {
+        now_ns.saturating_sub(self.heard_at_ns)
+    }
+
+    /// Whether it is heard now.
+    pub(super) fn is_heard(&self, now_ns: u64) -> bool {
+        self.is_known && !self.is_broken && self.silent_ns(now_ns) < super::SHRINK_NS
+    }
+}
+
+/// All other cells.
+#[derive(Default)]
+pub(super) struct Peers(BTreeMap<CellId, Peer>);
+
+impl Peers {
+    /// The cells of `map` without `me`. One that has started again is a new one.
+    pub(super) fn adopt(&mut self, map: &Map, me: CellId, now_ns: u64) {
+        self.0.retain(|id, _| map.cells.contains_key(id));
+        for (id, cell) in map.cells.iter().filter(|(id, _)| **id != me) {
+            let life = cell.started.incarnation;
+            let peer = self.0.entry(*id).or_insert_with(|| Peer::new(life, now_ns));
+            if peer.incarnation < life {
+                *peer = Peer::new(life, now_ns);
+            }
+        }
+    }
+
+    pub(super) fn get(&self, cell: CellId) -> Option<&Peer> {
+        self.0.get(&cell)
+    }
+
+    /// Of the latest heartbeats of `cell`, the time of sending: of any, and of one that counts.
+    pub(super) fn latest_ns(&self, cell: CellId) -> (u64, u64) {
+        self.get(cell).map_or((0, 0), |peer| (peer.sent_ns, peer.counted_ns))
+    }
+
+    /// All were not heard for a time in which this cell could not hear them.
+    pub(super) fn excuse(&mut self, time_ns: u64) {
+        for peer in self.0.values_mut() {
+            peer.heard_at_ns += time_ns;
+        }
+    }
+
+    pub(super) fn ids(&self) -> impl Iterator<Item = CellId> {
+        self.0.keys().copied()
+    }
+
+    /// Takes in a heartbeat. `version` is that of the own map: a cell with a newer one may have a
+    /// part in it that its lease would contradict.
+    pub(super) fn hear(
+        &mut self,
+        from: CellId,
+        incarnation: Incarnation,
+        heartbeat: Heartbeat,
+        (now_ns, version): (u64, u64),
+    ) {
+        let Some(peer) = self.0.get_mut(&from).filter(|peer| peer.incarnation == incarnation)
+        else {
+            return;
+        };
+        if heartbeat.sent_ns <= peer.sent_ns {
+            return;
+        }
+        peer.sent_ns = heartbeat.sent_ns;
+        peer.is_broken = false;
+        peer.is_known = true;
+        // One that does not hear this cell is as good as silent: a link may be dead one way.
+        if now_ns.saturating_sub(heartbeat.heard_ns) < LEASE_NS {
+            peer.heard_at_ns = peer.heard_at_ns.max(now_ns);
+            peer.counted_ns = heartbeat.sent_ns;
+            if heartbeat.echo_ns > 0 && heartbeat.map_version <= version {
+                peer.lease_from_ns = peer.lease_from_ns.max(Some(heartbeat.echo_ns));
+            }
+        }
+        peer.suspects = heartbeat.suspects;
+    }
+
+    pub(super) fn breaks(&mut self, cell: CellId) {
+        if let Some(peer) = self.0.get_mut(&cell) {
+            peer.is_broken = true;
+        }
+    }
+
+    /// The cells whose links are broken.
+    pub(super) fn broken(&self) -> Vec<CellId> {
+        self.0.iter().filter(|(_, peer)| peer.is_broken).map(|(id, _)| *id).collect()
+    }
+
+    /// Whether a cell that is heard says that the link to `cell` is broken.
+    pub(super) fn is_suspected(&self, cell: CellId, now_ns: u64) -> bool {
+        let accuses = |peer: &Peer| peer.is_heard(now_ns) && peer.suspects.contains(&cell);
+        self.0.iter().any(|(id, peer)| *id != cell && accuses(peer))
+    }
+}

@@ -1,0 +1,94 @@
+//! The proposals of a member: for each range at most one, until its outcome is certain.
+//!
+//! ```text
+//! propose --> Decided: over, once the own map shows it
+//!         --> Unavailable: over
+//!         --> Unknown --> Settle, of the same state of the range
+//!                          applied: the first one can come no more
+//!                          refused: the range has changed, by the first one or another
+//! ```
+
+use super::event::Outcome;
+use crate::ids::{CellId, RangeId};
+use crate::map::{Command, Map, Range, Stamp, Verdict};
+use std::collections::BTreeMap;
+
+/// How long a member waits before it proposes again what failed.
+const AGAIN_NS: u64 = 20_000_000;
+
+/// A proposal whose outcome is not certain, or not yet in the own map.
+struct Open {
+    at: Stamp,
+    /// Whom it would replace.
+    replaces: Option<CellId>,
+    state: State,
+}
+
+enum State {
+    /// On its way.
+    Proposed,
+    /// To be settled, at this time.
+    Unsettled(u64),
+    /// Over as soon as the own map has this version.
+    Applied(u64),
+    /// Over as soon as the range is another than it was, or at this time.
+    Refused(u64),
+}
+
+/// The open proposals.
+#[derive(Default)]
+pub(super) struct Proposals(BTreeMap<RangeId, Open>);
+
+impl Proposals {
+    pub(super) fn is_open(&self, range: RangeId) -> bool {
+        self.0.contains_key(&range)
+    }
+
+    /// Whether a proposal may replace the primary `cell`: no lease is granted to it.
+    pub(super) fn may_replace(&self, cell: CellId) -> bool {
+        self.0.values().any(|open| open.replaces == Some(cell))
+    }
+
+    /// Notes `command` about `range`, which has none.
+    pub(super) fn open(&mut self, range: &Range, command: &Command) {
+        let promotes = matches!(command, Command::Promote { .. });
+        let replaces = promotes.then_some(range.primary);
+        let open = Open { at: range.stamp(), replaces, state: State::Proposed };
+        self.0.insert(range.id, open);
+    }
+
+    pub(super) fn ended(&mut self, range: RangeId, outcome: Outcome, now_ns: u64) {
+        let Some(open) = self.0.get_mut(&range) else { return };
+        let was_unsettled = matches!(open.state, State::Unsettled(_));
+        open.state = match outcome {
+            Outcome::Decided(Verdict::Applied { version, .. }) => State::Applied(version),
+            Outcome::Decided(Verdict::Refused(_)) => State::Refused(now_ns + AGAIN_NS),
+            Outcome::Unavailable if !was_unsettled => State::Refused(now_ns + AGAIN_NS),
+            Outcome::Unknown | Outcome::Unavailable => State::Unsettled(now_ns + AGAIN_NS),
+        };
+    }
+
+    /// Forgets those that are over, as `map` shows.
+    pub(super) fn adopt(&mut self, map: &Map, now_ns: u64) {
+        self.0.retain(|id, open| match open.state {
+            State::Proposed | State::Unsettled(_) => true,
+            State::Applied(version) => map.version < version,
+            State::Refused(until_ns) => {
+                now_ns < until_ns && map.range(*id).is_some_and(|range| range.stamp() == open.at)
+            }
+        });
+    }
+
+    /// The settlements that are due.
+    pub(super) fn settle(&mut self, now_ns: u64, mut propose: impl FnMut(RangeId, Command)) {
+        for (id, open) in &mut self.0 {
+            if let State::Unsettled(due_ns) = &mut open.state
+                && *due_ns <= now_ns
+            {
+                // Until its outcome comes.
+                *due_ns = u64::MAX;
+                propose(*id, Command::Settle { at: open.at });
+            }
+        }
+    }
+}

@@ -1,0 +1,238 @@
+//! The member: a function of events and time.
+
+use super::beats::Beats;
+use super::event::{Effect, Event, Heartbeat};
+use super::leases::{SHRINK_NS, SILENCE_NS};
+use super::peers::Peers;
+use super::proposals::Proposals;
+use crate::ids::{CellId, RangeId};
+use crate::map::{Command, Map, Range, Stamp};
+use base::Now;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// How long a learner may be silent.
+const LEARNER_SILENCE_NS: u64 = 2_000_000_000;
+
+/// Without an event for so long, this cell was stopped itself: nobody is blamed for the time.
+const STOPPED_NS: u64 = 60_000_000;
+
+/// One cell as a member of its ring.
+///
+/// Invariants: while a proposal of its own may replace a primary, it grants that primary no lease.
+/// It proposes to replace a primary only when every lease that it has granted has ended, or where
+/// a second cell has found the primary's links broken too; then [`Member::hold_until_ns`] says when
+/// they end.
+pub struct Member {
+    me: CellId,
+    map: Arc<Map>,
+    peers: Peers,
+    proposals: Proposals,
+    beats: Beats,
+    /// Learners that have caught up, by range.
+    ready: BTreeMap<RangeId, (Stamp, CellId)>,
+    /// Copies that take no more.
+    refusing: BTreeMap<RangeId, (Stamp, CellId)>,
+    /// By range, when the last lease ends that was granted to an earlier primary.
+    holds: BTreeMap<RangeId, u64>,
+    /// When the last event was handled.
+    handled_ns: u64,
+}
+
+impl Member {
+    /// The member of `cell` in the ring of `map`.
+    #[must_use]
+    pub fn new(me: CellId, map: Arc<Map>, now: Now) -> Self {
+        let mut peers = Peers::default();
+        peers.adopt(&map, me, now.mono_ns);
+        Self {
+            me,
+            map,
+            peers,
+            proposals: Proposals::default(),
+            beats: Beats::default(),
+            ready: BTreeMap::new(),
+            refusing: BTreeMap::new(),
+            holds: BTreeMap::new(),
+            handled_ns: now.mono_ns,
+        }
+    }
+
+    /// Its map.
+    #[must_use]
+    pub fn map(&self) -> &Arc<Map> {
+        &self.map
+    }
+
+    /// Takes in an event, and adds what is to be done to `effects`.
+    pub fn handle(&mut self, event: Event, now: Now, effects: &mut Vec<Effect>) {
+        let since_ns = now.mono_ns.saturating_sub(self.handled_ns);
+        self.handled_ns = now.mono_ns;
+        if since_ns > STOPPED_NS {
+            self.peers.excuse(since_ns);
+        }
+        match event {
+            Event::Map(map) => self.adopt(map, now),
+            Event::Heard { from, incarnation, heartbeat } => {
+                let at = (now.mono_ns, self.map.version);
+                self.peers.hear(from, incarnation, heartbeat, at);
+            }
+            Event::Broken(cell) => {
+                self.peers.breaks(cell);
+                self.beats.hurry();
+            }
+            Event::Proposed { range, outcome } => {
+                self.proposals.ended(range, outcome, now.mono_ns);
+            }
+            Event::CaughtUp { at, cell } => {
+                self.ready.insert(at.range, (at, cell));
+            }
+            Event::Refuses { at, cell } => {
+                self.refusing.insert(at.range, (at, cell));
+            }
+            Event::Tick => {}
+        }
+        self.proposals.adopt(&self.map, now.mono_ns);
+        self.propose(now, effects);
+        if self.beats.are_due(now.mono_ns) {
+            self.beat(now, effects);
+        }
+    }
+
+    /// Until when this cell may answer as the primary of `range`, in nanoseconds of the monotonic
+    /// clock; 0 if it may not. Alone it always may: nobody else can become the primary.
+    #[must_use]
+    pub fn may_answer_until_ns(&self, range: RangeId) -> u64 {
+        let led = self.map.range(range).filter(|range| range.primary == self.me);
+        let Some(range) = led else { return 0 };
+        let granters = range.copies.iter().copied().chain(self.admitting(range));
+        granters.map(|cell| self.lease_until_ns(cell)).min().unwrap_or(u64::MAX)
+    }
+
+    /// Until when this cell commits nothing as the primary of `range`: an earlier primary may still
+    /// hold a lease that this cell has granted.
+    #[must_use]
+    pub fn hold_until_ns(&self, range: RangeId) -> u64 {
+        self.holds.get(&range).copied().unwrap_or(0)
+    }
+
+    /// Whether a heartbeat of `cell` has arrived lately.
+    #[must_use]
+    pub fn hears(&self, cell: CellId, now: Now) -> bool {
+        cell == self.me || self.peers.get(cell).is_some_and(|peer| peer.is_heard(now.mono_ns))
+    }
+
+    fn adopt(&mut self, map: Arc<Map>, now: Now) {
+        if map.version <= self.map.version {
+            return;
+        }
+        for range in map.ranges.iter().filter(|range| range.primary == self.me) {
+            let before = self.map.range(range.id).filter(|before| before.epoch < range.epoch);
+            if let Some(peer) = before.and_then(|before| self.peers.get(before.primary)) {
+                self.holds.insert(range.id, peer.heard_at_ns.min(now.mono_ns) + SILENCE_NS);
+            }
+        }
+        self.peers.adopt(&map, self.me, now.mono_ns);
+        let stands = |id: &RangeId, at: Stamp| map.range(*id).is_some_and(|it| it.stamp() == at);
+        self.ready.retain(|id, (at, _)| stands(id, *at));
+        self.refusing.retain(|id, (at, _)| stands(id, *at));
+        self.map = map;
+        self.beats.hurry();
+    }
+
+    fn lease_until_ns(&self, cell: CellId) -> u64 {
+        self.peers.get(cell).map_or(0, |peer| peer.lease_until_ns())
+    }
+
+    /// The learner of `range` that may be a copy already: its admission is on its way.
+    fn admitting(&self, range: &Range) -> Option<CellId> {
+        let is_ready = self.ready.contains_key(&range.id) && self.proposals.is_open(range.id);
+        range.learner.filter(|_| is_ready)
+    }
+
+    fn beat(&self, now: Now, effects: &mut Vec<Effect>) {
+        let suspects = self.peers.broken();
+        for to in self.peers.ids() {
+            let (heard_ns, counted_ns) = self.peers.latest_ns(to);
+            let echo_ns = if self.proposals.may_replace(to) { 0 } else { counted_ns };
+            let heartbeat = Heartbeat {
+                sent_ns: now.mono_ns,
+                echo_ns,
+                heard_ns,
+                map_version: self.map.version,
+                expiry_s: now.expiry_s,
+                suspects: suspects.clone(),
+            };
+            effects.push(Effect::Beat { to, heartbeat });
+        }
+    }
+
+    fn propose(&mut self, now: Now, effects: &mut Vec<Effect>) {
+        self.proposals.settle(now.mono_ns, |range, command| {
+            effects.push(Effect::Propose { range, command });
+        });
+        let map = self.map.clone();
+        for range in &map.ranges {
+            if self.proposals.is_open(range.id) {
+                continue;
+            }
+            if let Some(command) = self.wants(range, now) {
+                self.proposals.open(range, &command);
+                effects.push(Effect::Propose { range: range.id, command });
+            }
+        }
+    }
+
+    /// What this cell wants of `range`.
+    fn wants(&self, range: &Range, now: Now) -> Option<Command> {
+        if range.primary == self.me {
+            self.drops(range, now).or_else(|| self.admits(range, now)).or_else(|| {
+                let cell = self.candidate(range, now)?;
+                Some(Command::Learn { at: range.stamp(), cell })
+            })
+        } else if range.copies.contains(&self.me) && self.is_gone(range.primary, now) {
+            Some(Command::Promote { at: range.stamp(), cell: self.me })
+        } else {
+            None
+        }
+    }
+
+    /// Whether a primary is to be replaced: its leases have ended, or two cells find it broken.
+    fn is_gone(&self, primary: CellId, now: Now) -> bool {
+        self.peers.get(primary).is_some_and(|peer| {
+            let is_suspected = || self.peers.is_suspected(primary, now.mono_ns);
+            peer.silent_ns(now.mono_ns) >= SILENCE_NS || peer.is_broken && is_suspected()
+        })
+    }
+
+    fn drops(&self, range: &Range, now: Now) -> Option<Command> {
+        let is_lost = |cell: &CellId| {
+            self.peers.get(*cell).is_none_or(|peer| {
+                let is_copy = range.copies.contains(cell);
+                let most_ns = if is_copy { SHRINK_NS } else { LEARNER_SILENCE_NS };
+                peer.is_broken || peer.silent_ns(now.mono_ns) >= most_ns
+            })
+        };
+        let refuses = self.refusing.get(&range.id).map(|(_, cell)| *cell);
+        let mut others = range.copies.iter().copied().chain(range.learner);
+        let cell = others.find(|cell| is_lost(cell) || refuses == Some(*cell))?;
+        Some(Command::Drop { at: range.stamp(), cell })
+    }
+
+    fn admits(&self, range: &Range, now: Now) -> Option<Command> {
+        let (_, cell) = self.ready.get(&range.id)?;
+        let has_lease = self.lease_until_ns(*cell) > now.mono_ns;
+        has_lease.then(|| Command::Admit { at: range.stamp(), cell: *cell })
+    }
+
+    /// The cell that should be the next copy of `range`: one that is heard and has the fewest parts.
+    fn candidate(&self, range: &Range, now: Now) -> Option<CellId> {
+        let is_full = range.copies.len() + 1 >= usize::from(self.map.copies_wanted);
+        if is_full || range.learner.is_some() {
+            return None;
+        }
+        let parts = |cell: CellId| self.map.ranges.iter().filter(|range| range.has(cell)).count();
+        let free = self.peers.ids().filter(|cell| !range.has(*cell) && self.hears(*cell, now));
+        free.min_by_key(|cell| (parts(*cell), *cell))
+    }
+}
