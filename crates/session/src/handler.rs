@@ -13,6 +13,8 @@
 //!      -> Close          what was written leaves, then the connection ends
 //! ```
 
+use std::net::SocketAddr;
+
 use base::Now;
 use memcache::{Key, Limits, Refusal, Request, Store};
 
@@ -164,6 +166,39 @@ pub enum Taken {
     Refused,
 }
 
+/// What a handler wants done by its own worker, without a mailbox and without a wake-up. An order
+/// that is about a connection which is closed, or which belongs to another worker, has no effect. A
+/// worker that ends carries out no more orders.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// Open a connection: [`Serve::connected`](crate::Serve::connected) or
+    /// [`Serve::unconnected`](crate::Serve::unconnected) follows, maybe at once. A worker has a
+    /// bounded number of connections under way, and refuses those beyond it at once. The thread of
+    /// a client, where each client has one, refuses all: it has no connection but that one.
+    Connect {
+        /// Where to.
+        to: SocketAddr,
+        /// What the handler calls it by. It may occur more than once.
+        purpose: u64,
+    },
+    /// Give a connection a turn by [`Connection::resume`](crate::Connection::resume). Its output is
+    /// part of the present batch. While the peer has not taken all earlier output, the turn comes
+    /// when it has; a connection that waits or ends has none.
+    Turn(ConnId),
+    /// Deliver a part of a reply, the last one or not. What becomes free leaves with the present
+    /// batch.
+    Complete {
+        /// The request whose reply it is.
+        ticket: Ticket,
+        /// The part.
+        bytes: Vec<u8>,
+        /// Whether the reply is complete with it.
+        last: bool,
+    },
+    /// Close a connection without waiting for its replies, those of the present batch included.
+    Close(ConnId),
+}
+
 /// Executes the requests of all connections of one worker.
 pub trait Handler {
     /// What other threads send it. [`Infallible`](std::convert::Infallible) if nothing.
@@ -294,6 +329,16 @@ pub trait Handler {
     /// `conn` is closed. Completions for it have no effect from now on, and a value that it has
     /// begun will not be finished.
     fn closed(&mut self, conn: ConnId);
+
+    /// Takes the oldest order that is not carried out yet. The worker asks before every
+    /// [`Handler::end_batch`] and before it sleeps, and asks again after it has carried one out. A
+    /// batch in which only mail or a deadline was handled ends likewise. Two ends ask for no
+    /// orders, and another end follows each: that of [`Handler::make_room`], and that of a part of
+    /// a batch whose output is long.
+    #[inline(always)]
+    fn take_order(&mut self) -> Option<Order> {
+        None
+    }
 
     /// Every request of a batch is executed. Returns whether their replies may be sent. `now` is
     /// the moment when the batch began; `fresh` reads the clock.

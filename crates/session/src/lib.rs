@@ -33,7 +33,8 @@ pub use bounds::{Bounds, Resources, WAIT_NS_MAX};
 pub use connection::{Flow, Session};
 pub use context::Context;
 pub use handler::{
-    Answer, BatchEnd, Cause, Handler, LogId, Outcome, Passed, Prompt, Taken, ValueStart, Waited,
+    Answer, BatchEnd, Cause, Handler, LogId, Order, Outcome, Passed, Prompt, Taken, ValueStart,
+    Waited,
 };
 pub use ids::{Conn, ConnId, Ticket, WorkerId};
 pub use reply::{Lent, Mark, Reply, Span};

@@ -15,14 +15,39 @@ pub trait Serve: Handler + Sized {
     /// What serves each of its connections.
     type Connection: Connection<Self>;
 
-    /// A client was accepted by the listener of this number, in the order of the configuration.
+    /// The listener of this number, in the order of the configuration, has accepted a connection:
+    /// a [client](Connection::is_client), unless the listener is one for links.
     fn accept(&mut self, id: ConnId, listener: usize) -> Self::Connection;
+
+    /// The connection is open that [`Order::Connect`](crate::Order::Connect) has asked for. It is
+    /// no [client](Connection::is_client), and gets a turn by [`Connection::resume`] at once, so
+    /// that it can send first. `None` closes its socket, and nothing follows; so a handler that
+    /// orders no connection needs no code.
+    fn connected(&mut self, _id: ConnId, _purpose: u64) -> Option<Self::Connection> {
+        None
+    }
+
+    /// It could not be opened: it was refused, its peer was not reached in time, or the system has
+    /// no descriptor for it.
+    fn unconnected(&mut self, _purpose: u64) {}
 }
 
 /// One connection without its socket. The contract of each call is that of [`Session`].
 pub trait Connection<H: Handler>: Send + 'static {
     /// Its id.
     fn id(&self) -> ConnId;
+
+    /// Whether its peer is a client. If not, it is a link, to another cell of the ring: the limit of
+    /// connections and the time-out of silence do not apply, and a server that drains closes it
+    /// when all clients are gone.
+    ///
+    /// A link is received from also while its peer has not taken all that was sent, so that two
+    /// cells never wait for each other. It bounds by itself what it sends, and stays
+    /// [`Flow::Idle`]; a turn that it needs is [ordered](crate::Order::Turn).
+    #[inline(always)]
+    fn is_client(&self) -> bool {
+        true
+    }
 
     /// What it needs next.
     fn flow(&self) -> Flow;
