@@ -2,13 +2,14 @@
 //!
 //! A cell without a ring and without a tier has no log. For tests and measurements the log can be
 //! turned on: then the workers themselves are its reader, which passes its mark at the end of each
-//! batch.
+//! batch. In a ring its readers are the copies.
 
 use base::MemoryBudget;
-use effects::{Joining, LaneId, Lanes, LanesConfig, Level, Mark, ReaderId, Who};
+use effects::{Joining, LEVELS, LaneId, Lanes, LanesConfig, Level, Mark, ReaderId, Who};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-/// What every reply waits for.
+/// What every reply waits for, where there is no ring.
 pub(crate) const LEVEL: Level = Level::new(0).expect("there is a level");
 
 /// How the effect log of a cell is built.
@@ -22,6 +23,8 @@ pub struct EffectLogOptions {
     pub value_bytes_max: u64,
     /// Whether replies wait until the mark of the reader has passed what they show.
     pub gates: bool,
+    /// Whether the cell is in a ring: then copies read the log, and the workers do not.
+    pub in_ring: bool,
 }
 
 /// The effect log of a cell.
@@ -29,12 +32,14 @@ pub(crate) struct EffectLog {
     pub(crate) lanes: Arc<Lanes>,
     pub(crate) readers: Vec<ReaderId>,
     gates: bool,
+    /// By level, whether what waits for it will never be known to have passed.
+    doubts: [AtomicBool; LEVELS],
 }
 
 impl EffectLog {
     /// The log, with memory from `budget`. `None` if that has not enough.
     pub(crate) fn new(options: EffectLogOptions, budget: &MemoryBudget) -> Option<Self> {
-        let EffectLogOptions { lanes, workers, value_bytes_max, gates } = options;
+        let EffectLogOptions { lanes, workers, value_bytes_max, gates, in_ring } = options;
         let bytes = budget.total();
         let config = LanesConfig { lanes, sinks: workers, bytes, value_bytes_max, follows: false };
         let lanes = Lanes::new(&config, budget)?;
@@ -46,8 +51,9 @@ impl EffectLog {
             let level: &[_] = if gates { &[(reader, mark)] } else { &[] };
             log.set_level(LEVEL, level).then_some(reader)
         };
-        let readers = lanes.logs().map(join).collect::<Option<_>>()?;
-        Some(Self { lanes, readers, gates })
+        let own = lanes.logs().take(if in_ring { 0 } else { lanes.logs().count() });
+        let readers = own.map(join).collect::<Option<_>>()?;
+        Some(Self { lanes, readers, gates, doubts: Default::default() })
     }
 
     /// Whether a reply that shows a change must wait.
@@ -56,10 +62,20 @@ impl EffectLog {
         self.gates
     }
 
+    /// Whether what waits for `level` will never be known to have passed.
+    #[inline]
+    pub(crate) fn is_in_doubt(&self, level: Level) -> bool {
+        self.doubts[level.index()].load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set_doubt(&self, level: Level, is_in_doubt: bool) {
+        self.doubts[level.index()].store(is_in_doubt, Ordering::Release);
+    }
+
     /// Who holds entries back, as an error line names it.
-    pub(crate) fn slowest(&self) -> String {
+    pub(crate) fn slowest(&self, level: Level) -> String {
         let mut logs = self.lanes.logs();
-        let who = logs.find_map(|(_, log)| log.stuck().or_else(|| log.slowest(LEVEL)));
+        let who = logs.find_map(|(_, log)| log.stuck().or_else(|| log.slowest(level)));
         who.map_or_else(|| "no reader".to_owned(), |who| who.to_string())
     }
 }

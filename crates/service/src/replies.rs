@@ -3,11 +3,14 @@
 //! A reply is a read: it leaves when all that it shows has passed the level of the cell. A hit
 //! shows the version of its item. Anything else shows how far its slice has come: a miss, a
 //! refusal, a change. A reply that shows several lanes waits for each.
+//!
+//! In a ring each range that the cell leads has a level of its own: the level of the request in
+//! execution.
 
 use crate::effect_log::{EffectLog, LEVEL};
 use crate::park::Park;
 use base::{SliceId, Version};
-use effects::{Lanes, Log, Mark, Place, WorkerSink};
+use effects::{LANES_MAX, Lanes, Level, Log, Mark, Place, WorkerSink};
 use session::{Answer, LogId, Outcome, Passed};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -27,6 +30,8 @@ pub(crate) struct Replies {
     first: Arc<Log>,
     others: Box<[Arc<Log>]>,
     pub(crate) sink: WorkerSink,
+    /// What replies wait for.
+    pub(crate) level: Level,
     /// Whether a reply ever waits.
     gates: bool,
     /// Whether a reply of this batch waits.
@@ -37,7 +42,7 @@ pub(crate) struct Replies {
     besides: Vec<u64>,
     is_besides: bool,
     /// Replies that wait for several lanes. They pass in this order.
-    several: VecDeque<(u64, Vec<Place>)>,
+    several: VecDeque<(u64, Level, Vec<Place>)>,
     /// The number of the next of them.
     next: u64,
     /// By lane, up to where this worker has passed the mark of the reader.
@@ -58,6 +63,7 @@ impl Replies {
             first,
             others,
             sink,
+            level: LEVEL,
             gates: log.gates(),
             is_used: false,
             shown,
@@ -77,15 +83,21 @@ impl Replies {
     /// Whether everything in all logs has passed: whatever was read may be shown at once.
     #[inline(always)]
     pub(crate) fn is_settled(&self) -> bool {
-        let others = || self.others.iter().all(|log| log.is_settled(LEVEL));
-        self.first.is_settled(LEVEL) && (self.others.is_empty() || others())
+        self.is_settled_at(self.level)
+    }
+
+    /// The same of one level.
+    #[inline(always)]
+    pub(crate) fn is_settled_at(&self, level: Level) -> bool {
+        let others = || self.others.iter().all(|log| log.is_settled(level));
+        self.first.is_settled(level) && (self.others.is_empty() || others())
     }
 
     /// Notes that the reply in execution shows the item with `version`, or else that `slice` has
     /// come so far.
     #[inline]
     pub(crate) fn shows(&mut self, slice: SliceId, version: Option<Version>) {
-        if let Some(place) = self.lanes.wait_for(LEVEL, slice, version) {
+        if let Some(place) = self.lanes.wait_for(self.level, slice, version) {
             self.show(place);
         }
     }
@@ -104,7 +116,7 @@ impl Replies {
 
     #[inline]
     fn show_unless_passed(&mut self, place: Place) {
-        if !self.lanes.log(place.lane).passed(LEVEL, place.position) {
+        if !self.lanes.log(place.lane).passed(self.level, place.position) {
             self.show(place);
         }
     }
@@ -140,9 +152,9 @@ impl Replies {
     /// What the reply to a plain `get` waits for that shows the item of a key with `version`, or
     /// that the key has none.
     pub(crate) fn answer_read(&mut self, slice: SliceId, version: Option<Version>) -> Answer {
-        let Some(place) = self.lanes.wait_for(LEVEL, slice, version) else { return Answer::Done };
+        let Some(place) = self.lanes.wait_for(self.level, slice, version) else { return Answer::Done };
         self.is_used = true;
-        Answer::Gate { log: log_of(place), seq: place.position }
+        Answer::Gate { log: log_of(self.level, place), seq: place.position }
     }
 
     /// What the reply to a plain change waits for, which shows something that has not passed.
@@ -162,7 +174,7 @@ impl Replies {
         match position {
             0 => None,
             _ if self.is_besides => Some(self.gate_of_several(Place { lane, position })),
-            _ => Some((log_of(Place { lane, position }), position)),
+            _ => Some((log_of(self.level, Place { lane, position }), position)),
         }
     }
 
@@ -175,7 +187,7 @@ impl Replies {
         });
         let places = besides.chain([first]).collect();
         self.is_besides = false;
-        self.several.push_back((self.next, places));
+        self.several.push_back((self.next, self.level, places));
         self.next += 1;
         (SEVERAL, self.next - 1)
     }
@@ -196,18 +208,27 @@ impl Replies {
 
     /// Whether the mark that a reply waits for has passed.
     pub(crate) fn gate(&self, log: LogId, seq: u64) -> Passed {
-        let has_passed = |place: &Place| self.lanes.log(place.lane).passed(LEVEL, place.position);
-        let passed = match log {
-            SEVERAL => {
-                let up_to = self.several.iter().take_while(|(number, _)| *number <= seq);
-                up_to.flat_map(|(_, places)| places).all(has_passed)
-            }
-            LogId(lane) => {
-                let lane = self.lanes.lane(lane as usize);
-                lane.is_some_and(|lane| has_passed(&Place { lane, position: seq }))
-            }
-        };
-        if passed { Passed::Yes } else { Passed::No }
+        if log != SEVERAL {
+            let (level, lane) = level_and_lane(log);
+            let lane = self.lanes.lane(lane);
+            return lane.map_or(Passed::No, |lane| {
+                self.passed(level, &[Place { lane, position: seq }])
+            });
+        }
+        let mut up_to = self.several.iter().take_while(|(number, ..)| *number <= seq);
+        let unpassed = up_to
+            .find_map(|(_, level, places)| Some(self.passed(*level, places)).filter(|it| *it != Passed::Yes));
+        unpassed.unwrap_or(Passed::Yes)
+    }
+
+    /// Whether `level` has passed all of `places`.
+    fn passed(&self, level: Level, places: &[Place]) -> Passed {
+        let has_passed = |place: &Place| self.lanes.log(place.lane).passed(level, place.position);
+        match self.log.is_in_doubt(level) {
+            true => Passed::InDoubt,
+            false if places.iter().all(has_passed) => Passed::Yes,
+            false => Passed::No,
+        }
     }
 
     /// Ends a batch: gives back room that was not used, and passes the mark of the reader.
@@ -225,17 +246,22 @@ impl Replies {
             }
         }
         self.sink.end_batch();
-        let passed = |places: &[Place]| {
-            let log = |place: &Place| self.log.lanes.log(place.lane);
-            places.iter().all(|place| log(place).passed(LEVEL, place.position))
+        let is_over = |(_, level, places): &(u64, Level, Vec<Place>)| {
+            self.passed(*level, places) != Passed::No
         };
-        while self.several.front().is_some_and(|(_, places)| passed(places)) {
+        while self.several.front().is_some_and(is_over) {
             self.several.pop_front();
         }
     }
 }
 
-/// The log of the session that stands for the lane of `place`.
-fn log_of(place: Place) -> LogId {
-    LogId(place.lane.index() as u32)
+/// The log of the session that stands for the lane of `place`, as `level` passes it.
+pub(crate) fn log_of(level: Level, place: Place) -> LogId {
+    LogId((level.index() * LANES_MAX + place.lane.index()) as u32)
+}
+
+/// What [`log_of`] has put together.
+fn level_and_lane(log: LogId) -> (Level, usize) {
+    let (level, lane) = (log.0 as usize / LANES_MAX, log.0 as usize % LANES_MAX);
+    (Level::new(level as u8).unwrap_or(LEVEL), lane)
 }

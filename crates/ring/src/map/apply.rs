@@ -61,6 +61,7 @@ impl Map {
             primary: cells[at],
             copies: (1..=copies).map(|next| cells[(at + next) % count]).collect(),
             learner: None,
+            learner_since: 0,
             losses: 0,
         };
         self.ranges = (0..count).map(range).collect();
@@ -105,13 +106,14 @@ impl Map {
         if !self.cells.contains_key(&cell) {
             return Err(Refusal::NoCell);
         }
-        let wanted = usize::from(self.copies_wanted);
+        let (wanted, since) = (usize::from(self.copies_wanted), self.version + 1);
         let range = self.range_at(at)?;
         let is_full = range.copies.len() + 1 >= wanted || range.learner.is_some();
         if is_full || range.has(cell) {
             return Err(Refusal::NotEligible);
         }
         range.learner = Some(cell);
+        range.learner_since = since;
         range.changes();
         Ok(())
     }

@@ -74,6 +74,8 @@ pub struct Range {
     pub copies: Vec<CellId>,
     /// Who is on the way to be a copy.
     pub learner: Option<CellId>,
+    /// The version of the map in which it began to learn.
+    pub learner_since: u64,
     /// How often its last copy was lost, and it began again empty.
     pub losses: u32,
 }

@@ -16,6 +16,9 @@ pub struct Heartbeat {
     pub heard_ns: u64,
     /// The version of the sender's map.
     pub map_version: u64,
+    /// In the map of this version, or a later one, the sender holds nothing but what it is in sync
+    /// with: it is ready to learn.
+    pub ready_version: u64,
     /// The sender's second of the expiry clock.
     pub expiry_s: u32,
     /// The cells whose links are broken, as the sender sees it.
@@ -70,6 +73,8 @@ pub enum Event {
         /// Who.
         cell: CellId,
     },
+    /// This cell holds nothing but what the map of this version assigns to it.
+    Ready(u64),
     /// Time has passed. At least every 20 ms.
     Tick,
 }

@@ -20,6 +20,8 @@ pub(super) struct Peer {
     counted_ns: u64,
     /// The sending of the own heartbeat by which it has granted a lease.
     lease_from_ns: Option<u64>,
+    /// The version of the map for which it is ready to learn.
+    pub(super) ready_version: u64,
     /// Its link is broken.
     pub(super) is_broken: bool,
     /// Whose links it says are broken.
@@ -36,6 +38,7 @@ impl Peer {
             sent_ns: 0,
             counted_ns: 0,
             lease_from_ns: None,
+            ready_version: 0,
             is_broken: false,
             suspects: Vec::new(),
             is_known: false,
@@ -114,6 +117,7 @@ impl Peers {
         peer.sent_ns = heartbeat.sent_ns;
         peer.is_broken = false;
         peer.is_known = true;
+        peer.ready_version = heartbeat.ready_version;
         // One that does not hear this cell is as good as silent: a link may be dead one way.
         if now_ns.saturating_sub(heartbeat.heard_ns) < LEASE_NS {
             peer.heard_at_ns = peer.heard_at_ns.max(now_ns);

@@ -35,6 +35,8 @@ pub struct Member {
     refusing: BTreeMap<RangeId, (Stamp, CellId)>,
     /// By range, when the last lease ends that was granted to an earlier primary.
     holds: BTreeMap<RangeId, u64>,
+    /// The version of the map for which this cell is ready to learn.
+    ready_version: u64,
     /// When the last event was handled.
     handled_ns: u64,
 }
@@ -54,6 +56,7 @@ impl Member {
             ready: BTreeMap::new(),
             refusing: BTreeMap::new(),
             holds: BTreeMap::new(),
+            ready_version: 0,
             handled_ns: now.mono_ns,
         }
     }
@@ -90,6 +93,7 @@ impl Member {
             Event::Refuses { at, cell } => {
                 self.refusing.insert(at.range, (at, cell));
             }
+            Event::Ready(version) => self.ready_version = version,
             Event::Tick => {}
         }
         self.proposals.adopt(&self.map, now.mono_ns);
@@ -120,6 +124,12 @@ impl Member {
     #[must_use]
     pub fn hears(&self, cell: CellId, now: Now) -> bool {
         cell == self.me || self.peers.get(cell).is_some_and(|peer| peer.is_heard(now.mono_ns))
+    }
+
+    /// Whether `cell` holds nothing of what the map of `version` makes it learn.
+    #[must_use]
+    pub fn is_ready(&self, cell: CellId, version: u64) -> bool {
+        self.peers.get(cell).is_some_and(|peer| peer.ready_version >= version)
     }
 
     fn adopt(&mut self, map: Arc<Map>, now: Now) {
@@ -160,6 +170,7 @@ impl Member {
                 echo_ns,
                 heard_ns,
                 map_version: self.map.version,
+                ready_version: self.ready_version,
                 expiry_s: now.expiry_s,
                 suspects: suspects.clone(),
             };

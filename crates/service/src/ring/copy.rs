@@ -1,0 +1,97 @@
+//! The copies of what this cell leads: how far each has read the logs, and what it is sent.
+
+use base::{SliceId, SliceRange};
+use effects::{JoinError, Joining, Lanes, Levels, Mark, ReaderId, Who};
+use ring::CellId;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{PoisonError, RwLock};
+
+/// A cell that is sent the changes of some ranges that this cell leads.
+pub(crate) struct Copy {
+    /// The cell.
+    pub(crate) cell: CellId,
+    /// Which life of it.
+    pub(crate) incarnation: u64,
+    /// Where it takes streams.
+    pub(crate) links: SocketAddr,
+    /// Which log of this cell it is sent, and which reading of it. It rises with each copy.
+    pub(crate) log: u64,
+    /// By lane, its reader, and the last position before its first entry.
+    pub(crate) readers: Vec<(ReaderId, u64)>,
+    /// By lane, up to where it has applied the log.
+    acked: Vec<AtomicU64>,
+    /// The slices that it is sent the changes of.
+    slices: RwLock<Vec<SliceRange>>,
+    /// Nothing is sent any more.
+    pub(crate) is_over: AtomicBool,
+}
+
+impl Copy {
+    /// Begins to read all logs. It holds back what it has not acknowledged.
+    pub(crate) fn begin(
+        (cell, incarnation, links): (CellId, u64, SocketAddr),
+        log: u64,
+        lanes: &Lanes,
+    ) -> Result<Self, JoinError> {
+        let who = Who::Copy(cell.0);
+        let holds = Some(Mark::Acknowledged);
+        let mut readers = Vec::new();
+        for (_, log) in lanes.logs() {
+            let start = log.end();
+            let joining = Joining { who, from: Some(start + 1), holds, grants: None };
+            // What is appended meanwhile is kept: the position is at most the next one.
+            match log.join(&joining) {
+                Ok(reader) => readers.push((reader, start)),
+                Err(error) => {
+                    leave(&readers, lanes);
+                    return Err(error);
+                }
+            }
+        }
+        let acked = readers.iter().map(|(_, start)| AtomicU64::new(*start)).collect();
+        let (slices, is_over) = (RwLock::default(), AtomicBool::new(false));
+        Ok(Self { cell, incarnation, links, log, readers, acked, slices, is_over })
+    }
+
+    /// Ends it. Returns the levels that have passed more now.
+    pub(crate) fn end(&self, lanes: &Lanes) -> Levels {
+        self.is_over.store(true, Ordering::Release);
+        leave(&self.readers, lanes)
+    }
+
+    /// Sets the slices that it is sent the changes of from now on.
+    pub(crate) fn set_slices(&self, slices: Vec<SliceRange>) {
+        *self.slices.write().unwrap_or_else(PoisonError::into_inner) = slices;
+    }
+
+    /// The slices that it is sent the changes of.
+    pub(crate) fn slices(&self) -> Vec<SliceRange> {
+        self.slices.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Notes that everything in `lane` up to `position` is applied.
+    pub(crate) fn acknowledges(&self, lane: usize, position: u64) {
+        self.acked[lane].fetch_max(position, Ordering::AcqRel);
+    }
+
+    /// Up to where it has applied the log of `lane`.
+    pub(crate) fn acked(&self, lane: usize) -> u64 {
+        self.acked[lane].load(Ordering::Acquire)
+    }
+}
+
+fn leave(readers: &[(ReaderId, u64)], lanes: &Lanes) -> Levels {
+    let mut rose = Levels::default();
+    for ((_, log), (reader, _)) in lanes.logs().zip(readers) {
+        for level in log.leave(*reader).iter() {
+            rose.insert(level);
+        }
+    }
+    rose
+}
+
+/// Whether one of `slices` has `slice`.
+pub(crate) fn has(slices: &[SliceRange], slice: SliceId) -> bool {
+    slices.iter().any(|range| range.contains(slice))
+}

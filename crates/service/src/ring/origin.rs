@@ -1,0 +1,138 @@
+//! What this cell has applied of the logs of other cells, and of which slices it takes changes.
+//!
+//! Invariants: the entries of a stream are applied in order, each once, under the lock of its lane.
+//! A change is applied only while its slice is accepted, from the primary in the epoch that its
+//! version names. When [`Origins::seal`] has returned, no change of these slices is applied that
+//! was accepted before.
+
+use base::{SLICES, SliceId, SliceRange, Version};
+use ring::CellId;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// The streams from one cell.
+pub(crate) struct Origin {
+    /// Which log it is, and which reading of it.
+    log: u64,
+    /// By lane, the last position that was applied; `None` before the first.
+    lanes: Box<[Mutex<Option<u64>>]>,
+}
+
+impl Origin {
+    /// The last position that was applied in `lane`, which nobody else changes meanwhile.
+    pub(crate) fn lock(&self, lane: u8) -> Option<MutexGuard<'_, Option<u64>>> {
+        let lane = self.lanes.get(usize::from(lane))?;
+        Some(lane.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// The streams from all cells.
+pub(crate) struct Origins {
+    by_cell: Mutex<BTreeMap<CellId, Arc<Origin>>>,
+    /// By slice, the cell and the epoch of the primary whose changes are applied; 0 for none.
+    accepts: Box<[AtomicU64]>,
+}
+
+impl Origins {
+    pub(crate) fn new() -> Self {
+        let accepts = (0..SLICES).map(|_| AtomicU64::new(0)).collect();
+        Self { by_cell: Mutex::default(), accepts }
+    }
+
+    /// Opens a stream of the `log` of `cell`, whose first entry follows `start`. Returns the
+    /// position that is wanted next. `None` if a later log of that cell is known.
+    pub(crate) fn open(
+        &self,
+        cell: CellId,
+        (lane, lanes): (u8, u8),
+        log: u64,
+        start: u64,
+    ) -> Option<(Arc<Origin>, u64)> {
+        let mut by_cell = self.by_cell.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = by_cell.get(&cell).filter(|known| known.log >= log);
+        if known.is_some_and(|known| known.log > log || known.lanes.len() != usize::from(lanes)) {
+            return None;
+        }
+        let origin = known.cloned().unwrap_or_else(|| {
+            let lanes = (0..lanes).map(|_| Mutex::new(None)).collect();
+            let origin = Arc::new(Origin { log, lanes });
+            by_cell.insert(cell, origin.clone());
+            origin
+        });
+        drop(by_cell);
+        let next = *origin.lock(lane)?.get_or_insert(start) + 1;
+        Some((origin, next))
+    }
+
+    /// Whether changes of `slice` by `cell` are applied, of this version. An item that is copied as
+    /// it is has the version of an earlier epoch.
+    #[inline]
+    pub(crate) fn accepts(&self, slice: SliceId, cell: CellId, version: Option<Version>) -> bool {
+        let (of, epoch) = unpack(self.accepts[slice.index()].load(Ordering::Acquire));
+        of == cell && version.is_none_or(|version| version.epoch() == epoch)
+    }
+
+    /// Applies changes of `slices` by `cell` in `epoch` from now on.
+    pub(crate) fn accept(&self, slices: SliceRange, cell: CellId, epoch: u32) {
+        for slice in slices.iter() {
+            self.accepts[slice.index()].store(pack(cell, epoch), Ordering::Release);
+        }
+    }
+
+    /// Applies no more changes of `slices`, and waits until those are applied that are under way:
+    /// one frame of each stream.
+    pub(crate) fn seal(&self, slices: SliceRange) {
+        for slice in slices.iter() {
+            self.accepts[slice.index()].store(0, Ordering::Release);
+        }
+        let by_cell = self.by_cell.lock().unwrap_or_else(PoisonError::into_inner);
+        for origin in by_cell.values() {
+            for lane in &origin.lanes {
+                drop(lane.lock().unwrap_or_else(PoisonError::into_inner));
+            }
+        }
+    }
+}
+
+fn pack(cell: CellId, epoch: u32) -> u64 {
+    u64::from(cell.0) << 32 | u64::from(epoch)
+}
+
+fn unpack(raw: u64) -> (CellId, u32) {
+    (CellId((raw >> 32) as u32), raw as u32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stream_resumes_where_it_ended_and_an_older_log_is_refused() {
+        let (origins, cell) = (Origins::new(), CellId(3));
+        let (origin, next) = origins.open(cell, (1, 2), 7, 40).expect("the first");
+        assert_eq!(next, 41);
+        *origin.lock(1).expect("a lane") = Some(55);
+        let again = origins.open(cell, (1, 2), 7, 40).map(|(_, next)| next);
+        assert_eq!(again, Some(56));
+        assert_eq!(origins.open(cell, (0, 2), 7, 9).map(|(_, next)| next), Some(10));
+        assert!(origins.open(cell, (1, 3), 7, 40).is_none(), "other lanes");
+        assert!(origins.open(cell, (1, 2), 6, 40).is_none(), "an older log");
+        assert_eq!(origins.open(cell, (1, 2), 8, 2).map(|(_, next)| next), Some(3));
+    }
+
+    #[test]
+    fn only_the_primary_of_the_epoch_is_accepted_until_the_slice_is_sealed() {
+        let (origins, slices) = (Origins::new(), SliceRange::new(5..6));
+        let slice = SliceId::new(5).expect("a slice");
+        let accepts = |cell, epoch| {
+            origins.accepts(slice, CellId(cell), Some(Version::new(epoch, 9)))
+        };
+        assert!(!accepts(2, 1));
+        origins.accept(slices, CellId(2), 1);
+        assert!(accepts(2, 1) && !accepts(2, 2) && !accepts(1, 1));
+        assert!(origins.accepts(slice, CellId(2), None));
+        origins.seal(slices);
+        assert!(!accepts(2, 1));
+    }
+}

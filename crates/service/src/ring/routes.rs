@@ -1,0 +1,61 @@
+//! Where the requests for a slice go, by one version of the map.
+
+use super::terms::{Term, Terms};
+use base::{SLICES, SliceId};
+use effects::Level;
+use ring::{CellId, Map, RangeId};
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+/// Where the requests for a range go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Target {
+    /// To this cell, at this level.
+    Here(Level),
+    /// To another cell.
+    Cell(CellId),
+    /// Nowhere: the ring has not formed, or this cell leads more ranges than it can.
+    Nowhere,
+}
+
+/// The routes of all slices.
+pub(crate) struct Routes {
+    /// The version of the map.
+    pub(crate) version: u64,
+    /// By slice, the number of its range in `targets`.
+    by_slice: Box<[u16]>,
+    targets: Vec<(Target, Option<RangeId>)>,
+    /// Where cells take requests, and in which life.
+    pub(crate) cells: BTreeMap<CellId, (SocketAddr, u64)>,
+}
+
+impl Routes {
+    /// The routes by `map` at the cell `me`, which leads `terms`.
+    pub(crate) fn of(map: &Map, me: CellId, terms: &Terms) -> Self {
+        let mut by_slice = vec![0; SLICES].into_boxed_slice();
+        let mut targets = vec![(Target::Nowhere, None)];
+        for range in &map.ranges {
+            let target = match range.primary {
+                primary if primary == me => {
+                    let level = terms.level(Term { range: range.id, epoch: range.epoch });
+                    level.map_or(Target::Nowhere, Target::Here)
+                }
+                primary => Target::Cell(primary),
+            };
+            by_slice[range.slices().numbers()].fill(targets.len() as u16);
+            targets.push((target, Some(range.id)));
+        }
+        let cell = |(id, cell): (&CellId, &ring::Cell)| {
+            (*id, (cell.started.addresses.links, cell.started.incarnation.0))
+        };
+        let cells = map.cells.iter().map(cell).collect();
+        Self { version: map.version, by_slice, targets, cells }
+    }
+
+    /// Where the requests for `slice` go, and its range.
+    #[inline(always)]
+    pub(crate) fn target(&self, slice: SliceId) -> (Target, Option<RangeId>) {
+        let at = usize::from(self.by_slice[slice.index()]);
+        self.targets[at]
+    }
+}
