@@ -152,7 +152,9 @@ impl Replies {
     /// What the reply to a plain `get` waits for that shows the item of a key with `version`, or
     /// that the key has none.
     pub(crate) fn answer_read(&mut self, slice: SliceId, version: Option<Version>) -> Answer {
-        let Some(place) = self.lanes.wait_for(self.level, slice, version) else { return Answer::Done };
+        let Some(place) = self.lanes.wait_for(self.level, slice, version) else {
+            return Answer::Done;
+        };
         self.is_used = true;
         Answer::Gate { log: log_of(self.level, place), seq: place.position }
     }
@@ -211,13 +213,13 @@ impl Replies {
         if log != SEVERAL {
             let (level, lane) = level_and_lane(log);
             let lane = self.lanes.lane(lane);
-            return lane.map_or(Passed::No, |lane| {
-                self.passed(level, &[Place { lane, position: seq }])
-            });
+            return lane
+                .map_or(Passed::No, |lane| self.passed(level, &[Place { lane, position: seq }]));
         }
         let mut up_to = self.several.iter().take_while(|(number, ..)| *number <= seq);
-        let unpassed = up_to
-            .find_map(|(_, level, places)| Some(self.passed(*level, places)).filter(|it| *it != Passed::Yes));
+        let unpassed = up_to.find_map(|(_, level, places)| {
+            Some(self.passed(*level, places)).filter(|it| *it != Passed::Yes)
+        });
         unpassed.unwrap_or(Passed::Yes)
     }
 

@@ -350,7 +350,8 @@ impl Worker {
     /// Who holds the entries of the log, as an error line names it.
     pub(crate) fn holder(&self) -> String {
         let replies = self.replies.as_ref();
-        replies.map_or_else(|| "no reader".to_owned(), |replies| replies.log().slowest(replies.level))
+        replies
+            .map_or_else(|| "no reader".to_owned(), |replies| replies.log().slowest(replies.level))
     }
 
     /// Appends the error line of a change that the log had no space for.

@@ -15,7 +15,7 @@ use super::{
 };
 
 /// Crates that return events and counts and leave logging and configuration to the rim.
-const SILENT: [&str; 5] = ["base", "memcache", "engine", "effects", "session"];
+const SILENT: [&str; 6] = ["base", "memcache", "engine", "effects", "peer", "session"];
 /// What a silent crate may not use.
 #[rustfmt::skip]
 const LOUD: [&str; 9] =

@@ -11,10 +11,12 @@ use super::{
 };
 
 /// The crates of the product.
-const PRODUCT: [&str; 9] =
-    ["base", "memcache", "engine", "effects", "ring", "session", "service", "drivers", "volvox"];
+const PRODUCT: [&str; 11] = [
+    "base", "memcache", "engine", "effects", "peer", "ring", "quorum", "session", "service",
+    "drivers", "volvox",
+];
 /// Most lines of the product. Lower it when lines go; do not raise it for what could be shorter.
-const PRODUCT_MAX: usize = 24_500;
+const PRODUCT_MAX: usize = 25_700;
 /// Most lines of everything else, likewise. It is on its way to 15,500.
 const OUTSIDE_MAX: usize = 18_900;
 

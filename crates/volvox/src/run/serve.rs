@@ -152,7 +152,8 @@ fn cell(
 fn effect_log(settings: &Settings, workers: usize) -> Option<EffectLogOptions> {
     let gates = settings.memory.effect_log == EffectLog::Gated;
     let value_bytes_max = value_bytes_max(settings);
-    let options = EffectLogOptions { lanes: workers, workers, value_bytes_max, gates, in_ring: false };
+    let options =
+        EffectLogOptions { lanes: workers, workers, value_bytes_max, gates, in_ring: false };
     (settings.memory.effect_log != EffectLog::Off).then_some(options)
 }
 

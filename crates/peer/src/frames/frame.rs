@@ -1,0 +1,330 @@
+//! What each kind of frame says.
+//!
+//! ```text
+//! 0       4      5
+//! length  kind   fields   body
+//! ```
+//!
+//! Fields are written in the order of the declaration. A body, where there is one, is the rest of
+//! the frame. There is one form of each frame: encoded again it is the same bytes. What a body says
+//! is not looked at.
+//!
+//! Positions are those of a log of effects, from 1. Versions of the map rise.
+
+use super::error::FrameError;
+use super::kind::{FrameKind, Verdict};
+use super::limits::{FRAME_BYTES_MAX, LANES_MAX};
+use crate::wire::{Fields, Message, Short};
+
+/// One message between two cells, after their handshake.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Frame<'a> {
+    /// A request of a client, for the cell that owns its key.
+    Request {
+        /// Chosen by the sender; the reply has the same.
+        id: u64,
+        /// How long the sender waits for the reply, from now.
+        deadline_ms: u16,
+        /// How many cells have forwarded it, this one included.
+        hops: u8,
+        /// The map that the sender has used.
+        map_version: u64,
+        /// One memcached request in canonical form.
+        text: &'a [u8],
+    },
+    /// The reply to a request.
+    Reply {
+        /// Of the request.
+        id: u64,
+        /// What has become of it.
+        verdict: Verdict,
+        /// The map that the sender has used.
+        map_version: u64,
+        /// The reply to the client, or an error line.
+        text: &'a [u8],
+    },
+    /// A primary offers the log of one lane to a copy.
+    StreamOpen {
+        /// The lane.
+        lane: u8,
+        /// How many lanes the primary has.
+        lanes: u8,
+        /// Which log it is. Positions of different logs say nothing of each other.
+        log_incarnation: u64,
+        /// The end of the log.
+        end: u64,
+    },
+    /// A copy wants entries from this position on.
+    StreamFrom {
+        /// The lane.
+        lane: u8,
+        /// The position; 0 if it wants none, and [`Frame::StreamEnd`] follows.
+        position: u64,
+    },
+    /// A copy takes no more of this stream.
+    StreamEnd {
+        /// The lane.
+        lane: u8,
+        /// Why: a number of the crate that opens streams.
+        reason: u8,
+        /// The map that the copy has.
+        map_version: u64,
+    },
+    /// Entries of a log, in the order of their positions, without a gap.
+    Entries {
+        /// The lane.
+        lane: u8,
+        /// The map that the primary has.
+        map_version: u64,
+        /// The position of the first entry.
+        first: u64,
+        /// How many entries follow. 0 says that there are none now.
+        count: u32,
+        /// Their bytes.
+        records: &'a [u8],
+    },
+    /// What a copy has applied, and how much more it has room for.
+    Acked {
+        /// The lane.
+        lane: u8,
+        /// Everything up to this position is applied.
+        position: u64,
+        /// Bytes granted since the stream was opened.
+        granted: u64,
+    },
+    /// The receiver of requests takes more.
+    Credit {
+        /// How many bytes more.
+        bytes: u64,
+    },
+    /// The sender is alive.
+    Heartbeat {
+        /// The sender's clock when it was sent.
+        sent_ns: u64,
+        /// The last `sent_ns` that the sender has received from the receiver; 0 if none.
+        heard_ns: u64,
+        /// The last `heard_ns` that the sender has received from the receiver; 0 if none.
+        heard_back_ns: u64,
+        /// The map that the sender has.
+        map_version: u64,
+        /// The sender's expiry clock.
+        expiry_s: u32,
+        /// Rises as long as the sender's workers run.
+        progress: u64,
+    },
+    /// A question about the ring: agreement, proposals, reads of the map.
+    Call {
+        /// Chosen by the sender; the answer has the same.
+        id: u64,
+        /// What is asked: a number of the crate that asks.
+        kind: u8,
+        /// The question.
+        body: &'a [u8],
+    },
+    /// The answer to a call.
+    Answer {
+        /// Of the call.
+        id: u64,
+        /// Whether it was carried out. If not, the body says why.
+        ok: bool,
+        /// The answer.
+        body: &'a [u8],
+    },
+    /// A map of the ring.
+    Map {
+        /// Its version.
+        version: u64,
+        /// The map.
+        body: &'a [u8],
+    },
+}
+
+impl<'a> Frame<'a> {
+    /// Its kind.
+    #[must_use]
+    pub fn kind(&self) -> FrameKind {
+        match self {
+            Self::Request { .. } => FrameKind::Request,
+            Self::Reply { .. } => FrameKind::Reply,
+            Self::StreamOpen { .. } => FrameKind::StreamOpen,
+            Self::StreamFrom { .. } => FrameKind::StreamFrom,
+            Self::StreamEnd { .. } => FrameKind::StreamEnd,
+            Self::Entries { .. } => FrameKind::Entries,
+            Self::Acked { .. } => FrameKind::Acked,
+            Self::Credit { .. } => FrameKind::Credit,
+            Self::Heartbeat { .. } => FrameKind::Heartbeat,
+            Self::Call { .. } => FrameKind::Call,
+            Self::Answer { .. } => FrameKind::Answer,
+            Self::Map { .. } => FrameKind::Map,
+        }
+    }
+
+    /// Appends the frame. Its fields must be such that a decoder takes them.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        self.encode_before(0, out);
+    }
+
+    /// Appends a frame whose body is `rest_bytes` longer, and the caller sends these bytes after
+    /// it. So a long value or the second part of a batch is not copied into `out`. Only a frame
+    /// that has a body can be longer.
+    pub fn encode_before(&self, rest_bytes: usize, out: &mut Vec<u8>) {
+        let mut to = Message::begin(self.kind() as u8, out);
+        match *self {
+            Self::Request { id, deadline_ms, hops, map_version, text } => {
+                to.u64(id).u16(deadline_ms).u8(hops).u64(map_version).bytes(text)
+            }
+            Self::Reply { id, verdict, map_version, text } => {
+                to.u64(id).u8(verdict as u8).u64(map_version).bytes(text)
+            }
+            Self::StreamOpen { lane, lanes, log_incarnation, end } => {
+                to.u8(lane).u8(lanes).u64(log_incarnation).u64(end)
+            }
+            Self::StreamFrom { lane, position } => to.u8(lane).u64(position),
+            Self::StreamEnd { lane, reason, map_version } => {
+                to.u8(lane).u8(reason).u64(map_version)
+            }
+            Self::Entries { lane, map_version, first, count, records } => {
+                to.u8(lane).u64(map_version).u64(first).u32(count).bytes(records)
+            }
+            Self::Acked { lane, position, granted } => to.u8(lane).u64(position).u64(granted),
+            Self::Credit { bytes } => to.u64(bytes),
+            Self::Heartbeat {
+                sent_ns,
+                heard_ns,
+                heard_back_ns,
+                map_version,
+                expiry_s,
+                progress,
+            } => {
+                let times = to.u64(sent_ns).u64(heard_ns).u64(heard_back_ns);
+                times.u64(map_version).u32(expiry_s).u64(progress)
+            }
+            Self::Call { id, kind, body } => to.u64(id).u8(kind).bytes(body),
+            Self::Answer { id, ok, body } => to.u64(id).u8(u8::from(ok)).bytes(body),
+            Self::Map { version, body } => to.u64(version).bytes(body),
+        };
+        let bytes = to.end(rest_bytes);
+        debug_assert!(bytes <= FRAME_BYTES_MAX, "a frame of {bytes} bytes");
+    }
+
+    /// The frame of these bytes, which are one frame without its length.
+    pub(super) fn of(bytes: &'a [u8]) -> Result<Self, FrameError> {
+        let (number, rest) = bytes.split_first().ok_or(FrameError::Empty)?;
+        let kind = FrameKind::of(*number).ok_or(FrameError::UnknownKind(*number))?;
+        let mut fields = Fields::new(rest);
+        let frame = Self::take(kind, &mut fields).map_err(|fault| match fault {
+            Fault::Short => FrameError::Short(kind),
+            Fault::Field(field, value, allowed) => {
+                FrameError::Field { kind, field, value, allowed }
+            }
+        })?;
+        match fields.left() {
+            0 => Ok(frame),
+            bytes => Err(FrameError::Trailing { kind, bytes }),
+        }
+    }
+
+    /// The frame of this kind with the fields that `from` begins with.
+    fn take(kind: FrameKind, from: &mut Fields<'a>) -> Result<Self, Fault> {
+        Ok(match kind {
+            FrameKind::Request => Self::Request {
+                id: from.u64()?,
+                deadline_ms: from.u16()?,
+                hops: from.u8()?,
+                map_version: from.u64()?,
+                text: from.rest(),
+            },
+            FrameKind::Reply => Self::Reply {
+                id: from.u64()?,
+                verdict: verdict(from.u8()?)?,
+                map_version: from.u64()?,
+                text: from.rest(),
+            },
+            FrameKind::StreamOpen => {
+                let (lane, lanes) = (from.u8()?, from.u8()?);
+                if !(1..=LANES_MAX).contains(&lanes) {
+                    return Err(Fault::Field("lanes", lanes.into(), "1 to 64"));
+                }
+                if lane >= lanes {
+                    return Err(Fault::Field("lane", lane.into(), "less than its lanes"));
+                }
+                Self::StreamOpen { lane, lanes, log_incarnation: from.u64()?, end: from.u64()? }
+            }
+            FrameKind::StreamFrom => {
+                Self::StreamFrom { lane: lane(from.u8()?)?, position: from.u64()? }
+            }
+            FrameKind::StreamEnd => Self::StreamEnd {
+                lane: lane(from.u8()?)?,
+                reason: from.u8()?,
+                map_version: from.u64()?,
+            },
+            FrameKind::Entries => Self::entries(from)?,
+            FrameKind::Acked => {
+                Self::Acked { lane: lane(from.u8()?)?, position: from.u64()?, granted: from.u64()? }
+            }
+            FrameKind::Credit => Self::Credit { bytes: from.u64()? },
+            FrameKind::Heartbeat => Self::Heartbeat {
+                sent_ns: from.u64()?,
+                heard_ns: from.u64()?,
+                heard_back_ns: from.u64()?,
+                map_version: from.u64()?,
+                expiry_s: from.u32()?,
+                progress: from.u64()?,
+            },
+            FrameKind::Call => Self::Call { id: from.u64()?, kind: from.u8()?, body: from.rest() },
+            FrameKind::Answer => {
+                Self::Answer { id: from.u64()?, ok: flag("ok", from.u8()?)?, body: from.rest() }
+            }
+            FrameKind::Map => Self::Map { version: from.u64()?, body: from.rest() },
+        })
+    }
+
+    fn entries(from: &mut Fields<'a>) -> Result<Self, Fault> {
+        let lane = lane(from.u8()?)?;
+        let (map_version, first, count) = (from.u64()?, from.u64()?, from.u32()?);
+        let records = from.rest();
+        if first == 0 || first.checked_add(count.into()).is_none() {
+            return Err(Fault::Field("first", first, "1 and more, and its entries below 2^64"));
+        }
+        // Every entry has bytes.
+        if count as usize > records.len() || (count == 0 && !records.is_empty()) {
+            return Err(Fault::Field("count", count.into(), "as many as there are records"));
+        }
+        Ok(Self::Entries { lane, map_version, first, count, records })
+    }
+}
+
+/// What is wrong with the fields of a frame.
+enum Fault {
+    /// The bytes end before the fields do.
+    Short,
+    /// The field with this name has this value; what is allowed.
+    Field(&'static str, u64, &'static str),
+}
+
+impl From<Short> for Fault {
+    fn from(_: Short) -> Self {
+        Self::Short
+    }
+}
+
+fn lane(number: u8) -> Result<u8, Fault> {
+    if number < LANES_MAX {
+        Ok(number)
+    } else {
+        Err(Fault::Field("lane", number.into(), "0 to 63"))
+    }
+}
+
+fn flag(field: &'static str, number: u8) -> Result<bool, Fault> {
+    match number {
+        0 => Ok(false),
+        1 => Ok(true),
+        _ => Err(Fault::Field(field, number.into(), "0 and 1")),
+    }
+}
+
+fn verdict(number: u8) -> Result<Verdict, Fault> {
+    let known = Verdict::ALL.into_iter().find(|verdict| *verdict as u8 == number);
+    known.ok_or(Fault::Field("verdict", number.into(), "0 to 4"))
+}

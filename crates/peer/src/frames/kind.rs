@@ -1,0 +1,76 @@
+//! The kinds of frames, and what may have become of a request. Numbers never change their meaning.
+
+/// What has become of a request at the cell that received it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Verdict {
+    /// It was executed. The text is the reply.
+    Done = 0,
+    /// It was not executed: the key belongs to another cell, by the map of the reply.
+    NotOwner = 1,
+    /// It was not executed: too many cells have forwarded it.
+    TooManyHops = 2,
+    /// It was not executed. The text is an error line.
+    Refused = 3,
+    /// It may have been executed. The text is an error line.
+    InDoubt = 4,
+}
+
+impl Verdict {
+    /// Every verdict, by rising number.
+    pub const ALL: [Self; 5] =
+        [Self::Done, Self::NotOwner, Self::TooManyHops, Self::Refused, Self::InDoubt];
+}
+
+/// The kinds of frames.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum FrameKind {
+    /// [`Frame::Request`].
+    Request = 1,
+    /// [`Frame::Reply`].
+    Reply = 2,
+    /// [`Frame::StreamOpen`].
+    StreamOpen = 3,
+    /// [`Frame::StreamFrom`].
+    StreamFrom = 4,
+    /// [`Frame::StreamEnd`].
+    StreamEnd = 5,
+    /// [`Frame::Entries`].
+    Entries = 6,
+    /// [`Frame::Acked`].
+    Acked = 7,
+    /// [`Frame::Credit`].
+    Credit = 8,
+    /// [`Frame::Heartbeat`].
+    Heartbeat = 9,
+    /// [`Frame::Call`].
+    Call = 10,
+    /// [`Frame::Answer`].
+    Answer = 11,
+    /// [`Frame::Map`].
+    Map = 12,
+}
+
+impl FrameKind {
+    /// Every kind, by rising number.
+    pub const ALL: [Self; 12] = [
+        Self::Request,
+        Self::Reply,
+        Self::StreamOpen,
+        Self::StreamFrom,
+        Self::StreamEnd,
+        Self::Entries,
+        Self::Acked,
+        Self::Credit,
+        Self::Heartbeat,
+        Self::Call,
+        Self::Answer,
+        Self::Map,
+    ];
+
+    /// The kind with this number.
+    pub(super) fn of(number: u8) -> Option<Self> {
+        Self::ALL.get(usize::from(number).wrapping_sub(1)).copied()
+    }
+}
