@@ -225,10 +225,12 @@ impl Replies {
 
     /// Whether `level` has passed all of `places`.
     fn passed(&self, level: Level, places: &[Place]) -> Passed {
-        let has_passed = |place: &Place| self.lanes.log(place.lane).passed(level, place.position);
+        let log = |place: &Place| self.lanes.log(place.lane);
+        let have_passed = places.iter().all(|place| log(place).passed(level, place.position));
+        // In this order: a level that is in doubt loses its marks afterwards, and passes all.
         match self.log.is_in_doubt(level) {
             true => Passed::InDoubt,
-            false if places.iter().all(has_passed) => Passed::Yes,
+            false if have_passed => Passed::Yes,
             false => Passed::No,
         }
     }

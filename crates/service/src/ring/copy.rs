@@ -1,11 +1,14 @@
 //! The copies of what this cell leads: how far each has read the logs, and what it is sent.
 
 use base::{SliceId, SliceRange};
-use effects::{JoinError, Joining, Lanes, Levels, Mark, ReaderId, Who};
+use effects::{JoinError, Joining, Lanes, Log, Mark, ReaderId, Who};
 use ring::CellId;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{PoisonError, RwLock};
+
+/// How often a log is joined again that has gone on meanwhile.
+const JOINS_MAX: u32 = 64;
 
 /// A cell that is sent the changes of some ranges that this cell leads.
 pub(crate) struct Copy {
@@ -38,11 +41,8 @@ impl Copy {
         let holds = Some(Mark::Acknowledged);
         let mut readers = Vec::new();
         for (_, log) in lanes.logs() {
-            let start = log.end();
-            let joining = Joining { who, from: Some(start + 1), holds, grants: None };
-            // What is appended meanwhile is kept: the position is at most the next one.
-            match log.join(&joining) {
-                Ok(reader) => readers.push((reader, start)),
+            match join(log, Joining { who, from: None, holds, grants: None }) {
+                Ok(reader) => readers.push(reader),
                 Err(error) => {
                     leave(&readers, lanes);
                     return Err(error);
@@ -54,10 +54,10 @@ impl Copy {
         Ok(Self { cell, incarnation, links, log, readers, acked, slices, is_over })
     }
 
-    /// Ends it. Returns the levels that have passed more now.
-    pub(crate) fn end(&self, lanes: &Lanes) -> Levels {
+    /// Ends it. No level may count on it any more.
+    pub(crate) fn end(&self, lanes: &Lanes) {
         self.is_over.store(true, Ordering::Release);
-        leave(&self.readers, lanes)
+        leave(&self.readers, lanes);
     }
 
     /// Sets the slices that it is sent the changes of from now on.
@@ -81,14 +81,24 @@ impl Copy {
     }
 }
 
-fn leave(readers: &[(ReaderId, u64)], lanes: &Lanes) -> Levels {
-    let mut rose = Levels::default();
-    for ((_, log), (reader, _)) in lanes.logs().zip(readers) {
-        for level in log.leave(*reader).iter() {
-            rose.insert(level);
+/// Joins `log` at its end. Returns the reader, and the last position before its first entry.
+fn join(log: &Log, joining: Joining) -> Result<(ReaderId, u64), JoinError> {
+    let mut start = log.end();
+    for _ in 0..JOINS_MAX {
+        match log.join(&Joining { from: Some(start + 1), ..joining }) {
+            Ok(reader) => return Ok((reader, start)),
+            // It was appended to, and freed, since.
+            Err(JoinError::Gone(first)) => start = first - 1,
+            Err(error) => return Err(error),
         }
     }
-    rose
+    Err(JoinError::Gone(start + 1))
+}
+
+fn leave(readers: &[(ReaderId, u64)], lanes: &Lanes) {
+    for ((_, log), (reader, _)) in lanes.logs().zip(readers) {
+        log.leave(*reader);
+    }
 }
 
 /// Whether one of `slices` has `slice`.

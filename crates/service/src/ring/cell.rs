@@ -1,0 +1,262 @@
+//! What all workers of a cell share about its ring, and the thread that keeps it.
+
+use super::copy::Copy;
+use super::origin::Origins;
+use super::routes::Routes;
+use super::terms::{Term, Terms};
+use crate::cell::Cell;
+use crate::effect_log::EffectLog;
+use crate::replies::log_of;
+use base::Now;
+use effects::{LaneId, Level, Levels, Place};
+use peer::{Decoder, Identity, Local, Nonce, Purpose, Secret, Target};
+use ring::{CellId, Map, RangeId, Stamp};
+use session::{LogId, WorkerId};
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+
+/// Bytes of a frame besides the value in it: a key, a line, fields.
+const FRAME_OVERHEAD_BYTES: u64 = 64 << 10;
+
+/// What the workers of a ring's cell send each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mail {
+    /// The map has changed, and this cell goes by it.
+    Adopted,
+    /// Something was appended to the log of a lane.
+    Appended(u8),
+}
+
+/// What the workers find that concerns the member.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Finding {
+    /// A learner has all of a range, and its acknowledgements count already.
+    CaughtUp {
+        /// The range, as it is in the map.
+        at: Stamp,
+        /// The learner.
+        cell: CellId,
+    },
+    /// A copy takes no more changes.
+    Refuses {
+        /// The copy.
+        cell: CellId,
+    },
+    /// A link is broken, for a reason that an operator should know.
+    Broken {
+        /// The other cell.
+        cell: CellId,
+        /// The reason.
+        what: String,
+    },
+}
+
+/// What reaches the rest of the process.
+pub struct RingHost {
+    /// Random bytes for one handshake.
+    pub nonce: Box<dyn Fn() -> Nonce + Send + Sync>,
+    /// Takes what the workers find.
+    pub find: Box<dyn Fn(Finding) + Send + Sync>,
+}
+
+/// How workers are reached, once they run.
+pub struct Reach {
+    /// How many workers there are.
+    pub workers: u16,
+    /// Sends mail to one.
+    pub post: Box<dyn Fn(WorkerId, Mail) + Send + Sync>,
+    /// Replies that wait for this log may leave.
+    pub release: Box<dyn Fn(LogId) + Send + Sync>,
+}
+
+/// Who this cell is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RingIdentity {
+    /// The ring.
+    pub ring: u64,
+    /// The cell.
+    pub cell: CellId,
+    /// Its life.
+    pub incarnation: u64,
+}
+
+/// Why a cell cannot be one of a ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoLog;
+
+impl fmt::Display for NoLog {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a cell of a ring needs a log of its changes")
+    }
+}
+
+impl std::error::Error for NoLog {}
+
+/// A cell of a ring.
+pub struct RingCell {
+    pub(crate) cell: Arc<Cell>,
+    pub(crate) log: Arc<EffectLog>,
+    pub(crate) identity: RingIdentity,
+    secret: Secret,
+    host: RingHost,
+    reach: OnceLock<Reach>,
+    routes: RwLock<Arc<Routes>>,
+    pub(crate) terms: Terms,
+    pub(crate) origins: Origins,
+    copies: RwLock<Arc<Vec<Arc<Copy>>>>,
+    /// By lane, whether its worker has mail about it already.
+    mailed: Vec<AtomicBool>,
+}
+
+impl RingCell {
+    /// Makes `cell` one of a ring. It serves nothing before the first map.
+    ///
+    /// # Errors
+    /// If it keeps no log of its changes.
+    pub fn new(
+        cell: Arc<Cell>,
+        identity: RingIdentity,
+        secret: Secret,
+        host: RingHost,
+    ) -> Result<Arc<Self>, NoLog> {
+        let log = cell.effect_log().ok_or(NoLog)?;
+        let terms = Terms::new();
+        let nothing = Map::new(identity.ring, u32::MAX, 1);
+        let routes = Routes::of(&nothing, identity.cell, &terms);
+        let mailed = log.lanes.logs().map(|_| AtomicBool::new(false)).collect();
+        Ok(Arc::new(Self {
+            cell,
+            log,
+            identity,
+            secret,
+            host,
+            reach: OnceLock::new(),
+            routes: RwLock::new(Arc::new(routes)),
+            terms,
+            origins: Origins::new(),
+            copies: RwLock::default(),
+            mailed,
+        }))
+    }
+
+    /// Sets how its workers are reached. Only the first call counts.
+    pub fn set_reach(&self, reach: Reach) {
+        let _ = self.reach.set(reach);
+    }
+
+    /// Sets until when this cell may answer as the primary of `range` in `epoch`.
+    pub fn extend(&self, range: RangeId, epoch: u32, until_ns: u64) {
+        self.terms.extend(Term { range, epoch }, until_ns);
+    }
+
+    /// The version of the map that it goes by.
+    #[must_use]
+    pub fn version(&self) -> u64 {
+        self.routes().version
+    }
+
+    /// Whether it may answer now for every range that it leads, and a first map has come.
+    #[must_use]
+    pub fn is_serving(&self, map: &Map, now: Now) -> bool {
+        let led = map.ranges.iter().filter(|range| range.primary == self.identity.cell);
+        let may_answer = |range: &ring::Range| {
+            let level = self.terms.level(Term { range: range.id, epoch: range.epoch });
+            level.is_some_and(|level| self.terms.until_ns(level) > now.mono_ns)
+        };
+        map.has_formed() && self.version() >= map.version && led.into_iter().all(may_answer)
+    }
+
+    pub(crate) fn routes(&self) -> Arc<Routes> {
+        self.routes.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Replaces the routes. Returns the old ones, which workers hold until their batch ends.
+    pub(crate) fn set_routes(&self, routes: Routes) -> Arc<Routes> {
+        let mut current = self.routes.write().unwrap_or_else(PoisonError::into_inner);
+        std::mem::replace(&mut *current, Arc::new(routes))
+    }
+
+    pub(crate) fn copies(&self) -> Arc<Vec<Arc<Copy>>> {
+        self.copies.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn set_copies(&self, copies: Vec<Arc<Copy>>) {
+        *self.copies.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(copies);
+    }
+
+    pub(crate) fn find(&self, finding: Finding) {
+        (self.host.find)(finding);
+    }
+
+    /// Who this cell is, as a handshake says it.
+    fn local(&self) -> Local {
+        let RingIdentity { ring, cell, incarnation } = self.identity;
+        Local::new(Identity { ring, cell: cell.0, incarnation })
+    }
+
+    /// Begins a handshake with `cell`.
+    pub(crate) fn connector(
+        &self,
+        cell: CellId,
+        purpose: Purpose,
+        out: &mut Vec<u8>,
+    ) -> peer::Connector {
+        let target = Target { cell: cell.0, purpose };
+        peer::Connector::new(&self.secret, self.local(), target, (self.host.nonce)(), out)
+    }
+
+    /// Awaits a handshake.
+    pub(crate) fn acceptor(&self) -> peer::Acceptor {
+        peer::Acceptor::new(&self.secret, self.local(), (self.host.nonce)())
+    }
+
+    /// Decodes frames of requests and streams.
+    pub(crate) fn decoder(&self) -> Decoder {
+        let bytes = self.cell.options().limits.value_bytes_max + FRAME_OVERHEAD_BYTES;
+        Decoder::new(bytes as usize)
+    }
+
+    /// The worker that sends the log of `lane` to copies.
+    pub(crate) fn worker_of(&self, lane: usize) -> WorkerId {
+        let workers = self.reach.get().map_or(1, |reach| usize::from(reach.workers.max(1)));
+        WorkerId((lane % workers) as u16)
+    }
+
+    /// Lets the worker of `lane` know that something was appended to its log.
+    pub(crate) fn mail_appended(&self, lane: usize) {
+        if let Some(reach) = self.reach.get()
+            && !self.mailed[lane].swap(true, Ordering::AcqRel)
+        {
+            (reach.post)(self.worker_of(lane), Mail::Appended(lane as u8));
+        }
+    }
+
+    /// The worker of `lane` reads its mail.
+    pub(crate) fn unmail(&self, lane: u8) {
+        if let Some(mailed) = self.mailed.get(usize::from(lane)) {
+            mailed.store(false, Ordering::Release);
+        }
+    }
+
+    /// Lets all workers know that the map has changed.
+    pub(crate) fn mail_adopted(&self) {
+        if let Some(reach) = self.reach.get() {
+            (0..reach.workers).for_each(|worker| (reach.post)(WorkerId(worker), Mail::Adopted));
+        }
+    }
+
+    /// Replies may leave that wait for `levels` of `lane`.
+    pub(crate) fn release(&self, lane: LaneId, levels: Levels) {
+        for level in levels.iter() {
+            self.release_level(lane, level);
+        }
+    }
+
+    /// The same for one level.
+    pub(crate) fn release_level(&self, lane: LaneId, level: Level) {
+        if let Some(reach) = self.reach.get() {
+            (reach.release)(log_of(level, Place { lane, position: 0 }));
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! Requests that this cell carries out for somebody: here, or by sending them to their owner.
+
+use base::SliceId;
+use session::{LogId, Ticket};
+
+/// Who gets the reply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// A client of this worker.
+    Client(Ticket),
+    /// One key of a request with several.
+    Part {
+        /// The number of that request.
+        gather: u64,
+        /// Which key.
+        index: usize,
+    },
+    /// Nobody: the client wants no reply.
+    Nobody,
+}
+
+/// One request with one key.
+#[derive(Clone, Debug)]
+pub(crate) struct Job {
+    pub(crate) origin: Origin,
+    /// The request in canonical form.
+    pub(crate) text: Vec<u8>,
+    /// The slice of its key.
+    pub(crate) slice: SliceId,
+    /// Whether it changes nothing, so that it may run twice.
+    pub(crate) only_reads: bool,
+    /// When it must end.
+    pub(crate) due_ns: u64,
+}
+
+/// A reply that is composed, and waits for a log.
+pub(crate) struct GatedReply {
+    pub(crate) origin: Origin,
+    pub(crate) log: LogId,
+    pub(crate) seq: u64,
+    pub(crate) due_ns: u64,
+    pub(crate) bytes: Vec<u8>,
+}
+
+/// A request with several keys, whose replies are put together in the order of the keys.
+pub(crate) struct Gather {
+    ticket: Ticket,
+    parts: Vec<Option<Vec<u8>>>,
+    /// The first part that has not left.
+    next: usize,
+}
+
+/// What leaves of a request with several keys.
+pub(crate) struct Leaving {
+    pub(crate) ticket: Ticket,
+    pub(crate) bytes: Vec<u8>,
+    /// Whether that is all.
+    pub(crate) last: bool,
+}
+
+const END: &[u8] = b"END\r\n";
+
+impl Gather {
+    pub(crate) fn new(ticket: Ticket, keys: usize) -> Self {
+        Self { ticket, parts: vec![None; keys], next: 0 }
+    }
+
+    /// Takes the reply to the key at `index`. Returns what leaves now. A reply that is no list of
+    /// values is an error: it takes the place of the end.
+    pub(crate) fn take(&mut self, index: usize, reply: Vec<u8>) -> Option<Leaving> {
+        let part = self.parts.get_mut(index).filter(|part| part.is_none())?;
+        *part = Some(reply);
+        let mut bytes = Vec::new();
+        while let Some(part) = self.parts.get_mut(self.next).and_then(Option::take) {
+            self.next += 1;
+            let Some(values) = part.strip_suffix(END) else {
+                bytes.extend_from_slice(&part);
+                // No other part leaves any more.
+                self.parts.clear();
+                return Some(Leaving { ticket: self.ticket, bytes, last: true });
+            };
+            bytes.extend_from_slice(values);
+        }
+        let last = self.next == self.parts.len();
+        if last {
+            bytes.extend_from_slice(END);
+        }
+        (last || !bytes.is_empty()).then_some(Leaving { ticket: self.ticket, bytes, last })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use session::{ConnId, WorkerId};
+
+    fn ticket() -> Ticket {
+        let conn = ConnId { worker: WorkerId(0), index: 0, generation: 0 };
+        Ticket { conn, request: 1 }
+    }
+
+    #[test]
+    fn values_leave_in_the_order_of_the_keys_and_an_error_ends_them() {
+        let mut gather = Gather::new(ticket(), 3);
+        let value = |key: &str| format!("VALUE {key} 0 1\r\nx\r\nEND\r\n").into_bytes();
+        assert!(gather.take(1, value("b")).is_none());
+        let leaving = gather.take(0, value("a")).expect("two leave");
+        let both = b"VALUE a 0 1\r\nx\r\nVALUE b 0 1\r\nx\r\n";
+        assert_eq!((leaving.bytes.as_slice(), leaving.last), (&both[..], false));
+        assert!(gather.take(1, value("b")).is_none(), "it came twice");
+        let leaving = gather.take(2, END.to_vec()).expect("the end");
+        assert_eq!((leaving.bytes.as_slice(), leaving.last), (END, true));
+
+        let mut gather = Gather::new(ticket(), 2);
+        let leaving = gather.take(0, b"SERVER_ERROR x\r\n".to_vec()).expect("an error");
+        assert_eq!((leaving.bytes.as_slice(), leaving.last), (&b"SERVER_ERROR x\r\n"[..], true));
+        assert!(gather.take(1, value("b")).is_none());
+    }
+}

@@ -1,0 +1,282 @@
+//! A connection to another cell, without its socket.
+//!
+//! ```text
+//! Connecting --handshake--> Asking          requests go out, replies come in
+//!                       +-> StreamOut       entries go out, acknowledgements come in
+//! Accepting  --handshake--> Answering       requests come in, replies go out
+//!                       +-> StreamIn        entries come in, acknowledgements go out
+//! ```
+//!
+//! What comes in is taken at once, and never waits for what goes out. What is wrong ends the link.
+
+use super::handler::RingService;
+use super::stream_in::StreamIn;
+use peer::{Acceptor, Connector, Decoder, Frame, Purpose, Session as Agreed};
+use ring::CellId;
+use session::{
+    Connection, ConnId, Context, Flow, LogId, Passed, Reply, Resources, Span, Ticket, Waited,
+};
+use std::collections::VecDeque;
+
+/// What a link is for.
+pub(crate) enum Kind {
+    Connecting(Box<Connector>, Purpose),
+    Accepting(Box<Acceptor>),
+    Asking,
+    Answering,
+    StreamOut,
+    /// `None` before it is opened.
+    StreamIn(Option<StreamIn>),
+    Over,
+}
+
+/// A reply to another cell that waits for a log.
+struct Waiting {
+    log: LogId,
+    seq: u64,
+    due_ns: u64,
+    id: u64,
+    text: Vec<u8>,
+}
+
+/// A connection to another cell.
+pub struct Link {
+    id: ConnId,
+    pub(crate) kind: Kind,
+    /// The other cell, once it has proven who it is; before that, the one that was called.
+    pub(crate) cell: CellId,
+    /// Which life of it.
+    pub(crate) incarnation: u64,
+    /// For a stream to a copy: the lane.
+    pub(crate) lane: u8,
+    decoder: Decoder,
+    /// The beginning of a frame.
+    input: Vec<u8>,
+    /// What is to be sent first.
+    first: Vec<u8>,
+    waiting: VecDeque<Waiting>,
+}
+
+impl Link {
+    pub(crate) fn accepting(id: ConnId, acceptor: Acceptor, decoder: Decoder) -> Self {
+        Self::new(id, Kind::Accepting(Box::new(acceptor)), (CellId(0), 0), decoder, Vec::new())
+    }
+
+    /// A link that begins with `hello`.
+    pub(crate) fn connecting(
+        id: ConnId,
+        (connector, purpose): (Connector, Purpose),
+        to: (CellId, u8),
+        decoder: Decoder,
+        hello: Vec<u8>,
+    ) -> Self {
+        Self::new(id, Kind::Connecting(Box::new(connector), purpose), to, decoder, hello)
+    }
+
+    fn new(
+        id: ConnId,
+        kind: Kind,
+        (cell, lane): (CellId, u8),
+        decoder: Decoder,
+        first: Vec<u8>,
+    ) -> Self {
+        let (input, waiting) = (Vec::new(), VecDeque::new());
+        Self { id, kind, cell, incarnation: 0, lane, decoder, input, first, waiting }
+    }
+
+    pub(crate) fn id(&self) -> ConnId {
+        self.id
+    }
+
+    /// Ends it.
+    pub(crate) fn end(&mut self) {
+        self.kind = Kind::Over;
+        self.waiting.clear();
+    }
+
+    /// Keeps the reply `text` to request `id` until `log` has passed `seq`.
+    pub(crate) fn wait(&mut self, id: u64, (log, seq): (LogId, u64), due_ns: u64, text: Vec<u8>) {
+        self.waiting.push_back(Waiting { log, seq, due_ns, id, text });
+    }
+
+    fn take(&mut self, input: &[u8], context: &mut Context<RingService>) {
+        if self.input.is_empty() {
+            let used = self.take_frames(input, context);
+            self.input.extend_from_slice(&input[used..]);
+        } else {
+            self.input.extend_from_slice(input);
+            let kept = std::mem::take(&mut self.input);
+            let used = self.take_frames(&kept, context);
+            self.input = kept;
+            self.input.drain(..used);
+        }
+        if self.input.is_empty() {
+            self.input = Vec::new();
+        }
+    }
+
+    /// Takes whole frames off the front of `input`. Returns how many bytes were used.
+    fn take_frames(&mut self, input: &[u8], context: &mut Context<RingService>) -> usize {
+        let mut used = 0;
+        while used < input.len() {
+            match &mut self.kind {
+                Kind::Connecting(..) | Kind::Accepting(_) => {
+                    match self.shake(&input[used..], context) {
+                        0 => break,
+                        step => used += step,
+                    }
+                }
+                Kind::Over => return input.len(),
+                _ => match self.decoder.decode(&input[used..]) {
+                    Ok(Some((frame, bytes))) => {
+                        if !self.take_frame(&frame, context) {
+                            break;
+                        }
+                        used += bytes;
+                    }
+                    Ok(None) => break,
+                    Err(error) => {
+                        context.handler.notes(self.cell, &error);
+                        self.end();
+                    }
+                },
+            }
+        }
+        used
+    }
+
+    /// Goes on with the handshake. Returns how many bytes were used.
+    fn shake(&mut self, input: &[u8], context: &mut Context<RingService>) -> usize {
+        let out = context.out.bytes_mut();
+        let (step, purpose) = match &mut self.kind {
+            Kind::Connecting(connector, purpose) => {
+                (connector.receive(input, out), Some(*purpose))
+            }
+            Kind::Accepting(acceptor) => (acceptor.receive(input, out), None),
+            _ => return 0,
+        };
+        match step {
+            Err(error) => {
+                context.handler.notes(self.cell, &error);
+                self.end();
+                input.len()
+            }
+            Ok(peer::Step::NeedMore { consumed }) => consumed,
+            Ok(peer::Step::Done { consumed, session }) => {
+                self.agreed(&session, purpose.is_some(), context);
+                consumed
+            }
+        }
+    }
+
+    fn agreed(&mut self, agreed: &Agreed, has_called: bool, context: &mut Context<RingService>) {
+        (self.cell, self.incarnation) = (CellId(agreed.peer.cell), agreed.peer.incarnation);
+        self.kind = match (agreed.purpose, has_called) {
+            (Purpose::Requests, true) => Kind::Asking,
+            (Purpose::Requests, false) => Kind::Answering,
+            (Purpose::Stream, true) => Kind::StreamOut,
+            (Purpose::Stream, false) => Kind::StreamIn(None),
+            (Purpose::Control, _) => Kind::Over,
+        };
+        let out = context.out.bytes_mut();
+        if !context.handler.opened(self, out) {
+            self.end();
+        }
+    }
+
+    /// Takes a frame. False if it is to be given again later.
+    fn take_frame(&mut self, frame: &Frame<'_>, context: &mut Context<RingService>) -> bool {
+        let Context { handler, out, now, .. } = context;
+        handler.take_frame(self, frame, *now, out)
+    }
+
+    /// Appends the replies whose logs have passed, and those that have waited for too long.
+    fn release_replies(&mut self, handler: &RingService, now_ns: u64, out: &mut Reply) {
+        while let Some(front) = self.waiting.front() {
+            let passed = match handler.passed(front.log, front.seq) {
+                Passed::No if front.due_ns > now_ns => return,
+                passed => passed == Passed::Yes,
+            };
+            let Some(Waiting { id, text, .. }) = self.waiting.pop_front() else { return };
+            handler.reply_to_cell(id, passed.then_some(&text), out.bytes_mut());
+        }
+    }
+}
+
+impl Connection<RingService> for Link {
+    fn id(&self) -> ConnId {
+        self.id
+    }
+
+    fn is_client(&self) -> bool {
+        false
+    }
+
+    fn flow(&self) -> Flow {
+        if matches!(self.kind, Kind::Over) { Flow::Close } else { Flow::Idle }
+    }
+
+    fn is_pending(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    fn waits_for(&self) -> Option<Waited> {
+        self.waiting.front().map(|front| Waited::Gate { log: front.log, seq: front.seq })
+    }
+
+    fn due_ns(&self) -> Option<u64> {
+        self.waiting.front().map(|front| front.due_ns)
+    }
+
+    fn has_ticket(&self) -> bool {
+        false
+    }
+
+    fn is_at_rest(&self) -> bool {
+        true
+    }
+
+    fn can_parse_in_place(&self) -> bool {
+        self.input.is_empty() && self.flow() == Flow::Idle
+    }
+
+    fn receive_in_place(&mut self, input: &[u8], context: &mut Context<RingService>) {
+        self.take(input, context);
+    }
+
+    fn receive(&mut self, input: &[u8], context: &mut Context<RingService>) -> Flow {
+        self.take(input, context);
+        self.flow()
+    }
+
+    fn resume(&mut self, context: &mut Context<RingService>) -> Flow {
+        context.out.bytes_mut().append(&mut self.first);
+        let kept = std::mem::take(&mut self.input);
+        self.take(&kept, context);
+        if !matches!(self.kind, Kind::Over) {
+            let Context { handler, out, .. } = context;
+            if !handler.sends(self, out.bytes_mut()) {
+                self.end();
+            }
+        }
+        self.flow()
+    }
+
+    fn value_buffer(&mut self, _resources: &Resources) -> Option<&mut Vec<u8>> {
+        None
+    }
+
+    fn complete(&mut self, _ticket: Ticket, _bytes: &[u8], _last: bool) -> bool {
+        false
+    }
+
+    fn withhold(&mut self, span: Span, _context: &mut Context<RingService>) -> Span {
+        span
+    }
+
+    fn release(&mut self, context: &mut Context<RingService>) -> Flow {
+        let Context { handler, out, now, .. } = context;
+        self.release_replies(handler, now.mono_ns, out);
+        self.flow()
+    }
+}

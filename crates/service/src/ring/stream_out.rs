@@ -1,0 +1,182 @@
+//! A stream to a copy: what stands in the log of one lane, as the copy is to have it.
+
+use super::cell::RingCell;
+use super::copy::{Copy, has};
+use base::SliceRange;
+use effects::{Batch, Entry, LaneId, Mark};
+use peer::Frame;
+use session::ConnId;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// Bytes that are sent before the copy has acknowledged any.
+const UNACKED_BYTES_MAX: usize = 4 << 20;
+/// Bytes that are read from a log at once.
+const READ_BYTES: usize = 64 << 10;
+/// How long a stream rests before it is opened again.
+const AGAIN_NS: u64 = 20_000_000;
+
+/// How far a stream is open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// It is to be opened, at this time.
+    Closed(u64),
+    /// A connection is ordered or in its handshake.
+    Opening,
+    /// The copy is asked where to begin.
+    Asked,
+    /// Entries are sent.
+    Open,
+}
+
+/// The log of one lane, on its way to a copy.
+pub(crate) struct StreamOut {
+    pub(crate) copy: Arc<Copy>,
+    pub(crate) lane: LaneId,
+    pub(crate) conn: Option<ConnId>,
+    state: State,
+    /// The next position to send.
+    next: u64,
+    /// The last position of each frame that is not acknowledged, and its length.
+    unacked: VecDeque<(u64, usize)>,
+    unacked_bytes: usize,
+    batch: Batch,
+    /// A turn is ordered, and has not come.
+    is_ordered: bool,
+}
+
+impl StreamOut {
+    pub(crate) fn new(copy: Arc<Copy>, lane: LaneId) -> Self {
+        Self {
+            copy,
+            lane,
+            conn: None,
+            state: State::Closed(0),
+            next: 0,
+            unacked: VecDeque::new(),
+            unacked_bytes: 0,
+            batch: Batch::new(READ_BYTES),
+            is_ordered: false,
+        }
+    }
+
+    /// When it is to be opened; `None` if it is open, or on its way.
+    pub(crate) fn opens_at_ns(&self) -> Option<u64> {
+        match self.state {
+            State::Closed(at_ns) => Some(at_ns),
+            _ => None,
+        }
+    }
+
+    /// A connection was ordered.
+    pub(crate) fn opening(&mut self) {
+        self.state = State::Opening;
+    }
+
+    /// Its connection is gone, or could not be opened.
+    pub(crate) fn closed(&mut self, now_ns: u64) {
+        (self.conn, self.state) = (None, State::Closed(now_ns + AGAIN_NS));
+        self.is_ordered = false;
+        self.unacked.clear();
+        self.unacked_bytes = 0;
+    }
+
+    /// The handshake is over: asks the copy where to begin.
+    pub(crate) fn ask(&mut self, ring: &RingCell, out: &mut Vec<u8>) {
+        self.state = State::Asked;
+        let lanes = ring.log.lanes.logs().count() as u8;
+        let (_, end) = self.copy.readers[self.lane.index()];
+        let lane = self.lane.index() as u8;
+        Frame::StreamOpen { lane, lanes, log_incarnation: self.copy.log, end }.encode(out);
+    }
+
+    /// The copy wants entries from `position` on. False if there are none.
+    pub(crate) fn begin(&mut self, position: u64) -> bool {
+        let acked = self.copy.acked(self.lane.index());
+        let is_there = self.state == State::Asked && position > acked;
+        if is_there {
+            (self.next, self.state) = (position, State::Open);
+        }
+        is_there
+    }
+
+    /// Whether there is something to send, and the copy is not too far behind for it.
+    pub(crate) fn has_more(&self, ring: &RingCell) -> bool {
+        self.state == State::Open
+            && self.unacked_bytes < UNACKED_BYTES_MAX
+            && ring.log.lanes.log(self.lane).end() >= self.next
+    }
+
+    /// Its connection, if it is to be given a turn to send.
+    pub(crate) fn orders_turn(&mut self, ring: &RingCell) -> Option<ConnId> {
+        let conn = self.conn.filter(|_| !self.is_ordered && self.has_more(ring));
+        self.is_ordered |= conn.is_some();
+        conn
+    }
+
+    /// Appends frames of entries to `out`. False if the log has no more what is wanted.
+    pub(crate) fn send(&mut self, ring: &RingCell, map_version: u64, out: &mut Vec<u8>) -> bool {
+        self.is_ordered = false;
+        while self.has_more(ring) {
+            let log = ring.log.lanes.log(self.lane);
+            let (reader, _) = self.copy.readers[self.lane.index()];
+            if log.read(reader, self.next, &mut self.batch).is_err() {
+                return false;
+            }
+            if self.batch.is_empty() {
+                break;
+            }
+            let start = out.len();
+            write(&self.batch, self.lane, map_version, &self.copy.slices(), out);
+            self.next = self.batch.next();
+            self.unacked.push_back((self.next - 1, out.len() - start));
+            self.unacked_bytes += out.len() - start;
+        }
+        true
+    }
+
+    /// The copy has applied everything up to `position`. False if it was not sent so far.
+    pub(crate) fn acknowledges(&mut self, position: u64, ring: &RingCell) -> bool {
+        if self.state != State::Open || position >= self.next {
+            return false;
+        }
+        while let Some((_, bytes)) = self.unacked.pop_front_if(|(last, _)| *last <= position) {
+            self.unacked_bytes -= bytes;
+        }
+        let lane = self.lane.index();
+        self.copy.acknowledges(lane, position);
+        let (reader, _) = self.copy.readers[lane];
+        let rose = ring.log.lanes.log(self.lane).pass(reader, Mark::Acknowledged, position);
+        ring.release(self.lane, rose);
+        true
+    }
+}
+
+/// Appends the entries of `batch` as a frame. Changes of other slices than `slices` are not for
+/// this copy.
+fn write(
+    batch: &Batch,
+    lane: LaneId,
+    map_version: u64,
+    slices: &[SliceRange],
+    out: &mut Vec<u8>,
+) {
+    let is_for_it = |entry: &Entry<'_>| match entry {
+        Entry::Change { slice, .. } | Entry::Item { slice, .. } => has(slices, *slice),
+        _ => true,
+    };
+    let (lane, first, count) = (lane.index() as u8, batch.first(), batch.len() as u32);
+    if batch.records().all(|record| is_for_it(&record.entry)) {
+        let [records, rest] = batch.parts();
+        let frame = Frame::Entries { lane, map_version, first, count, records };
+        frame.encode_before(rest.len(), out);
+        out.extend_from_slice(rest);
+        return;
+    }
+    let mut records = Vec::new();
+    for record in batch.records() {
+        let entry = if is_for_it(&record.entry) { record.entry } else { Entry::Skipped };
+        entry.encode(&mut records);
+    }
+    Frame::Entries { lane, map_version, first, count, records: &records }.encode(out);
+}

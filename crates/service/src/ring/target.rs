@@ -1,0 +1,52 @@
+//! Which keys a request is about.
+
+use memcache::{Key, KeyScratch, Keys, Request};
+
+/// The keys of a request.
+pub(crate) enum Subject<'a> {
+    /// One.
+    Key(Key<'a>),
+    /// Several, to be read.
+    Keys(Keys<'a>),
+    /// None: it is about the cell, or the connection.
+    Cell,
+}
+
+/// The keys of `request`.
+pub(crate) fn subject<'a>(request: &Request<'a>, scratch: &'a mut KeyScratch) -> Subject<'a> {
+    match request {
+        Request::Get { keys, .. } | Request::Gat { keys, .. } => {
+            let mut rest = *keys;
+            match (rest.next(), rest.is_empty()) {
+                (Some(Ok(key)), true) => Subject::Key(key),
+                _ => Subject::Keys(*keys),
+            }
+        }
+        Request::Store(store) => Subject::Key(store.key),
+        Request::Delete { key, .. } | Request::Arith { key, .. } | Request::Touch { key, .. } => {
+            Subject::Key(*key)
+        }
+        Request::MetaGet(args) | Request::MetaDelete(args) => Subject::Key(args.key.key(scratch)),
+        Request::MetaSet { args, .. } | Request::MetaArith { args, .. } => {
+            Subject::Key(args.key.key(scratch))
+        }
+        Request::MetaDebug(token) => Subject::Key(token.key(scratch)),
+        _ => Subject::Cell,
+    }
+}
+
+/// Whether the client of `request` wants no reply.
+pub(crate) fn is_noreply(request: &Request<'_>) -> bool {
+    match request {
+        Request::Store(store) => store.noreply,
+        Request::Delete { noreply, .. }
+        | Request::Arith { noreply, .. }
+        | Request::Touch { noreply, .. } => *noreply,
+        _ => false,
+    }
+}
+
+/// Whether `request` changes nothing, so that it may be executed twice.
+pub(crate) fn only_reads(request: &Request<'_>) -> bool {
+    matches!(request, Request::Get { .. } | Request::MetaDebug(_))
+}
