@@ -1,9 +1,9 @@
 //! Any bytes as the input of a connection: no panic, nothing is consumed that was not sent, and the
-//! result is the same however the bytes are split.
+//! result is the same however the bytes are split. What is written of a request is one, too.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use memcache::{LINE_BYTES_MAX, Limits, Parsed, Request, parse};
+use memcache::{LINE_BYTES_MAX, Limits, Parsed, Request, parse, write};
 
 /// Small limits, so that short inputs can exceed them.
 const LIMITS: Limits = Limits { value_bytes_max: 100, multiget_line_bytes_max: 3000 };
@@ -19,6 +19,7 @@ fuzz_target!(|input: &[u8]| {
             }
             Parsed::Request { request, consumed } => {
                 walk(request);
+                assert_canonical(request);
                 consumed
             }
             Parsed::Refused { close: true, .. } => return,
@@ -44,6 +45,18 @@ fuzz_target!(|input: &[u8]| {
 fn prefixes(consumed: usize) -> impl Iterator<Item = usize> {
     const EDGE: usize = 64;
     (0..consumed).filter(move |len| *len < EDGE || consumed - len < EDGE)
+}
+
+/// The text of a request is a request, and its text is the same.
+fn assert_canonical(request: Request<'_>) {
+    let (mut text, mut again) = (Vec::new(), Vec::new());
+    write(&request, &mut text);
+    let Parsed::Request { request: parsed, consumed } = parse(&text, &LIMITS) else {
+        panic!("{} is no request", text.escape_ascii());
+    };
+    write(&parsed, &mut again);
+    assert_eq!((again, consumed), (text.clone(), text.len()));
+    assert_eq!(std::mem::discriminant(&parsed), std::mem::discriminant(&request));
 }
 
 /// Reads the parts of a request that are split only when they are read.

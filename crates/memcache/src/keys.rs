@@ -7,7 +7,7 @@
 
 use crate::key::Key;
 use crate::refusal::Refusal;
-use crate::text::scan;
+use crate::text::{Words, scan};
 
 /// The keys of a retrieval command, in order.
 ///
@@ -41,6 +41,12 @@ impl<'a> Keys<'a> {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.next.is_empty()
+    }
+
+    /// The keys that are left, as they were written. One of them may be too long.
+    pub(crate) fn words(&self) -> impl Iterator<Item = &'a [u8]> {
+        let next = Some(self.next).filter(|word| !word.is_empty());
+        next.into_iter().chain(Words::new(self.rest))
     }
 
     /// Skips `count` keys, which an earlier part of the reply has answered.

@@ -1,8 +1,8 @@
 //! The memcached protocol, classic text and meta: bytes to requests, results to bytes.
 //!
 //! [`parse()`] takes one request off the front of the input. The request borrows from the input.
-//! The functions of [`reply`] append lines to a buffer. Nothing here does I/O, keeps state between
-//! calls, or allocates while it parses.
+//! The functions of [`reply`] append lines to a buffer, and [`write()`] appends a request as text
+//! again. Nothing here does I/O, keeps state between calls, or allocates while it parses.
 //!
 //! The rules are those of memcached 1.6.45, and its error lines are the same to the letter. These
 //! differences are on purpose:
@@ -45,6 +45,7 @@
 //! | `meta` | `key`, `refusal`, `text` | the flags of the meta commands |
 //! | `request` | `key`, `keys`, `meta`, `text` | one request |
 //! | `parse` | `key`, `keys`, `limits`, `meta`, `refusal`, `request`, `text` | bytes to requests |
+//! | `write` | `limits`, `meta`, `request`, `text` | requests to bytes, for another cell |
 //! | `reply` | `base64`, `key`, `meta`, `refusal`, `text` | results to bytes |
 #![forbid(unsafe_code)]
 
@@ -59,6 +60,7 @@ mod refusal;
 pub mod reply;
 mod request;
 mod text;
+mod write;
 
 pub use expiry::{Expiry, RELATIVE_MAX_S, expiry};
 pub use key::{Key, KeyScratch, KeyToken};
@@ -74,3 +76,4 @@ pub use request::{
     CrawlerCommand, Direction, LruCommand, MetaMode, Request, SlabsCommand, Store, StoreVerb,
 };
 pub use text::Words;
+pub use write::write;

@@ -1,122 +1,13 @@
 //! However the bytes of a request arrive, the result is the same: every prefix is incomplete and
 //! wants no more bytes than the request has, and the bytes after a request change nothing.
 
+mod common;
+
+use common::{input, word};
 use memcache::{Limits, Parsed, Refusal, Request, Store, announced, parse};
-use proptest::prelude::{Just, Strategy, any, prop_assert, prop_assert_eq, prop_oneof, proptest};
+use proptest::prelude::{any, prop_assert, prop_assert_eq, proptest};
 
 const LIMITS: Limits = Limits { value_bytes_max: 64, multiget_line_bytes_max: 4096 };
-
-/// Words that have a meaning somewhere, and words that have none.
-fn word() -> impl Strategy<Value = Vec<u8>> {
-    const KNOWN: &[&str] = &[
-        "0",
-        "1",
-        "-1",
-        "3",
-        "11",
-        "65",
-        "4294967295",
-        "4294967296",
-        "noreply",
-        "k",
-        "key",
-        "Zm9v",
-        "b",
-        "v",
-        "q",
-        "T30",
-        "N",
-        "C7",
-        "Oopaque",
-        "MA",
-        "MZ",
-        "S",
-        "F1",
-        "graceful",
-        "all",
-        "automove",
-        "mode",
-        "flat",
-        "HTTP/1.1",
-        "",
-    ];
-    prop_oneof![
-        4 => proptest::sample::select(KNOWN).prop_map(|word| word.as_bytes().to_vec()),
-        1 => proptest::collection::vec(any::<u8>(), 0..12),
-        1 => (240_usize..260).prop_map(|len| vec![b'k'; len]),
-    ]
-}
-
-fn line() -> impl Strategy<Value = Vec<u8>> {
-    const COMMANDS: &[&str] = &[
-        "get",
-        "gets",
-        "gat",
-        "gats",
-        "set",
-        "add",
-        "replace",
-        "append",
-        "prepend",
-        "cas",
-        "delete",
-        "incr",
-        "decr",
-        "touch",
-        "mg",
-        "ms",
-        "md",
-        "ma",
-        "me",
-        "mn",
-        "stats",
-        "flush_all",
-        "version",
-        "verbosity",
-        "quit",
-        "cache_memlimit",
-        "shutdown",
-        "lru_crawler",
-        "slabs",
-        "lru",
-        "watch",
-        "refresh_certs",
-        "nonsense",
-        "",
-    ];
-    let command = proptest::sample::select(COMMANDS);
-    let words = proptest::collection::vec(word(), 0..26);
-    let end = prop_oneof![Just(&b"\r\n"[..]), Just(&b"\n"[..])];
-    (command, words, end).prop_map(|(command, words, end)| {
-        let mut line = command.as_bytes().to_vec();
-        for word in words {
-            line.push(b' ');
-            line.extend(word);
-        }
-        line.extend(end);
-        line
-    })
-}
-
-/// A line, often one that announces the value after it.
-fn input() -> impl Strategy<Value = Vec<u8>> {
-    let value = proptest::collection::vec(any::<u8>(), 0..70);
-    let announced = (value.clone(), any::<bool>(), word()).prop_map(|(value, meta, last)| {
-        let mut input = if meta {
-            format!("ms key {} ", value.len())
-        } else {
-            format!("set key 0 0 {} ", value.len())
-        }
-        .into_bytes();
-        input.extend(last);
-        input.extend(b"\r\n");
-        input.extend(&value);
-        input.extend(b"\r\n");
-        input
-    });
-    let any_value = (line(), value).prop_map(|(line, value)| [line, value].concat());
-    prop_oneof![announced, any_value, line(), proptest::collection::vec(any::<u8>(), 0..300)]
-}
 
 proptest! {
     #![proptest_config(proptest::test_runner::Config::with_cases(4096))]

@@ -250,6 +250,11 @@ impl<'a> MetaFlags<'a> {
         Words::new(self.text).find_map(|word| word.strip_prefix(&[letter]))
     }
 
+    /// The flags as they were written, in the order of the request.
+    pub(crate) fn words(&self) -> Words<'a> {
+        Words::new(self.text)
+    }
+
     /// The facts that the reply returns, in the order of the request.
     #[inline]
     #[must_use]
