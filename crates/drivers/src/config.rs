@@ -6,7 +6,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use session::Resources;
+use session::{Resources, WorkerId};
 
 /// How bytes are moved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,11 +24,11 @@ pub enum Driver {
     Threads,
 }
 
-/// Where clients connect.
+/// Where clients or other cells connect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Listen {
-    /// An IPv4 or IPv6 address. With port 0 the system chooses a port. An IPv6 address takes no
-    /// IPv4 clients.
+    /// An IPv4 or IPv6 address, for clients. With port 0 the system chooses a port. An IPv6 address
+    /// takes no IPv4 clients.
     Tcp(SocketAddr),
     /// A socket file. The file of a dead process is replaced; that of a running one is an error.
     Unix {
@@ -37,6 +37,10 @@ pub enum Listen {
         /// Its permission bits.
         mode: u32,
     },
+    /// An address as that of [`Listen::Tcp`], for links: connections from other cells. They are
+    /// not counted towards [`Config::connections_max`] and never closed as idle. With one of these,
+    /// [`Driver::Threads`] serves all links by a worker of their own, worker 0.
+    Links(SocketAddr),
 }
 
 /// The most workers: more than any machine has cores, and far fewer than a worker number can hold.
@@ -63,13 +67,13 @@ pub const THREADS_MAX: u32 = u16::MAX as u32 - 1;
 pub struct Config {
     /// How bytes are moved.
     pub driver: Driver,
-    /// Where clients connect.
+    /// Where clients and other cells connect.
     pub listen: Vec<Listen>,
     /// Workers. [`Driver::Threads`] ignores it.
     pub workers: u16,
     /// Connections that the system completes before they are accepted.
     pub backlog: u32,
-    /// Connections that may be open at once.
+    /// Clients that may be connected at once.
     pub connections_max: u32,
     /// Whether a client beyond that gets an error and is closed; otherwise it waits unaccepted.
     pub reject_at_limit: bool,
@@ -96,5 +100,23 @@ impl Config {
             stall_timeout_s: 120,
             resources,
         }
+    }
+
+    /// Workers that serve many connections each.
+    pub(crate) fn pool(&self) -> u16 {
+        match self.driver {
+            Driver::Epoll | Driver::Signal | Driver::Uring => self.workers,
+            Driver::Threads => u16::from(self.has_links()),
+        }
+    }
+
+    /// The worker that accepts clients.
+    pub(crate) fn acceptor(&self) -> WorkerId {
+        let after_links = self.driver == Driver::Threads && self.has_links();
+        WorkerId(u16::from(after_links))
+    }
+
+    fn has_links(&self) -> bool {
+        self.listen.iter().any(|at| matches!(at, Listen::Links(_)))
     }
 }

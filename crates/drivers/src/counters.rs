@@ -21,6 +21,13 @@ macro_rules! counters {
         }
 
         impl Snapshot {
+            /// Links that are open.
+            #[must_use]
+            pub fn links_open(&self) -> u64 {
+                // Two workers may have been read at different moments.
+                self.links_opened.saturating_sub(self.links_closed)
+            }
+
             /// Adds the present counts of a worker.
             pub(crate) fn add(&mut self, counters: &Counters) {
                 $(self.$name += counters.$name.get();)*
@@ -30,12 +37,18 @@ macro_rules! counters {
 }
 
 counters! {
-    /// Connections that were accepted.
+    /// Clients that were accepted.
     accepted,
-    /// Connections that were rejected at the limit.
+    /// Clients that were rejected at the limit.
     rejected,
-    /// Connections that were closed, by either end.
+    /// Connections of clients that were closed, by either end.
     closed,
+    /// Links that were opened, by either end. None of the counts above includes links.
+    links_opened,
+    /// Links that were closed, by either end.
+    links_closed,
+    /// Links that could not be opened.
+    links_failed,
     /// Connections closed because their client was silent for too long.
     idle_kicks,
     /// Connections closed because their client took nothing of its replies for too long.

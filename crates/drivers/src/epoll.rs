@@ -48,6 +48,15 @@ impl Source for Epoll {
         let _ = epoll::delete(&self.fd, fd);
     }
 
+    fn watch_connecting(&mut self, fd: &OwnedFd, key: Key) -> Result<(), Errno> {
+        epoll::add(&self.fd, fd, EventData::new_u64(key), EventFlags::OUT | EventFlags::ET)
+    }
+
+    fn unwatch_connecting(&mut self, fd: &OwnedFd, _key: Key) {
+        // An error means that it is not registered, which is the aim.
+        let _ = epoll::delete(&self.fd, fd);
+    }
+
     fn watch(&mut self, fd: &OwnedFd, key: Key) -> Result<(), Errno> {
         epoll::add(&self.fd, fd, EventData::new_u64(key), INTEREST)
     }

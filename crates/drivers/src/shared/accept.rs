@@ -24,34 +24,38 @@ const TOO_MANY: &[u8] = b"ERROR Too many open connections\r\n";
 
 /// The result of an attempt to accept.
 pub(crate) enum Attempt {
-    /// A client, to be served.
-    Client(Accepted),
-    /// A client that is gone or was rejected: try again at once.
+    /// A client or a link, to be served.
+    Accepted(Accepted),
+    /// A connection that is gone, or a client that was rejected: try again at once.
     Again,
-    /// The limit is reached or descriptors have run out: pause.
+    /// The limit is reached: pause accepting clients.
+    Full,
+    /// Descriptors have run out: pause.
     Pause,
-    /// No client waits.
+    /// None waits.
     NoneWaiting,
 }
 
 /// Calls `accept` for one client, unless the limit is reached and clients are to wait for it. At
-/// the limit, where clients are not to wait, the client gets an error and is closed.
+/// the limit, where clients are not to wait, the client gets an error and is closed. No limit
+/// applies to `links`.
 pub(crate) fn attempt(
     shared: &Shared,
     counters: &Counters,
+    links: bool,
     accept: impl FnOnce() -> Result<Accepted, Errno>,
 ) -> Attempt {
-    if shared.must_wait() {
-        return Attempt::Pause;
+    if !links && shared.must_wait() {
+        return Attempt::Full;
     }
     match accept() {
-        Ok(accepted) if shared.is_full() => {
+        Ok(accepted) if !links && shared.is_full() => {
             counters.rejected.add(1);
             // An error means that the client is gone already.
             let _ = send(accepted.fd(), TOO_MANY, SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
             Attempt::Again
         }
-        Ok(accepted) => Attempt::Client(accepted),
+        Ok(accepted) => Attempt::Accepted(accepted),
         Err(Errno::INTR | Errno::CONNABORTED) => Attempt::Again,
         Err(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => Attempt::Pause,
         Err(_) => Attempt::NoneWaiting,

@@ -33,7 +33,7 @@ pub(crate) enum Message {
     Close(ConnId),
     /// Stop reading from the client, or resume.
     PauseRead { conn: ConnId, on: bool },
-    /// A client that another worker accepted.
+    /// A client or a link that another worker accepted.
     Serve(Accepted),
 }
 

@@ -63,7 +63,7 @@ impl Remote {
         self.0.snapshot()
     }
 
-    /// Connections that are open now.
+    /// Clients that are connected now.
     #[must_use]
     pub fn open(&self) -> u32 {
         self.0.open()
@@ -95,8 +95,8 @@ impl Remote {
         self.0.clock().now()
     }
 
-    /// Stops accepting, and closes each connection as soon as it is between two requests, or after
-    /// `limit`. Returns at once.
+    /// Stops accepting, and closes each client as soon as it is between two requests, and then the
+    /// links; or everything after `limit`. Returns at once.
     pub fn drain(&self, limit: Duration) {
         self.0.drain(limit);
     }
@@ -115,8 +115,9 @@ impl Remote {
 /// client.
 pub struct Slot<M> {
     /// The worker it will serve. Under [`Driver::Threads`](crate::Driver::Threads), worker 0 serves
-    /// no client: of its handler only [`Handler::end_batch`](session::Handler::end_batch) is
-    /// called, when [`Handler::wake_at_ns`](session::Handler::wake_at_ns) says.
+    /// no client. With a listener for links it serves those. Without one, its handler gets mail,
+    /// and [`Handler::end_batch`](session::Handler::end_batch) is called after that and when
+    /// [`Handler::wake_at_ns`](session::Handler::wake_at_ns) says.
     pub worker: WorkerId,
     /// Reaches the server from the handler and from what the handler starts.
     pub remote: Remote,

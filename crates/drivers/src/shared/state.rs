@@ -5,8 +5,9 @@
 //!              +----------------^
 //! ```
 //!
-//! Invariants: `open` counts each connection from the moment it is accepted until its worker has
-//! closed it. The counts of a worker that is gone are in `retired`, and in no handle: both change
+//! Invariants: `open` counts each client from the moment it is accepted until its worker has
+//! closed it; links are not counted. While the server drains, the last client that is closed wakes
+//! every worker, because links are closed then. The counts of a worker that is gone are in `retired`, and in no handle: both change
 //! under the write lock of `workers`.
 //!
 //! Times are nanoseconds of the monotonic clock.
@@ -39,9 +40,9 @@ pub(crate) enum Phase {
 pub(crate) struct Shared {
     config: Config,
     clock: Clock,
-    /// Connections that are open, over all workers.
+    /// Clients that are connected, over all workers.
     open: AtomicU32,
-    /// Accepting has stopped; the first worker is woken when a connection closes.
+    /// Accepting has stopped; the worker that accepts is woken when a connection closes.
     accept_stopped: AtomicBool,
     phase: AtomicU8,
     drain_until_ns: AtomicU64,
@@ -91,7 +92,13 @@ impl Shared {
 
     /// Enters `phase`, unless a later one is entered already, and wakes every worker.
     pub(crate) fn advance(&self, phase: Phase) {
-        self.phase.fetch_max(phase as u8, Ordering::Relaxed);
+        // Ordered with the count of clients: either the last one sees the phase, or who has entered
+        // it sees that none is left.
+        self.phase.fetch_max(phase as u8, Ordering::SeqCst);
+        self.wake_all();
+    }
+
+    fn wake_all(&self) {
         for worker in self.workers().iter().flatten() {
             worker.mailbox().wake();
         }
@@ -108,12 +115,12 @@ impl Shared {
         self.advance(Phase::Draining);
     }
 
-    /// Connections that are open.
+    /// Clients that are connected.
     pub(crate) fn open(&self) -> u32 {
-        self.open.load(Ordering::Relaxed)
+        self.open.load(Ordering::SeqCst)
     }
 
-    /// Whether no further connection may be opened.
+    /// Whether no further client may be accepted.
     pub(crate) fn is_full(&self) -> bool {
         self.open() >= self.config.connections_max
     }
@@ -123,16 +130,19 @@ impl Shared {
         self.is_full() && !self.config.reject_at_limit
     }
 
-    /// Counts a connection that was accepted.
+    /// Counts a client that was accepted.
     pub(crate) fn opened(&self) {
         self.open.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts a connection that was closed, and wakes the acceptor if it waits for that.
+    /// Counts a client that was closed, and wakes the acceptor if it waits for that.
     pub(crate) fn closed(&self) {
-        self.open.fetch_sub(1, Ordering::Relaxed);
+        let was_last = self.open.fetch_sub(1, Ordering::SeqCst) == 1;
+        if was_last && self.phase.load(Ordering::SeqCst) != Phase::Running as u8 {
+            return self.wake_all();
+        }
         if self.has_stopped_accepting()
-            && let Some(worker) = self.worker(WorkerId(0))
+            && let Some(worker) = self.worker(self.config.acceptor())
         {
             worker.mailbox().wake();
         }

@@ -96,11 +96,16 @@ impl Source for Signalled {
         let _ = send_none(fd);
     }
 
+    fn watch_connecting(&mut self, fd: &OwnedFd, key: Key) -> Result<(), Errno> {
+        self.watch_for(fd, Watched { key, writable: true })
+    }
+
+    fn unwatch_connecting(&mut self, fd: &OwnedFd, key: Key) {
+        self.unwatch_listener(fd, key);
+    }
+
     fn watch(&mut self, fd: &OwnedFd, key: Key) -> Result<(), Errno> {
-        send_signals(fd, self.thread)?;
-        *self.watched(fd.as_raw_fd()) = Watched { key, writable: false };
-        self.early.push(fd.as_raw_fd());
-        Ok(())
+        self.watch_for(fd, Watched { key, writable: false })
     }
 
     fn watch_writable(&mut self, fd: &OwnedFd, _key: Key, on: bool) -> Result<(), Errno> {
@@ -151,6 +156,13 @@ impl Source for Signalled {
 }
 
 impl Signalled {
+    fn watch_for(&mut self, fd: &OwnedFd, watched: Watched) -> Result<(), Errno> {
+        send_signals(fd, self.thread)?;
+        *self.watched(fd.as_raw_fd()) = watched;
+        self.early.push(fd.as_raw_fd());
+        Ok(())
+    }
+
     fn watched(&mut self, fd: RawFd) -> &mut Watched {
         let index = usize::try_from(fd).expect("an open descriptor is not negative");
         if self.watched.len() <= index {

@@ -4,6 +4,8 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use rustix::net::SocketAddrAny;
+
 /// One end of a connection, or where a listener listens.
 ///
 /// ```
@@ -21,6 +23,14 @@ pub enum Address {
     Tcp(SocketAddr),
     /// A socket file. The client's end of one has no path.
     Unix(Option<PathBuf>),
+}
+
+impl Address {
+    /// The address of an end of a socket. One that is gone already has no name.
+    pub(super) fn of(end: Option<SocketAddrAny>) -> Self {
+        let address = end.and_then(|end| SocketAddr::try_from(end).ok());
+        address.map_or(Self::Unix(None), Self::Tcp)
+    }
 }
 
 impl fmt::Display for Address {

@@ -22,12 +22,14 @@ pub enum State {
     Write,
     /// It waits for a completion or a log.
     Wait,
-    /// A listener: it waits for clients.
+    /// A listener: it waits for clients, or for other cells.
     Listening,
+    /// A link to another cell, whatever it is doing.
+    Link,
 }
 
 impl State {
-    const ALL: [Self; 4] = [Self::Read, Self::Write, Self::Wait, Self::Listening];
+    const ALL: [Self; 5] = [Self::Read, Self::Write, Self::Wait, Self::Listening, Self::Link];
 
     /// As `stats conns` names it.
     #[must_use]
@@ -37,23 +39,35 @@ impl State {
             Self::Write => "conn_mwrite",
             Self::Wait => "conn_io_pending",
             Self::Listening => "conn_listening",
+            Self::Link => "conn_link",
         }
     }
+}
+
+/// The two ends of a connection.
+pub(crate) struct Ends {
+    /// The other one.
+    pub(crate) peer: Address,
+    /// This one: that of the listener, if it was accepted.
+    pub(crate) local: Arc<Address>,
 }
 
 /// One connection, as its worker shows it to other threads.
 pub(crate) struct ConnectionInfo {
     fd: i32,
     peer: Address,
-    listener: Arc<Address>,
+    /// This end of it.
+    local: Arc<Address>,
+    is_link: bool,
     state: AtomicU8,
     active_s: AtomicU32,
 }
 
 impl ConnectionInfo {
-    pub(crate) fn new(fd: i32, peer: Address, listener: Arc<Address>, now_s: u32) -> Self {
+    pub(crate) fn new(fd: i32, ends: Ends, is_link: bool, now_s: u32) -> Self {
+        let Ends { peer, local } = ends;
         let state = AtomicU8::new(State::Read as u8);
-        Self { fd, peer, listener, state, active_s: AtomicU32::new(now_s) }
+        Self { fd, peer, local, is_link, state, active_s: AtomicU32::new(now_s) }
     }
 
     /// Notes that the client sent or took something.
@@ -74,11 +88,12 @@ impl ConnectionInfo {
     }
 
     pub(crate) fn report(&self, now_s: u32) -> Report {
+        let state = State::ALL[usize::from(self.state.load(Ordering::Relaxed))];
         Report {
             fd: self.fd,
             address: self.peer.clone(),
-            listener: Some(self.listener.clone()),
-            state: State::ALL[usize::from(self.state.load(Ordering::Relaxed))],
+            listener: Some(self.local.clone()),
+            state: if self.is_link { State::Link } else { state },
             idle_s: self.idle_s(now_s),
         }
     }
@@ -89,12 +104,12 @@ impl ConnectionInfo {
 pub struct Report {
     /// The descriptor, by which memcached names connections.
     pub fd: i32,
-    /// The client's end; for a listener, where it listens.
+    /// The end of the client or of the other cell; for a listener, where it listens.
     pub address: Address,
     /// The server's end; `None` for a listener.
     pub listener: Option<Arc<Address>>,
     /// What it is doing.
     pub state: State,
-    /// Seconds since the client last sent or took something.
+    /// Seconds since the other end last sent or took something.
     pub idle_s: u32,
 }

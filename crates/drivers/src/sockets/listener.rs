@@ -1,4 +1,4 @@
-//! Sockets that clients connect to, and the sockets that are accepted from them.
+//! Sockets that clients and other cells connect to, and the sockets that are accepted from them.
 //!
 //! A socket file has its permissions before any client can connect, and is removed when its
 //! listener is dropped. The file of a dead process is recognised because it refuses a connection;
@@ -19,21 +19,22 @@ use rustix::net::sockopt::{
     set_ipv6_v6only, set_socket_keepalive, set_socket_reuseaddr, set_tcp_nodelay,
 };
 use rustix::net::{
-    AddressFamily, SocketAddrAny, SocketAddrUnix, SocketFlags, SocketType, acceptfrom_with, bind,
-    connect, getpeername, getsockname, listen, socket_with,
+    AddressFamily, SocketAddrUnix, SocketFlags, acceptfrom_with, bind, connect, getpeername,
+    getsockname, listen,
 };
 
 use super::address::Address;
-use super::info::{ConnectionInfo, Report, State};
+use super::info::{ConnectionInfo, Ends, Report, State};
+use super::stream::{family_of, stream};
 use crate::config::Listen;
 use crate::error::StartError;
 
-/// The socket of a client that was just accepted.
+/// The socket of a client or of a link that was just accepted.
 pub(crate) struct Accepted {
     fd: OwnedFd,
-    peer: Address,
-    listener: Arc<Address>,
+    ends: Ends,
     number: usize,
+    is_link: bool,
 }
 
 impl Accepted {
@@ -46,30 +47,40 @@ impl Accepted {
         self.number
     }
 
+    /// Whether its listener is one for links.
+    pub(crate) fn is_link(&self) -> bool {
+        self.is_link
+    }
+
     /// Its descriptor, and what others may know of it from now on.
     pub(crate) fn into_connection(self, now_s: u32) -> (OwnedFd, Arc<ConnectionInfo>) {
-        let Self { fd, peer, listener, .. } = self;
-        let info = ConnectionInfo::new(fd.as_raw_fd(), peer, listener, now_s);
+        let Self { fd, ends, is_link, .. } = self;
+        let info = ConnectionInfo::new(fd.as_raw_fd(), ends, is_link, now_s);
         (fd, Arc::new(info))
     }
 }
 
-/// A socket that clients connect to.
+/// A socket that clients or other cells connect to.
 pub(crate) struct Listener {
     fd: OwnedFd,
     address: Arc<Address>,
     /// Its place in the configuration.
     number: usize,
+    /// Whether it is for other cells.
+    is_for_links: bool,
 }
 
 impl Listener {
     /// Listens at an address, which is number `number` of the configuration.
     pub(crate) fn open(number: usize, at: &Listen, backlog: u32) -> Result<Self, StartError> {
         match at {
-            Listen::Tcp(address) => Self::open_tcp(number, *address, backlog).map_err(|cause| {
-                let address = Address::Tcp(*address).to_string();
-                StartError::Listen { address, cause: cause.into() }
-            }),
+            Listen::Tcp(address) | Listen::Links(address) => {
+                let is_for_links = matches!(at, Listen::Links(_));
+                Self::open_tcp(number, *address, backlog, is_for_links).map_err(|cause| {
+                    let address = Address::Tcp(*address).to_string();
+                    StartError::Listen { address, cause: cause.into() }
+                })
+            }
             Listen::Unix { path, mode } => {
                 remove_stale(path)?;
                 Self::open_unix(number, path, *mode, backlog).map_err(|cause| {
@@ -80,9 +91,13 @@ impl Listener {
         }
     }
 
-    fn open_tcp(number: usize, address: SocketAddr, backlog: u32) -> Result<Self, Errno> {
-        let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
-        let fd = stream(family)?;
+    fn open_tcp(
+        number: usize,
+        address: SocketAddr,
+        backlog: u32,
+        is_for_links: bool,
+    ) -> Result<Self, Errno> {
+        let fd = stream(family_of(&address))?;
         set_socket_reuseaddr(&fd, true)?;
         // Accepted sockets inherit both. Without delay, a reply never waits until the one before is
         // acknowledged. With keep-alive, a host that is gone is noticed after some time.
@@ -94,14 +109,14 @@ impl Listener {
         bind(&fd, &address)?;
         listen(&fd, backlog_of(backlog))?;
         let address = SocketAddr::try_from(getsockname(&fd)?)?;
-        Ok(Self { fd, address: Arc::new(Address::Tcp(address)), number })
+        Ok(Self { fd, address: Arc::new(Address::Tcp(address)), number, is_for_links })
     }
 
     fn open_unix(number: usize, path: &Path, mode: u32, backlog: u32) -> io::Result<Self> {
         let fd = stream(AddressFamily::UNIX)?;
         bind(&fd, &SocketAddrUnix::new(path)?)?;
         let address = Arc::new(Address::Unix(Some(path.to_path_buf())));
-        let listener = Self { fd, address, number };
+        let listener = Self { fd, address, number, is_for_links: false };
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))?;
         listen(&listener.fd, backlog_of(backlog))?;
         Ok(listener)
@@ -111,6 +126,11 @@ impl Listener {
         &self.fd
     }
 
+    /// Whether it is for other cells.
+    pub(crate) fn is_for_links(&self) -> bool {
+        self.is_for_links
+    }
+
     /// As `stats conns` shows it, with the port that the system chose.
     pub(crate) fn report(&self) -> Report {
         let address = (*self.address).clone();
@@ -118,20 +138,23 @@ impl Listener {
         Report { fd, address, listener: None, state: State::Listening, idle_s: 0 }
     }
 
-    /// The next client. `nonblocking`: calls on its socket never wait.
+    /// The next connection. `nonblocking`: calls on its socket never wait.
     pub(crate) fn accept(&self, nonblocking: bool) -> Result<Accepted, Errno> {
         let mut flags = SocketFlags::CLOEXEC;
         flags.set(SocketFlags::NONBLOCK, nonblocking);
         let (fd, peer) = acceptfrom_with(&self.fd, flags)?;
-        let peer = peer_of(peer);
-        Ok(Accepted { fd, peer, listener: self.address.clone(), number: self.number })
+        Ok(self.accepted_from(fd, Address::of(peer)))
     }
 
     /// A client that the kernel accepted here without [`Listener::accept`].
     pub(crate) fn accepted(&self, fd: OwnedFd) -> Accepted {
-        // A client that is gone already has no name.
-        let peer = peer_of(getpeername(&fd).ok().flatten());
-        Accepted { fd, peer, listener: self.address.clone(), number: self.number }
+        let peer = Address::of(getpeername(&fd).ok().flatten());
+        self.accepted_from(fd, peer)
+    }
+
+    fn accepted_from(&self, fd: OwnedFd, peer: Address) -> Accepted {
+        let ends = Ends { peer, local: self.address.clone() };
+        Accepted { fd, ends, number: self.number, is_link: self.is_for_links }
     }
 }
 
@@ -144,18 +167,8 @@ impl Drop for Listener {
     }
 }
 
-fn stream(family: AddressFamily) -> Result<OwnedFd, Errno> {
-    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    socket_with(family, SocketType::STREAM, flags, None)
-}
-
 fn backlog_of(backlog: u32) -> i32 {
     i32::try_from(backlog).unwrap_or(i32::MAX)
-}
-
-fn peer_of(peer: Option<SocketAddrAny>) -> Address {
-    let address = peer.and_then(|peer| SocketAddr::try_from(peer).ok());
-    address.map_or(Address::Unix(None), Address::Tcp)
 }
 
 /// Removes the socket file of a dead process at `path`.

@@ -1,13 +1,17 @@
-//! Sockets: where clients connect, what is known of an open one, and how bytes are sent.
+//! Sockets: where clients connect, how links are opened, what is known of an open connection, and
+//! how bytes are sent.
 //!
 //! Nothing here knows of workers, sessions' order or time-outs.
 
 mod address;
+mod connect;
 mod info;
 mod listener;
 mod send;
+mod stream;
 
 pub use address::Address;
+pub(crate) use connect::{Connected, connected, link_info, start_connect};
 pub(crate) use info::ConnectionInfo;
 pub use info::{Report, State};
 pub(crate) use listener::{Accepted, Listener};

@@ -1,8 +1,9 @@
 //! The thread that accepts clients, starts their threads, and joins them.
 //!
-//! It is worker 0, and its handler serves no client: it gets mail, and its `end_batch` is called
-//! after that and at the moments of its `wake_at_ns`. Each client is a worker of its own: it gets a
-//! worker number that is free, and a generation that no connection had before.
+//! Where no other thread serves links, it is worker 0, and its handler serves no client: it gets
+//! mail, and its `end_batch` is called after that and at the moments of its `wake_at_ns`. Where one
+//! does, that is worker 0, and this one is worker 1 and has no handler. Each client is a worker of
+//! its own: it gets a worker number that is free, and a generation that no connection had before.
 //!
 //! Invariants: a worker number is free again only after its thread is joined. The thread of a
 //! client never outlives this one.
@@ -19,13 +20,14 @@ use base::Now;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::net::{Shutdown, shutdown};
-use session::{ConnId, Serve, WorkerId};
+use session::{ConnId, Order, Serve, WorkerId};
 
 use super::client::Client;
 use crate::clock::{SECOND_NS, timespec};
 use crate::error::StartError;
 use crate::shared::{
-    ACCEPTS_MAX, Attempt, Message, Phase, RETRY_NS, Shared, Slot, Waker, WorkerHandle, attempt,
+    ACCEPTS_MAX, Attempt, Message, ORDERS_MAX, Phase, RETRY_NS, Shared, Slot, Waker, WorkerHandle,
+    attempt,
 };
 use crate::sockets::{Accepted, Listener};
 
@@ -46,8 +48,8 @@ struct Acceptor<H, F> {
     handle: Arc<WorkerHandle>,
     listeners: Vec<Listener>,
     factory: F,
-    /// The handler of worker 0.
-    handler: H,
+    /// The handler of worker 0, if this is it.
+    handler: Option<H>,
     now: Now,
     clients: HashMap<WorkerId, ClientThread>,
     /// Workers whose threads have ended, or end now.
@@ -56,7 +58,7 @@ struct Acceptor<H, F> {
     ending: Sender<WorkerId>,
     /// Numbers of workers that are gone, to be used again.
     free: Vec<WorkerId>,
-    next: u16,
+    next: u32,
     /// How many connections there were: each is the next generation of its worker.
     generation: u32,
     /// While accepting has stopped: when to try again.
@@ -76,11 +78,12 @@ where
     let waker = Waker::descriptor()
         .map_err(|cause| StartError::System { what: "an event descriptor", cause: cause.into() })?;
     let handle = WorkerHandle::new(waker);
-    shared.add_worker(WorkerId(0), handle.clone());
+    let id = shared.config().acceptor();
+    shared.add_worker(id, handle.clone());
     for listener in &listeners {
         shared.show(listener);
     }
-    let handler = factory(Slot::new(WorkerId(0), shared));
+    let handler = (id == WorkerId(0)).then(|| factory(Slot::new(id, shared)));
     let (ending, ended) = channel();
     let acceptor = Acceptor {
         shared: shared.clone(),
@@ -93,7 +96,7 @@ where
         ended,
         ending,
         free: Vec::new(),
-        next: 1,
+        next: u32::from(id.0) + 1,
         generation: 0,
         retry_at_ns: None,
     };
@@ -143,19 +146,40 @@ where
 
     /// Its result is about replies, and there are none here.
     fn end_batch(&mut self) {
+        self.refuse_orders();
         let clock = self.shared.clock();
-        let _ = self.handler.end_batch(self.now, || clock.now());
+        if let Some(handler) = &mut self.handler {
+            let _ = handler.end_batch(self.now, || clock.now());
+        }
+    }
+
+    /// Takes what the handler has ordered; there is no connection that it could be about. Returns
+    /// whether there was anything.
+    fn refuse_orders(&mut self) -> bool {
+        let Some(handler) = &mut self.handler else { return false };
+        for count in 0..ORDERS_MAX {
+            match handler.take_order() {
+                Some(Order::Connect { purpose, .. }) => handler.unconnected(purpose),
+                Some(_) => {}
+                None => return count > 0,
+            }
+        }
+        true
     }
 
     /// Waits for a client, for a wake-up, or until something is due.
     fn wait(&mut self) {
-        let mut at_ns = self.handler.wake_at_ns().min(self.retry_at_ns.unwrap_or(u64::MAX));
+        let wake_at_ns = self.handler.as_ref().map_or(u64::MAX, H::wake_at_ns);
+        let mut at_ns = wake_at_ns.min(self.retry_at_ns.unwrap_or(u64::MAX));
         if self.shared.phase() == Phase::Draining {
             at_ns = at_ns.min(self.shared.drain_until_ns());
         }
+        if self.refuse_orders() {
+            at_ns = 0;
+        }
         let wait_ns = at_ns.saturating_sub(self.now.mono_ns).min(WAIT_NS_MAX);
         let timeout = timespec(wait_ns);
-        let waker = self.handle.mailbox().descriptor().expect("worker 0 has a descriptor");
+        let waker = self.handle.mailbox().descriptor().expect("it was made with a descriptor");
         let mut fds = vec![PollFd::new(waker, PollFlags::IN)];
         if self.retry_at_ns.is_none() {
             fds.extend(self.listeners.iter().map(|it| PollFd::new(it.fd(), PollFlags::IN)));
@@ -169,8 +193,8 @@ where
         self.now = self.shared.clock().now();
         for message in self.handle.mailbox().take().messages {
             // It has no connection that anything else could be for.
-            if let Message::Mail(mail) = message {
-                mail.deliver(&mut self.handler, self.now);
+            if let (Message::Mail(mail), Some(handler)) = (message, &mut self.handler) {
+                mail.deliver(handler, self.now);
             }
         }
         self.handle.counters().wakeups.add(1);
@@ -182,10 +206,10 @@ where
                 return;
             }
             let listener = &self.listeners[index];
-            match attempt(&self.shared, self.handle.counters(), || listener.accept(false)) {
-                Attempt::Client(accepted) => self.serve(accepted),
+            match attempt(&self.shared, self.handle.counters(), false, || listener.accept(false)) {
+                Attempt::Accepted(accepted) => self.serve(accepted),
                 Attempt::Again => {}
-                Attempt::Pause => return self.stop_accepting(),
+                Attempt::Full | Attempt::Pause => return self.stop_accepting(),
                 Attempt::NoneWaiting => return,
             }
         }
@@ -231,8 +255,8 @@ where
         if let Some(worker) = self.free.pop() {
             return Some(worker);
         }
-        let worker = WorkerId(self.next);
-        self.next = self.next.checked_add(1)?;
+        let worker = WorkerId(u16::try_from(self.next).ok()?);
+        self.next += 1;
         Some(worker)
     }
 

@@ -2,7 +2,7 @@
 //! wherever it waits.
 //!
 //! Invariants: `end_batch` is called after each step, before anything is sent and before the thread
-//! blocks. While a reply waits or a request is parked, the thread waits for messages and does not
+//! blocks; what the handler has ordered is carried out before that. While a reply waits or a request is parked, the thread waits for messages and does not
 //! receive. While it waits for a log, that is announced, and the gate was asked since. Dropping a
 //! client removes its worker and counts the connection as closed, also where its thread could not
 //! start.
@@ -17,11 +17,13 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{RecvFlags, Shutdown, recv, shutdown};
-use session::{BatchEnd, ConnId, Connection, Context, Flow, Serve, Span, Waited};
+use session::{BatchEnd, ConnId, Connection, Context, Flow, Order, Serve, Span, Waited};
 
 use crate::clock::seconds;
 use crate::outbox::Outbox;
-use crate::shared::{Message, PARKED_RETRY_NS, Phase, Shared, Taken, WorkerHandle, bit_of};
+use crate::shared::{
+    Message, ORDERS_MAX, PARKED_RETRY_NS, Phase, Shared, Taken, WorkerHandle, bit_of,
+};
 use crate::sockets::{Accepted, ConnectionInfo, Sent, State, send_span};
 
 /// Bytes that one `recv` takes at most: few, because there may be thousands of threads.
@@ -54,6 +56,7 @@ impl<H: Serve> Client<H> {
     ) -> Self {
         let now = shared.clock().now();
         let connection = handler.accept(id, accepted.listener());
+        assert!(connection.is_client(), "a listener for clients accepts no links");
         let (fd, info) = accepted.into_connection(seconds(now));
         handle.show(0, info.clone());
         let resources = shared.config().resources.clone();
@@ -101,12 +104,15 @@ impl<H: Serve> Client<H> {
     /// Does what the session needs next, then sends what there is to send. [`Break`] ends the
     /// connection.
     fn step(&mut self) -> ControlFlow<()> {
+        // It does not block while the handler has orders, which the end of the step before may add.
+        let any = self.carry_out_orders()?;
         let next = match self.connection.flow() {
             Flow::Close | Flow::Drop => return Break(()),
             _ if self.handle.mailbox().has_messages() => {
                 let taken = self.handle.mailbox().take();
                 self.on_messages(taken)
             }
+            _ if any => Continue(()),
             Flow::Again | Flow::Full => self.resume(),
             Flow::Parked => self.retry(),
             Flow::Waiting => self.wait_for_messages(MESSAGE_WAIT),
@@ -115,6 +121,7 @@ impl<H: Serve> Client<H> {
             }
             Flow::Idle => self.receive(),
         };
+        self.carry_out_orders()?;
         if self.connection.flow() == Flow::Drop {
             return Break(());
         }
@@ -127,6 +134,34 @@ impl<H: Serve> Client<H> {
                 self.send()?;
                 next
             }
+        }
+    }
+
+    /// Carries out what the handler has ordered, which is about this connection or has no effect.
+    /// Returns whether there was anything.
+    fn carry_out_orders(&mut self) -> ControlFlow<(), bool> {
+        for count in 0..ORDERS_MAX {
+            match self.context.handler.take_order() {
+                None => return Continue(count > 0),
+                Some(Order::Connect { purpose, .. }) => self.context.handler.unconnected(purpose),
+                Some(Order::Turn(id)) if id == self.connection.id() => self.order_turn(),
+                Some(Order::Complete { ticket, bytes, last }) => {
+                    self.connection.complete(ticket, &bytes, last);
+                }
+                Some(Order::Close(id)) if id == self.connection.id() => return Break(()),
+                Some(Order::Turn(_) | Order::Close(_)) => {}
+            }
+        }
+        Continue(true)
+    }
+
+    /// Gives the connection a turn, unless it waits or ends, or must send first.
+    fn order_turn(&mut self) {
+        let sent = self.context.out.is_empty();
+        match self.connection.flow() {
+            Flow::Idle | Flow::Again => self.turn(),
+            Flow::Full | Flow::Parked if sent => self.turn(),
+            _ => {}
         }
     }
 
@@ -169,9 +204,13 @@ impl<H: Serve> Client<H> {
     }
 
     fn resume(&mut self) -> ControlFlow<()> {
+        self.turn();
+        Continue(())
+    }
+
+    fn turn(&mut self) {
         self.connection.resume(&mut self.context);
         self.note_yield();
-        Continue(())
     }
 
     fn note_yield(&self) {

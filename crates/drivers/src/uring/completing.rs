@@ -14,7 +14,8 @@
 //! tag  63..........32 31   30.......0
 //!      generation     0    index       bytes or end of a client: its key
 //!      generation     1    index       the client takes again
-//!      all ones       what is no client: messages, cancellations, accepts and sends (raw.rs)
+//!      all ones       what is no client: messages, connections under way, cancellations, accepts
+//!                     and sends (raw.rs)
 //! ```
 
 use std::collections::VecDeque;
@@ -29,7 +30,9 @@ use session::Serve;
 use super::raw::{AT_ONCE, Ring, SENDS_MAX, TAG_ACCEPTS, TAG_SENDS, Tag};
 use crate::counters::Counters;
 use crate::sockets::{Accepted, Listener};
-use crate::workers::{Client, KEY_LISTENERS, KEY_SPECIAL, Key, Received, Source, Turn, Unsent};
+use crate::workers::{
+    Client, KEY_CONNECTS, KEY_LISTENERS, KEY_SPECIAL, Key, Received, Source, Turn, Unsent,
+};
 
 /// Set in the tag of a request that completes when a client takes again.
 const WRITABLE: Tag = 1 << 31;
@@ -137,6 +140,15 @@ impl Source for Uring {
         Err(failed.unwrap_or(Errno::AGAIN))
     }
 
+    fn watch_connecting(&mut self, fd: &OwnedFd, key: Key) -> Result<(), Errno> {
+        self.ring.poll(fd.as_fd(), key, EventFlags::OUT.bits(), false)
+    }
+
+    fn unwatch_connecting(&mut self, _fd: &OwnedFd, key: Key) {
+        // At worst, an event comes that matches no connection.
+        let _ = self.ring.cancel(key, TAG_CANCELS);
+    }
+
     /// Does nothing: the first turn of a client makes the ring receive from it.
     fn watch(&mut self, _fd: &OwnedFd, _key: Key) -> Result<(), Errno> {
         Ok(())
@@ -145,7 +157,6 @@ impl Source for Uring {
     fn watch_writable(&mut self, fd: &OwnedFd, key: Key, on: bool) -> Result<(), Errno> {
         if on {
             self.ring.poll(fd.as_fd(), key | WRITABLE, EventFlags::OUT.bits(), false)?;
-            self.stop_receiving(key);
         }
         Ok(())
     }
@@ -235,6 +246,7 @@ impl Uring {
                 }
                 self.events.push((tag, EventFlags::IN, at));
             }
+            KEY_CONNECTS.. => self.events.push((tag, EventFlags::OUT, at)),
             _ if tag & WRITABLE != 0 => self.events.push((tag & !WRITABLE, EventFlags::OUT, at)),
             _ => self.events.push((tag, EventFlags::IN, at)),
         }

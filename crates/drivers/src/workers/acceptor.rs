@@ -1,8 +1,8 @@
-//! Accepting, at the first worker: each client goes to the worker with the fewest connections.
+//! Accepting, at the first worker: each connection goes to the worker with the fewest connections.
 //!
-//! When descriptors run out, or the limit is reached and clients are to wait, the source stops
-//! watching the listeners, so nothing spins. Accepting resumes when a connection closes, or after
-//! [`RETRY_NS`].
+//! When the limit is reached and clients are to wait, the source stops watching the listeners for
+//! clients, so nothing spins; when descriptors run out, those for links too. Accepting resumes when
+//! a connection closes, or after [`RETRY_NS`].
 //!
 //! Times are nanoseconds of the monotonic clock.
 
@@ -27,6 +27,8 @@ pub(super) struct Acceptor {
     next: usize,
     /// While accepting has stopped: when to try again.
     retry_at_ns: Option<u64>,
+    /// Links are not accepted either.
+    links_stopped: bool,
 }
 
 impl Acceptor {
@@ -36,26 +38,28 @@ impl Acceptor {
         shared: &Shared,
     ) -> Result<Self, Errno> {
         let worker = |id| shared.worker(WorkerId(id)).expect("handles are made before workers");
-        let workers = (0..shared.config().workers).map(worker).collect();
-        let this = Self { listeners, workers, next: 0, retry_at_ns: None };
+        let workers = (0..shared.config().pool()).map(worker).collect();
+        let this = Self { listeners, workers, next: 0, retry_at_ns: None, links_stopped: false };
         for listener in &this.listeners {
             shared.show(listener);
         }
-        this.watch(source)?;
+        this.watch(true, source)?;
+        this.watch(false, source)?;
         Ok(this)
     }
 
-    fn watch(&self, source: &mut impl Source) -> Result<(), Errno> {
-        for (key, listener) in (KEY_LISTENERS..).zip(&self.listeners) {
-            source.watch_listener(listener.fd(), key)?;
-        }
-        Ok(())
+    /// The listeners for links, or those for clients.
+    fn listeners(&self, links: bool) -> impl Iterator<Item = (Key, &Listener)> {
+        let all = (KEY_LISTENERS..).zip(&self.listeners);
+        all.filter(move |(_, listener)| listener.is_for_links() == links)
     }
 
-    fn unwatch(&self, source: &mut impl Source) {
-        for (key, listener) in (KEY_LISTENERS..).zip(&self.listeners) {
-            source.unwatch_listener(listener.fd(), key);
-        }
+    fn watch(&self, links: bool, source: &mut impl Source) -> Result<(), Errno> {
+        self.listeners(links).try_for_each(|(key, it)| source.watch_listener(it.fd(), key))
+    }
+
+    fn unwatch(&self, links: bool, source: &mut impl Source) {
+        self.listeners(links).for_each(|(key, it)| source.unwatch_listener(it.fd(), key));
     }
 
     /// Closes the listeners.
@@ -71,36 +75,47 @@ impl Acceptor {
         self.retry_at_ns.unwrap_or(u64::MAX)
     }
 
-    /// Accepts the clients that wait at the listener of `key`.
+    /// Accepts the connections that wait at the listener of `key`.
     pub(super) fn accept<H: Serve, S: Source>(&mut self, key: Key, conns: &mut Connections<H, S>) {
         let index = (key - KEY_LISTENERS) as usize;
+        let links = self.listeners[index].is_for_links();
         for _ in 0..ACCEPTS_MAX {
-            if self.retry_at_ns.is_some() {
+            if if links { self.links_stopped } else { self.retry_at_ns.is_some() } {
                 return;
             }
             let listener = &self.listeners[index];
             let Connections { source, shared, handle, .. } = &mut *conns;
-            match attempt(shared, handle.counters(), || source.accept(listener, key)) {
-                Attempt::Client(accepted) => self.assign(accepted, conns),
+            match attempt(shared, handle.counters(), links, || source.accept(listener, key)) {
+                Attempt::Accepted(accepted) => self.assign(accepted, conns),
                 Attempt::Again => {}
-                Attempt::Pause => return self.stop(conns),
+                Attempt::Full => return self.stop(conns),
+                Attempt::Pause => {
+                    self.links_stopped = true;
+                    self.unwatch(true, &mut conns.source);
+                    return self.stop(conns);
+                }
                 Attempt::NoneWaiting => return,
             }
         }
         conns.source.report_again(self.listeners[index].fd(), key);
     }
 
-    /// Gives a client to a worker.
+    /// Gives a connection to a worker.
     fn assign<H: Serve, S: Source>(&mut self, accepted: Accepted, conns: &mut Connections<H, S>) {
         let chosen = self.choose();
         let worker = &self.workers[chosen];
+        let is_client = !accepted.is_link();
         worker.add_load();
-        conns.shared.opened();
+        if is_client {
+            conns.shared.opened();
+        }
         if chosen == ACCEPTING {
             conns.open(accepted);
         } else if !worker.mailbox().post(Message::Serve(accepted)) {
             worker.drop_load();
-            conns.shared.closed();
+            if is_client {
+                conns.shared.closed();
+            }
         }
     }
 
@@ -120,7 +135,7 @@ impl Acceptor {
     }
 
     fn pause<H: Serve, S: Source>(&mut self, conns: &mut Connections<H, S>) {
-        self.unwatch(&mut conns.source);
+        self.unwatch(false, &mut conns.source);
         self.retry_at_ns = Some(conns.now_ns() + RETRY_NS);
     }
 
@@ -130,7 +145,14 @@ impl Acceptor {
         if self.retry_at_ns.is_none() {
             return;
         }
-        if conns.shared.must_wait() || self.watch(&mut conns.source).is_err() {
+        if self.links_stopped {
+            if self.watch(true, &mut conns.source).is_err() {
+                self.unwatch(true, &mut conns.source);
+                return self.pause(conns);
+            }
+            self.links_stopped = false;
+        }
+        if conns.shared.must_wait() || self.watch(false, &mut conns.source).is_err() {
             return self.pause(conns);
         }
         self.retry_at_ns = None;

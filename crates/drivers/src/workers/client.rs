@@ -10,7 +10,8 @@
 //!
 //! Invariants: `receiving` and `readable` are never both set. While replies of the present batch
 //! are unsent, nothing is decided about the connection: it is neither closed for its end nor given
-//! another turn. While an outbox is there, nothing is received and nothing is executed.
+//! another turn. While an outbox is there, nothing is received from a client and nothing of it is
+//! executed; a link is received from.
 //!
 //! It never closes itself and never waits: each call returns what came of it.
 
@@ -75,6 +76,8 @@ pub(crate) struct Client<H: Serve> {
     pub(super) parked: bool,
     /// Another thread asked not to read from it.
     pub(super) paused: bool,
+    /// Its handler has ordered a turn, which comes when its outbox is gone.
+    pub(super) ordered: bool,
 }
 
 impl<H: Serve> Client<H> {
@@ -95,6 +98,7 @@ impl<H: Serve> Client<H> {
             timed: false,
             parked: false,
             paused: false,
+            ordered: false,
         }
     }
 
@@ -106,15 +110,34 @@ impl<H: Serve> Client<H> {
     /// and nobody has paused it.
     #[inline]
     pub(super) fn may_receive(&self) -> bool {
-        self.connection.flow() == Flow::Idle && self.outbox.is_none() && !self.paused
+        let takes = self.outbox.is_none() || !self.connection.is_client();
+        self.connection.flow() == Flow::Idle && takes && !self.paused
     }
 
     /// Whether a turn would do anything now. It would not while its client takes too little.
     pub(super) fn has_more_to_do(&self) -> bool {
         match self.connection.flow() {
-            _ if self.outbox.is_some() => false,
-            Flow::Idle => self.readable && !self.paused,
-            flow => matches!(flow, Flow::Again | Flow::Full),
+            Flow::Idle => self.readable && self.may_receive() || self.has_ordered_turn(),
+            flow => self.outbox.is_none() && matches!(flow, Flow::Again | Flow::Full),
+        }
+    }
+
+    /// Whether the turn that its handler has ordered may come now.
+    pub(super) fn has_ordered_turn(&self) -> bool {
+        self.ordered && self.outbox.is_none()
+    }
+
+    /// Notes that its handler has ordered a turn. Returns whether it may come at once; if not, it
+    /// comes when the output is sent, or is not due.
+    pub(super) fn order_turn(&mut self) -> bool {
+        let sent = self.outbox.is_none();
+        match self.connection.flow() {
+            Flow::Idle | Flow::Again if sent => true,
+            Flow::Full | Flow::Parked if sent && self.unsent == 0 => true,
+            flow => {
+                self.ordered |= flow == Flow::Idle;
+                false
+            }
         }
     }
 
@@ -132,6 +155,13 @@ impl<H: Serve> Client<H> {
     #[inline]
     pub(super) fn is_settled(&self) -> bool {
         self.connection.flow() == Flow::Idle && !self.connection.is_pending()
+    }
+
+    /// Whether its output may leave before anything else does: a client that was just received from
+    /// has no earlier one.
+    #[inline(always)]
+    pub(super) fn sends_at_once(&self) -> bool {
+        self.connection.is_client() || self.outbox.is_none()
     }
 
     /// Whether nothing follows after its replies are sent but to wait for an event.

@@ -5,22 +5,25 @@
 //! never receives and never sends.
 //!
 //! Invariants: a key in `again` or in `waits` may be that of a closed connection and then matches
-//! nothing. `stalled` is the number of connections with an outbox.
+//! nothing. `stalled` is the number of connections with an outbox, `links` that of open links.
 
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use base::Now;
 use rustix::io::Errno;
-use session::{BatchEnd, Connection, Context, Flow, Passed, Serve, Waited, WorkerId};
+use session::{BatchEnd, ConnId, Connection, Context, Flow, Passed, Serve, Waited, WorkerId};
 
 use super::client::Client;
 use super::clients::Clients;
+use super::connects::{Connect, Connects};
 use super::key::{KEY_SPECIAL, Key, key_of};
 use super::source::Source;
 use super::waits::{Gate, Waits};
 use crate::clock::{Clock, seconds};
 use crate::shared::{Shared, WorkerHandle};
-use crate::sockets::{Accepted, State};
+use crate::sockets::{Accepted, ConnectionInfo, State, link_info};
 
 /// Memory that the output buffer of a worker keeps from one batch to the next.
 pub(super) const OUT_KEEP_BYTES: usize = 512 << 10;
@@ -41,6 +44,10 @@ pub(super) struct Connections<H: Serve, S> {
     pub(super) waits: Waits,
     /// Connections that have not taken all their replies.
     stalled: u32,
+    /// Connections that are no clients.
+    links: usize,
+    /// Links that are under way.
+    pub(super) connects: Connects,
 }
 
 impl<H: Serve, S: Source> Connections<H, S> {
@@ -60,6 +67,8 @@ impl<H: Serve, S: Source> Connections<H, S> {
             again: Vec::new(),
             waits: Waits::default(),
             stalled: 0,
+            links: 0,
+            connects: Connects::default(),
         })
     }
 
@@ -88,19 +97,87 @@ impl<H: Serve, S: Source> Connections<H, S> {
         self.context.out.clear(OUT_KEEP_BYTES);
     }
 
-    /// Opens a connection for a client that was accepted.
+    /// Opens a connection for a client or a link that was accepted.
     pub(super) fn open(&mut self, accepted: Accepted) {
         let id = self.clients.next_id();
-        let listener = accepted.listener();
+        let (listener, is_link) = (accepted.listener(), accepted.is_link());
         let (fd, info) = accepted.into_connection(self.now_s);
-        self.handle.counters().accepted.add(1);
+        self.count_opened(is_link);
         if self.source.watch(&fd, key_of(id)).is_err() {
             // The system has no memory for one more registration.
-            self.handle.counters().closed.add(1);
-            return self.forget_one();
+            return self.forget_one(is_link);
         }
-        self.handle.show(id.index as usize, info.clone());
         let connection = self.context.handler.accept(id, listener);
+        self.insert(id, fd, connection, info, is_link);
+    }
+
+    /// Opens a link whose socket has connected. `None` when its handler does not want it any more,
+    /// or the system has no memory for it.
+    fn open_link(&mut self, connect: Connect) -> Option<Key> {
+        let Connect { fd, to, purpose, .. } = connect;
+        let id = self.clients.next_id();
+        if self.source.watch(&fd, key_of(id)).is_err() {
+            self.source.close(fd);
+            self.refuse_link(purpose);
+            return None;
+        }
+        let Some(connection) = self.context.handler.connected(id, purpose) else {
+            self.source.close(fd);
+            return None;
+        };
+        let info = link_info(&fd, to, self.now_s);
+        self.handle.add_load();
+        self.count_opened(true);
+        self.insert(id, fd, connection, info, true);
+        Some(key_of(id))
+    }
+
+    /// Starts to open a link.
+    pub(super) fn connect(&mut self, to: SocketAddr, purpose: u64) {
+        let now_ns = self.now_ns();
+        if !self.connects.start(to, purpose, now_ns, &mut self.source) {
+            self.refuse_link(purpose);
+        }
+    }
+
+    /// Handles an event of a connection that is under way. Returns its key if it is open now.
+    pub(super) fn end_connecting(&mut self, key: Key) -> Option<Key> {
+        let (connect, is_open) = self.connects.take(key, &mut self.source)?;
+        if is_open {
+            return self.open_link(connect);
+        }
+        self.give_up(connect);
+        None
+    }
+
+    /// Gives up the connections that were not opened before `now_ns`.
+    pub(super) fn end_late_connects(&mut self, now_ns: u64) {
+        while let Some(connect) = self.connects.take_late(now_ns, &mut self.source) {
+            self.give_up(connect);
+        }
+    }
+
+    fn give_up(&mut self, connect: Connect) {
+        self.source.close(connect.fd);
+        self.refuse_link(connect.purpose);
+    }
+
+    /// A link could not be opened.
+    fn refuse_link(&mut self, purpose: u64) {
+        self.handle.counters().links_failed.add(1);
+        self.context.handler.unconnected(purpose);
+    }
+
+    fn insert(
+        &mut self,
+        id: ConnId,
+        fd: OwnedFd,
+        connection: H::Connection,
+        info: Arc<ConnectionInfo>,
+        is_link: bool,
+    ) {
+        assert_eq!(connection.is_client(), !is_link, "a listener for links accepts links alone");
+        self.handle.show(id.index as usize, info.clone());
         let client = self.clients.insert(Client::new(fd, connection, info));
         if S::COMPLETES {
             // Its first turn makes the source receive from it.
@@ -112,17 +189,17 @@ impl<H: Serve, S: Source> Connections<H, S> {
     /// Closes a connection now; what it did not send or take is lost.
     pub(super) fn close(&mut self, key: Key) {
         let Some(client) = self.clients.remove(key) else { return };
-        let id = client.connection.id();
+        let (id, is_link) = (client.connection.id(), !client.connection.is_client());
         self.stalled -= u32::from(client.outbox.is_some());
         self.handle.hide(id.index as usize);
-        self.handle.counters().closed.add(1);
         self.source.close(client.fd);
         self.context.handler.closed(id);
-        self.forget_one();
+        self.forget_one(is_link);
     }
 
-    /// Closes every connection.
+    /// Closes every connection, those under way included.
     pub(super) fn close_all(&mut self) {
+        self.end_late_connects(u64::MAX);
         for index in 0..self.clients.places() {
             if let Some(key) = self.clients.at(index).map(|client| client.key()) {
                 self.close(key);
@@ -144,16 +221,43 @@ impl<H: Serve, S: Source> Connections<H, S> {
         }
     }
 
+    fn count_opened(&mut self, is_link: bool) {
+        let counters = self.handle.counters();
+        if is_link { &counters.links_opened } else { &counters.accepted }.add(1);
+        self.links += usize::from(is_link);
+    }
+
     /// One connection fewer, for the choice of a worker and for the limit of connections.
-    fn forget_one(&self) {
+    fn forget_one(&mut self, is_link: bool) {
+        let counters = self.handle.counters();
+        if is_link { &counters.links_closed } else { &counters.closed }.add(1);
+        self.links -= usize::from(is_link);
         self.handle.drop_load();
-        self.shared.closed();
+        if !is_link {
+            self.shared.closed();
+        }
+    }
+
+    /// Whether there is a client.
+    pub(super) fn has_clients(&self) -> bool {
+        self.clients.len() > self.links
+    }
+
+    /// The connection `id`, if it is one of this worker.
+    pub(super) fn own(&mut self, id: ConnId) -> Option<&mut Client<H>> {
+        self.clients.get(key_of(id)).filter(|client| client.connection.id() == id)
     }
 
     /// Decides what comes next for a connection, once its output is sent.
     pub(super) fn settle(&mut self, key: Key) {
         let Some(client) = self.clients.get(key) else { return };
-        if client.unsent > 0 || client.outbox.is_some() {
+        if client.unsent > 0 {
+            return;
+        }
+        if client.outbox.is_some() {
+            if !client.connection.is_client() && client.has_more_to_do() {
+                self.enqueue(key);
+            }
             return;
         }
         if client.is_over() {
@@ -172,6 +276,12 @@ impl<H: Serve, S: Source> Connections<H, S> {
             client.queued = true;
             self.again.push(key);
         }
+    }
+
+    /// Makes the worker go round once more before it sleeps: the handler may have more orders.
+    pub(super) fn look_again(&mut self) {
+        // No connection has this key.
+        self.again.push(KEY_SPECIAL);
     }
 
     /// Whether a connection has more to do without an event.
@@ -289,7 +399,10 @@ impl<H: Serve, S: Source> Connections<H, S> {
     pub(super) fn watch_writable(&mut self, key: Key, on: bool) {
         let Some(client) = self.clients.get(key) else { return };
         if self.source.watch_writable(&client.fd, key, on).is_err() {
-            self.close(key);
+            return self.close(key);
+        }
+        if on && client.connection.is_client() {
+            self.source.stop_receiving(key);
         }
     }
 }

@@ -3,8 +3,10 @@
 //!
 //! ```text
 //! drain   first pass: handle messages, stop listening, give each connection one more turn
-//!         later ones: close each connection that is between two requests
-//! end     no connection is left, the time for draining is over, or the server stops
+//!         later ones: close each client that is between two requests; when the server has none
+//!         left, close the links
+//! end     the server has no client and the worker no connection left, the time for draining is
+//!         over, or the server stops
 //! ```
 //!
 //! It runs after the replies are sent: when no event came, when a message came, and every
@@ -62,6 +64,7 @@ impl Housekeeper {
     pub(super) fn wait_ns<H: Serve, S: Source>(&self, conns: &Connections<H, S>) -> u64 {
         let handler = &conns.context.handler;
         let mut at_ns = handler.wake_at_ns().min(self.timeouts.due_at_ns(conns));
+        at_ns = at_ns.min(conns.connects.due_at_ns());
         if let Some(acceptor) = &self.acceptor {
             at_ns = at_ns.min(acceptor.retry_at_ns());
         }
@@ -81,6 +84,7 @@ impl Housekeeper {
         if now_ns >= self.timeouts.due_at_ns(conns) {
             self.timeouts.scan(conns);
         }
+        conns.end_late_connects(now_ns);
         if let Some(acceptor) = &mut self.acceptor
             && now_ns >= acceptor.retry_at_ns()
         {
@@ -118,14 +122,7 @@ impl Housekeeper {
     fn on_taken<H: Serve, S: Source>(&self, messages: Vec<Message>, sender: &mut Sender<H, S>) {
         for message in messages {
             match message {
-                Message::Complete { ticket, bytes, last } => {
-                    let key = key_of(ticket.conn);
-                    let client = sender.conns.clients.get(key);
-                    if client.is_some_and(|client| client.connection.complete(ticket, &bytes, last))
-                    {
-                        sender.release(key);
-                    }
-                }
+                Message::Complete { ticket, bytes, last } => sender.complete(ticket, &bytes, last),
                 Message::Mail(mail) => {
                     let context = &mut sender.conns.context;
                     mail.deliver(&mut context.handler, context.now);
@@ -143,7 +140,7 @@ impl Housekeeper {
         }
     }
 
-    /// Closes the connections that are between two requests.
+    /// Closes the clients that are between two requests, and then the links.
     fn drain<H: Serve, S: Source>(&mut self, sender: &mut Sender<H, S>) {
         let first = !self.draining;
         self.draining = true;
@@ -153,6 +150,7 @@ impl Housekeeper {
         }
         let conns = &mut sender.conns;
         self.stop_listening(conns);
+        let clients_left = conns.shared.open() > 0;
         for index in 0..conns.clients.places() {
             let Some(client) = conns.clients.at(index) else { continue };
             let key = client.key();
@@ -160,7 +158,9 @@ impl Housekeeper {
                 // What has arrived already is still answered.
                 client.readable = true;
                 conns.enqueue(key);
-            } else if client.is_at_rest() {
+            } else if client.connection.is_client() && client.is_at_rest()
+                || !client.connection.is_client() && !clients_left
+            {
                 conns.close(key);
             }
         }
@@ -178,7 +178,8 @@ impl Housekeeper {
             Phase::Running => false,
             Phase::Draining => {
                 let late = conns.now_ns() >= conns.shared.drain_until_ns();
-                self.draining && (conns.clients.len() == 0 || late)
+                let none_left = conns.clients.len() == 0 && conns.shared.open() == 0;
+                self.draining && (none_left || late)
             }
             Phase::Stopping => true,
         }

@@ -5,6 +5,7 @@
 //!      generation     index        a connection of this worker
 //!      all ones       0            messages from other threads
 //!      all ones       1 + n        listener number n
+//!      all ones       2^28 + n     connection number n that is under way, wrapping
 //! ```
 //!
 //! An index is used again with a new generation. So an event or a message that arrives after its
@@ -22,6 +23,13 @@ pub(crate) const KEY_SPECIAL: Key = (u32::MAX as u64) << GENERATION_SHIFT;
 
 /// The key of the first listener; the others follow.
 pub(crate) const KEY_LISTENERS: Key = KEY_SPECIAL + 1;
+
+/// The key of the first connection that is under way; the others follow, and wrap after
+/// [`CONNECT_NUMBERS`].
+pub(crate) const KEY_CONNECTS: Key = KEY_SPECIAL + (1 << 28);
+
+/// Keys of connections that are under way.
+pub(super) const CONNECT_NUMBERS: u64 = 1 << 28;
 
 /// The key of a connection.
 #[inline]

@@ -3,6 +3,7 @@
 //! ```text
 //! wait -> for each readable connection: one recv, parse and execute     (receiver.rs, client.rs)
 //!      -> for each connection with more to do: the same                 (receiver.rs)
+//!      -> what the handler has ordered                                  (sender.rs)
 //!      -> end_batch, then one send for each connection that answered    (sender.rs)
 //!      -> messages, accepting, time-outs, drain    (housekeeper.rs, acceptor.rs, timeouts.rs)
 //! ```
@@ -17,6 +18,7 @@
 //! sender.rs       owns the connections and the replies of the batch: sends them, or keeps them
 //! connections.rs  the open connections and what every step needs: opening, closing, what is next
 //! waits.rs        what connections wait for: logs, deadlines, another try
+//! connects.rs     connections that are under way
 //! source.rs       events; clients.rs, client.rs, key.rs  the connections themselves
 //! ```
 
@@ -24,6 +26,7 @@ mod acceptor;
 mod client;
 mod clients;
 mod connections;
+mod connects;
 mod housekeeper;
 mod key;
 mod receiver;
@@ -35,6 +38,6 @@ mod waits;
 mod worker;
 
 pub(crate) use client::{Client, Received, Turn};
-pub(crate) use key::{KEY_LISTENERS, KEY_SPECIAL, Key};
+pub(crate) use key::{KEY_CONNECTS, KEY_LISTENERS, KEY_SPECIAL, Key};
 pub(crate) use source::{Source, Unsent};
 pub(crate) use spawn::start;

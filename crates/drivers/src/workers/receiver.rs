@@ -21,7 +21,7 @@ use super::connections::Connections;
 use super::key::Key;
 use super::sender::Sender;
 use super::source::Source;
-use crate::sockets::{Sent, State};
+use crate::sockets::Sent;
 
 /// Bytes that one `recv` takes at most.
 const RECV_BYTES: usize = 64 << 10;
@@ -78,7 +78,12 @@ impl Receiver {
             conclude(key, mark, Received::Input, sender);
             return Progress::Open;
         }
-        if alone && client.only_waits() && !context.has_held() {
+        if alone && client.only_waits() && client.sends_at_once() && !context.has_held() {
+            if let Some(order) = context.handler.take_order() {
+                client.unsent += 1;
+                sender.push_and_carry_out(key, span, order);
+                return Progress::Open;
+            }
             if context.handler.end_batch(context.now, || clock.now()) == BatchEnd::Drop {
                 sender.conns.close(key);
             } else {
@@ -141,15 +146,8 @@ impl Receiver {
         let (mut tried, mut oldest) = (false, true);
         for _ in 0..sender.conns.waits.begin_retries(idle) {
             let Some(key) = sender.conns.take_parked(oldest) else { break };
-            let Connections { clients, context, .. } = &mut sender.conns;
-            let Some(client) = clients.get(key) else { continue };
             tried = true;
-            let mark = context.out.mark();
-            client.connection.resume(context);
-            if !client.waits() {
-                client.info.set_state(State::Read);
-            }
-            conclude(key, mark, Received::Nothing, sender);
+            sender.give_turn(key);
             oldest &= sender.conns.clients.get(key).is_none_or(|client| !client.parked);
         }
         sender.conns.waits.end_retries();
@@ -167,13 +165,14 @@ impl Receiver {
         }
         let mark = context.out.mark();
         let mut received = Received::Nothing;
-        if client.connection.flow() == Flow::Idle {
+        if client.connection.flow() == Flow::Idle && !client.has_ordered_turn() {
             let turn = Turn { buffer: &mut self.buffer, context, counters: handle.counters() };
             received = source.receive_again(client, turn);
             if received == Received::Input {
                 client.info.touch(*now_s);
             }
         } else {
+            client.ordered = false;
             client.connection.resume(context);
         }
         conclude(key, mark, received, sender);

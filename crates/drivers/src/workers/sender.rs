@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! turn   -> push                 a reply is in the output; nothing is sent unless there is much
+//! order  -> carry_out            what the handler wants done before the batch ends
 //! batch  -> flush: end_batch, then one send for each reply      or the source sends, and
 //!                                                               conclude sees the results
 //!           socket took a part -> keep: the rest moves to an outbox, out of the output
@@ -15,12 +16,14 @@
 
 use rustix::event::Timespec;
 use rustix::io::Errno;
-use session::{BatchEnd, Connection, Flow, Mark, Serve, Span};
+use session::{BatchEnd, Connection, Flow, Mark, Order, Serve, Span, Ticket};
 
+use super::client::Client;
 use super::connections::{Connections, OUT_KEEP_BYTES};
-use super::key::Key;
+use super::key::{Key, key_of};
 use super::source::{Source, Unsent};
 use crate::outbox::Outbox;
+use crate::shared::ORDERS_MAX;
 use crate::sockets::{Sent, State, sent};
 
 /// Bytes of output after which a batch is sent before anything else is executed: the size of a
@@ -39,11 +42,13 @@ pub(super) struct Sender<H: Serve, S> {
     spans: Vec<(Key, Span)>,
     /// How many of them wait for the source to send them.
     ended: usize,
+    /// Orders are being carried out.
+    ordering: bool,
 }
 
 impl<H: Serve, S: Source> Sender<H, S> {
     pub(super) fn new(conns: Connections<H, S>) -> Self {
-        Self { conns, spans: Vec::new(), ended: 0 }
+        Self { conns, spans: Vec::new(), ended: 0, ordering: false }
     }
 
     #[inline]
@@ -60,9 +65,91 @@ impl<H: Serve, S: Source> Sender<H, S> {
         }
     }
 
+    /// Adds a reply as [`Sender::push`] does, and then carries out `first` and the orders after it.
+    #[cold]
+    pub(super) fn push_and_carry_out(&mut self, key: Key, span: Span, first: Order) {
+        self.spans.push((key, span));
+        self.carry_out(first);
+    }
+
+    /// Carries out what the handler has ordered, as part of the present batch.
+    #[inline(always)]
+    fn carry_out_orders(&mut self) {
+        if let Some(first) = self.conns.context.handler.take_order() {
+            self.carry_out(first);
+        }
+    }
+
+    /// Carries out `first` and the orders after it, as many as one batch may.
+    #[cold]
+    #[inline(never)]
+    fn carry_out(&mut self, first: Order) {
+        self.ordering = true;
+        let mut next = Some(first);
+        let mut count = 0;
+        while let Some(order) = next {
+            self.carry_out_one(order);
+            count += 1;
+            let may = count < ORDERS_MAX;
+            next = if may { self.conns.context.handler.take_order() } else { None };
+        }
+        self.ordering = false;
+        if count == ORDERS_MAX {
+            self.conns.look_again();
+        }
+    }
+
+    fn carry_out_one(&mut self, order: Order) {
+        match order {
+            Order::Connect { to, purpose } => self.conns.connect(to, purpose),
+            Order::Turn(id) => {
+                if self.conns.own(id).is_some_and(Client::order_turn) {
+                    self.give_turn(key_of(id));
+                }
+            }
+            Order::Complete { ticket, bytes, last } => self.complete(ticket, &bytes, last),
+            Order::Close(id) => {
+                if self.conns.own(id).is_some() {
+                    self.conns.close(key_of(id));
+                }
+            }
+        }
+    }
+
+    /// Takes in a part of a reply, and lets leave what becomes free.
+    pub(super) fn complete(&mut self, ticket: Ticket, bytes: &[u8], last: bool) {
+        let client = self.conns.own(ticket.conn);
+        if client.is_some_and(|client| client.connection.complete(ticket, bytes, last)) {
+            self.release(key_of(ticket.conn));
+        }
+    }
+
+    /// Handles an event of a connection that is under way. One that is open may send first.
+    pub(super) fn on_connecting(&mut self, key: Key) {
+        if let Some(key) = self.conns.end_connecting(key) {
+            self.give_turn(key);
+        }
+    }
+
+    /// Gives a connection a turn in which its session resumes.
+    pub(super) fn give_turn(&mut self, key: Key) {
+        let Connections { clients, context, handle, .. } = &mut self.conns;
+        let Some(client) = clients.get(key) else { return };
+        client.ordered = false;
+        let mark = context.out.mark();
+        if client.connection.resume(context) == Flow::Again {
+            handle.counters().yields.add(1);
+        }
+        if !client.waits() {
+            client.info.set_state(State::Read);
+        }
+        self.after_turn(key, mark);
+    }
+
     /// Ends the batch and sends its replies, or leaves them to a source that sends when it waits.
     #[inline(always)]
     pub(super) fn flush(&mut self) {
+        self.carry_out_orders();
         let end = self.conns.end_batch();
         if self.conns.context.has_held() {
             self.end_held(end);
@@ -83,6 +170,9 @@ impl<H: Serve, S: Source> Sender<H, S> {
     /// Ends the batch and sends its replies at once, also where the source would send them later.
     #[cold]
     pub(super) fn flush_now(&mut self) {
+        if !self.ordering {
+            self.carry_out_orders();
+        }
         let end = self.conns.end_batch();
         if self.conns.context.has_held() {
             self.end_held(end);
@@ -122,12 +212,25 @@ impl<H: Serve, S: Source> Sender<H, S> {
     }
 
     /// Ends the batch of replies that came after the end of the one before, so that they are sent
-    /// before the next wait, or by the source at it; and asks the gates that came after it.
+    /// before the next wait, or by the source at it; and asks the gates that came after it. The
+    /// worker does not sleep while the handler has orders.
     #[inline(always)]
     pub(super) fn end_late(&mut self) {
         if self.spans.len() > self.ended || self.conns.waits.must_ask() {
             self.flush();
         }
+        if let Some(order) = self.conns.context.handler.take_order() {
+            self.end_late_orders(order);
+        }
+    }
+
+    /// Carries out orders that came after the end of a batch, in a batch of their own. What ends it
+    /// may order more.
+    #[cold]
+    fn end_late_orders(&mut self, first: Order) {
+        self.carry_out(first);
+        self.flush();
+        self.conns.look_again();
     }
 
     /// Lets the replies leave whose gates have passed, the present batch included, which ends as

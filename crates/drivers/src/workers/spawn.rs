@@ -27,7 +27,7 @@ where
     H: Serve + Send + 'static,
     F: FnMut(Slot<H::Mail>) -> H,
 {
-    let workers = shared.config().workers;
+    let workers = shared.config().pool();
     for index in 0..workers {
         let waker = S::waker()
             .map_err(|cause| StartError::System { what: "a waker", cause: cause.into() })?;

@@ -1,11 +1,12 @@
-//! Time-outs: once a second, a bounded scan for clients that were silent for too long.
+//! Time-outs: once a second, a bounded scan for clients that were silent for too long, and for
+//! connections that have taken nothing for too long, links included.
 //!
 //! While no client can time out, no scan is due, so an idle server sleeps. A time-out is late by a
 //! second at most, or by more where there are more than [`SCAN_MAX`] connections.
 //!
 //! Limits are in seconds, due times in nanoseconds of the monotonic clock.
 
-use session::Serve;
+use session::{Connection, Serve};
 
 use super::connections::Connections;
 use super::source::Source;
@@ -26,7 +27,7 @@ impl Timeouts {
     #[inline]
     pub(super) fn due_at_ns<H: Serve, S: Source>(&self, conns: &Connections<H, S>) -> u64 {
         let config = conns.shared.config();
-        let idle = config.idle_timeout_s > 0 && conns.clients.len() > 0;
+        let idle = config.idle_timeout_s > 0 && conns.has_clients();
         let stall = config.stall_timeout_s > 0 && conns.has_stalled();
         if idle || stall { self.next_ns } else { u64::MAX }
     }
@@ -41,7 +42,7 @@ impl Timeouts {
             self.cursor = index + 1;
             let Some(client) = conns.clients.at(index) else { continue };
             let stalled = client.outbox.is_some();
-            if !stalled && client.waits() {
+            if !stalled && (client.waits() || !client.connection.is_client()) {
                 continue;
             }
             let config = conns.shared.config();

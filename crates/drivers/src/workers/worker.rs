@@ -3,7 +3,7 @@
 //! ```text
 //! run -> wait                 once for all that has happened
 //!     -> Receiver::turn       for each readable client: receive, parse and execute in place
-//!     -> Sender::flush        end_batch, then one send for each client that was answered
+//!     -> Sender::flush        orders, end_batch, then one send for each client that was answered
 //!     -> tend_waits           deadlines of replies, and requests that are parked
 //!     -> Housekeeper::run     when nothing happened, or after a tenth of a second
 //! ```
@@ -20,7 +20,7 @@ use session::{Serve, WorkerId};
 
 use super::connections::Connections;
 use super::housekeeper::{Housekeeper, SHORT_WAIT_NS};
-use super::key::{KEY_LISTENERS, KEY_SPECIAL, Key};
+use super::key::{KEY_CONNECTS, KEY_LISTENERS, KEY_SPECIAL, Key};
 use super::receiver::{Progress, Receiver};
 use super::sender::Sender;
 use super::source::Source;
@@ -41,7 +41,7 @@ pub(super) struct Worker<H: Serve, S> {
 }
 
 impl<H: Serve, S: Source> Worker<H, S> {
-    /// Worker `id` of `shared`. The one that is given `listeners` accepts the clients of all.
+    /// Worker `id` of `shared`. The one that is given `listeners` accepts for all.
     pub(super) fn new(
         shared: &Arc<Shared>,
         id: WorkerId,
@@ -152,6 +152,7 @@ impl<H: Serve, S: Source> Worker<H, S> {
     #[inline(never)]
     fn on_event(&mut self, key: Key, flags: EventFlags) {
         match key {
+            KEY_CONNECTS.. => self.sender.on_connecting(key),
             KEY_LISTENERS.. => self.housekeeper.accept(key, &mut self.sender.conns),
             KEY_SPECIAL => self.housekeeper.on_messages(&mut self.sender),
             _ => self.receiver.on_event(key, flags, &mut self.sender),

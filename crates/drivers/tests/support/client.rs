@@ -88,9 +88,9 @@ impl Client {
     /// The server has closed the connection, or closes it in time.
     pub fn expect_end(&mut self) {
         let mut byte = [0];
-        match self.0.read(&mut byte) {
-            Ok(0) => {}
-            Ok(_) => panic!("{:?} instead of an end", byte[0] as char),
+        match self.0.read_exact(&mut byte) {
+            Ok(()) => panic!("{:?} instead of an end", byte[0] as char),
+            Err(error) if error.kind() == ErrorKind::UnexpectedEof => {}
             Err(error) if error.kind() == ErrorKind::ConnectionReset => {}
             Err(error) => panic!("{error} instead of an end"),
         }

@@ -8,6 +8,8 @@ pub mod client;
 #[path = "../../../session/tests/support/fake.rs"]
 pub mod fake;
 pub mod handler;
+pub mod kinds;
+pub mod node;
 #[path = "../../../session/tests/support/random.rs"]
 pub mod random;
 
