@@ -347,6 +347,12 @@ impl Engine {
         }
     }
 
+    /// The barrier of `slice`: items with it or an older version are dead.
+    #[must_use]
+    pub fn barrier_of(&self, slice: SliceId) -> Version {
+        self.items.slices().barrier(slice)
+    }
+
     /// Raises the barrier of `slice` to `version`: items with it or an older one are dead.
     pub fn barrier(&self, slice: SliceId, version: Version) {
         self.items.slices().set_barrier(slice, version);

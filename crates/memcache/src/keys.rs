@@ -24,7 +24,8 @@ pub struct Keys<'a> {
 impl<'a> Keys<'a> {
     /// A list of one key.
     #[inline]
-    pub(crate) fn one(key: Key<'a>) -> Self {
+    #[must_use]
+    pub fn one(key: Key<'a>) -> Self {
         Self { next: key.as_bytes(), rest: &[] }
     }
 

@@ -83,6 +83,7 @@
 //! | `admin` | `cell`, `dump`, `facts`, `park`, `stats`, `worker` | commands about the cell |
 //! | `service` | `admin`, `auth`, `cell`, `meta`, `park`, `receive`, `retrieve`, `store`, `worker` | the handler |
 //! | `receive` | `meta`, `park`, `store`, `worker` | values that arrive in pieces |
+//! | `ring` | `cell`, `effect_log`, `replies`, `service`, `worker` | a cell of a ring |
 #![forbid(unsafe_code)]
 
 mod admin;
@@ -100,6 +101,7 @@ mod park;
 mod receive;
 mod replies;
 mod retrieve;
+mod ring;
 mod service;
 mod stats;
 mod store;
@@ -109,4 +111,8 @@ pub use cell::{Authenticate, Cell, CellError, Options};
 pub use counters::Counters;
 pub use effect_log::EffectLogOptions;
 pub use host::{ConnectionReport, Connections, Host, Rusage};
+pub use ring::{
+    Finding, Keeper, Link, Mail, NoLog, Reach, RingCell, RingConnection, RingHost, RingIdentity,
+    RingService,
+};
 pub use service::Service;

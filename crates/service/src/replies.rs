@@ -250,10 +250,9 @@ impl Replies {
             }
         }
         self.sink.end_batch();
-        let is_over = |(_, level, places): &(u64, Level, Vec<Place>)| {
-            self.passed(*level, places) != Passed::No
-        };
-        while self.several.front().is_some_and(is_over) {
+        while let Some((_, level, places)) = self.several.front()
+            && self.passed(*level, places) != Passed::No
+        {
             self.several.pop_front();
         }
     }

@@ -45,7 +45,7 @@ const TEND_SOON_NS: u64 = 50_000_000;
 
 /// Executes the requests of one worker.
 pub struct Service {
-    worker: Worker,
+    pub(crate) worker: Worker,
     /// Whether clients must authenticate first.
     guarded: bool,
     /// Whether every client is served at once: nobody must authenticate, and no reply waits for a
@@ -74,7 +74,7 @@ impl Service {
 
     /// Whether the client must still authenticate.
     #[inline(always)]
-    fn distrusts(&self, conn: &Conn) -> bool {
+    pub(crate) fn distrusts(&self, conn: &Conn) -> bool {
         self.guarded && !conn.authenticated
     }
 

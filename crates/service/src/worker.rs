@@ -12,9 +12,10 @@ use crate::counters::WorkerCounters;
 use crate::long::{IN_PARTS, LongValuesOf, Received};
 use crate::park::{Executed, Park};
 use crate::replies::Replies;
-use base::{NoSink, Now, SliceId, SliceRange, Version};
+use base::{Effect, NoSink, Now, SliceId, SliceRange, Version};
+use effects::WorkerSink;
 use engine::{
-    Action, Engine, FetchOptions, HeldValue, Left, Local, Op, Pin, Put, Read, ReadSink,
+    Action, Applied, Engine, FetchOptions, HeldValue, Left, Local, Op, Pin, Put, Read, ReadSink,
     WriteResult, WriteStatus,
 };
 use memcache::reply::LINE_END;
@@ -381,6 +382,29 @@ impl Worker {
     #[inline]
     pub(crate) fn engine(&mut self) -> (&Engine, &mut Pin) {
         (self.cell.engine(), self.pin.as_mut().expect("a batch has begun"))
+    }
+
+    /// Applies a change of another cell.
+    pub(crate) fn apply(
+        &mut self,
+        slice: SliceId,
+        effect: &Effect<'_>,
+        version: Version,
+        now: Now,
+    ) -> Applied {
+        let pin = self.pin.as_mut().expect("a batch has begun");
+        let engine = self.cell.engine();
+        match &mut self.replies {
+            None => engine.apply(pin, slice, effect, version, now, &mut NoSink),
+            Some(replies) => engine.apply(pin, slice, effect, version, now, &mut replies.sink),
+        }
+    }
+
+    /// The engine, the pin of the batch, and what its changes are appended to.
+    pub(crate) fn parts(&mut self) -> (&Engine, &mut Pin, &mut WorkerSink) {
+        let pin = self.pin.as_mut().expect("a batch has begun");
+        let replies = self.replies.as_mut().expect("a cell of a ring keeps a log");
+        (self.cell.engine(), pin, &mut replies.sink)
     }
 
     /// The pin of the batch, for a read that must leave the worker shared.

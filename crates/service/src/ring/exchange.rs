@@ -12,9 +12,7 @@ use base::{Now, SliceId};
 use memcache::{KeyScratch, Parsed};
 use peer::{Frame, Verdict};
 use ring::CellId;
-use session::{
-    Conn, ConnId, Handler, LogId, Order, Outcome, Passed, Reply, Ticket,
-};
+use session::{Conn, ConnId, Handler, LogId, Order, Outcome, Passed, Reply, Ticket};
 
 /// Cells that may have forwarded a request.
 const HOPS_MAX: u8 = 2;
@@ -57,7 +55,9 @@ impl RingService {
     fn execute(&mut self, text: &[u8], reply: &mut Reply) -> Executed {
         let limits = self.cell().options().limits.clone();
         let Parsed::Request { request, .. } = memcache::parse(text, &limits) else {
-            reply.bytes_mut().extend_from_slice(b"SERVER_ERROR a cell sent a malformed request\r\n");
+            reply
+                .bytes_mut()
+                .extend_from_slice(b"SERVER_ERROR a cell sent a malformed request\r\n");
             return Executed::Done;
         };
         let id = ConnId { worker: self.worker, index: u32::MAX, generation: 0 };

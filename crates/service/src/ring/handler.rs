@@ -204,10 +204,7 @@ impl RingService {
         let noreply = is_noreply(request);
         let origin = if noreply { Origin::Nobody } else { Origin::Client(ticket) };
         let mut text = Vec::new();
-        if !memcache::write(request, &mut text) {
-            reply.bytes_mut().extend_from_slice(b"SERVER_ERROR it cannot be sent to its owner\r\n");
-            return Outcome::Done;
-        }
+        memcache::write(request, &mut text);
         let due_ns = self.due_ns();
         let only_reads = only_reads(request);
         self.dispatch(Job { origin, text, slice, only_reads, due_ns });

@@ -14,7 +14,7 @@ use super::stream_in::StreamIn;
 use peer::{Acceptor, Connector, Decoder, Frame, Purpose, Session as Agreed};
 use ring::CellId;
 use session::{
-    Connection, ConnId, Context, Flow, LogId, Passed, Reply, Resources, Span, Ticket, Waited,
+    ConnId, Connection, Context, Flow, LogId, Passed, Reply, Resources, Span, Ticket, Waited,
 };
 use std::collections::VecDeque;
 
@@ -149,9 +149,7 @@ impl Link {
     fn shake(&mut self, input: &[u8], context: &mut Context<RingService>) -> usize {
         let out = context.out.bytes_mut();
         let (step, purpose) = match &mut self.kind {
-            Kind::Connecting(connector, purpose) => {
-                (connector.receive(input, out), Some(*purpose))
-            }
+            Kind::Connecting(connector, purpose) => (connector.receive(input, out), Some(*purpose)),
             Kind::Accepting(acceptor) => (acceptor.receive(input, out), None),
             _ => return 0,
         };

@@ -125,9 +125,8 @@ mod tests {
     fn only_the_primary_of_the_epoch_is_accepted_until_the_slice_is_sealed() {
         let (origins, slices) = (Origins::new(), SliceRange::new(5..6));
         let slice = SliceId::new(5).expect("a slice");
-        let accepts = |cell, epoch| {
-            origins.accepts(slice, CellId(cell), Some(Version::new(epoch, 9)))
-        };
+        let accepts =
+            |cell, epoch| origins.accepts(slice, CellId(cell), Some(Version::new(epoch, 9)));
         assert!(!accepts(2, 1));
         origins.accept(slices, CellId(2), 1);
         assert!(accepts(2, 1) && !accepts(2, 2) && !accepts(1, 1));

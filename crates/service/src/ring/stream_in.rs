@@ -161,4 +161,3 @@ fn apply(
         Applied::Malformed => Err(Some(Reason::Malformed)),
     }
 }
-

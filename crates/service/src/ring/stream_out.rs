@@ -154,13 +154,7 @@ impl StreamOut {
 
 /// Appends the entries of `batch` as a frame. Changes of other slices than `slices` are not for
 /// this copy.
-fn write(
-    batch: &Batch,
-    lane: LaneId,
-    map_version: u64,
-    slices: &[SliceRange],
-    out: &mut Vec<u8>,
-) {
+fn write(batch: &Batch, lane: LaneId, map_version: u64, slices: &[SliceRange], out: &mut Vec<u8>) {
     let is_for_it = |entry: &Entry<'_>| match entry {
         Entry::Change { slice, .. } | Entry::Item { slice, .. } => has(slices, *slice),
         _ => true,

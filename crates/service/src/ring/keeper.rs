@@ -1,0 +1,433 @@
+//! Keeps this cell as the map wants it: what it leads, what it copies, what it must drop.
+//!
+//! ```text
+//! map --adopt--> seal what it copies no more --> lead what it leads now --> routes, levels, copies
+//! time --tend--> drop items, walk for learners, end holds
+//! ```
+//!
+//! It runs in one thread, and is the only one that changes what workers go by. What takes long it
+//! does in steps.
+//!
+//! Invariants: a range that this cell begins to lead or to learn was sealed, and is empty unless it
+//! was a copy in sync. A level loses a mark only after its leadership has ended or the map has
+//! dropped the copy. What waits for a leadership that has ended is in doubt.
+
+use super::cell::{Finding, RingCell};
+use super::copy::Copy;
+use super::emptying::Emptying;
+use super::learning::{Learning, Progress};
+use super::routes::Routes;
+use super::terms::Term;
+use crate::worker::Worker;
+use base::{Now, SliceRange, Version};
+use effects::{Joining, Level, Mark, ReaderId, Who};
+use engine::Role;
+use ring::{CellId, Map, Range, RangeId};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// By how much the counters of a range rise when it gets a new primary: more changes than a log
+/// holds, so that none of the earlier primary has a number that is given again.
+const COUNTER_JUMP: u64 = 1 << 20;
+/// Readings of a log in one life of a cell; see [`Copy`].
+const READINGS_BITS: u32 = 24;
+
+/// What this cell is to a range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    /// It leads it. `is_begun`: and has begun to.
+    Primary {
+        term: Term,
+        is_begun: bool,
+    },
+    Copy {
+        primary: CellId,
+        epoch: u32,
+    },
+    /// It is on the way to be a copy. `is_begun`: it was empty, and takes changes.
+    Learner {
+        primary: CellId,
+        epoch: u32,
+        since: u64,
+        is_begun: bool,
+    },
+}
+
+/// A leadership that commits nothing yet.
+struct Hold {
+    term: Term,
+    until_ns: u64,
+    readers: Vec<ReaderId>,
+}
+
+/// Keeps a cell as the map wants it.
+pub struct Keeper {
+    ring: Arc<RingCell>,
+    worker: Worker,
+    map: Arc<Map>,
+    parts: BTreeMap<RangeId, Part>,
+    emptying: Emptying,
+    learning: BTreeMap<RangeId, Learning>,
+    holds: Vec<Hold>,
+    /// Routes that workers may still go by.
+    old_routes: Vec<Arc<Routes>>,
+    /// By cell, the version of the map for which it is ready to learn.
+    ready: BTreeMap<CellId, u64>,
+    next_reading: u64,
+}
+
+impl Keeper {
+    /// The keeper of `ring`, which leads and copies nothing yet.
+    #[must_use]
+    pub fn new(ring: Arc<RingCell>, map: Arc<Map>, now: Now) -> Self {
+        let mut worker = Worker::new(ring.cell.clone());
+        worker.begin(now);
+        let (engine, pin) = worker.engine();
+        engine.set_role(pin, SliceRange::ALL, Role::Copy);
+        worker.end();
+        Self {
+            ring,
+            worker,
+            map,
+            parts: BTreeMap::new(),
+            emptying: Emptying::default(),
+            learning: BTreeMap::new(),
+            holds: Vec::new(),
+            old_routes: Vec::new(),
+            ready: BTreeMap::new(),
+            next_reading: 1,
+        }
+    }
+
+    /// Goes by `map` from now on. `holds`: by range, until when nothing is committed of what this
+    /// cell begins to lead.
+    pub fn adopt(&mut self, map: Arc<Map>, holds: &BTreeMap<RangeId, u64>, now: Now) {
+        if map.version < self.map.version {
+            return;
+        }
+        self.map = map.clone();
+        self.worker.begin(now);
+        for range in &map.ranges {
+            self.changes_part(range, now);
+        }
+        self.begin_parts(holds, now);
+        self.publish(now);
+        self.worker.end();
+    }
+
+    /// `cell` is ready to learn what the map of `version` wants it to.
+    pub fn hear_ready(&mut self, cell: CellId, version: u64) {
+        self.ready.insert(cell, version);
+    }
+
+    /// The version of the map for which this cell is ready to learn: it holds nothing else.
+    #[must_use]
+    pub fn ready_version(&self) -> u64 {
+        let is_ready = self.emptying.is_over() && self.parts.values().all(|part| part.is_begun());
+        if is_ready { self.map.version } else { 0 }
+    }
+
+    /// Does a step of what takes long. Returns whether more is left.
+    pub fn tend(&mut self, now: Now) -> bool {
+        self.old_routes.retain(|routes| Arc::strong_count(routes) > 1);
+        self.worker.begin(now);
+        let is_emptying = !self.emptying.is_over();
+        if is_emptying && self.old_routes.is_empty() {
+            self.emptying.step(&mut self.worker);
+            if self.begin_parts(&BTreeMap::new(), now) {
+                self.publish(now);
+            }
+        }
+        let is_learning = self.learn(now);
+        self.end_holds(now);
+        self.worker.end();
+        for (lane, _) in self.ring.log.lanes.logs() {
+            if is_learning {
+                self.ring.mail_appended(lane.index());
+            }
+        }
+        is_emptying || is_learning
+    }
+
+    /// Ends what this cell was to `range`, where that has changed, and notes what it is to be.
+    fn changes_part(&mut self, range: &Range, now: Now) {
+        let before = self.parts.get(&range.id).copied();
+        let wanted = Part::wanted(range, self.ring.identity.cell);
+        if before.zip(wanted).is_some_and(|(before, wanted)| before.is_same(&wanted)) {
+            return;
+        }
+        let was_in_sync = matches!(before, Some(Part::Copy { .. }));
+        let was_learner = matches!(before, Some(Part::Learner { is_begun: true, .. }));
+        let becomes_copy = matches!(wanted, Some(Part::Copy { .. }));
+        if was_learner && becomes_copy {
+            self.parts.extend(wanted.map(|part| (range.id, part)));
+            return;
+        }
+        if let Some(Part::Primary { term, .. }) = before {
+            self.end_term(term, now);
+        }
+        self.ring.origins.seal(range.slices());
+        let is_promoted = was_in_sync && matches!(wanted, Some(Part::Primary { .. }));
+        if before.is_some() && !is_promoted {
+            let (engine, pin) = self.worker.engine();
+            engine.set_role(pin, range.slices(), Role::Copy);
+            self.emptying.begin(range.id, range.slices());
+        }
+        match wanted {
+            Some(part) => self.parts.insert(range.id, part),
+            None => self.parts.remove(&range.id),
+        };
+    }
+
+    /// Begins to lead and to copy what this cell is to, and what is empty where it must be. Returns
+    /// whether anything was begun.
+    fn begin_parts(&mut self, holds: &BTreeMap<RangeId, u64>, now: Now) -> bool {
+        let map = self.map.clone();
+        let mut has_begun = false;
+        for range in &map.ranges {
+            let Some(part) = self.parts.get(&range.id).copied() else { continue };
+            if part.is_begun() || self.emptying.has(range.id) {
+                continue;
+            }
+            let is_begun = match part {
+                Part::Primary { term, .. } => {
+                    let until_ns = holds.get(&range.id).copied().unwrap_or(0);
+                    self.begin_term(range, term, until_ns, now)
+                }
+                Part::Copy { primary, epoch } | Part::Learner { primary, epoch, .. } => {
+                    self.ring.origins.accept(range.slices(), primary, epoch);
+                    true
+                }
+            };
+            if is_begun {
+                self.parts.insert(range.id, part.begun());
+                has_begun = true;
+            }
+        }
+        has_begun
+    }
+
+    /// Begins to lead `range`. False if there is no level for it.
+    fn begin_term(&mut self, range: &Range, term: Term, until_ns: u64, now: Now) -> bool {
+        let may_answer_ns = if range.copies.is_empty() { u64::MAX } else { 0 };
+        let Some(level) = self.ring.terms.begin(term, may_answer_ns, now.mono_ns) else {
+            return false;
+        };
+        let jump = if range.epoch > 1 { COUNTER_JUMP } else { 0 };
+        let lanes = self.ring.log.lanes.clone();
+        let (engine, pin) = self.worker.engine();
+        for slice in range.slices().iter() {
+            let counter = engine.last_version(slice).counter() + jump;
+            let version = Version::new(range.epoch, counter);
+            engine.advance(slice, version);
+            lanes.log(lanes.lane_of(slice)).advance(slice, version);
+        }
+        engine.set_role(pin, range.slices(), Role::Primary);
+        self.ring.log.set_doubt(level, false);
+        if until_ns > now.mono_ns {
+            let joining = Joining { who: Who::Watch, from: None, holds: None, grants: None };
+            let readers: Vec<_> =
+                lanes.logs().filter_map(|(_, log)| log.join(&joining).ok()).collect();
+            self.holds.push(Hold { term, until_ns, readers });
+        }
+        true
+    }
+
+    /// This cell leads no more: what waits for it is in doubt from now on.
+    fn end_term(&mut self, term: Term, now: Now) {
+        let Some(level) = self.ring.terms.end(term, now.mono_ns) else { return };
+        self.ring.log.set_doubt(level, true);
+        self.learning.remove(&term.range);
+        for (lane, _) in self.ring.log.lanes.logs() {
+            self.ring.release_level(lane, level);
+        }
+    }
+
+    /// Makes copies, levels and routes as the map and the parts say.
+    fn publish(&mut self, now: Now) {
+        self.adopt_learners();
+        let old = self.ring.copies();
+        let copies = self.copies_wanted(&old);
+        self.set_levels(&copies);
+        for copy in old.iter().filter(|copy| !copies.iter().any(|it| it.log == copy.log)) {
+            copy.end(&self.ring.log.lanes);
+        }
+        self.ring.set_copies(copies);
+        let identity = self.ring.identity;
+        let routes = Routes::of(&self.map, identity.cell, &self.ring.terms);
+        self.old_routes.push(self.ring.set_routes(routes));
+        self.ring.mail_adopted();
+        self.find_counted();
+        let _ = now;
+    }
+
+    /// Those that learn what this cell leads.
+    fn adopt_learners(&mut self) {
+        let map = self.map.clone();
+        let led = |range: &&Range| range.primary == self.ring.identity.cell;
+        let learners =
+            map.ranges.iter().filter(led).filter_map(|range| {
+                range.learner.map(|cell| (range.id, (cell, range.learner_since)))
+            });
+        let learners: BTreeMap<_, _> = learners.collect();
+        self.learning.retain(|id, it| learners.get(id) == Some(&(it.cell, it.since)));
+        for (id, (cell, since)) in learners {
+            self.learning.entry(id).or_insert_with(|| Learning::new(cell, since));
+        }
+    }
+
+    /// The ranges that this cell leads, and has begun to.
+    fn led(&self) -> impl Iterator<Item = (&Range, Level)> {
+        self.map.ranges.iter().filter_map(|range| {
+            let Some(Part::Primary { term, is_begun: true }) = self.parts.get(&range.id) else {
+                return None;
+            };
+            Some((range, self.ring.terms.level(*term)?))
+        })
+    }
+
+    /// The copies that there should be. Those of `old` that are right stay.
+    fn copies_wanted(&mut self, old: &[Arc<Copy>]) -> Vec<Arc<Copy>> {
+        let mut wanted: BTreeMap<CellId, Vec<SliceRange>> = BTreeMap::new();
+        for (range, _) in self.led() {
+            let sent = self.learning.get(&range.id).filter(|it| it.is_sent()).map(|it| it.cell);
+            for cell in range.copies.iter().copied().chain(sent) {
+                wanted.entry(cell).or_default().push(range.slices());
+            }
+        }
+        let mut copies = Vec::new();
+        for (cell, slices) in wanted {
+            let Some(of) = self.map.cells.get(&cell) else { continue };
+            let (life, links) = (of.started.incarnation.0, of.started.addresses.links);
+            let known = old.iter().find(|copy| copy.cell == cell && copy.incarnation == life);
+            let copy = match known {
+                Some(copy) => copy.clone(),
+                None => {
+                    let log = self.ring.identity.incarnation << READINGS_BITS | self.next_reading;
+                    self.next_reading += 1;
+                    match Copy::begin((cell, life, links), log, &self.ring.log.lanes) {
+                        Ok(copy) => Arc::new(copy),
+                        // The range is not led without it: its level has no mark of it.
+                        Err(_) => continue,
+                    }
+                }
+            };
+            copy.set_slices(slices);
+            copies.push(copy);
+        }
+        copies
+    }
+
+    /// Makes each level wait for the copies in sync, and for learners that count.
+    fn set_levels(&self, copies: &[Arc<Copy>]) {
+        let lanes = &self.ring.log.lanes;
+        for (range, level) in self.led() {
+            let counted = self.learning.get(&range.id).filter(|it| it.is_counted());
+            let cells: Vec<_> =
+                range.copies.iter().copied().chain(counted.map(|it| it.cell)).collect();
+            let term = Term { range: range.id, epoch: range.epoch };
+            let hold = self.holds.iter().find(|hold| hold.term == term);
+            for (lane, log) in lanes.logs() {
+                let of = copies.iter().filter(|copy| cells.contains(&copy.cell));
+                let readers = of.map(|copy| copy.readers[lane.index()].0);
+                let held = hold.and_then(|hold| hold.readers.get(lane.index()).copied());
+                let marks: Vec<_> =
+                    readers.chain(held).map(|reader| (reader, Mark::Acknowledged)).collect();
+                log.set_level(level, &marks);
+                self.ring.release_level(lane, level);
+            }
+        }
+    }
+
+    /// Goes on with what others learn of this cell. Returns whether there is more to do.
+    fn learn(&mut self, now: Now) -> bool {
+        let (map, copies) = (self.map.clone(), self.ring.copies());
+        let (mut publishes, mut is_learning) = (false, false);
+        for range in &map.ranges {
+            let Some(learning) = self.learning.get_mut(&range.id) else { continue };
+            if matches!(learning.progress, Progress::Waiting) {
+                let ready = self.ready.get(&learning.cell).copied().unwrap_or(0);
+                if ready >= learning.since {
+                    learning.progress = Progress::States(0);
+                    publishes = true;
+                }
+                continue;
+            }
+            let Some(copy) = copies.iter().find(|copy| copy.cell == learning.cell) else {
+                continue;
+            };
+            publishes |= learning.step(range.slices(), copy, &mut self.worker, now);
+            is_learning |= !learning.is_counted();
+        }
+        if publishes {
+            self.publish(now);
+        }
+        is_learning
+    }
+
+    /// Lets the member know of learners that count.
+    fn find_counted(&self) {
+        for (range, _) in self.led() {
+            if let Some(learning) = self.learning.get(&range.id).filter(|it| it.is_counted()) {
+                let (at, cell) = (range.stamp(), learning.cell);
+                self.ring.find(Finding::CaughtUp { at, cell });
+            }
+        }
+    }
+
+    /// Ends the holds that are over: what was written may be acknowledged.
+    fn end_holds(&mut self, now: Now) {
+        let over: Vec<_> = self.holds.extract_if(.., |hold| hold.until_ns <= now.mono_ns).collect();
+        if over.is_empty() {
+            return;
+        }
+        self.set_levels(&self.ring.copies());
+        let lanes = self.ring.log.lanes.clone();
+        for hold in over {
+            for ((_, log), reader) in lanes.logs().zip(hold.readers) {
+                log.leave(reader);
+            }
+        }
+    }
+
+    /// When [`Keeper::tend`] has something to do by itself, in nanoseconds of the monotonic clock.
+    #[must_use]
+    pub fn wakes_at_ns(&self) -> u64 {
+        self.holds.iter().map(|hold| hold.until_ns).min().unwrap_or(u64::MAX)
+    }
+}
+
+impl Part {
+    /// What `cell` is to be to `range`.
+    fn wanted(range: &Range, cell: CellId) -> Option<Self> {
+        let (primary, epoch) = (range.primary, range.epoch);
+        if primary == cell {
+            return Some(Self::Primary { term: Term { range: range.id, epoch }, is_begun: false });
+        }
+        if range.copies.contains(&cell) {
+            return Some(Self::Copy { primary, epoch });
+        }
+        let since = range.learner_since;
+        let learns = range.learner == Some(cell);
+        learns.then_some(Self::Learner { primary, epoch, since, is_begun: false })
+    }
+
+    /// Whether it is the same, begun or not.
+    fn is_same(&self, other: &Self) -> bool {
+        self.begun() == other.begun()
+    }
+
+    fn is_begun(&self) -> bool {
+        *self == self.begun()
+    }
+
+    fn begun(self) -> Self {
+        match self {
+            Self::Primary { term, .. } => Self::Primary { term, is_begun: true },
+            Self::Copy { .. } => self,
+            Self::Learner { primary, epoch, since, .. } => {
+                Self::Learner { primary, epoch, since, is_begun: true }
+            }
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! How a cell that has nothing of a range becomes a copy of it.
+//!
+//! ```text
+//! Waiting   until the learner is empty
+//! States    how far each slice has come is appended to the logs
+//! Walking   the items that there are are appended, between the changes that go on
+//! Tail      until the learner has acknowledged all of that
+//! Counted   its acknowledgements count; the map may make it a copy
+//! ```
+
+use super::copy::Copy;
+use super::slice_state::{self, SLICES_MAX, SliceState};
+use crate::worker::Worker;
+use base::{Now, SliceId, SliceRange};
+use effects::{ReaderId, WorkerSink};
+use engine::{Cursor, Engine, ItemSink, More, WalkedItem};
+use ring::CellId;
+use std::sync::Arc;
+
+/// Items that one step of a walk passes at least.
+const ITEMS: u32 = 512;
+
+/// How far a learner is.
+pub(crate) enum Progress {
+    Waiting,
+    /// The next slice whose state is to be appended.
+    States(usize),
+    Walking(Cursor),
+    /// By lane, the position up to which it must have come.
+    Tail(Vec<u64>),
+    Counted,
+}
+
+/// A cell that learns a range that this cell leads.
+pub(crate) struct Learning {
+    pub(crate) cell: CellId,
+    /// The version of the map in which it began.
+    pub(crate) since: u64,
+    pub(crate) progress: Progress,
+}
+
+impl Learning {
+    pub(crate) fn new(cell: CellId, since: u64) -> Self {
+        Self { cell, since, progress: Progress::Waiting }
+    }
+
+    /// Whether it is sent the changes of the range.
+    pub(crate) fn is_sent(&self) -> bool {
+        !matches!(self.progress, Progress::Waiting)
+    }
+
+    /// Whether its acknowledgements count.
+    pub(crate) fn is_counted(&self) -> bool {
+        matches!(self.progress, Progress::Counted)
+    }
+
+    /// Goes one step further with `slices`. Returns whether its acknowledgements count from now on.
+    pub(crate) fn step(
+        &mut self,
+        slices: SliceRange,
+        copy: &Arc<Copy>,
+        worker: &mut Worker,
+        now: Now,
+    ) -> bool {
+        match &mut self.progress {
+            Progress::Waiting | Progress::Counted => return false,
+            Progress::States(next) => {
+                let numbers = slices.numbers();
+                let start = (*next).max(numbers.start);
+                let end = numbers.end.min(start + SLICES_MAX);
+                if append_states(SliceRange::new(start..end), worker) {
+                    *next = end;
+                }
+                if *next == numbers.end {
+                    self.progress = Progress::Walking(Cursor::default());
+                }
+            }
+            Progress::Walking(at) => {
+                let (engine, pin, sink) = worker.parts();
+                let readers: Vec<_> = copy.readers.iter().map(|(reader, _)| *reader).collect();
+                let mut emits = Emits { sink, readers };
+                if engine.scan(pin, slices, at, ITEMS, now, &mut emits) == More::No {
+                    let ends = sink_lanes(worker);
+                    self.progress = Progress::Tail(ends);
+                }
+            }
+            Progress::Tail(ends) => {
+                if ends.iter().enumerate().all(|(lane, end)| copy.acked(lane) >= *end) {
+                    self.progress = Progress::Counted;
+                    return true;
+                }
+            }
+        }
+        false
+    }
+}
+
+/// The ends of all logs.
+fn sink_lanes(worker: &mut Worker) -> Vec<u64> {
+    let (_, _, sink) = worker.parts();
+    sink.lanes().logs().map(|(_, log)| log.end()).collect()
+}
+
+/// Appends items as they are, for one reader of each lane.
+struct Emits<'a> {
+    sink: &'a mut WorkerSink,
+    readers: Vec<ReaderId>,
+}
+
+impl ItemSink for Emits<'_> {
+    fn take(&mut self, item: &WalkedItem<'_>) -> bool {
+        let slice = item.id.slice;
+        let reader = self.readers[self.sink.lanes().lane_of(slice).index()];
+        let (key, what, version) = (item.key, (item.value, item.facts), item.version);
+        self.sink.emit(reader, slice, key, what, version).is_ok()
+    }
+}
+
+/// Appends the states of `slices`, each to the log of its slice. False if a log has no space: then
+/// all are to be appended again.
+fn append_states(slices: SliceRange, worker: &mut Worker) -> bool {
+    let (engine, _, sink) = worker.parts();
+    let lanes: Vec<_> = sink.lanes().logs().map(|(lane, _)| lane).collect();
+    for lane in lanes {
+        let mut bytes = Vec::new();
+        let of_lane = |slice: &SliceId| sink.lanes().lane_of(*slice) == lane;
+        for slice in slices.iter().filter(of_lane) {
+            slice_state::encode(&state(engine, slice), &mut bytes);
+        }
+        if !bytes.is_empty() && sink.other(lane, slice_state::KIND, &bytes, false).is_err() {
+            return false;
+        }
+    }
+    true
+}
+
+fn state(engine: &Engine, slice: SliceId) -> SliceState {
+    let (last, barrier) = (engine.last_version(slice), engine.barrier_of(slice));
+    SliceState { slice, last, barrier }
+}

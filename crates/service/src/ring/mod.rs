@@ -1,0 +1,31 @@
+//! A cell of a ring: which requests it executes itself, which go to their owners, and how its
+//! changes reach its copies.
+//!
+//! To read it, begin with `handler` (where every request arrives) and `keeper` (what follows from a
+//! new map). Then `exchange` and `link`, what goes between cells; `stream_out` and `stream_in`, the
+//! way of a change to a copy; `terms`, what a leadership is.
+
+mod cell;
+mod copy;
+mod emptying;
+mod exchange;
+mod handler;
+mod job;
+mod keeper;
+mod kind;
+mod learning;
+mod link;
+mod origin;
+mod peers;
+mod routes;
+mod slice_state;
+mod stream_in;
+mod stream_out;
+mod target;
+mod terms;
+
+pub use cell::{Finding, Mail, NoLog, Reach, RingCell, RingHost, RingIdentity};
+pub use handler::RingService;
+pub use keeper::Keeper;
+pub use kind::RingConnection;
+pub use link::Link;
