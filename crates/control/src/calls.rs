@@ -1,0 +1,136 @@
+//! What other cells send to this one: heartbeats, calls of the coordinator, and cells that want to
+//! join.
+
+use crate::hub::Hub;
+use crate::messages::{JOIN, Join, Joined, QUORUM};
+use crate::wire::{Message, Who, Wire};
+use peer::{Frame, Nonce};
+use quorum::{Coordinator, Outcome, Quorum};
+use ring::{CellId, Command, Event, Incarnation, Verdict};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::Handle;
+use tokio::sync::{Semaphore, mpsc};
+use tokio::time::sleep;
+
+/// Connections of other cells that are served at once.
+const CONNECTIONS_MAX: usize = 4096;
+/// Answers of one connection that wait to be sent.
+const ANSWERS_MAX: usize = 256;
+/// After a connection that could not be accepted, for want of descriptors.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// What serves the calls of other cells.
+pub(crate) struct Calls {
+    pub(crate) who: Who,
+    pub(crate) nonce: Arc<dyn Fn() -> Nonce + Send + Sync>,
+    /// To the member.
+    pub(crate) events: mpsc::Sender<Event>,
+    /// Once it has started.
+    pub(crate) quorum: OnceLock<Arc<Quorum<Hub>>>,
+    /// Of the thread that the coordinator runs in.
+    pub(crate) runtime: Handle,
+    pub(crate) note: Box<dyn Fn(String) + Send + Sync>,
+}
+
+struct Answer {
+    id: u64,
+    body: Option<Vec<u8>>,
+}
+
+impl Calls {
+    /// Serves all that connect.
+    pub(crate) async fn serve(self: Arc<Self>, listener: TcpListener) {
+        let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+        loop {
+            let Ok(place) = places.clone().acquire_owned().await else { return };
+            match listener.accept().await {
+                Err(_) => sleep(PAUSE).await,
+                Ok((socket, _)) => {
+                    let calls = self.clone();
+                    tokio::spawn(async move {
+                        calls.serve_one(socket).await;
+                        drop(place);
+                    });
+                }
+            }
+        }
+    }
+
+    async fn serve_one(self: Arc<Self>, socket: TcpStream) {
+        let from = socket.peer_addr();
+        let wire = match Wire::accept(socket, &self.who, (self.nonce)()).await {
+            Ok(wire) => wire,
+            Err(error) => {
+                if let Ok(from) = from
+                    && error.kind() == std::io::ErrorKind::Other
+                {
+                    (self.note)(format!("a connection of {from} was refused: {error}"));
+                }
+                return;
+            }
+        };
+        let peer = wire.session.peer;
+        let (mut reader, mut writer) = (wire.reader, wire.writer);
+        let (answers, mut to_send) = mpsc::channel::<Answer>(ANSWERS_MAX);
+        let sends = async {
+            while let Some(Answer { id, body }) = to_send.recv().await {
+                let (ok, body) = (body.is_some(), body.unwrap_or_default());
+                if writer.send(&Frame::Answer { id, ok, body: &body }).await.is_err() {
+                    return;
+                }
+            }
+        };
+        let receives = async {
+            while let Ok(message) = reader.next().await {
+                match message {
+                    Message::Heartbeat(heartbeat) if peer.ring != 0 => {
+                        let from = CellId(peer.cell);
+                        let incarnation = Incarnation(peer.incarnation);
+                        // One that finds the member too far behind is of no use.
+                        let heard = Event::Heard { from, incarnation, heartbeat };
+                        let _ = self.events.try_send(heard);
+                    }
+                    Message::Call { id, kind, body } if kind == JOIN || peer.ring != 0 => {
+                        let (calls, answers) = (self.clone(), answers.clone());
+                        self.runtime.spawn(async move {
+                            let body = calls.answer(CellId(peer.cell), kind, &body).await;
+                            let _ = answers.send(Answer { id, body }).await;
+                        });
+                    }
+                    _ => return,
+                }
+            }
+        };
+        tokio::select! {
+            () = sends => {}
+            () = receives => {}
+        }
+    }
+
+    async fn answer(&self, from: CellId, kind: u8, body: &[u8]) -> Option<Vec<u8>> {
+        let quorum = self.quorum.get()?;
+        match kind {
+            QUORUM => Some(quorum.handle(from, body).await),
+            JOIN => join(quorum, body).await,
+            _ => None,
+        }
+    }
+}
+
+/// Takes a cell into the ring. `None`: not now.
+async fn join(quorum: &Quorum<Hub>, body: &[u8]) -> Option<Vec<u8>> {
+    let Join { token, started } = serde_json::from_slice(body).ok()?;
+    let joining = Command::Join { token, started };
+    let Outcome::Decided(Verdict::Applied { version, cell: Some(cell) }) =
+        quorum.propose(joining).await
+    else {
+        return None;
+    };
+    let mut maps = quorum.watch();
+    let map = maps.wait_for(|map| map.version >= version).await.ok()?;
+    let joined = Joined { cell, map: (**map).clone() };
+    drop(map);
+    serde_json::to_vec(&joined).ok()
+}

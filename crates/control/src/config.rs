@@ -1,0 +1,128 @@
+//! What the control plane of a cell is started with, and what it says to the rest of the process.
+
+use base::Now;
+use peer::{Nonce, Secret};
+use quorum::{DirectoryError, StartError};
+use ring::{Addresses, CellId, Map, RangeId, Stamp};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// A new ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Founding {
+    /// It forms when so many cells are present.
+    pub cells: u32,
+    /// Copies of each range, the primary included.
+    pub copies: u8,
+}
+
+/// What a cell is started with.
+pub struct ControlConfig {
+    /// The directory of the cell.
+    pub directory: PathBuf,
+    /// Where this cell is reached.
+    pub addresses: Addresses,
+    /// The secret of the cluster.
+    pub secret: Secret,
+    /// The control addresses of other cells, to join their ring.
+    pub seeds: Vec<SocketAddr>,
+    /// The ring to found, where there is none to join and the directory is new.
+    pub founding: Option<Founding>,
+    /// The clock of the cell.
+    pub clock: Arc<dyn Fn() -> Now + Send + Sync>,
+    /// Random bytes for one handshake.
+    pub nonce: Arc<dyn Fn() -> Nonce + Send + Sync>,
+}
+
+/// What serves requests, as the control plane sees it. Its calls return at once.
+pub trait Plane: Send + Sync + 'static {
+    /// Goes by `map` from now on. `holds`: by range, until when it commits nothing of what it
+    /// begins to lead.
+    fn adopt(&self, map: Arc<Map>, holds: BTreeMap<RangeId, u64>);
+
+    /// As the primary of `range` in `epoch`, it may answer until `until_ns`.
+    fn extend(&self, range: RangeId, epoch: u32, until_ns: u64);
+
+    /// `cell` is ready to learn what the map of `version` wants it to.
+    fn hear_ready(&self, cell: CellId, version: u64);
+
+    /// The version of the map for which this cell is ready to learn.
+    fn ready_version(&self) -> u64;
+
+    /// Something that an operator should know.
+    fn note(&self, text: String);
+}
+
+/// What the plane has found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Seen {
+    /// A learner has all of a range, and its acknowledgements count.
+    CaughtUp {
+        /// The range, as it is in the map.
+        at: Stamp,
+        /// The learner.
+        cell: CellId,
+    },
+    /// A copy takes no more changes.
+    Refuses {
+        /// The copy.
+        cell: CellId,
+    },
+}
+
+/// Why a cell does not become one of a ring. A message names the value, the limit and the remedy.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum ControlError {
+    /// Its directory cannot be used.
+    Directory(DirectoryError),
+    /// The coordinator does not start.
+    Quorum(StartError),
+    /// The control address cannot be listened on.
+    Listen(SocketAddr, std::io::Error),
+    /// A thread or a runtime is refused by the system.
+    System(std::io::Error),
+    /// Nobody takes it into a ring.
+    NotJoined {
+        /// Who was asked.
+        seeds: Vec<SocketAddr>,
+        /// What the last one said.
+        reason: String,
+    },
+    /// There is neither a ring to found nor one to join, and the directory is new.
+    NoRing(PathBuf),
+}
+
+impl fmt::Display for ControlError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Directory(error) => error.fmt(f),
+            Self::Quorum(error) => error.fmt(f),
+            Self::Listen(address, error) => write!(
+                f,
+                "ring.listen {address}: {error}; choose a free address of this machine"
+            ),
+            Self::System(error) => write!(f, "cannot start the threads of the ring: {error}"),
+            Self::NotJoined { seeds, reason } => {
+                let seeds: Vec<_> = seeds.iter().map(SocketAddr::to_string).collect();
+                let seeds = seeds.join(", ");
+                write!(
+                    f,
+                    "no cell at {seeds} takes this one into its ring: {reason}; check ring.seeds \
+                     and ring.secret_file"
+                )
+            }
+            Self::NoRing(directory) => write!(
+                f,
+                "{} is of no ring yet: set ring.seeds to join one, or leave it empty and set \
+                 ring.cells to found one",
+                directory.display()
+            ),
+        }
+    }
+}
+
+impl std::error::Error for ControlError {}

@@ -1,0 +1,206 @@
+//! The connections to all other cells: one to each, which is opened again when it breaks.
+//!
+//! A heartbeat that cannot be sent at once is dropped: a later one says more. A call that cannot be
+//! sent fails at once.
+
+use crate::wire::{Message, Who, Wire};
+use peer::{Frame, Nonce, Purpose, Target};
+use quorum::{Transport, Unreachable};
+use ring::{CellId, Heartbeat, Map};
+use std::collections::{BTreeMap, HashMap};
+use std::io;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::{Instant, sleep};
+
+/// Messages to one cell that wait to be sent.
+const QUEUE_MAX: usize = 256;
+/// Between two attempts to connect, while a broken connection is new.
+const AGAIN_SOON: Duration = Duration::from_millis(5);
+/// After that.
+const AGAIN: Duration = Duration::from_millis(50);
+/// A connection that is reset and cannot be opened for so long is broken.
+const BROKEN: Duration = Duration::from_millis(20);
+
+enum ToSend {
+    Beat(Heartbeat),
+    Call { kind: u8, body: Vec<u8>, answer: oneshot::Sender<Result<Vec<u8>, Unreachable>> },
+}
+
+/// What is reported of connections.
+pub(crate) trait Reports: Send + Sync + 'static {
+    /// The connection to `cell` was reset, and nobody listens there.
+    fn broken(&self, cell: CellId);
+}
+
+/// The connections to all other cells.
+#[derive(Clone)]
+pub(crate) struct Hub(Arc<Shared>);
+
+struct Shared {
+    who: Who,
+    nonce: Arc<dyn Fn() -> Nonce + Send + Sync>,
+    reports: Box<dyn Reports>,
+    /// Of the thread that has the connections.
+    runtime: tokio::runtime::Handle,
+    cells: Mutex<BTreeMap<CellId, (SocketAddr, mpsc::Sender<ToSend>)>>,
+}
+
+impl Hub {
+    pub(crate) fn new(
+        who: Who,
+        nonce: Arc<dyn Fn() -> Nonce + Send + Sync>,
+        reports: Box<dyn Reports>,
+        runtime: tokio::runtime::Handle,
+    ) -> Self {
+        let cells = Mutex::default();
+        Self(Arc::new(Shared { who, nonce, reports, runtime, cells }))
+    }
+
+    /// Connects to the cells of `map`, where they are reached now.
+    pub(crate) fn adopt(&self, map: &Map) {
+        let me = self.0.who.local.identity.cell;
+        let mut cells = self.0.cells.lock().unwrap_or_else(PoisonError::into_inner);
+        for (id, cell) in map.cells.iter().filter(|(id, _)| id.0 != me) {
+            let address = cell.started.addresses.control;
+            if cells.get(id).is_some_and(|(known, _)| *known == address) {
+                continue;
+            }
+            let (sender, queue) = mpsc::channel(QUEUE_MAX);
+            // The task of an earlier address ends: nothing can be sent to it any more.
+            cells.insert(*id, (address, sender));
+            let keeps = Keeps { hub: self.0.clone(), cell: *id, address };
+            self.0.runtime.spawn(keeps.run(queue));
+        }
+    }
+
+    /// Sends a heartbeat.
+    pub(crate) fn beat(&self, to: CellId, heartbeat: Heartbeat) {
+        if let Some(sender) = self.sender(to) {
+            let _ = sender.try_send(ToSend::Beat(heartbeat));
+        }
+    }
+
+    /// Calls `to`, and waits for the answer. The caller has a deadline.
+    pub(crate) async fn call_kind(
+        &self,
+        to: CellId,
+        kind: u8,
+        body: Vec<u8>,
+    ) -> Result<Vec<u8>, Unreachable> {
+        let sender = self.sender(to).ok_or(Unreachable::NotSent)?;
+        let (answer, answered) = oneshot::channel();
+        let call = ToSend::Call { kind, body, answer };
+        sender.try_send(call).map_err(|_| Unreachable::NotSent)?;
+        answered.await.unwrap_or(Err(Unreachable::NoAnswer))
+    }
+
+    fn sender(&self, to: CellId) -> Option<mpsc::Sender<ToSend>> {
+        let cells = self.0.cells.lock().unwrap_or_else(PoisonError::into_inner);
+        cells.get(&to).map(|(_, sender)| sender.clone())
+    }
+}
+
+impl Transport for Hub {
+    async fn call(&self, to: CellId, body: Vec<u8>) -> Result<Vec<u8>, Unreachable> {
+        self.call_kind(to, crate::messages::QUORUM, body).await
+    }
+}
+
+/// Keeps the connection to one cell.
+struct Keeps {
+    hub: Arc<Shared>,
+    cell: CellId,
+    address: SocketAddr,
+}
+
+impl Keeps {
+    async fn run(self, mut queue: mpsc::Receiver<ToSend>) {
+        let mut lost_at: Option<Instant> = None;
+        let mut is_reported = true;
+        loop {
+            let target = Target { cell: self.cell.0, purpose: Purpose::Control };
+            let nonce = (self.hub.nonce)();
+            match Wire::connect(self.address, &self.hub.who, target, nonce).await {
+                Ok(wire) => {
+                    if Self::pump(wire, &mut queue).await.is_none() {
+                        return;
+                    }
+                    (lost_at, is_reported) = (Some(Instant::now()), false);
+                }
+                Err(error) => {
+                    let is_refused = matches!(
+                        error.kind(),
+                        io::ErrorKind::ConnectionRefused | io::ErrorKind::ConnectionReset
+                    );
+                    let is_long = lost_at.is_some_and(|at| at.elapsed() >= BROKEN);
+                    if is_refused && is_long && !is_reported {
+                        is_reported = true;
+                        self.hub.reports.broken(self.cell);
+                    }
+                }
+            }
+            let is_new = lost_at.is_some_and(|at| at.elapsed() < 2 * BROKEN);
+            let pause = sleep(if is_new { AGAIN_SOON } else { AGAIN });
+            tokio::pin!(pause);
+            loop {
+                tokio::select! {
+                    () = &mut pause => break,
+                    sent = queue.recv() => match sent {
+                        None => return,
+                        Some(ToSend::Beat(_)) => {}
+                        Some(ToSend::Call { answer, .. }) => {
+                            let _ = answer.send(Err(Unreachable::NotSent));
+                        }
+                    },
+                }
+            }
+        }
+    }
+
+    /// Sends and receives until the connection breaks. `None` if nobody sends any more.
+    async fn pump(wire: Wire, queue: &mut mpsc::Receiver<ToSend>) -> Option<()> {
+        let Wire { mut reader, mut writer, .. } = wire;
+        let mut waiting: HashMap<u64, oneshot::Sender<_>> = HashMap::new();
+        let mut next_id = 0;
+        let mut closing = Some(());
+        loop {
+            tokio::select! {
+                sent = queue.recv() => {
+                    let Some(sent) = sent else {
+                        closing = None;
+                        break;
+                    };
+                    let done = match sent {
+                        ToSend::Beat(beat) => writer.beat(&beat).await,
+                        ToSend::Call { kind, body, answer } => {
+                            next_id += 1;
+                            waiting.retain(|_, waits| !waits.is_closed());
+                            waiting.insert(next_id, answer);
+                            writer.send(&Frame::Call { id: next_id, kind, body: &body }).await
+                        }
+                    };
+                    if done.is_err() {
+                        break;
+                    }
+                }
+                message = reader.next() => match message {
+                    Ok(Message::Answer { id, ok, body }) => {
+                        if let Some(answer) = waiting.remove(&id) {
+                            let body = if ok { Ok(body) } else { Err(Unreachable::NoAnswer) };
+                            let _ = answer.send(body);
+                        }
+                    }
+                    Ok(_) => {}
+                    Err(_) => break,
+                },
+            }
+        }
+        for (_, answer) in waiting {
+            let _ = answer.send(Err(Unreachable::NoAnswer));
+        }
+        closing
+    }
+}

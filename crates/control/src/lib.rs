@@ -1,0 +1,32 @@
+//! The control plane of a cell: what cells say to each other besides requests and changes.
+//!
+//! ```text
+//! thread `ring`     connections to all cells, heartbeats, the member: short, never blocked by a disk
+//! thread `quorum`   the coordinator, which waits for its disk
+//! ```
+//!
+//! It finds out who the cell is (it founds a ring, joins one, or starts again), and then says what
+//! follows from the map and from heartbeats to the [`Plane`] that serves requests. It serves none
+//! itself.
+//!
+//! | room | may use | what it is |
+//! |---|---|---|
+//! | `config` | nothing | what a cell is started with |
+//! | `wire` | `config` | frames over a socket |
+//! | `messages` | nothing | the bodies of calls |
+//! | `hub` | `config`, `wire` | the connections to all other cells |
+//! | `calls` | `messages`, `wire` | what other cells call |
+//! | `member` | `calls`, `config`, `hub` | the loop of the member |
+//! | `start` | `calls`, `config`, `hub`, `member`, `messages`, `wire` | founding, joining, starting again |
+#![forbid(unsafe_code)]
+
+mod calls;
+mod config;
+mod hub;
+mod member;
+mod messages;
+mod start;
+mod wire;
+
+pub use config::{ControlConfig, ControlError, Founding, Plane, Seen};
+pub use start::{Control, Starting};

@@ -1,0 +1,124 @@
+//! The loop of the member: events and time in, heartbeats, proposals, leases and maps out.
+
+use crate::config::Plane;
+use crate::hub::Hub;
+use base::Now;
+use quorum::{Coordinator, Quorum};
+use ring::{CellId, Effect, Event, Incarnation, Map, Member, RangeId};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use tokio::runtime::Handle;
+use tokio::sync::mpsc;
+use tokio::time::{MissedTickBehavior, interval};
+
+/// How often the member looks at the time.
+const TICK: Duration = Duration::from_millis(10);
+/// How often the coordinator is told which cells run.
+const PRESENT_NS: u64 = 100_000_000;
+
+/// The member of a cell, and what its effects are carried out by.
+pub(crate) struct Loop {
+    pub(crate) me: CellId,
+    pub(crate) incarnation: Incarnation,
+    pub(crate) hub: Hub,
+    pub(crate) quorum: Arc<Quorum<Hub>>,
+    /// Of the thread that the coordinator runs in.
+    pub(crate) runtime: Handle,
+    pub(crate) plane: Arc<dyn Plane>,
+    pub(crate) clock: Arc<dyn Fn() -> Now + Send + Sync>,
+    /// Proposals come back by it.
+    pub(crate) events: mpsc::Sender<Event>,
+}
+
+impl Loop {
+    /// Runs until nobody can send an event any more.
+    pub(crate) async fn run(self, mut incoming: mpsc::Receiver<Event>) {
+        let mut maps = self.quorum.watch();
+        let first = maps.borrow_and_update().clone();
+        self.hub.adopt(&first);
+        let mut member = Member::new(self.me, first.clone(), (self.clock)());
+        self.adopt(&mut member, first);
+        let mut ticks = interval(TICK);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut present_at_ns = 0;
+        let is_arranging = Arc::new(AtomicBool::new(false));
+        loop {
+            let event = tokio::select! {
+                event = incoming.recv() => match event {
+                    None => return,
+                    Some(event) => event,
+                },
+                changed = maps.changed() => match changed {
+                    Err(_) => return,
+                    Ok(()) => {
+                        let map = maps.borrow_and_update().clone();
+                        self.hub.adopt(&map);
+                        self.adopt(&mut member, map);
+                        Event::Tick
+                    }
+                },
+                _ = ticks.tick() => Event::Ready(self.plane.ready_version()),
+            };
+            if let Event::Heard { from, heartbeat, .. } = &event {
+                self.plane.hear_ready(*from, heartbeat.ready_version);
+            }
+            self.handle(&mut member, event);
+            let now = (self.clock)();
+            if now.mono_ns >= present_at_ns && !is_arranging.swap(true, Ordering::AcqRel) {
+                present_at_ns = now.mono_ns + PRESENT_NS;
+                self.say_present(&member, now, is_arranging.clone());
+            }
+        }
+    }
+
+    /// Goes by `map`, if this life of the cell is in it: until then others may still take it for
+    /// the one before.
+    fn adopt(&self, member: &mut Member, map: Arc<Map>) {
+        self.handle(member, Event::Map(map.clone()));
+        let is_mine = |cell: &ring::Cell| cell.started.incarnation == self.incarnation;
+        if !map.cells.get(&self.me).is_some_and(is_mine) {
+            return;
+        }
+        let holds = map.ranges.iter().map(|range| (range.id, member.hold_until_ns(range.id)));
+        let holds: BTreeMap<RangeId, u64> = holds.collect();
+        self.plane.adopt(map, holds);
+    }
+
+    fn handle(&self, member: &mut Member, event: Event) {
+        let mut effects = Vec::new();
+        member.handle(event, (self.clock)(), &mut effects);
+        // Before anything is sent: a lease that ends with a proposal has ended here first.
+        for range in member.map().ranges.iter().filter(|range| range.primary == self.me) {
+            self.plane.extend(range.id, range.epoch, member.may_answer_until_ns(range.id));
+        }
+        for effect in effects {
+            match effect {
+                Effect::Beat { to, heartbeat } => self.hub.beat(to, heartbeat),
+                Effect::Propose { range, command } => {
+                    let (quorum, events) = (self.quorum.clone(), self.events.clone());
+                    self.runtime.spawn(async move {
+                        let outcome = match quorum.propose(command).await {
+                            quorum::Outcome::Decided(verdict) => ring::Outcome::Decided(verdict),
+                            quorum::Outcome::Unknown => ring::Outcome::Unknown,
+                            quorum::Outcome::Unavailable(_) => ring::Outcome::Unavailable,
+                        };
+                        let _ = events.send(Event::Proposed { range, outcome }).await;
+                    });
+                }
+            }
+        }
+    }
+
+    /// Says to the coordinator which cells run, so that the leader keeps the right voters.
+    fn say_present(&self, member: &Member, now: Now, is_arranging: Arc<AtomicBool>) {
+        let cells = member.map().cells.keys().copied();
+        let present: Vec<_> = cells.filter(|cell| member.hears(*cell, now)).collect();
+        let quorum = self.quorum.clone();
+        self.runtime.spawn(async move {
+            quorum.set_present(&present).await;
+            is_arranging.store(false, Ordering::Release);
+        });
+    }
+}

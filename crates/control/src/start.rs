@@ -1,0 +1,307 @@
+//! A cell becomes one of a ring: it founds one, joins one, or starts again.
+
+use crate::calls::Calls;
+use crate::config::{ControlConfig, ControlError, Plane, Seen};
+use crate::hub::{Hub, Reports};
+use crate::member::Loop;
+use crate::messages::{JOIN, Join, Joined};
+use crate::wire::{Message, Who, Wire};
+use peer::{Frame, Identity, Local, Purpose, Target};
+use quorum::{Coordinator, Directory, Outcome, Quorum};
+use ring::{CellId, Command, Event, Incarnation, Map, Started, Verdict};
+use std::net::SocketAddr;
+use std::sync::{Arc, OnceLock};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio::runtime::{Builder, Handle};
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::{Instant, sleep, timeout};
+
+/// How long a cell tries to be taken into a ring.
+const JOINING: Duration = Duration::from_secs(60);
+/// Between two attempts.
+const AGAIN: Duration = Duration::from_millis(100);
+/// How long a seed may take to answer.
+const ANSWERING: Duration = Duration::from_secs(4);
+/// Events for the member that wait.
+const EVENTS_MAX: usize = 4096;
+
+/// A thread with a runtime of its own, which ends when this is dropped.
+struct Thread {
+    handle: Handle,
+    end: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Thread {
+    fn start(name: &str) -> Result<Self, ControlError> {
+        let runtime = Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(ControlError::System)?;
+        let handle = runtime.handle().clone();
+        let (end, ended) = oneshot::channel();
+        let run = move || {
+            let _ = runtime.block_on(ended);
+            runtime.shutdown_background();
+        };
+        let thread = std::thread::Builder::new().name(name.to_owned()).spawn(run);
+        let thread = Some(thread.map_err(ControlError::System)?);
+        Ok(Self { handle, end: Some(end), thread })
+    }
+
+    /// Runs `future` there, and waits for it.
+    fn run<T: Send + 'static>(
+        &self,
+        future: impl Future<Output = T> + Send + 'static,
+    ) -> Result<T, ControlError> {
+        let (done, result) = std::sync::mpsc::sync_channel(1);
+        self.handle.spawn(async move {
+            let _ = done.send(future.await);
+        });
+        let ended = |_| ControlError::System(std::io::Error::other("a task of the ring has ended"));
+        result.recv().map_err(ended)
+    }
+}
+
+impl Drop for Thread {
+    fn drop(&mut self) {
+        drop(self.end.take());
+        if let Some(thread) = self.thread.take() {
+            // A panic in it was printed already.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// A cell that knows who it is, and does not serve yet.
+pub struct Starting {
+    ring: u64,
+    cell: CellId,
+    incarnation: Incarnation,
+    config: ControlConfig,
+    hub: Hub,
+    quorum: Arc<Quorum<Hub>>,
+    calls: Arc<Calls>,
+    events: (mpsc::Sender<Event>, mpsc::Receiver<Event>),
+    threads: (Thread, Thread),
+}
+
+/// The control plane of a cell that runs. Dropping it ends it.
+pub struct Control {
+    events: mpsc::Sender<Event>,
+    quorum: Arc<Quorum<Hub>>,
+    me: CellId,
+    _threads: (Thread, Thread),
+}
+
+struct Broken(mpsc::Sender<Event>, OnceLock<Arc<Quorum<Hub>>>);
+
+impl Reports for Broken {
+    fn broken(&self, cell: CellId) {
+        let _ = self.0.try_send(Event::Broken(cell));
+        if let Some(quorum) = self.1.get() {
+            quorum.suspect(cell);
+        }
+    }
+}
+
+impl Starting {
+    /// Finds out who this cell is. `note` takes what an operator should know.
+    ///
+    /// # Errors
+    /// When its directory, its address or its secret cannot be used, or no ring takes it.
+    pub fn begin(
+        config: ControlConfig,
+        note: Box<dyn Fn(String) + Send + Sync>,
+    ) -> Result<Self, ControlError> {
+        let token = u64::from_le_bytes(first_bytes((config.nonce)()));
+        let directory =
+            Directory::open(&config.directory, token).map_err(ControlError::Directory)?;
+        let incarnation = directory.incarnation();
+        let threads = (Thread::start("ring")?, Thread::start("quorum")?);
+        let started = Started { incarnation, addresses: config.addresses };
+        let join = Join { token: directory.token(), started };
+        let at = config.addresses.control;
+        let listener = threads.0.run(TcpListener::bind(at))?;
+        let listener = listener.map_err(|error| ControlError::Listen(at, error))?;
+        let known = directory.identity();
+        let (ring, cell, map) = match (known, config.founding) {
+            (Some((ring, cell)), _) => (ring, cell, None),
+            (None, _) if !config.seeds.is_empty() => {
+                let Joined { cell, map } = join_any(&config, join, &threads.0)?;
+                (map.ring, cell, Some(map))
+            }
+            (None, Some(_)) => {
+                let ring = u64::from_le_bytes(first_bytes((config.nonce)())).max(1);
+                (ring, CellId(1), None)
+            }
+            (None, None) => return Err(ControlError::NoRing(config.directory)),
+        };
+        let identity = Identity { ring, cell: cell.0, incarnation: incarnation.0 };
+        let who = Who { secret: config.secret.clone(), local: Local::new(identity) };
+        let events = mpsc::channel(EVENTS_MAX);
+        let reports = Box::new(Broken(events.0.clone(), OnceLock::new()));
+        let nonce = config.nonce.clone();
+        let hub = Hub::new(who.clone(), nonce.clone(), reports, threads.0.handle.clone());
+        let calls = Arc::new(Calls {
+            who,
+            nonce,
+            events: events.0.clone(),
+            quorum: OnceLock::new(),
+            runtime: threads.1.handle.clone(),
+            note,
+        });
+        threads.0.handle.spawn(calls.clone().serve(listener));
+        if let Some(map) = &map {
+            hub.adopt(map);
+        }
+        let founds = known.is_none() && map.is_none();
+        let founding = config.founding.filter(|_| founds);
+        let transport = hub.clone();
+        let quorum = threads.1.run(async move {
+            match founding {
+                Some(founding) => {
+                    let map = Map::new(ring, founding.cells, founding.copies);
+                    Quorum::found(directory, cell, map, transport).await
+                }
+                None => Quorum::open(directory, ring, cell, transport).await,
+            }
+        })?;
+        let quorum = Arc::new(quorum.map_err(ControlError::Quorum)?);
+        let _ = calls.quorum.set(quorum.clone());
+        hub.adopt(&quorum.watch().borrow());
+        let starts = match founding {
+            Some(_) => Command::Join { token: join.token, started },
+            None => Command::Start { cell, started },
+        };
+        let proposer = quorum.clone();
+        threads.1.handle.spawn(async move { start_in(&*proposer, starts, cell, started).await });
+        Ok(Self { ring, cell, incarnation, config, hub, quorum, calls, events, threads })
+    }
+
+    /// The ring that it is of.
+    #[must_use]
+    pub fn ring(&self) -> u64 {
+        self.ring
+    }
+
+    /// Which cell it is.
+    #[must_use]
+    pub fn cell(&self) -> CellId {
+        self.cell
+    }
+
+    /// Which life of it this is.
+    #[must_use]
+    pub fn incarnation(&self) -> Incarnation {
+        self.incarnation
+    }
+
+    /// Goes on: `plane` serves what the map says.
+    #[must_use]
+    pub fn run(self, plane: Arc<dyn Plane>) -> Control {
+        let Self { cell, incarnation, config, hub, quorum, events, threads, calls: _, .. } = self;
+        let (sender, receiver) = events;
+        let runs = Loop {
+            me: cell,
+            incarnation,
+            hub,
+            quorum: quorum.clone(),
+            runtime: threads.1.handle.clone(),
+            plane,
+            clock: config.clock,
+            events: sender.clone(),
+        };
+        threads.0.handle.spawn(runs.run(receiver));
+        Control { events: sender, quorum, me: cell, _threads: threads }
+    }
+}
+
+impl Control {
+    /// Takes what the plane has found.
+    #[must_use]
+    pub fn finder(&self) -> impl Fn(Seen) + Send + Sync + 'static {
+        let (events, maps, me) = (self.events.clone(), self.quorum.watch(), self.me);
+        move |seen| match seen {
+            Seen::CaughtUp { at, cell } => {
+                let _ = events.try_send(Event::CaughtUp { at, cell });
+            }
+            Seen::Refuses { cell } => {
+                let map = maps.borrow().clone();
+                let led = map.ranges.iter().filter(|range| range.primary == me && range.has(cell));
+                for range in led {
+                    let _ = events.try_send(Event::Refuses { at: range.stamp(), cell });
+                }
+            }
+        }
+    }
+
+    /// The newest map.
+    #[must_use]
+    pub fn map(&self) -> Arc<Map> {
+        self.quorum.watch().borrow().clone()
+    }
+}
+
+/// Proposes the start of this life until the map has it.
+async fn start_in(quorum: &Quorum<Hub>, command: Command, cell: CellId, started: Started) {
+    let maps = quorum.watch();
+    let is_in = |map: &Map| map.cells.get(&cell).is_some_and(|it| it.started == started);
+    while !is_in(&maps.borrow()) {
+        match quorum.propose(command).await {
+            Outcome::Decided(Verdict::Applied { .. }) => return,
+            // A later life of this cell has begun, or it is not in the map: it serves nothing.
+            Outcome::Decided(Verdict::Refused(_)) | Outcome::Unknown | Outcome::Unavailable(_) => {
+                sleep(AGAIN).await;
+            }
+        }
+    }
+}
+
+/// Asks the seeds, one after the other, to be taken into their ring.
+fn join_any(config: &ControlConfig, join: Join, thread: &Thread) -> Result<Joined, ControlError> {
+    let identity = Identity { ring: 0, cell: 0, incarnation: join.started.incarnation.0 };
+    let who = Who { secret: config.secret.clone(), local: Local::new(identity) };
+    let (seeds, nonce) = (config.seeds.clone(), config.nonce.clone());
+    let joined = thread.run(async move {
+        let start = Instant::now();
+        let mut reason = String::new();
+        while start.elapsed() < JOINING {
+            for seed in &seeds {
+                match join_at(*seed, &who, (nonce)(), join).await {
+                    Ok(joined) => return Ok(joined),
+                    Err(why) => reason = format!("{seed}: {why}"),
+                }
+            }
+            sleep(AGAIN).await;
+        }
+        Err(reason)
+    })?;
+    joined.map_err(|reason| ControlError::NotJoined { seeds: config.seeds.clone(), reason })
+}
+
+async fn join_at(
+    seed: SocketAddr,
+    who: &Who,
+    nonce: peer::Nonce,
+    join: Join,
+) -> Result<Joined, String> {
+    let target = Target { cell: 0, purpose: Purpose::Control };
+    let wire = Wire::connect(seed, who, target, nonce).await;
+    let mut wire = wire.map_err(|error| error.to_string())?;
+    let body = serde_json::to_vec(&join).map_err(|error| error.to_string())?;
+    let call = Frame::Call { id: 1, kind: JOIN, body: &body };
+    wire.writer.send(&call).await.map_err(|error| error.to_string())?;
+    match timeout(ANSWERING, wire.reader.next()).await {
+        Ok(Ok(Message::Answer { ok: true, body, .. })) => {
+            serde_json::from_slice(&body).map_err(|error| error.to_string())
+        }
+        Ok(Ok(_)) => Err("it cannot now".to_owned()),
+        Ok(Err(error)) => Err(error.to_string()),
+        Err(_) => Err("it does not answer".to_owned()),
+    }
+}
+
+fn first_bytes(nonce: peer::Nonce) -> [u8; 8] {
+    std::array::from_fn(|at| nonce[at])
+}
