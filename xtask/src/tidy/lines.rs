@@ -11,8 +11,11 @@ use super::{
 };
 
 /// The crates of the product.
-const PRODUCT: [&str; 9] =
-    ["base", "memcache", "engine", "effects", "ring", "session", "service", "drivers", "volvox"];
+#[rustfmt::skip]
+const PRODUCT: [&str; 10] = [
+    "base", "memcache", "engine", "effects", "ring", "quorum", "session", "service", "drivers",
+    "volvox",
+];
 /// Most lines of the product. Lower it when lines go; do not raise it for what could be shorter.
 const PRODUCT_MAX: usize = 24_500;
 /// Most lines of everything else, likewise. It is on its way to 15,500.
