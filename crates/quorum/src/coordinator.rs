@@ -16,6 +16,9 @@ use tokio::sync::watch;
 /// How long a call takes at most.
 pub const DEADLINE: Duration = Duration::from_secs(2);
 
+/// How many calls of one cell are under way at once; further ones wait.
+pub const CALLS_MAX: usize = 256;
+
 /// What came of a proposal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
@@ -43,6 +46,8 @@ pub enum Unavailable {
     NoLeader,
     /// The deadline passed before this cell had applied what it was to read.
     Behind,
+    /// [`CALLS_MAX`] calls of this cell were under way until the deadline.
+    Busy,
     /// This cell is being stopped.
     Stopped,
     /// This cell could not write, so it takes no part any more.
@@ -56,6 +61,9 @@ impl fmt::Display for Unavailable {
                 write!(f, "no leader within {DEADLINE:?}: more than half of the voters must run")
             }
             Self::Behind => write!(f, "the map did not arrive within {DEADLINE:?}: ask again"),
+            Self::Busy => {
+                write!(f, "{CALLS_MAX} calls were under way for {DEADLINE:?}: ask less often")
+            }
             Self::Stopped => f.write_str("this cell is being stopped"),
             Self::Storage(failure) => failure.fmt(f),
         }

@@ -33,8 +33,8 @@ pub mod model;
 mod transport;
 mod voters;
 
-pub use coordinator::{Coordinator, DEADLINE, Outcome, Unavailable};
+pub use coordinator::{CALLS_MAX, Coordinator, DEADLINE, Outcome, Unavailable};
 pub use disk::{Directory, DirectoryError, DiskError, DiskFailure};
-pub use group::{BODY_MAX, Quorum, StartError};
+pub use group::{BODY_MAX, LEASE, Quorum, StartError};
 pub use transport::{Transport, Unreachable};
 pub use voters::{VOTERS_MAX, voters};

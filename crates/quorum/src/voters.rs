@@ -12,9 +12,9 @@ pub const VOTERS_MAX: usize = 5;
 /// The cells that should vote where `present` run, and `now` vote.
 ///
 /// As many as `present` allows: one, from three cells on three, from five on five. Voters that are
-/// present stay. One that is absent is replaced if another cell is present that can take its place.
-/// Where too few are present to replace it, it stays a member: a set of three with one absent
-/// still decides, and a smaller set would have to be even or lose what three give.
+/// present stay before others, lower ids before higher ones. So one that is absent is replaced if
+/// enough others are present, and three voters become one where only two cells are. Where nobody is
+/// present, nothing changes. The caller decides how long a cell may be silent and still be present.
 #[must_use]
 pub fn voters(present: &[CellId], now: &BTreeSet<CellId>) -> BTreeSet<CellId> {
     let present: BTreeSet<CellId> = present.iter().copied().collect();

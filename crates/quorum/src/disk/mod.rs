@@ -2,7 +2,14 @@
 
 mod directory;
 mod error;
+mod frames;
+mod health;
+#[cfg(test)]
+mod scratch;
 mod whole;
 
 pub use directory::{Directory, DirectoryError};
 pub use error::{DiskError, DiskFailure};
+pub use frames::Frames;
+pub use health::Health;
+pub use whole::{read_whole, write_whole};
