@@ -123,7 +123,7 @@ impl Calls {
 async fn join(quorum: &Quorum<Hub>, body: &[u8]) -> Option<Vec<u8>> {
     let Join { token, started } = serde_json::from_slice(body).ok()?;
     let joining = Command::Join { token, started };
-    let Outcome::Decided(Verdict::Applied { version, cell: Some(cell) }) =
+    let Outcome::Verdict(Verdict::Applied { version, cell: Some(cell) }) =
         quorum.propose(joining).await
     else {
         return None;

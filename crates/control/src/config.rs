@@ -101,10 +101,9 @@ impl fmt::Display for ControlError {
         match self {
             Self::Directory(error) => error.fmt(f),
             Self::Quorum(error) => error.fmt(f),
-            Self::Listen(address, error) => write!(
-                f,
-                "ring.listen {address}: {error}; choose a free address of this machine"
-            ),
+            Self::Listen(address, error) => {
+                write!(f, "ring.listen {address}: {error}; choose a free address of this machine")
+            }
             Self::System(error) => write!(f, "cannot start the threads of the ring: {error}"),
             Self::NotJoined { seeds, reason } => {
                 let seeds: Vec<_> = seeds.iter().map(SocketAddr::to_string).collect();

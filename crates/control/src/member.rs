@@ -100,7 +100,7 @@ impl Loop {
                     let (quorum, events) = (self.quorum.clone(), self.events.clone());
                     self.runtime.spawn(async move {
                         let outcome = match quorum.propose(command).await {
-                            quorum::Outcome::Decided(verdict) => ring::Outcome::Decided(verdict),
+                            quorum::Outcome::Verdict(verdict) => ring::Outcome::Decided(verdict),
                             quorum::Outcome::Unknown => ring::Outcome::Unknown,
                             quorum::Outcome::Unavailable(_) => ring::Outcome::Unavailable,
                         };

@@ -1,19 +1,17 @@
 //! The bodies of calls between cells, in JSON: they are few, and small.
 
-use ring::{CellId, Command, Map, Started};
+use ring::{CellId, Map, Started};
 use serde::{Deserialize, Serialize};
 
 /// Of the coordinator; the bodies are its own.
 pub(crate) const QUORUM: u8 = 1;
 /// A cell wants to join.
 pub(crate) const JOIN: u8 = 2;
-/// A command to propose, of a cell that cannot reach the coordinator by itself.
-pub(crate) const PROPOSE: u8 = 3;
 
 /// A cell that wants to join.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Join {
-    /// What it calls itself; see [`Command::Join`].
+    /// What it calls itself; see [`ring::Command::Join`].
     pub(crate) token: u64,
     pub(crate) started: Started,
 }
@@ -24,10 +22,4 @@ pub(crate) struct Joined {
     pub(crate) cell: CellId,
     /// The map, with the addresses of the others.
     pub(crate) map: Map,
-}
-
-/// A command to propose.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub(crate) struct Propose {
-    pub(crate) command: Command,
 }

@@ -81,7 +81,6 @@ pub struct Starting {
     config: ControlConfig,
     hub: Hub,
     quorum: Arc<Quorum<Hub>>,
-    calls: Arc<Calls>,
     events: (mpsc::Sender<Event>, mpsc::Receiver<Event>),
     threads: (Thread, Thread),
 }
@@ -94,12 +93,16 @@ pub struct Control {
     _threads: (Thread, Thread),
 }
 
-struct Broken(mpsc::Sender<Event>, OnceLock<Arc<Quorum<Hub>>>);
+struct Broken {
+    events: mpsc::Sender<Event>,
+    /// Once it has started.
+    quorum: Arc<OnceLock<Arc<Quorum<Hub>>>>,
+}
 
 impl Reports for Broken {
     fn broken(&self, cell: CellId) {
-        let _ = self.0.try_send(Event::Broken(cell));
-        if let Some(quorum) = self.1.get() {
+        let _ = self.events.try_send(Event::Broken(cell));
+        if let Some(quorum) = self.quorum.get() {
             quorum.suspect(cell);
         }
     }
@@ -140,9 +143,10 @@ impl Starting {
         let identity = Identity { ring, cell: cell.0, incarnation: incarnation.0 };
         let who = Who { secret: config.secret.clone(), local: Local::new(identity) };
         let events = mpsc::channel(EVENTS_MAX);
-        let reports = Box::new(Broken(events.0.clone(), OnceLock::new()));
+        let started_quorum = Arc::new(OnceLock::new());
+        let reports = Broken { events: events.0.clone(), quorum: started_quorum.clone() };
         let nonce = config.nonce.clone();
-        let hub = Hub::new(who.clone(), nonce.clone(), reports, threads.0.handle.clone());
+        let hub = Hub::new(who.clone(), nonce.clone(), Box::new(reports), threads.0.handle.clone());
         let calls = Arc::new(Calls {
             who,
             nonce,
@@ -169,6 +173,7 @@ impl Starting {
         })?;
         let quorum = Arc::new(quorum.map_err(ControlError::Quorum)?);
         let _ = calls.quorum.set(quorum.clone());
+        let _ = started_quorum.set(quorum.clone());
         hub.adopt(&quorum.watch().borrow());
         let starts = match founding {
             Some(_) => Command::Join { token: join.token, started },
@@ -176,7 +181,7 @@ impl Starting {
         };
         let proposer = quorum.clone();
         threads.1.handle.spawn(async move { start_in(&*proposer, starts, cell, started).await });
-        Ok(Self { ring, cell, incarnation, config, hub, quorum, calls, events, threads })
+        Ok(Self { ring, cell, incarnation, config, hub, quorum, events, threads })
     }
 
     /// The ring that it is of.
@@ -200,7 +205,7 @@ impl Starting {
     /// Goes on: `plane` serves what the map says.
     #[must_use]
     pub fn run(self, plane: Arc<dyn Plane>) -> Control {
-        let Self { cell, incarnation, config, hub, quorum, events, threads, calls: _, .. } = self;
+        let Self { cell, incarnation, config, hub, quorum, events, threads, .. } = self;
         let (sender, receiver) = events;
         let runs = Loop {
             me: cell,
@@ -249,9 +254,9 @@ async fn start_in(quorum: &Quorum<Hub>, command: Command, cell: CellId, started:
     let is_in = |map: &Map| map.cells.get(&cell).is_some_and(|it| it.started == started);
     while !is_in(&maps.borrow()) {
         match quorum.propose(command).await {
-            Outcome::Decided(Verdict::Applied { .. }) => return,
+            Outcome::Verdict(Verdict::Applied { .. }) => return,
             // A later life of this cell has begun, or it is not in the map: it serves nothing.
-            Outcome::Decided(Verdict::Refused(_)) | Outcome::Unknown | Outcome::Unavailable(_) => {
+            Outcome::Verdict(Verdict::Refused(_)) | Outcome::Unknown | Outcome::Unavailable(_) => {
                 sleep(AGAIN).await;
             }
         }

@@ -8,6 +8,8 @@ use std::path::PathBuf;
 
 use session::{Resources, WorkerId};
 
+use crate::clock::Clock;
+
 /// How bytes are moved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Driver {
@@ -65,6 +67,8 @@ pub const THREADS_MAX: u32 = u16::MAX as u32 - 1;
 /// ```
 #[derive(Clone)]
 pub struct Config {
+    /// The clock that handlers are given the time of.
+    pub clock: Clock,
     /// How bytes are moved.
     pub driver: Driver,
     /// Where clients and other cells connect.
@@ -90,6 +94,7 @@ impl Config {
     #[must_use]
     pub fn new(resources: Resources) -> Self {
         Self {
+            clock: Clock::new(),
             driver: Driver::Epoll,
             listen: Vec::new(),
             workers: 4,

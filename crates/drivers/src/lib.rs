@@ -14,7 +14,7 @@
 //! | room | may use | what it is |
 //! |---|---|---|
 //! | `clock` | nothing | the clock of the server |
-//! | `config` | nothing | settings of a server |
+//! | `config` | `clock` | settings of a server |
 //! | `counters` | nothing | what a worker counts |
 //! | `epoll` | `counters`, `workers` | events from epoll |
 //! | `error` | nothing | why a server does not start |

@@ -11,12 +11,12 @@ use super::{
 };
 
 /// The crates of the product.
-const PRODUCT: [&str; 11] = [
+const PRODUCT: [&str; 12] = [
     "base", "memcache", "engine", "effects", "peer", "ring", "quorum", "session", "service",
-    "drivers", "volvox",
+    "control", "drivers", "volvox",
 ];
 /// Most lines of the product. Lower it when lines go; do not raise it for what could be shorter.
-const PRODUCT_MAX: usize = 25_700;
+const PRODUCT_MAX: usize = 33_000;
 /// Most lines of everything else, likewise. It is on its way to 15,500.
 const OUTSIDE_MAX: usize = 18_900;
 

@@ -55,8 +55,8 @@ pub(crate) struct Shared {
 impl Shared {
     pub(crate) fn new(config: Config) -> Arc<Self> {
         Arc::new(Self {
+            clock: config.clock,
             config,
-            clock: Clock::new(),
             open: AtomicU32::new(0),
             accept_stopped: AtomicBool::new(false),
             phase: AtomicU8::new(Phase::Running as u8),

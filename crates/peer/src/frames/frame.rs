@@ -101,16 +101,18 @@ pub enum Frame<'a> {
     Heartbeat {
         /// The sender's clock when it was sent.
         sent_ns: u64,
+        /// The receiver's `sent_ns` by which the sender grants it a lease; 0 if it grants none.
+        echo_ns: u64,
         /// The last `sent_ns` that the sender has received from the receiver; 0 if none.
         heard_ns: u64,
-        /// The last `heard_ns` that the sender has received from the receiver; 0 if none.
-        heard_back_ns: u64,
         /// The map that the sender has.
         map_version: u64,
+        /// The map for which the sender is ready to learn; 0 for none.
+        ready_version: u64,
         /// The sender's expiry clock.
         expiry_s: u32,
-        /// Rises as long as the sender's workers run.
-        progress: u64,
+        /// The cells that the sender finds broken: the number of each, in four bytes.
+        suspects: &'a [u8],
     },
     /// A question about the ring: agreement, proposals, reads of the map.
     Call {
@@ -190,14 +192,15 @@ impl<'a> Frame<'a> {
             Self::Credit { bytes } => to.u64(bytes),
             Self::Heartbeat {
                 sent_ns,
+                echo_ns,
                 heard_ns,
-                heard_back_ns,
                 map_version,
+                ready_version,
                 expiry_s,
-                progress,
+                suspects,
             } => {
-                let times = to.u64(sent_ns).u64(heard_ns).u64(heard_back_ns);
-                times.u64(map_version).u32(expiry_s).u64(progress)
+                let times = to.u64(sent_ns).u64(echo_ns).u64(heard_ns);
+                times.u64(map_version).u64(ready_version).u32(expiry_s).bytes(suspects)
             }
             Self::Call { id, kind, body } => to.u64(id).u8(kind).bytes(body),
             Self::Answer { id, ok, body } => to.u64(id).u8(u8::from(ok)).bytes(body),
@@ -265,11 +268,12 @@ impl<'a> Frame<'a> {
             FrameKind::Credit => Self::Credit { bytes: from.u64()? },
             FrameKind::Heartbeat => Self::Heartbeat {
                 sent_ns: from.u64()?,
+                echo_ns: from.u64()?,
                 heard_ns: from.u64()?,
-                heard_back_ns: from.u64()?,
                 map_version: from.u64()?,
+                ready_version: from.u64()?,
                 expiry_s: from.u32()?,
-                progress: from.u64()?,
+                suspects: from.rest(),
             },
             FrameKind::Call => Self::Call { id: from.u64()?, kind: from.u8()?, body: from.rest() },
             FrameKind::Answer => {

@@ -116,6 +116,24 @@ pub static KEYS: &[Key] = keys! {
          for the index and for connections.";
     memory.lock "lock-memory" ANY =>
         "Lock all memory against swapping; needs a high enough limit on locked memory.";
+    ring.directory "ring-directory" ANY =>
+        "Directory of the cell in a ring: who it is, and its part of what all cells agree on. Never \
+         give it to two cells. Empty: the cell is in no ring.";
+    ring.listen "ring-listen" ANY =>
+        "Address for heartbeats and agreement between cells, one host:port that other cells reach. \
+         Peers prove that they know the secret of the ring; what they send is not encrypted.";
+    ring.links "ring-links" ANY =>
+        "Address for requests and copies between cells, likewise.";
+    ring.seeds "ring-seeds" ANY =>
+        "Where a new cell asks to join: ring.listen of some cells of the ring. Empty: a new cell \
+         founds a ring.";
+    ring.cells "ring-cells" count(1, 1024) =>
+        "A new ring forms when so many cells are present; later cells are spares.";
+    ring.copies "ring-copies" count(1, 3) =>
+        "Copies of everything in a new ring, each in another cell.";
+    ring.secret_file "ring-secret-file" ANY =>
+        "File with the secret of the ring, 16 bytes at least, the same for all cells. Keep it \
+         readable by its user alone.";
     protocol.allow_flush_all "allow-flush-all" ANY => "Serve flush_all.";
     protocol.allow_dump "allow-dump" ANY =>
         "Serve the commands that list keys: stats cachedump, lru_crawler metadump and mgdump.";

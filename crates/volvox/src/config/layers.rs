@@ -4,6 +4,7 @@
 //! remembered as the origin of the setting. Either all settings are in range and hold together, or
 //! there are none, only errors.
 
+use super::choice::{Driver, EffectLog};
 use super::error::{ConfigError, Origin};
 use super::field::Value;
 use super::keys::{KEYS, key_index};
@@ -87,7 +88,7 @@ pub fn load(assignments: &[Assignment]) -> Result<Loaded, Vec<ConfigError>> {
 
 /// The relations between settings.
 fn check(loaded: &Loaded, errors: &mut Vec<ConfigError>) {
-    let Settings { server, memory, .. } = &loaded.settings;
+    let Settings { server, memory, ring, .. } = &loaded.settings;
     let mut refuse = |path: &str, reason: String| {
         let key = &KEYS[row(path)];
         errors.push(ConfigError::Refused {
@@ -112,6 +113,32 @@ fn check(loaded: &Loaded, errors: &mut Vec<ConfigError>) {
             "{path_bytes} bytes; the path of a socket has at most 107, choose a shorter one"
         );
         refuse("server.unix_socket", reason);
+    }
+    if ring.directory.is_none() {
+        return;
+    }
+    if ring.secret_file.is_none() {
+        let reason = "a cell of a ring needs the secret of the ring; name its file";
+        refuse("ring.secret_file", reason.to_owned());
+    }
+    for (path, addresses) in [
+        ("ring.listen", &ring.listen),
+        ("ring.links", &ring.links),
+        ("server.listen", &server.listen),
+    ] {
+        let is_fixed = addresses.first().is_some_and(|at| at.port != 0 && at.host.is_some());
+        if !is_fixed || (path != "server.listen" && addresses.len() > 1) {
+            let reason = "other cells must know it: name one host and a port that is not 0";
+            refuse(path, reason.to_owned());
+        }
+    }
+    if memory.effect_log != EffectLog::Off {
+        let reason = "a cell of a ring keeps a log by itself; turn it off";
+        refuse("memory.effect_log", reason.to_owned());
+    }
+    if server.driver == Driver::Fixed(drivers::Driver::Threads) {
+        let reason = "a cell of a ring has workers; choose epoll, signal or uring";
+        refuse("server.driver", reason.to_owned());
     }
 }
 

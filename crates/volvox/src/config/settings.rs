@@ -18,6 +18,8 @@ pub struct Settings {
     pub server: ServerSettings,
     /// `[memory]`: the budget and how it is held.
     pub memory: MemorySettings,
+    /// `[ring]`: the ring of cells that this one belongs to, if any.
+    pub ring: RingSettings,
     /// `[protocol]`: commands that an operator may switch on or off.
     pub protocol: ProtocolSettings,
     /// `[process]`: the process as the system sees it.
@@ -71,6 +73,26 @@ pub struct MemorySettings {
     pub prefault: bool,
     /// Lock all memory against swapping.
     pub lock: bool,
+}
+
+/// The ring of cells that this one belongs to, if any.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RingSettings {
+    /// The directory of the cell: its identity, and its part of what all cells agree on. Absent: it
+    /// is in no ring.
+    pub directory: Option<PathBuf>,
+    /// The address for heartbeats and agreement, one.
+    pub listen: Vec<Listen>,
+    /// The address for requests and copies, one.
+    pub links: Vec<Listen>,
+    /// Addresses of [`RingSettings::listen`] of other cells, to join their ring.
+    pub seeds: Vec<Listen>,
+    /// A new ring forms when so many cells are present.
+    pub cells: u32,
+    /// Copies of everything in a new ring, the primary included.
+    pub copies: u32,
+    /// File with the secret that all cells of the ring share.
+    pub secret_file: Option<PathBuf>,
 }
 
 /// Commands that an operator may switch on or off.
@@ -136,6 +158,20 @@ impl Default for MemorySettings {
             huge_pages: false,
             prefault: false,
             lock: false,
+        }
+    }
+}
+
+impl Default for RingSettings {
+    fn default() -> Self {
+        Self {
+            directory: None,
+            listen: vec![Listen::new(Some("127.0.0.1"), Listen::PORT_DEFAULT + 1000)],
+            links: vec![Listen::new(Some("127.0.0.1"), Listen::PORT_DEFAULT + 2000)],
+            seeds: Vec::new(),
+            cells: 3,
+            copies: 2,
+            secret_file: None,
         }
     }
 }

@@ -9,7 +9,9 @@
 
 mod driver;
 mod host;
+mod keeping;
 mod launch;
+mod member;
 mod serve;
 mod startup;
 

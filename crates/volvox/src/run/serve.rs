@@ -22,6 +22,7 @@ use session::{Bounds, Resources};
 use super::driver::Chosen;
 use super::host::CellHost;
 use super::launch::{Launch, LaunchOptions};
+use super::member::Joining;
 use super::startup;
 use crate::config::{EffectLog, Loaded, Settings};
 use crate::memcached::{COMPATIBLE_VERSION, stats_settings};
@@ -64,10 +65,18 @@ pub fn serve(loaded: Loaded, options: LaunchOptions) -> Result<u8, Box<dyn Error
     for warning in chosen.warning.iter().chain(&too_large) {
         tracing::warn!("{warning}");
     }
-    let budget = MemoryBudget::new(settings.memory.limit);
+    let (budget, clock) = (MemoryBudget::new(settings.memory.limit), Clock::new());
     let remote = Arc::new(OnceLock::new());
-    let cell = cell(&launch, &chosen, &budget, remote.clone())?;
-    let server = start(&launch, &chosen, &budget, &cell)?;
+    let cell = cell(&launch, &chosen, &budget, (clock, remote.clone()))?;
+    let config = server_config(&launch, &chosen, &budget, clock)?;
+    let joining = Joining::of(settings, clock)?;
+    let (server, _member) = match joining {
+        None => (serve_alone(config, cell)?, None),
+        Some(joining) => {
+            let (server, member) = joining.serve(config, cell)?;
+            (server, Some(member))
+        }
+    };
     // The cell answers `stats` from here on with the server's counters.
     let _ = remote.set(server.remote());
     let addresses = tcp_addresses(&server);
@@ -104,10 +113,10 @@ fn cell(
     launch: &Launch,
     chosen: &Chosen,
     budget: &Arc<MemoryBudget>,
-    remote: Arc<OnceLock<Remote>>,
+    (clock, remote): (Clock, Arc<OnceLock<Remote>>),
 ) -> Result<Arc<Cell>, Box<dyn Error>> {
     let settings = &launch.loaded.settings;
-    let now = Clock::new().now();
+    let now = clock.now();
     let workers = launch.workers();
     let threads = chosen.driver == drivers::Driver::Threads;
     let config = EngineConfig {
@@ -150,23 +159,23 @@ fn cell(
 }
 
 fn effect_log(settings: &Settings, workers: usize) -> Option<EffectLogOptions> {
-    let gates = settings.memory.effect_log == EffectLog::Gated;
+    let in_ring = settings.ring.directory.is_some();
+    let gates = in_ring || settings.memory.effect_log == EffectLog::Gated;
     let value_bytes_max = value_bytes_max(settings);
-    let options =
-        EffectLogOptions { lanes: workers, workers, value_bytes_max, gates, in_ring: false };
-    (settings.memory.effect_log != EffectLog::Off).then_some(options)
+    let options = EffectLogOptions { lanes: workers, workers, value_bytes_max, gates, in_ring };
+    (in_ring || settings.memory.effect_log != EffectLog::Off).then_some(options)
 }
 
-fn start(
+fn server_config(
     launch: &Launch,
     chosen: &Chosen,
     budget: &Arc<MemoryBudget>,
-    cell: &Arc<Cell>,
-) -> Result<Server, Box<dyn Error>> {
+    clock: Clock,
+) -> Result<Config, Box<dyn Error>> {
     let settings = &launch.loaded.settings;
     let server = &settings.server;
     let bounds = Bounds { requests_per_turn: server.requests_per_turn, ..Bounds::default() };
-    let config = Config {
+    Ok(Config {
         driver: chosen.driver,
         listen: listen(settings)?,
         workers: u16::try_from(launch.workers()).unwrap_or(u16::MAX),
@@ -174,9 +183,13 @@ fn start(
         connections_max: u32::try_from(server.connections_max).unwrap_or(u32::MAX),
         reject_at_limit: server.maxconns_fast,
         idle_timeout_s: u32::try_from(server.idle_timeout_s).unwrap_or(u32::MAX),
+        clock,
         ..Config::new(Resources { bounds, budget: budget.clone() })
-    };
-    let cell = cell.clone();
+    })
+}
+
+/// Serves a cell that is in no ring.
+fn serve_alone(config: Config, cell: Arc<Cell>) -> Result<Server, Box<dyn Error>> {
     let server = Server::start(config, move |slot| {
         Service::new(cell.clone(), slot.worker == session::WorkerId(0))
     })?;

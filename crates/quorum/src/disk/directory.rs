@@ -1,0 +1,166 @@
+//! The directory of a cell: which cell of which ring it is, and which of its lives this is.
+//!
+//! ```text
+//! lock       held while a process uses the directory
+//! life       the token, drawn once, and the number of starts
+//! identity   the ring and the cell, written once when the cell has joined
+//! ```
+//!
+//! Invariants: a directory is of one cell of one ring for ever, because an id that comes back with
+//! an empty log can divide a group. Each open has a higher incarnation than all before, on disk
+//! before anything else is done with it. One process at a time has it open.
+
+use super::error::DiskError;
+use super::whole::{read_whole, sync_parent, write_whole};
+use ring::{CellId, Incarnation};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::fs::{self, File, TryLockError};
+use std::path::{Path, PathBuf};
+
+/// The directory of a cell, open and locked.
+#[derive(Debug)]
+pub struct Directory {
+    path: PathBuf,
+    life: Life,
+    identity: Option<Identity>,
+    /// Holds the lock until it is dropped.
+    _lock: File,
+}
+
+/// How often the directory was opened.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+struct Life {
+    token: u64,
+    incarnation: Incarnation,
+}
+
+/// Whose directory it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Identity {
+    ring: u64,
+    cell: CellId,
+}
+
+/// Why a directory cannot be used.
+#[derive(Debug)]
+pub enum DirectoryError {
+    /// Another process uses it.
+    InUse(PathBuf),
+    /// It is of another cell.
+    Other {
+        /// The directory.
+        path: PathBuf,
+        /// The ring and the cell that it is of.
+        kept: (u64, CellId),
+        /// The ring and the cell that it was to be of.
+        wanted: (u64, CellId),
+    },
+    /// One of its files cannot be used.
+    Disk(DiskError),
+}
+
+impl Directory {
+    /// Opens the directory, or creates it, and begins a new life of the cell. A new directory keeps
+    /// `token`, which the caller draws at random; one that exists has its own.
+    pub fn open(path: &Path, token: u64) -> Result<Self, DirectoryError> {
+        let is_new = !path.exists();
+        fs::create_dir_all(path).map_err(DiskError::io("create", path))?;
+        if is_new {
+            sync_parent(path)?;
+        }
+        let lock = Self::lock(path)?;
+        let life_path = path.join("life");
+        let before: Option<Life> = read_whole(&life_path)?;
+        let identity: Option<Identity> = read_whole(&path.join("identity"))?;
+        if before.is_none() && identity.is_some() {
+            return Err(DiskError::broken(&life_path, 0, "it is absent").into());
+        }
+        let before = before.unwrap_or(Life { token, incarnation: Incarnation(0) });
+        let life = Life { incarnation: Incarnation(before.incarnation.0 + 1), ..before };
+        write_whole(&life_path, &life)?;
+        Ok(Self { path: path.to_owned(), life, identity, _lock: lock })
+    }
+
+    fn lock(path: &Path) -> Result<File, DirectoryError> {
+        let name = path.join("lock");
+        let lock = File::create(&name).map_err(DiskError::io("create", &name))?;
+        lock.try_lock().map_err(|error| match error {
+            TryLockError::WouldBlock => DirectoryError::InUse(path.to_owned()),
+            TryLockError::Error(error) => DiskError::io("lock", &name)(error).into(),
+        })?;
+        Ok(lock)
+    }
+
+    /// The ring and the cell that it is of. `None` before the cell has joined.
+    #[must_use]
+    pub fn identity(&self) -> Option<(u64, CellId)> {
+        self.identity.map(|identity| (identity.ring, identity.cell))
+    }
+
+    /// Binds it to a cell, for ever. Does nothing if it is bound to this cell already.
+    pub fn set_identity(&mut self, ring: u64, cell: CellId) -> Result<(), DirectoryError> {
+        match self.identity() {
+            Some(kept) if kept == (ring, cell) => Ok(()),
+            Some(kept) => {
+                let path = self.path.clone();
+                Err(DirectoryError::Other { path, kept, wanted: (ring, cell) })
+            }
+            None => {
+                let identity = Identity { ring, cell };
+                write_whole(&self.path.join("identity"), &identity)?;
+                self.identity = Some(identity);
+                Ok(())
+            }
+        }
+    }
+
+    /// The life of the cell that began with this open.
+    #[must_use]
+    pub fn incarnation(&self) -> Incarnation {
+        self.life.incarnation
+    }
+
+    /// The number that was drawn when the directory was created: joining twice with it makes one
+    /// cell.
+    #[must_use]
+    pub fn token(&self) -> u64 {
+        self.life.token
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl From<DiskError> for DirectoryError {
+    fn from(error: DiskError) -> Self {
+        Self::Disk(error)
+    }
+}
+
+impl fmt::Display for DirectoryError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::InUse(path) => write!(
+                f,
+                "{} is in use by another process: stop that, or choose another directory",
+                path.display()
+            ),
+            Self::Other { path, kept, wanted } => write!(
+                f,
+                "{} is of cell {} of ring {:x}, not of cell {} of ring {:x}: choose another",
+                path.display(),
+                kept.1,
+                kept.0,
+                wanted.1,
+                wanted.0
+            ),
+            Self::Disk(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for DirectoryError {}

@@ -1,0 +1,109 @@
+//! Brings the members of the group to where they should be.
+//!
+//! The voters change in one joint change, from odd to odd. The leader stays: one of openraft 0.9
+//! that removes itself can leave two voters that no longer elect.
+
+use super::types::Raft;
+use crate::voters::voters;
+use openraft::{ChangeMembers, EmptyNode, RaftMetrics, ServerState};
+use ring::CellId;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+use tokio::time::timeout;
+
+/// How far behind the leader a learner may be to become a voter, in entries.
+const BEHIND_MAX: u64 = 32;
+/// How long to wait for a change before the next attempt.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// The next step.
+#[derive(Debug, PartialEq, Eq)]
+enum Step {
+    /// Nothing is left to do, or another cell leads.
+    Done,
+    /// A new voter has not got all entries yet.
+    Wait,
+    AddLearners(BTreeSet<CellId>),
+    Replace(BTreeSet<CellId>),
+}
+
+/// Arranges the members for `cells`, of which `present` run, as long as it is polled. The caller
+/// bounds it by a deadline.
+pub async fn arrange(raft: &Raft, cells: &BTreeSet<CellId>, present: &[CellId]) {
+    let mut metrics = raft.metrics();
+    loop {
+        let step = step(&metrics.borrow_and_update(), cells, present);
+        let changed = match step {
+            Step::Done => return,
+            Step::Wait => false,
+            Step::AddLearners(cells) => {
+                let nodes: BTreeMap<_, _> =
+                    cells.into_iter().map(|cell| (cell, EmptyNode {})).collect();
+                raft.change_membership(ChangeMembers::AddNodes(nodes), true).await.is_ok()
+            }
+            Step::Replace(voters) => raft.change_membership(voters, true).await.is_ok(),
+        };
+        if !changed && matches!(timeout(PAUSE, metrics.changed()).await, Ok(Err(_))) {
+            return;
+        }
+    }
+}
+
+fn step(
+    now: &RaftMetrics<CellId, EmptyNode>,
+    cells: &BTreeSet<CellId>,
+    present: &[CellId],
+) -> Step {
+    let me = now.id;
+    if now.state != ServerState::Leader || now.running_state.is_err() {
+        return Step::Done;
+    }
+    let membership = now.membership_config.membership();
+    let members: BTreeSet<CellId> = membership.nodes().map(|(cell, _)| *cell).collect();
+    let learners: BTreeSet<CellId> = cells.difference(&members).copied().collect();
+    if !learners.is_empty() {
+        return Step::AddLearners(learners);
+    }
+    let configs = membership.get_joint_config();
+    let Some(last) = configs.last() else { return Step::Done };
+    let present: Vec<_> = present.iter().filter(|cell| members.contains(cell)).copied().collect();
+    let wanted = with_leader(voters(&present, last), me);
+    if configs.len() == 1 && wanted == *last {
+        return Step::Done;
+    }
+    let needed = now.last_log_index.unwrap_or(0).saturating_sub(BEHIND_MAX);
+    let replication = now.replication.as_ref();
+    let has_enough = |cell: &CellId| {
+        let matched = replication.and_then(|all| all.get(cell)).copied().flatten();
+        matched.is_some_and(|matched| matched.index >= needed)
+    };
+    if wanted.difference(last).all(has_enough) { Step::Replace(wanted) } else { Step::Wait }
+}
+
+/// As many voters, the leader among them.
+fn with_leader(mut voters: BTreeSet<CellId>, leader: CellId) -> BTreeSet<CellId> {
+    if !voters.contains(&leader) {
+        voters.pop_last();
+        voters.insert(leader);
+    }
+    voters
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_leader_stays_and_the_number_does_not_change() {
+        let set = |ids: &[u32]| ids.iter().map(|id| CellId(*id)).collect::<BTreeSet<_>>();
+        let cases: [(&[u32], u32, &[u32]); 4] = [
+            (&[1], 2, &[2]),
+            (&[1, 2, 3], 5, &[1, 2, 5]),
+            (&[1, 2, 3], 2, &[1, 2, 3]),
+            (&[4], 4, &[4]),
+        ];
+        for (voters, leader, expected) in cases {
+            assert_eq!(with_leader(set(voters), CellId(leader)), set(expected));
+        }
+    }
+}

@@ -1,0 +1,18 @@
+//! The Raft group: its messages, its state on disk, and the coordinator that it is.
+
+mod body;
+mod caller;
+mod election;
+mod follow;
+mod link;
+mod log;
+mod machine;
+mod members;
+mod quorum;
+mod start;
+mod types;
+
+pub use body::BODY_MAX;
+pub use election::LEASE;
+pub use quorum::Quorum;
+pub use start::StartError;

@@ -1,0 +1,388 @@
+//! A cell of the group: a voter, or one that learns.
+
+use super::body::{Answer, Request, decode, encode};
+use super::caller::Caller;
+use super::election::{Elector, Heard};
+use super::follow::Follower;
+use super::link::Links;
+use super::log::Log;
+use super::members::arrange;
+use super::start::{StartError, Stored, config};
+use super::types::{Change, Proposal, Raft};
+use crate::coordinator::{CALLS_MAX, Coordinator, DEADLINE, Outcome, Unavailable};
+use crate::disk::{Directory, DiskFailure, Health};
+use crate::transport::{Transport, Unreachable};
+use openraft::error::{ClientWriteError, RaftError};
+use openraft::raft::AppendEntriesResponse;
+use openraft::{RaftMetrics, ServerState, Snapshot};
+use ring::{CellId, Command, Map};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{Semaphore, SemaphorePermit, watch};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, timeout, timeout_at};
+
+/// How long a call waits for another leader before it tries again.
+const PAUSE: Duration = Duration::from_millis(20);
+/// How long one attempt to read at the leader may take: a read can be tried again.
+const READ_ATTEMPT: Duration = Duration::from_millis(300);
+
+/// A cell of the group. Dropping it ends its tasks; its directory is released when the last of
+/// them has ended, which [`stop`](Self::stop) waits for.
+pub struct Quorum<T: Transport> {
+    me: CellId,
+    raft: Raft,
+    log: Log,
+    heard: Heard,
+    health: Health,
+    caller: Caller<T>,
+    watchers: watch::Sender<Arc<Map>>,
+    directory: Arc<Directory>,
+    calls: Semaphore,
+    tasks: [JoinHandle<()>; 2],
+}
+
+/// What came of an attempt.
+enum Attempt<A> {
+    Done(A),
+    /// Nothing was done. Perhaps that cell leads.
+    Again(Option<CellId>),
+}
+
+impl<T: Transport> Quorum<T> {
+    /// The first cell of a new ring, alone. Binds the directory to `map.ring` and `me`. A directory
+    /// that is bound already is refused: use [`open`](Self::open).
+    ///
+    /// Must be polled on a tokio runtime with its timers; tasks are started on it.
+    pub async fn found(
+        directory: Directory,
+        me: CellId,
+        map: Map,
+        transport: T,
+    ) -> Result<Self, StartError> {
+        let ring = map.ring;
+        Self::start(Stored::found(directory, me, map)?, ring, me, transport).await
+    }
+
+    /// A cell that starts again, or one that has joined: it learns until the leader makes it a
+    /// voter. Binds a new directory to `ring` and `me`; one of another ring or cell is refused.
+    ///
+    /// Must be polled on a tokio runtime with its timers; tasks are started on it.
+    pub async fn open(
+        directory: Directory,
+        ring: u64,
+        me: CellId,
+        transport: T,
+    ) -> Result<Self, StartError> {
+        Self::start(Stored::open(directory, ring, me)?, ring, me, transport).await
+    }
+
+    async fn start(
+        stored: Stored,
+        ring: u64,
+        me: CellId,
+        transport: T,
+    ) -> Result<Self, StartError> {
+        let Stored { directory, log, machine, health } = stored;
+        let (caller, heard) = (Caller::new(transport, ring), Heard::new());
+        let watchers = machine.watchers();
+        let raft = Raft::new(me, config(ring)?, Links(caller.clone()), log.clone(), machine).await;
+        let raft = raft.map_err(|error| StartError::Group(error.to_string()))?;
+        let elector = Elector {
+            me,
+            raft: raft.clone(),
+            log: log.clone(),
+            heard: heard.clone(),
+            caller: caller.clone(),
+        };
+        let follower =
+            Follower { me, raft: raft.clone(), caller: caller.clone(), watchers: watchers.clone() };
+        let tasks = [tokio::spawn(elector.run()), tokio::spawn(follower.run())];
+        let calls = Semaphore::new(CALLS_MAX);
+        Ok(Self { me, raft, log, heard, health, caller, watchers, directory, calls, tasks })
+    }
+
+    /// Answers what [`Transport::call`] of the cell `from` sent. The answer is empty where this cell
+    /// has none: to bytes that are no body of this ring, or when it cannot take part. Ends within
+    /// [`DEADLINE`].
+    pub async fn handle(&self, from: CellId, body: &[u8]) -> Vec<u8> {
+        let Some(request) = decode(self.caller.ring(), body) else { return Vec::new() };
+        let answer = timeout(DEADLINE, self.answer(from, request)).await.ok().flatten();
+        answer.and_then(|answer| encode(self.caller.ring(), answer)).unwrap_or_default()
+    }
+
+    /// Says which cells run. The leader brings the voters to what [`voters`](crate::voters) says,
+    /// and adds all other cells of the map as learners. Other cells do nothing. Returns whether
+    /// nothing is left to do at this cell; call it again while it is `false`. Ends within
+    /// [`DEADLINE`].
+    pub async fn set_present(&self, present: &[CellId]) -> bool {
+        let cells: BTreeSet<CellId> = self.watchers.borrow().cells.keys().copied().collect();
+        timeout(DEADLINE, arrange(&self.raft, &cells, present)).await.is_ok()
+    }
+
+    /// Says that the connection to `cell` was lost. If it leads, this cell campaigns sooner: when
+    /// the lease is over, not 150 ms later.
+    pub fn suspect(&self, cell: CellId) {
+        if self.leader() == Some(cell) {
+            self.heard.suspect();
+        }
+    }
+
+    /// The leader, as far as this cell knows.
+    #[must_use]
+    pub fn leader(&self) -> Option<CellId> {
+        let metrics = self.raft.metrics();
+        let now = metrics.borrow();
+        now.running_state.is_ok().then_some(now.current_leader).flatten()
+    }
+
+    /// The cells that vote, as far as this cell knows. In the middle of a change, those before and
+    /// those after it.
+    #[must_use]
+    pub fn members(&self) -> BTreeSet<CellId> {
+        self.raft.metrics().borrow().membership_config.voter_ids().collect()
+    }
+
+    /// Whether this cell can write. Once it could not, it does not vote until it starts again.
+    pub fn storage(&self) -> Result<(), DiskFailure> {
+        self.health.failure().map_or(Ok(()), |failure| Err(failure.clone()))
+    }
+
+    /// The directory of this cell.
+    #[must_use]
+    pub fn directory(&self) -> &Directory {
+        &self.directory
+    }
+
+    /// Ends all tasks. Calls that are under way end with an error.
+    pub async fn stop(&self) {
+        self.tasks.iter().for_each(JoinHandle::abort);
+        let _ = self.raft.shutdown().await;
+    }
+
+    async fn answer(&self, from: CellId, request: Request) -> Option<Answer> {
+        if self.health.failure().is_some() {
+            return None;
+        }
+        match request {
+            Request::Append(request) => {
+                let answer = self.raft.append_entries(request).await.ok()?;
+                if !matches!(answer, AppendEntriesResponse::HigherVote(_)) {
+                    self.heard.note(true);
+                }
+                Some(Answer::Append(answer))
+            }
+            Request::Vote(request) => {
+                let answer = self.raft.vote(request).await.ok()?;
+                if answer.vote_granted {
+                    self.heard.note(false);
+                }
+                Some(Answer::Vote(answer))
+            }
+            Request::Snapshot { vote, meta, map } => {
+                let answer =
+                    self.raft.install_full_snapshot(vote, Snapshot { meta, snapshot: map });
+                let answer = answer.await.ok()?;
+                if answer.vote <= vote {
+                    self.heard.note(true);
+                }
+                Some(Answer::Snapshot(answer))
+            }
+            Request::Canvass { last } => {
+                let leads = self.raft.metrics().borrow().state == ServerState::Leader;
+                let votes = !leads && !self.heard.is_led() && last >= self.log.kept().last();
+                Some(Answer::Canvass(votes))
+            }
+            Request::Propose(command) => Some(match self.propose_here(command).await {
+                Attempt::Done(Outcome::Verdict(verdict)) => Answer::Verdict(verdict),
+                Attempt::Done(_) => Answer::Unknown,
+                Attempt::Again(leader) => Answer::NotLeader(leader),
+            }),
+            Request::Read => Some(match self.read_index_here().await {
+                Attempt::Done(index) => Answer::Read(index),
+                Attempt::Again(leader) => Answer::NotLeader(leader),
+            }),
+            Request::Map => Some(match self.read_index_here().await {
+                Attempt::Done(index) if self.has_applied(index).await => {
+                    Answer::Map(Box::new((**self.watchers.borrow()).clone()))
+                }
+                Attempt::Done(_) => Answer::NotLeader(None),
+                Attempt::Again(leader) => {
+                    Answer::NotLeader(leader.filter(|leader| *leader != from))
+                }
+            }),
+        }
+    }
+
+    /// Proposes at this cell, without a deadline: whoever stops waiting knows nothing.
+    async fn propose_here(&self, command: Command) -> Attempt<Outcome> {
+        let proposal = Proposal::new(Change::Command(command));
+        match self.raft.client_write(proposal.clone()).await {
+            Ok(written) => Attempt::Done(written.data.map_or(Outcome::Unknown, Outcome::Verdict)),
+            // It was cut off the log of this cell. It may be in that of another.
+            Err(_) if proposal.is_logged() => Attempt::Done(Outcome::Unknown),
+            Err(RaftError::APIError(ClientWriteError::ForwardToLeader(to))) => {
+                Attempt::Again(to.leader_id)
+            }
+            Err(_) => Attempt::Again(None),
+        }
+    }
+
+    /// Up to which entry a read of now must have applied, if this cell leads.
+    async fn read_index_here(&self) -> Attempt<Option<u64>> {
+        match self.raft.get_read_log_id().await {
+            Ok((read, _)) => Attempt::Done(read.map(|read| read.index)),
+            Err(_) => Attempt::Again(self.leader().filter(|leader| *leader != self.me)),
+        }
+    }
+
+    async fn has_applied(&self, index: Option<u64>) -> bool {
+        let mut metrics = self.raft.metrics();
+        let has = |now: &RaftMetrics<_, _>| now.last_applied.map(|last| last.index) >= index;
+        metrics.wait_for(has).await.is_ok()
+    }
+
+    async fn forward(&self, to: CellId, command: Command, limit: Duration) -> Attempt<Outcome> {
+        match self.caller.ask(to, Request::Propose(command), limit).await {
+            Ok(Answer::Verdict(verdict)) => Attempt::Done(Outcome::Verdict(verdict)),
+            Ok(Answer::NotLeader(leader)) => Attempt::Again(leader),
+            Err(Unreachable::NotSent) => Attempt::Again(None),
+            Ok(_) | Err(Unreachable::NoAnswer) => Attempt::Done(Outcome::Unknown),
+        }
+    }
+
+    /// The map of now, or the map that was applied here once it has what is read.
+    async fn read_attempt(&self, leader: CellId) -> Attempt<Arc<Map>> {
+        let index = if leader == self.me {
+            self.read_index_here().await
+        } else if self.health.failure().is_some() {
+            return match self.caller.ask(leader, Request::Map, READ_ATTEMPT).await {
+                Ok(Answer::Map(map)) => Attempt::Done(Arc::from(map)),
+                Ok(Answer::NotLeader(leader)) => Attempt::Again(leader),
+                _ => Attempt::Again(None),
+            };
+        } else {
+            match self.caller.ask(leader, Request::Read, READ_ATTEMPT).await {
+                Ok(Answer::Read(index)) => Attempt::Done(index),
+                Ok(Answer::NotLeader(leader)) => Attempt::Again(leader),
+                _ => Attempt::Again(None),
+            }
+        };
+        match index {
+            Attempt::Done(index) if self.has_applied(index).await => {
+                Attempt::Done(self.watchers.borrow().clone())
+            }
+            Attempt::Done(_) => Attempt::Again(None),
+            Attempt::Again(leader) => Attempt::Again(leader),
+        }
+    }
+
+    /// Whom to ask: the cell that was named, the leader, or for a cell that is out of the group, one
+    /// member after the other.
+    fn target(&self, named: Option<CellId>, attempt: usize) -> Option<CellId> {
+        let metrics = self.raft.metrics();
+        let now = metrics.borrow();
+        if now.running_state.is_ok() {
+            return named.or(now.current_leader);
+        }
+        let others: Vec<_> =
+            now.membership_config.voter_ids().filter(|it| *it != self.me).collect();
+        named.filter(|it| *it != self.me).or(others.get(attempt % others.len().max(1)).copied())
+    }
+
+    /// A place among the calls that are under way.
+    async fn place(&self, deadline: Instant) -> Result<SemaphorePermit<'_>, Unavailable> {
+        let place = timeout_at(deadline, self.calls.acquire()).await;
+        place.map_err(|_| Unavailable::Busy)?.map_err(|_| Unavailable::Stopped)
+    }
+
+    /// Waits a little, or until another cell leads.
+    async fn pause(&self, metrics: &mut watch::Receiver<RaftMetrics<CellId, openraft::EmptyNode>>) {
+        let before = metrics.borrow_and_update().current_leader;
+        let changes = async {
+            if metrics.wait_for(|now| now.current_leader != before).await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        };
+        let _ = timeout(PAUSE, changes).await;
+    }
+
+    /// Why nothing was done until the deadline.
+    fn reason(&self) -> Unavailable {
+        match self.health.failure() {
+            Some(failure) => Unavailable::Storage(failure.clone()),
+            None if self.raft.metrics().borrow().running_state.is_err() => Unavailable::Stopped,
+            None => Unavailable::NoLeader,
+        }
+    }
+}
+
+impl<T: Transport> Coordinator for Quorum<T> {
+    async fn propose(&self, command: Command) -> Outcome {
+        let deadline = Instant::now() + DEADLINE;
+        let _place = match self.place(deadline).await {
+            Ok(place) => place,
+            Err(unavailable) => return Outcome::Unavailable(unavailable),
+        };
+        let mut metrics = self.raft.metrics();
+        let mut named = None;
+        for attempt in 0.. {
+            let limit = deadline.saturating_duration_since(Instant::now());
+            if limit.is_zero() {
+                break;
+            }
+            let attempt = match self.target(named, attempt) {
+                Some(leader) if leader == self.me => {
+                    let here = timeout(limit, self.propose_here(command)).await;
+                    here.unwrap_or(Attempt::Done(Outcome::Unknown))
+                }
+                Some(leader) => self.forward(leader, command, limit).await,
+                None => Attempt::Again(None),
+            };
+            match attempt {
+                Attempt::Done(outcome) => return outcome,
+                Attempt::Again(leader) => named = leader,
+            }
+            self.pause(&mut metrics).await;
+        }
+        Outcome::Unavailable(self.reason())
+    }
+
+    async fn read(&self) -> Result<Arc<Map>, Unavailable> {
+        let deadline = Instant::now() + DEADLINE;
+        let _place = self.place(deadline).await?;
+        let mut metrics = self.raft.metrics();
+        let mut named = None;
+        let mut found_leader = false;
+        for attempt in 0.. {
+            let Some(leader) = self.target(named, attempt) else {
+                self.pause(&mut metrics).await;
+                if Instant::now() >= deadline {
+                    break;
+                }
+                continue;
+            };
+            match timeout_at(deadline, self.read_attempt(leader)).await {
+                Ok(Attempt::Done(map)) => return Ok(map),
+                Ok(Attempt::Again(leader)) => named = leader,
+                Err(_) => {
+                    found_leader = true;
+                    break;
+                }
+            }
+            self.pause(&mut metrics).await;
+        }
+        Err(if found_leader { Unavailable::Behind } else { self.reason() })
+    }
+
+    fn watch(&self) -> watch::Receiver<Arc<Map>> {
+        self.watchers.subscribe()
+    }
+}
+
+impl<T: Transport> Drop for Quorum<T> {
+    fn drop(&mut self) {
+        self.tasks.iter().for_each(JoinHandle::abort);
+    }
+}

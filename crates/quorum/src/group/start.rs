@@ -1,0 +1,135 @@
+//! How a cell begins to take part: what must be on disk before it says anything to others.
+
+use super::election::{HEARTBEAT_MS, TIMEOUT_MAX_MS, TIMEOUT_MIN_MS};
+use super::log::{Kept, Log};
+use super::machine::Machine;
+use super::types::{Change, LogId, Proposal};
+use crate::disk::{Directory, DirectoryError, DiskError, Health};
+use openraft::{Config, EmptyNode, Entry, EntryPayload, Membership, SnapshotPolicy};
+use ring::{CellId, Map};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::Arc;
+
+/// A snapshot is made after this many entries, and the log is purged.
+const SNAPSHOT_ENTRIES: u64 = 128;
+/// Entries that stay in the log beside the snapshot, for members that are a little behind.
+const KEPT_ENTRIES: u64 = 64;
+/// Most entries of one body.
+const BODY_ENTRIES: u64 = 32;
+
+/// Why a cell cannot take part.
+#[derive(Debug)]
+pub enum StartError {
+    /// Its directory is in use, or of another cell.
+    Directory(DirectoryError),
+    /// A file of it cannot be used.
+    Disk(DiskError),
+    /// The directory is bound to a cell already, so no ring can be founded with it.
+    Bound {
+        /// The ring.
+        ring: u64,
+        /// The cell.
+        cell: CellId,
+    },
+    /// The Raft group did not start.
+    Group(String),
+}
+
+/// What a cell has on disk.
+pub struct Stored {
+    pub directory: Arc<Directory>,
+    pub log: Log,
+    pub machine: Machine,
+    pub health: Health,
+}
+
+impl Stored {
+    /// Writes the log of the first cell of a ring, then binds the directory. A log without an
+    /// identity is one of a founding that was cut short: nobody has seen it, so it is replaced.
+    pub fn found(mut directory: Directory, me: CellId, map: Map) -> Result<Self, StartError> {
+        if let Some((ring, cell)) = directory.identity() {
+            return Err(StartError::Bound { ring, cell });
+        }
+        let ring = map.ring;
+        let nodes = BTreeMap::from([(me, EmptyNode {})]);
+        let voters = Membership::new(vec![BTreeSet::from([me])], nodes);
+        let found = Proposal::new(Change::Found(Box::new(map)));
+        let payloads = [EntryPayload::Membership(voters), EntryPayload::Normal(found)];
+        let entries = (0..)
+            .zip(payloads)
+            .map(|(index, payload)| Entry { log_id: LogId { index, ..LogId::default() }, payload });
+        Log::create(&Log::path(&directory), Kept::new(entries.collect()))?;
+        directory.set_identity(ring, me)?;
+        Self::read(directory, ring)
+    }
+
+    /// Reads what an earlier life left. A directory that is not bound gets an empty log first. One
+    /// that is bound and has none lost it: with an empty one, this cell could vote twice.
+    pub fn open(mut directory: Directory, ring: u64, me: CellId) -> Result<Self, StartError> {
+        if directory.identity().is_none() {
+            Log::create(&Log::path(&directory), Kept::default())?;
+        }
+        directory.set_identity(ring, me)?;
+        Self::read(directory, ring)
+    }
+
+    fn read(directory: Directory, ring: u64) -> Result<Self, StartError> {
+        let directory = Arc::new(directory);
+        let health = Health::default();
+        let log = Log::open(directory.clone(), health.clone())?;
+        let machine = Machine::open(directory.clone(), Map::new(ring, 1, 1), health.clone())?;
+        if log.kept().purged() > machine.applied() {
+            let what = "it is older than what was removed from the log";
+            return Err(DiskError::broken(&directory.path().join("snapshot"), 0, what).into());
+        }
+        Ok(Self { directory, log, machine, health })
+    }
+}
+
+/// The settings of openraft.
+pub fn config(ring: u64) -> Result<Arc<Config>, StartError> {
+    let config = Config {
+        cluster_name: format!("{ring:x}"),
+        heartbeat_interval: HEARTBEAT_MS,
+        election_timeout_min: TIMEOUT_MIN_MS,
+        election_timeout_max: TIMEOUT_MAX_MS,
+        enable_elect: false,
+        install_snapshot_timeout: crate::DEADLINE.as_millis() as u64,
+        max_payload_entries: BODY_ENTRIES,
+        snapshot_policy: SnapshotPolicy::LogsSinceLast(SNAPSHOT_ENTRIES),
+        max_in_snapshot_log_to_keep: KEPT_ENTRIES,
+        replication_lag_threshold: SNAPSHOT_ENTRIES + KEPT_ENTRIES,
+        ..Config::default()
+    };
+    let config = config.validate().map_err(|error| StartError::Group(error.to_string()))?;
+    Ok(Arc::new(config))
+}
+
+impl From<DiskError> for StartError {
+    fn from(error: DiskError) -> Self {
+        Self::Disk(error)
+    }
+}
+
+impl From<DirectoryError> for StartError {
+    fn from(error: DirectoryError) -> Self {
+        Self::Directory(error)
+    }
+}
+
+impl fmt::Display for StartError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Directory(error) => error.fmt(f),
+            Self::Disk(error) => error.fmt(f),
+            Self::Bound { ring, cell } => write!(
+                f,
+                "the directory is of cell {cell} of ring {ring:x}: choose another for a new ring"
+            ),
+            Self::Group(message) => write!(f, "the group of voters did not start: {message}"),
+        }
+    }
+}
+
+impl std::error::Error for StartError {}

@@ -1,0 +1,30 @@
+//! Which cells vote: always one, three or five.
+//!
+//! An even number is worse than the odd one below it: with two voters the loss of either ends
+//! agreement, with one only the loss of that one.
+
+use ring::CellId;
+use std::collections::BTreeSet;
+
+/// Most voters of a ring.
+pub const VOTERS_MAX: usize = 5;
+
+/// The cells that should vote where `present` run, and `now` vote.
+///
+/// As many as `present` allows: one, from three cells on three, from five on five. Voters that are
+/// present stay before others, lower ids before higher ones. So one that is absent is replaced if
+/// enough others are present, and three voters become one where only two cells are. Where nobody is
+/// present, nothing changes. The caller decides how long a cell may be silent and still be present.
+#[must_use]
+pub fn voters(present: &[CellId], now: &BTreeSet<CellId>) -> BTreeSet<CellId> {
+    let present: BTreeSet<CellId> = present.iter().copied().collect();
+    let allowed = match present.len() {
+        0 => return now.clone(),
+        1 | 2 => 1,
+        3 | 4 => 3,
+        _ => VOTERS_MAX,
+    };
+    let stay = now.intersection(&present);
+    let join = present.difference(now);
+    stay.chain(join).copied().take(allowed).collect()
+}

@@ -1,0 +1,107 @@
+//! The thread that keeps a cell as the map of its ring wants it.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use control::Plane;
+use drivers::Clock;
+use ring::{CellId, Map, RangeId};
+use service::{Keeper, RingCell};
+
+/// Between two steps of what takes long.
+const STEP: Duration = Duration::from_micros(200);
+/// Where nothing is left to do.
+const REST: Duration = Duration::from_millis(20);
+
+enum Message {
+    Adopt(Arc<Map>, BTreeMap<RangeId, u64>),
+    Ready(CellId, u64),
+    End,
+}
+
+/// The thread, as the control plane reaches it.
+pub(super) struct Keeping {
+    messages: Sender<Message>,
+    ring: Arc<RingCell>,
+    ready: Arc<AtomicU64>,
+}
+
+/// Ends the thread when dropped.
+pub(super) struct KeepingThread(Sender<Message>, Option<JoinHandle<()>>);
+
+impl Keeping {
+    /// Starts the thread.
+    ///
+    /// # Errors
+    /// That the system refuses one.
+    pub(super) fn start(
+        ring: Arc<RingCell>,
+        map: Arc<Map>,
+        clock: Clock,
+    ) -> io::Result<(Arc<Self>, KeepingThread)> {
+        let (messages, received) = channel();
+        let ready = Arc::new(AtomicU64::new(0));
+        let keeper = Keeper::new(ring.clone(), map, clock.now());
+        let shared = ready.clone();
+        let thread = thread::Builder::new()
+            .name("keeper".to_owned())
+            .spawn(move || run(keeper, &received, &shared, clock))?;
+        let ends = KeepingThread(messages.clone(), Some(thread));
+        Ok((Arc::new(Self { messages, ring, ready }), ends))
+    }
+}
+
+fn run(mut keeper: Keeper, received: &Receiver<Message>, ready: &AtomicU64, clock: Clock) {
+    let mut wait = REST;
+    loop {
+        match received.recv_timeout(wait) {
+            Ok(Message::Adopt(map, holds)) => keeper.adopt(map, &holds, clock.now()),
+            Ok(Message::Ready(cell, version)) => keeper.hear_ready(cell, version),
+            Ok(Message::End) | Err(RecvTimeoutError::Disconnected) => return,
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+        let now = clock.now();
+        let is_busy = keeper.tend(now);
+        ready.store(keeper.ready_version(), Ordering::Release);
+        let wake_ns = keeper.wakes_at_ns().saturating_sub(now.mono_ns);
+        wait = if is_busy { STEP } else { REST.min(Duration::from_nanos(wake_ns)) };
+    }
+}
+
+impl Plane for Keeping {
+    fn adopt(&self, map: Arc<Map>, holds: BTreeMap<RangeId, u64>) {
+        // An error means that the cell ends.
+        let _ = self.messages.send(Message::Adopt(map, holds));
+    }
+
+    fn extend(&self, range: RangeId, epoch: u32, until_ns: u64) {
+        self.ring.extend(range, epoch, until_ns);
+    }
+
+    fn hear_ready(&self, cell: CellId, version: u64) {
+        let _ = self.messages.send(Message::Ready(cell, version));
+    }
+
+    fn ready_version(&self) -> u64 {
+        self.ready.load(Ordering::Acquire)
+    }
+
+    fn note(&self, text: String) {
+        tracing::warn!("{text}");
+    }
+}
+
+impl Drop for KeepingThread {
+    fn drop(&mut self) {
+        let _ = self.0.send(Message::End);
+        if let Some(thread) = self.1.take() {
+            // A panic in it was printed already.
+            let _ = thread.join();
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! Wiring of a cell in a ring: who it is, its links, and the threads that keep it.
+//!
+//! ```text
+//! directory, seeds --control--> who it is --> RingCell --> server with links
+//!                                                ^
+//!                    keeper, leases -------------+
+//! ```
+
+use std::error::Error;
+use std::fs::{self, File};
+use std::io::Read;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
+
+use control::{Control, ControlConfig, Founding, Seen, Starting};
+use drivers::{Clock, Config, Listen, Server};
+use peer::{Nonce, Secret};
+use ring::{Addresses, Map};
+use service::{Cell, Finding, Reach, RingCell, RingHost, RingIdentity, RingService};
+
+use super::keeping::{Keeping, KeepingThread};
+use crate::config::{self, Settings};
+
+/// Where random bytes come from.
+const RANDOM: &str = "/dev/urandom";
+
+/// A cell that is about to be one of a ring.
+pub(super) struct Joining {
+    starting: Starting,
+    secret: Secret,
+    links: SocketAddr,
+    clock: Clock,
+}
+
+/// What keeps a cell in its ring, until it is dropped.
+pub(super) struct Member {
+    _control: Control,
+    _keeping: KeepingThread,
+}
+
+impl Joining {
+    /// Finds out who the cell is; `None` if it is to be in no ring.
+    ///
+    /// # Errors
+    /// What its directory, its addresses or its secret are refused for, or that no ring takes it.
+    pub(super) fn of(settings: &Settings, clock: Clock) -> Result<Option<Self>, Box<dyn Error>> {
+        let ring = &settings.ring;
+        let Some(directory) = ring.directory.clone() else { return Ok(None) };
+        let path = ring.secret_file.as_deref().expect("invariant: settings were checked");
+        let secret = read_secret(path)?;
+        let random = OpenRandom::open()?;
+        let addresses = Addresses {
+            control: address("ring.listen", &ring.listen)?,
+            links: address("ring.links", &ring.links)?,
+            clients: address("server.listen", &settings.server.listen)?,
+        };
+        let seeds = ring.seeds.iter().map(|seed| address("ring.seeds", std::slice::from_ref(seed)));
+        let founding = Founding { cells: ring.cells, copies: ring.copies as u8 };
+        let config = ControlConfig {
+            directory,
+            addresses,
+            secret: secret.clone(),
+            seeds: seeds.collect::<Result<_, _>>()?,
+            founding: ring.seeds.is_empty().then_some(founding),
+            clock: Arc::new(move || clock.now()),
+            nonce: Arc::new(move || random.nonce()),
+        };
+        let note = |text: String| tracing::warn!("{text}");
+        let starting = Starting::begin(config, Box::new(note))?;
+        Ok(Some(Self { starting, secret, links: addresses.links, clock }))
+    }
+
+    /// Serves `cell` as one of the ring.
+    ///
+    /// # Errors
+    /// What the system refuses.
+    pub(super) fn serve(
+        self,
+        mut config: Config,
+        cell: Arc<Cell>,
+    ) -> Result<(Server, Member), Box<dyn Error>> {
+        let Self { starting, secret, links, clock } = self;
+        let (ring, me, incarnation) = (starting.ring(), starting.cell(), starting.incarnation().0);
+        tracing::info!("cell {me} of ring {ring:016x}, start {incarnation}");
+        let identity = RingIdentity { ring, cell: me, incarnation };
+        let finder: Arc<OnceLock<Box<dyn Fn(Seen) + Send + Sync>>> = Arc::default();
+        let (finds, random) = (finder.clone(), OpenRandom::open()?);
+        let find = move |finding| match finding {
+            Finding::CaughtUp { at, cell } => find_by(&finds, Seen::CaughtUp { at, cell }),
+            Finding::Refuses { cell } => find_by(&finds, Seen::Refuses { cell }),
+            Finding::Broken { cell, what } => tracing::warn!("the link to cell {cell}: {what}"),
+        };
+        let host = RingHost { nonce: Box::new(move || random.nonce()), find: Box::new(find) };
+        let ring_cell = RingCell::new(cell, identity, secret, host)?;
+        let nothing = Arc::new(Map::new(ring, u32::MAX, 1));
+        let (plane, keeping) = Keeping::start(ring_cell.clone(), nothing, clock)?;
+        let links_at = config.listen.len();
+        config.listen.push(Listen::Links(links));
+        let workers = config.workers;
+        let serves = ring_cell.clone();
+        let server = Server::start(config, move |slot| {
+            let (post, remote) = (slot.post.clone(), slot.remote.clone());
+            serves.set_reach(Reach {
+                workers,
+                post: Box::new(move |worker, mail| {
+                    post.send(worker, mail);
+                }),
+                release: Box::new(move |log| remote.release(log)),
+            });
+            RingService::new(serves.clone(), slot.worker, links_at)
+        })?;
+        let control = starting.run(plane);
+        let _ = finder.set(Box::new(control.finder()));
+        Ok((server, Member { _control: control, _keeping: keeping }))
+    }
+}
+
+fn find_by(finder: &OnceLock<Box<dyn Fn(Seen) + Send + Sync>>, seen: Seen) {
+    if let Some(find) = finder.get() {
+        find(seen);
+    }
+}
+
+/// The system's source of random bytes, open.
+struct OpenRandom(File);
+
+impl OpenRandom {
+    fn open() -> Result<Self, Box<dyn Error>> {
+        File::open(RANDOM).map(Self).map_err(|error| format!("{RANDOM}: {error}").into())
+    }
+
+    /// Bytes that nobody can guess.
+    ///
+    /// # Panics
+    /// When the system has none: without them no handshake proves anything.
+    fn nonce(&self) -> Nonce {
+        let mut nonce = Nonce::default();
+        (&self.0).read_exact(&mut nonce).expect("the system has random bytes");
+        nonce
+    }
+}
+
+fn read_secret(path: &Path) -> Result<Secret, Box<dyn Error>> {
+    let shown = path.display();
+    let bytes = fs::read(path).map_err(|error| format!("ring.secret_file {shown}: {error}"))?;
+    let bytes = bytes.trim_ascii();
+    let secret = Secret::new(bytes).ok_or_else(|| {
+        let (has, least) = (bytes.len(), peer::SECRET_BYTES_MIN);
+        format!("ring.secret_file {shown}: {has} bytes; a secret has at least {least}, add some")
+    })?;
+    Ok(secret)
+}
+
+fn address(name: &str, of: &[config::Listen]) -> Result<SocketAddr, Box<dyn Error>> {
+    let listen = of.first().ok_or_else(|| format!("{name}: no address; name one"))?;
+    let found = listen.resolve().map_err(|error| format!("{name} {listen}: {error}"))?;
+    let first = found.into_iter().next();
+    first.ok_or_else(|| format!("{name} {listen}: the name has no address; write one").into())
+}
