@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tracing::Dispatch;
 use tracing::level_filters::LevelFilter;
+use tracing_subscriber::filter::Targets;
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::{Registry, fmt, reload};
@@ -43,9 +44,14 @@ fn build(settings: &LogSettings) -> io::Result<(Dispatch, Logging)> {
         .then(|| fmt::layer().with_ansi(false).with_target(false).with_writer(io::stderr));
     let to_file =
         file.clone().map(|it| fmt::layer().with_ansi(false).with_target(false).with_writer(it));
-    let subscriber = Registry::default().with(filter).with(to_stderr).with(to_file);
+    let ours = Targets::new().with_default(LevelFilter::TRACE).with_target(NOISY, LevelFilter::OFF);
+    let subscriber = Registry::default().with(filter).with(ours).with(to_stderr).with(to_file);
     Ok((Dispatch::new(subscriber), Logging { level, file }))
 }
+
+/// A library that logs every message that another cell does not answer. What an operator should
+/// know of it, the cell says itself.
+const NOISY: &str = "openraft";
 
 fn filter_of(level: Level) -> LevelFilter {
     match level {

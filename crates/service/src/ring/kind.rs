@@ -1,7 +1,6 @@
 //! What a worker of a ring's cell serves: clients, and links to other cells.
 
-use super::handler::RingService;
-use super::link::Link;
+use super::link::{Link, LinkHandler};
 use session::{ConnId, Connection, Context, Flow, Resources, Session, Span, Ticket, Waited};
 
 /// A connection of a ring's cell.
@@ -22,7 +21,7 @@ macro_rules! each {
     };
 }
 
-impl Connection<RingService> for RingConnection {
+impl<H: LinkHandler> Connection<H> for RingConnection {
     #[inline(always)]
     fn id(&self) -> ConnId {
         each!(self, it => it.id())
@@ -40,23 +39,38 @@ impl Connection<RingService> for RingConnection {
 
     #[inline(always)]
     fn is_pending(&self) -> bool {
-        each!(self, it => it.is_pending())
+        match self {
+            Self::Client(it) => it.is_pending(),
+            Self::Link(it) => Connection::<H>::is_pending(&**it),
+        }
     }
 
     fn waits_for(&self) -> Option<Waited> {
-        each!(self, it => it.waits_for())
+        match self {
+            Self::Client(it) => it.waits_for(),
+            Self::Link(it) => Connection::<H>::waits_for(&**it),
+        }
     }
 
     fn due_ns(&self) -> Option<u64> {
-        each!(self, it => it.due_ns())
+        match self {
+            Self::Client(it) => it.due_ns(),
+            Self::Link(it) => Connection::<H>::due_ns(&**it),
+        }
     }
 
     fn has_ticket(&self) -> bool {
-        each!(self, it => it.has_ticket())
+        match self {
+            Self::Client(it) => it.has_ticket(),
+            Self::Link(_) => false,
+        }
     }
 
     fn is_at_rest(&self) -> bool {
-        each!(self, it => it.is_at_rest())
+        match self {
+            Self::Client(it) => it.is_at_rest(),
+            Self::Link(it) => Connection::<H>::is_at_rest(&**it),
+        }
     }
 
     #[inline(always)]
@@ -65,34 +79,37 @@ impl Connection<RingService> for RingConnection {
     }
 
     #[inline(always)]
-    fn receive_in_place(&mut self, input: &[u8], context: &mut Context<RingService>) {
+    fn receive_in_place(&mut self, input: &[u8], context: &mut Context<H>) {
         each!(self, it => it.receive_in_place(input, context));
     }
 
-    fn receive(&mut self, input: &[u8], context: &mut Context<RingService>) -> Flow {
+    fn receive(&mut self, input: &[u8], context: &mut Context<H>) -> Flow {
         each!(self, it => it.receive(input, context))
     }
 
-    fn resume(&mut self, context: &mut Context<RingService>) -> Flow {
+    fn resume(&mut self, context: &mut Context<H>) -> Flow {
         each!(self, it => it.resume(context))
     }
 
     fn value_buffer(&mut self, resources: &Resources) -> Option<&mut Vec<u8>> {
         match self {
             Self::Client(it) => it.value_buffer(resources),
-            Self::Link(it) => it.value_buffer(resources),
+            Self::Link(_) => None,
         }
     }
 
     fn complete(&mut self, ticket: Ticket, bytes: &[u8], last: bool) -> bool {
-        each!(self, it => it.complete(ticket, bytes, last))
+        match self {
+            Self::Client(it) => it.complete(ticket, bytes, last),
+            Self::Link(_) => false,
+        }
     }
 
-    fn withhold(&mut self, span: Span, context: &mut Context<RingService>) -> Span {
+    fn withhold(&mut self, span: Span, context: &mut Context<H>) -> Span {
         each!(self, it => it.withhold(span, context))
     }
 
-    fn release(&mut self, context: &mut Context<RingService>) -> Flow {
+    fn release(&mut self, context: &mut Context<H>) -> Flow {
         each!(self, it => it.release(context))
     }
 }

@@ -9,14 +9,35 @@
 //!
 //! What comes in is taken at once, and never waits for what goes out. What is wrong ends the link.
 
-use super::handler::RingService;
 use super::stream_in::StreamIn;
+use base::Now;
 use peer::{Acceptor, Connector, Decoder, Frame, Purpose, Session as Agreed};
 use ring::CellId;
 use session::{
-    ConnId, Connection, Context, Flow, LogId, Passed, Reply, Resources, Span, Ticket, Waited,
+    ConnId, Connection, Context, Flow, Handler, LogId, Passed, Reply, Resources, Span, Ticket,
+    Waited,
 };
 use std::collections::VecDeque;
+use std::fmt::Display;
+
+/// What a handler does for its links.
+pub(crate) trait LinkHandler: Handler {
+    /// The handshake of `link` is over. False if it is not wanted.
+    fn opened(&mut self, link: &Link, out: &mut Vec<u8>) -> bool;
+
+    /// Appends what is to be sent on `link`. False if the link is of no use any more.
+    fn sends(&mut self, link: &Link, out: &mut Vec<u8>) -> bool;
+
+    /// Takes a frame from `link`. False if it is to be given again later.
+    fn take_frame(&mut self, link: &mut Link, frame: &Frame<'_>, now: Now, out: &mut Reply)
+    -> bool;
+
+    /// Appends the reply to request `id` of another cell: `text`, or that it is in doubt.
+    fn reply_to_cell(&self, id: u64, text: Option<&[u8]>, out: &mut Vec<u8>);
+
+    /// Something is wrong with the link to `cell`.
+    fn notes(&self, cell: CellId, what: &dyn Display);
+}
 
 /// What a link is for.
 pub(crate) enum Kind {
@@ -88,6 +109,16 @@ impl Link {
         self.id
     }
 
+    /// What it needs next.
+    pub(crate) fn flow(&self) -> Flow {
+        if matches!(self.kind, Kind::Over) { Flow::Close } else { Flow::Idle }
+    }
+
+    /// Whether input can be taken where it was received.
+    pub(crate) fn can_parse_in_place(&self) -> bool {
+        self.input.is_empty() && self.flow() == Flow::Idle
+    }
+
     /// Ends it.
     pub(crate) fn end(&mut self) {
         self.kind = Kind::Over;
@@ -99,7 +130,7 @@ impl Link {
         self.waiting.push_back(Waiting { log, seq, due_ns, id, text });
     }
 
-    fn take(&mut self, input: &[u8], context: &mut Context<RingService>) {
+    fn take<H: LinkHandler>(&mut self, input: &[u8], context: &mut Context<H>) {
         if self.input.is_empty() {
             let used = self.take_frames(input, context);
             self.input.extend_from_slice(&input[used..]);
@@ -116,7 +147,7 @@ impl Link {
     }
 
     /// Takes whole frames off the front of `input`. Returns how many bytes were used.
-    fn take_frames(&mut self, input: &[u8], context: &mut Context<RingService>) -> usize {
+    fn take_frames<H: LinkHandler>(&mut self, input: &[u8], context: &mut Context<H>) -> usize {
         let mut used = 0;
         while used < input.len() {
             match &mut self.kind {
@@ -146,7 +177,7 @@ impl Link {
     }
 
     /// Goes on with the handshake. Returns how many bytes were used.
-    fn shake(&mut self, input: &[u8], context: &mut Context<RingService>) -> usize {
+    fn shake<H: LinkHandler>(&mut self, input: &[u8], context: &mut Context<H>) -> usize {
         let out = context.out.bytes_mut();
         let (step, purpose) = match &mut self.kind {
             Kind::Connecting(connector, purpose) => (connector.receive(input, out), Some(*purpose)),
@@ -167,7 +198,12 @@ impl Link {
         }
     }
 
-    fn agreed(&mut self, agreed: &Agreed, has_called: bool, context: &mut Context<RingService>) {
+    fn agreed<H: LinkHandler>(
+        &mut self,
+        agreed: &Agreed,
+        has_called: bool,
+        context: &mut Context<H>,
+    ) {
         (self.cell, self.incarnation) = (CellId(agreed.peer.cell), agreed.peer.incarnation);
         self.kind = match (agreed.purpose, has_called) {
             (Purpose::Requests, true) => Kind::Asking,
@@ -183,15 +219,15 @@ impl Link {
     }
 
     /// Takes a frame. False if it is to be given again later.
-    fn take_frame(&mut self, frame: &Frame<'_>, context: &mut Context<RingService>) -> bool {
+    fn take_frame<H: LinkHandler>(&mut self, frame: &Frame<'_>, context: &mut Context<H>) -> bool {
         let Context { handler, out, now, .. } = context;
         handler.take_frame(self, frame, *now, out)
     }
 
     /// Appends the replies whose logs have passed, and those that have waited for too long.
-    fn release_replies(&mut self, handler: &RingService, now_ns: u64, out: &mut Reply) {
+    fn release_replies<H: LinkHandler>(&mut self, handler: &H, now_ns: u64, out: &mut Reply) {
         while let Some(front) = self.waiting.front() {
-            let passed = match handler.passed(front.log, front.seq) {
+            let passed = match handler.gate(front.log, front.seq) {
                 Passed::No if front.due_ns > now_ns => return,
                 passed => passed == Passed::Yes,
             };
@@ -201,7 +237,7 @@ impl Link {
     }
 }
 
-impl Connection<RingService> for Link {
+impl<H: LinkHandler> Connection<H> for Link {
     fn id(&self) -> ConnId {
         self.id
     }
@@ -211,7 +247,7 @@ impl Connection<RingService> for Link {
     }
 
     fn flow(&self) -> Flow {
-        if matches!(self.kind, Kind::Over) { Flow::Close } else { Flow::Idle }
+        self.flow()
     }
 
     fn is_pending(&self) -> bool {
@@ -235,19 +271,19 @@ impl Connection<RingService> for Link {
     }
 
     fn can_parse_in_place(&self) -> bool {
-        self.input.is_empty() && self.flow() == Flow::Idle
+        self.can_parse_in_place()
     }
 
-    fn receive_in_place(&mut self, input: &[u8], context: &mut Context<RingService>) {
+    fn receive_in_place(&mut self, input: &[u8], context: &mut Context<H>) {
         self.take(input, context);
     }
 
-    fn receive(&mut self, input: &[u8], context: &mut Context<RingService>) -> Flow {
+    fn receive(&mut self, input: &[u8], context: &mut Context<H>) -> Flow {
         self.take(input, context);
         self.flow()
     }
 
-    fn resume(&mut self, context: &mut Context<RingService>) -> Flow {
+    fn resume(&mut self, context: &mut Context<H>) -> Flow {
         context.out.bytes_mut().append(&mut self.first);
         let kept = std::mem::take(&mut self.input);
         self.take(&kept, context);
@@ -268,11 +304,11 @@ impl Connection<RingService> for Link {
         false
     }
 
-    fn withhold(&mut self, span: Span, _context: &mut Context<RingService>) -> Span {
+    fn withhold(&mut self, span: Span, _context: &mut Context<H>) -> Span {
         span
     }
 
-    fn release(&mut self, context: &mut Context<RingService>) -> Flow {
+    fn release(&mut self, context: &mut Context<H>) -> Flow {
         let Context { handler, out, now, .. } = context;
         self.release_replies(handler, now.mono_ns, out);
         self.flow()

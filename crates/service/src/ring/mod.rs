@@ -2,13 +2,12 @@
 //! changes reach its copies.
 //!
 //! To read it, begin with `handler` (where every request arrives) and `keeper` (what follows from a
-//! new map). Then `exchange` and `link`, what goes between cells; `stream_out` and `stream_in`, the
+//! new map). Then `worker` and `link`, what goes between cells; `stream_out` and `stream_in`, the
 //! way of a change to a copy; `terms`, what a leadership is.
 
 mod cell;
 mod copy;
 mod emptying;
-mod exchange;
 mod handler;
 mod job;
 mod keeper;
@@ -23,6 +22,7 @@ mod stream_in;
 mod stream_out;
 mod target;
 mod terms;
+mod worker;
 
 pub use cell::{Finding, Mail, NoLog, Reach, RingCell, RingHost, RingIdentity};
 pub use handler::RingService;

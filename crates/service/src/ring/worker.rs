@@ -1,18 +1,41 @@
-//! What goes over links: requests to owners, their replies, and streams.
+//! One worker of a ring's cell: what it executes, what it has at other cells, and its links.
+//!
+//! ```text
+//! job -> this cell leads its slice, with a lease -> executed here; the reply may wait for a log
+//!     -> another cell leads it                   -> asked on a link; the reply comes by its number
+//!     -> neither                                 -> again a little later, until its deadline
+//! ```
+//!
+//! Invariants: each job ends once: by a reply, or by an error at its deadline. A change is sent to
+//! another cell once; if it is not known whether it was executed, its reply says so.
 
-use super::cell::Finding;
-use super::handler::{RingService, Role};
-use super::job::{GatedReply, Job, Origin};
+use super::cell::{Finding, RingCell};
+use super::job::{GatedReply, Gather, Job, Origin};
 use super::link::{Kind, Link};
-use super::peers::Needs;
-use super::routes::Target;
+use super::peers::{Needs, Peers};
+use super::routes::{Routes, Target};
 use super::stream_in::{Entries, Reason, StreamIn, Taken};
 use super::stream_out::StreamOut;
+use super::target::{Subject, is_noreply, only_reads, subject};
+use crate::cell::Cell;
+use crate::service::Service;
 use base::{Now, SliceId};
-use memcache::{KeyScratch, Parsed};
+use effects::{LEVELS, Level};
+use memcache::{Key, KeyScratch, Keys, Parsed, Request};
 use peer::{Frame, Verdict};
 use ring::CellId;
-use session::{Conn, ConnId, Handler, LogId, Order, Outcome, Passed, Reply, Ticket};
+use session::{
+    Conn, ConnId, Handler, LogId, Order, Outcome, Passed, Reply, Ticket, WAIT_NS_MAX, WorkerId,
+};
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::Arc;
+
+/// Requests that a worker has at other cells, or that wait to be sent.
+const JOBS_MAX: usize = 16 << 10;
+/// How long what cannot be done now rests.
+const AGAIN_NS: u64 = 2_000_000;
+/// An error of this cell comes so much before the general one of the session.
+const EARLIER_NS: u64 = 50_000_000;
 
 /// Cells that may have forwarded a request.
 const HOPS_MAX: u8 = 2;
@@ -25,7 +48,256 @@ enum Executed {
     NotNow,
 }
 
-impl RingService {
+/// What a connection to another cell is for, as the number of an order says it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Role {
+    /// Requests to that cell.
+    Asks(CellId),
+    /// The log of a lane to that cell.
+    Streams(CellId, u8),
+    /// It has called.
+    Called,
+}
+
+impl Role {
+    pub(super) fn number(self) -> u64 {
+        match self {
+            Self::Asks(cell) => u64::from(cell.0),
+            Self::Streams(cell, lane) => 1 << 40 | u64::from(lane) << 32 | u64::from(cell.0),
+            Self::Called => 2 << 40,
+        }
+    }
+
+    pub(super) fn of(number: u64) -> Self {
+        let cell = CellId(number as u32);
+        match number >> 40 {
+            0 => Self::Asks(cell),
+            1 => Self::Streams(cell, (number >> 32) as u8),
+            _ => Self::Called,
+        }
+    }
+}
+
+/// One worker of a ring's cell.
+pub(crate) struct RingWorker {
+    pub(super) inner: Service,
+    pub(super) ring: Arc<RingCell>,
+    pub(super) worker: WorkerId,
+    /// Held while a batch lasts.
+    pub(super) routes: Option<Arc<Routes>>,
+    /// The levels that the batch has used, one bit for each.
+    pub(super) used: u8,
+    pub(super) orders: VecDeque<Order>,
+    pub(super) peers: Peers,
+    /// What each link is for.
+    pub(super) roles: HashMap<ConnId, Role>,
+    /// Requests that are at other cells, by their numbers.
+    pub(super) asked: HashMap<u64, (CellId, Job)>,
+    pub(super) next_id: u64,
+    /// Requests that could not be sent or executed.
+    pub(super) again: VecDeque<Job>,
+    pub(super) gated: VecDeque<GatedReply>,
+    pub(super) gathers: HashMap<u64, Gather>,
+    /// By cell and lane.
+    pub(super) streams: BTreeMap<(CellId, u8), StreamOut>,
+    /// Streams of other cells that are to be given a turn.
+    pub(super) stopped: Vec<ConnId>,
+    /// By lane, up to where others know of what was appended.
+    known: Vec<u64>,
+    pub(super) now: Now,
+    pub(super) again_at_ns: u64,
+}
+
+impl RingWorker {
+    pub(crate) fn new(ring: Arc<RingCell>, worker: WorkerId) -> Self {
+        let inner = Service::new(ring.cell.clone(), worker == WorkerId(0));
+        let known = ring.log.lanes.logs().map(|_| 0).collect();
+        Self {
+            inner,
+            ring,
+            worker,
+            routes: None,
+            used: 0,
+            orders: VecDeque::new(),
+            peers: Peers::default(),
+            roles: HashMap::new(),
+            asked: HashMap::new(),
+            next_id: 0,
+            again: VecDeque::new(),
+            gated: VecDeque::new(),
+            gathers: HashMap::new(),
+            streams: BTreeMap::new(),
+            stopped: Vec::new(),
+            known,
+            now: Now::default(),
+            again_at_ns: 0,
+        }
+    }
+
+    pub(super) fn cell(&self) -> &Cell {
+        &self.ring.cell
+    }
+
+    /// Begins a batch, unless one has begun.
+    #[inline]
+    pub(super) fn begin(&mut self, now: Now) {
+        self.now = now;
+        if self.routes.is_none() {
+            self.routes = Some(self.ring.routes());
+        }
+    }
+
+    /// Where requests for `slice` go.
+    #[inline]
+    pub(super) fn route(&self, slice: SliceId) -> (Target, Option<ring::RangeId>) {
+        let routes = self.routes.as_ref().expect("a batch has begun");
+        routes.target(slice)
+    }
+
+    /// The version of the map that the batch goes by.
+    pub(super) fn version(&self) -> u64 {
+        self.routes.as_ref().map_or(0, |routes| routes.version)
+    }
+
+    /// Where `cell` takes links.
+    pub(super) fn address(&self, cell: CellId) -> Option<std::net::SocketAddr> {
+        self.routes.as_ref()?.cells.get(&cell).map(|(address, _)| *address)
+    }
+
+    /// Whether this cell leads `slice` and may answer. If so, what is executed next is at its level.
+    #[inline]
+    pub(super) fn leads(&mut self, slice: SliceId) -> bool {
+        let (Target::Here(level), _) = self.route(slice) else { return false };
+        if self.ring.terms.until_ns(level) <= self.now.mono_ns {
+            return false;
+        }
+        self.used |= 1 << level.index();
+        if let Some(replies) = &mut self.inner.worker.replies {
+            replies.level = level;
+        }
+        true
+    }
+
+    pub(super) fn used(&self) -> impl Iterator<Item = Level> {
+        let used = self.used;
+        (0..LEVELS as u8).filter(move |at| used & 1 << at != 0).filter_map(Level::new)
+    }
+
+    /// Whether a reply that waits for a log may leave.
+    pub(super) fn passed(&self, log: LogId, seq: u64) -> Passed {
+        self.inner.gate(log, seq)
+    }
+
+    /// Sends `request` to its owner, or tries again a little later.
+    pub(super) fn forward(
+        &mut self,
+        conn: &Conn,
+        (request, slice): (&Request<'_>, SliceId),
+        ticket: Ticket,
+        reply: &mut Reply,
+    ) -> Outcome {
+        if self.asked.len() + self.again.len() >= JOBS_MAX {
+            if !conn.is_overdue() {
+                return Outcome::Park;
+            }
+            let line = b"SERVER_ERROR too many requests wait for other cells\r\n";
+            reply.bytes_mut().extend_from_slice(line);
+            return Outcome::Done;
+        }
+        let noreply = is_noreply(request);
+        let origin = if noreply { Origin::Nobody } else { Origin::Client(ticket) };
+        let mut text = Vec::new();
+        memcache::write(request, &mut text);
+        let due_ns = self.due_ns();
+        let only_reads = only_reads(request);
+        self.dispatch(Job { origin, text, slice, only_reads, due_ns });
+        if noreply { Outcome::Done } else { Outcome::Pending }
+    }
+
+    pub(super) fn due_ns(&self) -> u64 {
+        self.now.mono_ns + WAIT_NS_MAX - EARLIER_NS
+    }
+
+    /// Reads several keys, each from its owner.
+    pub(super) fn gather(
+        &mut self,
+        request: &Request<'_>,
+        keys: Keys<'_>,
+        ticket: Ticket,
+    ) -> Outcome {
+        let number = self.next_id;
+        self.next_id += 1;
+        let jobs: Vec<_> = keys.flatten().map(|key| self.part(request, key)).collect();
+        self.gathers.insert(number, Gather::new(ticket, jobs.len()));
+        for (index, (text, slice)) in jobs.into_iter().enumerate() {
+            let origin = Origin::Part { gather: number, index };
+            let (only_reads, due_ns) = (only_reads(request), self.due_ns());
+            self.dispatch(Job { origin, text, slice, only_reads, due_ns });
+        }
+        Outcome::Pending
+    }
+
+    /// `request` for one of its keys.
+    fn part(&self, request: &Request<'_>, key: Key<'_>) -> (Vec<u8>, SliceId) {
+        let keys = Keys::one(key);
+        let one = match *request {
+            Request::Gat { exptime, with_cas, .. } => Request::Gat { exptime, keys, with_cas },
+            Request::Get { with_cas, .. } => Request::Get { keys, with_cas },
+            other => other,
+        };
+        let mut text = Vec::new();
+        memcache::write(&one, &mut text);
+        (text, SliceId::of(key.as_bytes()))
+    }
+
+    /// Whether all keys are led at one level, which is used then.
+    pub(super) fn leads_all(&mut self, keys: Keys<'_>) -> bool {
+        let mut level = None;
+        for key in keys.flatten() {
+            let (target, _) = self.route(SliceId::of(key.as_bytes()));
+            if !matches!(target, Target::Here(_)) || level.is_some_and(|level| level != target) {
+                return false;
+            }
+            level = Some(target);
+        }
+        let first = keys.flatten().next();
+        first.is_some_and(|key| self.leads(SliceId::of(key.as_bytes())))
+    }
+
+    /// What is done every few milliseconds, as long as there is something.
+    pub(super) fn tend(&mut self, now: Now) {
+        self.begin(now);
+        self.again_at_ns = now.mono_ns + AGAIN_NS;
+        for conn in std::mem::take(&mut self.stopped) {
+            self.orders.push_back(Order::Turn(conn));
+        }
+        for _ in 0..self.again.len() {
+            let Some(job) = self.again.pop_front() else { break };
+            self.dispatch(job);
+        }
+        self.finish_gated();
+        self.open_streams();
+    }
+
+    pub(super) fn has_to_tend(&self) -> bool {
+        !(self.again.is_empty() && self.stopped.is_empty() && self.gated.is_empty())
+            || self.streams.values().any(|stream| stream.opens_at_ns().is_some())
+    }
+
+    /// Lets the workers of other lanes know that something was appended.
+    pub(super) fn mail(&mut self) {
+        let ring = &self.ring;
+        for ((lane, log), known) in ring.log.lanes.logs().zip(&mut self.known) {
+            let end = log.end();
+            if end > *known {
+                *known = end;
+                if ring.worker_of(lane.index()) != self.worker {
+                    ring.mail_appended(lane.index());
+                }
+            }
+        }
+    }
+
     /// Executes `job`, sends it to its owner, or keeps it for a little later.
     pub(super) fn dispatch(&mut self, job: Job) {
         if job.due_ns <= self.now.mono_ns {
@@ -53,7 +325,7 @@ impl RingService {
 
     /// Executes a request in canonical form, which this cell leads.
     fn execute(&mut self, text: &[u8], reply: &mut Reply) -> Executed {
-        let limits = self.cell().options().limits.clone();
+        let limits = self.cell().options().limits;
         let Parsed::Request { request, .. } = memcache::parse(text, &limits) else {
             reply
                 .bytes_mut()
@@ -320,8 +592,8 @@ impl RingService {
         let limits = &self.cell().options().limits;
         let Parsed::Request { request, .. } = memcache::parse(text, limits) else { return None };
         let mut scratch: KeyScratch = [0; _];
-        match super::target::subject(&request, &mut scratch) {
-            super::target::Subject::Key(key) => Some(SliceId::of(key.as_bytes())),
+        match subject(&request, &mut scratch) {
+            Subject::Key(key) => Some(SliceId::of(key.as_bytes())),
             _ => None,
         }
     }
@@ -398,3 +670,5 @@ impl RingService {
 fn in_doubt(why: &str) -> Vec<u8> {
     format!("SERVER_ERROR in doubt: {why}\r\n").into_bytes()
 }
+
+const _: () = assert!(LEVELS <= u8::BITS as usize);
