@@ -4,10 +4,12 @@
 mod common;
 
 use common::{End, Pair, cell, secret};
+use hmac::{Hmac, KeyInit, Mac};
 use peer::{
     Acceptor, HANDSHAKE_BYTES_MAX, HandshakeError, Identity, Local, Purpose, Refusal, Secret, Step,
     TEXT_BYTES_MAX, Versions,
 };
+use sha2::Sha256;
 
 fn is_done(end: &End) -> bool {
     matches!(end, Ok(Step::Done { .. }))
@@ -186,19 +188,64 @@ fn cells_that_do_not_belong_together_say_so() {
     }
 }
 
-/// An acceptor that knows the secret and is not the one that was wanted. It does not refuse.
 #[test]
-fn the_connector_checks_who_answers() {
+fn a_member_does_not_connect_to_a_cell_that_is_none() {
     let in_ring = |ring, cell| Local::new(Identity { ring, cell, incarnation: 9 });
     let joiner = in_ring(0, 0);
     // Any cell of any ring is right for a cell that wants to join.
     let mut pair = Pair::of((&secret(), joiner), (&secret(), in_ring(8, 5)), (0, Purpose::Control));
     assert!(is_done(&pair.run().0));
-    // A cell that is no member is wrong for a member.
     let mut pair = Pair::of((&secret(), cell(1)), (&secret(), joiner), (0, Purpose::Control));
     let (connected, accepted) = pair.run();
     assert_eq!(accepted, Err(HandshakeError::WrongRing { own: 0, peer: 7 }));
     assert_eq!(reason(&connected), Some(Refusal::WrongRing));
+}
+
+/// Where the fields of a `Welcome` stand.
+const RING_AT: usize = 25;
+const CELL_AT: usize = 33;
+const NONCE_AT: usize = 45;
+const VERSION_AT: usize = 77;
+const PROOF_AT: usize = 79;
+
+/// A `Welcome` with a right proof, of a cell that is not the one that was wanted and does not say
+/// so.
+#[test]
+fn the_connector_checks_who_answers() {
+    let wrong_version = HandshakeError::Field {
+        message: "Welcome",
+        field: "version",
+        value: 2,
+        allowed: "the highest that both sides speak",
+    };
+    let cases: [(usize, &[u8], HandshakeError); 6] = [
+        (RING_AT, &[8], HandshakeError::WrongRing { own: 7, peer: 8 }),
+        (CELL_AT, &[3], HandshakeError::WrongCell { wanted: 2, reached: 3 }),
+        (CELL_AT, &[1], HandshakeError::SameCell(cell(1).identity)),
+        (NONCE_AT, &[0xc0; 32], HandshakeError::SameNonce),
+        (VERSION_AT, &[2], wrong_version),
+        (PROOF_AT, &[], HandshakeError::Ended),
+    ];
+    for (at, bytes, error) in cases {
+        let mut pair = Pair::new();
+        let hello = pair.to_acceptor.clone();
+        pair.accept().expect("a Hello");
+        let welcome = &mut pair.to_connector;
+        welcome[at..at + bytes.len()].copy_from_slice(bytes);
+        let key = b"the secret of the cluster";
+        let mac = Hmac::<Sha256>::new_from_slice(key).expect("any length");
+        let mac = mac.chain_update(b"accept\0").chain_update(hello);
+        let mac = mac.chain_update(&welcome[..PROOF_AT]);
+        welcome.splice(PROOF_AT.., mac.finalize().into_bytes());
+        pair.to_acceptor.clear();
+        let connected = pair.connect();
+        if at == PROOF_AT {
+            assert!(connected.is_ok(), "nothing was changed");
+        } else {
+            assert_eq!(connected, Err(error));
+            assert!(reason(&pair.accept()).is_some(), "it says why");
+        }
+    }
 }
 
 #[test]
@@ -245,7 +292,7 @@ fn what_is_no_handshake_is_refused() {
     }
 }
 
-/// A refusal is not proven to come from a cell: its text is bounded, and cannot break a line of a log.
+/// A refusal is not proven to come from a cell: its text is bounded, and breaks no line of a log.
 #[test]
 fn the_text_of_a_refusal_is_bounded_and_plain() {
     let refusal = |fields: &[u8]| {
