@@ -36,7 +36,7 @@ pub enum Frame<'a> {
     Reply {
         /// Of the request.
         id: u64,
-        /// What has become of it.
+        /// What has happened to it.
         verdict: Verdict,
         /// The map that the sender has used.
         map_version: u64,

@@ -1,6 +1,6 @@
-//! The kinds of frames, and what may have become of a request. Numbers never change their meaning.
+//! The kinds of frames, and what may have happened to a request. Numbers keep their meaning.
 
-/// What has become of a request at the cell that received it.
+/// What has happened to a request at the cell that received it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Verdict {
@@ -26,29 +26,29 @@ impl Verdict {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum FrameKind {
-    /// [`Frame::Request`].
+    /// [`crate::Frame::Request`].
     Request = 1,
-    /// [`Frame::Reply`].
+    /// [`crate::Frame::Reply`].
     Reply = 2,
-    /// [`Frame::StreamOpen`].
+    /// [`crate::Frame::StreamOpen`].
     StreamOpen = 3,
-    /// [`Frame::StreamFrom`].
+    /// [`crate::Frame::StreamFrom`].
     StreamFrom = 4,
-    /// [`Frame::StreamEnd`].
+    /// [`crate::Frame::StreamEnd`].
     StreamEnd = 5,
-    /// [`Frame::Entries`].
+    /// [`crate::Frame::Entries`].
     Entries = 6,
-    /// [`Frame::Acked`].
+    /// [`crate::Frame::Acked`].
     Acked = 7,
-    /// [`Frame::Credit`].
+    /// [`crate::Frame::Credit`].
     Credit = 8,
-    /// [`Frame::Heartbeat`].
+    /// [`crate::Frame::Heartbeat`].
     Heartbeat = 9,
-    /// [`Frame::Call`].
+    /// [`crate::Frame::Call`].
     Call = 10,
-    /// [`Frame::Answer`].
+    /// [`crate::Frame::Answer`].
     Answer = 11,
-    /// [`Frame::Map`].
+    /// [`crate::Frame::Map`].
     Map = 12,
 }
 

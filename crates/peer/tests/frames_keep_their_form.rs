@@ -1,0 +1,224 @@
+//! The bytes of each frame, written out; what is refused, and in which words.
+
+use peer::{Decoder, FRAME_BYTES_MAX, Frame, FrameError, FrameKind, LANES_MAX, Verdict};
+
+const BYTES_MAX: usize = 100;
+
+fn decode(input: &[u8]) -> Result<Option<(Frame<'_>, usize)>, FrameError> {
+    Decoder::new(BYTES_MAX).decode(input)
+}
+
+fn encoded(frame: &Frame<'_>) -> Vec<u8> {
+    let mut out = Vec::new();
+    frame.encode(&mut out);
+    out
+}
+
+/// One of each kind, and its bytes in hexadecimal: length, kind, fields, body.
+fn examples() -> [(Frame<'static>, &'static str); 12] {
+    [
+        (
+            Frame::Request {
+                id: 0x0102_0304_0506_0708,
+                deadline_ms: 2000,
+                hops: 1,
+                map_version: 9,
+                text: b"mn\r\n",
+            },
+            "18000000 01 0807060504030201 d007 01 0900000000000000 6d6e0d0a",
+        ),
+        (
+            Frame::Reply { id: 1, verdict: Verdict::InDoubt, map_version: 2, text: b"E\r\n" },
+            "15000000 02 0100000000000000 04 0200000000000000 450d0a",
+        ),
+        (
+            Frame::StreamOpen { lane: 3, lanes: 4, log_incarnation: 5, end: 6 },
+            "13000000 03 03 04 0500000000000000 0600000000000000",
+        ),
+        (Frame::StreamFrom { lane: 63, position: 0 }, "0a000000 04 3f 0000000000000000"),
+        (
+            Frame::StreamEnd { lane: 1, reason: 255, map_version: 258 },
+            "0b000000 05 01 ff 0201000000000000",
+        ),
+        (
+            Frame::Entries { lane: 2, map_version: 3, first: 4, count: 2, records: b"abc" },
+            "19000000 06 02 0300000000000000 0400000000000000 02000000 616263",
+        ),
+        (
+            Frame::Acked { lane: 0, position: 7, granted: 1 << 40 },
+            "12000000 07 00 0700000000000000 0000000000010000",
+        ),
+        (Frame::Credit { bytes: 65536 }, "09000000 08 0000010000000000"),
+        (
+            Frame::Heartbeat {
+                sent_ns: 1,
+                heard_ns: 2,
+                heard_back_ns: 3,
+                map_version: 4,
+                expiry_s: 5,
+                progress: 6,
+            },
+            "2d000000 09 0100000000000000 0200000000000000 0300000000000000 0400000000000000 \
+             05000000 0600000000000000",
+        ),
+        (Frame::Call { id: 1, kind: 2, body: b"" }, "0a000000 0a 0100000000000000 02"),
+        (
+            Frame::Answer { id: 1, ok: true, body: b"\xff\0" },
+            "0c000000 0b 0100000000000000 01 ff00",
+        ),
+        (Frame::Map { version: 3, body: b"m" }, "0a000000 0c 0300000000000000 6d"),
+    ]
+}
+
+fn bytes_of(hex: &str) -> Vec<u8> {
+    let digits: Vec<u8> = hex.bytes().filter(u8::is_ascii_hexdigit).collect();
+    let digit = |byte: u8| char::from(byte).to_digit(16).expect("a digit") as u8;
+    digits.chunks(2).map(|pair| digit(pair[0]) << 4 | digit(pair[1])).collect()
+}
+
+#[test]
+fn each_kind_has_these_bytes() {
+    let mut kinds = Vec::new();
+    for (frame, hex) in examples() {
+        let bytes = bytes_of(hex);
+        assert_eq!(encoded(&frame), bytes, "{frame:?}");
+        assert_eq!(decode(&bytes), Ok(Some((frame, bytes.len()))));
+        kinds.push(frame.kind());
+    }
+    assert_eq!(kinds, FrameKind::ALL);
+    assert!((1..=12).eq(FrameKind::ALL.map(|kind| kind as u8)));
+    assert!((0..=4).eq(Verdict::ALL.map(|verdict| verdict as u8)));
+    assert_eq!(usize::from(LANES_MAX), effects::LANES_MAX);
+}
+
+#[test]
+fn a_frame_that_ends_too_early_or_too_late_is_refused() {
+    for (frame, _) in examples() {
+        let (kind, bytes) = (frame.kind(), encoded(&frame));
+        let has_body = decode(&resized(&bytes, bytes.len() + 1)).is_ok();
+        let with_body = [
+            FrameKind::Request,
+            FrameKind::Reply,
+            FrameKind::Entries,
+            FrameKind::Call,
+            FrameKind::Answer,
+            FrameKind::Map,
+        ];
+        assert_eq!(has_body, with_body.contains(&kind), "{kind:?}");
+        if !has_body {
+            let (longer, trailing) = (resized(&bytes, bytes.len() + 2), 2);
+            assert_eq!(decode(&longer), Err(FrameError::Trailing { kind, bytes: trailing }));
+        }
+        // What is left if the frame is cut as far as it can be.
+        let fixed = (5..=bytes.len()).find(|len| decode(&resized(&bytes, *len)).is_ok());
+        let fixed = fixed.expect("the frame itself is whole");
+        for len in 5..fixed {
+            let error = decode(&resized(&bytes, len)).expect_err("shorter than its fields");
+            // Entries without records, but with a count, are not short.
+            let is_count = matches!(error, FrameError::Field { field: "count", .. });
+            assert!(error == FrameError::Short(kind) || is_count, "{kind:?} {error}");
+        }
+    }
+}
+
+/// The frame with this length, cut or filled with zeroes.
+fn resized(frame: &[u8], len: usize) -> Vec<u8> {
+    let mut bytes = frame.to_vec();
+    bytes.resize(len, 0);
+    bytes[..4].copy_from_slice(&(len as u32 - 4).to_le_bytes());
+    bytes
+}
+
+#[test]
+fn fields_out_of_their_range_are_refused() {
+    let refused = |frame: Frame<'_>| match decode(&encoded(&frame)) {
+        Err(FrameError::Field { kind, field, value, .. }) if kind == frame.kind() => (field, value),
+        other => panic!("{frame:?} is {other:?}"),
+    };
+    let open = |lane, lanes| Frame::StreamOpen { lane, lanes, log_incarnation: 1, end: 1 };
+    let entries = |lane, first, count, records: &'static [u8]| Frame::Entries {
+        lane,
+        map_version: 0,
+        first,
+        count,
+        records,
+    };
+    let cases = [
+        (open(0, 0), ("lanes", 0)),
+        (open(0, 65), ("lanes", 65)),
+        (open(4, 4), ("lane", 4)),
+        (Frame::StreamFrom { lane: 64, position: 1 }, ("lane", 64)),
+        (Frame::StreamEnd { lane: 255, reason: 0, map_version: 0 }, ("lane", 255)),
+        (Frame::Acked { lane: 64, position: 1, granted: 0 }, ("lane", 64)),
+        (entries(64, 1, 1, b"x"), ("lane", 64)),
+        (entries(0, 0, 1, b"x"), ("first", 0)),
+        (entries(0, u64::MAX, 1, b"x"), ("first", u64::MAX)),
+        (entries(0, 1, 2, b"x"), ("count", 2)),
+        (entries(0, 1, 0, b"x"), ("count", 0)),
+    ];
+    for (frame, fault) in cases {
+        assert_eq!(refused(frame), fault, "{frame:?}");
+    }
+    assert!(decode(&encoded(&entries(0, 1, 0, b""))).is_ok(), "no entries now");
+    assert!(decode(&encoded(&open(63, 64))).is_ok());
+    let mut reply = encoded(&Frame::Answer { id: 1, ok: false, body: b"" });
+    reply[13] = 2;
+    let error = decode(&reply).expect_err("no boolean");
+    assert_eq!(error.to_string(), "a frame Answer whose ok is 2, allowed is 0 and 1");
+    let mut reply =
+        encoded(&Frame::Reply { id: 1, verdict: Verdict::Done, map_version: 2, text: b"" });
+    reply[13] = 5;
+    let error = decode(&reply).expect_err("no verdict");
+    assert_eq!(error.to_string(), "a frame Reply whose verdict is 5, allowed is 0 to 4");
+}
+
+/// What is known to be wrong is refused before the rest has arrived.
+#[test]
+fn lengths_and_kinds_are_refused_at_once() {
+    let cases: [(&[u8], &str); 5] = [
+        (
+            b"\x61\0\0\0",
+            "a frame of 101 bytes, at most 100 are taken: give all cells the same \
+                         longest value",
+        ),
+        (
+            b"GET ",
+            "a frame of 542393675 bytes, at most 100 are taken: give all cells the same \
+                   longest value",
+        ),
+        (b"\0\0\0\0", "a frame of 0 bytes, at least 1 is needed: its kind"),
+        (
+            b"\x60\0\0\0\x0d",
+            "a frame of kind 13, known are 1 to 12: run the same release on all \
+                             cells",
+        ),
+        (
+            b"\x60\0\0\0\0",
+            "a frame of kind 0, known are 1 to 12: run the same release on all \
+                           cells",
+        ),
+    ];
+    for (input, words) in cases {
+        let error = decode(input).expect_err(words);
+        assert_eq!(error.to_string(), words);
+    }
+    let decoder = Decoder::new(BYTES_MAX);
+    assert_eq!(decoder.frame_bytes(b"\x60\0\0"), Ok(None));
+    assert_eq!(decoder.frame_bytes(b"\x60\0\0\0"), Ok(Some(BYTES_MAX)));
+    assert_eq!(decoder.decode(b"\x60\0\0\0\x01"), Ok(None));
+    assert_eq!(Decoder::new(usize::MAX).bytes_max(), FRAME_BYTES_MAX);
+    let error = Decoder::new(usize::MAX).decode(&[0xff; 4]).expect_err("too long for any");
+    assert!(matches!(error, FrameError::TooLong { bytes_max: FRAME_BYTES_MAX, .. }));
+}
+
+/// A body may be sent from where it lies.
+#[test]
+fn a_frame_is_the_same_if_its_body_follows_it() {
+    let (first, second) = (b"first ".as_slice(), b"second".as_slice());
+    let whole = [first, second].concat();
+    let entries = |records| Frame::Entries { lane: 1, map_version: 1, first: 1, count: 2, records };
+    let mut out = b"before".to_vec();
+    entries(first).encode_before(second.len(), &mut out);
+    out.extend_from_slice(second);
+    assert_eq!(out[6..], encoded(&entries(&whole)));
+}
