@@ -248,8 +248,7 @@ impl Engine {
     #[inline(never)]
     fn write_any<S: EffectSink>(&self, work: &mut Work<'_, S>, op: &Op<'_>) -> WriteResult {
         let mut ahead = Ahead::default();
-        let write = |work: &mut Work<'_, S>| writing::write(work, op, &mut ahead);
-        let wrote = with_space(&self.eviction, work, write);
+        let wrote = writing::write(&self.eviction, work, op, &mut ahead);
         ahead.give_back(work);
         self.settle(work, op.key.id.slice);
         wrote.unwrap_or_else(WriteResult::failed)

@@ -22,7 +22,7 @@ use crate::item::{Flags, Head, ItemRef, expired};
 use crate::keys::{HashKey, Key};
 use crate::local::{Counters, LocalCounters, Pin};
 use crate::raw::slice_of;
-use crate::segments::{Addr, Segments, append_chunks, chunks, whole_value_bytes};
+use crate::segments::{Addr, ENTRY_BYTES, Segments, append_chunks, chunks, whole_value_bytes};
 use crate::slices::Slices;
 use base::{
     Change, Effect, EffectSink, KeyId, Now, Refused, Removal, SliceId, StoredValue, Version,
@@ -231,5 +231,25 @@ impl StoredValue for WholeValue<'_> {
 
     fn append_to(&self, target: &mut Vec<u8>) {
         self.items.append_whole(self.item, self.head, target);
+    }
+}
+
+/// A value in chunks that is not published yet, for a sink to copy.
+pub(crate) struct ValueInChunks<'e> {
+    pub(crate) items: &'e Items,
+    /// Its length and its chunks, as its item will hold them.
+    pub(crate) table: &'e [u8],
+}
+
+impl StoredValue for ValueInChunks<'_> {
+    fn bytes(&self) -> usize {
+        u64::from_le_bytes(*self.table.first_chunk().expect("a table has a length")) as usize
+    }
+
+    fn append_to(&self, target: &mut Vec<u8>) {
+        for entry in self.table.as_chunks::<ENTRY_BYTES>().0.iter().skip(1) {
+            let chunk = self.items.segments.item(Addr(u64::from_le_bytes(*entry)));
+            chunk.append_value(chunk.head(), &[], target);
+        }
     }
 }

@@ -2,11 +2,14 @@
 //! for them is bounded and given back; a value that is being read stays as it was found.
 #![cfg(not(any(loom, shuttle)))]
 
+mod parts;
+
 use base::{MemoryBudget, NoSink, Now, Owner};
 use engine::{
     Action, Arriving, Engine, EngineConfig, FetchOptions, HeldValue, ItemView, LongValues, Mode,
     Obstacle, Op, Pin, Read, ReadSink, ValueSink, WriteStatus,
 };
+use parts::Parts;
 use std::sync::Arc;
 
 const LIMIT_BYTES: u64 = 8 << 20;
@@ -17,29 +20,6 @@ const NOW: Now = Now { mono_ns: 0, expiry_s: 1_000 };
 const PIECE_BYTES: usize = 64 << 10;
 /// Times that a request is tried again which has to wait for the batch of another thread.
 const TRIES_MAX: usize = 1_000_000;
-
-/// A sink that holds long values.
-#[derive(Default)]
-struct Parts {
-    held: Option<HeldValue>,
-    bytes: Vec<u8>,
-}
-
-impl ReadSink for Parts {
-    const LONG: LongValues = LongValues::Held;
-
-    fn open(&mut self, _: &ItemView<'_>) -> Option<&mut Vec<u8>> {
-        Some(&mut self.bytes)
-    }
-
-    fn rewind(&mut self) {
-        self.bytes.clear();
-    }
-
-    fn hold(&mut self, value: HeldValue) {
-        self.held = Some(value);
-    }
-}
 
 /// The bytes of a value: no two places of it are alike, and no two values.
 fn value(seed: u64, bytes: usize) -> Vec<u8> {

@@ -20,7 +20,8 @@ pub enum Refusal<'a> {
     BadDataChunk,
     /// A value is longer than the operator allows.
     TooLarge {
-        /// For `set` and `ms`: the key whose item must be deleted, so that no stale value is read.
+        /// For `set`, and `ms` that joins nothing: the key whose item must be deleted, so that no
+        /// stale value is read.
         unlink: Option<KeyToken<'a>>,
     },
     /// A line is longer than its command allows. The connection closes without a reply.

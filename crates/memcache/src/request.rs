@@ -197,6 +197,14 @@ pub enum MetaMode {
     Replace,
 }
 
+impl MetaMode {
+    /// Whether the value is joined to the one that is there.
+    #[must_use]
+    pub fn joins(self) -> bool {
+        matches!(self, Self::Append | Self::Prepend)
+    }
+}
+
 /// Whether a number rises or falls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {

@@ -261,7 +261,9 @@ fn a_value_too_large_names_the_key_whose_item_must_be_deleted() {
     assert_eq!(unlink(b"add k 0 0 11\r\n"), None);
     assert_eq!(unlink(b"append k 0 0 11\r\n"), None);
     assert_eq!(unlink(b"ms Zm9v 11 b\r\n"), Some(b"foo".to_vec()));
-    assert_eq!(unlink(b"ms foo 11 MA\r\n"), Some(b"foo".to_vec()));
+    assert_eq!(unlink(b"ms foo 11 MA\r\n"), None);
+    assert_eq!(unlink(b"ms foo 11 MP\r\n"), None);
+    assert_eq!(unlink(b"ms foo 11 MR\r\n"), Some(b"foo".to_vec()));
 }
 
 #[test]

@@ -154,6 +154,11 @@ fn get_or_hold(
     Ok(held)
 }
 
+/// The expiry time of an item that `ms` creates.
+pub(crate) fn exptime(args: &MetaArgs<'_>, mode: MetaMode) -> Option<i64> {
+    if mode.joins() { args.flags.vivify() } else { args.flags.ttl() }
+}
+
 /// `ms`.
 pub(crate) fn set(
     worker: &mut Worker,
@@ -166,13 +171,15 @@ pub(crate) fn set(
     let flags = &args.flags;
     let mut scratch: KeyScratch = [0; _];
     let key = args.key.key(&mut scratch);
-    let vivify = flags.vivify();
-    let (mode, exptime) = match mode {
-        MetaMode::Set => (Mode::Set, flags.ttl()),
-        MetaMode::Add => (Mode::Add, flags.ttl()),
-        MetaMode::Replace => (Mode::Replace, flags.ttl()),
-        MetaMode::Append => (Mode::Append { vivify: vivify.is_some() }, vivify),
-        MetaMode::Prepend => (Mode::Prepend { vivify: vivify.is_some() }, vivify),
+    let exptime = exptime(args, mode);
+    let vivify = flags.vivify().is_some();
+    let joins = mode.joins();
+    let mode = match mode {
+        MetaMode::Set => Mode::Set,
+        MetaMode::Add => Mode::Add,
+        MetaMode::Replace => Mode::Replace,
+        MetaMode::Append => Mode::Append { vivify },
+        MetaMode::Prepend => Mode::Prepend { vivify },
     };
     let (value_bytes, expiry_s) = match worker.received_facts() {
         Some(facts) => facts,
@@ -195,7 +202,7 @@ pub(crate) fn set(
     })?;
     worker.counters().cmd_meta.add(1);
     worker.counters().cmd_set.add(1);
-    if is_out_of_space(wrote.status) || wrote.status == WriteStatus::TooLarge {
+    if !joins && (is_out_of_space(wrote.status) || wrote.status == WriteStatus::TooLarge) {
         unlink(worker, now, key);
     }
     let out = reply.bytes_mut();

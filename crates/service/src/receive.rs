@@ -1,13 +1,11 @@
-//! Values that arrive in pieces: `set`, `add`, `replace`, `cas` and `ms` with a long value.
-//!
-//! `append` and `prepend` are joined to a value that exists, so theirs arrives as a whole.
+//! Values that arrive in pieces: those of any storage command, if they are long.
 
 use crate::meta;
 use crate::park::Park;
 use crate::store::{expiry_s, store_any};
 use crate::worker::Worker;
 use base::Now;
-use memcache::{KeyScratch, MetaMode, Request, Store, StoreVerb};
+use memcache::{KeyScratch, Request};
 use session::{Conn, Outcome, Reply, ValueStart};
 
 /// Begins a value of `bytes` bytes for `request`, if it arrives in pieces.
@@ -20,13 +18,9 @@ pub(crate) fn begin(
 ) -> ValueStart {
     let mut scratch: KeyScratch = [0; _];
     let (key, exptime) = match request {
-        Request::Store(Store { verb: StoreVerb::Append | StoreVerb::Prepend, .. })
-        | Request::MetaSet { mode: MetaMode::Append | MetaMode::Prepend, .. } => {
-            return ValueStart::Whole;
-        }
         Request::Store(store) => (store.key, store.exptime),
-        Request::MetaSet { args, .. } => {
-            (args.key.key(&mut scratch), args.flags.ttl().unwrap_or(0))
+        Request::MetaSet { args, mode, .. } => {
+            (args.key.key(&mut scratch), meta::exptime(args, *mode).unwrap_or(0))
         }
         _ => return ValueStart::Whole,
     };

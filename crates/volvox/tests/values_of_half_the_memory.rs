@@ -23,6 +23,9 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// What a slow reader takes before it stops.
 const FIRST_BYTES: usize = 100_000;
 
+/// What the process may take beside the limit.
+const BESIDE_MIB: usize = 16;
+
 const NO_MEMORY: &str = "SERVER_ERROR out of memory storing object\r\n";
 
 /// A cell of one driver, which ends with the test.
@@ -33,12 +36,16 @@ struct Server {
 
 impl Server {
     fn start(driver: &str, test: &str, flags: &[&str]) -> Self {
+        Self::of(MEMORY_MIB, driver, test, flags)
+    }
+
+    fn of(memory_mib: usize, driver: &str, test: &str, flags: &[&str]) -> Self {
         let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("half-{test}-{driver}"));
-        let half = ((MEMORY_MIB << 20) / 2).to_string();
+        let half = ((memory_mib << 20) / 2).to_string();
         let mut process = Command::new(env!("CARGO_BIN_EXE_volvox"))
             .env_clear()
             .args(["serve", "--listen", "127.0.0.1:0", "--driver", driver, "--workers", "2"])
-            .args(["--memory-limit", &format!("{MEMORY_MIB}MiB"), "--item-bytes-max", &half])
+            .args(["--memory-limit", &format!("{memory_mib}MiB"), "--item-bytes-max", &half])
             .args(flags)
             .arg("--unix-socket")
             .arg(&path)
@@ -54,6 +61,16 @@ impl Server {
         // The log is read to its end, so that the server can go on writing.
         thread::spawn(move || std::io::copy(&mut log, &mut std::io::sink()));
         Self { process, path }
+    }
+
+    /// The most bytes that were resident so far.
+    fn resident_bytes_max(&self) -> usize {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.process.id()));
+        let status = status.expect("it runs");
+        let line =
+            status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a known name");
+        let kib = line.trim().strip_suffix(" kB").expect("it counts in kB");
+        kib.parse::<usize>().expect("a number") << 10
     }
 
     fn client(&self) -> Client {
@@ -314,6 +331,49 @@ fn slow_clients_delay_nobody_and_values_at_once_are_not_mixed() {
         assert!(stored > 0, "{driver}");
         assert_eq!(client.store("set slow 0 0 #", &slow), "STORED\r\n", "{driver}");
         assert!(same(client.get("slow"), &slow), "{driver}");
+    }
+}
+
+/// Values are joined where they lie: no buffer as long as a value is left behind.
+#[test]
+fn to_append_takes_no_memory_beside_the_limit() {
+    const LIMIT_MIB: usize = 64;
+    for driver in DRIVERS {
+        let server = Server::of(LIMIT_MIB, driver, "append", &[]);
+        let ends: Vec<_> = (0..8)
+            .map(|number| {
+                let mut client = server.client();
+                thread::spawn(move || {
+                    for _ in 0..4 {
+                        add_to_a_value(&mut client, number);
+                    }
+                })
+            })
+            .collect();
+        ends.into_iter().for_each(|end| end.join().expect("no panic"));
+        let peak = server.resident_bytes_max();
+        assert!(peak < (LIMIT_MIB + BESIDE_MIB) << 20, "{peak} bytes, {driver}");
+    }
+}
+
+/// Stores a value of 12 MB and adds to it. Others may evict it at any time, or have all memory in
+/// hand.
+fn add_to_a_value(client: &mut Client, number: u64) {
+    let mut expected = value(number, 12_000_000);
+    let long = value(number + 100, 5_000_000);
+    if client.store(&format!("set {number} 0 0 #"), &expected) != "STORED\r\n" {
+        return;
+    }
+    for (verb, added) in [("append", &long[..3]), ("append", &long), ("prepend", &long[..9])] {
+        match &*client.store(&format!("{verb} {number} 0 0 #"), added) {
+            "STORED\r\n" if verb == "append" => expected.extend_from_slice(added),
+            "STORED\r\n" => expected.splice(..0, added.iter().copied()).for_each(drop),
+            "NOT_STORED\r\n" => return assert!(client.get(&number.to_string()).is_none()),
+            line => assert_eq!(line, NO_MEMORY),
+        }
+    }
+    if let Some(read) = client.get(&number.to_string()) {
+        assert!(read == expected, "{} bytes of {}", read.len(), expected.len());
     }
 }
 

@@ -186,7 +186,8 @@ fn process_key<S: EffectSink>(
         if keep(work, walk, &mut chain, (&current, id), subject, freq) {
             return Ok(true);
         }
-        let must_stay = !work.may_evict || items.slices().is_copy(id.slice);
+        let is_changed = items.segments().header_of(current.addr).keeps_items();
+        let must_stay = !work.may_evict || is_changed || items.slices().is_copy(id.slice);
         if must_stay || items.segments().counts().limbo > 0 {
             return Ok(false);
         }
@@ -280,7 +281,8 @@ fn decide<S>(
         return Decision::Drop { removal: Removal::Expired };
     }
     let freq = current.slot.freq();
-    if walk.victim.compact || work.items.slices().is_copy(key.slice) {
+    let is_changed = work.items.segments().header_of(current.addr).keeps_items();
+    if walk.victim.compact || is_changed || work.items.slices().is_copy(key.slice) {
         return Decision::Keep { freq };
     }
     if walk.victim.pool == Pool::Small {

@@ -17,7 +17,7 @@ use crate::local::Pin;
 use crate::obstacle::Obstacle;
 use crate::segments::{Addr, append_chunks, chunks, whole_value_bytes};
 use crate::sync::{AtomicU64, Ordering, fence};
-use base::{Now, SliceId, Version};
+use base::{Now, SliceId};
 
 /// Optimistic tries, after the plain one, before a read takes the lock.
 const TRIES: u32 = 3;
@@ -320,63 +320,6 @@ impl<'e> Later<'e> {
             }
         }
     }
-}
-
-/// The item of the key in a chain of buckets, as it is without a lock.
-fn find_in_chain<'e>(items: &'e Items, first: &'e Bucket, key: &Key<'_>) -> Option<Seen<'e>> {
-    let mut bucket = first;
-    for _ in 0..CHAIN_MAX {
-        if let Some(seen) = find_in(items, bucket, key) {
-            return Some(seen);
-        }
-        bucket = items.index().buckets().bucket(overflow(bucket[0].load(Ordering::Relaxed))?);
-    }
-    None
-}
-
-/// Appends the value of `key` to `target` without counting a use, and returns the version that it
-/// has. Takes no lock, unless the item changes all the time. Where there is no item that is alive,
-/// nothing is appended.
-pub(crate) fn read_whole(
-    items: &Items,
-    pin: &Pin,
-    key: &Key<'_>,
-    now: Now,
-    target: &mut Vec<u8>,
-) -> Option<Version> {
-    let start = target.len();
-    for _ in 0..TRIES {
-        let probe = items.index().probe(key.id)?;
-        let seen = find_in_chain(items, probe.first(), key).filter(|_| !probe.is_locked());
-        if let Some(Seen { item, head, .. }) = seen
-            && items.alive(item, head, key.id.slice, now)
-        {
-            let version = item.version();
-            let view = ItemView::new(item, head, whole_value_bytes(item, head), now);
-            if copy_value(items, &view, &mut Whole(&mut *target)) && probe.holds() {
-                return Some(version);
-            }
-        }
-        target.truncate(start);
-        items.index().wait_while_locked(key.id);
-    }
-    let chain = items.index().lock(pin.grace(), key.id)?;
-    let Current { item, head, .. } = items.find(&chain, key)?;
-    items.alive(item, head, key.id.slice, now).then(|| {
-        items.append_whole(item, head, target);
-        item.version()
-    })
-}
-
-/// A buffer for one value.
-struct Whole<'t>(&'t mut Vec<u8>);
-
-impl ReadSink for Whole<'_> {
-    fn open(&mut self, _: &ItemView<'_>) -> Option<&mut Vec<u8>> {
-        Some(self.0)
-    }
-
-    fn rewind(&mut self) {}
 }
 
 /// What is known of the item of `key`, without counting a use.

@@ -12,9 +12,10 @@ use base::{Grant, Owner};
 #[must_use = "its memory is held until it is released"]
 pub struct HeldValue {
     chunks: Vec<Addr>,
-    total: usize,
-    /// Bytes that were read.
-    at: usize,
+    /// Bytes that are still to be read.
+    left: usize,
+    /// Where the next part begins: the number of its chunk, and bytes of it.
+    at: (usize, usize),
     /// For the list of the chunks.
     _grant: Grant,
 }
@@ -38,25 +39,28 @@ impl HeldValue {
         if !hold(items.segments(), &chunks) {
             return Err(NotHeld::TooMuch);
         }
-        Ok(Self { chunks, total: whole_value_bytes(item, head), at: 0, _grant: grant })
+        Ok(Self { chunks, left: whole_value_bytes(item, head), at: (0, 0), _grant: grant })
     }
 
     /// Bytes that are still to be read.
     #[must_use]
     pub fn left(&self) -> usize {
-        self.total - self.at
+        self.left
     }
 
     /// Appends the next part, of `bytes_max` bytes at most.
     pub(crate) fn append_part(&mut self, items: &Items, bytes_max: usize, target: &mut Vec<u8>) {
-        let chunk_bytes = items.segments().geometry().inline_value_bytes_max;
-        let end = self.at + bytes_max.min(self.left());
-        while self.at < end {
-            let from = self.at % chunk_bytes;
-            let len = (chunk_bytes - from).min(end - self.at);
-            let chunk = items.segments().item(self.chunks[self.at / chunk_bytes]);
-            chunk.append_value_part(chunk.head(), from..from + len, target);
-            self.at += len;
+        let mut wanted = bytes_max.min(self.left);
+        self.left -= wanted;
+        while wanted > 0 {
+            let (number, from) = self.at;
+            let chunk = items.segments().item(self.chunks[number]);
+            let head = chunk.head();
+            let len = (head.value_bytes() - from).min(wanted);
+            chunk.append_value_part(head, from..from + len, target);
+            wanted -= len;
+            let is_read = from + len == head.value_bytes();
+            self.at = if is_read { (number + 1, 0) } else { (number, from + len) };
         }
     }
 

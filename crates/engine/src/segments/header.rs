@@ -8,16 +8,23 @@
 //! word 4  stamp:    grace period of sealing, then of entering limbo
 //! word 5  links:    next(32) | previous(32) in its queue, as number + 1
 //! word 6  order:    how many segments were sealed before it and with it
-//! word 7  holders:  readers that send a value of it in parts; none when it is used again
+//! word 7  holders:  spared(1) | changes whose item lies here and stays(31) | readers that send a
+//!                   value of it in parts(32); none of these when it is used again
 //! ```
 //!
-//! Words 1 to 3 are changed without a lock by any writer, word 7 by any reader; the others only
-//! under the lock of the table.
+//! Words 1 to 3 are changed without a lock by any writer, word 7 by any reader or writer; the
+//! others only under the lock of the table.
 
 use super::pool::Pool;
 use crate::sync::{AtomicU64, Ordering};
 
 pub(crate) type HeaderWords = [AtomicU64; 8];
+
+/// One change in the word of the holders, above the readers.
+const ONE_CHANGE: u64 = 1 << 32;
+
+/// That it is passed over once as the oldest of its queue.
+const SPARED: u64 = 1 << 63;
 
 /// Expiry of a segment that holds an item without one.
 const NEVER: u64 = u32::MAX as u64;
@@ -137,17 +144,49 @@ impl<'h> Header<'h> {
 
     /// One more reader holds it; whether it is the first.
     pub(super) fn hold(self) -> bool {
-        self.0[7].fetch_add(1, Ordering::Relaxed) == 0
+        self.0[7].fetch_add(1, Ordering::Relaxed).is_multiple_of(ONE_CHANGE)
     }
 
     /// One reader holds it no longer; whether it was the last.
     pub(super) fn release(self) -> bool {
-        self.0[7].fetch_sub(1, Ordering::Release) == 1
+        self.0[7].fetch_sub(1, Ordering::Release) % ONE_CHANGE == 1
     }
 
     /// Whether a reader holds it.
+    pub(super) fn has_readers(self) -> bool {
+        !self.0[7].load(Ordering::Relaxed).is_multiple_of(ONE_CHANGE)
+    }
+
+    /// Whether a reader or a change holds it.
     pub(super) fn is_held(self) -> bool {
-        self.0[7].load(Ordering::Acquire) != 0
+        self.0[7].load(Ordering::Acquire) & !SPARED != 0
+    }
+
+    /// One more change keeps an item here.
+    pub(super) fn keep_items(self) {
+        self.0[7].fetch_add(ONE_CHANGE, Ordering::Relaxed);
+    }
+
+    /// One change keeps its item here no longer.
+    pub(super) fn end_keep_items(self) {
+        self.0[7].fetch_sub(ONE_CHANGE, Ordering::Release);
+    }
+
+    /// Whether no item here is evicted, because a change keeps one of them.
+    pub(crate) fn keeps_items(self) -> bool {
+        self.0[7].load(Ordering::Relaxed) & !SPARED >= ONE_CHANGE
+    }
+
+    /// A value of which a part lies here was added to: the part is as new as the value.
+    pub(super) fn spare(self) {
+        self.0[7].fetch_or(SPARED, Ordering::Relaxed);
+    }
+
+    /// Whether it is spared, for the last time.
+    pub(super) fn take_spared(self) -> bool {
+        let holders = &self.0[7];
+        holders.load(Ordering::Relaxed) & SPARED != 0
+            && holders.fetch_and(!SPARED, Ordering::Relaxed) & SPARED != 0
     }
 
     pub(super) fn links(self) -> &'h AtomicU64 {

@@ -1,9 +1,10 @@
-//! Memory that cannot be evicted for a while: that of values that are being received, and that of
-//! values that are being sent in parts.
+//! Memory that cannot be evicted for a while: that of values that are being received, that of
+//! values that are being sent in parts, and that of an item for whose change space is being made.
 //!
 //! ```text
 //! received   segments that belong to the request; no walker sees them        admit -> dismiss
 //! sent       segments of an item, held by each reader of it (header word 7)  hold  -> release
+//! changed    those of an item, and the one that it lies in, for one call     keep  -> end_keep
 //! ```
 //!
 //! A segment is held under the lock of the chain of its item, so it is open, sealed or being
@@ -33,14 +34,13 @@ pub(crate) enum Admission {
     Never,
 }
 
-/// The segments of `chunks`. One that neighbours share comes once.
-fn segments_of<'c>(
-    segments: &'c Segments,
-    chunks: &'c [Addr],
-) -> impl Iterator<Item = SegmentId> + 'c {
-    let ids = chunks.iter().map(|addr| addr.segment(segments.geometry()));
-    let mut last = None;
-    ids.filter(move |id| last.replace(*id) != Some(*id))
+/// The segments of `chunks`, each once.
+fn segments_of(segments: &Segments, chunks: &[Addr]) -> Vec<SegmentId> {
+    let mut ids: Vec<SegmentId> =
+        chunks.iter().map(|addr| addr.segment(segments.geometry())).collect();
+    ids.sort_unstable_by_key(|id| id.0);
+    ids.dedup();
+    ids
 }
 
 /// Segments that may be pinned together: three quarters of the limit, and all but a few of those
@@ -54,11 +54,22 @@ fn pinned_max(segments: &Segments) -> u64 {
     left.min(budget.total() / segment_bytes * PINNED_QUARTERS_MAX / 4)
 }
 
+/// Whether this number of segments is never pinned at a time.
+fn is_never_pinned(segments: &Segments, count: u64) -> bool {
+    let most = segments.budget().total() / segments.geometry().segment_bytes();
+    count * 4 > most * PINNED_QUARTERS_MAX
+}
+
+/// Whether a value with these chunks can be held, if nothing else is pinned.
+pub(crate) fn can_be_held(segments: &Segments, chunks: &[Addr]) -> bool {
+    !is_never_pinned(segments, segments_of(segments, chunks).len() as u64)
+}
+
 /// Asks for `count` segments for a value of `bytes` that is to be received. All such values
 /// together have at most half of the limit; one alone is received where it fits.
 pub(crate) fn admit(segments: &Segments, count: u64, bytes: u64) -> Admission {
     let total = segments.budget().total();
-    if count * 4 > total / segments.geometry().segment_bytes() * PINNED_QUARTERS_MAX {
+    if is_never_pinned(segments, count) {
         return Admission::Never;
     }
     if !segments.pins.receive(bytes, total / 2) {
@@ -80,12 +91,13 @@ pub(crate) fn dismiss(segments: &Segments, count: u64, bytes: u64) {
 /// Holds the segments of `chunks`, whose item is under the lock of its chain. False if too much is
 /// pinned.
 pub(crate) fn hold(segments: &Segments, chunks: &[Addr]) -> bool {
-    let is_new = |id: &SegmentId| !segments.header(*id).is_held();
-    let wanted = segments_of(segments, chunks).filter(is_new).count() as u64;
+    let is_new = |id: &SegmentId| !segments.header(*id).has_readers();
+    let ids = segments_of(segments, chunks);
+    let wanted = ids.iter().filter(|id| is_new(id)).count() as u64;
     if !segments.pins.pin(wanted, pinned_max(segments)) {
         return false;
     }
-    let raised = segments_of(segments, chunks).filter(|id| segments.header(*id).hold()).count();
+    let raised = ids.iter().filter(|id| segments.header(**id).hold()).count();
     // Others may have held some of them, or released them, between the two looks.
     segments.pins.correct(wanted, raised as u64);
     true
@@ -93,9 +105,33 @@ pub(crate) fn hold(segments: &Segments, chunks: &[Addr]) -> bool {
 
 /// Ends [`hold`].
 pub(crate) fn release(segments: &Segments, chunks: &[Addr]) {
-    let freed = segments_of(segments, chunks).filter(|id| segments.header(*id).release()).count();
+    let ids = segments_of(segments, chunks);
+    let freed = ids.iter().filter(|id| segments.header(**id).release()).count();
     segments.pins.unpin(freed as u64);
     segments.pins.note_released();
+}
+
+/// Keeps the item at `addr` and its `chunks`, while space is made for a change of it. The caller
+/// has the lock of its chain. Should its segment be drained already, the item moves. False if too
+/// much is pinned.
+pub(crate) fn keep(segments: &Segments, addr: Addr, chunks: &[Addr]) -> bool {
+    let is_kept = hold(segments, chunks);
+    if is_kept {
+        segments.header_of(addr).keep_items();
+    }
+    is_kept
+}
+
+/// Ends [`keep`].
+pub(crate) fn end_keep(segments: &Segments, addr: Addr, chunks: &[Addr]) {
+    segments.header_of(addr).end_keep_items();
+    release(segments, chunks);
+}
+
+/// Makes the segments of `chunks` as new as if they were written now: each is passed over once when
+/// it is the oldest of its queue.
+pub(crate) fn renew(segments: &Segments, chunks: &[Addr]) {
+    segments_of(segments, chunks).iter().for_each(|id| segments.header(*id).spare());
 }
 
 /// Bytes of the segments that are pinned.

@@ -37,7 +37,9 @@ pub(crate) use chunks::{
 pub(crate) use header::Header;
 #[cfg(test)]
 pub(crate) use header::HeaderWords;
-pub(crate) use holds::{Admission, admit, dismiss, hold, pinned_bytes, release};
+pub(crate) use holds::{
+    Admission, admit, can_be_held, dismiss, end_keep, hold, keep, pinned_bytes, release, renew,
+};
 pub(crate) use pool::{POOLS, Pool, SMALL_PERCENT_FIRST};
 pub(crate) use reuse::{
     Reclaim, Victim, aged, dead_victim, drained, expired_victim, flushed_victim, follow,

@@ -19,7 +19,8 @@ use base::Now;
 /// of the largest.
 const RETURNS_MAX: usize = 4;
 
-/// Segments that one search for the oldest victim passes over at most, because readers hold them.
+/// Segments that one search for the oldest victim passes over at most, because they are held or
+/// spared.
 const HELD_PASSED_MAX: usize = 64;
 
 /// A segment taken out of its queue to be walked.
@@ -79,7 +80,7 @@ pub(crate) fn aged(segments: &Segments, grace: &GracePeriods, turnovers: u64) ->
 }
 
 /// The oldest segment of `pool` that no reader holds, if the batches that wrote it have ended.
-/// Those that are held go to the end of the queue.
+/// Those that are held or spared go to the end of the queue.
 pub(crate) fn oldest_victim(
     segments: &Segments,
     grace: &GracePeriods,
@@ -89,7 +90,8 @@ pub(crate) fn oldest_victim(
     let mut lists = lock(&segments.lists);
     for _ in 0..HELD_PASSED_MAX {
         let id = lists.queues[pool as usize].first()?;
-        if !segments.header(id).is_held() {
+        let header = segments.header(id);
+        if !header.is_held() && !header.take_spared() {
             return take_victim(segments, horizon, &mut lists, id, false);
         }
         lists.queues[pool as usize].remove(&segments.headers, id);

@@ -6,16 +6,7 @@
 
 use crate::eviction::{Stopped, Work};
 use crate::item::Attributes;
-use crate::local::Scratch;
 use crate::segments::{Addr, ENTRY_BYTES, SegmentId, Segments};
-use base::Version;
-
-/// Attempts to join a value to one that others change meanwhile, before the lock is held for it.
-const JOINS_MAX: u32 = 3;
-
-/// In place of the number of joins: the value has arrived piece by piece, and is kept until it is
-/// published or given back.
-const ARRIVED: u32 = u32::MAX;
 
 /// Chunks of full length that a segment holds.
 pub(super) const CHUNKS_PER_SEGMENT: usize = 2;
@@ -35,10 +26,9 @@ pub(crate) struct Ahead {
     pub(super) item: Option<(Addr, Attributes)>,
     /// Whether an item was published that names what was written, or is it.
     published: bool,
-    /// The present value, of which the written one is made, and the version of its item.
-    present: Option<(Version, Scratch)>,
-    /// How often an attempt has wanted the present value; [`ARRIVED`] where that is of no use.
-    wants: u32,
+    /// Whether the value has arrived piece by piece, and is kept until it is published or given
+    /// back.
+    has_arrived: bool,
 }
 
 impl Ahead {
@@ -46,7 +36,7 @@ impl Ahead {
     pub(super) fn arriving(total: usize, table_bytes: usize) -> Self {
         let mut table = Vec::with_capacity(table_bytes);
         table.extend((total as u64).to_le_bytes());
-        Self { kept_bytes: table.len(), table, wants: ARRIVED, ..Self::default() }
+        Self { kept_bytes: table.len(), table, has_arrived: true, ..Self::default() }
     }
 
     /// Bytes of a table of `chunks` chunks.
@@ -77,22 +67,39 @@ impl Ahead {
 
     /// Length of a value that has arrived piece by piece.
     pub(super) fn arrived_bytes(&self) -> Option<usize> {
-        let total = u64::from_le_bytes(*self.table.first_chunk()?) as usize;
-        self.has_arrived().then_some(total)
+        self.has_arrived.then(|| self.bytes()).flatten()
     }
 
-    fn has_arrived(&self) -> bool {
-        self.wants == ARRIVED
+    /// Length of the value whose chunks were written.
+    pub(super) fn bytes(&self) -> Option<usize> {
+        Some(u64::from_le_bytes(*self.table.first_chunk()?) as usize)
+    }
+
+    /// The chunks that were written.
+    pub(super) fn chunks(&self) -> Vec<Addr> {
+        let entries = self.table.as_chunks::<ENTRY_BYTES>().0.iter().skip(1);
+        entries.map(|entry| Addr(u64::from_le_bytes(*entry))).collect()
+    }
+
+    /// Adds a chunk among the items of others, which is not one of the value. It lasts as long as
+    /// the attempt.
+    pub(super) fn add_for_attempt(&mut self, addr: Addr) {
+        self.table.extend(addr.0.to_le_bytes());
     }
 
     /// Whether a value that had arrived is published.
     pub(super) fn is_published(&self) -> bool {
-        !self.has_arrived()
+        !self.has_arrived
     }
 
     /// Gives back the segments of a value that has arrived.
     pub(super) fn give_back_segments(&mut self, segments: &Segments) {
         self.whole.drain(..).for_each(|id| segments.give_back_whole(id));
+    }
+
+    /// Whether a value in chunks was begun.
+    pub(super) fn has_begun(&self) -> bool {
+        self.has_table() || !self.whole.is_empty()
     }
 
     /// Whether chunks were written.
@@ -102,38 +109,13 @@ impl Ahead {
 
     /// The table of the chunks of a value of `total` bytes, if all of them are written.
     pub(super) fn table(&self, total: usize) -> Option<&[u8]> {
-        let of = u64::from_le_bytes(*self.table.first_chunk()?);
-        let is_complete = self.is_complete || self.has_arrived();
-        (is_complete && of == total as u64).then_some(&self.table)
+        let is_complete = self.is_complete || self.has_arrived;
+        (is_complete && self.bytes()? == total).then_some(&self.table)
     }
 
     /// The item that was written with these attributes.
     pub(super) fn item(&self, with: &Attributes) -> Option<Addr> {
         self.item.filter(|(_, written)| written.are_stored_like(with)).map(|(addr, _)| addr)
-    }
-
-    /// Whether an attempt has found that it needs the present value before it locks the chain.
-    pub(super) fn wants_present(&self) -> bool {
-        (1..=JOINS_MAX).contains(&self.wants)
-    }
-
-    /// Notes that the present value is needed before the chain is locked, and that the attempt is
-    /// to end. False where it was so in [`JOINS_MAX`] attempts already: the item changes so often
-    /// that it is to be read under the lock.
-    pub(super) fn want_present(&mut self) -> bool {
-        self.wants += 1;
-        self.wants <= JOINS_MAX + 1
-    }
-
-    /// What was written is made from `value`, that of the item with `version`.
-    pub(super) fn set_present(&mut self, version: Version, value: Scratch) {
-        self.present = Some((version, value));
-    }
-
-    /// The present value, if what was written is made from that of the item with `version`. If it
-    /// is not, what was written is of no use.
-    pub(super) fn take_present(&mut self, version: Version) -> Option<Scratch> {
-        self.present.take().filter(|(of, _)| *of == version).map(|(_, value)| value)
     }
 
     /// An item that was written, or that names the chunks, is published.
@@ -183,17 +165,13 @@ impl Ahead {
         let lost = chunks.len();
         self.table.truncate(self.kept_bytes);
         self.is_complete = false;
-        if let Some((_, scratch)) = self.present.take() {
-            work.keep(scratch);
-        }
         lost
     }
 
     /// Gives back what no item came to need.
     pub(crate) fn give_back<S>(&mut self, work: &mut Work<'_, S>) {
-        let entries = self.table.as_chunks::<ENTRY_BYTES>().0;
-        for entry in entries.iter().skip(1) {
-            let words = work.items.segments().item(Addr(u64::from_le_bytes(*entry))).head();
+        for addr in self.chunks() {
+            let words = work.items.segments().item(addr).head();
             work.pin.counters().item_words.subtract(words.span_words() as u64);
         }
         for id in self.whole.drain(..) {

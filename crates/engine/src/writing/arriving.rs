@@ -162,7 +162,7 @@ impl Arriving {
         assert_eq!(self.at, self.total, "all of the value has arrived");
         let words = self.words as u64;
         work.pin.counters().item_words.add(words);
-        let wrote = with_space(eviction, work, |work| write(work, op, &mut self.ahead));
+        let wrote = write(eviction, work, op, &mut self.ahead);
         if !self.ahead.is_published() {
             work.pin.counters().item_words.subtract(words);
         }

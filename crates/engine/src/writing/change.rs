@@ -4,30 +4,46 @@
 //! short everything is given up, and the caller starts over with the lock released.
 
 use super::ahead::Ahead;
-use super::long::{Looked, is_long, look, write_chunks, write_if_long};
+use super::join::{Joined, Kept, is_written_ahead, join, ordered};
+use super::long::{is_long, look, write_if_long};
 use super::number::{NUMBER_BYTES_MAX, decimal, number};
 use super::op::{Action, Mode, Op, WriteResult, WriteStatus};
 use super::writer::Writer;
-use crate::eviction::{Stopped, Work};
+use crate::eviction::{Eviction, Failed, Stopped, Work, with_space};
 use crate::index::Chain;
 use crate::item::{Attributes, Flags};
 use crate::items::Current;
-use crate::reading::{ItemView, fetched_now, read_whole};
+use crate::obstacle::Obstacle;
+use crate::reading::{ItemView, fetched_now};
+use crate::segments::renew;
 use base::{EffectSink, Removal, Space, Value};
 
 /// One attempt at an operation, with the chain of its key locked.
-struct Attempt<'w, 'e, S> {
+struct Attempt<'w, 'e, 'k, S> {
     writer: Writer<'w, 'e, S>,
     chain: Chain<'e>,
     op: &'w Op<'w>,
     ahead: &'w mut Ahead,
+    kept: &'w mut Kept<'k>,
 }
 
-/// Makes one change. `ahead` keeps what is written of a long value from one attempt to the next.
+/// Makes one change, and the space for it. `ahead` has what is written of a long value: that is
+/// kept from one attempt to the next.
 pub(crate) fn write<S: EffectSink>(
+    eviction: &Eviction,
     work: &mut Work<'_, S>,
     op: &Op<'_>,
     ahead: &mut Ahead,
+) -> Result<WriteResult, Failed> {
+    let mut kept = Kept::new(work.items);
+    with_space(eviction, work, |work| attempt(work, op, ahead, &mut kept))
+}
+
+fn attempt<S: EffectSink>(
+    work: &mut Work<'_, S>,
+    op: &Op<'_>,
+    ahead: &mut Ahead,
+    kept: &mut Kept<'_>,
 ) -> Result<WriteResult, Stopped> {
     if S::ON {
         reserve(work, op)?;
@@ -35,7 +51,7 @@ pub(crate) fn write<S: EffectSink>(
     let wrote = write_ahead(work, op, ahead).and_then(|()| {
         let writer = Writer::new(work, &op.key);
         let chain = writer.lock()?;
-        Attempt { writer, chain, op, ahead }.decide()
+        Attempt { writer, chain, op, ahead, kept }.decide()
     });
     ahead.end_attempt(work, wrote)
 }
@@ -66,18 +82,26 @@ fn write_ahead<S: EffectSink>(
     ahead: &mut Ahead,
 ) -> Result<(), Stopped> {
     let Action::Store { mode, value, client_flags, expiry_s } = op.action else { return Ok(()) };
-    if let Mode::Append { .. } | Mode::Prepend { .. } = mode {
-        return join_ahead(work, op, value, ahead);
-    }
     let geometry = work.items.segments().geometry();
-    if !is_long(geometry, value.len()) || value.len() > work.items.config().value_bytes_max {
+    let joins = matches!(mode, Mode::Append { .. } | Mode::Prepend { .. });
+    let is_written = match joins {
+        // In one piece it could be taken for the joined value.
+        true => value.len() > geometry.inline_value_bytes_max,
+        false => is_long(geometry, value.len()),
+    };
+    if !is_written || value.len() > work.items.config().value_bytes_max {
         return Ok(());
     }
     let alive = look(work, &op.key)?.alive;
     let stores = match mode {
         Mode::Add => !alive,
         Mode::Replace => alive,
-        _ => alive || op.compare.is_none(),
+        // What was begun is completed: an attempt joins all of it or nothing.
+        Mode::Append { .. } | Mode::Prepend { .. } if alive || ahead.has_begun() => {
+            ahead.has_begun() || is_written_ahead(work.items, value.len())
+        }
+        Mode::Append { vivify } | Mode::Prepend { vivify } => vivify,
+        Mode::Set => alive || op.compare.is_none(),
     };
     if !stores {
         return Ok(());
@@ -86,40 +110,7 @@ fn write_ahead<S: EffectSink>(
     write_if_long(ahead, work, &op.key, &with, [value, &[]])
 }
 
-/// Reads the present value and writes it joined to `value`, if an attempt has found that both
-/// together are so long that they lie in chunks.
-fn join_ahead<S: EffectSink>(
-    work: &mut Work<'_, S>,
-    op: &Op<'_>,
-    value: &[u8],
-    ahead: &mut Ahead,
-) -> Result<(), Stopped> {
-    if !ahead.wants_present() {
-        return Ok(());
-    }
-    let Looked { chunks_pool: pool, value_bytes, expiry_s, .. } = look(work, &op.key)?;
-    let mut old = work.scratch(value_bytes)?;
-    let read = read_whole(work.items, work.pin, &op.key, work.now, &mut old.bytes);
-    if let Some(version) = read {
-        let joined = joined(&op.action, &old.bytes, value);
-        let writer = &mut Writer::new(work, &op.key);
-        let wrote = write_chunks(ahead, writer, pool, expiry_s, joined);
-        ahead.set_present(version, old);
-        return wrote;
-    }
-    work.keep(old);
-    // There is no item: the value alone is stored, if at all.
-    let with = Attributes { expiry_s, ..Attributes::default() };
-    write_if_long(ahead, work, &op.key, &with, [value, &[]])
-}
-
-/// The present value and `value` in the order that the action says.
-fn joined<'v>(action: &Action<'_>, old: &'v [u8], value: &'v [u8]) -> [&'v [u8]; 2] {
-    let before = matches!(action, Action::Store { mode: Mode::Prepend { .. }, .. });
-    if before { [value, old] } else { [old, value] }
-}
-
-impl<'e, S: EffectSink> Attempt<'_, 'e, S> {
+impl<'e, S: EffectSink> Attempt<'_, 'e, '_, S> {
     /// Decides by the present item, or by its absence.
     fn decide(&mut self) -> Result<WriteResult, Stopped> {
         let Some(current) = self.writer.find_alive(&mut self.chain)? else {
@@ -153,7 +144,10 @@ impl<'e, S: EffectSink> Attempt<'_, 'e, S> {
                 match mode {
                     Mode::Add => Ok(WriteResult::ended(WriteStatus::NotStored)),
                     Mode::Set | Mode::Replace => self.replace(current, &with, [value, &[]]),
-                    Mode::Append { .. } | Mode::Prepend { .. } => self.join(current, value),
+                    Mode::Append { .. } | Mode::Prepend { .. } => {
+                        let joined = self.join(current, value);
+                        self.keep_unless_stored(&current, joined)
+                    }
                 }
             }
             Action::Count { delta, down, expiry_s, .. } => {
@@ -219,11 +213,6 @@ impl<'e, S: EffectSink> Attempt<'_, 'e, S> {
         if value.len() > self.writer.work.items.config().value_bytes_max {
             return Ok(WriteResult::ended(WriteStatus::TooLarge));
         }
-        let is_in_chunks =
-            value.len() > self.writer.work.items.segments().geometry().inline_value_bytes_max;
-        if is_in_chunks && self.ahead.table(value.len()).is_none() {
-            self.ahead.want_present();
-        }
         let with =
             Attributes { expiry_s, client_flags, client_cas: self.op.cas, ..Attributes::default() };
         let current = self.put(None, &with, [value, &[]])?;
@@ -251,31 +240,46 @@ impl<'e, S: EffectSink> Attempt<'_, 'e, S> {
         let mut with =
             Attributes { client_cas: self.op.cas, ..current.item.attributes(current.head) };
         with.flags = Flags::default();
+        let before = matches!(self.op.action, Action::Store { mode: Mode::Prepend { .. }, .. });
         let old_bytes = ItemView::of(&current, self.writer.work.now).value_bytes();
-        let total = old_bytes + value.len();
+        let total = old_bytes + self.ahead.bytes().unwrap_or(value.len());
         if total > items.config().value_bytes_max {
             return Ok(WriteResult::ended(WriteStatus::NotStored));
         }
-        let is_in_chunks = total > items.segments().geometry().inline_value_bytes_max;
-        let needs_ahead = is_in_chunks || self.ahead.has_table();
-        let old = match self.ahead.take_present(current.item.version()) {
-            Some(old) => old,
-            None if needs_ahead && self.ahead.want_present() => return Err(Stopped::Again),
-            None => {
-                let mut old = self.writer.work.scratch(old_bytes)?;
-                items.append_whole(current.item, current.head, &mut old.bytes);
-                old
-            }
-        };
-        let joined = joined(&self.op.action, &old.bytes, value);
-        if is_in_chunks && self.ahead.table(total).is_none() {
-            // Others change it all the time: it is joined under the lock.
-            let pool = self.writer.pool_of(Some(&current), None);
-            write_chunks(self.ahead, &mut self.writer, pool, with.expiry_s, joined)?;
+        let inline_bytes_max = items.segments().geometry().inline_value_bytes_max;
+        if total <= inline_bytes_max {
+            let mut old = self.writer.work.scratch(old_bytes)?;
+            items.append_whole(current.item, current.head, &mut old.bytes);
+            let wrote = self.replace(current, &with, ordered(&old.bytes, value, before));
+            self.writer.work.keep(old);
+            return wrote;
         }
-        let wrote = self.replace(current, &with, joined);
-        self.writer.work.keep(old);
-        wrote
+        let joins = (value, total, before);
+        let joined = join(self.ahead, &mut self.writer, &current, joins, with.expiry_s)?;
+        let Some(Joined { table, stay, replaced }) = joined else {
+            return Ok(WriteResult::ended(WriteStatus::NoSpace));
+        };
+        let current = self.writer.put_table(&mut self.chain, current, &with, &table)?;
+        self.ahead.set_published();
+        renew(items.segments(), &stay);
+        if let Some(addr) = replaced {
+            items.release_chunk(self.writer.work.pin, addr);
+        }
+        Ok(self.done(&current))
+    }
+
+    /// Keeps the item that a value is joined to, where space is to be made for that.
+    fn keep_unless_stored(
+        &mut self,
+        current: &Current<'e>,
+        joined: Result<WriteResult, Stopped>,
+    ) -> Result<WriteResult, Stopped> {
+        let makes_space =
+            matches!(joined, Err(Stopped::NeedSpace { .. } | Stopped::NeedBuffer { .. }));
+        if makes_space && !self.kept.keep(current) {
+            return Ok(WriteResult::ended(WriteStatus::Later(Obstacle::Memory)));
+        }
+        joined
     }
 
     fn count_on(

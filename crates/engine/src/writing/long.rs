@@ -18,7 +18,8 @@ use crate::eviction::{Stopped, Work};
 use crate::item::{Attributes, Flags, class};
 use crate::keys::Key;
 use crate::segments::{
-    ENTRY_BYTES, OWNER_BYTES, Pool, cut, owner_name, segments_for, whole_value_bytes,
+    Addr, ENTRY_BYTES, OWNER_BYTES, Pool, SegmentId, cut, owner_name, segments_for,
+    whole_value_bytes,
 };
 use base::EffectSink;
 
@@ -35,8 +36,6 @@ pub(super) struct Looked {
     pub(super) alive: bool,
     /// Length of its value.
     pub(super) value_bytes: usize,
-    /// Its expiry.
-    pub(super) expiry_s: u32,
 }
 
 /// Whether a value is so long that nobody should wait for its copy, or lies in chunks.
@@ -59,13 +58,12 @@ pub(super) fn look<S: EffectSink>(
     let is_new = current.is_none() && pool != Pool::Copies;
     let chunks_pool = if is_new { Pool::Small } else { pool };
     Ok(match current {
-        None => Looked { pool, chunks_pool, alive: false, value_bytes: 0, expiry_s: 0 },
+        None => Looked { pool, chunks_pool, alive: false, value_bytes: 0 },
         Some(current) => Looked {
             pool,
             chunks_pool,
             alive: items.alive(current.item, current.head, key.id.slice, now),
             value_bytes: whole_value_bytes(current.item, current.head),
-            expiry_s: current.item.expiry_s(current.head),
         },
     })
 }
@@ -87,7 +85,7 @@ pub(crate) fn write_if_long<S: EffectSink>(
     let inline_bytes_max = writer.work.items.segments().geometry().inline_value_bytes_max;
     if total > inline_bytes_max {
         take_segments(ahead, writer, chunks_pool, with.expiry_s, total / inline_bytes_max)?;
-        return write_chunks(ahead, writer, chunks_pool, with.expiry_s, value);
+        return write_chunks(ahead, writer, (chunks_pool, with.expiry_s), value, Partial::Last);
     }
     let head = writer.head(with, total);
     let draft = Draft { head, with: *with, value, same_chunks: false };
@@ -116,42 +114,42 @@ fn take_segments<S: EffectSink>(
     Ok(())
 }
 
+/// Which chunk of a value is short, where not all have full length.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Partial {
+    First,
+    Last,
+}
+
 /// Writes a value in chunks and their table: into whole segments as far as there are any, and then
 /// among other items. What was written into whole segments before is not written again.
 pub(super) fn write_chunks<S: EffectSink>(
     ahead: &mut Ahead,
     writer: &mut Writer<'_, '_, S>,
-    pool: Pool,
-    expiry_s: u32,
+    (pool, expiry_s): (Pool, u32),
     value: [&[u8]; 2],
+    partial: Partial,
 ) -> Result<(), Stopped> {
-    let segments = writer.work.items.segments();
-    let chunk_bytes = segments.geometry().inline_value_bytes_max;
+    let chunk_bytes = writer.work.items.segments().geometry().inline_value_bytes_max;
     let total = value[0].len() + value[1].len();
-    let name = owner_name(writer.key.id);
-    let with = Attributes { flags: Flags::CHUNK, ..Attributes::default() };
+    let missing = match partial {
+        Partial::First => total.next_multiple_of(chunk_bytes) - total,
+        Partial::Last => 0,
+    };
     if ahead.table.is_empty() {
         ahead.table.extend((total as u64).to_le_bytes());
     }
     let mut number = ahead.table.len() / ENTRY_BYTES - 1;
-    while number * chunk_bytes < total {
-        let (from, to) = (number * chunk_bytes, total.min((number + 1) * chunk_bytes));
-        let head = with.head(OWNER_BYTES, to - from);
-        let words = head.used_words();
-        let whole = ahead.whole.get(number / CHUNKS_PER_SEGMENT);
-        let addr = match whole {
-            Some(id) => {
-                writer.count_words(words);
-                segments.allocate_in(*id, words).expect("a segment has space for its chunks")
-            }
-            None => writer.allocate(pool, expiry_s, words).map_err(|_| {
-                // What is not in whole segments is written again.
-                let kept = ahead.whole.len() * CHUNKS_PER_SEGMENT * chunk_bytes;
-                Stopped::NeedSpace { segments: segments_for(total - kept, chunk_bytes) }
-            })?,
-        };
-        segments.item(addr).write(head, &name, &with, cut(value, from, to));
-        segments.header_of(addr).note_expiry(expiry_s);
+    while number * chunk_bytes < total + missing {
+        let from = (number * chunk_bytes).saturating_sub(missing);
+        let to = total.min((number + 1) * chunk_bytes - missing);
+        let whole = ahead.whole.get(number / CHUNKS_PER_SEGMENT).copied();
+        let addr = write_chunk(writer, (pool, expiry_s), whole, cut(value, from, to));
+        let addr = addr.map_err(|_| {
+            // What is not in whole segments is written again.
+            let kept = ahead.whole.len() * CHUNKS_PER_SEGMENT * chunk_bytes;
+            Stopped::NeedSpace { segments: segments_for(total - kept, chunk_bytes) }
+        })?;
         ahead.table.extend(addr.0.to_le_bytes());
         if whole.is_some() {
             ahead.kept_bytes = ahead.table.len();
@@ -160,4 +158,27 @@ pub(super) fn write_chunks<S: EffectSink>(
     }
     ahead.is_complete = true;
     Ok(())
+}
+
+/// Writes one chunk: into the `whole` segment if there is one, else among other items.
+pub(super) fn write_chunk<S: EffectSink>(
+    writer: &mut Writer<'_, '_, S>,
+    (pool, expiry_s): (Pool, u32),
+    whole: Option<SegmentId>,
+    bytes: [&[u8]; 2],
+) -> Result<Addr, Stopped> {
+    let segments = writer.work.items.segments();
+    let with = Attributes { flags: Flags::CHUNK, ..Attributes::default() };
+    let head = with.head(OWNER_BYTES, bytes[0].len() + bytes[1].len());
+    let words = head.used_words();
+    let addr = match whole {
+        Some(id) => {
+            writer.count_words(words);
+            segments.allocate_in(id, words).expect("a segment has space for its chunks")
+        }
+        None => writer.allocate(pool, expiry_s, words)?,
+    };
+    segments.item(addr).write(head, &owner_name(writer.key.id), &with, bytes);
+    segments.header_of(addr).note_expiry(expiry_s);
+    Ok(addr)
 }

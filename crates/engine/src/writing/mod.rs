@@ -2,14 +2,15 @@
 //!
 //! `set` is the short way of the most common write; `change` decides all others, `fetch` those
 //! reads that change an item. `writer` writes what they decided, `long` what is long, before the
-//! chain is locked, and `arriving` what arrives in pieces. Nothing here makes space: where it is
-//! short, the caller evicts and tries again.
+//! chain is locked, `join` what is added to a long value, and `arriving` what arrives in pieces. An
+//! attempt makes no space: where that is short, it ends, and follows again when some was made.
 
 mod ahead;
 mod arriving;
 mod change;
 mod fetch;
 mod in_place;
+mod join;
 mod long;
 mod number;
 mod op;

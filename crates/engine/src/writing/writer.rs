@@ -22,7 +22,7 @@ use super::in_place;
 use crate::eviction::{Stopped, Work};
 use crate::index::{Chain, FREQ_MAX, Ghost, Place, Slot};
 use crate::item::{Attributes, Flags, Head, class, expired};
-use crate::items::{Current, WholeValue};
+use crate::items::{Current, ValueInChunks, WholeValue};
 use crate::keys::{KEY_BYTES_MAX, Key};
 use crate::segments::{Addr, Pool, Purpose, Stream, note_expiry_of_chunks};
 use base::{Change, EffectSink, Now, Refused, Removal, Value, Version};
@@ -42,7 +42,7 @@ pub(super) struct Draft<'a> {
     pub(super) head: Head,
     pub(super) with: Attributes,
     pub(super) value: [&'a [u8]; 2],
-    /// A table that names the chunks of the item it replaces.
+    /// A table for whose sake no chunk of the item that it replaces is released.
     pub(super) same_chunks: bool,
 }
 
@@ -143,18 +143,49 @@ impl<'w, 'e, S: EffectSink> Writer<'w, 'e, S> {
         let head = self.head(with, old.value_bytes());
         let same_chunks = head.is(Flags::LARGE);
         let draft = Draft { head, with: *with, value: [&value.bytes, &[]], same_chunks };
-        let rewritten = self.prepare(chain, Some(current), &draft, None).and_then(|prepared| {
-            let whole = WholeValue { items: self.work.items, item, head: old };
-            match stamp(self, Value::Stored(&whole)) {
-                Ok(version) => Ok(self.publish(chain, prepared, &draft, version)),
-                Err(refused) => Err(self.abandon(&prepared, &draft, None, refused)),
-            }
-        });
+        let whole = WholeValue { items: self.work.items, item, head: old };
+        let stamp = |writer: &mut Self| stamp(writer, Value::Stored(&whole));
+        let rewritten = self.put_draft(chain, current, &draft, stamp);
         self.work.keep(value);
-        let rewritten = rewritten?;
-        let Current { item, head, .. } = rewritten;
-        note_expiry_of_chunks(self.work.items.segments(), item, head, with.expiry_s);
-        Ok(rewritten)
+        rewritten
+    }
+
+    /// Stores a value in chunks over `current`: `table` names them. Those that it has in common
+    /// with that of the present item stay; the caller releases the others.
+    pub(super) fn put_table(
+        &mut self,
+        chain: &mut Chain<'_>,
+        current: Current<'e>,
+        with: &Attributes,
+        table: &[u8],
+    ) -> Result<Current<'e>, Stopped> {
+        let with = Attributes { flags: with.flags.with(Flags::LARGE), ..*with };
+        let head = self.head(&with, table.len());
+        let draft = Draft { head, with, value: [table, &[]], same_chunks: true };
+        let value = ValueInChunks { items: self.work.items, table };
+        let value = Value::Stored(&value);
+        self.put_draft(chain, current, &draft, |writer| {
+            writer.commit(Change::Put(value, with.facts()), with.base)
+        })
+    }
+
+    /// Stores `draft` over the present item. `stamp` commits that and gives it its version.
+    fn put_draft(
+        &mut self,
+        chain: &mut Chain<'_>,
+        current: Current<'e>,
+        draft: &Draft<'_>,
+        stamp: impl FnOnce(&mut Self) -> Result<Version, Refused>,
+    ) -> Result<Current<'e>, Stopped> {
+        let prepared = self.prepare(chain, Some(current), draft, None)?;
+        let version = match stamp(self) {
+            Ok(version) => version,
+            Err(refused) => return Err(self.abandon(&prepared, draft, None, refused)),
+        };
+        let stored = self.publish(chain, prepared, draft, version);
+        let segments = self.work.items.segments();
+        note_expiry_of_chunks(segments, stored.item, stored.head, draft.with.expiry_s);
+        Ok(stored)
     }
 
     /// Gives an item other attributes, and commits it as a whole.

@@ -99,7 +99,8 @@ pub(super) fn set<'a>(line: Line<'a>, input: Option<&'a [u8]>, limits: &Limits) 
         Some(_) => return slot.refused(Refusal::BadSetMode),
     };
     if value_bytes > limits.value_bytes_max {
-        return slot.refused(Refusal::TooLarge { unlink: Some(args.key) });
+        let unlink = (!mode.joins()).then_some(args.key);
+        return slot.refused(Refusal::TooLarge { unlink });
     }
     slot.filled(input, |value| Request::MetaSet { args, mode, value })
 }
