@@ -8,6 +8,7 @@
 mod cell;
 mod copy;
 mod emptying;
+mod flush;
 mod handler;
 mod job;
 mod keeper;
@@ -16,6 +17,7 @@ mod learning;
 mod link;
 mod origin;
 mod peers;
+mod report;
 mod routes;
 mod slice_state;
 mod stream_in;

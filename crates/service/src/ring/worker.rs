@@ -10,7 +10,8 @@
 //! another cell once; if it is not known whether it was executed, its reply says so.
 
 use super::cell::{Finding, RingCell};
-use super::job::{GatedReply, Gather, Job, Origin};
+use super::flush;
+use super::job::{Asks, GatedReply, Gather, Job, Origin};
 use super::link::{Kind, Link};
 use super::peers::{Needs, Peers};
 use super::routes::{Routes, Target};
@@ -228,13 +229,36 @@ impl RingWorker {
         let number = self.next_id;
         self.next_id += 1;
         let jobs: Vec<_> = keys.flatten().map(|key| self.part(request, key)).collect();
-        self.gathers.insert(number, Gather::new(ticket, jobs.len()));
+        self.gathers.insert(number, Gather::new(ticket, Asks::Values, jobs.len()));
         for (index, (text, slice)) in jobs.into_iter().enumerate() {
             let origin = Origin::Part { gather: number, index };
             let (only_reads, due_ns) = (only_reads(request), self.due_ns());
             self.dispatch(Job { origin, text, slice, only_reads, due_ns });
         }
         Outcome::Pending
+    }
+
+    /// Ends all items, range by range.
+    pub(super) fn flush(&mut self, ticket: Ticket, noreply: bool) -> Outcome {
+        let number = self.next_id;
+        self.next_id += 1;
+        let map = self.ring.map();
+        let starts = map.ranges.iter().filter_map(|range| range.slices().iter().next());
+        let slices: Vec<_> = starts.collect();
+        if !noreply {
+            self.gathers.insert(number, Gather::new(ticket, Asks::Done, slices.len()));
+        }
+        for (index, slice) in slices.into_iter().enumerate() {
+            let origin = match noreply {
+                true => Origin::Nobody,
+                false => Origin::Part { gather: number, index },
+            };
+            let text = flush::text(slice);
+            // To flush twice ends what was written since: it is a change.
+            let (only_reads, due_ns) = (false, self.due_ns());
+            self.dispatch(Job { origin, text, slice, only_reads, due_ns });
+        }
+        if noreply { Outcome::Done } else { Outcome::Pending }
     }
 
     /// `request` for one of its keys.
@@ -325,6 +349,9 @@ impl RingWorker {
 
     /// Executes a request in canonical form, which this cell leads.
     fn execute(&mut self, text: &[u8], reply: &mut Reply) -> Executed {
+        if let Some(slice) = flush::slice_of(text) {
+            return self.flush_range(slice, reply);
+        }
         let limits = self.cell().options().limits;
         let Parsed::Request { request, .. } = memcache::parse(text, &limits) else {
             reply
@@ -344,6 +371,21 @@ impl RingWorker {
                 reply.bytes_mut().clear();
                 Executed::NotNow
             }
+        }
+    }
+
+    /// Ends all items of the range that `slice` is of, which this cell leads.
+    fn flush_range(&mut self, slice: SliceId, reply: &mut Reply) -> Executed {
+        let map = self.ring.map();
+        let Some(range) = map.range_of(slice) else { return Executed::NotNow };
+        self.inner.worker.begin(self.now);
+        if self.inner.worker.flush_slices(range.slices()).is_err() {
+            return Executed::NotNow;
+        }
+        reply.bytes_mut().extend_from_slice(b"OK\r\n");
+        match self.inner.worker.replies.as_mut().map(|replies| replies.outcome()) {
+            Some(Outcome::Gate { log, seq }) => Executed::Gate(log, seq),
+            _ => Executed::Done,
         }
     }
 
@@ -513,7 +555,9 @@ impl RingWorker {
                     link.end();
                 }
             }
-            (Kind::StreamOut, Frame::StreamEnd { .. }) => {
+            (Kind::StreamOut, Frame::StreamEnd { lane, reason, .. }) => {
+                let why = Reason::describe(reason);
+                self.notes(link.cell, &format_args!("it copies no more of lane {lane}: {why}"));
                 self.ring.find(Finding::Refuses { cell: link.cell });
                 link.end();
             }
@@ -589,6 +633,9 @@ impl RingWorker {
 
     /// The slice of the key of a request in canonical form.
     fn slice_of(&self, text: &[u8]) -> Option<SliceId> {
+        if let Some(slice) = flush::slice_of(text) {
+            return Some(slice);
+        }
         let limits = &self.cell().options().limits;
         let Parsed::Request { request, .. } = memcache::parse(text, limits) else { return None };
         let mut scratch: KeyScratch = [0; _];
