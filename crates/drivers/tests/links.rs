@@ -1,5 +1,5 @@
-//! Links on every driver: cells ask each other, what a handler orders is done in the same batch, and
-//! a link is no client.
+//! Links on every driver: cells ask each other, what a handler orders is done in the same batch,
+//! and a link is no client.
 
 mod support;
 
@@ -130,15 +130,21 @@ fn full_listener() -> (TcpListener, SocketAddr, Vec<TcpStream>) {
     (listener, address, waiting)
 }
 
+/// A server with more connections to `address` under way than it may have: those beyond the bound
+/// are refused at once. Under `threads` all are.
+fn dials_at(driver: Driver, address: SocketAddr) -> (Node, Client) {
+    let node = Node::plain(driver);
+    node.ask_at(address);
+    let mut client = node.client();
+    client.ask(b"get dials\r\n", b"END\r\n");
+    (node, client)
+}
+
 #[test]
 fn a_connection_that_is_not_opened_in_time_is_given_up() {
     let (_listener, address, _waiting) = full_listener();
     for driver in drivers() {
-        let node = Node::plain(driver);
-        node.ask_at(address);
-        let mut client = node.client();
-        // Those beyond the bound are refused at once. Under `threads` all are.
-        client.ask(b"get dials\r\n", b"END\r\n");
+        let (node, mut client) = dials_at(driver, address);
         client.ask(b"get link-a\r\nversion\r\n", b"REFUSED\r\nVERSION 1\r\n");
         let refused = || node.seen.refused.load(Ordering::SeqCst);
         eventually("all are reported", || refused() == DIALS + 1);
@@ -149,10 +155,7 @@ fn a_connection_that_is_not_opened_in_time_is_given_up() {
 fn what_is_under_way_is_reported_when_the_server_stops() {
     let (_listener, address, _waiting) = full_listener();
     for driver in drivers() {
-        let node = Node::plain(driver);
-        node.ask_at(address);
-        let mut client = node.client();
-        client.ask(b"get dials\r\n", b"END\r\n");
+        let (node, mut client) = dials_at(driver, address);
         client.ask(b"get note\r\n", b"END\r\n");
         node.server.remote().stop();
         node.server.join();

@@ -1,4 +1,4 @@
-//! A server that asks another one, or a test in its place, over links. What a link carries is lines:
+//! A server that asks another one, or a test in its place, over links. A link carries lines:
 //!
 //! ```text
 //! ask N TEXT    the other end answers: got N TEXT
@@ -250,6 +250,7 @@ impl Kinds for Asks {
 
     fn connected(&mut self, id: ConnId, purpose: u64) -> Option<Link> {
         if purpose != SHARED_LINK {
+            assert_ne!(purpose, APART, "nobody accepts these");
             self.answer(purpose as usize, b"OPEN");
             return None;
         }
