@@ -16,10 +16,10 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use base::MemoryBudget;
+use base::{MemoryBudget, Now};
 use drivers::{Address, Config, Driver, Listen, Post, Remote, Server, Slot};
 use session::{
-    Bounds, ConnId, LogId, Mark, Order, Outcome, Passed, Reply, Resources, Ticket, WorkerId,
+    BatchEnd, Bounds, ConnId, LogId, Mark, Order, Outcome, Passed, Reply, Resources, Ticket, WorkerId,
 };
 
 use super::client::Client;
@@ -32,8 +32,8 @@ pub const BIG_BYTES: usize = 64 << 10;
 /// Connections that `dials` orders at once.
 pub const DIALS: usize = 1000;
 
-/// Turns that `many` orders: more than one batch carries out.
-const TURNS: usize = 3000;
+/// Turns that `many` orders: if a worker slept after each batch of them, the reply would be overdue.
+const TURNS: usize = 40_000;
 
 /// The purpose of the link that all requests of a worker use. Others are numbers of tickets.
 const SHARED_LINK: u64 = u64::MAX;
@@ -47,6 +47,8 @@ pub struct Seen {
     pub notes: AtomicUsize,
     /// Connections that could not be opened.
     pub refused: AtomicUsize,
+    /// Batches that ended before everything was done that was ordered in them.
+    pub late: AtomicUsize,
     pub links_opened: Mutex<Vec<ConnId>>,
     pub links_closed: Mutex<Vec<ConnId>>,
 }
@@ -237,6 +239,12 @@ impl Delays for Asks {
 
     fn gate(&self, _: LogId, _: u64) -> Passed {
         Passed::Yes
+    }
+
+    fn end_batch(&mut self, _: Now) -> BatchEnd {
+        let late = usize::from(!self.orders.is_empty());
+        self.seen.late.fetch_add(late, Ordering::SeqCst);
+        BatchEnd::Send
     }
 }
 
