@@ -19,7 +19,8 @@ use std::sync::{Arc, Mutex};
 use base::{MemoryBudget, Now};
 use drivers::{Address, Config, Driver, Listen, Post, Remote, Server, Slot};
 use session::{
-    BatchEnd, Bounds, ConnId, LogId, Mark, Order, Outcome, Passed, Reply, Resources, Ticket, WorkerId,
+    BatchEnd, Bounds, ConnId, LogId, Mark, Order, Outcome, Passed, Reply, Resources, Ticket,
+    WorkerId,
 };
 
 use super::client::Client;
@@ -32,7 +33,7 @@ pub const BIG_BYTES: usize = 64 << 10;
 /// Connections that `dials` orders at once.
 pub const DIALS: usize = 1000;
 
-/// Turns that `many` orders: if a worker slept after each batch of them, the reply would be overdue.
+/// Turns that `many` orders: if a worker slept after each batch of them, the reply would be late.
 const TURNS: usize = 40_000;
 
 /// The purpose of the link that all requests of a worker use. Others are numbers of tickets.
