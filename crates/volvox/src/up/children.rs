@@ -1,6 +1,6 @@
 //! The processes of the cells. All end when this is dropped.
 
-use std::fs::{self, OpenOptions};
+use std::fs::OpenOptions;
 use std::io;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::sleep;
@@ -31,12 +31,9 @@ impl Ended {
     /// What people read.
     pub(super) fn describe(&self, plan: &Plan) -> String {
         let number = plan.cells[self.cell].number;
-        let (process, status) = (self.process, self.status);
-        let log = plan.log(number);
-        let last = fs::read_to_string(&log).unwrap_or_default();
-        let last = last.lines().last().unwrap_or("nothing is logged").to_owned();
+        let (process, status, log) = (self.process, self.status, plan.log(number));
         let log = log.display();
-        format!("cell {number} (process {process}) has ended, {status}; last in {log}: {last}")
+        format!("cell {number} (process {process}) has ended, {status}; its log is {log}")
     }
 }
 

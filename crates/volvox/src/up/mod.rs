@@ -79,12 +79,18 @@ pub fn up(wanted: &Wanted) -> Result<u8, Box<dyn Error>> {
     while !ends.load(Ordering::Relaxed) {
         if let Some(ended) = children.take_ended()? {
             let line = ended.describe(&plan);
-            if wanted.stays_ended {
-                say(&format!("{line}\n"))?;
-            } else {
-                let process = children.start_again(&plan, &wanted.flags, ended.cell)?;
-                say(&format!("{line}; started again as process {process}\n"))?;
-            }
+            let process = match wanted.stays_ended {
+                true => None,
+                false => Some(children.start_again(&plan, &wanted.flags, ended.cell)?),
+            };
+            let cell = plan.cells[ended.cell].number;
+            say(&match process {
+                _ if wanted.json => {
+                    format!("{}\n", json!({ "cell": cell, "ended": line, "process": process }))
+                }
+                Some(process) => format!("{line}; started again as process {process}\n"),
+                None => format!("{line}\n"),
+            })?;
         }
         std::thread::sleep(LOOK);
     }
