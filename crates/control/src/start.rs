@@ -222,7 +222,6 @@ impl Starting {
 
 impl Control {
     /// Takes what the plane has found.
-    #[must_use]
     pub fn finder(&self) -> impl Fn(Seen) + Send + Sync + 'static {
         let (events, maps, me) = (self.events.clone(), self.quorum.watch(), self.me);
         move |seen| match seen {

@@ -388,9 +388,8 @@ impl Worker {
     /// Applies a change of another cell.
     pub(crate) fn apply(
         &mut self,
-        slice: SliceId,
+        (slice, version): (SliceId, Version),
         effect: &Effect<'_>,
-        version: Version,
         now: Now,
     ) -> Applied {
         let pin = self.pin.as_mut().expect("a batch has begun");

@@ -1,7 +1,7 @@
 //! What each command does to the map, and what no order of commands can do.
 
-use super::command::{Command, Refusal, Verdict};
-use super::ring_map::{Addresses, Map, Range, Started};
+use super::command::{Addresses, Command, Refusal, Started, Verdict};
+use super::ring_map::{Map, Range};
 use crate::ids::{CellId, Incarnation};
 use proptest::prelude::{Just, Strategy, any, prop_oneof, proptest};
 

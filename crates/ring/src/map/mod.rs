@@ -1,6 +1,5 @@
 //! The map of the ring, and the commands that change it.
 
-mod apply;
 mod changes;
 mod command;
 mod ring_map;
@@ -9,5 +8,5 @@ mod ring_map;
 mod apply_test;
 
 pub use changes::changes;
-pub use command::{Command, Refusal, Stamp, Verdict};
-pub use ring_map::{Addresses, CELLS_MAX, COPIES_MAX, Cell, EPOCHS_MAX, Map, Range, Started};
+pub use command::{Addresses, Command, Refusal, Stamp, Started, Verdict};
+pub use ring_map::{CELLS_MAX, COPIES_MAX, Cell, EPOCHS_MAX, Map, Range};

@@ -120,7 +120,7 @@ impl Member {
         self.holds.get(&range).copied().unwrap_or(0)
     }
 
-    /// Whether a heartbeat of `cell` has arrived lately.
+    /// Whether a heartbeat of `cell` has arrived recently.
     #[must_use]
     pub fn hears(&self, cell: CellId, now: Now) -> bool {
         cell == self.me || self.peers.get(cell).is_some_and(|peer| peer.is_heard(now.mono_ns))

@@ -14,8 +14,9 @@ use super::job::{Job, Origin};
 use super::kind::RingConnection;
 use super::link::{Link, LinkHandler};
 use super::report::report;
+use super::role::Role;
 use super::target::{Subject, subject};
-use super::worker::{RingWorker, Role};
+use super::worker::RingWorker;
 use base::{Now, SliceId};
 use memcache::{Key, KeyScratch, Limits, Refusal, Request, Store};
 use peer::{Frame, Purpose};
@@ -288,7 +289,7 @@ impl Handler for RingService {
         match mail {
             Mail::Adopted => {
                 self.worker.routes = Some(self.worker.ring.routes());
-                self.worker.adopt_copies();
+                self.worker.streams.adopt(&mut self.worker.orders);
                 self.worker.tend(now);
             }
             Mail::Appended(lane) => self.worker.ring.unmail(lane),
@@ -306,7 +307,7 @@ impl Handler for RingService {
         if let Some(order) = self.worker.orders.pop_front() {
             return Some(order);
         }
-        self.worker.next_turn()
+        self.worker.streams.next_turn()
     }
 
     fn end_batch(&mut self, now: Now, fresh: impl Fn() -> Now) -> BatchEnd {

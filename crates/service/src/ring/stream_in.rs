@@ -167,7 +167,7 @@ fn apply(
     version: Version,
     now: Now,
 ) -> Result<(), Option<Reason>> {
-    match worker.apply(slice, effect, version, now) {
+    match worker.apply((slice, version), effect, now) {
         Applied::Done | Applied::Stale => Ok(()),
         Applied::Later(_) => Err(None),
         Applied::NoSpace => Err(Some(Reason::NoSpace)),

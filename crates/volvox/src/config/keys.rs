@@ -128,7 +128,7 @@ pub static KEYS: &[Key] = keys! {
         "Where a new cell asks to join: ring.listen of some cells of the ring. Empty: a new cell \
          founds a ring.";
     ring.cells "ring-cells" count(1, 1024) =>
-        "A new ring forms when so many cells are present; later cells are spares.";
+        "The number of cells with which a new ring forms; later cells are spares.";
     ring.copies "ring-copies" count(1, 3) =>
         "Copies of everything in a new ring, each in another cell.";
     ring.secret_file "ring-secret-file" ANY =>

@@ -10,11 +10,11 @@
 mod children;
 mod plan;
 mod ready;
+mod wanted;
 
 use std::error::Error;
 use std::fmt::Write as _;
 use std::io::{self, Write};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -25,29 +25,12 @@ use serde_json::json;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 
+pub use wanted::Wanted;
+
 /// How long the cells may take to form a ring.
 const FORMING: Duration = Duration::from_secs(30);
 /// How often it is looked whether a cell has ended.
 const LOOK: Duration = Duration::from_millis(50);
-
-/// What `volvox up` is asked for.
-#[derive(Clone, Debug)]
-pub struct Wanted {
-    /// How many cells.
-    pub cells: u16,
-    /// Copies of everything, the primary included.
-    pub copies: u8,
-    /// The port for clients of the first cell; the others have those that follow.
-    pub port: u16,
-    /// Where the cells keep what they must not forget, and their logs.
-    pub directory: Option<PathBuf>,
-    /// Whether a cell that ends stays ended.
-    pub stays_ended: bool,
-    /// Whether to print JSON.
-    pub json: bool,
-    /// Flags of `volvox serve` for every cell.
-    pub flags: Vec<String>,
-}
 
 /// Runs the ring until a signal ends it.
 ///

@@ -8,7 +8,7 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use super::Wanted;
+use super::wanted::Wanted;
 
 /// Bytes of a secret, before they are written as text.
 const SECRET_BYTES: usize = 32;
@@ -42,7 +42,7 @@ impl Plan {
         write_secret(&directory.join("secret")).map_err(refused)?;
         let ports = ports(&directory.join("ports"), wanted.cells)?;
         let last = wanted.port.checked_add(wanted.cells - 1);
-        last.ok_or_else(|| format!("--port {}: there are not so many ports above", wanted.port))?;
+        last.ok_or_else(|| format!("--port {}: there are too few ports above it", wanted.port))?;
         let local = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         let cells = ports.into_iter().zip(0..).map(|([control, links], at)| CellPlan {
             number: at + 1,
