@@ -7,13 +7,13 @@
 //!
 //! So only the last frame can be torn by a crash. A broken frame is taken for torn, and cut off, if
 //! no whole frame of a higher number begins anywhere after it; otherwise the file is broken, and
-//! nothing of it is used. A last frame that was acknowledged and is damaged later cannot be distinguished
-//! from a torn one.
+//! nothing of it is used. A last frame that was acknowledged and is damaged later looks like a torn
+//! one.
 
 use super::error::DiskError;
 use super::whole::sync_parent;
 use std::fs::{self, File};
-use std::io::{Read, Seek, SeekFrom, Write};
+use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 /// Most bytes of a payload.
@@ -47,7 +47,10 @@ impl Frames {
     /// Opens the file and returns its payloads. Cuts off a torn frame at its end.
     pub fn open(path: &Path) -> Result<(Self, Vec<Vec<u8>>), DiskError> {
         let file = File::options().read(true).write(true).open(path);
-        let mut file = file.map_err(DiskError::io("open", path))?;
+        let mut file = file.map_err(|error| match error.kind() {
+            ErrorKind::NotFound => DiskError::broken(path, 0, "it is absent"),
+            _ => DiskError::io("open", path)(error),
+        })?;
         let mut bytes = Vec::new();
         let read = (&mut file).take(FILE_MAX + 1).read_to_end(&mut bytes);
         read.map_err(DiskError::io("read", path))?;
@@ -82,7 +85,7 @@ impl Frames {
     /// appended: nobody knows what is on disk.
     pub fn append(&mut self, payload: &[u8]) -> Result<(), DiskError> {
         if payload.len() > FRAME_MAX {
-            let error = std::io::ErrorKind::FileTooLarge.into();
+            let error = ErrorKind::FileTooLarge.into();
             return Err(DiskError::io("write a frame above 8 MiB to", &self.path)(error));
         }
         let number = self.next.to_le_bytes();

@@ -19,6 +19,7 @@ use ring::{CellId, Command, Map};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, SemaphorePermit, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout, timeout_at};
@@ -29,7 +30,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 const READ_ATTEMPT: Duration = Duration::from_millis(300);
 
 /// A cell of the group. Dropping it ends its tasks; its directory is released when the last of
-/// them has ended, which [`stop`](Self::stop) waits for.
+/// them has ended. [`stop`](Self::stop) waits until they have ended.
 pub struct Quorum<T: Transport> {
     me: CellId,
     raft: Raft,
@@ -41,6 +42,7 @@ pub struct Quorum<T: Transport> {
     directory: Arc<Directory>,
     calls: Semaphore,
     tasks: [JoinHandle<()>; 2],
+    runtime: Handle,
 }
 
 /// What came of an attempt.
@@ -100,12 +102,25 @@ impl<T: Transport> Quorum<T> {
             Follower { me, raft: raft.clone(), caller: caller.clone(), watchers: watchers.clone() };
         let tasks = [tokio::spawn(elector.run()), tokio::spawn(follower.run())];
         let calls = Semaphore::new(CALLS_MAX);
-        Ok(Self { me, raft, log, heard, health, caller, watchers, directory, calls, tasks })
+        let runtime = Handle::current();
+        Ok(Self {
+            me,
+            raft,
+            log,
+            heard,
+            health,
+            caller,
+            watchers,
+            directory,
+            calls,
+            tasks,
+            runtime,
+        })
     }
 
-    /// Answers what [`Transport::call`] of the cell `from` sent. The answer is empty where this cell
-    /// has none: to bytes that are no body of this ring, or when it cannot take part. Ends within
-    /// [`DEADLINE`].
+    /// Answers what [`Transport::call`] of the cell `from` sent. The answer is empty where this
+    /// cell has none: to bytes that are no body of this ring, or when it cannot take part. Ends
+    /// within [`DEADLINE`].
     pub async fn handle(&self, from: CellId, body: &[u8]) -> Vec<u8> {
         let Some(request) = decode(self.caller.ring(), body) else { return Vec::new() };
         let answer = timeout(DEADLINE, self.answer(from, request)).await.ok().flatten();
@@ -215,7 +230,8 @@ impl<T: Transport> Quorum<T> {
         }
     }
 
-    /// Proposes at this cell, without a deadline: whoever stops waiting knows nothing.
+    /// Proposes at this cell, without a deadline: after a caller has stopped waiting, the outcome is
+    /// unknown to it.
     async fn propose_here(&self, command: Command) -> Attempt<Outcome> {
         let proposal = Proposal::new(Change::Command(command));
         match self.raft.client_write(proposal.clone()).await {
@@ -278,8 +294,8 @@ impl<T: Transport> Quorum<T> {
         }
     }
 
-    /// Whom to ask: the cell that was named, the leader, or for a cell that is out of the group, one
-    /// member after the other.
+    /// Whom to ask: the cell that was named, the leader, or for a cell that is out of the group,
+    /// one member after the other.
     fn target(&self, named: Option<CellId>, attempt: usize) -> Option<CellId> {
         let metrics = self.raft.metrics();
         let now = metrics.borrow();
@@ -382,7 +398,10 @@ impl<T: Transport> Coordinator for Quorum<T> {
 }
 
 impl<T: Transport> Drop for Quorum<T> {
+    /// The group would go on without the value: it holds its own channel open.
     fn drop(&mut self) {
         self.tasks.iter().for_each(JoinHandle::abort);
+        let raft = self.raft.clone();
+        self.runtime.spawn(async move { raft.shutdown().await });
     }
 }

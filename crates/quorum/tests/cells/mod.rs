@@ -1,6 +1,7 @@
 //! Cells of one ring in one process, with links that can be cut.
 
-#![allow(dead_code)]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(dead_code, reason = "each file of tests uses a part of it")]
 
 mod net;
 
@@ -61,7 +62,7 @@ pub fn formed() -> Map {
 }
 
 /// What a command about the first range is compared with.
-pub fn stamp(map: &Map) -> Stamp {
+pub fn stamp(map: &Arc<Map>) -> Stamp {
     map.ranges[0].stamp()
 }
 
@@ -198,7 +199,7 @@ pub async fn insist(cell: &impl Coordinator, command: Command) -> Verdict {
 pub async fn settle(cell: &impl Coordinator, times: usize) {
     for _ in 0..times {
         until("a settlement", || async {
-            let at = stamp(&*cell.read().await.ok()?);
+            let at = stamp(&cell.read().await.ok()?);
             cell.propose(Command::Settle { at }).await.is_applied().then_some(())
         })
         .await;
