@@ -44,8 +44,9 @@ impl Frames {
         Ok(frames)
     }
 
-    /// Opens the file and returns its payloads. Cuts off a torn frame at its end.
-    pub fn open(path: &Path) -> Result<(Self, Vec<Vec<u8>>), DiskError> {
+    /// Opens the file and returns its payloads, each with the offset of its frame. Cuts off a torn
+    /// frame at its end.
+    pub fn open(path: &Path) -> Result<(Self, Vec<(u64, Vec<u8>)>), DiskError> {
         let file = File::options().read(true).write(true).open(path);
         let mut file = file.map_err(|error| match error.kind() {
             ErrorKind::NotFound => DiskError::broken(path, 0, "it is absent"),
@@ -64,8 +65,8 @@ impl Frames {
                 let what = format!("frame {number} follows frame {}", payloads.len());
                 return Err(DiskError::broken(path, at as u64, what));
             }
+            payloads.push((at as u64, payload.to_vec()));
             at += HEAD + payload.len();
-            payloads.push(payload.to_vec());
         }
         let next = payloads.len() as u64;
         let later = |at: &usize| frame_at(&bytes, *at).is_some_and(|(number, _)| number > next);
@@ -146,6 +147,12 @@ mod tests {
         (path, payloads)
     }
 
+    fn read(path: &Path) -> (Frames, Vec<Vec<u8>>) {
+        let (frames, payloads) = Frames::open(path).unwrap();
+        assert!(payloads.iter().zip(0..3).all(|((offset, _), at)| *offset == at * 36));
+        (frames, payloads.into_iter().map(|(_, payload)| payload).collect())
+    }
+
     #[test]
     fn every_torn_tail_is_cut_off_and_the_rest_stays() {
         let scratch = Scratch::new();
@@ -153,11 +160,10 @@ mod tests {
         let whole = fs::read(&path).unwrap();
         for length in 0..=whole.len() {
             fs::write(&path, &whole[..length]).unwrap();
-            let (mut frames, read) = Frames::open(&path).unwrap();
-            assert_eq!(read, payloads[..length / 36], "{length} bytes");
+            let (mut frames, kept) = read(&path);
+            assert_eq!(kept, payloads[..length / 36], "{length} bytes");
             frames.append(b"more").unwrap();
-            let (_, read) = Frames::open(&path).unwrap();
-            assert_eq!(read.last().unwrap(), b"more", "{length} bytes");
+            assert_eq!(read(&path).1.last().unwrap(), b"more", "{length} bytes");
         }
     }
 
@@ -168,7 +174,7 @@ mod tests {
         let whole = fs::read(&path).unwrap();
         for tail in [vec![0; 5], vec![0; 5000], vec![0xA7; 300]] {
             fs::write(&path, [&*whole, &tail].concat()).unwrap();
-            assert_eq!(Frames::open(&path).unwrap().1, payloads);
+            assert_eq!(read(&path).1, payloads);
         }
     }
 

@@ -8,7 +8,7 @@ use super::link::Links;
 use super::log::Log;
 use super::members::arrange;
 use super::start::{StartError, Stored, config};
-use super::types::{Change, Proposal, Raft};
+use super::types::{Change, Proposal, Raft, Vote};
 use crate::coordinator::{CALLS_MAX, Coordinator, DEADLINE, Outcome, Unavailable};
 use crate::disk::{Directory, DiskFailure, Health};
 use crate::transport::{Transport, Unreachable};
@@ -170,32 +170,34 @@ impl<T: Transport> Quorum<T> {
         &self.directory
     }
 
-    /// Ends all tasks. Calls that are under way end with an error.
+    /// Ends all tasks, and waits for them until [`DEADLINE`]. Calls that are under way end with an
+    /// error.
     pub async fn stop(&self) {
         self.tasks.iter().for_each(JoinHandle::abort);
-        let _ = self.raft.shutdown().await;
+        let _ = timeout(DEADLINE, self.raft.shutdown()).await;
     }
 
     async fn answer(&self, from: CellId, request: Request) -> Option<Answer> {
         if self.health.failure().is_some() {
             return None;
         }
+        let is_from = |vote: &Vote| vote.leader_id().voted_for() == Some(from);
         match request {
-            Request::Append(request) => {
+            Request::Append(request) if is_from(&request.vote) => {
                 let answer = self.raft.append_entries(request).await.ok()?;
                 if !matches!(answer, AppendEntriesResponse::HigherVote(_)) {
                     self.heard.note(true);
                 }
                 Some(Answer::Append(answer))
             }
-            Request::Vote(request) => {
+            Request::Vote(request) if is_from(&request.vote) => {
                 let answer = self.raft.vote(request).await.ok()?;
                 if answer.vote_granted {
                     self.heard.note(false);
                 }
                 Some(Answer::Vote(answer))
             }
-            Request::Snapshot { vote, meta, map } => {
+            Request::Snapshot { vote, meta, map } if is_from(&vote) => {
                 let answer =
                     self.raft.install_full_snapshot(vote, Snapshot { meta, snapshot: map });
                 let answer = answer.await.ok()?;
@@ -204,6 +206,8 @@ impl<T: Transport> Quorum<T> {
                 }
                 Some(Answer::Snapshot(answer))
             }
+            // Of another cell than it came from: its sender has the id of another.
+            Request::Append(_) | Request::Vote(_) | Request::Snapshot { .. } => None,
             Request::Canvass { last } => {
                 let leads = self.raft.metrics().borrow().state == ServerState::Leader;
                 let votes = !leads && !self.heard.is_led() && last >= self.log.kept().last();
@@ -223,9 +227,7 @@ impl<T: Transport> Quorum<T> {
                     Answer::Map(Box::new((**self.watchers.borrow()).clone()))
                 }
                 Attempt::Done(_) => Answer::NotLeader(None),
-                Attempt::Again(leader) => {
-                    Answer::NotLeader(leader.filter(|leader| *leader != from))
-                }
+                Attempt::Again(leader) => Answer::NotLeader(leader),
             }),
         }
     }
