@@ -23,6 +23,9 @@ const FILE_MAX: u64 = 64 << 20;
 /// Bytes before the payload.
 const HEAD: usize = 16;
 
+/// Where a frame begins, and its payload.
+type Frame = (u64, Vec<u8>);
+
 /// The file, open for appending.
 #[derive(Debug)]
 pub struct Frames {
@@ -46,7 +49,7 @@ impl Frames {
 
     /// Opens the file and returns its payloads, each with the offset of its frame. Cuts off a torn
     /// frame at its end.
-    pub fn open(path: &Path) -> Result<(Self, Vec<(u64, Vec<u8>)>), DiskError> {
+    pub fn open(path: &Path) -> Result<(Self, Vec<Frame>), DiskError> {
         let file = File::options().read(true).write(true).open(path);
         let mut file = file.map_err(|error| match error.kind() {
             ErrorKind::NotFound => DiskError::broken(path, 0, "it is absent"),

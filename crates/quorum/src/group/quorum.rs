@@ -89,7 +89,8 @@ impl<T: Transport> Quorum<T> {
         let Stored { directory, log, machine, health } = stored;
         let (caller, heard) = (Caller::new(transport, ring), Heard::new());
         let watchers = machine.watchers();
-        let raft = Raft::new(me, config(ring)?, Links(caller.clone()), log.clone(), machine).await;
+        let raft =
+            Raft::new(me, config(ring)?, Links::new(caller.clone()), log.clone(), machine).await;
         let raft = raft.map_err(|error| StartError::Group(error.to_string()))?;
         let elector = Elector {
             me,
@@ -128,9 +129,9 @@ impl<T: Transport> Quorum<T> {
     }
 
     /// Says which cells run. The leader brings the voters to what [`voters`](crate::voters) says,
-    /// and adds all other cells of the map as learners. Other cells do nothing. Returns whether
-    /// nothing is left to do at this cell; call it again while it is `false`. Ends within
-    /// [`DEADLINE`].
+    /// itself always among them, and adds all other cells of the map as members without a vote.
+    /// Other cells do nothing. Returns whether nothing is left to do at this cell; call it again
+    /// while it is `false`. Ends within [`DEADLINE`].
     pub async fn set_present(&self, present: &[CellId]) -> bool {
         let cells: BTreeSet<CellId> = self.watchers.borrow().cells.keys().copied().collect();
         timeout(DEADLINE, arrange(&self.raft, &cells, present)).await.is_ok()
@@ -155,7 +156,7 @@ impl<T: Transport> Quorum<T> {
     /// The cells that vote, as far as this cell knows. In the middle of a change, those before and
     /// those after it.
     #[must_use]
-    pub fn members(&self) -> BTreeSet<CellId> {
+    pub fn voters(&self) -> BTreeSet<CellId> {
         self.raft.metrics().borrow().membership_config.voter_ids().collect()
     }
 
@@ -232,8 +233,7 @@ impl<T: Transport> Quorum<T> {
         }
     }
 
-    /// Proposes at this cell, without a deadline: after a caller has stopped waiting, the outcome is
-    /// unknown to it.
+    /// Proposes at this cell, without a deadline: a caller that stops waiting knows no outcome.
     async fn propose_here(&self, command: Command) -> Attempt<Outcome> {
         let proposal = Proposal::new(Change::Command(command));
         match self.raft.client_write(proposal.clone()).await {
@@ -372,26 +372,20 @@ impl<T: Transport> Coordinator for Quorum<T> {
         let _place = self.place(deadline).await?;
         let mut metrics = self.raft.metrics();
         let mut named = None;
-        let mut found_leader = false;
         for attempt in 0.. {
-            let Some(leader) = self.target(named, attempt) else {
-                self.pause(&mut metrics).await;
-                if Instant::now() >= deadline {
-                    break;
-                }
-                continue;
-            };
-            match timeout_at(deadline, self.read_attempt(leader)).await {
-                Ok(Attempt::Done(map)) => return Ok(map),
-                Ok(Attempt::Again(leader)) => named = leader,
-                Err(_) => {
-                    found_leader = true;
-                    break;
+            if Instant::now() >= deadline {
+                break;
+            }
+            if let Some(leader) = self.target(named, attempt) {
+                match timeout_at(deadline, self.read_attempt(leader)).await {
+                    Ok(Attempt::Done(map)) => return Ok(map),
+                    Ok(Attempt::Again(leader)) => named = leader,
+                    Err(_) => return Err(Unavailable::Behind),
                 }
             }
             self.pause(&mut metrics).await;
         }
-        Err(if found_leader { Unavailable::Behind } else { self.reason() })
+        Err(self.reason())
     }
 
     fn watch(&self) -> watch::Receiver<Arc<Map>> {

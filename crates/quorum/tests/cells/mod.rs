@@ -163,14 +163,14 @@ impl Cells {
         until("the voters are as wanted", || async {
             let leader = self.running.iter().find(|(id, cell)| cell.leader() == Some(**id))?.1;
             let is_done = leader.set_present(&present).await;
-            (is_done && leader.members().len() == wanted.len()).then_some(())
+            (is_done && leader.voters().len() == wanted.len()).then_some(())
         })
         .await;
     }
 
     /// The voters, as any cell that runs knows them.
     pub fn voters(&self) -> BTreeSet<CellId> {
-        self.all().map(|cell| cell.members()).max_by_key(BTreeSet::len).unwrap_or_default()
+        self.all().map(|cell| cell.voters()).max_by_key(BTreeSet::len).unwrap_or_default()
     }
 
     /// Waits until all that run have the same map, and returns it.
