@@ -44,7 +44,11 @@ impl Loop {
         self.adopt(&mut member, first);
         let mut ticks = interval(TICK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let (mut present_at_ns, mut heard) = (0, BTreeMap::new());
+        let start_ns = (self.clock)().mono_ns;
+        let cells = member.map().cells.keys();
+        // At first all may run.
+        let mut heard: BTreeMap<_, _> = cells.map(|cell| (*cell, start_ns)).collect();
+        let mut present_at_ns = 0;
         let is_arranging = Arc::new(AtomicBool::new(false));
         loop {
             let event = tokio::select! {
