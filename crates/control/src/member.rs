@@ -17,7 +17,8 @@ use tokio::time::{MissedTickBehavior, interval};
 const TICK: Duration = Duration::from_millis(10);
 /// How often the coordinator is given the cells that run.
 const PRESENT_NS: u64 = 100_000_000;
-/// A cell is taken to run for so long after it was heard: who votes does not change with each pause.
+/// A cell counts as one that runs for this time after it was heard: who votes does not change with
+/// each pause.
 const ABSENT_NS: u64 = 5_000_000_000;
 
 /// The member of a cell, and what its effects are carried out by.

@@ -1,4 +1,5 @@
-//! Real processes, a real socket, a real SIGKILL: what was acknowledged is read through another cell.
+//! Real processes, real sockets, a real SIGKILL: what was acknowledged is read through another
+//! cell.
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Write};

@@ -96,7 +96,7 @@ fn commands() -> impl Strategy<Value = Vec<(u8, u8, u8, bool)>> {
 
 proptest! {
     #[test]
-    fn no_order_of_commands_breaks_the_map(cells in 1_u32..6, copies in 1_u8..4, list in commands()) {
+    fn no_order_breaks_the_map(cells in 1_u32..6, copies in 1_u8..4, list in commands()) {
         let mut map = formed(cells, copies);
         for (kind, range, cell, fresh) in list {
             let cell = CellId(u32::from(cell) % (cells + 1) + 1);

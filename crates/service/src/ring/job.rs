@@ -76,8 +76,8 @@ impl Gather {
         Self { ticket, asks, parts: vec![None; parts], next: 0 }
     }
 
-    /// Takes the reply to the part at `index`. Returns what leaves now. A reply that is not what was
-    /// asked for is an error: it takes the place of the end.
+    /// Takes the reply to the part at `index`. Returns what leaves now. A reply that is not what
+    /// was asked for is an error: it takes the place of the end.
     pub(crate) fn take(&mut self, index: usize, reply: Vec<u8>) -> Option<Leaving> {
         let part = self.parts.get_mut(index).filter(|part| part.is_none())?;
         *part = Some(reply);

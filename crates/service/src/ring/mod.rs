@@ -2,8 +2,8 @@
 //! changes reach its copies.
 //!
 //! To read it, begin with `handler` (where every request arrives) and `keeper` (what follows from a
-//! new map). Then `worker` and `link`, what goes between cells; `streams`, `stream_out` and `stream_in`,
-//! the way of a change to a copy; `terms`, what a leadership is.
+//! new map). Then `worker` and `link`, what goes between cells; `streams`, `stream_out` and
+//! `stream_in`, the way of a change to a copy; `terms`, what a leadership is.
 
 mod cell;
 mod copy;

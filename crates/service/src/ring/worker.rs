@@ -132,7 +132,8 @@ impl RingWorker {
         self.routes.as_ref()?.cells.get(&cell).map(|(address, _)| *address)
     }
 
-    /// Whether this cell leads `slice` and may answer. If so, what is executed next is at its level.
+    /// Whether this cell leads `slice` and may answer. If so, what is executed next is at its
+    /// level.
     #[inline]
     pub(super) fn leads(&mut self, slice: SliceId) -> bool {
         let (Target::Here(level), _) = self.route(slice) else { return false };

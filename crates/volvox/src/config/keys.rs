@@ -117,8 +117,8 @@ pub static KEYS: &[Key] = keys! {
     memory.lock "lock-memory" ANY =>
         "Lock all memory against swapping; needs a high enough limit on locked memory.";
     ring.directory "ring-directory" ANY =>
-        "Directory of the cell in a ring: who it is, and its part of what all cells agree on. Never \
-         give it to two cells. Empty: the cell is in no ring.";
+        "Directory of the cell in a ring: who it is, and its part of what all cells agree on. \
+         Never give it to two cells. Empty: the cell is in no ring.";
     ring.listen "ring-listen" ANY =>
         "Address for heartbeats and agreement between cells, one host:port that other cells reach. \
          Peers prove that they know the secret of the ring; what they send is not encrypted.";
