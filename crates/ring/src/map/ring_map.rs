@@ -117,8 +117,8 @@ impl Range {
         self.changes();
     }
 
-    /// The life of `cell` in which it had its part has ended, which is proven. Its first copy follows
-    /// a primary. Where it was the last, it begins again itself: the range is lost.
+    /// The life of `cell` in which it had its part has ended, which is proven. A primary is
+    /// followed by its first copy. Where it was the last, it begins again itself: the range is lost.
     fn loses(&mut self, cell: CellId) -> Result<(), Refusal> {
         if !self.has(cell) {
             return Ok(());

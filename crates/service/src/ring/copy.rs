@@ -5,8 +5,11 @@ use effects::{JoinError, Joining, Lanes, Log, Mark, ReaderId, Who};
 use ring::CellId;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{PoisonError, RwLock};
+use std::sync::{Mutex, PoisonError, RwLock};
 
+/// How long a copy may take to acknowledge what is in the logs. Long enough for a busy machine; half
+/// of what a client waits.
+const LATE_NS: u64 = 1_000_000_000;
 /// How often a log is joined again that has gone on meanwhile.
 const JOINS_MAX: u32 = 64;
 
@@ -26,6 +29,8 @@ pub(crate) struct Copy {
     acked: Vec<AtomicU64>,
     /// The slices that it is sent the changes of.
     slices: RwLock<Vec<SliceRange>>,
+    /// By lane, a position that it had not acknowledged, and since when.
+    late: Mutex<Vec<(u64, u64)>>,
     /// Nothing is sent any more.
     pub(crate) is_over: AtomicBool,
 }
@@ -50,8 +55,9 @@ impl Copy {
             }
         }
         let acked = readers.iter().map(|(_, start)| AtomicU64::new(*start)).collect();
+        let late = Mutex::new(vec![(0, 0); readers.len()]);
         let (slices, is_over) = (RwLock::default(), AtomicBool::new(false));
-        Ok(Self { cell, incarnation, links, log, readers, acked, slices, is_over })
+        Ok(Self { cell, incarnation, links, log, readers, acked, slices, late, is_over })
     }
 
     /// Ends it. No level may count on it any more.
@@ -73,6 +79,20 @@ impl Copy {
     /// Notes that everything in `lane` up to `position` is applied.
     pub(crate) fn acknowledges(&self, lane: usize, position: u64) {
         self.acked[lane].fetch_max(position, Ordering::AcqRel);
+    }
+
+    /// Whether it has not acknowledged something for [`LATE_NS`]: those who write wait for it.
+    pub(crate) fn is_late(&self, lanes: &Lanes, now_ns: u64) -> bool {
+        let mut late = self.late.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut is_late = false;
+        for ((lane, log), (position, since_ns)) in lanes.logs().zip(late.iter_mut()) {
+            if self.acked(lane.index()) >= *position {
+                (*position, *since_ns) = (log.end(), now_ns);
+            } else {
+                is_late |= now_ns.saturating_sub(*since_ns) >= LATE_NS;
+            }
+        }
+        is_late
     }
 
     /// Up to where it has applied the log of `lane`.

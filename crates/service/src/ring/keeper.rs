@@ -136,6 +136,7 @@ impl Keeper {
         }
         let is_learning = self.learn(now);
         self.end_holds(now);
+        self.find_late(now);
         self.worker.end();
         for (lane, _) in self.ring.log.lanes.logs() {
             if is_learning {
@@ -368,6 +369,16 @@ impl Keeper {
             if let Some(learning) = self.learning.get(&range.id).filter(|it| it.is_counted()) {
                 let (at, cell) = (range.stamp(), learning.cell);
                 self.ring.find(Finding::CaughtUp { at, cell });
+            }
+        }
+    }
+
+    /// Lets the member know of copies that hold up those who write.
+    fn find_late(&self, now: Now) {
+        for copy in self.ring.copies().iter() {
+            let learns = self.learning.values().any(|learning| learning.cell == copy.cell);
+            if !learns && copy.is_late(&self.ring.log.lanes, now.mono_ns) {
+                self.ring.find(Finding::Refuses { cell: copy.cell });
             }
         }
     }
