@@ -1,1 +1,263 @@
+//! What follows when heartbeats come, stay away, or come in one direction alone.
 
+use super::event::{Effect, Event, Heartbeat, Outcome};
+use super::leases::{BEAT_NS, FIRST_NS, LEASE_NS, SHRINK_NS, SILENCE_NS};
+use super::state::Member;
+use crate::ids::{CellId, Incarnation, RangeId};
+use crate::map::{Addresses, Command, Map, Started, Verdict};
+use base::Now;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+const A: CellId = CellId(1);
+const B: CellId = CellId(2);
+const C: CellId = CellId(3);
+/// Led by [`A`], copied by [`B`].
+const FIRST: RangeId = RangeId(1);
+const TICK_NS: u64 = 10_000_000;
+
+fn formed(cells: u64) -> Map {
+    let at = std::net::SocketAddr::from(([127, 0, 0, 1], 1));
+    let addresses = Addresses { control: at, links: at, clients: at };
+    let started = Started { incarnation: Incarnation(1), addresses };
+    let mut map = Map::new(7, cells as u32, 2);
+    for token in 0..cells {
+        map.apply(&Command::Join { token, started });
+    }
+    map
+}
+
+/// Members that hear each other, but for the links that are cut, and a coordinator at hand.
+struct Cells {
+    now_ns: u64,
+    map: Map,
+    members: BTreeMap<CellId, Member>,
+    /// From, to.
+    cut: Vec<(CellId, CellId)>,
+    /// What is proposed, and is not applied.
+    held: Vec<(CellId, RangeId, Command)>,
+    holds_proposals: bool,
+}
+
+impl Cells {
+    fn new(count: u64) -> Self {
+        let mut cells = Self::begin(count, Vec::new());
+        cells.run(4 * BEAT_NS);
+        cells
+    }
+
+    fn begin(count: u64, cut: Vec<(CellId, CellId)>) -> Self {
+        let map = formed(count);
+        let shared = Arc::new(map.clone());
+        let member = |id: &CellId| (*id, Member::new(*id, shared.clone(), Now::default()));
+        let members = map.cells.keys().map(member).collect();
+        Self { now_ns: 0, map, members, cut, held: Vec::new(), holds_proposals: false }
+    }
+
+    fn now(&self) -> Now {
+        Now { mono_ns: self.now_ns, expiry_s: 0 }
+    }
+
+    fn event(&mut self, to: CellId, event: Event) {
+        let (now, mut effects) = (self.now(), Vec::new());
+        self.members.get_mut(&to).expect("a cell").handle(event, now, &mut effects);
+        for effect in effects {
+            match effect {
+                Effect::Beat { to: other, heartbeat } => self.beat(to, other, heartbeat),
+                Effect::Propose { range, command } if self.holds_proposals => {
+                    self.held.push((to, range, command));
+                }
+                Effect::Propose { range, command } => self.propose(to, range, command),
+            }
+        }
+    }
+
+    fn beat(&mut self, from: CellId, to: CellId, heartbeat: Heartbeat) {
+        if !self.cut.contains(&(from, to)) && self.members.contains_key(&to) {
+            let incarnation = Incarnation(1);
+            // It has no effect but on what is known: no loop comes of it.
+            self.event(to, Event::Heard { from, incarnation, heartbeat });
+        }
+    }
+
+    fn propose(&mut self, by: CellId, range: RangeId, command: Command) {
+        let verdict = self.map.apply(&command);
+        self.event(by, Event::Proposed { range, outcome: Outcome::Decided(verdict) });
+        if matches!(verdict, Verdict::Applied { .. }) {
+            let map = Arc::new(self.map.clone());
+            let all: Vec<_> = self.members.keys().copied().collect();
+            all.into_iter().for_each(|cell| self.event(cell, Event::Map(map.clone())));
+        }
+    }
+
+    fn run(&mut self, time_ns: u64) {
+        let end_ns = self.now_ns + time_ns;
+        while self.now_ns < end_ns {
+            self.now_ns += TICK_NS;
+            let all: Vec<_> = self.members.keys().copied().collect();
+            all.into_iter().for_each(|cell| self.event(cell, Event::Tick));
+        }
+    }
+
+    fn cut_off(&mut self, cell: CellId) {
+        let others: Vec<_> = self.members.keys().copied().filter(|it| *it != cell).collect();
+        self.cut.extend(others.iter().flat_map(|other| [(cell, *other), (*other, cell)]));
+    }
+
+    fn primary(&self, range: RangeId) -> CellId {
+        self.map.range(range).expect("a range").primary
+    }
+
+    fn may_answer(&self, cell: CellId, range: RangeId) -> bool {
+        self.members[&cell].may_answer_until_ns(range) > self.now_ns
+    }
+}
+
+#[test]
+fn cells_that_hear_each_other_lead_and_nothing_changes() {
+    let mut cells = Cells::new(3);
+    let before = cells.map.version;
+    cells.run(20 * SILENCE_NS);
+    assert_eq!(cells.map.version, before);
+    for (cell, range) in [(A, 1), (B, 2), (C, 3)] {
+        assert!(cells.may_answer(cell, RangeId(range)));
+        assert!(!cells.may_answer(cell, RangeId(range % 3 + 1)), "another leads it");
+    }
+}
+
+#[test]
+fn a_primary_that_is_cut_off_stops_before_its_copy_takes_over() {
+    let mut cells = Cells::new(3);
+    cells.cut_off(A);
+    cells.holds_proposals = true;
+    let start_ns = cells.now_ns;
+    while cells.primary(FIRST) == A {
+        cells.run(TICK_NS);
+        if let Some(at) = cells.held.iter().position(|(by, ..)| *by == B) {
+            let since_ns = cells.now_ns - start_ns;
+            assert!(!cells.may_answer(A, FIRST), "its lease has ended before it is replaced");
+            assert!(since_ns >= LEASE_NS && since_ns <= SILENCE_NS + 2 * BEAT_NS);
+            cells.holds_proposals = false;
+            let (by, range, command) = cells.held.remove(at);
+            cells.propose(by, range, command);
+        }
+    }
+    assert_eq!(cells.primary(FIRST), B);
+    assert!(cells.may_answer(B, FIRST), "it is alone");
+}
+
+#[test]
+fn a_link_that_is_dead_one_way_is_silence_for_both() {
+    for cut in [(A, B), (B, A)] {
+        let mut cells = Cells::new(3);
+        cells.cut.push(cut);
+        cells.run(4 * SILENCE_NS);
+        let range = cells.map.range(FIRST).expect("a range").clone();
+        assert!(!(range.primary == A && range.copies.contains(&B)), "{cut:?}: {range:?}");
+    }
+}
+
+#[test]
+fn two_cells_that_find_a_link_broken_do_not_wait_but_hold_what_they_commit() {
+    let mut cells = Cells::new(3);
+    cells.cut_off(A);
+    let start_ns = cells.now_ns;
+    cells.event(B, Event::Broken(A));
+    cells.run(BEAT_NS);
+    assert_eq!(cells.primary(FIRST), A, "one alone may be wrong");
+    let lease_ns = cells.members[&A].may_answer_until_ns(FIRST);
+    cells.event(C, Event::Broken(A));
+    cells.run(2 * BEAT_NS);
+    assert_eq!(cells.primary(FIRST), B);
+    assert!(cells.now_ns - start_ns < SILENCE_NS);
+    let hold_ns = cells.members[&B].hold_until_ns(FIRST);
+    assert!(hold_ns >= lease_ns && lease_ns > start_ns, "{hold_ns} {lease_ns}");
+}
+
+#[test]
+fn a_copy_that_is_silent_is_dropped_and_another_learns() {
+    let mut cells = Cells::new(3);
+    let start_ns = cells.now_ns;
+    cells.cut_off(B);
+    while cells.map.range(FIRST).expect("a range").copies.contains(&B) {
+        cells.run(TICK_NS);
+    }
+    assert!(cells.now_ns - start_ns <= SHRINK_NS + 2 * BEAT_NS);
+    cells.run(BEAT_NS);
+    assert_eq!(cells.map.range(FIRST).expect("a range").learner, Some(C));
+    // It counts first, then the map has it.
+    let at = cells.map.range(FIRST).expect("a range").stamp();
+    cells.event(A, Event::CaughtUp { at, cell: C });
+    cells.run(BEAT_NS);
+    assert_eq!(cells.map.range(FIRST).expect("a range").copies, [C]);
+}
+
+#[test]
+fn while_an_admission_is_on_its_way_its_lease_is_needed() {
+    let mut cells = Cells::new(3);
+    cells.cut_off(B);
+    cells.run(2 * SILENCE_NS);
+    assert_eq!(cells.members[&A].may_answer_until_ns(FIRST), u64::MAX, "alone");
+    cells.holds_proposals = true;
+    let at = cells.map.range(FIRST).expect("a range").stamp();
+    cells.event(A, Event::CaughtUp { at, cell: C });
+    cells.run(TICK_NS);
+    assert!(cells.held.iter().any(|(_, _, command)| matches!(command, Command::Admit { .. })));
+    assert!(cells.members[&A].may_answer_until_ns(FIRST) < u64::MAX);
+    cells.cut_off(C);
+    cells.run(SILENCE_NS);
+    assert!(!cells.may_answer(A, FIRST), "it may be a copy, and grants nothing");
+}
+
+#[test]
+fn an_unknown_outcome_is_settled_before_anything_else_is_proposed() {
+    let mut cells = Cells::new(3);
+    cells.cut_off(A);
+    cells.holds_proposals = true;
+    while !cells.held.iter().any(|(by, range, _)| (*by, *range) == (B, FIRST)) {
+        cells.run(TICK_NS);
+    }
+    let first = cells.held.iter().position(|(by, range, _)| (*by, *range) == (B, FIRST));
+    let (_, _, promote) = cells.held.remove(first.expect("it was looked for"));
+    assert!(matches!(promote, Command::Promote { cell: B, .. }));
+    cells.held.clear();
+    cells.cut.clear();
+    cells.event(B, Event::Proposed { range: FIRST, outcome: Outcome::Unknown });
+    cells.run(4 * BEAT_NS);
+    assert!(!cells.may_answer(A, FIRST), "no lease while it may be replaced");
+    let of_b: Vec<_> = cells.held.iter().filter(|(by, ..)| *by == B).collect();
+    let settles = |command: &Command| matches!(command, Command::Settle { .. });
+    assert!(!of_b.is_empty() && of_b.iter().all(|(_, _, command)| settles(command)));
+    let (_, _, settle) = *of_b[0];
+    cells.holds_proposals = false;
+    cells.propose(B, FIRST, settle);
+    let late = cells.map.apply(&promote);
+    assert!(matches!(late, Verdict::Refused(_)), "it can come no more");
+    cells.run(4 * BEAT_NS);
+    assert!(cells.may_answer(A, FIRST));
+}
+
+#[test]
+fn a_cell_that_was_stopped_itself_blames_nobody() {
+    let mut cells = Cells::new(3);
+    let before = cells.map.version;
+    cells.now_ns += 10 * SILENCE_NS;
+    for cell in [A, B, C] {
+        cells.event(cell, Event::Tick);
+    }
+    cells.run(SILENCE_NS);
+    assert_eq!(cells.map.version, before);
+    assert!(cells.may_answer(A, FIRST));
+}
+
+#[test]
+fn a_cell_that_was_never_heard_is_missed_after_a_while() {
+    let mut cells = Cells::begin(2, vec![(A, B), (B, A)]);
+    let before = cells.map.clone();
+    cells.run(FIRST_NS - SILENCE_NS);
+    assert_eq!(cells.map, before, "it may not have started yet");
+    assert!(!cells.may_answer(A, FIRST), "its copy grants nothing yet");
+    cells.run(2 * SILENCE_NS);
+    assert!(cells.map.range(FIRST).is_some_and(|range| !range.copies.contains(&B)));
+    assert!(cells.may_answer(A, FIRST));
+}

@@ -120,7 +120,9 @@ impl Peers {
         peer.ready_version = heartbeat.ready_version;
         // One that does not hear this cell is as good as silent: a link may be dead one way.
         if now_ns.saturating_sub(heartbeat.heard_ns) < LEASE_NS {
-            peer.heard_at_ns = peer.heard_at_ns.max(now_ns);
+            // Once it was heard, it is missed at once.
+            let before_ns = if peer.counted_ns > 0 { peer.heard_at_ns } else { 0 };
+            peer.heard_at_ns = before_ns.max(now_ns);
             peer.counted_ns = heartbeat.sent_ns;
             if heartbeat.echo_ns > 0 && heartbeat.map_version <= version {
                 peer.lease_from_ns = peer.lease_from_ns.max(Some(heartbeat.echo_ns));
