@@ -12,17 +12,19 @@
 //! | room | may use | what it is |
 //! |---|---|---|
 //! | `config` | nothing | what a cell is started with |
+//! | `known` | nothing | the map that a directory had last |
 //! | `wire` | nothing | frames over a socket |
 //! | `messages` | nothing | the bodies of calls |
 //! | `hub` | `messages`, `wire` | the connections to all other cells |
 //! | `calls` | `hub`, `messages`, `wire` | what other cells call |
-//! | `member` | `config`, `hub` | the loop of the member |
-//! | `start` | `calls`, `config`, `hub`, `member`, `messages`, `wire` | founding, joining, starting again |
+//! | `member` | `config`, `hub`, `known` | the loop of the member |
+//! | `start` | `calls`, `config`, `hub`, `known`, `member`, `messages`, `wire` | founding, joining, starting again |
 #![forbid(unsafe_code)]
 
 mod calls;
 mod config;
 mod hub;
+mod known;
 mod member;
 mod messages;
 mod start;

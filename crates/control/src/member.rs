@@ -2,6 +2,7 @@
 
 use crate::config::Plane;
 use crate::hub::Hub;
+use crate::known::Known;
 use base::Now;
 use quorum::{Coordinator, Quorum};
 use ring::{CellId, Effect, Event, Incarnation, Map, Member, RangeId};
@@ -26,6 +27,7 @@ pub(crate) struct Loop {
     pub(crate) me: CellId,
     pub(crate) incarnation: Incarnation,
     pub(crate) hub: Hub,
+    pub(crate) known: Known,
     pub(crate) quorum: Arc<Quorum<Hub>>,
     /// Of the thread that the coordinator runs in.
     pub(crate) runtime: Handle,
@@ -62,6 +64,7 @@ impl Loop {
                     Ok(()) => {
                         let map = maps.borrow_and_update().clone();
                         self.hub.adopt(&map);
+                        self.keep(map.clone());
                         self.adopt(&mut member, map);
                         Event::Tick
                     }
@@ -78,6 +81,16 @@ impl Loop {
                 self.say_present(&member, now, &mut heard, is_arranging.clone());
             }
         }
+    }
+
+    /// Keeps `map` in the directory, in the thread that waits for disks.
+    fn keep(&self, map: Arc<Map>) {
+        let (known, plane) = (self.known.clone(), self.plane.clone());
+        self.runtime.spawn(async move {
+            if let Err(error) = known.write(&map) {
+                plane.note(format!("the map cannot be kept in the directory of the cell: {error}"));
+            }
+        });
     }
 
     /// Goes by `map`, if this life of the cell is in it: until then others may still take it for

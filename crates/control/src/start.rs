@@ -3,6 +3,7 @@
 use crate::calls::Calls;
 use crate::config::{ControlConfig, ControlError, Plane, Seen};
 use crate::hub::{Hub, Reports};
+use crate::known::Known;
 use crate::member::Loop;
 use crate::messages::{JOIN, Join, Joined};
 use crate::wire::{Message, Who, Wire};
@@ -156,8 +157,9 @@ impl Starting {
             note,
         });
         threads.0.handle.spawn(calls.clone().serve(listener));
-        if let Some(map) = &map {
-            hub.adopt(map);
+        let known_map = Known::of(&config.directory);
+        if let Some(map) = map.clone().or_else(|| known_map.read()).filter(|it| it.ring == ring) {
+            hub.adopt(&map);
         }
         let founds = known.is_none() && map.is_none();
         let founding = config.founding.filter(|_| founds);
@@ -209,6 +211,7 @@ impl Starting {
             me: cell,
             incarnation,
             hub,
+            known: Known::of(&config.directory),
             quorum: quorum.clone(),
             runtime: threads.1.handle.clone(),
             plane,
