@@ -157,6 +157,10 @@ impl Connection<Both> for Kind {
         matches!(self, Self::Session(session) if session.has_ticket())
     }
 
+    fn awaits_rest(&self) -> bool {
+        matches!(self, Self::Session(session) if session.awaits_rest())
+    }
+
     fn is_at_rest(&self) -> bool {
         match self {
             Self::Session(session) => session.is_at_rest(),

@@ -39,6 +39,10 @@ pub trait Connection<H: Handler>: Send + 'static {
     /// Whether a reply waits for the completion of its ticket.
     fn has_ticket(&self) -> bool;
 
+    /// Whether its client has begun a long request of which the rest is awaited. Where it becomes
+    /// so, the driver finds [`Context::has_kept`].
+    fn awaits_rest(&self) -> bool;
+
     /// Whether nothing of it is unfinished, so that a server that drains may close it.
     fn is_at_rest(&self) -> bool;
 
@@ -93,6 +97,10 @@ impl<H: Handler> Connection<H> for Session {
 
     fn has_ticket(&self) -> bool {
         self.has_ticket()
+    }
+
+    fn awaits_rest(&self) -> bool {
+        self.awaits_rest()
     }
 
     fn is_at_rest(&self) -> bool {

@@ -333,3 +333,23 @@ fn an_idle_client_does_not_keep_the_memory_of_its_value() {
         assert!(same(client.get("a"), &bytes), "{driver}");
     }
 }
+
+/// The same without an idle time: its memory is free after the time that a stalled client has.
+#[test]
+fn a_client_that_stalls_does_not_keep_the_memory_of_its_value() {
+    for driver in DRIVERS {
+        let server = Server::start(driver, "stalled", &["--stall-timeout-s", "1"]);
+        let bytes = value(21, HALF_BYTES);
+        let mut client = server.client();
+        let mut stalled = server.client();
+        stalled.send(format!("set a 0 0 {HALF_BYTES}\r\n"));
+        stalled.send(&bytes[..HALF_BYTES / 2]);
+        assert_eq!(stalled.line(), "", "{driver} closes it");
+        assert_eq!(client.store("set a 0 0 #", &bytes), "STORED\r\n", "{driver}");
+        assert!(same(client.get("a"), &bytes), "{driver}");
+        client.send("stats volvox\r\n");
+        let stats: Vec<String> =
+            std::iter::repeat_with(|| client.line()).take_while(|line| line != "END\r\n").collect();
+        assert!(stats.contains(&"STAT upload_kicks 1\r\n".to_owned()), "{driver}: {stats:?}");
+    }
+}

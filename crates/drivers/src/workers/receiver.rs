@@ -21,7 +21,7 @@ use super::connections::Connections;
 use super::key::Key;
 use super::sender::Sender;
 use super::source::Source;
-use crate::sockets::{Sent, State};
+use crate::sockets::Sent;
 
 /// Bytes that one `recv` takes at most.
 const RECV_BYTES: usize = 64 << 10;
@@ -141,13 +141,13 @@ impl Receiver {
         let (mut tried, mut oldest) = (false, true);
         for _ in 0..sender.conns.waits.begin_retries(idle) {
             let Some(key) = sender.conns.take_parked(oldest) else { break };
-            let Connections { clients, context, .. } = &mut sender.conns;
+            let Connections { clients, context, now_s, .. } = &mut sender.conns;
             let Some(client) = clients.get(key) else { continue };
             tried = true;
             let mark = context.out.mark();
             client.connection.resume(context);
             if !client.waits() {
-                client.info.set_state(State::Read);
+                client.info.read_again(*now_s);
             }
             conclude(key, mark, Received::Nothing, sender);
             oldest &= sender.conns.clients.get(key).is_none_or(|client| !client.parked);

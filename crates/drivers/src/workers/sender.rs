@@ -251,7 +251,7 @@ impl<H: Serve, S: Source> Sender<H, S> {
         let mark = self.conns.context.out.mark();
         client.connection.release(&mut self.conns.context);
         if !client.waits() {
-            client.info.set_state(State::Read);
+            client.info.read_again(self.conns.now_s);
         }
         self.after_turn(key, mark);
     }

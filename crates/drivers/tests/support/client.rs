@@ -90,6 +90,8 @@ impl Client {
         let mut byte = [0];
         match self.0.read(&mut byte) {
             Ok(0) => {}
+            // A read with a time-out is not begun again after a signal to its process.
+            Err(error) if error.kind() == ErrorKind::Interrupted => self.expect_end(),
             Ok(_) => panic!("{:?} instead of an end", byte[0] as char),
             Err(error) if error.kind() == ErrorKind::ConnectionReset => {}
             Err(error) => panic!("{error} instead of an end"),

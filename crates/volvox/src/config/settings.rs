@@ -46,6 +46,9 @@ pub struct ServerSettings {
     /// Seconds after which a connection is closed whose client neither sends nor receives; 0 for
     /// never.
     pub idle_timeout_s: u64,
+    /// Seconds after which a connection is closed whose client receives nothing of its replies, or
+    /// sends nothing more of a long request; 0 for never.
+    pub stall_timeout_s: u64,
     /// Connections the kernel may hold before they are accepted.
     pub backlog: u32,
     /// Requests served for one connection before the next has its turn.
@@ -119,6 +122,7 @@ impl Default for ServerSettings {
             connections_max: 1024,
             maxconns_fast: true,
             idle_timeout_s: 0,
+            stall_timeout_s: 120,
             backlog: 1024,
             requests_per_turn: 1024,
             auth_file: None,

@@ -173,6 +173,7 @@ fn start(
         connections_max: u32::try_from(server.connections_max).unwrap_or(u32::MAX),
         reject_at_limit: server.maxconns_fast,
         idle_timeout_s: u32::try_from(server.idle_timeout_s).unwrap_or(u32::MAX),
+        stall_timeout_s: u32::try_from(server.stall_timeout_s).unwrap_or(u32::MAX),
         ..Config::new(Resources { bounds, budget: budget.clone() })
     };
     let cell = cell.clone();
