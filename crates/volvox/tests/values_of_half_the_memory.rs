@@ -32,13 +32,18 @@ struct Server {
 }
 
 impl Server {
+    /// One that takes values of half of its memory.
     fn start(driver: &str, test: &str, flags: &[&str]) -> Self {
-        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("half-{test}-{driver}"));
         let half = ((MEMORY_MIB << 20) / 2).to_string();
+        Self::with(driver, test, &[&["--item-bytes-max", &half], flags].concat())
+    }
+
+    fn with(driver: &str, test: &str, flags: &[&str]) -> Self {
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("half-{test}-{driver}"));
         let mut process = Command::new(env!("CARGO_BIN_EXE_volvox"))
             .env_clear()
             .args(["serve", "--listen", "127.0.0.1:0", "--driver", driver, "--workers", "2"])
-            .args(["--memory-limit", &format!("{MEMORY_MIB}MiB"), "--item-bytes-max", &half])
+            .args(["--memory-limit", &format!("{MEMORY_MIB}MiB")])
             .args(flags)
             .arg("--unix-socket")
             .arg(&path)
@@ -93,6 +98,12 @@ impl Client {
     fn ask(&mut self, request: impl AsRef<[u8]>) -> String {
         self.send(request);
         self.line()
+    }
+
+    /// The lines of a report, without its end.
+    fn lines(&mut self, request: &str) -> Vec<String> {
+        self.send(request);
+        std::iter::repeat_with(|| self.line()).take_while(|line| line != "END\r\n").collect()
     }
 
     fn bytes(&mut self, count: usize) -> Vec<u8> {
@@ -347,9 +358,26 @@ fn a_client_that_stalls_does_not_keep_the_memory_of_its_value() {
         assert_eq!(stalled.line(), "", "{driver} closes it");
         assert_eq!(client.store("set a 0 0 #", &bytes), "STORED\r\n", "{driver}");
         assert!(same(client.get("a"), &bytes), "{driver}");
-        client.send("stats volvox\r\n");
-        let stats: Vec<String> =
-            std::iter::repeat_with(|| client.line()).take_while(|line| line != "END\r\n").collect();
+        let stats = client.lines("stats volvox\r\n");
         assert!(stats.contains(&"STAT upload_kicks 1\r\n".to_owned()), "{driver}: {stats:?}");
+    }
+}
+
+/// Where a log of effects bounds the length of values, `stats settings` shows the length that
+/// holds: such a value is stored, and a longer one is refused before it arrives.
+#[test]
+fn a_cell_with_a_log_stores_what_its_settings_show() {
+    for log in ["on", "gated"] {
+        let server = Server::with("epoll", log, &["--effect-log", log]);
+        let mut client = server.client();
+        let settings = client.lines("stats settings\r\n");
+        let size = settings.iter().find_map(|line| line.strip_prefix("STAT item_size_max "));
+        let bytes = size.and_then(|size| size.trim_end().parse::<usize>().ok());
+        let longest = bytes.expect("a size") - 64;
+        let (key, bytes) = ("k".repeat(250), value(22, longest));
+        assert_eq!(client.store(&format!("set {key} 0 0 #"), &bytes), "STORED\r\n");
+        assert!(same(client.get(&key), &bytes), "{log}");
+        let refused = "SERVER_ERROR object too large for cache\r\n";
+        assert_eq!(client.ask(format!("set {key} 0 0 {}\r\n", longest + 1)), refused);
     }
 }

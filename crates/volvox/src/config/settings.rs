@@ -11,6 +11,9 @@ use super::listen::Listen;
 
 const MIB: u64 = 1 << 20;
 
+/// Bytes of an item that are not its value, as memcached counts them for a short key.
+pub(super) const ITEM_OVERHEAD_BYTES: u64 = 64;
+
 /// Everything that can be set.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Settings {
@@ -109,6 +112,14 @@ pub struct LogSettings {
     pub file: Option<PathBuf>,
     /// Write to standard error.
     pub stderr: bool,
+}
+
+impl MemorySettings {
+    /// Bytes of the largest value.
+    #[must_use]
+    pub fn value_bytes_max(&self) -> u64 {
+        self.item_bytes_max.saturating_sub(ITEM_OVERHEAD_BYTES)
+    }
 }
 
 impl Default for ServerSettings {

@@ -27,9 +27,6 @@ use crate::config::{EffectLog, Loaded, Settings};
 use crate::memcached::{COMPATIBLE_VERSION, stats_settings};
 use crate::process::{self, Closer, Request, Stage};
 
-/// Bytes of an item that are not its value, as memcached counts them for a short key.
-const ITEM_OVERHEAD_BYTES: u64 = 64;
-
 /// `cache_memlimit` can raise the limit to this multiple of the limit at start.
 const LIMIT_GROWTH: u64 = 4;
 
@@ -118,15 +115,17 @@ fn cell(
         prefault: settings.memory.prefault,
         hash_seed: random(),
         version_seed: Some(random()),
-        value_bytes_max: value_bytes_max(settings) as usize,
+        value_bytes_max: settings.memory.value_bytes_max() as usize,
         ..EngineConfig::new(settings.memory.limit)
     };
     let users = launch.users.clone();
     let authenticate = users.map(|users| -> service::Authenticate {
         Box::new(move |credentials| users.check(credentials))
     });
-    let limits =
-        memcache::Limits { value_bytes_max: value_bytes_max(settings), ..Default::default() };
+    let limits = memcache::Limits {
+        value_bytes_max: settings.memory.value_bytes_max(),
+        ..Default::default()
+    };
     let options = Options {
         // What `version` answers: clients read the memcached release whose commands we speak.
         version: format!("{COMPATIBLE_VERSION}-volvox-{}", env!("CARGO_PKG_VERSION")),
@@ -151,7 +150,7 @@ fn cell(
 
 fn effect_log(settings: &Settings, workers: usize) -> Option<EffectLogOptions> {
     let gates = settings.memory.effect_log == EffectLog::Gated;
-    let value_bytes_max = value_bytes_max(settings);
+    let value_bytes_max = settings.memory.value_bytes_max();
     let options = EffectLogOptions { lanes: workers, workers, value_bytes_max, gates };
     (settings.memory.effect_log != EffectLog::Off).then_some(options)
 }
@@ -186,10 +185,6 @@ fn start(
 /// A number that clients cannot guess.
 fn random() -> u64 {
     RandomState::new().build_hasher().finish()
-}
-
-fn value_bytes_max(settings: &Settings) -> u64 {
-    settings.memory.item_bytes_max.saturating_sub(ITEM_OVERHEAD_BYTES)
 }
 
 /// Every address to listen on. A name with an IPv4 and an IPv6 address means the IPv4 one alone if
