@@ -83,7 +83,8 @@ pub struct Config {
     pub reject_at_limit: bool,
     /// Seconds of silence after which a client is closed; 0 means never.
     pub idle_timeout_s: u32,
-    /// Seconds after which a client that takes nothing of its replies is closed; 0 means never.
+    /// Seconds after which a client is closed that takes nothing of its replies, or sends nothing
+    /// more of a request above 2 KiB; 0 means never.
     pub stall_timeout_s: u32,
     /// Bounds and budget of the connections.
     pub resources: Resources,

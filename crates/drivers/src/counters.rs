@@ -53,6 +53,8 @@ counters! {
     idle_kicks,
     /// Connections closed because their client took nothing of its replies for too long.
     stall_kicks,
+    /// Connections closed because their client sent nothing more of a long request for too long.
+    upload_kicks,
     /// Connections closed because the budget had no memory for what their client did not take.
     memory_kicks,
     /// Connections closed because a full mailbox has refused a completion.

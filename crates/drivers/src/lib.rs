@@ -26,10 +26,11 @@
 //! | `server` | * | starting and ending a server |
 //! | `shared` | `clock`, `config`, `counters`, `sockets` | what the threads of a server share |
 //! | `signal` | `counters`, `shared`, `workers` | events from real-time signals |
+//! | `silence` | `config`, `counters` | how long a client may be silent |
 //! | `sockets` | `config`, `counters`, `error` | listeners, accepted sockets, sending |
-//! | `threads` | `clock`, `error`, `outbox`, `shared`, `sockets` | a thread per client |
+//! | `threads` | `clock`, `error`, `outbox`, `shared`, `silence`, `sockets` | a thread per client |
 //! | `uring` | `counters`, `sockets`, `workers` | completions from io_uring |
-//! | `workers` | `clock`, `counters`, `error`, `outbox`, `shared`, `sockets` | the workers |
+//! | `workers` | `clock`, `counters`, `error`, `outbox`, `shared`, `silence`, `sockets` | the workers |
 #![deny(unsafe_code)]
 
 mod clock;
@@ -41,6 +42,7 @@ mod outbox;
 mod server;
 mod shared;
 mod signal;
+mod silence;
 mod sockets;
 mod threads;
 mod uring;

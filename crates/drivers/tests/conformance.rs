@@ -259,6 +259,37 @@ fn a_client_that_takes_nothing_is_closed_in_the_end() {
 }
 
 #[test]
+fn a_client_that_stops_in_a_long_request_is_closed_in_the_end() {
+    let value = set("v", 100_000);
+    let behind = [&b"version\r\n"[..], &value[..900]].concat();
+    let line = [&b"get"[..], &b" k".repeat(3000)].concat();
+    let cases: [(&[u8], &[u8]); 4] =
+        [(&value[..30], b""), (&value[..90_000], b""), (&behind, b"VERSION 1\r\n"), (&line, b"")];
+    for driver in drivers() {
+        let rig = Rig::new(driver, |config| config.stall_timeout_s = 1);
+        // These are silent for longer, and take no memory.
+        let mut quiet = rig.connect();
+        quiet.ask(b"version\r\n", b"VERSION 1\r\n");
+        let mut brief = rig.connect();
+        let short = set("v", 1_000);
+        brief.ask(b"version\r\n", b"VERSION 1\r\n");
+        brief.send(&short[..900]);
+        let mut silent: Vec<Client> = cases.iter().map(|_| rig.connect()).collect();
+        for (client, (part, reply)) in silent.iter_mut().zip(cases) {
+            client.ask(part, reply);
+        }
+        silent.iter_mut().for_each(Client::expect_end);
+        rig.wait_for_open(2);
+        let counted = rig.server.remote().snapshot();
+        let kicks = (counted.upload_kicks, counted.stall_kicks, counted.idle_kicks);
+        assert_eq!(kicks, (silent.len() as u64, 0, 0), "{driver:?}");
+        eventually("their memory is given back", || rig.budget.used_total() == 0);
+        brief.ask(&short[900..], b"STORED\r\n");
+        quiet.ask(b"version\r\n", b"VERSION 1\r\n");
+    }
+}
+
+#[test]
 fn without_memory_for_what_it_does_not_take_a_client_is_closed() {
     for driver in drivers() {
         let rig = Rig::new(driver, |config| {

@@ -49,6 +49,10 @@ impl Other<Echoes> for Echo {
         out.extend_from_slice(input);
     }
 
+    fn awaits_rest(&self) -> bool {
+        false
+    }
+
     fn resume(&mut self, _: &mut Echoes, _: &mut Vec<u8>) {}
 }
 

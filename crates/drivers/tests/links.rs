@@ -219,12 +219,13 @@ fn links_have_no_limit_and_are_not_idle() {
             let node = Node::new(driver, |config| {
                 config.connections_max = 2;
                 config.reject_at_limit = reject_at_limit;
-                config.idle_timeout_s = 1;
+                (config.idle_timeout_s, config.stall_timeout_s) = (1, 1);
             });
             let remote = node.server.remote();
             let mut links: Vec<Client> = (0..5).map(|_| node.link()).collect();
             for link in &mut links {
-                link.ask(b"ask 7 a\n", b"got 7 a\n");
+                // It stops in the middle of what it sends next.
+                link.ask(b"ask 7 a\nask 9", b"got 7 a\n");
             }
             assert_eq!((remote.open(), remote.snapshot().links_open()), (0, 5), "{driver:?}");
             let mut clients: Vec<Client> = (0..2).map(|_| node.client()).collect();
@@ -238,14 +239,14 @@ fn links_have_no_limit_and_are_not_idle() {
                 eventually("clients wait", || !remote.is_accepting());
             }
             let mut late = node.link();
-            late.ask(b"ask 8 b\n", b"got 8 b\n");
+            late.ask(b"ask 8 b\nask 9", b"got 8 b\n");
             links.push(late);
             let shown = remote.connections();
             let count = |state| shown.iter().filter(|report| report.state == state).count();
             assert_eq!((count(State::Link), count(State::Listening)), (6, 2), "{driver:?}");
             eventually("silent clients are closed", || remote.snapshot().idle_kicks >= 2);
             for link in &mut links {
-                link.ask(b"ask 9 c\n", b"got 9 c\n");
+                link.ask(b" c\n", b"got 9 c\n");
             }
             assert_eq!(remote.snapshot().links_closed, 0, "{driver:?}");
         }

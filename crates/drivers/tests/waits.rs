@@ -4,6 +4,7 @@
 mod support;
 
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use drivers::{Driver, Post};
 use session::{LogId, WorkerId};
@@ -98,6 +99,27 @@ fn a_large_value_that_is_parked_is_stored_later() {
     }
 }
 
+/// While its requests are parked a client is not silent: it is so only from when it is read again.
+#[test]
+fn a_parked_client_is_not_silent() {
+    let late = b"SERVER_ERROR parked for too long\r\n".repeat(2);
+    let test = &|driver| {
+        let rig = Rig::new(driver, |config| config.idle_timeout_s = 2);
+        set_full(&rig, true);
+        let mut client = connect(&rig);
+        client.ask(b"get park\r\nget park\r\n", &late);
+        // Longer than a time-out that had passed before would take to be noticed.
+        std::thread::sleep(Duration::from_millis(1500));
+        client.ask(VERSION.0, VERSION.1);
+        assert_eq!(rig.server.remote().snapshot().idle_kicks, 0, "{driver:?}");
+    };
+    std::thread::scope(|scope| {
+        for driver in drivers() {
+            scope.spawn(move || test(driver));
+        }
+    });
+}
+
 #[test]
 fn a_parked_connection_that_is_reset_closes() {
     for driver in drivers() {
@@ -141,7 +163,7 @@ fn draining_waits_for_a_parked_request_and_stopping_does_not() {
 
 #[test]
 fn what_waits_for_too_long_ends_in_an_error_that_names_it() {
-    let test = |driver| {
+    let test = &|driver| {
         let rig = one_worker(driver);
         set_full(&rig, true);
         let cases: [(&[u8], &[u8]); 4] = [

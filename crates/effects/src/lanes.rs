@@ -45,12 +45,17 @@ const _: () = assert!(LANES_MAX.is_power_of_two());
 /// How often a slice may move to another lane while one question about it is answered.
 const MOVES_MAX: usize = 4;
 
+/// What logs have of `bytes` bytes for entries. `None` if it is too little for one log.
+fn for_logs(bytes: u64) -> Option<u64> {
+    bytes.checked_sub(SLICES_BYTES).filter(|bytes| *bytes >= LOG_BYTES_MIN)
+}
+
 impl Lanes {
     /// The logs, with memory from `budget`. `None` if that has not enough for one log.
     #[must_use]
     pub fn new(config: &LanesConfig, budget: &MemoryBudget) -> Option<Arc<Self>> {
         let bytes = config.bytes.min(budget.total() / PART_OF_TOTAL);
-        let for_logs = bytes.checked_sub(SLICES_BYTES).filter(|bytes| *bytes >= LOG_BYTES_MIN)?;
+        let for_logs = for_logs(bytes)?;
         let memory = budget.take(Owner::Log, bytes)?;
         let most = config.lanes.clamp(1, LANES_MAX).min((for_logs / LOG_BYTES_MIN) as usize);
         let sizes = |lanes: usize| Sizes::new(for_logs / lanes as u64, config.sinks);
@@ -62,6 +67,13 @@ impl Lanes {
         let made: Vec<_> = (0..lanes).map(log).collect();
         let logs = std::array::from_fn(|lane| made[if lane < lanes { lane } else { 0 }].clone());
         Some(Arc::new(Self { logs: Box::new(logs), count: lanes, slices, _memory: memory }))
+    }
+
+    /// The longest value that one log takes, with any key, where all logs may have what they can of
+    /// a budget of `total` bytes. `None` if that has not enough for one log.
+    #[must_use]
+    pub fn longest_value(total: u64) -> Option<u64> {
+        for_logs(total / PART_OF_TOTAL).map(|bytes| Sizes::new(bytes, 1).value_max())
     }
 
     /// Every log with its lane.

@@ -27,6 +27,15 @@ pub struct EffectLogOptions {
     pub in_ring: bool,
 }
 
+impl EffectLogOptions {
+    /// The longest value that the log takes of a cell whose limit on memory is `limit_bytes`.
+    /// `None` if that is too little for a log.
+    #[must_use]
+    pub fn longest_value(limit_bytes: u64) -> Option<u64> {
+        Lanes::longest_value(limit_bytes)
+    }
+}
+
 /// The effect log of a cell.
 pub(crate) struct EffectLog {
     pub(crate) lanes: Arc<Lanes>,

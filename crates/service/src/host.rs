@@ -21,6 +21,8 @@ pub struct Connections {
     pub idle_kicks: u64,
     /// Closed because they did not receive their replies for too long.
     pub stall_kicks: u64,
+    /// Closed because they sent nothing more of a long request for too long.
+    pub upload_kicks: u64,
     /// Closed because there was no memory for replies that they did not receive.
     pub memory_kicks: u64,
     /// Times that accepting stopped at the limit.

@@ -176,6 +176,7 @@ fn volvox(cell: &Cell, out: &mut Vec<u8>) {
         readable_events: host.readable - was.readable,
         signals_lost: host.signals_lost - was.signals_lost,
         stall_kicks: host.stall_kicks - was.stall_kicks,
+        upload_kicks: host.upload_kicks - was.upload_kicks,
         memory_kicks: host.memory_kicks - was.memory_kicks,
         refused: cell.counters().since(&base.requests).refused,
     }

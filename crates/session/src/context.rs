@@ -24,13 +24,26 @@ pub struct Context<H> {
     pub(crate) spares: Spares,
     /// Replies in the output that wait for a gate.
     pub(crate) held: Held,
+    /// A session has kept input since [`Context::take_kept`].
+    pub(crate) kept: bool,
 }
 
 impl<H: Handler> Context<H> {
     /// What the sessions of `handler` work with, at the moment `now`.
     pub fn new(handler: H, now: Now, resources: Resources) -> Self {
         let (spares, held) = (Spares::default(), Held::default());
-        Self { handler, now, out: Reply::new(), resources, spares, held }
+        Self { handler, now, out: Reply::new(), resources, spares, held, kept: false }
+    }
+
+    /// Whether a session has kept input since [`Context::take_kept`], so that it may
+    /// [await the rest](crate::Session::awaits_rest) of a request.
+    pub fn has_kept(&self) -> bool {
+        self.kept
+    }
+
+    /// The same, and forgets it.
+    pub fn take_kept(&mut self) -> bool {
+        std::mem::take(&mut self.kept)
     }
 
     /// Whether replies in the output wait for a gate. When the batch has ended, and before anything

@@ -38,8 +38,8 @@ pub trait Connection<H: Handler>: Send + 'static {
     fn id(&self) -> ConnId;
 
     /// Whether its peer is a client. If not, it is a link, to another cell of the ring: the limit
-    /// of connections and the time-out of silence do not apply, and a server that drains closes it
-    /// when all clients are gone.
+    /// of connections and the time-outs for what a client sends do not apply, and a server that
+    /// drains closes it when all clients are gone.
     ///
     /// A link is received from also while its peer has not taken all that was sent, so that two
     /// cells never wait for each other. It bounds by itself what it sends, and stays
@@ -63,6 +63,10 @@ pub trait Connection<H: Handler>: Send + 'static {
 
     /// Whether a reply waits for the completion of its ticket.
     fn has_ticket(&self) -> bool;
+
+    /// Whether its client has begun a long request of which the rest is awaited. Where it becomes
+    /// so, the driver finds [`Context::has_kept`].
+    fn awaits_rest(&self) -> bool;
 
     /// Whether nothing of it is unfinished, so that a server that drains may close it.
     fn is_at_rest(&self) -> bool;
@@ -118,6 +122,10 @@ impl<H: Handler> Connection<H> for Session {
 
     fn has_ticket(&self) -> bool {
         self.has_ticket()
+    }
+
+    fn awaits_rest(&self) -> bool {
+        self.awaits_rest()
     }
 
     fn is_at_rest(&self) -> bool {

@@ -295,6 +295,52 @@ fn only_the_line_is_kept_of_a_value_that_arrives() {
     assert!(rig.session.is_at_rest());
 }
 
+/// While the rest of a long request is awaited, it takes memory of all. The context tells a driver
+/// that this has begun, also where a bound or a wait came between.
+#[test]
+fn the_rest_of_a_long_request_is_awaited_until_it_has_come() {
+    let long = request("set a 0 0 #", 5000, "\r\n");
+    let whole = request("set whole 0 0 #", 5000, "\r\n");
+    let short = request("set whole 0 0 #", 1000, "\r\n");
+    let behind = [&b"version\r\n"[..], &long].concat();
+    let line = [&b"get"[..], &b" k".repeat(3000), b"\r\n"].concat();
+    let cases = [
+        (&long, 20, true),
+        (&long, 4000, true),
+        (&long, 5, false),
+        (&whole, 20, true),
+        (&whole, 4000, true),
+        (&short, 900, false),
+        (&behind, 9, false),
+        (&behind, 900, true),
+        (&line, 1000, false),
+        (&line, 5000, true),
+    ];
+    for (request, part, awaited) in cases {
+        let what = String::from_utf8_lossy(&request[..20]);
+        for bound in [1, u32::MAX] {
+            let mut rig = Rig::new(Store::new(true, None), 1 << 20);
+            rig.context.resources.bounds.requests_per_turn = bound;
+            rig.receive(&request[..part]);
+            rig.settle();
+            assert_eq!(rig.session.awaits_rest(), awaited, "{part} of {what}");
+            assert!(rig.context.take_kept() || !awaited, "{part} of {what}");
+            rig.receive(&request[part..]);
+            rig.settle();
+            assert!(!rig.session.awaits_rest() && rig.session.is_at_rest(), "{what}");
+        }
+    }
+    let mut rig = Rig::new(Store::new(true, None), 1 << 20);
+    rig.context.handler.is_full = true;
+    rig.receive(&long[..20]);
+    assert_eq!(rig.session.flow(), Flow::Parked);
+    assert!(!rig.session.awaits_rest(), "it is the handler that waits");
+    rig.context.take_kept();
+    rig.context.handler.is_full = false;
+    rig.settle();
+    assert!(rig.session.awaits_rest() && rig.context.take_kept());
+}
+
 /// What was received of a value whose handler waits is kept; where there is no memory for that, the
 /// value is refused, and the connection goes on.
 #[test]

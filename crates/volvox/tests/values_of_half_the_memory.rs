@@ -35,17 +35,24 @@ struct Server {
 }
 
 impl Server {
+    /// One that takes values of half of its memory.
     fn start(driver: &str, test: &str, flags: &[&str]) -> Self {
         Self::of(MEMORY_MIB, driver, test, flags)
     }
 
+    /// The same with a limit of `memory_mib` MiB.
     fn of(memory_mib: usize, driver: &str, test: &str, flags: &[&str]) -> Self {
-        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("half-{test}-{driver}"));
         let half = ((memory_mib << 20) / 2).to_string();
+        let flags = [&["--item-bytes-max", &half], flags].concat();
+        Self::with(memory_mib, driver, test, &flags)
+    }
+
+    fn with(memory_mib: usize, driver: &str, test: &str, flags: &[&str]) -> Self {
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("half-{test}-{driver}"));
         let mut process = Command::new(env!("CARGO_BIN_EXE_volvox"))
             .env_clear()
             .args(["serve", "--listen", "127.0.0.1:0", "--driver", driver, "--workers", "2"])
-            .args(["--memory-limit", &format!("{memory_mib}MiB"), "--item-bytes-max", &half])
+            .args(["--memory-limit", &format!("{memory_mib}MiB")])
             .args(flags)
             .arg("--unix-socket")
             .arg(&path)
@@ -110,6 +117,12 @@ impl Client {
     fn ask(&mut self, request: impl AsRef<[u8]>) -> String {
         self.send(request);
         self.line()
+    }
+
+    /// The lines of a report, without its end.
+    fn lines(&mut self, request: &str) -> Vec<String> {
+        self.send(request);
+        std::iter::repeat_with(|| self.line()).take_while(|line| line != "END\r\n").collect()
     }
 
     fn bytes(&mut self, count: usize) -> Vec<u8> {
@@ -391,5 +404,42 @@ fn an_idle_client_does_not_keep_the_memory_of_its_value() {
         let mut client = server.client();
         assert_eq!(client.store("set a 0 0 #", &bytes), "STORED\r\n", "{driver}");
         assert!(same(client.get("a"), &bytes), "{driver}");
+    }
+}
+
+/// The same without an idle time: its memory is free after the time that a stalled client has.
+#[test]
+fn a_client_that_stalls_does_not_keep_the_memory_of_its_value() {
+    for driver in DRIVERS {
+        let server = Server::start(driver, "stalled", &["--stall-timeout-s", "1"]);
+        let bytes = value(21, HALF_BYTES);
+        let mut client = server.client();
+        let mut stalled = server.client();
+        stalled.send(format!("set a 0 0 {HALF_BYTES}\r\n"));
+        stalled.send(&bytes[..HALF_BYTES / 2]);
+        assert_eq!(stalled.line(), "", "{driver} closes it");
+        assert_eq!(client.store("set a 0 0 #", &bytes), "STORED\r\n", "{driver}");
+        assert!(same(client.get("a"), &bytes), "{driver}");
+        let stats = client.lines("stats volvox\r\n");
+        assert!(stats.contains(&"STAT upload_kicks 1\r\n".to_owned()), "{driver}: {stats:?}");
+    }
+}
+
+/// Where a log of effects bounds the length of values, `stats settings` shows the length that
+/// holds: such a value is stored, and a longer one is refused before it arrives.
+#[test]
+fn a_cell_with_a_log_stores_what_its_settings_show() {
+    for log in ["on", "gated"] {
+        let server = Server::with(MEMORY_MIB, "epoll", log, &["--effect-log", log]);
+        let mut client = server.client();
+        let settings = client.lines("stats settings\r\n");
+        let size = settings.iter().find_map(|line| line.strip_prefix("STAT item_size_max "));
+        let bytes = size.and_then(|size| size.trim_end().parse::<usize>().ok());
+        let longest = bytes.expect("a size") - 64;
+        let (key, bytes) = ("k".repeat(250), value(22, longest));
+        assert_eq!(client.store(&format!("set {key} 0 0 #"), &bytes), "STORED\r\n");
+        assert!(same(client.get(&key), &bytes), "{log}");
+        let refused = "SERVER_ERROR object too large for cache\r\n";
+        assert_eq!(client.ask(format!("set {key} 0 0 {}\r\n", longest + 1)), refused);
     }
 }

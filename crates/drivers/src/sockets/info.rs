@@ -78,6 +78,13 @@ impl ConnectionInfo {
         }
     }
 
+    /// The client is received from again, after it had to wait for the server: only from now on is
+    /// it silent.
+    pub(crate) fn read_again(&self, now_s: u32) {
+        self.set_state(State::Read);
+        self.touch(now_s);
+    }
+
     /// Seconds since the client last sent or took something.
     pub(crate) fn idle_s(&self, now_s: u32) -> u32 {
         now_s.saturating_sub(self.active_s.load(Ordering::Relaxed))

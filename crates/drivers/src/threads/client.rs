@@ -24,6 +24,7 @@ use crate::outbox::Outbox;
 use crate::shared::{
     Message, ORDERS_MAX, PARKED_RETRY_NS, Phase, Shared, Taken, WorkerHandle, bit_of,
 };
+use crate::silence::{Expected, Limit};
 use crate::sockets::{Accepted, ConnectionInfo, Sent, State, send_span};
 
 /// Bytes that one `recv` takes at most: few, because there may be thousands of threads.
@@ -43,6 +44,8 @@ pub(super) struct Client<H: Serve> {
     context: Context<H>,
     info: Arc<ConnectionInfo>,
     buffer: Vec<u8>,
+    /// How long its socket waits when it receives.
+    limit: Option<Limit>,
     paused: bool,
 }
 
@@ -71,6 +74,7 @@ impl<H: Serve> Client<H> {
             context,
             info,
             buffer: vec![0; RECV_BYTES],
+            limit: None,
             paused: false,
         }
     }
@@ -83,9 +87,7 @@ impl<H: Serve> Client<H> {
     /// Serves the client until its end.
     pub(super) fn run(mut self) {
         self.handle.counters().accepted.add(1);
-        if self.limit_idle().is_ok() {
-            while self.step().is_continue() && self.shared.phase() != Phase::Stopping {}
-        }
+        while self.step().is_continue() && self.shared.phase() != Phase::Stopping {}
         self.handle.counters().closed.add(1);
         self.context.handler.closed(self.connection.id());
         // The acceptor holds the descriptor a little longer, so closing it here would not end the
@@ -93,12 +95,18 @@ impl<H: Serve> Client<H> {
         let _ = shutdown(&self.fd, Shutdown::Both);
     }
 
-    fn limit_idle(&self) -> Result<(), Errno> {
-        let limit = Duration::from_secs(self.shared.config().idle_timeout_s.into());
-        if limit.is_zero() {
+    /// Makes its socket wait no longer than what is expected of the client may take.
+    fn limit_silence(&mut self) -> Result<(), Errno> {
+        let rest = self.connection.awaits_rest();
+        let expected = if rest { Expected::Rest } else { Expected::Request };
+        let limit = expected.limit(self.shared.config());
+        if limit == self.limit {
             return Ok(());
         }
-        set_socket_timeout(&self.fd, Timeout::Recv, Some(limit))
+        let longest = limit.map(|limit| Duration::from_secs(limit.seconds.into()));
+        set_socket_timeout(&self.fd, Timeout::Recv, longest)?;
+        self.limit = limit;
+        Ok(())
     }
 
     /// Does what the session needs next, then sends what there is to send. [`Break`] ends the
@@ -220,6 +228,9 @@ impl<H: Serve> Client<H> {
     }
 
     fn receive(&mut self) -> ControlFlow<()> {
+        if self.limit_silence().is_err() {
+            return Break(());
+        }
         let direct = self.connection.value_buffer(&self.shared.config().resources);
         let is_direct = direct.is_some();
         let result = match direct {
@@ -243,7 +254,9 @@ impl<H: Serve> Client<H> {
             }
             Err(Errno::INTR) => Continue(()),
             Err(Errno::AGAIN) => {
-                counters.idle_kicks.add(1);
+                if let Some(limit) = self.limit {
+                    limit.kick.counter(counters).add(1);
+                }
                 Break(())
             }
             Err(_) => Break(()),

@@ -27,6 +27,7 @@ use super::key::{Key, key_of};
 use super::waits::Gate;
 use crate::counters::Counters;
 use crate::outbox::Outbox;
+use crate::silence::Expected;
 use crate::sockets::{ConnectionInfo, Sent, send_span};
 
 /// What reading once from a client came to.
@@ -149,6 +150,17 @@ impl<H: Serve> Client<H> {
     /// Whether it waits for something other than its client.
     pub(super) fn waits(&self) -> bool {
         self.connection.is_pending() || self.connection.flow() == Flow::Parked
+    }
+
+    /// What its client is expected to do. Nothing more of a request while what it has sent is not
+    /// received, or is not wanted.
+    pub(super) fn expected(&self) -> Expected {
+        match () {
+            () if self.outbox.is_some() => Expected::Taking,
+            () if self.readable || self.paused => Expected::Request,
+            () if self.connection.awaits_rest() => Expected::Rest,
+            () => Expected::Request,
+        }
     }
 
     /// Whether no bound has stopped its session and none of its replies waits.

@@ -130,8 +130,10 @@ impl Housekeeper {
                 Message::Close(conn) => sender.conns.close(key_of(conn)),
                 Message::PauseRead { conn, on } => {
                     let key = key_of(conn);
+                    let now_s = sender.conns.now_s;
                     if let Some(client) = sender.conns.clients.get(key) {
                         client.paused = on;
+                        client.info.touch(now_s);
                         sender.conns.settle(key);
                     }
                 }

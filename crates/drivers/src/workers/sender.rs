@@ -131,15 +131,16 @@ impl<H: Serve, S: Source> Sender<H, S> {
 
     /// Gives a connection a turn in which its session resumes.
     pub(super) fn give_turn(&mut self, key: Key) {
-        let Connections { clients, context, handle, .. } = &mut self.conns;
+        let Connections { clients, context, handle, now_s, .. } = &mut self.conns;
         let Some(client) = clients.get(key) else { return };
         client.ordered = false;
+        let waited = client.waits();
         let mark = context.out.mark();
         if client.connection.resume(context) == Flow::Again {
             handle.counters().yields.add(1);
         }
-        if !client.waits() {
-            client.info.set_state(State::Read);
+        if waited && !client.waits() {
+            client.info.read_again(*now_s);
         }
         self.after_turn(key, mark);
     }
@@ -352,7 +353,7 @@ impl<H: Serve, S: Source> Sender<H, S> {
         let mark = self.conns.context.out.mark();
         client.connection.release(&mut self.conns.context);
         if !client.waits() {
-            client.info.set_state(State::Read);
+            client.info.read_again(self.conns.now_s);
         }
         self.after_turn(key, mark);
     }

@@ -41,6 +41,8 @@ pub trait Other<K>: Send + 'static {
 
     fn is_client(&self) -> bool;
 
+    fn awaits_rest(&self) -> bool;
+
     fn receive(&mut self, kinds: &mut K, input: &[u8], out: &mut Vec<u8>);
 
     fn resume(&mut self, kinds: &mut K, out: &mut Vec<u8>);
@@ -199,6 +201,13 @@ impl<K: Kinds> Connection<Mixed<K>> for Kind<K::Other> {
 
     fn has_ticket(&self) -> bool {
         matches!(self, Self::Session(session) if session.has_ticket())
+    }
+
+    fn awaits_rest(&self) -> bool {
+        match self {
+            Self::Session(session) => session.awaits_rest(),
+            Self::Other(other) => other.awaits_rest(),
+        }
     }
 
     fn is_at_rest(&self) -> bool {

@@ -337,6 +337,10 @@ impl Other<Asks> for Link {
         false
     }
 
+    fn awaits_rest(&self) -> bool {
+        !self.tail.is_empty()
+    }
+
     fn receive(&mut self, asks: &mut Asks, input: &[u8], out: &mut Vec<u8>) {
         self.tail.extend_from_slice(input);
         let tail = std::mem::take(&mut self.tail);

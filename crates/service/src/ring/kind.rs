@@ -66,6 +66,13 @@ impl<H: LinkHandler> Connection<H> for RingConnection {
         }
     }
 
+    fn awaits_rest(&self) -> bool {
+        match self {
+            Self::Client(it) => it.awaits_rest(),
+            Self::Link(_) => false,
+        }
+    }
+
     fn is_at_rest(&self) -> bool {
         match self {
             Self::Client(it) => it.is_at_rest(),

@@ -266,6 +266,10 @@ impl<H: LinkHandler> Connection<H> for Link {
         false
     }
 
+    fn awaits_rest(&self) -> bool {
+        false
+    }
+
     fn is_at_rest(&self) -> bool {
         true
     }

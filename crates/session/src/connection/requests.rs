@@ -360,7 +360,7 @@ impl Requests {
 
     /// Queues what may not leave of `span`. Returns what may.
     pub(super) fn withhold<H: Handler>(&mut self, span: Span, context: &mut Context<H>) -> Span {
-        let Context { handler, now, out, resources, spares, held } = context;
+        let Context { handler, now, out, resources, spares, held, .. } = context;
         let waits_already = self.pending.as_ref().is_some_and(|pending| pending.has_ahead());
         let leaving =
             if waits_already { span.cut_at(span.begin()).0 } else { held.leaving(span, handler) };

@@ -16,7 +16,7 @@ use super::pieces;
 use super::requests::Requests;
 use super::tail::Tail;
 use super::turn;
-use crate::bounds::Resources;
+use crate::bounds::{Resources, TAIL_FREE_BYTES};
 use crate::context::Context;
 use crate::handler::{Handler, Waited};
 use crate::ids::{ConnId, Ticket};
@@ -150,6 +150,16 @@ impl Session {
     #[must_use]
     pub fn is_at_rest(&self) -> bool {
         self.requests.is_at_rest() && self.tail.is_empty()
+    }
+
+    /// Whether its client has begun a request of more than 2 KiB, or a value that the handler takes
+    /// in pieces, and the rest is awaited: such a request takes memory of all until it is complete.
+    /// Where this is so, [`Context::has_kept`] was.
+    #[must_use]
+    pub fn awaits_rest(&self) -> bool {
+        let bytes = self.requests.needed().max(self.tail.heap_bytes());
+        let is_long = self.requests.value_line_bytes().is_some() || bytes > TAIL_FREE_BYTES;
+        self.flow() == Flow::Idle && !self.tail.is_empty() && is_long
     }
 
     /// Memory that it owns beyond its own size, replies that wait excluded.
@@ -346,6 +356,7 @@ impl Session {
         needed: usize,
         context: &mut Context<H>,
     ) -> bool {
+        context.kept = true;
         context.with_room(|resources| self.tail.append(input, needed, resources)).is_ok()
     }
 
@@ -400,6 +411,7 @@ impl Session {
     }
 
     fn run_tail<H: Handler>(&mut self, context: &mut Context<H>) {
+        context.kept = true;
         // Each round but the first begins or ends a value that arrives in pieces.
         loop {
             if let Some(line_bytes) = self.requests.value_line_bytes() {

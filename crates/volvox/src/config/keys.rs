@@ -46,6 +46,9 @@ const TIB: u64 = 1 << 40;
 /// For what is no number.
 const ANY: Rule = Rule { unit: Unit::None, range: 0..=u64::MAX };
 
+/// Seconds, of which 0 means for ever.
+const TIMEOUT: Rule = Rule { unit: Unit::Seconds, range: 0..=(1 << 31) - 1 };
+
 const fn count(min: u64, max: u64) -> Rule {
     Rule { unit: Unit::Count, range: min..=max }
 }
@@ -87,9 +90,13 @@ pub static KEYS: &[Key] = keys! {
     server.maxconns_fast "maxconns-fast" ANY =>
         "Above connections_max, answer with an error and close (true), or leave new clients \
          waiting in the backlog (false).";
-    server.idle_timeout_s "idle-timeout-s" Rule { unit: Unit::Seconds, range: 0..=(1 << 31) - 1 } =>
+    server.idle_timeout_s "idle-timeout-s" TIMEOUT =>
         "Seconds after which a connection is closed whose client neither sends nor receives; 0 \
          means never.";
+    server.stall_timeout_s "stall-timeout-s" TIMEOUT =>
+        "Seconds after which a connection is closed whose client receives nothing of its replies, \
+         or sends nothing more of a request above 2 KiB that it has begun: both take memory \
+         meanwhile. 0 means never.";
     server.backlog "backlog" count(1, 1 << 20) =>
         "Connections that the kernel may hold until they are accepted.";
     server.requests_per_turn "requests-per-turn" count(1, 1 << 30) =>
@@ -102,7 +109,9 @@ pub static KEYS: &[Key] = keys! {
          MiB.";
     memory.item_bytes_max "item-bytes-max" Rule { unit: Unit::Bytes, range: 1024..=GIB } =>
         "Bytes of the largest value, and 64 more for a header and a short key; at most half of the \
-         memory limit.";
+         memory limit. With effect_log, and in a ring, a value fits in a quarter of the log, at \
+         most 1.3 percent of the memory limit: a larger size is an error, and the default is \
+         lowered.";
     memory.evict "evict" ANY =>
         "When memory is full, evict items (true), or answer with an error (false).";
     memory.effect_log "effect-log" ANY =>

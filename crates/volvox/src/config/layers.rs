@@ -4,12 +4,16 @@
 //! remembered as the origin of the setting. Either all settings are in range and hold together, or
 //! there are none, only errors.
 
+use service::EffectLogOptions;
+
 use super::choice::{Driver, EffectLog};
 use super::error::{ConfigError, Origin};
 use super::field::Value;
 use super::keys::{KEYS, key_index};
-use super::settings::Settings;
+use super::settings::{ITEM_OVERHEAD_BYTES, Settings};
 use super::units::show_size;
+
+const KIB: u64 = 1 << 10;
 
 /// Longest path that fits a Unix socket's address, without its final zero.
 const UNIX_PATH_BYTES_MAX: usize = 107;
@@ -81,9 +85,30 @@ pub fn load(assignments: &[Assignment]) -> Result<Loaded, Vec<ConfigError>> {
         }
     }
     if errors.is_empty() {
+        lower_to_log(&mut loaded);
         check(&loaded, &mut errors);
     }
     if errors.is_empty() { Ok(loaded) } else { Err(errors) }
+}
+
+/// The largest item of a cell that keeps a log of effects, in whole KiB: a log takes an effect only
+/// as a whole. `None` if there is no log, or too little memory for one.
+fn item_bytes_of_log(settings: &Settings) -> Option<u64> {
+    if !settings.keeps_effect_log() {
+        return None;
+    }
+    let value_bytes = EffectLogOptions::longest_value(settings.memory.limit)?;
+    Some((value_bytes + ITEM_OVERHEAD_BYTES) / KIB * KIB)
+}
+
+/// Where nobody has set the largest item, it is what the log of effects can hold.
+fn lower_to_log(loaded: &mut Loaded) {
+    let is_set =
+        !matches!(loaded.origin("memory.item_bytes_max"), Origin::Default | Origin::Memcached);
+    if let Some(bytes) = item_bytes_of_log(&loaded.settings).filter(|_| !is_set) {
+        let memory = &mut loaded.settings.memory;
+        memory.item_bytes_max = memory.item_bytes_max.min(bytes);
+    }
 }
 
 /// The relations between settings.
@@ -101,6 +126,18 @@ fn check(loaded: &Loaded, errors: &mut Vec<ConfigError>) {
     if memory.item_bytes_max > memory.limit / 2 {
         let half = show_size(memory.limit / 2);
         let reason = format!("above {half}, half of memory.limit; lower it, or raise memory.limit");
+        refuse("memory.item_bytes_max", reason);
+    }
+    let of_log = item_bytes_of_log(&loaded.settings);
+    if let Some(bytes) = of_log.filter(|bytes| memory.item_bytes_max > *bytes) {
+        let (owner, remedy) = match ring.directory {
+            Some(_) => ("the log of a cell of a ring", "or raise memory.limit"),
+            None => ("memory.effect_log", "raise memory.limit, or set memory.effect_log to off"),
+        };
+        let size = show_size(bytes);
+        let reason = format!(
+            "above {size}, a quarter of what {owner} keeps of memory.limit; lower it, {remedy}"
+        );
         refuse("memory.item_bytes_max", reason);
     }
     if server.listen.is_empty() && server.unix_socket.is_none() {
@@ -190,6 +227,43 @@ mod tests {
             let errors = load(&[word(path, value, "--x")]).expect_err(path);
             let message = errors[0].to_string();
             assert!(message.contains(reason), "{path} = {value}: {message}");
+        }
+    }
+
+    /// The settings of a cell of a ring.
+    fn in_ring() -> Vec<Assignment> {
+        let settings = [("ring.directory", "cell"), ("ring.secret_file", "secret")];
+        settings.map(|(path, value)| word(path, value, "--x")).to_vec()
+    }
+
+    /// What nobody has set follows the log; what somebody has set is refused if it is too large.
+    #[test]
+    fn the_largest_item_fits_the_log_of_effects() {
+        let limit = word("memory.limit", "1g", "-m");
+        let largest = |log: &[Assignment], others: &[Assignment]| {
+            load(&[log, others].concat()).map(|it| it.settings.memory.item_bytes_max)
+        };
+        assert_eq!(largest(&[], &[]).expect("no log"), 1 << 20);
+        let on = vec![word("memory.effect_log", "on", "--effect-log")];
+        let remedies = ["set memory.effect_log to off", "lower it, or raise memory.limit"];
+        for (log, remedy) in [on, in_ring()].iter().zip(remedies) {
+            let lowered = largest(log, &[]).expect("the default follows");
+            assert!((512 << 10..1 << 20).contains(&lowered) && lowered % KIB == 0, "{lowered}");
+            let large = largest(log, std::slice::from_ref(&limit));
+            assert_eq!(large.expect("a large log"), 1 << 20);
+            for (bytes, fits) in [(lowered, true), (lowered + 1, false), (1 << 20, false)] {
+                let set = [word("memory.item_bytes_max", &bytes.to_string(), "-I")];
+                assert!(load(&set).is_ok(), "{bytes} without a log");
+                let loaded = largest(log, &set);
+                assert_eq!(loaded.is_ok(), fits, "{bytes}");
+                if let Err(errors) = loaded {
+                    let message = errors[0].to_string();
+                    let size = show_size(lowered);
+                    assert!(message.starts_with("flag -I: memory.item_bytes_max = "), "{message}");
+                    assert!(message.contains(&format!("above {size}, a quarter")), "{message}");
+                    assert!(message.ends_with(remedy), "{message}");
+                }
+            }
         }
     }
 

@@ -11,6 +11,9 @@ use super::listen::Listen;
 
 const MIB: u64 = 1 << 20;
 
+/// Bytes of an item that are not its value, as memcached counts them for a short key.
+pub(super) const ITEM_OVERHEAD_BYTES: u64 = 64;
+
 /// Everything that can be set.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Settings {
@@ -48,6 +51,9 @@ pub struct ServerSettings {
     /// Seconds after which a connection is closed whose client neither sends nor receives; 0 for
     /// never.
     pub idle_timeout_s: u64,
+    /// Seconds after which a connection is closed whose client receives nothing of its replies, or
+    /// sends nothing more of a long request; 0 for never.
+    pub stall_timeout_s: u64,
     /// Connections the kernel may hold before they are accepted.
     pub backlog: u32,
     /// Requests served for one connection before the next has its turn.
@@ -130,6 +136,22 @@ pub struct LogSettings {
     pub stderr: bool,
 }
 
+impl Settings {
+    /// Whether the cell keeps a log of effects: a cell of a ring does, and has no setting for it.
+    #[must_use]
+    pub fn keeps_effect_log(&self) -> bool {
+        self.ring.directory.is_some() || self.memory.effect_log != EffectLog::Off
+    }
+}
+
+impl MemorySettings {
+    /// Bytes of the largest value.
+    #[must_use]
+    pub fn value_bytes_max(&self) -> u64 {
+        self.item_bytes_max.saturating_sub(ITEM_OVERHEAD_BYTES)
+    }
+}
+
 impl Default for ServerSettings {
     fn default() -> Self {
         Self {
@@ -141,6 +163,7 @@ impl Default for ServerSettings {
             connections_max: 1024,
             maxconns_fast: true,
             idle_timeout_s: 0,
+            stall_timeout_s: 120,
             backlog: 1024,
             requests_per_turn: 1024,
             auth_file: None,

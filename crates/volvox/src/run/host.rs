@@ -35,6 +35,7 @@ impl Host for CellHost {
             rejected: counted.rejected,
             idle_kicks: counted.idle_kicks,
             stall_kicks: counted.stall_kicks,
+            upload_kicks: counted.upload_kicks,
             memory_kicks: counted.memory_kicks,
             accept_stops: counted.accept_stops,
             yields: counted.yields,

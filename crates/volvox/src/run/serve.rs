@@ -28,9 +28,6 @@ use crate::config::{EffectLog, Loaded, Settings};
 use crate::memcached::{COMPATIBLE_VERSION, stats_settings};
 use crate::process::{self, Closer, Request, Stage};
 
-/// Bytes of an item that are not its value, as memcached counts them for a short key.
-const ITEM_OVERHEAD_BYTES: u64 = 64;
-
 /// `cache_memlimit` can raise the limit to this multiple of the limit at start.
 const LIMIT_GROWTH: u64 = 4;
 
@@ -127,15 +124,17 @@ fn cell(
         prefault: settings.memory.prefault,
         hash_seed: random(),
         version_seed: Some(random()),
-        value_bytes_max: value_bytes_max(settings) as usize,
+        value_bytes_max: settings.memory.value_bytes_max() as usize,
         ..EngineConfig::new(settings.memory.limit)
     };
     let users = launch.users.clone();
     let authenticate = users.map(|users| -> service::Authenticate {
         Box::new(move |credentials| users.check(credentials))
     });
-    let limits =
-        memcache::Limits { value_bytes_max: value_bytes_max(settings), ..Default::default() };
+    let limits = memcache::Limits {
+        value_bytes_max: settings.memory.value_bytes_max(),
+        ..Default::default()
+    };
     let options = Options {
         // What `version` answers: clients read the memcached release whose commands we speak.
         version: format!("{COMPATIBLE_VERSION}-volvox-{}", env!("CARGO_PKG_VERSION")),
@@ -161,9 +160,9 @@ fn cell(
 fn effect_log(settings: &Settings, workers: usize) -> Option<EffectLogOptions> {
     let in_ring = settings.ring.directory.is_some();
     let gates = in_ring || settings.memory.effect_log == EffectLog::Gated;
-    let value_bytes_max = value_bytes_max(settings);
+    let value_bytes_max = settings.memory.value_bytes_max();
     let options = EffectLogOptions { lanes: workers, workers, value_bytes_max, gates, in_ring };
-    (in_ring || settings.memory.effect_log != EffectLog::Off).then_some(options)
+    settings.keeps_effect_log().then_some(options)
 }
 
 fn server_config(
@@ -183,6 +182,7 @@ fn server_config(
         connections_max: u32::try_from(server.connections_max).unwrap_or(u32::MAX),
         reject_at_limit: server.maxconns_fast,
         idle_timeout_s: u32::try_from(server.idle_timeout_s).unwrap_or(u32::MAX),
+        stall_timeout_s: u32::try_from(server.stall_timeout_s).unwrap_or(u32::MAX),
         clock,
         ..Config::new(Resources { bounds, budget: budget.clone() })
     })
@@ -199,10 +199,6 @@ fn serve_alone(config: Config, cell: Arc<Cell>) -> Result<Server, Box<dyn Error>
 /// A number that clients cannot guess.
 fn random() -> u64 {
     RandomState::new().build_hasher().finish()
-}
-
-fn value_bytes_max(settings: &Settings) -> u64 {
-    settings.memory.item_bytes_max.saturating_sub(ITEM_OVERHEAD_BYTES)
 }
 
 /// Every address to listen on. A name with an IPv4 and an IPv6 address means the IPv4 one alone if
