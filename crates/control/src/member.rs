@@ -33,6 +33,8 @@ pub(crate) struct Loop {
     pub(crate) runtime: Handle,
     pub(crate) plane: Arc<dyn Plane>,
     pub(crate) clock: Arc<dyn Fn() -> Now + Send + Sync>,
+    /// Whether it was noted that its disk has failed.
+    pub(crate) has_noted: AtomicBool,
     /// Proposals come back by it.
     pub(crate) events: mpsc::Sender<Event>,
 }
@@ -143,6 +145,11 @@ impl Loop {
         heard.extend(cells.filter(|cell| member.hears(*cell, now)).map(|it| (it, now.mono_ns)));
         heard.retain(|_, at_ns| now.mono_ns.saturating_sub(*at_ns) < ABSENT_NS);
         let present: Vec<_> = heard.keys().copied().collect();
+        if let Err(failure) = self.quorum.storage()
+            && !self.has_noted.swap(true, Ordering::AcqRel)
+        {
+            self.plane.note(format!("this cell votes no more: {failure}"));
+        }
         let quorum = self.quorum.clone();
         self.runtime.spawn(async move {
             quorum.set_present(&present).await;

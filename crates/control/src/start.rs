@@ -11,6 +11,7 @@ use peer::{Frame, Identity, Local, Purpose, Target};
 use quorum::{Coordinator, Directory, Outcome, Quorum};
 use ring::{CellId, Command, Event, Incarnation, Map, Started, Verdict};
 use std::net::SocketAddr;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -216,6 +217,7 @@ impl Starting {
             runtime: threads.1.handle.clone(),
             plane,
             clock: config.clock,
+            has_noted: AtomicBool::new(false),
             events: sender.clone(),
         };
         threads.0.handle.spawn(runs.run(receiver));

@@ -14,6 +14,8 @@ use std::sync::Arc;
 /// How long a learner may be silent.
 const LEARNER_SILENCE_NS: u64 = 2_000_000_000;
 
+/// How long a cell that has refused a range is not asked to learn it.
+const REST_NS: u64 = 5_000_000_000;
 /// Without an event for so long, this cell was stopped itself: nobody is blamed for the time.
 const STOPPED_NS: u64 = 60_000_000;
 
@@ -33,6 +35,8 @@ pub struct Member {
     ready: BTreeMap<RangeId, (Stamp, CellId)>,
     /// Copies that take no more.
     refusing: BTreeMap<RangeId, (Stamp, CellId)>,
+    /// Until when cells are asked to learn nothing of a range: they have refused it.
+    rests: BTreeMap<(RangeId, CellId), u64>,
     /// By range, when the last lease ends that was granted to an earlier primary.
     holds: BTreeMap<RangeId, u64>,
     /// The version of the map for which this cell is ready to learn.
@@ -55,6 +59,7 @@ impl Member {
             beats: Beats::default(),
             ready: BTreeMap::new(),
             refusing: BTreeMap::new(),
+            rests: BTreeMap::new(),
             holds: BTreeMap::new(),
             ready_version: 0,
             handled_ns: now.mono_ns,
@@ -92,6 +97,7 @@ impl Member {
             }
             Event::Refuses { at, cell } => {
                 self.refusing.insert(at.range, (at, cell));
+                self.rests.insert((at.range, cell), now.mono_ns + REST_NS);
             }
             Event::Ready(version) => self.ready_version = version,
             Event::Tick => {}
@@ -244,7 +250,11 @@ impl Member {
             return None;
         }
         let parts = |cell: CellId| self.map.ranges.iter().filter(|range| range.has(cell)).count();
-        let free = self.peers.ids().filter(|cell| !range.has(*cell) && self.hears(*cell, now));
+        let rests = |cell: CellId| {
+            self.rests.get(&(range.id, cell)).is_some_and(|until_ns| now.mono_ns < *until_ns)
+        };
+        let is_free = |cell: &CellId| !range.has(*cell) && !rests(*cell) && self.hears(*cell, now);
+        let free = self.peers.ids().filter(is_free);
         free.min_by_key(|cell| (parts(*cell), *cell))
     }
 }

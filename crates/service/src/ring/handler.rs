@@ -141,10 +141,10 @@ impl Handler for RingService {
                 }
                 Outcome::Done
             }
-            Subject::All { noreply, .. } => self.worker.flush(ticket, noreply),
+            Subject::All { noreply, .. } => self.worker.flush(ticket, noreply, reply),
             Subject::Key(key) => {
                 let slice = SliceId::of(key.as_bytes());
-                if self.worker.leads(slice) {
+                if self.worker.leads_next(slice) {
                     return self.worker.inner.call(now, conn, request, ticket, reply);
                 }
                 self.worker.forward(conn, (request, slice), ticket, reply)
@@ -154,7 +154,7 @@ impl Handler for RingService {
                 if !is_whole || self.worker.leads_all(keys) {
                     return self.worker.inner.call(now, conn, request, ticket, reply);
                 }
-                self.worker.gather(request, keys, ticket)
+                self.worker.gather(conn, (request, keys), ticket, reply)
             }
         }
     }
@@ -167,7 +167,7 @@ impl Handler for RingService {
     #[inline]
     fn get_now<const GATED: bool>(&mut self, now: Now, key: Key<'_>, reply: &mut Reply) -> Answer {
         self.worker.begin(now);
-        if !self.worker.leads(SliceId::of(key.as_bytes())) {
+        if !self.worker.leads_next(SliceId::of(key.as_bytes())) {
             return Answer::Declined;
         }
         self.worker.inner.get_now::<GATED>(now, key, reply)
@@ -190,7 +190,7 @@ impl Handler for RingService {
         reply: &mut Reply,
     ) -> Answer {
         self.worker.begin(now);
-        if !self.worker.leads(SliceId::of(store.key.as_bytes())) {
+        if !self.worker.leads_next(SliceId::of(store.key.as_bytes())) {
             return Answer::Declined;
         }
         self.worker.inner.store_now::<GATED>(now, store, reply)
@@ -244,7 +244,7 @@ impl Handler for RingService {
         let mut scratch: KeyScratch = [0; _];
         let key = token.key(&mut scratch);
         let slice = SliceId::of(key.as_bytes());
-        if self.worker.leads(slice) {
+        if self.worker.leads_next(slice) {
             return self.worker.inner.refused(now, conn, refusal, cause, reply);
         }
         // The old value goes, wherever it is.
@@ -311,6 +311,7 @@ impl Handler for RingService {
     }
 
     fn end_batch(&mut self, now: Now, fresh: impl Fn() -> Now) -> BatchEnd {
+        self.worker.now = now;
         if now.mono_ns >= self.worker.again_at_ns && self.worker.has_to_tend() {
             self.worker.tend(now);
         }
@@ -328,7 +329,7 @@ impl Handler for RingService {
     }
 
     fn wake_at_ns(&self) -> u64 {
-        let at_ns = if self.worker.has_to_tend() { self.worker.again_at_ns } else { u64::MAX };
+        let at_ns = self.worker.wakes_at_ns();
         self.worker.inner.wake_at_ns().min(at_ns)
     }
 }

@@ -23,7 +23,7 @@ use base::{Now, SliceRange, Version};
 use effects::{Joining, Level, Mark, ReaderId, Who};
 use engine::Role;
 use ring::{CellId, Map, Range, RangeId};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// By how much the counters of a range rise when it gets a new primary: more changes than a log
@@ -59,6 +59,10 @@ pub struct Keeper {
     emptying: Emptying,
     learning: BTreeMap<RangeId, Learning>,
     holds: Vec<Hold>,
+    /// By range, until when nothing is committed of what this cell begins to lead.
+    hold_until_ns: BTreeMap<RangeId, u64>,
+    /// Ranges with a copy in sync that does not read the logs: they are not served.
+    unread: BTreeSet<RangeId>,
     /// Routes that workers may still go by.
     old_routes: Vec<Arc<Routes>>,
     /// By cell, the version of the map for which it is ready to learn.
@@ -83,6 +87,8 @@ impl Keeper {
             emptying: Emptying::default(),
             learning: BTreeMap::new(),
             holds: Vec::new(),
+            hold_until_ns: BTreeMap::new(),
+            unread: BTreeSet::new(),
             old_routes: Vec::new(),
             ready: BTreeMap::new(),
             next_reading: 1,
@@ -96,11 +102,12 @@ impl Keeper {
             return;
         }
         self.map = map.clone();
+        self.hold_until_ns.clone_from(holds);
         self.worker.begin(now);
         for range in &map.ranges {
             self.changes_part(range, now);
         }
-        self.begin_parts(holds, now);
+        self.begin_parts(now);
         self.publish();
         self.worker.end();
     }
@@ -130,9 +137,9 @@ impl Keeper {
         let is_emptying = !self.emptying.is_over();
         if is_emptying && self.old_routes.is_empty() {
             self.emptying.step(&mut self.worker);
-            if self.begin_parts(&BTreeMap::new(), now) {
-                self.publish();
-            }
+        }
+        if self.begin_parts(now) || !self.unread.is_empty() {
+            self.publish();
         }
         let is_learning = self.learn(now);
         self.end_holds(now);
@@ -179,7 +186,7 @@ impl Keeper {
 
     /// Begins to lead and to copy what this cell is to, and what is empty where it must be. Returns
     /// whether anything was begun.
-    fn begin_parts(&mut self, holds: &BTreeMap<RangeId, u64>, now: Now) -> bool {
+    fn begin_parts(&mut self, now: Now) -> bool {
         let map = self.map.clone();
         let mut has_begun = false;
         for range in &map.ranges {
@@ -189,11 +196,15 @@ impl Keeper {
             }
             let is_begun = match part {
                 Part::Primary { term, .. } => {
-                    let until_ns = holds.get(&range.id).copied().unwrap_or(0);
+                    let until_ns = self.hold_until_ns.get(&range.id).copied().unwrap_or(0);
                     self.begin_term(range, term, until_ns, now)
                 }
-                Part::Copy { primary, epoch, .. } | Part::Learner { primary, epoch, .. } => {
-                    self.ring.origins.accept(range.slices(), primary, epoch);
+                Part::Copy { primary, epoch, .. } => {
+                    self.ring.origins.accept(range.slices(), (primary, 0), epoch);
+                    true
+                }
+                Part::Learner { primary, epoch, since, .. } => {
+                    self.ring.origins.accept(range.slices(), (primary, since), epoch);
                     true
                 }
             };
@@ -207,10 +218,17 @@ impl Keeper {
 
     /// Begins to lead `range`. False if there is no level for it.
     fn begin_term(&mut self, range: &Range, term: Term, until_ns: u64, now: Now) -> bool {
+        let mut holds = Vec::new();
+        if until_ns > now.mono_ns {
+            let Some(hold) = self.hold(term, until_ns) else { return false };
+            holds.push(hold);
+        }
         let may_answer_ns = if range.copies.is_empty() { u64::MAX } else { 0 };
         let Some(level) = self.ring.terms.begin(term, may_answer_ns, now.mono_ns) else {
+            holds.into_iter().for_each(|hold| self.end_hold(hold));
             return false;
         };
+        self.holds.extend(holds);
         let jump = if range.epoch > 1 { COUNTER_JUMP } else { 0 };
         let lanes = self.ring.log.lanes.clone();
         let (engine, pin) = self.worker.engine();
@@ -222,13 +240,27 @@ impl Keeper {
         }
         engine.set_role(pin, range.slices(), Role::Primary);
         self.ring.log.set_doubt(level, false);
-        if until_ns > now.mono_ns {
-            let joining = Joining { who: Who::Watch, from: None, holds: None, grants: None };
-            let readers: Vec<_> =
-                lanes.logs().filter_map(|(_, log)| log.join(&joining).ok()).collect();
-            self.holds.push(Hold { term, until_ns, readers });
-        }
         true
+    }
+
+    /// Begins to hold what `term` commits, in every log. `None` if one has no place for a reader.
+    fn hold(&self, term: Term, until_ns: u64) -> Option<Hold> {
+        let joining = Joining { who: Who::Watch, from: None, holds: None, grants: None };
+        let mut hold = Hold { term, until_ns, readers: Vec::new() };
+        for (_, log) in self.ring.log.lanes.logs() {
+            let Ok(reader) = log.join(&joining) else {
+                self.end_hold(hold);
+                return None;
+            };
+            hold.readers.push(reader);
+        }
+        Some(hold)
+    }
+
+    fn end_hold(&self, hold: Hold) {
+        for ((_, log), reader) in self.ring.log.lanes.logs().zip(hold.readers) {
+            log.leave(reader);
+        }
     }
 
     /// This cell leads no more: what waits for it is in doubt from now on.
@@ -252,7 +284,8 @@ impl Keeper {
         }
         self.ring.set_copies(copies);
         let identity = self.ring.identity;
-        let routes = Routes::of(&self.map, identity.cell, &self.ring.terms);
+        let serves = |range: &Range| !self.unread.contains(&range.id);
+        let routes = Routes::of(&self.map, identity.cell, &self.ring.terms, serves);
         self.ring.set_map(self.map.clone());
         self.old_routes.push(self.ring.set_routes(routes));
         self.ring.mail_adopted();
@@ -305,7 +338,7 @@ impl Keeper {
                     self.next_reading += 1;
                     match Copy::begin((cell, life, links), log, &self.ring.log.lanes) {
                         Ok(copy) => Arc::new(copy),
-                        // The range is not led without it: its level has no mark of it.
+                        // Too many read the logs: its ranges are not served until it does.
                         Err(_) => continue,
                     }
                 }
@@ -313,6 +346,9 @@ impl Keeper {
             copy.set_slices(slices);
             copies.push(copy);
         }
+        let reads = |cell: &CellId| copies.iter().any(|copy| copy.cell == *cell);
+        let unread = self.led().filter(|(range, _)| !range.copies.iter().all(reads));
+        self.unread = unread.map(|(range, _)| range.id).collect();
         copies
     }
 
@@ -390,12 +426,7 @@ impl Keeper {
             return;
         }
         self.set_levels(&self.ring.copies());
-        let lanes = self.ring.log.lanes.clone();
-        for hold in over {
-            for ((_, log), reader) in lanes.logs().zip(hold.readers) {
-                log.leave(reader);
-            }
-        }
+        over.into_iter().for_each(|hold| self.end_hold(hold));
     }
 
     /// When [`Keeper::tend`] has something to do by itself, in nanoseconds of the monotonic clock.

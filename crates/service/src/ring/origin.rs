@@ -8,7 +8,7 @@
 use base::{SLICES, SliceId, SliceRange, Version};
 use ring::CellId;
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The streams from one cell.
@@ -17,13 +17,24 @@ pub(crate) struct Origin {
     log: u64,
     /// By lane, the last position that was applied; `None` before the first.
     lanes: Box<[Mutex<Option<u64>>]>,
+    /// A later log of that cell is known: nothing of this one is applied any more.
+    is_over: AtomicBool,
 }
 
 impl Origin {
     /// The last position that was applied in `lane`, which nobody else changes meanwhile.
     pub(crate) fn lock(&self, lane: u8) -> Option<MutexGuard<'_, Option<u64>>> {
         let lane = self.lanes.get(usize::from(lane))?;
-        Some(lane.lock().unwrap_or_else(PoisonError::into_inner))
+        let lane = lane.lock().unwrap_or_else(PoisonError::into_inner);
+        (!self.is_over.load(Ordering::Acquire)).then_some(lane)
+    }
+
+    /// Ends it, and waits until what is under way is applied.
+    fn end(&self) {
+        self.is_over.store(true, Ordering::Release);
+        for lane in &self.lanes {
+            drop(lane.lock().unwrap_or_else(PoisonError::into_inner));
+        }
     }
 }
 
@@ -32,12 +43,15 @@ pub(crate) struct Origins {
     by_cell: Mutex<BTreeMap<CellId, Arc<Origin>>>,
     /// By slice, the cell and the epoch of the primary whose changes are applied; 0 for none.
     accepts: Box<[AtomicU64]>,
+    /// By slice, the version of the map that a primary must go by. What was sent by an earlier one
+    /// is of the time before this cell was emptied.
+    since: Box<[AtomicU64]>,
 }
 
 impl Origins {
     pub(crate) fn new() -> Self {
-        let accepts = (0..SLICES).map(|_| AtomicU64::new(0)).collect();
-        Self { by_cell: Mutex::default(), accepts }
+        let table = || (0..SLICES).map(|_| AtomicU64::new(0)).collect();
+        Self { by_cell: Mutex::default(), accepts: table(), since: table() }
     }
 
     /// Opens a stream of the `log` of `cell`, whose first entry follows `start`. Returns the
@@ -56,8 +70,10 @@ impl Origins {
         }
         let origin = known.cloned().unwrap_or_else(|| {
             let lanes = (0..lanes).map(|_| Mutex::new(None)).collect();
-            let origin = Arc::new(Origin { log, lanes });
-            by_cell.insert(cell, origin.clone());
+            let origin = Arc::new(Origin { log, lanes, is_over: AtomicBool::new(false) });
+            if let Some(old) = by_cell.insert(cell, origin.clone()) {
+                old.end();
+            }
             origin
         });
         drop(by_cell);
@@ -65,17 +81,26 @@ impl Origins {
         Some((origin, next))
     }
 
-    /// Whether changes of `slice` by `cell` are applied, of this version. An item that is copied as
-    /// it is has the version of an earlier epoch.
+    /// Whether changes of `slice` by `cell`, which goes by the map of `map_version`, are applied, of
+    /// this version. An item that is copied as it is has the version of an earlier epoch.
     #[inline]
-    pub(crate) fn accepts(&self, slice: SliceId, cell: CellId, version: Option<Version>) -> bool {
+    pub(crate) fn accepts(
+        &self,
+        slice: SliceId,
+        (cell, map_version): (CellId, u64),
+        version: Option<Version>,
+    ) -> bool {
         let (of, epoch) = unpack(self.accepts[slice.index()].load(Ordering::Acquire));
-        of == cell && version.is_none_or(|version| version.epoch() == epoch)
+        of == cell
+            && map_version >= self.since[slice.index()].load(Ordering::Relaxed)
+            && version.is_none_or(|version| version.epoch() == epoch)
     }
 
-    /// Applies changes of `slices` by `cell` in `epoch` from now on.
-    pub(crate) fn accept(&self, slices: SliceRange, cell: CellId, epoch: u32) {
+    /// Applies changes of `slices` by `cell` in `epoch` from now on, if it goes by the map of
+    /// version `since` or a later one.
+    pub(crate) fn accept(&self, slices: SliceRange, (cell, since): (CellId, u64), epoch: u32) {
         for slice in slices.iter() {
+            self.since[slice.index()].store(since, Ordering::Relaxed);
             self.accepts[slice.index()].store(pack(cell, epoch), Ordering::Release);
         }
     }
@@ -119,6 +144,7 @@ mod tests {
         assert!(origins.open(cell, (1, 3), 7, 40).is_none(), "other lanes");
         assert!(origins.open(cell, (1, 2), 6, 40).is_none(), "an older log");
         assert_eq!(origins.open(cell, (1, 2), 8, 2).map(|(_, next)| next), Some(3));
+        assert!(origin.lock(1).is_none(), "a later log has come");
     }
 
     #[test]
@@ -126,11 +152,12 @@ mod tests {
         let (origins, slices) = (Origins::new(), SliceRange::new(5..6));
         let slice = SliceId::new(5).expect("a slice");
         let accepts =
-            |cell, epoch| origins.accepts(slice, CellId(cell), Some(Version::new(epoch, 9)));
+            |cell, epoch| origins.accepts(slice, (CellId(cell), 7), Some(Version::new(epoch, 9)));
         assert!(!accepts(2, 1));
-        origins.accept(slices, CellId(2), 1);
+        origins.accept(slices, (CellId(2), 7), 1);
         assert!(accepts(2, 1) && !accepts(2, 2) && !accepts(1, 1));
-        assert!(origins.accepts(slice, CellId(2), None));
+        assert!(origins.accepts(slice, (CellId(2), 8), None));
+        assert!(!origins.accepts(slice, (CellId(2), 6), None), "it was sent before");
         origins.seal(slices);
         assert!(!accepts(2, 1));
     }

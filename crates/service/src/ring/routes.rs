@@ -3,7 +3,7 @@
 use super::terms::{Term, Terms};
 use base::{SLICES, SliceId};
 use effects::Level;
-use ring::{CellId, Map, RangeId};
+use ring::{CellId, Map, Range, RangeId};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
@@ -30,15 +30,21 @@ pub(crate) struct Routes {
 }
 
 impl Routes {
-    /// The routes by `map` at the cell `me`, which leads `terms`.
-    pub(crate) fn of(map: &Map, me: CellId, terms: &Terms) -> Self {
+    /// The routes by `map` at the cell `me`, which leads `terms` as far as it `serves` them.
+    pub(crate) fn of(
+        map: &Map,
+        me: CellId,
+        terms: &Terms,
+        serves: impl Fn(&Range) -> bool,
+    ) -> Self {
         let mut by_slice = vec![0; SLICES].into_boxed_slice();
         let mut targets = vec![(Target::Nowhere, None)];
         for range in &map.ranges {
             let target = match range.primary {
                 primary if primary == me => {
-                    let level = terms.level(Term { range: range.id, epoch: range.epoch });
-                    level.map_or(Target::Nowhere, Target::Here)
+                    let level = serves(range)
+                        .then(|| terms.level(Term { range: range.id, epoch: range.epoch }));
+                    level.flatten().map_or(Target::Nowhere, Target::Here)
                 }
                 primary => Target::Cell(primary),
             };

@@ -4,7 +4,7 @@ use super::cell::RingCell;
 use super::origin::Origin;
 use super::slice_state;
 use crate::worker::Worker;
-use base::{Change, Effect, Now, SliceId, SliceRange, Version};
+use base::{Change, Effect, Now, SliceId, Version};
 use effects::{Entry, Records};
 use engine::Applied;
 use ring::CellId;
@@ -76,7 +76,7 @@ impl StreamIn {
             return Taken::Later;
         }
         let Some(mut applied) = self.origin.lock(self.lane) else {
-            return Taken::Refused(Reason::Malformed);
+            return Taken::Refused(Reason::OldLog);
         };
         let Some(last) = *applied else { return Taken::Refused(Reason::Malformed) };
         if entries.first > last + 1 {
@@ -88,7 +88,7 @@ impl StreamIn {
             if Some(record.position) <= *applied {
                 continue;
             }
-            match self.apply(&record.entry, ring, worker, now) {
+            match self.apply(&record.entry, (ring, entries.map_version), worker, now) {
                 Ok(()) => *applied = Some(record.position),
                 Err(None) => return Taken::Later,
                 Err(Some(reason)) => return Taken::Refused(reason),
@@ -105,28 +105,40 @@ impl StreamIn {
     fn apply(
         &self,
         entry: &Entry<'_>,
-        ring: &RingCell,
+        (ring, map_version): (&RingCell, u64),
         worker: &mut Worker,
         now: Now,
     ) -> Result<(), Option<Reason>> {
+        let accepts = |slice: &SliceId, version: Option<Version>| {
+            ring.origins.accepts(*slice, (self.cell, map_version), version)
+        };
+        let check = |slice: SliceId, version| {
+            accepts(&slice, version).then_some(()).ok_or(Some(Reason::NotFollowing))
+        };
         match *entry {
             Entry::Change { slice, version, effect } => {
-                self.check(ring, slice, Some(version))?;
+                check(slice, Some(version))?;
                 apply(worker, slice, &effect, version, now)
             }
             Entry::Item { slice, version, key, value, facts, .. } => {
-                self.check(ring, slice, None)?;
+                check(slice, None)?;
                 let effect = Effect { key, change: Change::Put(value, facts) };
                 apply(worker, slice, &effect, version, now)
             }
             Entry::Barrier(slices) => {
-                self.bar(slices, ring, worker);
+                // What is in another lane has a barrier of its own there.
+                let (engine, lanes) = (worker.engine().0, &ring.log.lanes);
+                let lane = |slice: &SliceId| lanes.lane_of(*slice).index();
+                let of_lane = |slice: &SliceId| lane(slice) == usize::from(self.lane);
+                for slice in slices.iter().filter(of_lane).filter(|it| accepts(it, None)) {
+                    engine.barrier(slice, engine.last_version(slice));
+                }
                 Ok(())
             }
             Entry::Other { kind: slice_state::KIND, bytes, .. } => {
                 let engine = worker.engine().0;
                 for state in slice_state::decode(bytes).ok_or(Some(Reason::Malformed))? {
-                    if ring.origins.accepts(state.slice, self.cell, None) {
+                    if accepts(&state.slice, None) {
                         engine.advance(state.slice, state.last);
                         engine.barrier(state.slice, state.barrier);
                     }
@@ -134,28 +146,6 @@ impl StreamIn {
                 Ok(())
             }
             Entry::Other { .. } | Entry::Skipped => Ok(()),
-        }
-    }
-
-    fn check(
-        &self,
-        ring: &RingCell,
-        slice: SliceId,
-        version: Option<Version>,
-    ) -> Result<(), Option<Reason>> {
-        let accepts = ring.origins.accepts(slice, self.cell, version);
-        accepts.then_some(()).ok_or(Some(Reason::NotFollowing))
-    }
-
-    /// Ends the items of those of `slices` that are copied from this cell and belong to this lane:
-    /// what is in another lane has a barrier of its own.
-    fn bar(&self, slices: SliceRange, ring: &RingCell, worker: &mut Worker) {
-        let engine = worker.engine().0;
-        let lanes = &ring.log.lanes;
-        let of_lane = |slice: &SliceId| lanes.lane_of(*slice).index() == usize::from(self.lane);
-        let accepted = |slice: &SliceId| ring.origins.accepts(*slice, self.cell, None);
-        for slice in slices.iter().filter(of_lane).filter(accepted) {
-            engine.barrier(slice, engine.last_version(slice));
         }
     }
 }

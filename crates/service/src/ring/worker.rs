@@ -28,13 +28,15 @@ use ring::CellId;
 use session::{
     Conn, ConnId, Handler, LogId, Order, Outcome, Passed, Reply, Ticket, WAIT_NS_MAX, WorkerId,
 };
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 /// Requests that a worker has at other cells, or that wait to be sent.
 const JOBS_MAX: usize = 16 << 10;
 /// How long what cannot be done now rests.
 const AGAIN_NS: u64 = 2_000_000;
+/// How often it is looked whether other cells have not answered in time.
+const OVERDUE_NS: u64 = 200_000_000;
 /// An error of this cell comes so much before the general one of the session.
 const EARLIER_NS: u64 = 50_000_000;
 
@@ -74,6 +76,8 @@ pub(crate) struct RingWorker {
     known: Vec<u64>,
     pub(super) now: Now,
     pub(super) again_at_ns: u64,
+    /// When the next requests at other cells may be overdue.
+    overdue_at_ns: u64,
 }
 
 impl RingWorker {
@@ -99,6 +103,7 @@ impl RingWorker {
             known,
             now: Now::default(),
             again_at_ns: 0,
+            overdue_at_ns: u64::MAX,
         }
     }
 
@@ -147,6 +152,12 @@ impl RingWorker {
         true
     }
 
+    /// Whether what is executed now for `slice` comes after all that was asked for it before.
+    #[inline]
+    pub(super) fn leads_next(&mut self, slice: SliceId) -> bool {
+        !self.is_kept(slice) && self.leads(slice)
+    }
+
     pub(super) fn used(&self) -> impl Iterator<Item = Level> {
         let used = self.used;
         (0..LEVELS as u8).filter(move |at| used & 1 << at != 0).filter_map(Level::new)
@@ -165,13 +176,8 @@ impl RingWorker {
         ticket: Ticket,
         reply: &mut Reply,
     ) -> Outcome {
-        if self.asked.len() + self.again.len() >= JOBS_MAX {
-            if !conn.is_overdue() {
-                return Outcome::Park;
-            }
-            let line = b"SERVER_ERROR too many requests wait for other cells\r\n";
-            reply.bytes_mut().extend_from_slice(line);
-            return Outcome::Done;
+        if let Some(outcome) = self.is_full(1, conn, reply) {
+            return outcome;
         }
         let noreply = is_noreply(request);
         let origin = if noreply { Origin::Nobody } else { Origin::Client(ticket) };
@@ -183,6 +189,22 @@ impl RingWorker {
         if noreply { Outcome::Done } else { Outcome::Pending }
     }
 
+    /// What to do where there is no place for that many more jobs.
+    fn is_full(&self, jobs: usize, conn: &Conn, reply: &mut Reply) -> Option<Outcome> {
+        let waiting = self.asked.len() + self.again.len() + self.gated.len();
+        if waiting + jobs <= JOBS_MAX {
+            return None;
+        }
+        if jobs <= JOBS_MAX && !conn.is_overdue() {
+            return Some(Outcome::Park);
+        }
+        let line = format!(
+            "SERVER_ERROR {jobs} keys for other cells, at most {JOBS_MAX} wait: ask for fewer\r\n"
+        );
+        reply.bytes_mut().extend_from_slice(line.as_bytes());
+        Some(Outcome::Done)
+    }
+
     pub(super) fn due_ns(&self) -> u64 {
         self.now.mono_ns + WAIT_NS_MAX - EARLIER_NS
     }
@@ -190,10 +212,14 @@ impl RingWorker {
     /// Reads several keys, each from its owner.
     pub(super) fn gather(
         &mut self,
-        request: &Request<'_>,
-        keys: Keys<'_>,
+        conn: &Conn,
+        (request, keys): (&Request<'_>, Keys<'_>),
         ticket: Ticket,
+        reply: &mut Reply,
     ) -> Outcome {
+        if let Some(outcome) = self.is_full(keys.count(), conn, reply) {
+            return outcome;
+        }
         let number = self.next_id;
         self.next_id += 1;
         let jobs: Vec<_> = keys.flatten().map(|key| self.part(request, key)).collect();
@@ -207,12 +233,16 @@ impl RingWorker {
     }
 
     /// Ends all items, range by range.
-    pub(super) fn flush(&mut self, ticket: Ticket, noreply: bool) -> Outcome {
+    pub(super) fn flush(&mut self, ticket: Ticket, noreply: bool, reply: &mut Reply) -> Outcome {
         let number = self.next_id;
         self.next_id += 1;
         let map = self.ring.map();
         let starts = map.ranges.iter().filter_map(|range| range.slices().iter().next());
         let slices: Vec<_> = starts.collect();
+        if slices.is_empty() && !noreply {
+            reply.bytes_mut().extend_from_slice(b"SERVER_ERROR the ring has not formed\r\n");
+            return Outcome::Done;
+        }
         if !noreply {
             self.gathers.insert(number, Gather::new(ticket, Asks::Done, slices.len()));
         }
@@ -253,24 +283,40 @@ impl RingWorker {
             level = Some(target);
         }
         let first = keys.flatten().next();
-        first.is_some_and(|key| self.leads(SliceId::of(key.as_bytes())))
+        let is_kept = keys.flatten().any(|key| self.is_kept(SliceId::of(key.as_bytes())));
+        first.is_some_and(|key| !is_kept && self.leads(SliceId::of(key.as_bytes())))
     }
 
     /// What is done every few milliseconds, as long as there is something.
     pub(super) fn tend(&mut self, now: Now) {
         self.begin(now);
         self.again_at_ns = now.mono_ns + AGAIN_NS;
+        let mut kept = HashSet::new();
         for _ in 0..self.again.len() {
             let Some(job) = self.again.pop_front() else { break };
-            self.dispatch(job);
+            let (slice, count) = (job.slice, self.again.len());
+            if kept.contains(&slice) && job.due_ns > now.mono_ns {
+                self.again.push_back(job);
+            } else {
+                self.begin_job(job);
+            }
+            if self.again.len() > count {
+                kept.insert(slice);
+            }
         }
+        self.end_overdue();
         self.finish_gated();
         self.streams.tend(now.mono_ns, &mut self.orders);
     }
 
     pub(super) fn has_to_tend(&self) -> bool {
         let has_jobs = !(self.again.is_empty() && self.gated.is_empty());
-        has_jobs || self.streams.has_to_tend()
+        has_jobs || self.streams.has_to_tend() || self.now.mono_ns >= self.overdue_at_ns
+    }
+
+    /// When there may be something to tend.
+    pub(super) fn wakes_at_ns(&self) -> u64 {
+        if self.has_to_tend() { self.again_at_ns } else { self.overdue_at_ns }
     }
 
     /// Lets the workers of other lanes know that something was appended.
@@ -287,8 +333,23 @@ impl RingWorker {
         }
     }
 
-    /// Executes `job`, sends it to its owner, or keeps it for a little later.
+    /// Begins `job`, unless one about the same slice is kept for later: requests of one client keep
+    /// their order.
     pub(super) fn dispatch(&mut self, job: Job) {
+        if self.is_kept(job.slice) {
+            return self.again.push_back(job);
+        }
+        self.begin_job(job);
+    }
+
+    /// Whether a job about `slice` is kept for later.
+    #[inline]
+    pub(super) fn is_kept(&self, slice: SliceId) -> bool {
+        !self.again.is_empty() && self.again.iter().any(|job| job.slice == slice)
+    }
+
+    /// Executes `job`, sends it to its owner, or keeps it for a little later.
+    fn begin_job(&mut self, job: Job) {
         if job.due_ns <= self.now.mono_ns {
             return self.gives_up(job);
         }
@@ -365,6 +426,7 @@ impl RingWorker {
         let (hops, text) = (1, &job.text[..]);
         Frame::Request { id, deadline_ms, hops, map_version: version, text }.encode(out);
         self.next_id += 1;
+        self.overdue_at_ns = self.overdue_at_ns.min(now_ns + OVERDUE_NS);
         self.asked.insert(id, (cell, job));
         match needs {
             Needs::Nothing => {}
@@ -374,6 +436,26 @@ impl RingWorker {
             }
             Needs::Turn(conn) => self.orders.push_back(Order::Turn(conn)),
         }
+    }
+
+    /// Ends the requests that other cells have not answered in time. Those of clients have a deadline
+    /// of their own.
+    fn end_overdue(&mut self) {
+        let now_ns = self.now.mono_ns;
+        if now_ns < self.overdue_at_ns {
+            return;
+        }
+        let overdue = self.asked.extract_if(|_, (_, job)| job.due_ns <= now_ns);
+        let overdue: Vec<_> = overdue.map(|(_, asked)| asked).collect();
+        for (cell, job) in overdue {
+            let why = format!("cell {cell} has not answered in time");
+            let line = if job.only_reads { error(&why) } else { in_doubt(&why) };
+            self.finish(job.origin, line);
+        }
+        self.overdue_at_ns = match self.asked.is_empty() {
+            true => u64::MAX,
+            false => now_ns + OVERDUE_NS,
+        };
     }
 
     /// `job` was not executed in time.
@@ -564,6 +646,11 @@ impl RingWorker {
     pub(super) fn notes(&self, cell: CellId, what: &dyn std::fmt::Display) {
         self.ring.find(Finding::Broken { cell, what: what.to_string() });
     }
+}
+
+/// An error line.
+fn error(why: &str) -> Vec<u8> {
+    format!("SERVER_ERROR {why}\r\n").into_bytes()
 }
 
 /// The error of a change that may have been made.

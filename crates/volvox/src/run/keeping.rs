@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -18,6 +18,9 @@ const STEP: Duration = Duration::from_micros(200);
 /// Where nothing is left to do.
 const REST: Duration = Duration::from_millis(20);
 
+/// Messages that wait for the thread. What cells are ready for is said again in each heartbeat.
+const MESSAGES_MAX: usize = 1024;
+
 enum Message {
     Adopt(Arc<Map>, BTreeMap<RangeId, u64>),
     Ready(CellId, u64),
@@ -26,13 +29,13 @@ enum Message {
 
 /// The thread, as the control plane reaches it.
 pub(super) struct Keeping {
-    messages: Sender<Message>,
+    messages: SyncSender<Message>,
     ring: Arc<RingCell>,
     ready: Arc<AtomicU64>,
 }
 
 /// Ends the thread when dropped.
-pub(super) struct KeepingThread(Sender<Message>, Option<JoinHandle<()>>);
+pub(super) struct KeepingThread(SyncSender<Message>, Option<JoinHandle<()>>);
 
 impl Keeping {
     /// Starts the thread.
@@ -44,7 +47,7 @@ impl Keeping {
         map: Arc<Map>,
         clock: Clock,
     ) -> io::Result<(Arc<Self>, KeepingThread)> {
-        let (messages, received) = channel();
+        let (messages, received) = sync_channel(MESSAGES_MAX);
         let ready = Arc::new(AtomicU64::new(0));
         let keeper = Keeper::new(ring.clone(), map, clock.now());
         let shared = ready.clone();
@@ -89,7 +92,7 @@ impl Plane for Keeping {
     }
 
     fn hear_ready(&self, cell: CellId, version: u64) {
-        let _ = self.messages.send(Message::Ready(cell, version));
+        let _ = self.messages.try_send(Message::Ready(cell, version));
     }
 
     fn ready_version(&self) -> u64 {

@@ -161,7 +161,10 @@ fn effect_log(settings: &Settings, workers: usize) -> Option<EffectLogOptions> {
     let in_ring = settings.ring.directory.is_some();
     let gates = in_ring || settings.memory.effect_log == EffectLog::Gated;
     let value_bytes_max = settings.memory.value_bytes_max();
-    let options = EffectLogOptions { lanes: workers, workers, value_bytes_max, gates, in_ring };
+    // What keeps a cell in its ring appends too.
+    let sinks = workers + usize::from(in_ring);
+    let options =
+        EffectLogOptions { lanes: workers, workers: sinks, value_bytes_max, gates, in_ring };
     settings.keeps_effect_log().then_some(options)
 }
 

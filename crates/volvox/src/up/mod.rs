@@ -42,16 +42,18 @@ pub fn up(wanted: &Wanted) -> Result<u8, Box<dyn Error>> {
         flag::register(signal, ends.clone())?;
     }
     let start = Instant::now();
-    let plan = Plan::make(wanted)?;
+    let mut plan = Plan::make(wanted)?;
     let mut children = Children::start(&plan, &wanted.flags)?;
     while !ready::serves(&plan) {
         if ends.load(Ordering::Relaxed) {
             return Ok(0);
         }
         if let Some(ended) = children.take_ended()? {
+            plan.keep();
             return Err(ended.describe(&plan).into());
         }
         if start.elapsed() > FORMING {
+            plan.keep();
             let seconds = FORMING.as_secs();
             let logs = plan.directory.display();
             return Err(format!("no ring in {seconds} s; the logs are in {logs}/*.log").into());

@@ -54,6 +54,11 @@ impl Plan {
         Ok(Self { directory, is_temporary, copies, cells })
     }
 
+    /// Keeps the directory, where its logs are needed.
+    pub(super) fn keep(&mut self) {
+        self.is_temporary = false;
+    }
+
     /// The flags of `volvox serve` for a cell.
     pub(super) fn flags(&self, cell: &CellPlan) -> Vec<String> {
         let path = |name: &str| self.directory.join(name).display().to_string();
