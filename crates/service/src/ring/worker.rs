@@ -91,8 +91,9 @@ pub(crate) struct RingWorker {
     pub(super) peers: Peers,
     /// What each link is for.
     pub(super) roles: HashMap<ConnId, Role>,
-    /// Requests that are at other cells, by their numbers.
-    pub(super) asked: HashMap<u64, (CellId, Job)>,
+    /// Requests that are at other cells, by their numbers: what follows for several comes in that
+    /// order.
+    pub(super) asked: BTreeMap<u64, (CellId, Job)>,
     pub(super) next_id: u64,
     /// Requests that could not be sent or executed.
     pub(super) again: VecDeque<Job>,
@@ -121,7 +122,7 @@ impl RingWorker {
             orders: VecDeque::new(),
             peers: Peers::default(),
             roles: HashMap::new(),
-            asked: HashMap::new(),
+            asked: BTreeMap::new(),
             next_id: 0,
             again: VecDeque::new(),
             gated: VecDeque::new(),
@@ -419,7 +420,7 @@ impl RingWorker {
         match role {
             Role::Asks(cell) => {
                 self.peers.closed(cell, now_ns);
-                let mine = self.asked.extract_if(|_, (of, _)| *of == cell);
+                let mine = self.asked.extract_if(.., |_, (of, _)| *of == cell);
                 let jobs: Vec<_> = mine.map(|(_, (_, job))| job).collect();
                 for job in jobs {
                     // Without a connection nothing was sent.
