@@ -18,7 +18,7 @@ use tokio::time::sleep;
 const CONNECTIONS_MAX: usize = 4096;
 /// Answers of one connection that wait to be sent.
 const ANSWERS_MAX: usize = 256;
-/// After a connection that could not be accepted, for want of descriptors.
+/// After a connection that could not be accepted: there are no descriptors.
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// What serves the calls of other cells.

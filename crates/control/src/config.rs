@@ -13,7 +13,7 @@ use std::sync::Arc;
 /// A new ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Founding {
-    /// It forms when so many cells are present.
+    /// The number of cells with which it forms.
     pub cells: u32,
     /// Copies of each range, the primary included.
     pub copies: u8,

@@ -1,7 +1,7 @@
 //! The control plane of a cell: what cells say to each other besides requests and changes.
 //!
 //! ```text
-//! thread `ring`     connections to all cells, heartbeats, the member: short, never blocked by a disk
+//! thread `ring`     connections to all cells, heartbeats, the member: never blocked by a disk
 //! thread `quorum`   the coordinator, which waits for its disk
 //! ```
 //!
@@ -12,11 +12,11 @@
 //! | room | may use | what it is |
 //! |---|---|---|
 //! | `config` | nothing | what a cell is started with |
-//! | `wire` | `config` | frames over a socket |
+//! | `wire` | nothing | frames over a socket |
 //! | `messages` | nothing | the bodies of calls |
-//! | `hub` | `config`, `wire` | the connections to all other cells |
-//! | `calls` | `messages`, `wire` | what other cells call |
-//! | `member` | `calls`, `config`, `hub` | the loop of the member |
+//! | `hub` | `messages`, `wire` | the connections to all other cells |
+//! | `calls` | `hub`, `messages`, `wire` | what other cells call |
+//! | `member` | `config`, `hub` | the loop of the member |
 //! | `start` | `calls`, `config`, `hub`, `member`, `messages`, `wire` | founding, joining, starting again |
 #![forbid(unsafe_code)]
 

@@ -15,8 +15,11 @@ use tokio::time::{MissedTickBehavior, interval};
 
 /// How often the member looks at the time.
 const TICK: Duration = Duration::from_millis(10);
-/// How often the coordinator is told which cells run.
+/// How often the coordinator is given the cells that run.
 const PRESENT_NS: u64 = 100_000_000;
+/// A cell counts as one that runs for this time after it was heard: who votes does not change with
+/// each pause.
+const ABSENT_NS: u64 = 5_000_000_000;
 
 /// The member of a cell, and what its effects are carried out by.
 pub(crate) struct Loop {
@@ -42,6 +45,10 @@ impl Loop {
         self.adopt(&mut member, first);
         let mut ticks = interval(TICK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let start_ns = (self.clock)().mono_ns;
+        let cells = member.map().cells.keys();
+        // At first all may run.
+        let mut heard: BTreeMap<_, _> = cells.map(|cell| (*cell, start_ns)).collect();
         let mut present_at_ns = 0;
         let is_arranging = Arc::new(AtomicBool::new(false));
         loop {
@@ -68,7 +75,7 @@ impl Loop {
             let now = (self.clock)();
             if now.mono_ns >= present_at_ns && !is_arranging.swap(true, Ordering::AcqRel) {
                 present_at_ns = now.mono_ns + PRESENT_NS;
-                self.say_present(&member, now, is_arranging.clone());
+                self.say_present(&member, now, &mut heard, is_arranging.clone());
             }
         }
     }
@@ -112,9 +119,17 @@ impl Loop {
     }
 
     /// Says to the coordinator which cells run, so that the leader keeps the right voters.
-    fn say_present(&self, member: &Member, now: Now, is_arranging: Arc<AtomicBool>) {
+    fn say_present(
+        &self,
+        member: &Member,
+        now: Now,
+        heard: &mut BTreeMap<CellId, u64>,
+        is_arranging: Arc<AtomicBool>,
+    ) {
         let cells = member.map().cells.keys().copied();
-        let present: Vec<_> = cells.filter(|cell| member.hears(*cell, now)).collect();
+        heard.extend(cells.filter(|cell| member.hears(*cell, now)).map(|it| (it, now.mono_ns)));
+        heard.retain(|_, at_ns| now.mono_ns.saturating_sub(*at_ns) < ABSENT_NS);
+        let present: Vec<_> = heard.keys().copied().collect();
         let quorum = self.quorum.clone();
         self.runtime.spawn(async move {
             quorum.set_present(&present).await;

@@ -165,7 +165,9 @@ impl Starting {
         let quorum = threads.1.run(async move {
             match founding {
                 Some(founding) => {
-                    let map = Map::new(ring, founding.cells, founding.copies);
+                    let mut map = Map::new(ring, founding.cells, founding.copies);
+                    // Before any other can join: the first cell has the first number.
+                    map.apply(&Command::Join { token: join.token, started });
                     Quorum::found(directory, cell, map, transport).await
                 }
                 None => Quorum::open(directory, ring, cell, transport).await,
@@ -175,12 +177,8 @@ impl Starting {
         let _ = calls.quorum.set(quorum.clone());
         let _ = started_quorum.set(quorum.clone());
         hub.adopt(&quorum.watch().borrow());
-        let starts = match founding {
-            Some(_) => Command::Join { token: join.token, started },
-            None => Command::Start { cell, started },
-        };
         let proposer = quorum.clone();
-        threads.1.handle.spawn(async move { start_in(&*proposer, starts, cell, started).await });
+        threads.1.handle.spawn(async move { start_in(&proposer, cell, started).await });
         Ok(Self { ring, cell, incarnation, config, hub, quorum, events, threads })
     }
 
@@ -224,7 +222,6 @@ impl Starting {
 
 impl Control {
     /// Takes what the plane has found.
-    #[must_use]
     pub fn finder(&self) -> impl Fn(Seen) + Send + Sync + 'static {
         let (events, maps, me) = (self.events.clone(), self.quorum.watch(), self.me);
         move |seen| match seen {
@@ -249,11 +246,11 @@ impl Control {
 }
 
 /// Proposes the start of this life until the map has it.
-async fn start_in(quorum: &Quorum<Hub>, command: Command, cell: CellId, started: Started) {
+async fn start_in(quorum: &Quorum<Hub>, cell: CellId, started: Started) {
     let maps = quorum.watch();
     let is_in = |map: &Map| map.cells.get(&cell).is_some_and(|it| it.started == started);
     while !is_in(&maps.borrow()) {
-        match quorum.propose(command).await {
+        match quorum.propose(Command::Start { cell, started }).await {
             Outcome::Verdict(Verdict::Applied { .. }) => return,
             // A later life of this cell has begun, or it is not in the map: it serves nothing.
             Outcome::Verdict(Verdict::Refused(_)) | Outcome::Unknown | Outcome::Unavailable(_) => {

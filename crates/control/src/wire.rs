@@ -158,26 +158,20 @@ impl Message {
     fn of(frame: &Frame<'_>) -> Option<Self> {
         Some(match *frame {
             Frame::Heartbeat {
+                suspects,
+                map_version,
+                ready_version,
                 sent_ns,
                 echo_ns,
                 heard_ns,
-                map_version,
-                ready_version,
                 expiry_s,
-                suspects,
             } => {
                 let (cells, _) = suspects.as_chunks();
                 let suspects = cells.iter().map(|cell| CellId(u32::from_le_bytes(*cell)));
                 let suspects = suspects.collect();
-                Self::Heartbeat(Heartbeat {
-                    sent_ns,
-                    echo_ns,
-                    heard_ns,
-                    map_version,
-                    ready_version,
-                    expiry_s,
-                    suspects,
-                })
+                let versions = Heartbeat { map_version, ready_version, ..Heartbeat::default() };
+                let times = Heartbeat { sent_ns, echo_ns, heard_ns, expiry_s, ..versions };
+                Self::Heartbeat(Heartbeat { suspects, ..times })
             }
             Frame::Call { id, kind, body } => Self::Call { id, kind, body: body.to_vec() },
             Frame::Answer { id, ok, body } => Self::Answer { id, ok, body: body.to_vec() },

@@ -4,10 +4,14 @@
 //! that learn of events from epoll, from signals or from io_uring; the fourth is a thread per
 //! client. The contract: each handler belongs to one thread; replies leave in the order of their
 //! requests; [`Handler::end_batch`](session::Handler::end_batch) is called before anything is sent
-//! and before a thread sleeps; a [`Remote`] reaches every connection from any thread.
+//! and before a thread sleeps; what the handler [orders](session::Order) is done before that; a
+//! [`Remote`] reaches every connection from any thread.
 //!
 //! What serves a connection is chosen by the handler that accepts it ([`Serve`](session::Serve)): a
-//! session, or one of several kinds.
+//! session, or one of several kinds. A connection that is no
+//! [client](session::Connection::is_client) is a link, to another cell: a handler orders it, or it
+//! is accepted at [`Listen::Links`]. The workers serve links beside clients; with a thread per
+//! client, one worker serves all links.
 //!
 //! The clock is read here and in no crate below.
 //!

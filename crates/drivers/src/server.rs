@@ -13,7 +13,7 @@ use session::Serve;
 use crate::config::{Config, Driver, THREADS_MAX, WORKERS_MAX};
 use crate::epoll::Epoll;
 use crate::error::StartError;
-use crate::shared::{Phase, Remote, Shared, Slot};
+use crate::shared::{Remote, Shared, Slot};
 use crate::signal::Signalled;
 use crate::sockets::{Address, Listener};
 use crate::uring::Uring;
@@ -49,7 +49,12 @@ impl Server {
             Driver::Epoll => workers::start::<Epoll, _, _>(&shared, listeners, &mut factory)?,
             Driver::Signal => workers::start::<Signalled, _, _>(&shared, listeners, &mut factory)?,
             Driver::Uring => workers::start::<Uring, _, _>(&shared, listeners, &mut factory)?,
-            Driver::Threads => start_threads(&shared, listeners, factory)?,
+            Driver::Threads => {
+                let (links, clients) = listeners.into_iter().partition(Listener::is_for_links);
+                let serving = start_links(&shared, links, &mut factory)?;
+                let started = threads::start(&shared, clients, factory);
+                workers::all_or_none(&shared, serving, started)?
+            }
         };
         Ok(Self { shared, addresses, threads })
     }
@@ -88,33 +93,17 @@ impl Drop for Server {
     }
 }
 
-/// Starts a thread for each client, and before it the worker that serves links, if there are any.
-fn start_threads<H, F>(
+/// Starts the worker that serves links where each client has a thread, if there is a listener for
+/// them.
+fn start_links<H: Serve + Send + 'static>(
     shared: &Arc<Shared>,
     listeners: Vec<Listener>,
-    mut factory: F,
-) -> Result<Vec<JoinHandle<()>>, StartError>
-where
-    H: Serve + Send + 'static,
-    F: FnMut(Slot<H::Mail>) -> H + Send + 'static,
-{
-    let (links, clients): (Vec<_>, Vec<_>) =
-        listeners.into_iter().partition(Listener::is_for_links);
-    if links.is_empty() {
-        return threads::start(shared, clients, factory);
+    factory: &mut impl FnMut(Slot<H::Mail>) -> H,
+) -> Result<Vec<JoinHandle<()>>, StartError> {
+    if listeners.is_empty() {
+        return Ok(Vec::new());
     }
-    let mut threads = workers::start::<Epoll, _, _>(shared, links, &mut factory)?;
-    match threads::start(shared, clients, factory) {
-        Ok(started) => threads.extend(started),
-        Err(error) => {
-            shared.advance(Phase::Stopping);
-            for thread in threads {
-                thread.join().expect("a worker that has served nobody does not panic");
-            }
-            return Err(error);
-        }
-    }
-    Ok(threads)
+    workers::start::<Epoll, _, _>(shared, listeners, factory)
 }
 
 fn check(config: &Config) -> Result<(), StartError> {

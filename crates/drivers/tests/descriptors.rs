@@ -6,8 +6,9 @@ mod support;
 use std::fs::File;
 use std::sync::Mutex;
 
-use rustix::process::{Resource, getrlimit, setrlimit};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
+use support::node::Node;
 use support::{CROWD, Rig, descriptors, drivers, eventually, has_room_for_a_crowd};
 
 /// Tests here take turns: each counts the descriptors of the whole process.
@@ -76,14 +77,19 @@ fn five_thousand_connections_lose_no_request_though_clients_are_killed() {
     }
 }
 
+/// Allows few more descriptors than are open, and returns the limits from before.
+fn allow_few_more() -> Rlimit {
+    let limits = getrlimit(Resource::Nofile);
+    let current = Some(descriptors() as u64 + 64);
+    setrlimit(Resource::Nofile, Rlimit { current, ..limits }).expect("less is always allowed");
+    limits
+}
+
 #[test]
 fn without_descriptors_clients_wait_and_nothing_spins() {
     let _alone = ALONE.lock();
     for driver in drivers() {
-        let limits = getrlimit(Resource::Nofile);
-        let mut few = limits;
-        few.current = Some(descriptors() as u64 + 64);
-        setrlimit(Resource::Nofile, few).expect("less is always allowed");
+        let limits = allow_few_more();
         let rig = Rig::plain(driver);
         let mut clients: Vec<_> = (0..5).map(|_| rig.connect()).collect();
         for client in &mut clients {
@@ -103,6 +109,31 @@ fn without_descriptors_clients_wait_and_nothing_spins() {
         setrlimit(Resource::Nofile, limits).expect("back to what it was");
         let wakeups = remote.snapshot().wakeups;
         assert!(wakeups < 200, "{driver:?} woke {wakeups} times");
+    }
+}
+
+#[test]
+fn without_descriptors_links_wait_and_connections_are_refused() {
+    let _alone = ALONE.lock();
+    for driver in drivers() {
+        let limits = allow_few_more();
+        let node = Node::plain(driver);
+        let mut clients: Vec<_> = (0..2).map(|_| node.client()).collect();
+        for client in &mut clients {
+            client.ask(b"version\r\n", b"VERSION 1\r\n");
+        }
+        let mut rest: Vec<_> = std::iter::from_fn(|| File::open("/dev/null").ok()).collect();
+        clients[0].ask(b"get link-a\r\n", b"REFUSED\r\n");
+        rest.pop();
+        let mut waits = node.link();
+        waits.send(b"ask 7 a\n");
+        let remote = node.server.remote();
+        eventually("accepting stops", || remote.snapshot().accept_stops > 0);
+        clients[0].ask(b"version\r\n", b"VERSION 1\r\n");
+        clients.pop();
+        waits.expect(b"got 7 a\n");
+        setrlimit(Resource::Nofile, limits).expect("back to what it was");
+        clients[0].ask(b"get link-b\r\n", b"link-b\r\n");
     }
 }
 

@@ -101,6 +101,7 @@ fn a_frame_that_ends_too_early_or_too_late_is_refused() {
             FrameKind::Request,
             FrameKind::Reply,
             FrameKind::Entries,
+            FrameKind::Heartbeat,
             FrameKind::Call,
             FrameKind::Answer,
             FrameKind::Map,

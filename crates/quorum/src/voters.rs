@@ -28,3 +28,42 @@ pub fn voters(present: &[CellId], now: &BTreeSet<CellId>) -> BTreeSet<CellId> {
     let join = present.difference(now);
     stay.chain(join).copied().take(allowed).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_voters_are_one_three_or_five_and_those_that_are_present_stay() {
+        let cases: [(&[u32], &[u32], &[u32]); 20] = [
+            (&[], &[1, 2, 3], &[1, 2, 3]),
+            (&[1], &[], &[1]),
+            (&[1], &[1], &[1]),
+            (&[1, 2], &[1], &[1]),
+            (&[1, 2], &[2], &[2]),
+            (&[1, 2, 3], &[2], &[1, 2, 3]),
+            (&[1, 2, 3, 4], &[1], &[1, 2, 3]),
+            (&[1, 2, 3, 4], &[1, 3, 4], &[1, 3, 4]),
+            (&[1, 2, 3, 4, 5], &[1, 3, 4], &[1, 2, 3, 4, 5]),
+            (&[1, 2, 3, 4, 5, 6, 7], &[3, 6, 7], &[1, 2, 3, 6, 7]),
+            // One is absent, and another takes its place.
+            (&[1, 2, 4], &[1, 2, 3], &[1, 2, 4]),
+            (&[1, 4, 5], &[1, 2, 3], &[1, 4, 5]),
+            (&[1, 2, 3, 4, 6], &[1, 2, 3, 4, 5], &[1, 2, 3, 4, 6]),
+            (&[1, 2, 4, 5, 6, 9], &[1, 2, 3, 4, 5], &[1, 2, 4, 5, 6]),
+            // Nobody can take its place, so there are fewer.
+            (&[1, 3], &[1, 2, 3], &[1]),
+            (&[2, 3], &[1, 2, 3], &[2]),
+            (&[1, 2, 3, 4], &[1, 2, 3, 4, 5], &[1, 2, 3]),
+            (&[5], &[1, 2, 3], &[5]),
+            // Twice is once, and the order does not count.
+            (&[3, 3, 1], &[1], &[1]),
+            (&[3, 2, 1], &[3], &[1, 2, 3]),
+        ];
+        let set = |ids: &[u32]| ids.iter().map(|id| CellId(*id)).collect::<BTreeSet<_>>();
+        for (present, now, expected) in cases {
+            let present: Vec<_> = present.iter().map(|id| CellId(*id)).collect();
+            assert_eq!(voters(&present, &set(now)), set(expected), "{present:?} {now:?}");
+        }
+    }
+}

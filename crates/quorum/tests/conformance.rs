@@ -1,6 +1,8 @@
 //! What every coordinator promises, whatever it is made of: the model in memory and a group of
 //! three cells pass the same cases.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 mod cells;
 
 use cells::{Cells, Member, formed, insist, join, settle, stamp, until};
@@ -94,7 +96,7 @@ mod cases {
     pub async fn what_one_cell_was_answered_every_cell_reads(subject: &impl Subject) {
         let (first, second) = subject.two();
         for (writer, reader) in [(&first, &second), (&second, &first)].repeat(10) {
-            let at = stamp(&*writer.read().await.unwrap());
+            let at = stamp(&writer.read().await.unwrap());
             let Verdict::Applied { version, .. } = insist(&**writer, Command::Settle { at }).await
             else {
                 panic!("nobody else proposes");
@@ -170,7 +172,7 @@ mod cases {
 #[tokio::test]
 async fn a_delayed_proposal_of_the_model_is_refused_once_it_was_settled() {
     let model = Model::new(formed());
-    let at = stamp(&*model.read().await.unwrap());
+    let at = stamp(&model.read().await.unwrap());
     model.set_fault(Fault::Delayed);
     assert_eq!(model.propose(Command::Settle { at }).await, Outcome::Unknown);
     model.set_fault(Fault::None);

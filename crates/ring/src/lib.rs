@@ -24,7 +24,7 @@ mod member;
 pub use ids::{CellId, Incarnation, RangeId};
 pub use map::{
     Addresses, CELLS_MAX, COPIES_MAX, Cell, Command, EPOCHS_MAX, Map, Range, Refusal, Stamp,
-    Started, Verdict,
+    Started, Verdict, changes,
 };
 pub use member::{
     BEAT_NS, Effect, Event, FIRST_NS, Heartbeat, LEASE_NS, Member, Outcome, SHRINK_NS, SILENCE_NS,

@@ -9,8 +9,9 @@
 
 use crate::effect_log::{EffectLog, LEVEL};
 use crate::park::Park;
-use base::{SliceId, Version};
+use base::{SliceId, SliceRange, Version};
 use effects::{LANES_MAX, Lanes, Level, Log, Mark, Place, WorkerSink};
+use engine::Engine;
 use session::{Answer, LogId, Outcome, Passed};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -119,6 +120,17 @@ impl Replies {
         if !self.lanes.log(place.lane).passed(self.level, place.position) {
             self.show(place);
         }
+    }
+
+    /// Ends all items of `slices` now. The reply in execution shows it.
+    pub(crate) fn flush(&mut self, engine: &Engine, slices: SliceRange) -> Result<(), Park> {
+        let mut places = Vec::new();
+        let set = |slice| engine.barrier(slice, engine.last_version(slice));
+        let sink = &mut self.sink;
+        let flushed = engine.flush_by(|| sink.barrier(slices, set, &mut places));
+        flushed.map_err(|_| Park)?;
+        places.into_iter().for_each(|place| self.show(place));
+        Ok(())
     }
 
     /// Notes that the reply in execution shows what stands at `place`.

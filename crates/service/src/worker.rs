@@ -369,13 +369,14 @@ impl Worker {
             engine.flush();
             return Ok(());
         };
-        let mut places = Vec::new();
-        let set = |slice| engine.barrier(slice, engine.last_version(slice));
-        let sink = &mut replies.sink;
-        let flushed = engine.flush_by(|| sink.barrier(SliceRange::ALL, set, &mut places));
-        flushed.map_err(|_| Park)?;
-        places.into_iter().for_each(|place| replies.show(place));
-        Ok(())
+        replies.flush(engine, SliceRange::ALL)
+    }
+
+    /// Ends all items of `slices` now, of which this cell orders the changes.
+    pub(crate) fn flush_slices(&mut self, slices: SliceRange) -> Result<(), Park> {
+        self.counters.cmd_flush.add(1);
+        let replies = self.replies.as_mut().expect("a cell of a ring keeps a log");
+        replies.flush(self.cell.engine(), slices)
     }
 
     /// The engine, and the pin of the batch.
@@ -387,9 +388,8 @@ impl Worker {
     /// Applies a change of another cell.
     pub(crate) fn apply(
         &mut self,
-        slice: SliceId,
+        (slice, version): (SliceId, Version),
         effect: &Effect<'_>,
-        version: Version,
         now: Now,
     ) -> Applied {
         let pin = self.pin.as_mut().expect("a batch has begun");

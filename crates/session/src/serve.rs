@@ -37,8 +37,8 @@ pub trait Connection<H: Handler>: Send + 'static {
     /// Its id.
     fn id(&self) -> ConnId;
 
-    /// Whether its peer is a client. If not, it is a link, to another cell of the ring: the limit of
-    /// connections and the time-out of silence do not apply, and a server that drains closes it
+    /// Whether its peer is a client. If not, it is a link, to another cell of the ring: the limit
+    /// of connections and the time-out of silence do not apply, and a server that drains closes it
     /// when all clients are gone.
     ///
     /// A link is received from also while its peer has not taken all that was sent, so that two

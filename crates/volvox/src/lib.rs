@@ -11,12 +11,13 @@
 //! | room | may use | what it is |
 //! |---|---|---|
 //! | `auth` | nothing | the file of users, and the check of a client's credentials |
-//! | `cli` | `config`, `memcached`, `run` | the commands, and which part each one calls |
+//! | `cli` | `config`, `memcached`, `run`, `up` | the commands, and which part each one calls |
 //! | `config` | nothing | every setting: its type, its range, where its value came from |
 //! | `logging` | `config` | the log of the cell |
 //! | `memcached` | `config` | memcached's command line, and what `stats settings` answers |
 //! | `process` | `config` | what happens to the process: limits, user, background, signals, files |
 //! | `run` | `auth`, `config`, `logging`, `memcached`, `process` | settings become a running cell |
+//! | `up` | nothing | a ring of processes on one machine |
 #![forbid(unsafe_code)]
 
 pub mod auth;
@@ -26,6 +27,7 @@ mod logging;
 pub mod memcached;
 mod process;
 mod run;
+mod up;
 
 #[cfg(test)]
 mod scratch;

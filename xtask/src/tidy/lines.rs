@@ -16,7 +16,7 @@ const PRODUCT: [&str; 12] = [
     "control", "drivers", "volvox",
 ];
 /// Most lines of the product. Lower it when lines go; do not raise it for what could be shorter.
-const PRODUCT_MAX: usize = 33_000;
+const PRODUCT_MAX: usize = 34_500;
 /// Most lines of everything else, likewise. It is on its way to 15,500.
 const OUTSIDE_MAX: usize = 18_900;
 

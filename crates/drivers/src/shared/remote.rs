@@ -115,7 +115,8 @@ impl Remote {
 /// client.
 pub struct Slot<M> {
     /// The worker it will serve. Under [`Driver::Threads`](crate::Driver::Threads), worker 0 serves
-    /// no client. With a listener for links it serves those. Without one, its handler gets mail,
+    /// no client. With a listener for links it serves those, and worker 1, which accepts clients,
+    /// has no handler. Without one, the handler of worker 0 gets mail,
     /// and [`Handler::end_batch`](session::Handler::end_batch) is called after that and when
     /// [`Handler::wake_at_ns`](session::Handler::wake_at_ns) says.
     pub worker: WorkerId,

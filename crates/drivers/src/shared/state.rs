@@ -7,8 +7,8 @@
 //!
 //! Invariants: `open` counts each client from the moment it is accepted until its worker has
 //! closed it; links are not counted. While the server drains, the last client that is closed wakes
-//! every worker, because links are closed then. The counts of a worker that is gone are in `retired`, and in no handle: both change
-//! under the write lock of `workers`.
+//! every worker, because links are closed then. The counts of a worker that is gone are in
+//! `retired`, and in no handle: both change under the write lock of `workers`.
 //!
 //! Times are nanoseconds of the monotonic clock.
 

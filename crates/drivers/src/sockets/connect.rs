@@ -1,5 +1,5 @@
-//! Opening a TCP connection without waiting: it is started, and looked at when its socket takes bytes
-//! or has failed.
+//! Opening a TCP connection without waiting: it is started, and looked at when its socket takes
+//! bytes or has failed.
 //!
 //! As an accepted one, it sends without delay, and with keep-alive it notices a host that is gone.
 

@@ -274,8 +274,8 @@ where
 
     fn stop_accepting(&mut self) {
         self.retry_at_ns = Some(self.now.mono_ns + RETRY_NS);
-        self.handle.counters().accept_stops.add(1);
         self.shared.set_accept_stopped(true);
+        self.handle.counters().accept_stops.add(1);
     }
 
     /// Wakes the thread of every client.

@@ -2,10 +2,10 @@
 //! wherever it waits.
 //!
 //! Invariants: `end_batch` is called after each step, before anything is sent and before the thread
-//! blocks; what the handler has ordered is carried out before that. While a reply waits or a request is parked, the thread waits for messages and does not
-//! receive. While it waits for a log, that is announced, and the gate was asked since. Dropping a
-//! client removes its worker and counts the connection as closed, also where its thread could not
-//! start.
+//! blocks; what the handler has ordered is carried out before that. While a reply waits or a
+//! request is parked, the thread waits for messages and does not receive. While it waits for a log,
+//! that is announced, and the gate was asked since. Dropping a client removes its worker and counts
+//! the connection as closed, also where its thread could not start.
 
 use std::ops::ControlFlow::{self, Break, Continue};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

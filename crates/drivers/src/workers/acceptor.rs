@@ -2,7 +2,7 @@
 //!
 //! When the limit is reached and clients are to wait, the source stops watching the listeners for
 //! clients, so nothing spins; when descriptors run out, those for links too. Accepting resumes when
-//! a connection closes, or after [`RETRY_NS`].
+//! a client leaves, or after [`RETRY_NS`].
 //!
 //! Times are nanoseconds of the monotonic clock.
 
@@ -130,8 +130,16 @@ impl Acceptor {
 
     fn stop<H: Serve, S: Source>(&mut self, conns: &mut Connections<H, S>) {
         self.pause(conns);
+        // First, so that who sees the count sees that clients are not accepted.
+        self.tell_stopped(true, conns);
         conns.handle.counters().accept_stops.add(1);
-        conns.shared.set_accept_stopped(true);
+    }
+
+    /// Lets others see whether clients are accepted, if this worker accepts them.
+    fn tell_stopped<H: Serve, S: Source>(&self, stopped: bool, conns: &Connections<H, S>) {
+        if self.listeners(false).next().is_some() {
+            conns.shared.set_accept_stopped(stopped);
+        }
     }
 
     fn pause<H: Serve, S: Source>(&mut self, conns: &mut Connections<H, S>) {
@@ -156,6 +164,6 @@ impl Acceptor {
             return self.pause(conns);
         }
         self.retry_at_ns = None;
-        conns.shared.set_accept_stopped(false);
+        self.tell_stopped(false, conns);
     }
 }

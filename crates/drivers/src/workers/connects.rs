@@ -1,7 +1,9 @@
-//! Connections that are under way: what a handler has ordered to connect, until it is open or failed.
+//! Connections that are under way: what a handler has ordered to connect, until it is open or has
+//! failed.
 //!
 //! Invariants: there are at most [`CONNECTS_MAX`]. Each has a key that no other one has; a key that
-//! comes with a late event matches none. The source watches each socket until it is taken from here.
+//! comes with a late event matches none. The source watches each socket until it is taken from
+//! here.
 //!
 //! Times are nanoseconds of the monotonic clock.
 

@@ -40,4 +40,4 @@ mod worker;
 pub(crate) use client::{Client, Received, Turn};
 pub(crate) use key::{KEY_CONNECTS, KEY_LISTENERS, KEY_SPECIAL, Key};
 pub(crate) use source::{Source, Unsent};
-pub(crate) use spawn::start;
+pub(crate) use spawn::{all_or_none, start};

@@ -80,7 +80,8 @@ impl<H: Serve, S: Source> Sender<H, S> {
         }
     }
 
-    /// Carries out `first` and the orders after it, as many as one batch may.
+    /// Carries out `first` and the orders after it, as many as one batch may. The rest is found
+    /// before the worker sleeps.
     #[cold]
     #[inline(never)]
     fn carry_out(&mut self, first: Order) {
@@ -94,9 +95,6 @@ impl<H: Serve, S: Source> Sender<H, S> {
             next = if may { self.conns.context.handler.take_order() } else { None };
         }
         self.ordering = false;
-        if count == ORDERS_MAX {
-            self.conns.look_again();
-        }
     }
 
     fn carry_out_one(&mut self, order: Order) {

@@ -59,8 +59,8 @@ pub(crate) trait Source: Sized {
         listener.accept(true)
     }
 
-    /// Starts to report that a connection that is under way is open or has failed, as one that takes
-    /// bytes.
+    /// Starts to report that a connection that is under way is open or has failed, as one that
+    /// takes bytes.
     fn watch_connecting(&mut self, fd: &OwnedFd, key: Key) -> Result<(), Errno>;
 
     /// Stops that. [`Source::watch`] or [`Source::close`] follows.

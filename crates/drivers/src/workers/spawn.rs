@@ -63,11 +63,25 @@ where
     let ready = |result: Result<(), Errno>| {
         result.map_err(|cause| StartError::System { what: S::WHAT, cause: cause.into() })
     };
-    match spawned.and_then(|()| results.iter().try_for_each(ready)) {
-        Ok(()) => Ok(threads),
+    let result = spawned.and_then(|()| results.iter().try_for_each(ready));
+    all_or_none(shared, threads, result.map(|()| Vec::new()))
+}
+
+/// The threads that were started first, and those that were `started` after them. If that has
+/// failed, the first ones are ended.
+pub(crate) fn all_or_none(
+    shared: &Shared,
+    mut first: Vec<JoinHandle<()>>,
+    started: Result<Vec<JoinHandle<()>>, StartError>,
+) -> Result<Vec<JoinHandle<()>>, StartError> {
+    match started {
+        Ok(started) => {
+            first.extend(started);
+            Ok(first)
+        }
         Err(error) => {
             shared.advance(Phase::Stopping);
-            for thread in threads {
+            for thread in first {
                 thread.join().expect("a worker that has served nobody does not panic");
             }
             Err(error)

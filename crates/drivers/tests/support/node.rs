@@ -1,4 +1,4 @@
-//! A server that asks another one, or a test in its place, over links. What a link carries is lines:
+//! A server that asks another one, or a test in its place, over links. A link carries lines:
 //!
 //! ```text
 //! ask N TEXT    the other end answers: got N TEXT
@@ -16,10 +16,11 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use base::MemoryBudget;
+use base::{MemoryBudget, Now};
 use drivers::{Address, Config, Driver, Listen, Post, Remote, Server, Slot};
 use session::{
-    Bounds, ConnId, LogId, Mark, Order, Outcome, Passed, Reply, Resources, Ticket, WorkerId,
+    BatchEnd, Bounds, ConnId, LogId, Mark, Order, Outcome, Passed, Reply, Resources, Ticket,
+    WorkerId,
 };
 
 use super::client::Client;
@@ -32,8 +33,8 @@ pub const BIG_BYTES: usize = 64 << 10;
 /// Connections that `dials` orders at once.
 pub const DIALS: usize = 1000;
 
-/// Turns that `many` orders: more than one batch carries out.
-const TURNS: usize = 3000;
+/// Turns that `many` orders: if a worker slept after each batch of them, the reply would be late.
+const TURNS: usize = 40_000;
 
 /// The purpose of the link that all requests of a worker use. Others are numbers of tickets.
 const SHARED_LINK: u64 = u64::MAX;
@@ -47,6 +48,8 @@ pub struct Seen {
     pub notes: AtomicUsize,
     /// Connections that could not be opened.
     pub refused: AtomicUsize,
+    /// Batches that ended before everything was done that was ordered in them.
+    pub late: AtomicUsize,
     pub links_opened: Mutex<Vec<ConnId>>,
     pub links_closed: Mutex<Vec<ConnId>>,
 }
@@ -238,6 +241,12 @@ impl Delays for Asks {
     fn gate(&self, _: LogId, _: u64) -> Passed {
         Passed::Yes
     }
+
+    fn end_batch(&mut self, _: Now) -> BatchEnd {
+        let late = usize::from(!self.orders.is_empty());
+        self.seen.late.fetch_add(late, Ordering::SeqCst);
+        BatchEnd::Send
+    }
 }
 
 impl Kinds for Asks {
@@ -250,6 +259,7 @@ impl Kinds for Asks {
 
     fn connected(&mut self, id: ConnId, purpose: u64) -> Option<Link> {
         if purpose != SHARED_LINK {
+            assert_ne!(purpose, APART, "nobody accepts these");
             self.answer(purpose as usize, b"OPEN");
             return None;
         }

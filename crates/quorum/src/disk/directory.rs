@@ -164,3 +164,65 @@ impl fmt::Display for DirectoryError {
 }
 
 impl std::error::Error for DirectoryError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disk::scratch::Scratch;
+
+    #[test]
+    fn each_open_is_a_later_life_of_the_same_cell() {
+        let scratch = Scratch::new();
+        let path = scratch.path().join("a/b");
+        for life in 1..5 {
+            let mut directory = Directory::open(&path, 40 + life).unwrap();
+            assert_eq!((directory.incarnation(), directory.token()), (Incarnation(life), 41));
+            let before = (life > 1).then_some((7, CellId(3)));
+            assert_eq!(directory.identity(), before);
+            directory.set_identity(7, CellId(3)).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_second_process_is_refused_and_raises_nothing() {
+        let scratch = Scratch::new();
+        let first = Directory::open(scratch.path(), 1).unwrap();
+        let second = Directory::open(scratch.path(), 1).map(drop).unwrap_err();
+        assert!(second.to_string().contains("in use by another process"), "{second}");
+        drop(first);
+        assert_eq!(Directory::open(scratch.path(), 1).unwrap().incarnation(), Incarnation(2));
+    }
+
+    #[test]
+    fn another_ring_or_cell_is_refused_and_both_are_named() {
+        let scratch = Scratch::new();
+        let mut directory = Directory::open(scratch.path(), 1).unwrap();
+        directory.set_identity(0xAB, CellId(1)).unwrap();
+        for (ring, cell) in [(0xCD, CellId(1)), (0xAB, CellId(2))] {
+            let error = directory.set_identity(ring, cell).unwrap_err().to_string();
+            assert!(error.contains("is of cell 1 of ring ab"), "{error}");
+            assert!(error.contains(&format!("cell {cell} of ring {ring:x}")), "{error}");
+            assert_eq!(directory.identity(), Some((0xAB, CellId(1))));
+        }
+    }
+
+    #[test]
+    fn a_broken_or_lost_file_is_an_error_and_never_an_earlier_life() {
+        let scratch = Scratch::new();
+        let mut directory = Directory::open(scratch.path(), 1).unwrap();
+        directory.set_identity(7, CellId(3)).unwrap();
+        drop(directory);
+        for name in ["life", "identity"] {
+            let file = scratch.path().join(name);
+            let whole = fs::read(&file).unwrap();
+            for bytes in [&whole[..whole.len() - 1], b"", b"00000000 {}"] {
+                fs::write(&file, bytes).unwrap();
+                let error = Directory::open(scratch.path(), 1).map(drop).unwrap_err().to_string();
+                assert!(error.contains(file.to_str().unwrap()), "{error}");
+            }
+            fs::write(&file, whole).unwrap();
+        }
+        fs::remove_file(scratch.path().join("life")).unwrap();
+        assert!(Directory::open(scratch.path(), 1).is_err());
+    }
+}

@@ -7,13 +7,13 @@
 //!
 //! So only the last frame can be torn by a crash. A broken frame is taken for torn, and cut off, if
 //! no whole frame of a higher number begins anywhere after it; otherwise the file is broken, and
-//! nothing of it is used. A last frame that was acknowledged and is damaged later cannot be distinguished
-//! from a torn one.
+//! nothing of it is used. A last frame that was acknowledged and is damaged later looks like a torn
+//! one.
 
 use super::error::DiskError;
 use super::whole::sync_parent;
 use std::fs::{self, File};
-use std::io::{Read, Seek, SeekFrom, Write};
+use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 /// Most bytes of a payload.
@@ -22,6 +22,9 @@ pub const FRAME_MAX: usize = 8 << 20;
 const FILE_MAX: u64 = 64 << 20;
 /// Bytes before the payload.
 const HEAD: usize = 16;
+
+/// Where a frame begins, and its payload.
+type Frame = (u64, Vec<u8>);
 
 /// The file, open for appending.
 #[derive(Debug)]
@@ -44,10 +47,14 @@ impl Frames {
         Ok(frames)
     }
 
-    /// Opens the file and returns its payloads. Cuts off a torn frame at its end.
-    pub fn open(path: &Path) -> Result<(Self, Vec<Vec<u8>>), DiskError> {
+    /// Opens the file and returns its payloads, each with the offset of its frame. Cuts off a torn
+    /// frame at its end.
+    pub fn open(path: &Path) -> Result<(Self, Vec<Frame>), DiskError> {
         let file = File::options().read(true).write(true).open(path);
-        let mut file = file.map_err(DiskError::io("open", path))?;
+        let mut file = file.map_err(|error| match error.kind() {
+            ErrorKind::NotFound => DiskError::broken(path, 0, "it is absent"),
+            _ => DiskError::io("open", path)(error),
+        })?;
         let mut bytes = Vec::new();
         let read = (&mut file).take(FILE_MAX + 1).read_to_end(&mut bytes);
         read.map_err(DiskError::io("read", path))?;
@@ -61,8 +68,8 @@ impl Frames {
                 let what = format!("frame {number} follows frame {}", payloads.len());
                 return Err(DiskError::broken(path, at as u64, what));
             }
+            payloads.push((at as u64, payload.to_vec()));
             at += HEAD + payload.len();
-            payloads.push(payload.to_vec());
         }
         let next = payloads.len() as u64;
         let later = |at: &usize| frame_at(&bytes, *at).is_some_and(|(number, _)| number > next);
@@ -82,7 +89,7 @@ impl Frames {
     /// appended: nobody knows what is on disk.
     pub fn append(&mut self, payload: &[u8]) -> Result<(), DiskError> {
         if payload.len() > FRAME_MAX {
-            let error = std::io::ErrorKind::FileTooLarge.into();
+            let error = ErrorKind::FileTooLarge.into();
             return Err(DiskError::io("write a frame above 8 MiB to", &self.path)(error));
         }
         let number = self.next.to_le_bytes();
@@ -143,6 +150,12 @@ mod tests {
         (path, payloads)
     }
 
+    fn read(path: &Path) -> (Frames, Vec<Vec<u8>>) {
+        let (frames, payloads) = Frames::open(path).unwrap();
+        assert!(payloads.iter().zip(0..3).all(|((offset, _), at)| *offset == at * 36));
+        (frames, payloads.into_iter().map(|(_, payload)| payload).collect())
+    }
+
     #[test]
     fn every_torn_tail_is_cut_off_and_the_rest_stays() {
         let scratch = Scratch::new();
@@ -150,11 +163,10 @@ mod tests {
         let whole = fs::read(&path).unwrap();
         for length in 0..=whole.len() {
             fs::write(&path, &whole[..length]).unwrap();
-            let (mut frames, read) = Frames::open(&path).unwrap();
-            assert_eq!(read, payloads[..length / 36], "{length} bytes");
+            let (mut frames, kept) = read(&path);
+            assert_eq!(kept, payloads[..length / 36], "{length} bytes");
             frames.append(b"more").unwrap();
-            let (_, read) = Frames::open(&path).unwrap();
-            assert_eq!(read.last().unwrap(), b"more", "{length} bytes");
+            assert_eq!(read(&path).1.last().unwrap(), b"more", "{length} bytes");
         }
     }
 
@@ -165,7 +177,7 @@ mod tests {
         let whole = fs::read(&path).unwrap();
         for tail in [vec![0; 5], vec![0; 5000], vec![0xA7; 300]] {
             fs::write(&path, [&*whole, &tail].concat()).unwrap();
-            assert_eq!(Frames::open(&path).unwrap().1, payloads);
+            assert_eq!(read(&path).1, payloads);
         }
     }
 

@@ -12,4 +12,6 @@ pub use directory::{Directory, DirectoryError};
 pub use error::{DiskError, DiskFailure};
 pub use frames::Frames;
 pub use health::Health;
+#[cfg(test)]
+pub use scratch::Scratch;
 pub use whole::{read_whole, write_whole};

@@ -68,3 +68,38 @@ pub fn decode<T: DeserializeOwned>(ring: u64, bytes: &[u8]) -> Option<T> {
     let envelope: Envelope<T> = serde_json::from_slice(bytes).ok()?;
     (envelope.ring == ring).then_some(envelope.body)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ring::{Addresses, CELLS_MAX, COPIES_MAX, Incarnation, Started};
+
+    #[test]
+    fn the_largest_map_fits_twice_into_a_body() {
+        let mut map = Map::new(u64::MAX, CELLS_MAX as u32, COPIES_MAX);
+        let at = "[2001:db8:1111:2222:3333:4444:5555:6666]:65535".parse().unwrap();
+        let addresses = Addresses { control: at, links: at, clients: at };
+        for token in 0..CELLS_MAX as u64 {
+            let started = Started { incarnation: Incarnation(u64::MAX), addresses };
+            map.apply(&Command::Join { token: u64::MAX - token, started });
+        }
+        assert_eq!((map.cells.len(), map.ranges.len()), (CELLS_MAX, CELLS_MAX));
+        let bytes = encode(7, Answer::Map(Box::new(map.clone()))).unwrap();
+        assert!(bytes.len() * 2 < BODY_MAX, "{} bytes", bytes.len());
+        let Some(Answer::Map(decoded)) = decode(7, &bytes) else { panic!("it was encoded") };
+        assert_eq!(*decoded, map);
+    }
+
+    #[test]
+    fn what_is_of_another_ring_or_no_body_is_refused() {
+        let bytes = encode(7, Request::Read).unwrap();
+        assert!(matches!(decode(7, &bytes), Some(Request::Read)));
+        assert!(decode::<Request>(8, &bytes).is_none());
+        assert!(decode::<Answer>(7, b"{\"ring\":7}").is_none());
+        let nested = [&b"[".repeat(100_000)[..], b"1"].concat();
+        let long = vec![b' '; BODY_MAX + 1];
+        for bytes in [&bytes[1..], b"", &nested, &long] {
+            assert!(decode::<Request>(7, bytes).is_none());
+        }
+    }
+}

@@ -11,7 +11,9 @@ use openraft::raft::{
 };
 use openraft::{EmptyNode, OptionalSend, RaftNetwork, RaftNetworkFactory, Snapshot};
 use ring::CellId;
+use std::collections::BTreeMap;
 use std::future::Future;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// How long a leader waits before it calls a member again that did not answer.
@@ -20,13 +22,25 @@ const PAUSE: Duration = Duration::from_millis(50);
 const LIMIT: Duration = Duration::from_secs(2);
 
 /// Makes a link to each member.
-pub struct Links<T>(pub Caller<T>);
+pub struct Links<T> {
+    caller: Caller<T>,
+    matched: Matched,
+}
 
 /// The link to one member.
 pub struct Link<T> {
     caller: Caller<T>,
     to: CellId,
+    matched: Matched,
 }
+
+/// For each member, up to which entry it said that it has all, to which leadership.
+///
+/// A disk that loses what it had acknowledged makes a member say later that it has less. openraft
+/// asserts that this never happens, so it would end the leader, and each leader after it. Here such
+/// a member is one that does not answer, until another leads.
+#[derive(Clone, Default)]
+struct Matched(Arc<Mutex<BTreeMap<CellId, (Vote, u64)>>>);
 
 /// A member that did not answer, as openraft wants it.
 #[derive(Debug)]
@@ -34,17 +48,49 @@ struct Silent(CellId);
 
 impl std::fmt::Display for Silent {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "cell {} did not answer", self.0)
+        write!(f, "cell {} did not answer, or has lost entries", self.0)
+    }
+}
+
+impl Matched {
+    /// Notes what `cell` has. `sent` are the entry before those that it was sent, and the last of
+    /// them. Returns whether it has lost entries.
+    fn note(
+        &self,
+        cell: CellId,
+        vote: Vote,
+        sent: (Option<u64>, Option<u64>),
+        answer: &AppendEntriesResponse<CellId>,
+    ) -> bool {
+        let mut all = self.0.lock().expect("no holder of this lock panics");
+        let before = all.get(&cell).filter(|(of, _)| *of == vote).map(|(_, index)| *index);
+        let has = match answer {
+            AppendEntriesResponse::Success => sent.1,
+            AppendEntriesResponse::PartialSuccess(last) => last.map(|last| last.index),
+            AppendEntriesResponse::HigherVote(_) => None,
+            AppendEntriesResponse::Conflict => return before.is_some() && sent.0 <= before,
+        };
+        if let Some(has) = has.max(before) {
+            all.insert(cell, (vote, has));
+        }
+        false
     }
 }
 
 impl std::error::Error for Silent {}
 
+impl<T> Links<T> {
+    /// Links by way of `caller`.
+    pub fn new(caller: Caller<T>) -> Self {
+        Self { caller, matched: Matched::default() }
+    }
+}
+
 impl<T: Transport> RaftNetworkFactory<Types> for Links<T> {
     type Network = Link<T>;
 
     async fn new_client(&mut self, target: CellId, _node: &EmptyNode) -> Link<T> {
-        Link { caller: self.0.clone(), to: target }
+        Link { caller: self.caller.clone(), to: target, matched: self.matched.clone() }
     }
 }
 
@@ -74,7 +120,13 @@ impl<T: Transport> RaftNetwork<Types> for Link<T> {
             Answer::Append(response) => Some(response),
             _ => None,
         };
-        Ok(self.ask(Request::Append(request), option.hard_ttl(), of).await?)
+        let (vote, before) = (request.vote, request.prev_log_id.map(|log_id| log_id.index));
+        let last = request.entries.last().map_or(before, |entry| Some(entry.log_id.index));
+        let answer = self.ask(Request::Append(request), option.hard_ttl(), of).await?;
+        if self.matched.note(self.to, vote, (before, last), &answer) {
+            return Err(openraft::error::Unreachable::new(&Silent(self.to)).into());
+        }
+        Ok(answer)
     }
 
     async fn vote(

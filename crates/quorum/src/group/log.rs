@@ -77,20 +77,22 @@ impl Kept {
         self.last().map_or(0, |last| last.index + 1)
     }
 
-    /// Applies a change; `Err` if it does not fit what was before.
-    fn apply(&mut self, record: Record) -> Result<(), String> {
+    /// Says why a change does not fit what was before.
+    fn check(&self, record: &Record) -> Result<(), String> {
+        let Record::Append(entries) = record else { return Ok(()) };
+        let indices = entries.iter().map(|entry| entry.log_id.index);
+        match indices.zip(self.end()..).find(|(index, end)| index != end) {
+            Some((index, end)) => Err(format!("entry {index} stands where entry {end} should")),
+            None => Ok(()),
+        }
+    }
+
+    /// Applies a change that fits.
+    fn apply(&mut self, record: Record) {
         match record {
             Record::All(all) => *self = all,
             Record::Vote(vote) => self.vote = Some(vote),
-            Record::Append(entries) => {
-                for entry in entries {
-                    let (index, end) = (entry.log_id.index, self.end());
-                    if index != end {
-                        return Err(format!("entry {index} stands where entry {end} should"));
-                    }
-                    self.entries.push_back(entry);
-                }
-            }
+            Record::Append(entries) => self.entries.extend(entries),
             Record::Truncate(since) => {
                 while self.entries.back().is_some_and(|entry| entry.log_id.index >= since) {
                     self.entries.pop_back();
@@ -103,7 +105,6 @@ impl Kept {
                 self.purged = self.purged.max(Some(upto));
             }
         }
-        Ok(())
     }
 }
 
@@ -121,12 +122,10 @@ impl Log {
             return Err(DiskError::broken(path, 0, "it has no first frame"));
         }
         let mut kept = Kept::default();
-        let mut at = 0;
-        for payload in &payloads {
+        for (at, payload) in &payloads {
             let record = serde_json::from_slice(payload).map_err(|error| error.to_string());
-            let applied = record.and_then(|record| kept.apply(record));
-            applied.map_err(|what| DiskError::broken(path, at, what))?;
-            at += payload.len() as u64;
+            let record = record.and_then(|record| kept.check(&record).map(|()| record));
+            kept.apply(record.map_err(|what| DiskError::broken(path, *at, what))?);
         }
         let file = Arc::new(Mutex::new(File { bytes_at_first: frames.bytes(), frames }));
         let kept = Arc::new(Mutex::new(kept));
@@ -166,9 +165,10 @@ impl Log {
             let error = std::io::Error::other(failure.message.clone());
             return Err(DiskError::io("write after a failure to", &path)(error));
         }
+        let checked = self.kept().check(&record);
+        checked.map_err(|what| DiskError::broken(&path, file.frames.bytes(), what))?;
         file.frames.append(&encode(&record, &path)?)?;
-        let applied = self.kept().apply(record);
-        applied.map_err(|what| DiskError::broken(&path, file.frames.bytes(), what))?;
+        self.kept().apply(record);
         if file.frames.bytes() > REWRITE_BYTES.max(2 * file.bytes_at_first) {
             let all = Record::All(self.kept().clone());
             file.frames = Frames::create(&path, &encode(&all, &path)?)?;
@@ -248,5 +248,109 @@ impl RaftLogStorage<Types> for Log {
 
     async fn purge(&mut self, upto: LogId) -> Result<(), StorageError> {
         self.write(Record::Purge(upto)).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disk::Scratch;
+    use openraft::EntryPayload;
+
+    fn open(scratch: &Scratch) -> Log {
+        let directory = Arc::new(Directory::open(scratch.path(), 1).unwrap());
+        let path = Log::path(&directory);
+        if !path.exists() {
+            Log::create(&path, Kept::default()).unwrap();
+        }
+        Log::open(directory, Health::default()).unwrap()
+    }
+
+    fn entry(index: u64) -> Entry<Types> {
+        Entry { log_id: LogId { index, ..LogId::default() }, payload: EntryPayload::Blank }
+    }
+
+    /// Vote, last purged entry, indices.
+    type Seen = (Option<Vote>, Option<u64>, Vec<u64>);
+
+    fn seen(log: &Log) -> Seen {
+        let kept = log.kept();
+        let indices = kept.entries.iter().map(|entry| entry.log_id.index).collect();
+        (kept.vote, kept.purged.map(|purged| purged.index), indices)
+    }
+
+    #[tokio::test]
+    async fn each_change_is_there_after_a_restart() {
+        let scratch = Scratch::new();
+        let vote = Vote::new_committed(3, ring::CellId(2));
+        let mut log = open(&scratch);
+        log.save_vote(&vote).await.unwrap();
+        drop(log);
+        let changes: [(Record, Seen); 5] = [
+            (Record::Append((0..5).map(entry).collect()), (Some(vote), None, vec![0, 1, 2, 3, 4])),
+            (Record::Truncate(3), (Some(vote), None, vec![0, 1, 2])),
+            (Record::Append(vec![entry(3)]), (Some(vote), None, vec![0, 1, 2, 3])),
+            (Record::Purge(entry(1).log_id), (Some(vote), Some(1), vec![2, 3])),
+            (Record::Purge(entry(9).log_id), (Some(vote), Some(9), vec![])),
+        ];
+        for (change, expected) in changes {
+            open(&scratch).write(change).await.unwrap();
+            assert_eq!(seen(&open(&scratch)), expected);
+        }
+        let mut log = open(&scratch);
+        log.write_now(Record::Append(vec![entry(10), entry(11)])).unwrap();
+        log.truncate(entry(11).log_id).await.unwrap();
+        log.purge(entry(10).log_id).await.unwrap();
+        drop(log);
+        let mut log = open(&scratch);
+        assert_eq!(log.get_log_state().await.unwrap().last_log_id, Some(entry(10).log_id));
+        let read = log.read_vote().await.unwrap().unwrap();
+        assert_eq!(read, Vote::new(3, ring::CellId(2)), "a leader that restarts is elected again");
+    }
+
+    #[tokio::test]
+    async fn the_file_is_rewritten_when_it_has_grown_and_loses_nothing() {
+        let scratch = Scratch::new();
+        let mut log = open(&scratch);
+        let vote = Vote::new(1, ring::CellId(1));
+        log.save_vote(&vote).await.unwrap();
+        let mut longest = 0;
+        for first in (0..20_000).step_by(100) {
+            log.write_now(Record::Append((first..first + 100).map(entry).collect())).unwrap();
+            log.write_now(Record::Purge(entry(first + 90).log_id)).unwrap();
+            longest = longest.max(log.file.lock().unwrap().frames.bytes());
+        }
+        assert!(longest < REWRITE_BYTES + 32_768, "{longest} bytes");
+        let before = seen(&log);
+        drop(log);
+        assert_eq!(seen(&open(&scratch)), before);
+        assert_eq!(before, (Some(vote), Some(19_990), (19_991..20_000).collect()));
+    }
+
+    #[tokio::test]
+    async fn entries_that_do_not_follow_are_an_error_and_nothing_is_written_after_it() {
+        let scratch = Scratch::new();
+        let log = open(&scratch);
+        assert!(log.write(Record::Append(vec![entry(4)])).await.is_err());
+        let message = &log.health.failure().unwrap().message;
+        assert!(message.contains("entry 4 stands where entry 0 should"), "{message}");
+        assert!(log.write(Record::Append(vec![entry(0)])).await.is_err());
+        assert_eq!(seen(&log), (None, None, vec![]));
+        drop(log);
+        assert_eq!(seen(&open(&scratch)), (None, None, vec![]));
+    }
+
+    #[tokio::test]
+    async fn readers_get_what_they_ask_for() {
+        let scratch = Scratch::new();
+        let mut log = open(&scratch);
+        log.write_now(Record::Append((0..10).map(entry).collect())).unwrap();
+        log.write_now(Record::Purge(entry(3).log_id)).unwrap();
+        let cases = [(0..20, 4..10), (4..6, 4..6), (5..5, 5..5), (9..12, 9..10), (0..3, 0..0)];
+        for (asked, expected) in cases {
+            let read = log.try_get_log_entries(asked).await.unwrap();
+            let read: Vec<_> = read.iter().map(|entry| entry.log_id.index).collect();
+            assert_eq!(read, expected.collect::<Vec<_>>());
+        }
     }
 }

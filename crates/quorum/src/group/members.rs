@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// How far behind the leader a learner may be to become a voter, in entries.
+/// How far behind the leader a cell may be to become a voter, in entries.
 const BEHIND_MAX: u64 = 32;
 /// How long to wait for a change before the next attempt.
 const PAUSE: Duration = Duration::from_millis(20);
@@ -23,7 +23,7 @@ enum Step {
     Done,
     /// A new voter has not got all entries yet.
     Wait,
-    AddLearners(BTreeSet<CellId>),
+    AddMembers(BTreeSet<CellId>),
     Replace(BTreeSet<CellId>),
 }
 
@@ -33,17 +33,20 @@ pub async fn arrange(raft: &Raft, cells: &BTreeSet<CellId>, present: &[CellId]) 
     let mut metrics = raft.metrics();
     loop {
         let step = step(&metrics.borrow_and_update(), cells, present);
-        let changed = match step {
+        // A change that fails is tried again, from what the members are then.
+        match step {
             Step::Done => return,
-            Step::Wait => false,
-            Step::AddLearners(cells) => {
+            Step::Wait => {}
+            Step::AddMembers(cells) => {
                 let nodes: BTreeMap<_, _> =
                     cells.into_iter().map(|cell| (cell, EmptyNode {})).collect();
-                raft.change_membership(ChangeMembers::AddNodes(nodes), true).await.is_ok()
+                let _ = raft.change_membership(ChangeMembers::AddNodes(nodes), true).await;
             }
-            Step::Replace(voters) => raft.change_membership(voters, true).await.is_ok(),
-        };
-        if !changed && matches!(timeout(PAUSE, metrics.changed()).await, Ok(Err(_))) {
+            Step::Replace(voters) => {
+                let _ = raft.change_membership(voters, true).await;
+            }
+        }
+        if matches!(timeout(PAUSE, metrics.changed()).await, Ok(Err(_))) {
             return;
         }
     }
@@ -60,9 +63,9 @@ fn step(
     }
     let membership = now.membership_config.membership();
     let members: BTreeSet<CellId> = membership.nodes().map(|(cell, _)| *cell).collect();
-    let learners: BTreeSet<CellId> = cells.difference(&members).copied().collect();
-    if !learners.is_empty() {
-        return Step::AddLearners(learners);
+    let missing: BTreeSet<CellId> = cells.difference(&members).copied().collect();
+    if !missing.is_empty() {
+        return Step::AddMembers(missing);
     }
     let configs = membership.get_joint_config();
     let Some(last) = configs.last() else { return Step::Done };

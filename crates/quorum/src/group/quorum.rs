@@ -8,7 +8,7 @@ use super::link::Links;
 use super::log::Log;
 use super::members::arrange;
 use super::start::{StartError, Stored, config};
-use super::types::{Change, Proposal, Raft};
+use super::types::{Change, Proposal, Raft, Vote};
 use crate::coordinator::{CALLS_MAX, Coordinator, DEADLINE, Outcome, Unavailable};
 use crate::disk::{Directory, DiskFailure, Health};
 use crate::transport::{Transport, Unreachable};
@@ -19,6 +19,7 @@ use ring::{CellId, Command, Map};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, SemaphorePermit, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout, timeout_at};
@@ -29,7 +30,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 const READ_ATTEMPT: Duration = Duration::from_millis(300);
 
 /// A cell of the group. Dropping it ends its tasks; its directory is released when the last of
-/// them has ended, which [`stop`](Self::stop) waits for.
+/// them has ended. [`stop`](Self::stop) waits until they have ended.
 pub struct Quorum<T: Transport> {
     me: CellId,
     raft: Raft,
@@ -41,6 +42,7 @@ pub struct Quorum<T: Transport> {
     directory: Arc<Directory>,
     calls: Semaphore,
     tasks: [JoinHandle<()>; 2],
+    runtime: Handle,
 }
 
 /// What came of an attempt.
@@ -87,7 +89,8 @@ impl<T: Transport> Quorum<T> {
         let Stored { directory, log, machine, health } = stored;
         let (caller, heard) = (Caller::new(transport, ring), Heard::new());
         let watchers = machine.watchers();
-        let raft = Raft::new(me, config(ring)?, Links(caller.clone()), log.clone(), machine).await;
+        let raft =
+            Raft::new(me, config(ring)?, Links::new(caller.clone()), log.clone(), machine).await;
         let raft = raft.map_err(|error| StartError::Group(error.to_string()))?;
         let elector = Elector {
             me,
@@ -100,12 +103,25 @@ impl<T: Transport> Quorum<T> {
             Follower { me, raft: raft.clone(), caller: caller.clone(), watchers: watchers.clone() };
         let tasks = [tokio::spawn(elector.run()), tokio::spawn(follower.run())];
         let calls = Semaphore::new(CALLS_MAX);
-        Ok(Self { me, raft, log, heard, health, caller, watchers, directory, calls, tasks })
+        let runtime = Handle::current();
+        Ok(Self {
+            me,
+            raft,
+            log,
+            heard,
+            health,
+            caller,
+            watchers,
+            directory,
+            calls,
+            tasks,
+            runtime,
+        })
     }
 
-    /// Answers what [`Transport::call`] of the cell `from` sent. The answer is empty where this cell
-    /// has none: to bytes that are no body of this ring, or when it cannot take part. Ends within
-    /// [`DEADLINE`].
+    /// Answers what [`Transport::call`] of the cell `from` sent. The answer is empty where this
+    /// cell has none: to bytes that are no body of this ring, or when it cannot take part. Ends
+    /// within [`DEADLINE`].
     pub async fn handle(&self, from: CellId, body: &[u8]) -> Vec<u8> {
         let Some(request) = decode(self.caller.ring(), body) else { return Vec::new() };
         let answer = timeout(DEADLINE, self.answer(from, request)).await.ok().flatten();
@@ -113,9 +129,9 @@ impl<T: Transport> Quorum<T> {
     }
 
     /// Says which cells run. The leader brings the voters to what [`voters`](crate::voters) says,
-    /// and adds all other cells of the map as learners. Other cells do nothing. Returns whether
-    /// nothing is left to do at this cell; call it again while it is `false`. Ends within
-    /// [`DEADLINE`].
+    /// itself always among them, and adds all other cells of the map as members without a vote.
+    /// Other cells do nothing. Returns whether nothing is left to do at this cell; call it again
+    /// while it is `false`. Ends within [`DEADLINE`].
     pub async fn set_present(&self, present: &[CellId]) -> bool {
         let cells: BTreeSet<CellId> = self.watchers.borrow().cells.keys().copied().collect();
         timeout(DEADLINE, arrange(&self.raft, &cells, present)).await.is_ok()
@@ -140,7 +156,7 @@ impl<T: Transport> Quorum<T> {
     /// The cells that vote, as far as this cell knows. In the middle of a change, those before and
     /// those after it.
     #[must_use]
-    pub fn members(&self) -> BTreeSet<CellId> {
+    pub fn voters(&self) -> BTreeSet<CellId> {
         self.raft.metrics().borrow().membership_config.voter_ids().collect()
     }
 
@@ -155,32 +171,34 @@ impl<T: Transport> Quorum<T> {
         &self.directory
     }
 
-    /// Ends all tasks. Calls that are under way end with an error.
+    /// Ends all tasks, and waits for them until [`DEADLINE`]. Calls that are under way end with an
+    /// error.
     pub async fn stop(&self) {
         self.tasks.iter().for_each(JoinHandle::abort);
-        let _ = self.raft.shutdown().await;
+        let _ = timeout(DEADLINE, self.raft.shutdown()).await;
     }
 
     async fn answer(&self, from: CellId, request: Request) -> Option<Answer> {
         if self.health.failure().is_some() {
             return None;
         }
+        let is_from = |vote: &Vote| vote.leader_id().voted_for() == Some(from);
         match request {
-            Request::Append(request) => {
+            Request::Append(request) if is_from(&request.vote) => {
                 let answer = self.raft.append_entries(request).await.ok()?;
                 if !matches!(answer, AppendEntriesResponse::HigherVote(_)) {
                     self.heard.note(true);
                 }
                 Some(Answer::Append(answer))
             }
-            Request::Vote(request) => {
+            Request::Vote(request) if is_from(&request.vote) => {
                 let answer = self.raft.vote(request).await.ok()?;
                 if answer.vote_granted {
                     self.heard.note(false);
                 }
                 Some(Answer::Vote(answer))
             }
-            Request::Snapshot { vote, meta, map } => {
+            Request::Snapshot { vote, meta, map } if is_from(&vote) => {
                 let answer =
                     self.raft.install_full_snapshot(vote, Snapshot { meta, snapshot: map });
                 let answer = answer.await.ok()?;
@@ -189,6 +207,8 @@ impl<T: Transport> Quorum<T> {
                 }
                 Some(Answer::Snapshot(answer))
             }
+            // Of another cell than it came from: its sender has the id of another.
+            Request::Append(_) | Request::Vote(_) | Request::Snapshot { .. } => None,
             Request::Canvass { last } => {
                 let leads = self.raft.metrics().borrow().state == ServerState::Leader;
                 let votes = !leads && !self.heard.is_led() && last >= self.log.kept().last();
@@ -208,14 +228,12 @@ impl<T: Transport> Quorum<T> {
                     Answer::Map(Box::new((**self.watchers.borrow()).clone()))
                 }
                 Attempt::Done(_) => Answer::NotLeader(None),
-                Attempt::Again(leader) => {
-                    Answer::NotLeader(leader.filter(|leader| *leader != from))
-                }
+                Attempt::Again(leader) => Answer::NotLeader(leader),
             }),
         }
     }
 
-    /// Proposes at this cell, without a deadline: whoever stops waiting knows nothing.
+    /// Proposes at this cell, without a deadline: a caller that stops waiting knows no outcome.
     async fn propose_here(&self, command: Command) -> Attempt<Outcome> {
         let proposal = Proposal::new(Change::Command(command));
         match self.raft.client_write(proposal.clone()).await {
@@ -278,8 +296,8 @@ impl<T: Transport> Quorum<T> {
         }
     }
 
-    /// Whom to ask: the cell that was named, the leader, or for a cell that is out of the group, one
-    /// member after the other.
+    /// Whom to ask: the cell that was named, the leader, or for a cell that is out of the group,
+    /// one member after the other.
     fn target(&self, named: Option<CellId>, attempt: usize) -> Option<CellId> {
         let metrics = self.raft.metrics();
         let now = metrics.borrow();
@@ -354,26 +372,20 @@ impl<T: Transport> Coordinator for Quorum<T> {
         let _place = self.place(deadline).await?;
         let mut metrics = self.raft.metrics();
         let mut named = None;
-        let mut found_leader = false;
         for attempt in 0.. {
-            let Some(leader) = self.target(named, attempt) else {
-                self.pause(&mut metrics).await;
-                if Instant::now() >= deadline {
-                    break;
-                }
-                continue;
-            };
-            match timeout_at(deadline, self.read_attempt(leader)).await {
-                Ok(Attempt::Done(map)) => return Ok(map),
-                Ok(Attempt::Again(leader)) => named = leader,
-                Err(_) => {
-                    found_leader = true;
-                    break;
+            if Instant::now() >= deadline {
+                break;
+            }
+            if let Some(leader) = self.target(named, attempt) {
+                match timeout_at(deadline, self.read_attempt(leader)).await {
+                    Ok(Attempt::Done(map)) => return Ok(map),
+                    Ok(Attempt::Again(leader)) => named = leader,
+                    Err(_) => return Err(Unavailable::Behind),
                 }
             }
             self.pause(&mut metrics).await;
         }
-        Err(if found_leader { Unavailable::Behind } else { self.reason() })
+        Err(self.reason())
     }
 
     fn watch(&self) -> watch::Receiver<Arc<Map>> {
@@ -382,7 +394,10 @@ impl<T: Transport> Coordinator for Quorum<T> {
 }
 
 impl<T: Transport> Drop for Quorum<T> {
+    /// The group would go on without the value: it holds its own channel open.
     fn drop(&mut self) {
         self.tasks.iter().for_each(JoinHandle::abort);
+        let raft = self.raft.clone();
+        self.runtime.spawn(async move { raft.shutdown().await });
     }
 }

@@ -133,3 +133,40 @@ impl fmt::Display for StartError {
 }
 
 impl std::error::Error for StartError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disk::Scratch;
+
+    fn directory(scratch: &Scratch) -> Directory {
+        Directory::open(scratch.path(), 1).unwrap()
+    }
+
+    #[test]
+    fn a_founding_that_was_cut_short_begins_again() {
+        let scratch = Scratch::new();
+        let map = Map::new(7, 3, 2);
+        let log = Log::path(&directory(&scratch));
+        // The log was written, the identity was not.
+        Log::create(&log, Kept::default()).unwrap();
+        let stored = Stored::found(directory(&scratch), CellId(1), map.clone()).unwrap();
+        assert_eq!(stored.log.kept().last().map(|last| last.index), Some(1));
+        drop(stored);
+        let again = Stored::found(directory(&scratch), CellId(1), map);
+        assert!(matches!(again.map(drop), Err(StartError::Bound { ring: 7, cell: CellId(1) })));
+        assert!(Stored::open(directory(&scratch), 7, CellId(1)).is_ok());
+    }
+
+    #[test]
+    fn a_bound_directory_without_its_log_is_refused() {
+        let scratch = Scratch::new();
+        drop(Stored::open(directory(&scratch), 7, CellId(2)).unwrap());
+        let log = Log::path(&directory(&scratch));
+        std::fs::remove_file(&log).unwrap();
+        let error = Stored::open(directory(&scratch), 7, CellId(2)).map(drop).unwrap_err();
+        let message = error.to_string();
+        assert!(message.contains(log.to_str().unwrap()), "{message}");
+        assert!(message.contains("joins as a new one"), "{message}");
+    }
+}

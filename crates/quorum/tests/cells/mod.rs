@@ -1,6 +1,7 @@
 //! Cells of one ring in one process, with links that can be cut.
 
-#![allow(dead_code)]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(dead_code, reason = "each file of tests uses a part of it")]
 
 mod net;
 
@@ -61,7 +62,7 @@ pub fn formed() -> Map {
 }
 
 /// What a command about the first range is compared with.
-pub fn stamp(map: &Map) -> Stamp {
+pub fn stamp(map: &Arc<Map>) -> Stamp {
     map.ranges[0].stamp()
 }
 
@@ -162,14 +163,14 @@ impl Cells {
         until("the voters are as wanted", || async {
             let leader = self.running.iter().find(|(id, cell)| cell.leader() == Some(**id))?.1;
             let is_done = leader.set_present(&present).await;
-            (is_done && leader.members().len() == wanted.len()).then_some(())
+            (is_done && leader.voters().len() == wanted.len()).then_some(())
         })
         .await;
     }
 
     /// The voters, as any cell that runs knows them.
     pub fn voters(&self) -> BTreeSet<CellId> {
-        self.all().map(|cell| cell.members()).max_by_key(BTreeSet::len).unwrap_or_default()
+        self.all().map(|cell| cell.voters()).max_by_key(BTreeSet::len).unwrap_or_default()
     }
 
     /// Waits until all that run have the same map, and returns it.
@@ -198,7 +199,7 @@ pub async fn insist(cell: &impl Coordinator, command: Command) -> Verdict {
 pub async fn settle(cell: &impl Coordinator, times: usize) {
     for _ in 0..times {
         until("a settlement", || async {
-            let at = stamp(&*cell.read().await.ok()?);
+            let at = stamp(&cell.read().await.ok()?);
             cell.propose(Command::Settle { at }).await.is_applied().then_some(())
         })
         .await;

@@ -1,7 +1,7 @@
 //! What each command does to the map, and what no order of commands can do.
 
-use super::command::{Command, Refusal, Verdict};
-use super::ring_map::{Addresses, Map, Range, Started};
+use super::command::{Addresses, Command, Refusal, Started, Verdict};
+use super::ring_map::{Map, Range};
 use crate::ids::{CellId, Incarnation};
 use proptest::prelude::{Just, Strategy, any, prop_oneof, proptest};
 
@@ -96,7 +96,7 @@ fn commands() -> impl Strategy<Value = Vec<(u8, u8, u8, bool)>> {
 
 proptest! {
     #[test]
-    fn no_order_of_commands_breaks_the_map(cells in 1_u32..6, copies in 1_u8..4, list in commands()) {
+    fn no_order_breaks_the_map(cells in 1_u32..6, copies in 1_u8..4, list in commands()) {
         let mut map = formed(cells, copies);
         for (kind, range, cell, fresh) in list {
             let cell = CellId(u32::from(cell) % (cells + 1) + 1);

@@ -1,10 +1,30 @@
 //! The commands that change the map. Each is compared with the range that it changes: it is
 //! refused where that has changed since the proposer saw it.
 
-use super::ring_map::Started;
-use crate::ids::{CellId, RangeId};
+use crate::ids::{CellId, Incarnation, RangeId};
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use std::net::SocketAddr;
+
+/// Where a cell is reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Addresses {
+    /// By other cells, for heartbeats and agreement.
+    pub control: SocketAddr,
+    /// By other cells, for requests and copies.
+    pub links: SocketAddr,
+    /// By clients.
+    pub clients: SocketAddr,
+}
+
+/// One start of a cell: which life it is, and where it is reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Started {
+    /// The life.
+    pub incarnation: Incarnation,
+    /// Where it is reached.
+    pub addresses: Addresses,
+}
 
 /// The state of a range that a proposer has seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

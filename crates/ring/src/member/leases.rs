@@ -8,7 +8,7 @@
 //! ```
 //!
 //! `h` is not before `s`. So the holder stops at least 50 ms before the granter begins, as long as
-//! neither clock runs a fifth faster than the other. All times are nanoseconds of a monotonic clock.
+//! neither clock runs a fifth faster than the other. Times are nanoseconds of a monotonic clock.
 
 /// From one heartbeat to the next.
 pub const BEAT_NS: u64 = 50_000_000;

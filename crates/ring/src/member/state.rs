@@ -120,7 +120,7 @@ impl Member {
         self.holds.get(&range).copied().unwrap_or(0)
     }
 
-    /// Whether a heartbeat of `cell` has arrived lately.
+    /// Whether a heartbeat of `cell` has arrived recently.
     #[must_use]
     pub fn hears(&self, cell: CellId, now: Now) -> bool {
         cell == self.me || self.peers.get(cell).is_some_and(|peer| peer.is_heard(now.mono_ns))
@@ -236,7 +236,8 @@ impl Member {
         has_lease.then(|| Command::Admit { at: range.stamp(), cell: *cell })
     }
 
-    /// The cell that should be the next copy of `range`: one that is heard and has the fewest parts.
+    /// The cell that should be the next copy of `range`: of those that are heard, the one with the
+    /// fewest parts.
     fn candidate(&self, range: &Range, now: Now) -> Option<CellId> {
         let is_full = range.copies.len() + 1 >= usize::from(self.map.copies_wanted);
         if is_full || range.learner.is_some() {

@@ -102,6 +102,7 @@ pub struct RingCell {
     host: RingHost,
     reach: OnceLock<Reach>,
     routes: RwLock<Arc<Routes>>,
+    map: RwLock<Arc<Map>>,
     pub(crate) terms: Terms,
     pub(crate) origins: Origins,
     copies: RwLock<Arc<Vec<Arc<Copy>>>>,
@@ -133,6 +134,7 @@ impl RingCell {
             host,
             reach: OnceLock::new(),
             routes: RwLock::new(Arc::new(routes)),
+            map: RwLock::new(Arc::new(nothing)),
             terms,
             origins: Origins::new(),
             copies: RwLock::default(),
@@ -156,15 +158,10 @@ impl RingCell {
         self.routes().version
     }
 
-    /// Whether it may answer now for every range that it leads, and a first map has come.
-    #[must_use]
-    pub fn is_serving(&self, map: &Map, now: Now) -> bool {
-        let led = map.ranges.iter().filter(|range| range.primary == self.identity.cell);
-        let may_answer = |range: &ring::Range| {
-            let level = self.terms.level(Term { range: range.id, epoch: range.epoch });
-            level.is_some_and(|level| self.terms.until_ns(level) > now.mono_ns)
-        };
-        map.has_formed() && self.version() >= map.version && led.into_iter().all(may_answer)
+    /// Whether it leads `range` and may answer for it now.
+    pub(crate) fn may_answer(&self, range: &ring::Range, now: Now) -> bool {
+        let level = self.terms.level(Term { range: range.id, epoch: range.epoch });
+        level.is_some_and(|level| self.terms.until_ns(level) > now.mono_ns)
     }
 
     pub(crate) fn routes(&self) -> Arc<Routes> {
@@ -175,6 +172,16 @@ impl RingCell {
     pub(crate) fn set_routes(&self, routes: Routes) -> Arc<Routes> {
         let mut current = self.routes.write().unwrap_or_else(PoisonError::into_inner);
         std::mem::replace(&mut *current, Arc::new(routes))
+    }
+
+    /// The map that it goes by.
+    #[must_use]
+    pub fn map(&self) -> Arc<Map> {
+        self.map.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn set_map(&self, map: Arc<Map>) {
+        *self.map.write().unwrap_or_else(PoisonError::into_inner) = map;
     }
 
     pub(crate) fn copies(&self) -> Arc<Vec<Arc<Copy>>> {

@@ -13,8 +13,10 @@ use super::cell::{Mail, RingCell};
 use super::job::{Job, Origin};
 use super::kind::RingConnection;
 use super::link::{Link, LinkHandler};
+use super::report::report;
+use super::role::Role;
 use super::target::{Subject, subject};
-use super::worker::{RingWorker, Role};
+use super::worker::RingWorker;
 use base::{Now, SliceId};
 use memcache::{Key, KeyScratch, Limits, Refusal, Request, Store};
 use peer::{Frame, Purpose};
@@ -25,6 +27,9 @@ use session::{
 };
 use std::fmt::Display;
 use std::sync::Arc;
+
+/// What a delayed `flush_all` is answered with.
+const NO_DELAY: &[u8] = b"CLIENT_ERROR a ring has no delayed flush_all; send it when it is due\r\n";
 
 /// Executes the requests of one worker of a ring's cell.
 pub struct RingService {
@@ -123,6 +128,20 @@ impl Handler for RingService {
         let mut scratch: KeyScratch = [0; _];
         match subject(request, &mut scratch) {
             Subject::Cell => self.worker.inner.call(now, conn, request, ticket, reply),
+            Subject::Map => {
+                report(&self.worker.ring, now, reply.bytes_mut());
+                Outcome::Done
+            }
+            Subject::All { .. } if !self.worker.cell().options().allow_flush => {
+                self.worker.inner.call(now, conn, request, ticket, reply)
+            }
+            Subject::All { is_delayed: true, noreply } => {
+                if !noreply {
+                    reply.bytes_mut().extend_from_slice(NO_DELAY);
+                }
+                Outcome::Done
+            }
+            Subject::All { noreply, .. } => self.worker.flush(ticket, noreply),
             Subject::Key(key) => {
                 let slice = SliceId::of(key.as_bytes());
                 if self.worker.leads(slice) {
@@ -270,7 +289,7 @@ impl Handler for RingService {
         match mail {
             Mail::Adopted => {
                 self.worker.routes = Some(self.worker.ring.routes());
-                self.worker.adopt_copies();
+                self.worker.streams.adopt(&mut self.worker.orders);
                 self.worker.tend(now);
             }
             Mail::Appended(lane) => self.worker.ring.unmail(lane),
@@ -288,7 +307,7 @@ impl Handler for RingService {
         if let Some(order) = self.worker.orders.pop_front() {
             return Some(order);
         }
-        self.worker.next_turn()
+        self.worker.streams.next_turn()
     }
 
     fn end_batch(&mut self, now: Now, fresh: impl Fn() -> Now) -> BatchEnd {

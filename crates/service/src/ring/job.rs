@@ -42,9 +42,19 @@ pub(crate) struct GatedReply {
     pub(crate) bytes: Vec<u8>,
 }
 
-/// A request with several keys, whose replies are put together in the order of the keys.
+/// What a request in several parts asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Asks {
+    /// Values: those of all parts are put together, in the order of the keys.
+    Values,
+    /// That all parts are done.
+    Done,
+}
+
+/// A request in several parts: several keys, or several ranges.
 pub(crate) struct Gather {
     ticket: Ticket,
+    asks: Asks,
     parts: Vec<Option<Vec<u8>>>,
     /// The first part that has not left.
     next: usize,
@@ -59,21 +69,23 @@ pub(crate) struct Leaving {
 }
 
 const END: &[u8] = b"END\r\n";
+const OK: &[u8] = b"OK\r\n";
 
 impl Gather {
-    pub(crate) fn new(ticket: Ticket, keys: usize) -> Self {
-        Self { ticket, parts: vec![None; keys], next: 0 }
+    pub(crate) fn new(ticket: Ticket, asks: Asks, parts: usize) -> Self {
+        Self { ticket, asks, parts: vec![None; parts], next: 0 }
     }
 
-    /// Takes the reply to the key at `index`. Returns what leaves now. A reply that is no list of
-    /// values is an error: it takes the place of the end.
+    /// Takes the reply to the part at `index`. Returns what leaves now. A reply that is not what
+    /// was asked for is an error: it takes the place of the end.
     pub(crate) fn take(&mut self, index: usize, reply: Vec<u8>) -> Option<Leaving> {
         let part = self.parts.get_mut(index).filter(|part| part.is_none())?;
         *part = Some(reply);
         let mut bytes = Vec::new();
         while let Some(part) = self.parts.get_mut(self.next).and_then(Option::take) {
             self.next += 1;
-            let Some(values) = part.strip_suffix(END) else {
+            let end = self.end();
+            let Some(values) = part.strip_suffix(end) else {
                 bytes.extend_from_slice(&part);
                 // No other part leaves any more.
                 self.parts.clear();
@@ -83,9 +95,17 @@ impl Gather {
         }
         let last = self.next == self.parts.len();
         if last {
-            bytes.extend_from_slice(END);
+            bytes.extend_from_slice(self.end());
         }
         (last || !bytes.is_empty()).then_some(Leaving { ticket: self.ticket, bytes, last })
+    }
+
+    /// What each part ends with, and the whole.
+    fn end(&self) -> &'static [u8] {
+        match self.asks {
+            Asks::Values => END,
+            Asks::Done => OK,
+        }
     }
 }
 
@@ -101,7 +121,7 @@ mod tests {
 
     #[test]
     fn values_leave_in_the_order_of_the_keys_and_an_error_ends_them() {
-        let mut gather = Gather::new(ticket(), 3);
+        let mut gather = Gather::new(ticket(), Asks::Values, 3);
         let value = |key: &str| format!("VALUE {key} 0 1\r\nx\r\nEND\r\n").into_bytes();
         assert!(gather.take(1, value("b")).is_none());
         let leaving = gather.take(0, value("a")).expect("two leave");
@@ -111,9 +131,17 @@ mod tests {
         let leaving = gather.take(2, END.to_vec()).expect("the end");
         assert_eq!((leaving.bytes.as_slice(), leaving.last), (END, true));
 
-        let mut gather = Gather::new(ticket(), 2);
+        let mut gather = Gather::new(ticket(), Asks::Values, 2);
         let leaving = gather.take(0, b"SERVER_ERROR x\r\n".to_vec()).expect("an error");
         assert_eq!((leaving.bytes.as_slice(), leaving.last), (&b"SERVER_ERROR x\r\n"[..], true));
         assert!(gather.take(1, value("b")).is_none());
+    }
+
+    #[test]
+    fn a_request_for_all_is_done_when_every_part_is() {
+        let mut gather = Gather::new(ticket(), Asks::Done, 2);
+        assert!(gather.take(1, OK.to_vec()).is_none());
+        let leaving = gather.take(0, OK.to_vec()).expect("the end");
+        assert_eq!((leaving.bytes.as_slice(), leaving.last), (OK, true));
     }
 }

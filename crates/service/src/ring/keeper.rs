@@ -36,21 +36,11 @@ const READINGS_BITS: u32 = 24;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
     /// It leads it. `is_begun`: and has begun to.
-    Primary {
-        term: Term,
-        is_begun: bool,
-    },
-    Copy {
-        primary: CellId,
-        epoch: u32,
-    },
+    Primary { term: Term, is_begun: bool },
+    /// It copies it. `is_begun`: and takes changes.
+    Copy { primary: CellId, epoch: u32, is_begun: bool },
     /// It is on the way to be a copy. `is_begun`: it was empty, and takes changes.
-    Learner {
-        primary: CellId,
-        epoch: u32,
-        since: u64,
-        is_begun: bool,
-    },
+    Learner { primary: CellId, epoch: u32, since: u64, is_begun: bool },
 }
 
 /// A leadership that commits nothing yet.
@@ -111,8 +101,14 @@ impl Keeper {
             self.changes_part(range, now);
         }
         self.begin_parts(holds, now);
-        self.publish(now);
+        self.publish();
         self.worker.end();
+    }
+
+    /// The map that it goes by.
+    #[must_use]
+    pub fn map(&self) -> &Map {
+        &self.map
     }
 
     /// `cell` is ready to learn what the map of `version` wants it to.
@@ -135,7 +131,7 @@ impl Keeper {
         if is_emptying && self.old_routes.is_empty() {
             self.emptying.step(&mut self.worker);
             if self.begin_parts(&BTreeMap::new(), now) {
-                self.publish(now);
+                self.publish();
             }
         }
         let is_learning = self.learn(now);
@@ -160,7 +156,8 @@ impl Keeper {
         let was_learner = matches!(before, Some(Part::Learner { is_begun: true, .. }));
         let becomes_copy = matches!(wanted, Some(Part::Copy { .. }));
         if was_learner && becomes_copy {
-            self.parts.extend(wanted.map(|part| (range.id, part)));
+            // It takes changes already.
+            self.parts.extend(wanted.map(|part| (range.id, part.begun())));
             return;
         }
         if let Some(Part::Primary { term, .. }) = before {
@@ -194,7 +191,7 @@ impl Keeper {
                     let until_ns = holds.get(&range.id).copied().unwrap_or(0);
                     self.begin_term(range, term, until_ns, now)
                 }
-                Part::Copy { primary, epoch } | Part::Learner { primary, epoch, .. } => {
+                Part::Copy { primary, epoch, .. } | Part::Learner { primary, epoch, .. } => {
                     self.ring.origins.accept(range.slices(), primary, epoch);
                     true
                 }
@@ -244,7 +241,7 @@ impl Keeper {
     }
 
     /// Makes copies, levels and routes as the map and the parts say.
-    fn publish(&mut self, now: Now) {
+    fn publish(&mut self) {
         self.adopt_learners();
         let old = self.ring.copies();
         let copies = self.copies_wanted(&old);
@@ -255,10 +252,10 @@ impl Keeper {
         self.ring.set_copies(copies);
         let identity = self.ring.identity;
         let routes = Routes::of(&self.map, identity.cell, &self.ring.terms);
+        self.ring.set_map(self.map.clone());
         self.old_routes.push(self.ring.set_routes(routes));
         self.ring.mail_adopted();
         self.find_counted();
-        let _ = now;
     }
 
     /// Those that learn what this cell leads.
@@ -339,7 +336,7 @@ impl Keeper {
         }
     }
 
-    /// Goes on with what others learn of this cell. Returns whether there is more to do.
+    /// Continues with what others learn of this cell. Returns whether there is more to do.
     fn learn(&mut self, now: Now) -> bool {
         let (map, copies) = (self.map.clone(), self.ring.copies());
         let (mut publishes, mut is_learning) = (false, false);
@@ -360,7 +357,7 @@ impl Keeper {
             is_learning |= !learning.is_counted();
         }
         if publishes {
-            self.publish(now);
+            self.publish();
         }
         is_learning
     }
@@ -405,7 +402,7 @@ impl Part {
             return Some(Self::Primary { term: Term { range: range.id, epoch }, is_begun: false });
         }
         if range.copies.contains(&cell) {
-            return Some(Self::Copy { primary, epoch });
+            return Some(Self::Copy { primary, epoch, is_begun: false });
         }
         let since = range.learner_since;
         let learns = range.learner == Some(cell);
@@ -424,7 +421,7 @@ impl Part {
     fn begun(self) -> Self {
         match self {
             Self::Primary { term, .. } => Self::Primary { term, is_begun: true },
-            Self::Copy { .. } => self,
+            Self::Copy { primary, epoch, .. } => Self::Copy { primary, epoch, is_begun: true },
             Self::Learner { primary, epoch, since, .. } => {
                 Self::Learner { primary, epoch, since, is_begun: true }
             }

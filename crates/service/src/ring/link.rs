@@ -176,7 +176,7 @@ impl Link {
         used
     }
 
-    /// Goes on with the handshake. Returns how many bytes were used.
+    /// Continues with the handshake. Returns how many bytes were used.
     fn shake<H: LinkHandler>(&mut self, input: &[u8], context: &mut Context<H>) -> usize {
         let out = context.out.bytes_mut();
         let (step, purpose) = match &mut self.kind {

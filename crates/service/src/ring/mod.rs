@@ -2,12 +2,13 @@
 //! changes reach its copies.
 //!
 //! To read it, begin with `handler` (where every request arrives) and `keeper` (what follows from a
-//! new map). Then `worker` and `link`, what goes between cells; `stream_out` and `stream_in`, the
-//! way of a change to a copy; `terms`, what a leadership is.
+//! new map). Then `worker` and `link`, what goes between cells; `streams`, `stream_out` and
+//! `stream_in`, the way of a change to a copy; `terms`, what a leadership is.
 
 mod cell;
 mod copy;
 mod emptying;
+mod flush;
 mod handler;
 mod job;
 mod keeper;
@@ -16,10 +17,13 @@ mod learning;
 mod link;
 mod origin;
 mod peers;
+mod report;
+mod role;
 mod routes;
 mod slice_state;
 mod stream_in;
 mod stream_out;
+mod streams;
 mod target;
 mod terms;
 mod worker;

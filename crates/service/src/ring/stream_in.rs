@@ -24,6 +24,19 @@ pub(crate) enum Reason {
     OldLog = 4,
 }
 
+impl Reason {
+    /// The reason with this number, as people read it.
+    pub(crate) fn describe(number: u8) -> &'static str {
+        match number {
+            1 => "it does not follow this cell in this epoch",
+            2 => "its memory is full",
+            3 => "the stream has a gap, or an entry that is none",
+            4 => "it knows a later log of this cell",
+            _ => "for an unknown reason",
+        }
+    }
+}
+
 /// What came of the entries of a frame.
 pub(crate) enum Taken {
     /// All are applied, up to this position.
@@ -154,7 +167,7 @@ fn apply(
     version: Version,
     now: Now,
 ) -> Result<(), Option<Reason>> {
-    match worker.apply(slice, effect, version, now) {
+    match worker.apply((slice, version), effect, now) {
         Applied::Done | Applied::Stale => Ok(()),
         Applied::Later(_) => Err(None),
         Applied::NoSpace => Err(Some(Reason::NoSpace)),

@@ -8,6 +8,11 @@ pub(crate) enum Subject<'a> {
     Key(Key<'a>),
     /// Several, to be read.
     Keys(Keys<'a>),
+    /// All that there are: `flush_all`. Whether it is delayed, and whether the client wants no
+    /// reply.
+    All { is_delayed: bool, noreply: bool },
+    /// The map of the ring.
+    Map,
     /// None: it is about the cell, or the connection.
     Cell,
 }
@@ -31,6 +36,11 @@ pub(crate) fn subject<'a>(request: &Request<'a>, scratch: &'a mut KeyScratch) ->
             Subject::Key(args.key.key(scratch))
         }
         Request::MetaDebug(token) => Subject::Key(token.key(scratch)),
+        Request::FlushAll { delay, noreply } => {
+            let is_delayed = delay.is_some_and(|delay| delay > 0);
+            Subject::All { is_delayed, noreply: *noreply }
+        }
+        Request::Stats(args) if args.into_iter().next() == Some(b"ring") => Subject::Map,
         _ => Subject::Cell,
     }
 }

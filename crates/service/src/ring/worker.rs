@@ -10,12 +10,13 @@
 //! another cell once; if it is not known whether it was executed, its reply says so.
 
 use super::cell::{Finding, RingCell};
-use super::job::{GatedReply, Gather, Job, Origin};
+use super::flush;
+use super::job::{Asks, GatedReply, Gather, Job, Origin};
 use super::link::{Kind, Link};
 use super::peers::{Needs, Peers};
+use super::role::Role;
 use super::routes::{Routes, Target};
-use super::stream_in::{Entries, Reason, StreamIn, Taken};
-use super::stream_out::StreamOut;
+use super::streams::Streams;
 use super::target::{Subject, is_noreply, only_reads, subject};
 use crate::cell::Cell;
 use crate::service::Service;
@@ -27,7 +28,7 @@ use ring::CellId;
 use session::{
     Conn, ConnId, Handler, LogId, Order, Outcome, Passed, Reply, Ticket, WAIT_NS_MAX, WorkerId,
 };
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 /// Requests that a worker has at other cells, or that wait to be sent.
@@ -46,36 +47,6 @@ enum Executed {
     Gate(LogId, u64),
     /// It cannot run now.
     NotNow,
-}
-
-/// What a connection to another cell is for, as the number of an order says it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Role {
-    /// Requests to that cell.
-    Asks(CellId),
-    /// The log of a lane to that cell.
-    Streams(CellId, u8),
-    /// It has called.
-    Called,
-}
-
-impl Role {
-    pub(super) fn number(self) -> u64 {
-        match self {
-            Self::Asks(cell) => u64::from(cell.0),
-            Self::Streams(cell, lane) => 1 << 40 | u64::from(lane) << 32 | u64::from(cell.0),
-            Self::Called => 2 << 40,
-        }
-    }
-
-    pub(super) fn of(number: u64) -> Self {
-        let cell = CellId(number as u32);
-        match number >> 40 {
-            0 => Self::Asks(cell),
-            1 => Self::Streams(cell, (number >> 32) as u8),
-            _ => Self::Called,
-        }
-    }
 }
 
 /// One worker of a ring's cell.
@@ -99,10 +70,7 @@ pub(crate) struct RingWorker {
     pub(super) again: VecDeque<Job>,
     pub(super) gated: VecDeque<GatedReply>,
     pub(super) gathers: HashMap<u64, Gather>,
-    /// By cell and lane.
-    pub(super) streams: BTreeMap<(CellId, u8), StreamOut>,
-    /// Streams of other cells that are to be given a turn.
-    pub(super) stopped: Vec<ConnId>,
+    pub(super) streams: Streams,
     /// By lane, up to where others know of what was appended.
     known: Vec<u64>,
     pub(super) now: Now,
@@ -112,6 +80,7 @@ pub(crate) struct RingWorker {
 impl RingWorker {
     pub(crate) fn new(ring: Arc<RingCell>, worker: WorkerId) -> Self {
         let inner = Service::new(ring.cell.clone(), worker == WorkerId(0));
+        let streams = Streams::new(ring.clone(), worker);
         let known = ring.log.lanes.logs().map(|_| 0).collect();
         Self {
             inner,
@@ -127,8 +96,7 @@ impl RingWorker {
             again: VecDeque::new(),
             gated: VecDeque::new(),
             gathers: HashMap::new(),
-            streams: BTreeMap::new(),
-            stopped: Vec::new(),
+            streams,
             known,
             now: Now::default(),
             again_at_ns: 0,
@@ -165,7 +133,8 @@ impl RingWorker {
         self.routes.as_ref()?.cells.get(&cell).map(|(address, _)| *address)
     }
 
-    /// Whether this cell leads `slice` and may answer. If so, what is executed next is at its level.
+    /// Whether this cell leads `slice` and may answer. If so, what is executed next is at its
+    /// level.
     #[inline]
     pub(super) fn leads(&mut self, slice: SliceId) -> bool {
         let (Target::Here(level), _) = self.route(slice) else { return false };
@@ -229,13 +198,36 @@ impl RingWorker {
         let number = self.next_id;
         self.next_id += 1;
         let jobs: Vec<_> = keys.flatten().map(|key| self.part(request, key)).collect();
-        self.gathers.insert(number, Gather::new(ticket, jobs.len()));
+        self.gathers.insert(number, Gather::new(ticket, Asks::Values, jobs.len()));
         for (index, (text, slice)) in jobs.into_iter().enumerate() {
             let origin = Origin::Part { gather: number, index };
             let (only_reads, due_ns) = (only_reads(request), self.due_ns());
             self.dispatch(Job { origin, text, slice, only_reads, due_ns });
         }
         Outcome::Pending
+    }
+
+    /// Ends all items, range by range.
+    pub(super) fn flush(&mut self, ticket: Ticket, noreply: bool) -> Outcome {
+        let number = self.next_id;
+        self.next_id += 1;
+        let map = self.ring.map();
+        let starts = map.ranges.iter().filter_map(|range| range.slices().iter().next());
+        let slices: Vec<_> = starts.collect();
+        if !noreply {
+            self.gathers.insert(number, Gather::new(ticket, Asks::Done, slices.len()));
+        }
+        for (index, slice) in slices.into_iter().enumerate() {
+            let origin = match noreply {
+                true => Origin::Nobody,
+                false => Origin::Part { gather: number, index },
+            };
+            let text = flush::text(slice);
+            // To flush twice ends what was written since: it is a change.
+            let (only_reads, due_ns) = (false, self.due_ns());
+            self.dispatch(Job { origin, text, slice, only_reads, due_ns });
+        }
+        if noreply { Outcome::Done } else { Outcome::Pending }
     }
 
     /// `request` for one of its keys.
@@ -269,20 +261,17 @@ impl RingWorker {
     pub(super) fn tend(&mut self, now: Now) {
         self.begin(now);
         self.again_at_ns = now.mono_ns + AGAIN_NS;
-        for conn in std::mem::take(&mut self.stopped) {
-            self.orders.push_back(Order::Turn(conn));
-        }
         for _ in 0..self.again.len() {
             let Some(job) = self.again.pop_front() else { break };
             self.dispatch(job);
         }
         self.finish_gated();
-        self.open_streams();
+        self.streams.tend(now.mono_ns, &mut self.orders);
     }
 
     pub(super) fn has_to_tend(&self) -> bool {
-        !(self.again.is_empty() && self.stopped.is_empty() && self.gated.is_empty())
-            || self.streams.values().any(|stream| stream.opens_at_ns().is_some())
+        let has_jobs = !(self.again.is_empty() && self.gated.is_empty());
+        has_jobs || self.streams.has_to_tend()
     }
 
     /// Lets the workers of other lanes know that something was appended.
@@ -326,6 +315,9 @@ impl RingWorker {
 
     /// Executes a request in canonical form, which this cell leads.
     fn execute(&mut self, text: &[u8], reply: &mut Reply) -> Executed {
+        if let Some(slice) = flush::slice_of(text) {
+            return self.flush_range(slice, reply);
+        }
         let limits = self.cell().options().limits;
         let Parsed::Request { request, .. } = memcache::parse(text, &limits) else {
             reply
@@ -345,6 +337,21 @@ impl RingWorker {
                 reply.bytes_mut().clear();
                 Executed::NotNow
             }
+        }
+    }
+
+    /// Ends all items of the range that `slice` is of, which this cell leads.
+    fn flush_range(&mut self, slice: SliceId, reply: &mut Reply) -> Executed {
+        let map = self.ring.map();
+        let Some(range) = map.range_of(slice) else { return Executed::NotNow };
+        self.inner.worker.begin(self.now);
+        if self.inner.worker.flush_slices(range.slices()).is_err() {
+            return Executed::NotNow;
+        }
+        reply.bytes_mut().extend_from_slice(b"OK\r\n");
+        match self.inner.worker.replies.as_mut().map(|replies| replies.outcome()) {
+            Some(Outcome::Gate { log, seq }) => Executed::Gate(log, seq),
+            _ => Executed::Done,
         }
     }
 
@@ -432,17 +439,8 @@ impl RingWorker {
                     }
                 }
             }
-            Role::Streams(cell, lane) => {
-                let stream = self.streams.get_mut(&(cell, lane));
-                if let Some(stream) = stream.filter(|it| it.conn == conn || it.conn.is_none()) {
-                    stream.closed(now_ns);
-                }
-            }
-            Role::Called => {
-                if let Some(conn) = conn {
-                    self.stopped.retain(|it| *it != conn);
-                }
-            }
+            Role::Streams(cell, lane) => self.streams.closed((cell, lane), conn, now_ns),
+            Role::Called => {}
         }
     }
 
@@ -454,15 +452,7 @@ impl RingWorker {
                 self.peers.send(link.cell, out);
                 true
             }
-            Kind::StreamOut => {
-                let stream = self.streams.get_mut(&(link.cell, link.lane));
-                let stream = stream.filter(|it| it.copy.incarnation == link.incarnation);
-                stream.is_some_and(|stream| {
-                    stream.conn = Some(link.id());
-                    stream.ask(&self.ring, out);
-                    true
-                })
-            }
+            Kind::StreamOut => self.streams.opened(link, out),
             _ => true,
         }
     }
@@ -474,12 +464,7 @@ impl RingWorker {
                 self.peers.send(link.cell, out);
                 true
             }
-            Kind::StreamOut => {
-                let version = self.ring.version();
-                let stream = self.streams.get_mut(&(link.cell, link.lane));
-                let stream = stream.filter(|it| it.conn == Some(link.id()));
-                stream.is_some_and(|stream| stream.send(&self.ring, version, out))
-            }
+            Kind::StreamOut => self.streams.sends(link, out),
             _ => true,
         }
     }
@@ -501,64 +486,15 @@ impl RingWorker {
             (Kind::Asking, Frame::Reply { id, verdict, text, .. }) => {
                 self.answered(id, verdict, text);
             }
-            (Kind::StreamOut, Frame::StreamFrom { position, .. }) => {
-                let stream = self.streams.get_mut(&(link.cell, link.lane));
-                if !stream.is_some_and(|stream| stream.begin(position)) {
-                    self.ring.find(Finding::Refuses { cell: link.cell });
-                    link.end();
-                }
-            }
-            (Kind::StreamOut, Frame::Acked { position, .. }) => {
-                let stream = self.streams.get_mut(&(link.cell, link.lane));
-                if !stream.is_some_and(|stream| stream.acknowledges(position, &self.ring)) {
-                    link.end();
-                }
-            }
-            (Kind::StreamOut, Frame::StreamEnd { .. }) => {
-                self.ring.find(Finding::Refuses { cell: link.cell });
-                link.end();
-            }
-            (Kind::StreamIn(stream), Frame::StreamOpen { lane, lanes, log_incarnation, end }) => {
-                let log = log_incarnation;
-                let opened = self.ring.origins.open(link.cell, (lane, lanes), log, end);
-                let position = opened.as_ref().map_or(0, |(_, next)| *next);
-                Frame::StreamFrom { lane, position }.encode(out.bytes_mut());
-                let cell = link.cell;
-                *stream = opened.map(|(origin, _)| StreamIn { cell, lane, origin });
-                if stream.is_none() {
-                    self.end_stream(lane, Reason::OldLog, out.bytes_mut());
-                    link.end();
-                }
-            }
-            (
-                Kind::StreamIn(Some(stream)),
-                Frame::Entries { map_version, first, count, records, .. },
-            ) => {
-                let entries = Entries { map_version, first, count, records };
+            (Kind::StreamOut, _) => self.streams.take_answer(link, frame),
+            (Kind::StreamIn(_), _) => {
                 self.inner.worker.begin(now);
-                let lane = stream.lane;
-                match stream.take(&entries, &self.ring, &mut self.inner.worker, now) {
-                    Taken::All(position) => {
-                        Frame::Acked { lane, position, granted: 0 }.encode(out.bytes_mut());
-                    }
-                    Taken::Later => {
-                        self.stopped.push(link.id());
-                        return false;
-                    }
-                    Taken::Refused(reason) => {
-                        self.end_stream(lane, reason, out.bytes_mut());
-                        link.end();
-                    }
-                }
+                let worker = &mut self.inner.worker;
+                return self.streams.take_entries(link, frame, worker, now, out.bytes_mut());
             }
             _ => link.end(),
         }
         true
-    }
-
-    fn end_stream(&self, lane: u8, reason: Reason, out: &mut Vec<u8>) {
-        let map_version = self.ring.version();
-        Frame::StreamEnd { lane, reason: reason as u8, map_version }.encode(out);
     }
 
     /// Answers a request of another cell.
@@ -590,6 +526,9 @@ impl RingWorker {
 
     /// The slice of the key of a request in canonical form.
     fn slice_of(&self, text: &[u8]) -> Option<SliceId> {
+        if let Some(slice) = flush::slice_of(text) {
+            return Some(slice);
+        }
         let limits = &self.cell().options().limits;
         let Parsed::Request { request, .. } = memcache::parse(text, limits) else { return None };
         let mut scratch: KeyScratch = [0; _];
@@ -625,45 +564,6 @@ impl RingWorker {
     /// Something is wrong with the link to `cell`.
     pub(super) fn notes(&self, cell: CellId, what: &dyn std::fmt::Display) {
         self.ring.find(Finding::Broken { cell, what: what.to_string() });
-    }
-
-    /// The streams of this worker are to the copies that there are now.
-    pub(super) fn adopt_copies(&mut self) {
-        let copies = self.ring.copies();
-        let is_there = |stream: &StreamOut| {
-            copies.iter().any(|copy| copy.log == stream.copy.log && copy.cell == stream.copy.cell)
-        };
-        for (_, stream) in self.streams.extract_if(.., |_, stream| !is_there(stream)) {
-            self.orders.extend(stream.conn.map(Order::Close));
-        }
-        for copy in copies.iter() {
-            for (lane, _) in self.ring.log.lanes.logs() {
-                let key = (copy.cell, lane.index() as u8);
-                if self.ring.worker_of(lane.index()) == self.worker {
-                    let new = || StreamOut::new(copy.clone(), lane);
-                    self.streams.entry(key).or_insert_with(new);
-                }
-            }
-        }
-    }
-
-    /// Opens the streams that are due.
-    pub(super) fn open_streams(&mut self) {
-        let now_ns = self.now.mono_ns;
-        for ((cell, lane), stream) in &mut self.streams {
-            if stream.opens_at_ns().is_some_and(|at_ns| at_ns <= now_ns) {
-                stream.opening();
-                let purpose = Role::Streams(*cell, *lane).number();
-                self.orders.push_back(Order::Connect { to: stream.copy.links, purpose });
-            }
-        }
-    }
-
-    /// The next stream that has something to send.
-    pub(super) fn next_turn(&mut self) -> Option<Order> {
-        let ring = &self.ring;
-        let mut streams = self.streams.values_mut();
-        streams.find_map(|stream| stream.orders_turn(ring)).map(Order::Turn)
     }
 }
 

@@ -13,7 +13,8 @@ use crate::config::SettingFlags;
 
 const EXAMPLES: &str = "\
 Examples:
-  volvox serve --memory-limit 1G                    serve this machine on port 11211
+  volvox up --cells 3                               a ring on this machine, ports 11211 to 11213
+  volvox serve --memory-limit 1G                    one cell, on port 11211
   volvox serve --config volvox.toml --listen '*'    settings from a file, every interface
   volvox memcached -m 1024 -c 4096 -t 2             memcached's own flags
   volvox config default > volvox.toml               a commented file of all settings
@@ -43,9 +44,18 @@ pub struct Cli {
     pub command: Command,
 }
 
+const UP_EXAMPLES: &str = "\
+Examples:
+  volvox up                                         three cells, clients on 11211, 11212 and 11213
+  volvox up --cells 5 --directory ring              the same cells again the next time
+  volvox up --copies 3 -- --memory-limit 1G         flags of volvox serve, for every cell";
+
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Run a ring of cells on this machine, until Ctrl-C
+    #[command(after_help = UP_EXAMPLES)]
+    Up(UpArgs),
     /// Serve clients
     #[command(after_help = SERVE_EXAMPLES)]
     Serve(LayerArgs),
@@ -102,4 +112,30 @@ pub struct LayerArgs {
     /// One flag per setting.
     #[command(flatten)]
     pub settings: SettingFlags,
+}
+
+/// A ring on one machine.
+#[derive(Args, Debug)]
+pub struct UpArgs {
+    /// Cells, each a process
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub cells: u16,
+    /// Copies of everything, the primary included
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=3))]
+    pub copies: u8,
+    /// Port for clients of the first cell; the others follow
+    #[arg(long, default_value_t = 11211, value_parser = clap::value_parser!(u16).range(1..))]
+    pub port: u16,
+    /// Directory of the cells and their logs; a temporary one if absent
+    #[arg(long)]
+    pub directory: Option<PathBuf>,
+    /// Do not start a cell again that ends
+    #[arg(long)]
+    pub stay_ended: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Flags of volvox serve, for every cell
+    #[arg(last = true)]
+    pub flags: Vec<String>,
 }

@@ -10,12 +10,13 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser};
 
-use super::args::{Cli, Command, ConfigCommand, LayerArgs};
+use super::args::{Cli, Command, ConfigCommand, LayerArgs, UpArgs};
 use crate::config::{
     Assignment, ConfigError, Loaded, default_toml, environment, file, load, show_json, show_text,
 };
 use crate::memcached;
 use crate::run::{LaunchOptions, serve};
+use crate::up::{Wanted, up};
 
 /// Settings or flags that cannot be served; the code of `EX_USAGE`.
 const EXIT_USAGE: u8 = 64;
@@ -66,6 +67,7 @@ fn carry_out(words: Vec<OsString>) -> Result<u8, Failure> {
         return memcached(&flags.collect::<Result<Vec<_>, _>>()?);
     }
     match Cli::parse_from(words).command {
+        Command::Up(args) => Ok(up(&wanted(args))?),
         Command::Serve(layers) => Ok(serve(layered(layers)?, LaunchOptions::default())?),
         Command::Memcached { flags } => memcached(&flags),
         Command::Config(command) => config(command),
@@ -81,6 +83,11 @@ fn carry_out(words: Vec<OsString>) -> Result<u8, Failure> {
             print(&format!("volvox {version}\nfollows memcached {release}\n"))
         }
     }
+}
+
+fn wanted(args: UpArgs) -> Wanted {
+    let UpArgs { cells, copies, port, directory, stay_ended, json, flags } = args;
+    Wanted { cells, copies, port, directory, stays_ended: stay_ended, json, flags }
 }
 
 fn called_memcached(name: Option<&OsString>) -> bool {

@@ -117,8 +117,8 @@ pub static KEYS: &[Key] = keys! {
     memory.lock "lock-memory" ANY =>
         "Lock all memory against swapping; needs a high enough limit on locked memory.";
     ring.directory "ring-directory" ANY =>
-        "Directory of the cell in a ring: who it is, and its part of what all cells agree on. Never \
-         give it to two cells. Empty: the cell is in no ring.";
+        "Directory of the cell in a ring: who it is, and its part of what all cells agree on. \
+         Never give it to two cells. Empty: the cell is in no ring.";
     ring.listen "ring-listen" ANY =>
         "Address for heartbeats and agreement between cells, one host:port that other cells reach. \
          Peers prove that they know the secret of the ring; what they send is not encrypted.";
@@ -128,7 +128,7 @@ pub static KEYS: &[Key] = keys! {
         "Where a new cell asks to join: ring.listen of some cells of the ring. Empty: a new cell \
          founds a ring.";
     ring.cells "ring-cells" count(1, 1024) =>
-        "A new ring forms when so many cells are present; later cells are spares.";
+        "The number of cells with which a new ring forms; later cells are spares.";
     ring.copies "ring-copies" count(1, 3) =>
         "Copies of everything in a new ring, each in another cell.";
     ring.secret_file "ring-secret-file" ANY =>

@@ -87,7 +87,7 @@ pub struct RingSettings {
     pub links: Vec<Listen>,
     /// Addresses of [`RingSettings::listen`] of other cells, to join their ring.
     pub seeds: Vec<Listen>,
-    /// A new ring forms when so many cells are present.
+    /// The number of cells with which a new ring forms.
     pub cells: u32,
     /// Copies of everything in a new ring, the primary included.
     pub copies: u32,

@@ -60,7 +60,12 @@ fn run(mut keeper: Keeper, received: &Receiver<Message>, ready: &AtomicU64, cloc
     let mut wait = REST;
     loop {
         match received.recv_timeout(wait) {
-            Ok(Message::Adopt(map, holds)) => keeper.adopt(map, &holds, clock.now()),
+            Ok(Message::Adopt(map, holds)) => {
+                for line in ring::changes(keeper.map(), &map) {
+                    tracing::info!("map {}: {line}", map.version);
+                }
+                keeper.adopt(map, &holds, clock.now());
+            }
             Ok(Message::Ready(cell, version)) => keeper.hear_ready(cell, version),
             Ok(Message::End) | Err(RecvTimeoutError::Disconnected) => return,
             Err(RecvTimeoutError::Timeout) => {}

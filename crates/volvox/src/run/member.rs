@@ -25,6 +25,9 @@ use crate::config::{self, Settings};
 /// Where random bytes come from.
 const RANDOM: &str = "/dev/urandom";
 
+/// What takes what the workers have found.
+type Finder = Box<dyn Fn(Seen) + Send + Sync>;
+
 /// A cell that is about to be one of a ring.
 pub(super) struct Joining {
     starting: Starting,
@@ -84,7 +87,7 @@ impl Joining {
         let (ring, me, incarnation) = (starting.ring(), starting.cell(), starting.incarnation().0);
         tracing::info!("cell {me} of ring {ring:016x}, start {incarnation}");
         let identity = RingIdentity { ring, cell: me, incarnation };
-        let finder: Arc<OnceLock<Box<dyn Fn(Seen) + Send + Sync>>> = Arc::default();
+        let finder: Arc<OnceLock<Finder>> = Arc::default();
         let (finds, random) = (finder.clone(), OpenRandom::open()?);
         let find = move |finding| match finding {
             Finding::CaughtUp { at, cell } => find_by(&finds, Seen::CaughtUp { at, cell }),
@@ -116,7 +119,7 @@ impl Joining {
     }
 }
 
-fn find_by(finder: &OnceLock<Box<dyn Fn(Seen) + Send + Sync>>, seen: Seen) {
+fn find_by(finder: &OnceLock<Finder>, seen: Seen) {
     if let Some(find) = finder.get() {
         find(seen);
     }

@@ -1,0 +1,120 @@
+//! What has changed from one map to the next, in sentences for the log of events.
+
+use super::ring_map::{Map, Range};
+use crate::ids::CellId;
+
+/// What has changed since `before`: one line each.
+#[must_use]
+pub fn changes(before: &Map, after: &Map) -> Vec<String> {
+    let mut lines = Vec::new();
+    for (id, cell) in &after.cells {
+        let start = cell.started.incarnation.0;
+        match before.cells.get(id) {
+            None => {
+                lines.push(format!("cell {id} has joined, at {}", cell.started.addresses.clients))
+            }
+            Some(old) if old.started.incarnation < cell.started.incarnation => {
+                lines.push(format!("cell {id} has started again: start {start}"));
+            }
+            Some(old) if old.started != cell.started => {
+                lines.push(format!("cell {id} has moved to {}", cell.started.addresses.clients));
+            }
+            Some(_) => {}
+        }
+    }
+    if after.has_formed() && !before.has_formed() {
+        let (cells, ranges) = (after.cells.len(), after.ranges.len());
+        lines.push(format!("the ring has formed: {cells} cells, {ranges} ranges"));
+        return lines;
+    }
+    for range in &after.ranges {
+        if let Some(old) = before.range(range.id) {
+            of_range(old, range, after.copies_wanted, &mut lines);
+        }
+    }
+    lines
+}
+
+fn of_range(old: &Range, new: &Range, wanted: u8, lines: &mut Vec<String>) {
+    let id = new.id;
+    if new.losses > old.losses {
+        lines.push(format!(
+            "range {id}: its last copy is lost; cell {} begins it empty",
+            new.primary
+        ));
+    } else if new.epoch > old.epoch {
+        let (from, to, epoch) = (old.primary, new.primary, new.epoch);
+        lines
+            .push(format!("range {id}: cell {to} leads it, no longer cell {from} (epoch {epoch})"));
+    }
+    let left = |cell: &&CellId| !new.is_in_sync(**cell);
+    for cell in old.copies.iter().filter(left) {
+        lines.push(format!("range {id}: cell {cell} is no longer a copy"));
+    }
+    for cell in new.copies.iter().filter(|cell| !old.is_in_sync(**cell)) {
+        lines.push(format!("range {id}: cell {cell} is a copy"));
+    }
+    match (old.learner, new.learner) {
+        (before, Some(cell)) if before != Some(cell) || old.learner_since != new.learner_since => {
+            lines.push(format!("range {id}: cell {cell} begins to learn it"));
+        }
+        (Some(cell), None) if !new.is_in_sync(cell) => {
+            lines.push(format!("range {id}: cell {cell} learns it no more"));
+        }
+        _ => {}
+    }
+    let (had, has) = (old.in_sync().count(), new.in_sync().count());
+    if has < had && has < usize::from(wanted) {
+        let copies = if has == 1 { "copy" } else { "copies" };
+        lines.push(format!("range {id}: {has} {copies} left of {wanted}"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Incarnation;
+    use crate::map::{Addresses, Command, Started};
+
+    #[test]
+    fn each_change_is_a_line() {
+        let at = std::net::SocketAddr::from(([127, 0, 0, 1], 7));
+        let started = |incarnation| Started {
+            incarnation: Incarnation(incarnation),
+            addresses: Addresses { control: at, links: at, clients: at },
+        };
+        let mut map = Map::new(7, 2, 2);
+        let mut lines = Vec::new();
+        let mut apply = |map: &mut Map, command| {
+            let before = map.clone();
+            map.apply(&command);
+            lines.extend(changes(&before, map));
+        };
+        for token in [1, 2] {
+            apply(&mut map, Command::Join { token, started: started(1) });
+        }
+        apply(&mut map, Command::Start { cell: CellId(1), started: started(2) });
+        let at = map.ranges[0].stamp();
+        apply(&mut map, Command::Learn { at, cell: CellId(1) });
+        let at = map.ranges[0].stamp();
+        apply(&mut map, Command::Admit { at, cell: CellId(1) });
+        apply(&mut map, Command::Start { cell: CellId(2), started: started(2) });
+        assert_eq!(
+            lines.join("\n"),
+            "cell 1 has joined, at 127.0.0.1:7\n\
+             cell 2 has joined, at 127.0.0.1:7\n\
+             the ring has formed: 2 cells, 2 ranges\n\
+             cell 1 has started again: start 2\n\
+             range 1: cell 2 leads it, no longer cell 1 (epoch 2)\n\
+             range 1: 1 copy left of 2\n\
+             range 2: cell 1 is no longer a copy\n\
+             range 2: 1 copy left of 2\n\
+             range 1: cell 1 begins to learn it\n\
+             range 1: cell 1 is a copy\n\
+             cell 2 has started again: start 2\n\
+             range 1: cell 1 leads it, no longer cell 2 (epoch 3)\n\
+             range 1: 1 copy left of 2\n\
+             range 2: its last copy is lost; cell 2 begins it empty"
+        );
+    }
+}

@@ -1,0 +1,175 @@
+//! The streams of one worker: those of its lanes to copies, and those of other cells that it has
+//! accepted.
+
+use super::cell::{Finding, RingCell};
+use super::link::{Kind, Link};
+use super::role::Role;
+use super::stream_in::{Entries, Reason, StreamIn, Taken};
+use super::stream_out::StreamOut;
+use crate::worker::Worker;
+use base::Now;
+use peer::Frame;
+use ring::CellId;
+use session::{ConnId, Order, WorkerId};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+/// The streams of one worker.
+pub(crate) struct Streams {
+    ring: Arc<RingCell>,
+    worker: WorkerId,
+    /// By cell and lane.
+    out: BTreeMap<(CellId, u8), StreamOut>,
+    /// Those of other cells that are to be given a turn.
+    stopped: Vec<ConnId>,
+}
+
+impl Streams {
+    pub(crate) fn new(ring: Arc<RingCell>, worker: WorkerId) -> Self {
+        Self { ring, worker, out: BTreeMap::new(), stopped: Vec::new() }
+    }
+
+    /// Whether there is something to do when time has passed.
+    pub(crate) fn has_to_tend(&self) -> bool {
+        !self.stopped.is_empty() || self.out.values().any(|stream| stream.opens_at_ns().is_some())
+    }
+
+    /// Opens the streams that are due, and gives turns to those that were stopped.
+    pub(crate) fn tend(&mut self, now_ns: u64, orders: &mut VecDeque<Order>) {
+        orders.extend(self.stopped.drain(..).map(Order::Turn));
+        for ((cell, lane), stream) in &mut self.out {
+            if stream.opens_at_ns().is_some_and(|at_ns| at_ns <= now_ns) {
+                stream.opening();
+                let purpose = Role::Streams(*cell, *lane).number();
+                orders.push_back(Order::Connect { to: stream.copy.links, purpose });
+            }
+        }
+    }
+
+    /// Goes by the copies that there are now.
+    pub(crate) fn adopt(&mut self, orders: &mut VecDeque<Order>) {
+        let copies = self.ring.copies();
+        let is_there = |stream: &StreamOut| {
+            copies.iter().any(|copy| copy.log == stream.copy.log && copy.cell == stream.copy.cell)
+        };
+        for (_, stream) in self.out.extract_if(.., |_, stream| !is_there(stream)) {
+            orders.extend(stream.conn.map(Order::Close));
+        }
+        for copy in copies.iter() {
+            for (lane, _) in self.ring.log.lanes.logs() {
+                let key = (copy.cell, lane.index() as u8);
+                if self.ring.worker_of(lane.index()) == self.worker {
+                    let new = || StreamOut::new(copy.clone(), lane);
+                    self.out.entry(key).or_insert_with(new);
+                }
+            }
+        }
+    }
+
+    /// The next stream that has something to send, as an order for its turn.
+    pub(crate) fn next_turn(&mut self) -> Option<Order> {
+        let ring = &self.ring;
+        self.out.values_mut().find_map(|stream| stream.orders_turn(ring)).map(Order::Turn)
+    }
+
+    /// The connection of a stream to a copy is gone, or could not be opened.
+    pub(crate) fn closed(&mut self, key: (CellId, u8), conn: Option<ConnId>, now_ns: u64) {
+        let stream = self.out.get_mut(&key);
+        if let Some(stream) = stream.filter(|it| it.conn == conn || it.conn.is_none()) {
+            stream.closed(now_ns);
+        }
+    }
+
+    /// The handshake of a stream to a copy is over. False if it is not wanted.
+    pub(crate) fn opened(&mut self, link: &Link, out: &mut Vec<u8>) -> bool {
+        let stream = self.out.get_mut(&(link.cell, link.lane));
+        let stream = stream.filter(|it| it.copy.incarnation == link.incarnation);
+        stream.is_some_and(|stream| {
+            stream.conn = Some(link.id());
+            stream.ask(&self.ring, out);
+            true
+        })
+    }
+
+    /// Appends entries to send. False if the stream is of no use any more.
+    pub(crate) fn sends(&mut self, link: &Link, out: &mut Vec<u8>) -> bool {
+        let version = self.ring.version();
+        let stream = self.out.get_mut(&(link.cell, link.lane));
+        let stream = stream.filter(|it| it.conn == Some(link.id()));
+        stream.is_some_and(|stream| stream.send(&self.ring, version, out))
+    }
+
+    /// Takes what a copy answers to its stream.
+    pub(crate) fn take_answer(&mut self, link: &mut Link, frame: &Frame<'_>) {
+        let stream = self.out.get_mut(&(link.cell, link.lane));
+        let is_right = match (stream, *frame) {
+            (Some(stream), Frame::StreamFrom { position, .. }) => {
+                let begins = stream.begin(position);
+                if !begins {
+                    self.ring.find(Finding::Refuses { cell: link.cell });
+                }
+                begins
+            }
+            (Some(stream), Frame::Acked { position, .. }) => {
+                stream.acknowledges(position, &self.ring)
+            }
+            (_, Frame::StreamEnd { lane, reason, .. }) => {
+                let why = Reason::describe(reason);
+                let what = format!("it copies no more of lane {lane}: {why}");
+                self.ring.find(Finding::Broken { cell: link.cell, what });
+                self.ring.find(Finding::Refuses { cell: link.cell });
+                false
+            }
+            _ => false,
+        };
+        if !is_right {
+            link.end();
+        }
+    }
+
+    /// Takes a frame of a stream of another cell. False if it is to be given again later.
+    pub(crate) fn take_entries(
+        &mut self,
+        link: &mut Link,
+        frame: &Frame<'_>,
+        worker: &mut Worker,
+        now: Now,
+        out: &mut Vec<u8>,
+    ) -> bool {
+        let (id, cell) = (link.id(), link.cell);
+        let (lane, refused) = match (&mut link.kind, *frame) {
+            (Kind::StreamIn(stream), Frame::StreamOpen { lane, lanes, log_incarnation, end }) => {
+                let opened = self.ring.origins.open(cell, (lane, lanes), log_incarnation, end);
+                let position = opened.as_ref().map_or(0, |(_, next)| *next);
+                Frame::StreamFrom { lane, position }.encode(out);
+                *stream = opened.map(|(origin, _)| StreamIn { cell, lane, origin });
+                (lane, stream.is_none().then_some(Reason::OldLog))
+            }
+            (
+                Kind::StreamIn(Some(stream)),
+                Frame::Entries { map_version, first, count, records, .. },
+            ) => {
+                let entries = Entries { map_version, first, count, records };
+                let lane = stream.lane;
+                match stream.take(&entries, &self.ring, worker, now) {
+                    Taken::All(position) => {
+                        Frame::Acked { lane, position, granted: 0 }.encode(out);
+                        (lane, None)
+                    }
+                    Taken::Later => {
+                        self.stopped.push(id);
+                        return false;
+                    }
+                    Taken::Refused(reason) => (lane, Some(reason)),
+                }
+            }
+            _ => (0, Some(Reason::Malformed)),
+        };
+        if let Some(reason) = refused {
+            let map_version = self.ring.version();
+            Frame::StreamEnd { lane, reason: reason as u8, map_version }.encode(out);
+            link.end();
+        }
+        true
+    }
+}

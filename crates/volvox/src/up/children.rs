@@ -1,0 +1,111 @@
+//! The processes of the cells. All end when this is dropped.
+
+use std::fs::OpenOptions;
+use std::io;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use super::plan::{CellPlan, Plan};
+
+/// How long a cell may take to end.
+const ENDING: Duration = Duration::from_secs(5);
+/// How often it is looked whether it has.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// The processes, in the order of the plan.
+pub(super) struct Children(Vec<Option<Child>>);
+
+/// A cell that has ended.
+pub(super) struct Ended {
+    /// Its place in the plan.
+    pub(super) cell: usize,
+    process: u32,
+    status: ExitStatus,
+}
+
+impl Ended {
+    /// What people read.
+    pub(super) fn describe(&self, plan: &Plan) -> String {
+        let number = plan.cells[self.cell].number;
+        let (process, status, log) = (self.process, self.status, plan.log(number));
+        let log = log.display();
+        format!("cell {number} (process {process}) has ended, {status}; its log is {log}")
+    }
+}
+
+impl Children {
+    /// Starts all cells.
+    pub(super) fn start(plan: &Plan, flags: &[String]) -> io::Result<Self> {
+        let mut children = Self(Vec::new());
+        for cell in &plan.cells {
+            children.0.push(Some(start(plan, cell, flags)?));
+        }
+        Ok(children)
+    }
+
+    /// Their numbers; 0 for one that does not run.
+    pub(super) fn processes(&self) -> impl Iterator<Item = u32> {
+        self.0.iter().map(|child| child.as_ref().map_or(0, Child::id))
+    }
+
+    /// A cell that has ended since the last time.
+    pub(super) fn take_ended(&mut self) -> io::Result<Option<Ended>> {
+        for (cell, slot) in self.0.iter_mut().enumerate() {
+            let Some(child) = slot else { continue };
+            if let Some(status) = child.try_wait()? {
+                let process = child.id();
+                *slot = None;
+                return Ok(Some(Ended { cell, process, status }));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Starts a cell again that has ended. Returns its process.
+    pub(super) fn start_again(
+        &mut self,
+        plan: &Plan,
+        flags: &[String],
+        cell: usize,
+    ) -> io::Result<u32> {
+        let child = start(plan, &plan.cells[cell], flags)?;
+        let process = child.id();
+        self.0[cell] = Some(child);
+        Ok(process)
+    }
+}
+
+impl Drop for Children {
+    fn drop(&mut self) {
+        let running = || self.0.iter().flatten();
+        for child in running() {
+            // An error means that it has ended.
+            let _ = kill(Pid::from_raw(child.id() as i32), Signal::SIGTERM);
+        }
+        let start = Instant::now();
+        for child in self.0.iter_mut().flatten() {
+            while matches!(child.try_wait(), Ok(None)) && start.elapsed() < ENDING {
+                sleep(LOOK);
+            }
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+fn start(plan: &Plan, cell: &CellPlan, flags: &[String]) -> io::Result<Child> {
+    let log = plan.log(cell.number);
+    let log = OpenOptions::new().create(true).append(true).open(log)?;
+    Command::new(std::env::current_exe()?)
+        .arg("serve")
+        .args(plan.flags(cell))
+        .args(flags)
+        .stdin(Stdio::null())
+        .stdout(log.try_clone()?)
+        .stderr(log)
+        .spawn()
+}

@@ -1,0 +1,162 @@
+//! What is started where: directories, ports, the secret. What a directory has from an earlier time
+//! is used again, so that its cells come back as who they were.
+
+use std::error::Error;
+use std::fs::{self, File, OpenOptions};
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use super::wanted::Wanted;
+
+/// Bytes of a secret, before they are written as text.
+const SECRET_BYTES: usize = 32;
+
+/// One cell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct CellPlan {
+    /// From 1 on. It is not the number that the ring gives it.
+    pub(super) number: u16,
+    pub(super) clients: SocketAddr,
+    pub(super) control: SocketAddr,
+    pub(super) links: SocketAddr,
+}
+
+/// All cells, and what they share.
+pub(super) struct Plan {
+    pub(super) directory: PathBuf,
+    /// Whether the directory is removed at the end.
+    is_temporary: bool,
+    pub(super) copies: u8,
+    pub(super) cells: Vec<CellPlan>,
+}
+
+impl Plan {
+    /// Makes what is missing of the directory.
+    pub(super) fn make(wanted: &Wanted) -> Result<Self, Box<dyn Error>> {
+        let is_temporary = wanted.directory.is_none();
+        let directory = wanted.directory.clone().unwrap_or_else(temporary);
+        let refused = |error| format!("{}: {error}", directory.display());
+        fs::create_dir_all(&directory).map_err(refused)?;
+        write_secret(&directory.join("secret")).map_err(refused)?;
+        let ports = ports(&directory.join("ports"), wanted.cells)?;
+        let last = wanted.port.checked_add(wanted.cells - 1);
+        last.ok_or_else(|| format!("--port {}: there are too few ports above it", wanted.port))?;
+        let local = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        let cells = ports.into_iter().zip(0..).map(|([control, links], at)| CellPlan {
+            number: at + 1,
+            clients: local(wanted.port + at),
+            control: local(control),
+            links: local(links),
+        });
+        let (cells, copies) = (cells.collect(), wanted.copies.min(wanted.cells as u8));
+        Ok(Self { directory, is_temporary, copies, cells })
+    }
+
+    /// The flags of `volvox serve` for a cell.
+    pub(super) fn flags(&self, cell: &CellPlan) -> Vec<String> {
+        let path = |name: &str| self.directory.join(name).display().to_string();
+        let seed = self.cells.first().filter(|first| first.number != cell.number);
+        let number = cell.number.to_string();
+        let values = [
+            ("--listen", cell.clients.to_string()),
+            ("--ring-listen", cell.control.to_string()),
+            ("--ring-links", cell.links.to_string()),
+            ("--ring-directory", path(&number)),
+            ("--ring-secret-file", path("secret")),
+            ("--ring-cells", self.cells.len().to_string()),
+            ("--ring-copies", self.copies.to_string()),
+        ];
+        let seeds = seed.map(|seed| ("--ring-seeds", seed.control.to_string()));
+        values.into_iter().chain(seeds).flat_map(|(flag, value)| [flag.to_owned(), value]).collect()
+    }
+
+    /// The log of a cell.
+    pub(super) fn log(&self, number: u16) -> PathBuf {
+        self.directory.join(format!("{number}.log"))
+    }
+}
+
+impl Drop for Plan {
+    fn drop(&mut self) {
+        if self.is_temporary {
+            // What cannot be removed stays, as other temporary files do.
+            let _ = fs::remove_dir_all(&self.directory);
+        }
+    }
+}
+
+fn temporary() -> PathBuf {
+    std::env::temp_dir().join(format!("volvox-up-{}", std::process::id()))
+}
+
+/// Writes a secret that nobody else can read, unless there is one.
+fn write_secret(path: &Path) -> std::io::Result<()> {
+    if path.exists() {
+        return Ok(());
+    }
+    let mut bytes = [0; SECRET_BYTES];
+    File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    let text: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    file.write_all(text.as_bytes())
+}
+
+/// The ports of each cell for other cells: those that the directory has, or free ones, which it
+/// keeps then.
+fn ports(path: &Path, cells: u16) -> Result<Vec<[u16; 2]>, Box<dyn Error>> {
+    let shown = path.display();
+    if let Ok(text) = fs::read_to_string(path) {
+        let kept: Vec<[u16; 2]> =
+            serde_json::from_str(&text).map_err(|error| format!("{shown}: {error}; remove it"))?;
+        if kept.len() != usize::from(cells) {
+            let had = kept.len();
+            return Err(format!("{shown} has {had} cells, --cells {cells}: ask for {had}").into());
+        }
+        return Ok(kept);
+    }
+    // All at once, so that none is given twice.
+    let free = (0..cells * 2).map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)));
+    let free: Vec<_> = free.collect::<Result<_, _>>()?;
+    let ports = free.iter().map(|it| it.local_addr().map(|at| at.port()));
+    let ports: Vec<_> = ports.collect::<Result<_, _>>()?;
+    let ports: Vec<_> = ports.as_chunks().0.to_vec();
+    fs::write(path, serde_json::to_string(&ports)?).map_err(|error| format!("{shown}: {error}"))?;
+    Ok(ports)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scratch::Scratch;
+
+    fn wanted(directory: &Path, cells: u16) -> Wanted {
+        Wanted {
+            cells,
+            copies: 2,
+            port: 11211,
+            directory: Some(directory.to_owned()),
+            stays_ended: false,
+            json: false,
+            flags: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_directory_gives_the_same_ports_and_secret_again() {
+        let scratch = Scratch::new("up");
+        let directory = scratch.path("ring");
+        let make = || Plan::make(&wanted(&directory, 3)).expect("it can be written");
+        let (first, secret) = (make(), fs::read(directory.join("secret")).expect("a secret"));
+        let again = make();
+        assert_eq!(first.cells, again.cells);
+        assert_eq!(fs::read(directory.join("secret")).expect("a secret"), secret);
+        assert_eq!(secret.len(), 2 * SECRET_BYTES);
+        assert!(first.flags(&first.cells[0]).iter().all(|flag| flag != "--ring-seeds"));
+        let seed = first.cells[0].control.to_string();
+        assert!(first.flags(&first.cells[2]).ends_with(&["--ring-seeds".to_owned(), seed]));
+        let refused = Plan::make(&wanted(&directory, 4)).err().expect("another number");
+        assert!(refused.to_string().ends_with("ports has 3 cells, --cells 4: ask for 3"));
+    }
+}
