@@ -392,9 +392,7 @@ impl Process {
 
     /// Whether it may answer now as the primary of `range` in its epoch.
     pub(crate) fn may_answer(&self, range: &ring::Range, scene: &Scene) -> bool {
-        let mut alone = Map::new(0, 1, 1);
-        alone.ranges = vec![ring::Range { primary: self.me, ..range.clone() }];
-        self.ring.is_serving(&alone, self.now(scene))
+        self.ring.may_answer(range, self.now(scene))
     }
 
     /// What the engine of the cell holds for `key`, whatever the cell is to it.

@@ -90,8 +90,6 @@ struct World {
     keys: usize,
     phase: Phase,
     fault: Option<String>,
-    /// Requests whose deadline was checked.
-    timed: usize,
 }
 
 /// Runs one seed. `prints`: the trace is wanted as text.
@@ -131,7 +129,7 @@ impl World {
         let calm_ns = FAULTS_NS + scene.dice.between(SECOND, 6 * SECOND);
         scene.at(calm_ns, Event::Calm);
         let (history, phase) = (History::default(), Phase::Faults);
-        Self { scene, cells, clients, history, faults, keys, phase, fault: None, timed: 0 }
+        Self { scene, cells, clients, history, faults, keys, phase, fault: None }
     }
 
     fn step(&mut self) {

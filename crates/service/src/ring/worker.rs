@@ -28,7 +28,7 @@ use ring::CellId;
 use session::{
     Conn, ConnId, Handler, LogId, Order, Outcome, Passed, Reply, Ticket, WAIT_NS_MAX, WorkerId,
 };
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
 /// Requests that a worker has at other cells, or that wait to be sent.
