@@ -255,7 +255,7 @@ impl Keeper {
         self.ring.set_map(self.map.clone());
         self.old_routes.push(self.ring.set_routes(routes));
         self.ring.mail_adopted();
-        self.find_counted();
+        self.find_ready();
     }
 
     /// Those that learn what this cell leads.
@@ -354,7 +354,7 @@ impl Keeper {
                 continue;
             };
             publishes |= learning.step(range.slices(), copy, &mut self.worker, now);
-            is_learning |= !learning.is_counted();
+            is_learning |= !learning.is_ready();
         }
         if publishes {
             self.publish();
@@ -362,10 +362,10 @@ impl Keeper {
         is_learning
     }
 
-    /// Lets the member know of learners that count.
-    fn find_counted(&self) {
+    /// Lets the member know of learners that are ready.
+    fn find_ready(&self) {
         for (range, _) in self.led() {
-            if let Some(learning) = self.learning.get(&range.id).filter(|it| it.is_counted()) {
+            if let Some(learning) = self.learning.get(&range.id).filter(|it| it.is_ready()) {
                 let (at, cell) = (range.stamp(), learning.cell);
                 self.ring.find(Finding::CaughtUp { at, cell });
             }
