@@ -250,6 +250,7 @@ impl Cells {
                 }
             }
             Act::Close(pipe, resets) => {
+                scene.say(|| format!("  cell {} closes {pipe}", life.cell + 1));
                 if let Some(side) = self.net.side(pipe, own) {
                     self.net.close(pipe, side, resets, scene);
                 }
@@ -354,6 +355,7 @@ impl Cells {
             process.accept(pipe, true, scene);
             pipe
         });
+        scene.say(|| format!("  cell {} dials cell {}: {pipe:?}, {purpose:x}", from.cell + 1, to + 1));
         if let Some(process) = self.process(from) {
             process.connected(pipe, purpose, scene);
         }

@@ -166,7 +166,9 @@ impl Coordinator {
                 self.fault.get_or_insert(format!("{old:?} became {range:?}"));
             }
             self.promotions += u64::from(range.epoch > old.epoch);
-            scene.say(|| show(range));
+            if range != old {
+                scene.say(|| show(range));
+            }
             if range.losses > old.losses {
                 self.losses += 1;
                 self.lose(before, old, history, scene);
