@@ -104,7 +104,7 @@ impl Streams {
         let stream = self.out.get_mut(&(link.cell, link.lane));
         let is_right = match (stream, *frame) {
             (Some(stream), Frame::StreamFrom { position, .. }) => {
-                let begins = stream.begin(position);
+                let begins = stream.begin(position, &self.ring);
                 if !begins {
                     self.ring.find(Finding::Refuses { cell: link.cell });
                 }
