@@ -312,7 +312,7 @@ impl Process {
         self.keeper_at_ns = None;
         let now = self.now(scene);
         match self.to_keeper.pop_front() {
-            Some(ToKeeper::Adopt(map, holds)) => self.keeper.adopt(map, &holds, now),
+            Some(ToKeeper::Adopt(map, holds)) => self.keeper.adopt(map, holds, now),
             Some(ToKeeper::Ready(cell, version)) => self.keeper.hear_ready(cell, version),
             None => {}
         }

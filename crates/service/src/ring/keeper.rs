@@ -59,6 +59,8 @@ pub struct Keeper {
     emptying: Emptying,
     learning: BTreeMap<RangeId, Learning>,
     holds: Vec<Hold>,
+    /// By range, until when nothing is committed of what this cell begins to lead.
+    until_ns: BTreeMap<RangeId, u64>,
     /// Routes that workers may still go by.
     old_routes: Vec<Arc<Routes>>,
     /// By cell, the version of the map for which it is ready to learn.
@@ -83,6 +85,7 @@ impl Keeper {
             emptying: Emptying::default(),
             learning: BTreeMap::new(),
             holds: Vec::new(),
+            until_ns: BTreeMap::new(),
             old_routes: Vec::new(),
             ready: BTreeMap::new(),
             next_reading: 1,
@@ -91,16 +94,16 @@ impl Keeper {
 
     /// Goes by `map` from now on. `holds`: by range, until when nothing is committed of what this
     /// cell begins to lead.
-    pub fn adopt(&mut self, map: Arc<Map>, holds: &BTreeMap<RangeId, u64>, now: Now) {
+    pub fn adopt(&mut self, map: Arc<Map>, holds: BTreeMap<RangeId, u64>, now: Now) {
         if map.version < self.map.version {
             return;
         }
-        self.map = map.clone();
+        (self.map, self.until_ns) = (map.clone(), holds);
         self.worker.begin(now);
         for range in &map.ranges {
             self.changes_part(range, now);
         }
-        self.begin_parts(holds, now);
+        self.begin_parts(now);
         self.publish();
         self.worker.end();
     }
@@ -130,9 +133,10 @@ impl Keeper {
         let is_emptying = !self.emptying.is_over();
         if is_emptying && self.old_routes.is_empty() {
             self.emptying.step(&mut self.worker);
-            if self.begin_parts(&BTreeMap::new(), now) {
-                self.publish();
-            }
+        }
+        // What has waited for its items to be dropped, or for a level.
+        if self.parts.values().any(|part| !part.is_begun()) && self.begin_parts(now) {
+            self.publish();
         }
         let is_learning = self.learn(now);
         self.end_holds(now);
@@ -178,7 +182,7 @@ impl Keeper {
 
     /// Begins to lead and to copy what this cell is to, and what is empty where it must be. Returns
     /// whether anything was begun.
-    fn begin_parts(&mut self, holds: &BTreeMap<RangeId, u64>, now: Now) -> bool {
+    fn begin_parts(&mut self, now: Now) -> bool {
         let map = self.map.clone();
         let mut has_begun = false;
         for range in &map.ranges {
@@ -188,7 +192,7 @@ impl Keeper {
             }
             let is_begun = match part {
                 Part::Primary { term, .. } => {
-                    let until_ns = holds.get(&range.id).copied().unwrap_or(0);
+                    let until_ns = self.until_ns.get(&range.id).copied().unwrap_or(0);
                     self.begin_term(range, term, until_ns, now)
                 }
                 Part::Copy { primary, epoch, .. } | Part::Learner { primary, epoch, .. } => {
