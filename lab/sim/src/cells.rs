@@ -236,11 +236,13 @@ impl Cells {
         let own = Party::Cell(life);
         match act {
             Act::Send(pipe, bytes) => {
+                scene.say(|| format!("  cell {} sends {} bytes on {pipe}", life.cell + 1, bytes.len()));
                 if let Some(side) = self.net.side(pipe, own) {
                     self.net.send(pipe, side, Chunk::Data(bytes), scene);
                 }
             }
             Act::Received(pipe, count) => {
+                scene.say(|| format!("  cell {} receives {count} bytes on {pipe}", life.cell + 1));
                 let Some(side) = self.net.side(pipe, own) else { return };
                 let other = self.net.pipes[&pipe].parties[1 - side];
                 if let Party::Cell(other) = other
@@ -268,7 +270,9 @@ impl Cells {
     fn find(&mut self, life: Life, finding: Finding, scene: &mut Scene) {
         let cell = life.cell + 1;
         match finding {
-            Finding::CaughtUp { at, cell } => {
+            Finding::CaughtUp { at, cell: learner } => {
+                scene.say(|| format!("  cell {cell}: learner {learner} is ready for {at:?}"));
+                let cell = learner;
                 let event = Box::new(ring::Event::CaughtUp { at, cell });
                 scene.after(20_000, Event::Member(life, event));
             }
