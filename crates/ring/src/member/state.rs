@@ -93,7 +93,10 @@ impl Member {
                 self.proposals.ended(range, outcome, now.mono_ns);
             }
             Event::CaughtUp { at, cell } => {
-                self.ready.insert(at.range, (at, cell));
+                // One that comes late may be about an earlier time in which it was a learner.
+                if self.map.range(at.range).is_some_and(|range| range.stamp() == at) {
+                    self.ready.insert(at.range, (at, cell));
+                }
             }
             Event::Refuses { at, cell } => {
                 self.refusing.insert(at.range, (at, cell));

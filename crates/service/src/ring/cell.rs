@@ -159,7 +159,8 @@ impl RingCell {
     }
 
     /// Whether it leads `range` and may answer for it now.
-    pub(crate) fn may_answer(&self, range: &ring::Range, now: Now) -> bool {
+    #[must_use]
+    pub fn may_answer(&self, range: &ring::Range, now: Now) -> bool {
         let level = self.terms.level(Term { range: range.id, epoch: range.epoch });
         level.is_some_and(|level| self.terms.until_ns(level) > now.mono_ns)
     }

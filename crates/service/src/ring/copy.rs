@@ -99,6 +99,11 @@ impl Copy {
     pub(crate) fn acked(&self, lane: usize) -> u64 {
         self.acked[lane].load(Ordering::Acquire)
     }
+
+    /// Whether it has applied the log of each lane up to `ends`.
+    pub(crate) fn has_acked(&self, ends: &[u64]) -> bool {
+        ends.iter().enumerate().all(|(lane, end)| self.acked(lane) >= *end)
+    }
 }
 
 /// Joins `log` at its end. Returns the reader, and the last position before its first entry.

@@ -60,7 +60,7 @@ pub struct Keeper {
     learning: BTreeMap<RangeId, Learning>,
     holds: Vec<Hold>,
     /// By range, until when nothing is committed of what this cell begins to lead.
-    hold_until_ns: BTreeMap<RangeId, u64>,
+    until_ns: BTreeMap<RangeId, u64>,
     /// Ranges with a copy in sync that does not read the logs: they are not served.
     unread: BTreeSet<RangeId>,
     /// Routes that workers may still go by.
@@ -87,7 +87,7 @@ impl Keeper {
             emptying: Emptying::default(),
             learning: BTreeMap::new(),
             holds: Vec::new(),
-            hold_until_ns: BTreeMap::new(),
+            until_ns: BTreeMap::new(),
             unread: BTreeSet::new(),
             old_routes: Vec::new(),
             ready: BTreeMap::new(),
@@ -97,12 +97,11 @@ impl Keeper {
 
     /// Goes by `map` from now on. `holds`: by range, until when nothing is committed of what this
     /// cell begins to lead.
-    pub fn adopt(&mut self, map: Arc<Map>, holds: &BTreeMap<RangeId, u64>, now: Now) {
+    pub fn adopt(&mut self, map: Arc<Map>, holds: BTreeMap<RangeId, u64>, now: Now) {
         if map.version < self.map.version {
             return;
         }
-        self.map = map.clone();
-        self.hold_until_ns.clone_from(holds);
+        (self.map, self.until_ns) = (map.clone(), holds);
         self.worker.begin(now);
         for range in &map.ranges {
             self.changes_part(range, now);
@@ -138,7 +137,9 @@ impl Keeper {
         if is_emptying && self.old_routes.is_empty() {
             self.emptying.step(&mut self.worker);
         }
-        if self.begin_parts(now) || !self.unread.is_empty() {
+        // What has waited for its items to be dropped, for a level, or for a place to read.
+        let waits = self.parts.values().any(|part| !part.is_begun());
+        if (waits && self.begin_parts(now)) || !self.unread.is_empty() {
             self.publish();
         }
         let is_learning = self.learn(now);
@@ -196,7 +197,7 @@ impl Keeper {
             }
             let is_begun = match part {
                 Part::Primary { term, .. } => {
-                    let until_ns = self.hold_until_ns.get(&range.id).copied().unwrap_or(0);
+                    let until_ns = self.until_ns.get(&range.id).copied().unwrap_or(0);
                     self.begin_term(range, term, until_ns, now)
                 }
                 Part::Copy { primary, epoch, .. } => {
@@ -289,7 +290,7 @@ impl Keeper {
         self.ring.set_map(self.map.clone());
         self.old_routes.push(self.ring.set_routes(routes));
         self.ring.mail_adopted();
-        self.find_counted();
+        self.find_ready();
     }
 
     /// Those that learn what this cell leads.
@@ -391,7 +392,7 @@ impl Keeper {
                 continue;
             };
             publishes |= learning.step(range.slices(), copy, &mut self.worker, now);
-            is_learning |= !learning.is_counted();
+            is_learning |= !learning.is_ready();
         }
         if publishes {
             self.publish();
@@ -399,10 +400,10 @@ impl Keeper {
         is_learning
     }
 
-    /// Lets the member know of learners that count.
-    fn find_counted(&self) {
+    /// Lets the member know of learners that are ready.
+    fn find_ready(&self) {
         for (range, _) in self.led() {
-            if let Some(learning) = self.learning.get(&range.id).filter(|it| it.is_counted()) {
+            if let Some(learning) = self.learning.get(&range.id).filter(|it| it.is_ready()) {
                 let (at, cell) = (range.stamp(), learning.cell);
                 self.ring.find(Finding::CaughtUp { at, cell });
             }

@@ -5,7 +5,9 @@
 //! States    how far each slice has come is appended to the logs
 //! Walking   the items that there are are appended, between the changes that go on
 //! Tail      until the learner has acknowledged all of that
-//! Counted   its acknowledgements count; the map may make it a copy
+//! Counted   its acknowledgements count: no reply leaves without them from now on
+//! Last      until it has acknowledged what replies have left for before that
+//! Ready     the map may make it a copy
 //! ```
 
 use super::copy::Copy;
@@ -29,6 +31,9 @@ pub(crate) enum Progress {
     /// By lane, the position up to which it must have come.
     Tail(Vec<u64>),
     Counted,
+    /// Likewise.
+    Last(Vec<u64>),
+    Ready,
 }
 
 /// A cell that learns a range that this cell leads.
@@ -51,10 +56,16 @@ impl Learning {
 
     /// Whether its acknowledgements count.
     pub(crate) fn is_counted(&self) -> bool {
-        matches!(self.progress, Progress::Counted)
+        matches!(self.progress, Progress::Counted | Progress::Last(_) | Progress::Ready)
     }
 
-    /// Goes one step further with `slices`. Returns whether its acknowledgements count from now on.
+    /// Whether it has all that was acknowledged, and all that will be.
+    pub(crate) fn is_ready(&self) -> bool {
+        matches!(self.progress, Progress::Ready)
+    }
+
+    /// Goes one step further with `slices`. Returns whether its acknowledgements count
+    /// from now on, or it is ready from now on.
     pub(crate) fn step(
         &mut self,
         slices: SliceRange,
@@ -63,7 +74,7 @@ impl Learning {
         now: Now,
     ) -> bool {
         match &mut self.progress {
-            Progress::Waiting | Progress::Counted => return false,
+            Progress::Waiting | Progress::Ready => return false,
             Progress::States(next) => {
                 let numbers = slices.numbers();
                 let start = (*next).max(numbers.start);
@@ -85,8 +96,16 @@ impl Learning {
                 }
             }
             Progress::Tail(ends) => {
-                if ends.iter().enumerate().all(|(lane, end)| copy.acked(lane) >= *end) {
+                if copy.has_acked(ends) {
                     self.progress = Progress::Counted;
+                    return true;
+                }
+            }
+            // The levels wait for it already, so that whatever is appended after this does.
+            Progress::Counted => self.progress = Progress::Last(sink_lanes(worker)),
+            Progress::Last(ends) => {
+                if copy.has_acked(ends) {
+                    self.progress = Progress::Ready;
                     return true;
                 }
             }

@@ -90,14 +90,15 @@ impl StreamOut {
         Frame::StreamOpen { lane, lanes, log_incarnation: self.copy.log, end }.encode(out);
     }
 
-    /// The copy wants entries from `position` on. False if there are none.
-    pub(crate) fn begin(&mut self, position: u64) -> bool {
+    /// The copy wants entries from `position` on: it has applied those before, also where its
+    /// acknowledgement was lost with an earlier connection. False if there are none.
+    pub(crate) fn begin(&mut self, position: u64, ring: &RingCell) -> bool {
         let acked = self.copy.acked(self.lane.index());
-        let is_there = self.state == State::Asked && position > acked;
-        if is_there {
-            (self.next, self.state) = (position, State::Open);
+        if self.state != State::Asked || position <= acked {
+            return false;
         }
-        is_there
+        (self.next, self.state) = (position, State::Open);
+        self.acknowledges(position - 1, ring)
     }
 
     /// Whether there is something to send, and the copy is not too far behind for it.

@@ -104,9 +104,7 @@ impl Streams {
         let stream = self.out.get_mut(&(link.cell, link.lane));
         let is_right = match (stream, *frame) {
             (Some(stream), Frame::StreamFrom { position, .. }) => {
-                // What it has applied already it need not say again.
-                let begins =
-                    stream.begin(position) && stream.acknowledges(position - 1, &self.ring);
+                let begins = stream.begin(position, &self.ring);
                 if !begins {
                     self.ring.find(Finding::Refuses { cell: link.cell });
                 }

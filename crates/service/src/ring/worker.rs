@@ -28,7 +28,7 @@ use ring::CellId;
 use session::{
     Conn, ConnId, Handler, LogId, Order, Outcome, Passed, Reply, Ticket, WAIT_NS_MAX, WorkerId,
 };
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 /// Requests that a worker has at other cells, or that wait to be sent.
@@ -64,8 +64,9 @@ pub(crate) struct RingWorker {
     pub(super) peers: Peers,
     /// What each link is for.
     pub(super) roles: HashMap<ConnId, Role>,
-    /// Requests that are at other cells, by their numbers.
-    pub(super) asked: HashMap<u64, (CellId, Job)>,
+    /// Requests that are at other cells, by their numbers: what follows for several comes in that
+    /// order.
+    pub(super) asked: BTreeMap<u64, (CellId, Job)>,
     pub(super) next_id: u64,
     /// Requests that could not be sent or executed.
     pub(super) again: VecDeque<Job>,
@@ -94,7 +95,7 @@ impl RingWorker {
             orders: VecDeque::new(),
             peers: Peers::default(),
             roles: HashMap::new(),
-            asked: HashMap::new(),
+            asked: BTreeMap::new(),
             next_id: 0,
             again: VecDeque::new(),
             gated: VecDeque::new(),
@@ -445,7 +446,7 @@ impl RingWorker {
         if now_ns < self.overdue_at_ns {
             return;
         }
-        let overdue = self.asked.extract_if(|_, (_, job)| job.due_ns <= now_ns);
+        let overdue = self.asked.extract_if(.., |_, (_, job)| job.due_ns <= now_ns);
         let overdue: Vec<_> = overdue.map(|(_, asked)| asked).collect();
         for (cell, job) in overdue {
             let why = format!("cell {cell} has not answered in time");
@@ -508,7 +509,7 @@ impl RingWorker {
         match role {
             Role::Asks(cell) => {
                 self.peers.closed(cell, now_ns);
-                let mine = self.asked.extract_if(|_, (of, _)| *of == cell);
+                let mine = self.asked.extract_if(.., |_, (of, _)| *of == cell);
                 let jobs: Vec<_> = mine.map(|(_, (_, job))| job).collect();
                 for job in jobs {
                     // Without a connection nothing was sent.

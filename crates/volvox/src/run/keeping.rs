@@ -67,7 +67,7 @@ fn run(mut keeper: Keeper, received: &Receiver<Message>, ready: &AtomicU64, cloc
                 for line in ring::changes(keeper.map(), &map) {
                     tracing::info!("map {}: {line}", map.version);
                 }
-                keeper.adopt(map, &holds, clock.now());
+                keeper.adopt(map, holds, clock.now());
             }
             Ok(Message::Ready(cell, version)) => keeper.hear_ready(cell, version),
             Ok(Message::End) | Err(RecvTimeoutError::Disconnected) => return,

@@ -1,0 +1,518 @@
+//! The cells of a ring, each with at most one process, and what they send each other.
+//!
+//! Links and clients have connections, in which nothing is lost but with the connection.
+//! Heartbeats are messages, which may be lost, late, and in another order: as after a connection
+//! that was opened again.
+
+use crate::client::Client;
+use crate::clock::Clock;
+use crate::coordinator::Coordinator;
+use crate::driver::{Act, Arrived};
+use crate::history::History;
+use crate::net::{Chunk, Net, Party};
+use crate::process::{Follows, Process};
+use crate::scene::{Dial, Event, Life, PipeId, Scene, cell_id, index_of};
+use ring::{Addresses, CellId, Command, Effect, Heartbeat, Incarnation, Map, Started};
+use service::Finding;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+
+/// How long a connection is tried.
+const DIAL_NS: u64 = 1_000_000_000;
+/// Between two attempts while nothing answers.
+const REDIAL_NS: u64 = 20_000_000;
+/// How long a reset connection of the control plane is tried before it is broken.
+const BROKEN_NS: u64 = 20_000_000;
+/// Between two proposals of a cell that starts.
+const START_NS: u64 = 100_000_000;
+/// A message that cannot pass is tried again, or lost.
+const RETRY_NS: u64 = 10_000_000;
+/// The ports of clients and links, and of the first cell.
+const PORT: u16 = 1000;
+
+/// A place for processes: a machine.
+pub(crate) struct Seat {
+    pub(crate) process: Option<Process>,
+    /// The incarnation of the latest process.
+    pub(crate) number: u64,
+    clock: Clock,
+    /// The machine is off: nothing answers.
+    pub(crate) is_off: bool,
+    /// By thread, until when it is stopped: worker, keeper, ring.
+    pub(crate) stopped_ns: [u64; 3],
+    /// Of all time, how long the worker was stopped.
+    pub(crate) stopped_sum_ns: u64,
+    /// The newest map that it has, also after a start.
+    known: Arc<Map>,
+}
+
+/// All cells, and what lies between them.
+pub(crate) struct Cells {
+    pub(crate) seats: Vec<Seat>,
+    pub(crate) net: Net,
+    pub(crate) coordinator: Coordinator,
+    /// Of 1,000 heartbeats, how many are lost, and how many are late.
+    pub(crate) beats_lost: u64,
+    pub(crate) beats_late: u64,
+    /// In how many of 1,000 batches the process is stopped.
+    pub(crate) stops: u64,
+    pub(crate) fault: Option<String>,
+}
+
+/// Where a cell is reached.
+pub(crate) fn started(cell: usize, number: u64) -> Started {
+    let address =
+        |group: u16| SocketAddr::from((Ipv4Addr::LOCALHOST, PORT * (group + 1) + cell as u16));
+    let addresses = Addresses { control: address(0), links: address(1), clients: address(2) };
+    Started { incarnation: Incarnation(number), addresses }
+}
+
+impl Cells {
+    /// The cells of the ring of `coordinator`, all of which run.
+    pub(crate) fn start(
+        coordinator: Coordinator,
+        net: Net,
+        clocks: &[Clock],
+        scene: &mut Scene,
+    ) -> Self {
+        let known = coordinator.map().clone();
+        let seat = |(cell, clock): (usize, &Clock)| Seat {
+            process: Some(Process::start(Life { cell, number: 1 }, known.clone(), *clock, scene)),
+            number: 1,
+            clock: *clock,
+            is_off: false,
+            stopped_ns: [0; 3],
+            stopped_sum_ns: 0,
+            known: known.clone(),
+        };
+        let seats = clocks.iter().enumerate().map(seat).collect();
+        let (beats_lost, beats_late, stops) = (0, 0, 0);
+        Self { seats, net, coordinator, beats_lost, beats_late, stops, fault: None }
+    }
+
+    /// The process of a life, if it runs.
+    pub(crate) fn process(&mut self, life: Life) -> Option<&mut Process> {
+        let process = self.seats[life.cell].process.as_mut();
+        process.filter(|process| process.life == life)
+    }
+
+    /// Stops threads of a cell: its worker, its keeper, its ring.
+    pub(crate) fn stop(&mut self, cell: usize, threads: [bool; 3], for_ns: u64, scene: &mut Scene) {
+        let seat = &mut self.seats[cell];
+        scene.note("stop", &[cell as u64 + 1, for_ns]);
+        scene.say(|| format!("fault: cell {} stops {threads:?} for {for_ns} ns", cell + 1));
+        for (stopped_ns, stops) in seat.stopped_ns.iter_mut().zip(threads) {
+            let until_ns = scene.now_ns + for_ns;
+            *stopped_ns = if stops { until_ns.max(*stopped_ns) } else { *stopped_ns };
+        }
+        seat.stopped_sum_ns += for_ns;
+    }
+
+    /// Ends the process of a cell. `is_off`: its machine goes off, and nothing answers.
+    pub(crate) fn crash(&mut self, cell: usize, is_off: bool, scene: &mut Scene) {
+        let Some(process) = self.seats[cell].process.take() else { return };
+        let life = process.life;
+        scene.note("crash", &[cell as u64 + 1, u64::from(is_off)]);
+        scene.say(|| format!("fault: cell {} ends (off: {is_off})", cell + 1));
+        self.coordinator.ends_ns.insert(life, scene.now_ns);
+        self.seats[cell].is_off = is_off;
+        let own = Party::Cell(life);
+        let pipes: Vec<_> = self.net.pipes.keys().copied().collect();
+        for pipe in pipes {
+            let Some(side) = self.net.side(pipe, own) else { continue };
+            let resets = scene.dice.per_mille(500);
+            if is_off {
+                self.net.vanish(pipe, side);
+            } else {
+                self.net.close(pipe, side, resets, scene);
+            }
+        }
+        for other in (0..self.seats.len()).filter(|other| *other != cell && !is_off) {
+            let from = Life { cell: other, number: self.seats[other].number };
+            let delay_ns = BROKEN_NS + scene.dice.below(BROKEN_NS);
+            scene.after(delay_ns, Event::Redial(from, life));
+        }
+    }
+
+    /// Starts a process, if there is none.
+    pub(crate) fn restart(&mut self, cell: usize, scene: &mut Scene) {
+        let seat = &mut self.seats[cell];
+        if seat.process.is_some() {
+            return;
+        }
+        seat.is_off = false;
+        seat.number += 1;
+        let life = Life { cell, number: seat.number };
+        scene.note("start", &[cell as u64 + 1, seat.number]);
+        seat.process = Some(Process::start(life, seat.known.clone(), seat.clock, scene));
+        scene.after(0, Event::Start(life));
+    }
+
+    /// Resets all connections between two cells.
+    pub(crate) fn reset_links(&mut self, cells: [usize; 2], scene: &mut Scene) {
+        let index = |party: Party| match party {
+            Party::Cell(life) => life.cell,
+            Party::Client(_) => usize::MAX,
+        };
+        let is_between = |(_, pipe): &(&PipeId, &crate::net::Pipe)| {
+            let ends = pipe.parties.map(index);
+            ends == cells || ends == [cells[1], cells[0]]
+        };
+        let pipes: Vec<_> = self.net.pipes.iter().filter(is_between).map(|(id, _)| *id).collect();
+        for pipe in pipes {
+            self.net.reset(pipe, 0, scene);
+            self.net.reset(pipe, 1, scene);
+        }
+    }
+
+    /// Puts off an event of a thread that is stopped. Returns it, if the thread runs.
+    pub(crate) fn put_off(&mut self, event: Event, scene: &mut Scene) -> Option<Event> {
+        let (life, thread) = match &event {
+            Event::Worker(life) => (*life, 0),
+            Event::Keeper(life) => (*life, 1),
+            Event::Tick(life) | Event::Member(life, _) => (*life, 2),
+            _ => return Some(event),
+        };
+        let until_ns = self.seats[life.cell].stopped_ns[thread];
+        if until_ns <= scene.now_ns {
+            return Some(event);
+        }
+        match thread {
+            2 => scene.at(until_ns, event),
+            _ => {
+                if let Some(process) = self.process(life) {
+                    process.put_off(thread == 0, until_ns, scene);
+                }
+            }
+        }
+        None
+    }
+
+    /// The worker of a cell takes a step.
+    pub(crate) fn step_worker(&mut self, life: Life, scene: &mut Scene) {
+        let stops = self.stops;
+        let Some(process) = self.process(life) else { return };
+        if !process.is_workers(scene) {
+            return;
+        }
+        scene.note("worker", &[life.cell as u64 + 1]);
+        let (follows, begins) = process.step_worker(scene);
+        self.follow(life, follows, scene);
+        if begins && scene.dice.per_mille(stops) {
+            let for_ns = scene.dice.duration(20_000_000, 900_000_000);
+            self.stop(life.cell, [true; 3], for_ns, scene);
+        }
+    }
+
+    /// The keeper of a cell takes a step.
+    pub(crate) fn step_keeper(&mut self, life: Life, scene: &mut Scene) {
+        let Some(process) = self.process(life) else { return };
+        let follows = process.step_keeper(scene);
+        self.follow(life, follows, scene);
+    }
+
+    /// The member of a cell handles an event, or looks at the time.
+    pub(crate) fn step_member(
+        &mut self,
+        life: Life,
+        event: Option<ring::Event>,
+        scene: &mut Scene,
+    ) {
+        let Some(process) = self.process(life) else { return };
+        let follows = match event {
+            Some(event) => process.step_member(event, scene),
+            None => process.tick(scene),
+        };
+        self.follow(life, follows, scene);
+    }
+
+    fn follow(&mut self, life: Life, follows: Vec<Follows>, scene: &mut Scene) {
+        for one in follows {
+            match one {
+                Follows::Act(act) => self.act(life, act, scene),
+                Follows::Member(Effect::Beat { to, heartbeat }) => {
+                    self.send_beat(life, index_of(to), heartbeat, scene);
+                }
+                Follows::Member(Effect::Propose { range, command }) => {
+                    self.coordinator.call(life, Some(range), command, scene);
+                }
+                Follows::Finding(finding) => self.find(life, finding, scene),
+            }
+        }
+    }
+
+    fn act(&mut self, life: Life, act: Act, scene: &mut Scene) {
+        let own = Party::Cell(life);
+        match act {
+            Act::Send(pipe, bytes) => {
+                scene.say(|| {
+                    format!("  cell {} sends {} bytes on {pipe}", life.cell + 1, bytes.len())
+                });
+                if let Some(side) = self.net.side(pipe, own) {
+                    self.net.send(pipe, side, Chunk::Data(bytes), scene);
+                }
+            }
+            Act::Received(pipe, count) => {
+                scene.say(|| format!("  cell {} receives {count} bytes on {pipe}", life.cell + 1));
+                let Some(side) = self.net.side(pipe, own) else { return };
+                let other = self.net.pipes[&pipe].parties[1 - side];
+                if let Party::Cell(other) = other
+                    && let Some(process) = self.process(other)
+                {
+                    process.takes_more(pipe, count, scene);
+                }
+            }
+            Act::Close(pipe, resets) => {
+                scene.say(|| format!("  cell {} closes {pipe}", life.cell + 1));
+                if let Some(side) = self.net.side(pipe, own) {
+                    self.net.close(pipe, side, resets, scene);
+                }
+            }
+            Act::Connect(to, purpose) => {
+                let to = usize::from(to.port() % PORT);
+                let until_ns = scene.now_ns + DIAL_NS;
+                let delay_ns = self.net.delay_ns(life.cell, to, scene);
+                scene.after(delay_ns, Event::Dial(Dial { from: life, to, purpose, until_ns }));
+            }
+        }
+    }
+
+    /// A worker has found something that the member is to know.
+    fn find(&mut self, life: Life, finding: Finding, scene: &mut Scene) {
+        let cell = life.cell + 1;
+        match finding {
+            Finding::CaughtUp { at, cell: learner } => {
+                scene.say(|| format!("  cell {cell}: learner {learner} is ready for {at:?}"));
+                let cell = learner;
+                let event = Box::new(ring::Event::CaughtUp { at, cell });
+                scene.after(20_000, Event::Member(life, event));
+            }
+            Finding::Refuses { cell: copy } => {
+                scene.say(|| format!("  cell {cell}: copy {copy} refuses"));
+                let (me, map) = (cell_id(life.cell), self.seats[life.cell].known.clone());
+                let is_led = |range: &&ring::Range| range.primary == me && range.has(copy);
+                for range in map.ranges.iter().filter(is_led) {
+                    let event = ring::Event::Refuses { at: range.stamp(), cell: copy };
+                    scene.after(20_000, Event::Member(life, Box::new(event)));
+                }
+            }
+            Finding::Broken { cell: other, what } => {
+                scene.say(|| format!("  cell {cell}: the link to cell {other}: {what}"));
+            }
+        }
+    }
+
+    fn send_beat(&mut self, from: Life, to: usize, heartbeat: Heartbeat, scene: &mut Scene) {
+        if scene.dice.per_mille(self.beats_lost) {
+            return;
+        }
+        let late_ns = match scene.dice.per_mille(self.beats_late) {
+            true => scene.dice.duration(1_000_000, 400_000_000),
+            false => 0,
+        };
+        let delay_ns = self.net.delay_ns(from.cell, to, scene) + late_ns;
+        scene.after(delay_ns, Event::Beat(from, to, Box::new(heartbeat)));
+    }
+
+    /// A heartbeat arrives, if it can pass.
+    pub(crate) fn arrive_beat(
+        &mut self,
+        from: Life,
+        to: usize,
+        heartbeat: Box<Heartbeat>,
+        scene: &mut Scene,
+    ) {
+        if self.net.is_blocked(from.cell, to) {
+            if scene.dice.per_mille(900) {
+                scene.after(RETRY_NS, Event::Beat(from, to, heartbeat));
+            }
+            return;
+        }
+        let Some(process) = &self.seats[to].process else { return };
+        let (from, incarnation) = (cell_id(from.cell), Incarnation(from.number));
+        let event = ring::Event::Heard { from, incarnation, heartbeat: *heartbeat };
+        scene.after(0, Event::Member(process.life, Box::new(event)));
+    }
+
+    /// A cell tries to reach another one whose life has ended.
+    pub(crate) fn redial(&mut self, from: Life, life: Life, scene: &mut Scene) {
+        let seat = &self.seats[life.cell];
+        let is_silent = seat.is_off
+            || self.net.is_blocked(from.cell, life.cell)
+            || self.net.is_blocked(life.cell, from.cell);
+        if seat.process.is_some() || is_silent {
+            return;
+        }
+        self.breaks(from, cell_id(life.cell), scene);
+    }
+
+    /// The link of the control plane to `cell` is broken, as `from` sees it.
+    pub(crate) fn breaks(&mut self, from: Life, cell: CellId, scene: &mut Scene) {
+        scene.after(0, Event::Member(from, Box::new(ring::Event::Broken(cell))));
+    }
+
+    /// A connection is tried.
+    pub(crate) fn dial(&mut self, dial: Dial, scene: &mut Scene) {
+        let Dial { from, to, purpose, until_ns } = dial;
+        if self.process(from).is_none() {
+            return;
+        }
+        let is_blocked = self.net.is_blocked(from.cell, to) || self.net.is_blocked(to, from.cell);
+        let is_silent = is_blocked || self.seats[to].is_off;
+        if is_silent && scene.now_ns < until_ns {
+            let retry_ns = scene.dice.between(REDIAL_NS / 2, REDIAL_NS);
+            return scene.after(retry_ns, Event::Dial(dial));
+        }
+        let accepts = self.seats[to].process.as_mut().filter(|_| !is_silent);
+        let pipe = accepts.map(|process| {
+            let pipe = self.net.open([Party::Cell(from), Party::Cell(process.life)]);
+            process.accept(pipe, true, scene);
+            pipe
+        });
+        scene.say(|| {
+            format!("  cell {} dials cell {}: {pipe:?}, {purpose:x}", from.cell + 1, to + 1)
+        });
+        if let Some(process) = self.process(from) {
+            process.connected(pipe, purpose, scene);
+        }
+    }
+
+    /// A client's connection arrives at a cell.
+    pub(crate) fn accept_client(
+        &mut self,
+        client: &mut Client,
+        number: usize,
+        cell: usize,
+        scene: &mut Scene,
+    ) {
+        let pipe = self.seats[cell].process.as_mut().map(|process| {
+            let pipe = self.net.open([Party::Client(number), Party::Cell(process.life)]);
+            process.accept(pipe, false, scene);
+            pipe
+        });
+        client.connected(pipe, cell, scene);
+    }
+
+    /// A chunk arrives.
+    pub(crate) fn deliver(
+        &mut self,
+        (id, side): (PipeId, usize),
+        clients: &mut [Client],
+        history: &mut History,
+        scene: &mut Scene,
+    ) {
+        let Some(pipe) = self.net.pipes.get(&id) else { return };
+        let from = pipe.parties[side];
+        let can_pass = match (from, pipe.parties[1 - side]) {
+            (Party::Cell(from), Party::Cell(to)) => {
+                !self.net.is_blocked(from.cell, to.cell) && !self.seats[to.cell].is_off
+            }
+            (Party::Client(_), Party::Cell(to)) => !self.seats[to.cell].is_off,
+            _ => true,
+        };
+        let Some((chunk, to)) = self.net.arrive(id, side, can_pass, scene) else { return };
+        match to {
+            Party::Client(client) => {
+                if let (Chunk::Data(bytes), Party::Cell(life)) = (&chunk, from)
+                    && let Some(process) = self.process(life)
+                {
+                    process.takes_more(id, bytes.len(), scene);
+                }
+                clients[client].arrives(id, chunk, history, scene);
+            }
+            Party::Cell(life) => {
+                let is_data = matches!(chunk, Chunk::Data(_));
+                let what = match chunk {
+                    Chunk::Data(bytes) => Arrived { bytes, ..Default::default() },
+                    Chunk::End => Arrived { has_end: true, ..Default::default() },
+                    Chunk::Reset => Arrived { is_reset: true, ..Default::default() },
+                };
+                let process = self.process(life);
+                let is_taken = process.is_some_and(|process| process.arrives(id, what, scene));
+                if !is_taken && is_data {
+                    self.net.reset(id, 1 - side, scene);
+                }
+            }
+        }
+    }
+
+    /// A map arrives at a cell.
+    pub(crate) fn news(&mut self, cell: usize, version: u64, scene: &mut Scene) {
+        let seat = &mut self.seats[cell];
+        if self.coordinator.cuts[cell] > 0 || seat.known.version >= version {
+            return;
+        }
+        let Some(map) = self.coordinator.map_of(version) else { return };
+        seat.known = map.clone();
+        if let Some(process) = &seat.process {
+            scene.after(0, Event::Member(process.life, Box::new(ring::Event::Map(map.clone()))));
+        }
+    }
+
+    /// A cell says that it has started, until the map has it.
+    pub(crate) fn say_started(&mut self, life: Life, scene: &mut Scene) {
+        if self.process(life).is_none() || self.coordinator.has_started(life) {
+            return;
+        }
+        let command =
+            Command::Start { cell: cell_id(life.cell), started: started(life.cell, life.number) };
+        self.coordinator.call(life, None, command, scene);
+        scene.after(START_NS, Event::Start(life));
+    }
+
+    /// Looks for two cells that may acknowledge changes of the same range now.
+    pub(crate) fn check_leases(&mut self, life: Life, scene: &Scene) {
+        let map = self.coordinator.map().clone();
+        let Some(own) = &self.seats[life.cell].process else { return };
+        for range in &map.ranges {
+            let epochs = range.epoch.saturating_sub(EPOCHS_BACK).max(1)..=range.epoch;
+            for own_epoch in epochs.clone() {
+                let term = |epoch| ring::Range { epoch, ..range.clone() };
+                if !own.may_answer(&term(own_epoch), scene) {
+                    continue;
+                }
+                let others = self.seats.iter().filter_map(|seat| seat.process.as_ref());
+                for other in others.filter(|other| other.life.cell != life.cell) {
+                    for epoch in
+                        epochs.clone().filter(|epoch| other.may_answer(&term(*epoch), scene))
+                    {
+                        let newer = if epoch > own_epoch { other } else { own };
+                        let holds_ns = newer.member.hold_until_ns(range.id);
+                        if epoch == own_epoch || holds_ns <= newer.now(scene).mono_ns {
+                            self.fault.get_or_insert(format!(
+                                "range {}: cell {} in epoch {own_epoch} and cell {} in epoch \
+                                 {epoch} may both acknowledge changes",
+                                range.id,
+                                life.cell + 1,
+                                other.life.cell + 1
+                            ));
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Why the ring is not as it should be. `None` if it is.
+    pub(crate) fn illness(&self, scene: &Scene) -> Option<String> {
+        let map = self.coordinator.map();
+        for range in &map.ranges {
+            let copies = range.in_sync().count();
+            if copies < usize::from(map.copies_wanted) || range.learner.is_some() {
+                return Some(format!("range {} has {copies} copies", range.id));
+            }
+            let primary = self.seats[index_of(range.primary)].process.as_ref();
+            if !primary.is_some_and(|process| process.may_answer(range, scene)) {
+                return Some(format!("cell {} does not serve range {}", range.primary, range.id));
+            }
+        }
+        let late = self
+            .seats
+            .iter()
+            .find(|seat| seat.process.as_ref().is_none_or(|it| it.ring.version() < map.version));
+        late.map(|seat| format!("a cell goes by map {}, not {}", seat.known.version, map.version))
+    }
+}
+
+/// Epochs before the present one in which a cell may still believe that it leads.
+const EPOCHS_BACK: u32 = 3;

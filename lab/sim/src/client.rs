@@ -1,0 +1,254 @@
+//! A client: asks through random cells, a few requests at a time, and reads the answers.
+
+use crate::history::{Answer, Ask, History};
+use crate::net::{Chunk, Net, Party};
+use crate::scene::{Event, PipeId, Scene};
+use std::collections::VecDeque;
+
+/// How long a client waits for an answer before it closes the connection.
+const PATIENCE_NS: u64 = 5_000_000_000;
+/// Requests that a client sends at once.
+const TOGETHER_MAX: u64 = 3;
+
+/// A client.
+pub(crate) struct Client {
+    number: usize,
+    /// Its connection, and the cell at the other end.
+    pub(crate) pipe: Option<(PipeId, usize)>,
+    /// What has arrived of the answers.
+    arrived: Vec<u8>,
+    /// What it waits for, in order.
+    pub(crate) waiting: VecDeque<usize>,
+    /// When it asked last.
+    asked_ns: u64,
+    /// When it does what comes next.
+    next_ns: u64,
+    /// The latest item that it has seen: key, token, value.
+    seen: Option<(usize, u64, u64)>,
+    keys: usize,
+    /// It asks no more.
+    pub(crate) is_done: bool,
+    /// Answers that no request has.
+    pub(crate) fault: Option<String>,
+}
+
+impl Client {
+    /// A client that asks about so many keys.
+    pub(crate) fn new(number: usize, keys: usize) -> Self {
+        Self {
+            number,
+            pipe: None,
+            arrived: Vec::new(),
+            waiting: VecDeque::new(),
+            asked_ns: 0,
+            next_ns: 0,
+            seen: None,
+            keys,
+            is_done: false,
+            fault: None,
+        }
+    }
+
+    /// Does what comes next: connects, asks, waits, or leaves.
+    pub(crate) fn step(
+        &mut self,
+        cells: usize,
+        net: &mut Net,
+        history: &mut History,
+        scene: &mut Scene,
+    ) {
+        if self.next_ns != scene.now_ns {
+            return;
+        }
+        if self.pipe.is_none() {
+            if !self.is_done {
+                let cell = scene.dice.index(cells);
+                let delay_ns = scene.dice.between(20_000, 2_000_000);
+                scene.after(delay_ns, Event::ClientDials(self.number, cell));
+            }
+            return;
+        }
+        if self.waiting.is_empty() {
+            if self.is_done || scene.dice.per_mille(20) {
+                return self.leave(net, scene);
+            }
+            for _ in 0..scene.dice.between(1, TOGETHER_MAX) {
+                self.ask_any(history, net, scene);
+            }
+        } else if scene.now_ns >= self.asked_ns + PATIENCE_NS {
+            return self.leave(net, scene);
+        }
+        self.goes_on_after(PATIENCE_NS, scene);
+    }
+
+    /// Does what comes next after a delay, and not before.
+    pub(crate) fn goes_on_after(&mut self, delay_ns: u64, scene: &mut Scene) {
+        self.next_ns = scene.now_ns + delay_ns;
+        scene.after(delay_ns, Event::Client(self.number));
+    }
+
+    /// Its connection to `cell` is open, or could not be opened.
+    pub(crate) fn connected(&mut self, pipe: Option<PipeId>, cell: usize, scene: &mut Scene) {
+        self.pipe = pipe.map(|pipe| (pipe, cell));
+        let delay_ns = scene.dice.duration(50_000, 5_000_000);
+        self.goes_on_after(delay_ns, scene);
+    }
+
+    /// Closes its connection. What it waits for stays open.
+    fn leave(&mut self, net: &mut Net, scene: &mut Scene) {
+        if let Some((pipe, _)) = self.pipe
+            && let Some(side) = net.side(pipe, Party::Client(self.number))
+        {
+            net.close(pipe, side, false, scene);
+        }
+        self.lose(scene);
+    }
+
+    /// Its connection is gone.
+    fn lose(&mut self, scene: &mut Scene) {
+        self.pipe = None;
+        self.waiting.clear();
+        self.arrived.clear();
+        let delay_ns = scene.dice.duration(100_000, 20_000_000);
+        self.goes_on_after(delay_ns, scene);
+    }
+
+    fn ask_any(&mut self, history: &mut History, net: &mut Net, scene: &mut Scene) {
+        let key = scene.dice.index(self.keys);
+        let (key, ask) = match scene.dice.below(100) {
+            0..=29 => (key, Ask::Get),
+            30..=41 => (key, Ask::Gets),
+            42..=61 => (key, Ask::Set(history.new_value())),
+            62..=71 => (key, Ask::Add(history.new_value())),
+            72..=81 => (key, Ask::Delete),
+            82..=91 => (key, Ask::Incr),
+            _ => match self.seen.take() {
+                Some((key, token, seen)) => {
+                    (key, Ask::Cas { value: history.new_value(), token, seen })
+                }
+                None => (key, Ask::Gets),
+            },
+        };
+        self.ask(key, ask, history, net, scene);
+    }
+
+    /// Asks on its connection.
+    pub(crate) fn ask(
+        &mut self,
+        key: usize,
+        ask: Ask,
+        history: &mut History,
+        net: &mut Net,
+        scene: &mut Scene,
+    ) {
+        let Some((pipe, cell)) = self.pipe else { return };
+        let name = key_name(key);
+        let text = match ask {
+            Ask::Get => format!("get {name}\r\n"),
+            Ask::Gets => format!("gets {name}\r\n"),
+            Ask::Set(value) => store("set", &name, value, ""),
+            Ask::Add(value) => store("add", &name, value, ""),
+            Ask::Cas { value, token, .. } => store("cas", &name, value, &format!(" {token}")),
+            Ask::Delete => format!("delete {name}\r\n"),
+            Ask::Incr => format!("incr {name} 1\r\n"),
+            Ask::Lose => return,
+        };
+        let entry = history.ask(self.number, key, ask, scene.now_ns);
+        let number = self.number;
+        scene.note("ask", &[number as u64, cell as u64 + 1, entry as u64, key as u64]);
+        scene.say(|| {
+            format!("  client {number} asks cell {}: #{entry} {ask:?} key {key}", cell + 1)
+        });
+        self.waiting.push_back(entry);
+        self.asked_ns = scene.now_ns;
+        if let Some(side) = net.side(pipe, Party::Client(number)) {
+            net.send(pipe, side, Chunk::Data(text.into_bytes()), scene);
+        }
+    }
+
+    /// Something arrives on its connection `pipe`.
+    pub(crate) fn arrives(
+        &mut self,
+        pipe: PipeId,
+        chunk: Chunk,
+        history: &mut History,
+        scene: &mut Scene,
+    ) {
+        if self.pipe.is_none_or(|(own, _)| own != pipe) {
+            return;
+        }
+        let Chunk::Data(bytes) = chunk else { return self.lose(scene) };
+        self.arrived.extend_from_slice(&bytes);
+        while let Some(&entry) = self.waiting.front() {
+            let Some((used, answer)) = self.read(entry, history) else { return };
+            self.arrived.drain(..used);
+            self.waiting.pop_front();
+            history.answer(entry, answer, scene.now_ns);
+            scene.note("answer", &[self.number as u64, entry as u64]);
+            scene.say(|| format!("  client {}: #{entry} {answer:?}", self.number));
+        }
+        if !self.arrived.is_empty() {
+            let text = String::from_utf8_lossy(&self.arrived).into_owned();
+            self.fault.get_or_insert(format!("client {}: {text:?} answers nothing", self.number));
+        }
+        let delay_ns = scene.dice.duration(100_000, 20_000_000);
+        self.goes_on_after(delay_ns, scene);
+    }
+
+    /// The answer to `entry` at the front of what has arrived, and its length. `None` if it is not
+    /// whole.
+    fn read(&mut self, entry: usize, history: &mut History) -> Option<(usize, Answer)> {
+        let (key, ask) = (history.entries[entry].key, history.entries[entry].ask);
+        let (line, used) = line(&self.arrived)?;
+        let words: Vec<&str> = line.split(' ').collect();
+        let answer = match (ask, words.as_slice()) {
+            (_, ["SERVER_ERROR", "in", "doubt:", ..]) => Answer::Open,
+            (_, ["SERVER_ERROR", ..]) => Answer::Refused,
+            (Ask::Get | Ask::Gets, ["END"]) => Answer::Value(None),
+            (Ask::Get | Ask::Gets, ["VALUE", _, _, _, token @ ..]) => {
+                let (value, more) = self::line(&self.arrived[used..])?;
+                let (end, last) = self::line(&self.arrived[used + more..])?;
+                let value = value.trim_end().parse().ok()?;
+                if let Some(token) = token.first().and_then(|token| token.parse().ok()) {
+                    history.see(key, token, value);
+                    self.seen = Some((key, token, value));
+                }
+                if end != "END" {
+                    self.fault.get_or_insert(format!("{end:?} follows a value"));
+                }
+                return Some((used + more + last, Answer::Value(Some(value))));
+            }
+            (Ask::Incr, ["NOT_FOUND"]) => Answer::Value(None),
+            (Ask::Incr, [number]) if number.parse::<u64>().is_ok() => {
+                Answer::Value(number.parse().ok())
+            }
+            (Ask::Set(_) | Ask::Add(_) | Ask::Cas { .. }, ["STORED"])
+            | (Ask::Delete, ["DELETED"]) => Answer::Done,
+            (Ask::Add(_), ["NOT_STORED"]) | (Ask::Delete | Ask::Cas { .. }, ["NOT_FOUND"]) => {
+                Answer::Failed
+            }
+            (Ask::Cas { .. }, ["EXISTS"]) => Answer::Exists,
+            _ => {
+                self.fault.get_or_insert(format!("{line:?} answers {ask:?}"));
+                Answer::Open
+            }
+        };
+        Some((used, answer))
+    }
+}
+
+/// The key of this number.
+pub(crate) fn key_name(key: usize) -> String {
+    format!("key-{key}")
+}
+
+fn store(verb: &str, key: &str, value: u64, token: &str) -> String {
+    let value = value.to_string();
+    format!("{verb} {key} 0 0 {}{token}\r\n{value}\r\n", value.len())
+}
+
+/// The first line of `bytes`, and its length with its end.
+fn line(bytes: &[u8]) -> Option<(String, usize)> {
+    let at = bytes.windows(2).position(|two| two == b"\r\n")?;
+    Some((String::from_utf8_lossy(&bytes[..at]).into_owned(), at + 2))
+}

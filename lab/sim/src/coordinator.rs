@@ -1,0 +1,208 @@
+//! A model of the coordinator: one map that commands change in one order, with late answers, lost
+//! answers, commands that arrive long after their callers have given up, and late watchers.
+//!
+//! A call has one outcome. `Unavailable` is certain: its command never arrives. After `Unknown` it
+//! may arrive at any time, or never. A cell that is cut off learns nothing, and its calls fail in
+//! either way.
+
+use crate::history::{Answer, Ask, Entry, History};
+use crate::scene::{CallId, Event, Life, Scene, cell_id, index_of};
+use base::SliceId;
+use ring::{Command, Map, Outcome, Range, RangeId, Verdict};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// How long a call lasts at most.
+const DEADLINE_NS: u64 = 2_000_000_000;
+/// How late a command may be whose caller has given up.
+const LATE_NS: u64 = 4_000_000_000;
+
+/// What is wrong with the coordinator: in how many of 1,000 calls, or how slow it is.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Weather {
+    /// A command is applied and its answer is lost.
+    pub(crate) answer_lost: u64,
+    /// A command is late: its caller has given up before.
+    pub(crate) late: u64,
+    /// A command is lost.
+    pub(crate) lost: u64,
+    /// What is added to the time of a commit.
+    pub(crate) slow_ns: u64,
+}
+
+/// The coordinator.
+pub(crate) struct Coordinator {
+    /// All maps that there have been, by their versions.
+    maps: Vec<Arc<Map>>,
+    /// The range that each open call is about; none for the start of a cell.
+    open: BTreeMap<CallId, (Life, Option<RangeId>)>,
+    next: CallId,
+    pub(crate) weather: Weather,
+    /// By cell, how many faults cut it off.
+    pub(crate) cuts: Vec<u32>,
+    /// When each life has ended.
+    pub(crate) ends_ns: BTreeMap<Life, u64>,
+    /// The slices of each key.
+    keys: Vec<SliceId>,
+    /// What was wrong with a map.
+    pub(crate) fault: Option<String>,
+    /// Ranges that were lost.
+    pub(crate) losses: u64,
+    /// Primaries that were replaced.
+    pub(crate) promotions: u64,
+}
+
+impl Coordinator {
+    /// The coordinator of `map`, which has so many cells, and keys in these slices.
+    pub(crate) fn new(map: Map, keys: Vec<SliceId>) -> Self {
+        let cuts = vec![0; map.cells.len()];
+        Self {
+            maps: vec![Arc::new(map)],
+            open: BTreeMap::new(),
+            next: 0,
+            weather: Weather::default(),
+            cuts,
+            ends_ns: BTreeMap::new(),
+            keys,
+            fault: None,
+            losses: 0,
+            promotions: 0,
+        }
+    }
+
+    /// The newest map.
+    pub(crate) fn map(&self) -> &Arc<Map> {
+        self.maps.last().expect("invariant: there is a first map")
+    }
+
+    /// The map of `version`.
+    pub(crate) fn map_of(&self, version: u64) -> Option<&Arc<Map>> {
+        self.maps.iter().find(|map| map.version == version)
+    }
+
+    /// A cell proposes `command`.
+    pub(crate) fn call(
+        &mut self,
+        from: Life,
+        range: Option<RangeId>,
+        command: Command,
+        scene: &mut Scene,
+    ) {
+        let call = self.next;
+        self.next += 1;
+        self.open.insert(call, (from, range));
+        scene.note("propose", &[from.cell as u64 + 1, call]);
+        scene.say(|| format!("  cell {} proposes {command:?}", from.cell + 1));
+        let way_ns = scene.dice.duration(200_000, 20_000_000);
+        let slow_ns = scene.dice.below(self.weather.slow_ns + 1);
+        let late_ns = scene.dice.between(10_000_000, LATE_NS);
+        let gives_up_ns = scene.dice.duration(20_000_000, DEADLINE_NS);
+        let is_cut = self.cuts[from.cell] > 0;
+        if is_cut && scene.dice.per_mille(500) || scene.dice.per_mille(self.weather.lost / 2) {
+            return scene.after(gives_up_ns, Event::Answer(call, Outcome::Unavailable));
+        }
+        if is_cut && scene.dice.per_mille(500) || scene.dice.per_mille(self.weather.lost) {
+            return scene.after(gives_up_ns, Event::Answer(call, Outcome::Unknown));
+        }
+        if is_cut || scene.dice.per_mille(self.weather.late) {
+            scene.after(late_ns, Event::Propose(call, command));
+            return scene
+                .after(gives_up_ns.min(late_ns / 2), Event::Answer(call, Outcome::Unknown));
+        }
+        scene.after(way_ns + slow_ns, Event::Propose(call, command));
+        scene.after(DEADLINE_NS, Event::Answer(call, Outcome::Unknown));
+    }
+
+    /// A command arrives and is applied or refused.
+    pub(crate) fn apply(
+        &mut self,
+        call: CallId,
+        command: Command,
+        history: &mut History,
+        scene: &mut Scene,
+    ) {
+        let before = self.map().clone();
+        let mut map = Map::clone(&before);
+        let verdict = map.apply(&command);
+        scene.note("command", &[call, map.version]);
+        scene.say(|| format!("  coordinator: {command:?} -> {verdict:?}"));
+        if map != *before {
+            self.check(&before, &map, history, scene);
+            for cell in 0..self.cuts.len() {
+                let delay_ns = scene.dice.duration(100_000, 20_000_000 + self.weather.slow_ns);
+                scene.after(delay_ns, Event::News(cell, map.version));
+            }
+            self.maps.push(Arc::new(map));
+        }
+        let is_lost = scene.dice.per_mille(self.weather.answer_lost);
+        let is_cut = self.open.get(&call).is_some_and(|(life, _)| self.cuts[life.cell] > 0);
+        if !is_lost && !is_cut {
+            let way_ns = scene.dice.duration(100_000, 10_000_000);
+            scene.after(way_ns, Event::Answer(call, Outcome::Decided(verdict)));
+        } else if scene.dice.per_mille(500) {
+            let way_ns = scene.dice.duration(100_000, 500_000_000);
+            scene.after(way_ns, Event::Answer(call, Outcome::Unknown));
+        }
+        let is_refused = matches!(verdict, Verdict::Refused(_));
+        debug_assert!(!is_refused || self.map().version == before.version);
+    }
+
+    /// The outcome of a call comes to its caller, who is not answered twice.
+    pub(crate) fn answer(&mut self, call: CallId, outcome: Outcome, scene: &mut Scene) {
+        let Some((life, Some(range))) = self.open.remove(&call) else { return };
+        let event = ring::Event::Proposed { range, outcome };
+        scene.after(0, Event::Member(life, Box::new(event)));
+    }
+
+    /// Notes what is wrong with a change of the map, and which items it ends.
+    fn check(&mut self, before: &Map, map: &Map, history: &mut History, scene: &mut Scene) {
+        if let Some(fault) = map.fault() {
+            self.fault.get_or_insert(format!("the map of version {}: {fault}", map.version));
+        }
+        for range in &map.ranges {
+            let Some(old) = before.range(range.id) else { continue };
+            let falls = range.epoch < old.epoch || range.config < old.config;
+            let moves = range.primary != old.primary && range.epoch <= old.epoch;
+            if falls || moves {
+                self.fault.get_or_insert(format!("{old:?} became {range:?}"));
+            }
+            self.promotions += u64::from(range.epoch > old.epoch);
+            if range != old {
+                scene.say(|| show(range));
+            }
+            if range.losses > old.losses {
+                self.losses += 1;
+                self.lose(before, old, history, scene);
+            }
+        }
+    }
+
+    /// A range begins again, empty: its items have ended between the end of its primary and now.
+    fn lose(&self, before: &Map, old: &Range, history: &mut History, scene: &Scene) {
+        let life = before.cells.get(&old.primary).map(|cell| cell.started.incarnation.0);
+        let life = Life { cell: index_of(old.primary), number: life.unwrap_or(0) };
+        let asked_ns = self.ends_ns.get(&life).copied().unwrap_or(scene.now_ns);
+        let lost = self.keys.iter().enumerate();
+        for (key, _) in lost.filter(|(_, slice)| old.slices().contains(**slice)) {
+            let (client, answered_ns) = (usize::MAX, Some(scene.now_ns));
+            let (ask, answer) = (Ask::Lose, Answer::Done);
+            history.entries.push(Entry { client, key, ask, asked_ns, answered_ns, answer });
+        }
+    }
+
+    /// Whether the newest map has this start of a cell.
+    pub(crate) fn has_started(&self, life: Life) -> bool {
+        let cell = self.map().cells.get(&cell_id(life.cell));
+        cell.is_some_and(|cell| cell.started.incarnation.0 >= life.number)
+    }
+}
+
+/// A range in one line.
+fn show(range: &Range) -> String {
+    let copies: Vec<_> = range.copies.iter().map(|cell| cell.0).collect();
+    let learner = range.learner.map_or(0, |cell| cell.0);
+    format!(
+        "    range {}: epoch {}, config {}, primary {}, copies {copies:?}, learner {learner}",
+        range.id, range.epoch, range.config, range.primary
+    )
+}

@@ -1,0 +1,238 @@
+//! The faults of a run: which kinds there are, when each comes, and how long it lasts.
+//!
+//! A run has some of the kinds only, so that one kind does not hide what another one finds.
+
+use crate::cells::Cells;
+use crate::coordinator::Weather;
+use crate::scene::{Event, Scene, cell_id};
+use std::collections::BTreeMap;
+
+/// A kind of fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// A process ends, and another one starts later.
+    Crash,
+    /// A process ends, and another one starts at once.
+    FastRestart,
+    /// A machine goes off, and comes back.
+    PowerOff,
+    /// All threads of a process stop, and go on.
+    Pause,
+    /// One thread of a process stops, and goes on.
+    Stall,
+    /// A process stops in the middle of a batch, and goes on.
+    StopInBatch,
+    /// Two cells cannot reach each other.
+    Partition,
+    /// A cell does not hear another one, which hears it.
+    OneWay,
+    /// A cell can reach no other one.
+    Isolation,
+    /// The connections between two cells are reset.
+    Reset,
+    /// Cells find the control connections to a cell reset and refused, and it runs on.
+    FalseBreak,
+    /// What a cell sends and receives is late.
+    SlowLink,
+    /// Heartbeats are lost, late and in another order.
+    LostBeats,
+    /// A cell cannot reach the coordinator.
+    CutOff,
+    /// Commands and answers are lost or late, and commits slow.
+    Coordinator,
+}
+
+/// All kinds.
+pub const KINDS: [Kind; 15] = [
+    Kind::Crash,
+    Kind::FastRestart,
+    Kind::PowerOff,
+    Kind::Pause,
+    Kind::Stall,
+    Kind::StopInBatch,
+    Kind::Partition,
+    Kind::OneWay,
+    Kind::Isolation,
+    Kind::Reset,
+    Kind::FalseBreak,
+    Kind::SlowLink,
+    Kind::LostBeats,
+    Kind::CutOff,
+    Kind::Coordinator,
+];
+
+/// How to end a fault.
+enum Mend {
+    Unblock(Vec<(usize, usize)>),
+    Quick(usize),
+    Beats,
+    Batches,
+    Reconnect(usize),
+    Coordinator,
+}
+
+/// The faults of a run.
+pub(crate) struct Faults {
+    kinds: Vec<Kind>,
+    mends: BTreeMap<u64, Mend>,
+    next: u64,
+    /// Between two faults, in the mean.
+    pace_ns: u64,
+    /// How often each kind came.
+    pub(crate) counts: BTreeMap<Kind, u64>,
+    is_over: bool,
+}
+
+impl Faults {
+    /// Some kinds of faults, from `from_ns` on.
+    pub(crate) fn choose(from_ns: u64, scene: &mut Scene) -> Self {
+        let mut kinds = KINDS.to_vec();
+        scene.dice.shuffle(&mut kinds);
+        kinds.truncate(scene.dice.between(1, 6) as usize);
+        let pace_ns = scene.dice.duration(60_000_000, 800_000_000);
+        scene.at(from_ns, Event::Fault);
+        let (mends, counts) = (BTreeMap::new(), BTreeMap::new());
+        Self { kinds, mends, next: 0, pace_ns, counts, is_over: false }
+    }
+
+    /// The next fault begins, and the one after it is planned.
+    pub(crate) fn begin(&mut self, cells: &mut Cells, scene: &mut Scene) {
+        if self.is_over {
+            return;
+        }
+        let kind = self.kinds[scene.dice.index(self.kinds.len())];
+        *self.counts.entry(kind).or_default() += 1;
+        scene.note("fault", &[kind as u64]);
+        scene.say(|| format!("fault: {kind:?}"));
+        self.strike(kind, cells, scene);
+        let delay_ns = scene.dice.between(self.pace_ns / 4, self.pace_ns * 2);
+        scene.after(delay_ns, Event::Fault);
+    }
+
+    fn strike(&mut self, kind: Kind, cells: &mut Cells, scene: &mut Scene) {
+        let count = cells.seats.len();
+        let cell = scene.dice.index(count);
+        let other = (cell + 1 + scene.dice.index(count - 1)) % count;
+        match kind {
+            Kind::Crash | Kind::FastRestart | Kind::PowerOff => {
+                cells.crash(cell, kind == Kind::PowerOff, scene);
+                let delay_ns = match kind {
+                    Kind::FastRestart => scene.dice.below(3_000_000),
+                    _ => scene.dice.duration(5_000_000, 2_000_000_000),
+                };
+                scene.after(delay_ns, Event::Restart(cell));
+            }
+            Kind::Pause => {
+                let for_ns = scene.dice.duration(20_000_000, 1_500_000_000);
+                cells.stop(cell, [true; 3], for_ns, scene);
+            }
+            Kind::Stall => {
+                let mut threads = [false; 3];
+                threads[scene.dice.index(3)] = true;
+                let for_ns = scene.dice.duration(5_000_000, 800_000_000);
+                cells.stop(cell, threads, for_ns, scene);
+            }
+            Kind::StopInBatch => {
+                cells.stops = scene.dice.between(1, 10);
+                self.mend_later(Mend::Batches, scene);
+            }
+            Kind::Partition => self.block(vec![(cell, other), (other, cell)], cells, scene),
+            Kind::OneWay => self.block(vec![(cell, other)], cells, scene),
+            Kind::Isolation => {
+                let others = (0..count).filter(|other| *other != cell);
+                let both = others.flat_map(|other| [(cell, other), (other, cell)]);
+                self.block(both.collect(), cells, scene);
+            }
+            Kind::Reset => cells.reset_links([cell, other], scene),
+            Kind::FalseBreak => self.break_falsely(cell, cells, scene),
+            Kind::SlowLink => {
+                cells.net.slow_ns[cell] = scene.dice.duration(2_000_000, 200_000_000);
+                self.mend_later(Mend::Quick(cell), scene);
+            }
+            Kind::LostBeats => {
+                cells.beats_lost = scene.dice.between(0, 600);
+                cells.beats_late = scene.dice.between(0, 600);
+                self.mend_later(Mend::Beats, scene);
+            }
+            Kind::CutOff => {
+                cells.coordinator.cuts[cell] += 1;
+                self.mend_later(Mend::Reconnect(cell), scene);
+            }
+            Kind::Coordinator => {
+                cells.coordinator.weather = Weather {
+                    answer_lost: scene.dice.between(0, 400),
+                    late: scene.dice.between(0, 400),
+                    lost: scene.dice.between(0, 300),
+                    slow_ns: scene.dice.duration(1_000_000, 500_000_000),
+                };
+                self.mend_later(Mend::Coordinator, scene);
+            }
+        }
+    }
+
+    /// Some cells find the control connection to `cell` broken, and maybe its links too.
+    fn break_falsely(&mut self, cell: usize, cells: &mut Cells, scene: &mut Scene) {
+        for from in (0..cells.seats.len()).filter(|from| *from != cell) {
+            if scene.dice.per_mille(300) {
+                continue;
+            }
+            let life = cells.seats[from].process.as_ref().map(|process| process.life);
+            if let Some(life) = life {
+                cells.breaks(life, cell_id(cell), scene);
+            }
+            if scene.dice.per_mille(300) {
+                cells.reset_links([from, cell], scene);
+            }
+        }
+        if scene.dice.per_mille(500) {
+            // Heartbeats do not repair at once what was found.
+            let others = (0..cells.seats.len()).filter(|other| *other != cell);
+            self.block(others.map(|other| (cell, other)).collect(), cells, scene);
+        }
+    }
+
+    fn block(&mut self, ways: Vec<(usize, usize)>, cells: &mut Cells, scene: &mut Scene) {
+        ways.iter().for_each(|(from, to)| cells.net.block(*from, *to, true));
+        scene.say(|| format!("fault: blocked {ways:?}"));
+        self.mend_later(Mend::Unblock(ways), scene);
+    }
+
+    fn mend_later(&mut self, mend: Mend, scene: &mut Scene) {
+        self.next += 1;
+        self.mends.insert(self.next, mend);
+        let delay_ns = scene.dice.duration(20_000_000, 2_500_000_000);
+        scene.after(delay_ns, Event::Mend(self.next));
+    }
+
+    /// A fault ends.
+    pub(crate) fn mend(&mut self, number: u64, cells: &mut Cells, scene: &mut Scene) {
+        let Some(mend) = self.mends.remove(&number) else { return };
+        scene.note("mend", &[number]);
+        match mend {
+            Mend::Unblock(ways) => {
+                ways.iter().for_each(|(from, to)| cells.net.block(*from, *to, false));
+            }
+            Mend::Quick(cell) => cells.net.slow_ns[cell] = 0,
+            Mend::Beats => (cells.beats_lost, cells.beats_late) = (0, 0),
+            Mend::Batches => cells.stops = 0,
+            Mend::Reconnect(cell) => {
+                cells.coordinator.cuts[cell] -= 1;
+                let version = cells.coordinator.map().version;
+                scene.after(1_000_000, Event::News(cell, version));
+            }
+            Mend::Coordinator => cells.coordinator.weather = Weather::default(),
+        }
+    }
+
+    /// All faults end, and no more come.
+    pub(crate) fn end(&mut self, cells: &mut Cells, scene: &mut Scene) {
+        self.is_over = true;
+        for number in self.mends.keys().copied().collect::<Vec<_>>() {
+            self.mend(number, cells, scene);
+        }
+        for cell in 0..cells.seats.len() {
+            cells.seats[cell].stopped_ns = [scene.now_ns; 3];
+            scene.after(scene.now_ns % 1_000_000, Event::Restart(cell));
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! A whole ring of cells in one thread of one process, in simulated time, from one seed.
+//!
+//! The cells are the real ones: `session`, `service`, `engine`, `effects`, `ring` and the frames of
+//! `peer`. What is around them is a model: the driver that moves bytes, the network, the clocks, the
+//! coordinator, the threads of a cell. A scheduler chooses what happens next, and a seed decides all
+//! its choices: the same seed gives the same run, step by step.
+//!
+//! ```text
+//! clients --bytes--> driver --> RingService --> engine, logs       one worker, one keeper and one
+//!                      ^  links to other cells       |             member for each cell
+//!                      +--------- bytes -------------+
+//! member --heartbeats--> member      member --commands--> coordinator --maps--> member, keeper
+//! ```
+//!
+//! Not modelled: several workers of a cell and what two threads do to each other inside a step; the
+//! agreement of the coordinator itself; memory that is short; expiry; cells that join or leave.
+//!
+//! | room | may use | what it is |
+//! |---|---|---|
+//! | `dice` | nothing | random choices |
+//! | `trace` | nothing | what a run has done |
+//! | `clock` | nothing | the clock of a cell |
+//! | `scene` | `dice`, `trace` | true time, and what happens when |
+//! | `history` | nothing | what clients have asked and were answered |
+//! | `linear` | `history` | whether one order explains a history |
+//! | `net` | `scene` | connections, and what cannot pass |
+//! | `socket` | `scene` | one connection of a worker |
+//! | `driver` | `scene`, `socket` | one worker |
+//! | `process` | `clock`, `dice`, `driver`, `scene` | the process of a cell |
+//! | `coordinator` | `history`, `scene` | the one map, its commands, and who hears of them when |
+//! | `client` | `history`, `net`, `scene` | what clients do |
+//! | `cells` | `client`, `clock`, `coordinator`, `driver`, `history`, `net`, `process`, `scene` | all cells, and what they send each other |
+//! | `faults` | `cells`, `coordinator`, `scene` | what goes wrong, and when |
+//! | `world` | `cells`, `client`, `clock`, `coordinator`, `dice`, `faults`, `history`, `linear`, `net`, `scene`, `trace` | one run, and what must be true of it |
+#![forbid(unsafe_code)]
+
+mod cells;
+mod client;
+mod clock;
+mod coordinator;
+mod dice;
+mod driver;
+mod faults;
+mod history;
+mod linear;
+mod net;
+mod process;
+mod scene;
+mod socket;
+mod trace;
+mod world;
+
+pub use faults::{KINDS, Kind};
+pub use world::{Report, run};

@@ -1,0 +1,89 @@
+//! `sim SEED` replays one run; `sim --seeds A..B` runs many, and reports those that fail.
+#![forbid(unsafe_code)]
+
+use clap::Parser;
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+use std::time::Instant;
+
+/// Simulates rings of cells with faults, each from its seed.
+#[derive(Parser)]
+#[command(name = "sim", version)]
+struct Cli {
+    /// The seed of one run.
+    seed: Option<u64>,
+    /// Print the steps of the run.
+    #[arg(long)]
+    trace: bool,
+    /// The seeds of many runs: from A on, before B.
+    #[arg(long, value_name = "A..B", value_parser = range)]
+    seeds: Option<(u64, u64)>,
+    /// Stop after this many runs that fail.
+    #[arg(long, default_value_t = u64::MAX)]
+    fails: u64,
+}
+
+fn range(text: &str) -> Result<(u64, u64), String> {
+    let parts = text.split_once("..").ok_or("write it as A..B")?;
+    let number = |text: &str| text.parse().map_err(|error| format!("{text}: {error}"));
+    Ok((number(parts.0)?, number(parts.1)?))
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let (from, until) = match (cli.seeds, cli.seed) {
+        (Some(seeds), _) => seeds,
+        (None, Some(seed)) => return one(seed, cli.trace),
+        (None, None) => (0, 100),
+    };
+    let (start, mut failed) = (Instant::now(), 0);
+    let (mut faults, mut sums) = (BTreeMap::new(), [0; 6]);
+    for seed in from..until {
+        let report = sim::run(seed, false);
+        if let Some(fault) = &report.fault {
+            failed += 1;
+            println!("seed {seed}: {fault}");
+        }
+        for (kind, count) in report.faults {
+            *faults.entry(kind).or_insert(0) += count;
+        }
+        let counts =
+            [1, report.requests, report.answered, report.promotions, report.losses, report.drops];
+        sums.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
+        if failed >= cli.fails {
+            break;
+        }
+    }
+    let [runs, requests, answered, promotions, losses, drops] = sums;
+    println!(
+        "{runs} runs in {:.1} s, {failed} failed; {requests} requests, {answered} answered; \
+         {promotions} promotions, {losses} ranges lost, {drops} batches dropped",
+        start.elapsed().as_secs_f64()
+    );
+    println!("faults: {faults:?}");
+    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn one(seed: u64, trace: bool) -> ExitCode {
+    let report = sim::run(seed, trace);
+    print!("{}", report.trace);
+    println!(
+        "seed {seed}: {} steps in {} ms of simulated time, {} requests, {} answered, \
+         {} promotions, {} ranges lost, {} batches dropped, hash {:016x}",
+        report.steps,
+        report.simulated_ns / 1_000_000,
+        report.requests,
+        report.answered,
+        report.promotions,
+        report.losses,
+        report.drops,
+        report.hash
+    );
+    match report.fault {
+        None => ExitCode::SUCCESS,
+        Some(fault) => {
+            println!("seed {seed}: {fault}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,335 @@
+//! One run: a ring, its clients, its faults, and what must be true of all of it.
+//!
+//! ```text
+//! 0 s          0.3 s                  calm                    healthy
+//! | all is well | faults, requests     | requests, no faults   | each key is read and written |
+//! ```
+//!
+//! Must be true: the map has no fault and its epochs do not fall. No two cells may acknowledge
+//! changes of a range at one time. No number of an item is given to two values. Each request ends
+//! in time. The history of each key is linearizable, but for what the map reports as lost. Once
+//! calm, the ring becomes healthy, each key can be read and written, and all cells in sync hold the
+//! same.
+
+use crate::cells::{Cells, started};
+use crate::client::{Client, key_name};
+use crate::clock::Clock;
+use crate::coordinator::Coordinator;
+use crate::dice::Dice;
+use crate::faults::{Faults, Kind};
+use crate::history::{Answer, Ask, History};
+use crate::linear::{Found, search};
+use crate::net::Net;
+use crate::scene::{Event, Scene, index_of};
+use crate::trace::Trace;
+use base::SliceId;
+use ring::{Command, Map};
+use std::collections::BTreeMap;
+
+const MS: u64 = 1_000_000;
+const SECOND: u64 = 1000 * MS;
+/// When faults begin.
+const FAULTS_NS: u64 = 300 * MS;
+/// How long a ring may take to become healthy once all faults have ended.
+const HEALING_NS: u64 = 40 * SECOND;
+/// How long an answer may take, apart from the time that processes are stopped.
+const ANSWER_NS: u64 = 2500 * MS;
+/// Between two looks at the health of the ring.
+const LOOK_NS: u64 = 200 * MS;
+/// Steps after which a run is given up: more than any run takes.
+const STEPS_MAX: u64 = 20_000_000;
+
+/// What came of a run.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// The seed.
+    pub seed: u64,
+    /// The first thing that was not true. `None`: all was.
+    pub fault: Option<String>,
+    /// A hash of all steps.
+    pub hash: u64,
+    /// The steps as text, if they were wanted.
+    pub trace: String,
+    /// Steps.
+    pub steps: u64,
+    /// Requests, and those of them with an answer.
+    pub requests: u64,
+    /// Of them, those whose answer came and was certain.
+    pub answered: u64,
+    /// Nanoseconds of simulated time.
+    pub simulated_ns: u64,
+    /// How often each kind of fault came.
+    pub faults: BTreeMap<Kind, u64>,
+    /// Primaries that were replaced.
+    pub promotions: u64,
+    /// Ranges that were lost.
+    pub losses: u64,
+    /// Batches whose replies were dropped, since a lease had ended.
+    pub drops: u64,
+}
+
+/// How far a run is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Faults,
+    /// Since this time.
+    Calm(u64),
+    /// The ring is healthy, and clients finish.
+    Finishing,
+    /// Each key is read and written.
+    Checking,
+    Over,
+}
+
+struct World {
+    scene: Scene,
+    cells: Cells,
+    clients: Vec<Client>,
+    history: History,
+    faults: Faults,
+    keys: usize,
+    phase: Phase,
+    fault: Option<String>,
+}
+
+/// Runs one seed. `prints`: the trace is wanted as text.
+#[must_use]
+pub fn run(seed: u64, prints: bool) -> Report {
+    let mut world = World::new(seed, prints);
+    while world.phase != Phase::Over && world.fault.is_none() {
+        world.step();
+    }
+    world.report(seed)
+}
+
+impl World {
+    fn new(seed: u64, prints: bool) -> Self {
+        let mut scene = Scene::new(Dice::new(seed, 0), Trace::new(prints));
+        let count = scene.dice.between(3, 5) as usize;
+        let copies = if scene.dice.per_mille(700) { 2 } else { 3 };
+        let mut map = Map::new(1 + scene.dice.below(1 << 30), count as u32, copies);
+        for cell in 0..count {
+            map.apply(&Command::Join { token: cell as u64 + 1, started: started(cell, 1) });
+        }
+        let keys = scene.dice.between(2, 6) as usize;
+        let slices = (0..keys).map(|key| SliceId::of(key_name(key).as_bytes())).collect();
+        let drift = [0, 500, 20_000, 50_000][scene.dice.index(4)];
+        let clock = |_| {
+            let rate = scene.dice.between(1_000_000 - drift, 1_000_000 + drift);
+            Clock::new(scene.dice.between(1, 1 << 31) * 1000, rate)
+        };
+        let clocks: Vec<_> = (0..count).map(clock).collect();
+        let net = Net::new(count, &mut scene);
+        let coordinator = Coordinator::new(map, slices);
+        let cells = Cells::start(coordinator, net, &clocks, &mut scene);
+        let clients = scene.dice.between(2, 5) as usize;
+        let mut clients: Vec<_> = (0..clients).map(|number| Client::new(number, keys)).collect();
+        clients.iter_mut().for_each(|client| client.goes_on_after(5 * MS, &mut scene));
+        let faults = Faults::choose(FAULTS_NS, &mut scene);
+        let calm_ns = FAULTS_NS + scene.dice.between(SECOND, 6 * SECOND);
+        scene.at(calm_ns, Event::Calm);
+        let (history, phase) = (History::default(), Phase::Faults);
+        Self { scene, cells, clients, history, faults, keys, phase, fault: None }
+    }
+
+    fn step(&mut self) {
+        let Some(event) = self.scene.take() else {
+            return self.fails("nothing happens any more".to_owned());
+        };
+        if self.scene.steps > STEPS_MAX {
+            return self.fails(format!("there is no end after {STEPS_MAX} steps"));
+        }
+        if let Some(event) = self.cells.put_off(event, &mut self.scene) {
+            self.happens(event);
+        }
+        let found = [&self.cells.fault, &self.cells.coordinator.fault, &self.history.repeated];
+        let found = found.into_iter().flatten().next().cloned();
+        if let Some(fault) = found {
+            self.fails(fault);
+        }
+    }
+
+    fn happens(&mut self, event: Event) {
+        let Self { scene, cells, clients, history, faults, .. } = self;
+        match event {
+            Event::Worker(life) => cells.step_worker(life, scene),
+            Event::Keeper(life) => {
+                cells.step_keeper(life, scene);
+                cells.check_leases(life, scene);
+            }
+            Event::Tick(life) => {
+                cells.step_member(life, None, scene);
+                cells.check_leases(life, scene);
+            }
+            Event::Member(life, event) => {
+                cells.step_member(life, Some(*event), scene);
+                cells.check_leases(life, scene);
+            }
+            Event::Beat(from, to, heartbeat) => cells.arrive_beat(from, to, heartbeat, scene),
+            Event::Redial(from, life) => cells.redial(from, life, scene),
+            Event::Deliver(pipe, side) => cells.deliver((pipe, side), clients, history, scene),
+            Event::Dial(dial) => cells.dial(dial, scene),
+            Event::Client(client) => {
+                clients[client].step(cells.seats.len(), &mut cells.net, history, scene);
+            }
+            Event::ClientDials(client, cell) => {
+                cells.accept_client(&mut clients[client], client, cell, scene);
+            }
+            Event::Propose(call, command) => {
+                cells.coordinator.apply(call, command, history, scene);
+            }
+            Event::Answer(call, outcome) => cells.coordinator.answer(call, outcome, scene),
+            Event::News(cell, version) => cells.news(cell, version, scene),
+            Event::Start(life) => cells.say_started(life, scene),
+            Event::Fault => faults.begin(cells, scene),
+            Event::Mend(number) => faults.mend(number, cells, scene),
+            Event::Restart(cell) => cells.restart(cell, scene),
+            Event::Calm => {
+                faults.end(cells, scene);
+                scene.note("calm", &[]);
+                scene.say(|| "calm".to_owned());
+                self.phase = Phase::Calm(scene.now_ns);
+                scene.after(SECOND, Event::Look);
+            }
+            Event::Look => self.look(),
+        }
+    }
+
+    /// Looks how far the ring has healed, and goes on.
+    fn look(&mut self) {
+        let is_idle = self.clients.iter().all(|client| client.waiting.is_empty());
+        match self.phase {
+            Phase::Calm(since_ns) => match self.cells.illness(&self.scene) {
+                None => {
+                    self.phase = Phase::Finishing;
+                    self.clients.iter_mut().for_each(|client| client.is_done = true);
+                }
+                Some(illness) if self.scene.now_ns > since_ns + HEALING_NS => {
+                    return self.fails(format!("{HEALING_NS} ns after the last fault: {illness}"));
+                }
+                Some(_) => {}
+            },
+            Phase::Finishing if is_idle => self.check_keys(),
+            Phase::Checking
+                if is_idle && self.clients.last().is_some_and(|it| it.pipe.is_none()) =>
+            {
+                self.finish();
+            }
+            Phase::Faults | Phase::Finishing | Phase::Checking | Phase::Over => {}
+        }
+        self.scene.after(LOOK_NS, Event::Look);
+    }
+
+    /// A last client reads, writes and reads each key.
+    fn check_keys(&mut self) {
+        let Self { scene, cells, clients, history, .. } = self;
+        let number = clients.len();
+        let mut client = Client::new(number, self.keys);
+        client.is_done = true;
+        let cell = scene.dice.index(cells.seats.len());
+        cells.accept_client(&mut client, number, cell, scene);
+        for key in 0..self.keys {
+            for ask in [Ask::Get, Ask::Set(history.new_value()), Ask::Gets] {
+                client.ask(key, ask, history, &mut cells.net, scene);
+            }
+        }
+        clients.push(client);
+        self.phase = Phase::Checking;
+    }
+
+    /// All is answered: checks what can be checked only now.
+    fn finish(&mut self) {
+        self.phase = Phase::Over;
+        let last = self.clients.len() - 1;
+        let of_last = |entry: &&crate::history::Entry| entry.client == last;
+        let is_wrong =
+            |entry: &&crate::history::Entry| matches!(entry.answer, Answer::Open | Answer::Refused);
+        if let Some(entry) = self.history.entries.iter().filter(of_last).find(is_wrong) {
+            let fault = format!("a healthy ring does not serve: {entry:?}");
+            return self.fails(fault);
+        }
+        self.check_answers();
+        self.check_copies();
+        self.check_order();
+    }
+
+    fn check_answers(&mut self) {
+        if let Some(fault) = self.clients.iter().find_map(|client| client.fault.clone()) {
+            self.fails(fault);
+        }
+        let stopped_ns: u64 = self.cells.seats.iter().map(|seat| seat.stopped_sum_ns).sum();
+        let late = self.history.entries.iter().find(|entry| {
+            let took_ns = entry.answered_ns.map_or(0, |at_ns| at_ns - entry.asked_ns);
+            entry.ask != Ask::Lose && took_ns > ANSWER_NS + stopped_ns
+        });
+        if let Some(entry) = late {
+            let fault = format!("an answer was late: {entry:?}");
+            self.fails(fault);
+        }
+    }
+
+    /// All cells in sync hold the same.
+    fn check_copies(&mut self) {
+        let map = self.cells.coordinator.map().clone();
+        for key in 0..self.keys {
+            let name = key_name(key);
+            let Some(range) = map.range_of(SliceId::of(name.as_bytes())) else { continue };
+            let held = range.in_sync().filter_map(|cell| {
+                let process = self.cells.seats[index_of(cell)].process.as_ref()?;
+                Some((cell, process.look_up(name.as_bytes(), &self.scene)))
+            });
+            let held: Vec<_> = held.collect();
+            if held.iter().any(|(_, bytes)| *bytes != held[0].1) {
+                let shown: Vec<_> = held
+                    .iter()
+                    .map(|(cell, bytes)| (cell.0, String::from_utf8_lossy(bytes).into_owned()))
+                    .collect();
+                self.fails(format!("cells in sync hold different things for {name}: {shown:?}"));
+            }
+        }
+    }
+
+    fn check_order(&mut self) {
+        for key in 0..self.keys {
+            let entries = self.history.of_key(key);
+            let fault = match search(&entries) {
+                Found::Order => continue,
+                Found::None(entry) => {
+                    format!("the history of key {key} has no order that explains {entry:?}")
+                }
+                Found::TooMany => format!("the history of key {key} is too long to be checked"),
+            };
+            if self.scene.trace.prints() {
+                for entry in &entries {
+                    self.scene.say(|| format!("  history: {entry:?}"));
+                }
+            }
+            return self.fails(fault);
+        }
+    }
+
+    fn fails(&mut self, fault: String) {
+        self.scene.say(|| format!("NOT TRUE: {fault}"));
+        self.fault.get_or_insert(fault);
+    }
+
+    fn report(self, seed: u64) -> Report {
+        let asked = self.history.entries.iter().filter(|entry| entry.ask != Ask::Lose);
+        let answered = asked.clone().filter(|entry| entry.answered_ns.is_some()).count();
+        let processes = self.cells.seats.iter().filter_map(|seat| seat.process.as_ref());
+        Report {
+            seed,
+            fault: self.fault,
+            hash: self.scene.trace.hash(),
+            steps: self.scene.steps,
+            requests: asked.count() as u64,
+            answered: answered as u64,
+            simulated_ns: self.scene.now_ns,
+            faults: self.faults.counts,
+            promotions: self.cells.coordinator.promotions,
+            losses: self.cells.coordinator.losses,
+            drops: processes.map(|process| process.driver.drops).sum(),
+            trace: self.scene.trace.into_text(),
+        }
+    }
+}
