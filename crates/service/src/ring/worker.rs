@@ -33,6 +33,8 @@ use std::sync::Arc;
 
 /// Requests that a worker has at other cells, or that wait to be sent.
 const JOBS_MAX: usize = 16 << 10;
+/// Parts that a reply to another cell may have: more than the longest value.
+const PARTS_MAX: usize = 1 << 16;
 /// How long what cannot be done now rests.
 const AGAIN_NS: u64 = 2_000_000;
 /// How often it is looked whether other cells have not answered in time.
@@ -390,15 +392,23 @@ impl RingWorker {
         let mut conn = Conn::new(id);
         conn.authenticated = true;
         let ticket = Ticket { conn: id, request: 0 };
-        match self.inner.call(self.now, &mut conn, &request, ticket, reply) {
-            Outcome::Done | Outcome::Close => Executed::Done,
-            Outcome::Gate { log, seq } => Executed::Gate(log, seq),
-            // Nothing of it was executed: its reply is dropped.
-            Outcome::More | Outcome::Park | Outcome::Part { .. } | Outcome::Pending => {
-                reply.bytes_mut().clear();
-                Executed::NotNow
+        // A request of one key waits for one log.
+        let mut gate = None;
+        for _ in 0..PARTS_MAX {
+            match self.inner.call(self.now, &mut conn, &request, ticket, reply) {
+                Outcome::Done | Outcome::Close => {
+                    return gate.map_or(Executed::Done, |(log, seq)| Executed::Gate(log, seq));
+                }
+                Outcome::Gate { log, seq } => return Executed::Gate(log, seq),
+                Outcome::More => {}
+                Outcome::Part { log, seq, parks: false } => gate = Some((log, seq)),
+                Outcome::Park | Outcome::Part { .. } | Outcome::Pending => break,
             }
         }
+        // What was read of it is dropped, and read again.
+        self.inner.closed(id);
+        reply.bytes_mut().clear();
+        Executed::NotNow
     }
 
     /// Ends all items of the range that `slice` is of, which this cell leads.
