@@ -1,0 +1,5 @@
+//! A ring of real processes, as `volvox up` starts it, with real sockets.
+
+mod commands;
+mod kills;
+mod support;
