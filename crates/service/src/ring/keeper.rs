@@ -98,10 +98,12 @@ impl Keeper {
         if map.version < self.map.version {
             return;
         }
-        (self.map, self.until_ns) = (map.clone(), holds);
+        let old = std::mem::replace(&mut self.map, map.clone());
+        self.until_ns = holds;
         self.worker.begin(now);
         for range in &map.ranges {
-            self.changes_part(range, now);
+            let losses = old.range(range.id).map(|old| old.losses);
+            self.changes_part(range, losses == Some(range.losses), now);
         }
         self.begin_parts(now);
         self.publish();
@@ -150,13 +152,21 @@ impl Keeper {
     }
 
     /// Ends what this cell was to `range`, where that has changed, and notes what it is to be.
-    fn changes_part(&mut self, range: &Range, now: Now) {
+    /// `lasts`: the range was not lost meanwhile. Maps may have been skipped: a learner may have
+    /// become a copy, and then the primary. Nobody becomes a copy without having seen the map that
+    /// makes it learn, so that one who was on the way in the epoch before has all.
+    fn changes_part(&mut self, range: &Range, lasts: bool, now: Now) {
         let before = self.parts.get(&range.id).copied();
         let wanted = Part::wanted(range, self.ring.identity.cell);
         if before.zip(wanted).is_some_and(|(before, wanted)| before.is_same(&wanted)) {
             return;
         }
-        let was_in_sync = matches!(before, Some(Part::Copy { .. }));
+        let was_in_sync = match before {
+            Some(Part::Copy { epoch, .. } | Part::Learner { epoch, is_begun: true, .. }) => {
+                lasts && range.epoch == epoch + 1
+            }
+            _ => false,
+        };
         let was_learner = matches!(before, Some(Part::Learner { is_begun: true, .. }));
         let becomes_copy = matches!(wanted, Some(Part::Copy { .. }));
         if was_learner && becomes_copy {
