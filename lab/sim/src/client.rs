@@ -50,7 +50,13 @@ impl Client {
     }
 
     /// Does what comes next: connects, asks, waits, or leaves.
-    pub(crate) fn step(&mut self, cells: usize, net: &mut Net, history: &mut History, scene: &mut Scene) {
+    pub(crate) fn step(
+        &mut self,
+        cells: usize,
+        net: &mut Net,
+        history: &mut History,
+        scene: &mut Scene,
+    ) {
         if self.next_ns != scene.now_ns {
             return;
         }
@@ -150,7 +156,9 @@ impl Client {
         let entry = history.ask(self.number, key, ask, scene.now_ns);
         let number = self.number;
         scene.note("ask", &[number as u64, cell as u64 + 1, entry as u64, key as u64]);
-        scene.say(|| format!("  client {number} asks cell {}: #{entry} {ask:?} key {key}", cell + 1));
+        scene.say(|| {
+            format!("  client {number} asks cell {}: #{entry} {ask:?} key {key}", cell + 1)
+        });
         self.waiting.push_back(entry);
         self.asked_ns = scene.now_ns;
         if let Some(side) = net.side(pipe, Party::Client(number)) {

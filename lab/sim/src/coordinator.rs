@@ -106,7 +106,8 @@ impl Coordinator {
         }
         if is_cut || scene.dice.per_mille(self.weather.late) {
             scene.after(late_ns, Event::Propose(call, command));
-            return scene.after(gives_up_ns.min(late_ns / 2), Event::Answer(call, Outcome::Unknown));
+            return scene
+                .after(gives_up_ns.min(late_ns / 2), Event::Answer(call, Outcome::Unknown));
         }
         scene.after(way_ns + slow_ns, Event::Propose(call, command));
         scene.after(DEADLINE_NS, Event::Answer(call, Outcome::Unknown));
@@ -129,7 +130,7 @@ impl Coordinator {
             self.check(&before, &map, history, scene);
             for cell in 0..self.cuts.len() {
                 let delay_ns = scene.dice.duration(100_000, 20_000_000 + self.weather.slow_ns);
-                scene.after(delay_ns, Event::News(cell, map.version));
+                scene.after(delay_ns, Event::MapComes(cell, map.version));
             }
             self.maps.push(Arc::new(map));
         }

@@ -116,9 +116,8 @@ impl Driver {
 
     /// Whether it has something to do now.
     pub(crate) fn is_busy(&self) -> bool {
-        let is_ready = |socket: &Socket| {
-            socket.is_readable() && socket.has_more_to_do() || socket.is_queued
-        };
+        let is_ready =
+            |socket: &Socket| socket.is_readable() && socket.has_more_to_do() || socket.is_queued;
         self.looks_again || self.sockets.iter().flatten().any(is_ready)
     }
 

@@ -47,14 +47,8 @@ fn main() -> ExitCode {
         for (kind, count) in report.faults {
             *faults.entry(kind).or_insert(0) += count;
         }
-        let counts = [
-            1,
-            report.requests,
-            report.answered,
-            report.promotions,
-            report.losses,
-            report.drops,
-        ];
+        let counts =
+            [1, report.requests, report.answered, report.promotions, report.losses, report.drops];
         sums.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
         if failed >= cli.fails {
             break;
