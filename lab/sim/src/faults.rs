@@ -133,7 +133,7 @@ impl Faults {
                 cells.stop(cell, threads, for_ns, scene);
             }
             Kind::StopInBatch => {
-                cells.stops = scene.dice.between(1, 10);
+                cells.stops = scene.dice.between(1, 20);
                 self.mend_later(Mend::Batches, scene);
             }
             Kind::Partition => self.block(vec![(cell, other), (other, cell)], cells, scene),
