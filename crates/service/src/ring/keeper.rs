@@ -20,7 +20,7 @@ use super::routes::Routes;
 use super::terms::Term;
 use crate::worker::Worker;
 use base::{Now, SliceRange, Version};
-use effects::{Joining, Level, Mark, ReaderId, Who};
+use effects::{JoinError, Joining, Lanes, Level, Mark, ReaderId, Who};
 use engine::Role;
 use ring::{CellId, Map, Range, RangeId};
 use std::collections::BTreeMap;
@@ -218,14 +218,18 @@ impl Keeper {
         has_begun
     }
 
-    /// Begins to lead `range`. False if there is no level for it.
+    /// Begins to lead `range`. False if there is no level for it, or a log has no place for a reader
+    /// that holds back what is written.
     fn begin_term(&mut self, range: &Range, term: Term, until_ns: u64, now: Now) -> bool {
+        let lanes = self.ring.log.lanes.clone();
+        let holds = until_ns > now.mono_ns;
+        let Ok(readers) = join_all(&lanes, holds) else { return false };
         let may_answer_ns = if range.copies.is_empty() { u64::MAX } else { 0 };
         let Some(level) = self.ring.terms.begin(term, may_answer_ns, now.mono_ns) else {
+            leave_all(&lanes, &readers);
             return false;
         };
         let jump = if range.epoch > 1 { COUNTER_JUMP } else { 0 };
-        let lanes = self.ring.log.lanes.clone();
         let (engine, pin) = self.worker.engine();
         for slice in range.slices().iter() {
             let counter = engine.last_version(slice).counter() + jump;
@@ -235,10 +239,7 @@ impl Keeper {
         }
         engine.set_role(pin, range.slices(), Role::Primary);
         self.ring.log.set_doubt(level, false);
-        if until_ns > now.mono_ns {
-            let joining = Joining { who: Who::Watch, from: None, holds: None, grants: None };
-            let readers: Vec<_> =
-                lanes.logs().filter_map(|(_, log)| log.join(&joining).ok()).collect();
+        if holds {
             self.holds.push(Hold { term, until_ns, readers });
         }
         true
@@ -365,6 +366,8 @@ impl Keeper {
                 continue;
             }
             let Some(copy) = copies.iter().find(|copy| copy.cell == learning.cell) else {
+                // A log had no place for its reader: it is tried again.
+                publishes = true;
                 continue;
             };
             publishes |= learning.step(range.slices(), copy, &mut self.worker, now);
@@ -395,9 +398,7 @@ impl Keeper {
         self.set_levels(&self.ring.copies());
         let lanes = self.ring.log.lanes.clone();
         for hold in over {
-            for ((_, log), reader) in lanes.logs().zip(hold.readers) {
-                log.leave(reader);
-            }
+            leave_all(&lanes, &hold.readers);
         }
     }
 
@@ -405,6 +406,28 @@ impl Keeper {
     #[must_use]
     pub fn wakes_at_ns(&self) -> u64 {
         self.holds.iter().map(|hold| hold.until_ns).min().unwrap_or(u64::MAX)
+    }
+}
+
+/// Joins each log, if it `holds`, with a reader that passes nothing.
+fn join_all(lanes: &Lanes, holds: bool) -> Result<Vec<ReaderId>, JoinError> {
+    let joining = Joining { who: Who::Watch, from: None, holds: None, grants: None };
+    let mut readers = Vec::new();
+    for (_, log) in lanes.logs().filter(|_| holds) {
+        match log.join(&joining) {
+            Ok(reader) => readers.push(reader),
+            Err(error) => {
+                leave_all(lanes, &readers);
+                return Err(error);
+            }
+        }
+    }
+    Ok(readers)
+}
+
+fn leave_all(lanes: &Lanes, readers: &[ReaderId]) {
+    for ((_, log), reader) in lanes.logs().zip(readers) {
+        log.leave(*reader);
     }
 }
 
