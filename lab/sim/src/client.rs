@@ -35,7 +35,7 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// A client that asks about so many keys.
+    /// A client that asks about this number of keys.
     pub(crate) fn new(number: usize, keys: usize) -> Self {
         Self {
             number,

@@ -53,7 +53,7 @@ pub(crate) struct Coordinator {
 }
 
 impl Coordinator {
-    /// The coordinator of `map`, which has so many cells, and keys in these slices.
+    /// The coordinator of `map`, where the keys are in these slices.
     pub(crate) fn new(map: Map, keys: Vec<SliceId>) -> Self {
         let cuts = vec![0; map.cells.len()];
         Self {

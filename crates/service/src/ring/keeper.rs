@@ -218,8 +218,8 @@ impl Keeper {
         has_begun
     }
 
-    /// Begins to lead `range`. False if there is no level for it, or a log has no place for a reader
-    /// that holds back what is written.
+    /// Begins to lead `range`. False if there is no level for it, or a log has no place for a
+    /// reader that holds back what is written.
     fn begin_term(&mut self, range: &Range, term: Term, until_ns: u64, now: Now) -> bool {
         let lanes = self.ring.log.lanes.clone();
         let holds = until_ns > now.mono_ns;
