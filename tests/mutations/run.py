@@ -29,9 +29,12 @@ PATHS = [
     "crates/effects",
     "crates/engine",
     "crates/memcache",
+    "crates/peer",
+    "crates/ring",
     "crates/session",
     "crates/service",
     "lab/measure",
+    "lab/sim",
 ]
 MANIFEST = ["Cargo.toml", "Cargo.lock"]
 

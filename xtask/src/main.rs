@@ -12,12 +12,14 @@
 //! | `check` | `fuzz`, `ratchet`, `tidy` | the check |
 //! | `fuzz` | nothing | runs the fuzz targets |
 //! | `ratchet` | nothing | holds the instructions per request |
+//! | `sim` | nothing | runs the simulator of rings |
 //! | `tidy` | nothing | the rules of the house |
 #![forbid(unsafe_code)]
 
 mod check;
 mod fuzz;
 mod ratchet;
+mod sim;
 mod tidy;
 
 use std::process::ExitCode;
@@ -55,6 +57,8 @@ enum Command {
     Ratchet,
     /// Run the fuzz targets, each for a bounded time.
     Fuzz(fuzz::Args),
+    /// Simulate rings of cells with faults: one from its seed, or many.
+    Sim(sim::Args),
 }
 
 fn main() -> ExitCode {
@@ -65,6 +69,7 @@ fn main() -> ExitCode {
         Command::Prove(args) => prove::run(&args),
         Command::Ratchet => ratchet::lower(),
         Command::Fuzz(args) => fuzz::run(&args),
+        Command::Sim(args) => sim::run(&args),
     };
     match outcome {
         Ok(true) => ExitCode::SUCCESS,

@@ -1,5 +1,5 @@
-//! The map that a cell had last, in its directory: where others were reached. Where every cell starts
-//! again at once, nobody else knows.
+//! The map that a cell had last, in its directory: where others were reached. Where every cell
+//! starts again at once, nobody else knows.
 //!
 //! It decides nothing: who leads, and what the map is, the coordinator says.
 

@@ -30,8 +30,8 @@ const RETRY_NS: u64 = 10_000_000;
 /// The ports of clients and links, and of the first cell.
 const PORT: u16 = 1000;
 
-/// A place for processes: a machine.
-pub(crate) struct Seat {
+/// A machine, which has at most one process.
+pub(crate) struct Machine {
     pub(crate) process: Option<Process>,
     /// The incarnation of the latest process.
     pub(crate) number: u64,
@@ -48,7 +48,7 @@ pub(crate) struct Seat {
 
 /// All cells, and what lies between them.
 pub(crate) struct Cells {
-    pub(crate) seats: Vec<Seat>,
+    pub(crate) machines: Vec<Machine>,
     pub(crate) net: Net,
     pub(crate) coordinator: Coordinator,
     /// Of 1,000 heartbeats, how many are lost, and how many are late.
@@ -76,7 +76,7 @@ impl Cells {
         scene: &mut Scene,
     ) -> Self {
         let known = coordinator.map().clone();
-        let seat = |(cell, clock): (usize, &Clock)| Seat {
+        let machine = |(cell, clock): (usize, &Clock)| Machine {
             process: Some(Process::start(Life { cell, number: 1 }, known.clone(), *clock, scene)),
             number: 1,
             clock: *clock,
@@ -85,37 +85,37 @@ impl Cells {
             stopped_sum_ns: 0,
             known: known.clone(),
         };
-        let seats = clocks.iter().enumerate().map(seat).collect();
+        let machines = clocks.iter().enumerate().map(machine).collect();
         let (beats_lost, beats_late, stops) = (0, 0, 0);
-        Self { seats, net, coordinator, beats_lost, beats_late, stops, fault: None }
+        Self { machines, net, coordinator, beats_lost, beats_late, stops, fault: None }
     }
 
     /// The process of a life, if it runs.
     pub(crate) fn process(&mut self, life: Life) -> Option<&mut Process> {
-        let process = self.seats[life.cell].process.as_mut();
+        let process = self.machines[life.cell].process.as_mut();
         process.filter(|process| process.life == life)
     }
 
     /// Stops threads of a cell: its worker, its keeper, its ring.
     pub(crate) fn stop(&mut self, cell: usize, threads: [bool; 3], for_ns: u64, scene: &mut Scene) {
-        let seat = &mut self.seats[cell];
+        let machine = &mut self.machines[cell];
         scene.note("stop", &[cell as u64 + 1, for_ns]);
         scene.say(|| format!("fault: cell {} stops {threads:?} for {for_ns} ns", cell + 1));
-        for (stopped_ns, stops) in seat.stopped_ns.iter_mut().zip(threads) {
+        for (stopped_ns, stops) in machine.stopped_ns.iter_mut().zip(threads) {
             let until_ns = scene.now_ns + for_ns;
             *stopped_ns = if stops { until_ns.max(*stopped_ns) } else { *stopped_ns };
         }
-        seat.stopped_sum_ns += for_ns;
+        machine.stopped_sum_ns += for_ns;
     }
 
     /// Ends the process of a cell. `is_off`: its machine goes off, and nothing answers.
     pub(crate) fn crash(&mut self, cell: usize, is_off: bool, scene: &mut Scene) {
-        let Some(process) = self.seats[cell].process.take() else { return };
+        let Some(process) = self.machines[cell].process.take() else { return };
         let life = process.life;
         scene.note("crash", &[cell as u64 + 1, u64::from(is_off)]);
         scene.say(|| format!("fault: cell {} ends (off: {is_off})", cell + 1));
         self.coordinator.ends_ns.insert(life, scene.now_ns);
-        self.seats[cell].is_off = is_off;
+        self.machines[cell].is_off = is_off;
         let own = Party::Cell(life);
         let pipes: Vec<_> = self.net.pipes.keys().copied().collect();
         for pipe in pipes {
@@ -127,8 +127,8 @@ impl Cells {
                 self.net.close(pipe, side, resets, scene);
             }
         }
-        for other in (0..self.seats.len()).filter(|other| *other != cell && !is_off) {
-            let from = Life { cell: other, number: self.seats[other].number };
+        for other in (0..self.machines.len()).filter(|other| *other != cell && !is_off) {
+            let from = Life { cell: other, number: self.machines[other].number };
             let delay_ns = BROKEN_NS + scene.dice.below(BROKEN_NS);
             scene.after(delay_ns, Event::Redial(from, life));
         }
@@ -136,15 +136,15 @@ impl Cells {
 
     /// Starts a process, if there is none.
     pub(crate) fn restart(&mut self, cell: usize, scene: &mut Scene) {
-        let seat = &mut self.seats[cell];
-        if seat.process.is_some() {
+        let machine = &mut self.machines[cell];
+        if machine.process.is_some() {
             return;
         }
-        seat.is_off = false;
-        seat.number += 1;
-        let life = Life { cell, number: seat.number };
-        scene.note("start", &[cell as u64 + 1, seat.number]);
-        seat.process = Some(Process::start(life, seat.known.clone(), seat.clock, scene));
+        machine.is_off = false;
+        machine.number += 1;
+        let life = Life { cell, number: machine.number };
+        scene.note("start", &[cell as u64 + 1, machine.number]);
+        machine.process = Some(Process::start(life, machine.known.clone(), machine.clock, scene));
         scene.after(0, Event::Start(life));
     }
 
@@ -173,7 +173,7 @@ impl Cells {
             Event::Tick(life) | Event::Member(life, _) => (*life, 2),
             _ => return Some(event),
         };
-        let until_ns = self.seats[life.cell].stopped_ns[thread];
+        let until_ns = self.machines[life.cell].stopped_ns[thread];
         if until_ns <= scene.now_ns {
             return Some(event);
         }
@@ -289,7 +289,7 @@ impl Cells {
             }
             Finding::Refuses { cell: copy } => {
                 scene.say(|| format!("  cell {cell}: copy {copy} refuses"));
-                let (me, map) = (cell_id(life.cell), self.seats[life.cell].known.clone());
+                let (me, map) = (cell_id(life.cell), self.machines[life.cell].known.clone());
                 let is_led = |range: &&ring::Range| range.primary == me && range.has(copy);
                 for range in map.ranges.iter().filter(is_led) {
                     let event = ring::Event::Refuses { at: range.stamp(), cell: copy };
@@ -328,7 +328,7 @@ impl Cells {
             }
             return;
         }
-        let Some(process) = &self.seats[to].process else { return };
+        let Some(process) = &self.machines[to].process else { return };
         let (from, incarnation) = (cell_id(from.cell), Incarnation(from.number));
         let event = ring::Event::Heard { from, incarnation, heartbeat: *heartbeat };
         scene.after(0, Event::Member(process.life, Box::new(event)));
@@ -336,11 +336,11 @@ impl Cells {
 
     /// A cell tries to reach another one whose life has ended.
     pub(crate) fn redial(&mut self, from: Life, life: Life, scene: &mut Scene) {
-        let seat = &self.seats[life.cell];
-        let is_silent = seat.is_off
+        let machine = &self.machines[life.cell];
+        let is_silent = machine.is_off
             || self.net.is_blocked(from.cell, life.cell)
             || self.net.is_blocked(life.cell, from.cell);
-        if seat.process.is_some() || is_silent {
+        if machine.process.is_some() || is_silent {
             return;
         }
         self.breaks(from, cell_id(life.cell), scene);
@@ -358,12 +358,12 @@ impl Cells {
             return;
         }
         let is_blocked = self.net.is_blocked(from.cell, to) || self.net.is_blocked(to, from.cell);
-        let is_silent = is_blocked || self.seats[to].is_off;
+        let is_silent = is_blocked || self.machines[to].is_off;
         if is_silent && scene.now_ns < until_ns {
             let retry_ns = scene.dice.between(REDIAL_NS / 2, REDIAL_NS);
             return scene.after(retry_ns, Event::Dial(dial));
         }
-        let accepts = self.seats[to].process.as_mut().filter(|_| !is_silent);
+        let accepts = self.machines[to].process.as_mut().filter(|_| !is_silent);
         let pipe = accepts.map(|process| {
             let pipe = self.net.open([Party::Cell(from), Party::Cell(process.life)]);
             process.accept(pipe, true, scene);
@@ -385,7 +385,7 @@ impl Cells {
         cell: usize,
         scene: &mut Scene,
     ) {
-        let pipe = self.seats[cell].process.as_mut().map(|process| {
+        let pipe = self.machines[cell].process.as_mut().map(|process| {
             let pipe = self.net.open([Party::Client(number), Party::Cell(process.life)]);
             process.accept(pipe, false, scene);
             pipe
@@ -405,9 +405,9 @@ impl Cells {
         let from = pipe.parties[side];
         let can_pass = match (from, pipe.parties[1 - side]) {
             (Party::Cell(from), Party::Cell(to)) => {
-                !self.net.is_blocked(from.cell, to.cell) && !self.seats[to.cell].is_off
+                !self.net.is_blocked(from.cell, to.cell) && !self.machines[to.cell].is_off
             }
-            (Party::Client(_), Party::Cell(to)) => !self.seats[to.cell].is_off,
+            (Party::Client(_), Party::Cell(to)) => !self.machines[to.cell].is_off,
             _ => true,
         };
         let Some((chunk, to)) = self.net.arrive(id, side, can_pass, scene) else { return };
@@ -437,14 +437,14 @@ impl Cells {
     }
 
     /// A map arrives at a cell.
-    pub(crate) fn news(&mut self, cell: usize, version: u64, scene: &mut Scene) {
-        let seat = &mut self.seats[cell];
-        if self.coordinator.cuts[cell] > 0 || seat.known.version >= version {
+    pub(crate) fn take_map(&mut self, cell: usize, version: u64, scene: &mut Scene) {
+        let machine = &mut self.machines[cell];
+        if self.coordinator.cuts[cell] > 0 || machine.known.version >= version {
             return;
         }
         let Some(map) = self.coordinator.map_of(version) else { return };
-        seat.known = map.clone();
-        if let Some(process) = &seat.process {
+        machine.known = map.clone();
+        if let Some(process) = &machine.process {
             scene.after(0, Event::Member(process.life, Box::new(ring::Event::Map(map.clone()))));
         }
     }
@@ -463,7 +463,7 @@ impl Cells {
     /// Looks for two cells that may acknowledge changes of the same range now.
     pub(crate) fn check_leases(&mut self, life: Life, scene: &Scene) {
         let map = self.coordinator.map().clone();
-        let Some(own) = &self.seats[life.cell].process else { return };
+        let Some(own) = &self.machines[life.cell].process else { return };
         for range in &map.ranges {
             let epochs = range.epoch.saturating_sub(EPOCHS_BACK).max(1)..=range.epoch;
             for own_epoch in epochs.clone() {
@@ -471,7 +471,7 @@ impl Cells {
                 if !own.may_answer(&term(own_epoch), scene) {
                     continue;
                 }
-                let others = self.seats.iter().filter_map(|seat| seat.process.as_ref());
+                let others = self.machines.iter().filter_map(|machine| machine.process.as_ref());
                 for other in others.filter(|other| other.life.cell != life.cell) {
                     for epoch in
                         epochs.clone().filter(|epoch| other.may_answer(&term(*epoch), scene))
@@ -501,16 +501,17 @@ impl Cells {
             if copies < usize::from(map.copies_wanted) || range.learner.is_some() {
                 return Some(format!("range {} has {copies} copies", range.id));
             }
-            let primary = self.seats[index_of(range.primary)].process.as_ref();
+            let primary = self.machines[index_of(range.primary)].process.as_ref();
             if !primary.is_some_and(|process| process.may_answer(range, scene)) {
                 return Some(format!("cell {} does not serve range {}", range.primary, range.id));
             }
         }
-        let late = self
-            .seats
-            .iter()
-            .find(|seat| seat.process.as_ref().is_none_or(|it| it.ring.version() < map.version));
-        late.map(|seat| format!("a cell goes by map {}, not {}", seat.known.version, map.version))
+        let late = self.machines.iter().find(|machine| {
+            machine.process.as_ref().is_none_or(|it| it.ring.version() < map.version)
+        });
+        late.map(|machine| {
+            format!("a cell goes by map {}, not {}", machine.known.version, map.version)
+        })
     }
 }
 

@@ -9,6 +9,8 @@ use std::collections::VecDeque;
 const PATIENCE_NS: u64 = 5_000_000_000;
 /// Requests that a client sends at once.
 const TOGETHER_MAX: u64 = 3;
+/// Requests without an answer after which it asks no more.
+const WAITING_MAX: usize = 6;
 
 /// A client.
 pub(crate) struct Client {
@@ -33,7 +35,7 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// A client that asks about so many keys.
+    /// A client that asks about this number of keys.
     pub(crate) fn new(number: usize, keys: usize) -> Self {
         Self {
             number,
@@ -77,8 +79,15 @@ impl Client {
             }
         } else if scene.now_ns >= self.asked_ns + PATIENCE_NS {
             return self.leave(net, scene);
+        } else if self.waiting.len() < WAITING_MAX && !self.is_done {
+            // It does not always wait: so requests arrive while a process is stopped.
+            self.ask_any(history, net, scene);
         }
-        self.goes_on_after(PATIENCE_NS, scene);
+        let waits_ns = match self.waiting.len() < WAITING_MAX && scene.dice.per_mille(300) {
+            true => scene.dice.duration(5_000_000, 600_000_000),
+            false => PATIENCE_NS,
+        };
+        self.goes_on_after(waits_ns, scene);
     }
 
     /// Does what comes next after a delay, and not before.

@@ -53,7 +53,7 @@ pub(crate) struct Coordinator {
 }
 
 impl Coordinator {
-    /// The coordinator of `map`, which has so many cells, and keys in these slices.
+    /// The coordinator of `map`, where the keys are in these slices.
     pub(crate) fn new(map: Map, keys: Vec<SliceId>) -> Self {
         let cuts = vec![0; map.cells.len()];
         Self {
@@ -130,7 +130,7 @@ impl Coordinator {
             self.check(&before, &map, history, scene);
             for cell in 0..self.cuts.len() {
                 let delay_ns = scene.dice.duration(100_000, 20_000_000 + self.weather.slow_ns);
-                scene.after(delay_ns, Event::News(cell, map.version));
+                scene.after(delay_ns, Event::MapComes(cell, map.version));
             }
             self.maps.push(Arc::new(map));
         }

@@ -110,7 +110,7 @@ impl Faults {
     }
 
     fn strike(&mut self, kind: Kind, cells: &mut Cells, scene: &mut Scene) {
-        let count = cells.seats.len();
+        let count = cells.machines.len();
         let cell = scene.dice.index(count);
         let other = (cell + 1 + scene.dice.index(count - 1)) % count;
         match kind {
@@ -133,7 +133,7 @@ impl Faults {
                 cells.stop(cell, threads, for_ns, scene);
             }
             Kind::StopInBatch => {
-                cells.stops = scene.dice.between(1, 10);
+                cells.stops = scene.dice.between(1, 20);
                 self.mend_later(Mend::Batches, scene);
             }
             Kind::Partition => self.block(vec![(cell, other), (other, cell)], cells, scene),
@@ -172,11 +172,11 @@ impl Faults {
 
     /// Some cells find the control connection to `cell` broken, and maybe its links too.
     fn break_falsely(&mut self, cell: usize, cells: &mut Cells, scene: &mut Scene) {
-        for from in (0..cells.seats.len()).filter(|from| *from != cell) {
+        for from in (0..cells.machines.len()).filter(|from| *from != cell) {
             if scene.dice.per_mille(300) {
                 continue;
             }
-            let life = cells.seats[from].process.as_ref().map(|process| process.life);
+            let life = cells.machines[from].process.as_ref().map(|process| process.life);
             if let Some(life) = life {
                 cells.breaks(life, cell_id(cell), scene);
             }
@@ -186,7 +186,7 @@ impl Faults {
         }
         if scene.dice.per_mille(500) {
             // Heartbeats do not repair at once what was found.
-            let others = (0..cells.seats.len()).filter(|other| *other != cell);
+            let others = (0..cells.machines.len()).filter(|other| *other != cell);
             self.block(others.map(|other| (cell, other)).collect(), cells, scene);
         }
     }
@@ -218,7 +218,7 @@ impl Faults {
             Mend::Reconnect(cell) => {
                 cells.coordinator.cuts[cell] -= 1;
                 let version = cells.coordinator.map().version;
-                scene.after(1_000_000, Event::News(cell, version));
+                scene.after(1_000_000, Event::MapComes(cell, version));
             }
             Mend::Coordinator => cells.coordinator.weather = Weather::default(),
         }
@@ -230,8 +230,8 @@ impl Faults {
         for number in self.mends.keys().copied().collect::<Vec<_>>() {
             self.mend(number, cells, scene);
         }
-        for cell in 0..cells.seats.len() {
-            cells.seats[cell].stopped_ns = [scene.now_ns; 3];
+        for cell in 0..cells.machines.len() {
+            cells.machines[cell].stopped_ns = [scene.now_ns; 3];
             scene.after(scene.now_ns % 1_000_000, Event::Restart(cell));
         }
     }

@@ -1,9 +1,9 @@
 //! A whole ring of cells in one thread of one process, in simulated time, from one seed.
 //!
-//! The cells are the real ones: `session`, `service`, `engine`, `effects`, `ring` and the frames of
-//! `peer`. What is around them is a model: the driver that moves bytes, the network, the clocks, the
-//! coordinator, the threads of a cell. A scheduler chooses what happens next, and a seed decides all
-//! its choices: the same seed gives the same run, step by step.
+//! The cells are the real ones: `session`, `service`, `engine`, `effects`, `ring` and the frames
+//! of `peer`. What is around them is a model: the driver that moves bytes, the network, the
+//! clocks, the coordinator, the threads of a cell. A scheduler chooses what happens next, and a
+//! seed decides all its choices: the same seed gives the same run, step by step.
 //!
 //! ```text
 //! clients --bytes--> driver --> RingService --> engine, logs       one worker, one keeper and one

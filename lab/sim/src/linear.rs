@@ -98,14 +98,14 @@ pub(crate) fn search(entries: &[Entry]) -> Found {
                 .unwrap_or(0);
         }
         let mut chosen = None;
-        for at in next.max(first)..entries.len() {
-            if entries[at].asked_ns > bound_ns {
+        for (at, entry) in entries.iter().enumerate().skip(next.max(first)) {
+            if entry.asked_ns > bound_ns {
                 break;
             }
             if done.has(at) {
                 continue;
             }
-            let Some(after) = apply(&entries[at], state) else { continue };
+            let Some(after) = apply(entry, state) else { continue };
             done.flip(at);
             if tried.insert((done.clone(), after)) {
                 chosen = Some((at, after));

@@ -52,7 +52,7 @@ pub(crate) struct Net {
 }
 
 impl Net {
-    /// The network of so many cells.
+    /// The network of this number of cells.
     pub(crate) fn new(cells: usize, scene: &mut Scene) -> Self {
         let latency = (0..cells * cells).map(|_| scene.dice.duration(20_000, 1_000_000));
         Self {
@@ -113,7 +113,7 @@ impl Net {
         }
     }
 
-    /// Whoever is there now knows nothing of the connection: the other side finds a reset.
+    /// The machine of `side` knows nothing of the connection any more: the other finds a reset.
     pub(crate) fn reset(&mut self, id: PipeId, side: usize, scene: &mut Scene) {
         self.put(id, side, Chunk::Reset, scene);
     }

@@ -174,7 +174,7 @@ impl Process {
         self.worker_at_ns == Some(scene.now_ns)
     }
 
-    /// Puts off the next step of the worker, the keeper or both, which are stopped until `until_ns`.
+    /// Puts off the next step of the worker or the keeper, which is stopped until `until_ns`.
     pub(crate) fn put_off(&mut self, is_worker: bool, until_ns: u64, scene: &mut Scene) {
         let (at, event) = match is_worker {
             true => (&mut self.worker_at_ns, Event::Worker(self.life)),

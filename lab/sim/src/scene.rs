@@ -47,7 +47,7 @@ pub(crate) enum Event {
     /// A call of the coordinator ends, if it is still open.
     Answer(CallId, Outcome),
     /// The map of this version arrives at a cell.
-    News(usize, u64),
+    MapComes(usize, u64),
     /// A cell says that it has started.
     Start(Life),
     /// The next fault begins.

@@ -17,8 +17,9 @@ const PRODUCT: [&str; 12] = [
 ];
 /// Most lines of the product. Lower it when lines go; do not raise it for what could be shorter.
 const PRODUCT_MAX: usize = 34_500;
-/// Most lines of everything else, likewise. It is on its way to 15,500.
-const OUTSIDE_MAX: usize = 18_900;
+/// Most lines of everything else, likewise; 2,600 of them are the simulator of rings. It is on its
+/// way to 18,100.
+const OUTSIDE_MAX: usize = 21_500;
 
 /// The lines of each crate, and of the two groups with their ceilings.
 pub struct Lines<'a> {

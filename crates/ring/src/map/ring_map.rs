@@ -118,7 +118,7 @@ impl Range {
     }
 
     /// The life of `cell` in which it had its part has ended, which is proven. A primary is
-    /// followed by its first copy. Where it was the last, it begins again itself: the range is lost.
+    /// followed by its first copy. Where it was the last, it begins again itself: that is a loss.
     fn loses(&mut self, cell: CellId) -> Result<(), Refusal> {
         if !self.has(cell) {
             return Ok(());

@@ -136,7 +136,7 @@ fn a_primary_that_is_cut_off_stops_before_its_copy_takes_over() {
         if let Some(at) = cells.held.iter().position(|(by, ..)| *by == B) {
             let since_ns = cells.now_ns - start_ns;
             assert!(!cells.may_answer(A, FIRST), "its lease has ended before it is replaced");
-            assert!(since_ns >= LEASE_NS && since_ns <= SILENCE_NS + 2 * BEAT_NS);
+            assert!((LEASE_NS..=SILENCE_NS + 2 * BEAT_NS).contains(&since_ns));
             cells.holds_proposals = false;
             let (by, range, command) = cells.held.remove(at);
             cells.propose(by, range, command);

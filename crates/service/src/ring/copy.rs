@@ -7,8 +7,8 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError, RwLock};
 
-/// How long a copy may take to acknowledge what is in the logs. Long enough for a busy machine; half
-/// of what a client waits.
+/// How long a copy may take to acknowledge what is in the logs. Long enough for a busy machine, and
+/// half of what a client waits.
 const LATE_NS: u64 = 1_000_000_000;
 /// How often a log is joined again that has gone on meanwhile.
 const JOINS_MAX: u32 = 64;

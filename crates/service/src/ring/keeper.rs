@@ -20,7 +20,7 @@ use super::routes::Routes;
 use super::terms::Term;
 use crate::worker::Worker;
 use base::{Now, SliceRange, Version};
-use effects::{Joining, Level, Mark, ReaderId, Who};
+use effects::{JoinError, Joining, Lanes, Level, Mark, ReaderId, Who};
 use engine::Role;
 use ring::{CellId, Map, Range, RangeId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -101,10 +101,12 @@ impl Keeper {
         if map.version < self.map.version {
             return;
         }
-        (self.map, self.until_ns) = (map.clone(), holds);
+        let old = std::mem::replace(&mut self.map, map.clone());
+        self.until_ns = holds;
         self.worker.begin(now);
         for range in &map.ranges {
-            self.changes_part(range, now);
+            let losses = old.range(range.id).map(|old| old.losses);
+            self.changes_part(range, losses == Some(range.losses), now);
         }
         self.begin_parts(now);
         self.publish();
@@ -155,13 +157,21 @@ impl Keeper {
     }
 
     /// Ends what this cell was to `range`, where that has changed, and notes what it is to be.
-    fn changes_part(&mut self, range: &Range, now: Now) {
+    /// `lasts`: the range was not lost meanwhile. Maps may have been skipped: a learner may have
+    /// become a copy, and then the primary. Nobody becomes a copy without having seen the map that
+    /// makes it learn, so that one who was on the way in the epoch before has all.
+    fn changes_part(&mut self, range: &Range, lasts: bool, now: Now) {
         let before = self.parts.get(&range.id).copied();
         let wanted = Part::wanted(range, self.ring.identity.cell);
         if before.zip(wanted).is_some_and(|(before, wanted)| before.is_same(&wanted)) {
             return;
         }
-        let was_in_sync = matches!(before, Some(Part::Copy { .. }));
+        let was_in_sync = match before {
+            Some(Part::Copy { epoch, .. } | Part::Learner { epoch, is_begun: true, .. }) => {
+                lasts && range.epoch == epoch + 1
+            }
+            _ => false,
+        };
         let was_learner = matches!(before, Some(Part::Learner { is_begun: true, .. }));
         let becomes_copy = matches!(wanted, Some(Part::Copy { .. }));
         if was_learner && becomes_copy {
@@ -217,21 +227,18 @@ impl Keeper {
         has_begun
     }
 
-    /// Begins to lead `range`. False if there is no level for it.
+    /// Begins to lead `range`. False if there is no level for it, or a log has no place for a
+    /// reader that holds back what is written.
     fn begin_term(&mut self, range: &Range, term: Term, until_ns: u64, now: Now) -> bool {
-        let mut holds = Vec::new();
-        if until_ns > now.mono_ns {
-            let Some(hold) = self.hold(term, until_ns) else { return false };
-            holds.push(hold);
-        }
+        let lanes = self.ring.log.lanes.clone();
+        let holds = until_ns > now.mono_ns;
+        let Ok(readers) = join_all(&lanes, holds) else { return false };
         let may_answer_ns = if range.copies.is_empty() { u64::MAX } else { 0 };
         let Some(level) = self.ring.terms.begin(term, may_answer_ns, now.mono_ns) else {
-            holds.into_iter().for_each(|hold| self.end_hold(hold));
+            leave_all(&lanes, &readers);
             return false;
         };
-        self.holds.extend(holds);
         let jump = if range.epoch > 1 { COUNTER_JUMP } else { 0 };
-        let lanes = self.ring.log.lanes.clone();
         let (engine, pin) = self.worker.engine();
         for slice in range.slices().iter() {
             let counter = engine.last_version(slice).counter() + jump;
@@ -241,27 +248,10 @@ impl Keeper {
         }
         engine.set_role(pin, range.slices(), Role::Primary);
         self.ring.log.set_doubt(level, false);
+        if holds {
+            self.holds.push(Hold { term, until_ns, readers });
+        }
         true
-    }
-
-    /// Begins to hold what `term` commits, in every log. `None` if one has no place for a reader.
-    fn hold(&self, term: Term, until_ns: u64) -> Option<Hold> {
-        let joining = Joining { who: Who::Watch, from: None, holds: None, grants: None };
-        let mut hold = Hold { term, until_ns, readers: Vec::new() };
-        for (_, log) in self.ring.log.lanes.logs() {
-            let Ok(reader) = log.join(&joining) else {
-                self.end_hold(hold);
-                return None;
-            };
-            hold.readers.push(reader);
-        }
-        Some(hold)
-    }
-
-    fn end_hold(&self, hold: Hold) {
-        for ((_, log), reader) in self.ring.log.lanes.logs().zip(hold.readers) {
-            log.leave(reader);
-        }
     }
 
     /// This cell leads no more: what waits for it is in doubt from now on.
@@ -389,6 +379,8 @@ impl Keeper {
                 continue;
             }
             let Some(copy) = copies.iter().find(|copy| copy.cell == learning.cell) else {
+                // A log had no place for its reader: it is tried again.
+                publishes = true;
                 continue;
             };
             publishes |= learning.step(range.slices(), copy, &mut self.worker, now);
@@ -427,13 +419,38 @@ impl Keeper {
             return;
         }
         self.set_levels(&self.ring.copies());
-        over.into_iter().for_each(|hold| self.end_hold(hold));
+        let lanes = self.ring.log.lanes.clone();
+        for hold in over {
+            leave_all(&lanes, &hold.readers);
+        }
     }
 
     /// When [`Keeper::tend`] has something to do by itself, in nanoseconds of the monotonic clock.
     #[must_use]
     pub fn wakes_at_ns(&self) -> u64 {
         self.holds.iter().map(|hold| hold.until_ns).min().unwrap_or(u64::MAX)
+    }
+}
+
+/// Joins each log, if it `holds`, with a reader that passes nothing.
+fn join_all(lanes: &Lanes, holds: bool) -> Result<Vec<ReaderId>, JoinError> {
+    let joining = Joining { who: Who::Watch, from: None, holds: None, grants: None };
+    let mut readers = Vec::new();
+    for (_, log) in lanes.logs().filter(|_| holds) {
+        match log.join(&joining) {
+            Ok(reader) => readers.push(reader),
+            Err(error) => {
+                leave_all(lanes, &readers);
+                return Err(error);
+            }
+        }
+    }
+    Ok(readers)
+}
+
+fn leave_all(lanes: &Lanes, readers: &[ReaderId]) {
+    for ((_, log), reader) in lanes.logs().zip(readers) {
+        log.leave(*reader);
     }
 }
 

@@ -82,7 +82,7 @@ impl Origins {
     }
 
     /// Whether changes of `slice` by `cell`, which goes by the map of `map_version`, are applied, of
-    /// this version. An item that is copied as it is has the version of an earlier epoch.
+    /// this version. An item that is copied may have the version of an earlier epoch.
     #[inline]
     pub(crate) fn accepts(
         &self,

@@ -449,8 +449,8 @@ impl RingWorker {
         }
     }
 
-    /// Ends the requests that other cells have not answered in time. Those of clients have a deadline
-    /// of their own.
+    /// Ends the requests that other cells have not answered in time. Those of clients have a
+    /// deadline of their own.
     fn end_overdue(&mut self) {
         let now_ns = self.now.mono_ns;
         if now_ns < self.overdue_at_ns {
