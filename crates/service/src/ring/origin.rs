@@ -81,8 +81,8 @@ impl Origins {
         Some((origin, next))
     }
 
-    /// Whether changes of `slice` by `cell`, which goes by the map of `map_version`, are applied, of
-    /// this version. An item that is copied may have the version of an earlier epoch.
+    /// Whether changes of `slice` by `cell`, which goes by the map of `map_version`, are applied,
+    /// of this version. An item that is copied may have the version of an earlier epoch.
     #[inline]
     pub(crate) fn accepts(
         &self,
