@@ -109,8 +109,8 @@ impl Process {
         let now = clock.at(scene.now_ns);
         let outside = Arc::<Mutex<Outside>>::default();
         let budget = MemoryBudget::new(LIMIT_BYTES);
-        // In their first lives all cells count from the same numbers: so one that lacks what another
-        // one has counted gives a number twice.
+        // In their first lives all cells count from the same numbers: so one that lacks what
+        // another one has counted gives a number twice.
         let version_seed = scene.dice.number();
         let version_seed = if life.number == 1 { 1 } else { version_seed };
         let cell = cell(&budget, version_seed, now);
