@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Breaks the engine, the logs and what replies wait for on purpose, one way at a time, and expects a named test to notice.
+"""Breaks the engine, the logs, the ring and what replies wait for on purpose, one way at a time, and expects a named test to notice.
 
     tests/mutations/run.py [--only NAME] [--list]
 

@@ -113,7 +113,7 @@ impl Net {
         }
     }
 
-    /// The machine of `side` knows nothing of the connection any more: the other finds a reset.
+    /// The machine of `side` knows nothing of the connection: the other side finds a reset.
     pub(crate) fn reset(&mut self, id: PipeId, side: usize, scene: &mut Scene) {
         self.put(id, side, Chunk::Reset, scene);
     }

@@ -109,7 +109,11 @@ impl Process {
         let now = clock.at(scene.now_ns);
         let outside = Arc::<Mutex<Outside>>::default();
         let budget = MemoryBudget::new(LIMIT_BYTES);
-        let cell = cell(&budget, scene.dice.number(), now);
+        // In their first lives all cells count from the same numbers: so one that lacks what
+        // another one has counted gives a number twice.
+        let version_seed = scene.dice.number();
+        let version_seed = if life.number == 1 { 1 } else { version_seed };
+        let cell = cell(&budget, version_seed, now);
         let identity = RingIdentity { ring: map.ring, cell: me, incarnation: life.number };
         let ring = ring_cell(cell.clone(), identity, &outside, scene.dice.number());
         let nothing = Arc::new(Map::new(map.ring, u32::MAX, 1));

@@ -41,6 +41,8 @@ pub struct Member {
     holds: BTreeMap<RangeId, u64>,
     /// The version of the map for which this cell is ready to learn.
     ready_version: u64,
+    /// When this life began.
+    start_ns: u64,
     /// When the last event was handled.
     handled_ns: u64,
 }
@@ -62,6 +64,7 @@ impl Member {
             rests: BTreeMap::new(),
             holds: BTreeMap::new(),
             ready_version: 0,
+            start_ns: now.mono_ns,
             handled_ns: now.mono_ns,
         }
     }
@@ -123,10 +126,12 @@ impl Member {
     }
 
     /// Until when this cell commits nothing as the primary of `range`: an earlier primary may still
-    /// hold a lease that this cell has granted.
+    /// hold a lease that this cell has granted, in this life or in the one before.
     #[must_use]
     pub fn hold_until_ns(&self, range: RangeId) -> u64 {
-        self.holds.get(&range).copied().unwrap_or(0)
+        // An earlier life of this cell may have granted a lease just before it ended.
+        let of_earlier_ns = self.start_ns + SILENCE_NS;
+        self.holds.get(&range).copied().unwrap_or(0).max(of_earlier_ns)
     }
 
     /// Whether a heartbeat of `cell` has arrived recently.
