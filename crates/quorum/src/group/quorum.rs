@@ -128,7 +128,7 @@ impl<T: Transport> Quorum<T> {
         answer.and_then(|answer| encode(self.caller.ring(), answer)).unwrap_or_default()
     }
 
-    /// Says which cells run. The leader brings the voters to what [`voters`](crate::voters) says,
+    /// Says which cells run. The leader brings the voters to what [`voters`](crate::voters()) says,
     /// itself always among them, and adds all other cells of the map as members without a vote.
     /// Other cells do nothing. Returns whether nothing is left to do at this cell; call it again
     /// while it is `false`. Ends within [`DEADLINE`].

@@ -29,7 +29,7 @@ use std::sync::Arc;
 /// By how much the counters of a range rise when it gets a new primary: more changes than a log
 /// holds, so that none of the earlier primary has a number that is given again.
 const COUNTER_JUMP: u64 = 1 << 20;
-/// Readings of a log in one life of a cell; see [`Copy`].
+/// Readings of a log in one life of a cell; see `Copy`.
 const READINGS_BITS: u32 = 24;
 
 /// What this cell is to a range.
