@@ -21,6 +21,9 @@ import (
 	"time"
 )
 
+// linearizable is the verdict on a history in which nothing is wrong.
+const linearizable = "linearizable"
+
 // Options are the flags.
 type Options struct {
 	binary, network, keep                    string
@@ -28,6 +31,7 @@ type Options struct {
 	histories, ops, rate, faults             int
 	seed                                     int64
 	atWill, asJSON, verbose, inside, divides bool
+	first                                    bool
 }
 
 func parse() *Options {
@@ -50,6 +54,7 @@ func parse() *Options {
 	flag.BoolVar(&o.atWill, "at-will", false, "faults do not wait for copies in sync")
 	flag.BoolVar(&o.divides, "partitions", false, "run the list of partitions of five cells instead")
 	flag.BoolVar(&o.asJSON, "json", false, "a line of JSON for each history")
+	flag.BoolVar(&o.first, "first", false, "end after the first history that is not linearizable")
 	flag.BoolVar(&o.verbose, "verbose", false, "print each fault when it begins")
 	flag.BoolVar(&o.inside, strings.TrimLeft(insideFlag, "-"), false, "")
 	flag.Parse()
@@ -130,7 +135,9 @@ func all(options *Options) (bool, error) {
 		}
 		row.History = number
 		table.add(row)
-		well = well && row.Verdict == "linearizable"
+		if well = well && row.Verdict == linearizable; !well && options.first {
+			break
+		}
 	}
 	if well && options.keep == "" {
 		// What cannot be removed stays, as other temporary files do.
@@ -181,7 +188,7 @@ func one(options *Options, network Network, directory string, seed int64) (*Row,
 		row.Verdict = fmt.Sprintf("LOST: %d ranges, though all copies were in sync before each fault",
 			row.Losses)
 	default:
-		row.Verdict = "linearizable"
+		row.Verdict = linearizable
 	}
 	return row, nil
 }
