@@ -61,12 +61,18 @@ func parse() *Options {
 	switch {
 	case flag.NArg() > 0:
 		usage("unexpected argument %q", flag.Arg(0))
+	case o.divides && o.network == "loopback":
+		usage("--partitions needs network namespaces, not --network loopback")
 	case o.clients < 1 || o.clients >= clientsMax:
 		usage("--clients %d: 1 to %d", o.clients, clientsMax-1)
 	case o.cells < 1 || o.cells > cellsMax:
 		usage("--cells %d: 1 to %d", o.cells, cellsMax)
 	case o.keys < 1 || o.rate < 1 || o.histories < 1:
 		usage("--keys, --rate and --histories: 1 at least")
+	}
+	if o.divides {
+		o.cells, o.ops = partitionCells, 0
+		o.rate = min(o.rate, partitionRate)
 	}
 	if o.seed == 0 {
 		o.seed = time.Now().UnixNano()
@@ -82,13 +88,17 @@ func usage(format string, args ...any) {
 func main() {
 	options := parse()
 	if !options.inside && options.network != "loopback" {
-		if status, err := inside(); err == nil {
+		status, err := inside()
+		if err == nil && status != refusedStatus {
 			os.Exit(status)
-		} else if options.network == "namespaces" || options.divides {
-			usage("no network namespaces here: %v", err)
-		} else {
-			fmt.Fprintf(os.Stderr, "no network namespaces here (%v): no faults of the network\n", err)
 		}
+		if err != nil {
+			fmt.Fprintf(os.Stderr, "linearizability: %v\n", err)
+		}
+		if options.network == "namespaces" || options.divides {
+			usage("network namespaces are not allowed here; run it as root")
+		}
+		fmt.Fprintln(os.Stderr, "no network namespaces are allowed here: no faults of the network")
 	}
 	well, err := all(options)
 	if err != nil {
@@ -108,6 +118,10 @@ func all(options *Options) (bool, error) {
 	} else {
 		network, err = newLoopback(options.port, options.cells)
 	}
+	if err != nil && options.inside {
+		fmt.Fprintf(os.Stderr, "linearizability: %v\n", err)
+		os.Exit(refusedStatus)
+	}
 	if err != nil {
 		return false, err
 	}
@@ -119,6 +133,9 @@ func all(options *Options) (bool, error) {
 	}
 	if err != nil {
 		return false, err
+	}
+	if options.divides {
+		return divideAll(options, network, folder)
 	}
 	table := newTable(options.asJSON)
 	well := true
@@ -154,7 +171,7 @@ func one(options *Options, network Network, directory string, seed int64) (*Row,
 		return nil, err
 	}
 	run := newRun(options, ring, seed)
-	played := run.play()
+	played := run.play(run.makeFaults)
 	ring.end()
 	if err := network.join(); err != nil {
 		return nil, err
@@ -216,8 +233,8 @@ type Row struct {
 type Table struct{ asJSON bool }
 
 const (
-	tableHead = "%-8s%-21s%9s%6s%9s%8s%9s%10s  %-42s%s\n"
-	tableRow  = "%-8d%-21d%9d%6d%9d%8d%9.1f%10.1f  %-42s%s\n"
+	tableHead = "%-8s%-21s%9s%6s%9s%8s%9s%10s  %-52s  %s\n"
+	tableRow  = "%-8d%-21d%9d%6d%9d%8d%9.1f%10.1f  %-52s  %s\n"
 )
 
 func newTable(asJSON bool) *Table {

@@ -89,6 +89,8 @@ const (
 	rulesPlace  = "10"
 	cellsMax    = 64
 	setupOutput = 400
+	// How the process inside ends if it may not make the network.
+	refusedStatus = 3
 )
 
 func addressOf(place int) string  { return fmt.Sprintf("10.77.0.%d", place) }

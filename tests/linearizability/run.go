@@ -116,8 +116,8 @@ func (r *Run) failed() error {
 	return r.failure
 }
 
-// play runs clients and faults until there are enough of both.
-func (r *Run) play() error {
+// play runs clients and `faults` until there are enough of both.
+func (r *Run) play(faults func() error) error {
 	defer r.stop()
 	var clients sync.WaitGroup
 	for number := range r.options.clients {
@@ -139,7 +139,7 @@ func (r *Run) play() error {
 		defer clients.Done()
 		r.losses.watch(r)
 	}()
-	err := r.makeFaults()
+	err := faults()
 	for err == nil && r.history.answered() < r.options.ops {
 		time.Sleep(lookEvery)
 		if err = r.failed(); err == nil {
