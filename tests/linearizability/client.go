@@ -40,7 +40,7 @@ func (c *Client) work() {
 		}
 		var err error
 		switch {
-		case c.dice.Intn(flushOnce) == 0:
+		case !c.run.options.divides && c.dice.Intn(flushOnce) == 0:
 			_, err = c.ask(&Request{Kind: Flush, Line: "flush_all"})
 		case c.dice.Intn(severalOnce) == 0:
 			err = c.getSeveral()

@@ -92,13 +92,31 @@ type Divided struct {
 }
 
 // DividedRange is what clients have seen of one range: the longest time without a success, in
-// seconds, through the cells of each side.
+// seconds, through the cells that the cut is about (few), through that of the others which was
+// served best, and through the one that was served worst.
 type DividedRange struct {
-	Range     string  `json:"range"`
-	FewReads  float64 `json:"few_reads"`
-	FewWrites float64 `json:"few_writes"`
-	Reads     float64 `json:"reads"`
-	Writes    float64 `json:"writes"`
+	Range  string `json:"range"`
+	Reads  Gaps   `json:"reads"`
+	Writes Gaps   `json:"writes"`
+}
+
+// Gaps are the longest times without a success, in seconds.
+type Gaps struct {
+	Few   float64 `json:"few"`
+	Best  float64 `json:"best"`
+	Worst float64 `json:"worst"`
+}
+
+func (g *Gaps) add(gap time.Duration, isOfFew bool) {
+	seconds := gap.Seconds()
+	switch {
+	case isOfFew:
+		g.Few = max(g.Few, seconds)
+	case g.Worst == 0:
+		g.Best, g.Worst = seconds, seconds
+	default:
+		g.Best, g.Worst = min(g.Best, seconds), max(g.Worst, seconds)
+	}
 }
 
 // divideAll runs all partitions; true if none has shown a wrong answer.
@@ -222,7 +240,7 @@ func startProbes(run *Run, report Report) *Probes {
 	probes := &Probes{}
 	for _, cell := range run.ring.cells {
 		for _, name := range report.ranges() {
-			probe := newProbe(cell, report, name)
+			probe := newProbe(run, cell, report, name)
 			probes.list = append(probes.list, probe)
 			probes.running.Add(2)
 			go func() {
@@ -256,13 +274,8 @@ func (p *Probes) conclude(
 			row = &DividedRange{Range: probe.rangeName}
 			rows[probe.rangeName] = row
 		}
-		reads := probe.reads.gap(from, to).Seconds()
-		writes := probe.writes.gap(from, to).Seconds()
-		if few[probe.cell.place] {
-			row.FewReads, row.FewWrites = max(row.FewReads, reads), max(row.FewWrites, writes)
-		} else {
-			row.Reads, row.Writes = max(row.Reads, reads), max(row.Writes, writes)
-		}
+		row.Reads.add(probe.reads.gap(from, to), few[probe.cell.place])
+		row.Writes.add(probe.writes.gap(from, to), few[probe.cell.place])
 		for _, probed := range []Probed{probe.reads, probe.writes} {
 			divided.Stale = append(divided.Stale, probed.stale...)
 			for text, count := range probed.errors {
@@ -307,15 +320,16 @@ func (d *Divided) print(asJSON, isFirst bool) {
 		return
 	}
 	if isFirst {
-		fmt.Println("Longest time without a success, in seconds, through the cells that the cut " +
-			"is about (few) and the others.")
-		fmt.Printf("%-42s%-7s%10s%11s%9s%9s\n", "partition", "range", "few read", "few write",
-			"read", "write")
+		fmt.Println("Longest time without a success, in seconds: through the cells that the cut " +
+			"is about (few), through\nthat of the others which was served best, and through the one " +
+			"that was served worst.")
+		fmt.Printf("%-42s%-7s%9s%8s%8s%12s%8s%8s\n", "partition", "range", "read: few", "best",
+			"worst", "write: few", "best", "worst")
 	}
 	name := d.Name
 	for _, row := range d.Ranges {
-		fmt.Printf("%-42s%-7s%10.2f%11.2f%9.2f%9.2f\n", name, row.Range, row.FewReads,
-			row.FewWrites, row.Reads, row.Writes)
+		fmt.Printf("%-42s%-7s%9.2f%8.2f%8.2f%12.2f%8.2f%8.2f\n", name, row.Range, row.Reads.Few,
+			row.Reads.Best, row.Reads.Worst, row.Writes.Few, row.Writes.Best, row.Writes.Worst)
 		name = ""
 	}
 	fmt.Printf("    healthy %.1f s after the cut; losses %d; stale %d, lost %d, keys that are not "+

@@ -4,27 +4,36 @@ import (
 	"bufio"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
 )
 
-// probePause lies between two requests of a probe: the resolution of what probes measure.
-const probePause = 25 * time.Millisecond
+const (
+	// A probe sends a request that often, whether or not those before are answered: the resolution
+	// of what probes measure.
+	probeEvery = 40 * time.Millisecond
+	// Requests of a probe that are under way: more than are sent until the first is given up.
+	underWayMax = 100
+)
 
-// Probe is a client that asks one cell for one key, again and again: one sends a counter as its
-// value, the other reads it.
+// Probe asks one cell for one key, again and again: some requests write a counter, the others read
+// it. Each has a connection that no other uses meanwhile.
 type Probe struct {
+	now       func() int64
 	cell      *Cell
 	rangeName string
 	key       string
 	mutex     sync.Mutex
-	// The counters that were acknowledged last and sent last, and those without an answer.
-	acked, sent int
-	open        map[int]bool
-	reads       Probed
-	writes      Probed
+	sent      int
+	// By counter, when its write was acknowledged.
+	acked map[int]int64
+	// When the last of those that are acknowledged was sent.
+	lastSent int64
+	reads    Probed
+	writes   Probed
 }
 
 // Probed is what one of the two has seen.
@@ -33,12 +42,13 @@ type Probed struct {
 	successes []int64
 	// Errors, by their text.
 	errors map[string]int
-	// Reads of a value that was acknowledged to be replaced before they were asked.
+	// Reads of a value that was replaced before they were asked: another write was sent after the
+	// one of the value was acknowledged, and acknowledged before the read was sent.
 	stale []string
 }
 
-func newProbe(cell *Cell, report Report, name string) *Probe {
-	probe := &Probe{cell: cell, rangeName: name, open: map[int]bool{}}
+func newProbe(run *Run, cell *Cell, report Report, name string) *Probe {
+	probe := &Probe{now: run.now, cell: cell, rangeName: name, acked: map[int]int64{}}
 	probe.reads.errors, probe.writes.errors = map[string]int{}, map[string]int{}
 	for number := 0; probe.key == "" || report.rangeOf(probe.key) != name; number++ {
 		probe.key = fmt.Sprintf("probe-%d-%d", cell.place, number)
@@ -48,49 +58,71 @@ func newProbe(cell *Cell, report Report, name string) *Probe {
 
 // run asks until the run stops.
 func (p *Probe) run(run *Run, probed *Probed, ask func(*bufio.Reader, net.Conn) (string, error)) {
-	var conn net.Conn
-	var reader *bufio.Reader
+	var asking sync.WaitGroup
+	defer asking.Wait()
+	ticker := time.NewTicker(probeEvery)
+	defer ticker.Stop()
+	places := make(chan struct{}, underWayMax)
+	idle := make(chan net.Conn, underWayMax)
 	for {
 		select {
 		case <-run.stops:
-			if conn != nil {
-				conn.Close()
-			}
 			return
-		case <-time.After(probePause):
+		case <-ticker.C:
 		}
-		var err error
-		if conn == nil {
-			conn, err = net.DialTimeout("tcp", p.cell.clients, connectMax)
-			if err != nil {
-				conn = nil
-				probed.errors["no connection"]++
-				continue
-			}
-			reader = bufio.NewReader(conn)
-		}
-		// An error shows at the next read or write.
-		_ = conn.SetDeadline(time.Now().Add(answerMax))
-		text, err := ask(reader, conn)
-		switch {
-		case err != nil:
-			conn.Close()
-			conn = nil
-			probed.errors["no answer"]++
-		case text != "":
-			probed.errors[withoutNumbers(text)]++
+		select {
+		case places <- struct{}{}:
 		default:
-			probed.successes = append(probed.successes, run.now())
+			continue
+		}
+		asking.Add(1)
+		go func() {
+			defer func() { <-places; asking.Done() }()
+			text, err := p.once(idle, ask)
+			p.mutex.Lock()
+			defer p.mutex.Unlock()
+			switch {
+			case err != nil:
+				probed.errors["no answer"]++
+			case text != "":
+				probed.errors[withoutNumbers(text)]++
+			default:
+				probed.successes = append(probed.successes, run.now())
+			}
+		}()
+	}
+}
+
+// once asks through a connection that is idle, or a new one.
+func (p *Probe) once(
+	idle chan net.Conn, ask func(*bufio.Reader, net.Conn) (string, error),
+) (string, error) {
+	var conn net.Conn
+	select {
+	case conn = <-idle:
+	default:
+		var err error
+		if conn, err = net.DialTimeout("tcp", p.cell.clients, connectMax); err != nil {
+			return "", err
 		}
 	}
+	// An error shows at the next read or write.
+	_ = conn.SetDeadline(time.Now().Add(answerMax))
+	text, err := ask(bufio.NewReader(conn), conn)
+	if err != nil {
+		conn.Close()
+		return "", err
+	}
+	// It has as many places as there are connections.
+	idle <- conn
+	return text, nil
 }
 
 // write sends the next counter. Returns the error line, if there is one.
 func (p *Probe) write(reader *bufio.Reader, conn net.Conn) (string, error) {
 	p.mutex.Lock()
 	p.sent++
-	counter := p.sent
-	p.open[counter] = true
+	counter, call := p.sent, p.now()
 	p.mutex.Unlock()
 	value := strconv.Itoa(counter)
 	_, err := fmt.Fprintf(conn, "set %s 0 0 %d\r\n%s\r\n", p.key, len(value), value)
@@ -106,15 +138,15 @@ func (p *Probe) write(reader *bufio.Reader, conn net.Conn) (string, error) {
 	}
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
-	p.acked = counter
-	delete(p.open, counter)
+	p.acked[counter] = p.now()
+	p.lastSent = max(p.lastSent, call)
 	return "", nil
 }
 
 // read reads the counter, and compares it with what was acknowledged before.
 func (p *Probe) read(reader *bufio.Reader, conn net.Conn) (string, error) {
 	p.mutex.Lock()
-	before := p.acked
+	lastSent := p.lastSent
 	p.mutex.Unlock()
 	if _, err := fmt.Fprintf(conn, "get %s\r\n", p.key); err != nil {
 		return "", err
@@ -141,9 +173,11 @@ func (p *Probe) read(reader *bufio.Reader, conn net.Conn) (string, error) {
 	}
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
-	if counter < before && !p.open[counter] {
-		p.reads.stale = append(p.reads.stale, fmt.Sprintf("%s through cell %d: %d after %d",
-			p.key, p.cell.place, counter, before))
+	acked, isAcked := p.acked[counter]
+	if (isAcked || counter == 0) && acked < lastSent {
+		p.reads.stale = append(p.reads.stale, fmt.Sprintf("%s through cell %d: %d, of %.3f s, "+
+			"though one of %.3f s was acknowledged",
+			p.key, p.cell.place, counter, float64(acked)/1e9, float64(lastSent)/1e9))
 	}
 	return "", nil
 }
@@ -164,6 +198,7 @@ func (p *Probe) readOnce(cell *Cell) (string, error) {
 // gap is the longest time without a success that touches the time from `from` to `to`.
 func (p *Probed) gap(from, to int64) time.Duration {
 	longest, last := int64(0), int64(0)
+	slices.Sort(p.successes)
 	for _, at := range append(p.successes, to) {
 		if at >= from && last < to {
 			longest = max(longest, at-max(last, 0))
