@@ -9,7 +9,7 @@
 //! with the ring, also those that are stopped by a signal.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use std::{fs, io, thread};
 
@@ -83,6 +83,11 @@ impl Ring {
         &self.cells
     }
 
+    /// Where cells keep what they must not forget.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
     /// The map that a cell goes by.
     pub fn map(&self, cell: usize) -> Result<RingMap> {
         RingMap::read(&Client::connect(self.cells[cell].address)?.stats_of("stats ring")?)
@@ -90,12 +95,18 @@ impl Ring {
 
     /// Waits until every cell says that each range has its copies; the map of each.
     pub fn whole(&self) -> Result<Vec<RingMap>> {
+        self.whole_after(0)
+    }
+
+    /// The same, by a map that is newer than this version.
+    pub fn whole_after(&self, version: u64) -> Result<Vec<RingMap>> {
         until("not every range has its copies", || {
             // A cell that starts again takes no clients yet.
             let maps = (0..self.cells.len()).map(|cell| self.map(cell).ok());
             let maps: Option<Vec<RingMap>> = maps.collect();
             let is_same = |maps: &Vec<RingMap>| {
-                maps.iter().all(|map| map.is_whole() && map.version == maps[0].version)
+                let first = maps[0].version;
+                first > version && maps.iter().all(|map| map.is_whole() && map.version == first)
             };
             Ok(maps.filter(is_same))
         })
@@ -106,6 +117,26 @@ impl Ring {
         let pid = i32::try_from(self.cells[cell].pid).ok().and_then(Pid::from_raw);
         let pid = pid.context("a cell has no process")?;
         kill_process(pid, signal).with_context(|| format!("signal cell {}", cell + 1))
+    }
+
+    /// Waits until a cell that has ended runs again.
+    pub fn restarted(&mut self, cell: usize) -> Result<()> {
+        let before = self.cells[cell].pid;
+        let pid = until("the cell was not started again", || {
+            let lines = self.printed()?;
+            let mut own = lines.iter().filter(|line| line["cell"] == cell + 1);
+            let pid = own.next_back().and_then(|line| line["process"].as_u64());
+            Ok(pid.filter(|pid| *pid != u64::from(before)))
+        })?;
+        self.cells[cell].pid = u32::try_from(pid).context("no process")?;
+        Ok(())
+    }
+
+    /// The cell that leads the agreement, by the votes on disk, if they name one.
+    pub fn leader(&self) -> Option<u16> {
+        let logs = (1..=self.cells.len())
+            .filter_map(|cell| fs::read(self.directory.join(cell.to_string()).join("log")).ok());
+        logs.filter_map(|log| last_leader(&String::from_utf8_lossy(&log))).max().map(|it| it.1)
     }
 
     /// Ends all processes.
@@ -157,9 +188,33 @@ fn read_cell(row: &Value) -> Result<Cell> {
     Ok(Cell { address, pid })
 }
 
+/// The latest term in which a leader was elected, and that leader, in the log of a voter.
+fn last_leader(log: &str) -> Option<(u64, u16)> {
+    let votes = log.split("{\"term\":").skip(1).filter_map(|rest| {
+        let (term, rest) = rest.split_once(",\"node_id\":")?;
+        let (cell, rest) = rest.split_once('}')?;
+        let is_elected = rest.starts_with(",\"committed\":true");
+        is_elected.then_some((term.parse().ok()?, cell.parse().ok()?))
+    });
+    votes.max()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_leader_is_the_one_that_was_elected_last() {
+        let vote = |term: u64, cell: u16, committed: bool| {
+            format!(
+                "\u{1}{{\"Vote\":{{\"leader_id\":{{\"term\":{term},\"node_id\":{cell}}},\
+                 \"committed\":{committed}}}}}"
+            )
+        };
+        let log = [vote(1, 1, true), vote(3, 2, true), vote(4, 3, false)].concat();
+        assert_eq!(last_leader(&log), Some((3, 2)));
+        assert_eq!(last_leader("{\"term\":7"), None);
+    }
 
     #[test]
     fn a_cell_is_read_from_what_up_prints() {
