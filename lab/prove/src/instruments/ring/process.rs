@@ -119,6 +119,18 @@ impl Ring {
         kill_process(pid, signal).with_context(|| format!("signal cell {}", cell + 1))
     }
 
+    /// Waits until no thread of a cell runs any more, after a signal that ends or stops it.
+    pub fn halted(&self, cell: usize) -> Result<()> {
+        let folder = format!("/proc/{}/task", self.cells[cell].pid);
+        until("the cell runs", || {
+            // A process that has ended has no such folder, and a thread no such file.
+            let tasks = fs::read_dir(&folder).into_iter().flatten().flatten();
+            let stats = tasks.filter_map(|task| fs::read_to_string(task.path().join("stat")).ok());
+            let mut states = stats.filter_map(|stat| state(&stat));
+            Ok(states.all(|state| "TZX".contains(state)).then_some(()))
+        })
+    }
+
     /// Waits until a cell that has ended runs again.
     pub fn restarted(&mut self, cell: usize) -> Result<()> {
         let before = self.cells[cell].pid;
@@ -188,6 +200,11 @@ fn read_cell(row: &Value) -> Result<Cell> {
     Ok(Cell { address, pid })
 }
 
+/// The letter of a thread's state in its `stat`: it follows the name, which ends with a bracket.
+fn state(stat: &str) -> Option<char> {
+    stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next())
+}
+
 /// The latest term in which a leader was elected, and that leader, in the log of a voter.
 fn last_leader(log: &str) -> Option<(u64, u16)> {
     let votes = log.split("{\"term\":").skip(1).filter_map(|rest| {
@@ -214,6 +231,12 @@ mod tests {
         let log = [vote(1, 1, true), vote(3, 2, true), vote(4, 3, false)].concat();
         assert_eq!(last_leader(&log), Some((3, 2)));
         assert_eq!(last_leader("{\"term\":7"), None);
+    }
+
+    #[test]
+    fn the_state_of_a_thread_follows_its_name() {
+        assert_eq!(state("7 (a) b) T 1 7 7"), Some('T'));
+        assert_eq!(state("7"), None);
     }
 
     #[test]
