@@ -6,7 +6,7 @@
 
 use anyhow::Result;
 
-use super::faults::{Fault, Faults, Role, role_of};
+use super::faults::{Fault, Faults, Role, role_of, times};
 use super::kept::{kills, pauses};
 use crate::claim::{Claim, Measured};
 use crate::lab::Lab;
@@ -108,14 +108,6 @@ fn judge(is_long: bool, all: &Faults, kinds: &[Of], bar: Bar) -> Measured {
     Measured::new(texts.join("; "), worst, holds).with_details(details)
 }
 
-/// The middle, the 99th of a hundred and the longest, in words.
-fn times(found: &[f64]) -> String {
-    let of = |share: f64| quantile(found, share).unwrap_or(0.0);
-    let number = |ms: f64| if ms < 10.0 { format!("{ms:.1}") } else { format!("{ms:.0}") };
-    let [p50, p99, longest] = [of(0.5), of(0.99), of(1.0)].map(number);
-    format!("p50 {p50} p99 {p99} max {longest} ms of {}", found.len())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -142,10 +134,5 @@ mod tests {
         many[1..9].fill(5_000.0);
         assert_eq!(verdict(true, &many), Verdict::Fail);
         assert!(matches!(verdict(false, &[]), Verdict::NotMeasured(_)));
-    }
-
-    #[test]
-    fn times_are_said_with_their_number() {
-        assert_eq!(times(&[1.0, 2.0, 30.0]), "p50 2.0 p99 29 max 30 ms of 3");
     }
 }

@@ -35,6 +35,7 @@ use crate::lab::Lab;
 use measure::clock::mono_ns;
 use measure::process::accepts;
 use measure::rng::Rng;
+use measure::stats::quantile;
 
 /// Memory of each cell, in MiB: everything fits twice.
 const MEMORY_MIB: u64 = 128;
@@ -528,6 +529,14 @@ fn counts(all: impl Iterator<Item = Ended>) -> BTreeMap<Ended, u64> {
     counts
 }
 
+/// The middle, the 99th of a hundred and the longest, in words.
+pub fn times(found: &[f64]) -> String {
+    let of = |share: f64| quantile(found, share).unwrap_or(0.0);
+    let number = |ms: f64| if ms < 10.0 { format!("{ms:.1}") } else { format!("{ms:.0}") };
+    let [p50, p99, longest] = [of(0.5), of(0.99), of(1.0)].map(number);
+    format!("p50 {p50} p99 {p99} max {longest} ms of {}", found.len())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -588,5 +597,10 @@ mod tests {
         };
         let paused = [0, 1, 2].map(|nth| (paused_s(plan, nth) * 10.0).round());
         assert_eq!(paused, [4.0, 20.0, 100.0]);
+    }
+
+    #[test]
+    fn times_are_said_with_their_number() {
+        assert_eq!(times(&[1.0, 2.0, 30.0]), "p50 2.0 p99 29 max 30 ms of 3");
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-use super::faults::{self, Fault, Faults, Plan};
+use super::faults::{self, Fault, Faults, Plan, times};
 use crate::claim::{Claim, Measured};
 use crate::instruments::Ended;
 use crate::lab::Lab;
@@ -125,6 +125,7 @@ fn values(all: &Faults, faults_min: usize) -> Result<Measured> {
         fault.checks.iter().filter(|(ended, _)| is_unread(ended)).map(|(_, count)| count).sum()
     });
     let count = all.faults.len();
+    let whole_ms: Vec<f64> = all.faults.iter().map(|fault| fault.whole_ms).collect();
     let text = format!(
         "{count} faults: {lost} lost, {wrong} wrong, {resurrected} deletes undone; {requests} \
          requests, {checks} reads afterwards"
@@ -133,6 +134,7 @@ fn values(all: &Faults, faults_min: usize) -> Result<Measured> {
         format!("{} of the keys that were stored once are absent or wrong", all.stored_wrong),
         format!("{unread} of the reads afterwards were not answered with a value"),
         format!("ranges that lost their last copy: {}", all.losses),
+        format!("all copies again after the fault: {}", times(&whole_ms)),
     ];
     details.extend(all.faults.iter().enumerate().map(line));
     let holds = false_sum == 0 && unread == 0 && all.losses == 0;
@@ -189,6 +191,10 @@ fn doubt(all: &Faults) -> Measured {
     let probes = sum(all, |fault| fault.probes.values().sum());
     let details = vec![
         "a connection that was closed without an answer counts as in doubt".to_owned(),
+        format!(
+            "each of the clients has one request under way: {:.1} in doubt for each fault",
+            of_load as f64 / all.faults.len().max(1) as f64
+        ),
         format!("of the probes, which do not wait for answers: {of_probes} of {probes}"),
     ];
     let text = format!("{percent:.3} %: {of_load} of {requests}, {} faults", all.faults.len());

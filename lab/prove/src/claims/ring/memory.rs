@@ -64,6 +64,8 @@ struct Found {
     ring: u64,
     /// As the cells of the ring count them, copies included.
     counted: Vec<u64>,
+    /// What the memory of the first cell is used for, as it says itself.
+    budgets: Vec<String>,
     full: Kill,
     part: Kill,
 }
@@ -99,6 +101,9 @@ fn fill(lab: &Lab) -> Result<Found> {
     lab.detail("fill the ring");
     found.ring = held(lab, first.address, first.pid, ITEMS)?;
     found.counted = stats(&ring, "curr_items")?;
+    let said = Client::connect(first.address)?.stats_of("stats volvox")?.into_iter();
+    let budgets = said.filter(|(name, bytes)| name.starts_with("budget_") && bytes != "0");
+    found.budgets = budgets.map(|(name, bytes)| format!("{name} {bytes}")).collect();
     found.full = kill(lab, ring, ITEMS)?;
     let ring = Ring::start(lab, MEMORY_MIB, None, accepts)?;
     let (first, items) = (ring.cells()[0], (found.alone as f64 * PART) as u64);
@@ -176,6 +181,7 @@ impl Found {
         let details = vec![
             format!("{ITEMS} items of {} bytes were stored", GET.value_bytes),
             format!("items in each cell, copies included: {:?}", self.counted),
+            format!("bytes of the first cell: {}", self.budgets.join(", ")),
             self.full.line("full"),
         ];
         Measured::new(text, share, share >= SHARE_MIN).with_details(details)
