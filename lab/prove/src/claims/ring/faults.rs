@@ -49,6 +49,8 @@ const READ_KEYS: usize = 3000;
 const BATCH: usize = 64;
 /// How long the load runs before a fault, and after all copies are there.
 const AROUND: Duration = Duration::from_secs(1);
+/// How long a killed cell stays away, where it is not started again at once.
+const AWAY: Duration = Duration::from_secs(1);
 /// How long a cell that continues has to learn that it was missed.
 const SETTLES: Duration = Duration::from_millis(300);
 /// The shortest pause after which a stale read is looked for.
@@ -85,6 +87,8 @@ pub struct Fault {
     pub leads_agreement: Option<bool>,
     /// How long it was stopped; nothing for a kill.
     pub paused_ms: Option<f64>,
+    /// Whether a killed cell stayed away for a second, so that only its silence is noticed.
+    pub is_away: bool,
     /// First successes: reads and writes of what it led; the same of what it copied.
     pub led: [Option<f64>; 2],
     /// See above.
@@ -280,7 +284,8 @@ fn fault(ring: &mut Ring, clients: &mut [LoadClient], next: Next, nth: usize) ->
         None if cell == victim => after,
         _ => after.saturating_sub(before),
     });
-    Ok(Fault { evictions: evictions.sum(), ..summed(next, body, &load, &streams) })
+    let (evictions, is_away) = (evictions.sum(), pause.is_none() && is_away(nth));
+    Ok(Fault { evictions, is_away, ..summed(next, body, &load, &streams) })
 }
 
 /// What all requests of a fault say of it.
@@ -307,8 +312,13 @@ fn summed(next: Next, body: Body, load: &[Answered], streams: &[Stream]) -> Faul
         load: counts(load.iter().map(|one| one.ended)),
         probes: counts(probes().map(|one| one.ended)),
         checks: counts(checks.into_iter()),
-        evictions: 0,
+        ..Fault::default()
     }
+}
+
+/// Every other killed cell is started again at once: its start proves the end of the earlier one.
+fn is_away(nth: usize) -> bool {
+    nth.is_multiple_of(2)
 }
 
 /// When what happened, and what a cell that was stopped has answered.
@@ -340,11 +350,19 @@ fn body(
     thread::sleep(AROUND);
     let (fault_ns, began) = (mono_ns(), Instant::now());
     let halted_ns;
+    let is_away = is_away(nth);
     match pause {
         None => {
+            if is_away {
+                ring.signal_up(Signal::STOP)?;
+            }
             ring.signal(victim, Signal::KILL)?;
             ring.halted(victim)?;
             halted_ns = mono_ns();
+            if is_away {
+                thread::sleep(AWAY);
+                ring.signal_up(Signal::CONT)?;
+            }
             ring.restarted(victim)?;
             ring.whole_after(map.version)?;
         }

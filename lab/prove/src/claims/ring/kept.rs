@@ -149,7 +149,8 @@ fn values(all: &Faults, faults_min: usize) -> Result<Measured> {
 fn line((nth, fault): (usize, &Fault)) -> String {
     let what = match fault.paused_ms {
         Some(paused_ms) => format!("paused {:.1} s", paused_ms / 1e3),
-        None => "killed".to_owned(),
+        None if fault.is_away => "killed, away for 1 s".to_owned(),
+        None => "killed, started again at once".to_owned(),
     };
     let leads = match fault.leads_agreement {
         Some(true) => ", led the agreement",

@@ -114,9 +114,12 @@ impl Ring {
 
     /// Sends a signal to a cell.
     pub fn signal(&self, cell: usize, signal: Signal) -> Result<()> {
-        let pid = i32::try_from(self.cells[cell].pid).ok().and_then(Pid::from_raw);
-        let pid = pid.context("a cell has no process")?;
-        kill_process(pid, signal).with_context(|| format!("signal cell {}", cell + 1))
+        send(self.cells[cell].pid, signal).with_context(|| format!("signal cell {}", cell + 1))
+    }
+
+    /// Sends a signal to `volvox up`: while it is stopped, no cell is started again.
+    pub fn signal_up(&self, signal: Signal) -> Result<()> {
+        send(self.up.as_ref().context("the ring has ended")?.pid(), signal).context("signal up")
     }
 
     /// Waits until no thread of a cell runs any more, after a signal that ends or stops it.
@@ -167,6 +170,7 @@ impl Ring {
 
 impl Drop for Ring {
     fn drop(&mut self) {
+        let _ = self.signal_up(Signal::CONT);
         for cell in 0..self.cells.len() {
             // One that has ended already is no error, nor one that was not stopped.
             let _ = self.signal(cell, Signal::CONT);
@@ -191,6 +195,11 @@ pub(super) fn until<T>(what: &str, mut look: impl FnMut() -> Result<Option<T>>) 
         }
         thread::sleep(POLL);
     }
+}
+
+fn send(pid: u32, signal: Signal) -> Result<()> {
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).context("no process")?;
+    Ok(kill_process(pid, signal)?)
 }
 
 fn read_cell(row: &Value) -> Result<Cell> {
