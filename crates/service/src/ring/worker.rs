@@ -421,7 +421,7 @@ impl RingWorker {
     }
 
     /// Lets the processor fetch what `text`, a request of a cell, is about: its second word is
-    /// nearly always the key. Where it is not, something is fetched in vain.
+    /// nearly always the key. Where it is not, something is fetched without effect.
     pub(super) fn look_ahead(&self, text: &[u8]) {
         let word = text.split(|byte| matches!(byte, b' ' | b'\r')).nth(1);
         if let Some(key) = word.filter(|word| (1..=KEY_BYTES_MAX).contains(&word.len())) {
