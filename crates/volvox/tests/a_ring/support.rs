@@ -51,7 +51,11 @@ impl Ring {
     }
 
     pub fn kill(&self, cell: usize) {
-        kill(Pid::from_raw(self.processes[cell]), Signal::SIGKILL).expect("it runs");
+        self.signal(cell, Signal::SIGKILL);
+    }
+
+    pub fn signal(&self, cell: usize, signal: Signal) {
+        kill(Pid::from_raw(self.processes[cell]), signal).expect("it runs");
     }
 
     /// Waits until a killed cell is started again, and every range has its copies.
