@@ -8,7 +8,9 @@
 //! ```
 //!
 //! A range whose primary ends is led by its first copy, which holds the same items as before. So
-//! memory is needed for new copies alone. Invariant: it changes nothing, and asks no cell.
+//! memory is needed for new copies alone. All ranges choose at the same time, by the same map, as
+//! their primaries do: with equal parts the cell with the lowest number gets them all. Invariant:
+//! it changes nothing, and asks no cell.
 
 use std::collections::BTreeMap;
 
@@ -48,21 +50,21 @@ pub(super) fn loss(map: &Map, memories: &BTreeMap<u32, Memory>, ends: u32) -> Lo
         }
     }
     let mut added: BTreeMap<u32, f64> = BTreeMap::new();
-    for at in 0..holders.len() {
-        while holders[at].1.len() < map.copies_wanted {
-            let parts = |cell: u32| holders.iter().filter(|(_, held)| held.contains(&cell)).count();
-            let (range, held) = &holders[at];
+    for _ in 1..map.copies_wanted {
+        let before = holders.clone();
+        let parts = |cell: u32| before.iter().filter(|(_, held)| held.contains(&cell)).count();
+        for (range, held) in holders.iter_mut().filter(|(_, held)| held.len() < map.copies_wanted) {
             let free = memories.keys().copied().filter(|cell| stays(cell) && !held.contains(cell));
-            // One that learns already goes on.
+            // One that learns already continues.
             let next = free.min_by_key(|cell| (range.learner != Some(*cell), parts(*cell), *cell));
-            let Some(next) = next else {
-                loss.uncopied.push(range.id);
-                break;
-            };
-            *added.entry(next).or_default() += slice_bytes * range.slices() as f64;
-            holders[at].1.push(next);
+            if let Some(next) = next {
+                *added.entry(next).or_default() += slice_bytes * range.slices() as f64;
+                held.push(next);
+            }
         }
     }
+    let uncopied = holders.iter().filter(|(_, held)| held.len() < map.copies_wanted);
+    loss.uncopied = uncopied.map(|(range, _)| range.id).collect();
     for (cell, bytes) in added {
         let memory = &memories[&cell];
         let lacks = needs(memory, bytes) - memory.limit as f64;
@@ -139,6 +141,10 @@ mod tests {
         for ends in 1..=3 {
             assert_eq!(loss(&ring, &memories(&[36, 36, 36]), ends), Loss::default());
         }
+        // Ranges 3 and 4 both choose cell 1 when cell 4 ends.
+        let five = map(2, &[&[1, 2], &[2, 3], &[3, 4], &[4, 5], &[5, 1]]);
+        let lacks = loss(&five, &memories(&[30, 30, 30, 30, 30]), 4).lacks;
+        assert!(lacks.keys().eq([&1]), "{lacks:?}");
         // A spare has space.
         assert_eq!(loss(&ring, &memories(&[40, 40, 40, 0]), 3), Loss::default());
     }
