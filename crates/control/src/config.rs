@@ -77,6 +77,11 @@ pub enum Seen {
         /// The copy.
         cell: CellId,
     },
+    /// An operator says that all copies of a range are lost.
+    Forgives {
+        /// The range, as the operator has seen it.
+        at: Stamp,
+    },
 }
 
 /// Why a cell does not become one of a ring. A message names the value, the limit and the remedy.

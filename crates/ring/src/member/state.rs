@@ -14,6 +14,9 @@ use std::sync::Arc;
 /// How long a learner may be silent.
 const LEARNER_SILENCE_NS: u64 = 2_000_000_000;
 
+/// A cell of which a heartbeat has arrived within this time is not lost.
+pub const LOST_NS: u64 = 5_000_000_000;
+
 /// How long a cell that has refused a range is not asked to learn it.
 const REST_NS: u64 = 5_000_000_000;
 /// Without an event for so long, this cell was stopped itself: nobody is blamed for the time.
@@ -105,6 +108,7 @@ impl Member {
                 self.refusing.insert(at.range, (at, cell));
                 self.rests.insert((at.range, cell), now.mono_ns + REST_NS);
             }
+            Event::Forgives { at } => self.forgive(at, now, effects),
             Event::Ready(version) => self.ready_version = version,
             Event::Tick => {}
         }
@@ -205,6 +209,22 @@ impl Member {
                 self.proposals.open(range, &command);
                 effects.push(Effect::Propose { range: range.id, command });
             }
+        }
+    }
+
+    /// Proposes that this cell leads a range whose copies are all lost, and begins it empty.
+    /// Nothing is done if one of them may live, or if the range has changed.
+    fn forgive(&mut self, at: Stamp, now: Now, effects: &mut Vec<Effect>) {
+        let is_lost = |cell: CellId| {
+            let peer = self.peers.get(cell);
+            cell != self.me && peer.is_none_or(|peer| peer.absent_ns(now.mono_ns) >= LOST_NS)
+        };
+        let range = self.map.range(at.range).filter(|range| range.stamp() == at);
+        let Some(range) = range.filter(|range| range.in_sync().all(is_lost)) else { return };
+        if !self.proposals.is_open(range.id) {
+            let command = Command::Forgive { at, cell: self.me };
+            self.proposals.open(range, &command);
+            effects.push(Effect::Propose { range: at.range, command });
         }
     }
 

@@ -51,6 +51,11 @@ pub enum Finding {
         /// The reason.
         what: String,
     },
+    /// An operator says that all copies of a range are lost.
+    Forgives {
+        /// The range, as that operator has seen it.
+        at: Stamp,
+    },
 }
 
 /// What reaches the rest of the process.

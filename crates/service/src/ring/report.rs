@@ -1,11 +1,12 @@
 //! `stats ring`: the map that this cell goes by, and what it does itself. `stats ring log`: how the
-//! map has changed. `stats ring key KEY`: what this cell itself holds of a key.
+//! map has changed. `stats ring key KEY`: what this cell itself holds of a key. `stats ring forgive
+//! RANGE EPOCH CONFIG` is no report: an operator says that all copies of a range are lost.
 
-use super::cell::RingCell;
+use super::cell::{Finding, RingCell};
 use crate::worker::Worker;
 use base::{Now, SliceId};
 use memcache::{KEY_BYTES_MAX, Refusal, Words, reply};
-use ring::CellId;
+use ring::{CellId, RangeId, Stamp};
 use session::Reply;
 use std::fmt::Display;
 
@@ -21,6 +22,13 @@ pub(crate) fn report(
     match (words.next(), words.next(), words.next()) {
         (None, ..) => whole(ring, now, out),
         (Some(b"log"), None, _) => log(ring, out),
+        (Some(b"forgive"), Some(range), Some(epoch)) => {
+            match stamp([Some(range), Some(epoch), words.next()]) {
+                Some(at) => forgive(ring, at, out),
+                None => out.extend_from_slice(Refusal::BadFormat.line()),
+            }
+            return;
+        }
         (Some(b"key"), Some(key), None) if key.len() <= KEY_BYTES_MAX => {
             held(worker, ring, (key, now), out);
         }
@@ -101,6 +109,26 @@ fn log(ring: &RingCell, out: &mut Vec<u8>) {
         for (at, line) in change.lines.iter().enumerate() {
             stat(&(at + 1), line);
         }
+    }
+}
+
+/// A range as an operator has seen it: its id, its epoch, its configuration.
+fn stamp(words: [Option<&[u8]>; 3]) -> Option<Stamp> {
+    let [range, epoch, config] = words.map(|word| std::str::from_utf8(word?).ok()?.parse().ok());
+    let (range, epoch) = (u32::try_from(range?).ok()?, u32::try_from(epoch?).ok()?);
+    Some(Stamp { range: RangeId(range), epoch, config: config? })
+}
+
+/// Passes on that all copies of a range are lost. `OK` means that it is proposed, unless one of
+/// them was heard shortly before.
+fn forgive(ring: &RingCell, at: Stamp, out: &mut Vec<u8>) {
+    if !ring.cell.options().allow_flush {
+        out.extend_from_slice(reply::FLUSH_DISABLED);
+    } else if ring.map().range(at.range).is_none_or(|range| range.stamp() != at) {
+        out.extend_from_slice(b"CLIENT_ERROR the range is another now; look at it again\r\n");
+    } else {
+        ring.find(Finding::Forgives { at });
+        out.extend_from_slice(reply::OK);
     }
 }
 

@@ -62,6 +62,14 @@ enum CtlCommand {
         #[arg(long, default_value_t = 10_000)]
         limit: u64,
     },
+    /// Begin a range again empty whose copies are all lost
+    Forgive {
+        /// Its number, as ctl ring shows it
+        range: u32,
+        /// Do it; without, only say what would be lost
+        #[arg(long)]
+        yes: bool,
+    },
     /// Show how the map has changed, and why
     Log {
         /// At most this number of changes, the latest
@@ -83,6 +91,7 @@ impl From<CtlArgs> for Wanted {
             CtlCommand::Ring { watch } => Question::Ring { every: watch },
             CtlCommand::WhoHas { keys } => Question::WhoHas { keys },
             CtlCommand::Keys { prefix, limit } => Question::Keys { prefix, limit },
+            CtlCommand::Forgive { range, yes } => Question::Forgive { range, is_certain: yes },
             CtlCommand::Log { limit } => Question::Log { limit },
         };
         Self { servers: server, timeout, json, question }

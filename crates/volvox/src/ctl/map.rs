@@ -43,6 +43,7 @@ pub(super) struct Range {
     pub(super) copies: Vec<u32>,
     pub(super) learner: Option<u32>,
     pub(super) epoch: u32,
+    pub(super) config: u64,
     pub(super) losses: u32,
     /// Whether its primary may answer; only the primary says so.
     pub(super) serves: Option<bool>,
@@ -134,6 +135,7 @@ impl Range {
             "copies" => self.copies = parse_list(name, value)?,
             "learner" => self.learner = parse_list(name, value)?.first().copied(),
             "epoch" => self.epoch = parse(name, value)?,
+            "config" => self.config = parse(name, value)?,
             "losses" => self.losses = parse(name, value)?,
             "serves" => self.serves = Some(value == "yes"),
             "short_since" => self.short_since_s = Some(parse(name, value)?),

@@ -7,12 +7,14 @@
 //!               +--> who_has   which cells hold a key
 //!               +--> keys      every key once
 //!               +--> log       what has changed, and why
+//!               +--> forgive   a range that is lost begins again empty
 //! ```
 //!
-//! It changes nothing. Each answer is a table or JSON. A cell that does not answer within the
-//! time-out is part of the answer, with the reason.
+//! Only `forgive` changes anything. Each answer is a table or JSON. A cell that does not answer
+//! within the time-out is part of the answer, with the reason.
 
 mod client;
+mod forgive;
 mod keys;
 mod log;
 mod loss;
@@ -70,6 +72,9 @@ fn answer(wanted: &Wanted, style: Style, out: &mut dyn Write) -> Result<u8, Box<
         Question::WhoHas { keys } => return who_has::print(&take()?, keys, wanted, style, out),
         Question::Keys { prefix, limit } => {
             return keys::print(&take()?, (prefix, *limit), wanted, out);
+        }
+        Question::Forgive { range, is_certain } => {
+            return forgive::forgive(&take()?, (*range, *is_certain), wanted, out);
         }
         Question::Log { limit } => log::print(&take()?, *limit, wanted, style, out)?,
     }

@@ -180,13 +180,25 @@ fn findings(survey: &Survey, losses: &BTreeMap<u32, Loss>) -> Vec<(Tone, String)
         let lost = lost.collect::<Vec<_>>().join(", ");
         lines.push((Tone::Bad, format!("last copies lost, and begun again empty: {lost}")));
     }
-    if map.short().next().is_none() && !map.ranges.is_empty() {
+    let answers = |cell: &u32| losses.contains_key(cell);
+    let unled = map.ranges.iter().filter(|range| !answers(&range.primary));
+    lines.extend(unled.map(|range| match range.in_sync().find(answers) {
+        Some(copy) => {
+            let line =
+                format!("range {}: its primary does not answer; cell {copy} has it", range.id);
+            (Tone::Bad, line)
+        }
+        None => {
+            let id = range.id;
+            let what = "no cell that has it answers: start one again, or see ctl forgive";
+            (Tone::Bad, format!("range {id}: {what}"))
+        }
+    }));
+    let holders = || map.ranges.iter().flat_map(Range::in_sync);
+    if map.short().next().is_none() && !map.ranges.is_empty() && holders().all(|it| answers(&it)) {
         let (ranges, copies) = (plural(map.ranges.len(), "range"), map.copies_wanted);
-        let is_whole = losses.len() == survey.cells.len();
-        let tone = if is_whole { Tone::Good } else { Tone::Plain };
-        let line =
-            format!("{ranges}; by map {}, each has copies: {copies} of {copies}", map.version);
-        lines.push((tone, line));
+        let line = format!("{ranges}, copies in sync of each: {copies} of {copies}");
+        lines.push((Tone::Good, line));
     }
     lines.extend(agreement(survey));
     lines.extend(worst(losses.values()));

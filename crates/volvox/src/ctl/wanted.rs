@@ -35,6 +35,13 @@ pub enum Question {
         /// At most this number; 0 is no limit.
         limit: u64,
     },
+    /// That a range whose copies are all lost begins again empty.
+    Forgive {
+        /// The range.
+        range: u32,
+        /// Whether to do it, and not only say what would be lost.
+        is_certain: bool,
+    },
     /// How the map has changed.
     Log {
         /// The latest changes, at most this number.

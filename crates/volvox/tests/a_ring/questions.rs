@@ -23,6 +23,15 @@ fn ctl(ring: &Ring, cell: usize, words: &[&str]) -> (i32, String) {
     (status.code().expect("no signal ended it"), text)
 }
 
+/// What it says if it fails at the first cell.
+fn ctl_fails(ring: &Ring, words: &[&str]) -> String {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_volvox"));
+    command.arg("ctl").args(words).args(["--server", &ring.clients[0].to_string()]);
+    let Output { status, stderr, .. } = command.output().expect("the binary runs");
+    assert_eq!(status.code(), Some(1));
+    String::from_utf8(stderr).expect("output is text")
+}
+
 fn lines(text: &str) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
 }
@@ -102,6 +111,51 @@ fn each_key_is_listed_once_and_found_at_its_copies() {
     }
     let (code, text) = ctl(&ring, 0, &["who-has", "absent"]);
     assert!(code == 1 && text.contains("no cell"), "{text}");
+}
+
+#[test]
+fn a_range_whose_cells_have_all_ended_is_forgiven_and_begins_empty() {
+    let ring = Ring::start_with("ctl-forgive", 5, &["--stay-ended"]);
+    store(&ring);
+    let before = report(&ring, 0, &["--timeout", "30"]);
+    let cells = before["cells"].as_array().expect("a list");
+    let at_of = |id: &Value| {
+        let cell = cells.iter().find(|cell| cell["cell"] == *id);
+        cell.and_then(|cell| cell["clients"].as_str()).expect("an address").to_owned()
+    };
+    // Neither of its two cells is the first, which is asked, nor the founder.
+    let ranges = before["ranges"].as_array().expect("a list");
+    let has = |range: &&Value| {
+        let holders = [&range["primary"], &range["copies"][0]].map(at_of);
+        holders.iter().all(|at| *at != ring.clients[0].to_string())
+    };
+    let range = ranges.iter().find(has).expect("three of five are such");
+    let id = range["range"].to_string();
+    let holders = [&range["primary"], &range["copies"][0]].map(|id| {
+        let at = at_of(id);
+        let place = ring.clients.iter().position(|it| it.to_string() == at);
+        place.expect("it is one of the ring")
+    });
+    let refused = ctl_fails(&ring, &["forgive", &id, "--yes"]);
+    assert!(refused.contains("has it and answers"), "{refused}");
+    // Both at once: otherwise the copy would be promoted.
+    holders.iter().for_each(|cell| ring.signal(*cell, Signal::SIGSTOP));
+    holders.iter().for_each(|cell| ring.kill(*cell));
+    let (code, text) = ctl(&ring, 0, &["forgive", &id]);
+    assert!(code == 1 && text.contains("every item of it is lost"), "{text}");
+    let (code, text) = ctl(&ring, 0, &["forgive", &id, "--yes", "--timeout", "30"]);
+    assert!(code == 0 && text.contains("begins again empty at cell "), "{text}");
+    let mut client = Client::connect(ring.clients[0]);
+    let slices = [0, 1].map(|at| range["slices"][at].as_u64().expect("a number") as usize);
+    for key in (0..KEYS).map(|key| format!("user:{key}")) {
+        let slice = base::SliceId::of(key.as_bytes()).index();
+        let is_lost = (slices[0]..=slices[1]).contains(&slice);
+        assert_eq!(client.get(&key).is_none(), is_lost, "{key}");
+        assert_eq!(client.ask(&format!("set {key} 0 0 1\r\ny\r\n")), "STORED");
+    }
+    let (_, text) = ctl(&ring, 0, &["log", "--json"]);
+    assert!(text.contains(&format!("an operator forgives range {id}")), "{text}");
+    assert_eq!(report(&ring, 0, &["--timeout", "30"])["losses"], 1);
 }
 
 #[test]

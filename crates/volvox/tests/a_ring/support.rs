@@ -29,12 +29,18 @@ pub struct Ring {
 impl Ring {
     /// Three cells, which serve. `name` is that of the test.
     pub fn start(name: &str) -> Self {
+        Self::start_with(name, CELLS, &[])
+    }
+
+    /// This number of cells, with more flags of `volvox up`.
+    pub fn start_with(name: &str, cells: usize, flags: &[&str]) -> Self {
         let process = std::process::id();
         let directory = std::env::temp_dir().join(format!("volvox-{name}-{process}"));
-        let port = free_ports(name);
+        let (port, count) = (free_ports(name, cells as u16).to_string(), cells.to_string());
         let mut child = Command::new(env!("CARGO_BIN_EXE_volvox"))
-            .args(["up", "--json", "--port", &port.to_string(), "--directory"])
+            .args(["up", "--json", "--port", &port, "--cells", &count, "--directory"])
             .arg(&directory)
+            .args(flags)
             .args(["--", "--workers", "1"])
             .stdout(Stdio::piped())
             .spawn()
@@ -91,13 +97,14 @@ fn next_line(lines: &mut BufReader<ChildStdout>) -> Value {
     serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line:?}"))
 }
 
-/// The first of three ports that are free, one after the other.
-fn free_ports(name: &str) -> u16 {
+/// The first of `count` ports that are free, one after the other.
+fn free_ports(name: &str, count: u16) -> u16 {
     let is_free = |port: u16| TcpListener::bind(("127.0.0.1", port)).is_ok();
     let offset = std::process::id() as usize + name.len() * 1000;
     let start = 20_000 + (offset % 20_000) as u16;
-    let found = (start..60_000).step_by(CELLS).find(|port| (0..3).all(|at| is_free(port + at)));
-    found.expect("three free ports")
+    let mut starts = (start..60_000).step_by(usize::from(count));
+    let found = starts.find(|port| (0..count).all(|at| is_free(port + at)));
+    found.expect("free ports")
 }
 
 pub struct Client(BufReader<TcpStream>);
