@@ -62,6 +62,14 @@ enum CtlCommand {
         #[arg(long, default_value_t = 10_000)]
         limit: u64,
     },
+    /// End a cell, unless its end would lose or evict items; it must allow shutdown
+    Stop {
+        /// Its number, as ctl ring shows it
+        cell: u32,
+        /// End it in any case
+        #[arg(long)]
+        yes: bool,
+    },
     /// Begin a range again empty whose copies are all lost
     Forgive {
         /// Its number, as ctl ring shows it
@@ -91,6 +99,7 @@ impl From<CtlArgs> for Wanted {
             CtlCommand::Ring { watch } => Question::Ring { every: watch },
             CtlCommand::WhoHas { keys } => Question::WhoHas { keys },
             CtlCommand::Keys { prefix, limit } => Question::Keys { prefix, limit },
+            CtlCommand::Stop { cell, yes } => Question::Stop { cell, is_certain: yes },
             CtlCommand::Forgive { range, yes } => Question::Forgive { range, is_certain: yes },
             CtlCommand::Log { limit } => Question::Log { limit },
         };

@@ -7,11 +7,12 @@
 //!               +--> who_has   which cells hold a key
 //!               +--> keys      every key once
 //!               +--> log       what has changed, and why
+//!               +--> stop      a cell ends, if the others can do without it
 //!               +--> forgive   a range that is lost begins again empty
 //! ```
 //!
-//! Only `forgive` changes anything. Each answer is a table or JSON. A cell that does not answer
-//! within the time-out is part of the answer, with the reason.
+//! Only `stop` and `forgive` change anything. Each answer is a table or JSON. A cell that does not
+//! answer within the time-out is part of the answer, with the reason.
 
 mod client;
 mod forgive;
@@ -22,6 +23,7 @@ mod map;
 mod picture;
 mod report;
 mod ring;
+mod stop;
 mod style;
 mod survey;
 mod table;
@@ -72,6 +74,9 @@ fn answer(wanted: &Wanted, style: Style, out: &mut dyn Write) -> Result<u8, Box<
         Question::WhoHas { keys } => return who_has::print(&take()?, keys, wanted, style, out),
         Question::Keys { prefix, limit } => {
             return keys::print(&take()?, (prefix, *limit), wanted, out);
+        }
+        Question::Stop { cell, is_certain } => {
+            return stop::stop(&take()?, (*cell, *is_certain), wanted, out);
         }
         Question::Forgive { range, is_certain } => {
             return forgive::forgive(&take()?, (*range, *is_certain), wanted, out);

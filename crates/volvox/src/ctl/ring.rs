@@ -9,7 +9,7 @@ use super::loss::{Loss, loss};
 use super::map::{Map, Range};
 use super::picture::picture;
 use super::style::{Style, Tone};
-use super::survey::{Answer, Asked, Memory, Survey};
+use super::survey::{Answer, Asked, Survey};
 use super::table::{Table, bytes, numbers, plural};
 use super::time::{date, span};
 
@@ -36,8 +36,7 @@ pub(super) fn print(
 
 /// By cell that answers, what would follow if it ended.
 fn losses(survey: &Survey) -> BTreeMap<u32, Loss> {
-    let memories: BTreeMap<u32, Memory> =
-        survey.answers().map(|(id, _, answer)| (id, answer.memory)).collect();
+    let memories = survey.memories();
     memories.keys().map(|cell| (*cell, loss(&survey.map, &memories, *cell))).collect()
 }
 
@@ -129,7 +128,7 @@ fn cells(survey: &Survey, losses: &BTreeMap<u32, Loss>, style: Style) -> Table {
 }
 
 /// What follows from the end of a cell, in a few words.
-fn verdict(loss: &Loss) -> (String, Tone) {
+pub(super) fn verdict(loss: &Loss) -> (String, Tone) {
     if !loss.lost.is_empty() {
         let lost = numbers(loss.lost.iter().copied());
         return (format!("items of range {lost} are lost"), Tone::Bad);

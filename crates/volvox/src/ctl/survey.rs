@@ -89,6 +89,11 @@ impl Survey {
         Self { map, cells }
     }
 
+    /// The memory of each cell that answers.
+    pub(super) fn memories(&self) -> BTreeMap<u32, Memory> {
+        self.answers().map(|(id, _, answer)| (id, answer.memory)).collect()
+    }
+
     /// The answers that there are.
     pub(super) fn answers(&self) -> impl Iterator<Item = (u32, &Asked, &Answer)> {
         self.cells.iter().filter_map(|(id, asked)| {

@@ -35,6 +35,13 @@ pub enum Question {
         /// At most this number; 0 is no limit.
         limit: u64,
     },
+    /// That a cell ends.
+    Stop {
+        /// The cell.
+        cell: u32,
+        /// Whether it ends whatever speaks against it.
+        is_certain: bool,
+    },
     /// That a range whose copies are all lost begins again empty.
     Forgive {
         /// The range.

@@ -114,8 +114,27 @@ fn each_key_is_listed_once_and_found_at_its_copies() {
 }
 
 #[test]
+fn a_cell_is_stopped_and_the_others_have_everything() {
+    let ring = Ring::start_with("ctl-stop", CELLS, &["--stay-ended"], &["--allow-shutdown"]);
+    store(&ring);
+    let before = whole(&ring, 0);
+    let cells = before["cells"].as_array().expect("a list");
+    let first = json!(ring.clients[0].to_string());
+    let other = cells.iter().find(|cell| cell["clients"] != first).expect("there are others");
+    let other = other["cell"].to_string();
+    let (code, text) = ctl(&ring, 0, &["stop", &other]);
+    assert_eq!((code, text), (0, format!("cell {other} has ended; every range has its copies\n")));
+    for (cell, reason) in [(&*other, "does not answer: connection refused"), ("99", "has none")] {
+        let refused = ctl_fails(&ring, &["stop", cell, "--yes"]);
+        assert!(refused.contains(reason), "{refused}");
+    }
+    let (code, text) = ctl(&ring, 0, &["keys", "--json"]);
+    assert_eq!((code, lines(&text).len()), (0, KEYS));
+}
+
+#[test]
 fn a_range_whose_cells_have_all_ended_is_forgiven_and_begins_empty() {
-    let ring = Ring::start_with("ctl-forgive", 5, &["--stay-ended"]);
+    let ring = Ring::start_with("ctl-forgive", 5, &["--stay-ended"], &[]);
     store(&ring);
     let before = report(&ring, 0, &["--timeout", "30"]);
     let cells = before["cells"].as_array().expect("a list");
