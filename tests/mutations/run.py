@@ -6,7 +6,9 @@
 Every mutation is a replacement in one file of a copy of the workspace; the working tree is never
 touched. A mutation that no longer applies, that does not build, or that its test does not notice,
 fails the run. A test is one of the engine, or of the crate before the `/`. Tests named in
-`shuttle_orders` run under shuttle, and those with `loom` in their name under loom.
+`shuttle_orders` run under shuttle, and those with `loom` in their name under loom. The test
+`linearizability` checks histories of real processes, until one is wrong: see
+tests/linearizability.
 """
 
 import argparse
@@ -26,32 +28,48 @@ ROOT = HERE.parent.parent
 LIMIT_S = 600
 PATHS = [
     "crates/base",
+    "crates/control",
+    "crates/drivers",
     "crates/effects",
     "crates/engine",
     "crates/memcache",
     "crates/peer",
+    "crates/quorum",
     "crates/ring",
     "crates/session",
     "crates/service",
+    "crates/volvox",
+    "lab/doubles",
+    "lab/load",
     "lab/measure",
+    "lab/report",
     "lab/sim",
+    "lab/table",
 ]
+# Histories of real processes, and the most of them: what a breakage needs to show depends on when a
+# fault comes.
+HISTORIES = "linearizability"
+HISTORIES_MAX = 20
 MANIFEST = ["Cargo.toml", "Cargo.lock"]
 
 
 def copy_workspace(to):
-    """Copies what the tests are built from: some crates and their source of numbers."""
+    """Copies what the tests are built from: some crates and their source of numbers.
+
+    The copies are new files. With the times of their sources they would be older than what an
+    earlier run has built from its last mutation, which cargo would then use again.
+    """
     for name in MANIFEST:
-        shutil.copy2(ROOT / name, to / name)
+        shutil.copy(ROOT / name, to / name)
     replace(to / "Cargo.toml", r"(?m)^members = .*$", f"members = {json.dumps(PATHS)}")
     for path in PATHS:
         (to / path).mkdir(parents=True)
         for part in ["Cargo.toml", "src", "tests", "benches"]:
             source = ROOT / path / part
             if source.is_dir():
-                shutil.copytree(source, to / path / part)
+                shutil.copytree(source, to / path / part, copy_function=shutil.copy)
             elif source.exists():
-                shutil.copy2(source, to / path / part)
+                shutil.copy(source, to / path / part)
     # The libraries of the benches, which the tests named here do not use.
     needed = "[dev-dependencies]\neffects.workspace = true\nmeasure.workspace = true\n"
     replace(to / "crates/engine/Cargo.toml", r"(?s)\[dev-dependencies\].*?(?=\n\[|\Z)", needed)
@@ -68,7 +86,11 @@ def parts(test):
     return package or "engine", binary, name
 
 
-def command(test):
+def command(test, target):
+    if test == HISTORIES:
+        binary = target / "plain" / "debug" / "volvox"
+        run = ROOT / "tests" / "linearizability" / "run.sh"
+        return [run, "--volvox", binary, "--first", "--histories", str(HISTORIES_MAX)]
     package, binary, name = parts(test)
     line = ["cargo", "test", "--quiet", "--package", package]
     line += ["--lib"] if binary == "lib" else ["--test", binary]
@@ -86,10 +108,15 @@ def environment(test, target):
     return env
 
 
-def run(test, at, target, arguments=()):
-    line = command(test)
-    if "--no-run" in arguments:
-        line = line[: line.index("--")] + ["--no-run"]
+def builder(test, target):
+    """What builds the test, and what it tests."""
+    if test == HISTORIES:
+        return ["cargo", "build", "--quiet", "--package", "volvox", "--no-default-features"]
+    line = command(test, target)
+    return line[: line.index("--")] + ["--no-run"]
+
+
+def run(line, test, at, target):
     try:
         env = environment(test, target)
         done = subprocess.run(
@@ -100,7 +127,17 @@ def run(test, at, target, arguments=()):
     return done.returncode, done.stdout + done.stderr
 
 
+def is_noticed(test, status, output):
+    """Whether the test has noticed the breakage."""
+    if test == HISTORIES:
+        return status == 1 and ("VIOLATED" in output or "LOST" in output)
+    return status != 0 and ("0 passed; 0 failed" not in output or "panicked" in output)
+
+
 def last_words(output):
+    for wrong in ["VIOLATED", "LOST"]:
+        if wrong in output:
+            return output[output.index(wrong) :].splitlines()[0][:100]
     lines = [line for line in output.splitlines() if line.strip()]
     after = [i for i, line in enumerate(lines) if "panicked at" in line]
     return lines[after[0] + 1][:100] if after and after[0] + 1 < len(lines) else "it failed"
@@ -119,16 +156,17 @@ def check(mutation, at, target):
         return "STALE", f"{mutation['file']}: {places(mutation, at)} places to replace, not 1"
     path.write_text(text.replace(mutation["from"], mutation["to"]))
     try:
-        built, output = run(mutation["test"], at, target, ["--no-run"])
+        test = mutation["test"]
+        built, output = run(builder(test, target), test, at, target)
         if built != 0:
             return "BROKEN", "it does not build:\n" + output[-2000:]
-        status, output = run(mutation["test"], at, target)
+        status, output = run(command(test, target), test, at, target)
     finally:
         path.write_text(text)
     if status is None:
         return "caught", output
-    if status == 0 or "0 passed; 0 failed" in output and "panicked" not in output:
-        return "MISSED", "the test passed"
+    if not is_noticed(test, status, output):
+        return "MISSED", "the test passed" if status == 0 else output[-2000:]
     return "caught", last_words(output)
 
 

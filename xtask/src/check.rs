@@ -2,8 +2,8 @@
 //!
 //! `check` is what every change must pass. `--full` adds what needs other builds and programs:
 //! random orders of the engine's steps, real clients on every driver and on a server without the
-//! laboratory, the gate on instructions per request, the fuzz targets. Every part runs, also after
-//! one that failed.
+//! laboratory, histories of a ring under faults, the gate on instructions per request, the fuzz
+//! targets. Every part runs, also after one that failed.
 
 use std::{fs, time::Duration};
 
@@ -22,6 +22,10 @@ use measure::{
 const SERVER_ONLY: &str = "target/server-only";
 /// Longest one part of the check may take.
 const PART_MAX: Duration = Duration::from_secs(1800);
+/// Histories of a ring under faults.
+const HISTORIES: &str = "tests/linearizability/run.sh";
+/// How many of them `--full` checks.
+const HISTORIES_COUNT: &str = "5";
 /// How long `--full` runs each fuzz target.
 const FUZZ_SECONDS: u64 = 60;
 
@@ -30,7 +34,8 @@ const FUZZ_SECONDS: u64 = 60;
 #[command(after_help = "Examples:\n  cargo xtask check\n  cargo xtask check --full")]
 pub struct Args {
     /// Also run random orders of the engine's steps, real clients on every driver and on a server
-    /// without the laboratory, the gate on instructions per request and the fuzz targets.
+    /// without the laboratory, histories of a ring under faults, the gate on instructions per
+    /// request and the fuzz targets.
     #[arg(long)]
     full: bool,
 }
@@ -74,6 +79,12 @@ fn full(repo: &Repo, stages: &mut Stages) {
         stages.run(&format!("clients, {driver}"), || prove::clients(driver, None).map(passed));
     }
     stages.run("a server without the laboratory", || server_only(repo).map(passed));
+    stages.run("linearizability", || {
+        tools::IP.need()?;
+        let exec = Exec::new(repo.path(HISTORIES)).args(["--histories", HISTORIES_COUNT]);
+        let exec = exec.arg("--volvox").arg(repo.volvox()).cwd(repo.root());
+        exec.status(PART_MAX).map(passed)
+    });
     stages.run("instructions per request", || {
         tools::VALGRIND.need()?;
         tools::STRACE.need()?;

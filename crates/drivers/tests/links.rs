@@ -91,6 +91,21 @@ fn what_a_handler_orders_is_done_before_the_batch_ends() {
 }
 
 #[test]
+fn replies_that_are_completed_together_leave_together() {
+    for driver in drivers() {
+        let node = Node::new(driver, |config| config.workers = 1);
+        let mut client = node.client();
+        client.ask(b"version\r\n", b"VERSION 1\r\n");
+        let before = node.server.remote().snapshot().send_calls;
+        for _ in 0..100 {
+            client.ask(&b"get self-a\r\n".repeat(16), &b"self-a\r\n".repeat(16));
+        }
+        let sent = node.server.remote().snapshot().send_calls - before;
+        assert!(sent <= 101, "{driver:?} sent {sent} times for 100 times 16 replies");
+    }
+}
+
+#[test]
 fn more_orders_than_one_batch_carries_out_are_all_carried_out() {
     for driver in drivers() {
         let node = Node::plain(driver);

@@ -6,7 +6,8 @@ mod parts;
 
 use base::{MemoryBudget, NoSink, Now, Owner};
 use engine::{
-    Action, Engine, EngineConfig, HeldValue, Mode, Op, Pin, Read, ValueSink, WriteStatus,
+    Action, Engine, EngineConfig, HeldValue, LIMIT_BYTES_MIN, Mode, Op, Pin, Read, ValueSink,
+    WriteStatus,
 };
 use parts::Parts;
 use std::sync::Arc;
@@ -51,10 +52,14 @@ struct Cell {
 
 impl Cell {
     fn new(evict: bool) -> Self {
-        let budget = MemoryBudget::new(LIMIT_BYTES);
-        budget.share(Owner::Connections, 0, LIMIT_BYTES / 4);
-        let plan = EngineConfig::new(LIMIT_BYTES);
-        let config = EngineConfig { locals: 1, evict, value_bytes_max: HALF_BYTES, ..plan };
+        Self::of(LIMIT_BYTES, HALF_BYTES, evict)
+    }
+
+    fn of(limit_bytes: u64, value_bytes_max: usize, evict: bool) -> Self {
+        let budget = MemoryBudget::new(limit_bytes);
+        budget.share(Owner::Connections, 0, limit_bytes / 4);
+        let plan = EngineConfig::new(limit_bytes);
+        let config = EngineConfig { locals: 1, evict, value_bytes_max, ..plan };
         let (engine, mut locals) = Engine::new(config, budget.clone()).expect("enough memory");
         Self { engine, budget, pin: locals.remove(0).pin() }
     }
@@ -282,6 +287,24 @@ fn the_item_that_a_value_is_joined_to_is_not_evicted_for_it() {
             }
         }
     }
+}
+
+/// At the least limit nothing can be pinned, so the item cannot be kept; it can be changed all the
+/// same.
+#[test]
+fn at_the_least_limit_values_are_joined() {
+    let mut cell = Cell::of(LIMIT_BYTES_MIN, 20_000, true);
+    let mut chance = Chance(7);
+    let mut joined = 0;
+    for number in 0..2_000 {
+        let len = 4_000 + chance.below(4_000);
+        let value = chance.value(len);
+        assert_eq!(cell.store(&format!("s{}", number % 40), Mode::Set, &value), WriteStatus::Done);
+        let mode = if number % 2 == 0 { APPEND } else { PREPEND };
+        let status = cell.store(&format!("s{}", chance.below(40)), mode, &value);
+        joined += usize::from(status == WriteStatus::Done);
+    }
+    assert!(joined > 100, "{joined} joined");
 }
 
 /// Where nothing may be evicted, the value that was there stays.

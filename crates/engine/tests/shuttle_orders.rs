@@ -11,8 +11,6 @@ use engine::{
     Action, Cursor, Engine, EngineConfig, ItemSink, Local, Mode, More, Op, Pin, Put, Read,
     ValueSink, WalkedItem,
 };
-use shuttle::scheduler::{PctScheduler, RandomScheduler};
-use shuttle::{Config, MaxSteps, Runner};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -37,25 +35,14 @@ fn plan() -> Plan {
 }
 
 /// Runs `plan` in random orders, and in orders with few changes of thread, each with other dice.
-/// A small pool without space makes each write walk as much as it may, so that one order takes a
-/// few million steps; one that takes more does not end.
-const STEPS_MAX: usize = 10_000_000;
-
-fn config() -> Config {
-    let mut config = Config::new();
-    config.max_steps = MaxSteps::FailAfter(STEPS_MAX);
-    config
-}
-
 fn try_orders(plan: Plan) {
     let seed = Arc::new(AtomicU64::new(1));
     let order = move || {
         let seed = seed.fetch_add(1, Ordering::Relaxed);
         run(&Plan { seed, ..plan.clone() });
     };
-    let random = RandomScheduler::new(orders() / 2);
-    Runner::new(random, config()).run(order.clone());
-    Runner::new(PctScheduler::new(4, orders() / 2), config()).run(order);
+    shuttle::check_random(order.clone(), orders() / 2);
+    shuttle::check_pct(order, orders() / 2, 4);
 }
 
 #[test]

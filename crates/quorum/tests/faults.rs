@@ -132,6 +132,18 @@ async fn a_proposal_that_is_cut_off_the_log_of_its_leader_is_unknown() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_proposal_to_a_leader_that_was_cut_off_ends_when_another_leads() {
+    let cells = Cells::three().await;
+    let old = cells.leader().await;
+    cells.net.isolate(old);
+    let other = (1..=3).find(|id| CellId(*id) != old).unwrap();
+    let start = Instant::now();
+    assert_eq!(cells.cell(other).propose(join(50)).await, Outcome::Unknown);
+    assert!(start.elapsed() < DEADLINE, "{:?}", start.elapsed());
+    assert!(cells.cell(other).propose(join(51)).await.is_applied());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_voter_that_lost_a_part_of_its_log_does_not_end_the_leader() {
     let mut cells = Cells::three().await;
     settle(&*cells.cell(1), 20).await;

@@ -102,6 +102,7 @@ fn get_or_hold(
         vivify_cas: flags.cas_new(),
         recache_before_s: flags.recache().map(seconds),
         quiet: flags.no_bump(),
+        leaves_token: false,
     };
     let out = reply.bytes_mut();
     let start = out.len();

@@ -313,7 +313,8 @@ fn gat_one<const CAS: bool>(
     out: &mut Vec<u8>,
 ) -> Result<Read, Park> {
     let mut lines = InParts { sink: ValueLines::<CAS, false>::new(out, key), held };
-    let options = FetchOptions { touch: Some(expiry_s), ..FetchOptions::default() };
+    let options =
+        FetchOptions { touch: Some(expiry_s), leaves_token: true, ..FetchOptions::default() };
     let hashed = worker.cell().engine().key(key.as_bytes());
     let read = worker.fetch(&hashed, &options, now, &mut lines);
     if let Read::Later(_) = read {

@@ -72,7 +72,8 @@ fn ms_stores_by_its_mode_and_token() {
 fn one_client_renews_a_stale_item() {
     Rig::new().converse(&[
         ("ms a 3 T100|old|", "HD|"),
-        ("md a I T30|", "HD|"),
+        ("md a I|", "HD|"),
+        ("gat 30 a|", "VALUE a 0 3|old|END|"),
         ("mg a v t c|", "VA 3 t30 c2 X W|old|"),
         ("mg a v|", "VA 3 Z X|old|"),
         ("get a|", "VALUE a 0 3|old|END|"),

@@ -11,7 +11,7 @@ use clap::ValueEnum;
 use crate::claim::Claim;
 use crate::claims::{
     agree, build, clients, connections, correctness, cost, cpu, drivers, engine_tests, foundation,
-    hit_ratio, honesty, instructions, libcachesim, memory, memory_bound, table, tail, uring,
+    hit_ratio, honesty, instructions, libcachesim, memory, memory_bound, ring, table, tail, uring,
 };
 use crate::lab::{Given, Lab};
 use crate::report::kept::Kept;
@@ -30,6 +30,8 @@ enum Subject {
     Lab,
     /// Limits that change, walks that are bounded, effects in order.
     Foundation,
+    /// Three cells that share one memory and survive the end of one.
+    Ring,
 }
 
 impl Subject {
@@ -39,6 +41,7 @@ impl Subject {
             Self::Path => "path",
             Self::Lab => "lab",
             Self::Foundation => "foundation",
+            Self::Ring => "ring",
         }
     }
 
@@ -76,6 +79,7 @@ impl Subject {
                 foundation::log::CLAIMS,
                 foundation::effects::CLAIMS,
             ],
+            Self::Ring => &[ring::cost::CLAIMS, build::CLAIMS],
         };
         themes.concat()
     }
@@ -117,6 +121,7 @@ Examples:
   cargo xtask prove path --long --only bad.fuzz
   cargo xtask prove lab --memcached ~/memcached-1.6.45/memcached --memtier ~/memtier_benchmark
   cargo xtask prove foundation --only resize --memcached ~/memcached-1.6.45/memcached
+  cargo xtask prove ring --only cost
   cargo xtask prove path --readme";
 
 /// Arguments of `cargo xtask prove`.
@@ -212,7 +217,7 @@ mod tests {
     use super::*;
     use measure::repo::Repo;
 
-    const ALL: [Subject; 3] = [Subject::Path, Subject::Lab, Subject::Foundation];
+    const ALL: [Subject; 4] = [Subject::Path, Subject::Lab, Subject::Foundation, Subject::Ring];
 
     #[test]
     fn every_claim_has_an_id_of_its_own() {

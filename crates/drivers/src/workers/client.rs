@@ -79,6 +79,8 @@ pub(crate) struct Client<H: Serve> {
     pub(super) paused: bool,
     /// Its handler has ordered a turn, which comes when its outbox is gone.
     pub(super) ordered: bool,
+    /// It is in the list of connections with completed replies.
+    pub(super) completed: bool,
 }
 
 impl<H: Serve> Client<H> {
@@ -100,6 +102,7 @@ impl<H: Serve> Client<H> {
             parked: false,
             paused: false,
             ordered: false,
+            completed: false,
         }
     }
 

@@ -140,6 +140,7 @@ impl Housekeeper {
                 Message::Serve(accepted) => sender.conns.open(accepted),
             }
         }
+        sender.release_completed();
     }
 
     /// Closes the clients that are between two requests, and then the links.

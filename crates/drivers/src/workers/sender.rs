@@ -44,11 +44,14 @@ pub(super) struct Sender<H: Serve, S> {
     ended: usize,
     /// Orders are being carried out.
     ordering: bool,
+    /// Connections of which replies were completed, each once: all that was completed together
+    /// leaves together.
+    completed: Vec<Key>,
 }
 
 impl<H: Serve, S: Source> Sender<H, S> {
     pub(super) fn new(conns: Connections<H, S>) -> Self {
-        Self { conns, spans: Vec::new(), ended: 0, ordering: false }
+        Self { conns, spans: Vec::new(), ended: 0, ordering: false, completed: Vec::new() }
     }
 
     #[inline]
@@ -94,6 +97,7 @@ impl<H: Serve, S: Source> Sender<H, S> {
             let may = count < ORDERS_MAX;
             next = if may { self.conns.context.handler.take_order() } else { None };
         }
+        self.release_completed();
         self.ordering = false;
     }
 
@@ -114,12 +118,25 @@ impl<H: Serve, S: Source> Sender<H, S> {
         }
     }
 
-    /// Takes in a part of a reply, and lets leave what becomes free.
+    /// Takes in a part of a reply. [`Sender::release_completed`] follows.
     pub(super) fn complete(&mut self, ticket: Ticket, bytes: &[u8], last: bool) {
-        let client = self.conns.own(ticket.conn);
-        if client.is_some_and(|client| client.connection.complete(ticket, bytes, last)) {
-            self.release(key_of(ticket.conn));
+        let Some(client) = self.conns.own(ticket.conn) else { return };
+        if client.connection.complete(ticket, bytes, last) && !client.completed {
+            client.completed = true;
+            self.completed.push(key_of(ticket.conn));
         }
+    }
+
+    /// Lets leave what was completed.
+    pub(super) fn release_completed(&mut self) {
+        let mut completed = std::mem::take(&mut self.completed);
+        for key in completed.drain(..) {
+            if let Some(client) = self.conns.clients.get(key) {
+                client.completed = false;
+                self.release(key);
+            }
+        }
+        self.completed = completed;
     }
 
     /// Handles an event of a connection that is under way. One that is open may send first.

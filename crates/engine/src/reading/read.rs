@@ -225,4 +225,6 @@ pub struct FetchOptions {
     pub recache_before_s: Option<u32>,
     /// Whether the read does not count as a use of the item.
     pub quiet: bool,
+    /// Whether a token that is to be given stays for another reader.
+    pub leaves_token: bool,
 }

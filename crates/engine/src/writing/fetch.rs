@@ -41,7 +41,7 @@ pub(crate) fn fetch<S: EffectSink, R: ReadSink>(
     let view = ItemView::of(&current, now);
     let found = view.found();
     let due = found.expiry_s != 0 && options.recache_before_s.is_some_and(|s| found.expiry_s < s);
-    let wins = (found.stale || due) && !found.token_sent;
+    let wins = (found.stale || due) && !found.token_sent && !options.leaves_token;
     let items = writer.work.items;
     let mut held = None;
     if is_held::<R>(items, found.value_bytes) {

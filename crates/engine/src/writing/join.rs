@@ -19,7 +19,7 @@ use super::writer::Writer;
 use crate::eviction::Stopped;
 use crate::item::Flags;
 use crate::items::{Current, Items};
-use crate::segments::{Addr, ENTRY_BYTES, can_be_held, chunks, end_keep, keep};
+use crate::segments::{Addr, ENTRY_BYTES, can_be_held, chunks, end_keep, keep, pinned_bytes};
 use base::EffectSink;
 
 /// The longest value, in bytes, that is joined under the lock of the chain, or the longest that
@@ -119,8 +119,9 @@ impl<'e> Kept<'e> {
         Self { items, kept: None }
     }
 
-    /// Keeps the `current` item, whose chain is locked, in place of any other. False if too much is
-    /// pinned.
+    /// Keeps the `current` item, whose chain is locked, in place of any other. False while others
+    /// pin too much for that. Where nobody pins anything the limit is too low to keep it, ever, and
+    /// it may be evicted like any other.
     pub(super) fn keep(&mut self, current: &Current<'_>) -> bool {
         self.end();
         let Current { item, head, addr, .. } = *current;
@@ -132,7 +133,7 @@ impl<'e> Kept<'e> {
         if is_kept {
             self.kept = Some((addr, chunks));
         }
-        is_kept
+        is_kept || pinned_bytes(self.items.segments()) == 0
     }
 
     fn end(&mut self) {

@@ -217,6 +217,7 @@ impl Draw<'_> {
                 .one_in(3)
                 .then(|| self.now.expiry_s + self.dice.below(20) as u32),
             quiet: self.one_in(2),
+            leaves_token: self.one_in(3),
         }
     }
 

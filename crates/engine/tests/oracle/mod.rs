@@ -139,7 +139,7 @@ pub fn expect(
         What::Fetch(options) => {
             let due = old.expiry_s != 0
                 && options.recache_before_s.is_some_and(|second| old.expiry_s < second);
-            let won = (old.stale || due) && !old.token_sent;
+            let won = (old.stale || due) && !old.token_sent && !options.leaves_token;
             if !won && options.touch.is_none() {
                 return Expected::of(Status::Read(true), before.cloned(), false);
             }

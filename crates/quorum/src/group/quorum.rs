@@ -271,12 +271,28 @@ impl<T: Transport> Quorum<T> {
         metrics.wait_for(has).await.is_ok()
     }
 
+    /// Proposes through the leader `to`. Once another cell leads, its answer is not waited for: it
+    /// may never come.
     async fn forward(&self, to: CellId, command: Command, limit: Duration) -> Attempt<Outcome> {
-        match self.caller.ask(to, Request::Propose(command), limit).await {
+        let answer = tokio::select! {
+            answer = self.caller.ask(to, Request::Propose(command), limit) => answer,
+            () = self.is_followed(to) => Err(Unreachable::NoAnswer),
+        };
+        match answer {
             Ok(Answer::Verdict(verdict)) => Attempt::Done(Outcome::Verdict(verdict)),
             Ok(Answer::NotLeader(leader)) => Attempt::Again(leader),
             Err(Unreachable::NotSent) => Attempt::Again(None),
             Ok(_) | Err(Unreachable::NoAnswer) => Attempt::Done(Outcome::Unknown),
+        }
+    }
+
+    /// Waits until a cell leads that is neither `old` nor the leader of now.
+    async fn is_followed(&self, old: CellId) {
+        let mut metrics = self.raft.metrics();
+        let now = metrics.borrow_and_update().current_leader;
+        let is_new = |leader: CellId| leader != old && Some(leader) != now;
+        if metrics.wait_for(|it| it.current_leader.is_some_and(is_new)).await.is_err() {
+            std::future::pending::<()>().await;
         }
     }
 

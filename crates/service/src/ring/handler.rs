@@ -65,6 +65,12 @@ impl LinkHandler for RingService {
         self.worker.take_frame(link, frame, now, out)
     }
 
+    fn look_ahead(&self, frame: &Frame<'_>) {
+        if let Frame::Request { text, .. } = *frame {
+            self.worker.look_ahead(text);
+        }
+    }
+
     fn reply_to_cell(&self, id: u64, text: Option<&[u8]>, out: &mut Vec<u8>) {
         self.worker.reply_to_cell(id, text, out);
     }

@@ -32,12 +32,19 @@ pub(crate) trait LinkHandler: Handler {
     fn take_frame(&mut self, link: &mut Link, frame: &Frame<'_>, now: Now, out: &mut Reply)
     -> bool;
 
+    /// Lets the processor fetch what `frame` is about.
+    fn look_ahead(&self, frame: &Frame<'_>);
+
     /// Appends the reply to request `id` of another cell: `text`, or that it is in doubt.
     fn reply_to_cell(&self, id: u64, text: Option<&[u8]>, out: &mut Vec<u8>);
 
     /// Something is wrong with the link to `cell`.
     fn notes(&self, cell: CellId, what: &dyn Display);
 }
+
+/// Requests that are looked at together before the first of them is executed: the processor fetches
+/// what they are about at the same time.
+const AHEAD: usize = 16;
 
 /// What a link is for.
 pub(crate) enum Kind {
@@ -148,8 +155,11 @@ impl Link {
 
     /// Takes whole frames off the front of `input`. Returns how many bytes were used.
     fn take_frames<H: LinkHandler>(&mut self, input: &[u8], context: &mut Context<H>) -> usize {
-        let mut used = 0;
+        let (mut used, mut looked) = (0, 0);
         while used < input.len() {
+            if used >= looked && matches!(self.kind, Kind::Answering) {
+                looked = used + self.look_ahead(&input[used..], &context.handler);
+            }
             match &mut self.kind {
                 Kind::Connecting(..) | Kind::Accepting(_) => {
                     match self.shake(&input[used..], context) {
@@ -174,6 +184,17 @@ impl Link {
             }
         }
         used
+    }
+
+    /// Looks at the first frames of `input`. Returns how many bytes they have.
+    fn look_ahead<H: LinkHandler>(&self, input: &[u8], handler: &H) -> usize {
+        let mut looked = 0;
+        for _ in 0..AHEAD {
+            let Ok(Some((frame, bytes))) = self.decoder.decode(&input[looked..]) else { break };
+            handler.look_ahead(&frame);
+            looked += bytes;
+        }
+        looked
     }
 
     /// Continues with the handshake. Returns how many bytes were used.

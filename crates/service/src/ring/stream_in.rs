@@ -5,10 +5,13 @@ use super::origin::Origin;
 use super::slice_state;
 use crate::worker::Worker;
 use base::{Change, Effect, Now, SliceId, Version};
-use effects::{Entry, Records};
-use engine::Applied;
+use effects::{Entry, Record, Records};
+use engine::{Applied, KEY_BYTES_MAX};
 use ring::CellId;
 use std::sync::Arc;
+
+/// Entries that are looked at together before the first of them is applied.
+const AHEAD: usize = 16;
 
 /// Why a copy takes no more of a stream, as [`peer::Frame::StreamEnd`] says it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,7 +85,11 @@ impl StreamIn {
         if entries.first > last + 1 {
             return Taken::Refused(Reason::Malformed);
         }
-        for record in Records::new(entries.first, entries.records) {
+        let mut ahead = Records::new(entries.first, entries.records);
+        for (at, record) in Records::new(entries.first, entries.records).enumerate() {
+            if at % AHEAD == 0 {
+                look_ahead(ahead.by_ref().take(AHEAD), worker);
+            }
             let Ok(record) = record else { return Taken::Refused(Reason::Malformed) };
             // What was applied before the link broke comes again.
             if Some(record.position) <= *applied {
@@ -146,6 +153,21 @@ impl StreamIn {
                 Ok(())
             }
             Entry::Other { .. } | Entry::Skipped => Ok(()),
+        }
+    }
+}
+
+/// Lets the processor fetch what `records` are about.
+fn look_ahead<'a, E>(records: impl Iterator<Item = Result<Record<'a>, E>>, worker: &mut Worker) {
+    let engine = worker.engine().0;
+    for record in records.flatten() {
+        let key = match record.entry {
+            Entry::Change { effect, .. } => effect.key,
+            Entry::Item { key, .. } => key,
+            _ => continue,
+        };
+        if (1..=KEY_BYTES_MAX).contains(&key.len()) {
+            let _ = engine.look_ahead(engine.key(key));
         }
     }
 }

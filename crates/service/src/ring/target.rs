@@ -59,6 +59,15 @@ pub(crate) fn is_noreply(request: &Request<'_>) -> bool {
     }
 }
 
+/// Length of the value that comes with `request`.
+pub(crate) fn value_bytes(request: &Request<'_>) -> usize {
+    match request {
+        Request::Store(store) => store.value.len(),
+        Request::MetaSet { value, .. } => value.len(),
+        _ => 0,
+    }
+}
+
 /// Whether `request` changes nothing, so that it may be executed twice.
 pub(crate) fn only_reads(request: &Request<'_>) -> bool {
     matches!(request, Request::Get { .. } | Request::MetaDebug(_))

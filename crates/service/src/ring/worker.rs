@@ -17,11 +17,12 @@ use super::peers::{Needs, Peers};
 use super::role::Role;
 use super::routes::{Routes, Target};
 use super::streams::Streams;
-use super::target::{Subject, is_noreply, only_reads, subject};
+use super::target::{Subject, is_noreply, only_reads, subject, value_bytes};
 use crate::cell::Cell;
 use crate::service::Service;
 use base::{Now, SliceId};
 use effects::{LEVELS, Level};
+use engine::KEY_BYTES_MAX;
 use memcache::{Key, KeyScratch, Keys, Parsed, Request};
 use peer::{Frame, Verdict};
 use ring::CellId;
@@ -42,8 +43,24 @@ const OVERDUE_NS: u64 = 200_000_000;
 /// An error of this cell comes so much before the general one of the session.
 const EARLIER_NS: u64 = 50_000_000;
 
+/// Bytes of a request without its value, nearly always.
+const TEXT_BYTES: usize = 96;
+
 /// Cells that may have forwarded a request.
 const HOPS_MAX: u8 = 2;
+
+/// Bytes of memory that are kept to compose replies in.
+const COMPOSED_KEEP_BYTES: usize = 64 << 10;
+
+/// The reply to what is no request.
+const MALFORMED: &[u8] = b"SERVER_ERROR a cell sent a malformed request\r\n";
+
+/// A request in canonical form.
+enum Asked<'t> {
+    Request(Request<'t>),
+    /// Ends all items of the range that the slice is of.
+    Flush(SliceId),
+}
 
 /// What came of a request that was executed here.
 enum Executed {
@@ -75,6 +92,8 @@ pub(crate) struct RingWorker {
     pub(super) gated: VecDeque<GatedReply>,
     pub(super) gathers: HashMap<u64, Gather>,
     pub(super) streams: Streams,
+    /// Where a reply to another cell is composed; empty in between.
+    composed: Reply,
     /// By lane, up to where others know of what was appended.
     known: Vec<u64>,
     pub(super) now: Now,
@@ -103,6 +122,7 @@ impl RingWorker {
             gated: VecDeque::new(),
             gathers: HashMap::new(),
             streams,
+            composed: Reply::new(),
             known,
             now: Now::default(),
             again_at_ns: 0,
@@ -184,7 +204,7 @@ impl RingWorker {
         }
         let noreply = is_noreply(request);
         let origin = if noreply { Origin::Nobody } else { Origin::Client(ticket) };
-        let mut text = Vec::new();
+        let mut text = Vec::with_capacity(TEXT_BYTES + value_bytes(request));
         memcache::write(request, &mut text);
         let due_ns = self.due_ns();
         let only_reads = only_reads(request);
@@ -270,7 +290,7 @@ impl RingWorker {
             Request::Get { with_cas, .. } => Request::Get { keys, with_cas },
             other => other,
         };
-        let mut text = Vec::new();
+        let mut text = Vec::with_capacity(TEXT_BYTES);
         memcache::write(&one, &mut text);
         (text, SliceId::of(key.as_bytes()))
     }
@@ -365,7 +385,14 @@ impl RingWorker {
 
     fn run(&mut self, job: Job) {
         let mut reply = Reply::new();
-        match self.execute(&job.text, &mut reply) {
+        let executed = match self.read(&job.text) {
+            Some((asked, _)) => self.execute(&asked, &mut reply),
+            None => {
+                reply.bytes_mut().extend_from_slice(MALFORMED);
+                Executed::Done
+            }
+        };
+        match executed {
             Executed::NotNow => self.again.push_back(job),
             Executed::Done => self.finish(job.origin, std::mem::take(reply.bytes_mut())),
             Executed::Gate(log, seq) => {
@@ -376,17 +403,38 @@ impl RingWorker {
         }
     }
 
-    /// Executes a request in canonical form, which this cell leads.
-    fn execute(&mut self, text: &[u8], reply: &mut Reply) -> Executed {
+    /// What `text`, a request of a cell, asks for, and the slice that it is about.
+    fn read<'t>(&self, text: &'t [u8]) -> Option<(Asked<'t>, SliceId)> {
         if let Some(slice) = flush::slice_of(text) {
-            return self.flush_range(slice, reply);
+            return Some((Asked::Flush(slice), slice));
         }
-        let limits = self.cell().options().limits;
-        let Parsed::Request { request, .. } = memcache::parse(text, &limits) else {
-            reply
-                .bytes_mut()
-                .extend_from_slice(b"SERVER_ERROR a cell sent a malformed request\r\n");
-            return Executed::Done;
+        let limits = &self.cell().options().limits;
+        let Parsed::Request { request, .. } = memcache::parse(text, limits) else { return None };
+        let mut scratch: KeyScratch = [0; _];
+        match subject(&request, &mut scratch) {
+            Subject::Key(key) => {
+                let slice = SliceId::of(key.as_bytes());
+                Some((Asked::Request(request), slice))
+            }
+            _ => None,
+        }
+    }
+
+    /// Lets the processor fetch what `text`, a request of a cell, is about: its second word is
+    /// nearly always the key. Where it is not, something is fetched in vain.
+    pub(super) fn look_ahead(&self, text: &[u8]) {
+        let word = text.split(|byte| matches!(byte, b' ' | b'\r')).nth(1);
+        if let Some(key) = word.filter(|word| (1..=KEY_BYTES_MAX).contains(&word.len())) {
+            let engine = self.cell().engine();
+            let _ = engine.look_ahead(engine.key(key));
+        }
+    }
+
+    /// Executes what another cell or a client asks for, which this cell leads.
+    fn execute(&mut self, asked: &Asked<'_>, reply: &mut Reply) -> Executed {
+        let request = match asked {
+            Asked::Flush(slice) => return self.flush_range(*slice, reply),
+            Asked::Request(request) => request,
         };
         let id = ConnId { worker: self.worker, index: u32::MAX, generation: 0 };
         let mut conn = Conn::new(id);
@@ -395,7 +443,7 @@ impl RingWorker {
         // A request of one key waits for one log.
         let mut gate = None;
         for _ in 0..PARTS_MAX {
-            match self.inner.call(self.now, &mut conn, &request, ticket, reply) {
+            match self.inner.call(self.now, &mut conn, request, ticket, reply) {
                 Outcome::Done | Outcome::Close => {
                     return gate.map_or(Executed::Done, |(log, seq)| Executed::Gate(log, seq));
                 }
@@ -602,32 +650,20 @@ impl RingWorker {
         if hops > HOPS_MAX {
             return refuse(Verdict::TooManyHops);
         }
-        let slice = self.slice_of(text);
-        if !slice.is_some_and(|slice| self.leads(slice)) {
-            return refuse(Verdict::NotOwner);
-        }
-        let mut reply = Reply::new();
-        match self.execute(text, &mut reply) {
+        let asked = match self.read(text) {
+            Some((asked, slice)) if self.leads(slice) => asked,
+            _ => return refuse(Verdict::NotOwner),
+        };
+        let mut reply = std::mem::take(&mut self.composed);
+        match self.execute(&asked, &mut reply) {
             Executed::Done => self.reply_to_cell(id, Some(reply.bytes_mut()), out),
             Executed::Gate(log, seq) => {
-                link.wait(id, (log, seq), due_ns, std::mem::take(reply.bytes_mut()));
+                link.wait(id, (log, seq), due_ns, reply.bytes_mut().as_slice().to_vec());
             }
             Executed::NotNow => refuse(Verdict::NotOwner),
         }
-    }
-
-    /// The slice of the key of a request in canonical form.
-    fn slice_of(&self, text: &[u8]) -> Option<SliceId> {
-        if let Some(slice) = flush::slice_of(text) {
-            return Some(slice);
-        }
-        let limits = &self.cell().options().limits;
-        let Parsed::Request { request, .. } = memcache::parse(text, limits) else { return None };
-        let mut scratch: KeyScratch = [0; _];
-        match subject(&request, &mut scratch) {
-            Subject::Key(key) => Some(SliceId::of(key.as_bytes())),
-            _ => None,
-        }
+        reply.clear(COMPOSED_KEEP_BYTES);
+        self.composed = reply;
     }
 
     /// Appends the reply to request `id` of another cell: `text`, or that it is in doubt.

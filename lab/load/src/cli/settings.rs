@@ -3,6 +3,7 @@
 //! A named workload replaces defaults only: a setting that is written on the command line wins. A
 //! plan is checked before it is returned. Lengths are bytes.
 
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::preset::Preset;
@@ -51,6 +52,9 @@ pub struct Settings {
     /// What every key begins with.
     #[arg(long, default_value = "key")]
     pub key_prefix: String,
+    /// The numbers of the keys, one on each line, rising, instead of 0, 1, 2 and so on.
+    #[arg(long, value_name = "FILE")]
+    pub key_numbers: Option<PathBuf>,
     /// uniform, zipf:S, hotset:K%:R%, sequential, scan:P%, drift:N or latest [default: uniform].
     #[arg(long, value_name = "LAW")]
     pub popularity: Option<String>,
@@ -177,6 +181,10 @@ impl Settings {
             ttl_s: read("ttl", &text.ttl_s)?,
             seed: self.seed,
         })?;
+        let workload = match &self.key_numbers {
+            None => workload,
+            Some(path) => workload.only(numbers(path)?)?,
+        };
         let multiget = Multiget {
             keys: read::<Spread>("multiget", &text.multiget)?,
             consecutive: text.consecutive,
@@ -204,6 +212,16 @@ impl Settings {
         plan.check()?;
         Ok(plan)
     }
+}
+
+/// The numbers in a file.
+fn numbers(path: &Path) -> Result<Vec<u64>, Error> {
+    let refused = |what: &dyn std::fmt::Display| {
+        Error::Setting(format!("--key-numbers {}: {what}", path.display()))
+    };
+    let text = std::fs::read_to_string(path).map_err(|error| refused(&error))?;
+    let number = |line: &str| line.trim().parse().map_err(|_| refused(&format!("{line:?}")));
+    text.lines().map(number).collect()
 }
 
 /// Checks a number of things of which a comparison needs two.

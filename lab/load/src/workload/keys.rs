@@ -4,6 +4,11 @@
 //! Rendering costs a division per digit, less than the cache miss of a lookup in a table of
 //! rendered keys, and needs no memory. Where keys have different lengths, the padding of each is a
 //! function of its number and the seed. Invariant: a number has one key, and a key one number.
+//!
+//! A list may choose some of the keys: then the key numbered N is the one with the N-th number of
+//! the list.
+
+use std::sync::Arc;
 
 use super::limits::KEY_BYTES_MAX;
 use super::spread::Spread;
@@ -21,7 +26,10 @@ pub struct KeyForm {
     /// A key with the number zero and the greatest length: prefix and padding are copied from
     /// here.
     zero: Vec<u8>,
+    prefix_bytes: usize,
     digits: usize,
+    /// The numbers of the only keys, rising, where a list chooses some.
+    chosen: Option<Arc<[u64]>>,
     /// The lengths, where they differ from key to key.
     lengths: Option<Lengths>,
 }
@@ -43,7 +51,7 @@ impl KeyForm {
     /// When prefix and number do not fit, or the prefix holds a byte that no key may hold.
     pub fn new(prefix: &str, key_bytes: &Spread, keys: u64, seed: u64) -> Result<Self, String> {
         let bytes_max = key_bytes.max() as usize;
-        let digits = keys.saturating_sub(1).max(1).ilog10() as usize + 1;
+        let digits = digits_of(keys.saturating_sub(1));
         if let Some(byte) = prefix.bytes().find(|byte| *byte <= b' ' || *byte == 0x7f) {
             return Err(format!(
                 "key prefix {prefix:?} holds byte {byte:#04x}; use printable bytes"
@@ -67,7 +75,23 @@ impl KeyForm {
             Spread::Fixed(_) => None,
             spread => Some(Lengths { spread: spread.clone(), seed, bytes_min: needed }),
         };
-        Ok(Self { zero, digits, lengths })
+        Ok(Self { zero, prefix_bytes: prefix.len(), digits, chosen: None, lengths })
+    }
+
+    /// The same keys, but only those with these numbers.
+    ///
+    /// # Errors
+    /// When the numbers do not rise, or have more digits than a key has room for.
+    pub(super) fn only(self, numbers: Vec<u64>) -> Result<Self, String> {
+        if let Some(pair) = numbers.windows(2).find(|pair| pair[0] >= pair[1]) {
+            return Err(format!("{} stands before {}: sort the numbers", pair[0], pair[1]));
+        }
+        let digits = digits_of(numbers.last().copied().unwrap_or(0));
+        let bytes_min = self.lengths.as_ref().map_or(self.zero.len(), |it| it.bytes_min);
+        if self.prefix_bytes + digits > bytes_min {
+            return Err(format!("numbers of {digits} digits: raise --key-bytes to hold them"));
+        }
+        Ok(Self { digits, chosen: Some(numbers.into()), ..self })
     }
 
     /// The length of the longest key.
@@ -93,7 +117,16 @@ impl KeyForm {
         out.extend_from_slice(&self.zero[..self.bytes_of(key)]);
         let first_digit = out.len() - self.digits;
         debug_assert!(start <= first_digit);
-        write_digits(key, &mut out[first_digit..]);
+        write_digits(self.digits_in(key), &mut out[first_digit..]);
+    }
+
+    /// The number in the key numbered `key`.
+    #[inline(always)]
+    fn digits_in(&self, key: u64) -> u64 {
+        match &self.chosen {
+            None => key,
+            Some(numbers) => numbers[key as usize],
+        }
     }
 
     /// Whether `bytes` are the key numbered `key`.
@@ -106,7 +139,7 @@ impl KeyForm {
         let (fixed, digits) = bytes.split_at(bytes.len() - self.digits);
         let mut rendered = [b'0'; DIGITS_MAX];
         let rendered = &mut rendered[..self.digits];
-        write_digits(key, rendered);
+        write_digits(self.digits_in(key), rendered);
         fixed == &self.zero[..fixed.len()] && digits == rendered
     }
 }
@@ -118,6 +151,11 @@ impl Lengths {
         let bytes = self.spread.of(mix(self.seed ^ key ^ LENGTH_SALT)) as usize;
         bytes.max(self.bytes_min)
     }
+}
+
+/// How many digits a number has.
+fn digits_of(number: u64) -> usize {
+    number.max(1).ilog10() as usize + 1
 }
 
 /// Overwrites the zeros in `digits` with `number`, from the right.
@@ -148,6 +186,22 @@ mod tests {
         }
         assert!(!form.is(7, b"x-000007"));
         assert!(!form.is(7, b"k-0000007"));
+    }
+
+    #[test]
+    fn a_list_chooses_keys() {
+        let form = || KeyForm::new("k", &Spread::Fixed(4), 3, 1).unwrap();
+        let chosen = form().only(vec![5, 70, 999]).unwrap();
+        for (key, bytes) in [(0, "k005"), (1, "k070"), (2, "k999")] {
+            let mut out = Vec::new();
+            chosen.write(key, &mut out);
+            assert_eq!(out, bytes.as_bytes());
+            assert!(
+                chosen.is(key, bytes.as_bytes()) && !chosen.is((key + 1) % 3, bytes.as_bytes())
+            );
+        }
+        assert!(form().only(vec![5, 5]).unwrap_err().contains("sort"));
+        assert!(form().only(vec![1_000]).unwrap_err().contains("--key-bytes"));
     }
 
     #[test]

@@ -223,6 +223,19 @@ impl Workload {
         }))
     }
 
+    /// The same workload over the keys with these numbers, in place of the first ones.
+    ///
+    /// # Errors
+    /// When there are fewer numbers than keys, or the keys cannot hold them.
+    pub fn only(&self, mut numbers: Vec<u64>) -> Result<Arc<Self>, String> {
+        if (numbers.len() as u64) < self.keys_count {
+            let (keys, listed) = (self.keys_count, numbers.len());
+            return Err(format!("{listed} numbers for {keys} keys: lower --keys, or list more"));
+        }
+        numbers.truncate(self.keys_count as usize);
+        Ok(Arc::new(Self { keys: self.keys.clone().only(numbers)?, ..self.clone() }))
+    }
+
     /// Keys and values of a trace: any 64-bit number names a key, and the trace states lengths.
     ///
     /// # Errors

@@ -9,6 +9,7 @@
 
 use std::fs::{self, File};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::{env, io};
 
@@ -22,6 +23,9 @@ use super::server::Server;
 /// What the names of the variables begin with that change our server's settings.
 const OWN_VARIABLES: &str = "VOLVOX_";
 
+/// Where ports are looked for that follow one another.
+const SEVERAL_PORTS: Range<u16> = 30_000..31_000;
+
 /// How a server is started.
 #[derive(Clone, Debug, Default)]
 pub struct Launch {
@@ -29,6 +33,7 @@ pub struct Launch {
     files_max: Option<usize>,
     instrument: Option<(Instrument, PathBuf)>,
     env: Vec<(String, String)>,
+    more_ports: u16,
 }
 
 impl Launch {
@@ -58,6 +63,11 @@ impl Launch {
         self
     }
 
+    /// On a port that this number of free ones follow.
+    pub fn more_ports(self, more_ports: u16) -> Self {
+        Self { more_ports, ..self }
+    }
+
     /// Starts the server that `words` make of a port, with a log in the folder `logs`, and waits
     /// until `ready` returns no error.
     pub fn start(
@@ -68,7 +78,7 @@ impl Launch {
         ready: impl FnMut(SocketAddr) -> io::Result<()>,
     ) -> Result<Server> {
         fs::create_dir_all(logs).with_context(|| format!("make {}", logs.display()))?;
-        let port = free_port().context("find a free port of the loopback")?;
+        let port = free_port(self.more_ports).context("find a free port of the loopback")?;
         let log = logs.join(format!("{name}-{port}.log"));
         let output = File::create(&log).with_context(|| format!("make {}", log.display()))?;
         if let Some((_, file)) = &self.instrument {
@@ -106,9 +116,16 @@ impl Launch {
     }
 }
 
-/// A port that was free a moment ago.
-fn free_port() -> io::Result<u16> {
-    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
+/// A port that was free a moment ago, as were `more` that follow it.
+fn free_port(more: u16) -> io::Result<u16> {
+    let bind = |port: u16| TcpListener::bind((Ipv4Addr::LOCALHOST, port));
+    if more == 0 {
+        return Ok(bind(0)?.local_addr()?.port());
+    }
+    // Not among those that the kernel gives to connections.
+    let mut firsts = SEVERAL_PORTS.step_by(usize::from(more) + 1);
+    let first = firsts.find(|first| (*first..=first + more).all(|port| bind(port).is_ok()));
+    first.ok_or_else(|| io::Error::other(format!("no {} ports in {SEVERAL_PORTS:?}", more + 1)))
 }
 
 #[cfg(test)]
@@ -129,6 +146,14 @@ mod tests {
             --tool=callgrind --callgrind-out-file=/out";
         assert_eq!(launch.words().join(" "), expected);
         assert!(Launch::new().words().is_empty());
+    }
+
+    #[test]
+    fn ports_that_follow_are_free() {
+        let first = free_port(2).unwrap();
+        assert!((first..=first + 2).all(|port| SEVERAL_PORTS.contains(&port)));
+        let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, first + 1));
+        assert!(taken.is_err() || free_port(2).unwrap() != first);
     }
 
     #[test]

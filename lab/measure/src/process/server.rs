@@ -107,10 +107,14 @@ impl Server {
         Ok(())
     }
 
+    /// What it has written so far.
+    pub fn said(&self) -> String {
+        fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
     /// An error about this server, with the end of its log.
     pub fn failed(&self, what: &str) -> Error {
-        let log = fs::read_to_string(&self.log).unwrap_or_default();
-        anyhow!("{}: {what}; the end of its log:\n{}", self.name, tail(&log))
+        anyhow!("{}: {what}; the end of its log:\n{}", self.name, tail(&self.said()))
     }
 
     fn ended(&mut self) -> io::Result<Option<ExitStatus>> {

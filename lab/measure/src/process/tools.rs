@@ -45,6 +45,8 @@ pub const VALGRIND: Tool = Tool { program: "valgrind", package: "valgrind" };
 pub const STRACE: Tool = Tool { program: "strace", package: "strace" };
 /// The distribution's memcached, used where the newest is not given.
 pub const MEMCACHED: Tool = Tool { program: "memcached", package: "memcached" };
+/// Makes network namespaces and cuts what joins them.
+pub const IP: Tool = Tool { program: "ip", package: "iproute2" };
 /// The redis server.
 pub const REDIS: Tool = Tool { program: "redis-server", package: "redis-server" };
 /// The generator that comes with redis.

@@ -4,6 +4,7 @@
 //! ran, by the kernel's account, divided by the requests answered. A run with an error, a miss or a
 //! wrong value is no measurement.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -159,10 +160,15 @@ impl Outcome {
 impl Load {
     /// The words of `volvox` that drive this load on a server.
     pub fn words(&self, server: &Server) -> Vec<String> {
+        self.words_for(server.address(), server.pid())
+    }
+
+    /// The same for the process `pid` that listens at `target`.
+    pub fn words_for(&self, target: SocketAddr, pid: u32) -> Vec<String> {
         let mut words: Vec<String> = ["load", "run", "--json"].map(str::to_owned).into();
         let mut put = |name: &str, value: String| words.extend([format!("--{name}"), value]);
-        put("target", server.address().to_string());
-        put("server-pid", server.pid().to_string());
+        put("target", target.to_string());
+        put("server-pid", pid.to_string());
         put("warmup", self.warm_up.to_owned());
         put("connections", self.connections.to_string());
         put("pipeline", self.depth.to_string());

@@ -8,6 +8,7 @@ mod contestant;
 mod fleet;
 mod generator;
 mod memtier;
+mod ring;
 mod slope;
 mod watched;
 mod wire;
@@ -17,6 +18,9 @@ pub use contestant::{Contestant, Program, ROOMY_MIB};
 pub use fleet::{Fleet, Shape, Verb};
 pub use generator::{CONNECTIONS, GET, Limit, Load, Outcome, exchange};
 pub use memtier::{Asking, Duel, GETS, NAMES, Run};
+#[cfg(test)]
+pub use ring::RangeOf;
+pub use ring::{Ring, RingMap};
 pub use slope::{Taken, Work, system_calls, taken};
 pub use watched::{Seen, Slow, Step, watched};
 pub use wire::{Batch, Client, KEY_BYTES, key};

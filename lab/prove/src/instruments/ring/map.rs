@@ -1,0 +1,147 @@
+//! The map of a ring, as a cell shows it by `stats ring`.
+//!
+//! Numbers of cells are those that the ring gave them. Invariant: a map that was read covers every
+//! slice, or has no range yet.
+
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
+
+use anyhow::{Context, Result, bail};
+use base::{SLICES, SliceId};
+
+/// What one cell goes by.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RingMap {
+    /// The cell that was asked.
+    pub cell: u16,
+    /// Its version.
+    pub version: u64,
+    /// Ranges with fewer copies than they should have.
+    pub short: u64,
+    /// How often a range has lost its last copy.
+    pub losses: u64,
+    /// The ranges, by their first slices.
+    pub ranges: Vec<RangeOf>,
+}
+
+/// One range.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RangeOf {
+    /// Its slices.
+    pub slices: RangeInclusive<usize>,
+    /// Who leads it.
+    pub primary: Option<u16>,
+    /// The copies in sync, without the primary.
+    pub copies: Vec<u16>,
+}
+
+impl RingMap {
+    /// Reads the statistics of `stats ring`.
+    pub fn read(stats: &BTreeMap<String, String>) -> Result<Self> {
+        let text =
+            |name: &str| stats.get(name).with_context(|| format!("`stats ring` has no {name}"));
+        let number = |name: &str| -> Result<u64> {
+            let text = text(name)?;
+            text.parse().with_context(|| format!("`stats ring` says {name} is {text:?}"))
+        };
+        let count = number("ranges")?;
+        let mut ranges = Vec::new();
+        for id in 1..=count {
+            let of = |what: &str| text(&format!("range:{id}:{what}"));
+            let slices = of("slices")?;
+            let ends = slices.split_once('-').map(|(first, last)| (first.parse(), last.parse()));
+            let Some((Ok(first), Ok(last))) = ends else {
+                bail!("`stats ring` says that range {id} has the slices {slices:?}");
+            };
+            let copies = cells(of("copies")?)?;
+            let primary = cells(of("primary")?)?.first().copied();
+            ranges.push(RangeOf { slices: first..=last, primary, copies });
+        }
+        ranges.sort_by_key(|range: &RangeOf| *range.slices.start());
+        let covered: usize = ranges.iter().map(|range| range.slices.clone().count()).sum();
+        if !ranges.is_empty() && covered != SLICES {
+            bail!("the ranges of `stats ring` have {covered} slices, not {SLICES}");
+        }
+        Ok(Self {
+            cell: u16::try_from(number("cell")?)?,
+            version: number("map_version")?,
+            short: number("ranges_short_of_copies")?,
+            losses: number("losses")?,
+            ranges,
+        })
+    }
+
+    /// The range of a key.
+    pub fn range_of(&self, key: &str) -> Option<&RangeOf> {
+        let slice = SliceId::of(key.as_bytes()).index();
+        self.ranges.iter().find(|range| range.slices.contains(&slice))
+    }
+
+    /// Whether `cell` leads the key.
+    pub fn leads(&self, cell: u16, key: &str) -> bool {
+        self.range_of(key).is_some_and(|range| range.primary == Some(cell))
+    }
+
+    /// Whether everything has its copies.
+    pub fn is_whole(&self) -> bool {
+        self.short == 0 && !self.ranges.is_empty()
+    }
+}
+
+/// Numbers of cells with commas or spaces between them, or the word for none.
+fn cells(text: &str) -> Result<Vec<u16>> {
+    let words = text.split([',', ' ']).filter(|word| !word.is_empty() && *word != "none");
+    let cell = |word: &str| word.parse().with_context(|| format!("{text:?} are no cells"));
+    words.map(cell).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stats() -> BTreeMap<String, String> {
+        let lines = "\
+            cell 2|map_version 6|ranges_short_of_copies 0|losses 0|ranges 3|\
+            range:1:slices 0-5460|range:1:primary 1|range:1:copies 2|\
+            range:2:slices 5461-10921|range:2:primary 2|range:2:copies 3,1|\
+            range:3:slices 10922-16383|range:3:primary none|range:3:copies none";
+        let pairs = lines.split('|').map(|line| line.split_once(' ').unwrap());
+        pairs.map(|(name, value)| (name.trim().to_owned(), value.to_owned())).collect()
+    }
+
+    #[test]
+    fn the_map_of_a_cell_is_read() {
+        let map = RingMap::read(&stats()).unwrap();
+        assert_eq!((map.cell, map.version, map.short, map.losses), (2, 6, 0, 0));
+        let second = RangeOf { slices: 5461..=10921, primary: Some(2), copies: vec![3, 1] };
+        assert_eq!(map.ranges[1], second);
+        assert_eq!((map.ranges[2].primary, map.ranges[2].copies.len()), (None, 0));
+        assert!(map.is_whole());
+        // CRC32("123456789") is 0xCBF43926: slice 13,053.
+        assert_eq!(map.range_of("123456789"), Some(&map.ranges[2]));
+        assert!(!map.leads(2, "123456789"));
+    }
+
+    #[test]
+    fn what_is_no_map_is_refused() {
+        type Spoil = fn(&mut BTreeMap<String, String>);
+        let spoils: [Spoil; 4] = [
+            |stats| drop(stats.remove("cell")),
+            |stats| drop(stats.insert("range:1:slices".into(), "0-5".into())),
+            |stats| drop(stats.insert("range:1:slices".into(), "all".into())),
+            |stats| drop(stats.insert("range:1:copies".into(), "x".into())),
+        ];
+        for (nth, spoil) in spoils.iter().enumerate() {
+            let mut stats = stats();
+            spoil(&mut stats);
+            assert!(RingMap::read(&stats).is_err(), "{nth}");
+        }
+    }
+
+    #[test]
+    fn a_map_without_ranges_is_not_whole() {
+        let mut stats = stats();
+        stats.insert("ranges".into(), "0".into());
+        assert!(!RingMap::read(&stats).unwrap().is_whole());
+    }
+}
