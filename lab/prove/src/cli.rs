@@ -79,7 +79,15 @@ impl Subject {
                 foundation::log::CLAIMS,
                 foundation::effects::CLAIMS,
             ],
-            Self::Ring => &[ring::cost::CLAIMS, build::CLAIMS],
+            Self::Ring => &[
+                ring::up::CLAIMS,
+                ring::kept::CLAIMS,
+                ring::failover::CLAIMS,
+                ring::cost::CLAIMS,
+                ring::memory::CLAIMS,
+                ring::simulator::CLAIMS,
+                build::CLAIMS,
+            ],
         };
         themes.concat()
     }

@@ -7,7 +7,9 @@
 //! them.
 
 use std::cell::{OnceCell, RefCell};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -42,8 +44,8 @@ pub struct Lab {
     given: Given,
     /// The memcached that we are compared with, and its version.
     memcached: OnceCell<(PathBuf, String)>,
-    /// The report of `volvox lab`, once a claim has needed it.
-    table: OnceCell<Value>,
+    /// What several claims are made of, once one has needed it; or why it could not be made.
+    shared: RefCell<BTreeMap<&'static str, Result<Rc<Value>, String>>>,
     progress: RefCell<Progress>,
 }
 
@@ -52,8 +54,8 @@ impl Lab {
     pub fn open(given: Given, claims: usize) -> Result<Self> {
         let (repo, cores) = (Repo::find()?, Cores::find().context("read the cores")?);
         let progress = RefCell::new(Progress::new(claims));
-        let (memcached, table) = (OnceCell::new(), OnceCell::new());
-        Ok(Self { repo, cores, given, memcached, table, progress })
+        let (memcached, shared) = (OnceCell::new(), RefCell::default());
+        Ok(Self { repo, cores, given, memcached, shared, progress })
     }
 
     /// The repository.
@@ -128,12 +130,20 @@ impl Lab {
         }))
     }
 
-    /// The report of `volvox lab`, made by the first claim that needs it.
-    pub fn table(&self, make: impl FnOnce() -> Result<Value>) -> Result<&Value> {
-        if self.table.get().is_none() {
-            let _ = self.table.set(make()?);
-        }
-        self.table.get().context("invariant: it was just set")
+    /// What several claims are made of, made by the first one that needs it. What could not be
+    /// made is not tried again.
+    pub fn shared(
+        &self,
+        name: &'static str,
+        make: impl FnOnce() -> Result<Value>,
+    ) -> Result<Rc<Value>> {
+        let known = self.shared.borrow().get(name).cloned();
+        let made = known.unwrap_or_else(|| {
+            let made = make().map(Rc::new).map_err(|error| format!("{error:#}"));
+            self.shared.borrow_mut().insert(name, made.clone());
+            made
+        });
+        made.map_err(anyhow::Error::msg)
     }
 
     /// Begins the next claim in the line of progress.

@@ -1,4 +1,4 @@
-//! `cargo xtask prove path|lab|foundation`: the promises, measured on this machine.
+//! `cargo xtask prove path|lab|foundation|ring`: the promises, measured on this machine.
 //!
 //! A list of claims, each with its bar and the function that measures it. The report says claim,
 //! bar, measured, verdict. What was not measured fails the proof as surely as what missed its bar.

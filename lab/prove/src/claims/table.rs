@@ -7,7 +7,7 @@
 //! it with another program; then what needs an idle machine is "not measured". Shares are of the
 //! time.
 
-use std::{collections::BTreeSet, fs, path::PathBuf, time::Duration};
+use std::{collections::BTreeSet, fs, path::PathBuf, rc::Rc, time::Duration};
 
 use anyhow::{Context, Result};
 use serde_json::Value;
@@ -40,20 +40,20 @@ pub const CLAIMS: &[Claim] = &[
     )
     .bar("none absent or empty, no error, no wrong value")
     .promised("the lab's table of four drivers and memcached: every cell")
-    .by(|lab| Ok(judge_filled(report(lab)?))),
+    .by(|lab| Ok(judge_filled(report(lab)?.as_ref()))),
     Claim::new("table.busy", "the server's core at lambda-max")
         .bar(">= 95 % busy, every driver")
         .promised("servers are busy at lambda-max")
-        .by(|lab| Ok(judge_busy(report(lab)?))),
+        .by(|lab| Ok(judge_busy(report(lab)?.as_ref()))),
     Claim::new("table.why", "who wins where, with the costs of a request")
         .bar("every size and mix")
         .promised("who wins where, each loser with its reason")
-        .by(|lab| Ok(judge_why(report(lab)?))),
+        .by(|lab| Ok(judge_why(report(lab)?.as_ref()))),
 ];
 
 /// The report, measured once.
-fn report(lab: &Lab) -> Result<&Value> {
-    lab.table(|| {
+fn report(lab: &Lab) -> Result<Rc<Value>> {
+    lab.shared("table", || {
         let form = lab.form(["--quick", "--full"]);
         let exec = Exec::new(lab.volvox()?).args(["lab", form, "--resume", "--json", "--out"]);
         let exec = exec.arg(folder(lab)?).arg("--memcached").arg(lab.memcached()?.0);

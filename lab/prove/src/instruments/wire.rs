@@ -134,6 +134,22 @@ impl Client {
         }
     }
 
+    /// Reads what a `get` of one key is answered: its value, nothing, or the line of an error.
+    pub fn got(&mut self) -> Result<Result<Option<Vec<u8>>, String>> {
+        let line = self.line()?;
+        if line == "END" {
+            return Ok(Ok(None));
+        }
+        let Some(words) = line.strip_prefix("VALUE ") else { return Ok(Err(line)) };
+        let bytes: usize = words.split(' ').nth(2).unwrap_or_default().parse()?;
+        self.skip(bytes + 2)?;
+        let value = self.scratch[..bytes].to_vec();
+        match self.line()?.as_str() {
+            "END" => Ok(Ok(Some(value))),
+            other => bail!("a value is followed by {other:?}"),
+        }
+    }
+
     /// Reads lines whatever they are.
     pub fn lines(&mut self, count: usize) -> Result<()> {
         let mut line = Vec::new();

@@ -41,7 +41,7 @@ const PRIMARY_MAX: f64 = 1.6;
 
 /// One at a time on each connection; and sixteen.
 const DEPTH_1: Load = Load { warm_up: "0s", limit: Limit::Requests(60_000), ..GET };
-const DEPTH_16: Load = Load { depth: 16, limit: Limit::Requests(500_000), ..DEPTH_1 };
+const DEPTH_16: Load = Load { depth: 16, limit: Limit::Requests(1_000_000), ..DEPTH_1 };
 
 /// Whose keys are requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

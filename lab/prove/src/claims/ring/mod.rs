@@ -1,3 +1,9 @@
 //! What a ring of cells promises: no acknowledged write is lost, and what that costs.
 
 pub mod cost;
+pub mod failover;
+mod faults;
+pub mod kept;
+pub mod memory;
+pub mod simulator;
+pub mod up;

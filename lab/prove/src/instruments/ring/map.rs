@@ -82,6 +82,11 @@ impl RingMap {
         self.range_of(key).is_some_and(|range| range.primary == Some(cell))
     }
 
+    /// Whether `cell` copies the key for another.
+    pub fn copies(&self, cell: u16, key: &str) -> bool {
+        self.range_of(key).is_some_and(|range| range.copies.contains(&cell))
+    }
+
     /// Whether everything has its copies.
     pub fn is_whole(&self) -> bool {
         self.short == 0 && !self.ranges.is_empty()
@@ -119,7 +124,7 @@ mod tests {
         assert!(map.is_whole());
         // CRC32("123456789") is 0xCBF43926: slice 13,053.
         assert_eq!(map.range_of("123456789"), Some(&map.ranges[2]));
-        assert!(!map.leads(2, "123456789"));
+        assert!(!map.leads(2, "123456789") && !map.copies(2, "123456789"));
     }
 
     #[test]

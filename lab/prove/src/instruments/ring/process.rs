@@ -9,7 +9,7 @@
 //! with the ring, also those that are stopped by a signal.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use std::{fs, io, thread};
 
@@ -83,6 +83,11 @@ impl Ring {
         &self.cells
     }
 
+    /// Where cells keep what they must not forget.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
     /// The map that a cell goes by.
     pub fn map(&self, cell: usize) -> Result<RingMap> {
         RingMap::read(&Client::connect(self.cells[cell].address)?.stats_of("stats ring")?)
@@ -90,12 +95,18 @@ impl Ring {
 
     /// Waits until every cell says that each range has its copies; the map of each.
     pub fn whole(&self) -> Result<Vec<RingMap>> {
+        self.whole_after(0)
+    }
+
+    /// The same, by a map that is newer than this version.
+    pub fn whole_after(&self, version: u64) -> Result<Vec<RingMap>> {
         until("not every range has its copies", || {
             // A cell that starts again takes no clients yet.
             let maps = (0..self.cells.len()).map(|cell| self.map(cell).ok());
             let maps: Option<Vec<RingMap>> = maps.collect();
             let is_same = |maps: &Vec<RingMap>| {
-                maps.iter().all(|map| map.is_whole() && map.version == maps[0].version)
+                let first = maps[0].version;
+                first > version && maps.iter().all(|map| map.is_whole() && map.version == first)
             };
             Ok(maps.filter(is_same))
         })
@@ -103,9 +114,44 @@ impl Ring {
 
     /// Sends a signal to a cell.
     pub fn signal(&self, cell: usize, signal: Signal) -> Result<()> {
-        let pid = i32::try_from(self.cells[cell].pid).ok().and_then(Pid::from_raw);
-        let pid = pid.context("a cell has no process")?;
-        kill_process(pid, signal).with_context(|| format!("signal cell {}", cell + 1))
+        send(self.cells[cell].pid, signal).with_context(|| format!("signal cell {}", cell + 1))
+    }
+
+    /// Sends a signal to `volvox up`: while it is stopped, no cell is started again.
+    pub fn signal_up(&self, signal: Signal) -> Result<()> {
+        send(self.up.as_ref().context("the ring has ended")?.pid(), signal).context("signal up")
+    }
+
+    /// Waits until no thread of a cell runs any more, after a signal that ends or stops it.
+    pub fn halted(&self, cell: usize) -> Result<()> {
+        let folder = format!("/proc/{}/task", self.cells[cell].pid);
+        until("the cell runs", || {
+            // A process that has ended has no such folder, and a thread no such file.
+            let tasks = fs::read_dir(&folder).into_iter().flatten().flatten();
+            let stats = tasks.filter_map(|task| fs::read_to_string(task.path().join("stat")).ok());
+            let mut states = stats.filter_map(|stat| state(&stat));
+            Ok(states.all(|state| "TZX".contains(state)).then_some(()))
+        })
+    }
+
+    /// Waits until a cell that has ended runs again.
+    pub fn restarted(&mut self, cell: usize) -> Result<()> {
+        let before = self.cells[cell].pid;
+        let pid = until("the cell was not started again", || {
+            let lines = self.printed()?;
+            let mut own = lines.iter().filter(|line| line["cell"] == cell + 1);
+            let pid = own.next_back().and_then(|line| line["process"].as_u64());
+            Ok(pid.filter(|pid| *pid != u64::from(before)))
+        })?;
+        self.cells[cell].pid = u32::try_from(pid).context("no process")?;
+        Ok(())
+    }
+
+    /// The cell that leads the agreement, by the votes on disk, if they name one.
+    pub fn leader(&self) -> Option<u16> {
+        let logs = (1..=self.cells.len())
+            .filter_map(|cell| fs::read(self.directory.join(cell.to_string()).join("log")).ok());
+        logs.filter_map(|log| last_leader(&String::from_utf8_lossy(&log))).max().map(|it| it.1)
     }
 
     /// Ends all processes.
@@ -124,6 +170,7 @@ impl Ring {
 
 impl Drop for Ring {
     fn drop(&mut self) {
+        let _ = self.signal_up(Signal::CONT);
         for cell in 0..self.cells.len() {
             // One that has ended already is no error, nor one that was not stopped.
             let _ = self.signal(cell, Signal::CONT);
@@ -150,6 +197,11 @@ pub(super) fn until<T>(what: &str, mut look: impl FnMut() -> Result<Option<T>>) 
     }
 }
 
+fn send(pid: u32, signal: Signal) -> Result<()> {
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).context("no process")?;
+    Ok(kill_process(pid, signal)?)
+}
+
 fn read_cell(row: &Value) -> Result<Cell> {
     let address = row["clients"].as_str().and_then(|at| at.parse().ok());
     let pid = row["process"].as_u64().and_then(|pid| u32::try_from(pid).ok());
@@ -157,9 +209,44 @@ fn read_cell(row: &Value) -> Result<Cell> {
     Ok(Cell { address, pid })
 }
 
+/// The letter of a thread's state in its `stat`: it follows the name, which ends with a bracket.
+fn state(stat: &str) -> Option<char> {
+    stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next())
+}
+
+/// The latest term in which a leader was elected, and that leader, in the log of a voter.
+fn last_leader(log: &str) -> Option<(u64, u16)> {
+    let votes = log.split("{\"term\":").skip(1).filter_map(|rest| {
+        let (term, rest) = rest.split_once(",\"node_id\":")?;
+        let (cell, rest) = rest.split_once('}')?;
+        let is_elected = rest.starts_with(",\"committed\":true");
+        is_elected.then_some((term.parse().ok()?, cell.parse().ok()?))
+    });
+    votes.max()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_leader_is_the_one_that_was_elected_last() {
+        let vote = |term: u64, cell: u16, committed: bool| {
+            format!(
+                "\u{1}{{\"Vote\":{{\"leader_id\":{{\"term\":{term},\"node_id\":{cell}}},\
+                 \"committed\":{committed}}}}}"
+            )
+        };
+        let log = [vote(1, 1, true), vote(3, 2, true), vote(4, 3, false)].concat();
+        assert_eq!(last_leader(&log), Some((3, 2)));
+        assert_eq!(last_leader("{\"term\":7"), None);
+    }
+
+    #[test]
+    fn the_state_of_a_thread_follows_its_name() {
+        assert_eq!(state("7 (a) b) T 1 7 7"), Some('T'));
+        assert_eq!(state("7"), None);
+    }
 
     #[test]
     fn a_cell_is_read_from_what_up_prints() {
