@@ -3,7 +3,7 @@
 use base::Now;
 use peer::{Nonce, Secret};
 use quorum::{DirectoryError, StartError};
-use ring::{Addresses, CellId, Map, RangeId, Stamp};
+use ring::{Addresses, CellId, Change, Map, Outlook, RangeId, Stamp};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::SocketAddr;
@@ -52,6 +52,12 @@ pub trait Plane: Send + Sync + 'static {
     /// The version of the map for which this cell is ready to learn.
     fn ready_version(&self) -> u64;
 
+    /// The map has changed. `is_old`: before this start of the cell, or while it was absent.
+    fn record(&self, change: Change, is_old: bool);
+
+    /// What the cell sees of the others now.
+    fn see(&self, outlook: Outlook);
+
     /// Something that an operator should know.
     fn note(&self, text: String);
 }
@@ -70,6 +76,11 @@ pub enum Seen {
     Refuses {
         /// The copy.
         cell: CellId,
+    },
+    /// An operator says that all copies of a range are lost.
+    Forgives {
+        /// The range, as the operator has seen it.
+        at: Stamp,
     },
 }
 

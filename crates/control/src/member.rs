@@ -5,7 +5,7 @@ use crate::hub::Hub;
 use crate::known::Known;
 use base::Now;
 use quorum::{Coordinator, Quorum};
-use ring::{CellId, Effect, Event, Incarnation, Map, Member, RangeId};
+use ring::{CellId, Change, Effect, Event, Incarnation, Map, Member, Outlook, RangeId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -45,6 +45,7 @@ impl Loop {
         let mut maps = self.quorum.watch();
         let first = maps.borrow_and_update().clone();
         self.hub.adopt(&first);
+        self.record(&Map::new(first.ring, u32::MAX, 1), &first, true);
         let mut member = Member::new(self.me, first.clone(), (self.clock)());
         self.adopt(&mut member, first);
         let mut ticks = interval(TICK);
@@ -66,6 +67,7 @@ impl Loop {
                     Ok(()) => {
                         let map = maps.borrow_and_update().clone();
                         self.hub.adopt(&map);
+                        self.record(member.map(), &map, false);
                         self.keep(map.clone());
                         self.adopt(&mut member, map);
                         Event::Tick
@@ -83,6 +85,22 @@ impl Loop {
                 self.say_present(&member, now, &mut heard, is_arranging.clone());
             }
         }
+    }
+
+    /// Passes on what has changed between two maps: the commands that were applied, or, where the
+    /// map came as a whole, the difference.
+    fn record(&self, before: &Map, after: &Map, is_old: bool) {
+        if after.version == before.version {
+            return;
+        }
+        let mut changes = self.quorum.changes_since(before.version);
+        changes.retain(|change| change.version <= after.version);
+        let first = changes.first().map(|change| change.before);
+        let last = changes.last().map(|change| change.version);
+        if (first, last) != (Some(before.version), Some(after.version)) {
+            changes = vec![Change::of(before, after, None)];
+        }
+        changes.into_iter().for_each(|change| self.plane.record(change, is_old));
     }
 
     /// Keeps `map` in the directory, in the thread that waits for disks.
@@ -145,6 +163,12 @@ impl Loop {
         heard.extend(cells.filter(|cell| member.hears(*cell, now)).map(|it| (it, now.mono_ns)));
         heard.retain(|_, at_ns| now.mono_ns.saturating_sub(*at_ns) < ABSENT_NS);
         let present: Vec<_> = heard.keys().copied().collect();
+        let cells = member.map().cells.keys().copied();
+        self.plane.see(Outlook {
+            heard: cells.filter(|cell| member.hears(*cell, now)).collect(),
+            leader: self.quorum.leader(),
+            voters: self.quorum.voters(),
+        });
         if let Err(failure) = self.quorum.storage()
             && !self.has_noted.swap(true, Ordering::AcqRel)
         {

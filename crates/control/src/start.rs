@@ -233,6 +233,9 @@ impl Control {
             Seen::CaughtUp { at, cell } => {
                 let _ = events.try_send(Event::CaughtUp { at, cell });
             }
+            Seen::Forgives { at } => {
+                let _ = events.try_send(Event::Forgives { at });
+            }
             Seen::Refuses { cell } => {
                 let map = maps.borrow().clone();
                 let led = map.ranges.iter().filter(|range| range.primary == me && range.has(cell));

@@ -8,7 +8,7 @@ mod cells;
 use cells::{Cells, Member, formed, insist, join, settle, stamp, until};
 use quorum::model::{Fault, Model};
 use quorum::{Coordinator, Outcome};
-use ring::{Command, Map, Refusal, Verdict};
+use ring::{Command, Map, Refusal, Verdict, Why};
 use std::sync::Arc;
 
 /// A coordinator as two cells see it, and how to lose an answer.
@@ -82,9 +82,11 @@ mod cases {
         let (cell, other) = subject.two();
         let before = cell.read().await.unwrap();
         let (at, copy) = (stamp(&before), before.ranges[0].copies[0]);
-        let drop = Command::Drop { at, cell: copy };
+        let drop = Command::Drop { at, cell: copy, why: Why::Silent };
         assert!(matches!(insist(&*cell, drop).await, Verdict::Applied { .. }));
-        for command in [drop, Command::Settle { at }, Command::Promote { at, cell: copy }] {
+        for command in
+            [drop, Command::Settle { at }, Command::Promote { at, cell: copy, why: Why::Silent }]
+        {
             for cell in [&cell, &other] {
                 assert_eq!(insist(&**cell, command).await, Verdict::Refused(Refusal::Changed));
             }
@@ -133,7 +135,8 @@ mod cases {
         let (first, second) = subject.two();
         let before = first.read().await.unwrap();
         let (at, copy) = (stamp(&before), before.ranges[0].copies[0]);
-        let unheard = subject.propose_unheard(Command::Drop { at, cell: copy }).await;
+        let unheard =
+            subject.propose_unheard(Command::Drop { at, cell: copy, why: Why::Silent }).await;
         assert_eq!(unheard, Outcome::Unknown);
         let settled = insist(&*first, Command::Settle { at }).await;
         let after = until("the map after it", || async {

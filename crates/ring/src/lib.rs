@@ -15,17 +15,21 @@
 //! | `ids` | nothing | the identities of cells, their lives and ranges |
 //! | `map` | `ids` | the map of the ring, and the commands that change it |
 //! | `member` | `ids`, `map` | a cell of the ring: whom it hears, what follows, how long it may answer |
+//! | `outlook` | `ids` | what a cell sees of the others, for reports |
 #![forbid(unsafe_code)]
 
 mod ids;
 mod map;
 mod member;
+mod outlook;
 
 pub use ids::{CellId, Incarnation, RangeId};
 pub use map::{
-    Addresses, CELLS_MAX, COPIES_MAX, Cell, Command, EPOCHS_MAX, Map, Range, Refusal, Stamp,
-    Started, Verdict, changes,
+    Addresses, CELLS_MAX, CHANGES_MAX, COPIES_MAX, Cell, Change, Command, EPOCHS_MAX, Map, Range,
+    Refusal, Stamp, Started, Verdict, Why,
 };
 pub use member::{
-    BEAT_NS, Effect, Event, FIRST_NS, Heartbeat, LEASE_NS, Member, Outcome, SHRINK_NS, SILENCE_NS,
+    BEAT_NS, Effect, Event, FIRST_NS, Heartbeat, LEASE_NS, LOST_NS, Member, Outcome, SHRINK_NS,
+    SILENCE_NS,
 };
+pub use outlook::Outlook;

@@ -11,8 +11,9 @@
 //! | room | may use | what it is |
 //! |---|---|---|
 //! | `auth` | nothing | the file of users, and the check of a client's credentials |
-//! | `cli` | `config`, `memcached`, `run`, `up` | the commands, and which part each one calls |
+//! | `cli` | `config`, `ctl`, `memcached`, `run`, `up` | the commands, and which part each one calls |
 //! | `config` | nothing | every setting: its type, its range, where its value came from |
+//! | `ctl` | nothing | questions to a ring that runs |
 //! | `logging` | `config` | the log of the cell |
 //! | `memcached` | `config` | memcached's command line, and what `stats settings` answers |
 //! | `process` | `config` | what happens to the process: limits, user, background, signals, files |
@@ -23,6 +24,7 @@
 pub mod auth;
 pub mod cli;
 pub mod config;
+mod ctl;
 mod logging;
 pub mod memcached;
 mod process;

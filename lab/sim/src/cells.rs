@@ -296,6 +296,10 @@ impl Cells {
                     scene.after(20_000, Event::Member(life, Box::new(event)));
                 }
             }
+            Finding::Forgives { at } => {
+                let event = Box::new(ring::Event::Forgives { at });
+                scene.after(20_000, Event::Member(life, event));
+            }
             Finding::Broken { cell: other, what } => {
                 scene.say(|| format!("  cell {cell}: the link to cell {other}: {what}"));
             }

@@ -3,6 +3,7 @@
 //! Invariants: the version of the map that watchers see never falls. The snapshot on disk is at
 //! least as new as what was purged from the log, because it is on disk before openraft purges.
 
+use super::changes::Changes;
 use super::types::{Change, LogId, Membership, SnapshotMeta, StorageError, Types};
 use crate::disk::{Directory, DiskError, Health, read_whole, write_whole};
 use openraft::storage::RaftStateMachine;
@@ -21,6 +22,7 @@ pub struct Machine {
     membership: Membership,
     map: Map,
     watchers: watch::Sender<Arc<Map>>,
+    changes: Changes,
     file: SnapshotFile,
 }
 
@@ -62,7 +64,8 @@ impl Machine {
         let watchers = watch::Sender::new(Arc::new(map.clone()));
         let newest = Arc::new(Mutex::new(newest));
         let file = SnapshotFile { path, newest, health, _directory: directory };
-        Ok(Self { applied, membership, map, watchers, file })
+        let changes = Changes::default();
+        Ok(Self { applied, membership, map, watchers, changes, file })
     }
 
     /// The last entry that was applied.
@@ -73,6 +76,11 @@ impl Machine {
     /// Where watchers get the map from.
     pub fn watchers(&self) -> watch::Sender<Arc<Map>> {
         self.watchers.clone()
+    }
+
+    /// The changes that it has applied since the start.
+    pub fn changes(&self) -> Changes {
+        self.changes.clone()
     }
 
     fn apply_entry(&mut self, entry: Entry<Types>) -> Option<Verdict> {
@@ -90,7 +98,11 @@ impl Machine {
                     None
                 }
                 Change::Command(command) => {
+                    let before = self.map.clone();
                     let verdict = self.map.apply(&command);
+                    if self.map.version > before.version {
+                        self.changes.push(ring::Change::of(&before, &self.map, Some(&command)));
+                    }
                     self.publish();
                     Some(verdict)
                 }

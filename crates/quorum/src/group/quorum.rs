@@ -2,20 +2,21 @@
 
 use super::body::{Answer, Request, decode, encode};
 use super::caller::Caller;
+use super::changes::Changes;
 use super::election::{Elector, Heard};
 use super::follow::Follower;
 use super::link::Links;
 use super::log::Log;
 use super::members::arrange;
 use super::start::{StartError, Stored, config};
-use super::types::{Change, Proposal, Raft, Vote};
+use super::types::{self, Proposal, Raft, Vote};
 use crate::coordinator::{CALLS_MAX, Coordinator, DEADLINE, Outcome, Unavailable};
 use crate::disk::{Directory, DiskFailure, Health};
 use crate::transport::{Transport, Unreachable};
 use openraft::error::{ClientWriteError, RaftError};
 use openraft::raft::AppendEntriesResponse;
 use openraft::{RaftMetrics, ServerState, Snapshot};
-use ring::{CellId, Command, Map};
+use ring::{CellId, Change, Command, Map};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -39,6 +40,7 @@ pub struct Quorum<T: Transport> {
     health: Health,
     caller: Caller<T>,
     watchers: watch::Sender<Arc<Map>>,
+    changes: Changes,
     directory: Arc<Directory>,
     calls: Semaphore,
     tasks: [JoinHandle<()>; 2],
@@ -88,7 +90,7 @@ impl<T: Transport> Quorum<T> {
     ) -> Result<Self, StartError> {
         let Stored { directory, log, machine, health } = stored;
         let (caller, heard) = (Caller::new(transport, ring), Heard::new());
-        let watchers = machine.watchers();
+        let (watchers, changes) = (machine.watchers(), machine.changes());
         let raft =
             Raft::new(me, config(ring)?, Links::new(caller.clone()), log.clone(), machine).await;
         let raft = raft.map_err(|error| StartError::Group(error.to_string()))?;
@@ -112,6 +114,7 @@ impl<T: Transport> Quorum<T> {
             health,
             caller,
             watchers,
+            changes,
             directory,
             calls,
             tasks,
@@ -158,6 +161,13 @@ impl<T: Transport> Quorum<T> {
     #[must_use]
     pub fn voters(&self) -> BTreeSet<CellId> {
         self.raft.metrics().borrow().membership_config.voter_ids().collect()
+    }
+
+    /// The changes that this cell has applied since its start and that came after the map of
+    /// `version`, the latest of them. Those that came as a whole map are not among them.
+    #[must_use]
+    pub fn changes_since(&self, version: u64) -> Vec<Change> {
+        self.changes.since(version)
     }
 
     /// Whether this cell can write. Once it could not, it does not vote until it starts again.
@@ -235,7 +245,7 @@ impl<T: Transport> Quorum<T> {
 
     /// Proposes at this cell, without a deadline: a caller that stops waiting knows no outcome.
     async fn propose_here(&self, command: Command) -> Attempt<Outcome> {
-        let proposal = Proposal::new(Change::Command(command));
+        let proposal = Proposal::new(types::Change::Command(command));
         match self.raft.client_write(proposal.clone()).await {
             Ok(written) => Attempt::Done(written.data.map_or(Outcome::Unknown, Outcome::Verdict)),
             // It was cut off the log of this cell. It may be in that of another.

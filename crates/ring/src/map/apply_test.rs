@@ -1,6 +1,6 @@
 //! What each command does to the map, and what no order of commands can do.
 
-use super::command::{Addresses, Command, Refusal, Started, Verdict};
+use super::command::{Addresses, Command, Refusal, Started, Verdict, Why};
 use super::ring_map::{Map, Range};
 use crate::ids::{CellId, Incarnation};
 use proptest::prelude::{Just, Strategy, any, prop_oneof, proptest};
@@ -50,11 +50,14 @@ fn it_forms_when_all_are_present_and_covers_every_slice() {
 fn a_copy_is_promoted_and_the_old_primary_learns_again() {
     let mut map = formed(3, 2);
     let seen = map.ranges[0].stamp();
-    assert!(!is_applied(&mut map, Command::Promote { at: seen, cell: CellId(3) }), "no copy");
-    assert!(is_applied(&mut map, Command::Promote { at: seen, cell: CellId(2) }));
+    assert!(
+        !is_applied(&mut map, Command::Promote { at: seen, cell: CellId(3), why: Why::Silent }),
+        "no copy"
+    );
+    assert!(is_applied(&mut map, Command::Promote { at: seen, cell: CellId(2), why: Why::Silent }));
     assert_eq!(parts(&map.ranges[0]), (2, vec![], None, 2));
     // The old primary wanted to go on without the copy at the same time.
-    let late = map.apply(&Command::Drop { at: seen, cell: CellId(2) });
+    let late = map.apply(&Command::Drop { at: seen, cell: CellId(2), why: Why::Silent });
     assert_eq!(late, Verdict::Refused(Refusal::Changed));
     for (command, learner) in [
         (Command::Learn { at: map.ranges[0].stamp(), cell: CellId(1) }, Some(1)),
@@ -107,8 +110,8 @@ proptest! {
             let command = match kind {
                 0 => Command::Join { token: u64::from(cell.0), started: started(life) },
                 1 => Command::Start { cell, started: started(life + u64::from(fresh)) },
-                2 => Command::Promote { at, cell },
-                3 => Command::Drop { at, cell },
+                2 => Command::Promote { at, cell, why: Why::Silent },
+                3 => Command::Drop { at, cell, why: Why::Silent },
                 4 => Command::Learn { at, cell },
                 5 => Command::Admit { at, cell },
                 _ => Command::Settle { at },

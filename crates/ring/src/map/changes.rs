@@ -4,8 +4,7 @@ use super::ring_map::{Map, Range};
 use crate::ids::CellId;
 
 /// What has changed since `before`: one line each.
-#[must_use]
-pub fn changes(before: &Map, after: &Map) -> Vec<String> {
+pub(super) fn changes(before: &Map, after: &Map) -> Vec<String> {
     let mut lines = Vec::new();
     for (id, cell) in &after.cells {
         let start = cell.started.incarnation.0;

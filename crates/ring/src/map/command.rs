@@ -37,6 +37,29 @@ pub struct Stamp {
     pub config: u64,
 }
 
+/// Why a cell is replaced or dropped, as the proposer has seen it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Why {
+    /// Nothing was heard of it for too long.
+    #[default]
+    Silent,
+    /// Its connections are broken. For a primary, two cells have found that.
+    Broken,
+    /// It takes no more changes: its memory is full, or it is late.
+    Refuses,
+}
+
+impl Why {
+    /// As a sentence about `cell`.
+    pub(super) fn of(self, cell: CellId) -> String {
+        match self {
+            Self::Silent => format!("cell {cell} is silent"),
+            Self::Broken => format!("the connections of cell {cell} are broken"),
+            Self::Refuses => format!("cell {cell} takes no more changes"),
+        }
+    }
+}
+
 /// A change of the map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Command {
@@ -62,6 +85,9 @@ pub enum Command {
         at: Stamp,
         /// The copy.
         cell: CellId,
+        /// Why.
+        #[serde(default)]
+        why: Why,
     },
     /// The primary goes on without a copy or a learner.
     Drop {
@@ -69,6 +95,9 @@ pub enum Command {
         at: Stamp,
         /// Whom it drops.
         cell: CellId,
+        /// Why.
+        #[serde(default)]
+        why: Why,
     },
     /// A cell that has nothing of the range is to be made a copy.
     Learn {

@@ -1,5 +1,6 @@
 //! The map of the ring, and the commands that change it.
 
+mod change;
 mod changes;
 mod command;
 mod ring_map;
@@ -7,6 +8,6 @@ mod ring_map;
 #[cfg(test)]
 mod apply_test;
 
-pub use changes::changes;
-pub use command::{Addresses, Command, Refusal, Stamp, Started, Verdict};
+pub use change::{CHANGES_MAX, Change};
+pub use command::{Addresses, Command, Refusal, Stamp, Started, Verdict, Why};
 pub use ring_map::{CELLS_MAX, COPIES_MAX, Cell, EPOCHS_MAX, Map, Range};

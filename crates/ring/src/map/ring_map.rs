@@ -78,6 +78,12 @@ impl Range {
         self.in_sync().any(|it| it == cell)
     }
 
+    /// Whether it has fewer copies in sync than `wanted`, the primary included.
+    #[must_use]
+    pub fn is_short(&self, wanted: u8) -> bool {
+        self.in_sync().count() < usize::from(wanted)
+    }
+
     /// Whether `cell` has a part in it.
     #[must_use]
     pub fn has(&self, cell: CellId) -> bool {
@@ -216,8 +222,8 @@ impl Map {
         let applied = match *command {
             Command::Join { token, started } => self.join(token, started).map(Some),
             Command::Start { cell, started } => self.start(cell, started).map(|()| None),
-            Command::Promote { at, cell } => self.promote(at, cell).map(|()| None),
-            Command::Drop { at, cell } => self.drop_copy(at, cell).map(|()| None),
+            Command::Promote { at, cell, .. } => self.promote(at, cell).map(|()| None),
+            Command::Drop { at, cell, .. } => self.drop_copy(at, cell).map(|()| None),
             Command::Learn { at, cell } => self.learn(at, cell).map(|()| None),
             Command::Admit { at, cell } => self.admit(at, cell).map(|()| None),
             Command::Forgive { at, cell } => self.forgive(at, cell).map(|()| None),

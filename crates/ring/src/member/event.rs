@@ -73,6 +73,11 @@ pub enum Event {
         /// Who.
         cell: CellId,
     },
+    /// An operator says that all copies of a range are lost.
+    Forgives {
+        /// The range, as the operator has seen it.
+        at: Stamp,
+    },
     /// This cell holds nothing but what the map of this version assigns to it.
     Ready(u64),
     /// Time has passed. At least every 20 ms.

@@ -2,9 +2,9 @@
 
 use super::event::{Effect, Event, Heartbeat, Outcome};
 use super::leases::{BEAT_NS, FIRST_NS, LEASE_NS, SHRINK_NS, SILENCE_NS};
-use super::state::Member;
+use super::state::{LOST_NS, Member};
 use crate::ids::{CellId, Incarnation, RangeId};
-use crate::map::{Addresses, Command, Map, Started, Verdict};
+use crate::map::{Addresses, Command, Map, Stamp, Started, Verdict};
 use base::Now;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -260,4 +260,34 @@ fn a_cell_that_was_never_heard_is_missed_after_a_while() {
     cells.run(2 * SILENCE_NS);
     assert!(cells.map.range(FIRST).is_some_and(|range| !range.copies.contains(&B)));
     assert!(cells.may_answer(A, FIRST));
+}
+
+#[test]
+fn only_a_range_whose_copies_are_all_absent_is_forgiven() {
+    let forgives = |cells: &mut Cells, at| {
+        cells.event(C, Event::Forgives { at });
+        let asked = Command::Forgive { at, cell: C };
+        cells.held.iter().any(|(by, _, command)| (*by, *command) == (C, asked))
+    };
+    let mut cells = Cells::new(3);
+    cells.holds_proposals = true;
+    let at = cells.map.range(FIRST).expect("a range").stamp();
+    cells.cut_off(A);
+    cells.run(2 * LOST_NS);
+    assert!(!forgives(&mut cells, at), "B is heard");
+    // B does not hear C, so that its heartbeats count for nothing. But it lives.
+    cells.cut.push((C, B));
+    cells.run(2 * LOST_NS);
+    assert!(!forgives(&mut cells, at), "B is heard one way");
+    cells.cut.push((B, C));
+    cells.run(LOST_NS - 10 * BEAT_NS);
+    assert!(!forgives(&mut cells, at), "B was heard a moment ago");
+    cells.run(20 * BEAT_NS);
+    assert!(!forgives(&mut cells, Stamp { config: at.config + 1, ..at }), "it has changed");
+    assert!(forgives(&mut cells, at));
+    cells.holds_proposals = false;
+    cells.propose(C, FIRST, Command::Forgive { at, cell: C });
+    let range = cells.map.range(FIRST).expect("a range");
+    assert_eq!((range.primary, range.copies.len(), range.losses), (C, 0, 1));
+    assert!(cells.may_answer(C, FIRST));
 }

@@ -12,4 +12,4 @@ mod member_test;
 
 pub use event::{Effect, Event, Heartbeat, Outcome};
 pub use leases::{BEAT_NS, FIRST_NS, LEASE_NS, SHRINK_NS, SILENCE_NS};
-pub use state::Member;
+pub use state::{LOST_NS, Member};

@@ -13,6 +13,8 @@ pub(super) struct Peer {
     /// When a heartbeat arrived last whose sender hears this cell, or when it is missed at the
     /// earliest.
     pub(super) heard_at_ns: u64,
+    /// When a heartbeat arrived last, even one that does not count; before, when it became known.
+    arrived_at_ns: u64,
     /// The `sent_ns` of its latest heartbeat.
     sent_ns: u64,
     /// The `sent_ns` of its latest heartbeat that `heard_at_ns` is from. No later one is echoed as
@@ -35,6 +37,7 @@ impl Peer {
         Self {
             incarnation,
             heard_at_ns: now_ns + FIRST_NS - SILENCE_NS,
+            arrived_at_ns: now_ns,
             sent_ns: 0,
             counted_ns: 0,
             lease_from_ns: None,
@@ -53,6 +56,11 @@ impl Peer {
     /// How long it was not heard.
     pub(super) fn silent_ns(&self, now_ns: u64) -> u64 {
         now_ns.saturating_sub(self.heard_at_ns)
+    }
+
+    /// How long no heartbeat of it has arrived, not even one that does not count.
+    pub(super) fn absent_ns(&self, now_ns: u64) -> u64 {
+        now_ns.saturating_sub(self.arrived_at_ns)
     }
 
     /// Whether it is heard now.
@@ -91,6 +99,7 @@ impl Peers {
     pub(super) fn excuse(&mut self, time_ns: u64) {
         for peer in self.0.values_mut() {
             peer.heard_at_ns += time_ns;
+            peer.arrived_at_ns += time_ns;
         }
     }
 
@@ -115,6 +124,7 @@ impl Peers {
             return;
         }
         peer.sent_ns = heartbeat.sent_ns;
+        peer.arrived_at_ns = peer.arrived_at_ns.max(now_ns);
         peer.is_broken = false;
         peer.is_known = true;
         peer.ready_version = heartbeat.ready_version;

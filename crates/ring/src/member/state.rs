@@ -6,13 +6,16 @@ use super::leases::{SHRINK_NS, SILENCE_NS};
 use super::peers::Peers;
 use super::proposals::Proposals;
 use crate::ids::{CellId, RangeId};
-use crate::map::{Command, Map, Range, Stamp};
+use crate::map::{Command, Map, Range, Stamp, Why};
 use base::Now;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// How long a learner may be silent.
 const LEARNER_SILENCE_NS: u64 = 2_000_000_000;
+
+/// A cell of which a heartbeat has arrived within this time is not lost.
+pub const LOST_NS: u64 = 5_000_000_000;
 
 /// How long a cell that has refused a range is not asked to learn it.
 const REST_NS: u64 = 5_000_000_000;
@@ -105,6 +108,7 @@ impl Member {
                 self.refusing.insert(at.range, (at, cell));
                 self.rests.insert((at.range, cell), now.mono_ns + REST_NS);
             }
+            Event::Forgives { at } => self.forgive(at, now, effects),
             Event::Ready(version) => self.ready_version = version,
             Event::Tick => {}
         }
@@ -208,6 +212,22 @@ impl Member {
         }
     }
 
+    /// Proposes that this cell leads a range whose copies are all lost, and begins it empty.
+    /// Nothing is done if one of them may live, or if the range has changed.
+    fn forgive(&mut self, at: Stamp, now: Now, effects: &mut Vec<Effect>) {
+        let is_lost = |cell: CellId| {
+            let peer = self.peers.get(cell);
+            cell != self.me && peer.is_none_or(|peer| peer.absent_ns(now.mono_ns) >= LOST_NS)
+        };
+        let range = self.map.range(at.range).filter(|range| range.stamp() == at);
+        let Some(range) = range.filter(|range| range.in_sync().all(is_lost)) else { return };
+        if !self.proposals.is_open(range.id) {
+            let command = Command::Forgive { at, cell: self.me };
+            self.proposals.open(range, &command);
+            effects.push(Effect::Propose { range: at.range, command });
+        }
+    }
+
     /// What this cell wants of `range`.
     fn wants(&self, range: &Range, now: Now) -> Option<Command> {
         if range.primary == self.me {
@@ -215,33 +235,40 @@ impl Member {
                 let cell = self.candidate(range, now)?;
                 Some(Command::Learn { at: range.stamp(), cell })
             })
-        } else if range.copies.contains(&self.me) && self.is_gone(range.primary, now) {
-            Some(Command::Promote { at: range.stamp(), cell: self.me })
+        } else if range.copies.contains(&self.me) {
+            let why = self.is_gone(range.primary, now)?;
+            Some(Command::Promote { at: range.stamp(), cell: self.me, why })
         } else {
             None
         }
     }
 
-    /// Whether a primary is to be replaced: its leases have ended, or two cells find it broken.
-    fn is_gone(&self, primary: CellId, now: Now) -> bool {
-        self.peers.get(primary).is_some_and(|peer| {
-            let is_suspected = || self.peers.is_suspected(primary, now.mono_ns);
-            peer.silent_ns(now.mono_ns) >= SILENCE_NS || peer.is_broken && is_suspected()
-        })
+    /// Why a primary is to be replaced, if it is: its leases have ended, or two cells find it
+    /// broken.
+    fn is_gone(&self, primary: CellId, now: Now) -> Option<Why> {
+        let peer = self.peers.get(primary)?;
+        if peer.silent_ns(now.mono_ns) >= SILENCE_NS {
+            return Some(Why::Silent);
+        }
+        let is_broken = peer.is_broken && self.peers.is_suspected(primary, now.mono_ns);
+        is_broken.then_some(Why::Broken)
     }
 
     fn drops(&self, range: &Range, now: Now) -> Option<Command> {
-        let is_lost = |cell: &CellId| {
-            self.peers.get(*cell).is_none_or(|peer| {
-                let is_copy = range.copies.contains(cell);
-                let most_ns = if is_copy { SHRINK_NS } else { LEARNER_SILENCE_NS };
-                peer.is_broken || peer.silent_ns(now.mono_ns) >= most_ns
-            })
-        };
         let refuses = self.refusing.get(&range.id).map(|(_, cell)| *cell);
+        let lost = |cell: CellId| {
+            let Some(peer) = self.peers.get(cell) else { return Some(Why::Silent) };
+            let is_copy = range.copies.contains(&cell);
+            let most_ns = if is_copy { SHRINK_NS } else { LEARNER_SILENCE_NS };
+            if peer.is_broken {
+                return Some(Why::Broken);
+            }
+            let is_silent = peer.silent_ns(now.mono_ns) >= most_ns;
+            is_silent.then_some(Why::Silent).or((refuses == Some(cell)).then_some(Why::Refuses))
+        };
         let mut others = range.copies.iter().copied().chain(range.learner);
-        let cell = others.find(|cell| is_lost(cell) || refuses == Some(*cell))?;
-        Some(Command::Drop { at: range.stamp(), cell })
+        let (cell, why) = others.find_map(|cell| Some((cell, lost(cell)?)))?;
+        Some(Command::Drop { at: range.stamp(), cell, why })
     }
 
     fn admits(&self, range: &Range, now: Now) -> Option<Command> {

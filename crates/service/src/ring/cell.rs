@@ -1,6 +1,7 @@
 //! What all workers of a cell share about its ring, and the thread that keeps it.
 
 use super::copy::Copy;
+use super::history::History;
 use super::origin::Origins;
 use super::routes::Routes;
 use super::terms::{Term, Terms};
@@ -10,7 +11,7 @@ use crate::replies::log_of;
 use base::Now;
 use effects::{LaneId, Level, Levels, Place};
 use peer::{Decoder, Identity, Local, Nonce, Purpose, Secret, Target};
-use ring::{CellId, Map, RangeId, Stamp};
+use ring::{CellId, Change, Map, Outlook, RangeId, Stamp};
 use session::{LogId, WorkerId};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -49,6 +50,11 @@ pub enum Finding {
         cell: CellId,
         /// The reason.
         what: String,
+    },
+    /// An operator says that all copies of a range are lost.
+    Forgives {
+        /// The range, as that operator has seen it.
+        at: Stamp,
     },
 }
 
@@ -106,6 +112,7 @@ pub struct RingCell {
     pub(crate) terms: Terms,
     pub(crate) origins: Origins,
     copies: RwLock<Arc<Vec<Arc<Copy>>>>,
+    pub(crate) history: History,
     /// By lane, whether its worker has mail about it already.
     mailed: Vec<AtomicBool>,
 }
@@ -138,6 +145,7 @@ impl RingCell {
             terms,
             origins: Origins::new(),
             copies: RwLock::default(),
+            history: History::default(),
             mailed,
         }))
     }
@@ -150,6 +158,17 @@ impl RingCell {
     /// Sets until when this cell may answer as the primary of `range` in `epoch`.
     pub fn extend(&self, range: RangeId, epoch: u32, until_ns: u64) {
         self.terms.extend(Term { range, epoch }, until_ns);
+    }
+
+    /// Remembers a change of the map for reports. `at_s` is the second at which it came, 0 if it
+    /// was before this start.
+    pub fn record(&self, change: Change, at_s: u32) {
+        self.history.record(change, at_s);
+    }
+
+    /// Remembers for reports what the cell sees of the others now.
+    pub fn see(&self, outlook: Outlook) {
+        self.history.past().outlook = Some(outlook);
     }
 
     /// The version of the map that it goes by.

@@ -134,8 +134,8 @@ impl Handler for RingService {
         let mut scratch: KeyScratch = [0; _];
         match subject(request, &mut scratch) {
             Subject::Cell => self.worker.inner.call(now, conn, request, ticket, reply),
-            Subject::Map => {
-                report(&self.worker.ring, now, reply.bytes_mut());
+            Subject::Ring(words) => {
+                report(&mut self.worker.inner.worker, &self.worker.ring, now, words, reply);
                 Outcome::Done
             }
             Subject::All { .. } if !self.worker.cell().options().allow_flush => {

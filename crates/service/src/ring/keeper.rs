@@ -102,6 +102,7 @@ impl Keeper {
             return;
         }
         let old = std::mem::replace(&mut self.map, map.clone());
+        self.ring.history.adopt(&map, now.expiry_s);
         self.until_ns = holds;
         self.worker.begin(now);
         for range in &map.ranges {

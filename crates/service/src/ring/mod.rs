@@ -10,6 +10,7 @@ mod copy;
 mod emptying;
 mod flush;
 mod handler;
+mod history;
 mod job;
 mod keeper;
 mod kind;

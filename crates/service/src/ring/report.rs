@@ -1,13 +1,47 @@
-//! `stats ring`: the map that this cell goes by, and what it does itself.
+//! `stats ring`: the map that this cell goes by, and what it does itself. `stats ring log`: how the
+//! map has changed. `stats ring key KEY`: what this cell itself holds of a key. `stats ring forgive
+//! RANGE EPOCH CONFIG` is no report: an operator says that all copies of a range are lost.
 
-use super::cell::RingCell;
-use base::Now;
-use memcache::reply;
-use ring::{CellId, Range};
+use super::cell::{Finding, RingCell};
+use crate::worker::Worker;
+use base::{Now, SliceId};
+use memcache::{KEY_BYTES_MAX, Refusal, Words, reply};
+use ring::{CellId, RangeId, Stamp};
+use session::Reply;
 use std::fmt::Display;
 
-/// Appends the report.
-pub(crate) fn report(ring: &RingCell, now: Now, out: &mut Vec<u8>) {
+/// Appends the report that `words` name.
+pub(crate) fn report(
+    worker: &mut Worker,
+    ring: &RingCell,
+    now: Now,
+    mut words: Words<'_>,
+    reply: &mut Reply,
+) {
+    let out = reply.bytes_mut();
+    match (words.next(), words.next(), words.next()) {
+        (None, ..) => whole(ring, now, out),
+        (Some(b"log"), None, _) => log(ring, out),
+        (Some(b"forgive"), Some(range), Some(epoch)) => {
+            match stamp([Some(range), Some(epoch), words.next()]) {
+                Some(at) => forgive(ring, at, out),
+                None => out.extend_from_slice(Refusal::BadFormat.line()),
+            }
+            return;
+        }
+        (Some(b"key"), Some(key), None) if key.len() <= KEY_BYTES_MAX => {
+            held(worker, ring, (key, now), out);
+        }
+        _ => {
+            out.extend_from_slice(Refusal::UnknownCommand.line());
+            return;
+        }
+    }
+    out.extend_from_slice(reply::END);
+}
+
+fn whole(ring: &RingCell, now: Now, out: &mut Vec<u8>) {
+    let past = ring.history.past();
     let (map, identity) = (ring.map(), ring.identity);
     reply::stat(out, "ring", format_args!("{:016x}", identity.ring));
     reply::stat(out, "cell", identity.cell);
@@ -16,9 +50,13 @@ pub(crate) fn report(ring: &RingCell, now: Now, out: &mut Vec<u8>) {
     reply::stat(out, "cells_wanted", map.cells_wanted);
     reply::stat(out, "copies_wanted", map.copies_wanted);
     reply::stat(out, "ranges", map.ranges.len());
-    let short = map.ranges.iter().filter(|range| is_short(range, map.copies_wanted)).count();
+    let short = map.ranges.iter().filter(|range| range.is_short(map.copies_wanted)).count();
     reply::stat(out, "ranges_short_of_copies", short);
     reply::stat(out, "losses", map.ranges.iter().map(|range| range.losses).sum::<u32>());
+    if let Some(outlook) = &past.outlook {
+        reply::stat(out, "leader", list(outlook.leader));
+        reply::stat(out, "voters", list(outlook.voters.iter().copied()));
+    }
     for (id, cell) in &map.cells {
         let mut stat = |name: &str, value: &dyn Display| {
             reply::stat(out, &format!("cell:{id}:{name}"), value);
@@ -28,6 +66,9 @@ pub(crate) fn report(ring: &RingCell, now: Now, out: &mut Vec<u8>) {
         stat("control", &addresses.control);
         stat("links", &addresses.links);
         stat("start", &cell.started.incarnation.0);
+        if let Some(outlook) = &past.outlook {
+            stat("heard", &if outlook.heard.contains(id) { "yes" } else { "no" });
+        }
     }
     for range in &map.ranges {
         let mut stat = |name: &str, value: &dyn Display| {
@@ -35,11 +76,14 @@ pub(crate) fn report(ring: &RingCell, now: Now, out: &mut Vec<u8>) {
         };
         stat("slices", &format_args!("{}-{}", range.start, range.end - 1));
         stat("primary", &range.primary);
-        stat("copies", &list(&range.copies));
-        stat("learner", &range.learner.map_or_else(|| "none".to_owned(), |it| it.to_string()));
+        stat("copies", &list(range.copies.iter().copied()));
+        stat("learner", &list(range.learner));
         stat("epoch", &range.epoch);
         stat("config", &range.config);
         stat("losses", &range.losses);
+        if let Some(since_s) = past.short_since_s.get(&range.id) {
+            stat("short_since", since_s);
+        }
         if range.primary == identity.cell {
             let serves = if ring.may_answer(range, now) { "yes" } else { "no" };
             stat("serves", &serves);
@@ -52,17 +96,65 @@ pub(crate) fn report(ring: &RingCell, now: Now, out: &mut Vec<u8>) {
             reply::stat(out, &name, unconfirmed);
         }
     }
-    out.extend_from_slice(reply::END);
 }
 
-/// Whether a range has fewer copies than it should.
-fn is_short(range: &Range, wanted: u8) -> bool {
-    range.in_sync().count() < usize::from(wanted)
-}
-
-fn list(cells: &[CellId]) -> String {
-    if cells.is_empty() {
-        return "none".to_owned();
+fn log(ring: &RingCell, out: &mut Vec<u8>) {
+    for (at_s, change) in &ring.history.past().changes {
+        let mut stat = |name: &dyn Display, value: &dyn Display| {
+            reply::stat(out, &format!("map:{}:{name}", change.version), value);
+        };
+        stat(&"before", &change.before);
+        stat(&"time", at_s);
+        stat(&"cause", &change.cause);
+        for (at, line) in change.lines.iter().enumerate() {
+            stat(&(at + 1), line);
+        }
     }
-    cells.iter().map(CellId::to_string).collect::<Vec<_>>().join(",")
+}
+
+/// A range as an operator has seen it: its id, its epoch, its configuration.
+fn stamp(words: [Option<&[u8]>; 3]) -> Option<Stamp> {
+    let [range, epoch, config] = words.map(|word| std::str::from_utf8(word?).ok()?.parse().ok());
+    let (range, epoch) = (u32::try_from(range?).ok()?, u32::try_from(epoch?).ok()?);
+    Some(Stamp { range: RangeId(range), epoch, config: config? })
+}
+
+/// Passes on that all copies of a range are lost. `OK` means that it is proposed, unless one of
+/// them was heard shortly before.
+fn forgive(ring: &RingCell, at: Stamp, out: &mut Vec<u8>) {
+    if !ring.cell.options().allow_flush {
+        out.extend_from_slice(reply::FLUSH_DISABLED);
+    } else if ring.map().range(at.range).is_none_or(|range| range.stamp() != at) {
+        out.extend_from_slice(b"CLIENT_ERROR the range is another now; look at it again\r\n");
+    } else {
+        ring.find(Finding::Forgives { at });
+        out.extend_from_slice(reply::OK);
+    }
+}
+
+/// What this cell holds of `key`, confirmed by copies or not.
+fn held(worker: &mut Worker, ring: &RingCell, (key, now): (&[u8], Now), out: &mut Vec<u8>) {
+    let (map, slice) = (ring.map(), SliceId::of(key));
+    reply::stat(out, "slice", slice.index());
+    if let Some(range) = map.range_of(slice) {
+        reply::stat(out, "range", range.id);
+        reply::stat(out, "primary", range.primary);
+        reply::stat(out, "copies", list(range.copies.iter().copied()));
+    }
+    worker.begin(now);
+    let key = worker.cell().engine().key(key);
+    let found = worker.cell().engine().peek(worker.pin(), &key, now);
+    reply::stat(out, "holds", if found.is_some() { "yes" } else { "no" });
+    if let Some(found) = found {
+        reply::stat(out, "bytes", found.size_bytes);
+        reply::stat(out, "value_bytes", found.value_bytes);
+        reply::stat(out, "cas", found.cas);
+        reply::stat(out, "expiry", found.expiry_s);
+    }
+}
+
+/// Cells with commas between them; `none` if there is none.
+fn list(cells: impl IntoIterator<Item = CellId>) -> String {
+    let cells: Vec<_> = cells.into_iter().map(|cell| cell.to_string()).collect();
+    if cells.is_empty() { "none".to_owned() } else { cells.join(",") }
 }

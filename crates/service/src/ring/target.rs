@@ -1,6 +1,6 @@
 //! Which keys a request is about.
 
-use memcache::{Key, KeyScratch, Keys, Request};
+use memcache::{Key, KeyScratch, Keys, Request, Words};
 
 /// The keys of a request.
 pub(crate) enum Subject<'a> {
@@ -11,8 +11,8 @@ pub(crate) enum Subject<'a> {
     /// All that there are: `flush_all`. Whether it is delayed, and whether the client wants no
     /// reply.
     All { is_delayed: bool, noreply: bool },
-    /// The map of the ring.
-    Map,
+    /// The ring: the words after `stats ring`.
+    Ring(Words<'a>),
     /// None: it is about the cell, or the connection.
     Cell,
 }
@@ -40,7 +40,10 @@ pub(crate) fn subject<'a>(request: &Request<'a>, scratch: &'a mut KeyScratch) ->
             let is_delayed = delay.is_some_and(|delay| delay > 0);
             Subject::All { is_delayed, noreply: *noreply }
         }
-        Request::Stats(args) if args.into_iter().next() == Some(b"ring") => Subject::Map,
+        Request::Stats(args) => {
+            let mut words = *args;
+            if words.next() == Some(b"ring") { Subject::Ring(words) } else { Subject::Cell }
+        }
         _ => Subject::Cell,
     }
 }

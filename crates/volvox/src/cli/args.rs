@@ -9,11 +9,13 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 
+use super::ctl::{self, CtlArgs};
 use crate::config::SettingFlags;
 
 const EXAMPLES: &str = "\
 Examples:
   volvox up --cells 3                               a ring on this machine, ports 11211 to 11213
+  volvox ctl ring                                   what the ring is, cell by cell
   volvox serve --memory-limit 1G                    one cell, on port 11211
   volvox serve --config volvox.toml --listen '*'    settings from a file, every interface
   volvox memcached -m 1024 -c 4096 -t 2             memcached's own flags
@@ -56,6 +58,9 @@ pub enum Command {
     /// Run a ring of cells on this machine, until Ctrl-C
     #[command(after_help = UP_EXAMPLES)]
     Up(UpArgs),
+    /// Ask a ring what it is, where keys are, and how it has changed
+    #[command(after_help = ctl::EXAMPLES)]
+    Ctl(CtlArgs),
     /// Serve clients
     #[command(after_help = SERVE_EXAMPLES)]
     Serve(LayerArgs),

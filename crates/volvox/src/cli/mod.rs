@@ -6,6 +6,7 @@
 //! served, and 1 for what fails later.
 
 mod args;
+mod ctl;
 #[cfg(feature = "lab")]
 mod measure;
 mod run;

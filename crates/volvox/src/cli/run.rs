@@ -14,6 +14,7 @@ use super::args::{Cli, Command, ConfigCommand, LayerArgs, UpArgs};
 use crate::config::{
     Assignment, ConfigError, Loaded, default_toml, environment, file, load, show_json, show_text,
 };
+use crate::ctl::ctl;
 use crate::memcached;
 use crate::run::{LaunchOptions, serve};
 use crate::up::{Wanted, up};
@@ -68,6 +69,7 @@ fn carry_out(words: Vec<OsString>) -> Result<u8, Failure> {
     }
     match Cli::parse_from(words).command {
         Command::Up(args) => Ok(up(&wanted(args))?),
+        Command::Ctl(args) => Ok(ctl(&args.into())?),
         Command::Serve(layers) => Ok(serve(layered(layers)?, LaunchOptions::default())?),
         Command::Memcached { flags } => memcached(&flags),
         Command::Config(command) => config(command),

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use control::Plane;
 use drivers::Clock;
-use ring::{CellId, Map, RangeId};
+use ring::{CellId, Change, Map, Outlook, RangeId};
 use service::{Keeper, RingCell};
 
 /// Between two steps of what takes long.
@@ -32,6 +32,7 @@ pub(super) struct Keeping {
     messages: SyncSender<Message>,
     ring: Arc<RingCell>,
     ready: Arc<AtomicU64>,
+    clock: Clock,
 }
 
 /// Ends the thread when dropped.
@@ -55,7 +56,7 @@ impl Keeping {
             .name("keeper".to_owned())
             .spawn(move || run(keeper, &received, &shared, clock))?;
         let ends = KeepingThread(messages.clone(), Some(thread));
-        Ok((Arc::new(Self { messages, ring, ready }), ends))
+        Ok((Arc::new(Self { messages, ring, ready, clock }), ends))
     }
 }
 
@@ -64,9 +65,6 @@ fn run(mut keeper: Keeper, received: &Receiver<Message>, ready: &AtomicU64, cloc
     loop {
         match received.recv_timeout(wait) {
             Ok(Message::Adopt(map, holds)) => {
-                for line in ring::changes(keeper.map(), &map) {
-                    tracing::info!("map {}: {line}", map.version);
-                }
                 keeper.adopt(map, holds, clock.now());
             }
             Ok(Message::Ready(cell, version)) => keeper.hear_ready(cell, version),
@@ -97,6 +95,18 @@ impl Plane for Keeping {
 
     fn ready_version(&self) -> u64 {
         self.ready.load(Ordering::Acquire)
+    }
+
+    fn record(&self, change: Change, is_old: bool) {
+        for line in &change.lines {
+            tracing::info!("map {} ({}): {line}", change.version, change.cause);
+        }
+        let at_s = if is_old { 0 } else { self.clock.now().expiry_s };
+        self.ring.record(change, at_s);
+    }
+
+    fn see(&self, outlook: Outlook) {
+        self.ring.see(outlook);
     }
 
     fn note(&self, text: String) {

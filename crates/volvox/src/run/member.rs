@@ -92,6 +92,7 @@ impl Joining {
         let find = move |finding| match finding {
             Finding::CaughtUp { at, cell } => find_by(&finds, Seen::CaughtUp { at, cell }),
             Finding::Refuses { cell } => find_by(&finds, Seen::Refuses { cell }),
+            Finding::Forgives { at } => find_by(&finds, Seen::Forgives { at }),
             Finding::Broken { cell, what } => tracing::warn!("the link to cell {cell}: {what}"),
         };
         let host = RingHost { nonce: Box::new(move || random.nonce()), find: Box::new(find) };

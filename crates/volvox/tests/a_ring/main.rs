@@ -2,4 +2,5 @@
 
 mod commands;
 mod kills;
+mod questions;
 mod support;

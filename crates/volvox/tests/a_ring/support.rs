@@ -4,6 +4,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -29,13 +30,20 @@ pub struct Ring {
 impl Ring {
     /// Three cells, which serve. `name` is that of the test.
     pub fn start(name: &str) -> Self {
+        Self::start_with(name, CELLS, &[], &[])
+    }
+
+    /// This number of cells, with more flags of `volvox up` and of the cells.
+    pub fn start_with(name: &str, cells: usize, flags: &[&str], of_cells: &[&str]) -> Self {
         let process = std::process::id();
         let directory = std::env::temp_dir().join(format!("volvox-{name}-{process}"));
-        let port = free_ports(name);
+        let (port, count) = (free_ports(cells as u16).to_string(), cells.to_string());
         let mut child = Command::new(env!("CARGO_BIN_EXE_volvox"))
-            .args(["up", "--json", "--port", &port.to_string(), "--directory"])
+            .args(["up", "--json", "--port", &port, "--cells", &count, "--directory"])
             .arg(&directory)
+            .args(flags)
             .args(["--", "--workers", "1"])
+            .args(of_cells)
             .stdout(Stdio::piped())
             .spawn()
             .expect("the binary starts");
@@ -51,7 +59,11 @@ impl Ring {
     }
 
     pub fn kill(&self, cell: usize) {
-        kill(Pid::from_raw(self.processes[cell]), Signal::SIGKILL).expect("it runs");
+        self.signal(cell, Signal::SIGKILL);
+    }
+
+    pub fn signal(&self, cell: usize, signal: Signal) {
+        kill(Pid::from_raw(self.processes[cell]), signal).expect("it runs");
     }
 
     /// Waits until a killed cell is started again, and every range has its copies.
@@ -87,13 +99,16 @@ fn next_line(lines: &mut BufReader<ChildStdout>) -> Value {
     serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line:?}"))
 }
 
-/// The first of three ports that are free, one after the other.
-fn free_ports(name: &str) -> u16 {
+/// The first of `count` ports that are free, one after the other. Each ring of this process looks
+/// among other ports.
+fn free_ports(count: u16) -> u16 {
+    static RINGS: AtomicU16 = AtomicU16::new(0);
     let is_free = |port: u16| TcpListener::bind(("127.0.0.1", port)).is_ok();
-    let offset = std::process::id() as usize + name.len() * 1000;
-    let start = 20_000 + (offset % 20_000) as u16;
-    let found = (start..60_000).step_by(CELLS).find(|port| (0..3).all(|at| is_free(port + at)));
-    found.expect("three free ports")
+    let offset = (std::process::id() % 8_000) as u16;
+    let start = 20_000 + offset + RINGS.fetch_add(1, Ordering::Relaxed) * 1000;
+    let mut starts = (start..start + 1000).step_by(usize::from(count));
+    let found = starts.find(|port| (0..count).all(|at| is_free(port + at)));
+    found.expect("free ports")
 }
 
 pub struct Client(BufReader<TcpStream>);

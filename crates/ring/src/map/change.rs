@@ -1,0 +1,129 @@
+//! One change of the map with its cause, for the log and for reports.
+
+use super::changes::changes;
+use super::command::Command;
+use super::ring_map::Map;
+
+/// The latest changes that a cell remembers.
+pub const CHANGES_MAX: usize = 256;
+/// Lines of one change. The end of a cell that led very many ranges has more.
+const LINES_MAX: usize = 64;
+
+/// A change of the map.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// The version of the map before it.
+    pub before: u64,
+    /// The version after it.
+    pub version: u64,
+    /// Why it was made.
+    pub cause: String,
+    /// What has changed: one sentence each.
+    pub lines: Vec<String>,
+}
+
+impl Change {
+    /// What `command` has changed. Without one, everything since `before`: a cell that was absent
+    /// gets the map, and not the commands that made it.
+    #[must_use]
+    pub fn of(before: &Map, after: &Map, command: Option<&Command>) -> Self {
+        let mut lines = changes(before, after);
+        if let Some(Command::Settle { at }) = command {
+            lines.push(format!("range {}: an earlier proposal can come no more", at.range));
+        }
+        if lines.is_empty() {
+            lines.push("nothing but the version".to_owned());
+        }
+        if lines.len() > LINES_MAX {
+            let more = lines.len() - LINES_MAX + 1;
+            lines.truncate(LINES_MAX - 1);
+            lines.push(format!("and {more} more"));
+        }
+        let cause = command.map_or_else(
+            || format!("all that followed map {}", before.version),
+            |command| cause(before, command),
+        );
+        Self { before: before.version, version: after.version, cause, lines }
+    }
+}
+
+fn cause(before: &Map, command: &Command) -> String {
+    match *command {
+        Command::Join { .. } => "a cell asks to join".to_owned(),
+        Command::Start { cell, started } => {
+            let known = before.cells.get(&cell).map(|it| it.started);
+            if known == Some(started) {
+                format!("cell {cell} repeats its start")
+            } else if known.is_some_and(|it| it.incarnation == started.incarnation) {
+                format!("cell {cell} has moved")
+            } else {
+                format!("cell {cell} has started again")
+            }
+        }
+        Command::Promote { at, cell, why } => match before.range(at.range) {
+            Some(range) => format!("cell {cell} finds: {}", why.of(range.primary)),
+            None => "the primary is gone".to_owned(),
+        },
+        Command::Drop { at, cell, why } => match before.range(at.range) {
+            Some(range) => format!("cell {} finds: {}", range.primary, why.of(cell)),
+            None => why.of(cell),
+        },
+        Command::Learn { at, .. } => format!("range {} lacks a copy", at.range),
+        Command::Admit { cell, .. } => format!("cell {cell} has everything"),
+        Command::Forgive { at, .. } => format!("an operator forgives range {}", at.range),
+        Command::Settle { .. } => "the outcome of a proposal was unknown".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::map::{Addresses, Started, Why};
+    use crate::{CellId, Incarnation};
+
+    #[test]
+    fn each_command_has_a_cause() {
+        let at = std::net::SocketAddr::from(([127, 0, 0, 1], 7));
+        let addresses = Addresses { control: at, links: at, clients: at };
+        let started = |life| Started { incarnation: Incarnation(life), addresses };
+        let mut map = Map::new(7, 3, 2);
+        let mut seen = Vec::new();
+        let mut apply = |map: &mut Map, make: &dyn Fn(&Map) -> Command| {
+            let (before, command) = (map.clone(), make(map));
+            map.apply(&command);
+            let change = Change::of(&before, map, Some(&command));
+            assert_eq!((change.before + 1, change.version), (map.version, map.version));
+            seen.push(change.cause);
+        };
+        for token in 1..=3 {
+            apply(&mut map, &|_| Command::Join { token, started: started(1) });
+        }
+        let stamp = |map: &Map| map.ranges[0].stamp();
+        let (a, b, c) = (CellId(1), CellId(2), CellId(3));
+        apply(&mut map, &|map| Command::Drop { at: stamp(map), cell: b, why: Why::Refuses });
+        apply(&mut map, &|map| Command::Learn { at: stamp(map), cell: c });
+        apply(&mut map, &|map| Command::Admit { at: stamp(map), cell: c });
+        apply(&mut map, &|map| Command::Promote { at: stamp(map), cell: c, why: Why::Broken });
+        apply(&mut map, &|_| Command::Start { cell: a, started: started(2) });
+        apply(&mut map, &|_| Command::Start { cell: a, started: started(2) });
+        apply(&mut map, &|map| Command::Settle { at: stamp(map) });
+        apply(&mut map, &|map| Command::Forgive { at: stamp(map), cell: b });
+        let causes = [
+            "a cell asks to join",
+            "a cell asks to join",
+            "a cell asks to join",
+            "cell 1 finds: cell 2 takes no more changes",
+            "range 1 lacks a copy",
+            "cell 3 has everything",
+            "cell 3 finds: the connections of cell 1 are broken",
+            "cell 1 has started again",
+            "cell 1 repeats its start",
+            "the outcome of a proposal was unknown",
+            "an operator forgives range 1",
+        ];
+        assert_eq!(seen, causes);
+        let all = Change::of(&Map::new(7, 3, 2), &map, None);
+        assert_eq!((all.before, all.version), (0, 11));
+        assert_eq!(all.cause, "all that followed map 0");
+    }
+}

@@ -1,0 +1,108 @@
+//! The grammar of `volvox ctl`.
+
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+
+use crate::ctl::{Question, Wanted};
+
+/// The longest time-out and the longest pause, in seconds.
+const SECONDS_MAX: f64 = 3600.0;
+
+pub(super) const EXAMPLES: &str = "\
+Examples:
+  volvox ctl ring                                   the ring of the cell at 127.0.0.1:11211
+  volvox ctl ring --server 10.0.0.1:11211,10.0.0.2:11211 --watch 1
+  volvox ctl who-has user:1 user:2                  where two keys are
+  volvox ctl keys --prefix user: --limit 100        keys that begin with user:
+  volvox ctl log --json | jq .cause                 why the map has changed";
+
+/// A question to a ring.
+#[derive(Args, Debug)]
+pub struct CtlArgs {
+    #[command(subcommand)]
+    command: CtlCommand,
+    /// Cells to ask, the first that answers; the others are found by its map
+    #[arg(
+        long,
+        global = true,
+        value_name = "HOST:PORT",
+        value_delimiter = ',',
+        default_value = "127.0.0.1:11211"
+    )]
+    server: Vec<String>,
+    /// How long a cell may take for an answer
+    #[arg(long, global = true, value_name = "SECONDS", default_value = "2", value_parser = seconds)]
+    timeout: Duration,
+    /// Print JSON
+    #[arg(long, global = true)]
+    json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+enum CtlCommand {
+    /// Draw the ring, and show each cell and what is wrong
+    Ring {
+        /// Show it again and again
+        #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+        watch: Option<Duration>,
+    },
+    /// Show the range of keys, who leads and copies it, and which cells hold them
+    WhoHas {
+        /// The keys
+        #[arg(required = true)]
+        keys: Vec<String>,
+    },
+    /// List every key once, whatever cell has it
+    Keys {
+        /// Only keys that begin like this
+        #[arg(long, default_value = "")]
+        prefix: String,
+        /// At most this number of keys; 0 lists all
+        #[arg(long, default_value_t = 10_000)]
+        limit: u64,
+    },
+    /// End a cell, unless its end would lose or evict items; it must allow shutdown
+    Stop {
+        /// Its number, as ctl ring shows it
+        cell: u32,
+        /// End it in any case
+        #[arg(long)]
+        yes: bool,
+    },
+    /// Begin a range again empty whose copies are all lost
+    Forgive {
+        /// Its number, as ctl ring shows it
+        range: u32,
+        /// Do it; without, only say what would be lost
+        #[arg(long)]
+        yes: bool,
+    },
+    /// Show how the map has changed, and why
+    Log {
+        /// At most this number of changes, the latest
+        #[arg(long, default_value_t = 50)]
+        limit: usize,
+    },
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse().ok().filter(|seconds| (0.001..=SECONDS_MAX).contains(seconds));
+    let seconds = seconds.ok_or_else(|| format!("expected seconds, 0.001 to {SECONDS_MAX}"))?;
+    Ok(Duration::from_secs_f64(seconds))
+}
+
+impl From<CtlArgs> for Wanted {
+    fn from(args: CtlArgs) -> Self {
+        let CtlArgs { command, server, timeout, json } = args;
+        let question = match command {
+            CtlCommand::Ring { watch } => Question::Ring { every: watch },
+            CtlCommand::WhoHas { keys } => Question::WhoHas { keys },
+            CtlCommand::Keys { prefix, limit } => Question::Keys { prefix, limit },
+            CtlCommand::Stop { cell, yes } => Question::Stop { cell, is_certain: yes },
+            CtlCommand::Forgive { range, yes } => Question::Forgive { range, is_certain: yes },
+            CtlCommand::Log { limit } => Question::Log { limit },
+        };
+        Self { servers: server, timeout, json, question }
+    }
+}

@@ -1,0 +1,100 @@
+//! `ctl forgive RANGE`: a range whose copies are all lost begins again empty.
+//!
+//! It asks for a loss of data, so each step may refuse it: `ctl` if a cell that has the range
+//! answers, the cell that is to lead it if one was heard within five seconds, and the agreement if
+//! the range has changed since `ctl` saw it.
+
+use std::error::Error;
+use std::io::Write;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use super::client::{Client, NoAnswer};
+use super::map::{Map, Range};
+use super::survey::Survey;
+use super::table::plural;
+use super::wanted::Wanted;
+
+/// How long the agreement may take.
+const AGREEING: Duration = Duration::from_secs(10);
+/// How often it is looked whether the range has changed, and asked again.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Forgives `range`, if `is_certain`. Otherwise says what would be lost; the code is 1 then.
+pub(super) fn forgive(
+    survey: &Survey,
+    (range, is_certain): (u32, bool),
+    wanted: &Wanted,
+    out: &mut dyn Write,
+) -> Result<u8, Box<dyn Error>> {
+    let found = survey.map.ranges.iter().find(|it| it.id == range);
+    let range = found.ok_or_else(|| format!("range {range}: the ring has none; see ctl ring"))?;
+    let mut absent = Vec::new();
+    for cell in range.in_sync() {
+        match survey.cells.get(&cell).map(|asked| &asked.answer) {
+            Some(Err(reason)) => absent.push(format!("cell {cell}: {reason}")),
+            _ => {
+                let id = range.id;
+                let what = "it is not lost, and is not forgiven";
+                return Err(format!("range {id}: cell {cell} has it and answers: {what}").into());
+            }
+        }
+    }
+    let parts = |cell: u32| {
+        let ranges = survey.map.ranges.iter();
+        ranges.filter(|range| range.in_sync().any(|it| it == cell)).count()
+    };
+    let leads = survey.answers().min_by_key(|(id, ..)| (parts(*id), *id));
+    let (cell, asked, _) = leads.expect("invariant: the first cell that was asked answers");
+    if !is_certain {
+        let (id, absent) = (range.id, absent.join("; "));
+        let slices = plural(range.slices(), "slice");
+        writeln!(
+            out,
+            "range {id}, {slices} from {} to {}: no cell that has it answers ({absent}).\n\
+             If it is forgiven, every item of it is lost, cell {cell} leads it, and it begins \
+             empty. A cell that has it and only\ncannot be reached would still answer its own \
+             clients from it: end its process first. Then add --yes.",
+            range.first, range.last
+        )?;
+        return Ok(1);
+    }
+    let now = ask(&asked.at, range, wanted)?;
+    let text = match wanted.json {
+        true => json!({ "range": now.id, "cell": now.primary, "epoch": now.epoch }).to_string(),
+        false => {
+            let Range { id, primary, epoch, .. } = now;
+            format!("range {id} begins again empty at cell {primary} (epoch {epoch})")
+        }
+    };
+    writeln!(out, "{text}")?;
+    Ok(0)
+}
+
+/// Asks the cell `at` to lead `range`, until the map shows that the range has begun again.
+fn ask(at: &str, range: &Range, wanted: &Wanted) -> Result<Range, Box<dyn Error>> {
+    let (id, epoch, config) = (range.id, range.epoch, range.config);
+    let start = Instant::now();
+    let mut client = Client::connect(at, wanted.timeout)?;
+    while start.elapsed() < AGREEING {
+        let map = Map::parse(&client.stats("ring")?)?;
+        let now = map.ranges.into_iter().find(|it| it.id == id).unwrap_or_default();
+        if now.losses > range.losses {
+            return Ok(now);
+        }
+        if (now.epoch, now.config) != (epoch, config) {
+            return Err(format!("range {id} has changed meanwhile: look at it again").into());
+        }
+        client.send(&format!("stats ring forgive {id} {epoch} {config}"))?;
+        let line = client.next_line()?;
+        if line != "OK" {
+            return Err(NoAnswer::Line(line).into());
+        }
+        sleep(LOOK);
+    }
+    let seconds = AGREEING.as_secs();
+    let what = "more than half of the voters must run, and no cell that has it";
+    Err(format!("range {id} has not changed within {seconds} s: {what}").into())
+}

@@ -1,0 +1,211 @@
+//! The map of a ring, as a cell shows it in `stats ring`.
+
+use std::collections::BTreeMap;
+
+use super::report::{Unreadable, find, parse, parse_list};
+
+/// The map that a cell goes by, and what it says about itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Map {
+    pub(super) ring: String,
+    /// The cell that shows it.
+    pub(super) cell: u32,
+    pub(super) version: u64,
+    pub(super) cells_wanted: u32,
+    pub(super) copies_wanted: usize,
+    pub(super) losses: u64,
+    /// Who leads the agreement, as far as the cell knows.
+    pub(super) leader: Option<u32>,
+    pub(super) voters: Vec<u32>,
+    pub(super) cells: BTreeMap<u32, Member>,
+    /// By their slices.
+    pub(super) ranges: Vec<Range>,
+    /// By copy, the changes of all lanes that it has not acknowledged to the cell.
+    pub(super) unconfirmed: BTreeMap<u32, u64>,
+}
+
+/// A cell of the map.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Member {
+    pub(super) clients: String,
+    pub(super) start: u64,
+    /// Whether the cell that shows the map hears it; absent where it does not say so.
+    pub(super) is_heard: Option<bool>,
+}
+
+/// A range of the map.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Range {
+    pub(super) id: u32,
+    pub(super) first: usize,
+    pub(super) last: usize,
+    pub(super) primary: u32,
+    pub(super) copies: Vec<u32>,
+    pub(super) learner: Option<u32>,
+    pub(super) epoch: u32,
+    pub(super) config: u64,
+    pub(super) losses: u32,
+    /// Whether its primary may answer; only the primary says so.
+    pub(super) serves: Option<bool>,
+    /// The second since which the cell has seen it without a copy that it should have.
+    pub(super) short_since_s: Option<u64>,
+}
+
+impl Range {
+    /// The cells that have all of it, the primary first.
+    pub(super) fn in_sync(&self) -> impl Iterator<Item = u32> {
+        std::iter::once(self.primary).chain(self.copies.iter().copied())
+    }
+
+    /// How many slices it has.
+    pub(super) fn slices(&self) -> usize {
+        self.last + 1 - self.first
+    }
+}
+
+impl Map {
+    /// Reads a report. Lines that it does not know are skipped: a newer cell has more.
+    pub(super) fn parse(report: &[(String, String)]) -> Result<Self, Unreadable> {
+        let mut map = Self {
+            ring: find(report, "ring")?,
+            cell: find(report, "cell")?,
+            version: find(report, "map_version")?,
+            cells_wanted: find(report, "cells_wanted")?,
+            copies_wanted: find(report, "copies_wanted")?,
+            losses: find(report, "losses")?,
+            ..Self::default()
+        };
+        for (name, value) in report {
+            match name.split(':').collect::<Vec<_>>()[..] {
+                ["leader"] => map.leader = parse_list(name, value)?.first().copied(),
+                ["voters"] => map.voters = parse_list(name, value)?,
+                ["cell", id, of] => {
+                    map.cells.entry(parse(name, id)?).or_default().take(of, (name, value))?;
+                }
+                ["range", id, of] => {
+                    let id = parse(name, id)?;
+                    if map.ranges.last().is_none_or(|last| last.id != id) {
+                        map.ranges.push(Range { id, ..Range::default() });
+                    }
+                    if let Some(range) = map.ranges.last_mut() {
+                        range.take(of, (name, value))?;
+                    }
+                }
+                ["copy", cell, _, "unconfirmed"] => {
+                    let of_lane: u64 = parse(name, value)?;
+                    *map.unconfirmed.entry(parse(name, cell)?).or_default() += of_lane;
+                }
+                _ => {}
+            }
+        }
+        Ok(map)
+    }
+
+    /// The range of a slice. There is none before the ring has formed.
+    pub(super) fn range_of(&self, slice: usize) -> Option<&Range> {
+        self.ranges.iter().find(|range| (range.first..=range.last).contains(&slice))
+    }
+
+    /// The ranges that have fewer copies than they should.
+    pub(super) fn short(&self) -> impl Iterator<Item = &Range> {
+        self.ranges.iter().filter(|range| range.in_sync().count() < self.copies_wanted)
+    }
+}
+
+impl Member {
+    fn take(&mut self, of: &str, (name, value): (&str, &str)) -> Result<(), Unreadable> {
+        match of {
+            "clients" => self.clients = value.to_owned(),
+            "start" => self.start = parse(name, value)?,
+            "heard" => self.is_heard = Some(value == "yes"),
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+impl Range {
+    fn take(&mut self, of: &str, (name, value): (&str, &str)) -> Result<(), Unreadable> {
+        match of {
+            "slices" => {
+                let (first, last) = value.split_once('-').unwrap_or((value, value));
+                (self.first, self.last) = (parse(name, first)?, parse(name, last)?);
+            }
+            "primary" => self.primary = parse(name, value)?,
+            "copies" => self.copies = parse_list(name, value)?,
+            "learner" => self.learner = parse_list(name, value)?.first().copied(),
+            "epoch" => self.epoch = parse(name, value)?,
+            "config" => self.config = parse(name, value)?,
+            "losses" => self.losses = parse(name, value)?,
+            "serves" => self.serves = Some(value == "yes"),
+            "short_since" => self.short_since_s = Some(parse(name, value)?),
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// The pairs of a report that is written as lines `NAME VALUE`.
+    pub(in crate::ctl) fn report(lines: &str) -> Vec<(String, String)> {
+        let pair = |line: &str| {
+            let (name, value) = line.trim().split_once(' ').expect("a name and a value");
+            (name.to_owned(), value.to_owned())
+        };
+        lines.lines().map(pair).collect()
+    }
+
+    /// Cell 2 shows a ring of three; cell 1 has ended, and cell 3 learns range 1.
+    pub(in crate::ctl) fn two_of_three() -> Vec<(String, String)> {
+        report(
+            "ring 94684a67169ad909\ncell 2\nstart 1\nmap_version 9\ncells_wanted 3
+             copies_wanted 2\nranges 3\nranges_short_of_copies 1\nlosses 0\nleader 2\nvoters 1,2,3
+             cell:1:clients 127.0.0.1:11211\ncell:1:start 1\ncell:1:heard no
+             cell:2:clients 127.0.0.1:11212\ncell:2:start 1\ncell:2:heard yes
+             cell:3:clients 127.0.0.1:11213\ncell:3:start 4\ncell:3:heard yes
+             range:1:slices 0-5460\nrange:1:primary 2\nrange:1:copies none\nrange:1:learner 3
+             range:1:epoch 2\nrange:1:config 3\nrange:1:losses 0\nrange:1:short_since 1800000000
+             range:1:serves yes
+             range:2:slices 5461-10921\nrange:2:primary 2\nrange:2:copies 3\nrange:2:learner none
+             range:2:epoch 1\nrange:2:config 1\nrange:2:losses 0\nrange:2:serves no
+             range:3:slices 10922-16383\nrange:3:primary 3\nrange:3:copies 2\nrange:3:learner none
+             range:3:epoch 1\nrange:3:config 2\nrange:3:losses 0
+             copy:3:0:unconfirmed 7\ncopy:3:1:unconfirmed 5\nunknown:1 of a newer cell",
+        )
+    }
+
+    #[test]
+    fn a_report_is_read() {
+        let map = Map::parse(&two_of_three()).expect("it can be read");
+        assert_eq!((map.ring.as_str(), map.cell, map.version), ("94684a67169ad909", 2, 9));
+        assert_eq!((map.cells_wanted, map.copies_wanted, map.losses), (3, 2, 0));
+        assert_eq!((map.leader, map.voters.as_slice()), (Some(2), &[1, 2, 3][..]));
+        assert_eq!(map.cells[&3].start, 4);
+        assert_eq!((map.cells[&1].is_heard, map.cells[&2].is_heard), (Some(false), Some(true)));
+        assert_eq!(map.cells[&1].clients, "127.0.0.1:11211");
+        let of = |slice| map.range_of(slice).map(|range| range.id);
+        assert_eq!(
+            [of(0), of(5460), of(5461), of(16383), of(16384)].map(|id| id.unwrap_or(0)),
+            [1, 1, 2, 3, 0]
+        );
+        let range = &map.ranges[0];
+        assert_eq!((range.primary, range.copies.len(), range.learner), (2, 0, Some(3)));
+        assert_eq!((range.serves, range.short_since_s), (Some(true), Some(1_800_000_000)));
+        assert_eq!((map.ranges[1].serves, map.ranges[2].serves), (Some(false), None));
+        assert!(map.short().map(|range| range.id).eq([1]));
+        assert_eq!(map.unconfirmed[&3], 12);
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_named() {
+        let mut lines = two_of_three();
+        lines.push(("range:3:slices".into(), "a-b".into()));
+        let error = Map::parse(&lines).expect_err("no number").to_string();
+        assert!(error.starts_with("STAT range:3:slices a: it cannot be read; use "), "{error}");
+        let error = Map::parse(&report("ring 7")).expect_err("nothing else").to_string();
+        assert!(error.starts_with("STAT cell : it is missing"), "{error}");
+    }
+}

@@ -1,0 +1,338 @@
+//! `ctl ring`: the picture of the ring, the table of its cells, and what is wrong.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, Write};
+
+use serde_json::{Value, json};
+
+use super::loss::{Loss, loss};
+use super::map::{Map, Range};
+use super::picture::picture;
+use super::style::{Style, Tone};
+use super::survey::{Answer, Asked, Survey};
+use super::table::{Table, bytes, numbers, plural};
+use super::time::{date, span};
+
+/// Prints what there is.
+pub(super) fn print(
+    survey: &Survey,
+    as_json: bool,
+    style: Style,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let losses = losses(survey);
+    if as_json {
+        return writeln!(out, "{}", to_json(survey, &losses));
+    }
+    let map = &survey.map;
+    let answers: BTreeSet<_> = survey.answers().map(|(id, ..)| id).collect();
+    writeln!(out, "{}", picture(map, |cell| answers.contains(&cell), style))?;
+    writeln!(out, "{}", cells(survey, &losses, style).render(style))?;
+    for (tone, line) in findings(survey, &losses) {
+        writeln!(out, "{}", style.paint(tone, &line))?;
+    }
+    Ok(())
+}
+
+/// By cell that answers, what would follow if it ended.
+fn losses(survey: &Survey) -> BTreeMap<u32, Loss> {
+    let memories = survey.memories();
+    memories.keys().map(|cell| (*cell, loss(&survey.map, &memories, *cell))).collect()
+}
+
+/// What a cell is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// It may answer for all that it leads, or copies only.
+    Serves,
+    /// It leads a range for which it may not answer now.
+    Waits,
+    /// It goes by an older map than others do.
+    Late,
+    /// It has no part in any range.
+    Spare,
+    /// It does not answer.
+    Silent,
+}
+
+impl State {
+    fn of(map: &Map, id: u32, asked: &Asked) -> Self {
+        let Ok(answer) = &asked.answer else { return Self::Silent };
+        let has = |range: &Range| range.in_sync().chain(range.learner).any(|cell| cell == id);
+        if answer.map.version < map.version {
+            Self::Late
+        } else if answer.map.ranges.iter().any(|range| range.serves == Some(false)) {
+            Self::Waits
+        } else if map.ranges.iter().any(has) {
+            Self::Serves
+        } else {
+            Self::Spare
+        }
+    }
+
+    fn name(self) -> (&'static str, Tone) {
+        match self {
+            Self::Serves => ("serves", Tone::Good),
+            Self::Waits => ("waits", Tone::Warn),
+            Self::Late => ("older map", Tone::Warn),
+            Self::Spare => ("spare", Tone::Plain),
+            Self::Silent => ("no answer", Tone::Bad),
+        }
+    }
+}
+
+/// The ranges that a cell leads, and those that it copies.
+fn parts(map: &Map, cell: u32) -> (Vec<u32>, Vec<u32>) {
+    let led = map.ranges.iter().filter(|range| range.primary == cell);
+    let copied = map.ranges.iter().filter(|range| range.copies.contains(&cell));
+    (led.map(|range| range.id).collect(), copied.map(|range| range.id).collect())
+}
+
+fn cells(survey: &Survey, losses: &BTreeMap<u32, Loss>, style: Style) -> Table {
+    let _ = style;
+    let mut table = Table::new(&[
+        "cell",
+        "clients",
+        "state",
+        "leads",
+        "copies",
+        ">items",
+        ">bytes",
+        ">limit",
+        ">evictions",
+        "if it ends",
+    ]);
+    for (id, asked) in &survey.cells {
+        let (led, copied) = parts(&survey.map, *id);
+        let (state, tone) = State::of(&survey.map, *id, asked).name();
+        let mut row: Vec<_> =
+            [id.to_string(), asked.at.clone()].map(|text| (text, Tone::Plain)).to_vec();
+        row.push((state.to_owned(), tone));
+        row.extend([led, copied].map(|ids| (numbers(ids), Tone::Plain)));
+        match &asked.answer {
+            Ok(Answer { memory, evictions, .. }) => {
+                let counts = [
+                    memory.items.to_string(),
+                    bytes(memory.item_bytes),
+                    bytes(memory.limit),
+                    evictions.to_string(),
+                ];
+                row.extend(counts.map(|text| (text, Tone::Plain)));
+                row.push(verdict(&losses[id]));
+            }
+            Err(_) => row.extend(std::iter::repeat_n(("-".to_owned(), Tone::Dim), 5)),
+        }
+        table.row(row);
+    }
+    table
+}
+
+/// What follows from the end of a cell, in a few words.
+pub(super) fn verdict(loss: &Loss) -> (String, Tone) {
+    if !loss.lost.is_empty() {
+        let lost = numbers(loss.lost.iter().copied());
+        return (format!("items of range {lost} are lost"), Tone::Bad);
+    }
+    if !loss.lacks.is_empty() {
+        let lacks =
+            loss.lacks.iter().map(|(cell, lacks)| format!("cell {cell} by {}", bytes(*lacks)));
+        let lacks = lacks.collect::<Vec<_>>().join(", ");
+        return (format!("memory is short: {lacks}"), Tone::Warn);
+    }
+    if !loss.uncopied.is_empty() {
+        return ("fewer copies".to_owned(), Tone::Warn);
+    }
+    ("nothing is evicted".to_owned(), Tone::Plain)
+}
+
+/// What is wrong, or that nothing is.
+fn findings(survey: &Survey, losses: &BTreeMap<u32, Loss>) -> Vec<(Tone, String)> {
+    let map = &survey.map;
+    let mut lines = Vec::new();
+    for (id, asked) in &survey.cells {
+        if let Err(reason) = &asked.answer {
+            lines.push((Tone::Bad, format!("cell {id} does not answer: {reason}")));
+        }
+    }
+    for (id, _, answer) in survey.answers() {
+        if answer.map.version < map.version {
+            let (has, newest) = (answer.map.version, map.version);
+            let line = format!("cell {id} goes by map {has}, others by {newest}");
+            lines.push((Tone::Warn, line));
+        }
+        let waits = answer.map.ranges.iter().filter(|range| range.serves == Some(false));
+        lines.extend(waits.map(|range| {
+            let line = format!("range {}: cell {id} leads it and may not answer now", range.id);
+            (Tone::Bad, line)
+        }));
+        // Those that answer here are not heard there: the network between them is broken.
+        let unheard = not_heard(answer).filter(|cell| losses.contains_key(cell));
+        let unheard = numbers(unheard);
+        if unheard != "-" {
+            lines.push((Tone::Bad, format!("cell {id} does not hear cell {unheard}")));
+        }
+    }
+    lines.extend(map.short().map(|range| (Tone::Warn, short(survey, range))));
+    if map.losses > 0 {
+        let lost = map.ranges.iter().filter(|range| range.losses > 0);
+        let lost = lost.map(|range| format!("range {} {}", range.id, plural_times(range.losses)));
+        let lost = lost.collect::<Vec<_>>().join(", ");
+        lines.push((Tone::Bad, format!("last copies lost, and begun again empty: {lost}")));
+    }
+    let answers = |cell: &u32| losses.contains_key(cell);
+    let unled = map.ranges.iter().filter(|range| !answers(&range.primary));
+    lines.extend(unled.map(|range| match range.in_sync().find(answers) {
+        Some(copy) => {
+            let line =
+                format!("range {}: its primary does not answer; cell {copy} has it", range.id);
+            (Tone::Bad, line)
+        }
+        None => {
+            let id = range.id;
+            let what = "no cell that has it answers: start one again, or see ctl forgive";
+            (Tone::Bad, format!("range {id}: {what}"))
+        }
+    }));
+    let holders = || map.ranges.iter().flat_map(Range::in_sync);
+    if map.short().next().is_none() && !map.ranges.is_empty() && holders().all(|it| answers(&it)) {
+        let (ranges, copies) = (plural(map.ranges.len(), "range"), map.copies_wanted);
+        let line = format!("{ranges}, copies in sync of each: {copies} of {copies}");
+        lines.push((Tone::Good, line));
+    }
+    lines.extend(agreement(survey));
+    lines.extend(worst(losses.values()));
+    lines
+}
+
+/// The cells that a cell does not hear.
+fn not_heard(answer: &Answer) -> impl Iterator<Item = u32> {
+    let cells = answer.map.cells.iter();
+    cells.filter(|(_, cell)| cell.is_heard == Some(false)).map(|(id, _)| *id)
+}
+
+/// What the end of one cell would cost at worst.
+fn worst<'a>(losses: impl Iterator<Item = &'a Loss> + Clone) -> Option<(Tone, String)> {
+    let has = |part: fn(&Loss) -> bool| losses.clone().any(part);
+    losses.clone().next()?;
+    let (tone, line) = if has(|loss| !loss.lost.is_empty()) {
+        (Tone::Bad, "the end of one more cell would lose items: it has the last copy of a range")
+    } else if has(|loss| !loss.lacks.is_empty()) {
+        (
+            Tone::Warn,
+            "the end of one cell would evict items, or leave no space for their copies: \
+                      raise the limits, or store less",
+        )
+    } else if has(|loss| !loss.uncopied.is_empty()) {
+        (Tone::Warn, "the end of one cell would leave fewer copies: add a cell")
+    } else {
+        (Tone::Good, "the end of any one cell would evict nothing")
+    };
+    Some((tone, line.to_owned()))
+}
+
+fn plural_times(times: u32) -> String {
+    if times == 1 { "once".to_owned() } else { format!("{times} times") }
+}
+
+/// Who votes, by what the cell with the newest map says.
+fn agreement(survey: &Survey) -> Option<(Tone, String)> {
+    let voters = &survey.map.voters;
+    let answer = survey.answers().filter(|(id, ..)| voters.contains(id)).count();
+    if voters.is_empty() {
+        return None;
+    }
+    let (all, shown) = (voters.len(), numbers(voters.iter().copied()));
+    if answer * 2 <= all {
+        let line = format!("voters: {shown}; {answer} of {all} answer: the map cannot change");
+        return Some((Tone::Bad, line));
+    }
+    let leader = survey.map.leader.map_or_else(|| "none".to_owned(), |cell| format!("cell {cell}"));
+    Some((Tone::Plain, format!("voters: {shown}; the agreement is led by {leader}")))
+}
+
+/// A range that lacks copies: how many it has, who learns it, since when.
+fn short(survey: &Survey, range: &Range) -> String {
+    let (has, wanted) = (range.in_sync().count(), survey.map.copies_wanted);
+    let copies = if has == 1 { "copy" } else { "copies" };
+    let learns = match range.learner {
+        Some(cell) => format!("cell {cell} learns it"),
+        None => "no cell learns it".to_owned(),
+    };
+    let since = short_since(survey, range.id).map(|(since_s, now_s)| {
+        let ago = span(now_s.saturating_sub(since_s));
+        format!(", since {} UTC ({ago})", date(since_s))
+    });
+    let since = since.unwrap_or_default();
+    format!("range {}: {has} {copies} of {wanted}{since}; {learns}", range.id)
+}
+
+/// Since when a range lacks a copy, as the cell saw it that saw it first, and the second now.
+fn short_since(survey: &Survey, range: u32) -> Option<(u64, u64)> {
+    let seen = survey.answers().filter_map(|(_, _, answer)| {
+        let range = answer.map.ranges.iter().find(|it| it.id == range)?;
+        Some((range.short_since_s?, answer.time_s))
+    });
+    seen.min()
+}
+
+fn to_json(survey: &Survey, losses: &BTreeMap<u32, Loss>) -> Value {
+    let map = &survey.map;
+    let cell = |(id, asked): (&u32, &Asked)| {
+        let (led, copied) = parts(map, *id);
+        let (state, _) = State::of(map, *id, asked).name();
+        let answer = asked.answer.as_ref().ok();
+        let memory = answer.map(|answer| answer.memory);
+        let loss = losses.get(id);
+        json!({
+            "cell": id,
+            "clients": asked.at,
+            "start": map.cells.get(id).map(|cell| cell.start),
+            "state": state,
+            "reason": asked.answer.as_ref().err(),
+            "map_version": answer.map(|answer| answer.map.version),
+            "leads": led,
+            "copies": copied,
+            "items": memory.map(|it| it.items),
+            "bytes": memory.map(|it| it.item_bytes),
+            "limit_bytes": memory.map(|it| it.limit),
+            "evictions": answer.map(|answer| answer.evictions),
+            "unconfirmed": answer.map(|answer| &answer.map.unconfirmed),
+            "not_heard": answer.map(|answer| not_heard(answer).collect::<Vec<_>>()),
+            "if_it_ends": loss.map(|loss| json!({
+                "evicts": !loss.lacks.is_empty(),
+                "lacks_bytes": loss.lacks,
+                "ranges_lost": loss.lost,
+                "ranges_without_a_cell_for_a_copy": loss.uncopied,
+            })),
+        })
+    };
+    let serves = |range: &Range| {
+        let (_, _, answer) = survey.answers().find(|(id, ..)| *id == range.primary)?;
+        answer.map.ranges.iter().find(|it| it.id == range.id)?.serves
+    };
+    let range = |range: &Range| {
+        json!({
+            "range": range.id,
+            "slices": [range.first, range.last],
+            "primary": range.primary,
+            "copies": range.copies,
+            "learner": range.learner,
+            "epoch": range.epoch,
+            "losses": range.losses,
+            "serves": serves(range),
+            "is_short": range.in_sync().count() < map.copies_wanted,
+            "short_since_s": short_since(survey, range.id).map(|(since_s, _)| since_s),
+        })
+    };
+    json!({
+        "ring": map.ring,
+        "map_version": map.version,
+        "cells_wanted": map.cells_wanted,
+        "copies_wanted": map.copies_wanted,
+        "losses": map.losses,
+        "leader": map.leader,
+        "voters": map.voters,
+        "cells": survey.cells.iter().map(cell).collect::<Vec<_>>(),
+        "ranges": map.ranges.iter().map(range).collect::<Vec<_>>(),
+    })
+}

@@ -1,0 +1,153 @@
+//! What all cells of a ring say, asked at about the same time.
+//!
+//! The map is the newest that any of them shows: an older one names as primary a cell that is not
+//! the primary any more.
+
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::thread;
+use std::time::Duration;
+
+use super::client::{Client, NoAnswer};
+use super::map::Map;
+use super::report::find;
+
+/// Cells that are asked at the same time.
+const ASKED_MAX: usize = 64;
+/// How often cells are asked that only a newer map names.
+const ROUNDS_MAX: usize = 3;
+
+/// What the cells say.
+pub(super) struct Survey {
+    /// The newest map.
+    pub(super) map: Map,
+    /// Every cell of it.
+    pub(super) cells: BTreeMap<u32, Asked>,
+}
+
+/// What one cell says.
+pub(super) struct Asked {
+    /// Where it was asked.
+    pub(super) at: String,
+    /// Its answer, or why there is none.
+    pub(super) answer: Result<Answer, String>,
+}
+
+/// The answer of a cell.
+pub(super) struct Answer {
+    pub(super) map: Map,
+    pub(super) memory: Memory,
+    /// The second, by its clock.
+    pub(super) time_s: u64,
+    pub(super) evictions: u64,
+}
+
+/// The memory of a cell, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Memory {
+    pub(super) limit: u64,
+    /// How many items it holds, copies included.
+    pub(super) items: u64,
+    pub(super) item_bytes: u64,
+    pub(super) index_bytes: u64,
+    /// What is neither for items nor for their index: logs, links, connections.
+    pub(super) other_bytes: u64,
+    pub(super) segment_bytes: u64,
+}
+
+impl Survey {
+    /// Asks the first of `servers` that answers, and then every cell that its map names.
+    pub(super) fn take(servers: &[String], timeout: Duration) -> Result<Self, Box<dyn Error>> {
+        let mut failures = Vec::new();
+        for server in servers {
+            match ask(server, timeout) {
+                Ok(first) => return Ok(Self::around(first, server, timeout)),
+                Err(error) => failures.push(format!("{server}: {error}")),
+            }
+        }
+        Err(failures.join("\nvolvox: ").into())
+    }
+
+    fn around(first: Answer, server: &str, timeout: Duration) -> Self {
+        let mut map = first.map.clone();
+        let first = Asked { at: server.to_owned(), answer: Ok(first) };
+        let mut cells = BTreeMap::from([(map.cell, first)]);
+        for _ in 0..ROUNDS_MAX {
+            let is_new = |(id, _): &(&u32, _)| !cells.contains_key(id);
+            let new: Vec<_> = map.cells.iter().filter(is_new).collect();
+            let new: Vec<_> = new.iter().map(|(id, cell)| (**id, cell.clients.clone())).collect();
+            for some in new.chunks(ASKED_MAX) {
+                cells.extend(ask_all(some, &map.ring, timeout));
+            }
+            let answers = cells.values().filter_map(|cell| cell.answer.as_ref().ok());
+            let newest = answers.map(|answer| &answer.map).max_by_key(|map| map.version);
+            if newest.is_none_or(|newest| newest.version <= map.version) {
+                break;
+            }
+            map = newest.cloned().unwrap_or(map);
+        }
+        Self { map, cells }
+    }
+
+    /// The memory of each cell that answers.
+    pub(super) fn memories(&self) -> BTreeMap<u32, Memory> {
+        self.answers().map(|(id, _, answer)| (id, answer.memory)).collect()
+    }
+
+    /// The answers that there are.
+    pub(super) fn answers(&self) -> impl Iterator<Item = (u32, &Asked, &Answer)> {
+        self.cells.iter().filter_map(|(id, asked)| {
+            let answer = asked.answer.as_ref().ok()?;
+            Some((*id, asked, answer))
+        })
+    }
+}
+
+fn ask_all(cells: &[(u32, String)], ring: &str, timeout: Duration) -> Vec<(u32, Asked)> {
+    thread::scope(|scope| {
+        let asks = cells.iter().map(|(id, at)| {
+            let ask = scope.spawn(move || match ask(at, timeout) {
+                Err(error) => Err(error.to_string()),
+                Ok(answer) if answer.map.ring != ring => {
+                    Err(format!("a cell of ring {} answers there", answer.map.ring))
+                }
+                Ok(answer) if answer.map.cell != *id => {
+                    Err(format!("cell {} answers there", answer.map.cell))
+                }
+                Ok(answer) => Ok(answer),
+            });
+            (id, at, ask)
+        });
+        let asks: Vec<_> = asks.collect();
+        let ended = asks.into_iter().map(|(id, at, ask)| {
+            let answer = ask.join().expect("invariant: asking does not panic");
+            (*id, Asked { at: at.clone(), answer })
+        });
+        ended.collect()
+    })
+}
+
+fn ask(server: &str, timeout: Duration) -> Result<Answer, Box<dyn Error>> {
+    let mut client = Client::connect(server, timeout)?;
+    let ring = client.stats("ring").map_err(|error| match error {
+        NoAnswer::Line(line) if line == "ERROR" => "it is in no ring".to_owned(),
+        error => error.to_string(),
+    })?;
+    let (general, own) = (client.stats("")?, client.stats("volvox")?);
+    let budget = |owner: &str| find::<u64>(&own, &format!("budget_{owner}"));
+    let others = ["log", "links", "connections", "frames"].map(budget);
+    let memory = Memory {
+        limit: find(&general, "limit_maxbytes")?,
+        items: find(&general, "curr_items")?,
+        item_bytes: find(&general, "bytes")?,
+        index_bytes: budget("index")?,
+        other_bytes: others.into_iter().sum::<Result<_, _>>()?,
+        segment_bytes: find(&own, "segment_bytes")?,
+    };
+    Ok(Answer {
+        map: Map::parse(&ring)?,
+        memory,
+        time_s: find(&general, "time")?,
+        evictions: find(&general, "evictions")?,
+    })
+}

@@ -1,0 +1,57 @@
+//! What `volvox ctl` is asked for.
+
+use std::time::Duration;
+
+/// A question, and who is asked.
+#[derive(Clone, Debug)]
+pub struct Wanted {
+    /// `HOST:PORT` of cells, one after the other until one answers.
+    pub servers: Vec<String>,
+    /// How long a cell may take for one answer, and between two lines of a long one.
+    pub timeout: Duration,
+    /// Whether to print JSON.
+    pub json: bool,
+    /// The question.
+    pub question: Question,
+}
+
+/// A question.
+#[derive(Clone, Debug)]
+pub enum Question {
+    /// What there is.
+    Ring {
+        /// Again after this time, until it is stopped.
+        every: Option<Duration>,
+    },
+    /// Which cells hold these keys.
+    WhoHas {
+        /// The keys.
+        keys: Vec<String>,
+    },
+    /// Which keys there are.
+    Keys {
+        /// Only those that begin like this.
+        prefix: String,
+        /// At most this number; 0 is no limit.
+        limit: u64,
+    },
+    /// That a cell ends.
+    Stop {
+        /// The cell.
+        cell: u32,
+        /// Whether it ends whatever speaks against it.
+        is_certain: bool,
+    },
+    /// That a range whose copies are all lost begins again empty.
+    Forgive {
+        /// The range.
+        range: u32,
+        /// Whether to do it, and not only say what would be lost.
+        is_certain: bool,
+    },
+    /// How the map has changed.
+    Log {
+        /// The latest changes, at most this number.
+        limit: usize,
+    },
+}
