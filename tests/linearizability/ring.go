@@ -22,7 +22,7 @@ const (
 	// One look counts no longer than that, so a machine that is suspended does not count as one
 	// that does not heal.
 	lookMax = 2 * time.Second
-	secret    = "a secret of this test alone"
+	secret  = "a secret of this test alone"
 )
 
 // Cell is one process.
