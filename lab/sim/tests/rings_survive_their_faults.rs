@@ -32,6 +32,14 @@ fn the_last_seeds() {
     survive(3);
 }
 
+/// Seeds on which something was once not true.
+#[test]
+fn seeds_that_have_failed() {
+    for seed in [849, 1398, 3710, 5092, 7531] {
+        assert_eq!(sim::run(seed, false).fault, None, "seed {seed}");
+    }
+}
+
 #[test]
 fn the_same_seed_gives_the_same_run() {
     for seed in [3, 17, 61] {

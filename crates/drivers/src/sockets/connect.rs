@@ -2,18 +2,25 @@
 //! bytes or has failed.
 //!
 //! As an accepted one, it sends without delay, and with keep-alive it notices a host that is gone.
+//! It breaks when what was sent is not confirmed for [`UNCONFIRMED_MS`]: after a cut, another one is
+//! open before TCP would send again on this one.
 
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 
 use rustix::io::Errno;
-use rustix::net::sockopt::{set_socket_keepalive, set_tcp_nodelay, socket_error};
+use rustix::net::sockopt::{
+    set_socket_keepalive, set_tcp_nodelay, set_tcp_user_timeout, socket_error,
+};
 use rustix::net::{connect, getpeername, getsockname};
 
 use super::address::Address;
 use super::info::{ConnectionInfo, Ends};
 use super::stream::{family_of, stream};
+
+/// How long sent bytes may stay unconfirmed by the system of the other end, in milliseconds.
+const UNCONFIRMED_MS: u32 = 1_000;
 
 /// What has become of a connection that was started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +38,7 @@ pub(crate) fn start_connect(to: &SocketAddr) -> Result<OwnedFd, Errno> {
     let fd = stream(family_of(to))?;
     set_tcp_nodelay(&fd, true)?;
     set_socket_keepalive(&fd, true)?;
+    set_tcp_user_timeout(&fd, UNCONFIRMED_MS)?;
     match connect(&fd, to) {
         // After a signal it goes on as well.
         Ok(()) | Err(Errno::INPROGRESS | Errno::INTR) => Ok(fd),

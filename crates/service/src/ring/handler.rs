@@ -47,11 +47,13 @@ impl RingService {
 }
 
 impl LinkHandler for RingService {
-    fn opened(&mut self, link: &Link, out: &mut Vec<u8>) -> bool {
+    fn opened(&mut self, link: &Link, now: Now, out: &mut Vec<u8>) -> bool {
+        self.worker.begin(now);
         self.worker.opened(link, out)
     }
 
-    fn sends(&mut self, link: &Link, out: &mut Vec<u8>) -> bool {
+    fn sends(&mut self, link: &Link, now: Now, out: &mut Vec<u8>) -> bool {
+        self.worker.begin(now);
         self.worker.sends(link, out)
     }
 
@@ -99,6 +101,9 @@ impl Serve for RingService {
             Role::Streams(cell, lane) => (cell, lane, Purpose::Stream),
             Role::Called => return None,
         };
+        if !self.worker.connected(role, id) {
+            return None;
+        }
         let mut hello = Vec::new();
         let connector = self.worker.ring.connector(cell, purpose, &mut hello);
         let decoder = self.worker.ring.decoder();
@@ -296,6 +301,7 @@ impl Handler for RingService {
             Mail::Adopted => {
                 self.worker.routes = Some(self.worker.ring.routes());
                 self.worker.streams.adopt(&mut self.worker.orders);
+                self.worker.end_useless_links(&[]);
                 self.worker.tend(now);
             }
             Mail::Appended(lane) => self.worker.ring.unmail(lane),

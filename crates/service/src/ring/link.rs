@@ -23,10 +23,10 @@ use std::fmt::Display;
 /// What a handler does for its links.
 pub(crate) trait LinkHandler: Handler {
     /// The handshake of `link` is over. False if it is not wanted.
-    fn opened(&mut self, link: &Link, out: &mut Vec<u8>) -> bool;
+    fn opened(&mut self, link: &Link, now: Now, out: &mut Vec<u8>) -> bool;
 
     /// Appends what is to be sent on `link`. False if the link is of no use any more.
-    fn sends(&mut self, link: &Link, out: &mut Vec<u8>) -> bool;
+    fn sends(&mut self, link: &Link, now: Now, out: &mut Vec<u8>) -> bool;
 
     /// Takes a frame from `link`. False if it is to be given again later.
     fn take_frame(&mut self, link: &mut Link, frame: &Frame<'_>, now: Now, out: &mut Reply)
@@ -233,8 +233,8 @@ impl Link {
             (Purpose::Stream, false) => Kind::StreamIn(None),
             (Purpose::Control, _) => Kind::Over,
         };
-        let out = context.out.bytes_mut();
-        if !context.handler.opened(self, out) {
+        let Context { handler, out, now, .. } = context;
+        if !handler.opened(self, *now, out.bytes_mut()) {
             self.end();
         }
     }
@@ -313,8 +313,8 @@ impl<H: LinkHandler> Connection<H> for Link {
         let kept = std::mem::take(&mut self.input);
         self.take(&kept, context);
         if !matches!(self.kind, Kind::Over) {
-            let Context { handler, out, .. } = context;
-            if !handler.sends(self, out.bytes_mut()) {
+            let Context { handler, out, now, .. } = context;
+            if !handler.sends(self, *now, out.bytes_mut()) {
                 self.end();
             }
         }

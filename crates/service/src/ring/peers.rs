@@ -8,18 +8,27 @@ use std::collections::BTreeMap;
 const AGAIN_NS: u64 = 10_000_000;
 /// Bytes of requests that a link holds unsent.
 const UNSENT_BYTES_MAX: usize = 4 << 20;
+/// How long a link may take to open, and how long nothing may come of one while a request is
+/// overdue. Then it is closed, and opened again: the other end may be gone without a word.
+const SILENT_NS: u64 = 1_500_000_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     /// It may be opened from this time on.
     Closed(u64),
-    Opening,
-    Open(ConnId),
+    /// It is being opened, since this time.
+    Opening(u64),
+    /// Requests go out, to this life of the cell.
+    Open(u64),
 }
 
 /// A link on which requests go out.
-pub(crate) struct PeerLink {
+struct PeerLink {
     state: State,
+    /// Its connection, as soon as there is one.
+    conn: Option<ConnId>,
+    /// When something last came.
+    heard_ns: u64,
     /// Requests that are not sent.
     out: Vec<u8>,
     is_ordered: bool,
@@ -35,6 +44,15 @@ pub(crate) enum Needs {
     Turn(ConnId),
 }
 
+/// What a link was when it was closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Was {
+    /// Not yet open: nothing was sent.
+    Opening,
+    /// Open.
+    Open,
+}
+
 /// The links to all cells.
 #[derive(Default)]
 pub(crate) struct Peers(BTreeMap<CellId, PeerLink>);
@@ -43,30 +61,56 @@ impl Peers {
     /// Where to append a request to `cell`, and what is to be done then. `None` if the link cannot
     /// take it now.
     pub(crate) fn ask(&mut self, cell: CellId, now_ns: u64) -> Option<(&mut Vec<u8>, Needs)> {
-        let new = PeerLink { state: State::Closed(0), out: Vec::new(), is_ordered: false };
-        let link = self.0.entry(cell).or_insert(new);
+        let link = self.0.entry(cell).or_insert_with(PeerLink::closed);
         if link.out.len() > UNSENT_BYTES_MAX {
             return None;
         }
-        let needs = match link.state {
-            State::Closed(at_ns) if at_ns > now_ns => return None,
-            State::Closed(_) => {
-                link.state = State::Opening;
+        let needs = match (link.state, link.conn) {
+            (State::Closed(at_ns), _) if at_ns > now_ns => return None,
+            (State::Closed(_), _) => {
+                (link.state, link.conn) = (State::Opening(now_ns), None);
                 Needs::Connection
             }
-            State::Open(conn) if !link.is_ordered => {
+            (State::Open(_), Some(conn)) if !link.is_ordered => {
                 link.is_ordered = true;
                 Needs::Turn(conn)
             }
-            State::Opening | State::Open(_) => Needs::Nothing,
+            (State::Opening(_) | State::Open(_), _) => Needs::Nothing,
         };
         Some((&mut link.out, needs))
     }
 
-    /// The link to `cell` is open.
-    pub(crate) fn opened(&mut self, cell: CellId, conn: ConnId) {
+    /// The link to `cell` has a connection; its handshake begins. False if it is not wanted.
+    pub(crate) fn connected(&mut self, cell: CellId, conn: ConnId) -> bool {
+        let link = self.opening(cell).filter(|link| link.conn.is_none());
+        link.is_some_and(|link| {
+            link.conn = Some(conn);
+            true
+        })
+    }
+
+    /// The handshake with this life of `cell` is over. False if `conn` is not its link.
+    pub(crate) fn opened(
+        &mut self,
+        (cell, life): (CellId, u64),
+        conn: ConnId,
+        now_ns: u64,
+    ) -> bool {
+        let link = self.opening(cell).filter(|link| link.conn == Some(conn));
+        link.is_some_and(|link| {
+            (link.state, link.heard_ns) = (State::Open(life), now_ns);
+            true
+        })
+    }
+
+    fn opening(&mut self, cell: CellId) -> Option<&mut PeerLink> {
+        self.0.get_mut(&cell).filter(|link| matches!(link.state, State::Opening(_)))
+    }
+
+    /// Something came from `cell`.
+    pub(crate) fn hears(&mut self, cell: CellId, now_ns: u64) {
         if let Some(link) = self.0.get_mut(&cell) {
-            link.state = State::Open(conn);
+            link.heard_ns = now_ns;
         }
     }
 
@@ -78,11 +122,105 @@ impl Peers {
         }
     }
 
-    /// The link to `cell` is closed, or could not be opened. What was not sent is dropped.
-    pub(crate) fn closed(&mut self, cell: CellId, now_ns: u64) {
-        if let Some(link) = self.0.get_mut(&cell) {
-            link.out = Vec::new();
-            (link.state, link.is_ordered) = (State::Closed(now_ns + AGAIN_NS), false);
-        }
+    /// The link to `cell` with this connection is closed, or could not be opened. What was not sent
+    /// is dropped. `None` if the cell has another link by now, or none.
+    pub(crate) fn closed(
+        &mut self,
+        cell: CellId,
+        conn: Option<ConnId>,
+        now_ns: u64,
+    ) -> Option<Was> {
+        let link = self.0.get_mut(&cell).filter(|link| link.conn == conn)?;
+        let was = match link.state {
+            State::Closed(_) => return None,
+            State::Opening(_) => Was::Opening,
+            State::Open(_) => Was::Open,
+        };
+        *link = PeerLink { state: State::Closed(now_ns + AGAIN_NS), ..PeerLink::closed() };
+        Some(was)
+    }
+
+    /// Whether a link is being opened.
+    pub(crate) fn is_opening(&self) -> bool {
+        self.0.values().any(|link| matches!(link.state, State::Opening(_)))
+    }
+
+    /// The links that are of no use any more: those that take too long to open, those to a life of
+    /// the cell that is over, and, of cells with an `overdue` request, those from which nothing
+    /// comes.
+    pub(crate) fn useless(
+        &self,
+        overdue: &[CellId],
+        life_of: impl Fn(CellId) -> Option<u64>,
+        now_ns: u64,
+    ) -> Vec<(CellId, ConnId)> {
+        let is_useless = |cell: CellId, link: &PeerLink| match link.state {
+            State::Closed(_) => false,
+            State::Opening(since_ns) => since_ns + SILENT_NS <= now_ns,
+            State::Open(life) => {
+                life_of(cell).is_some_and(|now| now > life)
+                    || overdue.contains(&cell) && link.heard_ns + SILENT_NS <= now_ns
+            }
+        };
+        let useless = self.0.iter().filter(|(cell, link)| is_useless(**cell, link));
+        useless.filter_map(|(cell, link)| Some((*cell, link.conn?))).collect()
+    }
+}
+
+impl PeerLink {
+    fn closed() -> Self {
+        let (state, out) = (State::Closed(0), Vec::new());
+        Self { state, conn: None, heard_ns: 0, out, is_ordered: false }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use session::WorkerId;
+
+    const CELL: CellId = CellId(2);
+
+    fn conn(index: u32) -> ConnId {
+        ConnId { worker: WorkerId(0), index, generation: 0 }
+    }
+
+    /// Links of which the first is open since time 0, to life 1.
+    fn open() -> Peers {
+        let mut peers = Peers::default();
+        assert_eq!(peers.ask(CELL, 0).map(|(_, needs)| needs), Some(Needs::Connection));
+        assert!(peers.connected(CELL, conn(1)));
+        assert!(peers.opened((CELL, 1), conn(1), 0));
+        peers
+    }
+
+    #[test]
+    fn a_link_of_the_past_does_not_close_the_one_of_now() {
+        let mut peers = open();
+        assert_eq!(peers.closed(CELL, Some(conn(1)), 0), Some(Was::Open));
+        peers.ask(CELL, AGAIN_NS).expect("it is opened again");
+        assert_eq!(peers.closed(CELL, Some(conn(1)), AGAIN_NS), None);
+        assert!(peers.connected(CELL, conn(2)));
+        assert!(!peers.opened((CELL, 1), conn(1), AGAIN_NS));
+        assert!(peers.opened((CELL, 1), conn(2), AGAIN_NS));
+        assert_eq!(peers.closed(CELL, Some(conn(1)), AGAIN_NS), None);
+    }
+
+    #[test]
+    fn a_link_that_is_of_no_use_is_found() {
+        let mut peers = open();
+        let none: &[CellId] = &[];
+        assert_eq!(peers.useless(none, |_| Some(1), u64::MAX), []);
+        assert_eq!(peers.useless(none, |_| Some(2), 0), [(CELL, conn(1))], "of an earlier life");
+        assert_eq!(peers.useless(&[CELL], |_| None, SILENT_NS), [(CELL, conn(1))], "silent");
+        peers.hears(CELL, 1);
+        assert_eq!(peers.useless(&[CELL], |_| None, SILENT_NS), []);
+        peers.closed(CELL, Some(conn(1)), 0);
+        peers.ask(CELL, AGAIN_NS).expect("it is opened again");
+        assert!(peers.connected(CELL, conn(2)));
+        let late_ns = AGAIN_NS + SILENT_NS;
+        assert_eq!(peers.useless(none, |_| None, late_ns - 1), []);
+        assert_eq!(peers.useless(none, |_| None, late_ns), [(CELL, conn(2))], "it does not open");
+        assert_eq!(peers.closed(CELL, Some(conn(2)), late_ns), Some(Was::Opening));
     }
 }

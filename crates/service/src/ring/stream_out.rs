@@ -16,6 +16,10 @@ const READ_BYTES: usize = 64 << 10;
 /// How long a stream rests before it is opened again.
 const AGAIN_NS: u64 = 20_000_000;
 
+/// How long a stream may take to open, and a copy to acknowledge something. Then the connection is
+/// closed, and opened again: the other end may be gone without a word.
+const SILENT_NS: u64 = 1_500_000_000;
+
 /// How far a stream is open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
@@ -35,6 +39,8 @@ pub(crate) struct StreamOut {
     pub(crate) lane: LaneId,
     pub(crate) conn: Option<ConnId>,
     state: State,
+    /// Since when it waits for the copy.
+    since_ns: u64,
     /// The next position to send.
     next: u64,
     /// The last position of each frame that is not acknowledged, and its length.
@@ -52,6 +58,7 @@ impl StreamOut {
             lane,
             conn: None,
             state: State::Closed(0),
+            since_ns: 0,
             next: 0,
             unacked: VecDeque::new(),
             unacked_bytes: 0,
@@ -68,9 +75,25 @@ impl StreamOut {
         }
     }
 
+    /// When it is of no use any more, unless something comes from the copy; `None` if it waits for
+    /// nothing.
+    pub(crate) fn silent_at_ns(&self) -> Option<u64> {
+        let waits = match self.state {
+            State::Closed(_) => false,
+            State::Opening | State::Asked => true,
+            State::Open => !self.unacked.is_empty(),
+        };
+        waits.then_some(self.since_ns + SILENT_NS)
+    }
+
+    /// Whether a connection was ordered that has not come.
+    pub(crate) fn is_connecting(&self) -> bool {
+        self.state == State::Opening && self.conn.is_none()
+    }
+
     /// A connection was ordered.
-    pub(crate) fn opening(&mut self) {
-        self.state = State::Opening;
+    pub(crate) fn opening(&mut self, now_ns: u64) {
+        (self.conn, self.state, self.since_ns) = (None, State::Opening, now_ns);
     }
 
     /// Its connection is gone, or could not be opened.
@@ -82,8 +105,8 @@ impl StreamOut {
     }
 
     /// The handshake is over: asks the copy where to begin.
-    pub(crate) fn ask(&mut self, ring: &RingCell, out: &mut Vec<u8>) {
-        self.state = State::Asked;
+    pub(crate) fn ask(&mut self, ring: &RingCell, now_ns: u64, out: &mut Vec<u8>) {
+        (self.state, self.since_ns) = (State::Asked, now_ns);
         let lanes = ring.log.lanes.logs().count() as u8;
         let (_, end) = self.copy.readers[self.lane.index()];
         let lane = self.lane.index() as u8;
@@ -92,13 +115,13 @@ impl StreamOut {
 
     /// The copy wants entries from `position` on: it has applied those before, also where its
     /// acknowledgement was lost with an earlier connection. False if there are none.
-    pub(crate) fn begin(&mut self, position: u64, ring: &RingCell) -> bool {
+    pub(crate) fn begin(&mut self, position: u64, ring: &RingCell, now_ns: u64) -> bool {
         let acked = self.copy.acked(self.lane.index());
         if self.state != State::Asked || position <= acked {
             return false;
         }
         (self.next, self.state) = (position, State::Open);
-        self.acknowledges(position - 1, ring)
+        self.acknowledges(position - 1, ring, now_ns)
     }
 
     /// Whether there is something to send, and the copy is not too far behind for it.
@@ -116,8 +139,16 @@ impl StreamOut {
     }
 
     /// Appends frames of entries to `out`. False if the log has no more what is wanted.
-    pub(crate) fn send(&mut self, ring: &RingCell, map_version: u64, out: &mut Vec<u8>) -> bool {
+    pub(crate) fn send(
+        &mut self,
+        ring: &RingCell,
+        (map_version, now_ns): (u64, u64),
+        out: &mut Vec<u8>,
+    ) -> bool {
         self.is_ordered = false;
+        if self.unacked.is_empty() {
+            self.since_ns = now_ns;
+        }
         while self.has_more(ring) {
             let log = ring.log.lanes.log(self.lane);
             let (reader, _) = self.copy.readers[self.lane.index()];
@@ -137,10 +168,11 @@ impl StreamOut {
     }
 
     /// The copy has applied everything up to `position`. False if it was not sent so far.
-    pub(crate) fn acknowledges(&mut self, position: u64, ring: &RingCell) -> bool {
+    pub(crate) fn acknowledges(&mut self, position: u64, ring: &RingCell, now_ns: u64) -> bool {
         if self.state != State::Open || position >= self.next {
             return false;
         }
+        self.since_ns = now_ns;
         while let Some((_, bytes)) = self.unacked.pop_front_if(|(last, _)| *last <= position) {
             self.unacked_bytes -= bytes;
         }

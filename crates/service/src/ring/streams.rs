@@ -34,12 +34,24 @@ impl Streams {
         !self.stopped.is_empty() || self.out.values().any(|stream| stream.opens_at_ns().is_some())
     }
 
-    /// Opens the streams that are due, and gives turns to those that were stopped.
+    /// When a stream may be of no use any more, in nanoseconds of the monotonic clock.
+    pub(crate) fn silent_at_ns(&self) -> u64 {
+        self.out.values().filter_map(StreamOut::silent_at_ns).min().unwrap_or(u64::MAX)
+    }
+
+    /// Opens the streams that are due, closes those whose copy is silent, and gives turns to those
+    /// that were stopped.
     pub(crate) fn tend(&mut self, now_ns: u64, orders: &mut VecDeque<Order>) {
         orders.extend(self.stopped.drain(..).map(Order::Turn));
         for ((cell, lane), stream) in &mut self.out {
+            if let Some(conn) = stream.conn
+                && stream.silent_at_ns().is_some_and(|at_ns| at_ns <= now_ns)
+            {
+                orders.push_back(Order::Close(conn));
+                stream.closed(now_ns);
+            }
             if stream.opens_at_ns().is_some_and(|at_ns| at_ns <= now_ns) {
-                stream.opening();
+                stream.opening(now_ns);
                 let purpose = Role::Streams(*cell, *lane).number();
                 orders.push_back(Order::Connect { to: stream.copy.links, purpose });
             }
@@ -72,46 +84,56 @@ impl Streams {
         self.out.values_mut().find_map(|stream| stream.orders_turn(ring)).map(Order::Turn)
     }
 
+    /// A stream to a copy has a connection; its handshake begins. False if it is not wanted.
+    pub(crate) fn connected(&mut self, key: (CellId, u8), conn: ConnId) -> bool {
+        let stream = self.out.get_mut(&key).filter(|stream| stream.is_connecting());
+        stream.is_some_and(|stream| {
+            stream.conn = Some(conn);
+            true
+        })
+    }
+
     /// The connection of a stream to a copy is gone, or could not be opened.
     pub(crate) fn closed(&mut self, key: (CellId, u8), conn: Option<ConnId>, now_ns: u64) {
         let stream = self.out.get_mut(&key);
-        if let Some(stream) = stream.filter(|it| it.conn == conn || it.conn.is_none()) {
+        if let Some(stream) = stream.filter(|it| it.conn == conn) {
             stream.closed(now_ns);
         }
     }
 
     /// The handshake of a stream to a copy is over. False if it is not wanted.
-    pub(crate) fn opened(&mut self, link: &Link, out: &mut Vec<u8>) -> bool {
+    pub(crate) fn opened(&mut self, link: &Link, now_ns: u64, out: &mut Vec<u8>) -> bool {
         let stream = self.out.get_mut(&(link.cell, link.lane));
         let stream = stream.filter(|it| it.copy.incarnation == link.incarnation);
+        let stream = stream.filter(|it| it.conn == Some(link.id()));
         stream.is_some_and(|stream| {
-            stream.conn = Some(link.id());
-            stream.ask(&self.ring, out);
+            stream.ask(&self.ring, now_ns, out);
             true
         })
     }
 
     /// Appends entries to send. False if the stream is of no use any more.
-    pub(crate) fn sends(&mut self, link: &Link, out: &mut Vec<u8>) -> bool {
-        let version = self.ring.version();
+    pub(crate) fn sends(&mut self, link: &Link, now_ns: u64, out: &mut Vec<u8>) -> bool {
+        let at = (self.ring.version(), now_ns);
         let stream = self.out.get_mut(&(link.cell, link.lane));
         let stream = stream.filter(|it| it.conn == Some(link.id()));
-        stream.is_some_and(|stream| stream.send(&self.ring, version, out))
+        stream.is_some_and(|stream| stream.send(&self.ring, at, out))
     }
 
     /// Takes what a copy answers to its stream.
-    pub(crate) fn take_answer(&mut self, link: &mut Link, frame: &Frame<'_>) {
+    pub(crate) fn take_answer(&mut self, link: &mut Link, frame: &Frame<'_>, now_ns: u64) {
         let stream = self.out.get_mut(&(link.cell, link.lane));
+        let stream = stream.filter(|it| it.conn == Some(link.id()));
         let is_right = match (stream, *frame) {
             (Some(stream), Frame::StreamFrom { position, .. }) => {
-                let begins = stream.begin(position, &self.ring);
+                let begins = stream.begin(position, &self.ring, now_ns);
                 if !begins {
                     self.ring.find(Finding::Refuses { cell: link.cell });
                 }
                 begins
             }
             (Some(stream), Frame::Acked { position, .. }) => {
-                stream.acknowledges(position, &self.ring)
+                stream.acknowledges(position, &self.ring, now_ns)
             }
             (_, Frame::StreamEnd { lane, reason, .. }) => {
                 let why = Reason::describe(reason);

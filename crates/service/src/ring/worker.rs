@@ -13,7 +13,7 @@ use super::cell::{Finding, RingCell};
 use super::flush;
 use super::job::{Asks, GatedReply, Gather, Job, Origin};
 use super::link::{Kind, Link};
-use super::peers::{Needs, Peers};
+use super::peers::{Needs, Peers, Was};
 use super::role::Role;
 use super::routes::{Routes, Target};
 use super::streams::Streams;
@@ -334,12 +334,17 @@ impl RingWorker {
 
     pub(super) fn has_to_tend(&self) -> bool {
         let has_jobs = !(self.again.is_empty() && self.gated.is_empty());
-        has_jobs || self.streams.has_to_tend() || self.now.mono_ns >= self.overdue_at_ns
+        has_jobs || self.streams.has_to_tend() || self.now.mono_ns >= self.deadline_ns()
+    }
+
+    /// When a request or a link may be overdue.
+    fn deadline_ns(&self) -> u64 {
+        self.overdue_at_ns.min(self.streams.silent_at_ns())
     }
 
     /// When there may be something to tend.
     pub(super) fn wakes_at_ns(&self) -> u64 {
-        if self.has_to_tend() { self.again_at_ns } else { self.overdue_at_ns }
+        if self.has_to_tend() { self.again_at_ns } else { self.deadline_ns() }
     }
 
     /// Lets the workers of other lanes know that something was appended.
@@ -497,8 +502,8 @@ impl RingWorker {
         }
     }
 
-    /// Ends the requests that other cells have not answered in time. Those of clients have a
-    /// deadline of their own.
+    /// Ends the requests that other cells have not answered in time, and the links that are of no
+    /// use. Requests of clients have a deadline of their own.
     fn end_overdue(&mut self) {
         let now_ns = self.now.mono_ns;
         if now_ns < self.overdue_at_ns {
@@ -506,15 +511,27 @@ impl RingWorker {
         }
         let overdue = self.asked.extract_if(.., |_, (_, job)| job.due_ns <= now_ns);
         let overdue: Vec<_> = overdue.map(|(_, asked)| asked).collect();
+        let cells: Vec<_> = overdue.iter().map(|(cell, _)| *cell).collect();
         for (cell, job) in overdue {
             let why = format!("cell {cell} has not answered in time");
             let line = if job.only_reads { error(&why) } else { in_doubt(&why) };
             self.finish(job.origin, line);
         }
-        self.overdue_at_ns = match self.asked.is_empty() {
+        self.end_useless_links(&cells);
+        self.overdue_at_ns = match self.asked.is_empty() && !self.peers.is_opening() {
             true => u64::MAX,
             false => now_ns + OVERDUE_NS,
         };
+    }
+
+    /// Ends the links that are of no use any more. The cells with an `overdue` request are named.
+    pub(super) fn end_useless_links(&mut self, overdue: &[CellId]) {
+        let routes = self.routes.clone();
+        let life_of = |cell| routes.as_ref()?.cells.get(&cell).map(|(_, life)| *life);
+        for (cell, conn) in self.peers.useless(overdue, life_of, self.now.mono_ns) {
+            self.orders.push_back(Order::Close(conn));
+            self.lost(Role::Asks(cell), Some(conn));
+        }
     }
 
     /// `job` was not executed in time.
@@ -566,12 +583,11 @@ impl RingWorker {
         let now_ns = self.now.mono_ns;
         match role {
             Role::Asks(cell) => {
-                self.peers.closed(cell, now_ns);
+                let Some(was) = self.peers.closed(cell, conn, now_ns) else { return };
                 let mine = self.asked.extract_if(.., |_, (of, _)| *of == cell);
                 let jobs: Vec<_> = mine.map(|(_, (_, job))| job).collect();
                 for job in jobs {
-                    // Without a connection nothing was sent.
-                    if job.only_reads || conn.is_none() {
+                    if job.only_reads || was == Was::Opening {
                         self.again.push_back(job);
                     } else {
                         let why = format!("the link to cell {cell} has broken");
@@ -584,15 +600,27 @@ impl RingWorker {
         }
     }
 
+    /// A link has a connection; its handshake begins. False if it is not wanted.
+    pub(super) fn connected(&mut self, role: Role, conn: ConnId) -> bool {
+        match role {
+            Role::Asks(cell) => self.peers.connected(cell, conn),
+            Role::Streams(cell, lane) => self.streams.connected((cell, lane), conn),
+            Role::Called => false,
+        }
+    }
+
     /// The handshake of `link` is over. False if it is not wanted.
     pub(super) fn opened(&mut self, link: &Link, out: &mut Vec<u8>) -> bool {
+        let now_ns = self.now.mono_ns;
         match link.kind {
             Kind::Asking => {
-                self.peers.opened(link.cell, link.id());
-                self.peers.send(link.cell, out);
-                true
+                let is_wanted = self.peers.opened((link.cell, link.incarnation), link.id(), now_ns);
+                if is_wanted {
+                    self.peers.send(link.cell, out);
+                }
+                is_wanted
             }
-            Kind::StreamOut => self.streams.opened(link, out),
+            Kind::StreamOut => self.streams.opened(link, now_ns, out),
             _ => true,
         }
     }
@@ -604,7 +632,7 @@ impl RingWorker {
                 self.peers.send(link.cell, out);
                 true
             }
-            Kind::StreamOut => self.streams.sends(link, out),
+            Kind::StreamOut => self.streams.sends(link, self.now.mono_ns, out),
             _ => true,
         }
     }
@@ -624,9 +652,10 @@ impl RingWorker {
                 self.answer(link, (id, hops, due_ns), text, out.bytes_mut());
             }
             (Kind::Asking, Frame::Reply { id, verdict, text, .. }) => {
+                self.peers.hears(link.cell, now.mono_ns);
                 self.answered(id, verdict, text);
             }
-            (Kind::StreamOut, _) => self.streams.take_answer(link, frame),
+            (Kind::StreamOut, _) => self.streams.take_answer(link, frame, now.mono_ns),
             (Kind::StreamIn(_), _) => {
                 self.inner.worker.begin(now);
                 let worker = &mut self.inner.worker;
