@@ -2,8 +2,8 @@
 //! bytes or has failed.
 //!
 //! As an accepted one, it sends without delay, and with keep-alive it notices a host that is gone.
-//! It breaks when what was sent is not confirmed for [`UNCONFIRMED_MS`], so that after a cut another
-//! is open before TCP would send again on this one.
+//! It breaks when what was sent is not confirmed for [`UNCONFIRMED_MS`]: after a cut, another is
+//! open before TCP would send again on this one.
 
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, OwnedFd};
