@@ -18,7 +18,12 @@ pub const LEASE_NS: u64 = 250_000_000;
 pub const SILENCE_NS: u64 = 300_000_000;
 /// A copy that was not heard for so long is dropped. A primary may do so at any time.
 pub const SHRINK_NS: u64 = 150_000_000;
+/// The same, for a cell that hears no other. It may be deaf alone: a copy that it does not hear
+/// replaces it within a lease and a silence, and is dropped only after that. Once it was dropped,
+/// nobody could replace this cell.
+pub const DEAF_NS: u64 = 1_000_000_000;
 /// So long a cell that appears in the map is not missed.
 pub const FIRST_NS: u64 = 2_000_000_000;
 
 const _: () = assert!(LEASE_NS + BEAT_NS <= SILENCE_NS && 2 * BEAT_NS < SHRINK_NS);
+const _: () = assert!(LEASE_NS + SILENCE_NS + 4 * BEAT_NS < DEAF_NS);

@@ -1,7 +1,7 @@
 //! What follows when heartbeats come, stay away, or come in one direction alone.
 
 use super::event::{Effect, Event, Heartbeat, Outcome};
-use super::leases::{BEAT_NS, FIRST_NS, LEASE_NS, SHRINK_NS, SILENCE_NS};
+use super::leases::{BEAT_NS, DEAF_NS, FIRST_NS, LEASE_NS, SHRINK_NS, SILENCE_NS};
 use super::state::{LOST_NS, Member};
 use crate::ids::{CellId, Incarnation, RangeId};
 use crate::map::{Addresses, Command, Map, Stamp, Started, Verdict};
@@ -155,6 +155,28 @@ fn a_link_that_is_dead_one_way_is_silence_for_both() {
         let range = cells.map.range(FIRST).expect("a range").clone();
         assert!(!(range.primary == A && range.copies.contains(&B)), "{cut:?}: {range:?}");
     }
+}
+
+#[test]
+fn a_primary_that_hears_nobody_is_replaced_by_its_copy() {
+    let mut cells = Cells::new(3);
+    cells.cut.extend([(B, A), (C, A)]);
+    cells.run(3 * SILENCE_NS);
+    assert_eq!(cells.primary(FIRST), B);
+    assert!(!cells.may_answer(A, FIRST));
+    cells.run(3 * SILENCE_NS);
+    assert!(cells.may_answer(B, FIRST));
+}
+
+#[test]
+fn the_last_of_three_cells_serves_alone() {
+    let mut cells = Cells::new(3);
+    for cell in [C, B] {
+        cells.cut_off(cell);
+        cells.members.remove(&cell);
+        cells.run(2 * DEAF_NS);
+    }
+    assert!(cells.may_answer(A, FIRST));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! What a member knows of the other cells.
 
 use super::event::Heartbeat;
-use super::leases::{FIRST_NS, LEASE_NS, SILENCE_NS};
+use super::leases::{FIRST_NS, LEASE_NS, SHRINK_NS, SILENCE_NS};
 use crate::ids::{CellId, Incarnation};
 use crate::map::Map;
 use std::collections::BTreeMap;
@@ -65,7 +65,7 @@ impl Peer {
 
     /// Whether it is heard now.
     pub(super) fn is_heard(&self, now_ns: u64) -> bool {
-        self.is_known && !self.is_broken && self.silent_ns(now_ns) < super::SHRINK_NS
+        self.is_known && !self.is_broken && self.silent_ns(now_ns) < SHRINK_NS
     }
 }
 
@@ -139,6 +139,12 @@ impl Peers {
             }
         }
         peer.suspects = heartbeat.suspects;
+    }
+
+    /// Whether of several other cells no heartbeat has arrived for a while.
+    pub(super) fn hears_none(&self, now_ns: u64) -> bool {
+        let is_silent = |peer: &Peer| peer.absent_ns(now_ns) >= SHRINK_NS;
+        self.0.len() > 1 && self.0.values().all(is_silent)
     }
 
     pub(super) fn breaks(&mut self, cell: CellId) {

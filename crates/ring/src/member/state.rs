@@ -2,7 +2,7 @@
 
 use super::beats::Beats;
 use super::event::{Effect, Event, Heartbeat};
-use super::leases::{SHRINK_NS, SILENCE_NS};
+use super::leases::{DEAF_NS, SHRINK_NS, SILENCE_NS};
 use super::peers::Peers;
 use super::proposals::Proposals;
 use crate::ids::{CellId, RangeId};
@@ -256,10 +256,11 @@ impl Member {
 
     fn drops(&self, range: &Range, now: Now) -> Option<Command> {
         let refuses = self.refusing.get(&range.id).map(|(_, cell)| *cell);
+        let copy_ns = if self.peers.hears_none(now.mono_ns) { DEAF_NS } else { SHRINK_NS };
         let lost = |cell: CellId| {
             let Some(peer) = self.peers.get(cell) else { return Some(Why::Silent) };
             let is_copy = range.copies.contains(&cell);
-            let most_ns = if is_copy { SHRINK_NS } else { LEARNER_SILENCE_NS };
+            let most_ns = if is_copy { copy_ns } else { LEARNER_SILENCE_NS };
             if peer.is_broken {
                 return Some(Why::Broken);
             }
