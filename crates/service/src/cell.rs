@@ -18,7 +18,7 @@ use base::{MemoryBudget, Now, Owner};
 use engine::{Engine, EngineConfig, EngineError};
 use memcache::{LINE_BYTES_MAX, Limits};
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The longest user name and password together that a client may send, in bytes.
@@ -117,8 +117,6 @@ pub struct Cell {
     /// The limits for clients that have not authenticated yet.
     auth_limits: Limits,
     started_s: u32,
-    /// Whether there are copies.
-    has_copies: AtomicBool,
     /// When a delayed `flush_all` is due; 0 if there is none.
     flush_due_s: AtomicU32,
     workers: Mutex<Vec<Arc<WorkerCounters>>>,
@@ -148,7 +146,7 @@ impl Cell {
         // An effect has its value in one piece, and a reply waits for the log as a whole.
         config.in_parts &= effect_log.is_none();
         let (engine, locals) = Engine::new(config, budget.clone())?;
-        share_out(&budget, &options, false);
+        share_out(&budget, &options);
         let auth_limits =
             Limits { value_bytes_max: AUTH_BYTES_MAX, multiget_line_bytes_max: LINE_BYTES_MAX };
         Ok(Arc::new(Self {
@@ -160,7 +158,6 @@ impl Cell {
             leases: Leases::new(locals),
             auth_limits,
             started_s: now.expiry_s,
-            has_copies: AtomicBool::new(false),
             flush_due_s: AtomicU32::new(0),
             workers: Mutex::new(Vec::new()),
             baseline: Mutex::new(Baseline::default()),
@@ -203,15 +200,8 @@ impl Cell {
             return Err(LimitRefused::TooHigh);
         }
         self.budget.resize(bytes);
-        share_out(&self.budget, &self.options, self.has_copies.load(Ordering::Relaxed));
+        share_out(&self.budget, &self.options);
         Ok(())
-    }
-
-    /// Whether other cells copy what this cell leads, and it what they lead.
-    pub(crate) fn set_has_copies(&self, has_copies: bool) {
-        if self.has_copies.swap(has_copies, Ordering::Relaxed) != has_copies {
-            share_out(&self.budget, &self.options, has_copies);
-        }
     }
 
     #[inline]
@@ -294,17 +284,9 @@ impl Cell {
     }
 }
 
-/// Quarters of the limit, without the logs, that what a cell leads may take where it has copies. A
-/// copy takes a little more than what it is a copy of, and a cell that comes back empty must have
-/// room for copies of all that the others led meanwhile: a copy evicts nothing of its primary's.
-const LED_QUARTERS: u64 = 3;
-
-/// Gives each owner its part of the limit.
-fn share_out(budget: &MemoryBudget, options: &Options, has_copies: bool) {
-    let total = budget.total();
-    budget.share(Owner::Connections, 0, total / options.connections_part.max(1));
-    let led = total.saturating_sub(budget.used(Owner::Log)) / 4 * LED_QUARTERS;
-    budget.share(Owner::Primary, 0, if has_copies { led } else { u64::MAX });
+/// Gives connections their part of the limit.
+fn share_out(budget: &MemoryBudget, options: &Options) {
+    budget.share(Owner::Connections, 0, budget.total() / options.connections_part.max(1));
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -104,7 +104,6 @@ impl Keeper {
         let old = std::mem::replace(&mut self.map, map.clone());
         self.ring.history.adopt(&map, now.expiry_s);
         self.until_ns = holds;
-        self.ring.cell.set_has_copies(map.copies_wanted > 1 && map.cells.len() > 1);
         self.worker.begin(now);
         for range in &map.ranges {
             let losses = old.range(range.id).map(|old| old.losses);
