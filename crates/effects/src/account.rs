@@ -3,7 +3,8 @@
 //! Both are counters that writers change before they take any lock. An entry is charged once: its
 //! charge is taken from the memory, and from the granted room too if it brings bytes that readers
 //! must keep. What is reserved and not used is returned. Memory is also returned when entries are
-//! freed. Room that was spent never is: readers grant more of it.
+//! freed. Room that was spent never is: readers grant more of it. Where some is left, one entry may
+//! be longer than that: so a reader need not grant the length of the longest entry in advance.
 
 use crate::sync::{AtomicU64, Ordering};
 
@@ -88,19 +89,19 @@ impl Account {
         (self.used() + room.both + room.memory).saturating_sub(self.capacity)
     }
 
-    /// Whether readers have granted too little to spend `bytes`.
-    pub(crate) fn lacks_grants(&self, bytes: u64) -> bool {
-        self.spent.load(Ordering::Relaxed).saturating_add(bytes)
-            > self.granted.load(Ordering::Relaxed)
+    /// Whether all the room is spent that readers have granted.
+    pub(crate) fn lacks_grants(&self) -> bool {
+        self.spent.load(Ordering::Relaxed) >= self.granted.load(Ordering::Relaxed)
     }
 
-    /// Reserves all of `room`, or nothing.
-    pub(crate) fn reserve(&self, room: Room) -> bool {
+    /// Reserves all of `room`, or nothing. `over`: more than the rest of the granted room, if there
+    /// is a rest.
+    pub(crate) fn reserve(&self, room: Room, over: bool) -> bool {
         let memory = room.both + room.memory;
         if !add_within(&self.used, memory, self.capacity) {
             return false;
         }
-        if room.both > 0 && !self.spend_within(room.both) {
+        if room.both > 0 && !self.spend_within(room.both, over) {
             self.free(memory);
             return false;
         }
@@ -111,9 +112,10 @@ impl Account {
     /// joins lowers it, and then reads what is spent by an operation that also writes it
     /// ([`Account::limit`]). One of the two comes first: that reader sees what is spent here, or
     /// this sees the limit.
-    fn spend_within(&self, bytes: u64) -> bool {
+    fn spend_within(&self, bytes: u64, over: bool) -> bool {
         let granted = self.granted.load(Ordering::Relaxed);
-        if !add_within(&self.spent, bytes, granted) {
+        let limit = if over { granted.saturating_add(bytes.saturating_sub(1)) } else { granted };
+        if !add_within(&self.spent, bytes, limit) {
             return false;
         }
         let is_within = granted <= self.granted.load(Ordering::Relaxed);

@@ -9,7 +9,7 @@
 //! rest of a block begins the next one. Values above an eighth of a block lie apart, so less than a
 //! seventh of a block stays empty.
 
-use crate::entry::{Draft, HEAD_BYTES_MAX};
+use crate::entry::{Draft, HEAD_BYTES_MAX, whole_bytes};
 use crate::sync::MODEL;
 use base::Value;
 
@@ -112,6 +112,12 @@ impl Sizes {
     #[inline(always)]
     pub(crate) fn charge_of_inline(&self, value: usize) -> u64 {
         value as u64 + self.beside
+    }
+
+    /// What an entry was charged that lies in a log.
+    pub(crate) fn charge_of_entry(&self, entry: &[u8]) -> u64 {
+        let (head, value) = whole_bytes(entry);
+        self.charge(head + value) + if value > self.inline_max { APART_OVERHEAD } else { 0 }
     }
 
     #[inline(always)]

@@ -148,6 +148,16 @@ impl Log {
         is_there
     }
 
+    /// How much room the reader has granted for what comes after `position`. `None` if it is gone, or
+    /// the position is not in the log.
+    #[must_use]
+    pub fn room_after(&self, reader: ReaderId, position: u64) -> Option<u64> {
+        let state = lock(&self.state);
+        let spent = state.store.spent_up_to(position, &self.sizes)?;
+        let granted = lock(&self.readers).granted_by(reader)?;
+        Some(granted.saturating_sub(spent))
+    }
+
     /// The reader says `mark` of everything up to `position`. Returns the levels that have passed
     /// more now: what waits for them may leave.
     pub fn pass(&self, reader: ReaderId, mark: Mark, position: u64) -> Levels {
@@ -197,7 +207,7 @@ impl Log {
     #[must_use]
     pub fn stuck(&self) -> Option<Who> {
         let readers = lock(&self.readers);
-        if self.shared.account.lacks_grants(self.sizes.room) {
+        if self.shared.account.lacks_grants() {
             readers.meanest()
         } else {
             readers.holder(self.end())
@@ -227,7 +237,7 @@ impl Log {
         {
             return Err(Unfollowed::Slice);
         }
-        if !self.reserve_now(Room::of(charge, false)) {
+        if !self.reserve_now(Room::of(charge, false), false) {
             return Err(Unfollowed::Full);
         }
         let apart = self.sizes.is_apart(&draft.value).then(|| copy_of(&draft.value));
@@ -307,12 +317,12 @@ impl Log {
     ) -> Result<(), Refused> {
         let lacking = charge - if spends { room.both } else { room.memory };
         let bulk = Room::of(lacking.max(self.sizes.room), spends);
-        if self.shared.account.reserve(bulk) || self.reserve_now(bulk) {
+        if self.shared.account.reserve(bulk, false) || self.reserve_now(bulk, false) {
             room.add(bulk);
             return Ok(());
         }
         let lacking = Room::of(lacking, spends);
-        if !self.reserve_now(lacking) {
+        if !self.reserve_now(lacking, true) {
             return Err(Refused::Full);
         }
         room.add(lacking);
@@ -391,13 +401,13 @@ impl Log {
         (is_passed && self.shared.unwanted() >= end).then_some(state)
     }
 
-    /// Reserves `room`. What only readers want that may fall out is freed for it, again where
-    /// others took what was freed.
+    /// Reserves `room`, also `over` the rest of what readers have granted. What only readers want
+    /// that may fall out is freed for it, again where others took what was freed.
     #[cold]
     #[inline(never)]
-    fn reserve_now(&self, room: Room) -> bool {
+    fn reserve_now(&self, room: Room, over: bool) -> bool {
         for _ in 0..TRIES_MAX {
-            if self.shared.account.reserve(room) {
+            if self.shared.account.reserve(room, over) {
                 return true;
             }
             let missing = self.shared.account.missing(room);
@@ -405,7 +415,7 @@ impl Log {
                 break;
             }
         }
-        self.shared.account.reserve(room)
+        self.shared.account.reserve(room, over)
     }
 
     /// Frees `missing` bytes, or what there is. Returns whether that is anything.

@@ -274,6 +274,11 @@ impl Readers {
         slot.map(|slot| slot.granted = slot.granted.saturating_add(bytes)).is_some()
     }
 
+    /// How much may be spent in all before the room of this reader is used up.
+    pub(crate) fn granted_by(&mut self, reader: ReaderId) -> Option<u64> {
+        self.find(reader).map(|slot| slot.granted)
+    }
+
     /// How much may be spent in all: the least that a reader has granted.
     pub(crate) fn granted(&self) -> u64 {
         self.all().map(|slot| slot.granted).min().unwrap_or(u64::MAX)

@@ -17,7 +17,7 @@
 
 use crate::batch::Batch;
 use crate::config::{APART_OVERHEAD, Sizes};
-use crate::entry::{Draft, SKIPPED, is_for_reader, lying_bytes};
+use crate::entry::{Draft, SKIPPED, is_for_reader, lying_bytes, spends};
 use crate::shared::Shared;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -33,6 +33,8 @@ struct Block {
     /// Bytes of entries.
     filled: usize,
     charge: u64,
+    /// Granted room that all entries before its first have spent.
+    spent_before: u64,
 }
 
 impl Block {
@@ -228,6 +230,21 @@ impl Store {
         self.spent
     }
 
+    /// Granted room that all entries up to `position` have spent. `None` if the entry after that is
+    /// not there, and it is not the last.
+    pub(crate) fn spent_up_to(&self, position: u64, sizes: &Sizes) -> Option<u64> {
+        if position + 1 == self.open.next() {
+            return Some(self.spent);
+        }
+        let number = self.closed.partition_point(|block| block.next() <= position + 1);
+        let block = self.closed.get(number).unwrap_or(&self.open);
+        let passed = (position + 1).checked_sub(block.first).filter(|it| *it < block.count)?;
+        let entries = block.entries(self.inline_max).take(passed as usize);
+        let spends = entries.filter(|entry| spends(entry));
+        let spent = spends.map(|entry| sizes.charge_of_entry(entry)).sum::<u64>();
+        Some(block.spent_before + spent)
+    }
+
     /// The charge of all entries from position `from` on, or a little more.
     pub(crate) fn charge_from(&self, from: u64) -> u64 {
         let blocks = self.closed.iter().chain([&self.open]).filter(|block| block.next() > from);
@@ -238,7 +255,7 @@ impl Store {
     /// Begins again, empty, with position `next`.
     pub(crate) fn restart(&mut self, next: u64) {
         self.base = next;
-        self.open.first = next;
+        (self.open.first, self.open.spent_before) = (next, self.spent);
     }
 
     /// Links a value to the newest entry.
@@ -267,7 +284,7 @@ impl Store {
             bytes: vec![0; self.block_bytes].into(),
             ..Block::default()
         });
-        block.first = self.open.next();
+        (block.first, block.spent_before) = (self.open.next(), self.spent);
         let full = std::mem::replace(&mut self.open, block);
         if full.count > 0 {
             self.closed.push_back(full);
@@ -277,6 +294,7 @@ impl Store {
     /// Empties the oldest block. Returns what was charged for it.
     fn free_block(&mut self, blocks: &mut Vec<Block>) -> u64 {
         let Some(mut block) = self.closed.pop_front() else {
+            self.open.spent_before = self.spent;
             return self.open.clear(self.open.next());
         };
         let charge = block.clear(0);

@@ -74,12 +74,28 @@ pub(crate) fn is_for_reader(entry: &[u8]) -> Option<u8> {
     (entry[0] == Kind::Item as u8).then_some(entry[3])
 }
 
+/// Whether the entry takes room that readers granted: it brings bytes that they must keep. `entry`
+/// holds a whole head.
+pub(crate) fn spends(entry: &[u8]) -> bool {
+    match Kind::of(entry[0]) {
+        Some(Kind::Put | Kind::Item) => true,
+        Some(Kind::Touch) => entry[1] & HAS_ITEM != 0,
+        Some(Kind::Other) => entry[1] & SPENDS != 0,
+        _ => false,
+    }
+}
+
+/// Bytes of the head and the key of the entry, and bytes of its value.
+pub(crate) fn whole_bytes(entry: &[u8]) -> (usize, usize) {
+    let (head, _) = Head::take(entry).expect("invariant: a log holds whole entries");
+    (head.bytes() + head.key_bytes(), head.value_bytes())
+}
+
 /// Bytes that the entry takes where it lies, which begins with a whole head: those of its value as
 /// well, if these are not more than `inline_max`.
 pub(crate) fn lying_bytes(entry: &[u8], inline_max: usize) -> usize {
-    let (head, _) = Head::take(entry).expect("invariant: a log holds whole entries");
-    let value = head.value_bytes();
-    head.bytes() + head.key_bytes() + if value > inline_max { 0 } else { value }
+    let (head, value) = whole_bytes(entry);
+    head + if value > inline_max { 0 } else { value }
 }
 
 /// The head, in words as they are written.

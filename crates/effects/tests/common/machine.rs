@@ -291,7 +291,7 @@ impl Machine {
         self.judge(lane, bytes.len(), false, done.err());
         if done.is_ok() {
             let entry = Entry::Item { reader: id.slot(), slice, version, key: &name, value, facts };
-            self.appended(lane, &entry, None, false);
+            self.appended(lane, &entry, None, true);
         }
         Some(())
     }
@@ -532,6 +532,23 @@ impl Machine {
         Some(())
     }
 
+    /// The room after each position is what is left of that after the one before.
+    fn check_room(&self, lane: usize, reader: &Reader) {
+        let (log, model) = (self.log(lane), &self.models[lane]);
+        let Some(after) = log.room_after(reader.id, model.end()) else {
+            panic!("the last position is known")
+        };
+        assert!(reader.granted.is_some() || after > u64::MAX / 2);
+        assert_eq!(log.room_after(reader.id, model.end() + 1), None);
+        if log.first() <= model.end() {
+            let before = log.room_after(reader.id, model.end() - 1).expect("it can be read");
+            let last = model.entries.last().expect("there is one");
+            let charged = before.saturating_sub(after);
+            let is_charged = after == 0 || charged >= last.bytes.len() as u64;
+            assert!(!last.spends || is_charged, "{charged} of {}", last.bytes.len());
+        }
+    }
+
     /// What is true at any time.
     fn check(&self) {
         for (lane, model) in self.models.iter().enumerate() {
@@ -547,8 +564,11 @@ impl Machine {
                 let spends = |entry: &&Expected| entry.spends;
                 let spent = model.entries[since as usize..].iter().filter(spends);
                 let spent: usize = spent.map(|entry| entry.bytes.len()).sum();
-                let is_within = |granted| spent as u64 <= granted;
+                // Where some room is left, as much is taken as the longest entry needs.
+                let over = log.capacity_bytes() / 4;
+                let is_within = |granted| spent as u64 <= granted + over;
                 assert!(reader.granted.is_none_or(is_within));
+                self.check_room(lane, reader);
             }
             for number in 0..LEVELS {
                 let passed = model.passed(number as usize);
