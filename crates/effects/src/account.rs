@@ -84,6 +84,11 @@ impl Account {
         self.used.load(Ordering::Relaxed)
     }
 
+    /// Room that is spent or reserved.
+    pub(crate) fn spent(&self) -> u64 {
+        self.spent.load(Ordering::Relaxed)
+    }
+
     /// How much memory is missing to reserve `room`.
     pub(crate) fn missing(&self, room: Room) -> u64 {
         (self.used() + room.both + room.memory).saturating_sub(self.capacity)

@@ -148,14 +148,21 @@ impl Log {
         is_there
     }
 
-    /// How much room the reader has granted for what comes after `position`. `None` if it is gone, or
-    /// the position is not in the log.
+    /// Room that was spent or reserved since the log began.
+    #[inline]
     #[must_use]
-    pub fn room_after(&self, reader: ReaderId, position: u64) -> Option<u64> {
+    pub fn spent(&self) -> u64 {
+        self.shared.account.spent()
+    }
+
+    /// Room that the entries up to `position` have spent, and how much the reader has granted for
+    /// what comes after it. `None` if it is gone, or the position is not in the log.
+    #[must_use]
+    pub fn room_after(&self, reader: ReaderId, position: u64) -> Option<(u64, u64)> {
         let state = lock(&self.state);
         let spent = state.store.spent_up_to(position, &self.sizes)?;
         let granted = lock(&self.readers).granted_by(reader)?;
-        Some(granted.saturating_sub(spent))
+        Some((spent, granted.saturating_sub(spent)))
     }
 
     /// The reader says `mark` of everything up to `position`. Returns the levels that have passed

@@ -5,7 +5,7 @@
 
 use crate::config::{EngineConfig, Geometry, LIMIT_BYTES_MIN};
 use crate::error::EngineError;
-use crate::eviction::{Eviction, Failed, Left, Work, give_back, with_space};
+use crate::eviction::{Eviction, Failed, Holdings, Left, Work, give_back, with_space};
 use crate::grace::GracePeriods;
 use crate::index::Index;
 use crate::items::Items;
@@ -13,7 +13,7 @@ use crate::keys::Key;
 use crate::local::{Counters, Local, LocalCounters, Pin};
 use crate::raw::look_at_processor;
 use crate::reading::{self, FetchOptions, Found, HeldValue, Prefetched, Read, ReadSink};
-use crate::segments::{SegmentCounts, Segments, pinned_bytes, value_bytes_max};
+use crate::segments::{KeptForCopies, SegmentCounts, Segments, pinned_bytes, value_bytes_max};
 use crate::slices::{KEPT, Role, Slices};
 use crate::sync::Ordering;
 use crate::transfer::{self, Applied, Cursor, ItemSink, More};
@@ -264,7 +264,8 @@ impl Engine {
 
     fn work<'w, S>(&'w self, pin: &'w mut Pin, now: Now, sink: &'w mut S) -> Work<'w, S> {
         let may_evict = self.items.config().evict;
-        Work { items: &self.items, ghosts: self.eviction.ghosts(), pin, now, sink, may_evict }
+        let (items, ghosts) = (&self.items, self.eviction.ghosts());
+        Work { items, ghosts, pin, now, sink, may_evict, is_copying: false }
     }
 
     /// Housekeeping for an idle moment or the end of a batch: looks at up to `items` items of
@@ -298,8 +299,12 @@ impl Engine {
         now: Now,
         sink: &mut S,
     ) -> Applied {
-        let work = &mut Work { may_evict: false, ..self.work(pin, now, sink) };
-        transfer::apply(&self.eviction, work, slice, effect, version)
+        let work = &mut Work { may_evict: false, is_copying: true, ..self.work(pin, now, sink) };
+        let applied = transfer::apply(&self.eviction, work, slice, effect, version);
+        // The space that it took is paid for with what this cell may evict.
+        (work.may_evict, work.is_copying) = (self.items.config().evict, false);
+        self.eviction.pay(work);
+        applied
     }
 
     /// Passes the items of `slices` to `sink`, from `at` on, until at least `items` were passed, a
@@ -332,6 +337,29 @@ impl Engine {
     /// Makes the last version of `slice` at least `version`: later ones exceed it.
     pub fn advance(&self, slice: SliceId, version: Version) {
         self.items.slices().raise(slice, version);
+    }
+
+    /// Keeps memory free for copies from now on.
+    pub fn keep_for_copies(&self, kept: KeptForCopies) {
+        self.items.segments().keep_for_copies(kept);
+    }
+
+    /// What items and copies hold now.
+    #[must_use]
+    pub fn holdings(&self) -> Holdings {
+        self.eviction.holdings(&self.items)
+    }
+
+    /// Evicts items of some `bytes` more than space is needed for, little by little: where it has
+    /// copies, these need it. Nothing changes while as much is to be evicted already.
+    pub fn evict_more(&self, bytes: u64) {
+        self.eviction.evict_more(bytes);
+    }
+
+    /// What is to be evicted of that, in bytes.
+    #[must_use]
+    pub fn evicts_more(&self) -> u64 {
+        self.eviction.evicts_more()
     }
 
     /// Makes this cell the primary of `slices`, or one that keeps a copy. It is the primary of all

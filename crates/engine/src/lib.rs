@@ -52,13 +52,14 @@ mod writing;
 pub use config::{EngineConfig, LIMIT_BYTES_MIN, RESERVE_BYTES_MAX};
 pub use engine::{Engine, Usage};
 pub use error::EngineError;
-pub use eviction::Left;
+pub use eviction::{Holdings, Left};
 pub use keys::{KEY_BYTES_MAX, Key};
 pub use local::{Counters, Local, Pin};
 pub use obstacle::Obstacle;
 pub use reading::{
     FetchOptions, Found, HeldValue, ItemView, LongValues, Prefetched, Read, ReadSink, ValueSink,
 };
+pub use segments::KeptForCopies;
 pub use slices::Role;
 pub use transfer::{Applied, Cursor, ItemSink, More, WalkedItem};
 pub use writing::{Action, Arriving, Mode, Op, Put, WriteResult, WriteStatus};

@@ -55,7 +55,7 @@ fn frame() -> impl Strategy<Value = Owned> {
                 let first = a % (u64::MAX - u64::from(u32::MAX)) + 1;
                 Frame::Entries { lane, map_version: b, first, count, records: nothing }
             }
-            6 => Frame::Acked { lane, position: a, granted: b },
+            6 => Frame::Acked { lane, position: a, granted: b, wanted: a },
             7 => Frame::Credit { bytes: a },
             8 => Frame::Heartbeat {
                 sent_ns: a,

@@ -45,8 +45,8 @@ fn examples() -> [(Frame<'static>, &'static str); 12] {
             "19000000 06 02 0300000000000000 0400000000000000 02000000 616263",
         ),
         (
-            Frame::Acked { lane: 0, position: 7, granted: 1 << 40 },
-            "12000000 07 00 0700000000000000 0000000000010000",
+            Frame::Acked { lane: 0, position: 7, granted: 1 << 40, wanted: 3 },
+            "1a000000 07 00 0700000000000000 0000000000010000 0300000000000000",
         ),
         (Frame::Credit { bytes: 65536 }, "09000000 08 0000010000000000"),
         (
@@ -151,7 +151,7 @@ fn fields_out_of_their_range_are_refused() {
         (open(4, 4), ("lane", 4)),
         (Frame::StreamFrom { lane: 64, position: 1 }, ("lane", 64)),
         (Frame::StreamEnd { lane: 255, reason: 0, map_version: 0 }, ("lane", 255)),
-        (Frame::Acked { lane: 64, position: 1, granted: 0 }, ("lane", 64)),
+        (Frame::Acked { lane: 64, position: 1, granted: 0, wanted: 0 }, ("lane", 64)),
         (entries(64, 1, 1, b"x"), ("lane", 64)),
         (entries(0, 0, 1, b"x"), ("first", 0)),
         (entries(0, u64::MAX, 1, b"x"), ("first", u64::MAX)),

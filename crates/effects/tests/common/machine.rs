@@ -535,13 +535,14 @@ impl Machine {
     /// The room after each position is what is left of that after the one before.
     fn check_room(&self, lane: usize, reader: &Reader) {
         let (log, model) = (self.log(lane), &self.models[lane]);
-        let Some(after) = log.room_after(reader.id, model.end()) else {
+        let Some((spent, after)) = log.room_after(reader.id, model.end()) else {
             panic!("the last position is known")
         };
         assert!(reader.granted.is_some() || after > u64::MAX / 2);
         assert_eq!(log.room_after(reader.id, model.end() + 1), None);
         if log.first() <= model.end() {
-            let before = log.room_after(reader.id, model.end() - 1).expect("it can be read");
+            let before = log.room_after(reader.id, model.end() - 1).expect("it can be read").1;
+            assert!(spent <= log.spent());
             let last = model.entries.last().expect("there is one");
             let charged = before.saturating_sub(after);
             let is_charged = after == 0 || charged >= last.bytes.len() as u64;

@@ -23,6 +23,7 @@
 //! Bounds are in items and in words of eight bytes.
 
 use super::ghosts::GhostClock;
+use super::holdings::Holdings;
 use super::victim::{Walk, is_unrequested, process};
 use super::work::Work;
 use crate::grace::GracePeriods;
@@ -84,6 +85,8 @@ pub(crate) struct Eviction {
     /// Held to free segments and to return memory.
     reclaiming: Apart<Mutex<()>>,
     compaction: Apart<Mutex<Compaction>>,
+    /// Words of items that are to be evicted although there is space.
+    more_words: Apart<AtomicU64>,
     ghosts: GhostClock,
     maxima: Apart<Maxima>,
 }
@@ -112,6 +115,8 @@ pub(crate) struct Evictor {
 pub(super) struct Bounds {
     pub(super) items: usize,
     pub(super) words: usize,
+    /// Whether segments go of which little is dead, where copies need space.
+    pub(super) compacts: bool,
 }
 
 /// How far was walked.
@@ -131,7 +136,7 @@ impl Bounds {
     /// What is left of them.
     fn after(self, walked: Walked) -> Self {
         let items = self.items.saturating_sub(walked.items);
-        Self { items, words: self.words.saturating_sub(walked.words) }
+        Self { items, words: self.words.saturating_sub(walked.words), ..self }
     }
 }
 
@@ -172,6 +177,7 @@ impl Eviction {
             choosing: Apart(Mutex::new(0)),
             reclaiming: Apart(Mutex::new(())),
             compaction: Apart(Mutex::new(Compaction::default())),
+            more_words: Apart(AtomicU64::new(0)),
             ghosts: GhostClock::new(),
             maxima: Apart(Maxima::default()),
         }
@@ -195,8 +201,9 @@ impl Eviction {
     pub(crate) fn tend<S: EffectSink>(&self, work: &mut Work<'_, S>, items_max: u32) -> Left {
         let items = work.items;
         self.seal_expired(work);
+        follow(items.segments());
         let mut worked = self.reclaim(work) > 0;
-        let bounds = Bounds { items: items_max as usize, words: usize::MAX };
+        let bounds = Bounds { items: items_max as usize, words: usize::MAX, compacts: true };
         let walked = self.walk_any(work, bounds, items.segments().free_aim());
         worked |= walked.is_some();
         worked |= self.reclaim(work) > 0;
@@ -209,7 +216,8 @@ impl Eviction {
             }
             worked = true;
         }
-        match is_owed || compaction.has_work(items.index()) {
+        let is_more = self.evicts_more() > 0 || self.is_short_for_copies(items);
+        match is_owed || is_more || compaction.has_work(items.index()) {
             true if worked => Left::Debt,
             false if !self.is_walking(work.arena()) => Left::Nothing,
             _ => Left::Some,
@@ -237,7 +245,8 @@ impl Eviction {
         }
         let segments = work.items.segments();
         let is_owed = self.budget.is_exceeded();
-        let is_lacking = work.items.index().buckets().is_short() || is_owed;
+        let is_more = self.more_words.load(Ordering::Relaxed) > 0;
+        let is_lacking = work.items.index().buckets().is_short() || is_owed || is_more;
         if segments.short_by() == 0 && !is_lacking {
             *work.pin.debt_words() = 0;
             return;
@@ -252,7 +261,7 @@ impl Eviction {
             return;
         }
         let words = if is_owed { words.max(DEBT_WORDS) } else { words };
-        let bounds = Bounds { items: ITEMS_PER_PAYMENT_MAX, words };
+        let bounds = Bounds { items: ITEMS_PER_PAYMENT_MAX, words, compacts: false };
         let free_aim = segments.free_aim();
         let mut walked = self.walk_for(&mut evictor, work, bounds, free_aim);
         if segments.is_spent() {
@@ -337,6 +346,28 @@ impl Eviction {
         reclaim(work.items.segments(), work.pin.grace(), how())
     }
 
+    /// Evicts some `bytes` more than space is needed for, unless as much is to be evicted already.
+    pub(crate) fn evict_more(&self, bytes: u64) {
+        self.more_words.fetch_max(bytes.div_ceil(8), Ordering::Relaxed);
+    }
+
+    /// What is to be evicted of that, in bytes.
+    pub(crate) fn evicts_more(&self) -> u64 {
+        self.more_words.load(Ordering::Relaxed) * 8
+    }
+
+    pub(crate) fn holdings(&self, items: &Items) -> Holdings {
+        Holdings::of(items, self.budget.room())
+    }
+
+    /// Whether copies need space that can be made out of dead words.
+    fn is_short_for_copies(&self, items: &Items) -> bool {
+        let segments = items.segments();
+        segments.free() + segments.limbo() < segments.compact_aim()
+            && self.budget.room() < segments.geometry().segment_bytes()
+            && self.holdings(items).can_compact()
+    }
+
     /// Whether items must go because memory is owed.
     fn is_owed(&self, items: &Items) -> bool {
         items.config().evict && self.owed_segments(items) > 0
@@ -361,17 +392,17 @@ impl Eviction {
         let mut walked = Walked::default();
         while walked.items < bounds.items && walked.words < bounds.words {
             if evictor.walk.is_none() {
-                let victim = self.choose(work, free_wanted);
+                let victim = self.choose(work, free_wanted, bounds.compacts);
                 evictor.walk = victim.map(Walk::of);
             }
             let Some(walk) = &mut evictor.walk else { break };
             // For one that may evict nothing, what is alive of the rest moves.
             walk.victim.compact |= !work.may_evict;
             let Some(subject) = walk.next(work) else {
-                let ended = evictor.walk.take().map(|walk| walk.end(work));
-                ended
-                    .into_iter()
-                    .for_each(|victim| drained(work.items.segments(), work.pin.grace(), victim.id));
+                if let Some((victim, kept_words)) = evictor.walk.take().map(|walk| walk.end(work)) {
+                    self.went(work.items, &victim, kept_words);
+                    drained(work.items.segments(), work.pin.grace(), victim.id);
+                }
                 work.pin.counters().drained.add(1);
                 walked.drained += 1;
                 continue;
@@ -394,8 +425,23 @@ impl Eviction {
         walked
     }
 
-    /// The next segment to drain, if one must go and no other thread chooses one.
-    fn choose<S>(&self, work: &mut Work<'_, S>, free_wanted: usize) -> Option<Victim> {
+    /// A victim of which `kept_words` were moved has gone.
+    fn went(&self, items: &Items, victim: &Victim, kept_words: usize) {
+        if !victim.compact && self.more_words.load(Ordering::Relaxed) > 0 {
+            let words = items.segments().geometry().segment_words.saturating_sub(kept_words) as u64;
+            let less = |more: u64| Some(more.saturating_sub(words));
+            let _ = self.more_words.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+        }
+    }
+
+    /// The next segment to drain, if one must go and no other thread chooses one. `compacts`: also
+    /// one of which little is dead, where copies need space.
+    fn choose<S>(
+        &self,
+        work: &mut Work<'_, S>,
+        free_wanted: usize,
+        compacts: bool,
+    ) -> Option<Victim> {
         let mut until_look = try_lock(&self.choosing)?;
         let (items, grace) = (work.items, work.pin.grace());
         let segments = items.segments();
@@ -405,7 +451,14 @@ impl Eviction {
         let SegmentCounts { committed, small, main, limbo, .. } = segments.counts();
         let for_index = usize::from(items.index().buckets().is_short());
         let wanted = free_wanted.saturating_add(self.owed_segments(items) + for_index);
-        if segments.free() + limbo >= wanted {
+        if compacts
+            && self.is_short_for_copies(items)
+            && let Some(victim) = choose_partly_dead(items, grace)
+        {
+            return Some(victim);
+        }
+        let is_more = work.may_evict && self.more_words.load(Ordering::Relaxed) > 0;
+        if segments.free() + limbo >= wanted && !is_more {
             return None;
         }
         if let Some(victim) = flushed_victim(segments, grace) {
@@ -459,6 +512,15 @@ fn choose_unrequested<S>(work: &mut Work<'_, S>, until_look: &mut u32) -> Option
     }
     *until_look = LOOK_EVERY;
     None
+}
+
+/// A segment of which a part is dead, the largest part that is found. What is left of eight of them
+/// fits in seven, at least.
+fn choose_partly_dead(items: &Items, grace: &GracePeriods) -> Option<Victim> {
+    let words = items.segments().geometry().segment_words;
+    [2, 4, 8]
+        .iter()
+        .find_map(|part| dead_victim(items.segments(), grace, words / part, DEAD_STEPS_MAX))
 }
 
 /// A mostly dead segment of the `committed` ones. One step of the rotating scan looks for it;

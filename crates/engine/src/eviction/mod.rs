@@ -9,6 +9,7 @@ mod arrivals;
 mod balance;
 mod evict;
 mod ghosts;
+mod holdings;
 mod space;
 mod stopped;
 mod victim;
@@ -16,6 +17,7 @@ mod work;
 
 pub(crate) use evict::Eviction;
 pub use evict::Left;
+pub use holdings::Holdings;
 pub(crate) use space::{give_back, with_space};
 pub(crate) use stopped::{Failed, Stopped};
 pub(crate) use work::Work;

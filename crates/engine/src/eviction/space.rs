@@ -131,7 +131,12 @@ fn make_space<S: EffectSink>(
         return Err(Failed::NoSpace);
     }
     let mut rounds = Rounds::new(segments, YIELDS_MAX);
-    let wanted = segments + items.segments().free_for_moves();
+    let left = match work.is_copying {
+        true => items.segments().free_for_moves(),
+        false => items.segments().free_for_writes(),
+    };
+    let wanted = segments + left;
+    let compacts = work.is_copying;
     work.pin.counters().rooms_made.add(1);
     let mut looked_at = 0;
     work.pin.renew();
@@ -140,7 +145,7 @@ fn make_space<S: EffectSink>(
         if items.segments().free() >= wanted && !items.index().buckets().is_short() {
             return Ok(());
         }
-        let bounds = Bounds { items: ITEMS_PER_ROUND, words: usize::MAX };
+        let bounds = Bounds { items: ITEMS_PER_ROUND, words: usize::MAX, compacts };
         let walked = eviction.walk_any(work, bounds, wanted.max(items.segments().free_aim()));
         if let Some(refused) = walked.refused {
             return Err(Failed::Later(Obstacle::Sink(refused)));
@@ -178,7 +183,7 @@ pub(crate) fn give_back<S: EffectSink>(
         if lacking() == 0 {
             return true;
         }
-        let bounds = Bounds { items: ITEMS_PER_ROUND, words: usize::MAX };
+        let bounds = Bounds { items: ITEMS_PER_ROUND, words: usize::MAX, compacts: false };
         let walked = eviction.walk_any(work, bounds, usize::MAX);
         if walked.refused.is_some() || rounds.next(eviction, work, walked.items).is_err() {
             return false;

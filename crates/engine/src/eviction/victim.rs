@@ -79,10 +79,11 @@ impl Walk {
         }
     }
 
-    /// Ends it: everything in the victim was looked at.
-    pub(super) fn end<S>(mut self, work: &Work<'_, S>) -> Victim {
+    /// Ends it: everything in the victim was looked at. Returns how many words of it were moved,
+    /// too.
+    pub(super) fn end<S>(mut self, work: &Work<'_, S>) -> (Victim, usize) {
         work.ghosts.add(&mut self.evicted);
-        self.victim
+        (self.victim, self.kept_words)
     }
 
     /// What is to be decided about next; `None` at the end of the victim.

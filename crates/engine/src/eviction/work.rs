@@ -15,6 +15,8 @@ pub(crate) struct Work<'w, S> {
     pub(crate) sink: &'w mut S,
     /// Whether items may be evicted for it. If not, space comes from dead words only.
     pub(crate) may_evict: bool,
+    /// Whether it may take the segments that were promised to copies.
+    pub(crate) is_copying: bool,
 }
 
 impl<S> Work<'_, S> {

@@ -21,6 +21,7 @@
 
 mod addr;
 mod chunks;
+mod for_copies;
 mod header;
 mod holds;
 mod pins;
@@ -34,6 +35,7 @@ pub(crate) use chunks::{
     ENTRY_BYTES, OWNER_BYTES, append_chunks, chunks, cut, names_chunk, note_expiry_of_chunks,
     owner, owner_name, rename_chunk, segments_for, value_bytes_max, whole_value_bytes,
 };
+pub use for_copies::KeptForCopies;
 pub(crate) use header::Header;
 #[cfg(test)]
 pub(crate) use header::HeaderWords;

@@ -12,7 +12,7 @@ use super::queue::Queue;
 use super::table::{Lists, Segments};
 use crate::config::SCAN_SEGMENTS_MAX;
 use crate::grace::{GracePeriods, Horizon};
-use crate::sync::{MutexGuard, lock};
+use crate::sync::{MutexGuard, Ordering, lock};
 use base::Now;
 
 /// Segments whose memory one call returns to the kernel at most: a tenth of a millisecond for each
@@ -149,14 +149,19 @@ pub(crate) fn drained(segments: &Segments, grace: &GracePeriods, id: SegmentId) 
 }
 
 /// Segments that one call of [`follow`] moves at most.
-const FOLLOW_MAX: usize = 16;
+const FOLLOW_MAX: u64 = 16;
 
 /// Moves segments of copies to the main pool after slices were promoted: the items of those slices
 /// can be evicted there, and what is still a copy is moved back when its segment is walked.
 pub(crate) fn follow(segments: &Segments) {
+    if segments.to_follow.load(Ordering::Relaxed) == 0 {
+        return;
+    }
     let mut lists = lock(&segments.lists);
-    for _ in 0..FOLLOW_MAX.min(lists.to_follow) {
-        lists.to_follow -= 1;
+    let to_follow = segments.to_follow.load(Ordering::Relaxed);
+    let now = to_follow.min(FOLLOW_MAX);
+    segments.to_follow.store(to_follow - now, Ordering::Relaxed);
+    for _ in 0..now {
         let Some(id) = lists.queues[Pool::Copies as usize].first() else { break };
         lists.queues[Pool::Copies as usize].remove(&segments.headers, id);
         lists.end(Pool::Copies);

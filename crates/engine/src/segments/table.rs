@@ -7,6 +7,7 @@
 //! Positions and lengths are in words of eight bytes, ids count segments from the pool's start.
 
 use super::addr::{Addr, SegmentId};
+use super::for_copies::{ForCopies, KeptForCopies};
 use super::header::{Header, HeaderWords, State};
 use super::pins::Pins;
 use super::pool::{Pool, QUEUES, SMALL_PERCENT_FIRST};
@@ -53,6 +54,8 @@ pub(crate) struct SegmentCounts {
     pub(crate) small: usize,
     /// Those in the queue of the main pool.
     pub(crate) main: usize,
+    /// Those that hold copies.
+    pub(crate) copies: usize,
     /// Drained ones that a batch may still be reading.
     pub(crate) limbo: usize,
     /// Drained ones that a reader holds.
@@ -67,8 +70,6 @@ pub(super) struct Lists {
     /// Of these, the first `copies` are of [`Owner::Replica`]: as many as segments hold copies.
     pub(super) grants: Vec<Grant>,
     copies: usize,
-    /// Segments of copies that may hold items of slices that are no copies any more.
-    pub(super) to_follow: usize,
     /// For segments from `fresh` on that hold memory and were never used.
     pub(super) prefaulted: Vec<Grant>,
     pub(super) queues: [Queue; QUEUES],
@@ -97,6 +98,10 @@ pub(crate) struct Segments {
     /// `lists.limbo.len()`, likewise.
     limbo: Apart<AtomicU64>,
     free_aim: usize,
+    for_copies: Apart<ForCopies>,
+    /// Segments of copies that may hold items of slices that are no copies any more; changed under
+    /// the lock of the lists.
+    pub(super) to_follow: Apart<AtomicU64>,
     /// Whether new items belong in the main pool: see [`Segments::fills_main`].
     fills_main: Apart<AtomicU64>,
     pub(super) pins: Apart<Pins>,
@@ -148,7 +153,6 @@ impl Segments {
                 fresh: 0,
                 grants: Vec::new(),
                 copies: 0,
-                to_follow: 0,
                 prefaulted: Vec::new(),
                 queues: Default::default(),
                 limbo: VecDeque::new(),
@@ -161,6 +165,8 @@ impl Segments {
             free: Apart(AtomicU64::new(0)),
             limbo: Apart(AtomicU64::new(0)),
             free_aim,
+            for_copies: Apart(ForCopies::default()),
+            to_follow: Apart(AtomicU64::new(0)),
             fills_main: Apart(AtomicU64::new(0)),
             pins: Apart(Pins::default()),
             geometry,
@@ -249,7 +255,7 @@ impl Segments {
     /// The writer seals it or gives it back.
     pub(crate) fn take_whole(&self, pool: Pool, class: usize) -> Option<SegmentId> {
         let mut lists = lock(&self.lists);
-        let id = self.take_free(&mut lists, Purpose::Write)?;
+        let id = self.take_free(&mut lists, (Purpose::Write, pool))?;
         self.begin(&mut lists, id, pool, class);
         Some(id)
     }
@@ -290,8 +296,9 @@ impl Segments {
     /// Slices have become those of a primary: the segments of copies follow.
     pub(crate) fn note_promotion(&self, grace: &GracePeriods) {
         self.seal_open(grace, |header| header.pool() == Pool::Copies);
-        let mut lists = lock(&self.lists);
-        lists.to_follow = lists.queues[Pool::Copies as usize].len();
+        let lists = lock(&self.lists);
+        let to_follow = lists.queues[Pool::Copies as usize].len() as u64;
+        self.to_follow.store(to_follow, Ordering::Relaxed);
     }
 
     /// The arena of the local with this number.
@@ -338,7 +345,9 @@ impl Segments {
         if current != 0 {
             self.seal(grace, &mut lists, current, open);
         }
-        let Some(id) = self.take_free(&mut lists, stream.purpose) else { return false };
+        let Some(id) = self.take_free(&mut lists, (stream.purpose, stream.pool)) else {
+            return false;
+        };
         self.begin(&mut lists, id, stream.pool, stream.class);
         open.store(u64::from(id.0) + 1, Ordering::Release);
         true
@@ -409,9 +418,17 @@ impl Segments {
         }
     }
 
-    fn take_free(&self, lists: &mut MutexGuard<'_, Lists>, purpose: Purpose) -> Option<SegmentId> {
+    fn take_free(
+        &self,
+        lists: &mut MutexGuard<'_, Lists>,
+        (purpose, pool): (Purpose, Pool),
+    ) -> Option<SegmentId> {
         self.refill(lists);
-        let keep = if purpose == Purpose::Write { self.free_for_moves() } else { 0 };
+        let keep = match (purpose, pool) {
+            (Purpose::Move, _) => 0,
+            (Purpose::Write, Pool::Copies) => self.free_for_moves(),
+            (Purpose::Write, _) => self.free_for_writes(),
+        };
         if lists.free.len() <= keep {
             return None;
         }
@@ -443,7 +460,7 @@ impl Segments {
 
     /// Commits segments until the reserve is full or the budget is exhausted.
     fn refill(&self, lists: &mut Lists) {
-        while lists.free.len() < self.free_aim {
+        while lists.free.len() < self.free_aim() {
             if let Some(grant) = lists.prefaulted.pop() {
                 lists.grants.push(grant);
                 lists.free.push(SegmentId(lists.fresh as u32));
@@ -503,21 +520,45 @@ impl Segments {
         self.geometry.arenas
     }
 
-    /// Whether the free segments are for moves only, so that a write gets none.
-    pub(crate) fn is_spent(&self) -> bool {
-        self.free() <= self.free_for_moves()
+    /// Free segments that writes leave, but for those of copies: for moves, and what was promised
+    /// to copies.
+    pub(crate) fn free_for_writes(&self) -> usize {
+        self.free_for_moves() + self.for_copies.promised()
     }
 
-    /// How many segments should be free: some more than [`Segments::free_for_moves`]. Eviction
-    /// works towards it, and memory is returned only beyond it.
+    /// Whether the free segments are for moves and copies only, so that a write gets none.
+    pub(crate) fn is_spent(&self) -> bool {
+        self.free() <= self.free_for_writes()
+    }
+
+    /// How many segments should be free: some more than [`Segments::free_for_moves`], and those for
+    /// copies. Eviction works towards it, and memory is returned only beyond it.
     pub(crate) fn free_aim(&self) -> usize {
-        self.free_aim
+        self.free_aim + self.for_copies.evict_aim()
+    }
+
+    /// How many segments compaction should make free for copies, as far as it can; 0 where there
+    /// are none.
+    pub(crate) fn compact_aim(&self) -> usize {
+        match self.for_copies.compact_aim() {
+            0 => 0,
+            segments => self.free_aim + segments,
+        }
+    }
+
+    /// Keeps memory free for copies.
+    pub(crate) fn keep_for_copies(&self, kept: KeptForCopies) {
+        let before = self.free_aim();
+        self.for_copies.set(kept, self.geometry.segment_bytes());
+        if self.free_aim() > before {
+            self.refill(&mut lock(&self.lists));
+        }
     }
 
     /// How many segments must be freed to reach [`Segments::free_aim`].
     #[inline]
     pub(crate) fn short_by(&self) -> usize {
-        self.free_aim.saturating_sub(self.free.load(Ordering::Relaxed) as usize)
+        self.free_aim().saturating_sub(self.free.load(Ordering::Relaxed) as usize)
     }
 
     /// The number of segments of each kind, at one moment.
@@ -527,6 +568,7 @@ impl Segments {
             committed: lists.grants.len(),
             small: lists.queues[Pool::Small as usize].len(),
             main: lists.queues[Pool::Main as usize].len(),
+            copies: lists.copies,
             limbo: lists.limbo.len(),
             held: lists.held.len(),
         }

@@ -6,7 +6,8 @@
 //! draws no number from the counters of this engine, it only raises them.
 //!
 //! A copy makes space out of dead words only: which items go is decided by the engine that emits
-//! the effects.
+//! the effects. So that there is space, some is kept free for copies, and the other engine emits no
+//! more than was promised to it.
 
 use crate::eviction::{Eviction, Failed, Stopped, Work, with_space};
 use crate::item::Attributes;
@@ -107,7 +108,8 @@ fn try_apply<S>(
     let key = items.key(effect.key);
     let sink = &mut Given(version);
     let Work { ghosts, now, .. } = *work;
-    let mut given = Work { pin: &mut *work.pin, sink, items, ghosts, now, may_evict: false };
+    let pin = &mut *work.pin;
+    let mut given = Work { pin, sink, items, ghosts, now, may_evict: false, is_copying: true };
     if let Some((with, value)) = &put {
         write_if_long(ahead, &mut given, &key, with, *value)?;
     }

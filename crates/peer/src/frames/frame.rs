@@ -89,8 +89,10 @@ pub enum Frame<'a> {
         lane: u8,
         /// Everything up to this position is applied.
         position: u64,
-        /// Bytes granted since the stream was opened.
+        /// Bytes that may come after that position, as a log charges them.
         granted: u64,
+        /// Bytes of items that the primary should evict, because the copy lacks room.
+        wanted: u64,
     },
     /// The receiver of requests takes more.
     Credit {
@@ -188,7 +190,9 @@ impl<'a> Frame<'a> {
             Self::Entries { lane, map_version, first, count, records } => {
                 to.u8(lane).u64(map_version).u64(first).u32(count).bytes(records)
             }
-            Self::Acked { lane, position, granted } => to.u8(lane).u64(position).u64(granted),
+            Self::Acked { lane, position, granted, wanted } => {
+                to.u8(lane).u64(position).u64(granted).u64(wanted)
+            }
             Self::Credit { bytes } => to.u64(bytes),
             Self::Heartbeat {
                 sent_ns,
@@ -263,7 +267,8 @@ impl<'a> Frame<'a> {
             },
             FrameKind::Entries => Self::entries(from)?,
             FrameKind::Acked => {
-                Self::Acked { lane: lane(from.u8()?)?, position: from.u64()?, granted: from.u64()? }
+                let (lane, position) = (lane(from.u8()?)?, from.u64()?);
+                Self::Acked { lane, position, granted: from.u64()?, wanted: from.u64()? }
             }
             FrameKind::Credit => Self::Credit { bytes: from.u64()? },
             FrameKind::Heartbeat => Self::Heartbeat {

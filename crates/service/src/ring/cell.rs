@@ -3,6 +3,7 @@
 use super::copy::Copy;
 use super::history::History;
 use super::origin::Origins;
+use super::room::Room;
 use super::routes::Routes;
 use super::terms::{Term, Terms};
 use crate::cell::Cell;
@@ -111,6 +112,7 @@ pub struct RingCell {
     map: RwLock<Arc<Map>>,
     pub(crate) terms: Terms,
     pub(crate) origins: Origins,
+    pub(crate) room: Arc<Room>,
     copies: RwLock<Arc<Vec<Arc<Copy>>>>,
     pub(crate) history: History,
     /// By lane, whether its worker has mail about it already.
@@ -134,6 +136,7 @@ impl RingCell {
         let routes = Routes::of(&nothing, identity.cell, &terms, |_| true);
         let mailed = log.lanes.logs().map(|_| AtomicBool::new(false)).collect();
         Ok(Arc::new(Self {
+            room: Room::new(cell.clone()),
             cell,
             log,
             identity,

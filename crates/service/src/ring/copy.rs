@@ -12,6 +12,8 @@ use std::sync::{Mutex, PoisonError, RwLock};
 const LATE_NS: u64 = 1_000_000_000;
 /// How often a log is joined again that has gone on meanwhile.
 const JOINS_MAX: u32 = 64;
+/// Bytes that may be appended before the copy has said how much room it has.
+const FIRST_BYTES: u64 = 16 << 10;
 
 /// A cell that is sent the changes of some ranges that this cell leads.
 pub(crate) struct Copy {
@@ -46,7 +48,8 @@ impl Copy {
         let holds = Some(Mark::Acknowledged);
         let mut readers = Vec::new();
         for (_, log) in lanes.logs() {
-            match join(log, Joining { who, from: None, holds, grants: None }) {
+            let grants = Some(FIRST_BYTES);
+            match join(log, Joining { who, from: None, holds, grants }) {
                 Ok(reader) => readers.push(reader),
                 Err(error) => {
                     leave(&readers, lanes);
@@ -107,13 +110,15 @@ impl Copy {
 }
 
 /// Joins `log` at its end. Returns the reader, and the last position before its first entry.
-fn join(log: &Log, joining: Joining) -> Result<(ReaderId, u64), JoinError> {
+fn join(log: &Log, mut joining: Joining) -> Result<(ReaderId, u64), JoinError> {
     let mut start = log.end();
     for _ in 0..JOINS_MAX {
         match log.join(&Joining { from: Some(start + 1), ..joining }) {
             Ok(reader) => return Ok((reader, start)),
             // It was appended to, and freed, since.
             Err(JoinError::Gone(first)) => start = first - 1,
+            // Writers hold more already.
+            Err(JoinError::Grants(held)) => joining.grants = Some(held),
             Err(error) => return Err(error),
         }
     }

@@ -52,7 +52,7 @@ impl LinkHandler for RingService {
         self.worker.opened(link, out)
     }
 
-    fn sends(&mut self, link: &Link, now: Now, out: &mut Vec<u8>) -> bool {
+    fn sends(&mut self, link: &mut Link, now: Now, out: &mut Vec<u8>) -> bool {
         self.worker.begin(now);
         self.worker.sends(link, out)
     }

@@ -3,6 +3,7 @@
 //! ```text
 //! Waiting   until the learner is empty
 //! States    how far each slice has come is appended to the logs
+//! Room      until the learner has acknowledged that, and said how much room it has
 //! Walking   the items that there are are appended, between the changes that go on
 //! Tail      until the learner has acknowledged all of that
 //! Counted   its acknowledgements count: no reply leaves without them from now on
@@ -27,8 +28,10 @@ pub(crate) enum Progress {
     Waiting,
     /// The next slice whose state is to be appended.
     States(usize),
-    Walking(Cursor),
     /// By lane, the position up to which it must have come.
+    Room(Vec<u64>),
+    Walking(Cursor),
+    /// Likewise.
     Tail(Vec<u64>),
     Counted,
     /// Likewise.
@@ -83,6 +86,11 @@ impl Learning {
                     *next = end;
                 }
                 if *next == numbers.end {
+                    self.progress = Progress::Room(sink_lanes(worker));
+                }
+            }
+            Progress::Room(ends) => {
+                if copy.has_acked(ends) {
                     self.progress = Progress::Walking(Cursor::default());
                 }
             }

@@ -26,7 +26,7 @@ pub(crate) trait LinkHandler: Handler {
     fn opened(&mut self, link: &Link, now: Now, out: &mut Vec<u8>) -> bool;
 
     /// Appends what is to be sent on `link`. False if the link is of no use any more.
-    fn sends(&mut self, link: &Link, now: Now, out: &mut Vec<u8>) -> bool;
+    fn sends(&mut self, link: &mut Link, now: Now, out: &mut Vec<u8>) -> bool;
 
     /// Takes a frame from `link`. False if it is to be given again later.
     fn take_frame(&mut self, link: &mut Link, frame: &Frame<'_>, now: Now, out: &mut Reply)

@@ -20,6 +20,7 @@ mod origin;
 mod peers;
 mod report;
 mod role;
+mod room;
 mod routes;
 mod slice_state;
 mod stream_in;

@@ -2,6 +2,7 @@
 
 use super::cell::RingCell;
 use super::origin::Origin;
+use super::room::{Promise, Promised};
 use super::slice_state;
 use crate::worker::Worker;
 use base::{Change, Effect, Now, SliceId, Version};
@@ -9,6 +10,9 @@ use effects::{Entry, Record, Records};
 use engine::{Applied, KEY_BYTES_MAX};
 use ring::CellId;
 use std::sync::Arc;
+
+/// How long a change may wait for memory that was promised to it, or that was not.
+const FULL_NS: u64 = 1_000_000_000;
 
 /// Entries that are looked at together before the first of them is applied.
 const AHEAD: usize = 16;
@@ -42,8 +46,8 @@ impl Reason {
 
 /// What came of the entries of a frame.
 pub(crate) enum Taken {
-    /// All are applied, up to this position.
-    All(u64),
+    /// All are applied, up to this position. More may come.
+    All(u64, Promised),
     /// They are to be given again later: the map is older than that of the primary, or the engine
     /// is busy.
     Later,
@@ -56,6 +60,10 @@ pub(crate) struct StreamIn {
     pub(crate) cell: CellId,
     pub(crate) lane: u8,
     pub(crate) origin: Arc<Origin>,
+    /// What its primary may still emit.
+    pub(crate) promise: Promise,
+    /// Since when a change waits for memory.
+    pub(crate) full_since_ns: Option<u64>,
 }
 
 /// The entries of a frame.
@@ -69,7 +77,7 @@ pub(crate) struct Entries<'a> {
 impl StreamIn {
     /// Applies the entries of a frame.
     pub(crate) fn take(
-        &self,
+        &mut self,
         entries: &Entries<'_>,
         ring: &RingCell,
         worker: &mut Worker,
@@ -78,7 +86,8 @@ impl StreamIn {
         if ring.version() < entries.map_version {
             return Taken::Later;
         }
-        let Some(mut applied) = self.origin.lock(self.lane) else {
+        let origin = self.origin.clone();
+        let Some(mut applied) = origin.lock(self.lane) else {
             return Taken::Refused(Reason::OldLog);
         };
         let Some(last) = *applied else { return Taken::Refused(Reason::Malformed) };
@@ -98,14 +107,25 @@ impl StreamIn {
             match self.apply(&record.entry, (ring, entries.map_version), worker, now) {
                 Ok(()) => *applied = Some(record.position),
                 Err(None) => return Taken::Later,
+                Err(Some(Reason::NoSpace)) if !self.is_full_for_long(now) => return Taken::Later,
                 Err(Some(reason)) => return Taken::Refused(reason),
             }
+            self.full_since_ns = None;
         }
         let end = entries.first + u64::from(entries.count) - 1;
         match *applied {
-            Some(last) if last >= end => Taken::All(last),
+            Some(last) if last >= end => {
+                self.promise.take(entries.records.len() as u64);
+                Taken::All(last, self.promise.renew())
+            }
             _ => Taken::Refused(Reason::Malformed),
         }
+    }
+
+    /// Whether a change has waited for memory for [`FULL_NS`].
+    fn is_full_for_long(&mut self, now: Now) -> bool {
+        let since_ns = *self.full_since_ns.get_or_insert(now.mono_ns);
+        now.mono_ns.saturating_sub(since_ns) >= FULL_NS
     }
 
     /// Applies one entry. `Err(None)`: it is to be tried again.

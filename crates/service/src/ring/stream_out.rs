@@ -2,6 +2,7 @@
 
 use super::cell::RingCell;
 use super::copy::{Copy, has};
+use super::room::Promised;
 use base::SliceRange;
 use effects::{Batch, Entry, LaneId, Mark};
 use peer::Frame;
@@ -47,6 +48,11 @@ pub(crate) struct StreamOut {
     unacked: VecDeque<(u64, usize)>,
     unacked_bytes: usize,
     batch: Batch,
+    /// What the copy promised last, and what had been spent up to the position after which it did.
+    promised: (u64, u64),
+    /// The position that the copy must have acknowledged before it is believed that it needs
+    /// more to be evicted. `None` while that is evicted which it wanted.
+    evicted_at: Option<u64>,
     /// A turn is ordered, and has not come.
     is_ordered: bool,
 }
@@ -63,6 +69,8 @@ impl StreamOut {
             unacked: VecDeque::new(),
             unacked_bytes: 0,
             batch: Batch::new(READ_BYTES),
+            promised: (0, 0),
+            evicted_at: Some(0),
             is_ordered: false,
         }
     }
@@ -121,7 +129,7 @@ impl StreamOut {
             return false;
         }
         (self.next, self.state) = (position, State::Open);
-        self.acknowledges(position - 1, ring, now_ns)
+        self.passes(position - 1, ring, now_ns)
     }
 
     /// Whether there is something to send, and the copy is not too far behind for it.
@@ -167,8 +175,54 @@ impl StreamOut {
         true
     }
 
+    /// The copy has applied everything up to `position`, and promises room for what comes after
+    /// it. False if it was not sent so far.
+    pub(crate) fn acknowledges(
+        &mut self,
+        position: u64,
+        promised: Promised,
+        ring: &RingCell,
+        now_ns: u64,
+    ) -> bool {
+        let is_right = self.passes(position, ring, now_ns);
+        if is_right {
+            self.notes(position, promised.bytes, ring);
+            self.evicts(position, promised.wanted, ring);
+        }
+        is_right
+    }
+
+    /// Lets the log spend what the copy has promised. That is counted only where it has changed, or
+    /// a part of it may be spent.
+    fn notes(&mut self, position: u64, bytes: u64, ring: &RingCell) {
+        let (before, spent) = self.promised;
+        let log = ring.log.lanes.log(self.lane);
+        if bytes <= before && log.spent().saturating_sub(spent) < before / 4 {
+            return;
+        }
+        let (reader, _) = self.copy.readers[self.lane.index()];
+        let Some((spent, room)) = log.room_after(reader, position) else { return };
+        log.grant(reader, bytes.saturating_sub(room));
+        self.promised = (bytes, spent);
+    }
+
+    /// Evicts `wanted` bytes for the copy, once, until it has seen all that was evicted.
+    fn evicts(&mut self, position: u64, wanted: u64, ring: &RingCell) {
+        let engine = ring.cell.engine();
+        match self.evicted_at {
+            None if engine.evicts_more() == 0 => {
+                self.evicted_at = Some(ring.log.lanes.log(self.lane).end());
+            }
+            Some(at) if wanted > 0 && position >= at => {
+                engine.evict_more(wanted);
+                self.evicted_at = None;
+            }
+            _ => {}
+        }
+    }
+
     /// The copy has applied everything up to `position`. False if it was not sent so far.
-    pub(crate) fn acknowledges(&mut self, position: u64, ring: &RingCell, now_ns: u64) -> bool {
+    fn passes(&mut self, position: u64, ring: &RingCell, now_ns: u64) -> bool {
         if self.state != State::Open || position >= self.next {
             return false;
         }

@@ -4,6 +4,7 @@
 use super::cell::{Finding, RingCell};
 use super::link::{Kind, Link};
 use super::role::Role;
+use super::room::Promised;
 use super::stream_in::{Entries, Reason, StreamIn, Taken};
 use super::stream_out::StreamOut;
 use crate::worker::Worker;
@@ -22,16 +23,19 @@ pub(crate) struct Streams {
     out: BTreeMap<(CellId, u8), StreamOut>,
     /// Those of other cells that are to be given a turn.
     stopped: Vec<ConnId>,
+    /// Those of other cells that should be promised more than there was room for.
+    short: Vec<ConnId>,
 }
 
 impl Streams {
     pub(crate) fn new(ring: Arc<RingCell>, worker: WorkerId) -> Self {
-        Self { ring, worker, out: BTreeMap::new(), stopped: Vec::new() }
+        Self { ring, worker, out: BTreeMap::new(), stopped: Vec::new(), short: Vec::new() }
     }
 
     /// Whether there is something to do when time has passed.
     pub(crate) fn has_to_tend(&self) -> bool {
-        !self.stopped.is_empty() || self.out.values().any(|stream| stream.opens_at_ns().is_some())
+        let has_accepted = !self.stopped.is_empty() || !self.short.is_empty();
+        has_accepted || self.out.values().any(|stream| stream.opens_at_ns().is_some())
     }
 
     /// When a stream may be of no use any more, in nanoseconds of the monotonic clock.
@@ -40,9 +44,9 @@ impl Streams {
     }
 
     /// Opens the streams that are due, closes those whose copy is silent, and gives turns to those
-    /// that were stopped.
+    /// that were stopped, or should be promised more.
     pub(crate) fn tend(&mut self, now_ns: u64, orders: &mut VecDeque<Order>) {
-        orders.extend(self.stopped.drain(..).map(Order::Turn));
+        orders.extend(self.stopped.drain(..).chain(self.short.drain(..)).map(Order::Turn));
         for ((cell, lane), stream) in &mut self.out {
             if let Some(conn) = stream.conn
                 && stream.silent_at_ns().is_some_and(|at_ns| at_ns <= now_ns)
@@ -120,6 +124,23 @@ impl Streams {
         stream.is_some_and(|stream| stream.send(&self.ring, at, out))
     }
 
+    /// Promises more to an accepted stream that is short, if there is room now.
+    pub(crate) fn promises(&mut self, link: &mut Link, out: &mut Vec<u8>) {
+        let id = link.id();
+        let Kind::StreamIn(Some(stream)) = &mut link.kind else { return };
+        if !stream.promise.is_short() {
+            return;
+        }
+        let Promised { bytes: granted, wanted } = stream.promise.renew();
+        let lane = stream.lane;
+        if let Some(position) = stream.origin.lock(lane).and_then(|applied| *applied) {
+            Frame::Acked { lane, position, granted, wanted }.encode(out);
+        }
+        if stream.promise.is_short() {
+            self.short.push(id);
+        }
+    }
+
     /// Takes what a copy answers to its stream.
     pub(crate) fn take_answer(&mut self, link: &mut Link, frame: &Frame<'_>, now_ns: u64) {
         let stream = self.out.get_mut(&(link.cell, link.lane));
@@ -132,8 +153,9 @@ impl Streams {
                 }
                 begins
             }
-            (Some(stream), Frame::Acked { position, .. }) => {
-                stream.acknowledges(position, &self.ring, now_ns)
+            (Some(stream), Frame::Acked { position, granted, wanted, .. }) => {
+                let promised = Promised { bytes: granted, wanted };
+                stream.acknowledges(position, promised, &self.ring, now_ns)
             }
             (_, Frame::StreamEnd { lane, reason, .. }) => {
                 let why = Reason::describe(reason);
@@ -164,7 +186,15 @@ impl Streams {
                 let opened = self.ring.origins.open(cell, (lane, lanes), log_incarnation, end);
                 let position = opened.as_ref().map_or(0, |(_, next)| *next);
                 Frame::StreamFrom { lane, position }.encode(out);
-                *stream = opened.map(|(origin, _)| StreamIn { cell, lane, origin });
+                let promise = self.ring.room.promise();
+                *stream = opened.map(|(origin, _)| StreamIn {
+                    cell,
+                    lane,
+                    origin,
+                    promise,
+                    full_since_ns: None,
+                });
+                self.short.push(id);
                 (lane, stream.is_none().then_some(Reason::OldLog))
             }
             (
@@ -174,8 +204,11 @@ impl Streams {
                 let entries = Entries { map_version, first, count, records };
                 let lane = stream.lane;
                 match stream.take(&entries, &self.ring, worker, now) {
-                    Taken::All(position) => {
-                        Frame::Acked { lane, position, granted: 0 }.encode(out);
+                    Taken::All(position, Promised { bytes: granted, wanted }) => {
+                        Frame::Acked { lane, position, granted, wanted }.encode(out);
+                        if stream.promise.is_short() && !self.short.contains(&id) {
+                            self.short.push(id);
+                        }
                         (lane, None)
                     }
                     Taken::Later => {

@@ -626,13 +626,17 @@ impl RingWorker {
     }
 
     /// Appends what is to be sent on `link`. False if the link is of no use any more.
-    pub(super) fn sends(&mut self, link: &Link, out: &mut Vec<u8>) -> bool {
+    pub(super) fn sends(&mut self, link: &mut Link, out: &mut Vec<u8>) -> bool {
         match link.kind {
             Kind::Asking => {
                 self.peers.send(link.cell, out);
                 true
             }
             Kind::StreamOut => self.streams.sends(link, self.now.mono_ns, out),
+            Kind::StreamIn(_) => {
+                self.streams.promises(link, out);
+                true
+            }
             _ => true,
         }
     }

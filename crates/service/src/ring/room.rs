@@ -1,0 +1,118 @@
+//! The room for copies in this cell: how much of it was promised to the primaries of what it copies.
+//!
+//! A primary emits no more than was promised to it, so what it emits can be applied at once, and
+//! the removals after it are not held up. Without that, two full cells would wait for each other: a
+//! cell makes space by evicting what it leads, which takes space in its log, which the other frees
+//! when it has applied it.
+//!
+//! ```text
+//! free memory   [ moves | promised | not promised yet ]
+//!                          ^ own writes leave it
+//! ```
+//!
+//! Who makes space again depends on who holds more of this cell's memory: it evicts what it leads
+//! while that is more than its copies; else the primaries of its copies are asked to evict.
+
+use crate::cell::Cell;
+use engine::KeptForCopies;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The part of the limit that is kept free for copies.
+const RESERVE_PART: u64 = 128;
+/// Most bytes of it that one stream is promised.
+const SHARE_BYTES_MAX: u64 = 4 << 20;
+/// Fewer bytes than this are not promised.
+const SHARE_BYTES_MIN: u64 = 8 << 10;
+
+/// What one stream is told when it is promised room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Promised {
+    /// Bytes that may come.
+    pub(crate) bytes: u64,
+    /// Bytes that the primary should evict.
+    pub(crate) wanted: u64,
+}
+
+/// The room of one cell.
+pub(crate) struct Room {
+    cell: Arc<Cell>,
+    promised: AtomicU64,
+    streams: AtomicU64,
+}
+
+/// What one stream was promised, and has not taken.
+pub(crate) struct Promise {
+    room: Arc<Room>,
+    bytes: u64,
+}
+
+impl Room {
+    pub(crate) fn new(cell: Arc<Cell>) -> Arc<Self> {
+        Arc::new(Self { cell, promised: AtomicU64::new(0), streams: AtomicU64::new(0) })
+    }
+
+    /// One more stream, which was promised nothing yet.
+    pub(crate) fn promise(self: &Arc<Self>) -> Promise {
+        self.streams.fetch_add(1, Ordering::Relaxed);
+        Promise { room: self.clone(), bytes: 0 }
+    }
+
+    /// Bytes that are kept free, and the most of it that one stream is promised.
+    fn reserve(&self) -> (u64, u64) {
+        let streams = self.streams.load(Ordering::Relaxed);
+        let reserve = self.cell.budget().total() / RESERVE_PART;
+        let reserve = reserve.min(2 * SHARE_BYTES_MAX * streams);
+        (reserve, (reserve / 2 / streams.max(1)).max(SHARE_BYTES_MIN))
+    }
+}
+
+impl Promise {
+    /// These bytes have come.
+    pub(crate) fn take(&mut self, bytes: u64) {
+        let bytes = bytes.min(self.bytes);
+        self.bytes -= bytes;
+        self.room.promised.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// Whether the stream should be promised more.
+    pub(crate) fn is_short(&self) -> bool {
+        self.bytes < self.room.reserve().1 / 4 * 3
+    }
+
+    /// Promises more, if the stream is short, and there is room.
+    pub(crate) fn renew(&mut self) -> Promised {
+        if !self.is_short() {
+            return Promised { bytes: self.bytes, wanted: 0 };
+        }
+        let engine = self.room.cell.engine();
+        let (reserve, share) = self.room.reserve();
+        let held = engine.holdings();
+        let others = self.room.promised.load(Ordering::Relaxed).saturating_sub(self.bytes);
+        // Half, so that streams that are renewed at the same time find something left.
+        let spare = held.free.saturating_sub(others) / 2;
+        let bytes = share.min(spare);
+        if bytes >= SHARE_BYTES_MIN && bytes > self.bytes {
+            self.room.promised.fetch_add(bytes - self.bytes, Ordering::Relaxed);
+            self.bytes = bytes;
+        }
+        let promised = self.room.promised.load(Ordering::Relaxed);
+        let leads_more = held.primaries >= held.copies;
+        let evict_aim = if leads_more { reserve.max(promised) } else { promised };
+        engine.keep_for_copies(KeptForCopies { promised, evict_aim, compact_aim: reserve });
+        let lacking = reserve.saturating_sub(held.free);
+        let must_ask = !leads_more && !held.can_compact();
+        let streams = self.room.streams.load(Ordering::Relaxed);
+        let wanted = if must_ask { lacking.div_ceil(streams.max(1)) } else { 0 };
+        Promised { bytes: self.bytes, wanted }
+    }
+}
+
+impl Drop for Promise {
+    fn drop(&mut self) {
+        self.take(self.bytes);
+        if self.room.streams.fetch_sub(1, Ordering::Relaxed) == 1 {
+            self.room.cell.engine().keep_for_copies(KeptForCopies::default());
+        }
+    }
+}
