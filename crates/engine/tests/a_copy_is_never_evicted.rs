@@ -6,7 +6,9 @@
 use base::{
     Change, Effect, Facts, MemoryBudget, NoSink, Now, Owner, SliceId, SliceRange, Value, Version,
 };
-use engine::{Applied, Engine, EngineConfig, Local, Put, Read, Role, ValueSink, WriteStatus};
+use engine::{
+    Applied, Engine, EngineConfig, KeptForCopies, Local, Put, Read, Role, ValueSink, WriteStatus,
+};
 use std::sync::Arc;
 
 const NOW: Now = Now { mono_ns: 0, expiry_s: 1_000 };
@@ -53,6 +55,24 @@ impl Cell {
         })
     }
 
+    /// The primary says that the item has gone.
+    fn drops(&mut self, key: &[u8]) {
+        self.version += 1;
+        let version = Version::from_raw(self.version);
+        let effect = Effect { key, change: Change::Remove(base::Removal::Evicted) };
+        let slice = SliceId::of(key);
+        let applied = self
+            .local
+            .batch(|pin| self.engine.apply(pin, slice, &effect, version, NOW, &mut NoSink));
+        assert_eq!(applied, Applied::Done);
+    }
+
+    fn tend(&mut self, rounds: usize) {
+        for _ in 0..rounds {
+            self.local.batch(|pin| self.engine.tend(pin, NOW, 512, &mut NoSink));
+        }
+    }
+
     fn store(&mut self, key: &[u8]) -> WriteStatus {
         let put = Put { value: &VALUE, client_flags: 0, expiry_s: 0 };
         let key = self.engine.key(key);
@@ -81,16 +101,11 @@ fn stores_of_a_primary_evict_no_copy_until_it_is_promoted() {
     let held = cell.budget.used(Owner::Replica);
     assert!(held >= u64::from(COPIES) * 700, "{held} bytes are held for copies");
 
-    let tend = |cell: &mut Cell| {
-        cell.budget.resize(LIMIT_BYTES / 4);
-        for _ in 0..1_000 {
-            cell.local.batch(|pin| cell.engine.tend(pin, NOW, 512, &mut NoSink));
-        }
-    };
-    tend(&mut cell);
+    cell.budget.resize(LIMIT_BYTES / 4);
+    cell.tend(1_000);
     assert!(Cell::keys(0, COPIES, true).all(|key| cell.has(&key)), "a lower limit evicts no copy");
     cell.local.batch(|pin| cell.engine.set_role(pin, SliceRange::ALL, Role::Primary));
-    tend(&mut cell);
+    cell.tend(1_000);
     let left = Cell::keys(0, COPIES, true).filter(|key| cell.has(key)).count();
     assert!(left < COPIES as usize / 2, "{left} items were not evicted after the promotion");
     assert!(cell.budget.used(Owner::Replica) < held / 2, "their segments have followed");
@@ -107,16 +122,68 @@ fn copies_beyond_the_memory_are_refused_and_dead_space_is_used_again() {
         assert!(cell.has(key), "nothing was evicted");
     }
     // Every other one goes, at the word of the primary.
-    for key in keys[..fit].iter().step_by(2) {
-        cell.version += 1;
-        let version = Version::from_raw(cell.version);
-        let effect = Effect { key, change: Change::Remove(base::Removal::Evicted) };
-        let slice = SliceId::of(key);
-        let applied = cell
-            .local
-            .batch(|pin| cell.engine.apply(pin, slice, &effect, version, NOW, &mut NoSink));
-        assert_eq!(applied, Applied::Done);
-    }
+    keys[..fit].iter().step_by(2).for_each(|key| cell.drops(key));
     let again = keys[fit..].iter().take_while(|key| cell.apply(&key[..]) == Applied::Done).count();
     assert!(again * 10 >= fit * 4, "{fit} fitted, half of them went, and {again} came");
+}
+
+/// Bytes of items that fit in what is kept for copies, at least: segments are not filled to their
+/// ends, and one is open already.
+const fn fits(kept: u64) -> usize {
+    kept as usize / 2 / VALUE.len()
+}
+
+#[test]
+fn writes_leave_to_copies_what_was_promised_to_them() {
+    let mut cell = Cell::new();
+    let promised = LIMIT_BYTES / 8;
+    let kept = KeptForCopies { promised, evict_aim: promised, compact_aim: promised };
+    cell.engine.keep_for_copies(kept);
+    for key in Cell::keys(0, 20_000, false) {
+        assert_eq!(cell.store(&key), WriteStatus::Done);
+    }
+    assert!(cell.engine.holdings().free >= promised, "{:?}", cell.engine.holdings());
+    for key in Cell::keys(0, fits(promised) as u32, true) {
+        assert_eq!(cell.apply(&key), Applied::Done, "{:?}", cell.engine.holdings());
+    }
+    // What was taken is made free again by evicting items, not copies.
+    cell.tend(100);
+    assert!(cell.engine.holdings().free >= promised, "{:?}", cell.engine.holdings());
+    assert!(Cell::keys(0, fits(promised) as u32, true).all(|key| cell.has(&key)));
+}
+
+#[test]
+fn space_for_copies_is_made_where_little_is_dead() {
+    let mut cell = Cell::new();
+    let keys: Vec<_> = Cell::keys(0, 10_000, true).collect();
+    let fit = keys.iter().take_while(|key| cell.apply(&key[..]) == Applied::Done).count();
+    // A fifth of each segment: nothing of that is used again without need.
+    keys[..fit].iter().step_by(5).for_each(|key| cell.drops(key));
+    cell.tend(100);
+    let free = cell.engine.holdings().free;
+    let compact_aim = LIMIT_BYTES / 16;
+    assert!(free < compact_aim && cell.engine.holdings().can_compact(), "{free}");
+    cell.engine.keep_for_copies(KeptForCopies { compact_aim, ..KeptForCopies::default() });
+    cell.tend(1_000);
+    let held = cell.engine.holdings();
+    assert!(held.free >= compact_aim, "{held:?}");
+    for (at, key) in keys[..fit].iter().enumerate() {
+        assert_eq!(cell.has(key), at % 5 != 0);
+    }
+}
+
+#[test]
+fn as_much_as_is_asked_for_is_evicted_although_there_is_space() {
+    let mut cell = Cell::new();
+    for key in Cell::keys(0, 1_500, false) {
+        assert_eq!(cell.store(&key), WriteStatus::Done);
+    }
+    cell.tend(100);
+    assert_eq!(cell.engine.counters().evicted, 0, "there is space");
+    cell.engine.evict_more(200 * 700);
+    cell.engine.evict_more(100 * 700);
+    cell.tend(100);
+    let evicted = cell.engine.counters().evicted;
+    assert!((150..400).contains(&evicted), "{evicted}");
+    assert_eq!(cell.engine.evicts_more(), 0);
 }
