@@ -1,6 +1,7 @@
 //! A ring of real processes, as `volvox up` starts it, with real sockets.
 
 mod commands;
+mod full;
 mod kills;
 mod questions;
 mod support;

@@ -125,8 +125,12 @@ impl Client {
         Self::try_connect(at).expect("the cell runs")
     }
 
+    pub fn send(&mut self, requests: &str) {
+        self.0.get_mut().write_all(requests.as_bytes()).expect("it is sent");
+    }
+
     pub fn ask(&mut self, request: &str) -> String {
-        self.0.get_mut().write_all(request.as_bytes()).expect("it is sent");
+        self.send(request);
         self.line()
     }
 
