@@ -350,6 +350,12 @@ impl Engine {
         self.eviction.holdings(&self.items)
     }
 
+    /// Whether less is free than compaction works towards for copies.
+    #[must_use]
+    pub fn lacks_room_for_copies(&self) -> bool {
+        self.eviction.lacks_room_for_copies(&self.items)
+    }
+
     /// Evicts items of some `bytes` more than space is needed for, little by little: where it has
     /// copies, these need it. Nothing changes while as much is to be evicted already.
     pub fn evict_more(&self, bytes: u64) {

@@ -23,7 +23,7 @@
 //! Bounds are in items and in words of eight bytes.
 
 use super::ghosts::GhostClock;
-use super::holdings::Holdings;
+use super::holdings::{COMPACTED_PART, Holdings};
 use super::victim::{Walk, is_unrequested, process};
 use super::work::Work;
 use crate::grace::GracePeriods;
@@ -216,7 +216,7 @@ impl Eviction {
             }
             worked = true;
         }
-        let is_more = self.evicts_more() > 0 || self.is_short_for_copies(items);
+        let is_more = self.evicts_more() > 0 || self.compacts_for_copies(items);
         match is_owed || is_more || compaction.has_work(items.index()) {
             true if worked => Left::Debt,
             false if !self.is_walking(work.arena()) => Left::Nothing,
@@ -243,10 +243,12 @@ impl Eviction {
         if *work.pin.debt_words() == 0 {
             return;
         }
+        let compacts = self.compacts_for_copies(work.items);
         let segments = work.items.segments();
         let is_owed = self.budget.is_exceeded();
         let is_more = self.more_words.load(Ordering::Relaxed) > 0;
-        let is_lacking = work.items.index().buckets().is_short() || is_owed || is_more;
+        let is_short = work.items.index().buckets().is_short();
+        let is_lacking = is_short || is_owed || is_more || compacts;
         if segments.short_by() == 0 && !is_lacking {
             *work.pin.debt_words() = 0;
             return;
@@ -261,7 +263,7 @@ impl Eviction {
             return;
         }
         let words = if is_owed { words.max(DEBT_WORDS) } else { words };
-        let bounds = Bounds { items: ITEMS_PER_PAYMENT_MAX, words, compacts: false };
+        let bounds = Bounds { items: ITEMS_PER_PAYMENT_MAX, words, compacts };
         let free_aim = segments.free_aim();
         let mut walked = self.walk_for(&mut evictor, work, bounds, free_aim);
         if segments.is_spent() {
@@ -360,12 +362,16 @@ impl Eviction {
         Holdings::of(items, self.budget.room())
     }
 
-    /// Whether copies need space that can be made out of dead words.
-    fn is_short_for_copies(&self, items: &Items) -> bool {
+    /// Whether less is free than should be kept for copies.
+    pub(crate) fn lacks_room_for_copies(&self, items: &Items) -> bool {
         let segments = items.segments();
         segments.free() + segments.limbo() < segments.compact_aim()
             && self.budget.room() < segments.geometry().segment_bytes()
-            && self.holdings(items).can_compact()
+    }
+
+    /// Whether copies need space that may be made out of dead words.
+    fn compacts_for_copies(&self, items: &Items) -> bool {
+        self.lacks_room_for_copies(items) && self.holdings(items).may_compact()
     }
 
     /// Whether items must go because memory is owed.
@@ -452,7 +458,7 @@ impl Eviction {
         let for_index = usize::from(items.index().buckets().is_short());
         let wanted = free_wanted.saturating_add(self.owed_segments(items) + for_index);
         if compacts
-            && self.is_short_for_copies(items)
+            && self.compacts_for_copies(items)
             && let Some(victim) = choose_partly_dead(items, grace)
         {
             return Some(victim);
@@ -514,11 +520,10 @@ fn choose_unrequested<S>(work: &mut Work<'_, S>, until_look: &mut u32) -> Option
     None
 }
 
-/// A segment of which a part is dead, the largest part that is found. What is left of eight of them
-/// fits in seven, at least.
+/// A segment of which a part is dead, the largest part that is found.
 fn choose_partly_dead(items: &Items, grace: &GracePeriods) -> Option<Victim> {
     let words = items.segments().geometry().segment_words;
-    [2, 4, 8]
+    [2, 4, 8, COMPACTED_PART]
         .iter()
         .find_map(|part| dead_victim(items.segments(), grace, words / part, DEAD_STEPS_MAX))
 }

@@ -17,15 +17,24 @@ pub struct Holdings {
     pub dead: u64,
 }
 
+/// The part of a segment that is dead, at least, where compaction makes space for copies out of it.
+/// For each segment that it frees, it moves as many less one.
+pub(super) const COMPACTED_PART: usize = 12;
+
 impl Holdings {
-    /// Where one in this many bytes is dead, compaction makes space for copies: for each segment
-    /// that it frees, it moves as many less one.
-    const DEAD_PART: u64 = 8;
+    /// Where this part is dead of everything, some segments have [`COMPACTED_PART`] at least, also
+    /// when part of it is in segments that are being filled.
+    const DEAD_PART: u64 = 6;
 
     /// Whether enough is dead to make space out of it.
     #[must_use]
     pub fn can_compact(&self) -> bool {
         self.dead * Self::DEAD_PART > self.primaries + self.copies
+    }
+
+    /// Whether something may be dead enough.
+    pub(super) fn may_compact(&self) -> bool {
+        self.dead * COMPACTED_PART as u64 > self.primaries + self.copies
     }
 
     /// What items and copies hold now, where `room` bytes may still be taken.

@@ -84,9 +84,11 @@ fn is_space_to_come<S>(eviction: &Eviction, work: &Work<'_, S>) -> bool {
     if eviction.is_busy() {
         return true;
     }
-    let SegmentCounts { small, main, limbo, held, .. } = work.items.segments().counts();
+    let SegmentCounts { small, main, copies, limbo, held, .. } = work.items.segments().counts();
     let is_evicted = work.may_evict && small + main > 0;
-    is_evicted || limbo + held > 0
+    // Copies make way for a primary that has nothing yet: their primaries evict them.
+    let is_given = work.may_evict && copies > 0;
+    is_evicted || is_given || limbo + held > 0
 }
 
 /// Runs `attempt` until it no longer lacks space, making space in between.

@@ -75,12 +75,13 @@ impl Promise {
         self.room.promised.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// Whether the stream should be promised more.
+    /// Whether the stream should be promised more, or its primary may have to evict.
     pub(crate) fn is_short(&self) -> bool {
-        self.bytes < self.room.reserve().1 / 4 * 3
+        let lacks = self.room.cell.engine().lacks_room_for_copies();
+        lacks || self.bytes < self.room.reserve().1 / 4 * 3
     }
 
-    /// Promises more, if the stream is short, and there is room.
+    /// Promises more, if the stream is short, and there is room. Asks for room where there is none.
     pub(crate) fn renew(&mut self) -> Promised {
         if !self.is_short() {
             return Promised { bytes: self.bytes, wanted: 0 };
