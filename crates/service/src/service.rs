@@ -140,6 +140,17 @@ impl Service {
         }
     }
 
+    /// Housekeeping is needed now: at the end of this batch by the worker that does it, and a part
+    /// of it here by any other.
+    pub(crate) fn tends_now(&mut self, now: Now) {
+        if self.tend_at_ns == u64::MAX {
+            self.worker.begin(now);
+            self.worker.tend(now, TEND_ITEMS_BUSY);
+        } else {
+            self.tend_at_ns = 0;
+        }
+    }
+
     /// A round of housekeeping: removes expired items, and returns memory that a lowered limit
     /// owes. While such a debt is left, each batch and each idle moment pays a part of it. While
     /// requests arrive, that follows the time that has passed, not the number of batches: however

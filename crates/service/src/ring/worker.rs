@@ -330,11 +330,23 @@ impl RingWorker {
         self.end_overdue();
         self.finish_gated();
         self.streams.tend(now.mono_ns, &mut self.orders);
+        if self.lacks_space() {
+            self.inner.tends_now(now);
+        }
+    }
+
+    /// Whether space is to be made for copies, here or at another cell.
+    fn lacks_space(&self) -> bool {
+        let engine = self.cell().engine();
+        engine.evicts_more() > 0 || engine.lacks_room_for_copies()
     }
 
     pub(super) fn has_to_tend(&self) -> bool {
         let has_jobs = !(self.again.is_empty() && self.gated.is_empty());
-        has_jobs || self.streams.has_to_tend() || self.now.mono_ns >= self.deadline_ns()
+        has_jobs
+            || self.streams.has_to_tend()
+            || self.lacks_space()
+            || self.now.mono_ns >= self.deadline_ns()
     }
 
     /// When a request or a link may be overdue.
