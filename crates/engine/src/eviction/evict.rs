@@ -31,7 +31,7 @@ use crate::index::Compaction;
 use crate::items::Items;
 use crate::segments::{
     Pool, Reclaim, SegmentCounts, Victim, aged, dead_victim, drained, expired_victim,
-    flushed_victim, follow, oldest_victim, reclaim,
+    flushed_victim, follow, oldest_victim, reclaim, removed_victim,
 };
 use crate::sync::{Apart, AtomicU64, Mutex, Ordering, try_lock};
 use base::{EffectSink, MemoryBudget, Owner, Refused};
@@ -369,9 +369,12 @@ impl Eviction {
             && self.budget.room() < segments.geometry().segment_bytes()
     }
 
-    /// Whether copies need space that may be made out of dead words.
+    /// Whether copies need space that may be made out of dead words, and not by eviction.
     fn compacts_for_copies(&self, items: &Items) -> bool {
-        self.lacks_room_for_copies(items) && self.holdings(items).may_compact()
+        let segments = items.segments();
+        segments.free_aim() < segments.compact_aim()
+            && self.lacks_room_for_copies(items)
+            && self.holdings(items).may_compact()
     }
 
     /// Whether items must go because memory is owed.
@@ -459,7 +462,7 @@ impl Eviction {
         let wanted = free_wanted.saturating_add(self.owed_segments(items) + for_index);
         if compacts
             && self.compacts_for_copies(items)
-            && let Some(victim) = choose_partly_dead(items, grace)
+            && let Some(victim) = choose_partly_removed(items, grace)
         {
             return Some(victim);
         }
@@ -520,12 +523,12 @@ fn choose_unrequested<S>(work: &mut Work<'_, S>, until_look: &mut u32) -> Option
     None
 }
 
-/// A segment of which a part is dead, the largest part that is found.
-fn choose_partly_dead(items: &Items, grace: &GracePeriods) -> Option<Victim> {
+/// A segment of which a part was removed, the largest part that is found.
+fn choose_partly_removed(items: &Items, grace: &GracePeriods) -> Option<Victim> {
     let words = items.segments().geometry().segment_words;
     [2, 4, 8, COMPACTED_PART]
         .iter()
-        .find_map(|part| dead_victim(items.segments(), grace, words / part, DEAD_STEPS_MAX))
+        .find_map(|part| removed_victim(items.segments(), grace, words / part, DEAD_STEPS_MAX))
 }
 
 /// A mostly dead segment of the `committed` ones. One step of the rotating scan looks for it;

@@ -13,7 +13,7 @@ pub struct Holdings {
     pub primaries: u64,
     /// Of copies.
     pub copies: u64,
-    /// Dead in segments of both kinds.
+    /// Of items that were removed, in segments of both kinds.
     pub dead: u64,
 }
 
@@ -51,7 +51,7 @@ impl Holdings {
             free: free + room / segment_bytes * segment_bytes,
             primaries: bytes(primaries),
             copies: bytes(copies),
-            dead: used.saturating_sub(items.counters().item_words * 8),
+            dead: used.saturating_sub((items.counters().item_words + segments.end_words()) * 8),
         }
     }
 }

@@ -3,7 +3,8 @@
 //! ```text
 //! word 0  place:    class(8) | pool(8) | state(8)
 //! word 1  used:     words taken from the front on; may pass the end of a full segment
-//! word 2  dead:     words of items that were removed
+//! word 2  dead:     of these, words at the end that nothing fitted in(32) | words of items that were
+//!                   removed, and those at the end(32)
 //! word 3  expiry:   latest expiry second of its items; u32::MAX once one never expires
 //! word 4  stamp:    grace period of sealing, then of entering limbo
 //! word 5  links:    next(32) | previous(32) in its queue, as number + 1
@@ -108,7 +109,22 @@ impl<'h> Header<'h> {
     }
 
     pub(crate) fn dead_words(self) -> usize {
-        self.0[2].load(Ordering::Relaxed) as usize
+        self.0[2].load(Ordering::Relaxed) as u32 as usize
+    }
+
+    /// Counts the words at the end, in which nothing fitted, as dead.
+    pub(super) fn add_end(self, words: usize) {
+        self.0[2].fetch_add((words as u64) << 32 | words as u64, Ordering::Relaxed);
+    }
+
+    /// The words at the end, in which nothing fitted.
+    pub(super) fn end_words(self) -> usize {
+        (self.0[2].load(Ordering::Relaxed) >> 32) as usize
+    }
+
+    /// The words of items that were removed.
+    pub(super) fn removed_words(self) -> usize {
+        self.dead_words() - self.end_words()
     }
 
     /// Notes that an item expiring at `expiry_s` (0: never) lies here.

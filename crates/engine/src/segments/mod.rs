@@ -45,6 +45,6 @@ pub(crate) use holds::{
 pub(crate) use pool::{POOLS, Pool, SMALL_PERCENT_FIRST};
 pub(crate) use reuse::{
     Reclaim, Victim, aged, dead_victim, drained, expired_victim, flushed_victim, follow,
-    oldest_victim, reclaim,
+    oldest_victim, reclaim, removed_victim,
 };
 pub(crate) use table::{Purpose, SegmentCounts, Segments, Stream};

@@ -52,9 +52,21 @@ pub(crate) fn dead_victim(
     steps: usize,
 ) -> Option<Victim> {
     let horizon = grace.horizon();
-    let step =
-        || scan(segments, horizon, &mut lock(&segments.lists), |of| of.dead_words() > dead_words);
-    (0..steps).find_map(|_| step())
+    let is_dead = |of: Header<'_>| of.dead_words() > dead_words;
+    (0..steps).find_map(|_| scan(segments, horizon, &mut lock(&segments.lists), is_dead))
+}
+
+/// A segment of which more than `removed_words` were of items that were removed, if `steps` steps of
+/// the rotating scan find one: what was free at its end would be free again at the end of another.
+pub(crate) fn removed_victim(
+    segments: &Segments,
+    grace: &GracePeriods,
+    removed_words: usize,
+    steps: usize,
+) -> Option<Victim> {
+    let horizon = grace.horizon();
+    let is_dead = |of: Header<'_>| of.removed_words() > removed_words;
+    (0..steps).find_map(|_| scan(segments, horizon, &mut lock(&segments.lists), is_dead))
 }
 
 /// The oldest segment of a pool, if everything in it was flushed.
@@ -142,6 +154,7 @@ pub(crate) fn drained(segments: &Segments, grace: &GracePeriods, id: SegmentId) 
     let mut lists = lock(&segments.lists);
     let header = segments.header(id);
     lists.end(header.pool());
+    segments.forget_end(header);
     header.set_state(State::Limbo);
     header.set_stamp(grace.retire());
     lists.limbo.push_back(id);

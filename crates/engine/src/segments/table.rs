@@ -102,6 +102,8 @@ pub(crate) struct Segments {
     /// Segments of copies that may hold items of slices that are no copies any more; changed under
     /// the lock of the lists.
     pub(super) to_follow: Apart<AtomicU64>,
+    /// Words at the ends of segments, in which nothing fitted.
+    end_words: Apart<AtomicU64>,
     /// Whether new items belong in the main pool: see [`Segments::fills_main`].
     fills_main: Apart<AtomicU64>,
     pub(super) pins: Apart<Pins>,
@@ -167,6 +169,7 @@ impl Segments {
             free_aim,
             for_copies: Apart(ForCopies::default()),
             to_follow: Apart(AtomicU64::new(0)),
+            end_words: Apart(AtomicU64::new(0)),
             fills_main: Apart(AtomicU64::new(0)),
             pins: Apart(Pins::default()),
             geometry,
@@ -288,6 +291,7 @@ impl Segments {
         let mut lists = lock(&self.lists);
         let header = self.header(id);
         lists.end(header.pool());
+        self.forget_end(header);
         header.set_state(State::Idle);
         lists.free.push(id);
         self.note_lengths(&lists);
@@ -326,12 +330,23 @@ impl Segments {
         self.limbo.store(lists.limbo.len() as u64, Ordering::Relaxed);
     }
 
+    /// Words at the ends of segments, in which nothing fitted.
+    pub(crate) fn end_words(&self) -> u64 {
+        self.end_words.load(Ordering::Relaxed)
+    }
+
+    /// A segment holds nothing more.
+    pub(super) fn forget_end(&self, header: Header<'_>) {
+        self.end_words.fetch_sub(header.end_words() as u64, Ordering::Relaxed);
+    }
+
     /// Covers the end of a full segment with a filler, if `start` is where the end begins.
     fn cover_end(&self, id: SegmentId, start: usize) {
         let left = self.geometry.segment_words.saturating_sub(start);
         if left > 0 {
             self.item_in(id, start).1.set_head(Head::filler(left));
-            self.header(id).add_dead(left);
+            self.header(id).add_end(left);
+            self.end_words.fetch_add(left as u64, Ordering::Relaxed);
         }
     }
 
@@ -637,8 +652,8 @@ mod tests {
         item.set_head(Head::filler(HEADER_WORDS));
         assert_eq!(segments.item(addr).head().span_words(), HEADER_WORDS);
         assert_eq!(addr.segment(&geometry), last);
-        segments.add_dead(addr, usize::MAX >> 1);
-        assert_eq!(segments.header_of(addr).dead_words(), usize::MAX >> 1);
+        segments.add_dead(addr, 7);
+        assert_eq!(segments.header_of(addr).dead_words(), 7);
     }
 
     #[test]

@@ -20,6 +20,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The part of the limit that is kept free for copies.
 const RESERVE_PART: u64 = 128;
+/// For each stream, as much is kept free as this number of the longest values that have come: one
+/// may come beyond what was promised, and segments are not filled to their ends.
+const RESERVE_VALUES: u64 = 3;
 /// Most bytes of it that one stream is promised.
 const SHARE_BYTES_MAX: u64 = 4 << 20;
 /// Fewer bytes than this are not promised.
@@ -39,6 +42,8 @@ pub(crate) struct Room {
     cell: Arc<Cell>,
     promised: AtomicU64,
     streams: AtomicU64,
+    /// Bytes of the longest value that has come.
+    longest: AtomicU64,
 }
 
 /// What one stream was promised, and has not taken.
@@ -49,7 +54,8 @@ pub(crate) struct Promise {
 
 impl Room {
     pub(crate) fn new(cell: Arc<Cell>) -> Arc<Self> {
-        Arc::new(Self { cell, promised: AtomicU64::new(0), streams: AtomicU64::new(0) })
+        let [promised, streams, longest] = std::array::from_fn(|_| AtomicU64::new(0));
+        Arc::new(Self { cell, promised, streams, longest })
     }
 
     /// One more stream, which was promised nothing yet.
@@ -62,7 +68,8 @@ impl Room {
     fn reserve(&self) -> (u64, u64) {
         let streams = self.streams.load(Ordering::Relaxed);
         let reserve = self.cell.budget().total() / RESERVE_PART;
-        let reserve = reserve.min(2 * SHARE_BYTES_MAX * streams);
+        let longest = self.longest.load(Ordering::Relaxed) * RESERVE_VALUES * streams;
+        let reserve = reserve.min(2 * SHARE_BYTES_MAX * streams).max(longest);
         (reserve, (reserve / 2 / streams.max(1)).max(SHARE_BYTES_MIN))
     }
 }
@@ -73,6 +80,15 @@ impl Promise {
         let bytes = bytes.min(self.bytes);
         self.bytes -= bytes;
         self.room.promised.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// A value of `bytes` bytes comes.
+    #[inline]
+    pub(crate) fn sees(&self, bytes: usize) {
+        let longest = &self.room.longest;
+        if longest.load(Ordering::Relaxed) < bytes as u64 {
+            longest.fetch_max(bytes as u64, Ordering::Relaxed);
+        }
     }
 
     /// Whether the stream should be promised more, or its primary may have to evict.

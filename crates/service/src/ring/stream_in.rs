@@ -145,10 +145,12 @@ impl StreamIn {
         match *entry {
             Entry::Change { slice, version, effect } => {
                 check(slice, Some(version))?;
+                self.promise.sees(effect.change.value_bytes());
                 apply(worker, slice, &effect, version, now)
             }
             Entry::Item { slice, version, key, value, facts, .. } => {
                 check(slice, None)?;
+                self.promise.sees(value.bytes());
                 let effect = Effect { key, change: Change::Put(value, facts) };
                 apply(worker, slice, &effect, version, now)
             }
