@@ -142,10 +142,10 @@ fn writes_leave_to_copies_what_was_promised_to_them() {
     for key in Cell::keys(0, 20_000, false) {
         assert_eq!(cell.store(&key), WriteStatus::Done);
     }
-    assert!(cell.engine.holdings().free >= promised, "{:?}", cell.engine.holdings());
     for key in Cell::keys(0, fits(promised) as u32, true) {
         assert_eq!(cell.apply(&key), Applied::Done, "{:?}", cell.engine.holdings());
     }
+    assert!(cell.engine.counters().evicted > 0);
     // What was taken is made free again by evicting items, not copies.
     cell.tend(100);
     assert!(cell.engine.holdings().free >= promised, "{:?}", cell.engine.holdings());

@@ -460,7 +460,9 @@ impl Eviction {
         let SegmentCounts { committed, small, main, limbo, .. } = segments.counts();
         let for_index = usize::from(items.index().buckets().is_short());
         let wanted = free_wanted.saturating_add(self.owed_segments(items) + for_index);
+        // Nearly all of it has to move first: two such walks could take each other's space.
         if compacts
+            && segments.free() >= segments.free_for_moves()
             && self.compacts_for_copies(items)
             && let Some(victim) = choose_partly_removed(items, grace)
         {

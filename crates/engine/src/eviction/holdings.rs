@@ -6,7 +6,8 @@ use crate::segments::SegmentCounts;
 /// What items hold, in bytes of whole segments.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Holdings {
-    /// Free now, beyond what moves need; memory that may still be taken is included.
+    /// Free now, beyond what moves need, and what is begun by each of several threads; memory that
+    /// may still be taken is included.
     pub free: u64,
     /// Of items that this cell orders the changes of. Their segments may hold copies for a while,
     /// after the role of slices has changed.
@@ -46,9 +47,8 @@ impl Holdings {
         let primaries = committed.saturating_sub(free + limbo + held + copies);
         let bytes = |count: usize| count as u64 * segment_bytes;
         let used = bytes(primaries + copies);
-        let free = bytes(free.saturating_sub(segments.free_for_moves()));
         Self {
-            free: free + room / segment_bytes * segment_bytes,
+            free: bytes(segments.free_beyond()) + room / segment_bytes * segment_bytes,
             primaries: bytes(primaries),
             copies: bytes(copies),
             dead: used.saturating_sub((items.counters().item_words + segments.end_words()) * 8),

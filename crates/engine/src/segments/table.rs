@@ -536,9 +536,17 @@ impl Segments {
     }
 
     /// Free segments that writes leave, but for those of copies: for moves, and what was promised
-    /// to copies.
+    /// to copies, which each arena puts into a segment of its own.
     pub(crate) fn free_for_writes(&self) -> usize {
-        self.free_for_moves() + self.for_copies.promised()
+        match self.for_copies.promised() {
+            0 => self.free_for_moves(),
+            promised => self.free_for_moves() + self.geometry.arenas + promised,
+        }
+    }
+
+    /// Free segments beyond those that are kept for moves, and for what each arena begins.
+    pub(crate) fn free_beyond(&self) -> usize {
+        self.free().saturating_sub(self.free_aim)
     }
 
     /// Whether the free segments are for moves and copies only, so that a write gets none.
