@@ -365,7 +365,7 @@ impl Eviction {
     /// Whether less is free than should be kept for copies.
     pub(crate) fn lacks_room_for_copies(&self, items: &Items) -> bool {
         let segments = items.segments();
-        segments.free() + segments.limbo() < segments.compact_aim()
+        segments.free() < segments.compact_aim()
             && self.budget.room() < segments.geometry().segment_bytes()
     }
 
@@ -373,6 +373,7 @@ impl Eviction {
     fn compacts_for_copies(&self, items: &Items) -> bool {
         let segments = items.segments();
         segments.free_aim() < segments.compact_aim()
+            && segments.free() + segments.limbo() < segments.compact_aim()
             && self.lacks_room_for_copies(items)
             && self.holdings(items).may_compact()
     }
