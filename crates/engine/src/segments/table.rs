@@ -536,17 +536,21 @@ impl Segments {
     }
 
     /// Free segments that writes leave, but for those of copies: for moves, and what was promised
-    /// to copies, which each arena puts into a segment of its own.
+    /// to copies.
     pub(crate) fn free_for_writes(&self) -> usize {
-        match self.for_copies.promised() {
-            0 => self.free_for_moves(),
-            promised => self.free_for_moves() + self.geometry.arenas + promised,
-        }
+        self.free_for_moves() + self.more_for_copies(self.for_copies.promised())
     }
 
-    /// Free segments beyond those that are kept for moves, and for what each arena begins.
+    /// Free segments beyond those that should be free without copies, and what each arena begins
+    /// for copies.
     pub(crate) fn free_beyond(&self) -> usize {
-        self.free().saturating_sub(self.free_aim)
+        self.free().saturating_sub(self.free_aim + self.geometry.arenas)
+    }
+
+    /// The segments to keep for copies of which `kept` are to be filled: each arena begins one of
+    /// its own.
+    fn more_for_copies(&self, kept: usize) -> usize {
+        if kept == 0 { 0 } else { kept + self.geometry.arenas }
     }
 
     /// Whether the free segments are for moves and copies only, so that a write gets none.
@@ -557,7 +561,7 @@ impl Segments {
     /// How many segments should be free: some more than [`Segments::free_for_moves`], and those for
     /// copies. Eviction works towards it, and memory is returned only beyond it.
     pub(crate) fn free_aim(&self) -> usize {
-        self.free_aim + self.for_copies.evict_aim()
+        self.free_aim + self.more_for_copies(self.for_copies.evict_aim())
     }
 
     /// How many segments compaction should make free for copies, as far as it can; 0 where there
@@ -565,7 +569,7 @@ impl Segments {
     pub(crate) fn compact_aim(&self) -> usize {
         match self.for_copies.compact_aim() {
             0 => 0,
-            segments => self.free_aim + segments,
+            segments => self.free_aim + self.more_for_copies(segments),
         }
     }
 

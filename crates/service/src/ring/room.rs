@@ -25,6 +25,8 @@ const RESERVE_PART: u64 = 128;
 const RESERVE_VALUES: u64 = 3;
 /// Most bytes of it that one stream is promised.
 const SHARE_BYTES_MAX: u64 = 4 << 20;
+/// The part of what is free that one stream is promised where that is more than its share.
+const FREE_PART: u64 = 16;
 /// Fewer bytes than this are not promised.
 const SHARE_BYTES_MIN: u64 = 8 << 10;
 
@@ -108,7 +110,7 @@ impl Promise {
         let others = self.room.promised.load(Ordering::Relaxed).saturating_sub(self.bytes);
         // Half, so that streams that are renewed at the same time find something left.
         let spare = held.free.saturating_sub(others) / 2;
-        let bytes = share.min(spare);
+        let bytes = share.max(spare / FREE_PART).min(SHARE_BYTES_MAX).min(spare);
         if bytes >= SHARE_BYTES_MIN && bytes > self.bytes {
             self.room.promised.fetch_add(bytes - self.bytes, Ordering::Relaxed);
             self.bytes = bytes;
