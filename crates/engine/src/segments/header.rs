@@ -3,8 +3,8 @@
 //! ```text
 //! word 0  place:    class(8) | pool(8) | state(8)
 //! word 1  used:     words taken from the front on; may pass the end of a full segment
-//! word 2  dead:     of these, words at the end that nothing fitted in(32) | words of items that were
-//!                   removed, and those at the end(32)
+//! word 2  dead:     words at the end that nothing fitted in(32) | these, and words of items that
+//!                   were removed(32)
 //! word 3  expiry:   latest expiry second of its items; u32::MAX once one never expires
 //! word 4  stamp:    grace period of sealing, then of entering limbo
 //! word 5  links:    next(32) | previous(32) in its queue, as number + 1

@@ -56,8 +56,8 @@ pub(crate) fn dead_victim(
     (0..steps).find_map(|_| scan(segments, horizon, &mut lock(&segments.lists), is_dead))
 }
 
-/// A segment of which more than `removed_words` were of items that were removed, if `steps` steps of
-/// the rotating scan find one: what was free at its end would be free again at the end of another.
+/// A segment of which more than `removed_words` were of items that were removed, if `steps` steps
+/// of the rotating scan find one. What is free at its end would be free at the end of another too.
 pub(crate) fn removed_victim(
     segments: &Segments,
     grace: &GracePeriods,

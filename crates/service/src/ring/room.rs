@@ -1,4 +1,4 @@
-//! The room for copies in this cell: how much of it was promised to the primaries of what it copies.
+//! The room for copies in this cell: how much was promised to the primaries of what it copies.
 //!
 //! A primary emits no more than was promised to it, so what it emits can be applied at once, and
 //! the removals after it are not held up. Without that, two full cells would wait for each other: a
@@ -30,7 +30,7 @@ const FREE_PART: u64 = 16;
 /// Fewer bytes than this are not promised.
 const SHARE_BYTES_MIN: u64 = 8 << 10;
 
-/// What one stream is told when it is promised room.
+/// What the primary of one stream learns about the room for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Promised {
     /// Bytes that may come.
