@@ -20,17 +20,17 @@ pub struct Holdings {
 
 /// The part of a segment that is dead, at least, where compaction makes space for copies out of it.
 /// For each segment that it frees, it moves as many less one.
-pub(super) const COMPACTED_PART: usize = 12;
+pub(super) const COMPACTED_PART: usize = 16;
 
 impl Holdings {
     /// Where this part is dead of everything, some segments have [`COMPACTED_PART`] at least, also
-    /// when part of it is in segments that are being filled.
-    const DEAD_PART: u64 = 6;
+    /// when a part of it is in segments that are being filled.
+    const DEAD_PART: u64 = 12;
 
-    /// Whether enough is dead to make space out of it.
+    /// What compaction can make out of what is dead.
     #[must_use]
-    pub fn can_compact(&self) -> bool {
-        self.dead * Self::DEAD_PART > self.primaries + self.copies
+    pub fn compactable(&self) -> u64 {
+        self.dead.saturating_sub((self.primaries + self.copies) / Self::DEAD_PART)
     }
 
     /// Whether something may be dead enough.

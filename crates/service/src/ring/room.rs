@@ -10,8 +10,10 @@
 //!                          ^ own writes leave it
 //! ```
 //!
-//! Who makes space again depends on who holds more of this cell's memory: it evicts what it leads
-//! while that is more than its copies; else the primaries of its copies are asked to evict.
+//! Who makes space again depends on who holds this cell's memory: it evicts what it leads while that
+//! is about as much as its copies, or more; else the primaries of its copies are asked to evict. To
+//! ask costs more: what they evict is spread among the segments of the copies, which must be
+//! compacted.
 
 use crate::cell::Cell;
 use engine::KeptForCopies;
@@ -116,13 +118,12 @@ impl Promise {
             self.bytes = bytes;
         }
         let promised = self.room.promised.load(Ordering::Relaxed);
-        let leads_more = held.primaries >= held.copies;
-        let evict_aim = if leads_more { reserve.max(promised) } else { promised };
+        let leads_enough = held.primaries >= held.copies / 5 * 4;
+        let evict_aim = if leads_enough { reserve.max(promised) } else { promised };
         engine.keep_for_copies(KeptForCopies { promised, evict_aim, compact_aim: reserve });
-        let lacking = reserve.saturating_sub(held.free);
-        let must_ask = !leads_more && !held.can_compact();
+        let lacking = reserve.saturating_sub(held.free + held.compactable());
         let streams = self.room.streams.load(Ordering::Relaxed);
-        let wanted = if must_ask { lacking.div_ceil(streams.max(1)) } else { 0 };
+        let wanted = if leads_enough { 0 } else { lacking.div_ceil(streams.max(1)) };
         Promised { bytes: self.bytes, wanted }
     }
 }
