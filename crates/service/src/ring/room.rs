@@ -10,10 +10,10 @@
 //!                          ^ own writes leave it
 //! ```
 //!
-//! Who makes space again depends on who holds this cell's memory: it evicts what it leads while that
-//! is about as much as its copies, or more; else the primaries of its copies are asked to evict. To
-//! ask costs more: what they evict is spread among the segments of the copies, which must be
-//! compacted.
+//! Who makes space again depends on who holds this cell's memory: it evicts what it leads while
+//! that is about as much as its copies, or more; else the primaries of its copies are asked to
+//! evict. To ask costs more: what they evict is spread among the segments of the copies, which must
+//! be compacted.
 
 use crate::cell::Cell;
 use engine::KeptForCopies;
