@@ -357,9 +357,12 @@ impl Engine {
     }
 
     /// Evicts items of some `bytes` more than space is needed for, little by little: where it has
-    /// copies, these need it. Nothing changes while as much is to be evicted already.
+    /// copies, these need it. Nothing changes while as much is to be evicted already, or where
+    /// nothing is evicted.
     pub fn evict_more(&self, bytes: u64) {
-        self.eviction.evict_more(bytes);
+        if self.items.config().evict {
+            self.eviction.evict_more(bytes);
+        }
     }
 
     /// What is to be evicted of that, in bytes.

@@ -243,8 +243,8 @@ impl Eviction {
         if *work.pin.debt_words() == 0 {
             return;
         }
-        let compacts = self.compacts_for_copies(work.items);
         let segments = work.items.segments();
+        let compacts = segments.compact_aim() > 0 && self.compacts_for_copies(work.items);
         let is_owed = self.budget.is_exceeded();
         let is_more = self.more_words.load(Ordering::Relaxed) > 0;
         let is_short = work.items.index().buckets().is_short();

@@ -137,7 +137,7 @@ impl Streams {
             Frame::Acked { lane, position, granted, wanted }.encode(out);
         }
         if stream.promise.is_short() {
-            self.short.push(id);
+            add_once(&mut self.short, id);
         }
     }
 
@@ -194,7 +194,7 @@ impl Streams {
                     promise,
                     full_since_ns: None,
                 });
-                self.short.push(id);
+                add_once(&mut self.short, id);
                 (lane, stream.is_none().then_some(Reason::OldLog))
             }
             (
@@ -206,8 +206,8 @@ impl Streams {
                 match stream.take(&entries, &self.ring, worker, now) {
                     Taken::All(position, Promised { bytes: granted, wanted }) => {
                         Frame::Acked { lane, position, granted, wanted }.encode(out);
-                        if stream.promise.is_short() && !self.short.contains(&id) {
-                            self.short.push(id);
+                        if stream.promise.is_short() {
+                            add_once(&mut self.short, id);
                         }
                         (lane, None)
                     }
@@ -226,5 +226,12 @@ impl Streams {
             link.end();
         }
         true
+    }
+}
+
+/// Adds a connection to a list that has no other twice.
+fn add_once(list: &mut Vec<ConnId>, id: ConnId) {
+    if !list.contains(&id) {
+        list.push(id);
     }
 }
