@@ -32,6 +32,10 @@ const FREE_PART: u64 = 16;
 /// Fewer bytes than this are not promised.
 const SHARE_BYTES_MIN: u64 = 8 << 10;
 
+/// How often a stream looks for room that compaction should make, before its primary is asked to
+/// evict all the same: what is left of a few long items may fit in no fewer segments.
+const LOOKS_MAX: u32 = 10;
+
 /// What the primary of one stream learns about the room for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Promised {
@@ -54,6 +58,8 @@ pub(crate) struct Room {
 pub(crate) struct Promise {
     room: Arc<Room>,
     bytes: u64,
+    /// How often it has looked for room that compaction should make.
+    looks: u32,
 }
 
 impl Room {
@@ -65,7 +71,7 @@ impl Room {
     /// One more stream, which was promised nothing yet.
     pub(crate) fn promise(self: &Arc<Self>) -> Promise {
         self.streams.fetch_add(1, Ordering::Relaxed);
-        Promise { room: self.clone(), bytes: 0 }
+        Promise { room: self.clone(), bytes: 0, looks: 0 }
     }
 
     /// Bytes that are kept free, and the most of it that one stream is promised.
@@ -121,9 +127,11 @@ impl Promise {
         let leads_enough = held.primaries >= held.copies / 5 * 4;
         let evict_aim = if leads_enough { reserve.max(promised) } else { promised };
         engine.keep_for_copies(KeptForCopies { promised, evict_aim, compact_aim: reserve });
-        let lacking = reserve.saturating_sub(held.free + held.compactable());
+        let lacking = reserve.saturating_sub(held.free);
+        let waits = lacking > 0 && lacking <= held.compactable() && self.looks < LOOKS_MAX;
+        self.looks = if waits { self.looks + 1 } else { 0 };
         let streams = self.room.streams.load(Ordering::Relaxed);
-        let wanted = if leads_enough { 0 } else { lacking.div_ceil(streams.max(1)) };
+        let wanted = if leads_enough || waits { 0 } else { lacking.div_ceil(streams.max(1)) };
         Promised { bytes: self.bytes, wanted }
     }
 }
