@@ -4,7 +4,8 @@
 #![cfg(not(any(loom, shuttle)))]
 
 use base::{
-    Change, Effect, Facts, MemoryBudget, NoSink, Now, Owner, SliceId, SliceRange, Value, Version,
+    Change, Effect, EffectSink, Facts, KeyId, MemoryBudget, NoSink, Now, Owner, Refused, SliceId,
+    SliceRange, Space, Value, Version,
 };
 use engine::{
     Applied, Engine, EngineConfig, KeptForCopies, Local, Put, Read, Role, ValueSink, WriteStatus,
@@ -46,13 +47,17 @@ impl Cell {
     }
 
     fn apply(&mut self, key: &[u8]) -> Applied {
+        self.apply_beside(key, &mut NoSink)
+    }
+
+    /// Applies a change, where `sink` takes what is evicted for it.
+    fn apply_beside(&mut self, key: &[u8], sink: &mut impl EffectSink) -> Applied {
         self.version += 1;
         let version = Version::from_raw(self.version);
         let change = Change::Put(Value::Parts([&VALUE, &[]]), Facts::default());
         let effect = Effect { key, change };
-        self.local.batch(|pin| {
-            self.engine.apply(pin, SliceId::of(key), &effect, version, NOW, &mut NoSink)
-        })
+        self.local
+            .batch(|pin| self.engine.apply(pin, SliceId::of(key), &effect, version, NOW, sink))
     }
 
     /// The primary says that the item has gone.
@@ -74,9 +79,13 @@ impl Cell {
     }
 
     fn store(&mut self, key: &[u8]) -> WriteStatus {
+        self.store_beside(key, &mut NoSink)
+    }
+
+    fn store_beside(&mut self, key: &[u8], sink: &mut impl EffectSink) -> WriteStatus {
         let put = Put { value: &VALUE, client_flags: 0, expiry_s: 0 };
         let key = self.engine.key(key);
-        self.local.batch(|pin| self.engine.set(pin, &key, put, NOW, &mut NoSink))
+        self.local.batch(|pin| self.engine.set(pin, &key, put, NOW, sink))
     }
 
     fn has(&mut self, key: &[u8]) -> bool {
@@ -133,23 +142,44 @@ const fn fits(kept: u64) -> usize {
     kept as usize / 2 / VALUE.len()
 }
 
+/// A log that takes no removals: nothing can be evicted.
+struct NoRemovals;
+
+impl EffectSink for NoRemovals {
+    const ON: bool = true;
+
+    fn reserve(&mut self, _: SliceId, space: Space<'_>) -> Result<(), Refused> {
+        if matches!(space, Space::Removal) { Err(Refused::Full) } else { Ok(()) }
+    }
+
+    fn commit(
+        &mut self,
+        _: KeyId,
+        effect: &Effect<'_>,
+        stamp: impl FnOnce() -> Result<Version, Refused>,
+    ) -> Result<Version, Refused> {
+        if matches!(effect.change, Change::Remove(_)) { Err(Refused::Full) } else { stamp() }
+    }
+}
+
 #[test]
 fn writes_leave_to_copies_what_was_promised_to_them() {
     let mut cell = Cell::new();
     let promised = LIMIT_BYTES / 8;
+    cell.engine.keep_for_copies(KeptForCopies { promised, ..KeptForCopies::default() });
+    let is_stored = |key: &[u8; 4]| cell.store_beside(key, &mut NoRemovals) == WriteStatus::Done;
+    let stored = Cell::keys(0, 20_000, false).take_while(is_stored).count();
+    assert!(stored > 1_500 && cell.engine.counters().evicted == 0, "{stored} fit");
+    let keys: Vec<_> = Cell::keys(0, fits(promised) as u32, true).collect();
+    for key in &keys {
+        let applied = cell.apply_beside(key, &mut NoRemovals);
+        assert_eq!(applied, Applied::Done, "{:?}", cell.engine.holdings());
+    }
     let kept = KeptForCopies { promised, evict_aim: promised, compact_aim: promised };
     cell.engine.keep_for_copies(kept);
-    for key in Cell::keys(0, 20_000, false) {
-        assert_eq!(cell.store(&key), WriteStatus::Done);
-    }
-    for key in Cell::keys(0, fits(promised) as u32, true) {
-        assert_eq!(cell.apply(&key), Applied::Done, "{:?}", cell.engine.holdings());
-    }
-    assert!(cell.engine.counters().evicted > 0);
-    // What was taken is made free again by evicting items, not copies.
     cell.tend(100);
     assert!(cell.engine.holdings().free >= promised, "{:?}", cell.engine.holdings());
-    assert!(Cell::keys(0, fits(promised) as u32, true).all(|key| cell.has(&key)));
+    assert!(keys.iter().all(|key| cell.has(key)), "items were evicted for that, not copies");
 }
 
 #[test]

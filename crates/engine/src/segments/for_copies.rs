@@ -8,7 +8,7 @@ use crate::sync::{AtomicU64, Ordering};
 pub struct KeptForCopies {
     /// What was promised: nothing but copies takes it.
     pub promised: u64,
-    /// What eviction works towards.
+    /// What eviction works towards, where that is more.
     pub evict_aim: u64,
     /// What compaction works towards, as far as there are dead words.
     pub compact_aim: u64,
@@ -27,7 +27,7 @@ impl ForCopies {
         let KeptForCopies { promised, evict_aim, compact_aim } = kept;
         let segments = |bytes: u64| bytes.div_ceil(segment_bytes);
         self.promised.store(segments(promised), Ordering::Relaxed);
-        self.evict_aim.store(segments(evict_aim), Ordering::Relaxed);
+        self.evict_aim.store(segments(evict_aim.max(promised)), Ordering::Relaxed);
         self.compact_aim.store(segments(compact_aim), Ordering::Relaxed);
     }
 
