@@ -215,6 +215,12 @@ impl RingCell {
         *self.copies.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(copies);
     }
 
+    /// Whether space is to be made for copies, here or at another cell.
+    pub(crate) fn lacks_space(&self) -> bool {
+        let engine = self.cell.engine();
+        engine.evicts_more() > 0 || engine.lacks_room_for_copies()
+    }
+
     pub(crate) fn find(&self, finding: Finding) {
         (self.host.find)(finding);
     }

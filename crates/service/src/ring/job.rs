@@ -109,6 +109,16 @@ impl Gather {
     }
 }
 
+/// An error line.
+pub(super) fn error(why: &str) -> Vec<u8> {
+    format!("SERVER_ERROR {why}\r\n").into_bytes()
+}
+
+/// The error of a change that may have been made.
+pub(super) fn in_doubt(why: &str) -> Vec<u8> {
+    format!("SERVER_ERROR in doubt: {why}\r\n").into_bytes()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -35,7 +35,10 @@ impl Streams {
     /// Whether there is something to do when time has passed.
     pub(crate) fn has_to_tend(&self) -> bool {
         let has_accepted = !self.stopped.is_empty() || !self.short.is_empty();
-        has_accepted || self.out.values().any(|stream| stream.opens_at_ns().is_some())
+        let lacks_space = self.ring.lacks_space();
+        has_accepted
+            || lacks_space
+            || self.out.values().any(|stream| stream.opens_at_ns().is_some())
     }
 
     /// When a stream may be of no use any more, in nanoseconds of the monotonic clock.
@@ -124,12 +127,13 @@ impl Streams {
         stream.is_some_and(|stream| stream.send(&self.ring, at, out))
     }
 
-    /// Promises more to an accepted stream that is short, if there is room now.
-    pub(crate) fn promises(&mut self, link: &mut Link, out: &mut Vec<u8>) {
+    /// Promises more to an accepted stream that is short, if there is room now. Returns whether the
+    /// link is of use.
+    pub(crate) fn promises(&mut self, link: &mut Link, out: &mut Vec<u8>) -> bool {
         let id = link.id();
-        let Kind::StreamIn(Some(stream)) = &mut link.kind else { return };
+        let Kind::StreamIn(Some(stream)) = &mut link.kind else { return true };
         if !stream.promise.is_short() {
-            return;
+            return true;
         }
         let Promised { bytes: granted, wanted } = stream.promise.renew();
         let lane = stream.lane;
@@ -139,6 +143,7 @@ impl Streams {
         if stream.promise.is_short() {
             add_once(&mut self.short, id);
         }
+        true
     }
 
     /// Takes what a copy answers to its stream.

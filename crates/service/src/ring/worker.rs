@@ -11,7 +11,7 @@
 
 use super::cell::{Finding, RingCell};
 use super::flush;
-use super::job::{Asks, GatedReply, Gather, Job, Origin};
+use super::job::{Asks, GatedReply, Gather, Job, Origin, error, in_doubt};
 use super::link::{Kind, Link};
 use super::peers::{Needs, Peers, Was};
 use super::role::Role;
@@ -330,23 +330,14 @@ impl RingWorker {
         self.end_overdue();
         self.finish_gated();
         self.streams.tend(now.mono_ns, &mut self.orders);
-        if self.lacks_space() {
+        if self.ring.lacks_space() {
             self.inner.tends_now(now);
         }
     }
 
-    /// Whether space is to be made for copies, here or at another cell.
-    fn lacks_space(&self) -> bool {
-        let engine = self.cell().engine();
-        engine.evicts_more() > 0 || engine.lacks_room_for_copies()
-    }
-
     pub(super) fn has_to_tend(&self) -> bool {
         let has_jobs = !(self.again.is_empty() && self.gated.is_empty());
-        has_jobs
-            || self.streams.has_to_tend()
-            || self.lacks_space()
-            || self.now.mono_ns >= self.deadline_ns()
+        has_jobs || self.streams.has_to_tend() || self.now.mono_ns >= self.deadline_ns()
     }
 
     /// When a request or a link may be overdue.
@@ -645,10 +636,7 @@ impl RingWorker {
                 true
             }
             Kind::StreamOut => self.streams.sends(link, self.now.mono_ns, out),
-            Kind::StreamIn(_) => {
-                self.streams.promises(link, out);
-                true
-            }
+            Kind::StreamIn(_) => self.streams.promises(link, out),
             _ => true,
         }
     }
@@ -738,16 +726,6 @@ impl RingWorker {
     pub(super) fn notes(&self, cell: CellId, what: &dyn std::fmt::Display) {
         self.ring.find(Finding::Broken { cell, what: what.to_string() });
     }
-}
-
-/// An error line.
-fn error(why: &str) -> Vec<u8> {
-    format!("SERVER_ERROR {why}\r\n").into_bytes()
-}
-
-/// The error of a change that may have been made.
-fn in_doubt(why: &str) -> Vec<u8> {
-    format!("SERVER_ERROR in doubt: {why}\r\n").into_bytes()
 }
 
 const _: () = assert!(LEVELS <= u8::BITS as usize);
