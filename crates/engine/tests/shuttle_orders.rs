@@ -11,8 +11,29 @@ use engine::{
     Action, Cursor, Engine, EngineConfig, ItemSink, Local, Mode, More, Op, Pin, Put, Read,
     ValueSink, WalkedItem,
 };
+use shuttle::scheduler::{PctScheduler, RandomScheduler};
+use shuttle::{Config, Runner};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Stack of each thread: an engine is made on it, of atomics that are larger here than elsewhere.
+const STACK_BYTES: usize = 1 << 18;
+
+fn config() -> Config {
+    let mut config = Config::new();
+    config.stack_size = STACK_BYTES;
+    config
+}
+
+/// Runs `order` in `count` random orders.
+fn check_random(order: impl Fn() + Send + Sync + 'static, count: usize) {
+    Runner::new(RandomScheduler::new(count), config()).run(order);
+}
+
+/// Runs `order` in `count` orders with few changes of thread.
+fn check_pct(order: impl Fn() + Send + Sync + 'static, count: usize, changes: usize) {
+    Runner::new(PctScheduler::new(changes, count), config()).run(order);
+}
 
 /// Orders tried by each test: `SHUTTLE_ORDERS`, or enough for a few seconds.
 fn orders() -> usize {
@@ -41,8 +62,8 @@ fn try_orders(plan: Plan) {
         let seed = seed.fetch_add(1, Ordering::Relaxed);
         run(&Plan { seed, ..plan.clone() });
     };
-    shuttle::check_random(order.clone(), orders() / 2);
-    shuttle::check_pct(order, orders() / 2, 4);
+    check_random(order.clone(), orders() / 2);
+    check_pct(order, orders() / 2, 4);
 }
 
 #[test]
@@ -147,8 +168,8 @@ fn reads_are_whole(set: fn(&Engine, &mut Pin, &[u8; VALUE_BYTES])) {
         }
         thread.join().expect("no panic");
     };
-    shuttle::check_random(order, orders() / 2);
-    shuttle::check_pct(order, orders() / 2, 3);
+    check_random(order, orders() / 2);
+    check_pct(order, orders() / 2, 3);
 }
 
 #[test]
@@ -187,8 +208,8 @@ fn a_walk_passes_each_item_once_while_groups_shrink() {
         }
         thread.join().expect("no panic");
     };
-    shuttle::check_random(order, orders() / 2);
-    shuttle::check_pct(order, orders() / 2, 3);
+    check_random(order, orders() / 2);
+    check_pct(order, orders() / 2, 3);
 }
 
 #[test]
@@ -211,8 +232,8 @@ fn what_is_there_is_found_while_groups_grow_and_shrink() {
         }
         thread.join().expect("no panic");
     };
-    shuttle::check_random(order, 2 * orders());
-    shuttle::check_pct(order, 2 * orders(), 3);
+    check_random(order, 2 * orders());
+    check_pct(order, 2 * orders(), 3);
 }
 
 /// The first `count` keys of two letters whose slices are of the lower or the upper half.
@@ -255,8 +276,8 @@ fn what_is_there_is_found_while_the_index_is_made_compact() {
         thread.join().expect("no panic");
         assert_eq!(engine.counters().items, kept.len() as u64);
     };
-    shuttle::check_random(order, 2 * orders());
-    shuttle::check_pct(order, 2 * orders(), 3);
+    check_random(order, 2 * orders());
+    check_pct(order, 2 * orders(), 3);
 }
 
 /// A store that needs an item comes before a flush, which ends it, or after, and finds none.
@@ -285,7 +306,7 @@ fn a_store_that_needs_an_item_leaves_nothing_after_a_flush() {
             let found = first.batch(|pin| engine.peek(pin, &engine.key(b"key"), NOW));
             assert!(found.is_none(), "{mode:?}");
         };
-        shuttle::check_random(order, orders() / 4);
-        shuttle::check_pct(order, orders() / 4, 3);
+        check_random(order, orders() / 4);
+        check_pct(order, orders() / 4, 3);
     }
 }
