@@ -14,6 +14,8 @@ use std::sync::Arc;
 const UNACKED_BYTES_MAX: usize = 4 << 20;
 /// Bytes that are read from a log at once.
 const READ_BYTES: usize = 64 << 10;
+/// The part of this cell's limit that is evicted at once for a copy, at most, whatever it asks for.
+const WANTED_PART: u64 = 16;
 /// How long a stream rests before it is opened again.
 const AGAIN_NS: u64 = 20_000_000;
 
@@ -214,7 +216,7 @@ impl StreamOut {
                 self.evicted_at = Some(ring.log.lanes.log(self.lane).end());
             }
             Some(at) if wanted > 0 && position >= at => {
-                engine.evict_more(wanted);
+                engine.evict_more(wanted.min(ring.cell.budget().total() / WANTED_PART));
                 self.evicted_at = None;
             }
             _ => {}
