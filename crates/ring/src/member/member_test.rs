@@ -215,6 +215,17 @@ fn a_copy_that_is_silent_is_dropped_and_another_learns() {
 }
 
 #[test]
+fn ranges_that_lack_a_copy_at_once_choose_different_cells() {
+    let mut cells = Cells::new(5);
+    cells.cut_off(C);
+    cells.members.remove(&C);
+    cells.run(2 * DEAF_NS);
+    let learner = |range| cells.map.range(RangeId(range)).and_then(|range| range.learner);
+    // Range 2 has lost its copy and range 3 its primary; all others have two parts.
+    assert_eq!((learner(2), learner(3)), (Some(CellId(4)), Some(CellId(5))));
+}
+
+#[test]
 fn while_an_admission_is_on_its_way_its_lease_is_needed() {
     let mut cells = Cells::new(3);
     cells.cut_off(B);

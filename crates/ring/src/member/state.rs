@@ -279,7 +279,8 @@ impl Member {
     }
 
     /// The cell that should be the next copy of `range`: of those that are heard, the one with the
-    /// fewest parts.
+    /// fewest parts; with equal parts, the next one after the primary. So ranges of different
+    /// primaries, which choose at the same time, choose different cells where they can.
     fn candidate(&self, range: &Range, now: Now) -> Option<CellId> {
         let is_full = range.copies.len() + 1 >= usize::from(self.map.copies_wanted);
         if is_full || range.learner.is_some() {
@@ -291,6 +292,6 @@ impl Member {
         };
         let is_free = |cell: &CellId| !range.has(*cell) && !rests(*cell) && self.hears(*cell, now);
         let free = self.peers.ids().filter(is_free);
-        free.min_by_key(|cell| (parts(*cell), *cell))
+        free.min_by_key(|cell| (parts(*cell), *cell < range.primary, *cell))
     }
 }

@@ -9,8 +9,8 @@
 //!
 //! A range whose primary ends is led by its first copy, which holds the same items as before. So
 //! memory is needed for new copies alone. All ranges choose at the same time, by the same map, as
-//! their primaries do: with equal parts the cell with the lowest number gets them all. Invariant:
-//! it changes nothing, and asks no cell.
+//! their primaries do: with equal parts the next cell after the primary. Invariant: it changes
+//! nothing, and asks no cell.
 
 use std::collections::BTreeMap;
 
@@ -56,7 +56,10 @@ pub(super) fn loss(map: &Map, memories: &BTreeMap<u32, Memory>, ends: u32) -> Lo
         for (range, held) in holders.iter_mut().filter(|(_, held)| held.len() < map.copies_wanted) {
             let free = memories.keys().copied().filter(|cell| stays(cell) && !held.contains(cell));
             // One that learns already continues.
-            let next = free.min_by_key(|cell| (range.learner != Some(*cell), parts(*cell), *cell));
+            let primary = held[0];
+            let next = free.min_by_key(|cell| {
+                (range.learner != Some(*cell), parts(*cell), *cell < primary, *cell)
+            });
             if let Some(next) = next {
                 *added.entry(next).or_default() += slice_bytes * range.slices() as f64;
                 held.push(next);
