@@ -10,7 +10,7 @@
 //! batch ends.
 
 use super::cell::{Mail, RingCell};
-use super::job::{Job, Origin};
+use super::executor::Executor;
 use super::kind::RingConnection;
 use super::link::{Link, LinkHandler};
 use super::report::report;
@@ -69,7 +69,7 @@ impl LinkHandler for RingService {
 
     fn look_ahead(&self, frame: &Frame<'_>) {
         if let Frame::Request { text, .. } = *frame {
-            self.worker.look_ahead(text);
+            self.worker.jobs.executor.look_ahead(text);
         }
     }
 
@@ -90,7 +90,7 @@ impl Serve for RingService {
             return RingConnection::Client(Session::new(id));
         }
         self.worker.roles.insert(id, Role::Called);
-        let link = Link::accepting(id, self.worker.ring.acceptor(), self.worker.ring.decoder());
+        let link = Link::accepting(id, self.worker.ring().acceptor(), self.worker.ring().decoder());
         RingConnection::Link(Box::new(link))
     }
 
@@ -105,8 +105,8 @@ impl Serve for RingService {
             return None;
         }
         let mut hello = Vec::new();
-        let connector = self.worker.ring.connector(cell, purpose, &mut hello);
-        let decoder = self.worker.ring.decoder();
+        let connector = self.worker.ring().connector(cell, purpose, &mut hello);
+        let decoder = self.worker.ring().decoder();
         self.worker.roles.insert(id, role);
         let link = Link::connecting(id, (connector, purpose), (cell, lane), decoder, hello);
         Some(RingConnection::Link(Box::new(link)))
@@ -121,7 +121,7 @@ impl Handler for RingService {
     type Mail = Mail;
 
     fn limits(&self, conn: &Conn) -> &Limits {
-        self.worker.inner.limits(conn)
+        self.worker.service().limits(conn)
     }
 
     fn call(
@@ -133,18 +133,19 @@ impl Handler for RingService {
         reply: &mut Reply,
     ) -> Outcome {
         self.worker.begin(now);
-        if self.worker.inner.distrusts(conn) {
-            return self.worker.inner.call(now, conn, request, ticket, reply);
+        if self.worker.service().distrusts(conn) {
+            return self.worker.service_mut().call(now, conn, request, ticket, reply);
         }
         let mut scratch: KeyScratch = [0; _];
         match subject(request, &mut scratch) {
-            Subject::Cell => self.worker.inner.call(now, conn, request, ticket, reply),
+            Subject::Cell => self.worker.service_mut().call(now, conn, request, ticket, reply),
             Subject::Ring(words) => {
-                report(&mut self.worker.inner.worker, &self.worker.ring, now, words, reply);
+                let Executor { inner, ring, .. } = &mut self.worker.jobs.executor;
+                report(&mut inner.worker, ring, now, words, reply);
                 Outcome::Done
             }
-            Subject::All { .. } if !self.worker.cell().options().allow_flush => {
-                self.worker.inner.call(now, conn, request, ticket, reply)
+            Subject::All { .. } if !self.worker.ring().cell.options().allow_flush => {
+                self.worker.service_mut().call(now, conn, request, ticket, reply)
             }
             Subject::All { is_delayed: true, noreply } => {
                 if !noreply {
@@ -152,45 +153,47 @@ impl Handler for RingService {
                 }
                 Outcome::Done
             }
-            Subject::All { noreply, .. } => self.worker.flush(ticket, noreply, reply),
+            Subject::All { noreply, .. } => self.worker.jobs.flush(ticket, noreply, reply),
             Subject::Key(key) => {
                 let slice = SliceId::of(key.as_bytes());
-                if self.worker.leads_next(slice) {
-                    return self.worker.inner.call(now, conn, request, ticket, reply);
+                if self.worker.jobs.leads_next(slice) {
+                    return self.worker.service_mut().call(now, conn, request, ticket, reply);
                 }
-                self.worker.forward(conn, (request, slice), ticket, reply)
+                self.worker.jobs.forward(conn, (request, slice), ticket, reply)
             }
             Subject::Keys(keys) => {
                 let is_whole = keys.into_iter().all(|key| key.is_ok());
-                if !is_whole || self.worker.leads_all(keys) {
-                    return self.worker.inner.call(now, conn, request, ticket, reply);
+                if !is_whole || self.worker.jobs.leads_all(keys) {
+                    return self.worker.service_mut().call(now, conn, request, ticket, reply);
                 }
-                self.worker.gather(conn, (request, keys), ticket, reply)
+                self.worker.jobs.gather(conn, (request, keys), ticket, reply)
             }
         }
     }
 
     #[inline]
     fn prompt(&self, conn: &Conn) -> Prompt {
-        self.worker.inner.prompt(conn)
+        self.worker.service().prompt(conn)
     }
 
     #[inline]
     fn get_now<const GATED: bool>(&mut self, now: Now, key: Key<'_>, reply: &mut Reply) -> Answer {
         self.worker.begin(now);
-        if !self.worker.leads_next(SliceId::of(key.as_bytes())) {
+        if !self.worker.jobs.leads_next(SliceId::of(key.as_bytes())) {
             return Answer::Declined;
         }
-        self.worker.inner.get_now::<GATED>(now, key, reply)
+        self.worker.service_mut().get_now::<GATED>(now, key, reply)
     }
 
     fn confirm(&self) -> bool {
-        let replies = self.worker.inner.worker.replies.as_ref();
-        replies.is_none_or(|replies| self.worker.used().all(|level| replies.is_settled_at(level)))
+        let replies = self.worker.service().worker.replies.as_ref();
+        replies.is_none_or(|replies| {
+            self.worker.jobs.executor.used().all(|level| replies.is_settled_at(level))
+        })
     }
 
     fn executes_again(&mut self, gets: u32) {
-        self.worker.inner.executes_again(gets);
+        self.worker.service_mut().executes_again(gets);
     }
 
     #[inline]
@@ -201,14 +204,14 @@ impl Handler for RingService {
         reply: &mut Reply,
     ) -> Answer {
         self.worker.begin(now);
-        if !self.worker.leads_next(SliceId::of(store.key.as_bytes())) {
+        if !self.worker.jobs.leads_next(SliceId::of(store.key.as_bytes())) {
             return Answer::Declined;
         }
-        self.worker.inner.store_now::<GATED>(now, store, reply)
+        self.worker.service_mut().store_now::<GATED>(now, store, reply)
     }
 
     fn whole_bytes_max(&self) -> usize {
-        self.worker.inner.whole_bytes_max()
+        self.worker.service().whole_bytes_max()
     }
 
     fn begin_value(
@@ -222,7 +225,7 @@ impl Handler for RingService {
     }
 
     fn take_piece(&mut self, now: Now, conn: &mut Conn, piece: &[u8]) -> Taken {
-        self.worker.inner.take_piece(now, conn, piece)
+        self.worker.service_mut().take_piece(now, conn, piece)
     }
 
     fn finish_value(
@@ -233,11 +236,11 @@ impl Handler for RingService {
         ticket: Ticket,
         reply: &mut Reply,
     ) -> Outcome {
-        self.worker.inner.finish_value(now, conn, request, ticket, reply)
+        self.worker.service_mut().finish_value(now, conn, request, ticket, reply)
     }
 
     fn drop_value(&mut self, conn: ConnId) {
-        self.worker.inner.drop_value(conn);
+        self.worker.service_mut().drop_value(conn);
     }
 
     fn refused(
@@ -250,61 +253,48 @@ impl Handler for RingService {
     ) {
         self.worker.begin(now);
         let Some(Refusal::TooLarge { unlink: Some(token) }) = refusal else {
-            return self.worker.inner.refused(now, conn, refusal, cause, reply);
+            return self.worker.service_mut().refused(now, conn, refusal, cause, reply);
         };
         let mut scratch: KeyScratch = [0; _];
         let key = token.key(&mut scratch);
         let slice = SliceId::of(key.as_bytes());
-        if self.worker.leads_next(slice) {
-            return self.worker.inner.refused(now, conn, refusal, cause, reply);
+        if self.worker.jobs.leads_next(slice) {
+            return self.worker.service_mut().refused(now, conn, refusal, cause, reply);
         }
         // The old value goes, wherever it is.
-        if !self.worker.inner.distrusts(conn) {
-            let mut text = Vec::new();
-            memcache::write(&Request::Delete { key, noreply: true }, &mut text);
-            let (origin, due_ns) = (Origin::Nobody, self.worker.due_ns());
-            self.worker.dispatch(Job { origin, text, slice, only_reads: false, due_ns });
+        if !self.worker.service().distrusts(conn) {
+            self.worker.jobs.unlink(key);
         }
         let stays = Refusal::TooLarge { unlink: None };
-        self.worker.inner.refused(now, conn, Some(&stays), cause, reply);
+        self.worker.service_mut().refused(now, conn, Some(&stays), cause, reply);
     }
 
     fn make_room(&mut self, now: Now, bytes: u64) -> bool {
-        self.worker.inner.make_room(now, bytes)
+        self.worker.service_mut().make_room(now, bytes)
     }
 
     fn overdue(&mut self, now: Now, waited: &Waited, reply: &mut Reply) {
         let Waited::Ticket(ticket) = waited else {
-            return self.worker.inner.overdue(now, waited, reply);
+            return self.worker.service_mut().overdue(now, waited, reply);
         };
-        let of = |(cell, job): &(CellId, Job)| {
-            (job.origin == Origin::Client(*ticket)).then_some((*cell, job.only_reads))
-        };
-        let line = match self.worker.asked.values().find_map(of) {
-            Some((cell, true)) => format!("SERVER_ERROR cell {cell} has not answered in time\r\n"),
-            Some((cell, false)) => {
-                format!("SERVER_ERROR in doubt: cell {cell} has not answered in time\r\n")
-            }
-            None => "SERVER_ERROR in doubt: the owner has not answered in time\r\n".to_owned(),
-        };
-        self.worker.asked.retain(|_, (_, job)| job.origin != Origin::Client(*ticket));
+        let line = self.worker.jobs.overdue(*ticket);
         reply.bytes_mut().extend_from_slice(line.as_bytes());
     }
 
     fn gate(&self, log: LogId, seq: u64) -> Passed {
-        self.worker.inner.gate(log, seq)
+        self.worker.service().gate(log, seq)
     }
 
     fn deliver(&mut self, now: Now, mail: Mail) {
         self.worker.begin(now);
         match mail {
             Mail::Adopted => {
-                self.worker.routes = Some(self.worker.ring.routes());
-                self.worker.streams.adopt(&mut self.worker.orders);
-                self.worker.end_useless_links(&[]);
+                self.worker.jobs.executor.takes_routes();
+                self.worker.streams.adopt(&mut self.worker.jobs.orders);
+                self.worker.jobs.end_useless_links(&[]);
                 self.worker.tend(now);
             }
-            Mail::Appended(lane) => self.worker.ring.unmail(lane),
+            Mail::Appended(lane) => self.worker.ring().unmail(lane),
         }
     }
 
@@ -312,36 +302,29 @@ impl Handler for RingService {
         if let Some(role) = self.worker.roles.remove(&conn) {
             self.worker.lost(role, Some(conn));
         }
-        self.worker.inner.closed(conn);
+        self.worker.service_mut().closed(conn);
     }
 
     fn take_order(&mut self) -> Option<Order> {
-        if let Some(order) = self.worker.orders.pop_front() {
+        if let Some(order) = self.worker.jobs.orders.pop_front() {
             return Some(order);
         }
         self.worker.streams.next_turn()
     }
 
     fn end_batch(&mut self, now: Now, fresh: impl Fn() -> Now) -> BatchEnd {
-        self.worker.now = now;
+        self.worker.jobs.executor.now = now;
         if now.mono_ns >= self.worker.again_at_ns && self.worker.has_to_tend() {
             self.worker.tend(now);
         }
-        self.worker.inner.end_batch(now, &fresh);
+        self.worker.service_mut().end_batch(now, &fresh);
         self.worker.mail();
-        self.worker.routes = None;
-        if self.worker.used == 0 {
-            return BatchEnd::Send;
-        }
-        let fresh_ns = fresh().mono_ns;
-        let may_answer =
-            self.worker.used().all(|level| self.worker.ring.terms.until_ns(level) > fresh_ns);
-        self.worker.used = 0;
+        let may_answer = self.worker.jobs.executor.may_answer(fresh);
         if may_answer { BatchEnd::Send } else { BatchEnd::Drop }
     }
 
     fn wake_at_ns(&self) -> u64 {
         let at_ns = self.worker.wakes_at_ns();
-        self.worker.inner.wake_at_ns().min(at_ns)
+        self.worker.service().wake_at_ns().min(at_ns)
     }
 }

@@ -2,16 +2,21 @@
 //! changes reach its copies.
 //!
 //! To read it, begin with `handler` (where every request arrives) and `keeper` (what follows from a
-//! new map). Then `worker` and `link`, what goes between cells; `streams`, `stream_out` and
-//! `stream_in`, the way of a change to a copy; `terms`, what a leadership is.
+//! new map). Then `jobs`, what is carried out for clients, and `executor`, what is executed here;
+//! `worker` and `link`, what goes between cells; `streams`, `stream_out` and `stream_in`, the way
+//! of a change to a copy; `terms`, what a leadership is.
 
+mod asked;
 mod cell;
 mod copy;
 mod emptying;
+mod executor;
+mod finishing;
 mod flush;
 mod handler;
 mod history;
 mod job;
+mod jobs;
 mod keeper;
 mod kind;
 mod learning;

@@ -1,0 +1,44 @@
+//! Replies of a worker on their way to whom they belong: those that wait for a log, and those of
+//! which other parts are missing.
+
+use super::job::{GatedReply, Gather, Origin};
+use session::Order;
+use std::collections::{HashMap, VecDeque};
+
+/// Replies of one worker on their way to whom they belong.
+#[derive(Default)]
+pub(crate) struct Finishing {
+    pub(super) gated: VecDeque<GatedReply>,
+    gathers: HashMap<u64, Gather>,
+}
+
+impl Finishing {
+    /// Whether some replies wait for a log.
+    pub(super) fn has_gated(&self) -> bool {
+        !self.gated.is_empty()
+    }
+
+    /// The parts of request `number` are put together.
+    pub(super) fn gather(&mut self, number: u64, gather: Gather) {
+        self.gathers.insert(number, gather);
+    }
+
+    /// The reply to a request goes to whom it belongs.
+    pub(super) fn finish(&mut self, origin: Origin, bytes: Vec<u8>, orders: &mut VecDeque<Order>) {
+        match origin {
+            Origin::Nobody => {}
+            Origin::Client(ticket) => {
+                orders.push_back(Order::Complete { ticket, bytes, last: true });
+            }
+            Origin::Part { gather, index } => {
+                let Some(of) = self.gathers.get_mut(&gather) else { return };
+                let Some(leaving) = of.take(index, bytes) else { return };
+                if leaving.last {
+                    self.gathers.remove(&gather);
+                }
+                let (ticket, bytes, last) = (leaving.ticket, leaving.bytes, leaving.last);
+                orders.push_back(Order::Complete { ticket, bytes, last });
+            }
+        }
+    }
+}

@@ -1,0 +1,391 @@
+//! The jobs of one worker: what it carries out for clients, here or at another cell.
+//!
+//! ```text
+//! job -> this cell leads its slice, with a lease -> executed here; the reply may wait for a log
+//!     -> another cell leads it                   -> asked on a link; the reply comes by its number
+//!     -> neither                                 -> again a little later, until its deadline
+//! ```
+//!
+//! Invariants: each job ends once: by a reply, or by an error at its deadline. A change is sent to
+//! another cell once; if it is not known whether it was executed, its reply says so.
+
+use super::asked::AskedJobs;
+use super::cell::RingCell;
+use super::executor::{Executed, Executor};
+use super::finishing::Finishing;
+use super::flush;
+use super::job::{Asks, GatedReply, Gather, Job, Origin, error, in_doubt};
+use super::peers::{Needs, Peers, Was};
+use super::role::Role;
+use super::routes::Target;
+use super::target::{is_noreply, only_reads, value_bytes};
+use base::SliceId;
+use memcache::{Key, Keys, Request};
+use peer::{Frame, Verdict};
+use ring::CellId;
+use session::{Conn, ConnId, Order, Outcome, Passed, Reply, Ticket, WAIT_NS_MAX, WorkerId};
+use std::collections::{HashSet, VecDeque};
+use std::sync::Arc;
+
+/// Requests that a worker has at other cells, or that wait to be sent.
+const JOBS_MAX: usize = 16 << 10;
+/// An error of this cell comes so much before the general one of the session.
+const EARLIER_NS: u64 = 50_000_000;
+
+/// Bytes of a request without its value, nearly always.
+const TEXT_BYTES: usize = 96;
+
+/// The reply to what is no request.
+const MALFORMED: &[u8] = b"SERVER_ERROR a cell sent a malformed request\r\n";
+
+/// The jobs of one worker.
+pub(crate) struct Jobs {
+    pub(super) executor: Executor,
+    pub(super) orders: VecDeque<Order>,
+    pub(super) peers: Peers,
+    /// Those that are at other cells.
+    pub(super) asked: AskedJobs,
+    /// Those that could not be sent or executed.
+    again: VecDeque<Job>,
+    /// The replies to those that are executed.
+    finishing: Finishing,
+}
+
+impl Jobs {
+    pub(super) fn new(ring: Arc<RingCell>, worker: WorkerId) -> Self {
+        Self {
+            executor: Executor::new(ring, worker),
+            orders: VecDeque::new(),
+            peers: Peers::default(),
+            asked: AskedJobs::new(),
+            again: VecDeque::new(),
+            finishing: Finishing::default(),
+        }
+    }
+
+    fn now_ns(&self) -> u64 {
+        self.executor.now.mono_ns
+    }
+
+    /// Whether what is executed now for `slice` comes after all that was asked for it before.
+    #[inline]
+    pub(super) fn leads_next(&mut self, slice: SliceId) -> bool {
+        !self.is_kept(slice) && self.executor.leads(slice)
+    }
+
+    /// Whether all keys are led at one level, which is used then.
+    pub(super) fn leads_all(&mut self, keys: Keys<'_>) -> bool {
+        let mut level = None;
+        for key in keys.flatten() {
+            let (target, _) = self.executor.route(SliceId::of(key.as_bytes()));
+            if !matches!(target, Target::Here(_)) || level.is_some_and(|level| level != target) {
+                return false;
+            }
+            level = Some(target);
+        }
+        let first = keys.flatten().next();
+        let is_kept = keys.flatten().any(|key| self.is_kept(SliceId::of(key.as_bytes())));
+        first.is_some_and(|key| !is_kept && self.executor.leads(SliceId::of(key.as_bytes())))
+    }
+
+    /// Sends `request` to its owner, or tries again a little later.
+    pub(super) fn forward(
+        &mut self,
+        conn: &Conn,
+        (request, slice): (&Request<'_>, SliceId),
+        ticket: Ticket,
+        reply: &mut Reply,
+    ) -> Outcome {
+        if let Some(outcome) = self.is_full(1, conn, reply) {
+            return outcome;
+        }
+        let noreply = is_noreply(request);
+        let origin = if noreply { Origin::Nobody } else { Origin::Client(ticket) };
+        let mut text = Vec::with_capacity(TEXT_BYTES + value_bytes(request));
+        memcache::write(request, &mut text);
+        let due_ns = self.due_ns();
+        let only_reads = only_reads(request);
+        self.dispatch(Job { origin, text, slice, only_reads, due_ns });
+        if noreply { Outcome::Done } else { Outcome::Pending }
+    }
+
+    /// What to do where there is no place for that many more jobs.
+    fn is_full(&self, jobs: usize, conn: &Conn, reply: &mut Reply) -> Option<Outcome> {
+        let waiting = self.asked.len() + self.again.len() + self.finishing.gated.len();
+        if waiting + jobs <= JOBS_MAX {
+            return None;
+        }
+        if jobs <= JOBS_MAX && !conn.is_overdue() {
+            return Some(Outcome::Park);
+        }
+        let line = format!(
+            "SERVER_ERROR {jobs} keys for other cells, at most {JOBS_MAX} wait: ask for fewer\r\n"
+        );
+        reply.bytes_mut().extend_from_slice(line.as_bytes());
+        Some(Outcome::Done)
+    }
+
+    /// When a job that comes now must end.
+    fn due_ns(&self) -> u64 {
+        self.now_ns() + WAIT_NS_MAX - EARLIER_NS
+    }
+
+    /// Deletes `key` wherever it is. Nobody waits for it.
+    pub(super) fn unlink(&mut self, key: Key<'_>) {
+        let mut text = Vec::new();
+        memcache::write(&Request::Delete { key, noreply: true }, &mut text);
+        let (slice, due_ns) = (SliceId::of(key.as_bytes()), self.due_ns());
+        self.dispatch(Job { origin: Origin::Nobody, text, slice, only_reads: false, due_ns });
+    }
+
+    /// Reads several keys, each from its owner.
+    pub(super) fn gather(
+        &mut self,
+        conn: &Conn,
+        (request, keys): (&Request<'_>, Keys<'_>),
+        ticket: Ticket,
+        reply: &mut Reply,
+    ) -> Outcome {
+        if let Some(outcome) = self.is_full(keys.count(), conn, reply) {
+            return outcome;
+        }
+        let number = self.asked.next_id();
+        let parts: Vec<_> = keys.flatten().map(|key| part(request, key)).collect();
+        self.finishing.gather(number, Gather::new(ticket, Asks::Values, parts.len()));
+        for (index, (text, slice)) in parts.into_iter().enumerate() {
+            let origin = Origin::Part { gather: number, index };
+            let (only_reads, due_ns) = (only_reads(request), self.due_ns());
+            self.dispatch(Job { origin, text, slice, only_reads, due_ns });
+        }
+        Outcome::Pending
+    }
+
+    /// Ends all items, range by range.
+    pub(super) fn flush(&mut self, ticket: Ticket, noreply: bool, reply: &mut Reply) -> Outcome {
+        let number = self.asked.next_id();
+        let map = self.executor.ring.map();
+        let starts = map.ranges.iter().filter_map(|range| range.slices().iter().next());
+        let slices: Vec<_> = starts.collect();
+        if slices.is_empty() && !noreply {
+            reply.bytes_mut().extend_from_slice(b"SERVER_ERROR the ring has not formed\r\n");
+            return Outcome::Done;
+        }
+        if !noreply {
+            self.finishing.gather(number, Gather::new(ticket, Asks::Done, slices.len()));
+        }
+        for (index, slice) in slices.into_iter().enumerate() {
+            let origin = match noreply {
+                true => Origin::Nobody,
+                false => Origin::Part { gather: number, index },
+            };
+            let text = flush::text(slice);
+            // To flush twice ends what was written since: it is a change.
+            let (only_reads, due_ns) = (false, self.due_ns());
+            self.dispatch(Job { origin, text, slice, only_reads, due_ns });
+        }
+        if noreply { Outcome::Done } else { Outcome::Pending }
+    }
+
+    /// Begins `job`, unless one about the same slice is kept for later: requests of one client keep
+    /// their order.
+    fn dispatch(&mut self, job: Job) {
+        if self.is_kept(job.slice) {
+            return self.again.push_back(job);
+        }
+        self.begin_job(job);
+    }
+
+    /// Whether a job about `slice` is kept for later.
+    #[inline]
+    fn is_kept(&self, slice: SliceId) -> bool {
+        !self.again.is_empty() && self.again.iter().any(|job| job.slice == slice)
+    }
+
+    /// Executes `job`, sends it to its owner, or keeps it for a little later.
+    fn begin_job(&mut self, job: Job) {
+        if job.due_ns <= self.now_ns() {
+            return self.gives_up(job);
+        }
+        match self.executor.route(job.slice).0 {
+            Target::Here(_) if self.executor.leads(job.slice) => self.run(job),
+            Target::Cell(cell) => self.ask(cell, job),
+            Target::Here(_) | Target::Nowhere => self.again.push_back(job),
+        }
+    }
+
+    fn run(&mut self, job: Job) {
+        let mut reply = Reply::new();
+        let executed = match self.executor.read(&job.text) {
+            Some((asked, _)) => self.executor.execute(&asked, &mut reply),
+            None => {
+                reply.bytes_mut().extend_from_slice(MALFORMED);
+                Executed::Done
+            }
+        };
+        match executed {
+            Executed::NotNow => self.again.push_back(job),
+            Executed::Done => self.finish(job.origin, std::mem::take(reply.bytes_mut())),
+            Executed::Gate(log, seq) => {
+                let bytes = std::mem::take(reply.bytes_mut());
+                let Job { origin, due_ns, .. } = job;
+                self.finishing.gated.push_back(GatedReply { origin, log, seq, due_ns, bytes });
+            }
+        }
+    }
+
+    fn ask(&mut self, cell: CellId, job: Job) {
+        let version = self.executor.version();
+        let now_ns = self.now_ns();
+        let Some(to) = self.executor.address(cell) else { return self.again.push_back(job) };
+        let Some((out, needs)) = self.peers.ask(cell, now_ns) else {
+            return self.again.push_back(job);
+        };
+        let id = self.asked.next_id();
+        let deadline_ms = (job.due_ns.saturating_sub(now_ns) / 1_000_000) as u16;
+        let (hops, text) = (1, &job.text[..]);
+        Frame::Request { id, deadline_ms, hops, map_version: version, text }.encode(out);
+        self.asked.add(id, (cell, job), now_ns);
+        match needs {
+            Needs::Nothing => {}
+            Needs::Connection => {
+                let purpose = Role::Asks(cell).number();
+                self.orders.push_back(Order::Connect { to, purpose });
+            }
+            Needs::Turn(conn) => self.orders.push_back(Order::Turn(conn)),
+        }
+    }
+
+    /// Begins again what could not be done before, and ends what must end now.
+    pub(super) fn tend(&mut self) {
+        let now_ns = self.now_ns();
+        let mut kept = HashSet::new();
+        for _ in 0..self.again.len() {
+            let Some(job) = self.again.pop_front() else { break };
+            let (slice, count) = (job.slice, self.again.len());
+            if kept.contains(&slice) && job.due_ns > now_ns {
+                self.again.push_back(job);
+            } else {
+                self.begin_job(job);
+            }
+            if self.again.len() > count {
+                kept.insert(slice);
+            }
+        }
+        self.end_overdue();
+        self.finish_gated();
+    }
+
+    /// Whether some wait for time to pass.
+    pub(super) fn has_to_tend(&self) -> bool {
+        !self.again.is_empty() || self.finishing.has_gated()
+    }
+
+    /// Ends the requests that other cells have not answered in time, and the links that are of no
+    /// use. Requests of clients have a deadline of their own.
+    fn end_overdue(&mut self) {
+        let now_ns = self.now_ns();
+        if now_ns < self.asked.overdue_at_ns() {
+            return;
+        }
+        let overdue = self.asked.take_overdue(now_ns);
+        let cells: Vec<_> = overdue.iter().map(|(cell, _)| *cell).collect();
+        for (cell, job) in overdue {
+            let why = format!("cell {cell} has not answered in time");
+            let line = if job.only_reads { error(&why) } else { in_doubt(&why) };
+            self.finish(job.origin, line);
+        }
+        self.end_useless_links(&cells);
+        self.asked.looks_again(self.peers.is_opening(), now_ns);
+    }
+
+    /// Ends the links that are of no use any more. The cells with an `overdue` request are named.
+    pub(super) fn end_useless_links(&mut self, overdue: &[CellId]) {
+        let routes = self.executor.routes.clone();
+        let life_of = |cell| routes.as_ref()?.cells.get(&cell).map(|(_, life)| *life);
+        for (cell, conn) in self.peers.useless(overdue, life_of, self.now_ns()) {
+            self.orders.push_back(Order::Close(conn));
+            self.lost(cell, Some(conn));
+        }
+    }
+
+    /// `job` was not executed in time.
+    fn gives_up(&mut self, job: Job) {
+        let (target, range) = self.executor.route(job.slice);
+        let range = range.map_or_else(|| "the ring".to_owned(), |range| format!("range {range}"));
+        let reason = match target {
+            Target::Here(_) => "this cell leads it, but its copies are silent".to_owned(),
+            Target::Cell(cell) => format!("cell {cell} leads it and cannot be reached"),
+            Target::Nowhere => "no cell leads it".to_owned(),
+        };
+        let line = format!("SERVER_ERROR {range} cannot be served: {reason}\r\n");
+        self.finish(job.origin, line.into_bytes());
+    }
+
+    fn finish(&mut self, origin: Origin, bytes: Vec<u8>) {
+        self.finishing.finish(origin, bytes, &mut self.orders);
+    }
+
+    /// Finishes the replies of this worker whose logs have passed.
+    pub(super) fn finish_gated(&mut self) {
+        for _ in 0..self.finishing.gated.len() {
+            let Some(reply) = self.finishing.gated.pop_front() else { break };
+            match self.executor.passed(reply.log, reply.seq) {
+                Passed::Yes => self.finish(reply.origin, reply.bytes),
+                Passed::No if reply.due_ns > self.now_ns() => {
+                    self.finishing.gated.push_back(reply);
+                }
+                _ => self.finish(reply.origin, in_doubt("a copy has not confirmed it in time")),
+            }
+        }
+    }
+
+    /// The link to `cell` is gone, or could not be opened.
+    pub(super) fn lost(&mut self, cell: CellId, conn: Option<ConnId>) {
+        let Some(was) = self.peers.closed(cell, conn, self.now_ns()) else { return };
+        for job in self.asked.take_of(cell) {
+            if job.only_reads || was == Was::Opening {
+                self.again.push_back(job);
+            } else {
+                let why = format!("the link to cell {cell} has broken");
+                self.finish(job.origin, in_doubt(&why));
+            }
+        }
+    }
+
+    /// Another cell has answered request `id`.
+    pub(super) fn answered(&mut self, id: u64, verdict: Verdict, text: &[u8]) {
+        let Some((cell, job)) = self.asked.take(id) else { return };
+        match verdict {
+            Verdict::Done | Verdict::Refused => self.finish(job.origin, text.to_vec()),
+            Verdict::NotOwner | Verdict::TooManyHops => self.again.push_back(job),
+            Verdict::InDoubt => {
+                let why = format!("the copies of cell {cell} have not confirmed it");
+                self.finish(job.origin, in_doubt(&why));
+            }
+        }
+    }
+
+    /// The session has waited for the reply to `ticket` for too long. Returns its error line.
+    pub(super) fn overdue(&mut self, ticket: Ticket) -> String {
+        match self.asked.forget(ticket) {
+            Some((cell, true)) => format!("SERVER_ERROR cell {cell} has not answered in time\r\n"),
+            Some((cell, false)) => {
+                format!("SERVER_ERROR in doubt: cell {cell} has not answered in time\r\n")
+            }
+            None => "SERVER_ERROR in doubt: the owner has not answered in time\r\n".to_owned(),
+        }
+    }
+}
+
+/// `request` for one of its keys.
+fn part(request: &Request<'_>, key: Key<'_>) -> (Vec<u8>, SliceId) {
+    let keys = Keys::one(key);
+    let one = match *request {
+        Request::Gat { exptime, with_cas, .. } => Request::Gat { exptime, keys, with_cas },
+        Request::Get { with_cas, .. } => Request::Get { keys, with_cas },
+        other => other,
+    };
+    let mut text = Vec::with_capacity(TEXT_BYTES);
+    memcache::write(&one, &mut text);
+    (text, SliceId::of(key.as_bytes()))
+}
