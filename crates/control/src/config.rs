@@ -3,7 +3,7 @@
 use base::Now;
 use peer::{Nonce, Secret};
 use quorum::{DirectoryError, StartError};
-use ring::{Addresses, CellId, Change, Map, Outlook, RangeId, Stamp};
+use ring::{Addresses, CellId, Change, Consistency, Map, Outlook, RangeId, Stamp};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::SocketAddr;
@@ -17,6 +17,8 @@ pub struct Founding {
     pub cells: u32,
     /// Copies of each range, the primary included.
     pub copies: u8,
+    /// What its replies mean.
+    pub consistency: Consistency,
 }
 
 /// What a cell is started with.

@@ -13,16 +13,19 @@
 //! | room | may use | what it is |
 //! |---|---|---|
 //! | `ids` | nothing | the identities of cells, their lives and ranges |
-//! | `map` | `ids` | the map of the ring, and the commands that change it |
+//! | `consistency` | nothing | what a reply of the ring means |
+//! | `map` | `consistency`, `ids` | the map of the ring, and the commands that change it |
 //! | `member` | `ids`, `map` | a cell of the ring: whom it hears, what follows, how long it may answer |
 //! | `outlook` | `ids` | what a cell sees of the others, for reports |
 #![forbid(unsafe_code)]
 
+mod consistency;
 mod ids;
 mod map;
 mod member;
 mod outlook;
 
+pub use consistency::{Consistency, Durability, Reads, UnknownToken};
 pub use ids::{CellId, Incarnation, RangeId};
 pub use map::{
     Addresses, CELLS_MAX, CHANGES_MAX, COPIES_MAX, Cell, Change, Command, EPOCHS_MAX, Map, Range,

@@ -43,6 +43,10 @@ pub(crate) struct EffectLog {
     gates: bool,
     /// By level, whether what waits for it will never be known to have passed.
     doubts: [AtomicBool; LEVELS],
+    /// By level, whether no copy besides the primary is in sync.
+    alone: [AtomicBool; LEVELS],
+    /// Whether a reply has ever waited for a copy besides the primary.
+    wants_copies: AtomicBool,
 }
 
 impl EffectLog {
@@ -62,7 +66,9 @@ impl EffectLog {
         };
         let own = lanes.logs().take(if in_ring { 0 } else { lanes.logs().count() });
         let readers = own.map(join).collect::<Option<_>>()?;
-        Some(Self { lanes, readers, gates, doubts: Default::default() })
+        let (doubts, alone) = Default::default();
+        let wants_copies = AtomicBool::new(false);
+        Some(Self { lanes, readers, gates, doubts, alone, wants_copies })
     }
 
     /// Whether a reply that shows a change must wait.
@@ -79,6 +85,30 @@ impl EffectLog {
 
     pub(crate) fn set_doubt(&self, level: Level, is_in_doubt: bool) {
         self.doubts[level.index()].store(is_in_doubt, Ordering::Release);
+    }
+
+    /// Whether no copy besides the primary is in sync at `level`.
+    #[inline]
+    pub(crate) fn is_alone(&self, level: Level) -> bool {
+        self.alone[level.index()].load(Ordering::Acquire)
+    }
+
+    /// Sets that. Before marks of copies are removed from `level`, and after they were added: so
+    /// what has passed a level that is not alone has passed a copy.
+    pub(crate) fn set_alone(&self, level: Level, is_alone: bool) {
+        self.alone[level.index()].store(is_alone, Ordering::Release);
+    }
+
+    /// Whether replies may wait that need a copy besides the primary.
+    pub(crate) fn wants_copies(&self) -> bool {
+        self.wants_copies.load(Ordering::Acquire)
+    }
+
+    /// A reply waits that needs one.
+    pub(crate) fn want_copies(&self) {
+        if !self.wants_copies.load(Ordering::Relaxed) {
+            self.wants_copies.store(true, Ordering::Release);
+        }
     }
 
     /// Who holds entries back, as an error line names it.

@@ -70,7 +70,8 @@
 //! | `park` | nothing | a request that waits for its turn |
 //! | `effect_log` | nothing | the log of all changes, where the cell has one |
 //! | `cell` | `counters`, `effect_log`, `host`, `leases` | what all workers share |
-//! | `replies` | `effect_log`, `park` | what replies wait for in that log |
+//! | `fence` | nothing | the question to all copies whether they follow this cell still |
+//! | `replies` | `effect_log`, `fence`, `park` | what replies wait for in that log |
 //! | `long` | `cell` | long values that arrive in pieces, and that are sent in parts |
 //! | `worker` | `cell`, `counters`, `long`, `park`, `replies` | what a worker executes requests with |
 //! | `facts` | nothing | what replies return about an item |
@@ -83,7 +84,7 @@
 //! | `admin` | `cell`, `dump`, `facts`, `park`, `stats`, `worker` | commands about the cell |
 //! | `service` | `admin`, `auth`, `cell`, `meta`, `park`, `receive`, `retrieve`, `store`, `worker` | the handler |
 //! | `receive` | `meta`, `park`, `store`, `worker` | values that arrive in pieces |
-//! | `ring` | `cell`, `effect_log`, `replies`, `service`, `worker` | a cell of a ring |
+//! | `ring` | `cell`, `effect_log`, `fence`, `replies`, `service`, `worker` | a cell of a ring |
 #![forbid(unsafe_code)]
 
 mod admin;
@@ -93,6 +94,7 @@ mod counters;
 mod dump;
 mod effect_log;
 mod facts;
+mod fence;
 mod host;
 mod leases;
 mod long;

@@ -5,13 +5,17 @@
 //! refusal, a change. A reply that shows several lanes waits for each.
 //!
 //! In a ring each range that the cell leads has a level of its own: the level of the request in
-//! execution.
+//! execution. How a request is to be answered is its [`Durability`]: at d0 its reply waits for
+//! nothing, at d2 also until a copy besides the primary is in sync. A read that rests on a fence
+//! waits for an entry that is appended after it, which copies acknowledge only to their primary.
 
 use crate::effect_log::{EffectLog, LEVEL};
+use crate::fence;
 use crate::park::Park;
 use base::{SliceId, SliceRange, Version};
-use effects::{LANES_MAX, Lanes, Level, Log, Mark, Place, WorkerSink};
+use effects::{LANES_MAX, LEVELS, Lanes, Level, Log, Mark, Place, WorkerSink};
 use engine::Engine;
+use ring::Durability;
 use session::{Answer, LogId, Outcome, Passed};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -20,8 +24,22 @@ use std::sync::Arc;
 /// [`Replies::several`].
 const SEVERAL: LogId = LogId(u32::MAX);
 
+/// What a read waits for whose fence no log has taken: it never passes.
+pub(crate) const NEVER: LogId = LogId(u32::MAX - 1);
+
+/// Added to the number of a log for replies that need a copy besides the primary.
+const WITH_COPY: u32 = 1 << 16;
+
 /// Positions in several lanes that a worker remembers at most.
 const SEVERAL_MAX: usize = 1 << 16;
+
+/// What a reply waits for at its places.
+#[derive(Clone, Copy)]
+struct Bar {
+    level: Level,
+    /// Also for a copy besides the primary.
+    needs_copy: bool,
+}
 
 /// What the replies of a worker wait for.
 pub(crate) struct Replies {
@@ -33,6 +51,10 @@ pub(crate) struct Replies {
     pub(crate) sink: WorkerSink,
     /// What replies wait for.
     pub(crate) level: Level,
+    /// How the request in execution is to be answered.
+    pub(crate) durability: Durability,
+    /// The slice and the epoch of the read in execution, if it rests on a fence.
+    pub(crate) fences: Option<(SliceId, u32)>,
     /// Whether a reply ever waits.
     gates: bool,
     /// Whether a reply of this batch waits.
@@ -43,7 +65,7 @@ pub(crate) struct Replies {
     besides: Vec<u64>,
     is_besides: bool,
     /// Replies that wait for several lanes. They pass in this order.
-    several: VecDeque<(u64, Level, Vec<Place>)>,
+    several: VecDeque<(u64, Bar, Vec<Place>)>,
     /// The number of the next of them.
     next: u64,
     /// By lane, up to where this worker has passed the mark of the reader.
@@ -65,6 +87,8 @@ impl Replies {
             others,
             sink,
             level: LEVEL,
+            durability: Durability::D1,
+            fences: None,
             gates: log.gates(),
             is_used: false,
             shown,
@@ -137,6 +161,9 @@ impl Replies {
     #[inline]
     pub(crate) fn show(&mut self, place: Place) {
         self.is_used = true;
+        if self.durability == Durability::D0 {
+            return;
+        }
         if self.shown.position == 0 || self.shown.lane == place.lane {
             let position = self.shown.position.max(place.position);
             self.shown = Place { position, ..place };
@@ -155,10 +182,24 @@ impl Replies {
 
     /// The outcome of a request that is done: its reply waits for all that it shows.
     pub(crate) fn outcome(&mut self) -> Outcome {
+        if let Some((slice, epoch)) = self.fences
+            && !self.fence(slice, epoch)
+        {
+            self.forget();
+            return Outcome::Gate { log: NEVER, seq: 0 };
+        }
         match self.gate_of_shown() {
             Some((log, seq)) => Outcome::Gate { log, seq },
             None => Outcome::Done,
         }
+    }
+
+    /// Asks all copies whether they follow this cell as the primary of `slice` in `epoch` still.
+    /// The reply in execution waits for that. False if the log takes no entry now.
+    fn fence(&mut self, slice: SliceId, epoch: u32) -> bool {
+        let lane = self.lanes.lane_of(slice);
+        let asked = self.sink.other(lane, fence::KIND, &fence::encode(slice, epoch), false);
+        asked.map(|place| self.show(place)).is_ok()
     }
 
     /// What the reply to a plain `get` waits for that shows the item of a key with `version`, or
@@ -167,6 +208,9 @@ impl Replies {
         let Some(place) = self.lanes.wait_for(self.level, slice, version) else {
             return Answer::Done;
         };
+        if self.durability == Durability::D0 {
+            return Answer::Done;
+        }
         self.is_used = true;
         Answer::Gate { log: log_of(self.level, place), seq: place.position }
     }
@@ -188,8 +232,19 @@ impl Replies {
         match position {
             0 => None,
             _ if self.is_besides => Some(self.gate_of_several(Place { lane, position })),
-            _ => Some((log_of(self.level, Place { lane, position }), position)),
+            _ => Some((self.log_shown(Place { lane, position }), position)),
         }
+    }
+
+    /// The log of the session that stands for the lane of `place`, for the request in execution.
+    #[inline]
+    fn log_shown(&self, place: Place) -> LogId {
+        let log = log_of(self.level, place);
+        if self.durability != Durability::D2 {
+            return log;
+        }
+        self.log.want_copies();
+        with_copy(log)
     }
 
     #[cold]
@@ -201,7 +256,8 @@ impl Replies {
         });
         let places = besides.chain([first]).collect();
         self.is_besides = false;
-        self.several.push_back((self.next, self.level, places));
+        let needs_copy = self.durability == Durability::D2;
+        self.several.push_back((self.next, Bar { level: self.level, needs_copy }, places));
         self.next += 1;
         (SEVERAL, self.next - 1)
     }
@@ -222,27 +278,44 @@ impl Replies {
 
     /// Whether the mark that a reply waits for has passed.
     pub(crate) fn gate(&self, log: LogId, seq: u64) -> Passed {
+        if log == NEVER {
+            return Passed::No;
+        }
         if log != SEVERAL {
-            let (level, lane) = level_and_lane(log);
+            let (bar, lane) = bar_and_lane(log);
             let lane = self.lanes.lane(lane);
             return lane
-                .map_or(Passed::No, |lane| self.passed(level, &[Place { lane, position: seq }]));
+                .map_or(Passed::No, |lane| self.passed(bar, &[Place { lane, position: seq }]));
         }
         let mut up_to = self.several.iter().take_while(|(number, ..)| *number <= seq);
-        let unpassed = up_to.find_map(|(_, level, places)| {
-            Some(self.passed(*level, places)).filter(|it| *it != Passed::Yes)
+        let unpassed = up_to.find_map(|(_, bar, places)| {
+            Some(self.passed(*bar, places)).filter(|it| *it != Passed::Yes)
         });
         unpassed.unwrap_or(Passed::Yes)
     }
 
-    /// Whether `level` has passed all of `places`.
-    fn passed(&self, level: Level, places: &[Place]) -> Passed {
+    /// What a reply waits for at `log` that no reader of the log can confirm.
+    pub(crate) fn obstacle(&self, log: LogId) -> Option<&'static str> {
+        let lacks_copy = |log| {
+            let (Bar { level, needs_copy }, _) = bar_and_lane(log);
+            needs_copy && self.log.is_alone(level)
+        };
+        match log {
+            SEVERAL => None,
+            NEVER => Some("the log is full"),
+            log => lacks_copy(log).then_some("no second copy has confirmed it in time"),
+        }
+    }
+
+    /// Whether all of `places` have passed what a reply waits for there.
+    fn passed(&self, Bar { level, needs_copy }: Bar, places: &[Place]) -> Passed {
         let log = |place: &Place| self.lanes.log(place.lane);
         let have_passed = places.iter().all(|place| log(place).passed(level, place.position));
-        // In this order: a level that is in doubt loses its marks afterwards, and passes all.
+        // In this order: a level that is in doubt, or that no copy is left of, loses its marks
+        // afterwards, and passes all.
         match self.log.is_in_doubt(level) {
             true => Passed::InDoubt,
-            false if have_passed => Passed::Yes,
+            false if have_passed && !(needs_copy && self.log.is_alone(level)) => Passed::Yes,
             false => Passed::No,
         }
     }
@@ -262,8 +335,8 @@ impl Replies {
             }
         }
         self.sink.end_batch();
-        while let Some((_, level, places)) = self.several.front()
-            && self.passed(*level, places) != Passed::No
+        while let Some((_, bar, places)) = self.several.front()
+            && self.passed(*bar, places) != Passed::No
         {
             self.several.pop_front();
         }
@@ -275,8 +348,66 @@ pub(crate) fn log_of(level: Level, place: Place) -> LogId {
     LogId((level.index() * LANES_MAX + place.lane.index()) as u32)
 }
 
-/// What [`log_of`] has put together.
-fn level_and_lane(log: LogId) -> (Level, usize) {
-    let (level, lane) = (log.0 as usize / LANES_MAX, log.0 as usize % LANES_MAX);
-    (Level::new(level as u8).unwrap_or(LEVEL), lane)
+/// The same for replies that need a copy besides the primary.
+pub(crate) fn with_copy(log: LogId) -> LogId {
+    LogId(log.0 | WITH_COPY)
+}
+
+/// What [`log_of`] and [`with_copy`] have put together.
+fn bar_and_lane(log: LogId) -> (Bar, usize) {
+    let number = log.0 & (WITH_COPY - 1);
+    let (level, lane) = (number as usize / LANES_MAX, number as usize % LANES_MAX);
+    let level = Level::new(level as u8).unwrap_or(LEVEL);
+    (Bar { level, needs_copy: log.0 & WITH_COPY != 0 }, lane)
+}
+
+const _: () = assert!(LEVELS * LANES_MAX <= WITH_COPY as usize);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::effect_log::EffectLogOptions;
+    use base::MemoryBudget;
+
+    fn replies() -> Replies {
+        let budget = MemoryBudget::new(64 << 20);
+        let value_bytes_max = 1000;
+        let (lanes, workers, gates, in_ring) = (1, 1, true, true);
+        let options = EffectLogOptions { lanes, workers, value_bytes_max, gates, in_ring };
+        Replies::new(Arc::new(EffectLog::new(options, &budget).expect("enough memory")))
+    }
+
+    #[test]
+    fn a_reply_that_needs_a_copy_waits_while_there_is_none() {
+        let mut replies = replies();
+        let level = replies.level;
+        let slice = SliceId::of(b"key");
+        replies.durability = Durability::D2;
+        replies.fences = Some((slice, 1));
+        let Outcome::Gate { log, seq } = replies.outcome() else { panic!("it waits") };
+        // No reader holds the level, as after the last copy was dropped.
+        replies.log.set_alone(level, true);
+        assert_eq!(replies.gate(log, seq), Passed::No);
+        assert!(replies.obstacle(log).is_some_and(|why| why.contains("second copy")));
+        assert_eq!(replies.gate(LogId(log.0 & !WITH_COPY), seq), Passed::Yes, "at d1");
+        replies.log.set_alone(level, false);
+        assert_eq!((replies.gate(log, seq), replies.obstacle(log)), (Passed::Yes, None));
+        replies.log.set_doubt(level, true);
+        assert_eq!(replies.gate(log, seq), Passed::InDoubt);
+    }
+
+    #[test]
+    fn a_reply_at_d0_waits_for_nothing_and_a_fence_that_no_log_takes_never_passes() {
+        let mut replies = replies();
+        let slice = SliceId::of(b"key");
+        replies.durability = Durability::D0;
+        replies.fences = Some((slice, 1));
+        assert_eq!(replies.outcome(), Outcome::Done);
+        replies.durability = Durability::D1;
+        for (_, log) in replies.lanes.logs() {
+            log.seal();
+        }
+        assert_eq!(replies.outcome(), Outcome::Gate { log: NEVER, seq: 0 });
+        assert_eq!(replies.gate(NEVER, 0), Passed::No);
+    }
 }

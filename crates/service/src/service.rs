@@ -351,9 +351,16 @@ impl Handler for Service {
     }
 
     /// Only a log makes replies wait.
-    fn overdue(&mut self, _now: Now, _waited: &Waited, reply: &mut Reply) {
-        let holder = self.worker.holder();
-        let line = format!("SERVER_ERROR in doubt: {holder} has not confirmed it in time\r\n");
+    fn overdue(&mut self, _now: Now, waited: &Waited, reply: &mut Reply) {
+        let obstacle = match (waited, &self.worker.replies) {
+            (Waited::Gate { log, .. }, Some(replies)) => replies.obstacle(*log),
+            _ => None,
+        };
+        let why = match obstacle {
+            Some(obstacle) => obstacle.to_owned(),
+            None => format!("{} has not confirmed it in time", self.worker.holder()),
+        };
+        let line = format!("SERVER_ERROR in doubt: {why}\r\n");
         reply.bytes_mut().extend_from_slice(line.as_bytes());
     }
 

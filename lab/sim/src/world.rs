@@ -23,7 +23,7 @@ use crate::net::Net;
 use crate::scene::{Event, Scene, index_of};
 use crate::trace::Trace;
 use base::SliceId;
-use ring::{Command, Map};
+use ring::{Command, Consistency, Durability, Map, Reads};
 use std::collections::BTreeMap;
 
 const MS: u64 = 1_000_000;
@@ -84,6 +84,17 @@ enum Phase {
     Over,
 }
 
+/// What the replies of the ring of `seed` mean. Of four rings one reads by fences, and one takes
+/// changes only while there are two copies.
+fn consistency(seed: u64) -> Consistency {
+    let (durability, reads) = match seed % 4 {
+        1 => (Durability::D1, Reads::Fence),
+        3 => (Durability::D2, Reads::Lease),
+        _ => (Durability::D1, Reads::Lease),
+    };
+    Consistency { durability, reads }
+}
+
 struct World {
     scene: Scene,
     cells: Cells,
@@ -110,7 +121,8 @@ impl World {
         let mut scene = Scene::new(Dice::new(seed, 0), Trace::new(prints));
         let count = scene.dice.between(3, 5) as usize;
         let copies = if scene.dice.per_mille(700) { 2 } else { 3 };
-        let mut map = Map::new(1 + scene.dice.below(1 << 30), count as u32, copies);
+        let map = Map::new(1 + scene.dice.below(1 << 30), count as u32, copies);
+        let mut map = map.with_consistency(consistency(seed));
         for cell in 0..count {
             map.apply(&Command::Join { token: cell as u64 + 1, started: started(cell, 1) });
         }

@@ -224,6 +224,13 @@ impl<'a> MetaFlags<'a> {
         self.number(b'F').map_or(0, |flags| flags as u32)
     }
 
+    /// `P`: a word for whoever stands between the client and the item. memcached ignores it.
+    #[inline]
+    #[must_use]
+    pub fn word_for_proxy(&self) -> Option<&'a [u8]> {
+        self.argument(b'P')
+    }
+
     /// `M`: the mode. An empty mode reads as a space, which is no mode, so it is refused like any
     /// unknown one.
     #[inline]

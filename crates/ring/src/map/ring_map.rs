@@ -14,6 +14,7 @@
 //! cell that starts again is removed from all ranges in the same step.
 
 use super::command::{Command, Refusal, Stamp, Started, Verdict};
+use crate::consistency::Consistency;
 use crate::ids::{CellId, RangeId};
 use base::{SLICES, SliceId, SliceRange};
 use serde::{Deserialize, Serialize};
@@ -150,6 +151,9 @@ pub struct Map {
     pub cells_wanted: u32,
     /// Copies that each range should have, the primary included.
     pub copies_wanted: u8,
+    /// What its replies mean, unless a request chooses otherwise.
+    #[serde(default)]
+    pub consistency: Consistency,
     /// All cells.
     pub cells: BTreeMap<CellId, Cell>,
     /// All ranges, by their slices. None before the ring has formed.
@@ -167,10 +171,17 @@ impl Map {
             version: 0,
             cells_wanted,
             copies_wanted: copies_wanted.clamp(1, COPIES_MAX),
+            consistency: Consistency::default(),
             cells: BTreeMap::new(),
             ranges: Vec::new(),
             next_cell: 1,
         }
+    }
+
+    /// The same with another meaning of its replies.
+    #[must_use]
+    pub fn with_consistency(self, consistency: Consistency) -> Self {
+        Self { consistency, ..self }
     }
 
     /// Whether the ring has formed.

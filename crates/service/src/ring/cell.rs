@@ -8,7 +8,7 @@ use super::routes::Routes;
 use super::terms::{Term, Terms};
 use crate::cell::Cell;
 use crate::effect_log::EffectLog;
-use crate::replies::log_of;
+use crate::replies::{log_of, with_copy};
 use base::Now;
 use effects::{LaneId, Level, Levels, Place};
 use peer::{Decoder, Identity, Local, Nonce, Purpose, Secret, Target};
@@ -292,7 +292,11 @@ impl RingCell {
     /// The same for one level.
     pub(crate) fn release_level(&self, lane: LaneId, level: Level) {
         if let Some(reach) = self.reach.get() {
-            (reach.release)(log_of(level, Place { lane, position: 0 }));
+            let log = log_of(level, Place { lane, position: 0 });
+            (reach.release)(log);
+            if self.log.wants_copies() {
+                (reach.release)(with_copy(log));
+            }
         }
     }
 }

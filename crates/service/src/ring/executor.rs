@@ -1,18 +1,22 @@
 //! Executes what this cell leads, for its clients and for other cells.
 //!
-//! Invariant: what is executed for a slice is executed at the level of its leadership, whose lease
-//! has not ended, and the batch notes that level: its replies leave only if the lease lasts.
+//! Invariant: what is executed for a slice is executed at the level of its leadership. Its lease has
+//! not ended, and the batch notes that level: its replies leave only if the lease lasts. A read that
+//! rests on a fence needs no lease; its reply leaves when all copies have answered.
 
 use super::cell::RingCell;
 use super::flush;
 use super::routes::{Routes, Target};
 use super::target::{Subject, subject};
+use super::wanted::Wanted;
 use crate::cell::Cell;
+use crate::replies::NEVER;
 use crate::service::Service;
 use base::{Now, SliceId};
 use effects::{LEVELS, Level};
 use engine::KEY_BYTES_MAX;
 use memcache::{KeyScratch, Parsed, Request};
+use ring::{Consistency, Durability, Reads};
 use session::{Conn, ConnId, Handler, LogId, Outcome, Passed, Reply, Ticket, WorkerId};
 use std::sync::Arc;
 
@@ -24,6 +28,16 @@ pub(super) enum Asked<'t> {
     Request(Request<'t>),
     /// Ends all items of the range that the slice is of.
     Flush(SliceId),
+}
+
+/// Whether this cell leads what is asked for, and may execute it.
+pub(super) enum Leads {
+    /// It may. What is executed next is executed as it is wanted.
+    Yes,
+    /// It may not, at least not now.
+    No,
+    /// Nobody may: the error line says why.
+    Refused(String),
 }
 
 /// What came of a request that was executed here.
@@ -87,19 +101,101 @@ impl Executor {
         self.routes.as_ref()?.cells.get(&cell).map(|(address, _)| *address)
     }
 
-    /// Whether this cell leads `slice` and may answer. If so, what is executed next is at its
-    /// level.
+    /// What replies mean, unless a request chooses otherwise.
     #[inline]
-    pub(super) fn leads(&mut self, slice: SliceId) -> bool {
-        let (Target::Here(level), _) = self.route(slice) else { return false };
-        if self.ring.terms.until_ns(level) <= self.now.mono_ns {
+    pub(super) fn consistency(&self) -> Consistency {
+        self.routes.as_ref().map_or_else(Consistency::default, |routes| routes.consistency)
+    }
+
+    /// Whether this cell leads `slice` and may answer a plain request, which chooses nothing. If
+    /// so, what is executed next is at its level.
+    #[inline]
+    pub(super) fn leads(&mut self, slice: SliceId, changes: bool) -> bool {
+        let (Target::Here(level, _), _) = self.route(slice) else { return false };
+        let Consistency { durability, reads } = self.consistency();
+        let is_special = match changes {
+            true => durability == Durability::D2 && self.ring.log.is_alone(level),
+            false => reads == Reads::Fence,
+        };
+        if is_special || !self.uses_lease(level) {
             return false;
         }
-        self.used |= 1 << level.index();
-        if let Some(replies) = &mut self.inner.worker.replies {
-            replies.level = level;
-        }
+        self.is_next(level, durability, None);
         true
+    }
+
+    /// Whether this cell leads `slice` and may answer what is `wanted`.
+    pub(super) fn leads_as(&mut self, slice: SliceId, wanted: Wanted) -> Leads {
+        let (Target::Here(level, epoch), range) = self.route(slice) else { return Leads::No };
+        if wanted.needs_copy && self.ring.log.is_alone(level) {
+            let range = range.map_or_else(String::new, |range| format!("range {range} has "));
+            let line = format!("SERVER_ERROR not replicated: {range}one copy left, d2 takes two");
+            return Leads::Refused(line);
+        }
+        if !wanted.fences && !self.uses_lease(level) {
+            return Leads::No;
+        }
+        self.is_next(level, wanted.durability, wanted.fences.then_some((slice, epoch)));
+        Leads::Yes
+    }
+
+    /// The same for what another cell, or a job, asks for.
+    pub(super) fn leads_asked(&mut self, slice: SliceId, asked: &Asked<'_>) -> Leads {
+        let wanted = match asked {
+            Asked::Request(request) => Wanted::of(request, self.consistency()),
+            Asked::Flush(_) => Ok(Wanted::of_change(self.consistency())),
+        };
+        match wanted {
+            Ok(wanted) => self.leads_as(slice, wanted),
+            Err(unknown) => Leads::Refused(format!("CLIENT_ERROR {unknown}")),
+        }
+    }
+
+    /// Whether the lease of `level` has not ended. If so, the batch ends only with it.
+    #[inline]
+    fn uses_lease(&mut self, level: Level) -> bool {
+        let lasts = self.ring.terms.until_ns(level) > self.now.mono_ns;
+        self.used |= u8::from(lasts) << level.index();
+        lasts
+    }
+
+    /// What is executed next is at this level.
+    #[inline]
+    fn is_next(&mut self, level: Level, durability: Durability, fences: Option<(SliceId, u32)>) {
+        if let Some(replies) = &mut self.inner.worker.replies {
+            (replies.level, replies.durability, replies.fences) = (level, durability, fences);
+        }
+    }
+
+    /// Executes what a client asks for, which this cell leads.
+    pub(super) fn call(
+        &mut self,
+        conn: &mut Conn,
+        request: &Request<'_>,
+        ticket: Ticket,
+        reply: &mut Reply,
+    ) -> Outcome {
+        let mark = reply.mark();
+        let outcome = self.inner.call(self.now, conn, request, ticket, reply);
+        self.fences_no_more();
+        if !matches!(outcome, Outcome::Gate { log: NEVER, .. }) {
+            return outcome;
+        }
+        // No log has taken the fence of a read. It is read again, from its first key on.
+        reply.rewind(mark);
+        conn.progress = 0;
+        if !conn.is_overdue() {
+            return Outcome::Park;
+        }
+        self.inner.worker.log_is_full(reply.bytes_mut());
+        Outcome::Done
+    }
+
+    /// What is executed next is no read that rests on a fence.
+    fn fences_no_more(&mut self) {
+        if let Some(replies) = &mut self.inner.worker.replies {
+            replies.fences = None;
+        }
     }
 
     /// The levels that the batch has used.
@@ -153,12 +249,17 @@ impl Executor {
         }
     }
 
-    /// Executes what another cell or a client asks for, which this cell leads.
+    /// Executes what another cell or a job asks for, which this cell leads.
     pub(super) fn execute(&mut self, asked: &Asked<'_>, reply: &mut Reply) -> Executed {
-        let request = match asked {
-            Asked::Flush(slice) => return self.flush_range(*slice, reply),
-            Asked::Request(request) => request,
+        let executed = match asked {
+            Asked::Flush(slice) => self.flush_range(*slice, reply),
+            Asked::Request(request) => self.execute_request(request, reply),
         };
+        self.fences_no_more();
+        executed
+    }
+
+    fn execute_request(&mut self, request: &Request<'_>, reply: &mut Reply) -> Executed {
         let id = ConnId { worker: self.worker, index: u32::MAX, generation: 0 };
         let mut conn = Conn::new(id);
         conn.authenticated = true;
@@ -170,6 +271,7 @@ impl Executor {
                 Outcome::Done | Outcome::Close => {
                     return gate.map_or(Executed::Done, |(log, seq)| Executed::Gate(log, seq));
                 }
+                Outcome::Gate { log: NEVER, .. } | Outcome::Part { log: NEVER, .. } => break,
                 Outcome::Gate { log, seq } => return Executed::Gate(log, seq),
                 Outcome::More => {}
                 Outcome::Part { log, seq, parks: false } => gate = Some((log, seq)),

@@ -20,7 +20,7 @@ use super::worker::RingWorker;
 use base::{Now, SliceId};
 use memcache::{Key, KeyScratch, Limits, Refusal, Request, Store};
 use peer::{Frame, Purpose};
-use ring::CellId;
+use ring::{CellId, Durability};
 use session::{
     Answer, BatchEnd, Cause, Conn, ConnId, Handler, LogId, Order, Outcome, Passed, Prompt, Reply,
     Serve, Session, Taken, Ticket, ValueStart, Waited, WorkerId,
@@ -156,14 +156,12 @@ impl Handler for RingService {
             Subject::All { noreply, .. } => self.worker.jobs.flush(ticket, noreply, reply),
             Subject::Key(key) => {
                 let slice = SliceId::of(key.as_bytes());
-                if self.worker.jobs.leads_next(slice) {
-                    return self.worker.service_mut().call(now, conn, request, ticket, reply);
-                }
-                self.worker.jobs.forward(conn, (request, slice), ticket, reply)
+                self.worker.jobs.call(conn, (request, slice), ticket, reply)
             }
             Subject::Keys(keys) => {
                 let is_whole = keys.into_iter().all(|key| key.is_ok());
-                if !is_whole || self.worker.jobs.leads_all(keys) {
+                let changes = matches!(request, Request::Gat { .. });
+                if !is_whole || self.worker.jobs.leads_all(keys, changes) {
                     return self.worker.service_mut().call(now, conn, request, ticket, reply);
                 }
                 self.worker.jobs.gather(conn, (request, keys), ticket, reply)
@@ -179,17 +177,19 @@ impl Handler for RingService {
     #[inline]
     fn get_now<const GATED: bool>(&mut self, now: Now, key: Key<'_>, reply: &mut Reply) -> Answer {
         self.worker.begin(now);
-        if !self.worker.jobs.leads_next(SliceId::of(key.as_bytes())) {
+        if !self.worker.jobs.leads_next(SliceId::of(key.as_bytes()), false) {
             return Answer::Declined;
         }
         self.worker.service_mut().get_now::<GATED>(now, key, reply)
     }
 
     fn confirm(&self) -> bool {
+        let executor = &self.worker.jobs.executor;
+        let is_asynchronous = executor.consistency().durability == Durability::D0;
         let replies = self.worker.service().worker.replies.as_ref();
-        replies.is_none_or(|replies| {
-            self.worker.jobs.executor.used().all(|level| replies.is_settled_at(level))
-        })
+        is_asynchronous
+            || replies
+                .is_none_or(|replies| executor.used().all(|level| replies.is_settled_at(level)))
     }
 
     fn executes_again(&mut self, gets: u32) {
@@ -204,7 +204,7 @@ impl Handler for RingService {
         reply: &mut Reply,
     ) -> Answer {
         self.worker.begin(now);
-        if !self.worker.jobs.leads_next(SliceId::of(store.key.as_bytes())) {
+        if !self.worker.jobs.leads_next(SliceId::of(store.key.as_bytes()), true) {
             return Answer::Declined;
         }
         self.worker.service_mut().store_now::<GATED>(now, store, reply)
@@ -258,7 +258,7 @@ impl Handler for RingService {
         let mut scratch: KeyScratch = [0; _];
         let key = token.key(&mut scratch);
         let slice = SliceId::of(key.as_bytes());
-        if self.worker.jobs.leads_next(slice) {
+        if self.worker.jobs.leads_next(slice, true) {
             return self.worker.service_mut().refused(now, conn, refusal, cause, reply);
         }
         // The old value goes, wherever it is.

@@ -11,7 +11,7 @@
 
 use super::asked::AskedJobs;
 use super::cell::RingCell;
-use super::executor::{Executed, Executor};
+use super::executor::{Executed, Executor, Leads};
 use super::finishing::Finishing;
 use super::flush;
 use super::job::{Asks, GatedReply, Gather, Job, Origin, error, in_doubt};
@@ -19,7 +19,9 @@ use super::peers::{Needs, Peers, Was};
 use super::role::Role;
 use super::routes::Target;
 use super::target::{is_noreply, only_reads, value_bytes};
+use super::wanted::Wanted;
 use base::SliceId;
+use memcache::reply::LINE_END;
 use memcache::{Key, Keys, Request};
 use peer::{Frame, Verdict};
 use ring::CellId;
@@ -69,27 +71,54 @@ impl Jobs {
 
     /// Whether what is executed now for `slice` comes after all that was asked for it before.
     #[inline]
-    pub(super) fn leads_next(&mut self, slice: SliceId) -> bool {
-        !self.is_kept(slice) && self.executor.leads(slice)
+    pub(super) fn leads_next(&mut self, slice: SliceId, changes: bool) -> bool {
+        !self.is_kept(slice) && self.executor.leads(slice, changes)
     }
 
     /// Whether all keys are led at one level, which is used then.
-    pub(super) fn leads_all(&mut self, keys: Keys<'_>) -> bool {
+    pub(super) fn leads_all(&mut self, keys: Keys<'_>, changes: bool) -> bool {
         let mut level = None;
         for key in keys.flatten() {
             let (target, _) = self.executor.route(SliceId::of(key.as_bytes()));
-            if !matches!(target, Target::Here(_)) || level.is_some_and(|level| level != target) {
+            if !matches!(target, Target::Here(..)) || level.is_some_and(|level| level != target) {
                 return false;
             }
             level = Some(target);
         }
         let first = keys.flatten().next();
         let is_kept = keys.flatten().any(|key| self.is_kept(SliceId::of(key.as_bytes())));
-        first.is_some_and(|key| !is_kept && self.executor.leads(SliceId::of(key.as_bytes())))
+        let leads = |key: Key<'_>| self.executor.leads(SliceId::of(key.as_bytes()), changes);
+        !is_kept && first.is_some_and(leads)
+    }
+
+    /// Executes `request` of one key, or sends it to its owner.
+    pub(super) fn call(
+        &mut self,
+        conn: &mut Conn,
+        (request, slice): (&Request<'_>, SliceId),
+        ticket: Ticket,
+        reply: &mut Reply,
+    ) -> Outcome {
+        let leads = match Wanted::of(request, self.executor.consistency()) {
+            Ok(_) if self.is_kept(slice) => Leads::No,
+            Ok(wanted) => self.executor.leads_as(slice, wanted),
+            Err(unknown) => Leads::Refused(format!("CLIENT_ERROR {unknown}")),
+        };
+        match leads {
+            Leads::Yes => self.executor.call(conn, request, ticket, reply),
+            Leads::No => self.forward(conn, (request, slice), ticket, reply),
+            Leads::Refused(line) => {
+                if !is_noreply(request) {
+                    reply.bytes_mut().extend_from_slice(line.as_bytes());
+                    reply.bytes_mut().extend_from_slice(LINE_END);
+                }
+                Outcome::Done
+            }
+        }
     }
 
     /// Sends `request` to its owner, or tries again a little later.
-    pub(super) fn forward(
+    fn forward(
         &mut self,
         conn: &Conn,
         (request, slice): (&Request<'_>, SliceId),
@@ -207,19 +236,22 @@ impl Jobs {
             return self.gives_up(job);
         }
         match self.executor.route(job.slice).0 {
-            Target::Here(_) if self.executor.leads(job.slice) => self.run(job),
+            Target::Here(..) => self.run(job),
             Target::Cell(cell) => self.ask(cell, job),
-            Target::Here(_) | Target::Nowhere => self.again.push_back(job),
+            Target::Nowhere => self.again.push_back(job),
         }
     }
 
     fn run(&mut self, job: Job) {
         let mut reply = Reply::new();
-        let executed = match self.executor.read(&job.text) {
-            Some((asked, _)) => self.executor.execute(&asked, &mut reply),
-            None => {
-                reply.bytes_mut().extend_from_slice(MALFORMED);
-                Executed::Done
+        let Some((asked, slice)) = self.executor.read(&job.text) else {
+            return self.finish(job.origin, MALFORMED.to_vec());
+        };
+        let executed = match self.executor.leads_asked(slice, &asked) {
+            Leads::Yes => self.executor.execute(&asked, &mut reply),
+            Leads::No => Executed::NotNow,
+            Leads::Refused(line) => {
+                return self.finish(job.origin, format!("{line}\r\n").into_bytes());
             }
         };
         match executed {
@@ -313,7 +345,7 @@ impl Jobs {
         let (target, range) = self.executor.route(job.slice);
         let range = range.map_or_else(|| "the ring".to_owned(), |range| format!("range {range}"));
         let reason = match target {
-            Target::Here(_) => "this cell leads it, but its copies are silent".to_owned(),
+            Target::Here(..) => "this cell leads it, but its copies are silent".to_owned(),
             Target::Cell(cell) => format!("cell {cell} leads it and cannot be reached"),
             Target::Nowhere => "no cell leads it".to_owned(),
         };

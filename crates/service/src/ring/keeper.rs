@@ -249,6 +249,7 @@ impl Keeper {
         }
         engine.set_role(pin, range.slices(), Role::Primary);
         self.ring.log.set_doubt(level, false);
+        self.ring.log.set_alone(level, true);
         if holds {
             self.holds.push(Hold { term, until_ns, readers });
         }
@@ -348,6 +349,10 @@ impl Keeper {
     fn set_levels(&self, copies: &[Arc<Copy>]) {
         let lanes = &self.ring.log.lanes;
         for (range, level) in self.led() {
+            let is_alone = range.copies.is_empty();
+            if is_alone {
+                self.ring.log.set_alone(level, true);
+            }
             let counted = self.learning.get(&range.id).filter(|it| it.is_counted());
             let cells: Vec<_> =
                 range.copies.iter().copied().chain(counted.map(|it| it.cell)).collect();
@@ -360,8 +365,11 @@ impl Keeper {
                 let marks: Vec<_> =
                     readers.chain(held).map(|reader| (reader, Mark::Acknowledged)).collect();
                 log.set_level(level, &marks);
-                self.ring.release_level(lane, level);
             }
+            if !is_alone {
+                self.ring.log.set_alone(level, false);
+            }
+            lanes.logs().for_each(|(lane, _)| self.ring.release_level(lane, level));
         }
     }
 

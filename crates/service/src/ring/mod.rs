@@ -33,6 +33,7 @@ mod stream_out;
 mod streams;
 mod target;
 mod terms;
+mod wanted;
 mod worker;
 
 pub use cell::{Finding, Mail, NoLog, Reach, RingCell, RingHost, RingIdentity};

@@ -49,6 +49,8 @@ fn whole(ring: &RingCell, now: Now, out: &mut Vec<u8>) {
     reply::stat(out, "map_version", map.version);
     reply::stat(out, "cells_wanted", map.cells_wanted);
     reply::stat(out, "copies_wanted", map.copies_wanted);
+    reply::stat(out, "durability", map.consistency.durability);
+    reply::stat(out, "reads", map.consistency.reads);
     reply::stat(out, "ranges", map.ranges.len());
     let short = map.ranges.iter().filter(|range| range.is_short(map.copies_wanted)).count();
     reply::stat(out, "ranges_short_of_copies", short);

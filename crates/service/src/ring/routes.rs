@@ -3,15 +3,15 @@
 use super::terms::{Term, Terms};
 use base::{SLICES, SliceId};
 use effects::Level;
-use ring::{CellId, Map, Range, RangeId};
+use ring::{CellId, Consistency, Map, Range, RangeId};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 /// Where the requests for a range go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Target {
-    /// To this cell, at this level.
-    Here(Level),
+    /// To this cell, at this level, in this epoch.
+    Here(Level, u32),
     /// To another cell.
     Cell(CellId),
     /// Nowhere: the ring has not formed, or this cell leads more ranges than it can.
@@ -22,6 +22,8 @@ pub(crate) enum Target {
 pub(crate) struct Routes {
     /// The version of the map.
     pub(crate) version: u64,
+    /// What replies mean, unless a request chooses otherwise.
+    pub(crate) consistency: Consistency,
     /// By slice, the number of its range in `targets`.
     by_slice: Box<[u16]>,
     targets: Vec<(Target, Option<RangeId>)>,
@@ -44,7 +46,8 @@ impl Routes {
                 primary if primary == me => {
                     let level = serves(range)
                         .then(|| terms.level(Term { range: range.id, epoch: range.epoch }));
-                    level.flatten().map_or(Target::Nowhere, Target::Here)
+                    let level = level.flatten();
+                    level.map_or(Target::Nowhere, |level| Target::Here(level, range.epoch))
                 }
                 primary => Target::Cell(primary),
             };
@@ -55,7 +58,8 @@ impl Routes {
             (*id, (cell.started.addresses.links, cell.started.incarnation.0))
         };
         let cells = map.cells.iter().map(cell).collect();
-        Self { version: map.version, by_slice, targets, cells }
+        let (version, consistency) = (map.version, map.consistency);
+        Self { version, consistency, by_slice, targets, cells }
     }
 
     /// Where the requests for `slice` go, and its range.

@@ -4,6 +4,7 @@ use super::cell::RingCell;
 use super::origin::Origin;
 use super::room::{Promise, Promised};
 use super::slice_state;
+use crate::fence;
 use crate::worker::Worker;
 use base::{Change, Effect, Now, SliceId, Version};
 use effects::{Entry, Record, Records};
@@ -173,6 +174,11 @@ impl StreamIn {
                     }
                 }
                 Ok(())
+            }
+            // To acknowledge it says that this cell follows that primary in that epoch.
+            Entry::Other { kind: fence::KIND, bytes, .. } => {
+                let (slice, epoch) = fence::decode(bytes).ok_or(Some(Reason::Malformed))?;
+                check(slice, Some(Version::new(epoch, 0)))
             }
             Entry::Other { .. } | Entry::Skipped => Ok(()),
         }

@@ -3,6 +3,7 @@
 use super::cell::RingCell;
 use super::copy::{Copy, has};
 use super::room::Promised;
+use crate::fence;
 use base::SliceRange;
 use effects::{Batch, Entry, LaneId, Mark};
 use peer::Frame;
@@ -246,6 +247,9 @@ impl StreamOut {
 fn write(batch: &Batch, lane: LaneId, map_version: u64, slices: &[SliceRange], out: &mut Vec<u8>) {
     let is_for_it = |entry: &Entry<'_>| match entry {
         Entry::Change { slice, .. } | Entry::Item { slice, .. } => has(slices, *slice),
+        Entry::Other { kind: fence::KIND, bytes, .. } => {
+            fence::decode(bytes).is_none_or(|(slice, _)| has(slices, slice))
+        }
         _ => true,
     };
     let (lane, first, count) = (lane.index() as u8, batch.first(), batch.len() as u32);

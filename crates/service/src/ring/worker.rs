@@ -3,7 +3,7 @@
 //! Invariant: each request that another cell sends is answered once, if its link lasts.
 
 use super::cell::{Finding, RingCell};
-use super::executor::Executed;
+use super::executor::{Executed, Leads};
 use super::jobs::Jobs;
 use super::link::{Kind, Link};
 use super::role::Role;
@@ -205,10 +205,16 @@ impl RingWorker {
         if hops > HOPS_MAX {
             return refuse(Verdict::TooManyHops);
         }
-        let asked = match executor.read(text) {
-            Some((asked, slice)) if executor.leads(slice) => asked,
-            _ => return refuse(Verdict::NotOwner),
-        };
+        let Some((asked, slice)) = executor.read(text) else { return refuse(Verdict::NotOwner) };
+        match executor.leads_asked(slice, &asked) {
+            Leads::Yes => {}
+            Leads::No => return refuse(Verdict::NotOwner),
+            Leads::Refused(line) => {
+                let (verdict, text) = (Verdict::Refused, format!("{line}\r\n"));
+                let text = text.as_bytes();
+                return Frame::Reply { id, verdict, map_version, text }.encode(out);
+            }
+        }
         let mut reply = std::mem::take(&mut self.composed);
         match executor.execute(&asked, &mut reply) {
             Executed::Done => self.reply_to_cell(id, Some(reply.bytes_mut()), out),

@@ -3,6 +3,7 @@
 //! The words are those of the file, the environment and the flags; each value has exactly one.
 
 use super::field::Choice;
+use ring::{Durability, Reads};
 
 /// How bytes are moved between sockets and sessions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +38,16 @@ pub enum EffectLog {
 impl Choice for EffectLog {
     const NAMES: &'static [(&'static str, Self)] =
         &[("off", Self::Off), ("on", Self::On), ("gated", Self::Gated)];
+}
+
+impl Choice for Durability {
+    const NAMES: &'static [(&'static str, Self)] =
+        &[("d0", Self::D0), ("d1", Self::D1), ("d2", Self::D2)];
+}
+
+impl Choice for Reads {
+    const NAMES: &'static [(&'static str, Self)] =
+        &[("lease", Self::Lease), ("fence", Self::Fence)];
 }
 
 /// How much is logged: each level includes the ones before it.

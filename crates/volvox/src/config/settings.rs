@@ -6,6 +6,8 @@
 
 use std::path::PathBuf;
 
+use ring::{Durability, Reads};
+
 use super::choice::{Driver, EffectLog, Level};
 use super::listen::Listen;
 
@@ -97,6 +99,10 @@ pub struct RingSettings {
     pub cells: u32,
     /// Copies of everything in a new ring, the primary included.
     pub copies: u32,
+    /// What an answer to a change waits for in a new ring.
+    pub durability: Durability,
+    /// What a read rests on in a new ring.
+    pub reads: Reads,
     /// File with the secret that all cells of the ring share.
     pub secret_file: Option<PathBuf>,
 }
@@ -194,6 +200,8 @@ impl Default for RingSettings {
             seeds: Vec::new(),
             cells: 3,
             copies: 2,
+            durability: Durability::D1,
+            reads: Reads::Lease,
             secret_file: None,
         }
     }

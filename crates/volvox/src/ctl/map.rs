@@ -13,6 +13,10 @@ pub(super) struct Map {
     pub(super) version: u64,
     pub(super) cells_wanted: u32,
     pub(super) copies_wanted: usize,
+    /// What an answer to a change waits for, and what a read rests on; empty where the cell does
+    /// not say so.
+    pub(super) durability: String,
+    pub(super) reads: String,
     pub(super) losses: u64,
     /// Who leads the agreement, as far as the cell knows.
     pub(super) leader: Option<u32>,
@@ -77,6 +81,8 @@ impl Map {
         };
         for (name, value) in report {
             match name.split(':').collect::<Vec<_>>()[..] {
+                ["durability"] => map.durability.clone_from(value),
+                ["reads"] => map.reads.clone_from(value),
                 ["leader"] => map.leader = parse_list(name, value)?.first().copied(),
                 ["voters"] => map.voters = parse_list(name, value)?,
                 ["cell", id, of] => {

@@ -199,6 +199,9 @@ fn findings(survey: &Survey, losses: &BTreeMap<u32, Loss>) -> Vec<(Tone, String)
         let line = format!("{ranges}, copies in sync of each: {copies} of {copies}");
         lines.push((Tone::Good, line));
     }
+    if !matches!((map.durability.as_str(), map.reads.as_str()), ("", _) | ("d1", "lease")) {
+        lines.push((Tone::Plain, format!("changes at {}, reads by {}", map.durability, map.reads)));
+    }
     lines.extend(agreement(survey));
     lines.extend(worst(losses.values()));
     lines
@@ -329,6 +332,8 @@ fn to_json(survey: &Survey, losses: &BTreeMap<u32, Loss>) -> Value {
         "map_version": map.version,
         "cells_wanted": map.cells_wanted,
         "copies_wanted": map.copies_wanted,
+        "durability": map.durability,
+        "reads": map.reads,
         "losses": map.losses,
         "leader": map.leader,
         "voters": map.voters,

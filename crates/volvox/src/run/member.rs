@@ -16,7 +16,7 @@ use std::sync::{Arc, OnceLock};
 use control::{Control, ControlConfig, Founding, Seen, Starting};
 use drivers::{Clock, Config, Listen, Server};
 use peer::{Nonce, Secret};
-use ring::{Addresses, Map};
+use ring::{Addresses, Consistency, Map};
 use service::{Cell, Finding, Reach, RingCell, RingHost, RingIdentity, RingService};
 
 use super::keeping::{Keeping, KeepingThread};
@@ -59,7 +59,8 @@ impl Joining {
             clients: address("server.listen", &settings.server.listen)?,
         };
         let seeds = ring.seeds.iter().map(|seed| address("ring.seeds", std::slice::from_ref(seed)));
-        let founding = Founding { cells: ring.cells, copies: ring.copies as u8 };
+        let consistency = Consistency { durability: ring.durability, reads: ring.reads };
+        let founding = Founding { cells: ring.cells, copies: ring.copies as u8, consistency };
         let config = ControlConfig {
             directory,
             addresses,

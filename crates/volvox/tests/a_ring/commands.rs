@@ -1,6 +1,6 @@
 //! Every command about a key works through every cell, wherever the key is.
 
-use crate::support::{Client, Ring};
+use crate::support::{CELLS, Client, Ring};
 
 /// Keys for each cell: some of them are led by each.
 const KEYS: usize = 24;
@@ -35,7 +35,21 @@ const CASES: &[(&str, &str)] = &[
 
 #[test]
 fn each_is_answered_as_by_one_cell() {
-    let ring = Ring::start("commands");
+    are_answered("commands", &[]);
+}
+
+#[test]
+fn likewise_where_reads_rest_on_fences_and_changes_take_two_copies() {
+    are_answered("commands-strict", &["--ring-reads", "fence", "--ring-durability", "d2"]);
+}
+
+#[test]
+fn likewise_where_changes_wait_for_nothing() {
+    are_answered("commands-d0", &["--ring-durability", "d0"]);
+}
+
+fn are_answered(name: &str, of_cells: &[&str]) {
+    let ring = Ring::start_with(name, CELLS, &[], of_cells);
     for (cell, at) in ring.clients.iter().enumerate() {
         let mut client = Client::connect(*at);
         for key in 0..KEYS {

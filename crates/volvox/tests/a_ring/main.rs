@@ -3,5 +3,6 @@
 mod commands;
 mod full;
 mod kills;
+mod levels;
 mod questions;
 mod support;
