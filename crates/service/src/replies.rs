@@ -80,7 +80,7 @@ impl Replies {
         let others = logs.collect();
         let sink = WorkerSink::new(lanes.clone());
         let shown = lanes.nowhere();
-        let besides = vec![0; log.readers.len()];
+        let (besides, passed) = (vec![0; lanes.logs().count()], vec![0; log.readers.len()]);
         Self {
             lanes,
             first,
@@ -92,7 +92,7 @@ impl Replies {
             gates: log.gates(),
             is_used: false,
             shown,
-            passed: besides.clone(),
+            passed,
             besides,
             is_besides: false,
             several: VecDeque::new(),

@@ -48,6 +48,14 @@ fn likewise_where_changes_wait_for_nothing() {
     are_answered("commands-d0", &["--ring-durability", "d0"]);
 }
 
+/// Flags of cells that have two logs each.
+const TWO_LANES: &[&str] = &["--workers", "2", "--memory-limit", "256M"];
+
+#[test]
+fn likewise_where_cells_have_two_logs() {
+    are_answered("commands-lanes", TWO_LANES);
+}
+
 fn are_answered(name: &str, of_cells: &[&str]) {
     let ring = Ring::start_with(name, CELLS, &[], of_cells);
     for (cell, at) in ring.clients.iter().enumerate() {
@@ -79,7 +87,16 @@ fn are_answered(name: &str, of_cells: &[&str]) {
 
 #[test]
 fn several_keys_and_long_values_come_in_order_from_their_owners() {
-    let ring = Ring::start("several");
+    come_in_order_and_are_flushed("several", &[]);
+}
+
+#[test]
+fn likewise_from_cells_that_have_two_logs() {
+    come_in_order_and_are_flushed("several-lanes", TWO_LANES);
+}
+
+fn come_in_order_and_are_flushed(name: &str, of_cells: &[&str]) {
+    let ring = Ring::start_with(name, CELLS, &[], of_cells);
     let mut client = Client::connect(ring.clients[0]);
     let value = |key: usize| char::from(b'a' + key as u8).to_string().repeat(100_000 + key);
     for key in 0..KEYS {
