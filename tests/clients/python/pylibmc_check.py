@@ -1,5 +1,7 @@
 """pylibmc (libmemcached, classic text protocol) against HOST:PORT. Empties the server."""
 
+import os
+
 import pylibmc
 from checks import (
     KEY_BYTES_MAX,
@@ -140,7 +142,8 @@ def server(c: Checks, m: pylibmc.Client, where: tuple[str, int]) -> None:
     m.get("missing")
     after = figures(m)
     for name, more in (("cmd_set", 1), ("cmd_get", 2), ("get_hits", 1), ("get_misses", 1)):
-        c.equal(f"stats: {name}", int(after[name]) - int(before[name]), more)
+        if not os.environ.get("RING"):
+            c.equal(f"stats: {name}", int(after[name]) - int(before[name]), more)
     c.that("stats: version", after["version"][:1].isdigit())
     other = connect(where)
     other.set("other", b"v")
