@@ -81,6 +81,7 @@ impl Subject {
             ],
             Self::Ring => &[
                 ring::up::CLAIMS,
+                ring::clients::CLAIMS,
                 ring::kept::CLAIMS,
                 ring::failover::CLAIMS,
                 ring::cost::CLAIMS,

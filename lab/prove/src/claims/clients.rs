@@ -4,7 +4,7 @@
 //! was requested, as epoll does where io_uring is forbidden, nothing is proved of the requested
 //! one.
 
-use std::{fs, time::Duration};
+use std::{fs, net::SocketAddr, time::Duration};
 
 use anyhow::{Context, Result, bail};
 
@@ -61,14 +61,19 @@ fn serves(driver: &str, serving: &str) -> Result<()> {
 
 /// Runs every client against our server with the given driver; true when all pass.
 pub fn run(lab: &Lab, driver: &str) -> Result<bool> {
-    let script = lab.repo().path(CLIENTS);
-    fs::metadata(&script).with_context(|| format!("{CLIENTS} is missing"))?;
     let server = Contestant::volvox(lab)?.memory_mib(ROOMY_MIB).driver(driver).start(lab)?;
     serves(driver, &Client::connect(server.address())?.driver()?)?;
-    let exec = Exec::new(script).arg(server.address().to_string()).cwd(lab.repo().root());
-    let well = exec.status(CLIENTS_MAX)?;
+    let well = pass(lab, server.address())?;
     server.stop()?;
     Ok(well)
+}
+
+/// Runs every client against a server that runs; true when all pass.
+pub fn pass(lab: &Lab, address: SocketAddr) -> Result<bool> {
+    let script = lab.repo().path(CLIENTS);
+    fs::metadata(&script).with_context(|| format!("{CLIENTS} is missing"))?;
+    let exec = Exec::new(script).arg(address.to_string()).cwd(lab.repo().root());
+    exec.status(CLIENTS_MAX)
 }
 
 #[cfg(test)]

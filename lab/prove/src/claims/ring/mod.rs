@@ -1,5 +1,6 @@
 //! What a ring of cells promises: no acknowledged write is lost, and what that costs.
 
+pub mod clients;
 pub mod cost;
 pub mod failover;
 mod faults;
