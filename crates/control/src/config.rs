@@ -62,6 +62,9 @@ pub trait Plane: Send + Sync + 'static {
 
     /// Something that an operator should know.
     fn note(&self, text: String);
+
+    /// This life of the cell is over: it must answer nobody any more.
+    fn end(&self, why: String);
 }
 
 /// What the plane has found.
@@ -83,6 +86,11 @@ pub enum Seen {
     Forgives {
         /// The range, as the operator has seen it.
         at: Stamp,
+    },
+    /// An operator says that the voters are lost for ever.
+    Recovers {
+        /// The version of the map from which this cell is to go on.
+        version: u64,
     },
 }
 

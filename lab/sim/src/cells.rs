@@ -300,6 +300,8 @@ impl Cells {
                 let event = Box::new(ring::Event::Forgives { at });
                 scene.after(20_000, Event::Member(life, event));
             }
+            // The model of the coordinator loses no voters.
+            Finding::Recovers { .. } => {}
             Finding::Broken { cell: other, what } => {
                 scene.say(|| format!("  cell {cell}: the link to cell {other}: {what}"));
             }

@@ -144,6 +144,13 @@ impl Member {
         cell == self.me || self.peers.get(cell).is_some_and(|peer| peer.is_heard(now.mono_ns))
     }
 
+    /// Whether no heartbeat of `cell` has arrived for [`LOST_NS`], not even one that does not count.
+    #[must_use]
+    pub fn is_lost(&self, cell: CellId, now: Now) -> bool {
+        let peer = self.peers.get(cell);
+        cell != self.me && peer.is_none_or(|peer| peer.absent_ns(now.mono_ns) >= LOST_NS)
+    }
+
     /// Whether `cell` holds nothing of what the map of `version` makes it learn.
     #[must_use]
     pub fn is_ready(&self, cell: CellId, version: u64) -> bool {
@@ -215,10 +222,7 @@ impl Member {
     /// Proposes that this cell leads a range whose copies are all lost, and begins it empty.
     /// Nothing is done if one of them may live, or if the range has changed.
     fn forgive(&mut self, at: Stamp, now: Now, effects: &mut Vec<Effect>) {
-        let is_lost = |cell: CellId| {
-            let peer = self.peers.get(cell);
-            cell != self.me && peer.is_none_or(|peer| peer.absent_ns(now.mono_ns) >= LOST_NS)
-        };
+        let is_lost = |cell: CellId| self.is_lost(cell, now);
         let range = self.map.range(at.range).filter(|range| range.stamp() == at);
         let Some(range) = range.filter(|range| range.in_sync().all(is_lost)) else { return };
         if !self.proposals.is_open(range.id) {

@@ -57,6 +57,11 @@ pub enum Finding {
         /// The range, as that operator has seen it.
         at: Stamp,
     },
+    /// An operator says that the voters are lost for ever: this cell goes on without them.
+    Recovers {
+        /// The version of the map from which it goes on.
+        version: u64,
+    },
 }
 
 /// What reaches the rest of the process.

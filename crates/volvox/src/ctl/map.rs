@@ -11,6 +11,8 @@ pub(super) struct Map {
     /// The cell that shows it.
     pub(super) cell: u32,
     pub(super) version: u64,
+    /// How often an operator has recovered the ring.
+    pub(super) recoveries: u64,
     pub(super) cells_wanted: u32,
     pub(super) copies_wanted: usize,
     /// What an answer to a change waits for, and what a read rests on; empty where the cell does
@@ -83,6 +85,7 @@ impl Map {
             match name.split(':').collect::<Vec<_>>()[..] {
                 ["durability"] => map.durability.clone_from(value),
                 ["reads"] => map.reads.clone_from(value),
+                ["recoveries"] => map.recoveries = parse(name, value)?,
                 ["leader"] => map.leader = parse_list(name, value)?.first().copied(),
                 ["voters"] => map.voters = parse_list(name, value)?,
                 ["cell", id, of] => {

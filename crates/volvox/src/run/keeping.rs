@@ -112,6 +112,12 @@ impl Plane for Keeping {
     fn note(&self, text: String) {
         tracing::warn!("{text}");
     }
+
+    /// At once: a drain would answer clients meanwhile.
+    fn end(&self, why: String) {
+        tracing::error!("{why}");
+        std::process::exit(1);
+    }
 }
 
 impl Drop for KeepingThread {

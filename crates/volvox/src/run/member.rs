@@ -93,6 +93,7 @@ impl Joining {
         let find = move |finding| match finding {
             Finding::CaughtUp { at, cell } => find_by(&finds, Seen::CaughtUp { at, cell }),
             Finding::Refuses { cell } => find_by(&finds, Seen::Refuses { cell }),
+            Finding::Recovers { version } => find_by(&finds, Seen::Recovers { version }),
             Finding::Forgives { at } => find_by(&finds, Seen::Forgives { at }),
             Finding::Broken { cell, what } => tracing::warn!("the link to cell {cell}: {what}"),
         };
