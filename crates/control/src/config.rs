@@ -31,6 +31,8 @@ pub struct ControlConfig {
     pub secret: Secret,
     /// The control addresses of other cells, to join their ring.
     pub seeds: Vec<SocketAddr>,
+    /// Whether it is a witness, which has no part in any range. A witness founds no ring.
+    pub is_witness: bool,
     /// The ring to found, where there is none to join and the directory is new.
     pub founding: Option<Founding>,
     /// The clock of the cell.
@@ -113,6 +115,13 @@ pub enum ControlError {
         /// What the last one said.
         reason: String,
     },
+    /// The directory is of a cell, and is to be of a witness, or the other way round.
+    OtherKind {
+        /// The directory.
+        directory: PathBuf,
+        /// Whether it is of a witness.
+        is_witness: bool,
+    },
     /// There is neither a ring to found nor one to join, and the directory is new.
     NoRing(PathBuf),
 }
@@ -134,6 +143,14 @@ impl fmt::Display for ControlError {
                     "no cell at {seeds} takes this one into its ring: {reason}; check ring.seeds \
                      and ring.secret_file"
                 )
+            }
+            Self::OtherKind { directory, is_witness } => {
+                let (kept, wanted) = match is_witness {
+                    true => ("a witness", "a cell"),
+                    false => ("a cell", "a witness"),
+                };
+                let directory = directory.display();
+                write!(f, "{directory} is of {kept}, and cannot be of {wanted}: choose another")
             }
             Self::NoRing(directory) => write!(
                 f,

@@ -127,7 +127,8 @@ impl Starting {
         let incarnation = directory.incarnation();
         let threads = (Thread::start("ring")?, Thread::start("quorum")?);
         let started = Started { incarnation, addresses: config.addresses };
-        let join = Join { token: directory.token(), started };
+        let is_witness = config.is_witness;
+        let join = Join { token: directory.token(), started, is_witness };
         let at = config.addresses.control;
         let listener = threads.0.run(TcpListener::bind(at))?;
         let listener = listener.map_err(|error| ControlError::Listen(at, error))?;
@@ -162,6 +163,10 @@ impl Starting {
         threads.0.handle.spawn(calls.clone().serve(listener));
         let known_map = Known::of(&config.directory);
         if let Some(map) = map.clone().or_else(|| known_map.read()).filter(|it| it.ring == ring) {
+            if map.cells.get(&cell).is_some_and(|known| known.is_witness != is_witness) {
+                let directory = config.directory;
+                return Err(ControlError::OtherKind { directory, is_witness: !is_witness });
+            }
             hub.adopt(&map);
         }
         let founds = known.is_none() && map.is_none();

@@ -95,6 +95,22 @@ mod tests {
     }
 
     #[test]
+    fn maps_of_releases_without_witnesses_are_read() {
+        let at = "127.0.0.1:7".parse().unwrap();
+        let addresses = Addresses { control: at, links: at, clients: at };
+        let started = Started { incarnation: Incarnation(1), addresses };
+        let mut map = Map::new(7, 1, 1);
+        map.apply(&Command::Join { token: 1, started });
+        let old = serde_json::to_string(&map).unwrap();
+        assert!(!old.contains("witness"), "releases before read it: {old}");
+        assert_eq!(serde_json::from_str::<Map>(&old).unwrap(), map);
+        map.apply(&Command::JoinWitness { token: 2, started });
+        let new = serde_json::to_string(&map).unwrap();
+        let read: Map = serde_json::from_str(&new).unwrap();
+        assert!(read.cells[&CellId(2)].is_witness && !read.cells[&CellId(1)].is_witness);
+    }
+
+    #[test]
     fn what_is_of_another_ring_or_no_body_is_refused() {
         let bytes = encode(7, Agreement::default(), Request::Read).unwrap();
         assert_eq!(bytes, br#"{"ring":7,"body":"Read"}"#, "as before there were agreements");

@@ -59,6 +59,7 @@ impl Change {
 fn cause(before: &Map, command: &Command) -> String {
     match *command {
         Command::Join { .. } => "a cell asks to join".to_owned(),
+        Command::JoinWitness { .. } => "a witness asks to join".to_owned(),
         Command::Start { cell, started } => {
             let known = before.cells.get(&cell).map(|it| it.started);
             if known == Some(started) {

@@ -16,6 +16,14 @@ const C: CellId = CellId(3);
 const FIRST: RangeId = RangeId(1);
 const TICK_NS: u64 = 10_000_000;
 
+/// Two cells, and [`C`] as their witness.
+fn watched() -> Map {
+    let mut map = formed(2);
+    let started = map.cells[&A].started;
+    map.apply(&Command::JoinWitness { token: 9, started });
+    map
+}
+
 fn formed(cells: u64) -> Map {
     let at = std::net::SocketAddr::from(([127, 0, 0, 1], 1));
     let addresses = Addresses { control: at, links: at, clients: at };
@@ -47,7 +55,10 @@ impl Cells {
     }
 
     fn begin(count: u64, cut: Vec<(CellId, CellId)>) -> Self {
-        let map = formed(count);
+        Self::with(formed(count), cut)
+    }
+
+    fn with(map: Map, cut: Vec<(CellId, CellId)>) -> Self {
         let shared = Arc::new(map.clone());
         let member = |id: &CellId| (*id, Member::new(*id, shared.clone(), Now::default()));
         let members = map.cells.keys().map(member).collect();
@@ -323,4 +334,20 @@ fn only_a_range_whose_copies_are_all_absent_is_forgiven() {
     let range = cells.map.range(FIRST).expect("a range");
     assert_eq!((range.primary, range.copies.len(), range.losses), (C, 0, 1));
     assert!(cells.may_answer(C, FIRST));
+}
+
+#[test]
+fn a_witness_confirms_that_a_primary_is_broken_and_learns_nothing() {
+    let mut cells = Cells::with(watched(), Vec::new());
+    cells.run(4 * BEAT_NS);
+    cells.cut = vec![(A, B), (B, A), (A, C), (C, A)];
+    cells.event(B, Event::Broken(A));
+    cells.event(C, Event::Broken(A));
+    cells.run(2 * BEAT_NS);
+    assert_eq!(cells.map.range(FIRST).unwrap().primary, B, "long before the silence is one");
+    cells.run(FIRST_NS);
+    for range in &cells.map.ranges {
+        assert!(!range.has(C), "{range:?}");
+        assert_eq!((range.primary, range.copies.len(), range.learner), (B, 0, None));
+    }
 }

@@ -294,7 +294,11 @@ impl Member {
         let rests = |cell: CellId| {
             self.rests.get(&(range.id, cell)).is_some_and(|until_ns| now.mono_ns < *until_ns)
         };
-        let is_free = |cell: &CellId| !range.has(*cell) && !rests(*cell) && self.hears(*cell, now);
+        let is_witness =
+            |cell: &CellId| self.map.cells.get(cell).is_none_or(|cell| cell.is_witness);
+        let is_free = |cell: &CellId| {
+            !range.has(*cell) && !is_witness(cell) && !rests(*cell) && self.hears(*cell, now)
+        };
         let free = self.peers.ids().filter(is_free);
         free.min_by_key(|cell| (parts(*cell), *cell < range.primary, *cell))
     }

@@ -77,6 +77,9 @@ fn whole(ring: &RingCell, now: Now, out: &mut Vec<u8>) {
         stat("control", &addresses.control);
         stat("links", &addresses.links);
         stat("start", &cell.started.incarnation.0);
+        if cell.is_witness {
+            stat("witness", &"yes");
+        }
         if let Some(outlook) = &past.outlook {
             stat("heard", &if outlook.heard.contains(id) { "yes" } else { "no" });
         }

@@ -52,9 +52,7 @@ fn survivor(survey: &Survey, cell: u32) -> Result<(&str, &Map), Box<dyn Error>> 
     let asked = asked.ok_or_else(|| format!("cell {cell}: the ring has none; see ctl ring"))?;
     let answer = asked.answer.as_ref();
     let map = &answer.map_err(|reason| format!("cell {cell} does not answer: {reason}"))?.map;
-    let voters = &map.voters;
-    let living: Vec<_> =
-        survey.answers().map(|(id, ..)| id).filter(|id| voters.contains(id)).collect();
+    let (voters, living) = (&survey.map.voters, survey.living_voters());
     if living.len() * 2 > voters.len() {
         let (living, voters) = (numbers(living), numbers(voters.iter().copied()));
         let what = "more than half: nothing is to be recovered";
@@ -74,7 +72,8 @@ fn survivor(survey: &Survey, cell: u32) -> Result<(&str, &Map), Box<dyn Error>> 
 /// What would be lost.
 fn warning(survey: &Survey, (cell, map): (u32, &Map)) -> String {
     let answers = |id: &u32| survey.answers().any(|(it, ..)| it == *id);
-    let lost = numbers(map.voters.iter().copied().filter(|voter| !answers(voter)));
+    let living = survey.living_voters();
+    let lost = numbers(map.voters.iter().copied().filter(|voter| !living.contains(voter)));
     let gone = |range: &&Range| !range.in_sync().any(|id| answers(&id));
     let unheld = numbers(map.ranges.iter().filter(gone).map(|range| range.id));
     let version = map.version;
@@ -138,7 +137,8 @@ mod tests {
             (*id, Asked { at: format!("cell{id}"), answer: answer.ok_or_else(|| "gone".into()) })
         });
         let cells: BTreeMap<_, _> = cells.collect();
-        Survey { map, cells }
+        let version = answers.iter().map(|(_, version)| *version).max().unwrap_or(0);
+        Survey { map: Map { version, voters: voters.to_vec(), ..map }, cells }
     }
 
     #[test]
@@ -170,7 +170,7 @@ mod tests {
 
     #[test]
     fn what_would_be_lost_is_said() {
-        let survey = survey(&[1], &[(3, 9)]);
+        let survey = survey(&[1, 2, 3], &[(3, 9)]);
         let text = warning(&survey, (3, &survey.map));
         assert!(text.contains("voters that do not answer: 1,2"), "{text}");
         assert!(text.contains("has ranges 1: see ctl forgive"), "{text}");

@@ -66,6 +66,7 @@ impl Joining {
             addresses,
             secret: secret.clone(),
             seeds: seeds.collect::<Result<_, _>>()?,
+            is_witness: false,
             founding: ring.seeds.is_empty().then_some(founding),
             clock: Arc::new(move || clock.now()),
             nonce: Arc::new(move || random.nonce()),
@@ -129,10 +130,10 @@ fn find_by(finder: &OnceLock<Finder>, seen: Seen) {
 }
 
 /// The system's source of random bytes, open.
-struct OpenRandom(File);
+pub(super) struct OpenRandom(File);
 
 impl OpenRandom {
-    fn open() -> Result<Self, Box<dyn Error>> {
+    pub(super) fn open() -> Result<Self, Box<dyn Error>> {
         File::open(RANDOM).map(Self).map_err(|error| format!("{RANDOM}: {error}").into())
     }
 
@@ -140,14 +141,14 @@ impl OpenRandom {
     ///
     /// # Panics
     /// When the system has none: without them no handshake proves anything.
-    fn nonce(&self) -> Nonce {
+    pub(super) fn nonce(&self) -> Nonce {
         let mut nonce = Nonce::default();
         (&self.0).read_exact(&mut nonce).expect("the system has random bytes");
         nonce
     }
 }
 
-fn read_secret(path: &Path) -> Result<Secret, Box<dyn Error>> {
+pub(super) fn read_secret(path: &Path) -> Result<Secret, Box<dyn Error>> {
     let shown = path.display();
     let bytes = fs::read(path).map_err(|error| format!("ring.secret_file {shown}: {error}"))?;
     let bytes = bytes.trim_ascii();
@@ -158,7 +159,7 @@ fn read_secret(path: &Path) -> Result<Secret, Box<dyn Error>> {
     Ok(secret)
 }
 
-fn address(name: &str, of: &[config::Listen]) -> Result<SocketAddr, Box<dyn Error>> {
+pub(super) fn address(name: &str, of: &[config::Listen]) -> Result<SocketAddr, Box<dyn Error>> {
     let listen = of.first().ok_or_else(|| format!("{name}: no address; name one"))?;
     let found = listen.resolve().map_err(|error| format!("{name} {listen}: {error}"))?;
     let first = found.into_iter().next();

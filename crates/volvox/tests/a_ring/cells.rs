@@ -45,6 +45,24 @@ impl Cells {
         ring
     }
 
+    /// A witness of it, which comes after all cells.
+    pub fn plan_witness(&mut self) -> usize {
+        let at = addresses();
+        let number = (self.places.len() + 1).to_string();
+        let path = |name: &str| self.directory.join(name).display().to_string();
+        let seeds: Vec<_> = self.places.iter().map(|place| place.at[1].to_string()).collect();
+        let words = [
+            ("--directory", path(&number)),
+            ("--listen", at[1].to_string()),
+            ("--seeds", seeds.join(",")),
+            ("--secret-file", path("secret")),
+        ];
+        let words = words.into_iter().flat_map(|(flag, value)| [flag.to_owned(), value]);
+        let words = ["witness".to_owned()].into_iter().chain(words).collect();
+        self.places.push(Place { at, words, child: None });
+        self.places.len() - 1
+    }
+
     fn add(&mut self, at: [SocketAddr; 3], mut words: Vec<String>, more: &[&str]) {
         let number = (self.places.len() + 1).to_string();
         let path = |name: &str| self.directory.join(name).display().to_string();

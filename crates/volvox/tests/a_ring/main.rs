@@ -8,3 +8,4 @@ mod levels;
 mod questions;
 mod recovery;
 mod support;
+mod witness;
