@@ -94,6 +94,10 @@ impl Loop {
             }
             self.handle(&mut member, event);
             let now = (self.clock)();
+            if let Some(from) = member.asks_for_map(now) {
+                let quorum = self.quorum.clone();
+                self.runtime.spawn(async move { quorum.fetch(from).await });
+            }
             if now.mono_ns >= present_at_ns && !is_arranging.swap(true, Ordering::AcqRel) {
                 present_at_ns = now.mono_ns + PRESENT_NS;
                 self.say_present(&member, now, &mut heard, is_arranging.clone());

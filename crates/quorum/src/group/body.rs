@@ -29,6 +29,10 @@ pub enum Request {
     Read,
     /// To the leader: the map of now.
     Map,
+    /// The newest map that you have.
+    Newest,
+    /// To a cell that may hear the leader: pass this on to it.
+    Relay(Command),
 }
 
 /// What a cell answers.

@@ -54,19 +54,23 @@ struct Last {
     of_leader: bool,
     /// The leader is suspected to be dead: only the rank counts after the lease.
     suspected: bool,
+    /// When a leader was heard last, whatever came after it.
+    led_at: Option<Instant>,
 }
 
 impl Heard {
     /// Nothing was heard, as of now.
     pub fn new() -> Self {
-        let last = Last { at: Instant::now(), of_leader: false, suspected: false };
+        let last = Last { at: Instant::now(), of_leader: false, suspected: false, led_at: None };
         Self(Arc::new(Mutex::new(last)))
     }
 
     /// Heard from the leader, or voted for a candidate, or campaigned, now.
     pub fn note(&self, of_leader: bool) {
-        let last = Last { at: Instant::now(), of_leader, suspected: false };
-        *self.0.lock().expect("no holder of this lock panics") = last;
+        let mut last = self.0.lock().expect("no holder of this lock panics");
+        let at = Instant::now();
+        let led_at = if of_leader { Some(at) } else { last.led_at };
+        *last = Last { at, of_leader, suspected: false, led_at };
     }
 
     /// The leader is suspected to be dead.
@@ -78,6 +82,12 @@ impl Heard {
     pub fn is_led(&self) -> bool {
         let last = self.0.lock().expect("no holder of this lock panics");
         last.of_leader && last.at.elapsed() <= LEASE
+    }
+
+    /// Whether a leader was heard within a lease, by a cell without a vote too.
+    pub fn hears_leader(&self) -> bool {
+        let last = self.0.lock().expect("no holder of this lock panics");
+        last.led_at.is_some_and(|at| at.elapsed() <= LEASE)
     }
 
     /// When the voter with this rank among `count` campaigns.

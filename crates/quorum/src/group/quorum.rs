@@ -1,6 +1,7 @@
 //! A cell of the group: a voter, or one that learns.
 
 use super::body::{Answer, Request};
+use super::election::Heard;
 use super::life::{Life, RecoverError};
 use super::member::Member;
 use super::members::arrange;
@@ -14,27 +15,38 @@ use openraft::raft::AppendEntriesResponse;
 use openraft::{RaftMetrics, ServerState, Snapshot};
 use ring::{Agreement, CellId, Change, Command, Map};
 use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, SemaphorePermit, watch};
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 /// How long a call waits for another leader before it tries again.
 const PAUSE: Duration = Duration::from_millis(20);
 /// How long one attempt to read at the leader may take: a read can be tried again.
 const READ_ATTEMPT: Duration = Duration::from_millis(300);
+/// How long a proposal that another cell passes on may take there.
+const RELAYING: Duration = Duration::from_secs(1);
+/// How long another cell may take to send its map.
+const FETCHING: Duration = Duration::from_millis(500);
+/// How often it is looked whether the leader is still heard.
+const LOOK: Duration = Duration::from_millis(50);
 
 /// A cell of the group. Dropping it ends its tasks; its directory is released when the last of
 /// them has ended. [`stop`](Self::stop) waits until they have ended.
 pub struct Quorum<T: Transport> {
     me: CellId,
     life: Arc<Life<T>>,
+    /// The cells that run, as the caller has said last: who may pass on a proposal.
+    present: Mutex<Vec<CellId>>,
     calls: Semaphore,
     follows: JoinHandle<()>,
     runtime: Handle,
 }
+
+type BoxFuture<'a, A> = Pin<Box<dyn Future<Output = A> + Send + 'a>>;
 
 /// What came of an attempt.
 enum Attempt<A> {
@@ -80,7 +92,8 @@ impl<T: Transport> Quorum<T> {
         let life = Arc::new(Life::start(stored, ring, me, transport).await?);
         let follows = tokio::spawn(life.clone().follow_agreements());
         let (calls, runtime) = (Semaphore::new(CALLS_MAX), Handle::current());
-        Ok(Self { me, life, calls, follows, runtime })
+        let present = Mutex::default();
+        Ok(Self { me, life, present, calls, follows, runtime })
     }
 
     fn now(&self) -> Arc<Member<T>> {
@@ -105,6 +118,7 @@ impl<T: Transport> Quorum<T> {
     /// Other cells do nothing. Returns whether nothing is left to do at this cell; call it again
     /// while it is `false`. Ends within [`DEADLINE`].
     pub async fn set_present(&self, present: &[CellId]) -> bool {
+        *self.present.lock().unwrap_or_else(PoisonError::into_inner) = present.to_vec();
         let cells: BTreeSet<CellId> = self.life.shown.map().cells.keys().copied().collect();
         timeout(DEADLINE, arrange(&self.now().raft, &cells, present)).await.is_ok()
     }
@@ -114,6 +128,15 @@ impl<T: Transport> Quorum<T> {
     pub fn suspect(&self, cell: CellId) {
         if self.leader() == Some(cell) {
             self.now().heard.suspect();
+        }
+    }
+
+    /// Asks `from` for the newest map that it has, and shows that to watchers if it is newer. Ends
+    /// within half a second.
+    pub async fn fetch(&self, from: CellId) {
+        let answer = self.now().caller.ask(from, Request::Newest, FETCHING).await;
+        if let Ok(Answer::Map(map)) = answer {
+            self.life.shown.publish(&map);
         }
     }
 
@@ -220,6 +243,8 @@ impl<T: Transport> Quorum<T> {
                 Attempt::Done(_) => Answer::Unknown,
                 Attempt::Again(leader) => Answer::NotLeader(leader),
             }),
+            Request::Newest => Some(Answer::Map(Box::new((*self.life.shown.map()).clone()))),
+            Request::Relay(command) => Some(self.pass_on(now, command).await),
             Request::Read => Some(match self.read_index_here().await {
                 Attempt::Done(index) => Answer::Read(index),
                 Attempt::Again(leader) => Answer::NotLeader(leader),
@@ -248,6 +273,29 @@ impl<T: Transport> Quorum<T> {
         }
     }
 
+    /// Proposes for a cell that does not reach the leader. It is not passed on twice.
+    ///
+    /// Its type is written out, because a transport may be made of calls of [`handle`](Self::handle),
+    /// which this is a part of.
+    fn pass_on<'a>(&'a self, now: &'a Member<T>, command: Command) -> BoxFuture<'a, Answer> {
+        Box::pin(self.passed_on(now, command))
+    }
+
+    async fn passed_on(&self, now: &Member<T>, command: Command) -> Answer {
+        let attempt = match self.leader() {
+            Some(leader) if leader == self.me => self.propose_here(command).await,
+            Some(leader) if now.heard.hears_leader() => {
+                self.forward(leader, command, DEADLINE).await
+            }
+            _ => Attempt::Again(None),
+        };
+        match attempt {
+            Attempt::Done(Outcome::Verdict(verdict)) => Answer::Verdict(verdict),
+            Attempt::Done(_) => Answer::Unknown,
+            Attempt::Again(leader) => Answer::NotLeader(leader),
+        }
+    }
+
     /// Up to which entry a read of now must have applied, if this cell leads.
     async fn read_index_here(&self) -> Attempt<Option<u64>> {
         match self.now().raft.get_read_log_id().await {
@@ -269,7 +317,38 @@ impl<T: Transport> Quorum<T> {
         let answer = tokio::select! {
             answer = now.caller.ask(to, Request::Propose(command), limit) => answer,
             () = self.is_followed(to) => Err(Unreachable::NoAnswer),
+            () = falls_silent(&now.heard) => Err(Unreachable::NoAnswer),
         };
+        Self::attempt_of(answer)
+    }
+
+    /// Proposes by way of one of the others, because this cell does not hear the leader `silent`.
+    async fn relay(
+        &self,
+        silent: CellId,
+        command: Command,
+        (attempt, limit): (usize, Duration),
+    ) -> Attempt<Outcome> {
+        let now = self.now();
+        let others: Vec<CellId> = {
+            let metrics = now.raft.metrics();
+            let metrics = metrics.borrow();
+            let members = metrics.membership_config.membership().nodes().map(|(cell, _)| *cell);
+            let present = self.present.lock().unwrap_or_else(PoisonError::into_inner);
+            members.filter(|it| *it != self.me && *it != silent && present.contains(it)).collect()
+        };
+        let Some(by) = others.get(attempt % others.len().max(1)).copied() else {
+            return Attempt::Again(None);
+        };
+        let answer = now.caller.ask(by, Request::Relay(command), limit.min(RELAYING)).await;
+        match Self::attempt_of(answer) {
+            // Nothing was done there. This cell does not reach who leads.
+            Attempt::Again(_) => Attempt::Again(None),
+            done => done,
+        }
+    }
+
+    fn attempt_of(answer: Result<Answer, Unreachable>) -> Attempt<Outcome> {
         match answer {
             Ok(Answer::Verdict(verdict)) => Attempt::Done(Outcome::Verdict(verdict)),
             Ok(Answer::NotLeader(leader)) => Attempt::Again(leader),
@@ -356,6 +435,16 @@ impl<T: Transport> Quorum<T> {
     }
 }
 
+/// Waits until the leader is not heard any more.
+async fn falls_silent(heard: &Heard) {
+    // One that was not heard at all may be heard yet.
+    let mut was_heard = false;
+    while !was_heard || heard.hears_leader() {
+        was_heard |= heard.hears_leader();
+        sleep(LOOK).await;
+    }
+}
+
 impl<T: Transport> Coordinator for Quorum<T> {
     async fn propose(&self, command: Command) -> Outcome {
         let deadline = Instant::now() + DEADLINE;
@@ -375,7 +464,10 @@ impl<T: Transport> Coordinator for Quorum<T> {
                     let here = timeout(limit, self.propose_here(command)).await;
                     here.unwrap_or(Attempt::Done(Outcome::Unknown))
                 }
-                Some(leader) => self.forward(leader, command, limit).await,
+                Some(leader) if self.now().heard.hears_leader() || named == Some(leader) => {
+                    self.forward(leader, command, limit).await
+                }
+                Some(leader) => self.relay(leader, command, (attempt, limit)).await,
                 None => Attempt::Again(None),
             };
             match attempt {

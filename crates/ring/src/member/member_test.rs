@@ -42,6 +42,8 @@ struct Cells {
     members: BTreeMap<CellId, Member>,
     /// From, to.
     cut: Vec<(CellId, CellId)>,
+    /// Who gets no map from the coordinator.
+    forgotten: Vec<CellId>,
     /// What is proposed, and is not applied.
     held: Vec<(CellId, RangeId, Command)>,
     holds_proposals: bool,
@@ -62,7 +64,8 @@ impl Cells {
         let shared = Arc::new(map.clone());
         let member = |id: &CellId| (*id, Member::new(*id, shared.clone(), Now::default()));
         let members = map.cells.keys().map(member).collect();
-        Self { now_ns: 0, map, members, cut, held: Vec::new(), holds_proposals: false }
+        let (held, forgotten) = (Vec::new(), Vec::new());
+        Self { now_ns: 0, map, members, cut, forgotten, held, holds_proposals: false }
     }
 
     fn now(&self) -> Now {
@@ -96,8 +99,9 @@ impl Cells {
         self.event(by, Event::Proposed { range, outcome: Outcome::Decided(verdict) });
         if matches!(verdict, Verdict::Applied { .. }) {
             let map = Arc::new(self.map.clone());
-            let all: Vec<_> = self.members.keys().copied().collect();
-            all.into_iter().for_each(|cell| self.event(cell, Event::Map(map.clone())));
+            let told = self.members.keys().copied().filter(|it| !self.forgotten.contains(it));
+            let told: Vec<_> = told.collect();
+            told.into_iter().for_each(|cell| self.event(cell, Event::Map(map.clone())));
         }
     }
 
@@ -106,7 +110,21 @@ impl Cells {
         while self.now_ns < end_ns {
             self.now_ns += TICK_NS;
             let all: Vec<_> = self.members.keys().copied().collect();
-            all.into_iter().for_each(|cell| self.event(cell, Event::Tick));
+            all.into_iter().for_each(|cell| {
+                self.event(cell, Event::Tick);
+                self.fetch(cell);
+            });
+        }
+    }
+
+    /// The member asks another for its map, if it wants to.
+    fn fetch(&mut self, cell: CellId) {
+        let now = self.now();
+        let asked = self.members.get_mut(&cell).expect("a cell").asks_for_map(now);
+        let Some(from) = asked.filter(|from| !self.cut.contains(&(cell, *from))) else { return };
+        let map = self.members[&from].map().clone();
+        if !self.cut.contains(&(from, cell)) {
+            self.event(cell, Event::Map(map));
         }
     }
 
@@ -350,4 +368,26 @@ fn a_witness_confirms_that_a_primary_is_broken_and_learns_nothing() {
         assert!(!range.has(C), "{range:?}");
         assert_eq!((range.primary, range.copies.len(), range.learner), (B, 0, None));
     }
+}
+
+#[test]
+fn a_primary_that_the_coordinator_does_not_reach_goes_on_by_the_map_of_another_cell() {
+    let mut cells = Cells::new(3);
+    cells.forgotten = vec![A];
+    let at = cells.map.range(RangeId(2)).unwrap().stamp();
+    cells.propose(B, RangeId(2), Command::Settle { at });
+    assert!(cells.members[&A].map().version < cells.map.version);
+    let end_ns = cells.now_ns + 10 * SILENCE_NS;
+    while cells.now_ns < end_ns {
+        cells.run(TICK_NS);
+        assert!(cells.may_answer(A, FIRST), "at {}", cells.now_ns);
+    }
+    assert_eq!(cells.members[&A].map().version, cells.map.version);
+    assert_eq!(cells.primary(FIRST), A);
+    // Cut off from all that have it, it does not get it, nor answers.
+    cells.cut_off(A);
+    cells.propose(B, RangeId(2), Command::Settle { at: cells.map.ranges[1].stamp() });
+    cells.run(10 * SILENCE_NS);
+    assert!(cells.members[&A].map().version < cells.map.version);
+    assert!(!cells.may_answer(A, FIRST));
 }

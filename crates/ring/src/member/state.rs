@@ -3,6 +3,7 @@
 use super::beats::Beats;
 use super::event::{Effect, Event, Heartbeat};
 use super::leases::{DEAF_NS, SHRINK_NS, SILENCE_NS};
+use super::news::News;
 use super::peers::Peers;
 use super::proposals::Proposals;
 use crate::ids::{CellId, RangeId};
@@ -34,6 +35,7 @@ pub struct Member {
     peers: Peers,
     proposals: Proposals,
     beats: Beats,
+    news: News,
     /// Learners that have caught up, by range.
     ready: BTreeMap<RangeId, (Stamp, CellId)>,
     /// Copies that take no more.
@@ -62,6 +64,7 @@ impl Member {
             peers,
             proposals: Proposals::default(),
             beats: Beats::default(),
+            news: News::default(),
             ready: BTreeMap::new(),
             refusing: BTreeMap::new(),
             rests: BTreeMap::new(),
@@ -89,6 +92,7 @@ impl Member {
             Event::Map(map) => self.adopt(map, now),
             Event::Heard { from, incarnation, heartbeat } => {
                 let at = (now.mono_ns, self.map.version);
+                self.news.hear(from, heartbeat.map_version, self.map.version, now.mono_ns);
                 self.peers.hear(from, incarnation, heartbeat, at);
             }
             Event::Broken(cell) => {
@@ -117,6 +121,12 @@ impl Member {
         if self.beats.are_due(now.mono_ns) {
             self.beat(now, effects);
         }
+    }
+
+    /// The cell to ask now for its map, which is newer than that of this one. [`Event::Map`] follows
+    /// if it answers.
+    pub fn asks_for_map(&mut self, now: Now) -> Option<CellId> {
+        self.news.asks(now.mono_ns)
     }
 
     /// Until when this cell may answer as the primary of `range`, in nanoseconds of the monotonic
@@ -172,6 +182,7 @@ impl Member {
         self.ready.retain(|id, (at, _)| stands(id, *at));
         self.refusing.retain(|id, (at, _)| stands(id, *at));
         self.map = map;
+        self.news.adopt();
         self.beats.hurry();
     }
 
