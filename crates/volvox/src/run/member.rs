@@ -14,7 +14,7 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use control::{Control, ControlConfig, Founding, Seen, Starting};
-use drivers::{Clock, Config, Listen, Server};
+use drivers::{Clock, Config, Driver, Listen, Server};
 use peer::{Nonce, Secret};
 use ring::{Addresses, Consistency, Map};
 use service::{Cell, Finding, Reach, RingCell, RingHost, RingIdentity, RingService};
@@ -104,7 +104,11 @@ impl Joining {
         let (plane, keeping) = Keeping::start(ring_cell.clone(), nothing, clock)?;
         let links_at = config.listen.len();
         config.listen.push(Listen::Links(links));
-        let workers = config.workers;
+        // With a thread for each client, one worker has all links.
+        let workers = match config.driver {
+            Driver::Threads => 1,
+            Driver::Epoll | Driver::Signal | Driver::Uring => config.workers,
+        };
         let serves = ring_cell.clone();
         let server = Server::start(config, move |slot| {
             let (post, remote) = (slot.post.clone(), slot.remote.clone());

@@ -2,6 +2,7 @@
 
 mod cells;
 mod commands;
+mod drivers;
 mod full;
 mod kills;
 mod levels;
