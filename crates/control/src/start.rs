@@ -267,8 +267,8 @@ impl Control {
     }
 }
 
-/// Proposes the start of this life while the map does not have it: also of an agreement that goes on
-/// from an earlier map.
+/// Proposes the start of this life while the map does not have it: also of an agreement that goes
+/// on from an earlier map.
 async fn start_in(quorum: &Quorum<Hub>, cell: CellId, started: Started) {
     let mut maps = quorum.watch();
     let is_in = |map: &Map| map.cells.get(&cell).is_some_and(|it| it.started == started);

@@ -46,7 +46,7 @@ async fn takes_part(cells: &Cells, id: u32, agreement: Agreement) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_survivor_goes_on_with_its_map_and_the_old_voter_returns_without_a_vote() {
+async fn a_survivor_goes_on_from_its_map_and_the_old_voter_returns_without_a_vote() {
     let mut cells = one_voter().await;
     let before = cells.settled().await;
     cells.kill(CellId(1)).await;

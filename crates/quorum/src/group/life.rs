@@ -116,8 +116,9 @@ impl<T: Transport> Life<T> {
         Ok(())
     }
 
-    /// Becomes the only voter of a new agreement, which goes on from the map of `version`, the newest
-    /// that this cell has. The caller has made sure that the voters of the present one are lost.
+    /// Becomes the only voter of a new agreement, which goes on from the map of `version`, the
+    /// newest that this cell has. The caller has made sure that the voters of the present one are
+    /// lost.
     pub async fn recover(&self, version: u64) -> Result<Agreement, RecoverError> {
         let _changing = self.changing.lock().await;
         let before = self.now();

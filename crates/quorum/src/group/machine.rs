@@ -48,8 +48,8 @@ struct SnapshotFile {
 }
 
 impl Machine {
-    /// The state of the snapshot; without one, the map `empty`. `shown` is what watchers and reports
-    /// see, whatever the agreement.
+    /// The state of the snapshot; without one, the map `empty`. `shown` is what watchers and
+    /// reports see, whatever the agreement.
     pub fn open(
         directory: Arc<Directory>,
         empty: Map,

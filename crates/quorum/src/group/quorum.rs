@@ -179,9 +179,10 @@ impl<T: Transport> Quorum<T> {
         self.life.directory.agreement()
     }
 
-    /// Makes this cell the only voter of a new agreement, which goes on from the map of `version`, the
-    /// newest that it has: an operator says that more than half of the voters are lost for ever. Refused while the
-    /// cells agree. Whoever hears of the new agreement leaves the old one, for ever.
+    /// Makes this cell the only voter of a new agreement, which goes on from the map of `version`,
+    /// the newest that it has: an operator says that more than half of the voters are lost for
+    /// ever. Refused while the cells agree. Each cell that hears of the new agreement leaves the
+    /// old one, for ever.
     pub async fn recover(&self, version: u64) -> Result<Agreement, RecoverError> {
         if self.read().await.is_ok() {
             return Err(RecoverError::Agrees);
@@ -275,8 +276,8 @@ impl<T: Transport> Quorum<T> {
 
     /// Proposes for a cell that does not reach the leader. It is not passed on twice.
     ///
-    /// Its type is written out, because a transport may be made of calls of [`handle`](Self::handle),
-    /// which this is a part of.
+    /// Its type is written out, because a transport may be made of calls of
+    /// [`handle`](Self::handle), which this is a part of.
     fn pass_on<'a>(&'a self, now: &'a Member<T>, command: Command) -> BoxFuture<'a, Answer> {
         Box::pin(self.passed_on(now, command))
     }

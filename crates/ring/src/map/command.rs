@@ -70,8 +70,8 @@ pub enum Command {
         /// Its start.
         started: Started,
     },
-    /// A new witness: it takes part in agreement and heartbeats, and never in a range. The same token
-    /// again means the same witness.
+    /// A new witness: it takes part in agreement and heartbeats, and never in a range. The same
+    /// token again means the same witness.
     JoinWitness {
         /// A number that the witness drew.
         token: u64,

@@ -99,9 +99,9 @@ impl Cells {
         self.event(by, Event::Proposed { range, outcome: Outcome::Decided(verdict) });
         if matches!(verdict, Verdict::Applied { .. }) {
             let map = Arc::new(self.map.clone());
-            let told = self.members.keys().copied().filter(|it| !self.forgotten.contains(it));
-            let told: Vec<_> = told.collect();
-            told.into_iter().for_each(|cell| self.event(cell, Event::Map(map.clone())));
+            let notified = self.members.keys().copied().filter(|it| !self.forgotten.contains(it));
+            let notified: Vec<_> = notified.collect();
+            notified.into_iter().for_each(|cell| self.event(cell, Event::Map(map.clone())));
         }
     }
 

@@ -3,7 +3,7 @@
 mod beats;
 mod event;
 mod leases;
-mod news;
+mod newer;
 mod peers;
 mod proposals;
 mod state;

@@ -3,7 +3,7 @@
 use super::beats::Beats;
 use super::event::{Effect, Event, Heartbeat};
 use super::leases::{DEAF_NS, SHRINK_NS, SILENCE_NS};
-use super::news::News;
+use super::newer::Newer;
 use super::peers::Peers;
 use super::proposals::Proposals;
 use crate::ids::{CellId, RangeId};
@@ -35,7 +35,7 @@ pub struct Member {
     peers: Peers,
     proposals: Proposals,
     beats: Beats,
-    news: News,
+    newer: Newer,
     /// Learners that have caught up, by range.
     ready: BTreeMap<RangeId, (Stamp, CellId)>,
     /// Copies that take no more.
@@ -64,7 +64,7 @@ impl Member {
             peers,
             proposals: Proposals::default(),
             beats: Beats::default(),
-            news: News::default(),
+            newer: Newer::default(),
             ready: BTreeMap::new(),
             refusing: BTreeMap::new(),
             rests: BTreeMap::new(),
@@ -92,7 +92,7 @@ impl Member {
             Event::Map(map) => self.adopt(map, now),
             Event::Heard { from, incarnation, heartbeat } => {
                 let at = (now.mono_ns, self.map.version);
-                self.news.hear(from, heartbeat.map_version, self.map.version, now.mono_ns);
+                self.newer.hear(from, heartbeat.map_version, self.map.version, now.mono_ns);
                 self.peers.hear(from, incarnation, heartbeat, at);
             }
             Event::Broken(cell) => {
@@ -123,10 +123,10 @@ impl Member {
         }
     }
 
-    /// The cell to ask now for its map, which is newer than that of this one. [`Event::Map`] follows
-    /// if it answers.
+    /// The cell to ask now for its map, which is newer than that of this one. [`Event::Map`]
+    /// follows if it answers.
     pub fn asks_for_map(&mut self, now: Now) -> Option<CellId> {
-        self.news.asks(now.mono_ns)
+        self.newer.asks(now.mono_ns)
     }
 
     /// Until when this cell may answer as the primary of `range`, in nanoseconds of the monotonic
@@ -154,7 +154,8 @@ impl Member {
         cell == self.me || self.peers.get(cell).is_some_and(|peer| peer.is_heard(now.mono_ns))
     }
 
-    /// Whether no heartbeat of `cell` has arrived for [`LOST_NS`], not even one that does not count.
+    /// Whether no heartbeat of `cell` has arrived for [`LOST_NS`], not even one that does not
+    /// count.
     #[must_use]
     pub fn is_lost(&self, cell: CellId, now: Now) -> bool {
         let peer = self.peers.get(cell);
@@ -182,7 +183,7 @@ impl Member {
         self.ready.retain(|id, (at, _)| stands(id, *at));
         self.refusing.retain(|id, (at, _)| stands(id, *at));
         self.map = map;
-        self.news.adopt();
+        self.newer.adopt();
         self.beats.hurry();
     }
 

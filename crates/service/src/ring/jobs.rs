@@ -7,8 +7,8 @@
 //! ```
 //!
 //! Invariants: each job ends once: by a reply, or by an error at its deadline. A change is sent to
-//! another cell once; if it is not known whether it was executed, its reply says so. A worker without
-//! links lends each job to the one that has them, and gets the reply back.
+//! another cell once; if it is not known whether it was executed, its reply says so. A worker
+//! without links lends each job to the one that has them, and gets the reply back.
 
 use super::asked::AskedJobs;
 use super::cell::RingCell;

@@ -12,8 +12,8 @@
 //!               +--> recover   a cell goes on as the only voter
 //! ```
 //!
-//! Only `stop`, `forgive` and `recover` change anything. Each answer is a table or JSON. A cell that does not
-//! answer within the time-out is part of the answer, with the reason.
+//! Only `stop`, `forgive` and `recover` change anything. Each answer is a table or JSON. A cell
+//! that does not answer within the time-out is part of the answer, with the reason.
 
 mod client;
 mod forgive;

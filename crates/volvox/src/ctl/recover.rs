@@ -1,9 +1,9 @@
-//! `ctl recover CELL`: a cell goes on as the only voter, where more than half of the voters are lost
-//! for ever.
+//! `ctl recover CELL`: a cell goes on as the only voter, where more than half of the voters are
+//! lost for ever.
 //!
-//! Only an operator can know that. So each step may refuse it: `ctl` if more than half of the voters
-//! answer, or if a cell has a newer map; the cell if it has heard more than half of the voters within
-//! five seconds, or if the cells agree after all.
+//! Only an operator can know that. So each step may refuse it: `ctl` if more than half of the
+//! voters answer, or if a cell has a newer map; the cell if it has heard more than half of the
+//! voters within five seconds, or if the cells agree after all.
 
 use std::error::Error;
 use std::io::Write;
@@ -79,8 +79,8 @@ fn warning(survey: &Survey, (cell, map): (u32, &Map)) -> String {
     let version = map.version;
     let mut text = format!(
         "voters that do not answer: {lost}. If cell {cell} is recovered, it goes on from map \
-         {version} as the only voter.\nWhat the lost voters have decided after that map is lost, and \
-         a cell that went on by it must start again empty.\nA voter that only cannot be reached \
+         {version} as the only voter.\nWhat the lost voters have decided after that map is \
+         lost, and a cell that went on by it must start again empty.\nA voter that only cannot be reached \
          would still serve its own clients: end its process first. If it\nreturns with its \
          directory, it has no vote, and nothing of the items.\n"
     );

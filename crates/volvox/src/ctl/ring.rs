@@ -320,7 +320,10 @@ fn to_json(survey: &Survey, losses: &BTreeMap<u32, Loss>) -> Value {
             })),
         })
     };
-    let witness = |(id, witness): (u32, &Member)| json!({ "cell": id, "control": witness.control, "heard": witness.is_heard });
+    let witness = |(id, it): (u32, &Member)| {
+        let heard = it.is_heard;
+        json!({ "cell": id, "control": it.control, "heard": heard })
+    };
     let serves = |range: &Range| {
         let (_, _, answer) = survey.answers().find(|(id, ..)| *id == range.primary)?;
         answer.map.ranges.iter().find(|it| it.id == range.id)?.serves

@@ -97,7 +97,8 @@ impl Survey {
         self.answers().map(|(id, _, answer)| (id, answer.memory)).collect()
     }
 
-    /// The voters that run: cells that answer, and witnesses that the cell with the newest map hears.
+    /// The voters that run: cells that answer, and witnesses that the cell with the newest map
+    /// hears.
     pub(super) fn living_voters(&self) -> Vec<u32> {
         let runs = |voter: &u32| {
             self.answers().any(|(id, ..)| id == *voter)

@@ -1,7 +1,7 @@
 //! From checked settings to a cell that serves, until a signal ends it.
 //!
 //! ```text
-//! serve:   launch prepares the process -> driver chooses -> cell and server start -> startup reports
+//! serve: launch prepares the process -> driver chooses -> cell and server start -> startup reports
 //! witness: the control plane of a cell alone
 //! ```
 //!

@@ -13,7 +13,7 @@ const AGAIN_NS: u64 = 50_000_000;
 
 /// What was heard of newer maps.
 #[derive(Default)]
-pub(super) struct News {
+pub(super) struct Newer {
     /// Who has the newest, and which version that is.
     newest: Option<(CellId, u64)>,
     /// When the own map began to be older.
@@ -21,7 +21,7 @@ pub(super) struct News {
     asked_ns: u64,
 }
 
-impl News {
+impl Newer {
     /// `from` has the map of `version`; the own one has `own`.
     pub(super) fn hear(&mut self, from: CellId, version: u64, own: u64, now_ns: u64) {
         if version <= own {
@@ -60,23 +60,23 @@ mod tests {
     const START: u64 = 1000 * MS;
 
     #[test]
-    fn whoever_has_the_newest_map_is_asked_when_the_leader_has_not_sent_it() {
+    fn a_cell_with_the_newest_map_is_asked_when_the_leader_has_not_sent_it() {
         let (b, c) = (CellId(2), CellId(3));
-        let mut news = News::default();
-        news.hear(b, 7, 7, START);
-        assert_eq!(news.asks(START + 500 * MS), None, "it is not newer");
-        news.hear(b, 8, 7, START);
-        assert_eq!(news.asks(START + 99 * MS), None, "the leader may send it yet");
-        news.hear(c, 9, 7, START + 99 * MS);
-        news.hear(b, 8, 7, START + 99 * MS);
-        assert_eq!(news.asks(START + 100 * MS), Some(c));
-        assert_eq!(news.asks(START + 149 * MS), None, "it was asked");
-        news.hear(b, 9, 7, START + 149 * MS);
-        assert_eq!(news.asks(START + 150 * MS), Some(b), "the one that was heard last");
-        news.adopt();
-        assert_eq!(news.asks(START + 300 * MS), None);
-        news.hear(b, 9, 8, START + 300 * MS);
-        assert_eq!(news.asks(START + 399 * MS), None, "the time begins again");
-        assert_eq!(news.asks(START + 400 * MS), Some(b));
+        let mut newer = Newer::default();
+        newer.hear(b, 7, 7, START);
+        assert_eq!(newer.asks(START + 500 * MS), None, "it is not newer");
+        newer.hear(b, 8, 7, START);
+        assert_eq!(newer.asks(START + 99 * MS), None, "the leader may send it yet");
+        newer.hear(c, 9, 7, START + 99 * MS);
+        newer.hear(b, 8, 7, START + 99 * MS);
+        assert_eq!(newer.asks(START + 100 * MS), Some(c));
+        assert_eq!(newer.asks(START + 149 * MS), None, "it was asked");
+        newer.hear(b, 9, 7, START + 149 * MS);
+        assert_eq!(newer.asks(START + 150 * MS), Some(b), "the one that was heard last");
+        newer.adopt();
+        assert_eq!(newer.asks(START + 300 * MS), None);
+        newer.hear(b, 9, 8, START + 300 * MS);
+        assert_eq!(newer.asks(START + 399 * MS), None, "the time begins again");
+        assert_eq!(newer.asks(START + 400 * MS), Some(b));
     }
 }
