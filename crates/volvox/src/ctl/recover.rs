@@ -79,10 +79,11 @@ fn warning(survey: &Survey, (cell, map): (u32, &Map)) -> String {
     let version = map.version;
     let mut text = format!(
         "voters that do not answer: {lost}. If cell {cell} is recovered, it goes on from map \
-         {version} as the only voter.\nWhat the lost voters have decided after that map is \
-         lost, and a cell that went on by it must start again empty.\nA voter that only cannot be reached \
-         would still serve its own clients: end its process first. If it\nreturns with its \
-         directory, it has no vote, and nothing of the items.\n"
+         {version} as the only voter.\n\
+         What the lost voters have decided after that map is lost, and a cell that went on by it\n\
+         must start again empty. A voter that only cannot be reached would still serve its own\n\
+         clients: end its process first. If it returns with its directory, it has no vote, and\n\
+         nothing of the items.\n"
     );
     if unheld != "-" {
         text +=
