@@ -336,7 +336,8 @@ impl<T: Transport> Quorum<T> {
             let metrics = metrics.borrow();
             let members = metrics.membership_config.membership().nodes().map(|(cell, _)| *cell);
             let present = self.present.lock().unwrap_or_else(PoisonError::into_inner);
-            members.filter(|it| *it != self.me && *it != silent && present.contains(it)).collect()
+            let runs = |cell: &CellId| present.is_empty() || present.contains(cell);
+            members.filter(|it| *it != self.me && *it != silent && runs(it)).collect()
         };
         let Some(by) = others.get(attempt % others.len().max(1)).copied() else {
             return Attempt::Again(None);
@@ -408,6 +409,12 @@ impl<T: Transport> Quorum<T> {
         named.filter(|it| *it != self.me).or(others.get(attempt % others.len().max(1)).copied())
     }
 
+    /// Whether `leader` is the one that this cell follows, and is silent. A cell that is out of the
+    /// group hears no leader at all.
+    fn has_lost(&self, leader: CellId) -> bool {
+        self.leader() == Some(leader) && !self.now().heard.hears_leader()
+    }
+
     /// A place among the calls that are under way.
     async fn place(&self, deadline: Instant) -> Result<SemaphorePermit<'_>, Unavailable> {
         let place = timeout_at(deadline, self.calls.acquire()).await;
@@ -465,10 +472,10 @@ impl<T: Transport> Coordinator for Quorum<T> {
                     let here = timeout(limit, self.propose_here(command)).await;
                     here.unwrap_or(Attempt::Done(Outcome::Unknown))
                 }
-                Some(leader) if self.now().heard.hears_leader() || named == Some(leader) => {
-                    self.forward(leader, command, limit).await
+                Some(leader) if named != Some(leader) && self.has_lost(leader) => {
+                    self.relay(leader, command, (attempt, limit)).await
                 }
-                Some(leader) => self.relay(leader, command, (attempt, limit)).await,
+                Some(leader) => self.forward(leader, command, limit).await,
                 None => Attempt::Again(None),
             };
             match attempt {

@@ -4,7 +4,7 @@ use super::event::{Effect, Event, Heartbeat, Outcome};
 use super::leases::{BEAT_NS, DEAF_NS, FIRST_NS, LEASE_NS, SHRINK_NS, SILENCE_NS};
 use super::state::{LOST_NS, Member};
 use crate::ids::{CellId, Incarnation, RangeId};
-use crate::map::{Addresses, Command, Map, Stamp, Started, Verdict};
+use crate::map::{Addresses, Command, Map, Refusal, Stamp, Started, Verdict};
 use base::Now;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -96,6 +96,8 @@ impl Cells {
 
     fn propose(&mut self, by: CellId, range: RangeId, command: Command) {
         let verdict = self.map.apply(&command);
+        let is_eligible = verdict != Verdict::Refused(Refusal::NotEligible);
+        assert!(is_eligible, "{by} proposes {command:?}");
         self.event(by, Event::Proposed { range, outcome: Outcome::Decided(verdict) });
         if matches!(verdict, Verdict::Applied { .. }) {
             let map = Arc::new(self.map.clone());
