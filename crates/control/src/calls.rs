@@ -121,8 +121,11 @@ impl Calls {
 
 /// Takes a cell into the ring. `None`: not now.
 async fn join(quorum: &Quorum<Hub>, body: &[u8]) -> Option<Vec<u8>> {
-    let Join { token, started } = serde_json::from_slice(body).ok()?;
-    let joining = Command::Join { token, started };
+    let Join { token, started, is_witness } = serde_json::from_slice(body).ok()?;
+    let joining = match is_witness {
+        true => Command::JoinWitness { token, started },
+        false => Command::Join { token, started },
+    };
     let Outcome::Verdict(Verdict::Applied { version, cell: Some(cell) }) =
         quorum.propose(joining).await
     else {

@@ -31,6 +31,8 @@ pub struct ControlConfig {
     pub secret: Secret,
     /// The control addresses of other cells, to join their ring.
     pub seeds: Vec<SocketAddr>,
+    /// Whether it is a witness, which has no part in any range. A witness founds no ring.
+    pub is_witness: bool,
     /// The ring to found, where there is none to join and the directory is new.
     pub founding: Option<Founding>,
     /// The clock of the cell.
@@ -62,6 +64,9 @@ pub trait Plane: Send + Sync + 'static {
 
     /// Something that an operator should know.
     fn note(&self, text: String);
+
+    /// This life of the cell is over: it must answer nobody any more.
+    fn end(&self, why: String);
 }
 
 /// What the plane has found.
@@ -84,6 +89,11 @@ pub enum Seen {
         /// The range, as the operator has seen it.
         at: Stamp,
     },
+    /// An operator says that the voters are lost for ever.
+    Recovers {
+        /// The version of the map from which this cell is to go on.
+        version: u64,
+    },
 }
 
 /// Why a cell does not become one of a ring. A message names the value, the limit and the remedy.
@@ -104,6 +114,13 @@ pub enum ControlError {
         seeds: Vec<SocketAddr>,
         /// What the last one said.
         reason: String,
+    },
+    /// The directory is of a cell, and is to be of a witness, or the other way round.
+    OtherKind {
+        /// The directory.
+        directory: PathBuf,
+        /// Whether it is of a witness.
+        is_witness: bool,
     },
     /// There is neither a ring to found nor one to join, and the directory is new.
     NoRing(PathBuf),
@@ -126,6 +143,14 @@ impl fmt::Display for ControlError {
                     "no cell at {seeds} takes this one into its ring: {reason}; check ring.seeds \
                      and ring.secret_file"
                 )
+            }
+            Self::OtherKind { directory, is_witness } => {
+                let (kept, wanted) = match is_witness {
+                    true => ("a witness", "a cell"),
+                    false => ("a cell", "a witness"),
+                };
+                let directory = directory.display();
+                write!(f, "{directory} is of {kept}, and cannot be of {wanted}: choose another")
             }
             Self::NoRing(directory) => write!(
                 f,

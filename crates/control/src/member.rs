@@ -5,7 +5,7 @@ use crate::hub::Hub;
 use crate::known::Known;
 use base::Now;
 use quorum::{Coordinator, Quorum};
-use ring::{CellId, Change, Effect, Event, Incarnation, Map, Member, Outlook, RangeId};
+use ring::{CellId, Change, Effect, Event, Incarnation, LOST_NS, Map, Member, Outlook, RangeId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -41,7 +41,12 @@ pub(crate) struct Loop {
 
 impl Loop {
     /// Runs until nobody can send an event any more.
-    pub(crate) async fn run(self, mut incoming: mpsc::Receiver<Event>) {
+    pub(crate) async fn run(
+        self,
+        mut incoming: mpsc::Receiver<Event>,
+        mut recoveries: mpsc::Receiver<u64>,
+    ) {
+        let mut ended = self.quorum.ended();
         let mut maps = self.quorum.watch();
         let first = maps.borrow_and_update().clone();
         self.hub.adopt(&first);
@@ -73,6 +78,15 @@ impl Loop {
                         Event::Tick
                     }
                 },
+                Some(version) = recoveries.recv() => {
+                    self.recover(&member, version);
+                    Event::Tick
+                }
+                Ok(why) = ended.wait_for(Option::is_some) => {
+                    let why = why.clone().unwrap_or_default();
+                    self.plane.end(why);
+                    return;
+                }
                 _ = ticks.tick() => Event::Ready(self.plane.ready_version()),
             };
             if let Event::Heard { from, heartbeat, .. } = &event {
@@ -80,6 +94,10 @@ impl Loop {
             }
             self.handle(&mut member, event);
             let now = (self.clock)();
+            if let Some(from) = member.asks_for_map(now) {
+                let quorum = self.quorum.clone();
+                self.runtime.spawn(async move { quorum.fetch(from).await });
+            }
             if now.mono_ns >= present_at_ns && !is_arranging.swap(true, Ordering::AcqRel) {
                 present_at_ns = now.mono_ns + PRESENT_NS;
                 self.say_present(&member, now, &mut heard, is_arranging.clone());
@@ -148,6 +166,28 @@ impl Loop {
                     });
                 }
             }
+        }
+    }
+
+    /// Goes on alone from the map of `version`, unless more than half of the voters may live.
+    fn recover(&self, member: &Member, version: u64) {
+        let (voters, now) = (self.quorum.voters(), (self.clock)());
+        let living: Vec<_> = voters.iter().filter(|it| !member.is_lost(**it, now)).collect();
+        if member.map().version != version {
+            self.plane.note("it is not recovered: the map has changed meanwhile".to_owned());
+        } else if living.len() * 2 > voters.len() {
+            let (living, all, seconds) = (living.len(), voters.len(), LOST_NS / 1_000_000_000);
+            self.plane.note(format!(
+                "it is not recovered: {living} of {all} voters were heard within {seconds} s"
+            ));
+        } else {
+            let (quorum, plane, me) = (self.quorum.clone(), self.plane.clone(), self.me);
+            self.runtime.spawn(async move {
+                plane.note(match quorum.recover(version).await {
+                    Ok(_) => format!("cell {me} goes on from map {version} as the only voter"),
+                    Err(error) => format!("it is not recovered: {error}"),
+                });
+            });
         }
     }
 

@@ -14,6 +14,8 @@ pub(crate) struct Join {
     /// What it calls itself; see [`ring::Command::Join`].
     pub(crate) token: u64,
     pub(crate) started: Started,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) is_witness: bool,
 }
 
 /// It has joined.

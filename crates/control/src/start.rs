@@ -8,7 +8,7 @@ use crate::member::Loop;
 use crate::messages::{JOIN, Join, Joined};
 use crate::wire::{Message, Who, Wire};
 use peer::{Frame, Identity, Local, Purpose, Target};
-use quorum::{Coordinator, Directory, Outcome, Quorum};
+use quorum::{Coordinator, DEADLINE, Directory, Outcome, Quorum};
 use ring::{CellId, Command, Event, Incarnation, Map, Started, Verdict};
 use std::net::SocketAddr;
 use std::sync::atomic::AtomicBool;
@@ -90,6 +90,8 @@ pub struct Starting {
 /// The control plane of a cell that runs. Dropping it ends it.
 pub struct Control {
     events: mpsc::Sender<Event>,
+    /// Versions of maps from which an operator wants this cell to go on alone.
+    recovers: mpsc::Sender<u64>,
     quorum: Arc<Quorum<Hub>>,
     me: CellId,
     _threads: (Thread, Thread),
@@ -125,7 +127,8 @@ impl Starting {
         let incarnation = directory.incarnation();
         let threads = (Thread::start("ring")?, Thread::start("quorum")?);
         let started = Started { incarnation, addresses: config.addresses };
-        let join = Join { token: directory.token(), started };
+        let is_witness = config.is_witness;
+        let join = Join { token: directory.token(), started, is_witness };
         let at = config.addresses.control;
         let listener = threads.0.run(TcpListener::bind(at))?;
         let listener = listener.map_err(|error| ControlError::Listen(at, error))?;
@@ -160,6 +163,10 @@ impl Starting {
         threads.0.handle.spawn(calls.clone().serve(listener));
         let known_map = Known::of(&config.directory);
         if let Some(map) = map.clone().or_else(|| known_map.read()).filter(|it| it.ring == ring) {
+            if map.cells.get(&cell).is_some_and(|known| known.is_witness != is_witness) {
+                let directory = config.directory;
+                return Err(ControlError::OtherKind { directory, is_witness: !is_witness });
+            }
             hub.adopt(&map);
         }
         let founds = known.is_none() && map.is_none();
@@ -221,8 +228,9 @@ impl Starting {
             has_noted: AtomicBool::new(false),
             events: sender.clone(),
         };
-        threads.0.handle.spawn(runs.run(receiver));
-        Control { events: sender, quorum, me: cell, _threads: threads }
+        let (recovers, recoveries) = mpsc::channel(1);
+        threads.0.handle.spawn(runs.run(receiver, recoveries));
+        Control { events: sender, recovers, quorum, me: cell, _threads: threads }
     }
 }
 
@@ -230,12 +238,17 @@ impl Control {
     /// Takes what the plane has found.
     pub fn finder(&self) -> impl Fn(Seen) + Send + Sync + 'static {
         let (events, maps, me) = (self.events.clone(), self.quorum.watch(), self.me);
+        let recovers = self.recovers.clone();
         move |seen| match seen {
             Seen::CaughtUp { at, cell } => {
                 let _ = events.try_send(Event::CaughtUp { at, cell });
             }
             Seen::Forgives { at } => {
                 let _ = events.try_send(Event::Forgives { at });
+            }
+            Seen::Recovers { version } => {
+                // One that is under way is enough.
+                let _ = recovers.try_send(version);
             }
             Seen::Refuses { cell } => {
                 let map = maps.borrow().clone();
@@ -254,18 +267,20 @@ impl Control {
     }
 }
 
-/// Proposes the start of this life until the map has it.
+/// Proposes the start of this life while the map does not have it: also of an agreement that goes
+/// on from an earlier map.
 async fn start_in(quorum: &Quorum<Hub>, cell: CellId, started: Started) {
-    let maps = quorum.watch();
+    let mut maps = quorum.watch();
     let is_in = |map: &Map| map.cells.get(&cell).is_some_and(|it| it.started == started);
-    while !is_in(&maps.borrow()) {
-        match quorum.propose(Command::Start { cell, started }).await {
-            Outcome::Verdict(Verdict::Applied { .. }) => return,
-            // A later life of this cell has begun, or it is not in the map: it serves nothing.
-            Outcome::Verdict(Verdict::Refused(_)) | Outcome::Unknown | Outcome::Unavailable(_) => {
-                sleep(AGAIN).await;
-            }
-        }
+    while maps.wait_for(|map| !is_in(map)).await.is_ok() {
+        // Refused: a later life of this cell has begun, or it is not in the map. It serves nothing.
+        let outcome = quorum.propose(Command::Start { cell, started }).await;
+        let Outcome::Verdict(Verdict::Applied { version, .. }) = outcome else {
+            sleep(AGAIN).await;
+            continue;
+        };
+        // It shows up here a little later, unless a map comes that does not go on from it.
+        let _ = timeout(DEADLINE, maps.wait_for(|map| map.version >= version)).await;
     }
 }
 

@@ -35,6 +35,6 @@ mod voters;
 
 pub use coordinator::{CALLS_MAX, Coordinator, DEADLINE, Outcome, Unavailable};
 pub use disk::{Directory, DirectoryError, DiskError, DiskFailure};
-pub use group::{BODY_MAX, LEASE, Quorum, StartError};
+pub use group::{BODY_MAX, LEASE, Quorum, RecoverError, StartError};
 pub use transport::{Transport, Unreachable};
 pub use voters::{VOTERS_MAX, voters};

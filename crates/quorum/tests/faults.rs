@@ -311,3 +311,37 @@ async fn figures_of_the_time_to_a_new_leader() {
         println!("ms until both that are left follow a new leader; lost seen {is_seen}: {times:?}");
     }
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cell_that_is_cut_off_from_the_leader_alone_proposes_and_gets_maps_through_another() {
+    let cells = Cells::three().await;
+    let before = cells.settled().await;
+    let leader = cells.leader().await;
+    let others: Vec<_> = (1..=3).filter(|id| CellId(*id) != leader).collect();
+    let (alone, other) = (cells.cell(others[0]), cells.cell(others[1]));
+    for cell in cells.all() {
+        cell.set_present(&[CellId(1), CellId(2), CellId(3)]).await;
+    }
+    cells.net.cut(leader, CellId(others[0]));
+    cells.net.cut(CellId(others[0]), leader);
+    for _ in 0..5 {
+        // One that is on its way when the link breaks has no outcome, and is made again.
+        until("a settlement", || async {
+            let at = stamp(&other.watch().borrow().clone());
+            alone.propose(Command::Settle { at }).await.is_applied().then_some(())
+        })
+        .await;
+    }
+    let version = before.version + 5;
+    assert_eq!(cells.leader_among([leader, CellId(others[1])].into()).await, leader);
+    let mut maps = other.watch();
+    maps.wait_for(|map| map.version >= version).await.unwrap();
+    assert!(alone.watch().borrow().version < version, "the leader does not reach it");
+    alone.fetch(CellId(others[1])).await;
+    assert!(alone.watch().borrow().version >= version);
+    // One that is older than its own is not shown.
+    let newest = alone.watch().borrow().clone();
+    cells.net.cut(leader, CellId(others[1]));
+    alone.fetch(CellId(others[1])).await;
+    assert!(alone.watch().borrow().version >= newest.version);
+}

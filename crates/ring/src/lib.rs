@@ -14,17 +14,20 @@
 //! |---|---|---|
 //! | `ids` | nothing | the identities of cells, their lives and ranges |
 //! | `consistency` | nothing | what a reply of the ring means |
+//! | `agreement` | `ids`, `map` | which agreement counts, after one was recovered |
 //! | `map` | `consistency`, `ids` | the map of the ring, and the commands that change it |
 //! | `member` | `ids`, `map` | a cell of the ring: whom it hears, what follows, how long it may answer |
 //! | `outlook` | `ids` | what a cell sees of the others, for reports |
 #![forbid(unsafe_code)]
 
+mod agreement;
 mod consistency;
 mod ids;
 mod map;
 mod member;
 mod outlook;
 
+pub use agreement::{Agreement, RECOVERIES_MAX};
 pub use consistency::{Consistency, Durability, Reads, UnknownToken};
 pub use ids::{CellId, Incarnation, RangeId};
 pub use map::{

@@ -236,6 +236,7 @@ impl Cells {
                 Follows::Member(Effect::Propose { range, command }) => {
                     self.coordinator.call(life, Some(range), command, scene);
                 }
+                Follows::Fetch(from) => self.fetch(life, index_of(from), scene),
                 Follows::Finding(finding) => self.find(life, finding, scene),
             }
         }
@@ -300,6 +301,8 @@ impl Cells {
                 let event = Box::new(ring::Event::Forgives { at });
                 scene.after(20_000, Event::Member(life, event));
             }
+            // The model of the coordinator loses no voters.
+            Finding::Recovers { .. } => {}
             Finding::Broken { cell: other, what } => {
                 scene.say(|| format!("  cell {cell}: the link to cell {other}: {what}"));
             }
@@ -440,10 +443,30 @@ impl Cells {
         }
     }
 
-    /// A map arrives at a cell.
+    /// A cell asks another for its map, and gets it, if the question and the answer can pass.
+    fn fetch(&mut self, life: Life, from: usize, scene: &mut Scene) {
+        let is_whole =
+            !self.net.is_blocked(life.cell, from) && !self.net.is_blocked(from, life.cell);
+        let version = self.machines[from].known.version;
+        scene.say(|| format!("  cell {} asks cell {} for map {version}", life.cell + 1, from + 1));
+        if is_whole && self.machines[from].process.is_some() {
+            let there_ns = self.net.delay_ns(life.cell, from, scene);
+            let back_ns = self.net.delay_ns(from, life.cell, scene);
+            scene.after(there_ns + back_ns, Event::MapFetched(life.cell, version));
+        }
+    }
+
+    /// A map arrives at a cell from the coordinator.
     pub(crate) fn take_map(&mut self, cell: usize, version: u64, scene: &mut Scene) {
+        if self.coordinator.cuts[cell] == 0 {
+            self.take_any_map(cell, version, scene);
+        }
+    }
+
+    /// A map arrives at a cell.
+    pub(crate) fn take_any_map(&mut self, cell: usize, version: u64, scene: &mut Scene) {
         let machine = &mut self.machines[cell];
-        if self.coordinator.cuts[cell] > 0 || machine.known.version >= version {
+        if machine.known.version >= version {
             return;
         }
         let Some(map) = self.coordinator.map_of(version) else { return };

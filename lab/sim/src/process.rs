@@ -76,6 +76,8 @@ enum Batch {
 pub(crate) enum Follows {
     Act(Act),
     Member(Effect),
+    /// The member wants the map of another cell.
+    Fetch(CellId),
     Finding(Finding),
 }
 
@@ -365,7 +367,8 @@ impl Process {
                 self.handle(event, &mut effects, scene);
             }
         }
-        effects.into_iter().map(Follows::Member).collect()
+        let asked = self.member.asks_for_map(self.clock.at(scene.now_ns));
+        effects.into_iter().map(Follows::Member).chain(asked.map(Follows::Fetch)).collect()
     }
 
     /// The member looks at the time.

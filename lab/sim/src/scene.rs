@@ -48,6 +48,8 @@ pub(crate) enum Event {
     Answer(CallId, Outcome),
     /// The map of this version arrives at a cell.
     MapComes(usize, u64),
+    /// The map of this version arrives at a cell, from another one.
+    MapFetched(usize, u64),
     /// A cell says that it has started.
     Start(Life),
     /// The next fault begins.

@@ -195,6 +195,7 @@ impl World {
             }
             Event::Answer(call, outcome) => cells.coordinator.answer(call, outcome, scene),
             Event::MapComes(cell, version) => cells.take_map(cell, version, scene),
+            Event::MapFetched(cell, version) => cells.take_any_map(cell, version, scene),
             Event::Start(life) => cells.say_started(life, scene),
             Event::Fault => faults.begin(cells, scene),
             Event::Mend(number) => faults.mend(number, cells, scene),

@@ -4,7 +4,11 @@
 //! lock       held while a process uses the directory
 //! life       the token, drawn once, and the number of starts
 //! identity   the ring and the cell, written once when the cell has joined
+//! agreement  which agreement it takes part in; absent for the first one of its ring
 //! ```
+//!
+//! Files that belong to an agreement have its number and cell in their names, but for the first. So
+//! one step, a new `agreement`, leaves the files of an earlier one and takes those of the later.
 //!
 //! Invariants: a directory is of one cell of one ring for ever, because an id that comes back with
 //! an empty log can divide a group. Each open has a higher incarnation than all before, on disk
@@ -12,11 +16,12 @@
 
 use super::error::DiskError;
 use super::whole::{read_whole, sync_parent, write_whole};
-use ring::{CellId, Incarnation};
+use ring::{Agreement, CellId, Incarnation};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 /// The directory of a cell, open and locked.
 #[derive(Debug)]
@@ -24,6 +29,7 @@ pub struct Directory {
     path: PathBuf,
     life: Life,
     identity: Option<Identity>,
+    agreement: Mutex<Agreement>,
     /// Holds the lock until it is dropped.
     _lock: File,
 }
@@ -76,10 +82,12 @@ impl Directory {
         if before.is_none() && identity.is_some() {
             return Err(DiskError::broken(&life_path, 0, "it is absent").into());
         }
+        let agreement: Option<Agreement> = read_whole(&path.join("agreement"))?;
+        let agreement = Mutex::new(agreement.unwrap_or_default());
         let before = before.unwrap_or(Life { token, incarnation: Incarnation(0) });
         let life = Life { incarnation: Incarnation(before.incarnation.0 + 1), ..before };
         write_whole(&life_path, &life)?;
-        Ok(Self { path: path.to_owned(), life, identity, _lock: lock })
+        Ok(Self { path: path.to_owned(), life, identity, agreement, _lock: lock })
     }
 
     fn lock(path: &Path) -> Result<File, DirectoryError> {
@@ -113,6 +121,28 @@ impl Directory {
                 Ok(())
             }
         }
+    }
+
+    /// The agreement that the cell takes part in.
+    #[must_use]
+    pub fn agreement(&self) -> Agreement {
+        *self.agreement.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Leaves the agreement of before, for ever.
+    pub(crate) fn set_agreement(&self, later: Agreement) -> Result<(), DiskError> {
+        let mut agreement = self.agreement.lock().unwrap_or_else(PoisonError::into_inner);
+        write_whole(&self.path.join("agreement"), &later)?;
+        *agreement = later;
+        Ok(())
+    }
+
+    /// Where the file `name` of an agreement is.
+    pub(crate) fn file_of(&self, name: &str, agreement: Agreement) -> PathBuf {
+        if agreement.is_first() {
+            return self.path.join(name);
+        }
+        self.path.join(format!("{name}-{}-{}", agreement.number, agreement.cell))
     }
 
     /// The life of the cell that began with this open.
@@ -184,6 +214,21 @@ mod tests {
     }
 
     #[test]
+    fn an_agreement_that_was_left_is_left_after_a_restart() {
+        let scratch = Scratch::new();
+        let directory = Directory::open(scratch.path(), 1).unwrap();
+        let first = directory.agreement();
+        assert!(first.is_first());
+        assert_eq!(directory.file_of("log", first), scratch.path().join("log"));
+        let later = first.after(CellId(3), 5).unwrap();
+        directory.set_agreement(later).unwrap();
+        drop(directory);
+        let directory = Directory::open(scratch.path(), 1).unwrap();
+        assert_eq!(directory.agreement(), later);
+        assert_eq!(directory.file_of("log", later), scratch.path().join("log-1-3"));
+    }
+
+    #[test]
     fn a_second_process_is_refused_and_raises_nothing() {
         let scratch = Scratch::new();
         let first = Directory::open(scratch.path(), 1).unwrap();
@@ -212,7 +257,11 @@ mod tests {
         let mut directory = Directory::open(scratch.path(), 1).unwrap();
         directory.set_identity(7, CellId(3)).unwrap();
         drop(directory);
-        for name in ["life", "identity"] {
+        directory = Directory::open(scratch.path(), 1).unwrap();
+        let later = Agreement::default().after(CellId(3), 5).unwrap();
+        directory.set_agreement(later).unwrap();
+        drop(directory);
+        for name in ["life", "identity", "agreement"] {
             let file = scratch.path().join(name);
             let whole = fs::read(&file).unwrap();
             for bytes in [&whole[..whole.len() - 1], b"", b"00000000 {}"] {

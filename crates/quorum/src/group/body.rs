@@ -1,11 +1,12 @@
-//! What cells say to each other: JSON, with the ring that it is about. A body of another ring, one
-//! that is too long and one that cannot be decoded get an empty answer.
+//! What cells say to each other: JSON, with the ring that it is about and the agreement of the
+//! sender. A body of another ring, one that is too long and one that cannot be decoded get an empty
+//! answer.
 
 use super::types::{LogId, SnapshotMeta, Types, Vote};
 use openraft::raft::{
     AppendEntriesRequest, AppendEntriesResponse, SnapshotResponse, VoteRequest, VoteResponse,
 };
-use ring::{CellId, Command, Map, Verdict};
+use ring::{Agreement, CellId, Command, Map, Verdict};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 /// Most bytes of a body: the longest is a whole map of a ring with as many cells as it can have.
@@ -28,6 +29,10 @@ pub enum Request {
     Read,
     /// To the leader: the map of now.
     Map,
+    /// The newest map that you have.
+    Newest,
+    /// To a cell that may hear the leader: pass this on to it.
+    Relay(Command),
 }
 
 /// What a cell answers.
@@ -51,22 +56,25 @@ pub enum Answer {
 #[derive(Serialize, Deserialize)]
 struct Envelope<T> {
     ring: u64,
+    /// The agreement of the sender.
+    #[serde(default, skip_serializing_if = "Agreement::is_first")]
+    agreement: Agreement,
     body: T,
 }
 
 /// The bytes of a request or an answer. `None` if they would be too many.
-pub fn encode<T: Serialize>(ring: u64, body: T) -> Option<Vec<u8>> {
-    let bytes = serde_json::to_vec(&Envelope { ring, body }).ok()?;
+pub fn encode<T: Serialize>(ring: u64, agreement: Agreement, body: T) -> Option<Vec<u8>> {
+    let bytes = serde_json::to_vec(&Envelope { ring, agreement, body }).ok()?;
     (bytes.len() <= BODY_MAX).then_some(bytes)
 }
 
-/// The request or the answer, if it is one of this ring.
-pub fn decode<T: DeserializeOwned>(ring: u64, bytes: &[u8]) -> Option<T> {
+/// The request or the answer, if it is one of this ring, and the agreement of its sender.
+pub fn decode<T: DeserializeOwned>(ring: u64, bytes: &[u8]) -> Option<(Agreement, T)> {
     if bytes.len() > BODY_MAX {
         return None;
     }
     let envelope: Envelope<T> = serde_json::from_slice(bytes).ok()?;
-    (envelope.ring == ring).then_some(envelope.body)
+    (envelope.ring == ring).then_some((envelope.agreement, envelope.body))
 }
 
 #[cfg(test)]
@@ -84,16 +92,38 @@ mod tests {
             map.apply(&Command::Join { token: u64::MAX - token, started });
         }
         assert_eq!((map.cells.len(), map.ranges.len()), (CELLS_MAX, CELLS_MAX));
-        let bytes = encode(7, Answer::Map(Box::new(map.clone()))).unwrap();
+        let bytes = encode(7, Agreement::default(), Answer::Map(Box::new(map.clone()))).unwrap();
         assert!(bytes.len() * 2 < BODY_MAX, "{} bytes", bytes.len());
-        let Some(Answer::Map(decoded)) = decode(7, &bytes) else { panic!("it was encoded") };
+        let Some((_, Answer::Map(decoded))) = decode(7, &bytes) else { panic!("it was encoded") };
         assert_eq!(*decoded, map);
     }
 
     #[test]
+    fn maps_of_releases_without_witnesses_are_read() {
+        let at = "127.0.0.1:7".parse().unwrap();
+        let addresses = Addresses { control: at, links: at, clients: at };
+        let started = Started { incarnation: Incarnation(1), addresses };
+        let mut map = Map::new(7, 1, 1);
+        map.apply(&Command::Join { token: 1, started });
+        let old = serde_json::to_string(&map).unwrap();
+        assert!(!old.contains("witness"), "releases before read it: {old}");
+        assert_eq!(serde_json::from_str::<Map>(&old).unwrap(), map);
+        map.apply(&Command::JoinWitness { token: 2, started });
+        let new = serde_json::to_string(&map).unwrap();
+        let read: Map = serde_json::from_str(&new).unwrap();
+        assert!(read.cells[&CellId(2)].is_witness && !read.cells[&CellId(1)].is_witness);
+    }
+
+    #[test]
     fn what_is_of_another_ring_or_no_body_is_refused() {
-        let bytes = encode(7, Request::Read).unwrap();
-        assert!(matches!(decode(7, &bytes), Some(Request::Read)));
+        let bytes = encode(7, Agreement::default(), Request::Read).unwrap();
+        assert_eq!(bytes, br#"{"ring":7,"body":"Read"}"#, "as before there were agreements");
+        let later = Agreement::default().after(CellId(2), 5).unwrap();
+        for agreement in [Agreement::default(), later] {
+            let bytes = encode(7, agreement, Request::Read).unwrap();
+            let decoded = decode(7, &bytes);
+            assert!(matches!(decoded, Some((of, Request::Read)) if of == agreement));
+        }
         assert!(decode::<Request>(8, &bytes).is_none());
         assert!(decode::<Answer>(7, b"{\"ring\":7}").is_none());
         let nested = [&b"[".repeat(100_000)[..], b"1"].concat();

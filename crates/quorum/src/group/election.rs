@@ -19,12 +19,13 @@ use super::caller::Caller;
 use super::log::Log;
 use super::types::Raft;
 use crate::transport::Transport;
-use openraft::ServerState;
+use openraft::{RaftMetrics, ServerState};
 use ring::CellId;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 /// How long after the last heartbeat nobody votes for another leader.
 pub const LEASE: Duration = Duration::from_millis(300);
@@ -38,6 +39,10 @@ pub const TIMEOUT_MAX_MS: u64 = 300;
 const ALONE: Duration = Duration::from_millis(10);
 /// How long the others have to say whether they would vote.
 const CANVASS: Duration = Duration::from_millis(100);
+/// How long a cell that starts looks for a later agreement, where not all others answer.
+const LOOKING: Duration = Duration::from_millis(500);
+/// Between two questions to a cell that does not answer.
+const AGAIN: Duration = Duration::from_millis(20);
 
 /// When this cell last heard of a leader or a candidate. A clone is the same one.
 #[derive(Clone)]
@@ -49,19 +54,23 @@ struct Last {
     of_leader: bool,
     /// The leader is suspected to be dead: only the rank counts after the lease.
     suspected: bool,
+    /// When a leader was heard last, whatever came after it.
+    led_at: Option<Instant>,
 }
 
 impl Heard {
     /// Nothing was heard, as of now.
     pub fn new() -> Self {
-        let last = Last { at: Instant::now(), of_leader: false, suspected: false };
+        let last = Last { at: Instant::now(), of_leader: false, suspected: false, led_at: None };
         Self(Arc::new(Mutex::new(last)))
     }
 
     /// Heard from the leader, or voted for a candidate, or campaigned, now.
     pub fn note(&self, of_leader: bool) {
-        let last = Last { at: Instant::now(), of_leader, suspected: false };
-        *self.0.lock().expect("no holder of this lock panics") = last;
+        let mut last = self.0.lock().expect("no holder of this lock panics");
+        let at = Instant::now();
+        let led_at = if of_leader { Some(at) } else { last.led_at };
+        *last = Last { at, of_leader, suspected: false, led_at };
     }
 
     /// The leader is suspected to be dead.
@@ -73,6 +82,12 @@ impl Heard {
     pub fn is_led(&self) -> bool {
         let last = self.0.lock().expect("no holder of this lock panics");
         last.of_leader && last.at.elapsed() <= LEASE
+    }
+
+    /// Whether a leader was heard within a lease, by a cell without a vote too.
+    pub fn hears_leader(&self) -> bool {
+        let last = self.0.lock().expect("no holder of this lock panics");
+        last.led_at.is_some_and(|at| at.elapsed() <= LEASE)
     }
 
     /// When the voter with this rank among `count` campaigns.
@@ -100,13 +115,20 @@ pub struct Elector<T> {
     pub log: Log,
     pub heard: Heard,
     pub caller: Caller<T>,
+    /// Whether this life has campaigned, or followed a leader.
+    pub takes_part: Arc<AtomicBool>,
 }
 
 impl<T: Transport> Elector<T> {
-    /// Campaigns whenever it is due, until the group ends.
+    /// Campaigns whenever it is due, until the group ends. Before that it looks for a later
+    /// agreement: while this cell was away, an operator may have made others voters.
     pub async fn run(self) {
+        self.look_around().await;
         let mut metrics = self.raft.metrics();
         loop {
+            if self.caller.is_superseded() {
+                return;
+            }
             let voters = {
                 let now = metrics.borrow_and_update();
                 let mut voters: Vec<_> = now.membership_config.voter_ids().collect();
@@ -130,11 +152,46 @@ impl<T: Transport> Elector<T> {
                 Err(_) if due() > Instant::now() => {}
                 Err(_) => {
                     self.heard.note(false);
-                    if self.would_win(&voters).await && self.raft.trigger().elect().await.is_err() {
-                        return;
+                    if self.would_win(&voters).await && !self.caller.is_superseded() {
+                        self.takes_part.store(true, Ordering::Release);
+                        if self.raft.trigger().elect().await.is_err() {
+                            return;
+                        }
                     }
                 }
             }
+        }
+    }
+
+    /// Asks all other members something, so that each says which agreement it takes part in. Ends
+    /// when all have answered, or after [`LOOKING`].
+    async fn look_around(&self) {
+        let mut metrics = self.raft.metrics();
+        let has_members =
+            |now: &RaftMetrics<_, _>| now.membership_config.membership().nodes().next().is_some();
+        // What the log says is there at once. A cell that is new has no members yet.
+        let _ = timeout(CANVASS, metrics.wait_for(has_members)).await;
+        let members: Vec<CellId> = {
+            let now = metrics.borrow();
+            let nodes = now.membership_config.membership().nodes();
+            nodes.map(|(cell, _)| *cell).filter(|cell| *cell != self.me).collect()
+        };
+        let last = self.log.kept().last();
+        let mut asked = JoinSet::new();
+        for member in members {
+            let caller = self.caller.clone();
+            asked.spawn(async move {
+                while !caller.is_superseded()
+                    && caller.ask(member, Request::Canvass { last }, CANVASS).await.is_err()
+                {
+                    sleep(AGAIN).await;
+                }
+            });
+        }
+        let _ = timeout(LOOKING, async { while asked.join_next().await.is_some() {} }).await;
+        if !self.heard.is_led() {
+            // Timeouts begin now: those that have run out meanwhile would end together.
+            self.heard.note(false);
         }
     }
 

@@ -3,12 +3,11 @@
 
 use super::body::{Answer, Request};
 use super::caller::Caller;
+use super::shown::Shown;
 use super::types::Raft;
 use crate::transport::Transport;
-use ring::{CellId, Map};
-use std::sync::Arc;
+use ring::CellId;
 use std::time::Duration;
-use tokio::sync::watch;
 use tokio::time::sleep;
 
 /// Between two questions.
@@ -21,7 +20,7 @@ pub struct Follower<T> {
     pub me: CellId,
     pub raft: Raft,
     pub caller: Caller<T>,
-    pub watchers: watch::Sender<Arc<Map>>,
+    pub shown: Shown,
 }
 
 impl<T: Transport> Follower<T> {
@@ -37,9 +36,7 @@ impl<T: Transport> Follower<T> {
         };
         while !members.is_empty() {
             match self.caller.ask(members[0], Request::Map, LIMIT).await {
-                Ok(Answer::Map(map)) => {
-                    self.publish(*map);
-                }
+                Ok(Answer::Map(map)) => self.shown.publish(&map),
                 Ok(Answer::NotLeader(Some(leader))) if leader != self.me => {
                     members.retain(|cell| *cell != leader);
                     members.insert(0, leader);
@@ -48,15 +45,5 @@ impl<T: Transport> Follower<T> {
             }
             sleep(PAUSE).await;
         }
-    }
-
-    fn publish(&self, map: Map) {
-        self.watchers.send_if_modified(|shown| {
-            let is_newer = map.version > shown.version;
-            if is_newer {
-                *shown = Arc::new(map);
-            }
-            is_newer
-        });
     }
 }

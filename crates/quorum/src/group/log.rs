@@ -9,6 +9,7 @@ use super::types::{LogId, StorageError, Types, Vote};
 use crate::disk::{Directory, DiskError, Frames, Health};
 use openraft::storage::{LogFlushed, RaftLogStorage};
 use openraft::{AnyError, Entry, LogState, OptionalSend, RaftLogReader, StorageIOError};
+use ring::Agreement;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::fmt::Debug;
@@ -132,9 +133,14 @@ impl Log {
         Ok(Self { kept, file, health, _directory: directory })
     }
 
-    /// Where the log of a cell is.
+    /// Where the log of a cell is, of the agreement that it takes part in.
     pub fn path(directory: &Directory) -> PathBuf {
-        directory.path().join("log")
+        Self::path_of(directory, directory.agreement())
+    }
+
+    /// Where that of an agreement is.
+    pub fn path_of(directory: &Directory, agreement: Agreement) -> PathBuf {
+        directory.file_of("log", agreement)
     }
 
     /// What is kept.

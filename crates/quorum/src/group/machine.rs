@@ -3,26 +3,24 @@
 //! Invariants: the version of the map that watchers see never falls. The snapshot on disk is at
 //! least as new as what was purged from the log, because it is on disk before openraft purges.
 
-use super::changes::Changes;
+use super::shown::Shown;
 use super::types::{Change, LogId, Membership, SnapshotMeta, StorageError, Types};
 use crate::disk::{Directory, DiskError, Health, read_whole, write_whole};
 use openraft::storage::RaftStateMachine;
 use openraft::{
     AnyError, Entry, EntryPayload, OptionalSend, RaftSnapshotBuilder, Snapshot, StorageIOError,
 };
-use ring::{Map, Verdict};
+use ring::{Agreement, Map, Verdict};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
-use tokio::sync::watch;
 
 /// The state machine.
 pub struct Machine {
     applied: Option<LogId>,
     membership: Membership,
     map: Map,
-    watchers: watch::Sender<Arc<Map>>,
-    changes: Changes,
+    shown: Shown,
     file: SnapshotFile,
 }
 
@@ -50,9 +48,15 @@ struct SnapshotFile {
 }
 
 impl Machine {
-    /// The state of the snapshot; without one, the map `empty`.
-    pub fn open(directory: Arc<Directory>, empty: Map, health: Health) -> Result<Self, DiskError> {
-        let path = Arc::new(directory.path().join("snapshot"));
+    /// The state of the snapshot; without one, the map `empty`. `shown` is what watchers and
+    /// reports see, whatever the agreement.
+    pub fn open(
+        directory: Arc<Directory>,
+        empty: Map,
+        health: Health,
+        shown: Shown,
+    ) -> Result<Self, DiskError> {
+        let path = Arc::new(Self::path_of(&directory, directory.agreement()));
         let newest: Option<Kept> = read_whole(&path)?;
         let (applied, membership, map) = match &newest {
             Some(kept) => {
@@ -61,26 +65,21 @@ impl Machine {
             }
             None => (None, Membership::default(), empty),
         };
-        let watchers = watch::Sender::new(Arc::new(map.clone()));
         let newest = Arc::new(Mutex::new(newest));
         let file = SnapshotFile { path, newest, health, _directory: directory };
-        let changes = Changes::default();
-        Ok(Self { applied, membership, map, watchers, changes, file })
+        let machine = Self { applied, membership, map, shown, file };
+        machine.publish();
+        Ok(machine)
+    }
+
+    /// Where the snapshot of an agreement is.
+    pub fn path_of(directory: &Directory, agreement: Agreement) -> PathBuf {
+        directory.file_of("snapshot", agreement)
     }
 
     /// The last entry that was applied.
     pub fn applied(&self) -> Option<LogId> {
         self.applied
-    }
-
-    /// Where watchers get the map from.
-    pub fn watchers(&self) -> watch::Sender<Arc<Map>> {
-        self.watchers.clone()
-    }
-
-    /// The changes that it has applied since the start.
-    pub fn changes(&self) -> Changes {
-        self.changes.clone()
     }
 
     fn apply_entry(&mut self, entry: Entry<Types>) -> Option<Verdict> {
@@ -101,7 +100,11 @@ impl Machine {
                     let before = self.map.clone();
                     let verdict = self.map.apply(&command);
                     if self.map.version > before.version {
-                        self.changes.push(ring::Change::of(&before, &self.map, Some(&command)));
+                        self.shown.changes.push(ring::Change::of(
+                            &before,
+                            &self.map,
+                            Some(&command),
+                        ));
                     }
                     self.publish();
                     Some(verdict)
@@ -110,16 +113,8 @@ impl Machine {
         }
     }
 
-    /// Shows the map to watchers, if it is newer than what they have. One without cells is what a
-    /// cell begins with, and is replaced by any that has some.
     fn publish(&self) {
-        self.watchers.send_if_modified(|shown| {
-            let is_newer = self.map.version > shown.version || shown.cells.is_empty();
-            if is_newer {
-                *shown = Arc::new(self.map.clone());
-            }
-            is_newer
-        });
+        self.shown.publish(&self.map);
     }
 }
 

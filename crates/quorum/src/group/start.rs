@@ -3,10 +3,11 @@
 use super::election::{HEARTBEAT_MS, TIMEOUT_MAX_MS, TIMEOUT_MIN_MS};
 use super::log::{Kept, Log};
 use super::machine::Machine;
+use super::shown::Shown;
 use super::types::{Change, LogId, Proposal};
 use crate::disk::{Directory, DirectoryError, DiskError, Health};
 use openraft::{Config, EmptyNode, Entry, EntryPayload, Membership, SnapshotPolicy};
-use ring::{CellId, Map};
+use ring::{Agreement, CellId, Map};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
@@ -42,6 +43,19 @@ pub struct Stored {
     pub log: Log,
     pub machine: Machine,
     pub health: Health,
+    pub shown: Shown,
+}
+
+/// The log with which a group begins: `me` is its only voter, and `map` the map.
+fn first_entries(me: CellId, map: Map) -> Kept {
+    let nodes = BTreeMap::from([(me, EmptyNode {})]);
+    let voters = Membership::new(vec![BTreeSet::from([me])], nodes);
+    let found = Proposal::new(Change::Found(Box::new(map)));
+    let payloads = [EntryPayload::Membership(voters), EntryPayload::Normal(found)];
+    let entries = (0..)
+        .zip(payloads)
+        .map(|(index, payload)| Entry { log_id: LogId { index, ..LogId::default() }, payload });
+    Kept::new(entries.collect())
 }
 
 impl Stored {
@@ -52,16 +66,44 @@ impl Stored {
             return Err(StartError::Bound { ring, cell });
         }
         let ring = map.ring;
-        let nodes = BTreeMap::from([(me, EmptyNode {})]);
-        let voters = Membership::new(vec![BTreeSet::from([me])], nodes);
-        let found = Proposal::new(Change::Found(Box::new(map)));
-        let payloads = [EntryPayload::Membership(voters), EntryPayload::Normal(found)];
-        let entries = (0..)
-            .zip(payloads)
-            .map(|(index, payload)| Entry { log_id: LogId { index, ..LogId::default() }, payload });
-        Log::create(&Log::path(&directory), Kept::new(entries.collect()))?;
+        Log::create(&Log::path(&directory), first_entries(me, map))?;
         directory.set_identity(ring, me)?;
-        Self::read(directory, ring)
+        Ok(Self::read(Arc::new(directory), Shown::new(Map::new(ring, 1, 1)))?)
+    }
+
+    /// Begins `agreement` with `me` as its only voter and `map`, in place of the one of before.
+    pub fn recover(
+        directory: Arc<Directory>,
+        agreement: Agreement,
+        (me, map): (CellId, Map),
+        shown: Shown,
+    ) -> Result<Self, DiskError> {
+        Self::switch(directory, agreement, first_entries(me, map), shown)
+    }
+
+    /// Takes part in `agreement` from now on, with nothing of it yet.
+    pub fn adopt(
+        directory: Arc<Directory>,
+        agreement: Agreement,
+        shown: Shown,
+    ) -> Result<Self, DiskError> {
+        Self::switch(directory, agreement, Kept::default(), shown)
+    }
+
+    fn switch(
+        directory: Arc<Directory>,
+        agreement: Agreement,
+        kept: Kept,
+        shown: Shown,
+    ) -> Result<Self, DiskError> {
+        let before = directory.agreement();
+        Log::create(&Log::path_of(&directory, agreement), kept)?;
+        directory.set_agreement(agreement)?;
+        for old in [Log::path_of(&directory, before), Machine::path_of(&directory, before)] {
+            // Nothing reads it any more.
+            let _ = std::fs::remove_file(old);
+        }
+        Self::read(directory, shown)
     }
 
     /// Reads what an earlier life left. A directory that is not bound gets an empty log first. One
@@ -71,19 +113,20 @@ impl Stored {
             Log::create(&Log::path(&directory), Kept::default())?;
         }
         directory.set_identity(ring, me)?;
-        Self::read(directory, ring)
+        Ok(Self::read(Arc::new(directory), Shown::new(Map::new(ring, 1, 1)))?)
     }
 
-    fn read(directory: Directory, ring: u64) -> Result<Self, StartError> {
-        let directory = Arc::new(directory);
+    fn read(directory: Arc<Directory>, shown: Shown) -> Result<Self, DiskError> {
         let health = Health::default();
         let log = Log::open(directory.clone(), health.clone())?;
-        let machine = Machine::open(directory.clone(), Map::new(ring, 1, 1), health.clone())?;
+        let empty = Map::new(shown.map().ring, 1, 1);
+        let machine = Machine::open(directory.clone(), empty, health.clone(), shown.clone())?;
         if log.kept().purged() > machine.applied() {
             let what = "it is older than what was removed from the log";
-            return Err(DiskError::broken(&directory.path().join("snapshot"), 0, what).into());
+            let snapshot = Machine::path_of(&directory, directory.agreement());
+            return Err(DiskError::broken(&snapshot, 0, what));
         }
-        Ok(Self { directory, log, machine, health })
+        Ok(Self { directory, log, machine, health, shown })
     }
 }
 

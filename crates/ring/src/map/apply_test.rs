@@ -47,6 +47,34 @@ fn it_forms_when_all_are_present_and_covers_every_slice() {
 }
 
 #[test]
+fn a_witness_has_no_part_in_any_range() {
+    let mut map = Map::new(7, 2, 2);
+    let join = |token| Command::Join { token, started: started(1) };
+    let watch = |token| Command::JoinWitness { token, started: started(1) };
+    assert!(is_applied(&mut map, join(1)));
+    assert!(is_applied(&mut map, watch(2)) && is_applied(&mut map, watch(2)));
+    assert!(!map.has_formed(), "a witness is none of the cells that are wanted");
+    let witness = CellId(2);
+    assert!(map.cells[&witness].is_witness && map.cells.len() == 2);
+    for (token, command) in [(1, watch(1)), (2, join(2))] {
+        let refused = map.apply(&command);
+        assert_eq!(refused, Verdict::Refused(Refusal::NotEligible), "{token} is the other kind");
+    }
+    assert!(is_applied(&mut map, join(3)));
+    let of: Vec<_> = map.ranges.iter().map(parts).collect();
+    assert_eq!(of, [(1, vec![3], None, 1), (3, vec![1], None, 1)]);
+    assert_eq!(map.fault(), None);
+    let at = map.ranges[0].stamp();
+    assert!(is_applied(&mut map, Command::Drop { at, cell: CellId(3), why: Why::Silent }));
+    let at = map.ranges[0].stamp();
+    for command in [Command::Learn { at, cell: witness }, Command::Forgive { at, cell: witness }] {
+        assert_eq!(map.apply(&command), Verdict::Refused(Refusal::NotEligible), "{command:?}");
+    }
+    assert!(is_applied(&mut map, Command::Start { cell: witness, started: started(2) }));
+    assert_eq!(parts(&map.ranges[0]).0, 1, "its start concerns no range");
+}
+
+#[test]
 fn a_copy_is_promoted_and_the_old_primary_learns_again() {
     let mut map = formed(3, 2);
     let seen = map.ranges[0].stamp();

@@ -3,6 +3,7 @@
 use super::changes::changes;
 use super::command::Command;
 use super::ring_map::Map;
+use crate::ids::CellId;
 
 /// The latest changes that a cell remembers.
 pub const CHANGES_MAX: usize = 256;
@@ -45,11 +46,20 @@ impl Change {
         );
         Self { before: before.version, version: after.version, cause, lines }
     }
+
+    /// An operator has made `cell` the only voter, which goes on from `before` as `after`.
+    #[must_use]
+    pub fn recovered(before: &Map, after: &Map, cell: CellId) -> Self {
+        let lines = vec![format!("cell {cell} is the only voter of a new agreement")];
+        let cause = format!("an operator recovers the ring at cell {cell}");
+        Self { before: before.version, version: after.version, cause, lines }
+    }
 }
 
 fn cause(before: &Map, command: &Command) -> String {
     match *command {
         Command::Join { .. } => "a cell asks to join".to_owned(),
+        Command::JoinWitness { .. } => "a witness asks to join".to_owned(),
         Command::Start { cell, started } => {
             let known = before.cells.get(&cell).map(|it| it.started);
             if known == Some(started) {
@@ -78,8 +88,8 @@ fn cause(before: &Map, command: &Command) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Incarnation;
     use crate::map::{Addresses, Started, Why};
-    use crate::{CellId, Incarnation};
 
     #[test]
     fn each_command_has_a_cause() {

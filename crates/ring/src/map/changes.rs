@@ -9,6 +9,10 @@ pub(super) fn changes(before: &Map, after: &Map) -> Vec<String> {
     for (id, cell) in &after.cells {
         let start = cell.started.incarnation.0;
         match before.cells.get(id) {
+            None if cell.is_witness => {
+                let at = cell.started.addresses.control;
+                lines.push(format!("cell {id} has joined as a witness, at {at}"));
+            }
             None => {
                 lines.push(format!("cell {id} has joined, at {}", cell.started.addresses.clients))
             }
@@ -22,7 +26,8 @@ pub(super) fn changes(before: &Map, after: &Map) -> Vec<String> {
         }
     }
     if after.has_formed() && !before.has_formed() {
-        let (cells, ranges) = (after.cells.len(), after.ranges.len());
+        let cells = after.cells.values().filter(|cell| !cell.is_witness).count();
+        let ranges = after.ranges.len();
         lines.push(format!("the ring has formed: {cells} cells, {ranges} ranges"));
         return lines;
     }
@@ -92,6 +97,7 @@ mod tests {
         for token in [1, 2] {
             apply(&mut map, Command::Join { token, started: started(1) });
         }
+        apply(&mut map, Command::JoinWitness { token: 3, started: started(1) });
         apply(&mut map, Command::Start { cell: CellId(1), started: started(2) });
         let at = map.ranges[0].stamp();
         apply(&mut map, Command::Learn { at, cell: CellId(1) });
@@ -103,6 +109,7 @@ mod tests {
             "cell 1 has joined, at 127.0.0.1:7\n\
              cell 2 has joined, at 127.0.0.1:7\n\
              the ring has formed: 2 cells, 2 ranges\n\
+             cell 3 has joined as a witness, at 127.0.0.1:7\n\
              cell 1 has started again: start 2\n\
              range 1: cell 2 leads it, no longer cell 1 (epoch 2)\n\
              range 1: 1 copy left of 2\n\

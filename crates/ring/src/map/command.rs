@@ -70,6 +70,14 @@ pub enum Command {
         /// Its start.
         started: Started,
     },
+    /// A new witness: it takes part in agreement and heartbeats, and never in a range. The same
+    /// token again means the same witness.
+    JoinWitness {
+        /// A number that the witness drew.
+        token: u64,
+        /// Its start.
+        started: Started,
+    },
     /// A cell has started again: a new life, which proves that the one before has ended. Also a
     /// cell that runs on and has moved to other addresses.
     Start {

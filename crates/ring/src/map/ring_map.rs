@@ -34,6 +34,13 @@ pub struct Cell {
     pub token: u64,
     /// Its latest start.
     pub started: Started,
+    /// Whether it is a witness: it has no part in any range, and serves no clients.
+    #[serde(default, skip_serializing_if = "is_no")]
+    pub is_witness: bool,
+}
+
+fn is_no(yes: &bool) -> bool {
+    !*yes
 }
 
 /// Slices that have the same owner and the same copies.
@@ -198,6 +205,15 @@ impl Map {
         self.ranges.get(at)
     }
 
+    /// Whether `cell` is one that may have a part in ranges.
+    fn may_hold(&self, cell: CellId) -> Result<(), Refusal> {
+        match self.cells.get(&cell) {
+            None => Err(Refusal::NoCell),
+            Some(cell) if cell.is_witness => Err(Refusal::NotEligible),
+            Some(_) => Ok(()),
+        }
+    }
+
     /// The range with this id.
     #[must_use]
     pub fn range(&self, id: RangeId) -> Option<&Range> {
@@ -220,8 +236,8 @@ impl Map {
             if cells.len() != count {
                 return Some(format!("range {} has a cell twice", range.id));
             }
-            if let Some(cell) = cells.iter().find(|cell| !self.cells.contains_key(cell)) {
-                return Some(format!("range {} has cell {cell}, which there is not", range.id));
+            if let Some(cell) = cells.iter().find(|cell| self.may_hold(**cell).is_err()) {
+                return Some(format!("range {} has cell {cell}, which may not", range.id));
             }
         }
         let covers = self.ranges.is_empty() || usize::from(next) == SLICES;
@@ -231,7 +247,8 @@ impl Map {
     /// Applies `command`. A command that is refused changes nothing.
     pub fn apply(&mut self, command: &Command) -> Verdict {
         let applied = match *command {
-            Command::Join { token, started } => self.join(token, started).map(Some),
+            Command::Join { token, started } => self.join(token, started, false).map(Some),
+            Command::JoinWitness { token, started } => self.join(token, started, true).map(Some),
             Command::Start { cell, started } => self.start(cell, started).map(|()| None),
             Command::Promote { at, cell, .. } => self.promote(at, cell).map(|()| None),
             Command::Drop { at, cell, .. } => self.drop_copy(at, cell).map(|()| None),
@@ -249,8 +266,11 @@ impl Map {
         }
     }
 
-    fn join(&mut self, token: u64, started: Started) -> Result<CellId, Refusal> {
-        if let Some((id, _)) = self.cells.iter().find(|(_, cell)| cell.token == token) {
+    fn join(&mut self, token: u64, started: Started, is_witness: bool) -> Result<CellId, Refusal> {
+        if let Some((id, cell)) = self.cells.iter().find(|(_, cell)| cell.token == token) {
+            if cell.is_witness != is_witness {
+                return Err(Refusal::NotEligible);
+            }
             let id = *id;
             self.start(id, started)?;
             return Ok(id);
@@ -260,8 +280,9 @@ impl Map {
         }
         let id = CellId(self.next_cell);
         self.next_cell += 1;
-        self.cells.insert(id, Cell { token, started });
-        if !self.has_formed() && self.cells.len() as u32 >= self.cells_wanted {
+        self.cells.insert(id, Cell { token, started, is_witness });
+        let count = self.cells.values().filter(|cell| !cell.is_witness).count();
+        if !self.has_formed() && !is_witness && count as u32 >= self.cells_wanted {
             self.form();
         }
         Ok(id)
@@ -270,7 +291,8 @@ impl Map {
     /// Gives each cell an equal range, and to each range the cells that follow as copies. All are
     /// empty, so all are in sync.
     fn form(&mut self) {
-        let cells: Vec<_> = self.cells.keys().copied().collect();
+        let cells = self.cells.iter().filter(|(_, cell)| !cell.is_witness);
+        let cells: Vec<_> = cells.map(|(id, _)| *id).collect();
         let count = cells.len().clamp(1, SLICES);
         let copies = usize::from(self.copies_wanted).min(count) - 1;
         let bound = |at: usize| (at * SLICES / count) as u16;
@@ -325,9 +347,7 @@ impl Map {
     }
 
     fn learn(&mut self, at: Stamp, cell: CellId) -> Result<(), Refusal> {
-        if !self.cells.contains_key(&cell) {
-            return Err(Refusal::NoCell);
-        }
+        self.may_hold(cell)?;
         let (wanted, since) = (usize::from(self.copies_wanted), self.version + 1);
         let range = self.range_at(at)?;
         let is_full = range.copies.len() + 1 >= wanted || range.learner.is_some();
@@ -352,9 +372,7 @@ impl Map {
     }
 
     fn forgive(&mut self, at: Stamp, cell: CellId) -> Result<(), Refusal> {
-        if !self.cells.contains_key(&cell) {
-            return Err(Refusal::NoCell);
-        }
+        self.may_hold(cell)?;
         let range = self.range_at(at)?;
         range.begins_epoch(cell)?;
         range.losses += 1;

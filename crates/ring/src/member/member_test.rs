@@ -4,7 +4,7 @@ use super::event::{Effect, Event, Heartbeat, Outcome};
 use super::leases::{BEAT_NS, DEAF_NS, FIRST_NS, LEASE_NS, SHRINK_NS, SILENCE_NS};
 use super::state::{LOST_NS, Member};
 use crate::ids::{CellId, Incarnation, RangeId};
-use crate::map::{Addresses, Command, Map, Stamp, Started, Verdict};
+use crate::map::{Addresses, Command, Map, Refusal, Stamp, Started, Verdict};
 use base::Now;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,6 +15,14 @@ const C: CellId = CellId(3);
 /// Led by [`A`], copied by [`B`].
 const FIRST: RangeId = RangeId(1);
 const TICK_NS: u64 = 10_000_000;
+
+/// Two cells, and [`C`] as their witness.
+fn watched() -> Map {
+    let mut map = formed(2);
+    let started = map.cells[&A].started;
+    map.apply(&Command::JoinWitness { token: 9, started });
+    map
+}
 
 fn formed(cells: u64) -> Map {
     let at = std::net::SocketAddr::from(([127, 0, 0, 1], 1));
@@ -34,6 +42,8 @@ struct Cells {
     members: BTreeMap<CellId, Member>,
     /// From, to.
     cut: Vec<(CellId, CellId)>,
+    /// Who gets no map from the coordinator.
+    forgotten: Vec<CellId>,
     /// What is proposed, and is not applied.
     held: Vec<(CellId, RangeId, Command)>,
     holds_proposals: bool,
@@ -47,11 +57,15 @@ impl Cells {
     }
 
     fn begin(count: u64, cut: Vec<(CellId, CellId)>) -> Self {
-        let map = formed(count);
+        Self::with(formed(count), cut)
+    }
+
+    fn with(map: Map, cut: Vec<(CellId, CellId)>) -> Self {
         let shared = Arc::new(map.clone());
         let member = |id: &CellId| (*id, Member::new(*id, shared.clone(), Now::default()));
         let members = map.cells.keys().map(member).collect();
-        Self { now_ns: 0, map, members, cut, held: Vec::new(), holds_proposals: false }
+        let (held, forgotten) = (Vec::new(), Vec::new());
+        Self { now_ns: 0, map, members, cut, forgotten, held, holds_proposals: false }
     }
 
     fn now(&self) -> Now {
@@ -82,11 +96,14 @@ impl Cells {
 
     fn propose(&mut self, by: CellId, range: RangeId, command: Command) {
         let verdict = self.map.apply(&command);
+        let is_eligible = verdict != Verdict::Refused(Refusal::NotEligible);
+        assert!(is_eligible, "{by} proposes {command:?}");
         self.event(by, Event::Proposed { range, outcome: Outcome::Decided(verdict) });
         if matches!(verdict, Verdict::Applied { .. }) {
             let map = Arc::new(self.map.clone());
-            let all: Vec<_> = self.members.keys().copied().collect();
-            all.into_iter().for_each(|cell| self.event(cell, Event::Map(map.clone())));
+            let notified = self.members.keys().copied().filter(|it| !self.forgotten.contains(it));
+            let notified: Vec<_> = notified.collect();
+            notified.into_iter().for_each(|cell| self.event(cell, Event::Map(map.clone())));
         }
     }
 
@@ -95,7 +112,21 @@ impl Cells {
         while self.now_ns < end_ns {
             self.now_ns += TICK_NS;
             let all: Vec<_> = self.members.keys().copied().collect();
-            all.into_iter().for_each(|cell| self.event(cell, Event::Tick));
+            all.into_iter().for_each(|cell| {
+                self.event(cell, Event::Tick);
+                self.fetch(cell);
+            });
+        }
+    }
+
+    /// The member asks another for its map, if it wants to.
+    fn fetch(&mut self, cell: CellId) {
+        let now = self.now();
+        let asked = self.members.get_mut(&cell).expect("a cell").asks_for_map(now);
+        let Some(from) = asked.filter(|from| !self.cut.contains(&(cell, *from))) else { return };
+        let map = self.members[&from].map().clone();
+        if !self.cut.contains(&(from, cell)) {
+            self.event(cell, Event::Map(map));
         }
     }
 
@@ -323,4 +354,42 @@ fn only_a_range_whose_copies_are_all_absent_is_forgiven() {
     let range = cells.map.range(FIRST).expect("a range");
     assert_eq!((range.primary, range.copies.len(), range.losses), (C, 0, 1));
     assert!(cells.may_answer(C, FIRST));
+}
+
+#[test]
+fn a_witness_confirms_that_a_primary_is_broken_and_learns_nothing() {
+    let mut cells = Cells::with(watched(), Vec::new());
+    cells.run(4 * BEAT_NS);
+    cells.cut = vec![(A, B), (B, A), (A, C), (C, A)];
+    cells.event(B, Event::Broken(A));
+    cells.event(C, Event::Broken(A));
+    cells.run(2 * BEAT_NS);
+    assert_eq!(cells.map.range(FIRST).unwrap().primary, B, "long before the silence is one");
+    cells.run(FIRST_NS);
+    for range in &cells.map.ranges {
+        assert!(!range.has(C), "{range:?}");
+        assert_eq!((range.primary, range.copies.len(), range.learner), (B, 0, None));
+    }
+}
+
+#[test]
+fn a_primary_that_the_coordinator_does_not_reach_goes_on_by_the_map_of_another_cell() {
+    let mut cells = Cells::new(3);
+    cells.forgotten = vec![A];
+    let at = cells.map.range(RangeId(2)).unwrap().stamp();
+    cells.propose(B, RangeId(2), Command::Settle { at });
+    assert!(cells.members[&A].map().version < cells.map.version);
+    let end_ns = cells.now_ns + 10 * SILENCE_NS;
+    while cells.now_ns < end_ns {
+        cells.run(TICK_NS);
+        assert!(cells.may_answer(A, FIRST), "at {}", cells.now_ns);
+    }
+    assert_eq!(cells.members[&A].map().version, cells.map.version);
+    assert_eq!(cells.primary(FIRST), A);
+    // Cut off from all that have it, it does not get it, nor answers.
+    cells.cut_off(A);
+    cells.propose(B, RangeId(2), Command::Settle { at: cells.map.ranges[1].stamp() });
+    cells.run(10 * SILENCE_NS);
+    assert!(cells.members[&A].map().version < cells.map.version);
+    assert!(!cells.may_answer(A, FIRST));
 }

@@ -3,6 +3,7 @@
 mod beats;
 mod event;
 mod leases;
+mod newer;
 mod peers;
 mod proposals;
 mod state;

@@ -3,6 +3,7 @@
 use super::beats::Beats;
 use super::event::{Effect, Event, Heartbeat};
 use super::leases::{DEAF_NS, SHRINK_NS, SILENCE_NS};
+use super::newer::Newer;
 use super::peers::Peers;
 use super::proposals::Proposals;
 use crate::ids::{CellId, RangeId};
@@ -34,6 +35,7 @@ pub struct Member {
     peers: Peers,
     proposals: Proposals,
     beats: Beats,
+    newer: Newer,
     /// Learners that have caught up, by range.
     ready: BTreeMap<RangeId, (Stamp, CellId)>,
     /// Copies that take no more.
@@ -62,6 +64,7 @@ impl Member {
             peers,
             proposals: Proposals::default(),
             beats: Beats::default(),
+            newer: Newer::default(),
             ready: BTreeMap::new(),
             refusing: BTreeMap::new(),
             rests: BTreeMap::new(),
@@ -89,6 +92,7 @@ impl Member {
             Event::Map(map) => self.adopt(map, now),
             Event::Heard { from, incarnation, heartbeat } => {
                 let at = (now.mono_ns, self.map.version);
+                self.newer.hear(from, heartbeat.map_version, self.map.version, now.mono_ns);
                 self.peers.hear(from, incarnation, heartbeat, at);
             }
             Event::Broken(cell) => {
@@ -119,6 +123,12 @@ impl Member {
         }
     }
 
+    /// The cell to ask now for its map, which is newer than that of this one. [`Event::Map`]
+    /// follows if it answers.
+    pub fn asks_for_map(&mut self, now: Now) -> Option<CellId> {
+        self.newer.asks(now.mono_ns)
+    }
+
     /// Until when this cell may answer as the primary of `range`, in nanoseconds of the monotonic
     /// clock; 0 if it may not. Alone it always may: nobody else can become the primary.
     #[must_use]
@@ -144,6 +154,14 @@ impl Member {
         cell == self.me || self.peers.get(cell).is_some_and(|peer| peer.is_heard(now.mono_ns))
     }
 
+    /// Whether no heartbeat of `cell` has arrived for [`LOST_NS`], not even one that does not
+    /// count.
+    #[must_use]
+    pub fn is_lost(&self, cell: CellId, now: Now) -> bool {
+        let peer = self.peers.get(cell);
+        cell != self.me && peer.is_none_or(|peer| peer.absent_ns(now.mono_ns) >= LOST_NS)
+    }
+
     /// Whether `cell` holds nothing of what the map of `version` makes it learn.
     #[must_use]
     pub fn is_ready(&self, cell: CellId, version: u64) -> bool {
@@ -165,6 +183,7 @@ impl Member {
         self.ready.retain(|id, (at, _)| stands(id, *at));
         self.refusing.retain(|id, (at, _)| stands(id, *at));
         self.map = map;
+        self.newer.adopt();
         self.beats.hurry();
     }
 
@@ -215,10 +234,7 @@ impl Member {
     /// Proposes that this cell leads a range whose copies are all lost, and begins it empty.
     /// Nothing is done if one of them may live, or if the range has changed.
     fn forgive(&mut self, at: Stamp, now: Now, effects: &mut Vec<Effect>) {
-        let is_lost = |cell: CellId| {
-            let peer = self.peers.get(cell);
-            cell != self.me && peer.is_none_or(|peer| peer.absent_ns(now.mono_ns) >= LOST_NS)
-        };
+        let is_lost = |cell: CellId| self.is_lost(cell, now);
         let range = self.map.range(at.range).filter(|range| range.stamp() == at);
         let Some(range) = range.filter(|range| range.in_sync().all(is_lost)) else { return };
         if !self.proposals.is_open(range.id) {
@@ -290,7 +306,11 @@ impl Member {
         let rests = |cell: CellId| {
             self.rests.get(&(range.id, cell)).is_some_and(|until_ns| now.mono_ns < *until_ns)
         };
-        let is_free = |cell: &CellId| !range.has(*cell) && !rests(*cell) && self.hears(*cell, now);
+        let is_witness =
+            |cell: &CellId| self.map.cells.get(cell).is_none_or(|cell| cell.is_witness);
+        let is_free = |cell: &CellId| {
+            !range.has(*cell) && !is_witness(cell) && !rests(*cell) && self.hears(*cell, now)
+        };
         let free = self.peers.ids().filter(is_free);
         free.min_by_key(|cell| (parts(*cell), *cell < range.primary, *cell))
     }

@@ -2,6 +2,7 @@
 
 use super::copy::Copy;
 use super::history::History;
+use super::job::{Job, Origin};
 use super::origin::Origins;
 use super::room::Room;
 use super::routes::Routes;
@@ -15,19 +16,28 @@ use peer::{Decoder, Identity, Local, Nonce, Purpose, Secret, Target};
 use ring::{CellId, Change, Map, Outlook, RangeId, Stamp};
 use session::{LogId, WorkerId};
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 /// Bytes of a frame besides the value in it: a key, a line, fields.
 const FRAME_OVERHEAD_BYTES: u64 = 64 << 10;
 
 /// What the workers of a ring's cell send each other.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Mail {
     /// The map has changed, and this cell goes by it.
     Adopted,
     /// Something was appended to the log of a lane.
     Appended(u8),
+    /// A worker without links has a job.
+    Lent(Box<Job>),
+    /// A job that this worker has lent is done.
+    Returned {
+        /// What the worker calls it.
+        number: u64,
+        /// The reply.
+        reply: Vec<u8>,
+    },
 }
 
 /// What the workers find that concerns the member.
@@ -57,6 +67,11 @@ pub enum Finding {
         /// The range, as that operator has seen it.
         at: Stamp,
     },
+    /// An operator says that the voters are lost for ever: this cell goes on without them.
+    Recovers {
+        /// The version of the map from which it goes on.
+        version: u64,
+    },
 }
 
 /// What reaches the rest of the process.
@@ -69,7 +84,8 @@ pub struct RingHost {
 
 /// How workers are reached, once they run.
 pub struct Reach {
-    /// How many workers there are.
+    /// How many workers there are that have links. Those with higher numbers serve one client each,
+    /// and worker 0 does for them what needs a link.
     pub workers: u16,
     /// Sends mail to one.
     pub post: Box<dyn Fn(WorkerId, Mail) + Send + Sync>,
@@ -117,6 +133,9 @@ pub struct RingCell {
     pub(crate) history: History,
     /// By lane, whether its worker has mail about it already.
     mailed: Vec<AtomicBool>,
+    /// How many jobs were lent: no two have the same number, also where a worker's number is used
+    /// again.
+    lent: AtomicU64,
 }
 
 impl RingCell {
@@ -150,6 +169,7 @@ impl RingCell {
             copies: RwLock::default(),
             history: History::default(),
             mailed,
+            lent: AtomicU64::new(0),
         }))
     }
 
@@ -257,6 +277,28 @@ impl RingCell {
     pub(crate) fn worker_of(&self, lane: usize) -> WorkerId {
         let workers = self.reach.get().map_or(1, |reach| usize::from(reach.workers.max(1)));
         WorkerId((lane % workers) as u16)
+    }
+
+    /// Whether `worker` has links.
+    pub(crate) fn has_links(&self, worker: WorkerId) -> bool {
+        self.reach.get().is_none_or(|reach| worker.0 < reach.workers)
+    }
+
+    /// Lends `job` of a worker without links to the one that has them. Returns its number.
+    pub(crate) fn lend(&self, mut job: Job, worker: WorkerId) -> u64 {
+        let number = self.lent.fetch_add(1, Ordering::Relaxed);
+        job.origin = Origin::Worker { worker, number };
+        if let Some(reach) = self.reach.get() {
+            (reach.post)(WorkerId(0), Mail::Lent(Box::new(job)));
+        }
+        number
+    }
+
+    /// Returns a job to the worker that has lent it.
+    pub(crate) fn give_back(&self, worker: WorkerId, number: u64, reply: Vec<u8>) {
+        if let Some(reach) = self.reach.get() {
+            (reach.post)(worker, Mail::Returned { number, reply });
+        }
     }
 
     /// Lets the worker of `lane` know that something was appended to its log.

@@ -26,7 +26,8 @@ impl Finishing {
     /// The reply to a request goes to whom it belongs.
     pub(super) fn finish(&mut self, origin: Origin, bytes: Vec<u8>, orders: &mut VecDeque<Order>) {
         match origin {
-            Origin::Nobody => {}
+            // Its reply is mail.
+            Origin::Nobody | Origin::Worker { .. } => {}
             Origin::Client(ticket) => {
                 orders.push_back(Order::Complete { ticket, bytes, last: true });
             }

@@ -295,6 +295,8 @@ impl Handler for RingService {
                 self.worker.tend(now);
             }
             Mail::Appended(lane) => self.worker.ring().unmail(lane),
+            Mail::Lent(job) => self.worker.jobs.take_lent(*job),
+            Mail::Returned { number, reply } => self.worker.jobs.returned(number, reply),
         }
     }
 

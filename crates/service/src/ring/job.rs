@@ -1,7 +1,7 @@
 //! Requests that this cell carries out for somebody: here, or by sending them to their owner.
 
 use base::SliceId;
-use session::{LogId, Ticket};
+use session::{LogId, Ticket, WorkerId};
 
 /// Who gets the reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,11 +17,18 @@ pub(crate) enum Origin {
     },
     /// Nobody: the client wants no reply.
     Nobody,
+    /// Another worker of this cell, which has no links.
+    Worker {
+        /// The worker.
+        worker: WorkerId,
+        /// What it calls the job.
+        number: u64,
+    },
 }
 
 /// One request with one key.
-#[derive(Clone, Debug)]
-pub(crate) struct Job {
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Job {
     pub(crate) origin: Origin,
     /// The request in canonical form.
     pub(crate) text: Vec<u8>,

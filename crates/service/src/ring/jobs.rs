@@ -7,7 +7,8 @@
 //! ```
 //!
 //! Invariants: each job ends once: by a reply, or by an error at its deadline. A change is sent to
-//! another cell once; if it is not known whether it was executed, its reply says so.
+//! another cell once; if it is not known whether it was executed, its reply says so. A worker
+//! without links lends each job to the one that has them, and gets the reply back.
 
 use super::asked::AskedJobs;
 use super::cell::RingCell;
@@ -15,6 +16,7 @@ use super::executor::{Executed, Executor, Leads};
 use super::finishing::Finishing;
 use super::flush;
 use super::job::{Asks, GatedReply, Gather, Job, Origin, error, in_doubt};
+use super::lent::{self, LentJobs};
 use super::peers::{Needs, Peers, Was};
 use super::role::Role;
 use super::routes::Target;
@@ -49,6 +51,8 @@ pub(crate) struct Jobs {
     pub(super) asked: AskedJobs,
     /// Those that could not be sent or executed.
     again: VecDeque<Job>,
+    /// Those that another worker has, because this one has no links.
+    lent: LentJobs,
     /// The replies to those that are executed.
     finishing: Finishing,
 }
@@ -61,6 +65,7 @@ impl Jobs {
             peers: Peers::default(),
             asked: AskedJobs::new(),
             again: VecDeque::new(),
+            lent: LentJobs::default(),
             finishing: Finishing::default(),
         }
     }
@@ -140,8 +145,7 @@ impl Jobs {
 
     /// What to do where there is no place for that many more jobs.
     fn is_full(&self, jobs: usize, conn: &Conn, reply: &mut Reply) -> Option<Outcome> {
-        let waiting = self.asked.len() + self.again.len() + self.finishing.gated.len();
-        if waiting + jobs <= JOBS_MAX {
+        if self.waiting() + jobs <= JOBS_MAX {
             return None;
         }
         if jobs <= JOBS_MAX && !conn.is_overdue() {
@@ -152,6 +156,26 @@ impl Jobs {
         );
         reply.bytes_mut().extend_from_slice(line.as_bytes());
         Some(Outcome::Done)
+    }
+
+    /// How many jobs wait for something.
+    fn waiting(&self) -> usize {
+        self.asked.len() + self.again.len() + self.finishing.gated.len() + self.lent.len()
+    }
+
+    /// Takes a job of a worker without links.
+    pub(super) fn take_lent(&mut self, job: Job) {
+        if self.waiting() < JOBS_MAX {
+            return self.dispatch(job);
+        }
+        self.finish(job.origin, error("too many requests wait for other cells"));
+    }
+
+    /// A job is back that was lent.
+    pub(super) fn returned(&mut self, number: u64, reply: Vec<u8>) {
+        if let Some(origin) = self.lent.take(number) {
+            self.finish(origin, reply);
+        }
     }
 
     /// When a job that comes now must end.
@@ -218,16 +242,24 @@ impl Jobs {
     /// Begins `job`, unless one about the same slice is kept for later: requests of one client keep
     /// their order.
     fn dispatch(&mut self, job: Job) {
+        let worker = self.executor.worker;
+        if !self.executor.ring.has_links(worker) {
+            self.lent.forget_late(self.now_ns());
+            let (origin, kept) = lent::kept(&job);
+            let number = self.executor.ring.lend(job, worker);
+            return self.lent.add(number, origin, kept);
+        }
         if self.is_kept(job.slice) {
             return self.again.push_back(job);
         }
         self.begin_job(job);
     }
 
-    /// Whether a job about `slice` is kept for later.
+    /// Whether a job about `slice` is kept for later, or lent.
     #[inline]
     fn is_kept(&self, slice: SliceId) -> bool {
-        !self.again.is_empty() && self.again.iter().any(|job| job.slice == slice)
+        self.lent.has(slice)
+            || !self.again.is_empty() && self.again.iter().any(|job| job.slice == slice)
     }
 
     /// Executes `job`, sends it to its owner, or keeps it for a little later.
@@ -354,6 +386,9 @@ impl Jobs {
     }
 
     fn finish(&mut self, origin: Origin, bytes: Vec<u8>) {
+        if let Origin::Worker { worker, number } = origin {
+            return self.executor.ring.give_back(worker, number, bytes);
+        }
         self.finishing.finish(origin, bytes, &mut self.orders);
     }
 

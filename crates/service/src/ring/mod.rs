@@ -20,6 +20,7 @@ mod jobs;
 mod keeper;
 mod kind;
 mod learning;
+mod lent;
 mod link;
 mod origin;
 mod peers;

@@ -1,12 +1,13 @@
 //! `stats ring`: the map that this cell goes by, and what it does itself. `stats ring log`: how the
 //! map has changed. `stats ring key KEY`: what this cell itself holds of a key. `stats ring forgive
-//! RANGE EPOCH CONFIG` is no report: an operator says that all copies of a range are lost.
+//! RANGE EPOCH CONFIG` and `stats ring recover VERSION` are no reports: an operator says that all
+//! copies of a range are lost, or that the voters are.
 
 use super::cell::{Finding, RingCell};
 use crate::worker::Worker;
 use base::{Now, SliceId};
 use memcache::{KEY_BYTES_MAX, Refusal, Words, reply};
-use ring::{CellId, RangeId, Stamp};
+use ring::{Agreement, CellId, RangeId, Stamp};
 use session::Reply;
 use std::fmt::Display;
 
@@ -29,6 +30,13 @@ pub(crate) fn report(
             }
             return;
         }
+        (Some(b"recover"), Some(version), None) => {
+            match number(Some(version)) {
+                Some(version) => recover(ring, version, out),
+                None => out.extend_from_slice(Refusal::BadFormat.line()),
+            }
+            return;
+        }
         (Some(b"key"), Some(key), None) if key.len() <= KEY_BYTES_MAX => {
             held(worker, ring, (key, now), out);
         }
@@ -47,6 +55,7 @@ fn whole(ring: &RingCell, now: Now, out: &mut Vec<u8>) {
     reply::stat(out, "cell", identity.cell);
     reply::stat(out, "start", identity.incarnation);
     reply::stat(out, "map_version", map.version);
+    reply::stat(out, "recoveries", Agreement::recoveries(map.version));
     reply::stat(out, "cells_wanted", map.cells_wanted);
     reply::stat(out, "copies_wanted", map.copies_wanted);
     reply::stat(out, "durability", map.consistency.durability);
@@ -68,6 +77,9 @@ fn whole(ring: &RingCell, now: Now, out: &mut Vec<u8>) {
         stat("control", &addresses.control);
         stat("links", &addresses.links);
         stat("start", &cell.started.incarnation.0);
+        if cell.is_witness {
+            stat("witness", &"yes");
+        }
         if let Some(outlook) = &past.outlook {
             stat("heard", &if outlook.heard.contains(id) { "yes" } else { "no" });
         }
@@ -114,9 +126,14 @@ fn log(ring: &RingCell, out: &mut Vec<u8>) {
     }
 }
 
+/// A number, if the word is one.
+fn number(word: Option<&[u8]>) -> Option<u64> {
+    std::str::from_utf8(word?).ok()?.parse().ok()
+}
+
 /// A range as an operator has seen it: its id, its epoch, its configuration.
 fn stamp(words: [Option<&[u8]>; 3]) -> Option<Stamp> {
-    let [range, epoch, config] = words.map(|word| std::str::from_utf8(word?).ok()?.parse().ok());
+    let [range, epoch, config] = words.map(number);
     let (range, epoch) = (u32::try_from(range?).ok()?, u32::try_from(epoch?).ok()?);
     Some(Stamp { range: RangeId(range), epoch, config: config? })
 }
@@ -130,6 +147,19 @@ fn forgive(ring: &RingCell, at: Stamp, out: &mut Vec<u8>) {
         out.extend_from_slice(b"CLIENT_ERROR the range is another now; look at it again\r\n");
     } else {
         ring.find(Finding::Forgives { at });
+        out.extend_from_slice(reply::OK);
+    }
+}
+
+/// Passes on that the voters are lost. `OK` means that it is looked into: it is refused while more
+/// than half of them were heard shortly before.
+fn recover(ring: &RingCell, version: u64, out: &mut Vec<u8>) {
+    if !ring.cell.options().allow_flush {
+        out.extend_from_slice(reply::FLUSH_DISABLED);
+    } else if ring.map().version != version {
+        out.extend_from_slice(b"CLIENT_ERROR the map is another now; look at it again\r\n");
+    } else {
+        ring.find(Finding::Recovers { version });
         out.extend_from_slice(reply::OK);
     }
 }

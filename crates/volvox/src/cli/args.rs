@@ -52,6 +52,13 @@ Examples:
   volvox up --cells 5 --directory ring              the same cells again the next time
   volvox up --copies 3 -- --memory-limit 1G         flags of volvox serve, for every cell";
 
+const WITNESS_EXAMPLES: &str = "\
+With a witness, a ring of two cells has three voters, so either cell may end.
+
+Examples:
+  volvox witness --directory /var/lib/volvox --listen 10.0.0.3:12211 \\
+    --seeds 10.0.0.1:12211,10.0.0.2:12211 --secret-file /etc/volvox/secret";
+
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub enum Command {
@@ -61,6 +68,9 @@ pub enum Command {
     /// Ask a ring what it is, where keys are, and how it has changed
     #[command(after_help = ctl::EXAMPLES)]
     Ctl(CtlArgs),
+    /// Vote in a ring, and hold no items
+    #[command(after_help = WITNESS_EXAMPLES)]
+    Witness(WitnessArgs),
     /// Serve clients
     #[command(after_help = SERVE_EXAMPLES)]
     Serve(LayerArgs),
@@ -117,6 +127,23 @@ pub struct LayerArgs {
     /// One flag per setting.
     #[command(flatten)]
     pub settings: SettingFlags,
+}
+
+/// A voter without items.
+#[derive(Args, Debug)]
+pub struct WitnessArgs {
+    /// Directory of the witness: who it is, and its part of the agreement
+    #[arg(long)]
+    pub directory: PathBuf,
+    /// Where cells reach it: one host and a fixed port
+    #[arg(long, value_name = "HOST:PORT")]
+    pub listen: String,
+    /// ring.listen of cells of the ring
+    #[arg(long, required = true, value_name = "HOST:PORT", value_delimiter = ',')]
+    pub seeds: Vec<String>,
+    /// File with the secret of the ring
+    #[arg(long, value_name = "FILE")]
+    pub secret_file: PathBuf,
 }
 
 /// A ring on one machine.

@@ -78,6 +78,14 @@ enum CtlCommand {
         #[arg(long)]
         yes: bool,
     },
+    /// Make a cell the only voter, where more than half of the voters are lost for ever
+    Recover {
+        /// Its number, as ctl ring shows it
+        cell: u32,
+        /// Do it; without, only say what would be lost
+        #[arg(long)]
+        yes: bool,
+    },
     /// Show how the map has changed, and why
     Log {
         /// At most this number of changes, the latest
@@ -101,6 +109,7 @@ impl From<CtlArgs> for Wanted {
             CtlCommand::Keys { prefix, limit } => Question::Keys { prefix, limit },
             CtlCommand::Stop { cell, yes } => Question::Stop { cell, is_certain: yes },
             CtlCommand::Forgive { range, yes } => Question::Forgive { range, is_certain: yes },
+            CtlCommand::Recover { cell, yes } => Question::Recover { cell, is_certain: yes },
             CtlCommand::Log { limit } => Question::Log { limit },
         };
         Self { servers: server, timeout, json, question }

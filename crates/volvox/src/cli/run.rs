@@ -10,13 +10,14 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser};
 
-use super::args::{Cli, Command, ConfigCommand, LayerArgs, UpArgs};
+use super::args::{Cli, Command, ConfigCommand, LayerArgs, UpArgs, WitnessArgs};
 use crate::config::{
-    Assignment, ConfigError, Loaded, default_toml, environment, file, load, show_json, show_text,
+    Assignment, ConfigError, Listen, Loaded, default_toml, environment, file, load, show_json,
+    show_text,
 };
 use crate::ctl::ctl;
 use crate::memcached;
-use crate::run::{LaunchOptions, serve};
+use crate::run::{LaunchOptions, WantedWitness, serve, witness};
 use crate::up::{Wanted, up};
 
 /// Settings or flags that cannot be served; the code of `EX_USAGE`.
@@ -69,6 +70,7 @@ fn carry_out(words: Vec<OsString>) -> Result<u8, Failure> {
     }
     match Cli::parse_from(words).command {
         Command::Up(args) => Ok(up(&wanted(args))?),
+        Command::Witness(args) => Ok(witness(&wanted_witness(args)?)?),
         Command::Ctl(args) => Ok(ctl(&args.into())?),
         Command::Serve(layers) => Ok(serve(layered(layers)?, LaunchOptions::default())?),
         Command::Memcached { flags } => memcached(&flags),
@@ -90,6 +92,24 @@ fn carry_out(words: Vec<OsString>) -> Result<u8, Failure> {
 fn wanted(args: UpArgs) -> Wanted {
     let UpArgs { cells, copies, port, directory, stay_ended, json, flags } = args;
     Wanted { cells, copies, port, directory, stays_ended: stay_ended, json, flags }
+}
+
+fn wanted_witness(args: WitnessArgs) -> Result<WantedWitness, Failure> {
+    let WitnessArgs { directory, listen, seeds, secret_file } = args;
+    let read = |flag: &str, text: &str| {
+        let read =
+            Listen::parse(text, 0).map_err(|reason| format!("{flag} {text}: {reason}")).and_then(
+                |listen| {
+                    let is_fixed = listen.port != 0 && listen.host.is_some();
+                    is_fixed.then_some(listen).ok_or_else(|| {
+                format!("{flag} {text}: cells must know it: name one host and a port that is not 0")
+            })
+                },
+            );
+        read.map_err(|message| Failure { code: EXIT_USAGE, message })
+    };
+    let seeds = seeds.iter().map(|seed| read("--seeds", seed)).collect::<Result<_, _>>()?;
+    Ok(WantedWitness { directory, listen: read("--listen", &listen)?, seeds, secret_file })
 }
 
 fn called_memcached(name: Option<&OsString>) -> bool {

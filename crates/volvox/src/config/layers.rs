@@ -6,7 +6,7 @@
 
 use service::EffectLogOptions;
 
-use super::choice::{Driver, EffectLog};
+use super::choice::EffectLog;
 use super::error::{ConfigError, Origin};
 use super::field::Value;
 use super::keys::{KEYS, key_index};
@@ -172,10 +172,6 @@ fn check(loaded: &Loaded, errors: &mut Vec<ConfigError>) {
     if memory.effect_log != EffectLog::Off {
         let reason = "a cell of a ring keeps a log by itself; turn it off";
         refuse("memory.effect_log", reason.to_owned());
-    }
-    if server.driver == Driver::Fixed(drivers::Driver::Threads) {
-        let reason = "a cell of a ring has workers; choose epoll, signal or uring";
-        refuse("server.driver", reason.to_owned());
     }
 }
 

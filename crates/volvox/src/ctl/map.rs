@@ -11,6 +11,8 @@ pub(super) struct Map {
     /// The cell that shows it.
     pub(super) cell: u32,
     pub(super) version: u64,
+    /// How often an operator has recovered the ring.
+    pub(super) recoveries: u64,
     pub(super) cells_wanted: u32,
     pub(super) copies_wanted: usize,
     /// What an answer to a change waits for, and what a read rests on; empty where the cell does
@@ -35,6 +37,10 @@ pub(super) struct Member {
     pub(super) start: u64,
     /// Whether the cell that shows the map hears it; absent where it does not say so.
     pub(super) is_heard: Option<bool>,
+    /// Whether it is a witness, which cannot be asked.
+    pub(super) is_witness: bool,
+    /// Where other cells reach it.
+    pub(super) control: String,
 }
 
 /// A range of the map.
@@ -83,6 +89,7 @@ impl Map {
             match name.split(':').collect::<Vec<_>>()[..] {
                 ["durability"] => map.durability.clone_from(value),
                 ["reads"] => map.reads.clone_from(value),
+                ["recoveries"] => map.recoveries = parse(name, value)?,
                 ["leader"] => map.leader = parse_list(name, value)?.first().copied(),
                 ["voters"] => map.voters = parse_list(name, value)?,
                 ["cell", id, of] => {
@@ -107,6 +114,11 @@ impl Map {
         Ok(map)
     }
 
+    /// The witnesses.
+    pub(super) fn witnesses(&self) -> impl Iterator<Item = (u32, &Member)> {
+        self.cells.iter().filter(|(_, cell)| cell.is_witness).map(|(id, cell)| (*id, cell))
+    }
+
     /// The range of a slice. There is none before the ring has formed.
     pub(super) fn range_of(&self, slice: usize) -> Option<&Range> {
         self.ranges.iter().find(|range| (range.first..=range.last).contains(&slice))
@@ -122,6 +134,8 @@ impl Member {
     fn take(&mut self, of: &str, (name, value): (&str, &str)) -> Result<(), Unreadable> {
         match of {
             "clients" => self.clients = value.to_owned(),
+            "control" => self.control = value.to_owned(),
+            "witness" => self.is_witness = value == "yes",
             "start" => self.start = parse(name, value)?,
             "heard" => self.is_heard = Some(value == "yes"),
             _ => {}

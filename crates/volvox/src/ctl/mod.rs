@@ -9,10 +9,11 @@
 //!               +--> log       what has changed, and why
 //!               +--> stop      a cell ends, if the others can do without it
 //!               +--> forgive   a range that is lost begins again empty
+//!               +--> recover   a cell goes on as the only voter
 //! ```
 //!
-//! Only `stop` and `forgive` change anything. Each answer is a table or JSON. A cell that does not
-//! answer within the time-out is part of the answer, with the reason.
+//! Only `stop`, `forgive` and `recover` change anything. Each answer is a table or JSON. A cell
+//! that does not answer within the time-out is part of the answer, with the reason.
 
 mod client;
 mod forgive;
@@ -21,6 +22,7 @@ mod log;
 mod loss;
 mod map;
 mod picture;
+mod recover;
 mod report;
 mod ring;
 mod stop;
@@ -80,6 +82,9 @@ fn answer(wanted: &Wanted, style: Style, out: &mut dyn Write) -> Result<u8, Box<
         }
         Question::Forgive { range, is_certain } => {
             return forgive::forgive(&take()?, (*range, *is_certain), wanted, out);
+        }
+        Question::Recover { cell, is_certain } => {
+            return recover::recover(&take()?, (*cell, *is_certain), wanted, out);
         }
         Question::Log { limit } => log::print(&take()?, *limit, wanted, style, out)?,
     }

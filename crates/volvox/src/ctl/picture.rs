@@ -51,7 +51,7 @@ impl Canvas {
 /// The picture of `map`. `answers` says whether a cell answers.
 pub(super) fn picture(map: &Map, answers: impl Fn(u32) -> bool, style: Style) -> String {
     if map.ranges.is_empty() {
-        let (has, wanted) = (map.cells.len(), map.cells_wanted);
+        let (has, wanted) = (map.cells.len() - map.witnesses().count(), map.cells_wanted);
         return format!("The ring forms when {wanted} cells have joined; there are {has}.\n");
     }
     let tone = |range: &Range| {

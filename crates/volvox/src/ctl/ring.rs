@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use serde_json::{Value, json};
 
 use super::loss::{Loss, loss};
-use super::map::{Map, Range};
+use super::map::{Map, Member, Range};
 use super::picture::picture;
 use super::style::{Style, Tone};
 use super::survey::{Answer, Asked, Survey};
@@ -122,6 +122,17 @@ fn cells(survey: &Survey, losses: &BTreeMap<u32, Loss>, style: Style) -> Table {
             }
             Err(_) => row.extend(std::iter::repeat_n(("-".to_owned(), Tone::Dim), 5)),
         }
+        table.row(row);
+    }
+    for (id, witness) in survey.map.witnesses() {
+        let (state, tone) = match witness.is_heard {
+            Some(false) => ("witness, not heard", Tone::Bad),
+            _ => ("witness", Tone::Plain),
+        };
+        let mut row: Vec<_> =
+            [id.to_string(), witness.control.clone()].map(|text| (text, Tone::Plain)).to_vec();
+        row.push((state.to_owned(), tone));
+        row.extend(std::iter::repeat_n(("-".to_owned(), Tone::Dim), 7));
         table.row(row);
     }
     table
@@ -240,7 +251,7 @@ fn plural_times(times: u32) -> String {
 /// Who votes, by what the cell with the newest map says.
 fn agreement(survey: &Survey) -> Option<(Tone, String)> {
     let voters = &survey.map.voters;
-    let answer = survey.answers().filter(|(id, ..)| voters.contains(id)).count();
+    let answer = survey.living_voters().len();
     if voters.is_empty() {
         return None;
     }
@@ -309,6 +320,10 @@ fn to_json(survey: &Survey, losses: &BTreeMap<u32, Loss>) -> Value {
             })),
         })
     };
+    let witness = |(id, it): (u32, &Member)| {
+        let heard = it.is_heard;
+        json!({ "cell": id, "control": it.control, "heard": heard })
+    };
     let serves = |range: &Range| {
         let (_, _, answer) = survey.answers().find(|(id, ..)| *id == range.primary)?;
         answer.map.ranges.iter().find(|it| it.id == range.id)?.serves
@@ -338,6 +353,7 @@ fn to_json(survey: &Survey, losses: &BTreeMap<u32, Loss>) -> Value {
         "leader": map.leader,
         "voters": map.voters,
         "cells": survey.cells.iter().map(cell).collect::<Vec<_>>(),
+        "witnesses": map.witnesses().map(witness).collect::<Vec<_>>(),
         "ranges": map.ranges.iter().map(range).collect::<Vec<_>>(),
     })
 }

@@ -21,7 +21,7 @@ const ROUNDS_MAX: usize = 3;
 pub(super) struct Survey {
     /// The newest map.
     pub(super) map: Map,
-    /// Every cell of it.
+    /// Every cell of it, but for witnesses.
     pub(super) cells: BTreeMap<u32, Asked>,
 }
 
@@ -73,9 +73,12 @@ impl Survey {
         let first = Asked { at: server.to_owned(), answer: Ok(first) };
         let mut cells = BTreeMap::from([(map.cell, first)]);
         for _ in 0..ROUNDS_MAX {
-            let is_new = |(id, _): &(&u32, _)| !cells.contains_key(id);
-            let new: Vec<_> = map.cells.iter().filter(is_new).collect();
-            let new: Vec<_> = new.iter().map(|(id, cell)| (**id, cell.clients.clone())).collect();
+            // A witness has no address for clients.
+            let new = map.cells.iter().filter(|(id, cell)| {
+                let is_known = cells.contains_key(*id);
+                !is_known && !cell.is_witness
+            });
+            let new: Vec<_> = new.map(|(id, cell)| (*id, cell.clients.clone())).collect();
             for some in new.chunks(ASKED_MAX) {
                 cells.extend(ask_all(some, &map.ring, timeout));
             }
@@ -92,6 +95,16 @@ impl Survey {
     /// The memory of each cell that answers.
     pub(super) fn memories(&self) -> BTreeMap<u32, Memory> {
         self.answers().map(|(id, _, answer)| (id, answer.memory)).collect()
+    }
+
+    /// The voters that run: cells that answer, and witnesses that the cell with the newest map
+    /// hears.
+    pub(super) fn living_voters(&self) -> Vec<u32> {
+        let runs = |voter: &u32| {
+            self.answers().any(|(id, ..)| id == *voter)
+                || self.map.witnesses().any(|(id, it)| id == *voter && it.is_heard == Some(true))
+        };
+        self.map.voters.iter().copied().filter(runs).collect()
     }
 
     /// The answers that there are.

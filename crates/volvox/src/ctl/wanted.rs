@@ -49,6 +49,13 @@ pub enum Question {
         /// Whether to do it, and not only say what would be lost.
         is_certain: bool,
     },
+    /// That a cell goes on as the only voter.
+    Recover {
+        /// The cell.
+        cell: u32,
+        /// Whether to do it, and not only say what would be lost.
+        is_certain: bool,
+    },
     /// How the map has changed.
     Log {
         /// The latest changes, at most this number.

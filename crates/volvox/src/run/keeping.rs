@@ -60,6 +60,19 @@ impl Keeping {
     }
 }
 
+/// Logs a change of the map, a line for each sentence.
+pub(super) fn log_change(change: &Change) {
+    for line in &change.lines {
+        tracing::info!("map {} ({}): {line}", change.version, change.cause);
+    }
+}
+
+/// Ends the process, because the life of the cell is over.
+pub(super) fn end(why: &str) -> ! {
+    tracing::error!("{why}");
+    std::process::exit(1);
+}
+
 fn run(mut keeper: Keeper, received: &Receiver<Message>, ready: &AtomicU64, clock: Clock) {
     let mut wait = REST;
     loop {
@@ -98,9 +111,7 @@ impl Plane for Keeping {
     }
 
     fn record(&self, change: Change, is_old: bool) {
-        for line in &change.lines {
-            tracing::info!("map {} ({}): {line}", change.version, change.cause);
-        }
+        log_change(&change);
         let at_s = if is_old { 0 } else { self.clock.now().expiry_s };
         self.ring.record(change, at_s);
     }
@@ -111,6 +122,11 @@ impl Plane for Keeping {
 
     fn note(&self, text: String) {
         tracing::warn!("{text}");
+    }
+
+    /// At once: a drain would answer clients meanwhile.
+    fn end(&self, why: String) {
+        end(&why);
     }
 }
 

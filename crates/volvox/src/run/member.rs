@@ -14,7 +14,7 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use control::{Control, ControlConfig, Founding, Seen, Starting};
-use drivers::{Clock, Config, Listen, Server};
+use drivers::{Clock, Config, Driver, Listen, Server};
 use peer::{Nonce, Secret};
 use ring::{Addresses, Consistency, Map};
 use service::{Cell, Finding, Reach, RingCell, RingHost, RingIdentity, RingService};
@@ -66,6 +66,7 @@ impl Joining {
             addresses,
             secret: secret.clone(),
             seeds: seeds.collect::<Result<_, _>>()?,
+            is_witness: false,
             founding: ring.seeds.is_empty().then_some(founding),
             clock: Arc::new(move || clock.now()),
             nonce: Arc::new(move || random.nonce()),
@@ -93,6 +94,7 @@ impl Joining {
         let find = move |finding| match finding {
             Finding::CaughtUp { at, cell } => find_by(&finds, Seen::CaughtUp { at, cell }),
             Finding::Refuses { cell } => find_by(&finds, Seen::Refuses { cell }),
+            Finding::Recovers { version } => find_by(&finds, Seen::Recovers { version }),
             Finding::Forgives { at } => find_by(&finds, Seen::Forgives { at }),
             Finding::Broken { cell, what } => tracing::warn!("the link to cell {cell}: {what}"),
         };
@@ -102,7 +104,11 @@ impl Joining {
         let (plane, keeping) = Keeping::start(ring_cell.clone(), nothing, clock)?;
         let links_at = config.listen.len();
         config.listen.push(Listen::Links(links));
-        let workers = config.workers;
+        // With a thread for each client, one worker has all links.
+        let workers = match config.driver {
+            Driver::Threads => 1,
+            Driver::Epoll | Driver::Signal | Driver::Uring => config.workers,
+        };
         let serves = ring_cell.clone();
         let server = Server::start(config, move |slot| {
             let (post, remote) = (slot.post.clone(), slot.remote.clone());
@@ -128,10 +134,10 @@ fn find_by(finder: &OnceLock<Finder>, seen: Seen) {
 }
 
 /// The system's source of random bytes, open.
-struct OpenRandom(File);
+pub(super) struct OpenRandom(File);
 
 impl OpenRandom {
-    fn open() -> Result<Self, Box<dyn Error>> {
+    pub(super) fn open() -> Result<Self, Box<dyn Error>> {
         File::open(RANDOM).map(Self).map_err(|error| format!("{RANDOM}: {error}").into())
     }
 
@@ -139,14 +145,14 @@ impl OpenRandom {
     ///
     /// # Panics
     /// When the system has none: without them no handshake proves anything.
-    fn nonce(&self) -> Nonce {
+    pub(super) fn nonce(&self) -> Nonce {
         let mut nonce = Nonce::default();
         (&self.0).read_exact(&mut nonce).expect("the system has random bytes");
         nonce
     }
 }
 
-fn read_secret(path: &Path) -> Result<Secret, Box<dyn Error>> {
+pub(super) fn read_secret(path: &Path) -> Result<Secret, Box<dyn Error>> {
     let shown = path.display();
     let bytes = fs::read(path).map_err(|error| format!("ring.secret_file {shown}: {error}"))?;
     let bytes = bytes.trim_ascii();
@@ -157,7 +163,7 @@ fn read_secret(path: &Path) -> Result<Secret, Box<dyn Error>> {
     Ok(secret)
 }
 
-fn address(name: &str, of: &[config::Listen]) -> Result<SocketAddr, Box<dyn Error>> {
+pub(super) fn address(name: &str, of: &[config::Listen]) -> Result<SocketAddr, Box<dyn Error>> {
     let listen = of.first().ok_or_else(|| format!("{name}: no address; name one"))?;
     let found = listen.resolve().map_err(|error| format!("{name} {listen}: {error}"))?;
     let first = found.into_iter().next();

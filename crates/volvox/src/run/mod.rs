@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! serve: launch prepares the process -> driver chooses -> cell and server start -> startup reports
+//! witness: the control plane of a cell alone
 //! ```
 //!
 //! This room alone connects the crates: the budget, the engine, the service and the driver get
@@ -14,6 +15,8 @@ mod launch;
 mod member;
 mod serve;
 mod startup;
+mod witness;
 
 pub use launch::LaunchOptions;
 pub use serve::serve;
+pub use witness::{WantedWitness, witness};

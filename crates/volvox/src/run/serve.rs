@@ -119,7 +119,7 @@ fn cell(
     let config = EngineConfig {
         reserve_bytes: settings.memory.limit.saturating_mul(LIMIT_GROWTH),
         evict: settings.memory.evict,
-        locals: if threads { workers * LOCALS_PER_CORE } else { workers } + SPARE_LOCALS,
+        locals: appending(workers, threads) + SPARE_LOCALS,
         huge_pages: settings.memory.huge_pages,
         prefault: settings.memory.prefault,
         hash_seed: random(),
@@ -146,7 +146,7 @@ fn cell(
         connections_part: CONNECTIONS_PART,
         keep_leases: !threads,
         settings: stats_settings(settings, &launch.reported, chosen.name(), workers),
-        effect_log: effect_log(settings, workers),
+        effect_log: effect_log(settings, workers, threads),
     };
     let host = CellHost {
         remote,
@@ -157,12 +157,20 @@ fn cell(
     Ok(Cell::new(config, budget.clone(), options, Box::new(host), now)?)
 }
 
-fn effect_log(settings: &Settings, workers: usize) -> Option<EffectLogOptions> {
+/// Batches that run at the same time.
+fn appending(workers: usize, threads: bool) -> usize {
+    if threads { workers * LOCALS_PER_CORE } else { workers }
+}
+
+fn effect_log(settings: &Settings, workers: usize, threads: bool) -> Option<EffectLogOptions> {
     let in_ring = settings.ring.directory.is_some();
     let gates = in_ring || settings.memory.effect_log == EffectLog::Gated;
     let value_bytes_max = settings.memory.value_bytes_max();
     // What keeps a cell in its ring appends too.
-    let sinks = workers + usize::from(in_ring);
+    let sinks = match threads {
+        true => appending(workers, threads) + SPARE_LOCALS,
+        false => workers,
+    } + usize::from(in_ring);
     let options =
         EffectLogOptions { lanes: workers, workers: sinks, value_bytes_max, gates, in_ring };
     settings.keeps_effect_log().then_some(options)

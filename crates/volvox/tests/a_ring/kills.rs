@@ -47,9 +47,13 @@ fn wait_for(count: &AtomicUsize, writes: usize) {
 
 #[test]
 fn what_was_acknowledged_is_read_after_each_of_five_kills() {
-    let mut ring = Ring::start("kills");
+    survives(Ring::start("kills"), KILLS);
+}
+
+/// Kills cells of `ring` while clients write, and reads what was acknowledged.
+pub fn survives(mut ring: Ring, kills: usize) {
     let acknowledged = Arc::new(Mutex::new(HashMap::new()));
-    for round in 0..KILLS {
+    for round in 0..kills {
         let (victim, writer, reader) = (round % CELLS, (round + 1) % CELLS, (round + 2) % CELLS);
         let (count, stops) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
         let writers: Vec<_> = (0..WRITERS)

@@ -1,8 +1,12 @@
 //! A ring of real processes, as `volvox up` starts it, with real sockets.
 
+mod cells;
 mod commands;
+mod drivers;
 mod full;
 mod kills;
 mod levels;
 mod questions;
+mod recovery;
 mod support;
+mod witness;

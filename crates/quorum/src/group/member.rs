@@ -1,0 +1,73 @@
+//! What a cell is in one agreement: its part in the Raft group of that agreement.
+
+use super::caller::Caller;
+use super::election::{Elector, Heard};
+use super::follow::Follower;
+use super::link::Links;
+use super::log::Log;
+use super::start::{StartError, Stored, config};
+use super::types::Raft;
+use crate::coordinator::DEADLINE;
+use crate::disk::Health;
+use crate::transport::Transport;
+use ring::CellId;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+/// The part of a cell in one agreement.
+pub struct Member<T> {
+    pub raft: Raft,
+    pub log: Log,
+    pub heard: Heard,
+    pub health: Health,
+    pub caller: Caller<T>,
+    takes_part: Arc<AtomicBool>,
+    tasks: [JoinHandle<()>; 2],
+}
+
+impl<T: Transport> Member<T> {
+    /// Takes part with what is `stored`, from now on.
+    pub async fn start(stored: Stored, me: CellId, caller: Caller<T>) -> Result<Self, StartError> {
+        let Stored { log, machine, health, shown, .. } = stored;
+        let heard = Heard::new();
+        let takes_part = Arc::new(AtomicBool::new(false));
+        let links = Links::new(caller.clone());
+        let raft = Raft::new(me, config(caller.ring())?, links, log.clone(), machine).await;
+        let raft = raft.map_err(|error| StartError::Group(error.to_string()))?;
+        let elector = Elector {
+            me,
+            raft: raft.clone(),
+            log: log.clone(),
+            heard: heard.clone(),
+            caller: caller.clone(),
+            takes_part: takes_part.clone(),
+        };
+        let follower = Follower { me, raft: raft.clone(), caller: caller.clone(), shown };
+        let tasks = [tokio::spawn(elector.run()), tokio::spawn(follower.run())];
+        Ok(Self { raft, log, heard, health, caller, takes_part, tasks })
+    }
+
+    /// Has heard from a leader, now.
+    pub fn hear_leader(&self) {
+        self.takes_part.store(true, Ordering::Release);
+        self.heard.note(true);
+    }
+
+    /// Whether it has campaigned or followed a leader in this life of the cell.
+    pub fn has_taken_part(&self) -> bool {
+        self.takes_part.load(Ordering::Acquire)
+    }
+
+    /// Ends its tasks without waiting for them.
+    pub fn abort(&self) {
+        self.tasks.iter().for_each(JoinHandle::abort);
+    }
+
+    /// Ends its tasks, and waits for them until [`DEADLINE`].
+    pub async fn stop(&self) {
+        self.abort();
+        let _ = timeout(DEADLINE, self.raft.shutdown()).await;
+    }
+}

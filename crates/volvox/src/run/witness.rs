@@ -1,0 +1,93 @@
+//! A witness: a process that takes part in agreement and heartbeats of a ring, and in nothing else.
+//!
+//! It has a vote, and it is the second that finds the connections of a primary broken. It has no
+//! items, serves no clients, and opens no links. It runs until a signal ends it.
+
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use control::{ControlConfig, Plane, Starting};
+use drivers::Clock;
+use ring::{Addresses, CellId, Change, Map, Outlook, RangeId};
+
+use super::keeping::{end, log_change};
+use super::member::{OpenRandom, address, read_secret};
+use crate::config::{Listen, LogSettings};
+use crate::logging;
+use crate::process::{Request, Signals};
+
+/// What a witness is started with.
+#[derive(Clone, Debug)]
+pub struct WantedWitness {
+    /// Its directory.
+    pub directory: PathBuf,
+    /// Where cells reach it.
+    pub listen: Listen,
+    /// `ring.listen` of cells.
+    pub seeds: Vec<Listen>,
+    /// The file with the secret of the ring.
+    pub secret_file: PathBuf,
+}
+
+/// Runs a witness until a signal ends it; returns the code to exit with.
+///
+/// # Errors
+/// What the system, a file or an address refuses, or that no ring takes it.
+pub fn witness(wanted: &WantedWitness) -> Result<u8, Box<dyn Error>> {
+    logging::start(&LogSettings::default())?;
+    let mut signals = Signals::new()?;
+    let (clock, random) = (Clock::new(), OpenRandom::open()?);
+    let one = std::slice::from_ref;
+    let at = address("--listen", one(&wanted.listen))?;
+    let seeds = wanted.seeds.iter().map(|seed| address("--seeds", one(seed)));
+    let config = ControlConfig {
+        directory: wanted.directory.clone(),
+        addresses: Addresses { control: at, links: at, clients: at },
+        secret: read_secret(&wanted.secret_file)?,
+        seeds: seeds.collect::<Result<Vec<SocketAddr>, _>>()?,
+        is_witness: true,
+        founding: None,
+        clock: Arc::new(move || clock.now()),
+        nonce: Arc::new(move || random.nonce()),
+    };
+    let starting = Starting::begin(config, Box::new(|text| tracing::warn!("{text}")))?;
+    let (ring, me, start) = (starting.ring(), starting.cell(), starting.incarnation().0);
+    tracing::info!("cell {me} of ring {ring:016x}, start {start}: a witness");
+    let control = starting.run(Arc::new(Watching));
+    while signals.wait().is_some_and(|request| request == Request::Reload) {}
+    drop(control);
+    Ok(0)
+}
+
+/// What follows for a witness: lines in its log.
+struct Watching;
+
+impl Plane for Watching {
+    fn adopt(&self, _map: Arc<Map>, _holds: BTreeMap<RangeId, u64>) {}
+
+    fn extend(&self, _range: RangeId, _epoch: u32, _until_ns: u64) {}
+
+    fn hear_ready(&self, _cell: CellId, _version: u64) {}
+
+    /// Never: it learns nothing.
+    fn ready_version(&self) -> u64 {
+        0
+    }
+
+    fn record(&self, change: Change, _is_old: bool) {
+        log_change(&change);
+    }
+
+    fn see(&self, _outlook: Outlook) {}
+
+    fn note(&self, text: String) {
+        tracing::warn!("{text}");
+    }
+
+    fn end(&self, why: String) {
+        end(&why);
+    }
+}
