@@ -34,9 +34,27 @@ pub struct ControlConfig {
     /// The ring to found, where there is none to join and the directory is new.
     pub founding: Option<Founding>,
     /// The clock of the cell.
-    pub clock: Arc<dyn Fn() -> Now + Send + Sync>,
+    pub clock: Arc<dyn Clock>,
     /// Random bytes for one handshake.
     pub nonce: Arc<dyn Fn() -> Nonce + Send + Sync>,
+}
+
+/// The clock of a cell, as the control plane sets it.
+pub trait Clock: Send + Sync + 'static {
+    /// The present moment, with the cell's own second, whether or not requests are shown it.
+    fn now(&self) -> Now;
+
+    /// `second` begins now in the ring. Only before anything is served.
+    fn take(&self, second: u32);
+
+    /// `second` has begun in the ring.
+    fn follow(&self, second: u32);
+
+    /// Requests may be shown `second`, once it has begun.
+    fn raise(&self, second: u32);
+
+    /// What the clock of the machine shows, in seconds since 1970.
+    fn wall_s(&self) -> u32;
 }
 
 /// What serves requests, as the control plane sees it. Its calls return at once.

@@ -6,6 +6,7 @@ use crate::hub::{Hub, Reports};
 use crate::known::Known;
 use crate::member::Loop;
 use crate::messages::{JOIN, Join, Joined};
+use crate::time::KeptTime;
 use crate::wire::{Message, Who, Wire};
 use peer::{Frame, Identity, Local, Purpose, Target};
 use quorum::{Coordinator, Directory, Outcome, Quorum};
@@ -81,6 +82,7 @@ pub struct Starting {
     cell: CellId,
     incarnation: Incarnation,
     config: ControlConfig,
+    knows_time: bool,
     hub: Hub,
     quorum: Arc<Quorum<Hub>>,
     events: (mpsc::Sender<Event>, mpsc::Receiver<Event>),
@@ -163,6 +165,12 @@ impl Starting {
             hub.adopt(&map);
         }
         let founds = known.is_none() && map.is_none();
+        if let Some(second) = KeptTime::of(&config.directory).read() {
+            config.clock.follow(second);
+        }
+        if founds {
+            config.clock.take(config.clock.now().expiry_s);
+        }
         let founding = config.founding.filter(|_| founds);
         let transport = hub.clone();
         let quorum = threads.1.run(async move {
@@ -183,7 +191,8 @@ impl Starting {
         hub.adopt(&quorum.watch().borrow());
         let proposer = quorum.clone();
         threads.1.handle.spawn(async move { start_in(&proposer, cell, started).await });
-        Ok(Self { ring, cell, incarnation, config, hub, quorum, events, threads })
+        let knows_time = founds;
+        Ok(Self { ring, cell, incarnation, config, knows_time, hub, quorum, events, threads })
     }
 
     /// The ring that it is of.
@@ -207,7 +216,7 @@ impl Starting {
     /// Goes on: `plane` serves what the map says.
     #[must_use]
     pub fn run(self, plane: Arc<dyn Plane>) -> Control {
-        let Self { cell, incarnation, config, hub, quorum, events, threads, .. } = self;
+        let Self { cell, incarnation, config, knows_time, hub, quorum, events, threads, .. } = self;
         let (sender, receiver) = events;
         let runs = Loop {
             me: cell,
@@ -218,6 +227,8 @@ impl Starting {
             runtime: threads.1.handle.clone(),
             plane,
             clock: config.clock,
+            knows_time,
+            kept_time: KeptTime::of(&config.directory),
             has_noted: AtomicBool::new(false),
             events: sender.clone(),
         };

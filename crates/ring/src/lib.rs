@@ -32,7 +32,7 @@ pub use map::{
     Refusal, Stamp, Started, Verdict, Why,
 };
 pub use member::{
-    BEAT_NS, Effect, Event, FIRST_NS, Heartbeat, LEASE_NS, LOST_NS, Member, Outcome, SHRINK_NS,
-    SILENCE_NS,
+    APART_S, BEAT_NS, Effect, Event, FIRST_NS, Heartbeat, LEASE_NS, LOST_NS, Member, Outcome,
+    SHRINK_NS, SILENCE_NS,
 };
 pub use outlook::Outlook;

@@ -218,10 +218,11 @@ impl Cells {
         event: Option<ring::Event>,
         scene: &mut Scene,
     ) {
+        let leads = event.is_none() && self.leader() == Some(life.cell);
         let Some(process) = self.process(life) else { return };
         let follows = match event {
             Some(event) => process.step_member(event, scene),
-            None => process.tick(scene),
+            None => process.tick(leads, scene),
         };
         self.follow(life, follows, scene);
     }
@@ -236,6 +237,8 @@ impl Cells {
                 Follows::Member(Effect::Propose { range, command }) => {
                     self.coordinator.call(life, Some(range), command, scene);
                 }
+                // The process has done it.
+                Follows::Member(Effect::Take { .. } | Effect::Follow { .. }) => {}
                 Follows::Finding(finding) => self.find(life, finding, scene),
             }
         }
@@ -438,6 +441,20 @@ impl Cells {
                 }
             }
         }
+    }
+
+    /// Who leads the agreement: a cell that reaches more than half of all that there are.
+    fn leader(&self) -> Option<usize> {
+        let runs = |cell: usize| self.machines[cell].process.is_some();
+        let can = |cell: usize| runs(cell) && self.coordinator.cuts[cell] == 0;
+        let cells = 0..self.machines.len();
+        cells.clone().find(|from| {
+            let reaches = |to: &usize| {
+                let is_blocked = self.net.is_blocked(*from, *to) || self.net.is_blocked(*to, *from);
+                *to == *from || runs(*to) && !is_blocked
+            };
+            can(*from) && cells.clone().filter(reaches).count() * 2 > self.machines.len()
+        })
     }
 
     /// A map arrives at a cell.

@@ -131,7 +131,8 @@ impl World {
         let drift = [0, 500, 20_000, 50_000][scene.dice.index(4)];
         let clock = |_| {
             let rate = scene.dice.between(1_000_000 - drift, 1_000_000 + drift);
-            Clock::new(scene.dice.between(1, 1 << 31) * 1000, rate)
+            let wrong_s = [0, 0, 3_600, -3_600][scene.dice.index(4)];
+            Clock::new(scene.dice.between(1, 1 << 31) * 1000, rate, wrong_s)
         };
         let clocks: Vec<_> = (0..count).map(clock).collect();
         let net = Net::new(count, &mut scene);

@@ -51,16 +51,16 @@ impl Keeping {
         let (messages, received) = sync_channel(MESSAGES_MAX);
         let ready = Arc::new(AtomicU64::new(0));
         let keeper = Keeper::new(ring.clone(), map, clock.now());
-        let shared = ready.clone();
+        let (shared, of_thread) = (ready.clone(), clock.clone());
         let thread = thread::Builder::new()
             .name("keeper".to_owned())
-            .spawn(move || run(keeper, &received, &shared, clock))?;
+            .spawn(move || run(keeper, &received, &shared, &of_thread))?;
         let ends = KeepingThread(messages.clone(), Some(thread));
         Ok((Arc::new(Self { messages, ring, ready, clock }), ends))
     }
 }
 
-fn run(mut keeper: Keeper, received: &Receiver<Message>, ready: &AtomicU64, clock: Clock) {
+fn run(mut keeper: Keeper, received: &Receiver<Message>, ready: &AtomicU64, clock: &Clock) {
     let mut wait = REST;
     loop {
         match received.recv_timeout(wait) {

@@ -13,6 +13,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
+use base::Now;
 use control::{Control, ControlConfig, Founding, Seen, Starting};
 use drivers::{Clock, Config, Listen, Server};
 use peer::{Nonce, Secret};
@@ -47,7 +48,7 @@ impl Joining {
     ///
     /// # Errors
     /// What its directory, its addresses or its secret are refused for, or that no ring takes it.
-    pub(super) fn of(settings: &Settings, clock: Clock) -> Result<Option<Self>, Box<dyn Error>> {
+    pub(super) fn of(settings: &Settings, clock: &Clock) -> Result<Option<Self>, Box<dyn Error>> {
         let ring = &settings.ring;
         let Some(directory) = ring.directory.clone() else { return Ok(None) };
         let path = ring.secret_file.as_deref().expect("invariant: settings were checked");
@@ -67,12 +68,13 @@ impl Joining {
             secret: secret.clone(),
             seeds: seeds.collect::<Result<_, _>>()?,
             founding: ring.seeds.is_empty().then_some(founding),
-            clock: Arc::new(move || clock.now()),
+            clock: Arc::new(RingClock(clock.clone())),
             nonce: Arc::new(move || random.nonce()),
         };
         let note = |text: String| tracing::warn!("{text}");
         let starting = Starting::begin(config, Box::new(note))?;
-        Ok(Some(Self { starting, secret, links: addresses.links, clock }))
+        let (links, clock) = (addresses.links, clock.clone());
+        Ok(Some(Self { starting, secret, links, clock }))
     }
 
     /// Serves `cell` as one of the ring.
@@ -124,6 +126,32 @@ impl Joining {
 fn find_by(finder: &OnceLock<Finder>, seen: Seen) {
     if let Some(find) = finder.get() {
         find(seen);
+    }
+}
+
+/// The clock of the cell, as the control plane sets it.
+struct RingClock(Clock);
+
+impl control::Clock for RingClock {
+    fn now(&self) -> Now {
+        let mono_ns = self.0.now().mono_ns;
+        Now { mono_ns, expiry_s: self.0.expiry().own_s(mono_ns) }
+    }
+
+    fn take(&self, second: u32) {
+        self.0.expiry().take(second, self.0.now().mono_ns);
+    }
+
+    fn follow(&self, second: u32) {
+        self.0.expiry().follow(second, self.0.now().mono_ns);
+    }
+
+    fn raise(&self, second: u32) {
+        self.0.expiry().raise(second);
+    }
+
+    fn wall_s(&self) -> u32 {
+        u32::try_from(Clock::wall_ns() / 1_000_000_000).unwrap_or(u32::MAX)
     }
 }
 
