@@ -3,7 +3,9 @@
 use base::Now;
 use peer::{Nonce, Secret};
 use quorum::{DirectoryError, StartError};
-use ring::{Addresses, CellId, Change, Consistency, Map, Outlook, RangeId, Stamp};
+use ring::{
+    Addresses, CellId, Change, Consistency, Map, Outcome, Outlook, RangeId, Stamp,
+};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::SocketAddr;
@@ -75,6 +77,9 @@ pub trait Plane: Send + Sync + 'static {
     /// The map has changed. `is_old`: before this start of the cell, or while it was absent.
     fn record(&self, change: Change, is_old: bool);
 
+    /// What came of [`Seen::Flushes`], which was this.
+    fn flushed(&self, flush: Seen, outcome: Outcome);
+
     /// What the cell sees of the others now.
     fn see(&self, outlook: Outlook);
 
@@ -96,6 +101,17 @@ pub enum Seen {
     Refuses {
         /// The copy.
         cell: CellId,
+    },
+    /// A client asks for a delayed flush. [`Plane::flushed`] takes what came of it.
+    Flushes {
+        /// The number of the worker that waits for it.
+        worker: u16,
+        /// Its number there.
+        id: u64,
+        /// The second in which it is due.
+        due_s: u32,
+        /// The second at which it is asked for.
+        at_s: u32,
     },
     /// An operator says that all copies of a range are lost.
     Forgives {

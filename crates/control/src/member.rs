@@ -6,7 +6,9 @@ use crate::known::Known;
 use crate::time::{KeptTime, Warnings};
 use base::Now;
 use quorum::{Coordinator, Quorum};
-use ring::{CellId, Change, Effect, Event, Incarnation, Map, Member, Outlook, RangeId};
+use ring::{
+    CellId, Change, Command, Effect, Event, Incarnation, Map, Member, Outcome, Outlook, RangeId,
+};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -194,11 +196,7 @@ impl Loop {
                 Effect::Propose { range, command } => {
                     let (quorum, events) = (self.quorum.clone(), self.events.clone());
                     self.runtime.spawn(async move {
-                        let outcome = match quorum.propose(command).await {
-                            quorum::Outcome::Verdict(verdict) => ring::Outcome::Decided(verdict),
-                            quorum::Outcome::Unknown => ring::Outcome::Unknown,
-                            quorum::Outcome::Unavailable(_) => ring::Outcome::Unavailable,
-                        };
+                        let outcome = propose(&quorum, command).await;
                         let _ = events.send(Event::Proposed { range, outcome }).await;
                     });
                 }
@@ -236,5 +234,14 @@ impl Loop {
             quorum.set_present(&present).await;
             is_arranging.store(false, Ordering::Release);
         });
+    }
+}
+
+/// Proposes `command`. The call has a deadline.
+pub(crate) async fn propose(quorum: &Quorum<Hub>, command: Command) -> Outcome {
+    match quorum.propose(command).await {
+        quorum::Outcome::Verdict(verdict) => Outcome::Decided(verdict),
+        quorum::Outcome::Unknown => Outcome::Unknown,
+        quorum::Outcome::Unavailable(_) => Outcome::Unavailable,
     }
 }

@@ -4,7 +4,7 @@ use crate::calls::Calls;
 use crate::config::{ControlConfig, ControlError, Founding, Plane, Seen};
 use crate::hub::{Hub, Reports};
 use crate::known::Known;
-use crate::member::Loop;
+use crate::member::{Loop, propose};
 use crate::messages::{JOIN, Join, Joined};
 use crate::time::KeptTime;
 use crate::wire::{Message, Who, Wire};
@@ -94,6 +94,7 @@ pub struct Control {
     events: mpsc::Sender<Event>,
     quorum: Arc<Quorum<Hub>>,
     me: CellId,
+    plane: Arc<dyn Plane>,
     _threads: (Thread, Thread),
 }
 
@@ -225,7 +226,7 @@ impl Starting {
             known: Known::of(&config.directory),
             quorum: quorum.clone(),
             runtime: threads.1.handle.clone(),
-            plane,
+            plane: plane.clone(),
             clock: config.clock,
             knows_time,
             kept_time: KeptTime::of(&config.directory),
@@ -233,7 +234,7 @@ impl Starting {
             events: sender.clone(),
         };
         threads.0.handle.spawn(runs.run(receiver));
-        Control { events: sender, quorum, me: cell, _threads: threads }
+        Control { events: sender, quorum, me: cell, plane, _threads: threads }
     }
 }
 
@@ -241,9 +242,18 @@ impl Control {
     /// Takes what the plane has found.
     pub fn finder(&self) -> impl Fn(Seen) + Send + Sync + 'static {
         let (events, maps, me) = (self.events.clone(), self.quorum.watch(), self.me);
+        let (quorum, plane) = (self.quorum.clone(), self.plane.clone());
+        let runtime = self._threads.1.handle.clone();
         move |seen| match seen {
             Seen::CaughtUp { at, cell } => {
                 let _ = events.try_send(Event::CaughtUp { at, cell });
+            }
+            Seen::Flushes { due_s, at_s, .. } => {
+                let (quorum, plane) = (quorum.clone(), plane.clone());
+                runtime.spawn(async move {
+                    let outcome = propose(&quorum, Command::Flush { due_s, at_s }).await;
+                    plane.flushed(seen, outcome);
+                });
             }
             Seen::Forgives { at } => {
                 let _ = events.try_send(Event::Forgives { at });

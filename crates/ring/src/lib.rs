@@ -28,8 +28,8 @@ mod outlook;
 pub use consistency::{Consistency, Durability, Reads, UnknownToken};
 pub use ids::{CellId, Incarnation, RangeId};
 pub use map::{
-    Addresses, CELLS_MAX, CHANGES_MAX, COPIES_MAX, Cell, Change, Command, EPOCHS_MAX, Map, Range,
-    Refusal, Stamp, Started, Verdict, Why,
+    Addresses, CELLS_MAX, CHANGES_MAX, COPIES_MAX, Cell, Change, Command, EPOCHS_MAX, Flush,
+    Flushes, Map, Range, Refusal, Stamp, Started, Verdict, Why,
 };
 pub use member::{
     APART_S, BEAT_NS, Effect, Event, FIRST_NS, Heartbeat, LEASE_NS, LOST_NS, Member, Outcome,

@@ -6,13 +6,15 @@
 
 use crate::client::Client;
 use crate::clock::Clock;
-use crate::coordinator::Coordinator;
+use crate::coordinator::{About, Coordinator};
 use crate::driver::{Act, Arrived};
 use crate::history::History;
 use crate::net::{Chunk, Net, Party};
 use crate::process::{Follows, Process};
-use crate::scene::{Dial, Event, Life, PipeId, Scene, cell_id, index_of};
-use ring::{Addresses, CellId, Command, Effect, Heartbeat, Incarnation, Map, Started};
+use crate::scene::{CallId, Dial, Event, Life, PipeId, Scene, cell_id, index_of};
+use ring::{
+    APART_S, Addresses, CellId, Command, Effect, Heartbeat, Incarnation, Map, Outcome, Started,
+};
 use service::Finding;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -56,6 +58,8 @@ pub(crate) struct Cells {
     pub(crate) beats_late: u64,
     /// In how many of 1,000 batches the process is stopped.
     pub(crate) stops: u64,
+    /// A cell has taken another time than one that runs, which it could not hear.
+    pub(crate) is_time_split: bool,
     pub(crate) fault: Option<String>,
 }
 
@@ -87,7 +91,8 @@ impl Cells {
         };
         let machines = clocks.iter().enumerate().map(machine).collect();
         let (beats_lost, beats_late, stops) = (0, 0, 0);
-        Self { machines, net, coordinator, beats_lost, beats_late, stops, fault: None }
+        let (is_time_split, fault) = (false, None);
+        Self { machines, net, coordinator, beats_lost, beats_late, stops, is_time_split, fault }
     }
 
     /// The process of a life, if it runs.
@@ -235,10 +240,15 @@ impl Cells {
                     self.send_beat(life, index_of(to), heartbeat, scene);
                 }
                 Follows::Member(Effect::Propose { range, command }) => {
-                    self.coordinator.call(life, Some(range), command, scene);
+                    self.coordinator.call(life, About::Range(range), command, scene);
                 }
                 // The process has done it.
-                Follows::Member(Effect::Take { .. } | Effect::Follow { .. }) => {}
+                Follows::Member(Effect::Follow { .. }) => {}
+                Follows::Member(Effect::Take { second }) => {
+                    let others = self.machines.iter().filter_map(|it| it.process.as_ref());
+                    let mut seconds = others.filter_map(|process| process.second(scene));
+                    self.is_time_split |= seconds.any(|it| it.abs_diff(second) > APART_S);
+                }
                 Follows::Finding(finding) => self.find(life, finding, scene),
             }
         }
@@ -298,6 +308,10 @@ impl Cells {
                     let event = ring::Event::Refuses { at: range.stamp(), cell: copy };
                     scene.after(20_000, Event::Member(life, Box::new(event)));
                 }
+            }
+            Finding::Flushes(flush) => {
+                let command = Command::Flush { due_s: flush.due_s, at_s: flush.at_s };
+                self.coordinator.call(life, About::Flush(flush), command, scene);
             }
             Finding::Forgives { at } => {
                 let event = Box::new(ring::Event::Forgives { at });
@@ -457,6 +471,15 @@ impl Cells {
         })
     }
 
+    /// A call of the coordinator ends.
+    pub(crate) fn answer(&mut self, call: CallId, outcome: Outcome, scene: &mut Scene) {
+        if let Some((life, flush)) = self.coordinator.answer(call, outcome, scene)
+            && let Some(process) = self.process(life)
+        {
+            process.flushed(flush, outcome, scene);
+        }
+    }
+
     /// A map arrives at a cell.
     pub(crate) fn take_map(&mut self, cell: usize, version: u64, scene: &mut Scene) {
         let machine = &mut self.machines[cell];
@@ -477,7 +500,7 @@ impl Cells {
         }
         let command =
             Command::Start { cell: cell_id(life.cell), started: started(life.cell, life.number) };
-        self.coordinator.call(life, None, command, scene);
+        self.coordinator.call(life, About::Start, command, scene);
         scene.after(START_NS, Event::Start(life));
     }
 

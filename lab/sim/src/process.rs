@@ -158,6 +158,12 @@ impl Process {
         self.expiry.at(self.clock.mono_ns(scene.now_ns))
     }
 
+    /// The second of the ring here, if it is known.
+    pub(crate) fn second(&self, scene: &Scene) -> Option<u32> {
+        let mono_ns = self.clock.mono_ns(scene.now_ns);
+        self.member.knows_time().then(|| self.expiry.own_s(mono_ns))
+    }
+
     /// The worker wakes at `at_ns`, or earlier.
     fn wake_worker(&mut self, at_ns: u64, scene: &mut Scene) {
         if self.worker_at_ns.is_none_or(|known| known > at_ns) {
@@ -374,6 +380,17 @@ impl Process {
             }
         }
         effects.into_iter().map(Follows::Member).collect()
+    }
+
+    /// What came of a flush that its worker has proposed.
+    pub(crate) fn flushed(
+        &mut self,
+        flush: service::Flushing,
+        outcome: ring::Outcome,
+        scene: &mut Scene,
+    ) {
+        self.ring.flushed(flush, outcome);
+        self.wake_worker_soon(scene);
     }
 
     /// The member looks at the time. `leads`: the cell leads the agreement.

@@ -1,6 +1,7 @@
 //! What all workers of a cell share about its ring, and the thread that keeps it.
 
 use super::copy::Copy;
+use super::flushed::Flushed;
 use super::history::History;
 use super::origin::Origins;
 use super::room::Room;
@@ -12,7 +13,7 @@ use crate::replies::{log_of, with_copy};
 use base::Now;
 use effects::{LaneId, Level, Levels, Place};
 use peer::{Decoder, Identity, Local, Nonce, Purpose, Secret, Target};
-use ring::{CellId, Change, Map, Outlook, RangeId, Stamp};
+use ring::{CellId, Change, Map, Outcome, Outlook, RangeId, Stamp};
 use session::{LogId, WorkerId};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -28,6 +29,21 @@ pub enum Mail {
     Adopted,
     /// Something was appended to the log of a lane.
     Appended(u8),
+    /// What has come of a delayed flush that this worker has proposed, by its number.
+    Flushed(u64, Outcome),
+}
+
+/// A delayed flush that a client asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Flushing {
+    /// The worker that waits for it.
+    pub worker: WorkerId,
+    /// Its number there.
+    pub id: u64,
+    /// The second in which it is due.
+    pub due_s: u32,
+    /// The second at which it is asked for.
+    pub at_s: u32,
 }
 
 /// What the workers find that concerns the member.
@@ -52,6 +68,8 @@ pub enum Finding {
         /// The reason.
         what: String,
     },
+    /// A client asks for a delayed flush. [`RingCell::flushed`] takes what came of it.
+    Flushes(Flushing),
     /// An operator says that all copies of a range are lost.
     Forgives {
         /// The range, as that operator has seen it.
@@ -115,6 +133,7 @@ pub struct RingCell {
     pub(crate) room: Arc<Room>,
     copies: RwLock<Arc<Vec<Arc<Copy>>>>,
     pub(crate) history: History,
+    pub(crate) flushed: Flushed,
     /// By lane, whether its worker has mail about it already.
     mailed: Vec<AtomicBool>,
 }
@@ -149,6 +168,7 @@ impl RingCell {
             origins: Origins::new(),
             copies: RwLock::default(),
             history: History::default(),
+            flushed: Flushed::new(),
             mailed,
         }))
     }
@@ -172,6 +192,13 @@ impl RingCell {
     /// Remembers for reports what the cell sees of the others now.
     pub fn see(&self, outlook: Outlook) {
         self.history.past().outlook = Some(outlook);
+    }
+
+    /// What came of a delayed flush.
+    pub fn flushed(&self, flush: Flushing, outcome: Outcome) {
+        if let Some(reach) = self.reach.get() {
+            (reach.post)(flush.worker, Mail::Flushed(flush.id, outcome));
+        }
     }
 
     /// The version of the map that it goes by.

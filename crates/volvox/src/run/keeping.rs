@@ -8,10 +8,11 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use control::Plane;
+use control::{Plane, Seen};
 use drivers::Clock;
-use ring::{CellId, Change, Map, Outlook, RangeId};
-use service::{Keeper, RingCell};
+use ring::{CellId, Change, Map, Outcome, Outlook, RangeId};
+use service::{Flushing, Keeper, RingCell};
+use session::WorkerId;
 
 /// Between two steps of what takes long.
 const STEP: Duration = Duration::from_micros(200);
@@ -103,6 +104,13 @@ impl Plane for Keeping {
         }
         let at_s = if is_old { 0 } else { self.clock.now().expiry_s };
         self.ring.record(change, at_s);
+    }
+
+    fn flushed(&self, flush: Seen, outcome: Outcome) {
+        if let Seen::Flushes { worker, id, due_s, at_s } = flush {
+            let worker = WorkerId(worker);
+            self.ring.flushed(Flushing { worker, id, due_s, at_s }, outcome);
+        }
     }
 
     fn see(&self, outlook: Outlook) {

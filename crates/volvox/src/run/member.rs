@@ -18,7 +18,7 @@ use control::{Control, ControlConfig, Founding, Seen, Starting};
 use drivers::{Clock, Config, Listen, Server};
 use peer::{Nonce, Secret};
 use ring::{Addresses, Consistency, Map};
-use service::{Cell, Finding, Reach, RingCell, RingHost, RingIdentity, RingService};
+use service::{Cell, Finding, Flushing, Reach, RingCell, RingHost, RingIdentity, RingService};
 
 use super::keeping::{Keeping, KeepingThread};
 use crate::config::{self, Settings};
@@ -95,6 +95,9 @@ impl Joining {
         let find = move |finding| match finding {
             Finding::CaughtUp { at, cell } => find_by(&finds, Seen::CaughtUp { at, cell }),
             Finding::Refuses { cell } => find_by(&finds, Seen::Refuses { cell }),
+            Finding::Flushes(Flushing { worker, id, due_s, at_s }) => {
+                find_by(&finds, Seen::Flushes { worker: worker.0, id, due_s, at_s });
+            }
             Finding::Forgives { at } => find_by(&finds, Seen::Forgives { at }),
             Finding::Broken { cell, what } => tracing::warn!("the link to cell {cell}: {what}"),
         };
