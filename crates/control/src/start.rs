@@ -166,12 +166,7 @@ impl Starting {
             hub.adopt(&map);
         }
         let founds = known.is_none() && map.is_none();
-        if let Some(second) = KeptTime::of(&config.directory).read() {
-            config.clock.follow(second);
-        }
-        if founds {
-            config.clock.take(config.clock.now().expiry_s);
-        }
+        set_clock(&config, founds);
         let founding = config.founding.filter(|_| founds);
         let transport = hub.clone();
         let quorum = threads.1.run(async move {
@@ -287,6 +282,18 @@ async fn start_in(quorum: &Quorum<Hub>, cell: CellId, started: Started) {
                 sleep(AGAIN).await;
             }
         }
+    }
+}
+
+/// Sets the clock to what the directory has kept, if that is later. A founder begins the time of the
+/// ring.
+fn set_clock(config: &ControlConfig, founds: bool) {
+    let clock = &config.clock;
+    if let Some(second) = KeptTime::of(&config.directory).read() {
+        clock.follow(second);
+    }
+    if founds {
+        clock.take(clock.now().expiry_s);
     }
 }
 

@@ -242,9 +242,13 @@ impl Cells {
                 Follows::Member(Effect::Propose { range, command }) => {
                     self.coordinator.call(life, About::Range(range), command, scene);
                 }
-                // The process has done it.
-                Follows::Member(Effect::Follow { .. }) => {}
+                // The process has done both.
+                Follows::Member(Effect::Follow { second }) => self.follows(life, second, scene),
                 Follows::Member(Effect::Take { second }) => {
+                    let is_wrong = self.is_wrong(second, scene);
+                    if let Some(process) = self.process(life) {
+                        process.is_time_wrong |= is_wrong;
+                    }
                     let others = self.machines.iter().filter_map(|it| it.process.as_ref());
                     let mut seconds = others.filter_map(|process| process.second(scene));
                     self.is_time_split |= seconds.any(|it| it.abs_diff(second) > APART_S);
@@ -454,6 +458,29 @@ impl Cells {
                     self.net.reset(id, 1 - side, scene);
                 }
             }
+        }
+    }
+
+    /// The monotonic clock of a machine jumps.
+    pub(crate) fn jump(&mut self, cell: usize) {
+        self.machines[cell].clock.jump();
+        self.is_time_split = true;
+        if let Some(process) = &mut self.machines[cell].process {
+            process.jump();
+        }
+    }
+
+    /// Whether `second` is later than any clock that is right can make it.
+    fn is_wrong(&self, second: u32, scene: &Scene) -> bool {
+        u64::from(second) > Clock::latest_s(&self.machines[0].clock, scene.now_ns)
+    }
+
+    /// A cell follows a later second. No clock that has jumped may have made it do so.
+    fn follows(&mut self, life: Life, second: u32, scene: &Scene) {
+        let is_wrong = self.is_wrong(second, scene);
+        if self.process(life).is_some_and(|process| !process.is_time_wrong) && is_wrong {
+            let cell = life.cell + 1;
+            self.fault.get_or_insert(format!("cell {cell} follows the wrong second {second}"));
         }
     }
 

@@ -23,6 +23,17 @@ impl Clock {
         Self { offset_ns, rate, wrong_s }
     }
 
+    /// It jumps ahead by an hour.
+    pub(crate) fn jump(&mut self) {
+        self.offset_ns += 3_600 * SECOND_NS;
+    }
+
+    /// The latest second that any cell of the ring may follow at the true time `true_ns`, where the
+    /// founder's clock is wrong by `wrong_s` and no clock has jumped.
+    pub(crate) fn latest_s(founder: &Self, true_ns: u64) -> u64 {
+        founder.wall_ns(true_ns + true_ns / 16) / SECOND_NS + 2
+    }
+
     /// What it shows at the true time `true_ns`.
     pub(crate) fn mono_ns(&self, true_ns: u64) -> u64 {
         let passed_ns = (u128::from(true_ns) * u128::from(self.rate) / u128::from(MILLION)) as u64;

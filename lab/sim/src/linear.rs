@@ -90,18 +90,13 @@ pub(crate) fn search(entries: &[Entry], ends: &BTreeMap<u64, End>) -> Found {
             return Found::Order;
         }
         // Nothing that was asked after this may come next: its answer has come before.
-        let ends_ns = |entry: &Entry| entry.answered_ns.unwrap_or(u64::MAX);
         let first = (0..entries.len()).find(|at| !done.has(*at)).unwrap_or(0);
         let open = || (first..entries.len()).filter(|at| !done.has(*at)).map(|at| &entries[at]);
         let end = state.and_then(|value| ends.get(&(value / STEP * STEP)));
         let late_ns = end.and_then(|end| end.latest_ns).unwrap_or(u64::MAX);
         let bound_ns = open().map(ends_ns).min().unwrap_or(u64::MAX).min(late_ns);
         if path.len() >= best {
-            best = path.len();
-            stuck = (0..entries.len())
-                .filter(|at| !done.has(*at))
-                .min_by_key(|at| ends_ns(&entries[*at]))
-                .unwrap_or(0);
+            (best, stuck) = (path.len(), first_to_end(entries, &done));
         }
         let mut chosen = None;
         for (at, entry) in entries.iter().enumerate().skip(next.max(first)) {
@@ -145,6 +140,17 @@ pub(crate) fn search(entries: &[Entry], ends: &BTreeMap<u64, End>) -> Found {
             (state, next) = (before, entry + 1);
         }
     }
+}
+
+/// The time before which a request has its effect.
+fn ends_ns(entry: &Entry) -> u64 {
+    entry.answered_ns.unwrap_or(u64::MAX)
+}
+
+/// The request that is not `done` and whose answer has come first.
+fn first_to_end(entries: &[Entry], done: &Set) -> usize {
+    let open = (0..entries.len()).filter(|at| !done.has(*at));
+    open.min_by_key(|at| ends_ns(&entries[*at])).unwrap_or(0)
 }
 
 /// 1 for a request with an answer.

@@ -85,6 +85,8 @@ pub(crate) struct Process {
     me: CellId,
     clock: Clock,
     expiry: ExpiryClock,
+    /// Its clock has jumped, or it has taken the second of one that has.
+    pub(crate) is_time_wrong: bool,
     cell: Arc<Cell>,
     pub(crate) ring: Arc<RingCell>,
     keeper: Keeper,
@@ -133,6 +135,7 @@ impl Process {
             me,
             clock,
             expiry,
+            is_time_wrong: false,
             cell,
             ring,
             keeper,
@@ -156,6 +159,12 @@ impl Process {
     /// What its clock shows.
     pub(crate) fn now(&self, scene: &Scene) -> base::Now {
         self.expiry.at(self.clock.mono_ns(scene.now_ns))
+    }
+
+    /// Its monotonic clock jumps.
+    pub(crate) fn jump(&mut self) {
+        self.clock.jump();
+        self.is_time_wrong = true;
     }
 
     /// The second of the ring here, if it is known.

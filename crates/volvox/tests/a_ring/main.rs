@@ -6,3 +6,4 @@ mod kills;
 mod levels;
 mod questions;
 mod support;
+mod time;
