@@ -11,7 +11,7 @@
 //! | `crc32` | nothing | the bits of a key's CRC32 that name its slice |
 //! | `effect` | `slice`, `version` | the changes of items, and what takes them |
 //! | `slice` | `crc32` | the parts of the key space |
-//! | `time` | nothing | the moment of a call |
+//! | `time` | nothing | the moment of a call, and the second that items expire by |
 //! | `version` | nothing | the order of the changes of a slice |
 #![forbid(unsafe_code)]
 
@@ -29,5 +29,5 @@ pub use effect::{
     Change, Effect, EffectSink, Facts, NoSink, Refused, Removal, Space, StoredValue, Value,
 };
 pub use slice::{KeyId, SLICE_BITS, SLICES, SliceId, SliceRange};
-pub use time::Now;
+pub use time::{ExpiryClock, Now};
 pub use version::Version;

@@ -1,16 +1,124 @@
-//! The moment of a call.
+//! The moment of a call, and the second that expiry times are compared with.
 //!
 //! The drivers and the binary read clocks; all other crates receive [`Now`] as an argument and
 //! never read a clock. So a test sets the time, and all requests of a batch see the same one.
 //!
 //! Units: nanoseconds and seconds, as the names of the fields say. Neither clock goes back.
 
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+/// Nanoseconds in a second.
+const SECOND_NS: u64 = 1_000_000_000;
+
 /// Two clocks, read together once per batch of requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Now {
     /// Nanoseconds of a monotonic clock. Where it starts is not defined: only differences count.
     pub mono_ns: u64,
-    /// Seconds since 1970 on the one clock of the cell that expiry times are compared with. It
-    /// never goes back, even if the wall clock does.
+    /// Seconds since 1970 on the one clock of the ring, or of the cell that is in none, that expiry
+    /// times are compared with. It never goes back, even if the wall clock does.
     pub expiry_s: u32,
+}
+
+/// The expiry clock of a cell: it follows the monotonic clock, from a second that was set once.
+///
+/// ```text
+/// own second  = (monotonic clock + ahead) / 1 s     what this cell says to others
+/// shown       = min(own second, ceiling)            what requests are executed at
+/// ```
+///
+/// Invariants: after [`ExpiryClock::take`] neither second goes back. A cell that is in no ring never
+/// calls it, and shows its own second.
+#[derive(Debug)]
+pub struct ExpiryClock {
+    /// How far the clock is ahead of the monotonic one.
+    ahead_ns: AtomicU64,
+    ceiling_s: AtomicU32,
+}
+
+impl ExpiryClock {
+    /// A clock that shows `unix_ns`, nanoseconds since 1970, when the monotonic clock shows
+    /// `mono_ns`.
+    #[must_use]
+    pub fn new(unix_ns: u64, mono_ns: u64) -> Self {
+        let ahead_ns = AtomicU64::new(unix_ns.saturating_sub(mono_ns));
+        Self { ahead_ns, ceiling_s: AtomicU32::new(u32::MAX) }
+    }
+
+    /// The moment of requests.
+    #[inline]
+    #[must_use]
+    pub fn at(&self, mono_ns: u64) -> Now {
+        let expiry_s = self.own_s(mono_ns).min(self.ceiling_s.load(Ordering::Relaxed));
+        Now { mono_ns, expiry_s }
+    }
+
+    /// The second of this cell, whether or not it may be shown.
+    #[inline]
+    #[must_use]
+    pub fn own_s(&self, mono_ns: u64) -> u32 {
+        ((mono_ns + self.ahead_ns.load(Ordering::Relaxed)) / SECOND_NS) as u32
+    }
+
+    /// Takes `second` as the time of the ring, which begins now. Only before anything is served.
+    pub fn take(&self, second: u32, mono_ns: u64) {
+        self.ahead_ns.store(Self::ahead(second, mono_ns), Ordering::Relaxed);
+        self.ceiling_s.store(second, Ordering::Relaxed);
+    }
+
+    /// `second` has begun in the ring: it has here, too. One that is past changes nothing.
+    pub fn follow(&self, second: u32, mono_ns: u64) {
+        self.ahead_ns.fetch_max(Self::ahead(second, mono_ns), Ordering::Relaxed);
+    }
+
+    /// Requests may be shown `second`, once it has begun.
+    pub fn raise(&self, second: u32) {
+        self.ceiling_s.fetch_max(second, Ordering::Relaxed);
+    }
+
+    fn ahead(second: u32, mono_ns: u64) -> u64 {
+        (u64::from(second) * SECOND_NS).saturating_sub(mono_ns)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const S: u64 = SECOND_NS;
+
+    #[test]
+    fn a_cell_in_no_ring_counts_from_where_it_was_set() {
+        let clock = ExpiryClock::new(1_000 * S + S / 2, 7 * S);
+        let seconds = [7 * S, 7 * S + S / 2 - 1, 7 * S + S / 2, 10 * S].map(|at| clock.at(at));
+        assert_eq!(seconds.map(|now| now.expiry_s), [1_000, 1_000, 1_001, 1_003]);
+        assert_eq!(seconds[3].mono_ns, 10 * S);
+    }
+
+    #[test]
+    fn the_second_of_the_ring_is_taken_whole_and_followed_forward_only() {
+        let clock = ExpiryClock::new(5_000 * S, 7 * S);
+        clock.take(1_000, 8 * S);
+        assert_eq!((clock.own_s(8 * S), clock.own_s(9 * S - 1)), (1_000, 1_000));
+        // A second that has begun elsewhere begins here: what was left of the one before is lost,
+        // not added to what comes.
+        clock.follow(1_001, 8 * S + 9 * S / 10);
+        assert_eq!(clock.own_s(8 * S + 9 * S / 10), 1_001);
+        assert_eq!(clock.own_s(9 * S + 9 * S / 10 - 1), 1_001);
+        clock.follow(1_000, 8 * S + 9 * S / 10);
+        assert_eq!(clock.own_s(9 * S + 9 * S / 10), 1_002);
+    }
+
+    #[test]
+    fn requests_are_shown_no_second_that_may_not_be_shown() {
+        let clock = ExpiryClock::new(5_000 * S, 0);
+        assert_eq!(clock.at(3 * S).expiry_s, 5_003, "no ring, no ceiling");
+        clock.take(1_000, 0);
+        assert_eq!((clock.at(3 * S).expiry_s, clock.own_s(3 * S)), (1_000, 1_003));
+        clock.raise(1_002);
+        clock.raise(1_001);
+        assert_eq!(clock.at(3 * S).expiry_s, 1_002);
+        clock.raise(1_009);
+        assert_eq!(clock.at(3 * S).expiry_s, 1_003);
+    }
 }

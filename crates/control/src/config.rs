@@ -3,7 +3,7 @@
 use base::Now;
 use peer::{Nonce, Secret};
 use quorum::{DirectoryError, StartError};
-use ring::{Addresses, CellId, Change, Consistency, Map, Outlook, RangeId, Stamp};
+use ring::{Addresses, CellId, Change, Consistency, Map, Outcome, Outlook, RangeId, Stamp};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::SocketAddr;
@@ -36,9 +36,27 @@ pub struct ControlConfig {
     /// The ring to found, where there is none to join and the directory is new.
     pub founding: Option<Founding>,
     /// The clock of the cell.
-    pub clock: Arc<dyn Fn() -> Now + Send + Sync>,
+    pub clock: Arc<dyn Clock>,
     /// Random bytes for one handshake.
     pub nonce: Arc<dyn Fn() -> Nonce + Send + Sync>,
+}
+
+/// The clock of a cell, as the control plane sets it.
+pub trait Clock: Send + Sync + 'static {
+    /// The present moment, with the cell's own second, whether or not requests are shown it.
+    fn now(&self) -> Now;
+
+    /// `second` begins now in the ring. Only before anything is served.
+    fn take(&self, second: u32);
+
+    /// `second` has begun in the ring.
+    fn follow(&self, second: u32);
+
+    /// Requests may be shown `second`, once it has begun.
+    fn raise(&self, second: u32);
+
+    /// What the clock of the machine shows, in seconds since 1970.
+    fn wall_s(&self) -> u32;
 }
 
 /// What serves requests, as the control plane sees it. Its calls return at once.
@@ -58,6 +76,9 @@ pub trait Plane: Send + Sync + 'static {
 
     /// The map has changed. `is_old`: before this start of the cell, or while it was absent.
     fn record(&self, change: Change, is_old: bool);
+
+    /// What came of [`Seen::Flushes`], which was this.
+    fn flushed(&self, flush: Seen, outcome: Outcome);
 
     /// What the cell sees of the others now.
     fn see(&self, outlook: Outlook);
@@ -83,6 +104,17 @@ pub enum Seen {
     Refuses {
         /// The copy.
         cell: CellId,
+    },
+    /// A client asks for a delayed flush. [`Plane::flushed`] takes what came of it.
+    Flushes {
+        /// The number of the worker that waits for it.
+        worker: u16,
+        /// Its number there.
+        id: u64,
+        /// The second in which it is due.
+        due_s: u32,
+        /// The second at which it is asked for.
+        at_s: u32,
     },
     /// An operator says that all copies of a range are lost.
     Forgives {

@@ -17,8 +17,9 @@
 //! | `messages` | nothing | the bodies of calls |
 //! | `hub` | `messages`, `wire` | the connections to all other cells |
 //! | `calls` | `hub`, `messages`, `wire` | what other cells call |
-//! | `member` | `config`, `hub`, `known` | the loop of the member |
-//! | `start` | `calls`, `config`, `hub`, `known`, `member`, `messages`, `wire` | founding, joining, starting again |
+//! | `time` | nothing | the second that a directory had last, and warnings about clocks |
+//! | `member` | `config`, `hub`, `known`, `time` | the loop of the member |
+//! | `start` | `calls`, `config`, `hub`, `known`, `member`, `messages`, `time`, `wire` | founding, joining, starting again |
 #![forbid(unsafe_code)]
 
 mod calls;
@@ -28,7 +29,8 @@ mod known;
 mod member;
 mod messages;
 mod start;
+mod time;
 mod wire;
 
-pub use config::{ControlConfig, ControlError, Founding, Plane, Seen};
+pub use config::{Clock, ControlConfig, ControlError, Founding, Plane, Seen};
 pub use start::{Control, Starting};

@@ -1,11 +1,15 @@
 //! The loop of the member: events and time in, heartbeats, proposals, leases and maps out.
 
-use crate::config::Plane;
+use crate::config::{Clock, Plane};
 use crate::hub::Hub;
 use crate::known::Known;
+use crate::time::{KeptTime, Warnings};
 use base::Now;
 use quorum::{Coordinator, Quorum};
-use ring::{CellId, Change, Effect, Event, Incarnation, LOST_NS, Map, Member, Outlook, RangeId};
+use ring::{
+    CellId, Change, Command, Effect, Event, Incarnation, LOST_NS, Map, Member, Outcome, Outlook,
+    RangeId,
+};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,6 +22,8 @@ use tokio::time::{MissedTickBehavior, interval};
 const TICK: Duration = Duration::from_millis(10);
 /// How often the coordinator is given the cells that run.
 const PRESENT_NS: u64 = 100_000_000;
+/// How often the second of the ring is kept.
+const KEEP_NS: u64 = 10_000_000_000;
 /// A cell counts as one that runs for this time after it was heard: who votes does not change with
 /// each pause.
 const ABSENT_NS: u64 = 5_000_000_000;
@@ -32,7 +38,10 @@ pub(crate) struct Loop {
     /// Of the thread that the coordinator runs in.
     pub(crate) runtime: Handle,
     pub(crate) plane: Arc<dyn Plane>,
-    pub(crate) clock: Arc<dyn Fn() -> Now + Send + Sync>,
+    pub(crate) clock: Arc<dyn Clock>,
+    /// Whether it has the time of the ring already: it has founded it.
+    pub(crate) knows_time: bool,
+    pub(crate) kept_time: KeptTime,
     /// Whether it was noted that its disk has failed.
     pub(crate) has_noted: AtomicBool,
     /// Proposals come back by it.
@@ -51,15 +60,16 @@ impl Loop {
         let first = maps.borrow_and_update().clone();
         self.hub.adopt(&first);
         self.record(&Map::new(first.ring, u32::MAX, 1), &first, true);
-        let mut member = Member::new(self.me, first.clone(), (self.clock)());
+        let mut member = Member::new(self.me, first.clone(), self.knows_time, self.clock.now());
         self.adopt(&mut member, first);
         let mut ticks = interval(TICK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let start_ns = (self.clock)().mono_ns;
+        let start_ns = self.clock.now().mono_ns;
         let cells = member.map().cells.keys();
         // At first all may run.
         let mut heard: BTreeMap<_, _> = cells.map(|cell| (*cell, start_ns)).collect();
-        let mut present_at_ns = 0;
+        let (mut present_at_ns, mut keep_at_ns) = (0, 0);
+        let mut warnings = Warnings::default();
         let is_arranging = Arc::new(AtomicBool::new(false));
         loop {
             let event = tokio::select! {
@@ -92,15 +102,25 @@ impl Loop {
             if let Event::Heard { from, heartbeat, .. } = &event {
                 self.plane.hear_ready(*from, heartbeat.ready_version);
             }
+            let is_tick = matches!(event, Event::Ready(_));
             self.handle(&mut member, event);
-            let now = (self.clock)();
+            if is_tick {
+                let leads = self.quorum.leader() == Some(self.me);
+                self.handle(&mut member, Event::Leads(leads));
+            }
+            let now = self.clock.now();
             if let Some(from) = member.asks_for_map(now) {
                 let quorum = self.quorum.clone();
                 self.runtime.spawn(async move { quorum.fetch(from).await });
             }
+            if now.mono_ns >= keep_at_ns && member.knows_time() {
+                keep_at_ns = now.mono_ns + KEEP_NS;
+                self.keep_time(now.expiry_s);
+            }
             if now.mono_ns >= present_at_ns && !is_arranging.swap(true, Ordering::AcqRel) {
                 present_at_ns = now.mono_ns + PRESENT_NS;
                 self.say_present(&member, now, &mut heard, is_arranging.clone());
+                self.warn(&member, now, &mut warnings);
             }
         }
     }
@@ -131,12 +151,42 @@ impl Loop {
         });
     }
 
-    /// Goes by `map`, if this life of the cell is in it: until then others may still take it for
-    /// the one before.
+    /// Keeps the second of the ring, likewise.
+    fn keep_time(&self, second: u32) {
+        let (kept, plane) = (self.kept_time.clone(), self.plane.clone());
+        self.runtime.spawn(async move {
+            if let Err(error) = kept.write(second) {
+                plane
+                    .note(format!("the time cannot be kept in the directory of the cell: {error}"));
+            }
+        });
+    }
+
+    /// Lets an operator know of clocks that are wrong.
+    fn warn(&self, member: &Member, now: Now, warnings: &mut Warnings) {
+        if member.knows_time() {
+            let lines = warnings.due(&member.apart(now), self.wall_ahead_s(now), now.mono_ns);
+            lines.into_iter().for_each(|line| self.plane.note(line));
+        }
+    }
+
+    /// How far the clock of the machine is ahead of the time of the ring.
+    fn wall_ahead_s(&self, now: Now) -> i64 {
+        i64::from(self.clock.wall_s()) - i64::from(now.expiry_s)
+    }
+
+    /// Goes by `map`.
     fn adopt(&self, member: &mut Member, map: Arc<Map>) {
-        self.handle(member, Event::Map(map.clone()));
+        self.handle(member, Event::Map(map));
+        self.serve(member);
+    }
+
+    /// Lets the plane go by the map of the member, if it may: this life of the cell is in it, and
+    /// the time of the ring is known. Until then others may still take it for the one before.
+    fn serve(&self, member: &Member) {
+        let map = member.map().clone();
         let is_mine = |cell: &ring::Cell| cell.started.incarnation == self.incarnation;
-        if !map.cells.get(&self.me).is_some_and(is_mine) {
+        if !member.knows_time() || !map.cells.get(&self.me).is_some_and(is_mine) {
             return;
         }
         let holds = map.ranges.iter().map(|range| (range.id, member.hold_until_ns(range.id)));
@@ -146,22 +196,26 @@ impl Loop {
 
     fn handle(&self, member: &mut Member, event: Event) {
         let mut effects = Vec::new();
-        member.handle(event, (self.clock)(), &mut effects);
+        member.handle(event, self.clock.now(), &mut effects);
         // Before anything is sent: a lease that ends with a proposal has ended here first.
         for range in member.map().ranges.iter().filter(|range| range.primary == self.me) {
             self.plane.extend(range.id, range.epoch, member.may_answer_until_ns(range.id));
         }
+        if member.knows_time() {
+            self.clock.raise(member.ceiling_s());
+        }
         for effect in effects {
             match effect {
+                Effect::Follow { second } => self.clock.follow(second),
+                Effect::Take { second } => {
+                    self.clock.take(second);
+                    self.serve(member);
+                }
                 Effect::Beat { to, heartbeat } => self.hub.beat(to, heartbeat),
                 Effect::Propose { range, command } => {
                     let (quorum, events) = (self.quorum.clone(), self.events.clone());
                     self.runtime.spawn(async move {
-                        let outcome = match quorum.propose(command).await {
-                            quorum::Outcome::Verdict(verdict) => ring::Outcome::Decided(verdict),
-                            quorum::Outcome::Unknown => ring::Outcome::Unknown,
-                            quorum::Outcome::Unavailable(_) => ring::Outcome::Unavailable,
-                        };
+                        let outcome = propose(&quorum, command).await;
                         let _ = events.send(Event::Proposed { range, outcome }).await;
                     });
                 }
@@ -171,7 +225,7 @@ impl Loop {
 
     /// Goes on alone from the map of `version`, unless more than half of the voters may live.
     fn recover(&self, member: &Member, version: u64) {
-        let (voters, now) = (self.quorum.voters(), (self.clock)());
+        let (voters, now) = (self.quorum.voters(), self.clock.now());
         let living: Vec<_> = voters.iter().filter(|it| !member.is_lost(**it, now)).collect();
         if member.map().version != version {
             self.plane.note("it is not recovered: the map has changed meanwhile".to_owned());
@@ -208,6 +262,8 @@ impl Loop {
             heard: cells.filter(|cell| member.hears(*cell, now)).collect(),
             leader: self.quorum.leader(),
             voters: self.quorum.voters(),
+            apart: member.apart(now),
+            wall_ahead_s: self.wall_ahead_s(now),
         });
         if let Err(failure) = self.quorum.storage()
             && !self.has_noted.swap(true, Ordering::AcqRel)
@@ -219,5 +275,14 @@ impl Loop {
             quorum.set_present(&present).await;
             is_arranging.store(false, Ordering::Release);
         });
+    }
+}
+
+/// Proposes `command`. The call has a deadline.
+pub(crate) async fn propose(quorum: &Quorum<Hub>, command: Command) -> Outcome {
+    match quorum.propose(command).await {
+        quorum::Outcome::Verdict(verdict) => Outcome::Decided(verdict),
+        quorum::Outcome::Unknown => Outcome::Unknown,
+        quorum::Outcome::Unavailable(_) => Outcome::Unavailable,
     }
 }

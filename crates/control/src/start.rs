@@ -4,8 +4,9 @@ use crate::calls::Calls;
 use crate::config::{ControlConfig, ControlError, Founding, Plane, Seen};
 use crate::hub::{Hub, Reports};
 use crate::known::Known;
-use crate::member::Loop;
+use crate::member::{Loop, propose};
 use crate::messages::{JOIN, Join, Joined};
+use crate::time::KeptTime;
 use crate::wire::{Message, Who, Wire};
 use peer::{Frame, Identity, Local, Purpose, Target};
 use quorum::{Coordinator, DEADLINE, Directory, Outcome, Quorum};
@@ -81,6 +82,7 @@ pub struct Starting {
     cell: CellId,
     incarnation: Incarnation,
     config: ControlConfig,
+    knows_time: bool,
     hub: Hub,
     quorum: Arc<Quorum<Hub>>,
     events: (mpsc::Sender<Event>, mpsc::Receiver<Event>),
@@ -94,6 +96,7 @@ pub struct Control {
     recovers: mpsc::Sender<u64>,
     quorum: Arc<Quorum<Hub>>,
     me: CellId,
+    plane: Arc<dyn Plane>,
     _threads: (Thread, Thread),
 }
 
@@ -170,6 +173,7 @@ impl Starting {
             hub.adopt(&map);
         }
         let founds = known.is_none() && map.is_none();
+        set_clock(&config, founds);
         let founding = config.founding.filter(|_| founds);
         let transport = hub.clone();
         let quorum = threads.1.run(async move {
@@ -190,7 +194,8 @@ impl Starting {
         hub.adopt(&quorum.watch().borrow());
         let proposer = quorum.clone();
         threads.1.handle.spawn(async move { start_in(&proposer, cell, started).await });
-        Ok(Self { ring, cell, incarnation, config, hub, quorum, events, threads })
+        let knows_time = founds;
+        Ok(Self { ring, cell, incarnation, config, knows_time, hub, quorum, events, threads })
     }
 
     /// The ring that it is of.
@@ -214,7 +219,7 @@ impl Starting {
     /// Goes on: `plane` serves what the map says.
     #[must_use]
     pub fn run(self, plane: Arc<dyn Plane>) -> Control {
-        let Self { cell, incarnation, config, hub, quorum, events, threads, .. } = self;
+        let Self { cell, incarnation, config, knows_time, hub, quorum, events, threads, .. } = self;
         let (sender, receiver) = events;
         let runs = Loop {
             me: cell,
@@ -223,14 +228,16 @@ impl Starting {
             known: Known::of(&config.directory),
             quorum: quorum.clone(),
             runtime: threads.1.handle.clone(),
-            plane,
+            plane: plane.clone(),
             clock: config.clock,
+            knows_time,
+            kept_time: KeptTime::of(&config.directory),
             has_noted: AtomicBool::new(false),
             events: sender.clone(),
         };
         let (recovers, recoveries) = mpsc::channel(1);
         threads.0.handle.spawn(runs.run(receiver, recoveries));
-        Control { events: sender, recovers, quorum, me: cell, _threads: threads }
+        Control { events: sender, recovers, quorum, me: cell, plane, _threads: threads }
     }
 }
 
@@ -239,9 +246,18 @@ impl Control {
     pub fn finder(&self) -> impl Fn(Seen) + Send + Sync + 'static {
         let (events, maps, me) = (self.events.clone(), self.quorum.watch(), self.me);
         let recovers = self.recovers.clone();
+        let (quorum, plane) = (self.quorum.clone(), self.plane.clone());
+        let runtime = self._threads.1.handle.clone();
         move |seen| match seen {
             Seen::CaughtUp { at, cell } => {
                 let _ = events.try_send(Event::CaughtUp { at, cell });
+            }
+            Seen::Flushes { due_s, at_s, .. } => {
+                let (quorum, plane) = (quorum.clone(), plane.clone());
+                runtime.spawn(async move {
+                    let outcome = propose(&quorum, Command::Flush { due_s, at_s }).await;
+                    plane.flushed(seen, outcome);
+                });
             }
             Seen::Forgives { at } => {
                 let _ = events.try_send(Event::Forgives { at });
@@ -281,6 +297,18 @@ async fn start_in(quorum: &Quorum<Hub>, cell: CellId, started: Started) {
         };
         // It shows up here a little later, unless a map comes that does not go on from it.
         let _ = timeout(DEADLINE, maps.wait_for(|map| map.version >= version)).await;
+    }
+}
+
+/// Sets the clock to what the directory has kept, if that is later. A founder begins the time of the
+/// ring.
+fn set_clock(config: &ControlConfig, founds: bool) {
+    let clock = &config.clock;
+    if let Some(second) = KeptTime::of(&config.directory).read() {
+        clock.follow(second);
+    }
+    if founds {
+        clock.take(clock.now().expiry_s);
     }
 }
 

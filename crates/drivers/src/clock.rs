@@ -1,15 +1,18 @@
 //! The only clock of the server. A worker reads it once per wake-up and passes the time on.
 //!
 //! Both parts of [`Now`] come from one reading of the monotonic clock, so the expiry second never
-//! goes back, and a change of the wall clock after the start changes nothing.
+//! goes back, and a change of the wall clock after the start changes nothing. In a ring the second
+//! is that of the ring: [`Clock::expiry`] sets it.
 //!
-//! Units: `mono_ns` is nanoseconds of the monotonic clock since about the start, `expiry_s` seconds
-//! since 1970.
+//! Units: `mono_ns` is nanoseconds of the monotonic clock since the machine was started, so that an
+//! earlier process of the cell has no later time. `expiry_s` is seconds since 1970.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use base::Now;
+use base::{ExpiryClock, Now};
 use rustix::event::Timespec;
+use rustix::time::{ClockId, clock_gettime};
 
 /// How old the time of a [`CoarseClock`] may be.
 const STEP: Duration = Duration::from_millis(1);
@@ -24,22 +27,22 @@ pub(crate) const SECOND_NS: u64 = 1_000_000_000;
 /// let first = clock.now();
 /// assert!(clock.now().mono_ns >= first.mono_ns);
 /// ```
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Clock {
-    /// A moment when the wall clock showed a full second, so that no reading needs a division.
+    /// When the monotonic clock showed 0.
     origin: Instant,
-    /// That second, since 1970.
-    origin_s: u64,
+    expiry: Arc<ExpiryClock>,
 }
 
 impl Clock {
     /// A clock set by the wall clock, now.
     #[must_use]
     pub fn new() -> Self {
-        let now = Instant::now();
-        let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let fraction = Duration::from_nanos(wall.subsec_nanos().into());
-        Self { origin: now.checked_sub(fraction).unwrap_or(now), origin_s: wall.as_secs() }
+        let (now, since) = (Instant::now(), clock_gettime(ClockId::Monotonic));
+        let since = Duration::new(since.tv_sec as u64, since.tv_nsec as u32);
+        let origin = now.checked_sub(since).unwrap_or(now);
+        let expiry = ExpiryClock::new(Self::wall_ns(), mono_ns(now, origin));
+        Self { origin, expiry: Arc::new(expiry) }
     }
 
     /// The present moment.
@@ -48,11 +51,29 @@ impl Clock {
         self.at(Instant::now())
     }
 
-    fn at(&self, instant: Instant) -> Now {
-        let since = instant.saturating_duration_since(self.origin);
-        let mono_ns = since.as_secs() * SECOND_NS + u64::from(since.subsec_nanos());
-        Now { mono_ns, expiry_s: (self.origin_s + since.as_secs()) as u32 }
+    /// What gives the expiry second.
+    #[must_use]
+    pub fn expiry(&self) -> &ExpiryClock {
+        &self.expiry
     }
+
+    /// What the wall clock shows now, in nanoseconds since 1970.
+    #[must_use]
+    pub fn wall_ns() -> u64 {
+        let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        u64::try_from(wall.as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    #[inline]
+    fn at(&self, instant: Instant) -> Now {
+        self.expiry.at(mono_ns(instant, self.origin))
+    }
+}
+
+#[inline]
+fn mono_ns(instant: Instant, origin: Instant) -> u64 {
+    let since = instant.saturating_duration_since(origin);
+    since.as_secs() * SECOND_NS + u64::from(since.subsec_nanos())
 }
 
 impl Default for Clock {
@@ -85,7 +106,7 @@ pub(crate) struct CoarseClock {
 impl CoarseClock {
     /// A coarse clock set by `clock`, whose first step is due.
     pub(crate) fn new(clock: Clock) -> Self {
-        Self { clock, step_at: clock.origin }
+        Self { step_at: clock.origin, clock }
     }
 
     /// The present moment, if a step was due.
@@ -109,7 +130,7 @@ mod tests {
     #[test]
     fn a_coarse_clock_advances_when_a_step_is_due() {
         let clock = Clock::new();
-        let mut coarse = CoarseClock::new(clock);
+        let mut coarse = CoarseClock::new(clock.clone());
         let first = coarse.step().expect("the first step is due");
         coarse.step_at = Instant::now() + Duration::from_secs(3600);
         assert_eq!(coarse.step(), None);

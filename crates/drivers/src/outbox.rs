@@ -29,7 +29,7 @@ impl Outbox {
     pub(crate) fn keep<H: Handler>(
         reply: Reply,
         context: &mut Context<H>,
-        clock: Clock,
+        clock: &Clock,
     ) -> Option<Box<Self>> {
         let grant = match reply.heap_bytes() as u64 {
             ..=FREE_BYTES => None,

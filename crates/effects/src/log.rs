@@ -262,7 +262,7 @@ impl Log {
             Entry::Change { slice, version, .. } => {
                 self.slices.publish(*slice, at, *version, &self.jump);
             }
-            Entry::Barrier(range) => {
+            Entry::Barrier(range, _) => {
                 self.slices.publish_barrier(*range, self.lane, at, |_| {});
             }
             Entry::Item { .. } | Entry::Other { .. } | Entry::Skipped => {}

@@ -157,15 +157,30 @@ impl WorkerSink {
     pub fn barrier(
         &mut self,
         slices: SliceRange,
+        set: impl FnMut(SliceId),
+        places: &mut Vec<Place>,
+    ) -> Result<(), Refused> {
+        self.barrier_where((slices, 0), |_| true, set, places)
+    }
+
+    /// [`WorkerSink::barrier`] with a number, in each log that has one of `slices` that `lacks` it.
+    ///
+    /// # Errors
+    /// Likewise.
+    pub fn barrier_where(
+        &mut self,
+        (slices, number): (SliceRange, u32),
+        lacks: impl Fn(&SliceId) -> bool,
         mut set: impl FnMut(SliceId),
         places: &mut Vec<Place>,
     ) -> Result<(), Refused> {
         let lanes = slices
             .iter()
+            .filter(lacks)
             .fold(0_u64, |lanes, slice| lanes | 1 << self.lanes.lane_of(slice).index());
         let chosen = |lane: &LaneId| lanes & 1 << lane.index() != 0;
         let chosen: Vec<_> = self.lanes.logs().map(|(lane, _)| lane).filter(chosen).collect();
-        let draft = Entry::Barrier(slices).draft();
+        let draft = Entry::Barrier(slices, number).draft();
         for lane in &chosen {
             self.hold(*lane, &draft)?;
         }

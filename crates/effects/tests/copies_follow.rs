@@ -53,7 +53,7 @@ fn entries() -> Vec<Entry<'static>> {
         change(Change::Remove(Removal::Deleted), 5),
         change(Change::Remove(Removal::Evicted), 6),
         change(Change::Remove(Removal::Expired), 7),
-        Entry::Barrier(SliceRange::of(any_slice())),
+        Entry::Barrier(SliceRange::of(any_slice()), u32::MAX),
         Entry::Other { kind: 200, bytes: b"anything", spends: true },
         Entry::Skipped,
         Entry::Item {

@@ -31,11 +31,11 @@ pub use agreement::{Agreement, RECOVERIES_MAX};
 pub use consistency::{Consistency, Durability, Reads, UnknownToken};
 pub use ids::{CellId, Incarnation, RangeId};
 pub use map::{
-    Addresses, CELLS_MAX, CHANGES_MAX, COPIES_MAX, Cell, Change, Command, EPOCHS_MAX, Map, Range,
-    Refusal, Stamp, Started, Verdict, Why,
+    Addresses, CELLS_MAX, CHANGES_MAX, COPIES_MAX, Cell, Change, Command, EPOCHS_MAX, Flush,
+    Flushes, Map, Range, Refusal, Stamp, Started, Verdict, Why,
 };
 pub use member::{
-    BEAT_NS, Effect, Event, FIRST_NS, Heartbeat, LEASE_NS, LOST_NS, Member, Outcome, SHRINK_NS,
-    SILENCE_NS,
+    APART_S, BEAT_NS, Effect, Event, FIRST_NS, Heartbeat, LEASE_NS, LOST_NS, Member, Outcome,
+    SHRINK_NS, SILENCE_NS,
 };
 pub use outlook::Outlook;

@@ -12,4 +12,9 @@ pub struct Outlook {
     pub leader: Option<CellId>,
     /// Who votes, as far as it knows.
     pub voters: BTreeSet<CellId>,
+    /// The cells whose time is too far from that of this one to follow, and by how many seconds
+    /// each is ahead.
+    pub apart: Vec<(CellId, i64)>,
+    /// How many seconds the clock of the machine is ahead of the time of the ring.
+    pub wall_ahead_s: i64,
 }

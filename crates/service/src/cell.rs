@@ -116,7 +116,7 @@ pub struct Cell {
     leases: Leases,
     /// The limits for clients that have not authenticated yet.
     auth_limits: Limits,
-    started_s: u32,
+    started_ns: u64,
     /// When a delayed `flush_all` is due; 0 if there is none.
     flush_due_s: AtomicU32,
     workers: Mutex<Vec<Arc<WorkerCounters>>>,
@@ -157,7 +157,7 @@ impl Cell {
             host,
             leases: Leases::new(locals),
             auth_limits,
-            started_s: now.expiry_s,
+            started_ns: now.mono_ns,
             flush_due_s: AtomicU32::new(0),
             workers: Mutex::new(Vec::new()),
             baseline: Mutex::new(Baseline::default()),
@@ -224,7 +224,7 @@ impl Cell {
     }
 
     pub(crate) fn uptime_s(&self, now: Now) -> u32 {
-        now.expiry_s.saturating_sub(self.started_s)
+        (now.mono_ns.saturating_sub(self.started_ns) / 1_000_000_000) as u32
     }
 
     /// Counters for one more worker. Those of a worker that has ended are used again, so that a

@@ -114,7 +114,7 @@ pub use counters::Counters;
 pub use effect_log::EffectLogOptions;
 pub use host::{ConnectionReport, Connections, Host, Rusage};
 pub use ring::{
-    Finding, Keeper, Link, Mail, NoLog, Reach, RingCell, RingConnection, RingHost, RingIdentity,
-    RingService,
+    Finding, Flushing, Keeper, Link, Mail, NoLog, Reach, RingCell, RingConnection, RingHost,
+    RingIdentity, RingService,
 };
 pub use service::Service;

@@ -6,13 +6,15 @@
 
 use crate::client::Client;
 use crate::clock::Clock;
-use crate::coordinator::Coordinator;
+use crate::coordinator::{About, Coordinator};
 use crate::driver::{Act, Arrived};
 use crate::history::History;
 use crate::net::{Chunk, Net, Party};
 use crate::process::{Follows, Process};
-use crate::scene::{Dial, Event, Life, PipeId, Scene, cell_id, index_of};
-use ring::{Addresses, CellId, Command, Effect, Heartbeat, Incarnation, Map, Started};
+use crate::scene::{CallId, Dial, Event, Life, PipeId, Scene, cell_id, index_of};
+use ring::{
+    APART_S, Addresses, CellId, Command, Effect, Heartbeat, Incarnation, Map, Outcome, Started,
+};
 use service::Finding;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -56,6 +58,8 @@ pub(crate) struct Cells {
     pub(crate) beats_late: u64,
     /// In how many of 1,000 batches the process is stopped.
     pub(crate) stops: u64,
+    /// A cell has taken another time than one that runs, which it could not hear.
+    pub(crate) is_time_split: bool,
     pub(crate) fault: Option<String>,
 }
 
@@ -87,7 +91,8 @@ impl Cells {
         };
         let machines = clocks.iter().enumerate().map(machine).collect();
         let (beats_lost, beats_late, stops) = (0, 0, 0);
-        Self { machines, net, coordinator, beats_lost, beats_late, stops, fault: None }
+        let (is_time_split, fault) = (false, None);
+        Self { machines, net, coordinator, beats_lost, beats_late, stops, is_time_split, fault }
     }
 
     /// The process of a life, if it runs.
@@ -218,10 +223,11 @@ impl Cells {
         event: Option<ring::Event>,
         scene: &mut Scene,
     ) {
+        let leads = event.is_none() && self.leader() == Some(life.cell);
         let Some(process) = self.process(life) else { return };
         let follows = match event {
             Some(event) => process.step_member(event, scene),
-            None => process.tick(scene),
+            None => process.tick(leads, scene),
         };
         self.follow(life, follows, scene);
     }
@@ -234,7 +240,18 @@ impl Cells {
                     self.send_beat(life, index_of(to), heartbeat, scene);
                 }
                 Follows::Member(Effect::Propose { range, command }) => {
-                    self.coordinator.call(life, Some(range), command, scene);
+                    self.coordinator.call(life, About::Range(range), command, scene);
+                }
+                // The process has done both.
+                Follows::Member(Effect::Follow { second }) => self.follows(life, second, scene),
+                Follows::Member(Effect::Take { second }) => {
+                    let is_wrong = self.is_wrong(second, scene);
+                    if let Some(process) = self.process(life) {
+                        process.is_time_wrong |= is_wrong;
+                    }
+                    let others = self.machines.iter().filter_map(|it| it.process.as_ref());
+                    let mut seconds = others.filter_map(|process| process.second(scene));
+                    self.is_time_split |= seconds.any(|it| it.abs_diff(second) > APART_S);
                 }
                 Follows::Fetch(from) => self.fetch(life, index_of(from), scene),
                 Follows::Finding(finding) => self.find(life, finding, scene),
@@ -296,6 +313,10 @@ impl Cells {
                     let event = ring::Event::Refuses { at: range.stamp(), cell: copy };
                     scene.after(20_000, Event::Member(life, Box::new(event)));
                 }
+            }
+            Finding::Flushes(flush) => {
+                let command = Command::Flush { due_s: flush.due_s, at_s: flush.at_s };
+                self.coordinator.call(life, About::Flush(flush), command, scene);
             }
             Finding::Forgives { at } => {
                 let event = Box::new(ring::Event::Forgives { at });
@@ -456,7 +477,53 @@ impl Cells {
         }
     }
 
-    /// A map arrives at a cell from the coordinator.
+    /// The monotonic clock of a machine jumps.
+    pub(crate) fn jump(&mut self, cell: usize) {
+        self.machines[cell].clock.jump();
+        self.is_time_split = true;
+        if let Some(process) = &mut self.machines[cell].process {
+            process.jump();
+        }
+    }
+
+    /// Whether `second` is later than any clock that is right can make it.
+    fn is_wrong(&self, second: u32, scene: &Scene) -> bool {
+        u64::from(second) > Clock::latest_s(&self.machines[0].clock, scene.now_ns)
+    }
+
+    /// A cell follows a later second. No clock that has jumped may have made it do so.
+    fn follows(&mut self, life: Life, second: u32, scene: &Scene) {
+        let is_wrong = self.is_wrong(second, scene);
+        if self.process(life).is_some_and(|process| !process.is_time_wrong) && is_wrong {
+            let cell = life.cell + 1;
+            self.fault.get_or_insert(format!("cell {cell} follows the wrong second {second}"));
+        }
+    }
+
+    /// Who leads the agreement: a cell that reaches more than half of all that there are.
+    fn leader(&self) -> Option<usize> {
+        let runs = |cell: usize| self.machines[cell].process.is_some();
+        let can = |cell: usize| runs(cell) && self.coordinator.cuts[cell] == 0;
+        let cells = 0..self.machines.len();
+        cells.clone().find(|from| {
+            let reaches = |to: &usize| {
+                let is_blocked = self.net.is_blocked(*from, *to) || self.net.is_blocked(*to, *from);
+                *to == *from || runs(*to) && !is_blocked
+            };
+            can(*from) && cells.clone().filter(reaches).count() * 2 > self.machines.len()
+        })
+    }
+
+    /// A call of the coordinator ends.
+    pub(crate) fn answer(&mut self, call: CallId, outcome: Outcome, scene: &mut Scene) {
+        if let Some((life, flush)) = self.coordinator.answer(call, outcome, scene)
+            && let Some(process) = self.process(life)
+        {
+            process.flushed(flush, outcome, scene);
+        }
+    }
+
+    /// A map arrives at a cell.
     pub(crate) fn take_map(&mut self, cell: usize, version: u64, scene: &mut Scene) {
         if self.coordinator.cuts[cell] == 0 {
             self.take_any_map(cell, version, scene);
@@ -483,7 +550,7 @@ impl Cells {
         }
         let command =
             Command::Start { cell: cell_id(life.cell), started: started(life.cell, life.number) };
-        self.coordinator.call(life, None, command, scene);
+        self.coordinator.call(life, About::Start, command, scene);
         scene.after(START_NS, Event::Start(life));
     }
 

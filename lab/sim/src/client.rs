@@ -28,6 +28,8 @@ pub(crate) struct Client {
     /// The latest item that it has seen: key, token, value.
     seen: Option<(usize, u64, u64)>,
     keys: usize,
+    /// Whether it asks for flushes, too.
+    flushes: bool,
     /// It asks no more.
     pub(crate) is_done: bool,
     /// Answers that no request has.
@@ -35,8 +37,8 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// A client that asks about this number of keys.
-    pub(crate) fn new(number: usize, keys: usize) -> Self {
+    /// A client that asks about this number of keys, and for flushes if it `flushes`.
+    pub(crate) fn new(number: usize, keys: usize, flushes: bool) -> Self {
         Self {
             number,
             pipe: None,
@@ -46,6 +48,7 @@ impl Client {
             next_ns: 0,
             seen: None,
             keys,
+            flushes,
             is_done: false,
             fault: None,
         }
@@ -127,10 +130,18 @@ impl Client {
         let (key, ask) = match scene.dice.below(100) {
             0..=29 => (key, Ask::Get),
             30..=41 => (key, Ask::Gets),
-            42..=61 => (key, Ask::Set(history.new_value())),
+            42..=55 => (key, Ask::Set(history.new_value())),
+            56..=61 => {
+                let (value, seconds) = (history.new_value(), scene.dice.between(1, 5));
+                (key, Ask::SetFor { value, seconds })
+            }
             62..=71 => (key, Ask::Add(history.new_value())),
             72..=81 => (key, Ask::Delete),
-            82..=91 => (key, Ask::Incr),
+            82..=90 => (key, Ask::Incr),
+            91 if self.flushes && scene.dice.per_mille(150) => {
+                (key, Ask::Flush { seconds: scene.dice.between(1, 4) })
+            }
+            91 => (key, Ask::Incr),
             _ => match self.seen.take() {
                 Some((key, token, seen)) => {
                     (key, Ask::Cas { value: history.new_value(), token, seen })
@@ -155,12 +166,14 @@ impl Client {
         let text = match ask {
             Ask::Get => format!("get {name}\r\n"),
             Ask::Gets => format!("gets {name}\r\n"),
-            Ask::Set(value) => store("set", &name, value, ""),
-            Ask::Add(value) => store("add", &name, value, ""),
-            Ask::Cas { value, token, .. } => store("cas", &name, value, &format!(" {token}")),
+            Ask::Set(value) => store("set", &name, (value, 0), ""),
+            Ask::SetFor { value, seconds } => store("set", &name, (value, seconds), ""),
+            Ask::Add(value) => store("add", &name, (value, 0), ""),
+            Ask::Cas { value, token, .. } => store("cas", &name, (value, 0), &format!(" {token}")),
             Ask::Delete => format!("delete {name}\r\n"),
             Ask::Incr => format!("incr {name} 1\r\n"),
-            Ask::Lose => return,
+            Ask::Flush { seconds } => format!("flush_all {seconds}\r\n"),
+            Ask::Lose | Ask::End(_) => return,
         };
         let entry = history.ask(self.number, key, ask, scene.now_ns);
         let number = self.number;
@@ -227,11 +240,12 @@ impl Client {
                 }
                 return Some((used + more + last, Answer::Value(Some(value))));
             }
+            (Ask::Flush { .. }, ["OK"]) => Answer::Done,
             (Ask::Incr, ["NOT_FOUND"]) => Answer::Value(None),
             (Ask::Incr, [number]) if number.parse::<u64>().is_ok() => {
                 Answer::Value(number.parse().ok())
             }
-            (Ask::Set(_) | Ask::Add(_) | Ask::Cas { .. }, ["STORED"])
+            (Ask::Set(_) | Ask::SetFor { .. } | Ask::Add(_) | Ask::Cas { .. }, ["STORED"])
             | (Ask::Delete, ["DELETED"]) => Answer::Done,
             (Ask::Add(_), ["NOT_STORED"]) | (Ask::Delete | Ask::Cas { .. }, ["NOT_FOUND"]) => {
                 Answer::Failed
@@ -251,9 +265,9 @@ pub(crate) fn key_name(key: usize) -> String {
     format!("key-{key}")
 }
 
-fn store(verb: &str, key: &str, value: u64, token: &str) -> String {
+fn store(verb: &str, key: &str, (value, seconds): (u64, u64), token: &str) -> String {
     let value = value.to_string();
-    format!("{verb} {key} 0 0 {}{token}\r\n{value}\r\n", value.len())
+    format!("{verb} {key} 0 {seconds} {}{token}\r\n{value}\r\n", value.len())
 }
 
 /// The first line of `bytes`, and its length with its end.

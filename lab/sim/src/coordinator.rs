@@ -9,6 +9,7 @@ use crate::history::{Answer, Ask, Entry, History};
 use crate::scene::{CallId, Event, Life, Scene, cell_id, index_of};
 use base::SliceId;
 use ring::{Command, Map, Outcome, Range, RangeId, Verdict};
+use service::Flushing;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -30,12 +31,21 @@ pub(crate) struct Weather {
     pub(crate) slow_ns: u64,
 }
 
+/// What a call is about.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum About {
+    /// The start of a cell, which asks again.
+    Start,
+    Range(RangeId),
+    Flush(Flushing),
+}
+
 /// The coordinator.
 pub(crate) struct Coordinator {
     /// All maps that there have been, by their versions.
     maps: Vec<Arc<Map>>,
-    /// The range that each open call is about; none for the start of a cell.
-    open: BTreeMap<CallId, (Life, Option<RangeId>)>,
+    /// What each open call is about.
+    open: BTreeMap<CallId, (Life, About)>,
     next: CallId,
     pub(crate) weather: Weather,
     /// By cell, how many faults cut it off.
@@ -81,16 +91,10 @@ impl Coordinator {
     }
 
     /// A cell proposes `command`.
-    pub(crate) fn call(
-        &mut self,
-        from: Life,
-        range: Option<RangeId>,
-        command: Command,
-        scene: &mut Scene,
-    ) {
+    pub(crate) fn call(&mut self, from: Life, about: About, command: Command, scene: &mut Scene) {
         let call = self.next;
         self.next += 1;
-        self.open.insert(call, (from, range));
+        self.open.insert(call, (from, about));
         scene.note("propose", &[from.cell as u64 + 1, call]);
         scene.say(|| format!("  cell {} proposes {command:?}", from.cell + 1));
         let way_ns = scene.dice.duration(200_000, 20_000_000);
@@ -132,6 +136,9 @@ impl Coordinator {
                 let delay_ns = scene.dice.duration(100_000, 20_000_000 + self.weather.slow_ns);
                 scene.after(delay_ns, Event::MapComes(cell, map.version));
             }
+            if let Command::Flush { at_s, .. } = command {
+                self.flush(&before, &map, at_s, history, scene);
+            }
             self.maps.push(Arc::new(map));
         }
         let is_lost = scene.dice.per_mille(self.weather.answer_lost);
@@ -147,11 +154,23 @@ impl Coordinator {
         debug_assert!(!is_refused || self.map().version == before.version);
     }
 
-    /// The outcome of a call comes to its caller, who is not answered twice.
-    pub(crate) fn answer(&mut self, call: CallId, outcome: Outcome, scene: &mut Scene) {
-        let Some((life, Some(range))) = self.open.remove(&call) else { return };
-        let event = ring::Event::Proposed { range, outcome };
-        scene.after(0, Event::Member(life, Box::new(event)));
+    /// The outcome of a call comes to its caller, who is not answered twice. Returns who has asked
+    /// for a flush.
+    pub(crate) fn answer(
+        &mut self,
+        call: CallId,
+        outcome: Outcome,
+        scene: &mut Scene,
+    ) -> Option<(Life, Flushing)> {
+        match self.open.remove(&call)? {
+            (_, About::Start) => None,
+            (life, About::Flush(flush)) => Some((life, flush)),
+            (life, About::Range(range)) => {
+                let event = ring::Event::Proposed { range, outcome };
+                scene.after(0, Event::Member(life, Box::new(event)));
+                None
+            }
+        }
     }
 
     /// Notes what is wrong with a change of the map, and which items it ends.
@@ -174,6 +193,18 @@ impl Coordinator {
                 self.losses += 1;
                 self.lose(before, old, history, scene);
             }
+        }
+    }
+
+    /// All items are to end. A flush that was not due is replaced: it ends nothing, but where its
+    /// second has begun already.
+    fn flush(&self, before: &Map, map: &Map, at_s: u32, history: &mut History, scene: &Scene) {
+        let number_of = |map: &Map| map.flushes.latest().map_or(0, |flush| flush.number);
+        if before.flushes.latest().is_some_and(|flush| flush.due_s > at_s) {
+            history.forget_flush(number_of(before));
+        }
+        for key in 0..self.keys.len() {
+            history.flush(number_of(map), key, scene.now_ns);
         }
     }
 

@@ -40,10 +40,12 @@ pub enum Kind {
     CutOff,
     /// Commands and answers are lost or late, and commits slow.
     Coordinator,
+    /// The monotonic clock of a machine jumps ahead by an hour.
+    Jump,
 }
 
 /// All kinds.
-pub const KINDS: [Kind; 15] = [
+pub const KINDS: [Kind; 16] = [
     Kind::Crash,
     Kind::FastRestart,
     Kind::PowerOff,
@@ -59,6 +61,7 @@ pub const KINDS: [Kind; 15] = [
     Kind::LostBeats,
     Kind::CutOff,
     Kind::Coordinator,
+    Kind::Jump,
 ];
 
 /// How to end a fault.
@@ -154,6 +157,7 @@ impl Faults {
                 cells.beats_late = scene.dice.between(0, 600);
                 self.mend_later(Mend::Beats, scene);
             }
+            Kind::Jump => cells.jump(cell),
             Kind::CutOff => {
                 cells.coordinator.cuts[cell] += 1;
                 self.mend_later(Mend::Reconnect(cell), scene);

@@ -4,8 +4,19 @@
 //! its write. `incr` adds one; a value that is stored is a multiple of [`STEP`], so that increments
 //! of different values do not meet.
 
+use std::collections::BTreeMap;
+
 /// Between two values that are stored.
 pub(crate) const STEP: u64 = 10_000;
+
+const SECOND_NS: u64 = 1_000_000_000;
+/// An item may be seen so much longer than it was stored for.
+const LATE_NS: u64 = 2 * SECOND_NS;
+/// An item may end so much earlier: its last second has begun when it is stored, and the cells
+/// that store and read it may differ.
+const EARLY_NS: u64 = 2 * SECOND_NS;
+/// The clocks of cells run faster or slower by this part at most.
+const DRIFT_PART: u64 = 19;
 
 /// What a client asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,6 +25,11 @@ pub(crate) enum Ask {
     /// Returns the number of the item besides.
     Gets,
     Set(u64),
+    /// Stores for some seconds.
+    SetFor {
+        value: u64,
+        seconds: u64,
+    },
     Add(u64),
     /// Stores if the number of the item is still the one that came with a value.
     Cas {
@@ -24,8 +40,14 @@ pub(crate) enum Ask {
     },
     Delete,
     Incr,
-    /// All items are ended by the loss of the range. Nobody asks it.
+    /// All items are ended by the loss of the range, or by a flush. Nobody asks it.
     Lose,
+    /// All items end by the delayed flush with this number. Nobody asks it.
+    End(u32),
+    /// A delayed flush, of all keys.
+    Flush {
+        seconds: u64,
+    },
 }
 
 /// What came of it.
@@ -57,13 +79,23 @@ pub(crate) struct Entry {
     pub(crate) answer: Answer,
 }
 
+/// When an item ends that was stored for some time only.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct End {
+    pub(crate) earliest_ns: u64,
+    /// `None`: nobody knows.
+    pub(crate) latest_ns: Option<u64>,
+}
+
 /// All requests.
 #[derive(Default)]
 pub(crate) struct History {
     pub(crate) entries: Vec<Entry>,
     /// By key, the numbers of items that were seen, and the value of each.
-    tokens: std::collections::BTreeMap<(usize, u64), u64>,
+    tokens: BTreeMap<(usize, u64), u64>,
     values: u64,
+    /// Cells have gone by different times: when an item expires is not known.
+    pub(crate) is_time_split: bool,
     /// The first number that was given twice.
     pub(crate) repeated: Option<String>,
 }
@@ -89,6 +121,26 @@ impl History {
         entry.answered_ns = (answer != Answer::Open).then_some(now_ns);
     }
 
+    /// The flush with this number ends what `key` has at one moment from now on.
+    pub(crate) fn flush(&mut self, number: u32, key: usize, now_ns: u64) {
+        let (client, ask, answer) = (usize::MAX, Ask::End(number), Answer::Open);
+        self.entries.push(Entry { client, key, ask, asked_ns: now_ns, answered_ns: None, answer });
+    }
+
+    /// The flush with this number is replaced: it may have ended nothing.
+    pub(crate) fn forget_flush(&mut self, number: u32) {
+        let flushes = self.entries.iter_mut().filter(|entry| entry.ask == Ask::End(number));
+        flushes.for_each(|entry| entry.ask = Ask::End(0));
+    }
+
+    /// All flushes that were due have ended what they could.
+    pub(crate) fn ends_flushes(&mut self, now_ns: u64) {
+        let is_due = |entry: &&mut Entry| matches!(entry.ask, Ask::End(number) if number > 0);
+        for entry in self.entries.iter_mut().filter(is_due) {
+            (entry.answered_ns, entry.answer) = (Some(now_ns), Answer::Done);
+        }
+    }
+
     /// Notes the number of an item that was seen with `value`.
     pub(crate) fn see(&mut self, key: usize, token: u64, value: u64) {
         let known = *self.tokens.entry((key, token)).or_insert(value);
@@ -99,11 +151,30 @@ impl History {
         }
     }
 
+    /// By value, when those items of a key end that were stored for some time only.
+    pub(crate) fn ends_of_key(&self, key: usize) -> BTreeMap<u64, End> {
+        let of_key = self.entries.iter().filter(|entry| entry.key == key);
+        of_key.filter_map(|entry| self.end(entry)).collect()
+    }
+
+    /// The value that `entry` has stored, and when it ends, if that was for some time only.
+    fn end(&self, entry: &Entry) -> Option<(u64, End)> {
+        let Ask::SetFor { value, seconds } = entry.ask else { return None };
+        let lasts_ns = seconds * SECOND_NS;
+        let (early_ns, late_ns) = (lasts_ns.saturating_sub(EARLY_NS), lasts_ns + LATE_NS);
+        let early_ns = if self.is_time_split { 0 } else { early_ns - early_ns / DRIFT_PART };
+        // Without an answer it may have been stored late.
+        let answered_ns = entry.answered_ns.filter(|_| !self.is_time_split);
+        let latest_ns = answered_ns.map(|at_ns| at_ns + late_ns + late_ns / DRIFT_PART);
+        Some((value, End { earliest_ns: entry.asked_ns + early_ns, latest_ns }))
+    }
+
     /// The entries of one key that may matter, by the time of asking.
     pub(crate) fn of_key(&self, key: usize) -> Vec<Entry> {
         let matters = |entry: &&Entry| {
             let reads = matches!(entry.ask, Ask::Get | Ask::Gets);
             entry.key == key
+                && !matches!(entry.ask, Ask::Flush { .. })
                 && entry.answer != Answer::Refused
                 && !(reads && entry.answer == Answer::Open)
         };

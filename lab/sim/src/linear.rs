@@ -5,9 +5,11 @@
 //! The search goes through all orders, depth first, as Wing and Gong have described it; a set of
 //! requests that has led to a state once is not tried again (Lowe). A request without an answer may
 //! have its effect at any time after its asking, or never.
+//!
+//! An item that was stored for some time only ends once, at one moment of its own between two times.
 
-use crate::history::{Answer, Ask, Entry};
-use std::collections::HashSet;
+use crate::history::{Answer, Ask, End, Entry, STEP};
+use std::collections::{BTreeMap, HashSet};
 
 /// States after which a search is given up.
 const STATES_MAX: usize = 4_000_000;
@@ -31,7 +33,7 @@ fn apply(entry: &Entry, state: State) -> Option<State> {
     use Answer::{Done, Exists, Failed, Open, Value};
     match (entry.ask, entry.answer) {
         (Ask::Get | Ask::Gets, Value(value)) => (value == state).then_some(state),
-        (Ask::Set(value), Done | Open) => Some(Some(value)),
+        (Ask::Set(value) | Ask::SetFor { value, .. }, Done | Open) => Some(Some(value)),
         (Ask::Add(value), Done) => state.is_none().then_some(Some(value)),
         (Ask::Add(value), Open) => Some(state.or(Some(value))),
         (Ask::Add(_), Failed) => state.map(Some),
@@ -44,7 +46,7 @@ fn apply(entry: &Entry, state: State) -> Option<State> {
         }
         (Ask::Cas { .. } | Ask::Delete, Failed) => state.is_none().then_some(None),
         (Ask::Delete, Done) => state.map(|_| None),
-        (Ask::Delete, Open) | (Ask::Lose, _) => Some(None),
+        (Ask::Delete, Open) | (Ask::Lose | Ask::End(_), _) => Some(None),
         (Ask::Incr, Value(None)) => state.is_none().then_some(None),
         (Ask::Incr, Value(Some(value))) => {
             (state.map(|state| state + 1) == Some(value)).then_some(Some(value))
@@ -70,12 +72,14 @@ impl Set {
 
 /// One choice of the search.
 struct Choice {
+    /// The index of a request, or their number: the item ends.
     entry: usize,
     before: State,
 }
 
-/// Searches an order of `entries`, which are of one key and in the order of asking.
-pub(crate) fn search(entries: &[Entry]) -> Found {
+/// Searches an order of `entries`, which are of one key and in the order of asking. `ends`: by value,
+/// when items end that were stored for some time only.
+pub(crate) fn search(entries: &[Entry], ends: &BTreeMap<u64, End>) -> Found {
     let must = entries.iter().filter(|entry| entry.answered_ns.is_some()).count();
     let mut done = Set(vec![0; entries.len().div_ceil(64)].into());
     let mut tried = HashSet::new();
@@ -86,16 +90,13 @@ pub(crate) fn search(entries: &[Entry]) -> Found {
             return Found::Order;
         }
         // Nothing that was asked after this may come next: its answer has come before.
-        let ends_ns = |entry: &Entry| entry.answered_ns.unwrap_or(u64::MAX);
         let first = (0..entries.len()).find(|at| !done.has(*at)).unwrap_or(0);
         let open = || (first..entries.len()).filter(|at| !done.has(*at)).map(|at| &entries[at]);
-        let bound_ns = open().map(ends_ns).min().unwrap_or(u64::MAX);
+        let end = state.and_then(|value| ends.get(&(value / STEP * STEP)));
+        let late_ns = end.and_then(|end| end.latest_ns).unwrap_or(u64::MAX);
+        let bound_ns = open().map(ends_ns).min().unwrap_or(u64::MAX).min(late_ns);
         if path.len() >= best {
-            best = path.len();
-            stuck = (0..entries.len())
-                .filter(|at| !done.has(*at))
-                .min_by_key(|at| ends_ns(&entries[*at]))
-                .unwrap_or(0);
+            (best, stuck) = (path.len(), first_to_end(entries, &done));
         }
         let mut chosen = None;
         for (at, entry) in entries.iter().enumerate().skip(next.max(first)) {
@@ -113,10 +114,17 @@ pub(crate) fn search(entries: &[Entry]) -> Found {
             }
             done.flip(at);
         }
+        if chosen.is_none()
+            && next <= entries.len()
+            && end.is_some_and(|end| end.earliest_ns <= bound_ns)
+            && tried.insert((done.clone(), None))
+        {
+            chosen = Some((entries.len(), None));
+        }
         if let Some((entry, after)) = chosen {
             path.push(Choice { entry, before: state });
             state = after;
-            answered += usize::from(entries[entry].answered_ns.is_some());
+            answered += is_answered(entries, entry);
             next = 0;
             if tried.len() > STATES_MAX {
                 return Found::TooMany;
@@ -125,11 +133,29 @@ pub(crate) fn search(entries: &[Entry]) -> Found {
             let Some(Choice { entry, before }) = path.pop() else {
                 return Found::None(entries[stuck]);
             };
-            done.flip(entry);
-            answered -= usize::from(entries[entry].answered_ns.is_some());
+            if entry < entries.len() {
+                done.flip(entry);
+            }
+            answered -= is_answered(entries, entry);
             (state, next) = (before, entry + 1);
         }
     }
+}
+
+/// The time before which a request has its effect.
+fn ends_ns(entry: &Entry) -> u64 {
+    entry.answered_ns.unwrap_or(u64::MAX)
+}
+
+/// The request that is not `done` and whose answer has come first.
+fn first_to_end(entries: &[Entry], done: &Set) -> usize {
+    let open = (0..entries.len()).filter(|at| !done.has(*at));
+    open.min_by_key(|at| ends_ns(&entries[*at])).unwrap_or(0)
+}
+
+/// 1 for a request with an answer.
+fn is_answered(entries: &[Entry], entry: usize) -> usize {
+    usize::from(entries.get(entry).is_some_and(|entry| entry.answered_ns.is_some()))
 }
 
 #[cfg(test)]
@@ -142,7 +168,7 @@ mod tests {
     }
 
     fn is_linear(entries: &[Entry]) -> bool {
-        search(entries) == Found::Order
+        search(entries, &BTreeMap::new()) == Found::Order
     }
 
     #[test]
@@ -193,6 +219,27 @@ mod tests {
         ];
         for (at, (entries, expected)) in cases.iter().enumerate() {
             assert_eq!(is_linear(entries), *expected, "case {at}");
+        }
+    }
+
+    #[test]
+    fn an_item_ends_once_and_within_its_time() {
+        use Answer::{Done, Value};
+        let set = entry(Ask::SetFor { value: STEP, seconds: 1 }, Done, 0, 1);
+        let get = |value, from| entry(Ask::Get, Value(value), from, from + 1);
+        let (there, gone) = (Some(STEP), None);
+        let cases: &[(&[Entry], bool)] = &[
+            (&[set, get(there, 12), get(gone, 14)], true),
+            (&[set, get(gone, 8)], false),
+            (&[set, get(gone, 12), get(there, 14)], false),
+            (&[set, get(there, 21)], false),
+            (&[set, entry(Ask::Incr, Value(Some(STEP + 1)), 4, 5), get(gone, 14)], true),
+            (&[set, entry(Ask::Set(2 * STEP), Done, 4, 5), get(Some(2 * STEP), 21)], true),
+            (&[set, entry(Ask::Set(2 * STEP), Done, 4, 5), get(gone, 14)], false),
+        ];
+        for (at, (entries, expected)) in cases.iter().enumerate() {
+            let ends = BTreeMap::from([(STEP, End { earliest_ns: 10, latest_ns: Some(20) })]);
+            assert_eq!(search(entries, &ends) == Found::Order, *expected, "case {at}");
         }
     }
 }

@@ -14,7 +14,7 @@ use crate::clock::Clock;
 use crate::dice::Dice;
 use crate::driver::{Act, Arrived, Driver};
 use crate::scene::{Event, Life, PipeId, Scene, cell_id};
-use base::MemoryBudget;
+use base::{ExpiryClock, MemoryBudget};
 use engine::EngineConfig;
 use peer::Secret;
 use ring::{CellId, Effect, Map, Member, RangeId};
@@ -86,6 +86,9 @@ pub(crate) struct Process {
     pub(crate) life: Life,
     me: CellId,
     clock: Clock,
+    expiry: ExpiryClock,
+    /// Its clock has jumped, or it has taken the second of one that has.
+    pub(crate) is_time_wrong: bool,
     cell: Arc<Cell>,
     pub(crate) ring: Arc<RingCell>,
     keeper: Keeper,
@@ -105,10 +108,16 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Starts a process whose coordinator shows `map` first.
+    /// Starts a process whose coordinator shows `map` first. The first cell has founded the ring.
     pub(crate) fn start(life: Life, map: Arc<Map>, clock: Clock, scene: &mut Scene) -> Self {
         let me = cell_id(life.cell);
-        let now = clock.at(scene.now_ns);
+        let mono_ns = clock.mono_ns(scene.now_ns);
+        let expiry = ExpiryClock::new(clock.wall_ns(scene.now_ns), mono_ns);
+        let founds = life == Life { cell: 0, number: 1 };
+        if founds {
+            expiry.take(expiry.own_s(mono_ns), mono_ns);
+        }
+        let now = expiry.at(mono_ns);
         let outside = Arc::<Mutex<Outside>>::default();
         let budget = MemoryBudget::new(LIMIT_BYTES);
         // In their first lives all cells count from the same numbers: so one that lacks what
@@ -122,11 +131,13 @@ impl Process {
         let keeper = Keeper::new(ring.clone(), nothing, now);
         let handler = RingService::new(ring.clone(), WorkerId(0), LINKS_AT);
         let resources = Resources { bounds: Bounds::default(), budget };
-        let member = Member::new(me, map, now);
+        let member = Member::new(me, map, founds, now);
         let mut process = Self {
             life,
             me,
             clock,
+            expiry,
+            is_time_wrong: false,
             cell,
             ring,
             keeper,
@@ -149,7 +160,19 @@ impl Process {
 
     /// What its clock shows.
     pub(crate) fn now(&self, scene: &Scene) -> base::Now {
-        self.clock.at(scene.now_ns)
+        self.expiry.at(self.clock.mono_ns(scene.now_ns))
+    }
+
+    /// Its monotonic clock jumps.
+    pub(crate) fn jump(&mut self) {
+        self.clock.jump();
+        self.is_time_wrong = true;
+    }
+
+    /// The second of the ring here, if it is known.
+    pub(crate) fn second(&self, scene: &Scene) -> Option<u32> {
+        let mono_ns = self.clock.mono_ns(scene.now_ns);
+        self.member.knows_time().then(|| self.expiry.own_s(mono_ns))
     }
 
     /// The worker wakes at `at_ns`, or earlier.
@@ -367,29 +390,59 @@ impl Process {
                 self.handle(event, &mut effects, scene);
             }
         }
-        let asked = self.member.asks_for_map(self.clock.at(scene.now_ns));
+        let asked = self.member.asks_for_map(self.now(scene));
         effects.into_iter().map(Follows::Member).chain(asked.map(Follows::Fetch)).collect()
     }
 
-    /// The member looks at the time.
-    pub(crate) fn tick(&mut self, scene: &mut Scene) -> Vec<Follows> {
-        scene.after(TICK_NS, Event::Tick(self.life));
-        self.step_member(ring::Event::Ready(self.ready_version), scene)
+    /// What came of a flush that its worker has proposed.
+    pub(crate) fn flushed(
+        &mut self,
+        flush: service::Flushing,
+        outcome: ring::Outcome,
+        scene: &mut Scene,
+    ) {
+        self.ring.flushed(flush, outcome);
+        self.wake_worker_soon(scene);
     }
 
-    fn handle(&mut self, event: ring::Event, effects: &mut Vec<Effect>, scene: &Scene) {
-        self.member.handle(event, self.clock.at(scene.now_ns), effects);
+    /// The member looks at the time. `leads`: the cell leads the agreement.
+    pub(crate) fn tick(&mut self, leads: bool, scene: &mut Scene) -> Vec<Follows> {
+        scene.after(TICK_NS, Event::Tick(self.life));
+        let mut follows = self.step_member(ring::Event::Ready(self.ready_version), scene);
+        follows.extend(self.step_member(ring::Event::Leads(leads), scene));
+        follows
+    }
+
+    fn handle(&mut self, event: ring::Event, effects: &mut Vec<Effect>, scene: &mut Scene) {
+        let mono_ns = self.clock.mono_ns(scene.now_ns);
+        let now = base::Now { mono_ns, expiry_s: self.expiry.own_s(mono_ns) };
+        let start = effects.len();
+        self.member.handle(event, now, effects);
+        if self.member.knows_time() {
+            self.expiry.raise(self.member.ceiling_s());
+        }
+        for effect in &effects[start..] {
+            match effect {
+                Effect::Follow { second } => self.expiry.follow(*second, mono_ns),
+                Effect::Take { second } => {
+                    scene.say(|| format!("  cell {} takes second {second}", self.life.cell + 1));
+                    self.expiry.take(*second, mono_ns);
+                    self.adopt();
+                }
+                Effect::Beat { .. } | Effect::Propose { .. } => {}
+            }
+        }
         for range in self.member.map().ranges.iter().filter(|range| range.primary == self.me) {
             let until_ns = self.member.may_answer_until_ns(range.id);
             self.ring.extend(range.id, range.epoch, until_ns);
         }
     }
 
-    /// Goes by the map of the member, if this life of the cell is in it.
+    /// Goes by the map of the member, if this life of the cell is in it, and the time is known.
     fn adopt(&mut self) {
         let map = self.member.map().clone();
         let is_mine = |cell: &ring::Cell| cell.started.incarnation.0 == self.life.number;
-        if map.cells.get(&self.me).is_some_and(is_mine) {
+        if self.member.knows_time() && map.cells.get(&self.me).is_some_and(is_mine) {
             let holds = map.ranges.iter();
             let holds = holds.map(|range| (range.id, self.member.hold_until_ns(range.id)));
             let holds = holds.collect();

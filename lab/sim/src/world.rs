@@ -37,6 +37,8 @@ const ANSWER_NS: u64 = 2500 * MS;
 /// How often each key is read and written at most until all requests are served. A link of an
 /// earlier life of a cell is found broken by the first request on it, whose answer is in doubt.
 const ROUNDS_MAX: u32 = 3;
+/// How long the last flush may take: four seconds by a slow clock, and a proposal that is late.
+const FLUSHING_NS: u64 = 12 * SECOND;
 /// Between two looks at the health of the ring.
 const LOOK_NS: u64 = 200 * MS;
 /// Steps after which a run is given up: more than any run takes.
@@ -77,8 +79,8 @@ enum Phase {
     Faults,
     /// Since this time.
     Calm(u64),
-    /// The ring is healthy, and clients finish.
-    Finishing,
+    /// The ring is healthy, and clients finish, since this time.
+    Finishing(u64),
     /// Each key is read and written, for the time with this number.
     Checking(u32),
     Over,
@@ -131,14 +133,17 @@ impl World {
         let drift = [0, 500, 20_000, 50_000][scene.dice.index(4)];
         let clock = |_| {
             let rate = scene.dice.between(1_000_000 - drift, 1_000_000 + drift);
-            Clock::new(scene.dice.between(1, 1 << 31) * 1000, rate)
+            let wrong_s = [0, 0, 3_600, -3_600][scene.dice.index(4)];
+            Clock::new(scene.dice.between(1, 1 << 31) * 1000, rate, wrong_s)
         };
         let clocks: Vec<_> = (0..count).map(clock).collect();
         let net = Net::new(count, &mut scene);
         let coordinator = Coordinator::new(map, slices);
         let cells = Cells::start(coordinator, net, &clocks, &mut scene);
         let clients = scene.dice.between(2, 5) as usize;
-        let mut clients: Vec<_> = (0..clients).map(|number| Client::new(number, keys)).collect();
+        let flushes = scene.dice.per_mille(400);
+        let mut clients: Vec<_> =
+            (0..clients).map(|number| Client::new(number, keys, flushes)).collect();
         clients.iter_mut().for_each(|client| client.goes_on_after(5 * MS, &mut scene));
         let faults = Faults::choose(FAULTS_NS, &mut scene);
         let calm_ns = FAULTS_NS + scene.dice.between(SECOND, 6 * SECOND);
@@ -193,7 +198,7 @@ impl World {
             Event::Propose(call, command) => {
                 cells.coordinator.apply(call, command, history, scene);
             }
-            Event::Answer(call, outcome) => cells.coordinator.answer(call, outcome, scene),
+            Event::Answer(call, outcome) => cells.answer(call, outcome, scene),
             Event::MapComes(cell, version) => cells.take_map(cell, version, scene),
             Event::MapFetched(cell, version) => cells.take_any_map(cell, version, scene),
             Event::Start(life) => cells.say_started(life, scene),
@@ -217,7 +222,7 @@ impl World {
         match self.phase {
             Phase::Calm(since_ns) => match self.cells.illness(&self.scene) {
                 None => {
-                    self.phase = Phase::Finishing;
+                    self.phase = Phase::Finishing(self.scene.now_ns);
                     self.clients.iter_mut().for_each(|client| client.is_done = true);
                 }
                 Some(illness) if self.scene.now_ns > since_ns + HEALING_NS => {
@@ -225,21 +230,30 @@ impl World {
                 }
                 Some(_) => {}
             },
-            Phase::Finishing if is_idle => self.check_keys(1),
+            Phase::Finishing(since_ns) if is_idle && self.has_flushed(since_ns) => {
+                self.history.ends_flushes(self.scene.now_ns);
+                self.check_keys(1);
+            }
             Phase::Checking(round) if is_idle => match self.unserved() {
                 Some(_) if round < ROUNDS_MAX => self.check_keys(round + 1),
                 unserved => self.finish(unserved),
             },
-            Phase::Faults | Phase::Finishing | Phase::Checking(_) | Phase::Over => {}
+            Phase::Faults | Phase::Finishing(_) | Phase::Checking(_) | Phase::Over => {}
         }
         self.scene.after(LOOK_NS, Event::Look);
+    }
+
+    /// Whether each flush that was asked for before `since_ns` is due everywhere, and carried out.
+    fn has_flushed(&self, since_ns: u64) -> bool {
+        let flushes = &self.cells.coordinator.map().flushes;
+        flushes.latest().is_none() || self.scene.now_ns >= since_ns + FLUSHING_NS
     }
 
     /// A new client reads, writes and reads each key.
     fn check_keys(&mut self, round: u32) {
         let Self { scene, cells, clients, history, .. } = self;
         let number = clients.len();
-        let mut client = Client::new(number, self.keys);
+        let mut client = Client::new(number, self.keys, false);
         client.is_done = true;
         let cell = scene.dice.index(cells.machines.len());
         cells.accept_client(&mut client, number, cell, scene);
@@ -281,7 +295,7 @@ impl World {
             self.cells.machines.iter().map(|machine| machine.stopped_sum_ns).sum();
         let late = self.history.entries.iter().find(|entry| {
             let took_ns = entry.answered_ns.map_or(0, |at_ns| at_ns - entry.asked_ns);
-            entry.ask != Ask::Lose && took_ns > ANSWER_NS + stopped_ns
+            entry.client != usize::MAX && took_ns > ANSWER_NS + stopped_ns
         });
         if let Some(entry) = late {
             let fault = format!("an answer was late: {entry:?}");
@@ -311,9 +325,10 @@ impl World {
     }
 
     fn check_order(&mut self) {
+        self.history.is_time_split = self.cells.is_time_split;
         for key in 0..self.keys {
             let entries = self.history.of_key(key);
-            let fault = match search(&entries) {
+            let fault = match search(&entries, &self.history.ends_of_key(key)) {
                 Found::Order => continue,
                 Found::None(entry) => {
                     format!("the history of key {key} has no order that explains {entry:?}")
@@ -335,7 +350,7 @@ impl World {
     }
 
     fn report(self, seed: u64) -> Report {
-        let asked = self.history.entries.iter().filter(|entry| entry.ask != Ask::Lose);
+        let asked = self.history.entries.iter().filter(|entry| entry.client != usize::MAX);
         let answered = asked.clone().filter(|entry| entry.answered_ns.is_some()).count();
         let processes = self.cells.machines.iter().filter_map(|machine| machine.process.as_ref());
         Report {

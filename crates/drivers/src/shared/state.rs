@@ -55,7 +55,7 @@ pub(crate) struct Shared {
 impl Shared {
     pub(crate) fn new(config: Config) -> Arc<Self> {
         Arc::new(Self {
-            clock: config.clock,
+            clock: config.clock.clone(),
             config,
             open: AtomicU32::new(0),
             accept_stopped: AtomicBool::new(false),
@@ -72,8 +72,8 @@ impl Shared {
         &self.config
     }
 
-    pub(crate) fn clock(&self) -> Clock {
-        self.clock
+    pub(crate) fn clock(&self) -> &Clock {
+        &self.clock
     }
 
     #[inline]

@@ -62,7 +62,7 @@ impl<H: Serve, S: Source> Connections<H, S> {
             source,
             context: Context::new(handler, now, resources),
             clients: Clients::new(id),
-            clock: shared.clock(),
+            clock: shared.clock().clone(),
             now_s: 0,
             again: Vec::new(),
             waits: Waits::default(),
@@ -87,7 +87,7 @@ impl<H: Serve, S: Source> Connections<H, S> {
     /// Ends the batch; returns whether its replies may be sent.
     #[inline(always)]
     pub(super) fn end_batch(&mut self) -> BatchEnd {
-        let clock = self.clock;
+        let clock = &self.clock;
         self.context.handler.end_batch(self.context.now, || clock.now())
     }
 

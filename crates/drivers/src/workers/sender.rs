@@ -418,7 +418,7 @@ impl<H: Serve, S: Source> Sender<H, S> {
             None => rest,
             Some(outbox) => outbox.into_reply_with(rest),
         };
-        let Some(outbox) = Outbox::keep(rest, &mut self.conns.context, self.conns.clock) else {
+        let Some(outbox) = Outbox::keep(rest, &mut self.conns.context, &self.conns.clock) else {
             self.conns.handle.counters().memory_kicks.add(1);
             if was_stalled {
                 self.conns.drop_stalled();

@@ -51,7 +51,7 @@ impl<H: Serve, S: Source> Worker<H, S> {
         let mut conns = Connections::new(shared, id, handler)?;
         let housekeeper = Housekeeper::new(listeners, &mut conns)?;
         let (sender, receiver) = (Sender::new(conns), Receiver::new());
-        let clock = CoarseClock::new(shared.clock());
+        let clock = CoarseClock::new(shared.clock().clone());
         Ok(Self { sender, receiver, housekeeper, clock, busy: false })
     }
 

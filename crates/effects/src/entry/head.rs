@@ -131,11 +131,12 @@ impl Head {
         Self { names: kind as u64 | names, value: value_bytes.into(), ..Self::new(kind) }
     }
 
-    /// The head of a barrier.
-    pub(crate) fn barrier(slices: SliceRange) -> Self {
+    /// The head of a barrier with this number.
+    pub(crate) fn barrier(slices: SliceRange, number: u32) -> Self {
         let Range { start, end } = slices.numbers();
         let names = (start as u64) << SLICE_AT | (end as u64) << END_AT;
-        Self { names: Kind::Barrier as u64 | names, ..Self::new(Kind::Barrier) }
+        let value = u64::from(number) << EXPIRY_AT;
+        Self { names: Kind::Barrier as u64 | names, value, ..Self::new(Kind::Barrier) }
     }
 
     /// Sets what an item carries.

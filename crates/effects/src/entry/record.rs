@@ -32,8 +32,8 @@ pub enum Entry<'a> {
         facts: Facts,
     },
     /// Of each of these slices that belongs to this log, all items are dead whose change stands
-    /// before this.
-    Barrier(SliceRange),
+    /// before this. The number is one of its writer.
+    Barrier(SliceRange, u32),
     /// What changes no item.
     Other {
         /// What it is: a number of its writer.
@@ -103,7 +103,7 @@ impl<'a> Entry<'a> {
         let version = Version::from_raw(head.version);
         let (slices, facts) = (head.slices(), head.facts());
         if kind == Kind::Barrier {
-            return Some(Self::Barrier(SliceRange::new(slices)));
+            return Some(Self::Barrier(SliceRange::new(slices), head.expiry_s()));
         }
         let slice = SliceId::new(slices.start)?;
         let change = match kind {
@@ -141,7 +141,9 @@ impl<'a> Entry<'a> {
                 draft.spends = true;
                 draft
             }
-            Self::Barrier(slices) => Draft::bare(Head::barrier(slices), Value::EMPTY),
+            Self::Barrier(slices, number) => {
+                Draft::bare(Head::barrier(slices, number), Value::EMPTY)
+            }
             Self::Other { kind, bytes, spends } => {
                 let mut head = Head::new(Kind::Other);
                 head.set_value_bytes(bytes.len() as u32);

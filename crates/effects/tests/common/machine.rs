@@ -258,7 +258,7 @@ impl Machine {
         for place in places {
             let lane = place.lane.index();
             self.models[lane].entries.push(Expected {
-                bytes: encoded(&Entry::Barrier(range)),
+                bytes: encoded(&Entry::Barrier(range, 0)),
                 reader: None,
                 change: None,
                 spends: false,
@@ -490,7 +490,7 @@ impl Machine {
         let change = Change::Put(Value::Parts([&value, &[]]), facts);
         let entry = match dice.below(6)? {
             0 => Entry::Other { kind: 1, bytes: &value, spends: true },
-            1 => Entry::Barrier(SliceRange::of(slice)),
+            1 => Entry::Barrier(SliceRange::of(slice), 7),
             2 => Entry::Skipped,
             _ => Entry::Change { slice, version, effect: Effect { key: name, change } },
         };

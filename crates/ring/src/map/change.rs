@@ -81,6 +81,7 @@ fn cause(before: &Map, command: &Command) -> String {
         Command::Learn { at, .. } => format!("range {} lacks a copy", at.range),
         Command::Admit { cell, .. } => format!("cell {cell} has everything"),
         Command::Forgive { at, .. } => format!("an operator forgives range {}", at.range),
+        Command::Flush { .. } => "a client asks for flush_all".to_owned(),
         Command::Settle { .. } => "the outcome of a proposal was unknown".to_owned(),
     }
 }
@@ -118,6 +119,7 @@ mod tests {
         apply(&mut map, &|_| Command::Start { cell: a, started: started(2) });
         apply(&mut map, &|map| Command::Settle { at: stamp(map) });
         apply(&mut map, &|map| Command::Forgive { at: stamp(map), cell: b });
+        apply(&mut map, &|_| Command::Flush { due_s: 9, at_s: 1 });
         let causes = [
             "a cell asks to join",
             "a cell asks to join",
@@ -130,10 +132,11 @@ mod tests {
             "cell 1 repeats its start",
             "the outcome of a proposal was unknown",
             "an operator forgives range 1",
+            "a client asks for flush_all",
         ];
         assert_eq!(seen, causes);
         let all = Change::of(&Map::new(7, 3, 2), &map, None);
-        assert_eq!((all.before, all.version), (0, 11));
+        assert_eq!((all.before, all.version), (0, 12));
         assert_eq!(all.cause, "all that followed map 0");
     }
 }

@@ -31,6 +31,9 @@ pub(super) fn changes(before: &Map, after: &Map) -> Vec<String> {
         lines.push(format!("the ring has formed: {cells} cells, {ranges} ranges"));
         return lines;
     }
+    if let Some(flush) = after.flushes.latest().filter(|_| after.flushes != before.flushes) {
+        lines.push(format!("all items end in second {} (flush {})", flush.due_s, flush.number));
+    }
     for range in &after.ranges {
         if let Some(old) = before.range(range.id) {
             of_range(old, range, after.copies_wanted, &mut lines);

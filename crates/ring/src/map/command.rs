@@ -128,6 +128,14 @@ pub enum Command {
         /// The new primary.
         cell: CellId,
     },
+    /// All items end in a second that is to come. The latest such command counts, unless the one
+    /// before was due already.
+    Flush {
+        /// The second, on the clock of the ring.
+        due_s: u32,
+        /// The second at which it is asked for.
+        at_s: u32,
+    },
     /// Nothing changes but the configuration of the range. A proposer whose earlier proposal may
     /// still come settles by it that it does not.
     Settle {
@@ -141,7 +149,7 @@ pub enum Command {
 pub enum Refusal {
     /// The range has changed since.
     Changed,
-    /// There is no such range.
+    /// There is no such range, or there are none yet.
     NoRange,
     /// There is no such cell.
     NoCell,

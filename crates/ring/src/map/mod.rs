@@ -3,6 +3,7 @@
 mod change;
 mod changes;
 mod command;
+mod flushes;
 mod ring_map;
 
 #[cfg(test)]
@@ -10,4 +11,5 @@ mod apply_test;
 
 pub use change::{CHANGES_MAX, Change};
 pub use command::{Addresses, Command, Refusal, Stamp, Started, Verdict, Why};
+pub use flushes::{Flush, Flushes};
 pub use ring_map::{CELLS_MAX, COPIES_MAX, Cell, EPOCHS_MAX, Map, Range};

@@ -14,6 +14,7 @@
 //! cell that starts again is removed from all ranges in the same step.
 
 use super::command::{Command, Refusal, Stamp, Started, Verdict};
+use super::flushes::Flushes;
 use crate::consistency::Consistency;
 use crate::ids::{CellId, RangeId};
 use base::{SLICES, SliceId, SliceRange};
@@ -165,6 +166,9 @@ pub struct Map {
     pub cells: BTreeMap<CellId, Cell>,
     /// All ranges, by their slices. None before the ring has formed.
     pub ranges: Vec<Range>,
+    /// When all items are to end.
+    #[serde(default)]
+    pub flushes: Flushes,
     /// The number of the next cell.
     next_cell: u32,
 }
@@ -181,6 +185,7 @@ impl Map {
             consistency: Consistency::default(),
             cells: BTreeMap::new(),
             ranges: Vec::new(),
+            flushes: Flushes::default(),
             next_cell: 1,
         }
     }
@@ -255,6 +260,7 @@ impl Map {
             Command::Learn { at, cell } => self.learn(at, cell).map(|()| None),
             Command::Admit { at, cell } => self.admit(at, cell).map(|()| None),
             Command::Forgive { at, cell } => self.forgive(at, cell).map(|()| None),
+            Command::Flush { due_s, at_s } => self.flush(due_s, at_s).map(|()| None),
             Command::Settle { at } => self.range_at(at).map(|range| range.changes()).map(|()| None),
         };
         match applied {
@@ -376,6 +382,14 @@ impl Map {
         let range = self.range_at(at)?;
         range.begins_epoch(cell)?;
         range.losses += 1;
+        Ok(())
+    }
+
+    fn flush(&mut self, due_s: u32, at_s: u32) -> Result<(), Refusal> {
+        if !self.has_formed() {
+            return Err(Refusal::NoRange);
+        }
+        self.flushes.add(due_s, at_s);
         Ok(())
     }
 

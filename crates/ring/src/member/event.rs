@@ -19,7 +19,8 @@ pub struct Heartbeat {
     /// In the map of this version, or a later one, the sender holds nothing but what it is in sync
     /// with: it is ready to learn.
     pub ready_version: u64,
-    /// The sender's second of the expiry clock.
+    /// The sender's second of the expiry clock, which has begun there; 0 if it does not know the
+    /// time of the ring.
     pub expiry_s: u32,
     /// The cells whose links are broken, as the sender sees it.
     pub suspects: Vec<CellId>,
@@ -78,6 +79,8 @@ pub enum Event {
         /// The range, as the operator has seen it.
         at: Stamp,
     },
+    /// Whether this cell leads the agreement.
+    Leads(bool),
     /// This cell holds nothing but what the map of this version assigns to it.
     Ready(u64),
     /// Time has passed. At least every 20 ms.
@@ -93,6 +96,16 @@ pub enum Effect {
         to: CellId,
         /// What.
         heartbeat: Heartbeat,
+    },
+    /// Take this second as the time of the ring. Nothing was served before.
+    Take {
+        /// The second, which begins now.
+        second: u32,
+    },
+    /// This second has begun in the ring.
+    Follow {
+        /// The second.
+        second: u32,
     },
     /// Propose this. [`Event::Proposed`] follows.
     Propose {

@@ -62,7 +62,7 @@ impl Cells {
 
     fn with(map: Map, cut: Vec<(CellId, CellId)>) -> Self {
         let shared = Arc::new(map.clone());
-        let member = |id: &CellId| (*id, Member::new(*id, shared.clone(), Now::default()));
+        let member = |id: &CellId| (*id, Member::new(*id, shared.clone(), true, Now::default()));
         let members = map.cells.keys().map(member).collect();
         let (held, forgotten) = (Vec::new(), Vec::new());
         Self { now_ns: 0, map, members, cut, forgotten, held, holds_proposals: false }
@@ -82,6 +82,8 @@ impl Cells {
                     self.held.push((to, range, command));
                 }
                 Effect::Propose { range, command } => self.propose(to, range, command),
+                // What a clock does with it has tests of its own.
+                Effect::Take { .. } | Effect::Follow { .. } => {}
             }
         }
     }
@@ -392,4 +394,53 @@ fn a_primary_that_the_coordinator_does_not_reach_goes_on_by_the_map_of_another_c
     cells.run(10 * SILENCE_NS);
     assert!(cells.members[&A].map().version < cells.map.version);
     assert!(!cells.may_answer(A, FIRST));
+}
+
+#[test]
+fn what_an_earlier_life_has_sent_grants_no_lease() {
+    let map = Arc::new(formed(3));
+    let start_ns = 50_000_000_000;
+    let at = |after_ns| Now { mono_ns: start_ns + after_ns, expiry_s: 0 };
+    // Later than this life, and earlier, on the clock of the machine.
+    for echo_ns in [start_ns + 900_000_000_000, start_ns - 1] {
+        let mut member = Member::new(A, map.clone(), true, at(0));
+        let heartbeat =
+            Heartbeat { sent_ns: 1, echo_ns, heard_ns: echo_ns, ..Heartbeat::default() };
+        let heard = Event::Heard { from: B, incarnation: Incarnation(1), heartbeat };
+        member.handle(heard, at(1), &mut Vec::new());
+        assert_eq!(member.may_answer_until_ns(FIRST), 0, "{echo_ns}");
+    }
+}
+
+#[test]
+fn a_primary_neither_shows_a_second_nor_answers_before_its_copy_has_said_it() {
+    let mut member = Member::new(A, Arc::new(formed(3)), true, Now { mono_ns: 1, expiry_s: 1_000 });
+    let mut sent_ns = 1;
+    // The own second, the one of the copy, what is shown, and whether it answers.
+    let cases = [
+        (1_000, 1_000, 1_000, true),
+        (1_001, 1_000, 1_000, true),
+        (1_001, 1_001, 1_001, true),
+        // The second of a copy that has learned anew: it does not follow yet.
+        (1_001, 1_000, 1_001, false),
+        (1_001, 1_001, 1_001, true),
+        // Its clock is wrong: it is not waited for.
+        (1_001, 4_601, 1_001, true),
+        (1_002, 4_601, 1_002, true),
+    ];
+    for (own_s, second, shown, answers) in cases {
+        sent_ns += BEAT_NS;
+        let now = Now { mono_ns: sent_ns, expiry_s: own_s };
+        let heartbeat = Heartbeat {
+            sent_ns,
+            echo_ns: sent_ns,
+            heard_ns: sent_ns,
+            expiry_s: second,
+            ..Heartbeat::default()
+        };
+        let heard = Event::Heard { from: B, incarnation: Incarnation(1), heartbeat };
+        member.handle(heard, now, &mut Vec::new());
+        assert_eq!(member.ceiling_s(), shown, "{own_s} {second}");
+        assert_eq!(member.may_answer_until_ns(FIRST) > sent_ns, answers, "{own_s} {second}");
+    }
 }

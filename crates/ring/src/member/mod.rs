@@ -7,6 +7,7 @@ mod newer;
 mod peers;
 mod proposals;
 mod state;
+mod time;
 
 #[cfg(test)]
 mod member_test;
@@ -14,3 +15,4 @@ mod member_test;
 pub use event::{Effect, Event, Heartbeat, Outcome};
 pub use leases::{BEAT_NS, FIRST_NS, LEASE_NS, SHRINK_NS, SILENCE_NS};
 pub use state::{LOST_NS, Member};
+pub use time::APART_S;

@@ -24,6 +24,8 @@ pub(super) struct Peer {
     lease_from_ns: Option<u64>,
     /// The version of the map for which it is ready to learn.
     pub(super) ready_version: u64,
+    /// The latest second that it has said; 0 if it knows none.
+    pub(super) second: u32,
     /// Its link is broken.
     pub(super) is_broken: bool,
     /// Whose links it says are broken.
@@ -42,6 +44,7 @@ impl Peer {
             counted_ns: 0,
             lease_from_ns: None,
             ready_version: 0,
+            second: 0,
             is_broken: false,
             suspects: Vec::new(),
             is_known: false,
@@ -108,26 +111,27 @@ impl Peers {
     }
 
     /// Takes in a heartbeat. `version` is that of the own map: a cell with a newer one may have a
-    /// part in it that its lease would contradict.
+    /// part in it that its lease would contradict. Returns whether it is the latest of its sender.
     pub(super) fn hear(
         &mut self,
         from: CellId,
         incarnation: Incarnation,
         heartbeat: Heartbeat,
         (now_ns, version): (u64, u64),
-    ) {
+    ) -> bool {
         let Some(peer) = self.0.get_mut(&from).filter(|peer| peer.incarnation == incarnation)
         else {
-            return;
+            return false;
         };
         if heartbeat.sent_ns <= peer.sent_ns {
-            return;
+            return false;
         }
         peer.sent_ns = heartbeat.sent_ns;
         peer.arrived_at_ns = peer.arrived_at_ns.max(now_ns);
         peer.is_broken = false;
         peer.is_known = true;
         peer.ready_version = heartbeat.ready_version;
+        peer.second = heartbeat.expiry_s;
         // One that does not hear this cell is as good as silent: a link may be dead one way.
         if now_ns.saturating_sub(heartbeat.heard_ns) < LEASE_NS {
             // Once it was heard, it is missed at once.
@@ -139,6 +143,18 @@ impl Peers {
             }
         }
         peer.suspects = heartbeat.suspects;
+        true
+    }
+
+    /// Whether all are heard, and none knows the time of the ring.
+    pub(super) fn none_knows_time(&self, now_ns: u64) -> bool {
+        self.0.values().all(|peer| peer.is_heard(now_ns) && peer.second == 0)
+    }
+
+    /// The cells that are heard, with the latest second of each.
+    pub(super) fn seconds(&self, now_ns: u64) -> impl Iterator<Item = (CellId, u32)> {
+        let heard = self.0.iter().filter(move |(_, peer)| peer.is_heard(now_ns));
+        heard.map(|(id, peer)| (*id, peer.second))
     }
 
     /// Whether of several other cells no heartbeat has arrived for a while.

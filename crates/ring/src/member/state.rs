@@ -2,10 +2,11 @@
 
 use super::beats::Beats;
 use super::event::{Effect, Event, Heartbeat};
-use super::leases::{DEAF_NS, SHRINK_NS, SILENCE_NS};
+use super::leases::{DEAF_NS, LEASE_NS, SHRINK_NS, SILENCE_NS};
 use super::newer::Newer;
-use super::peers::Peers;
+use super::peers::{Peer, Peers};
 use super::proposals::Proposals;
+use super::time::{RingTime, apart};
 use crate::ids::{CellId, RangeId};
 use crate::map::{Command, Map, Range, Stamp, Why};
 use base::Now;
@@ -36,6 +37,7 @@ pub struct Member {
     proposals: Proposals,
     beats: Beats,
     newer: Newer,
+    time: RingTime,
     /// Learners that have caught up, by range.
     ready: BTreeMap<RangeId, (Stamp, CellId)>,
     /// Copies that take no more.
@@ -53,9 +55,10 @@ pub struct Member {
 }
 
 impl Member {
-    /// The member of `cell` in the ring of `map`.
+    /// The member of `cell` in the ring of `map`. `knows_time`: `now` has the second of the ring.
+    /// Otherwise it is learned from others, and nothing may be served before.
     #[must_use]
-    pub fn new(me: CellId, map: Arc<Map>, now: Now) -> Self {
+    pub fn new(me: CellId, map: Arc<Map>, knows_time: bool, now: Now) -> Self {
         let mut peers = Peers::default();
         peers.adopt(&map, me, now.mono_ns);
         Self {
@@ -65,6 +68,7 @@ impl Member {
             proposals: Proposals::default(),
             beats: Beats::default(),
             newer: Newer::default(),
+            time: RingTime::new(knows_time, now),
             ready: BTreeMap::new(),
             refusing: BTreeMap::new(),
             rests: BTreeMap::new(),
@@ -81,20 +85,28 @@ impl Member {
         &self.map
     }
 
-    /// Takes in an event, and adds what is to be done to `effects`.
+    /// Takes in an event, and adds what is to be done to `effects`. `now` has the own second of the
+    /// cell, whether or not it may be shown.
     pub fn handle(&mut self, event: Event, now: Now, effects: &mut Vec<Effect>) {
         let since_ns = now.mono_ns.saturating_sub(self.handled_ns);
         self.handled_ns = now.mono_ns;
         if since_ns > STOPPED_NS {
             self.peers.excuse(since_ns);
         }
+        self.time.passes(now);
         match event {
             Event::Map(map) => self.adopt(map, now),
             Event::Heard { from, incarnation, heartbeat } => {
+                let heartbeat = self.of_this_life(heartbeat, now);
+                let (second, heard_ns) = (heartbeat.expiry_s, heartbeat.heard_ns);
                 let at = (now.mono_ns, self.map.version);
                 self.newer.hear(from, heartbeat.map_version, self.map.version, now.mono_ns);
-                self.peers.hear(from, incarnation, heartbeat, at);
+                if self.peers.hear(from, incarnation, heartbeat, at) {
+                    let is_fresh = heard_ns > 0 && now.mono_ns - heard_ns < LEASE_NS;
+                    self.time.hear(second, is_fresh, effects);
+                }
             }
+            Event::Leads(leads) => self.time.leads(leads, now),
             Event::Broken(cell) => {
                 self.peers.breaks(cell);
                 self.beats.hurry();
@@ -116,8 +128,10 @@ impl Member {
             Event::Ready(version) => self.ready_version = version,
             Event::Tick => {}
         }
+        self.time.decide(self.peers.none_knows_time(now.mono_ns), now, effects);
         self.proposals.adopt(&self.map, now.mono_ns);
         self.propose(now, effects);
+        self.raise_time();
         if self.beats.are_due(now.mono_ns) {
             self.beat(now, effects);
         }
@@ -135,8 +149,28 @@ impl Member {
     pub fn may_answer_until_ns(&self, range: RangeId) -> u64 {
         let led = self.map.range(range).filter(|range| range.primary == self.me);
         let Some(range) = led else { return 0 };
-        let granters = range.copies.iter().copied().chain(self.admitting(range));
-        granters.map(|cell| self.lease_until_ns(cell)).min().unwrap_or(u64::MAX)
+        self.granters(range).map(|cell| self.lease_until_ns(cell)).min().unwrap_or(u64::MAX)
+    }
+
+    /// Whether it has the time of the ring. Until then it may serve nothing.
+    #[must_use]
+    pub fn knows_time(&self) -> bool {
+        self.time.is_known()
+    }
+
+    /// The latest second that requests may be shown.
+    #[must_use]
+    pub fn ceiling_s(&self) -> u32 {
+        self.time.ceiling_s()
+    }
+
+    /// The cells whose time is so far from that of this one that neither follows the other, and by
+    /// how many seconds each is ahead.
+    #[must_use]
+    pub fn apart(&self, now: Now) -> Vec<(CellId, i64)> {
+        let own_s = self.time.said_s();
+        let seconds = self.peers.seconds(now.mono_ns).filter(|_| own_s != 0);
+        seconds.filter_map(|(cell, second)| Some((cell, apart(own_s, second)?))).collect()
     }
 
     /// Until when this cell commits nothing as the primary of `range`: an earlier primary may still
@@ -187,8 +221,35 @@ impl Member {
         self.beats.hurry();
     }
 
+    /// Until when `cell` has granted a lease; 0 if it has granted none, or has not said a second
+    /// yet that was shown here.
     fn lease_until_ns(&self, cell: CellId) -> u64 {
-        self.peers.get(cell).map_or(0, |peer| peer.lease_until_ns())
+        let follows = |peer: &&Peer| self.time.is_followed_by(peer.second);
+        self.peers.get(cell).filter(follows).map_or(0, Peer::lease_until_ns)
+    }
+
+    /// `heartbeat` without what an earlier life of this cell has sent: that one had other leases.
+    fn of_this_life(&self, mut heartbeat: Heartbeat, now: Now) -> Heartbeat {
+        for sent_ns in [&mut heartbeat.echo_ns, &mut heartbeat.heard_ns] {
+            if !(self.start_ns..=now.mono_ns).contains(sent_ns) {
+                *sent_ns = 0;
+            }
+        }
+        heartbeat
+    }
+
+    /// Who may replace this cell as the primary of `range`.
+    fn granters(&self, range: &Range) -> impl Iterator<Item = CellId> {
+        range.copies.iter().copied().chain(self.admitting(range))
+    }
+
+    /// Raises the second that may be shown to what all that may replace this cell have said.
+    fn raise_time(&mut self) {
+        let led = self.map.ranges.iter().filter(|range| range.primary == self.me);
+        let said = led.flat_map(|range| self.granters(range));
+        let said: Vec<_> =
+            said.map(|it| self.peers.get(it).map_or(0, |peer| peer.second)).collect();
+        self.time.raise(said.into_iter());
     }
 
     /// The learner of `range` that may be a copy already: its admission is on its way.
@@ -208,7 +269,7 @@ impl Member {
                 heard_ns,
                 map_version: self.map.version,
                 ready_version: self.ready_version,
-                expiry_s: now.expiry_s,
+                expiry_s: self.time.said_s(),
                 suspects: suspects.clone(),
             };
             effects.push(Effect::Beat { to, heartbeat });

@@ -1,6 +1,7 @@
 //! What all workers of a cell share about its ring, and the thread that keeps it.
 
 use super::copy::Copy;
+use super::flushed::Flushed;
 use super::history::History;
 use super::job::{Job, Origin};
 use super::origin::Origins;
@@ -13,7 +14,7 @@ use crate::replies::{log_of, with_copy};
 use base::Now;
 use effects::{LaneId, Level, Levels, Place};
 use peer::{Decoder, Identity, Local, Nonce, Purpose, Secret, Target};
-use ring::{CellId, Change, Map, Outlook, RangeId, Stamp};
+use ring::{CellId, Change, Map, Outcome, Outlook, RangeId, Stamp};
 use session::{LogId, WorkerId};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -38,6 +39,21 @@ pub enum Mail {
         /// The reply.
         reply: Vec<u8>,
     },
+    /// What has come of a delayed flush that this worker has proposed, by its number.
+    Flushed(u64, Outcome),
+}
+
+/// A delayed flush that a client asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Flushing {
+    /// The worker that waits for it.
+    pub worker: WorkerId,
+    /// Its number there.
+    pub id: u64,
+    /// The second in which it is due.
+    pub due_s: u32,
+    /// The second at which it is asked for.
+    pub at_s: u32,
 }
 
 /// What the workers find that concerns the member.
@@ -62,6 +78,8 @@ pub enum Finding {
         /// The reason.
         what: String,
     },
+    /// A client asks for a delayed flush. [`RingCell::flushed`] takes what came of it.
+    Flushes(Flushing),
     /// An operator says that all copies of a range are lost.
     Forgives {
         /// The range, as that operator has seen it.
@@ -131,6 +149,7 @@ pub struct RingCell {
     pub(crate) room: Arc<Room>,
     copies: RwLock<Arc<Vec<Arc<Copy>>>>,
     pub(crate) history: History,
+    pub(crate) flushed: Flushed,
     /// By lane, whether its worker has mail about it already.
     mailed: Vec<AtomicBool>,
     /// How many jobs were lent: no two have the same number, also where a worker's number is used
@@ -168,6 +187,7 @@ impl RingCell {
             origins: Origins::new(),
             copies: RwLock::default(),
             history: History::default(),
+            flushed: Flushed::new(),
             mailed,
             lent: AtomicU64::new(0),
         }))
@@ -192,6 +212,13 @@ impl RingCell {
     /// Remembers for reports what the cell sees of the others now.
     pub fn see(&self, outlook: Outlook) {
         self.history.past().outlook = Some(outlook);
+    }
+
+    /// What came of a delayed flush.
+    pub fn flushed(&self, flush: Flushing, outcome: Outcome) {
+        if let Some(reach) = self.reach.get() {
+            (reach.post)(flush.worker, Mail::Flushed(flush.id, outcome));
+        }
     }
 
     /// The version of the map that it goes by.

@@ -117,7 +117,7 @@ impl Executor {
             true => durability == Durability::D2 && self.ring.log.is_alone(level),
             false => reads == Reads::Fence,
         };
-        if is_special || !self.uses_lease(level) {
+        if is_special || self.is_stopped(level) || !self.uses_lease(level) {
             return false;
         }
         self.is_next(level, durability, None);
@@ -132,7 +132,7 @@ impl Executor {
             let line = format!("SERVER_ERROR not replicated: {range}one copy left, d2 takes two");
             return Leads::Refused(line);
         }
-        if !wanted.fences && !self.uses_lease(level) {
+        if self.is_stopped(level) || (!wanted.fences && !self.uses_lease(level)) {
             return Leads::No;
         }
         self.is_next(level, wanted.durability, wanted.fences.then_some((slice, epoch)));
@@ -149,6 +149,12 @@ impl Executor {
             Ok(wanted) => self.leads_as(slice, wanted),
             Err(unknown) => Leads::Refused(format!("CLIENT_ERROR {unknown}")),
         }
+    }
+
+    /// Whether a delayed flush is to be carried out before anything is answered at `level`.
+    #[inline]
+    fn is_stopped(&self, level: Level) -> bool {
+        self.ring.terms.stops_at_s(level) <= self.now.expiry_s
     }
 
     /// Whether the lease of `level` has not ended. If so, the batch ends only with it.

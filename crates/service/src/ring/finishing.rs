@@ -2,7 +2,7 @@
 //! which other parts are missing.
 
 use super::job::{GatedReply, Gather, Origin};
-use session::Order;
+use session::{Order, Ticket};
 use std::collections::{HashMap, VecDeque};
 
 /// Replies of one worker on their way to whom they belong.
@@ -10,6 +10,8 @@ use std::collections::{HashMap, VecDeque};
 pub(crate) struct Finishing {
     pub(super) gated: VecDeque<GatedReply>,
     gathers: HashMap<u64, Gather>,
+    /// Delayed flushes that are proposed, by their numbers, and who waits for them.
+    pub(super) flushes: HashMap<u64, Option<Ticket>>,
 }
 
 impl Finishing {

@@ -18,7 +18,7 @@ use super::role::Role;
 use super::target::{Subject, subject};
 use super::worker::RingWorker;
 use base::{Now, SliceId};
-use memcache::{Key, KeyScratch, Limits, Refusal, Request, Store};
+use memcache::{Expiry, Key, KeyScratch, Limits, Refusal, Request, Store, expiry};
 use peer::{Frame, Purpose};
 use ring::{CellId, Durability};
 use session::{
@@ -27,9 +27,6 @@ use session::{
 };
 use std::fmt::Display;
 use std::sync::Arc;
-
-/// What a delayed `flush_all` is answered with.
-const NO_DELAY: &[u8] = b"CLIENT_ERROR a ring has no delayed flush_all; send it when it is due\r\n";
 
 /// Executes the requests of one worker of a ring's cell.
 pub struct RingService {
@@ -147,13 +144,10 @@ impl Handler for RingService {
             Subject::All { .. } if !self.worker.ring().cell.options().allow_flush => {
                 self.worker.service_mut().call(now, conn, request, ticket, reply)
             }
-            Subject::All { is_delayed: true, noreply } => {
-                if !noreply {
-                    reply.bytes_mut().extend_from_slice(NO_DELAY);
-                }
-                Outcome::Done
-            }
-            Subject::All { noreply, .. } => self.worker.jobs.flush(ticket, noreply, reply),
+            Subject::All { delay, noreply } => match expiry(delay, now.expiry_s) {
+                Expiry::At(due_s) => self.worker.jobs.flush_later(due_s, ticket, noreply, reply),
+                Expiry::Never | Expiry::Expired => self.worker.jobs.flush(ticket, noreply, reply),
+            },
             Subject::Key(key) => {
                 let slice = SliceId::of(key.as_bytes());
                 self.worker.jobs.call(conn, (request, slice), ticket, reply)
@@ -294,6 +288,7 @@ impl Handler for RingService {
                 self.worker.jobs.end_useless_links(&[]);
                 self.worker.tend(now);
             }
+            Mail::Flushed(id, outcome) => self.worker.jobs.flushed(id, outcome),
             Mail::Appended(lane) => self.worker.ring().unmail(lane),
             Mail::Lent(job) => self.worker.jobs.take_lent(*job),
             Mail::Returned { number, reply } => self.worker.jobs.returned(number, reply),

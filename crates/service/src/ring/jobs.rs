@@ -11,7 +11,7 @@
 //! without links lends each job to the one that has them, and gets the reply back.
 
 use super::asked::AskedJobs;
-use super::cell::RingCell;
+use super::cell::{Finding, Flushing, RingCell};
 use super::executor::{Executed, Executor, Leads};
 use super::finishing::Finishing;
 use super::flush;
@@ -23,7 +23,7 @@ use super::routes::Target;
 use super::target::{is_noreply, only_reads, value_bytes};
 use super::wanted::Wanted;
 use base::SliceId;
-use memcache::reply::LINE_END;
+use memcache::reply::{self, LINE_END};
 use memcache::{Key, Keys, Request};
 use peer::{Frame, Verdict};
 use ring::CellId;
@@ -33,6 +33,8 @@ use std::sync::Arc;
 
 /// Requests that a worker has at other cells, or that wait to be sent.
 const JOBS_MAX: usize = 16 << 10;
+/// Delayed flushes of a worker that are proposed and not decided.
+const FLUSHES_MAX: usize = 16;
 /// An error of this cell comes so much before the general one of the session.
 const EARLIER_NS: u64 = 50_000_000;
 
@@ -239,6 +241,44 @@ impl Jobs {
         if noreply { Outcome::Done } else { Outcome::Pending }
     }
 
+    /// Ends all items in second `due_s`, once the map has that.
+    pub(super) fn flush_later(
+        &mut self,
+        due_s: u32,
+        ticket: Ticket,
+        noreply: bool,
+        reply: &mut Reply,
+    ) -> Outcome {
+        let flushes = &mut self.finishing.flushes;
+        if flushes.len() >= FLUSHES_MAX {
+            if !noreply {
+                let line = format!(
+                    "SERVER_ERROR {FLUSHES_MAX} delayed flush_all are not decided, no more may \
+                     wait: send it again later\r\n"
+                );
+                reply.bytes_mut().extend_from_slice(line.as_bytes());
+            }
+            return Outcome::Done;
+        }
+        let id = self.asked.next_id();
+        flushes.insert(id, (!noreply).then_some(ticket));
+        let Executor { ring, worker, now, .. } = &self.executor;
+        ring.find(Finding::Flushes(Flushing { worker: *worker, id, due_s, at_s: now.expiry_s }));
+        if noreply { Outcome::Done } else { Outcome::Pending }
+    }
+
+    /// What came of the delayed flush `id`.
+    pub(super) fn flushed(&mut self, id: u64, outcome: ring::Outcome) {
+        let Some(Some(ticket)) = self.finishing.flushes.remove(&id) else { return };
+        let line = match outcome {
+            ring::Outcome::Decided(ring::Verdict::Applied { .. }) => reply::OK.to_vec(),
+            ring::Outcome::Decided(ring::Verdict::Refused(why)) => error(&why.to_string()),
+            ring::Outcome::Unknown => in_doubt("the agreement has not confirmed it in time"),
+            ring::Outcome::Unavailable => error("the cells cannot agree on a flush_all now"),
+        };
+        self.finish(Origin::Client(ticket), line);
+    }
+
     /// Begins `job`, unless one about the same slice is kept for later: requests of one client keep
     /// their order.
     fn dispatch(&mut self, job: Job) {
@@ -434,6 +474,13 @@ impl Jobs {
 
     /// The session has waited for the reply to `ticket` for too long. Returns its error line.
     pub(super) fn overdue(&mut self, ticket: Ticket) -> String {
+        // Its place is free when its outcome comes.
+        let mut flushes = self.finishing.flushes.values_mut();
+        if let Some(waits) = flushes.find(|waits| **waits == Some(ticket)) {
+            *waits = None;
+            let line = "SERVER_ERROR in doubt: the agreement has not confirmed it in time\r\n";
+            return line.to_owned();
+        }
         match self.asked.forget(ticket) {
             Some((cell, true)) => format!("SERVER_ERROR cell {cell} has not answered in time\r\n"),
             Some((cell, false)) => {

@@ -19,7 +19,7 @@ use super::learning::{Learning, Progress};
 use super::routes::Routes;
 use super::terms::Term;
 use crate::worker::Worker;
-use base::{Now, SliceRange, Version};
+use base::{Now, SliceId, SliceRange, Version};
 use effects::{JoinError, Joining, Lanes, Level, Mark, ReaderId, Who};
 use engine::Role;
 use ring::{CellId, Map, Range, RangeId};
@@ -145,12 +145,13 @@ impl Keeper {
         if (waits && self.begin_parts(now)) || !self.unread.is_empty() {
             self.publish();
         }
+        let has_flushed = self.carry_out_flushes(now);
         let is_learning = self.learn(now);
         self.end_holds(now);
         self.find_late(now);
         self.worker.end();
         for (lane, _) in self.ring.log.lanes.logs() {
-            if is_learning {
+            if is_learning || has_flushed {
                 self.ring.mail_appended(lane.index());
             }
         }
@@ -276,6 +277,7 @@ impl Keeper {
             copy.end(&self.ring.log.lanes);
         }
         self.ring.set_copies(copies);
+        self.stop_for_flushes();
         let identity = self.ring.identity;
         let serves = |range: &Range| !self.unread.contains(&range.id);
         let routes = Routes::of(&self.map, identity.cell, &self.ring.terms, serves);
@@ -283,6 +285,40 @@ impl Keeper {
         self.old_routes.push(self.ring.set_routes(routes));
         self.ring.mail_adopted();
         self.find_ready();
+    }
+
+    /// Lets each range that this cell leads answer until the next delayed flush is due that it has
+    /// not carried out: what is answered from then on is executed after it.
+    fn stop_for_flushes(&self) {
+        for (range, level) in self.led() {
+            let done = self.ring.flushed.of_all(range.slices());
+            let second = self.map.flushes.stops_at_s(done).unwrap_or(u32::MAX);
+            self.ring.terms.stop_at_s(level, second);
+        }
+    }
+
+    /// Carries out the delayed flush that is due in each range that has not done so. A log without
+    /// space does not take it: it is tried again. Returns whether anything was done.
+    fn carry_out_flushes(&mut self, now: Now) -> bool {
+        let Some(flush) = self.map.flushes.due_at(now.expiry_s) else { return false };
+        let (ring, number) = (self.ring.clone(), flush.number);
+        // After a failover some lanes may have it and others not: the copy had come further there.
+        let lacks = |slice: &SliceId| ring.flushed.of(*slice) < number;
+        let led = self.led().map(|(range, _)| range.slices());
+        let open: Vec<_> = led.filter(|slices| slices.iter().any(|slice| lacks(&slice))).collect();
+        for slices in &open {
+            let (engine, _, sink) = self.worker.parts();
+            let set = |slice| {
+                engine.barrier(slice, engine.last_version(slice));
+                ring.flushed.set(slice, number);
+            };
+            let at = (*slices, number);
+            let _ = engine.flush_by(|| sink.barrier_where(at, lacks, set, &mut Vec::new()));
+        }
+        if !open.is_empty() {
+            self.stop_for_flushes();
+        }
+        !open.is_empty()
     }
 
     /// Those that learn what this cell leads.
@@ -392,7 +428,8 @@ impl Keeper {
                 publishes = true;
                 continue;
             };
-            publishes |= learning.step(range.slices(), copy, &mut self.worker, now);
+            publishes |=
+                learning.step(range.slices(), (copy, &self.ring.flushed), &mut self.worker, now);
             is_learning |= !learning.is_ready();
         }
         if publishes {

@@ -12,6 +12,7 @@
 //! ```
 
 use super::copy::Copy;
+use super::flushed::Flushed;
 use super::slice_state::{self, SLICES_MAX, SliceState};
 use crate::worker::Worker;
 use base::{Now, SliceId, SliceRange};
@@ -72,7 +73,7 @@ impl Learning {
     pub(crate) fn step(
         &mut self,
         slices: SliceRange,
-        copy: &Arc<Copy>,
+        (copy, flushed): (&Arc<Copy>, &Flushed),
         worker: &mut Worker,
         now: Now,
     ) -> bool {
@@ -82,7 +83,7 @@ impl Learning {
                 let numbers = slices.numbers();
                 let start = (*next).max(numbers.start);
                 let end = numbers.end.min(start + SLICES_MAX);
-                if append_states(SliceRange::new(start..end), worker) {
+                if append_states(SliceRange::new(start..end), flushed, worker) {
                     *next = end;
                 }
                 if *next == numbers.end {
@@ -145,14 +146,14 @@ impl ItemSink for Emits<'_> {
 
 /// Appends the states of `slices`, each to the log of its slice. False if a log has no space: then
 /// all are to be appended again.
-fn append_states(slices: SliceRange, worker: &mut Worker) -> bool {
+fn append_states(slices: SliceRange, flushed: &Flushed, worker: &mut Worker) -> bool {
     let (engine, _, sink) = worker.parts();
     let lanes: Vec<_> = sink.lanes().logs().map(|(lane, _)| lane).collect();
     for lane in lanes {
         let mut bytes = Vec::new();
         let of_lane = |slice: &SliceId| sink.lanes().lane_of(*slice) == lane;
         for slice in slices.iter().filter(of_lane) {
-            slice_state::encode(&state(engine, slice), &mut bytes);
+            slice_state::encode(&state(engine, flushed, slice), &mut bytes);
         }
         if !bytes.is_empty() && sink.other(lane, slice_state::KIND, &bytes, false).is_err() {
             return false;
@@ -161,7 +162,7 @@ fn append_states(slices: SliceRange, worker: &mut Worker) -> bool {
     true
 }
 
-fn state(engine: &Engine, slice: SliceId) -> SliceState {
+fn state(engine: &Engine, flushed: &Flushed, slice: SliceId) -> SliceState {
     let (last, barrier) = (engine.last_version(slice), engine.barrier_of(slice));
-    SliceState { slice, last, barrier }
+    SliceState { slice, last, barrier, flushed: flushed.of(slice) }
 }

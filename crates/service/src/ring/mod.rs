@@ -13,6 +13,7 @@ mod emptying;
 mod executor;
 mod finishing;
 mod flush;
+mod flushed;
 mod handler;
 mod history;
 mod job;
@@ -37,7 +38,7 @@ mod terms;
 mod wanted;
 mod worker;
 
-pub use cell::{Finding, Mail, NoLog, Reach, RingCell, RingHost, RingIdentity};
+pub use cell::{Finding, Flushing, Mail, NoLog, Reach, RingCell, RingHost, RingIdentity};
 pub use handler::RingService;
 pub use keeper::Keeper;
 pub use kind::RingConnection;

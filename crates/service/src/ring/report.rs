@@ -64,7 +64,13 @@ fn whole(ring: &RingCell, now: Now, out: &mut Vec<u8>) {
     let short = map.ranges.iter().filter(|range| range.is_short(map.copies_wanted)).count();
     reply::stat(out, "ranges_short_of_copies", short);
     reply::stat(out, "losses", map.ranges.iter().map(|range| range.losses).sum::<u32>());
+    reply::stat(out, "time", now.expiry_s);
+    if let Some(flush) = map.flushes.latest() {
+        reply::stat(out, "flush", flush.number);
+        reply::stat(out, "flush_due", flush.due_s);
+    }
     if let Some(outlook) = &past.outlook {
+        reply::stat(out, "clock_ahead", outlook.wall_ahead_s);
         reply::stat(out, "leader", list(outlook.leader));
         reply::stat(out, "voters", list(outlook.voters.iter().copied()));
     }
@@ -82,6 +88,9 @@ fn whole(ring: &RingCell, now: Now, out: &mut Vec<u8>) {
         }
         if let Some(outlook) = &past.outlook {
             stat("heard", &if outlook.heard.contains(id) { "yes" } else { "no" });
+            if let Some((_, ahead)) = outlook.apart.iter().find(|(cell, _)| cell == id) {
+                stat("time_ahead", ahead);
+            }
         }
     }
     for range in &map.ranges {
@@ -101,6 +110,7 @@ fn whole(ring: &RingCell, now: Now, out: &mut Vec<u8>) {
         if range.primary == identity.cell {
             let serves = if ring.may_answer(range, now) { "yes" } else { "no" };
             stat("serves", &serves);
+            stat("flushed", &ring.flushed.of_all(range.slices()));
         }
     }
     for copy in ring.copies().iter() {

@@ -155,13 +155,16 @@ impl StreamIn {
                 let effect = Effect { key, change: Change::Put(value, facts) };
                 apply(worker, slice, &effect, version, now)
             }
-            Entry::Barrier(slices) => {
+            Entry::Barrier(slices, number) => {
                 // What is in another lane has a barrier of its own there.
                 let (engine, lanes) = (worker.engine().0, &ring.log.lanes);
                 let lane = |slice: &SliceId| lanes.lane_of(*slice).index();
                 let of_lane = |slice: &SliceId| lane(slice) == usize::from(self.lane);
                 for slice in slices.iter().filter(of_lane).filter(|it| accepts(it, None)) {
                     engine.barrier(slice, engine.last_version(slice));
+                    if number != 0 {
+                        ring.flushed.set(slice, number);
+                    }
                 }
                 Ok(())
             }
@@ -171,6 +174,7 @@ impl StreamIn {
                     if accepts(&state.slice, None) {
                         engine.advance(state.slice, state.last);
                         engine.barrier(state.slice, state.barrier);
+                        ring.flushed.set(state.slice, state.flushed);
                     }
                 }
                 Ok(())

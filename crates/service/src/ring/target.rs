@@ -8,9 +8,8 @@ pub(crate) enum Subject<'a> {
     Key(Key<'a>),
     /// Several, to be read.
     Keys(Keys<'a>),
-    /// All that there are: `flush_all`. Whether it is delayed, and whether the client wants no
-    /// reply.
-    All { is_delayed: bool, noreply: bool },
+    /// All that there are: `flush_all`. After how long, and whether the client wants no reply.
+    All { delay: i64, noreply: bool },
     /// The ring: the words after `stats ring`.
     Ring(Words<'a>),
     /// None: it is about the cell, or the connection.
@@ -37,8 +36,7 @@ pub(crate) fn subject<'a>(request: &Request<'a>, scratch: &'a mut KeyScratch) ->
         }
         Request::MetaDebug(token) => Subject::Key(token.key(scratch)),
         Request::FlushAll { delay, noreply } => {
-            let is_delayed = delay.is_some_and(|delay| delay > 0);
-            Subject::All { is_delayed, noreply: *noreply }
+            Subject::All { delay: delay.unwrap_or(0), noreply: *noreply }
         }
         Request::Stats(args) => {
             let mut words = *args;

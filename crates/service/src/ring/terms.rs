@@ -12,7 +12,7 @@
 
 use effects::{LEVELS, Level};
 use ring::RangeId;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// How long a level is not used again. No reply waits for so long.
@@ -36,19 +36,32 @@ enum Place {
 /// All leaderships of this cell.
 pub(crate) struct Terms {
     until_ns: [AtomicU64; LEVELS],
+    stops_at_s: [AtomicU32; LEVELS],
     places: Mutex<[Place; LEVELS]>,
 }
 
 impl Terms {
     pub(crate) fn new() -> Self {
         let places = Mutex::new([Place::Free; LEVELS]);
-        Self { until_ns: Default::default(), places }
+        Self { until_ns: Default::default(), stops_at_s: Default::default(), places }
     }
 
     /// Until when this cell may answer at `level`.
     #[inline(always)]
     pub(crate) fn until_ns(&self, level: Level) -> u64 {
         self.until_ns[level.index()].load(Ordering::Acquire)
+    }
+
+    /// From which second on nothing is answered at `level`: a delayed flush is due then that was
+    /// not carried out yet.
+    #[inline(always)]
+    pub(crate) fn stops_at_s(&self, level: Level) -> u32 {
+        self.stops_at_s[level.index()].load(Ordering::Acquire)
+    }
+
+    /// Sets that second. Until then a new level answers nothing.
+    pub(crate) fn stop_at_s(&self, level: Level, second: u32) {
+        self.stops_at_s[level.index()].store(second, Ordering::Release);
     }
 
     /// A level for `term`, which may answer until `until_ns`. `None` if all are in use.
@@ -61,6 +74,7 @@ impl Terms {
         };
         let at = places.iter().position(is_free)?;
         places[at] = Place::Held(term);
+        self.stops_at_s[at].store(0, Ordering::Release);
         self.until_ns[at].store(until_ns, Ordering::Release);
         Level::new(at as u8)
     }

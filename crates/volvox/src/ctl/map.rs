@@ -23,6 +23,8 @@ pub(super) struct Map {
     /// Who leads the agreement, as far as the cell knows.
     pub(super) leader: Option<u32>,
     pub(super) voters: Vec<u32>,
+    /// How many seconds the clock of the cell's machine is ahead of the time of the ring.
+    pub(super) clock_ahead_s: i64,
     pub(super) cells: BTreeMap<u32, Member>,
     /// By their slices.
     pub(super) ranges: Vec<Range>,
@@ -41,6 +43,9 @@ pub(super) struct Member {
     pub(super) is_witness: bool,
     /// Where other cells reach it.
     pub(super) control: String,
+    /// How many seconds its time is ahead of that of the cell that shows the map, if it is too far
+    /// away for either to follow the other.
+    pub(super) time_ahead_s: Option<i64>,
 }
 
 /// A range of the map.
@@ -91,6 +96,7 @@ impl Map {
                 ["reads"] => map.reads.clone_from(value),
                 ["recoveries"] => map.recoveries = parse(name, value)?,
                 ["leader"] => map.leader = parse_list(name, value)?.first().copied(),
+                ["clock_ahead"] => map.clock_ahead_s = parse(name, value)?,
                 ["voters"] => map.voters = parse_list(name, value)?,
                 ["cell", id, of] => {
                     map.cells.entry(parse(name, id)?).or_default().take(of, (name, value))?;
@@ -137,6 +143,7 @@ impl Member {
             "control" => self.control = value.to_owned(),
             "witness" => self.is_witness = value == "yes",
             "start" => self.start = parse(name, value)?,
+            "time_ahead" => self.time_ahead_s = Some(parse(name, value)?),
             "heard" => self.is_heard = Some(value == "yes"),
             _ => {}
         }
@@ -183,9 +190,11 @@ pub(super) mod tests {
         report(
             "ring 94684a67169ad909\ncell 2\nstart 1\nmap_version 9\ncells_wanted 3
              copies_wanted 2\nranges 3\nranges_short_of_copies 1\nlosses 0\nleader 2\nvoters 1,2,3
+             clock_ahead -3600
              cell:1:clients 127.0.0.1:11211\ncell:1:start 1\ncell:1:heard no
              cell:2:clients 127.0.0.1:11212\ncell:2:start 1\ncell:2:heard yes
              cell:3:clients 127.0.0.1:11213\ncell:3:start 4\ncell:3:heard yes
+             cell:3:time_ahead 7
              range:1:slices 0-5460\nrange:1:primary 2\nrange:1:copies none\nrange:1:learner 3
              range:1:epoch 2\nrange:1:config 3\nrange:1:losses 0\nrange:1:short_since 1800000000
              range:1:serves yes
@@ -206,6 +215,7 @@ pub(super) mod tests {
         assert_eq!(map.cells[&3].start, 4);
         assert_eq!((map.cells[&1].is_heard, map.cells[&2].is_heard), (Some(false), Some(true)));
         assert_eq!(map.cells[&1].clients, "127.0.0.1:11211");
+        assert_eq!((map.clock_ahead_s, map.cells[&3].time_ahead_s), (-3600, Some(7)));
         let of = |slice| map.range_of(slice).map(|range| range.id);
         assert_eq!(
             [of(0), of(5460), of(5461), of(16383), of(16384)].map(|id| id.unwrap_or(0)),

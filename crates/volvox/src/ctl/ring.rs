@@ -13,6 +13,9 @@ use super::survey::{Answer, Asked, Survey};
 use super::table::{Table, bytes, numbers, plural};
 use super::time::{date, span};
 
+/// A clock that is further from the time of the ring is wrong.
+const CLOCK_WRONG_S: u64 = 2;
+
 /// Prints what there is.
 pub(super) fn print(
     survey: &Survey,
@@ -166,6 +169,7 @@ fn findings(survey: &Survey, losses: &BTreeMap<u32, Loss>) -> Vec<(Tone, String)
         }
     }
     for (id, _, answer) in survey.answers() {
+        lines.extend(clocks(id, answer).map(|line| (Tone::Warn, line)));
         if answer.map.version < map.version {
             let (has, newest) = (answer.map.version, map.version);
             let line = format!("cell {id} goes by map {has}, others by {newest}");
@@ -216,6 +220,23 @@ fn findings(survey: &Survey, losses: &BTreeMap<u32, Loss>) -> Vec<(Tone, String)
     lines.extend(agreement(survey));
     lines.extend(worst(losses.values()));
     lines
+}
+
+/// What a cell says of wrong clocks.
+fn clocks(id: u32, answer: &Answer) -> impl Iterator<Item = String> {
+    let side = |ahead_s: i64| if ahead_s > 0 { "ahead of" } else { "behind" };
+    let ahead_s = answer.map.clock_ahead_s;
+    let wall = (ahead_s.unsigned_abs() > CLOCK_WRONG_S).then(|| {
+        let seconds = ahead_s.unsigned_abs();
+        let side = side(ahead_s);
+        format!("cell {id}: the clock of its machine is {seconds} s {side} the time of the ring")
+    });
+    let apart = answer.map.cells.iter().filter_map(move |(cell, of)| {
+        let ahead_s = of.time_ahead_s?;
+        let (seconds, side) = (ahead_s.unsigned_abs(), side(ahead_s));
+        Some(format!("cell {cell} expires items {seconds} s {side} cell {id}: start one again"))
+    });
+    wall.into_iter().chain(apart)
 }
 
 /// The cells that a cell does not hear.
@@ -311,6 +332,7 @@ fn to_json(survey: &Survey, losses: &BTreeMap<u32, Loss>) -> Value {
             "limit_bytes": memory.map(|it| it.limit),
             "evictions": answer.map(|answer| answer.evictions),
             "unconfirmed": answer.map(|answer| &answer.map.unconfirmed),
+            "clock_ahead_s": answer.map(|answer| answer.map.clock_ahead_s),
             "not_heard": answer.map(|answer| not_heard(answer).collect::<Vec<_>>()),
             "if_it_ends": loss.map(|loss| json!({
                 "evicts": !loss.lacks.is_empty(),

@@ -8,10 +8,11 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use control::Plane;
+use control::{Plane, Seen};
 use drivers::Clock;
-use ring::{CellId, Change, Map, Outlook, RangeId};
-use service::{Keeper, RingCell};
+use ring::{CellId, Change, Map, Outcome, Outlook, RangeId};
+use service::{Flushing, Keeper, RingCell};
+use session::WorkerId;
 
 /// Between two steps of what takes long.
 const STEP: Duration = Duration::from_micros(200);
@@ -51,10 +52,10 @@ impl Keeping {
         let (messages, received) = sync_channel(MESSAGES_MAX);
         let ready = Arc::new(AtomicU64::new(0));
         let keeper = Keeper::new(ring.clone(), map, clock.now());
-        let shared = ready.clone();
+        let (shared, of_thread) = (ready.clone(), clock.clone());
         let thread = thread::Builder::new()
             .name("keeper".to_owned())
-            .spawn(move || run(keeper, &received, &shared, clock))?;
+            .spawn(move || run(keeper, &received, &shared, &of_thread))?;
         let ends = KeepingThread(messages.clone(), Some(thread));
         Ok((Arc::new(Self { messages, ring, ready, clock }), ends))
     }
@@ -73,7 +74,7 @@ pub(super) fn end(why: &str) -> ! {
     std::process::exit(1);
 }
 
-fn run(mut keeper: Keeper, received: &Receiver<Message>, ready: &AtomicU64, clock: Clock) {
+fn run(mut keeper: Keeper, received: &Receiver<Message>, ready: &AtomicU64, clock: &Clock) {
     let mut wait = REST;
     loop {
         match received.recv_timeout(wait) {
@@ -114,6 +115,13 @@ impl Plane for Keeping {
         log_change(&change);
         let at_s = if is_old { 0 } else { self.clock.now().expiry_s };
         self.ring.record(change, at_s);
+    }
+
+    fn flushed(&self, flush: Seen, outcome: Outcome) {
+        if let Seen::Flushes { worker, id, due_s, at_s } = flush {
+            let worker = WorkerId(worker);
+            self.ring.flushed(Flushing { worker, id, due_s, at_s }, outcome);
+        }
     }
 
     fn see(&self, outlook: Outlook) {

@@ -13,11 +13,12 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
+use base::Now;
 use control::{Control, ControlConfig, Founding, Seen, Starting};
 use drivers::{Clock, Config, Driver, Listen, Server};
 use peer::{Nonce, Secret};
 use ring::{Addresses, Consistency, Map};
-use service::{Cell, Finding, Reach, RingCell, RingHost, RingIdentity, RingService};
+use service::{Cell, Finding, Flushing, Reach, RingCell, RingHost, RingIdentity, RingService};
 
 use super::keeping::{Keeping, KeepingThread};
 use crate::config::{self, Settings};
@@ -47,7 +48,7 @@ impl Joining {
     ///
     /// # Errors
     /// What its directory, its addresses or its secret are refused for, or that no ring takes it.
-    pub(super) fn of(settings: &Settings, clock: Clock) -> Result<Option<Self>, Box<dyn Error>> {
+    pub(super) fn of(settings: &Settings, clock: &Clock) -> Result<Option<Self>, Box<dyn Error>> {
         let ring = &settings.ring;
         let Some(directory) = ring.directory.clone() else { return Ok(None) };
         let path = ring.secret_file.as_deref().expect("invariant: settings were checked");
@@ -68,12 +69,13 @@ impl Joining {
             seeds: seeds.collect::<Result<_, _>>()?,
             is_witness: false,
             founding: ring.seeds.is_empty().then_some(founding),
-            clock: Arc::new(move || clock.now()),
+            clock: Arc::new(RingClock(clock.clone())),
             nonce: Arc::new(move || random.nonce()),
         };
         let note = |text: String| tracing::warn!("{text}");
         let starting = Starting::begin(config, Box::new(note))?;
-        Ok(Some(Self { starting, secret, links: addresses.links, clock }))
+        let (links, clock) = (addresses.links, clock.clone());
+        Ok(Some(Self { starting, secret, links, clock }))
     }
 
     /// Serves `cell` as one of the ring.
@@ -95,6 +97,9 @@ impl Joining {
             Finding::CaughtUp { at, cell } => find_by(&finds, Seen::CaughtUp { at, cell }),
             Finding::Refuses { cell } => find_by(&finds, Seen::Refuses { cell }),
             Finding::Recovers { version } => find_by(&finds, Seen::Recovers { version }),
+            Finding::Flushes(Flushing { worker, id, due_s, at_s }) => {
+                find_by(&finds, Seen::Flushes { worker: worker.0, id, due_s, at_s });
+            }
             Finding::Forgives { at } => find_by(&finds, Seen::Forgives { at }),
             Finding::Broken { cell, what } => tracing::warn!("the link to cell {cell}: {what}"),
         };
@@ -130,6 +135,32 @@ impl Joining {
 fn find_by(finder: &OnceLock<Finder>, seen: Seen) {
     if let Some(find) = finder.get() {
         find(seen);
+    }
+}
+
+/// The clock of the cell, as the control plane sets it.
+pub(super) struct RingClock(pub(super) Clock);
+
+impl control::Clock for RingClock {
+    fn now(&self) -> Now {
+        let mono_ns = self.0.now().mono_ns;
+        Now { mono_ns, expiry_s: self.0.expiry().own_s(mono_ns) }
+    }
+
+    fn take(&self, second: u32) {
+        self.0.expiry().take(second, self.0.now().mono_ns);
+    }
+
+    fn follow(&self, second: u32) {
+        self.0.expiry().follow(second, self.0.now().mono_ns);
+    }
+
+    fn raise(&self, second: u32) {
+        self.0.expiry().raise(second);
+    }
+
+    fn wall_s(&self) -> u32 {
+        u32::try_from(Clock::wall_ns() / 1_000_000_000).unwrap_or(u32::MAX)
     }
 }
 

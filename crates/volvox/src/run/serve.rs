@@ -64,9 +64,9 @@ pub fn serve(loaded: Loaded, options: LaunchOptions) -> Result<u8, Box<dyn Error
     }
     let (budget, clock) = (MemoryBudget::new(settings.memory.limit), Clock::new());
     let remote = Arc::new(OnceLock::new());
-    let cell = cell(&launch, &chosen, &budget, (clock, remote.clone()))?;
-    let config = server_config(&launch, &chosen, &budget, clock)?;
-    let joining = Joining::of(settings, clock)?;
+    let cell = cell(&launch, &chosen, &budget, (&clock, remote.clone()))?;
+    let config = server_config(&launch, &chosen, &budget, clock.clone())?;
+    let joining = Joining::of(settings, &clock)?;
     let (server, _member) = match joining {
         None => (serve_alone(config, cell)?, None),
         Some(joining) => {
@@ -110,7 +110,7 @@ fn cell(
     launch: &Launch,
     chosen: &Chosen,
     budget: &Arc<MemoryBudget>,
-    (clock, remote): (Clock, Arc<OnceLock<Remote>>),
+    (clock, remote): (&Clock, Arc<OnceLock<Remote>>),
 ) -> Result<Arc<Cell>, Box<dyn Error>> {
     let settings = &launch.loaded.settings;
     let now = clock.now();

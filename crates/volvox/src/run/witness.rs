@@ -9,12 +9,12 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use control::{ControlConfig, Plane, Starting};
+use control::{ControlConfig, Plane, Seen, Starting};
 use drivers::Clock;
-use ring::{Addresses, CellId, Change, Map, Outlook, RangeId};
+use ring::{Addresses, CellId, Change, Map, Outcome, Outlook, RangeId};
 
 use super::keeping::{end, log_change};
-use super::member::{OpenRandom, address, read_secret};
+use super::member::{OpenRandom, RingClock, address, read_secret};
 use crate::config::{Listen, LogSettings};
 use crate::logging;
 use crate::process::{Request, Signals};
@@ -50,7 +50,7 @@ pub fn witness(wanted: &WantedWitness) -> Result<u8, Box<dyn Error>> {
         seeds: seeds.collect::<Result<Vec<SocketAddr>, _>>()?,
         is_witness: true,
         founding: None,
-        clock: Arc::new(move || clock.now()),
+        clock: Arc::new(RingClock(clock)),
         nonce: Arc::new(move || random.nonce()),
     };
     let starting = Starting::begin(config, Box::new(|text| tracing::warn!("{text}")))?;
@@ -80,6 +80,9 @@ impl Plane for Watching {
     fn record(&self, change: Change, _is_old: bool) {
         log_change(&change);
     }
+
+    /// Never: it has no clients that could ask for one.
+    fn flushed(&self, _flush: Seen, _outcome: Outcome) {}
 
     fn see(&self, _outlook: Outlook) {}
 

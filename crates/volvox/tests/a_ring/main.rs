@@ -9,4 +9,5 @@ mod levels;
 mod questions;
 mod recovery;
 mod support;
+mod time;
 mod witness;

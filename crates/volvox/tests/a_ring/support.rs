@@ -67,6 +67,20 @@ impl Ring {
         kill(Pid::from_raw(self.processes[cell]), signal).expect("it runs");
     }
 
+    /// Waits until this number of killed cells are started again, and take clients.
+    pub fn await_starts(&mut self, count: usize) {
+        for _ in 0..count {
+            let again = next_line(&mut self.lines);
+            let cell = again["cell"].as_u64().expect("a number") as usize - 1;
+            self.processes[cell] = again["process"].as_i64().expect("a number") as i32;
+            let start = Instant::now();
+            while Client::try_connect(self.clients[cell]).is_none() {
+                assert!(start.elapsed() < DEADLINE, "cell {cell} does not start");
+                thread::yield_now();
+            }
+        }
+    }
+
     /// Waits until a killed cell is started again, and every range has its copies.
     pub fn heal(&mut self, cell: usize) {
         let again = next_line(&mut self.lines);
