@@ -118,11 +118,11 @@ impl Cells {
 
     /// Waits until `stats ring` of a cell has all these lines.
     pub fn until(&self, cell: usize, lines: &[&str]) {
-        let start = Instant::now();
+        let (start, mut client) = (Instant::now(), None);
         loop {
-            let report =
-                Client::try_connect(self.clients(cell)).map(|mut it| it.list("stats ring"));
-            let report = report.unwrap_or_default();
+            // One connection for all looks: each that is closed takes a port for a minute.
+            client = client.or_else(|| Client::try_connect(self.clients(cell)));
+            let report = client.as_mut().map(|it| it.list("stats ring")).unwrap_or_default();
             if lines.iter().all(|line| report.iter().any(|it| it == &format!("STAT {line}"))) {
                 return;
             }

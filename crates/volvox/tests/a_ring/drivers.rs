@@ -5,7 +5,12 @@ use crate::support::{CELLS, Client, Ring};
 
 fn ring(driver: &str, workers: &str) -> Ring {
     let name = format!("kills-{driver}-{workers}");
-    Ring::start_with(&name, CELLS, &[], &["--driver", driver, "--workers", workers])
+    Ring::start_with(
+        &name,
+        CELLS,
+        &[],
+        &["--driver", driver, "--workers", workers, "--memory-limit", "256M"],
+    )
 }
 
 #[test]

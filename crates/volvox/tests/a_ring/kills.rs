@@ -31,6 +31,9 @@ fn write(
         if reply == "STORED" {
             acknowledged.lock().expect("nobody panics").insert(key, value);
             count.fetch_add(1, Ordering::Relaxed);
+        } else if reply.is_empty() {
+            // A primary that was replaced while the reply waited: it was busy for too long.
+            client = Client::connect(at);
         } else {
             assert!(reply.starts_with("SERVER_ERROR in doubt"), "{reply}");
         }

@@ -86,11 +86,13 @@ impl Ring {
         let again = next_line(&mut self.lines);
         assert_eq!(again["cell"], cell + 1);
         self.processes[cell] = again["process"].as_i64().expect("a number") as i32;
-        let start = Instant::now();
+        let (start, mut is_back) = (Instant::now(), false);
+        // One connection for all looks: each that is closed takes a port for a minute.
+        let mut other = Client::connect(self.clients[(cell + 1) % CELLS]);
         loop {
-            let report = Client::connect(self.clients[(cell + 1) % CELLS]).list("stats ring");
+            let report = other.list("stats ring");
             let is_whole = report.iter().any(|line| line == "STAT ranges_short_of_copies 0");
-            let is_back = Client::try_connect(self.clients[cell]).is_some();
+            is_back = is_back || Client::try_connect(self.clients[cell]).is_some();
             if is_whole && is_back {
                 return;
             }
@@ -114,14 +116,17 @@ fn next_line(lines: &mut BufReader<ChildStdout>) -> Value {
     serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line:?}"))
 }
 
+/// Ports among which one ring looks.
+const PORTS: u16 = 300;
+
 /// The first of `count` ports that are free, one after the other. Each ring of this process looks
-/// among other ports.
+/// among other ports, below those that the system gives to connections.
 fn free_ports(count: u16) -> u16 {
     static RINGS: AtomicU16 = AtomicU16::new(0);
     let is_free = |port: u16| TcpListener::bind(("127.0.0.1", port)).is_ok();
-    let offset = (std::process::id() % 8_000) as u16;
-    let start = 20_000 + offset + RINGS.fetch_add(1, Ordering::Relaxed) * 1000;
-    let mut starts = (start..start + 1000).step_by(usize::from(count));
+    let offset = (std::process::id() % 3_000) as u16;
+    let start = 20_000 + offset + RINGS.fetch_add(1, Ordering::Relaxed) * PORTS;
+    let mut starts = (start..start + PORTS).step_by(usize::from(count));
     let found = starts.find(|port| (0..count).all(|at| is_free(port + at)));
     found.expect("free ports")
 }

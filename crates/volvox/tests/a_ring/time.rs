@@ -16,8 +16,7 @@ fn store(ring: &Ring, through: usize, exptime: u32) {
 }
 
 /// The keys that a cell finds. While a cell takes over, it is asked again.
-fn found(ring: &Ring, through: usize) -> Vec<usize> {
-    let mut client = Client::connect(ring.clients[through]);
+fn found(client: &mut Client) -> Vec<usize> {
     let start = Instant::now();
     let mut is_there = |key: &usize| loop {
         let line = client.ask(&format!("get key-{key}\r\n"));
@@ -32,16 +31,20 @@ fn found(ring: &Ring, through: usize) -> Vec<usize> {
     (0..KEYS).filter(&mut is_there).collect()
 }
 
+fn clients(ring: &Ring) -> Vec<Client> {
+    ring.clients.iter().map(|at| Client::connect(*at)).collect()
+}
+
 fn wait_until_gone(ring: &Ring) {
-    let start = Instant::now();
-    while !(0..CELLS).all(|cell| found(ring, cell).is_empty()) {
+    let (start, mut clients) = (Instant::now(), clients(ring));
+    while !clients.iter_mut().all(|client| found(client).is_empty()) {
         assert!(start.elapsed() < DEADLINE, "items stay");
         thread::yield_now();
     }
 }
 
-fn stat(ring: &Ring, cell: usize, name: &str) -> Option<String> {
-    let report = Client::connect(ring.clients[cell]).list("stats ring");
+fn stat(client: &mut Client, name: &str) -> Option<String> {
+    let report = client.list("stats ring");
     let prefix = format!("STAT {name} ");
     report.iter().find_map(|line| Some(line.strip_prefix(&prefix)?.to_owned()))
 }
@@ -56,14 +59,16 @@ fn a_delayed_flush_ends_what_came_before_it_once_also_where_another_cell_takes_o
     for victim in 0..CELLS {
         ring.kill(victim);
         for other in (0..CELLS).filter(|other| *other != victim) {
-            assert_eq!(found(&ring, other).len(), KEYS, "the flush is not repeated");
+            let mut other = Client::connect(ring.clients[other]);
+            assert_eq!(found(&mut other).len(), KEYS, "the flush is not repeated");
         }
         ring.heal(victim);
     }
     // One that is not due is replaced by a later one.
     assert_eq!(Client::connect(ring.clients[0]).ask("flush_all 100\r\n"), "OK");
     assert_eq!(Client::connect(ring.clients[2]).ask("flush_all 1\r\n"), "OK");
-    assert_eq!(stat(&ring, 0, "flush").or(stat(&ring, 1, "flush")).as_deref(), Some("3"));
+    let flush = clients(&ring).iter_mut().find_map(|client| stat(client, "flush"));
+    assert_eq!(flush.as_deref(), Some("3"));
     wait_until_gone(&ring);
 }
 
@@ -80,14 +85,15 @@ fn what_is_stored_in_the_due_second_of_a_flush_stays() {
     assert_eq!(client.ask(&format!("set {old} 0 0 1\r\nx\r\n")), "STORED");
     assert_eq!(client.ask("flush_all 2\r\n"), "OK");
     let start = Instant::now();
-    let second = |name| stat(&ring, 0, name).and_then(|second| second.parse::<u64>().ok());
+    let mut asking = Client::connect(ring.clients[0]);
+    let mut second = |name| stat(&mut asking, name).and_then(|second| second.parse::<u64>().ok());
     while second("flush_due").is_none_or(|due_s| second("time") < Some(due_s)) {
         assert!(start.elapsed() < DEADLINE, "the second does not come");
         thread::yield_now();
     }
     // The cell shows the second already, and has led the key all the time.
     assert_eq!(client.ask(&format!("set {new} 0 0 1\r\nx\r\n")), "STORED");
-    while stat(&ring, 0, "range:1:flushed").as_deref() != Some("1") {
+    while stat(&mut asking, "range:1:flushed").as_deref() != Some("1") {
         assert!(start.elapsed() < DEADLINE, "it is not carried out");
         thread::yield_now();
     }
@@ -100,9 +106,12 @@ fn items_expire_in_all_cells_and_cells_that_all_start_again_have_one_time() {
     store(&ring, 0, 1);
     wait_until_gone(&ring);
     store(&ring, 1, 1000);
-    assert_eq!(found(&ring, 2).len(), KEYS);
+    assert_eq!(found(&mut Client::connect(ring.clients[2])).len(), KEYS);
     let time = |ring: &Ring, cell| -> u64 {
-        stat(ring, cell, "time").expect("it is shown").parse().expect("a second")
+        stat(&mut Client::connect(ring.clients[cell]), "time")
+            .expect("it is shown")
+            .parse()
+            .expect("a second")
     };
     let before = time(&ring, 0);
     (0..CELLS).for_each(|cell| ring.kill(cell));
