@@ -338,7 +338,7 @@ impl Follower {
                 let applied = self.apply(slice, &effect, version, now);
                 assert!(matches!(applied, Applied::Done | Applied::Stale), "{applied:?}");
             }
-            Entry::Barrier(run) => {
+            Entry::Barrier(run, _) => {
                 let is_here = |slice: &SliceId| shared.lanes.lane_of(*slice) == lane;
                 for slice in run.iter().take(KEPT).filter(is_here) {
                     let last = self.lasts.get(&(slice.index() % KEPT)).copied();
