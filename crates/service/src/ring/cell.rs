@@ -152,9 +152,9 @@ pub struct RingCell {
     pub(crate) flushed: Flushed,
     /// By lane, whether its worker has mail about it already.
     mailed: Vec<AtomicBool>,
-    /// How many jobs were lent: no two have the same number, also where a worker's number is used
+    /// The next number of a job that is lent: no two have the same, also where a worker's is used
     /// again.
-    lent: AtomicU64,
+    numbers: AtomicU64,
 }
 
 impl RingCell {
@@ -189,7 +189,7 @@ impl RingCell {
             history: History::default(),
             flushed: Flushed::new(),
             mailed,
-            lent: AtomicU64::new(0),
+            numbers: AtomicU64::new(0),
         }))
     }
 
@@ -311,9 +311,14 @@ impl RingCell {
         self.reach.get().is_none_or(|reach| worker.0 < reach.workers)
     }
 
+    /// A number that no job that was lent has, nor any delayed flush that was proposed.
+    pub(crate) fn next_number(&self) -> u64 {
+        self.numbers.fetch_add(1, Ordering::Relaxed)
+    }
+
     /// Lends `job` of a worker without links to the one that has them. Returns its number.
     pub(crate) fn lend(&self, mut job: Job, worker: WorkerId) -> u64 {
-        let number = self.lent.fetch_add(1, Ordering::Relaxed);
+        let number = self.next_number();
         job.origin = Origin::Worker { worker, number };
         if let Some(reach) = self.reach.get() {
             (reach.post)(WorkerId(0), Mail::Lent(Box::new(job)));

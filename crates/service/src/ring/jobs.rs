@@ -260,7 +260,7 @@ impl Jobs {
             }
             return Outcome::Done;
         }
-        let id = self.asked.next_id();
+        let id = self.executor.ring.next_number();
         flushes.insert(id, (!noreply).then_some(ticket));
         let Executor { ring, worker, now, .. } = &self.executor;
         ring.find(Finding::Flushes(Flushing { worker: *worker, id, due_s, at_s: now.expiry_s }));
