@@ -9,7 +9,7 @@ use openraft::{ChangeMembers, EmptyNode, RaftMetrics, ServerState};
 use ring::CellId;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 /// How far behind the leader a cell may be to become a voter, in entries.
 const BEHIND_MAX: u64 = 32;
@@ -34,17 +34,19 @@ pub async fn arrange(raft: &Raft, cells: &BTreeSet<CellId>, present: &[CellId]) 
     loop {
         let step = step(&metrics.borrow_and_update(), cells, present);
         // A change that fails is tried again, from what the members are then.
-        match step {
+        let changed = match step {
             Step::Done => return,
-            Step::Wait => {}
+            Step::Wait => Ok(()),
             Step::AddMembers(cells) => {
                 let nodes: BTreeMap<_, _> =
                     cells.into_iter().map(|cell| (cell, EmptyNode {})).collect();
-                let _ = raft.change_membership(ChangeMembers::AddNodes(nodes), true).await;
+                raft.change_membership(ChangeMembers::AddNodes(nodes), true).await.map(drop)
             }
-            Step::Replace(voters) => {
-                let _ = raft.change_membership(voters, true).await;
-            }
+            Step::Replace(voters) => raft.change_membership(voters, true).await.map(drop),
+        };
+        if changed.is_err() {
+            // What fails at once, because an earlier change is under way, changes the metrics too.
+            sleep(PAUSE).await;
         }
         if matches!(timeout(PAUSE, metrics.changed()).await, Ok(Err(_))) {
             return;
