@@ -84,6 +84,7 @@ impl Subject {
                 ring::clients::CLAIMS,
                 ring::kept::CLAIMS,
                 ring::failover::CLAIMS,
+                ring::leader::CLAIMS,
                 ring::cost::CLAIMS,
                 ring::memory::CLAIMS,
                 ring::simulator::CLAIMS,

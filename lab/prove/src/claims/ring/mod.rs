@@ -5,6 +5,7 @@ pub mod cost;
 pub mod failover;
 mod faults;
 pub mod kept;
+pub mod leader;
 pub mod memory;
 pub mod simulator;
 pub mod up;
