@@ -30,6 +30,8 @@ pub(crate) struct Client {
     keys: usize,
     /// Whether it asks for flushes, too.
     flushes: bool,
+    /// It reads every key next, whatever it waits for.
+    pub(crate) reads_all: bool,
     /// It asks no more.
     pub(crate) is_done: bool,
     /// Answers that no request has.
@@ -49,6 +51,7 @@ impl Client {
             seen: None,
             keys,
             flushes,
+            reads_all: false,
             is_done: false,
             fault: None,
         }
@@ -73,7 +76,11 @@ impl Client {
             }
             return;
         }
-        if self.waiting.is_empty() {
+        if std::mem::take(&mut self.reads_all) && !self.is_done {
+            for key in 0..self.keys {
+                self.ask(key, Ask::Get, history, net, scene);
+            }
+        } else if self.waiting.is_empty() {
             if self.is_done || scene.dice.per_mille(20) {
                 return self.leave(net, scene);
             }

@@ -117,6 +117,25 @@ impl Coordinator {
         scene.after(DEADLINE_NS, Event::Answer(call, Outcome::Unknown));
     }
 
+    /// The same, but the command is late, and the caller has given up before it arrives.
+    pub(crate) fn call_late(
+        &mut self,
+        from: Life,
+        range: RangeId,
+        command: Command,
+        scene: &mut Scene,
+    ) {
+        let call = self.next;
+        self.next += 1;
+        self.open.insert(call, (from, About::Range(range)));
+        scene.note("propose", &[from.cell as u64 + 1, call]);
+        scene.say(|| format!("  cell {} proposes {command:?}, late", from.cell + 1));
+        let late_ns = scene.dice.duration(1_000_000, LATE_NS / 4);
+        let gives_up_ns = scene.dice.duration(500_000, 100_000_000);
+        scene.after(late_ns, Event::Propose(call, command));
+        scene.after(gives_up_ns.min(late_ns), Event::Answer(call, Outcome::Unknown));
+    }
+
     /// A command arrives and is applied or refused.
     pub(crate) fn apply(
         &mut self,

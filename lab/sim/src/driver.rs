@@ -114,6 +114,12 @@ impl Driver {
         ready
     }
 
+    /// Whether a client has sent something that was not received.
+    pub(crate) fn serves_clients(&self) -> bool {
+        let has_sent = |socket: &Socket| socket.is_client() && !socket.arrived.is_empty();
+        self.sockets.iter().flatten().any(has_sent)
+    }
+
     /// Whether it has something to do now.
     pub(crate) fn is_busy(&self) -> bool {
         let is_ready =

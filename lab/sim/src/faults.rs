@@ -42,10 +42,12 @@ pub enum Kind {
     Coordinator,
     /// The monotonic clock of a machine jumps ahead by an hour.
     Jump,
+    /// Who proposes learns no outcome, the command is late, and the proposer is cut off or ends.
+    AtProposal,
 }
 
 /// All kinds.
-pub const KINDS: [Kind; 16] = [
+pub const KINDS: [Kind; 17] = [
     Kind::Crash,
     Kind::FastRestart,
     Kind::PowerOff,
@@ -62,6 +64,7 @@ pub const KINDS: [Kind; 16] = [
     Kind::CutOff,
     Kind::Coordinator,
     Kind::Jump,
+    Kind::AtProposal,
 ];
 
 /// How to end a fault.
@@ -72,6 +75,7 @@ enum Mend {
     Batches,
     Reconnect(usize),
     Coordinator,
+    Proposals,
 }
 
 /// The faults of a run.
@@ -171,6 +175,36 @@ impl Faults {
                 };
                 self.mend_later(Mend::Coordinator, scene);
             }
+            Kind::AtProposal => {
+                cells.ambushes = scene.dice.between(100, 900);
+                self.mend_later(Mend::Proposals, scene);
+            }
+        }
+    }
+
+    /// What happens to those whose proposals are late: they are cut off from all, or from the other
+    /// cells, or end and start again at once, or nothing.
+    pub(crate) fn ambush(&mut self, cells: &mut Cells, scene: &mut Scene) {
+        for cell in std::mem::take(&mut cells.ambushed) {
+            if self.is_over {
+                continue;
+            }
+            let what = scene.dice.below(4);
+            scene.say(|| format!("fault: cell {} proposes: {what}", cell + 1));
+            if what == 0 {
+                cells.coordinator.cuts[cell] += 1;
+                self.mend_later(Mend::Reconnect(cell), scene);
+            }
+            if what < 2 {
+                let others = (0..cells.machines.len()).filter(|other| *other != cell);
+                let both = others.flat_map(|other| [(cell, other), (other, cell)]);
+                self.block(both.collect(), cells, scene);
+            }
+            if what == 2 {
+                cells.crash(cell, false, scene);
+                let delay_ns = scene.dice.below(3_000_000);
+                scene.after(delay_ns, Event::Restart(cell));
+            }
         }
     }
 
@@ -224,6 +258,7 @@ impl Faults {
                 let version = cells.coordinator.map().version;
                 scene.after(1_000_000, Event::MapComes(cell, version));
             }
+            Mend::Proposals => cells.ambushes = 0,
             Mend::Coordinator => cells.coordinator.weather = Weather::default(),
         }
     }

@@ -118,6 +118,17 @@ pub fn run(seed: u64, prints: bool) -> Report {
     world.report(seed)
 }
 
+/// The clients of a cell that is stopped for a time read all keys there shortly before it goes on.
+fn ask_while_stopped(clients: &mut [Client], cell: usize, for_ns: u64, scene: &mut Scene) {
+    for client in clients.iter_mut() {
+        if client.pipe.is_some_and(|(_, at)| at == cell) {
+            let delay_ns = for_ns - scene.dice.between(for_ns / 20, for_ns / 8);
+            client.goes_on_after(delay_ns, scene);
+            client.reads_all = true;
+        }
+    }
+}
+
 impl World {
     fn new(seed: u64, prints: bool) -> Self {
         let mut scene = Scene::new(Dice::new(seed, 0), Trace::new(prints));
@@ -162,6 +173,7 @@ impl World {
         if let Some(event) = self.cells.put_off(event, &mut self.scene) {
             self.happens(event);
         }
+        self.faults.ambush(&mut self.cells, &mut self.scene);
         let found = [&self.cells.fault, &self.cells.coordinator.fault, &self.history.repeated];
         let found = found.into_iter().flatten().next().cloned();
         if let Some(fault) = found {
@@ -172,7 +184,12 @@ impl World {
     fn happens(&mut self, event: Event) {
         let Self { scene, cells, clients, history, faults, .. } = self;
         match event {
-            Event::Worker(life) => cells.step_worker(life, scene),
+            Event::Worker(life) => {
+                cells.step_worker(life, scene);
+                if let Some((cell, for_ns)) = cells.stopped_in_batch.take() {
+                    ask_while_stopped(clients, cell, for_ns, scene);
+                }
+            }
             Event::Keeper(life) => {
                 cells.step_keeper(life, scene);
                 cells.check_leases(life, scene);
@@ -196,6 +213,7 @@ impl World {
                 cells.accept_client(&mut clients[client], client, cell, scene);
             }
             Event::Propose(call, command) => {
+                cells.check_stopped(&command, scene);
                 cells.coordinator.apply(call, command, history, scene);
             }
             Event::Answer(call, outcome) => cells.answer(call, outcome, scene),
