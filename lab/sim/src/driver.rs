@@ -59,6 +59,8 @@ pub(crate) struct Driver {
     /// Connections that have more to do.
     again: Vec<ConnId>,
     parked: Vec<ConnId>,
+    /// Connections that have got a part in the present batch and wait still.
+    queueing: Vec<ConnId>,
     is_ordering: bool,
     looks_again: bool,
     /// The time now, which a batch reads at its end.
@@ -77,6 +79,7 @@ impl Driver {
             spans: Vec::new(),
             again: Vec::new(),
             parked: Vec::new(),
+            queueing: Vec::new(),
             is_ordering: false,
             looks_again: false,
             fresh: now,
@@ -287,6 +290,9 @@ impl Driver {
     }
 
     fn add_waiting(&mut self, id: ConnId) {
+        if !self.queueing.contains(&id) {
+            self.queueing.push(id);
+        }
         let Some(socket) = self.get(id) else { return };
         if socket.flow() == Flow::Parked && socket.outbox.is_empty() && !socket.is_parked {
             socket.is_parked = true;
@@ -368,6 +374,11 @@ impl Driver {
         let fresh = self.fresh;
         let end = self.context.handler.end_batch(self.context.now, || fresh);
         self.drops += u64::from(end == BatchEnd::Drop);
+        for id in std::mem::take(&mut self.queueing) {
+            if end == BatchEnd::Drop {
+                self.close(id);
+            }
+        }
         if self.context.has_held() {
             if end == BatchEnd::Send && !self.context.held_may_leave() {
                 self.withhold();

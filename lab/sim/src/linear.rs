@@ -6,6 +6,9 @@
 //! requests that has led to a state once is not tried again (Lowe). A request without an answer may
 //! have its effect at any time after its asking, or never.
 //!
+//! An answer that changes nothing, and is right where the search stands, comes next there: an order
+//! in which it comes later is as good with it here. So it is no choice.
+//!
 //! An item that was stored for some time only ends once, at one moment of its own between two times.
 
 use crate::history::{Answer, Ask, End, Entry, STEP};
@@ -75,6 +78,8 @@ struct Choice {
     /// The index of a request, or their number: the item ends.
     entry: usize,
     before: State,
+    /// It was none: nothing else is tried in its place.
+    is_read: bool,
 }
 
 /// Searches an order of `entries`, which are of one key and in the order of asking. `ends`: by value,
@@ -97,6 +102,14 @@ pub(crate) fn search(entries: &[Entry], ends: &BTreeMap<u64, End>) -> Found {
         let bound_ns = open().map(ends_ns).min().unwrap_or(u64::MAX).min(late_ns);
         if path.len() >= best {
             (best, stuck) = (path.len(), first_to_end(entries, &done));
+        }
+        if next == 0
+            && let Some(at) = right_read(entries, &done, state, bound_ns)
+        {
+            done.flip(at);
+            path.push(Choice { entry: at, before: state, is_read: true });
+            answered += 1;
+            continue;
         }
         let mut chosen = None;
         for (at, entry) in entries.iter().enumerate().skip(next.max(first)) {
@@ -122,7 +135,7 @@ pub(crate) fn search(entries: &[Entry], ends: &BTreeMap<u64, End>) -> Found {
             chosen = Some((entries.len(), None));
         }
         if let Some((entry, after)) = chosen {
-            path.push(Choice { entry, before: state });
+            path.push(Choice { entry, before: state, is_read: false });
             state = after;
             answered += is_answered(entries, entry);
             next = 0;
@@ -130,16 +143,28 @@ pub(crate) fn search(entries: &[Entry], ends: &BTreeMap<u64, End>) -> Found {
                 return Found::TooMany;
             }
         } else {
-            let Some(Choice { entry, before }) = path.pop() else {
+            let Some(Choice { entry, before, is_read }) = path.pop() else {
                 return Found::None(entries[stuck]);
             };
             if entry < entries.len() {
                 done.flip(entry);
             }
             answered -= is_answered(entries, entry);
-            (state, next) = (before, entry + 1);
+            (state, next) = (before, if is_read { entries.len() + 1 } else { entry + 1 });
         }
     }
+}
+
+/// A request that is not `done`, may come next, changes nothing, and whose answer is right.
+fn right_read(entries: &[Entry], done: &Set, state: State, bound_ns: u64) -> Option<usize> {
+    let only_reads = |entry: &Entry| match entry.ask {
+        Ask::Get | Ask::Gets => entry.answer != Answer::Open,
+        _ => matches!(entry.answer, Answer::Failed | Answer::Exists | Answer::Value(None)),
+    };
+    let may = |entry: &Entry| only_reads(entry) && apply(entry, state) == Some(state);
+    let next = entries.iter().enumerate().take_while(|(_, entry)| entry.asked_ns <= bound_ns);
+    let mut reads = next.filter(|(at, entry)| !done.has(*at) && may(entry));
+    reads.next().map(|(at, _)| at)
 }
 
 /// The time before which a request has its effect.

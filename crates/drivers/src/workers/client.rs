@@ -75,6 +75,8 @@ pub(crate) struct Client<H: Serve> {
     pub(super) timed: bool,
     /// It is in the queue of connections whose request is parked.
     pub(super) parked: bool,
+    /// Whether it stands among those whose queues may hold replies of the present batch.
+    pub(super) queueing: bool,
     /// Another thread asked not to read from it.
     pub(super) paused: bool,
     /// Its handler has ordered a turn, which comes when its outbox is gone.
@@ -100,6 +102,7 @@ impl<H: Serve> Client<H> {
             gate: None,
             timed: false,
             parked: false,
+            queueing: false,
             paused: false,
             ordered: false,
             completed: false,

@@ -42,6 +42,9 @@ pub(super) struct Connections<H: Serve, S> {
     again: Vec<Key>,
     /// What connections wait for besides their clients.
     pub(super) waits: Waits,
+    /// Connections that have got a part in the present batch and wait still, each once: replies of
+    /// the batch may stand in their queues.
+    queueing: Vec<Key>,
     /// Connections that have not taken all their replies.
     stalled: u32,
     /// Connections that are no clients.
@@ -66,6 +69,7 @@ impl<H: Serve, S: Source> Connections<H, S> {
             now_s: 0,
             again: Vec::new(),
             waits: Waits::default(),
+            queueing: Vec::new(),
             stalled: 0,
             links: 0,
             connects: Connects::default(),
@@ -84,11 +88,29 @@ impl<H: Serve, S: Source> Connections<H, S> {
         self.now_s = seconds(now);
     }
 
-    /// Ends the batch; returns whether its replies may be sent.
+    /// Ends the batch; returns whether its replies may be sent. If not, the connections are closed
+    /// in whose queues some of them stand.
     #[inline(always)]
     pub(super) fn end_batch(&mut self) -> BatchEnd {
         let clock = &self.clock;
-        self.context.handler.end_batch(self.context.now, || clock.now())
+        let end = self.context.handler.end_batch(self.context.now, || clock.now());
+        if !self.queueing.is_empty() {
+            self.end_queueing(end);
+        }
+        end
+    }
+
+    #[inline(never)]
+    fn end_queueing(&mut self, end: BatchEnd) {
+        let mut queueing = std::mem::take(&mut self.queueing);
+        for key in queueing.drain(..) {
+            let Some(client) = self.clients.get(key) else { continue };
+            client.queueing = false;
+            if end == BatchEnd::Drop {
+                self.close(key);
+            }
+        }
+        self.queueing = queueing;
     }
 
     /// Empties the output: everything in it is sent or kept elsewhere.
@@ -299,10 +321,14 @@ impl<H: Serve, S: Source> Connections<H, S> {
     /// Notes what a connection waits for: the gate and the deadline of its next reply, and another
     /// try of a request that is parked.
     pub(super) fn add_waiting(&mut self, key: Key) {
-        let Self { clients, waits, .. } = self;
+        let Self { clients, waits, queueing, .. } = self;
         let places = clients.places();
         let Some(client) = clients.get(key) else { return };
         client.info.set_state(State::Wait);
+        if !client.queueing {
+            client.queueing = true;
+            queueing.push(key);
+        }
         let gate = match client.connection.waits_for() {
             Some(Waited::Gate { log, seq }) => Some((log, seq)),
             Some(Waited::Ticket(_)) | None => None,

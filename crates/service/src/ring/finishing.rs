@@ -25,6 +25,27 @@ impl Finishing {
         self.gathers.insert(number, gather);
     }
 
+    /// The right to answer was lost while the batch ran: nothing leaves of what may have been
+    /// composed in it. Its clients lose their connections; those for whom a reply goes back to
+    /// another worker are returned.
+    pub(super) fn drop_all(&mut self, orders: &mut VecDeque<Order>) -> Vec<Origin> {
+        for order in orders.iter_mut() {
+            if let Order::Complete { ticket, .. } = order {
+                *order = Order::Close(ticket.conn);
+            }
+        }
+        orders.extend(self.gathers.drain().map(|(_, gather)| Order::Close(gather.ticket().conn)));
+        let mut of_workers = Vec::new();
+        for GatedReply { origin, .. } in self.gated.drain(..) {
+            match origin {
+                Origin::Client(ticket) => orders.push_back(Order::Close(ticket.conn)),
+                Origin::Worker { .. } => of_workers.push(origin),
+                Origin::Part { .. } | Origin::Nobody => {}
+            }
+        }
+        of_workers
+    }
+
     /// The reply to a request goes to whom it belongs.
     pub(super) fn finish(&mut self, origin: Origin, bytes: Vec<u8>, orders: &mut VecDeque<Order>) {
         match origin {

@@ -317,6 +317,7 @@ impl Handler for RingService {
         self.worker.service_mut().end_batch(now, &fresh);
         self.worker.mail();
         let may_answer = self.worker.jobs.executor.may_answer(fresh);
+        self.worker.jobs.end_batch(may_answer);
         if may_answer { BatchEnd::Send } else { BatchEnd::Drop }
     }
 

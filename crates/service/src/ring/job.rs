@@ -83,6 +83,11 @@ impl Gather {
         Self { ticket, asks, parts: vec![None; parts], next: 0 }
     }
 
+    /// The request.
+    pub(crate) fn ticket(&self) -> Ticket {
+        self.ticket
+    }
+
     /// Takes the reply to the part at `index`. Returns what leaves now. A reply that is not what
     /// was asked for is an error: it takes the place of the end.
     pub(crate) fn take(&mut self, index: usize, reply: Vec<u8>) -> Option<Leaving> {

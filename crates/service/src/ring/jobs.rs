@@ -57,6 +57,8 @@ pub(crate) struct Jobs {
     lent: LentJobs,
     /// The replies to those that are executed.
     finishing: Finishing,
+    /// Replies that go back to other workers when the batch ends: worker, number, reply.
+    returning: Vec<(WorkerId, u64, Vec<u8>)>,
 }
 
 impl Jobs {
@@ -69,6 +71,7 @@ impl Jobs {
             again: VecDeque::new(),
             lent: LentJobs::default(),
             finishing: Finishing::default(),
+            returning: Vec::new(),
         }
     }
 
@@ -427,9 +430,31 @@ impl Jobs {
 
     fn finish(&mut self, origin: Origin, bytes: Vec<u8>) {
         if let Origin::Worker { worker, number } = origin {
-            return self.executor.ring.give_back(worker, number, bytes);
+            return self.returning.push((worker, number, bytes));
         }
         self.finishing.finish(origin, bytes, &mut self.orders);
+    }
+
+    /// The batch has ended. `may_answer`: what was composed in it may leave.
+    #[inline]
+    pub(super) fn end_batch(&mut self, may_answer: bool) {
+        if !may_answer {
+            self.drop_replies();
+        }
+        for (worker, number, reply) in self.returning.drain(..) {
+            self.executor.ring.give_back(worker, number, reply);
+        }
+    }
+
+    #[cold]
+    fn drop_replies(&mut self) {
+        let doubt = || in_doubt("this cell has lost the right to answer");
+        for (_, _, reply) in &mut self.returning {
+            *reply = doubt();
+        }
+        for origin in self.finishing.drop_all(&mut self.orders) {
+            self.finish(origin, doubt());
+        }
     }
 
     /// Finishes the replies of this worker whose logs have passed.
