@@ -2,7 +2,7 @@
 
 use base::{Change, Effect, Value, Version};
 
-/// Bytes of a tag. What they say is the business of whoever gives it.
+/// Bytes of a tag. What they say is known to the one that gives it.
 pub const TAG_BYTES: usize = 26;
 
 /// The tag of a change: it names the request that the change was made for.

@@ -1,15 +1,14 @@
 //! The head of an entry, in bytes.
 //!
 //! ```text
-//! 0     1      2    3      4      6     8      12      16      20       28
-//! kind  marks  key  extra  slice  end   value  expiry  client  version  token    tag      key  value
-//!              len                      len            flags            (8, if   (26, if
-//!                                                                       marked)  marked)
+//! 0     1      2    3      4      6    8      12      16      20       28
+//! kind  marks  key  extra  slice  end  value  expiry  client  version  token  tag  key  value
+//!              len                     len            flags            (8)    (26)
 //! ```
 //!
-//! Numbers are little-endian. `extra` is the reason of a removal, the reader of an item, or the
-//! number of another kind. `slice` is also the first slice of a barrier, and `end` the
-//! one after its last.
+//! Token and tag are there if marks say so. Numbers are little-endian. `extra` is the reason of a
+//! removal, the reader of an item, or the number of another kind. `slice` is also the first slice
+//! of a barrier, and `end` the one after its last.
 //! Fields that a kind does not use are 0. The value of a large entry lies elsewhere in the memory
 //! of a log, and follows the key again where the entry is sent.
 //!
