@@ -42,7 +42,8 @@
 //! | `level` | nothing | the numbers of levels, and sets of them |
 //! | `part` | nothing | what a log does with its positions, and why it refuses |
 //! | `account` | `sync` | how much may still be appended |
-//! | `entry` | nothing | entries as values and as bytes |
+//! | `made` | nothing | the tags of changes, and what a tagged change has made |
+//! | `entry` | `made` | entries as values and as bytes |
 //! | `batch` | `entry` | what a reader receives at once |
 //! | `config` | `entry`, `sync` | how logs are built, and the sizes that follow |
 //! | `readers` | `level` | how far each reader is |
@@ -52,7 +53,7 @@
 //! | `state` | `batch`, `config`, `entry`, `part`, `readers`, `shared`, `slices`, `store` | entries |
 //! | `log` | * | the log of one lane |
 //! | `lanes` | `config`, `level`, `log`, `part`, `slices` | all logs of a cell |
-//! | `sink` | `account`, `config`, `entry`, `lanes`, `log`, `readers`, `slices` | how a worker appends |
+//! | `sink` | `account`, `config`, `entry`, `lanes`, `log`, `made`, `readers`, `slices` | how a worker appends |
 //!
 //! Read first: `entry`, `log`, then `sink` (how entries come) and `readers` (how they go).
 //!
@@ -93,6 +94,7 @@ mod entry;
 mod lanes;
 mod level;
 mod log;
+mod made;
 mod part;
 mod readers;
 mod shared;
@@ -108,6 +110,7 @@ pub use entry::{Broken, Entry, Record};
 pub use lanes::{LaneId, Lanes, Place};
 pub use level::{LEVELS, Level, Levels};
 pub use log::Log;
+pub use made::{Made, MadeKind, TAG_BYTES, Tag};
 pub use part::{FellOut, Part, Refusals, Unfollowed};
 pub use readers::{JoinError, Joining, Mark, READERS_MAX, ReaderId, Who};
 pub use sink::WorkerSink;

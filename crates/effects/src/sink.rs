@@ -8,10 +8,12 @@ use crate::config::Sizes;
 use crate::entry::{Draft, Entry, HEAD_BYTES_MAX, copy_of};
 use crate::lanes::{LaneId, Lanes, Place};
 use crate::log::Log;
+use crate::made::{Made, Tag};
 use crate::readers::ReaderId;
 use crate::slices::Slices;
 use base::{
-    Change, Effect, EffectSink, Facts, KeyId, Refused, SliceId, SliceRange, Space, Value, Version,
+    Change, Effect, EffectSink, Facts, KeyId, Refused, Removal, SliceId, SliceRange, Space, Value,
+    Version,
 };
 use std::sync::Arc;
 
@@ -21,6 +23,14 @@ struct Held {
     room: Room,
     /// The last position that it appended in this batch.
     last: u64,
+}
+
+/// The request in execution, whose change of `key` gets a tag.
+struct Tagging {
+    key: KeyId,
+    tag: Tag,
+    /// What was made of it so far.
+    made: Option<Made>,
 }
 
 /// Appends the effects of one worker to the logs of their slices.
@@ -45,6 +55,7 @@ pub struct WorkerSink {
     last: u8,
     /// Why the last plain put was refused.
     refused: Refused,
+    tagging: Option<Tagging>,
 }
 
 const _: () = assert!(crate::LANES_MAX <= u64::BITS as usize);
@@ -58,8 +69,18 @@ impl WorkerSink {
         let held = lanes.logs().map(held).collect();
         let (slices, sizes) = (lanes.slices(), *lanes.sizes());
         let quick_bytes = sizes.inline_max + 1;
-        let (prepared, refused) = (None, Refused::Full);
-        Self { lanes, slices, sizes, held, used: 0, prepared, quick_bytes, last: 0, refused }
+        Self {
+            lanes,
+            slices,
+            sizes,
+            held,
+            used: 0,
+            prepared: None,
+            quick_bytes,
+            last: 0,
+            refused: Refused::Full,
+            tagging: None,
+        }
     }
 
     /// The logs that it appends to.
@@ -93,6 +114,17 @@ impl WorkerSink {
     fn last_of(&self, lane: LaneId) -> Option<Place> {
         let position = self.held[lane.index()].last;
         (position > 0).then_some(Place { lane, position })
+    }
+
+    /// From now on, a change of `key` gets `tag`, unless it is an eviction or an expiry: those are
+    /// not made for a request.
+    pub fn begin_tag(&mut self, key: KeyId, tag: Tag) {
+        self.tagging = Some(Tagging { key, tag, made: None });
+    }
+
+    /// No change gets a tag any more. Returns what the last one has made that got it.
+    pub fn end_tag(&mut self) -> Option<Made> {
+        self.tagging.take().and_then(|tagging| tagging.made)
     }
 
     /// Returns all room that was not used, and forgets the batch.
@@ -304,7 +336,7 @@ impl WorkerSink {
         stamp: impl FnOnce() -> Result<Version, Refused>,
     ) -> Option<Version> {
         let effect = Effect { key, change: Change::Put(Value::Parts([value, &[]]), facts) };
-        let committed = self.commit_any(slice, &effect, stamp);
+        let committed = self.commit_any(slice, &effect, None, stamp);
         committed.map_err(|refused| self.refused = refused).ok()
     }
 
@@ -314,10 +346,11 @@ impl WorkerSink {
         &mut self,
         slice: SliceId,
         effect: &Effect<'_>,
+        tag: Option<&Tag>,
         stamp: impl FnOnce() -> Result<Version, Refused>,
     ) -> Result<Version, Refused> {
         let lane = self.lanes.lane_of(slice);
-        let mut draft = Draft::change(slice, effect);
+        let mut draft = Draft::change(slice, effect).tagged(tag);
         let charge = self.hold(lane, &draft)?;
         let apart = self.take_apart(&draft.value);
         let held = &mut self.held[lane.index()];
@@ -325,6 +358,25 @@ impl WorkerSink {
             held.log.append_change(slice, &mut draft, apart, charge, stamp)?;
         held.appended(position, charge, draft.spends);
         self.last = lane.0;
+        Ok(version)
+    }
+
+    /// A change while a request with a tag is in execution.
+    #[inline(never)]
+    fn commit_tagged(
+        &mut self,
+        key: KeyId,
+        effect: &Effect<'_>,
+        stamp: impl FnOnce() -> Result<Version, Refused>,
+    ) -> Result<Version, Refused> {
+        let is_of_a_request =
+            !matches!(effect.change, Change::Remove(Removal::Evicted | Removal::Expired));
+        let tagging = self.tagging.as_ref().filter(|it| is_of_a_request && it.key == key);
+        let tag = tagging.map(|tagging| tagging.tag);
+        let version = self.commit_any(key.slice, effect, tag.as_ref(), stamp)?;
+        if let (Some(_), Some(tagging)) = (tag, &mut self.tagging) {
+            tagging.made = Some(Made::of(effect, version));
+        }
         Ok(version)
     }
 
@@ -404,6 +456,9 @@ impl EffectSink for WorkerSink {
         effect: &Effect<'_>,
         stamp: impl FnOnce() -> Result<Version, Refused>,
     ) -> Result<Version, Refused> {
+        if self.tagging.is_some() {
+            return self.commit_tagged(key, effect, stamp);
+        }
         if let Change::Put(Value::Parts([value, []]), facts) = effect.change
             && is_plain(&facts)
         {
@@ -412,7 +467,7 @@ impl EffectSink for WorkerSink {
             let committed = self.commit_plain(key.slice, effect.key, value, facts, stamp);
             return committed.ok_or(self.refused);
         }
-        self.commit_any(key.slice, effect, stamp)
+        self.commit_any(key.slice, effect, None, stamp)
     }
 }
 

@@ -7,7 +7,7 @@ use base::{
 };
 use effects::{
     Batch, Broken, Entry, JoinError, Joining, Lanes, LanesConfig, Log, Mark, Part, Records,
-    Unfollowed, Who, WorkerSink,
+    TAG_BYTES, Unfollowed, Who, WorkerSink,
 };
 use std::sync::Arc;
 
@@ -35,7 +35,13 @@ fn any_slice() -> SliceId {
 
 fn change(change: Change<'_>, version: u64) -> Entry<'_> {
     let effect = Effect { key: b"key", change };
-    Entry::Change { slice: any_slice(), version: Version::from_raw(version), effect }
+    Entry::Change { slice: any_slice(), version: Version::from_raw(version), effect, tag: None }
+}
+
+/// The same, made for a request that may be asked again.
+fn tagged(change: Change<'_>, version: u64) -> Entry<'_> {
+    let (effect, tag) = (Effect { key: b"key", change }, Some(&[9; TAG_BYTES]));
+    Entry::Change { slice: any_slice(), version: Version::from_raw(version), effect, tag }
 }
 
 fn put(version: u64) -> Entry<'static> {
@@ -53,6 +59,9 @@ fn entries() -> Vec<Entry<'static>> {
         change(Change::Remove(Removal::Deleted), 5),
         change(Change::Remove(Removal::Evicted), 6),
         change(Change::Remove(Removal::Expired), 7),
+        tagged(Change::Put(Value::Parts([b"5", b""]), FACTS), 8),
+        tagged(Change::Touch(9, None), 9),
+        tagged(Change::Remove(Removal::Deleted), 10),
         Entry::Barrier(SliceRange::of(any_slice()), u32::MAX),
         Entry::Other { kind: 200, bytes: b"anything", spends: true },
         Entry::Skipped,
@@ -159,11 +168,13 @@ fn what_does_not_follow_is_refused_and_counted() {
         slice: SliceId::of(b"another key"),
         version: Version::from_raw(9),
         effect: Effect { key: b"key", change: Change::Remove(Removal::Deleted) },
+        tag: None,
     };
     let no_key = Entry::Change {
         slice: any_slice(),
         version: Version::from_raw(9),
         effect: Effect { key: b"", change: Change::Remove(Removal::Deleted) },
+        tag: None,
     };
     let long = vec![7; copy.value_bytes_max() as usize * 2];
     let too_long = change(Change::Put(Value::Parts([&long, &[]]), FACTS), 9);

@@ -84,8 +84,9 @@ pub struct Versions {
 }
 
 impl Versions {
-    /// What this build speaks.
-    pub const OURS: Self = Self { min: 1, max: 1 };
+    /// What this build speaks. Version 2 has the worker, the first id and the count of repetitions
+    /// in a request, and tags in the entries of a stream.
+    pub const OURS: Self = Self { min: 2, max: 2 };
 
     /// The highest version that both speak.
     pub(crate) fn common(self, other: Self) -> Option<u16> {

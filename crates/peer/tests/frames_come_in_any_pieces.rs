@@ -17,9 +17,7 @@ impl Owned {
     fn frame(&self) -> Frame<'_> {
         let bytes = &self.body[..];
         match self.frame {
-            Frame::Request { id, deadline_ms, hops, map_version, .. } => {
-                Frame::Request { id, deadline_ms, hops, map_version, text: bytes }
-            }
+            request @ Frame::Request { .. } => with_text(request, bytes),
             Frame::Reply { id, verdict, map_version, .. } => {
                 Frame::Reply { id, verdict, map_version, text: bytes }
             }
@@ -35,6 +33,13 @@ impl Owned {
     }
 }
 
+fn with_text<'a>(mut request: Frame<'a>, bytes: &'a [u8]) -> Frame<'a> {
+    if let Frame::Request { text, .. } = &mut request {
+        *text = bytes;
+    }
+    request
+}
+
 fn frame() -> impl Strategy<Value = Owned> {
     let lane = 0..LANES_MAX;
     let numbers = (any::<u64>(), any::<u64>(), any::<u64>(), any::<u64>());
@@ -46,7 +51,16 @@ fn frame() -> impl Strategy<Value = Owned> {
     all.prop_map(|(kind, lane, (a, b, c, d), (count, deadline_ms, byte, ok), verdict, body)| {
         let nothing = &[][..];
         let frame = match kind {
-            0 => Frame::Request { id: a, deadline_ms, hops: byte, map_version: b, text: nothing },
+            0 => Frame::Request {
+                id: a,
+                deadline_ms,
+                hops: byte,
+                worker: count as u16,
+                first: c,
+                again: deadline_ms,
+                map_version: b,
+                text: nothing,
+            },
             1 => Frame::Reply { id: a, verdict, map_version: b, text: nothing },
             2 => Frame::StreamOpen { lane, lanes: lane + 1, log_incarnation: a, end: b },
             3 => Frame::StreamFrom { lane, position: a },

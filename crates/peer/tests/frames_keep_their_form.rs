@@ -22,10 +22,14 @@ fn examples() -> [(Frame<'static>, &'static str); 12] {
                 id: 0x0102_0304_0506_0708,
                 deadline_ms: 2000,
                 hops: 1,
+                worker: 3,
+                first: 5,
+                again: 6,
                 map_version: 9,
                 text: b"mn\r\n",
             },
-            "18000000 01 0807060504030201 d007 01 0900000000000000 6d6e0d0a",
+            "24000000 01 0807060504030201 d007 01 0300 0500000000000000 0600 0900000000000000 \
+             6d6e0d0a",
         ),
         (
             Frame::Reply { id: 1, verdict: Verdict::InDoubt, map_version: 2, text: b"E\r\n" },
@@ -88,7 +92,7 @@ fn each_kind_has_these_bytes() {
     }
     assert_eq!(kinds, FrameKind::ALL);
     assert!((1..=12).eq(FrameKind::ALL.map(|kind| kind as u8)));
-    assert!((0..=4).eq(Verdict::ALL.map(|verdict| verdict as u8)));
+    assert!((0..=5).eq(Verdict::ALL.map(|verdict| verdict as u8)));
     assert_eq!(usize::from(LANES_MAX), effects::LANES_MAX);
 }
 
@@ -169,9 +173,9 @@ fn fields_out_of_their_range_are_refused() {
     assert_eq!(error.to_string(), "a frame Answer whose ok is 2, allowed is 0 and 1");
     let mut reply =
         encoded(&Frame::Reply { id: 1, verdict: Verdict::Done, map_version: 2, text: b"" });
-    reply[13] = 5;
+    reply[13] = 6;
     let error = decode(&reply).expect_err("no verdict");
-    assert_eq!(error.to_string(), "a frame Reply whose verdict is 5, allowed is 0 to 4");
+    assert_eq!(error.to_string(), "a frame Reply whose verdict is 6, allowed is 0 to 5");
 }
 
 /// What is known to be wrong is refused before the rest has arrived.

@@ -142,12 +142,12 @@ fn cells_that_do_not_belong_together_say_so() {
              connect only cells of one ring",
         ),
         (
-            (speaks(2, 3), cell(2), 2, Purpose::Stream),
+            (speaks(3, 4), cell(2), 2, Purpose::Stream),
             HandshakeError::UnknownVersion {
-                own: Versions { min: 1, max: 1 },
-                peer: Versions { min: 2, max: 3 },
+                own: Versions { min: 2, max: 2 },
+                peer: Versions { min: 3, max: 4 },
             },
-            "the other cell speaks versions 2 to 3, this one version 1: run releases that share a \
+            "the other cell speaks versions 3 to 4, this one version 2: run releases that share a \
              version",
         ),
         (
@@ -215,7 +215,7 @@ fn the_connector_checks_who_answers() {
     let wrong_version = HandshakeError::Field {
         message: "Welcome",
         field: "version",
-        value: 2,
+        value: 3,
         allowed: "the highest that both sides speak",
     };
     let cases: [(usize, &[u8], HandshakeError); 6] = [
@@ -223,7 +223,7 @@ fn the_connector_checks_who_answers() {
         (CELL_AT, &[3], HandshakeError::WrongCell { wanted: 2, reached: 3 }),
         (CELL_AT, &[1], HandshakeError::SameCell(cell(1).identity)),
         (NONCE_AT, &[0xc0; 32], HandshakeError::SameNonce),
-        (VERSION_AT, &[2], wrong_version),
+        (VERSION_AT, &[3], wrong_version),
         (PROOF_AT, &[], HandshakeError::Ended),
     ];
     for (at, bytes, error) in cases {

@@ -84,7 +84,8 @@
 //! | `admin` | `cell`, `dump`, `facts`, `park`, `stats`, `worker` | commands about the cell |
 //! | `service` | `admin`, `auth`, `cell`, `meta`, `park`, `receive`, `retrieve`, `store`, `worker` | the handler |
 //! | `receive` | `meta`, `park`, `store`, `worker` | values that arrive in pieces |
-//! | `ring` | `cell`, `effect_log`, `fence`, `replies`, `service`, `worker` | a cell of a ring |
+//! | `repeat` | nothing | changes that may be asked for again, and their replies |
+//! | `ring` | `cell`, `effect_log`, `fence`, `repeat`, `replies`, `service`, `worker` | a cell of a ring |
 #![forbid(unsafe_code)]
 
 mod admin;
@@ -101,6 +102,7 @@ mod long;
 mod meta;
 mod park;
 mod receive;
+mod repeat;
 mod replies;
 mod retrieve;
 mod ring;

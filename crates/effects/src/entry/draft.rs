@@ -1,6 +1,7 @@
 //! An entry that is ready to be written.
 
-use super::head::{HAS_ITEM, HEAD_BYTES, Head, Kind, number_of};
+use super::head::{HAS_ITEM, HAS_TAG, HEAD_BYTES, Head, Kind, number_of};
+use crate::made::Tag;
 use base::{Change, Effect, Facts, SliceId, Value};
 use std::sync::Arc;
 
@@ -10,6 +11,7 @@ pub(crate) struct Draft<'a> {
     pub(crate) head: Head,
     pub(crate) key: &'a [u8],
     pub(crate) value: Value<'a>,
+    pub(super) tag: Option<&'a Tag>,
     /// Whether it takes room that readers granted: it brings bytes that they must keep.
     pub(crate) spends: bool,
     pub(super) has_key: bool,
@@ -43,15 +45,23 @@ impl<'a> Draft<'a> {
         }
     }
 
+    /// The same draft with a tag, if there is one.
+    #[inline(always)]
+    pub(crate) fn tagged(mut self, tag: Option<&'a Tag>) -> Self {
+        self.tag = tag;
+        self.head.set_marks(if tag.is_some() { HAS_TAG } else { 0 });
+        self
+    }
+
     #[inline(always)]
     pub(super) fn keyed(kind: Kind, slice: SliceId, key: &'a [u8], value: Value<'a>) -> Self {
         let head = Head::keyed(kind, slice, key.len() as u8, value.bytes() as u32);
-        Self { head, key, value, spends: false, has_key: true }
+        Self { head, key, value, tag: None, spends: false, has_key: true }
     }
 
     /// The draft of an entry without a key.
     pub(super) fn bare(head: Head, value: Value<'a>) -> Self {
-        Self { head, key: &[], value, spends: false, has_key: false }
+        Self { head, key: &[], value, tag: None, spends: false, has_key: false }
     }
 
     /// Its length without the value.
@@ -80,6 +90,11 @@ impl<'a> Draft<'a> {
         if let Some(token) = self.head.token() {
             let (place, after) = rest.split_at_mut(token.len());
             place.copy_from_slice(&token);
+            rest = after;
+        }
+        if let Some(tag) = self.tag {
+            let (place, after) = rest.split_at_mut(tag.len());
+            place.copy_from_slice(tag);
             rest = after;
         }
         let (place, rest) = rest.split_at_mut(self.key.len());

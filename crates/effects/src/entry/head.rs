@@ -1,21 +1,21 @@
 //! The head of an entry, in bytes.
 //!
 //! ```text
-//! 0     1      2    3      4      6     8      12      16      20       28
-//! kind  marks  key  extra  slice  end   value  expiry  client  version  token    key  value
-//!              len                      len            flags            (8, if
-//!                                                                       marked)
+//! 0     1      2    3      4      6    8      12      16      20       28
+//! kind  marks  key  extra  slice  end  value  expiry  client  version  token  tag  key  value
+//!              len                     len            flags            (8)    (26)
 //! ```
 //!
-//! Numbers are little-endian. `extra` is the reason of a removal, the reader of an item, or the
-//! number of another kind. `slice` is also the first slice of a barrier, and `end` the
-//! one after its last.
+//! Token and tag are there if marks say so. Numbers are little-endian. `extra` is the reason of a
+//! removal, the reader of an item, or the number of another kind. `slice` is also the first slice
+//! of a barrier, and `end` the one after its last.
 //! Fields that a kind does not use are 0. The value of a large entry lies elsewhere in the memory
 //! of a log, and follows the key again where the entry is sent.
 //!
 //! An entry has no position: it is that of the first entry of the bytes, plus one for each before
 //! it.
 
+use crate::made::TAG_BYTES;
 use base::{Facts, Removal, SliceId, SliceRange};
 use std::fmt;
 use std::ops::Range;
@@ -25,7 +25,7 @@ pub(crate) const HEAD_BYTES: usize = 28;
 /// Bytes of the token.
 const TOKEN_BYTES: usize = 8;
 /// Longest head with its key.
-pub(crate) const HEAD_BYTES_MAX: usize = HEAD_BYTES + TOKEN_BYTES + u8::MAX as usize;
+pub(crate) const HEAD_BYTES_MAX: usize = HEAD_BYTES + TOKEN_BYTES + TAG_BYTES + u8::MAX as usize;
 
 const _: () = assert!(1 + 1 + 1 + 1 + 2 + 2 + 4 + 4 + 4 + 8 == HEAD_BYTES);
 
@@ -39,6 +39,8 @@ const HAS_TOKEN: u8 = 8;
 pub(crate) const HAS_ITEM: u8 = 16;
 /// What changes no item takes room that readers granted.
 pub(crate) const SPENDS: u8 = 32;
+/// A tag follows the token: the change was made for a request that may be asked again.
+pub(crate) const HAS_TAG: u8 = 64;
 
 /// What an entry is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -219,10 +221,11 @@ impl Head {
         }
     }
 
-    /// Its length.
+    /// Its length, with the tag.
     #[inline(always)]
     pub(crate) fn bytes(&self) -> usize {
-        HEAD_BYTES + if self.has(HAS_TOKEN) { TOKEN_BYTES } else { 0 }
+        let token = if self.has(HAS_TOKEN) { TOKEN_BYTES } else { 0 };
+        HEAD_BYTES + token + if self.has(HAS_TAG) { TAG_BYTES } else { 0 }
     }
 
     /// The fields before the token.
@@ -242,7 +245,7 @@ impl Head {
         self.has(HAS_TOKEN).then(|| self.token.to_le_bytes())
     }
 
-    /// The fields of a head, and the bytes after it.
+    /// The fields of a head but for its tag, and the bytes after them.
     ///
     /// # Errors
     /// When the bytes end before.

@@ -1,7 +1,8 @@
 //! Entries as values, and as drafts that are ready to be written.
 
 use super::draft::Draft;
-use super::head::{Broken, HAS_ITEM, Head, Kind, SPENDS, removal_of};
+use super::head::{Broken, HAS_ITEM, HAS_TAG, Head, Kind, SPENDS, removal_of};
+use crate::made::{TAG_BYTES, Tag};
 use base::{Change, Effect, Facts, SliceId, SliceRange, Value, Version};
 
 /// What stands at one position of a log.
@@ -15,6 +16,8 @@ pub enum Entry<'a> {
         version: Version,
         /// The change. A touch that carries the item carries it with its new expiry.
         effect: Effect<'a>,
+        /// The request that it was made for, if that may be asked again.
+        tag: Option<&'a Tag>,
     },
     /// An item as it is, for one reader. It is not a change: its version is an old one.
     Item {
@@ -83,6 +86,11 @@ impl<'a> Entry<'a> {
     pub(crate) fn decode_parts(bytes: &'a [u8], apart: &'a [u8]) -> Result<(Self, usize), Broken> {
         let (head, rest) = Head::take(bytes)?;
         let kind = Kind::of(head.kind()).ok_or(Broken::Kind(head.kind()))?;
+        let (tag, rest) = match rest.split_first_chunk::<TAG_BYTES>() {
+            _ if !head.has(HAS_TAG) => (None, rest),
+            Some((tag, rest)) => (Some(tag), rest),
+            None => return Err(Broken::Short),
+        };
         let (key, rest) = rest.split_at_checked(head.key_bytes()).ok_or(Broken::Short)?;
         let length = bytes.len() - rest.len();
         let (value, length) = match rest.get(..head.value_bytes()) {
@@ -90,7 +98,7 @@ impl<'a> Entry<'a> {
             None if rest.is_empty() && apart.len() == head.value_bytes() => (apart, length),
             None => return Err(Broken::Short),
         };
-        let entry = Self::of(kind, &head, key, value).ok_or(Broken::Fields)?;
+        let entry = Self::of(kind, &head, tag, [key, value]).ok_or(Broken::Fields)?;
         let draft = entry.draft();
         // The fields that the kind does not use are 0.
         let is_whole = draft.head == head && draft.has_right_key();
@@ -98,7 +106,12 @@ impl<'a> Entry<'a> {
     }
 
     /// The entry of these parts. Fields that its kind does not use are not checked.
-    fn of(kind: Kind, head: &Head, key: &'a [u8], bytes: &'a [u8]) -> Option<Self> {
+    fn of(
+        kind: Kind,
+        head: &Head,
+        tag: Option<&'a Tag>,
+        [key, bytes]: [&'a [u8]; 2],
+    ) -> Option<Self> {
         let value = Value::Parts([bytes, &[]]);
         let version = Version::from_raw(head.version);
         let (slices, facts) = (head.slices(), head.facts());
@@ -122,14 +135,14 @@ impl<'a> Entry<'a> {
             }
             Kind::Barrier | Kind::Skipped => return Some(Self::Skipped),
         };
-        Some(Self::Change { slice, version, effect: Effect { key, change } })
+        Some(Self::Change { slice, version, effect: Effect { key, change }, tag })
     }
 
     /// What is written of the entry.
     pub(crate) fn draft(&self) -> Draft<'a> {
         match *self {
-            Self::Change { slice, version, effect } => {
-                let mut draft = Draft::change(slice, &effect);
+            Self::Change { slice, version, effect, tag } => {
+                let mut draft = Draft::change(slice, &effect).tagged(tag);
                 draft.head.version = version.raw();
                 draft
             }

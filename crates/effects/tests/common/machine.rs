@@ -7,7 +7,7 @@ use base::{
 };
 use effects::{
     Batch, Entry, FellOut, Joining, LOG_BYTES_MIN, LaneId, Lanes, LanesConfig, Level, Log, Mark,
-    Part, ReaderId, Records, Unfollowed, Who, WorkerSink,
+    Part, ReaderId, Records, TAG_BYTES, Unfollowed, Who, WorkerSink,
 };
 use std::sync::Arc;
 
@@ -202,15 +202,20 @@ impl Machine {
         let effect = Effect { key: &name, change };
         let reserved = if dice.below(8)? > 0 { self.sink.reserve(slice, space) } else { Ok(()) };
         let next = Version::from_raw(self.versions[key] + 1);
+        let tag = (dice.below(4)? == 0).then_some([9; TAG_BYTES]);
+        tag.into_iter().for_each(|tag| self.sink.begin_tag(KeyId { slice, hash: 0 }, tag));
         let done = reserved.and_then(|()| {
             let stamp = || if refuses { Err(Refused::Flushed) } else { Ok(next) };
             self.sink.commit(KeyId { slice, hash: 0 }, &effect, stamp)
         });
+        // An eviction is not made for the request.
+        let tag = tag.filter(|_| !matches!(change, Change::Remove(_)));
+        assert_eq!(self.sink.end_tag().is_some(), tag.is_some() && done.is_ok());
         self.judge(lane, change.value_bytes(), refuses, done.err());
         if done.is_ok() {
             self.versions[key] += 1;
             let spends = matches!(change, Change::Put(..) | Change::Touch(_, Some(_)));
-            let entry = Entry::Change { slice, version: next, effect };
+            let entry = Entry::Change { slice, version: next, effect, tag: tag.as_ref() };
             self.appended(lane, &entry, Some((key, next.raw())), spends);
         }
         Some(())
@@ -492,7 +497,11 @@ impl Machine {
             0 => Entry::Other { kind: 1, bytes: &value, spends: true },
             1 => Entry::Barrier(SliceRange::of(slice), 7),
             2 => Entry::Skipped,
-            _ => Entry::Change { slice, version, effect: Effect { key: name, change } },
+            _ => {
+                let effect = Effect { key: name, change };
+                let tag = (dice.below(4)? == 0).then_some(&[7; TAG_BYTES]);
+                Entry::Change { slice, version, effect, tag }
+            }
         };
         let is_change = matches!(entry, Entry::Change { .. });
         let (_, last) = self.lanes.last(slice);

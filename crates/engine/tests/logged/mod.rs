@@ -323,7 +323,7 @@ impl Follower {
 
     fn take(&mut self, shared: &Shared, lane: LaneId, entry: Entry<'_>, now: Now) {
         match entry {
-            Entry::Change { slice, version, effect } => {
+            Entry::Change { slice, version, effect, .. } => {
                 assert_eq!((slice, lane), (SliceId::of(effect.key), shared.lanes.lane_of(slice)));
                 let last = self.lasts.entry(slice.index() % KEPT).or_default();
                 assert!(version > *last, "{version:?} after {last:?} in slice {}", slice.index());

@@ -27,6 +27,15 @@ pub enum Frame<'a> {
         deadline_ms: u16,
         /// How many cells have forwarded it, this one included.
         hops: u8,
+        /// The worker that sends it. Its ids are numbers of this worker, in this incarnation of
+        /// its cell.
+        worker: u16,
+        /// For a change that may be asked again with this id: the first of such ids that is not
+        /// finished. No earlier one is asked again. 0 for what is asked once, or only reads.
+        first: u64,
+        /// How often it was sent before with this id. What was sent earlier and comes later is not
+        /// executed.
+        again: u16,
         /// The map that the sender has used.
         map_version: u64,
         /// One memcached request in canonical form.
@@ -174,8 +183,9 @@ impl<'a> Frame<'a> {
     pub fn encode_before(&self, rest_bytes: usize, out: &mut Vec<u8>) {
         let mut to = Message::begin(self.kind() as u8, out);
         match *self {
-            Self::Request { id, deadline_ms, hops, map_version, text } => {
-                to.u64(id).u16(deadline_ms).u8(hops).u64(map_version).bytes(text)
+            Self::Request { id, deadline_ms, hops, worker, first, again, map_version, text } => {
+                let to = to.u64(id).u16(deadline_ms).u8(hops).u16(worker);
+                to.u64(first).u16(again).u64(map_version).bytes(text)
             }
             Self::Reply { id, verdict, map_version, text } => {
                 to.u64(id).u8(verdict as u8).u64(map_version).bytes(text)
@@ -238,6 +248,9 @@ impl<'a> Frame<'a> {
                 id: from.u64()?,
                 deadline_ms: from.u16()?,
                 hops: from.u8()?,
+                worker: from.u16()?,
+                first: from.u64()?,
+                again: from.u16()?,
                 map_version: from.u64()?,
                 text: from.rest(),
             },
@@ -335,5 +348,5 @@ fn flag(field: &'static str, number: u8) -> Result<bool, Fault> {
 
 fn verdict(number: u8) -> Result<Verdict, Fault> {
     let known = Verdict::ALL.into_iter().find(|verdict| *verdict as u8 == number);
-    known.ok_or(Fault::Field("verdict", number.into(), "0 to 4"))
+    known.ok_or(Fault::Field("verdict", number.into(), "0 to 5"))
 }

@@ -14,12 +14,21 @@ pub enum Verdict {
     Refused = 3,
     /// It may have been executed. The text is an error line.
     InDoubt = 4,
+    /// It was asked before, and nobody knows any more what has come of that: it is not executed,
+    /// and need not be asked again. No text.
+    Forgotten = 5,
 }
 
 impl Verdict {
     /// Every verdict, by rising number.
-    pub const ALL: [Self; 5] =
-        [Self::Done, Self::NotOwner, Self::TooManyHops, Self::Refused, Self::InDoubt];
+    pub const ALL: [Self; 6] = [
+        Self::Done,
+        Self::NotOwner,
+        Self::TooManyHops,
+        Self::Refused,
+        Self::InDoubt,
+        Self::Forgotten,
+    ];
 }
 
 /// The kinds of frames.

@@ -7,6 +7,7 @@ use super::job::{Job, Origin};
 use super::origin::Origins;
 use super::room::Room;
 use super::routes::Routes;
+use super::tags::Tags;
 use super::terms::{Term, Terms};
 use crate::cell::Cell;
 use crate::effect_log::EffectLog;
@@ -146,6 +147,8 @@ pub struct RingCell {
     map: RwLock<Arc<Map>>,
     pub(crate) terms: Terms,
     pub(crate) origins: Origins,
+    /// The changes for which other cells may ask again.
+    pub(crate) tags: Tags,
     pub(crate) room: Arc<Room>,
     copies: RwLock<Arc<Vec<Arc<Copy>>>>,
     pub(crate) history: History,
@@ -175,6 +178,7 @@ impl RingCell {
         let mailed = log.lanes.logs().map(|_| AtomicBool::new(false)).collect();
         Ok(Arc::new(Self {
             room: Room::new(cell.clone()),
+            tags: Tags::new(cell.budget()),
             cell,
             log,
             identity,

@@ -1,5 +1,6 @@
 //! Slices that are to be empty before they are anything else to this cell.
 
+use super::tags::Tags;
 use crate::worker::Worker;
 use base::SliceRange;
 use engine::{Cursor, More};
@@ -27,11 +28,13 @@ impl Emptying {
         self.0.iter().any(|(id, ..)| *id == range)
     }
 
-    /// Drops a bounded number of items.
-    pub(crate) fn step(&mut self, worker: &mut Worker) {
+    /// Drops a bounded number of items; with the last of a range, what other cells have asked for
+    /// in it.
+    pub(crate) fn step(&mut self, worker: &mut Worker, tags: &Tags) {
         let Some((_, slices, at)) = self.0.front_mut() else { return };
         let (engine, pin) = worker.engine();
         if engine.forget(pin, *slices, at) == More::No {
+            tags.drop_slices(*slices);
             self.0.pop_front();
         }
     }

@@ -6,14 +6,19 @@
 
 use super::cell::RingCell;
 use super::flush;
+use super::outcome;
 use super::routes::{Routes, Target};
+use super::tag::{Asker, RequestTag};
+use super::tag_state;
+use super::tags::{Changes, Known};
 use super::target::{Subject, subject};
 use super::wanted::Wanted;
 use crate::cell::Cell;
+use crate::repeat::reply_again;
 use crate::replies::NEVER;
 use crate::service::Service;
 use base::{Now, SliceId};
-use effects::{LEVELS, Level};
+use effects::{LEVELS, Level, Made, WorkerSink};
 use engine::KEY_BYTES_MAX;
 use memcache::{KeyScratch, Parsed, Request};
 use ring::{Consistency, Durability, Reads};
@@ -46,6 +51,8 @@ pub(super) enum Executed {
     Gate(LogId, u64),
     /// It cannot run now.
     NotNow,
+    /// It was asked before, and it is not known any more what has come of it.
+    Forgotten,
 }
 
 /// Executes the requests of one worker of a ring's cell.
@@ -255,6 +262,103 @@ impl Executor {
         }
     }
 
+    /// Whether this life of the asker is over.
+    pub(super) fn is_over(&self, asker: &Asker) -> bool {
+        let cells = self.routes.as_ref().map(|routes| &routes.cells);
+        let life = cells.and_then(|cells| cells.get(&asker.cell)).map(|(_, life)| *life);
+        life.is_some_and(|life| life > asker.life)
+    }
+
+    /// Executes a change that this cell leads, unless it was executed before: then it is answered
+    /// as it was.
+    pub(super) fn execute_once(
+        &mut self,
+        (asked, slice): (&Asked<'_>, SliceId),
+        tag: &RequestTag,
+        reply: &mut Reply,
+    ) -> Executed {
+        let mut scratch: KeyScratch = [0; _];
+        let (request, key) = match asked {
+            Asked::Request(request) => (request, subject(request, &mut scratch)),
+            Asked::Flush(_) => return self.execute(asked, reply),
+        };
+        let Subject::Key(key) = key else { return self.execute(asked, reply) };
+        let asked_by = self.ring.tags.asked_by(tag.asker);
+        let mut changes = asked_by.lock();
+        changes.forget_before(tag.first);
+        match changes.known(tag.id, tag.again) {
+            Known::New => {}
+            Known::Made(made) => return self.answer_again((request, slice), &made, reply),
+            Known::Forgotten => return Executed::Forgotten,
+        }
+        let key = self.cell().engine().key(key.as_bytes()).id;
+        self.sink().begin_tag(key, tag.encode());
+        let executed = self.execute(asked, reply);
+        let made = self.sink().end_tag();
+        if let Some(made) = made {
+            self.ring.tags.add(&mut changes, tag.id, (slice, outcome::Outcome::Made(made)));
+        }
+        match executed {
+            Executed::NotNow => {}
+            // The first time nothing was sent before that could come later.
+            _ if made.is_some() || tag.again == 0 => {}
+            _ => return self.notes_nothing(&mut changes, tag, slice, reply),
+        }
+        executed
+    }
+
+    /// Notes of a request that was asked again and is executed that it has made nothing: here, and
+    /// at the copies. What was sent earlier is not executed any more.
+    fn notes_nothing(
+        &mut self,
+        changes: &mut Changes,
+        tag: &RequestTag,
+        slice: SliceId,
+        reply: &mut Reply,
+    ) -> Executed {
+        let sink = self.sink();
+        let lane = sink.lanes().lane_of(slice);
+        let entry = tag_state::nothing(tag, slice);
+        let Ok(place) = sink.other(lane, tag_state::NOTHING_KIND, &entry, false) else {
+            reply.bytes_mut().clear();
+            return Executed::NotNow;
+        };
+        self.ring.tags.add(changes, tag.id, (slice, outcome::Outcome::Nothing(tag.again)));
+        // It stands after all that the reply shows.
+        if let Some(replies) = &mut self.inner.worker.replies {
+            replies.show(place);
+        }
+        self.gated()
+    }
+
+    fn sink(&mut self) -> &mut WorkerSink {
+        let replies = self.inner.worker.replies.as_mut();
+        &mut replies.expect("a cell of a ring keeps a log").sink
+    }
+
+    /// Replies to `request`, which has made this before, once all of its slice has passed.
+    fn answer_again(
+        &mut self,
+        (request, slice): (&Request<'_>, SliceId),
+        made: &Made,
+        reply: &mut Reply,
+    ) -> Executed {
+        self.inner.worker.begin(self.now);
+        if !reply_again(request, made, reply.bytes_mut()) {
+            return Executed::Forgotten;
+        }
+        self.inner.worker.shows(slice, None);
+        self.gated()
+    }
+
+    /// What the reply waits for that is composed.
+    fn gated(&mut self) -> Executed {
+        match self.inner.worker.replies.as_mut().map(|replies| replies.outcome()) {
+            Some(Outcome::Gate { log, seq }) => Executed::Gate(log, seq),
+            _ => Executed::Done,
+        }
+    }
+
     /// Executes what another cell or a job asks for, which this cell leads.
     pub(super) fn execute(&mut self, asked: &Asked<'_>, reply: &mut Reply) -> Executed {
         let executed = match asked {
@@ -299,10 +403,7 @@ impl Executor {
             return Executed::NotNow;
         }
         reply.bytes_mut().extend_from_slice(b"OK\r\n");
-        match self.inner.worker.replies.as_mut().map(|replies| replies.outcome()) {
-            Some(Outcome::Gate { log, seq }) => Executed::Gate(log, seq),
-            _ => Executed::Done,
-        }
+        self.gated()
     }
 }
 

@@ -286,6 +286,7 @@ impl Handler for RingService {
                 self.worker.jobs.executor.takes_routes();
                 self.worker.streams.adopt(&mut self.worker.jobs.orders);
                 self.worker.jobs.end_useless_links(&[]);
+                self.worker.jobs.ask_others();
                 self.worker.tend(now);
             }
             Mail::Flushed(id, outcome) => self.worker.jobs.flushed(id, outcome),

@@ -26,6 +26,17 @@ pub(crate) enum Origin {
     },
 }
 
+/// Whether a request may be sent again where it is not known what came of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Repeat {
+    /// Always: it changes nothing.
+    Always,
+    /// With the same id: the cell that has its change answers from that.
+    ById,
+    /// Never.
+    Never,
+}
+
 /// One request with one key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Job {
@@ -34,10 +45,39 @@ pub struct Job {
     pub(crate) text: Vec<u8>,
     /// The slice of its key.
     pub(crate) slice: SliceId,
-    /// Whether it changes nothing, so that it may run twice.
-    pub(crate) only_reads: bool,
+    pub(crate) repeat: Repeat,
     /// When it must end.
     pub(crate) due_ns: u64,
+    /// Its id, once it was sent and if it is to be sent again with the same; else 0.
+    pub(crate) id: u64,
+    /// How often it was asked with that id.
+    pub(crate) times: u16,
+    /// Whether it may have been executed.
+    pub(crate) is_in_doubt: bool,
+}
+
+impl Job {
+    /// A job that was not sent yet.
+    pub(crate) fn new(
+        origin: Origin,
+        (text, slice): (Vec<u8>, SliceId),
+        repeat: Repeat,
+        due_ns: u64,
+    ) -> Self {
+        Self { origin, text, slice, repeat, due_ns, id: 0, times: 0, is_in_doubt: false }
+    }
+
+    /// It is asked with its id now. Returns how often it was before.
+    pub(crate) fn asks(&mut self) -> u16 {
+        let before = self.times;
+        self.times = before.saturating_add(1);
+        before
+    }
+
+    /// The same job, which may have been executed. A read is in no doubt: it changes nothing.
+    pub(crate) fn doubted(self) -> Self {
+        Self { is_in_doubt: self.repeat != Repeat::Always, ..self }
+    }
 }
 
 /// A reply that is composed, and waits for a log.

@@ -6,21 +6,24 @@
 //!     -> neither                                 -> again a little later, until its deadline
 //! ```
 //!
-//! Invariants: each job ends once: by a reply, or by an error at its deadline. A change is sent to
-//! another cell once; if it is not known whether it was executed, its reply says so. A worker
-//! without links lends each job to the one that has them, and gets the reply back.
+//! Invariants: each job ends once: by a reply, or by an error at its deadline. Where it is not
+//! known whether a change was executed, it is asked again with the id that it had; what has no id,
+//! or comes to no end in time, is answered with that doubt. A worker without
+//! links lends each job to the one that has them, and gets the reply back.
 
 use super::asked::AskedJobs;
 use super::cell::{Finding, Flushing, RingCell};
 use super::executor::{Executed, Executor, Leads};
 use super::finishing::Finishing;
 use super::flush;
-use super::job::{Asks, GatedReply, Gather, Job, Origin, error, in_doubt};
+use super::job::{Asks, GatedReply, Gather, Job, Origin, Repeat, error, in_doubt};
+use super::later::Later;
 use super::lent::{self, LentJobs};
 use super::peers::{Needs, Peers, Was};
 use super::role::Role;
 use super::routes::Target;
-use super::target::{is_noreply, only_reads, value_bytes};
+use super::tag::{Asker, RequestTag};
+use super::target::{is_noreply, repeat, value_bytes};
 use super::wanted::Wanted;
 use base::SliceId;
 use memcache::reply::{self, LINE_END};
@@ -44,6 +47,9 @@ const TEXT_BYTES: usize = 96;
 /// The reply to what is no request.
 const MALFORMED: &[u8] = b"SERVER_ERROR a cell sent a malformed request\r\n";
 
+/// Why a change that was asked again is not executed.
+const FORGOTTEN: &str = "it was asked before, and too long ago to be known";
+
 /// The jobs of one worker.
 pub(crate) struct Jobs {
     pub(super) executor: Executor,
@@ -52,7 +58,7 @@ pub(crate) struct Jobs {
     /// Those that are at other cells.
     pub(super) asked: AskedJobs,
     /// Those that could not be sent or executed.
-    again: VecDeque<Job>,
+    again: Later,
     /// Those that another worker has, because this one has no links.
     lent: LentJobs,
     /// The replies to those that are executed.
@@ -68,7 +74,7 @@ impl Jobs {
             orders: VecDeque::new(),
             peers: Peers::default(),
             asked: AskedJobs::new(),
-            again: VecDeque::new(),
+            again: Later::default(),
             lent: LentJobs::default(),
             finishing: Finishing::default(),
             returning: Vec::new(),
@@ -142,9 +148,7 @@ impl Jobs {
         let origin = if noreply { Origin::Nobody } else { Origin::Client(ticket) };
         let mut text = Vec::with_capacity(TEXT_BYTES + value_bytes(request));
         memcache::write(request, &mut text);
-        let due_ns = self.due_ns();
-        let only_reads = only_reads(request);
-        self.dispatch(Job { origin, text, slice, only_reads, due_ns });
+        self.dispatch(Job::new(origin, (text, slice), repeat(request), self.due_ns()));
         if noreply { Outcome::Done } else { Outcome::Pending }
     }
 
@@ -192,8 +196,8 @@ impl Jobs {
     pub(super) fn unlink(&mut self, key: Key<'_>) {
         let mut text = Vec::new();
         memcache::write(&Request::Delete { key, noreply: true }, &mut text);
-        let (slice, due_ns) = (SliceId::of(key.as_bytes()), self.due_ns());
-        self.dispatch(Job { origin: Origin::Nobody, text, slice, only_reads: false, due_ns });
+        let slice = SliceId::of(key.as_bytes());
+        self.dispatch(Job::new(Origin::Nobody, (text, slice), Repeat::ById, self.due_ns()));
     }
 
     /// Reads several keys, each from its owner.
@@ -210,10 +214,9 @@ impl Jobs {
         let number = self.asked.next_id();
         let parts: Vec<_> = keys.flatten().map(|key| part(request, key)).collect();
         self.finishing.gather(number, Gather::new(ticket, Asks::Values, parts.len()));
-        for (index, (text, slice)) in parts.into_iter().enumerate() {
+        for (index, what) in parts.into_iter().enumerate() {
             let origin = Origin::Part { gather: number, index };
-            let (only_reads, due_ns) = (only_reads(request), self.due_ns());
-            self.dispatch(Job { origin, text, slice, only_reads, due_ns });
+            self.dispatch(Job::new(origin, what, repeat(request), self.due_ns()));
         }
         Outcome::Pending
     }
@@ -236,10 +239,9 @@ impl Jobs {
                 true => Origin::Nobody,
                 false => Origin::Part { gather: number, index },
             };
-            let text = flush::text(slice);
-            // To flush twice ends what was written since: it is a change.
-            let (only_reads, due_ns) = (false, self.due_ns());
-            self.dispatch(Job { origin, text, slice, only_reads, due_ns });
+            // To flush twice ends what was written since.
+            let what = (flush::text(slice), slice);
+            self.dispatch(Job::new(origin, what, Repeat::Never, self.due_ns()));
         }
         if noreply { Outcome::Done } else { Outcome::Pending }
     }
@@ -293,7 +295,7 @@ impl Jobs {
             return self.lent.add(number, origin, kept);
         }
         if self.is_kept(job.slice) {
-            return self.again.push_back(job);
+            return self.again.push(job);
         }
         self.begin_job(job);
     }
@@ -301,8 +303,7 @@ impl Jobs {
     /// Whether a job about `slice` is kept for later, or lent.
     #[inline]
     fn is_kept(&self, slice: SliceId) -> bool {
-        self.lent.has(slice)
-            || !self.again.is_empty() && self.again.iter().any(|job| job.slice == slice)
+        self.lent.has(slice) || self.again.has(slice)
     }
 
     /// Executes `job`, sends it to its owner, or keeps it for a little later.
@@ -313,24 +314,30 @@ impl Jobs {
         match self.executor.route(job.slice).0 {
             Target::Here(..) => self.run(job),
             Target::Cell(cell) => self.ask(cell, job),
-            Target::Nowhere => self.again.push_back(job),
+            Target::Nowhere => self.again.push(job),
         }
     }
 
-    fn run(&mut self, job: Job) {
+    fn run(&mut self, mut job: Job) {
         let mut reply = Reply::new();
+        let tag = (job.id > 0).then(|| self.tag(&mut job));
         let Some((asked, slice)) = self.executor.read(&job.text) else {
             return self.finish(job.origin, MALFORMED.to_vec());
         };
-        let executed = match self.executor.leads_asked(slice, &asked) {
-            Leads::Yes => self.executor.execute(&asked, &mut reply),
-            Leads::No => Executed::NotNow,
-            Leads::Refused(line) => {
-                return self.finish(job.origin, format!("{line}\r\n").into_bytes());
+        let executed = match (self.executor.leads_asked(slice, &asked), tag) {
+            (Leads::Yes, Some(tag)) => {
+                self.executor.execute_once((&asked, slice), &tag, &mut reply)
+            }
+            (Leads::Yes, None) => self.executor.execute(&asked, &mut reply),
+            (Leads::No, _) => Executed::NotNow,
+            (Leads::Refused(line), _) => {
+                let line = format!("{line}\r\n").into_bytes();
+                return self.refuses(job, line);
             }
         };
         match executed {
-            Executed::NotNow => self.again.push_back(job),
+            Executed::NotNow => self.again.push(job),
+            Executed::Forgotten => self.finish(job.origin, in_doubt(FORGOTTEN)),
             Executed::Done => self.finish(job.origin, std::mem::take(reply.bytes_mut())),
             Executed::Gate(log, seq) => {
                 let bytes = std::mem::take(reply.bytes_mut());
@@ -340,17 +347,32 @@ impl Jobs {
         }
     }
 
-    fn ask(&mut self, cell: CellId, job: Job) {
-        let version = self.executor.version();
+    /// The tag of `job`, which has an id and is asked now.
+    fn tag(&mut self, job: &mut Job) -> RequestTag {
+        let identity = self.executor.ring.identity;
+        let (cell, life, worker) = (identity.cell, identity.incarnation, self.executor.worker.0);
+        let first = self.asked.first_with(job.id, self.again.has_ids());
+        let asker = Asker { cell, life, worker };
+        RequestTag { asker, id: job.id, first, again: job.asks() }
+    }
+
+    fn ask(&mut self, cell: CellId, mut job: Job) {
+        let map_version = self.executor.version();
         let now_ns = self.now_ns();
-        let Some(to) = self.executor.address(cell) else { return self.again.push_back(job) };
+        let Some(to) = self.executor.address(cell) else { return self.again.push(job) };
         let Some((out, needs)) = self.peers.ask(cell, now_ns) else {
-            return self.again.push_back(job);
+            return self.again.push(job);
         };
-        let id = self.asked.next_id();
+        let id = if job.id > 0 { job.id } else { self.asked.next_id() };
+        let (mut first, mut again) = (0, 0);
+        if job.repeat == Repeat::ById {
+            (job.id, again) = (id, job.asks());
+            first = self.asked.first_with(id, self.again.has_ids());
+        }
+        let (worker, text) = (self.executor.worker.0, &job.text[..]);
         let deadline_ms = (job.due_ns.saturating_sub(now_ns) / 1_000_000) as u16;
-        let (hops, text) = (1, &job.text[..]);
-        Frame::Request { id, deadline_ms, hops, map_version: version, text }.encode(out);
+        Frame::Request { id, deadline_ms, hops: 1, worker, first, again, map_version, text }
+            .encode(out);
         self.asked.add(id, (cell, job), now_ns);
         match needs {
             Needs::Nothing => {}
@@ -367,10 +389,10 @@ impl Jobs {
         let now_ns = self.now_ns();
         let mut kept = HashSet::new();
         for _ in 0..self.again.len() {
-            let Some(job) = self.again.pop_front() else { break };
+            let Some(job) = self.again.pop() else { break };
             let (slice, count) = (job.slice, self.again.len());
             if kept.contains(&slice) && job.due_ns > now_ns {
-                self.again.push_back(job);
+                self.again.push(job);
             } else {
                 self.begin_job(job);
             }
@@ -398,8 +420,8 @@ impl Jobs {
         let cells: Vec<_> = overdue.iter().map(|(cell, _)| *cell).collect();
         for (cell, job) in overdue {
             let why = format!("cell {cell} has not answered in time");
-            let line = if job.only_reads { error(&why) } else { in_doubt(&why) };
-            self.finish(job.origin, line);
+            let only_reads = job.repeat == Repeat::Always;
+            self.finish(job.origin, if only_reads { error(&why) } else { in_doubt(&why) });
         }
         self.end_useless_links(&cells);
         self.asked.looks_again(self.peers.is_opening(), now_ns);
@@ -415,6 +437,17 @@ impl Jobs {
         }
     }
 
+    /// Begins again what other cells lead no more than those that have it.
+    pub(super) fn ask_others(&mut self) {
+        let executor = &self.executor;
+        let has_moved = |cell, job: &Job| {
+            job.repeat != Repeat::Never && executor.route(job.slice).0 != Target::Cell(cell)
+        };
+        for job in self.asked.take_if(has_moved) {
+            self.again.push(job.doubted());
+        }
+    }
+
     /// `job` was not executed in time.
     fn gives_up(&mut self, job: Job) {
         let (target, range) = self.executor.route(job.slice);
@@ -424,8 +457,8 @@ impl Jobs {
             Target::Cell(cell) => format!("cell {cell} leads it and cannot be reached"),
             Target::Nowhere => "no cell leads it".to_owned(),
         };
-        let line = format!("SERVER_ERROR {range} cannot be served: {reason}\r\n");
-        self.finish(job.origin, line.into_bytes());
+        let why = format!("{range} cannot be served: {reason}");
+        self.finish(job.origin, if job.is_in_doubt { in_doubt(&why) } else { error(&why) });
     }
 
     fn finish(&mut self, origin: Origin, bytes: Vec<u8>) {
@@ -474,22 +507,42 @@ impl Jobs {
     /// The link to `cell` is gone, or could not be opened.
     pub(super) fn lost(&mut self, cell: CellId, conn: Option<ConnId>) {
         let Some(was) = self.peers.closed(cell, conn, self.now_ns()) else { return };
-        for job in self.asked.take_of(cell) {
-            if job.only_reads || was == Was::Opening {
-                self.again.push_back(job);
-            } else {
-                let why = format!("the link to cell {cell} has broken");
-                self.finish(job.origin, in_doubt(&why));
+        for job in self.asked.take_if(|of, _| of == cell) {
+            match job.repeat {
+                _ if was == Was::Opening => self.again.push(job),
+                Repeat::Always | Repeat::ById => self.again.push(job.doubted()),
+                Repeat::Never => {
+                    let why = format!("the link to cell {cell} has broken");
+                    self.finish(job.origin, in_doubt(&why));
+                }
             }
         }
     }
 
-    /// Another cell has answered request `id`.
-    pub(super) fn answered(&mut self, id: u64, verdict: Verdict, text: &[u8]) {
-        let Some((cell, job)) = self.asked.take(id) else { return };
+    /// `job` is refused with this error line. It may have been executed before.
+    fn refuses(&mut self, job: Job, line: Vec<u8>) {
+        let line = match job.is_in_doubt {
+            true => {
+                let line = String::from_utf8_lossy(&line);
+                in_doubt(line.trim_end().trim_start_matches("SERVER_ERROR "))
+            }
+            false => line,
+        };
+        self.finish(job.origin, line);
+    }
+
+    /// `cell` has answered request `id`.
+    pub(super) fn answered(&mut self, cell: CellId, (id, verdict): (u64, Verdict), text: &[u8]) {
+        let Some(job) = self.asked.take(id, cell) else { return };
         match verdict {
-            Verdict::Done | Verdict::Refused => self.finish(job.origin, text.to_vec()),
-            Verdict::NotOwner | Verdict::TooManyHops => self.again.push_back(job),
+            Verdict::Done => self.finish(job.origin, text.to_vec()),
+            Verdict::Refused => self.refuses(job, text.to_vec()),
+            Verdict::NotOwner | Verdict::TooManyHops => self.again.push(job),
+            // What waits for its copies until the deadline comes back when that is over.
+            Verdict::InDoubt if job.repeat == Repeat::ById && job.due_ns > self.now_ns() => {
+                self.again.push(job.doubted());
+            }
+            Verdict::Forgotten => self.finish(job.origin, in_doubt(FORGOTTEN)),
             Verdict::InDoubt => {
                 let why = format!("the copies of cell {cell} have not confirmed it");
                 self.finish(job.origin, in_doubt(&why));

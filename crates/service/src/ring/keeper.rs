@@ -68,6 +68,8 @@ pub struct Keeper {
     /// By cell, the version of the map for which it is ready to learn.
     ready: BTreeMap<CellId, u64>,
     next_reading: u64,
+    /// The map has changed since what was asked by lives that are over was dropped.
+    ends_lives: bool,
 }
 
 impl Keeper {
@@ -92,6 +94,7 @@ impl Keeper {
             old_routes: Vec::new(),
             ready: BTreeMap::new(),
             next_reading: 1,
+            ends_lives: false,
         }
     }
 
@@ -104,6 +107,7 @@ impl Keeper {
         let old = std::mem::replace(&mut self.map, map.clone());
         self.ring.history.adopt(&map, now.expiry_s);
         self.until_ns = holds;
+        self.ends_lives = true;
         self.worker.begin(now);
         for range in &map.ranges {
             let losses = old.range(range.id).map(|old| old.losses);
@@ -138,7 +142,11 @@ impl Keeper {
         self.worker.begin(now);
         let is_emptying = !self.emptying.is_over();
         if is_emptying && self.old_routes.is_empty() {
-            self.emptying.step(&mut self.worker);
+            self.emptying.step(&mut self.worker, &self.ring.tags);
+        }
+        if self.ends_lives && self.old_routes.is_empty() {
+            self.ring.tags.drop_lives(&self.map);
+            self.ends_lives = false;
         }
         // What has waited for its items to be dropped, for a level, or for a place to read.
         let waits = self.parts.values().any(|part| !part.is_begun());
@@ -428,8 +436,8 @@ impl Keeper {
                 publishes = true;
                 continue;
             };
-            publishes |=
-                learning.step(range.slices(), (copy, &self.ring.flushed), &mut self.worker, now);
+            let (with, by) = ((copy, &self.ring.flushed), (&self.ring.tags, &mut self.worker));
+            publishes |= learning.step(range.slices(), with, by, now);
             is_learning |= !learning.is_ready();
         }
         if publishes {

@@ -3,6 +3,7 @@
 //! ```text
 //! Waiting   until the learner is empty
 //! States    how far each slice has come is appended to the logs
+//! Tags      the requests whose changes there are are appended
 //! Room      until the learner has acknowledged that, and said how much room it has
 //! Walking   the items that there are are appended, between the changes that go on
 //! Tail      until the learner has acknowledged all of that
@@ -14,11 +15,14 @@
 use super::copy::Copy;
 use super::flushed::Flushed;
 use super::slice_state::{self, SLICES_MAX, SliceState};
+use super::tag_state;
+use super::tags::Tags;
 use crate::worker::Worker;
 use base::{Now, SliceId, SliceRange};
 use effects::{ReaderId, WorkerSink};
 use engine::{Cursor, Engine, ItemSink, More, WalkedItem};
 use ring::CellId;
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// Items that one step of a walk passes at least.
@@ -29,6 +33,8 @@ pub(crate) enum Progress {
     Waiting,
     /// The next slice whose state is to be appended.
     States(usize),
+    /// The entries that are to be appended.
+    Tags(VecDeque<Vec<u8>>),
     /// By lane, the position up to which it must have come.
     Room(Vec<u64>),
     Walking(Cursor),
@@ -74,7 +80,7 @@ impl Learning {
         &mut self,
         slices: SliceRange,
         (copy, flushed): (&Arc<Copy>, &Flushed),
-        worker: &mut Worker,
+        (tags, worker): (&Tags, &mut Worker),
         now: Now,
     ) -> bool {
         match &mut self.progress {
@@ -87,6 +93,14 @@ impl Learning {
                     *next = end;
                 }
                 if *next == numbers.end {
+                    // Changes that are appended from now on bring their tags.
+                    let states = tags.states(slices);
+                    self.progress =
+                        Progress::Tags(states.iter().flat_map(tag_state::encode).collect());
+                }
+            }
+            Progress::Tags(entries) => {
+                if append_tags(slices, entries, worker) {
                     self.progress = Progress::Room(sink_lanes(worker));
                 }
             }
@@ -158,6 +172,20 @@ fn append_states(slices: SliceRange, flushed: &Flushed, worker: &mut Worker) -> 
         if !bytes.is_empty() && sink.other(lane, slice_state::KIND, &bytes, false).is_err() {
             return false;
         }
+    }
+    true
+}
+
+/// Appends `entries`, as long as the log takes them. Returns whether it has taken all.
+fn append_tags(slices: SliceRange, entries: &mut VecDeque<Vec<u8>>, worker: &mut Worker) -> bool {
+    let (_, _, sink) = worker.parts();
+    let Some(slice) = slices.iter().next() else { return true };
+    let lane = sink.lanes().lane_of(slice);
+    while let Some(bytes) = entries.front() {
+        if sink.other(lane, tag_state::KIND, bytes, false).is_err() {
+            return false;
+        }
+        entries.pop_front();
     }
     true
 }

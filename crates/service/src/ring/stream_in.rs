@@ -2,12 +2,15 @@
 
 use super::cell::RingCell;
 use super::origin::Origin;
+use super::outcome::Outcome;
 use super::room::{Promise, Promised};
 use super::slice_state;
+use super::tag::RequestTag;
+use super::tag_state::{KIND as TAGS_KIND, NOTHING_KIND};
 use crate::fence;
 use crate::worker::Worker;
 use base::{Change, Effect, Now, SliceId, Version};
-use effects::{Entry, Record, Records};
+use effects::{Entry, Made, Record, Records};
 use engine::{Applied, KEY_BYTES_MAX};
 use ring::CellId;
 use std::sync::Arc;
@@ -144,10 +147,16 @@ impl StreamIn {
             accepts(&slice, version).then_some(()).ok_or(Some(Reason::NotFollowing))
         };
         match *entry {
-            Entry::Change { slice, version, effect } => {
+            Entry::Change { slice, version, effect, tag } => {
                 check(slice, Some(version))?;
                 self.promise.sees(effect.change.value_bytes());
-                apply(worker, slice, &effect, version, now)
+                apply(worker, slice, &effect, version, now)?;
+                if let Some(tag) = tag {
+                    let tag = RequestTag::decode(tag);
+                    let made = Outcome::Made(Made::of(&effect, version));
+                    ring.tags.copies(&tag, (slice, made));
+                }
+                Ok(())
             }
             Entry::Item { slice, version, key, value, facts, .. } => {
                 check(slice, None)?;
@@ -183,6 +192,10 @@ impl StreamIn {
             Entry::Other { kind: fence::KIND, bytes, .. } => {
                 let (slice, epoch) = fence::decode(bytes).ok_or(Some(Reason::Malformed))?;
                 check(slice, Some(Version::new(epoch, 0)))
+            }
+            Entry::Other { kind: kind @ (TAGS_KIND | NOTHING_KIND), bytes, .. } => {
+                let taken = ring.tags.take(kind, bytes, |slice| accepts(slice, None));
+                taken.ok_or(Some(Reason::Malformed))
             }
             Entry::Other { .. } | Entry::Skipped => Ok(()),
         }

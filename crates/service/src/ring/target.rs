@@ -1,5 +1,7 @@
 //! Which keys a request is about.
 
+use super::job::Repeat;
+use crate::repeat::can_be_repeated;
 use memcache::{Key, KeyScratch, Keys, Request, Words};
 
 /// The keys of a request.
@@ -66,7 +68,11 @@ pub(crate) fn value_bytes(request: &Request<'_>) -> usize {
     }
 }
 
-/// Whether `request` changes nothing, so that it may be executed twice.
-pub(crate) fn only_reads(request: &Request<'_>) -> bool {
-    matches!(request, Request::Get { .. } | Request::MetaDebug(_))
+/// Whether `request` may be sent again.
+pub(crate) fn repeat(request: &Request<'_>) -> Repeat {
+    match request {
+        Request::Get { .. } | Request::MetaDebug(_) => Repeat::Always,
+        request if can_be_repeated(request) => Repeat::ById,
+        _ => Repeat::Never,
+    }
 }

@@ -8,6 +8,7 @@ use super::jobs::Jobs;
 use super::link::{Kind, Link};
 use super::role::Role;
 use super::streams::Streams;
+use super::tag::{Asker, RequestTag};
 use crate::service::Service;
 use base::Now;
 use peer::{Frame, Verdict};
@@ -172,13 +173,18 @@ impl RingWorker {
     ) -> bool {
         self.begin(now);
         match (&mut link.kind, *frame) {
-            (Kind::Answering, Frame::Request { id, deadline_ms, hops, text, .. }) => {
+            (
+                Kind::Answering,
+                Frame::Request { id, deadline_ms, hops, worker, first, again, text, .. },
+            ) => {
                 let due_ns = now.mono_ns + u64::from(deadline_ms) * 1_000_000;
-                self.answer(link, (id, hops, due_ns), text, out.bytes_mut());
+                let asker = Asker { cell: link.cell, life: link.incarnation, worker };
+                let tag = RequestTag { asker, id, first, again };
+                self.answer(link, (&tag, hops, due_ns), text, out.bytes_mut());
             }
             (Kind::Asking, Frame::Reply { id, verdict, text, .. }) => {
                 self.jobs.peers.hears(link.cell, now.mono_ns);
-                self.jobs.answered(id, verdict, text);
+                self.jobs.answered(link.cell, (id, verdict), text);
             }
             (Kind::StreamOut, _) => self.streams.take_answer(link, frame, now.mono_ns),
             (Kind::StreamIn(_), _) => {
@@ -195,11 +201,11 @@ impl RingWorker {
     fn answer(
         &mut self,
         link: &mut Link,
-        (id, hops, due_ns): (u64, u8, u64),
+        (tag, hops, due_ns): (&RequestTag, u8, u64),
         text: &[u8],
         out: &mut Vec<u8>,
     ) {
-        let executor = &mut self.jobs.executor;
+        let (id, executor) = (tag.id, &mut self.jobs.executor);
         let map_version = executor.version();
         let mut refuse = |verdict| Frame::Reply { id, verdict, map_version, text: &[] }.encode(out);
         if hops > HOPS_MAX {
@@ -216,12 +222,19 @@ impl RingWorker {
             }
         }
         let mut reply = std::mem::take(&mut self.composed);
-        match executor.execute(&asked, &mut reply) {
+        let executed = match tag.first {
+            0 => executor.execute(&asked, &mut reply),
+            // Another life of that cell may have asked, and nobody knows any more what.
+            _ if executor.is_over(&tag.asker) => Executed::NotNow,
+            _ => executor.execute_once((&asked, slice), tag, &mut reply),
+        };
+        match executed {
             Executed::Done => self.reply_to_cell(id, Some(reply.bytes_mut()), out),
             Executed::Gate(log, seq) => {
                 link.wait(id, (log, seq), due_ns, reply.bytes_mut().as_slice().to_vec());
             }
             Executed::NotNow => refuse(Verdict::NotOwner),
+            Executed::Forgotten => refuse(Verdict::Forgotten),
         }
         reply.clear(COMPOSED_KEEP_BYTES);
         self.composed = reply;

@@ -1,0 +1,49 @@
+//! Jobs that could not be sent or executed, and are begun again a little later, in their order.
+
+use super::job::{Job, Repeat};
+use base::SliceId;
+use std::collections::VecDeque;
+
+/// Jobs that wait to be begun again.
+#[derive(Default)]
+pub(crate) struct Later {
+    jobs: VecDeque<Job>,
+    /// How many of them may have been sent, and are to be recognised by their ids.
+    with_ids: usize,
+}
+
+impl Later {
+    pub(super) fn len(&self) -> usize {
+        self.jobs.len()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.jobs.is_empty()
+    }
+
+    /// Whether some are to be recognised by their ids.
+    pub(super) fn has_ids(&self) -> bool {
+        self.with_ids > 0
+    }
+
+    /// Whether a job about `slice` waits.
+    #[inline]
+    pub(super) fn has(&self, slice: SliceId) -> bool {
+        !self.jobs.is_empty() && self.jobs.iter().any(|job| job.slice == slice)
+    }
+
+    pub(super) fn push(&mut self, job: Job) {
+        self.with_ids += usize::from(has_id(&job));
+        self.jobs.push_back(job);
+    }
+
+    pub(super) fn pop(&mut self) -> Option<Job> {
+        let job = self.jobs.pop_front()?;
+        self.with_ids -= usize::from(has_id(&job));
+        Some(job)
+    }
+}
+
+fn has_id(job: &Job) -> bool {
+    job.repeat == Repeat::ById && job.id > 0
+}

@@ -1,0 +1,308 @@
+//! The changes that this cell has, made here or copied, for which other cells may ask again.
+//!
+//! ```text
+//! by asker:   1 ....... floor ................................. id
+//!               finished,      what each has made, by its id
+//!               or forgotten
+//! ```
+//!
+//! Invariants: a change that this cell has is known by its id until it is forgotten, and an id
+//! below the floor is never executed. The floor only rises. Where a request was asked again and has
+//! made nothing, that is known too: what was sent earlier, and comes later, is not executed. While
+//! an asker is locked, nobody else looks up or adds what it has asked for: so a request that comes
+//! twice is executed once.
+//!
+//! Lock order: an asker before the locks of engine and log.
+
+use super::outcome::{Outcome, TagState};
+use super::tag::{Asker, RequestTag};
+use super::tag_state;
+use base::{Grant, MemoryBudget, Owner, SliceId, SliceRange};
+use effects::Made;
+use ring::Map;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+
+/// The part of the limit on memory that is held for what changes have made.
+const PART: u64 = 256;
+/// Bytes that one of them takes, with its place in a map that is half full.
+const ENTRY_BYTES: u64 = 128;
+/// The least number of them, whatever the limit.
+const ENTRIES_MIN: u64 = 1024;
+
+/// What is known of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Known {
+    /// It has made nothing here.
+    New,
+    /// It has made this.
+    Made(Made),
+    /// It is finished, or too old to be known, or was asked again since.
+    Forgotten,
+}
+
+/// What one asker has asked for.
+#[derive(Default)]
+pub(crate) struct Changes {
+    floor: u64,
+    outcomes: BTreeMap<u64, (SliceId, Outcome)>,
+}
+
+impl Changes {
+    /// What is known of request `id`, which was asked so often before.
+    pub(crate) fn known(&self, id: u64, again: u16) -> Known {
+        match self.outcomes.get(&id) {
+            _ if id < self.floor => Known::Forgotten,
+            Some((_, Outcome::Made(made))) => Known::Made(*made),
+            Some((_, Outcome::Nothing(last))) if again <= *last => Known::Forgotten,
+            Some((_, Outcome::Nothing(_))) | None => Known::New,
+        }
+    }
+
+    /// Forgets all below `first`.
+    pub(crate) fn forget_before(&mut self, first: u64) {
+        if first <= self.floor {
+            return;
+        }
+        self.floor = first;
+        while self.outcomes.first_key_value().is_some_and(|(id, _)| *id < first) {
+            self.outcomes.pop_first();
+        }
+    }
+
+    /// This has come of request `id`; a learner may hear of what came earlier later. Of more than
+    /// `share` the oldest is forgotten.
+    fn add(&mut self, id: u64, of: (SliceId, Outcome), share: usize) {
+        if id >= self.floor {
+            let known = self.outcomes.entry(id).or_insert(of);
+            match (known.1, of.1) {
+                (Outcome::Made(_), _) => {}
+                (Outcome::Nothing(last), Outcome::Nothing(again)) if again <= last => {}
+                _ => *known = of,
+            }
+        }
+        self.keep(share);
+    }
+
+    /// Forgets the oldest of more than `share`.
+    fn keep(&mut self, share: usize) {
+        while self.outcomes.len() > share {
+            if let Some((id, _)) = self.outcomes.pop_first() {
+                self.floor = self.floor.max(id + 1);
+            }
+        }
+    }
+}
+
+/// What one asker has asked for, to be locked.
+#[derive(Default)]
+pub(crate) struct AskedBy(Mutex<Changes>);
+
+impl AskedBy {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Changes> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The changes of all askers.
+pub(crate) struct Tags {
+    /// As many as the cells of the map have workers.
+    by: RwLock<BTreeMap<Asker, Arc<AskedBy>>>,
+    entries_max: usize,
+    /// How many each asker may have.
+    share: AtomicUsize,
+    /// The memory of all.
+    _grant: Option<Grant>,
+}
+
+impl Tags {
+    /// No changes, in memory of `budget`.
+    pub(crate) fn new(budget: &MemoryBudget) -> Self {
+        let entries_max = (budget.total() / PART / ENTRY_BYTES).max(ENTRIES_MIN);
+        let grant = budget.take(Owner::Links, entries_max * ENTRY_BYTES);
+        let entries_max = entries_max as usize;
+        let share = AtomicUsize::new(entries_max);
+        Self { by: RwLock::default(), entries_max, share, _grant: grant }
+    }
+
+    /// What `asker` has asked for.
+    pub(crate) fn asked_by(&self, asker: Asker) -> Arc<AskedBy> {
+        let known = self.by.read().unwrap_or_else(PoisonError::into_inner).get(&asker).cloned();
+        known.unwrap_or_else(|| {
+            let mut by = self.by.write().unwrap_or_else(PoisonError::into_inner);
+            let asked_by = by.entry(asker).or_default().clone();
+            self.share_out(&by);
+            asked_by
+        })
+    }
+
+    /// Lets each asker have the same number.
+    fn share_out(&self, by: &BTreeMap<Asker, Arc<AskedBy>>) {
+        let share = (self.entries_max / by.len().max(1)).max(1);
+        if self.share.swap(share, Ordering::Relaxed) > share {
+            by.values().for_each(|asked_by| asked_by.lock().keep(share));
+        }
+    }
+
+    /// This has come of a request of the asker of `changes`.
+    pub(crate) fn add(&self, changes: &mut Changes, id: u64, of: (SliceId, Outcome)) {
+        changes.add(id, of, self.share.load(Ordering::Relaxed));
+    }
+
+    /// This cell, as a copy, has what has come of the request with `tag`.
+    pub(crate) fn copies(&self, tag: &RequestTag, of: (SliceId, Outcome)) {
+        let asked_by = self.asked_by(tag.asker);
+        let mut changes = asked_by.lock();
+        changes.forget_before(tag.first);
+        self.add(&mut changes, tag.id, of);
+    }
+
+    /// Takes an entry of this kind from a primary: it is about requests. What is about slices that
+    /// are not accepted from there is left out. `None` if it is broken.
+    pub(crate) fn take(
+        &self,
+        kind: u8,
+        bytes: &[u8],
+        accepts: impl Fn(&SliceId) -> bool,
+    ) -> Option<()> {
+        if kind == tag_state::KIND {
+            self.learn(tag_state::decode(bytes)?, accepts);
+            return Some(());
+        }
+        let (tag, slice) = tag_state::decode_nothing(bytes)?;
+        if accepts(&slice) {
+            self.copies(&tag, (slice, Outcome::Nothing(tag.again)));
+        }
+        Some(())
+    }
+
+    /// The state of each asker, with what it has asked for in `slices`.
+    pub(crate) fn states(&self, slices: SliceRange) -> Vec<TagState> {
+        let by = self.by.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let slices = slices.numbers();
+        let state = |(asker, asked_by): (Asker, Arc<AskedBy>)| {
+            let changes = asked_by.lock();
+            let is_of = |slice: &SliceId| slices.contains(&slice.index());
+            let of_slices = changes.outcomes.iter().filter(|(_, (slice, _))| is_of(slice));
+            let outcomes =
+                of_slices.map(|(id, (slice, outcome))| (*id, *slice, *outcome)).collect();
+            TagState { asker, floor: changes.floor, outcomes }
+        };
+        by.into_iter().map(state).collect()
+    }
+
+    /// Takes what another cell knows of an asker. `accepts`: whether a slice is copied from there.
+    fn learn(&self, state: TagState, accepts: impl Fn(&SliceId) -> bool) {
+        let asked_by = self.asked_by(state.asker);
+        let mut changes = asked_by.lock();
+        changes.forget_before(state.floor);
+        for (id, slice, outcome) in state.outcomes {
+            if accepts(&slice) {
+                self.add(&mut changes, id, (slice, outcome));
+            }
+        }
+    }
+
+    /// Drops what was asked for in `slices`, of which this cell has no change any more.
+    pub(crate) fn drop_slices(&self, slices: SliceRange) {
+        let slices = slices.numbers();
+        let by = self.by.read().unwrap_or_else(PoisonError::into_inner);
+        for asked_by in by.values() {
+            asked_by.lock().outcomes.retain(|_, (slice, _)| !slices.contains(&slice.index()));
+        }
+    }
+
+    /// Drops the askers of lives that are over by `map`. No worker may go by an older map.
+    pub(crate) fn drop_lives(&self, map: &Map) {
+        let mut by = self.by.write().unwrap_or_else(PoisonError::into_inner);
+        by.retain(|asker, _| {
+            let cell = map.cells.get(&asker.cell);
+            cell.is_none_or(|cell| cell.started.incarnation.0 <= asker.life)
+        });
+        let share = (self.entries_max / by.len().max(1)).max(1);
+        self.share.store(share, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use effects::MadeKind;
+    use ring::CellId;
+
+    const MADE: Made = Made { kind: MadeKind::Put, token: 5, value_bytes: 1, number: 0 };
+
+    fn asker(worker: u16) -> Asker {
+        Asker { cell: CellId(1), life: 1, worker }
+    }
+
+    fn slice(at: usize) -> SliceId {
+        SliceId::new(at).expect("a slice")
+    }
+
+    fn known(tags: &Tags, worker: u16, id: u64) -> Known {
+        tags.asked_by(asker(worker)).lock().known(id, 0)
+    }
+
+    /// A copy that has changes `ids` of a worker, each in the slice of its number.
+    fn copy(tags: &Tags, worker: u16, ids: std::ops::Range<u64>, first: u64) {
+        for id in ids {
+            let tag = RequestTag { asker: asker(worker), id, first, again: 0 };
+            tags.copies(&tag, (slice(id as usize), Outcome::Made(MADE)));
+        }
+    }
+
+    #[test]
+    fn what_is_known_is_kept_until_it_is_finished() {
+        let tags = Tags::new(&MemoryBudget::new(1 << 20));
+        copy(&tags, 1, 5..8, 1);
+        assert_eq!((known(&tags, 1, 5), known(&tags, 1, 8)), (Known::Made(MADE), Known::New));
+        assert_eq!(known(&tags, 2, 5), Known::New, "of another worker");
+        copy(&tags, 1, 9..10, 7);
+        assert_eq!((known(&tags, 1, 6), known(&tags, 1, 7)), (Known::Forgotten, Known::Made(MADE)));
+        copy(&tags, 1, 6..7, 1);
+        assert_eq!(known(&tags, 1, 6), Known::Forgotten, "the floor never falls");
+    }
+
+    #[test]
+    fn what_was_sent_earlier_and_comes_later_is_not_new() {
+        let tags = Tags::new(&MemoryBudget::new(1 << 20));
+        let tag = RequestTag { asker: asker(1), id: 5, first: 1, again: 2 };
+        tags.copies(&tag, (slice(5), Outcome::Nothing(2)));
+        let known = |again| tags.asked_by(asker(1)).lock().known(5, again);
+        let expected = [Known::Forgotten, Known::Forgotten, Known::Forgotten, Known::New];
+        assert_eq!([0, 1, 2, 3].map(known), expected);
+        tags.copies(&tag, (slice(5), Outcome::Nothing(1)));
+        assert_eq!(known(2), Known::Forgotten, "an earlier one that is heard of later");
+        for outcome in [Outcome::Made(MADE), Outcome::Nothing(3)] {
+            tags.copies(&tag, (slice(5), outcome));
+            assert_eq!(known(0), Known::Made(MADE));
+        }
+    }
+
+    #[test]
+    fn too_many_are_forgotten_and_never_new_again() {
+        let tags = Tags::new(&MemoryBudget::new(1 << 20));
+        let most = ENTRIES_MIN;
+        copy(&tags, 1, 1..most + 2, 1);
+        assert_eq!((known(&tags, 1, 1), known(&tags, 1, 2)), (Known::Forgotten, Known::Made(MADE)));
+        copy(&tags, 2, 1..2, 1);
+        assert_eq!(known(&tags, 1, most / 2), Known::Forgotten, "two share the place");
+        assert_eq!(known(&tags, 1, most), Known::Made(MADE));
+    }
+
+    #[test]
+    fn a_learner_knows_what_its_primary_knows_and_an_emptied_cell_nothing() {
+        let (primary, learner) = ([(); 2]).map(|()| Tags::new(&MemoryBudget::new(1 << 20))).into();
+        copy(&primary, 1, 10..20, 4);
+        for state in primary.states(SliceRange::new(12..20)) {
+            learner.learn(state, |slice| slice.index() != 15);
+        }
+        let has = [3, 11, 12, 15, 19].map(|id| known(&learner, 1, id));
+        let made = Known::Made(MADE);
+        assert_eq!(has, [Known::Forgotten, Known::New, made, Known::New, made]);
+        learner.drop_slices(SliceRange::new(12..13));
+        assert_eq!((known(&learner, 1, 12), known(&learner, 1, 19)), (Known::New, made));
+    }
+}
