@@ -331,6 +331,18 @@ fn without_the_right_to_answer_replies_are_dropped_with_their_connections() {
 }
 
 #[test]
+fn so_are_replies_that_queue_behind_one_that_waits() {
+    for driver in drivers() {
+        let rig = Rig::plain(driver);
+        let mut client = rig.connect();
+        client.ask(b"version\r\n", b"VERSION 1\r\n");
+        rig.shared.deposed.store(true, Ordering::SeqCst);
+        client.send(b"get never\r\nget v\r\n");
+        client.expect_end();
+    }
+}
+
+#[test]
 fn a_client_at_the_limit_gets_an_error_until_another_leaves() {
     for driver in drivers() {
         let rig = Rig::new(driver, |config| config.connections_max = 3);
