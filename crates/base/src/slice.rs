@@ -78,6 +78,9 @@ pub struct SliceRange {
 }
 
 impl SliceRange {
+    /// No slice.
+    pub const NONE: Self = Self { start: 0, end: 0 };
+
     /// Every slice.
     pub const ALL: Self = Self { start: 0, end: SLICES as u16 };
 

@@ -1,6 +1,7 @@
 //! What a reader receives at once.
 
-use crate::entry::{Broken, Entry, Record};
+use crate::entry::{Broken, Entry, Record, key_of, slice_of};
+use base::SliceId;
 use std::sync::Arc;
 
 /// Most bytes that are copied at once.
@@ -18,6 +19,8 @@ pub struct Batch {
     first: u64,
     count: u64,
     bytes_max: usize,
+    /// The lowest and the highest slice of the items that its entries are about.
+    slices: Option<(SliceId, SliceId)>,
 }
 
 impl Batch {
@@ -52,6 +55,13 @@ impl Batch {
         self.first + self.count
     }
 
+    /// The lowest and the highest slice of the items that its entries are about, if they are about
+    /// any.
+    #[must_use]
+    pub fn slices(&self) -> Option<(SliceId, SliceId)> {
+        self.slices
+    }
+
     /// Its bytes, one part after the other, as [`Records`] reads them. They do not contain
     /// [`Batch::first`].
     #[must_use]
@@ -72,7 +82,7 @@ impl Batch {
     /// Empties it: the next entry is that at `first`.
     pub(crate) fn begin(&mut self, first: u64) {
         self.bytes.clear();
-        (self.apart, self.first, self.count) = (None, first, 0);
+        (self.apart, self.first, self.count, self.slices) = (None, first, 0, None);
     }
 
     /// Appends an entry if it fits.
@@ -84,6 +94,10 @@ impl Batch {
         self.bytes.extend_from_slice(entry);
         self.apart = apart.cloned();
         self.count += 1;
+        if let Some(slice) = slice_of(entry) {
+            let (lowest, highest) = self.slices.unwrap_or((slice, slice));
+            self.slices = Some((lowest.min(slice), highest.max(slice)));
+        }
         true
     }
 }
@@ -102,6 +116,15 @@ impl<'a> Records<'a> {
     #[must_use]
     pub fn new(first: u64, bytes: &'a [u8]) -> Self {
         Self { bytes, apart: &[], position: first }
+    }
+
+    /// The key of the next entry, and goes past that; empty where it is about no item. It is not
+    /// checked whether that is an entry. `None` at the end, and at what is too short for one.
+    #[inline]
+    pub fn next_key(&mut self) -> Option<&'a [u8]> {
+        let (key, after) = key_of(self.bytes)?;
+        (self.bytes, self.position) = (after, self.position.wrapping_add(1));
+        Some(key)
     }
 }
 

@@ -89,6 +89,15 @@ fn every_entry_is_the_same_after_the_way() {
         let (decoded, length) = Entry::decode(&bytes).expect("as encoded");
         assert_eq!((format!("{decoded:?}"), length), (format!("{entry:?}"), bytes.len()));
         assert_eq!(encoded(&decoded), bytes);
+        let key = match entry {
+            Entry::Change { effect, .. } => effect.key,
+            Entry::Item { key, .. } => key,
+            _ => b"",
+        };
+        let two = [&bytes[..], &encoded(&put(1))].concat();
+        let mut records = Records::new(1, &two);
+        assert_eq!((records.next_key(), records.next_key()), (Some(key), Some(&b"key"[..])));
+        assert!(records.next_key().is_none() && records.next().is_none());
         for cut in 0..bytes.len() {
             assert!(Entry::decode(&bytes[..cut]).is_err(), "{entry:?} of {cut} bytes");
         }
@@ -158,6 +167,29 @@ fn a_copy_holds_what_its_source_held() {
         bytes
     };
     assert!(all(&source) == all(&copy));
+}
+
+#[test]
+fn a_batch_says_between_which_slices_its_items_are() {
+    let source = lanes(false);
+    let joining = Joining { who: Who::Copy(1), from: None, holds: None, grants: None };
+    let reader = log(&source).join(&joining).expect("there is a place");
+    let mut sink = WorkerSink::new(source.clone());
+    let mut batch = Batch::new(10_000);
+    sink.other(source.lane_of(any_slice()), 1, b"no change", false).expect("there is space");
+    log(&source).read(reader, 1, &mut batch).expect("it holds it");
+    assert_eq!((batch.len(), batch.slices()), (1, None));
+    let mut slices: Vec<_> = [b"one", b"two", b"six"].map(|key| SliceId::of(key)).into();
+    for (slice, number) in slices.iter().zip(1..) {
+        let change = Change::Remove(Removal::Deleted);
+        let (key, stamp) = (KeyId { slice: *slice, hash: 0 }, || Ok(Version::from_raw(number)));
+        sink.commit(key, &Effect { key: b"key", change }, stamp).expect("there is space");
+    }
+    slices.sort();
+    log(&source).read(reader, 1, &mut batch).expect("it holds them");
+    assert_eq!((batch.len(), batch.slices()), (4, Some((slices[0], slices[2]))));
+    log(&source).read(reader, 5, &mut batch).expect("there is nothing");
+    assert_eq!((batch.len(), batch.slices()), (0, None), "it is used again");
 }
 
 #[test]

@@ -70,7 +70,7 @@ pub use limits::{
     VALUE_BYTES_MAX,
 };
 pub use meta::{MetaArgs, MetaFlags, MetaReturn, Returns};
-pub use parse::{Parsed, announced, parse, plain_get, plain_store};
+pub use parse::{Parsed, announced, parse, plain_get, plain_store, second_word};
 pub use refusal::Refusal;
 pub use request::{
     CrawlerCommand, Direction, LruCommand, MetaMode, Request, SlabsCommand, Store, StoreVerb,

@@ -62,7 +62,9 @@ mod identity;
 mod secret;
 mod wire;
 
-pub use frames::{Decoder, FRAME_BYTES_MAX, Frame, FrameError, FrameKind, LANES_MAX, Verdict};
+pub use frames::{
+    Decoder, FRAME_BYTES_MAX, Frame, FrameError, FrameKind, LANES_MAX, Verdict, end_frame,
+};
 pub use handshake::{
     Acceptor, Connector, HANDSHAKE_BYTES_MAX, HandshakeError, Refusal, Session, Step,
     TEXT_BYTES_MAX,

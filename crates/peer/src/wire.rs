@@ -94,6 +94,12 @@ impl<'o> Message<'o> {
     }
 }
 
+/// Writes the length of `message`, which is one as a whole.
+pub(crate) fn set_length(message: &mut [u8]) {
+    let length = ((message.len() - LENGTH_BYTES) as u32).to_le_bytes();
+    message[..LENGTH_BYTES].copy_from_slice(&length);
+}
+
 /// The length of the message that `input` begins with, its length included. `None` until the
 /// length has arrived.
 pub(crate) fn message_bytes(input: &[u8]) -> Option<usize> {

@@ -31,10 +31,11 @@ pub(crate) const ROOM_ATTEMPTS_MAX: u32 = 8;
 pub const WAIT_NS_MAX: u64 = 2_000_000_000;
 
 /// What a queue of replies keeps for the next time that its connection waits: places, and buffers
-/// of replies with their sizes. A queue that holds more than one gate is rare.
+/// of replies with their sizes. Of a client that sends sixteen requests at once all may wait, each
+/// for its own reply.
 pub(crate) const SPARE_ENTRIES_MAX: usize = 16;
-pub(crate) const SPARE_REPLIES_MAX: usize = 4;
-pub(crate) const SPARE_REPLY_BYTES_MAX: usize = 16 << 10;
+pub(crate) const SPARE_REPLIES_MAX: usize = 16;
+pub(crate) const SPARE_REPLY_BYTES_MAX: usize = 4 << 10;
 
 /// A value of which at least this much is missing is received directly into its buffer.
 pub(crate) const DIRECT_BYTES_MIN: usize = 16 << 10;

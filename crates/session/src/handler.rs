@@ -340,6 +340,12 @@ pub trait Handler {
         None
     }
 
+    /// The bytes of an [`Order::Complete`] that was carried out: their memory may be used again.
+    #[inline]
+    fn take_back(&mut self, bytes: Vec<u8>) {
+        drop(bytes);
+    }
+
     /// Every request of a batch is executed. Returns whether their replies may be sent. `now` is
     /// the moment when the batch began; `fresh` reads the clock.
     fn end_batch(&mut self, now: Now, fresh: impl Fn() -> Now) -> BatchEnd;

@@ -151,6 +151,12 @@ impl Reply {
         self.parts.is_empty()
     }
 
+    /// The bytes that were appended since `mark`, lent parts excluded, to be corrected.
+    #[inline]
+    pub fn since_mut(&mut self, mark: Mark) -> &mut [u8] {
+        &mut self.bytes[mark.0..]
+    }
+
     /// The present end.
     #[inline]
     #[must_use]
@@ -211,6 +217,10 @@ impl Reply {
 
     /// Moves what was appended since `mark` to the end of `target`.
     pub fn move_since(&mut self, mark: Mark, target: &mut Self) {
+        if self.is_plain() {
+            target.bytes.extend_from_slice(&self.bytes[mark.0..]);
+            return self.bytes.truncate(mark.0);
+        }
         let lent_bytes = self.lent_since(mark);
         self.lent_bytes -= lent_bytes;
         target.lent_bytes += lent_bytes;

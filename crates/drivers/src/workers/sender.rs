@@ -109,7 +109,10 @@ impl<H: Serve, S: Source> Sender<H, S> {
                     self.give_turn(key_of(id));
                 }
             }
-            Order::Complete { ticket, bytes, last } => self.complete(ticket, &bytes, last),
+            Order::Complete { ticket, bytes, last } => {
+                self.complete(ticket, &bytes, last);
+                self.conns.context.handler.take_back(bytes);
+            }
             Order::Close(id) => {
                 if self.conns.own(id).is_some() {
                     self.conns.close(key_of(id));

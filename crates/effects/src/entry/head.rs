@@ -76,6 +76,22 @@ pub(crate) fn is_for_reader(entry: &[u8]) -> Option<u8> {
     (entry[0] == Kind::Item as u8).then_some(entry[3])
 }
 
+/// The key of the entry that `bytes` begin with, and what follows the entry, as its head says.
+#[inline]
+pub(crate) fn key_of(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (head, rest) = Head::take(bytes).ok()?;
+    let (key, rest) = rest.split_at_checked(head.key_bytes())?;
+    Some((key, rest.get(head.value_bytes()..)?))
+}
+
+/// The slice of the item that the entry is about, if it is about one. `entry` holds a whole head.
+#[inline]
+pub(crate) fn slice_of(entry: &[u8]) -> Option<SliceId> {
+    let kinds = [Kind::Put, Kind::Touch, Kind::Remove, Kind::Item].map(|kind| kind as u8);
+    let number = u16::from_le_bytes([entry[4], entry[5]]);
+    if kinds.contains(&entry[0]) { SliceId::new(number.into()) } else { None }
+}
+
 /// Whether the entry takes room that readers granted: it brings bytes that they must keep. `entry`
 /// holds a whole head.
 pub(crate) fn spends(entry: &[u8]) -> bool {
@@ -195,6 +211,14 @@ impl Head {
         (self.names >> EXTRA_AT) as u8
     }
 
+    /// Whether it is the head of a put with no fields but those that a put uses.
+    #[inline(always)]
+    pub(crate) fn is_plain_put(&self) -> bool {
+        let marks = u64::from(STALE | TOKEN_SENT | VIVIFIED | HAS_TOKEN) << MARKS_AT;
+        let used = marks | 0xff << KEY_BYTES_AT | 0xffff << SLICE_AT;
+        self.names & !used == Kind::Put as u64
+    }
+
     /// The slice, and the one after the last.
     pub(crate) fn slices(&self) -> Range<usize> {
         let number = |at: u32| usize::from((self.names >> at) as u16);
@@ -249,6 +273,7 @@ impl Head {
     ///
     /// # Errors
     /// When the bytes end before.
+    #[inline]
     pub(crate) fn take(from: &[u8]) -> Result<(Self, &[u8]), Broken> {
         let (bytes, mut rest) = from.split_first_chunk::<HEAD_BYTES>().ok_or(Broken::Short)?;
         let mut head = Self {

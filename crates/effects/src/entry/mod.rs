@@ -8,4 +8,6 @@ pub use head::Broken;
 pub use record::{Entry, Record};
 
 pub(crate) use draft::{Draft, copy_of};
-pub(crate) use head::{HEAD_BYTES_MAX, SKIPPED, is_for_reader, lying_bytes, spends, whole_bytes};
+pub(crate) use head::{
+    HEAD_BYTES_MAX, SKIPPED, is_for_reader, key_of, lying_bytes, slice_of, spends, whole_bytes,
+};

@@ -83,7 +83,33 @@ impl<'a> Entry<'a> {
     }
 
     /// [`Entry::decode`], where the value of the last entry in `bytes` may lie apart.
+    #[inline]
     pub(crate) fn decode_parts(bytes: &'a [u8], apart: &'a [u8]) -> Result<(Self, usize), Broken> {
+        let (head, rest) = Head::take(bytes)?;
+        match Self::put_of(&head, rest) {
+            Some((entry, after)) => Ok((entry, bytes.len() - after)),
+            None => Self::decode_any(bytes, apart),
+        }
+    }
+
+    /// What nearly all entries are: a put whose value follows its key, as `head` says it, and how
+    /// much of `rest` follows that. `None` for any other, and for what is no entry.
+    #[inline(always)]
+    fn put_of(head: &Head, rest: &'a [u8]) -> Option<(Self, usize)> {
+        if !head.is_plain_put() || head.key_bytes() == 0 {
+            return None;
+        }
+        let slice = SliceId::new(head.slices().start)?;
+        let (key, rest) = rest.split_at_checked(head.key_bytes())?;
+        let (value, rest) = rest.split_at_checked(head.value_bytes())?;
+        let change = Change::Put(Value::Parts([value, &[]]), head.facts());
+        let version = Version::from_raw(head.version);
+        Some((Self::Change { slice, version, effect: Effect { key, change } }, rest.len()))
+    }
+
+    /// [`Entry::decode_parts`] of any entry.
+    #[inline(never)]
+    fn decode_any(bytes: &'a [u8], apart: &'a [u8]) -> Result<(Self, usize), Broken> {
         let (head, rest) = Head::take(bytes)?;
         let kind = Kind::of(head.kind()).ok_or(Broken::Kind(head.kind()))?;
         let (tag, rest) = match rest.split_first_chunk::<TAG_BYTES>() {

@@ -22,7 +22,7 @@ mod span;
 mod table;
 
 pub(crate) use bucket::Bucket;
-pub(crate) use chain::{Chain, Place, candidate};
+pub(crate) use chain::{Chain, First, Place, candidate};
 pub(crate) use compact::Compaction;
 pub(crate) use lock::overflow;
 pub(crate) use probe::Probe;

@@ -15,7 +15,7 @@ use super::slot::tag;
 use super::span::{END, Span};
 use crate::config::Geometry;
 use crate::grace::GracePeriods;
-use crate::raw::Mapping;
+use crate::raw::{Mapping, prefetch};
 use crate::sync::{AtomicU64, MODEL, Ordering, spin_loop};
 use base::{Grant, KeyId, MemoryBudget, SliceId};
 use std::hint::black_box;
@@ -110,6 +110,21 @@ impl Index {
         let shape = group.shape();
         let first = group.near_bucket(shape.number(tag(key.hash)))?;
         self.probe_at(group, shape, first)
+    }
+
+    /// Lets the processor fetch the group of `slice`.
+    #[inline]
+    pub(crate) fn prefetch_group(&self, slice: SliceId) {
+        prefetch(&self.groups.places()[self.group_of(slice)].word);
+    }
+
+    /// Lets the processor fetch the bucket that `key` would be in.
+    #[inline]
+    pub(crate) fn prefetch_bucket(&self, key: KeyId) {
+        let group = self.group(self.group_of(key.slice));
+        if let Some(first) = group.near_bucket(group.shape().number(tag(key.hash))) {
+            prefetch(&self.buckets.bucket(first)[0]);
+        }
     }
 
     /// Looks at the chains of these keys, and at those that a step of their groups would change, so

@@ -12,13 +12,18 @@
 //! how far they read, and copies check these against the pool.
 
 use super::head::{Flags, HEADER_WORDS, Head};
-use crate::raw::{append, begin_with, copy_in};
+use crate::raw::{append, begin_with, copy_in, prefetch};
 use crate::sync::{AtomicU64, Ordering};
 use base::{Facts, Version};
 use std::ops::Range;
 
 /// Bytes of the fields that an item may have beside its key: expiry, client flags, token.
 pub(crate) const FIELDS_BYTES_MAX: usize = 4 + 4 + 8;
+
+/// Words of a line, which a processor fetches as a whole.
+const LINE_WORDS: usize = 8;
+/// Words of an item that are fetched before they are needed, at most.
+const FETCHED_WORDS_MAX: usize = 64;
 
 /// What is to be written, apart from key and value.
 #[derive(Clone, Copy, Debug, Default)]
@@ -119,6 +124,21 @@ impl<'p> ItemRef<'p> {
     #[inline]
     pub(crate) fn set_version(self, version: Version) {
         self.header[1].store(version.raw(), Ordering::Relaxed);
+    }
+
+    /// Lets the processor fetch where the item begins.
+    #[inline]
+    pub(crate) fn prefetch(self) {
+        prefetch(&self.header[0]);
+    }
+
+    /// Lets the processor fetch the rest of the item described by `head`, as far as that is worth
+    /// while: of a long one the processor fetches more by itself.
+    #[inline]
+    pub(crate) fn prefetch_rest(self, head: Head) {
+        let words = self.body.len().min(head.used_words()).min(FETCHED_WORDS_MAX);
+        let rest = self.body[..words].iter().skip(LINE_WORDS - HEADER_WORDS);
+        rest.step_by(LINE_WORDS).for_each(prefetch);
     }
 
     /// Whether the whole item described by `head` lies within the pool.

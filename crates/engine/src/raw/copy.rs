@@ -19,6 +19,12 @@ fn copy_out(source: &[AtomicU64], offset: usize, target: &mut [MaybeUninit<u8>])
     imp::copy_out(source, offset, target);
 }
 
+/// Lets the processor fetch the line of `word`, without waiting for it.
+#[inline(always)]
+pub(crate) fn prefetch(word: &AtomicU64) {
+    imp::prefetch(word);
+}
+
 /// Copies `source` to byte `offset` of `target`. The caller holds the lock that guards the item.
 #[inline(always)]
 pub(crate) fn copy_in(target: &[AtomicU64], offset: usize, source: &[u8]) {

@@ -18,7 +18,7 @@ mod words;
 #[cfg(all(target_arch = "x86_64", not(any(loom, shuttle, word_copy))))]
 mod x86_64;
 
-pub(crate) use copy::{append, begin_with, copy_in};
+pub(crate) use copy::{append, begin_with, copy_in, prefetch};
 pub(crate) use mapping::{Mapping, WordAndHalves};
 #[cfg(target_arch = "x86_64")]
 pub(crate) use processor::look as look_at_processor;

@@ -27,6 +27,10 @@ pub(super) fn copy_out(
     }
 }
 
+/// Does nothing: here it would be a load, for which the processor waits.
+#[cfg(any(not(target_arch = "x86_64"), loom, shuttle, word_copy))]
+pub(super) fn prefetch(_: &AtomicU64) {}
+
 #[cfg(any(not(target_arch = "x86_64"), loom, shuttle, word_copy))]
 pub(super) fn copy_in(target: &[AtomicU64], offset: usize, source: &[u8]) {
     let mut done = 0;

@@ -46,6 +46,15 @@ pub(super) fn begin_with(words: &[AtomicU64], bytes: &[u8]) -> bool {
     unsafe { blocks_equal(words.as_ptr().cast(), bytes.as_ptr(), bytes.len()) }
 }
 
+/// Lets the processor fetch the line of `word`, without waiting for it.
+#[inline(always)]
+pub(super) fn prefetch(word: &AtomicU64) {
+    // SAFETY: a hint, which reads and writes nothing that a program can see.
+    unsafe {
+        asm!("prefetcht0 [{}]", in(reg) word, options(readonly, preserves_flags, nostack));
+    }
+}
+
 /// Copies `len` bytes.
 ///
 /// # Safety

@@ -69,6 +69,32 @@ pub(crate) fn look_ahead<'e, 'k>(items: &'e Items, key: Key<'k>) -> Prefetched<'
     Prefetched { key, probe: items.index().probe_once(key.id) }
 }
 
+/// Keys that are looked up side by side.
+const SIDE_BY_SIDE: usize = 16;
+
+/// Lets the processor fetch the items of these keys, of the first sixteen. Each step needs what the
+/// one before it has fetched, so each is made for all keys before the next: the processor fetches
+/// for all of them at once, and waits for none.
+pub(crate) fn prefetch_all<'k>(items: &Items, keys: impl Iterator<Item = Key<'k>>) {
+    let index = items.index();
+    let mut ids = [None; SIDE_BY_SIDE];
+    for (place, key) in ids.iter_mut().zip(keys) {
+        index.prefetch_group(key.id.slice);
+        *place = Some(key.id);
+    }
+    let ids = || ids.iter().map_while(|id| *id);
+    ids().for_each(|id| index.prefetch_bucket(id));
+    let mut found = [None; SIDE_BY_SIDE];
+    for (place, id) in found.iter_mut().zip(ids()) {
+        let slot = index.probe_once(id).and_then(|probe| candidate(probe.first(), 1, id.hash));
+        *place = slot.and_then(|(_, slot)| items.segments().try_item(slot.addr()));
+        if let Some(item) = place {
+            item.prefetch();
+        }
+    }
+    found.iter().flatten().for_each(|item| item.prefetch_rest(item.head()));
+}
+
 /// Reads a key that was looked up before.
 ///
 /// What most reads meet is inlined where this is called; all else is not.

@@ -10,7 +10,9 @@ mod held;
 mod read;
 
 pub use get::Prefetched;
-pub(crate) use get::{Later, fetched_now, get_ahead, get_plain, is_held, look_ahead, peek};
+pub(crate) use get::{
+    Later, fetched_now, get_ahead, get_plain, is_held, look_ahead, peek, prefetch_all,
+};
 pub use held::HeldValue;
 pub(crate) use held::NotHeld;
 pub use read::{FetchOptions, Found, ItemView, LongValues, Read, ReadSink, ValueSink};

@@ -11,9 +11,9 @@
 
 use crate::eviction::{Eviction, Failed, Stopped, Work, with_space};
 use crate::item::Attributes;
-use crate::keys::KEY_BYTES_MAX;
+use crate::keys::{KEY_BYTES_MAX, Key};
 use crate::obstacle::Obstacle;
-use crate::writing::{Ahead, Writer, write_if_long};
+use crate::writing::{Ahead, Writer, overwrite_copy, write_if_long};
 use base::{Change, Effect, EffectSink, KeyId, Refused, Removal, SliceId, Space, Value, Version};
 
 /// The result of applying an effect.
@@ -64,10 +64,34 @@ pub(crate) fn apply<S: EffectSink>(
     let legal = (1..=KEY_BYTES_MAX).contains(&effect.key.len())
         && effect.change.value_bytes() <= items.config().value_bytes_max
         && version != Version::ZERO;
-    if !legal || items.key(effect.key).id.slice != slice {
+    let key = if legal { Some(items.key(effect.key)) } else { None };
+    let Some(key) = key.filter(|key| key.id.slice == slice) else {
         work.pin.counters().malformed.add(1);
         return Applied::Malformed;
+    };
+    if let Change::Put(Value::Parts(value), facts) = effect.change {
+        let put = (&Attributes::of(&facts), value);
+        match overwrite_copy(items, work.pin, &key, put, version, work.now) {
+            Some(true) => {
+                items.slices().raise(slice, version);
+                return Applied::Done;
+            }
+            Some(false) => return Applied::Stale,
+            None => {}
+        }
     }
+    apply_any(eviction, work, effect, version, &key)
+}
+
+/// [`apply`] of any effect, to the item of `key`.
+fn apply_any<S: EffectSink>(
+    eviction: &Eviction,
+    work: &mut Work<'_, S>,
+    effect: &Effect<'_>,
+    version: Version,
+    key: &Key<'_>,
+) -> Applied {
+    let (items, slice) = (work.items, key.id.slice);
     let mut copied = Vec::new();
     let put = match effect.change {
         Change::Put(value, facts) | Change::Touch(_, Some((value, facts))) => {
@@ -84,7 +108,7 @@ pub(crate) fn apply<S: EffectSink>(
     };
     let mut ahead = Ahead::default();
     let applied = with_space(eviction, work, |work| {
-        let applied = try_apply(work, effect, put, version, &mut ahead);
+        let applied = try_apply(work, (effect, key), put, version, &mut ahead);
         ahead.end_attempt(work, applied)
     });
     ahead.give_back(work);
@@ -99,23 +123,22 @@ pub(crate) fn apply<S: EffectSink>(
 
 fn try_apply<S>(
     work: &mut Work<'_, S>,
-    effect: &Effect<'_>,
+    (effect, key): (&Effect<'_>, &Key<'_>),
     put: Option<(Attributes, [&[u8]; 2])>,
     version: Version,
     ahead: &mut Ahead,
 ) -> Result<Applied, Stopped> {
     let items = work.items;
-    let key = items.key(effect.key);
     let sink = &mut Given(version);
     let Work { ghosts, now, .. } = *work;
     let pin = &mut *work.pin;
     let mut given = Work { pin, sink, items, ghosts, now, may_evict: false, is_copying: true };
     if let Some((with, value)) = &put {
-        write_if_long(ahead, &mut given, &key, with, *value)?;
+        write_if_long(ahead, &mut given, key, with, *value)?;
     }
-    let mut writer = Writer::new(&mut given, &key);
+    let mut writer = Writer::new(&mut given, key);
     let mut chain = writer.lock()?;
-    let current = items.find(&chain, &key);
+    let current = items.find(&chain, key);
     if current.as_ref().is_some_and(|current| current.item.version() >= version) {
         return Ok(Applied::Stale);
     }

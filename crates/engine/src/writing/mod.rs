@@ -23,5 +23,5 @@ pub(crate) use change::write;
 pub(crate) use fetch::fetch;
 pub(crate) use long::write_if_long;
 pub use op::{Action, Mode, Op, Put, WriteResult, WriteStatus};
-pub(crate) use set::overwrite;
+pub(crate) use set::{overwrite, overwrite_copy};
 pub(crate) use writer::Writer;

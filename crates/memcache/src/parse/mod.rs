@@ -21,4 +21,4 @@ mod value;
 
 pub use dispatch::{announced, parse};
 pub use parsed::Parsed;
-pub use plain::{plain_get, plain_store};
+pub use plain::{plain_get, plain_store, second_word};

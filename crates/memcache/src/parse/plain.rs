@@ -66,6 +66,14 @@ pub fn plain_store(input: &[u8], value_bytes_max: u64) -> Option<(Store<'_>, &[u
     Some((store, rest))
 }
 
+/// The second word of a request in canonical form: nearly always its key.
+#[inline]
+#[must_use]
+pub fn second_word(text: &[u8]) -> Option<&[u8]> {
+    let (_, rest) = text.split_at_checked(scan::word_end(text, 0) + 1)?;
+    Some(&rest[..scan::word_end(rest, 0)])
+}
+
 /// Matches ` <flags> <exptime> ` at the front of `text`: both numbers, and the text after them.
 #[inline(always)]
 fn flags_and_exptime(text: &[u8]) -> Option<(u64, u64, &[u8])> {
@@ -132,6 +140,20 @@ mod tests {
                 }
                 matches_a_form(&[before, after].concat(), &Limits::default());
             }
+        }
+    }
+
+    #[test]
+    fn the_second_word_ends_with_a_space_or_the_line() {
+        let cases: [(&[u8], Option<&[u8]>); 5] = [
+            (b"get a_key_of_more_than_sixteen\r\n", Some(b"a_key_of_more_than_sixteen")),
+            (b"set k 0 0 1\r\nx\r\n", Some(b"k")),
+            (b"mn\r\n", Some(b"")),
+            (b"mn", None),
+            (b"", None),
+        ];
+        for (text, word) in cases {
+            assert_eq!(second_word(text), word, "{}", String::from_utf8_lossy(text));
         }
     }
 

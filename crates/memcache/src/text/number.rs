@@ -64,6 +64,14 @@ pub(crate) fn write_back(buffer: &mut [u8], end: usize, number: u64) -> usize {
 /// Appends the digits of `number`.
 #[inline]
 pub(crate) fn push(out: &mut Vec<u8>, number: u64) {
+    // Most numbers of a request are zero, or the length of a value.
+    let digit = |unit: u64| b'0' + (number / unit % 10) as u8;
+    match number {
+        0..10 => return out.push(digit(1)),
+        10..100 => return out.extend_from_slice(&[digit(10), digit(1)]),
+        100..1000 => return out.extend_from_slice(&[digit(100), digit(10), digit(1)]),
+        _ => {}
+    }
     let mut buffer = [0; DIGITS_MAX];
     let at = write_back(&mut buffer, DIGITS_MAX, number);
     out.extend_from_slice(&buffer[at..]);

@@ -14,7 +14,7 @@
 use super::error::FrameError;
 use super::kind::{FrameKind, Verdict};
 use super::limits::{FRAME_BYTES_MAX, LANES_MAX};
-use crate::wire::{Fields, Message, Short};
+use crate::wire::{Fields, Message, Short, set_length};
 
 /// One message between two cells, after their handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -314,6 +314,13 @@ impl<'a> Frame<'a> {
         }
         Ok(Self::Entries { lane, map_version, first, count, records })
     }
+}
+
+/// Gives a frame, which is `frame` as a whole, its length: its body was appended to it after it was
+/// encoded with none.
+pub fn end_frame(frame: &mut [u8]) {
+    debug_assert!(frame.len() <= FRAME_BYTES_MAX, "a frame of {} bytes", frame.len());
+    set_length(frame);
 }
 
 /// What is wrong with the fields of a frame.

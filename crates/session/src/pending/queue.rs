@@ -113,10 +113,7 @@ impl Pending {
     /// A part of the reply to `request`, its last one or not; `false` when it does not wait for
     /// one.
     pub(crate) fn complete(&mut self, request: u32, bytes: &[u8], last: bool) -> bool {
-        let Some(first) = self.entries.front().map(|entry| entry.request) else { return false };
-        let age = |entry: &Entry| entry.request.wrapping_sub(first);
-        let sought = request.wrapping_sub(first);
-        let Ok(place) = self.entries.binary_search_by_key(&sought, age) else { return false };
+        let Some(place) = self.place_of(request) else { return false };
         let entry = &mut self.entries[place];
         if entry.wait != Wait::Ticket {
             return false;
@@ -129,6 +126,18 @@ impl Pending {
         entry.charge += bytes.len();
         self.bytes += bytes.len();
         true
+    }
+
+    /// The entry of `request`. Where no entries were joined, its number says the place.
+    fn place_of(&self, request: u32) -> Option<usize> {
+        let first = self.entries.front()?.request;
+        let sought = request.wrapping_sub(first);
+        let guess = sought as usize;
+        if self.entries.get(guess).is_some_and(|entry| entry.request == request) {
+            return Some(guess);
+        }
+        let age = |entry: &Entry| entry.request.wrapping_sub(first);
+        self.entries.binary_search_by_key(&sought, age).ok()
     }
 
     /// Moves to `out` every reply that may leave, and ends those whose deadline has passed.
