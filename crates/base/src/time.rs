@@ -27,8 +27,8 @@ pub struct Now {
 /// shown       = min(own second, ceiling)            what requests are executed at
 /// ```
 ///
-/// Invariants: after [`ExpiryClock::take`] neither second goes back. A cell that is in no ring never
-/// calls it, and shows its own second.
+/// Invariants: after [`ExpiryClock::take`] neither second goes back. A cell that is in no ring
+/// never calls it, and shows its own second.
 #[derive(Debug)]
 pub struct ExpiryClock {
     /// How far the clock is ahead of the monotonic one.

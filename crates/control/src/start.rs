@@ -300,8 +300,8 @@ async fn start_in(quorum: &Quorum<Hub>, cell: CellId, started: Started) {
     }
 }
 
-/// Sets the clock to what the directory has kept, if that is later. A founder begins the time of the
-/// ring.
+/// Sets the clock to what the directory has kept, if that is later. A founder begins the time of
+/// the ring.
 fn set_clock(config: &ControlConfig, founds: bool) {
     let clock = &config.clock;
     if let Some(second) = KeptTime::of(&config.directory).read() {

@@ -6,7 +6,7 @@
 
 mod cells;
 
-use cells::{Cells, join};
+use cells::{Cells, Dice, join};
 use quorum::{Coordinator, Outcome};
 use ring::{CellId, Verdict};
 use std::collections::BTreeSet;
@@ -21,20 +21,6 @@ const CELLS: u32 = 5;
 const FAULTS: u32 = 40;
 /// Proposals of one run: a ring has 4,096 cells in its life.
 const PROPOSALS_MAX: u64 = 3000;
-
-/// Numbers that depend on the seed alone.
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, end: u32) -> u32 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        ((self.0 >> 33) % u64::from(end)) as u32
-    }
-
-    fn cell(&mut self) -> CellId {
-        CellId(1 + self.below(CELLS))
-    }
-}
 
 /// What proposers were answered, by the tokens that they proposed.
 #[derive(Default)]
@@ -89,16 +75,16 @@ fn watcher(cell: &cells::Member) -> JoinHandle<()> {
 /// One fault; the cell that it killed comes back at once or at the next.
 async fn fault(cells: &mut Cells, dice: &mut Dice, dead: &mut Option<CellId>) {
     match dice.below(6) {
-        0 => cells.net.isolate(dice.cell()),
-        1 => cells.net.cut(dice.cell(), dice.cell()),
+        0 => cells.net.isolate(dice.cell(CELLS)),
+        1 => cells.net.cut(dice.cell(CELLS), dice.cell(CELLS)),
         2 | 3 => cells.net.heal(),
         4 if dead.is_none() => {
-            let cell = dice.cell();
+            let cell = dice.cell(CELLS);
             cells.kill(cell).await;
             *dead = Some(cell);
         }
         _ => {
-            let present: Vec<_> = (0..CELLS).map(|_| dice.cell()).collect();
+            let present: Vec<_> = (0..CELLS).map(|_| dice.cell(CELLS)).collect();
             for cell in cells.all() {
                 let set = cell.set_present(&present);
                 let _ = tokio::time::timeout(Duration::from_millis(300), set).await;

@@ -10,7 +10,7 @@
 
 mod cells;
 
-use cells::{Cells, Member, ids, insist, join};
+use cells::{Cells, Dice, Member, ids, insist, join};
 use quorum::{Coordinator, Outcome};
 use ring::{CellId, Map, Verdict};
 use std::collections::hash_map::DefaultHasher;
@@ -28,20 +28,6 @@ const FAULTS: u32 = 30;
 const PHASE: u32 = 10;
 /// Tokens of proposals: above those of the cells.
 const TOKENS: u64 = 1000;
-
-/// Numbers that depend on the seed alone.
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, end: u32) -> u32 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        ((self.0 >> 33) % u64::from(end)) as u32
-    }
-
-    fn cell(&mut self) -> CellId {
-        CellId(1 + self.below(CELLS))
-    }
-}
 
 /// By version, what any cell has shown: two that differ are a divided group.
 type Shown = Arc<Mutex<BTreeMap<u64, u64>>>;
@@ -123,7 +109,7 @@ impl Run {
     /// Two cells propose something.
     fn propose(&mut self) {
         for _ in 0..2 {
-            let id = self.dice.cell();
+            let id = self.dice.cell(CELLS);
             if self.dead == Some(id) {
                 continue;
             }
@@ -145,8 +131,8 @@ impl Run {
     /// A kill or a change of voters, some of them while links are cut.
     async fn fault(&mut self) {
         match self.dice.below(4) {
-            0 => self.cells.net.isolate(self.dice.cell()),
-            1 => self.cells.net.cut(self.dice.cell(), self.dice.cell()),
+            0 => self.cells.net.isolate(self.dice.cell(CELLS)),
+            1 => self.cells.net.cut(self.dice.cell(CELLS), self.dice.cell(CELLS)),
             _ => self.cells.net.heal(),
         }
         if let Some(dead) = self.dead {
@@ -154,12 +140,12 @@ impl Run {
         }
         if self.dice.below(2) == 0 {
             let led = self.cells.all().find_map(|cell| cell.leader());
-            let cell = led.filter(|_| self.dice.below(2) == 0).unwrap_or(self.dice.cell());
+            let cell = led.filter(|_| self.dice.below(2) == 0).unwrap_or(self.dice.cell(CELLS));
             self.cells.kill(cell).await;
             self.cells.all().for_each(|other| other.suspect(cell));
             (self.dead, self.kills) = (Some(cell), self.kills + 1);
         } else {
-            let present: Vec<_> = (0..CELLS).map(|_| self.dice.cell()).collect();
+            let present: Vec<_> = (0..CELLS).map(|_| self.dice.cell(CELLS)).collect();
             for cell in self.cells.all() {
                 let set = cell.set_present(&present);
                 let _ = tokio::time::timeout(Duration::from_millis(300), set).await;

@@ -9,7 +9,8 @@
 //! An answer that changes nothing, and is right where the search stands, comes next there: an order
 //! in which it comes later is as good with it here. So it is no choice.
 //!
-//! An item that was stored for some time only ends once, at one moment of its own between two times.
+//! An item that was stored for some time only ends once, at one moment of its own between two
+//! times.
 
 use crate::history::{Answer, Ask, End, Entry, STEP};
 use std::collections::{BTreeMap, HashSet};
@@ -82,8 +83,8 @@ struct Choice {
     is_read: bool,
 }
 
-/// Searches an order of `entries`, which are of one key and in the order of asking. `ends`: by value,
-/// when items end that were stored for some time only.
+/// Searches an order of `entries`, which are of one key and in the order of asking. `ends`: by
+/// value, when items end that were stored for some time only.
 pub(crate) fn search(entries: &[Entry], ends: &BTreeMap<u64, End>) -> Found {
     let must = entries.iter().filter(|entry| entry.answered_ns.is_some()).count();
     let mut done = Set(vec![0; entries.len().div_ceil(64)].into());

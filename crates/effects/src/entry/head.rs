@@ -80,6 +80,7 @@ pub(crate) fn is_for_reader(entry: &[u8]) -> Option<u8> {
 #[inline]
 pub(crate) fn key_of(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let (head, rest) = Head::take(bytes).ok()?;
+    let rest = rest.get(if head.has(HAS_TAG) { TAG_BYTES } else { 0 }..)?;
     let (key, rest) = rest.split_at_checked(head.key_bytes())?;
     Some((key, rest.get(head.value_bytes()..)?))
 }

@@ -104,7 +104,8 @@ impl<'a> Entry<'a> {
         let (value, rest) = rest.split_at_checked(head.value_bytes())?;
         let change = Change::Put(Value::Parts([value, &[]]), head.facts());
         let version = Version::from_raw(head.version);
-        Some((Self::Change { slice, version, effect: Effect { key, change } }, rest.len()))
+        let effect = Effect { key, change };
+        Some((Self::Change { slice, version, effect, tag: None }, rest.len()))
     }
 
     /// [`Entry::decode_parts`] of any entry.

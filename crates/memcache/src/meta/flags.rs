@@ -224,7 +224,7 @@ impl<'a> MetaFlags<'a> {
         self.number(b'F').map_or(0, |flags| flags as u32)
     }
 
-    /// `P`: a word for whoever stands between the client and the item. memcached ignores it.
+    /// `P`: a word for a proxy between the client and the item. memcached ignores it.
     #[inline]
     #[must_use]
     pub fn word_for_proxy(&self) -> Option<&'a [u8]> {

@@ -421,7 +421,7 @@ fn a_primary_neither_shows_a_second_nor_answers_before_its_copy_has_said_it() {
         (1_000, 1_000, 1_000, true),
         (1_001, 1_000, 1_000, true),
         (1_001, 1_001, 1_001, true),
-        // The second of a copy that has learned anew: it does not follow yet.
+        // The second of a copy that has learned again: it does not follow yet.
         (1_001, 1_000, 1_001, false),
         (1_001, 1_001, 1_001, true),
         // Its clock is wrong: it is not waited for.

@@ -6,10 +6,10 @@
 //! knows --a later second, at most two ahead--> follows it; further apart: keeps its own
 //! ```
 //!
-//! Seconds are lower bounds: a second that a cell has said has begun there. A primary shows a second
-//! only when each copy in sync has said it, or a later one. So whoever replaces it shows no earlier
-//! one, and an item that was seen to expire stays expired. A copy that is further than
-//! [`APART_S`] away is not waited for, or one wrong clock would stop that of others.
+//! Seconds are lower bounds: a second that a cell has said has begun there. A primary shows a
+//! second only when each copy in sync has said it, or a later one. So a cell that replaces it shows
+//! no earlier one, and an item that a client has found expired stays expired. A copy that is
+//! further than [`APART_S`] away is not waited for, or one wrong clock would stop that of others.
 
 use super::event::Effect;
 use base::Now;

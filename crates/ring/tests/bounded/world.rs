@@ -9,16 +9,16 @@ use std::sync::Arc;
 /// What the budget of a model was spent on so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Spent {
-    pub ticks: u8,
-    pub deviations: u8,
+    pub beats: u8,
     pub changes: u8,
     pub crashes: u8,
-    pub unknowns: u8,
-    pub suspicions: u8,
+    pub deaf_beats: u8,
+    pub deviations: u8,
     pub drops: u8,
     pub learns: u8,
-    pub beats: u8,
-    pub deaf_beats: u8,
+    pub suspicions: u8,
+    pub ticks: u8,
+    pub unknowns: u8,
 }
 
 /// A state of a model.

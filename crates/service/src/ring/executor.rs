@@ -1,8 +1,8 @@
 //! Executes what this cell leads, for its clients and for other cells.
 //!
-//! Invariant: what is executed for a slice is executed at the level of its leadership. Its lease has
-//! not ended, and the batch notes that level: its replies leave only if the lease lasts. A read that
-//! rests on a fence needs no lease; its reply leaves when all copies have answered.
+//! Invariant: what is executed for a slice is executed at the level of its leadership. Its lease
+//! has not ended, and the batch notes that level: its replies leave only if the lease lasts. A read
+//! that rests on a fence needs no lease; its reply leaves when all copies have answered.
 
 use super::cell::RingCell;
 use super::flush;

@@ -1,6 +1,6 @@
-//! Which delayed flush was carried out last in each slice, by the log of its changes: at the primary
-//! when it has appended the barrier, at a copy when it has applied it. So a copy that is promoted
-//! neither skips a flush nor repeats one, which would end what was stored after it.
+//! Which delayed flush was carried out last in each slice, by the log of its changes: at the
+//! primary when it has appended the barrier, at a copy when it has applied it. So a copy that is
+//! promoted neither skips a flush nor repeats one, which would end what was stored after it.
 
 use base::{SLICES, SliceId, SliceRange};
 use std::sync::atomic::{AtomicU32, Ordering};

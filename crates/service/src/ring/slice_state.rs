@@ -1,5 +1,6 @@
 //! What a copy needs to know of a slice besides its items: how far its versions have come, and its
-//! barrier, and the number of its last delayed flush. A slice whose last change was a delete must not give out its numbers again.
+//! barrier, and the number of its last delayed flush. A slice whose last change was a delete must
+//! not give out its numbers again.
 //!
 //! ```text
 //! slice (2)  last version (8)  barrier (8)  flush (4)      little endian, one after the other
