@@ -3,7 +3,9 @@
 use base::Now;
 use peer::{Nonce, Secret};
 use quorum::{DirectoryError, StartError};
-use ring::{Addresses, CellId, Change, Consistency, Map, Outcome, Outlook, RangeId, Stamp};
+use ring::{
+    Addresses, CellId, Change, Command, Consistency, Map, Outcome, Outlook, RangeId, Stamp, Started,
+};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::SocketAddr;
@@ -19,6 +21,17 @@ pub struct Founding {
     pub copies: u8,
     /// What its replies mean.
     pub consistency: Consistency,
+}
+
+impl Founding {
+    /// The first map of `ring`: the founder is in it before any other can join, so the first cell
+    /// has the first number.
+    pub(crate) fn map(self, ring: u64, token: u64, started: Started) -> Map {
+        let map = Map::new(ring, self.cells, self.copies);
+        let mut map = map.with_consistency(self.consistency);
+        map.apply(&Command::Join { token, started });
+        map
+    }
 }
 
 /// What a cell is started with.

@@ -1,7 +1,7 @@
 //! A cell becomes one of a ring: it founds one, joins one, or starts again.
 
 use crate::calls::Calls;
-use crate::config::{ControlConfig, ControlError, Founding, Plane, Seen};
+use crate::config::{ControlConfig, ControlError, Plane, Seen};
 use crate::hub::{Hub, Reports};
 use crate::known::Known;
 use crate::member::{Loop, propose};
@@ -179,10 +179,7 @@ impl Starting {
         let quorum = threads.1.run(async move {
             match founding {
                 Some(founding) => {
-                    let Founding { cells, copies, consistency } = founding;
-                    let mut map = Map::new(ring, cells, copies).with_consistency(consistency);
-                    // Before any other can join: the first cell has the first number.
-                    map.apply(&Command::Join { token: join.token, started });
+                    let map = founding.map(ring, join.token, started);
                     Quorum::found(directory, cell, map, transport).await
                 }
                 None => Quorum::open(directory, ring, cell, transport).await,

@@ -123,8 +123,8 @@ impl Engine {
         reading::look_ahead(&self.items, key)
     }
 
-    /// Lets the processor fetch the items of `keys`, of the first sixteen, which are read or written
-    /// soon. Nothing is waited for, and nothing depends on it.
+    /// Lets the processor fetch the items of `keys`, of the first sixteen, which are read or
+    /// written soon. Nothing is waited for, and nothing depends on it.
     pub fn prefetch<'k>(&self, keys: impl Iterator<Item = Key<'k>>) {
         reading::prefetch_all(&self.items, keys);
     }

@@ -6,7 +6,8 @@
 
 mod cells;
 
-use cells::{Cells, Dice, join};
+use cells::dice::Dice;
+use cells::{Cells, join};
 use quorum::{Coordinator, Outcome};
 use ring::{CellId, Verdict};
 use std::collections::BTreeSet;

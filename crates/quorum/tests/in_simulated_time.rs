@@ -10,7 +10,8 @@
 
 mod cells;
 
-use cells::{Cells, Dice, Member, ids, insist, join};
+use cells::dice::Dice;
+use cells::{Cells, Member, ids, insist, join};
 use quorum::{Coordinator, Outcome};
 use ring::{CellId, Map, Verdict};
 use std::collections::hash_map::DefaultHasher;

@@ -1,5 +1,6 @@
 //! The most common write: a plain `set` of an item that exists, whose space fits the new value. It
-//! takes no space and changes no count, so there is nothing to pay for. A copy has such a write too.
+//! takes no space and changes no count, so there is nothing to pay for. A copy has such a write
+//! too.
 //!
 //! Any other write goes the general way, `change` or `apply`, which would do the same here. It
 //! changes nothing before it is certain to succeed, and the sink has taken its effect. It holds the

@@ -3,10 +3,9 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![allow(dead_code, reason = "each file of tests uses a part of it")]
 
-mod dice;
+pub mod dice;
 mod net;
 
-pub use dice::Dice;
 use net::{Net, Wire};
 use quorum::{Coordinator, Directory, DirectoryError, Outcome, Quorum};
 use ring::{Addresses, CellId, Command, Incarnation, Map, Stamp, Started, Verdict};

@@ -113,6 +113,11 @@ fn whole(ring: &RingCell, now: Now, out: &mut Vec<u8>) {
             stat("flushed", &ring.flushed.of_all(range.slices()));
         }
     }
+    copies(ring, out);
+}
+
+/// How far the copies of what this cell leads are behind it.
+fn copies(ring: &RingCell, out: &mut Vec<u8>) {
     for copy in ring.copies().iter() {
         for (lane, log) in ring.log.lanes.logs() {
             let unconfirmed = log.end().saturating_sub(copy.acked(lane.index()));
