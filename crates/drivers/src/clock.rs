@@ -11,8 +11,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use base::{ExpiryClock, Now};
+use nix::time::{ClockId, clock_gettime};
 use rustix::event::Timespec;
-use rustix::time::{ClockId, clock_gettime};
 
 /// How old the time of a [`CoarseClock`] may be.
 const STEP: Duration = Duration::from_millis(1);
@@ -38,8 +38,8 @@ impl Clock {
     /// A clock set by the wall clock, now.
     #[must_use]
     pub fn new() -> Self {
-        let (now, since) = (Instant::now(), clock_gettime(ClockId::Monotonic));
-        let since = Duration::new(since.tv_sec as u64, since.tv_nsec as u32);
+        let (now, since) = (Instant::now(), clock_gettime(ClockId::CLOCK_MONOTONIC));
+        let since = since.map_or(Duration::ZERO, Duration::from);
         let origin = now.checked_sub(since).unwrap_or(now);
         let expiry = ExpiryClock::new(Self::wall_ns(), mono_ns(now, origin));
         Self { origin, expiry: Arc::new(expiry) }

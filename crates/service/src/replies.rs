@@ -122,7 +122,19 @@ impl Replies {
     /// come so far.
     #[inline]
     pub(crate) fn shows(&mut self, slice: SliceId, version: Option<Version>) {
+        if self.durability == Durability::D2 {
+            return self.show_last(slice);
+        }
         if let Some(place) = self.lanes.wait_for(self.level, slice, version) {
+            self.show(place);
+        }
+    }
+
+    /// Notes that the reply in execution shows how far `slice` has come, also where that has passed.
+    #[cold]
+    fn show_last(&mut self, slice: SliceId) {
+        let (place, _) = self.lanes.last(slice);
+        if place.position > 0 {
             self.show(place);
         }
     }
@@ -141,7 +153,9 @@ impl Replies {
 
     #[inline]
     fn show_unless_passed(&mut self, place: Place) {
-        if !self.lanes.log(place.lane).passed(self.level, place.position) {
+        // A level that no copy is left of has passed everything.
+        let needs_copy = self.durability == Durability::D2;
+        if needs_copy || !self.lanes.log(place.lane).passed(self.level, place.position) {
             self.show(place);
         }
     }

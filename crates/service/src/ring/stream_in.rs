@@ -9,7 +9,7 @@ use super::tag::RequestTag;
 use super::tag_state::{KIND as TAGS_KIND, NOTHING_KIND};
 use crate::fence;
 use crate::worker::Worker;
-use base::{Change, Effect, Now, SliceId, Version};
+use base::{Change, Effect, Now, SLICES, SliceId, Version};
 use effects::{Entry, Made, Record, Records};
 use engine::{Applied, KEY_BYTES_MAX};
 use ring::CellId;
@@ -63,6 +63,8 @@ pub(crate) enum Taken {
 pub(crate) struct StreamIn {
     pub(crate) cell: CellId,
     pub(crate) lane: u8,
+    /// How many lanes its primary has.
+    pub(crate) lanes: u8,
     pub(crate) origin: Arc<Origin>,
     /// What its primary may still emit.
     pub(crate) promise: Promise,
@@ -165,9 +167,10 @@ impl StreamIn {
                 apply(worker, slice, &effect, version, now)
             }
             Entry::Barrier(slices, number) => {
-                // What is in another lane has a barrier of its own there.
-                let (engine, lanes) = (worker.engine().0, &ring.log.lanes);
-                let lane = |slice: &SliceId| lanes.lane_of(*slice).index();
+                // What is in another lane of the primary has a barrier of its own there. That cell
+                // may have more lanes than this one, or fewer.
+                let engine = worker.engine().0;
+                let lane = |slice: &SliceId| slice.index() * usize::from(self.lanes) / SLICES;
                 let of_lane = |slice: &SliceId| lane(slice) == usize::from(self.lane);
                 for slice in slices.iter().filter(of_lane).filter(|it| accepts(it, None)) {
                     engine.barrier(slice, engine.last_version(slice));

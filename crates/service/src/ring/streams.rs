@@ -195,6 +195,7 @@ impl Streams {
                 *stream = opened.map(|(origin, _)| StreamIn {
                     cell,
                     lane,
+                    lanes,
                     origin,
                     promise,
                     full_since_ns: None,
