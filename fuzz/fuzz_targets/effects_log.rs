@@ -68,7 +68,7 @@ fn follow(
     mut entry: Entry<'_>,
     mends: bool,
 ) -> Result<(), Unfollowed> {
-    let Entry::Change { slice, version, effect } = &mut entry else {
+    let Entry::Change { slice, version, effect, .. } = &mut entry else {
         return log.follow(log.end() + 1, &entry);
     };
     let (of_key, version) = (SliceId::of(effect.key), *version);
