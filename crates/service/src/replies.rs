@@ -130,7 +130,8 @@ impl Replies {
         }
     }
 
-    /// Notes that the reply in execution shows how far `slice` has come, also where that has passed.
+    /// Notes that the reply in execution shows how far `slice` has come, also where that has
+    /// passed.
     #[cold]
     fn show_last(&mut self, slice: SliceId) {
         let (place, _) = self.lanes.last(slice);
