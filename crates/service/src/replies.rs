@@ -382,7 +382,7 @@ const _: () = assert!(LEVELS * LANES_MAX <= WITH_COPY as usize);
 mod tests {
     use super::*;
     use crate::effect_log::EffectLogOptions;
-    use base::MemoryBudget;
+    use base::{Change, Effect, EffectSink, Facts, KeyId, MemoryBudget, Value};
 
     fn replies() -> Replies {
         let budget = MemoryBudget::new(64 << 20);
@@ -409,6 +409,33 @@ mod tests {
         assert_eq!((replies.gate(log, seq), replies.obstacle(log)), (Passed::Yes, None));
         replies.log.set_doubt(level, true);
         assert_eq!(replies.gate(log, seq), Passed::InDoubt);
+    }
+
+    #[test]
+    fn a_change_at_d2_waits_for_a_copy_also_where_the_level_has_passed_it() {
+        for durability in [Durability::D1, Durability::D2] {
+            let mut replies = replies();
+            let key = KeyId { slice: SliceId::of(b"key"), hash: 0 };
+            let change = Change::Put(Value::Parts([b"value", b""]), Facts::default());
+            let effect = Effect { key: b"key", change };
+            let stamped = replies.sink.commit(key, &effect, || Ok(Version::from_raw(1)));
+            assert!(stamped.is_ok());
+            // The last copy was dropped after the change was let in: the level has no marks.
+            replies.log.set_alone(replies.level, true);
+            for of_change in [true, false] {
+                replies.durability = durability;
+                if of_change {
+                    replies.shows_change(key.slice);
+                } else {
+                    replies.shows(key.slice, None);
+                }
+                let waits = match replies.outcome() {
+                    Outcome::Gate { log, seq } => replies.gate(log, seq) == Passed::No,
+                    _ => false,
+                };
+                assert_eq!(waits, durability == Durability::D2, "{durability} {of_change}");
+            }
+        }
     }
 
     #[test]
