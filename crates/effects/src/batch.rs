@@ -21,6 +21,8 @@ pub struct Batch {
     bytes_max: usize,
     /// The lowest and the highest slice of the items that its entries are about.
     slices: Option<(SliceId, SliceId)>,
+    /// Whether an entry is about no item.
+    has_others: bool,
 }
 
 impl Batch {
@@ -62,6 +64,12 @@ impl Batch {
         self.slices
     }
 
+    /// Whether each of its entries is about an item.
+    #[must_use]
+    pub fn is_of_items(&self) -> bool {
+        !self.has_others
+    }
+
     /// Its bytes, one part after the other, as [`Records`] reads them. They do not contain
     /// [`Batch::first`].
     #[must_use]
@@ -82,7 +90,8 @@ impl Batch {
     /// Empties it: the next entry is that at `first`.
     pub(crate) fn begin(&mut self, first: u64) {
         self.bytes.clear();
-        (self.apart, self.first, self.count, self.slices) = (None, first, 0, None);
+        (self.apart, self.first, self.count) = (None, first, 0);
+        (self.slices, self.has_others) = (None, false);
     }
 
     /// Appends an entry if it fits.
@@ -94,9 +103,12 @@ impl Batch {
         self.bytes.extend_from_slice(entry);
         self.apart = apart.cloned();
         self.count += 1;
-        if let Some(slice) = slice_of(entry) {
-            let (lowest, highest) = self.slices.unwrap_or((slice, slice));
-            self.slices = Some((lowest.min(slice), highest.max(slice)));
+        match slice_of(entry) {
+            Some(slice) => {
+                let (lowest, highest) = self.slices.unwrap_or((slice, slice));
+                self.slices = Some((lowest.min(slice), highest.max(slice)));
+            }
+            None => self.has_others = true,
         }
         true
     }

@@ -18,8 +18,8 @@ impl Owned {
         let bytes = &self.body[..];
         match self.frame {
             request @ Frame::Request { .. } => with_text(request, bytes),
-            Frame::Reply { id, verdict, map_version, .. } => {
-                Frame::Reply { id, verdict, map_version, text: bytes }
+            Frame::Reply { id, again, verdict, map_version, .. } => {
+                Frame::Reply { id, again, verdict, map_version, text: bytes }
             }
             Frame::Entries { lane, map_version, first, count, .. } => {
                 let count = count.min(bytes.len() as u32).max(u32::from(!bytes.is_empty()));
@@ -61,7 +61,7 @@ fn frame() -> impl Strategy<Value = Owned> {
                 map_version: b,
                 text: nothing,
             },
-            1 => Frame::Reply { id: a, verdict, map_version: b, text: nothing },
+            1 => Frame::Reply { id: a, again: b as u16, verdict, map_version: b, text: nothing },
             2 => Frame::StreamOpen { lane, lanes: lane + 1, log_incarnation: a, end: b },
             3 => Frame::StreamFrom { lane, position: a },
             4 => Frame::StreamEnd { lane, reason: byte, map_version: a },

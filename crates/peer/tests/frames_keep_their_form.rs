@@ -32,8 +32,14 @@ fn examples() -> [(Frame<'static>, &'static str); 12] {
              6d6e0d0a",
         ),
         (
-            Frame::Reply { id: 1, verdict: Verdict::InDoubt, map_version: 2, text: b"E\r\n" },
-            "15000000 02 0100000000000000 04 0200000000000000 450d0a",
+            Frame::Reply {
+                id: 1,
+                again: 3,
+                verdict: Verdict::InDoubt,
+                map_version: 2,
+                text: b"E\r\n",
+            },
+            "17000000 02 0100000000000000 0300 04 0200000000000000 450d0a",
         ),
         (
             Frame::StreamOpen { lane: 3, lanes: 4, log_incarnation: 5, end: 6 },
@@ -171,9 +177,9 @@ fn fields_out_of_their_range_are_refused() {
     reply[13] = 2;
     let error = decode(&reply).expect_err("no boolean");
     assert_eq!(error.to_string(), "a frame Answer whose ok is 2, allowed is 0 and 1");
-    let mut reply =
-        encoded(&Frame::Reply { id: 1, verdict: Verdict::Done, map_version: 2, text: b"" });
-    reply[13] = 6;
+    let (verdict, text) = (Verdict::Done, &b""[..]);
+    let mut reply = encoded(&Frame::Reply { id: 1, again: 0, verdict, map_version: 2, text });
+    reply[15] = 6;
     let error = decode(&reply).expect_err("no verdict");
     assert_eq!(error.to_string(), "a frame Reply whose verdict is 6, allowed is 0 to 5");
 }

@@ -49,6 +49,16 @@ impl Decoder {
         }
     }
 
+    /// How many bytes are missing of the frame that `input` begins with: 0 if it is whole, or will
+    /// be refused. While its length is not known, the bytes of the length.
+    #[must_use]
+    pub fn missing_bytes(&self, input: &[u8]) -> usize {
+        match self.frame_bytes(input) {
+            Ok(bytes) => bytes.unwrap_or(LENGTH_BYTES).saturating_sub(input.len()),
+            Err(_) => 0,
+        }
+    }
+
     /// The frame that `input` begins with, and its length. `None` if it has not arrived as a whole.
     ///
     /// # Errors

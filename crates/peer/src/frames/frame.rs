@@ -45,6 +45,8 @@ pub enum Frame<'a> {
     Reply {
         /// Of the request.
         id: u64,
+        /// How often that was sent before, as it said.
+        again: u16,
         /// What has happened to it.
         verdict: Verdict,
         /// The map that the sender has used.
@@ -187,8 +189,8 @@ impl<'a> Frame<'a> {
                 let to = to.u64(id).u16(deadline_ms).u8(hops).u16(worker);
                 to.u64(first).u16(again).u64(map_version).bytes(text)
             }
-            Self::Reply { id, verdict, map_version, text } => {
-                to.u64(id).u8(verdict as u8).u64(map_version).bytes(text)
+            Self::Reply { id, again, verdict, map_version, text } => {
+                to.u64(id).u16(again).u8(verdict as u8).u64(map_version).bytes(text)
             }
             Self::StreamOpen { lane, lanes, log_incarnation, end } => {
                 to.u8(lane).u8(lanes).u64(log_incarnation).u64(end)
@@ -256,6 +258,7 @@ impl<'a> Frame<'a> {
             },
             FrameKind::Reply => Self::Reply {
                 id: from.u64()?,
+                again: from.u16()?,
                 verdict: verdict(from.u8()?)?,
                 map_version: from.u64()?,
                 text: from.rest(),

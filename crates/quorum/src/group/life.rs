@@ -16,7 +16,7 @@ use super::shown::Shown;
 use super::start::{StartError, Stored};
 use crate::disk::Directory;
 use crate::transport::Transport;
-use ring::{Agreement, CellId, Change, RECOVERIES_MAX};
+use ring::{Agreement, CellId, Change, Map, RECOVERIES_MAX};
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 use tokio::sync::{Mutex, watch};
@@ -68,6 +68,16 @@ impl<T: Transport> Life<T> {
     /// Its part in the agreement of now.
     pub fn now(&self) -> Arc<Member<T>> {
         self.now.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Shows `map`, which `asked` was sent, unless this cell has left that agreement meanwhile, or
+    /// is about to.
+    pub fn shows(&self, map: &Map, asked: &Arc<Member<T>>) {
+        if let Ok(_changing) = self.changing.try_lock()
+            && Arc::ptr_eq(&self.now(), asked)
+        {
+            self.shown.publish(map);
+        }
     }
 
     /// Why the life of the cell must end, once it must.
@@ -136,11 +146,15 @@ impl<T: Transport> Life<T> {
         if !old.cells.contains_key(&self.me) {
             return Err(RecoverError::NoMap);
         }
-        let next = self.directory.agreement().after(self.me, old.version);
-        let next = next.ok_or(RecoverError::TooOften)?;
+        let agreement = self.directory.agreement();
+        let next = |from| agreement.after(self.me, from).ok_or(RecoverError::TooOften);
+        next(version)?;
+        before.stop().await;
+        // What was decided until it has stopped, this cell may have gone by already.
+        let old = self.shown.map();
+        let next = next(old.version)?;
         let mut map = (*old).clone();
         map.version = next.first_version();
-        before.stop().await;
         self.shown.changes.push(Change::recovered(&old, &map, self.me));
         let (directory, shown) = (self.directory.clone(), self.shown.clone());
         let stored = Stored::recover(directory, next, (self.me, map.clone()), shown);

@@ -134,9 +134,10 @@ impl<T: Transport> Quorum<T> {
     /// Asks `from` for the newest map that it has, and shows that to watchers if it is newer. Ends
     /// within half a second.
     pub async fn fetch(&self, from: CellId) {
-        let answer = self.now().caller.ask(from, Request::Newest, FETCHING).await;
+        let asked = self.now();
+        let answer = asked.caller.ask(from, Request::Newest, FETCHING).await;
         if let Ok(Answer::Map(map)) = answer {
-            self.life.shown.publish(&map);
+            self.life.shows(&map, &asked);
         }
     }
 

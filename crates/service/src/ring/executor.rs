@@ -10,7 +10,7 @@ use super::outcome;
 use super::routes::{Routes, Target};
 use super::tag::{Asker, RequestTag};
 use super::tag_state;
-use super::tags::{Changes, Known};
+use super::tags::{AskedBy, Changes, Known};
 use super::target::{Subject, subject};
 use super::wanted::Wanted;
 use crate::cell::Cell;
@@ -20,9 +20,9 @@ use crate::service::Service;
 use base::{Now, SliceId};
 use effects::{LEVELS, Level, Made, WorkerSink};
 use engine::KEY_BYTES_MAX;
-use memcache::{KeyScratch, Parsed, Request};
+use memcache::{Key, KeyScratch, Parsed, Request, Store};
 use ring::{Consistency, Durability, Reads};
-use session::{Conn, ConnId, Handler, LogId, Outcome, Passed, Reply, Ticket, WorkerId};
+use session::{Answer, Conn, ConnId, Handler, LogId, Outcome, Passed, Reply, Ticket, WorkerId};
 use std::sync::Arc;
 
 /// Parts that a reply to another cell may have: more than the longest value.
@@ -65,12 +65,15 @@ pub(crate) struct Executor {
     /// The levels that the batch has used, one bit for each.
     used: u8,
     pub(super) now: Now,
+    /// The worker of another cell that has asked last. What it has asked for is there as long as
+    /// its life is not over; after that nothing is executed for it.
+    last_asker: Option<(Asker, Arc<AskedBy>)>,
 }
 
 impl Executor {
     pub(super) fn new(ring: Arc<RingCell>, worker: WorkerId) -> Self {
         let inner = Service::new(ring.cell.clone(), worker == WorkerId(0));
-        Self { inner, ring, worker, routes: None, used: 0, now: Now::default() }
+        Self { inner, ring, worker, routes: None, used: 0, now: Now::default(), last_asker: None }
     }
 
     pub(super) fn cell(&self) -> &Cell {
@@ -252,13 +255,25 @@ impl Executor {
         }
     }
 
-    /// Lets the processor fetch what `text`, a request of a cell, is about: its second word is
+    /// Lets the processor fetch what `texts`, requests of a cell, are about: the second word is
     /// nearly always the key. Where it is not, something is fetched without effect.
-    pub(super) fn look_ahead(&self, text: &[u8]) {
-        let word = text.split(|byte| matches!(byte, b' ' | b'\r')).nth(1);
-        if let Some(key) = word.filter(|word| (1..=KEY_BYTES_MAX).contains(&word.len())) {
-            let engine = self.cell().engine();
-            let _ = engine.look_ahead(engine.key(key));
+    pub(super) fn look_ahead<'a>(&self, texts: impl Iterator<Item = &'a [u8]>) {
+        let engine = self.cell().engine();
+        let words = texts.filter_map(memcache::second_word);
+        let keys = words.filter(|word| (1..=KEY_BYTES_MAX).contains(&word.len()));
+        engine.prefetch(keys.map(|key| engine.key(key)));
+    }
+
+    /// What this asker has asked for. Nearly always it is the one that has asked last.
+    #[inline]
+    pub(super) fn asked_by(&mut self, asker: Asker) -> Arc<AskedBy> {
+        match &self.last_asker {
+            Some((last, asked_by)) if *last == asker => asked_by.clone(),
+            _ => {
+                let asked_by = self.ring.tags.asked_by(asker);
+                self.last_asker = Some((asker, asked_by.clone()));
+                asked_by
+            }
         }
     }
 
@@ -283,7 +298,7 @@ impl Executor {
             Asked::Flush(_) => return self.execute(asked, reply),
         };
         let Subject::Key(key) = key else { return self.execute(asked, reply) };
-        let asked_by = self.ring.tags.asked_by(tag.asker);
+        let asked_by = self.asked_by(tag.asker);
         let mut changes = asked_by.lock();
         changes.forget_before(tag.first);
         match changes.known(tag.id, tag.again) {
@@ -305,6 +320,43 @@ impl Executor {
             _ => return self.notes_nothing(&mut changes, tag, slice, reply),
         }
         executed
+    }
+
+    /// Executes the plain `get` of another cell, if this cell leads it: its reply is appended to
+    /// `reply`. `None`, and nothing is appended, if it takes the general way.
+    #[inline]
+    pub(super) fn get_plain(&mut self, key: Key<'_>, reply: &mut Reply) -> Option<Answer> {
+        if !self.leads(SliceId::of(key.as_bytes()), false) {
+            return None;
+        }
+        let answer = self.inner.get_now::<true>(self.now, key, reply);
+        (answer != Answer::Declined).then_some(answer)
+    }
+
+    /// The same for a plain `set` or `add` that is asked for the first time.
+    pub(super) fn store_plain(
+        &mut self,
+        store: &Store<'_>,
+        tag: &RequestTag,
+        reply: &mut Reply,
+    ) -> Option<Answer> {
+        let slice = SliceId::of(store.key.as_bytes());
+        if tag.again > 0 || self.is_over(&tag.asker) || !self.leads(slice, true) {
+            return None;
+        }
+        let asked_by = self.asked_by(tag.asker);
+        let mut changes = asked_by.lock();
+        changes.forget_before(tag.first);
+        if changes.known(tag.id, tag.again) != Known::New {
+            return None;
+        }
+        let key = self.cell().engine().key(store.key.as_bytes()).id;
+        self.sink().begin_tag(key, tag.encode());
+        let answer = self.inner.store_now::<true>(self.now, store, reply);
+        if let Some(made) = self.sink().end_tag() {
+            self.ring.tags.add(&mut changes, tag.id, (slice, outcome::Outcome::Made(made)));
+        }
+        (answer != Answer::Declined).then_some(answer)
     }
 
     /// Notes of a request that was asked again and is executed that it has made nothing: here, and

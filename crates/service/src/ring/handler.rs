@@ -64,13 +64,15 @@ impl LinkHandler for RingService {
         self.worker.take_frame(link, frame, now, out)
     }
 
-    fn look_ahead(&self, frame: &Frame<'_>) {
-        if let Frame::Request { text, .. } = *frame {
-            self.worker.jobs.executor.look_ahead(text);
-        }
+    fn look_ahead<'a>(&self, frames: impl Iterator<Item = Frame<'a>>) {
+        let texts = frames.filter_map(|frame| match frame {
+            Frame::Request { text, .. } => Some(text),
+            _ => None,
+        });
+        self.worker.jobs.executor.look_ahead(texts);
     }
 
-    fn reply_to_cell(&self, id: u64, text: Option<&[u8]>, out: &mut Vec<u8>) {
+    fn reply_to_cell(&self, id: (u64, u16), text: Option<&[u8]>, out: &mut Vec<u8>) {
         self.worker.reply_to_cell(id, text, out);
     }
 
@@ -308,6 +310,10 @@ impl Handler for RingService {
             return Some(order);
         }
         self.worker.streams.next_turn()
+    }
+
+    fn take_back(&mut self, bytes: Vec<u8>) {
+        self.worker.jobs.buffers.give(bytes);
     }
 
     fn end_batch(&mut self, now: Now, fresh: impl Fn() -> Now) -> BatchEnd {

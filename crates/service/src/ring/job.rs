@@ -74,6 +74,16 @@ impl Job {
         before
     }
 
+    /// How often it was asked before the last time.
+    pub(crate) fn asked_before(&self) -> u16 {
+        self.times.saturating_sub(1)
+    }
+
+    /// The same job, which gets another id. Nothing of it was executed.
+    pub(crate) fn without_id(self) -> Self {
+        Self { id: 0, times: 0, ..self }
+    }
+
     /// The same job, which may have been executed. A read is in no doubt: it changes nothing.
     pub(crate) fn doubted(self) -> Self {
         Self { is_in_doubt: self.repeat != Repeat::Always, ..self }

@@ -12,6 +12,7 @@
 //! links lends each job to the one that has them, and gets the reply back.
 
 use super::asked::AskedJobs;
+use super::buffers::Buffers;
 use super::cell::{Finding, Flushing, RingCell};
 use super::executor::{Executed, Executor, Leads};
 use super::finishing::Finishing;
@@ -36,6 +37,10 @@ use std::sync::Arc;
 
 /// Requests that a worker has at other cells, or that wait to be sent.
 const JOBS_MAX: usize = 16 << 10;
+/// Bytes of the requests that a worker has at other cells, or that wait to be sent: this part of
+/// the limit on memory, and at least so many. A single one may be longer.
+const BYTES_PART: u64 = 128;
+const BYTES_MIN: u64 = 4 << 20;
 /// Delayed flushes of a worker that are proposed and not decided.
 const FLUSHES_MAX: usize = 16;
 /// An error of this cell comes so much before the general one of the session.
@@ -55,6 +60,7 @@ pub(crate) struct Jobs {
     pub(super) executor: Executor,
     pub(super) orders: VecDeque<Order>,
     pub(super) peers: Peers,
+    pub(super) buffers: Buffers,
     /// Those that are at other cells.
     pub(super) asked: AskedJobs,
     /// Those that could not be sent or executed.
@@ -63,16 +69,21 @@ pub(crate) struct Jobs {
     lent: LentJobs,
     /// The replies to those that are executed.
     finishing: Finishing,
+    /// Bytes of requests that may wait.
+    bytes_max: usize,
     /// Replies that go back to other workers when the batch ends: worker, number, reply.
     returning: Vec<(WorkerId, u64, Vec<u8>)>,
 }
 
 impl Jobs {
     pub(super) fn new(ring: Arc<RingCell>, worker: WorkerId) -> Self {
+        let bytes_max = (ring.cell.budget().total() / BYTES_PART).max(BYTES_MIN) as usize;
         Self {
+            bytes_max,
             executor: Executor::new(ring, worker),
             orders: VecDeque::new(),
             peers: Peers::default(),
+            buffers: Buffers::default(),
             asked: AskedJobs::new(),
             again: Later::default(),
             lent: LentJobs::default(),
@@ -141,30 +152,57 @@ impl Jobs {
         ticket: Ticket,
         reply: &mut Reply,
     ) -> Outcome {
-        if let Some(outcome) = self.is_full(1, conn, reply) {
+        if let Some(outcome) = self.is_full((1, value_bytes(request)), conn, reply) {
             return outcome;
         }
         let noreply = is_noreply(request);
         let origin = if noreply { Origin::Nobody } else { Origin::Client(ticket) };
-        let mut text = Vec::with_capacity(TEXT_BYTES + value_bytes(request));
+        let mut text = self.buffers.take();
+        text.reserve(TEXT_BYTES + value_bytes(request));
         memcache::write(request, &mut text);
         self.dispatch(Job::new(origin, (text, slice), repeat(request), self.due_ns()));
         if noreply { Outcome::Done } else { Outcome::Pending }
     }
 
-    /// What to do where there is no place for that many more jobs.
-    fn is_full(&self, jobs: usize, conn: &Conn, reply: &mut Reply) -> Option<Outcome> {
-        if self.waiting() + jobs <= JOBS_MAX {
+    /// What to do where there is no place for that many more jobs, with values of so many bytes.
+    fn is_full(
+        &self,
+        (jobs, bytes): (usize, usize),
+        conn: &Conn,
+        reply: &mut Reply,
+    ) -> Option<Outcome> {
+        let has_place = self.waiting() + jobs <= JOBS_MAX;
+        if has_place && self.takes(bytes) {
             return None;
         }
         if jobs <= JOBS_MAX && !conn.is_overdue() {
             return Some(Outcome::Park);
         }
-        let line = format!(
-            "SERVER_ERROR {jobs} keys for other cells, at most {JOBS_MAX} wait: ask for fewer\r\n"
-        );
+        let line = match has_place {
+            true => format!(
+                "SERVER_ERROR {} bytes of requests wait for other cells, at most {} may: send it \
+                 again later\r\n",
+                self.waiting_bytes(),
+                self.bytes_max
+            ),
+            false => format!(
+                "SERVER_ERROR {jobs} keys for other cells, at most {JOBS_MAX} wait: ask for \
+                 fewer\r\n"
+            ),
+        };
         reply.bytes_mut().extend_from_slice(line.as_bytes());
         Some(Outcome::Done)
+    }
+
+    /// Whether a request with a value of so many bytes may wait, too. One may, however long.
+    fn takes(&self, bytes: usize) -> bool {
+        let waiting = self.waiting_bytes();
+        waiting == 0 || waiting + bytes <= self.bytes_max
+    }
+
+    /// Bytes of the requests that wait for something.
+    fn waiting_bytes(&self) -> usize {
+        self.asked.bytes() + self.again.bytes()
     }
 
     /// How many jobs wait for something.
@@ -174,7 +212,7 @@ impl Jobs {
 
     /// Takes a job of a worker without links.
     pub(super) fn take_lent(&mut self, job: Job) {
-        if self.waiting() < JOBS_MAX {
+        if self.waiting() < JOBS_MAX && self.takes(job.text.len()) {
             return self.dispatch(job);
         }
         self.finish(job.origin, error("too many requests wait for other cells"));
@@ -208,7 +246,7 @@ impl Jobs {
         ticket: Ticket,
         reply: &mut Reply,
     ) -> Outcome {
-        if let Some(outcome) = self.is_full(keys.count(), conn, reply) {
+        if let Some(outcome) = self.is_full((keys.count(), 0), conn, reply) {
             return outcome;
         }
         let number = self.asked.next_id();
@@ -337,7 +375,7 @@ impl Jobs {
         };
         match executed {
             Executed::NotNow => self.again.push(job),
-            Executed::Forgotten => self.finish(job.origin, in_doubt(FORGOTTEN)),
+            Executed::Forgotten => self.forgotten(job),
             Executed::Done => self.finish(job.origin, std::mem::take(reply.bytes_mut())),
             Executed::Gate(log, seq) => {
                 let bytes = std::mem::take(reply.bytes_mut());
@@ -531,18 +569,38 @@ impl Jobs {
         self.finish(job.origin, line);
     }
 
-    /// `cell` has answered request `id`.
-    pub(super) fn answered(&mut self, cell: CellId, (id, verdict): (u64, Verdict), text: &[u8]) {
-        let Some(job) = self.asked.take(id, cell) else { return };
+    /// The id of `job` is not known any more. If nothing of it can have been executed, it is asked
+    /// with another one.
+    fn forgotten(&mut self, job: Job) {
+        match job.is_in_doubt {
+            true => self.finish(job.origin, in_doubt(FORGOTTEN)),
+            false => self.again.push(job.without_id()),
+        }
+    }
+
+    /// `cell` has answered request `id`, which was sent so often before with that id.
+    pub(super) fn answered(
+        &mut self,
+        cell: CellId,
+        (id, again): (u64, u16),
+        verdict: Verdict,
+        text: &[u8],
+    ) {
+        let Some(job) = self.asked.take((id, again), cell) else { return };
         match verdict {
-            Verdict::Done => self.finish(job.origin, text.to_vec()),
+            Verdict::Done => {
+                let mut reply = self.buffers.take();
+                reply.extend_from_slice(text);
+                self.buffers.give(job.text);
+                self.finish(job.origin, reply);
+            }
             Verdict::Refused => self.refuses(job, text.to_vec()),
             Verdict::NotOwner | Verdict::TooManyHops => self.again.push(job),
             // What waits for its copies until the deadline comes back when that is over.
             Verdict::InDoubt if job.repeat == Repeat::ById && job.due_ns > self.now_ns() => {
                 self.again.push(job.doubted());
             }
-            Verdict::Forgotten => self.finish(job.origin, in_doubt(FORGOTTEN)),
+            Verdict::Forgotten => self.forgotten(job),
             Verdict::InDoubt => {
                 let why = format!("the copies of cell {cell} have not confirmed it");
                 self.finish(job.origin, in_doubt(&why));

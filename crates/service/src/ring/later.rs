@@ -1,6 +1,7 @@
 //! Jobs that could not be sent or executed, and are begun again a little later, in their order.
 
 use super::job::{Job, Repeat};
+use super::slice_counts::SliceCounts;
 use base::SliceId;
 use std::collections::VecDeque;
 
@@ -8,6 +9,9 @@ use std::collections::VecDeque;
 #[derive(Default)]
 pub(crate) struct Later {
     jobs: VecDeque<Job>,
+    slices: SliceCounts,
+    /// Bytes of their texts.
+    bytes: usize,
     /// How many of them may have been sent, and are to be recognised by their ids.
     with_ids: usize,
 }
@@ -15,6 +19,11 @@ pub(crate) struct Later {
 impl Later {
     pub(super) fn len(&self) -> usize {
         self.jobs.len()
+    }
+
+    /// Bytes of the texts of all.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -29,17 +38,21 @@ impl Later {
     /// Whether a job about `slice` waits.
     #[inline]
     pub(super) fn has(&self, slice: SliceId) -> bool {
-        !self.jobs.is_empty() && self.jobs.iter().any(|job| job.slice == slice)
+        self.slices.has(slice)
     }
 
     pub(super) fn push(&mut self, job: Job) {
         self.with_ids += usize::from(has_id(&job));
+        self.slices.add(job.slice);
+        self.bytes += job.text.len();
         self.jobs.push_back(job);
     }
 
     pub(super) fn pop(&mut self) -> Option<Job> {
         let job = self.jobs.pop_front()?;
         self.with_ids -= usize::from(has_id(&job));
+        self.slices.remove(job.slice);
+        self.bytes -= job.text.len();
         Some(job)
     }
 }

@@ -4,8 +4,9 @@
 //! its slice are lent too, so that those of one client keep their order.
 
 use super::job::{Job, Origin};
+use super::slice_counts::SliceCounts;
 use base::SliceId;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 /// A job that is still answered so long after its deadline: the one that has it ends it then.
 const LATE_NS: u64 = 100_000_000;
@@ -21,27 +22,21 @@ struct Lent {
 #[derive(Default)]
 pub(crate) struct LentJobs {
     jobs: BTreeMap<u64, Lent>,
-    /// How many of them are about each slice.
-    slices: HashMap<SliceId, u32>,
+    slices: SliceCounts,
 }
 
 impl LentJobs {
     /// `job` is lent as `number`, with another origin.
     pub(super) fn add(&mut self, number: u64, origin: Origin, job: (SliceId, u64)) {
         let (slice, due_ns) = job;
-        *self.slices.entry(slice).or_default() += 1;
+        self.slices.add(slice);
         self.jobs.insert(number, Lent { origin, slice, due_ns });
     }
 
     /// Takes the job that has come back. Returns who gets its reply.
     pub(super) fn take(&mut self, number: u64) -> Option<Origin> {
         let lent = self.jobs.remove(&number)?;
-        if let Some(count) = self.slices.get_mut(&lent.slice) {
-            *count -= 1;
-            if *count == 0 {
-                self.slices.remove(&lent.slice);
-            }
-        }
+        self.slices.remove(lent.slice);
         Some(lent.origin)
     }
 
@@ -58,7 +53,7 @@ impl LentJobs {
     /// Whether one of them is about `slice`.
     #[inline]
     pub(super) fn has(&self, slice: SliceId) -> bool {
-        !self.jobs.is_empty() && self.slices.contains_key(&slice)
+        self.slices.has(slice)
     }
 
     pub(super) fn len(&self) -> usize {

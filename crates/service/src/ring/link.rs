@@ -10,14 +10,13 @@
 //! What comes in is taken at once, and never waits for what goes out. What is wrong ends the link.
 
 use super::stream_in::StreamIn;
+use super::waiting::{Waiting, WaitingReplies};
 use base::Now;
 use peer::{Acceptor, Connector, Decoder, Frame, Purpose, Session as Agreed};
 use ring::CellId;
 use session::{
-    ConnId, Connection, Context, Flow, Handler, LogId, Passed, Reply, Resources, Span, Ticket,
-    Waited,
+    ConnId, Connection, Context, Flow, Handler, Passed, Reply, Resources, Span, Ticket, Waited,
 };
-use std::collections::VecDeque;
 use std::fmt::Display;
 
 /// What a handler does for its links.
@@ -32,11 +31,12 @@ pub(crate) trait LinkHandler: Handler {
     fn take_frame(&mut self, link: &mut Link, frame: &Frame<'_>, now: Now, out: &mut Reply)
     -> bool;
 
-    /// Lets the processor fetch what `frame` is about.
-    fn look_ahead(&self, frame: &Frame<'_>);
+    /// Lets the processor fetch what `frames` are about.
+    fn look_ahead<'a>(&self, frames: impl Iterator<Item = Frame<'a>>);
 
-    /// Appends the reply to request `id` of another cell: `text`, or that it is in doubt.
-    fn reply_to_cell(&self, id: u64, text: Option<&[u8]>, out: &mut Vec<u8>);
+    /// Appends the reply to request `id` of another cell, which was sent so often before: `text`,
+    /// or that it is in doubt.
+    fn reply_to_cell(&self, id: (u64, u16), text: Option<&[u8]>, out: &mut Vec<u8>);
 
     /// Something is wrong with the link to `cell`.
     fn notes(&self, cell: CellId, what: &dyn Display);
@@ -45,6 +45,9 @@ pub(crate) trait LinkHandler: Handler {
 /// Requests that are looked at together before the first of them is executed: the processor fetches
 /// what they are about at the same time.
 const AHEAD: usize = 16;
+
+/// Bytes of memory that are kept for the beginning of a frame.
+const INPUT_KEEP_BYTES: usize = 4 << 10;
 
 /// What a link is for.
 pub(crate) enum Kind {
@@ -56,15 +59,6 @@ pub(crate) enum Kind {
     /// `None` before it is opened.
     StreamIn(Option<StreamIn>),
     Over,
-}
-
-/// A reply to another cell that waits for a log.
-struct Waiting {
-    log: LogId,
-    seq: u64,
-    due_ns: u64,
-    id: u64,
-    text: Vec<u8>,
 }
 
 /// A connection to another cell.
@@ -82,7 +76,7 @@ pub struct Link {
     input: Vec<u8>,
     /// What is to be sent first.
     first: Vec<u8>,
-    waiting: VecDeque<Waiting>,
+    waiting: WaitingReplies,
 }
 
 impl Link {
@@ -108,7 +102,7 @@ impl Link {
         decoder: Decoder,
         first: Vec<u8>,
     ) -> Self {
-        let (input, waiting) = (Vec::new(), VecDeque::new());
+        let (input, waiting) = (Vec::new(), WaitingReplies::default());
         Self { id, kind, cell, incarnation: 0, lane, decoder, input, first, waiting }
     }
 
@@ -132,25 +126,41 @@ impl Link {
         self.waiting.clear();
     }
 
-    /// Keeps the reply `text` to request `id` until `log` has passed `seq`.
-    pub(crate) fn wait(&mut self, id: u64, (log, seq): (LogId, u64), due_ns: u64, text: Vec<u8>) {
-        self.waiting.push_back(Waiting { log, seq, due_ns, id, text });
+    /// Keeps the reply `text` until its log has passed.
+    pub(crate) fn wait(&mut self, waiting: Waiting, text: &[u8]) {
+        self.waiting.push(waiting, text);
     }
 
-    fn take<H: LinkHandler>(&mut self, input: &[u8], context: &mut Context<H>) {
-        if self.input.is_empty() {
-            let used = self.take_frames(input, context);
-            self.input.extend_from_slice(&input[used..]);
-        } else {
-            self.input.extend_from_slice(input);
-            let kept = std::mem::take(&mut self.input);
+    /// Takes `input`, which follows what is kept of earlier input.
+    fn take<H: LinkHandler>(&mut self, mut input: &[u8], context: &mut Context<H>) {
+        while !self.input.is_empty() && !input.is_empty() {
+            // A frame that has begun is completed, so that the others are taken where they are.
+            let (front, rest) = input.split_at(self.lacks().min(input.len()));
+            self.input.extend_from_slice(front);
+            input = rest;
+            let mut kept = std::mem::take(&mut self.input);
             let used = self.take_frames(&kept, context);
+            kept.drain(..used);
             self.input = kept;
-            self.input.drain(..used);
+            if used == 0 && front.is_empty() {
+                break;
+            }
         }
         if self.input.is_empty() {
+            input = &input[self.take_frames(input, context)..];
+        }
+        self.input.extend_from_slice(input);
+        if self.input.is_empty() && self.input.capacity() > INPUT_KEEP_BYTES {
             self.input = Vec::new();
         }
+    }
+
+    /// How many bytes the frame lacks that the kept input begins with; all, in a handshake.
+    fn lacks(&self) -> usize {
+        if matches!(self.kind, Kind::Connecting(..) | Kind::Accepting(_)) {
+            return usize::MAX;
+        }
+        self.decoder.missing_bytes(&self.input)
     }
 
     /// Takes whole frames off the front of `input`. Returns how many bytes were used.
@@ -189,11 +199,12 @@ impl Link {
     /// Looks at the first frames of `input`. Returns how many bytes they have.
     fn look_ahead<H: LinkHandler>(&self, input: &[u8], handler: &H) -> usize {
         let mut looked = 0;
-        for _ in 0..AHEAD {
-            let Ok(Some((frame, bytes))) = self.decoder.decode(&input[looked..]) else { break };
-            handler.look_ahead(&frame);
+        let frames = (0..AHEAD).map_while(|_| {
+            let (frame, bytes) = self.decoder.decode(&input[looked..]).ok().flatten()?;
             looked += bytes;
-        }
+            Some(frame)
+        });
+        handler.look_ahead(frames);
         looked
     }
 
@@ -252,9 +263,10 @@ impl Link {
                 Passed::No if front.due_ns > now_ns => return,
                 passed => passed == Passed::Yes,
             };
-            let Some(Waiting { id, text, .. }) = self.waiting.pop_front() else { return };
-            handler.reply_to_cell(id, passed.then_some(&text), out.bytes_mut());
+            let Some((id, text)) = self.waiting.pop() else { return };
+            handler.reply_to_cell(id, passed.then_some(text), out.bytes_mut());
         }
+        self.waiting.clear();
     }
 }
 
@@ -276,7 +288,8 @@ impl<H: LinkHandler> Connection<H> for Link {
     }
 
     fn waits_for(&self) -> Option<Waited> {
-        self.waiting.front().map(|front| Waited::Gate { log: front.log, seq: front.seq })
+        let front = self.waiting.front()?;
+        Some(Waited::Gate { log: front.log, seq: front.seq })
     }
 
     fn due_ns(&self) -> Option<u64> {

@@ -7,6 +7,7 @@
 //! of a change to a copy; `terms`, what a leadership is.
 
 mod asked;
+mod buffers;
 mod cell;
 mod copy;
 mod emptying;
@@ -31,6 +32,7 @@ mod report;
 mod role;
 mod room;
 mod routes;
+mod slice_counts;
 mod slice_state;
 mod stream_in;
 mod stream_out;
@@ -40,6 +42,7 @@ mod tag_state;
 mod tags;
 mod target;
 mod terms;
+mod waiting;
 mod wanted;
 mod worker;
 

@@ -5,12 +5,13 @@ use super::origin::Origin;
 use super::outcome::Outcome;
 use super::room::{Promise, Promised};
 use super::slice_state;
-use super::tag::RequestTag;
+use super::tag::{Asker, RequestTag};
 use super::tag_state::{KIND as TAGS_KIND, NOTHING_KIND};
+use super::tags::AskedBy;
 use crate::fence;
 use crate::worker::Worker;
 use base::{Change, Effect, Now, SLICES, SliceId, Version};
-use effects::{Entry, Made, Record, Records};
+use effects::{Entry, Made, Records};
 use engine::{Applied, KEY_BYTES_MAX};
 use ring::CellId;
 use std::sync::Arc;
@@ -101,16 +102,18 @@ impl StreamIn {
             return Taken::Refused(Reason::Malformed);
         }
         let mut ahead = Records::new(entries.first, entries.records);
+        let mut asked_by = None;
         for (at, record) in Records::new(entries.first, entries.records).enumerate() {
             if at % AHEAD == 0 {
-                look_ahead(ahead.by_ref().take(AHEAD), worker);
+                look_ahead(&mut ahead, worker);
             }
             let Ok(record) = record else { return Taken::Refused(Reason::Malformed) };
             // What was applied before the link broke comes again.
             if Some(record.position) <= *applied {
                 continue;
             }
-            match self.apply(&record.entry, (ring, entries.map_version), worker, now) {
+            let by = (worker as &mut _, &mut asked_by);
+            match self.apply(&record.entry, (ring, entries.map_version), by, now) {
                 Ok(()) => *applied = Some(record.position),
                 Err(None) => return Taken::Later,
                 Err(Some(Reason::NoSpace)) if !self.is_full_for_long(now) => return Taken::Later,
@@ -139,7 +142,7 @@ impl StreamIn {
         &self,
         entry: &Entry<'_>,
         (ring, map_version): (&RingCell, u64),
-        worker: &mut Worker,
+        (worker, last_asker): (&mut Worker, &mut Option<(Asker, Arc<AskedBy>)>),
         now: Now,
     ) -> Result<(), Option<Reason>> {
         let accepts = |slice: &SliceId, version: Option<Version>| {
@@ -156,7 +159,11 @@ impl StreamIn {
                 if let Some(tag) = tag {
                     let tag = RequestTag::decode(tag);
                     let made = Outcome::Made(Made::of(&effect, version));
-                    ring.tags.copies(&tag, (slice, made));
+                    // Neighbours are nearly always of one asker.
+                    let last = last_asker.take_if(|(asker, _)| *asker == tag.asker);
+                    let (_, asked_by) = last_asker
+                        .insert(last.unwrap_or_else(|| (tag.asker, ring.tags.asked_by(tag.asker))));
+                    ring.tags.copies_by(asked_by, &tag, (slice, made));
                 }
                 Ok(())
             }
@@ -172,7 +179,10 @@ impl StreamIn {
                 let engine = worker.engine().0;
                 let lane = |slice: &SliceId| slice.index() * usize::from(self.lanes) / SLICES;
                 let of_lane = |slice: &SliceId| lane(slice) == usize::from(self.lane);
-                for slice in slices.iter().filter(of_lane).filter(|it| accepts(it, None)) {
+                // A delayed flush is carried out once in each slice.
+                let lacks = |slice: &SliceId| number == 0 || ring.flushed.of(*slice) < number;
+                let of_lane = slices.iter().filter(of_lane).filter(lacks);
+                for slice in of_lane.filter(|it| accepts(it, None)) {
                     engine.barrier(slice, engine.last_version(slice));
                     if number != 0 {
                         ring.flushed.set(slice, number);
@@ -205,19 +215,12 @@ impl StreamIn {
     }
 }
 
-/// Lets the processor fetch what `records` are about.
-fn look_ahead<'a, E>(records: impl Iterator<Item = Result<Record<'a>, E>>, worker: &mut Worker) {
+/// Lets the processor fetch what the next of `records` are about.
+fn look_ahead(records: &mut Records<'_>, worker: &mut Worker) {
     let engine = worker.engine().0;
-    for record in records.flatten() {
-        let key = match record.entry {
-            Entry::Change { effect, .. } => effect.key,
-            Entry::Item { key, .. } => key,
-            _ => continue,
-        };
-        if (1..=KEY_BYTES_MAX).contains(&key.len()) {
-            let _ = engine.look_ahead(engine.key(key));
-        }
-    }
+    let keys = (0..AHEAD).map_while(|_| records.next_key());
+    let keys = keys.filter(|key| (1..=KEY_BYTES_MAX).contains(&key.len()));
+    engine.prefetch(keys.map(|key| engine.key(key)));
 }
 
 fn apply(

@@ -4,7 +4,7 @@ use super::cell::RingCell;
 use super::copy::{Copy, has};
 use super::room::Promised;
 use crate::fence;
-use base::SliceRange;
+use base::{SliceId, SliceRange};
 use effects::{Batch, Entry, LaneId, Mark};
 use peer::Frame;
 use session::ConnId;
@@ -253,7 +253,12 @@ fn write(batch: &Batch, lane: LaneId, map_version: u64, slices: &[SliceRange], o
         _ => true,
     };
     let (lane, first, count) = (lane.index() as u8, batch.first(), batch.len() as u32);
-    if batch.records().all(|record| is_for_it(&record.entry)) {
+    let are_in_one = |(lowest, highest): (SliceId, SliceId)| {
+        let has = |range: &SliceRange, slice: SliceId| range.numbers().contains(&slice.index());
+        slices.iter().any(|range| has(range, lowest) && has(range, highest))
+    };
+    let is_all = batch.is_of_items() && batch.slices().is_some_and(are_in_one);
+    if is_all || batch.records().all(|record| is_for_it(&record.entry)) {
         let [records, rest] = batch.parts();
         let frame = Frame::Entries { lane, map_version, first, count, records };
         frame.encode_before(rest.len(), out);

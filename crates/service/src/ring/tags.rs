@@ -20,13 +20,13 @@ use super::tag_state;
 use base::{Grant, MemoryBudget, Owner, SliceId, SliceRange};
 use effects::Made;
 use ring::Map;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 /// The part of the limit on memory that is held for what changes have made.
 const PART: u64 = 256;
-/// Bytes that one of them takes, with its place in a map that is half full.
+/// Bytes that one of them takes, with its place in a row that is half full.
 const ENTRY_BYTES: u64 = 128;
 /// The least number of them, whatever the limit.
 const ENTRIES_MIN: u64 = 1024;
@@ -46,49 +46,61 @@ pub(crate) enum Known {
 #[derive(Default)]
 pub(crate) struct Changes {
     floor: u64,
-    outcomes: BTreeMap<u64, (SliceId, Outcome)>,
+    /// In the order of their ids. Most come in that order.
+    outcomes: VecDeque<(u64, SliceId, Outcome)>,
 }
 
 impl Changes {
     /// What is known of request `id`, which was asked so often before.
     pub(crate) fn known(&self, id: u64, again: u16) -> Known {
-        match self.outcomes.get(&id) {
-            _ if id < self.floor => Known::Forgotten,
-            Some((_, Outcome::Made(made))) => Known::Made(*made),
-            Some((_, Outcome::Nothing(last))) if again <= *last => Known::Forgotten,
-            Some((_, Outcome::Nothing(_))) | None => Known::New,
+        if id < self.floor {
+            return Known::Forgotten;
+        }
+        match self.place(id).map(|at| self.outcomes[at].2) {
+            Ok(Outcome::Made(made)) => Known::Made(made),
+            Ok(Outcome::Nothing(last)) if again <= last => Known::Forgotten,
+            Ok(Outcome::Nothing(_)) | Err(_) => Known::New,
+        }
+    }
+
+    /// The place of `id`, or where it would be.
+    #[inline]
+    fn place(&self, id: u64) -> Result<usize, usize> {
+        match self.outcomes.back() {
+            Some((last, ..)) if *last >= id => self.outcomes.binary_search_by_key(&id, |it| it.0),
+            _ => Err(self.outcomes.len()),
         }
     }
 
     /// Forgets all below `first`.
+    #[inline]
     pub(crate) fn forget_before(&mut self, first: u64) {
-        if first <= self.floor {
-            return;
-        }
-        self.floor = first;
-        while self.outcomes.first_key_value().is_some_and(|(id, _)| *id < first) {
-            self.outcomes.pop_first();
+        if first > self.floor {
+            self.floor = first;
+            while self.outcomes.pop_front_if(|(id, ..)| *id < first).is_some() {}
         }
     }
 
     /// This has come of request `id`; a learner may hear of what came earlier later. Of more than
     /// `share` the oldest is forgotten.
-    fn add(&mut self, id: u64, of: (SliceId, Outcome), share: usize) {
-        if id >= self.floor {
-            let known = self.outcomes.entry(id).or_insert(of);
-            match (known.1, of.1) {
+    fn add(&mut self, id: u64, (slice, outcome): (SliceId, Outcome), share: usize) {
+        match self.place(id) {
+            _ if id < self.floor => {}
+            Err(at) => self.outcomes.insert(at, (id, slice, outcome)),
+            Ok(at) => match (self.outcomes[at].2, outcome) {
                 (Outcome::Made(_), _) => {}
                 (Outcome::Nothing(last), Outcome::Nothing(again)) if again <= last => {}
-                _ => *known = of,
-            }
+                _ => self.outcomes[at] = (id, slice, outcome),
+            },
         }
         self.keep(share);
     }
 
     /// Forgets the oldest of more than `share`.
+    #[inline]
     fn keep(&mut self, share: usize) {
         while self.outcomes.len() > share {
-            if let Some((id, _)) = self.outcomes.pop_first() {
+            if let Some((id, ..)) = self.outcomes.pop_front() {
                 self.floor = self.floor.max(id + 1);
             }
         }
@@ -152,7 +164,11 @@ impl Tags {
 
     /// This cell, as a copy, has what has come of the request with `tag`.
     pub(crate) fn copies(&self, tag: &RequestTag, of: (SliceId, Outcome)) {
-        let asked_by = self.asked_by(tag.asker);
+        self.copies_by(&self.asked_by(tag.asker), tag, of);
+    }
+
+    /// The same, where what the asker has asked for is at hand.
+    pub(crate) fn copies_by(&self, asked_by: &AskedBy, tag: &RequestTag, of: (SliceId, Outcome)) {
         let mut changes = asked_by.lock();
         changes.forget_before(tag.first);
         self.add(&mut changes, tag.id, of);
@@ -183,10 +199,9 @@ impl Tags {
         let slices = slices.numbers();
         let state = |(asker, asked_by): (Asker, Arc<AskedBy>)| {
             let changes = asked_by.lock();
-            let is_of = |slice: &SliceId| slices.contains(&slice.index());
-            let of_slices = changes.outcomes.iter().filter(|(_, (slice, _))| is_of(slice));
-            let outcomes =
-                of_slices.map(|(id, (slice, outcome))| (*id, *slice, *outcome)).collect();
+            let is_of = |slice: SliceId| slices.contains(&slice.index());
+            let of_slices = changes.outcomes.iter().filter(|(_, slice, _)| is_of(*slice));
+            let outcomes = of_slices.copied().collect();
             TagState { asker, floor: changes.floor, outcomes }
         };
         by.into_iter().map(state).collect()
@@ -209,7 +224,7 @@ impl Tags {
         let slices = slices.numbers();
         let by = self.by.read().unwrap_or_else(PoisonError::into_inner);
         for asked_by in by.values() {
-            asked_by.lock().outcomes.retain(|_, (slice, _)| !slices.contains(&slice.index()));
+            asked_by.lock().outcomes.retain(|(_, slice, _)| !slices.contains(&slice.index()));
         }
     }
 

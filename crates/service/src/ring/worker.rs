@@ -9,11 +9,13 @@ use super::link::{Kind, Link};
 use super::role::Role;
 use super::streams::Streams;
 use super::tag::{Asker, RequestTag};
+use super::waiting::Waiting;
 use crate::service::Service;
 use base::Now;
-use peer::{Frame, Verdict};
+use memcache::{plain_get, plain_store};
+use peer::{Frame, Verdict, end_frame};
 use ring::CellId;
-use session::{ConnId, Reply, WorkerId};
+use session::{Answer, ConnId, Reply, WorkerId};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -180,11 +182,13 @@ impl RingWorker {
                 let due_ns = now.mono_ns + u64::from(deadline_ms) * 1_000_000;
                 let asker = Asker { cell: link.cell, life: link.incarnation, worker };
                 let tag = RequestTag { asker, id, first, again };
-                self.answer(link, (&tag, hops, due_ns), text, out.bytes_mut());
+                if !self.answer_plain(link, (&tag, hops, due_ns), text, out) {
+                    self.answer(link, (&tag, hops, due_ns), text, out.bytes_mut());
+                }
             }
-            (Kind::Asking, Frame::Reply { id, verdict, text, .. }) => {
+            (Kind::Asking, Frame::Reply { id, again, verdict, text, .. }) => {
                 self.jobs.peers.hears(link.cell, now.mono_ns);
-                self.jobs.answered(link.cell, (id, verdict), text);
+                self.jobs.answered(link.cell, (id, again), verdict, text);
             }
             (Kind::StreamOut, _) => self.streams.take_answer(link, frame, now.mono_ns),
             (Kind::StreamIn(_), _) => {
@@ -197,6 +201,40 @@ impl RingWorker {
         true
     }
 
+    /// Answers a plain `get`, `set` or `add` of another cell, which is executed straight into the
+    /// frame of its reply. False, and nothing has happened, if it takes the general way.
+    fn answer_plain(
+        &mut self,
+        link: &mut Link,
+        (tag, hops, due_ns): (&RequestTag, u8, u64),
+        text: &[u8],
+        out: &mut Reply,
+    ) -> bool {
+        let (id, executor) = ((tag.id, tag.again), &mut self.jobs.executor);
+        let (map_version, mark) = (executor.version(), out.mark());
+        if hops > HOPS_MAX {
+            return false;
+        }
+        begin_reply(id, map_version, out.bytes_mut());
+        let body = out.mark();
+        let value_bytes_max = executor.cell().options().limits.value_bytes_max;
+        let answer = if tag.first == 0 {
+            plain_get(text).and_then(|(key, _)| executor.get_plain(key, out))
+        } else {
+            let plain = plain_store(text, value_bytes_max);
+            plain.and_then(|(store, _)| executor.store_plain(&store, tag, out))
+        };
+        match answer {
+            Some(Answer::Gate { log, seq }) => {
+                link.wait(Waiting { log, seq, due_ns, id }, out.since_mut(body));
+                out.rewind(mark);
+            }
+            Some(_) => end_frame(out.since_mut(mark)),
+            None => out.rewind(mark),
+        }
+        answer.is_some()
+    }
+
     /// Answers a request of another cell.
     fn answer(
         &mut self,
@@ -205,9 +243,11 @@ impl RingWorker {
         text: &[u8],
         out: &mut Vec<u8>,
     ) {
-        let (id, executor) = (tag.id, &mut self.jobs.executor);
+        let (id, again, executor) = (tag.id, tag.again, &mut self.jobs.executor);
         let map_version = executor.version();
-        let mut refuse = |verdict| Frame::Reply { id, verdict, map_version, text: &[] }.encode(out);
+        let mut refuse = |verdict| {
+            Frame::Reply { id, again, verdict, map_version, text: &[] }.encode(out);
+        };
         if hops > HOPS_MAX {
             return refuse(Verdict::TooManyHops);
         }
@@ -218,7 +258,7 @@ impl RingWorker {
             Leads::Refused(line) => {
                 let (verdict, text) = (Verdict::Refused, format!("{line}\r\n"));
                 let text = text.as_bytes();
-                return Frame::Reply { id, verdict, map_version, text }.encode(out);
+                return Frame::Reply { id, again, verdict, map_version, text }.encode(out);
             }
         }
         let mut reply = std::mem::take(&mut self.composed);
@@ -229,9 +269,9 @@ impl RingWorker {
             _ => executor.execute_once((&asked, slice), tag, &mut reply),
         };
         match executed {
-            Executed::Done => self.reply_to_cell(id, Some(reply.bytes_mut()), out),
+            Executed::Done => self.reply_to_cell((id, again), Some(reply.bytes_mut()), out),
             Executed::Gate(log, seq) => {
-                link.wait(id, (log, seq), due_ns, reply.bytes_mut().as_slice().to_vec());
+                link.wait(Waiting { log, seq, due_ns, id: (id, again) }, reply.bytes_mut());
             }
             Executed::NotNow => refuse(Verdict::NotOwner),
             Executed::Forgotten => refuse(Verdict::Forgotten),
@@ -240,18 +280,30 @@ impl RingWorker {
         self.composed = reply;
     }
 
-    /// Appends the reply to request `id` of another cell: `text`, or that it is in doubt.
-    pub(super) fn reply_to_cell(&self, id: u64, text: Option<&[u8]>, out: &mut Vec<u8>) {
+    /// Appends the reply to request `id` of another cell, which was sent so often before: `text`,
+    /// or that it is in doubt.
+    pub(super) fn reply_to_cell(
+        &self,
+        (id, again): (u64, u16),
+        text: Option<&[u8]>,
+        out: &mut Vec<u8>,
+    ) {
         let map_version = self.ring().version();
         let (verdict, text) = match text {
             Some(text) => (Verdict::Done, text),
             None => (Verdict::InDoubt, &[][..]),
         };
-        Frame::Reply { id, verdict, map_version, text }.encode(out);
+        Frame::Reply { id, again, verdict, map_version, text }.encode(out);
     }
 
     /// Something is wrong with the link to `cell`.
     pub(super) fn notes(&self, cell: CellId, what: &dyn std::fmt::Display) {
         self.ring().find(Finding::Broken { cell, what: what.to_string() });
     }
+}
+
+/// Begins the frame of the reply to request `id` of another cell. Its text follows.
+fn begin_reply((id, again): (u64, u16), map_version: u64, out: &mut Vec<u8>) {
+    let (verdict, text) = (Verdict::Done, &[][..]);
+    Frame::Reply { id, again, verdict, map_version, text }.encode(out);
 }
