@@ -20,9 +20,9 @@ use session::{Answer, LogId, Outcome, Passed};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// The log of the session that stands for several lanes: positions in it are numbers of
-/// [`Replies::several`].
-const SEVERAL: LogId = LogId(u32::MAX);
+/// Added to the number of a level for what stands for several lanes: positions in it are numbers
+/// of [`Replies::several`].
+const SEVERAL: u32 = 1 << 17;
 
 /// What a read waits for whose fence no log has taken: it never passes.
 pub(crate) const NEVER: LogId = LogId(u32::MAX - 1);
@@ -30,8 +30,8 @@ pub(crate) const NEVER: LogId = LogId(u32::MAX - 1);
 /// Added to the number of a log for replies that need a copy besides the primary.
 const WITH_COPY: u32 = 1 << 16;
 
-/// Positions in several lanes that a worker remembers at most.
-const SEVERAL_MAX: usize = 1 << 16;
+/// Positions in several lanes that a worker remembers at most for one level.
+const SEVERAL_MAX: usize = 1 << 14;
 
 /// What a reply waits for at its places.
 #[derive(Clone, Copy)]
@@ -39,6 +39,15 @@ struct Bar {
     level: Level,
     /// Also for a copy besides the primary.
     needs_copy: bool,
+}
+
+/// The replies of a worker at one level that wait for several lanes.
+#[derive(Default)]
+struct Several {
+    /// What each waits for. They pass in this order.
+    waiting: VecDeque<(Bar, Vec<Place>)>,
+    /// The number of the first of them: those before have passed.
+    first: u64,
 }
 
 /// What the replies of a worker wait for.
@@ -64,10 +73,8 @@ pub(crate) struct Replies {
     /// What else it waits for, in lanes besides: a position for each, or 0.
     besides: Vec<u64>,
     is_besides: bool,
-    /// Replies that wait for several lanes. They pass in this order.
-    several: VecDeque<(u64, Bar, Vec<Place>)>,
-    /// The number of the next of them.
-    next: u64,
+    /// By level, replies that wait for several lanes. Those of a level that is in doubt never pass.
+    several: [Several; LEVELS],
     /// By lane, up to where this worker has passed the mark of the reader.
     passed: Vec<u64>,
 }
@@ -95,8 +102,7 @@ impl Replies {
             passed,
             besides,
             is_besides: false,
-            several: VecDeque::new(),
-            next: 0,
+            several: Default::default(),
             log,
         }
     }
@@ -272,14 +278,15 @@ impl Replies {
         let places = besides.chain([first]).collect();
         self.is_besides = false;
         let needs_copy = self.durability == Durability::D2;
-        self.several.push_back((self.next, Bar { level: self.level, needs_copy }, places));
-        self.next += 1;
-        (SEVERAL, self.next - 1)
+        let several = &mut self.several[self.level.index()];
+        several.waiting.push_back((Bar { level: self.level, needs_copy }, places));
+        (several_of(self.level), several.first + several.waiting.len() as u64 - 1)
     }
 
     /// Whether a request that may show several lanes must wait until others have left.
     pub(crate) fn parks_if_full(&self) -> Result<(), Park> {
-        if self.several.len() < SEVERAL_MAX { Ok(()) } else { Err(Park) }
+        let waiting = self.several[self.level.index()].waiting.len();
+        if waiting < SEVERAL_MAX { Ok(()) } else { Err(Park) }
     }
 
     /// Forgets what a request would have shown that was not executed.
@@ -296,17 +303,19 @@ impl Replies {
         if log == NEVER {
             return Passed::No;
         }
-        if log != SEVERAL {
+        if log.0 & SEVERAL == 0 {
             let (bar, lane) = bar_and_lane(log);
             let lane = self.lanes.lane(lane);
             return lane
                 .map_or(Passed::No, |lane| self.passed(bar, &[Place { lane, position: seq }]));
         }
-        let mut up_to = self.several.iter().take_while(|(number, ..)| *number <= seq);
-        let unpassed = up_to.find_map(|(_, bar, places)| {
-            Some(self.passed(*bar, places)).filter(|it| *it != Passed::Yes)
-        });
-        unpassed.unwrap_or(Passed::Yes)
+        // Gates of one log may have been joined: all up to the last of them must have passed.
+        let Some(several) = self.several.get((log.0 & !SEVERAL) as usize) else {
+            return Passed::No;
+        };
+        let waiting = (several.first..=seq).zip(&several.waiting);
+        let verdicts = waiting.map(|(_, (bar, places))| self.passed(*bar, places));
+        verdicts.into_iter().find(|passed| *passed != Passed::Yes).unwrap_or(Passed::Yes)
     }
 
     /// What a reply waits for at `log` that no reader of the log can confirm.
@@ -316,8 +325,8 @@ impl Replies {
             needs_copy && self.log.is_alone(level)
         };
         match log {
-            SEVERAL => None,
             NEVER => Some("the log is full"),
+            log if log.0 & SEVERAL != 0 => None,
             log => lacks_copy(log).then_some("no second copy has confirmed it in time"),
         }
     }
@@ -350,10 +359,13 @@ impl Replies {
             }
         }
         self.sink.end_batch();
-        while let Some((_, bar, places)) = self.several.front()
-            && self.passed(*bar, places) != Passed::No
-        {
-            self.several.pop_front();
+        for at in 0..LEVELS {
+            while let Some((bar, places)) = self.several[at].waiting.front()
+                && self.passed(*bar, places) == Passed::Yes
+            {
+                self.several[at].waiting.pop_front();
+                self.several[at].first += 1;
+            }
         }
     }
 }
@@ -361,6 +373,11 @@ impl Replies {
 /// The log of the session that stands for the lane of `place`, as `level` passes it.
 pub(crate) fn log_of(level: Level, place: Place) -> LogId {
     LogId((level.index() * LANES_MAX + place.lane.index()) as u32)
+}
+
+/// The log of the session that stands for several lanes, as `level` passes them.
+pub(crate) fn several_of(level: Level) -> LogId {
+    LogId(SEVERAL | level.index() as u32)
 }
 
 /// The same for replies that need a copy besides the primary.
@@ -376,7 +393,7 @@ fn bar_and_lane(log: LogId) -> (Bar, usize) {
     (Bar { level, needs_copy: log.0 & WITH_COPY != 0 }, lane)
 }
 
-const _: () = assert!(LEVELS * LANES_MAX <= WITH_COPY as usize);
+const _: () = assert!(LEVELS * LANES_MAX <= WITH_COPY as usize && WITH_COPY < SEVERAL);
 
 #[cfg(test)]
 mod tests {

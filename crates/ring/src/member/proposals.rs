@@ -5,12 +5,13 @@
 //!         --> Unavailable: over
 //!         --> Unknown --> Settle, of the same state of the range
 //!                          applied: the first one can come no more
-//!                          refused: the range has changed, by the first one or another
+//!                          refused: the range has changed, by the first one or another; over,
+//!                                   once the own map shows that
 //! ```
 
 use super::event::Outcome;
 use crate::ids::{CellId, RangeId};
-use crate::map::{Command, Map, Range, Stamp, Verdict};
+use crate::map::{Command, Map, Range, Refusal, Stamp, Verdict};
 use std::collections::BTreeMap;
 
 /// How long a member waits before it proposes again what failed.
@@ -31,7 +32,9 @@ enum State {
     Unsettled(u64),
     /// Over as soon as the own map has this version.
     Applied(u64),
-    /// Over as soon as the range is another than it was, or at this time.
+    /// Over as soon as the range is another than it was, or at this time. Where it was refused
+    /// because the range has changed, only the own map ends it: that change may be what was
+    /// proposed before.
     Refused(u64),
 }
 
@@ -62,6 +65,7 @@ impl Proposals {
         let was_unsettled = matches!(open.state, State::Unsettled(_));
         open.state = match outcome {
             Outcome::Decided(Verdict::Applied { version, .. }) => State::Applied(version),
+            Outcome::Decided(Verdict::Refused(Refusal::Changed)) => State::Refused(u64::MAX),
             Outcome::Decided(Verdict::Refused(_)) => State::Refused(now_ns + AGAIN_NS),
             Outcome::Unavailable if !was_unsettled => State::Refused(now_ns + AGAIN_NS),
             Outcome::Unknown | Outcome::Unavailable => State::Unsettled(now_ns + AGAIN_NS),

@@ -19,10 +19,31 @@ const LEARNER_SILENCE_NS: u64 = 2_000_000_000;
 /// A cell of which a heartbeat has arrived within this time is not lost.
 pub const LOST_NS: u64 = 5_000_000_000;
 
-/// How long a cell that has refused a range is not asked to learn it.
+/// How long a cell that has refused a range is not asked to learn it; twice as long each time, at
+/// most [`REST_NS_MAX`], if it refuses it again soon after.
 const REST_NS: u64 = 5_000_000_000;
+const REST_NS_MAX: u64 = 80_000_000_000;
 /// Without an event for so long, this cell was stopped itself: nobody is blamed for the time.
 const STOPPED_NS: u64 = 60_000_000;
+
+/// How long a cell rests that has refused a range.
+#[derive(Clone, Copy, Default)]
+struct Rest {
+    until_ns: u64,
+    length_ns: u64,
+}
+
+impl Rest {
+    /// It refuses the range now. What it says while it rests is the same refusal.
+    fn begin(&mut self, now_ns: u64) {
+        if now_ns >= self.until_ns {
+            let again = now_ns - self.until_ns < REST_NS_MAX && self.length_ns > 0;
+            let length_ns = if again { self.length_ns * 2 } else { REST_NS };
+            self.length_ns = length_ns.min(REST_NS_MAX);
+        }
+        self.until_ns = now_ns + self.length_ns;
+    }
+}
 
 /// One cell as a member of its ring.
 ///
@@ -42,8 +63,8 @@ pub struct Member {
     ready: BTreeMap<RangeId, (Stamp, CellId)>,
     /// Copies that take no more.
     refusing: BTreeMap<RangeId, (Stamp, CellId)>,
-    /// Until when cells are asked to learn nothing of a range: they have refused it.
-    rests: BTreeMap<(RangeId, CellId), u64>,
+    /// Cells that are asked to learn nothing of a range for a while: they have refused it.
+    rests: BTreeMap<(RangeId, CellId), Rest>,
     /// By range, when the last lease ends that was granted to an earlier primary.
     holds: BTreeMap<RangeId, u64>,
     /// The version of the map for which this cell is ready to learn.
@@ -122,7 +143,8 @@ impl Member {
             }
             Event::Refuses { at, cell } => {
                 self.refusing.insert(at.range, (at, cell));
-                self.rests.insert((at.range, cell), now.mono_ns + REST_NS);
+                let rest = self.rests.entry((at.range, cell)).or_default();
+                rest.begin(now.mono_ns);
             }
             Event::Forgives { at } => self.forgive(at, now, effects),
             Event::Ready(version) => self.ready_version = version,
@@ -365,7 +387,7 @@ impl Member {
         }
         let parts = |cell: CellId| self.map.ranges.iter().filter(|range| range.has(cell)).count();
         let rests = |cell: CellId| {
-            self.rests.get(&(range.id, cell)).is_some_and(|until_ns| now.mono_ns < *until_ns)
+            self.rests.get(&(range.id, cell)).is_some_and(|rest| now.mono_ns < rest.until_ns)
         };
         let is_witness =
             |cell: &CellId| self.map.cells.get(cell).is_none_or(|cell| cell.is_witness);

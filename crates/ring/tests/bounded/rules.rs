@@ -17,6 +17,9 @@ pub enum Rule {
     PrimaryStopsFirst,
     /// A proposal of unknown outcome stays open until a settlement of one's own is decided.
     UnknownStaysOpen,
+    /// A proposal that was refused because the range has changed stays open until the own map shows
+    /// that change.
+    ChangedStaysOpen,
     /// A read of the map settles nothing.
     ReadSettlesNothing,
     /// A copy counts until the map has dropped it.

@@ -220,7 +220,10 @@ impl Ring {
         if answers && is_open && !matches!(flight.what, What::Start(_)) {
             let version = world.maps.last().map_or(0, |map| map.version);
             let state = Outcome::Applied(version);
-            own.open = own.open.filter(|_| applied && own.map < version);
+            // Where it was refused, the map has changed too.
+            let ends =
+                |_: &Open| own.map >= version || !applied && !self.keeps(Rule::ChangedStaysOpen);
+            own.open = own.open.filter(|open| !ends(open));
             own.open = own.open.map(|open| Open { state, ..open });
         }
     }

@@ -176,8 +176,16 @@ impl AskedJobs {
 
     /// Forgets the request of `ticket`. Returns the cell that has it, and whether it only reads.
     pub(super) fn forget(&mut self, ticket: Ticket) -> Option<(CellId, bool)> {
-        let forgotten = self.extract(|_, job| job.origin == Origin::Client(ticket));
-        forgotten.first().map(|(cell, job)| (*cell, job.repeat == Repeat::Always))
+        let is_of = |(_, job): &Asked| job.origin == Origin::Client(ticket);
+        let again = self.again.iter().find(|(_, asked)| is_of(asked)).map(|(id, _)| *id);
+        let (cell, job) = match again {
+            Some(id) => self.again.remove(&id)?,
+            None => self.row.iter_mut().find_map(|place| place.take_if(|asked| is_of(asked)))?,
+        };
+        self.drop_empty();
+        self.len -= 1;
+        self.bytes -= job.text.len();
+        Some((cell, job.repeat == Repeat::Always))
     }
 }
 

@@ -11,7 +11,7 @@ use super::tags::Tags;
 use super::terms::{Term, Terms};
 use crate::cell::Cell;
 use crate::effect_log::EffectLog;
-use crate::replies::{log_of, with_copy};
+use crate::replies::{log_of, several_of, with_copy};
 use base::Now;
 use effects::{LaneId, Level, Levels, Place};
 use peer::{Decoder, Identity, Local, Nonce, Purpose, Secret, Target};
@@ -374,6 +374,9 @@ impl RingCell {
             (reach.release)(log);
             if self.log.wants_copies() {
                 (reach.release)(with_copy(log));
+            }
+            if self.mailed.len() > 1 {
+                (reach.release)(several_of(level));
             }
         }
     }

@@ -10,6 +10,8 @@ use std::sync::{Mutex, PoisonError, RwLock};
 /// How long a copy may take to acknowledge what is in the logs. Long enough for a busy machine, and
 /// half of what a client waits.
 const LATE_NS: u64 = 1_000_000_000;
+/// The same for one that learns: it takes many items besides.
+const LEARNER_LATE_NS: u64 = 1_500_000_000;
 /// How often a log is joined again that has gone on meanwhile.
 const JOINS_MAX: u32 = 64;
 /// Bytes that may be appended before the copy has said how much room it has.
@@ -84,15 +86,17 @@ impl Copy {
         self.acked[lane].fetch_max(position, Ordering::AcqRel);
     }
 
-    /// Whether it has not acknowledged something for [`LATE_NS`]: those who write wait for it.
-    pub(crate) fn is_late(&self, lanes: &Lanes, now_ns: u64) -> bool {
+    /// Whether it has not acknowledged something for [`LATE_NS`], or for [`LEARNER_LATE_NS`] if it
+    /// `learns`: those who write wait for it.
+    pub(crate) fn is_late(&self, lanes: &Lanes, learns: bool, now_ns: u64) -> bool {
+        let late_ns = if learns { LEARNER_LATE_NS } else { LATE_NS };
         let mut late = self.late.lock().unwrap_or_else(PoisonError::into_inner);
         let mut is_late = false;
         for ((lane, log), (position, since_ns)) in lanes.logs().zip(late.iter_mut()) {
             if self.acked(lane.index()) >= *position {
                 (*position, *since_ns) = (log.end(), now_ns);
             } else {
-                is_late |= now_ns.saturating_sub(*since_ns) >= LATE_NS;
+                is_late |= now_ns.saturating_sub(*since_ns) >= late_ns;
             }
         }
         is_late

@@ -148,7 +148,9 @@ impl Handler for RingService {
             }
             Subject::All { delay, noreply } => match expiry(delay, now.expiry_s) {
                 Expiry::At(due_s) => self.worker.jobs.flush_later(due_s, ticket, noreply, reply),
-                Expiry::Never | Expiry::Expired => self.worker.jobs.flush(ticket, noreply, reply),
+                Expiry::Never | Expiry::Expired => {
+                    self.worker.jobs.flush(conn, ticket, noreply, reply)
+                }
             },
             Subject::Key(key) => {
                 let slice = SliceId::of(key.as_bytes());
@@ -159,6 +161,10 @@ impl Handler for RingService {
                 let changes = matches!(request, Request::Gat { .. });
                 if !is_whole || self.worker.jobs.leads_all(keys, changes) {
                     return self.worker.service_mut().call(now, conn, request, ticket, reply);
+                }
+                // A part of its reply has left: only this cell can go on with it.
+                if conn.progress > 0 {
+                    return Outcome::Park;
                 }
                 self.worker.jobs.gather(conn, (request, keys), ticket, reply)
             }

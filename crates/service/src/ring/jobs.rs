@@ -37,6 +37,8 @@ use std::sync::Arc;
 
 /// Requests that a worker has at other cells, or that wait to be sent.
 const JOBS_MAX: usize = 16 << 10;
+/// So many more if they only delete what a client could not replace.
+const UNLINKS_MAX: usize = 1 << 10;
 /// Bytes of the requests that a worker has at other cells, or that wait to be sent: this part of
 /// the limit on memory, and at least so many. A single one may be longer.
 const BYTES_PART: u64 = 128;
@@ -133,6 +135,8 @@ impl Jobs {
         };
         match leads {
             Leads::Yes => self.executor.call(conn, request, ticket, reply),
+            // A part of its reply has left: only this cell can go on with it.
+            Leads::No | Leads::Refused(_) if conn.progress > 0 => Outcome::Park,
             Leads::No => self.forward(conn, (request, slice), ticket, reply),
             Leads::Refused(line) => {
                 if !is_noreply(request) {
@@ -152,10 +156,10 @@ impl Jobs {
         ticket: Ticket,
         reply: &mut Reply,
     ) -> Outcome {
-        if let Some(outcome) = self.is_full((1, value_bytes(request)), conn, reply) {
+        let noreply = is_noreply(request);
+        if let Some(outcome) = self.is_full((1, value_bytes(request)), conn, noreply, reply) {
             return outcome;
         }
-        let noreply = is_noreply(request);
         let origin = if noreply { Origin::Nobody } else { Origin::Client(ticket) };
         let mut text = self.buffers.take();
         text.reserve(TEXT_BYTES + value_bytes(request));
@@ -169,6 +173,7 @@ impl Jobs {
         &self,
         (jobs, bytes): (usize, usize),
         conn: &Conn,
+        noreply: bool,
         reply: &mut Reply,
     ) -> Option<Outcome> {
         let has_place = self.waiting() + jobs <= JOBS_MAX;
@@ -177,6 +182,9 @@ impl Jobs {
         }
         if jobs <= JOBS_MAX && !conn.is_overdue() {
             return Some(Outcome::Park);
+        }
+        if noreply {
+            return Some(Outcome::Done);
         }
         let line = match has_place {
             true => format!(
@@ -230,8 +238,12 @@ impl Jobs {
         self.now_ns() + WAIT_NS_MAX - EARLIER_NS
     }
 
-    /// Deletes `key` wherever it is. Nobody waits for it.
+    /// Deletes `key` wherever it is. Nobody waits for it, and nobody can be parked until there is
+    /// place for it: beyond its bound it is not done.
     pub(super) fn unlink(&mut self, key: Key<'_>) {
+        if self.waiting() >= JOBS_MAX + UNLINKS_MAX {
+            return;
+        }
         let mut text = Vec::new();
         memcache::write(&Request::Delete { key, noreply: true }, &mut text);
         let slice = SliceId::of(key.as_bytes());
@@ -246,7 +258,7 @@ impl Jobs {
         ticket: Ticket,
         reply: &mut Reply,
     ) -> Outcome {
-        if let Some(outcome) = self.is_full((keys.count(), 0), conn, reply) {
+        if let Some(outcome) = self.is_full((keys.count(), 0), conn, false, reply) {
             return outcome;
         }
         let number = self.asked.next_id();
@@ -260,7 +272,13 @@ impl Jobs {
     }
 
     /// Ends all items, range by range.
-    pub(super) fn flush(&mut self, ticket: Ticket, noreply: bool, reply: &mut Reply) -> Outcome {
+    pub(super) fn flush(
+        &mut self,
+        conn: &Conn,
+        ticket: Ticket,
+        noreply: bool,
+        reply: &mut Reply,
+    ) -> Outcome {
         let number = self.asked.next_id();
         let map = self.executor.ring.map();
         let starts = map.ranges.iter().filter_map(|range| range.slices().iter().next());
@@ -268,6 +286,9 @@ impl Jobs {
         if slices.is_empty() && !noreply {
             reply.bytes_mut().extend_from_slice(b"SERVER_ERROR the ring has not formed\r\n");
             return Outcome::Done;
+        }
+        if let Some(outcome) = self.is_full((slices.len(), 0), conn, noreply, reply) {
+            return outcome;
         }
         if !noreply {
             self.finishing.gather(number, Gather::new(ticket, Asks::Done, slices.len()));

@@ -463,7 +463,7 @@ impl Keeper {
     fn find_late(&self, now: Now) {
         for copy in self.ring.copies().iter() {
             let learns = self.learning.values().any(|learning| learning.cell == copy.cell);
-            if !learns && copy.is_late(&self.ring.log.lanes, now.mono_ns) {
+            if copy.is_late(&self.ring.log.lanes, learns, now.mono_ns) {
                 self.ring.find(Finding::Refuses { cell: copy.cell });
             }
         }

@@ -18,7 +18,7 @@ use super::slice_state::{self, SLICES_MAX, SliceState};
 use super::tag_state;
 use super::tags::Tags;
 use crate::worker::Worker;
-use base::{Now, SliceId, SliceRange};
+use base::{KeyId, Now, SliceId, SliceRange, Version};
 use effects::{ReaderId, WorkerSink};
 use engine::{Cursor, Engine, ItemSink, More, WalkedItem};
 use ring::CellId;
@@ -37,7 +37,9 @@ pub(crate) enum Progress {
     Tags(VecDeque<Vec<u8>>),
     /// By lane, the position up to which it must have come.
     Room(Vec<u64>),
-    Walking(Cursor),
+    /// Where the walk is, and what it has appended already of the chain there: a log that was full
+    /// may have taken a part of it.
+    Walking(Cursor, Vec<Appended>),
     /// Likewise.
     Tail(Vec<u64>),
     Counted,
@@ -106,14 +108,23 @@ impl Learning {
             }
             Progress::Room(ends) => {
                 if copy.has_acked(ends) {
-                    self.progress = Progress::Walking(Cursor::default());
+                    self.progress = Progress::Walking(Cursor::default(), Vec::new());
                 }
             }
-            Progress::Walking(at) => {
+            Progress::Walking(at, appended) => {
                 let (engine, pin, sink) = worker.parts();
                 let readers: Vec<_> = copy.readers.iter().map(|(reader, _)| *reader).collect();
-                let mut emits = Emits { sink, readers };
-                if engine.scan(pin, slices, at, ITEMS, now, &mut emits) == More::No {
+                let before = *at;
+                let earlier = std::mem::take(appended);
+                let mut emits = Emits { sink, readers, earlier, appended, is_full: false };
+                let more = engine.scan(pin, slices, at, ITEMS, now, &mut emits);
+                let Emits { earlier, is_full, .. } = emits;
+                match is_full {
+                    false => appended.clear(),
+                    true if *at == before => appended.extend(earlier),
+                    true => {}
+                }
+                if more == More::No {
                     let ends = sink_lanes(worker);
                     self.progress = Progress::Tail(ends);
                 }
@@ -143,18 +154,34 @@ fn sink_lanes(worker: &mut Worker) -> Vec<u64> {
     sink.lanes().logs().map(|(_, log)| log.end()).collect()
 }
 
+/// An item that was appended: its key, by slice and hash, and its version.
+type Appended = (KeyId, Version);
+
 /// Appends items as they are, for one reader of each lane.
 struct Emits<'a> {
     sink: &'a mut WorkerSink,
     readers: Vec<ReaderId>,
+    /// What was appended before of the chain with which the walk goes on.
+    earlier: Vec<Appended>,
+    appended: &'a mut Vec<Appended>,
+    /// A log had no space.
+    is_full: bool,
 }
 
 impl ItemSink for Emits<'_> {
     fn take(&mut self, item: &WalkedItem<'_>) -> bool {
+        let this = (item.id, item.version);
+        if self.earlier.contains(&this) {
+            return true;
+        }
         let slice = item.id.slice;
         let reader = self.readers[self.sink.lanes().lane_of(slice).index()];
         let (key, what, version) = (item.key, (item.value, item.facts), item.version);
-        self.sink.emit(reader, slice, key, what, version).is_ok()
+        self.is_full = self.sink.emit(reader, slice, key, what, version).is_err();
+        if !self.is_full {
+            self.appended.push(this);
+        }
+        !self.is_full
     }
 }
 

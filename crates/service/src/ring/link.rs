@@ -131,6 +131,11 @@ impl Link {
         self.waiting.push(waiting, text);
     }
 
+    /// Whether replies wait for several logs. Its driver looks at one of them.
+    pub(crate) fn waits_in_several(&self) -> bool {
+        self.waiting.is_in_several()
+    }
+
     /// Takes `input`, which follows what is kept of earlier input.
     fn take<H: LinkHandler>(&mut self, mut input: &[u8], context: &mut Context<H>) {
         while !self.input.is_empty() && !input.is_empty() {
@@ -258,15 +263,12 @@ impl Link {
 
     /// Appends the replies whose logs have passed, and those that have waited for too long.
     fn release_replies<H: LinkHandler>(&mut self, handler: &H, now_ns: u64, out: &mut Reply) {
-        while let Some(front) = self.waiting.front() {
-            let passed = match handler.gate(front.log, front.seq) {
-                Passed::No if front.due_ns > now_ns => return,
-                passed => passed == Passed::Yes,
-            };
-            let Some((id, text)) = self.waiting.pop() else { return };
-            handler.reply_to_cell(id, passed.then_some(text), out.bytes_mut());
-        }
-        self.waiting.clear();
+        let ends = |waiting: &Waiting| match handler.gate(waiting.log, waiting.seq) {
+            Passed::No if waiting.due_ns > now_ns => None,
+            passed => Some(passed == Passed::Yes),
+        };
+        let out = out.bytes_mut();
+        self.waiting.release(ends, |id, text| handler.reply_to_cell(id, text, out));
     }
 }
 
@@ -327,6 +329,7 @@ impl<H: LinkHandler> Connection<H> for Link {
         self.take(&kept, context);
         if !matches!(self.kind, Kind::Over) {
             let Context { handler, out, now, .. } = context;
+            self.release_replies(handler, now.mono_ns, out);
             if !handler.sends(self, *now, out.bytes_mut()) {
                 self.end();
             }

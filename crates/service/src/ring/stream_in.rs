@@ -6,7 +6,7 @@ use super::outcome::Outcome;
 use super::room::{Promise, Promised};
 use super::slice_state;
 use super::tag::{Asker, RequestTag};
-use super::tag_state::{KIND as TAGS_KIND, NOTHING_KIND};
+use super::tag_state::{self, KIND as TAGS_KIND, NOTHING_KIND};
 use super::tags::AskedBy;
 use crate::fence;
 use crate::worker::Worker;
@@ -181,8 +181,12 @@ impl StreamIn {
                 let of_lane = |slice: &SliceId| lane(slice) == usize::from(self.lane);
                 // A delayed flush is carried out once in each slice.
                 let lacks = |slice: &SliceId| number == 0 || ring.flushed.of(*slice) < number;
-                let of_lane = slices.iter().filter(of_lane).filter(lacks);
-                for slice in of_lane.filter(|it| accepts(it, None)) {
+                for slice in slices.iter().filter(of_lane) {
+                    // To acknowledge it says that what was stored before it is gone here, too.
+                    check(slice, None)?;
+                    if !lacks(&slice) {
+                        continue;
+                    }
                     engine.barrier(slice, engine.last_version(slice));
                     if number != 0 {
                         ring.flushed.set(slice, number);
@@ -206,9 +210,18 @@ impl StreamIn {
                 let (slice, epoch) = fence::decode(bytes).ok_or(Some(Reason::Malformed))?;
                 check(slice, Some(Version::new(epoch, 0)))
             }
-            Entry::Other { kind: kind @ (TAGS_KIND | NOTHING_KIND), bytes, .. } => {
-                let taken = ring.tags.take(kind, bytes, |slice| accepts(slice, None));
-                taken.ok_or(Some(Reason::Malformed))
+            // A reply waits for it, which says that the request has made nothing.
+            Entry::Other { kind: NOTHING_KIND, bytes, .. } => {
+                let nothing = tag_state::decode_nothing(bytes).ok_or(Some(Reason::Malformed))?;
+                let (tag, slice) = nothing;
+                check(slice, None)?;
+                ring.tags.copies(&tag, (slice, Outcome::Nothing(tag.again)));
+                Ok(())
+            }
+            Entry::Other { kind: TAGS_KIND, bytes, .. } => {
+                let state = tag_state::decode(bytes).ok_or(Some(Reason::Malformed))?;
+                ring.tags.learn(state, |slice| accepts(slice, None));
+                Ok(())
             }
             Entry::Other { .. } | Entry::Skipped => Ok(()),
         }

@@ -3,6 +3,7 @@
 use super::cell::RingCell;
 use super::copy::{Copy, has};
 use super::room::Promised;
+use super::tag_state::{self, NOTHING_KIND};
 use crate::fence;
 use base::{SliceId, SliceRange};
 use effects::{Batch, Entry, LaneId, Mark};
@@ -250,6 +251,11 @@ fn write(batch: &Batch, lane: LaneId, map_version: u64, slices: &[SliceRange], o
         Entry::Other { kind: fence::KIND, bytes, .. } => {
             fence::decode(bytes).is_none_or(|(slice, _)| has(slices, slice))
         }
+        Entry::Other { kind: NOTHING_KIND, bytes, .. } => {
+            tag_state::decode_nothing(bytes).is_none_or(|(_, slice)| has(slices, slice))
+        }
+        // Its slices are one range.
+        Entry::Barrier(of, _) => of.iter().next().is_none_or(|slice| has(slices, slice)),
         _ => true,
     };
     let (lane, first, count) = (lane.index() as u8, batch.first(), batch.len() as u32);

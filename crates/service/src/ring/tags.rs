@@ -16,7 +16,6 @@
 
 use super::outcome::{Outcome, TagState};
 use super::tag::{Asker, RequestTag};
-use super::tag_state;
 use base::{Grant, MemoryBudget, Owner, SliceId, SliceRange};
 use effects::Made;
 use ring::Map;
@@ -174,25 +173,6 @@ impl Tags {
         self.add(&mut changes, tag.id, of);
     }
 
-    /// Takes an entry of this kind from a primary: it is about requests. What is about slices that
-    /// are not accepted from there is left out. `None` if it is broken.
-    pub(crate) fn take(
-        &self,
-        kind: u8,
-        bytes: &[u8],
-        accepts: impl Fn(&SliceId) -> bool,
-    ) -> Option<()> {
-        if kind == tag_state::KIND {
-            self.learn(tag_state::decode(bytes)?, accepts);
-            return Some(());
-        }
-        let (tag, slice) = tag_state::decode_nothing(bytes)?;
-        if accepts(&slice) {
-            self.copies(&tag, (slice, Outcome::Nothing(tag.again)));
-        }
-        Some(())
-    }
-
     /// The state of each asker, with what it has asked for in `slices`.
     pub(crate) fn states(&self, slices: SliceRange) -> Vec<TagState> {
         let by = self.by.read().unwrap_or_else(PoisonError::into_inner).clone();
@@ -208,7 +188,7 @@ impl Tags {
     }
 
     /// Takes what another cell knows of an asker. `accepts`: whether a slice is copied from there.
-    fn learn(&self, state: TagState, accepts: impl Fn(&SliceId) -> bool) {
+    pub(crate) fn learn(&self, state: TagState, accepts: impl Fn(&SliceId) -> bool) {
         let asked_by = self.asked_by(state.asker);
         let mut changes = asked_by.lock();
         changes.forget_before(state.floor);

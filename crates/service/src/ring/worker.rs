@@ -15,7 +15,7 @@ use base::Now;
 use memcache::{plain_get, plain_store};
 use peer::{Frame, Verdict, end_frame};
 use ring::CellId;
-use session::{Answer, ConnId, Reply, WorkerId};
+use session::{Answer, ConnId, Order, Reply, WorkerId};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -39,6 +39,8 @@ pub(crate) struct RingWorker {
     /// By lane, up to where others know of what was appended.
     known: Vec<u64>,
     pub(super) again_at_ns: u64,
+    /// Links whose replies wait for several logs: their drivers look at one.
+    split: Vec<ConnId>,
 }
 
 impl RingWorker {
@@ -51,6 +53,7 @@ impl RingWorker {
             composed: Reply::new(),
             known,
             again_at_ns: 0,
+            split: Vec::new(),
         }
     }
 
@@ -82,6 +85,7 @@ impl RingWorker {
     pub(super) fn tend(&mut self, now: Now) {
         self.begin(now);
         self.again_at_ns = now.mono_ns + AGAIN_NS;
+        self.jobs.orders.extend(self.split.drain(..).map(Order::Turn));
         self.jobs.tend();
         self.streams.tend(now.mono_ns, &mut self.jobs.orders);
         if self.ring().lacks_space() {
@@ -91,7 +95,7 @@ impl RingWorker {
 
     pub(super) fn has_to_tend(&self) -> bool {
         let has_to_tend = self.jobs.has_to_tend() || self.streams.has_to_tend();
-        has_to_tend || self.now_ns() >= self.deadline_ns()
+        has_to_tend || !self.split.is_empty() || self.now_ns() >= self.deadline_ns()
     }
 
     /// When a request or a link may be overdue.
@@ -161,6 +165,10 @@ impl RingWorker {
             }
             Kind::StreamOut => self.streams.sends(link, self.now_ns(), out),
             Kind::StreamIn(_) => self.streams.promises(link, out),
+            Kind::Answering => {
+                self.looks_again(link);
+                true
+            }
             _ => true,
         }
     }
@@ -185,6 +193,7 @@ impl RingWorker {
                 if !self.answer_plain(link, (&tag, hops, due_ns), text, out) {
                     self.answer(link, (&tag, hops, due_ns), text, out.bytes_mut());
                 }
+                self.looks_again(link);
             }
             (Kind::Asking, Frame::Reply { id, again, verdict, text, .. }) => {
                 self.jobs.peers.hears(link.cell, now.mono_ns);
@@ -199,6 +208,13 @@ impl RingWorker {
             _ => link.end(),
         }
         true
+    }
+
+    /// Looks at the replies of `link` again a little later, if they wait for several logs.
+    fn looks_again(&mut self, link: &Link) {
+        if link.waits_in_several() && !self.split.contains(&link.id()) {
+            self.split.push(link.id());
+        }
     }
 
     /// Answers a plain `get`, `set` or `add` of another cell, which is executed straight into the
