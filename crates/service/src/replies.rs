@@ -400,6 +400,7 @@ mod tests {
     use super::*;
     use crate::effect_log::EffectLogOptions;
     use base::{Change, Effect, EffectSink, Facts, KeyId, MemoryBudget, Value};
+    use effects::{Joining, Who};
 
     fn replies() -> Replies {
         let budget = MemoryBudget::new(64 << 20);
@@ -453,6 +454,47 @@ mod tests {
                 assert_eq!(waits, durability == Durability::D2, "{durability} {of_change}");
             }
         }
+    }
+
+    /// What waits for several lanes, in two lanes.
+    #[test]
+    fn what_waits_for_several_lanes_never_passes_in_doubt_and_is_of_its_level_alone() {
+        let budget = MemoryBudget::new(256 << 20);
+        let (lanes, workers, gates, in_ring) = (2, 1, true, true);
+        let options = EffectLogOptions { lanes, workers, value_bytes_max: 1000, gates, in_ring };
+        let log = Arc::new(EffectLog::new(options, &budget).expect("enough memory"));
+        let joining = Joining { who: Who::Copy(0), from: None, holds: None, grants: None };
+        let [mine, other] = [0, 1].map(|at| Level::new(at).expect("a level"));
+        for (_, log) in log.lanes.logs() {
+            let reader = log.join(&joining).expect("a place");
+            assert!([mine, other].map(|it| log.set_level(it, &[(reader, Mark::Acknowledged)]))[0]);
+        }
+        let mut replies = Replies::new(log.clone());
+        assert_eq!(log.lanes.logs().count(), 2);
+        let mut waits_at = |level| {
+            replies.level = level;
+            for (lane, _) in log.lanes.logs() {
+                let place = replies.sink.other(lane, 99, b"x", false).expect("space");
+                replies.show(place);
+            }
+            let Outcome::Gate { log, seq } = replies.outcome() else { panic!("it waits") };
+            (log, seq)
+        };
+        let ([first, second], third) = ([(); 2].map(|()| waits_at(mine)), waits_at(other));
+        assert!(first.0 == second.0 && first.0 != third.0, "{first:?} {second:?} {third:?}");
+        let gates =
+            |replies: &Replies| [first, second, third].map(|(log, seq)| replies.gate(log, seq));
+        assert_eq!(gates(&replies), [Passed::No; 3]);
+        log.set_doubt(mine, true);
+        for _ in 0..3 {
+            assert_eq!(gates(&replies), [Passed::InDoubt, Passed::InDoubt, Passed::No]);
+            replies.end_batch();
+        }
+        for (_, log) in log.lanes.logs() {
+            log.set_level(other, &[]);
+        }
+        replies.end_batch();
+        assert_eq!(gates(&replies), [Passed::InDoubt, Passed::InDoubt, Passed::Yes]);
     }
 
     #[test]

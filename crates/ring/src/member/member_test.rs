@@ -276,6 +276,51 @@ fn while_an_admission_is_on_its_way_its_lease_is_needed() {
 }
 
 #[test]
+fn an_admission_that_was_decided_counts_until_the_own_map_shows_it() {
+    let mut cells = Cells::new(3);
+    cells.cut_off(B);
+    cells.run(2 * SILENCE_NS);
+    cells.holds_proposals = true;
+    let at = cells.map.range(FIRST).expect("a range").stamp();
+    cells.event(A, Event::CaughtUp { at, cell: C });
+    cells.run(TICK_NS);
+    let is_admit =
+        |(_, _, command): &(CellId, RangeId, Command)| matches!(command, Command::Admit { .. });
+    let (_, _, admit) = cells.held.remove(cells.held.iter().position(is_admit).expect("one"));
+    // It is decided. Neither its outcome nor the map comes back, but that its settlement is refused.
+    assert!(matches!(cells.map.apply(&admit), Verdict::Applied { .. }));
+    cells.event(A, Event::Proposed { range: FIRST, outcome: Outcome::Unknown });
+    cells.cut_off(A);
+    let refused = Outcome::Decided(Verdict::Refused(Refusal::Changed));
+    cells.event(A, Event::Proposed { range: FIRST, outcome: refused });
+    for _ in 0..20 {
+        cells.run(SILENCE_NS / 2);
+        let until_ns = cells.members[&A].may_answer_until_ns(FIRST);
+        assert!(until_ns < u64::MAX, "alone, though {C} is a copy");
+    }
+    assert!(!cells.may_answer(A, FIRST));
+}
+
+#[test]
+fn a_cell_that_refuses_again_and_again_rests_longer_each_time() {
+    let mut cells = Cells::new(3);
+    let at = cells.map.range(FIRST).expect("a range").stamp();
+    let mut rest_s = Vec::new();
+    for _ in 0..7 {
+        cells.event(A, Event::Refuses { at, cell: C });
+        cells.event(A, Event::Refuses { at, cell: C });
+        let began_ns = cells.now_ns;
+        let rests = |cells: &Cells| cells.members[&A].rests_until_ns(FIRST, C);
+        rest_s.push((rests(&cells) - began_ns) / 1_000_000_000);
+        cells.now_ns = rests(&cells);
+    }
+    assert_eq!(rest_s, [5, 10, 20, 40, 80, 80, 80]);
+    cells.now_ns += 80_000_000_000;
+    cells.event(A, Event::Refuses { at, cell: C });
+    assert_eq!(cells.members[&A].rests_until_ns(FIRST, C) - cells.now_ns, 5_000_000_000);
+}
+
+#[test]
 fn an_unknown_outcome_is_settled_before_anything_else_is_proposed() {
     let mut cells = Cells::new(3);
     cells.cut_off(A);

@@ -377,6 +377,12 @@ impl Member {
         has_lease.then(|| Command::Admit { at: range.stamp(), cell: *cell })
     }
 
+    /// Until when `cell` is not asked to learn `range`, which it has refused.
+    #[cfg(test)]
+    pub(super) fn rests_until_ns(&self, range: RangeId, cell: CellId) -> u64 {
+        self.rests.get(&(range, cell)).map_or(0, |rest| rest.until_ns)
+    }
+
     /// The cell that should be the next copy of `range`: of those that are heard, the one with the
     /// fewest parts; with equal parts, the next one after the primary. So ranges of different
     /// primaries, which choose at the same time, choose different cells where they can.

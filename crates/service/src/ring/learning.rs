@@ -17,10 +17,11 @@ use super::flushed::Flushed;
 use super::slice_state::{self, SLICES_MAX, SliceState};
 use super::tag_state;
 use super::tags::Tags;
+use super::walk::Walk;
 use crate::worker::Worker;
-use base::{KeyId, Now, SliceId, SliceRange, Version};
+use base::{Now, SliceId, SliceRange};
 use effects::{ReaderId, WorkerSink};
-use engine::{Cursor, Engine, ItemSink, More, WalkedItem};
+use engine::{Engine, ItemSink, More, WalkedItem};
 use ring::CellId;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -37,9 +38,7 @@ pub(crate) enum Progress {
     Tags(VecDeque<Vec<u8>>),
     /// By lane, the position up to which it must have come.
     Room(Vec<u64>),
-    /// Where the walk is, and what it has appended already of the chain there: a log that was full
-    /// may have taken a part of it.
-    Walking(Cursor, Vec<Appended>),
+    Walking(Walk),
     /// Likewise.
     Tail(Vec<u64>),
     Counted,
@@ -108,22 +107,17 @@ impl Learning {
             }
             Progress::Room(ends) => {
                 if copy.has_acked(ends) {
-                    self.progress = Progress::Walking(Cursor::default(), Vec::new());
+                    self.progress = Progress::Walking(Walk::default());
                 }
             }
-            Progress::Walking(at, appended) => {
+            Progress::Walking(walk) => {
                 let (engine, pin, sink) = worker.parts();
                 let readers: Vec<_> = copy.readers.iter().map(|(reader, _)| *reader).collect();
-                let before = *at;
-                let earlier = std::mem::take(appended);
-                let mut emits = Emits { sink, readers, earlier, appended, is_full: false };
-                let more = engine.scan(pin, slices, at, ITEMS, now, &mut emits);
-                let Emits { earlier, is_full, .. } = emits;
-                match is_full {
-                    false => appended.clear(),
-                    true if *at == before => appended.extend(earlier),
-                    true => {}
-                }
+                let before = walk.begin();
+                let mut at = before;
+                let mut emits = Emits { sink, readers, walk };
+                let more = engine.scan(pin, slices, &mut at, ITEMS, now, &mut emits);
+                walk.end(before, at);
                 if more == More::No {
                     let ends = sink_lanes(worker);
                     self.progress = Progress::Tail(ends);
@@ -154,34 +148,20 @@ fn sink_lanes(worker: &mut Worker) -> Vec<u64> {
     sink.lanes().logs().map(|(_, log)| log.end()).collect()
 }
 
-/// An item that was appended: its key, by slice and hash, and its version.
-type Appended = (KeyId, Version);
-
 /// Appends items as they are, for one reader of each lane.
 struct Emits<'a> {
     sink: &'a mut WorkerSink,
     readers: Vec<ReaderId>,
-    /// What was appended before of the chain with which the walk goes on.
-    earlier: Vec<Appended>,
-    appended: &'a mut Vec<Appended>,
-    /// A log had no space.
-    is_full: bool,
+    walk: &'a mut Walk,
 }
 
 impl ItemSink for Emits<'_> {
     fn take(&mut self, item: &WalkedItem<'_>) -> bool {
-        let this = (item.id, item.version);
-        if self.earlier.contains(&this) {
-            return true;
-        }
+        let Self { sink, readers, walk } = self;
         let slice = item.id.slice;
-        let reader = self.readers[self.sink.lanes().lane_of(slice).index()];
+        let reader = readers[sink.lanes().lane_of(slice).index()];
         let (key, what, version) = (item.key, (item.value, item.facts), item.version);
-        self.is_full = self.sink.emit(reader, slice, key, what, version).is_err();
-        if !self.is_full {
-            self.appended.push(this);
-        }
-        !self.is_full
+        walk.append((item.id, version), || sink.emit(reader, slice, key, what, version).is_ok())
     }
 }
 

@@ -43,6 +43,7 @@ mod tags;
 mod target;
 mod terms;
 mod waiting;
+mod walk;
 mod wanted;
 mod worker;
 

@@ -250,3 +250,7 @@ fn apply(
         Applied::Malformed => Err(Some(Reason::Malformed)),
     }
 }
+
+#[cfg(test)]
+#[path = "stream_in_test.rs"]
+mod tests;

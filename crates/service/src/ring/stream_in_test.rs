@@ -1,0 +1,170 @@
+//! A copy acknowledges only what it has applied, and what is not for it.
+
+use super::*;
+use crate::fence;
+use crate::retrieve::get_shown;
+use crate::ring::cell::{RingHost, RingIdentity};
+use crate::ring::tag::Asker;
+use crate::ring::tags::Known;
+use crate::{Cell, ConnectionReport, Connections, EffectLogOptions, Host, Options, Rusage};
+use base::{Facts, MemoryBudget, SliceRange, Value};
+use engine::EngineConfig;
+use memcache::{Key, Limits};
+
+struct NoHost;
+
+impl Host for NoHost {
+    fn connections(&self) -> Connections {
+        Connections::default()
+    }
+    fn reports(&self) -> Vec<ConnectionReport> {
+        Vec::new()
+    }
+    fn rusage(&self) -> Rusage {
+        Rusage::default()
+    }
+    fn shutdown(&self, _: bool) {}
+    fn set_verbosity(&self, _: u32) {}
+}
+
+const NOW: Now = Now { mono_ns: 1, expiry_s: 1_800_000_000 };
+const PRIMARY: CellId = CellId(2);
+const EPOCH: u32 = 3;
+
+/// A cell that copies the slices below 8,192 of a primary with `lanes` lanes.
+struct Copying {
+    ring: Arc<RingCell>,
+    worker: Worker,
+    stream: StreamIn,
+    next: u64,
+}
+
+impl Copying {
+    fn new(lane: u8, lanes: u8) -> Self {
+        let effect_log = EffectLogOptions {
+            lanes: 1,
+            workers: 1,
+            value_bytes_max: 1000,
+            gates: true,
+            in_ring: true,
+        };
+        let options = Options {
+            effect_log: Some(effect_log),
+            settings: Vec::new(),
+            authenticate: None,
+            allow_shutdown: false,
+            allow_flush: true,
+            keep_leases: true,
+            connections_part: 4,
+            allow_dump: false,
+            limits: Limits { value_bytes_max: 1000, ..Limits::default() },
+            version: "1.6.45".into(),
+        };
+        let (budget, config) = (MemoryBudget::new(64 << 20), EngineConfig::new(64 << 20));
+        let cell = Cell::new(config, budget, options, Box::new(NoHost), NOW).expect("it fits");
+        let identity = RingIdentity { ring: 7, cell: CellId(1), incarnation: 1 };
+        let secret = peer::Secret::new(&[9; 32]).expect("long enough");
+        let host = RingHost { nonce: Box::new(|| [0; _]), find: Box::new(|_| ()) };
+        let ring = RingCell::new(cell.clone(), identity, secret, host).expect("it has a log");
+        ring.origins.accept(SliceRange::new(0..8192), (PRIMARY, 0), EPOCH);
+        let opened = ring.origins.open(PRIMARY, (lane, lanes), 1, 0);
+        let (origin, next) = opened.expect("the first log");
+        let promise = ring.room.promise();
+        let stream = StreamIn { cell: PRIMARY, lane, lanes, origin, promise, full_since_ns: None };
+        let mut worker = Worker::new(cell);
+        worker.begin(NOW);
+        Self { ring, worker, stream, next }
+    }
+
+    /// Takes a frame with these entries. Returns why not, if it does not.
+    fn takes(&mut self, entries: &[Entry<'_>]) -> Result<(), Reason> {
+        let mut records = Vec::new();
+        entries.iter().for_each(|entry| entry.encode(&mut records));
+        let count = entries.len() as u32;
+        let frame = Entries { map_version: 0, first: self.next, count, records: &records };
+        match self.stream.take(&frame, &self.ring, &mut self.worker, NOW) {
+            Taken::All(position, _) => {
+                self.next += u64::from(count);
+                assert_eq!(position + 1, self.next);
+                Ok(())
+            }
+            Taken::Later => panic!("there is space"),
+            Taken::Refused(reason) => Err(reason),
+        }
+    }
+
+    /// Stores `key`, which is of a slice that it copies. Returns the slice.
+    fn stores(&mut self, key: &[u8], counter: u64) -> SliceId {
+        let slice = SliceId::of(key);
+        let change = Change::Put(Value::Parts([b"value", b""]), Facts::default());
+        let effect = Effect { key, change };
+        let version = Version::new(EPOCH, counter);
+        self.takes(&[Entry::Change { slice, version, effect, tag: None }]).expect("it is followed");
+        slice
+    }
+
+    fn has(&mut self, key: &[u8]) -> bool {
+        let mut reply = Vec::new();
+        get_shown(&mut self.worker, NOW, Key::new(key).expect("a key"), &mut reply);
+        reply.starts_with(b"VALUE ")
+    }
+}
+
+/// Keys whose slices begin with a bit that is not set, the first of `lanes` lanes among them.
+fn key_below(slices: usize, but: Option<SliceId>) -> String {
+    let mut keys = (0..).map(|number| format!("key{number}"));
+    let fits = |key: &String| {
+        let slice = SliceId::of(key.as_bytes());
+        slice.index() < slices && Some(slice) != but
+    };
+    keys.find(fits).expect("there are many")
+}
+
+/// What only the primary of now may have acknowledged.
+fn entries_that_replies_wait_for(slice: SliceId) -> [Vec<u8>; 2] {
+    let asker = Asker { cell: CellId(9), life: 1, worker: 0 };
+    let tag = RequestTag { asker, id: 5, first: 1, again: 1 };
+    [fence::encode(slice, EPOCH).to_vec(), tag_state::nothing(&tag, slice).to_vec()]
+}
+
+#[test]
+fn what_a_reply_waits_for_is_acknowledged_only_while_the_slice_is_followed() {
+    let mut copy = Copying::new(0, 1);
+    let key = key_below(8192, None);
+    let slice = copy.stores(key.as_bytes(), 1);
+    let [fence, nothing] = entries_that_replies_wait_for(slice);
+    let others = [(fence::KIND, &fence), (NOTHING_KIND, &nothing)];
+    let mut all = vec![Entry::Barrier(SliceRange::new(0..8192), 0)];
+    all.extend(others.map(|(kind, bytes)| Entry::Other { kind, bytes, spends: false }));
+    copy.takes(&all).expect("it follows that primary");
+    assert!(!copy.has(key.as_bytes()));
+    let asked_by = copy.ring.tags.asked_by(Asker { cell: CellId(9), life: 1, worker: 0 });
+    assert_eq!(asked_by.lock().known(5, 1), Known::Forgotten);
+
+    // It leads the range itself, or begins it again.
+    copy.ring.origins.seal(SliceRange::new(0..8192));
+    for entry in all {
+        assert_eq!(copy.takes(&[entry]), Err(Reason::NotFollowing), "{entry:?}");
+    }
+    copy.takes(&[Entry::Skipped]).expect("it is not for this copy");
+}
+
+#[test]
+fn a_barrier_is_for_the_lane_of_its_primary_and_a_delayed_flush_comes_once() {
+    let mut copy = Copying::new(0, 4);
+    let inside = key_below(4096, None);
+    let slice = copy.stores(inside.as_bytes(), 1);
+    let outside = (0..).map(|number| format!("other{number}")).find(|key| {
+        let slice = SliceId::of(key.as_bytes()).index();
+        (4096..8192).contains(&slice)
+    });
+    let outside = outside.expect("there are many");
+    copy.stores(outside.as_bytes(), 1);
+    let flush = Entry::Barrier(SliceRange::new(0..8192), 6);
+    copy.takes(&[flush]).expect("it follows that primary");
+    assert!(!copy.has(inside.as_bytes()) && copy.has(outside.as_bytes()));
+    assert_eq!(copy.ring.flushed.of(slice), 6);
+    copy.stores(inside.as_bytes(), 2);
+    copy.takes(&[flush]).expect("it follows that primary");
+    assert!(copy.has(inside.as_bytes()), "what was stored after the flush");
+}
