@@ -225,7 +225,7 @@ mod tests {
         let mut asked = AskedJobs::new();
         let (id, mut job) = (asked.next_id(), job(9));
         for again in 0..2 {
-            assert_eq!(job.asks(), again);
+            assert_eq!(job.asks(0), again);
         }
         asked.add(id, (CellId(1), job), 0);
         assert!(asked.take((id, 0), CellId(1)).is_none());
@@ -292,7 +292,7 @@ mod tests {
                 _ => {
                     let Some((id, mut job)) = kept.pop() else { continue };
                     (job.times, job.id) = (job.times.max(1), id);
-                    let again = job.asks();
+                    let again = job.asks(0);
                     asked.add(id, (CellId(1), job), 0);
                     model.insert(id, again);
                 }

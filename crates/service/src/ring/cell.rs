@@ -174,7 +174,7 @@ impl RingCell {
         let log = cell.effect_log().ok_or(NoLog)?;
         let terms = Terms::new();
         let nothing = Map::new(identity.ring, u32::MAX, 1);
-        let routes = Routes::of(&nothing, identity.cell, &terms, |_| true);
+        let routes = Routes::of(&nothing, identity.cell, &terms, |_| true, |_| 0);
         let mailed = log.lanes.logs().map(|_| AtomicBool::new(false)).collect();
         Ok(Arc::new(Self {
             room: Room::new(cell.clone()),

@@ -101,6 +101,17 @@ impl Executor {
         routes.target(slice)
     }
 
+    /// How often the range of `slice` was lost.
+    pub(super) fn losses(&self, slice: SliceId) -> u32 {
+        self.routes.as_ref().map_or(0, |routes| routes.losses(slice).0)
+    }
+
+    /// Whether a cell that goes by the map of `version` may not know that the range of `slice` was
+    /// lost.
+    pub(super) fn is_lost_since(&self, slice: SliceId, version: u64) -> bool {
+        self.routes.as_ref().is_some_and(|routes| version < routes.losses(slice).1)
+    }
+
     /// The version of the map that the batch goes by.
     pub(super) fn version(&self) -> u64 {
         self.routes.as_ref().map_or(0, |routes| routes.version)

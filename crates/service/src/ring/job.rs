@@ -50,6 +50,8 @@ pub struct Job {
     pub(crate) due_ns: u64,
     /// Its id, once it was sent and if it is to be sent again with the same; else 0.
     pub(crate) id: u64,
+    /// How often its range had been lost when it was asked first.
+    pub(crate) losses: u32,
     /// How often it was asked with that id.
     pub(crate) times: u16,
     /// Whether it may have been executed.
@@ -64,11 +66,15 @@ impl Job {
         repeat: Repeat,
         due_ns: u64,
     ) -> Self {
-        Self { origin, text, slice, repeat, due_ns, id: 0, times: 0, is_in_doubt: false }
+        Self { origin, text, slice, repeat, due_ns, id: 0, losses: 0, times: 0, is_in_doubt: false }
     }
 
-    /// It is asked with its id now. Returns how often it was before.
-    pub(crate) fn asks(&mut self) -> u16 {
+    /// It is asked with its id now, and its range was lost so often. Returns how often it was asked
+    /// before.
+    pub(crate) fn asks(&mut self, losses: u32) -> u16 {
+        if self.times == 0 {
+            self.losses = losses;
+        }
         let before = self.times;
         self.times = before.saturating_add(1);
         before

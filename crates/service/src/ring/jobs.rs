@@ -57,6 +57,9 @@ const MALFORMED: &[u8] = b"SERVER_ERROR a cell sent a malformed request\r\n";
 /// Why a change that was asked again is not executed.
 const FORGOTTEN: &str = "it was asked before, and too long ago to be known";
 
+/// Why a change that may have been made is not asked again.
+const LOST: &str = "all copies of its range were lost since it was asked";
+
 /// The jobs of one worker.
 pub(crate) struct Jobs {
     pub(super) executor: Executor,
@@ -370,6 +373,9 @@ impl Jobs {
         if job.due_ns <= self.now_ns() {
             return self.gives_up(job);
         }
+        if job.is_in_doubt && job.losses != self.executor.losses(job.slice) {
+            return self.finish(job.origin, in_doubt(LOST));
+        }
         match self.executor.route(job.slice).0 {
             Target::Here(..) => self.run(job),
             Target::Cell(cell) => self.ask(cell, job),
@@ -412,7 +418,8 @@ impl Jobs {
         let (cell, life, worker) = (identity.cell, identity.incarnation, self.executor.worker.0);
         let first = self.asked.first_with(job.id, self.again.has_ids());
         let asker = Asker { cell, life, worker };
-        RequestTag { asker, id: job.id, first, again: job.asks() }
+        let losses = self.executor.losses(job.slice);
+        RequestTag { asker, id: job.id, first, again: job.asks(losses) }
     }
 
     fn ask(&mut self, cell: CellId, mut job: Job) {
@@ -425,7 +432,7 @@ impl Jobs {
         let id = if job.id > 0 { job.id } else { self.asked.next_id() };
         let (mut first, mut again) = (0, 0);
         if job.repeat == Repeat::ById {
-            (job.id, again) = (id, job.asks());
+            (job.id, again) = (id, job.asks(self.executor.losses(job.slice)));
             first = self.asked.first_with(id, self.again.has_ids());
         }
         let (worker, text) = (self.executor.worker.0, &job.text[..]);

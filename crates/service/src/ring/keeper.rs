@@ -61,6 +61,8 @@ pub struct Keeper {
     holds: Vec<Hold>,
     /// By range, until when nothing is committed of what this cell begins to lead.
     until_ns: BTreeMap<RangeId, u64>,
+    /// By range that was lost, how often, and the first version in which this was seen.
+    losses: BTreeMap<RangeId, (u32, u64)>,
     /// Ranges with a copy in sync that does not read the logs: they are not served.
     unread: BTreeSet<RangeId>,
     /// Routes that workers may still go by.
@@ -90,6 +92,7 @@ impl Keeper {
             learning: BTreeMap::new(),
             holds: Vec::new(),
             until_ns: BTreeMap::new(),
+            losses: BTreeMap::new(),
             unread: BTreeSet::new(),
             old_routes: Vec::new(),
             ready: BTreeMap::new(),
@@ -110,6 +113,10 @@ impl Keeper {
         self.ends_lives = true;
         self.worker.begin(now);
         for range in &map.ranges {
+            let seen = self.losses.entry(range.id).or_default();
+            if seen.0 != range.losses {
+                *seen = (range.losses, map.version);
+            }
             let losses = old.range(range.id).map(|old| old.losses);
             self.changes_part(range, losses == Some(range.losses), now);
         }
@@ -288,7 +295,8 @@ impl Keeper {
         self.stop_for_flushes();
         let identity = self.ring.identity;
         let serves = |range: &Range| !self.unread.contains(&range.id);
-        let routes = Routes::of(&self.map, identity.cell, &self.ring.terms, serves);
+        let lost_at = |range: &Range| self.losses.get(&range.id).map_or(0, |(_, version)| *version);
+        let routes = Routes::of(&self.map, identity.cell, &self.ring.terms, serves, lost_at);
         self.ring.set_map(self.map.clone());
         self.old_routes.push(self.ring.set_routes(routes));
         self.ring.mail_adopted();

@@ -185,13 +185,14 @@ impl RingWorker {
         match (&mut link.kind, *frame) {
             (
                 Kind::Answering,
-                Frame::Request { id, deadline_ms, hops, worker, first, again, text, .. },
+                Frame::Request { id, deadline_ms, hops, worker, first, again, map_version, text },
             ) => {
                 let due_ns = now.mono_ns + u64::from(deadline_ms) * 1_000_000;
                 let asker = Asker { cell: link.cell, life: link.incarnation, worker };
                 let tag = RequestTag { asker, id, first, again };
                 if !self.answer_plain(link, (&tag, hops, due_ns), text, out) {
-                    self.answer(link, (&tag, hops, due_ns), text, out.bytes_mut());
+                    let asked = (&tag, hops, map_version);
+                    self.answer(link, (asked, due_ns), text, out.bytes_mut());
                 }
                 self.looks_again(link);
             }
@@ -255,7 +256,7 @@ impl RingWorker {
     fn answer(
         &mut self,
         link: &mut Link,
-        (tag, hops, due_ns): (&RequestTag, u8, u64),
+        ((tag, hops, asked_by_map), due_ns): ((&RequestTag, u8, u64), u64),
         text: &[u8],
         out: &mut Vec<u8>,
     ) {
@@ -282,6 +283,10 @@ impl RingWorker {
             0 => executor.execute(&asked, &mut reply),
             // Another life of that cell may have asked, and nobody knows any more what.
             _ if executor.is_over(&tag.asker) => Executed::NotNow,
+            // What came of it earlier is lost with the range.
+            _ if tag.again > 0 && executor.is_lost_since(slice, asked_by_map) => {
+                Executed::Forgotten
+            }
             _ => executor.execute_once((&asked, slice), tag, &mut reply),
         };
         match executed {
