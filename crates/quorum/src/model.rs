@@ -1,4 +1,4 @@
-//! A coordinator in memory, for tests and the simulator: one map, one order, and faults on demand.
+//! A coordinator in memory, for tests: one map, one order, and faults on demand.
 //!
 //! It is linearizable: a proposal is applied at one moment between its call and its return, or
 //! later if the fault says so. It owns no task, thread, clock or source of randomness: a proposal

@@ -30,7 +30,7 @@ const fn row(name: &'static str, about: &'static str, now: Now) -> Original {
 
 use Now::{Gone, Later, Settings};
 
-const RING: &str = "the ring";
+const DIVIDING: &str = "cells that divide";
 const VOLUMES: &str = "volumes";
 const CLOUD: &str = "the cloud providers";
 const ONE_PORT: &str = "one port serves reads and writes";
@@ -66,15 +66,23 @@ pub static CELLCYCLE: &[Original] = &[
     row("SlaveSetPort", "port for writes to the replica (5552)", Gone(ONE_PORT)),
     row("SlaveGetPort", "port for reads from the replica (5553)", Gone(ONE_PORT)),
     row("IntPort, InternalChannelPort", "port inside a cell (5557)", Gone("a cell is one process")),
-    row("ExtPort, ExternalChannelPort", "port between cells (5558)", Later(RING)),
-    row("MemoryObjectPort", "port for moving memory between cells (5559)", Later(RING)),
-    row("ScalePeriod", "seconds between two looks at the load", Later(RING)),
-    row("GetScaleUpLevel", "read load above which a cell divides", Later(RING)),
-    row("GetScaleDownLevel", "read load below which a cell is absorbed", Later(RING)),
-    row("SetScaleUpLevel", "write load above which a cell divides", Later(RING)),
-    row("SetScaleDownLevel", "write load below which a cell is absorbed", Later(RING)),
-    row("MaxInstance", "the most cells (12)", Later(RING)),
-    row("MinInstance", "the fewest cells (5)", Later(RING)),
+    row(
+        "ExtPort, ExternalChannelPort",
+        "port between cells (5558)",
+        Settings(&["ring.listen", "ring.links"]),
+    ),
+    row(
+        "MemoryObjectPort",
+        "port for moving memory between cells (5559)",
+        Settings(&["ring.links"]),
+    ),
+    row("ScalePeriod", "seconds between two looks at the load", Later(DIVIDING)),
+    row("GetScaleUpLevel", "read load above which a cell divides", Later(DIVIDING)),
+    row("GetScaleDownLevel", "read load below which a cell is absorbed", Later(DIVIDING)),
+    row("SetScaleUpLevel", "write load above which a cell divides", Later(DIVIDING)),
+    row("SetScaleDownLevel", "write load below which a cell is absorbed", Later(DIVIDING)),
+    row("MaxInstance", "the most cells (12)", Later(DIVIDING)),
+    row("MinInstance", "the fewest cells (5)", Later(DIVIDING)),
     row("AwsImageId", "image of a new cell", Later(CLOUD)),
     row("AwsSecurityGroup", "firewall of a new cell", Later(CLOUD)),
     row("AwsKeyName", "key of a new cell", Later(CLOUD)),
