@@ -90,16 +90,10 @@ func (r *Ring) start(cell *Cell) error {
 		return err
 	}
 	defer log.Close()
-	line := []string{
-		r.binary, "serve", "--driver", "epoll", "--workers", "1",
-		"--listen", cell.clients, "--ring-listen", cell.control, "--ring-links", cell.links,
-		"--ring-directory", name, "--ring-secret-file", filepath.Join(r.directory, "secret"),
-		"--ring-cells", strconv.Itoa(len(r.cells)), "--ring-copies", strconv.Itoa(r.copies),
+	if err := os.WriteFile(name+".toml", []byte(r.settings(cell, name)), 0o600); err != nil {
+		return err
 	}
-	if cell.place > 1 {
-		line = append(line, "--ring-seeds", r.cells[0].control)
-	}
-	line = r.network.command(cell.place, line)
+	line := r.network.command(cell.place, []string{r.binary, "join", "--config", name + ".toml"})
 	command := exec.Command(line[0], line[1:]...)
 	command.Stdout, command.Stderr = log, log
 	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -115,6 +109,20 @@ func (r *Ring) start(cell *Cell) error {
 		close(ended)
 	}(cell.ended)
 	return nil
+}
+
+// settings are the file of a cell with this directory. The first one founds the ring.
+func (r *Ring) settings(cell *Cell, directory string) string {
+	of := fmt.Sprintf("seeds = [%q]\n", r.cells[0].control)
+	if cell.place == 1 {
+		of = fmt.Sprintf("seeds = []\ncells = %d\ncopies = %d\n", len(r.cells), r.copies)
+	}
+	return fmt.Sprintf(
+		"[server]\ndriver = \"epoll\"\nworkers = 1\nlisten = [%q]\n"+
+			"[ring]\ndirectory = %q\nlisten = [%q]\nlinks = [%q]\nsecret_file = %q\n%s",
+		cell.clients, directory, cell.control, cell.links,
+		filepath.Join(r.directory, "secret"), of,
+	)
 }
 
 // kill ends the process of a cell by SIGKILL, and returns when it has ended.

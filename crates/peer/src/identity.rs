@@ -85,7 +85,7 @@ pub struct Versions {
 
 impl Versions {
     /// What this build speaks. Version 2 has the worker, the first id and the count of repetitions
-    /// in a request, and tags in the entries of a stream.
+    /// in a request, that count in its reply, and tags in the entries of a stream.
     pub const OURS: Self = Self { min: 2, max: 2 };
 
     /// The highest version that both speak.

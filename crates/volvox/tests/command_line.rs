@@ -113,3 +113,35 @@ fn the_load_generator_is_mounted() {
     let (code, stdout, _) = ended(&mut volvox(["load", "run", "--help"]));
     assert!(code == 0 && stdout.contains("--target"), "{stdout}");
 }
+
+/// Settings of a cell of a ring that are in order, but for what a case leaves out.
+fn cell_of_a_ring(name: &str, ring: &str) -> PathBuf {
+    let common = "listen = [\"127.0.0.1:12299\"]\nlinks = [\"127.0.0.1:13299\"]\n\
+                  secret_file = \"no-such-secret\"\n";
+    let server = "[server]\nlisten = [\"127.0.0.1:11299\"]\n";
+    settings_file(name, &format!("{server}[ring]\n{common}{ring}"))
+}
+
+#[test]
+fn a_cell_joins_or_founds_a_ring_as_it_is_said_and_never_by_mistake() {
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("never-made");
+    let own = format!("directory = {:?}\n", directory.display().to_string());
+    let joins = |name: &str, ring: &str| {
+        let path = cell_of_a_ring(name, ring);
+        ended(&mut volvox([OsStr::new("join"), "--config".as_ref(), path.as_ref()]))
+    };
+    let (code, _, error) = joins("no-directory.toml", "seeds = [\"127.0.0.1:12298\"]\n");
+    assert_eq!(code, 64);
+    assert!(error.contains("ring.directory") && error.contains("name a directory"), "{error}");
+    let (code, _, error) = joins("no-seeds.toml", &own);
+    assert_eq!(code, 64);
+    assert!(error.contains("no ring to join") && error.contains("set ring.cells"), "{error}");
+    // What comes next is its secret.
+    for (name, more) in
+        [("founds.toml", "cells = 3\n"), ("seeds.toml", "seeds = [\"127.0.0.1:1\"]\n")]
+    {
+        let (code, _, error) = joins(name, &format!("{own}{more}"));
+        assert_eq!(code, 1, "{error}");
+        assert!(error.contains("no-such-secret"), "{error}");
+    }
+}

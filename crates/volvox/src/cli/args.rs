@@ -16,6 +16,7 @@ const EXAMPLES: &str = "\
 Examples:
   volvox up --cells 3                               a ring on this machine, ports 11211 to 11213
   volvox ctl ring                                   what the ring is, cell by cell
+  volvox join --config volvox.toml                  a cell of a ring on several machines
   volvox serve --memory-limit 1G                    one cell, on port 11211
   volvox serve --config volvox.toml --listen '*'    settings from a file, every interface
   volvox memcached -m 1024 -c 4096 -t 2             memcached's own flags
@@ -52,6 +53,17 @@ Examples:
   volvox up --cells 5 --directory ring              the same cells again the next time
   volvox up --copies 3 -- --memory-limit 1G         flags of volvox serve, for every cell";
 
+const JOIN_EXAMPLES: &str = "\
+The file has a section [ring]. The cell that states ring.cells and no ring.seeds founds the ring;
+the others name it, or any cell of the ring, in ring.seeds. The ring forms when ring.cells have
+joined. Started again with its directory, a cell returns to its ring.
+
+Examples:
+  volvox join --config /etc/volvox/volvox.toml
+  volvox join --ring-directory /var/lib/volvox --ring-secret-file /etc/volvox/secret \\
+    --listen 10.0.0.2:11211 --ring-listen 10.0.0.2:12211 --ring-links 10.0.0.2:13211 \\
+    --ring-seeds 10.0.0.1:12211";
+
 const WITNESS_EXAMPLES: &str = "\
 With a witness, a ring of two cells has three voters, so either cell may end.
 
@@ -74,6 +86,9 @@ pub enum Command {
     /// Serve clients
     #[command(after_help = SERVE_EXAMPLES)]
     Serve(LayerArgs),
+    /// Serve clients as a cell of a ring
+    #[command(after_help = JOIN_EXAMPLES)]
+    Join(LayerArgs),
     /// Serve clients, with memcached's own flags; see volvox memcached -h
     #[command(disable_help_flag = true)]
     Memcached {

@@ -12,8 +12,8 @@ use clap::{CommandFactory, Parser};
 
 use super::args::{Cli, Command, ConfigCommand, LayerArgs, UpArgs, WitnessArgs};
 use crate::config::{
-    Assignment, ConfigError, Listen, Loaded, default_toml, environment, file, load, show_json,
-    show_text,
+    Assignment, ConfigError, Listen, Loaded, check_joins, default_toml, environment, file, load,
+    show_json, show_text,
 };
 use crate::ctl::ctl;
 use crate::memcached;
@@ -73,6 +73,7 @@ fn carry_out(words: Vec<OsString>) -> Result<u8, Failure> {
         Command::Witness(args) => Ok(witness(&wanted_witness(args)?)?),
         Command::Ctl(args) => Ok(ctl(&args.into())?),
         Command::Serve(layers) => Ok(serve(layered(layers)?, LaunchOptions::default())?),
+        Command::Join(layers) => join(layered(layers)?),
         Command::Memcached { flags } => memcached(&flags),
         Command::Config(command) => config(command),
         #[cfg(feature = "lab")]
@@ -87,6 +88,14 @@ fn carry_out(words: Vec<OsString>) -> Result<u8, Failure> {
             print(&format!("volvox {version}\nfollows memcached {release}\n"))
         }
     }
+}
+
+fn join(loaded: Loaded) -> Result<u8, Failure> {
+    let directory = loaded.settings.ring.directory.as_ref();
+    let entries = directory.and_then(|directory| directory.read_dir().ok());
+    let is_new = entries.is_none_or(|mut entries| entries.next().is_none());
+    check_joins(&loaded, is_new)?;
+    Ok(serve(loaded, LaunchOptions::default())?)
 }
 
 fn wanted(args: UpArgs) -> Wanted {

@@ -111,18 +111,37 @@ fn lower_to_log(loaded: &mut Loaded) {
     }
 }
 
+/// What a cell that joins a ring needs besides. `is_new`: its directory holds nothing yet. Then a
+/// cell without seeds founds a ring, which only the one is to do that says how many cells form it.
+///
+/// # Errors
+/// What is missing.
+pub fn check_joins(loaded: &Loaded, is_new: bool) -> Result<(), Vec<ConfigError>> {
+    let ring = &loaded.settings.ring;
+    if ring.directory.is_none() {
+        let reason = "a cell of a ring keeps there who it is; name a directory";
+        return Err(vec![refused(loaded, "ring.directory", reason.to_owned())]);
+    }
+    let founds = !matches!(loaded.origin("ring.cells"), Origin::Default);
+    if is_new && ring.seeds.is_empty() && !founds {
+        let reason = "no ring to join; name ring.listen of cells of the ring, or set ring.cells \
+                      where a new ring is to be founded";
+        return Err(vec![refused(loaded, "ring.seeds", reason.to_owned())]);
+    }
+    Ok(())
+}
+
+/// The value of the setting at `path` cannot be served, for this reason.
+fn refused(loaded: &Loaded, path: &str, reason: String) -> ConfigError {
+    let key = &KEYS[row(path)];
+    let (origin, value) = (loaded.origin(path).clone(), (key.get)(&loaded.settings));
+    ConfigError::Refused { origin, key: path.to_owned(), value: value.show(&key.rule), reason }
+}
+
 /// The relations between settings.
 fn check(loaded: &Loaded, errors: &mut Vec<ConfigError>) {
     let Settings { server, memory, ring, .. } = &loaded.settings;
-    let mut refuse = |path: &str, reason: String| {
-        let key = &KEYS[row(path)];
-        errors.push(ConfigError::Refused {
-            origin: loaded.origin(path).clone(),
-            key: path.to_owned(),
-            value: (key.get)(&loaded.settings).show(&key.rule),
-            reason,
-        });
-    };
+    let mut refuse = |path: &str, reason: String| errors.push(refused(loaded, path, reason));
     if memory.item_bytes_max > memory.limit / 2 {
         let half = show_size(memory.limit / 2);
         let reason = format!("above {half}, half of memory.limit; lower it, or raise memory.limit");

@@ -27,7 +27,7 @@ pub use error::{ConfigError, Origin};
 pub use field::{Choice, Field, Refusal, Rule, Unit, Value};
 pub use flags::SettingFlags;
 pub use keys::{KEYS, Key, key_index, nearest_key};
-pub use layers::{Assignment, Loaded, load};
+pub use layers::{Assignment, Loaded, check_joins, load};
 pub use listen::Listen;
 pub use render::{default_toml, show_json, show_text};
 pub use settings::{

@@ -62,7 +62,7 @@ fn obstacle(survey: &Survey, cell: u32) -> Option<String> {
         return Some(verdict(&follows).0);
     }
     let voters = map.voters.len();
-    let left = survey.answers().filter(|(id, ..)| *id != cell && map.voters.contains(id)).count();
+    let left = survey.living_voters().into_iter().filter(|id| *id != cell).count();
     let changes = left * 2 > voters || !map.voters.contains(&cell);
     (!changes).then(|| {
         format!("{} of {voters} would be left: the map could not change", plural(left, "voter"))
