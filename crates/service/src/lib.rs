@@ -109,6 +109,8 @@ mod ring;
 mod service;
 mod stats;
 mod store;
+#[cfg(test)]
+mod testing;
 mod worker;
 
 pub use cell::{Authenticate, Cell, CellError, Options};

@@ -57,61 +57,19 @@ fn line(line: &[u8], noreply: bool, out: &mut Vec<u8>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Cell, ConnectionReport, Connections, EffectLogOptions, Host, Options, Rusage};
+    use crate::testing::{NOW, VALUE_BYTES_MAX, cell_with_log};
     use crate::{Service, repeat};
-    use base::{MemoryBudget, Now};
     use effects::TAG_BYTES;
-    use engine::EngineConfig;
     use memcache::{Key, Limits, Parsed};
     use session::{Conn, ConnId, Handler, Reply, Ticket, WorkerId};
 
-    struct NoHost;
-
-    impl Host for NoHost {
-        fn connections(&self) -> Connections {
-            Connections::default()
-        }
-        fn reports(&self) -> Vec<ConnectionReport> {
-            Vec::new()
-        }
-        fn rusage(&self) -> Rusage {
-            Rusage::default()
-        }
-        fn shutdown(&self, _: bool) {}
-        fn set_verbosity(&self, _: u32) {}
-    }
-
-    const NOW: Now = Now { mono_ns: 1, expiry_s: 1_800_000_000 };
-
     fn service() -> Service {
-        let effect_log = EffectLogOptions {
-            lanes: 1,
-            workers: 1,
-            value_bytes_max: 1000,
-            gates: false,
-            in_ring: false,
-        };
-        let options = Options {
-            effect_log: Some(effect_log),
-            settings: Vec::new(),
-            authenticate: None,
-            allow_shutdown: false,
-            allow_flush: true,
-            keep_leases: true,
-            connections_part: 4,
-            allow_dump: false,
-            limits: Limits { value_bytes_max: 1000, ..Limits::default() },
-            version: "1.6.45".into(),
-        };
-        let budget = MemoryBudget::new(8 << 20);
-        let config = EngineConfig::new(8 << 20);
-        let cell = Cell::new(config, budget, options, Box::new(NoHost), NOW);
-        Service::new(cell.expect("it fits"), false)
+        Service::new(cell_with_log(8 << 20, false), false)
     }
 
     /// Executes `text` with a tag. Returns its reply, and what it has made.
     fn execute(service: &mut Service, text: &[u8]) -> (Vec<u8>, Option<Made>) {
-        let limits = Limits { value_bytes_max: 1000, ..Limits::default() };
+        let limits = Limits { value_bytes_max: VALUE_BYTES_MAX, ..Limits::default() };
         let Parsed::Request { request, .. } = memcache::parse(text, &limits) else {
             panic!("{text:?} is no request")
         };
@@ -175,7 +133,7 @@ mod tests {
             }
             let (first, made) = execute(&mut service, text.as_bytes());
             let made = made.unwrap_or_else(|| panic!("{text:?} has made nothing"));
-            let limits = Limits { value_bytes_max: 1000, ..Limits::default() };
+            let limits = Limits { value_bytes_max: VALUE_BYTES_MAX, ..Limits::default() };
             let parsed = memcache::parse(text.as_bytes(), &limits);
             let Parsed::Request { request, .. } = parsed else { panic!("{text:?}") };
             assert!(repeat::can_be_repeated(&request), "{text:?}");
@@ -206,7 +164,7 @@ mod tests {
         for text in refused {
             assert_eq!(execute(&mut service, text.as_bytes()).1, None, "{text:?}");
         }
-        let limits = Limits { value_bytes_max: 1000, ..Limits::default() };
+        let limits = Limits { value_bytes_max: VALUE_BYTES_MAX, ..Limits::default() };
         for text in ["mg k v T30\r\n", "gat 30 k\r\n", "ma k t\r\n", "flush_all\r\n"] {
             let parsed = memcache::parse(text.as_bytes(), &limits);
             let Parsed::Request { request, .. } = parsed else { panic!("{text:?}") };

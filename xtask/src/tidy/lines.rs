@@ -16,7 +16,7 @@ const PRODUCT: [&str; 12] = [
     "control", "drivers", "volvox",
 ];
 /// Most lines of the product. Lower it when lines go; do not raise it for what could be shorter.
-const PRODUCT_MAX: usize = 40_400;
+const PRODUCT_MAX: usize = 41_000;
 /// Most lines of everything else, likewise; 2,600 of them are the simulator of rings, and 2,000
 /// the proof of a ring of processes. It is on its way to 18,100.
 const OUTSIDE_MAX: usize = 24_400;

@@ -287,7 +287,7 @@ fn an_admission_that_was_decided_counts_until_the_own_map_shows_it() {
     let is_admit =
         |(_, _, command): &(CellId, RangeId, Command)| matches!(command, Command::Admit { .. });
     let (_, _, admit) = cells.held.remove(cells.held.iter().position(is_admit).expect("one"));
-    // It is decided. Neither its outcome nor the map comes back, but that its settlement is refused.
+    // It is decided. Its outcome is not known, nor the map, but that its settlement is refused.
     assert!(matches!(cells.map.apply(&admit), Verdict::Applied { .. }));
     cells.event(A, Event::Proposed { range: FIRST, outcome: Outcome::Unknown });
     cells.cut_off(A);

@@ -118,9 +118,9 @@ impl AskedJobs {
         }
     }
 
-    /// Takes the request with this number, which `cell` has answered for the time that it was sent
-    /// after so many. It may be at another cell by now, or may have been sent once more: what was
-    /// answered then says nothing of what is still on its way.
+    /// Takes request `id`, which `cell` has answered as it was sent after `again` times before. It
+    /// may be at another cell by now, or may have been sent once more: what was answered then says
+    /// nothing of what is still on its way.
     pub(super) fn take(&mut self, (id, again): (u64, u16), cell: CellId) -> Option<Job> {
         let is_answered = |(of, job): &Asked| *of == cell && job.asked_before() == again;
         let (_, job) = match id.checked_sub(self.begin) {

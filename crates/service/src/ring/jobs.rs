@@ -37,10 +37,10 @@ use std::sync::Arc;
 
 /// Requests that a worker has at other cells, or that wait to be sent.
 const JOBS_MAX: usize = 16 << 10;
-/// So many more if they only delete what a client could not replace.
+/// This number more if they only delete what a client could not replace.
 const UNLINKS_MAX: usize = 1 << 10;
 /// Bytes of the requests that a worker has at other cells, or that wait to be sent: this part of
-/// the limit on memory, and at least so many. A single one may be longer.
+/// the limit on memory, and at least [`BYTES_MIN`]. A single one may be longer.
 const BYTES_PART: u64 = 128;
 const BYTES_MIN: u64 = 4 << 20;
 /// Delayed flushes of a worker that are proposed and not decided.
@@ -171,7 +171,7 @@ impl Jobs {
         if noreply { Outcome::Done } else { Outcome::Pending }
     }
 
-    /// What to do where there is no place for that many more jobs, with values of so many bytes.
+    /// What to do where there is no place for that many more jobs, with values of `bytes` bytes.
     fn is_full(
         &self,
         (jobs, bytes): (usize, usize),
@@ -205,7 +205,7 @@ impl Jobs {
         Some(Outcome::Done)
     }
 
-    /// Whether a request with a value of so many bytes may wait, too. One may, however long.
+    /// Whether a request with a value of `bytes` bytes may wait, too. One may, however long.
     fn takes(&self, bytes: usize) -> bool {
         let waiting = self.waiting_bytes();
         waiting == 0 || waiting + bytes <= self.bytes_max

@@ -10,7 +10,7 @@ use super::tag_state::{self, KIND as TAGS_KIND, NOTHING_KIND};
 use super::tags::AskedBy;
 use crate::fence;
 use crate::worker::Worker;
-use base::{Change, Effect, Now, SLICES, SliceId, Version};
+use base::{Change, Effect, Now, SLICES, SliceId, SliceRange, Version};
 use effects::{Entry, Made, Records};
 use engine::{Applied, KEY_BYTES_MAX};
 use ring::CellId;
@@ -101,19 +101,19 @@ impl StreamIn {
         if entries.first > last + 1 {
             return Taken::Refused(Reason::Malformed);
         }
+        let map_version = entries.map_version;
+        let mut with = With { ring, map_version, worker, now, asked_by: None };
         let mut ahead = Records::new(entries.first, entries.records);
-        let mut asked_by = None;
         for (at, record) in Records::new(entries.first, entries.records).enumerate() {
             if at % AHEAD == 0 {
-                look_ahead(&mut ahead, worker);
+                look_ahead(&mut ahead, ring);
             }
             let Ok(record) = record else { return Taken::Refused(Reason::Malformed) };
             // What was applied before the link broke comes again.
             if Some(record.position) <= *applied {
                 continue;
             }
-            let by = (worker as &mut _, &mut asked_by);
-            match self.apply(&record.entry, (ring, entries.map_version), by, now) {
+            match self.apply(&record.entry, &mut with) {
                 Ok(()) => *applied = Some(record.position),
                 Err(None) => return Taken::Later,
                 Err(Some(Reason::NoSpace)) if !self.is_full_for_long(now) => return Taken::Later,
@@ -138,112 +138,137 @@ impl StreamIn {
     }
 
     /// Applies one entry. `Err(None)`: it is to be tried again.
-    fn apply(
-        &self,
-        entry: &Entry<'_>,
-        (ring, map_version): (&RingCell, u64),
-        (worker, last_asker): (&mut Worker, &mut Option<(Asker, Arc<AskedBy>)>),
-        now: Now,
-    ) -> Result<(), Option<Reason>> {
-        let accepts = |slice: &SliceId, version: Option<Version>| {
-            ring.origins.accepts(*slice, (self.cell, map_version), version)
-        };
-        let check = |slice: SliceId, version| {
-            accepts(&slice, version).then_some(()).ok_or(Some(Reason::NotFollowing))
-        };
+    fn apply(&self, entry: &Entry<'_>, with: &mut With<'_>) -> Result<(), Option<Reason>> {
         match *entry {
             Entry::Change { slice, version, effect, tag } => {
-                check(slice, Some(version))?;
+                self.check(slice, Some(version), with)?;
                 self.promise.sees(effect.change.value_bytes());
-                apply(worker, slice, &effect, version, now)?;
+                apply(with, slice, &effect, version)?;
                 if let Some(tag) = tag {
-                    let tag = RequestTag::decode(tag);
-                    let made = Outcome::Made(Made::of(&effect, version));
-                    // Neighbours are nearly always of one asker.
-                    let last = last_asker.take_if(|(asker, _)| *asker == tag.asker);
-                    let (_, asked_by) = last_asker
-                        .insert(last.unwrap_or_else(|| (tag.asker, ring.tags.asked_by(tag.asker))));
-                    ring.tags.copies_by(asked_by, &tag, (slice, made));
+                    with.keep_tag(&RequestTag::decode(tag), (slice, Made::of(&effect, version)));
                 }
                 Ok(())
             }
             Entry::Item { slice, version, key, value, facts, .. } => {
-                check(slice, None)?;
+                self.check(slice, None, with)?;
                 self.promise.sees(value.bytes());
                 let effect = Effect { key, change: Change::Put(value, facts) };
-                apply(worker, slice, &effect, version, now)
+                apply(with, slice, &effect, version)
             }
-            Entry::Barrier(slices, number) => {
-                // What is in another lane of the primary has a barrier of its own there. That cell
-                // may have more lanes than this one, or fewer.
-                let engine = worker.engine().0;
-                let lane = |slice: &SliceId| slice.index() * usize::from(self.lanes) / SLICES;
-                let of_lane = |slice: &SliceId| lane(slice) == usize::from(self.lane);
-                // A delayed flush is carried out once in each slice.
-                let lacks = |slice: &SliceId| number == 0 || ring.flushed.of(*slice) < number;
-                for slice in slices.iter().filter(of_lane) {
-                    // To acknowledge it says that what was stored before it is gone here, too.
-                    check(slice, None)?;
-                    if !lacks(&slice) {
-                        continue;
-                    }
-                    engine.barrier(slice, engine.last_version(slice));
-                    if number != 0 {
-                        ring.flushed.set(slice, number);
-                    }
-                }
-                Ok(())
+            Entry::Barrier(slices, number) => self.end_items(slices, number, with),
+            Entry::Other { kind, bytes, .. } => self.apply_other(kind, bytes, with),
+            Entry::Skipped => Ok(()),
+        }
+    }
+
+    /// Whether this cell copies `slice` from the primary of this stream, in this version.
+    fn accepts(&self, slice: SliceId, version: Option<Version>, with: &With<'_>) -> bool {
+        with.ring.origins.accepts(slice, (self.cell, with.map_version), version)
+    }
+
+    /// The same, for what replies wait for: to acknowledge it says that it is applied.
+    fn check(
+        &self,
+        slice: SliceId,
+        version: Option<Version>,
+        with: &With<'_>,
+    ) -> Result<(), Option<Reason>> {
+        self.accepts(slice, version, with).then_some(()).ok_or(Some(Reason::NotFollowing))
+    }
+
+    /// Ends the items of those of `slices` that are in this lane of the primary: what is in another
+    /// lane has a barrier of its own there. That cell may have more lanes than this one, or fewer.
+    fn end_items(
+        &self,
+        slices: SliceRange,
+        number: u32,
+        with: &With<'_>,
+    ) -> Result<(), Option<Reason>> {
+        let (engine, flushed) = (with.ring.cell.engine(), &with.ring.flushed);
+        let lane = |slice: &SliceId| slice.index() * usize::from(self.lanes) / SLICES;
+        for slice in slices.iter().filter(|slice| lane(slice) == usize::from(self.lane)) {
+            self.check(slice, None, with)?;
+            // A delayed flush is carried out once in each slice.
+            if number != 0 && flushed.of(slice) >= number {
+                continue;
             }
-            Entry::Other { kind: slice_state::KIND, bytes, .. } => {
-                let engine = worker.engine().0;
-                for state in slice_state::decode(bytes).ok_or(Some(Reason::Malformed))? {
-                    if accepts(&state.slice, None) {
+            engine.barrier(slice, engine.last_version(slice));
+            if number != 0 {
+                flushed.set(slice, number);
+            }
+        }
+        Ok(())
+    }
+
+    /// Applies what changes no item.
+    fn apply_other(&self, kind: u8, bytes: &[u8], with: &With<'_>) -> Result<(), Option<Reason>> {
+        let (engine, malformed) = (with.ring.cell.engine(), Some(Reason::Malformed));
+        match kind {
+            slice_state::KIND => {
+                for state in slice_state::decode(bytes).ok_or(malformed)? {
+                    if self.accepts(state.slice, None, with) {
                         engine.advance(state.slice, state.last);
                         engine.barrier(state.slice, state.barrier);
-                        ring.flushed.set(state.slice, state.flushed);
+                        with.ring.flushed.set(state.slice, state.flushed);
                     }
                 }
-                Ok(())
             }
-            // To acknowledge it says that this cell follows that primary in that epoch.
-            Entry::Other { kind: fence::KIND, bytes, .. } => {
-                let (slice, epoch) = fence::decode(bytes).ok_or(Some(Reason::Malformed))?;
-                check(slice, Some(Version::new(epoch, 0)))
+            fence::KIND => {
+                let (slice, epoch) = fence::decode(bytes).ok_or(malformed)?;
+                self.check(slice, Some(Version::new(epoch, 0)), with)?;
             }
-            // A reply waits for it, which says that the request has made nothing.
-            Entry::Other { kind: NOTHING_KIND, bytes, .. } => {
-                let nothing = tag_state::decode_nothing(bytes).ok_or(Some(Reason::Malformed))?;
-                let (tag, slice) = nothing;
-                check(slice, None)?;
-                ring.tags.copies(&tag, (slice, Outcome::Nothing(tag.again)));
-                Ok(())
+            NOTHING_KIND => {
+                let (tag, slice) = tag_state::decode_nothing(bytes).ok_or(malformed)?;
+                self.check(slice, None, with)?;
+                with.ring.tags.copies(&tag, (slice, Outcome::Nothing(tag.again)));
             }
-            Entry::Other { kind: TAGS_KIND, bytes, .. } => {
-                let state = tag_state::decode(bytes).ok_or(Some(Reason::Malformed))?;
-                ring.tags.learn(state, |slice| accepts(slice, None));
-                Ok(())
+            TAGS_KIND => {
+                let state = tag_state::decode(bytes).ok_or(malformed)?;
+                with.ring.tags.learn(state, |slice| self.accepts(*slice, None, with));
             }
-            Entry::Other { .. } | Entry::Skipped => Ok(()),
+            _ => {}
         }
+        Ok(())
+    }
+}
+
+/// What the entries of one frame are applied with.
+struct With<'a> {
+    ring: &'a RingCell,
+    /// The map that the primary goes by.
+    map_version: u64,
+    worker: &'a mut Worker,
+    now: Now,
+    /// Whose request was applied last: neighbours are nearly always of one asker.
+    asked_by: Option<(Asker, Arc<AskedBy>)>,
+}
+
+impl With<'_> {
+    /// Keeps what a request has made that another cell has asked for.
+    fn keep_tag(&mut self, tag: &RequestTag, (slice, made): (SliceId, Made)) {
+        let tags = &self.ring.tags;
+        let last = self.asked_by.take_if(|(asker, _)| *asker == tag.asker);
+        let last = last.unwrap_or_else(|| (tag.asker, tags.asked_by(tag.asker)));
+        let (_, asked_by) = self.asked_by.insert(last);
+        tags.copies_by(asked_by, tag, (slice, Outcome::Made(made)));
     }
 }
 
 /// Lets the processor fetch what the next of `records` are about.
-fn look_ahead(records: &mut Records<'_>, worker: &mut Worker) {
-    let engine = worker.engine().0;
+fn look_ahead(records: &mut Records<'_>, ring: &RingCell) {
+    let engine = ring.cell.engine();
     let keys = (0..AHEAD).map_while(|_| records.next_key());
     let keys = keys.filter(|key| (1..=KEY_BYTES_MAX).contains(&key.len()));
     engine.prefetch(keys.map(|key| engine.key(key)));
 }
 
 fn apply(
-    worker: &mut Worker,
+    with: &mut With<'_>,
     slice: SliceId,
     effect: &Effect<'_>,
     version: Version,
-    now: Now,
 ) -> Result<(), Option<Reason>> {
-    match worker.apply((slice, version), effect, now) {
+    match with.worker.apply((slice, version), effect, with.now) {
         Applied::Done | Applied::Stale => Ok(()),
         Applied::Later(_) => Err(None),
         Applied::NoSpace => Err(Some(Reason::NoSpace)),

@@ -6,28 +6,10 @@ use crate::retrieve::get_shown;
 use crate::ring::cell::{RingHost, RingIdentity};
 use crate::ring::tag::Asker;
 use crate::ring::tags::Known;
-use crate::{Cell, ConnectionReport, Connections, EffectLogOptions, Host, Options, Rusage};
-use base::{Facts, MemoryBudget, SliceRange, Value};
-use engine::EngineConfig;
-use memcache::{Key, Limits};
+use crate::testing::{NOW, cell_with_log};
+use base::{Facts, Value};
+use memcache::Key;
 
-struct NoHost;
-
-impl Host for NoHost {
-    fn connections(&self) -> Connections {
-        Connections::default()
-    }
-    fn reports(&self) -> Vec<ConnectionReport> {
-        Vec::new()
-    }
-    fn rusage(&self) -> Rusage {
-        Rusage::default()
-    }
-    fn shutdown(&self, _: bool) {}
-    fn set_verbosity(&self, _: u32) {}
-}
-
-const NOW: Now = Now { mono_ns: 1, expiry_s: 1_800_000_000 };
 const PRIMARY: CellId = CellId(2);
 const EPOCH: u32 = 3;
 
@@ -41,27 +23,7 @@ struct Copying {
 
 impl Copying {
     fn new(lane: u8, lanes: u8) -> Self {
-        let effect_log = EffectLogOptions {
-            lanes: 1,
-            workers: 1,
-            value_bytes_max: 1000,
-            gates: true,
-            in_ring: true,
-        };
-        let options = Options {
-            effect_log: Some(effect_log),
-            settings: Vec::new(),
-            authenticate: None,
-            allow_shutdown: false,
-            allow_flush: true,
-            keep_leases: true,
-            connections_part: 4,
-            allow_dump: false,
-            limits: Limits { value_bytes_max: 1000, ..Limits::default() },
-            version: "1.6.45".into(),
-        };
-        let (budget, config) = (MemoryBudget::new(64 << 20), EngineConfig::new(64 << 20));
-        let cell = Cell::new(config, budget, options, Box::new(NoHost), NOW).expect("it fits");
+        let cell = cell_with_log(64 << 20, true);
         let identity = RingIdentity { ring: 7, cell: CellId(1), incarnation: 1 };
         let secret = peer::Secret::new(&[9; 32]).expect("long enough");
         let host = RingHost { nonce: Box::new(|| [0; _]), find: Box::new(|_| ()) };

@@ -57,7 +57,7 @@ mod tests {
     use super::*;
     use base::SliceId;
 
-    /// Chains of these lengths, in a log that takes so many items between two steps.
+    /// Chains of these lengths, in a log that takes `room` items in each step.
     fn steps(chains: &[u64], room: u64) -> (u64, Vec<u64>) {
         let (mut walk, mut steps, mut log) = (Walk::default(), 0, Vec::new());
         let mut next = 0;
