@@ -14,6 +14,7 @@ use super::executor::Executor;
 use super::kind::RingConnection;
 use super::link::{Link, LinkHandler};
 use super::report::report;
+use super::requests;
 use super::role::Role;
 use super::target::{Subject, subject};
 use super::worker::RingWorker;
@@ -147,26 +148,28 @@ impl Handler for RingService {
                 self.worker.service_mut().call(now, conn, request, ticket, reply)
             }
             Subject::All { delay, noreply } => match expiry(delay, now.expiry_s) {
-                Expiry::At(due_s) => self.worker.jobs.flush_later(due_s, ticket, noreply, reply),
+                Expiry::At(due_s) => {
+                    requests::flush_later(&mut self.worker.jobs, due_s, ticket, noreply, reply)
+                }
                 Expiry::Never | Expiry::Expired => {
-                    self.worker.jobs.flush(conn, ticket, noreply, reply)
+                    requests::flush(&mut self.worker.jobs, conn, ticket, noreply, reply)
                 }
             },
             Subject::Key(key) => {
                 let slice = SliceId::of(key.as_bytes());
-                self.worker.jobs.call(conn, (request, slice), ticket, reply)
+                requests::call(&mut self.worker.jobs, conn, (request, slice), ticket, reply)
             }
             Subject::Keys(keys) => {
                 let is_whole = keys.into_iter().all(|key| key.is_ok());
                 let changes = matches!(request, Request::Gat { .. });
-                if !is_whole || self.worker.jobs.leads_all(keys, changes) {
+                if !is_whole || requests::leads_all(&mut self.worker.jobs, keys, changes) {
                     return self.worker.service_mut().call(now, conn, request, ticket, reply);
                 }
                 // A part of its reply has left: only this cell can go on with it.
                 if conn.progress > 0 {
                     return Outcome::Park;
                 }
-                self.worker.jobs.gather(conn, (request, keys), ticket, reply)
+                requests::gather(&mut self.worker.jobs, conn, (request, keys), ticket, reply)
             }
         }
     }
@@ -265,7 +268,7 @@ impl Handler for RingService {
         }
         // The old value goes, wherever it is.
         if !self.worker.service().distrusts(conn) {
-            self.worker.jobs.unlink(key);
+            requests::unlink(&mut self.worker.jobs, key);
         }
         let stays = Refusal::TooLarge { unlink: None };
         self.worker.service_mut().refused(now, conn, Some(&stays), cause, reply);

@@ -13,43 +13,32 @@
 
 use super::asked::AskedJobs;
 use super::buffers::Buffers;
-use super::cell::{Finding, Flushing, RingCell};
+use super::cell::RingCell;
 use super::executor::{Executed, Executor, Leads};
 use super::finishing::Finishing;
-use super::flush;
-use super::job::{Asks, GatedReply, Gather, Job, Origin, Repeat, error, in_doubt};
+use super::job::{GatedReply, Job, Origin, Repeat, error, in_doubt};
 use super::later::Later;
 use super::lent::{self, LentJobs};
 use super::peers::{Needs, Peers, Was};
 use super::role::Role;
 use super::routes::Target;
 use super::tag::{Asker, RequestTag};
-use super::target::{is_noreply, repeat, value_bytes};
-use super::wanted::Wanted;
 use base::SliceId;
-use memcache::reply::{self, LINE_END};
-use memcache::{Key, Keys, Request};
+use memcache::reply;
 use peer::{Frame, Verdict};
 use ring::CellId;
-use session::{Conn, ConnId, Order, Outcome, Passed, Reply, Ticket, WAIT_NS_MAX, WorkerId};
+use session::{ConnId, Order, Passed, Reply, Ticket, WAIT_NS_MAX, WorkerId};
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
 /// Requests that a worker has at other cells, or that wait to be sent.
-const JOBS_MAX: usize = 16 << 10;
-/// This number more if they only delete what a client could not replace.
-const UNLINKS_MAX: usize = 1 << 10;
+pub(super) const JOBS_MAX: usize = 16 << 10;
 /// Bytes of the requests that a worker has at other cells, or that wait to be sent: this part of
 /// the limit on memory, and at least [`BYTES_MIN`]. A single one may be longer.
 const BYTES_PART: u64 = 128;
 const BYTES_MIN: u64 = 4 << 20;
-/// Delayed flushes of a worker that are proposed and not decided.
-const FLUSHES_MAX: usize = 16;
 /// An error of this cell comes so much before the general one of the session.
 const EARLIER_NS: u64 = 50_000_000;
-
-/// Bytes of a request without its value, nearly always.
-const TEXT_BYTES: usize = 96;
 
 /// The reply to what is no request.
 const MALFORMED: &[u8] = b"SERVER_ERROR a cell sent a malformed request\r\n";
@@ -73,9 +62,9 @@ pub(crate) struct Jobs {
     /// Those that another worker has, because this one has no links.
     lent: LentJobs,
     /// The replies to those that are executed.
-    finishing: Finishing,
+    pub(super) finishing: Finishing,
     /// Bytes of requests that may wait.
-    bytes_max: usize,
+    pub(super) bytes_max: usize,
     /// Replies that go back to other workers when the batch ends: worker, number, reply.
     returning: Vec<(WorkerId, u64, Vec<u8>)>,
 }
@@ -107,117 +96,19 @@ impl Jobs {
         !self.is_kept(slice) && self.executor.leads(slice, changes)
     }
 
-    /// Whether all keys are led at one level, which is used then.
-    pub(super) fn leads_all(&mut self, keys: Keys<'_>, changes: bool) -> bool {
-        let mut level = None;
-        for key in keys.flatten() {
-            let (target, _) = self.executor.route(SliceId::of(key.as_bytes()));
-            if !matches!(target, Target::Here(..)) || level.is_some_and(|level| level != target) {
-                return false;
-            }
-            level = Some(target);
-        }
-        let first = keys.flatten().next();
-        let is_kept = keys.flatten().any(|key| self.is_kept(SliceId::of(key.as_bytes())));
-        let leads = |key: Key<'_>| self.executor.leads(SliceId::of(key.as_bytes()), changes);
-        !is_kept && first.is_some_and(leads)
-    }
-
-    /// Executes `request` of one key, or sends it to its owner.
-    pub(super) fn call(
-        &mut self,
-        conn: &mut Conn,
-        (request, slice): (&Request<'_>, SliceId),
-        ticket: Ticket,
-        reply: &mut Reply,
-    ) -> Outcome {
-        let leads = match Wanted::of(request, self.executor.consistency()) {
-            Ok(_) if self.is_kept(slice) => Leads::No,
-            Ok(wanted) => self.executor.leads_as(slice, wanted),
-            Err(unknown) => Leads::Refused(format!("CLIENT_ERROR {unknown}")),
-        };
-        match leads {
-            Leads::Yes => self.executor.call(conn, request, ticket, reply),
-            // A part of its reply has left: only this cell can go on with it.
-            Leads::No | Leads::Refused(_) if conn.progress > 0 => Outcome::Park,
-            Leads::No => self.forward(conn, (request, slice), ticket, reply),
-            Leads::Refused(line) => {
-                if !is_noreply(request) {
-                    reply.bytes_mut().extend_from_slice(line.as_bytes());
-                    reply.bytes_mut().extend_from_slice(LINE_END);
-                }
-                Outcome::Done
-            }
-        }
-    }
-
-    /// Sends `request` to its owner, or tries again a little later.
-    fn forward(
-        &mut self,
-        conn: &Conn,
-        (request, slice): (&Request<'_>, SliceId),
-        ticket: Ticket,
-        reply: &mut Reply,
-    ) -> Outcome {
-        let noreply = is_noreply(request);
-        if let Some(outcome) = self.is_full((1, value_bytes(request)), conn, noreply, reply) {
-            return outcome;
-        }
-        let origin = if noreply { Origin::Nobody } else { Origin::Client(ticket) };
-        let mut text = self.buffers.take();
-        text.reserve(TEXT_BYTES + value_bytes(request));
-        memcache::write(request, &mut text);
-        self.dispatch(Job::new(origin, (text, slice), repeat(request), self.due_ns()));
-        if noreply { Outcome::Done } else { Outcome::Pending }
-    }
-
-    /// What to do where there is no place for that many more jobs, with values of `bytes` bytes.
-    fn is_full(
-        &self,
-        (jobs, bytes): (usize, usize),
-        conn: &Conn,
-        noreply: bool,
-        reply: &mut Reply,
-    ) -> Option<Outcome> {
-        let has_place = self.waiting() + jobs <= JOBS_MAX;
-        if has_place && self.takes(bytes) {
-            return None;
-        }
-        if jobs <= JOBS_MAX && !conn.is_overdue() {
-            return Some(Outcome::Park);
-        }
-        if noreply {
-            return Some(Outcome::Done);
-        }
-        let line = match has_place {
-            true => format!(
-                "SERVER_ERROR {} bytes of requests wait for other cells, at most {} may: send it \
-                 again later\r\n",
-                self.waiting_bytes(),
-                self.bytes_max
-            ),
-            false => format!(
-                "SERVER_ERROR {jobs} keys for other cells, at most {JOBS_MAX} wait: ask for \
-                 fewer\r\n"
-            ),
-        };
-        reply.bytes_mut().extend_from_slice(line.as_bytes());
-        Some(Outcome::Done)
-    }
-
     /// Whether a request with a value of `bytes` bytes may wait, too. One may, however long.
-    fn takes(&self, bytes: usize) -> bool {
+    pub(super) fn takes(&self, bytes: usize) -> bool {
         let waiting = self.waiting_bytes();
         waiting == 0 || waiting + bytes <= self.bytes_max
     }
 
     /// Bytes of the requests that wait for something.
-    fn waiting_bytes(&self) -> usize {
+    pub(super) fn waiting_bytes(&self) -> usize {
         self.asked.bytes() + self.again.bytes()
     }
 
     /// How many jobs wait for something.
-    fn waiting(&self) -> usize {
+    pub(super) fn waiting(&self) -> usize {
         self.asked.len() + self.again.len() + self.finishing.gated.len() + self.lent.len()
     }
 
@@ -237,101 +128,8 @@ impl Jobs {
     }
 
     /// When a job that comes now must end.
-    fn due_ns(&self) -> u64 {
+    pub(super) fn due_ns(&self) -> u64 {
         self.now_ns() + WAIT_NS_MAX - EARLIER_NS
-    }
-
-    /// Deletes `key` wherever it is. Nobody waits for it, and nobody can be parked until there is
-    /// place for it: beyond its bound it is not done.
-    pub(super) fn unlink(&mut self, key: Key<'_>) {
-        if self.waiting() >= JOBS_MAX + UNLINKS_MAX {
-            return;
-        }
-        let mut text = Vec::new();
-        memcache::write(&Request::Delete { key, noreply: true }, &mut text);
-        let slice = SliceId::of(key.as_bytes());
-        self.dispatch(Job::new(Origin::Nobody, (text, slice), Repeat::ById, self.due_ns()));
-    }
-
-    /// Reads several keys, each from its owner.
-    pub(super) fn gather(
-        &mut self,
-        conn: &Conn,
-        (request, keys): (&Request<'_>, Keys<'_>),
-        ticket: Ticket,
-        reply: &mut Reply,
-    ) -> Outcome {
-        if let Some(outcome) = self.is_full((keys.count(), 0), conn, false, reply) {
-            return outcome;
-        }
-        let number = self.asked.next_id();
-        let parts: Vec<_> = keys.flatten().map(|key| part(request, key)).collect();
-        self.finishing.gather(number, Gather::new(ticket, Asks::Values, parts.len()));
-        for (index, what) in parts.into_iter().enumerate() {
-            let origin = Origin::Part { gather: number, index };
-            self.dispatch(Job::new(origin, what, repeat(request), self.due_ns()));
-        }
-        Outcome::Pending
-    }
-
-    /// Ends all items, range by range.
-    pub(super) fn flush(
-        &mut self,
-        conn: &Conn,
-        ticket: Ticket,
-        noreply: bool,
-        reply: &mut Reply,
-    ) -> Outcome {
-        let number = self.asked.next_id();
-        let map = self.executor.ring.map();
-        let starts = map.ranges.iter().filter_map(|range| range.slices().iter().next());
-        let slices: Vec<_> = starts.collect();
-        if slices.is_empty() && !noreply {
-            reply.bytes_mut().extend_from_slice(b"SERVER_ERROR the ring has not formed\r\n");
-            return Outcome::Done;
-        }
-        if let Some(outcome) = self.is_full((slices.len(), 0), conn, noreply, reply) {
-            return outcome;
-        }
-        if !noreply {
-            self.finishing.gather(number, Gather::new(ticket, Asks::Done, slices.len()));
-        }
-        for (index, slice) in slices.into_iter().enumerate() {
-            let origin = match noreply {
-                true => Origin::Nobody,
-                false => Origin::Part { gather: number, index },
-            };
-            // To flush twice ends what was written since.
-            let what = (flush::text(slice), slice);
-            self.dispatch(Job::new(origin, what, Repeat::Never, self.due_ns()));
-        }
-        if noreply { Outcome::Done } else { Outcome::Pending }
-    }
-
-    /// Ends all items in second `due_s`, once the map has that.
-    pub(super) fn flush_later(
-        &mut self,
-        due_s: u32,
-        ticket: Ticket,
-        noreply: bool,
-        reply: &mut Reply,
-    ) -> Outcome {
-        let flushes = &mut self.finishing.flushes;
-        if flushes.len() >= FLUSHES_MAX {
-            if !noreply {
-                let line = format!(
-                    "SERVER_ERROR {FLUSHES_MAX} delayed flush_all are not decided, no more may \
-                     wait: send it again later\r\n"
-                );
-                reply.bytes_mut().extend_from_slice(line.as_bytes());
-            }
-            return Outcome::Done;
-        }
-        let id = self.executor.ring.next_number();
-        flushes.insert(id, (!noreply).then_some(ticket));
-        let Executor { ring, worker, now, .. } = &self.executor;
-        ring.find(Finding::Flushes(Flushing { worker: *worker, id, due_s, at_s: now.expiry_s }));
-        if noreply { Outcome::Done } else { Outcome::Pending }
     }
 
     /// What came of the delayed flush `id`.
@@ -348,7 +146,7 @@ impl Jobs {
 
     /// Begins `job`, unless one about the same slice is kept for later: requests of one client keep
     /// their order.
-    fn dispatch(&mut self, job: Job) {
+    pub(super) fn dispatch(&mut self, job: Job) {
         let worker = self.executor.worker;
         if !self.executor.ring.has_links(worker) {
             self.lent.forget_late(self.now_ns());
@@ -364,7 +162,7 @@ impl Jobs {
 
     /// Whether a job about `slice` is kept for later, or lent.
     #[inline]
-    fn is_kept(&self, slice: SliceId) -> bool {
+    pub(super) fn is_kept(&self, slice: SliceId) -> bool {
         self.lent.has(slice) || self.again.has(slice)
     }
 
@@ -653,17 +451,4 @@ impl Jobs {
             None => "SERVER_ERROR in doubt: the owner has not answered in time\r\n".to_owned(),
         }
     }
-}
-
-/// `request` for one of its keys.
-fn part(request: &Request<'_>, key: Key<'_>) -> (Vec<u8>, SliceId) {
-    let keys = Keys::one(key);
-    let one = match *request {
-        Request::Gat { exptime, with_cas, .. } => Request::Gat { exptime, keys, with_cas },
-        Request::Get { with_cas, .. } => Request::Get { keys, with_cas },
-        other => other,
-    };
-    let mut text = Vec::with_capacity(TEXT_BYTES);
-    memcache::write(&one, &mut text);
-    (text, SliceId::of(key.as_bytes()))
 }

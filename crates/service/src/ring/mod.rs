@@ -2,9 +2,9 @@
 //! changes reach its copies.
 //!
 //! To read it, begin with `handler` (where every request arrives) and `keeper` (what follows from a
-//! new map). Then `jobs`, what is carried out for clients, and `executor`, what is executed here;
-//! `worker` and `link`, what goes between cells; `streams`, `stream_out` and `stream_in`, the way
-//! of a change to a copy; `terms`, what a leadership is.
+//! new map). Then `requests`, what clients ask, `jobs`, what is carried out for them, and
+//! `executor`, what is executed here; `worker` and `link`, what goes between cells; `streams`,
+//! `stream_out` and `stream_in`, the way of a change to a copy; `terms`, what a leadership is.
 
 mod asked;
 mod buffers;
@@ -29,6 +29,7 @@ mod origin;
 mod outcome;
 mod peers;
 mod report;
+mod requests;
 mod role;
 mod room;
 mod routes;

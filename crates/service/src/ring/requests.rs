@@ -1,0 +1,234 @@
+//! The requests of clients in a ring: executed here, or made into jobs.
+//!
+//! ```text
+//! one key       -> led here: executed  -> else a job
+//! several keys  -> all led at one level here: executed  -> else a job for each key
+//! flush_all     -> a job for each range; one with a delay is proposed for the map
+//! ```
+//!
+//! Invariant: where there is no place for more jobs, the client is parked before anything is begun.
+
+use super::cell::{Finding, Flushing};
+use super::executor::{Executor, Leads};
+use super::flush as flush_range;
+use super::job::{Asks, Gather, Job, Origin, Repeat};
+use super::jobs::{JOBS_MAX, Jobs};
+use super::routes::Target;
+use super::target::{is_noreply, repeat, value_bytes};
+use super::wanted::Wanted;
+use base::SliceId;
+use memcache::reply::LINE_END;
+use memcache::{Key, Keys, Request};
+use session::{Conn, Outcome, Reply, Ticket};
+
+/// Delayed flushes of a worker that are proposed and not decided.
+const FLUSHES_MAX: usize = 16;
+/// Jobs beyond [`JOBS_MAX`] if they only delete what a client could not replace.
+const UNLINKS_MAX: usize = 1 << 10;
+
+/// Bytes of a request without its value, nearly always.
+const TEXT_BYTES: usize = 96;
+
+/// Whether all keys are led at one level, which is used then.
+pub(super) fn leads_all(jobs: &mut Jobs, keys: Keys<'_>, changes: bool) -> bool {
+    let mut level = None;
+    for key in keys.flatten() {
+        let (target, _) = jobs.executor.route(SliceId::of(key.as_bytes()));
+        if !matches!(target, Target::Here(..)) || level.is_some_and(|level| level != target) {
+            return false;
+        }
+        level = Some(target);
+    }
+    let first = keys.flatten().next();
+    let is_kept = keys.flatten().any(|key| jobs.is_kept(SliceId::of(key.as_bytes())));
+    let leads = |key: Key<'_>| jobs.executor.leads(SliceId::of(key.as_bytes()), changes);
+    !is_kept && first.is_some_and(leads)
+}
+
+/// Executes `request` of one key, or sends it to its owner.
+pub(super) fn call(
+    jobs: &mut Jobs,
+    conn: &mut Conn,
+    (request, slice): (&Request<'_>, SliceId),
+    ticket: Ticket,
+    reply: &mut Reply,
+) -> Outcome {
+    let leads = match Wanted::of(request, jobs.executor.consistency()) {
+        Ok(_) if jobs.is_kept(slice) => Leads::No,
+        Ok(wanted) => jobs.executor.leads_as(slice, wanted),
+        Err(unknown) => Leads::Refused(format!("CLIENT_ERROR {unknown}")),
+    };
+    match leads {
+        Leads::Yes => jobs.executor.call(conn, request, ticket, reply),
+        // A part of its reply has left: only this cell can go on with it.
+        Leads::No | Leads::Refused(_) if conn.progress > 0 => Outcome::Park,
+        Leads::No => forward(jobs, conn, (request, slice), ticket, reply),
+        Leads::Refused(line) => {
+            if !is_noreply(request) {
+                reply.bytes_mut().extend_from_slice(line.as_bytes());
+                reply.bytes_mut().extend_from_slice(LINE_END);
+            }
+            Outcome::Done
+        }
+    }
+}
+
+/// Sends `request` to its owner, or tries again a little later.
+fn forward(
+    jobs: &mut Jobs,
+    conn: &Conn,
+    (request, slice): (&Request<'_>, SliceId),
+    ticket: Ticket,
+    reply: &mut Reply,
+) -> Outcome {
+    let noreply = is_noreply(request);
+    if let Some(outcome) = is_full(jobs, (1, value_bytes(request)), conn, noreply, reply) {
+        return outcome;
+    }
+    let origin = if noreply { Origin::Nobody } else { Origin::Client(ticket) };
+    let mut text = jobs.buffers.take();
+    text.reserve(TEXT_BYTES + value_bytes(request));
+    memcache::write(request, &mut text);
+    jobs.dispatch(Job::new(origin, (text, slice), repeat(request), jobs.due_ns()));
+    if noreply { Outcome::Done } else { Outcome::Pending }
+}
+
+/// What to do where there is no place for that many more jobs, with values of `bytes` bytes.
+fn is_full(
+    jobs: &Jobs,
+    (more, bytes): (usize, usize),
+    conn: &Conn,
+    noreply: bool,
+    reply: &mut Reply,
+) -> Option<Outcome> {
+    let has_place = jobs.waiting() + more <= JOBS_MAX;
+    if has_place && jobs.takes(bytes) {
+        return None;
+    }
+    if more <= JOBS_MAX && !conn.is_overdue() {
+        return Some(Outcome::Park);
+    }
+    if noreply {
+        return Some(Outcome::Done);
+    }
+    let line = match has_place {
+        true => format!(
+            "SERVER_ERROR {} bytes of requests wait for other cells, at most {} may: send it \
+             again later\r\n",
+            jobs.waiting_bytes(),
+            jobs.bytes_max
+        ),
+        false => format!(
+            "SERVER_ERROR {more} keys for other cells, at most {JOBS_MAX} wait: ask for \
+             fewer\r\n"
+        ),
+    };
+    reply.bytes_mut().extend_from_slice(line.as_bytes());
+    Some(Outcome::Done)
+}
+
+/// Deletes `key` wherever it is. Nobody waits for it, and nobody can be parked until there is
+/// place for it: beyond its bound it is not done.
+pub(super) fn unlink(jobs: &mut Jobs, key: Key<'_>) {
+    if jobs.waiting() >= JOBS_MAX + UNLINKS_MAX {
+        return;
+    }
+    let mut text = Vec::new();
+    memcache::write(&Request::Delete { key, noreply: true }, &mut text);
+    let slice = SliceId::of(key.as_bytes());
+    jobs.dispatch(Job::new(Origin::Nobody, (text, slice), Repeat::ById, jobs.due_ns()));
+}
+
+/// Reads several keys, each from its owner.
+pub(super) fn gather(
+    jobs: &mut Jobs,
+    conn: &Conn,
+    (request, keys): (&Request<'_>, Keys<'_>),
+    ticket: Ticket,
+    reply: &mut Reply,
+) -> Outcome {
+    if let Some(outcome) = is_full(jobs, (keys.count(), 0), conn, false, reply) {
+        return outcome;
+    }
+    let number = jobs.asked.next_id();
+    let parts: Vec<_> = keys.flatten().map(|key| part(request, key)).collect();
+    jobs.finishing.gather(number, Gather::new(ticket, Asks::Values, parts.len()));
+    for (index, what) in parts.into_iter().enumerate() {
+        let origin = Origin::Part { gather: number, index };
+        jobs.dispatch(Job::new(origin, what, repeat(request), jobs.due_ns()));
+    }
+    Outcome::Pending
+}
+
+/// Ends all items, range by range.
+pub(super) fn flush(
+    jobs: &mut Jobs,
+    conn: &Conn,
+    ticket: Ticket,
+    noreply: bool,
+    reply: &mut Reply,
+) -> Outcome {
+    let number = jobs.asked.next_id();
+    let map = jobs.executor.ring.map();
+    let starts = map.ranges.iter().filter_map(|range| range.slices().iter().next());
+    let slices: Vec<_> = starts.collect();
+    if slices.is_empty() && !noreply {
+        reply.bytes_mut().extend_from_slice(b"SERVER_ERROR the ring has not formed\r\n");
+        return Outcome::Done;
+    }
+    if let Some(outcome) = is_full(jobs, (slices.len(), 0), conn, noreply, reply) {
+        return outcome;
+    }
+    if !noreply {
+        jobs.finishing.gather(number, Gather::new(ticket, Asks::Done, slices.len()));
+    }
+    for (index, slice) in slices.into_iter().enumerate() {
+        let origin = match noreply {
+            true => Origin::Nobody,
+            false => Origin::Part { gather: number, index },
+        };
+        // To flush twice ends what was written since.
+        let what = (flush_range::text(slice), slice);
+        jobs.dispatch(Job::new(origin, what, Repeat::Never, jobs.due_ns()));
+    }
+    if noreply { Outcome::Done } else { Outcome::Pending }
+}
+
+/// Ends all items in second `due_s`, once the map has that.
+pub(super) fn flush_later(
+    jobs: &mut Jobs,
+    due_s: u32,
+    ticket: Ticket,
+    noreply: bool,
+    reply: &mut Reply,
+) -> Outcome {
+    let flushes = &mut jobs.finishing.flushes;
+    if flushes.len() >= FLUSHES_MAX {
+        if !noreply {
+            let line = format!(
+                "SERVER_ERROR {FLUSHES_MAX} delayed flush_all are not decided, no more may \
+                 wait: send it again later\r\n"
+            );
+            reply.bytes_mut().extend_from_slice(line.as_bytes());
+        }
+        return Outcome::Done;
+    }
+    let id = jobs.executor.ring.next_number();
+    flushes.insert(id, (!noreply).then_some(ticket));
+    let Executor { ring, worker, now, .. } = &jobs.executor;
+    ring.find(Finding::Flushes(Flushing { worker: *worker, id, due_s, at_s: now.expiry_s }));
+    if noreply { Outcome::Done } else { Outcome::Pending }
+}
+
+/// `request` for one of its keys.
+fn part(request: &Request<'_>, key: Key<'_>) -> (Vec<u8>, SliceId) {
+    let keys = Keys::one(key);
+    let one = match *request {
+        Request::Gat { exptime, with_cas, .. } => Request::Gat { exptime, keys, with_cas },
+        Request::Get { with_cas, .. } => Request::Get { keys, with_cas },
+        other => other,
+    };
+    let mut text = Vec::with_capacity(TEXT_BYTES);
+    memcache::write(&one, &mut text);
+    (text, SliceId::of(key.as_bytes()))
+}
