@@ -458,6 +458,36 @@ fn what_an_earlier_life_has_sent_grants_no_lease() {
 }
 
 #[test]
+fn a_cell_that_takes_over_answers_when_it_may_show_what_it_has_said() {
+    // B leads the second range, of which C has the copy, and copies the first one.
+    let map = formed(3);
+    let at = |mono_ns, expiry_s| Now { mono_ns, expiry_s };
+    let mut member = Member::new(B, Arc::new(map.clone()), true, at(1, 1_000));
+    let hears = |member: &mut Member, now: Now, second| {
+        let heartbeat = Heartbeat {
+            sent_ns: now.mono_ns,
+            echo_ns: now.mono_ns,
+            heard_ns: now.mono_ns,
+            expiry_s: second,
+            ..Heartbeat::default()
+        };
+        let heard = Event::Heard { from: C, incarnation: Incarnation(1), heartbeat };
+        member.handle(heard, now, &mut Vec::new());
+    };
+    hears(&mut member, at(BEAT_NS, 1_000), 1_000);
+    // It says 1001, which A may show then. C has not said it.
+    member.handle(Event::Tick, at(3 * BEAT_NS, 1_001), &mut Vec::new());
+    assert_eq!(member.ceiling_s(), 1_000);
+    let mut taken = map;
+    let stamp = taken.range(FIRST).expect("a range").stamp();
+    taken.apply(&Command::Promote { at: stamp, cell: B, why: crate::map::Why::Silent });
+    member.handle(Event::Map(Arc::new(taken)), at(3 * BEAT_NS, 1_001), &mut Vec::new());
+    assert_eq!(member.may_answer_until_ns(FIRST), 0, "it would show an earlier second");
+    hears(&mut member, at(4 * BEAT_NS, 1_001), 1_001);
+    assert_eq!((member.ceiling_s(), member.may_answer_until_ns(FIRST)), (1_001, u64::MAX));
+}
+
+#[test]
 fn a_primary_neither_shows_a_second_nor_answers_before_its_copy_has_said_it() {
     let mut member = Member::new(A, Arc::new(formed(3)), true, Now { mono_ns: 1, expiry_s: 1_000 });
     let mut sent_ns = 1;

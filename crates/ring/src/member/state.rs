@@ -67,6 +67,8 @@ pub struct Member {
     rests: BTreeMap<(RangeId, CellId), Rest>,
     /// By range, when the last lease ends that was granted to an earlier primary.
     holds: BTreeMap<RangeId, u64>,
+    /// By range, the latest second that an earlier primary may have shown.
+    shown_s: BTreeMap<RangeId, u32>,
     /// The version of the map for which this cell is ready to learn.
     ready_version: u64,
     /// When this life began.
@@ -94,6 +96,7 @@ impl Member {
             refusing: BTreeMap::new(),
             rests: BTreeMap::new(),
             holds: BTreeMap::new(),
+            shown_s: BTreeMap::new(),
             ready_version: 0,
             start_ns: now.mono_ns,
             handled_ns: now.mono_ns,
@@ -171,6 +174,10 @@ impl Member {
     pub fn may_answer_until_ns(&self, range: RangeId) -> u64 {
         let led = self.map.range(range).filter(|range| range.primary == self.me);
         let Some(range) = led else { return 0 };
+        // An item that a client has found expired stays expired.
+        if self.shown_s.get(&range.id).is_some_and(|second| self.time.ceiling_s() < *second) {
+            return 0;
+        }
         self.granters(range).map(|cell| self.lease_until_ns(cell)).min().unwrap_or(u64::MAX)
     }
 
@@ -230,6 +237,9 @@ impl Member {
         }
         for range in map.ranges.iter().filter(|range| range.primary == self.me) {
             let before = self.map.range(range.id).filter(|before| before.epoch < range.epoch);
+            if before.is_some() {
+                self.shown_s.insert(range.id, self.time.shown_by_others_s());
+            }
             if let Some(peer) = before.and_then(|before| self.peers.get(before.primary)) {
                 self.holds.insert(range.id, peer.heard_at_ns.min(now.mono_ns) + SILENCE_NS);
             }
@@ -280,8 +290,8 @@ impl Member {
         range.learner.filter(|_| is_ready)
     }
 
-    fn beat(&self, now: Now, effects: &mut Vec<Effect>) {
-        let suspects = self.peers.broken();
+    fn beat(&mut self, now: Now, effects: &mut Vec<Effect>) {
+        let (suspects, second) = (self.peers.broken(), self.time.says());
         for to in self.peers.ids() {
             let (heard_ns, counted_ns) = self.peers.latest_ns(to);
             let echo_ns = if self.proposals.may_replace(to) { 0 } else { counted_ns };
@@ -291,7 +301,7 @@ impl Member {
                 heard_ns,
                 map_version: self.map.version,
                 ready_version: self.ready_version,
-                expiry_s: self.time.said_s(),
+                expiry_s: second,
                 suspects: suspects.clone(),
             };
             effects.push(Effect::Beat { to, heartbeat });

@@ -10,6 +10,8 @@
 //! second only when each copy in sync has said it, or a later one. So a cell that replaces it shows
 //! no earlier one, and an item that a client has found expired stays expired. A copy that is
 //! further than [`APART_S`] away is not waited for, or one wrong clock would stop that of others.
+//! What a cell has said, the primary that it replaces may have shown: so in a range that it takes
+//! over it answers nothing before it may show that second itself.
 
 use super::event::Effect;
 use base::Now;
@@ -33,6 +35,8 @@ pub(super) struct RingTime {
     own_s: u32,
     /// The latest second that requests may be shown.
     ceiling_s: u32,
+    /// The latest second that this cell has said to others.
+    spoken_s: u32,
     /// Since when this cell has led the agreement.
     leads_since_ns: Option<u64>,
 }
@@ -41,7 +45,7 @@ impl RingTime {
     /// That of a cell that knows it, or is to learn it from others.
     pub(super) fn new(is_known: bool, now: Now) -> Self {
         let ceiling_s = if is_known { now.expiry_s } else { 0 };
-        Self { is_known, own_s: now.expiry_s, ceiling_s, leads_since_ns: None }
+        Self { is_known, own_s: now.expiry_s, ceiling_s, spoken_s: 0, leads_since_ns: None }
     }
 
     pub(super) fn is_known(&self) -> bool {
@@ -51,6 +55,17 @@ impl RingTime {
     /// What this cell says: 0 if it does not know.
     pub(super) fn said_s(&self) -> u32 {
         if self.is_known { self.own_s } else { 0 }
+    }
+
+    /// This cell says its second to others now.
+    pub(super) fn says(&mut self) -> u32 {
+        self.spoken_s = self.said_s();
+        self.spoken_s
+    }
+
+    /// The latest second that a primary may have shown of which this cell was a copy.
+    pub(super) fn shown_by_others_s(&self) -> u32 {
+        self.spoken_s
     }
 
     pub(super) fn ceiling_s(&self) -> u32 {
