@@ -2,7 +2,7 @@
 //!
 //! A run has some of the kinds only, so that one kind does not hide what another one finds.
 
-use crate::cells::Cells;
+use crate::cells::{Cells, THREADS};
 use crate::coordinator::Weather;
 use crate::scene::{Event, Scene, cell_id};
 use std::collections::BTreeMap;
@@ -131,11 +131,11 @@ impl Faults {
             }
             Kind::Pause => {
                 let for_ns = scene.dice.duration(20_000_000, 1_500_000_000);
-                cells.stop(cell, [true; 3], for_ns, scene);
+                cells.stop(cell, [true; THREADS], for_ns, scene);
             }
             Kind::Stall => {
-                let mut threads = [false; 3];
-                threads[scene.dice.index(3)] = true;
+                let mut threads = [false; THREADS];
+                threads[scene.dice.index(THREADS)] = true;
                 let for_ns = scene.dice.duration(5_000_000, 800_000_000);
                 cells.stop(cell, threads, for_ns, scene);
             }
@@ -270,7 +270,7 @@ impl Faults {
             self.mend(number, cells, scene);
         }
         for cell in 0..cells.machines.len() {
-            cells.machines[cell].stopped_ns = [scene.now_ns; 3];
+            cells.machines[cell].stopped_ns = [scene.now_ns; THREADS];
             scene.after(scene.now_ns % 1_000_000, Event::Restart(cell));
         }
     }

@@ -11,6 +11,7 @@
 //! calm, the ring becomes healthy, each key can be read and written, and all cells in sync hold the
 //! same.
 
+use crate::cell::Shape;
 use crate::cells::{Cells, started};
 use crate::client::{Client, key_name};
 use crate::clock::Clock;
@@ -20,6 +21,7 @@ use crate::faults::{Faults, Kind};
 use crate::history::{Answer, Ask, Entry, History};
 use crate::linear::{Found, search};
 use crate::net::Net;
+use crate::process::Process;
 use crate::scene::{Event, Scene, index_of};
 use crate::trace::Trace;
 use base::SliceId;
@@ -148,9 +150,16 @@ impl World {
             Clock::new(scene.dice.between(1, 1 << 31) * 1000, rate, wrong_s)
         };
         let clocks: Vec<_> = (0..count).map(clock).collect();
+        // In one half of the rings, cells have several workers and lanes.
+        let has_several = scene.dice.per_mille(500);
+        let shape = |clock| match has_several {
+            true => (Shape::choose(&mut scene.dice), clock),
+            false => (Shape::ONE, clock),
+        };
+        let machines: Vec<_> = clocks.into_iter().map(shape).collect();
         let net = Net::new(count, &mut scene);
         let coordinator = Coordinator::new(map, slices);
-        let cells = Cells::start(coordinator, net, &clocks, &mut scene);
+        let cells = Cells::start(coordinator, net, &machines, &mut scene);
         let clients = scene.dice.between(2, 5) as usize;
         let flushes = scene.dice.per_mille(400);
         let mut clients: Vec<_> =
@@ -184,8 +193,8 @@ impl World {
     fn happens(&mut self, event: Event) {
         let Self { scene, cells, clients, history, faults, .. } = self;
         match event {
-            Event::Worker(life) => {
-                cells.step_worker(life, scene);
+            Event::Worker(life, worker) => {
+                cells.step_worker(life, worker, scene);
                 if let Some((cell, for_ns)) = cells.stopped_in_batch.take() {
                     ask_while_stopped(clients, cell, for_ns, scene);
                 }
@@ -382,7 +391,7 @@ impl World {
             faults: self.faults.counts,
             promotions: self.cells.coordinator.promotions,
             losses: self.cells.coordinator.losses,
-            drops: processes.map(|process| process.driver.drops).sum(),
+            drops: processes.map(Process::drops).sum(),
             trace: self.scene.trace.into_text(),
         }
     }
