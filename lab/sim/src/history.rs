@@ -24,6 +24,8 @@ pub(crate) enum Ask {
     Get,
     /// Returns the number of the item besides.
     Gets,
+    /// Lets the item stay for ever, and returns it.
+    Keep,
     Set(u64),
     /// Stores for some seconds.
     SetFor {
@@ -48,6 +50,15 @@ pub(crate) enum Ask {
     Flush {
         seconds: u64,
     },
+    /// All items of all keys end now, range by range.
+    FlushNow,
+}
+
+impl Ask {
+    /// Whether it returns what the key has, and changes no value.
+    pub(crate) fn reads(self) -> bool {
+        matches!(self, Self::Get | Self::Gets | Self::Keep)
+    }
 }
 
 /// What came of it.
@@ -153,8 +164,18 @@ impl History {
 
     /// By value, when those items of a key end that were stored for some time only.
     pub(crate) fn ends_of_key(&self, key: usize) -> BTreeMap<u64, End> {
-        let of_key = self.entries.iter().filter(|entry| entry.key == key);
-        of_key.filter_map(|entry| self.end(entry)).collect()
+        let of_key = || self.entries.iter().filter(|entry| entry.key == key);
+        let mut ends: BTreeMap<_, _> = of_key().filter_map(|entry| self.end(entry)).collect();
+        for keep in of_key().filter(|entry| entry.ask == Ask::Keep) {
+            let may_keep = |value: u64| match keep.answer {
+                Answer::Value(kept) => kept.is_some_and(|kept| kept / STEP * STEP == value),
+                _ => keep.answer == Answer::Open,
+            };
+            for (_, end) in ends.iter_mut().filter(|(value, _)| may_keep(**value)) {
+                end.latest_ns = None;
+            }
+        }
+        ends
     }
 
     /// The value that `entry` has stored, and when it ends, if that was for some time only.
@@ -172,11 +193,10 @@ impl History {
     /// The entries of one key that may matter, by the time of asking.
     pub(crate) fn of_key(&self, key: usize) -> Vec<Entry> {
         let matters = |entry: &&Entry| {
-            let reads = matches!(entry.ask, Ask::Get | Ask::Gets);
             entry.key == key
                 && !matches!(entry.ask, Ask::Flush { .. })
                 && entry.answer != Answer::Refused
-                && !(reads && entry.answer == Answer::Open)
+                && !(entry.ask.reads() && entry.answer == Answer::Open)
         };
         let mut entries: Vec<_> = self.entries.iter().filter(matters).copied().collect();
         entries.sort_by_key(|entry| entry.asked_ns);

@@ -31,7 +31,7 @@
 //! | `worker` | `clock`, `dice`, `driver`, `outside`, `scene` | a worker as a thread, step by step |
 //! | `process` | `cell`, `clock`, `driver`, `outside`, `scene`, `worker` | the process of a cell |
 //! | `coordinator` | `history`, `scene` | the one map, its commands, and who hears of them when |
-//! | `client` | `history`, `net`, `scene` | what clients do |
+//! | `client` | `dice`, `history`, `net`, `scene` | what clients do |
 //! | `cells` | `cell`, `client`, `clock`, `coordinator`, `driver`, `history`, `net`, `process`, `scene` | all cells, and what they send each other |
 //! | `faults` | `cells`, `coordinator`, `scene` | what goes wrong, and when |
 //! | `world` | `cell`, `cells`, `client`, `clock`, `coordinator`, `dice`, `faults`, `history`, `linear`, `net`, `process`, `scene`, `trace` | one run, and what must be true of it |

@@ -36,7 +36,7 @@ type State = Option<u64>;
 fn apply(entry: &Entry, state: State) -> Option<State> {
     use Answer::{Done, Exists, Failed, Open, Value};
     match (entry.ask, entry.answer) {
-        (Ask::Get | Ask::Gets, Value(value)) => (value == state).then_some(state),
+        (Ask::Get | Ask::Gets | Ask::Keep, Value(value)) => (value == state).then_some(state),
         (Ask::Set(value) | Ask::SetFor { value, .. }, Done | Open) => Some(Some(value)),
         (Ask::Add(value), Done) => state.is_none().then_some(Some(value)),
         (Ask::Add(value), Open) => Some(state.or(Some(value))),
@@ -50,7 +50,7 @@ fn apply(entry: &Entry, state: State) -> Option<State> {
         }
         (Ask::Cas { .. } | Ask::Delete, Failed) => state.is_none().then_some(None),
         (Ask::Delete, Done) => state.map(|_| None),
-        (Ask::Delete, Open) | (Ask::Lose | Ask::End(_), _) => Some(None),
+        (Ask::Delete, Open) | (Ask::Lose | Ask::End(_) | Ask::FlushNow, _) => Some(None),
         (Ask::Incr, Value(None)) => state.is_none().then_some(None),
         (Ask::Incr, Value(Some(value))) => {
             (state.map(|state| state + 1) == Some(value)).then_some(Some(value))
@@ -158,9 +158,9 @@ pub(crate) fn search(entries: &[Entry], ends: &BTreeMap<u64, End>) -> Found {
 
 /// A request that is not `done`, may come next, changes nothing, and whose answer is right.
 fn right_read(entries: &[Entry], done: &Set, state: State, bound_ns: u64) -> Option<usize> {
-    let only_reads = |entry: &Entry| match entry.ask {
-        Ask::Get | Ask::Gets => entry.answer != Answer::Open,
-        _ => matches!(entry.answer, Answer::Failed | Answer::Exists | Answer::Value(None)),
+    let only_reads = |entry: &Entry| match entry.ask.reads() {
+        true => entry.answer != Answer::Open,
+        false => matches!(entry.answer, Answer::Failed | Answer::Exists | Answer::Value(None)),
     };
     let may = |entry: &Entry| only_reads(entry) && apply(entry, state) == Some(state);
     let next = entries.iter().enumerate().take_while(|(_, entry)| entry.asked_ns <= bound_ns);

@@ -13,7 +13,7 @@
 
 use crate::cell::Shape;
 use crate::cells::{Cells, started};
-use crate::client::{Client, key_name};
+use crate::client::{Client, Habits, key_name};
 use crate::clock::Clock;
 use crate::coordinator::Coordinator;
 use crate::dice::Dice;
@@ -161,9 +161,9 @@ impl World {
         let coordinator = Coordinator::new(map, slices);
         let cells = Cells::start(coordinator, net, &machines, &mut scene);
         let clients = scene.dice.between(2, 5) as usize;
-        let flushes = scene.dice.per_mille(400);
+        let habits = Habits::choose(&mut scene.dice);
         let mut clients: Vec<_> =
-            (0..clients).map(|number| Client::new(number, keys, flushes)).collect();
+            (0..clients).map(|number| Client::new(number, keys, habits)).collect();
         clients.iter_mut().for_each(|client| client.goes_on_after(5 * MS, &mut scene));
         let faults = Faults::choose(FAULTS_NS, &mut scene);
         let calm_ns = FAULTS_NS + scene.dice.between(SECOND, 6 * SECOND);
@@ -280,7 +280,7 @@ impl World {
     fn check_keys(&mut self, round: u32) {
         let Self { scene, cells, clients, history, .. } = self;
         let number = clients.len();
-        let mut client = Client::new(number, self.keys, false);
+        let mut client = Client::new(number, self.keys, Habits::default());
         client.is_done = true;
         let cell = scene.dice.index(cells.machines.len());
         cells.accept_client(&mut client, number, cell, scene);
