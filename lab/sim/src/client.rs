@@ -22,6 +22,8 @@ pub(crate) struct Habits {
     pub(crate) several: bool,
     /// That items stay which were stored for some time only.
     pub(crate) keeps: bool,
+    /// By how much longer they wait before they ask again.
+    pub(crate) pace: u64,
 }
 
 impl Habits {
@@ -31,6 +33,7 @@ impl Habits {
             flushes: dice.per_mille(400),
             several: dice.per_mille(500),
             keeps: dice.per_mille(250),
+            pace: 1,
         }
     }
 }
@@ -266,7 +269,7 @@ impl Client {
             let text = String::from_utf8_lossy(&self.arrived).into_owned();
             self.fault.get_or_insert(format!("client {}: {text:?} answers nothing", self.number));
         }
-        let delay_ns = scene.dice.duration(100_000, 20_000_000);
+        let delay_ns = self.habits.pace * scene.dice.duration(100_000, 20_000_000);
         self.goes_on_after(delay_ns, scene);
     }
 

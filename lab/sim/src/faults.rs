@@ -67,6 +67,9 @@ pub const KINDS: [Kind; 17] = [
     Kind::AtProposal,
 ];
 
+/// The longest time without new faults before other kinds come.
+const REST_NS: u64 = 5_000_000_000;
+
 /// How to end a fault.
 enum Mend {
     Unblock(Vec<(usize, usize)>),
@@ -85,27 +88,41 @@ pub(crate) struct Faults {
     next: u64,
     /// Between two faults, in the mean.
     pace_ns: u64,
+    /// When other kinds are chosen.
+    until_ns: u64,
     /// How often each kind came.
     pub(crate) counts: BTreeMap<Kind, u64>,
     is_over: bool,
 }
 
+/// Some kinds of faults, and the mean time between two of them.
+fn kinds(scene: &mut Scene) -> (Vec<Kind>, u64) {
+    let mut kinds = KINDS.to_vec();
+    scene.dice.shuffle(&mut kinds);
+    kinds.truncate(scene.dice.between(1, 6) as usize);
+    (kinds, scene.dice.duration(60_000_000, 800_000_000))
+}
+
 impl Faults {
-    /// Some kinds of faults, from `from_ns` on.
-    pub(crate) fn choose(from_ns: u64, scene: &mut Scene) -> Self {
-        let mut kinds = KINDS.to_vec();
-        scene.dice.shuffle(&mut kinds);
-        kinds.truncate(scene.dice.between(1, 6) as usize);
-        let pace_ns = scene.dice.duration(60_000_000, 800_000_000);
+    /// Some kinds of faults, from `from_ns` on. `changes`: other kinds come now and then.
+    pub(crate) fn choose(from_ns: u64, changes: bool, scene: &mut Scene) -> Self {
+        let until_ns = if changes { 0 } else { u64::MAX };
+        let (kinds, pace_ns) = kinds(scene);
         scene.at(from_ns, Event::Fault);
         let (mends, counts) = (BTreeMap::new(), BTreeMap::new());
-        Self { kinds, mends, next: 0, pace_ns, counts, is_over: false }
+        Self { kinds, mends, next: 0, pace_ns, until_ns, counts, is_over: false }
     }
 
     /// The next fault begins, and the one after it is planned.
     pub(crate) fn begin(&mut self, cells: &mut Cells, scene: &mut Scene) {
         if self.is_over {
             return;
+        }
+        if scene.now_ns >= self.until_ns {
+            (self.kinds, self.pace_ns) = kinds(scene);
+            let rest_ns = scene.dice.between(0, REST_NS);
+            self.until_ns = scene.now_ns + rest_ns + scene.dice.between(REST_NS, 4 * REST_NS);
+            return scene.after(rest_ns, Event::Fault);
         }
         let kind = self.kinds[scene.dice.index(self.kinds.len())];
         *self.counts.entry(kind).or_default() += 1;

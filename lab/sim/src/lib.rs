@@ -57,4 +57,4 @@ mod worker;
 mod world;
 
 pub use faults::{KINDS, Kind};
-pub use world::{Report, run};
+pub use world::{Report, Wanted, run};

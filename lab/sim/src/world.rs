@@ -7,7 +7,8 @@
 //!
 //! Must be true: the map has no fault and its epochs do not fall. No two cells may acknowledge
 //! changes of a range at one time. No number of an item is given to two values. Each request ends
-//! in time. The history of each key is linearizable, but for what the map reports as lost. Once
+//! in time. The history of each key is linearizable, but for what the map reports as lost, and
+//! where replies wait for no copy. Once
 //! calm, the ring becomes healthy, each key can be read and written, and all cells in sync hold the
 //! same.
 
@@ -43,8 +44,21 @@ const ROUNDS_MAX: u32 = 3;
 const FLUSHING_NS: u64 = 12 * SECOND;
 /// Between two looks at the health of the ring.
 const LOOK_NS: u64 = 200 * MS;
-/// Steps after which a run is given up: more than any run takes.
+/// Steps after which a run of some seconds, and each minute of a longer one, is given up: more than
+/// any takes.
 const STEPS_MAX: u64 = 20_000_000;
+/// By how much slower clients ask in a run of minutes: some 50 requests in a second, so that the
+/// history of a key can be checked.
+const LONG_PACE: u64 = 6;
+
+/// How a run is wanted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Wanted {
+    /// The steps as text.
+    pub prints: bool,
+    /// Minutes of simulated time in which faults come. `None`: some seconds.
+    pub minutes: Option<u64>,
+}
 
 /// What came of a run.
 #[derive(Clone, Debug)]
@@ -88,12 +102,13 @@ enum Phase {
     Over,
 }
 
-/// What the replies of the ring of `seed` mean. Of four rings one reads by fences, and one takes
-/// changes only while there are two copies.
+/// What the replies of the ring of `seed` mean. Of eight rings two read by fences, two take changes
+/// only while there are two copies, and one waits for no copy.
 fn consistency(seed: u64) -> Consistency {
-    let (durability, reads) = match seed % 4 {
-        1 => (Durability::D1, Reads::Fence),
-        3 => (Durability::D2, Reads::Lease),
+    let (durability, reads) = match seed % 8 {
+        1 | 5 => (Durability::D1, Reads::Fence),
+        3 | 7 => (Durability::D2, Reads::Lease),
+        6 => (Durability::D0, Reads::Lease),
         _ => (Durability::D1, Reads::Lease),
     };
     Consistency { durability, reads }
@@ -106,14 +121,15 @@ struct World {
     history: History,
     faults: Faults,
     keys: usize,
+    steps_max: u64,
     phase: Phase,
     fault: Option<String>,
 }
 
-/// Runs one seed. `prints`: the trace is wanted as text.
+/// Runs one seed.
 #[must_use]
-pub fn run(seed: u64, prints: bool) -> Report {
-    let mut world = World::new(seed, prints);
+pub fn run(seed: u64, wanted: Wanted) -> Report {
+    let mut world = World::new(seed, wanted);
     while world.phase != Phase::Over && world.fault.is_none() {
         world.step();
     }
@@ -131,8 +147,22 @@ fn ask_while_stopped(clients: &mut [Client], cell: usize, for_ns: u64, scene: &m
     }
 }
 
+/// The division of work and the clock of each machine.
+fn machines(count: usize, dice: &mut Dice) -> Vec<(Shape, Clock)> {
+    let drift = [0, 500, 20_000, 50_000][dice.index(4)];
+    // In one half of the rings, cells have several workers and lanes.
+    let has_several = dice.per_mille(500);
+    let machine = |_| {
+        let rate = dice.between(1_000_000 - drift, 1_000_000 + drift);
+        let wrong_s = [0, 0, 3_600, -3_600][dice.index(4)];
+        let clock = Clock::new(dice.between(1, 1 << 31) * 1000, rate, wrong_s);
+        (if has_several { Shape::choose(dice) } else { Shape::ONE }, clock)
+    };
+    (0..count).map(machine).collect()
+}
+
 impl World {
-    fn new(seed: u64, prints: bool) -> Self {
+    fn new(seed: u64, Wanted { prints, minutes }: Wanted) -> Self {
         let mut scene = Scene::new(Dice::new(seed, 0), Trace::new(prints));
         let count = scene.dice.between(3, 5) as usize;
         let copies = if scene.dice.per_mille(700) { 2 } else { 3 };
@@ -141,43 +171,37 @@ impl World {
         for cell in 0..count {
             map.apply(&Command::Join { token: cell as u64 + 1, started: started(cell, 1) });
         }
-        let keys = scene.dice.between(2, 6) as usize;
+        let (keys_min, keys_max) = if minutes.is_some() { (8, 16) } else { (2, 6) };
+        let keys = scene.dice.between(keys_min, keys_max) as usize;
         let slices = (0..keys).map(|key| SliceId::of(key_name(key).as_bytes())).collect();
-        let drift = [0, 500, 20_000, 50_000][scene.dice.index(4)];
-        let clock = |_| {
-            let rate = scene.dice.between(1_000_000 - drift, 1_000_000 + drift);
-            let wrong_s = [0, 0, 3_600, -3_600][scene.dice.index(4)];
-            Clock::new(scene.dice.between(1, 1 << 31) * 1000, rate, wrong_s)
-        };
-        let clocks: Vec<_> = (0..count).map(clock).collect();
-        // In one half of the rings, cells have several workers and lanes.
-        let has_several = scene.dice.per_mille(500);
-        let shape = |clock| match has_several {
-            true => (Shape::choose(&mut scene.dice), clock),
-            false => (Shape::ONE, clock),
-        };
-        let machines: Vec<_> = clocks.into_iter().map(shape).collect();
+        let machines = machines(count, &mut scene.dice);
         let net = Net::new(count, &mut scene);
         let coordinator = Coordinator::new(map, slices);
         let cells = Cells::start(coordinator, net, &machines, &mut scene);
         let clients = scene.dice.between(2, 5) as usize;
-        let habits = Habits::choose(&mut scene.dice);
+        let pace = if minutes.is_some() { LONG_PACE } else { 1 };
+        let habits = Habits { pace, ..Habits::choose(&mut scene.dice) };
         let mut clients: Vec<_> =
             (0..clients).map(|number| Client::new(number, keys, habits)).collect();
         clients.iter_mut().for_each(|client| client.goes_on_after(5 * MS, &mut scene));
-        let faults = Faults::choose(FAULTS_NS, &mut scene);
-        let calm_ns = FAULTS_NS + scene.dice.between(SECOND, 6 * SECOND);
+        let faults = Faults::choose(FAULTS_NS, minutes.is_some(), &mut scene);
+        let last_ns = match minutes {
+            Some(minutes) => minutes * 60 * SECOND,
+            None => scene.dice.between(SECOND, 6 * SECOND),
+        };
+        let calm_ns = FAULTS_NS + last_ns;
+        let steps_max = STEPS_MAX * minutes.unwrap_or(1);
         scene.at(calm_ns, Event::Calm);
         let (history, phase) = (History::default(), Phase::Faults);
-        Self { scene, cells, clients, history, faults, keys, phase, fault: None }
+        Self { scene, cells, clients, history, faults, keys, steps_max, phase, fault: None }
     }
 
     fn step(&mut self) {
         let Some(event) = self.scene.take() else {
             return self.fails("nothing happens any more".to_owned());
         };
-        if self.scene.steps > STEPS_MAX {
-            return self.fails(format!("there is no end after {STEPS_MAX} steps"));
+        if self.scene.steps > self.steps_max {
+            return self.fails(format!("there is no end after {} steps", self.steps_max));
         }
         if let Some(event) = self.cells.put_off(event, &mut self.scene) {
             self.happens(event);
@@ -352,6 +376,10 @@ impl World {
     }
 
     fn check_order(&mut self) {
+        // What has waited for no copy may be lost with its primary.
+        if self.cells.coordinator.map().consistency.durability == Durability::D0 {
+            return;
+        }
         self.history.is_time_split = self.cells.is_time_split;
         for key in 0..self.keys {
             let entries = self.history.of_key(key);
