@@ -388,7 +388,9 @@ impl World {
                 Found::None(entry) => {
                     format!("the history of key {key} has no order that explains {entry:?}")
                 }
-                Found::TooMany => format!("the history of key {key} is too long to be checked"),
+                Found::TooMany(entry) => {
+                    format!("the history of key {key} is too long to be checked: {entry:?}")
+                }
             };
             if self.scene.trace.prints() {
                 for entry in &entries {
