@@ -5,6 +5,7 @@ use crate::history::{Answer, Ask, History};
 use crate::net::{Chunk, Net, Party};
 use crate::scene::{Event, PipeId, Scene};
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 /// How long a client waits for an answer before it closes the connection.
 const PATIENCE_NS: u64 = 5_000_000_000;
@@ -22,6 +23,8 @@ pub(crate) struct Habits {
     pub(crate) several: bool,
     /// That items stay which were stored for some time only.
     pub(crate) keeps: bool,
+    /// To store for some time only.
+    pub(crate) expires: bool,
     /// By how much longer they wait before they ask again.
     pub(crate) pace: u64,
 }
@@ -33,6 +36,7 @@ impl Habits {
             flushes: dice.per_mille(400),
             several: dice.per_mille(500),
             keeps: dice.per_mille(250),
+            expires: true,
             pace: 1,
         }
     }
@@ -53,7 +57,8 @@ pub(crate) struct Client {
     next_ns: u64,
     /// The latest item that it has seen: key, token, value.
     seen: Option<(usize, u64, u64)>,
-    keys: usize,
+    /// The names of all keys.
+    names: Arc<[String]>,
     habits: Habits,
     /// It reads every key next, whatever it waits for.
     pub(crate) reads_all: bool,
@@ -64,8 +69,8 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// A client that asks about this number of keys.
-    pub(crate) fn new(number: usize, keys: usize, habits: Habits) -> Self {
+    /// A client that asks about the keys with these names.
+    pub(crate) fn new(number: usize, names: Arc<[String]>, habits: Habits) -> Self {
         Self {
             number,
             pipe: None,
@@ -74,7 +79,7 @@ impl Client {
             asked_ns: 0,
             next_ns: 0,
             seen: None,
-            keys,
+            names,
             habits,
             reads_all: false,
             is_done: false,
@@ -102,7 +107,7 @@ impl Client {
             return;
         }
         if std::mem::take(&mut self.reads_all) && !self.is_done {
-            for key in 0..self.keys {
+            for key in 0..self.names.len() {
                 self.ask(key, Ask::Get, history, net, scene);
             }
         } else if self.waiting.is_empty() {
@@ -158,7 +163,7 @@ impl Client {
     }
 
     fn ask_any(&mut self, history: &mut History, net: &mut Net, scene: &mut Scene) {
-        let key = scene.dice.index(self.keys);
+        let key = scene.dice.index(self.names.len());
         let (key, ask) = match scene.dice.below(100) {
             0..=29 if self.habits.several && scene.dice.per_mille(500) => {
                 let ask = if scene.dice.per_mille(500) { Ask::Get } else { Ask::Gets };
@@ -171,18 +176,18 @@ impl Client {
             0..=29 => (key, Ask::Get),
             30..=41 => (key, Ask::Gets),
             42..=55 => (key, Ask::Set(history.new_value())),
-            56..=61 => {
+            56..=61 if self.habits.expires => {
                 let (value, seconds) = (history.new_value(), scene.dice.between(1, 5));
                 (key, Ask::SetFor { value, seconds })
             }
-            62..=71 => (key, Ask::Add(history.new_value())),
+            56..=71 => (key, Ask::Add(history.new_value())),
             72..=81 => (key, Ask::Delete),
             82..=90 => (key, Ask::Incr),
             91 if self.habits.flushes && scene.dice.per_mille(150) => {
                 (key, Ask::Flush { seconds: scene.dice.between(1, 4) })
             }
             91 if self.habits.flushes && scene.dice.per_mille(150) => {
-                let keys = (0..self.keys).collect();
+                let keys = (0..self.names.len()).collect();
                 return self.ask_about(keys, Ask::FlushNow, history, (net, scene));
             }
             91 => (key, Ask::Incr),
@@ -198,9 +203,9 @@ impl Client {
 
     /// Reads some keys at once.
     fn read_several(&mut self, ask: Ask, history: &mut History, net: &mut Net, scene: &mut Scene) {
-        let mut keys: Vec<_> = (0..self.keys).collect();
+        let mut keys: Vec<_> = (0..self.names.len()).collect();
         scene.dice.shuffle(&mut keys);
-        keys.truncate(scene.dice.between(2, self.keys.max(2) as u64) as usize);
+        keys.truncate(scene.dice.between(2, self.names.len().max(2) as u64) as usize);
         self.ask_about(keys, ask, history, (net, scene));
     }
 
@@ -225,7 +230,8 @@ impl Client {
         (net, scene): (&mut Net, &mut Scene),
     ) {
         let Some((pipe, cell)) = self.pipe else { return };
-        let Some(text) = text(&keys, ask) else { return };
+        let names: Vec<_> = keys.iter().map(|key| self.names[*key].as_str()).collect();
+        let Some(text) = text(&names.join(" "), ask) else { return };
         let number = self.number;
         let mut ask_one = |key: &usize| {
             let entry = history.ask(number, *key, ask, scene.now_ns);
@@ -325,7 +331,7 @@ impl Client {
                     let (value, more) = self::line(&self.arrived[used..])?;
                     used += more;
                     let value = value.trim_end().parse().ok()?;
-                    let is_of = |entry: &usize| key_name(history.entries[*entry].key) == *name;
+                    let is_of = |entry: &usize| self.names[history.entries[*entry].key] == *name;
                     let Some(at) = entries.iter().position(is_of) else {
                         self.fault.get_or_insert(format!("{line:?} was not asked for"));
                         break Answer::Open;
@@ -349,23 +355,16 @@ impl Client {
     }
 }
 
-/// The key of this number.
-pub(crate) fn key_name(key: usize) -> String {
-    format!("key-{key}")
-}
-
-/// A request for `keys`, of which only some may be several. `None` for what nobody asks.
-fn text(keys: &[usize], ask: Ask) -> Option<String> {
-    let names: Vec<_> = keys.iter().map(|key| key_name(*key)).collect();
-    let name = names.join(" ");
+/// A request for the key, or the keys, with this name. `None` for what nobody asks.
+fn text(name: &str, ask: Ask) -> Option<String> {
     Some(match ask {
         Ask::Get => format!("get {name}\r\n"),
         Ask::Gets => format!("gets {name}\r\n"),
         Ask::Keep => format!("gat 0 {name}\r\n"),
-        Ask::Set(value) => store("set", &name, (value, 0), ""),
-        Ask::SetFor { value, seconds } => store("set", &name, (value, seconds), ""),
-        Ask::Add(value) => store("add", &name, (value, 0), ""),
-        Ask::Cas { value, token, .. } => store("cas", &name, (value, 0), &format!(" {token}")),
+        Ask::Set(value) => store("set", name, (value, 0), ""),
+        Ask::SetFor { value, seconds } => store("set", name, (value, seconds), ""),
+        Ask::Add(value) => store("add", name, (value, 0), ""),
+        Ask::Cas { value, token, .. } => store("cas", name, (value, 0), &format!(" {token}")),
         Ask::Delete => format!("delete {name}\r\n"),
         Ask::Incr => format!("incr {name} 1\r\n"),
         Ask::Flush { seconds } => format!("flush_all {seconds}\r\n"),

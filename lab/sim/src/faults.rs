@@ -90,27 +90,32 @@ pub(crate) struct Faults {
     pace_ns: u64,
     /// When other kinds are chosen.
     until_ns: u64,
+    /// All from which they are chosen.
+    all: Vec<Kind>,
     /// How often each kind came.
     pub(crate) counts: BTreeMap<Kind, u64>,
     is_over: bool,
 }
 
-/// Some kinds of faults, and the mean time between two of them.
-fn kinds(scene: &mut Scene) -> (Vec<Kind>, u64) {
-    let mut kinds = KINDS.to_vec();
+/// Some of `all` kinds of faults, and the mean time between two of them.
+fn some(all: &[Kind], scene: &mut Scene) -> (Vec<Kind>, u64) {
+    let mut kinds = all.to_vec();
     scene.dice.shuffle(&mut kinds);
     kinds.truncate(scene.dice.between(1, 6) as usize);
     (kinds, scene.dice.duration(60_000_000, 800_000_000))
 }
 
 impl Faults {
-    /// Some kinds of faults, from `from_ns` on. `changes`: other kinds come now and then.
-    pub(crate) fn choose(from_ns: u64, changes: bool, scene: &mut Scene) -> Self {
+    /// Some kinds of faults, from `from_ns` on. `changes`: other kinds come now and
+    /// then. `jumps`: clocks may jump.
+    pub(crate) fn choose(from_ns: u64, changes: bool, jumps: bool, scene: &mut Scene) -> Self {
         let until_ns = if changes { 0 } else { u64::MAX };
-        let (kinds, pace_ns) = kinds(scene);
+        let may_come = |kind: &Kind| *kind != Kind::Jump || jumps;
+        let all: Vec<_> = KINDS.into_iter().filter(may_come).collect();
+        let (kinds, pace_ns) = some(&all, scene);
         scene.at(from_ns, Event::Fault);
         let (mends, counts) = (BTreeMap::new(), BTreeMap::new());
-        Self { kinds, mends, next: 0, pace_ns, until_ns, counts, is_over: false }
+        Self { kinds, mends, next: 0, pace_ns, until_ns, all, counts, is_over: false }
     }
 
     /// The next fault begins, and the one after it is planned.
@@ -119,7 +124,7 @@ impl Faults {
             return;
         }
         if scene.now_ns >= self.until_ns {
-            (self.kinds, self.pace_ns) = kinds(scene);
+            (self.kinds, self.pace_ns) = some(&self.all, scene);
             let rest_ns = scene.dice.between(0, REST_NS);
             self.until_ns = scene.now_ns + rest_ns + scene.dice.between(REST_NS, 4 * REST_NS);
             return scene.after(rest_ns, Event::Fault);

@@ -15,6 +15,10 @@ const LATE_NS: u64 = 2 * SECOND_NS;
 /// An item may end so much earlier: its last second has begun when it is stored, and the cells
 /// that store and read it may differ.
 const EARLY_NS: u64 = 2 * SECOND_NS;
+/// How long ago a flush was asked for of which it is checked that it has ended all items.
+const FLUSHES_NS: u64 = 60 * SECOND_NS;
+/// How long a request is asked again at most, by a clock that is slow, of a cell that may be stopped.
+const REPEATS_NS: u64 = 10 * SECOND_NS;
 /// The clocks of cells run faster or slower by this part at most.
 const DRIFT_PART: u64 = 19;
 
@@ -144,9 +148,13 @@ impl History {
         flushes.for_each(|entry| entry.ask = Ask::End(0));
     }
 
-    /// All flushes that were due have ended what they could.
+    /// All flushes that were due have ended what they could. Those of long ago may have: each of
+    /// them can have its effect anywhere until now, and no search goes through all orders of many.
     pub(crate) fn ends_flushes(&mut self, now_ns: u64) {
-        let is_due = |entry: &&mut Entry| matches!(entry.ask, Ask::End(number) if number > 0);
+        let is_due = |entry: &&mut Entry| {
+            matches!(entry.ask, Ask::End(number) if number > 0)
+                && entry.asked_ns + FLUSHES_NS >= now_ns
+        };
         for entry in self.entries.iter_mut().filter(is_due) {
             (entry.answered_ns, entry.answer) = (Some(now_ns), Answer::Done);
         }
@@ -199,7 +207,27 @@ impl History {
                 && !(entry.ask.reads() && entry.answer == Answer::Open)
         };
         let mut entries: Vec<_> = self.entries.iter().filter(matters).copied().collect();
+        let losses = entries.iter().filter(|entry| entry.ask == Ask::Lose);
+        let again = losses.flat_map(|loss| entries.iter().filter_map(|entry| again(entry, loss)));
+        let again: Vec<_> = again.collect();
+        entries.extend(again);
         entries.sort_by_key(|entry| entry.asked_ns);
         entries
     }
+}
+
+/// The ids of changes are lost with their range: a change that was asked for before the `loss`, and
+/// not answered, may be asked again after it and made a second time.
+fn again(entry: &Entry, loss: &Entry) -> Option<Entry> {
+    let changes = matches!(
+        entry.ask,
+        Ask::Set(_) | Ask::SetFor { .. } | Ask::Add(_) | Ask::Cas { .. } | Ask::Delete | Ask::Incr
+    );
+    let is_before = Some(entry.asked_ns) < loss.answered_ns;
+    let is_open = entry.answered_ns.is_none_or(|at_ns| at_ns > loss.asked_ns);
+    // It is not asked again for longer than its client waits.
+    let is_late = entry.asked_ns + REPEATS_NS < loss.asked_ns;
+    let (answered_ns, answer) = (None, Answer::Open);
+    let open = Entry { asked_ns: loss.asked_ns, answered_ns, answer, ..*entry };
+    (changes && is_before && is_open && !is_late).then_some(open)
 }

@@ -284,7 +284,11 @@ impl<'h> Search<'h> {
         if end.is_some_and(|end| end.earliest_ns <= bound_ns) {
             choice.steps.push(Step { entry: None, after: None });
         }
-        let mut answered: Vec<_> = next().filter(|at| !self.is_useless(*at)).collect();
+        let is_end = |at: &usize| matches!(self.entries[*at].ask, Ask::End(_));
+        let first_end = next().find(is_end);
+        // All flushes that must have happened in the end do the same.
+        let may = |at: &usize| !self.is_useless(*at) && (!is_end(at) || first_end == Some(*at));
+        let mut answered: Vec<_> = next().filter(may).collect();
         answered.sort_by_key(|at| std::cmp::Reverse(self.entries[*at].answered_ns));
         choice.steps.extend(answered.into_iter().filter_map(step));
         choice

@@ -14,7 +14,7 @@
 
 use crate::cell::Shape;
 use crate::cells::{Cells, started};
-use crate::client::{Client, Habits, key_name};
+use crate::client::{Client, Habits};
 use crate::clock::Clock;
 use crate::coordinator::Coordinator;
 use crate::dice::Dice;
@@ -28,6 +28,7 @@ use crate::trace::Trace;
 use base::SliceId;
 use ring::{Command, Consistency, Durability, Map, Reads};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 const MS: u64 = 1_000_000;
 const SECOND: u64 = 1000 * MS;
@@ -120,7 +121,7 @@ struct World {
     clients: Vec<Client>,
     history: History,
     faults: Faults,
-    keys: usize,
+    names: Arc<[String]>,
     steps_max: u64,
     phase: Phase,
     fault: Option<String>,
@@ -161,6 +162,25 @@ fn machines(count: usize, dice: &mut Dice) -> Vec<(Shape, Clock)> {
     (0..count).map(machine).collect()
 }
 
+/// The names of keys. In one half of the rings most are of one range, so that one request shows
+/// several lanes of it.
+fn names(keys: usize, map: &Map, dice: &mut Dice) -> Arc<[String]> {
+    let range_of = |name: &String| Some(map.range_of(SliceId::of(name.as_bytes()))?.id);
+    let near = if dice.per_mille(500) { keys.div_ceil(3) * 2 } else { 0 };
+    let mut names: Vec<String> = Vec::new();
+    for number in 0.. {
+        let name = format!("key-{number}");
+        let is_near = names.first().is_none_or(|first| range_of(first) == range_of(&name));
+        if is_near || names.len() >= near {
+            names.push(name);
+        }
+        if names.len() == keys {
+            break;
+        }
+    }
+    names.into()
+}
+
 impl World {
     fn new(seed: u64, Wanted { prints, minutes }: Wanted) -> Self {
         let mut scene = Scene::new(Dice::new(seed, 0), Trace::new(prints));
@@ -173,18 +193,27 @@ impl World {
         }
         let (keys_min, keys_max) = if minutes.is_some() { (8, 16) } else { (2, 6) };
         let keys = scene.dice.between(keys_min, keys_max) as usize;
-        let slices = (0..keys).map(|key| SliceId::of(key_name(key).as_bytes())).collect();
+        let names = names(keys, &map, &mut scene.dice);
+        let slices = names.iter().map(|name| SliceId::of(name.as_bytes())).collect();
         let machines = machines(count, &mut scene.dice);
         let net = Net::new(count, &mut scene);
         let coordinator = Coordinator::new(map, slices);
         let cells = Cells::start(coordinator, net, &machines, &mut scene);
-        let clients = scene.dice.between(2, 5) as usize;
+        // Where many ask, requests of several meet in one batch.
+        let clients = match minutes.is_none() && scene.dice.per_mille(150) {
+            true => scene.dice.between(8, 14) as usize,
+            false => scene.dice.between(2, 5) as usize,
+        };
         let pace = if minutes.is_some() { LONG_PACE } else { 1 };
-        let habits = Habits { pace, ..Habits::choose(&mut scene.dice) };
+        // What has expired by a clock that has jumped may be there again after a failover: over
+        // minutes that comes about.
+        let jumps = minutes.is_none() || scene.dice.per_mille(500);
+        let expires = minutes.is_none() || !jumps;
+        let habits = Habits { pace, expires, ..Habits::choose(&mut scene.dice) };
         let mut clients: Vec<_> =
-            (0..clients).map(|number| Client::new(number, keys, habits)).collect();
+            (0..clients).map(|number| Client::new(number, names.clone(), habits)).collect();
         clients.iter_mut().for_each(|client| client.goes_on_after(5 * MS, &mut scene));
-        let faults = Faults::choose(FAULTS_NS, minutes.is_some(), &mut scene);
+        let faults = Faults::choose(FAULTS_NS, minutes.is_some(), jumps, &mut scene);
         let last_ns = match minutes {
             Some(minutes) => minutes * 60 * SECOND,
             None => scene.dice.between(SECOND, 6 * SECOND),
@@ -193,7 +222,7 @@ impl World {
         let steps_max = STEPS_MAX * minutes.unwrap_or(1);
         scene.at(calm_ns, Event::Calm);
         let (history, phase) = (History::default(), Phase::Faults);
-        Self { scene, cells, clients, history, faults, keys, steps_max, phase, fault: None }
+        Self { scene, cells, clients, history, faults, names, steps_max, phase, fault: None }
     }
 
     fn step(&mut self) {
@@ -304,11 +333,11 @@ impl World {
     fn check_keys(&mut self, round: u32) {
         let Self { scene, cells, clients, history, .. } = self;
         let number = clients.len();
-        let mut client = Client::new(number, self.keys, Habits::default());
+        let mut client = Client::new(number, self.names.clone(), Habits::default());
         client.is_done = true;
         let cell = scene.dice.index(cells.machines.len());
         cells.accept_client(&mut client, number, cell, scene);
-        for key in 0..self.keys {
+        for key in 0..self.names.len() {
             for ask in [Ask::Get, Ask::Set(history.new_value()), Ask::Gets] {
                 client.ask(key, ask, history, &mut cells.net, scene);
             }
@@ -357,8 +386,7 @@ impl World {
     /// All cells in sync hold the same.
     fn check_copies(&mut self) {
         let map = self.cells.coordinator.map().clone();
-        for key in 0..self.keys {
-            let name = key_name(key);
+        for name in self.names.clone().iter() {
             let Some(range) = map.range_of(SliceId::of(name.as_bytes())) else { continue };
             let held = range.in_sync().filter_map(|cell| {
                 let process = self.cells.machines[index_of(cell)].process.as_ref()?;
@@ -381,7 +409,7 @@ impl World {
             return;
         }
         self.history.is_time_split = self.cells.is_time_split;
-        for key in 0..self.keys {
+        for key in 0..self.names.len() {
             let entries = self.history.of_key(key);
             let fault = match search(&entries, &self.history.ends_of_key(key)) {
                 Found::Order => continue,
