@@ -70,6 +70,9 @@ pub(crate) struct Cells {
     /// Of 1,000 proposals, how many are late, and strike who proposes; and who that was.
     pub(crate) ambushes: u64,
     pub(crate) ambushed: Vec<usize>,
+    /// Of 1,000 learners that are ready, for how many the primary goes off; and which those are.
+    pub(crate) admissions: u64,
+    pub(crate) admitted: Vec<(usize, usize)>,
     /// The cell that was just stopped in a batch, and until when.
     pub(crate) stopped_in_batch: Option<(usize, u64)>,
     pub(crate) fault: Option<String>,
@@ -112,6 +115,8 @@ impl Cells {
             stops: 0,
             ambushes: 0,
             ambushed: Vec::new(),
+            admissions: 0,
+            admitted: Vec::new(),
             stopped_in_batch: None,
             is_time_split: false,
             fault: None,
@@ -342,6 +347,9 @@ impl Cells {
         match finding {
             Finding::CaughtUp { at, cell: learner } => {
                 scene.say(|| format!("  cell {cell}: learner {learner} is ready for {at:?}"));
+                if self.admissions > 0 && scene.dice.per_mille(self.admissions) {
+                    self.admitted.push((life.cell, index_of(learner)));
+                }
                 let cell = learner;
                 let event = Box::new(ring::Event::CaughtUp { at, cell });
                 scene.after(20_000, Event::Member(life, event));

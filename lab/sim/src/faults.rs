@@ -44,10 +44,12 @@ pub enum Kind {
     Jump,
     /// Who proposes learns no outcome, the command is late, and the proposer is cut off or ends.
     AtProposal,
+    /// A cell is slow, and primaries go off when learners of theirs have come to be copies.
+    AtAdmission,
 }
 
 /// All kinds.
-pub const KINDS: [Kind; 17] = [
+pub const KINDS: [Kind; 18] = [
     Kind::Crash,
     Kind::FastRestart,
     Kind::PowerOff,
@@ -65,6 +67,7 @@ pub const KINDS: [Kind; 17] = [
     Kind::Coordinator,
     Kind::Jump,
     Kind::AtProposal,
+    Kind::AtAdmission,
 ];
 
 /// The longest time without new faults before other kinds come.
@@ -79,6 +82,7 @@ enum Mend {
     Reconnect(usize),
     Coordinator,
     Proposals,
+    Admissions(usize),
 }
 
 /// The faults of a run.
@@ -201,12 +205,40 @@ impl Faults {
                 cells.ambushes = scene.dice.between(100, 900);
                 self.mend_later(Mend::Proposals, scene);
             }
+            Kind::AtAdmission => {
+                cells.net.slow_ns[cell] = scene.dice.duration(2_000_000, 100_000_000);
+                cells.admissions = scene.dice.between(300, 1000);
+                self.mend_later(Mend::Admissions(cell), scene);
+            }
+        }
+    }
+
+    /// What happens to those who have proposed to admit a learner, or whose proposals are late.
+    pub(crate) fn ambush(&mut self, cells: &mut Cells, scene: &mut Scene) {
+        self.ambush_proposers(cells, scene);
+        for (primary, learner) in std::mem::take(&mut cells.admitted) {
+            if self.is_over {
+                continue;
+            }
+            // What is on its way to the learner does not arrive.
+            self.block(vec![(primary, learner)], cells, scene);
+            let delay_ns = scene.dice.duration(2_000_000, 100_000_000);
+            scene.after(delay_ns, Event::GoesOff(primary));
+        }
+    }
+
+    /// A machine goes off, and comes back.
+    pub(crate) fn goes_off(&self, cell: usize, cells: &mut Cells, scene: &mut Scene) {
+        if !self.is_over {
+            cells.crash(cell, true, scene);
+            let delay_ns = scene.dice.duration(5_000_000, 2_000_000_000);
+            scene.after(delay_ns, Event::Restart(cell));
         }
     }
 
     /// What happens to those whose proposals are late: they are cut off from all, or from the other
     /// cells, or end and start again at once, or nothing.
-    pub(crate) fn ambush(&mut self, cells: &mut Cells, scene: &mut Scene) {
+    fn ambush_proposers(&mut self, cells: &mut Cells, scene: &mut Scene) {
         for cell in std::mem::take(&mut cells.ambushed) {
             if self.is_over {
                 continue;
@@ -281,6 +313,10 @@ impl Faults {
                 scene.after(1_000_000, Event::MapComes(cell, version));
             }
             Mend::Proposals => cells.ambushes = 0,
+            Mend::Admissions(cell) => {
+                cells.net.slow_ns[cell] = 0;
+                cells.admissions = 0;
+            }
             Mend::Coordinator => cells.coordinator.weather = Weather::default(),
         }
     }

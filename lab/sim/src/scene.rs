@@ -56,6 +56,8 @@ pub(crate) enum Event {
     Fault,
     /// A fault ends, by its number.
     Mend(u64),
+    /// A machine goes off.
+    GoesOff(usize),
     /// A cell starts again.
     Restart(usize),
     /// All faults end.

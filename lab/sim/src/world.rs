@@ -284,6 +284,7 @@ impl World {
             Event::Start(life) => cells.say_started(life, scene),
             Event::Fault => faults.begin(cells, scene),
             Event::Mend(number) => faults.mend(number, cells, scene),
+            Event::GoesOff(cell) => faults.goes_off(cell, cells, scene),
             Event::Restart(cell) => cells.restart(cell, scene),
             Event::Calm => {
                 faults.end(cells, scene);
