@@ -228,6 +228,6 @@ fn again(entry: &Entry, loss: &Entry) -> Option<Entry> {
     // It is not asked again for longer than its client waits.
     let is_late = entry.asked_ns + REPEATS_NS < loss.asked_ns;
     let (answered_ns, answer) = (None, Answer::Open);
-    let open = Entry { asked_ns: loss.asked_ns, answered_ns, answer, ..*entry };
+    let open = Entry { answered_ns, answer, ..*entry };
     (changes && is_before && is_open && !is_late).then_some(open)
 }
