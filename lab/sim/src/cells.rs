@@ -73,6 +73,8 @@ pub(crate) struct Cells {
     /// Of 1,000 learners that are ready, for how many the primary goes off; and which those are.
     pub(crate) admissions: u64,
     pub(crate) admitted: Vec<(usize, usize)>,
+    /// A worker stops of each primary that is replaced.
+    pub(crate) stops_deposed: bool,
     /// The cell that was just stopped in a batch, and until when.
     pub(crate) stopped_in_batch: Option<(usize, u64)>,
     pub(crate) fault: Option<String>,
@@ -116,6 +118,7 @@ impl Cells {
             ambushes: 0,
             ambushed: Vec::new(),
             admissions: 0,
+            stops_deposed: false,
             admitted: Vec::new(),
             stopped_in_batch: None,
             is_time_split: false,
@@ -615,6 +618,21 @@ impl Cells {
                 "range {}: cell {} may answer, and is replaced by cell {cell} for its silence",
                 range.id, range.primary
             ));
+        }
+    }
+
+    /// Stops a worker of a primary that `command` replaces: it finds that out together with what
+    /// has come in meanwhile.
+    pub(crate) fn stop_deposed(&mut self, command: &Command, scene: &mut Scene) {
+        let Command::Promote { at, .. } = *command else { return };
+        let range = self.coordinator.map().range(at.range);
+        let Some(range) = range.filter(|range| range.stamp() == at) else { return };
+        let old = index_of(range.primary);
+        if self.stops_deposed && self.machines[old].process.is_some() {
+            let mut threads = [false; THREADS];
+            threads[scene.dice.index(self.machines[old].shape.workers)] = true;
+            let for_ns = scene.dice.duration(1_000_000, 300_000_000);
+            self.stop(old, threads, for_ns, scene);
         }
     }
 

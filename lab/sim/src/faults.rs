@@ -4,7 +4,7 @@
 
 use crate::cells::{Cells, THREADS};
 use crate::coordinator::Weather;
-use crate::scene::{Event, Scene, cell_id};
+use crate::scene::{Event, Scene, cell_id, index_of};
 use std::collections::BTreeMap;
 
 /// A kind of fault.
@@ -46,10 +46,12 @@ pub enum Kind {
     AtProposal,
     /// A cell is slow, and primaries go off when learners of theirs have come to be copies.
     AtAdmission,
+    /// A primary cannot reach a copy, and a worker of it stops when the copy replaces it.
+    AtPromotion,
 }
 
 /// All kinds.
-pub const KINDS: [Kind; 18] = [
+pub const KINDS: [Kind; 19] = [
     Kind::Crash,
     Kind::FastRestart,
     Kind::PowerOff,
@@ -68,6 +70,7 @@ pub const KINDS: [Kind; 18] = [
     Kind::Jump,
     Kind::AtProposal,
     Kind::AtAdmission,
+    Kind::AtPromotion,
 ];
 
 /// The longest time without new faults before other kinds come.
@@ -83,6 +86,7 @@ enum Mend {
     Coordinator,
     Proposals,
     Admissions(usize),
+    Depositions,
 }
 
 /// The faults of a run.
@@ -205,6 +209,16 @@ impl Faults {
                 cells.ambushes = scene.dice.between(100, 900);
                 self.mend_later(Mend::Proposals, scene);
             }
+            Kind::AtPromotion => {
+                cells.stops_deposed = true;
+                self.mend_later(Mend::Depositions, scene);
+                let map = cells.coordinator.map();
+                let range = &map.ranges[scene.dice.index(map.ranges.len())];
+                if let Some(copy) = range.copies.first() {
+                    let (primary, copy) = (index_of(range.primary), index_of(*copy));
+                    self.block(vec![(primary, copy), (copy, primary)], cells, scene);
+                }
+            }
             Kind::AtAdmission => {
                 cells.net.slow_ns[cell] = scene.dice.duration(2_000_000, 100_000_000);
                 cells.admissions = scene.dice.between(300, 1000);
@@ -313,6 +327,7 @@ impl Faults {
                 scene.after(1_000_000, Event::MapComes(cell, version));
             }
             Mend::Proposals => cells.ambushes = 0,
+            Mend::Depositions => cells.stops_deposed = false,
             Mend::Admissions(cell) => {
                 cells.net.slow_ns[cell] = 0;
                 cells.admissions = 0;

@@ -276,6 +276,7 @@ impl World {
             }
             Event::Propose(call, command) => {
                 cells.check_stopped(&command, scene);
+                cells.stop_deposed(&command, scene);
                 cells.coordinator.apply(call, command, history, scene);
             }
             Event::Answer(call, outcome) => cells.answer(call, outcome, scene),
