@@ -12,8 +12,14 @@
 //! member --heartbeats--> member      member --commands--> coordinator --maps--> member, keeper
 //! ```
 //!
-//! Not modelled: what two threads do to each other inside a step; the
-//! agreement of the coordinator itself; memory that is short; expiry; cells that join or leave.
+//! Cells have one to three workers and lanes, all of which or only the first have links. Runs last
+//! for some seconds, or for minutes: then clients ask less often about more keys, so that their
+//! histories can be checked.
+//!
+//! Not modelled: what two threads do to each other inside a step; the agreement of the coordinator
+//! itself; memory that is short; cells that join or leave. Not checked: what is made again after a
+//! loss, see `history`; the order of answers that wait for no copy; over minutes, when items expire
+//! by clocks that jump.
 //!
 //! | room | may use | what it is |
 //! |---|---|---|

@@ -34,11 +34,13 @@ fn the_last_seeds() {
     survive(3);
 }
 
-/// Seeds on which something was once not true.
+/// Faults for a minute of simulated time.
 #[test]
-fn seeds_that_have_failed() {
-    for seed in [849, 1398, 3710, 5092, 7531] {
-        assert_eq!(sim::run(seed, Wanted::default()).fault, None, "seed {seed}");
+fn longer_runs() {
+    for seed in 0..4 {
+        let report = sim::run(seed, Wanted { minutes: Some(1), prints: false });
+        assert_eq!(report.fault, None, "seed {seed}");
+        assert!(report.simulated_ns >= 60_000_000_000, "seed {seed}");
     }
 }
 
