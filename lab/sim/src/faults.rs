@@ -205,6 +205,15 @@ impl Faults {
                 };
                 self.mend_later(Mend::Coordinator, scene);
             }
+            Kind::AtProposal | Kind::AtAdmission | Kind::AtPromotion => {
+                self.await_change(kind, cell, cells, scene);
+            }
+        }
+    }
+
+    /// A fault that comes with the next changes of the map.
+    fn await_change(&mut self, kind: Kind, cell: usize, cells: &mut Cells, scene: &mut Scene) {
+        match kind {
             Kind::AtProposal => {
                 cells.ambushes = scene.dice.between(100, 900);
                 self.mend_later(Mend::Proposals, scene);
@@ -224,6 +233,7 @@ impl Faults {
                 cells.admissions = scene.dice.between(300, 1000);
                 self.mend_later(Mend::Admissions(cell), scene);
             }
+            _ => {}
         }
     }
 
