@@ -4,6 +4,7 @@
 //! Heartbeats are messages, which may be lost, late, and in another order: as after a connection
 //! that was opened again.
 
+use crate::cell::{Shape, WORKERS_MAX};
 use crate::client::Client;
 use crate::clock::Clock;
 use crate::coordinator::{About, Coordinator};
@@ -32,6 +33,11 @@ const RETRY_NS: u64 = 10_000_000;
 /// The ports of clients and links, and of the first cell.
 const PORT: u16 = 1000;
 
+/// The threads of a process: its workers, its keeper, its ring.
+pub(crate) const THREADS: usize = WORKERS_MAX + 2;
+const KEEPER: usize = WORKERS_MAX;
+const RING: usize = WORKERS_MAX + 1;
+
 /// A machine, which has at most one process.
 pub(crate) struct Machine {
     pub(crate) process: Option<Process>,
@@ -40,9 +46,10 @@ pub(crate) struct Machine {
     clock: Clock,
     /// The machine is off: nothing answers.
     pub(crate) is_off: bool,
-    /// By thread, until when it is stopped: worker, keeper, ring.
-    pub(crate) stopped_ns: [u64; 3],
-    /// Of all time, how long the worker was stopped.
+    shape: Shape,
+    /// By thread, until when it is stopped.
+    pub(crate) stopped_ns: [u64; THREADS],
+    /// Of all time, how long threads were stopped.
     pub(crate) stopped_sum_ns: u64,
     /// The newest map that it has, also after a start.
     known: Arc<Map>,
@@ -63,6 +70,11 @@ pub(crate) struct Cells {
     /// Of 1,000 proposals, how many are late, and strike who proposes; and who that was.
     pub(crate) ambushes: u64,
     pub(crate) ambushed: Vec<usize>,
+    /// Of 1,000 learners that are ready, for how many the primary goes off; and which those are.
+    pub(crate) admissions: u64,
+    pub(crate) admitted: Vec<(usize, usize)>,
+    /// A worker stops of each primary that is replaced.
+    pub(crate) stops_deposed: bool,
     /// The cell that was just stopped in a batch, and until when.
     pub(crate) stopped_in_batch: Option<(usize, u64)>,
     pub(crate) fault: Option<String>,
@@ -81,20 +93,21 @@ impl Cells {
     pub(crate) fn start(
         coordinator: Coordinator,
         net: Net,
-        clocks: &[Clock],
+        machines: &[(Shape, Clock)],
         scene: &mut Scene,
     ) -> Self {
         let known = coordinator.map().clone();
-        let machine = |(cell, clock): (usize, &Clock)| Machine {
-            process: Some(Process::start(Life { cell, number: 1 }, known.clone(), *clock, scene)),
+        let machine = |(cell, on): (usize, &(Shape, Clock))| Machine {
+            process: Some(Process::start(Life { cell, number: 1 }, known.clone(), *on, scene)),
             number: 1,
-            clock: *clock,
+            shape: on.0,
+            clock: on.1,
             is_off: false,
-            stopped_ns: [0; 3],
+            stopped_ns: [0; THREADS],
             stopped_sum_ns: 0,
             known: known.clone(),
         };
-        let machines = clocks.iter().enumerate().map(machine).collect();
+        let machines = machines.iter().enumerate().map(machine).collect();
         Self {
             machines,
             net,
@@ -104,6 +117,9 @@ impl Cells {
             stops: 0,
             ambushes: 0,
             ambushed: Vec::new(),
+            admissions: 0,
+            stops_deposed: false,
+            admitted: Vec::new(),
             stopped_in_batch: None,
             is_time_split: false,
             fault: None,
@@ -116,8 +132,14 @@ impl Cells {
         process.filter(|process| process.life == life)
     }
 
-    /// Stops threads of a cell: its worker, its keeper, its ring.
-    pub(crate) fn stop(&mut self, cell: usize, threads: [bool; 3], for_ns: u64, scene: &mut Scene) {
+    /// Stops threads of a cell.
+    pub(crate) fn stop(
+        &mut self,
+        cell: usize,
+        threads: [bool; THREADS],
+        for_ns: u64,
+        scene: &mut Scene,
+    ) {
         let machine = &mut self.machines[cell];
         scene.note("stop", &[cell as u64 + 1, for_ns]);
         scene.say(|| format!("fault: cell {} stops {threads:?} for {for_ns} ns", cell + 1));
@@ -164,7 +186,8 @@ impl Cells {
         machine.number += 1;
         let life = Life { cell, number: machine.number };
         scene.note("start", &[cell as u64 + 1, machine.number]);
-        machine.process = Some(Process::start(life, machine.known.clone(), machine.clock, scene));
+        let on = (machine.shape, machine.clock);
+        machine.process = Some(Process::start(life, machine.known.clone(), on, scene));
         scene.after(0, Event::Start(life));
     }
 
@@ -188,9 +211,9 @@ impl Cells {
     /// Puts off an event of a thread that is stopped. Returns it, if the thread runs.
     pub(crate) fn put_off(&mut self, event: Event, scene: &mut Scene) -> Option<Event> {
         let (life, thread) = match &event {
-            Event::Worker(life) => (*life, 0),
-            Event::Keeper(life) => (*life, 1),
-            Event::Tick(life) | Event::Member(life, _) => (*life, 2),
+            Event::Worker(life, worker) => (*life, *worker),
+            Event::Keeper(life) => (*life, KEEPER),
+            Event::Tick(life) | Event::Member(life, _) => (*life, RING),
             _ => return Some(event),
         };
         let until_ns = self.machines[life.cell].stopped_ns[thread];
@@ -198,32 +221,29 @@ impl Cells {
             return Some(event);
         }
         match thread {
-            2 => scene.at(until_ns, event),
+            RING => scene.at(until_ns, event),
             _ => {
                 if let Some(process) = self.process(life) {
-                    process.put_off(thread == 0, until_ns, scene);
+                    process.put_off(thread, until_ns, scene);
                 }
             }
         }
         None
     }
 
-    /// The worker of a cell takes a step.
-    pub(crate) fn step_worker(&mut self, life: Life, scene: &mut Scene) {
+    /// A worker of a cell takes a step.
+    pub(crate) fn step_worker(&mut self, life: Life, worker: usize, scene: &mut Scene) {
         let stops = self.stops;
         let Some(process) = self.process(life) else { return };
-        if !process.is_workers(scene) {
-            return;
-        }
-        scene.note("worker", &[life.cell as u64 + 1]);
-        let (follows, begins) = process.step_worker(scene);
-        let serves = begins && stops > 0 && process.driver.serves_clients();
+        let Some((follows, begins)) = process.step_worker(worker, scene) else { return };
+        scene.note("worker", &[life.cell as u64 + 1, worker as u64]);
+        let serves = begins && stops > 0 && process.serves_clients();
         self.follow(life, follows, scene);
         // Only what a client is answered then can be wrong.
         if serves && scene.dice.per_mille(stops) {
             let shortest_ns = if scene.dice.per_mille(500) { 20_000_000 } else { 350_000_000 };
             let for_ns = scene.dice.duration(shortest_ns, 900_000_000);
-            self.stop(life.cell, [true; 3], for_ns, scene);
+            self.stop(life.cell, [true; THREADS], for_ns, scene);
             self.stopped_in_batch = Some((life.cell, for_ns));
         }
     }
@@ -254,7 +274,7 @@ impl Cells {
     fn follow(&mut self, life: Life, follows: Vec<Follows>, scene: &mut Scene) {
         for one in follows {
             match one {
-                Follows::Act(act) => self.act(life, act, scene),
+                Follows::Act(worker, act) => self.act((life, worker), act, scene),
                 Follows::Member(Effect::Beat { to, heartbeat }) => {
                     self.send_beat(life, index_of(to), heartbeat, scene);
                 }
@@ -280,11 +300,14 @@ impl Cells {
                 }
                 Follows::Fetch(from) => self.fetch(life, index_of(from), scene),
                 Follows::Finding(finding) => self.find(life, finding, scene),
+                Follows::Fault(fault) => {
+                    self.fault.get_or_insert(fault);
+                }
             }
         }
     }
 
-    fn act(&mut self, life: Life, act: Act, scene: &mut Scene) {
+    fn act(&mut self, (life, worker): (Life, usize), act: Act, scene: &mut Scene) {
         let own = Party::Cell(life);
         match act {
             Act::Send(pipe, bytes) => {
@@ -315,7 +338,8 @@ impl Cells {
                 let to = usize::from(to.port() % PORT);
                 let until_ns = scene.now_ns + DIAL_NS;
                 let delay_ns = self.net.delay_ns(life.cell, to, scene);
-                scene.after(delay_ns, Event::Dial(Dial { from: life, to, purpose, until_ns }));
+                let dial = Dial { from: life, worker, to, purpose, until_ns };
+                scene.after(delay_ns, Event::Dial(dial));
             }
         }
     }
@@ -326,6 +350,9 @@ impl Cells {
         match finding {
             Finding::CaughtUp { at, cell: learner } => {
                 scene.say(|| format!("  cell {cell}: learner {learner} is ready for {at:?}"));
+                if self.admissions > 0 && scene.dice.per_mille(self.admissions) {
+                    self.admitted.push((life.cell, index_of(learner)));
+                }
                 let cell = learner;
                 let event = Box::new(ring::Event::CaughtUp { at, cell });
                 scene.after(20_000, Event::Member(life, event));
@@ -406,7 +433,7 @@ impl Cells {
 
     /// A connection is tried.
     pub(crate) fn dial(&mut self, dial: Dial, scene: &mut Scene) {
-        let Dial { from, to, purpose, until_ns } = dial;
+        let Dial { from, worker, to, purpose, until_ns } = dial;
         if self.process(from).is_none() {
             return;
         }
@@ -426,7 +453,7 @@ impl Cells {
             format!("  cell {} dials cell {}: {pipe:?}, {purpose:x}", from.cell + 1, to + 1)
         });
         if let Some(process) = self.process(from) {
-            process.connected(pipe, purpose, scene);
+            process.connected(worker, pipe, purpose, scene);
         }
     }
 
@@ -591,6 +618,21 @@ impl Cells {
                 "range {}: cell {} may answer, and is replaced by cell {cell} for its silence",
                 range.id, range.primary
             ));
+        }
+    }
+
+    /// Stops a worker of a primary that `command` replaces: it finds that out together with what
+    /// has come in meanwhile.
+    pub(crate) fn stop_deposed(&mut self, command: &Command, scene: &mut Scene) {
+        let Command::Promote { at, .. } = *command else { return };
+        let range = self.coordinator.map().range(at.range);
+        let Some(range) = range.filter(|range| range.stamp() == at) else { return };
+        let old = index_of(range.primary);
+        if self.stops_deposed && self.machines[old].process.is_some() {
+            let mut threads = [false; THREADS];
+            threads[scene.dice.index(self.machines[old].shape.workers)] = true;
+            let for_ns = scene.dice.duration(1_000_000, 300_000_000);
+            self.stop(old, threads, for_ns, scene);
         }
     }
 

@@ -1,9 +1,11 @@
 //! A client: asks through random cells, a few requests at a time, and reads the answers.
 
+use crate::dice::Dice;
 use crate::history::{Answer, Ask, History};
 use crate::net::{Chunk, Net, Party};
 use crate::scene::{Event, PipeId, Scene};
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 /// How long a client waits for an answer before it closes the connection.
 const PATIENCE_NS: u64 = 5_000_000_000;
@@ -12,6 +14,34 @@ const TOGETHER_MAX: u64 = 3;
 /// Requests without an answer after which it asks no more.
 const WAITING_MAX: usize = 6;
 
+/// What the clients of a run ask for besides.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Habits {
+    /// Flushes, at once and delayed.
+    pub(crate) flushes: bool,
+    /// Several keys at once.
+    pub(crate) several: bool,
+    /// That items stay which were stored for some time only.
+    pub(crate) keeps: bool,
+    /// To store for some time only.
+    pub(crate) expires: bool,
+    /// By how much longer they wait before they ask again.
+    pub(crate) pace: u64,
+}
+
+impl Habits {
+    /// Some of them.
+    pub(crate) fn choose(dice: &mut Dice) -> Self {
+        Self {
+            flushes: dice.per_mille(400),
+            several: dice.per_mille(500),
+            keeps: dice.per_mille(250),
+            expires: true,
+            pace: 1,
+        }
+    }
+}
+
 /// A client.
 pub(crate) struct Client {
     number: usize,
@@ -19,17 +49,17 @@ pub(crate) struct Client {
     pub(crate) pipe: Option<(PipeId, usize)>,
     /// What has arrived of the answers.
     arrived: Vec<u8>,
-    /// What it waits for, in order.
-    pub(crate) waiting: VecDeque<usize>,
+    /// What it waits for, in order: each request has an entry for each of its keys.
+    pub(crate) waiting: VecDeque<Vec<usize>>,
     /// When it asked last.
     asked_ns: u64,
     /// When it does what comes next.
     next_ns: u64,
     /// The latest item that it has seen: key, token, value.
     seen: Option<(usize, u64, u64)>,
-    keys: usize,
-    /// Whether it asks for flushes, too.
-    flushes: bool,
+    /// The names of all keys.
+    names: Arc<[String]>,
+    habits: Habits,
     /// It reads every key next, whatever it waits for.
     pub(crate) reads_all: bool,
     /// It asks no more.
@@ -39,8 +69,8 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// A client that asks about this number of keys, and for flushes if it `flushes`.
-    pub(crate) fn new(number: usize, keys: usize, flushes: bool) -> Self {
+    /// A client that asks about the keys with these names.
+    pub(crate) fn new(number: usize, names: Arc<[String]>, habits: Habits) -> Self {
         Self {
             number,
             pipe: None,
@@ -49,8 +79,8 @@ impl Client {
             asked_ns: 0,
             next_ns: 0,
             seen: None,
-            keys,
-            flushes,
+            names,
+            habits,
             reads_all: false,
             is_done: false,
             fault: None,
@@ -77,7 +107,7 @@ impl Client {
             return;
         }
         if std::mem::take(&mut self.reads_all) && !self.is_done {
-            for key in 0..self.keys {
+            for key in 0..self.names.len() {
                 self.ask(key, Ask::Get, history, net, scene);
             }
         } else if self.waiting.is_empty() {
@@ -133,20 +163,32 @@ impl Client {
     }
 
     fn ask_any(&mut self, history: &mut History, net: &mut Net, scene: &mut Scene) {
-        let key = scene.dice.index(self.keys);
+        let key = scene.dice.index(self.names.len());
         let (key, ask) = match scene.dice.below(100) {
+            0..=29 if self.habits.several && scene.dice.per_mille(500) => {
+                let ask = if scene.dice.per_mille(500) { Ask::Get } else { Ask::Gets };
+                return self.read_several(ask, history, net, scene);
+            }
+            0..=9 if self.habits.keeps => match self.habits.several {
+                true => return self.read_several(Ask::Keep, history, net, scene),
+                false => (key, Ask::Keep),
+            },
             0..=29 => (key, Ask::Get),
             30..=41 => (key, Ask::Gets),
             42..=55 => (key, Ask::Set(history.new_value())),
-            56..=61 => {
+            56..=61 if self.habits.expires => {
                 let (value, seconds) = (history.new_value(), scene.dice.between(1, 5));
                 (key, Ask::SetFor { value, seconds })
             }
-            62..=71 => (key, Ask::Add(history.new_value())),
+            56..=71 => (key, Ask::Add(history.new_value())),
             72..=81 => (key, Ask::Delete),
             82..=90 => (key, Ask::Incr),
-            91 if self.flushes && scene.dice.per_mille(150) => {
+            91 if self.habits.flushes && scene.dice.per_mille(150) => {
                 (key, Ask::Flush { seconds: scene.dice.between(1, 4) })
+            }
+            91 if self.habits.flushes && scene.dice.per_mille(150) => {
+                let keys = (0..self.names.len()).collect();
+                return self.ask_about(keys, Ask::FlushNow, history, (net, scene));
             }
             91 => (key, Ask::Incr),
             _ => match self.seen.take() {
@@ -159,6 +201,14 @@ impl Client {
         self.ask(key, ask, history, net, scene);
     }
 
+    /// Reads some keys at once.
+    fn read_several(&mut self, ask: Ask, history: &mut History, net: &mut Net, scene: &mut Scene) {
+        let mut keys: Vec<_> = (0..self.names.len()).collect();
+        scene.dice.shuffle(&mut keys);
+        keys.truncate(scene.dice.between(2, self.names.len().max(2) as u64) as usize);
+        self.ask_about(keys, ask, history, (net, scene));
+    }
+
     /// Asks on its connection.
     pub(crate) fn ask(
         &mut self,
@@ -168,27 +218,30 @@ impl Client {
         net: &mut Net,
         scene: &mut Scene,
     ) {
+        self.ask_about(vec![key], ask, history, (net, scene));
+    }
+
+    /// Asks the same about some keys, in one request.
+    fn ask_about(
+        &mut self,
+        keys: Vec<usize>,
+        ask: Ask,
+        history: &mut History,
+        (net, scene): (&mut Net, &mut Scene),
+    ) {
         let Some((pipe, cell)) = self.pipe else { return };
-        let name = key_name(key);
-        let text = match ask {
-            Ask::Get => format!("get {name}\r\n"),
-            Ask::Gets => format!("gets {name}\r\n"),
-            Ask::Set(value) => store("set", &name, (value, 0), ""),
-            Ask::SetFor { value, seconds } => store("set", &name, (value, seconds), ""),
-            Ask::Add(value) => store("add", &name, (value, 0), ""),
-            Ask::Cas { value, token, .. } => store("cas", &name, (value, 0), &format!(" {token}")),
-            Ask::Delete => format!("delete {name}\r\n"),
-            Ask::Incr => format!("incr {name} 1\r\n"),
-            Ask::Flush { seconds } => format!("flush_all {seconds}\r\n"),
-            Ask::Lose | Ask::End(_) => return,
-        };
-        let entry = history.ask(self.number, key, ask, scene.now_ns);
+        let names: Vec<_> = keys.iter().map(|key| self.names[*key].as_str()).collect();
+        let Some(text) = text(&names.join(" "), ask) else { return };
         let number = self.number;
-        scene.note("ask", &[number as u64, cell as u64 + 1, entry as u64, key as u64]);
-        scene.say(|| {
-            format!("  client {number} asks cell {}: #{entry} {ask:?} key {key}", cell + 1)
-        });
-        self.waiting.push_back(entry);
+        let mut ask_one = |key: &usize| {
+            let entry = history.ask(number, *key, ask, scene.now_ns);
+            scene.note("ask", &[number as u64, cell as u64 + 1, entry as u64, *key as u64]);
+            scene.say(|| {
+                format!("  client {number} asks cell {}: #{entry} {ask:?} key {key}", cell + 1)
+            });
+            entry
+        };
+        self.waiting.push_back(keys.iter().map(&mut ask_one).collect());
         self.asked_ns = scene.now_ns;
         if let Some(side) = net.side(pipe, Party::Client(number)) {
             net.send(pipe, side, Chunk::Data(text.into_bytes()), scene);
@@ -208,46 +261,39 @@ impl Client {
         }
         let Chunk::Data(bytes) = chunk else { return self.lose(scene) };
         self.arrived.extend_from_slice(&bytes);
-        while let Some(&entry) = self.waiting.front() {
-            let Some((used, answer)) = self.read(entry, history) else { return };
+        while let Some(entries) = self.waiting.front().cloned() {
+            let Some((used, answers)) = self.read(&entries, history) else { return };
             self.arrived.drain(..used);
             self.waiting.pop_front();
-            history.answer(entry, answer, scene.now_ns);
-            scene.note("answer", &[self.number as u64, entry as u64]);
-            scene.say(|| format!("  client {}: #{entry} {answer:?}", self.number));
+            for (entry, answer) in entries.into_iter().zip(answers) {
+                history.answer(entry, answer, scene.now_ns);
+                scene.note("answer", &[self.number as u64, entry as u64]);
+                scene.say(|| format!("  client {}: #{entry} {answer:?}", self.number));
+            }
         }
         if !self.arrived.is_empty() {
             let text = String::from_utf8_lossy(&self.arrived).into_owned();
             self.fault.get_or_insert(format!("client {}: {text:?} answers nothing", self.number));
         }
-        let delay_ns = scene.dice.duration(100_000, 20_000_000);
+        let delay_ns = self.habits.pace * scene.dice.duration(100_000, 20_000_000);
         self.goes_on_after(delay_ns, scene);
     }
 
-    /// The answer to `entry` at the front of what has arrived, and its length. `None` if it is not
-    /// whole.
-    fn read(&mut self, entry: usize, history: &mut History) -> Option<(usize, Answer)> {
-        let (key, ask) = (history.entries[entry].key, history.entries[entry].ask);
+    /// The answers to `entries` of one request at the front of what has arrived, and their length.
+    /// `None` if they are not whole.
+    fn read(&mut self, entries: &[usize], history: &mut History) -> Option<(usize, Vec<Answer>)> {
+        let ask = history.entries[*entries.first()?].ask;
+        if ask.reads() {
+            return self.read_values(entries, history);
+        }
         let (line, used) = line(&self.arrived)?;
         let words: Vec<&str> = line.split(' ').collect();
         let answer = match (ask, words.as_slice()) {
             (_, ["SERVER_ERROR", "in", "doubt:", ..]) => Answer::Open,
+            // Other ranges may have been flushed.
+            (Ask::FlushNow, ["SERVER_ERROR", ..]) => Answer::Open,
             (_, ["SERVER_ERROR", ..]) => Answer::Refused,
-            (Ask::Get | Ask::Gets, ["END"]) => Answer::Value(None),
-            (Ask::Get | Ask::Gets, ["VALUE", _, _, _, token @ ..]) => {
-                let (value, more) = self::line(&self.arrived[used..])?;
-                let (end, last) = self::line(&self.arrived[used + more..])?;
-                let value = value.trim_end().parse().ok()?;
-                if let Some(token) = token.first().and_then(|token| token.parse().ok()) {
-                    history.see(key, token, value);
-                    self.seen = Some((key, token, value));
-                }
-                if end != "END" {
-                    self.fault.get_or_insert(format!("{end:?} follows a value"));
-                }
-                return Some((used + more + last, Answer::Value(Some(value))));
-            }
-            (Ask::Flush { .. }, ["OK"]) => Answer::Done,
+            (Ask::Flush { .. } | Ask::FlushNow, ["OK"]) => Answer::Done,
             (Ask::Incr, ["NOT_FOUND"]) => Answer::Value(None),
             (Ask::Incr, [number]) if number.parse::<u64>().is_ok() => {
                 Answer::Value(number.parse().ok())
@@ -263,13 +309,68 @@ impl Client {
                 Answer::Open
             }
         };
-        Some((used, answer))
+        Some((used, vec![answer; entries.len()]))
+    }
+
+    /// The same of a request that reads. Values may have left before an error.
+    fn read_values(
+        &mut self,
+        entries: &[usize],
+        history: &mut History,
+    ) -> Option<(usize, Vec<Answer>)> {
+        let (mut used, mut seen, mut answers) = (0, Vec::new(), vec![None; entries.len()]);
+        let rest = loop {
+            let (line, more) = line(&self.arrived[used..])?;
+            used += more;
+            let words: Vec<&str> = line.split(' ').collect();
+            match words.as_slice() {
+                ["END"] => break Answer::Value(None),
+                ["SERVER_ERROR", "in", "doubt:", ..] => break Answer::Open,
+                ["SERVER_ERROR", ..] => break Answer::Refused,
+                ["VALUE", name, _, _, token @ ..] => {
+                    let (value, more) = self::line(&self.arrived[used..])?;
+                    used += more;
+                    let value = value.trim_end().parse().ok()?;
+                    let is_of = |entry: &usize| self.names[history.entries[*entry].key] == *name;
+                    let Some(at) = entries.iter().position(is_of) else {
+                        self.fault.get_or_insert(format!("{line:?} was not asked for"));
+                        break Answer::Open;
+                    };
+                    answers[at] = Some(Answer::Value(Some(value)));
+                    let token = token.first().and_then(|token| token.parse().ok());
+                    seen.extend(token.map(|token| (entries[at], token, value)));
+                }
+                _ => {
+                    self.fault.get_or_insert(format!("{line:?} answers {entries:?}"));
+                    break Answer::Open;
+                }
+            }
+        };
+        for (entry, token, value) in seen {
+            let key = history.entries[entry].key;
+            history.see(key, token, value);
+            self.seen = Some((key, token, value));
+        }
+        Some((used, answers.into_iter().map(|answer| answer.unwrap_or(rest)).collect()))
     }
 }
 
-/// The key of this number.
-pub(crate) fn key_name(key: usize) -> String {
-    format!("key-{key}")
+/// A request for the key, or the keys, with this name. `None` for what nobody asks.
+fn text(name: &str, ask: Ask) -> Option<String> {
+    Some(match ask {
+        Ask::Get => format!("get {name}\r\n"),
+        Ask::Gets => format!("gets {name}\r\n"),
+        Ask::Keep => format!("gat 0 {name}\r\n"),
+        Ask::Set(value) => store("set", name, (value, 0), ""),
+        Ask::SetFor { value, seconds } => store("set", name, (value, seconds), ""),
+        Ask::Add(value) => store("add", name, (value, 0), ""),
+        Ask::Cas { value, token, .. } => store("cas", name, (value, 0), &format!(" {token}")),
+        Ask::Delete => format!("delete {name}\r\n"),
+        Ask::Incr => format!("incr {name} 1\r\n"),
+        Ask::Flush { seconds } => format!("flush_all {seconds}\r\n"),
+        Ask::FlushNow => "flush_all\r\n".to_owned(),
+        Ask::Lose | Ask::End(_) => return None,
+    })
 }
 
 fn store(verb: &str, key: &str, (value, seconds): (u64, u64), token: &str) -> String {

@@ -9,16 +9,15 @@
 //! ```
 //!
 //! Not modelled: a batch of one client that is sent at once, a source that sends while it waits,
-//! the budget of outboxes, time-outs of silent clients, draining, limits of connections, and
-//! workers that are woken for some logs only: here, each mark that rises wakes the worker.
+//! the budget of outboxes, time-outs of silent clients, draining, and limits of connections.
 
 use crate::scene::PipeId;
 use crate::socket::Socket;
 use base::Now;
 use service::{Mail, RingService};
 use session::{
-    BatchEnd, ConnId, Connection, Context, Flow, Handler, Mark, Order, Passed, Resources, Serve,
-    Span, WorkerId,
+    BatchEnd, ConnId, Connection, Context, Flow, Handler, LogId, Mark, Order, Passed, Resources,
+    Serve, Span, WorkerId,
 };
 use std::io::IoSlice;
 use std::net::SocketAddr;
@@ -52,6 +51,7 @@ pub(crate) enum Act {
 
 /// One worker.
 pub(crate) struct Driver {
+    worker: WorkerId,
     context: Context<RingService>,
     sockets: Vec<Option<Socket>>,
     generations: Vec<u32>,
@@ -71,8 +71,14 @@ pub(crate) struct Driver {
 }
 
 impl Driver {
-    pub(crate) fn new(handler: RingService, now: Now, resources: Resources) -> Self {
+    pub(crate) fn new(
+        handler: RingService,
+        worker: WorkerId,
+        now: Now,
+        resources: Resources,
+    ) -> Self {
         Self {
+            worker,
             context: Context::new(handler, now, resources),
             sockets: Vec::new(),
             generations: Vec::new(),
@@ -150,7 +156,7 @@ impl Driver {
             }
         };
         self.generations[index] += 1;
-        ConnId { worker: WorkerId(0), index: index as u32, generation: self.generations[index] }
+        ConnId { worker: self.worker, index: index as u32, generation: self.generations[index] }
     }
 
     fn get(&mut self, id: ConnId) -> Option<&mut Socket> {
@@ -422,8 +428,13 @@ impl Driver {
         }
     }
 
+    /// The logs that its replies wait for.
+    pub(crate) fn waits_for(&self) -> Vec<LogId> {
+        self.sockets.iter().flatten().filter_map(Socket::gate).map(|(log, _)| log).collect()
+    }
+
     /// Whether a reply waits for a gate that has passed.
-    fn has_passed(&self) -> bool {
+    pub(crate) fn has_passed(&self) -> bool {
         let gates = self.sockets.iter().flatten().filter_map(Socket::gate);
         gates.into_iter().any(|(log, seq)| self.context.handler.gate(log, seq) != Passed::No)
     }

@@ -2,9 +2,9 @@
 //!
 //! A run has some of the kinds only, so that one kind does not hide what another one finds.
 
-use crate::cells::Cells;
+use crate::cells::{Cells, THREADS};
 use crate::coordinator::Weather;
-use crate::scene::{Event, Scene, cell_id};
+use crate::scene::{Event, Scene, cell_id, index_of};
 use std::collections::BTreeMap;
 
 /// A kind of fault.
@@ -44,10 +44,14 @@ pub enum Kind {
     Jump,
     /// Who proposes learns no outcome, the command is late, and the proposer is cut off or ends.
     AtProposal,
+    /// A cell is slow, and primaries go off when learners of theirs have come to be copies.
+    AtAdmission,
+    /// A primary cannot reach a copy, and a worker of it stops when the copy replaces it.
+    AtPromotion,
 }
 
 /// All kinds.
-pub const KINDS: [Kind; 17] = [
+pub const KINDS: [Kind; 19] = [
     Kind::Crash,
     Kind::FastRestart,
     Kind::PowerOff,
@@ -65,7 +69,12 @@ pub const KINDS: [Kind; 17] = [
     Kind::Coordinator,
     Kind::Jump,
     Kind::AtProposal,
+    Kind::AtAdmission,
+    Kind::AtPromotion,
 ];
+
+/// The longest time without new faults before other kinds come.
+const REST_NS: u64 = 5_000_000_000;
 
 /// How to end a fault.
 enum Mend {
@@ -76,6 +85,8 @@ enum Mend {
     Reconnect(usize),
     Coordinator,
     Proposals,
+    Admissions(usize),
+    Depositions,
 }
 
 /// The faults of a run.
@@ -85,27 +96,46 @@ pub(crate) struct Faults {
     next: u64,
     /// Between two faults, in the mean.
     pace_ns: u64,
+    /// When other kinds are chosen.
+    until_ns: u64,
+    /// All from which they are chosen.
+    all: Vec<Kind>,
     /// How often each kind came.
     pub(crate) counts: BTreeMap<Kind, u64>,
     is_over: bool,
 }
 
+/// Some of `all` kinds of faults, and the mean time between two of them.
+fn some(all: &[Kind], scene: &mut Scene) -> (Vec<Kind>, u64) {
+    let mut kinds = all.to_vec();
+    scene.dice.shuffle(&mut kinds);
+    kinds.truncate(scene.dice.between(1, 6) as usize);
+    (kinds, scene.dice.duration(60_000_000, 800_000_000))
+}
+
 impl Faults {
-    /// Some kinds of faults, from `from_ns` on.
-    pub(crate) fn choose(from_ns: u64, scene: &mut Scene) -> Self {
-        let mut kinds = KINDS.to_vec();
-        scene.dice.shuffle(&mut kinds);
-        kinds.truncate(scene.dice.between(1, 6) as usize);
-        let pace_ns = scene.dice.duration(60_000_000, 800_000_000);
+    /// Some kinds of faults, from `from_ns` on. `changes`: other kinds come now and
+    /// then. `jumps`: clocks may jump.
+    pub(crate) fn choose(from_ns: u64, changes: bool, jumps: bool, scene: &mut Scene) -> Self {
+        let until_ns = if changes { 0 } else { u64::MAX };
+        let may_come = |kind: &Kind| *kind != Kind::Jump || jumps;
+        let all: Vec<_> = KINDS.into_iter().filter(may_come).collect();
+        let (kinds, pace_ns) = some(&all, scene);
         scene.at(from_ns, Event::Fault);
         let (mends, counts) = (BTreeMap::new(), BTreeMap::new());
-        Self { kinds, mends, next: 0, pace_ns, counts, is_over: false }
+        Self { kinds, mends, next: 0, pace_ns, until_ns, all, counts, is_over: false }
     }
 
     /// The next fault begins, and the one after it is planned.
     pub(crate) fn begin(&mut self, cells: &mut Cells, scene: &mut Scene) {
         if self.is_over {
             return;
+        }
+        if scene.now_ns >= self.until_ns {
+            (self.kinds, self.pace_ns) = some(&self.all, scene);
+            let rest_ns = scene.dice.between(0, REST_NS);
+            self.until_ns = scene.now_ns + rest_ns + scene.dice.between(REST_NS, 4 * REST_NS);
+            return scene.after(rest_ns, Event::Fault);
         }
         let kind = self.kinds[scene.dice.index(self.kinds.len())];
         *self.counts.entry(kind).or_default() += 1;
@@ -131,11 +161,11 @@ impl Faults {
             }
             Kind::Pause => {
                 let for_ns = scene.dice.duration(20_000_000, 1_500_000_000);
-                cells.stop(cell, [true; 3], for_ns, scene);
+                cells.stop(cell, [true; THREADS], for_ns, scene);
             }
             Kind::Stall => {
-                let mut threads = [false; 3];
-                threads[scene.dice.index(3)] = true;
+                let mut threads = [false; THREADS];
+                threads[scene.dice.index(THREADS)] = true;
                 let for_ns = scene.dice.duration(5_000_000, 800_000_000);
                 cells.stop(cell, threads, for_ns, scene);
             }
@@ -175,16 +205,64 @@ impl Faults {
                 };
                 self.mend_later(Mend::Coordinator, scene);
             }
+            Kind::AtProposal | Kind::AtAdmission | Kind::AtPromotion => {
+                self.await_change(kind, cell, cells, scene);
+            }
+        }
+    }
+
+    /// A fault that comes with the next changes of the map.
+    fn await_change(&mut self, kind: Kind, cell: usize, cells: &mut Cells, scene: &mut Scene) {
+        match kind {
             Kind::AtProposal => {
                 cells.ambushes = scene.dice.between(100, 900);
                 self.mend_later(Mend::Proposals, scene);
             }
+            Kind::AtPromotion => {
+                cells.stops_deposed = true;
+                self.mend_later(Mend::Depositions, scene);
+                let map = cells.coordinator.map();
+                let range = &map.ranges[scene.dice.index(map.ranges.len())];
+                if let Some(copy) = range.copies.first() {
+                    let (primary, copy) = (index_of(range.primary), index_of(*copy));
+                    self.block(vec![(primary, copy), (copy, primary)], cells, scene);
+                }
+            }
+            Kind::AtAdmission => {
+                cells.net.slow_ns[cell] = scene.dice.duration(2_000_000, 100_000_000);
+                cells.admissions = scene.dice.between(300, 1000);
+                self.mend_later(Mend::Admissions(cell), scene);
+            }
+            _ => {}
+        }
+    }
+
+    /// What happens to those who have proposed to admit a learner, or whose proposals are late.
+    pub(crate) fn ambush(&mut self, cells: &mut Cells, scene: &mut Scene) {
+        self.ambush_proposers(cells, scene);
+        for (primary, learner) in std::mem::take(&mut cells.admitted) {
+            if self.is_over {
+                continue;
+            }
+            // What is on its way to the learner does not arrive.
+            self.block(vec![(primary, learner)], cells, scene);
+            let delay_ns = scene.dice.duration(2_000_000, 100_000_000);
+            scene.after(delay_ns, Event::GoesOff(primary));
+        }
+    }
+
+    /// A machine goes off, and comes back.
+    pub(crate) fn goes_off(&self, cell: usize, cells: &mut Cells, scene: &mut Scene) {
+        if !self.is_over {
+            cells.crash(cell, true, scene);
+            let delay_ns = scene.dice.duration(5_000_000, 2_000_000_000);
+            scene.after(delay_ns, Event::Restart(cell));
         }
     }
 
     /// What happens to those whose proposals are late: they are cut off from all, or from the other
     /// cells, or end and start again at once, or nothing.
-    pub(crate) fn ambush(&mut self, cells: &mut Cells, scene: &mut Scene) {
+    fn ambush_proposers(&mut self, cells: &mut Cells, scene: &mut Scene) {
         for cell in std::mem::take(&mut cells.ambushed) {
             if self.is_over {
                 continue;
@@ -259,6 +337,11 @@ impl Faults {
                 scene.after(1_000_000, Event::MapComes(cell, version));
             }
             Mend::Proposals => cells.ambushes = 0,
+            Mend::Depositions => cells.stops_deposed = false,
+            Mend::Admissions(cell) => {
+                cells.net.slow_ns[cell] = 0;
+                cells.admissions = 0;
+            }
             Mend::Coordinator => cells.coordinator.weather = Weather::default(),
         }
     }
@@ -270,7 +353,7 @@ impl Faults {
             self.mend(number, cells, scene);
         }
         for cell in 0..cells.machines.len() {
-            cells.machines[cell].stopped_ns = [scene.now_ns; 3];
+            cells.machines[cell].stopped_ns = [scene.now_ns; THREADS];
             scene.after(scene.now_ns % 1_000_000, Event::Restart(cell));
         }
     }

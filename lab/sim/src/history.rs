@@ -15,6 +15,8 @@ const LATE_NS: u64 = 2 * SECOND_NS;
 /// An item may end so much earlier: its last second has begun when it is stored, and the cells
 /// that store and read it may differ.
 const EARLY_NS: u64 = 2 * SECOND_NS;
+/// How long ago a flush was asked for of which it is checked that it has ended all items.
+const FLUSHES_NS: u64 = 60 * SECOND_NS;
 /// The clocks of cells run faster or slower by this part at most.
 const DRIFT_PART: u64 = 19;
 
@@ -24,6 +26,8 @@ pub(crate) enum Ask {
     Get,
     /// Returns the number of the item besides.
     Gets,
+    /// Lets the item stay for ever, and returns it.
+    Keep,
     Set(u64),
     /// Stores for some seconds.
     SetFor {
@@ -48,6 +52,15 @@ pub(crate) enum Ask {
     Flush {
         seconds: u64,
     },
+    /// All items of all keys end now, range by range.
+    FlushNow,
+}
+
+impl Ask {
+    /// Whether it returns what the key has, and changes no value.
+    pub(crate) fn reads(self) -> bool {
+        matches!(self, Self::Get | Self::Gets | Self::Keep)
+    }
 }
 
 /// What came of it.
@@ -133,9 +146,13 @@ impl History {
         flushes.for_each(|entry| entry.ask = Ask::End(0));
     }
 
-    /// All flushes that were due have ended what they could.
+    /// All flushes that were due have ended what they could. Those of long ago may have: each of
+    /// them can have its effect anywhere until now, and no search goes through all orders of many.
     pub(crate) fn ends_flushes(&mut self, now_ns: u64) {
-        let is_due = |entry: &&mut Entry| matches!(entry.ask, Ask::End(number) if number > 0);
+        let is_due = |entry: &&mut Entry| {
+            matches!(entry.ask, Ask::End(number) if number > 0)
+                && entry.asked_ns + FLUSHES_NS >= now_ns
+        };
         for entry in self.entries.iter_mut().filter(is_due) {
             (entry.answered_ns, entry.answer) = (Some(now_ns), Answer::Done);
         }
@@ -153,8 +170,18 @@ impl History {
 
     /// By value, when those items of a key end that were stored for some time only.
     pub(crate) fn ends_of_key(&self, key: usize) -> BTreeMap<u64, End> {
-        let of_key = self.entries.iter().filter(|entry| entry.key == key);
-        of_key.filter_map(|entry| self.end(entry)).collect()
+        let of_key = || self.entries.iter().filter(|entry| entry.key == key);
+        let mut ends: BTreeMap<_, _> = of_key().filter_map(|entry| self.end(entry)).collect();
+        for keep in of_key().filter(|entry| entry.ask == Ask::Keep) {
+            let may_keep = |value: u64| match keep.answer {
+                Answer::Value(kept) => kept.is_some_and(|kept| kept / STEP * STEP == value),
+                _ => keep.answer == Answer::Open,
+            };
+            for (_, end) in ends.iter_mut().filter(|(value, _)| may_keep(**value)) {
+                end.latest_ns = None;
+            }
+        }
+        ends
     }
 
     /// The value that `entry` has stored, and when it ends, if that was for some time only.
@@ -172,11 +199,10 @@ impl History {
     /// The entries of one key that may matter, by the time of asking.
     pub(crate) fn of_key(&self, key: usize) -> Vec<Entry> {
         let matters = |entry: &&Entry| {
-            let reads = matches!(entry.ask, Ask::Get | Ask::Gets);
             entry.key == key
                 && !matches!(entry.ask, Ask::Flush { .. })
                 && entry.answer != Answer::Refused
-                && !(reads && entry.answer == Answer::Open)
+                && !(entry.ask.reads() && entry.answer == Answer::Open)
         };
         let mut entries: Vec<_> = self.entries.iter().filter(matters).copied().collect();
         entries.sort_by_key(|entry| entry.asked_ns);

@@ -6,14 +6,20 @@
 //! seed decides all its choices: the same seed gives the same run, step by step.
 //!
 //! ```text
-//! clients --bytes--> driver --> RingService --> engine, logs       one worker, one keeper and one
+//! clients --bytes--> driver --> RingService --> engine, logs       workers, one keeper and one
 //!                      ^  links to other cells       |             member for each cell
 //!                      +--------- bytes -------------+
 //! member --heartbeats--> member      member --commands--> coordinator --maps--> member, keeper
 //! ```
 //!
-//! Not modelled: several workers of a cell and what two threads do to each other inside a step; the
-//! agreement of the coordinator itself; memory that is short; expiry; cells that join or leave.
+//! Cells have one to three workers and lanes, all of which or only the first have links. Runs last
+//! for some seconds, or for minutes: then clients ask less often about more keys, so that their
+//! histories can be checked.
+//!
+//! Not modelled: what two threads do to each other inside a step; the agreement of the coordinator
+//! itself; memory that is short; cells that join or leave. Not checked: what is made again after a
+//! loss, see `history`; the order of answers that wait for no copy; over minutes, when items expire
+//! by clocks that jump.
 //!
 //! | room | may use | what it is |
 //! |---|---|---|
@@ -25,15 +31,19 @@
 //! | `linear` | `history` | whether one order explains a history |
 //! | `net` | `scene` | connections, and what cannot pass |
 //! | `socket` | `scene` | one connection of a worker |
-//! | `driver` | `scene`, `socket` | one worker |
-//! | `process` | `clock`, `dice`, `driver`, `scene` | the process of a cell |
+//! | `driver` | `scene`, `socket` | the connections and the handler of one worker |
+//! | `outside` | nothing | what the threads of a process leave for each other |
+//! | `cell` | `dice`, `outside` | a cell of the product, as it is built here |
+//! | `worker` | `clock`, `dice`, `driver`, `outside`, `scene` | a worker as a thread, step by step |
+//! | `process` | `cell`, `clock`, `driver`, `outside`, `scene`, `worker` | the process of a cell |
 //! | `coordinator` | `history`, `scene` | the one map, its commands, and who hears of them when |
-//! | `client` | `history`, `net`, `scene` | what clients do |
-//! | `cells` | `client`, `clock`, `coordinator`, `driver`, `history`, `net`, `process`, `scene` | all cells, and what they send each other |
+//! | `client` | `dice`, `history`, `net`, `scene` | what clients do |
+//! | `cells` | `cell`, `client`, `clock`, `coordinator`, `driver`, `history`, `net`, `process`, `scene` | all cells, and what they send each other |
 //! | `faults` | `cells`, `coordinator`, `scene` | what goes wrong, and when |
-//! | `world` | `cells`, `client`, `clock`, `coordinator`, `dice`, `faults`, `history`, `linear`, `net`, `scene`, `trace` | one run, and what must be true of it |
+//! | `world` | `cell`, `cells`, `client`, `clock`, `coordinator`, `dice`, `faults`, `history`, `linear`, `net`, `process`, `scene`, `trace` | one run, and what must be true of it |
 #![forbid(unsafe_code)]
 
+mod cell;
 mod cells;
 mod client;
 mod clock;
@@ -44,11 +54,13 @@ mod faults;
 mod history;
 mod linear;
 mod net;
+mod outside;
 mod process;
 mod scene;
 mod socket;
 mod trace;
+mod worker;
 mod world;
 
 pub use faults::{KINDS, Kind};
-pub use world::{Report, run};
+pub use world::{Report, Wanted, run};

@@ -6,17 +6,22 @@
 //! requests that has led to a state once is not tried again (Lowe). A request without an answer may
 //! have its effect at any time after its asking, or never.
 //!
-//! An answer that changes nothing, and is right where the search stands, comes next there: an order
-//! in which it comes later is as good with it here. So it is no choice.
+//! What is no choice is not tried, so that long histories are searched in bounded time:
+//!
+//! - An answer that changes nothing, and is right where the search stands, comes next there: an
+//!   order in which it comes later is as good with it here.
+//! - What has no answer and would change nothing, or would be overwritten at once, never happens.
+//! - Of what has no answer and does the same, the first comes first.
+//! - Where the search has been with less of what has no answer, it has been.
 //!
 //! An item that was stored for some time only ends once, at one moment of its own between two
 //! times.
 
 use crate::history::{Answer, Ask, End, Entry, STEP};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// States after which a search is given up.
-const STATES_MAX: usize = 4_000_000;
+const STATES_MAX: usize = 2_000_000;
 
 /// What the search has found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,8 +30,8 @@ pub(crate) enum Found {
     Order,
     /// There is none. The request that no order has reached, of those in the longest one.
     None(Entry),
-    /// Not within [`STATES_MAX`] states.
-    TooMany,
+    /// Not within [`STATES_MAX`] states. The same.
+    TooMany(Entry),
 }
 
 /// What a key holds.
@@ -36,7 +41,7 @@ type State = Option<u64>;
 fn apply(entry: &Entry, state: State) -> Option<State> {
     use Answer::{Done, Exists, Failed, Open, Value};
     match (entry.ask, entry.answer) {
-        (Ask::Get | Ask::Gets, Value(value)) => (value == state).then_some(state),
+        (Ask::Get | Ask::Gets | Ask::Keep, Value(value)) => (value == state).then_some(state),
         (Ask::Set(value) | Ask::SetFor { value, .. }, Done | Open) => Some(Some(value)),
         (Ask::Add(value), Done) => state.is_none().then_some(Some(value)),
         (Ask::Add(value), Open) => Some(state.or(Some(value))),
@@ -50,7 +55,7 @@ fn apply(entry: &Entry, state: State) -> Option<State> {
         }
         (Ask::Cas { .. } | Ask::Delete, Failed) => state.is_none().then_some(None),
         (Ask::Delete, Done) => state.map(|_| None),
-        (Ask::Delete, Open) | (Ask::Lose | Ask::End(_), _) => Some(None),
+        (Ask::Delete, Open) | (Ask::Lose | Ask::End(_) | Ask::FlushNow, _) => Some(None),
         (Ask::Incr, Value(None)) => state.is_none().then_some(None),
         (Ask::Incr, Value(Some(value))) => {
             (state.map(|state| state + 1) == Some(value)).then_some(Some(value))
@@ -60,128 +65,286 @@ fn apply(entry: &Entry, state: State) -> Option<State> {
     }
 }
 
-/// A set of requests, one bit for each.
-#[derive(Clone, PartialEq, Eq, Hash)]
-struct Set(Box<[u64]>);
-
-impl Set {
-    fn has(&self, at: usize) -> bool {
-        self.0[at / 64] >> (at % 64) & 1 == 1
-    }
-
-    fn flip(&mut self, at: usize) {
-        self.0[at / 64] ^= 1 << (at % 64);
+/// Whether what `entry` leaves does not depend on what it finds.
+fn is_blind(entry: &Entry) -> bool {
+    match entry.ask {
+        Ask::Set(_) | Ask::SetFor { .. } | Ask::Lose | Ask::End(_) | Ask::FlushNow => true,
+        Ask::Delete => entry.answer == Answer::Open,
+        _ => false,
     }
 }
 
-/// One choice of the search.
+/// Whether it only reads, and its answer is known.
+fn only_reads(entry: &Entry) -> bool {
+    match entry.ask.reads() {
+        true => entry.answer != Answer::Open,
+        false => matches!(entry.answer, Answer::Failed | Answer::Exists | Answer::Value(None)),
+    }
+}
+
+/// What requests without an answer do alike.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Does {
+    End,
+    Add,
+    /// Stores a value that no answer shows.
+    Store,
+}
+
+/// One step of the search: a request has its effect, or the item ends.
+#[derive(Clone, Copy)]
+struct Step {
+    /// `None`: the item ends.
+    entry: Option<usize>,
+    after: State,
+}
+
+/// What may come next somewhere, and what was chosen.
 struct Choice {
-    /// The index of a request, or their number: the item ends.
-    entry: usize,
-    before: State,
-    /// It was none: nothing else is tried in its place.
+    /// The steps that were not tried, the last of which comes first.
+    steps: Vec<Step>,
+    chosen: Option<Step>,
+    /// Nothing that was asked after this may come next.
+    bound_ns: u64,
+    /// The only step is a read.
     is_read: bool,
+}
+
+struct Search<'h> {
+    entries: &'h [Entry],
+    ends: &'h BTreeMap<u64, End>,
+    /// The requests with an answer, and those without.
+    answered: Vec<usize>,
+    open: Vec<usize>,
+    /// The values that answers show, each by what was stored.
+    shown: HashSet<u64>,
+    done: Vec<bool>,
+    /// A hash of those with an answer that are done.
+    hash: u128,
+    /// Those without one that are done, one bit for each.
+    used: Vec<u64>,
+    /// All before this in `answered` are done.
+    low: usize,
+    left: usize,
+    /// Where the search has been: by hash and state, what was used of those without an answer.
+    tried: HashMap<(u128, State), Vec<Box<[u64]>>>,
+    states: usize,
+    path: Vec<Choice>,
 }
 
 /// Searches an order of `entries`, which are of one key and in the order of asking. `ends`: by
 /// value, when items end that were stored for some time only.
 pub(crate) fn search(entries: &[Entry], ends: &BTreeMap<u64, End>) -> Found {
-    let must = entries.iter().filter(|entry| entry.answered_ns.is_some()).count();
-    let mut done = Set(vec![0; entries.len().div_ceil(64)].into());
-    let mut tried = HashSet::new();
-    let (mut path, mut state, mut answered): (Vec<Choice>, State, usize) = (Vec::new(), None, 0);
-    let (mut next, mut best, mut stuck) = (0, 0, 0);
-    loop {
-        if answered == must {
-            return Found::Order;
+    Search::new(entries, ends).run()
+}
+
+impl<'h> Search<'h> {
+    fn new(entries: &'h [Entry], ends: &'h BTreeMap<u64, End>) -> Self {
+        let has_answer = |at: &usize| entries[*at].answered_ns.is_some();
+        let (answered, open): (Vec<_>, Vec<_>) = (0..entries.len()).partition(has_answer);
+        let value = |entry: &Entry| match (entry.ask, entry.answer) {
+            (Ask::Cas { seen, .. }, Answer::Done | Answer::Exists) => Some(seen),
+            (_, Answer::Value(value)) => value,
+            _ => None,
+        };
+        let shown = entries.iter().filter_map(value).map(|value| value / STEP * STEP).collect();
+        let (done, left) = (vec![false; entries.len()], answered.len());
+        let used = vec![0; open.len().div_ceil(64)];
+        Self {
+            entries,
+            ends,
+            answered,
+            open,
+            shown,
+            done,
+            hash: 0,
+            used,
+            low: 0,
+            left,
+            tried: HashMap::new(),
+            states: 0,
+            path: Vec::new(),
         }
-        // Nothing that was asked after this may come next: its answer has come before.
-        let first = (0..entries.len()).find(|at| !done.has(*at)).unwrap_or(0);
-        let open = || (first..entries.len()).filter(|at| !done.has(*at)).map(|at| &entries[at]);
-        let end = state.and_then(|value| ends.get(&(value / STEP * STEP)));
-        let late_ns = end.and_then(|end| end.latest_ns).unwrap_or(u64::MAX);
-        let bound_ns = open().map(ends_ns).min().unwrap_or(u64::MAX).min(late_ns);
-        if path.len() >= best {
-            (best, stuck) = (path.len(), first_to_end(entries, &done));
+    }
+
+    fn run(mut self) -> Found {
+        let (mut state, mut best, mut stuck) = (None, 0, 0);
+        while self.left > 0 {
+            let choice = self.choice(state);
+            if self.path.len() >= best {
+                (best, stuck) = (self.path.len(), self.first_to_end().unwrap_or(0));
+            }
+            self.path.push(choice);
+            match self.advance() {
+                Some(after) => state = after,
+                None => return Found::None(self.entries[stuck]),
+            }
+            if self.states > STATES_MAX {
+                return Found::TooMany(self.entries[stuck]);
+            }
         }
-        if next == 0
-            && let Some(at) = right_read(entries, &done, state, bound_ns)
-        {
-            done.flip(at);
-            path.push(Choice { entry: at, before: state, is_read: true });
-            answered += 1;
-            continue;
+        Found::Order
+    }
+
+    /// Takes the next step that was not tried, here or further up. Returns the state after it.
+    fn advance(&mut self) -> Option<State> {
+        loop {
+            let choice = self.path.last_mut()?;
+            if let Some(step) = choice.chosen.take() {
+                self.flip(step.entry);
+            }
+            let choice = self.path.last_mut()?;
+            let is_read = choice.is_read;
+            let Some(step) = choice.steps.pop() else {
+                self.path.pop();
+                continue;
+            };
+            choice.chosen = Some(step);
+            self.flip(step.entry);
+            if is_read || self.is_new(step.after) {
+                return Some(step.after);
+            }
         }
-        let mut chosen = None;
-        for (at, entry) in entries.iter().enumerate().skip(next.max(first)) {
-            if entry.asked_ns > bound_ns {
+    }
+
+    /// Whether the search has not been in `state` with the same requests done, or with fewer of
+    /// those that need not be.
+    fn is_new(&mut self, state: State) -> bool {
+        let been = self.tried.entry((self.hash, state)).or_default();
+        let has_all = |fewer: &[u64]| fewer.iter().zip(&self.used).all(|(a, b)| a & !b == 0);
+        let is_new = !been.iter().any(|fewer| has_all(fewer));
+        if is_new {
+            been.push(self.used.as_slice().into());
+            self.states += 1;
+        }
+        is_new
+    }
+
+    /// A request is done, or is not any more.
+    fn flip(&mut self, entry: Option<usize>) {
+        let Some(at) = entry else { return };
+        self.done[at] = !self.done[at];
+        if self.entries[at].answered_ns.is_none() {
+            let place = self.open.partition_point(|other| *other < at);
+            self.used[place / 64] ^= 1 << (place % 64);
+            return;
+        }
+        self.hash ^= mark_of(at);
+        self.left = if self.done[at] { self.left - 1 } else { self.left + 1 };
+        if !self.done[at] {
+            let place = self.answered.partition_point(|other| *other < at);
+            self.low = self.low.min(place);
+        }
+        while self.answered.get(self.low).is_some_and(|at| self.done[*at]) {
+            self.low += 1;
+        }
+    }
+
+    /// The requests with an answer that are not done, in the order of asking.
+    fn waiting(&self) -> impl Iterator<Item = usize> {
+        self.answered[self.low..].iter().copied().filter(|at| !self.done[*at])
+    }
+
+    /// The one of them whose answer has come first.
+    fn first_to_end(&self) -> Option<usize> {
+        let ends_ns = |at: usize| self.entries[at].answered_ns.unwrap_or(u64::MAX);
+        let mut first: Option<usize> = None;
+        for at in self.waiting() {
+            // What was asked later has its answer later.
+            if first.is_some_and(|first| self.entries[at].asked_ns > ends_ns(first)) {
                 break;
             }
-            if done.has(at) {
+            first = first.filter(|first| ends_ns(*first) <= ends_ns(at)).or(Some(at));
+        }
+        first
+    }
+
+    /// What may come next.
+    fn choice(&self, state: State) -> Choice {
+        let end = state.and_then(|value| self.ends.get(&(value / STEP * STEP)));
+        let late_ns = end.and_then(|end| end.latest_ns).unwrap_or(u64::MAX);
+        let first_ns = self.first_to_end().and_then(|at| self.entries[at].answered_ns);
+        let bound_ns = first_ns.unwrap_or(u64::MAX).min(late_ns);
+        let next = || self.waiting().take_while(|at| self.entries[*at].asked_ns <= bound_ns);
+        let is_right = |at: &usize| {
+            only_reads(&self.entries[*at]) && apply(&self.entries[*at], state) == Some(state)
+        };
+        let step = |at: usize| {
+            let after = apply(&self.entries[at], state)?;
+            Some(Step { entry: Some(at), after })
+        };
+        let mut choice = Choice { steps: Vec::new(), chosen: None, bound_ns, is_read: false };
+        if let Some(at) = next().find(is_right) {
+            choice.is_read = true;
+            choice.steps.extend(step(at));
+            return choice;
+        }
+        // What is tried last comes first.
+        choice.steps = self.open_steps(state, bound_ns);
+        if end.is_some_and(|end| end.earliest_ns <= bound_ns) {
+            choice.steps.push(Step { entry: None, after: None });
+        }
+        let is_end = |at: &usize| matches!(self.entries[*at].ask, Ask::End(_));
+        let first_end = next().find(is_end);
+        // All flushes that must have happened in the end do the same.
+        let may = |at: &usize| !self.is_useless(*at) && (!is_end(at) || first_end == Some(*at));
+        let mut answered: Vec<_> = next().filter(may).collect();
+        answered.sort_by_key(|at| std::cmp::Reverse(self.entries[*at].answered_ns));
+        choice.steps.extend(answered.into_iter().filter_map(step));
+        choice
+    }
+
+    /// What has no answer and may come next.
+    fn open_steps(&self, state: State, bound_ns: u64) -> Vec<Step> {
+        let is_asked = |at: &usize| self.entries[*at].asked_ns <= bound_ns;
+        let next = self.open.iter().copied().take_while(is_asked).filter(|at| !self.done[*at]);
+        let (mut steps, mut like) = (Vec::new(), Vec::new());
+        for at in next {
+            let entry = &self.entries[at];
+            let Some(after) = apply(entry, state).filter(|after| *after != state) else { continue };
+            if self.is_useless(at) {
                 continue;
             }
-            let Some(after) = apply(entry, state) else { continue };
-            done.flip(at);
-            if tried.insert((done.clone(), after)) {
-                chosen = Some((at, after));
-                break;
-            }
-            done.flip(at);
-        }
-        if chosen.is_none()
-            && next <= entries.len()
-            && end.is_some_and(|end| end.earliest_ns <= bound_ns)
-            && tried.insert((done.clone(), None))
-        {
-            chosen = Some((entries.len(), None));
-        }
-        if let Some((entry, after)) = chosen {
-            path.push(Choice { entry, before: state, is_read: false });
-            state = after;
-            answered += is_answered(entries, entry);
-            next = 0;
-            if tried.len() > STATES_MAX {
-                return Found::TooMany;
-            }
-        } else {
-            let Some(Choice { entry, before, is_read }) = path.pop() else {
-                return Found::None(entries[stuck]);
+            let does = match (entry.ask, after) {
+                (Ask::Incr, _) => Some(Does::Add),
+                (_, None) => Some(Does::End),
+                (_, Some(value)) => (!self.shown.contains(&value)).then_some(Does::Store),
             };
-            if entry < entries.len() {
-                done.flip(entry);
+            // Items that end differ in when they do.
+            let does = does.filter(|_| !after.is_some_and(|value| self.ends.contains_key(&value)));
+            if does.is_some_and(|does| like.contains(&does)) {
+                continue;
             }
-            answered -= is_answered(entries, entry);
-            (state, next) = (before, if is_read { entries.len() + 1 } else { entry + 1 });
+            like.extend(does);
+            steps.push(Step { entry: Some(at), after });
         }
+        steps.reverse();
+        steps
+    }
+
+    /// Whether `entry` overwrites what has just happened, and need not have.
+    fn is_useless(&self, at: usize) -> bool {
+        let Some(Choice { chosen: Some(step), bound_ns, .. }) = self.path.last() else {
+            return false;
+        };
+        let entry = &self.entries[at];
+        let need_not = step.entry.is_none_or(|before| self.entries[before].answered_ns.is_none());
+        // It could have come before that, too.
+        need_not && is_blind(entry) && entry.asked_ns <= *bound_ns
     }
 }
 
-/// A request that is not `done`, may come next, changes nothing, and whose answer is right.
-fn right_read(entries: &[Entry], done: &Set, state: State, bound_ns: u64) -> Option<usize> {
-    let only_reads = |entry: &Entry| match entry.ask {
-        Ask::Get | Ask::Gets => entry.answer != Answer::Open,
-        _ => matches!(entry.answer, Answer::Failed | Answer::Exists | Answer::Value(None)),
+/// A number that stands for the request at `at` in the hash of a set: no two sets of a search have
+/// the same hash, but for a chance of less than one in 2^80.
+fn mark_of(at: usize) -> u128 {
+    let mix = |start: u64| {
+        let mut word = start.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        word ^ (word >> 31)
     };
-    let may = |entry: &Entry| only_reads(entry) && apply(entry, state) == Some(state);
-    let next = entries.iter().enumerate().take_while(|(_, entry)| entry.asked_ns <= bound_ns);
-    let mut reads = next.filter(|(at, entry)| !done.has(*at) && may(entry));
-    reads.next().map(|(at, _)| at)
-}
-
-/// The time before which a request has its effect.
-fn ends_ns(entry: &Entry) -> u64 {
-    entry.answered_ns.unwrap_or(u64::MAX)
-}
-
-/// The request that is not `done` and whose answer has come first.
-fn first_to_end(entries: &[Entry], done: &Set) -> usize {
-    let open = (0..entries.len()).filter(|at| !done.has(*at));
-    open.min_by_key(|at| ends_ns(&entries[*at])).unwrap_or(0)
-}
-
-/// 1 for a request with an answer.
-fn is_answered(entries: &[Entry], entry: usize) -> usize {
-    usize::from(entries.get(entry).is_some_and(|entry| entry.answered_ns.is_some()))
+    let at = 2 * at as u64;
+    u128::from(mix(at + 1)) << 64 | u128::from(mix(at + 2))
 }
 
 #[cfg(test)]

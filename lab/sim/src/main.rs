@@ -21,6 +21,15 @@ struct Cli {
     /// Stop after this many runs that fail.
     #[arg(long, default_value_t = u64::MAX)]
     fails: u64,
+    /// Let faults come for so many minutes of simulated time, and not for some seconds.
+    #[arg(long)]
+    minutes: Option<u64>,
+}
+
+impl Cli {
+    fn wanted(&self) -> sim::Wanted {
+        sim::Wanted { prints: self.trace, minutes: self.minutes }
+    }
 }
 
 fn range(text: &str) -> Result<(u64, u64), String> {
@@ -33,13 +42,13 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     let (from, until) = match (cli.seeds, cli.seed) {
         (Some(seeds), _) => seeds,
-        (None, Some(seed)) => return one(seed, cli.trace),
+        (None, Some(seed)) => return one(seed, cli.wanted()),
         (None, None) => (0, 100),
     };
     let (start, mut failed) = (Instant::now(), 0);
-    let (mut faults, mut sums) = (BTreeMap::new(), [0; 6]);
+    let (mut faults, mut sums, mut least) = (BTreeMap::new(), [0; 6], [u64::MAX; 2]);
     for seed in from..until {
-        let report = sim::run(seed, false);
+        let report = sim::run(seed, cli.wanted());
         if let Some(fault) = &report.fault {
             failed += 1;
             println!("seed {seed}: {fault}");
@@ -50,6 +59,7 @@ fn main() -> ExitCode {
         let counts =
             [1, report.requests, report.answered, report.promotions, report.losses, report.drops];
         sums.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
+        least = [least[0].min(report.simulated_ns / 1_000_000_000), least[1].min(report.requests)];
         if failed >= cli.fails {
             break;
         }
@@ -60,12 +70,14 @@ fn main() -> ExitCode {
          {promotions} promotions, {losses} ranges lost, {drops} batches dropped",
         start.elapsed().as_secs_f64()
     );
+    let [least_s, least_requests] = least;
+    println!("each run has {least_s} s of simulated time and {least_requests} requests at least");
     println!("faults: {faults:?}");
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-fn one(seed: u64, trace: bool) -> ExitCode {
-    let report = sim::run(seed, trace);
+fn one(seed: u64, wanted: sim::Wanted) -> ExitCode {
+    let report = sim::run(seed, wanted);
     print!("{}", report.trace);
     println!(
         "seed {seed}: {} steps in {} ms of simulated time, {} requests, {} answered, \

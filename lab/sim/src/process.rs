@@ -1,8 +1,8 @@
-//! The process of a cell: its worker, its keeper and its member, each a thread that the scheduler
+//! The process of a cell: its workers, its keeper and its member, each a thread that the scheduler
 //! stops between any two of its steps.
 //!
 //! ```text
-//! worker   read the clock | one connection | one connection | ... | end the batch, send
+//! workers  what `worker` draws
 //! keeper   one message or none, then a step of what takes long
 //! ring     one event
 //! ```
@@ -10,44 +10,26 @@
 //! A step is whole: nothing else of the process runs meanwhile. What two threads do to each other
 //! inside a step is not modelled; the crates have tests under loom and shuttle for that.
 
+use crate::cell::{LIMIT_BYTES, Shape, cell, ring_cell};
 use crate::clock::Clock;
-use crate::dice::Dice;
 use crate::driver::{Act, Arrived, Driver};
+use crate::outside::{Outside, lock};
 use crate::scene::{Event, Life, PipeId, Scene, cell_id};
+use crate::worker::Worker;
 use base::{ExpiryClock, MemoryBudget};
-use engine::EngineConfig;
-use peer::Secret;
 use ring::{CellId, Effect, Map, Member, RangeId};
-use service::{
-    Cell, ConnectionReport, Connections, EffectLogOptions, Finding, Host, Keeper, Mail, Options,
-    Reach, RingCell, RingHost, RingIdentity, RingService, Rusage, Service,
-};
-use session::{Bounds, ConnId, Handler, Reply, Resources, WorkerId};
+use service::{Cell, Finding, Keeper, RingCell, RingIdentity, RingService, Service};
+use session::{Bounds, Handler, Reply, Resources, WorkerId};
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
-/// Memory of a cell.
-const LIMIT_BYTES: u64 = 8 << 20;
-/// The longest value.
-const VALUE_BYTES_MAX: u64 = 512;
 /// The number of the listener of links.
 const LINKS_AT: usize = 1;
-/// What all cells know.
-const SECRET: &[u8] = b"a secret of all simulated cells";
 /// The longest rest of a keeper, and the time between two steps of what takes long.
 const REST_NS: u64 = 20_000_000;
 const STEP_NS: u64 = 200_000;
 /// How often the member looks at the time.
 pub(crate) const TICK_NS: u64 = 10_000_000;
-
-/// What the threads of a process leave for each other.
-#[derive(Default)]
-struct Outside {
-    mail: VecDeque<Mail>,
-    /// A mark has risen.
-    is_released: bool,
-    findings: Vec<Finding>,
-}
 
 /// A message to the keeper.
 enum ToKeeper {
@@ -55,30 +37,16 @@ enum ToKeeper {
     Ready(CellId, u64),
 }
 
-/// What a worker finds when it wakes.
-enum Work {
-    Accept(PipeId, usize, usize),
-    Connected(PipeId, u64, usize),
-    Unconnected(u64),
-    Mail,
-    Turn(ConnId),
-    /// A socket takes more of what it is to send.
-    Rest(PipeId),
-}
-
-/// Where the worker is.
-enum Batch {
-    Asleep,
-    Turns(Vec<Work>),
-}
-
 /// What follows from a step for the rest of the world.
 pub(crate) enum Follows {
-    Act(Act),
+    /// What this worker does to its sockets.
+    Act(usize, Act),
     Member(Effect),
     /// The member wants the map of another cell.
     Fetch(CellId),
     Finding(Finding),
+    /// Something is not as it should be.
+    Fault(String),
 }
 
 /// The process of one life of a cell.
@@ -92,24 +60,26 @@ pub(crate) struct Process {
     cell: Arc<Cell>,
     pub(crate) ring: Arc<RingCell>,
     keeper: Keeper,
-    pub(crate) driver: Driver,
+    shape: Shape,
+    pub(crate) workers: Vec<Worker>,
     pub(crate) member: Member,
     to_keeper: VecDeque<ToKeeper>,
     /// As the keeper has it, for the member.
     ready_version: u64,
     outside: Arc<Mutex<Outside>>,
-    batch: Batch,
-    /// What waits for the worker.
-    new_work: Vec<Work>,
-    /// What has arrived on connections that the worker does not have yet.
+    /// What has arrived on connections that no worker has yet.
     arrived: BTreeMap<PipeId, Arrived>,
-    worker_at_ns: Option<u64>,
     keeper_at_ns: Option<u64>,
 }
 
 impl Process {
     /// Starts a process whose coordinator shows `map` first. The first cell has founded the ring.
-    pub(crate) fn start(life: Life, map: Arc<Map>, clock: Clock, scene: &mut Scene) -> Self {
+    pub(crate) fn start(
+        life: Life,
+        map: Arc<Map>,
+        (shape, clock): (Shape, Clock),
+        scene: &mut Scene,
+    ) -> Self {
         let me = cell_id(life.cell);
         let mono_ns = clock.mono_ns(scene.now_ns);
         let expiry = ExpiryClock::new(clock.wall_ns(scene.now_ns), mono_ns);
@@ -118,19 +88,24 @@ impl Process {
             expiry.take(expiry.own_s(mono_ns), mono_ns);
         }
         let now = expiry.at(mono_ns);
-        let outside = Arc::<Mutex<Outside>>::default();
+        let outside = Arc::new(Mutex::new(Outside::new(shape.workers)));
         let budget = MemoryBudget::new(LIMIT_BYTES);
         // In their first lives all cells count from the same numbers: so one that lacks what
         // another one has counted gives a number twice.
         let version_seed = scene.dice.number();
         let version_seed = if life.number == 1 { 1 } else { version_seed };
-        let cell = cell(&budget, version_seed, now);
+        let cell = cell(shape, &budget, version_seed, now);
         let identity = RingIdentity { ring: map.ring, cell: me, incarnation: life.number };
-        let ring = ring_cell(cell.clone(), identity, &outside, scene.dice.number());
+        let ring = ring_cell(shape, cell.clone(), identity, &outside, scene.dice.number());
         let nothing = Arc::new(Map::new(map.ring, u32::MAX, 1));
         let keeper = Keeper::new(ring.clone(), nothing, now);
-        let handler = RingService::new(ring.clone(), WorkerId(0), LINKS_AT);
-        let resources = Resources { bounds: Bounds::default(), budget };
+        let worker = |number: usize| {
+            let id = WorkerId(number as u16);
+            let handler = RingService::new(ring.clone(), id, LINKS_AT);
+            let resources = Resources { bounds: Bounds::default(), budget: budget.clone() };
+            Worker::new(life, number, Driver::new(handler, id, now, resources))
+        };
+        let workers = (0..shape.workers).map(worker).collect();
         let member = Member::new(me, map, founds, now);
         let mut process = Self {
             life,
@@ -141,15 +116,13 @@ impl Process {
             cell,
             ring,
             keeper,
-            driver: Driver::new(handler, now, resources),
+            shape,
+            workers,
             member,
             to_keeper: VecDeque::new(),
             ready_version: 0,
             outside,
-            batch: Batch::Asleep,
-            new_work: Vec::new(),
             arrived: BTreeMap::new(),
-            worker_at_ns: None,
             keeper_at_ns: None,
         };
         process.adopt();
@@ -175,21 +148,6 @@ impl Process {
         self.member.knows_time().then(|| self.expiry.own_s(mono_ns))
     }
 
-    /// The worker wakes at `at_ns`, or earlier.
-    fn wake_worker(&mut self, at_ns: u64, scene: &mut Scene) {
-        if self.worker_at_ns.is_none_or(|known| known > at_ns) {
-            self.worker_at_ns = Some(at_ns);
-            scene.at(at_ns, Event::Worker(self.life));
-        }
-    }
-
-    fn wake_worker_soon(&mut self, scene: &mut Scene) {
-        if matches!(self.batch, Batch::Asleep) {
-            let at_ns = scene.now_ns + scene.dice.duration(500, 30_000);
-            self.wake_worker(at_ns, scene);
-        }
-    }
-
     fn wake_keeper(&mut self, delay_ns: u64, scene: &mut Scene) {
         let at_ns = scene.now_ns + delay_ns;
         if self.keeper_at_ns.is_none_or(|known| known > at_ns) {
@@ -198,40 +156,35 @@ impl Process {
         }
     }
 
-    /// Whether the event of this moment is the one that the worker waits for.
-    pub(crate) fn is_workers(&self, scene: &Scene) -> bool {
-        self.worker_at_ns == Some(scene.now_ns)
-    }
-
-    /// Puts off the next step of the worker or the keeper, which is stopped until `until_ns`.
-    pub(crate) fn put_off(&mut self, is_worker: bool, until_ns: u64, scene: &mut Scene) {
-        let (at, event) = match is_worker {
-            true => (&mut self.worker_at_ns, Event::Worker(self.life)),
-            false => (&mut self.keeper_at_ns, Event::Keeper(self.life)),
-        };
-        if *at == Some(scene.now_ns) {
-            *at = Some(until_ns);
-            scene.at(until_ns, event);
+    /// Puts off the next step of a worker or the keeper, which is stopped until `until_ns`.
+    pub(crate) fn put_off(&mut self, thread: usize, until_ns: u64, scene: &mut Scene) {
+        if let Some(worker) = self.workers.get_mut(thread) {
+            worker.put_off(until_ns, scene);
+        } else if self.keeper_at_ns == Some(scene.now_ns) {
+            self.keeper_at_ns = Some(until_ns);
+            scene.at(until_ns, Event::Keeper(self.life));
         }
     }
 
     /// A connection is accepted by the listener of clients, or by that of links.
     pub(crate) fn accept(&mut self, pipe: PipeId, is_link: bool, scene: &mut Scene) {
-        let room = room(&mut scene.dice);
+        let count = if is_link { self.shape.linked } else { self.shape.workers };
+        let worker = if count > 1 { scene.dice.index(count) } else { 0 };
         self.arrived.insert(pipe, Arrived::default());
-        self.new_work.push(Work::Accept(pipe, usize::from(is_link), room));
-        self.wake_worker_soon(scene);
+        let listener = if is_link { LINKS_AT } else { 0 };
+        self.workers[worker].accept(pipe, listener, scene);
     }
 
-    /// A connection that was ordered is open, or could not be opened.
-    pub(crate) fn connected(&mut self, pipe: Option<PipeId>, purpose: u64, scene: &mut Scene) {
-        let room = room(&mut scene.dice);
+    /// A connection that a worker has ordered is open, or could not be opened.
+    pub(crate) fn connected(
+        &mut self,
+        worker: usize,
+        pipe: Option<PipeId>,
+        purpose: u64,
+        scene: &mut Scene,
+    ) {
         self.arrived.extend(pipe.map(|pipe| (pipe, Arrived::default())));
-        self.new_work.push(match pipe {
-            Some(pipe) => Work::Connected(pipe, purpose, room),
-            None => Work::Unconnected(purpose),
-        });
-        self.wake_worker_soon(scene);
+        self.workers[worker].connected(pipe, purpose, scene);
     }
 
     /// Something arrives at a socket. False if there is none.
@@ -242,95 +195,39 @@ impl Process {
             arrived.is_reset |= what.is_reset;
             return true;
         }
-        let Some(socket) = self.driver.socket(pipe) else { return false };
-        socket.arrived.extend_from_slice(&what.bytes);
-        socket.has_end |= what.has_end;
-        socket.is_reset |= what.is_reset;
-        self.wake_worker_soon(scene);
-        true
+        self.workers.iter_mut().any(|worker| worker.arrives(pipe, &what, scene))
     }
 
     /// The other side of `pipe` has received `count` bytes.
     pub(crate) fn takes_more(&mut self, pipe: PipeId, count: usize, scene: &mut Scene) {
-        let Some(socket) = self.driver.socket(pipe) else { return };
-        socket.room += count;
-        if !socket.outbox.is_empty() {
-            self.new_work.push(Work::Rest(pipe));
-            self.wake_worker_soon(scene);
-        }
+        self.workers.iter_mut().for_each(|worker| worker.takes_more(pipe, count, scene));
     }
 
-    /// The worker takes a step. Returns what follows, and whether a batch has begun.
-    pub(crate) fn step_worker(&mut self, scene: &mut Scene) -> (Vec<Follows>, bool) {
-        self.worker_at_ns = None;
+    /// A worker takes a step. `None` if that was planned for another time; else what follows, and
+    /// whether a batch has begun.
+    pub(crate) fn step_worker(
+        &mut self,
+        number: usize,
+        scene: &mut Scene,
+    ) -> Option<(Vec<Follows>, bool)> {
         let now = self.now(scene);
-        let mut begins = false;
-        match std::mem::replace(&mut self.batch, Batch::Asleep) {
-            Batch::Asleep => {
-                begins = true;
-                self.driver.begin(now);
-                let mut works = std::mem::take(&mut self.new_work);
-                let mut outside = lock(&self.outside);
-                if !outside.mail.is_empty() || std::mem::take(&mut outside.is_released) {
-                    works.push(Work::Mail);
-                }
-                drop(outside);
-                works.extend(self.driver.ready().into_iter().map(Work::Turn));
-                scene.dice.shuffle(&mut works);
-                self.batch = Batch::Turns(works);
-            }
-            Batch::Turns(mut works) => {
-                self.driver.passes(now);
-                if let Some(work) = works.pop() {
-                    self.work(work);
-                    self.batch = Batch::Turns(works);
-                } else {
-                    self.driver.flush();
-                    self.driver.tend();
-                    self.driver.settle();
-                }
-            }
-        }
-        self.go_on(scene);
-        let acts = self.driver.take_acts().into_iter().map(Follows::Act);
-        (acts.chain(self.found(scene)).collect(), begins)
+        let Self { workers, arrived, outside, clock, .. } = self;
+        let worker = workers.get_mut(number).filter(|worker| worker.is_next(scene))?;
+        let begins = worker.step(now, arrived, outside, scene);
+        worker.go_on(clock, outside, scene);
+        let acts = worker.driver.take_acts().into_iter().map(move |act| Follows::Act(number, act));
+        let found = self.found(scene);
+        Some((acts.chain(found).collect(), begins))
     }
 
-    fn go_on(&mut self, scene: &mut Scene) {
-        if let Batch::Turns(_) = &self.batch {
-            let gap_ns = scene.dice.between(200, 4000);
-            return self.wake_worker(scene.now_ns + gap_ns, scene);
-        }
-        let is_mailed = |outside: &Outside| !outside.mail.is_empty() || outside.is_released;
-        let is_busy = self.driver.is_busy() || !self.new_work.is_empty();
-        if is_busy || is_mailed(&lock(&self.outside)) {
-            return self.wake_worker_soon(scene);
-        }
-        let wakes_ns = self.driver.wakes_at_ns();
-        if wakes_ns < u64::MAX {
-            let at_ns = self.clock.when(wakes_ns).max(scene.now_ns + 1000);
-            self.wake_worker(at_ns, scene);
-        }
+    /// Whether a client has sent something that a worker has not received.
+    pub(crate) fn serves_clients(&self) -> bool {
+        self.workers.iter().any(|worker| worker.driver.serves_clients())
     }
 
-    fn work(&mut self, work: Work) {
-        match work {
-            Work::Accept(pipe, listener, room) => {
-                let arrived = self.arrived.remove(&pipe).unwrap_or_default();
-                self.driver.accept(pipe, listener, arrived, room);
-            }
-            Work::Connected(pipe, purpose, room) => {
-                let arrived = self.arrived.remove(&pipe).unwrap_or_default();
-                self.driver.connected(pipe, purpose, arrived, room);
-            }
-            Work::Unconnected(purpose) => self.driver.unconnected(purpose),
-            Work::Mail => {
-                let mail = std::mem::take(&mut lock(&self.outside).mail);
-                mail.into_iter().for_each(|mail| self.driver.deliver(mail));
-            }
-            Work::Turn(id) => self.driver.turn(id),
-            Work::Rest(pipe) => self.driver.send_more(pipe),
-        }
+    /// The batches whose replies were dropped.
+    pub(crate) fn drops(&self) -> u64 {
+        self.workers.iter().map(|worker| worker.driver.drops).sum()
     }
 
     /// The keeper takes a step. Returns what follows.
@@ -355,20 +252,26 @@ impl Process {
         let rest_ns = if is_busy { STEP_NS } else { REST_NS.min(wake_ns) };
         let rest_ns = if self.to_keeper.is_empty() { rest_ns } else { 1000 };
         self.wake_keeper(rest_ns.max(1000), scene);
-        self.found(scene).collect()
+        self.found(scene)
     }
 
-    /// What was found, and whether the worker is to be woken.
-    fn found(&mut self, scene: &mut Scene) -> impl Iterator<Item = Follows> + use<> {
-        let (findings, wakes) = {
-            let mut outside = lock(&self.outside);
-            let wakes = !outside.mail.is_empty() || outside.is_released;
-            (std::mem::take(&mut outside.findings), wakes)
-        };
-        if wakes {
-            self.wake_worker_soon(scene);
+    /// What was found. Wakes the workers to whom something has come.
+    fn found(&mut self, scene: &mut Scene) -> Vec<Follows> {
+        let mut outside = lock(&self.outside);
+        let findings = std::mem::take(&mut outside.findings);
+        let mut found: Vec<_> = findings.into_iter().map(Follows::Finding).collect();
+        for (number, worker) in self.workers.iter_mut().enumerate() {
+            let has_come = outside.has_come(number);
+            if has_come {
+                worker.wake_soon(scene);
+            }
+            if worker.is_forgotten(has_come, scene) {
+                let cell = self.life.cell + 1;
+                let fault = format!("nobody wakes worker {number} of cell {cell} for a reply");
+                found.push(Follows::Fault(fault));
+            }
         }
-        findings.into_iter().map(Follows::Finding)
+        found
     }
 
     /// The member handles an event. Returns what follows.
@@ -401,8 +304,9 @@ impl Process {
         outcome: ring::Outcome,
         scene: &mut Scene,
     ) {
+        let worker = usize::from(flush.worker.0);
         self.ring.flushed(flush, outcome);
-        self.wake_worker_soon(scene);
+        self.workers[worker].wake_soon(scene);
     }
 
     /// The member looks at the time. `leads`: the cell leads the agreement.
@@ -466,94 +370,4 @@ impl Process {
         service.end_batch(now, || now);
         std::mem::take(reply.bytes_mut())
     }
-}
-
-fn lock(outside: &Mutex<Outside>) -> MutexGuard<'_, Outside> {
-    outside.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Bytes that a socket takes before the other side has received any.
-fn room(dice: &mut Dice) -> usize {
-    if dice.per_mille(50) { 300 } else { 1 << 20 }
-}
-
-fn cell(budget: &Arc<MemoryBudget>, version_seed: u64, now: base::Now) -> Arc<Cell> {
-    let config = EngineConfig {
-        value_bytes_max: VALUE_BYTES_MAX as usize,
-        version_seed: Some(version_seed),
-        locals: 4,
-        ..EngineConfig::new(LIMIT_BYTES)
-    };
-    let log = EffectLogOptions {
-        lanes: 2,
-        workers: 1,
-        value_bytes_max: VALUE_BYTES_MAX,
-        gates: true,
-        in_ring: true,
-    };
-    let options = Options {
-        version: "simulated".to_owned(),
-        limits: memcache::Limits { value_bytes_max: VALUE_BYTES_MAX, ..Default::default() },
-        allow_flush: true,
-        allow_shutdown: false,
-        allow_dump: false,
-        authenticate: None,
-        connections_part: 4,
-        keep_leases: true,
-        settings: Vec::new(),
-        effect_log: Some(log),
-    };
-    let cell = Cell::new(config, budget.clone(), options, Box::new(NoHost), now);
-    cell.expect("invariant: the memory of a simulated cell is enough")
-}
-
-fn ring_cell(
-    cell: Arc<Cell>,
-    identity: RingIdentity,
-    outside: &Arc<Mutex<Outside>>,
-    seed: u64,
-) -> Arc<RingCell> {
-    let nonces = Mutex::new(Dice::new(seed, 0));
-    let nonce = move || {
-        let mut dice = nonces.lock().unwrap_or_else(PoisonError::into_inner);
-        let words: [u64; 4] = std::array::from_fn(|_| dice.number());
-        let mut nonce = peer::Nonce::default();
-        let bytes = words.into_iter().flat_map(u64::to_le_bytes);
-        nonce.iter_mut().zip(bytes).for_each(|(to, byte)| *to = byte);
-        nonce
-    };
-    let finds = outside.clone();
-    let find = move |finding| lock(&finds).findings.push(finding);
-    let host = RingHost { nonce: Box::new(nonce), find: Box::new(find) };
-    let secret = Secret::new(SECRET).expect("invariant: the secret is long enough");
-    let ring = RingCell::new(cell, identity, secret, host);
-    let ring = ring.expect("invariant: the cell has a log");
-    let (posts, releases) = (outside.clone(), outside.clone());
-    ring.set_reach(Reach {
-        workers: 1,
-        post: Box::new(move |_, mail| lock(&posts).mail.push_back(mail)),
-        release: Box::new(move |_| lock(&releases).is_released = true),
-    });
-    ring
-}
-
-/// A process without numbers of its own.
-struct NoHost;
-
-impl Host for NoHost {
-    fn connections(&self) -> Connections {
-        Connections::default()
-    }
-
-    fn reports(&self) -> Vec<ConnectionReport> {
-        Vec::new()
-    }
-
-    fn rusage(&self) -> Rusage {
-        Rusage::default()
-    }
-
-    fn shutdown(&self, _graceful: bool) {}
-
-    fn set_verbosity(&self, _level: u32) {}
 }

@@ -22,8 +22,8 @@ pub(crate) type CallId = u64;
 /// Something that happens.
 #[derive(Clone, Debug)]
 pub(crate) enum Event {
-    /// The worker takes its next step.
-    Worker(Life),
+    /// The worker with this number takes its next step.
+    Worker(Life, usize),
     /// The keeper takes its next step.
     Keeper(Life),
     /// The member looks at the time.
@@ -56,6 +56,8 @@ pub(crate) enum Event {
     Fault,
     /// A fault ends, by its number.
     Mend(u64),
+    /// A machine goes off.
+    GoesOff(usize),
     /// A cell starts again.
     Restart(usize),
     /// All faults end.
@@ -68,6 +70,8 @@ pub(crate) enum Event {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Dial {
     pub(crate) from: Life,
+    /// The worker that wants it.
+    pub(crate) worker: usize,
     pub(crate) to: usize,
     pub(crate) purpose: u64,
     pub(crate) until_ns: u64,

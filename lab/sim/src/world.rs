@@ -7,12 +7,14 @@
 //!
 //! Must be true: the map has no fault and its epochs do not fall. No two cells may acknowledge
 //! changes of a range at one time. No number of an item is given to two values. Each request ends
-//! in time. The history of each key is linearizable, but for what the map reports as lost. Once
+//! in time. The history of each key is linearizable, but for what the map reports as lost, and
+//! where replies wait for no copy. Once
 //! calm, the ring becomes healthy, each key can be read and written, and all cells in sync hold the
 //! same.
 
+use crate::cell::Shape;
 use crate::cells::{Cells, started};
-use crate::client::{Client, key_name};
+use crate::client::{Client, Habits};
 use crate::clock::Clock;
 use crate::coordinator::Coordinator;
 use crate::dice::Dice;
@@ -20,11 +22,13 @@ use crate::faults::{Faults, Kind};
 use crate::history::{Answer, Ask, Entry, History};
 use crate::linear::{Found, search};
 use crate::net::Net;
+use crate::process::Process;
 use crate::scene::{Event, Scene, index_of};
 use crate::trace::Trace;
 use base::SliceId;
 use ring::{Command, Consistency, Durability, Map, Reads};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 const MS: u64 = 1_000_000;
 const SECOND: u64 = 1000 * MS;
@@ -41,8 +45,21 @@ const ROUNDS_MAX: u32 = 3;
 const FLUSHING_NS: u64 = 12 * SECOND;
 /// Between two looks at the health of the ring.
 const LOOK_NS: u64 = 200 * MS;
-/// Steps after which a run is given up: more than any run takes.
+/// Steps after which a run of some seconds, and each minute of a longer one, is given up: more than
+/// any takes.
 const STEPS_MAX: u64 = 20_000_000;
+/// By how much slower clients ask in a run of minutes: some 50 requests in a second, so that the
+/// history of a key can be checked.
+const LONG_PACE: u64 = 6;
+
+/// How a run is wanted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Wanted {
+    /// The steps as text.
+    pub prints: bool,
+    /// Minutes of simulated time in which faults come. `None`: some seconds.
+    pub minutes: Option<u64>,
+}
 
 /// What came of a run.
 #[derive(Clone, Debug)]
@@ -86,12 +103,13 @@ enum Phase {
     Over,
 }
 
-/// What the replies of the ring of `seed` mean. Of four rings one reads by fences, and one takes
-/// changes only while there are two copies.
+/// What the replies of the ring of `seed` mean. Of eight rings two read by fences, two take changes
+/// only while there are two copies, and one waits for no copy.
 fn consistency(seed: u64) -> Consistency {
-    let (durability, reads) = match seed % 4 {
-        1 => (Durability::D1, Reads::Fence),
-        3 => (Durability::D2, Reads::Lease),
+    let (durability, reads) = match seed % 8 {
+        1 | 5 => (Durability::D1, Reads::Fence),
+        3 | 7 => (Durability::D2, Reads::Lease),
+        6 => (Durability::D0, Reads::Lease),
         _ => (Durability::D1, Reads::Lease),
     };
     Consistency { durability, reads }
@@ -103,15 +121,16 @@ struct World {
     clients: Vec<Client>,
     history: History,
     faults: Faults,
-    keys: usize,
+    names: Arc<[String]>,
+    steps_max: u64,
     phase: Phase,
     fault: Option<String>,
 }
 
-/// Runs one seed. `prints`: the trace is wanted as text.
+/// Runs one seed.
 #[must_use]
-pub fn run(seed: u64, prints: bool) -> Report {
-    let mut world = World::new(seed, prints);
+pub fn run(seed: u64, wanted: Wanted) -> Report {
+    let mut world = World::new(seed, wanted);
     while world.phase != Phase::Over && world.fault.is_none() {
         world.step();
     }
@@ -129,8 +148,41 @@ fn ask_while_stopped(clients: &mut [Client], cell: usize, for_ns: u64, scene: &m
     }
 }
 
+/// The division of work and the clock of each machine.
+fn machines(count: usize, dice: &mut Dice) -> Vec<(Shape, Clock)> {
+    let drift = [0, 500, 20_000, 50_000][dice.index(4)];
+    // In one half of the rings, cells have several workers and lanes.
+    let has_several = dice.per_mille(500);
+    let machine = |_| {
+        let rate = dice.between(1_000_000 - drift, 1_000_000 + drift);
+        let wrong_s = [0, 0, 3_600, -3_600][dice.index(4)];
+        let clock = Clock::new(dice.between(1, 1 << 31) * 1000, rate, wrong_s);
+        (if has_several { Shape::choose(dice) } else { Shape::ONE }, clock)
+    };
+    (0..count).map(machine).collect()
+}
+
+/// The names of keys. In one half of the rings most are of one range, so that one request shows
+/// several lanes of it.
+fn names(keys: usize, map: &Map, dice: &mut Dice) -> Arc<[String]> {
+    let range_of = |name: &String| Some(map.range_of(SliceId::of(name.as_bytes()))?.id);
+    let near = if dice.per_mille(500) { keys.div_ceil(3) * 2 } else { 0 };
+    let mut names: Vec<String> = Vec::new();
+    for number in 0.. {
+        let name = format!("key-{number}");
+        let is_near = names.first().is_none_or(|first| range_of(first) == range_of(&name));
+        if is_near || names.len() >= near {
+            names.push(name);
+        }
+        if names.len() == keys {
+            break;
+        }
+    }
+    names.into()
+}
+
 impl World {
-    fn new(seed: u64, prints: bool) -> Self {
+    fn new(seed: u64, Wanted { prints, minutes }: Wanted) -> Self {
         let mut scene = Scene::new(Dice::new(seed, 0), Trace::new(prints));
         let count = scene.dice.between(3, 5) as usize;
         let copies = if scene.dice.per_mille(700) { 2 } else { 3 };
@@ -139,36 +191,46 @@ impl World {
         for cell in 0..count {
             map.apply(&Command::Join { token: cell as u64 + 1, started: started(cell, 1) });
         }
-        let keys = scene.dice.between(2, 6) as usize;
-        let slices = (0..keys).map(|key| SliceId::of(key_name(key).as_bytes())).collect();
-        let drift = [0, 500, 20_000, 50_000][scene.dice.index(4)];
-        let clock = |_| {
-            let rate = scene.dice.between(1_000_000 - drift, 1_000_000 + drift);
-            let wrong_s = [0, 0, 3_600, -3_600][scene.dice.index(4)];
-            Clock::new(scene.dice.between(1, 1 << 31) * 1000, rate, wrong_s)
-        };
-        let clocks: Vec<_> = (0..count).map(clock).collect();
+        let (keys_min, keys_max) = if minutes.is_some() { (8, 16) } else { (2, 6) };
+        let keys = scene.dice.between(keys_min, keys_max) as usize;
+        let names = names(keys, &map, &mut scene.dice);
+        let slices = names.iter().map(|name| SliceId::of(name.as_bytes())).collect();
+        let machines = machines(count, &mut scene.dice);
         let net = Net::new(count, &mut scene);
         let coordinator = Coordinator::new(map, slices);
-        let cells = Cells::start(coordinator, net, &clocks, &mut scene);
-        let clients = scene.dice.between(2, 5) as usize;
-        let flushes = scene.dice.per_mille(400);
+        let cells = Cells::start(coordinator, net, &machines, &mut scene);
+        // Where many ask, requests of several meet in one batch.
+        let clients = match minutes.is_none() && scene.dice.per_mille(150) {
+            true => scene.dice.between(8, 14) as usize,
+            false => scene.dice.between(2, 5) as usize,
+        };
+        let pace = if minutes.is_some() { LONG_PACE } else { 1 };
+        // What has expired by a clock that has jumped may be there again after a failover: over
+        // minutes that comes about.
+        let jumps = minutes.is_none() || scene.dice.per_mille(500);
+        let expires = minutes.is_none() || !jumps;
+        let habits = Habits { pace, expires, ..Habits::choose(&mut scene.dice) };
         let mut clients: Vec<_> =
-            (0..clients).map(|number| Client::new(number, keys, flushes)).collect();
+            (0..clients).map(|number| Client::new(number, names.clone(), habits)).collect();
         clients.iter_mut().for_each(|client| client.goes_on_after(5 * MS, &mut scene));
-        let faults = Faults::choose(FAULTS_NS, &mut scene);
-        let calm_ns = FAULTS_NS + scene.dice.between(SECOND, 6 * SECOND);
+        let faults = Faults::choose(FAULTS_NS, minutes.is_some(), jumps, &mut scene);
+        let last_ns = match minutes {
+            Some(minutes) => minutes * 60 * SECOND,
+            None => scene.dice.between(SECOND, 6 * SECOND),
+        };
+        let calm_ns = FAULTS_NS + last_ns;
+        let steps_max = STEPS_MAX * minutes.unwrap_or(1);
         scene.at(calm_ns, Event::Calm);
         let (history, phase) = (History::default(), Phase::Faults);
-        Self { scene, cells, clients, history, faults, keys, phase, fault: None }
+        Self { scene, cells, clients, history, faults, names, steps_max, phase, fault: None }
     }
 
     fn step(&mut self) {
         let Some(event) = self.scene.take() else {
             return self.fails("nothing happens any more".to_owned());
         };
-        if self.scene.steps > STEPS_MAX {
-            return self.fails(format!("there is no end after {STEPS_MAX} steps"));
+        if self.scene.steps > self.steps_max {
+            return self.fails(format!("there is no end after {} steps", self.steps_max));
         }
         if let Some(event) = self.cells.put_off(event, &mut self.scene) {
             self.happens(event);
@@ -184,8 +246,8 @@ impl World {
     fn happens(&mut self, event: Event) {
         let Self { scene, cells, clients, history, faults, .. } = self;
         match event {
-            Event::Worker(life) => {
-                cells.step_worker(life, scene);
+            Event::Worker(life, worker) => {
+                cells.step_worker(life, worker, scene);
                 if let Some((cell, for_ns)) = cells.stopped_in_batch.take() {
                     ask_while_stopped(clients, cell, for_ns, scene);
                 }
@@ -214,6 +276,7 @@ impl World {
             }
             Event::Propose(call, command) => {
                 cells.check_stopped(&command, scene);
+                cells.stop_deposed(&command, scene);
                 cells.coordinator.apply(call, command, history, scene);
             }
             Event::Answer(call, outcome) => cells.answer(call, outcome, scene),
@@ -222,6 +285,7 @@ impl World {
             Event::Start(life) => cells.say_started(life, scene),
             Event::Fault => faults.begin(cells, scene),
             Event::Mend(number) => faults.mend(number, cells, scene),
+            Event::GoesOff(cell) => faults.goes_off(cell, cells, scene),
             Event::Restart(cell) => cells.restart(cell, scene),
             Event::Calm => {
                 faults.end(cells, scene);
@@ -271,11 +335,11 @@ impl World {
     fn check_keys(&mut self, round: u32) {
         let Self { scene, cells, clients, history, .. } = self;
         let number = clients.len();
-        let mut client = Client::new(number, self.keys, false);
+        let mut client = Client::new(number, self.names.clone(), Habits::default());
         client.is_done = true;
         let cell = scene.dice.index(cells.machines.len());
         cells.accept_client(&mut client, number, cell, scene);
-        for key in 0..self.keys {
+        for key in 0..self.names.len() {
             for ask in [Ask::Get, Ask::Set(history.new_value()), Ask::Gets] {
                 client.ask(key, ask, history, &mut cells.net, scene);
             }
@@ -324,8 +388,7 @@ impl World {
     /// All cells in sync hold the same.
     fn check_copies(&mut self) {
         let map = self.cells.coordinator.map().clone();
-        for key in 0..self.keys {
-            let name = key_name(key);
+        for name in self.names.clone().iter() {
             let Some(range) = map.range_of(SliceId::of(name.as_bytes())) else { continue };
             let held = range.in_sync().filter_map(|cell| {
                 let process = self.cells.machines[index_of(cell)].process.as_ref()?;
@@ -343,15 +406,21 @@ impl World {
     }
 
     fn check_order(&mut self) {
+        // What has waited for no copy may be lost with its primary.
+        if self.cells.coordinator.map().consistency.durability == Durability::D0 {
+            return;
+        }
         self.history.is_time_split = self.cells.is_time_split;
-        for key in 0..self.keys {
+        for key in 0..self.names.len() {
             let entries = self.history.of_key(key);
             let fault = match search(&entries, &self.history.ends_of_key(key)) {
                 Found::Order => continue,
                 Found::None(entry) => {
                     format!("the history of key {key} has no order that explains {entry:?}")
                 }
-                Found::TooMany => format!("the history of key {key} is too long to be checked"),
+                Found::TooMany(entry) => {
+                    format!("the history of key {key} is too long to be checked: {entry:?}")
+                }
             };
             if self.scene.trace.prints() {
                 for entry in &entries {
@@ -382,7 +451,7 @@ impl World {
             faults: self.faults.counts,
             promotions: self.cells.coordinator.promotions,
             losses: self.cells.coordinator.losses,
-            drops: processes.map(|process| process.driver.drops).sum(),
+            drops: processes.map(Process::drops).sum(),
             trace: self.scene.trace.into_text(),
         }
     }

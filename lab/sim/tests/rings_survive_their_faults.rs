@@ -2,12 +2,14 @@
 //! linearizable, and each ring heals. A failure names its seed; `cargo xtask sim SEED --trace`
 //! replays it.
 
+use sim::Wanted;
+
 /// Runs of one test. All of them take about a minute of one core in the profile of tests.
 const SEEDS: u64 = 150;
 
 fn survive(part: u64) {
     for seed in part * SEEDS..(part + 1) * SEEDS {
-        let report = sim::run(seed, false);
+        let report = sim::run(seed, Wanted::default());
         assert_eq!(report.fault, None, "seed {seed}");
     }
 }
@@ -32,19 +34,21 @@ fn the_last_seeds() {
     survive(3);
 }
 
-/// Seeds on which something was once not true.
+/// Faults for a minute of simulated time.
 #[test]
-fn seeds_that_have_failed() {
-    for seed in [849, 1398, 3710, 5092, 7531] {
-        assert_eq!(sim::run(seed, false).fault, None, "seed {seed}");
+fn longer_runs() {
+    for seed in 0..4 {
+        let report = sim::run(seed, Wanted { minutes: Some(1), prints: false });
+        assert_eq!(report.fault, None, "seed {seed}");
+        assert!(report.simulated_ns >= 60_000_000_000, "seed {seed}");
     }
 }
 
 #[test]
 fn the_same_seed_gives_the_same_run() {
     for seed in [3, 17, 61] {
-        let hashes = [(); 2].map(|()| sim::run(seed, false).hash);
+        let hashes = [(); 2].map(|()| sim::run(seed, Wanted::default()).hash);
         assert_eq!(hashes[0], hashes[1], "seed {seed}");
-        assert_ne!(hashes[0], sim::run(seed + 1, false).hash, "seed {seed}");
+        assert_ne!(hashes[0], sim::run(seed + 1, Wanted::default()).hash, "seed {seed}");
     }
 }

@@ -1,4 +1,5 @@
-//! Simulated rings, each from its seed: `sim --seeds A..B`, one process for each core.
+//! Simulated rings, each from its seed: `sim --seeds A..B`, one process for each core. Most runs have
+//! faults for some seconds; some have them for ten minutes, and 10,000 requests at least.
 
 use std::time::Duration;
 
@@ -8,34 +9,81 @@ use crate::claim::{Claim, Measured};
 use crate::lab::Lab;
 use measure::exec::{Exec, Running, Said, tail};
 
-/// Seeds, in the quick and the full form.
+/// Seeds, in the quick and the full form, and those of runs of [`MINUTES`].
 const SEEDS: [u64; 2] = [200, 10_000];
+const LONG_SEEDS: [u64; 2] = [8, 1_000];
+/// How long the long runs are in simulated time, and how many requests each has at least.
+const MINUTES: u64 = 10;
+const REQUESTS_MIN: u64 = 10_000;
 /// Longest the build may take, and the runs in the quick and the full form.
 const BUILD_MAX: Duration = Duration::from_secs(900);
 const RUN_MAX: [Duration; 2] = [Duration::from_secs(600), Duration::from_secs(12 * 3600)];
 
 /// The claims of this theme.
-pub const CLAIMS: &[Claim] =
-    &[Claim::new("simulator", "simulated rings under faults, real cores, 200 seeds (10,000)")
+pub const CLAIMS: &[Claim] = &[
+    Claim::new("simulator", "simulated rings under faults, real cores, 200 seeds (10,000)")
         .bar("none fails")
-        .by(run)];
+        .by(run),
+    Claim::new(
+        "simulator_long",
+        "simulated rings under faults for ten minutes, 10,000 requests and more each, 8 seeds \
+         (1,000)",
+    )
+    .bar("none fails")
+    .by(run_long),
+];
 
 fn run(lab: &Lab) -> Result<Measured> {
+    let seeds = lab.form(SEEDS);
+    judge(said(lab, seeds, &[])?.iter().map(outcome), seeds)
+}
+
+fn run_long(lab: &Lab) -> Result<Measured> {
+    let (seeds, minutes) = (lab.form(LONG_SEEDS), MINUTES.to_string());
+    let said = said(lab, seeds, &["--minutes", &minutes])?;
+    let short = said.iter().find(|one| !is_long(&one.output));
+    if let Some(short) = short {
+        return Ok(Measured::not("a run was too short").with_details(vec![tail(&short.output)]));
+    }
+    judge(said.iter().map(outcome), seeds)
+}
+
+fn outcome(said: &Said) -> (bool, &str) {
+    (said.status.success(), said.output.as_str())
+}
+
+/// What the simulator says of `seeds`, of which each core runs a part.
+fn said(lab: &Lab, seeds: u64, options: &[&str]) -> Result<Vec<Said>> {
     let cargo = Exec::new("cargo").cwd(lab.repo().root());
     lab.detail("build");
     // Optimised without the long link of a release.
     let build = ["build", "--quiet", "--package", "sim"];
     cargo.clone().args(build).capture(BUILD_MAX)?;
-    let (seeds, parts) = (lab.form(SEEDS), lab.cores().count().max(1) as u64);
+    let parts = (lab.cores().count().max(1) as u64).min(seeds);
     let begin = |part: u64| -> Result<Running> {
         let range = format!("{}..{}", seeds * part / parts, seeds * (part + 1) / parts);
         let words = ["run", "--quiet", "--package", "sim", "--", "--seeds", &range];
-        cargo.clone().args(words).start(lab.form(RUN_MAX))
+        cargo.clone().args(words).args(options).start(lab.form(RUN_MAX))
     };
     lab.detail(&format!("{seeds} seeds"));
     let running: Vec<Running> = (0..parts).map(begin).collect::<Result<_>>()?;
-    let said: Vec<Said> = running.into_iter().map(Running::said).collect::<Result<_>>()?;
-    judge(said.iter().map(|one| (one.status.success(), one.output.as_str())), seeds)
+    running.into_iter().map(Running::said).collect()
+}
+
+/// Whether each run of a part was as long as it should be, and had as many requests. A part of which
+/// a run has failed may be shorter.
+fn is_long(output: &str) -> bool {
+    let numbers = |line: &str| -> Option<[u64; 2]> {
+        let (seconds, rest) = line.strip_prefix("each run has ")?.split_once(" s of")?;
+        let (requests, _) = rest.split_once(" time and ")?.1.split_once(' ')?;
+        Some([seconds.parse().ok()?, requests.parse().ok()?])
+    };
+    let has_failed = output.lines().any(|line| line.starts_with("seed "));
+    has_failed
+        || output
+            .lines()
+            .find_map(numbers)
+            .is_some_and(|[seconds, requests]| seconds >= MINUTES * 60 && requests >= REQUESTS_MIN)
 }
 
 /// What the parts said: whether each ended well, and its output.
@@ -66,6 +114,19 @@ fn counts(line: &str) -> Option<[u64; 2]> {
 mod tests {
     use super::*;
     use crate::claim::Verdict;
+
+    #[test]
+    fn short_runs_are_not_taken_for_long_ones() {
+        let output = |seconds: u64, requests: u64| {
+            format!(
+                "8 runs in 3.2 s, 0 failed; 9 requests\neach run has {seconds} s of simulated \
+                 time and {requests} requests at least\nfaults: {{}}\n"
+            )
+        };
+        assert!(is_long(&output(601, 10_000)));
+        assert!(!is_long(&output(599, 10_000)) && !is_long(&output(601, 9_999)));
+        assert!(!is_long("") && is_long("seed 3: a lost write\n"));
+    }
 
     #[test]
     fn all_parts_count() {
