@@ -18,7 +18,7 @@ const EARLY_NS: u64 = 2 * SECOND_NS;
 /// How long ago a flush was asked for of which it is checked that it has ended all items.
 const FLUSHES_NS: u64 = 60 * SECOND_NS;
 /// How long a request is asked again at most, by a clock that is slow, of a cell that may be stopped.
-const REPEATS_NS: u64 = 10 * SECOND_NS;
+const REPEATS_NS: u64 = 4 * SECOND_NS;
 /// The clocks of cells run faster or slower by this part at most.
 const DRIFT_PART: u64 = 19;
 
@@ -207,8 +207,9 @@ impl History {
                 && !(entry.ask.reads() && entry.answer == Answer::Open)
         };
         let mut entries: Vec<_> = self.entries.iter().filter(matters).copied().collect();
-        let losses = entries.iter().filter(|entry| entry.ask == Ask::Lose);
-        let again = losses.flat_map(|loss| entries.iter().filter_map(|entry| again(entry, loss)));
+        let losses: Vec<_> = entries.iter().filter(|entry| entry.ask == Ask::Lose).collect();
+        let again =
+            entries.iter().filter_map(|entry| losses.iter().find_map(|at| again(entry, at)));
         let again: Vec<_> = again.collect();
         entries.extend(again);
         entries.sort_by_key(|entry| entry.asked_ns);
