@@ -28,7 +28,7 @@ pub(crate) const WORKERS_MAX: usize = 3;
 pub(crate) struct Shape {
     /// Workers, at most [`WORKERS_MAX`].
     pub(crate) workers: usize,
-    /// Of them, so many have links: all, or the first one, which serves the others.
+    /// Those of them that have links: all, or the first one, which serves the others.
     pub(crate) linked: usize,
     /// Logs of effects.
     pub(crate) lanes: usize,

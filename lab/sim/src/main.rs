@@ -21,7 +21,7 @@ struct Cli {
     /// Stop after this many runs that fail.
     #[arg(long, default_value_t = u64::MAX)]
     fails: u64,
-    /// Let faults come for so many minutes of simulated time, and not for some seconds.
+    /// Let faults come for this number of minutes of simulated time, and not for some seconds.
     #[arg(long)]
     minutes: Option<u64>,
 }

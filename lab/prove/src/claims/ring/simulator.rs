@@ -1,5 +1,5 @@
-//! Simulated rings, each from its seed: `sim --seeds A..B`, one process for each core. Most runs have
-//! faults for some seconds; some have them for ten minutes, and 10,000 requests at least.
+//! Simulated rings, each from its seed: `sim --seeds A..B`, one process for each core. Most runs
+//! have faults for some seconds; some have them for ten minutes, and 10,000 requests at least.
 
 use std::time::Duration;
 
@@ -70,8 +70,8 @@ fn said(lab: &Lab, seeds: u64, options: &[&str]) -> Result<Vec<Said>> {
     running.into_iter().map(Running::said).collect()
 }
 
-/// Whether each run of a part was as long as it should be, and had as many requests. A part of which
-/// a run has failed may be shorter.
+/// Whether each run of a part was as long as it should be, and had as many requests. A part of
+/// which a run has failed may be shorter.
 fn is_long(output: &str) -> bool {
     let numbers = |line: &str| -> Option<[u64; 2]> {
         let (seconds, rest) = line.strip_prefix("each run has ")?.split_once(" s of")?;
