@@ -16,7 +16,7 @@
 //! | `consistency` | nothing | what a reply of the ring means |
 //! | `agreement` | `ids`, `map` | which agreement counts, after one was recovered |
 //! | `map` | `consistency`, `ids` | the map of the ring, and the commands that change it |
-//! | `member` | `ids`, `map` | a cell of the ring: whom it hears, what follows, how long it may answer |
+//! | `member` | `agreement`, `ids`, `map` | a cell of the ring: whom it hears, what follows, how long it may answer |
 //! | `outlook` | `ids` | what a cell sees of the others, for reports |
 #![forbid(unsafe_code)]
 

@@ -10,6 +10,7 @@
 //! ```
 
 use super::event::Outcome;
+use crate::agreement::Agreement;
 use crate::ids::{CellId, RangeId};
 use crate::map::{Command, Map, Range, Refusal, Stamp, Verdict};
 use std::collections::BTreeMap;
@@ -20,6 +21,8 @@ const AGAIN_NS: u64 = 20_000_000;
 /// A proposal whose outcome is not certain, or not yet in the own map.
 struct Open {
     at: Stamp,
+    /// How many recoveries there were before: what was decided and not seen is gone with the next.
+    recoveries: u64,
     /// Whom it would replace.
     replaces: Option<CellId>,
     state: State,
@@ -52,11 +55,12 @@ impl Proposals {
         self.0.values().any(|open| open.replaces == Some(cell))
     }
 
-    /// Notes `command` about `range`, which has none.
-    pub(super) fn open(&mut self, range: &Range, command: &Command) {
+    /// Notes `command` about `range`, which has none in `map`.
+    pub(super) fn open(&mut self, map: &Map, range: &Range, command: &Command) {
         let promotes = matches!(command, Command::Promote { .. });
         let replaces = promotes.then_some(range.primary);
-        let open = Open { at: range.stamp(), replaces, state: State::Proposed };
+        let recoveries = Agreement::recoveries(map.version);
+        let open = Open { at: range.stamp(), recoveries, replaces, state: State::Proposed };
         self.0.insert(range.id, open);
     }
 
@@ -78,7 +82,9 @@ impl Proposals {
             State::Proposed | State::Unsettled(_) => true,
             State::Applied(version) => map.version < version,
             State::Refused(until_ns) => {
-                now_ns < until_ns && map.range(*id).is_some_and(|range| range.stamp() == open.at)
+                now_ns < until_ns
+                    && Agreement::recoveries(map.version) == open.recoveries
+                    && map.range(*id).is_some_and(|range| range.stamp() == open.at)
             }
         });
     }

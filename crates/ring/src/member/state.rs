@@ -318,7 +318,7 @@ impl Member {
                 continue;
             }
             if let Some(command) = self.wants(range, now) {
-                self.proposals.open(range, &command);
+                self.proposals.open(&map, range, &command);
                 effects.push(Effect::Propose { range: range.id, command });
             }
         }
@@ -332,7 +332,7 @@ impl Member {
         let Some(range) = range.filter(|range| range.in_sync().all(is_lost)) else { return };
         if !self.proposals.is_open(range.id) {
             let command = Command::Forgive { at, cell: self.me };
-            self.proposals.open(range, &command);
+            self.proposals.open(&self.map, range, &command);
             effects.push(Effect::Propose { range: at.range, command });
         }
     }

@@ -10,8 +10,11 @@ use std::sync::{Mutex, PoisonError, RwLock};
 /// How long a copy may take to acknowledge what is in the logs. Long enough for a busy machine, and
 /// half of what a client waits.
 const LATE_NS: u64 = 1_000_000_000;
-/// The same for one that learns: it takes many items besides.
+/// How long one that learns may take to acknowledge anything: it takes many items besides, and may
+/// be slow.
 const LEARNER_LATE_NS: u64 = 1_500_000_000;
+/// How long after it was found late it is found so again.
+const LATE_AGAIN_NS: u64 = 100_000_000;
 /// How often a log is joined again that has gone on meanwhile.
 const JOINS_MAX: u32 = 64;
 /// Bytes that may be appended before the copy has said how much room it has.
@@ -33,10 +36,21 @@ pub(crate) struct Copy {
     acked: Vec<AtomicU64>,
     /// The slices that it is sent the changes of.
     slices: RwLock<Vec<SliceRange>>,
-    /// By lane, a position that it had not acknowledged, and since when.
-    late: Mutex<Vec<(u64, u64)>>,
+    /// By lane.
+    late: Mutex<Vec<Late>>,
     /// Nothing is sent any more.
     pub(crate) is_over: AtomicBool,
+}
+
+/// What a copy had not acknowledged in one lane.
+#[derive(Clone, Copy, Default)]
+struct Late {
+    /// The end of the log then.
+    position: u64,
+    /// What it had acknowledged.
+    acked: u64,
+    /// 0 before it was looked at.
+    since_ns: u64,
 }
 
 impl Copy {
@@ -60,7 +74,7 @@ impl Copy {
             }
         }
         let acked = readers.iter().map(|(_, start)| AtomicU64::new(*start)).collect();
-        let late = Mutex::new(vec![(0, 0); readers.len()]);
+        let late = Mutex::new(vec![Late::default(); readers.len()]);
         let (slices, is_over) = (RwLock::default(), AtomicBool::new(false));
         Ok(Self { cell, incarnation, links, log, readers, acked, slices, late, is_over })
     }
@@ -86,17 +100,24 @@ impl Copy {
         self.acked[lane].fetch_max(position, Ordering::AcqRel);
     }
 
-    /// Whether it has not acknowledged something for [`LATE_NS`], or for [`LEARNER_LATE_NS`] if it
-    /// `learns`: those who write wait for it.
+    /// Whether those who write wait for it for too long: it has not acknowledged something for
+    /// [`LATE_NS`], or, if it `learns`, nothing at all for [`LEARNER_LATE_NS`].
     pub(crate) fn is_late(&self, lanes: &Lanes, learns: bool, now_ns: u64) -> bool {
         let late_ns = if learns { LEARNER_LATE_NS } else { LATE_NS };
         let mut late = self.late.lock().unwrap_or_else(PoisonError::into_inner);
         let mut is_late = false;
-        for ((lane, log), (position, since_ns)) in lanes.logs().zip(late.iter_mut()) {
-            if self.acked(lane.index()) >= *position {
-                (*position, *since_ns) = (log.end(), now_ns);
-            } else {
-                is_late |= now_ns.saturating_sub(*since_ns) >= late_ns;
+        for ((lane, log), late) in lanes.logs().zip(late.iter_mut()) {
+            let (acked, end) = (self.acked(lane.index()), log.end());
+            let goes_on = match learns {
+                true => acked != late.acked || acked >= end,
+                false => acked >= late.position,
+            };
+            let is_first = late.since_ns == 0;
+            if goes_on || is_first {
+                *late = Late { position: end, acked, since_ns: now_ns };
+            } else if now_ns.saturating_sub(late.since_ns) >= late_ns {
+                late.since_ns = now_ns - late_ns + LATE_AGAIN_NS;
+                is_late = true;
             }
         }
         is_late
@@ -138,4 +159,44 @@ fn leave(readers: &[(ReaderId, u64)], lanes: &Lanes) {
 /// Whether one of `slices` has `slice`.
 pub(crate) fn has(slices: &[SliceRange], slice: SliceId) -> bool {
     slices.iter().any(|range| range.contains(slice))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::MemoryBudget;
+    use effects::{LanesConfig, WorkerSink};
+
+    #[test]
+    fn a_copy_is_late_with_what_it_should_have_and_a_learner_when_it_stands_still() {
+        let budget = MemoryBudget::new(64 << 20);
+        let config = LanesConfig {
+            lanes: 1,
+            sinks: 1,
+            bytes: 4 << 20,
+            value_bytes_max: 1000,
+            follows: false,
+        };
+        let lanes = Lanes::new(&config, &budget).expect("enough memory");
+        let at = std::net::SocketAddr::from(([127, 0, 0, 1], 1));
+        let copy = Copy::begin((CellId(2), 1, at), 1, &lanes).expect("a place");
+        let (lane, _) = lanes.logs().next().expect("one");
+        let mut sink = WorkerSink::new(lanes.clone());
+        let mut append = || sink.other(lane, 9, b"x", false).expect("space").position;
+        (0..9).for_each(|_| assert!(append() > 0));
+        let late = |learns, now_ns| copy.is_late(&lanes, learns, now_ns);
+        assert!(!late(true, LEARNER_LATE_NS) && !late(true, 2 * LEARNER_LATE_NS - 1));
+        // It goes on, slowly, and more is appended.
+        copy.acknowledges(0, 1);
+        append();
+        assert!(!late(true, 2 * LEARNER_LATE_NS) && !late(true, 3 * LEARNER_LATE_NS - 1));
+        assert!(late(true, 3 * LEARNER_LATE_NS));
+        assert!(!late(true, 3 * LEARNER_LATE_NS + 1), "it is said again a little later");
+        assert!(late(true, 3 * LEARNER_LATE_NS + LATE_AGAIN_NS));
+        // A copy in sync must have had all of that.
+        copy.acknowledges(0, 2);
+        assert!(late(false, 4 * LEARNER_LATE_NS));
+        copy.acknowledges(0, 10);
+        assert!(!late(false, 5 * LEARNER_LATE_NS));
+    }
 }

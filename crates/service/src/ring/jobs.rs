@@ -34,9 +34,11 @@ use std::sync::Arc;
 /// Requests that a worker has at other cells, or that wait to be sent.
 pub(super) const JOBS_MAX: usize = 16 << 10;
 /// Bytes of the requests that a worker has at other cells, or that wait to be sent: this part of
-/// the limit on memory, and at least [`BYTES_MIN`]. A single one may be longer.
+/// the limit on memory, and at least [`BYTES_MIN`].
 const BYTES_PART: u64 = 128;
 const BYTES_MIN: u64 = 4 << 20;
+/// A request that is not longer counts as short.
+const SHORT_BYTES: usize = 512;
 /// An error of this cell comes so much before the general one of the session.
 const EARLIER_NS: u64 = 50_000_000;
 
@@ -96,10 +98,12 @@ impl Jobs {
         !self.is_kept(slice) && self.executor.leads(slice, changes)
     }
 
-    /// Whether a request with a value of `bytes` bytes may wait, too. One may, however long.
+    /// Whether a request of `bytes` bytes may wait, too. Short ones are bounded by their number,
+    /// and of those that are longer than the bound, one may wait at a time.
     pub(super) fn takes(&self, bytes: usize) -> bool {
-        let waiting = self.waiting_bytes();
-        waiting == 0 || waiting + bytes <= self.bytes_max
+        let (waiting, most) = (self.waiting_bytes(), self.bytes_max);
+        let is_longest = bytes > most && waiting <= most;
+        bytes <= SHORT_BYTES || waiting + bytes <= most || is_longest
     }
 
     /// Bytes of the requests that wait for something.

@@ -250,8 +250,9 @@ impl Keeper {
         let lanes = self.ring.log.lanes.clone();
         let holds = until_ns > now.mono_ns;
         let Ok(readers) = join_all(&lanes, holds) else { return false };
-        let may_answer_ns = if range.copies.is_empty() { u64::MAX } else { 0 };
-        let Some(level) = self.ring.terms.begin(term, may_answer_ns, now.mono_ns) else {
+        // The member says until when it may answer, and may have to wait until its copies know the
+        // time.
+        let Some(level) = self.ring.terms.begin(term, 0, now.mono_ns) else {
             leave_all(&lanes, &readers);
             return false;
         };

@@ -325,8 +325,10 @@ impl<H: LinkHandler> Connection<H> for Link {
 
     fn resume(&mut self, context: &mut Context<H>) -> Flow {
         context.out.bytes_mut().append(&mut self.first);
-        let kept = std::mem::take(&mut self.input);
-        self.take(&kept, context);
+        let mut kept = std::mem::take(&mut self.input);
+        let used = self.take_frames(&kept, context);
+        kept.drain(..used);
+        self.input = kept;
         if !matches!(self.kind, Kind::Over) {
             let Context { handler, out, now, .. } = context;
             self.release_replies(handler, now.mono_ns, out);

@@ -162,6 +162,13 @@ impl Streams {
                 let promised = Promised { bytes: granted, wanted };
                 stream.acknowledges(position, promised, &self.ring, now_ns)
             }
+            // It goes by a newer map, and this cell has sent what that takes from it. When the link
+            // is open again, this cell knows the map, too.
+            (_, Frame::StreamEnd { reason, map_version, .. })
+                if reason == Reason::NotFollowing as u8 && map_version > self.ring.version() =>
+            {
+                false
+            }
             (_, Frame::StreamEnd { lane, reason, .. }) => {
                 let why = Reason::describe(reason);
                 let what = format!("it copies no more of lane {lane}: {why}");
@@ -218,7 +225,7 @@ impl Streams {
                         (lane, None)
                     }
                     Taken::Later => {
-                        self.stopped.push(id);
+                        add_once(&mut self.stopped, id);
                         return false;
                     }
                     Taken::Refused(reason) => (lane, Some(reason)),
