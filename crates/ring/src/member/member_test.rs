@@ -293,12 +293,23 @@ fn an_admission_that_was_decided_counts_until_the_own_map_shows_it() {
     cells.cut_off(A);
     let refused = Outcome::Decided(Verdict::Refused(Refusal::Changed));
     cells.event(A, Event::Proposed { range: FIRST, outcome: refused });
-    for _ in 0..20 {
-        cells.run(SILENCE_NS / 2);
+    for _ in 0..100 {
+        cells.run(2 * TICK_NS);
+        // What it proposes now reaches nobody.
+        for (by, range, _) in std::mem::take(&mut cells.held) {
+            cells.event(by, Event::Proposed { range, outcome: Outcome::Unavailable });
+        }
         let until_ns = cells.members[&A].may_answer_until_ns(FIRST);
         assert!(until_ns < u64::MAX, "alone, though {C} is a copy");
     }
     assert!(!cells.may_answer(A, FIRST));
+
+    // The ring is recovered here: what was decided and not seen is gone.
+    let mut map = Map::clone(cells.members[&A].map());
+    map.version = 1_000_200_000_013;
+    cells.event(A, Event::Map(Arc::new(map)));
+    cells.run(TICK_NS);
+    assert!(cells.held.iter().any(|(by, range, _)| (*by, *range) == (A, FIRST)));
 }
 
 #[test]
