@@ -66,8 +66,8 @@ const BREAKAGES: &[&str] = &[
 ];
 /// Replies that wait, are released or time out, on all four drivers.
 const PARKED: &[Part] = &[Part {
-    by: By::Test("drivers", "parked_replies"),
-    variable: "PARKED_CONNECTIONS",
+    by: By::Test("drivers", "each_request_has_one_reply_however_it_waits"),
+    variable: "WAITS_CONNECTIONS",
     sizes: [5_000, 5_000],
 }];
 /// Random effects and entries, into `apply` and into the log.
