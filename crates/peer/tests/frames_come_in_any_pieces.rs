@@ -21,9 +21,9 @@ impl Owned {
             Frame::Reply { id, again, verdict, map_version, .. } => {
                 Frame::Reply { id, again, verdict, map_version, text: bytes }
             }
-            Frame::Entries { lane, map_version, first, count, .. } => {
+            Frame::Entries { lane, map_version, others_have, first, count, .. } => {
                 let count = count.min(bytes.len() as u32).max(u32::from(!bytes.is_empty()));
-                Frame::Entries { lane, map_version, first, count, records: bytes }
+                Frame::Entries { lane, map_version, others_have, first, count, records: bytes }
             }
             Frame::Call { id, kind, .. } => Frame::Call { id, kind, body: bytes },
             Frame::Answer { id, ok, .. } => Frame::Answer { id, ok, body: bytes },
@@ -67,7 +67,8 @@ fn frame() -> impl Strategy<Value = Owned> {
             4 => Frame::StreamEnd { lane, reason: byte, map_version: a },
             5 => {
                 let first = a % (u64::MAX - u64::from(u32::MAX)) + 1;
-                Frame::Entries { lane, map_version: b, first, count, records: nothing }
+                let (map_version, others_have) = (b, a);
+                Frame::Entries { lane, map_version, others_have, first, count, records: nothing }
             }
             6 => Frame::Acked { lane, position: a, granted: b, wanted: a },
             7 => Frame::Credit { bytes: a },

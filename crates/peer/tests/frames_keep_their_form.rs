@@ -51,8 +51,15 @@ fn examples() -> [(Frame<'static>, &'static str); 12] {
             "0b000000 05 01 ff 0201000000000000",
         ),
         (
-            Frame::Entries { lane: 2, map_version: 3, first: 4, count: 2, records: b"abc" },
-            "19000000 06 02 0300000000000000 0400000000000000 02000000 616263",
+            Frame::Entries {
+                lane: 2,
+                map_version: 3,
+                others_have: 9,
+                first: 4,
+                count: 2,
+                records: b"abc",
+            },
+            "21000000 06 02 0300000000000000 0900000000000000 0400000000000000 02000000 616263",
         ),
         (
             Frame::Acked { lane: 0, position: 7, granted: 1 << 40, wanted: 3 },
@@ -151,6 +158,7 @@ fn fields_out_of_their_range_are_refused() {
     let entries = |lane, first, count, records: &'static [u8]| Frame::Entries {
         lane,
         map_version: 0,
+        others_have: 0,
         first,
         count,
         records,
@@ -228,7 +236,9 @@ fn lengths_and_kinds_are_refused_at_once() {
 fn a_frame_is_the_same_if_its_body_follows_it() {
     let (first, second) = (b"first ".as_slice(), b"second".as_slice());
     let whole = [first, second].concat();
-    let entries = |records| Frame::Entries { lane: 1, map_version: 1, first: 1, count: 2, records };
+    let (lane, map_version, others_have, first, count) = (1, 1, u64::MAX, 1, 2);
+    let entries =
+        |records| Frame::Entries { lane, map_version, others_have, first, count, records };
     let mut out = b"before".to_vec();
     entries(first).encode_before(second.len(), &mut out);
     out.extend_from_slice(second);

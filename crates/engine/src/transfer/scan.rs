@@ -11,8 +11,11 @@ use crate::local::Pin;
 use crate::reading::{Found, ItemView};
 use base::{Facts, KeyId, NoSink, Now, Removal, SliceId, SliceRange, Value, Version};
 
-/// Buckets that one call looks at, at most; the rest of the last chain may exceed them.
-const BUCKETS_MAX: usize = 1 << 10;
+/// Buckets that one call of a walk looks at, at most; the rest of the last chain may exceed them.
+/// Requests of others wait for a call: this many buckets of dead items take 0.2 ms.
+const SCAN_BUCKETS_MAX: usize = 1 << 8;
+/// The same where slices are dropped, which no request waits for.
+const FORGET_BUCKETS_MAX: usize = 1 << 10;
 
 /// How far a walk has come. [`Cursor::default`] is its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -93,7 +96,7 @@ pub trait ItemSink {
 }
 
 /// Passes the items of `slices` to `sink`, from `at` on, until at least `items_min` were passed,
-/// [`BUCKETS_MAX`] buckets were looked at, the sink has no space, or the walk is over.
+/// [`SCAN_BUCKETS_MAX`] buckets were looked at, the sink has no space, or the walk is over.
 pub(crate) fn scan(
     items: &Items,
     pin: &mut Pin,
@@ -105,7 +108,7 @@ pub(crate) fn scan(
     let (mut passed, mut buckets) = (0, 0);
     let mut name = pin.take_scratch();
     let mut more = More::Yes;
-    while passed < items_min && buckets < BUCKETS_MAX {
+    while passed < items_min && buckets < SCAN_BUCKETS_MAX {
         let before = *at;
         let Some(span) = at.next(items.index(), slices) else {
             more = More::No;
@@ -158,12 +161,12 @@ fn pass_chain(
     Some(passed)
 }
 
-/// Drops the items of `slices`, from `at` on, until [`BUCKETS_MAX`] buckets were looked at or the
+/// Drops the items of `slices`, from `at` on, until [`FORGET_BUCKETS_MAX`] buckets were looked at or the
 /// walk is over.
 pub(crate) fn forget(items: &Items, pin: &mut Pin, slices: SliceRange, at: &mut Cursor) -> More {
     let (mut buckets, mut name) = (0, pin.take_scratch());
     let mut more = More::Yes;
-    while buckets < BUCKETS_MAX {
+    while buckets < FORGET_BUCKETS_MAX {
         let Some(mut span) = at.next(items.index(), slices) else {
             more = More::No;
             break;

@@ -87,6 +87,9 @@ pub enum Frame<'a> {
         lane: u8,
         /// The map that the primary has.
         map_version: u64,
+        /// All other copies of these slices have applied everything up to this position;
+        /// `u64::MAX` if there is no other. What comes after it, a copy keeps.
+        others_have: u64,
         /// The position of the first entry.
         first: u64,
         /// How many entries follow. 0 says that there are none now.
@@ -199,8 +202,9 @@ impl<'a> Frame<'a> {
             Self::StreamEnd { lane, reason, map_version } => {
                 to.u8(lane).u8(reason).u64(map_version)
             }
-            Self::Entries { lane, map_version, first, count, records } => {
-                to.u8(lane).u64(map_version).u64(first).u32(count).bytes(records)
+            Self::Entries { lane, map_version, others_have, first, count, records } => {
+                let to = to.u8(lane).u64(map_version).u64(others_have);
+                to.u64(first).u32(count).bytes(records)
             }
             Self::Acked { lane, position, granted, wanted } => {
                 to.u8(lane).u64(position).u64(granted).u64(wanted)
@@ -306,7 +310,8 @@ impl<'a> Frame<'a> {
 
     fn entries(from: &mut Fields<'a>) -> Result<Self, Fault> {
         let lane = lane(from.u8()?)?;
-        let (map_version, first, count) = (from.u64()?, from.u64()?, from.u32()?);
+        let (map_version, others_have) = (from.u64()?, from.u64()?);
+        let (first, count) = (from.u64()?, from.u32()?);
         let records = from.rest();
         if first == 0 || first.checked_add(count.into()).is_none() {
             return Err(Fault::Field("first", first, "1 and more, and its entries below 2^64"));
@@ -315,7 +320,7 @@ impl<'a> Frame<'a> {
         if count as usize > records.len() || (count == 0 && !records.is_empty()) {
             return Err(Fault::Field("count", count.into(), "as many as there are records"));
         }
-        Ok(Self::Entries { lane, map_version, first, count, records })
+        Ok(Self::Entries { lane, map_version, others_have, first, count, records })
     }
 }
 

@@ -86,8 +86,7 @@ pub enum Command {
         /// Its start.
         started: Started,
     },
-    /// A copy becomes the primary, since the present one is silent. It is the only copy then: the
-    /// others begin again, empty.
+    /// A copy becomes the primary, since the present one is silent. The other copies stay.
     Promote {
         /// What the copy has seen.
         at: Stamp,

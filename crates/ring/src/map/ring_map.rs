@@ -113,14 +113,15 @@ impl Range {
         self.config += 1;
     }
 
-    /// The only cell in sync is `primary`, in a new epoch.
+    /// `primary` leads it, in a new epoch. The other copies stay in sync: before it serves, they
+    /// exchange what they have of the log of the primary before.
     fn begins_epoch(&mut self, primary: CellId) -> Result<(), Refusal> {
         if self.has_had_all_epochs() {
             return Err(Refusal::TooManyEpochs);
         }
         self.epoch += 1;
         self.primary = primary;
-        self.copies.clear();
+        self.copies.retain(|copy| *copy != primary);
         self.learner = None;
         self.changes();
         Ok(())
@@ -381,6 +382,7 @@ impl Map {
         self.may_hold(cell)?;
         let range = self.range_at(at)?;
         range.begins_epoch(cell)?;
+        range.copies.clear();
         range.losses += 1;
         Ok(())
     }

@@ -1,6 +1,7 @@
 //! What all workers of a cell share about its ring, and the thread that keeps it.
 
 use super::copy::Copy;
+use super::exchange::Exchanges;
 use super::flushed::Flushed;
 use super::history::History;
 use super::job::{Job, Origin};
@@ -147,6 +148,7 @@ pub struct RingCell {
     map: RwLock<Arc<Map>>,
     pub(crate) terms: Terms,
     pub(crate) origins: Origins,
+    pub(crate) exchanges: Exchanges,
     /// The changes for which other cells may ask again.
     pub(crate) tags: Tags,
     pub(crate) room: Arc<Room>,
@@ -189,6 +191,7 @@ impl RingCell {
             map: RwLock::new(Arc::new(nothing)),
             terms,
             origins: Origins::new(),
+            exchanges: Exchanges::default(),
             copies: RwLock::default(),
             history: History::default(),
             flushed: Flushed::new(),

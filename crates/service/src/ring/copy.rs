@@ -5,7 +5,7 @@ use effects::{JoinError, Joining, Lanes, Log, Mark, ReaderId, Who};
 use ring::CellId;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 /// How long a copy may take to acknowledge what is in the logs. Long enough for a busy machine, and
 /// half of what a client waits.
@@ -36,6 +36,8 @@ pub(crate) struct Copy {
     acked: Vec<AtomicU64>,
     /// The slices that it is sent the changes of.
     slices: RwLock<Vec<SliceRange>>,
+    /// Whether another copy is sent changes of one of these slices.
+    has_others: AtomicBool,
     /// By lane.
     late: Mutex<Vec<Late>>,
     /// Nothing is sent any more.
@@ -75,8 +77,20 @@ impl Copy {
         }
         let acked = readers.iter().map(|(_, start)| AtomicU64::new(*start)).collect();
         let late = Mutex::new(vec![Late::default(); readers.len()]);
-        let (slices, is_over) = (RwLock::default(), AtomicBool::new(false));
-        Ok(Self { cell, incarnation, links, log, readers, acked, slices, late, is_over })
+        let [has_others, is_over] = [(); 2].map(|()| AtomicBool::new(false));
+        let slices = RwLock::default();
+        Ok(Self {
+            cell,
+            incarnation,
+            links,
+            log,
+            readers,
+            acked,
+            slices,
+            has_others,
+            late,
+            is_over,
+        })
     }
 
     /// Ends it. No level may count on it any more.
@@ -85,14 +99,35 @@ impl Copy {
         leave(&self.readers, lanes);
     }
 
-    /// Sets the slices that it is sent the changes of from now on.
-    pub(crate) fn set_slices(&self, slices: Vec<SliceRange>) {
+    /// Sets the slices that it is sent the changes of from now on, and whether another copy is sent
+    /// those of one of them.
+    pub(crate) fn set_slices(&self, slices: Vec<SliceRange>, has_others: bool) {
+        self.has_others.store(has_others, Ordering::Release);
         *self.slices.write().unwrap_or_else(PoisonError::into_inner) = slices;
     }
 
     /// The slices that it is sent the changes of.
     pub(crate) fn slices(&self) -> Vec<SliceRange> {
         self.slices.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Up to where all others of `copies` have applied `lane` that are sent changes of the same
+    /// slices; `u64::MAX` if there is no other.
+    pub(crate) fn others_have(
+        &self,
+        lane: usize,
+        copies: impl FnOnce() -> Arc<Vec<Arc<Self>>>,
+    ) -> u64 {
+        if !self.has_others.load(Ordering::Acquire) {
+            return u64::MAX;
+        }
+        let (slices, copies) = (self.slices(), copies());
+        let shares = |other: &&Arc<Self>| {
+            let others = other.slices();
+            other.cell != self.cell && slices.iter().any(|slices| others.contains(slices))
+        };
+        let others = copies.iter().filter(shares);
+        others.map(|other| other.acked(lane)).min().unwrap_or(u64::MAX)
     }
 
     /// Notes that everything in `lane` up to `position` is applied.

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! map --adopt--> seal what it copies no more --> lead what it leads now --> routes, levels, copies
-//! time --tend--> drop items, walk for learners, end holds
+//! time --tend--> drop items, exchange tails, walk for learners, end holds
 //! ```
 //!
 //! It runs in one thread, and is the only one that changes what workers go by. What takes long it
@@ -15,12 +15,17 @@
 use super::cell::{Finding, RingCell};
 use super::copy::Copy;
 use super::emptying::Emptying;
+use super::exchange::Exchange;
+use super::exchanging::{Exchanging, Step};
+use super::hold::Hold;
 use super::learning::{Learning, Progress};
+use super::origin::READINGS_BITS;
+use super::part::Part;
 use super::routes::Routes;
 use super::terms::Term;
 use crate::worker::Worker;
 use base::{Now, SliceId, SliceRange, Version};
-use effects::{JoinError, Joining, Lanes, Level, Mark, ReaderId, Who};
+use effects::{Level, Mark};
 use engine::Role;
 use ring::{CellId, Map, Range, RangeId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,26 +34,9 @@ use std::sync::Arc;
 /// By how much the counters of a range rise when it gets a new primary: more changes than a log
 /// holds, so that none of the earlier primary has a number that is given again.
 const COUNTER_JUMP: u64 = 1 << 20;
-/// Readings of a log in one life of a cell; see `Copy`.
-const READINGS_BITS: u32 = 24;
 
-/// What this cell is to a range.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Part {
-    /// It leads it. `is_begun`: and has begun to.
-    Primary { term: Term, is_begun: bool },
-    /// It copies it. `is_begun`: and takes changes.
-    Copy { primary: CellId, epoch: u32, is_begun: bool },
-    /// It is on the way to be a copy. `is_begun`: it was empty, and takes changes.
-    Learner { primary: CellId, epoch: u32, since: u64, is_begun: bool },
-}
-
-/// A leadership that commits nothing yet.
-struct Hold {
-    term: Term,
-    until_ns: u64,
-    readers: Vec<ReaderId>,
-}
+/// From so many copies on, some may have what others lack when their primary ends.
+const TAILS_COPIES_MIN: u8 = 3;
 
 /// Keeps a cell as the map wants it.
 pub struct Keeper {
@@ -57,6 +45,7 @@ pub struct Keeper {
     map: Arc<Map>,
     parts: BTreeMap<RangeId, Part>,
     emptying: Emptying,
+    exchanging: Vec<Exchanging>,
     learning: BTreeMap<RangeId, Learning>,
     holds: Vec<Hold>,
     /// By range, until when nothing is committed of what this cell begins to lead.
@@ -89,6 +78,7 @@ impl Keeper {
             map,
             parts: BTreeMap::new(),
             emptying: Emptying::default(),
+            exchanging: Vec::new(),
             learning: BTreeMap::new(),
             holds: Vec::new(),
             until_ns: BTreeMap::new(),
@@ -111,6 +101,9 @@ impl Keeper {
         self.ring.history.adopt(&map, now.expiry_s);
         self.until_ns = holds;
         self.ends_lives = true;
+        if map.copies_wanted >= TAILS_COPIES_MIN {
+            self.ring.origins.keep(self.ring.cell.budget());
+        }
         self.worker.begin(now);
         for range in &map.ranges {
             let seen = self.losses.entry(range.id).or_default();
@@ -120,6 +113,13 @@ impl Keeper {
             let losses = old.range(range.id).map(|old| old.losses);
             self.changes_part(range, losses == Some(range.losses), now);
         }
+        for exchanging in &mut self.exchanging {
+            let range = map.range(exchanging.range);
+            exchanging.keep(|cell| range.is_some_and(|range| range.is_in_sync(cell)));
+        }
+        let me = self.ring.identity.cell;
+        let copies = |range: &Range, cell| range.primary == cell && range.has(me);
+        self.ring.origins.drop_kept(|cell| map.ranges.iter().any(|range| copies(range, cell)));
         self.begin_parts(now);
         self.publish();
         self.worker.end();
@@ -155,9 +155,12 @@ impl Keeper {
             self.ring.tags.drop_lives(&self.map);
             self.ends_lives = false;
         }
-        // What has waited for its items to be dropped, for a level, or for a place to read.
+        let is_exchanging = !self.exchanging.is_empty();
+        let has_exchanged = is_exchanging && self.exchange(now);
+        // What has waited for tails, for its items to be dropped, for a level, or for a place to
+        // read.
         let waits = self.parts.values().any(|part| !part.is_begun());
-        if (waits && self.begin_parts(now)) || !self.unread.is_empty() {
+        if (waits && self.begin_parts(now)) || has_exchanged || !self.unread.is_empty() {
             self.publish();
         }
         let has_flushed = self.carry_out_flushes(now);
@@ -166,11 +169,11 @@ impl Keeper {
         self.find_late(now);
         self.worker.end();
         for (lane, _) in self.ring.log.lanes.logs() {
-            if is_learning || has_flushed {
+            if is_learning || has_flushed || is_exchanging {
                 self.ring.mail_appended(lane.index());
             }
         }
-        is_emptying || is_learning
+        is_emptying || is_learning || is_exchanging
     }
 
     /// Ends what this cell was to `range`, where that has changed, and notes what it is to be.
@@ -183,25 +186,28 @@ impl Keeper {
         if before.zip(wanted).is_some_and(|(before, wanted)| before.is_same(&wanted)) {
             return;
         }
-        let was_in_sync = match before {
-            Some(Part::Copy { epoch, .. } | Part::Learner { epoch, is_begun: true, .. }) => {
-                lasts && range.epoch == epoch + 1
-            }
-            _ => false,
+        let followed = match before {
+            Some(
+                Part::Copy { primary, epoch, .. }
+                | Part::Learner { primary, epoch, is_begun: true, .. },
+            ) => Some((primary, epoch)),
+            _ => None,
         };
-        let was_learner = matches!(before, Some(Part::Learner { is_begun: true, .. }));
         let becomes_copy = matches!(wanted, Some(Part::Copy { .. }));
-        if was_learner && becomes_copy {
+        if becomes_copy && followed == Some((range.primary, range.epoch)) {
             // It takes changes already.
             self.parts.extend(wanted.map(|part| (range.id, part.begun())));
             return;
         }
+        let followed = followed.filter(|(_, epoch)| lasts && range.epoch > *epoch);
+        let stays = followed.filter(|_| range.is_in_sync(self.ring.identity.cell));
         if let Some(Part::Primary { term, .. }) = before {
             self.end_term(term, now);
         }
         self.ring.origins.seal(range.slices());
-        let is_promoted = was_in_sync && matches!(wanted, Some(Part::Primary { .. }));
-        if before.is_some() && !is_promoted {
+        self.ring.exchanges.end(range.id);
+        self.exchanging.retain(|it| it.range != range.id);
+        if before.is_some() && stays.is_none() {
             let (engine, pin) = self.worker.engine();
             engine.set_role(pin, range.slices(), Role::Copy);
             self.emptying.begin(range.id, range.slices());
@@ -210,6 +216,46 @@ impl Keeper {
             Some(part) => self.parts.insert(range.id, part),
             None => self.parts.remove(&range.id),
         };
+        if let Some((primary, _)) = stays {
+            self.begin_exchange(range, primary, now);
+        }
+    }
+
+    /// Begins to exchange with the other cells in sync of `range` what each has of the log of its
+    /// earlier primary `of`.
+    fn begin_exchange(&mut self, range: &Range, of: CellId, now: Now) {
+        let me = self.ring.identity.cell;
+        let (leads, id, slices) = (range.primary == me, range.id, range.slices());
+        let is_other = |cell: &CellId| if leads { *cell != me } else { *cell == range.primary };
+        let others: Vec<_> = range.in_sync().filter(is_other).collect();
+        if others.is_empty() {
+            return;
+        }
+        let tail = self.ring.origins.tail(of, slices);
+        let exchange = Exchange::new(range.epoch, slices, &tail, &others);
+        self.ring.exchanges.begin(id, exchange);
+        self.exchanging.push(Exchanging::new((id, range.epoch), others, (tail, leads), now));
+    }
+
+    /// Goes on with the exchanges. Returns whether routes or copies change by that.
+    fn exchange(&mut self, now: Now) -> bool {
+        let Self { ring, worker, exchanging, .. } = self;
+        let copies = ring.copies();
+        let reads = |cell: &CellId| copies.iter().any(|copy| copy.cell == *cell);
+        // A log had no place for a reader: it is tried again.
+        let mut changes = exchanging.iter().any(|it| !it.others.iter().all(reads));
+        exchanging.retain_mut(|it| match it.step((&ring.exchanges, &copies), worker, now) {
+            Step::Waits => true,
+            Step::Drops(cells) => {
+                cells.into_iter().for_each(|cell| ring.find(Finding::Refuses { cell }));
+                true
+            }
+            Step::Over => {
+                changes = true;
+                false
+            }
+        });
+        changes
     }
 
     /// Begins to lead and to copy what this cell is to, and what is empty where it must be. Returns
@@ -219,7 +265,8 @@ impl Keeper {
         let mut has_begun = false;
         for range in &map.ranges {
             let Some(part) = self.parts.get(&range.id).copied() else { continue };
-            if part.is_begun() || self.emptying.has(range.id) {
+            let waits = self.exchanging.iter().any(|it| it.holds_back(range.id));
+            if part.is_begun() || waits || self.emptying.has(range.id) {
                 continue;
             }
             let is_begun = match part {
@@ -248,12 +295,12 @@ impl Keeper {
     /// reader that holds back what is written.
     fn begin_term(&mut self, range: &Range, term: Term, until_ns: u64, now: Now) -> bool {
         let lanes = self.ring.log.lanes.clone();
-        let holds = until_ns > now.mono_ns;
-        let Ok(readers) = join_all(&lanes, holds) else { return false };
+        let hold = (until_ns > now.mono_ns).then(|| Hold::begin(term, until_ns, &lanes));
+        let Ok(hold) = hold.transpose() else { return false };
         // The member says until when it may answer, and may have to wait until its copies know the
         // time.
         let Some(level) = self.ring.terms.begin(term, 0, now.mono_ns) else {
-            leave_all(&lanes, &readers);
+            hold.into_iter().for_each(|hold| hold.end(&lanes));
             return false;
         };
         let jump = if range.epoch > 1 { COUNTER_JUMP } else { 0 };
@@ -267,9 +314,7 @@ impl Keeper {
         engine.set_role(pin, range.slices(), Role::Primary);
         self.ring.log.set_doubt(level, false);
         self.ring.log.set_alone(level, true);
-        if holds {
-            self.holds.push(Hold { term, until_ns, readers });
-        }
+        self.holds.extend(hold);
         true
     }
 
@@ -375,6 +420,11 @@ impl Keeper {
                 wanted.entry(cell).or_default().push(range.slices());
             }
         }
+        for cell in self.exchanging.iter().flat_map(|it| &it.others) {
+            wanted.entry(*cell).or_default();
+        }
+        let of_all: Vec<_> = wanted.values().flatten().copied().collect();
+        let is_shared = |slices: &SliceRange| of_all.iter().filter(|it| *it == slices).count() > 1;
         let mut copies = Vec::new();
         for (cell, slices) in wanted {
             let Some(of) = self.map.cells.get(&cell) else { continue };
@@ -392,7 +442,8 @@ impl Keeper {
                     }
                 }
             };
-            copy.set_slices(slices);
+            let has_others = slices.iter().any(is_shared);
+            copy.set_slices(slices, has_others);
             copies.push(copy);
         }
         let reads = |cell: &CellId| copies.iter().any(|copy| copy.cell == *cell);
@@ -434,6 +485,10 @@ impl Keeper {
         let (map, copies) = (self.map.clone(), self.ring.copies());
         let (mut publishes, mut is_learning) = (false, false);
         for range in &map.ranges {
+            // Nothing is learned of what this cell does not lead yet.
+            if self.parts.get(&range.id).is_none_or(|part| !part.is_begun()) {
+                continue;
+            }
             let Some(learning) = self.learning.get_mut(&range.id) else { continue };
             if matches!(learning.progress, Progress::Waiting) {
                 let ready = self.ready.get(&learning.cell).copied().unwrap_or(0);
@@ -486,71 +541,12 @@ impl Keeper {
         }
         self.set_levels(&self.ring.copies());
         let lanes = self.ring.log.lanes.clone();
-        for hold in over {
-            leave_all(&lanes, &hold.readers);
-        }
+        over.into_iter().for_each(|hold| hold.end(&lanes));
     }
 
     /// When [`Keeper::tend`] has something to do by itself, in nanoseconds of the monotonic clock.
     #[must_use]
     pub fn wakes_at_ns(&self) -> u64 {
         self.holds.iter().map(|hold| hold.until_ns).min().unwrap_or(u64::MAX)
-    }
-}
-
-/// Joins each log, if it `holds`, with a reader that passes nothing.
-fn join_all(lanes: &Lanes, holds: bool) -> Result<Vec<ReaderId>, JoinError> {
-    let joining = Joining { who: Who::Watch, from: None, holds: None, grants: None };
-    let mut readers = Vec::new();
-    for (_, log) in lanes.logs().filter(|_| holds) {
-        match log.join(&joining) {
-            Ok(reader) => readers.push(reader),
-            Err(error) => {
-                leave_all(lanes, &readers);
-                return Err(error);
-            }
-        }
-    }
-    Ok(readers)
-}
-
-fn leave_all(lanes: &Lanes, readers: &[ReaderId]) {
-    for ((_, log), reader) in lanes.logs().zip(readers) {
-        log.leave(*reader);
-    }
-}
-
-impl Part {
-    /// What `cell` is to be to `range`.
-    fn wanted(range: &Range, cell: CellId) -> Option<Self> {
-        let (primary, epoch) = (range.primary, range.epoch);
-        if primary == cell {
-            return Some(Self::Primary { term: Term { range: range.id, epoch }, is_begun: false });
-        }
-        if range.copies.contains(&cell) {
-            return Some(Self::Copy { primary, epoch, is_begun: false });
-        }
-        let since = range.learner_since;
-        let learns = range.learner == Some(cell);
-        learns.then_some(Self::Learner { primary, epoch, since, is_begun: false })
-    }
-
-    /// Whether it is the same, begun or not.
-    fn is_same(&self, other: &Self) -> bool {
-        self.begun() == other.begun()
-    }
-
-    fn is_begun(&self) -> bool {
-        *self == self.begun()
-    }
-
-    fn begun(self) -> Self {
-        match self {
-            Self::Primary { term, .. } => Self::Primary { term, is_begun: true },
-            Self::Copy { primary, epoch, .. } => Self::Copy { primary, epoch, is_begun: true },
-            Self::Learner { primary, epoch, since, .. } => {
-                Self::Learner { primary, epoch, since, is_begun: true }
-            }
-        }
     }
 }

@@ -5,37 +5,50 @@
 //! version names. When [`Origins::seal`] has returned, no change of these slices is applied that
 //! was accepted before.
 
-use base::{SLICES, SliceId, SliceRange, Version};
+use super::kept::{KeptEntries, KeptRoom};
+use super::tail::{Reach, Tail};
+use base::{MemoryBudget, SLICES, SliceId, SliceRange, Version};
 use ring::CellId;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+/// Readings of a log in one life of its cell: the lower bits of the number of a log.
+pub(crate) const READINGS_BITS: u32 = 24;
+
+/// What this cell has of one lane of another cell.
+pub(crate) struct Lane {
+    /// The last position that was applied; `None` before the first.
+    pub(crate) applied: Option<u64>,
+    /// What other copies may lack.
+    pub(crate) kept: KeptEntries,
+}
+
 /// The streams from one cell.
 pub(crate) struct Origin {
     /// Which log it is, and which reading of it.
     log: u64,
-    /// By lane, the last position that was applied; `None` before the first.
-    lanes: Box<[Mutex<Option<u64>>]>,
+    lanes: Box<[Mutex<Lane>]>,
     /// A later log of that cell is known: nothing of this one is applied any more.
     is_over: AtomicBool,
 }
 
 impl Origin {
-    /// The last position that was applied in `lane`, which nobody else changes meanwhile.
-    pub(crate) fn lock(&self, lane: u8) -> Option<MutexGuard<'_, Option<u64>>> {
-        let lane = self.lanes.get(usize::from(lane))?;
-        let lane = lane.lock().unwrap_or_else(PoisonError::into_inner);
+    /// What it has of `lane`, which nobody else changes meanwhile.
+    pub(crate) fn lock(&self, lane: u8) -> Option<MutexGuard<'_, Lane>> {
+        let lane = lock(self.lanes.get(usize::from(lane))?);
         (!self.is_over.load(Ordering::Acquire)).then_some(lane)
     }
 
     /// Ends it, and waits until what is under way is applied.
     fn end(&self) {
         self.is_over.store(true, Ordering::Release);
-        for lane in &self.lanes {
-            drop(lane.lock().unwrap_or_else(PoisonError::into_inner));
-        }
+        self.lanes.iter().for_each(|lane| drop(lock(lane)));
     }
+}
+
+fn lock(lane: &Mutex<Lane>) -> MutexGuard<'_, Lane> {
+    lane.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The streams from all cells.
@@ -46,12 +59,44 @@ pub(crate) struct Origins {
     /// By slice, the version of the map that a primary must go by. What was sent by an earlier one
     /// is of the time before this cell was emptied.
     since: Box<[AtomicU64]>,
+    room: Arc<KeptRoom>,
 }
 
 impl Origins {
     pub(crate) fn new() -> Self {
         let table = || (0..SLICES).map(|_| AtomicU64::new(0)).collect();
-        Self { by_cell: Mutex::default(), accepts: table(), since: table() }
+        let (by_cell, room) = (Mutex::default(), Arc::default());
+        Self { by_cell, accepts: table(), since: table(), room }
+    }
+
+    /// Keeps entries that other copies may lack from now on, in memory of `budget`.
+    pub(crate) fn keep(&self, budget: &MemoryBudget) {
+        self.room.open(budget);
+    }
+
+    /// What this cell has of the log of `cell` in `slices`, which were sealed.
+    pub(crate) fn tail(&self, cell: CellId, slices: SliceRange) -> Tail {
+        let origin = self.cells().get(&cell).cloned();
+        let Some(origin) = origin else { return Tail::nothing(cell) };
+        let mut tail = Tail { life: origin.log >> READINGS_BITS, ..Tail::nothing(cell) };
+        for (number, lane) in origin.lanes.iter().enumerate() {
+            let lane = lock(lane);
+            let last = lane.applied.unwrap_or(0);
+            tail.reaches.push(Reach { from: lane.kept.from(), last });
+            lane.kept.records(last).for_each(|record| tail.add(number as u8, &record, slices));
+        }
+        tail
+    }
+
+    /// Drops what was kept of cells of which `copies` says that nothing is copied any more.
+    pub(crate) fn drop_kept(&self, copies: impl Fn(CellId) -> bool) {
+        for (_, origin) in self.cells().iter().filter(|(cell, _)| !copies(**cell)) {
+            origin.lanes.iter().for_each(|lane| lock(lane).kept.drop_all());
+        }
+    }
+
+    fn cells(&self) -> MutexGuard<'_, BTreeMap<CellId, Arc<Origin>>> {
+        self.by_cell.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Opens a stream of the `log` of `cell`, whose first entry follows `start`. Returns the
@@ -63,13 +108,14 @@ impl Origins {
         log: u64,
         start: u64,
     ) -> Option<(Arc<Origin>, u64)> {
-        let mut by_cell = self.by_cell.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut by_cell = self.cells();
         let known = by_cell.get(&cell).filter(|known| known.log >= log);
         if known.is_some_and(|known| known.log > log || known.lanes.len() != usize::from(lanes)) {
             return None;
         }
         let origin = known.cloned().unwrap_or_else(|| {
-            let lanes = (0..lanes).map(|_| Mutex::new(None)).collect();
+            let lane = || Lane { applied: None, kept: KeptEntries::new(0, self.room.clone()) };
+            let lanes = (0..lanes).map(|_| Mutex::new(lane())).collect();
             let origin = Arc::new(Origin { log, lanes, is_over: AtomicBool::new(false) });
             if let Some(old) = by_cell.insert(cell, origin.clone()) {
                 old.end();
@@ -77,7 +123,13 @@ impl Origins {
             origin
         });
         drop(by_cell);
-        let next = *origin.lock(lane)?.get_or_insert(start) + 1;
+        let mut of_lane = origin.lock(lane)?;
+        if of_lane.applied.is_none() {
+            let kept = KeptEntries::new(start, self.room.clone());
+            *of_lane = Lane { applied: Some(start), kept };
+        }
+        let next = of_lane.applied? + 1;
+        drop(of_lane);
         Some((origin, next))
     }
 
@@ -111,11 +163,8 @@ impl Origins {
         for slice in slices.iter() {
             self.accepts[slice.index()].store(0, Ordering::Release);
         }
-        let by_cell = self.by_cell.lock().unwrap_or_else(PoisonError::into_inner);
-        for origin in by_cell.values() {
-            for lane in &origin.lanes {
-                drop(lane.lock().unwrap_or_else(PoisonError::into_inner));
-            }
+        for origin in self.cells().values() {
+            origin.lanes.iter().for_each(|lane| drop(lock(lane)));
         }
     }
 }
@@ -137,7 +186,7 @@ mod tests {
         let (origins, cell) = (Origins::new(), CellId(3));
         let (origin, next) = origins.open(cell, (1, 2), 7, 40).expect("the first");
         assert_eq!(next, 41);
-        *origin.lock(1).expect("a lane") = Some(55);
+        origin.lock(1).expect("a lane").applied = Some(55);
         let again = origins.open(cell, (1, 2), 7, 40).map(|(_, next)| next);
         assert_eq!(again, Some(56));
         assert_eq!(origins.open(cell, (0, 2), 7, 9).map(|(_, next)| next), Some(10));

@@ -1,13 +1,15 @@
 //! A stream from a primary: applies what stands in it, in order, each entry once.
 
 use super::cell::RingCell;
-use super::origin::Origin;
+use super::exchange::OldEntry;
+use super::origin::{Lane, Origin};
 use super::outcome::Outcome;
 use super::room::{Promise, Promised};
 use super::slice_state;
 use super::tag::{Asker, RequestTag};
 use super::tag_state::{self, KIND as TAGS_KIND, NOTHING_KIND};
 use super::tags::AskedBy;
+use super::tail::{ENTRY_KIND, REACH_KIND};
 use crate::fence;
 use crate::worker::Worker;
 use base::{Change, Effect, Now, SLICES, SliceId, SliceRange, Version};
@@ -76,6 +78,8 @@ pub(crate) struct StreamIn {
 /// The entries of a frame.
 pub(crate) struct Entries<'a> {
     pub(crate) map_version: u64,
+    /// Up to where all other copies have applied the lane.
+    pub(crate) others_have: u64,
     pub(crate) first: u64,
     pub(crate) count: u32,
     pub(crate) records: &'a [u8],
@@ -94,12 +98,17 @@ impl StreamIn {
             return Taken::Later;
         }
         let origin = self.origin.clone();
-        let Some(mut applied) = origin.lock(self.lane) else {
+        let Some(mut of_lane) = origin.lock(self.lane) else {
             return Taken::Refused(Reason::OldLog);
         };
+        let Lane { applied, kept } = &mut *of_lane;
         let Some(last) = *applied else { return Taken::Refused(Reason::Malformed) };
         if entries.first > last + 1 {
             return Taken::Refused(Reason::Malformed);
+        }
+        let end = entries.first + u64::from(entries.count) - 1;
+        if entries.count > 0 {
+            kept.take((entries.first, end), entries.records, entries.others_have);
         }
         let map_version = entries.map_version;
         let mut with = With { ring, map_version, worker, now, asked_by: None };
@@ -121,7 +130,6 @@ impl StreamIn {
             }
             self.full_since_ns = None;
         }
-        let end = entries.first + u64::from(entries.count) - 1;
         match *applied {
             Some(last) if last >= end => {
                 self.promise.take(entries.records.len() as u64);
@@ -155,7 +163,10 @@ impl StreamIn {
                 let effect = Effect { key, change: Change::Put(value, facts) };
                 apply(with, slice, &effect, version)
             }
-            Entry::Barrier(slices, number) => self.end_items(slices, number, with),
+            Entry::Barrier(slices, number) => {
+                let follows = |slice: SliceId| self.check(slice, None, with);
+                end_items((slices, number), (self.lane, self.lanes), follows, with.ring)
+            }
             Entry::Other { kind, bytes, .. } => self.apply_other(kind, bytes, with),
             Entry::Skipped => Ok(()),
         }
@@ -176,32 +187,38 @@ impl StreamIn {
         self.accepts(slice, version, with).then_some(()).ok_or(Some(Reason::NotFollowing))
     }
 
-    /// Ends the items of those of `slices` that are in this lane of the primary: what is in another
-    /// lane has a barrier of its own there. That cell may have more lanes than this one, or fewer.
-    fn end_items(
-        &self,
-        slices: SliceRange,
-        number: u32,
-        with: &With<'_>,
-    ) -> Result<(), Option<Reason>> {
-        let (engine, flushed) = (with.ring.cell.engine(), &with.ring.flushed);
-        let lane = |slice: &SliceId| slice.index() * usize::from(self.lanes) / SLICES;
-        for slice in slices.iter().filter(|slice| lane(slice) == usize::from(self.lane)) {
-            self.check(slice, None, with)?;
-            // A delayed flush is carried out once in each slice.
-            if number != 0 && flushed.of(slice) >= number {
-                continue;
+    /// Applies an entry of the log of a primary that is over, which another copy of it has sent.
+    fn apply_old(&self, old: &OldEntry<'_>, with: &mut With<'_>) -> Result<(), Option<Reason>> {
+        match old.entry {
+            Entry::Change { slice, version, effect, tag } if old.slices.contains(slice) => {
+                apply(with, slice, &effect, version)?;
+                if let Some(tag) = tag {
+                    with.keep_tag(&RequestTag::decode(tag), (slice, Made::of(&effect, version)));
+                }
+                Ok(())
             }
-            engine.barrier(slice, engine.last_version(slice));
-            if number != 0 {
-                flushed.set(slice, number);
+            Entry::Barrier(slices, number) => {
+                let is_of = |slice: SliceId| old.slices.contains(slice);
+                let follows = |slice| is_of(slice).then_some(()).ok_or(Some(Reason::Malformed));
+                end_items((slices, number), (old.lane, old.lanes), follows, with.ring)
             }
+            Entry::Other { kind: NOTHING_KIND, bytes, .. } => {
+                let nothing = tag_state::decode_nothing(bytes);
+                let (tag, slice) = nothing.ok_or(Some(Reason::Malformed))?;
+                with.ring.tags.copies(&tag, (slice, Outcome::Nothing(tag.again)));
+                Ok(())
+            }
+            _ => Err(Some(Reason::Malformed)),
         }
-        Ok(())
     }
 
     /// Applies what changes no item.
-    fn apply_other(&self, kind: u8, bytes: &[u8], with: &With<'_>) -> Result<(), Option<Reason>> {
+    fn apply_other(
+        &self,
+        kind: u8,
+        bytes: &[u8],
+        with: &mut With<'_>,
+    ) -> Result<(), Option<Reason>> {
         let (engine, malformed) = (with.ring.cell.engine(), Some(Reason::Malformed));
         match kind {
             slice_state::KIND => {
@@ -226,10 +243,39 @@ impl StreamIn {
                 let state = tag_state::decode(bytes).ok_or(malformed)?;
                 with.ring.tags.learn(state, |slice| self.accepts(*slice, None, with));
             }
+            REACH_KIND | ENTRY_KIND => {
+                let (ring, from) = (with.ring, self.cell);
+                let between = (ring.identity.cell, from);
+                ring.exchanges.take(between, (kind, bytes), |old| self.apply_old(old, with))?;
+            }
             _ => {}
         }
         Ok(())
     }
+}
+
+/// Ends the items of those of `slices` that are in `lane` of `lanes` of the primary: what is in another
+/// lane has a barrier of its own there. That cell may have more lanes than this one, or fewer.
+fn end_items(
+    (slices, number): (SliceRange, u32),
+    (lane, lanes): (u8, u8),
+    follows: impl Fn(SliceId) -> Result<(), Option<Reason>>,
+    ring: &RingCell,
+) -> Result<(), Option<Reason>> {
+    let (engine, flushed) = (ring.cell.engine(), &ring.flushed);
+    let lane_of = |slice: &SliceId| slice.index() * usize::from(lanes) / SLICES;
+    for slice in slices.iter().filter(|slice| lane_of(slice) == usize::from(lane)) {
+        follows(slice)?;
+        // A delayed flush is carried out once in each slice.
+        if number != 0 && flushed.of(slice) >= number {
+            continue;
+        }
+        engine.barrier(slice, engine.last_version(slice));
+        if number != 0 {
+            flushed.set(slice, number);
+        }
+    }
+    Ok(())
 }
 
 /// What the entries of one frame are applied with.

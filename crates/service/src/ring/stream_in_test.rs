@@ -43,7 +43,8 @@ impl Copying {
         let mut records = Vec::new();
         entries.iter().for_each(|entry| entry.encode(&mut records));
         let count = entries.len() as u32;
-        let frame = Entries { map_version: 0, first: self.next, count, records: &records };
+        let (map_version, others_have, first) = (0, u64::MAX, self.next);
+        let frame = Entries { map_version, others_have, first, count, records: &records };
         match self.stream.take(&frame, &self.ring, &mut self.worker, NOW) {
             Taken::All(position, _) => {
                 self.next += u64::from(count);

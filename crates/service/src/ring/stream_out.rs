@@ -161,6 +161,9 @@ impl StreamOut {
         if self.unacked.is_empty() {
             self.since_ns = now_ns;
         }
+        let (slices, lane) = (self.copy.slices(), self.lane.index());
+        let others_have = self.copy.others_have(lane, || ring.copies());
+        let at = Sending { lane, map_version, others_have };
         while self.has_more(ring) {
             let log = ring.log.lanes.log(self.lane);
             let (reader, _) = self.copy.readers[self.lane.index()];
@@ -171,7 +174,7 @@ impl StreamOut {
                 break;
             }
             let start = out.len();
-            write(&self.batch, self.lane, map_version, &self.copy.slices(), out);
+            write(&self.batch, &at, &slices, out);
             self.next = self.batch.next();
             self.unacked.push_back((self.next - 1, out.len() - start));
             self.unacked_bytes += out.len() - start;
@@ -243,9 +246,16 @@ impl StreamOut {
     }
 }
 
+/// What frames of entries say besides these.
+struct Sending {
+    lane: usize,
+    map_version: u64,
+    others_have: u64,
+}
+
 /// Appends the entries of `batch` as a frame. Changes of other slices than `slices` are not for
 /// this copy.
-fn write(batch: &Batch, lane: LaneId, map_version: u64, slices: &[SliceRange], out: &mut Vec<u8>) {
+fn write(batch: &Batch, at: &Sending, slices: &[SliceRange], out: &mut Vec<u8>) {
     let is_for_it = |entry: &Entry<'_>| match entry {
         Entry::Change { slice, .. } | Entry::Item { slice, .. } => has(slices, *slice),
         Entry::Other { kind: fence::KIND, bytes, .. } => {
@@ -258,7 +268,8 @@ fn write(batch: &Batch, lane: LaneId, map_version: u64, slices: &[SliceRange], o
         Entry::Barrier(of, _) => of.iter().next().is_none_or(|slice| has(slices, slice)),
         _ => true,
     };
-    let (lane, first, count) = (lane.index() as u8, batch.first(), batch.len() as u32);
+    let Sending { lane, map_version, others_have } = *at;
+    let (lane, first, count) = (lane as u8, batch.first(), batch.len() as u32);
     let are_in_one = |(lowest, highest): (SliceId, SliceId)| {
         let has = |range: &SliceRange, slice: SliceId| range.numbers().contains(&slice.index());
         slices.iter().any(|range| has(range, lowest) && has(range, highest))
@@ -266,7 +277,7 @@ fn write(batch: &Batch, lane: LaneId, map_version: u64, slices: &[SliceRange], o
     let is_all = batch.is_of_items() && batch.slices().is_some_and(are_in_one);
     if is_all || batch.records().all(|record| is_for_it(&record.entry)) {
         let [records, rest] = batch.parts();
-        let frame = Frame::Entries { lane, map_version, first, count, records };
+        let frame = Frame::Entries { lane, map_version, others_have, first, count, records };
         frame.encode_before(rest.len(), out);
         out.extend_from_slice(rest);
         return;
@@ -276,5 +287,6 @@ fn write(batch: &Batch, lane: LaneId, map_version: u64, slices: &[SliceRange], o
         let entry = if is_for_it(&record.entry) { record.entry } else { Entry::Skipped };
         entry.encode(&mut records);
     }
-    Frame::Entries { lane, map_version, first, count, records: &records }.encode(out);
+    let records = &records;
+    Frame::Entries { lane, map_version, others_have, first, count, records }.encode(out);
 }

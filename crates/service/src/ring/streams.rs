@@ -137,7 +137,7 @@ impl Streams {
         }
         let Promised { bytes: granted, wanted } = stream.promise.renew();
         let lane = stream.lane;
-        if let Some(position) = stream.origin.lock(lane).and_then(|applied| *applied) {
+        if let Some(position) = stream.origin.lock(lane).and_then(|lane| lane.applied) {
             Frame::Acked { lane, position, granted, wanted }.encode(out);
         }
         if stream.promise.is_short() {
@@ -212,9 +212,9 @@ impl Streams {
             }
             (
                 Kind::StreamIn(Some(stream)),
-                Frame::Entries { map_version, first, count, records, .. },
+                Frame::Entries { map_version, others_have, first, count, records, .. },
             ) => {
-                let entries = Entries { map_version, first, count, records };
+                let entries = Entries { map_version, others_have, first, count, records };
                 let lane = stream.lane;
                 match stream.take(&entries, &self.ring, worker, now) {
                     Taken::All(position, Promised { bytes: granted, wanted }) => {
