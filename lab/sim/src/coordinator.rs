@@ -8,7 +8,7 @@
 use crate::history::{Answer, Ask, Entry, History};
 use crate::scene::{CallId, Event, Life, Scene, cell_id, index_of};
 use base::SliceId;
-use ring::{Command, Map, Outcome, Range, RangeId, Verdict};
+use ring::{CellId, Command, Map, Outcome, Range, RangeId, Verdict};
 use service::Flushing;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -60,6 +60,11 @@ pub(crate) struct Coordinator {
     pub(crate) losses: u64,
     /// Primaries that were replaced.
     pub(crate) promotions: u64,
+    /// Copies that were left when a primary was replaced, and those of them that were still in sync
+    /// when the next cell had learned.
+    pub(crate) left: [u64; 2],
+    /// The former, by range.
+    left_of: BTreeMap<RangeId, Vec<CellId>>,
 }
 
 impl Coordinator {
@@ -77,6 +82,8 @@ impl Coordinator {
             fault: None,
             losses: 0,
             promotions: 0,
+            left: [0; 2],
+            left_of: BTreeMap::new(),
         }
     }
 
@@ -205,6 +212,7 @@ impl Coordinator {
                 self.fault.get_or_insert(format!("{old:?} became {range:?}"));
             }
             self.promotions += u64::from(range.epoch > old.epoch);
+            self.count_left(old, range);
             if range != old {
                 scene.say(|| show(range));
             }
@@ -212,6 +220,17 @@ impl Coordinator {
                 self.losses += 1;
                 self.lose(before, old, history, scene);
             }
+        }
+    }
+
+    /// Counts the copies that stay in sync where a primary is replaced.
+    fn count_left(&mut self, old: &Range, range: &Range) {
+        if range.epoch > old.epoch {
+            self.left[0] += range.copies.len() as u64;
+            self.left_of.insert(range.id, range.copies.clone());
+        } else if range.copies.len() > old.copies.len() {
+            let left = self.left_of.remove(&range.id).unwrap_or_default();
+            self.left[1] += left.iter().filter(|cell| old.copies.contains(cell)).count() as u64;
         }
     }
 

@@ -48,10 +48,12 @@ pub enum Kind {
     AtAdmission,
     /// A primary cannot reach a copy, and a worker of it stops when the copy replaces it.
     AtPromotion,
+    /// A primary reaches only one of its two copies for a moment, and its machine goes off.
+    WithTail,
 }
 
 /// All kinds.
-pub const KINDS: [Kind; 19] = [
+pub const KINDS: [Kind; 20] = [
     Kind::Crash,
     Kind::FastRestart,
     Kind::PowerOff,
@@ -71,6 +73,7 @@ pub const KINDS: [Kind; 19] = [
     Kind::AtProposal,
     Kind::AtAdmission,
     Kind::AtPromotion,
+    Kind::WithTail,
 ];
 
 /// The longest time without new faults before other kinds come.
@@ -208,7 +211,25 @@ impl Faults {
             Kind::AtProposal | Kind::AtAdmission | Kind::AtPromotion => {
                 self.await_change(kind, cell, cells, scene);
             }
+            Kind::WithTail => self.leave_a_tail(cells, scene),
         }
+    }
+
+    /// One copy of three gets entries that another one does not get, and no more come. In a ring of
+    /// two copies nothing is done.
+    fn leave_a_tail(&mut self, cells: &mut Cells, scene: &mut Scene) {
+        let map = cells.coordinator.map().clone();
+        let has_two = map.ranges.iter().filter(|range| range.copies.len() > 1);
+        let ranges: Vec<_> = has_two.collect();
+        if ranges.is_empty() {
+            return;
+        }
+        let range = ranges[scene.dice.index(ranges.len())];
+        let primary = index_of(range.primary);
+        let copy = index_of(range.copies[scene.dice.index(range.copies.len())]);
+        self.block(vec![(primary, copy)], cells, scene);
+        let delay_ns = scene.dice.duration(2_000_000, 120_000_000);
+        scene.after(delay_ns, Event::GoesOff(primary));
     }
 
     /// A fault that comes with the next changes of the map.

@@ -46,7 +46,7 @@ fn main() -> ExitCode {
         (None, None) => (0, 100),
     };
     let (start, mut failed) = (Instant::now(), 0);
-    let (mut faults, mut sums, mut least) = (BTreeMap::new(), [0; 6], [u64::MAX; 2]);
+    let (mut faults, mut sums, mut least) = (BTreeMap::new(), [0; 8], [u64::MAX; 2]);
     for seed in from..until {
         let report = sim::run(seed, cli.wanted());
         if let Some(fault) = &report.fault {
@@ -56,18 +56,20 @@ fn main() -> ExitCode {
         for (kind, count) in report.faults {
             *faults.entry(kind).or_insert(0) += count;
         }
-        let counts =
-            [1, report.requests, report.answered, report.promotions, report.losses, report.drops];
+        let [left, stayed] = report.left;
+        let counts = [1, report.requests, report.answered, report.promotions, left, stayed];
+        let counts = counts.into_iter().chain([report.losses, report.drops]);
         sums.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
         least = [least[0].min(report.simulated_ns / 1_000_000_000), least[1].min(report.requests)];
         if failed >= cli.fails {
             break;
         }
     }
-    let [runs, requests, answered, promotions, losses, drops] = sums;
+    let [runs, requests, answered, promotions, left, stayed, losses, drops] = sums;
     println!(
         "{runs} runs in {:.1} s, {failed} failed; {requests} requests, {answered} answered; \
-         {promotions} promotions, {losses} ranges lost, {drops} batches dropped",
+         {promotions} promotions, {stayed} of {left} other copies stayed in sync, \
+         {losses} ranges lost, {drops} batches dropped",
         start.elapsed().as_secs_f64()
     );
     let [least_s, least_requests] = least;

@@ -84,6 +84,9 @@ pub struct Report {
     pub faults: BTreeMap<Kind, u64>,
     /// Primaries that were replaced.
     pub promotions: u64,
+    /// Copies that were left when a primary was replaced, and those of them that were still in sync
+    /// when the next cell had learned.
+    pub left: [u64; 2],
     /// Ranges that were lost.
     pub losses: u64,
     /// Batches whose replies were dropped, since a lease had ended.
@@ -464,6 +467,7 @@ impl World {
             simulated_ns: self.scene.now_ns,
             faults: self.faults.counts,
             promotions: self.cells.coordinator.promotions,
+            left: self.cells.coordinator.left,
             losses: self.cells.coordinator.losses,
             drops: processes.map(Process::drops).sum(),
             trace: self.scene.trace.into_text(),

@@ -34,6 +34,17 @@ fn the_last_seeds() {
     survive(3);
 }
 
+/// Where a primary of three copies is replaced, the third stays in sync: it exchanges what it has
+/// with the new primary, and learns nothing again. Not where it ends too, or is cut off.
+#[test]
+fn the_third_copy_stays_in_sync_with_the_new_primary() {
+    let reports = (0..SEEDS).map(|seed| sim::run(seed, Wanted::default()));
+    let [left, stayed] = reports.fold([0; 2], |[left, stayed], report| {
+        [left + report.left[0], stayed + report.left[1]]
+    });
+    assert!(left > 30 && stayed * 2 > left, "{stayed} of {left}");
+}
+
 /// Faults for a minute of simulated time.
 #[test]
 fn longer_runs() {
