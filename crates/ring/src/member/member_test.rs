@@ -25,10 +25,14 @@ fn watched() -> Map {
 }
 
 fn formed(cells: u64) -> Map {
+    formed_with(cells, 2)
+}
+
+fn formed_with(cells: u64, copies: u8) -> Map {
     let at = std::net::SocketAddr::from(([127, 0, 0, 1], 1));
     let addresses = Addresses { control: at, links: at, clients: at };
     let started = Started { incarnation: Incarnation(1), addresses };
-    let mut map = Map::new(7, cells as u32, 2);
+    let mut map = Map::new(7, cells as u32, copies);
     for token in 0..cells {
         map.apply(&Command::Join { token, started });
     }
@@ -156,6 +160,24 @@ fn cells_that_hear_each_other_lead_and_nothing_changes() {
         assert!(cells.may_answer(cell, RangeId(range)));
         assert!(!cells.may_answer(cell, RangeId(range % 3 + 1)), "another leads it");
     }
+}
+
+/// Of three copies two may be promoted within one lease: the second one has granted that lease too.
+#[test]
+fn who_follows_the_follower_holds_back_until_the_first_primary_has_stopped() {
+    let mut cells = Cells::with(formed_with(3, 3), Vec::new());
+    cells.run(4 * BEAT_NS);
+    cells.cut.push((B, C));
+    cells.run(2 * BEAT_NS);
+    cells.forgotten.push(A);
+    for cell in [B, C] {
+        let at = cells.map.range(FIRST).expect("a range").stamp();
+        cells.propose(cell, FIRST, Command::Promote { at, cell, why: crate::map::Why::Broken });
+        assert_eq!(cells.primary(FIRST), cell);
+    }
+    let until_ns = cells.members[&A].may_answer_until_ns(FIRST);
+    assert!(until_ns > cells.now_ns, "it does not know");
+    assert!(cells.members[&C].hold_until_ns(FIRST) >= until_ns);
 }
 
 #[test]

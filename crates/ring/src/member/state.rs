@@ -235,13 +235,17 @@ impl Member {
         if map.version <= self.map.version {
             return;
         }
-        for range in map.ranges.iter().filter(|range| range.primary == self.me) {
+        for range in &map.ranges {
             let before = self.map.range(range.id).filter(|before| before.epoch < range.epoch);
-            if before.is_some() {
+            let Some(before) = before else { continue };
+            if range.primary == self.me {
                 self.shown_s.insert(range.id, self.time.shown_by_others_s());
             }
-            if let Some(peer) = before.and_then(|before| self.peers.get(before.primary)) {
-                self.holds.insert(range.id, peer.heard_at_ns.min(now.mono_ns) + SILENCE_NS);
+            // Also where another cell leads it now: this one may follow soon.
+            if let Some(peer) = self.peers.get(before.primary) {
+                let until_ns = peer.heard_at_ns.min(now.mono_ns) + SILENCE_NS;
+                let hold_ns = self.holds.entry(range.id).or_default();
+                *hold_ns = until_ns.max(*hold_ns);
             }
         }
         self.peers.adopt(&map, self.me, now.mono_ns);
