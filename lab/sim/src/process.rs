@@ -359,9 +359,18 @@ impl Process {
         self.ring.may_answer(range, self.now(scene))
     }
 
+    /// Whether it leads `range` in its epoch, and has begun to.
+    pub(crate) fn leads(&self, range: &ring::Range) -> bool {
+        self.ring.leads(range)
+    }
+
     /// What the engine of the cell holds for `key`, whatever the cell is to it.
     pub(crate) fn look_up(&self, key: &[u8], scene: &Scene) -> Vec<u8> {
-        let now = self.now(scene);
+        self.look_up_at(key, self.now(scene))
+    }
+
+    /// The same, as its clock would show `now`.
+    pub(crate) fn look_up_at(&self, key: &[u8], now: base::Now) -> Vec<u8> {
         let mut service = Service::new(self.cell.clone(), false);
         let mut reply = Reply::new();
         if let Some(key) = memcache::Key::new(key) {

@@ -23,11 +23,11 @@ use crate::history::{Answer, Ask, Entry, History};
 use crate::linear::{Found, search};
 use crate::net::Net;
 use crate::process::Process;
-use crate::scene::{Event, Scene, index_of};
+use crate::scene::{Event, Life, Scene, cell_id, index_of};
 use crate::trace::Trace;
-use base::SliceId;
-use ring::{Command, Consistency, Durability, Map, Reads};
-use std::collections::BTreeMap;
+use base::{Now, SliceId};
+use ring::{Command, Consistency, Durability, Map, Range, RangeId, Reads};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 const MS: u64 = 1_000_000;
@@ -127,6 +127,8 @@ struct World {
     names: Arc<[String]>,
     steps_max: u64,
     phase: Phase,
+    /// The leaderships that have begun.
+    begun: BTreeSet<(RangeId, u32)>,
     fault: Option<String>,
 }
 
@@ -225,7 +227,8 @@ impl World {
         let steps_max = STEPS_MAX * minutes.unwrap_or(1);
         scene.at(calm_ns, Event::Calm);
         let (history, phase) = (History::default(), Phase::Faults);
-        Self { scene, cells, clients, history, faults, names, steps_max, phase, fault: None }
+        let begun = BTreeSet::new();
+        Self { scene, cells, clients, history, faults, names, steps_max, phase, begun, fault: None }
     }
 
     fn step(&mut self) {
@@ -258,6 +261,7 @@ impl World {
             Event::Keeper(life) => {
                 cells.step_keeper(life, scene);
                 cells.check_leases(life, scene);
+                self.check_new_primary(life);
             }
             Event::Tick(life) => {
                 cells.step_member(life, None, scene);
@@ -394,6 +398,49 @@ impl World {
         let is_d0 = self.cells.coordinator.map().consistency.durability == Durability::D0;
         let asked_ns = self.history.entries.last().map_or(0, |entry| entry.asked_ns);
         is_d0 && self.scene.now_ns < asked_ns + HEALING_NS
+    }
+
+    /// A cell that begins to lead a range holds what the other cells in sync hold.
+    fn check_new_primary(&mut self, life: Life) {
+        let map = self.cells.coordinator.map().clone();
+        let me = cell_id(life.cell);
+        for range in map.ranges.iter().filter(|range| range.primary == me) {
+            let process = self.cells.machines[life.cell].process.as_ref();
+            if process.is_some_and(|process| process.leads(range))
+                && self.begun.insert((range.id, range.epoch))
+                && let Some(fault) = self.differing_in(range)
+            {
+                self.fails(format!("a new primary begins too early: {fault}"));
+            }
+        }
+    }
+
+    /// What the cells in sync of `range` hold that is not the same.
+    fn differing_in(&self, range: &Range) -> Option<String> {
+        let processes = range.in_sync().filter_map(|cell| {
+            let process = self.cells.machines[index_of(cell)].process.as_ref()?;
+            Some((cell, process, process.now(&self.scene)))
+        });
+        let processes: Vec<_> = processes.collect();
+        // What has expired by one clock and not by the other is the same.
+        let expiry_s = processes.iter().map(|(.., now)| now.expiry_s).min()?;
+        // A delayed flush that is due is carried out as soon as it begins to lead.
+        if self.cells.coordinator.map().flushes.due_at(u32::MAX).is_some() {
+            return None;
+        }
+        let of = self.names.iter().filter(|name| {
+            range.slices().contains(SliceId::of(name.as_bytes()))
+        });
+        of.into_iter().find_map(|name| {
+            let held = processes.iter().map(|(cell, process, now)| {
+                let now = Now { expiry_s, ..*now };
+                let held = process.look_up_at(name.as_bytes(), now);
+                (cell.0, String::from_utf8_lossy(&held).into_owned())
+            });
+            let held: Vec<_> = held.collect();
+            let differ = held.iter().any(|(_, item)| *item != held[0].1);
+            differ.then(|| format!("cells in sync hold different things for {name}: {held:?}"))
+        })
     }
 
     /// All cells in sync hold the same.

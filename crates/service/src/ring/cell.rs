@@ -234,6 +234,12 @@ impl RingCell {
         self.routes().version
     }
 
+    /// Whether it leads `range` in its epoch, and has begun to.
+    #[must_use]
+    pub fn leads(&self, range: &ring::Range) -> bool {
+        self.terms.level(Term { range: range.id, epoch: range.epoch }).is_some()
+    }
+
     /// Whether it leads `range` and may answer for it now.
     #[must_use]
     pub fn may_answer(&self, range: &ring::Range, now: Now) -> bool {
