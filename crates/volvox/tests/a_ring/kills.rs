@@ -53,6 +53,12 @@ fn what_was_acknowledged_is_read_after_each_of_five_kills() {
     survives(Ring::start("kills"), KILLS);
 }
 
+/// Where two copies are left, they exchange what they have, and both stay in sync.
+#[test]
+fn what_was_acknowledged_is_read_after_kills_where_there_are_three_copies() {
+    survives(Ring::start_with("three-copies", CELLS, &["--copies", "3"], &[]), CELLS);
+}
+
 /// Kills cells of `ring` while clients write, and reads what was acknowledged.
 pub fn survives(mut ring: Ring, kills: usize) {
     let acknowledged = Arc::new(Mutex::new(HashMap::new()));
