@@ -15,7 +15,7 @@
 //! | config | item, keys, sync | how an engine is built, and the sizes that follow |
 //! | grace | sync | when memory that was unlinked may be used again |
 //! | local | grace | what one thread of work owns; counters |
-//! | slices | keys, sync | versions and barriers, by slice |
+//! | slices | keys, raw, sync | versions and barriers, by slice |
 //! | segments | config, grace, item, raw, sync | where items lie |
 //! | index | config, grace, raw, segments, sync | where items are found |
 //! | obstacle | nothing | what keeps a request from being carried out now |

@@ -44,7 +44,7 @@ pub(crate) trait LinkHandler: Handler {
 
 /// Requests that are looked at together before the first of them is executed: the processor fetches
 /// what they are about at the same time.
-const AHEAD: usize = 16;
+pub(super) const AHEAD: usize = 16;
 
 /// Bytes of memory that are kept for the beginning of a frame.
 const INPUT_KEEP_BYTES: usize = 4 << 10;
