@@ -73,8 +73,8 @@ impl LinkHandler for RingService {
         self.worker.jobs.executor.look_ahead(texts);
     }
 
-    fn reply_to_cell(&self, id: (u64, u16), text: Option<&[u8]>, out: &mut Vec<u8>) {
-        self.worker.reply_to_cell(id, text, out);
+    fn reply_in_doubt(&self, id: (u64, u16), out: &mut Vec<u8>) {
+        self.worker.reply_in_doubt(id, out);
     }
 
     fn notes(&self, cell: CellId, what: &dyn Display) {
