@@ -96,6 +96,12 @@ impl WorkerSink {
         self.used != 0
     }
 
+    /// Lets the processor fetch what the next changes of `slices` need.
+    #[inline]
+    pub fn look_ahead(&self, slices: impl Iterator<Item = SliceId>) {
+        self.slices.look_ahead(slices);
+    }
+
     /// Where the last entry of this batch stands.
     #[inline]
     #[must_use]

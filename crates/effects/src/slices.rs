@@ -16,6 +16,7 @@
 use crate::sync::{AtomicU8, AtomicU64, MODEL, Ordering};
 use base::{SLICES, SliceId, SliceRange, Version};
 use std::array;
+use std::ops::BitXor;
 
 /// Slices that are distinguished: a model checker keeps few atomics.
 const COUNT: usize = if MODEL { 4 } else { SLICES };
@@ -95,6 +96,17 @@ impl Slices {
         let place = self.place(slice);
         let version = place.version.load(Ordering::Acquire);
         Last { version, position: place.position.load(Ordering::Acquire) }
+    }
+
+    /// Reads what the next change of each of `slices` needs, so that the processor has it then: it
+    /// fetches for all of them at once.
+    #[inline]
+    pub(crate) fn look_ahead(&self, slices: impl Iterator<Item = SliceId>) {
+        let read = |slice| {
+            let version = self.place(slice).version.load(Ordering::Relaxed);
+            version ^ u64::from(self.lane(slice))
+        };
+        std::hint::black_box(slices.map(read).fold(0, BitXor::bitxor));
     }
 
     /// Publishes a change. The log is locked.

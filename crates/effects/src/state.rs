@@ -93,7 +93,12 @@ impl State {
     }
 
     /// Copies the entries from `from` on into `batch`, as many as fit.
-    pub(crate) fn read(&self, from: u64, reader: For, batch: &mut Batch) -> Result<(), FellOut> {
+    pub(crate) fn read(
+        &mut self,
+        from: u64,
+        reader: For,
+        batch: &mut Batch,
+    ) -> Result<(), FellOut> {
         if from < self.first() {
             return Err(FellOut);
         }

@@ -18,6 +18,7 @@
 use crate::batch::Batch;
 use crate::config::{APART_OVERHEAD, Sizes};
 use crate::entry::{Draft, SKIPPED, is_for_reader, lying_bytes, spends};
+use crate::readers::READERS_MAX;
 use crate::shared::Shared;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -43,9 +44,9 @@ impl Block {
         self.first + self.count
     }
 
-    /// Its entries. Values above `inline_max` lie apart.
-    fn entries(&self, inline_max: usize) -> impl Iterator<Item = &[u8]> {
-        let mut rest = &self.bytes[..self.filled];
+    /// Its entries from byte `at` on, where one begins. Values above `inline_max` lie apart.
+    fn entries(&self, inline_max: usize, at: usize) -> impl Iterator<Item = &[u8]> {
+        let mut rest = self.bytes[..self.filled].get(at..).unwrap_or_default();
         std::iter::from_fn(move || {
             let length = (!rest.is_empty()).then(|| lying_bytes(rest, inline_max))?;
             let (entry, after) = rest.split_at(length);
@@ -66,6 +67,17 @@ struct Apart {
     position: u64,
     value: Arc<Vec<u8>>,
     charge: u64,
+}
+
+/// How far a reader has read: it reads on from there, and need not look for the place in its block.
+#[derive(Clone, Copy, Default)]
+struct ReadTo {
+    /// The position that it reads next; 0 before it has read any.
+    position: u64,
+    /// The first position of the block that the last entry lies in.
+    block: u64,
+    /// Where that entry ends in the block.
+    at: usize,
 }
 
 /// Blocks that are freed when there is no spare one: more than one, fewer than would delay a
@@ -111,6 +123,8 @@ pub(crate) struct Store {
     apart: VecDeque<Apart>,
     /// Granted room that all entries have spent.
     spent: u64,
+    /// By the slots of readers.
+    read_to: [ReadTo; READERS_MAX],
     /// Where a value of several parts is joined.
     scratch: Vec<u8>,
     block_bytes: usize,
@@ -130,6 +144,7 @@ impl Store {
             spares: Vec::with_capacity(spares_max),
             apart: VecDeque::new(),
             spent: 0,
+            read_to: [ReadTo::default(); READERS_MAX],
             scratch: Vec::new(),
             block_bytes: sizes.block,
             spares_max,
@@ -202,27 +217,37 @@ impl Store {
     }
 
     /// Copies entries from position `from` on, while they fit. `from` can be read or is the next.
-    pub(crate) fn copy(&self, from: u64, reader: For, batch: &mut Batch) {
+    pub(crate) fn copy(&mut self, from: u64, reader: For, batch: &mut Batch) {
         batch.begin(from);
+        let slot = usize::from(reader.slot) % READERS_MAX;
+        let mut read_to = self.read_to[slot];
         let mut apart = self.apart.range(self.apart.partition_point(|it| it.position < from)..);
         let mut next_apart = apart.next();
         let closed = self.closed.partition_point(|block| block.next() <= from);
-        for block in self.closed.range(closed..).chain([&self.open]) {
-            let known = batch.next().saturating_sub(block.first) as usize;
-            for mut entry in block.entries(self.inline_max).skip(known) {
-                let position = batch.next();
-                let mut value = next_apart.filter(|apart| apart.position == position);
+        'blocks: for block in self.closed.range(closed..).chain([&self.open]) {
+            let reads_on = (read_to.position, read_to.block) == (batch.next(), block.first);
+            let (mut position, mut at) =
+                if reads_on { (read_to.position, read_to.at) } else { (block.first, 0) };
+            for mut entry in block.entries(self.inline_max, at) {
+                at += entry.len();
+                position += 1;
+                if position <= from {
+                    continue;
+                }
+                let mut value = next_apart.filter(|apart| apart.position == position - 1);
                 if value.is_some() {
                     next_apart = apart.next();
                 }
-                if is_for_reader(entry).is_some_and(|slot| !reader.is_meant(slot, position)) {
+                if is_for_reader(entry).is_some_and(|slot| !reader.is_meant(slot, position - 1)) {
                     (entry, value) = (&SKIPPED, None);
                 }
                 if !batch.push(entry, value.map(|apart| &apart.value)) {
-                    return;
+                    break 'blocks;
                 }
+                read_to = ReadTo { position, block: block.first, at };
             }
         }
+        self.read_to[slot] = read_to;
     }
 
     /// Granted room that all entries have spent.
@@ -239,7 +264,7 @@ impl Store {
         let number = self.closed.partition_point(|block| block.next() <= position + 1);
         let block = self.closed.get(number).unwrap_or(&self.open);
         let passed = (position + 1).checked_sub(block.first).filter(|it| *it < block.count)?;
-        let entries = block.entries(self.inline_max).take(passed as usize);
+        let entries = block.entries(self.inline_max, 0).take(passed as usize);
         let spends = entries.filter(|entry| spends(entry));
         let spent = spends.map(|entry| sizes.charge_of_entry(entry)).sum::<u64>();
         Some(block.spent_before + spent)
@@ -255,6 +280,7 @@ impl Store {
     /// Begins again, empty, with position `next`.
     pub(crate) fn restart(&mut self, next: u64) {
         self.base = next;
+        self.read_to = [ReadTo::default(); READERS_MAX];
         (self.open.first, self.open.spent_before) = (next, self.spent);
     }
 

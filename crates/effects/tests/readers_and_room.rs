@@ -66,6 +66,39 @@ fn nothing_is_freed_that_a_reader_holds() {
     assert_eq!(read, 20_000);
 }
 
+/// Whether it reads on or goes back, with short batches or long ones.
+#[test]
+fn a_reader_finds_its_place_wherever_it_reads_next() {
+    let cell = Cell::new(1, 1, 1);
+    let (log, mut sink) = (cell.log(), cell.sink());
+    let reader = log.join(&holder()).expect("there is a place");
+    let other = log.join(&holder()).expect("there is a place");
+    let numbers = 600_u64;
+    for number in 1..=numbers {
+        cell.put(&mut sink, 0, &[number as u8; 90][..number as usize % 90]).expect("space");
+    }
+    let mut batches = [Batch::new(300), Batch::new(5000)];
+    for round in 0..2000_u64 {
+        let (from, size) = (1 + round * 7919 % numbers, round as usize % 2);
+        let batch = &mut batches[size];
+        let mut next = from;
+        for reader in [reader, reader, other, reader] {
+            log.read(reader, next, batch).expect("it holds them");
+            for record in batch.records() {
+                let Entry::Change { effect, .. } = record.entry else { panic!("a change") };
+                let Change::Put(value, _) = effect.change else { panic!("a put") };
+                let mut bytes = Vec::new();
+                value.append_to(&mut bytes);
+                let number = record.position;
+                assert_eq!(bytes, vec![number as u8; number as usize % 90]);
+                assert_eq!(number, next);
+                next += 1;
+            }
+            assert!(next == batch.next() && (!batch.is_empty() || next == numbers + 1));
+        }
+    }
+}
+
 #[test]
 fn one_that_may_fall_out_delays_nobody_and_learns_it() {
     let cell = Cell::new(1, 1, 1);

@@ -15,7 +15,7 @@
 //! | config | item, keys, sync | how an engine is built, and the sizes that follow |
 //! | grace | sync | when memory that was unlinked may be used again |
 //! | local | grace | what one thread of work owns; counters |
-//! | slices | keys, sync | versions and barriers, by slice |
+//! | slices | keys, raw, sync | versions and barriers, by slice |
 //! | segments | config, grace, item, raw, sync | where items lie |
 //! | index | config, grace, raw, segments, sync | where items are found |
 //! | obstacle | nothing | what keeps a request from being carried out now |
@@ -56,6 +56,7 @@ pub use eviction::{Holdings, Left};
 pub use keys::{KEY_BYTES_MAX, Key};
 pub use local::{Counters, Local, Pin};
 pub use obstacle::Obstacle;
+pub use raw::prefetch_bytes;
 pub use reading::{
     FetchOptions, Found, HeldValue, ItemView, LongValues, Prefetched, Read, ReadSink, ValueSink,
 };

@@ -7,6 +7,7 @@
 //! the caches of readers.
 
 use crate::keys::mix;
+use crate::raw::prefetch;
 use crate::sync::{AtomicU64, MODEL, Ordering, fence};
 use base::{SLICES, SliceId, Version};
 
@@ -82,6 +83,13 @@ impl Slices {
 
     pub(crate) fn last(&self, slice: SliceId) -> Version {
         Version::from_raw(self.versions[slice.index() % KEPT].load(Ordering::Relaxed))
+    }
+
+    /// Lets the processor fetch what a change of `slice` needs.
+    #[inline]
+    pub(crate) fn prefetch(&self, slice: SliceId) {
+        prefetch(&self.versions[slice.index() % KEPT]);
+        prefetch(&self.barriers[slice.index() % KEPT]);
     }
 
     /// Items with this version or an older one are dead.

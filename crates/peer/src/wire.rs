@@ -48,49 +48,81 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// Appends one message: its length, its kind and its fields.
+/// Fields that are appended together: more than any message has before its body.
+const TOGETHER_BYTES: usize = 64;
+
+/// Appends one message: its length, its kind and its fields. Fields are collected, and appended
+/// together: most messages are short, and are appended as one or two pieces.
 pub(crate) struct Message<'o> {
     out: &'o mut Vec<u8>,
     start: usize,
+    /// Fields that are not appended yet.
+    fields: [u8; TOGETHER_BYTES],
+    filled: usize,
 }
 
 impl<'o> Message<'o> {
     /// Begins a message of this kind.
+    #[inline(always)]
     pub(crate) fn begin(kind: u8, out: &'o mut Vec<u8>) -> Self {
-        let start = out.len();
-        out.extend_from_slice(&[0; LENGTH_BYTES]);
-        out.push(kind);
-        Self { out, start }
+        let mut fields = [0; TOGETHER_BYTES];
+        fields[LENGTH_BYTES] = kind;
+        Self { start: out.len(), out, fields, filled: LENGTH_BYTES + 1 }
     }
 
+    #[inline(always)]
     pub(crate) fn bytes(&mut self, bytes: &[u8]) -> &mut Self {
+        self.append();
         self.out.extend_from_slice(bytes);
         self
     }
 
+    #[inline(always)]
     pub(crate) fn u8(&mut self, number: u8) -> &mut Self {
-        self.bytes(&[number])
+        self.field([number])
     }
 
+    #[inline(always)]
     pub(crate) fn u16(&mut self, number: u16) -> &mut Self {
-        self.bytes(&number.to_le_bytes())
+        self.field(number.to_le_bytes())
     }
 
+    #[inline(always)]
     pub(crate) fn u32(&mut self, number: u32) -> &mut Self {
-        self.bytes(&number.to_le_bytes())
+        self.field(number.to_le_bytes())
     }
 
+    #[inline(always)]
     pub(crate) fn u64(&mut self, number: u64) -> &mut Self {
-        self.bytes(&number.to_le_bytes())
+        self.field(number.to_le_bytes())
     }
 
     /// Writes the length, which counts `rest_bytes` more than there are yet. Returns the whole
     /// length of the message.
-    pub(crate) fn end(self, rest_bytes: usize) -> usize {
+    #[inline(always)]
+    pub(crate) fn end(mut self, rest_bytes: usize) -> usize {
+        self.append();
         let bytes = self.out.len() - self.start + rest_bytes;
         let length = ((bytes - LENGTH_BYTES) as u32).to_le_bytes();
         self.out[self.start..self.start + LENGTH_BYTES].copy_from_slice(&length);
         bytes
+    }
+
+    #[inline(always)]
+    fn field<const N: usize>(&mut self, bytes: [u8; N]) -> &mut Self {
+        if self.filled + N > TOGETHER_BYTES {
+            self.append();
+        }
+        self.fields[self.filled..self.filled + N].copy_from_slice(&bytes);
+        self.filled += N;
+        self
+    }
+
+    /// Appends the fields that are collected.
+    #[inline(always)]
+    fn append(&mut self) {
+        self.out.extend_from_slice(&self.fields[..self.filled]);
+        self.filled = 0;
     }
 }
 

@@ -18,6 +18,7 @@ use std::net::SocketAddr;
 use base::Now;
 use memcache::{Key, Limits, Refusal, Request, Store};
 
+use crate::completions::Completions;
 use crate::ids::{Conn, ConnId, Ticket};
 use crate::reply::Reply;
 
@@ -73,6 +74,19 @@ pub enum Prompt {
     Ungated,
     /// They can, and a reply may wait for a gate.
     Gated,
+}
+
+/// A plain `get` of one key, `set` or `add`, as its client has written it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Plain<'a> {
+    /// Its key.
+    pub key: Key<'a>,
+    /// The whole request.
+    pub text: &'a [u8],
+    /// Whether it is a `get`.
+    pub reads: bool,
+    /// Whether its client wants no reply.
+    pub noreply: bool,
 }
 
 /// The result of a plain request that is executed apart from the others.
@@ -185,16 +199,8 @@ pub enum Order {
     /// part of the present batch. While the peer has not taken all earlier output, the turn comes
     /// when it has; a connection that waits or ends has none.
     Turn(ConnId),
-    /// Deliver a part of a reply, the last one or not. What becomes free leaves with the present
-    /// batch.
-    Complete {
-        /// The request whose reply it is.
-        ticket: Ticket,
-        /// The part.
-        bytes: Vec<u8>,
-        /// Whether the reply is complete with it.
-        last: bool,
-    },
+    /// Deliver replies, or parts of them. What becomes free leaves with the present batch.
+    Complete(Completions),
     /// Close a connection without waiting for its replies, those of the present batch included.
     Close(ConnId),
 }
@@ -256,6 +262,17 @@ pub trait Handler {
         _reply: &mut Reply,
     ) -> Answer {
         Answer::Declined
+    }
+
+    /// Whether [`Handler::send_on`] takes any request.
+    const SENDS_ON: bool = false;
+
+    /// Has a plain request executed elsewhere, as it stands: its reply comes by `ticket`, unless
+    /// its client wants none. `false` if it does not, and nothing has happened: the request is
+    /// executed by [`Handler::call`].
+    #[inline]
+    fn send_on(&mut self, _now: Now, _conn: &Conn, _plain: &Plain<'_>, _ticket: Ticket) -> bool {
+        false
     }
 
     /// Requests that are longer are offered to [`Handler::begin_value`] before they have arrived.
@@ -340,10 +357,10 @@ pub trait Handler {
         None
     }
 
-    /// The bytes of an [`Order::Complete`] that was carried out: their memory may be used again.
+    /// Those of an [`Order::Complete`] that was carried out: their memory may be used again.
     #[inline]
-    fn take_back(&mut self, bytes: Vec<u8>) {
-        drop(bytes);
+    fn take_back(&mut self, completions: Completions) {
+        drop(completions);
     }
 
     /// Every request of a batch is executed. Returns whether their replies may be sent. `now` is

@@ -11,9 +11,10 @@
 //! | room | may use | what it is |
 //! |---|---|---|
 //! | `bounds` | nothing | how much one connection may hold |
+//! | `completions` | `ids` | replies that have come by their tickets |
 //! | `connection` | `bounds`, `context`, `handler`, `ids`, `pending`, `reply` | the session |
 //! | `context` | `bounds`, `handler`, `pending`, `reply` | what sessions work with |
-//! | `handler` | `ids`, `reply` | what executes requests |
+//! | `handler` | `completions`, `ids`, `reply` | what executes requests |
 //! | `ids` | nothing | identities of workers, connections, requests |
 //! | `pending` | `bounds`, `handler`, `ids`, `reply` | replies that may not leave yet |
 //! | `reply` | nothing | output |
@@ -21,6 +22,7 @@
 #![forbid(unsafe_code)]
 
 mod bounds;
+mod completions;
 mod connection;
 mod context;
 mod handler;
@@ -30,11 +32,12 @@ mod reply;
 mod serve;
 
 pub use bounds::{Bounds, Resources, WAIT_NS_MAX};
+pub use completions::Completions;
 pub use connection::{Flow, Session};
 pub use context::Context;
 pub use handler::{
-    Answer, BatchEnd, Cause, Handler, LogId, Order, Outcome, Passed, Prompt, Taken, ValueStart,
-    Waited,
+    Answer, BatchEnd, Cause, Handler, LogId, Order, Outcome, Passed, Plain, Prompt, Taken,
+    ValueStart, Waited,
 };
 pub use ids::{Conn, ConnId, Ticket, WorkerId};
 pub use reply::{Lent, Mark, Reply, Span};

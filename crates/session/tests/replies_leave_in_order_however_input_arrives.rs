@@ -45,6 +45,14 @@ impl Delays for Seeded {
         self.random.as_mut().is_some_and(|random| random.below(3) == 0)
     }
 
+    fn sends_on(&mut self) -> bool {
+        self.random.as_mut().is_some_and(|random| random.below(4) == 0)
+    }
+
+    fn sent_on(&mut self, ticket: Ticket, bytes: Vec<u8>) {
+        self.pending.push_back((ticket, bytes));
+    }
+
     fn gate(&self, _log: LogId, seq: u64) -> Passed {
         match (seq <= self.mark, self.in_doubt) {
             (true, _) => Passed::Yes,

@@ -17,7 +17,7 @@ use base::Now;
 use service::{Mail, RingService};
 use session::{
     BatchEnd, ConnId, Connection, Context, Flow, Handler, LogId, Mark, Order, Passed, Resources,
-    Serve, Span, WorkerId,
+    Serve, Span, Ticket, WorkerId,
 };
 use std::io::IoSlice;
 use std::net::SocketAddr;
@@ -344,17 +344,25 @@ impl Driver {
                     self.give_turn(id);
                 }
             }
-            Order::Complete { ticket, bytes, last } => {
-                let socket = self.get(ticket.conn);
-                let is_free = socket.is_some_and(|socket| {
-                    let connection = &mut socket.connection;
-                    Connection::<RingService>::complete(connection, ticket, &bytes, last)
-                });
-                if is_free {
-                    self.release(ticket.conn);
+            Order::Complete(completions) => {
+                for (ticket, bytes, last) in completions.iter() {
+                    self.complete(ticket, bytes, last);
                 }
+                self.context.handler.take_back(completions);
             }
             Order::Close(id) => self.close(id),
+        }
+    }
+
+    /// Takes a part of a reply, and lets leave what is free by it.
+    fn complete(&mut self, ticket: Ticket, bytes: &[u8], last: bool) {
+        let socket = self.get(ticket.conn);
+        let is_free = socket.is_some_and(|socket| {
+            let connection = &mut socket.connection;
+            Connection::<RingService>::complete(connection, ticket, bytes, last)
+        });
+        if is_free {
+            self.release(ticket.conn);
         }
     }
 

@@ -153,8 +153,10 @@ impl<H: Serve> Client<H> {
                 None => return Continue(count > 0),
                 Some(Order::Connect { purpose, .. }) => self.context.handler.unconnected(purpose),
                 Some(Order::Turn(id)) if id == self.connection.id() => self.order_turn(),
-                Some(Order::Complete { ticket, bytes, last }) => {
-                    self.connection.complete(ticket, &bytes, last);
+                Some(Order::Complete(completions)) => {
+                    for (ticket, bytes, last) in completions.iter() {
+                        self.connection.complete(ticket, bytes, last);
+                    }
                 }
                 Some(Order::Close(id)) if id == self.connection.id() => return Break(()),
                 Some(Order::Turn(_) | Order::Close(_)) => {}

@@ -109,9 +109,11 @@ impl<H: Serve, S: Source> Sender<H, S> {
                     self.give_turn(key_of(id));
                 }
             }
-            Order::Complete { ticket, bytes, last } => {
-                self.complete(ticket, &bytes, last);
-                self.conns.context.handler.take_back(bytes);
+            Order::Complete(completions) => {
+                for (ticket, bytes, last) in completions.iter() {
+                    self.complete(ticket, bytes, last);
+                }
+                self.conns.context.handler.take_back(completions);
             }
             Order::Close(id) => {
                 if self.conns.own(id).is_some() {

@@ -19,8 +19,8 @@ use std::sync::{Arc, Mutex};
 use base::{MemoryBudget, Now};
 use drivers::{Address, Config, Driver, Listen, Post, Remote, Server, Slot};
 use session::{
-    BatchEnd, Bounds, ConnId, LogId, Mark, Order, Outcome, Passed, Reply, Resources, Ticket,
-    WorkerId,
+    BatchEnd, Bounds, Completions, ConnId, LogId, Mark, Order, Outcome, Passed, Reply, Resources,
+    Ticket, WorkerId,
 };
 
 use super::client::Client;
@@ -195,7 +195,7 @@ impl Asks {
         let Some(ticket) = self.tickets[number].take() else { return };
         let bytes = [text, b"\r\n"].concat();
         if ticket.conn.worker == self.worker {
-            self.orders.push_back(Order::Complete { ticket, bytes, last: true });
+            self.orders.push_back(Order::Complete(Completions::one(ticket, &bytes)));
         } else {
             self.remote.complete(ticket, bytes, true);
         }

@@ -25,6 +25,15 @@ pub(crate) fn prefetch(word: &AtomicU64) {
     imp::prefetch(word);
 }
 
+/// Bytes of a line of the processor's caches.
+const LINE_BYTES: usize = 64;
+
+/// Lets the processor fetch `bytes`, which are read or overwritten soon, without waiting for them.
+#[inline]
+pub fn prefetch_bytes(bytes: &[u8]) {
+    bytes.iter().step_by(LINE_BYTES).for_each(imp::prefetch);
+}
+
 /// Copies `source` to byte `offset` of `target`. The caller holds the lock that guards the item.
 #[inline(always)]
 pub(crate) fn copy_in(target: &[AtomicU64], offset: usize, source: &[u8]) {

@@ -18,6 +18,7 @@ mod words;
 #[cfg(all(target_arch = "x86_64", not(any(loom, shuttle, word_copy))))]
 mod x86_64;
 
+pub use copy::prefetch_bytes;
 pub(crate) use copy::{append, begin_with, copy_in, prefetch};
 pub(crate) use mapping::{Mapping, WordAndHalves};
 #[cfg(target_arch = "x86_64")]

@@ -29,7 +29,7 @@ pub(super) fn copy_out(
 
 /// Does nothing: here it would be a load, for which the processor waits.
 #[cfg(any(not(target_arch = "x86_64"), loom, shuttle, word_copy))]
-pub(super) fn prefetch(_: &AtomicU64) {}
+pub(super) fn prefetch<T>(_: &T) {}
 
 #[cfg(any(not(target_arch = "x86_64"), loom, shuttle, word_copy))]
 pub(super) fn copy_in(target: &[AtomicU64], offset: usize, source: &[u8]) {

@@ -46,12 +46,12 @@ pub(super) fn begin_with(words: &[AtomicU64], bytes: &[u8]) -> bool {
     unsafe { blocks_equal(words.as_ptr().cast(), bytes.as_ptr(), bytes.len()) }
 }
 
-/// Lets the processor fetch the line of `word`, without waiting for it.
+/// Lets the processor fetch the line of `place`, without waiting for it.
 #[inline(always)]
-pub(super) fn prefetch(word: &AtomicU64) {
+pub(super) fn prefetch<T>(place: &T) {
     // SAFETY: a hint, which reads and writes nothing that a program can see.
     unsafe {
-        asm!("prefetcht0 [{}]", in(reg) word, options(readonly, preserves_flags, nostack));
+        asm!("prefetcht0 [{}]", in(reg) place, options(readonly, preserves_flags, nostack));
     }
 }
 

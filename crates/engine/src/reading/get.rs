@@ -80,6 +80,7 @@ pub(crate) fn prefetch_all<'k>(items: &Items, keys: impl Iterator<Item = Key<'k>
     let mut ids = [None; SIDE_BY_SIDE];
     for (place, key) in ids.iter_mut().zip(keys) {
         index.prefetch_group(key.id.slice);
+        items.slices().prefetch(key.id.slice);
         *place = Some(key.id);
     }
     let ids = || ids.iter().map_while(|id| *id);

@@ -38,7 +38,8 @@ pub enum Frame<'a> {
         again: u16,
         /// The map that the sender has used.
         map_version: u64,
-        /// One memcached request in canonical form.
+        /// One memcached request: a plain one as its client has written it, any other in
+        /// canonical form.
         text: &'a [u8],
     },
     /// The reply to a request.
@@ -362,6 +363,6 @@ fn flag(field: &'static str, number: u8) -> Result<bool, Fault> {
 }
 
 fn verdict(number: u8) -> Result<Verdict, Fault> {
-    let known = Verdict::ALL.into_iter().find(|verdict| *verdict as u8 == number);
+    let known = Verdict::ALL.get(usize::from(number)).copied();
     known.ok_or(Fault::Field("verdict", number.into(), "0 to 5"))
 }

@@ -6,6 +6,7 @@
 
 use super::cell::RingCell;
 use super::flush;
+use super::link::AHEAD;
 use super::outcome;
 use super::routes::{Routes, Target};
 use super::tag::{Asker, RequestTag};
@@ -28,7 +29,7 @@ use std::sync::Arc;
 /// Parts that a reply to another cell may have: more than the longest value.
 const PARTS_MAX: usize = 1 << 16;
 
-/// A request in canonical form.
+/// What the text of a request asks for.
 pub(super) enum Asked<'t> {
     Request(Request<'t>),
     /// Ends all items of the range that the slice is of.
@@ -272,7 +273,12 @@ impl Executor {
         let engine = self.cell().engine();
         let words = texts.filter_map(memcache::second_word);
         let keys = words.filter(|word| (1..=KEY_BYTES_MAX).contains(&word.len()));
-        engine.prefetch(keys.map(|key| engine.key(key)));
+        let mut ahead = [None; AHEAD];
+        ahead.iter_mut().zip(keys).for_each(|(place, key)| *place = Some(engine.key(key)));
+        engine.prefetch(ahead.into_iter().flatten());
+        if let Some(replies) = &self.inner.worker.replies {
+            replies.sink.look_ahead(ahead.iter().flatten().map(|key| key.id.slice));
+        }
     }
 
     /// What this asker has asked for. Nearly always it is the one that has asked last.

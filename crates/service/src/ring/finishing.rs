@@ -2,7 +2,7 @@
 //! which other parts are missing.
 
 use super::job::{GatedReply, Gather, Origin};
-use session::{Order, Ticket};
+use session::{Completions, Order, Ticket};
 use std::collections::{HashMap, VecDeque};
 
 /// Replies of one worker on their way to whom they belong.
@@ -10,6 +10,10 @@ use std::collections::{HashMap, VecDeque};
 pub(crate) struct Finishing {
     pub(super) gated: VecDeque<GatedReply>,
     gathers: HashMap<u64, Gather>,
+    /// Those that go to clients of this worker in the present batch.
+    completions: Completions,
+    /// The memory of the last ones.
+    spare: Completions,
     /// Delayed flushes that are proposed, by their numbers, and who waits for them.
     pub(super) flushes: HashMap<u64, Option<Ticket>>,
 }
@@ -29,11 +33,9 @@ impl Finishing {
     /// composed in it. Its clients lose their connections; those for whom a reply goes back to
     /// another worker are returned.
     pub(super) fn drop_all(&mut self, orders: &mut VecDeque<Order>) -> Vec<Origin> {
-        for order in orders.iter_mut() {
-            if let Order::Complete { ticket, .. } = order {
-                *order = Order::Close(ticket.conn);
-            }
-        }
+        let composed = self.completions.iter().map(|(ticket, ..)| Order::Close(ticket.conn));
+        orders.extend(composed);
+        self.completions.clear();
         orders.extend(self.gathers.drain().map(|(_, gather)| Order::Close(gather.ticket().conn)));
         let mut of_workers = Vec::new();
         for GatedReply { origin, .. } in self.gated.drain(..) {
@@ -47,22 +49,37 @@ impl Finishing {
     }
 
     /// The reply to a request goes to whom it belongs.
-    pub(super) fn finish(&mut self, origin: Origin, bytes: Vec<u8>, orders: &mut VecDeque<Order>) {
+    #[inline]
+    pub(super) fn finish(&mut self, origin: Origin, bytes: &[u8]) {
         match origin {
             // Its reply is mail.
             Origin::Nobody | Origin::Worker { .. } => {}
-            Origin::Client(ticket) => {
-                orders.push_back(Order::Complete { ticket, bytes, last: true });
-            }
-            Origin::Part { gather, index } => {
-                let Some(of) = self.gathers.get_mut(&gather) else { return };
-                let Some(leaving) = of.take(index, bytes) else { return };
-                if leaving.last {
-                    self.gathers.remove(&gather);
-                }
-                let (ticket, bytes, last) = (leaving.ticket, leaving.bytes, leaving.last);
-                orders.push_back(Order::Complete { ticket, bytes, last });
-            }
+            Origin::Client(ticket) => self.completions.push(ticket, bytes, true),
+            Origin::Part { gather, index } => self.finish_part((gather, index), bytes.to_vec()),
         }
+    }
+
+    fn finish_part(&mut self, (gather, index): (u64, usize), bytes: Vec<u8>) {
+        let Some(of) = self.gathers.get_mut(&gather) else { return };
+        let Some(leaving) = of.take(index, bytes) else { return };
+        if leaving.last {
+            self.gathers.remove(&gather);
+        }
+        self.completions.push(leaving.ticket, &leaving.bytes, leaving.last);
+    }
+
+    /// The replies that go to clients of this worker, as an order.
+    pub(super) fn take_completions(&mut self) -> Option<Order> {
+        if self.completions.is_empty() {
+            return None;
+        }
+        let next = std::mem::take(&mut self.spare);
+        Some(Order::Complete(std::mem::replace(&mut self.completions, next)))
+    }
+
+    /// The order was carried out.
+    pub(super) fn take_back(&mut self, mut completions: Completions) {
+        completions.clear();
+        self.spare = completions;
     }
 }

@@ -23,8 +23,8 @@ use memcache::{Expiry, Key, KeyScratch, Limits, Refusal, Request, Store, expiry}
 use peer::{Frame, Purpose};
 use ring::{CellId, Durability};
 use session::{
-    Answer, BatchEnd, Cause, Conn, ConnId, Handler, LogId, Order, Outcome, Passed, Prompt, Reply,
-    Serve, Session, Taken, Ticket, ValueStart, Waited, WorkerId,
+    Answer, BatchEnd, Cause, Completions, Conn, ConnId, Handler, LogId, Order, Outcome, Passed,
+    Plain, Prompt, Reply, Serve, Session, Taken, Ticket, ValueStart, Waited, WorkerId,
 };
 use std::fmt::Display;
 use std::sync::Arc;
@@ -73,8 +73,8 @@ impl LinkHandler for RingService {
         self.worker.jobs.executor.look_ahead(texts);
     }
 
-    fn reply_to_cell(&self, id: (u64, u16), text: Option<&[u8]>, out: &mut Vec<u8>) {
-        self.worker.reply_to_cell(id, text, out);
+    fn reply_in_doubt(&self, id: (u64, u16), out: &mut Vec<u8>) {
+        self.worker.reply_in_doubt(id, out);
     }
 
     fn notes(&self, cell: CellId, what: &dyn Display) {
@@ -215,6 +215,15 @@ impl Handler for RingService {
         self.worker.service_mut().store_now::<GATED>(now, store, reply)
     }
 
+    const SENDS_ON: bool = true;
+
+    #[inline]
+    fn send_on(&mut self, now: Now, conn: &Conn, plain: &Plain<'_>, ticket: Ticket) -> bool {
+        self.worker.begin(now);
+        !self.worker.service().distrusts(conn)
+            && requests::send_on(&mut self.worker.jobs, plain, ticket)
+    }
+
     fn whole_bytes_max(&self) -> usize {
         self.worker.service().whole_bytes_max()
     }
@@ -315,14 +324,13 @@ impl Handler for RingService {
     }
 
     fn take_order(&mut self) -> Option<Order> {
-        if let Some(order) = self.worker.jobs.orders.pop_front() {
-            return Some(order);
-        }
-        self.worker.streams.next_turn()
+        let jobs = &mut self.worker.jobs;
+        let order = jobs.orders.pop_front().or_else(|| jobs.finishing.take_completions());
+        order.or_else(|| self.worker.streams.next_turn())
     }
 
-    fn take_back(&mut self, bytes: Vec<u8>) {
-        self.worker.jobs.buffers.give(bytes);
+    fn take_back(&mut self, completions: Completions) {
+        self.worker.jobs.finishing.take_back(completions);
     }
 
     fn end_batch(&mut self, now: Now, fresh: impl Fn() -> Now) -> BatchEnd {

@@ -41,7 +41,7 @@ pub(crate) enum Repeat {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Job {
     pub(crate) origin: Origin,
-    /// The request in canonical form.
+    /// The request: a plain one as its client has written it, any other in canonical form.
     pub(crate) text: Vec<u8>,
     /// The slice of its key.
     pub(crate) slice: SliceId,

@@ -121,13 +121,13 @@ impl Jobs {
         if self.waiting() < JOBS_MAX && self.takes(job.text.len()) {
             return self.dispatch(job);
         }
-        self.finish(job.origin, error("too many requests wait for other cells"));
+        self.finish(job.origin, &error("too many requests wait for other cells"));
     }
 
     /// A job is back that was lent.
     pub(super) fn returned(&mut self, number: u64, reply: Vec<u8>) {
         if let Some(origin) = self.lent.take(number) {
-            self.finish(origin, reply);
+            self.finish(origin, &reply);
         }
     }
 
@@ -145,14 +145,14 @@ impl Jobs {
             ring::Outcome::Unknown => in_doubt("the agreement has not confirmed it in time"),
             ring::Outcome::Unavailable => error("the cells cannot agree on a flush_all now"),
         };
-        self.finish(Origin::Client(ticket), line);
+        self.finish(Origin::Client(ticket), &line);
     }
 
     /// Begins `job`, unless one about the same slice is kept for later: requests of one client keep
     /// their order.
     pub(super) fn dispatch(&mut self, job: Job) {
-        let worker = self.executor.worker;
-        if !self.executor.ring.has_links(worker) {
+        if !self.has_links() {
+            let worker = self.executor.worker;
             self.lent.forget_late(self.now_ns());
             let (origin, kept) = lent::kept(&job);
             let number = self.executor.ring.lend(job, worker);
@@ -162,6 +162,11 @@ impl Jobs {
             return self.again.push(job);
         }
         self.begin_job(job);
+    }
+
+    /// Whether this worker has links.
+    pub(super) fn has_links(&self) -> bool {
+        self.executor.ring.has_links(self.executor.worker)
     }
 
     /// Whether a job about `slice` is kept for later, or lent.
@@ -176,7 +181,7 @@ impl Jobs {
             return self.gives_up(job);
         }
         if job.is_in_doubt && job.losses != self.executor.losses(job.slice) {
-            return self.finish(job.origin, in_doubt(LOST));
+            return self.finish(job.origin, &in_doubt(LOST));
         }
         match self.executor.route(job.slice).0 {
             Target::Here(..) => self.run(job),
@@ -189,7 +194,7 @@ impl Jobs {
         let mut reply = Reply::new();
         let tag = (job.id > 0).then(|| self.tag(&mut job));
         let Some((asked, slice)) = self.executor.read(&job.text) else {
-            return self.finish(job.origin, MALFORMED.to_vec());
+            return self.finish(job.origin, MALFORMED);
         };
         let executed = match (self.executor.leads_asked(slice, &asked), tag) {
             (Leads::Yes, Some(tag)) => {
@@ -205,7 +210,7 @@ impl Jobs {
         match executed {
             Executed::NotNow => self.again.push(job),
             Executed::Forgotten => self.forgotten(job),
-            Executed::Done => self.finish(job.origin, std::mem::take(reply.bytes_mut())),
+            Executed::Done => self.finish(job.origin, reply.bytes_mut()),
             Executed::Gate(log, seq) => {
                 let bytes = std::mem::take(reply.bytes_mut());
                 let Job { origin, due_ns, .. } = job;
@@ -224,7 +229,8 @@ impl Jobs {
         RequestTag { asker, id: job.id, first, again: job.asks(losses) }
     }
 
-    fn ask(&mut self, cell: CellId, mut job: Job) {
+    /// Sends `job` to `cell`.
+    pub(super) fn ask(&mut self, cell: CellId, mut job: Job) {
         let map_version = self.executor.version();
         let now_ns = self.now_ns();
         let Some(to) = self.executor.address(cell) else { return self.again.push(job) };
@@ -289,7 +295,7 @@ impl Jobs {
         for (cell, job) in overdue {
             let why = format!("cell {cell} has not answered in time");
             let only_reads = job.repeat == Repeat::Always;
-            self.finish(job.origin, if only_reads { error(&why) } else { in_doubt(&why) });
+            self.finish(job.origin, &if only_reads { error(&why) } else { in_doubt(&why) });
         }
         self.end_useless_links(&cells);
         self.asked.looks_again(self.peers.is_opening(), now_ns);
@@ -326,14 +332,15 @@ impl Jobs {
             Target::Nowhere => "no cell leads it".to_owned(),
         };
         let why = format!("{range} cannot be served: {reason}");
-        self.finish(job.origin, if job.is_in_doubt { in_doubt(&why) } else { error(&why) });
+        self.finish(job.origin, &if job.is_in_doubt { in_doubt(&why) } else { error(&why) });
     }
 
-    fn finish(&mut self, origin: Origin, bytes: Vec<u8>) {
+    #[inline]
+    fn finish(&mut self, origin: Origin, bytes: &[u8]) {
         if let Origin::Worker { worker, number } = origin {
-            return self.returning.push((worker, number, bytes));
+            return self.returning.push((worker, number, bytes.to_vec()));
         }
-        self.finishing.finish(origin, bytes, &mut self.orders);
+        self.finishing.finish(origin, bytes);
     }
 
     /// The batch has ended. `may_answer`: what was composed in it may leave.
@@ -354,7 +361,7 @@ impl Jobs {
             *reply = doubt();
         }
         for origin in self.finishing.drop_all(&mut self.orders) {
-            self.finish(origin, doubt());
+            self.finish(origin, &doubt());
         }
     }
 
@@ -363,11 +370,11 @@ impl Jobs {
         for _ in 0..self.finishing.gated.len() {
             let Some(reply) = self.finishing.gated.pop_front() else { break };
             match self.executor.passed(reply.log, reply.seq) {
-                Passed::Yes => self.finish(reply.origin, reply.bytes),
+                Passed::Yes => self.finish(reply.origin, &reply.bytes),
                 Passed::No if reply.due_ns > self.now_ns() => {
                     self.finishing.gated.push_back(reply);
                 }
-                _ => self.finish(reply.origin, in_doubt("a copy has not confirmed it in time")),
+                _ => self.finish(reply.origin, &in_doubt("a copy has not confirmed it in time")),
             }
         }
     }
@@ -381,7 +388,7 @@ impl Jobs {
                 Repeat::Always | Repeat::ById => self.again.push(job.doubted()),
                 Repeat::Never => {
                     let why = format!("the link to cell {cell} has broken");
-                    self.finish(job.origin, in_doubt(&why));
+                    self.finish(job.origin, &in_doubt(&why));
                 }
             }
         }
@@ -396,14 +403,14 @@ impl Jobs {
             }
             false => line,
         };
-        self.finish(job.origin, line);
+        self.finish(job.origin, &line);
     }
 
     /// The id of `job` is not known any more. If nothing of it can have been executed, it is asked
     /// with another one.
     fn forgotten(&mut self, job: Job) {
         match job.is_in_doubt {
-            true => self.finish(job.origin, in_doubt(FORGOTTEN)),
+            true => self.finish(job.origin, &in_doubt(FORGOTTEN)),
             false => self.again.push(job.without_id()),
         }
     }
@@ -419,10 +426,8 @@ impl Jobs {
         let Some(job) = self.asked.take((id, again), cell) else { return };
         match verdict {
             Verdict::Done => {
-                let mut reply = self.buffers.take();
-                reply.extend_from_slice(text);
+                self.finish(job.origin, text);
                 self.buffers.give(job.text);
-                self.finish(job.origin, reply);
             }
             Verdict::Refused => self.refuses(job, text.to_vec()),
             Verdict::NotOwner | Verdict::TooManyHops => self.again.push(job),
@@ -433,7 +438,7 @@ impl Jobs {
             Verdict::Forgotten => self.forgotten(job),
             Verdict::InDoubt => {
                 let why = format!("the copies of cell {cell} have not confirmed it");
-                self.finish(job.origin, in_doubt(&why));
+                self.finish(job.origin, &in_doubt(&why));
             }
         }
     }

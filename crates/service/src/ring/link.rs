@@ -34,9 +34,9 @@ pub(crate) trait LinkHandler: Handler {
     /// Lets the processor fetch what `frames` are about.
     fn look_ahead<'a>(&self, frames: impl Iterator<Item = Frame<'a>>);
 
-    /// Appends the reply to request `id` of another cell, which was sent so often before: `text`,
-    /// or that it is in doubt.
-    fn reply_to_cell(&self, id: (u64, u16), text: Option<&[u8]>, out: &mut Vec<u8>);
+    /// Appends the reply to request `id` of another cell, which was sent so often before: it is in
+    /// doubt.
+    fn reply_in_doubt(&self, id: (u64, u16), out: &mut Vec<u8>);
 
     /// Something is wrong with the link to `cell`.
     fn notes(&self, cell: CellId, what: &dyn Display);
@@ -44,7 +44,7 @@ pub(crate) trait LinkHandler: Handler {
 
 /// Requests that are looked at together before the first of them is executed: the processor fetches
 /// what they are about at the same time.
-const AHEAD: usize = 16;
+pub(super) const AHEAD: usize = 16;
 
 /// Bytes of memory that are kept for the beginning of a frame.
 const INPUT_KEEP_BYTES: usize = 4 << 10;
@@ -126,9 +126,9 @@ impl Link {
         self.waiting.clear();
     }
 
-    /// Keeps the reply `text` until its log has passed.
-    pub(crate) fn wait(&mut self, waiting: Waiting, text: &[u8]) {
-        self.waiting.push(waiting, text);
+    /// Keeps the reply `frame` until its log has passed.
+    pub(crate) fn wait(&mut self, waiting: Waiting, frame: &[u8]) {
+        self.waiting.push(waiting, frame);
     }
 
     /// Whether replies wait for several logs. Its driver looks at one of them.
@@ -268,7 +268,10 @@ impl Link {
             passed => Some(passed == Passed::Yes),
         };
         let out = out.bytes_mut();
-        self.waiting.release(ends, |id, text| handler.reply_to_cell(id, text, out));
+        self.waiting.release(ends, |id, frame| match frame {
+            Some(frame) => out.extend_from_slice(frame),
+            None => handler.reply_in_doubt(id, out),
+        });
     }
 }
 

@@ -10,6 +10,7 @@ use super::tail::{Reach, Tail};
 use base::{MemoryBudget, SLICES, SliceId, SliceRange, Version};
 use ring::CellId;
 use std::collections::BTreeMap;
+use std::ops::BitXor;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -146,6 +147,16 @@ impl Origins {
         of == cell
             && map_version >= self.since[slice.index()].load(Ordering::Relaxed)
             && version.is_none_or(|version| version.epoch() == epoch)
+    }
+
+    /// Reads what [`Origins::accepts`] needs for each of `slices`, so that the processor has it
+    /// then: it fetches for all of them at once.
+    pub(crate) fn look_ahead(&self, slices: impl Iterator<Item = SliceId>) {
+        let read = |slice: SliceId| {
+            let table = |table: &[AtomicU64]| table[slice.index()].load(Ordering::Relaxed);
+            table(&self.accepts) ^ table(&self.since)
+        };
+        std::hint::black_box(slices.map(read).fold(0, BitXor::bitxor));
     }
 
     /// Applies changes of `slices` by `cell` in `epoch` from now on, if it goes by the map of

@@ -118,7 +118,10 @@ impl Peers {
     pub(crate) fn send(&mut self, cell: CellId, out: &mut Vec<u8>) {
         if let Some(link) = self.0.get_mut(&cell) {
             link.is_ordered = false;
-            out.append(&mut link.out);
+            match out.is_empty() {
+                true => std::mem::swap(out, &mut link.out),
+                false => out.append(&mut link.out),
+            }
         }
     }
 

@@ -19,7 +19,7 @@ use super::wanted::Wanted;
 use base::SliceId;
 use memcache::reply::LINE_END;
 use memcache::{Key, Keys, Request};
-use session::{Conn, Outcome, Reply, Ticket};
+use session::{Conn, Outcome, Plain, Reply, Ticket};
 
 /// Delayed flushes of a worker that are proposed and not decided.
 const FLUSHES_MAX: usize = 16;
@@ -71,6 +71,23 @@ pub(super) fn call(
             Outcome::Done
         }
     }
+}
+
+/// Sends a plain request to its owner, as its client has written it. `false` if it takes the
+/// general way: nothing has happened then.
+pub(super) fn send_on(jobs: &mut Jobs, plain: &Plain<'_>, ticket: Ticket) -> bool {
+    let slice = SliceId::of(plain.key.as_bytes());
+    let Target::Cell(cell) = jobs.executor.route(slice).0 else { return false };
+    let has_place = jobs.waiting() < JOBS_MAX && jobs.takes(plain.text.len());
+    if !has_place || jobs.is_kept(slice) || !jobs.has_links() {
+        return false;
+    }
+    let origin = if plain.noreply { Origin::Nobody } else { Origin::Client(ticket) };
+    let repeat = if plain.reads { Repeat::Always } else { Repeat::ById };
+    let mut text = jobs.buffers.take();
+    text.extend_from_slice(plain.text);
+    jobs.ask(cell, Job::new(origin, (text, slice), repeat, jobs.due_ns()));
+    true
 }
 
 /// Sends `request` to its owner, or tries again a little later.

@@ -1,7 +1,7 @@
 //! Where the requests for a slice go, by one version of the map.
 
 use super::terms::{Term, Terms};
-use base::{SLICES, SliceId};
+use base::SliceId;
 use effects::Level;
 use ring::{CellId, Consistency, Map, Range, RangeId};
 use std::collections::BTreeMap;
@@ -28,14 +28,21 @@ struct Route {
     lost_at: u64,
 }
 
+impl Route {
+    /// That of slices which are in no range.
+    const NOWHERE: Self = Self { target: Target::Nowhere, range: None, losses: 0, lost_at: 0 };
+}
+
 /// The routes of all slices.
 pub(crate) struct Routes {
     /// The version of the map.
     pub(crate) version: u64,
     /// What replies mean, unless a request chooses otherwise.
     pub(crate) consistency: Consistency,
-    /// By slice, the number of its range in `routes`.
-    by_slice: Box<[u16]>,
+    /// The first slice of each route but the first, by rising number. A few numbers that are
+    /// searched stay in the cache of the processor, where a table of all slices would not.
+    begins: Vec<u16>,
+    /// One more than that. Each ends where the next begins.
     routes: Vec<Route>,
     /// Where cells take requests, and in which life.
     pub(crate) cells: BTreeMap<CellId, (SocketAddr, u64)>,
@@ -51,10 +58,7 @@ impl Routes {
         serves: impl Fn(&Range) -> bool,
         lost_at: impl Fn(&Range) -> u64,
     ) -> Self {
-        let mut by_slice = vec![0; SLICES].into_boxed_slice();
-        let nowhere = Route { target: Target::Nowhere, range: None, losses: 0, lost_at: 0 };
-        let mut routes = vec![nowhere];
-        for range in &map.ranges {
+        let route = |range: &Range| {
             let target = match range.primary {
                 primary if primary == me => {
                     let level = serves(range)
@@ -64,16 +68,22 @@ impl Routes {
                 }
                 primary => Target::Cell(primary),
             };
-            by_slice[range.slices().numbers()].fill(routes.len() as u16);
             let (losses, lost_at) = (range.losses, lost_at(range));
-            routes.push(Route { target, range: Some(range.id), losses, lost_at });
+            Route { target, range: Some(range.id), losses, lost_at }
+        };
+        let mut ranges: Vec<_> = map.ranges.iter().collect();
+        ranges.sort_by_key(|range| (range.start, range.end));
+        let (mut begins, mut routes) = (Vec::new(), vec![Route::NOWHERE]);
+        for range in ranges {
+            begins.extend([range.start, range.end]);
+            routes.extend([route(range), Route::NOWHERE]);
         }
         let cell = |(id, cell): (&CellId, &ring::Cell)| {
             (*id, (cell.started.addresses.links, cell.started.incarnation.0))
         };
         let cells = map.cells.iter().map(cell).collect();
         let (version, consistency) = (map.version, map.consistency);
-        Self { version, consistency, by_slice, routes, cells }
+        Self { version, consistency, begins, routes, cells }
     }
 
     /// Where the requests for `slice` go, and its range.
@@ -92,6 +102,53 @@ impl Routes {
 
     #[inline(always)]
     fn route(&self, slice: SliceId) -> &Route {
-        &self.routes[usize::from(self.by_slice[slice.index()])]
+        let slice = slice.index() as u16;
+        &self.routes[self.begins.partition_point(|begin| *begin <= slice)]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::SLICES;
+
+    /// A range with this number and primary.
+    fn range((start, end): (u16, u16), number: u32) -> Range {
+        Range {
+            id: RangeId(number),
+            start,
+            end,
+            epoch: 1,
+            config: 1,
+            primary: CellId(number),
+            copies: Vec::new(),
+            learner: None,
+            learner_since: 0,
+            losses: number,
+        }
+    }
+
+    #[test]
+    fn each_slice_goes_to_the_primary_of_its_range_and_that_of_none_goes_nowhere() {
+        let all = SLICES as u16;
+        let cases: [&[(u16, u16)]; 5] = [
+            &[],
+            &[(0, all)],
+            &[(0, 5461), (5461, 10_922), (10_922, all)],
+            &[(9000, 9001), (20, 20), (20, 300), (9001, all - 1), (0, 7)],
+            &[(0, 1), (1, 2), (2, 2), (2, 3), (all - 1, all)],
+        ];
+        for bounds in cases {
+            let mut map = Map::new(1, 3, 1);
+            map.ranges = bounds.iter().zip(7..).map(|(bounds, at)| range(*bounds, at)).collect();
+            let routes = Routes::of(&map, CellId(1), &Terms::new(), |_| true, |_| 4);
+            for slice in SliceId::all() {
+                let of = map.ranges.iter().find(|range| range.slices().contains(slice));
+                let target = of.map_or(Target::Nowhere, |range| Target::Cell(range.primary));
+                assert_eq!(routes.target(slice), (target, of.map(|range| range.id)), "{slice:?}");
+                let losses = of.map_or((0, 0), |range| (range.losses, 4));
+                assert_eq!(routes.losses(slice), losses);
+            }
+        }
     }
 }

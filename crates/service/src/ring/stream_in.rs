@@ -305,7 +305,10 @@ fn look_ahead(records: &mut Records<'_>, ring: &RingCell) {
     let engine = ring.cell.engine();
     let keys = (0..AHEAD).map_while(|_| records.next_key());
     let keys = keys.filter(|key| (1..=KEY_BYTES_MAX).contains(&key.len()));
-    engine.prefetch(keys.map(|key| engine.key(key)));
+    let mut ahead = [None; AHEAD];
+    ahead.iter_mut().zip(keys).for_each(|(place, key)| *place = Some(engine.key(key)));
+    engine.prefetch(ahead.into_iter().flatten());
+    ring.origins.look_ahead(ahead.iter().flatten().map(|key| key.id.slice));
 }
 
 fn apply(

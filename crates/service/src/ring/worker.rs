@@ -232,8 +232,8 @@ impl RingWorker {
         if hops > HOPS_MAX {
             return false;
         }
-        begin_reply(id, map_version, out.bytes_mut());
-        let body = out.mark();
+        // Its text follows.
+        write_reply(id, map_version, &[], out.bytes_mut());
         let value_bytes_max = executor.cell().options().limits.value_bytes_max;
         let answer = if tag.first == 0 {
             plain_get(text).and_then(|(key, _)| executor.get_plain(key, out))
@@ -243,7 +243,8 @@ impl RingWorker {
         };
         match answer {
             Some(Answer::Gate { log, seq }) => {
-                link.wait(Waiting { log, seq, due_ns, id }, out.since_mut(body));
+                end_frame(out.since_mut(mark));
+                link.wait(Waiting { log, seq, due_ns, id }, out.since_mut(mark));
                 out.rewind(mark);
             }
             Some(_) => end_frame(out.since_mut(mark)),
@@ -290,9 +291,12 @@ impl RingWorker {
             _ => executor.execute_once((&asked, slice), tag, &mut reply),
         };
         match executed {
-            Executed::Done => self.reply_to_cell((id, again), Some(reply.bytes_mut()), out),
+            Executed::Done => write_reply((id, again), map_version, reply.bytes_mut(), out),
             Executed::Gate(log, seq) => {
-                link.wait(Waiting { log, seq, due_ns, id: (id, again) }, reply.bytes_mut());
+                let (id, start) = ((id, again), out.len());
+                write_reply(id, map_version, reply.bytes_mut(), out);
+                link.wait(Waiting { log, seq, due_ns, id }, &out[start..]);
+                out.truncate(start);
             }
             Executed::NotNow => refuse(Verdict::NotOwner),
             Executed::Forgotten => refuse(Verdict::Forgotten),
@@ -301,19 +305,10 @@ impl RingWorker {
         self.composed = reply;
     }
 
-    /// Appends the reply to request `id` of another cell, which was sent so often before: `text`,
-    /// or that it is in doubt.
-    pub(super) fn reply_to_cell(
-        &self,
-        (id, again): (u64, u16),
-        text: Option<&[u8]>,
-        out: &mut Vec<u8>,
-    ) {
-        let map_version = self.ring().version();
-        let (verdict, text) = match text {
-            Some(text) => (Verdict::Done, text),
-            None => (Verdict::InDoubt, &[][..]),
-        };
+    /// Appends the reply to request `id` of another cell, which was sent so often before: it is in
+    /// doubt.
+    pub(super) fn reply_in_doubt(&self, (id, again): (u64, u16), out: &mut Vec<u8>) {
+        let (verdict, map_version, text) = (Verdict::InDoubt, self.ring().version(), &[][..]);
         Frame::Reply { id, again, verdict, map_version, text }.encode(out);
     }
 
@@ -323,8 +318,8 @@ impl RingWorker {
     }
 }
 
-/// Begins the frame of the reply to request `id` of another cell. Its text follows.
-fn begin_reply((id, again): (u64, u16), map_version: u64, out: &mut Vec<u8>) {
-    let (verdict, text) = (Verdict::Done, &[][..]);
+/// Appends the reply `text` to request `id` of another cell, which was sent so often before.
+fn write_reply((id, again): (u64, u16), map_version: u64, text: &[u8], out: &mut Vec<u8>) {
+    let verdict = Verdict::Done;
     Frame::Reply { id, again, verdict, map_version, text }.encode(out);
 }

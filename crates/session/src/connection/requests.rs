@@ -11,7 +11,7 @@ use super::flow::Flow;
 use super::value::{END, Value};
 use crate::bounds::WAIT_NS_MAX;
 use crate::context::Context;
-use crate::handler::{Cause, Handler, Outcome, Passed, Prompt, ValueStart, Waited};
+use crate::handler::{Cause, Handler, Outcome, Passed, Plain, Prompt, ValueStart, Waited};
 use crate::ids::{Conn, ConnId, Ticket};
 use crate::pending::{Ended, Executed, Pending, Wait};
 use crate::reply::{Mark, Span};
@@ -153,6 +153,12 @@ impl Requests {
         input: &[u8],
         context: &mut Context<H>,
     ) -> Option<usize> {
+        if H::SENDS_ON && !self.is_parked() {
+            let used = self.send_on(input, context);
+            if used.is_some() {
+                return used;
+            }
+        }
         match memcache::parse(input, context.handler.limits(&self.conn)) {
             Parsed::Request { request, consumed } => {
                 let mark = context.out.mark();
@@ -174,6 +180,25 @@ impl Requests {
                 Some(consumed + self.skip(&input[consumed..]))
             }
         }
+    }
+
+    /// Offers the plain request that `input` begins with to the handler, which may have it executed
+    /// elsewhere. Returns how much of the input is used; `None` if it does not.
+    #[inline(always)]
+    fn send_on<H: Handler>(&mut self, input: &[u8], context: &mut Context<H>) -> Option<usize> {
+        let value_bytes_max = context.handler.limits(&self.conn).value_bytes_max;
+        let (key, reads, noreply, rest) = match memcache::plain_store(input, value_bytes_max) {
+            Some((store, rest)) => (store.key, false, store.noreply, rest),
+            None => memcache::plain_get(input).map(|(key, rest)| (key, true, false, rest))?,
+        };
+        let used = input.len() - rest.len();
+        let (mark, ticket) = (context.out.mark(), self.next_ticket());
+        let plain = Plain { key, text: &input[..used], reads, noreply };
+        if !context.handler.send_on(context.now, &self.conn, &plain, ticket) {
+            return None;
+        }
+        let outcome = if noreply { Outcome::Done } else { Outcome::Pending };
+        Some(self.record_outcome(outcome, used, mark, context))
     }
 
     /// The ticket of one more request.

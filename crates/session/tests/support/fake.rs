@@ -9,10 +9,10 @@ use std::io::IoSlice;
 use std::sync::{Arc, Mutex};
 
 use base::Now;
-use memcache::{Key, Limits, Refusal, Request, Store};
+use memcache::{Key, Limits, Parsed, Refusal, Request, Store};
 use session::{
-    Answer, BatchEnd, Cause, Conn, ConnId, Handler, LogId, Mark, Outcome, Passed, Prompt, Reply,
-    Serve, Session, Ticket, Waited,
+    Answer, BatchEnd, Cause, Conn, ConnId, Handler, LogId, Mark, Outcome, Passed, Plain, Prompt,
+    Reply, Serve, Session, Ticket, Waited,
 };
 
 /// What clients have stored. The handlers of a server share it.
@@ -27,6 +27,14 @@ pub trait Delays {
     fn declines(&mut self) -> bool {
         false
     }
+
+    /// Whether the handler has a plain request executed elsewhere.
+    fn sends_on(&mut self) -> bool {
+        false
+    }
+
+    /// The reply to such a request has come, before its client may have it.
+    fn sent_on(&mut self, _ticket: Ticket, _bytes: Vec<u8>) {}
 
     /// Whether the last replies to plain `get`s may leave at once.
     fn confirms(&self) -> bool {
@@ -249,6 +257,29 @@ impl<D: Delays> Handler for Fake<D> {
         self.calls += 1;
         self.store(store, reply);
         if store.noreply { Answer::Done } else { self.delays.gate_now() }
+    }
+
+    const SENDS_ON: bool = true;
+
+    fn send_on(&mut self, _now: Now, conn: &Conn, plain: &Plain<'_>, ticket: Ticket) -> bool {
+        if !self.delays.sends_on() {
+            return false;
+        }
+        self.calls += 1;
+        let Parsed::Request { request, consumed } = memcache::parse(plain.text, &self.limits)
+        else {
+            panic!("{plain:?} is no request")
+        };
+        let (mut conn, mut reply) = (Conn::new(conn.id()), Reply::new());
+        let (outcome, _) = self.execute(&mut conn, &request, &mut reply);
+        assert_eq!((outcome, consumed), (Outcome::Done, plain.text.len()));
+        assert_eq!(first_key(&request), plain.key.as_bytes());
+        assert_eq!(matches!(request, Request::Get { .. }), plain.reads);
+        assert_eq!(reply.is_empty(), plain.noreply);
+        if !plain.noreply {
+            self.delays.sent_on(ticket, withhold(&mut reply, Mark::default()));
+        }
+        true
     }
 
     fn refused(
