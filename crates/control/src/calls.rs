@@ -1,17 +1,20 @@
 //! What other cells send to this one: heartbeats, calls of the coordinator, and cells that want to
 //! join.
+//!
+//! A connection is accepted, and heartbeats are taken, in the thread of the member. With its first
+//! call it goes to the thread of the coordinator, so that a call wakes no other.
 
 use crate::hub::Hub;
 use crate::messages::{JOIN, Join, Joined, QUORUM};
-use crate::wire::{Message, Who, Wire};
-use peer::{Frame, Nonce};
+use crate::wire::{Message, Reader, Who, Wire};
+use peer::{Frame, Identity, Nonce};
 use quorum::{Coordinator, Outcome, Quorum};
 use ring::{CellId, Command, Event, Incarnation, Verdict};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Handle;
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::time::sleep;
 
 /// Connections of other cells that are served at once.
@@ -34,6 +37,12 @@ pub(crate) struct Calls {
     pub(crate) note: Box<dyn Fn(String) + Send + Sync>,
 }
 
+struct Call {
+    id: u64,
+    kind: u8,
+    body: Vec<u8>,
+}
+
 struct Answer {
     id: u64,
     body: Option<Vec<u8>>,
@@ -49,18 +58,15 @@ impl Calls {
                 Err(_) => sleep(PAUSE).await,
                 Ok((socket, _)) => {
                     let calls = self.clone();
-                    tokio::spawn(async move {
-                        calls.serve_one(socket).await;
-                        drop(place);
-                    });
+                    tokio::spawn(calls.serve_one(socket, place));
                 }
             }
         }
     }
 
-    async fn serve_one(self: Arc<Self>, socket: TcpStream) {
+    async fn serve_one(self: Arc<Self>, socket: TcpStream, place: OwnedSemaphorePermit) {
         let from = socket.peer_addr();
-        let wire = match Wire::accept(socket, &self.who, (self.nonce)()).await {
+        let mut wire = match Wire::accept(socket, &self.who, (self.nonce)()).await {
             Ok(wire) => wire,
             Err(error) => {
                 if let Ok(from) = from
@@ -72,7 +78,39 @@ impl Calls {
             }
         };
         let peer = wire.session.peer;
-        let (mut reader, mut writer) = (wire.reader, wire.writer);
+        let Some(first) = self.hears(&mut wire.reader, peer).await else { return };
+        let Ok(wire) = wire.detach() else { return };
+        let runtime = self.runtime.clone();
+        runtime.spawn(async move {
+            if let Ok(wire) = wire.attach() {
+                self.answers(wire, first).await;
+            }
+            drop(place);
+        });
+    }
+
+    /// Takes heartbeats, until a call comes. `None`: the connection is over.
+    async fn hears(&self, reader: &mut Reader, peer: Identity) -> Option<Call> {
+        while let Ok(message) = reader.next().await {
+            match message {
+                Message::Heartbeat(heartbeat) if peer.ring != 0 => {
+                    let from = CellId(peer.cell);
+                    let incarnation = Incarnation(peer.incarnation);
+                    // One that finds the member too far behind is of no use.
+                    let _ = self.events.try_send(Event::Heard { from, incarnation, heartbeat });
+                }
+                Message::Call { id, kind, body } if kind == JOIN || peer.ring != 0 => {
+                    return Some(Call { id, kind, body });
+                }
+                _ => return None,
+            }
+        }
+        None
+    }
+
+    /// Answers `first` and the calls after it, in the thread of the coordinator.
+    async fn answers(self: Arc<Self>, wire: Wire, first: Call) {
+        let Wire { session, mut reader, mut writer } = wire;
         let (answers, mut to_send) = mpsc::channel::<Answer>(ANSWERS_MAX);
         let sends = async {
             while let Some(Answer { id, body }) = to_send.recv().await {
@@ -83,24 +121,14 @@ impl Calls {
             }
         };
         let receives = async {
-            while let Ok(message) = reader.next().await {
-                match message {
-                    Message::Heartbeat(heartbeat) if peer.ring != 0 => {
-                        let from = CellId(peer.cell);
-                        let incarnation = Incarnation(peer.incarnation);
-                        // One that finds the member too far behind is of no use.
-                        let heard = Event::Heard { from, incarnation, heartbeat };
-                        let _ = self.events.try_send(heard);
-                    }
-                    Message::Call { id, kind, body } if kind == JOIN || peer.ring != 0 => {
-                        let (calls, answers) = (self.clone(), answers.clone());
-                        self.runtime.spawn(async move {
-                            let body = calls.answer(CellId(peer.cell), kind, &body).await;
-                            let _ = answers.send(Answer { id, body }).await;
-                        });
-                    }
-                    _ => return,
-                }
+            let mut next = Some(first);
+            while let Some(Call { id, kind, body }) = next {
+                let (calls, answers) = (self.clone(), answers.clone());
+                tokio::spawn(async move {
+                    let body = calls.answer(CellId(session.peer.cell), kind, &body).await;
+                    let _ = answers.send(Answer { id, body }).await;
+                });
+                next = self.hears(&mut reader, session.peer).await;
             }
         };
         tokio::select! {

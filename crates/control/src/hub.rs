@@ -1,4 +1,5 @@
-//! The connections to all other cells: one to each, which is opened again when it breaks.
+//! The connections to all other cells: one to each for heartbeats, and one for calls. One that breaks
+//! is opened again.
 //!
 //! A heartbeat that cannot be sent at once is dropped: a later one says more. A call that cannot be
 //! sent fails at once.
@@ -35,14 +36,29 @@ pub(crate) trait Reports: Send + Sync + 'static {
     fn broken(&self, cell: CellId);
 }
 
-/// The connections to all other cells.
+/// All connections, each kind in the thread that uses it.
+pub(crate) struct Hubs {
+    pub(crate) beats: Hub,
+    pub(crate) calls: Hub,
+}
+
+impl Hubs {
+    /// Connects to the cells of `map`, where they are reached now.
+    pub(crate) fn adopt(&self, map: &Map) {
+        self.beats.adopt(map);
+        self.calls.adopt(map);
+    }
+}
+
+/// The connections of one kind to all other cells.
 #[derive(Clone)]
 pub(crate) struct Hub(Arc<Shared>);
 
 struct Shared {
     who: Who,
     nonce: Arc<dyn Fn() -> Nonce + Send + Sync>,
-    reports: Box<dyn Reports>,
+    /// Of two kinds of connections to a cell, one says that they break.
+    reports: Option<Box<dyn Reports>>,
     /// Of the thread that has the connections.
     runtime: tokio::runtime::Handle,
     cells: Mutex<BTreeMap<CellId, (SocketAddr, mpsc::Sender<ToSend>)>>,
@@ -52,7 +68,7 @@ impl Hub {
     pub(crate) fn new(
         who: Who,
         nonce: Arc<dyn Fn() -> Nonce + Send + Sync>,
-        reports: Box<dyn Reports>,
+        reports: Option<Box<dyn Reports>>,
         runtime: tokio::runtime::Handle,
     ) -> Self {
         let cells = Mutex::default();
@@ -138,7 +154,7 @@ impl Keeps {
                     let is_long = lost_at.is_some_and(|at| at.elapsed() >= BROKEN);
                     if is_refused && is_long && !is_reported {
                         is_reported = true;
-                        self.hub.reports.broken(self.cell);
+                        self.hub.reports.iter().for_each(|to| to.broken(self.cell));
                     }
                 }
             }

@@ -1,8 +1,9 @@
 //! The loop of the member: events and time in, heartbeats, proposals, leases and maps out.
 
 use crate::config::{Clock, Plane};
-use crate::hub::Hub;
+use crate::hub::{Hub, Hubs};
 use crate::known::Known;
+use crate::present::Present;
 use crate::time::{KeptTime, Warnings};
 use base::Now;
 use quorum::{Coordinator, Quorum};
@@ -10,29 +11,24 @@ use ring::{
     CellId, Change, Command, Effect, Event, Incarnation, LOST_NS, Map, Member, Outcome, Outlook,
     RangeId,
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::runtime::Handle;
-use tokio::sync::mpsc;
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::sync::{mpsc, watch};
+use tokio::time::{Instant, sleep_until};
 
-/// How often the member looks at the time.
-const TICK: Duration = Duration::from_millis(10);
-/// How often the coordinator is given the cells that run.
+/// How often it is looked which cells run.
 const PRESENT_NS: u64 = 100_000_000;
 /// How often the second of the ring is kept.
 const KEEP_NS: u64 = 10_000_000_000;
-/// A cell counts as one that runs for this time after it was heard: who votes does not change with
-/// each pause.
-const ABSENT_NS: u64 = 5_000_000_000;
 
 /// The member of a cell, and what its effects are carried out by.
 pub(crate) struct Loop {
     pub(crate) me: CellId,
     pub(crate) incarnation: Incarnation,
-    pub(crate) hub: Hub,
+    pub(crate) hubs: Hubs,
     pub(crate) known: Known,
     pub(crate) quorum: Arc<Quorum<Hub>>,
     /// Of the thread that the coordinator runs in.
@@ -48,80 +44,122 @@ pub(crate) struct Loop {
     pub(crate) events: mpsc::Sender<Event>,
 }
 
+/// What wakes the loop.
+struct Sources {
+    incoming: mpsc::Receiver<Event>,
+    /// Versions of maps from which an operator wants this cell to go on alone.
+    recoveries: mpsc::Receiver<u64>,
+    maps: watch::Receiver<Arc<Map>>,
+    ended: watch::Receiver<Option<String>>,
+}
+
+/// What has happened.
+enum Woken {
+    Event(Event),
+    Map(Arc<Map>),
+    Recover(u64),
+    /// This life of the cell is over; with the reason, if there is one.
+    End(Option<String>),
+}
+
+impl Sources {
+    /// What happens next; at the latest at `tick_at`, that time has passed.
+    async fn next(&mut self, tick_at: Instant) -> Woken {
+        tokio::select! {
+            event = self.incoming.recv() => event.map_or(Woken::End(None), Woken::Event),
+            changed = self.maps.changed() => match changed {
+                Err(_) => Woken::End(None),
+                Ok(()) => Woken::Map(self.maps.borrow_and_update().clone()),
+            },
+            Some(version) = self.recoveries.recv() => Woken::Recover(version),
+            Ok(why) = self.ended.wait_for(Option::is_some) => {
+                Woken::End(Some(why.clone().unwrap_or_default()))
+            }
+            () = sleep_until(tick_at) => Woken::Event(Event::Tick),
+        }
+    }
+}
+
+/// What the loop remembers from one event to the next.
+#[derive(Default)]
+struct Memory {
+    present: Present,
+    present_at_ns: u64,
+    keep_at_ns: u64,
+    warnings: Warnings,
+    /// What the member was told last: for which map this cell is ready, and whether it leads the
+    /// agreement.
+    told: (u64, bool),
+}
+
 impl Loop {
     /// Runs until nobody can send an event any more.
     pub(crate) async fn run(
         self,
-        mut incoming: mpsc::Receiver<Event>,
-        mut recoveries: mpsc::Receiver<u64>,
+        incoming: mpsc::Receiver<Event>,
+        recoveries: mpsc::Receiver<u64>,
     ) {
-        let mut ended = self.quorum.ended();
-        let mut maps = self.quorum.watch();
+        let (mut maps, ended) = (self.quorum.watch(), self.quorum.ended());
         let first = maps.borrow_and_update().clone();
-        self.hub.adopt(&first);
+        self.hubs.adopt(&first);
         self.record(&Map::new(first.ring, u32::MAX, 1), &first, true);
-        let mut member = Member::new(self.me, first.clone(), self.knows_time, self.clock.now());
-        self.adopt(&mut member, first);
-        let mut ticks = interval(TICK);
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let start_ns = self.clock.now().mono_ns;
-        let cells = member.map().cells.keys();
+        let start = self.clock.now();
+        let mut member = Member::new(self.me, first.clone(), self.knows_time, start);
+        let mut memory = Memory::default();
         // At first all may run.
-        let mut heard: BTreeMap<_, _> = cells.map(|cell| (*cell, start_ns)).collect();
-        let (mut present_at_ns, mut keep_at_ns) = (0, 0);
-        let mut warnings = Warnings::default();
-        let is_arranging = Arc::new(AtomicBool::new(false));
+        memory.present.hear(first.cells.keys().copied(), start.mono_ns);
+        self.adopt(&mut member, first);
+        let mut sources = Sources { incoming, recoveries, maps, ended };
         loop {
-            let event = tokio::select! {
-                event = incoming.recv() => match event {
-                    None => return,
-                    Some(event) => event,
-                },
-                changed = maps.changed() => match changed {
-                    Err(_) => return,
-                    Ok(()) => {
-                        let map = maps.borrow_and_update().clone();
-                        self.hub.adopt(&map);
-                        self.record(member.map(), &map, false);
-                        self.keep(map.clone());
-                        self.adopt(&mut member, map);
-                        Event::Tick
+            let wait_ns = member.wakes_at_ns().saturating_sub(self.clock.now().mono_ns);
+            let woken = sources.next(Instant::now() + Duration::from_nanos(wait_ns)).await;
+            self.tell(&mut member, &mut memory.told);
+            match woken {
+                Woken::Event(event) => {
+                    if let Event::Heard { from, heartbeat, .. } = &event {
+                        self.plane.hear_ready(*from, heartbeat.ready_version);
                     }
-                },
-                Some(version) = recoveries.recv() => {
-                    self.recover(&member, version);
-                    Event::Tick
+                    self.handle(&mut member, event);
                 }
-                Ok(why) = ended.wait_for(Option::is_some) => {
-                    let why = why.clone().unwrap_or_default();
-                    self.plane.end(why);
-                    return;
+                Woken::Map(map) => {
+                    self.hubs.adopt(&map);
+                    self.record(member.map(), &map, false);
+                    self.keep(map.clone());
+                    self.adopt(&mut member, map);
                 }
-                _ = ticks.tick() => Event::Ready(self.plane.ready_version()),
-            };
-            if let Event::Heard { from, heartbeat, .. } = &event {
-                self.plane.hear_ready(*from, heartbeat.ready_version);
+                Woken::Recover(version) => self.recover(&member, version),
+                Woken::End(why) => return why.into_iter().for_each(|why| self.plane.end(why)),
             }
-            let is_tick = matches!(event, Event::Ready(_));
-            self.handle(&mut member, event);
-            if is_tick {
-                let leads = self.quorum.leader() == Some(self.me);
-                self.handle(&mut member, Event::Leads(leads));
-            }
-            let now = self.clock.now();
-            if let Some(from) = member.asks_for_map(now) {
-                let quorum = self.quorum.clone();
-                self.runtime.spawn(async move { quorum.fetch(from).await });
-            }
-            if now.mono_ns >= keep_at_ns && member.knows_time() {
-                keep_at_ns = now.mono_ns + KEEP_NS;
-                self.keep_time(now.expiry_s);
-            }
-            if now.mono_ns >= present_at_ns && !is_arranging.swap(true, Ordering::AcqRel) {
-                present_at_ns = now.mono_ns + PRESENT_NS;
-                self.say_present(&member, now, &mut heard, is_arranging.clone());
-                self.warn(&member, now, &mut warnings);
-            }
+            self.look(&mut member, &mut memory);
+        }
+    }
+
+    /// Lets the member know of what no event tells, if it is new.
+    fn tell(&self, member: &mut Member, told: &mut (u64, bool)) {
+        let leads = self.quorum.leader() == Some(self.me);
+        let now = (self.plane.ready_version(), leads);
+        if *told != now {
+            *told = now;
+            self.handle(member, Event::Ready(now.0));
+            self.handle(member, Event::Leads(leads));
+        }
+    }
+
+    /// Does what is due.
+    fn look(&self, member: &mut Member, memory: &mut Memory) {
+        let now = self.clock.now();
+        if let Some(from) = member.asks_for_map(now) {
+            let quorum = self.quorum.clone();
+            self.runtime.spawn(async move { quorum.fetch(from).await });
+        }
+        if now.mono_ns >= memory.keep_at_ns && member.knows_time() {
+            memory.keep_at_ns = now.mono_ns + KEEP_NS;
+            self.keep_time(now.expiry_s);
+        }
+        if now.mono_ns >= memory.present_at_ns {
+            memory.present_at_ns = now.mono_ns + PRESENT_NS;
+            self.say_present(member, now, &mut memory.present);
+            self.warn(member, now, &mut memory.warnings);
         }
     }
 
@@ -212,7 +250,7 @@ impl Loop {
                     self.clock.take(second);
                     self.serve(member);
                 }
-                Effect::Beat { to, heartbeat } => self.hub.beat(to, heartbeat),
+                Effect::Beat { to, heartbeat } => self.hubs.beats.beat(to, heartbeat),
                 Effect::Propose { range, command } => {
                     let (quorum, events) = (self.quorum.clone(), self.events.clone());
                     self.runtime.spawn(async move {
@@ -247,21 +285,14 @@ impl Loop {
     }
 
     /// Says to the coordinator which cells run, so that the leader keeps the right voters.
-    fn say_present(
-        &self,
-        member: &Member,
-        now: Now,
-        heard: &mut BTreeMap<CellId, u64>,
-        is_arranging: Arc<AtomicBool>,
-    ) {
+    fn say_present(&self, member: &Member, now: Now, present: &mut Present) {
         let cells = member.map().cells.keys().copied();
-        heard.extend(cells.filter(|cell| member.hears(*cell, now)).map(|it| (it, now.mono_ns)));
-        heard.retain(|_, at_ns| now.mono_ns.saturating_sub(*at_ns) < ABSENT_NS);
-        let present: Vec<_> = heard.keys().copied().collect();
-        let cells = member.map().cells.keys().copied();
+        let heard: BTreeSet<_> = cells.filter(|cell| member.hears(*cell, now)).collect();
+        let leader = self.quorum.leader();
+        present.hear(heard.iter().copied(), now.mono_ns);
         self.plane.see(Outlook {
-            heard: cells.filter(|cell| member.hears(*cell, now)).collect(),
-            leader: self.quorum.leader(),
+            heard,
+            leader,
             voters: self.quorum.voters(),
             apart: member.apart(now),
             wall_ahead_s: self.wall_ahead_s(now),
@@ -271,11 +302,13 @@ impl Loop {
         {
             self.plane.note(format!("this cell votes no more: {failure}"));
         }
-        let quorum = self.quorum.clone();
-        self.runtime.spawn(async move {
-            quorum.set_present(&present).await;
-            is_arranging.store(false, Ordering::Release);
-        });
+        let due = present.due(member.map().version, leader, now.mono_ns);
+        if let Some((present, under_way)) = due {
+            let quorum = self.quorum.clone();
+            self.runtime.spawn(async move {
+                under_way.ends(quorum.set_present(&present).await);
+            });
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::calls::Calls;
 use crate::config::{ControlConfig, ControlError, Plane, Seen};
-use crate::hub::{Hub, Reports};
+use crate::hub::{Hub, Hubs, Reports};
 use crate::known::Known;
 use crate::member::{Loop, propose};
 use crate::messages::{JOIN, Join, Joined};
@@ -83,7 +83,7 @@ pub struct Starting {
     incarnation: Incarnation,
     config: ControlConfig,
     knows_time: bool,
-    hub: Hub,
+    hubs: Hubs,
     quorum: Arc<Quorum<Hub>>,
     events: (mpsc::Sender<Event>, mpsc::Receiver<Event>),
     threads: (Thread, Thread),
@@ -154,7 +154,11 @@ impl Starting {
         let started_quorum = Arc::new(OnceLock::new());
         let reports = Broken { events: events.0.clone(), quorum: started_quorum.clone() };
         let nonce = config.nonce.clone();
-        let hub = Hub::new(who.clone(), nonce.clone(), Box::new(reports), threads.0.handle.clone());
+        let [of_beats, of_calls] = [&threads.0, &threads.1].map(|thread| thread.handle.clone());
+        let hubs = Hubs {
+            beats: Hub::new(who.clone(), nonce.clone(), Some(Box::new(reports)), of_beats),
+            calls: Hub::new(who.clone(), nonce.clone(), None, of_calls),
+        };
         let calls = Arc::new(Calls {
             who,
             nonce,
@@ -170,12 +174,12 @@ impl Starting {
                 let directory = config.directory;
                 return Err(ControlError::OtherKind { directory, is_witness: !is_witness });
             }
-            hub.adopt(&map);
+            hubs.adopt(&map);
         }
         let founds = known.is_none() && map.is_none();
         set_clock(&config, founds);
         let founding = config.founding.filter(|_| founds);
-        let transport = hub.clone();
+        let transport = hubs.calls.clone();
         let quorum = threads.1.run(async move {
             match founding {
                 Some(founding) => {
@@ -188,11 +192,11 @@ impl Starting {
         let quorum = Arc::new(quorum.map_err(ControlError::Quorum)?);
         let _ = calls.quorum.set(quorum.clone());
         let _ = started_quorum.set(quorum.clone());
-        hub.adopt(&quorum.watch().borrow());
+        hubs.adopt(&quorum.watch().borrow());
         let proposer = quorum.clone();
         threads.1.handle.spawn(async move { start_in(&proposer, cell, started).await });
         let knows_time = founds;
-        Ok(Self { ring, cell, incarnation, config, knows_time, hub, quorum, events, threads })
+        Ok(Self { ring, cell, incarnation, config, knows_time, hubs, quorum, events, threads })
     }
 
     /// The ring that it is of.
@@ -216,12 +220,13 @@ impl Starting {
     /// Goes on: `plane` serves what the map says.
     #[must_use]
     pub fn run(self, plane: Arc<dyn Plane>) -> Control {
-        let Self { cell, incarnation, config, knows_time, hub, quorum, events, threads, .. } = self;
+        let Self { cell, incarnation, config, knows_time, hubs, quorum, .. } = self;
+        let (events, threads) = (self.events, self.threads);
         let (sender, receiver) = events;
         let runs = Loop {
             me: cell,
             incarnation,
-            hub,
+            hubs,
             known: Known::of(&config.directory),
             quorum: quorum.clone(),
             runtime: threads.1.handle.clone(),

@@ -46,6 +46,14 @@ pub(crate) struct Wire {
     pub(crate) writer: Writer,
 }
 
+/// A connection on its way to another thread.
+pub(crate) struct Detached {
+    session: Session,
+    socket: std::net::TcpStream,
+    input: Vec<u8>,
+    decoder: Decoder,
+}
+
 /// Who this cell is in handshakes.
 #[derive(Clone)]
 pub(crate) struct Who {
@@ -78,6 +86,26 @@ impl Wire {
         let mut acceptor = Acceptor::new(&who.secret, who.local, nonce);
         let opening = shake(socket, |input, out| acceptor.receive(input, out));
         timeout(OPENING, opening).await.unwrap_or(Err(io::ErrorKind::TimedOut.into()))
+    }
+}
+
+impl Wire {
+    /// Takes it out of the runtime of this thread.
+    pub(crate) fn detach(self) -> io::Result<Detached> {
+        let Self { session, reader, writer } = self;
+        let Reader { socket, input, decoder } = reader;
+        let socket = socket.reunite(writer.socket).map_err(io::Error::other)?.into_std()?;
+        Ok(Detached { session, socket, input, decoder })
+    }
+}
+
+impl Detached {
+    /// Goes on in the runtime of the calling task.
+    pub(crate) fn attach(self) -> io::Result<Wire> {
+        let Self { session, socket, input, decoder } = self;
+        let (read, write) = TcpStream::from_std(socket)?.into_split();
+        let reader = Reader { socket: read, input, decoder };
+        Ok(Wire { session, reader, writer: Writer { socket: write } })
     }
 }
 

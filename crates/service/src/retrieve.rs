@@ -83,12 +83,17 @@ impl<S: ReadSink> ReadSink for Versioned<S> {
     }
 }
 
-/// `get` of one key: the most frequent request. False if the value must be sent in parts: nothing
-/// was appended or counted then.
+/// `get` of one key, which was hashed before: the most frequent request. False if the value must be
+/// sent in parts: nothing was appended or counted then.
 #[inline(always)]
-pub(crate) fn get_single(worker: &mut Worker, now: Now, key: Key<'_>, out: &mut Vec<u8>) -> bool {
+pub(crate) fn get_single(
+    worker: &mut Worker,
+    now: Now,
+    (key, hashed): (Key<'_>, engine::Key<'_>),
+    out: &mut Vec<u8>,
+) -> bool {
     let (engine, pin) = worker.engine();
-    let ahead = engine.look_ahead(engine.key(key.as_bytes()));
+    let ahead = engine.look_ahead(hashed);
     let lines = ValueLines::<false, true>::new(out, key);
     let Some(read) = engine.get_short(pin, &ahead, now, lines) else {
         return get_single_any(worker, now, key, out);
@@ -117,9 +122,13 @@ fn get_single_any(worker: &mut Worker, now: Now, key: Key<'_>, out: &mut Vec<u8>
 
 /// The same, where the reply waits for what it shows.
 #[inline(never)]
-pub(crate) fn get_shown(worker: &mut Worker, now: Now, key: Key<'_>, out: &mut Vec<u8>) -> Answer {
+pub(crate) fn get_shown(
+    worker: &mut Worker,
+    now: Now,
+    (key, hashed): (Key<'_>, engine::Key<'_>),
+    out: &mut Vec<u8>,
+) -> Answer {
     let (engine, pin) = worker.engine();
-    let hashed = engine.key(key.as_bytes());
     let lines = ValueLines::<false, true>::new(out, key);
     let mut sink = Versioned { sink: lines, version: None };
     let read = engine.get(pin, &hashed, now, &mut sink);

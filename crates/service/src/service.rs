@@ -177,6 +177,26 @@ impl Service {
     }
 }
 
+impl Service {
+    /// [`Handler::get_now`] of a key that was hashed before.
+    #[inline(always)]
+    pub(crate) fn get_hashed<const GATED: bool>(
+        &mut self,
+        now: Now,
+        key: (Key<'_>, engine::Key<'_>),
+        reply: &mut Reply,
+    ) -> Answer {
+        self.worker.begin(now);
+        if GATED {
+            return retrieve::get_shown(&mut self.worker, now, key, reply.bytes_mut());
+        }
+        match retrieve::get_single(&mut self.worker, now, key, reply.bytes_mut()) {
+            true => Answer::Done,
+            false => Answer::Declined,
+        }
+    }
+}
+
 impl Serve for Service {
     type Connection = Session;
 
@@ -233,14 +253,8 @@ impl Handler for Service {
 
     #[inline(always)]
     fn get_now<const GATED: bool>(&mut self, now: Now, key: Key<'_>, reply: &mut Reply) -> Answer {
-        self.worker.begin(now);
-        if GATED {
-            return retrieve::get_shown(&mut self.worker, now, key, reply.bytes_mut());
-        }
-        match retrieve::get_single(&mut self.worker, now, key, reply.bytes_mut()) {
-            true => Answer::Done,
-            false => Answer::Declined,
-        }
+        let hashed = self.worker.cell().engine().key(key.as_bytes());
+        self.get_hashed::<GATED>(now, (key, hashed), reply)
     }
 
     #[inline(always)]

@@ -262,10 +262,10 @@ impl Cells {
         event: Option<ring::Event>,
         scene: &mut Scene,
     ) {
-        let leads = event.is_none() && self.leader() == Some(life.cell);
+        let leads = self.leader() == Some(life.cell);
         let Some(process) = self.process(life) else { return };
         let follows = match event {
-            Some(event) => process.step_member(event, scene),
+            Some(event) => process.step_member(event, leads, scene),
             None => process.tick(leads, scene),
         };
         self.follow(life, follows, scene);

@@ -26,10 +26,8 @@ use std::sync::{Arc, Mutex};
 /// The number of the listener of links.
 const LINKS_AT: usize = 1;
 /// The longest rest of a keeper, and the time between two steps of what takes long.
-const REST_NS: u64 = 20_000_000;
+const REST_NS: u64 = 1_000_000_000;
 const STEP_NS: u64 = 200_000;
-/// How often the member looks at the time.
-pub(crate) const TICK_NS: u64 = 10_000_000;
 
 /// A message to the keeper.
 enum ToKeeper {
@@ -64,8 +62,14 @@ pub(crate) struct Process {
     pub(crate) workers: Vec<Worker>,
     pub(crate) member: Member,
     to_keeper: VecDeque<ToKeeper>,
+    /// What the keeper was told last that other cells are ready for.
+    ready: BTreeMap<CellId, u64>,
     /// As the keeper has it, for the member.
     ready_version: u64,
+    /// What the member was told last of that, and of leading the agreement.
+    told: (u64, bool),
+    /// When the member looks at the time next.
+    ticks_at_ns: Option<u64>,
     outside: Arc<Mutex<Outside>>,
     /// What has arrived on connections that no worker has yet.
     arrived: BTreeMap<PipeId, Arrived>,
@@ -120,14 +124,17 @@ impl Process {
             workers,
             member,
             to_keeper: VecDeque::new(),
+            ready: BTreeMap::new(),
             ready_version: 0,
+            told: (0, false),
+            ticks_at_ns: None,
             outside,
             arrived: BTreeMap::new(),
             keeper_at_ns: None,
         };
         process.adopt();
         process.wake_keeper(0, scene);
-        scene.after(scene.now_ns % TICK_NS, Event::Tick(life));
+        process.wake_member(scene);
         process
     }
 
@@ -244,7 +251,7 @@ impl Process {
         }
         let is_busy = self.keeper.tend(now);
         self.ready_version = self.keeper.ready_version();
-        let wake_ns = self.keeper.wakes_at_ns();
+        let wake_ns = self.keeper.wakes_at_ns(now);
         let wake_ns = match wake_ns {
             u64::MAX => REST_NS,
             _ => self.clock.when(wake_ns).saturating_sub(scene.now_ns),
@@ -274,9 +281,19 @@ impl Process {
         found
     }
 
-    /// The member handles an event. Returns what follows.
-    pub(crate) fn step_member(&mut self, event: ring::Event, scene: &mut Scene) -> Vec<Follows> {
+    /// The member handles an event. `leads`: the cell leads the agreement. Returns what follows.
+    pub(crate) fn step_member(
+        &mut self,
+        event: ring::Event,
+        leads: bool,
+        scene: &mut Scene,
+    ) -> Vec<Follows> {
         let mut effects = Vec::new();
+        if self.told != (self.ready_version, leads) {
+            self.told = (self.ready_version, leads);
+            self.handle(ring::Event::Ready(self.ready_version), &mut effects, scene);
+            self.handle(ring::Event::Leads(leads), &mut effects, scene);
+        }
         match event {
             ring::Event::Map(map) => {
                 self.handle(ring::Event::Map(map), &mut effects, scene);
@@ -286,14 +303,13 @@ impl Process {
             }
             event => {
                 if let ring::Event::Heard { from, heartbeat, .. } = &event {
-                    let ready = ToKeeper::Ready(*from, heartbeat.ready_version);
-                    self.to_keeper.push_back(ready);
-                    self.wake_keeper(1000, scene);
+                    self.hear_ready(*from, heartbeat.ready_version, scene);
                 }
                 self.handle(event, &mut effects, scene);
             }
         }
         let asked = self.member.asks_for_map(self.now(scene));
+        self.wake_member(scene);
         effects.into_iter().map(Follows::Member).chain(asked.map(Follows::Fetch)).collect()
     }
 
@@ -309,12 +325,34 @@ impl Process {
         self.workers[worker].wake_soon(scene);
     }
 
-    /// The member looks at the time. `leads`: the cell leads the agreement.
+    /// The member looks at the time, if it is due. `leads`: the cell leads the agreement.
     pub(crate) fn tick(&mut self, leads: bool, scene: &mut Scene) -> Vec<Follows> {
-        scene.after(TICK_NS, Event::Tick(self.life));
-        let mut follows = self.step_member(ring::Event::Ready(self.ready_version), scene);
-        follows.extend(self.step_member(ring::Event::Leads(leads), scene));
-        follows
+        if self.ticks_at_ns.is_none_or(|at_ns| scene.now_ns < at_ns) {
+            return Vec::new();
+        }
+        self.ticks_at_ns = None;
+        if self.member.wakes_at_ns() <= self.clock.mono_ns(scene.now_ns) {
+            return self.step_member(ring::Event::Tick, leads, scene);
+        }
+        self.wake_member(scene);
+        Vec::new()
+    }
+
+    /// The member looks at the time when it has asked for that.
+    fn wake_member(&mut self, scene: &mut Scene) {
+        let at_ns = self.clock.when(self.member.wakes_at_ns()).max(scene.now_ns + 1);
+        if self.ticks_at_ns.is_none_or(|known| known > at_ns) {
+            self.ticks_at_ns = Some(at_ns);
+            scene.at(at_ns, Event::Tick(self.life));
+        }
+    }
+
+    /// Says to the keeper what `cell` is ready for, if that is new.
+    fn hear_ready(&mut self, cell: CellId, version: u64, scene: &mut Scene) {
+        if self.ready.insert(cell, version) != Some(version) {
+            self.to_keeper.push_back(ToKeeper::Ready(cell, version));
+            self.wake_keeper(1000, scene);
+        }
     }
 
     fn handle(&mut self, event: ring::Event, effects: &mut Vec<Effect>, scene: &mut Scene) {

@@ -4,7 +4,7 @@ use crate::ids::{CellId, Incarnation, RangeId};
 use crate::map::{Command, Map, Stamp, Verdict};
 use std::sync::Arc;
 
-/// What cells say to each other every 50 ms.
+/// What cells say to each other, at the latest every 50 ms.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Heartbeat {
     /// When it was sent, on the clock of the sender.
@@ -83,7 +83,7 @@ pub enum Event {
     Leads(bool),
     /// This cell holds nothing but what the map of this version assigns to it.
     Ready(u64),
-    /// Time has passed. At least every 20 ms.
+    /// Time has passed. At the latest when [`Member::wakes_at_ns`](super::Member::wakes_at_ns) says.
     Tick,
 }
 

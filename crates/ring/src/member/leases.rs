@@ -12,6 +12,8 @@
 
 /// From one heartbeat to the next.
 pub const BEAT_NS: u64 = 50_000_000;
+/// From when on heartbeats are sent with those that another cell has just sent.
+pub const JOIN_NS: u64 = BEAT_NS / 2;
 /// How long a holder may answer, from the sending of the heartbeat that was echoed.
 pub const LEASE_NS: u64 = 250_000_000;
 /// A primary that was not heard for so long is replaced.

@@ -395,6 +395,63 @@ fn a_cell_that_was_stopped_itself_blames_nobody() {
 }
 
 #[test]
+fn what_a_busy_machine_takes_is_no_stop() {
+    let mut cells = Cells::new(3);
+    let heard_ns = cells.members[&B].wakes_at_ns() - BEAT_NS;
+    cells.cut_off(A);
+    let late_ns = 15_000_000;
+    while cells.primary(FIRST) == A {
+        cells.now_ns = cells.members[&B].wakes_at_ns() + late_ns;
+        assert!(cells.now_ns <= heard_ns + SILENCE_NS + late_ns, "it has excused A");
+        [B, C].into_iter().for_each(|cell| cells.event(cell, Event::Tick));
+    }
+    assert_eq!(cells.primary(FIRST), B);
+}
+
+#[test]
+fn a_member_that_is_woken_when_it_says_is_late_with_no_rule() {
+    // Who acts, for whom it waits, and for how long.
+    for (by, silent, silence_ns) in [(B, A, SILENCE_NS), (A, B, SHRINK_NS)] {
+        let mut cells = Cells::new(3);
+        let heard_ns = cells.members[&by].wakes_at_ns() - BEAT_NS;
+        cells.cut_off(silent);
+        cells.holds_proposals = true;
+        let mut wakes = 0;
+        while !cells.held.iter().any(|(it, range, _)| (*it, *range) == (by, FIRST)) {
+            cells.now_ns = cells.members[&by].wakes_at_ns();
+            assert!(cells.now_ns <= heard_ns + silence_ns, "{by} has missed its time");
+            cells.event(by, Event::Tick);
+            wakes += 1;
+        }
+        assert_eq!(cells.now_ns, heard_ns + silence_ns, "{by}");
+        // With its heartbeats, and for each of two cells when it is silent for either time.
+        assert!(wakes <= silence_ns / BEAT_NS + 4, "{by}: {wakes}");
+    }
+}
+
+#[test]
+fn cells_that_start_at_different_times_come_to_beat_at_one_time() {
+    let mut cells = Cells::begin(3, Vec::new());
+    let ids = [A, B, C];
+    // Each begins at another time.
+    for cell in ids {
+        cells.now_ns += BEAT_NS / 3;
+        cells.event(cell, Event::Tick);
+    }
+    let next = |cells: &Cells| ids.map(|cell| cells.members[&cell].wakes_at_ns());
+    for _ in 0..6 {
+        let times = next(&cells);
+        let first = ids.into_iter().zip(times).min_by_key(|(_, at_ns)| *at_ns);
+        let (cell, at_ns) = first.expect("there are three");
+        assert!(at_ns - cells.now_ns <= BEAT_NS);
+        cells.now_ns = at_ns;
+        cells.event(cell, Event::Tick);
+    }
+    let at_ns = cells.now_ns;
+    assert_eq!(next(&cells), [at_ns + BEAT_NS; 3], "all have sent theirs with that of one");
+}
+
+#[test]
 fn a_cell_that_was_never_heard_is_missed_after_a_while() {
     let mut cells = Cells::begin(2, vec![(A, B), (B, A)]);
     let before = cells.map.clone();

@@ -40,11 +40,15 @@ impl Newer {
         self.newest = None;
     }
 
+    /// When somebody is to be asked, if anybody is.
+    pub(super) fn due_ns(&self) -> Option<u64> {
+        self.newest.map(|_| (self.since_ns + BEHIND_NS).max(self.asked_ns + AGAIN_NS))
+    }
+
     /// Whom to ask now.
     pub(super) fn asks(&mut self, now_ns: u64) -> Option<CellId> {
         let (cell, _) = self.newest?;
-        let is_late = now_ns.saturating_sub(self.since_ns) >= BEHIND_NS;
-        let is_due = is_late && now_ns.saturating_sub(self.asked_ns) >= AGAIN_NS;
+        let is_due = self.due_ns().is_some_and(|due_ns| due_ns <= now_ns);
         is_due.then(|| {
             self.asked_ns = now_ns;
             cell

@@ -146,6 +146,12 @@ impl Peers {
         true
     }
 
+    /// When the next one is silent for so long that something follows, if nothing comes of it.
+    pub(super) fn due_ns(&self, now_ns: u64) -> Option<u64> {
+        let ends = |peer: &Peer| [SHRINK_NS, SILENCE_NS].map(|silence| peer.heard_at_ns + silence);
+        self.0.values().flat_map(ends).filter(|end_ns| *end_ns > now_ns).min()
+    }
+
     /// Whether all are heard, and none knows the time of the ring.
     pub(super) fn none_knows_time(&self, now_ns: u64) -> bool {
         self.0.values().all(|peer| peer.is_heard(now_ns) && peer.second == 0)

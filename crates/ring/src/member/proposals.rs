@@ -89,6 +89,15 @@ impl Proposals {
         });
     }
 
+    /// When one is to be settled, or is over, if time alone decides that.
+    pub(super) fn due_ns(&self) -> Option<u64> {
+        let due_ns = |open: &Open| match open.state {
+            State::Unsettled(due_ns) | State::Refused(due_ns) => Some(due_ns),
+            State::Proposed | State::Applied(_) => None,
+        };
+        self.0.values().filter_map(due_ns).min()
+    }
+
     /// The settlements that are due.
     pub(super) fn settle(&mut self, now_ns: u64, mut propose: impl FnMut(RangeId, Command)) {
         for (id, open) in &mut self.0 {

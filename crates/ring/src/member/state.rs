@@ -2,7 +2,7 @@
 
 use super::beats::Beats;
 use super::event::{Effect, Event, Heartbeat};
-use super::leases::{DEAF_NS, LEASE_NS, SHRINK_NS, SILENCE_NS};
+use super::leases::{BEAT_NS, DEAF_NS, LEASE_NS, SHRINK_NS, SILENCE_NS};
 use super::newer::Newer;
 use super::peers::{Peer, Peers};
 use super::proposals::Proposals;
@@ -23,8 +23,11 @@ pub const LOST_NS: u64 = 5_000_000_000;
 /// most [`REST_NS_MAX`], if it refuses it again soon after.
 const REST_NS: u64 = 5_000_000_000;
 const REST_NS_MAX: u64 = 80_000_000_000;
-/// Without an event for so long, this cell was stopped itself: nobody is blamed for the time.
-const STOPPED_NS: u64 = 60_000_000;
+/// Woken so much later than it has asked for, this cell was stopped itself: nobody is blamed for the
+/// time. Less is what a busy machine takes.
+const STOPPED_NS: u64 = 20_000_000;
+// One that was stopped for less finds nobody silent whose latest heartbeat had arrived in time.
+const _: () = assert!(2 * BEAT_NS + STOPPED_NS < SHRINK_NS);
 
 /// How long a cell rests that has refused a range.
 #[derive(Clone, Copy, Default)]
@@ -73,8 +76,8 @@ pub struct Member {
     ready_version: u64,
     /// When this life began.
     start_ns: u64,
-    /// When the last event was handled.
-    handled_ns: u64,
+    /// When an event must come at the latest, so that no rule is late.
+    due_ns: u64,
 }
 
 impl Member {
@@ -99,7 +102,7 @@ impl Member {
             shown_s: BTreeMap::new(),
             ready_version: 0,
             start_ns: now.mono_ns,
-            handled_ns: now.mono_ns,
+            due_ns: now.mono_ns,
         }
     }
 
@@ -112,12 +115,12 @@ impl Member {
     /// Takes in an event, and adds what is to be done to `effects`. `now` has the own second of the
     /// cell, whether or not it may be shown.
     pub fn handle(&mut self, event: Event, now: Now, effects: &mut Vec<Effect>) {
-        let since_ns = now.mono_ns.saturating_sub(self.handled_ns);
-        self.handled_ns = now.mono_ns;
-        if since_ns > STOPPED_NS {
-            self.peers.excuse(since_ns);
+        let late_ns = now.mono_ns.saturating_sub(self.due_ns);
+        if late_ns > STOPPED_NS {
+            self.peers.excuse(late_ns);
         }
         self.time.passes(now);
+        let mut has_heard = false;
         match event {
             Event::Map(map) => self.adopt(map, now),
             Event::Heard { from, incarnation, heartbeat } => {
@@ -125,7 +128,8 @@ impl Member {
                 let (second, heard_ns) = (heartbeat.expiry_s, heartbeat.heard_ns);
                 let at = (now.mono_ns, self.map.version);
                 self.newer.hear(from, heartbeat.map_version, self.map.version, now.mono_ns);
-                if self.peers.hear(from, incarnation, heartbeat, at) {
+                has_heard = self.peers.hear(from, incarnation, heartbeat, at);
+                if has_heard {
                     let is_fresh = heard_ns > 0 && now.mono_ns - heard_ns < LEASE_NS;
                     self.time.hear(second, is_fresh, effects);
                 }
@@ -157,9 +161,20 @@ impl Member {
         self.proposals.adopt(&self.map, now.mono_ns);
         self.propose(now, effects);
         self.raise_time();
-        if self.beats.are_due(now.mono_ns) {
+        if self.beats.are_due(now.mono_ns, has_heard) {
             self.beat(now, effects);
         }
+        let rules = [self.peers.due_ns(now.mono_ns), self.proposals.due_ns()];
+        let beats_ns = self.beats.next_ns();
+        self.due_ns = rules.into_iter().flatten().fold(beats_ns, u64::min);
+    }
+
+    /// When an event must come, and the map of another cell be asked for, at the latest, in
+    /// nanoseconds of the monotonic clock: with the next heartbeats, or when something follows from
+    /// time alone. Rules of a second and more are looked at with each heartbeat.
+    #[must_use]
+    pub fn wakes_at_ns(&self) -> u64 {
+        self.newer.due_ns().unwrap_or(u64::MAX).min(self.due_ns)
     }
 
     /// The cell to ask now for its map, which is newer than that of this one. [`Event::Map`]

@@ -343,10 +343,11 @@ impl Executor {
     /// `reply`. `None`, and nothing is appended, if it takes the general way.
     #[inline]
     pub(super) fn get_plain(&mut self, key: Key<'_>, reply: &mut Reply) -> Option<Answer> {
-        if !self.leads(SliceId::of(key.as_bytes()), false) {
+        let hashed = self.cell().engine().key(key.as_bytes());
+        if !self.leads(hashed.id.slice, false) {
             return None;
         }
-        let answer = self.inner.get_now::<true>(self.now, key, reply);
+        let answer = self.inner.get_hashed::<true>(self.now, (key, hashed), reply);
         (answer != Answer::Declined).then_some(answer)
     }
 

@@ -182,10 +182,12 @@ impl Handler for RingService {
     #[inline]
     fn get_now<const GATED: bool>(&mut self, now: Now, key: Key<'_>, reply: &mut Reply) -> Answer {
         self.worker.begin(now);
-        if !self.worker.jobs.leads_next(SliceId::of(key.as_bytes()), false) {
+        // The slice comes with the hash: it is not computed twice.
+        let hashed = self.worker.jobs.executor.cell().engine().key(key.as_bytes());
+        if !self.worker.jobs.leads_next(hashed.id.slice, false) {
             return Answer::Declined;
         }
-        self.worker.service_mut().get_now::<GATED>(now, key, reply)
+        self.worker.service_mut().get_hashed::<GATED>(now, (key, hashed), reply)
     }
 
     fn confirm(&self) -> bool {

@@ -34,6 +34,11 @@ use std::sync::Arc;
 /// By how much the counters of a range rise when it gets a new primary: more changes than a log
 /// holds, so that none of the earlier primary has a number that is given again.
 const COUNTER_JUMP: u64 = 1 << 20;
+/// How soon it is looked again at what waits.
+const AGAIN_NS: u64 = 20_000_000;
+/// How often it is looked whether copies acknowledge what they are sent. A copy that is late is so by
+/// a tenth of a second more at most.
+const LOOK_NS: u64 = 100_000_000;
 
 /// From so many copies on, some may have what others lack when their primary ends.
 const TAILS_COPIES_MIN: u8 = 3;
@@ -544,9 +549,31 @@ impl Keeper {
         over.into_iter().for_each(|hold| hold.end(&lanes));
     }
 
-    /// When [`Keeper::tend`] has something to do by itself, in nanoseconds of the monotonic clock.
+    /// When [`Keeper::tend`] has something to do without a message, in nanoseconds of the monotonic
+    /// clock: at the end of a hold, and as long as something waits, a little later.
     #[must_use]
-    pub fn wakes_at_ns(&self) -> u64 {
-        self.holds.iter().map(|hold| hold.until_ns).min().unwrap_or(u64::MAX)
+    pub fn wakes_at_ns(&self, now: Now) -> u64 {
+        let hold_ns = self.holds.iter().map(|hold| hold.until_ns).min().unwrap_or(u64::MAX);
+        let look_ns = match self.waits(now) {
+            true => AGAIN_NS,
+            false if self.ring.copies().is_empty() => return hold_ns,
+            false => LOOK_NS,
+        };
+        hold_ns.min(now.mono_ns + look_ns)
+    }
+
+    /// Whether something waits for workers, for a place in the logs, or for a second.
+    fn waits(&self, now: Now) -> bool {
+        let is_begun = self.parts.values().all(Part::is_begun);
+        let has_all = self.unread.is_empty() && self.emptying.is_over() && !self.ends_lives;
+        let lacks_reader = |it: &Learning| it.is_sent() && !it.is_ready();
+        let stops_soon =
+            |level| self.ring.terms.stops_at_s(level) <= now.expiry_s.saturating_add(1);
+        !is_begun
+            || !self.exchanging.is_empty()
+            || !has_all
+            || !self.old_routes.is_empty()
+            || self.learning.values().any(lacks_reader)
+            || self.led().any(|(_, level)| stops_soon(level))
     }
 }

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -16,10 +16,10 @@ use session::WorkerId;
 
 /// Between two steps of what takes long.
 const STEP: Duration = Duration::from_micros(200);
-/// Where nothing is left to do.
-const REST: Duration = Duration::from_millis(20);
+/// The longest rest, where nothing is left to do.
+const REST: Duration = Duration::from_secs(1);
 
-/// Messages that wait for the thread. What cells are ready for is said again in each heartbeat.
+/// Messages that wait for the thread. What a cell is ready for is said again where it found no place.
 const MESSAGES_MAX: usize = 1024;
 
 enum Message {
@@ -33,6 +33,8 @@ pub(super) struct Keeping {
     messages: SyncSender<Message>,
     ring: Arc<RingCell>,
     ready: Arc<AtomicU64>,
+    /// What the thread was told last that each cell is ready for.
+    told: Mutex<BTreeMap<CellId, u64>>,
     clock: Clock,
 }
 
@@ -57,7 +59,8 @@ impl Keeping {
             .name("keeper".to_owned())
             .spawn(move || run(keeper, &received, &shared, &of_thread))?;
         let ends = KeepingThread(messages.clone(), Some(thread));
-        Ok((Arc::new(Self { messages, ring, ready, clock }), ends))
+        let told = Mutex::default();
+        Ok((Arc::new(Self { messages, ring, ready, told, clock }), ends))
     }
 }
 
@@ -88,7 +91,7 @@ fn run(mut keeper: Keeper, received: &Receiver<Message>, ready: &AtomicU64, cloc
         let now = clock.now();
         let is_busy = keeper.tend(now);
         ready.store(keeper.ready_version(), Ordering::Release);
-        let wake_ns = keeper.wakes_at_ns().saturating_sub(now.mono_ns);
+        let wake_ns = keeper.wakes_at_ns(now).saturating_sub(now.mono_ns);
         wait = if is_busy { STEP } else { REST.min(Duration::from_nanos(wake_ns)) };
     }
 }
@@ -103,8 +106,13 @@ impl Plane for Keeping {
         self.ring.extend(range, epoch, until_ns);
     }
 
+    /// Each heartbeat says it: the thread is woken only by what is new.
     fn hear_ready(&self, cell: CellId, version: u64) {
-        let _ = self.messages.try_send(Message::Ready(cell, version));
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_new = told.get(&cell) != Some(&version);
+        if is_new && self.messages.try_send(Message::Ready(cell, version)).is_ok() {
+            told.insert(cell, version);
+        }
     }
 
     fn ready_version(&self) -> u64 {
