@@ -5,6 +5,7 @@ pub mod cost;
 mod counting;
 pub mod failover;
 mod faults;
+pub mod five;
 pub mod kept;
 pub mod leader;
 pub mod memory;
