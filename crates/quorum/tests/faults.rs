@@ -35,6 +35,18 @@ fn keeps_joining(
     })
 }
 
+/// Waits until the cells that vote are these, while `present` are said to run.
+async fn voters_become(cells: &Cells, present: &BTreeSet<CellId>, wanted: &BTreeSet<CellId>) {
+    let present: Vec<_> = present.iter().copied().collect();
+    until("the voters are as wanted", || async {
+        for cell in cells.all() {
+            cell.set_present(&present).await;
+        }
+        cells.all().all(|cell| cell.leader().is_none() || cell.voters() == *wanted).then_some(())
+    })
+    .await;
+}
+
 /// Kills the leader and returns how long there was none. With `is_seen` the others see that their
 /// connections to it are lost.
 async fn kill_leader(cells: &mut Cells, is_seen: bool) -> Duration {
@@ -250,6 +262,36 @@ async fn a_voter_that_cannot_write_says_so_and_the_others_go_on() {
         (cells.cell(leader.0).voters() == wanted).then_some(())
     })
     .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_voter_that_cannot_write_is_replaced_while_it_runs_and_votes_again_after_a_start() {
+    let mut cells = Cells::three().await;
+    let leader = cells.leader().await;
+    cells.start(4).await;
+    insist(&*cells.cell(leader.0), join(4)).await;
+    let broken = (1..=3).map(CellId).find(|id| *id != leader).unwrap();
+    let path = cells.path(broken);
+    let aside = path.with_extension("aside");
+    std::fs::rename(&path, &aside).unwrap();
+    settle(&*cells.cell(leader.0), 300).await;
+    assert!(cells.cell(broken.0).storage().is_err());
+
+    let all = ids(&[1, 2, 3, 4]);
+    let others: BTreeSet<_> = all.iter().copied().filter(|id| *id != broken).collect();
+    // It is present all the time.
+    voters_become(&cells, &all, &others).await;
+    settle(&*cells.cell(broken.0), 2).await;
+
+    // Its disk is well again: from its next start on it may be needed, and votes.
+    std::fs::rename(&aside, &path).unwrap();
+    cells.kill(broken).await;
+    cells.start(broken.0).await;
+    let dead = others.iter().copied().find(|id| *id != leader).unwrap();
+    cells.kill(dead).await;
+    let rest: BTreeSet<_> = all.into_iter().filter(|id| *id != dead).collect();
+    voters_become(&cells, &rest, &rest).await;
+    settle(&*cells.cell(broken.0), 2).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
