@@ -202,8 +202,11 @@ fn fill(ring: &mut Joined, maps: &[RingMap]) -> Result<Disk> {
     ring.serves(free)?;
     // What still fits into its last page is written.
     for _ in 0..CHANGES_MAX {
-        thread::sleep(CHANGED);
-        disk.is_said = ring.log(victim)?.contains(VOTES_NO_MORE);
+        let began = Instant::now();
+        while !disk.is_said && began.elapsed() < CHANGED {
+            thread::sleep(POLL);
+            disk.is_said = ring.log(victim)?.contains(VOTES_NO_MORE);
+        }
         if disk.is_said {
             break;
         }

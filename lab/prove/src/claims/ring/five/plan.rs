@@ -9,14 +9,16 @@ use measure::rng::Rng;
 pub const CUT_S: f64 = 3.0;
 /// How long two cells that are hit together are stopped, in seconds.
 const BOTH_S: f64 = 2.0;
-/// Kills in the full form.
-const KILLS_LONG: usize = 300;
-/// How often it has every other kind.
+/// Kills of one cell, in the quick and the full form.
+const KILLS: [usize; 2] = [15, 300];
+/// How often the full form has every other kind, and how often it loses a range.
 const OTHERS_LONG: usize = 20;
-/// How many of its pauses there are, and the factor between two that follow one another: from
-/// 0.1 s to 60 s.
+const PAIRS_LONG: usize = 5;
+/// The stops of the full form, and the shortest and the longest of them.
 const PAUSES_LONG: usize = 40;
 const PAUSED_S: [f64; 2] = [0.1, 60.0];
+/// The longest stop of the quick form.
+const PAUSED_QUICK_S: f64 = 5.0;
 
 /// A kind of fault.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -88,29 +90,23 @@ impl Kind {
 
 /// All faults, in their order.
 pub fn kinds(is_long: bool) -> Vec<Kind> {
-    let kill = |is_away, leads| Kind::Kill { is_away, leads };
-    let last = [Kind::DiskFull, Kind::DiskFreed, Kind::Pair];
-    if !is_long {
-        let kills = [kill(true, false), kill(false, false), kill(true, true), kill(false, true)];
-        let others = [
-            Kind::Pause(0.1),
-            Kind::Pause(5.0),
-            Kind::Deaf,
-            Kind::Mute,
-            Kind::Apart,
-            Kind::CatchUp,
-            Kind::BothStopped,
-            Kind::BothApart,
-        ];
-        return [&kills[..], &[kill(true, false)], &others, &last].concat();
-    }
-    let each = (0..KILLS_LONG).map(|nth| kill(nth % 2 == 0, nth % 4 >= 2));
-    let factor = (PAUSED_S[1] / PAUSED_S[0]).powf(1.0 / (PAUSES_LONG - 1) as f64);
-    let pauses = (0..PAUSES_LONG).map(|nth| Kind::Pause(PAUSED_S[0] * factor.powi(nth as i32)));
+    let kill = |nth: usize| Kind::Kill { is_away: nth.is_multiple_of(2), leads: nth % 4 >= 2 };
+    let kills = (0..KILLS[usize::from(is_long)]).map(kill);
     let others =
         [Kind::Deaf, Kind::Mute, Kind::Apart, Kind::CatchUp, Kind::BothStopped, Kind::BothApart];
-    let others = (0..OTHERS_LONG).flat_map(|_| others);
-    each.chain(pauses).chain(others).chain(last).collect()
+    let (pauses, times, pairs) = match is_long {
+        false => (vec![Kind::Pause(PAUSED_S[0]), Kind::Pause(PAUSED_QUICK_S)], 1, 1),
+        true => (pauses_long(), OTHERS_LONG, PAIRS_LONG),
+    };
+    let others = pauses.into_iter().chain((0..times).flat_map(|_| others));
+    let last = [Kind::DiskFull, Kind::DiskFreed].into_iter();
+    let pairs = (0..pairs).map(|_| Kind::Pair);
+    kills.chain(others).chain(last).chain(pairs).collect()
+}
+
+fn pauses_long() -> Vec<Kind> {
+    let factor = (PAUSED_S[1] / PAUSED_S[0]).powf(1.0 / (PAUSES_LONG - 1) as f64);
+    (0..PAUSES_LONG).map(|nth| Kind::Pause(PAUSED_S[0] * factor.powi(nth as i32))).collect()
 }
 
 /// What a fault hits.
@@ -215,9 +211,10 @@ mod tests {
                 assert!(names.contains(&kind.name()), "{is_long} {kind:?}");
             }
             let kills = all.iter().filter(|kind| kind.kills()).count();
-            assert!(kills >= if is_long { 300 } else { 5 });
+            assert!(kills >= if is_long { 300 } else { 17 });
             assert_eq!(all.last(), Some(&Kind::Pair), "a loss comes last");
         }
-        assert!(kinds(true).contains(&Kind::Pause(0.1)));
+        let longest = kinds(true).iter().map(|kind| kind.lasts_s()).fold(0.0, f64::max);
+        assert!((longest - 60.0).abs() < 1e-6 && kinds(true).contains(&Kind::Pause(0.1)));
     }
 }
