@@ -156,6 +156,32 @@ async fn a_proposal_to_a_leader_that_was_cut_off_ends_when_another_leads() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_proposal_through_a_cell_that_was_cut_off_with_the_leader_ends_when_another_leads() {
+    let mut cells = Cells::three().await;
+    let leader = cells.leader().await;
+    for id in [4, 5] {
+        insist(&*cells.cell(leader.0), join(u64::from(id))).await;
+        cells.start(id).await;
+    }
+    cells.present(&[1, 2, 3, 4, 5]).await;
+    let old = cells.leader().await;
+    let others: Vec<_> = (1..=5).map(CellId).filter(|id| *id != old).collect();
+    // The first of the others is the one that a proposal goes through first.
+    let rest: BTreeSet<_> = others[1..].iter().copied().collect();
+    cells.net.isolate(old);
+    cells.net.isolate(others[0]);
+    let cell = cells.cell(others[1].0);
+    // Late enough for the leader to be missed, and too early for another one.
+    tokio::time::sleep(Duration::from_millis(350)).await;
+    let proposed = tokio::spawn(async move { cell.propose(join(50)).await });
+    cells.leader_among(rest).await;
+    let followed = Instant::now();
+    let outcome = proposed.await.unwrap();
+    assert!(outcome == Outcome::Unknown || outcome.is_applied(), "{outcome:?}");
+    assert!(followed.elapsed() < Duration::from_millis(400), "{:?}", followed.elapsed());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_voter_that_lost_a_part_of_its_log_does_not_end_the_leader() {
     let mut cells = Cells::three().await;
     settle(&*cells.cell(1), 20).await;

@@ -347,7 +347,11 @@ impl<T: Transport> Quorum<T> {
         let Some(by) = others.get(attempt % others.len().max(1)).copied() else {
             return Attempt::Again(None);
         };
-        let answer = now.caller.ask(by, Request::Relay(command), limit.min(RELAYING)).await;
+        // That cell may have ended together with the leader.
+        let answer = tokio::select! {
+            answer = now.caller.ask(by, Request::Relay(command), limit.min(RELAYING)) => answer,
+            () = self.is_followed(silent) => Err(Unreachable::NoAnswer),
+        };
         match Self::attempt_of(answer) {
             // Nothing was done there. This cell does not reach who leads.
             Attempt::Again(_) => Attempt::Again(None),
