@@ -35,6 +35,18 @@ fn keeps_joining(
     })
 }
 
+/// Waits until the cells that vote are these, while `present` are said to run.
+async fn voters_become(cells: &Cells, present: &BTreeSet<CellId>, wanted: &BTreeSet<CellId>) {
+    let present: Vec<_> = present.iter().copied().collect();
+    until("the voters are as wanted", || async {
+        for cell in cells.all() {
+            cell.set_present(&present).await;
+        }
+        cells.all().all(|cell| cell.leader().is_none() || cell.voters() == *wanted).then_some(())
+    })
+    .await;
+}
+
 /// Kills the leader and returns how long there was none. With `is_seen` the others see that their
 /// connections to it are lost.
 async fn kill_leader(cells: &mut Cells, is_seen: bool) -> Duration {
@@ -144,6 +156,32 @@ async fn a_proposal_to_a_leader_that_was_cut_off_ends_when_another_leads() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_proposal_through_a_cell_that_was_cut_off_with_the_leader_ends_when_another_leads() {
+    let mut cells = Cells::three().await;
+    let leader = cells.leader().await;
+    for id in [4, 5] {
+        insist(&*cells.cell(leader.0), join(u64::from(id))).await;
+        cells.start(id).await;
+    }
+    cells.present(&[1, 2, 3, 4, 5]).await;
+    let old = cells.leader().await;
+    let others: Vec<_> = (1..=5).map(CellId).filter(|id| *id != old).collect();
+    // The first of the others is the one that a proposal goes through first.
+    let rest: BTreeSet<_> = others[1..].iter().copied().collect();
+    cells.net.isolate(old);
+    cells.net.isolate(others[0]);
+    let cell = cells.cell(others[1].0);
+    // Late enough for the leader to be missed, and too early for another one.
+    tokio::time::sleep(Duration::from_millis(350)).await;
+    let proposed = tokio::spawn(async move { cell.propose(join(50)).await });
+    cells.leader_among(rest).await;
+    let followed = Instant::now();
+    let outcome = proposed.await.unwrap();
+    assert!(outcome == Outcome::Unknown || outcome.is_applied(), "{outcome:?}");
+    assert!(followed.elapsed() < Duration::from_millis(400), "{:?}", followed.elapsed());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_voter_that_lost_a_part_of_its_log_does_not_end_the_leader() {
     let mut cells = Cells::three().await;
     settle(&*cells.cell(1), 20).await;
@@ -250,6 +288,36 @@ async fn a_voter_that_cannot_write_says_so_and_the_others_go_on() {
         (cells.cell(leader.0).voters() == wanted).then_some(())
     })
     .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_voter_that_cannot_write_is_replaced_while_it_runs_and_votes_again_after_a_start() {
+    let mut cells = Cells::three().await;
+    let leader = cells.leader().await;
+    cells.start(4).await;
+    insist(&*cells.cell(leader.0), join(4)).await;
+    let broken = (1..=3).map(CellId).find(|id| *id != leader).unwrap();
+    let path = cells.path(broken);
+    let aside = path.with_extension("aside");
+    std::fs::rename(&path, &aside).unwrap();
+    settle(&*cells.cell(leader.0), 300).await;
+    assert!(cells.cell(broken.0).storage().is_err());
+
+    let all = ids(&[1, 2, 3, 4]);
+    let others: BTreeSet<_> = all.iter().copied().filter(|id| *id != broken).collect();
+    // It is present all the time.
+    voters_become(&cells, &all, &others).await;
+    settle(&*cells.cell(broken.0), 2).await;
+
+    // Its disk is well again: from its next start on it may be needed, and votes.
+    std::fs::rename(&aside, &path).unwrap();
+    cells.kill(broken).await;
+    cells.start(broken.0).await;
+    let dead = others.iter().copied().find(|id| *id != leader).unwrap();
+    cells.kill(dead).await;
+    let rest: BTreeSet<_> = all.into_iter().filter(|id| *id != dead).collect();
+    voters_become(&cells, &rest, &rest).await;
+    settle(&*cells.cell(broken.0), 2).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

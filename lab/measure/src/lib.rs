@@ -12,7 +12,7 @@
 //! | `account` | nothing | what the kernel counts of a process and of the machine |
 //! | `clock` | nothing | the clock that processes share |
 //! | `error` | nothing | why a client's socket or setting fails |
-//! | `net` | `error` | the address of a server, and waiting for several connections |
+//! | `net` | `error`, `process` | the address of a server, waiting for several connections, networks that can be cut |
 //! | `process` | nothing | programs with a deadline, servers, instruments, tools, cores |
 //! | `repo` | `process` | where the repository is and what state it is in |
 //! | `rng` | nothing | the one seeded source of numbers |
@@ -33,6 +33,6 @@ pub mod stats;
 pub mod units;
 
 pub use error::Error;
-pub use net::{poll, target, target::Target};
+pub use net::{namespaces, poll, target, target::Target};
 pub use process::{exec, tools};
 pub use screen::stages;

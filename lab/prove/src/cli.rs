@@ -85,6 +85,7 @@ impl Subject {
                 ring::kept::CLAIMS,
                 ring::failover::CLAIMS,
                 ring::leader::CLAIMS,
+                ring::five::CLAIMS,
                 ring::cost::CLAIMS,
                 ring::memory::CLAIMS,
                 ring::simulator::CLAIMS,

@@ -51,6 +51,9 @@ pub enum Answer {
     Map(Box<Map>),
     /// Nothing was done: this cell does not lead, but perhaps that one does.
     NotLeader(Option<CellId>),
+    /// Nothing was done: the disk of this cell has failed, so it takes part no more. An earlier
+    /// release takes it for no answer.
+    CannotWrite,
 }
 
 #[derive(Serialize, Deserialize)]

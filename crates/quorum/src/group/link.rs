@@ -11,7 +11,7 @@ use openraft::raft::{
 };
 use openraft::{EmptyNode, OptionalSend, RaftNetwork, RaftNetworkFactory, Snapshot};
 use ring::CellId;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -25,6 +25,7 @@ const LIMIT: Duration = Duration::from_secs(2);
 pub struct Links<T> {
     caller: Caller<T>,
     matched: Matched,
+    unable: Unable,
 }
 
 /// The link to one member.
@@ -32,7 +33,12 @@ pub struct Link<T> {
     caller: Caller<T>,
     to: CellId,
     matched: Matched,
+    unable: Unable,
 }
+
+/// The members whose last answer was that they cannot write. A clone is the same set.
+#[derive(Clone, Default)]
+pub struct Unable(Arc<Mutex<BTreeSet<CellId>>>);
 
 /// For each member, up to which entry it said that it has all, to which leadership.
 ///
@@ -49,6 +55,22 @@ struct Silent(CellId);
 impl std::fmt::Display for Silent {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "cell {} did not answer, or has lost entries", self.0)
+    }
+}
+
+impl Unable {
+    /// All of them.
+    pub fn cells(&self) -> BTreeSet<CellId> {
+        self.0.lock().expect("no holder of this lock panics").clone()
+    }
+
+    /// Notes what `cell` has answered.
+    fn note(&self, cell: CellId, answer: &Answer) {
+        let mut all = self.0.lock().expect("no holder of this lock panics");
+        match answer {
+            Answer::CannotWrite => all.insert(cell),
+            _ => all.remove(&cell),
+        };
     }
 }
 
@@ -80,9 +102,9 @@ impl Matched {
 impl std::error::Error for Silent {}
 
 impl<T> Links<T> {
-    /// Links by way of `caller`.
-    pub fn new(caller: Caller<T>) -> Self {
-        Self { caller, matched: Matched::default() }
+    /// Links by way of `caller`, which note in `unable` who cannot write.
+    pub fn new(caller: Caller<T>, unable: Unable) -> Self {
+        Self { caller, matched: Matched::default(), unable }
     }
 }
 
@@ -90,7 +112,8 @@ impl<T: Transport> RaftNetworkFactory<Types> for Links<T> {
     type Network = Link<T>;
 
     async fn new_client(&mut self, target: CellId, _node: &EmptyNode) -> Link<T> {
-        Link { caller: self.caller.clone(), to: target, matched: self.matched.clone() }
+        let (caller, matched) = (self.caller.clone(), self.matched.clone());
+        Link { caller, to: target, matched, unable: self.unable.clone() }
     }
 }
 
@@ -103,6 +126,7 @@ impl<T: Transport> Link<T> {
         of: impl FnOnce(Answer) -> Option<A>,
     ) -> Result<A, openraft::error::Unreachable> {
         let answer: Result<Answer, Unreachable> = self.caller.ask(self.to, request, limit).await;
+        let answer = answer.inspect(|answer| self.unable.note(self.to, answer));
         let silent = || openraft::error::Unreachable::new(&Silent(self.to));
         answer.ok().and_then(of).ok_or_else(silent)
     }

@@ -3,7 +3,7 @@
 use super::caller::Caller;
 use super::election::{Elector, Heard};
 use super::follow::Follower;
-use super::link::Links;
+use super::link::{Links, Unable};
 use super::log::Log;
 use super::start::{StartError, Stored, config};
 use super::types::Raft;
@@ -22,6 +22,8 @@ pub struct Member<T> {
     pub log: Log,
     pub heard: Heard,
     pub health: Health,
+    /// The members that say to this cell, as long as it leads, that they cannot write.
+    pub unable: Unable,
     pub caller: Caller<T>,
     takes_part: Arc<AtomicBool>,
     tasks: [JoinHandle<()>; 2],
@@ -33,7 +35,8 @@ impl<T: Transport> Member<T> {
         let Stored { log, machine, health, shown, .. } = stored;
         let heard = Heard::new();
         let takes_part = Arc::new(AtomicBool::new(false));
-        let links = Links::new(caller.clone());
+        let unable = Unable::default();
+        let links = Links::new(caller.clone(), unable.clone());
         let raft = Raft::new(me, config(caller.ring())?, links, log.clone(), machine).await;
         let raft = raft.map_err(|error| StartError::Group(error.to_string()))?;
         let elector = Elector {
@@ -46,7 +49,7 @@ impl<T: Transport> Member<T> {
         };
         let follower = Follower { me, raft: raft.clone(), caller: caller.clone(), shown };
         let tasks = [tokio::spawn(elector.run()), tokio::spawn(follower.run())];
-        Ok(Self { raft, log, heard, health, caller, takes_part, tasks })
+        Ok(Self { raft, log, heard, health, unable, caller, takes_part, tasks })
     }
 
     /// Has heard from a leader, now.

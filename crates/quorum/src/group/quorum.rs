@@ -114,13 +114,17 @@ impl<T: Transport> Quorum<T> {
     }
 
     /// Says which cells run. The leader brings the voters to what [`voters`](crate::voters()) says,
-    /// itself always among them, and adds all other cells of the map as members without a vote.
-    /// Other cells do nothing. Returns whether nothing is left to do at this cell; call it again
-    /// while it is `false`. Ends within [`DEADLINE`].
+    /// itself always among them, and adds all other cells of the map as members without a vote. A
+    /// cell that cannot write counts as one that does not run. Other cells do nothing. Returns
+    /// whether nothing is left to do at this cell; call it again while it is `false`. Ends within
+    /// [`DEADLINE`].
     pub async fn set_present(&self, present: &[CellId]) -> bool {
         *self.present.lock().unwrap_or_else(PoisonError::into_inner) = present.to_vec();
         let cells: BTreeSet<CellId> = self.life.shown.map().cells.keys().copied().collect();
-        timeout(DEADLINE, arrange(&self.now().raft, &cells, present)).await.is_ok()
+        let now = self.now();
+        let unable = now.unable.cells();
+        let able: Vec<_> = present.iter().filter(|it| !unable.contains(it)).copied().collect();
+        timeout(DEADLINE, arrange(&now.raft, &cells, &able)).await.is_ok()
     }
 
     /// Says that the connection to `cell` was lost. If it leads, this cell campaigns sooner: when
@@ -207,7 +211,7 @@ impl<T: Transport> Quorum<T> {
 
     async fn answer(&self, now: &Member<T>, from: CellId, request: Request) -> Option<Answer> {
         if now.health.failure().is_some() {
-            return None;
+            return Some(Answer::CannotWrite);
         }
         let is_from = |vote: &Vote| vote.leader_id().voted_for() == Some(from);
         match request {
@@ -343,7 +347,11 @@ impl<T: Transport> Quorum<T> {
         let Some(by) = others.get(attempt % others.len().max(1)).copied() else {
             return Attempt::Again(None);
         };
-        let answer = now.caller.ask(by, Request::Relay(command), limit.min(RELAYING)).await;
+        // That cell may have ended together with the leader.
+        let answer = tokio::select! {
+            answer = now.caller.ask(by, Request::Relay(command), limit.min(RELAYING)) => answer,
+            () = self.is_followed(silent) => Err(Unreachable::NoAnswer),
+        };
         match Self::attempt_of(answer) {
             // Nothing was done there. This cell does not reach who leads.
             Attempt::Again(_) => Attempt::Again(None),

@@ -20,7 +20,10 @@ pub use generator::{CONNECTIONS, GET, Limit, Load, Outcome, exchange};
 pub use memtier::{Asking, Duel, GETS, NAMES, Run};
 #[cfg(test)]
 pub use ring::RangeOf;
-pub use ring::{Answered, Cell, Ended, LoadClient, Probe, Ring, RingMap, Stream};
+pub use ring::{
+    Answered, Cell, Ended, Joined, KeySeen, Keys, LoadClient, OpenLoop, PROBE_PACE, Ring, RingMap,
+    Stream, map_of, until,
+};
 pub use slope::{Taken, Work, system_calls, taken};
 pub use watched::{Seen, Slow, Step, watched};
 pub use wire::{Batch, Client, KEY_BYTES, key};

@@ -249,9 +249,10 @@ mod tests {
             slices: first..=last,
             primary: Some(cell),
             copies: Vec::new(),
+            learner: None,
         };
         let ranges = vec![range(0, 5460, 1), range(5461, 16383, 2)];
-        let map = RingMap { cell: 1, version: 1, short: 0, losses: 0, ranges };
+        let map = RingMap { cell: 1, version: 1, ranges, ..RingMap::default() };
         let [own, others] = [Keys::Own, Keys::Others].map(|keys| numbers(&map, keys));
         assert_eq!((own.len() + others.len()) as u64, GET.keys);
         let third = GET.keys as usize / 3;

@@ -7,8 +7,10 @@
 
 use anyhow::Result;
 
-use super::faults::{Fault, Faults, Role, role_of, times};
+use super::counting::times;
+use super::faults::{Fault, Faults, role_of};
 use super::kept::{kills, pauses};
+use super::victims::Role;
 use crate::claim::{Claim, Measured};
 use crate::lab::Lab;
 use measure::stats::{median, quantile, range};

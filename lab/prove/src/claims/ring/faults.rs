@@ -27,15 +27,17 @@ use anyhow::{Context, Result};
 use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
 
+use super::counting::{counts, first_ns, ms, outside};
+use super::stale::Stale;
+use super::victims::{Next, Plan, Role, next};
 use crate::instruments::{
-    Answered, Cell, Client, Ended, GET, Limit, Load, LoadClient, Outcome, Probe, Ring, RingMap,
-    Stream,
+    Answered, Cell, Client, Ended, GET, Limit, Load, LoadClient, OpenLoop, Outcome, PROBE_PACE,
+    Ring, RingMap, Stream,
 };
 use crate::lab::Lab;
 use measure::clock::mono_ns;
 use measure::process::accepts;
 use measure::rng::Rng;
-use measure::stats::quantile;
 
 /// Memory of each cell, in MiB: everything fits twice.
 const MEMORY_MIB: u64 = 128;
@@ -55,30 +57,8 @@ const AWAY: Duration = Duration::from_secs(1);
 const SETTLES: Duration = Duration::from_millis(300);
 /// The shortest pause after which a stale read is looked for.
 const STALE_FROM: Duration = Duration::from_secs(2);
-/// Keys that are looked at then.
-const STALE_KEYS: usize = 32;
 /// Times that the directory is fsynced.
 const FSYNCS: usize = 20;
-
-/// Which faults, and how many.
-#[derive(Clone, Copy, Debug)]
-pub struct Plan {
-    /// SIGKILL of a cell that leads ranges, and not the agreement.
-    pub primaries: usize,
-    /// SIGKILL of a cell that leads ranges and the agreement.
-    pub leaders: usize,
-    /// SIGKILL of a cell that copies ranges, and leads nothing.
-    pub copies: usize,
-    /// SIGSTOP of cells of the first two kinds, of each, for times between the shortest and the
-    /// longest.
-    pub pauses: usize,
-    /// The shortest and the longest pause, in seconds.
-    pub paused_s: [f64; 2],
-    /// The most faults, whatever they were.
-    pub faults_max: usize,
-    /// When no other fault is begun.
-    pub time_max: Duration,
-}
 
 /// What one fault has led to.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -131,7 +111,13 @@ pub fn carry_out(lab: &Lab, plan: Plan) -> Result<Faults> {
     store_read_keys(ring.cells()[0].address)?;
     let mut clients: Vec<LoadClient> = (0..CLIENTS).map(LoadClient::new).collect();
     let (mut rng, began) = (Rng::new(began_seed(), 0), Instant::now());
-    while let Some(next) = next(&ring, &faults.faults, plan, &mut rng)? {
+    loop {
+        let done = |role: Role, is_pause: bool| {
+            let is_same =
+                |one: &&Fault| one.paused_ms.is_some() == is_pause && role_of(one) == role;
+            faults.faults.iter().filter(is_same).count()
+        };
+        let Some(next) = next(&ring, done, plan, &mut rng)? else { break };
         let nth = faults.faults.len();
         if nth == plan.faults_max || began.elapsed() > plan.time_max {
             break;
@@ -153,97 +139,11 @@ fn began_seed() -> u64 {
     mono_ns()
 }
 
-/// The next fault.
-#[derive(Clone, Copy, Debug)]
-struct Next {
-    victim: usize,
-    pause: Option<Duration>,
-    leads_agreement: Option<bool>,
-}
-
-/// What is left of the plan: a victim that is wanted. Where there is none, another kill of a cell
-/// that leads ranges moves them.
-fn next(ring: &Ring, done: &[Fault], plan: Plan, rng: &mut Rng) -> Result<Option<Next>> {
-    let done = |role: Role, is_pause: bool| {
-        let is_same = |one: &&Fault| one.paused_ms.is_some() == is_pause && role_of(one) == role;
-        done.iter().filter(is_same).count()
-    };
-    let (maps, leader) = (ring.whole()?, ring.leader());
-    let left = |role: Role, is_pause: bool| {
-        let wanted = match role {
-            Role::Leader if leader.is_none() => 0,
-            Role::Primary | Role::Leader if is_pause => plan.pauses,
-            Role::Primary => plan.primaries,
-            Role::Leader => plan.leaders,
-            Role::Copy if !is_pause => plan.copies,
-            Role::Copy | Role::Other => 0,
-        };
-        wanted.saturating_sub(done(role, is_pause))
-    };
-    let roles = [Role::Primary, Role::Leader, Role::Copy];
-    let Some(is_pause) = [false, true]
-        .into_iter()
-        .find(|is_pause| roles.into_iter().any(|role| left(role, *is_pause) > 0))
-    else {
-        return Ok(None);
-    };
-    let is_leading = |cell: usize| leader == Some(maps[cell].cell);
-    let role = |cell: usize| {
-        let (number, ranges) = (maps[cell].cell, &maps[0].ranges);
-        let leads = ranges.iter().any(|range| range.primary == Some(number));
-        let copies = ranges.iter().any(|range| range.copies.contains(&number));
-        Role::new(leads, copies, is_leading(cell))
-    };
-    let pick = |fits: &dyn Fn(Role) -> bool| -> Vec<usize> {
-        (0..maps.len()).filter(|cell| fits(role(*cell))).collect()
-    };
-    let wanted = pick(&|role| left(role, is_pause) > 0);
-    let moving = pick(&|role| matches!(role, Role::Primary | Role::Leader));
-    let cells = if wanted.is_empty() { &moving } else { &wanted };
-    let victim = cells[rng.below(cells.len() as u64) as usize];
-    let is_wanted = is_pause && !wanted.is_empty();
-    let pause = is_wanted.then(|| paused_s(plan, done(role(victim), true)));
-    let pause = pause.map(Duration::from_secs_f64);
-    let leads_agreement = leader.is_some().then(|| is_leading(victim));
-    Ok(Some(Next { victim, pause, leads_agreement }))
-}
-
-/// What a cell is to the ring.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
-    /// It leads ranges, and not the agreement as far as is known.
-    Primary,
-    /// It leads ranges and the agreement.
-    Leader,
-    /// It copies ranges, and leads nothing.
-    Copy,
-    /// It has no part, or leads the agreement alone.
-    Other,
-}
-
-impl Role {
-    fn new(leads: bool, copies: bool, leads_agreement: bool) -> Self {
-        match (leads, copies, leads_agreement) {
-            (true, _, false) => Self::Primary,
-            (true, _, true) => Self::Leader,
-            (false, true, false) => Self::Copy,
-            _ => Self::Other,
-        }
-    }
-}
-
 /// What the cell was that a fault has hit.
 pub fn role_of(fault: &Fault) -> Role {
     let has_any = |firsts: [Option<f64>; 2]| firsts.iter().any(Option::is_some);
     let leads_agreement = fault.leads_agreement == Some(true);
     Role::new(has_any(fault.led), has_any(fault.copied), leads_agreement)
-}
-
-/// Pauses rise by one factor from the shortest to the longest.
-fn paused_s(plan: Plan, nth: usize) -> f64 {
-    let [shortest, longest] = plan.paused_s;
-    let steps = plan.pauses.saturating_sub(1).max(1) as f64;
-    shortest * (longest / shortest).powf(nth as f64 / steps)
 }
 
 /// One fault under load, until all copies are there, and what is read afterwards.
@@ -261,14 +161,15 @@ fn fault(ring: &mut Ring, clients: &mut [LoadClient], next: Next, nth: usize) ->
         let load = clients.iter_mut().zip(targets);
         let load = load.map(|(client, target)| scope.spawn(|| client.run(*target, stops)));
         let load: Vec<_> = load.collect();
-        let probe = scope.spawn(|| Probe::new(others.clone())?.run(&mut streams, stops));
+        let probe =
+            scope.spawn(|| OpenLoop::new(others.clone(), PROBE_PACE)?.run(&mut streams, stops));
         let body = body(ring, victim, pause, &map, others[0], nth);
         stops.store(true, Ordering::Relaxed);
         let panic = "invariant: a client does not panic";
         let load: Vec<Answered> =
             load.into_iter().flat_map(|one| one.join().expect(panic)).collect();
         let probe = probe.join().expect(panic);
-        (load, body.and_then(|body| probe.map(|()| body)))
+        (load, body.and_then(|body| probe.map(|_| body)))
     });
     let mut body = body?;
     let through = ring.cells()[nth % ring.cells().len()].address;
@@ -386,60 +287,6 @@ fn body(
     Ok(Body { fault_ns, halted_ns, whole_ns, stopped_ns: mono_ns(), checks: stale })
 }
 
-/// Reads through a cell that was stopped, of what was changed meanwhile through another one.
-struct Stale {
-    through: Client,
-    other: Client,
-    keys: Vec<String>,
-}
-
-impl Stale {
-    fn prepare(victim: SocketAddr, other: SocketAddr, map: &RingMap, nth: usize) -> Result<Self> {
-        let own = Client::connect(victim)?;
-        let number = RingMap::read(&Client::connect(victim)?.stats_of("stats ring")?)?.cell;
-        let names = (0..).map(|key| format!("stale-{nth}-{key}"));
-        let keys = names.filter(|key| map.leads(number, key)).take(STALE_KEYS).collect();
-        let mut stale = Self { through: own, other: Client::connect(other)?, keys };
-        stale.set("old")?;
-        Ok(stale)
-    }
-
-    /// Sets the keys through the other cell, up to the first that is not acknowledged: what is not
-    /// known to be changed says nothing.
-    fn set(&mut self, value: &str) -> Result<()> {
-        for nth in 0..self.keys.len() {
-            let key = &self.keys[nth];
-            self.other.send(format!("set {key} 0 0 3\r\n{value}\r\n").as_bytes())?;
-            if self.other.line()? != "STORED" {
-                self.keys.truncate(nth);
-                break;
-            }
-        }
-        Ok(())
-    }
-
-    /// Changes the keys, then sends the reads.
-    fn send(&mut self) -> Result<()> {
-        self.set("new")?;
-        let requests: String = self.keys.iter().map(|key| format!("get {key}\r\n")).collect();
-        self.through.send(requests.as_bytes())
-    }
-
-    /// What was answered. A closed connection is no stale answer.
-    fn read(mut self) -> Vec<Ended> {
-        let mut found = Vec::new();
-        for _ in 0..self.keys.len() {
-            found.push(match self.through.got() {
-                Ok(Ok(Some(value))) if value == b"new" => Ended::Well,
-                Ok(Ok(_)) => Ended::Lost,
-                Ok(Err(line)) => Ended::of_error(&line),
-                Err(_) => return found,
-            });
-        }
-        found
-    }
-}
-
 /// Probes of a fault of `own`: reads and writes of what it leads, the same of what it copies. A
 /// stream without keys is never asked.
 fn streams(map: &RingMap, own: u16, fault: usize) -> Vec<Stream> {
@@ -524,68 +371,9 @@ fn fsyncs_ms(directory: &Path) -> Result<Vec<f64>> {
     Ok(times)
 }
 
-fn ms(from_ns: u64, until_ns: u64) -> f64 {
-    until_ns.saturating_sub(from_ns) as f64 / 1e6
-}
-
-/// When the first request had succeeded that was sent after a moment.
-fn first_ns(seen: &[Answered], since_ns: u64) -> Option<u64> {
-    let well = seen.iter().filter(|one| one.ended == Ended::Well && one.sent_ns >= since_ns);
-    well.map(|one| one.done_ns).min()
-}
-
-/// Requests that lie before or after a failover, and how many of them failed.
-fn outside<'a>(seen: impl Iterator<Item = &'a Answered>, fault_ns: u64, end_ns: u64) -> [u64; 2] {
-    let outside = seen.filter(|one| one.done_ns < fault_ns || one.sent_ns > end_ns);
-    outside
-        .fold([0, 0], |[all, failed], one| [all + 1, failed + u64::from(one.ended != Ended::Well)])
-}
-
-fn counts(all: impl Iterator<Item = Ended>) -> BTreeMap<Ended, u64> {
-    let mut counts = BTreeMap::new();
-    all.for_each(|ended| *counts.entry(ended).or_default() += 1);
-    counts
-}
-
-/// The middle, the 99th of a hundred and the longest, in words.
-pub fn times(found: &[f64]) -> String {
-    let of = |share: f64| quantile(found, share).unwrap_or(0.0);
-    let number = |ms: f64| if ms < 10.0 { format!("{ms:.1}") } else { format!("{ms:.0}") };
-    let [p50, p99, longest] = [of(0.5), of(0.99), of(1.0)].map(number);
-    format!("p50 {p50} p99 {p99} max {longest} ms of {}", found.len())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn seen(sent_ms: u64, done_ms: u64, ended: Ended) -> Answered {
-        Answered { sent_ns: sent_ms * 1_000_000, done_ns: done_ms * 1_000_000, ended }
-    }
-
-    #[test]
-    fn only_requests_after_the_fault_show_when_it_is_over() {
-        let all = [
-            seen(90, 130, Ended::Well),
-            seen(110, 180, Ended::InDoubt),
-            seen(150, 170, Ended::Well),
-            seen(140, 190, Ended::Well),
-        ];
-        assert_eq!(first_ns(&all, 100_000_000), Some(170_000_000));
-        assert_eq!(first_ns(&all[..2], 100_000_000), None);
-    }
-
-    #[test]
-    fn what_touches_the_failover_is_not_outside() {
-        let all = [
-            seen(1, 99, Ended::Well),
-            seen(1, 101, Ended::Closed),
-            seen(150, 160, Ended::Refused),
-            seen(199, 300, Ended::InDoubt),
-            seen(201, 300, Ended::InDoubt),
-        ];
-        assert_eq!(outside(all.iter(), 100_000_000, 200_000_000), [2, 1]);
-    }
 
     #[test]
     fn the_role_of_a_cell_follows_from_what_it_led_and_copied() {
@@ -600,25 +388,5 @@ mod tests {
         assert_eq!(fault(false, true, Some(false)), Role::Copy);
         assert_eq!(fault(false, true, Some(true)), Role::Other);
         assert_eq!(fault(false, false, None), Role::Other);
-    }
-
-    #[test]
-    fn pauses_rise_from_the_shortest_to_the_longest() {
-        let plan = Plan {
-            primaries: 0,
-            leaders: 0,
-            copies: 0,
-            pauses: 3,
-            paused_s: [0.4, 10.0],
-            faults_max: 9,
-            time_max: Duration::ZERO,
-        };
-        let paused = [0, 1, 2].map(|nth| (paused_s(plan, nth) * 10.0).round());
-        assert_eq!(paused, [4.0, 20.0, 100.0]);
-    }
-
-    #[test]
-    fn times_are_said_with_their_number() {
-        assert_eq!(times(&[1.0, 2.0, 30.0]), "p50 2.0 p99 29 max 30 ms of 3");
     }
 }

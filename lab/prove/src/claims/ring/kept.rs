@@ -8,13 +8,15 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-use super::faults::{self, Fault, Faults, Plan, times};
+use super::counting::times;
+use super::faults::{self, Fault, Faults};
+use super::victims::Plan;
 use crate::claim::{Claim, Measured};
 use crate::instruments::Ended;
 use crate::lab::Lab;
 
 /// The most of a hundred requests that may be in doubt.
-const DOUBT_PERCENT_MAX: f64 = 0.1;
+pub(super) const DOUBT_PERCENT_MAX: f64 = 0.1;
 /// The least of a hundred that must be answered well outside failover.
 const SUCCESS_PERCENT_MIN: f64 = 99.9;
 
@@ -105,7 +107,7 @@ fn shared(lab: &Lab, name: &'static str, plan: Plan) -> Result<Faults> {
 }
 
 /// How many requests of a kind have ended so, in all faults.
-fn sum(all: &Faults, of: impl Fn(&Fault) -> u64) -> u64 {
+pub(super) fn sum(all: &Faults, of: impl Fn(&Fault) -> u64) -> u64 {
     all.faults.iter().map(of).sum()
 }
 
@@ -176,7 +178,8 @@ fn line((nth, fault): (usize, &Fault)) -> String {
     )
 }
 
-fn evictions(all: &Faults) -> Measured {
+/// No item may be evicted.
+pub(super) fn evictions(all: &Faults) -> Measured {
     let evicted = sum(all, |fault| fault.evictions);
     Measured::new(format!("{evicted}"), evicted as f64, evicted == 0)
 }
@@ -203,7 +206,8 @@ fn doubt(all: &Faults) -> Measured {
     Measured::new(text, percent, holds).with_details(details)
 }
 
-fn success(all: &Faults) -> Measured {
+/// Requests outside failover must be answered well.
+pub(super) fn success(all: &Faults) -> Measured {
     let [requests, failed] = [0, 1].map(|nth| sum(all, |fault| fault.outside[nth]));
     let percent = (requests - failed) as f64 * 100.0 / requests.max(1) as f64;
     let text = format!("{percent:.3} %: {failed} of {requests} failed");

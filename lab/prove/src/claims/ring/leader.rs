@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use rustix::process::Signal;
 
-use super::faults::times;
+use super::counting::times;
 use crate::claim::{Claim, Measured};
 use crate::instruments::{Client, Ring};
 use crate::lab::Lab;

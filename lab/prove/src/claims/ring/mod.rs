@@ -2,10 +2,14 @@
 
 pub mod clients;
 pub mod cost;
+mod counting;
 pub mod failover;
 mod faults;
+pub mod five;
 pub mod kept;
 pub mod leader;
 pub mod memory;
 pub mod simulator;
+mod stale;
 pub mod up;
+mod victims;

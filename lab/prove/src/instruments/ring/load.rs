@@ -1,12 +1,7 @@
 //! A verified load: a client that knows what each of its keys may hold.
 //!
-//! A key belongs to one client, which sends one request at a time, so every reply has one right
-//! answer. A change in doubt may be made at any later time. Its key is changed no more, a new
-//! one takes its place, and reads of the old one may show the value before or after.
-//!
-//! ```text
-//! value = KEY:VERSION: and dots up to its length
-//! ```
+//! A key belongs to one client, which sends one request at a time. After a change in doubt a new
+//! key takes the place of the old one, which is only read from then on.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,6 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 
 use super::answered::{Answered, Ended};
+use super::holds::{Holds, change};
 use crate::instruments::wire;
 use measure::clock::mono_ns;
 use measure::rng::Rng;
@@ -24,8 +20,6 @@ use measure::rng::Rng;
 const PACE: Duration = Duration::from_millis(2);
 /// Keys of a client.
 const KEYS: usize = 1500;
-/// Bytes of a value.
-const VALUE_BYTES: usize = 300;
 /// Of a hundred requests: reads, and reads or sets; the others are deletes.
 const READS: u64 = 40;
 const READS_AND_SETS: u64 = 85;
@@ -33,29 +27,6 @@ const READS_AND_SETS: u64 = 85;
 const BATCH: usize = 64;
 /// How long after a refused connection the next is tried.
 const AGAIN: Duration = Duration::from_millis(5);
-
-/// What a key may hold: a version, or nothing.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Holds {
-    /// By what was acknowledged.
-    sure: Option<u64>,
-    /// Instead, if a change in doubt was made.
-    doubt: Option<Option<u64>>,
-}
-
-impl Holds {
-    fn judge(self, seen: Option<u64>) -> Ended {
-        if seen == self.sure || self.doubt == Some(seen) {
-            return Ended::Well;
-        }
-        match (self.sure, seen) {
-            (None, _) => Ended::Resurrected,
-            (Some(sure), Some(seen)) if seen > sure => Ended::Wrong,
-            // Nothing, or an earlier version.
-            (Some(_), _) => Ended::Lost,
-        }
-    }
-}
 
 /// A key and what it may hold.
 struct Key {
@@ -65,19 +36,8 @@ struct Key {
 
 impl Key {
     fn judge(&self, value: Option<&[u8]>) -> Ended {
-        let Some(bytes) = value else { return self.holds.judge(None) };
-        let version = std::str::from_utf8(bytes).ok().and_then(|text| text.split(':').nth(1));
-        match version.and_then(|version| version.parse().ok()) {
-            Some(version) if bytes == value_of(&self.name, version).as_bytes() => {
-                self.holds.judge(Some(version))
-            }
-            _ => Ended::Wrong,
-        }
+        self.holds.judge_value(&self.name, value)
     }
-}
-
-fn value_of(key: &str, version: u64) -> String {
-    format!("{:.<VALUE_BYTES$}", format!("{key}:{version}:"))
 }
 
 /// A client with its keys.
@@ -151,13 +111,10 @@ impl Client {
                 Err(line) => Ended::of_error(&line),
             });
         }
-        let (request, to) = if kind < READS_AND_SETS {
-            self.version += 1;
-            let (name, value) = (&key.name, value_of(&key.name, self.version));
-            (format!("set {name} 0 0 {VALUE_BYTES}\r\n{value}\r\n"), Some(self.version))
-        } else {
-            (format!("delete {}\r\n", key.name), None)
-        };
+        let is_set = kind < READS_AND_SETS;
+        self.version += u64::from(is_set);
+        let to = is_set.then_some(self.version);
+        let request = change(&key.name, to);
         let line = client.send(request.as_bytes()).and_then(|()| client.line());
         Ok(self.changed(nth, to, line.ok().as_deref()))
     }
@@ -165,16 +122,7 @@ impl Client {
     /// Takes over what a change was answered; nothing where the connection was closed.
     fn changed(&mut self, nth: usize, to: Option<u64>, line: Option<&str>) -> Ended {
         let key = &mut self.keys[nth];
-        let ended = match line {
-            Some("STORED") if to.is_some() => Ended::Well,
-            Some("DELETED") if to.is_none() => match key.holds.sure {
-                Some(_) => Ended::Well,
-                None => Ended::Resurrected,
-            },
-            Some("NOT_FOUND") if to.is_none() => key.holds.judge(None),
-            Some(line) => Ended::of_error(line),
-            None => Ended::Closed,
-        };
+        let ended = key.holds.judge_change(to, line);
         match ended {
             Ended::Refused => {}
             Ended::InDoubt | Ended::Closed => {
@@ -197,35 +145,6 @@ mod tests {
 
     fn client() -> Client {
         Client { keys: Client::new(1).keys.into_iter().take(1).collect(), ..Client::new(1) }
-    }
-
-    #[test]
-    fn a_reply_has_one_right_answer() {
-        let holds = Holds { sure: Some(5), doubt: None };
-        let cases = [
-            (Some(5), Ended::Well),
-            (Some(4), Ended::Lost),
-            (None, Ended::Lost),
-            (Some(6), Ended::Wrong),
-        ];
-        for (seen, expected) in cases {
-            assert_eq!(holds.judge(seen), expected, "{seen:?}");
-        }
-        assert_eq!(Holds::default().judge(Some(1)), Ended::Resurrected);
-        let doubt = Holds { sure: Some(5), doubt: Some(None) };
-        assert_eq!([None, Some(5)].map(|seen| doubt.judge(seen)), [Ended::Well; 2]);
-        assert_eq!(doubt.judge(Some(4)), Ended::Lost);
-    }
-
-    #[test]
-    fn values_are_compared_to_the_last_byte() {
-        let key = Key { name: "k".into(), holds: Holds { sure: Some(7), doubt: None } };
-        let value = value_of("k", 7);
-        assert_eq!((value.len(), key.judge(Some(value.as_bytes()))), (VALUE_BYTES, Ended::Well));
-        let spoiled = value.replacen("..", ".!", 1);
-        assert_eq!(key.judge(Some(spoiled.as_bytes())), Ended::Wrong);
-        assert_eq!(key.judge(Some(value_of("j", 7).as_bytes())), Ended::Wrong);
-        assert_eq!(key.judge(Some(value_of("k", 6).as_bytes())), Ended::Lost);
     }
 
     #[test]

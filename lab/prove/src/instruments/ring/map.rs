@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 use base::{SLICES, SliceId};
 
 /// What one cell goes by.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RingMap {
     /// The cell that was asked.
     pub cell: u16,
@@ -20,6 +20,10 @@ pub struct RingMap {
     pub short: u64,
     /// How often a range has lost its last copy.
     pub losses: u64,
+    /// Who leads the agreement, if the cell knows it.
+    pub leader: Option<u16>,
+    /// Who votes.
+    pub voters: Vec<u16>,
     /// The ranges, by their first slices.
     pub ranges: Vec<RangeOf>,
 }
@@ -33,6 +37,8 @@ pub struct RangeOf {
     pub primary: Option<u16>,
     /// The copies in sync, without the primary.
     pub copies: Vec<u16>,
+    /// Who is on the way to be one.
+    pub learner: Option<u16>,
 }
 
 impl RingMap {
@@ -54,15 +60,20 @@ impl RingMap {
                 bail!("`stats ring` says that range {id} has the slices {slices:?}");
             };
             let copies = cells(of("copies")?)?;
-            let primary = cells(of("primary")?)?.first().copied();
-            ranges.push(RangeOf { slices: first..=last, primary, copies });
+            let one = |what| anyhow::Ok(cells(of(what)?)?.first().copied());
+            let (primary, learner) = (one("primary")?, one("learner")?);
+            ranges.push(RangeOf { slices: first..=last, primary, copies, learner });
         }
         ranges.sort_by_key(|range: &RangeOf| *range.slices.start());
         let covered: usize = ranges.iter().map(|range| range.slices.clone().count()).sum();
         if !ranges.is_empty() && covered != SLICES {
             bail!("the ranges of `stats ring` have {covered} slices, not {SLICES}");
         }
+        // A cell that has just started knows neither.
+        let known = |name: &str| stats.get(name).map_or(Ok(Vec::new()), |text| cells(text));
         Ok(Self {
+            leader: known("leader")?.first().copied(),
+            voters: known("voters")?,
             cell: u16::try_from(number("cell")?)?,
             version: number("map_version")?,
             short: number("ranges_short_of_copies")?,
@@ -73,8 +84,13 @@ impl RingMap {
 
     /// The range of a key.
     pub fn range_of(&self, key: &str) -> Option<&RangeOf> {
+        self.ranges.get(self.place_of(key)?)
+    }
+
+    /// The place of that range among the ranges.
+    pub fn place_of(&self, key: &str) -> Option<usize> {
         let slice = SliceId::of(key.as_bytes()).index();
-        self.ranges.iter().find(|range| range.slices.contains(&slice))
+        self.ranges.iter().position(|range| range.slices.contains(&slice))
     }
 
     /// Whether `cell` leads the key.
@@ -93,6 +109,13 @@ impl RingMap {
     }
 }
 
+impl RangeOf {
+    /// Whether a cell leads or copies it.
+    pub fn has(&self, cell: u16) -> bool {
+        self.primary == Some(cell) || self.copies.contains(&cell)
+    }
+}
+
 /// Numbers of cells with commas or spaces between them, or the word for none.
 fn cells(text: &str) -> Result<Vec<u16>> {
     let words = text.split([',', ' ']).filter(|word| !word.is_empty() && *word != "none");
@@ -107,9 +130,11 @@ mod tests {
     fn stats() -> BTreeMap<String, String> {
         let lines = "\
             cell 2|map_version 6|ranges_short_of_copies 0|losses 0|ranges 3|\
-            range:1:slices 0-5460|range:1:primary 1|range:1:copies 2|\
-            range:2:slices 5461-10921|range:2:primary 2|range:2:copies 3,1|\
-            range:3:slices 10922-16383|range:3:primary none|range:3:copies none";
+            leader none|voters 1,2,3|\
+            range:1:slices 0-5460|range:1:primary 1|range:1:copies 2|range:1:learner none|\
+            range:2:slices 5461-10921|range:2:primary 2|range:2:copies 3,1|range:2:learner none|\
+            range:3:slices 10922-16383|range:3:primary none|range:3:copies none|\
+            range:3:learner 3";
         let pairs = lines.split('|').map(|line| line.split_once(' ').unwrap());
         pairs.map(|(name, value)| (name.trim().to_owned(), value.to_owned())).collect()
     }
@@ -118,9 +143,12 @@ mod tests {
     fn the_map_of_a_cell_is_read() {
         let map = RingMap::read(&stats()).unwrap();
         assert_eq!((map.cell, map.version, map.short, map.losses), (2, 6, 0, 0));
-        let second = RangeOf { slices: 5461..=10921, primary: Some(2), copies: vec![3, 1] };
+        let slices = 5461..=10921;
+        let second = RangeOf { slices, primary: Some(2), copies: vec![3, 1], learner: None };
         assert_eq!(map.ranges[1], second);
-        assert_eq!((map.ranges[2].primary, map.ranges[2].copies.len()), (None, 0));
+        assert_eq!((map.leader, map.voters.as_slice()), (None, &[1, 2, 3][..]));
+        assert_eq!((map.ranges[2].primary, map.ranges[2].learner), (None, Some(3)));
+        assert!(map.ranges[2].copies.is_empty() && second.has(3) && !second.has(4));
         assert!(map.is_whole());
         // CRC32("123456789") is 0xCBF43926: slice 13,053.
         assert_eq!(map.range_of("123456789"), Some(&map.ranges[2]));

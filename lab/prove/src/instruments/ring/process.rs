@@ -10,39 +10,25 @@
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
-use std::{fs, io, thread};
+use std::{fs, io};
 
-use anyhow::{Context, Result, bail};
-use rustix::process::{Pid, Signal, kill_process};
+use anyhow::{Context, Result};
+use rustix::process::Signal;
 use serde_json::Value;
 
 use super::map::RingMap;
-use crate::instruments::wire::Client;
+use super::waits::{Cell, halted, map_of, send, until, whole_after};
 use crate::lab::Lab;
 use measure::process::{CoreSet, Launch, Server};
 
 /// Cells of a ring.
 pub const CELLS: usize = 3;
-/// Longest the ring may take to form, to start a cell again, or to have all copies again.
-const WAIT_MAX: Duration = Duration::from_secs(60);
-/// How often it is looked.
-const POLL: Duration = Duration::from_millis(20);
 
 /// A ring that runs.
 pub struct Ring {
     up: Option<Server>,
     directory: PathBuf,
     cells: Vec<Cell>,
-}
-
-/// A cell that runs.
-#[derive(Clone, Copy, Debug)]
-pub struct Cell {
-    /// Where clients connect.
-    pub address: SocketAddr,
-    /// Its process.
-    pub pid: u32,
 }
 
 impl Ring {
@@ -90,7 +76,7 @@ impl Ring {
 
     /// The map that a cell goes by.
     pub fn map(&self, cell: usize) -> Result<RingMap> {
-        RingMap::read(&Client::connect(self.cells[cell].address)?.stats_of("stats ring")?)
+        map_of(self.cells[cell])
     }
 
     /// Waits until every cell says that each range has its copies; the map of each.
@@ -100,16 +86,7 @@ impl Ring {
 
     /// The same, by a map that is newer than this version.
     pub fn whole_after(&self, version: u64) -> Result<Vec<RingMap>> {
-        until("not every range has its copies", || {
-            // A cell that starts again takes no clients yet.
-            let maps = (0..self.cells.len()).map(|cell| self.map(cell).ok());
-            let maps: Option<Vec<RingMap>> = maps.collect();
-            let is_same = |maps: &Vec<RingMap>| {
-                let first = maps[0].version;
-                first > version && maps.iter().all(|map| map.is_whole() && map.version == first)
-            };
-            Ok(maps.filter(is_same))
-        })
+        whole_after(&self.cells, version)
     }
 
     /// Sends a signal to a cell.
@@ -124,14 +101,7 @@ impl Ring {
 
     /// Waits until no thread of a cell runs any more, after a signal that ends or stops it.
     pub fn halted(&self, cell: usize) -> Result<()> {
-        let folder = format!("/proc/{}/task", self.cells[cell].pid);
-        until("the cell runs", || {
-            // A process that has ended has no such folder, and a thread no such file.
-            let tasks = fs::read_dir(&folder).into_iter().flatten().flatten();
-            let stats = tasks.filter_map(|task| fs::read_to_string(task.path().join("stat")).ok());
-            let mut states = stats.filter_map(|stat| state(&stat));
-            Ok(states.all(|state| "TZX".contains(state)).then_some(()))
-        })
+        halted(self.cells[cell].pid)
     }
 
     /// Waits until a cell that has ended runs again.
@@ -183,35 +153,11 @@ impl Drop for Ring {
     }
 }
 
-/// Calls `look` until it finds something; an error with `what` after the longest wait.
-pub(super) fn until<T>(what: &str, mut look: impl FnMut() -> Result<Option<T>>) -> Result<T> {
-    let began = Instant::now();
-    loop {
-        if let Some(found) = look()? {
-            return Ok(found);
-        }
-        if began.elapsed() > WAIT_MAX {
-            bail!("{what} after {} s", WAIT_MAX.as_secs());
-        }
-        thread::sleep(POLL);
-    }
-}
-
-fn send(pid: u32, signal: Signal) -> Result<()> {
-    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).context("no process")?;
-    Ok(kill_process(pid, signal)?)
-}
-
 fn read_cell(row: &Value) -> Result<Cell> {
     let address = row["clients"].as_str().and_then(|at| at.parse().ok());
     let pid = row["process"].as_u64().and_then(|pid| u32::try_from(pid).ok());
     let (address, pid) = address.zip(pid).with_context(|| format!("no cell: {row}"))?;
     Ok(Cell { address, pid })
-}
-
-/// The letter of a thread's state in its `stat`: it follows the name, which ends with a bracket.
-fn state(stat: &str) -> Option<char> {
-    stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next())
 }
 
 /// The latest term in which a leader was elected, and that leader, in the log of a voter.
@@ -240,12 +186,6 @@ mod tests {
         let log = [vote(1, 1, true), vote(3, 2, true), vote(4, 3, false)].concat();
         assert_eq!(last_leader(&log), Some((3, 2)));
         assert_eq!(last_leader("{\"term\":7"), None);
-    }
-
-    #[test]
-    fn the_state_of_a_thread_follows_its_name() {
-        assert_eq!(state("7 (a) b) T 1 7 7"), Some('T'));
-        assert_eq!(state("7"), None);
     }
 
     #[test]
