@@ -20,6 +20,8 @@ mod history;
 mod job;
 mod jobs;
 mod keeper;
+#[cfg(test)]
+mod keeper_test;
 mod kind;
 mod later;
 mod learning;
