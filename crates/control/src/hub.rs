@@ -1,5 +1,5 @@
-//! The connections to all other cells: one to each for heartbeats, and one for calls. One that breaks
-//! is opened again.
+//! The connections to all other cells: one to each for heartbeats, and one for calls. Where one
+//! breaks, it is opened again.
 //!
 //! A heartbeat that cannot be sent at once is dropped: a later one says more. A call that cannot be
 //! sent fails at once.

@@ -87,9 +87,9 @@ struct Memory {
     present_at_ns: u64,
     keep_at_ns: u64,
     warnings: Warnings,
-    /// What the member was told last: for which map this cell is ready, and whether it leads the
+    /// What the member has heard last: for which map this cell is ready, and whether it leads the
     /// agreement.
-    told: (u64, bool),
+    heard: (u64, bool),
 }
 
 impl Loop {
@@ -113,7 +113,7 @@ impl Loop {
         loop {
             let wait_ns = member.wakes_at_ns().saturating_sub(self.clock.now().mono_ns);
             let woken = sources.next(Instant::now() + Duration::from_nanos(wait_ns)).await;
-            self.tell(&mut member, &mut memory.told);
+            self.report(&mut member, &mut memory.heard);
             match woken {
                 Woken::Event(event) => {
                     if let Event::Heard { from, heartbeat, .. } = &event {
@@ -134,12 +134,12 @@ impl Loop {
         }
     }
 
-    /// Lets the member know of what no event tells, if it is new.
-    fn tell(&self, member: &mut Member, told: &mut (u64, bool)) {
+    /// Lets the member know of what comes with no event, if it is new.
+    fn report(&self, member: &mut Member, heard: &mut (u64, bool)) {
         let leads = self.quorum.leader() == Some(self.me);
         let now = (self.plane.ready_version(), leads);
-        if *told != now {
-            *told = now;
+        if *heard != now {
+            *heard = now;
             self.handle(member, Event::Ready(now.0));
             self.handle(member, Event::Leads(leads));
         }

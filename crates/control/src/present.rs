@@ -1,7 +1,7 @@
-//! Which cells run, as the coordinator is told, so that the leader keeps the right voters.
+//! Which cells run: the coordinator is given them, so that the leader keeps the right voters.
 //!
-//! Each telling wakes the thread of the coordinator. So it is told what has changed, and again
-//! while something is left to do, or after a second.
+//! Each time this wakes the thread of the coordinator. So it is given what has changed, and the
+//! same again while something is left to do, or after a second.
 
 use ring::CellId;
 use std::collections::BTreeMap;
@@ -11,10 +11,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// A cell counts as one that runs for this time after it was heard: who votes does not change with
 /// each pause.
 const ABSENT_NS: u64 = 5_000_000_000;
-/// How often the coordinator is told what it knows.
+/// How often the coordinator is given what it knows.
 const AGAIN_NS: u64 = 1_000_000_000;
 
-/// What it is told, and what decides what it does about that.
+/// What it is given, and what decides what it does about that.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Says {
     present: Vec<CellId>,
@@ -22,7 +22,7 @@ struct Says {
     leader: Option<CellId>,
 }
 
-/// Which cells run, and what the coordinator was told of it.
+/// Which cells run, and what the coordinator was given of that.
 #[derive(Default)]
 pub(crate) struct Present {
     /// When each was heard last.
@@ -33,7 +33,7 @@ pub(crate) struct Present {
     under_way: Arc<UnderWay>,
 }
 
-/// One telling, until the coordinator has carried it out.
+/// What the coordinator was given last, until it has carried that out.
 #[derive(Debug, Default)]
 pub(crate) struct UnderWay {
     is_under_way: AtomicBool,
@@ -55,7 +55,7 @@ impl Present {
         self.heard.retain(|_, at_ns| now_ns.saturating_sub(*at_ns) < ABSENT_NS);
     }
 
-    /// What the coordinator is to be told now, of the map of `version` and of this `leader`. What
+    /// What the coordinator is to be given now, of the map of `version` and of this `leader`. What
     /// is returned with it ends when that is carried out.
     pub(crate) fn due(
         &mut self,
@@ -86,10 +86,10 @@ mod tests {
     const B: CellId = CellId(2);
 
     #[test]
-    fn the_coordinator_is_told_what_is_new_and_what_is_left_to_do() {
+    fn the_coordinator_is_given_what_is_new_and_what_is_left_to_do() {
         let mut present = Present::default();
         present.hear([A, B].into_iter(), 0);
-        // Version, leader, when, and whether the telling before it was carried out whole.
+        // Version, leader, when, and whether what was given before was carried out whole.
         let cases = [
             ((1, None, 0, true), true),
             ((1, None, AGAIN_NS - 1, true), false),
@@ -113,7 +113,7 @@ mod tests {
     fn a_cell_runs_for_a_while_after_it_was_heard() {
         let mut present = Present::default();
         present.hear([A, B].into_iter(), 0);
-        let mut told = |now_ns| {
+        let mut given = |now_ns| {
             present.hear(std::iter::once(A), now_ns);
             let due = present.due(1, None, now_ns);
             due.map(|(present, under_way)| {
@@ -121,7 +121,7 @@ mod tests {
                 present
             })
         };
-        assert_eq!(told(ABSENT_NS - 1), Some(vec![A, B]));
-        assert_eq!(told(ABSENT_NS), Some(vec![A]));
+        assert_eq!(given(ABSENT_NS - 1), Some(vec![A, B]));
+        assert_eq!(given(ABSENT_NS), Some(vec![A]));
     }
 }

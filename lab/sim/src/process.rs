@@ -62,12 +62,12 @@ pub(crate) struct Process {
     pub(crate) workers: Vec<Worker>,
     pub(crate) member: Member,
     to_keeper: VecDeque<ToKeeper>,
-    /// What the keeper was told last that other cells are ready for.
+    /// By cell, what it is ready for, as the keeper has it.
     ready: BTreeMap<CellId, u64>,
     /// As the keeper has it, for the member.
     ready_version: u64,
-    /// What the member was told last of that, and of leading the agreement.
-    told: (u64, bool),
+    /// What the member has of that, and of leading the agreement.
+    known: (u64, bool),
     /// When the member looks at the time next.
     ticks_at_ns: Option<u64>,
     outside: Arc<Mutex<Outside>>,
@@ -126,7 +126,7 @@ impl Process {
             to_keeper: VecDeque::new(),
             ready: BTreeMap::new(),
             ready_version: 0,
-            told: (0, false),
+            known: (0, false),
             ticks_at_ns: None,
             outside,
             arrived: BTreeMap::new(),
@@ -289,8 +289,8 @@ impl Process {
         scene: &mut Scene,
     ) -> Vec<Follows> {
         let mut effects = Vec::new();
-        if self.told != (self.ready_version, leads) {
-            self.told = (self.ready_version, leads);
+        if self.known != (self.ready_version, leads) {
+            self.known = (self.ready_version, leads);
             self.handle(ring::Event::Ready(self.ready_version), &mut effects, scene);
             self.handle(ring::Event::Leads(leads), &mut effects, scene);
         }

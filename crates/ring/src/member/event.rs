@@ -83,7 +83,7 @@ pub enum Event {
     Leads(bool),
     /// This cell holds nothing but what the map of this version assigns to it.
     Ready(u64),
-    /// Time has passed. At the latest when [`Member::wakes_at_ns`](super::Member::wakes_at_ns) says.
+    /// Time has passed: at [`Member::wakes_at_ns`](super::Member::wakes_at_ns), or earlier.
     Tick,
 }
 

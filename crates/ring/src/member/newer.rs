@@ -40,7 +40,7 @@ impl Newer {
         self.newest = None;
     }
 
-    /// When somebody is to be asked, if anybody is.
+    /// When another cell is to be asked, if one is.
     pub(super) fn due_ns(&self) -> Option<u64> {
         self.newest.map(|_| (self.since_ns + BEHIND_NS).max(self.asked_ns + AGAIN_NS))
     }

@@ -23,8 +23,8 @@ pub const LOST_NS: u64 = 5_000_000_000;
 /// most [`REST_NS_MAX`], if it refuses it again soon after.
 const REST_NS: u64 = 5_000_000_000;
 const REST_NS_MAX: u64 = 80_000_000_000;
-/// Woken so much later than it has asked for, this cell was stopped itself: nobody is blamed for the
-/// time. Less is what a busy machine takes.
+/// A cell that is woken later than it has asked for by more than this was stopped itself: nobody is
+/// blamed for the time. Less is what a busy machine takes.
 const STOPPED_NS: u64 = 20_000_000;
 // One that was stopped for less finds nobody silent whose latest heartbeat had arrived in time.
 const _: () = assert!(2 * BEAT_NS + STOPPED_NS < SHRINK_NS);

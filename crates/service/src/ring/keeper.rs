@@ -36,8 +36,8 @@ use std::sync::Arc;
 const COUNTER_JUMP: u64 = 1 << 20;
 /// How soon it is looked again at what waits.
 const AGAIN_NS: u64 = 20_000_000;
-/// How often it is looked whether copies acknowledge what they are sent. A copy that is late is so by
-/// a tenth of a second more at most.
+/// How often it is looked whether copies acknowledge what they are sent. One that is late is found
+/// after a tenth of a second more at most.
 const LOOK_NS: u64 = 100_000_000;
 
 /// From so many copies on, some may have what others lack when their primary ends.

@@ -24,6 +24,8 @@ mod job;
 mod jobs;
 mod keeper;
 mod kept;
+#[cfg(test)]
+mod keeper_test;
 mod kind;
 mod later;
 mod learning;

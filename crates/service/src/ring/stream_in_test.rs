@@ -68,7 +68,9 @@ impl Copying {
 
     fn has(&mut self, key: &[u8]) -> bool {
         let mut reply = Vec::new();
-        get_shown(&mut self.worker, NOW, Key::new(key).expect("a key"), &mut reply);
+        let key = Key::new(key).expect("a key");
+        let hashed = self.worker.cell().engine().key(key.as_bytes());
+        get_shown(&mut self.worker, NOW, (key, hashed), &mut reply);
         reply.starts_with(b"VALUE ")
     }
 }

@@ -19,7 +19,7 @@ const STEP: Duration = Duration::from_micros(200);
 /// The longest rest, where nothing is left to do.
 const REST: Duration = Duration::from_secs(1);
 
-/// Messages that wait for the thread. What a cell is ready for is said again where it found no place.
+/// Messages that wait for the thread. What a cell is ready for is sent again if it found no place.
 const MESSAGES_MAX: usize = 1024;
 
 enum Message {
@@ -33,8 +33,8 @@ pub(super) struct Keeping {
     messages: SyncSender<Message>,
     ring: Arc<RingCell>,
     ready: Arc<AtomicU64>,
-    /// What the thread was told last that each cell is ready for.
-    told: Mutex<BTreeMap<CellId, u64>>,
+    /// By cell, what it is ready for, as the thread has it.
+    sent: Mutex<BTreeMap<CellId, u64>>,
     clock: Clock,
 }
 
@@ -59,8 +59,8 @@ impl Keeping {
             .name("keeper".to_owned())
             .spawn(move || run(keeper, &received, &shared, &of_thread))?;
         let ends = KeepingThread(messages.clone(), Some(thread));
-        let told = Mutex::default();
-        Ok((Arc::new(Self { messages, ring, ready, told, clock }), ends))
+        let sent = Mutex::default();
+        Ok((Arc::new(Self { messages, ring, ready, sent, clock }), ends))
     }
 }
 
@@ -108,10 +108,10 @@ impl Plane for Keeping {
 
     /// Each heartbeat says it: the thread is woken only by what is new.
     fn hear_ready(&self, cell: CellId, version: u64) {
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_new = told.get(&cell) != Some(&version);
+        let mut sent = self.sent.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_new = sent.get(&cell) != Some(&version);
         if is_new && self.messages.try_send(Message::Ready(cell, version)).is_ok() {
-            told.insert(cell, version);
+            sent.insert(cell, version);
         }
     }
 
