@@ -49,7 +49,7 @@
 //! | `readers` | `level` | how far each reader is |
 //! | `slices` | `sync` | the lane and the last position and version of each slice |
 //! | `shared` | `account`, `level`, `readers`, `sync` | what is used of a log without its lock |
-//! | `store` | `batch`, `config`, `entry`, `shared` | the blocks of one log |
+//! | `store` | `batch`, `config`, `entry`, `readers`, `shared` | the blocks of one log |
 //! | `state` | `batch`, `config`, `entry`, `part`, `readers`, `shared`, `slices`, `store` | entries |
 //! | `log` | * | the log of one lane |
 //! | `lanes` | `config`, `level`, `log`, `part`, `slices` | all logs of a cell |

@@ -7,8 +7,8 @@ const SPARES_MAX: usize = 1024;
 /// A buffer that has grown beyond this is freed.
 const SPARE_BYTES_MAX: usize = 1024;
 
-/// One that is taken so many times later is fetched into the cache of the processor: it was written
-/// long ago, when all requests that have come since were not.
+/// When one is taken, the one that is taken this number of times later is fetched into the cache of
+/// the processor: it was written long ago, before all requests that wait now.
 const AHEAD: usize = 2;
 
 /// Buffers, for what comes next, with what they held last. They take a mebibyte at most.
