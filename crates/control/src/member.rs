@@ -22,6 +22,8 @@ use tokio::time::{MissedTickBehavior, interval};
 const TICK: Duration = Duration::from_millis(10);
 /// How often the coordinator is given the cells that run.
 const PRESENT_NS: u64 = 100_000_000;
+/// How often the member is told what the cell holds.
+const MEMORY_NS: u64 = 100_000_000;
 /// How often the second of the ring is kept.
 const KEEP_NS: u64 = 10_000_000_000;
 /// A cell counts as one that runs for this time after it was heard: who votes does not change with
@@ -68,7 +70,7 @@ impl Loop {
         let cells = member.map().cells.keys();
         // At first all may run.
         let mut heard: BTreeMap<_, _> = cells.map(|cell| (*cell, start_ns)).collect();
-        let (mut present_at_ns, mut keep_at_ns) = (0, 0);
+        let (mut memory_at_ns, mut present_at_ns, mut keep_at_ns) = (0, 0, 0);
         let mut warnings = Warnings::default();
         let is_arranging = Arc::new(AtomicBool::new(false));
         loop {
@@ -105,8 +107,7 @@ impl Loop {
             let is_tick = matches!(event, Event::Ready(_));
             self.handle(&mut member, event);
             if is_tick {
-                let leads = self.quorum.leader() == Some(self.me);
-                self.handle(&mut member, Event::Leads(leads));
+                self.look(&mut member, &mut memory_at_ns);
             }
             let now = self.clock.now();
             if let Some(from) = member.asks_for_map(now) {
@@ -122,6 +123,18 @@ impl Loop {
                 self.say_present(&member, now, &mut heard, is_arranging.clone());
                 self.warn(&member, now, &mut warnings);
             }
+        }
+    }
+
+    /// Tells the member what it cannot know: whether this cell leads the agreement, and from time
+    /// to time what it holds.
+    fn look(&self, member: &mut Member, memory_at_ns: &mut u64) {
+        let leads = self.quorum.leader() == Some(self.me);
+        self.handle(member, Event::Leads(leads));
+        let now_ns = self.clock.now().mono_ns;
+        if now_ns >= *memory_at_ns {
+            *memory_at_ns = now_ns + MEMORY_NS;
+            self.handle(member, Event::Memory(self.plane.memory()));
         }
     }
 
