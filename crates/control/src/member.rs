@@ -22,7 +22,7 @@ use tokio::time::{MissedTickBehavior, interval};
 const TICK: Duration = Duration::from_millis(10);
 /// How often the coordinator is given the cells that run.
 const PRESENT_NS: u64 = 100_000_000;
-/// How often the member is told what the cell holds.
+/// How often the member is given what the cell holds.
 const MEMORY_NS: u64 = 100_000_000;
 /// How often the second of the ring is kept.
 const KEEP_NS: u64 = 10_000_000_000;

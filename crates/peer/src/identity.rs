@@ -104,7 +104,8 @@ impl fmt::Display for Versions {
     }
 }
 
-/// The feature of a cell that says how much memory is free, and understands [`crate::Frame::Memory`].
+/// The feature of a cell that says how much memory is free, and understands
+/// [`crate::Frame::Memory`].
 pub const SAYS_MEMORY: u64 = 1;
 
 /// What a cell says of itself.

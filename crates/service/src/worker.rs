@@ -430,8 +430,8 @@ impl Worker {
     }
 }
 
-/// Whether a change of `slice` that met `obstacle` finds no memory at a copy, which gets none unless
-/// a client deletes something: then it is refused as where the memory of this cell is full.
+/// Whether a change of `slice` that met `obstacle` finds no memory at a copy, which gets none
+/// unless a client deletes something: then it is refused as where the memory of this cell is full.
 #[cold]
 fn is_full(replies: &Replies, slice: SliceId, obstacle: Obstacle) -> bool {
     matches!(obstacle, Obstacle::Sink(_)) && replies.log().is_full(slice)

@@ -74,11 +74,8 @@ fn resident_memory_is_within_the_limit_again_after_the_long_values_of_many_clien
         .spawn()
         .expect("the binary starts");
     let mut log = BufReader::new(server.stderr.take().expect("it is piped"));
-    let mut line = String::new();
-    while !line.contains("listening on") {
-        line.clear();
-        assert!(log.read_line(&mut line).expect("it logs") > 0, "it listens");
-    }
+    let mut lines = log.by_ref().lines().map_while(Result::ok);
+    let line = lines.find(|line| line.contains("listening on")).expect("it listens");
     let at = line.trim_end().rsplit(' ').next().expect("an address").to_owned();
     let clients: Vec<_> = (1..=CLIENTS as u64)
         .map(|seed| {

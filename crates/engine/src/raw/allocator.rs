@@ -16,7 +16,7 @@ const SETTINGS: [(libc::c_int, libc::c_int); 3] = [
     (libc::M_MMAP_THRESHOLD, 1 << 20),
     // Bytes that an arena keeps free at its end, at most.
     (libc::M_TRIM_THRESHOLD, 3 << 19),
-    // Arenas, at most. No request that is short allocates anything, so few are enough.
+    // Arenas, at most. No short request allocates anything.
     (libc::M_ARENA_MAX, 2),
 ];
 

@@ -58,7 +58,7 @@ impl Looks {
     /// Looks once more, where `lacking` bytes are missing and compaction may make `compactable`.
     /// Returns whether that is waited for. In a cell that `evicts`, all that is missing must come
     /// of it, and it is looked again and again. Where nothing is evicted any gain is welcome, and
-    /// what was looked for in vain is looked for again when clients have removed more.
+    /// it is looked again when clients have removed more.
     fn look(&mut self, lacking: u64, compactable: u64, evicts: bool) -> bool {
         self.given_up = self.given_up.min(compactable);
         let may = match evicts {
@@ -195,7 +195,7 @@ mod tests {
     use engine::{Action, Left, Op, Put, WriteStatus};
 
     #[test]
-    fn what_was_looked_for_in_vain_is_looked_for_again_when_more_is_removed() {
+    fn it_is_looked_again_for_room_when_more_is_removed() {
         // Lacking, compactable, whether the cell evicts, and how many looks of 25 wait for it.
         let cases = [
             (10, 10, true, 23),

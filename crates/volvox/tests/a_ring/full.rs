@@ -95,7 +95,7 @@ fn without_eviction_it_refuses_what_does_not_fit_and_takes_more_after_deletes() 
     // The one that was refused is not there; each of those before it is.
     assert_eq!(client.get(&stored.to_string()), None);
     assert_eq!(count(&mut client, 0..stored), stored);
-    // Deletes need no room, whoever is full.
+    // Deletes need no room in any cell.
     let deleted = stored / 2;
     for number in 0..deleted {
         assert_eq!(client.ask(&format!("delete {number}\r\n")), "DELETED");
