@@ -4,7 +4,8 @@ use base::Now;
 use peer::{Nonce, Secret};
 use quorum::{DirectoryError, StartError};
 use ring::{
-    Addresses, CellId, Change, Command, Consistency, Map, Outcome, Outlook, RangeId, Stamp, Started,
+    Addresses, CellId, Change, Command, Consistency, Map, Memory, Outcome, Outlook, RangeId, Stamp,
+    Started,
 };
 use std::collections::BTreeMap;
 use std::fmt;
@@ -86,6 +87,9 @@ pub trait Plane: Send + Sync + 'static {
 
     /// The version of the map for which this cell is ready to learn.
     fn ready_version(&self) -> u64;
+
+    /// What this cell holds now.
+    fn memory(&self) -> Memory;
 
     /// The map has changed. `is_old`: before this start of the cell, or while it was absent.
     fn record(&self, change: Change, is_old: bool);

@@ -21,6 +21,8 @@ use tokio::time::{Instant, sleep_until};
 
 /// How often it is looked which cells run.
 const PRESENT_NS: u64 = 100_000_000;
+/// How often the member is given what the cell holds.
+const MEMORY_NS: u64 = 100_000_000;
 /// How often the second of the ring is kept.
 const KEEP_NS: u64 = 10_000_000_000;
 
@@ -82,7 +84,9 @@ impl Sources {
 
 /// What the loop remembers from one event to the next.
 #[derive(Default)]
-struct Memory {
+struct Past {
+    /// When the member is given next what the cell holds.
+    holds_at_ns: u64,
     present: Present,
     present_at_ns: u64,
     keep_at_ns: u64,
@@ -105,15 +109,15 @@ impl Loop {
         self.record(&Map::new(first.ring, u32::MAX, 1), &first, true);
         let start = self.clock.now();
         let mut member = Member::new(self.me, first.clone(), self.knows_time, start);
-        let mut memory = Memory::default();
+        let mut past = Past::default();
         // At first all may run.
-        memory.present.hear(first.cells.keys().copied(), start.mono_ns);
+        past.present.hear(first.cells.keys().copied(), start.mono_ns);
         self.adopt(&mut member, first);
         let mut sources = Sources { incoming, recoveries, maps, ended };
         loop {
             let wait_ns = member.wakes_at_ns().saturating_sub(self.clock.now().mono_ns);
             let woken = sources.next(Instant::now() + Duration::from_nanos(wait_ns)).await;
-            self.report(&mut member, &mut memory.heard);
+            self.report(&mut member, &mut past.heard);
             match woken {
                 Woken::Event(event) => {
                     if let Event::Heard { from, heartbeat, .. } = &event {
@@ -130,7 +134,7 @@ impl Loop {
                 Woken::Recover(version) => self.recover(&member, version),
                 Woken::End(why) => return why.into_iter().for_each(|why| self.plane.end(why)),
             }
-            self.look(&mut member, &mut memory);
+            self.look(&mut member, &mut past);
         }
     }
 
@@ -146,20 +150,24 @@ impl Loop {
     }
 
     /// Does what is due.
-    fn look(&self, member: &mut Member, memory: &mut Memory) {
+    fn look(&self, member: &mut Member, past: &mut Past) {
         let now = self.clock.now();
         if let Some(from) = member.asks_for_map(now) {
             let quorum = self.quorum.clone();
             self.runtime.spawn(async move { quorum.fetch(from).await });
         }
-        if now.mono_ns >= memory.keep_at_ns && member.knows_time() {
-            memory.keep_at_ns = now.mono_ns + KEEP_NS;
+        if now.mono_ns >= past.holds_at_ns {
+            past.holds_at_ns = now.mono_ns + MEMORY_NS;
+            self.handle(member, Event::Memory(self.plane.memory()));
+        }
+        if now.mono_ns >= past.keep_at_ns && member.knows_time() {
+            past.keep_at_ns = now.mono_ns + KEEP_NS;
             self.keep_time(now.expiry_s);
         }
-        if now.mono_ns >= memory.present_at_ns {
-            memory.present_at_ns = now.mono_ns + PRESENT_NS;
-            self.say_present(member, now, &mut memory.present);
-            self.warn(member, now, &mut memory.warnings);
+        if now.mono_ns >= past.present_at_ns {
+            past.present_at_ns = now.mono_ns + PRESENT_NS;
+            self.say_present(member, now, &mut past.present);
+            self.warn(member, now, &mut past.warnings);
         }
     }
 

@@ -8,7 +8,7 @@ use crate::member::{Loop, propose};
 use crate::messages::{JOIN, Join, Joined};
 use crate::time::KeptTime;
 use crate::wire::{Message, Who, Wire};
-use peer::{Frame, Identity, Local, Purpose, Target};
+use peer::{Frame, Identity, Purpose, Target};
 use quorum::{Coordinator, DEADLINE, Directory, Outcome, Quorum};
 use ring::{CellId, Command, Event, Incarnation, Map, Started, Verdict};
 use std::net::SocketAddr;
@@ -149,7 +149,7 @@ impl Starting {
             (None, None) => return Err(ControlError::NoRing(config.directory)),
         };
         let identity = Identity { ring, cell: cell.0, incarnation: incarnation.0 };
-        let who = Who { secret: config.secret.clone(), local: Local::new(identity) };
+        let who = Who::new(&config.secret, identity);
         let events = mpsc::channel(EVENTS_MAX);
         let started_quorum = Arc::new(OnceLock::new());
         let reports = Broken { events: events.0.clone(), quorum: started_quorum.clone() };
@@ -317,7 +317,7 @@ fn set_clock(config: &ControlConfig, founds: bool) {
 /// Asks the seeds, one after the other, to be taken into their ring.
 fn join_any(config: &ControlConfig, join: Join, thread: &Thread) -> Result<Joined, ControlError> {
     let identity = Identity { ring: 0, cell: 0, incarnation: join.started.incarnation.0 };
-    let who = Who { secret: config.secret.clone(), local: Local::new(identity) };
+    let who = Who::new(&config.secret, identity);
     let (seeds, nonce) = (config.seeds.clone(), config.nonce.clone());
     let joined = thread.run(async move {
         let start = Instant::now();

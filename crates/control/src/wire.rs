@@ -1,6 +1,8 @@
 //! Frames over a socket: the handshake, then messages.
 
-use peer::{Acceptor, Connector, Decoder, Frame, Local, Nonce, Secret, Session, Step, Target};
+use peer::{
+    Acceptor, Connector, Decoder, Frame, Identity, Local, Nonce, Secret, Session, Step, Target,
+};
 use ring::{CellId, Heartbeat};
 use std::io;
 use std::net::SocketAddr;
@@ -32,11 +34,15 @@ pub(crate) struct Reader {
     socket: OwnedReadHalf,
     input: Vec<u8>,
     decoder: Decoder,
+    /// Memory that is free at the sender, as it has said last.
+    free_bytes: u64,
 }
 
 /// The sending side.
 pub(crate) struct Writer {
     socket: OwnedWriteHalf,
+    /// Whether the other cell understands how much memory is free here.
+    says_memory: bool,
 }
 
 /// A connection after its handshake.
@@ -52,6 +58,8 @@ pub(crate) struct Detached {
     socket: std::net::TcpStream,
     input: Vec<u8>,
     decoder: Decoder,
+    free_bytes: u64,
+    says_memory: bool,
 }
 
 /// Who this cell is in handshakes.
@@ -59,6 +67,14 @@ pub(crate) struct Detached {
 pub(crate) struct Who {
     pub(crate) secret: Secret,
     pub(crate) local: Local,
+}
+
+impl Who {
+    /// A cell that knows `secret`, and says how much memory it has free.
+    pub(crate) fn new(secret: &Secret, identity: Identity) -> Self {
+        let local = Local { features: peer::SAYS_MEMORY, ..Local::new(identity) };
+        Self { secret: secret.clone(), local }
+    }
 }
 
 impl Wire {
@@ -93,19 +109,20 @@ impl Wire {
     /// Takes it out of the runtime of this thread.
     pub(crate) fn detach(self) -> io::Result<Detached> {
         let Self { session, reader, writer } = self;
-        let Reader { socket, input, decoder } = reader;
-        let socket = socket.reunite(writer.socket).map_err(io::Error::other)?.into_std()?;
-        Ok(Detached { session, socket, input, decoder })
+        let Reader { socket, input, decoder, free_bytes } = reader;
+        let Writer { socket: write, says_memory } = writer;
+        let socket = socket.reunite(write).map_err(io::Error::other)?.into_std()?;
+        Ok(Detached { session, socket, input, decoder, free_bytes, says_memory })
     }
 }
 
 impl Detached {
     /// Goes on in the runtime of the calling task.
     pub(crate) fn attach(self) -> io::Result<Wire> {
-        let Self { session, socket, input, decoder } = self;
+        let Self { session, socket, input, decoder, free_bytes, says_memory } = self;
         let (read, write) = TcpStream::from_std(socket)?.into_split();
-        let reader = Reader { socket: read, input, decoder };
-        Ok(Wire { session, reader, writer: Writer { socket: write } })
+        let reader = Reader { socket: read, input, decoder, free_bytes };
+        Ok(Wire { session, reader, writer: Writer { socket: write, says_memory } })
     }
 }
 
@@ -128,8 +145,10 @@ async fn shake(
                 Step::Done { session, .. } => {
                     let (read, write) = socket.into_split();
                     let decoder = Decoder::new(FRAME_BYTES_MAX);
-                    let reader = Reader { socket: read, input, decoder };
-                    return Ok(Wire { session, reader, writer: Writer { socket: write } });
+                    let reader = Reader { socket: read, input, decoder, free_bytes: 0 };
+                    let says_memory = session.features & peer::SAYS_MEMORY != 0;
+                    let writer = Writer { socket: write, says_memory };
+                    return Ok(Wire { session, reader, writer });
                 }
                 Step::NeedMore { consumed: 0 } => break,
                 Step::NeedMore { .. } => {}
@@ -144,7 +163,12 @@ impl Reader {
         loop {
             let decoded = self.decoder.decode(&self.input);
             if let Some((frame, bytes)) = decoded.map_err(io::Error::other)? {
-                let message = Message::of(&frame);
+                if let Frame::Memory { free } = frame {
+                    self.free_bytes = free;
+                    self.input.drain(..bytes);
+                    continue;
+                }
+                let message = Message::of(&frame, self.free_bytes);
                 self.input.drain(..bytes);
                 return message.ok_or_else(|| io::ErrorKind::InvalidData.into());
             }
@@ -161,7 +185,11 @@ impl Writer {
     pub(crate) async fn send(&mut self, frame: &Frame<'_>) -> io::Result<()> {
         let mut out = Vec::new();
         frame.encode(&mut out);
-        let sending = self.socket.write_all(&out);
+        self.send_bytes(&out).await
+    }
+
+    async fn send_bytes(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let sending = self.socket.write_all(bytes);
         timeout(SENDING, sending).await.unwrap_or(Err(io::ErrorKind::TimedOut.into()))
     }
 
@@ -178,12 +206,18 @@ impl Writer {
             expiry_s: beat.expiry_s,
             suspects: &suspects,
         };
-        self.send(&frame).await
+        let mut out = Vec::new();
+        if self.says_memory {
+            Frame::Memory { free: beat.free_bytes }.encode(&mut out);
+        }
+        frame.encode(&mut out);
+        self.send_bytes(&out).await
     }
 }
 
 impl Message {
-    fn of(frame: &Frame<'_>) -> Option<Self> {
+    /// The message of `frame`. `free_bytes`: memory that is free at its sender.
+    fn of(frame: &Frame<'_>, free_bytes: u64) -> Option<Self> {
         Some(match *frame {
             Frame::Heartbeat {
                 suspects,
@@ -199,11 +233,58 @@ impl Message {
                 let suspects = suspects.collect();
                 let versions = Heartbeat { map_version, ready_version, ..Heartbeat::default() };
                 let times = Heartbeat { sent_ns, echo_ns, heard_ns, expiry_s, ..versions };
-                Self::Heartbeat(Heartbeat { suspects, ..times })
+                Self::Heartbeat(Heartbeat { suspects, free_bytes, ..times })
             }
             Frame::Call { id, kind, body } => Self::Call { id, kind, body: body.to_vec() },
             Frame::Answer { id, ok, body } => Self::Answer { id, ok, body: body.to_vec() },
             _ => return None,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::net::TcpListener;
+
+    const FREE_BYTES: u64 = 5 << 30;
+
+    fn who(cell: u32, features: u64) -> Who {
+        let secret = Secret::new(&[9; 32]).expect("long enough");
+        let who = Who::new(&secret, Identity { ring: 7, cell, incarnation: 1 });
+        Who { local: Local { features, ..who.local }, ..who }
+    }
+
+    /// What one cell hears of another, by their features.
+    async fn heard(features: [u64; 2]) -> Heartbeat {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("an address");
+        let target = Target { cell: 2, purpose: peer::Purpose::Control };
+        let (from, to) = (who(1, features[0]), who(2, features[1]));
+        let accepting = async {
+            let (socket, _) = listener.accept().await.expect("it connects");
+            Wire::accept(socket, &to, [2; _]).await
+        };
+        let (from, to) = tokio::join!(Wire::connect(address, &from, target, [1; _]), accepting);
+        let (mut from, mut to) = (from.expect("it opens"), to.expect("it opens"));
+        let heartbeat = Heartbeat { sent_ns: 3, free_bytes: FREE_BYTES, ..Heartbeat::default() };
+        from.writer.beat(&heartbeat).await.expect("it is sent");
+        match to.reader.next().await.expect("it arrives") {
+            Message::Heartbeat(heartbeat) => heartbeat,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn free_memory_is_said_to_cells_that_understand_it() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        runtime.expect("a runtime").block_on(async {
+            let both = heard([peer::SAYS_MEMORY; 2]).await;
+            assert_eq!((both.sent_ns, both.free_bytes), (3, FREE_BYTES));
+            for features in [[0, peer::SAYS_MEMORY], [peer::SAYS_MEMORY, 0]] {
+                let one = heard(features).await;
+                assert_eq!((one.sent_ns, one.free_bytes), (3, 0));
+            }
+        });
     }
 }

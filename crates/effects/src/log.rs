@@ -155,6 +155,13 @@ impl Log {
         self.shared.account.spent()
     }
 
+    /// Whether all the room is spent that readers have granted: what was refused with
+    /// [`Refused::Full`] then waits for one of them, not for memory of the log.
+    #[must_use]
+    pub fn lacks_grants(&self) -> bool {
+        self.shared.account.lacks_grants()
+    }
+
     /// Room that the entries up to `position` have spent, and how much the reader has granted for
     /// what comes after it. `None` if it is gone, or the position is not in the log.
     #[must_use]

@@ -362,6 +362,12 @@ impl Engine {
         self.eviction.lacks_room_for_copies(&self.items)
     }
 
+    /// Whether it evicts where memory is full.
+    #[must_use]
+    pub fn evicts(&self) -> bool {
+        self.items.config().evict
+    }
+
     /// Evicts items of some `bytes` more than space is needed for, little by little: where it has
     /// copies, these need it. Nothing changes while as much is to be evicted already, or where
     /// nothing is evicted.

@@ -56,7 +56,7 @@ pub use eviction::{Holdings, Left};
 pub use keys::{KEY_BYTES_MAX, Key};
 pub use local::{Counters, Local, Pin};
 pub use obstacle::Obstacle;
-pub use raw::prefetch_bytes;
+pub use raw::{bound_freed_memory, prefetch_bytes};
 pub use reading::{
     FetchOptions, Found, HeldValue, ItemView, LongValues, Prefetched, Read, ReadSink, ValueSink,
 };

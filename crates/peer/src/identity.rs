@@ -105,6 +105,10 @@ impl fmt::Display for Versions {
     }
 }
 
+/// The feature of a cell that says how much memory is free, and understands
+/// [`crate::Frame::Memory`].
+pub const SAYS_MEMORY: u64 = 1;
+
 /// What a cell says of itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Local {

@@ -46,7 +46,7 @@ fn frame() -> impl Strategy<Value = Owned> {
     let small = (any::<u32>(), any::<u16>(), any::<u8>(), any::<bool>());
     let verdict = proptest::sample::select(&Verdict::ALL[..]);
     let body = proptest::collection::vec(any::<u8>(), 0..200);
-    let kind = 0..12_u8;
+    let kind = 0..13_u8;
     let all = (kind, lane, numbers, small, verdict, body);
     all.prop_map(|(kind, lane, (a, b, c, d), (count, deadline_ms, byte, ok), verdict, body)| {
         let nothing = &[][..];
@@ -83,7 +83,8 @@ fn frame() -> impl Strategy<Value = Owned> {
             },
             9 => Frame::Call { id: a, kind: byte, body: nothing },
             10 => Frame::Answer { id: a, ok, body: nothing },
-            _ => Frame::Map { version: a, body: nothing },
+            11 => Frame::Map { version: a, body: nothing },
+            _ => Frame::Memory { free: a },
         };
         Owned { frame, body }
     })

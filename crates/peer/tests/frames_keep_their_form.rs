@@ -15,7 +15,7 @@ fn encoded(frame: &Frame<'_>) -> Vec<u8> {
 }
 
 /// One of each kind, and its bytes in hexadecimal: length, kind, fields, body.
-fn examples() -> [(Frame<'static>, &'static str); 12] {
+fn examples() -> [(Frame<'static>, &'static str); 13] {
     [
         (
             Frame::Request {
@@ -85,6 +85,7 @@ fn examples() -> [(Frame<'static>, &'static str); 12] {
             "0c000000 0b 0100000000000000 01 ff00",
         ),
         (Frame::Map { version: 3, body: b"m" }, "0a000000 0c 0300000000000000 6d"),
+        (Frame::Memory { free: 1 << 32 }, "09000000 0d 0000000001000000"),
     ]
 }
 
@@ -104,7 +105,7 @@ fn each_kind_has_these_bytes() {
         kinds.push(frame.kind());
     }
     assert_eq!(kinds, FrameKind::ALL);
-    assert!((1..=12).eq(FrameKind::ALL.map(|kind| kind as u8)));
+    assert!((1..=13).eq(FrameKind::ALL.map(|kind| kind as u8)));
     assert!((0..=5).eq(Verdict::ALL.map(|verdict| verdict as u8)));
     assert_eq!(usize::from(LANES_MAX), effects::LANES_MAX);
 }

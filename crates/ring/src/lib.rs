@@ -35,7 +35,7 @@ pub use map::{
     Flushes, Map, Range, Refusal, Stamp, Started, Verdict, Why,
 };
 pub use member::{
-    APART_S, BEAT_NS, Effect, Event, FIRST_NS, Heartbeat, LEASE_NS, LOST_NS, Member, Outcome,
-    SHRINK_NS, SILENCE_NS,
+    APART_S, BEAT_NS, Effect, Event, FIRST_NS, Heartbeat, LEASE_NS, LOST_NS, Member, Memory,
+    Outcome, SHRINK_NS, SILENCE_NS,
 };
 pub use outlook::Outlook;

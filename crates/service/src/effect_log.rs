@@ -4,10 +4,12 @@
 //! turned on: then the workers themselves are its reader, which passes its mark at the end of each
 //! batch. In a ring its readers are the copies.
 
-use base::MemoryBudget;
-use effects::{Joining, LEVELS, LaneId, Lanes, LanesConfig, Level, Mark, ReaderId, Who};
+use base::{MemoryBudget, SliceId};
+use effects::{
+    Joining, LANES_MAX, LEVELS, LaneId, Lanes, LanesConfig, Level, Mark, READERS_MAX, ReaderId, Who,
+};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 /// What every reply waits for, where there is no ring.
 pub(crate) const LEVEL: Level = Level::new(0).expect("there is a level");
@@ -47,7 +49,12 @@ pub(crate) struct EffectLog {
     alone: [AtomicBool; LEVELS],
     /// Whether a reply has ever waited for a copy besides the primary.
     wants_copies: AtomicBool,
+    /// By lane, a bit for each reader that has no memory for what comes next, and gets none unless
+    /// a client deletes something.
+    full: [AtomicU8; LANES_MAX],
 }
+
+const _: () = assert!(READERS_MAX <= u8::BITS as usize, "a reader has a bit");
 
 impl EffectLog {
     /// The log, with memory from `budget`. `None` if that has not enough.
@@ -68,7 +75,8 @@ impl EffectLog {
         let readers = own.map(join).collect::<Option<_>>()?;
         let (doubts, alone) = Default::default();
         let wants_copies = AtomicBool::new(false);
-        Some(Self { lanes, readers, gates, doubts, alone, wants_copies })
+        let full = std::array::from_fn(|_| AtomicU8::new(0));
+        Some(Self { lanes, readers, gates, doubts, alone, wants_copies, full })
     }
 
     /// Whether a reply that shows a change must wait.
@@ -111,10 +119,69 @@ impl EffectLog {
         }
     }
 
+    /// Sets whether `reader` of `lane` has no memory for what comes next, and gets none unless a
+    /// client deletes something.
+    pub(crate) fn set_full(&self, lane: LaneId, reader: ReaderId, is_full: bool) {
+        let (full, bit) = (&self.full[lane.index()], 1 << reader.slot());
+        if (full.load(Ordering::Relaxed) & bit != 0) == is_full {
+            return;
+        }
+        match is_full {
+            true => full.fetch_or(bit, Ordering::Relaxed),
+            false => full.fetch_and(!bit, Ordering::Relaxed),
+        };
+    }
+
+    /// Whether a change of `slice`, which the log has refused, finds no memory at a reader. To wait
+    /// is of no use then.
+    #[cold]
+    pub(crate) fn is_full(&self, slice: SliceId) -> bool {
+        let lane = self.lanes.lane_of(slice);
+        let is_any_full = self.full[lane.index()].load(Ordering::Relaxed) != 0;
+        is_any_full && self.lanes.log(lane).lacks_grants()
+    }
+
     /// Who holds entries back, as an error line names it.
     pub(crate) fn slowest(&self, level: Level) -> String {
         let mut logs = self.lanes.logs();
         let who = logs.find_map(|(_, log)| log.stuck().or_else(|| log.slowest(level)));
         who.map_or_else(|| "no reader".to_owned(), |who| who.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{NOW, cell_without_eviction};
+    use crate::worker::Worker;
+    use effects::{Joining, Mark, Who};
+    use engine::{Obstacle, Put, WriteStatus};
+
+    #[test]
+    fn a_change_without_room_at_a_full_copy_is_refused_and_without_room_at_another_one_waits() {
+        let cell = cell_without_eviction(64 << 20);
+        let log = cell.effect_log().expect("it has one");
+        let (lane, of_lane) = log.lanes.logs().next().expect("one");
+        let (who, holds) = (Who::Copy(2), Some(Mark::Acknowledged));
+        let joining = Joining { who, from: None, holds, grants: Some(4096) };
+        let reader = of_lane.join(&joining).expect("a place");
+        let mut worker = Worker::new(cell.clone());
+        let mut set = |number: usize| {
+            worker.begin(NOW);
+            let key = format!("key{number}");
+            let put = Put { value: &[b'v'; 900], client_flags: 0, expiry_s: 0 };
+            let wrote = worker.set(&cell.engine().key(key.as_bytes()), put, NOW);
+            worker.end();
+            wrote
+        };
+        let refused = (0..10).map(&mut set).find(|wrote| *wrote != WriteStatus::Done);
+        let waits = |wrote| matches!(wrote, WriteStatus::Later(Obstacle::Sink(_)));
+        assert!(refused.is_some_and(waits), "it may get room: {refused:?}");
+        log.set_full(lane, reader, true);
+        assert_eq!(set(11), WriteStatus::NoSpace);
+        assert!(of_lane.grant(reader, 4096));
+        assert_eq!(set(12), WriteStatus::Done, "it has room again");
+        while set(13) == WriteStatus::Done {}
+        log.set_full(lane, reader, false);
+        assert!(waits(set(14)));
     }
 }

@@ -29,6 +29,15 @@ impl Host for NoHost {
 
 /// A cell with `bytes` of memory that keeps a log in one lane.
 pub(crate) fn cell_with_log(bytes: u64, in_ring: bool) -> Arc<Cell> {
+    cell_of(EngineConfig::new(bytes), bytes, in_ring)
+}
+
+/// One of a ring, which evicts nothing.
+pub(crate) fn cell_without_eviction(bytes: u64) -> Arc<Cell> {
+    cell_of(EngineConfig { evict: false, ..EngineConfig::new(bytes) }, bytes, true)
+}
+
+fn cell_of(config: EngineConfig, bytes: u64, in_ring: bool) -> Arc<Cell> {
     let effect_log = EffectLogOptions {
         lanes: 1,
         workers: 1,
@@ -48,6 +57,5 @@ pub(crate) fn cell_with_log(bytes: u64, in_ring: bool) -> Arc<Cell> {
         limits: Limits { value_bytes_max: VALUE_BYTES_MAX, ..Limits::default() },
         version: "1.6.45".into(),
     };
-    let (budget, config) = (MemoryBudget::new(bytes), EngineConfig::new(bytes));
-    Cell::new(config, budget, options, Box::new(NoHost), NOW).expect("it fits")
+    Cell::new(config, MemoryBudget::new(bytes), options, Box::new(NoHost), NOW).expect("it fits")
 }

@@ -15,8 +15,8 @@ use crate::replies::Replies;
 use base::{Effect, NoSink, Now, SliceId, SliceRange, Version};
 use effects::WorkerSink;
 use engine::{
-    Action, Applied, Engine, FetchOptions, HeldValue, Left, Local, Op, Pin, Put, Read, ReadSink,
-    WriteResult, WriteStatus,
+    Action, Applied, Engine, FetchOptions, HeldValue, Left, Local, Obstacle, Op, Pin, Put, Read,
+    ReadSink, WriteResult, WriteStatus,
 };
 use memcache::reply::LINE_END;
 use session::{Answer, Conn, Outcome, Taken, ValueStart};
@@ -218,7 +218,12 @@ impl Worker {
             }
             return self.cell.engine().write(pin, op, now, &mut NoSink);
         };
-        let wrote = self.cell.engine().write(pin, op, now, &mut replies.sink);
+        let mut wrote = self.cell.engine().write(pin, op, now, &mut replies.sink);
+        if let WriteStatus::Later(obstacle) = wrote.status
+            && is_full(replies, op.key.id.slice, obstacle)
+        {
+            wrote.status = WriteStatus::NoSpace;
+        }
         if !matches!(wrote.status, WriteStatus::Later(_)) {
             replies.shows(op.key.id.slice, None);
         }
@@ -232,11 +237,17 @@ impl Worker {
         let Some(replies) = &mut self.replies else {
             return self.cell.engine().set(pin, key, put, now, &mut NoSink);
         };
-        let wrote = self.cell.engine().set(pin, key, put, now, &mut replies.sink);
-        if !matches!(wrote, WriteStatus::Later(_)) {
-            replies.shows_change(key.id.slice);
+        match self.cell.engine().set(pin, key, put, now, &mut replies.sink) {
+            WriteStatus::Later(obstacle) if is_full(replies, key.id.slice, obstacle) => {
+                replies.shows_change(key.id.slice);
+                WriteStatus::NoSpace
+            }
+            WriteStatus::Later(obstacle) => WriteStatus::Later(obstacle),
+            wrote => {
+                replies.shows_change(key.id.slice);
+                wrote
+            }
         }
-        wrote
     }
 
     /// Reads and changes at once. The reply shows how far the slice has come.
@@ -252,7 +263,12 @@ impl Worker {
         let Some(replies) = &mut self.replies else {
             return self.cell.engine().fetch(pin, key, options, now, &mut NoSink, out);
         };
-        let read = self.cell.engine().fetch(pin, key, options, now, &mut replies.sink, out);
+        let mut read = self.cell.engine().fetch(pin, key, options, now, &mut replies.sink, out);
+        if let Read::Later(obstacle) = read
+            && is_full(replies, key.id.slice, obstacle)
+        {
+            read = Read::NoSpace;
+        }
         if !matches!(read, Read::Later(_)) {
             replies.shows(key.id.slice, None);
         }
@@ -412,6 +428,13 @@ impl Worker {
     pub(crate) fn pin(&self) -> &Pin {
         self.pin.as_ref().expect("a batch has begun")
     }
+}
+
+/// Whether a change of `slice` that met `obstacle` finds no memory at a copy, which gets none
+/// unless a client deletes something: then it is refused as where the memory of this cell is full.
+#[cold]
+fn is_full(replies: &Replies, slice: SliceId, obstacle: Obstacle) -> bool {
+    matches!(obstacle, Obstacle::Sink(_)) && replies.log().is_full(slice)
 }
 
 impl Drop for Worker {

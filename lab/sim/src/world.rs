@@ -428,9 +428,8 @@ impl World {
         if self.cells.coordinator.map().flushes.due_at(u32::MAX).is_some() {
             return None;
         }
-        let of = self.names.iter().filter(|name| {
-            range.slices().contains(SliceId::of(name.as_bytes()))
-        });
+        let of =
+            self.names.iter().filter(|name| range.slices().contains(SliceId::of(name.as_bytes())));
         of.into_iter().find_map(|name| {
             let held = processes.iter().map(|(cell, process, now)| {
                 let now = Now { expiry_s, ..*now };

@@ -39,9 +39,8 @@ fn the_last_seeds() {
 #[test]
 fn the_third_copy_stays_in_sync_with_the_new_primary() {
     let reports = (0..SEEDS).map(|seed| sim::run(seed, Wanted::default()));
-    let [left, stayed] = reports.fold([0; 2], |[left, stayed], report| {
-        [left + report.left[0], stayed + report.left[1]]
-    });
+    let [left, stayed] = reports
+        .fold([0; 2], |[left, stayed], report| [left + report.left[0], stayed + report.left[1]]);
     assert!(left > 30 && stayed * 2 > left, "{stayed} of {left}");
 }
 

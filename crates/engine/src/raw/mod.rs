@@ -1,4 +1,5 @@
-//! The only unsafe room of the engine: memory from the kernel, and copies that may race.
+//! The only unsafe room of the engine: memory from the kernel, what the allocator keeps of it, and
+//! copies that may race.
 //!
 //! Everything above sees this memory as atomics: always mapped, always initialised (the
 //! kernel hands out zeroes), never a reference to plain bytes. A reader that loses a race reads
@@ -8,6 +9,7 @@
 //! copies made of atomic words, which those tools can see.
 #![allow(unsafe_code, reason = "memory from the kernel, and copies that may race")]
 
+mod allocator;
 mod copy;
 mod mapping;
 #[cfg(target_arch = "x86_64")]
@@ -18,6 +20,7 @@ mod words;
 #[cfg(all(target_arch = "x86_64", not(any(loom, shuttle, word_copy))))]
 mod x86_64;
 
+pub use allocator::bound_freed_memory;
 pub use copy::prefetch_bytes;
 pub(crate) use copy::{append, begin_with, copy_in, prefetch};
 pub(crate) use mapping::{Mapping, WordAndHalves};

@@ -156,6 +156,12 @@ pub enum Frame<'a> {
         /// The map.
         body: &'a [u8],
     },
+    /// What the sender holds, for the heartbeats after it. Only where both have the feature
+    /// [`crate::SAYS_MEMORY`].
+    Memory {
+        /// Bytes that items and copies may still take.
+        free: u64,
+    },
 }
 
 impl<'a> Frame<'a> {
@@ -175,6 +181,7 @@ impl<'a> Frame<'a> {
             Self::Call { .. } => FrameKind::Call,
             Self::Answer { .. } => FrameKind::Answer,
             Self::Map { .. } => FrameKind::Map,
+            Self::Memory { .. } => FrameKind::Memory,
         }
     }
 
@@ -226,6 +233,7 @@ impl<'a> Frame<'a> {
             Self::Call { id, kind, body } => to.u64(id).u8(kind).bytes(body),
             Self::Answer { id, ok, body } => to.u64(id).u8(u8::from(ok)).bytes(body),
             Self::Map { version, body } => to.u64(version).bytes(body),
+            Self::Memory { free } => to.u64(free),
         };
         let bytes = to.end(rest_bytes);
         debug_assert!(bytes <= FRAME_BYTES_MAX, "a frame of {bytes} bytes");
@@ -306,6 +314,7 @@ impl<'a> Frame<'a> {
                 Self::Answer { id: from.u64()?, ok: flag("ok", from.u8()?)?, body: from.rest() }
             }
             FrameKind::Map => Self::Map { version: from.u64()?, body: from.rest() },
+            FrameKind::Memory => Self::Memory { free: from.u64()? },
         })
     }
 

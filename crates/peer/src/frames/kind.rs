@@ -59,11 +59,13 @@ pub enum FrameKind {
     Answer = 11,
     /// [`crate::Frame::Map`].
     Map = 12,
+    /// [`crate::Frame::Memory`].
+    Memory = 13,
 }
 
 impl FrameKind {
     /// Every kind, by rising number.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Request,
         Self::Reply,
         Self::StreamOpen,
@@ -76,6 +78,7 @@ impl FrameKind {
         Self::Call,
         Self::Answer,
         Self::Map,
+        Self::Memory,
     ];
 
     /// The kind with this number.

@@ -19,11 +19,22 @@ pub struct Heartbeat {
     /// In the map of this version, or a later one, the sender holds nothing but what it is in sync
     /// with: it is ready to learn.
     pub ready_version: u64,
+    /// Memory that is free at the sender, in bytes; 0 also if it does not say so.
+    pub free_bytes: u64,
     /// The sender's second of the expiry clock, which has begun there; 0 if it does not know the
     /// time of the ring.
     pub expiry_s: u32,
     /// The cells whose links are broken, as the sender sees it.
     pub suspects: Vec<CellId>,
+}
+
+/// What a cell holds, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Memory {
+    /// That items and copies may still take.
+    pub free_bytes: u64,
+    /// That they have taken.
+    pub used_bytes: u64,
 }
 
 /// What came of a proposal.
@@ -83,6 +94,8 @@ pub enum Event {
     Leads(bool),
     /// This cell holds nothing but what the map of this version assigns to it.
     Ready(u64),
+    /// What this cell holds now. It goes with the heartbeats.
+    Memory(Memory),
     /// Time has passed: at [`Member::wakes_at_ns`](super::Member::wakes_at_ns), or earlier.
     Tick,
 }

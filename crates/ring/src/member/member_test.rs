@@ -1,6 +1,7 @@
 //! What follows when heartbeats come, stay away, or come in one direction alone.
 
-use super::event::{Effect, Event, Heartbeat, Outcome};
+use super::choice::RETURN_NS;
+use super::event::{Effect, Event, Heartbeat, Memory, Outcome};
 use super::leases::{BEAT_NS, DEAF_NS, FIRST_NS, LEASE_NS, SHRINK_NS, SILENCE_NS};
 use super::state::{LOST_NS, Member};
 use crate::ids::{CellId, Incarnation, RangeId};
@@ -48,6 +49,8 @@ struct Cells {
     cut: Vec<(CellId, CellId)>,
     /// Who gets no map from the coordinator.
     forgotten: Vec<CellId>,
+    /// Which life of a cell it is, where that is not the first one.
+    lives: BTreeMap<CellId, u64>,
     /// What is proposed, and is not applied.
     held: Vec<(CellId, RangeId, Command)>,
     holds_proposals: bool,
@@ -68,8 +71,8 @@ impl Cells {
         let shared = Arc::new(map.clone());
         let member = |id: &CellId| (*id, Member::new(*id, shared.clone(), true, Now::default()));
         let members = map.cells.keys().map(member).collect();
-        let (held, forgotten) = (Vec::new(), Vec::new());
-        Self { now_ns: 0, map, members, cut, forgotten, held, holds_proposals: false }
+        let (held, forgotten, lives) = (Vec::new(), Vec::new(), BTreeMap::new());
+        Self { now_ns: 0, map, members, cut, forgotten, lives, held, holds_proposals: false }
     }
 
     fn now(&self) -> Now {
@@ -94,7 +97,7 @@ impl Cells {
 
     fn beat(&mut self, from: CellId, to: CellId, heartbeat: Heartbeat) {
         if !self.cut.contains(&(from, to)) && self.members.contains_key(&to) {
-            let incarnation = Incarnation(1);
+            let incarnation = Incarnation(self.lives.get(&from).copied().unwrap_or(1));
             // It has no effect but on what is known: no loop comes of it.
             self.event(to, Event::Heard { from, incarnation, heartbeat });
         }
@@ -106,11 +109,48 @@ impl Cells {
         assert!(is_eligible, "{by} proposes {command:?}");
         self.event(by, Event::Proposed { range, outcome: Outcome::Decided(verdict) });
         if matches!(verdict, Verdict::Applied { .. }) {
-            let map = Arc::new(self.map.clone());
-            let notified = self.members.keys().copied().filter(|it| !self.forgotten.contains(it));
-            let notified: Vec<_> = notified.collect();
-            notified.into_iter().for_each(|cell| self.event(cell, Event::Map(map.clone())));
+            self.notify();
         }
+    }
+
+    /// All get the map.
+    fn notify(&mut self) {
+        let map = Arc::new(self.map.clone());
+        let notified = self.members.keys().copied().filter(|it| !self.forgotten.contains(it));
+        let notified: Vec<_> = notified.collect();
+        notified.into_iter().for_each(|cell| self.event(cell, Event::Map(map.clone())));
+    }
+
+    /// Each of these cells holds so much: free, and used.
+    fn hold(&mut self, of_cells: &[(CellId, [u64; 2])]) {
+        for &(cell, [free_bytes, used_bytes]) in of_cells {
+            self.event(cell, Event::Memory(Memory { free_bytes, used_bytes }));
+        }
+        self.run(2 * BEAT_NS);
+    }
+
+    /// A cell ends.
+    fn end(&mut self, cell: CellId) {
+        self.cut_off(cell);
+        self.members.remove(&cell);
+    }
+
+    /// One that has ended starts again, with nothing, and is heard from now on.
+    fn start_again(&mut self, cell: CellId) {
+        self.cut.retain(|(from, to)| *from != cell && *to != cell);
+        let life = self.lives.entry(cell).or_insert(1);
+        *life += 1;
+        let started = Started { incarnation: Incarnation(*life), ..self.map.cells[&cell].started };
+        let token = self.map.cells[&cell].token;
+        self.map.apply(&Command::Join { token, started });
+        let member = Member::new(cell, Arc::new(self.map.clone()), true, self.now());
+        self.members.insert(cell, member);
+        self.notify();
+        self.hold(&[(cell, [100, 0])]);
+    }
+
+    fn learner(&self, range: u32) -> Option<CellId> {
+        self.map.range(RangeId(range)).expect("a range").learner
     }
 
     fn run(&mut self, time_ns: u64) {
@@ -278,6 +318,77 @@ fn ranges_that_lack_a_copy_at_once_choose_different_cells() {
     let learner = |range| cells.map.range(RangeId(range)).and_then(|range| range.learner);
     // Range 2 has lost its copy and range 3 its primary; all others have two parts.
     assert_eq!((learner(2), learner(3)), (Some(CellId(4)), Some(CellId(5))));
+}
+
+#[test]
+fn of_cells_with_equal_parts_the_one_with_the_most_room_learns() {
+    // C ends, of four cells: who of A, B, D has how much free, and who learns the ranges 2 and 3,
+    // which B and D lead then. Each cell holds 80 in its two parts.
+    let d = CellId(4);
+    let cases = [
+        ([100, 100, 100], [d, A]),
+        ([40, 40, 40], [d, A]),
+        ([40, 40, 0], [A, B]),
+        ([0, 40, 40], [d, B]),
+        // Both wait for C, and choose at the same time, by the same map.
+        ([39, 0, 25], [A, A]),
+        ([36, 0, 32], [d, A]),
+    ];
+    for (free, learners) in cases {
+        let mut cells = Cells::new(4);
+        let [of_a, of_b, of_d] = free.map(|free| [free, 80]);
+        cells.hold(&[(A, of_a), (B, of_b), (d, of_d)]);
+        cells.end(C);
+        cells.run(2 * DEAF_NS);
+        assert_eq!([2, 3].map(|range| cells.learner(range)), learners.map(Some), "{free:?}");
+    }
+}
+
+#[test]
+fn a_cell_that_has_just_ended_is_waited_for_where_nobody_else_has_room() {
+    let ended = |free| {
+        let mut cells = Cells::new(3);
+        cells.hold(&[A, B, C].map(|cell| (cell, [free, 80])));
+        cells.end(C);
+        let start_ns = cells.now_ns;
+        while cells.map.range(RangeId(2)).expect("a range").copies.contains(&C) {
+            cells.run(TICK_NS);
+        }
+        (cells, start_ns)
+    };
+    // Without room for it, until C is back, and then that one.
+    let (mut cells, _) = ended(39);
+    cells.run(RETURN_NS / 2);
+    assert_eq!(cells.learner(2), None);
+    cells.start_again(C);
+    assert_eq!(cells.learner(2), Some(C));
+
+    // C does not come back: it is waited for so long, and no longer.
+    let (mut cells, start_ns) = ended(39);
+    while cells.learner(2).is_none() {
+        cells.run(TICK_NS);
+    }
+    assert_eq!(cells.learner(2), Some(A));
+    let waited_ns = cells.now_ns - start_ns;
+    assert!((RETURN_NS - BEAT_NS..=RETURN_NS + BEAT_NS).contains(&waited_ns), "{waited_ns}");
+
+    // Another cell has room for it.
+    let (mut cells, start_ns) = ended(40);
+    while cells.learner(2).is_none() {
+        cells.run(TICK_NS);
+    }
+    assert!(cells.now_ns - start_ns < SHRINK_NS + 3 * BEAT_NS);
+    assert_eq!(cells.learner(2), Some(A));
+
+    // It comes back and ends once more before it has learned: it is not waited for again.
+    let (mut cells, _) = ended(39);
+    cells.start_again(C);
+    assert_eq!(cells.learner(2), Some(C));
+    cells.run(RETURN_NS);
+    cells.end(C);
+    cells.event(B, Event::Broken(C));
+    cells.run(2 * BEAT_NS);
+    assert_eq!(cells.learner(2), Some(A));
 }
 
 #[test]

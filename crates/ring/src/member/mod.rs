@@ -1,6 +1,7 @@
 //! A cell as a member of its ring: whom it hears, what follows, and how long it may answer.
 
 mod beats;
+mod choice;
 mod event;
 mod leases;
 mod newer;
@@ -12,7 +13,7 @@ mod time;
 #[cfg(test)]
 mod member_test;
 
-pub use event::{Effect, Event, Heartbeat, Outcome};
+pub use event::{Effect, Event, Heartbeat, Memory, Outcome};
 pub use leases::{BEAT_NS, FIRST_NS, LEASE_NS, SHRINK_NS, SILENCE_NS};
 pub use state::{LOST_NS, Member};
 pub use time::APART_S;

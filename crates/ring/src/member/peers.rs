@@ -24,6 +24,8 @@ pub(super) struct Peer {
     lease_from_ns: Option<u64>,
     /// The version of the map for which it is ready to learn.
     pub(super) ready_version: u64,
+    /// Memory that is free there, as it has said last.
+    pub(super) free_bytes: u64,
     /// The latest second that it has said; 0 if it knows none.
     pub(super) second: u32,
     /// Its link is broken.
@@ -44,6 +46,7 @@ impl Peer {
             counted_ns: 0,
             lease_from_ns: None,
             ready_version: 0,
+            free_bytes: 0,
             second: 0,
             is_broken: false,
             suspects: Vec::new(),
@@ -131,6 +134,7 @@ impl Peers {
         peer.is_broken = false;
         peer.is_known = true;
         peer.ready_version = heartbeat.ready_version;
+        peer.free_bytes = heartbeat.free_bytes;
         peer.second = heartbeat.expiry_s;
         // One that does not hear this cell is as good as silent: a link may be dead one way.
         if now_ns.saturating_sub(heartbeat.heard_ns) < LEASE_NS {

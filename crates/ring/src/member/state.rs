@@ -1,6 +1,7 @@
 //! The member: a function of events and time.
 
 use super::beats::Beats;
+use super::choice::Choice;
 use super::event::{Effect, Event, Heartbeat};
 use super::leases::{BEAT_NS, DEAF_NS, LEASE_NS, SHRINK_NS, SILENCE_NS};
 use super::newer::Newer;
@@ -19,34 +20,11 @@ const LEARNER_SILENCE_NS: u64 = 2_000_000_000;
 /// A cell of which a heartbeat has arrived within this time is not lost.
 pub const LOST_NS: u64 = 5_000_000_000;
 
-/// How long a cell that has refused a range is not asked to learn it; twice as long each time, at
-/// most [`REST_NS_MAX`], if it refuses it again soon after.
-const REST_NS: u64 = 5_000_000_000;
-const REST_NS_MAX: u64 = 80_000_000_000;
 /// A cell that is woken later than it has asked for by more than this was stopped itself: nobody is
 /// blamed for the time. Less is what a busy machine takes.
 const STOPPED_NS: u64 = 20_000_000;
 // One that was stopped for less finds nobody silent whose latest heartbeat had arrived in time.
 const _: () = assert!(2 * BEAT_NS + STOPPED_NS < SHRINK_NS);
-
-/// How long a cell rests that has refused a range.
-#[derive(Clone, Copy, Default)]
-struct Rest {
-    until_ns: u64,
-    length_ns: u64,
-}
-
-impl Rest {
-    /// It refuses the range now. What it says while it rests is the same refusal.
-    fn begin(&mut self, now_ns: u64) {
-        if now_ns >= self.until_ns {
-            let again = now_ns - self.until_ns < REST_NS_MAX && self.length_ns > 0;
-            let length_ns = if again { self.length_ns * 2 } else { REST_NS };
-            self.length_ns = length_ns.min(REST_NS_MAX);
-        }
-        self.until_ns = now_ns + self.length_ns;
-    }
-}
 
 /// One cell as a member of its ring.
 ///
@@ -66,14 +44,15 @@ pub struct Member {
     ready: BTreeMap<RangeId, (Stamp, CellId)>,
     /// Copies that take no more.
     refusing: BTreeMap<RangeId, (Stamp, CellId)>,
-    /// Cells that are asked to learn nothing of a range for a while: they have refused it.
-    rests: BTreeMap<(RangeId, CellId), Rest>,
+    choice: Choice,
     /// By range, when the last lease ends that was granted to an earlier primary.
     holds: BTreeMap<RangeId, u64>,
     /// By range, the latest second that an earlier primary may have shown.
     shown_s: BTreeMap<RangeId, u32>,
     /// The version of the map for which this cell is ready to learn.
     ready_version: u64,
+    /// Memory that is free in this cell.
+    free_bytes: u64,
     /// When this life began.
     start_ns: u64,
     /// When an event must come at the latest, so that no rule is late.
@@ -97,10 +76,11 @@ impl Member {
             time: RingTime::new(knows_time, now),
             ready: BTreeMap::new(),
             refusing: BTreeMap::new(),
-            rests: BTreeMap::new(),
+            choice: Choice::default(),
             holds: BTreeMap::new(),
             shown_s: BTreeMap::new(),
             ready_version: 0,
+            free_bytes: 0,
             start_ns: now.mono_ns,
             due_ns: now.mono_ns,
         }
@@ -150,15 +130,19 @@ impl Member {
             }
             Event::Refuses { at, cell } => {
                 self.refusing.insert(at.range, (at, cell));
-                let rest = self.rests.entry((at.range, cell)).or_default();
-                rest.begin(now.mono_ns);
+                self.choice.refuses(at.range, cell, now.mono_ns);
             }
             Event::Forgives { at } => self.forgive(at, now, effects),
             Event::Ready(version) => self.ready_version = version,
+            Event::Memory(memory) => {
+                self.free_bytes = memory.free_bytes;
+                self.choice.holds(memory);
+            }
             Event::Tick => {}
         }
         self.time.decide(self.peers.none_knows_time(now.mono_ns), now, effects);
         self.proposals.adopt(&self.map, now.mono_ns);
+        self.choice.look(&self.map, self.me, now.mono_ns);
         self.propose(now, effects);
         self.raise_time();
         if self.beats.are_due(now.mono_ns, has_heard) {
@@ -320,6 +304,7 @@ impl Member {
                 heard_ns,
                 map_version: self.map.version,
                 ready_version: self.ready_version,
+                free_bytes: self.free_bytes,
                 expiry_s: second,
                 suspects: suspects.clone(),
             };
@@ -360,7 +345,8 @@ impl Member {
     fn wants(&self, range: &Range, now: Now) -> Option<Command> {
         if range.primary == self.me {
             self.drops(range, now).or_else(|| self.admits(range, now)).or_else(|| {
-                let cell = self.candidate(range, now)?;
+                let among = (&*self.map, self.me, &self.peers);
+                let cell = self.choice.of(range, among, now.mono_ns)?;
                 Some(Command::Learn { at: range.stamp(), cell })
             })
         } else if range.copies.contains(&self.me) {
@@ -409,27 +395,6 @@ impl Member {
     /// Until when `cell` is not asked to learn `range`, which it has refused.
     #[cfg(test)]
     pub(super) fn rests_until_ns(&self, range: RangeId, cell: CellId) -> u64 {
-        self.rests.get(&(range, cell)).map_or(0, |rest| rest.until_ns)
-    }
-
-    /// The cell that should be the next copy of `range`: of those that are heard, the one with the
-    /// fewest parts; with equal parts, the next one after the primary. So ranges of different
-    /// primaries, which choose at the same time, choose different cells where they can.
-    fn candidate(&self, range: &Range, now: Now) -> Option<CellId> {
-        let is_full = range.copies.len() + 1 >= usize::from(self.map.copies_wanted);
-        if is_full || range.learner.is_some() {
-            return None;
-        }
-        let parts = |cell: CellId| self.map.ranges.iter().filter(|range| range.has(cell)).count();
-        let rests = |cell: CellId| {
-            self.rests.get(&(range.id, cell)).is_some_and(|rest| now.mono_ns < rest.until_ns)
-        };
-        let is_witness =
-            |cell: &CellId| self.map.cells.get(cell).is_none_or(|cell| cell.is_witness);
-        let is_free = |cell: &CellId| {
-            !range.has(*cell) && !is_witness(cell) && !rests(*cell) && self.hears(*cell, now)
-        };
-        let free = self.peers.ids().filter(is_free);
-        free.min_by_key(|cell| (parts(*cell), *cell < range.primary, *cell))
+        self.choice.rests_until_ns(range, cell)
     }
 }

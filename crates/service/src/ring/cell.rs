@@ -16,7 +16,7 @@ use crate::replies::{log_of, several_of, with_copy};
 use base::Now;
 use effects::{LaneId, Level, Levels, Place};
 use peer::{Decoder, Identity, Local, Nonce, Purpose, Secret, Target};
-use ring::{CellId, Change, Map, Outcome, Outlook, RangeId, Stamp};
+use ring::{CellId, Change, Map, Memory, Outcome, Outlook, RangeId, Stamp};
 use session::{LogId, WorkerId};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -245,6 +245,13 @@ impl RingCell {
     pub fn may_answer(&self, range: &ring::Range, now: Now) -> bool {
         let level = self.terms.level(Term { range: range.id, epoch: range.epoch });
         level.is_some_and(|level| self.terms.until_ns(level) > now.mono_ns)
+    }
+
+    /// What it holds now.
+    #[must_use]
+    pub fn memory(&self) -> Memory {
+        let held = self.cell.engine().holdings();
+        Memory { free_bytes: held.free, used_bytes: held.primaries + held.copies }
     }
 
     pub(crate) fn routes(&self) -> Arc<Routes> {

@@ -1,5 +1,6 @@
 //! The copies of what this cell leads: how far each has read the logs, and what it is sent.
 
+use crate::effect_log::EffectLog;
 use base::{SliceId, SliceRange};
 use effects::{JoinError, Joining, Lanes, Log, Mark, ReaderId, Who};
 use ring::CellId;
@@ -94,9 +95,12 @@ impl Copy {
     }
 
     /// Ends it. No level may count on it any more.
-    pub(crate) fn end(&self, lanes: &Lanes) {
+    pub(crate) fn end(&self, log: &EffectLog) {
         self.is_over.store(true, Ordering::Release);
-        leave(&self.readers, lanes);
+        for ((lane, _), (reader, _)) in log.lanes.logs().zip(&self.readers) {
+            log.set_full(lane, *reader, false);
+        }
+        leave(&self.readers, &log.lanes);
     }
 
     /// Sets the slices that it is sent the changes of from now on, and whether another copy is sent

@@ -340,7 +340,7 @@ impl Keeper {
         let copies = self.copies_wanted(&old);
         self.set_levels(&copies);
         for copy in old.iter().filter(|copy| !copies.iter().any(|it| it.log == copy.log)) {
-            copy.end(&self.ring.log.lanes);
+            copy.end(&self.ring.log);
         }
         self.ring.set_copies(copies);
         self.stop_for_flushes();

@@ -23,9 +23,9 @@ mod hold;
 mod job;
 mod jobs;
 mod keeper;
-mod kept;
 #[cfg(test)]
 mod keeper_test;
+mod kept;
 mod kind;
 mod later;
 mod learning;

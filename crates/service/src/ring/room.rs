@@ -13,7 +13,8 @@
 //! Who makes space again depends on who holds this cell's memory: it evicts what it leads while
 //! that is about as much as its copies, or more; else the primaries of its copies are asked to
 //! evict. To ask costs more: what they evict is spread among the segments of the copies, which must
-//! be compacted.
+//! be compacted. A cell that evicts nothing always asks, and a primary that evicts nothing takes
+//! this for a copy whose memory is full: it refuses what clients want to store.
 
 use crate::cell::Cell;
 use engine::KeptForCopies;
@@ -35,6 +36,46 @@ const SHARE_BYTES_MIN: u64 = 8 << 10;
 /// How often a stream looks for room that compaction should make, before its primary is asked to
 /// evict all the same: what is left of a few long items may fit in no fewer segments.
 const LOOKS_MAX: u32 = 10;
+
+impl Promised {
+    /// Whether the copy has no memory for what comes next, and says that its primary should evict.
+    /// Where that evicts nothing, to wait is of no use.
+    pub(crate) fn is_full(self) -> bool {
+        self.wanted > 0 && self.bytes < SHARE_BYTES_MIN
+    }
+}
+
+/// How far a stream has looked for room that compaction should make.
+#[derive(Clone, Copy, Debug, Default)]
+struct Looks {
+    /// Without success.
+    count: u32,
+    /// What compaction could make when that was given up, and makes no more.
+    given_up: u64,
+}
+
+impl Looks {
+    /// Looks once more, where `lacking` bytes are missing and compaction may make `compactable`.
+    /// Returns whether that is waited for. In a cell that `evicts`, all that is missing must come
+    /// of it, and it is looked again and again. Where nothing is evicted any gain is welcome, and
+    /// it is looked again when clients have removed more.
+    fn look(&mut self, lacking: u64, compactable: u64, evicts: bool) -> bool {
+        self.given_up = self.given_up.min(compactable);
+        let may = match evicts {
+            true => lacking > 0 && lacking <= compactable,
+            false => lacking > 0 && compactable > self.given_up,
+        };
+        if may && self.count < LOOKS_MAX {
+            self.count += 1;
+            return true;
+        }
+        if may {
+            self.given_up = compactable;
+        }
+        self.count = 0;
+        false
+    }
+}
 
 /// What the primary of one stream learns about the room for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,8 +99,7 @@ pub(crate) struct Room {
 pub(crate) struct Promise {
     room: Arc<Room>,
     bytes: u64,
-    /// How often it has looked for room that compaction should make.
-    looks: u32,
+    looks: Looks,
 }
 
 impl Room {
@@ -71,7 +111,7 @@ impl Room {
     /// One more stream, which was promised nothing yet.
     pub(crate) fn promise(self: &Arc<Self>) -> Promise {
         self.streams.fetch_add(1, Ordering::Relaxed);
-        Promise { room: self.clone(), bytes: 0, looks: 0 }
+        Promise { room: self.clone(), bytes: 0, looks: Looks::default() }
     }
 
     /// Bytes that are kept free, and the most of it that one stream is promised.
@@ -124,12 +164,14 @@ impl Promise {
             self.bytes = bytes;
         }
         let promised = self.room.promised.load(Ordering::Relaxed);
-        let leads_enough = held.primaries >= held.copies / 5 * 4;
+        let evicts = engine.evicts();
+        let leads_enough = evicts && held.primaries >= held.copies / 5 * 4;
         let evict_aim = if leads_enough { reserve.max(promised) } else { promised };
-        engine.keep_for_copies(KeptForCopies { promised, evict_aim, compact_aim: reserve });
-        let lacking = reserve.saturating_sub(held.free);
-        let waits = lacking > 0 && lacking <= held.compactable() && self.looks < LOOKS_MAX;
-        self.looks = if waits { self.looks + 1 } else { 0 };
+        // What another stream does not take stays promised to that, where nothing is evicted.
+        let aim = if evicts { reserve } else { promised + reserve };
+        engine.keep_for_copies(KeptForCopies { promised, evict_aim, compact_aim: aim });
+        let lacking = aim.saturating_sub(held.free);
+        let waits = self.looks.look(lacking, held.compactable(), evicts);
         let streams = self.room.streams.load(Ordering::Relaxed);
         let wanted = if leads_enough || waits { 0 } else { lacking.div_ceil(streams.max(1)) };
         Promised { bytes: self.bytes, wanted }
@@ -142,5 +184,71 @@ impl Drop for Promise {
         if self.room.streams.fetch_sub(1, Ordering::Relaxed) == 1 {
             self.room.cell.engine().keep_for_copies(KeptForCopies::default());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{NOW, cell_without_eviction};
+    use crate::worker::Worker;
+    use engine::{Action, Left, Op, Put, WriteStatus};
+
+    #[test]
+    fn it_is_looked_again_for_room_when_more_is_removed() {
+        // Lacking, compactable, whether the cell evicts, and how many looks of 25 wait for it.
+        let cases = [
+            (10, 10, true, 23),
+            (11, 10, true, 0),
+            (0, 10, true, 0),
+            (11, 10, false, 10),
+            (10, 0, false, 0),
+            (0, 10, false, 0),
+        ];
+        for (lacking, compactable, evicts, waits) in cases {
+            let mut looks = Looks::default();
+            let waited = (0..25).filter(|_| looks.look(lacking, compactable, evicts)).count();
+            assert_eq!(waited, waits, "{lacking} {compactable} {evicts}");
+            if !evicts && lacking > 0 {
+                assert!(looks.look(lacking, compactable + 1, evicts), "a client has removed some");
+            }
+        }
+    }
+
+    #[test]
+    fn a_full_cell_that_evicts_nothing_says_so_until_clients_remove_something() {
+        let cell = cell_without_eviction(8 << 20);
+        let room = Room::new(cell.clone());
+        let mut promise = room.promise();
+        assert!(!promise.renew().is_full());
+        let mut worker = Worker::new(cell.clone());
+        let mut stored = Vec::new();
+        loop {
+            let key = format!("key{}", stored.len());
+            worker.begin(NOW);
+            let put = Put { value: &[b'v'; 900], client_flags: 0, expiry_s: 0 };
+            let wrote = worker.set(&cell.engine().key(key.as_bytes()), put, NOW);
+            worker.end();
+            match wrote {
+                WriteStatus::Done => stored.push(key),
+                wrote => break assert_eq!(wrote, WriteStatus::NoSpace),
+            }
+        }
+        assert!(promise.renew().bytes >= SHARE_BYTES_MIN, "what was promised is kept");
+        let mut another = room.promise();
+        // It looks first whether compaction makes room.
+        let is_full = (0..=LOOKS_MAX).any(|_| another.renew().is_full());
+        assert!(is_full, "{:?}", another.renew());
+        for key in stored {
+            worker.begin(NOW);
+            let op = Op::new(cell.engine().key(key.as_bytes()), Action::Delete);
+            assert_eq!(worker.write(&op, NOW).status, WriteStatus::Done);
+            worker.end();
+        }
+        worker.begin(NOW);
+        while worker.tend(NOW, 1024) == Left::Debt {}
+        worker.end();
+        let promised = another.renew();
+        assert!(!promised.is_full() && promised.bytes >= SHARE_BYTES_MIN, "{promised:?}");
     }
 }

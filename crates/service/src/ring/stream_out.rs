@@ -11,6 +11,7 @@ use peer::Frame;
 use session::ConnId;
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// Bytes that are sent before the copy has acknowledged any.
 const UNACKED_BYTES_MAX: usize = 4 << 20;
@@ -194,7 +195,11 @@ impl StreamOut {
         let is_right = self.passes(position, ring, now_ns);
         if is_right {
             self.notes(position, promised.bytes, ring);
-            self.evicts(position, promised.wanted, ring);
+            if ring.cell.engine().evicts() {
+                self.evicts(position, promised.wanted, ring);
+            } else {
+                self.notes_full(promised.is_full(), ring);
+            }
         }
         is_right
     }
@@ -211,6 +216,16 @@ impl StreamOut {
         let Some((spent, room)) = log.room_after(reader, position) else { return };
         log.grant(reader, bytes.saturating_sub(room));
         self.promised = (bytes, spent);
+    }
+
+    /// Notes whether the copy has no memory for what comes next, and gets none by eviction.
+    fn notes_full(&self, is_full: bool, ring: &RingCell) {
+        let (reader, _) = self.copy.readers[self.lane.index()];
+        ring.log.set_full(self.lane, reader, is_full);
+        if self.copy.is_over.load(Ordering::Acquire) {
+            // It was forgotten already what this copy says.
+            ring.log.set_full(self.lane, reader, false);
+        }
     }
 
     /// Evicts `wanted` bytes for the copy, once, until it has seen all that was evicted.

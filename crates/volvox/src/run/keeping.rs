@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use control::{Plane, Seen};
 use drivers::Clock;
-use ring::{CellId, Change, Map, Outcome, Outlook, RangeId};
+use ring::{CellId, Change, Map, Memory, Outcome, Outlook, RangeId};
 use service::{Flushing, Keeper, RingCell};
 use session::WorkerId;
 
@@ -117,6 +117,10 @@ impl Plane for Keeping {
 
     fn ready_version(&self) -> u64 {
         self.ready.load(Ordering::Acquire)
+    }
+
+    fn memory(&self) -> Memory {
+        self.ring.memory()
     }
 
     fn record(&self, change: Change, is_old: bool) {

@@ -55,6 +55,7 @@ pub fn serve(loaded: Loaded, options: LaunchOptions) -> Result<u8, Box<dyn Error
         Some(Ok(Stage::Parent(code))) => return Ok(code),
         Some(Err(error)) => return Err(format!("cannot run in the background: {error}").into()),
     };
+    engine::bound_freed_memory();
     let mut launch = Launch::prepare(loaded, options, announcement)?;
     let settings = &launch.loaded.settings;
     let chosen = Chosen::new(settings.server.driver, launch.loaded.origin("server.driver"));

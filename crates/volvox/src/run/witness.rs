@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use control::{ControlConfig, Plane, Seen, Starting};
 use drivers::Clock;
-use ring::{Addresses, CellId, Change, Map, Outcome, Outlook, RangeId};
+use ring::{Addresses, CellId, Change, Map, Memory, Outcome, Outlook, RangeId};
 
 use super::keeping::{end, log_change};
 use super::member::{OpenRandom, RingClock, address, read_secret};
@@ -75,6 +75,11 @@ impl Plane for Watching {
     /// Never: it learns nothing.
     fn ready_version(&self) -> u64 {
         0
+    }
+
+    /// None: nobody asks it to learn.
+    fn memory(&self) -> Memory {
+        Memory::default()
     }
 
     fn record(&self, change: Change, _is_old: bool) {

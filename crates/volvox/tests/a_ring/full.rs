@@ -1,4 +1,5 @@
-//! A ring that is filled beyond its memory keeps two copies of what it keeps.
+//! A ring that is filled beyond its memory keeps two copies of what it keeps. Where it evicts
+//! nothing, it keeps all that it has stored, and refuses the rest.
 
 use crate::support::{CELLS, Client, Ring};
 
@@ -61,4 +62,50 @@ fn it_has_two_copies_before_a_kill_and_after_it() {
     // What fits of two copies in the memory of two cells, at least.
     let kept = count(&mut client, 0..VALUES + VALUES / 4);
     assert!(kept * VALUE_BYTES > 10 << 20, "{kept} are left");
+}
+
+/// Stores values until one is refused for lack of memory. Returns how many were stored. Nothing
+/// else may be answered.
+fn fill_until_refused(client: &mut Client, numbers: std::ops::Range<usize>) -> usize {
+    for number in numbers.clone() {
+        let text = format!("set {number} 0 0 {VALUE_BYTES}\r\n{}\r\n", value(number));
+        match client.ask(&text).as_str() {
+            "STORED" => {}
+            "SERVER_ERROR out of memory storing object" => return number - numbers.start,
+            other => panic!("{number}: {other}"),
+        }
+    }
+    panic!("{numbers:?} fit in {CELLS} cells of {LIMIT}")
+}
+
+fn statistic(ring: &Ring, cell: usize, name: &str) -> String {
+    let lines = Client::connect(ring.clients[cell]).list("stats");
+    let line =
+        lines.into_iter().find_map(|it| it.strip_prefix(&format!("STAT {name} ")).map(Into::into));
+    line.expect("it is reported")
+}
+
+#[test]
+fn without_eviction_it_refuses_what_does_not_fit_and_takes_more_after_deletes() {
+    let flags = ["--memory-limit", LIMIT, "--evict=false"];
+    let ring = Ring::start_with("refusing", CELLS, &[], &flags);
+    let mut client = Client::connect(ring.clients[0]);
+    let stored = fill_until_refused(&mut client, 0..VALUES);
+    assert!(stored * VALUE_BYTES > 10 << 20, "{stored} were stored");
+    // The one that was refused is not there; each of those before it is.
+    assert_eq!(client.get(&stored.to_string()), None);
+    assert_eq!(count(&mut client, 0..stored), stored);
+    // Deletes need no room in any cell.
+    let deleted = stored / 2;
+    for number in 0..deleted {
+        assert_eq!(client.ask(&format!("delete {number}\r\n")), "DELETED");
+    }
+    let again = fill_until_refused(&mut client, VALUES..2 * VALUES);
+    assert!(again > deleted / 2, "{again} after {deleted} were deleted");
+    assert_eq!(count(&mut client, deleted..stored), stored - deleted);
+    assert_eq!(count(&mut client, VALUES..VALUES + again), again);
+    for cell in 0..CELLS {
+        assert_eq!(short(&ring, cell), "STAT ranges_short_of_copies 0");
+        assert_eq!(statistic(&ring, cell, "evictions"), "0");
+    }
 }

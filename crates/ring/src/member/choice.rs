@@ -1,0 +1,126 @@
+//! Who is to be the next copy of a range.
+//!
+//! Of the cells that are heard, those with the fewest parts; with equal parts, the one that has the
+//! most room for the range; then the next one after the primary. So ranges of different primaries,
+//! which choose at the same time, choose different cells where they can.
+//!
+//! A cell that has just ended may be back in a moment, and has all its memory free then. If nobody
+//! else has room for the range, it is waited for, for [`RETURN_NS`] at most: a full cell would have
+//! to evict.
+
+use super::event::Memory;
+use super::peers::Peers;
+use crate::ids::{CellId, RangeId};
+use crate::map::{Map, Range};
+use std::collections::BTreeMap;
+
+/// How long a cell that has refused a range is not asked to learn it; twice as long each time, at
+/// most [`REST_NS_MAX`], if it refuses it again soon after.
+const REST_NS: u64 = 5_000_000_000;
+const REST_NS_MAX: u64 = 80_000_000_000;
+
+/// How long a range stays without the copy that it lacks at most, because a cell that has ended may
+/// return empty, and others have no room.
+pub(super) const RETURN_NS: u64 = 1_000_000_000;
+
+/// How exactly room is compared: cells that lack nearly as much count as equal.
+const STEPS: u64 = 4;
+
+/// How long a cell rests that has refused a range.
+#[derive(Clone, Copy, Default)]
+struct Rest {
+    until_ns: u64,
+    length_ns: u64,
+}
+
+impl Rest {
+    /// It refuses the range now. What it says while it rests is the same refusal.
+    fn begin(&mut self, now_ns: u64) {
+        if now_ns >= self.until_ns {
+            let again = now_ns - self.until_ns < REST_NS_MAX && self.length_ns > 0;
+            let length_ns = if again { self.length_ns * 2 } else { REST_NS };
+            self.length_ns = length_ns.min(REST_NS_MAX);
+        }
+        self.until_ns = now_ns + self.length_ns;
+    }
+}
+
+/// What a primary goes by when it chooses.
+#[derive(Default)]
+pub(super) struct Choice {
+    /// Cells that are asked to learn nothing of a range for a while: they have refused it.
+    rests: BTreeMap<(RangeId, CellId), Rest>,
+    /// By range that this cell leads and that lacks a copy, since when. One that learns is none
+    /// yet, so that a cell that returns again and again is waited for once.
+    since_ns: BTreeMap<RangeId, u64>,
+    /// What this cell holds.
+    memory: Memory,
+}
+
+impl Choice {
+    /// This cell holds so much now.
+    pub(super) fn holds(&mut self, memory: Memory) {
+        self.memory = memory;
+    }
+
+    /// `cell` refuses `range`.
+    pub(super) fn refuses(&mut self, range: RangeId, cell: CellId, now_ns: u64) {
+        self.rests.entry((range, cell)).or_default().begin(now_ns);
+    }
+
+    /// Until when `cell` is not asked to learn `range`, which it has refused.
+    pub(super) fn rests_until_ns(&self, range: RangeId, cell: CellId) -> u64 {
+        self.rests.get(&(range, cell)).map_or(0, |rest| rest.until_ns)
+    }
+
+    /// Notes which of the ranges of `map` that `me` leads lack a copy now.
+    pub(super) fn look(&mut self, map: &Map, me: CellId, now_ns: u64) {
+        let lacks = |range: &&Range| range.primary == me && lacks_copy(range, map);
+        self.since_ns.retain(|id, _| map.range(*id).as_ref().is_some_and(lacks));
+        for range in map.ranges.iter().filter(lacks) {
+            self.since_ns.entry(range.id).or_insert(now_ns);
+        }
+    }
+
+    /// The cell that should learn `range` now, which `me` leads.
+    pub(super) fn of(
+        &self,
+        range: &Range,
+        (map, me, peers): (&Map, CellId, &Peers),
+        now_ns: u64,
+    ) -> Option<CellId> {
+        if !lacks_copy(range, map) || range.learner.is_some() {
+            return None;
+        }
+        let parts = |cell: CellId| map.ranges.iter().filter(|range| range.has(cell)).count();
+        let may_learn = |cell: CellId| {
+            let is_witness = map.cells.get(&cell).is_none_or(|cell| cell.is_witness);
+            !range.has(cell) && !is_witness && now_ns >= self.rests_until_ns(range.id, cell)
+        };
+        // What it holds is of all its parts alike, as far as is known.
+        let needed = self.memory.used_bytes / parts(me).max(1) as u64;
+        let lacking = |cell: CellId| {
+            let free = peers.get(cell).map_or(0, |peer| peer.free_bytes);
+            needed.saturating_sub(free).saturating_mul(STEPS).div_ceil(needed.max(1))
+        };
+        let is_heard = |cell| peers.get(cell).is_some_and(|peer| peer.is_heard(now_ns));
+        let heard = peers.ids().filter(|cell| may_learn(*cell) && is_heard(*cell));
+        let order = |cell: &CellId| (parts(*cell), lacking(*cell), *cell < range.primary, *cell);
+        let best = heard.min_by_key(order)?;
+        // One that has started again is not heard at once.
+        let may_return = |cell: CellId| {
+            let is_recent = peers.get(cell).is_some_and(|peer| peer.absent_ns(now_ns) < RETURN_NS);
+            is_recent && may_learn(cell) && !is_heard(cell)
+        };
+        let since_ns = self.since_ns.get(&range.id).copied().unwrap_or(0);
+        let waits = lacking(best) > 0
+            && now_ns.saturating_sub(since_ns) < RETURN_NS
+            && peers.ids().any(may_return);
+        (!waits).then_some(best)
+    }
+}
+
+/// Whether `range` has fewer copies than `map` wants. One that learns is none yet.
+fn lacks_copy(range: &Range, map: &Map) -> bool {
+    range.copies.len() + 1 < usize::from(map.copies_wanted)
+}
