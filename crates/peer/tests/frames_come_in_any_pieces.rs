@@ -126,7 +126,7 @@ proptest! {
     fn any_bytes_are_frames_or_an_error(
         bytes in proptest::collection::vec(any::<u8>(), 0..80),
         length in prop_oneof![Just(None), (0_u32..100).prop_map(Some)],
-        kind in prop_oneof![1_u8..13, any::<u8>()],
+        kind in prop_oneof![1_u8..14, any::<u8>()],
     ) {
         let mut input = bytes;
         if let Some(length) = length {

@@ -209,13 +209,13 @@ fn lengths_and_kinds_are_refused_at_once() {
         ),
         (b"\0\0\0\0", "a frame of 0 bytes, at least 1 is needed: its kind"),
         (
-            b"\x60\0\0\0\x0d",
-            "a frame of kind 13, known are 1 to 12: run the same release on all \
+            b"\x60\0\0\0\x0e",
+            "a frame of kind 14, known are 1 to 13: run the same release on all \
                              cells",
         ),
         (
             b"\x60\0\0\0\0",
-            "a frame of kind 0, known are 1 to 12: run the same release on all \
+            "a frame of kind 0, known are 1 to 13: run the same release on all \
                            cells",
         ),
     ];
