@@ -249,6 +249,8 @@ fn body(
         _ => None,
     };
     thread::sleep(AROUND);
+    // On a machine that is busy a copy may have been dropped meanwhile.
+    ring.whole()?;
     let (fault_ns, began) = (mono_ns(), Instant::now());
     let halted_ns;
     let is_away = is_away(nth);

@@ -11,8 +11,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
+use std::time::Duration;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 
 use super::answered::{Answered, Ended};
 use super::holds::{Holds, VALUE_BYTES, change};
@@ -31,6 +32,9 @@ const DRAWS_MAX: usize = 16;
 const BATCH: usize = 64;
 /// Connections that do so at once.
 const CONNECTIONS: usize = 4;
+/// How often such requests are sent again where the connection was closed, and after how long.
+const TRIES: usize = 10;
+const AGAIN: Duration = Duration::from_millis(200);
 
 /// One request of the load.
 #[derive(Clone, Copy, Debug)]
@@ -252,16 +256,35 @@ fn value_in<'a>(reply: &'a [u8], key: &str) -> Option<&'a [u8]> {
     reply.strip_prefix(head.as_bytes())?.strip_suffix(b"\r\nEND\r\n")
 }
 
-/// Calls `work` for batches of `keys`, over several connections at once; all that it has found.
+/// Calls `work` for batches of `keys`, over several connections at once, and again where one was
+/// closed; all that it has found.
 fn in_parts<T: Send>(
     targets: &[SocketAddr],
     keys: &[u32],
     work: impl Fn(&mut Client, &[u32]) -> Result<Vec<T>> + Sync,
 ) -> Result<Vec<T>> {
+    // On a machine that is busy a primary may lose its lease, and closes connections then.
+    let again = |target: SocketAddr, batch: &[u32]| -> Result<(Client, Vec<T>)> {
+        let mut last = None;
+        for _ in 0..TRIES {
+            let mut client = Client::connect(target)?;
+            match work(&mut client, batch) {
+                Ok(found) => return Ok((client, found)),
+                Err(error) => last = Some(error),
+            }
+            thread::sleep(AGAIN);
+        }
+        Err(last.context("invariant: it was tried")?)
+    };
     let one = |keys: &[u32], target: SocketAddr| -> Result<Vec<T>> {
         let (mut client, mut found) = (Client::connect(target)?, Vec::new());
         for batch in keys.chunks(BATCH) {
-            found.extend(work(&mut client, batch)?);
+            let read = work(&mut client, batch);
+            found.extend(read.or_else(|_| {
+                let (fresh, found) = again(target, batch)?;
+                client = fresh;
+                anyhow::Ok(found)
+            })?);
         }
         Ok(found)
     };

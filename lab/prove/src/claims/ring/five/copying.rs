@@ -57,7 +57,6 @@ pub fn copying(ring: &mut Joined, keys: &Keys, rng: &mut Rng) -> Result<Copying>
     let watched = ring.cells()[other];
     let ranges = maps[0].ranges.iter().enumerate().filter(|(_, range)| range.has(number));
     let ranges: Vec<usize> = ranges.map(|(place, _)| place).collect();
-    let bytes = ranges.iter().map(|place| keys.bytes_of(&maps[0], *place)).sum();
     let others: Vec<u32> = (0..maps.len())
         .filter(|place| *place != victim)
         .map(|place| ring.cells()[place].pid)
@@ -86,6 +85,7 @@ pub fn copying(ring: &mut Joined, keys: &Keys, rng: &mut Rng) -> Result<Copying>
     ring.serves(victim)?;
     ring.whole_after(maps[0].version)?;
     let noticed_ms = noticed_ms.context("no cell has learned a range")?;
+    let bytes = ranges.iter().map(|place| keys.bytes_of(&maps[0], *place)).sum();
     let copied_ms = whole_ms - noticed_ms;
     Ok(Copying { bytes, ranges: ranges.len(), noticed_ms, copied_ms, cpu_ms })
 }

@@ -59,9 +59,13 @@ pub struct Disk {
     pub is_refused: bool,
 }
 
-/// Does it, and waits until all copies are in sync. `maps` are those of before.
-pub fn harm(ring: &mut Joined, kind: Kind, hit: &Hit, maps: &[RingMap]) -> Result<Harm> {
+/// Does it, and waits until all copies are in sync. `maps` are those of before; nothing is done
+/// where they have changed when it is to begin: copies may be missing, and cells have other parts.
+pub fn harm(ring: &mut Joined, kind: Kind, hit: &Hit, maps: &[RingMap]) -> Result<Option<Harm>> {
     thread::sleep(AROUND);
+    if ring.whole_after(0)?[0].version != maps[0].version {
+        return Ok(None);
+    }
     let fault_ns = mono_ns();
     let mut harm = Harm { places: hit.places.clone(), fault_ns, ..Harm::default() };
     let lasts = Duration::from_secs_f64(kind.lasts_s());
@@ -115,7 +119,7 @@ pub fn harm(ring: &mut Joined, kind: Kind, hit: &Hit, maps: &[RingMap]) -> Resul
     harm.whole_ns = mono_ns();
     thread::sleep(AROUND);
     harm.stopped_ns = mono_ns();
-    Ok(harm)
+    Ok(Some(harm))
 }
 
 fn kill(ring: &mut Joined, harm: &mut Harm) -> Result<()> {

@@ -163,6 +163,8 @@ fn values(all: &Five, kills_min: usize) -> Measured {
         format!("{unread} of the reads after faults and at the end were not answered well"),
         alone(all),
     ];
+    let tries: usize = all.faults.iter().map(|one| one.tries.saturating_sub(1)).sum();
+    details.push(format!("times that the map had changed by itself before a fault began: {tries}"));
     details.extend(all.broken.iter().map(|why| format!("it ended before its end: {why}")));
     details.extend(all.faults.iter().enumerate().map(line));
     let false_sum = lost + wrong + resurrected;
@@ -177,7 +179,7 @@ fn values(all: &Five, kills_min: usize) -> Measured {
 /// How many changes were acknowledged by one copy alone.
 fn alone(all: &Five) -> String {
     let [changes, alone] =
-        [0, 1].map(|nth| all.faults.iter().map(|one| one.changes[nth]).sum::<u64>());
+        [0, 1].map(|nth| all.faults.iter().map(|one| one.changes[nth]).sum::<usize>());
     let percent = alone as f64 * 100.0 / changes.max(1) as f64;
     format!(
         "{percent:.1} % of the changes of the load, {alone} of {changes}, were acknowledged while \
@@ -193,10 +195,16 @@ fn line((nth, one): (usize, &One)) -> String {
     };
     let count = |ended: Ended| one.fault.load.get(&ended).copied().unwrap_or(0);
     let [must, reported, keys] = one.lost;
-    let lost = match must + reported {
+    let mut lost = match must + reported {
         0 => String::new(),
         _ => format!("; {must} ranges lost, {reported} reported, {keys} keys absent"),
     };
+    let counts = [&one.fault.load, &one.fault.checks];
+    let is_false = counts.iter().flat_map(|it| it.iter()).filter(|(ended, _)| ended.is_false());
+    let is_false: u64 = is_false.map(|(_, count)| count).sum();
+    if is_false > 0 || !one.evicted.is_empty() {
+        lost.push_str(&format!("; {is_false} false; evicted, by place: {:?}", one.evicted));
+    }
     format!(
         "fault {}: {}, place {:?}: first read / change of what was led {}, of what was copied {}; \
          all copies after {:.0} ms; {} of {} changes by one copy alone; longest {:.0} ms, {} in \

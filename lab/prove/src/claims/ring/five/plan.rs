@@ -137,7 +137,9 @@ pub fn draw(kind: Kind, maps: &[RingMap], small_disk: usize, rng: &mut Rng) -> O
         // A leader without a range is one all the same.
         Kind::Kill { leads: true, .. } => vec![leader?],
         Kind::Kill { .. } | Kind::Pause(_) | Kind::Deaf | Kind::Mute | Kind::Apart => {
-            vec![any(&|place| is_primary(place) && !leads(place))?]
+            let other = any(&|place| is_primary(place) && !leads(place));
+            // One cell may lead everything, the agreement too.
+            vec![other.or_else(|| any(&is_primary))?]
         }
         Kind::CatchUp => {
             let place = any(&is_primary)?;
