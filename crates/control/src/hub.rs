@@ -13,6 +13,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep};
 
@@ -43,6 +44,18 @@ pub(crate) struct Hubs {
 }
 
 impl Hubs {
+    /// Those of a cell: for heartbeats in the first runtime, for calls in the second.
+    pub(crate) fn new(
+        who: &Who,
+        nonce: &Arc<dyn Fn() -> Nonce + Send + Sync>,
+        reports: Box<dyn Reports>,
+        [of_beats, of_calls]: [Handle; 2],
+    ) -> Self {
+        let beats = Hub::new(who.clone(), nonce.clone(), Some(reports), of_beats);
+        let calls = Hub::new(who.clone(), nonce.clone(), None, of_calls);
+        Self { beats, calls }
+    }
+
     /// Connects to the cells of `map`, where they are reached now.
     pub(crate) fn adopt(&self, map: &Map) {
         self.beats.adopt(map);
@@ -60,16 +73,16 @@ struct Shared {
     /// Of two kinds of connections to a cell, one says that they break.
     reports: Option<Box<dyn Reports>>,
     /// Of the thread that has the connections.
-    runtime: tokio::runtime::Handle,
+    runtime: Handle,
     cells: Mutex<BTreeMap<CellId, (SocketAddr, mpsc::Sender<ToSend>)>>,
 }
 
 impl Hub {
-    pub(crate) fn new(
+    fn new(
         who: Who,
         nonce: Arc<dyn Fn() -> Nonce + Send + Sync>,
         reports: Option<Box<dyn Reports>>,
-        runtime: tokio::runtime::Handle,
+        runtime: Handle,
     ) -> Self {
         let cells = Mutex::default();
         Self(Arc::new(Shared { who, nonce, reports, runtime, cells }))

@@ -154,11 +154,8 @@ impl Starting {
         let started_quorum = Arc::new(OnceLock::new());
         let reports = Broken { events: events.0.clone(), quorum: started_quorum.clone() };
         let nonce = config.nonce.clone();
-        let [of_beats, of_calls] = [&threads.0, &threads.1].map(|thread| thread.handle.clone());
-        let hubs = Hubs {
-            beats: Hub::new(who.clone(), nonce.clone(), Some(Box::new(reports)), of_beats),
-            calls: Hub::new(who.clone(), nonce.clone(), None, of_calls),
-        };
+        let runtimes = [&threads.0, &threads.1].map(|thread| thread.handle.clone());
+        let hubs = Hubs::new(&who, &nonce, Box::new(reports), runtimes);
         let calls = Arc::new(Calls {
             who,
             nonce,

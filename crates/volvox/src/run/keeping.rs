@@ -33,9 +33,23 @@ pub(super) struct Keeping {
     messages: SyncSender<Message>,
     ring: Arc<RingCell>,
     ready: Arc<AtomicU64>,
-    /// By cell, what it is ready for, as the thread has it.
-    sent: Mutex<BTreeMap<CellId, u64>>,
+    sent: Sent,
     clock: Clock,
+}
+
+/// By cell, what it is ready for, as the thread has it.
+#[derive(Default)]
+struct Sent(Mutex<BTreeMap<CellId, u64>>);
+
+impl Sent {
+    /// Lets the thread know by `send` what `cell` is ready for, unless it does. What found no place
+    /// is sent the next time.
+    fn send(&self, cell: CellId, version: u64, send: impl FnOnce() -> bool) {
+        let mut sent = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if sent.get(&cell) != Some(&version) && send() {
+            sent.insert(cell, version);
+        }
+    }
 }
 
 /// Ends the thread when dropped.
@@ -59,7 +73,7 @@ impl Keeping {
             .name("keeper".to_owned())
             .spawn(move || run(keeper, &received, &shared, &of_thread))?;
         let ends = KeepingThread(messages.clone(), Some(thread));
-        let sent = Mutex::default();
+        let sent = Sent::default();
         Ok((Arc::new(Self { messages, ring, ready, sent, clock }), ends))
     }
 }
@@ -108,11 +122,8 @@ impl Plane for Keeping {
 
     /// Each heartbeat says it: the thread is woken only by what is new.
     fn hear_ready(&self, cell: CellId, version: u64) {
-        let mut sent = self.sent.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_new = sent.get(&cell) != Some(&version);
-        if is_new && self.messages.try_send(Message::Ready(cell, version)).is_ok() {
-            sent.insert(cell, version);
-        }
+        let send = || self.messages.try_send(Message::Ready(cell, version)).is_ok();
+        self.sent.send(cell, version, send);
     }
 
     fn ready_version(&self) -> u64 {
@@ -157,5 +168,26 @@ impl Drop for KeepingThread {
             // A panic in it was printed already.
             let _ = thread.join();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_thread_is_woken_by_what_is_new_and_by_what_found_no_place() {
+        let sent = Sent::default();
+        let wakes = |cell, version, finds_place| {
+            let mut is_sent = false;
+            sent.send(CellId(cell), version, || {
+                is_sent = true;
+                finds_place
+            });
+            is_sent
+        };
+        assert!(wakes(1, 0, true) && !wakes(1, 0, true), "it is said in each heartbeat");
+        assert!(wakes(2, 0, true) && wakes(1, 7, false) && wakes(1, 7, true));
+        assert!(!wakes(1, 7, true) && wakes(1, 0, true), "it has started again");
     }
 }
