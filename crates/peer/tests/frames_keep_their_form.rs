@@ -237,9 +237,14 @@ fn lengths_and_kinds_are_refused_at_once() {
 fn a_frame_is_the_same_if_its_body_follows_it() {
     let (first, second) = (b"first ".as_slice(), b"second".as_slice());
     let whole = [first, second].concat();
-    let (lane, map_version, others_have, first, count) = (1, 1, u64::MAX, 1, 2);
-    let entries =
-        |records| Frame::Entries { lane, map_version, others_have, first, count, records };
+    let entries = |records| Frame::Entries {
+        lane: 1,
+        map_version: 1,
+        others_have: u64::MAX,
+        first: 1,
+        count: 2,
+        records,
+    };
     let mut out = b"before".to_vec();
     entries(first).encode_before(second.len(), &mut out);
     out.extend_from_slice(second);

@@ -24,7 +24,7 @@ fn both_sides_agree_on_everything() {
         for wanted in [0, 2] {
             let mut pair = Pair::of((&secret(), from), (&secret(), to), (wanted, purpose));
             let (connected, accepted) = pair.run();
-            let of = |peer| Session { peer, purpose, version: 2, features: 0b0101 };
+            let of = |peer| Session { peer, purpose, version: 3, features: 0b0101 };
             assert_eq!(done(&connected), of(to.identity));
             assert_eq!(done(&accepted), of(from.identity));
             assert!(pair.to_acceptor.is_empty() && pair.to_connector.is_empty());
@@ -101,8 +101,8 @@ fn each_message_has_these_bytes() {
         "4e000000",
         "f0",
         "766f6c766f780d0a",
-        "0200",
-        "0200",
+        "0300",
+        "0300",
         "0000000000000000",
         "0700000000000000",
         "01000000",
@@ -117,20 +117,20 @@ fn each_message_has_these_bytes() {
         "6b000000",
         "f1",
         "766f6c766f780d0a",
-        "0200",
-        "0200",
+        "0300",
+        "0300",
         "0000000000000000",
         "0700000000000000",
         "02000000",
         "6600000000000000",
         &"ac".repeat(32),
-        "0200",
-        "08dff2fbc3305b4d9e6db31b299be3adea28a36857b7640463520f1ca2af9e40",
+        "0300",
+        "3e69f3d9078b6419dcfade9ee2a6b1e94b3101ee6dc8a82e91c3970ea87130c3",
     ];
     assert_eq!(hex(&pair.to_connector), welcome.concat());
     pair.connect().expect("a Welcome");
     let proof =
-        ["21000000", "f2", "249d3ddc7f32a10a67d310b7a73eee3812567e469bede6634c5b944c8a950b9c"];
+        ["21000000", "f2", "237d7f7eec2eb2529865f1a114eb215275731a41372e8f35cdb81ce56664ee34"];
     assert_eq!(hex(&pair.to_acceptor), proof.concat());
     pair.accept().expect("a Proof");
     assert_eq!(hex(&pair.to_connector), "01000000f3");

@@ -263,6 +263,19 @@ fn a_primary_that_hears_nobody_is_replaced_by_its_copy() {
     assert!(cells.may_answer(B, FIRST));
 }
 
+/// Its copy was heard last a heartbeat before the other cell was: it is not dropped for that.
+#[test]
+fn a_primary_that_hears_nobody_any_more_does_not_drop_the_copy_that_fell_silent_first() {
+    let mut cells = Cells::new(3);
+    cells.cut.push((B, A));
+    cells.run(BEAT_NS);
+    cells.cut.push((C, A));
+    cells.run(SHRINK_NS);
+    assert_eq!(cells.map.range(FIRST).expect("a range").copies, [B]);
+    cells.run(3 * SILENCE_NS);
+    assert_eq!(cells.primary(FIRST), B);
+}
+
 #[test]
 fn the_last_of_three_cells_serves_alone() {
     let mut cells = Cells::new(3);

@@ -1,10 +1,14 @@
 //! What a member knows of the other cells.
 
 use super::event::Heartbeat;
-use super::leases::{FIRST_NS, LEASE_NS, SHRINK_NS, SILENCE_NS};
+use super::leases::{BEAT_NS, FIRST_NS, LEASE_NS, SHRINK_NS, SILENCE_NS};
 use crate::ids::{CellId, Incarnation};
 use crate::map::Map;
 use std::collections::BTreeMap;
+
+/// Without a heartbeat of any cell for so long, a cell may be deaf.
+const NONE_NS: u64 = SHRINK_NS - BEAT_NS - BEAT_NS / 2;
+const _: () = assert!(NONE_NS > BEAT_NS);
 
 /// What is known of one cell, in its present life.
 #[derive(Clone, Debug)]
@@ -167,9 +171,11 @@ impl Peers {
         heard.map(|(id, peer)| (*id, peer.second))
     }
 
-    /// Whether of several other cells no heartbeat has arrived for a while.
+    /// Whether of several other cells no heartbeat has arrived for a while. It is a little shorter
+    /// than the time after which one of them is silent: the others may have been heard a heartbeat
+    /// later than that one.
     pub(super) fn hears_none(&self, now_ns: u64) -> bool {
-        let is_silent = |peer: &Peer| peer.absent_ns(now_ns) >= SHRINK_NS;
+        let is_silent = |peer: &Peer| peer.absent_ns(now_ns) >= NONE_NS;
         self.0.len() > 1 && self.0.values().all(is_silent)
     }
 

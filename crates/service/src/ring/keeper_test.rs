@@ -1,12 +1,14 @@
-//! When a keeper is to be woken.
+//! When a keeper is to be woken, and what it does not do too early.
 
-use super::cell::{RingCell, RingHost, RingIdentity};
+use super::cell::{Finding, RingCell, RingHost, RingIdentity};
 use super::keeper::Keeper;
+use super::terms::Term;
 use crate::testing::{NOW, cell_with_log};
 use base::Now;
-use ring::{Addresses, CellId, Command, Incarnation, Map, Started};
+use effects::LEVELS;
+use ring::{Addresses, CellId, Command, Incarnation, Map, RangeId, Started, Why};
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 const MS: u64 = 1_000_000;
 
@@ -56,4 +58,61 @@ fn a_keeper_is_woken_when_something_waits_a_hold_ends_or_a_copy_may_be_late() {
     // Nobody copies what it leads.
     let alone = rests(1, 0, &[10, 20]);
     assert_eq!((alone[0], alone[1] > 1_000_000), (20, true), "{alone:?}");
+}
+
+/// A cell that leads two ranges, of which another cell is to learn both; it has a level for one.
+#[test]
+fn nothing_is_learned_of_a_range_that_its_primary_does_not_lead_yet() {
+    let mut map = Map::clone(&formed(2));
+    let learner = CellId(2);
+    let at = |map: &Map, range: usize| map.ranges[range].stamp();
+    let drops = Command::Drop { at: at(&map, 0), cell: learner, why: Why::Silent };
+    let promotes = Command::Promote { at: at(&map, 1), cell: CellId(1), why: Why::Silent };
+    map.apply(&drops);
+    map.apply(&promotes);
+    for range in 0..2 {
+        map.apply(&Command::Learn { at: at(&map, range), cell: learner });
+        assert_eq!(
+            (map.ranges[range].primary, map.ranges[range].learner),
+            (CellId(1), Some(learner))
+        );
+    }
+    let found: Arc<Mutex<Vec<RangeId>>> = Arc::default();
+    let finds = found.clone();
+    let find = move |finding| {
+        if let Finding::CaughtUp { at, .. } = finding {
+            finds.lock().expect("nobody panics").push(at.range);
+        }
+    };
+    let identity = RingIdentity { ring: 7, cell: CellId(1), incarnation: 1 };
+    let secret = peer::Secret::new(&[9; 32]).expect("long enough");
+    let host = RingHost { nonce: Box::new(|| [0; _]), find: Box::new(find) };
+    let ring = RingCell::new(cell_with_log(64 << 20, true), identity, secret, host);
+    let ring = ring.expect("it has a log");
+    let mut keeper = Keeper::new(ring.clone(), Arc::new(Map::new(7, 2, 2)), NOW);
+    let other = |epoch| Term { range: RangeId(99), epoch };
+    for epoch in 1..LEVELS as u32 {
+        ring.terms.begin(other(epoch), 0, NOW.mono_ns).expect("a level");
+    }
+    let (first, second) = (map.ranges[0].id, map.ranges[1].id);
+    keeper.adopt(Arc::new(map.clone()), BTreeMap::new(), NOW);
+    keeper.hear_ready(learner, map.version);
+    let mut learn = |now: Now| {
+        keeper.tend(now);
+        for copy in ring.copies().iter() {
+            ring.log
+                .lanes
+                .logs()
+                .for_each(|(lane, log)| copy.acknowledges(lane.index(), log.end()));
+        }
+        std::mem::take(&mut *found.lock().expect("nobody panics"))
+    };
+    let steps: Vec<_> = (0..200).flat_map(|_| learn(NOW)).collect();
+    assert!(steps.contains(&first) && !steps.contains(&second), "{steps:?}");
+    let later = Now { mono_ns: NOW.mono_ns + 20_000 * MS, ..NOW };
+    ring.terms.end(other(1), NOW.mono_ns).expect("it was begun");
+    assert!(!learn(later).contains(&second), "it leads it, and has sent nothing of it yet");
+    assert!(ring.copies()[0].slices().contains(&map.ranges[1].slices()));
+    let steps: Vec<_> = (0..200).flat_map(|_| learn(later)).collect();
+    assert!(steps.contains(&second), "{steps:?}");
 }

@@ -171,7 +171,9 @@ impl Promise {
         let aim = if evicts { reserve } else { promised + reserve };
         engine.keep_for_copies(KeptForCopies { promised, evict_aim, compact_aim: aim });
         let lacking = aim.saturating_sub(held.free);
-        let waits = self.looks.look(lacking, held.compactable(), evicts);
+        // Where most is dead, as after a range was dropped, compaction needs time and nothing else.
+        let is_dead = lacking > 0 && held.compactable() > (held.primaries + held.copies) / 2;
+        let waits = is_dead || self.looks.look(lacking, held.compactable(), evicts);
         let streams = self.room.streams.load(Ordering::Relaxed);
         let wanted = if leads_enough || waits { 0 } else { lacking.div_ceil(streams.max(1)) };
         Promised { bytes: self.bytes, wanted }
