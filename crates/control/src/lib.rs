@@ -21,7 +21,7 @@
 //! | `hub` | `messages`, `wire` | the connections to all other cells |
 //! | `calls` | `hub`, `messages`, `wire` | what other cells call |
 //! | `time` | nothing | the second that a directory had last, and warnings about clocks |
-//! | `present` | nothing | which cells run, as the coordinator is told |
+//! | `present` | nothing | which cells run, as the coordinator is notified |
 //! | `member` | `config`, `hub`, `known`, `present`, `time` | the loop of the member |
 //! | `start` | `calls`, `config`, `hub`, `known`, `member`, `messages`, `time`, `wire` | founding, joining, starting again |
 #![forbid(unsafe_code)]

@@ -14,6 +14,9 @@ fn encoded(frame: &Frame<'_>) -> Vec<u8> {
     out
 }
 
+const ENTRIES: Frame<'static> =
+    Frame::Entries { lane: 2, map_version: 3, others_have: 9, first: 4, count: 2, records: b"abc" };
+
 /// One of each kind, and its bytes in hexadecimal: length, kind, fields, body.
 fn examples() -> [(Frame<'static>, &'static str); 13] {
     [
@@ -51,14 +54,7 @@ fn examples() -> [(Frame<'static>, &'static str); 13] {
             "0b000000 05 01 ff 0201000000000000",
         ),
         (
-            Frame::Entries {
-                lane: 2,
-                map_version: 3,
-                others_have: 9,
-                first: 4,
-                count: 2,
-                records: b"abc",
-            },
+            ENTRIES,
             "21000000 06 02 0300000000000000 0900000000000000 0400000000000000 02000000 616263",
         ),
         (

@@ -161,8 +161,8 @@ fn pass_chain(
     Some(passed)
 }
 
-/// Drops the items of `slices`, from `at` on, until [`FORGET_BUCKETS_MAX`] buckets were looked at or the
-/// walk is over.
+/// Drops the items of `slices`, from `at` on, until [`FORGET_BUCKETS_MAX`] buckets were looked at
+/// or the walk is over.
 pub(crate) fn forget(items: &Items, pin: &mut Pin, slices: SliceRange, at: &mut Cursor) -> More {
     let (mut buckets, mut name) = (0, pin.take_scratch());
     let mut more = More::Yes;

@@ -14,7 +14,7 @@
 //! Where a tail does not join on, because something in between was not kept, the copy is dropped
 //! and learns again.
 
-use super::stream_in::Reason;
+use super::reason::Reason;
 use super::tail::{self, Head, Tail};
 use base::SliceRange;
 use effects::Entry;

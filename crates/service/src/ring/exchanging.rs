@@ -95,7 +95,7 @@ impl Exchanging {
         self.others.retain(|cell| stays(*cell));
     }
 
-    /// Goes on, with those of the others that read the logs.
+    /// Takes the next step, with those of the others that read the logs.
     pub(crate) fn step(
         &mut self,
         (exchanges, copies): (&Exchanges, &[Arc<Copy>]),

@@ -40,7 +40,7 @@ const AGAIN_NS: u64 = 20_000_000;
 /// after a tenth of a second more at most.
 const LOOK_NS: u64 = 100_000_000;
 
-/// From so many copies on, some may have what others lack when their primary ends.
+/// With this number of copies or more, some may have what others lack when their primary ends.
 const TAILS_COPIES_MIN: u8 = 3;
 
 /// Keeps a cell as the map wants it.
@@ -242,7 +242,7 @@ impl Keeper {
         self.exchanging.push(Exchanging::new((id, range.epoch), others, (tail, leads), now));
     }
 
-    /// Goes on with the exchanges. Returns whether routes or copies change by that.
+    /// Takes the next step of each exchange. Returns whether routes or copies change by that.
     fn exchange(&mut self, now: Now) -> bool {
         let Self { ring, worker, exchanging, .. } = self;
         let copies = ring.copies();

@@ -35,6 +35,7 @@ mod origin;
 mod outcome;
 mod part;
 mod peers;
+mod reason;
 mod report;
 mod requests;
 mod role;

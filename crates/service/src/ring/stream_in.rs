@@ -4,6 +4,7 @@ use super::cell::RingCell;
 use super::exchange::OldEntry;
 use super::origin::{Lane, Origin};
 use super::outcome::Outcome;
+use super::reason::Reason;
 use super::room::{Promise, Promised};
 use super::slice_state;
 use super::tag::{Asker, RequestTag};
@@ -23,33 +24,6 @@ const FULL_NS: u64 = 1_000_000_000;
 
 /// Entries that are looked at together before the first of them is applied.
 const AHEAD: usize = 16;
-
-/// Why a copy takes no more of a stream, as [`peer::Frame::StreamEnd`] says it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub(crate) enum Reason {
-    /// It does not follow that primary in that epoch.
-    NotFollowing = 1,
-    /// Its memory is full.
-    NoSpace = 2,
-    /// The stream has a gap, or an entry that is no entry.
-    Malformed = 3,
-    /// It knows a later log of that cell.
-    OldLog = 4,
-}
-
-impl Reason {
-    /// The reason with this number, as people read it.
-    pub(crate) fn describe(number: u8) -> &'static str {
-        match number {
-            1 => "it does not follow this cell in this epoch",
-            2 => "its memory is full",
-            3 => "the stream has a gap, or an entry that is none",
-            4 => "it knows a later log of this cell",
-            _ => "for an unknown reason",
-        }
-    }
-}
 
 /// What came of the entries of a frame.
 pub(crate) enum Taken {
@@ -254,8 +228,9 @@ impl StreamIn {
     }
 }
 
-/// Ends the items of those of `slices` that are in `lane` of `lanes` of the primary: what is in another
-/// lane has a barrier of its own there. That cell may have more lanes than this one, or fewer.
+/// Ends the items of those of `slices` that are in `lane` of `lanes` of the primary: what is in
+/// another lane has a barrier of its own there. That cell may have more lanes than this one, or
+/// fewer.
 fn end_items(
     (slices, number): (SliceRange, u32),
     (lane, lanes): (u8, u8),

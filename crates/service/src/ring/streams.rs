@@ -3,9 +3,10 @@
 
 use super::cell::{Finding, RingCell};
 use super::link::{Kind, Link};
+use super::reason::Reason;
 use super::role::Role;
 use super::room::Promised;
-use super::stream_in::{Entries, Reason, StreamIn, Taken};
+use super::stream_in::{Entries, StreamIn, Taken};
 use super::stream_out::StreamOut;
 use crate::worker::Worker;
 use base::Now;
