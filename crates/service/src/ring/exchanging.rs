@@ -20,6 +20,9 @@ use std::sync::Arc;
 /// How long a copy may take to send its tail. Nothing of the range is served meanwhile.
 const TAIL_NS: u64 = 150_000_000;
 
+/// So long an exchange is looked at again and again; then at times.
+const QUICK_NS: u64 = 1_000_000_000;
+
 /// How far it is.
 enum Progress {
     /// The tails of the others are to come.
@@ -35,6 +38,8 @@ enum Progress {
 pub(crate) enum Step {
     /// There is more to do, or to wait for.
     Waits,
+    /// Something was appended, which is to be sent.
+    Appended,
     /// These cells are to be dropped: their tails do not come, or do not join on.
     Drops(Vec<CellId>),
     /// All have what the others had.
@@ -49,7 +54,10 @@ pub(crate) struct Exchanging {
     /// The others: all copies, or, at a copy, the new primary.
     pub(crate) others: Vec<CellId>,
     leads: bool,
+    began_ns: u64,
     since_ns: u64,
+    /// When cells were found that are to be dropped.
+    said_ns: Option<u64>,
     progress: Progress,
     tail: Tail,
 }
@@ -67,7 +75,9 @@ impl Exchanging {
             epoch,
             others,
             leads,
+            began_ns: now.mono_ns,
             since_ns: now.mono_ns,
+            said_ns: None,
             progress: Progress::Awaits,
             tail,
         };
@@ -80,6 +90,16 @@ impl Exchanging {
     /// Whether this cell waits for the end of it before it leads `range`.
     pub(crate) fn holds_back(&self, range: RangeId) -> bool {
         self.leads && self.range == range
+    }
+
+    /// Whether it is likely to continue at once. Without a majority it may wait for long.
+    pub(crate) fn is_quick(&self, now: Now) -> bool {
+        now.mono_ns.saturating_sub(self.began_ns) < QUICK_NS
+    }
+
+    /// Whether this cell is the new primary.
+    pub(crate) fn leads(&self) -> bool {
+        self.leads
     }
 
     /// The next thing to do is to send the tail to all others.
@@ -118,6 +138,7 @@ impl Exchanging {
             Progress::Appends(entries) => {
                 if let Some(ends) = append(entries, worker) {
                     self.progress = Progress::Sent(ends);
+                    return Step::Appended;
                 }
             }
             Progress::Sent(ends) => {
@@ -129,11 +150,12 @@ impl Exchanging {
         }
         let is_late = now.mono_ns.saturating_sub(self.since_ns) >= TAIL_NS;
         lacking.retain(|cell| is_late || apart.contains(cell));
-        if !self.leads || lacking.is_empty() {
+        // It is said again later, where it does not follow.
+        let may_say = self.said_ns.is_none_or(|at_ns| now.mono_ns - at_ns >= TAIL_NS);
+        if !self.leads || !may_say || lacking.is_empty() {
             return Step::Waits;
         }
-        // It is said again later, where it does not follow.
-        self.since_ns = now.mono_ns;
+        self.said_ns = Some(now.mono_ns);
         Step::Drops(lacking)
     }
 }

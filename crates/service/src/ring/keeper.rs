@@ -160,8 +160,8 @@ impl Keeper {
             self.ring.tags.drop_lives(&self.map);
             self.ends_lives = false;
         }
-        let is_exchanging = !self.exchanging.is_empty();
-        let has_exchanged = is_exchanging && self.exchange(now);
+        let is_exchanging = self.exchanging.iter().any(|it| it.is_quick(now));
+        let (has_exchanged, has_appended) = self.exchange(now);
         // What has waited for tails, for its items to be dropped, for a level, or for a place to
         // read.
         let waits = self.parts.values().any(|part| !part.is_begun());
@@ -174,7 +174,7 @@ impl Keeper {
         self.find_late(now);
         self.worker.end();
         for (lane, _) in self.ring.log.lanes.logs() {
-            if is_learning || has_flushed || is_exchanging {
+            if is_learning || has_flushed || has_appended {
                 self.ring.mail_appended(lane.index());
             }
         }
@@ -242,25 +242,35 @@ impl Keeper {
         self.exchanging.push(Exchanging::new((id, range.epoch), others, (tail, leads), now));
     }
 
-    /// Takes the next step of each exchange. Returns whether routes or copies change by that.
-    fn exchange(&mut self, now: Now) -> bool {
+    /// Takes the next step of each exchange. Returns whether routes or copies change by that, and
+    /// whether something was appended.
+    fn exchange(&mut self, now: Now) -> (bool, bool) {
         let Self { ring, worker, exchanging, .. } = self;
         let copies = ring.copies();
         let reads = |cell: &CellId| copies.iter().any(|copy| copy.cell == *cell);
         // A log had no place for a reader: it is tried again.
         let mut changes = exchanging.iter().any(|it| !it.others.iter().all(reads));
+        let mut has_appended = false;
         exchanging.retain_mut(|it| match it.step((&ring.exchanges, &copies), worker, now) {
             Step::Waits => true,
+            Step::Appended => {
+                has_appended = true;
+                true
+            }
             Step::Drops(cells) => {
                 cells.into_iter().for_each(|cell| ring.find(Finding::Refuses { cell }));
                 true
             }
             Step::Over => {
+                // What a copy that was dropped sends still is not applied to what is led from now.
+                if it.leads() {
+                    ring.exchanges.end(it.range);
+                }
                 changes = true;
                 false
             }
         });
-        changes
+        (changes, has_appended)
     }
 
     /// Begins to lead and to copy what this cell is to, and what is empty where it must be. Returns

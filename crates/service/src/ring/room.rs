@@ -37,6 +37,9 @@ const SHARE_BYTES_MIN: u64 = 8 << 10;
 /// evict all the same: what is left of a few long items may fit in no fewer segments.
 const LOOKS_MAX: u32 = 10;
 
+/// The same, while most of the memory is dead: some 2 ms each.
+const DEAD_LOOKS_MAX: u32 = 1000;
+
 impl Promised {
     /// Whether the copy has no memory for what comes next, and says that its primary should evict.
     /// Where that evicts nothing, to wait is of no use.
@@ -100,6 +103,8 @@ pub(crate) struct Promise {
     room: Arc<Room>,
     bytes: u64,
     looks: Looks,
+    /// How often it has looked in a row while most of the memory was dead.
+    dead_looks: u32,
 }
 
 impl Room {
@@ -111,7 +116,7 @@ impl Room {
     /// One more stream, which was promised nothing yet.
     pub(crate) fn promise(self: &Arc<Self>) -> Promise {
         self.streams.fetch_add(1, Ordering::Relaxed);
-        Promise { room: self.clone(), bytes: 0, looks: Looks::default() }
+        Promise { room: self.clone(), bytes: 0, looks: Looks::default(), dead_looks: 0 }
     }
 
     /// Bytes that are kept free, and the most of it that one stream is promised.
@@ -173,7 +178,9 @@ impl Promise {
         let lacking = aim.saturating_sub(held.free);
         // Where most is dead, as after a range was dropped, compaction needs time and nothing else.
         let is_dead = lacking > 0 && held.compactable() > (held.primaries + held.copies) / 2;
-        let waits = is_dead || self.looks.look(lacking, held.compactable(), evicts);
+        self.dead_looks = if is_dead { self.dead_looks.saturating_add(1) } else { 0 };
+        let waits = (1..=DEAD_LOOKS_MAX).contains(&self.dead_looks)
+            || self.looks.look(lacking, held.compactable(), evicts);
         let streams = self.room.streams.load(Ordering::Relaxed);
         let wanted = if leads_enough || waits { 0 } else { lacking.div_ceil(streams.max(1)) };
         Promised { bytes: self.bytes, wanted }

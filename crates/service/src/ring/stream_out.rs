@@ -152,19 +152,13 @@ impl StreamOut {
     }
 
     /// Appends frames of entries to `out`. False if the log has no more what is wanted.
-    pub(crate) fn send(
-        &mut self,
-        ring: &RingCell,
-        (map_version, now_ns): (u64, u64),
-        out: &mut Vec<u8>,
-    ) -> bool {
+    pub(crate) fn send(&mut self, ring: &RingCell, now_ns: u64, out: &mut Vec<u8>) -> bool {
         self.is_ordered = false;
         if self.unacked.is_empty() {
             self.since_ns = now_ns;
         }
-        let (slices, lane) = (self.copy.slices(), self.lane.index());
+        let lane = self.lane.index();
         let others_have = self.copy.others_have(lane, || ring.copies());
-        let at = Sending { lane, map_version, others_have };
         while self.has_more(ring) {
             let log = ring.log.lanes.log(self.lane);
             let (reader, _) = self.copy.readers[self.lane.index()];
@@ -175,7 +169,9 @@ impl StreamOut {
                 break;
             }
             let start = out.len();
-            write(&self.batch, &at, &slices, out);
+            // After the entries: what they are about is among the slices, and is known by the map.
+            let at = Sending { lane, map_version: ring.version(), others_have };
+            write(&self.batch, &at, &self.copy.slices(), out);
             self.next = self.batch.next();
             self.unacked.push_back((self.next - 1, out.len() - start));
             self.unacked_bytes += out.len() - start;

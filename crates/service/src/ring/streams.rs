@@ -122,10 +122,9 @@ impl Streams {
 
     /// Appends entries to send. False if the stream is of no use any more.
     pub(crate) fn sends(&mut self, link: &Link, now_ns: u64, out: &mut Vec<u8>) -> bool {
-        let at = (self.ring.version(), now_ns);
         let stream = self.out.get_mut(&(link.cell, link.lane));
         let stream = stream.filter(|it| it.conn == Some(link.id()));
-        stream.is_some_and(|stream| stream.send(&self.ring, at, out))
+        stream.is_some_and(|stream| stream.send(&self.ring, now_ns, out))
     }
 
     /// Promises more to an accepted stream that is short, if there is room now. Returns whether the
