@@ -121,6 +121,8 @@ pub enum Seen {
     Refuses {
         /// The copy.
         cell: CellId,
+        /// Of this range; `None`: of all ranges that this cell leads.
+        range: Option<RangeId>,
     },
     /// A client asks for a delayed flush. [`Plane::flushed`] takes what came of it.
     Flushes {

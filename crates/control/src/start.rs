@@ -265,10 +265,11 @@ impl Control {
                 // One that is under way is enough.
                 let _ = recovers.try_send(version);
             }
-            Seen::Refuses { cell } => {
+            Seen::Refuses { cell, range } => {
                 let map = maps.borrow().clone();
+                let is_meant = |of: &&ring::Range| range.is_none_or(|range| range == of.id);
                 let led = map.ranges.iter().filter(|range| range.primary == me && range.has(cell));
-                for range in led {
+                for range in led.filter(is_meant) {
                     let _ = events.try_send(Event::Refuses { at: range.stamp(), cell });
                 }
             }

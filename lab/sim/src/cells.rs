@@ -357,10 +357,13 @@ impl Cells {
                 let event = Box::new(ring::Event::CaughtUp { at, cell });
                 scene.after(20_000, Event::Member(life, event));
             }
-            Finding::Refuses { cell: copy } => {
+            Finding::Refuses { cell: copy, range } => {
                 scene.say(|| format!("  cell {cell}: copy {copy} refuses"));
                 let (me, map) = (cell_id(life.cell), self.machines[life.cell].known.clone());
-                let is_led = |range: &&ring::Range| range.primary == me && range.has(copy);
+                let is_meant = |of: &ring::Range| range.is_none_or(|range| range == of.id);
+                let is_led = |range: &&ring::Range| {
+                    range.primary == me && range.has(copy) && is_meant(range)
+                };
                 for range in map.ranges.iter().filter(is_led) {
                     let event = ring::Event::Refuses { at: range.stamp(), cell: copy };
                     scene.after(20_000, Event::Member(life, Box::new(event)));

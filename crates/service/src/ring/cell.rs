@@ -72,6 +72,8 @@ pub enum Finding {
     Refuses {
         /// The copy.
         cell: CellId,
+        /// Of this range; `None`: of all ranges that this cell leads.
+        range: Option<RangeId>,
     },
     /// A link is broken, for a reason that an operator should know.
     Broken {

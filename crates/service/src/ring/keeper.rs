@@ -258,7 +258,9 @@ impl Keeper {
                 true
             }
             Step::Drops(cells) => {
-                cells.into_iter().for_each(|cell| ring.find(Finding::Refuses { cell }));
+                let range = Some(it.range);
+                let finds = |cell| ring.find(Finding::Refuses { cell, range });
+                cells.into_iter().for_each(finds);
                 true
             }
             Step::Over => {
@@ -543,7 +545,7 @@ impl Keeper {
         for copy in self.ring.copies().iter() {
             let learns = self.learning.values().any(|learning| learning.cell == copy.cell);
             if copy.is_late(&self.ring.log.lanes, learns, now.mono_ns) {
-                self.ring.find(Finding::Refuses { cell: copy.cell });
+                self.ring.find(Finding::Refuses { cell: copy.cell, range: None });
             }
         }
     }

@@ -154,7 +154,7 @@ impl Streams {
             (Some(stream), Frame::StreamFrom { position, .. }) => {
                 let begins = stream.begin(position, &self.ring, now_ns);
                 if !begins {
-                    self.ring.find(Finding::Refuses { cell: link.cell });
+                    self.ring.find(Finding::Refuses { cell: link.cell, range: None });
                 }
                 begins
             }
@@ -173,7 +173,7 @@ impl Streams {
                 let why = Reason::describe(reason);
                 let what = format!("it copies no more of lane {lane}: {why}");
                 self.ring.find(Finding::Broken { cell: link.cell, what });
-                self.ring.find(Finding::Refuses { cell: link.cell });
+                self.ring.find(Finding::Refuses { cell: link.cell, range: None });
                 false
             }
             _ => false,

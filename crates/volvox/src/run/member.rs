@@ -95,7 +95,7 @@ impl Joining {
         let (finds, random) = (finder.clone(), OpenRandom::open()?);
         let find = move |finding| match finding {
             Finding::CaughtUp { at, cell } => find_by(&finds, Seen::CaughtUp { at, cell }),
-            Finding::Refuses { cell } => find_by(&finds, Seen::Refuses { cell }),
+            Finding::Refuses { cell, range } => find_by(&finds, Seen::Refuses { cell, range }),
             Finding::Recovers { version } => find_by(&finds, Seen::Recovers { version }),
             Finding::Flushes(Flushing { worker, id, due_s, at_s }) => {
                 find_by(&finds, Seen::Flushes { worker: worker.0, id, due_s, at_s });
