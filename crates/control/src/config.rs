@@ -119,9 +119,9 @@ pub enum Seen {
     },
     /// A copy takes no more changes.
     Refuses {
-        /// The copy.
+        /// Who.
         cell: CellId,
-        /// Of this range; `None`: of all ranges that this cell leads.
+        /// Of which range; `None`: of all that this cell leads.
         range: Option<RangeId>,
     },
     /// A client asks for a delayed flush. [`Plane::flushed`] takes what came of it.
