@@ -119,10 +119,10 @@ pub enum Seen {
     },
     /// A copy takes no more changes.
     Refuses {
-        /// Who.
-        cell: CellId,
         /// Of which range; `None`: of all that this cell leads.
         range: Option<RangeId>,
+        /// The copy.
+        cell: CellId,
     },
     /// A client asks for a delayed flush. [`Plane::flushed`] takes what came of it.
     Flushes {
