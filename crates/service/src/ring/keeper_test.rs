@@ -14,10 +14,15 @@ const MS: u64 = 1_000_000;
 
 /// A ring of N cells.
 fn formed(cells: u32) -> Arc<Map> {
+    formed_with(cells, 2)
+}
+
+/// The same, with this number of copies.
+fn formed_with(cells: u32, copies: u8) -> Arc<Map> {
     let at = std::net::SocketAddr::from(([127, 0, 0, 1], 1));
     let addresses = Addresses { control: at, links: at, clients: at };
     let started = Started { incarnation: Incarnation(1), addresses };
-    let mut map = Map::new(7, cells, 2);
+    let mut map = Map::new(7, cells, copies);
     for token in 0..u64::from(cells) {
         map.apply(&Command::Join { token, started });
     }
@@ -115,4 +120,37 @@ fn nothing_is_learned_of_a_range_that_its_primary_does_not_lead_yet() {
     assert!(ring.copies()[0].slices().contains(&map.ranges[1].slices()));
     let steps: Vec<_> = (0..200).flat_map(|_| learn(later)).collect();
     assert!(steps.contains(&second), "{steps:?}");
+}
+
+/// A new primary drops a copy whose tail is late, and leads: what comes of that tail then would
+/// undo what it has acknowledged.
+#[test]
+fn a_tail_that_comes_after_its_copy_was_dropped_is_not_taken() {
+    let identity = RingIdentity { ring: 7, cell: CellId(1), incarnation: 1 };
+    let secret = peer::Secret::new(&[9; 32]).expect("long enough");
+    let host = RingHost { nonce: Box::new(|| [0; _]), find: Box::new(|_| ()) };
+    let ring = RingCell::new(cell_with_log(64 << 20, true), identity, secret, host);
+    let ring = ring.expect("it has a log");
+    let mut keeper = Keeper::new(ring.clone(), Arc::new(Map::new(7, 3, 3)), NOW);
+    let mut map = Map::clone(&formed_with(3, 3));
+    let range = map.ranges[1].clone();
+    assert_eq!((range.primary, range.copies), (CellId(2), vec![CellId(3), CellId(1)]));
+    let mut adopt = |map: &Map| {
+        keeper.adopt(Arc::new(map.clone()), BTreeMap::new(), NOW);
+        // Each step of the exchange is one of the keeper.
+        for _ in 0..5 {
+            keeper.tend(NOW);
+        }
+        ring.leads(&map.ranges[1])
+    };
+    assert!(!adopt(&map));
+    let promotes =
+        Command::Promote { at: map.ranges[1].stamp(), cell: CellId(1), why: Why::Silent };
+    map.apply(&promotes);
+    assert!(!adopt(&map), "it waits for the tail of the other copy");
+    assert_eq!(ring.exchanges.open(range.id).0.len(), 1);
+    let drops = Command::Drop { at: map.ranges[1].stamp(), cell: CellId(3), why: Why::Refuses };
+    map.apply(&drops);
+    assert!(adopt(&map), "nobody is left to wait for");
+    assert!(ring.exchanges.open(range.id).0.is_empty(), "a tail would still be taken");
 }
