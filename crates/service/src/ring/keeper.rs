@@ -222,7 +222,20 @@ impl Keeper {
             None => self.parts.remove(&range.id),
         };
         if let Some((primary, _)) = stays {
+            if becomes_copy {
+                self.jump(range);
+            }
             self.begin_exchange(range, primary, now);
+        }
+    }
+
+    /// Lets the counters of a range rise as those of its new primary do, of which this cell stays a
+    /// copy: it may follow before it has seen a number of that.
+    fn jump(&mut self, range: &Range) {
+        let (engine, _) = self.worker.engine();
+        for slice in range.slices().iter() {
+            let counter = engine.last_version(slice).counter() + COUNTER_JUMP;
+            engine.advance(slice, Version::new(range.epoch, counter));
         }
     }
 

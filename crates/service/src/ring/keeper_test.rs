@@ -122,6 +122,27 @@ fn nothing_is_learned_of_a_range_that_its_primary_does_not_lead_yet() {
     assert!(steps.contains(&second), "{steps:?}");
 }
 
+/// Where replies wait for no copy, clients may have numbers of the new primary that this cell has not.
+#[test]
+fn who_stays_a_copy_of_a_new_primary_gives_none_of_its_numbers_again() {
+    let identity = RingIdentity { ring: 7, cell: CellId(1), incarnation: 1 };
+    let secret = peer::Secret::new(&[9; 32]).expect("long enough");
+    let host = RingHost { nonce: Box::new(|| [0; _]), find: Box::new(|_| ()) };
+    let ring = RingCell::new(cell_with_log(64 << 20, true), identity, secret, host);
+    let ring = ring.expect("it has a log");
+    let mut keeper = Keeper::new(ring.clone(), Arc::new(Map::new(7, 3, 3)), NOW);
+    let mut map = Map::clone(&formed_with(3, 3));
+    let slice = map.ranges[1].slices().iter().next().expect("it has slices");
+    keeper.adopt(Arc::new(map.clone()), BTreeMap::new(), NOW);
+    let before = ring.cell.engine().last_version(slice).counter();
+    let promotes =
+        Command::Promote { at: map.ranges[1].stamp(), cell: CellId(3), why: Why::Silent };
+    map.apply(&promotes);
+    keeper.adopt(Arc::new(map), BTreeMap::new(), NOW);
+    let after = ring.cell.engine().last_version(slice).counter();
+    assert!(after - before >= 1 << 20, "{before} {after}");
+}
+
 /// A new primary drops a copy whose tail is late, and leads: what comes of that tail then would
 /// undo what it has acknowledged.
 #[test]
