@@ -122,16 +122,22 @@ fn nothing_is_learned_of_a_range_that_its_primary_does_not_lead_yet() {
     assert!(steps.contains(&second), "{steps:?}");
 }
 
-/// Where replies wait for no copy, clients may have numbers of the new primary that this cell has not.
-#[test]
-fn who_stays_a_copy_of_a_new_primary_gives_none_of_its_numbers_again() {
+/// The first cell of a ring with three copies of each range, and the map of that.
+fn one_of_three_copies() -> (Arc<RingCell>, Keeper, Map) {
     let identity = RingIdentity { ring: 7, cell: CellId(1), incarnation: 1 };
     let secret = peer::Secret::new(&[9; 32]).expect("long enough");
     let host = RingHost { nonce: Box::new(|| [0; _]), find: Box::new(|_| ()) };
     let ring = RingCell::new(cell_with_log(64 << 20, true), identity, secret, host);
     let ring = ring.expect("it has a log");
-    let mut keeper = Keeper::new(ring.clone(), Arc::new(Map::new(7, 3, 3)), NOW);
-    let mut map = Map::clone(&formed_with(3, 3));
+    let keeper = Keeper::new(ring.clone(), Arc::new(Map::new(7, 3, 3)), NOW);
+    (ring, keeper, Map::clone(&formed_with(3, 3)))
+}
+
+/// Where replies wait for no copy, clients may have numbers of the new primary that this cell has
+/// not.
+#[test]
+fn who_stays_a_copy_of_a_new_primary_gives_none_of_its_numbers_again() {
+    let (ring, mut keeper, mut map) = one_of_three_copies();
     let slice = map.ranges[1].slices().iter().next().expect("it has slices");
     keeper.adopt(Arc::new(map.clone()), BTreeMap::new(), NOW);
     let before = ring.cell.engine().last_version(slice).counter();
@@ -147,13 +153,7 @@ fn who_stays_a_copy_of_a_new_primary_gives_none_of_its_numbers_again() {
 /// undo what it has acknowledged.
 #[test]
 fn a_tail_that_comes_after_its_copy_was_dropped_is_not_taken() {
-    let identity = RingIdentity { ring: 7, cell: CellId(1), incarnation: 1 };
-    let secret = peer::Secret::new(&[9; 32]).expect("long enough");
-    let host = RingHost { nonce: Box::new(|| [0; _]), find: Box::new(|_| ()) };
-    let ring = RingCell::new(cell_with_log(64 << 20, true), identity, secret, host);
-    let ring = ring.expect("it has a log");
-    let mut keeper = Keeper::new(ring.clone(), Arc::new(Map::new(7, 3, 3)), NOW);
-    let mut map = Map::clone(&formed_with(3, 3));
+    let (ring, mut keeper, mut map) = one_of_three_copies();
     let range = map.ranges[1].clone();
     assert_eq!((range.primary, range.copies), (CellId(2), vec![CellId(3), CellId(1)]));
     let mut adopt = |map: &Map| {
