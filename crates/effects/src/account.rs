@@ -2,9 +2,10 @@
 //!
 //! Both are counters that writers change before they take any lock. An entry is charged once: its
 //! charge is taken from the memory, and from the granted room too if it brings bytes that readers
-//! must keep. What is reserved and not used is returned. Memory is also returned when entries are
-//! freed. Room that was spent never is: readers grant more of it. Where some is left, one entry may
-//! be longer than that: so a reader need not grant the length of the longest entry in advance.
+//! must keep; where only one reader must, from the room of that one. What is reserved and not used
+//! is returned. Memory is also returned when entries are freed. Room that was spent never is:
+//! readers grant more of it. Where some is left, one entry may be longer than that: so a reader
+//! need not grant the length of the longest entry in advance.
 
 use crate::sync::{AtomicU64, Ordering};
 
@@ -62,16 +63,18 @@ pub(crate) struct Account {
     capacity: u64,
     /// Memory of entries and of what is reserved.
     used: AtomicU64,
-    /// Room spent or reserved since the log began.
+    /// Room of all readers that is spent or reserved since the log began.
     spent: AtomicU64,
+    /// Room of single readers that is spent.
+    spent_of_one: AtomicU64,
     /// How far `spent` may rise.
     granted: AtomicU64,
 }
 
 impl Account {
     pub(crate) fn new(capacity: u64) -> Self {
-        let (used, spent) = (AtomicU64::new(0), AtomicU64::new(0));
-        Self { capacity, used, spent, granted: AtomicU64::new(u64::MAX) }
+        let [used, spent, spent_of_one] = [(); 3].map(|()| AtomicU64::new(0));
+        Self { capacity, used, spent, spent_of_one, granted: AtomicU64::new(u64::MAX) }
     }
 
     /// Most memory.
@@ -84,9 +87,19 @@ impl Account {
         self.used.load(Ordering::Relaxed)
     }
 
-    /// Room that is spent or reserved.
+    /// Room of all readers that is spent or reserved.
     pub(crate) fn spent(&self) -> u64 {
         self.spent.load(Ordering::Relaxed)
+    }
+
+    /// Room of single readers that is spent.
+    pub(crate) fn spent_of_one(&self) -> u64 {
+        self.spent_of_one.load(Ordering::Relaxed)
+    }
+
+    /// Counts room of one reader that is spent.
+    pub(crate) fn spend_of_one(&self, bytes: u64) {
+        self.spent_of_one.fetch_add(bytes, Ordering::Relaxed);
     }
 
     /// How much memory is missing to reserve `room`.

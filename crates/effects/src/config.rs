@@ -28,16 +28,17 @@ pub(crate) const APART_OVERHEAD: u64 = 96;
 /// Most room that a worker takes at once for what is to come.
 const ROOM_BYTES_MAX: u64 = 16 << 10;
 /// The longest entry takes at most this part of a log.
-const LONGEST_PART: u64 = 4;
+const LONGEST_PART: u64 = 2;
 
 /// How the logs of a cell are built.
 #[derive(Clone, Copy, Debug)]
 pub struct LanesConfig {
-    /// The number of lanes to have, if each can hold four of the longest values.
+    /// The number of lanes to have, if each can hold two of the longest values.
     pub lanes: usize,
     /// The number of sinks that may hold room at a time.
     pub sinks: usize,
-    /// Bytes of all logs together; at most a sixteenth of the budget's total is used.
+    /// Bytes of all logs together; at most [`Lanes::bytes_max`](crate::Lanes::bytes_max) of the
+    /// budget's total are used.
     pub bytes: u64,
     /// Longest value that clients may store.
     pub value_bytes_max: u64,

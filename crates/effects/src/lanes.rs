@@ -39,8 +39,8 @@ pub struct Lanes {
     _memory: Grant,
 }
 
-/// The part of the budget that logs may take.
-const PART_OF_TOTAL: u64 = 16;
+/// The part of the budget that the entries of all logs may take.
+const PART_OF_TOTAL: u64 = 32;
 const _: () = assert!(LANES_MAX.is_power_of_two());
 /// How often a slice may move to another lane while one question about it is answered.
 const MOVES_MAX: usize = 4;
@@ -54,7 +54,7 @@ impl Lanes {
     /// The logs, with memory from `budget`. `None` if that has not enough for one log.
     #[must_use]
     pub fn new(config: &LanesConfig, budget: &MemoryBudget) -> Option<Arc<Self>> {
-        let bytes = config.bytes.min(budget.total() / PART_OF_TOTAL);
+        let bytes = config.bytes.min(Self::bytes_max(budget.total()));
         let for_logs = for_logs(bytes)?;
         let memory = budget.take(Owner::Log, bytes)?;
         let most = config.lanes.clamp(1, LANES_MAX).min((for_logs / LOG_BYTES_MIN) as usize);
@@ -69,11 +69,17 @@ impl Lanes {
         Some(Arc::new(Self { logs: Box::new(logs), count: lanes, slices, _memory: memory }))
     }
 
+    /// Most bytes that all logs take of a budget of `total` bytes, the table of slices included.
+    #[must_use]
+    pub fn bytes_max(total: u64) -> u64 {
+        SLICES_BYTES + total / PART_OF_TOTAL
+    }
+
     /// The longest value that one log takes, with any key, where all logs may have what they can of
     /// a budget of `total` bytes. `None` if that has not enough for one log.
     #[must_use]
     pub fn longest_value(total: u64) -> Option<u64> {
-        for_logs(total / PART_OF_TOTAL).map(|bytes| Sizes::new(bytes, 1).value_max())
+        for_logs(Self::bytes_max(total)).map(|bytes| Sizes::new(bytes, 1).value_max())
     }
 
     /// Every log with its lane.

@@ -1,7 +1,8 @@
 //! Levels: what a reply may wait for.
 
-/// Most levels of one log.
-pub const LEVELS: usize = 8;
+/// Most levels of one log. A cell uses one for each range that it leads, and does not use it again
+/// for a while after that: so this is also how often it may begin to lead within that time.
+pub const LEVELS: usize = 32;
 
 /// The number of a level. What it means, a log is given by [`crate::Log::set_level`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,17 +24,18 @@ impl Level {
     }
 }
 
-const _: () = assert!(LEVELS.is_power_of_two() && LEVELS <= u8::BITS as usize);
+const _: () = assert!(LEVELS.is_power_of_two() && LEVELS <= u32::BITS as usize);
 
 /// A set of levels.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Levels(u8);
+pub struct Levels(u32);
 
 impl Levels {
     /// All levels.
-    pub const ALL: Self = Self(u8::MAX);
+    pub const ALL: Self = Self(u32::MAX);
 
     /// Whether there are none.
+    #[inline(always)]
     #[must_use]
     pub fn is_empty(self) -> bool {
         self.0 == 0
@@ -46,6 +48,7 @@ impl Levels {
     }
 
     /// Each of them, by rising number.
+    #[inline]
     pub fn iter(self) -> impl Iterator<Item = Level> {
         let mut rest = self.0;
         std::iter::from_fn(move || {
@@ -55,7 +58,9 @@ impl Levels {
         })
     }
 
-    pub(crate) fn insert(&mut self, level: Level) {
+    /// Adds `level`.
+    #[inline(always)]
+    pub fn insert(&mut self, level: Level) {
         self.0 |= 1 << level.0;
     }
 }
@@ -73,6 +78,6 @@ mod tests {
         }
         assert_eq!(levels.iter().map(Level::index).collect::<Vec<_>>(), [0, 3, 7]);
         assert!(levels.has(Level(3)) && !levels.has(Level(4)));
-        assert_eq!(Level::new(8), None);
+        assert_eq!(Level::new(LEVELS as u8), None);
     }
 }

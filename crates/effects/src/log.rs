@@ -148,28 +148,30 @@ impl Log {
         is_there
     }
 
-    /// Room that was spent or reserved since the log began.
+    /// Room that was spent or reserved since the log began, of all readers and of single ones.
     #[inline]
     #[must_use]
     pub fn spent(&self) -> u64 {
-        self.shared.account.spent()
+        self.shared.account.spent() + self.shared.account.spent_of_one()
     }
 
-    /// Whether all the room is spent that readers have granted: what was refused with
-    /// [`Refused::Full`] then waits for one of them, not for memory of the log.
+    /// A bit for each slot whose reader has no room left: what was refused with [`Refused::Full`]
+    /// then waits for it, not for memory of the log.
     #[must_use]
-    pub fn lacks_grants(&self) -> bool {
-        self.shared.account.lacks_grants()
+    pub fn lacking(&self) -> u8 {
+        lock(&self.readers).lacking(self.shared.account.spent())
     }
 
-    /// Room that the entries up to `position` have spent, and how much the reader has granted for
-    /// what comes after it. `None` if it is gone, or the position is not in the log.
+    /// What [`Log::spent`] was when `position` was the last, without what was for other readers
+    /// since, and how much the reader has granted for what comes after it. `None` if it is gone, or
+    /// the position is not in the log.
     #[must_use]
     pub fn room_after(&self, reader: ReaderId, position: u64) -> Option<(u64, u64)> {
-        let state = lock(&self.state);
-        let spent = state.store.spent_up_to(position, &self.sizes)?;
+        let (state, slot) = (lock(&self.state), reader.slot());
+        let spent = state.store.spent_up_to(position, slot, &self.sizes)?;
         let granted = lock(&self.readers).granted_by(reader)?;
-        Some((spent, granted.saturating_sub(spent)))
+        let after = state.store.spent_of(slot) - spent;
+        Some((state.store.spent() - after, granted.saturating_sub(spent)))
     }
 
     /// The reader says `mark` of everything up to `position`. Returns the levels that have passed
@@ -386,6 +388,26 @@ impl Log {
         let position = self.end() + 1;
         state.store.push(draft, apart, charge, &self.shared);
         publish(&self.slices, position);
+        self.shared.set_end(position);
+        Ok(position)
+    }
+
+    /// Appends an item for `reader`, to which `charge` was reserved of the memory. Room is spent of
+    /// that reader alone, so another one that is full does not hold it up.
+    pub(crate) fn append_item(
+        &self,
+        reader: ReaderId,
+        draft: &Draft<'_>,
+        apart: Option<Arc<Vec<u8>>>,
+        charge: u64,
+    ) -> Result<u64, Refused> {
+        let mut state = self.lock_to_lead()?;
+        if !self.shared.spend_of_one(&mut lock(&self.readers), reader, charge) {
+            return Err(Refused::Full);
+        }
+        let position = self.shared.next();
+        state.store.push(draft, apart, charge, &self.shared);
+        state.store.spends_of(reader.slot(), charge);
         self.shared.set_end(position);
         Ok(position)
     }

@@ -106,8 +106,10 @@ struct Slot {
     who: Who,
     holds: Option<Mark>,
     marks: [u64; MARKS],
-    /// How much may be spent in all before its room is used up.
+    /// How much may be spent of its room since the log began.
     granted: u64,
+    /// How much of it items have spent that were for this slot alone.
+    own: u64,
     /// Up to where it has read, or cannot read any more.
     read: u64,
     /// The last position when it joined.
@@ -148,6 +150,7 @@ impl Readers {
             holds: None,
             marks: [0; MARKS],
             granted: u64::MAX,
+            own: 0,
             read: 0,
             joined: 0,
             has_fallen: false,
@@ -162,13 +165,14 @@ impl Readers {
         self.live == 0
     }
 
-    /// A new reader, which has everything before `from`. `None` if there are too many.
+    /// A new reader, which has everything before `from`, and lets changes spend up to `granted`.
+    /// `None` if there are too many. `own`: by slot, what items have spent that were for one.
     pub(crate) fn join(
         &mut self,
         joining: &Joining,
         from: u64,
         end: u64,
-        granted: u64,
+        (granted, own): (u64, &[u64; READERS_MAX]),
     ) -> Option<ReaderId> {
         let free = (!self.live).trailing_zeros() as usize;
         let slot = self.slots.get_mut(free)?;
@@ -177,7 +181,8 @@ impl Readers {
             who: joining.who,
             holds: joining.holds,
             marks: [from - 1; MARKS],
-            granted,
+            granted: granted.saturating_add(own[free]),
+            own: own[free],
             read: from - 1,
             joined: end,
             has_fallen: false,
@@ -274,14 +279,27 @@ impl Readers {
         slot.map(|slot| slot.granted = slot.granted.saturating_add(bytes)).is_some()
     }
 
-    /// How much may be spent in all before the room of this reader is used up.
+    /// How much may be spent of the room of this reader.
     pub(crate) fn granted_by(&mut self, reader: ReaderId) -> Option<u64> {
         self.find(reader).map(|slot| slot.granted)
     }
 
-    /// How much may be spent in all: the least that a reader has granted.
+    /// How much may be spent of the room of all readers: the least that one has left for that.
     pub(crate) fn granted(&self) -> u64 {
-        self.all().map(|slot| slot.granted).min().unwrap_or(u64::MAX)
+        self.all().map(Slot::for_all).min().unwrap_or(u64::MAX)
+    }
+
+    /// How much may be spent of the room of all readers before that of this one is used up, and
+    /// what items for it alone have spent.
+    pub(crate) fn left_of(&mut self, reader: ReaderId) -> Option<(u64, &mut u64)> {
+        self.find(reader).map(|slot| (slot.for_all(), &mut slot.own))
+    }
+
+    /// A bit for each slot whose reader has no room left, where so much is `spent` of the room of
+    /// all.
+    pub(crate) fn lacking(&self, spent: u64) -> u8 {
+        let lacks = |at: &usize| self.slots[*at].for_all() <= spent;
+        (0..READERS_MAX).filter(lacks).fold(0, |bits, at| bits | 1 << at) & self.live
     }
 
     /// How far entries may be freed. There is no limit, if there are no readers.
@@ -304,9 +322,9 @@ impl Readers {
         holders.min_by_key(|slot| slot.held()).map(|slot| slot.who)
     }
 
-    /// The reader that has granted the least.
+    /// The reader that has the least room left.
     pub(crate) fn meanest(&self) -> Option<Who> {
-        self.all().min_by_key(|slot| slot.granted).map(|slot| slot.who)
+        self.all().min_by_key(|slot| slot.for_all()).map(|slot| slot.who)
     }
 
     /// Entries before `first` were freed: nobody can want them.
@@ -349,6 +367,11 @@ impl Readers {
 }
 
 impl Slot {
+    /// How much may be spent of the room of all readers before that of this one is used up.
+    fn for_all(&self) -> u64 {
+        self.granted.saturating_sub(self.own)
+    }
+
     /// The position up to which it holds nothing back. `None` if it holds nothing.
     fn held(&self) -> Option<u64> {
         self.holds.map(|mark| self.marks[mark as usize])

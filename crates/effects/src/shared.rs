@@ -3,7 +3,7 @@
 
 use crate::account::Account;
 use crate::level::{LEVELS, Level, Levels};
-use crate::readers::Readers;
+use crate::readers::{ReaderId, Readers};
 use crate::sync::{AtomicU64, Ordering};
 
 /// Memory is freed at once where more than this part of a log is used, else when blocks are full.
@@ -89,6 +89,27 @@ impl Shared {
     pub(crate) fn should_free(&self) -> bool {
         self.bounds.apart.load(Ordering::Relaxed) > 0
             || self.account.used() > self.account.capacity() / PART_KEPT
+    }
+
+    /// Spends `charge` of the room of one reader, if it has some left. Returns whether that is so.
+    /// Nothing is spent of a reader that is gone. The readers are locked.
+    pub(crate) fn spend_of_one(&self, readers: &mut Readers, of: ReaderId, charge: u64) -> bool {
+        let before = readers.granted();
+        let Some((left, own)) = readers.left_of(of) else { return true };
+        if self.account.spent() >= left {
+            return false;
+        }
+        *own += charge;
+        if self.account.limit(readers.granted()) < left {
+            self.account.spend_of_one(charge);
+            return true;
+        }
+        // Changes have spent the rest meanwhile.
+        if let Some((_, own)) = readers.left_of(of) {
+            *own -= charge;
+        }
+        self.account.limit(before);
+        false
     }
 
     /// Publishes how far entries may be freed. The readers are locked.

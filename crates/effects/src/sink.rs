@@ -168,7 +168,7 @@ impl WorkerSink {
         version: Version,
     ) -> Result<Place, Refused> {
         let entry = Entry::Item { reader: reader.slot(), slice, version, key, value, facts };
-        self.append(self.lanes.lane_of(slice), &entry)
+        self.append(self.lanes.lane_of(slice), &entry, Some(reader))
     }
 
     /// Appends what changes no item to the log of `lane`.
@@ -182,7 +182,7 @@ impl WorkerSink {
         bytes: &[u8],
         spends: bool,
     ) -> Result<Place, Refused> {
-        self.append(lane, &Entry::Other { kind, bytes, spends })
+        self.append(lane, &Entry::Other { kind, bytes, spends }, None)
     }
 
     /// Appends a barrier to each log that has some of `slices`, and calls `set` for each of these
@@ -277,13 +277,22 @@ impl WorkerSink {
         Ok(())
     }
 
-    fn append(&mut self, lane: LaneId, entry: &Entry<'_>) -> Result<Place, Refused> {
+    /// Appends what is no change: an item for `one` reader, or what all are to have.
+    fn append(
+        &mut self,
+        lane: LaneId,
+        entry: &Entry<'_>,
+        one: Option<ReaderId>,
+    ) -> Result<Place, Refused> {
         let draft = entry.draft();
         let charge = self.hold(lane, &draft)?;
         let held = &mut self.held[lane.index()];
         // What was prepared belongs to a change, not to this.
         let apart = held.log.sizes().is_apart(&draft.value).then(|| copy_of(&draft.value));
-        let position = held.log.append_other(&draft, apart, charge, |_, _| {})?;
+        let position = match one {
+            Some(reader) => held.log.append_item(reader, &draft, apart, charge)?,
+            None => held.log.append_other(&draft, apart, charge, |_, _| {})?,
+        };
         held.appended(position, charge, draft.spends);
         self.last = lane.0;
         Ok(Place { lane, position })

@@ -23,6 +23,22 @@ use crate::shared::Shared;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+/// Granted room that entries have spent.
+#[derive(Clone, Copy, Default)]
+struct Spent {
+    /// Of all readers.
+    of_all: u64,
+    /// By slot, of one reader alone: by items that are for it.
+    of_one: [u64; READERS_MAX],
+}
+
+impl Spent {
+    /// Of the reader in `slot`.
+    fn of(&self, slot: u8) -> u64 {
+        self.of_all + self.of_one[usize::from(slot) % READERS_MAX]
+    }
+}
+
 /// Consecutive entries.
 #[derive(Default)]
 struct Block {
@@ -35,7 +51,7 @@ struct Block {
     filled: usize,
     charge: u64,
     /// Granted room that all entries before its first have spent.
-    spent_before: u64,
+    before: Spent,
 }
 
 impl Block {
@@ -122,7 +138,7 @@ pub(crate) struct Store {
     spares: Vec<Block>,
     apart: VecDeque<Apart>,
     /// Granted room that all entries have spent.
-    spent: u64,
+    spent: Spent,
     /// By the slots of readers.
     read_to: [ReadTo; READERS_MAX],
     /// Where a value of several parts is joined.
@@ -143,7 +159,7 @@ impl Store {
             open: Block { first, ..Block::default() },
             spares: Vec::with_capacity(spares_max),
             apart: VecDeque::new(),
-            spent: 0,
+            spent: Spent::default(),
             read_to: [ReadTo::default(); READERS_MAX],
             scratch: Vec::new(),
             block_bytes: sizes.block,
@@ -184,11 +200,16 @@ impl Store {
         self.open.count += 1;
         self.open.charge += charge;
         if draft.spends {
-            self.spent += charge;
+            self.spent.of_all += charge;
         }
         if let Some(value) = apart {
             self.push_apart(value, shared);
         }
+    }
+
+    /// Counts the newest entry, an item, which spends `charge` of the room of one reader.
+    pub(crate) fn spends_of(&mut self, slot: u8, charge: u64) {
+        self.spent.of_one[usize::from(slot) % READERS_MAX] += charge;
     }
 
     /// Frees the oldest entries, up to position `limit`, until `needed` of their charges are
@@ -250,24 +271,39 @@ impl Store {
         self.read_to[slot] = read_to;
     }
 
-    /// Granted room that all entries have spent.
-    pub(crate) fn spent(&self) -> u64 {
-        self.spent
+    /// Room of all readers that the entries have spent.
+    pub(crate) fn spent_of_all(&self) -> u64 {
+        self.spent.of_all
     }
 
-    /// Granted room that all entries up to `position` have spent. `None` if the entry after that is
-    /// not there, and it is not the last.
-    pub(crate) fn spent_up_to(&self, position: u64, sizes: &Sizes) -> Option<u64> {
+    /// The same, and the room of each reader alone.
+    pub(crate) fn spent(&self) -> u64 {
+        self.spent.of_all + self.spent.of_one.iter().sum::<u64>()
+    }
+
+    /// Room of the reader in `slot` that the entries have spent.
+    pub(crate) fn spent_of(&self, slot: u8) -> u64 {
+        self.spent.of(slot)
+    }
+
+    /// By slot, what items have spent that were for one reader.
+    pub(crate) fn spent_of_one(&self) -> &[u64; READERS_MAX] {
+        &self.spent.of_one
+    }
+
+    /// The same by the entries up to `position`. `None` if the entry after that is not there, and
+    /// it is not the last.
+    pub(crate) fn spent_up_to(&self, position: u64, slot: u8, sizes: &Sizes) -> Option<u64> {
         if position + 1 == self.open.next() {
-            return Some(self.spent);
+            return Some(self.spent.of(slot));
         }
         let number = self.closed.partition_point(|block| block.next() <= position + 1);
         let block = self.closed.get(number).unwrap_or(&self.open);
         let passed = (position + 1).checked_sub(block.first).filter(|it| *it < block.count)?;
         let entries = block.entries(self.inline_max, 0).take(passed as usize);
-        let spends = entries.filter(|entry| spends(entry));
+        let spends = entries.filter(|entry| spends(entry) || is_for_reader(entry) == Some(slot));
         let spent = spends.map(|entry| sizes.charge_of_entry(entry)).sum::<u64>();
-        Some(block.spent_before + spent)
+        Some(block.before.of(slot) + spent)
     }
 
     /// The charge of all entries from position `from` on, or a little more.
@@ -281,7 +317,7 @@ impl Store {
     pub(crate) fn restart(&mut self, next: u64) {
         self.base = next;
         self.read_to = [ReadTo::default(); READERS_MAX];
-        (self.open.first, self.open.spent_before) = (next, self.spent);
+        (self.open.first, self.open.before) = (next, self.spent);
     }
 
     /// Links a value to the newest entry.
@@ -310,7 +346,7 @@ impl Store {
             bytes: vec![0; self.block_bytes].into(),
             ..Block::default()
         });
-        (block.first, block.spent_before) = (self.open.next(), self.spent);
+        (block.first, block.before) = (self.open.next(), self.spent);
         let full = std::mem::replace(&mut self.open, block);
         if full.count > 0 {
             self.closed.push_back(full);
@@ -320,7 +356,7 @@ impl Store {
     /// Empties the oldest block. Returns what was charged for it.
     fn free_block(&mut self, blocks: &mut Vec<Block>) -> u64 {
         let Some(mut block) = self.closed.pop_front() else {
-            self.open.spent_before = self.spent;
+            self.open.before = self.spent;
             return self.open.clear(self.open.next());
         };
         let charge = block.clear(0);

@@ -71,7 +71,7 @@ fn a_pool_with_room_for_everything() {
 fn an_item_of_a_walk_is_sent_as_it_is_after_a_store_that_was_not_made() {
     let bytes = TABLES + (1 << 20);
     let config = LanesConfig { lanes: 1, sinks: 1, bytes, value_bytes_max: 0, follows: false };
-    let lanes = Lanes::new(&config, &MemoryBudget::new(16 * bytes)).expect("enough memory");
+    let lanes = Lanes::new(&config, &MemoryBudget::new(32 * bytes)).expect("enough memory");
     let mut sink = WorkerSink::new(lanes.clone());
     let (lane, log) = lanes.logs().next().expect("a lane");
     let holds = Some(Mark::Durable);

@@ -137,8 +137,8 @@ impl EffectLog {
     #[cold]
     pub(crate) fn is_full(&self, slice: SliceId) -> bool {
         let lane = self.lanes.lane_of(slice);
-        let is_any_full = self.full[lane.index()].load(Ordering::Relaxed) != 0;
-        is_any_full && self.lanes.log(lane).lacks_grants()
+        let full = self.full[lane.index()].load(Ordering::Relaxed);
+        full != 0 && full & self.lanes.log(lane).lacking() != 0
     }
 
     /// Who holds entries back, as an error line names it.

@@ -12,7 +12,8 @@ pub(crate) struct Draft<'a> {
     pub(crate) key: &'a [u8],
     pub(crate) value: Value<'a>,
     pub(super) tag: Option<&'a Tag>,
-    /// Whether it takes room that readers granted: it brings bytes that they must keep.
+    /// Whether it takes room of all readers: it brings bytes that they must keep. An item takes
+    /// room too, of its one reader.
     pub(crate) spends: bool,
     pub(super) has_key: bool,
 }

@@ -93,11 +93,11 @@ pub(crate) fn slice_of(entry: &[u8]) -> Option<SliceId> {
     if kinds.contains(&entry[0]) { SliceId::new(number.into()) } else { None }
 }
 
-/// Whether the entry takes room that readers granted: it brings bytes that they must keep. `entry`
-/// holds a whole head.
+/// Whether the entry takes room of all readers: it brings bytes that they must keep. `entry` holds
+/// a whole head.
 pub(crate) fn spends(entry: &[u8]) -> bool {
     match Kind::of(entry[0]) {
-        Some(Kind::Put | Kind::Item) => true,
+        Some(Kind::Put) => true,
         Some(Kind::Touch) => entry[1] & HAS_ITEM != 0,
         Some(Kind::Other) => entry[1] & SPENDS != 0,
         _ => false,

@@ -178,7 +178,6 @@ impl<'a> Entry<'a> {
                 draft.head.set_facts(&facts);
                 draft.head.set_extra(reader);
                 draft.head.version = version.raw();
-                draft.spends = true;
                 draft
             }
             Self::Barrier(slices, number) => {

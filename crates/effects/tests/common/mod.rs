@@ -41,7 +41,7 @@ impl Cell {
     pub fn new(lanes: usize, sinks: usize, scale: u64) -> Arc<Self> {
         let bytes = TABLES + lanes as u64 * LOG_BYTES_MIN * scale;
         let config = LanesConfig { lanes, sinks, bytes, value_bytes_max: 0, follows: false };
-        Self::of(Lanes::new(&config, &MemoryBudget::new(16 * bytes)).expect("enough memory"))
+        Self::of(Lanes::new(&config, &MemoryBudget::new(32 * bytes)).expect("enough memory"))
     }
 
     pub fn of(lanes: Arc<Lanes>) -> Arc<Self> {

@@ -462,7 +462,7 @@ fn lanes(plan: &Plan) -> Arc<Lanes> {
     let made = |step: u64| {
         let bytes = plan.log_bytes + step * STEP_BYTES;
         let config = LanesConfig { lanes: plan.lanes, sinks, bytes, value_bytes_max, follows };
-        let lanes = Lanes::new(&config, &MemoryBudget::new(16 * bytes))?;
+        let lanes = Lanes::new(&config, &MemoryBudget::new(32 * bytes))?;
         (lanes.logs().count() == plan.lanes).then_some(lanes)
     };
     (0..10_000).find_map(made).expect("enough memory")

@@ -19,7 +19,7 @@ use crate::repeat::reply_again;
 use crate::replies::NEVER;
 use crate::service::Service;
 use base::{Now, SliceId};
-use effects::{LEVELS, Level, Made, WorkerSink};
+use effects::{Level, Levels, Made, WorkerSink};
 use engine::KEY_BYTES_MAX;
 use memcache::{Key, KeyScratch, Parsed, Request, Store};
 use ring::{Consistency, Durability, Reads};
@@ -63,8 +63,8 @@ pub(crate) struct Executor {
     pub(super) worker: WorkerId,
     /// Held while a batch lasts.
     pub(super) routes: Option<Arc<Routes>>,
-    /// The levels that the batch has used, one bit for each.
-    used: u8,
+    /// The levels that the batch has used.
+    used: Levels,
     pub(super) now: Now,
     /// The worker of another cell that has asked last. What it has asked for is there as long as
     /// its life is not over; after that nothing is executed for it.
@@ -74,7 +74,8 @@ pub(crate) struct Executor {
 impl Executor {
     pub(super) fn new(ring: Arc<RingCell>, worker: WorkerId) -> Self {
         let inner = Service::new(ring.cell.clone(), worker == WorkerId(0));
-        Self { inner, ring, worker, routes: None, used: 0, now: Now::default(), last_asker: None }
+        let used = Levels::default();
+        Self { inner, ring, worker, routes: None, used, now: Now::default(), last_asker: None }
     }
 
     pub(super) fn cell(&self) -> &Cell {
@@ -183,7 +184,9 @@ impl Executor {
     #[inline]
     fn uses_lease(&mut self, level: Level) -> bool {
         let lasts = self.ring.terms.until_ns(level) > self.now.mono_ns;
-        self.used |= u8::from(lasts) << level.index();
+        if lasts {
+            self.used.insert(level);
+        }
         lasts
     }
 
@@ -228,20 +231,19 @@ impl Executor {
 
     /// The levels that the batch has used.
     pub(super) fn used(&self) -> impl Iterator<Item = Level> {
-        let used = self.used;
-        (0..LEVELS as u8).filter(move |at| used & 1 << at != 0).filter_map(Level::new)
+        self.used.iter()
     }
 
     /// Ends the batch. Returns whether its replies may leave: `fresh` is read only if they show
     /// something.
     pub(super) fn may_answer(&mut self, fresh: impl Fn() -> Now) -> bool {
         self.routes = None;
-        if self.used == 0 {
+        if self.used.is_empty() {
             return true;
         }
         let fresh_ns = fresh().mono_ns;
         let may_answer = self.used().all(|level| self.ring.terms.until_ns(level) > fresh_ns);
-        self.used = 0;
+        self.used = Levels::default();
         may_answer
     }
 
@@ -476,5 +478,3 @@ impl Executor {
         self.gated()
     }
 }
-
-const _: () = assert!(LEVELS <= u8::BITS as usize);

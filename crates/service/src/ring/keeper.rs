@@ -361,6 +361,8 @@ impl Keeper {
     /// Makes copies, levels and routes as the map and the parts say.
     fn publish(&mut self) {
         self.adopt_learners();
+        let learns = self.map.ranges.iter().any(|it| it.learner == Some(self.ring.identity.cell));
+        self.ring.room.set_learns(learns);
         let old = self.ring.copies();
         let copies = self.copies_wanted(&old);
         self.set_levels(&copies);

@@ -19,7 +19,7 @@
 use crate::cell::Cell;
 use engine::KeptForCopies;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// The part of the limit that is kept free for copies.
 const RESERVE_PART: u64 = 128;
@@ -30,6 +30,10 @@ const RESERVE_VALUES: u64 = 3;
 const SHARE_BYTES_MAX: u64 = 4 << 20;
 /// The part of what is free that one stream is promised where that is more than its share.
 const FREE_PART: u64 = 16;
+/// The part of the limit that is not promised where nothing is evicted, unless this cell learns a
+/// range: so a full ring has its copies again after a cell has returned, which then takes other
+/// streams than before.
+const RETURN_PART: u64 = 64;
 /// Fewer bytes than this are not promised.
 const SHARE_BYTES_MIN: u64 = 8 << 10;
 
@@ -96,6 +100,8 @@ pub(crate) struct Room {
     streams: AtomicU64,
     /// Bytes of the longest value that has come.
     longest: AtomicU64,
+    /// Whether this cell is on its way to be a copy of a range.
+    learns: AtomicBool,
 }
 
 /// What one stream was promised, and has not taken.
@@ -110,7 +116,20 @@ pub(crate) struct Promise {
 impl Room {
     pub(crate) fn new(cell: Arc<Cell>) -> Arc<Self> {
         let [promised, streams, longest] = std::array::from_fn(|_| AtomicU64::new(0));
-        Arc::new(Self { cell, promised, streams, longest })
+        Arc::new(Self { cell, promised, streams, longest, learns: AtomicBool::new(false) })
+    }
+
+    /// Sets whether this cell is on its way to be a copy of a range.
+    pub(crate) fn set_learns(&self, learns: bool) {
+        self.learns.store(learns, Ordering::Relaxed);
+    }
+
+    /// Bytes that neither streams nor clients get, but what this cell learns of a range.
+    fn for_return(&self) -> u64 {
+        match self.cell.engine().evicts() || self.learns.load(Ordering::Relaxed) {
+            true => 0,
+            false => self.cell.budget().total() / RETURN_PART,
+        }
     }
 
     /// One more stream, which was promised nothing yet.
@@ -161,14 +180,15 @@ impl Promise {
         let (reserve, share) = self.room.reserve();
         let held = engine.holdings();
         let others = self.room.promised.load(Ordering::Relaxed).saturating_sub(self.bytes);
+        let for_return = self.room.for_return();
         // Half, so that streams that are renewed at the same time find something left.
-        let spare = held.free.saturating_sub(others) / 2;
+        let spare = held.free.saturating_sub(others + for_return) / 2;
         let bytes = share.max(spare / FREE_PART).min(SHARE_BYTES_MAX).min(spare);
         if bytes >= SHARE_BYTES_MIN && bytes > self.bytes {
             self.room.promised.fetch_add(bytes - self.bytes, Ordering::Relaxed);
             self.bytes = bytes;
         }
-        let promised = self.room.promised.load(Ordering::Relaxed);
+        let promised = self.room.promised.load(Ordering::Relaxed) + for_return;
         let evicts = engine.evicts();
         let leads_enough = evicts && held.primaries >= held.copies / 5 * 4;
         let evict_aim = if leads_enough { reserve.max(promised) } else { promised };
@@ -248,6 +268,10 @@ mod tests {
         // It looks first whether compaction makes room.
         let is_full = (0..=LOOKS_MAX).any(|_| another.renew().is_full());
         assert!(is_full, "{:?}", another.renew());
+        room.set_learns(true);
+        let for_learning = another.renew();
+        assert!(for_learning.bytes >= SHARE_BYTES_MIN, "it has kept some: {for_learning:?}");
+        room.set_learns(false);
         for key in stored {
             worker.begin(NOW);
             let op = Op::new(cell.engine().key(key.as_bytes()), Action::Delete);

@@ -109,3 +109,18 @@ fn without_eviction_it_refuses_what_does_not_fit_and_takes_more_after_deletes() 
         assert_eq!(statistic(&ring, cell, "evictions"), "0");
     }
 }
+
+/// What is copied to the cell that returned takes no room of the copies that are full.
+#[test]
+fn without_eviction_a_full_ring_has_two_copies_again_after_a_kill() {
+    let flags = ["--memory-limit", LIMIT, "--evict=false"];
+    let mut ring = Ring::start_with("refilled", CELLS, &[], &flags);
+    let stored = fill_until_refused(&mut Client::connect(ring.clients[0]), 0..VALUES);
+    ring.kill(1);
+    ring.heal(1);
+    for cell in 0..CELLS {
+        assert_eq!(short(&ring, cell), "STAT ranges_short_of_copies 0");
+        assert_eq!(statistic(&ring, cell, "evictions"), "0");
+        assert_eq!(count(&mut Client::connect(ring.clients[cell]), 0..stored), stored);
+    }
+}
