@@ -43,10 +43,14 @@ pub(crate) fn write(
     Ok(wrote)
 }
 
-/// `set`: the most frequent write.
+/// `set`, the most frequent write, of a key that was hashed before.
 #[inline(never)]
-pub(crate) fn set(worker: &mut Worker, now: Now, store: &Store<'_>, out: &mut Vec<u8>) -> Executed {
-    let key = worker.cell().engine().key(store.key.as_bytes());
+pub(crate) fn set(
+    worker: &mut Worker,
+    now: Now,
+    (store, key): (&Store<'_>, engine::Key<'_>),
+    out: &mut Vec<u8>,
+) -> Executed {
     let expiry_s = expiry_s(store.exptime, now);
     let put = Put { value: store.value, client_flags: store.flags, expiry_s };
     let outcome = worker.set(&key, put, now);
@@ -68,8 +72,9 @@ pub(crate) fn store(
     store: &Store<'_>,
     out: &mut Vec<u8>,
 ) -> Executed {
+    let key = worker.cell().engine().key(store.key.as_bytes());
     match store.verb {
-        StoreVerb::Set => set(worker, now, store, out),
+        StoreVerb::Set => set(worker, now, (store, key), out),
         _ => store_any(worker, now, store, out),
     }
 }

@@ -237,6 +237,7 @@ impl Worker {
         let Some(replies) = &mut self.replies else {
             return self.cell.engine().set(pin, key, put, now, &mut NoSink);
         };
+        replies.sink.look_ahead([key.id.slice].into_iter());
         match self.cell.engine().set(pin, key, put, now, &mut replies.sink) {
             WriteStatus::Later(obstacle) if is_full(replies, key.id.slice, obstacle) => {
                 replies.shows_change(key.id.slice);

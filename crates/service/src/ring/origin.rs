@@ -52,22 +52,29 @@ fn lock(lane: &Mutex<Lane>) -> MutexGuard<'_, Lane> {
     lane.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Whose changes of a slice are applied.
+#[derive(Default)]
+#[repr(align(16))]
+struct Accepts {
+    /// The cell and the epoch of the primary; 0 for none.
+    by: AtomicU64,
+    /// The version of the map that it must go by. What was sent by an earlier one is of the time
+    /// before this cell was emptied.
+    since: AtomicU64,
+}
+
 /// The streams from all cells.
 pub(crate) struct Origins {
     by_cell: Mutex<BTreeMap<CellId, Arc<Origin>>>,
-    /// By slice, the cell and the epoch of the primary whose changes are applied; 0 for none.
-    accepts: Box<[AtomicU64]>,
-    /// By slice, the version of the map that a primary must go by. What was sent by an earlier one
-    /// is of the time before this cell was emptied.
-    since: Box<[AtomicU64]>,
+    /// By slice.
+    accepts: Box<[Accepts]>,
     room: Arc<KeptRoom>,
 }
 
 impl Origins {
     pub(crate) fn new() -> Self {
-        let table = || (0..SLICES).map(|_| AtomicU64::new(0)).collect();
-        let (by_cell, room) = (Mutex::default(), Arc::default());
-        Self { by_cell, accepts: table(), since: table(), room }
+        let accepts = (0..SLICES).map(|_| Accepts::default()).collect();
+        Self { by_cell: Mutex::default(), accepts, room: Arc::default() }
     }
 
     /// Keeps entries that other copies may lack from now on, in memory of `budget`.
@@ -143,19 +150,17 @@ impl Origins {
         (cell, map_version): (CellId, u64),
         version: Option<Version>,
     ) -> bool {
-        let (of, epoch) = unpack(self.accepts[slice.index()].load(Ordering::Acquire));
+        let Accepts { by, since } = &self.accepts[slice.index()];
+        let (of, epoch) = unpack(by.load(Ordering::Acquire));
         of == cell
-            && map_version >= self.since[slice.index()].load(Ordering::Relaxed)
+            && map_version >= since.load(Ordering::Relaxed)
             && version.is_none_or(|version| version.epoch() == epoch)
     }
 
     /// Reads what [`Origins::accepts`] needs for each of `slices`, so that the processor has it
     /// then: it fetches for all of them at once.
     pub(crate) fn look_ahead(&self, slices: impl Iterator<Item = SliceId>) {
-        let read = |slice: SliceId| {
-            let table = |table: &[AtomicU64]| table[slice.index()].load(Ordering::Relaxed);
-            table(&self.accepts) ^ table(&self.since)
-        };
+        let read = |slice: SliceId| self.accepts[slice.index()].by.load(Ordering::Relaxed);
         std::hint::black_box(slices.map(read).fold(0, BitXor::bitxor));
     }
 
@@ -163,8 +168,9 @@ impl Origins {
     /// version `since` or a later one.
     pub(crate) fn accept(&self, slices: SliceRange, (cell, since): (CellId, u64), epoch: u32) {
         for slice in slices.iter() {
-            self.since[slice.index()].store(since, Ordering::Relaxed);
-            self.accepts[slice.index()].store(pack(cell, epoch), Ordering::Release);
+            let accepts = &self.accepts[slice.index()];
+            accepts.since.store(since, Ordering::Relaxed);
+            accepts.by.store(pack(cell, epoch), Ordering::Release);
         }
     }
 
@@ -172,7 +178,7 @@ impl Origins {
     /// one frame of each stream.
     pub(crate) fn seal(&self, slices: SliceRange) {
         for slice in slices.iter() {
-            self.accepts[slice.index()].store(0, Ordering::Release);
+            self.accepts[slice.index()].by.store(0, Ordering::Release);
         }
         for origin in self.cells().values() {
             origin.lanes.iter().for_each(|lane| drop(lock(lane)));
