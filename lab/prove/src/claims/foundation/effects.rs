@@ -140,7 +140,7 @@ impl Part {
         let size = lab.form(self.sizes).to_string();
         Ok(match self.by {
             By::Test(package, target) => {
-                vec![test(package, &[target]).env(self.variable, size)]
+                vec![test(package, &[target]).arg("--release").env(self.variable, size)]
             }
             By::Shuttle(package, target) => {
                 let exec = test(package, &[target]).env(self.variable, size);
