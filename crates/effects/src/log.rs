@@ -168,10 +168,10 @@ impl Log {
     #[must_use]
     pub fn room_after(&self, reader: ReaderId, position: u64) -> Option<(u64, u64)> {
         let (state, slot) = (lock(&self.state), reader.slot());
-        let spent = state.store.spent_up_to(position, slot, &self.sizes)?;
+        let (all, up_to) =
+            (state.store.spent(), state.store.spent_up_to(position, slot, &self.sizes)?);
         let granted = lock(&self.readers).granted_by(reader)?;
-        let after = state.store.spent_of(slot) - spent;
-        Some((state.store.spent() - after, granted.saturating_sub(spent)))
+        Some((all.sum() - (all.of(slot) - up_to), granted.saturating_sub(up_to)))
     }
 
     /// The reader says `mark` of everything up to `position`. Returns the levels that have passed

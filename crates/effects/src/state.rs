@@ -77,7 +77,7 @@ impl State {
         let mut granted = u64::MAX;
         if let Some(bytes) = joining.grants {
             // What the log holds for it already is not more than this.
-            let base = self.store.spent_of_all().saturating_sub(self.store.charge_from(from));
+            let base = self.store.spent().of_all.saturating_sub(self.store.charge_from(from));
             granted = base.saturating_add(bytes);
             let before = readers.granted();
             let spent = shared.account.limit(granted.min(before));
@@ -86,7 +86,7 @@ impl State {
                 return Err(JoinError::Grants(spent - base));
             }
         }
-        let joined = readers.join(joining, from, end, (granted, self.store.spent_of_one()));
+        let joined = readers.join(joining, from, end, (granted, &self.store.spent().of_one));
         shared.account.limit(readers.granted());
         shared.set_bounds(readers);
         joined.ok_or(JoinError::TooMany)

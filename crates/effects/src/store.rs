@@ -25,17 +25,22 @@ use std::sync::Arc;
 
 /// Granted room that entries have spent.
 #[derive(Clone, Copy, Default)]
-struct Spent {
+pub(crate) struct Spent {
     /// Of all readers.
-    of_all: u64,
+    pub(crate) of_all: u64,
     /// By slot, of one reader alone: by items that are for it.
-    of_one: [u64; READERS_MAX],
+    pub(crate) of_one: [u64; READERS_MAX],
 }
 
 impl Spent {
     /// Of the reader in `slot`.
-    fn of(&self, slot: u8) -> u64 {
+    pub(crate) fn of(&self, slot: u8) -> u64 {
         self.of_all + self.of_one[usize::from(slot) % READERS_MAX]
+    }
+
+    /// Of all readers, and of each alone.
+    pub(crate) fn sum(&self) -> u64 {
+        self.of_all + self.of_one.iter().sum::<u64>()
     }
 }
 
@@ -271,28 +276,13 @@ impl Store {
         self.read_to[slot] = read_to;
     }
 
-    /// Room of all readers that the entries have spent.
-    pub(crate) fn spent_of_all(&self) -> u64 {
-        self.spent.of_all
+    /// Granted room that all entries have spent.
+    pub(crate) fn spent(&self) -> &Spent {
+        &self.spent
     }
 
-    /// The same, and the room of each reader alone.
-    pub(crate) fn spent(&self) -> u64 {
-        self.spent.of_all + self.spent.of_one.iter().sum::<u64>()
-    }
-
-    /// Room of the reader in `slot` that the entries have spent.
-    pub(crate) fn spent_of(&self, slot: u8) -> u64 {
-        self.spent.of(slot)
-    }
-
-    /// By slot, what items have spent that were for one reader.
-    pub(crate) fn spent_of_one(&self) -> &[u64; READERS_MAX] {
-        &self.spent.of_one
-    }
-
-    /// The same by the entries up to `position`. `None` if the entry after that is not there, and
-    /// it is not the last.
+    /// What the entries up to `position` have spent of the room of the reader in `slot`. `None` if
+    /// the entry after that is not there, and it is not the last.
     pub(crate) fn spent_up_to(&self, position: u64, slot: u8, sizes: &Sizes) -> Option<u64> {
         if position + 1 == self.open.next() {
             return Some(self.spent.of(slot));

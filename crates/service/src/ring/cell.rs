@@ -7,7 +7,7 @@ use super::history::History;
 use super::job::{Job, Origin};
 use super::origin::Origins;
 use super::room::Room;
-use super::routes::Routes;
+use super::routes::{self, Routes};
 use super::tags::Tags;
 use super::terms::{Term, Terms};
 use crate::cell::Cell;
@@ -98,7 +98,7 @@ pub enum Finding {
 
 /// What reaches the rest of the process.
 pub struct RingHost {
-    /// Random bytes for one handshake.
+    /// Random bytes for one handshake, or for one random number.
     pub nonce: Box<dyn Fn() -> Nonce + Send + Sync>,
     /// Takes what the workers find.
     pub find: Box<dyn Fn(Finding) + Send + Sync>,
@@ -245,8 +245,10 @@ impl RingCell {
     /// Whether it leads `range` and may answer for it now.
     #[must_use]
     pub fn may_answer(&self, range: &ring::Range, now: Now) -> bool {
-        let level = self.terms.level(Term { range: range.id, epoch: range.epoch });
-        level.is_some_and(|level| self.terms.until_ns(level) > now.mono_ns)
+        let target = range.slices().iter().next().map(|slice| self.routes().target(slice).0);
+        let Some(routes::Target::Here(level, epoch)) = target else { return false };
+        let lasts = self.terms.until_ns(level) > now.mono_ns;
+        epoch == range.epoch && lasts && self.terms.stops_at_s(level) > now.expiry_s
     }
 
     /// What it holds now.
@@ -314,6 +316,12 @@ impl RingCell {
     /// Awaits a handshake.
     pub(crate) fn acceptor(&self) -> peer::Acceptor {
         peer::Acceptor::new(&self.secret, self.local(), (self.host.nonce)())
+    }
+
+    /// A random number.
+    pub(crate) fn random(&self) -> u64 {
+        let bytes = (self.host.nonce)();
+        u64::from_le_bytes(*bytes.first_chunk().expect("invariant: it is longer"))
     }
 
     /// Decodes frames of requests and streams.

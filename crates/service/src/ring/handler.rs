@@ -24,7 +24,7 @@ use peer::{Frame, Purpose};
 use ring::{CellId, Durability};
 use session::{
     Answer, BatchEnd, Cause, Completions, Conn, ConnId, Handler, LogId, Order, Outcome, Passed,
-    Plain, Prompt, Reply, Serve, Session, Taken, Ticket, ValueStart, Waited, WorkerId,
+    Plain, Prompt, Reply, Serve, Session, Ticket, Waited, WorkerId,
 };
 use std::fmt::Display;
 use std::sync::Arc;
@@ -225,39 +225,6 @@ impl Handler for RingService {
         self.worker.begin(now);
         !self.worker.service().distrusts(conn)
             && requests::send_on(&mut self.worker.jobs, plain, ticket)
-    }
-
-    fn whole_bytes_max(&self) -> usize {
-        self.worker.service().whole_bytes_max()
-    }
-
-    fn begin_value(
-        &mut self,
-        _now: Now,
-        _conn: &mut Conn,
-        _request: &Request<'_>,
-        _bytes: u64,
-    ) -> ValueStart {
-        ValueStart::Whole
-    }
-
-    fn take_piece(&mut self, now: Now, conn: &mut Conn, piece: &[u8]) -> Taken {
-        self.worker.service_mut().take_piece(now, conn, piece)
-    }
-
-    fn finish_value(
-        &mut self,
-        now: Now,
-        conn: &mut Conn,
-        request: &Request<'_>,
-        ticket: Ticket,
-        reply: &mut Reply,
-    ) -> Outcome {
-        self.worker.service_mut().finish_value(now, conn, request, ticket, reply)
-    }
-
-    fn drop_value(&mut self, conn: ConnId) {
-        self.worker.service_mut().drop_value(conn);
     }
 
     fn refused(

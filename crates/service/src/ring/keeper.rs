@@ -20,7 +20,7 @@ use super::exchanging::{Exchanging, Step};
 use super::hold::Hold;
 use super::learning::{Learning, Progress};
 use super::origin::READINGS_BITS;
-use super::part::Part;
+use super::part::{Part, PartChange};
 use super::routes::Routes;
 use super::terms::Term;
 use crate::worker::Worker;
@@ -34,6 +34,9 @@ use std::sync::Arc;
 /// By how much the counters of a range rise when it gets a new primary: more changes than a log
 /// holds, so that none of the earlier primary has a number that is given again.
 const COUNTER_JUMP: u64 = 1 << 20;
+/// By less than this the counters of a range rise besides, by chance, where it begins again at a
+/// cell that has led or copied it: as those of a cell that starts.
+const RANDOM_JUMP_MAX: u64 = 1 << 30;
 /// How soon it is looked again at what waits.
 const AGAIN_NS: u64 = 20_000_000;
 /// How often it is looked whether copies acknowledge what they are sent. One that is late is found
@@ -182,37 +185,26 @@ impl Keeper {
     }
 
     /// Ends what this cell was to `range`, where that has changed, and notes what it is to be.
-    /// `lasts`: the range was not lost meanwhile. Maps may have been skipped: a learner may have
-    /// become a copy, and then the primary. Nobody becomes a copy without having seen the map that
-    /// makes it learn, so that one who was on the way in the epoch before has all.
+    /// `lasts`: the range was not lost meanwhile.
     fn changes_part(&mut self, range: &Range, lasts: bool, now: Now) {
         let before = self.parts.get(&range.id).copied();
         let wanted = Part::wanted(range, self.ring.identity.cell);
-        if before.zip(wanted).is_some_and(|(before, wanted)| before.is_same(&wanted)) {
-            return;
+        let change = Part::change(before, wanted, (range.primary, range.epoch), lasts);
+        match change {
+            PartChange::Nothing => return,
+            PartChange::Joins => {
+                self.parts.extend(wanted.map(|part| (range.id, part.begun())));
+                return;
+            }
+            PartChange::Stays(_) | PartChange::BeginsEmpty => {}
         }
-        let followed = match before {
-            Some(
-                Part::Copy { primary, epoch, .. }
-                | Part::Learner { primary, epoch, is_begun: true, .. },
-            ) => Some((primary, epoch)),
-            _ => None,
-        };
-        let becomes_copy = matches!(wanted, Some(Part::Copy { .. }));
-        if becomes_copy && followed == Some((range.primary, range.epoch)) {
-            // It takes changes already.
-            self.parts.extend(wanted.map(|part| (range.id, part.begun())));
-            return;
-        }
-        let followed = followed.filter(|(_, epoch)| lasts && range.epoch > *epoch);
-        let stays = followed.filter(|_| range.is_in_sync(self.ring.identity.cell));
         if let Some(Part::Primary { term, .. }) = before {
             self.end_term(term, now);
         }
         self.ring.origins.seal(range.slices());
         self.ring.exchanges.end(range.id);
         self.exchanging.retain(|it| it.range != range.id);
-        if before.is_some() && stays.is_none() {
+        if before.is_some() && change == PartChange::BeginsEmpty {
             let (engine, pin) = self.worker.engine();
             engine.set_role(pin, range.slices(), Role::Copy);
             self.emptying.begin(range.id, range.slices());
@@ -221,21 +213,27 @@ impl Keeper {
             Some(part) => self.parts.insert(range.id, part),
             None => self.parts.remove(&range.id),
         };
-        if let Some((primary, _)) = stays {
-            if becomes_copy {
-                self.jump(range);
+        let leads = range.primary == self.ring.identity.cell;
+        if let PartChange::Stays(of) = change {
+            if !leads {
+                // It may follow before it has seen a number of its new primary.
+                self.jump(range, COUNTER_JUMP);
             }
-            self.begin_exchange(range, primary, now);
+            self.begin_exchange(range, of, now);
+        } else if leads && range.epoch > 1 {
+            // Others have led it, and have given numbers that nobody knows any more.
+            self.jump(range, self.ring.random() % RANDOM_JUMP_MAX);
         }
     }
 
-    /// Lets the counters of a range rise as those of its new primary do, of which this cell stays a
-    /// copy: it may follow before it has seen a number of that.
-    fn jump(&mut self, range: &Range) {
-        let (engine, _) = self.worker.engine();
+    /// Lets the counters of a range rise, in its epoch.
+    fn jump(&mut self, range: &Range, by: u64) {
+        let (lanes, (engine, _)) = (&self.ring.log.lanes, self.worker.engine());
         for slice in range.slices().iter() {
-            let counter = engine.last_version(slice).counter() + COUNTER_JUMP;
-            engine.advance(slice, Version::new(range.epoch, counter));
+            let counter = engine.last_version(slice).counter() + by;
+            let version = Version::new(range.epoch, counter);
+            engine.advance(slice, version);
+            lanes.log(lanes.lane_of(slice)).advance(slice, version);
         }
     }
 
@@ -333,14 +331,8 @@ impl Keeper {
             hold.into_iter().for_each(|hold| hold.end(&lanes));
             return false;
         };
-        let jump = if range.epoch > 1 { COUNTER_JUMP } else { 0 };
+        self.jump(range, if range.epoch > 1 { COUNTER_JUMP } else { 0 });
         let (engine, pin) = self.worker.engine();
-        for slice in range.slices().iter() {
-            let counter = engine.last_version(slice).counter() + jump;
-            let version = Version::new(range.epoch, counter);
-            engine.advance(slice, version);
-            lanes.log(lanes.lane_of(slice)).advance(slice, version);
-        }
         engine.set_role(pin, range.slices(), Role::Primary);
         self.ring.log.set_doubt(level, false);
         self.ring.log.set_alone(level, true);

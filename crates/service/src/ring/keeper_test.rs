@@ -126,7 +126,7 @@ fn nothing_is_learned_of_a_range_that_its_primary_does_not_lead_yet() {
 fn one_of_three_copies() -> (Arc<RingCell>, Keeper, Map) {
     let identity = RingIdentity { ring: 7, cell: CellId(1), incarnation: 1 };
     let secret = peer::Secret::new(&[9; 32]).expect("long enough");
-    let host = RingHost { nonce: Box::new(|| [0; _]), find: Box::new(|_| ()) };
+    let host = RingHost { nonce: Box::new(|| [5; _]), find: Box::new(|_| ()) };
     let ring = RingCell::new(cell_with_log(64 << 20, true), identity, secret, host);
     let ring = ring.expect("it has a log");
     let keeper = Keeper::new(ring.clone(), Arc::new(Map::new(7, 3, 3)), NOW);
@@ -147,6 +147,24 @@ fn who_stays_a_copy_of_a_new_primary_gives_none_of_its_numbers_again() {
     keeper.adopt(Arc::new(map), BTreeMap::new(), NOW);
     let after = ring.cell.engine().last_version(slice).counter();
     assert!(after - before >= 1 << 20, "{before} {after}");
+}
+
+/// An operator gives a lost range to a cell that had copied it once. Others have led it since.
+#[test]
+fn a_range_that_begins_again_where_it_was_copied_gives_numbers_far_above_those_of_then() {
+    let (ring, mut keeper, mut map) = one_of_three_copies();
+    let slice = map.ranges[1].slices().iter().next().expect("it has slices");
+    keeper.adopt(Arc::new(map.clone()), BTreeMap::new(), NOW);
+    let drops = Command::Drop { at: map.ranges[1].stamp(), cell: CellId(1), why: Why::Silent };
+    map.apply(&drops);
+    keeper.adopt(Arc::new(map.clone()), BTreeMap::new(), NOW);
+    let before = ring.cell.engine().last_version(slice).counter();
+    let forgives = Command::Forgive { at: map.ranges[1].stamp(), cell: CellId(1) };
+    map.apply(&forgives);
+    assert_eq!((map.ranges[1].primary, map.ranges[1].losses), (CellId(1), 1));
+    keeper.adopt(Arc::new(map), BTreeMap::new(), NOW);
+    let after = ring.cell.engine().last_version(slice).counter();
+    assert!(after - before >= 1 << 24, "{before} {after}");
 }
 
 /// A new primary drops a copy whose tail is late, and leads: what comes of that tail then would

@@ -17,7 +17,7 @@ use base::Now;
 use control::{Control, ControlConfig, Founding, Seen, Starting};
 use drivers::{Clock, Config, Driver, Listen, Server};
 use peer::{Nonce, Secret};
-use ring::{Addresses, Consistency, Map};
+use ring::{Addresses, CellId, Consistency, Map};
 use service::{Cell, Finding, Flushing, Reach, RingCell, RingHost, RingIdentity, RingService};
 
 use super::keeping::{Keeping, KeepingThread};
@@ -101,6 +101,10 @@ impl Joining {
                 find_by(&finds, Seen::Flushes { worker: worker.0, id, due_s, at_s });
             }
             Finding::Forgives { at } => find_by(&finds, Seen::Forgives { at }),
+            // It has not said who it is.
+            Finding::Broken { cell: CellId(0), what } => {
+                tracing::warn!("a connection to ring.links: {what}");
+            }
             Finding::Broken { cell, what } => tracing::warn!("the link to cell {cell}: {what}"),
         };
         let host = RingHost { nonce: Box::new(move || random.nonce()), find: Box::new(find) };

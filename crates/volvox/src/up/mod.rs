@@ -41,32 +41,39 @@ pub fn up(wanted: &Wanted) -> Result<u8, Box<dyn Error>> {
     for signal in [SIGINT, SIGTERM] {
         flag::register(signal, ends.clone())?;
     }
-    let start = Instant::now();
     let mut plan = Plan::make(wanted)?;
-    let mut children = Children::start(&plan, &wanted.flags)?;
-    while !ready::serves(&plan) {
+    let done = run(&plan, wanted, &ends);
+    if done.is_err() {
+        plan.keep();
+    }
+    done
+}
+
+/// Runs the cells of `plan` until it `ends`.
+fn run(plan: &Plan, wanted: &Wanted, ends: &AtomicBool) -> Result<u8, Box<dyn Error>> {
+    let start = Instant::now();
+    let mut children = Children::start(plan, &wanted.flags)?;
+    while !ready::serves(plan) {
         if ends.load(Ordering::Relaxed) {
             return Ok(0);
         }
         if let Some(ended) = children.take_ended()? {
-            plan.keep();
-            return Err(ended.describe(&plan).into());
+            return Err(ended.describe(plan).into());
         }
         if start.elapsed() > FORMING {
-            plan.keep();
             let seconds = FORMING.as_secs();
             let logs = plan.directory.display();
             return Err(format!("no ring in {seconds} s; the logs are in {logs}/*.log").into());
         }
         std::thread::sleep(LOOK);
     }
-    show(&plan, &children, start.elapsed(), wanted.json)?;
+    show(plan, &children, start.elapsed(), wanted.json)?;
     while !ends.load(Ordering::Relaxed) {
         if let Some(ended) = children.take_ended()? {
-            let line = ended.describe(&plan);
+            let line = ended.describe(plan);
             let process = match wanted.stays_ended {
                 true => None,
-                false => Some(children.start_again(&plan, &wanted.flags, ended.cell)?),
+                false => Some(children.start_again(plan, &wanted.flags, ended.cell)?),
             };
             let cell = plan.cells[ended.cell].number;
             say(&match process {

@@ -49,6 +49,8 @@ pub const MEMCACHED: Tool = Tool { program: "memcached", package: "memcached" };
 pub const IP: Tool = Tool { program: "ip", package: "iproute2" };
 /// The redis server.
 pub const REDIS: Tool = Tool { program: "redis-server", package: "redis-server" };
+/// Asks redis servers, and makes clusters of them.
+pub const REDIS_CLI: Tool = Tool { program: "redis-cli", package: "redis-tools" };
 /// The generator that comes with redis.
 pub const REDIS_BENCHMARK: Tool = Tool { program: "redis-benchmark", package: "redis-tools" };
 

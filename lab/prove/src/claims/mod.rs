@@ -20,6 +20,7 @@ pub mod instructions;
 pub mod libcachesim;
 pub mod memory;
 pub mod memory_bound;
+mod parts;
 pub mod ring;
 pub mod table;
 pub mod tail;
