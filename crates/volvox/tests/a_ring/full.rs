@@ -59,9 +59,10 @@ fn it_has_two_copies_before_a_kill_and_after_it() {
     for cell in 0..CELLS {
         assert_eq!(short(&ring, cell), "STAT ranges_short_of_copies 0");
     }
-    // What fits of two copies in the memory of two cells, at least.
+    // Where the killed cell returns late, another one keeps a part of each range: then no more is
+    // kept twice than fits into that cell.
     let kept = count(&mut client, 0..VALUES + VALUES / 4);
-    assert!(kept * VALUE_BYTES > 10 << 20, "{kept} are left");
+    assert!(kept * VALUE_BYTES > 9 << 20, "{kept} are left");
 }
 
 /// Stores values until one is refused for lack of memory. Returns how many were stored. Nothing
