@@ -195,26 +195,6 @@ impl Service {
             false => Answer::Declined,
         }
     }
-
-    /// [`Handler::store_now`] of a key that was hashed before.
-    #[inline(always)]
-    pub(crate) fn store_hashed<const GATED: bool>(
-        &mut self,
-        now: Now,
-        (store, key): (&Store<'_>, engine::Key<'_>),
-        reply: &mut Reply,
-    ) -> Answer {
-        self.worker.begin(now);
-        let stored = match store.verb {
-            StoreVerb::Set => store::set(&mut self.worker, now, (store, key), reply.bytes_mut()),
-            _ => store::store(&mut self.worker, now, store, reply.bytes_mut()),
-        };
-        match stored {
-            Ok(()) if !GATED => Answer::Done,
-            Err(Park) if !GATED => Answer::Declined,
-            stored => self.worker.answer_store(stored, store.noreply),
-        }
-    }
 }
 
 impl Serve for Service {
@@ -293,8 +273,16 @@ impl Handler for Service {
         store: &Store<'_>,
         reply: &mut Reply,
     ) -> Answer {
-        let key = self.worker.cell().engine().key(store.key.as_bytes());
-        self.store_hashed::<GATED>(now, (store, key), reply)
+        self.worker.begin(now);
+        let stored = match store.verb {
+            StoreVerb::Set => store::set(&mut self.worker, now, store, reply.bytes_mut()),
+            _ => store::store(&mut self.worker, now, store, reply.bytes_mut()),
+        };
+        match stored {
+            Ok(()) if !GATED => Answer::Done,
+            Err(Park) if !GATED => Answer::Declined,
+            stored => self.worker.answer_store(stored, store.noreply),
+        }
     }
 
     fn whole_bytes_max(&self) -> usize {

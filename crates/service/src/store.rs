@@ -43,14 +43,10 @@ pub(crate) fn write(
     Ok(wrote)
 }
 
-/// `set`, the most frequent write, of a key that was hashed before.
+/// `set`: the most frequent write.
 #[inline(never)]
-pub(crate) fn set(
-    worker: &mut Worker,
-    now: Now,
-    (store, key): (&Store<'_>, engine::Key<'_>),
-    out: &mut Vec<u8>,
-) -> Executed {
+pub(crate) fn set(worker: &mut Worker, now: Now, store: &Store<'_>, out: &mut Vec<u8>) -> Executed {
+    let key = worker.cell().engine().key(store.key.as_bytes());
     let expiry_s = expiry_s(store.exptime, now);
     let put = Put { value: store.value, client_flags: store.flags, expiry_s };
     let outcome = worker.set(&key, put, now);
@@ -72,9 +68,8 @@ pub(crate) fn store(
     store: &Store<'_>,
     out: &mut Vec<u8>,
 ) -> Executed {
-    let key = worker.cell().engine().key(store.key.as_bytes());
     match store.verb {
-        StoreVerb::Set => set(worker, now, (store, key), out),
+        StoreVerb::Set => set(worker, now, store, out),
         _ => store_any(worker, now, store, out),
     }
 }

@@ -211,11 +211,10 @@ impl Handler for RingService {
         reply: &mut Reply,
     ) -> Answer {
         self.worker.begin(now);
-        let hashed = self.worker.jobs.executor.cell().engine().key(store.key.as_bytes());
-        if !self.worker.jobs.leads_next(hashed.id.slice, true) {
+        if !self.worker.jobs.leads_next(SliceId::of(store.key.as_bytes()), true) {
             return Answer::Declined;
         }
-        self.worker.service_mut().store_hashed::<GATED>(now, (store, hashed), reply)
+        self.worker.service_mut().store_now::<GATED>(now, store, reply)
     }
 
     const SENDS_ON: bool = true;
