@@ -17,7 +17,7 @@
 //! this for a copy whose memory is full: it refuses what clients want to store.
 
 use crate::cell::Cell;
-use engine::KeptForCopies;
+use engine::{Holdings, KeptForCopies};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -176,19 +176,31 @@ impl Promise {
         if !self.is_short() {
             return Promised { bytes: self.bytes, wanted: 0 };
         }
-        let engine = self.room.cell.engine();
-        let (reserve, share) = self.room.reserve();
-        let held = engine.holdings();
+        let held = self.room.cell.engine().holdings();
+        self.takes_of(&held);
+        let wanted = self.asks(&held);
+        Promised { bytes: self.bytes, wanted }
+    }
+
+    /// Takes its share of what is free: a part of the reserve, or of all that is free if that is
+    /// more; half of what nobody was promised at most, so that streams that are renewed at the same
+    /// time find something left.
+    fn takes_of(&mut self, held: &Holdings) {
+        let (_, share) = self.room.reserve();
         let others = self.room.promised.load(Ordering::Relaxed).saturating_sub(self.bytes);
-        let for_return = self.room.for_return();
-        // Half, so that streams that are renewed at the same time find something left.
-        let spare = held.free.saturating_sub(others + for_return) / 2;
+        let spare = held.free.saturating_sub(others + self.room.for_return()) / 2;
         let bytes = share.max(spare / FREE_PART).min(SHARE_BYTES_MAX).min(spare);
         if bytes >= SHARE_BYTES_MIN && bytes > self.bytes {
             self.room.promised.fetch_add(bytes - self.bytes, Ordering::Relaxed);
             self.bytes = bytes;
         }
-        let promised = self.room.promised.load(Ordering::Relaxed) + for_return;
+    }
+
+    /// Lets this cell work towards the room that is missing. Returns what the primary should evict
+    /// of it: nothing while this cell evicts itself, or compaction may make it.
+    fn asks(&mut self, held: &Holdings) -> u64 {
+        let (engine, (reserve, _)) = (self.room.cell.engine(), self.room.reserve());
+        let promised = self.room.promised.load(Ordering::Relaxed) + self.room.for_return();
         let evicts = engine.evicts();
         let leads_enough = evicts && held.primaries >= held.copies / 5 * 4;
         let evict_aim = if leads_enough { reserve.max(promised) } else { promised };
@@ -202,8 +214,7 @@ impl Promise {
         let waits = (1..=DEAD_LOOKS_MAX).contains(&self.dead_looks)
             || self.looks.look(lacking, held.compactable(), evicts);
         let streams = self.room.streams.load(Ordering::Relaxed);
-        let wanted = if leads_enough || waits { 0 } else { lacking.div_ceil(streams.max(1)) };
-        Promised { bytes: self.bytes, wanted }
+        if leads_enough || waits { 0 } else { lacking.div_ceil(streams.max(1)) }
     }
 }
 

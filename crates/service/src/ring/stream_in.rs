@@ -43,6 +43,8 @@ pub(crate) struct StreamIn {
     /// How many lanes its primary has.
     pub(crate) lanes: u8,
     pub(crate) origin: Arc<Origin>,
+    /// What its primary was promised last while it sent nothing, and the last position then.
+    pub(crate) said: Option<(u64, Promised)>,
     /// What its primary may still emit.
     pub(crate) promise: Promise,
     /// Since when a change waits for memory.

@@ -32,7 +32,8 @@ impl Copying {
         let opened = ring.origins.open(PRIMARY, (lane, lanes), 1, 0);
         let (origin, next) = opened.expect("the first log");
         let promise = ring.room.promise();
-        let stream = StreamIn { cell: PRIMARY, lane, lanes, origin, promise, full_since_ns: None };
+        let (said, full_since_ns) = (None, None);
+        let stream = StreamIn { cell: PRIMARY, lane, lanes, origin, said, promise, full_since_ns };
         let mut worker = Worker::new(cell);
         worker.begin(NOW);
         Self { ring, worker, stream, next }

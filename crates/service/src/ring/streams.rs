@@ -135,10 +135,16 @@ impl Streams {
         if !stream.promise.is_short() {
             return true;
         }
-        let Promised { bytes: granted, wanted } = stream.promise.renew();
-        let lane = stream.lane;
-        if let Some(position) = stream.origin.lock(lane).and_then(|lane| lane.applied) {
+        let promised = stream.promise.renew();
+        let Promised { bytes: granted, wanted } = promised;
+        let (lane, evicts) = (stream.lane, self.ring.cell.engine().evicts());
+        let position = stream.origin.lock(lane).and_then(|lane| lane.applied);
+        // Each time that it asks for room, its primary may evict more.
+        if let Some(position) = position
+            && (evicts || stream.said != Some((position, promised)))
+        {
             Frame::Acked { lane, position, granted, wanted }.encode(out);
+            stream.said = Some((position, promised));
         }
         if stream.promise.is_short() {
             add_once(&mut self.short, id);
@@ -206,6 +212,7 @@ impl Streams {
                     origin,
                     promise,
                     full_since_ns: None,
+                    said: None,
                 });
                 add_once(&mut self.short, id);
                 (lane, stream.is_none().then_some(Reason::OldLog))

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use serde::{Deserialize, Serialize};
 
 use super::super::counting::{counts, first_ns, ms, outside};
@@ -55,13 +55,13 @@ pub struct One {
     pub is_refused: bool,
 }
 
-/// Carries out one fault. Where the map changes by itself before it begins, it is tried again, with
-/// other cells.
-pub fn one(ring: &mut Joined, keys: &mut Keys, kind: Kind, rng: &mut Rng) -> Result<One> {
+/// Carries out one fault, if there are cells that it fits. Where the map changes by itself before
+/// it begins, it is tried again, with other cells.
+pub fn one(ring: &mut Joined, keys: &mut Keys, kind: Kind, rng: &mut Rng) -> Result<Option<One>> {
     let mut before: Vec<Answered> = Vec::new();
     for tries in 0..TRIES {
         let maps = ring.whole_after(0)?;
-        let hit = draw(kind, &maps, ring.small_disk(), rng).context("no cell fits this fault")?;
+        let Some(hit) = draw(kind, &maps, ring.small_disk(), rng) else { return Ok(None) };
         let evicted_before = evictions(ring)?;
         let (unsent, done) = under_load(ring, keys, kind, &hit, &maps)?;
         let Some(done) = done else {
@@ -83,7 +83,7 @@ pub fn one(ring: &mut Joined, keys: &mut Keys, kind: Kind, rng: &mut Rng) -> Res
         let earlier = outside(before.iter(), u64::MAX, u64::MAX);
         (0..2).for_each(|nth| one.fault.outside[nth] += earlier[nth]);
         lost(ring, keys, &maps[0], &mut one)?;
-        return Ok(one);
+        return Ok(Some(one));
     }
     bail!("the map has changed before the fault, {TRIES} times")
 }
