@@ -26,6 +26,9 @@ use crate::sync::{Mutex, MutexGuard, lock, lock_quickly};
 use base::{Refused, SliceId, Version};
 use std::sync::Arc;
 
+/// Items are appended while no more eighths of the memory are used than these. Sinks hold a quarter
+/// at most, and the longest change takes half.
+const ITEMS_EIGHTHS: u64 = 3;
 /// How often memory is freed for one reservation.
 const TRIES_MAX: u32 = 8;
 
@@ -140,14 +143,6 @@ impl Log {
         is_set
     }
 
-    /// The reader grants more room. Returns whether it is there.
-    pub fn grant(&self, reader: ReaderId, bytes: u64) -> bool {
-        let mut readers = lock(&self.readers);
-        let is_there = readers.grant(reader, bytes);
-        self.shared.account.limit(readers.granted());
-        is_there
-    }
-
     /// Room that was spent or reserved since the log began, of all readers and of single ones.
     #[inline]
     #[must_use]
@@ -162,16 +157,36 @@ impl Log {
         lock(&self.readers).lacking(self.shared.account.spent())
     }
 
-    /// What [`Log::spent`] was when `position` was the last, without what was for other readers
-    /// since, and how much the reader has granted for what comes after it. `None` if it is gone, or
-    /// the position is not in the log.
-    #[must_use]
-    pub fn room_after(&self, reader: ReaderId, position: u64) -> Option<(u64, u64)> {
+    /// The reader grants this much room for what comes after `position`, whatever it has granted
+    /// before, and whatever was appended beyond that. Returns what [`Log::spent`] was when
+    /// `position` was the last, without what was for other readers since. `None` if the reader is
+    /// gone, or the position is not in the log: nothing has changed then.
+    pub fn grant_after(&self, reader: ReaderId, position: u64, bytes: u64) -> Option<u64> {
         let (state, slot) = (lock(&self.state), reader.slot());
-        let (all, up_to) =
-            (state.store.spent(), state.store.spent_up_to(position, slot, &self.sizes)?);
-        let granted = lock(&self.readers).granted_by(reader)?;
-        Some((all.sum() - (all.of(slot) - up_to), granted.saturating_sub(up_to)))
+        let all = state.store.spent();
+        let up_to = state.store.spent_up_to(position, slot, &self.sizes)?;
+        let mut readers = lock(&self.readers);
+        *readers.granted_by(reader)? = up_to.saturating_add(bytes);
+        self.shared.account.limit(readers.granted());
+        Some(all.sum() - (all.of(slot) - up_to))
+    }
+
+    /// How much the reader has granted for what comes after `position`: 0 also where more was
+    /// appended than it had granted. `None` if it is gone, or the position is not in the log.
+    #[must_use]
+    pub fn room_after(&self, reader: ReaderId, position: u64) -> Option<u64> {
+        let up_to = lock(&self.state).store.spent_up_to(position, reader.slot(), &self.sizes)?;
+        let granted = *lock(&self.readers).granted_by(reader)?;
+        Some(granted.saturating_sub(up_to))
+    }
+
+    /// Whether an item may be appended for `reader`: it has room, and so much memory is free that a
+    /// walk does not keep long changes out.
+    pub(crate) fn takes_item(&self, reader: ReaderId) -> bool {
+        let account = &self.shared.account;
+        let over = || account.used().saturating_sub(account.capacity() / 8 * ITEMS_EIGHTHS);
+        let left = lock(&self.readers).left_of(reader).map_or(0, |(left, _)| left);
+        left > account.spent() && (over() == 0 || (self.make_room(over()) && over() == 0))
     }
 
     /// The reader says `mark` of everything up to `position`. Returns the levels that have passed

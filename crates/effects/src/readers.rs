@@ -273,15 +273,9 @@ impl Readers {
         rose
     }
 
-    /// Adds room. Returns whether the reader is there.
-    pub(crate) fn grant(&mut self, reader: ReaderId, bytes: u64) -> bool {
-        let slot = self.find(reader);
-        slot.map(|slot| slot.granted = slot.granted.saturating_add(bytes)).is_some()
-    }
-
     /// How much may be spent of the room of this reader.
-    pub(crate) fn granted_by(&mut self, reader: ReaderId) -> Option<u64> {
-        self.find(reader).map(|slot| slot.granted)
+    pub(crate) fn granted_by(&mut self, reader: ReaderId) -> Option<&mut u64> {
+        self.find(reader).map(|slot| &mut slot.granted)
     }
 
     /// How much may be spent of the room of all readers: the least that one has left for that.

@@ -91,11 +91,11 @@ impl Shared {
             || self.account.used() > self.account.capacity() / PART_KEPT
     }
 
-    /// Spends `charge` of the room of one reader, if it has some left. Returns whether that is so.
-    /// Nothing is spent of a reader that is gone. The readers are locked.
+    /// Spends `charge` of the room of one reader, if it is there and has some left. Returns whether
+    /// that is so. The readers are locked.
     pub(crate) fn spend_of_one(&self, readers: &mut Readers, of: ReaderId, charge: u64) -> bool {
         let before = readers.granted();
-        let Some((left, own)) = readers.left_of(of) else { return true };
+        let Some((left, own)) = readers.left_of(of) else { return false };
         if self.account.spent() >= left {
             return false;
         }

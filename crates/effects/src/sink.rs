@@ -167,8 +167,12 @@ impl WorkerSink {
         (value, facts): (Value<'_>, Facts),
         version: Version,
     ) -> Result<Place, Refused> {
+        let lane = self.lanes.lane_of(slice);
+        if !self.lanes.log(lane).takes_item(reader) {
+            return Err(Refused::Full);
+        }
         let entry = Entry::Item { reader: reader.slot(), slice, version, key, value, facts };
-        self.append(self.lanes.lane_of(slice), &entry, Some(reader))
+        self.append(lane, &entry, Some(reader))
     }
 
     /// Appends what changes no item to the log of `lane`.

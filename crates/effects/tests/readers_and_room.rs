@@ -153,14 +153,12 @@ fn puts_spend_what_is_granted_and_removals_do_not() {
     let touch = Change::Touch(5, None);
     cell.change(&mut sink, 1, touch, None).expect("so is a touch");
     // What a writer reserves for a change is more than the change takes.
-    assert!(
-        log.room_after(reader, log.end())
-            .is_some_and(|(spent, room)| spent > 10_000 - 1_000 && room < 1_000)
-    );
-    assert!(log.grant(reader, 20_000));
+    assert!(log.room_after(reader, log.end()).is_some_and(|room| room < 1_000));
+    let spent = log.grant_after(reader, log.end(), 20_000);
+    assert!(spent.is_some_and(|spent| spent > 10_000 - 1_000), "{spent:?}");
     granted(20_000);
     log.leave(reader);
-    assert!(!log.grant(reader, 1));
+    assert_eq!(log.grant_after(reader, log.end(), 1), None);
     cell.put(&mut sink, 1, &[7; 50]).expect("no reader has a limit");
 }
 
@@ -178,25 +176,64 @@ fn items_for_one_reader_spend_its_room_and_no_room_of_one_that_is_full() {
     }
     assert_eq!((log.stuck(), log.lacking()), (Some(Who::Copy(1)), 1 << full.slot()));
     let room = |reader| log.room_after(reader, log.end()).expect("it is there");
-    let ((_, none), (_, before)) = (room(full), room(learner));
+    let (none, before) = (room(full), room(learner));
     let mut emit = || {
         let item = (Value::Parts([&[8; 1_000], &[]]), Facts::default());
         sink.emit(learner, slice(1), b"key", item, Version::from_raw(1))
     };
     let count = (0..100).take_while(|_| emit().is_ok()).count() as u64;
     assert!(count >= before / 1_100 && count <= before / 1_000 + 1, "{count} of {before}");
-    assert_eq!((room(full).1, room(learner).1), (none, 0));
+    assert_eq!((room(full), room(learner)), (none, 0));
     assert_eq!(log.lacking(), 1 << full.slot() | 1 << learner.slot());
-    assert!(log.grant(learner, 1) && emit().is_err(), "the last one was longer than the rest");
-    assert!(log.grant(learner, 5_000));
-    emit().expect("it has granted more");
-    let spent = log.spent();
-    assert_eq!(spent, room(learner).0);
+    assert_eq!(log.grant_after(learner, log.end(), 5_000), Some(log.spent()));
+    emit().expect("it has granted more, whatever the last one took");
     log.leave(learner);
     let again = join(3, 8_000);
     assert_eq!(again.slot(), learner.slot());
-    assert!(room(again).1 <= 8_000, "{:?}", room(again));
+    assert!(room(again) <= 8_000, "{:?}", room(again));
+    assert_eq!(emit(), Err(Refused::Full), "it is gone");
     cell.remove(&mut sink, 1).expect("removals are free");
+}
+
+/// What is granted counts from a position, not from what was granted before: one entry may have
+/// taken more than that.
+#[test]
+fn what_one_long_entry_took_beyond_its_room_is_not_taken_off_the_next() {
+    let cell = Cell::new(1, 1, 4);
+    let (log, mut sink) = (cell.log(), cell.sink());
+    let grants = Joining { who: Who::Copy(7), grants: Some(4_000), ..holder() };
+    let reader = log.join(&grants).expect("there is a place");
+    cell.put(&mut sink, 1, &[7; 40_000]).expect("some room is left");
+    sink.end_batch();
+    assert_eq!(cell.put(&mut sink, 1, &[7; 200]), Err(Refused::Full));
+    assert!(log.grant_after(reader, log.end(), 20_000).is_some());
+    cell.put(&mut sink, 1, &[7; 200]).expect("it was granted");
+    sink.end_batch();
+    // The room that another stream was promised is void.
+    assert!(log.grant_after(reader, log.end(), 300).is_some());
+    assert_eq!(log.room_after(reader, log.end()), Some(300));
+}
+
+#[test]
+fn a_walk_leaves_room_for_the_longest_change_and_takes_nothing_for_what_it_may_not_append() {
+    let cell = Cell::new(1, 1, 16);
+    let (log, mut walks) = (cell.log(), cell.sink());
+    let learner = log.join(&holder()).expect("there is a place");
+    let none = Joining { grants: Some(0), ..holder() };
+    let full = log.join(&none).expect("there is a place");
+    let value = vec![7; 50_000];
+    let mut emit = |reader| {
+        let item = (Value::Parts([&value, &[]]), Facts::default());
+        walks.emit(reader, slice(1), b"key", item, Version::from_raw(1))
+    };
+    assert_eq!(emit(full), Err(Refused::Full));
+    assert_eq!(log.used_bytes(), 0, "nothing is reserved");
+    log.leave(full);
+    while emit(learner).is_ok() {}
+    assert!(log.used_bytes() > log.capacity_bytes() / 8, "it has appended some");
+    walks.end_batch();
+    let longest = vec![7; cell.lanes.value_bytes_max() as usize];
+    cell.put(&mut cell.sink(), 1, &longest).expect("there is room for the longest");
 }
 
 #[test]

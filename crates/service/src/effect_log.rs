@@ -132,6 +132,11 @@ impl EffectLog {
         };
     }
 
+    /// Whether `reader` of `lane` has said that it has none.
+    pub(crate) fn says_full(&self, lane: LaneId, reader: ReaderId) -> bool {
+        self.full[lane.index()].load(Ordering::Relaxed) & 1 << reader.slot() != 0
+    }
+
     /// Whether a change of `slice`, which the log has refused, finds no memory at a reader. To wait
     /// is of no use then.
     #[cold]
@@ -178,7 +183,7 @@ mod tests {
         assert!(refused.is_some_and(waits), "it may get room: {refused:?}");
         log.set_full(lane, reader, true);
         assert_eq!(set(11), WriteStatus::NoSpace);
-        assert!(of_lane.grant(reader, 4096));
+        assert!(of_lane.grant_after(reader, of_lane.end(), 4096).is_some());
         assert_eq!(set(12), WriteStatus::Done, "it has room again");
         while set(13) == WriteStatus::Done {}
         log.set_full(lane, reader, false);

@@ -13,13 +13,13 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 const LATE_NS: u64 = 1_000_000_000;
 /// How long one that learns may take to acknowledge anything: it takes many items besides, and may
 /// be slow.
-const LEARNER_LATE_NS: u64 = 1_500_000_000;
+pub(crate) const LEARNER_LATE_NS: u64 = 1_500_000_000;
 /// How long after it was found late it is found so again.
 const LATE_AGAIN_NS: u64 = 100_000_000;
 /// How often a log is joined again that has gone on meanwhile.
 const JOINS_MAX: u32 = 64;
 /// Bytes that may be appended before the copy has said how much room it has.
-const FIRST_BYTES: u64 = 16 << 10;
+pub(crate) const FIRST_BYTES: u64 = 16 << 10;
 
 /// A cell that is sent the changes of some ranges that this cell leads.
 pub(crate) struct Copy {
@@ -101,6 +101,12 @@ impl Copy {
             log.set_full(lane, *reader, false);
         }
         leave(&self.readers, &log.lanes);
+    }
+
+    /// Whether it says in a lane that it has no memory, and gets none by eviction.
+    pub(crate) fn says_full(&self, log: &EffectLog) -> bool {
+        let mut readers = log.lanes.logs().zip(&self.readers);
+        readers.any(|((lane, _), (reader, _))| log.says_full(lane, *reader))
     }
 
     /// Sets the slices that it is sent the changes of from now on, and whether another copy is sent

@@ -13,7 +13,7 @@
 //! dropped the copy. What waits for a leadership that has ended is in doubt.
 
 use super::cell::{Finding, RingCell};
-use super::copy::Copy;
+use super::copy::{Copy, LEARNER_LATE_NS};
 use super::emptying::Emptying;
 use super::exchange::Exchange;
 use super::exchanging::{Exchanging, Step};
@@ -37,6 +37,8 @@ const COUNTER_JUMP: u64 = 1 << 20;
 /// By less than this the counters of a range rise besides, by chance, where it begins again at a
 /// cell that has led or copied it: as those of a cell that starts.
 const RANDOM_JUMP_MAX: u64 = 1 << 30;
+/// A walk that no log takes anything of for this long is not tried again at once.
+const STANDS_NS: u64 = 10_000_000;
 /// How soon it is looked again at what waits.
 const AGAIN_NS: u64 = 20_000_000;
 /// How often it is looked whether copies acknowledge what they are sent. One that is late is found
@@ -529,7 +531,7 @@ impl Keeper {
             };
             let (with, by) = ((copy, &self.ring.flushed), (&self.ring.tags, &mut self.worker));
             publishes |= learning.step(range.slices(), with, by, now);
-            is_learning |= !learning.is_ready();
+            is_learning |= !learning.is_ready() && learning.stands_ns(now) < STANDS_NS;
         }
         if publishes {
             self.publish();
@@ -547,12 +549,21 @@ impl Keeper {
         }
     }
 
-    /// Lets the member know of copies that hold up those who write.
+    /// Lets the member know of copies that hold up those who write, and of learners that have no
+    /// memory for what they are to learn, and get none by eviction.
     fn find_late(&self, now: Now) {
         for copy in self.ring.copies().iter() {
             let learns = self.learning.values().any(|learning| learning.cell == copy.cell);
             if copy.is_late(&self.ring.log.lanes, learns, now.mono_ns) {
                 self.ring.find(Finding::Refuses { cell: copy.cell, range: None });
+            }
+            let stands = |it: &(&RangeId, &Learning)| {
+                it.1.cell == copy.cell && it.1.stands_ns(now) >= LEARNER_LATE_NS
+            };
+            for (id, _) in self.learning.iter().filter(stands) {
+                if copy.says_full(&self.ring.log) {
+                    self.ring.find(Finding::Refuses { cell: copy.cell, range: Some(*id) });
+                }
             }
         }
     }

@@ -4,8 +4,10 @@ use super::cell::{Finding, RingCell, RingHost, RingIdentity};
 use super::keeper::Keeper;
 use super::terms::Term;
 use crate::testing::{NOW, cell_with_log};
+use crate::worker::Worker;
 use base::Now;
 use effects::LEVELS;
+use engine::Put;
 use ring::{Addresses, CellId, Command, Incarnation, Map, RangeId, Started, Why};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -120,6 +122,52 @@ fn nothing_is_learned_of_a_range_that_its_primary_does_not_lead_yet() {
     assert!(ring.copies()[0].slices().contains(&map.ranges[1].slices()));
     let steps: Vec<_> = (0..200).flat_map(|_| learn(later)).collect();
     assert!(steps.contains(&second), "{steps:?}");
+}
+
+/// A learner without memory, which gets none by eviction: another cell is to learn instead.
+#[test]
+fn a_learner_that_has_said_that_it_is_full_and_takes_nothing_is_given_up() {
+    let (mut map, learner) = (Map::clone(&formed(2)), CellId(2));
+    let drops = Command::Drop { at: map.ranges[0].stamp(), cell: learner, why: Why::Silent };
+    map.apply(&drops);
+    map.apply(&Command::Learn { at: map.ranges[0].stamp(), cell: learner });
+    let id = map.ranges[0].id;
+    let found: Arc<Mutex<Vec<_>>> = Arc::default();
+    let finds = found.clone();
+    let find = move |finding| {
+        if let Finding::Refuses { cell, range } = finding {
+            finds.lock().expect("nobody panics").push((cell, range));
+        }
+    };
+    let identity = RingIdentity { ring: 7, cell: CellId(1), incarnation: 1 };
+    let secret = peer::Secret::new(&[9; 32]).expect("long enough");
+    let host = RingHost { nonce: Box::new(|| [0; _]), find: Box::new(find) };
+    let ring = RingCell::new(cell_with_log(64 << 20, true), identity, secret, host);
+    let ring = ring.expect("it has a log");
+    // More than a learner takes before it has said how much room it has.
+    let mut worker = Worker::new(ring.cell.clone());
+    worker.begin(NOW);
+    for number in 0..1_000 {
+        let key = format!("key{number}");
+        let put = Put { value: &[7; 300], client_flags: 0, expiry_s: 0 };
+        worker.set(&ring.cell.engine().key(key.as_bytes()), put, NOW);
+    }
+    worker.end();
+    let mut keeper = Keeper::new(ring.clone(), Arc::new(Map::new(7, 2, 2)), NOW);
+    keeper.adopt(Arc::new(map.clone()), BTreeMap::new(), NOW);
+    keeper.hear_ready(learner, map.version);
+    let mut refused = |ms: u64| {
+        keeper.tend(Now { mono_ns: NOW.mono_ns + ms * MS, ..NOW });
+        let copies = ring.copies();
+        let logs = ring.log.lanes.logs();
+        logs.for_each(|(lane, log)| copies[0].acknowledges(lane.index(), log.end()));
+        std::mem::take(&mut *found.lock().expect("nobody panics"))
+    };
+    let before: Vec<_> = (0..4_000).step_by(20).flat_map(&mut refused).collect();
+    assert_eq!(before, [], "it may still get room");
+    let (lane, reader) = (ring.log.lanes.nowhere().lane, ring.copies()[0].readers[0].0);
+    ring.log.set_full(lane, reader, true);
+    assert!(refused(4_200).contains(&(learner, Some(id))));
 }
 
 /// The first cell of a ring with three copies of each range, and the map of that.

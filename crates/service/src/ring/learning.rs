@@ -53,11 +53,13 @@ pub(crate) struct Learning {
     /// The version of the map in which it began.
     pub(crate) since: u64,
     pub(crate) progress: Progress,
+    /// Since when a walk appends nothing; 0 while it does.
+    stands_since_ns: u64,
 }
 
 impl Learning {
     pub(crate) fn new(cell: CellId, since: u64) -> Self {
-        Self { cell, since, progress: Progress::Waiting }
+        Self { cell, since, progress: Progress::Waiting, stands_since_ns: 0 }
     }
 
     /// Whether it is sent the changes of the range.
@@ -73,6 +75,11 @@ impl Learning {
     /// Whether it has all that was acknowledged, and all that will be.
     pub(crate) fn is_ready(&self) -> bool {
         matches!(self.progress, Progress::Ready)
+    }
+
+    /// For how long no log has taken anything of its walk.
+    pub(crate) fn stands_ns(&self, now: Now) -> u64 {
+        if self.stands_since_ns == 0 { 0 } else { now.mono_ns - self.stands_since_ns }
     }
 
     /// Goes one step further with `slices`. Returns whether its acknowledgements count
@@ -117,7 +124,11 @@ impl Learning {
                 let mut at = before;
                 let mut emits = Emits { sink, readers, walk };
                 let more = engine.scan(pin, slices, &mut at, ITEMS, now, &mut emits);
-                walk.end(before, at);
+                self.stands_since_ns = match walk.end(before, at) {
+                    true => 0,
+                    false if self.stands_since_ns == 0 => now.mono_ns,
+                    false => self.stands_since_ns,
+                };
                 if more == More::No {
                     let ends = sink_lanes(worker);
                     self.progress = Progress::Tail(ends);

@@ -116,7 +116,17 @@ pub(crate) struct Promise {
 impl Room {
     pub(crate) fn new(cell: Arc<Cell>) -> Arc<Self> {
         let [promised, streams, longest] = std::array::from_fn(|_| AtomicU64::new(0));
-        Arc::new(Self { cell, promised, streams, longest, learns: AtomicBool::new(false) })
+        let learns = AtomicBool::new(false);
+        let room = Self { cell, promised, streams, longest, learns };
+        room.keeps_for_return();
+        Arc::new(room)
+    }
+
+    /// Nothing is promised: it keeps what it may have to learn, and no more.
+    fn keeps_for_return(&self) {
+        let bytes = self.for_return();
+        let kept = KeptForCopies { promised: bytes, evict_aim: bytes, compact_aim: bytes };
+        self.cell.engine().keep_for_copies(kept);
     }
 
     /// Sets whether this cell is on its way to be a copy of a range.
@@ -124,9 +134,9 @@ impl Room {
         self.learns.store(learns, Ordering::Relaxed);
     }
 
-    /// Bytes that neither streams nor clients get, but what this cell learns of a range.
+    /// Bytes that clients do not get, and streams only while this cell learns a range.
     fn for_return(&self) -> u64 {
-        match self.cell.engine().evicts() || self.learns.load(Ordering::Relaxed) {
+        match self.cell.engine().evicts() {
             true => 0,
             false => self.cell.budget().total() / RETURN_PART,
         }
@@ -188,7 +198,9 @@ impl Promise {
     fn takes_of(&mut self, held: &Holdings) {
         let (_, share) = self.room.reserve();
         let others = self.room.promised.load(Ordering::Relaxed).saturating_sub(self.bytes);
-        let spare = held.free.saturating_sub(others + self.room.for_return()) / 2;
+        let learns = self.room.learns.load(Ordering::Relaxed);
+        let kept = if learns { 0 } else { self.room.for_return() };
+        let spare = held.free.saturating_sub(others + kept) / 2;
         let bytes = share.max(spare / FREE_PART).min(SHARE_BYTES_MAX).min(spare);
         if bytes >= SHARE_BYTES_MIN && bytes > self.bytes {
             self.room.promised.fetch_add(bytes - self.bytes, Ordering::Relaxed);
@@ -222,7 +234,7 @@ impl Drop for Promise {
     fn drop(&mut self) {
         self.take(self.bytes);
         if self.room.streams.fetch_sub(1, Ordering::Relaxed) == 1 {
-            self.room.cell.engine().keep_for_copies(KeptForCopies::default());
+            self.room.keeps_for_return();
         }
     }
 }
@@ -263,13 +275,16 @@ mod tests {
         assert!(!promise.renew().is_full());
         let mut worker = Worker::new(cell.clone());
         let mut stored = Vec::new();
-        loop {
-            let key = format!("key{}", stored.len());
+        let set = |worker: &mut Worker, key: &str| {
             worker.begin(NOW);
             let put = Put { value: &[b'v'; 900], client_flags: 0, expiry_s: 0 };
             let wrote = worker.set(&cell.engine().key(key.as_bytes()), put, NOW);
             worker.end();
-            match wrote {
+            wrote
+        };
+        loop {
+            let key = format!("key{}", stored.len());
+            match set(&mut worker, &key) {
                 WriteStatus::Done => stored.push(key),
                 wrote => break assert_eq!(wrote, WriteStatus::NoSpace),
             }
@@ -282,6 +297,7 @@ mod tests {
         room.set_learns(true);
         let for_learning = another.renew();
         assert!(for_learning.bytes >= SHARE_BYTES_MIN, "it has kept some: {for_learning:?}");
+        assert_eq!(set(&mut worker, "one more"), WriteStatus::NoSpace, "that is not for clients");
         room.set_learns(false);
         for key in stored {
             worker.begin(NOW);

@@ -19,6 +19,8 @@ use engine::{Applied, KEY_BYTES_MAX};
 use ring::CellId;
 use std::sync::Arc;
 
+/// What has not changed is said again after this time.
+const SAID_NS: u64 = 100_000_000;
 /// How long a change may wait for memory that was promised to it, or that was not.
 const FULL_NS: u64 = 1_000_000_000;
 
@@ -43,8 +45,8 @@ pub(crate) struct StreamIn {
     /// How many lanes its primary has.
     pub(crate) lanes: u8,
     pub(crate) origin: Arc<Origin>,
-    /// What its primary was promised last while it sent nothing, and the last position then.
-    pub(crate) said: Option<(u64, Promised)>,
+    /// What its primary was promised last while it sent nothing, after which position, and when.
+    pub(crate) said: Option<((u64, Promised), u64)>,
     /// What its primary may still emit.
     pub(crate) promise: Promise,
     /// Since when a change waits for memory.
@@ -62,6 +64,16 @@ pub(crate) struct Entries<'a> {
 }
 
 impl StreamIn {
+    /// Whether its primary is to hear of `what` is promised after a position: it has not been said,
+    /// or was said [`SAID_NS`] ago.
+    pub(crate) fn says(&mut self, what: (u64, Promised), now_ns: u64) -> bool {
+        let is_known = self.said.is_some_and(|(said, at)| said == what && now_ns < at + SAID_NS);
+        if !is_known {
+            self.said = Some((what, now_ns));
+        }
+        !is_known
+    }
+
     /// Applies the entries of a frame.
     pub(crate) fn take(
         &mut self,

@@ -1,7 +1,7 @@
 //! A stream to a copy: what stands in the log of one lane, as the copy is to have it.
 
 use super::cell::RingCell;
-use super::copy::{Copy, has};
+use super::copy::{Copy, FIRST_BYTES, has};
 use super::room::Promised;
 use super::tag_state::{self, NOTHING_KIND};
 use crate::fence;
@@ -134,6 +134,10 @@ impl StreamOut {
             return false;
         }
         (self.next, self.state) = (position, State::Open);
+        // What an earlier stream was promised is void: the copy may have given it to others.
+        self.promised = (0, 0);
+        let (reader, _) = self.copy.readers[self.lane.index()];
+        ring.log.lanes.log(self.lane).grant_after(reader, position - 1, FIRST_BYTES);
         self.passes(position - 1, ring, now_ns)
     }
 
@@ -209,9 +213,9 @@ impl StreamOut {
             return;
         }
         let (reader, _) = self.copy.readers[self.lane.index()];
-        let Some((spent, room)) = log.room_after(reader, position) else { return };
-        log.grant(reader, bytes.saturating_sub(room));
-        self.promised = (bytes, spent);
+        if let Some(spent) = log.grant_after(reader, position, bytes) {
+            self.promised = (bytes, spent);
+        }
     }
 
     /// Notes whether the copy has no memory for what comes next, and gets none by eviction.

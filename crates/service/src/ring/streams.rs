@@ -129,7 +129,7 @@ impl Streams {
 
     /// Promises more to an accepted stream that is short, if there is room now. Returns whether the
     /// link is of use.
-    pub(crate) fn promises(&mut self, link: &mut Link, out: &mut Vec<u8>) -> bool {
+    pub(crate) fn promises(&mut self, link: &mut Link, now_ns: u64, out: &mut Vec<u8>) -> bool {
         let id = link.id();
         let Kind::StreamIn(Some(stream)) = &mut link.kind else { return true };
         if !stream.promise.is_short() {
@@ -141,10 +141,9 @@ impl Streams {
         let position = stream.origin.lock(lane).and_then(|lane| lane.applied);
         // Each time that it asks for room, its primary may evict more.
         if let Some(position) = position
-            && (evicts || stream.said != Some((position, promised)))
+            && (evicts || stream.says((position, promised), now_ns))
         {
             Frame::Acked { lane, position, granted, wanted }.encode(out);
-            stream.said = Some((position, promised));
         }
         if stream.promise.is_short() {
             add_once(&mut self.short, id);

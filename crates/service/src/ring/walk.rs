@@ -40,15 +40,18 @@ impl Walk {
         !self.is_full
     }
 
-    /// A step has come from `before` to `at`. Unless a log was full, it ended after a chain.
-    pub(super) fn end(&mut self, before: Cursor, at: Cursor) {
+    /// A step has come from `before` to `at`. Unless a log was full, it ended after a chain. Returns
+    /// whether it has come further, or appended something.
+    pub(super) fn end(&mut self, before: Cursor, at: Cursor) -> bool {
         let earlier = std::mem::take(&mut self.earlier);
+        let has_appended = !self.appended.is_empty();
         match self.is_full {
             false => self.appended.clear(),
             true if at == before => self.appended.extend(earlier),
             true => {}
         }
         self.at = at;
+        !self.is_full || at != before || has_appended
     }
 }
 

@@ -164,7 +164,7 @@ impl RingWorker {
                 true
             }
             Kind::StreamOut => self.streams.sends(link, self.now_ns(), out),
-            Kind::StreamIn(_) => self.streams.promises(link, out),
+            Kind::StreamIn(_) => self.streams.promises(link, self.now_ns(), out),
             Kind::Answering => {
                 self.looks_again(link);
                 true
