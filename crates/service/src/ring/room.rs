@@ -41,7 +41,9 @@ const SHARE_BYTES_MIN: u64 = 8 << 10;
 /// evict all the same: what is left of a few long items may fit in no fewer segments.
 const LOOKS_MAX: u32 = 10;
 
-/// The same, while most of the memory is dead: some 2 ms each.
+/// The same, while more than this part of the memory is dead beyond what is left uncompacted: some
+/// 2 ms each. In a full cell less is dead, unless a range was dropped.
+const DEAD_PART: u64 = 8;
 const DEAD_LOOKS_MAX: u32 = 1000;
 
 impl Promised {
@@ -215,16 +217,18 @@ impl Promise {
         let promised = self.room.promised.load(Ordering::Relaxed) + self.room.for_return();
         let evicts = engine.evicts();
         let leads_enough = evicts && held.primaries >= held.copies / 5 * 4;
-        let evict_aim = if leads_enough { reserve.max(promised) } else { promised };
         // What another stream does not take stays promised to that, where nothing is evicted.
         let aim = if evicts { reserve } else { promised + reserve };
-        engine.keep_for_copies(KeptForCopies { promised, evict_aim, compact_aim: aim });
         let lacking = aim.saturating_sub(held.free);
-        // Where most is dead, as after a range was dropped, compaction needs time and nothing else.
-        let is_dead = lacking > 0 && held.compactable() > (held.primaries + held.copies) / 2;
+        // Where much is dead, as after a range was dropped, compaction needs time and nothing else.
+        let much = (held.primaries + held.copies) / DEAD_PART;
+        let is_dead = lacking > 0 && held.compactable() > much;
         self.dead_looks = if is_dead { self.dead_looks.saturating_add(1) } else { 0 };
-        let waits = (1..=DEAD_LOOKS_MAX).contains(&self.dead_looks)
-            || self.looks.look(lacking, held.compactable(), evicts);
+        let is_compacting = (1..=DEAD_LOOKS_MAX).contains(&self.dead_looks);
+        let evicts_more = leads_enough && !is_compacting;
+        let evict_aim = if evicts_more { reserve.max(promised) } else { promised };
+        engine.keep_for_copies(KeptForCopies { promised, evict_aim, compact_aim: aim });
+        let waits = is_compacting || self.looks.look(lacking, held.compactable(), evicts);
         let streams = self.room.streams.load(Ordering::Relaxed);
         if leads_enough || waits { 0 } else { lacking.div_ceil(streams.max(1)) }
     }

@@ -40,8 +40,8 @@ impl Walk {
         !self.is_full
     }
 
-    /// A step has come from `before` to `at`. Unless a log was full, it ended after a chain. Returns
-    /// whether it has come further, or appended something.
+    /// A step has come from `before` to `at`. Unless a log was full, it ended after a chain.
+    /// Returns whether it has come further, or appended something.
     pub(super) fn end(&mut self, before: Cursor, at: Cursor) -> bool {
         let earlier = std::mem::take(&mut self.earlier);
         let has_appended = !self.appended.is_empty();
