@@ -41,8 +41,8 @@ const SHARE_BYTES_MIN: u64 = 8 << 10;
 /// evict all the same: what is left of a few long items may fit in no fewer segments.
 const LOOKS_MAX: u32 = 10;
 
-/// The same, while more than this part of the memory is dead beyond what is left uncompacted: some
-/// 2 ms each. In a full cell less is dead, unless a range was dropped.
+/// The same, and each without progress, while more than this part of the memory is dead beyond what
+/// is left uncompacted. In a full cell less is dead, unless a range was dropped.
 const DEAD_PART: u64 = 8;
 const DEAD_LOOKS_MAX: u32 = 1000;
 
@@ -86,6 +86,28 @@ impl Looks {
     }
 }
 
+/// How far compaction has come while much of the memory was dead.
+#[derive(Clone, Copy, Debug, Default)]
+struct DeadLooks {
+    /// Looks without progress.
+    count: u32,
+    /// The least that was dead in this time; 0 before the first look.
+    least: u64,
+}
+
+impl DeadLooks {
+    /// Looks once more, where this is `dead`. Returns whether compaction makes progress, or may
+    /// still begin to.
+    fn lasts(&mut self, dead: u64) -> bool {
+        let progresses = self.least == 0 || dead < self.least;
+        if progresses {
+            *self = Self { count: 0, least: dead };
+        }
+        self.count = self.count.saturating_add(1);
+        self.count <= DEAD_LOOKS_MAX
+    }
+}
+
 /// What the primary of one stream learns about the room for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Promised {
@@ -111,8 +133,7 @@ pub(crate) struct Promise {
     room: Arc<Room>,
     bytes: u64,
     looks: Looks,
-    /// How often it has looked in a row while most of the memory was dead.
-    dead_looks: u32,
+    dead: DeadLooks,
 }
 
 impl Room {
@@ -147,7 +168,8 @@ impl Room {
     /// One more stream, which was promised nothing yet.
     pub(crate) fn promise(self: &Arc<Self>) -> Promise {
         self.streams.fetch_add(1, Ordering::Relaxed);
-        Promise { room: self.clone(), bytes: 0, looks: Looks::default(), dead_looks: 0 }
+        let (looks, dead) = (Looks::default(), DeadLooks::default());
+        Promise { room: self.clone(), bytes: 0, looks, dead }
     }
 
     /// Bytes that are kept free, and the most of it that one stream is promised.
@@ -223,8 +245,10 @@ impl Promise {
         // Where much is dead, as after a range was dropped, compaction needs time and nothing else.
         let much = (held.primaries + held.copies) / DEAD_PART;
         let is_dead = lacking > 0 && held.compactable() > much;
-        self.dead_looks = if is_dead { self.dead_looks.saturating_add(1) } else { 0 };
-        let is_compacting = (1..=DEAD_LOOKS_MAX).contains(&self.dead_looks);
+        let is_compacting = is_dead && self.dead.lasts(held.dead);
+        if !is_dead {
+            self.dead = DeadLooks::default();
+        }
         let evicts_more = leads_enough && !is_compacting;
         let evict_aim = if evicts_more { reserve.max(promised) } else { promised };
         engine.keep_for_copies(KeptForCopies { promised, evict_aim, compact_aim: aim });
@@ -314,5 +338,18 @@ mod tests {
         worker.end();
         let promised = another.renew();
         assert!(!promised.is_full() && promised.bytes >= SHARE_BYTES_MIN, "{promised:?}");
+    }
+
+    #[test]
+    fn compaction_is_waited_for_as_long_as_it_makes_progress() {
+        let mut looks = DeadLooks::default();
+        for dead in (1..=3 * u64::from(DEAD_LOOKS_MAX)).rev() {
+            assert!(looks.lasts(dead), "{dead}");
+        }
+        for _ in 1..DEAD_LOOKS_MAX {
+            assert!(looks.lasts(9), "it may still make some");
+        }
+        assert!(!looks.lasts(9) && !looks.lasts(1), "it makes none");
+        assert!(looks.lasts(0), "it goes on");
     }
 }
