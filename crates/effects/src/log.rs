@@ -26,9 +26,6 @@ use crate::sync::{Mutex, MutexGuard, lock, lock_quickly};
 use base::{Refused, SliceId, Version};
 use std::sync::Arc;
 
-/// Items are appended while no more eighths of the memory are used than these. Sinks hold a quarter
-/// at most, and the longest change takes half.
-const ITEMS_EIGHTHS: u64 = 3;
 /// How often memory is freed for one reservation.
 const TRIES_MAX: u32 = 8;
 
@@ -180,13 +177,10 @@ impl Log {
         Some(granted.saturating_sub(up_to))
     }
 
-    /// Whether an item may be appended for `reader`: it has room, and so much memory is free that a
-    /// walk does not keep long changes out.
-    pub(crate) fn takes_item(&self, reader: ReaderId) -> bool {
-        let account = &self.shared.account;
-        let over = || account.used().saturating_sub(account.capacity() / 8 * ITEMS_EIGHTHS);
+    /// Whether `reader` has room for an item.
+    pub(crate) fn has_room_of(&self, reader: ReaderId) -> bool {
         let left = lock(&self.readers).left_of(reader).map_or(0, |(left, _)| left);
-        left > account.spent() && (over() == 0 || (self.make_room(over()) && over() == 0))
+        left > self.shared.account.spent()
     }
 
     /// The reader says `mark` of everything up to `position`. Returns the levels that have passed

@@ -168,7 +168,8 @@ impl WorkerSink {
         version: Version,
     ) -> Result<Place, Refused> {
         let lane = self.lanes.lane_of(slice);
-        if !self.lanes.log(lane).takes_item(reader) {
+        // Before memory is reserved for it, and its value is copied.
+        if !self.lanes.log(lane).has_room_of(reader) {
             return Err(Refused::Full);
         }
         let entry = Entry::Item { reader: reader.slot(), slice, version, key, value, facts };

@@ -215,25 +215,14 @@ fn what_one_long_entry_took_beyond_its_room_is_not_taken_off_the_next() {
 }
 
 #[test]
-fn a_walk_leaves_room_for_the_longest_change_and_takes_nothing_for_what_it_may_not_append() {
+fn an_item_for_a_reader_without_room_reserves_nothing() {
     let cell = Cell::new(1, 1, 16);
-    let (log, mut walks) = (cell.log(), cell.sink());
-    let learner = log.join(&holder()).expect("there is a place");
+    let (log, mut sink) = (cell.log(), cell.sink());
     let none = Joining { grants: Some(0), ..holder() };
     let full = log.join(&none).expect("there is a place");
-    let value = vec![7; 50_000];
-    let mut emit = |reader| {
-        let item = (Value::Parts([&value, &[]]), Facts::default());
-        walks.emit(reader, slice(1), b"key", item, Version::from_raw(1))
-    };
-    assert_eq!(emit(full), Err(Refused::Full));
-    assert_eq!(log.used_bytes(), 0, "nothing is reserved");
-    log.leave(full);
-    while emit(learner).is_ok() {}
-    assert!(log.used_bytes() > log.capacity_bytes() / 8, "it has appended some");
-    walks.end_batch();
-    let longest = vec![7; cell.lanes.value_bytes_max() as usize];
-    cell.put(&mut cell.sink(), 1, &longest).expect("there is room for the longest");
+    let item = (Value::Parts([&[7; 50_000], &[]]), Facts::default());
+    let emitted = sink.emit(full, slice(1), b"key", item, Version::from_raw(1));
+    assert_eq!((emitted, log.used_bytes()), (Err(Refused::Full), 0));
 }
 
 #[test]
