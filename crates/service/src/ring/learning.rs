@@ -79,7 +79,7 @@ impl Learning {
 
     /// For how long no log has taken anything of its walk.
     pub(crate) fn stands_ns(&self, now: Now) -> u64 {
-        if self.stands_since_ns == 0 { 0 } else { now.mono_ns - self.stands_since_ns }
+        if self.stands_since_ns == 0 { 0 } else { now.mono_ns.saturating_sub(self.stands_since_ns) }
     }
 
     /// Goes one step further with `slices`. Returns whether its acknowledgements count
