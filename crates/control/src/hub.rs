@@ -23,6 +23,9 @@ const QUEUE_MAX: usize = 256;
 const AGAIN_SOON: Duration = Duration::from_millis(5);
 /// After that.
 const AGAIN: Duration = Duration::from_millis(50);
+/// The same, once it is broken for [`LONG`]: a dead cell stays in the map for ever.
+const AGAIN_LATER: Duration = Duration::from_millis(250);
+const LONG: Duration = Duration::from_secs(5);
 /// A connection that is reset and cannot be opened for so long is broken.
 const BROKEN: Duration = Duration::from_millis(20);
 
@@ -149,6 +152,7 @@ impl Keeps {
     async fn run(self, mut queue: mpsc::Receiver<ToSend>) {
         let mut lost_at: Option<Instant> = None;
         let mut is_reported = true;
+        let began_at = Instant::now();
         loop {
             let target = Target { cell: self.cell.0, purpose: Purpose::Control };
             let nonce = (self.hub.nonce)();
@@ -171,8 +175,11 @@ impl Keeps {
                     }
                 }
             }
-            let is_new = lost_at.is_some_and(|at| at.elapsed() < 2 * BROKEN);
-            let pause = sleep(if is_new { AGAIN_SOON } else { AGAIN });
+            let pause = sleep(match lost_at {
+                Some(at) if at.elapsed() < 2 * BROKEN => AGAIN_SOON,
+                at if at.unwrap_or(began_at).elapsed() < LONG => AGAIN,
+                _ => AGAIN_LATER,
+            });
             tokio::pin!(pause);
             loop {
                 tokio::select! {

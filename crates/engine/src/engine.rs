@@ -329,7 +329,9 @@ impl Engine {
     }
 
     /// Drops the items of `slices`, from `at` on, until a bounded number of buckets was looked at
-    /// or the walk is over. Between two calls the caller may renew its pin.
+    /// or the walk is over. With the last of them the barriers of the slices are forgotten: what
+    /// comes next may be older than a barrier of before. Nobody else may execute anything in
+    /// `slices` meanwhile. Between two calls the caller may renew its pin.
     pub fn forget(&self, pin: &mut Pin, slices: SliceRange, at: &mut Cursor) -> More {
         transfer::forget(&self.items, pin, slices, at)
     }

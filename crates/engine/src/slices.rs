@@ -3,8 +3,8 @@
 //! And whether this cell keeps only a copy of the slice, whose changes another cell orders.
 //!
 //! A version is given by one locked addition, and only under the lock of the chain that changes.
-//! A barrier only rises. The two tables lie apart, so that writers do not take the barriers from
-//! the caches of readers.
+//! A barrier only rises, until the slice is emptied. The two tables lie apart, so that writers do
+//! not take the barriers from the caches of readers.
 
 use crate::keys::mix;
 use crate::raw::prefetch;
@@ -100,6 +100,11 @@ impl Slices {
 
     pub(crate) fn set_barrier(&self, slice: SliceId, version: Version) {
         self.barriers[slice.index() % KEPT].fetch_max(version.raw(), Ordering::Release);
+    }
+
+    /// Forgets the barrier: no item of the slice is left.
+    pub(crate) fn forget_barrier(&self, slice: SliceId) {
+        self.barriers[slice.index() % KEPT].store(0, Ordering::Release);
     }
 
     /// Raises the barrier to the last version, and to those given meanwhile: a write that took its

@@ -281,3 +281,23 @@ fn a_forgotten_slice_is_empty_and_others_stay() {
     expected.retain(|key, _| SliceId::of(&name(*key)) != slice);
     assert_eq!(cell.holds(now), expected);
 }
+
+/// A flush of a primary that was deposed reached nobody: what it learns of the next one is older.
+#[test]
+fn a_forgotten_slice_takes_items_that_are_older_than_its_barrier_was() {
+    let mut cell = Cell::new(4 << 20, true, 1);
+    let (mut dice, now) = (Rng::new(3, 0), Now { mono_ns: 0, expiry_s: 500 });
+    for _ in 0..3_000 {
+        change(&mut cell, &mut dice, now, &mut Log::default());
+    }
+    let before = cell.holds(now);
+    let slice = SliceId::of(&name(*before.keys().next().expect("an item")));
+    let slices = SliceRange::of(slice);
+    let walked = cell.walk(5, now);
+    let of_slice: Vec<_> = walked.into_iter().filter(|entry| entry.slice == slice).collect();
+    cell.batch(|engine, _| engine.barrier(slice, engine.last_version(slice)));
+    let mut at = Cursor::default();
+    while cell.batch(|engine, pin| engine.forget(pin, slices, &mut at)) == More::Yes {}
+    cell.apply(&of_slice, now);
+    assert_eq!(cell.holds(now), before);
+}

@@ -67,7 +67,7 @@ pub(crate) enum LimitRefused {
 pub enum CellError {
     /// Its engine could not be made.
     Engine(EngineError),
-    /// A sixteenth of the limit is too little for a log of effects.
+    /// The part of the limit that logs take is too little for one log of effects.
     NoMemoryForLog {
         /// The limit.
         limit_bytes: u64,
@@ -80,8 +80,8 @@ impl fmt::Display for CellError {
             Self::Engine(error) => error.fmt(f),
             Self::NoMemoryForLog { limit_bytes } => write!(
                 f,
-                "a sixteenth of the memory limit of {limit_bytes} bytes is too little for the log \
-                 of effects: raise the limit"
+                "a 32nd of the memory limit of {limit_bytes} bytes is too little for the log of \
+                 effects: raise the limit"
             ),
         }
     }
@@ -186,7 +186,7 @@ impl Cell {
         self.effect_log.clone()
     }
 
-    pub(crate) fn budget(&self) -> &MemoryBudget {
+    pub(crate) fn budget(&self) -> &Arc<MemoryBudget> {
         &self.budget
     }
 

@@ -132,11 +132,6 @@ impl EffectLog {
         };
     }
 
-    /// Whether `reader` of `lane` has said that it has none.
-    pub(crate) fn says_full(&self, lane: LaneId, reader: ReaderId) -> bool {
-        self.full[lane.index()].load(Ordering::Relaxed) & 1 << reader.slot() != 0
-    }
-
     /// Whether a change of `slice`, which the log has refused, finds no memory at a reader. To wait
     /// is of no use then.
     #[cold]

@@ -5,6 +5,7 @@
 //!   TAIL_FREE_BYTES               the unfinished end of its input, not budgeted
 //! + one request                   the rest of that input, from the budget
 //! + pending_bytes_max             replies that wait for earlier ones, from the budget
+//! + replies to TICKETS_FIRST      likewise, where they are longer than expected
 //! + output_bytes_max + one reply  what its client has not taken yet (kept by the driver)
 //! ```
 //!
@@ -36,6 +37,19 @@ pub const WAIT_NS_MAX: u64 = 2_000_000_000;
 pub(crate) const SPARE_ENTRIES_MAX: usize = 16;
 pub(crate) const SPARE_REPLIES_MAX: usize = 16;
 pub(crate) const SPARE_REPLY_BYTES_MAX: usize = 4 << 10;
+
+/// Requests of one connection whose replies are to come by their tickets, before any has come that
+/// says how long they are. From then on as many as have room in [`Bounds::pending_bytes_max`] if
+/// each is as long as the longest.
+pub(crate) const TICKETS_FIRST: usize = 128;
+/// The length of a reply that is counted at least.
+pub(crate) const REPLY_BYTES_MIN: usize = 256;
+
+/// A reply that came before its turn and is longer than this is replaced by an error where there is
+/// no memory to keep it. A shorter one may say what a change has made.
+pub(crate) const KEPT_BYTES_MAX: usize = 1 << 10;
+/// Memory for such replies is taken in steps of this size.
+pub(crate) const KEPT_STEP_BYTES: u64 = 64 << 10;
 
 /// A value of which at least this much is missing is received directly into its buffer.
 pub(crate) const DIRECT_BYTES_MIN: usize = 16 << 10;

@@ -61,6 +61,9 @@ pub enum Outcome {
     },
     /// The rest of its reply comes later, by its ticket, in one part or in several.
     Pending,
+    /// The same, and nothing that follows on this connection is executed before the reply is
+    /// complete.
+    PendingAlone,
     /// Its reply is complete, and the connection ends with it.
     Close,
 }

@@ -41,9 +41,9 @@ pub trait Connection<H: Handler>: Send + 'static {
     /// of connections and the time-outs for what a client sends do not apply, and a server that
     /// drains closes it when all clients are gone.
     ///
-    /// A link is received from also while its peer has not taken all that was sent, so that two
-    /// cells never wait for each other. It bounds by itself what it sends, and stays
-    /// [`Flow::Idle`]; a turn that it needs is [ordered](crate::Order::Turn).
+    /// A link that is [`Flow::Idle`] is received from also while its peer has not taken all that
+    /// was sent, so that two cells never wait for each other. It bounds by itself what it sends; a
+    /// turn that it needs is [ordered](crate::Order::Turn).
     #[inline(always)]
     fn is_client(&self) -> bool {
         true
@@ -86,8 +86,8 @@ pub trait Connection<H: Handler>: Send + 'static {
     /// A buffer to receive into directly.
     fn value_buffer(&mut self, resources: &Resources) -> Option<&mut Vec<u8>>;
 
-    /// Takes in a part of a reply.
-    fn complete(&mut self, ticket: Ticket, bytes: &[u8], last: bool) -> bool;
+    /// Takes in a part of a reply, and whether it is the last one.
+    fn complete(&mut self, ticket: Ticket, part: (&[u8], bool), context: &Context<H>) -> bool;
 
     /// Keeps what may not leave of `span`, which is output of the present batch.
     fn withhold(&mut self, span: Span, context: &mut Context<H>) -> Span;
@@ -154,8 +154,8 @@ impl<H: Handler> Connection<H> for Session {
         self.value_buffer(resources)
     }
 
-    fn complete(&mut self, ticket: Ticket, bytes: &[u8], last: bool) -> bool {
-        self.complete(ticket, bytes, last)
+    fn complete(&mut self, ticket: Ticket, part: (&[u8], bool), context: &Context<H>) -> bool {
+        self.complete(ticket, part, context)
     }
 
     fn withhold(&mut self, span: Span, context: &mut Context<H>) -> Span {

@@ -356,11 +356,11 @@ impl Driver {
 
     /// Takes a part of a reply, and lets leave what is free by it.
     fn complete(&mut self, ticket: Ticket, bytes: &[u8], last: bool) {
-        let socket = self.get(ticket.conn);
-        let is_free = socket.is_some_and(|socket| {
-            let connection = &mut socket.connection;
-            Connection::<RingService>::complete(connection, ticket, bytes, last)
-        });
+        let socket = self.sockets.get_mut(ticket.conn.index as usize);
+        let socket = socket.and_then(Option::as_mut);
+        let socket = socket.filter(|socket| socket.id() == ticket.conn);
+        let is_free = socket
+            .is_some_and(|socket| socket.connection.complete(ticket, (bytes, last), &self.context));
         if is_free {
             self.release(ticket.conn);
         }

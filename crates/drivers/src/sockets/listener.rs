@@ -13,10 +13,12 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::net::sockopt::{
-    set_ipv6_v6only, set_socket_keepalive, set_socket_reuseaddr, set_tcp_nodelay,
+    set_ipv6_v6only, set_socket_keepalive, set_socket_reuseaddr, set_tcp_keepcnt, set_tcp_keepidle,
+    set_tcp_keepintvl, set_tcp_nodelay,
 };
 use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, acceptfrom_with, bind, connect, getpeername,
@@ -28,6 +30,12 @@ use super::info::{ConnectionInfo, Ends, Report, State};
 use super::stream::{family_of, stream};
 use crate::config::Listen;
 use crate::error::StartError;
+
+/// A link whose other machine has gone without a word ends after a silence of
+/// `LINK_IDLE + LINK_PROBES * LINK_PROBE`: else it would hold a descriptor for hours.
+const LINK_IDLE: Duration = Duration::from_secs(10);
+const LINK_PROBE: Duration = Duration::from_secs(5);
+const LINK_PROBES: u32 = 3;
 
 /// The socket of a client or of a link that was just accepted.
 pub(crate) struct Accepted {
@@ -99,10 +107,15 @@ impl Listener {
     ) -> Result<Self, Errno> {
         let fd = stream(family_of(&address))?;
         set_socket_reuseaddr(&fd, true)?;
-        // Accepted sockets inherit both. Without delay, a reply never waits until the one before is
-        // acknowledged. With keep-alive, a host that is gone is noticed after some time.
+        // Accepted sockets inherit these. Without delay, a reply never waits until the one before
+        // is acknowledged. With keep-alive, a host that is gone is noticed after some time.
         set_tcp_nodelay(&fd, true)?;
         set_socket_keepalive(&fd, true)?;
+        if is_for_links {
+            set_tcp_keepidle(&fd, LINK_IDLE)?;
+            set_tcp_keepintvl(&fd, LINK_PROBE)?;
+            set_tcp_keepcnt(&fd, LINK_PROBES)?;
+        }
         if address.is_ipv6() {
             set_ipv6_v6only(&fd, true)?;
         }

@@ -125,8 +125,11 @@ impl<H: Serve, S: Source> Sender<H, S> {
 
     /// Takes in a part of a reply. [`Sender::release_completed`] follows.
     pub(super) fn complete(&mut self, ticket: Ticket, bytes: &[u8], last: bool) {
-        let Some(client) = self.conns.own(ticket.conn) else { return };
-        if client.connection.complete(ticket, bytes, last) && !client.completed {
+        let Connections { clients, context, .. } = &mut self.conns;
+        let client = clients.get(key_of(ticket.conn));
+        let client = client.filter(|client| client.connection.id() == ticket.conn);
+        let Some(client) = client else { return };
+        if client.connection.complete(ticket, (bytes, last), context) && !client.completed {
             client.completed = true;
             self.completed.push(key_of(ticket.conn));
         }

@@ -262,9 +262,14 @@ impl<K: Kinds> Connection<Mixed<K>> for Kind<K::Other> {
         }
     }
 
-    fn complete(&mut self, ticket: Ticket, bytes: &[u8], last: bool) -> bool {
+    fn complete(
+        &mut self,
+        ticket: Ticket,
+        part: (&[u8], bool),
+        context: &Context<Mixed<K>>,
+    ) -> bool {
         match self {
-            Self::Session(session) => session.complete(ticket, bytes, last),
+            Self::Session(session) => session.complete(ticket, part, context),
             Self::Other(_) => false,
         }
     }

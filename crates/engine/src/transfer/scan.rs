@@ -162,12 +162,13 @@ fn pass_chain(
 }
 
 /// Drops the items of `slices`, from `at` on, until [`FORGET_BUCKETS_MAX`] buckets were looked at
-/// or the walk is over.
+/// or the walk is over. With the last of them it forgets the barriers of the slices.
 pub(crate) fn forget(items: &Items, pin: &mut Pin, slices: SliceRange, at: &mut Cursor) -> More {
     let (mut buckets, mut name) = (0, pin.take_scratch());
     let mut more = More::Yes;
     while buckets < FORGET_BUCKETS_MAX {
         let Some(mut span) = at.next(items.index(), slices) else {
+            slices.iter().for_each(|slice| items.slices().forget_barrier(slice));
             more = More::No;
             break;
         };

@@ -30,10 +30,10 @@ impl Change {
     pub fn of(before: &Map, after: &Map, command: Option<&Command>) -> Self {
         let mut lines = changes(before, after);
         if let Some(Command::Settle { at }) = command {
-            lines.push(format!("range {}: an earlier proposal can come no more", at.range));
+            lines.push(format!("range {}: an earlier proposal can no longer be applied", at.range));
         }
         if lines.is_empty() {
-            lines.push("nothing but the version".to_owned());
+            lines.push("no change but the version".to_owned());
         }
         if lines.len() > LINES_MAX {
             let more = lines.len() - LINES_MAX + 1;

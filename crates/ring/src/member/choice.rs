@@ -104,7 +104,10 @@ impl Choice {
             needed.saturating_sub(free).saturating_mul(STEPS).div_ceil(needed.max(1))
         };
         let is_heard = |cell| peers.get(cell).is_some_and(|peer| peer.is_heard(now_ns));
-        let heard = peers.ids().filter(|cell| may_learn(*cell) && is_heard(*cell));
+        // What does not fit there would be refused to clients, for as long as it tries.
+        let fits = |cell: CellId| !self.memory.keeps_all || lacking(cell) == 0;
+        let may_take = |cell: &CellId| may_learn(*cell) && is_heard(*cell) && fits(*cell);
+        let heard = peers.ids().filter(may_take);
         let order = |cell: &CellId| (parts(*cell), lacking(*cell), *cell < range.primary, *cell);
         let best = heard.min_by_key(order)?;
         // One that has started again is not heard at once.

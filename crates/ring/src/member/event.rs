@@ -35,6 +35,8 @@ pub struct Memory {
     pub free_bytes: u64,
     /// That they have taken.
     pub used_bytes: u64,
+    /// Nothing is evicted. All cells of a ring do the same.
+    pub keeps_all: bool,
 }
 
 /// What came of a proposal.

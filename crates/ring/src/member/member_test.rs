@@ -54,6 +54,8 @@ struct Cells {
     /// What is proposed, and is not applied.
     held: Vec<(CellId, RangeId, Command)>,
     holds_proposals: bool,
+    /// Nothing is evicted.
+    keeps_all: bool,
 }
 
 impl Cells {
@@ -72,7 +74,17 @@ impl Cells {
         let member = |id: &CellId| (*id, Member::new(*id, shared.clone(), true, Now::default()));
         let members = map.cells.keys().map(member).collect();
         let (held, forgotten, lives) = (Vec::new(), Vec::new(), BTreeMap::new());
-        Self { now_ns: 0, map, members, cut, forgotten, lives, held, holds_proposals: false }
+        Self {
+            now_ns: 0,
+            map,
+            members,
+            cut,
+            forgotten,
+            lives,
+            held,
+            holds_proposals: false,
+            keeps_all: false,
+        }
     }
 
     fn now(&self) -> Now {
@@ -124,7 +136,8 @@ impl Cells {
     /// Each of these cells holds so much: free, and used.
     fn hold(&mut self, of_cells: &[(CellId, [u64; 2])]) {
         for &(cell, [free_bytes, used_bytes]) in of_cells {
-            self.event(cell, Event::Memory(Memory { free_bytes, used_bytes }));
+            let keeps_all = self.keeps_all;
+            self.event(cell, Event::Memory(Memory { free_bytes, used_bytes, keeps_all }));
         }
         self.run(2 * BEAT_NS);
     }
@@ -402,6 +415,18 @@ fn a_cell_that_has_just_ended_is_waited_for_where_nobody_else_has_room() {
     cells.event(B, Event::Broken(C));
     cells.run(2 * BEAT_NS);
     assert_eq!(cells.learner(2), Some(A));
+}
+
+#[test]
+fn where_nothing_is_evicted_nobody_learns_what_finds_no_room() {
+    let mut cells = Cells::new(3);
+    cells.keeps_all = true;
+    cells.hold(&[A, B, C].map(|cell| (cell, [39, 80])));
+    cells.end(C);
+    cells.run(4 * RETURN_NS);
+    assert_eq!(cells.learner(2), None, "clients would be refused while it tries");
+    cells.start_again(C);
+    assert_eq!(cells.learner(2), Some(C));
 }
 
 #[test]

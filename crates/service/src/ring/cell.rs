@@ -22,8 +22,10 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
-/// Bytes of a frame besides the value in it: a key, a line, fields.
-const FRAME_OVERHEAD_BYTES: u64 = 64 << 10;
+/// Bytes that are read from a log at once, but for the last value.
+pub(crate) const READ_BYTES: usize = 64 << 10;
+/// Bytes of a frame besides the longest value in it: the entries before it, a key, a line, fields.
+const FRAME_OVERHEAD_BYTES: u64 = READ_BYTES as u64 + (8 << 10);
 
 /// What the workers of a ring's cell send each other.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -254,8 +256,10 @@ impl RingCell {
     /// What it holds now.
     #[must_use]
     pub fn memory(&self) -> Memory {
-        let held = self.cell.engine().holdings();
-        Memory { free_bytes: held.free, used_bytes: held.primaries + held.copies }
+        let engine = self.cell.engine();
+        let held = engine.holdings();
+        let used_bytes = held.primaries + held.copies;
+        Memory { free_bytes: held.free, used_bytes, keeps_all: !engine.evicts() }
     }
 
     pub(crate) fn routes(&self) -> Arc<Routes> {

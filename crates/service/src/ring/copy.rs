@@ -2,7 +2,7 @@
 
 use crate::effect_log::EffectLog;
 use base::{SliceId, SliceRange};
-use effects::{JoinError, Joining, Lanes, Log, Mark, ReaderId, Who};
+use effects::{JoinError, Joining, LaneId, Lanes, Log, Mark, ReaderId, Who};
 use ring::CellId;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -14,6 +14,8 @@ const LATE_NS: u64 = 1_000_000_000;
 /// How long one that learns may take to acknowledge anything: it takes many items besides, and may
 /// be slow.
 pub(crate) const LEARNER_LATE_NS: u64 = 1_500_000_000;
+/// How long one that learns may take until its streams are open, if writers wait for it.
+const LEARNER_OPEN_NS: u64 = 500_000_000;
 /// How long after it was found late it is found so again.
 const LATE_AGAIN_NS: u64 = 100_000_000;
 /// How often a log is joined again that has gone on meanwhile.
@@ -39,6 +41,12 @@ pub(crate) struct Copy {
     slices: RwLock<Vec<SliceRange>>,
     /// Whether another copy is sent changes of one of these slices.
     has_others: AtomicBool,
+    /// Whether it is in sync in one of these, and not only on its way.
+    is_in_sync: AtomicBool,
+    /// A bit for each lane whose stream has been open.
+    opened: AtomicU64,
+    /// A bit for each lane in which it says that it has no memory, and gets none by eviction.
+    full: AtomicU64,
     /// By lane.
     late: Mutex<Vec<Late>>,
     /// Nothing is sent any more.
@@ -78,7 +86,8 @@ impl Copy {
         }
         let acked = readers.iter().map(|(_, start)| AtomicU64::new(*start)).collect();
         let late = Mutex::new(vec![Late::default(); readers.len()]);
-        let [has_others, is_over] = [(); 2].map(|()| AtomicBool::new(false));
+        let [has_others, is_in_sync, is_over] = [(); 3].map(|()| AtomicBool::new(false));
+        let [opened, full] = [(); 2].map(|()| AtomicU64::new(0));
         let slices = RwLock::default();
         Ok(Self {
             cell,
@@ -89,6 +98,9 @@ impl Copy {
             acked,
             slices,
             has_others,
+            is_in_sync,
+            opened,
+            full,
             late,
             is_over,
         })
@@ -103,15 +115,40 @@ impl Copy {
         leave(&self.readers, &log.lanes);
     }
 
-    /// Whether it says in a lane that it has no memory, and gets none by eviction.
-    pub(crate) fn says_full(&self, log: &EffectLog) -> bool {
-        let mut readers = log.lanes.logs().zip(&self.readers);
-        readers.any(|((lane, _), (reader, _))| log.says_full(lane, *reader))
+    /// Its stream of `lane` is open.
+    pub(crate) fn opens(&self, lane: usize) {
+        self.opened.fetch_or(1 << lane, Ordering::Relaxed);
     }
 
-    /// Sets the slices that it is sent the changes of from now on, and whether another copy is sent
-    /// those of one of them.
-    pub(crate) fn set_slices(&self, slices: Vec<SliceRange>, has_others: bool) {
+    /// Notes whether it says in `lane` that it has no memory, and gets none by eviction. A change
+    /// that it has no room for is refused then, if it is in sync: one that only learns is given up.
+    pub(crate) fn sets_full(&self, lane: LaneId, is_full: bool, log: &EffectLog) {
+        let bit = 1 << lane.index();
+        match is_full {
+            true => self.full.fetch_or(bit, Ordering::Relaxed),
+            false => self.full.fetch_and(!bit, Ordering::Relaxed),
+        };
+        let (reader, _) = self.readers[lane.index()];
+        log.set_full(lane, reader, is_full && self.is_in_sync.load(Ordering::Acquire));
+        if self.is_over.load(Ordering::Acquire) {
+            // It was forgotten already what this copy says.
+            log.set_full(lane, reader, false);
+        }
+    }
+
+    /// Whether it says so in a lane.
+    pub(crate) fn says_full(&self) -> bool {
+        self.full.load(Ordering::Relaxed) != 0
+    }
+
+    /// Sets the slices that it is sent the changes of from now on, whether another copy is sent
+    /// those of one of them, and whether it is in sync in one.
+    pub(crate) fn set_slices(
+        &self,
+        slices: Vec<SliceRange>,
+        (has_others, is_in_sync): (bool, bool),
+    ) {
+        self.is_in_sync.store(is_in_sync, Ordering::Release);
         self.has_others.store(has_others, Ordering::Release);
         *self.slices.write().unwrap_or_else(PoisonError::into_inner) = slices;
     }
@@ -146,9 +183,15 @@ impl Copy {
     }
 
     /// Whether those who write wait for it for too long: it has not acknowledged something for
-    /// [`LATE_NS`], or, if it `learns`, nothing at all for [`LEARNER_LATE_NS`].
+    /// [`LATE_NS`], or, if it `learns`, nothing at all for [`LEARNER_LATE_NS`], or for
+    /// [`LEARNER_OPEN_NS`] before its streams were open.
     pub(crate) fn is_late(&self, lanes: &Lanes, learns: bool, now_ns: u64) -> bool {
-        let late_ns = if learns { LEARNER_LATE_NS } else { LATE_NS };
+        let is_open = self.opened.load(Ordering::Relaxed).count_ones() as usize == self.acked.len();
+        let late_ns = match (learns, is_open) {
+            (false, _) => LATE_NS,
+            (true, true) => LEARNER_LATE_NS,
+            (true, false) => LEARNER_OPEN_NS,
+        };
         let mut late = self.late.lock().unwrap_or_else(PoisonError::into_inner);
         let mut is_late = false;
         for ((lane, log), late) in lanes.logs().zip(late.iter_mut()) {
@@ -230,6 +273,9 @@ mod tests {
         let mut append = || sink.other(lane, 9, b"x", false).expect("space").position;
         (0..9).for_each(|_| assert!(append() > 0));
         let late = |learns, now_ns| copy.is_late(&lanes, learns, now_ns);
+        assert!(!late(true, 1) && !late(true, LEARNER_OPEN_NS) && late(true, LEARNER_OPEN_NS + 1));
+        copy.opens(0);
+        copy.late.lock().expect("nobody panics").fill(Late::default());
         assert!(!late(true, LEARNER_LATE_NS) && !late(true, 2 * LEARNER_LATE_NS - 1));
         // It goes on, slowly, and more is appended.
         copy.acknowledges(0, 1);

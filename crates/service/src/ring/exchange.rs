@@ -40,6 +40,8 @@ pub(crate) struct Exchange {
     awaits: BTreeMap<CellId, Option<u32>>,
     /// Those whose tails do not join on.
     apart: BTreeSet<CellId>,
+    /// Whether this cell is a copy, and awaits the tail of its new primary.
+    follows: bool,
 }
 
 /// An entry of a log that is over, and where it stands there.
@@ -53,12 +55,18 @@ pub(crate) struct OldEntry<'a> {
 }
 
 impl Exchange {
-    /// That of a range with these `slices` in its new `epoch`, with the cells `others`.
-    pub(crate) fn new(epoch: u32, slices: SliceRange, own: &Tail, others: &[CellId]) -> Self {
+    /// That of a range with these `slices` in its new `epoch`, with the cells `others`: all copies,
+    /// or the new primary, where this cell `follows` it.
+    pub(crate) fn new(
+        (epoch, slices): (u32, SliceRange),
+        own: &Tail,
+        others: &[CellId],
+        follows: bool,
+    ) -> Self {
         let own = Tail { entries: Vec::new(), ..own.clone() };
         let last = own.reaches.iter().map(|reach| reach.last).collect();
         let awaits = others.iter().map(|cell| (*cell, None)).collect();
-        Self { epoch, slices, own, last, awaits, apart: BTreeSet::new() }
+        Self { epoch, slices, own, last, awaits, apart: BTreeSet::new(), follows }
     }
 
     fn take_reach(&mut self, from: CellId, tail: &Tail, count: u32) {
@@ -106,9 +114,10 @@ impl Exchanges {
         self.lock().insert(range, exchange);
     }
 
-    /// What comes for `range` is not applied any more.
-    pub(crate) fn end(&self, range: RangeId) {
-        self.lock().remove(&range);
+    /// What comes for `range` is not applied any more. Returns whether this cell has followed a new
+    /// primary of which it has not the whole tail.
+    pub(crate) fn end(&self, range: RangeId) -> bool {
+        self.lock().remove(&range).is_some_and(|it| it.follows && !it.awaits.is_empty())
     }
 
     /// The cells whose tails are still to come for `range`, and those whose tails do not join on.
@@ -120,13 +129,14 @@ impl Exchanges {
 
     /// Takes for the cell `me` what `from` says of its tail in an entry of this `kind`, and applies
     /// what this cell lacks. What is for another cell, or for an exchange that is over, is passed
-    /// over.
+    /// over. Returns the slices and their new epoch if this cell follows a new primary, and has its
+    /// whole tail with that.
     pub(crate) fn take(
         &self,
         (me, from): (CellId, CellId),
         (kind, bytes): (u8, &[u8]),
         apply: impl FnOnce(&OldEntry<'_>) -> Result<(), Option<Reason>>,
-    ) -> Result<(), Option<Reason>> {
+    ) -> Result<Option<(SliceRange, u32)>, Option<Reason>> {
         let malformed = Some(Reason::Malformed);
         let (head, rest) = Head::take(bytes).ok_or(malformed)?;
         let mut exchanges = self.lock();
@@ -134,13 +144,18 @@ impl Exchanges {
             let own = (it.epoch, it.own.of, it.own.life);
             head.to == me && own == (head.epoch, head.of, head.life)
         };
-        let Some(exchange) = exchanges.get_mut(&head.range).filter(is_it) else { return Ok(()) };
+        let Some(exchange) = exchanges.get_mut(&head.range).filter(is_it) else {
+            return Ok(None);
+        };
+        let is_awaited = exchange.awaits.contains_key(&from);
         if kind == tail::REACH_KIND {
             let (tail, count) = tail::reach_of(&head, rest).ok_or(malformed)?;
             exchange.take_reach(from, &tail, count);
-            return Ok(());
+        } else {
+            exchange.take_entry(from, tail::entry_of(rest).ok_or(malformed)?, apply)?;
         }
-        exchange.take_entry(from, tail::entry_of(rest).ok_or(malformed)?, apply)
+        let is_whole = is_awaited && !exchange.awaits.contains_key(&from);
+        Ok((is_whole && exchange.follows).then_some((exchange.slices, exchange.epoch)))
     }
 }
 
@@ -187,7 +202,7 @@ mod tests {
 
     fn begun(own: &Tail) -> Exchanges {
         let exchanges = Exchanges::default();
-        exchanges.begin(RANGE, Exchange::new(2, SliceRange::ALL, own, &[OTHER]));
+        exchanges.begin(RANGE, Exchange::new((2, SliceRange::ALL), own, &[OTHER], false));
         exchanges
     }
 

@@ -7,6 +7,7 @@
 use super::cell::RingCell;
 use super::flush;
 use super::link::AHEAD;
+use super::not_now::NotNow;
 use super::outcome;
 use super::routes::{Routes, Target};
 use super::tag::{Asker, RequestTag};
@@ -41,7 +42,7 @@ pub(super) enum Leads {
     /// It may. What is executed next is executed as it is wanted.
     Yes,
     /// It may not, at least not now.
-    No,
+    No(NotNow),
     /// Nobody may: the error line says why.
     Refused(String),
 }
@@ -51,7 +52,7 @@ pub(super) enum Executed {
     Done,
     Gate(LogId, u64),
     /// It cannot run now.
-    NotNow,
+    NotNow(NotNow),
     /// It was asked before, and it is not known any more what has come of it.
     Forgotten,
 }
@@ -149,14 +150,19 @@ impl Executor {
 
     /// Whether this cell leads `slice` and may answer what is `wanted`.
     pub(super) fn leads_as(&mut self, slice: SliceId, wanted: Wanted) -> Leads {
-        let (Target::Here(level, epoch), range) = self.route(slice) else { return Leads::No };
+        let (Target::Here(level, epoch), range) = self.route(slice) else {
+            return Leads::No(NotNow::NotLed);
+        };
         if wanted.needs_copy && self.ring.log.is_alone(level) {
             let range = range.map_or_else(String::new, |range| format!("range {range} has "));
             let line = format!("SERVER_ERROR not replicated: {range}one copy left, d2 takes two");
             return Leads::Refused(line);
         }
-        if self.is_stopped(level) || (!wanted.fences && !self.uses_lease(level)) {
-            return Leads::No;
+        if self.is_stopped(level) {
+            return Leads::No(NotNow::FlushDue);
+        }
+        if !wanted.fences && !self.uses_lease(level) {
+            return Leads::No(NotNow::NoLease);
         }
         self.is_next(level, wanted.durability, wanted.fences.then_some((slice, epoch)));
         Leads::Yes
@@ -333,7 +339,7 @@ impl Executor {
             self.ring.tags.add(&mut changes, tag.id, (slice, outcome::Outcome::Made(made)));
         }
         match executed {
-            Executed::NotNow => {}
+            Executed::NotNow(_) => {}
             // The first time nothing was sent before that could come later.
             _ if made.is_some() || tag.again == 0 => {}
             _ => return self.notes_nothing(&mut changes, tag, slice, reply),
@@ -393,7 +399,7 @@ impl Executor {
         let entry = tag_state::nothing(tag, slice);
         let Ok(place) = sink.other(lane, tag_state::NOTHING_KIND, &entry, false) else {
             reply.bytes_mut().clear();
-            return Executed::NotNow;
+            return Executed::NotNow(NotNow::NoRoom);
         };
         self.ring.tags.add(changes, tag.id, (slice, outcome::Outcome::Nothing(tag.again)));
         // It stands after all that the reply shows.
@@ -457,22 +463,26 @@ impl Executor {
                 Outcome::Gate { log, seq } => return Executed::Gate(log, seq),
                 Outcome::More => {}
                 Outcome::Part { log, seq, parks: false } => gate = Some((log, seq)),
-                Outcome::Park | Outcome::Part { .. } | Outcome::Pending => break,
+                Outcome::Park | Outcome::Part { .. } | Outcome::Pending | Outcome::PendingAlone => {
+                    break;
+                }
             }
         }
         // What was read of it is dropped, and read again.
         self.inner.closed(id);
         reply.bytes_mut().clear();
-        Executed::NotNow
+        Executed::NotNow(NotNow::NoRoom)
     }
 
     /// Ends all items of the range that `slice` is of, which this cell leads.
     fn flush_range(&mut self, slice: SliceId, reply: &mut Reply) -> Executed {
         let map = self.ring.map();
-        let Some(range) = map.range_of(slice) else { return Executed::NotNow };
+        let Some(range) = map.range_of(slice) else {
+            return Executed::NotNow(NotNow::NotLed);
+        };
         self.inner.worker.begin(self.now);
         if self.inner.worker.flush_slices(range.slices()).is_err() {
-            return Executed::NotNow;
+            return Executed::NotNow(NotNow::NoRoom);
         }
         reply.bytes_mut().extend_from_slice(b"OK\r\n");
         self.gated()

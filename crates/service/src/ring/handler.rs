@@ -289,12 +289,19 @@ impl Handler for RingService {
         if let Some(role) = self.worker.roles.remove(&conn) {
             self.worker.lost(role, Some(conn));
         }
+        self.worker.jobs.finishing.closed(conn);
         self.worker.service_mut().closed(conn);
     }
 
     fn take_order(&mut self) -> Option<Order> {
         let jobs = &mut self.worker.jobs;
-        let order = jobs.orders.pop_front().or_else(|| jobs.finishing.take_completions());
+        let mut order = jobs.take_order();
+        while order.is_none()
+            && let Some(number) = jobs.finishing.next_ready()
+        {
+            jobs.begin_parts(number);
+            order = jobs.take_order();
+        }
         order.or_else(|| self.worker.streams.next_turn())
     }
 

@@ -1,5 +1,6 @@
 //! Requests that this cell carries out for somebody: here, or by sending them to their owner.
 
+use super::not_now::NotNow;
 use base::SliceId;
 use session::{LogId, Ticket, WorkerId};
 
@@ -56,6 +57,8 @@ pub struct Job {
     pub(crate) times: u16,
     /// Whether it may have been executed.
     pub(crate) is_in_doubt: bool,
+    /// Why it was not executed when it was asked last.
+    pub(crate) not_now: Option<NotNow>,
 }
 
 impl Job {
@@ -66,7 +69,18 @@ impl Job {
         repeat: Repeat,
         due_ns: u64,
     ) -> Self {
-        Self { origin, text, slice, repeat, due_ns, id: 0, losses: 0, times: 0, is_in_doubt: false }
+        Self {
+            origin,
+            text,
+            slice,
+            repeat,
+            due_ns,
+            id: 0,
+            losses: 0,
+            times: 0,
+            is_in_doubt: false,
+            not_now: None,
+        }
     }
 
     /// It is asked with its id now, and its range was lost so often. Returns how often it was asked
@@ -90,6 +104,11 @@ impl Job {
         Self { id: 0, times: 0, ..self }
     }
 
+    /// The same job, which was not executed now, and why.
+    pub(crate) fn refused(self, why: NotNow) -> Self {
+        Self { not_now: Some(why), ..self }
+    }
+
     /// The same job, which may have been executed. A read is in no doubt: it changes nothing.
     pub(crate) fn doubted(self) -> Self {
         Self { is_in_doubt: self.repeat != Repeat::Always, ..self }
@@ -105,78 +124,6 @@ pub(crate) struct GatedReply {
     pub(crate) bytes: Vec<u8>,
 }
 
-/// What a request in several parts asks for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Asks {
-    /// Values: those of all parts are put together, in the order of the keys.
-    Values,
-    /// That all parts are done.
-    Done,
-}
-
-/// A request in several parts: several keys, or several ranges.
-pub(crate) struct Gather {
-    ticket: Ticket,
-    asks: Asks,
-    parts: Vec<Option<Vec<u8>>>,
-    /// The first part that has not left.
-    next: usize,
-}
-
-/// What leaves of a request with several keys.
-pub(crate) struct Leaving {
-    pub(crate) ticket: Ticket,
-    pub(crate) bytes: Vec<u8>,
-    /// Whether that is all.
-    pub(crate) last: bool,
-}
-
-const END: &[u8] = b"END\r\n";
-const OK: &[u8] = b"OK\r\n";
-
-impl Gather {
-    pub(crate) fn new(ticket: Ticket, asks: Asks, parts: usize) -> Self {
-        Self { ticket, asks, parts: vec![None; parts], next: 0 }
-    }
-
-    /// The request.
-    pub(crate) fn ticket(&self) -> Ticket {
-        self.ticket
-    }
-
-    /// Takes the reply to the part at `index`. Returns what leaves now. A reply that is not what
-    /// was asked for is an error: it takes the place of the end.
-    pub(crate) fn take(&mut self, index: usize, reply: Vec<u8>) -> Option<Leaving> {
-        let part = self.parts.get_mut(index).filter(|part| part.is_none())?;
-        *part = Some(reply);
-        let mut bytes = Vec::new();
-        while let Some(part) = self.parts.get_mut(self.next).and_then(Option::take) {
-            self.next += 1;
-            let end = self.end();
-            let Some(values) = part.strip_suffix(end) else {
-                bytes.extend_from_slice(&part);
-                // No other part leaves any more.
-                self.parts.clear();
-                return Some(Leaving { ticket: self.ticket, bytes, last: true });
-            };
-            bytes.extend_from_slice(values);
-        }
-        let last = self.next == self.parts.len();
-        if last {
-            bytes.extend_from_slice(self.end());
-        }
-        (last || !bytes.is_empty()).then_some(Leaving { ticket: self.ticket, bytes, last })
-    }
-
-    /// What each part ends with, and the whole.
-    fn end(&self) -> &'static [u8] {
-        match self.asks {
-            Asks::Values => END,
-            Asks::Done => OK,
-        }
-    }
-}
-
 /// An error line.
 pub(super) fn error(why: &str) -> Vec<u8> {
     format!("SERVER_ERROR {why}\r\n").into_bytes()
@@ -185,41 +132,4 @@ pub(super) fn error(why: &str) -> Vec<u8> {
 /// The error of a change that may have been made.
 pub(super) fn in_doubt(why: &str) -> Vec<u8> {
     format!("SERVER_ERROR in doubt: {why}\r\n").into_bytes()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use session::{ConnId, WorkerId};
-
-    fn ticket() -> Ticket {
-        let conn = ConnId { worker: WorkerId(0), index: 0, generation: 0 };
-        Ticket { conn, request: 1 }
-    }
-
-    #[test]
-    fn values_leave_in_the_order_of_the_keys_and_an_error_ends_them() {
-        let mut gather = Gather::new(ticket(), Asks::Values, 3);
-        let value = |key: &str| format!("VALUE {key} 0 1\r\nx\r\nEND\r\n").into_bytes();
-        assert!(gather.take(1, value("b")).is_none());
-        let leaving = gather.take(0, value("a")).expect("two leave");
-        let both = b"VALUE a 0 1\r\nx\r\nVALUE b 0 1\r\nx\r\n";
-        assert_eq!((leaving.bytes.as_slice(), leaving.last), (&both[..], false));
-        assert!(gather.take(1, value("b")).is_none(), "it came twice");
-        let leaving = gather.take(2, END.to_vec()).expect("the end");
-        assert_eq!((leaving.bytes.as_slice(), leaving.last), (END, true));
-
-        let mut gather = Gather::new(ticket(), Asks::Values, 2);
-        let leaving = gather.take(0, b"SERVER_ERROR x\r\n".to_vec()).expect("an error");
-        assert_eq!((leaving.bytes.as_slice(), leaving.last), (&b"SERVER_ERROR x\r\n"[..], true));
-        assert!(gather.take(1, value("b")).is_none());
-    }
-
-    #[test]
-    fn a_request_for_all_is_done_when_every_part_is() {
-        let mut gather = Gather::new(ticket(), Asks::Done, 2);
-        assert!(gather.take(1, OK.to_vec()).is_none());
-        let leaving = gather.take(0, OK.to_vec()).expect("the end");
-        assert_eq!((leaving.bytes.as_slice(), leaving.last), (OK, true));
-    }
 }

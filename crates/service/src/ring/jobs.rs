@@ -19,6 +19,7 @@ use super::finishing::Finishing;
 use super::job::{GatedReply, Job, Origin, Repeat, error, in_doubt};
 use super::later::Later;
 use super::lent::{self, LentJobs};
+use super::not_now::NotNow;
 use super::peers::{Needs, Peers, Was};
 use super::role::Role;
 use super::routes::Target;
@@ -39,6 +40,8 @@ const BYTES_PART: u64 = 128;
 const BYTES_MIN: u64 = 4 << 20;
 /// A request that is not longer counts as short.
 const SHORT_BYTES: usize = 512;
+/// Bytes of one request in several parts that are composed here at once.
+const COMPOSED_BYTES_MAX: u64 = 256 << 10;
 /// An error of this cell comes so much before the general one of the session.
 const EARLIER_NS: u64 = 50_000_000;
 
@@ -74,6 +77,7 @@ pub(crate) struct Jobs {
 impl Jobs {
     pub(super) fn new(ring: Arc<RingCell>, worker: WorkerId) -> Self {
         let bytes_max = (ring.cell.budget().total() / BYTES_PART).max(BYTES_MIN) as usize;
+        let finishing = Finishing::new(ring.cell.budget().clone());
         Self {
             bytes_max,
             executor: Executor::new(ring, worker),
@@ -83,13 +87,19 @@ impl Jobs {
             asked: AskedJobs::new(),
             again: Later::default(),
             lent: LentJobs::default(),
-            finishing: Finishing::default(),
+            finishing,
             returning: Vec::new(),
         }
     }
 
     fn now_ns(&self) -> u64 {
         self.executor.now.mono_ns
+    }
+
+    /// What the driver is to do next, besides turns of streams.
+    #[inline]
+    pub(super) fn take_order(&mut self) -> Option<Order> {
+        self.orders.pop_front().or_else(|| self.finishing.take_completions())
     }
 
     /// Whether what is executed now for `slice` comes after all that was asked for it before.
@@ -113,7 +123,9 @@ impl Jobs {
 
     /// How many jobs wait for something.
     pub(super) fn waiting(&self) -> usize {
-        self.asked.len() + self.again.len() + self.finishing.gated.len() + self.lent.len()
+        let begun =
+            self.asked.len() + self.again.len() + self.finishing.gated.len() + self.lent.len();
+        begun + self.finishing.waiting()
     }
 
     /// Takes a job of a worker without links.
@@ -164,6 +176,18 @@ impl Jobs {
         self.begin_job(job);
     }
 
+    /// Begins more parts of the request in several parts that has this number, unless much of it
+    /// was composed already: then a little later. What is composed must leave meanwhile.
+    pub(super) fn begin_parts(&mut self, number: u64) {
+        self.executor.begin(self.executor.now);
+        let composed_max = self.finishing.composed + COMPOSED_BYTES_MAX;
+        while self.finishing.composed < composed_max {
+            let Some((origin, what, repeat)) = self.finishing.begin_part(number) else { return };
+            self.dispatch(Job::new(origin, what, repeat, self.due_ns()));
+        }
+        self.finishing.is_ready(number);
+    }
+
     /// Whether this worker has links.
     pub(super) fn has_links(&self) -> bool {
         self.executor.ring.has_links(self.executor.worker)
@@ -176,10 +200,11 @@ impl Jobs {
     }
 
     /// Executes `job`, sends it to its owner, or keeps it for a little later.
-    fn begin_job(&mut self, job: Job) {
+    fn begin_job(&mut self, mut job: Job) {
         if job.due_ns <= self.now_ns() {
             return self.gives_up(job);
         }
+        job.not_now = None;
         if job.is_in_doubt && job.losses != self.executor.losses(job.slice) {
             return self.finish(job.origin, &in_doubt(LOST));
         }
@@ -201,20 +226,20 @@ impl Jobs {
                 self.executor.execute_once((&asked, slice), &tag, &mut reply)
             }
             (Leads::Yes, None) => self.executor.execute(&asked, &mut reply),
-            (Leads::No, _) => Executed::NotNow,
+            (Leads::No(why), _) => Executed::NotNow(why),
             (Leads::Refused(line), _) => {
                 let line = format!("{line}\r\n").into_bytes();
                 return self.refuses(job, line);
             }
         };
         match executed {
-            Executed::NotNow => self.again.push(job),
+            Executed::NotNow(why) => self.again.push(job.refused(why)),
             Executed::Forgotten => self.forgotten(job),
             Executed::Done => self.finish(job.origin, reply.bytes_mut()),
             Executed::Gate(log, seq) => {
                 let bytes = std::mem::take(reply.bytes_mut());
                 let Job { origin, due_ns, .. } = job;
-                self.finishing.gated.push_back(GatedReply { origin, log, seq, due_ns, bytes });
+                self.finishing.gate(GatedReply { origin, log, seq, due_ns, bytes });
             }
         }
     }
@@ -327,8 +352,11 @@ impl Jobs {
         let (target, range) = self.executor.route(job.slice);
         let range = range.map_or_else(|| "the ring".to_owned(), |range| format!("range {range}"));
         let reason = match target {
-            Target::Here(..) => "this cell leads it, but its copies are silent".to_owned(),
-            Target::Cell(cell) => format!("cell {cell} leads it and cannot be reached"),
+            Target::Here(..) => job.not_now.unwrap_or(NotNow::Unknown).describe(None),
+            Target::Cell(cell) => job.not_now.map_or_else(
+                || format!("cell {cell} leads it and cannot be reached"),
+                |why| why.describe(Some(cell)),
+            ),
             Target::Nowhere => "no cell leads it".to_owned(),
         };
         let why = format!("{range} cannot be served: {reason}");
@@ -430,7 +458,9 @@ impl Jobs {
                 self.buffers.give(job.text);
             }
             Verdict::Refused => self.refuses(job, text.to_vec()),
-            Verdict::NotOwner | Verdict::TooManyHops => self.again.push(job),
+            Verdict::NotOwner | Verdict::TooManyHops => {
+                self.again.push(job.refused(NotNow::of(text)));
+            }
             // What waits for its copies until the deadline comes back when that is over.
             Verdict::InDoubt if job.repeat == Repeat::ById && job.due_ns > self.now_ns() => {
                 self.again.push(job.doubted());
@@ -461,3 +491,7 @@ impl Jobs {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "jobs_test.rs"]
+mod tests;

@@ -18,22 +18,20 @@ use super::emptying::Emptying;
 use super::exchange::Exchange;
 use super::exchanging::{Exchanging, Step};
 use super::hold::Hold;
+use super::jump::{COUNTER_JUMP, jump};
 use super::learning::{Learning, Progress};
 use super::origin::READINGS_BITS;
 use super::part::{Part, PartChange};
 use super::routes::Routes;
 use super::terms::Term;
 use crate::worker::Worker;
-use base::{Now, SliceId, SliceRange, Version};
+use base::{Now, SliceId, SliceRange};
 use effects::{Level, Mark};
 use engine::Role;
 use ring::{CellId, Map, Range, RangeId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// By how much the counters of a range rise when it gets a new primary: more changes than a log
-/// holds, so that none of the earlier primary has a number that is given again.
-const COUNTER_JUMP: u64 = 1 << 20;
 /// By less than this the counters of a range rise besides, by chance, where it begins again at a
 /// cell that has led or copied it: as those of a cell that starts.
 const RANDOM_JUMP_MAX: u64 = 1 << 30;
@@ -64,6 +62,8 @@ pub struct Keeper {
     losses: BTreeMap<RangeId, (u32, u64)>,
     /// Ranges with a copy in sync that does not read the logs: they are not served.
     unread: BTreeSet<RangeId>,
+    /// What this cell has begun to lead, and does not evict of yet: its copies are not sent it.
+    begun: Vec<SliceRange>,
     /// Routes that workers may still go by.
     old_routes: Vec<Arc<Routes>>,
     /// By cell, the version of the map for which it is ready to learn.
@@ -71,6 +71,8 @@ pub struct Keeper {
     next_reading: u64,
     /// The map has changed since what was asked by lives that are over was dropped.
     ends_lives: bool,
+    /// When the member hears again of learners that are ready: what it is sent may find no place.
+    finds_at_ns: u64,
 }
 
 impl Keeper {
@@ -94,10 +96,12 @@ impl Keeper {
             until_ns: BTreeMap::new(),
             losses: BTreeMap::new(),
             unread: BTreeSet::new(),
+            begun: Vec::new(),
             old_routes: Vec::new(),
             ready: BTreeMap::new(),
             next_reading: 1,
             ends_lives: false,
+            finds_at_ns: 0,
         }
     }
 
@@ -177,6 +181,10 @@ impl Keeper {
         let is_learning = self.learn(now);
         self.end_holds(now);
         self.find_late(now);
+        if now.mono_ns >= self.finds_at_ns {
+            self.finds_at_ns = now.mono_ns + LOOK_NS;
+            self.find_ready();
+        }
         self.worker.end();
         for (lane, _) in self.ring.log.lanes.logs() {
             if is_learning || has_flushed || has_appended {
@@ -204,7 +212,9 @@ impl Keeper {
             self.end_term(term, now);
         }
         self.ring.origins.seal(range.slices());
-        self.ring.exchanges.end(range.id);
+        if self.ring.exchanges.end(range.id) {
+            self.jump(range, COUNTER_JUMP);
+        }
         self.exchanging.retain(|it| it.range != range.id);
         if before.is_some() && change == PartChange::BeginsEmpty {
             let (engine, pin) = self.worker.engine();
@@ -217,10 +227,6 @@ impl Keeper {
         };
         let leads = range.primary == self.ring.identity.cell;
         if let PartChange::Stays(of) = change {
-            if !leads {
-                // It may follow before it has seen a number of its new primary.
-                self.jump(range, COUNTER_JUMP);
-            }
             self.begin_exchange(range, of, now);
         } else if leads && range.epoch > 1 {
             // Others have led it, and have given numbers that nobody knows any more.
@@ -229,14 +235,8 @@ impl Keeper {
     }
 
     /// Lets the counters of a range rise, in its epoch.
-    fn jump(&mut self, range: &Range, by: u64) {
-        let (lanes, (engine, _)) = (&self.ring.log.lanes, self.worker.engine());
-        for slice in range.slices().iter() {
-            let counter = engine.last_version(slice).counter() + by;
-            let version = Version::new(range.epoch, counter);
-            engine.advance(slice, version);
-            lanes.log(lanes.lane_of(slice)).advance(slice, version);
-        }
+    fn jump(&self, range: &Range, by: u64) {
+        jump(&self.ring, range.slices(), range.epoch, by);
     }
 
     /// Begins to exchange with the other cells in sync of `range` what each has of the log of its
@@ -247,10 +247,13 @@ impl Keeper {
         let is_other = |cell: &CellId| if leads { *cell != me } else { *cell == range.primary };
         let others: Vec<_> = range.in_sync().filter(is_other).collect();
         if others.is_empty() {
+            if !leads {
+                self.jump(range, COUNTER_JUMP);
+            }
             return;
         }
         let tail = self.ring.origins.tail(of, slices);
-        let exchange = Exchange::new(range.epoch, slices, &tail, &others);
+        let exchange = Exchange::new((range.epoch, slices), &tail, &others, !leads);
         self.ring.exchanges.begin(id, exchange);
         self.exchanging.push(Exchanging::new((id, range.epoch), others, (tail, leads), now));
     }
@@ -334,8 +337,7 @@ impl Keeper {
             return false;
         };
         self.jump(range, if range.epoch > 1 { COUNTER_JUMP } else { 0 });
-        let (engine, pin) = self.worker.engine();
-        engine.set_role(pin, range.slices(), Role::Primary);
+        self.begun.push(range.slices());
         self.ring.log.set_doubt(level, false);
         self.ring.log.set_alone(level, true);
         self.holds.extend(hold);
@@ -364,6 +366,8 @@ impl Keeper {
             copy.end(&self.ring.log);
         }
         self.ring.set_copies(copies);
+        let (engine, pin) = self.worker.engine();
+        self.begun.drain(..).for_each(|slices| engine.set_role(pin, slices, Role::Primary));
         self.stop_for_flushes();
         let identity = self.ring.identity;
         let serves = |range: &Range| !self.unread.contains(&range.id);
@@ -469,7 +473,8 @@ impl Keeper {
                 }
             };
             let has_others = slices.iter().any(is_shared);
-            copy.set_slices(slices, has_others);
+            let is_in_sync = self.led().any(|(range, _)| range.copies.contains(&cell));
+            copy.set_slices(slices, (has_others, is_in_sync));
             copies.push(copy);
         }
         let reads = |cell: &CellId| copies.iter().any(|copy| copy.cell == *cell);
@@ -525,11 +530,22 @@ impl Keeper {
                 continue;
             }
             let Some(copy) = copies.iter().find(|copy| copy.cell == learning.cell) else {
-                // A log had no place for its reader: it is tried again.
+                // A log had no place for its reader: it is tried again, and, after a while, another
+                // cell, which may read the logs already.
+                learning.notes(false, now);
+                if learning.stands_ns(now) >= LEARNER_LATE_NS {
+                    let (cell, range) = (learning.cell, Some(range.id));
+                    self.ring.find(Finding::Refuses { cell, range });
+                }
                 publishes = true;
                 continue;
             };
-            let (with, by) = ((copy, &self.ring.flushed), (&self.ring.tags, &mut self.worker));
+            if !matches!(learning.progress, Progress::Walking(_)) {
+                learning.notes(true, now);
+            }
+            let others = range.copies.iter().map(|cell| copies.iter().find(|it| it.cell == *cell));
+            let Some(others) = others.collect::<Option<Vec<_>>>() else { continue };
+            let (with, by) = ((copy, &others[..]), (&*self.ring, &mut self.worker));
             publishes |= learning.step(range.slices(), with, by, now);
             is_learning |= !learning.is_ready() && learning.stands_ns(now) < STANDS_NS;
         }
@@ -561,7 +577,7 @@ impl Keeper {
                 it.1.cell == copy.cell && it.1.stands_ns(now) >= LEARNER_LATE_NS
             };
             for (id, _) in self.learning.iter().filter(stands) {
-                if copy.says_full(&self.ring.log) {
+                if copy.says_full() {
                     self.ring.find(Finding::Refuses { cell: copy.cell, range: Some(*id) });
                 }
             }

@@ -1,43 +1,23 @@
 //! When a keeper is to be woken, and what it does not do too early.
 
-use super::cell::{Finding, RingCell, RingHost, RingIdentity};
+use super::cell::{Finding, RingCell};
 use super::keeper::Keeper;
 use super::terms::Term;
-use crate::testing::{NOW, cell_with_log};
+use super::testing::{first_cell, first_cell_finding, formed, formed_with};
+use crate::testing::NOW;
 use crate::worker::Worker;
 use base::Now;
 use effects::LEVELS;
 use engine::Put;
-use ring::{Addresses, CellId, Command, Incarnation, Map, RangeId, Started, Why};
+use ring::{CellId, Command, Map, RangeId, Why};
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 const MS: u64 = 1_000_000;
 
-/// A ring of N cells.
-fn formed(cells: u32) -> Arc<Map> {
-    formed_with(cells, 2)
-}
-
-/// The same, with this number of copies.
-fn formed_with(cells: u32, copies: u8) -> Arc<Map> {
-    let at = std::net::SocketAddr::from(([127, 0, 0, 1], 1));
-    let addresses = Addresses { control: at, links: at, clients: at };
-    let started = Started { incarnation: Incarnation(1), addresses };
-    let mut map = Map::new(7, cells, copies);
-    for token in 0..u64::from(cells) {
-        map.apply(&Command::Join { token, started });
-    }
-    Arc::new(map)
-}
-
 /// How many milliseconds the keeper of the first of N cells rests after each of `ms`.
 fn rests(cells: u32, holds_until_ms: u64, ms: &[u64]) -> Vec<u64> {
-    let identity = RingIdentity { ring: 7, cell: CellId(1), incarnation: 1 };
-    let secret = peer::Secret::new(&[9; 32]).expect("long enough");
-    let host = RingHost { nonce: Box::new(|| [0; _]), find: Box::new(|_| ()) };
-    let ring = RingCell::new(cell_with_log(64 << 20, true), identity, secret, host);
-    let ring = ring.expect("it has a log");
+    let ring = first_cell(|_| ());
     let mut keeper = Keeper::new(ring.clone(), Arc::new(Map::new(7, cells, 2)), NOW);
     assert_eq!(keeper.wakes_at_ns(NOW), u64::MAX, "it has nothing to keep");
     let map = formed(cells);
@@ -84,18 +64,10 @@ fn nothing_is_learned_of_a_range_that_its_primary_does_not_lead_yet() {
             (CellId(1), Some(learner))
         );
     }
-    let found: Arc<Mutex<Vec<RangeId>>> = Arc::default();
-    let finds = found.clone();
-    let find = move |finding| {
-        if let Finding::CaughtUp { at, .. } = finding {
-            finds.lock().expect("nobody panics").push(at.range);
-        }
-    };
-    let identity = RingIdentity { ring: 7, cell: CellId(1), incarnation: 1 };
-    let secret = peer::Secret::new(&[9; 32]).expect("long enough");
-    let host = RingHost { nonce: Box::new(|| [0; _]), find: Box::new(find) };
-    let ring = RingCell::new(cell_with_log(64 << 20, true), identity, secret, host);
-    let ring = ring.expect("it has a log");
+    let (ring, found) = first_cell_finding(|finding| match finding {
+        Finding::CaughtUp { at, .. } => Some(at.range),
+        _ => None,
+    });
     let mut keeper = Keeper::new(ring.clone(), Arc::new(Map::new(7, 2, 2)), NOW);
     let other = |epoch| Term { range: RangeId(99), epoch };
     for epoch in 1..LEVELS as u32 {
@@ -112,7 +84,7 @@ fn nothing_is_learned_of_a_range_that_its_primary_does_not_lead_yet() {
                 .logs()
                 .for_each(|(lane, log)| copy.acknowledges(lane.index(), log.end()));
         }
-        std::mem::take(&mut *found.lock().expect("nobody panics"))
+        found.take()
     };
     let steps: Vec<_> = (0..200).flat_map(|_| learn(NOW)).collect();
     assert!(steps.contains(&first) && !steps.contains(&second), "{steps:?}");
@@ -132,18 +104,10 @@ fn a_learner_that_has_said_that_it_is_full_and_takes_nothing_is_given_up() {
     map.apply(&drops);
     map.apply(&Command::Learn { at: map.ranges[0].stamp(), cell: learner });
     let id = map.ranges[0].id;
-    let found: Arc<Mutex<Vec<_>>> = Arc::default();
-    let finds = found.clone();
-    let find = move |finding| {
-        if let Finding::Refuses { cell, range } = finding {
-            finds.lock().expect("nobody panics").push((cell, range));
-        }
-    };
-    let identity = RingIdentity { ring: 7, cell: CellId(1), incarnation: 1 };
-    let secret = peer::Secret::new(&[9; 32]).expect("long enough");
-    let host = RingHost { nonce: Box::new(|| [0; _]), find: Box::new(find) };
-    let ring = RingCell::new(cell_with_log(64 << 20, true), identity, secret, host);
-    let ring = ring.expect("it has a log");
+    let (ring, found) = first_cell_finding(|finding| match finding {
+        Finding::Refuses { cell, range } => Some((cell, range)),
+        _ => None,
+    });
     // More than a learner takes before it has said how much room it has.
     let mut worker = Worker::new(ring.cell.clone());
     worker.begin(NOW);
@@ -161,24 +125,53 @@ fn a_learner_that_has_said_that_it_is_full_and_takes_nothing_is_given_up() {
         let copies = ring.copies();
         let logs = ring.log.lanes.logs();
         logs.for_each(|(lane, log)| copies[0].acknowledges(lane.index(), log.end()));
-        std::mem::take(&mut *found.lock().expect("nobody panics"))
+        found.take()
     };
     let before: Vec<_> = (0..4_000).step_by(20).flat_map(&mut refused).collect();
     assert_eq!(before, [], "it may still get room");
-    let (lane, reader) = (ring.log.lanes.nowhere().lane, ring.copies()[0].readers[0].0);
-    ring.log.set_full(lane, reader, true);
+    let lane = ring.log.lanes.nowhere().lane;
+    ring.copies()[0].sets_full(lane, true, &ring.log);
+    let slice = map.ranges[0].slices().iter().next().expect("it has slices");
+    assert!(!ring.log.is_full(slice), "clients are not refused for its sake");
     assert!(refused(4_200).contains(&(learner, Some(id))));
 }
 
 /// The first cell of a ring with three copies of each range, and the map of that.
 fn one_of_three_copies() -> (Arc<RingCell>, Keeper, Map) {
-    let identity = RingIdentity { ring: 7, cell: CellId(1), incarnation: 1 };
-    let secret = peer::Secret::new(&[9; 32]).expect("long enough");
-    let host = RingHost { nonce: Box::new(|| [5; _]), find: Box::new(|_| ()) };
-    let ring = RingCell::new(cell_with_log(64 << 20, true), identity, secret, host);
-    let ring = ring.expect("it has a log");
+    let ring = first_cell(|_| ());
     let keeper = Keeper::new(ring.clone(), Arc::new(Map::new(7, 3, 3)), NOW);
     (ring, keeper, Map::clone(&formed_with(3, 3)))
+}
+
+/// What a learner has learned is not in what it keeps for other copies: if its primary ended, a
+/// copy that lacks some of it could not get it.
+#[test]
+fn a_learner_is_ready_when_the_other_copies_have_all_that_it_has_learned() {
+    let (mut map, learner) = (Map::clone(&formed_with(3, 3)), CellId(3));
+    let drops = Command::Drop { at: map.ranges[0].stamp(), cell: learner, why: Why::Silent };
+    map.apply(&drops);
+    map.apply(&Command::Learn { at: map.ranges[0].stamp(), cell: learner });
+    let range = &map.ranges[0];
+    assert_eq!((range.primary, &range.copies[..]), (CellId(1), &[CellId(2)][..]));
+    let (ring, found) = first_cell_finding(|finding| match finding {
+        Finding::CaughtUp { cell, .. } => Some(cell),
+        _ => None,
+    });
+    let mut keeper = Keeper::new(ring.clone(), Arc::new(Map::new(7, 3, 3)), NOW);
+    keeper.adopt(Arc::new(map.clone()), BTreeMap::new(), NOW);
+    keeper.hear_ready(learner, map.version);
+    let mut is_ready = |acknowledging: &[CellId]| {
+        for _ in 0..300 {
+            keeper.tend(NOW);
+            for copy in ring.copies().iter().filter(|copy| acknowledging.contains(&copy.cell)) {
+                let logs = ring.log.lanes.logs();
+                logs.for_each(|(lane, log)| copy.acknowledges(lane.index(), log.end()));
+            }
+        }
+        found.take().contains(&learner)
+    };
+    assert!(!is_ready(&[learner]), "the other one lacks something");
+    assert!(is_ready(&[learner, CellId(2)]));
 }
 
 /// Where replies wait for no copy, clients may have numbers of the new primary that this cell has
@@ -192,9 +185,56 @@ fn who_stays_a_copy_of_a_new_primary_gives_none_of_its_numbers_again() {
     let promotes =
         Command::Promote { at: map.ranges[1].stamp(), cell: CellId(3), why: Why::Silent };
     map.apply(&promotes);
+    keeper.adopt(Arc::new(map.clone()), BTreeMap::new(), NOW);
+    // Its tail has not come when it ends as well.
+    let leads = Command::Promote { at: map.ranges[1].stamp(), cell: CellId(1), why: Why::Silent };
+    map.apply(&leads);
+    assert_eq!((map.ranges[1].primary, map.ranges[1].epoch), (CellId(1), 3));
     keeper.adopt(Arc::new(map), BTreeMap::new(), NOW);
+    keeper.tend(NOW);
     let after = ring.cell.engine().last_version(slice).counter();
-    assert!(after - before >= 1 << 20, "{before} {after}");
+    assert!(after - before >= 2 << 20, "{before} {after}");
+}
+
+/// Nine cells copy what one leads, and its logs have eight readers.
+#[test]
+fn a_learner_that_gets_no_place_in_the_logs_is_given_up() {
+    let mut map = Map::clone(&formed(10));
+    for at in 1..10 {
+        // The other ranges are led by the first cell too, each with a copy of its own.
+        let stamp = |map: &Map| map.ranges[at].stamp();
+        let (primary, copy) = (map.ranges[at].primary, map.ranges[at].copies[0]);
+        if copy != CellId(1) {
+            map.apply(&Command::Drop { at: stamp(&map), cell: copy, why: Why::Silent });
+            map.apply(&Command::Learn { at: stamp(&map), cell: CellId(1) });
+            map.apply(&Command::Admit { at: stamp(&map), cell: CellId(1) });
+        }
+        map.apply(&Command::Promote { at: stamp(&map), cell: CellId(1), why: Why::Silent });
+        map.apply(&Command::Learn { at: stamp(&map), cell: primary });
+    }
+    let (ring, found) = first_cell_finding(|finding| match finding {
+        Finding::Refuses { cell, range } => Some((cell, range)),
+        _ => None,
+    });
+    let mut keeper = Keeper::new(ring.clone(), Arc::new(Map::new(7, 10, 2)), NOW);
+    keeper.adopt(Arc::new(map.clone()), BTreeMap::new(), NOW);
+    let learners = map.ranges.iter().filter_map(|range| range.learner);
+    learners.for_each(|cell| keeper.hear_ready(cell, map.version));
+    let mut refused = |ms: u64| {
+        (0..500).for_each(|_| {
+            keeper.tend(Now { mono_ns: NOW.mono_ns + ms * MS, ..NOW });
+            for copy in ring.copies().iter() {
+                let logs = ring.log.lanes.logs();
+                logs.for_each(|(lane, log)| copy.acknowledges(lane.index(), log.end()));
+            }
+        });
+        found.take()
+    };
+    assert_eq!(refused(100), []);
+    assert_eq!(ring.copies().len(), 8);
+    let found = refused(2_000);
+    let reads = |cell| ring.copies().iter().any(|copy| copy.cell == cell);
+    assert!(!found.is_empty() && found.iter().all(|(cell, _)| !reads(*cell)), "{found:?}");
 }
 
 /// An operator gives a lost range to a cell that had copied it once. Others have led it since.

@@ -105,9 +105,9 @@ impl<H: LinkHandler> Connection<H> for RingConnection {
         }
     }
 
-    fn complete(&mut self, ticket: Ticket, bytes: &[u8], last: bool) -> bool {
+    fn complete(&mut self, ticket: Ticket, part: (&[u8], bool), context: &Context<H>) -> bool {
         match self {
-            Self::Client(it) => it.complete(ticket, bytes, last),
+            Self::Client(it) => it.complete(ticket, part, context),
             Self::Link(_) => false,
         }
     }

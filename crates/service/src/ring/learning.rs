@@ -8,15 +8,16 @@
 //! Walking   the items that there are are appended, between the changes that go on
 //! Tail      until the learner has acknowledged all of that
 //! Counted   its acknowledgements count: no reply leaves without them from now on
-//! Last      until it has acknowledged what replies have left for before that
+//! Last      until it, and all copies in sync, have acknowledged what replies have left for before
+//!           that: what it has learned is in all of them
 //! Ready     the map may make it a copy
 //! ```
 
+use super::cell::RingCell;
 use super::copy::Copy;
 use super::flushed::Flushed;
 use super::slice_state::{self, SLICES_MAX, SliceState};
 use super::tag_state;
-use super::tags::Tags;
 use super::walk::Walk;
 use crate::worker::Worker;
 use base::{Now, SliceId, SliceRange};
@@ -53,7 +54,7 @@ pub(crate) struct Learning {
     /// The version of the map in which it began.
     pub(crate) since: u64,
     pub(crate) progress: Progress,
-    /// Since when a walk appends nothing; 0 while it does.
+    /// Since when it has no reader, or a walk appends nothing; 0 while it goes on.
     stands_since_ns: u64,
 }
 
@@ -77,18 +78,27 @@ impl Learning {
         matches!(self.progress, Progress::Ready)
     }
 
-    /// For how long no log has taken anything of its walk.
+    /// Notes whether it `goes_on`: its streams read the logs, and these take what it walks over.
+    pub(crate) fn notes(&mut self, goes_on: bool, now: Now) {
+        self.stands_since_ns = match goes_on {
+            true => 0,
+            false if self.stands_since_ns == 0 => now.mono_ns,
+            false => self.stands_since_ns,
+        };
+    }
+
+    /// For how long it does not.
     pub(crate) fn stands_ns(&self, now: Now) -> u64 {
         if self.stands_since_ns == 0 { 0 } else { now.mono_ns.saturating_sub(self.stands_since_ns) }
     }
 
-    /// Goes one step further with `slices`. Returns whether its acknowledgements count
-    /// from now on, or it is ready from now on.
+    /// Goes one step further with `slices`. `others`: the copies in sync. Returns whether its
+    /// acknowledgements count from now on, or it is ready from now on.
     pub(crate) fn step(
         &mut self,
         slices: SliceRange,
-        (copy, flushed): (&Arc<Copy>, &Flushed),
-        (tags, worker): (&Tags, &mut Worker),
+        (copy, others): (&Arc<Copy>, &[&Arc<Copy>]),
+        (ring, worker): (&RingCell, &mut Worker),
         now: Now,
     ) -> bool {
         match &mut self.progress {
@@ -97,12 +107,12 @@ impl Learning {
                 let numbers = slices.numbers();
                 let start = (*next).max(numbers.start);
                 let end = numbers.end.min(start + SLICES_MAX);
-                if append_states(SliceRange::new(start..end), flushed, worker) {
+                if append_states(SliceRange::new(start..end), &ring.flushed, worker) {
                     *next = end;
                 }
                 if *next == numbers.end {
                     // Changes that are appended from now on bring their tags.
-                    let states = tags.states(slices);
+                    let states = ring.tags.states(slices);
                     self.progress =
                         Progress::Tags(states.iter().flat_map(tag_state::encode).collect());
                 }
@@ -124,15 +134,12 @@ impl Learning {
                 let mut at = before;
                 let mut emits = Emits { sink, readers, walk };
                 let more = engine.scan(pin, slices, &mut at, ITEMS, now, &mut emits);
-                self.stands_since_ns = match walk.end(before, at) {
-                    true => 0,
-                    false if self.stands_since_ns == 0 => now.mono_ns,
-                    false => self.stands_since_ns,
-                };
+                let goes_on = walk.end(before, at);
                 if more == More::No {
                     let ends = sink_lanes(worker);
                     self.progress = Progress::Tail(ends);
                 }
+                self.notes(goes_on, now);
             }
             Progress::Tail(ends) => {
                 if copy.has_acked(ends) {
@@ -142,8 +149,10 @@ impl Learning {
             }
             // The levels wait for it already, so that whatever is appended after this does.
             Progress::Counted => self.progress = Progress::Last(sink_lanes(worker)),
+            // It was not sent as changes what it has learned: another copy that lacks some of it
+            // could not get that from it if this cell ended.
             Progress::Last(ends) => {
-                if copy.has_acked(ends) {
+                if copy.has_acked(ends) && others.iter().all(|other| other.has_acked(ends)) {
                     self.progress = Progress::Ready;
                     return true;
                 }

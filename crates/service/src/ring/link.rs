@@ -7,7 +7,9 @@
 //!                       +-> StreamIn        entries come in, acknowledgements go out
 //! ```
 //!
-//! What comes in is taken at once, and never waits for what goes out. What is wrong ends the link.
+//! What comes in is taken at once, and never waits for what goes out; but requests of another cell
+//! are taken no faster than it takes the replies. It always does, so two cells never wait for each
+//! other. What is wrong ends the link.
 
 use super::stream_in::StreamIn;
 use super::waiting::{Waiting, WaitingReplies};
@@ -46,6 +48,9 @@ pub(crate) trait LinkHandler: Handler {
 /// what they are about at the same time.
 pub(super) const AHEAD: usize = 16;
 
+/// Bytes of replies, in one turn or waiting for logs, after which no more requests are taken.
+const REPLIES_BYTES_MAX: usize = 256 << 10;
+
 /// Bytes of memory that are kept for the beginning of a frame.
 const INPUT_KEEP_BYTES: usize = 4 << 10;
 
@@ -77,6 +82,9 @@ pub struct Link {
     /// What is to be sent first.
     first: Vec<u8>,
     waiting: WaitingReplies,
+    /// Why no request is taken: [`Flow::Full`] or [`Flow::Waiting`]; [`Flow::Again`] when that is
+    /// over, [`Flow::Idle`] if there is no reason.
+    stopped: Flow,
 }
 
 impl Link {
@@ -102,8 +110,8 @@ impl Link {
         decoder: Decoder,
         first: Vec<u8>,
     ) -> Self {
-        let (input, waiting) = (Vec::new(), WaitingReplies::default());
-        Self { id, kind, cell, incarnation: 0, lane, decoder, input, first, waiting }
+        let (input, waiting, stopped) = (Vec::new(), WaitingReplies::default(), Flow::Idle);
+        Self { id, kind, cell, incarnation: 0, lane, decoder, input, first, waiting, stopped }
     }
 
     pub(crate) fn id(&self) -> ConnId {
@@ -112,7 +120,7 @@ impl Link {
 
     /// What it needs next.
     pub(crate) fn flow(&self) -> Flow {
-        if matches!(self.kind, Kind::Over) { Flow::Close } else { Flow::Idle }
+        if matches!(self.kind, Kind::Over) { Flow::Close } else { self.stopped }
     }
 
     /// Whether input can be taken where it was received.
@@ -138,7 +146,7 @@ impl Link {
 
     /// Takes `input`, which follows what is kept of earlier input.
     fn take<H: LinkHandler>(&mut self, mut input: &[u8], context: &mut Context<H>) {
-        while !self.input.is_empty() && !input.is_empty() {
+        while !self.input.is_empty() && !input.is_empty() && self.stopped == Flow::Idle {
             // A frame that has begun is completed, so that the others are taken where they are.
             let (front, rest) = input.split_at(self.lacks().min(input.len()));
             self.input.extend_from_slice(front);
@@ -151,7 +159,7 @@ impl Link {
                 break;
             }
         }
-        if self.input.is_empty() {
+        if self.input.is_empty() && self.stopped == Flow::Idle {
             input = &input[self.take_frames(input, context)..];
         }
         self.input.extend_from_slice(input);
@@ -171,7 +179,11 @@ impl Link {
     /// Takes whole frames off the front of `input`. Returns how many bytes were used.
     fn take_frames<H: LinkHandler>(&mut self, input: &[u8], context: &mut Context<H>) -> usize {
         let (mut used, mut looked) = (0, 0);
+        let before = context.out.len();
         while used < input.len() {
+            if self.is_stopped(context.out.len() - before) {
+                break;
+            }
             if used >= looked && matches!(self.kind, Kind::Answering) {
                 looked = used + self.look_ahead(&input[used..], &context.handler);
             }
@@ -199,6 +211,18 @@ impl Link {
             }
         }
         used
+    }
+
+    /// Whether no more requests are taken. `composed`: bytes of replies in this turn.
+    fn is_stopped(&mut self, composed: usize) -> bool {
+        if matches!(self.kind, Kind::Answering) {
+            self.stopped = match () {
+                () if composed >= REPLIES_BYTES_MAX => Flow::Full,
+                () if self.waiting.bytes() >= REPLIES_BYTES_MAX => Flow::Waiting,
+                () => Flow::Idle,
+            };
+        }
+        self.stopped != Flow::Idle
     }
 
     /// Looks at the first frames of `input`. Returns how many bytes they have.
@@ -272,6 +296,9 @@ impl Link {
             Some(frame) => out.extend_from_slice(frame),
             None => handler.reply_in_doubt(id, out),
         });
+        if self.stopped == Flow::Waiting && self.waiting.bytes() < REPLIES_BYTES_MAX {
+            self.stopped = Flow::Again;
+        }
     }
 }
 
@@ -328,6 +355,7 @@ impl<H: LinkHandler> Connection<H> for Link {
 
     fn resume(&mut self, context: &mut Context<H>) -> Flow {
         context.out.bytes_mut().append(&mut self.first);
+        self.stopped = Flow::Idle;
         let mut kept = std::mem::take(&mut self.input);
         let used = self.take_frames(&kept, context);
         kept.drain(..used);
@@ -346,7 +374,7 @@ impl<H: LinkHandler> Connection<H> for Link {
         None
     }
 
-    fn complete(&mut self, _ticket: Ticket, _bytes: &[u8], _last: bool) -> bool {
+    fn complete(&mut self, _ticket: Ticket, _part: (&[u8], bool), _context: &Context<H>) -> bool {
         false
     }
 

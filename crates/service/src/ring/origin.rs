@@ -6,13 +6,14 @@
 //! was accepted before.
 
 use super::kept::{KeptEntries, KeptRoom};
+use super::room::StreamPromise;
 use super::tail::{Reach, Tail};
 use base::{MemoryBudget, SLICES, SliceId, SliceRange, Version};
 use ring::CellId;
 use std::collections::BTreeMap;
 use std::ops::BitXor;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 /// Readings of a log in one life of its cell: the lower bits of the number of a log.
 pub(crate) const READINGS_BITS: u32 = 24;
@@ -23,6 +24,15 @@ pub(crate) struct Lane {
     pub(crate) applied: Option<u64>,
     /// What other copies may lack.
     pub(crate) kept: KeptEntries,
+    /// What the stream was promised that was opened last.
+    promise: Weak<StreamPromise>,
+}
+
+impl Lane {
+    /// Nothing was applied yet.
+    fn new(room: &Arc<KeptRoom>) -> Self {
+        Self { applied: None, kept: KeptEntries::new(0, room.clone()), promise: Weak::new() }
+    }
 }
 
 /// The streams from one cell.
@@ -39,6 +49,15 @@ impl Origin {
     pub(crate) fn lock(&self, lane: u8) -> Option<MutexGuard<'_, Lane>> {
         let lane = lock(self.lanes.get(usize::from(lane))?);
         (!self.is_over.load(Ordering::Acquire)).then_some(lane)
+    }
+
+    /// The stream of `lane` that was opened last has this `promise`. An earlier one is void.
+    pub(crate) fn promises(&self, lane: u8, promise: &Arc<StreamPromise>) {
+        let Some(mut lane) = self.lock(lane) else { return };
+        let earlier = std::mem::replace(&mut lane.promise, Arc::downgrade(promise));
+        if let Some(earlier) = earlier.upgrade() {
+            earlier.end();
+        }
     }
 
     /// Ends it, and waits until what is under way is applied.
@@ -122,8 +141,7 @@ impl Origins {
             return None;
         }
         let origin = known.cloned().unwrap_or_else(|| {
-            let lane = || Lane { applied: None, kept: KeptEntries::new(0, self.room.clone()) };
-            let lanes = (0..lanes).map(|_| Mutex::new(lane())).collect();
+            let lanes = (0..lanes).map(|_| Mutex::new(Lane::new(&self.room))).collect();
             let origin = Arc::new(Origin { log, lanes, is_over: AtomicBool::new(false) });
             if let Some(old) = by_cell.insert(cell, origin.clone()) {
                 old.end();
@@ -133,8 +151,8 @@ impl Origins {
         drop(by_cell);
         let mut of_lane = origin.lock(lane)?;
         if of_lane.applied.is_none() {
-            let kept = KeptEntries::new(start, self.room.clone());
-            *of_lane = Lane { applied: Some(start), kept };
+            of_lane.kept = KeptEntries::new(start, self.room.clone());
+            of_lane.applied = Some(start);
         }
         let next = of_lane.applied? + 1;
         drop(of_lane);

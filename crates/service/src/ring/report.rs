@@ -159,7 +159,7 @@ fn forgive(ring: &RingCell, at: Stamp, out: &mut Vec<u8>) {
     if !ring.cell.options().allow_flush {
         out.extend_from_slice(reply::FLUSH_DISABLED);
     } else if ring.map().range(at.range).is_none_or(|range| range.stamp() != at) {
-        out.extend_from_slice(b"CLIENT_ERROR the range is another now; look at it again\r\n");
+        out.extend_from_slice(b"CLIENT_ERROR the range has changed; look again\r\n");
     } else {
         ring.find(Finding::Forgives { at });
         out.extend_from_slice(reply::OK);
@@ -172,7 +172,7 @@ fn recover(ring: &RingCell, version: u64, out: &mut Vec<u8>) {
     if !ring.cell.options().allow_flush {
         out.extend_from_slice(reply::FLUSH_DISABLED);
     } else if ring.map().version != version {
-        out.extend_from_slice(b"CLIENT_ERROR the map is another now; look at it again\r\n");
+        out.extend_from_slice(b"CLIENT_ERROR the map has changed; look again\r\n");
     } else {
         ring.find(Finding::Recovers { version });
         out.extend_from_slice(reply::OK);

@@ -11,8 +11,10 @@
 use super::cell::{Finding, Flushing};
 use super::executor::{Executor, Leads};
 use super::flush as flush_range;
-use super::job::{Asks, Gather, Job, Origin, Repeat};
+use super::gather::{Asks, Gather};
+use super::job::{Job, Origin, Repeat};
 use super::jobs::{JOBS_MAX, Jobs};
+use super::not_now::NotNow;
 use super::routes::Target;
 use super::target::{is_noreply, repeat, value_bytes};
 use super::wanted::Wanted;
@@ -54,15 +56,15 @@ pub(super) fn call(
     reply: &mut Reply,
 ) -> Outcome {
     let leads = match Wanted::of(request, jobs.executor.consistency()) {
-        Ok(_) if jobs.is_kept(slice) => Leads::No,
+        Ok(_) if jobs.is_kept(slice) => Leads::No(NotNow::Unknown),
         Ok(wanted) => jobs.executor.leads_as(slice, wanted),
         Err(unknown) => Leads::Refused(format!("CLIENT_ERROR {unknown}")),
     };
     match leads {
         Leads::Yes => jobs.executor.call(conn, request, ticket, reply),
         // A part of its reply has left: only this cell can go on with it.
-        Leads::No | Leads::Refused(_) if conn.progress > 0 => Outcome::Park,
-        Leads::No => forward(jobs, conn, (request, slice), ticket, reply),
+        Leads::No(_) | Leads::Refused(_) if conn.progress > 0 => Outcome::Park,
+        Leads::No(_) => forward(jobs, conn, (request, slice), ticket, reply),
         Leads::Refused(line) => {
             if !is_noreply(request) {
                 reply.bytes_mut().extend_from_slice(line.as_bytes());
@@ -167,14 +169,17 @@ pub(super) fn gather(
     if let Some(outcome) = is_full(jobs, (keys.count(), 0), conn, false, reply) {
         return outcome;
     }
+    let parts = keys.flatten().map(|key| part(request, key));
+    begin_gather(jobs, Gather::new(ticket, Asks::Values, repeat(request), parts))
+}
+
+/// Begins a request in several parts. While some of them wait, nothing that follows it is executed:
+/// it could change what they ask for.
+fn begin_gather(jobs: &mut Jobs, gather: Gather) -> Outcome {
     let number = jobs.asked.next_id();
-    let parts: Vec<_> = keys.flatten().map(|key| part(request, key)).collect();
-    jobs.finishing.gather(number, Gather::new(ticket, Asks::Values, parts.len()));
-    for (index, what) in parts.into_iter().enumerate() {
-        let origin = Origin::Part { gather: number, index };
-        jobs.dispatch(Job::new(origin, what, repeat(request), jobs.due_ns()));
-    }
-    Outcome::Pending
+    jobs.finishing.gather(number, gather);
+    jobs.begin_parts(number);
+    if jobs.finishing.has_waiting(number) { Outcome::PendingAlone } else { Outcome::Pending }
 }
 
 /// Ends all items, range by range.
@@ -185,7 +190,6 @@ pub(super) fn flush(
     noreply: bool,
     reply: &mut Reply,
 ) -> Outcome {
-    let number = jobs.asked.next_id();
     let map = jobs.executor.ring.map();
     let starts = map.ranges.iter().filter_map(|range| range.slices().iter().next());
     let slices: Vec<_> = starts.collect();
@@ -196,19 +200,15 @@ pub(super) fn flush(
     if let Some(outcome) = is_full(jobs, (slices.len(), 0), conn, noreply, reply) {
         return outcome;
     }
+    let parts = slices.into_iter().map(|slice| (flush_range::text(slice), slice));
+    // To flush twice ends what was written since.
     if !noreply {
-        jobs.finishing.gather(number, Gather::new(ticket, Asks::Done, slices.len()));
+        return begin_gather(jobs, Gather::new(ticket, Asks::Done, Repeat::Never, parts));
     }
-    for (index, slice) in slices.into_iter().enumerate() {
-        let origin = match noreply {
-            true => Origin::Nobody,
-            false => Origin::Part { gather: number, index },
-        };
-        // To flush twice ends what was written since.
-        let what = (flush_range::text(slice), slice);
-        jobs.dispatch(Job::new(origin, what, Repeat::Never, jobs.due_ns()));
+    for what in parts {
+        jobs.dispatch(Job::new(Origin::Nobody, what, Repeat::Never, jobs.due_ns()));
     }
-    if noreply { Outcome::Done } else { Outcome::Pending }
+    Outcome::Done
 }
 
 /// Ends all items in second `due_s`, once the map has that.

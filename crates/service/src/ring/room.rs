@@ -18,8 +18,8 @@
 
 use crate::cell::Cell;
 use engine::{Holdings, KeptForCopies};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The part of the limit that is kept free for copies.
 const RESERVE_PART: u64 = 128;
@@ -41,10 +41,14 @@ const SHARE_BYTES_MIN: u64 = 8 << 10;
 /// evict all the same: what is left of a few long items may fit in no fewer segments.
 const LOOKS_MAX: u32 = 10;
 
-/// The same, and each without progress, while more than this part of the memory is dead beyond what
-/// is left uncompacted. In a full cell less is dead, unless a range was dropped.
+/// While more than this part of the memory is dead beyond what is left uncompacted, compaction is
+/// waited for as long as it makes progress. In a full cell less is dead, unless a range was
+/// dropped.
 const DEAD_PART: u64 = 8;
-const DEAD_LOOKS_MAX: u32 = 1000;
+/// So much less is dead when it has made some: the part of what items have taken.
+const PROGRESS_PART: u64 = 1024;
+/// How long it may make none. Those who write wait meanwhile.
+const PROGRESS_NS: u64 = 500_000_000;
 
 impl Promised {
     /// Whether the copy has no memory for what comes next, and says that its primary should evict.
@@ -88,23 +92,21 @@ impl Looks {
 
 /// How far compaction has come while much of the memory was dead.
 #[derive(Clone, Copy, Debug, Default)]
-struct DeadLooks {
-    /// Looks without progress.
-    count: u32,
-    /// The least that was dead in this time; 0 before the first look.
-    least: u64,
+struct Compaction {
+    /// What was dead when it made progress last; 0 before the first look.
+    dead: u64,
+    /// When that was.
+    at_ns: u64,
 }
 
-impl DeadLooks {
-    /// Looks once more, where this is `dead`. Returns whether compaction makes progress, or may
-    /// still begin to.
-    fn lasts(&mut self, dead: u64) -> bool {
-        let progresses = self.least == 0 || dead < self.least;
-        if progresses {
-            *self = Self { count: 0, least: dead };
+impl Compaction {
+    /// Looks at it, where this is `dead` of what is `taken`. Returns whether it makes progress, or
+    /// may still begin to.
+    fn progresses(&mut self, dead: u64, taken: u64, now_ns: u64) -> bool {
+        if self.dead == 0 || dead + taken / PROGRESS_PART < self.dead {
+            *self = Self { dead, at_ns: now_ns };
         }
-        self.count = self.count.saturating_add(1);
-        self.count <= DEAD_LOOKS_MAX
+        now_ns.saturating_sub(self.at_ns) < PROGRESS_NS
     }
 }
 
@@ -128,12 +130,40 @@ pub(crate) struct Room {
     learns: AtomicBool,
 }
 
+/// What one stream was promised. It is void once the stream is opened again: the connection of
+/// before may stay for long where the other machine has gone without a word.
+pub(crate) struct StreamPromise(Mutex<Option<Promise>>);
+
+impl StreamPromise {
+    fn lock(&self) -> MutexGuard<'_, Option<Promise>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// It is void: others may have what was promised.
+    pub(crate) fn end(&self) {
+        *self.lock() = None;
+    }
+
+    /// Whether the stream should be promised more, or its primary may have to evict.
+    pub(crate) fn is_short(&self) -> bool {
+        self.lock().as_ref().is_some_and(Promise::is_short)
+    }
+
+    /// These bytes have come. What is promised now; `None` if it is void.
+    pub(crate) fn take(&self, bytes: u64, now_ns: u64) -> Option<Promised> {
+        let mut promise = self.lock();
+        let promise = promise.as_mut()?;
+        promise.take(bytes);
+        Some(promise.renew(now_ns))
+    }
+}
+
 /// What one stream was promised, and has not taken.
-pub(crate) struct Promise {
+struct Promise {
     room: Arc<Room>,
     bytes: u64,
     looks: Looks,
-    dead: DeadLooks,
+    compaction: Compaction,
 }
 
 impl Room {
@@ -166,10 +196,22 @@ impl Room {
     }
 
     /// One more stream, which was promised nothing yet.
-    pub(crate) fn promise(self: &Arc<Self>) -> Promise {
+    pub(crate) fn stream(self: &Arc<Self>) -> Arc<StreamPromise> {
+        Arc::new(StreamPromise(Mutex::new(Some(self.promise()))))
+    }
+
+    fn promise(self: &Arc<Self>) -> Promise {
         self.streams.fetch_add(1, Ordering::Relaxed);
-        let (looks, dead) = (Looks::default(), DeadLooks::default());
-        Promise { room: self.clone(), bytes: 0, looks, dead }
+        let (looks, compaction) = (Looks::default(), Compaction::default());
+        Promise { room: self.clone(), bytes: 0, looks, compaction }
+    }
+
+    /// A value of `bytes` bytes comes.
+    #[inline]
+    pub(crate) fn sees(&self, bytes: usize) {
+        if self.longest.load(Ordering::Relaxed) < bytes as u64 {
+            self.longest.fetch_max(bytes as u64, Ordering::Relaxed);
+        }
     }
 
     /// Bytes that are kept free, and the most of it that one stream is promised.
@@ -184,35 +226,26 @@ impl Room {
 
 impl Promise {
     /// These bytes have come.
-    pub(crate) fn take(&mut self, bytes: u64) {
+    fn take(&mut self, bytes: u64) {
         let bytes = bytes.min(self.bytes);
         self.bytes -= bytes;
         self.room.promised.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// A value of `bytes` bytes comes.
-    #[inline]
-    pub(crate) fn sees(&self, bytes: usize) {
-        let longest = &self.room.longest;
-        if longest.load(Ordering::Relaxed) < bytes as u64 {
-            longest.fetch_max(bytes as u64, Ordering::Relaxed);
-        }
-    }
-
     /// Whether the stream should be promised more, or its primary may have to evict.
-    pub(crate) fn is_short(&self) -> bool {
+    fn is_short(&self) -> bool {
         let lacks = self.room.cell.engine().lacks_room_for_copies();
         lacks || self.bytes < self.room.reserve().1 / 4 * 3
     }
 
     /// Promises more, if the stream is short, and there is room. Asks for room where there is none.
-    pub(crate) fn renew(&mut self) -> Promised {
+    fn renew(&mut self, now_ns: u64) -> Promised {
         if !self.is_short() {
             return Promised { bytes: self.bytes, wanted: 0 };
         }
         let held = self.room.cell.engine().holdings();
         self.takes_of(&held);
-        let wanted = self.asks(&held);
+        let wanted = self.asks(&held, now_ns);
         Promised { bytes: self.bytes, wanted }
     }
 
@@ -234,7 +267,7 @@ impl Promise {
 
     /// Lets this cell work towards the room that is missing. Returns what the primary should evict
     /// of it: nothing while this cell evicts itself, or compaction may make it.
-    fn asks(&mut self, held: &Holdings) -> u64 {
+    fn asks(&mut self, held: &Holdings, now_ns: u64) -> u64 {
         let (engine, (reserve, _)) = (self.room.cell.engine(), self.room.reserve());
         let promised = self.room.promised.load(Ordering::Relaxed) + self.room.for_return();
         let evicts = engine.evicts();
@@ -243,11 +276,11 @@ impl Promise {
         let aim = if evicts { reserve } else { promised + reserve };
         let lacking = aim.saturating_sub(held.free);
         // Where much is dead, as after a range was dropped, compaction needs time and nothing else.
-        let much = (held.primaries + held.copies) / DEAD_PART;
-        let is_dead = lacking > 0 && held.compactable() > much;
-        let is_compacting = is_dead && self.dead.lasts(held.dead);
+        let taken = held.primaries + held.copies;
+        let is_dead = lacking > 0 && held.compactable() > taken / DEAD_PART;
+        let is_compacting = is_dead && self.compaction.progresses(held.dead, taken, now_ns);
         if !is_dead {
-            self.dead = DeadLooks::default();
+            self.compaction = Compaction::default();
         }
         let evicts_more = leads_enough && !is_compacting;
         let evict_aim = if evicts_more { reserve.max(promised) } else { promised };
@@ -300,7 +333,7 @@ mod tests {
         let cell = cell_without_eviction(8 << 20);
         let room = Room::new(cell.clone());
         let mut promise = room.promise();
-        assert!(!promise.renew().is_full());
+        assert!(!promise.renew(0).is_full());
         let mut worker = Worker::new(cell.clone());
         let mut stored = Vec::new();
         let set = |worker: &mut Worker, key: &str| {
@@ -317,13 +350,13 @@ mod tests {
                 wrote => break assert_eq!(wrote, WriteStatus::NoSpace),
             }
         }
-        assert!(promise.renew().bytes >= SHARE_BYTES_MIN, "what was promised is kept");
+        assert!(promise.renew(0).bytes >= SHARE_BYTES_MIN, "what was promised is kept");
         let mut another = room.promise();
         // It looks first whether compaction makes room.
-        let is_full = (0..=LOOKS_MAX).any(|_| another.renew().is_full());
-        assert!(is_full, "{:?}", another.renew());
+        let is_full = (0..=LOOKS_MAX).any(|_| another.renew(0).is_full());
+        assert!(is_full, "{:?}", another.renew(0));
         room.set_learns(true);
-        let for_learning = another.renew();
+        let for_learning = another.renew(0);
         assert!(for_learning.bytes >= SHARE_BYTES_MIN, "it has kept some: {for_learning:?}");
         assert_eq!(set(&mut worker, "one more"), WriteStatus::NoSpace, "that is not for clients");
         room.set_learns(false);
@@ -336,20 +369,20 @@ mod tests {
         worker.begin(NOW);
         while worker.tend(NOW, 1024) == Left::Debt {}
         worker.end();
-        let promised = another.renew();
+        let promised = another.renew(0);
         assert!(!promised.is_full() && promised.bytes >= SHARE_BYTES_MIN, "{promised:?}");
     }
 
     #[test]
     fn compaction_is_waited_for_as_long_as_it_makes_progress() {
-        let mut looks = DeadLooks::default();
-        for dead in (1..=3 * u64::from(DEAD_LOOKS_MAX)).rev() {
-            assert!(looks.lasts(dead), "{dead}");
-        }
-        for _ in 1..DEAD_LOOKS_MAX {
-            assert!(looks.lasts(9), "it may still make some");
-        }
-        assert!(!looks.lasts(9) && !looks.lasts(1), "it makes none");
-        assert!(looks.lasts(0), "it goes on");
+        const TAKEN: u64 = 64 << 20;
+        let mut compaction = Compaction::default();
+        let mut progresses =
+            |dead: u64, ms: u64| compaction.progresses(dead << 10, TAKEN, ms * 1_000_000);
+        let each_time = (0..20).all(|step| progresses(9_000 - 100 * step, 400 * step));
+        assert!(each_time, "it is slow, and goes on");
+        assert!(progresses(7_100, 8_000) && progresses(7_050, 8_099), "it may still make some");
+        assert!(!progresses(7_040, 8_100), "little by little is none");
+        assert!(progresses(6_900, 9_000), "it goes on");
     }
 }

@@ -2,10 +2,11 @@
 
 use super::cell::RingCell;
 use super::exchange::OldEntry;
+use super::jump::{COUNTER_JUMP, jump};
 use super::origin::{Lane, Origin};
 use super::outcome::Outcome;
 use super::reason::Reason;
-use super::room::{Promise, Promised};
+use super::room::{Promised, StreamPromise};
 use super::slice_state;
 use super::tag::{Asker, RequestTag};
 use super::tag_state::{self, KIND as TAGS_KIND, NOTHING_KIND};
@@ -34,6 +35,8 @@ pub(crate) enum Taken {
     /// They are to be given again later: the map is older than that of the primary, or the engine
     /// is busy.
     Later,
+    /// The stream was opened again by another connection.
+    Over,
     /// No more is taken.
     Refused(Reason),
 }
@@ -48,7 +51,7 @@ pub(crate) struct StreamIn {
     /// What its primary was promised last while it sent nothing, after which position, and when.
     pub(crate) said: Option<((u64, Promised), u64)>,
     /// What its primary may still emit.
-    pub(crate) promise: Promise,
+    pub(crate) promise: Arc<StreamPromise>,
     /// Since when a change waits for memory.
     pub(crate) full_since_ns: Option<u64>,
 }
@@ -89,7 +92,7 @@ impl StreamIn {
         let Some(mut of_lane) = origin.lock(self.lane) else {
             return Taken::Refused(Reason::OldLog);
         };
-        let Lane { applied, kept } = &mut *of_lane;
+        let Lane { applied, kept, .. } = &mut *of_lane;
         let Some(last) = *applied else { return Taken::Refused(Reason::Malformed) };
         if entries.first > last + 1 {
             return Taken::Refused(Reason::Malformed);
@@ -120,8 +123,8 @@ impl StreamIn {
         }
         match *applied {
             Some(last) if last >= end => {
-                self.promise.take(entries.records.len() as u64);
-                Taken::All(last, self.promise.renew())
+                let promised = self.promise.take(entries.records.len() as u64, now.mono_ns);
+                promised.map_or(Taken::Over, |promised| Taken::All(last, promised))
             }
             _ => Taken::Refused(Reason::Malformed),
         }
@@ -138,7 +141,7 @@ impl StreamIn {
         match *entry {
             Entry::Change { slice, version, effect, tag } => {
                 self.check(slice, Some(version), with)?;
-                self.promise.sees(effect.change.value_bytes());
+                with.ring.room.sees(effect.change.value_bytes());
                 apply(with, slice, &effect, version)?;
                 if let Some(tag) = tag {
                     with.keep_tag(&RequestTag::decode(tag), (slice, Made::of(&effect, version)));
@@ -147,7 +150,7 @@ impl StreamIn {
             }
             Entry::Item { slice, version, key, value, facts, .. } => {
                 self.check(slice, None, with)?;
-                self.promise.sees(value.bytes());
+                with.ring.room.sees(value.bytes());
                 let effect = Effect { key, change: Change::Put(value, facts) };
                 apply(with, slice, &effect, version)
             }
@@ -234,7 +237,12 @@ impl StreamIn {
             REACH_KIND | ENTRY_KIND => {
                 let (ring, from) = (with.ring, self.cell);
                 let between = (ring.identity.cell, from);
-                ring.exchanges.take(between, (kind, bytes), |old| self.apply_old(old, with))?;
+                let apply = |old: &OldEntry<'_>| self.apply_old(old, with);
+                if let Some((slices, epoch)) = ring.exchanges.take(between, (kind, bytes), apply)? {
+                    // What follows is of the new primary, whose counters have risen too. What has
+                    // come of its tail had to be applied by the numbers of before.
+                    jump(ring, slices, epoch, COUNTER_JUMP);
+                }
             }
             _ => {}
         }

@@ -3,12 +3,16 @@
 use super::*;
 use crate::fence;
 use crate::retrieve::get_shown;
-use crate::ring::cell::{RingHost, RingIdentity};
+use crate::ring::exchange::Exchange;
+use crate::ring::origin::READINGS_BITS;
 use crate::ring::tag::Asker;
 use crate::ring::tags::Known;
-use crate::testing::{NOW, cell_with_log};
+use crate::ring::tail::{Reach, Tail};
+use crate::ring::testing::first_cell;
+use crate::testing::NOW;
 use base::{Facts, Value};
 use memcache::Key;
+use ring::RangeId;
 
 const PRIMARY: CellId = CellId(2);
 const EPOCH: u32 = 3;
@@ -23,18 +27,15 @@ struct Copying {
 
 impl Copying {
     fn new(lane: u8, lanes: u8) -> Self {
-        let cell = cell_with_log(64 << 20, true);
-        let identity = RingIdentity { ring: 7, cell: CellId(1), incarnation: 1 };
-        let secret = peer::Secret::new(&[9; 32]).expect("long enough");
-        let host = RingHost { nonce: Box::new(|| [0; _]), find: Box::new(|_| ()) };
-        let ring = RingCell::new(cell.clone(), identity, secret, host).expect("it has a log");
+        let ring = first_cell(|_| ());
         ring.origins.accept(SliceRange::new(0..8192), (PRIMARY, 0), EPOCH);
         let opened = ring.origins.open(PRIMARY, (lane, lanes), 1, 0);
         let (origin, next) = opened.expect("the first log");
-        let promise = ring.room.promise();
+        let promise = ring.room.stream();
+        origin.promises(lane, &promise);
         let (said, full_since_ns) = (None, None);
         let stream = StreamIn { cell: PRIMARY, lane, lanes, origin, said, promise, full_since_ns };
-        let mut worker = Worker::new(cell);
+        let mut worker = Worker::new(ring.cell.clone());
         worker.begin(NOW);
         Self { ring, worker, stream, next }
     }
@@ -52,7 +53,7 @@ impl Copying {
                 assert_eq!(position + 1, self.next);
                 Ok(())
             }
-            Taken::Later => panic!("there is space"),
+            Taken::Later | Taken::Over => panic!("there is space"),
             Taken::Refused(reason) => Err(reason),
         }
     }
@@ -133,4 +134,48 @@ fn a_barrier_is_for_the_lane_of_its_primary_and_a_delayed_flush_comes_once() {
     copy.stores(inside.as_bytes(), 2);
     copy.takes(&[flush]).expect("it follows that primary");
     assert!(copy.has(inside.as_bytes()), "what was stored after the flush");
+}
+
+/// A flush in the tail of a primary that is over ends what was before it there, and not what
+/// follows it; only then this copy has numbers above all that the new primary may have given.
+#[test]
+fn what_follows_a_flush_in_a_tail_stays() {
+    const OLD: CellId = CellId(3);
+    let mut copy = Copying::new(0, 1);
+    let (me, slices) = (copy.ring.identity.cell, SliceRange::new(0..8192));
+    let before = key_below(8192, None);
+    let after = key_below(8192, Some(SliceId::of(before.as_bytes())));
+    let (slice, engine) = (SliceId::of(after.as_bytes()), copy.ring.cell.clone());
+    copy.ring.origins.open(OLD, (0, 1), 1 << READINGS_BITS, 0).expect("a log");
+    copy.stores(before.as_bytes(), 1);
+    let own = copy.ring.origins.tail(OLD, slices);
+    let exchange = Exchange::new((EPOCH + 1, slices), &own, &[PRIMARY], true);
+    copy.ring.exchanges.begin(RangeId(1), exchange);
+
+    let change = Change::Put(Value::Parts([b"value", b""]), Facts::default());
+    let effect = Effect { key: after.as_bytes(), change };
+    let version = Version::new(EPOCH, engine.engine().last_version(slice).counter() + 1);
+    let entries = [Entry::Barrier(slices, 0), Entry::Change { slice, version, effect, tag: None }];
+    let mut tail = Tail { reaches: vec![Reach { from: 0, last: 2 }], ..own };
+    for (entry, position) in entries.into_iter().zip(1..) {
+        tail.add(0, &effects::Record { position, entry }, slices);
+    }
+    for (kind, bytes) in tail.encode(me, RangeId(1), EPOCH + 1) {
+        assert!(engine.engine().last_version(slice).epoch() <= EPOCH, "it is not whole");
+        copy.takes(&[Entry::Other { kind, bytes: &bytes, spends: false }]).expect("it is awaited");
+    }
+    assert!(copy.has(after.as_bytes()) && !copy.has(before.as_bytes()));
+    let last = engine.engine().last_version(slice);
+    assert!(last.epoch() == EPOCH + 1 && last.counter() >= version.counter() + COUNTER_JUMP);
+}
+
+#[test]
+fn what_a_stream_was_promised_is_void_when_it_is_opened_again() {
+    let copy = Copying::new(0, 1);
+    let promised = copy.stream.promise.take(0, 0).expect("it is the last");
+    assert!(promised.bytes > 0);
+    let again = copy.ring.room.stream();
+    copy.stream.origin.promises(0, &again);
+    assert_eq!(copy.stream.promise.take(0, 0), None);
+    assert!(again.take(0, 0).is_some_and(|promised| promised.bytes > 0));
 }

@@ -1,6 +1,6 @@
 //! A stream to a copy: what stands in the log of one lane, as the copy is to have it.
 
-use super::cell::RingCell;
+use super::cell::{READ_BYTES, RingCell};
 use super::copy::{Copy, FIRST_BYTES, has};
 use super::room::Promised;
 use super::tag_state::{self, NOTHING_KIND};
@@ -11,12 +11,9 @@ use peer::Frame;
 use session::ConnId;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 /// Bytes that are sent before the copy has acknowledged any.
 const UNACKED_BYTES_MAX: usize = 4 << 20;
-/// Bytes that are read from a log at once.
-const READ_BYTES: usize = 64 << 10;
 /// The part of this cell's limit that is evicted at once for a copy, at most, whatever it asks for.
 const WANTED_PART: u64 = 16;
 /// How long a stream rests before it is opened again.
@@ -134,6 +131,7 @@ impl StreamOut {
             return false;
         }
         (self.next, self.state) = (position, State::Open);
+        self.copy.opens(self.lane.index());
         // What an earlier stream was promised is void: the copy may have given it to others.
         self.promised = (0, 0);
         let (reader, _) = self.copy.readers[self.lane.index()];
@@ -198,7 +196,7 @@ impl StreamOut {
             if ring.cell.engine().evicts() {
                 self.evicts(position, promised.wanted, ring);
             } else {
-                self.notes_full(promised.is_full(), ring);
+                self.copy.sets_full(self.lane, promised.is_full(), &ring.log);
             }
         }
         is_right
@@ -215,16 +213,6 @@ impl StreamOut {
         let (reader, _) = self.copy.readers[self.lane.index()];
         if let Some(spent) = log.grant_after(reader, position, bytes) {
             self.promised = (bytes, spent);
-        }
-    }
-
-    /// Notes whether the copy has no memory for what comes next, and gets none by eviction.
-    fn notes_full(&self, is_full: bool, ring: &RingCell) {
-        let (reader, _) = self.copy.readers[self.lane.index()];
-        ring.log.set_full(self.lane, reader, is_full);
-        if self.copy.is_over.load(Ordering::Acquire) {
-            // It was forgotten already what this copy says.
-            ring.log.set_full(self.lane, reader, false);
         }
     }
 

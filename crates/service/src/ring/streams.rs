@@ -135,7 +135,7 @@ impl Streams {
         if !stream.promise.is_short() {
             return true;
         }
-        let promised = stream.promise.renew();
+        let Some(promised) = stream.promise.take(0, now_ns) else { return false };
         let Promised { bytes: granted, wanted } = promised;
         let (lane, evicts) = (stream.lane, self.ring.cell.engine().evicts());
         let position = stream.origin.lock(lane).and_then(|lane| lane.applied);
@@ -167,10 +167,11 @@ impl Streams {
                 let promised = Promised { bytes: granted, wanted };
                 stream.acknowledges(position, promised, &self.ring, now_ns)
             }
-            // It goes by a newer map, and this cell has sent what that takes from it. When the link
-            // is open again, this cell knows the map, too.
+            // It has a map that this cell had not when it sent what that takes from the copy. When
+            // the link is open again, this cell goes by that map, too. A copy that does not follow
+            // by then is found late.
             (_, Frame::StreamEnd { reason, map_version, .. })
-                if reason == Reason::NotFollowing as u8 && map_version > self.ring.version() =>
+                if reason == Reason::NotFollowing as u8 && map_version >= self.ring.version() =>
             {
                 false
             }
@@ -203,15 +204,10 @@ impl Streams {
                 let opened = self.ring.origins.open(cell, (lane, lanes), log_incarnation, end);
                 let position = opened.as_ref().map_or(0, |(_, next)| *next);
                 Frame::StreamFrom { lane, position }.encode(out);
-                let promise = self.ring.room.promise();
-                *stream = opened.map(|(origin, _)| StreamIn {
-                    cell,
-                    lane,
-                    lanes,
-                    origin,
-                    promise,
-                    full_since_ns: None,
-                    said: None,
+                *stream = opened.map(|(origin, _)| {
+                    let promise = self.ring.room.stream();
+                    origin.promises(lane, &promise);
+                    StreamIn { cell, lane, lanes, origin, promise, full_since_ns: None, said: None }
                 });
                 add_once(&mut self.short, id);
                 (lane, stream.is_none().then_some(Reason::OldLog))
@@ -233,6 +229,10 @@ impl Streams {
                     Taken::Later => {
                         add_once(&mut self.stopped, id);
                         return false;
+                    }
+                    Taken::Over => {
+                        link.end();
+                        return true;
                     }
                     Taken::Refused(reason) => (lane, Some(reason)),
                 }

@@ -34,6 +34,8 @@ pub(crate) struct Waiting {
 pub(crate) struct WaitingReplies {
     /// One for each log. One that is empty is used for the next log.
     queues: Vec<Queue>,
+    /// Bytes of their texts.
+    bytes: usize,
 }
 
 /// Replies that wait for one log.
@@ -50,6 +52,11 @@ impl WaitingReplies {
         self.queues.iter().all(|queue| queue.replies.is_empty())
     }
 
+    /// Bytes of the replies.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// Whether some wait for another log than the first.
     pub(super) fn is_in_several(&self) -> bool {
         self.queues.iter().filter(|queue| !queue.replies.is_empty()).count() > 1
@@ -64,6 +71,7 @@ impl WaitingReplies {
             self.queues.push(Queue::default());
             self.queues.len() - 1
         });
+        self.bytes += text.len();
         self.queues[at].push(waiting, text);
     }
 
@@ -84,6 +92,7 @@ impl WaitingReplies {
                 && let Some(has_passed) = ends(&front)
             {
                 let text = queue.pop();
+                self.bytes -= text.len();
                 leaves(front.id, has_passed.then_some(text));
             }
             if queue.replies.is_empty() {
@@ -95,6 +104,7 @@ impl WaitingReplies {
     /// All that waits is of no use any more.
     pub(super) fn clear(&mut self) {
         self.queues.clear();
+        self.bytes = 0;
     }
 }
 
@@ -167,6 +177,8 @@ mod tests {
             assert!(replies.queues.len() == 1 && replies.queues[0].begin <= added as usize * 1000);
         }
         assert!(sent > 5000);
+        let left: usize = (sent..added).map(|id| text(id).len()).sum();
+        assert_eq!(replies.bytes(), left);
         replies.clear();
         assert!(replies.is_empty() && replies.front().is_none());
     }

@@ -6,6 +6,7 @@ use super::cell::{Finding, RingCell};
 use super::executor::{Executed, Leads};
 use super::jobs::Jobs;
 use super::link::{Kind, Link};
+use super::not_now::NotNow;
 use super::role::Role;
 use super::streams::Streams;
 use super::tag::{Asker, RequestTag};
@@ -263,16 +264,19 @@ impl RingWorker {
     ) {
         let (id, again, executor) = (tag.id, tag.again, &mut self.jobs.executor);
         let map_version = executor.version();
-        let mut refuse = |verdict| {
-            Frame::Reply { id, again, verdict, map_version, text: &[] }.encode(out);
+        let mut refuse = |verdict, why: NotNow| {
+            let text = &why.text();
+            Frame::Reply { id, again, verdict, map_version, text }.encode(out);
         };
         if hops > HOPS_MAX {
-            return refuse(Verdict::TooManyHops);
+            return refuse(Verdict::TooManyHops, NotNow::Unknown);
         }
-        let Some((asked, slice)) = executor.read(text) else { return refuse(Verdict::NotOwner) };
+        let Some((asked, slice)) = executor.read(text) else {
+            return refuse(Verdict::NotOwner, NotNow::Unknown);
+        };
         match executor.leads_asked(slice, &asked) {
             Leads::Yes => {}
-            Leads::No => return refuse(Verdict::NotOwner),
+            Leads::No(why) => return refuse(Verdict::NotOwner, why),
             Leads::Refused(line) => {
                 let (verdict, text) = (Verdict::Refused, format!("{line}\r\n"));
                 let text = text.as_bytes();
@@ -283,7 +287,7 @@ impl RingWorker {
         let executed = match tag.first {
             0 => executor.execute(&asked, &mut reply),
             // Another life of that cell may have asked, and nobody knows any more what.
-            _ if executor.is_over(&tag.asker) => Executed::NotNow,
+            _ if executor.is_over(&tag.asker) => Executed::NotNow(NotNow::Unknown),
             // What came of it earlier is lost with the range.
             _ if tag.again > 0 && executor.is_lost_since(slice, asked_by_map) => {
                 Executed::Forgotten
@@ -298,8 +302,8 @@ impl RingWorker {
                 link.wait(Waiting { log, seq, due_ns, id }, &out[start..]);
                 out.truncate(start);
             }
-            Executed::NotNow => refuse(Verdict::NotOwner),
-            Executed::Forgotten => refuse(Verdict::Forgotten),
+            Executed::NotNow(why) => refuse(Verdict::NotOwner, why),
+            Executed::Forgotten => refuse(Verdict::Forgotten, NotNow::Unknown),
         }
         reply.clear(COMPOSED_KEEP_BYTES);
         self.composed = reply;

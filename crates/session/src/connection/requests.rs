@@ -86,9 +86,15 @@ impl Requests {
 
     /// Appends a part of the reply to the request of `ticket`, the last one or not; `false` when
     /// the request does not wait.
-    pub(super) fn complete(&mut self, ticket: Ticket, bytes: &[u8], last: bool) -> bool {
-        ticket.conn == self.conn.id()
-            && self.pending.as_mut().is_some_and(|it| it.complete(ticket.request, bytes, last))
+    pub(super) fn complete<H>(
+        &mut self,
+        ticket: Ticket,
+        part: (&[u8], bool),
+        context: &Context<H>,
+    ) -> bool {
+        let (due_ns, resources) = (context.now.mono_ns + WAIT_NS_MAX, &context.resources);
+        let pending = self.pending.as_mut().filter(|_| ticket.conn == self.conn.id());
+        pending.is_some_and(|it| it.complete(ticket.request, part, due_ns, resources))
     }
 
     /// What the next reply waits for, and its deadline.
@@ -301,7 +307,7 @@ impl Requests {
                 self.flow = Flow::Drop;
                 return used;
             }
-            (Outcome::Pending, _) => Wait::Ticket,
+            (Outcome::Pending | Outcome::PendingAlone, _) => Wait::Ticket,
             (_, Some((log, seq))) => match context.handler.gate(log, seq) {
                 Passed::Yes => Wait::Nothing,
                 Passed::No => Wait::Gate { log, seq },
@@ -336,6 +342,9 @@ impl Requests {
             let pending = self.pending.get_or_insert_with(|| spares.take());
             if produced || !stays || wait != Wait::Nothing {
                 pending.push(executed, out, mark);
+            }
+            if outcome == Outcome::PendingAlone {
+                pending.is_alone();
             }
             if pending.is_full(resources) || outcome == Outcome::More {
                 self.flow = Flow::Waiting;

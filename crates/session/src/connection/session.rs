@@ -216,10 +216,16 @@ impl Session {
         self.tail.value_buffer(self.requests.needed(), resources)
     }
 
-    /// Takes in a part of a reply, the last one or not. `false` when its request does not wait for
-    /// it any more. [`Session::release`] follows.
-    pub fn complete(&mut self, ticket: Ticket, bytes: &[u8], last: bool) -> bool {
-        self.requests.complete(ticket, bytes, last)
+    /// Takes in a `part` of a reply, and whether it is the last one. `false` when its request does
+    /// not wait for it any more. [`Session::release`] follows. A value that comes before its turn
+    /// is replaced by an error where the budget has no memory for it.
+    pub fn complete<H: Handler>(
+        &mut self,
+        ticket: Ticket,
+        part: (&[u8], bool),
+        context: &Context<H>,
+    ) -> bool {
+        self.requests.complete(ticket, part, context)
     }
 
     /// Moves what may not leave of `span` to the replies that wait: `span` is what this connection

@@ -21,11 +21,15 @@ use base::{Grant, Now, Owner};
 
 use super::entry::{Entry, Executed, Wait};
 use crate::bounds::{
-    Resources, SPARE_ENTRIES_MAX, SPARE_REPLIES_MAX, SPARE_REPLY_BYTES_MAX, TAIL_FREE_BYTES,
+    KEPT_BYTES_MAX, KEPT_STEP_BYTES, REPLY_BYTES_MIN, Resources, SPARE_ENTRIES_MAX,
+    SPARE_REPLIES_MAX, SPARE_REPLY_BYTES_MAX, TAIL_FREE_BYTES, TICKETS_FIRST,
 };
 use crate::handler::{Handler, Passed, Waited};
 use crate::ids::ConnId;
 use crate::reply::{Mark, Reply, Span};
+
+/// What takes the place of a value that cannot be kept until its turn.
+const NO_MEMORY: &[u8] = b"SERVER_ERROR out of memory writing get response\r\n";
 
 /// How a connection ends whose replies cannot be given any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +53,14 @@ pub(crate) struct Pending {
     /// Entries at the front that were moved from the output of the present batch.
     ahead: usize,
     grant: Option<Grant>,
+    /// Entries that wait for their tickets.
+    tickets: usize,
+    /// Bytes of the longest reply that has come by its ticket; 0 before the first.
+    longest: usize,
+    /// The request after which nothing is executed before its reply is complete.
+    alone: Option<u32>,
+    /// For replies that came before their turn, beyond `grant`.
+    kept: Option<Grant>,
 }
 
 impl Pending {
@@ -79,7 +91,13 @@ impl Pending {
         last.replies += u32::from(reply_bytes > 0 || executed.wait == Wait::Ticket);
         last.charge += reply_bytes + executed.request_bytes;
         self.bytes += reply_bytes + executed.request_bytes;
+        self.tickets += usize::from(executed.wait == Wait::Ticket);
         out.move_since(mark, &mut last.reply);
+    }
+
+    /// Nothing that follows the last request is executed before its reply is complete.
+    pub(crate) fn is_alone(&mut self) {
+        self.alone = self.entries.back().map(|last| last.request);
     }
 
     /// A run begins: its gates do not join those of an earlier one, so that no reply waits for a
@@ -111,21 +129,69 @@ impl Pending {
     }
 
     /// A part of the reply to `request`, its last one or not; `false` when it does not wait for
-    /// one.
-    pub(crate) fn complete(&mut self, request: u32, bytes: &[u8], last: bool) -> bool {
+    /// one. The next part must come by `due_ns`.
+    pub(crate) fn complete(
+        &mut self,
+        request: u32,
+        (bytes, last): (&[u8], bool),
+        due_ns: u64,
+        resources: &Resources,
+    ) -> bool {
         let Some(place) = self.place_of(request) else { return false };
-        let entry = &mut self.entries[place];
-        if entry.wait != Wait::Ticket {
+        if self.entries[place].wait != Wait::Ticket {
             return false;
         }
-        if last {
-            entry.wait = Wait::Nothing;
+        let is_kept = place == 0 || bytes.len() <= KEPT_BYTES_MAX;
+        if !is_kept && !self.has_memory_for(bytes.len(), resources) {
+            self.refuse(place);
+            return true;
         }
-        entry.arrived = true;
+        let entry = &mut self.entries[place];
+        (entry.arrived, entry.due_ns) = (true, due_ns);
         entry.reply.bytes_mut().extend_from_slice(bytes);
         entry.charge += bytes.len();
         self.bytes += bytes.len();
+        self.longest = self.longest.max(bytes.len());
+        if last {
+            self.ends_ticket(place);
+        }
         true
+    }
+
+    /// The reply at `place` has come, or does not come any more.
+    fn ends_ticket(&mut self, place: usize) {
+        let entry = &mut self.entries[place];
+        entry.wait = Wait::Nothing;
+        self.tickets -= 1;
+        self.alone = self.alone.filter(|alone| *alone != entry.request);
+    }
+
+    /// Whether a reply of `bytes` bytes may be kept until its turn.
+    fn has_memory_for(&mut self, bytes: usize, resources: &Resources) -> bool {
+        let grants = [&self.grant, &self.kept].map(|grant| grant.as_ref().map_or(0, Grant::bytes));
+        let has = TAIL_FREE_BYTES as u64 + grants.iter().sum::<u64>();
+        let lacks = ((self.bytes + bytes) as u64).saturating_sub(has);
+        let lacks = lacks.next_multiple_of(KEPT_STEP_BYTES);
+        match &mut self.kept {
+            _ if lacks == 0 => true,
+            Some(kept) => kept.extend(lacks),
+            None => {
+                self.kept = resources.budget.take(Owner::Connections, lacks);
+                self.kept.is_some()
+            }
+        }
+    }
+
+    /// Replaces the reply at `place`, which came before its turn, by an error.
+    #[cold]
+    fn refuse(&mut self, place: usize) {
+        self.ends_ticket(place);
+        let entry = &mut self.entries[place];
+        let bytes = entry.reply.len();
+        entry.reply.clear(usize::MAX);
+        entry.reply.bytes_mut().extend_from_slice(NO_MEMORY);
+        entry.charge = entry.charge - bytes + NO_MEMORY.len();
+        self.bytes = self.bytes - bytes + NO_MEMORY.len();
     }
 
     /// The entry of `request`. Where no entries were joined, its number says the place.
@@ -168,6 +234,9 @@ impl Pending {
                     front.end_overdue(handler, now, waited);
                     self.bytes = self.bytes - charged + front.reply.len();
                     front.charge = front.charge - charged + front.reply.len();
+                    if matches!(waited, Waited::Ticket(_)) {
+                        self.ends_ticket(0);
+                    }
                 }
             }
             let mut front = self.entries.pop_front().expect("the loop has seen it");
@@ -175,6 +244,9 @@ impl Pending {
             self.requests -= front.requests;
             out.append_from(&mut front.reply);
             self.spare(front.reply);
+        }
+        if self.bytes <= TAIL_FREE_BYTES {
+            self.kept = None;
         }
         Ok(())
     }
@@ -221,7 +293,14 @@ impl Pending {
         }
         let bytes_max =
             if self.grant.is_some() { bounds.pending_bytes_max } else { TAIL_FREE_BYTES };
-        self.requests >= bounds.pending_max || self.bytes >= bytes_max
+        let tickets_max = match self.longest {
+            0 => TICKETS_FIRST,
+            longest => bounds.pending_bytes_max / longest.max(REPLY_BYTES_MIN),
+        };
+        self.requests >= bounds.pending_max
+            || self.bytes >= bytes_max
+            || self.tickets >= tickets_max.max(1)
+            || self.alone.is_some()
     }
 
     /// Makes it a spare queue: without entries, without a grant, of bounded memory.
@@ -229,7 +308,8 @@ impl Pending {
         self.entries.clear();
         self.entries.shrink_to(SPARE_ENTRIES_MAX);
         (self.requests, self.bytes, self.ahead) = (0, 0, 0);
-        self.grant = None;
+        (self.tickets, self.longest, self.alone) = (0, 0, None);
+        (self.grant, self.kept) = (None, None);
     }
 
     /// Memory that it owns, its own place included.

@@ -62,6 +62,11 @@ struct Rig {
     now: Now,
     out: Reply,
     request: u32,
+    resources: Resources,
+}
+
+fn resources(budget_bytes: u64) -> Resources {
+    Resources { bounds: Bounds::default(), budget: MemoryBudget::new(budget_bytes) }
 }
 
 impl Rig {
@@ -74,6 +79,7 @@ impl Rig {
             now: Now::default(),
             out: Reply::new(),
             request,
+            resources: resources(1 << 20),
         }
     }
 
@@ -90,6 +96,11 @@ impl Rig {
 
     fn gate(&mut self, log: u32, seq: u64, text: &str) -> u32 {
         self.push(Wait::Gate { log: LogId(log), seq }, text, false)
+    }
+
+    fn complete(&mut self, request: u32, bytes: &[u8], last: bool) -> bool {
+        let due_ns = self.now.mono_ns + WAIT_NS_MAX;
+        self.pending.complete(request, (bytes, last), due_ns, &self.resources)
     }
 
     fn release(&mut self) -> Result<(), Ended> {
@@ -114,12 +125,12 @@ fn replies_leave_in_the_order_of_requests() {
     rig.push(Wait::Nothing, "c", false);
     rig.gate(7, 5, "d");
     let e = rig.push(Wait::Ticket, "", false);
-    assert!(rig.pending.complete(e, b"e", true));
-    assert!(!rig.pending.complete(e, b"again", true), "completed once only");
-    assert!(!rig.pending.complete(b, b"x", true), "does not wait");
-    assert!(!rig.pending.complete(e.wrapping_add(9), b"x", true), "no such request");
+    assert!(rig.complete(e, b"e", true));
+    assert!(!rig.complete(e, b"again", true), "completed once only");
+    assert!(!rig.complete(b, b"x", true), "does not wait");
+    assert!(!rig.complete(e.wrapping_add(9), b"x", true), "no such request");
     assert_eq!(rig.taken(), "");
-    assert!(rig.pending.complete(a, b"A", true));
+    assert!(rig.complete(a, b"A", true));
     assert_eq!(rig.taken(), "aAbc");
     rig.handler.passed = 5;
     assert_eq!(rig.taken(), "de");
@@ -183,7 +194,7 @@ fn what_waits_for_too_long_ends_in_errors() {
     assert_eq!(rig.taken(), "<late 4 6><late 4 6>ready", "one for each reply that had bytes");
     rig.now.mono_ns = WAIT_NS_MAX + 1000;
     assert_eq!(rig.taken(), format!("<late ticket {ticket}><late 4 7>"));
-    assert!(!rig.pending.complete(ticket, b"x", true), "it has ended");
+    assert!(!rig.complete(ticket, b"x", true), "it has ended");
     assert_eq!((rig.pending.bytes, rig.pending.requests), (0, 0));
 }
 
@@ -192,7 +203,7 @@ fn a_reply_that_has_begun_ends_with_its_connection() {
     let by_parts = |rig: &mut Rig| {
         let ticket = rig.push(Wait::Ticket, "head ", false);
         assert_eq!(rig.taken(), "", "the head waits for the first part");
-        assert!(rig.pending.complete(ticket, b"one ", false));
+        assert!(rig.complete(ticket, b"one ", false));
         assert_eq!(rig.taken(), "head one ");
     };
     let by_earlier_call = |rig: &mut Rig| {
@@ -211,14 +222,14 @@ fn parts_leave_at_the_front_and_are_kept_elsewhere() {
     let mut rig = Rig::new(1);
     let first = rig.push(Wait::Ticket, "", false);
     let second = rig.push(Wait::Ticket, "", false);
-    assert!(rig.pending.complete(second, b"2a", false));
+    assert!(rig.complete(second, b"2a", false));
     assert_eq!((rig.taken().as_str(), rig.pending.bytes), ("", 4));
-    assert!(rig.pending.complete(first, b"1a", false));
+    assert!(rig.complete(first, b"1a", false));
     assert_eq!((rig.taken().as_str(), rig.pending.bytes), ("1a", 4));
-    assert!(rig.pending.complete(first, b"1b", true));
-    assert!(!rig.pending.complete(first, b"1c", true));
+    assert!(rig.complete(first, b"1b", true));
+    assert!(!rig.complete(first, b"1c", true));
     assert_eq!((rig.taken().as_str(), rig.pending.bytes), ("1b2a", 1));
-    assert!(rig.pending.complete(second, b"", true));
+    assert!(rig.complete(second, b"", true));
     assert_eq!((rig.taken().as_str(), rig.pending.bytes), ("", 0));
     assert!(rig.pending.is_empty());
 }
@@ -263,4 +274,67 @@ fn fullness_by_count_by_bytes_and_by_budget() {
             assert_eq!(budget.used_total(), 0);
         }
     }
+}
+
+#[test]
+fn long_replies_are_asked_for_a_few_at_a_time() {
+    let mut rig = Rig::new(1);
+    let mut tickets = Vec::new();
+    while !rig.pending.is_full(&rig.resources) {
+        tickets.push(rig.push(Wait::Ticket, "", false));
+    }
+    assert_eq!(tickets.len(), TICKETS_FIRST);
+    assert!(rig.complete(tickets[0], &[b'v'; 300], true));
+    rig.taken();
+    let more = std::iter::from_fn(|| {
+        let may = !rig.pending.is_full(&rig.resources);
+        may.then(|| rig.push(Wait::Ticket, "", false))
+    });
+    assert_eq!(more.count() + TICKETS_FIRST - 1, (256 << 10) / 300);
+
+    let mut rig = Rig::new(1);
+    let first = rig.push(Wait::Ticket, "", false);
+    let second = rig.push(Wait::Ticket, "", false);
+    assert!(rig.complete(first, &vec![b'v'; 300 << 10], true));
+    rig.taken();
+    assert!(rig.pending.is_full(&rig.resources), "one may wait at a time");
+    assert!(rig.complete(second, b"short", true));
+}
+
+#[test]
+fn a_value_before_its_turn_needs_memory_and_is_an_error_without() {
+    let mut rig = Rig::new(1);
+    rig.resources = resources(1 << 20);
+    let tickets: Vec<_> = (0..5).map(|_| rig.push(Wait::Ticket, "", false)).collect();
+    let value = "v".repeat(400 << 10);
+    for at in [4, 3, 2, 1, 0] {
+        assert!(rig.complete(tickets[at], value.as_bytes(), true));
+        assert!(rig.resources.budget.used(Owner::Connections) <= 1 << 20);
+    }
+    let error = String::from_utf8_lossy(NO_MEMORY);
+    let (two, none) = (format!("{value}{value}"), format!("{error}{error}"));
+    assert_eq!(rig.taken(), format!("{value}{none}{two}"), "the first takes no place in memory");
+    assert_eq!((rig.pending.bytes, rig.pending.tickets), (0, 0));
+    assert_eq!(rig.resources.budget.used(Owner::Connections), 0);
+    let _ahead = [rig.push(Wait::Ticket, "", false), rig.push(Wait::Ticket, "", false)];
+    let full = rig.resources.budget.take(Owner::Connections, 1 << 20);
+    assert!(full.is_some() && rig.complete(_ahead[1], b"STORED\r\n", true));
+    assert!(rig.complete(_ahead[0], b"", true));
+    assert_eq!(rig.taken(), "STORED\r\n", "what was changed is said");
+}
+
+#[test]
+fn nothing_follows_a_request_that_is_alone() {
+    let mut rig = Rig::new(1);
+    let ticket = rig.push(Wait::Ticket, "", false);
+    assert!(!rig.pending.is_full(&rig.resources));
+    rig.pending.is_alone();
+    assert!(rig.pending.is_full(&rig.resources));
+    assert!(rig.complete(ticket, b"part", false) && rig.pending.is_full(&rig.resources));
+    assert!(rig.complete(ticket, b"rest", true) && !rig.pending.is_full(&rig.resources));
+    let ticket = rig.push(Wait::Ticket, "", false);
+    rig.pending.is_alone();
+    rig.now.mono_ns += WAIT_NS_MAX;
+    assert_eq!(rig.taken(), format!("partrest<late ticket {ticket}>"));
+    assert!(!rig.pending.is_full(&rig.resources));
 }

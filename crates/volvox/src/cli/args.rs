@@ -77,7 +77,7 @@ pub enum Command {
     /// Run a ring of cells on this machine, until Ctrl-C
     #[command(after_help = UP_EXAMPLES)]
     Up(UpArgs),
-    /// Ask a ring what it is, where keys are, and how it has changed
+    /// Ask a ring what it is and where keys are; stop a cell, forgive a range, recover a ring
     #[command(after_help = ctl::EXAMPLES)]
     Ctl(CtlArgs),
     /// Vote in a ring, and hold no items

@@ -62,11 +62,12 @@ enum CtlCommand {
         #[arg(long, default_value_t = 10_000)]
         limit: u64,
     },
-    /// End a cell, unless its end would lose or evict items; it must allow shutdown
+    /// End a cell, unless that would lose or evict items, or stop the agreement; it must allow
+    /// shutdown
     Stop {
         /// Its number, as ctl ring shows it
         cell: u32,
-        /// End it in any case
+        /// Skip the check of items, memory and voters
         #[arg(long)]
         yes: bool,
     },

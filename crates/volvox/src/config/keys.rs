@@ -134,18 +134,18 @@ pub static KEYS: &[Key] = keys! {
         "Address for requests and copies between cells, likewise.";
     ring.seeds "ring-seeds" ANY =>
         "Where a new cell asks to join: ring.listen of some cells of the ring. Empty: a new cell \
-         founds a ring.";
+         founds a ring, if it states ring.cells where it runs as volvox join.";
     ring.cells "ring-cells" count(1, 1024) =>
         "The number of cells with which a new ring forms; later cells are spares.";
     ring.copies "ring-copies" count(1, 3) =>
-        "Copies of everything in a new ring, each in another cell.";
+        "Copies of everything in a new ring, the primary included, each in another cell.";
     ring.durability "ring-durability" ANY =>
         "What an answer to a change waits for in a new ring: d0, nothing; d1, every copy in sync; \
          d2, the same, and changes are refused while there is one copy. Meta requests choose by \
          their flag P.";
     ring.reads "ring-reads" ANY =>
-        "What a read rests on in a new ring: lease, the leases of all copies; fence, asking every \
-         copy, which trusts no clock.";
+        "What a read rests on in a new ring: lease, that every copy grants the primary a lease; \
+         fence, asking every copy after the read, which relies on no clock.";
     ring.secret_file "ring-secret-file" ANY =>
         "File with the secret of the ring, 16 bytes at least, the same for all cells. Keep it \
          readable by its user alone.";

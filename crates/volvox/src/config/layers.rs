@@ -155,7 +155,8 @@ fn check(loaded: &Loaded, errors: &mut Vec<ConfigError>) {
         };
         let size = show_size(bytes);
         let reason = format!(
-            "above {size}, a quarter of what {owner} keeps of memory.limit; lower it, {remedy}"
+            "above {size}, the longest that {owner} holds with this memory.limit; lower it, \
+             {remedy}"
         );
         refuse("memory.item_bytes_max", reason);
     }
@@ -275,7 +276,7 @@ mod tests {
                     let message = errors[0].to_string();
                     let size = show_size(lowered);
                     assert!(message.starts_with("flag -I: memory.item_bytes_max = "), "{message}");
-                    assert!(message.contains(&format!("above {size}, a quarter")), "{message}");
+                    assert!(message.contains(&format!("above {size}, the longest")), "{message}");
                     assert!(message.ends_with(remedy), "{message}");
                 }
             }

@@ -40,7 +40,7 @@ impl fmt::Display for NoAnswer {
                 write!(f, "nothing within {} s (--timeout)", timeout.as_secs_f64())
             }
             Self::Closed => f.write_str("it closed the connection"),
-            Self::TooLong => f.write_str("a reply longer than any of a cell"),
+            Self::TooLong => f.write_str("the reply is too long"),
             Self::Line(line) => write!(f, "it says: {line}"),
         }
     }

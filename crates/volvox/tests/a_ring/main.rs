@@ -6,6 +6,7 @@ mod drivers;
 mod full;
 mod kills;
 mod levels;
+mod long_replies;
 mod questions;
 mod recovery;
 mod support;

@@ -59,6 +59,18 @@ impl Ring {
         Self { child, lines, clients, processes, directory }
     }
 
+    /// The most memory that a cell has held, its program excluded.
+    pub fn peak_bytes(&self, cell: usize) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.processes[cell]));
+        let status = status.expect("it runs");
+        let bytes = |name: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(name)).expect("a line");
+            let kibibytes = line.trim().trim_end_matches(" kB").parse::<u64>();
+            kibibytes.expect("a number") << 10
+        };
+        bytes("VmHWM:") - bytes("RssFile:")
+    }
+
     pub fn kill(&self, cell: usize) {
         self.signal(cell, Signal::SIGKILL);
     }
@@ -143,6 +155,11 @@ impl Client {
 
     pub fn connect(at: SocketAddr) -> Self {
         Self::try_connect(at).expect("the cell runs")
+    }
+
+    /// One that sends on the same connection.
+    pub fn writer(&self) -> Self {
+        Self(BufReader::new(self.0.get_ref().try_clone().expect("a descriptor")))
     }
 
     pub fn send(&mut self, requests: &str) {

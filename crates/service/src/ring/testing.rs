@@ -1,0 +1,50 @@
+//! What the tests of this room share: a cell of a ring, and maps.
+
+use super::cell::{Finding, RingCell, RingHost, RingIdentity};
+use crate::testing::cell_with_log;
+use ring::{Addresses, CellId, Command, Incarnation, Map, Started};
+use std::sync::{Arc, Mutex};
+
+/// The first cell of ring 7, with 64 MiB. `find` takes what it finds.
+pub(super) fn first_cell(find: impl Fn(Finding) + Send + Sync + 'static) -> Arc<RingCell> {
+    let identity = RingIdentity { ring: 7, cell: CellId(1), incarnation: 1 };
+    let secret = peer::Secret::new(&[9; 32]).expect("long enough");
+    let host = RingHost { nonce: Box::new(|| [5; _]), find: Box::new(find) };
+    RingCell::new(cell_with_log(64 << 20, true), identity, secret, host).expect("it has a log")
+}
+
+/// What a cell has found since the last look, as far as a test wants to know it.
+pub(super) struct Found<T>(Arc<Mutex<Vec<T>>>);
+
+impl<T> Found<T> {
+    pub(super) fn take(&self) -> Vec<T> {
+        std::mem::take(&mut *self.0.lock().expect("nobody panics"))
+    }
+}
+
+/// The same cell, and what `wanted` picks of what it finds.
+pub(super) fn first_cell_finding<T: Send + 'static>(
+    wanted: impl Fn(Finding) -> Option<T> + Send + Sync + 'static,
+) -> (Arc<RingCell>, Found<T>) {
+    let found = Arc::new(Mutex::new(Vec::new()));
+    let finds = found.clone();
+    let find = move |finding| finds.lock().expect("nobody panics").extend(wanted(finding));
+    (first_cell(find), Found(found))
+}
+
+/// The map of a ring of N cells with two copies, which has formed.
+pub(super) fn formed(cells: u32) -> Arc<Map> {
+    formed_with(cells, 2)
+}
+
+/// The same, with this number of copies.
+pub(super) fn formed_with(cells: u32, copies: u8) -> Arc<Map> {
+    let at = std::net::SocketAddr::from(([127, 0, 0, 1], 1));
+    let addresses = Addresses { control: at, links: at, clients: at };
+    let started = Started { incarnation: Incarnation(1), addresses };
+    let mut map = Map::new(7, cells, copies);
+    for token in 0..u64::from(cells) {
+        map.apply(&Command::Join { token, started });
+    }
+    Arc::new(map)
+}

@@ -1,0 +1,105 @@
+//! However many long values clients ask for at once, cells hold few of them at a time.
+
+use crate::support::{CELLS, Client, Ring};
+
+/// Keys of all ranges, and the length of their values.
+const KEYS: usize = 40;
+const VALUE_BYTES: usize = 100_000;
+/// What a cell may hold beyond its limit, and the limit, by default.
+const BEYOND_BYTES: u64 = 32 << 20;
+const LIMIT_BYTES: u64 = 64 << 20;
+/// Values that are asked for at once: twice the limit.
+const ASKED: usize = 1_300;
+
+fn key(number: usize) -> String {
+    format!("key{}", number % KEYS)
+}
+
+/// A value that says of which key it is.
+fn value(number: usize, mark: &str) -> String {
+    let begin = format!("{mark}{} ", number % KEYS);
+    let rest = "v".repeat(VALUE_BYTES - begin.len());
+    begin + &rest
+}
+
+fn stored(name: &str) -> Ring {
+    let ring = Ring::start(name);
+    let mut client = Client::connect(ring.clients[0]);
+    for number in 0..KEYS {
+        let (key, value) = (key(number), value(number, "a"));
+        let reply = client.ask(&format!("set {key} 0 0 {VALUE_BYTES}\r\n{value}\r\n"));
+        assert_eq!(reply, "STORED");
+    }
+    ring
+}
+
+fn check_memory(ring: &Ring) {
+    for cell in 0..CELLS {
+        let peak = ring.peak_bytes(cell);
+        assert!(peak < LIMIT_BYTES + BEYOND_BYTES, "cell {cell} has held {peak} bytes");
+    }
+}
+
+/// Reads a value that must be there.
+fn takes_value(client: &mut Client, number: usize, mark: &str) {
+    assert_eq!(client.line(), format!("VALUE {} 0 {VALUE_BYTES}", key(number)));
+    assert!(client.line() == value(number, mark), "{number}: another value");
+}
+
+#[test]
+fn pipelined_gets_of_long_values_are_all_answered_in_little_memory() {
+    let ring = stored("long-gets");
+    for clients in &ring.clients {
+        let mut client = Client::connect(*clients);
+        let gets: String = (0..ASKED).map(|number| format!("get {}\r\n", key(number))).collect();
+        client.send(&gets);
+        for number in 0..ASKED {
+            takes_value(&mut client, number, "a");
+            assert_eq!(client.line(), "END");
+        }
+    }
+    check_memory(&ring);
+}
+
+#[test]
+fn one_get_of_many_long_values_is_answered_before_what_follows_it_is_done() {
+    let ring = stored("long-multiget");
+    let keys: String = (0..ASKED).map(|number| format!(" {}", key(number))).collect();
+    for (cell, clients) in ring.clients.iter().enumerate() {
+        let (before, after) = (["a", "b", "c"][cell], ["b", "c", "d"][cell]);
+        let mut client = Client::connect(*clients);
+        let sets = (0..KEYS).map(|number| {
+            format!("set {} 0 0 {VALUE_BYTES}\r\n{}\r\n", key(number), value(number, after))
+        });
+        let text = format!("get{keys}\r\n{}", sets.collect::<String>());
+        let mut writer = client.writer();
+        std::thread::scope(|scope| {
+            scope.spawn(move || writer.send(&text));
+            (0..ASKED).for_each(|number| takes_value(&mut client, number, before));
+            assert_eq!(client.line(), "END");
+            (0..KEYS).for_each(|_| assert_eq!(client.line(), "STORED"));
+        });
+    }
+    check_memory(&ring);
+}
+
+#[test]
+fn clients_that_read_nothing_hold_up_nobody_and_take_little_memory() {
+    let ring = stored("long-unread");
+    let gets: String = (0..ASKED).map(|number| format!("get {}\r\n", key(number))).collect();
+    let unread: Vec<_> = (0..8)
+        .map(|number| {
+            let mut client = Client::connect(ring.clients[number % CELLS]);
+            client.send(&gets);
+            client
+        })
+        .collect();
+    for clients in &ring.clients {
+        let mut client = Client::connect(*clients);
+        for number in 0..10 * KEYS {
+            assert_eq!(client.get(&key(number)), Some(value(number, "a")));
+        }
+    }
+    check_memory(&ring);
+    drop(unread);
+}
