@@ -1,6 +1,7 @@
 //! The arrows inside a crate: between its rooms and between its files.
 //!
-//! A room is a top-level module, one file or one folder. An arrow exists when production code
+//! A room is a top-level module, one file or one folder. A folder whose `mod.rs` has a table of
+//! rooms is divided into rooms itself. An arrow exists when production code
 //! imports or spells a path to something that another file defines; a re-export is followed to the
 //! module that defines the thing. `lib.rs` is no room, and the re-exports of a contents page
 //! (`lib.rs`, `main.rs`, `mod.rs`) make no arrows: they are the way of an arrow, not its end.
@@ -15,6 +16,9 @@ use super::{
     source::{Mention, Module, Source},
     table,
 };
+
+/// The head of the first column of a table of rooms.
+const HEADING: &str = "room";
 
 /// How many re-exports one name may pass before it is taken for a foreign one.
 const HOPS_MAX: usize = 16;
@@ -64,7 +68,12 @@ fn check_crate(root: &Source, folder: &str, sources: &BTreeMap<&str, &Source>) -
             findings.push(Finding::new(Rule::Impl, &source.path, line, message));
         }
     }
-    findings.extend(rooms(root, &tree, &arrows));
+    findings.extend(rooms(root, "", &tree, &arrows));
+    for (path, (source, _)) in &tree.0 {
+        if source.path.ends_with("/mod.rs") && table::exists(&source.text, HEADING) {
+            findings.extend(rooms(source, path, &tree, &arrows));
+        }
+    }
     findings.extend(cycles(&arrows));
     findings
 }
@@ -123,9 +132,9 @@ impl<'a> Tree<'a> {
     }
 }
 
-/// Compares the arrows between rooms with the table in the root of the crate.
-fn rooms(root: &Source, tree: &Tree<'_>, arrows: &[Arrow<'_>]) -> Vec<Finding> {
-    let room = |path: &str| path.split('/').nth(1).map(str::to_owned);
+/// Compares the arrows between the rooms in module `inside` with the table in its `page`.
+fn rooms(page: &Source, inside: &str, tree: &Tree<'_>, arrows: &[Arrow<'_>]) -> Vec<Finding> {
+    let room = |path: &str| path.strip_prefix(inside)?.split('/').nth(1).map(str::to_owned);
     let rooms = tree.0.keys().filter_map(|path| room(path));
     let mut uses: table::Uses = rooms.map(|room| (room, BTreeMap::new())).collect();
     for Arrow { from, to, line } in arrows {
@@ -136,7 +145,7 @@ fn rooms(root: &Source, tree: &Tree<'_>, arrows: &[Arrow<'_>]) -> Vec<Finding> {
             uses.entry(user).or_default().entry(used).or_insert(place);
         }
     }
-    table::compare(Rule::Rooms, &root.path, &root.text, "room", &uses)
+    table::compare(Rule::Rooms, &page.path, &page.text, HEADING, &uses)
 }
 
 /// For each group of files that use each other, the shortest cycle through the first of them.
@@ -271,6 +280,22 @@ mod tests {
         ];
         assert_eq!(wrong, expected);
         assert_eq!(two("use crate::b::B;", b), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_room_may_be_divided_into_rooms() {
+        let table = "//! | room | may use |\n//! |---|---|\n//! | `a` | nothing |\nmod a;\n";
+        let inner = "//! | room | may use |\n//! |---|---|\n//! | `b` | nothing |\n\
+             //! | `c` | nothing |\nmod b;\nmod c;\n";
+        let files = [
+            ("lib.rs", table),
+            ("a/mod.rs", inner),
+            ("a/b.rs", "pub struct B;\n"),
+            ("a/c.rs", "use super::b::B;\nfn c(_: B) {}\n"),
+        ];
+        let arrow = "Rooms a/c.rs:1: c uses b, but may use only []: turn the arrow round, move the \
+             code, or add b in a/mod.rs";
+        assert_eq!(found(&files), [arrow]);
     }
 
     #[test]

@@ -38,6 +38,11 @@ pub fn compare(rule: Rule, page: &str, text: &str, heading: &str, uses: &Uses) -
     wrong
 }
 
+/// Whether `text` has a table whose first column is headed by `heading`.
+pub fn exists(text: &str, heading: &str) -> bool {
+    read(text, heading).next().is_some()
+}
+
 /// The rows of a table: a name, its line, and whom it may use.
 fn read(text: &str, heading: &str) -> impl Iterator<Item = (String, (usize, Vec<String>))> {
     let bare = |text: &str| text.trim().trim_matches('`').to_owned();

@@ -1,14 +1,12 @@
 //! What all workers of a cell share about its ring, and the thread that keeps it.
 
-use super::copy::Copy;
-use super::exchange::Exchanges;
+use super::copies::Copy;
+use super::copies::{Exchanges, Origins, Room};
 use super::flushed::Flushed;
 use super::history::History;
 use super::job::{Job, Origin};
-use super::origin::Origins;
-use super::room::Room;
+use super::retries::Tags;
 use super::routes::{self, Routes};
-use super::tags::Tags;
 use super::terms::{Term, Terms};
 use crate::cell::Cell;
 use crate::effect_log::EffectLog;

@@ -10,13 +10,10 @@
 //! batch ends.
 
 use super::cell::{Mail, RingCell};
-use super::executor::Executor;
-use super::kind::RingConnection;
-use super::link::{Link, LinkHandler};
+use super::links::{Link, LinkHandler, RingConnection, Role};
 use super::report::report;
-use super::requests;
-use super::role::Role;
-use super::target::{Subject, subject};
+use super::requests::clients;
+use super::requests::{Executor, Subject, subject};
 use super::worker::RingWorker;
 use base::{Now, SliceId};
 use memcache::{Expiry, Key, KeyScratch, Limits, Refusal, Request, Store, expiry};
@@ -149,27 +146,27 @@ impl Handler for RingService {
             }
             Subject::All { delay, noreply } => match expiry(delay, now.expiry_s) {
                 Expiry::At(due_s) => {
-                    requests::flush_later(&mut self.worker.jobs, due_s, ticket, noreply, reply)
+                    clients::flush_later(&mut self.worker.jobs, due_s, ticket, noreply, reply)
                 }
                 Expiry::Never | Expiry::Expired => {
-                    requests::flush(&mut self.worker.jobs, conn, ticket, noreply, reply)
+                    clients::flush(&mut self.worker.jobs, conn, ticket, noreply, reply)
                 }
             },
             Subject::Key(key) => {
                 let slice = SliceId::of(key.as_bytes());
-                requests::call(&mut self.worker.jobs, conn, (request, slice), ticket, reply)
+                clients::call(&mut self.worker.jobs, conn, (request, slice), ticket, reply)
             }
             Subject::Keys(keys) => {
                 let is_whole = keys.into_iter().all(|key| key.is_ok());
                 let changes = matches!(request, Request::Gat { .. });
-                if !is_whole || requests::leads_all(&mut self.worker.jobs, keys, changes) {
+                if !is_whole || clients::leads_all(&mut self.worker.jobs, keys, changes) {
                     return self.worker.service_mut().call(now, conn, request, ticket, reply);
                 }
                 // A part of its reply has left: only this cell can go on with it.
                 if conn.progress > 0 {
                     return Outcome::Park;
                 }
-                requests::gather(&mut self.worker.jobs, conn, (request, keys), ticket, reply)
+                clients::gather(&mut self.worker.jobs, conn, (request, keys), ticket, reply)
             }
         }
     }
@@ -223,7 +220,7 @@ impl Handler for RingService {
     fn send_on(&mut self, now: Now, conn: &Conn, plain: &Plain<'_>, ticket: Ticket) -> bool {
         self.worker.begin(now);
         !self.worker.service().distrusts(conn)
-            && requests::send_on(&mut self.worker.jobs, plain, ticket)
+            && clients::send_on(&mut self.worker.jobs, plain, ticket)
     }
 
     fn refused(
@@ -246,7 +243,7 @@ impl Handler for RingService {
         }
         // The old value goes, wherever it is.
         if !self.worker.service().distrusts(conn) {
-            requests::unlink(&mut self.worker.jobs, key);
+            clients::unlink(&mut self.worker.jobs, key);
         }
         let stays = Refusal::TooLarge { unlink: None };
         self.worker.service_mut().refused(now, conn, Some(&stays), cause, reply);

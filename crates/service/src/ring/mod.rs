@@ -1,69 +1,51 @@
 //! A cell of a ring: which requests it executes itself, which go to their owners, and how its
 //! changes reach its copies.
 //!
-//! To read it, begin with `handler` (where every request arrives) and `keeper` (what follows from a
-//! new map). Then `requests`, what clients ask, `jobs`, what is carried out for them, and
-//! `executor`, what is executed here; `worker` and `link`, what goes between cells; `streams`,
-//! `stream_out` and `stream_in`, the way of a change to a copy; `terms`, what a leadership is.
+//! To read it, begin with `handler`, where every request arrives, and `keeping`, what follows from
+//! a new map; `terms` says what a leadership is. `worker` is what one worker has: its requests, and
+//! its links.
+//!
+//! | room | may use | what it is |
+//! |---|---|---|
+//! | `flushed` | nothing | which delayed flushes each slice has carried out |
+//! | `history` | nothing | how the map has changed |
+//! | `not_now` | nothing | why a request is not executed now |
+//! | `reason` | nothing | why a stream ends |
+//! | `terms` | nothing | leaderships, and how long each may answer |
+//! | `job` | `not_now` | a request that is carried out for somebody |
+//! | `retries` | nothing | what has come of requests that may be asked again |
+//! | `copies` | `reason`, `retries` | both ends of what is copied |
+//! | `routes` | `terms` | where requests go, by one map |
+//! | `cell` | `copies`, `flushed`, `history`, `job`, `retries`, `routes`, `terms` | what all workers share |
+//! | `jump` | `cell` | how counters rise where another cell has given numbers |
+//! | `links` | `cell`, `copies`, `jump`, `reason`, `retries` | connections to other cells |
+//! | `requests` | `cell`, `job`, `links`, `not_now`, `retries`, `routes` | what clients and other cells ask for |
+//! | `keeping` | `cell`, `copies`, `flushed`, `jump`, `retries`, `routes`, `terms` | what follows from a new map |
+//! | `worker` | `cell`, `links`, `not_now`, `requests`, `retries` | the jobs and streams of one worker |
+//! | `report` | `cell` | `stats ring` |
+//! | `handler` | `cell`, `links`, `report`, `requests`, `worker` | the handler of a worker |
 
-mod asked;
-mod buffers;
 mod cell;
-mod copy;
-mod emptying;
-mod exchange;
-mod exchanging;
-mod executor;
-mod finishing;
-mod flush;
+mod copies;
 mod flushed;
-mod gather;
 mod handler;
 mod history;
-mod hold;
 mod job;
-mod jobs;
 mod jump;
-mod keeper;
-#[cfg(test)]
-mod keeper_test;
-mod kept;
-mod kind;
-mod later;
-mod learning;
-mod lent;
-mod link;
+mod keeping;
+mod links;
 mod not_now;
-mod origin;
-mod outcome;
-mod part;
-mod peers;
 mod reason;
 mod report;
 mod requests;
-mod role;
-mod room;
+mod retries;
 mod routes;
-mod slice_counts;
-mod slice_state;
-mod stream_in;
-mod stream_out;
-mod streams;
-mod tag;
-mod tag_state;
-mod tags;
-mod tail;
-mod target;
 mod terms;
 #[cfg(test)]
 mod testing;
-mod waiting;
-mod walk;
-mod wanted;
 mod worker;
 
 pub use cell::{Finding, Flushing, Mail, NoLog, Reach, RingCell, RingHost, RingIdentity};
 pub use handler::RingService;
-pub use keeper::Keeper;
-pub use kind::RingConnection;
-pub use link::Link;
+pub use keeping::Keeper;
+pub use links::{Link, RingConnection};

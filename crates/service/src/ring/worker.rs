@@ -3,14 +3,10 @@
 //! Invariant: each request that another cell sends is answered once, if its link lasts.
 
 use super::cell::{Finding, RingCell};
-use super::executor::{Executed, Leads};
-use super::jobs::Jobs;
-use super::link::{Kind, Link};
+use super::links::{Kind, Link, Role, Streams, Waiting};
 use super::not_now::NotNow;
-use super::role::Role;
-use super::streams::Streams;
-use super::tag::{Asker, RequestTag};
-use super::waiting::Waiting;
+use super::requests::{Executed, Jobs, Leads};
+use super::retries::{Asker, RequestTag};
 use crate::service::Service;
 use base::Now;
 use memcache::{plain_get, plain_store};

@@ -1,0 +1,283 @@
+//! When a keeper is to be woken, and what it does not do too early.
+
+use super::keeper::Keeper;
+use crate::ring::cell::{Finding, RingCell};
+use crate::ring::terms::Term;
+use crate::ring::testing::{first_cell, first_cell_finding, formed, formed_with};
+use crate::testing::NOW;
+use crate::worker::Worker;
+use base::Now;
+use effects::LEVELS;
+use engine::Put;
+use ring::{CellId, Command, Map, RangeId, Why};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+const MS: u64 = 1_000_000;
+
+/// How many milliseconds the keeper of the first of N cells rests after each of `ms`.
+fn rests(cells: u32, holds_until_ms: u64, ms: &[u64]) -> Vec<u64> {
+    let ring = first_cell(|_| ());
+    let mut keeper = Keeper::new(ring.clone(), Arc::new(Map::new(7, cells, 2)), NOW);
+    assert_eq!(keeper.wakes_at_ns(NOW), u64::MAX, "it has nothing to keep");
+    let map = formed(cells);
+    let ids = map.ranges.iter().map(|range| range.id);
+    let holds: BTreeMap<_, _> = ids.map(|id| (id, holds_until_ms * MS)).collect();
+    // A worker in the middle of a batch.
+    let routes = ring.routes();
+    keeper.adopt(map, holds, NOW);
+    let mut rests = Vec::new();
+    let mut routes = Some(routes);
+    for at_ms in ms {
+        let now = Now { mono_ns: at_ms * MS, ..NOW };
+        assert!(!keeper.tend(now), "nothing takes long");
+        rests.push(keeper.wakes_at_ns(now).saturating_sub(now.mono_ns) / MS);
+        routes = None;
+    }
+    drop(routes);
+    rests
+}
+
+#[test]
+fn a_keeper_is_woken_when_something_waits_a_hold_ends_or_a_copy_may_be_late() {
+    // A worker goes by the old routes; a hold ends; nothing waits.
+    assert_eq!(rests(2, 150, &[10, 20, 100, 150, 200]), [20, 100, 50, 100, 100]);
+    // Nobody copies what it leads.
+    let alone = rests(1, 0, &[10, 20]);
+    assert_eq!((alone[0], alone[1] > 1_000_000), (20, true), "{alone:?}");
+}
+
+/// A cell that leads two ranges, of which another cell is to learn both; it has a level for one.
+#[test]
+fn nothing_is_learned_of_a_range_that_its_primary_does_not_lead_yet() {
+    let mut map = Map::clone(&formed(2));
+    let learner = CellId(2);
+    let at = |map: &Map, range: usize| map.ranges[range].stamp();
+    let drops = Command::Drop { at: at(&map, 0), cell: learner, why: Why::Silent };
+    let promotes = Command::Promote { at: at(&map, 1), cell: CellId(1), why: Why::Silent };
+    map.apply(&drops);
+    map.apply(&promotes);
+    for range in 0..2 {
+        map.apply(&Command::Learn { at: at(&map, range), cell: learner });
+        assert_eq!(
+            (map.ranges[range].primary, map.ranges[range].learner),
+            (CellId(1), Some(learner))
+        );
+    }
+    let (ring, found) = first_cell_finding(|finding| match finding {
+        Finding::CaughtUp { at, .. } => Some(at.range),
+        _ => None,
+    });
+    let mut keeper = Keeper::new(ring.clone(), Arc::new(Map::new(7, 2, 2)), NOW);
+    let other = |epoch| Term { range: RangeId(99), epoch };
+    for epoch in 1..LEVELS as u32 {
+        ring.terms.begin(other(epoch), 0, NOW.mono_ns).expect("a level");
+    }
+    let (first, second) = (map.ranges[0].id, map.ranges[1].id);
+    keeper.adopt(Arc::new(map.clone()), BTreeMap::new(), NOW);
+    keeper.hear_ready(learner, map.version);
+    let mut learn = |now: Now| {
+        keeper.tend(now);
+        for copy in ring.copies().iter() {
+            ring.log
+                .lanes
+                .logs()
+                .for_each(|(lane, log)| copy.acknowledges(lane.index(), log.end()));
+        }
+        found.take()
+    };
+    let steps: Vec<_> = (0..200).flat_map(|_| learn(NOW)).collect();
+    assert!(steps.contains(&first) && !steps.contains(&second), "{steps:?}");
+    let later = Now { mono_ns: NOW.mono_ns + 20_000 * MS, ..NOW };
+    ring.terms.end(other(1), NOW.mono_ns).expect("it was begun");
+    assert!(!learn(later).contains(&second), "it leads it, and has sent nothing of it yet");
+    assert!(ring.copies()[0].slices().contains(&map.ranges[1].slices()));
+    let steps: Vec<_> = (0..200).flat_map(|_| learn(later)).collect();
+    assert!(steps.contains(&second), "{steps:?}");
+}
+
+/// A learner without memory, which gets none by eviction: another cell is to learn instead.
+#[test]
+fn a_learner_that_has_said_that_it_is_full_and_takes_nothing_is_given_up() {
+    let (mut map, learner) = (Map::clone(&formed(2)), CellId(2));
+    let drops = Command::Drop { at: map.ranges[0].stamp(), cell: learner, why: Why::Silent };
+    map.apply(&drops);
+    map.apply(&Command::Learn { at: map.ranges[0].stamp(), cell: learner });
+    let id = map.ranges[0].id;
+    let (ring, found) = first_cell_finding(|finding| match finding {
+        Finding::Refuses { cell, range } => Some((cell, range)),
+        _ => None,
+    });
+    // More than a learner takes before it has said how much room it has.
+    let mut worker = Worker::new(ring.cell.clone());
+    worker.begin(NOW);
+    for number in 0..1_000 {
+        let key = format!("key{number}");
+        let put = Put { value: &[7; 300], client_flags: 0, expiry_s: 0 };
+        worker.set(&ring.cell.engine().key(key.as_bytes()), put, NOW);
+    }
+    worker.end();
+    let mut keeper = Keeper::new(ring.clone(), Arc::new(Map::new(7, 2, 2)), NOW);
+    keeper.adopt(Arc::new(map.clone()), BTreeMap::new(), NOW);
+    keeper.hear_ready(learner, map.version);
+    let mut refused = |ms: u64| {
+        keeper.tend(Now { mono_ns: NOW.mono_ns + ms * MS, ..NOW });
+        let copies = ring.copies();
+        let logs = ring.log.lanes.logs();
+        logs.for_each(|(lane, log)| copies[0].acknowledges(lane.index(), log.end()));
+        found.take()
+    };
+    let before: Vec<_> = (0..4_000).step_by(20).flat_map(&mut refused).collect();
+    assert_eq!(before, [], "it may still get room");
+    let lane = ring.log.lanes.nowhere().lane;
+    ring.copies()[0].sets_full(lane, true, &ring.log);
+    let slice = map.ranges[0].slices().iter().next().expect("it has slices");
+    assert!(!ring.log.is_full(slice), "clients are not refused for its sake");
+    assert!(refused(4_200).contains(&(learner, Some(id))));
+}
+
+/// The first cell of a ring with three copies of each range, and the map of that.
+fn one_of_three_copies() -> (Arc<RingCell>, Keeper, Map) {
+    let ring = first_cell(|_| ());
+    let keeper = Keeper::new(ring.clone(), Arc::new(Map::new(7, 3, 3)), NOW);
+    (ring, keeper, Map::clone(&formed_with(3, 3)))
+}
+
+/// What a learner has learned is not in what it keeps for other copies: if its primary ended, a
+/// copy that lacks some of it could not get it.
+#[test]
+fn a_learner_is_ready_when_the_other_copies_have_all_that_it_has_learned() {
+    let (mut map, learner) = (Map::clone(&formed_with(3, 3)), CellId(3));
+    let drops = Command::Drop { at: map.ranges[0].stamp(), cell: learner, why: Why::Silent };
+    map.apply(&drops);
+    map.apply(&Command::Learn { at: map.ranges[0].stamp(), cell: learner });
+    let range = &map.ranges[0];
+    assert_eq!((range.primary, &range.copies[..]), (CellId(1), &[CellId(2)][..]));
+    let (ring, found) = first_cell_finding(|finding| match finding {
+        Finding::CaughtUp { cell, .. } => Some(cell),
+        _ => None,
+    });
+    let mut keeper = Keeper::new(ring.clone(), Arc::new(Map::new(7, 3, 3)), NOW);
+    keeper.adopt(Arc::new(map.clone()), BTreeMap::new(), NOW);
+    keeper.hear_ready(learner, map.version);
+    let mut is_ready = |acknowledging: &[CellId]| {
+        for _ in 0..300 {
+            keeper.tend(NOW);
+            for copy in ring.copies().iter().filter(|copy| acknowledging.contains(&copy.cell)) {
+                let logs = ring.log.lanes.logs();
+                logs.for_each(|(lane, log)| copy.acknowledges(lane.index(), log.end()));
+            }
+        }
+        found.take().contains(&learner)
+    };
+    assert!(!is_ready(&[learner]), "the other one lacks something");
+    assert!(is_ready(&[learner, CellId(2)]));
+}
+
+/// Where replies wait for no copy, clients may have numbers of the new primary that this cell has
+/// not.
+#[test]
+fn who_stays_a_copy_of_a_new_primary_gives_none_of_its_numbers_again() {
+    let (ring, mut keeper, mut map) = one_of_three_copies();
+    let slice = map.ranges[1].slices().iter().next().expect("it has slices");
+    keeper.adopt(Arc::new(map.clone()), BTreeMap::new(), NOW);
+    let before = ring.cell.engine().last_version(slice).counter();
+    let promotes =
+        Command::Promote { at: map.ranges[1].stamp(), cell: CellId(3), why: Why::Silent };
+    map.apply(&promotes);
+    keeper.adopt(Arc::new(map.clone()), BTreeMap::new(), NOW);
+    // Its tail has not come when it ends as well.
+    let leads = Command::Promote { at: map.ranges[1].stamp(), cell: CellId(1), why: Why::Silent };
+    map.apply(&leads);
+    assert_eq!((map.ranges[1].primary, map.ranges[1].epoch), (CellId(1), 3));
+    keeper.adopt(Arc::new(map), BTreeMap::new(), NOW);
+    keeper.tend(NOW);
+    let after = ring.cell.engine().last_version(slice).counter();
+    assert!(after - before >= 2 << 20, "{before} {after}");
+}
+
+/// Nine cells copy what one leads, and its logs have eight readers.
+#[test]
+fn a_learner_that_gets_no_place_in_the_logs_is_given_up() {
+    let mut map = Map::clone(&formed(10));
+    for at in 1..10 {
+        // The other ranges are led by the first cell too, each with a copy of its own.
+        let stamp = |map: &Map| map.ranges[at].stamp();
+        let (primary, copy) = (map.ranges[at].primary, map.ranges[at].copies[0]);
+        if copy != CellId(1) {
+            map.apply(&Command::Drop { at: stamp(&map), cell: copy, why: Why::Silent });
+            map.apply(&Command::Learn { at: stamp(&map), cell: CellId(1) });
+            map.apply(&Command::Admit { at: stamp(&map), cell: CellId(1) });
+        }
+        map.apply(&Command::Promote { at: stamp(&map), cell: CellId(1), why: Why::Silent });
+        map.apply(&Command::Learn { at: stamp(&map), cell: primary });
+    }
+    let (ring, found) = first_cell_finding(|finding| match finding {
+        Finding::Refuses { cell, range } => Some((cell, range)),
+        _ => None,
+    });
+    let mut keeper = Keeper::new(ring.clone(), Arc::new(Map::new(7, 10, 2)), NOW);
+    keeper.adopt(Arc::new(map.clone()), BTreeMap::new(), NOW);
+    let learners = map.ranges.iter().filter_map(|range| range.learner);
+    learners.for_each(|cell| keeper.hear_ready(cell, map.version));
+    let mut refused = |ms: u64| {
+        (0..500).for_each(|_| {
+            keeper.tend(Now { mono_ns: NOW.mono_ns + ms * MS, ..NOW });
+            for copy in ring.copies().iter() {
+                let logs = ring.log.lanes.logs();
+                logs.for_each(|(lane, log)| copy.acknowledges(lane.index(), log.end()));
+            }
+        });
+        found.take()
+    };
+    assert_eq!(refused(100), []);
+    assert_eq!(ring.copies().len(), 8);
+    let found = refused(2_000);
+    let reads = |cell| ring.copies().iter().any(|copy| copy.cell == cell);
+    assert!(!found.is_empty() && found.iter().all(|(cell, _)| !reads(*cell)), "{found:?}");
+}
+
+/// An operator gives a lost range to a cell that had copied it once. Others have led it since.
+#[test]
+fn a_range_that_begins_again_where_it_was_copied_gives_numbers_far_above_those_of_then() {
+    let (ring, mut keeper, mut map) = one_of_three_copies();
+    let slice = map.ranges[1].slices().iter().next().expect("it has slices");
+    keeper.adopt(Arc::new(map.clone()), BTreeMap::new(), NOW);
+    let drops = Command::Drop { at: map.ranges[1].stamp(), cell: CellId(1), why: Why::Silent };
+    map.apply(&drops);
+    keeper.adopt(Arc::new(map.clone()), BTreeMap::new(), NOW);
+    let before = ring.cell.engine().last_version(slice).counter();
+    let forgives = Command::Forgive { at: map.ranges[1].stamp(), cell: CellId(1) };
+    map.apply(&forgives);
+    assert_eq!((map.ranges[1].primary, map.ranges[1].losses), (CellId(1), 1));
+    keeper.adopt(Arc::new(map), BTreeMap::new(), NOW);
+    let after = ring.cell.engine().last_version(slice).counter();
+    assert!(after - before >= 1 << 24, "{before} {after}");
+}
+
+/// A new primary drops a copy whose tail is late, and leads: what comes of that tail then would
+/// undo what it has acknowledged.
+#[test]
+fn a_tail_that_comes_after_its_copy_was_dropped_is_not_taken() {
+    let (ring, mut keeper, mut map) = one_of_three_copies();
+    let range = map.ranges[1].clone();
+    assert_eq!((range.primary, range.copies), (CellId(2), vec![CellId(3), CellId(1)]));
+    let mut adopt = |map: &Map| {
+        keeper.adopt(Arc::new(map.clone()), BTreeMap::new(), NOW);
+        // Each step of the exchange is one of the keeper.
+        for _ in 0..5 {
+            keeper.tend(NOW);
+        }
+        ring.leads(&map.ranges[1])
+    };
+    assert!(!adopt(&map));
+    let promotes =
+        Command::Promote { at: map.ranges[1].stamp(), cell: CellId(1), why: Why::Silent };
+    map.apply(&promotes);
+    assert!(!adopt(&map), "it waits for the tail of the other copy");
+    assert_eq!(ring.exchanges.open(range.id).0.len(), 1);
+    let drops = Command::Drop { at: map.ranges[1].stamp(), cell: CellId(3), why: Why::Refuses };
+    map.apply(&drops);
+    assert!(adopt(&map), "nobody is left to wait for");
+    assert!(ring.exchanges.open(range.id).0.is_empty(), "a tail would still be taken");
+}

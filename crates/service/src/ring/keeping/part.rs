@@ -1,0 +1,137 @@
+//! What a cell is to a range.
+
+use crate::ring::terms::Term;
+use ring::{CellId, Range};
+
+/// What this cell is to a range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// It leads it. `is_begun`: and has begun to.
+    Primary { term: Term, is_begun: bool },
+    /// It copies it. `is_begun`: and takes changes.
+    Copy { primary: CellId, epoch: u32, is_begun: bool },
+    /// It is on the way to be a copy. `is_begun`: it was empty, and takes changes.
+    Learner { primary: CellId, epoch: u32, since: u64, is_begun: bool },
+}
+
+/// What a map changes for a cell and a range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PartChange {
+    /// Nothing.
+    Nothing,
+    /// It is a copy now, and takes the changes of its primary already.
+    Joins,
+    /// It stays in sync under a new primary, which may be itself. The named one has led the range.
+    Stays(CellId),
+    /// Whatever it has of the range is of no use.
+    BeginsEmpty,
+}
+
+impl Part {
+    /// What changes for a cell that was `before` and is `wanted` to be, where the range is led by
+    /// `leads` in an epoch. `lasts`: it was not lost meanwhile.
+    ///
+    /// Maps may have been skipped: a learner may have become a copy, and then the primary. Nobody
+    /// becomes a copy without having seen the map that makes it learn, so one who was on the way in
+    /// the epoch before has all.
+    pub(crate) fn change(
+        before: Option<Self>,
+        wanted: Option<Self>,
+        (leads, now): (CellId, u32),
+        lasts: bool,
+    ) -> PartChange {
+        if before.zip(wanted).is_some_and(|(before, wanted)| before.begun() == wanted.begun()) {
+            return PartChange::Nothing;
+        }
+        let followed = match before {
+            Some(
+                Self::Copy { primary, epoch, .. }
+                | Self::Learner { primary, epoch, is_begun: true, .. },
+            ) => Some((primary, epoch)),
+            _ => None,
+        };
+        match (wanted, followed) {
+            (Some(Self::Copy { .. }), Some(of)) if of == (leads, now) => PartChange::Joins,
+            (Some(Self::Copy { .. } | Self::Primary { .. }), Some((of, epoch)))
+                if lasts && now > epoch =>
+            {
+                PartChange::Stays(of)
+            }
+            (None, _) if before.is_none() => PartChange::Nothing,
+            _ => PartChange::BeginsEmpty,
+        }
+    }
+
+    /// What `cell` is to be to `range`.
+    pub(crate) fn wanted(range: &Range, cell: CellId) -> Option<Self> {
+        let (primary, epoch) = (range.primary, range.epoch);
+        if primary == cell {
+            return Some(Self::Primary { term: Term { range: range.id, epoch }, is_begun: false });
+        }
+        if range.copies.contains(&cell) {
+            return Some(Self::Copy { primary, epoch, is_begun: false });
+        }
+        let since = range.learner_since;
+        let learns = range.learner == Some(cell);
+        learns.then_some(Self::Learner { primary, epoch, since, is_begun: false })
+    }
+
+    /// Whether it has begun.
+    pub(crate) fn is_begun(&self) -> bool {
+        *self == self.begun()
+    }
+
+    /// The same, begun.
+    pub(crate) fn begun(self) -> Self {
+        match self {
+            Self::Primary { term, .. } => Self::Primary { term, is_begun: true },
+            Self::Copy { primary, epoch, .. } => Self::Copy { primary, epoch, is_begun: true },
+            Self::Learner { primary, epoch, since, .. } => {
+                Self::Learner { primary, epoch, since, is_begun: true }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ring::RangeId;
+
+    #[test]
+    fn what_a_map_changes_follows_from_what_was_copied_of_whom_and_when() {
+        use PartChange::{BeginsEmpty, Joins, Nothing, Stays};
+        let [one, two] = [CellId(1), CellId(2)];
+        let leads = |epoch| {
+            Some(Part::Primary { term: Term { range: RangeId(1), epoch }, is_begun: false })
+        };
+        let copies = |primary, epoch| Some(Part::Copy { primary, epoch, is_begun: true });
+        let learns =
+            |primary, epoch, is_begun| Some(Part::Learner { primary, epoch, since: 7, is_begun });
+        // Before, after, whether the range was not lost; and what follows.
+        let table = [
+            (None, None, true, Nothing),
+            (copies(one, 1), copies(one, 1), true, Nothing),
+            (learns(one, 1, true), copies(one, 1), true, Joins),
+            (learns(one, 1, false), copies(one, 1), true, BeginsEmpty),
+            (learns(one, 1, true), copies(two, 2), true, Stays(one)),
+            (copies(one, 1), copies(two, 2), true, Stays(one)),
+            (copies(one, 1), leads(2), true, Stays(one)),
+            (copies(one, 1), leads(2), false, BeginsEmpty),
+            (copies(one, 1), learns(two, 2, false), true, BeginsEmpty),
+            (copies(one, 1), None, true, BeginsEmpty),
+            (leads(1), copies(two, 2), true, BeginsEmpty),
+            (None, leads(1), true, BeginsEmpty),
+        ];
+        for (before, wanted, lasts, change) in table {
+            let led = match wanted {
+                Some(Part::Primary { term, .. }) => (CellId(9), term.epoch),
+                Some(Part::Copy { primary, epoch, .. } | Part::Learner { primary, epoch, .. }) => {
+                    (primary, epoch)
+                }
+                None => (two, 2),
+            };
+            assert_eq!(Part::change(before, wanted, led, lasts), change, "{before:?} {wanted:?}");
+        }
+    }
+}

@@ -1,0 +1,324 @@
+//! A stream from a primary: applies what stands in it, in order, each entry once.
+
+use crate::fence;
+use crate::ring::cell::RingCell;
+use crate::ring::copies::slice_state;
+use crate::ring::copies::{
+    ENTRY_KIND, Lane, OldEntry, Origin, Promised, REACH_KIND, StreamPromise,
+};
+use crate::ring::jump::{COUNTER_JUMP, jump};
+use crate::ring::reason::Reason;
+use crate::ring::retries::outcome::Outcome;
+use crate::ring::retries::{AskedBy, Asker, RequestTag, tag_state};
+use crate::worker::Worker;
+use base::{Change, Effect, Now, SLICES, SliceId, SliceRange, Version};
+use effects::{Entry, Made, Records};
+use engine::{Applied, KEY_BYTES_MAX};
+use ring::CellId;
+use std::sync::Arc;
+
+/// What has not changed is said again after this time.
+const SAID_NS: u64 = 100_000_000;
+/// How long a change may wait for memory that was promised to it, or that was not.
+const FULL_NS: u64 = 1_000_000_000;
+
+/// Entries that are looked at together before the first of them is applied.
+const AHEAD: usize = 16;
+
+/// What came of the entries of a frame.
+pub(crate) enum Taken {
+    /// All are applied, up to this position. More may come.
+    All(u64, Promised),
+    /// They are to be given again later: the map is older than that of the primary, or the engine
+    /// is busy.
+    Later,
+    /// The stream was opened again by another connection.
+    Over,
+    /// No more is taken.
+    Refused(Reason),
+}
+
+/// One stream from a primary.
+pub(crate) struct StreamIn {
+    pub(crate) cell: CellId,
+    pub(crate) lane: u8,
+    /// How many lanes its primary has.
+    pub(crate) lanes: u8,
+    pub(crate) origin: Arc<Origin>,
+    /// What its primary was promised last while it sent nothing, after which position, and when.
+    pub(crate) said: Option<((u64, Promised), u64)>,
+    /// What its primary may still emit.
+    pub(crate) promise: Arc<StreamPromise>,
+    /// Since when a change waits for memory.
+    pub(crate) full_since_ns: Option<u64>,
+}
+
+/// The entries of a frame.
+pub(crate) struct Entries<'a> {
+    pub(crate) map_version: u64,
+    /// Up to where all other copies have applied the lane.
+    pub(crate) others_have: u64,
+    pub(crate) first: u64,
+    pub(crate) count: u32,
+    pub(crate) records: &'a [u8],
+}
+
+impl StreamIn {
+    /// Whether its primary is to hear of `what` is promised after a position: it has not been said,
+    /// or was said [`SAID_NS`] ago.
+    pub(crate) fn says(&mut self, what: (u64, Promised), now_ns: u64) -> bool {
+        let is_known = self.said.is_some_and(|(said, at)| said == what && now_ns < at + SAID_NS);
+        if !is_known {
+            self.said = Some((what, now_ns));
+        }
+        !is_known
+    }
+
+    /// Applies the entries of a frame.
+    pub(crate) fn take(
+        &mut self,
+        entries: &Entries<'_>,
+        ring: &RingCell,
+        worker: &mut Worker,
+        now: Now,
+    ) -> Taken {
+        if ring.version() < entries.map_version {
+            return Taken::Later;
+        }
+        let origin = self.origin.clone();
+        let Some(mut of_lane) = origin.lock(self.lane) else {
+            return Taken::Refused(Reason::OldLog);
+        };
+        let Lane { applied, kept, .. } = &mut *of_lane;
+        let Some(last) = *applied else { return Taken::Refused(Reason::Malformed) };
+        if entries.first > last + 1 {
+            return Taken::Refused(Reason::Malformed);
+        }
+        let end = entries.first + u64::from(entries.count) - 1;
+        if entries.count > 0 {
+            kept.take((entries.first, end), entries.records, entries.others_have);
+        }
+        let map_version = entries.map_version;
+        let mut with = With { ring, map_version, worker, now, asked_by: None };
+        let mut ahead = Records::new(entries.first, entries.records);
+        for (at, record) in Records::new(entries.first, entries.records).enumerate() {
+            if at % AHEAD == 0 {
+                look_ahead(&mut ahead, ring);
+            }
+            let Ok(record) = record else { return Taken::Refused(Reason::Malformed) };
+            // What was applied before the link broke comes again.
+            if Some(record.position) <= *applied {
+                continue;
+            }
+            match self.apply(&record.entry, &mut with) {
+                Ok(()) => *applied = Some(record.position),
+                Err(None) => return Taken::Later,
+                Err(Some(Reason::NoSpace)) if !self.is_full_for_long(now) => return Taken::Later,
+                Err(Some(reason)) => return Taken::Refused(reason),
+            }
+            self.full_since_ns = None;
+        }
+        match *applied {
+            Some(last) if last >= end => {
+                let promised = self.promise.take(entries.records.len() as u64, now.mono_ns);
+                promised.map_or(Taken::Over, |promised| Taken::All(last, promised))
+            }
+            _ => Taken::Refused(Reason::Malformed),
+        }
+    }
+
+    /// Whether a change has waited for memory for [`FULL_NS`].
+    fn is_full_for_long(&mut self, now: Now) -> bool {
+        let since_ns = *self.full_since_ns.get_or_insert(now.mono_ns);
+        now.mono_ns.saturating_sub(since_ns) >= FULL_NS
+    }
+
+    /// Applies one entry. `Err(None)`: it is to be tried again.
+    fn apply(&self, entry: &Entry<'_>, with: &mut With<'_>) -> Result<(), Option<Reason>> {
+        match *entry {
+            Entry::Change { slice, version, effect, tag } => {
+                self.check(slice, Some(version), with)?;
+                with.ring.room.sees(effect.change.value_bytes());
+                apply(with, slice, &effect, version)?;
+                if let Some(tag) = tag {
+                    with.keep_tag(&RequestTag::decode(tag), (slice, Made::of(&effect, version)));
+                }
+                Ok(())
+            }
+            Entry::Item { slice, version, key, value, facts, .. } => {
+                self.check(slice, None, with)?;
+                with.ring.room.sees(value.bytes());
+                let effect = Effect { key, change: Change::Put(value, facts) };
+                apply(with, slice, &effect, version)
+            }
+            Entry::Barrier(slices, number) => {
+                let follows = |slice: SliceId| self.check(slice, None, with);
+                end_items((slices, number), (self.lane, self.lanes), follows, with.ring)
+            }
+            Entry::Other { kind, bytes, .. } => self.apply_other(kind, bytes, with),
+            Entry::Skipped => Ok(()),
+        }
+    }
+
+    /// Whether this cell copies `slice` from the primary of this stream, in this version.
+    fn accepts(&self, slice: SliceId, version: Option<Version>, with: &With<'_>) -> bool {
+        with.ring.origins.accepts(slice, (self.cell, with.map_version), version)
+    }
+
+    /// The same, for what replies wait for: to acknowledge it says that it is applied.
+    fn check(
+        &self,
+        slice: SliceId,
+        version: Option<Version>,
+        with: &With<'_>,
+    ) -> Result<(), Option<Reason>> {
+        self.accepts(slice, version, with).then_some(()).ok_or(Some(Reason::NotFollowing))
+    }
+
+    /// Applies an entry of the log of a primary that is over, which another copy of it has sent.
+    fn apply_old(&self, old: &OldEntry<'_>, with: &mut With<'_>) -> Result<(), Option<Reason>> {
+        match old.entry {
+            Entry::Change { slice, version, effect, tag } if old.slices.contains(slice) => {
+                apply(with, slice, &effect, version)?;
+                if let Some(tag) = tag {
+                    with.keep_tag(&RequestTag::decode(tag), (slice, Made::of(&effect, version)));
+                }
+                Ok(())
+            }
+            Entry::Barrier(slices, number) => {
+                let is_of = |slice: SliceId| old.slices.contains(slice);
+                let follows = |slice| is_of(slice).then_some(()).ok_or(Some(Reason::Malformed));
+                end_items((slices, number), (old.lane, old.lanes), follows, with.ring)
+            }
+            Entry::Other { kind: tag_state::NOTHING_KIND, bytes, .. } => {
+                let nothing = tag_state::decode_nothing(bytes);
+                let (tag, slice) = nothing.ok_or(Some(Reason::Malformed))?;
+                with.ring.tags.copies(&tag, (slice, Outcome::Nothing(tag.again)));
+                Ok(())
+            }
+            _ => Err(Some(Reason::Malformed)),
+        }
+    }
+
+    /// Applies what changes no item.
+    fn apply_other(
+        &self,
+        kind: u8,
+        bytes: &[u8],
+        with: &mut With<'_>,
+    ) -> Result<(), Option<Reason>> {
+        let (engine, malformed) = (with.ring.cell.engine(), Some(Reason::Malformed));
+        match kind {
+            slice_state::KIND => {
+                for state in slice_state::decode(bytes).ok_or(malformed)? {
+                    if self.accepts(state.slice, None, with) {
+                        engine.advance(state.slice, state.last);
+                        engine.barrier(state.slice, state.barrier);
+                        with.ring.flushed.set(state.slice, state.flushed);
+                    }
+                }
+            }
+            fence::KIND => {
+                let (slice, epoch) = fence::decode(bytes).ok_or(malformed)?;
+                self.check(slice, Some(Version::new(epoch, 0)), with)?;
+            }
+            tag_state::NOTHING_KIND => {
+                let (tag, slice) = tag_state::decode_nothing(bytes).ok_or(malformed)?;
+                self.check(slice, None, with)?;
+                with.ring.tags.copies(&tag, (slice, Outcome::Nothing(tag.again)));
+            }
+            tag_state::KIND => {
+                let state = tag_state::decode(bytes).ok_or(malformed)?;
+                with.ring.tags.learn(state, |slice| self.accepts(*slice, None, with));
+            }
+            REACH_KIND | ENTRY_KIND => {
+                let (ring, from) = (with.ring, self.cell);
+                let between = (ring.identity.cell, from);
+                let apply = |old: &OldEntry<'_>| self.apply_old(old, with);
+                if let Some((slices, epoch)) = ring.exchanges.take(between, (kind, bytes), apply)? {
+                    // What follows is of the new primary, whose counters have risen too. What has
+                    // come of its tail had to be applied by the numbers of before.
+                    jump(ring, slices, epoch, COUNTER_JUMP);
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+/// Ends the items of those of `slices` that are in `lane` of `lanes` of the primary: what is in
+/// another lane has a barrier of its own there. That cell may have more lanes than this one, or
+/// fewer.
+fn end_items(
+    (slices, number): (SliceRange, u32),
+    (lane, lanes): (u8, u8),
+    follows: impl Fn(SliceId) -> Result<(), Option<Reason>>,
+    ring: &RingCell,
+) -> Result<(), Option<Reason>> {
+    let (engine, flushed) = (ring.cell.engine(), &ring.flushed);
+    let lane_of = |slice: &SliceId| slice.index() * usize::from(lanes) / SLICES;
+    for slice in slices.iter().filter(|slice| lane_of(slice) == usize::from(lane)) {
+        follows(slice)?;
+        // A delayed flush is carried out once in each slice.
+        if number != 0 && flushed.of(slice) >= number {
+            continue;
+        }
+        engine.barrier(slice, engine.last_version(slice));
+        if number != 0 {
+            flushed.set(slice, number);
+        }
+    }
+    Ok(())
+}
+
+/// What the entries of one frame are applied with.
+struct With<'a> {
+    ring: &'a RingCell,
+    /// The map that the primary goes by.
+    map_version: u64,
+    worker: &'a mut Worker,
+    now: Now,
+    /// Whose request was applied last: neighbours are nearly always of one asker.
+    asked_by: Option<(Asker, Arc<AskedBy>)>,
+}
+
+impl With<'_> {
+    /// Keeps what a request has made that another cell has asked for.
+    fn keep_tag(&mut self, tag: &RequestTag, (slice, made): (SliceId, Made)) {
+        let tags = &self.ring.tags;
+        let last = self.asked_by.take_if(|(asker, _)| *asker == tag.asker);
+        let last = last.unwrap_or_else(|| (tag.asker, tags.asked_by(tag.asker)));
+        let (_, asked_by) = self.asked_by.insert(last);
+        tags.copies_by(asked_by, tag, (slice, Outcome::Made(made)));
+    }
+}
+
+/// Lets the processor fetch what the next of `records` are about.
+fn look_ahead(records: &mut Records<'_>, ring: &RingCell) {
+    let engine = ring.cell.engine();
+    let keys = (0..AHEAD).map_while(|_| records.next_key());
+    let keys = keys.filter(|key| (1..=KEY_BYTES_MAX).contains(&key.len()));
+    let mut ahead = [None; AHEAD];
+    ahead.iter_mut().zip(keys).for_each(|(place, key)| *place = Some(engine.key(key)));
+    engine.prefetch(ahead.into_iter().flatten());
+    ring.origins.look_ahead(ahead.iter().flatten().map(|key| key.id.slice));
+}
+
+fn apply(
+    with: &mut With<'_>,
+    slice: SliceId,
+    effect: &Effect<'_>,
+    version: Version,
+) -> Result<(), Option<Reason>> {
+    match with.worker.apply((slice, version), effect, with.now) {
+        Applied::Done | Applied::Stale => Ok(()),
+        Applied::Later(_) => Err(None),
+        Applied::NoSpace => Err(Some(Reason::NoSpace)),
+        Applied::Malformed => Err(Some(Reason::Malformed)),
+    }
+}
+
+#[cfg(test)]
+#[path = "stream_in_test.rs"]
+mod tests;

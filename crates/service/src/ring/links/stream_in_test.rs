@@ -1,0 +1,178 @@
+//! A copy acknowledges only what it has applied, and what is not for it.
+
+use super::*;
+use crate::fence;
+use crate::retrieve::get_shown;
+use crate::ring::copies::{Exchange, READINGS_BITS, Reach, Tail};
+use crate::ring::retries::{Asker, Known};
+use crate::ring::testing::first_cell;
+use crate::testing::NOW;
+use base::{Facts, Value};
+use memcache::Key;
+use ring::RangeId;
+
+const PRIMARY: CellId = CellId(2);
+const EPOCH: u32 = 3;
+
+/// A cell that copies the slices below 8,192 of a primary with `lanes` lanes.
+struct Copying {
+    ring: Arc<RingCell>,
+    worker: Worker,
+    stream: StreamIn,
+    next: u64,
+}
+
+impl Copying {
+    fn new(lane: u8, lanes: u8) -> Self {
+        let ring = first_cell(|_| ());
+        ring.origins.accept(SliceRange::new(0..8192), (PRIMARY, 0), EPOCH);
+        let opened = ring.origins.open(PRIMARY, (lane, lanes), 1, 0);
+        let (origin, next) = opened.expect("the first log");
+        let promise = ring.room.stream();
+        origin.promises(lane, &promise);
+        let (said, full_since_ns) = (None, None);
+        let stream = StreamIn { cell: PRIMARY, lane, lanes, origin, said, promise, full_since_ns };
+        let mut worker = Worker::new(ring.cell.clone());
+        worker.begin(NOW);
+        Self { ring, worker, stream, next }
+    }
+
+    /// Takes a frame with these entries. Returns why not, if it does not.
+    fn takes(&mut self, entries: &[Entry<'_>]) -> Result<(), Reason> {
+        let mut records = Vec::new();
+        entries.iter().for_each(|entry| entry.encode(&mut records));
+        let count = entries.len() as u32;
+        let (map_version, others_have, first) = (0, u64::MAX, self.next);
+        let frame = Entries { map_version, others_have, first, count, records: &records };
+        match self.stream.take(&frame, &self.ring, &mut self.worker, NOW) {
+            Taken::All(position, _) => {
+                self.next += u64::from(count);
+                assert_eq!(position + 1, self.next);
+                Ok(())
+            }
+            Taken::Later | Taken::Over => panic!("there is space"),
+            Taken::Refused(reason) => Err(reason),
+        }
+    }
+
+    /// Stores `key`, which is of a slice that it copies. Returns the slice.
+    fn stores(&mut self, key: &[u8], counter: u64) -> SliceId {
+        let slice = SliceId::of(key);
+        let change = Change::Put(Value::Parts([b"value", b""]), Facts::default());
+        let effect = Effect { key, change };
+        let version = Version::new(EPOCH, counter);
+        self.takes(&[Entry::Change { slice, version, effect, tag: None }]).expect("it is followed");
+        slice
+    }
+
+    fn has(&mut self, key: &[u8]) -> bool {
+        let mut reply = Vec::new();
+        let key = Key::new(key).expect("a key");
+        let hashed = self.worker.cell().engine().key(key.as_bytes());
+        get_shown(&mut self.worker, NOW, (key, hashed), &mut reply);
+        reply.starts_with(b"VALUE ")
+    }
+}
+
+/// Keys whose slices begin with a bit that is not set, the first of `lanes` lanes among them.
+fn key_below(slices: usize, but: Option<SliceId>) -> String {
+    let mut keys = (0..).map(|number| format!("key{number}"));
+    let fits = |key: &String| {
+        let slice = SliceId::of(key.as_bytes());
+        slice.index() < slices && Some(slice) != but
+    };
+    keys.find(fits).expect("there are many")
+}
+
+/// What only the primary of now may have acknowledged.
+fn entries_that_replies_wait_for(slice: SliceId) -> [Vec<u8>; 2] {
+    let asker = Asker { cell: CellId(9), life: 1, worker: 0 };
+    let tag = RequestTag { asker, id: 5, first: 1, again: 1 };
+    [fence::encode(slice, EPOCH).to_vec(), tag_state::nothing(&tag, slice).to_vec()]
+}
+
+#[test]
+fn what_a_reply_waits_for_is_acknowledged_only_while_the_slice_is_followed() {
+    let mut copy = Copying::new(0, 1);
+    let key = key_below(8192, None);
+    let slice = copy.stores(key.as_bytes(), 1);
+    let [fence, nothing] = entries_that_replies_wait_for(slice);
+    let others = [(fence::KIND, &fence), (tag_state::NOTHING_KIND, &nothing)];
+    let mut all = vec![Entry::Barrier(SliceRange::new(0..8192), 0)];
+    all.extend(others.map(|(kind, bytes)| Entry::Other { kind, bytes, spends: false }));
+    copy.takes(&all).expect("it follows that primary");
+    assert!(!copy.has(key.as_bytes()));
+    let asked_by = copy.ring.tags.asked_by(Asker { cell: CellId(9), life: 1, worker: 0 });
+    assert_eq!(asked_by.lock().known(5, 1), Known::Forgotten);
+
+    // It leads the range itself, or begins it again.
+    copy.ring.origins.seal(SliceRange::new(0..8192));
+    for entry in all {
+        assert_eq!(copy.takes(&[entry]), Err(Reason::NotFollowing), "{entry:?}");
+    }
+    copy.takes(&[Entry::Skipped]).expect("it is not for this copy");
+}
+
+#[test]
+fn a_barrier_is_for_the_lane_of_its_primary_and_a_delayed_flush_comes_once() {
+    let mut copy = Copying::new(0, 4);
+    let inside = key_below(4096, None);
+    let slice = copy.stores(inside.as_bytes(), 1);
+    let outside = (0..).map(|number| format!("other{number}")).find(|key| {
+        let slice = SliceId::of(key.as_bytes()).index();
+        (4096..8192).contains(&slice)
+    });
+    let outside = outside.expect("there are many");
+    copy.stores(outside.as_bytes(), 1);
+    let flush = Entry::Barrier(SliceRange::new(0..8192), 6);
+    copy.takes(&[flush]).expect("it follows that primary");
+    assert!(!copy.has(inside.as_bytes()) && copy.has(outside.as_bytes()));
+    assert_eq!(copy.ring.flushed.of(slice), 6);
+    copy.stores(inside.as_bytes(), 2);
+    copy.takes(&[flush]).expect("it follows that primary");
+    assert!(copy.has(inside.as_bytes()), "what was stored after the flush");
+}
+
+/// A flush in the tail of a primary that is over ends what was before it there, and not what
+/// follows it; only then this copy has numbers above all that the new primary may have given.
+#[test]
+fn what_follows_a_flush_in_a_tail_stays() {
+    const OLD: CellId = CellId(3);
+    let mut copy = Copying::new(0, 1);
+    let (me, slices) = (copy.ring.identity.cell, SliceRange::new(0..8192));
+    let before = key_below(8192, None);
+    let after = key_below(8192, Some(SliceId::of(before.as_bytes())));
+    let (slice, engine) = (SliceId::of(after.as_bytes()), copy.ring.cell.clone());
+    copy.ring.origins.open(OLD, (0, 1), 1 << READINGS_BITS, 0).expect("a log");
+    copy.stores(before.as_bytes(), 1);
+    let own = copy.ring.origins.tail(OLD, slices);
+    let exchange = Exchange::new((EPOCH + 1, slices), &own, &[PRIMARY], true);
+    copy.ring.exchanges.begin(RangeId(1), exchange);
+
+    let change = Change::Put(Value::Parts([b"value", b""]), Facts::default());
+    let effect = Effect { key: after.as_bytes(), change };
+    let version = Version::new(EPOCH, engine.engine().last_version(slice).counter() + 1);
+    let entries = [Entry::Barrier(slices, 0), Entry::Change { slice, version, effect, tag: None }];
+    let mut tail = Tail { reaches: vec![Reach { from: 0, last: 2 }], ..own };
+    for (entry, position) in entries.into_iter().zip(1..) {
+        tail.add(0, &effects::Record { position, entry }, slices);
+    }
+    for (kind, bytes) in tail.encode(me, RangeId(1), EPOCH + 1) {
+        assert!(engine.engine().last_version(slice).epoch() <= EPOCH, "it is not whole");
+        copy.takes(&[Entry::Other { kind, bytes: &bytes, spends: false }]).expect("it is awaited");
+    }
+    assert!(copy.has(after.as_bytes()) && !copy.has(before.as_bytes()));
+    let last = engine.engine().last_version(slice);
+    assert!(last.epoch() == EPOCH + 1 && last.counter() >= version.counter() + COUNTER_JUMP);
+}
+
+#[test]
+fn what_a_stream_was_promised_is_void_when_it_is_opened_again() {
+    let copy = Copying::new(0, 1);
+    let promised = copy.stream.promise.take(0, 0).expect("it is the last");
+    assert!(promised.bytes > 0);
+    let again = copy.ring.room.stream();
+    copy.stream.origin.promises(0, &again);
+    assert_eq!(copy.stream.promise.take(0, 0), None);
+    assert!(again.take(0, 0).is_some_and(|promised| promised.bytes > 0));
+}

@@ -1,0 +1,308 @@
+//! The requests that a worker has at other cells.
+//!
+//! ```text
+//! again, by id  < begin |  row: one place for each id, from `begin` on
+//!                       |  [ asked ][ - ][ asked ][ asked ]
+//!                          ^ the first place is never empty
+//! ```
+//!
+//! Nearly all are sent once, in the order of their ids, and answered in nearly that order: so the
+//! row is short, and a request is found by its id at once. What is sent again when the row has gone
+//! on, and what holds up the row, is in a tree.
+//!
+//! Invariant: each is taken out once: by its reply, by the end of its link, or when it is overdue.
+
+use crate::ring::job::{Job, Origin, Repeat};
+use ring::CellId;
+use session::Ticket;
+use std::collections::{BTreeMap, VecDeque};
+
+/// How often it is looked whether other cells have not answered in time.
+const OVERDUE_NS: u64 = 200_000_000;
+
+/// Places of the row. What stands first in a longer one moves to the tree.
+const ROW_MAX: usize = 32 << 10;
+
+/// A request, and the cell that has it.
+type Asked = (CellId, Job);
+
+/// The requests that a worker has at other cells.
+pub(crate) struct AskedJobs {
+    /// What follows for several comes in the order of their ids.
+    row: VecDeque<Option<Asked>>,
+    /// The id of the first place of the row.
+    begin: u64,
+    /// Those with lower ids.
+    again: BTreeMap<u64, Asked>,
+    len: usize,
+    /// Bytes of their texts.
+    bytes: usize,
+    next_id: u64,
+    /// No id below this is sent again.
+    first: u64,
+    /// When the next of them may be overdue.
+    overdue_at_ns: u64,
+}
+
+impl AskedJobs {
+    pub(crate) fn new() -> Self {
+        Self {
+            row: VecDeque::new(),
+            begin: 1,
+            again: BTreeMap::new(),
+            len: 0,
+            bytes: 0,
+            next_id: 1,
+            first: 1,
+            overdue_at_ns: u64::MAX,
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Bytes of the texts of all.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// A number that no other request of this worker has.
+    pub(crate) fn next_id(&mut self) -> u64 {
+        self.next_id += 1;
+        self.next_id - 1
+    }
+
+    /// The first id that may be sent again, if `id` is sent now. `others`: some are neither here
+    /// nor finished.
+    pub(crate) fn first_with(&mut self, id: u64, others: bool) -> u64 {
+        if !others {
+            let in_row = (!self.row.is_empty()).then_some(self.begin);
+            let first = self.again.first_key_value().map(|(first, _)| *first).or(in_row);
+            self.first = self.first.max(first.unwrap_or(id).min(id));
+        }
+        self.first
+    }
+
+    /// `job` was sent to `cell` as request `id`.
+    pub(crate) fn add(&mut self, id: u64, (cell, job): (CellId, Job), now_ns: u64) {
+        self.overdue_at_ns = self.overdue_at_ns.min(now_ns + OVERDUE_NS);
+        self.len += 1;
+        self.bytes += job.text.len();
+        if self.row.is_empty() {
+            self.begin = self.begin.max(id);
+        }
+        let Some(at) = id.checked_sub(self.begin).map(|at| at as usize) else {
+            self.again.insert(id, (cell, job));
+            return;
+        };
+        if at < self.row.len() {
+            self.row[at] = Some((cell, job));
+            return;
+        }
+        self.row.resize_with(at, || None);
+        self.row.push_back(Some((cell, job)));
+        while self.row.len() > ROW_MAX {
+            let first = self.row.pop_front().flatten();
+            self.again.extend(first.map(|first| (self.begin, first)));
+            self.begin += 1;
+        }
+        self.drop_empty();
+    }
+
+    /// Drops empty places at the front of the row.
+    #[inline]
+    fn drop_empty(&mut self) {
+        while self.row.pop_front_if(|first| first.is_none()).is_some() {
+            self.begin += 1;
+        }
+    }
+
+    /// Takes request `id`, which `cell` has answered as it was sent after `again` times before. It
+    /// may be at another cell by now, or may have been sent once more: what was answered then says
+    /// nothing of what is still on its way.
+    pub(crate) fn take(&mut self, (id, again): (u64, u16), cell: CellId) -> Option<Job> {
+        let is_answered = |(of, job): &Asked| *of == cell && job.asked_before() == again;
+        let (_, job) = match id.checked_sub(self.begin) {
+            Some(at) => {
+                let taken = self.row.get_mut(at as usize)?.take_if(|asked| is_answered(asked))?;
+                self.drop_empty();
+                taken
+            }
+            None => {
+                self.again.get(&id).filter(|asked| is_answered(asked))?;
+                self.again.remove(&id)?
+            }
+        };
+        self.len -= 1;
+        self.bytes -= job.text.len();
+        Some(job)
+    }
+
+    /// Takes the requests of which this is so, in the order of their ids.
+    fn extract(&mut self, is_so: impl Fn(CellId, &Job) -> bool) -> Vec<Asked> {
+        let again = self.again.extract_if(.., |_, (cell, job)| is_so(*cell, job));
+        let mut taken: Vec<_> = again.map(|(_, asked)| asked).collect();
+        let places = self.row.iter_mut();
+        taken.extend(places.filter_map(|place| place.take_if(|(cell, job)| is_so(*cell, job))));
+        self.drop_empty();
+        self.len -= taken.len();
+        self.bytes -= taken.iter().map(|(_, job)| job.text.len()).sum::<usize>();
+        taken
+    }
+
+    /// Takes the requests of which this is so.
+    pub(crate) fn take_if(&mut self, is_so: impl Fn(CellId, &Job) -> bool) -> Vec<Job> {
+        self.extract(is_so).into_iter().map(|(_, job)| job).collect()
+    }
+
+    /// When it is to be looked whether some are overdue.
+    pub(crate) fn overdue_at_ns(&self) -> u64 {
+        self.overdue_at_ns
+    }
+
+    /// Takes those that are overdue.
+    pub(crate) fn take_overdue(&mut self, now_ns: u64) -> Vec<(CellId, Job)> {
+        self.extract(|_, job| job.due_ns <= now_ns)
+    }
+
+    /// Looks again a little later, if there are any or `or` something else to look after.
+    pub(crate) fn looks_again(&mut self, or: bool, now_ns: u64) {
+        self.overdue_at_ns = match self.len == 0 && !or {
+            true => u64::MAX,
+            false => now_ns + OVERDUE_NS,
+        };
+    }
+
+    /// Forgets the request of `ticket`. Returns the cell that has it, and whether it only reads.
+    pub(crate) fn forget(&mut self, ticket: Ticket) -> Option<(CellId, bool)> {
+        let is_of = |(_, job): &Asked| job.origin == Origin::Client(ticket);
+        let again = self.again.iter().find(|(_, asked)| is_of(asked)).map(|(id, _)| *id);
+        let (cell, job) = match again {
+            Some(id) => self.again.remove(&id)?,
+            None => self.row.iter_mut().find_map(|place| place.take_if(|asked| is_of(asked)))?,
+        };
+        self.drop_empty();
+        self.len -= 1;
+        self.bytes -= job.text.len();
+        Some((cell, job.repeat == Repeat::Always))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::SliceId;
+
+    fn job(due_ns: u64) -> Job {
+        let what = (Vec::new(), SliceId::of(b"k"));
+        Job::new(Origin::Nobody, what, Repeat::ById, due_ns)
+    }
+
+    #[test]
+    fn a_request_is_taken_once_and_only_when_its_reason_has_come() {
+        let mut asked = AskedJobs::new();
+        for (cell, due_ns) in [(1, 100), (2, 100), (1, 300)] {
+            let id = asked.next_id();
+            asked.add(id, (CellId(cell), job(due_ns)), 0);
+        }
+        assert_eq!(asked.overdue_at_ns(), OVERDUE_NS);
+        assert!(asked.take((2, 0), CellId(1)).is_none(), "another cell has it");
+        assert!(asked.take((2, 0), CellId(2)).is_some());
+        assert!(asked.take((2, 0), CellId(2)).is_none(), "twice");
+        assert!(asked.take_overdue(99).is_empty());
+        assert_eq!(asked.take_overdue(100).len(), 1);
+        asked.looks_again(false, 100);
+        assert_eq!(asked.overdue_at_ns(), 100 + OVERDUE_NS);
+        assert_eq!(asked.take_if(|cell, _| cell == CellId(2)).len(), 0, "it is answered");
+        assert_eq!(asked.take_if(|cell, _| cell == CellId(1)).len(), 1);
+        asked.looks_again(false, 100);
+        assert_eq!((asked.overdue_at_ns(), asked.len()), (u64::MAX, 0));
+    }
+
+    #[test]
+    fn what_was_answered_before_it_was_sent_again_is_no_answer() {
+        let mut asked = AskedJobs::new();
+        let (id, mut job) = (asked.next_id(), job(9));
+        for again in 0..2 {
+            assert_eq!(job.asks(0), again);
+        }
+        asked.add(id, (CellId(1), job), 0);
+        assert!(asked.take((id, 0), CellId(1)).is_none());
+        assert!(asked.take((id, 1), CellId(1)).is_some());
+    }
+
+    #[test]
+    fn no_id_counts_as_finished_that_may_be_sent_again() {
+        let mut asked = AskedJobs::new();
+        let sends = |asked: &mut AskedJobs| {
+            let id = asked.next_id();
+            let first = asked.first_with(id, false);
+            asked.add(id, (CellId(1), job(9)), 0);
+            (id, first)
+        };
+        assert_eq!([(); 3].map(|()| sends(&mut asked)), [(1, 1), (2, 1), (3, 1)]);
+        assert!(asked.take((1, 0), CellId(1)).is_some());
+        assert_eq!(sends(&mut asked), (4, 2));
+        let again = asked.take((2, 0), CellId(1)).expect("it is asked");
+        assert!(asked.take((3, 0), CellId(1)).is_some());
+        assert_eq!(asked.first_with(5, true), 2, "one is kept for later");
+        assert_eq!(asked.first_with(2, false), 2);
+        asked.add(2, (CellId(2), again), 0);
+        assert_eq!(asked.first_with(5, false), 2);
+        assert!(asked.take((2, 0), CellId(2)).is_some());
+        assert_eq!(asked.first_with(5, false), 4);
+    }
+
+    /// A tree alone does the same, whatever is sent, answered and sent again.
+    #[test]
+    fn the_row_and_the_tree_are_one_list() {
+        let mut asked = AskedJobs::new();
+        let mut model: BTreeMap<u64, u16> = BTreeMap::new();
+        let mut state = 9_u64;
+        let mut dice = |sides: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (state >> 33) % sides
+        };
+        let mut kept = Vec::new();
+        for step in 0..20_000 {
+            match dice(6) {
+                0..=2 => {
+                    // Some numbers are of no request.
+                    let id = (0..=dice(3)).map(|_| asked.next_id()).last().expect("one");
+                    asked.add(id, (CellId(1), job(step)), 0);
+                    model.insert(id, 0);
+                }
+                3 => {
+                    let at = dice(model.len().max(1) as u64) as usize;
+                    let Some((id, again)) = model.iter().nth(at).map(|(id, it)| (*id, *it)) else {
+                        continue;
+                    };
+                    model.remove(&id);
+                    let job = asked.take((id, again), CellId(1)).expect("it is asked");
+                    kept.push((id, job));
+                }
+                4 => {
+                    let first = model.first_key_value().map(|(id, it)| (*id, *it));
+                    if let Some((id, again)) = first {
+                        model.remove(&id);
+                        assert!(asked.take((id, again), CellId(1)).is_some());
+                    }
+                }
+                _ => {
+                    let Some((id, mut job)) = kept.pop() else { continue };
+                    (job.times, job.id) = (job.times.max(1), id);
+                    let again = job.asks(0);
+                    asked.add(id, (CellId(1), job), 0);
+                    model.insert(id, again);
+                }
+            }
+            assert_eq!(asked.len(), model.len());
+            let first = model.first_key_value().map_or(u64::MAX, |(first, _)| *first);
+            asked.first = 0;
+            assert_eq!(asked.first_with(u64::MAX, false), first);
+        }
+        assert_eq!(asked.take_if(|_, _| true).len(), model.len());
+        assert_eq!((asked.len(), asked.bytes()), (0, 0));
+    }
+}

@@ -1,0 +1,196 @@
+//! Replies of a worker on their way to whom they belong: those that wait for a log, and those of
+//! which other parts are missing.
+
+use super::gather::{Gather, What};
+use crate::ring::job::{GatedReply, Origin, Repeat};
+use base::{Grant, MemoryBudget, Owner};
+use session::{Completions, ConnId, Order, Ticket};
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+/// A part that came before its turn and is longer than this is replaced by an error where there is
+/// no memory to keep it.
+const HELD_BYTES_MAX: usize = 1 << 10;
+/// Memory for such parts is taken in steps of this size.
+const HELD_STEP_BYTES: u64 = 64 << 10;
+/// What takes the place of such a part.
+const NO_MEMORY: &[u8] = b"SERVER_ERROR out of memory writing get response\r\n";
+
+/// Replies of one worker on their way to whom they belong.
+pub(crate) struct Finishing {
+    pub(crate) gated: VecDeque<GatedReply>,
+    gathers: HashMap<u64, Gather>,
+    /// Those of which more parts may be begun.
+    ready: VecDeque<u64>,
+    /// Parts that were not begun.
+    waiting: usize,
+    /// Bytes of parts that have come before their turn, and memory for them.
+    held: usize,
+    grant: Option<Grant>,
+    budget: Arc<MemoryBudget>,
+    /// Bytes of replies that were composed so far.
+    pub(crate) composed: u64,
+    /// Those that go to clients of this worker in the present batch.
+    completions: Completions,
+    /// The memory of the last ones.
+    spare: Completions,
+    /// Delayed flushes that are proposed, by their numbers, and who waits for them.
+    pub(crate) flushes: HashMap<u64, Option<Ticket>>,
+}
+
+impl Finishing {
+    pub(crate) fn new(budget: Arc<MemoryBudget>) -> Self {
+        Self {
+            gated: VecDeque::new(),
+            gathers: HashMap::new(),
+            ready: VecDeque::new(),
+            waiting: 0,
+            held: 0,
+            grant: None,
+            budget,
+            composed: 0,
+            completions: Completions::default(),
+            spare: Completions::default(),
+            flushes: HashMap::new(),
+        }
+    }
+
+    /// Whether some replies wait for a log.
+    pub(crate) fn has_gated(&self) -> bool {
+        !self.gated.is_empty()
+    }
+
+    /// A reply waits for a log.
+    pub(crate) fn gate(&mut self, reply: GatedReply) {
+        self.composed += reply.bytes.len() as u64;
+        self.gated.push_back(reply);
+    }
+
+    /// The parts of request `number` are put together.
+    pub(crate) fn gather(&mut self, number: u64, gather: Gather) {
+        self.waiting += gather.waiting();
+        self.gathers.insert(number, gather);
+    }
+
+    /// Parts that were not begun.
+    pub(crate) fn waiting(&self) -> usize {
+        self.waiting
+    }
+
+    /// Whether request `number` has parts that were not begun.
+    pub(crate) fn has_waiting(&self, number: u64) -> bool {
+        self.gathers.get(&number).is_some_and(|gather| gather.waiting() > 0)
+    }
+
+    /// Begins the next part of request `number`, if it may be begun now. Returns whose it is and
+    /// what.
+    pub(crate) fn begin_part(&mut self, number: u64) -> Option<(Origin, What, Repeat)> {
+        let gather = self.gathers.get_mut(&number)?;
+        let (index, what) = gather.begin()?;
+        self.waiting -= 1;
+        Some((Origin::Part { gather: number, index }, what, gather.repeat()))
+    }
+
+    /// A request of which more parts may be begun.
+    pub(crate) fn next_ready(&mut self) -> Option<u64> {
+        self.ready.pop_front()
+    }
+
+    /// More parts of request `number` may be begun a little later.
+    pub(crate) fn is_ready(&mut self, number: u64) {
+        self.ready.push_back(number);
+    }
+
+    /// The right to answer was lost while the batch ran: nothing leaves of what may have been
+    /// composed in it. Its clients lose their connections; those for whom a reply goes back to
+    /// another worker are returned.
+    pub(crate) fn drop_all(&mut self, orders: &mut VecDeque<Order>) -> Vec<Origin> {
+        let composed = self.completions.iter().map(|(ticket, ..)| Order::Close(ticket.conn));
+        orders.extend(composed);
+        self.completions.clear();
+        orders.extend(self.gathers.drain().map(|(_, gather)| Order::Close(gather.ticket().conn)));
+        (self.waiting, self.held, self.grant) = (0, 0, None);
+        self.ready.clear();
+        let mut of_workers = Vec::new();
+        for GatedReply { origin, .. } in self.gated.drain(..) {
+            match origin {
+                Origin::Client(ticket) => orders.push_back(Order::Close(ticket.conn)),
+                Origin::Worker { .. } => of_workers.push(origin),
+                Origin::Part { .. } | Origin::Nobody => {}
+            }
+        }
+        of_workers
+    }
+
+    /// Nobody waits any more for what `conn` has asked for in several parts.
+    pub(crate) fn closed(&mut self, conn: ConnId) {
+        let is_of = |_: &u64, gather: &mut Gather| gather.ticket().conn == conn;
+        for (_, gather) in self.gathers.extract_if(is_of) {
+            self.waiting -= gather.waiting();
+            self.held -= gather.held();
+        }
+    }
+
+    /// The reply to a request goes to whom it belongs.
+    #[inline]
+    pub(crate) fn finish(&mut self, origin: Origin, bytes: &[u8]) {
+        self.composed += bytes.len() as u64;
+        match origin {
+            // Its reply is mail.
+            Origin::Nobody | Origin::Worker { .. } => {}
+            Origin::Client(ticket) => self.completions.push(ticket, bytes, true),
+            Origin::Part { gather, index } => self.finish_part((gather, index), bytes),
+        }
+    }
+
+    fn finish_part(&mut self, (number, part): (u64, usize), bytes: &[u8]) {
+        let Some(gather) = self.gathers.get_mut(&number) else { return };
+        let is_kept = bytes.len() <= HELD_BYTES_MAX
+            || gather.is_next(part)
+            || has_memory_for(self.held + bytes.len(), &mut self.grant, &self.budget);
+        let (waiting, held) = (gather.waiting(), gather.held());
+        let leaving = gather.take(part, if is_kept { bytes } else { NO_MEMORY }.to_vec());
+        self.waiting = self.waiting - waiting + gather.waiting();
+        self.held = self.held - held + gather.held();
+        if gather.may_begin() && self.ready.back() != Some(&number) {
+            self.ready.push_back(number);
+        }
+        if self.held == 0 {
+            self.grant = None;
+        }
+        let Some(leaving) = leaving else { return };
+        if leaving.last {
+            self.gathers.remove(&number);
+        }
+        self.completions.push(leaving.ticket, &leaving.bytes, leaving.last);
+    }
+
+    /// The replies that go to clients of this worker, as an order.
+    pub(crate) fn take_completions(&mut self) -> Option<Order> {
+        if self.completions.is_empty() {
+            return None;
+        }
+        let next = std::mem::take(&mut self.spare);
+        Some(Order::Complete(std::mem::replace(&mut self.completions, next)))
+    }
+
+    /// The order was carried out.
+    pub(crate) fn take_back(&mut self, mut completions: Completions) {
+        completions.clear();
+        self.spare = completions;
+    }
+}
+
+/// Whether `held` bytes may be kept, for which there is `grant`.
+fn has_memory_for(held: usize, grant: &mut Option<Grant>, budget: &Arc<MemoryBudget>) -> bool {
+    let has = grant.as_ref().map_or(0, Grant::bytes);
+    let lacks = (held as u64).saturating_sub(has).next_multiple_of(HELD_STEP_BYTES);
+    match grant {
+        _ if lacks == 0 => true,
+        Some(grant) => grant.extend(lacks),
+        None => {
+            *grant = budget.take(Owner::Connections, lacks);
+            grant.is_some()
+        }
+    }
+}

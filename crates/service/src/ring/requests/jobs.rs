@@ -1,0 +1,496 @@
+//! The jobs of one worker: what it carries out for clients, here or at another cell.
+//!
+//! ```text
+//! job -> this cell leads its slice, with a lease -> executed here; the reply may wait for a log
+//!     -> another cell leads it                   -> asked on a link; the reply comes by its number
+//!     -> neither                                 -> again a little later, until its deadline
+//! ```
+//!
+//! Invariants: each job ends once: by a reply, or by an error at its deadline. Where it is not
+//! known whether a change was executed, it is asked again with the id that it had; what has no id,
+//! or comes to no end in time, is answered with that doubt. A worker without
+//! links lends each job to the one that has them, and gets the reply back.
+
+use super::asked::AskedJobs;
+use super::buffers::Buffers;
+use super::executor::{Executed, Executor, Leads};
+use super::finishing::Finishing;
+use super::later::Later;
+use super::lent::{self, LentJobs};
+use crate::ring::cell::RingCell;
+use crate::ring::job::{GatedReply, Job, Origin, Repeat, error, in_doubt};
+use crate::ring::links::{Needs, Peers, Role, Was};
+use crate::ring::not_now::NotNow;
+use crate::ring::retries::{Asker, RequestTag};
+use crate::ring::routes::Target;
+use base::SliceId;
+use memcache::reply;
+use peer::{Frame, Verdict};
+use ring::CellId;
+use session::{ConnId, Order, Passed, Reply, Ticket, WAIT_NS_MAX, WorkerId};
+use std::collections::{HashSet, VecDeque};
+use std::sync::Arc;
+
+/// Requests that a worker has at other cells, or that wait to be sent.
+pub(crate) const JOBS_MAX: usize = 16 << 10;
+/// Bytes of the requests that a worker has at other cells, or that wait to be sent: this part of
+/// the limit on memory, and at least [`BYTES_MIN`].
+const BYTES_PART: u64 = 128;
+const BYTES_MIN: u64 = 4 << 20;
+/// A request that is not longer counts as short.
+const SHORT_BYTES: usize = 512;
+/// Bytes of one request in several parts that are composed here at once.
+const COMPOSED_BYTES_MAX: u64 = 256 << 10;
+/// An error of this cell comes so much before the general one of the session.
+const EARLIER_NS: u64 = 50_000_000;
+
+/// The reply to what is no request.
+const MALFORMED: &[u8] = b"SERVER_ERROR a cell sent a malformed request\r\n";
+
+/// Why a change that was asked again is not executed.
+const FORGOTTEN: &str = "it was asked before, and too long ago to be known";
+
+/// Why a change that may have been made is not asked again.
+const LOST: &str = "all copies of its range were lost since it was asked";
+
+/// The jobs of one worker.
+pub(crate) struct Jobs {
+    pub(crate) executor: Executor,
+    pub(crate) orders: VecDeque<Order>,
+    pub(crate) peers: Peers,
+    pub(crate) buffers: Buffers,
+    /// Those that are at other cells.
+    pub(crate) asked: AskedJobs,
+    /// Those that could not be sent or executed.
+    again: Later,
+    /// Those that another worker has, because this one has no links.
+    lent: LentJobs,
+    /// The replies to those that are executed.
+    pub(crate) finishing: Finishing,
+    /// Bytes of requests that may wait.
+    pub(crate) bytes_max: usize,
+    /// Replies that go back to other workers when the batch ends: worker, number, reply.
+    returning: Vec<(WorkerId, u64, Vec<u8>)>,
+}
+
+impl Jobs {
+    pub(crate) fn new(ring: Arc<RingCell>, worker: WorkerId) -> Self {
+        let bytes_max = (ring.cell.budget().total() / BYTES_PART).max(BYTES_MIN) as usize;
+        let finishing = Finishing::new(ring.cell.budget().clone());
+        Self {
+            bytes_max,
+            executor: Executor::new(ring, worker),
+            orders: VecDeque::new(),
+            peers: Peers::default(),
+            buffers: Buffers::default(),
+            asked: AskedJobs::new(),
+            again: Later::default(),
+            lent: LentJobs::default(),
+            finishing,
+            returning: Vec::new(),
+        }
+    }
+
+    fn now_ns(&self) -> u64 {
+        self.executor.now.mono_ns
+    }
+
+    /// What the driver is to do next, besides turns of streams.
+    #[inline]
+    pub(crate) fn take_order(&mut self) -> Option<Order> {
+        self.orders.pop_front().or_else(|| self.finishing.take_completions())
+    }
+
+    /// Whether what is executed now for `slice` comes after all that was asked for it before.
+    #[inline]
+    pub(crate) fn leads_next(&mut self, slice: SliceId, changes: bool) -> bool {
+        !self.is_kept(slice) && self.executor.leads(slice, changes)
+    }
+
+    /// Whether a request of `bytes` bytes may wait, too. Short ones are bounded by their number,
+    /// and of those that are longer than the bound, one may wait at a time.
+    pub(crate) fn takes(&self, bytes: usize) -> bool {
+        let (waiting, most) = (self.waiting_bytes(), self.bytes_max);
+        let is_longest = bytes > most && waiting <= most;
+        bytes <= SHORT_BYTES || waiting + bytes <= most || is_longest
+    }
+
+    /// Bytes of the requests that wait for something.
+    pub(crate) fn waiting_bytes(&self) -> usize {
+        self.asked.bytes() + self.again.bytes()
+    }
+
+    /// How many jobs wait for something.
+    pub(crate) fn waiting(&self) -> usize {
+        let begun =
+            self.asked.len() + self.again.len() + self.finishing.gated.len() + self.lent.len();
+        begun + self.finishing.waiting()
+    }
+
+    /// Takes a job of a worker without links.
+    pub(crate) fn take_lent(&mut self, job: Job) {
+        if self.waiting() < JOBS_MAX && self.takes(job.text.len()) {
+            return self.dispatch(job);
+        }
+        self.finish(job.origin, &error("too many requests wait for other cells"));
+    }
+
+    /// A job is back that was lent.
+    pub(crate) fn returned(&mut self, number: u64, reply: Vec<u8>) {
+        if let Some(origin) = self.lent.take(number) {
+            self.finish(origin, &reply);
+        }
+    }
+
+    /// When a job that comes now must end.
+    pub(crate) fn due_ns(&self) -> u64 {
+        self.now_ns() + WAIT_NS_MAX - EARLIER_NS
+    }
+
+    /// What came of the delayed flush `id`.
+    pub(crate) fn flushed(&mut self, id: u64, outcome: ring::Outcome) {
+        let Some(Some(ticket)) = self.finishing.flushes.remove(&id) else { return };
+        let line = match outcome {
+            ring::Outcome::Decided(ring::Verdict::Applied { .. }) => reply::OK.to_vec(),
+            ring::Outcome::Decided(ring::Verdict::Refused(why)) => error(&why.to_string()),
+            ring::Outcome::Unknown => in_doubt("the agreement has not confirmed it in time"),
+            ring::Outcome::Unavailable => error("the cells cannot agree on a flush_all now"),
+        };
+        self.finish(Origin::Client(ticket), &line);
+    }
+
+    /// Begins `job`, unless one about the same slice is kept for later: requests of one client keep
+    /// their order.
+    pub(crate) fn dispatch(&mut self, job: Job) {
+        if !self.has_links() {
+            let worker = self.executor.worker;
+            self.lent.forget_late(self.now_ns());
+            let (origin, kept) = lent::kept(&job);
+            let number = self.executor.ring.lend(job, worker);
+            return self.lent.add(number, origin, kept);
+        }
+        if self.is_kept(job.slice) {
+            return self.again.push(job);
+        }
+        self.begin_job(job);
+    }
+
+    /// Begins more parts of the request in several parts that has this number, unless much of it
+    /// was composed already: then a little later. What is composed must leave meanwhile.
+    pub(crate) fn begin_parts(&mut self, number: u64) {
+        self.executor.begin(self.executor.now);
+        let composed_max = self.finishing.composed + COMPOSED_BYTES_MAX;
+        while self.finishing.composed < composed_max {
+            let Some((origin, what, repeat)) = self.finishing.begin_part(number) else { return };
+            self.dispatch(Job::new(origin, what, repeat, self.due_ns()));
+        }
+        self.finishing.is_ready(number);
+    }
+
+    /// Whether this worker has links.
+    pub(crate) fn has_links(&self) -> bool {
+        self.executor.ring.has_links(self.executor.worker)
+    }
+
+    /// Whether a job about `slice` is kept for later, or lent.
+    #[inline]
+    pub(crate) fn is_kept(&self, slice: SliceId) -> bool {
+        self.lent.has(slice) || self.again.has(slice)
+    }
+
+    /// Executes `job`, sends it to its owner, or keeps it for a little later.
+    fn begin_job(&mut self, mut job: Job) {
+        if job.due_ns <= self.now_ns() {
+            return self.gives_up(job);
+        }
+        job.not_now = None;
+        if job.is_in_doubt && job.losses != self.executor.losses(job.slice) {
+            return self.finish(job.origin, &in_doubt(LOST));
+        }
+        match self.executor.route(job.slice).0 {
+            Target::Here(..) => self.run(job),
+            Target::Cell(cell) => self.ask(cell, job),
+            Target::Nowhere => self.again.push(job),
+        }
+    }
+
+    fn run(&mut self, mut job: Job) {
+        let mut reply = Reply::new();
+        let tag = (job.id > 0).then(|| self.tag(&mut job));
+        let Some((asked, slice)) = self.executor.read(&job.text) else {
+            return self.finish(job.origin, MALFORMED);
+        };
+        let executed = match (self.executor.leads_asked(slice, &asked), tag) {
+            (Leads::Yes, Some(tag)) => {
+                self.executor.execute_once((&asked, slice), &tag, &mut reply)
+            }
+            (Leads::Yes, None) => self.executor.execute(&asked, &mut reply),
+            (Leads::No(why), _) => Executed::NotNow(why),
+            (Leads::Refused(line), _) => {
+                let line = format!("{line}\r\n").into_bytes();
+                return self.refuses(job, line);
+            }
+        };
+        match executed {
+            Executed::NotNow(why) => self.again.push(job.refused(why)),
+            Executed::Forgotten => self.forgotten(job),
+            Executed::Done => self.finish(job.origin, reply.bytes_mut()),
+            Executed::Gate(log, seq) => {
+                let bytes = std::mem::take(reply.bytes_mut());
+                let Job { origin, due_ns, .. } = job;
+                self.finishing.gate(GatedReply { origin, log, seq, due_ns, bytes });
+            }
+        }
+    }
+
+    /// The tag of `job`, which has an id and is asked now.
+    fn tag(&mut self, job: &mut Job) -> RequestTag {
+        let identity = self.executor.ring.identity;
+        let (cell, life, worker) = (identity.cell, identity.incarnation, self.executor.worker.0);
+        let first = self.asked.first_with(job.id, self.again.has_ids());
+        let asker = Asker { cell, life, worker };
+        let losses = self.executor.losses(job.slice);
+        RequestTag { asker, id: job.id, first, again: job.asks(losses) }
+    }
+
+    /// Sends `job` to `cell`.
+    pub(crate) fn ask(&mut self, cell: CellId, mut job: Job) {
+        let map_version = self.executor.version();
+        let now_ns = self.now_ns();
+        let Some(to) = self.executor.address(cell) else { return self.again.push(job) };
+        let Some((out, needs)) = self.peers.ask(cell, now_ns) else {
+            return self.again.push(job);
+        };
+        let id = if job.id > 0 { job.id } else { self.asked.next_id() };
+        let (mut first, mut again) = (0, 0);
+        if job.repeat == Repeat::ById {
+            (job.id, again) = (id, job.asks(self.executor.losses(job.slice)));
+            first = self.asked.first_with(id, self.again.has_ids());
+        }
+        let (worker, text) = (self.executor.worker.0, &job.text[..]);
+        let deadline_ms = (job.due_ns.saturating_sub(now_ns) / 1_000_000) as u16;
+        Frame::Request { id, deadline_ms, hops: 1, worker, first, again, map_version, text }
+            .encode(out);
+        self.asked.add(id, (cell, job), now_ns);
+        match needs {
+            Needs::Nothing => {}
+            Needs::Connection => {
+                let purpose = Role::Asks(cell).number();
+                self.orders.push_back(Order::Connect { to, purpose });
+            }
+            Needs::Turn(conn) => self.orders.push_back(Order::Turn(conn)),
+        }
+    }
+
+    /// Begins again what could not be done before, and ends what must end now.
+    pub(crate) fn tend(&mut self) {
+        let now_ns = self.now_ns();
+        let mut kept = HashSet::new();
+        for _ in 0..self.again.len() {
+            let Some(job) = self.again.pop() else { break };
+            let (slice, count) = (job.slice, self.again.len());
+            if kept.contains(&slice) && job.due_ns > now_ns {
+                self.again.push(job);
+            } else {
+                self.begin_job(job);
+            }
+            if self.again.len() > count {
+                kept.insert(slice);
+            }
+        }
+        self.end_overdue();
+        self.finish_gated();
+    }
+
+    /// Whether some wait for time to pass.
+    pub(crate) fn has_to_tend(&self) -> bool {
+        !self.again.is_empty() || self.finishing.has_gated()
+    }
+
+    /// Ends the requests that other cells have not answered in time, and the links that are of no
+    /// use. Requests of clients have a deadline of their own.
+    fn end_overdue(&mut self) {
+        let now_ns = self.now_ns();
+        if now_ns < self.asked.overdue_at_ns() {
+            return;
+        }
+        let overdue = self.asked.take_overdue(now_ns);
+        let cells: Vec<_> = overdue.iter().map(|(cell, _)| *cell).collect();
+        for (cell, job) in overdue {
+            let why = format!("cell {cell} has not answered in time");
+            let only_reads = job.repeat == Repeat::Always;
+            self.finish(job.origin, &if only_reads { error(&why) } else { in_doubt(&why) });
+        }
+        self.end_useless_links(&cells);
+        self.asked.looks_again(self.peers.is_opening(), now_ns);
+    }
+
+    /// Ends the links that are of no use any more. The cells with an `overdue` request are named.
+    pub(crate) fn end_useless_links(&mut self, overdue: &[CellId]) {
+        let routes = self.executor.routes.clone();
+        let life_of = |cell| routes.as_ref()?.cells.get(&cell).map(|(_, life)| *life);
+        for (cell, conn) in self.peers.useless(overdue, life_of, self.now_ns()) {
+            self.orders.push_back(Order::Close(conn));
+            self.lost(cell, Some(conn));
+        }
+    }
+
+    /// Begins again what other cells lead no more than those that have it.
+    pub(crate) fn ask_others(&mut self) {
+        let executor = &self.executor;
+        let has_moved = |cell, job: &Job| {
+            job.repeat != Repeat::Never && executor.route(job.slice).0 != Target::Cell(cell)
+        };
+        for job in self.asked.take_if(has_moved) {
+            self.again.push(job.doubted());
+        }
+    }
+
+    /// `job` was not executed in time.
+    fn gives_up(&mut self, job: Job) {
+        let (target, range) = self.executor.route(job.slice);
+        let range = range.map_or_else(|| "the ring".to_owned(), |range| format!("range {range}"));
+        let reason = match target {
+            Target::Here(..) => job.not_now.unwrap_or(NotNow::Unknown).describe(None),
+            Target::Cell(cell) => job.not_now.map_or_else(
+                || format!("cell {cell} leads it and cannot be reached"),
+                |why| why.describe(Some(cell)),
+            ),
+            Target::Nowhere => "no cell leads it".to_owned(),
+        };
+        let why = format!("{range} cannot be served: {reason}");
+        self.finish(job.origin, &if job.is_in_doubt { in_doubt(&why) } else { error(&why) });
+    }
+
+    #[inline]
+    fn finish(&mut self, origin: Origin, bytes: &[u8]) {
+        if let Origin::Worker { worker, number } = origin {
+            return self.returning.push((worker, number, bytes.to_vec()));
+        }
+        self.finishing.finish(origin, bytes);
+    }
+
+    /// The batch has ended. `may_answer`: what was composed in it may leave.
+    #[inline]
+    pub(crate) fn end_batch(&mut self, may_answer: bool) {
+        if !may_answer {
+            self.drop_replies();
+        }
+        for (worker, number, reply) in self.returning.drain(..) {
+            self.executor.ring.give_back(worker, number, reply);
+        }
+    }
+
+    #[cold]
+    fn drop_replies(&mut self) {
+        let doubt = || in_doubt("this cell has lost the right to answer");
+        for (_, _, reply) in &mut self.returning {
+            *reply = doubt();
+        }
+        for origin in self.finishing.drop_all(&mut self.orders) {
+            self.finish(origin, &doubt());
+        }
+    }
+
+    /// Finishes the replies of this worker whose logs have passed.
+    pub(crate) fn finish_gated(&mut self) {
+        for _ in 0..self.finishing.gated.len() {
+            let Some(reply) = self.finishing.gated.pop_front() else { break };
+            match self.executor.passed(reply.log, reply.seq) {
+                Passed::Yes => self.finish(reply.origin, &reply.bytes),
+                Passed::No if reply.due_ns > self.now_ns() => {
+                    self.finishing.gated.push_back(reply);
+                }
+                _ => self.finish(reply.origin, &in_doubt("a copy has not confirmed it in time")),
+            }
+        }
+    }
+
+    /// The link to `cell` is gone, or could not be opened.
+    pub(crate) fn lost(&mut self, cell: CellId, conn: Option<ConnId>) {
+        let Some(was) = self.peers.closed(cell, conn, self.now_ns()) else { return };
+        for job in self.asked.take_if(|of, _| of == cell) {
+            match job.repeat {
+                _ if was == Was::Opening => self.again.push(job),
+                Repeat::Always | Repeat::ById => self.again.push(job.doubted()),
+                Repeat::Never => {
+                    let why = format!("the link to cell {cell} has broken");
+                    self.finish(job.origin, &in_doubt(&why));
+                }
+            }
+        }
+    }
+
+    /// `job` is refused with this error line. It may have been executed before.
+    fn refuses(&mut self, job: Job, line: Vec<u8>) {
+        let line = match job.is_in_doubt {
+            true => {
+                let line = String::from_utf8_lossy(&line);
+                in_doubt(line.trim_end().trim_start_matches("SERVER_ERROR "))
+            }
+            false => line,
+        };
+        self.finish(job.origin, &line);
+    }
+
+    /// The id of `job` is not known any more. If nothing of it can have been executed, it is asked
+    /// with another one.
+    fn forgotten(&mut self, job: Job) {
+        match job.is_in_doubt {
+            true => self.finish(job.origin, &in_doubt(FORGOTTEN)),
+            false => self.again.push(job.without_id()),
+        }
+    }
+
+    /// `cell` has answered request `id`, which was sent so often before with that id.
+    pub(crate) fn answered(
+        &mut self,
+        cell: CellId,
+        (id, again): (u64, u16),
+        verdict: Verdict,
+        text: &[u8],
+    ) {
+        let Some(job) = self.asked.take((id, again), cell) else { return };
+        match verdict {
+            Verdict::Done => {
+                self.finish(job.origin, text);
+                self.buffers.give(job.text);
+            }
+            Verdict::Refused => self.refuses(job, text.to_vec()),
+            Verdict::NotOwner | Verdict::TooManyHops => {
+                self.again.push(job.refused(NotNow::of(text)));
+            }
+            // What waits for its copies until the deadline comes back when that is over.
+            Verdict::InDoubt if job.repeat == Repeat::ById && job.due_ns > self.now_ns() => {
+                self.again.push(job.doubted());
+            }
+            Verdict::Forgotten => self.forgotten(job),
+            Verdict::InDoubt => {
+                let why = format!("the copies of cell {cell} have not confirmed it");
+                self.finish(job.origin, &in_doubt(&why));
+            }
+        }
+    }
+
+    /// The session has waited for the reply to `ticket` for too long. Returns its error line.
+    pub(crate) fn overdue(&mut self, ticket: Ticket) -> String {
+        // Its place is free when its outcome comes.
+        let mut flushes = self.finishing.flushes.values_mut();
+        if let Some(waits) = flushes.find(|waits| **waits == Some(ticket)) {
+            *waits = None;
+            let line = "SERVER_ERROR in doubt: the agreement has not confirmed it in time\r\n";
+            return line.to_owned();
+        }
+        match self.asked.forget(ticket) {
+            Some((cell, true)) => format!("SERVER_ERROR cell {cell} has not answered in time\r\n"),
+            Some((cell, false)) => {
+                format!("SERVER_ERROR in doubt: cell {cell} has not answered in time\r\n")
+            }
+            None => "SERVER_ERROR in doubt: the owner has not answered in time\r\n".to_owned(),
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "jobs_test.rs"]
+mod tests;

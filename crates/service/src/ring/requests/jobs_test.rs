@@ -1,0 +1,59 @@
+//! What a client reads where the cell that leads its key does not execute the request.
+
+use super::*;
+use crate::ring::keeping::Keeper;
+use crate::ring::testing::{first_cell, formed};
+use crate::testing::NOW;
+use base::Now;
+use ring::Map;
+use session::ConnId;
+use std::collections::BTreeMap;
+
+const OTHER: CellId = CellId(2);
+
+/// A worker of the first cell of two, and a slice that the other one leads.
+fn jobs() -> (Jobs, SliceId) {
+    let ring = first_cell(|_| ());
+    let (map, before) = (formed(2), Arc::new(Map::new(7, 2, 2)));
+    Keeper::new(ring.clone(), before, NOW).adopt(map.clone(), BTreeMap::new(), NOW);
+    let led = map.ranges.iter().find(|range| range.primary == OTHER).expect("one");
+    let slice = led.slices().iter().next().expect("it has slices");
+    let mut jobs = Jobs::new(ring, WorkerId(0));
+    jobs.executor.begin(NOW);
+    (jobs, slice)
+}
+
+/// What a client reads in the end whose request was answered so by the other cell.
+fn answer_of(answer: Option<(Verdict, &[u8])>) -> String {
+    let (mut jobs, slice) = jobs();
+    let conn = ConnId { worker: WorkerId(0), index: 0, generation: 0 };
+    let origin = Origin::Client(Ticket { conn, request: 1 });
+    let due_ns = jobs.due_ns();
+    let job = Job::new(origin, (b"get a\r\n".to_vec(), slice), Repeat::Always, due_ns);
+    match answer {
+        None => jobs.again.push(job),
+        Some((verdict, text)) => {
+            let id = jobs.asked.next_id();
+            jobs.asked.add(id, (OTHER, job), jobs.now_ns());
+            jobs.answered(OTHER, (id, 0), verdict, text);
+        }
+    }
+    jobs.executor.now = Now { mono_ns: due_ns, ..NOW };
+    jobs.tend();
+    let Some(Order::Complete(completions)) = jobs.take_order() else { panic!("no answer") };
+    let texts = completions.iter().map(|(_, text, _)| text).collect::<Vec<_>>().concat();
+    String::from_utf8(texts).expect("a line")
+}
+
+#[test]
+fn the_error_names_the_reason_of_the_cell_that_leads_the_range() {
+    let range = "SERVER_ERROR range 2 cannot be served: cell 2";
+    let line = |rest: &str| format!("{range} {rest}\r\n");
+    assert_eq!(answer_of(None), line("leads it and cannot be reached"));
+    let refused = |why: NotNow| answer_of(Some((Verdict::NotOwner, &why.text())));
+    let full = line("leads it, but its log or its memory is full");
+    assert_eq!(refused(NotNow::NoRoom), full);
+    assert_eq!(refused(NotNow::NotLed), line("has not begun to lead it"));
+    let silent = answer_of(Some((Verdict::NotOwner, b"")));
+    assert_eq!(silent, line("leads it, but does not execute requests"), "an earlier release");
+}

@@ -1,0 +1,62 @@
+//! Jobs that could not be sent or executed, and are begun again a little later, in their order.
+
+use super::slice_counts::SliceCounts;
+use crate::ring::job::{Job, Repeat};
+use base::SliceId;
+use std::collections::VecDeque;
+
+/// Jobs that wait to be begun again.
+#[derive(Default)]
+pub(crate) struct Later {
+    jobs: VecDeque<Job>,
+    slices: SliceCounts,
+    /// Bytes of their texts.
+    bytes: usize,
+    /// How many of them may have been sent, and are to be recognised by their ids.
+    with_ids: usize,
+}
+
+impl Later {
+    pub(crate) fn len(&self) -> usize {
+        self.jobs.len()
+    }
+
+    /// Bytes of the texts of all.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.jobs.is_empty()
+    }
+
+    /// Whether some are to be recognised by their ids.
+    pub(crate) fn has_ids(&self) -> bool {
+        self.with_ids > 0
+    }
+
+    /// Whether a job about `slice` waits.
+    #[inline]
+    pub(crate) fn has(&self, slice: SliceId) -> bool {
+        self.slices.has(slice)
+    }
+
+    pub(crate) fn push(&mut self, job: Job) {
+        self.with_ids += usize::from(has_id(&job));
+        self.slices.add(job.slice);
+        self.bytes += job.text.len();
+        self.jobs.push_back(job);
+    }
+
+    pub(crate) fn pop(&mut self) -> Option<Job> {
+        let job = self.jobs.pop_front()?;
+        self.with_ids -= usize::from(has_id(&job));
+        self.slices.remove(job.slice);
+        self.bytes -= job.text.len();
+        Some(job)
+    }
+}
+
+fn has_id(job: &Job) -> bool {
+    job.repeat == Repeat::ById && job.id > 0
+}

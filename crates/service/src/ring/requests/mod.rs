@@ -1,0 +1,22 @@
+//! The requests of clients, and those of other cells: executed here, or sent to their owners.
+//!
+//! To read it, begin with `clients`, what they ask, then `jobs`, what is carried out for them, and
+//! `executor`, what is executed here.
+
+mod asked;
+mod buffers;
+pub(super) mod clients;
+mod executor;
+mod finishing;
+mod flush;
+mod gather;
+mod jobs;
+mod later;
+mod lent;
+mod slice_counts;
+mod target;
+mod wanted;
+
+pub(super) use executor::{Executed, Executor, Leads};
+pub(super) use jobs::Jobs;
+pub(super) use target::{Subject, subject};

@@ -1,0 +1,78 @@
+//! Which keys a request is about.
+
+use crate::repeat::can_be_repeated;
+use crate::ring::job::Repeat;
+use memcache::{Key, KeyScratch, Keys, Request, Words};
+
+/// The keys of a request.
+pub(crate) enum Subject<'a> {
+    /// One.
+    Key(Key<'a>),
+    /// Several, to be read.
+    Keys(Keys<'a>),
+    /// All that there are: `flush_all`. After how long, and whether the client wants no reply.
+    All { delay: i64, noreply: bool },
+    /// The ring: the words after `stats ring`.
+    Ring(Words<'a>),
+    /// None: it is about the cell, or the connection.
+    Cell,
+}
+
+/// The keys of `request`.
+pub(crate) fn subject<'a>(request: &Request<'a>, scratch: &'a mut KeyScratch) -> Subject<'a> {
+    match request {
+        Request::Get { keys, .. } | Request::Gat { keys, .. } => {
+            let mut rest = *keys;
+            match (rest.next(), rest.is_empty()) {
+                (Some(Ok(key)), true) => Subject::Key(key),
+                _ => Subject::Keys(*keys),
+            }
+        }
+        Request::Store(store) => Subject::Key(store.key),
+        Request::Delete { key, .. } | Request::Arith { key, .. } | Request::Touch { key, .. } => {
+            Subject::Key(*key)
+        }
+        Request::MetaGet(args) | Request::MetaDelete(args) => Subject::Key(args.key.key(scratch)),
+        Request::MetaSet { args, .. } | Request::MetaArith { args, .. } => {
+            Subject::Key(args.key.key(scratch))
+        }
+        Request::MetaDebug(token) => Subject::Key(token.key(scratch)),
+        Request::FlushAll { delay, noreply } => {
+            Subject::All { delay: delay.unwrap_or(0), noreply: *noreply }
+        }
+        Request::Stats(args) => {
+            let mut words = *args;
+            if words.next() == Some(b"ring") { Subject::Ring(words) } else { Subject::Cell }
+        }
+        _ => Subject::Cell,
+    }
+}
+
+/// Whether the client of `request` wants no reply.
+pub(crate) fn is_noreply(request: &Request<'_>) -> bool {
+    match request {
+        Request::Store(store) => store.noreply,
+        Request::Delete { noreply, .. }
+        | Request::Arith { noreply, .. }
+        | Request::Touch { noreply, .. } => *noreply,
+        _ => false,
+    }
+}
+
+/// Length of the value that comes with `request`.
+pub(crate) fn value_bytes(request: &Request<'_>) -> usize {
+    match request {
+        Request::Store(store) => store.value.len(),
+        Request::MetaSet { value, .. } => value.len(),
+        _ => 0,
+    }
+}
+
+/// Whether `request` may be sent again.
+pub(crate) fn repeat(request: &Request<'_>) -> Repeat {
+    match request {
+        Request::Get { .. } | Request::MetaDebug(_) => Repeat::Always,
+        request if can_be_repeated(request) => Repeat::ById,
+        _ => Repeat::Never,
+    }
+}
