@@ -8,8 +8,10 @@ const VALUE_BYTES: usize = 100_000;
 /// What a cell may hold beyond its limit, and the limit, by default.
 const BEYOND_BYTES: u64 = 32 << 20;
 const LIMIT_BYTES: u64 = 64 << 20;
-/// Values that are asked for at once: twice the limit.
+/// Values that a client asks for at once: twice the limit.
 const ASKED: usize = 1_300;
+/// Clients that do so at the same time.
+const CLIENTS: usize = 8;
 
 fn key(number: usize) -> String {
     format!("key{}", number % KEYS)
@@ -49,15 +51,16 @@ fn takes_value(client: &mut Client, number: usize, mark: &str) {
 #[test]
 fn pipelined_gets_of_long_values_are_all_answered_in_little_memory() {
     let ring = stored("long-gets");
-    for clients in &ring.clients {
-        let mut client = Client::connect(*clients);
-        let gets: String = (0..ASKED).map(|number| format!("get {}\r\n", key(number))).collect();
+    let gets: String = (0..ASKED).map(|number| format!("get {}\r\n", key(number))).collect();
+    let gets_all = || {
+        let mut client = Client::connect(ring.clients[0]);
         client.send(&gets);
         for number in 0..ASKED {
             takes_value(&mut client, number, "a");
             assert_eq!(client.line(), "END");
         }
-    }
+    };
+    std::thread::scope(|scope| (0..CLIENTS).for_each(|_| drop(scope.spawn(gets_all))));
     check_memory(&ring);
 }
 
@@ -87,7 +90,7 @@ fn one_get_of_many_long_values_is_answered_before_what_follows_it_is_done() {
 fn clients_that_read_nothing_hold_up_nobody_and_take_little_memory() {
     let ring = stored("long-unread");
     let gets: String = (0..ASKED).map(|number| format!("get {}\r\n", key(number))).collect();
-    let unread: Vec<_> = (0..8)
+    let unread: Vec<_> = (0..CLIENTS)
         .map(|number| {
             let mut client = Client::connect(ring.clients[number % CELLS]);
             client.send(&gets);
