@@ -113,12 +113,16 @@ impl Subject {
         self.promised().iter().any(|claim| !claim.promise.is_empty())
     }
 
-    /// The claims whose id begins with one of the prefixes; all where there is none.
+    /// The claims whose id is one of `only`, or begins with one that is no id; all where there is
+    /// none.
     fn chosen(self, only: &[String]) -> Result<Vec<Claim>> {
         let mut chosen = self.claims();
-        chosen.retain(|claim| {
-            only.is_empty() || only.iter().any(|start| claim.id.starts_with(start))
-        });
+        let is_id = |start: &str| self.claims().iter().any(|claim| claim.id == start);
+        let is_chosen = |claim: &Claim, start: &str| match is_id(start) {
+            true => claim.id == start,
+            false => claim.id.starts_with(start),
+        };
+        chosen.retain(|claim| only.is_empty() || only.iter().any(|start| is_chosen(claim, start)));
         if chosen.is_empty() {
             let ids: Vec<&str> = self.claims().iter().map(|claim| claim.id).collect();
             bail!("no claim begins with {}: the claims are {}", only.join(" or "), ids.join(", "));
@@ -156,7 +160,7 @@ pub struct Args {
     /// measured.
     #[arg(long, value_name = "PATH")]
     memtier: Option<PathBuf>,
-    /// Only the claims whose id begins so; may be given several times.
+    /// Only the claim of this id, or those whose ids begin so; may be given several times.
     #[arg(long, value_name = "PREFIX")]
     only: Vec<String>,
     /// Print the claims and their bars without measuring.
@@ -181,42 +185,53 @@ pub fn run(args: &Args) -> Result<bool> {
     let given = Given { memcached, memtier, long: args.long, ..Given::default() };
     let lab = Lab::open(given, claims.len())?;
     if args.readme {
-        keep(&lab, args.subject, None)?;
+        keep(&lab, args.subject)?;
         return Ok(true);
     }
     // A wrong path is an error now, not after hours.
     lab.memcached()?;
-    let report = measure(&lab, &claims)?;
+    let report = measure(&lab, args.subject, &claims)?;
     if args.json {
         println!("{}", serde_json::to_string_pretty(&report)?);
     } else {
         report.print();
     }
-    let holds = report.holds();
     if args.long {
-        keep(&lab, args.subject, Some(report))?;
+        keep(&lab, args.subject)?;
     }
-    Ok(holds)
+    Ok(report.holds())
 }
 
-fn measure(lab: &Lab, claims: &[Claim]) -> Result<Report> {
+/// Measures the claims. In the full form each result is kept at once: a run takes hours.
+fn measure(lab: &Lab, subject: Subject, claims: &[Claim]) -> Result<Report> {
     let mut rows = Vec::with_capacity(claims.len());
     for claim in claims {
         lab.begin(claim.id);
-        rows.push(Row::new(claim, claim.measured(lab)));
+        let row = Row::new(claim, claim.measured(lab));
+        if lab.is_long() {
+            let report = Report::new(lab, vec![row.clone()])?;
+            keep_results(lab, subject, Some(report))?;
+        }
+        rows.push(row);
     }
     lab.quiet();
     Report::new(lab, rows)
 }
 
-/// Writes the kept results with those of `report`, and the pages made of them.
-fn keep(lab: &Lab, subject: Subject, report: Option<Report>) -> Result<()> {
+/// Writes the kept results with those of `report`.
+fn keep_results(lab: &Lab, subject: Subject, report: Option<Report>) -> Result<Kept> {
     let folder = lab.repo().path(KEPT);
     let mut kept = Kept::read(&folder, subject.name())?;
     if let Some(report) = report {
         kept.take(report);
     }
     kept.write(&folder, subject.name(), &subject.claims())?;
+    Ok(kept)
+}
+
+/// Writes the pages that are made of the kept results.
+fn keep(lab: &Lab, subject: Subject) -> Result<()> {
+    let kept = keep_results(lab, subject, None)?;
     if subject.is_promised() {
         readme::write(lab.repo(), subject.name(), &subject.promised(), &kept)?;
     }
@@ -246,6 +261,8 @@ mod tests {
     fn claims_are_chosen_by_the_beginning_of_their_id() {
         let chosen_ids = |only: &str| Subject::Path.chosen(&[only.to_owned()]).map(|all| all.len());
         assert!(chosen_ids("cpu").unwrap() >= 4);
+        let simulator = Subject::Ring.chosen(&["simulator".to_owned()]).unwrap();
+        assert_eq!(simulator.len(), 1, "a whole id is that claim alone");
         assert!(chosen_ids("no-such").is_err());
         assert!(Subject::Lab.chosen(&["cost.".to_owned()]).unwrap().len() >= 3);
         assert_eq!(Subject::Lab.chosen(&[]).unwrap().len(), Subject::Lab.claims().len());

@@ -98,6 +98,8 @@ pub(crate) struct End {
     pub(crate) earliest_ns: u64,
     /// `None`: nobody knows.
     pub(crate) latest_ns: Option<u64>,
+    /// It may be there again: the cells go by different seconds, and another one leads it.
+    pub(crate) returns: bool,
 }
 
 /// All requests.
@@ -193,7 +195,8 @@ impl History {
         // Without an answer it may have been stored late.
         let answered_ns = entry.answered_ns.filter(|_| !self.is_time_split);
         let latest_ns = answered_ns.map(|at_ns| at_ns + late_ns + late_ns / DRIFT_PART);
-        Some((value, End { earliest_ns: entry.asked_ns + early_ns, latest_ns }))
+        let (earliest_ns, returns) = (entry.asked_ns + early_ns, self.is_time_split);
+        Some((value, End { earliest_ns, latest_ns, returns }))
     }
 
     /// The entries of one key that may matter, by the time of asking.

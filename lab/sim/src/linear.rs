@@ -15,7 +15,7 @@
 //! - Where the search has been with less of what has no answer, it has been.
 //!
 //! An item that was stored for some time only ends once, at one moment of its own between two
-//! times.
+//! times. Where cells go by different seconds, it may be absent and there again.
 
 use crate::history::{Answer, Ask, End, Entry, STEP};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -259,18 +259,32 @@ impl<'h> Search<'h> {
         first
     }
 
+    /// When the item of `state` ends, if it was stored for some time only.
+    fn end(&self, state: State) -> Option<&End> {
+        state.and_then(|value| self.ends.get(&(value / STEP * STEP)))
+    }
+
+    /// What `entry` makes of `state`, which may seem to have ended, and be there again.
+    fn apply(&self, entry: &Entry, state: State) -> Option<State> {
+        let may_return = || self.end(state).is_some_and(|end| end.returns);
+        apply(entry, state).or_else(|| {
+            let after = apply(entry, None).filter(|_| may_return())?;
+            Some(after.or(state))
+        })
+    }
+
     /// What may come next.
     fn choice(&self, state: State) -> Choice {
-        let end = state.and_then(|value| self.ends.get(&(value / STEP * STEP)));
+        let end = self.end(state);
         let late_ns = end.and_then(|end| end.latest_ns).unwrap_or(u64::MAX);
         let first_ns = self.first_to_end().and_then(|at| self.entries[at].answered_ns);
         let bound_ns = first_ns.unwrap_or(u64::MAX).min(late_ns);
         let next = || self.waiting().take_while(|at| self.entries[*at].asked_ns <= bound_ns);
         let is_right = |at: &usize| {
-            only_reads(&self.entries[*at]) && apply(&self.entries[*at], state) == Some(state)
+            only_reads(&self.entries[*at]) && self.apply(&self.entries[*at], state) == Some(state)
         };
         let step = |at: usize| {
-            let after = apply(&self.entries[at], state)?;
+            let after = self.apply(&self.entries[at], state)?;
             Some(Step { entry: Some(at), after })
         };
         let mut choice = Choice { steps: Vec::new(), chosen: None, bound_ns, is_read: false };
@@ -301,7 +315,8 @@ impl<'h> Search<'h> {
         let (mut steps, mut like) = (Vec::new(), Vec::new());
         for at in next {
             let entry = &self.entries[at];
-            let Some(after) = apply(entry, state).filter(|after| *after != state) else { continue };
+            let after = self.apply(entry, state).filter(|after| *after != state);
+            let Some(after) = after else { continue };
             if self.is_useless(at) {
                 continue;
             }
@@ -427,7 +442,29 @@ mod tests {
             (&[set, entry(Ask::Set(2 * STEP), Done, 4, 5), get(gone, 14)], false),
         ];
         for (at, (entries, expected)) in cases.iter().enumerate() {
-            let ends = BTreeMap::from([(STEP, End { earliest_ns: 10, latest_ns: Some(20) })]);
+            let end = End { earliest_ns: 10, latest_ns: Some(20), returns: false };
+            let ends = BTreeMap::from([(STEP, end)]);
+            assert_eq!(search(entries, &ends) == Found::Order, *expected, "case {at}");
+        }
+    }
+
+    #[test]
+    fn an_item_may_be_there_again_where_cells_go_by_different_seconds() {
+        use Answer::{Done, Failed, Value};
+        let set = entry(Ask::SetFor { value: STEP, seconds: 1 }, Done, 0, 1);
+        let get = |value, from| entry(Ask::Get, Value(value), from, from + 1);
+        let (there, gone, other) = (Some(STEP), None, Some(2 * STEP));
+        let add = entry(Ask::Add(2 * STEP), Done, 14, 15);
+        let cases: &[(&[Entry], bool)] = &[
+            (&[set, get(gone, 12), get(there, 14)], true),
+            (&[set, entry(Ask::Delete, Failed, 12, 13), get(there, 14)], true),
+            (&[set, get(gone, 12), add, get(other, 16)], true),
+            (&[set, get(gone, 12), add, get(there, 16)], false),
+            (&[set, entry(Ask::Delete, Done, 12, 13), get(there, 14)], false),
+        ];
+        for (at, (entries, expected)) in cases.iter().enumerate() {
+            let ends =
+                BTreeMap::from([(STEP, End { earliest_ns: 0, latest_ns: None, returns: true })]);
             assert_eq!(search(entries, &ends) == Found::Order, *expected, "case {at}");
         }
     }

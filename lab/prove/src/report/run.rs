@@ -12,7 +12,7 @@ use measure::screen::{Cell, Table, Tone};
 use measure::{account::Machine, repo::Repo};
 
 /// One claim and its result.
-#[derive(Serialize)]
+#[derive(Clone, Serialize)]
 pub struct Row {
     pub(super) id: &'static str,
     claim: &'static str,

@@ -9,32 +9,30 @@
 //! does in steps.
 //!
 //! Invariants: a range that this cell begins to lead or to learn was sealed, and is empty unless it
-//! was a copy in sync. A level loses a mark only after its leadership has ended or the map has
-//! dropped the copy. What waits for a leadership that has ended is in doubt.
+//! was a copy in sync. What waits for a leadership that has ended is in doubt.
 
 use super::emptying::Emptying;
 use super::exchanging::{Exchanging, Step};
-use super::hold::Hold;
-use super::learning::{Learning, Progress};
+use super::flushes;
+use super::learners::{Learners, Stepped};
+use super::led::led;
 use super::part::{Part, PartChange};
+use super::readers::Readers;
 use crate::ring::cell::{Finding, RingCell};
-use crate::ring::copies::{Copy, Exchange, LEARNER_LATE_NS, READINGS_BITS};
+use crate::ring::copies::Exchange;
 use crate::ring::jump::{COUNTER_JUMP, jump};
 use crate::ring::routes::Routes;
 use crate::ring::terms::Term;
 use crate::worker::Worker;
-use base::{Now, SliceId, SliceRange};
-use effects::{Level, Mark};
+use base::{Now, SliceRange};
 use engine::Role;
 use ring::{CellId, Map, Range, RangeId};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// By less than this the counters of a range rise besides, by chance, where it begins again at a
 /// cell that has led or copied it: as those of a cell that starts.
 const RANDOM_JUMP_MAX: u64 = 1 << 30;
-/// A walk that no log takes anything of for this long is not tried again at once.
-const STANDS_NS: u64 = 10_000_000;
 /// How soon it is looked again at what waits.
 const AGAIN_NS: u64 = 20_000_000;
 /// How often it is looked whether copies acknowledge what they are sent. One that is late is found
@@ -52,25 +50,18 @@ pub struct Keeper {
     parts: BTreeMap<RangeId, Part>,
     emptying: Emptying,
     exchanging: Vec<Exchanging>,
-    learning: BTreeMap<RangeId, Learning>,
-    holds: Vec<Hold>,
+    learners: Learners,
+    readers: Readers,
     /// By range, until when nothing is committed of what this cell begins to lead.
     until_ns: BTreeMap<RangeId, u64>,
     /// By range that was lost, how often, and the first version in which this was seen.
     losses: BTreeMap<RangeId, (u32, u64)>,
-    /// Ranges with a copy in sync that does not read the logs: they are not served.
-    unread: BTreeSet<RangeId>,
     /// What this cell has begun to lead, and does not evict of yet: its copies are not sent it.
     begun: Vec<SliceRange>,
     /// Routes that workers may still go by.
     old_routes: Vec<Arc<Routes>>,
-    /// By cell, the version of the map for which it is ready to learn.
-    ready: BTreeMap<CellId, u64>,
-    next_reading: u64,
     /// The map has changed since what was asked by lives that are over was dropped.
     ends_lives: bool,
-    /// When the member hears again of learners that are ready: what it is sent may find no place.
-    finds_at_ns: u64,
 }
 
 impl Keeper {
@@ -89,17 +80,13 @@ impl Keeper {
             parts: BTreeMap::new(),
             emptying: Emptying::default(),
             exchanging: Vec::new(),
-            learning: BTreeMap::new(),
-            holds: Vec::new(),
+            learners: Learners::default(),
+            readers: Readers::default(),
             until_ns: BTreeMap::new(),
             losses: BTreeMap::new(),
-            unread: BTreeSet::new(),
             begun: Vec::new(),
             old_routes: Vec::new(),
-            ready: BTreeMap::new(),
-            next_reading: 1,
             ends_lives: false,
-            finds_at_ns: 0,
         }
     }
 
@@ -145,7 +132,7 @@ impl Keeper {
 
     /// `cell` is ready to learn what the map of `version` wants it to.
     pub fn hear_ready(&mut self, cell: CellId, version: u64) {
-        self.ready.insert(cell, version);
+        self.learners.hear_ready(cell, version);
     }
 
     /// The version of the map for which this cell is ready to learn: it holds nothing else.
@@ -172,21 +159,24 @@ impl Keeper {
         // What has waited for tails, for its items to be dropped, for a level, or for a place to
         // read.
         let waits = self.parts.values().any(|part| !part.is_begun());
-        if (waits && self.begin_parts(now)) || has_exchanged || !self.unread.is_empty() {
+        if (waits && self.begin_parts(now)) || has_exchanged || self.readers.lack_places() {
             self.publish();
         }
-        let has_flushed = self.carry_out_flushes(now);
-        let is_learning = self.learn(now);
-        self.end_holds(now);
-        self.find_late(now);
-        if now.mono_ns >= self.finds_at_ns {
-            self.finds_at_ns = now.mono_ns + LOOK_NS;
-            self.find_ready();
+        let (map, ring) = (self.map.clone(), self.ring.clone());
+        let led = led(&map, &self.parts, &ring.terms);
+        let has_flushed = flushes::carry_out(&led, (&map, &ring), &mut self.worker, now);
+        let Stepped { changes, goes_on: is_learning } =
+            self.learners.step(&led, &ring, &mut self.worker, now);
+        if changes {
+            self.publish();
         }
+        self.readers.end_holds(&led, &self.learners, &ring, now);
+        self.learners.find_late(&ring, now);
+        self.learners.find_ready_again(&led, &ring, now);
         self.worker.end();
-        for (lane, _) in self.ring.log.lanes.logs() {
+        for (lane, _) in ring.log.lanes.logs() {
             if is_learning || has_flushed || has_appended {
-                self.ring.mail_appended(lane.index());
+                ring.mail_appended(lane.index());
             }
         }
         is_emptying || is_learning || is_exchanging
@@ -326,19 +316,19 @@ impl Keeper {
     /// reader that holds back what is written.
     fn begin_term(&mut self, range: &Range, term: Term, until_ns: u64, now: Now) -> bool {
         let lanes = self.ring.log.lanes.clone();
-        let hold = (until_ns > now.mono_ns).then(|| Hold::begin(term, until_ns, &lanes));
-        let Ok(hold) = hold.transpose() else { return false };
+        if self.readers.hold(term, until_ns, &lanes, now).is_err() {
+            return false;
+        }
         // The member says until when it may answer, and may have to wait until its copies know the
         // time.
         let Some(level) = self.ring.terms.begin(term, 0, now.mono_ns) else {
-            hold.into_iter().for_each(|hold| hold.end(&lanes));
+            self.readers.let_go(term, &lanes);
             return false;
         };
         self.jump(range, if range.epoch > 1 { COUNTER_JUMP } else { 0 });
         self.begun.push(range.slices());
         self.ring.log.set_doubt(level, false);
         self.ring.log.set_alone(level, true);
-        self.holds.extend(hold);
         true
     }
 
@@ -346,258 +336,45 @@ impl Keeper {
     fn end_term(&mut self, term: Term, now: Now) {
         let Some(level) = self.ring.terms.end(term, now.mono_ns) else { return };
         self.ring.log.set_doubt(level, true);
-        self.learning.remove(&term.range);
+        self.learners.end(term.range);
         for (lane, _) in self.ring.log.lanes.logs() {
             self.ring.release_level(lane, level);
         }
     }
 
-    /// Makes copies, levels and routes as the map and the parts say.
+    /// Makes copies, levels and routes as the map and the parts say, in this order: a level waits
+    /// for a copy before it is sent anything; what is led is evicted once its copies are sent it;
+    /// routes come last, because requests go by them.
     fn publish(&mut self) {
-        self.adopt_learners();
-        let learns = self.map.ranges.iter().any(|it| it.learner == Some(self.ring.identity.cell));
-        self.ring.room.set_learns(learns);
-        let old = self.ring.copies();
-        let copies = self.copies_wanted(&old);
-        self.set_levels(&copies);
-        for copy in old.iter().filter(|copy| !copies.iter().any(|it| it.log == copy.log)) {
-            copy.end(&self.ring.log);
+        let (map, ring) = (self.map.clone(), self.ring.clone());
+        let me = ring.identity.cell;
+        self.learners.adopt(&map, me);
+        ring.room.set_learns(map.ranges.iter().any(|range| range.learner == Some(me)));
+        let led = led(&map, &self.parts, &ring.terms);
+        let exchanged = self.exchanging.iter().flat_map(|it| it.others.iter().copied());
+        let copies = self.readers.renew(&led, &self.learners, exchanged, (&map, &ring));
+        self.readers.set_levels(&led, &self.learners, &copies, &ring);
+        for copy in ring.copies().iter().filter(|old| !copies.iter().any(|it| it.log == old.log)) {
+            copy.end(&ring.log);
         }
-        self.ring.set_copies(copies);
+        ring.set_copies(copies);
         let (engine, pin) = self.worker.engine();
         self.begun.drain(..).for_each(|slices| engine.set_role(pin, slices, Role::Primary));
-        self.stop_for_flushes();
-        let identity = self.ring.identity;
-        let serves = |range: &Range| !self.unread.contains(&range.id);
+        flushes::stop(&led, &map, &ring);
+        let serves = |range: &Range| self.readers.all_read(range.id);
         let lost_at = |range: &Range| self.losses.get(&range.id).map_or(0, |(_, version)| *version);
-        let routes = Routes::of(&self.map, identity.cell, &self.ring.terms, serves, lost_at);
-        self.ring.set_map(self.map.clone());
-        self.old_routes.push(self.ring.set_routes(routes));
-        self.ring.mail_adopted();
-        self.find_ready();
-    }
-
-    /// Lets each range that this cell leads answer until the next delayed flush is due that it has
-    /// not carried out: what is answered from then on is executed after it.
-    fn stop_for_flushes(&self) {
-        for (range, level) in self.led() {
-            let done = self.ring.flushed.of_all(range.slices());
-            let second = self.map.flushes.stops_at_s(done).unwrap_or(u32::MAX);
-            self.ring.terms.stop_at_s(level, second);
-        }
-    }
-
-    /// Carries out the delayed flush that is due in each range that has not done so. A log without
-    /// space does not take it: it is tried again. Returns whether anything was done.
-    fn carry_out_flushes(&mut self, now: Now) -> bool {
-        let Some(flush) = self.map.flushes.due_at(now.expiry_s) else { return false };
-        let (ring, number) = (self.ring.clone(), flush.number);
-        // After a failover some lanes may have it and others not: the copy had come further there.
-        let lacks = |slice: &SliceId| ring.flushed.of(*slice) < number;
-        let led = self.led().map(|(range, _)| range.slices());
-        let open: Vec<_> = led.filter(|slices| slices.iter().any(|slice| lacks(&slice))).collect();
-        for slices in &open {
-            let (engine, _, sink) = self.worker.parts();
-            let set = |slice| {
-                // Some of the lane may have it: it had other lanes at the primary before.
-                if lacks(&slice) {
-                    engine.barrier(slice, engine.last_version(slice));
-                    ring.flushed.set(slice, number);
-                }
-            };
-            let at = (*slices, number);
-            let _ = engine.flush_by(|| sink.barrier_where(at, lacks, set, &mut Vec::new()));
-        }
-        if !open.is_empty() {
-            self.stop_for_flushes();
-        }
-        !open.is_empty()
-    }
-
-    /// Those that learn what this cell leads.
-    fn adopt_learners(&mut self) {
-        let map = self.map.clone();
-        let led = |range: &&Range| range.primary == self.ring.identity.cell;
-        let learners =
-            map.ranges.iter().filter(led).filter_map(|range| {
-                range.learner.map(|cell| (range.id, (cell, range.learner_since)))
-            });
-        let learners: BTreeMap<_, _> = learners.collect();
-        self.learning.retain(|id, it| learners.get(id) == Some(&(it.cell, it.since)));
-        for (id, (cell, since)) in learners {
-            self.learning.entry(id).or_insert_with(|| Learning::new(cell, since));
-        }
-    }
-
-    /// The ranges that this cell leads, and has begun to.
-    fn led(&self) -> impl Iterator<Item = (&Range, Level)> {
-        self.map.ranges.iter().filter_map(|range| {
-            let Some(Part::Primary { term, is_begun: true }) = self.parts.get(&range.id) else {
-                return None;
-            };
-            Some((range, self.ring.terms.level(*term)?))
-        })
-    }
-
-    /// The copies that there should be. Those of `old` that are right stay.
-    fn copies_wanted(&mut self, old: &[Arc<Copy>]) -> Vec<Arc<Copy>> {
-        let mut wanted: BTreeMap<CellId, Vec<SliceRange>> = BTreeMap::new();
-        for (range, _) in self.led() {
-            let sent = self.learning.get(&range.id).filter(|it| it.is_sent()).map(|it| it.cell);
-            for cell in range.copies.iter().copied().chain(sent) {
-                wanted.entry(cell).or_default().push(range.slices());
-            }
-        }
-        for cell in self.exchanging.iter().flat_map(|it| &it.others) {
-            wanted.entry(*cell).or_default();
-        }
-        let of_all: Vec<_> = wanted.values().flatten().copied().collect();
-        let is_shared = |slices: &SliceRange| of_all.iter().filter(|it| *it == slices).count() > 1;
-        let mut copies = Vec::new();
-        for (cell, slices) in wanted {
-            let Some(of) = self.map.cells.get(&cell) else { continue };
-            let (life, links) = (of.started.incarnation.0, of.started.addresses.links);
-            let known = old.iter().find(|copy| copy.cell == cell && copy.incarnation == life);
-            let copy = match known {
-                Some(copy) => copy.clone(),
-                None => {
-                    let log = self.ring.identity.incarnation << READINGS_BITS | self.next_reading;
-                    self.next_reading += 1;
-                    match Copy::begin((cell, life, links), log, &self.ring.log.lanes) {
-                        Ok(copy) => Arc::new(copy),
-                        // Too many read the logs: its ranges are not served until it does.
-                        Err(_) => continue,
-                    }
-                }
-            };
-            let has_others = slices.iter().any(is_shared);
-            let is_in_sync = self.led().any(|(range, _)| range.copies.contains(&cell));
-            copy.set_slices(slices, (has_others, is_in_sync));
-            copies.push(copy);
-        }
-        let reads = |cell: &CellId| copies.iter().any(|copy| copy.cell == *cell);
-        let unread = self.led().filter(|(range, _)| !range.copies.iter().all(reads));
-        self.unread = unread.map(|(range, _)| range.id).collect();
-        copies
-    }
-
-    /// Makes each level wait for the copies in sync, and for learners that count.
-    fn set_levels(&self, copies: &[Arc<Copy>]) {
-        let lanes = &self.ring.log.lanes;
-        for (range, level) in self.led() {
-            let is_alone = range.copies.is_empty();
-            if is_alone {
-                self.ring.log.set_alone(level, true);
-            }
-            let counted = self.learning.get(&range.id).filter(|it| it.is_counted());
-            let cells: Vec<_> =
-                range.copies.iter().copied().chain(counted.map(|it| it.cell)).collect();
-            let term = Term { range: range.id, epoch: range.epoch };
-            let hold = self.holds.iter().find(|hold| hold.term == term);
-            for (lane, log) in lanes.logs() {
-                let of = copies.iter().filter(|copy| cells.contains(&copy.cell));
-                let readers = of.map(|copy| copy.readers[lane.index()].0);
-                let held = hold.and_then(|hold| hold.readers.get(lane.index()).copied());
-                let marks: Vec<_> =
-                    readers.chain(held).map(|reader| (reader, Mark::Acknowledged)).collect();
-                log.set_level(level, &marks);
-            }
-            if !is_alone {
-                self.ring.log.set_alone(level, false);
-            }
-            lanes.logs().for_each(|(lane, _)| self.ring.release_level(lane, level));
-        }
-    }
-
-    /// Continues with what others learn of this cell. Returns whether there is more to do.
-    fn learn(&mut self, now: Now) -> bool {
-        let (map, copies) = (self.map.clone(), self.ring.copies());
-        let (mut publishes, mut is_learning) = (false, false);
-        for range in &map.ranges {
-            // Nothing is learned of what this cell does not lead yet.
-            if self.parts.get(&range.id).is_none_or(|part| !part.is_begun()) {
-                continue;
-            }
-            let Some(learning) = self.learning.get_mut(&range.id) else { continue };
-            if matches!(learning.progress, Progress::Waiting) {
-                let ready = self.ready.get(&learning.cell).copied().unwrap_or(0);
-                if ready >= learning.since {
-                    learning.progress = Progress::States(0);
-                    publishes = true;
-                }
-                continue;
-            }
-            let Some(copy) = copies.iter().find(|copy| copy.cell == learning.cell) else {
-                // A log had no place for its reader: it is tried again, and, after a while, another
-                // cell, which may read the logs already.
-                learning.notes(false, now);
-                if learning.stands_ns(now) >= LEARNER_LATE_NS {
-                    let (cell, range) = (learning.cell, Some(range.id));
-                    self.ring.find(Finding::Refuses { cell, range });
-                }
-                publishes = true;
-                continue;
-            };
-            if !matches!(learning.progress, Progress::Walking(_)) {
-                learning.notes(true, now);
-            }
-            let others = range.copies.iter().map(|cell| copies.iter().find(|it| it.cell == *cell));
-            let Some(others) = others.collect::<Option<Vec<_>>>() else { continue };
-            let (with, by) = ((copy, &others[..]), (&*self.ring, &mut self.worker));
-            publishes |= learning.step(range.slices(), with, by, now);
-            is_learning |= !learning.is_ready() && learning.stands_ns(now) < STANDS_NS;
-        }
-        if publishes {
-            self.publish();
-        }
-        is_learning
-    }
-
-    /// Lets the member know of learners that are ready.
-    fn find_ready(&self) {
-        for (range, _) in self.led() {
-            if let Some(learning) = self.learning.get(&range.id).filter(|it| it.is_ready()) {
-                let (at, cell) = (range.stamp(), learning.cell);
-                self.ring.find(Finding::CaughtUp { at, cell });
-            }
-        }
-    }
-
-    /// Lets the member know of copies that hold up those who write, and of learners that have no
-    /// memory for what they are to learn, and get none by eviction.
-    fn find_late(&self, now: Now) {
-        for copy in self.ring.copies().iter() {
-            let learns = self.learning.values().any(|learning| learning.cell == copy.cell);
-            if copy.is_late(&self.ring.log.lanes, learns, now.mono_ns) {
-                self.ring.find(Finding::Refuses { cell: copy.cell, range: None });
-            }
-            let stands = |it: &(&RangeId, &Learning)| {
-                it.1.cell == copy.cell && it.1.stands_ns(now) >= LEARNER_LATE_NS
-            };
-            for (id, _) in self.learning.iter().filter(stands) {
-                if copy.says_full() {
-                    self.ring.find(Finding::Refuses { cell: copy.cell, range: Some(*id) });
-                }
-            }
-        }
-    }
-
-    /// Ends the holds that are over: what was written may be acknowledged.
-    fn end_holds(&mut self, now: Now) {
-        let over: Vec<_> = self.holds.extract_if(.., |hold| hold.until_ns <= now.mono_ns).collect();
-        if over.is_empty() {
-            return;
-        }
-        self.set_levels(&self.ring.copies());
-        let lanes = self.ring.log.lanes.clone();
-        over.into_iter().for_each(|hold| hold.end(&lanes));
+        let routes = Routes::of(&map, me, &ring.terms, serves, lost_at);
+        ring.set_map(map.clone());
+        self.old_routes.push(ring.set_routes(routes));
+        ring.mail_adopted();
+        self.learners.find_ready(&led, &ring);
     }
 
     /// When [`Keeper::tend`] has something to do without a message, in nanoseconds of the monotonic
     /// clock: at the end of a hold, and as long as something waits, a little later.
     #[must_use]
     pub fn wakes_at_ns(&self, now: Now) -> u64 {
-        let hold_ns = self.holds.iter().map(|hold| hold.until_ns).min().unwrap_or(u64::MAX);
+        let hold_ns = self.readers.holds_until_ns();
         let look_ns = match self.waits(now) {
             true => AGAIN_NS,
             false if self.ring.copies().is_empty() => return hold_ns,
@@ -609,15 +386,15 @@ impl Keeper {
     /// Whether something waits for workers, for a place in the logs, or for a second.
     fn waits(&self, now: Now) -> bool {
         let is_begun = self.parts.values().all(Part::is_begun);
-        let has_all = self.unread.is_empty() && self.emptying.is_over() && !self.ends_lives;
-        let lacks_reader = |it: &Learning| it.is_sent() && !it.is_ready();
+        let has_all = !self.readers.lack_places() && self.emptying.is_over() && !self.ends_lives;
+        let led = led(&self.map, &self.parts, &self.ring.terms);
         let stops_soon =
             |level| self.ring.terms.stops_at_s(level) <= now.expiry_s.saturating_add(1);
         !is_begun
             || !self.exchanging.is_empty()
             || !has_all
             || !self.old_routes.is_empty()
-            || self.learning.values().any(lacks_reader)
-            || self.led().any(|(_, level)| stops_soon(level))
+            || self.learners.go_on()
+            || led.iter().any(|it| stops_soon(it.level))
     }
 }

@@ -1,0 +1,164 @@
+//! Who reads the logs of this cell, and what its replies wait for: the copies of what it leads, and
+//! what holds back a new leadership.
+//!
+//! Invariants: a level loses a mark only after its leadership has ended or the map has dropped the
+//! copy. A range with a copy in sync that does not read the logs is not served.
+
+use super::hold::Hold;
+use super::learners::Learners;
+use super::led::Led;
+use crate::ring::cell::RingCell;
+use crate::ring::copies::{Copy, READINGS_BITS};
+use crate::ring::terms::Term;
+use base::{Now, SliceRange};
+use effects::{JoinError, Lanes, Mark};
+use ring::{CellId, Map, RangeId};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// Who reads the logs of this cell.
+#[derive(Default)]
+pub(crate) struct Readers {
+    holds: Vec<Hold>,
+    /// Ranges with a copy in sync that does not read the logs.
+    unread: BTreeSet<RangeId>,
+    /// How often the logs were begun to be read.
+    readings: u64,
+}
+
+impl Readers {
+    /// Whether `range` may be served: all of its copies read the logs.
+    pub(crate) fn all_read(&self, range: RangeId) -> bool {
+        !self.unread.contains(&range)
+    }
+
+    /// Whether some copy lacks a place in the logs.
+    pub(crate) fn lack_places(&self) -> bool {
+        !self.unread.is_empty()
+    }
+
+    /// Holds back what is written under `term` until that time, if it is to come.
+    ///
+    /// # Errors
+    /// If a log has no place for a reader.
+    pub(crate) fn hold(
+        &mut self,
+        term: Term,
+        until_ns: u64,
+        lanes: &Lanes,
+        now: Now,
+    ) -> Result<(), JoinError> {
+        if until_ns > now.mono_ns {
+            self.holds.push(Hold::begin(term, until_ns, lanes)?);
+        }
+        Ok(())
+    }
+
+    /// Holds back nothing of `term`, which was not begun. No level counts on it.
+    pub(crate) fn let_go(&mut self, term: Term, lanes: &Lanes) {
+        self.holds.extract_if(.., |hold| hold.term == term).for_each(|hold| hold.end(lanes));
+    }
+
+    /// When the next hold ends, in nanoseconds of the monotonic clock.
+    pub(crate) fn holds_until_ns(&self) -> u64 {
+        self.holds.iter().map(|hold| hold.until_ns).min().unwrap_or(u64::MAX)
+    }
+
+    /// Ends the holds that are over: what was written may be acknowledged.
+    pub(crate) fn end_holds(
+        &mut self,
+        led: &[Led<'_>],
+        learners: &Learners,
+        ring: &RingCell,
+        now: Now,
+    ) {
+        let over: Vec<_> = self.holds.extract_if(.., |hold| hold.until_ns <= now.mono_ns).collect();
+        if !over.is_empty() {
+            self.set_levels(led, learners, &ring.copies(), ring);
+            over.into_iter().for_each(|hold| hold.end(&ring.log.lanes));
+        }
+    }
+
+    /// The copies that there should be by `map`: of what is `led`, of learners, and those with whom
+    /// tails are `exchanged`. Those that are right stay.
+    pub(crate) fn renew(
+        &mut self,
+        led: &[Led<'_>],
+        learners: &Learners,
+        exchanged: impl Iterator<Item = CellId>,
+        (map, ring): (&Map, &RingCell),
+    ) -> Vec<Arc<Copy>> {
+        let mut wanted: BTreeMap<CellId, Vec<SliceRange>> = BTreeMap::new();
+        for Led { range, .. } in led {
+            for cell in range.copies.iter().copied().chain(learners.sent(range.id)) {
+                wanted.entry(cell).or_default().push(range.slices());
+            }
+        }
+        exchanged.for_each(|cell| {
+            wanted.entry(cell).or_default();
+        });
+        let of_all: Vec<_> = wanted.values().flatten().copied().collect();
+        let is_shared = |slices: &SliceRange| of_all.iter().filter(|it| *it == slices).count() > 1;
+        let mut copies = Vec::new();
+        for (cell, slices) in wanted {
+            // Without a place in the logs, what it copies is not served until it has one.
+            let Some(copy) = self.copy(cell, map, ring) else { continue };
+            let is_in_sync = led.iter().any(|it| it.range.copies.contains(&cell));
+            let has_others = slices.iter().any(is_shared);
+            copy.set_slices(slices, (has_others, is_in_sync));
+            copies.push(copy);
+        }
+        let reads = |cell: &CellId| copies.iter().any(|copy| copy.cell == *cell);
+        let unread = led.iter().filter(|it| !it.range.copies.iter().all(reads));
+        self.unread = unread.map(|it| it.range.id).collect();
+        copies
+    }
+
+    /// The copy at `cell`, as `map` knows it: the present one, or one that begins to read the logs.
+    /// `None` if too many read them.
+    fn copy(&mut self, cell: CellId, map: &Map, ring: &RingCell) -> Option<Arc<Copy>> {
+        let of = map.cells.get(&cell)?;
+        let (life, links) = (of.started.incarnation.0, of.started.addresses.links);
+        let old = ring.copies();
+        let known = old.iter().find(|copy| copy.cell == cell && copy.incarnation == life);
+        if let Some(known) = known {
+            return Some(known.clone());
+        }
+        self.readings += 1;
+        let log = ring.identity.incarnation << READINGS_BITS | self.readings;
+        Copy::begin((cell, life, links), log, &ring.log.lanes).ok().map(Arc::new)
+    }
+
+    /// Makes each level wait for the copies in sync, for learners that count, and for holds.
+    pub(crate) fn set_levels(
+        &self,
+        led: &[Led<'_>],
+        learners: &Learners,
+        copies: &[Arc<Copy>],
+        ring: &RingCell,
+    ) {
+        let (log, lanes) = (&ring.log, &ring.log.lanes);
+        for it in led {
+            let (range, level) = (it.range, it.level);
+            let is_alone = range.copies.is_empty();
+            if is_alone {
+                log.set_alone(level, true);
+            }
+            let counted = learners.counted(range.id);
+            let cells: Vec<_> = range.copies.iter().copied().chain(counted).collect();
+            let hold = self.holds.iter().find(|hold| hold.term == it.term());
+            for (lane, of_lane) in lanes.logs() {
+                let of = copies.iter().filter(|copy| cells.contains(&copy.cell));
+                let readers = of.map(|copy| copy.readers[lane.index()].0);
+                let held = hold.and_then(|hold| hold.readers.get(lane.index()).copied());
+                let marks: Vec<_> =
+                    readers.chain(held).map(|reader| (reader, Mark::Acknowledged)).collect();
+                of_lane.set_level(level, &marks);
+            }
+            if !is_alone {
+                log.set_alone(level, false);
+            }
+            lanes.logs().for_each(|(lane, _)| ring.release_level(lane, level));
+        }
+    }
+}
