@@ -388,3 +388,7 @@ impl<H: LinkHandler> Connection<H> for Link {
         self.flow()
     }
 }
+
+#[cfg(test)]
+#[path = "link_test.rs"]
+mod tests;
