@@ -195,6 +195,22 @@ impl MemoryBudget {
         Some(Grant { budget, owner, bytes })
     }
 
+    /// Makes `grant` at least `bytes`, in steps of `step` bytes. `false`, and nothing changes,
+    /// where [`MemoryBudget::take`] does not allow it.
+    #[must_use]
+    pub fn cover(&self, grant: &mut Option<Grant>, owner: Owner, bytes: u64, step: u64) -> bool {
+        let has = grant.as_ref().map_or(0, Grant::bytes);
+        let lacks = bytes.saturating_sub(has).next_multiple_of(step);
+        match grant {
+            _ if lacks == 0 => true,
+            Some(grant) => grant.extend(lacks),
+            None => {
+                *grant = self.take(owner, lacks);
+                grant.is_some()
+            }
+        }
+    }
+
     /// Sets the share of `owner`: `min` bytes are kept free for it, and it never takes more than
     /// `max`.
     pub fn share(&self, owner: Owner, min: u64, max: u64) {

@@ -22,20 +22,27 @@
 //! | `calls` | `hub`, `messages`, `wire` | what other cells call |
 //! | `time` | nothing | the second that a directory had last, and warnings about clocks |
 //! | `present` | nothing | which cells run, as the coordinator is notified |
-//! | `member` | `config`, `hub`, `known`, `present`, `time` | the loop of the member |
-//! | `start` | `calls`, `config`, `hub`, `known`, `member`, `messages`, `time`, `wire` | founding, joining, starting again |
+//! | `member_loop` | `config`, `hub`, `known`, `present`, `time` | the loop of the member |
+//! | `threads` | `config` | the two threads |
+//! | `join` | `config`, `messages`, `threads`, `wire` | asking a ring to be taken |
+//! | `running` | `config`, `hub`, `member_loop`, `threads` | the control plane that runs |
+//! | `start` | `calls`, `config`, `hub`, `join`, `known`, `member_loop`, `messages`, `running`, `threads`, `time`, `wire` | founding, joining, starting again |
 #![forbid(unsafe_code)]
 
 mod calls;
 mod config;
 mod hub;
+mod join;
 mod known;
-mod member;
+mod member_loop;
 mod messages;
 mod present;
+mod running;
 mod start;
+mod threads;
 mod time;
 mod wire;
 
 pub use config::{Clock, ControlConfig, ControlError, Founding, Plane, Seen};
-pub use start::{Control, Starting};
+pub use running::Control;
+pub use start::Starting;

@@ -50,9 +50,9 @@
 //! assert!(matches!(step, Step::Done { session, .. } if session.peer.cell == 2));
 //!
 //! let mut bytes = Vec::new();
-//! Frame::Credit { bytes: 1 << 20 }.encode(&mut bytes);
+//! Frame::Memory { free: 1 << 20 }.encode(&mut bytes);
 //! let decoded = Decoder::new(64 << 10).decode(&bytes).expect("no error").expect("a whole frame");
-//! assert_eq!(decoded, (Frame::Credit { bytes: 1 << 20 }, bytes.len()));
+//! assert_eq!(decoded, (Frame::Memory { free: 1 << 20 }, bytes.len()));
 //! ```
 #![forbid(unsafe_code)]
 

@@ -27,7 +27,6 @@ impl Owned {
             }
             Frame::Call { id, kind, .. } => Frame::Call { id, kind, body: bytes },
             Frame::Answer { id, ok, .. } => Frame::Answer { id, ok, body: bytes },
-            Frame::Map { version, .. } => Frame::Map { version, body: bytes },
             other => other,
         }
     }
@@ -46,7 +45,7 @@ fn frame() -> impl Strategy<Value = Owned> {
     let small = (any::<u32>(), any::<u16>(), any::<u8>(), any::<bool>());
     let verdict = proptest::sample::select(&Verdict::ALL[..]);
     let body = proptest::collection::vec(any::<u8>(), 0..200);
-    let kind = 0..13_u8;
+    let kind = 0..11_u8;
     let all = (kind, lane, numbers, small, verdict, body);
     all.prop_map(|(kind, lane, (a, b, c, d), (count, deadline_ms, byte, ok), verdict, body)| {
         let nothing = &[][..];
@@ -71,8 +70,7 @@ fn frame() -> impl Strategy<Value = Owned> {
                 Frame::Entries { lane, map_version, others_have, first, count, records: nothing }
             }
             6 => Frame::Acked { lane, position: a, granted: b, wanted: a },
-            7 => Frame::Credit { bytes: a },
-            8 => Frame::Heartbeat {
+            7 => Frame::Heartbeat {
                 sent_ns: a,
                 echo_ns: b,
                 heard_ns: c,
@@ -81,9 +79,8 @@ fn frame() -> impl Strategy<Value = Owned> {
                 expiry_s: count,
                 suspects: nothing,
             },
-            9 => Frame::Call { id: a, kind: byte, body: nothing },
-            10 => Frame::Answer { id: a, ok, body: nothing },
-            11 => Frame::Map { version: a, body: nothing },
+            8 => Frame::Call { id: a, kind: byte, body: nothing },
+            9 => Frame::Answer { id: a, ok, body: nothing },
             _ => Frame::Memory { free: a },
         };
         Owned { frame, body }

@@ -85,7 +85,7 @@ fn bytes_may_arrive_in_any_pieces() {
     pair.accept().expect("a Hello");
     pair.connect().expect("a Welcome");
     let proof_bytes = pair.to_acceptor.len();
-    Frame::Credit { bytes: 1 }.encode(&mut pair.to_acceptor);
+    Frame::Memory { free: 1 }.encode(&mut pair.to_acceptor);
     let step = pair.accept().expect("a Proof");
     assert_eq!((step.consumed(), pair.to_acceptor.len()), (proof_bytes, 13));
     assert!(matches!(step, Step::Done { .. }));

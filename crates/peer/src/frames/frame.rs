@@ -109,11 +109,6 @@ pub enum Frame<'a> {
         /// Bytes of items that the primary should evict, because the copy lacks room.
         wanted: u64,
     },
-    /// The receiver of requests takes more.
-    Credit {
-        /// How many bytes more.
-        bytes: u64,
-    },
     /// The sender is alive.
     Heartbeat {
         /// The sender's clock when it was sent.
@@ -149,13 +144,6 @@ pub enum Frame<'a> {
         /// The answer.
         body: &'a [u8],
     },
-    /// A map of the ring.
-    Map {
-        /// Its version.
-        version: u64,
-        /// The map.
-        body: &'a [u8],
-    },
     /// What the sender holds, for the heartbeats after it. Only where both have the feature
     /// [`crate::SAYS_MEMORY`].
     Memory {
@@ -176,11 +164,9 @@ impl<'a> Frame<'a> {
             Self::StreamEnd { .. } => FrameKind::StreamEnd,
             Self::Entries { .. } => FrameKind::Entries,
             Self::Acked { .. } => FrameKind::Acked,
-            Self::Credit { .. } => FrameKind::Credit,
             Self::Heartbeat { .. } => FrameKind::Heartbeat,
             Self::Call { .. } => FrameKind::Call,
             Self::Answer { .. } => FrameKind::Answer,
-            Self::Map { .. } => FrameKind::Map,
             Self::Memory { .. } => FrameKind::Memory,
         }
     }
@@ -217,7 +203,6 @@ impl<'a> Frame<'a> {
             Self::Acked { lane, position, granted, wanted } => {
                 to.u8(lane).u64(position).u64(granted).u64(wanted)
             }
-            Self::Credit { bytes } => to.u64(bytes),
             Self::Heartbeat {
                 sent_ns,
                 echo_ns,
@@ -232,7 +217,6 @@ impl<'a> Frame<'a> {
             }
             Self::Call { id, kind, body } => to.u64(id).u8(kind).bytes(body),
             Self::Answer { id, ok, body } => to.u64(id).u8(u8::from(ok)).bytes(body),
-            Self::Map { version, body } => to.u64(version).bytes(body),
             Self::Memory { free } => to.u64(free),
         };
         let bytes = to.end(rest_bytes);
@@ -299,7 +283,6 @@ impl<'a> Frame<'a> {
                 let (lane, position) = (lane(from.u8()?)?, from.u64()?);
                 Self::Acked { lane, position, granted: from.u64()?, wanted: from.u64()? }
             }
-            FrameKind::Credit => Self::Credit { bytes: from.u64()? },
             FrameKind::Heartbeat => Self::Heartbeat {
                 sent_ns: from.u64()?,
                 echo_ns: from.u64()?,
@@ -313,7 +296,6 @@ impl<'a> Frame<'a> {
             FrameKind::Answer => {
                 Self::Answer { id: from.u64()?, ok: flag("ok", from.u8()?)?, body: from.rest() }
             }
-            FrameKind::Map => Self::Map { version: from.u64()?, body: from.rest() },
             FrameKind::Memory => Self::Memory { free: from.u64()? },
         })
     }

@@ -31,7 +31,17 @@ impl Verdict {
     ];
 }
 
-/// The kinds of frames.
+/// The kinds, by their numbers.
+const BY_NUMBER: [Option<FrameKind>; 14] = {
+    let (mut kinds, mut at) = ([None; 14], 0);
+    while at < FrameKind::ALL.len() {
+        kinds[FrameKind::ALL[at] as usize] = Some(FrameKind::ALL[at]);
+        at += 1;
+    }
+    kinds
+};
+
+/// The kinds of frames. No release has sent 8 and 12.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum FrameKind {
@@ -49,23 +59,19 @@ pub enum FrameKind {
     Entries = 6,
     /// [`crate::Frame::Acked`].
     Acked = 7,
-    /// [`crate::Frame::Credit`].
-    Credit = 8,
     /// [`crate::Frame::Heartbeat`].
     Heartbeat = 9,
     /// [`crate::Frame::Call`].
     Call = 10,
     /// [`crate::Frame::Answer`].
     Answer = 11,
-    /// [`crate::Frame::Map`].
-    Map = 12,
     /// [`crate::Frame::Memory`].
     Memory = 13,
 }
 
 impl FrameKind {
     /// Every kind, by rising number.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 11] = [
         Self::Request,
         Self::Reply,
         Self::StreamOpen,
@@ -73,16 +79,14 @@ impl FrameKind {
         Self::StreamEnd,
         Self::Entries,
         Self::Acked,
-        Self::Credit,
         Self::Heartbeat,
         Self::Call,
         Self::Answer,
-        Self::Map,
         Self::Memory,
     ];
 
     /// The kind with this number.
     pub(super) fn of(number: u8) -> Option<Self> {
-        Self::ALL.get(usize::from(number).wrapping_sub(1)).copied()
+        BY_NUMBER.get(usize::from(number)).copied().flatten()
     }
 }

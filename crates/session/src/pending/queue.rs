@@ -18,6 +18,7 @@
 use std::collections::VecDeque;
 
 use base::{Grant, Now, Owner};
+use memcache::reply::OUT_OF_MEMORY_WRITING as NO_MEMORY;
 
 use super::entry::{Entry, Executed, Wait};
 use crate::bounds::{
@@ -27,9 +28,6 @@ use crate::bounds::{
 use crate::handler::{Handler, Passed, Waited};
 use crate::ids::ConnId;
 use crate::reply::{Mark, Reply, Span};
-
-/// What takes the place of a value that cannot be kept until its turn.
-const NO_MEMORY: &[u8] = b"SERVER_ERROR out of memory writing get response\r\n";
 
 /// How a connection ends whose replies cannot be given any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -168,18 +166,10 @@ impl Pending {
 
     /// Whether a reply of `bytes` bytes may be kept until its turn.
     fn has_memory_for(&mut self, bytes: usize, resources: &Resources) -> bool {
-        let grants = [&self.grant, &self.kept].map(|grant| grant.as_ref().map_or(0, Grant::bytes));
-        let has = TAIL_FREE_BYTES as u64 + grants.iter().sum::<u64>();
+        let has = TAIL_FREE_BYTES as u64 + self.grant.as_ref().map_or(0, Grant::bytes);
         let lacks = ((self.bytes + bytes) as u64).saturating_sub(has);
-        let lacks = lacks.next_multiple_of(KEPT_STEP_BYTES);
-        match &mut self.kept {
-            _ if lacks == 0 => true,
-            Some(kept) => kept.extend(lacks),
-            None => {
-                self.kept = resources.budget.take(Owner::Connections, lacks);
-                self.kept.is_some()
-            }
-        }
+        let budget = &resources.budget;
+        budget.cover(&mut self.kept, Owner::Connections, lacks, KEPT_STEP_BYTES)
     }
 
     /// Replaces the reply at `place`, which came before its turn, by an error.

@@ -4,6 +4,7 @@
 use super::gather::{Gather, What};
 use crate::ring::job::{GatedReply, Origin, Repeat};
 use base::{Grant, MemoryBudget, Owner};
+use memcache::reply::OUT_OF_MEMORY_WRITING as NO_MEMORY;
 use session::{Completions, ConnId, Order, Ticket};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -13,8 +14,6 @@ use std::sync::Arc;
 const HELD_BYTES_MAX: usize = 1 << 10;
 /// Memory for such parts is taken in steps of this size.
 const HELD_STEP_BYTES: u64 = 64 << 10;
-/// What takes the place of such a part.
-const NO_MEMORY: &[u8] = b"SERVER_ERROR out of memory writing get response\r\n";
 
 /// Replies of one worker on their way to whom they belong.
 pub(crate) struct Finishing {
@@ -147,7 +146,12 @@ impl Finishing {
         let Some(gather) = self.gathers.get_mut(&number) else { return };
         let is_kept = bytes.len() <= HELD_BYTES_MAX
             || gather.is_next(part)
-            || has_memory_for(self.held + bytes.len(), &mut self.grant, &self.budget);
+            || self.budget.cover(
+                &mut self.grant,
+                Owner::Connections,
+                (self.held + bytes.len()) as u64,
+                HELD_STEP_BYTES,
+            );
         let (waiting, held) = (gather.waiting(), gather.held());
         let leaving = gather.take(part, if is_kept { bytes } else { NO_MEMORY }.to_vec());
         self.waiting = self.waiting - waiting + gather.waiting();
@@ -178,19 +182,5 @@ impl Finishing {
     pub(crate) fn take_back(&mut self, mut completions: Completions) {
         completions.clear();
         self.spare = completions;
-    }
-}
-
-/// Whether `held` bytes may be kept, for which there is `grant`.
-fn has_memory_for(held: usize, grant: &mut Option<Grant>, budget: &Arc<MemoryBudget>) -> bool {
-    let has = grant.as_ref().map_or(0, Grant::bytes);
-    let lacks = (held as u64).saturating_sub(has).next_multiple_of(HELD_STEP_BYTES);
-    match grant {
-        _ if lacks == 0 => true,
-        Some(grant) => grant.extend(lacks),
-        None => {
-            *grant = budget.take(Owner::Connections, lacks);
-            grant.is_some()
-        }
     }
 }

@@ -27,7 +27,7 @@ const MEMORY_NS: u64 = 100_000_000;
 const KEEP_NS: u64 = 10_000_000_000;
 
 /// The member of a cell, and what its effects are carried out by.
-pub(crate) struct Loop {
+pub(crate) struct MemberLoop {
     pub(crate) me: CellId,
     pub(crate) incarnation: Incarnation,
     pub(crate) hubs: Hubs,
@@ -96,7 +96,7 @@ struct Past {
     heard: (u64, bool),
 }
 
-impl Loop {
+impl MemberLoop {
     /// Runs until nobody can send an event any more.
     pub(crate) async fn run(
         self,
