@@ -52,7 +52,7 @@ impl fmt::Display for FrameError {
             Self::UnknownKind(number) => write!(
                 f,
                 "a frame of kind {number}, known are 1 to {}: run the same release on all cells",
-                FrameKind::ALL.len()
+                FrameKind::LAST
             ),
             Self::Short(kind) => write!(f, "a frame {kind:?} that ends within its fields"),
             Self::Trailing { kind, bytes } => {

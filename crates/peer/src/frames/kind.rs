@@ -85,6 +85,9 @@ impl FrameKind {
         Self::Memory,
     ];
 
+    /// The highest number.
+    pub(super) const LAST: usize = BY_NUMBER.len() - 1;
+
     /// The kind with this number.
     pub(super) fn of(number: u8) -> Option<Self> {
         BY_NUMBER.get(usize::from(number)).copied().flatten()
