@@ -8,7 +8,7 @@
 //! differences are on purpose:
 //!
 //! - a line that is too long closes the connection, however its bytes arrive;
-//! - the first byte of a binary request closes the connection, after an error line;
+//! - a binary request closes the connection, after an error of the binary protocol;
 //! - the lines of `gat` and `gats` may be as long as those of `get`;
 //! - numbers are plain decimals that fit their type: flags of more than 32 bits are refused, not
 //!   cut;
@@ -71,7 +71,7 @@ pub use limits::{
 };
 pub use meta::{MetaArgs, MetaFlags, MetaReturn, Returns};
 pub use parse::{Parsed, announced, parse, plain_get, plain_store, second_word};
-pub use refusal::Refusal;
+pub use refusal::{BinaryRequest, Refusal};
 pub use request::{
     CrawlerCommand, Direction, LruCommand, MetaMode, Request, SlabsCommand, Store, StoreVerb,
 };

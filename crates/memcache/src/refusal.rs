@@ -26,8 +26,8 @@ pub enum Refusal<'a> {
     },
     /// A line is longer than its command allows. The connection closes without a reply.
     LineTooLong,
-    /// A request of the binary protocol. The connection closes.
-    Binary,
+    /// A request of the binary protocol. The connection closes after an error in that protocol.
+    Binary(BinaryRequest),
     /// An HTTP request. The connection closes without a reply.
     Http,
     /// A meta flag that does not exist.
@@ -68,7 +68,50 @@ pub enum Refusal<'a> {
     BadLruFactor,
 }
 
+/// What an answer in the binary protocol repeats of its request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BinaryRequest {
+    /// What is asked for.
+    pub opcode: u8,
+    /// What the client calls the request.
+    pub opaque: [u8; 4],
+}
+
+impl BinaryRequest {
+    /// Bytes of the header of a request, and of an answer.
+    pub(crate) const HEADER_BYTES: usize = 24;
+    /// The first byte of an answer.
+    const ANSWERS: u8 = 0x81;
+    /// The status: not supported.
+    const NOT_SUPPORTED: [u8; 2] = [0, 0x83];
+
+    /// The request whose header `input` begins with. `None` if it is not there as a whole.
+    pub(crate) fn first(input: &[u8]) -> Option<Self> {
+        let header = input.first_chunk::<{ Self::HEADER_BYTES }>()?;
+        let opaque = [header[12], header[13], header[14], header[15]];
+        Some(Self { opcode: header[1], opaque })
+    }
+
+    /// Appends an answer that says `why` it is not executed.
+    fn refuse(self, why: &[u8], out: &mut Vec<u8>) {
+        let [high, low] = Self::NOT_SUPPORTED;
+        out.extend_from_slice(&[Self::ANSWERS, self.opcode, 0, 0, 0, 0, high, low]);
+        out.extend_from_slice(&(why.len() as u32).to_be_bytes());
+        out.extend_from_slice(&self.opaque);
+        out.extend_from_slice(&[0; 8]);
+        out.extend_from_slice(why);
+    }
+}
+
 impl Refusal<'_> {
+    /// Appends what is sent: its line, or an error of the binary protocol.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Binary(request) => request.refuse(self.line(), out),
+            refusal => out.extend_from_slice(refusal.line()),
+        }
+    }
+
     /// The line to send, with its end. Empty where the connection closes without a reply.
     #[must_use]
     pub fn line(&self) -> &'static [u8] {
@@ -80,7 +123,7 @@ impl Refusal<'_> {
             Self::BadDataChunk => b"CLIENT_ERROR bad data chunk\r\n",
             Self::TooLarge { .. } => b"SERVER_ERROR object too large for cache\r\n",
             Self::LineTooLong | Self::Http => b"",
-            Self::Binary => b"CLIENT_ERROR the binary protocol is not spoken here\r\n",
+            Self::Binary(_) => b"the binary protocol is not spoken here",
             Self::InvalidFlag => b"CLIENT_ERROR invalid flag\r\n",
             Self::DuplicateFlag => b"CLIENT_ERROR duplicate flag\r\n",
             Self::InvalidOrDuplicateFlag => b"CLIENT_ERROR invalid or duplicate flag\r\n",

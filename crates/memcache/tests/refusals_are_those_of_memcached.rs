@@ -307,10 +307,18 @@ fn lines_that_are_too_long_close_the_connection() {
         let longer = format!("{line}{keys}");
         assert_eq!(refused(longer.as_bytes()), close("", longer.len()));
     }
-    let binary = b"\x80\0\0\x03";
-    let word = "CLIENT_ERROR the binary protocol is not spoken here";
-    assert_eq!(refused(binary), close(word, binary.len()));
-    assert_eq!(refused(&binary[..1]), close(word, 1));
+    let mut binary = [7; 30];
+    (binary[0], binary[1]) = (0x80, 0x0b);
+    binary[12..16].copy_from_slice(b"opaq");
+    let words = "the binary protocol is not spoken here";
+    assert_eq!(refused(&binary), close(words, binary.len()));
+    assert!(matches!(parse(&binary[..1], &LIMITS), Parsed::Incomplete { needed: 24 }));
+    assert!(matches!(parse(&binary[..23], &LIMITS), Parsed::Incomplete { needed: 24 }));
+    let Parsed::Refused { refusal, .. } = parse(&binary, &LIMITS) else { panic!("it is whole") };
+    let mut answer = Vec::new();
+    refusal.write(&mut answer);
+    let header = b"\x81\x0b\0\0\0\0\0\x83\0\0\0\x26opaq\0\0\0\0\0\0\0\0";
+    assert_eq!(answer, [&header[..], words.as_bytes()].concat());
     let http = b"GET / HTTP/1.1\r\nHost: x\r\n";
     assert_eq!(refused(http), close("", 16));
 }

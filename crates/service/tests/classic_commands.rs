@@ -241,10 +241,15 @@ fn a_connection_ends_when_it_must() {
         (&b"set a 0 0 1\r\nx\r\nquit\r\nget a\r\n"[..], "STORED\r\n"),
         (b"GET / HTTP/1.1\r\nHost: x\r\n", ""),
         (endless.as_bytes(), ""),
-        (b"\x80\x0b\0\0", "CLIENT_ERROR the binary protocol is not spoken here\r\n"),
     ] {
         let mut rig = Rig::new();
         assert_eq!(rig.send(request), want);
         assert_eq!(rig.flow, Flow::Close, "after {want}");
     }
+    let mut rig = Rig::new();
+    let mut version = [0; 24];
+    version[..2].copy_from_slice(b"\x80\x0b");
+    let answer = rig.send(version);
+    assert!(answer.ends_with("the binary protocol is not spoken here"), "{answer:?}");
+    assert_eq!(rig.flow, Flow::Close);
 }

@@ -8,7 +8,7 @@
 
 use crate::limits::{LINE_BYTES_MAX, Limits};
 use crate::parse::parsed::Parsed;
-use crate::refusal::Refusal;
+use crate::refusal::{BinaryRequest, Refusal};
 
 /// The first byte of every request of the binary protocol. No text command begins with it.
 const BINARY_MAGIC: u8 = 0x80;
@@ -27,7 +27,7 @@ pub(super) enum NoLine {
     Incomplete,
     /// It has no end within the longest line allowed.
     TooLong,
-    /// The input is a request of the binary protocol.
+    /// The input is a request of the binary protocol, whose header may be incomplete.
     Binary,
 }
 
@@ -38,7 +38,10 @@ impl NoLine {
         let refusal = match self {
             Self::Incomplete => return Parsed::Incomplete { needed: input.len() + 1 },
             Self::TooLong => Refusal::LineTooLong,
-            Self::Binary => Refusal::Binary,
+            Self::Binary => match BinaryRequest::first(input) {
+                Some(request) => Refusal::Binary(request),
+                None => return Parsed::Incomplete { needed: BinaryRequest::HEADER_BYTES },
+            },
         };
         Parsed::Refused { refusal, consumed: input.len(), swallow: 0, close: true, quiet: false }
     }

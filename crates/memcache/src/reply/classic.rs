@@ -129,7 +129,7 @@ pub fn stat(out: &mut Vec<u8>, name: &str, value: impl Display) {
 /// The line of a refusal.
 #[inline]
 pub fn refusal(out: &mut Vec<u8>, refusal: &Refusal<'_>) {
-    out.extend_from_slice(refusal.line());
+    refusal.write(out);
 }
 
 /// A line of any text.

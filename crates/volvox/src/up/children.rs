@@ -1,7 +1,8 @@
 //! The processes of the cells. All end when this is dropped.
 
-use std::fs::OpenOptions;
+use std::fs::{self, OpenOptions};
 use std::io;
+use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -17,23 +18,41 @@ const ENDING: Duration = Duration::from_secs(5);
 const LOOK: Duration = Duration::from_millis(10);
 
 /// The processes, in the order of the plan.
-pub(super) struct Children(Vec<Option<Child>>);
+pub(super) struct Children(Vec<Option<Running>>);
+
+/// A process, and when it was started.
+struct Running(Child, Instant);
 
 /// A cell that has ended.
 pub(super) struct Ended {
     /// Its place in the plan.
     pub(super) cell: usize,
+    /// For how long it has run.
+    pub(super) ran: Duration,
     process: u32,
     status: ExitStatus,
 }
 
 impl Ended {
-    /// What people read.
+    /// What people read: with the last line of its log, if it has ended by itself.
     pub(super) fn describe(&self, plan: &Plan) -> String {
         let number = plan.cells[self.cell].number;
-        let (process, status, log) = (self.process, self.status, plan.log(number));
-        let log = log.display();
-        format!("cell {number} (process {process}) has ended, {status}; its log is {log}")
+        let (process, status, path) = (self.process, self.status, plan.log(number));
+        let said = fs::read_to_string(&path).unwrap_or_default();
+        let said = said.lines().next_back().filter(|_| self.signal().is_none());
+        let said = said.map_or_else(String::new, |line| format!(" ({line})"));
+        let log = path.display();
+        format!("cell {number} (process {process}) has ended, {status}{said}; its log is {log}")
+    }
+
+    /// Its exit code, if it has ended by itself.
+    pub(super) fn code(&self) -> Option<i32> {
+        self.status.code()
+    }
+
+    /// The signal that has ended it.
+    pub(super) fn signal(&self) -> Option<i32> {
+        self.status.signal()
     }
 }
 
@@ -49,17 +68,17 @@ impl Children {
 
     /// Their numbers; 0 for one that does not run.
     pub(super) fn processes(&self) -> impl Iterator<Item = u32> {
-        self.0.iter().map(|child| child.as_ref().map_or(0, Child::id))
+        self.0.iter().map(|running| running.as_ref().map_or(0, |Running(child, _)| child.id()))
     }
 
     /// A cell that has ended since the last time.
     pub(super) fn take_ended(&mut self) -> io::Result<Option<Ended>> {
         for (cell, slot) in self.0.iter_mut().enumerate() {
-            let Some(child) = slot else { continue };
+            let Some(Running(child, since)) = slot else { continue };
             if let Some(status) = child.try_wait()? {
-                let process = child.id();
+                let (process, ran) = (child.id(), since.elapsed());
                 *slot = None;
-                return Ok(Some(Ended { cell, process, status }));
+                return Ok(Some(Ended { cell, ran, process, status }));
             }
         }
         Ok(None)
@@ -72,9 +91,9 @@ impl Children {
         flags: &[String],
         cell: usize,
     ) -> io::Result<u32> {
-        let child = start(plan, &plan.cells[cell], flags)?;
-        let process = child.id();
-        self.0[cell] = Some(child);
+        let running = start(plan, &plan.cells[cell], flags)?;
+        let process = running.0.id();
+        self.0[cell] = Some(running);
         Ok(process)
     }
 }
@@ -82,12 +101,12 @@ impl Children {
 impl Drop for Children {
     fn drop(&mut self) {
         let running = || self.0.iter().flatten();
-        for child in running() {
+        for Running(child, _) in running() {
             // An error means that it has ended.
             let _ = kill(Pid::from_raw(child.id() as i32), Signal::SIGTERM);
         }
         let start = Instant::now();
-        for child in self.0.iter_mut().flatten() {
+        for Running(child, _) in self.0.iter_mut().flatten() {
             while matches!(child.try_wait(), Ok(None)) && start.elapsed() < ENDING {
                 sleep(LOOK);
             }
@@ -97,15 +116,16 @@ impl Drop for Children {
     }
 }
 
-fn start(plan: &Plan, cell: &CellPlan, flags: &[String]) -> io::Result<Child> {
+fn start(plan: &Plan, cell: &CellPlan, flags: &[String]) -> io::Result<Running> {
     let log = plan.log(cell.number);
     let log = OpenOptions::new().create(true).append(true).open(log)?;
-    Command::new(std::env::current_exe()?)
+    let child = Command::new(std::env::current_exe()?)
         .arg("serve")
         .args(plan.flags(cell))
         .args(flags)
         .stdin(Stdio::null())
         .stdout(log.try_clone()?)
         .stderr(log)
-        .spawn()
+        .spawn()?;
+    Ok(Running(child, Instant::now()))
 }

@@ -4,7 +4,7 @@
 //! ```text
 //! plan (directory, ports, secret) --> children --> wait until the ring serves --> table
 //!                                        ^  |
-//!                                        +--+ a cell has ended: start it again
+//!                                        +--+ a cell has ended: start it again, later each time
 //! ```
 
 mod children;
@@ -19,16 +19,23 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use children::Children;
+use children::{Children, Ended};
 use plan::Plan;
 use serde_json::json;
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGINT, SIGKILL, SIGTERM};
 use signal_hook::flag;
 
 pub use wanted::Wanted;
 
 /// How long the cells may take to form a ring.
 const FORMING: Duration = Duration::from_secs(30);
+/// A cell that has run for so long has started.
+const RUNS: Duration = Duration::from_secs(5);
+/// How long a cell that has not rests before it is started again; twice as long each time.
+const REST: Duration = Duration::from_millis(50);
+const REST_MAX: Duration = Duration::from_secs(5);
+/// How often in a row.
+const FAILURES_MAX: u32 = 10;
 /// How often it is looked whether a cell has ended.
 const LOOK: Duration = Duration::from_millis(50);
 
@@ -53,12 +60,16 @@ pub fn up(wanted: &Wanted) -> Result<u8, Box<dyn Error>> {
 fn run(plan: &Plan, wanted: &Wanted, ends: &AtomicBool) -> Result<u8, Box<dyn Error>> {
     let start = Instant::now();
     let mut children = Children::start(plan, &wanted.flags)?;
-    while !ready::serves(plan) {
+    loop {
         if ends.load(Ordering::Relaxed) {
             return Ok(0);
         }
+        let serves = ready::serves(plan, children.processes());
         if let Some(ended) = children.take_ended()? {
             return Err(ended.describe(plan).into());
+        }
+        if serves {
+            break;
         }
         if start.elapsed() > FORMING {
             let seconds = FORMING.as_secs();
@@ -68,26 +79,72 @@ fn run(plan: &Plan, wanted: &Wanted, ends: &AtomicBool) -> Result<u8, Box<dyn Er
         std::thread::sleep(LOOK);
     }
     show(plan, &children, start.elapsed(), wanted.json)?;
+    let mut failures = vec![Failures::default(); plan.cells.len()];
     while !ends.load(Ordering::Relaxed) {
         if let Some(ended) = children.take_ended()? {
-            let line = ended.describe(plan);
-            let process = match wanted.stays_ended {
-                true => None,
-                false => Some(children.start_again(plan, &wanted.flags, ended.cell)?),
-            };
-            let cell = plan.cells[ended.cell].number;
-            say(&match process {
-                _ if wanted.json => {
-                    format!("{}\n", json!({ "cell": cell, "ended": line, "process": process }))
-                }
-                Some(process) => format!("{line}; started again as process {process}\n"),
-                None => format!("{line}\n"),
-            })?;
+            let rests = failures[ended.cell].add(ended.ran, ended.signal());
+            let mut process = None;
+            if let Some(rest) = rests.filter(|_| !wanted.stays_ended) {
+                wait(rest, ends);
+                process = Some(children.start_again(plan, &wanted.flags, ended.cell)?);
+            }
+            let gives_up = rests.is_none() && !wanted.stays_ended;
+            say(&report(&ended, plan, (process, gives_up), wanted.json))?;
         }
         std::thread::sleep(LOOK);
     }
     drop(children);
     Ok(0)
+}
+
+/// How often a cell has ended soon after its start.
+#[derive(Clone, Copy, Default)]
+struct Failures(u32);
+
+impl Failures {
+    /// Adds the end of a cell that `ran` for this time, and that a `signal` may have ended. Returns
+    /// how long it rests before its next start; `None` if it is not started again. A killed one
+    /// has not failed.
+    fn add(&mut self, ran: Duration, signal: Option<i32>) -> Option<Duration> {
+        if ran >= RUNS || signal == Some(SIGKILL) {
+            self.0 = 0;
+            return Some(Duration::ZERO);
+        }
+        self.0 += 1;
+        (self.0 < FAILURES_MAX).then(|| REST.saturating_mul(1 << self.0).min(REST_MAX))
+    }
+}
+
+/// Waits for `rest`, unless a signal ends it.
+fn wait(rest: Duration, ends: &AtomicBool) {
+    let start = Instant::now();
+    while start.elapsed() < rest && !ends.load(Ordering::Relaxed) {
+        std::thread::sleep(LOOK);
+    }
+}
+
+/// What is printed of a cell that has ended, and was started again as a process, or is given up.
+fn report(
+    ended: &Ended,
+    plan: &Plan,
+    (process, gives_up): (Option<u32>, bool),
+    as_json: bool,
+) -> String {
+    let line = ended.describe(plan);
+    if as_json {
+        let (cell, code, signal) = (plan.cells[ended.cell].number, ended.code(), ended.signal());
+        let report = json!({
+            "cell": cell, "ended": line, "code": code, "signal": signal, "process": process,
+        });
+        return format!("{report}\n");
+    }
+    match process {
+        Some(process) => format!("{line}; started again as process {process}\n"),
+        None if gives_up => {
+            format!("{line}; it has ended {FAILURES_MAX} times soon after its start: given up\n")
+        }
+        None => format!("{line}\n"),
+    }
 }
 
 fn show(plan: &Plan, children: &Children, took: Duration, as_json: bool) -> io::Result<()> {
@@ -129,5 +186,25 @@ fn say(text: &str) -> io::Result<()> {
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error),
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cell_that_fails_again_and_again_rests_longer_and_is_given_up() {
+        let mut failures = Failures::default();
+        let soon = Duration::from_millis(20);
+        let mut rests: Vec<_> = (0..FAILURES_MAX).map(|_| failures.add(soon, None)).collect();
+        assert_eq!(rests.pop(), Some(None));
+        assert!(rests.is_sorted() && rests.first() < rests.last(), "{rests:?}");
+        assert_eq!(rests.last(), Some(&Some(REST_MAX)));
+        assert_eq!(failures.add(RUNS, None), Some(Duration::ZERO), "it had started");
+        assert!(failures.add(soon, None) > Some(Duration::ZERO));
+        for _ in 0..2 * FAILURES_MAX {
+            assert_eq!(failures.add(soon, Some(SIGKILL)), Some(Duration::ZERO));
+        }
     }
 }

@@ -28,7 +28,7 @@ use memcache::reply;
 use peer::{Frame, Verdict};
 use ring::CellId;
 use session::{ConnId, Order, Passed, Reply, Ticket, WAIT_NS_MAX, WorkerId};
-use std::collections::{HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 /// Requests that a worker has at other cells, or that wait to be sent.
@@ -285,17 +285,21 @@ impl Jobs {
     /// Begins again what could not be done before, and ends what must end now.
     pub(crate) fn tend(&mut self) {
         let now_ns = self.now_ns();
-        let mut kept = HashSet::new();
+        // By slice, why the first of its jobs is not executed: those after it wait for that.
+        let mut kept: HashMap<SliceId, Option<NotNow>> = HashMap::new();
         for _ in 0..self.again.len() {
-            let Some(job) = self.again.pop() else { break };
+            let Some(mut job) = self.again.pop() else { break };
             let (slice, count) = (job.slice, self.again.len());
-            if kept.contains(&slice) && job.due_ns > now_ns {
-                self.again.push(job);
-            } else {
-                self.begin_job(job);
+            match kept.get(&slice) {
+                Some(why) if job.due_ns > now_ns => {
+                    job.not_now = *why;
+                    self.again.push(job);
+                }
+                _ => self.begin_job(job),
             }
             if self.again.len() > count {
-                kept.insert(slice);
+                let why = self.again.last().and_then(|job| job.not_now);
+                kept.insert(slice, why);
             }
         }
         self.end_overdue();

@@ -46,6 +46,34 @@ fn answer_of(answer: Option<(Verdict, &[u8])>) -> String {
 }
 
 #[test]
+fn what_waits_for_an_earlier_request_gets_the_reason_of_that() {
+    let (mut jobs, _) = jobs();
+    let map = jobs.executor.ring.map();
+    let led = map.ranges.iter().find(|range| range.primary != OTHER).expect("one");
+    let mut keys = (0..).map(|number| format!("key{number}"));
+    let key = keys.find(|key| led.slices().contains(SliceId::of(key.as_bytes())));
+    let key = key.expect("there are many");
+    let slice = SliceId::of(key.as_bytes());
+    let conn = ConnId { worker: WorkerId(0), index: 0, generation: 0 };
+    let due_ns = jobs.due_ns();
+    for request in 1..=2 {
+        let origin = Origin::Client(Ticket { conn, request });
+        let text = format!("get {key}\r\n").into_bytes();
+        jobs.dispatch(Job::new(origin, (text, slice), Repeat::Always, due_ns));
+    }
+    jobs.tend();
+    jobs.executor.now = Now { mono_ns: due_ns, ..NOW };
+    jobs.tend();
+    let Some(Order::Complete(completions)) = jobs.take_order() else { panic!("no answer") };
+    let reasons = completions.iter().map(|(_, text, _)| String::from_utf8_lossy(text));
+    let reasons: Vec<_> = reasons.collect();
+    assert_eq!(reasons.len(), 2);
+    for reason in reasons {
+        assert!(reason.contains("this cell leads it, but its copies are silent"), "{reason}");
+    }
+}
+
+#[test]
 fn the_error_names_the_reason_of_the_cell_that_leads_the_range() {
     let range = "SERVER_ERROR range 2 cannot be served: cell 2";
     let line = |rest: &str| format!("{range} {rest}\r\n");

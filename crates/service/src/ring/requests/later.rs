@@ -48,6 +48,11 @@ impl Later {
         self.jobs.push_back(job);
     }
 
+    /// The one that was added last.
+    pub(crate) fn last(&self) -> Option<&Job> {
+        self.jobs.back()
+    }
+
     pub(crate) fn pop(&mut self) -> Option<Job> {
         let job = self.jobs.pop_front()?;
         self.with_ids -= usize::from(has_id(&job));
