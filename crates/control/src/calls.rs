@@ -34,7 +34,7 @@ pub(crate) struct Calls {
     pub(crate) quorum: OnceLock<Arc<Quorum<Hub>>>,
     /// Of the thread that the coordinator runs in.
     pub(crate) runtime: Handle,
-    pub(crate) note: Box<dyn Fn(String) + Send + Sync>,
+    pub(crate) note: Arc<dyn Fn(String) + Send + Sync>,
 }
 
 struct Call {

@@ -12,6 +12,7 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 /// A new ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +54,8 @@ pub struct ControlConfig {
     pub clock: Arc<dyn Clock>,
     /// Random bytes for one handshake.
     pub nonce: Arc<dyn Fn() -> Nonce + Send + Sync>,
+    /// Set when the process is to end: no ring is asked any more.
+    pub ends: Arc<AtomicBool>,
 }
 
 /// The clock of a cell, as the control plane sets it.
@@ -166,6 +169,11 @@ pub enum ControlError {
         /// What the last one said.
         reason: String,
     },
+    /// The process was to end while it asked.
+    Ended {
+        /// What the last cell that was asked said.
+        reason: String,
+    },
     /// The directory is of a cell, and is to be of a witness, or the other way round.
     OtherKind {
         /// The directory.
@@ -194,6 +202,9 @@ impl fmt::Display for ControlError {
                     "no cell at {seeds} takes this one into its ring: {reason}; check ring.seeds \
                      and ring.secret_file"
                 )
+            }
+            Self::Ended { reason } => {
+                write!(f, "ended by a signal before a ring has taken this cell: {reason}")
             }
             Self::OtherKind { directory, is_witness } => {
                 let (kept, wanted) = match is_witness {

@@ -6,8 +6,13 @@ use crate::threads::Thread;
 use crate::wire::{Message, Who, Wire};
 use peer::{Frame, Identity, Purpose, Target};
 use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
+
+/// Takes what an operator should know.
+pub(crate) type Note = Arc<dyn Fn(String) + Send + Sync>;
 
 /// How long a cell tries to be taken into a ring.
 const JOINING: Duration = Duration::from_secs(60);
@@ -20,26 +25,41 @@ const ANSWERING: Duration = Duration::from_secs(4);
 pub(crate) fn join_any(
     config: &ControlConfig,
     join: Join,
-    thread: &Thread,
+    (thread, note): (&Thread, &Note),
 ) -> Result<Joined, ControlError> {
     let identity = Identity { ring: 0, cell: 0, incarnation: join.started.incarnation.0 };
     let who = Who::new(&config.secret, identity);
-    let (seeds, nonce) = (config.seeds.clone(), config.nonce.clone());
-    let joined = thread.run(async move {
-        let start = Instant::now();
-        let mut reason = String::new();
+    let (seeds, nonce, ends) = (config.seeds.clone(), config.nonce.clone(), config.ends.clone());
+    let note = note.clone();
+    thread.run(async move {
+        let (start, mut reason, mut is_noted) = (Instant::now(), String::new(), false);
         while start.elapsed() < JOINING {
             for seed in &seeds {
-                match join_at(*seed, &who, (nonce)(), join).await {
+                let joined = tokio::select! {
+                    joined = join_at(*seed, &who, (nonce)(), join) => joined,
+                    () = until(&ends) => return Err(ControlError::Ended { reason }),
+                };
+                match joined {
                     Ok(joined) => return Ok(joined),
                     Err(why) => reason = format!("{seed}: {why}"),
                 }
             }
+            if !is_noted {
+                let seconds = JOINING.as_secs();
+                note(format!("no ring takes this cell yet: {reason}; it asks for {seconds} s"));
+                is_noted = true;
+            }
             sleep(AGAIN).await;
         }
-        Err(reason)
-    })?;
-    joined.map_err(|reason| ControlError::NotJoined { seeds: config.seeds.clone(), reason })
+        Err(ControlError::NotJoined { seeds, reason })
+    })?
+}
+
+/// Waits until that is set.
+async fn until(ends: &AtomicBool) {
+    while !ends.load(Ordering::Relaxed) {
+        sleep(AGAIN).await;
+    }
 }
 
 async fn join_at(

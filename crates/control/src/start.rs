@@ -3,7 +3,7 @@
 use crate::calls::Calls;
 use crate::config::{ControlConfig, ControlError, Plane};
 use crate::hub::{Hub, Hubs, Reports};
-use crate::join::join_any;
+use crate::join::{Note, join_any};
 use crate::known::Known;
 use crate::member_loop::MemberLoop;
 use crate::messages::{Join, Joined};
@@ -61,7 +61,7 @@ impl Starting {
     /// When its directory, its address or its secret cannot be used, or no ring takes it.
     pub fn begin(
         config: ControlConfig,
-        note: Box<dyn Fn(String) + Send + Sync>,
+        note: Arc<dyn Fn(String) + Send + Sync>,
     ) -> Result<Self, ControlError> {
         let token = random(&config);
         let directory =
@@ -75,7 +75,8 @@ impl Starting {
         let listener = threads.ring.run(TcpListener::bind(at))?;
         let listener = listener.map_err(|error| ControlError::Listen(at, error))?;
         let is_new = directory.identity().is_none();
-        let Identified { ring, cell, map } = identify(&config, &directory, join, &threads)?;
+        let Identified { ring, cell, map } =
+            identify(&config, &directory, join, (&threads, &note))?;
         let identity = Identity { ring, cell: cell.0, incarnation: incarnation.0 };
         let who = Who::new(&config.secret, identity);
         let events = mpsc::channel(EVENTS_MAX);
@@ -208,12 +209,12 @@ fn identify(
     config: &ControlConfig,
     directory: &Directory,
     join: Join,
-    threads: &Threads,
+    (threads, note): (&Threads, &Note),
 ) -> Result<Identified, ControlError> {
     match (directory.identity(), config.founding.is_some()) {
         (Some((ring, cell)), _) => Ok(Identified { ring, cell, map: None }),
         (None, _) if !config.seeds.is_empty() => {
-            let Joined { cell, map } = join_any(config, join, &threads.ring)?;
+            let Joined { cell, map } = join_any(config, join, (&threads.ring, note))?;
             Ok(Identified { ring: map.ring, cell, map: Some(map) })
         }
         (None, true) => Ok(Identified { ring: random(config).max(1), cell: CellId(1), map: None }),

@@ -56,8 +56,10 @@ fn whole(ring: &RingCell, now: Now, out: &mut Vec<u8>) {
     reply::stat(out, "start", identity.incarnation);
     reply::stat(out, "map_version", map.version);
     reply::stat(out, "recoveries", Agreement::recoveries(map.version));
-    reply::stat(out, "cells_wanted", map.cells_wanted);
-    reply::stat(out, "copies_wanted", map.copies_wanted);
+    // Before the first map nothing is known of what is wanted.
+    let has_map = u32::from(map.version > 0);
+    reply::stat(out, "cells_wanted", has_map * map.cells_wanted);
+    reply::stat(out, "copies_wanted", has_map * u32::from(map.copies_wanted));
     reply::stat(out, "durability", map.consistency.durability);
     reply::stat(out, "reads", map.consistency.reads);
     reply::stat(out, "ranges", map.ranges.len());

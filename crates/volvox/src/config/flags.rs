@@ -79,6 +79,7 @@ fn heading(section: &str) -> &'static str {
         "memory" => "Memory",
         "protocol" => "Protocol",
         "process" => "Process",
+        "ring" => "Ring",
         _ => "Log",
     }
 }

@@ -9,7 +9,7 @@ use service::EffectLogOptions;
 use super::choice::EffectLog;
 use super::error::{ConfigError, Origin};
 use super::field::Value;
-use super::keys::{KEYS, key_index};
+use super::keys::{KEYS, Key, key_index};
 use super::settings::{ITEM_OVERHEAD_BYTES, Settings};
 use super::units::show_size;
 
@@ -172,6 +172,15 @@ fn check(loaded: &Loaded, errors: &mut Vec<ConfigError>) {
         refuse("server.unix_socket", reason);
     }
     if ring.directory.is_none() {
+        let defaults = Settings::default();
+        let shown = |key: &Key, of: &Settings| (key.get)(of).show(&key.rule);
+        let is_set = |key: &&Key| {
+            key.section == "ring" && shown(key, &loaded.settings) != shown(key, &defaults)
+        };
+        for key in KEYS.iter().filter(is_set) {
+            let reason = "a cell of a ring has ring.directory; name a directory, or leave this out";
+            refuse(&format!("ring.{}", key.name), reason.to_owned());
+        }
         return;
     }
     if ring.secret_file.is_none() {
@@ -287,6 +296,15 @@ mod tests {
     fn all_refusals_are_reported_together() {
         let layers = [word("server.workers", "x", "--a"), word("log.level", "y", "--b")];
         assert_eq!(load(&layers).expect_err("two wrong values").len(), 2);
+    }
+
+    #[test]
+    fn a_cell_in_no_ring_has_no_settings_of_one() {
+        let seeds = [word("ring.cells", "5", "--ring-cells")];
+        let errors = load(&seeds).expect_err("it would serve alone");
+        assert!(errors[0].to_string().contains("ring.directory"), "{}", errors[0]);
+        let default = Settings::default().ring.cells.to_string();
+        assert!(load(&[word("ring.cells", &default, "file")]).is_ok(), "as a file of defaults");
     }
 
     #[test]

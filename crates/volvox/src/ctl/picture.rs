@@ -7,6 +7,7 @@ use std::f64::consts::TAU;
 
 use super::map::{Map, Range};
 use super::style::{Style, Tone};
+use super::table::numbers;
 
 /// Most ranges of a circle.
 const CIRCLE_RANGES_MAX: usize = 8;
@@ -50,6 +51,10 @@ impl Canvas {
 
 /// The picture of `map`. `answers` says whether a cell answers.
 pub(super) fn picture(map: &Map, answers: impl Fn(u32) -> bool, style: Style) -> String {
+    if map.version == 0 {
+        let (cell, voters) = (map.cell, numbers(map.voters.iter().copied()));
+        return format!("Cell {cell} has no map yet: it has heard none of the voters {voters}.\n");
+    }
     if map.ranges.is_empty() {
         let (has, wanted) = (map.cells.len() - map.witnesses().count(), map.cells_wanted);
         return format!("The ring forms when {wanted} cells have joined; there are {has}.\n");
@@ -217,7 +222,7 @@ range 3: cell 3 -> 2  ***                     ooo  range 1: cell 2 -> none (3 le
         };
         let cells = (1..=3).map(|id| (id, super::super::map::Member::default())).collect();
         let ranges = (0..16).map(range).collect();
-        let map = Map { copies_wanted: 2, cells, ranges, ..Map::default() };
+        let map = Map { version: 9, copies_wanted: 2, cells, ranges, ..Map::default() };
         let expected = "            0               4096            8192            12288
 cell 1      ####....====####~~~~====####....====####....====####....====####
 cell 2      ====####....====####....====####....====####....====####....====
@@ -230,8 +235,11 @@ cell 3      ....====####........####....====####....====####....====####....
 
     #[test]
     fn before_the_ring_has_formed_it_says_so() {
-        let map = Map { cells_wanted: 3, ..Map::default() };
+        let map = Map { version: 1, cells_wanted: 3, ..Map::default() };
         let expected = "The ring forms when 3 cells have joined; there are 0.\n";
+        assert_eq!(picture(&map, |_| true, Style::default()), expected);
+        let map = Map { cell: 3, voters: vec![1, 2, 3], ..Map::default() };
+        let expected = "Cell 3 has no map yet: it has heard none of the voters 1-3.\n";
         assert_eq!(picture(&map, |_| true, Style::default()), expected);
     }
 }

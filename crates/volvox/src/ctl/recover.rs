@@ -52,6 +52,11 @@ fn survivor(survey: &Survey, cell: u32) -> Result<(&str, &Map), Box<dyn Error>> 
     let asked = asked.ok_or_else(|| format!("cell {cell}: the ring has none; see ctl ring"))?;
     let answer = asked.answer.as_ref();
     let map = &answer.map_err(|reason| format!("cell {cell} does not answer: {reason}"))?.map;
+    if map.version == 0 {
+        let what = "has no map to go on from, and no items: start a voter, or, where all are lost \
+                    for ever, form a new ring with new directories";
+        return Err(format!("cell {cell} {what}").into());
+    }
     let (voters, living) = (&survey.map.voters, survey.living_voters());
     if living.len() * 2 > voters.len() {
         let (living, voters) = (numbers(living), numbers(voters.iter().copied()));

@@ -218,7 +218,9 @@ fn findings(survey: &Survey, losses: &BTreeMap<u32, Loss>) -> Vec<(Tone, String)
         lines.push((Tone::Plain, format!("changes at {}, reads by {}", map.durability, map.reads)));
     }
     lines.extend(agreement(survey));
-    lines.extend(worst(losses.values()));
+    if map.version > 0 {
+        lines.extend(worst(losses.values()));
+    }
     lines
 }
 

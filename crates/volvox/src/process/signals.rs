@@ -9,8 +9,11 @@
 //! The runtime ignores SIGPIPE. No signal handler runs code of ours.
 
 use std::io;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
+use signal_hook::flag;
 use signal_hook::iterator::{Handle, Signals as Source};
 use signal_hook::low_level::raise;
 
@@ -40,7 +43,10 @@ impl Request {
 }
 
 /// The signals of the process, as long as this exists.
-pub struct Signals(Source);
+pub struct Signals {
+    source: Source,
+    ends: Arc<AtomicBool>,
+}
 
 impl Signals {
     /// Begins to receive the signals.
@@ -48,7 +54,18 @@ impl Signals {
     /// # Errors
     /// The system's, when a handler cannot be set.
     pub fn new() -> io::Result<Self> {
-        Source::new([SIGTERM, SIGINT, SIGUSR1, SIGHUP]).map(Self)
+        let ends = Arc::new(AtomicBool::new(false));
+        for signal in [SIGTERM, SIGINT, SIGUSR1] {
+            flag::register(signal, ends.clone())?;
+        }
+        let source = Source::new([SIGTERM, SIGINT, SIGUSR1, SIGHUP])?;
+        Ok(Self { source, ends })
+    }
+
+    /// Set as soon as a signal requests the end, for what takes long before [`Signals::wait`].
+    #[must_use]
+    pub fn ends(&self) -> Arc<AtomicBool> {
+        self.ends.clone()
     }
 
     /// Waits for the next request, without a time limit: a request is what ends the cell. `None`
@@ -56,10 +73,11 @@ impl Signals {
     pub fn wait(&mut self) -> Option<Request> {
         loop {
             // Several signals may have come with the wake-up of one.
-            if let Some(signal) = self.0.pending().next().or_else(|| self.0.wait().next()) {
+            if let Some(signal) = self.source.pending().next().or_else(|| self.source.wait().next())
+            {
                 return Some(meaning(signal));
             }
-            if self.0.is_closed() {
+            if self.source.is_closed() {
                 return None;
             }
         }
@@ -68,7 +86,7 @@ impl Signals {
     /// What ends [`Signals::wait`], from another thread.
     #[must_use]
     pub fn closer(&self) -> Closer {
-        Closer(self.0.handle())
+        Closer(self.source.handle())
     }
 }
 
@@ -105,7 +123,7 @@ mod tests {
         Request::Stop.raise().expect("signals can be raised");
         assert_eq!(signals.wait(), Some(Request::Reload));
         assert_eq!(signals.wait(), Some(Request::Stop), "which came with the same wake-up");
-        assert_eq!(signals.0.pending().count(), 0);
+        assert_eq!(signals.source.pending().count(), 0);
         signals.closer().close();
         assert_eq!(signals.wait(), None);
     }

@@ -11,6 +11,7 @@ use std::fs::{self, File};
 use std::io::Read;
 use std::net::SocketAddr;
 use std::path::Path;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 
 use base::Now;
@@ -44,11 +45,16 @@ pub(super) struct Member {
 }
 
 impl Joining {
-    /// Finds out who the cell is; `None` if it is to be in no ring.
+    /// Finds out who the cell is; `None` if it is to be in no ring. It asks none any more once the
+    /// process `ends`.
     ///
     /// # Errors
     /// What its directory, its addresses or its secret are refused for, or that no ring takes it.
-    pub(super) fn of(settings: &Settings, clock: &Clock) -> Result<Option<Self>, Box<dyn Error>> {
+    pub(super) fn of(
+        settings: &Settings,
+        clock: &Clock,
+        ends: Arc<AtomicBool>,
+    ) -> Result<Option<Self>, Box<dyn Error>> {
         let ring = &settings.ring;
         let Some(directory) = ring.directory.clone() else { return Ok(None) };
         let path = ring.secret_file.as_deref().expect("invariant: settings were checked");
@@ -71,9 +77,10 @@ impl Joining {
             founding: ring.seeds.is_empty().then_some(founding),
             clock: Arc::new(RingClock(clock.clone())),
             nonce: Arc::new(move || random.nonce()),
+            ends,
         };
         let note = |text: String| tracing::warn!("{text}");
-        let starting = Starting::begin(config, Box::new(note))?;
+        let starting = Starting::begin(config, Arc::new(note))?;
         let (links, clock) = (addresses.links, clock.clone());
         Ok(Some(Self { starting, secret, links, clock }))
     }

@@ -67,7 +67,7 @@ pub fn serve(loaded: Loaded, options: LaunchOptions) -> Result<u8, Box<dyn Error
     let remote = Arc::new(OnceLock::new());
     let cell = cell(&launch, &chosen, &budget, (&clock, remote.clone()))?;
     let config = server_config(&launch, &chosen, &budget, clock.clone())?;
-    let joining = Joining::of(settings, &clock)?;
+    let joining = Joining::of(settings, &clock, launch.signals.ends())?;
     let (server, _member) = match joining {
         None => (serve_alone(config, cell)?, None),
         Some(joining) => {

@@ -52,8 +52,9 @@ pub fn witness(wanted: &WantedWitness) -> Result<u8, Box<dyn Error>> {
         founding: None,
         clock: Arc::new(RingClock(clock)),
         nonce: Arc::new(move || random.nonce()),
+        ends: signals.ends(),
     };
-    let starting = Starting::begin(config, Box::new(|text| tracing::warn!("{text}")))?;
+    let starting = Starting::begin(config, Arc::new(|text| tracing::warn!("{text}")))?;
     let (ring, me, start) = (starting.ring(), starting.cell(), starting.incarnation().0);
     tracing::info!("cell {me} of ring {ring:016x}, start {start}: a witness");
     let control = starting.run(Arc::new(Watching));

@@ -14,6 +14,8 @@ use super::plan::{CellPlan, Plan};
 
 /// How long a cell may take to end.
 const ENDING: Duration = Duration::from_secs(5);
+/// How long a cell may take to join, before the next one is started all the same.
+const JOINING: Duration = Duration::from_secs(5);
 /// How often it is looked whether it has.
 const LOOK: Duration = Duration::from_millis(10);
 
@@ -57,11 +59,17 @@ impl Ended {
 }
 
 impl Children {
-    /// Starts all cells.
+    /// Starts all cells, each when the one before it is in the ring: so the ring gives them the
+    /// numbers that they have here.
     pub(super) fn start(plan: &Plan, flags: &[String]) -> io::Result<Self> {
         let mut children = Self(Vec::new());
         for cell in &plan.cells {
-            children.0.push(Some(start(plan, cell, flags)?));
+            let Running(mut child, since) = start(plan, cell, flags)?;
+            let identity = plan.identity(cell.number);
+            while !identity.exists() && since.elapsed() < JOINING && child.try_wait()?.is_none() {
+                sleep(LOOK);
+            }
+            children.0.push(Some(Running(child, since)));
         }
         Ok(children)
     }

@@ -16,7 +16,7 @@ const SECRET_BYTES: usize = 32;
 /// One cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct CellPlan {
-    /// From 1 on. It is not the number that the ring gives it.
+    /// From 1 on. The ring gives it the same one, unless a cell takes long to join.
     pub(super) number: u16,
     pub(super) clients: SocketAddr,
     pub(super) control: SocketAddr,
@@ -75,6 +75,11 @@ impl Plan {
         ];
         let seeds = seed.map(|seed| ("--ring-seeds", seed.control.to_string()));
         values.into_iter().chain(seeds).flat_map(|(flag, value)| [flag.to_owned(), value]).collect()
+    }
+
+    /// A file that a cell has once it is in the ring.
+    pub(super) fn identity(&self, number: u16) -> PathBuf {
+        self.directory.join(number.to_string()).join("identity")
     }
 
     /// The log of a cell.
