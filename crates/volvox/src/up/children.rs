@@ -4,6 +4,7 @@ use std::fs::{self, OpenOptions};
 use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -60,18 +61,31 @@ impl Ended {
 
 impl Children {
     /// Starts all cells, each when the one before it is in the ring: so the ring gives them the
-    /// numbers that they have here.
-    pub(super) fn start(plan: &Plan, flags: &[String]) -> io::Result<Self> {
-        let mut children = Self(Vec::new());
-        for cell in &plan.cells {
-            let Running(mut child, since) = start(plan, cell, flags)?;
-            let identity = plan.identity(cell.number);
-            while !identity.exists() && since.elapsed() < JOINING && child.try_wait()?.is_none() {
+    /// numbers that they have here. None is started after one that has ended, or once all are to
+    /// end.
+    pub(super) fn start(plan: &Plan, flags: &[String], ends: &AtomicBool) -> io::Result<Self> {
+        let mut children = Self(plan.cells.iter().map(|_| None).collect());
+        for (at, cell) in plan.cells.iter().enumerate() {
+            children.0[at] = Some(start(plan, cell, flags)?);
+            let (identity, since) = (plan.identity(cell.number), Instant::now());
+            while !identity.exists() && since.elapsed() < JOINING {
+                if ends.load(Ordering::Relaxed) || children.has_ended()? {
+                    return Ok(children);
+                }
                 sleep(LOOK);
             }
-            children.0.push(Some(Running(child, since)));
         }
         Ok(children)
+    }
+
+    /// Whether one of them has ended.
+    fn has_ended(&mut self) -> io::Result<bool> {
+        for Running(child, _) in self.0.iter_mut().flatten() {
+            if child.try_wait()?.is_some() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Their numbers; 0 for one that does not run.

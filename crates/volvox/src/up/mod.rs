@@ -59,7 +59,7 @@ pub fn up(wanted: &Wanted) -> Result<u8, Box<dyn Error>> {
 /// Runs the cells of `plan` until it `ends`.
 fn run(plan: &Plan, wanted: &Wanted, ends: &AtomicBool) -> Result<u8, Box<dyn Error>> {
     let start = Instant::now();
-    let mut children = Children::start(plan, &wanted.flags)?;
+    let mut children = Children::start(plan, &wanted.flags, ends)?;
     loop {
         if ends.load(Ordering::Relaxed) {
             return Ok(0);
