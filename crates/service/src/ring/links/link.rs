@@ -48,8 +48,9 @@ pub(crate) trait LinkHandler: Handler {
 /// what they are about at the same time.
 pub(crate) const AHEAD: usize = 16;
 
-/// Bytes of replies, in one turn or waiting for logs, after which no more requests are taken.
-const REPLIES_BYTES_MAX: usize = 256 << 10;
+/// Bytes of replies, in one turn or waiting for logs, after which no more requests are taken: more
+/// than those to short requests that arrive at once.
+const REPLIES_BYTES_MAX: usize = 512 << 10;
 
 /// Bytes of memory that are kept for the beginning of a frame.
 const INPUT_KEEP_BYTES: usize = 4 << 10;

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 const VALUE_BYTES: usize = 100_000;
-const ASKED: u64 = 40;
+const ASKED: u64 = 100;
 
 /// A cell that leads everything, with one long value, and a link to another one that asks it.
 fn asked() -> (Link, Context<RingService>) {

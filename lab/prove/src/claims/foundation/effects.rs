@@ -40,9 +40,9 @@ const PARKED: &[Part] = &[Part {
 /// Random effects and entries, into `apply` and into the log.
 const FUZZED: &[Part] = &[
     // An input is ten effects or more.
-    Part { by: By::Fuzz("engine_apply"), variable: "", sizes: [200_000, 300_000] },
+    Part { by: By::Fuzz("engine_apply"), variable: "", sizes: [200_000, 200_000] },
     // An input is up to 500 calls, or the entries of a stream.
-    Part { by: By::Fuzz("effects_log"), variable: "", sizes: [500_000, 2_000_000] },
+    Part { by: By::Fuzz("effects_log"), variable: "", sizes: [500_000, 500_000] },
 ];
 
 /// The claims of this theme.
