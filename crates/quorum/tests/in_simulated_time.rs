@@ -2,8 +2,7 @@
 //! commands in one order, none that was acknowledged is lost, and after each phase the group lives.
 //!
 //! The clock of the runtime is paused: it goes on to the next timer whenever nothing else is left
-//! to
-//! do. Files are real, links are those of `cells`. `QUORUM_FAULTS=1000` runs as many kills and
+//! to do. Files are real, links are those of `cells`. `QUORUM_FAULTS=1000` runs as many kills and
 //! changes of voters; without it there are 30. `QUORUM_SEED` chooses them.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
@@ -25,6 +24,9 @@ use tokio::task::JoinHandle;
 const CELLS: u32 = 5;
 /// Kills and changes of voters, if the environment does not say.
 const FAULTS: u32 = 30;
+/// Faults of one group at most. Its map, which every cell shows and every check compares, grows
+/// with each: more faults are spread over groups with rising seeds.
+const RUN_FAULTS: u32 = 100;
 /// Of them, after how many the group must live again.
 const PHASE: u32 = 10;
 /// Tokens of proposals: above those of the cells.
@@ -200,19 +202,25 @@ async fn kills_and_changes_of_voters_lose_and_divide_nothing() {
         |name: &str| -> Option<u64> { std::env::var(name).ok().and_then(|text| text.parse().ok()) };
     let faults = number("QUORUM_FAULTS").map_or(FAULTS, |faults| faults as u32);
     let began = (std::time::Instant::now(), tokio::time::Instant::now());
-    let mut run = Run::begin(number("QUORUM_SEED").unwrap_or(1)).await;
-    for fault in 1..=faults {
-        run.fault().await;
-        if fault % PHASE == 0 || fault == faults {
-            run.check().await;
+    let (mut seed, mut left, mut done) = (number("QUORUM_SEED").unwrap_or(1), faults, [0; 4]);
+    while left > 0 {
+        let mut run = Run::begin(seed).await;
+        let faults = left.min(RUN_FAULTS);
+        for fault in 1..=faults {
+            run.fault().await;
+            if fault % PHASE == 0 || fault == faults {
+                run.check().await;
+            }
         }
+        let of_run = [run.kills, run.changes, run.applied.len() as u32, run.refused.len() as u32];
+        done = std::array::from_fn(|at| done[at] + of_run[at]);
+        run.cells.end().await;
+        (seed, left) = (seed + 1, left - faults);
     }
+    let [kills, changes, applied, refused] = done;
     println!(
-        "{} kills, {} changes of voters, {} applied, {} not: {:.0} s of simulated time in {:.1} s",
-        run.kills,
-        run.changes,
-        run.applied.len(),
-        run.refused.len(),
+        "{kills} kills, {changes} changes of voters, {applied} applied, {refused} not: {:.0} s of \
+         simulated time in {:.1} s",
         began.1.elapsed().as_secs_f64(),
         began.0.elapsed().as_secs_f64(),
     );

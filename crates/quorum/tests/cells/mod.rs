@@ -128,6 +128,13 @@ impl Cells {
         member.stop().await;
     }
 
+    /// Ends all that run.
+    pub async fn end(mut self) {
+        for id in self.running.keys().copied().collect::<Vec<_>>() {
+            self.kill(id).await;
+        }
+    }
+
     /// A cell that runs.
     pub fn cell(&self, id: u32) -> Arc<Member> {
         self.running[&CellId(id)].clone()
