@@ -241,15 +241,15 @@ impl MemberLoop {
     }
 
     fn handle(&self, member: &mut Member, event: Event) {
-        let mut effects = Vec::new();
-        member.handle(event, self.clock.now(), &mut effects);
+        let (mut effects, now) = (Vec::new(), self.clock.now());
+        member.handle(event, now, &mut effects);
         // Before anything is answered: who takes over answers by the second that it may show.
         if member.knows_time() {
             self.clock.raise(member.ceiling_s());
         }
         // Before anything is sent: a lease that ends with a proposal has ended here first.
         for range in member.map().ranges.iter().filter(|range| range.primary == self.me) {
-            self.plane.extend(range.id, range.epoch, member.may_answer_until_ns(range.id));
+            self.plane.extend(range.id, range.epoch, member.may_answer_until_ns(range.id, now));
         }
         for effect in effects {
             match effect {

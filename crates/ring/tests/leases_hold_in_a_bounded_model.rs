@@ -21,7 +21,7 @@ const LEAST: Bounds = Bounds::LEAST;
 const LEARNS: Bounds = Bounds { present: 1, learns: 1, changes: 3, beats: 2, ..LEAST };
 
 /// A rule, and bounds within which it is missed.
-const RULES: [(Rule, Bounds); 19] = [
+const RULES: [(Rule, Bounds); 20] = [
     (Rule::ServesUnderALease, LEAST),
     (Rule::ReadsTheClockLast, LEAST),
     (Rule::LeaseIsShorter, Bounds { ticks: 2, deviations: 1, ..LEAST }),
@@ -40,6 +40,10 @@ const RULES: [(Rule, Bounds); 19] = [
     (
         Rule::HoldsForItsLifeBefore,
         Bounds { ticks: 1, suspicions: 1, crashes: 1, changes: 2, ..LEAST },
+    ),
+    (
+        Rule::EmptyWaits,
+        Bounds { ticks: 0, suspicions: 1, crashes: 1, changes: 2, beats: 3, ..LEAST },
     ),
     (Rule::CountsBeforeJoining, Bounds { ticks: 1, suspicions: 1, ..LEARNS }),
     (Rule::LeaseOfWhoIsAdmitted, Bounds { ticks: 4, ..LEARNS }),

@@ -375,7 +375,7 @@ impl Process {
             }
         }
         for range in self.member.map().ranges.iter().filter(|range| range.primary == self.me) {
-            let until_ns = self.member.may_answer_until_ns(range.id);
+            let until_ns = self.member.may_answer_until_ns(range.id, now);
             self.ring.extend(range.id, range.epoch, until_ns);
         }
     }

@@ -151,6 +151,11 @@ impl Cells {
     /// One that has ended starts again, with nothing, and is heard from now on.
     fn start_again(&mut self, cell: CellId) {
         self.cut.retain(|(from, to)| *from != cell && *to != cell);
+        self.begin_life(cell);
+        self.hold(&[(cell, [100, 0])]);
+    }
+
+    fn begin_life(&mut self, cell: CellId) {
         let life = self.lives.entry(cell).or_insert(1);
         *life += 1;
         let started = Started { incarnation: Incarnation(*life), ..self.map.cells[&cell].started };
@@ -159,7 +164,6 @@ impl Cells {
         let member = Member::new(cell, Arc::new(self.map.clone()), true, self.now());
         self.members.insert(cell, member);
         self.notify();
-        self.hold(&[(cell, [100, 0])]);
     }
 
     fn learner(&self, range: u32) -> Option<CellId> {
@@ -199,7 +203,7 @@ impl Cells {
     }
 
     fn may_answer(&self, cell: CellId, range: RangeId) -> bool {
-        self.members[&cell].may_answer_until_ns(range) > self.now_ns
+        self.members[&cell].may_answer_until_ns(range, self.now()) > self.now_ns
     }
 }
 
@@ -228,9 +232,30 @@ fn who_follows_the_follower_holds_back_until_the_first_primary_has_stopped() {
         cells.propose(cell, FIRST, Command::Promote { at, cell, why: crate::map::Why::Broken });
         assert_eq!(cells.primary(FIRST), cell);
     }
-    let until_ns = cells.members[&A].may_answer_until_ns(FIRST);
+    let until_ns = cells.members[&A].may_answer_until_ns(FIRST, cells.now());
     assert!(until_ns > cells.now_ns, "it does not know");
     assert!(cells.members[&C].hold_until_ns(FIRST) >= until_ns);
+}
+
+/// A copy ends while it replaces a primary that still holds its lease, and starts again as the only
+/// one that counts: a client that is answered "not found" by it may not find the item afterwards.
+#[test]
+fn who_begins_empty_says_so_only_when_the_primary_before_has_stopped() {
+    let mut cells = Cells::new(3);
+    cells.forgotten.push(A);
+    let at = cells.map.range(FIRST).expect("a range").stamp();
+    cells.propose(B, FIRST, Command::Promote { at, cell: B, why: crate::map::Why::Broken });
+    cells.cut_off(A);
+    cells.begin_life(B);
+    let range = cells.map.range(FIRST).expect("a range");
+    assert_eq!((range.primary, range.losses), (B, 1));
+    assert!(cells.may_answer(A, FIRST), "it does not know");
+    while cells.may_answer(A, FIRST) {
+        assert!(!cells.may_answer(B, FIRST));
+        cells.run(TICK_NS);
+    }
+    cells.run(SILENCE_NS);
+    assert!(cells.may_answer(B, FIRST));
 }
 
 #[test]
@@ -308,7 +333,7 @@ fn two_cells_that_find_a_link_broken_do_not_wait_but_hold_what_they_commit() {
     cells.event(B, Event::Broken(A));
     cells.run(BEAT_NS);
     assert_eq!(cells.primary(FIRST), A, "one alone may be wrong");
-    let lease_ns = cells.members[&A].may_answer_until_ns(FIRST);
+    let lease_ns = cells.members[&A].may_answer_until_ns(FIRST, cells.now());
     cells.event(C, Event::Broken(A));
     cells.run(2 * BEAT_NS);
     assert_eq!(cells.primary(FIRST), B);
@@ -434,13 +459,13 @@ fn while_an_admission_is_on_its_way_its_lease_is_needed() {
     let mut cells = Cells::new(3);
     cells.cut_off(B);
     cells.run(2 * SILENCE_NS);
-    assert_eq!(cells.members[&A].may_answer_until_ns(FIRST), u64::MAX, "alone");
+    assert_eq!(cells.members[&A].may_answer_until_ns(FIRST, cells.now()), u64::MAX, "alone");
     cells.holds_proposals = true;
     let at = cells.map.range(FIRST).expect("a range").stamp();
     cells.event(A, Event::CaughtUp { at, cell: C });
     cells.run(TICK_NS);
     assert!(cells.held.iter().any(|(_, _, command)| matches!(command, Command::Admit { .. })));
-    assert!(cells.members[&A].may_answer_until_ns(FIRST) < u64::MAX);
+    assert!(cells.members[&A].may_answer_until_ns(FIRST, cells.now()) < u64::MAX);
     cells.cut_off(C);
     cells.run(SILENCE_NS);
     assert!(!cells.may_answer(A, FIRST), "it may be a copy, and grants nothing");
@@ -470,7 +495,7 @@ fn an_admission_that_was_decided_counts_until_the_own_map_shows_it() {
         for (by, range, _) in std::mem::take(&mut cells.held) {
             cells.event(by, Event::Proposed { range, outcome: Outcome::Unavailable });
         }
-        let until_ns = cells.members[&A].may_answer_until_ns(FIRST);
+        let until_ns = cells.members[&A].may_answer_until_ns(FIRST, cells.now());
         assert!(until_ns < u64::MAX, "alone, though {C} is a copy");
     }
     assert!(!cells.may_answer(A, FIRST));
@@ -692,7 +717,7 @@ fn what_an_earlier_life_has_sent_grants_no_lease() {
             Heartbeat { sent_ns: 1, echo_ns, heard_ns: echo_ns, ..Heartbeat::default() };
         let heard = Event::Heard { from: B, incarnation: Incarnation(1), heartbeat };
         member.handle(heard, at(1), &mut Vec::new());
-        assert_eq!(member.may_answer_until_ns(FIRST), 0, "{echo_ns}");
+        assert_eq!(member.may_answer_until_ns(FIRST, at(1)), 0, "{echo_ns}");
     }
 }
 
@@ -721,9 +746,10 @@ fn a_cell_that_takes_over_answers_when_it_may_show_what_it_has_said() {
     let stamp = taken.range(FIRST).expect("a range").stamp();
     taken.apply(&Command::Promote { at: stamp, cell: B, why: crate::map::Why::Silent });
     member.handle(Event::Map(Arc::new(taken)), at(3 * BEAT_NS, 1_001), &mut Vec::new());
-    assert_eq!(member.may_answer_until_ns(FIRST), 0, "it would show an earlier second");
+    let until_ns = |member: &Member| member.may_answer_until_ns(FIRST, at(4 * BEAT_NS, 1_001));
+    assert_eq!(until_ns(&member), 0, "it would show an earlier second");
     hears(&mut member, at(4 * BEAT_NS, 1_001), 1_001);
-    assert_eq!((member.ceiling_s(), member.may_answer_until_ns(FIRST)), (1_001, u64::MAX));
+    assert_eq!((member.ceiling_s(), until_ns(&member)), (1_001, u64::MAX));
 }
 
 #[test]
@@ -755,6 +781,6 @@ fn a_primary_neither_shows_a_second_nor_answers_before_its_copy_has_said_it() {
         let heard = Event::Heard { from: B, incarnation: Incarnation(1), heartbeat };
         member.handle(heard, now, &mut Vec::new());
         assert_eq!(member.ceiling_s(), shown, "{own_s} {second}");
-        assert_eq!(member.may_answer_until_ns(FIRST) > sent_ns, answers, "{own_s} {second}");
+        assert_eq!(member.may_answer_until_ns(FIRST, now) > sent_ns, answers, "{own_s} {second}");
     }
 }

@@ -47,6 +47,8 @@ pub struct Member {
     choice: Choice,
     /// By range, when the last lease ends that was granted to an earlier primary.
     holds: BTreeMap<RangeId, u64>,
+    /// By range that was lost, the epoch in which it begins again empty.
+    lost: BTreeMap<RangeId, u32>,
     /// By range, the latest second that an earlier primary may have shown.
     shown_s: BTreeMap<RangeId, u32>,
     /// The version of the map for which this cell is ready to learn.
@@ -66,6 +68,8 @@ impl Member {
     pub fn new(me: CellId, map: Arc<Map>, knows_time: bool, now: Now) -> Self {
         let mut peers = Peers::default();
         peers.adopt(&map, me, now.mono_ns);
+        let lost = map.ranges.iter().filter(|range| range.losses > 0);
+        let lost = lost.map(|range| (range.id, range.epoch)).collect();
         Self {
             me,
             map,
@@ -78,6 +82,7 @@ impl Member {
             refusing: BTreeMap::new(),
             choice: Choice::default(),
             holds: BTreeMap::new(),
+            lost,
             shown_s: BTreeMap::new(),
             ready_version: 0,
             free_bytes: 0,
@@ -168,11 +173,17 @@ impl Member {
     }
 
     /// Until when this cell may answer as the primary of `range`, in nanoseconds of the monotonic
-    /// clock; 0 if it may not. Alone it always may: nobody else can become the primary.
+    /// clock; 0 if it may not. Alone it always may: nobody else can become the primary. Where the
+    /// range was lost, it may not even say that nothing is there before the earlier leases have
+    /// ended.
     #[must_use]
-    pub fn may_answer_until_ns(&self, range: RangeId) -> u64 {
+    pub fn may_answer_until_ns(&self, range: RangeId, now: Now) -> u64 {
         let led = self.map.range(range).filter(|range| range.primary == self.me);
         let Some(range) = led else { return 0 };
+        let begins_empty = self.lost.get(&range.id) == Some(&range.epoch);
+        if begins_empty && now.mono_ns < self.hold_until_ns(range.id) {
+            return 0;
+        }
         // An item that a client has found expired stays expired.
         if self.shown_s.get(&range.id).is_some_and(|second| self.time.ceiling_s() < *second) {
             return 0;
@@ -237,6 +248,9 @@ impl Member {
         for range in &map.ranges {
             let before = self.map.range(range.id).filter(|before| before.epoch < range.epoch);
             let Some(before) = before else { continue };
+            if range.losses > before.losses {
+                self.lost.insert(range.id, range.epoch);
+            }
             if range.primary == self.me {
                 self.shown_s.insert(range.id, self.time.shown_by_others_s());
             }

@@ -274,6 +274,7 @@ impl Model for Ring {
     fn next_state(&self, world: &World, action: Action) -> Option<World> {
         let mut next = world.clone();
         self.step(&mut next, action);
+        self.begins_again(&mut next);
         self.acknowledge(&mut next);
         self.adopt_idle(&mut next);
         next.forget_maps();

@@ -1,7 +1,7 @@
 //! What a cell may show and acknowledge, and what must be true of it.
 
 use super::actions::Ring;
-use super::cell::{CELLS, Learning, What};
+use super::cell::{CELLS, Cell, Learning, What};
 use super::rules::Rule;
 use super::world::{World, index};
 
@@ -66,7 +66,22 @@ impl Ring {
             false => own.began_well,
         };
         let is_committed = own.version <= self.committed(world, cell);
-        (may_answer && is_committed && self.has_exchanged(world, cell)).then_some(own.item)
+        let waits = self.waits_empty(own) || !self.has_exchanged(world, cell);
+        (may_answer && is_committed && !waits).then_some(own.item)
+    }
+
+    /// Whether a cell that began to lead with nothing waits for the end of the leases before.
+    fn waits_empty(&self, own: &Cell) -> bool {
+        own.hold > 0 && own.before == 0 && self.keeps(Rule::EmptyWaits)
+    }
+
+    /// What was lost counts no more once the primary that begins empty may show so.
+    pub fn begins_again(&self, world: &mut World) {
+        let Some(epoch) = world.lost else { return };
+        let shows = |own: &Cell| own.leads >= epoch && !self.waits_empty(own);
+        if world.cells.iter().any(shows) {
+            (world.floor, world.lost) = (0, None);
+        }
     }
 
     /// After which change a read that shows `item` may stand. `None`: it is too old for what was

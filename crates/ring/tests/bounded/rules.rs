@@ -32,6 +32,8 @@ pub enum Rule {
     Holds,
     /// A cell that has just started holds back as if its life before had granted a lease last.
     HoldsForItsLifeBefore,
+    /// A primary that begins with nothing shows not even that before the old leases have ended.
+    EmptyWaits,
     /// The acknowledgements of a learner count before it joins.
     CountsBeforeJoining,
     /// A primary that has proposed to admit a learner needs its lease too.

@@ -242,7 +242,7 @@ impl Ring {
             if had.is_up && u64::from(had.life) == life {
                 world.wrong = Some("a range is emptied while its last copy lives");
             }
-            world.floor = 0;
+            world.lost = Some(new.epoch);
         }
         let rises = new.epoch >= old.epoch && new.config >= old.config;
         if !rises || new.primary != old.primary && new.epoch == old.epoch {

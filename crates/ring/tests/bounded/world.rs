@@ -38,6 +38,8 @@ pub struct World {
     pub stamped: u8,
     /// The last change that was acknowledged or shown: no read may show an earlier one.
     pub floor: u8,
+    /// The epoch with which the range begins again empty, until its primary shows that.
+    pub lost: Option<u32>,
     /// What was not true.
     pub wrong: Option<&'static str>,
     pub spent: Spent,
@@ -122,6 +124,7 @@ impl World {
             ahead: [0; CELLS],
             stamped: 1,
             floor: 1,
+            lost: None,
             wrong: None,
             spent: Spent::default(),
         }
@@ -129,7 +132,7 @@ impl World {
 
     fn key(&self) -> impl Hash + PartialEq {
         let way = (self.flights.clone(), self.beats, self.entries);
-        let rest = (self.ahead, self.stamped, self.floor, self.wrong, self.spent);
+        let rest = (self.ahead, self.stamped, self.floor, self.lost, self.wrong, self.spent);
         (self.cells.clone(), way, rest)
     }
 
