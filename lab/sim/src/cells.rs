@@ -405,7 +405,7 @@ impl Cells {
         heartbeat: Box<Heartbeat>,
         scene: &mut Scene,
     ) {
-        if self.net.is_blocked(from.cell, to) {
+        if self.net.is_control_blocked(from.cell, to) {
             if scene.dice.per_mille(900) {
                 scene.after(RETRY_NS, Event::Beat(from, to, heartbeat));
             }
@@ -421,8 +421,8 @@ impl Cells {
     pub(crate) fn redial(&mut self, from: Life, life: Life, scene: &mut Scene) {
         let machine = &self.machines[life.cell];
         let is_silent = machine.is_off
-            || self.net.is_blocked(from.cell, life.cell)
-            || self.net.is_blocked(life.cell, from.cell);
+            || self.net.is_control_blocked(from.cell, life.cell)
+            || self.net.is_control_blocked(life.cell, from.cell);
         if machine.process.is_some() || is_silent {
             return;
         }
@@ -521,8 +521,8 @@ impl Cells {
 
     /// A cell asks another for its map, and gets it, if the question and the answer can pass.
     fn fetch(&mut self, life: Life, from: usize, scene: &mut Scene) {
-        let is_whole =
-            !self.net.is_blocked(life.cell, from) && !self.net.is_blocked(from, life.cell);
+        let is_whole = !self.net.is_control_blocked(life.cell, from)
+            && !self.net.is_control_blocked(from, life.cell);
         let version = self.machines[from].known.version;
         scene.say(|| format!("  cell {} asks cell {} for map {version}", life.cell + 1, from + 1));
         if is_whole && self.machines[from].process.is_some() {
@@ -532,8 +532,14 @@ impl Cells {
         }
     }
 
-    /// The monotonic clock of a machine jumps.
-    pub(crate) fn jump(&mut self, cell: usize) {
+    /// The monotonic clock of a machine jumps. Not while it counts by that clock how long the leases
+    /// of others last: clocks are trusted for their speed.
+    pub(crate) fn jump(&mut self, cell: usize, scene: &mut Scene) {
+        let process = self.machines[cell].process.as_ref();
+        if process.is_some_and(|process| process.holds_back(scene)) {
+            return;
+        }
+        scene.say(|| format!("  the clock of cell {} jumps", cell + 1));
         self.machines[cell].clock.jump();
         self.is_time_split = true;
         if let Some(process) = &mut self.machines[cell].process {

@@ -32,6 +32,8 @@ pub enum Kind {
     Reset,
     /// Cells find the control connections to a cell reset and refused, and it runs on.
     FalseBreak,
+    /// The control plane of a cell can reach nobody, as all find; its links run on.
+    ControlCut,
     /// What a cell sends and receives is late.
     SlowLink,
     /// Heartbeats are lost, late and in another order.
@@ -53,7 +55,7 @@ pub enum Kind {
 }
 
 /// All kinds.
-pub const KINDS: [Kind; 20] = [
+pub const KINDS: [Kind; 21] = [
     Kind::Crash,
     Kind::FastRestart,
     Kind::PowerOff,
@@ -65,6 +67,7 @@ pub const KINDS: [Kind; 20] = [
     Kind::Isolation,
     Kind::Reset,
     Kind::FalseBreak,
+    Kind::ControlCut,
     Kind::SlowLink,
     Kind::LostBeats,
     Kind::CutOff,
@@ -82,6 +85,7 @@ const REST_NS: u64 = 5_000_000_000;
 /// How to end a fault.
 enum Mend {
     Unblock(Vec<(usize, usize)>),
+    Control(usize),
     Quick(usize),
     Beats,
     Batches,
@@ -185,6 +189,7 @@ impl Faults {
             }
             Kind::Reset => cells.reset_links([cell, other], scene),
             Kind::FalseBreak => self.break_falsely(cell, cells, scene),
+            Kind::ControlCut => self.cut_control(cell, cells, scene),
             Kind::SlowLink => {
                 cells.net.slow_ns[cell] = scene.dice.duration(2_000_000, 200_000_000);
                 self.mend_later(Mend::Quick(cell), scene);
@@ -194,7 +199,7 @@ impl Faults {
                 cells.beats_late = scene.dice.between(0, 600);
                 self.mend_later(Mend::Beats, scene);
             }
-            Kind::Jump => cells.jump(cell),
+            Kind::Jump => cells.jump(cell, scene),
             Kind::CutOff => {
                 cells.coordinator.cuts[cell] += 1;
                 self.mend_later(Mend::Reconnect(cell), scene);
@@ -328,6 +333,20 @@ impl Faults {
         }
     }
 
+    /// The control plane of `cell` is cut off from all others, which find its connections broken. So
+    /// it is replaced before its leases end, knows nothing of that, and reaches its copies.
+    fn cut_control(&mut self, cell: usize, cells: &mut Cells, scene: &mut Scene) {
+        for other in (0..cells.machines.len()).filter(|other| *other != cell) {
+            cells.net.block_control([cell, other], true);
+            let life = cells.machines[other].process.as_ref().map(|process| process.life);
+            if let Some(life) = life {
+                cells.breaks(life, cell_id(cell), scene);
+            }
+        }
+        cells.coordinator.cuts[cell] += 1;
+        self.mend_later(Mend::Control(cell), scene);
+    }
+
     fn block(&mut self, ways: Vec<(usize, usize)>, cells: &mut Cells, scene: &mut Scene) {
         ways.iter().for_each(|(from, to)| cells.net.block(*from, *to, true));
         scene.say(|| format!("fault: blocked {ways:?}"));
@@ -349,14 +368,15 @@ impl Faults {
             Mend::Unblock(ways) => {
                 ways.iter().for_each(|(from, to)| cells.net.block(*from, *to, false));
             }
+            Mend::Control(cell) => {
+                let others = (0..cells.machines.len()).filter(|other| *other != cell);
+                others.for_each(|other| cells.net.block_control([cell, other], false));
+                reconnect(cell, cells, scene);
+            }
             Mend::Quick(cell) => cells.net.slow_ns[cell] = 0,
             Mend::Beats => (cells.beats_lost, cells.beats_late) = (0, 0),
             Mend::Batches => cells.stops = 0,
-            Mend::Reconnect(cell) => {
-                cells.coordinator.cuts[cell] -= 1;
-                let version = cells.coordinator.map().version;
-                scene.after(1_000_000, Event::MapComes(cell, version));
-            }
+            Mend::Reconnect(cell) => reconnect(cell, cells, scene),
             Mend::Proposals => cells.ambushes = 0,
             Mend::Depositions => cells.stops_deposed = false,
             Mend::Admissions(cell) => {
@@ -378,4 +398,11 @@ impl Faults {
             scene.after(scene.now_ns % 1_000_000, Event::Restart(cell));
         }
     }
+}
+
+/// A cell reaches the coordinator again, as far as one fault is concerned.
+fn reconnect(cell: usize, cells: &mut Cells, scene: &mut Scene) {
+    cells.coordinator.cuts[cell] -= 1;
+    let version = cells.coordinator.map().version;
+    scene.after(1_000_000, Event::MapComes(cell, version));
 }

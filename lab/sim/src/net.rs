@@ -45,6 +45,8 @@ pub(crate) struct Net {
     cells: usize,
     /// By cell and cell, how many faults block what one sends to the other.
     blocks: Vec<u32>,
+    /// The same for the control plane alone.
+    control_blocks: Vec<u32>,
     /// By cell and cell, what a chunk takes at least.
     latency_ns: Vec<u64>,
     /// By cell, what is added to each delay.
@@ -60,6 +62,7 @@ impl Net {
             next: 1,
             cells,
             blocks: vec![0; cells * cells],
+            control_blocks: vec![0; cells * cells],
             latency_ns: latency.collect(),
             slow_ns: vec![0; cells],
         }
@@ -67,13 +70,24 @@ impl Net {
 
     /// Blocks what `from` sends to `to`, or takes one such block away.
     pub(crate) fn block(&mut self, from: usize, to: usize, is_blocked: bool) {
-        let blocks = &mut self.blocks[from * self.cells + to];
-        *blocks = if is_blocked { *blocks + 1 } else { blocks.saturating_sub(1) };
+        count(&mut self.blocks[from * self.cells + to], is_blocked);
+    }
+
+    /// The same for what the control planes of two cells send each other.
+    pub(crate) fn block_control(&mut self, between: [usize; 2], is_blocked: bool) {
+        for [from, to] in [between, [between[1], between[0]]] {
+            count(&mut self.control_blocks[from * self.cells + to], is_blocked);
+        }
     }
 
     /// Whether nothing that `from` sends comes to `to`.
     pub(crate) fn is_blocked(&self, from: usize, to: usize) -> bool {
         self.blocks[from * self.cells + to] > 0
+    }
+
+    /// Whether nothing that the control plane of `from` sends comes to that of `to`.
+    pub(crate) fn is_control_blocked(&self, from: usize, to: usize) -> bool {
+        self.is_blocked(from, to) || self.control_blocks[from * self.cells + to] > 0
     }
 
     /// What a message of `from` to `to` takes.
@@ -176,4 +190,9 @@ impl Net {
         }
         Some((chunk, to))
     }
+}
+
+/// One more block, or one less.
+fn count(blocks: &mut u32, is_blocked: bool) {
+    *blocks = if is_blocked { *blocks + 1 } else { blocks.saturating_sub(1) };
 }

@@ -143,6 +143,13 @@ impl Process {
         self.expiry.at(self.clock.mono_ns(scene.now_ns))
     }
 
+    /// Whether it leads something of which it shows nothing new yet.
+    pub(crate) fn holds_back(&self, scene: &Scene) -> bool {
+        let now_ns = self.now(scene).mono_ns;
+        let mut led = self.member.map().ranges.iter().filter(|range| range.primary == self.me);
+        led.any(|range| self.member.hold_until_ns(range.id) > now_ns)
+    }
+
     /// Its monotonic clock jumps.
     pub(crate) fn jump(&mut self) {
         self.clock.jump();
