@@ -120,8 +120,12 @@ pub(crate) fn limit(worker: &Worker, mebibytes: u32, noreply: bool, reply: &mut 
             let line = format!("MEMLIMIT_TOO_SMALL cannot set maxbytes to less than {least}m\r\n");
             out.extend_from_slice(line.as_bytes());
         }
-        Err(LimitRefused::TooHigh) => {
-            out.extend_from_slice(b"MEMLIMIT_ADJUST_FAILED out of bounds or unable to adjust\r\n")
+        Err(LimitRefused::TooHigh { bytes_max }) => {
+            let most = bytes_max >> 20;
+            let line = format!(
+                "MEMLIMIT_ADJUST_FAILED cannot set maxbytes to more than {most}m before a restart\r\n"
+            );
+            out.extend_from_slice(line.as_bytes());
         }
     }
 }

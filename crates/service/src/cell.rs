@@ -12,7 +12,7 @@
 
 use crate::counters::{Counters, WorkerCounters};
 use crate::effect_log::{EffectLog, EffectLogOptions};
-use crate::host::{Connections, Host};
+use crate::host::{Connections, Host, LimitChange};
 use crate::leases::Leases;
 use base::{MemoryBudget, Now, Owner};
 use engine::{Engine, EngineConfig, EngineError};
@@ -57,8 +57,8 @@ pub struct Options {
 pub(crate) enum LimitRefused {
     /// The cell cannot work with less than `bytes_min` now.
     TooLow { bytes_min: u64 },
-    /// There is not so much address space.
-    TooHigh,
+    /// There is address space for no more than `bytes_max`.
+    TooHigh { bytes_max: u64 },
 }
 
 /// Why a cell could not be made. A message names the value, the limit and the remedy.
@@ -196,10 +196,13 @@ impl Cell {
         if bytes < bytes_min {
             return Err(LimitRefused::TooLow { bytes_min });
         }
-        if bytes > self.engine.reserve_bytes() {
-            return Err(LimitRefused::TooHigh);
+        let bytes_max = self.engine.reserve_bytes();
+        if bytes > bytes_max {
+            return Err(LimitRefused::TooHigh { bytes_max });
         }
+        let from = self.budget.total();
         self.budget.resize(bytes);
+        self.host.limit_changed(LimitChange { from, to: bytes });
         share_out(&self.budget, &self.options);
         Ok(())
     }

@@ -71,6 +71,15 @@ pub struct Rusage {
     pub system_us: u64,
 }
 
+/// How the limit on memory was changed, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LimitChange {
+    /// What it was.
+    pub from: u64,
+    /// What it is.
+    pub to: u64,
+}
+
 /// The process.
 pub trait Host: Send + Sync {
     /// The numbers of all connections.
@@ -83,4 +92,6 @@ pub trait Host: Send + Sync {
     fn shutdown(&self, graceful: bool);
     /// Sets how much the process logs: 0 is the least.
     fn set_verbosity(&self, level: u32);
+    /// A client has changed the limit on memory.
+    fn limit_changed(&self, change: LimitChange);
 }

@@ -14,7 +14,7 @@
 //! use base::{MemoryBudget, Now};
 //! use engine::EngineConfig;
 //! use memcache::{Key, Limits, plain_store};
-//! use service::{Cell, ConnectionReport, Connections, Host, Options, Rusage, Service};
+//! use service::{Cell, ConnectionReport, Connections, Host, LimitChange, Options, Rusage, Service};
 //! use session::{Handler, Reply};
 //!
 //! struct Process;
@@ -31,6 +31,7 @@
 //!     }
 //!     fn shutdown(&self, _graceful: bool) {}
 //!     fn set_verbosity(&self, _level: u32) {}
+//!     fn limit_changed(&self, _change: LimitChange) {}
 //! }
 //!
 //! const LIMIT_BYTES: u64 = 8 << 20;
@@ -116,7 +117,7 @@ mod worker;
 pub use cell::{Authenticate, Cell, CellError, Options};
 pub use counters::Counters;
 pub use effect_log::EffectLogOptions;
-pub use host::{ConnectionReport, Connections, Host, Rusage};
+pub use host::{ConnectionReport, Connections, Host, LimitChange, Rusage};
 pub use ring::{
     Finding, Flushing, Keeper, Link, Mail, NoLog, Reach, RingCell, RingConnection, RingHost,
     RingIdentity, RingService,

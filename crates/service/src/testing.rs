@@ -1,6 +1,8 @@
 //! A cell without a process around it, for the tests of this crate.
 
-use crate::{Cell, ConnectionReport, Connections, EffectLogOptions, Host, Options, Rusage};
+use crate::{
+    Cell, ConnectionReport, Connections, EffectLogOptions, Host, LimitChange, Options, Rusage,
+};
 use base::{MemoryBudget, Now};
 use engine::EngineConfig;
 use memcache::Limits;
@@ -25,6 +27,7 @@ impl Host for NoHost {
     }
     fn shutdown(&self, _: bool) {}
     fn set_verbosity(&self, _: u32) {}
+    fn limit_changed(&self, _: LimitChange) {}
 }
 
 /// A cell with `bytes` of memory that keeps a log in one lane.

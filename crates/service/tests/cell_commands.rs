@@ -2,8 +2,9 @@
 
 mod support;
 
+use service::LimitChange;
 use session::Flow;
-use support::{HostCalls, Rig, START_S};
+use support::{HostCalls, LIMIT_BYTES, Rig, START_S};
 
 /// The value of a statistic in a report.
 #[track_caller]
@@ -68,9 +69,20 @@ fn shutdown_and_verbosity_reach_the_process() {
         ]);
         assert_eq!(rig.send(request), "");
         assert_eq!(rig.flow, Flow::Close);
-        let want = HostCalls { shutdown: Some(graceful), verbosity: Some(2) };
+        let want = HostCalls { shutdown: Some(graceful), verbosity: Some(2), limit: None };
         assert_eq!(rig.host_calls(), want);
     }
+}
+
+#[test]
+fn a_changed_limit_reaches_the_process_and_one_that_is_too_high_names_the_highest() {
+    let mut rig = Rig::new();
+    let refusal = "MEMLIMIT_ADJUST_FAILED cannot set maxbytes to more than 16m before a restart|";
+    rig.converse(&[("cache_memlimit 17|", refusal)]);
+    assert_eq!(rig.host_calls(), HostCalls::default());
+    rig.converse(&[("cache_memlimit 16|", "OK|")]);
+    let limit = Some(LimitChange { from: LIMIT_BYTES, to: 2 * LIMIT_BYTES });
+    assert_eq!(rig.host_calls(), HostCalls { limit, ..HostCalls::default() });
 }
 
 #[test]

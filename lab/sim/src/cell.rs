@@ -6,8 +6,8 @@ use base::MemoryBudget;
 use engine::EngineConfig;
 use peer::Secret;
 use service::{
-    Cell, ConnectionReport, Connections, EffectLogOptions, Host, Options, Reach, RingCell,
-    RingHost, RingIdentity, Rusage,
+    Cell, ConnectionReport, Connections, EffectLogOptions, Host, LimitChange, Options, Reach,
+    RingCell, RingHost, RingIdentity, Rusage,
 };
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -134,4 +134,6 @@ impl Host for NoHost {
     fn shutdown(&self, _graceful: bool) {}
 
     fn set_verbosity(&self, _level: u32) {}
+
+    fn limit_changed(&self, _change: LimitChange) {}
 }

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use base::{MemoryBudget, Now};
 use engine::EngineConfig;
 use memcache::Limits;
-use service::{Cell, ConnectionReport, Connections, Host, Options, Rusage, Service};
+use service::{Cell, ConnectionReport, Connections, Host, LimitChange, Options, Rusage, Service};
 use session::{Bounds, ConnId, Context, Flow, Handler, Resources, Session, WorkerId};
 
 /// Second at which every test starts.
@@ -17,8 +17,8 @@ pub const START_S: u32 = 1_800_000_000;
 /// The longest value, in bytes. It is short, so that a value that is too long is short too.
 pub const VALUE_BYTES_MAX: u64 = 1000;
 
-/// The limit on memory, in bytes.
-const LIMIT_BYTES: u64 = 8 << 20;
+/// The limit on memory, in bytes. It can be raised to twice that.
+pub const LIMIT_BYTES: u64 = 8 << 20;
 
 /// A session that wants more turns than this is stuck.
 const TURNS_MAX: usize = 10_000;
@@ -30,6 +30,8 @@ pub struct HostCalls {
     pub shutdown: Option<bool>,
     /// A verbosity.
     pub verbosity: Option<u32>,
+    /// A limit on memory.
+    pub limit: Option<LimitChange>,
 }
 
 struct FakeHost(Arc<Mutex<HostCalls>>);
@@ -67,6 +69,10 @@ impl Host for FakeHost {
 
     fn set_verbosity(&self, level: u32) {
         lock(&self.0).verbosity = Some(level);
+    }
+
+    fn limit_changed(&self, change: LimitChange) {
+        lock(&self.0).limit = Some(change);
     }
 }
 
@@ -120,6 +126,7 @@ impl Rig {
             version_seed: None,
             evict,
             value_bytes_max: VALUE_BYTES_MAX as usize,
+            reserve_bytes: 2 * LIMIT_BYTES,
             ..EngineConfig::new(LIMIT_BYTES)
         };
         let now = Now { mono_ns: 0, expiry_s: START_S };

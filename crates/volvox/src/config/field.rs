@@ -107,6 +107,11 @@ pub trait Field {
 
     /// The value as a TOML file would hold it.
     fn show(&self, rule: &Rule) -> Value;
+
+    /// The words that it takes, if they are a few.
+    fn words(&self) -> Vec<&'static str> {
+        Vec::new()
+    }
 }
 
 impl Field for bool {
@@ -274,8 +279,7 @@ impl<C: Choice> Field for C {
     fn read(&mut self, value: &Value, _: &Rule) -> Result<(), Refusal> {
         let named = text(value).ok().and_then(|t| C::NAMES.iter().find(|(name, _)| *name == t));
         let Some((_, choice)) = named else {
-            let names: Vec<_> = C::NAMES.iter().map(|(name, _)| *name).collect();
-            return Err(Refusal::expected(&format!("one of {}", names.join(", "))));
+            return Err(Refusal::expected(&format!("one of {}", self.words().join(", "))));
         };
         *self = *choice;
         Ok(())
@@ -283,5 +287,9 @@ impl<C: Choice> Field for C {
 
     fn show(&self, _: &Rule) -> Value {
         Value::Text(self.name().to_owned())
+    }
+
+    fn words(&self) -> Vec<&'static str> {
+        C::NAMES.iter().map(|(name, _)| *name).collect()
     }
 }

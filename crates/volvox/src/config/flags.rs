@@ -3,7 +3,10 @@
 //! A value is kept as a word and checked with all others in [`super::load`], so that messages are
 //! the same for flags, variables and files. A flag for a list can be repeated.
 
-use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
+use std::ffi::OsStr;
+
+use clap::builder::{PossibleValue, StringValueParser, TypedValueParser, ValueParser};
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, ValueHint};
 
 use super::error::Origin;
 use super::field::{Unit, Value};
@@ -45,12 +48,41 @@ impl Args for SettingFlags {
     }
 }
 
+/// Any text: [`super::load`] says what is wrong with it. Completions offer the words.
+#[derive(Clone)]
+struct OneOf(Vec<&'static str>);
+
+impl TypedValueParser for OneOf {
+    type Value = String;
+
+    fn parse_ref(
+        &self,
+        command: &Command,
+        arg: Option<&Arg>,
+        value: &OsStr,
+    ) -> Result<String, clap::Error> {
+        StringValueParser::new().parse_ref(command, arg, value)
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        Some(Box::new(self.0.iter().map(PossibleValue::new)))
+    }
+}
+
+fn parser(words: Vec<&'static str>) -> ValueParser {
+    if words.is_empty() { StringValueParser::new().into() } else { OneOf(words).into() }
+}
+
 fn flag(key: &'static Key) -> Arg {
-    let default = (key.get)(&Settings::default()).show(&key.rule);
+    let settings = Settings::default();
+    let field = (key.get)(&settings);
+    let default = field.show(&key.rule);
     let arg = Arg::new(key.flag)
         .long(key.flag)
         .help(format!("{} [default: {default}]", key.about))
-        .help_heading(heading(key.section));
+        .help_heading(heading(key.section))
+        .value_parser(parser(field.words()))
+        .hide_possible_values(true);
     match default {
         Value::Switch(_) => arg
             .value_name("BOOL")
@@ -58,9 +90,16 @@ fn flag(key: &'static Key) -> Arg {
             .require_equals(true)
             .default_missing_value("true"),
         Value::List(_) => arg.value_name("LIST").action(ArgAction::Append),
-        _ => arg.value_name(value_name(key)),
+        _ => {
+            let name = value_name(key);
+            let is_path = name == PATH;
+            let hint = if is_path { ValueHint::AnyPath } else { ValueHint::Unknown };
+            arg.value_name(name).value_hint(hint)
+        }
     }
 }
+
+const PATH: &str = "PATH";
 
 fn value_name(key: &Key) -> &'static str {
     match key.rule.unit {
@@ -68,7 +107,7 @@ fn value_name(key: &Key) -> &'static str {
         Unit::Seconds => "SECONDS",
         Unit::Bytes | Unit::Mebibytes => "SIZE",
         Unit::Octal => "MODE",
-        Unit::None if key.name.ends_with("file") || key.name.ends_with("socket") => "PATH",
+        Unit::None if key.name.ends_with("file") || key.name.ends_with("socket") => PATH,
         Unit::None => "VALUE",
     }
 }

@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 use drivers::{Remote, Report};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeVal;
-use service::{ConnectionReport, Connections, Host, Rusage};
+use service::{ConnectionReport, Connections, Host, LimitChange, Rusage};
 
 use crate::config::Level;
 use crate::logging::Logging;
@@ -83,5 +83,10 @@ impl Host for CellHost {
 
     fn set_verbosity(&self, level: u32) {
         self.logging.set_level(Level::of_verbosity(u64::from(level)));
+    }
+
+    fn limit_changed(&self, LimitChange { from, to }: LimitChange) {
+        let [from, to] = [from, to].map(|bytes| bytes >> 20);
+        tracing::info!("the memory limit is {to} MiB; it was {from} MiB");
     }
 }
