@@ -34,7 +34,8 @@ const KILLS: [Plan; 2] = [
     Plan {
         primaries: 300,
         leaders: 300,
-        copies: 300,
+        // Those that lead ranges copy others, too.
+        copies: 60,
         pauses: 0,
         paused_s: [0.0; 2],
         faults_max: 1500,
