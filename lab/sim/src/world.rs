@@ -422,8 +422,11 @@ impl World {
             Some((cell, process, process.now(&self.scene)))
         });
         let processes: Vec<_> = processes.collect();
-        // What has expired by one clock and not by the other is the same.
-        let expiry_s = processes.iter().map(|(.., now)| now.expiry_s).min()?;
+        // What has expired by one clock and not by the other is the same, and so is what may have
+        // expired for the primary before: its walks did not copy that.
+        let shown_s = |process: &Process| process.member.shows_from_s(range.id);
+        let earlier_s = processes.iter().map(|(_, process, _)| shown_s(process)).max()?;
+        let expiry_s = processes.iter().map(|(.., now)| now.expiry_s).min()?.max(earlier_s);
         // A delayed flush that is due is carried out as soon as it begins to lead.
         if self.cells.coordinator.map().flushes.due_at(u32::MAX).is_some() {
             return None;
@@ -434,8 +437,8 @@ impl World {
             let held = processes.iter().filter_map(|(cell, process, now)| {
                 let now = Now { expiry_s, ..*now };
                 let held = process.look_up_at(name.as_bytes(), now);
-                // By a clock that has jumped it may have expired, and be removed.
-                let counts = !process.is_time_wrong || held.starts_with(b"VALUE");
+                // By a clock that has jumped it may have expired, and be removed, or not be copied.
+                let counts = !self.cells.is_time_split || held.starts_with(b"VALUE");
                 counts.then(|| (cell.0, String::from_utf8_lossy(&held).into_owned()))
             });
             let held: Vec<_> = held.collect();

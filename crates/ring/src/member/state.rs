@@ -184,11 +184,17 @@ impl Member {
         if begins_empty && now.mono_ns < self.hold_until_ns(range.id) {
             return 0;
         }
-        // An item that a client has found expired stays expired.
-        if self.shown_s.get(&range.id).is_some_and(|second| self.time.ceiling_s() < *second) {
+        if self.time.ceiling_s() < self.shows_from_s(range.id) {
             return 0;
         }
         self.granters(range).map(|cell| self.lease_until_ns(cell)).min().unwrap_or(u64::MAX)
+    }
+
+    /// The second that this cell must be able to show before it answers as the primary of `range`:
+    /// an earlier one may have shown it, and an item that a client has found expired stays expired.
+    #[must_use]
+    pub fn shows_from_s(&self, range: RangeId) -> u32 {
+        self.shown_s.get(&range).copied().unwrap_or(0)
     }
 
     /// Whether it has the time of the ring. Until then it may serve nothing.

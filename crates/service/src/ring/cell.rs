@@ -5,6 +5,7 @@ use super::copies::{Exchanges, Origins, Room};
 use super::flushed::Flushed;
 use super::history::History;
 use super::job::{Job, Origin};
+use super::latest_second::LatestSecond;
 use super::retries::Tags;
 use super::routes::{self, Routes};
 use super::terms::{Term, Terms};
@@ -149,6 +150,7 @@ pub struct RingCell {
     routes: RwLock<Arc<Routes>>,
     map: RwLock<Arc<Map>>,
     pub(crate) terms: Terms,
+    pub(crate) latest_second: LatestSecond,
     pub(crate) origins: Origins,
     pub(crate) exchanges: Exchanges,
     /// The changes for which other cells may ask again.
@@ -182,6 +184,7 @@ impl RingCell {
         let mailed = log.lanes.logs().map(|_| AtomicBool::new(false)).collect();
         Ok(Arc::new(Self {
             room: Room::new(cell.clone()),
+            latest_second: LatestSecond::default(),
             tags: Tags::new(cell.budget()),
             cell,
             log,

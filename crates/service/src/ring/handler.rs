@@ -129,7 +129,7 @@ impl Handler for RingService {
         ticket: Ticket,
         reply: &mut Reply,
     ) -> Outcome {
-        self.worker.begin(now);
+        let now = self.worker.begin(now);
         if self.worker.service().distrusts(conn) {
             return self.worker.service_mut().call(now, conn, request, ticket, reply);
         }
@@ -178,7 +178,7 @@ impl Handler for RingService {
 
     #[inline]
     fn get_now<const GATED: bool>(&mut self, now: Now, key: Key<'_>, reply: &mut Reply) -> Answer {
-        self.worker.begin(now);
+        let now = self.worker.begin(now);
         // The slice comes with the hash: it is not computed twice.
         let hashed = self.worker.jobs.executor.cell().engine().key(key.as_bytes());
         if !self.worker.jobs.leads_next(hashed.id.slice, false) {
@@ -207,7 +207,7 @@ impl Handler for RingService {
         store: &Store<'_>,
         reply: &mut Reply,
     ) -> Answer {
-        self.worker.begin(now);
+        let now = self.worker.begin(now);
         if !self.worker.jobs.leads_next(SliceId::of(store.key.as_bytes()), true) {
             return Answer::Declined;
         }
@@ -231,7 +231,7 @@ impl Handler for RingService {
         cause: Cause,
         reply: &mut Reply,
     ) {
-        self.worker.begin(now);
+        let now = self.worker.begin(now);
         let Some(Refusal::TooLarge { unlink: Some(token) }) = refusal else {
             return self.worker.service_mut().refused(now, conn, refusal, cause, reply);
         };
@@ -266,7 +266,7 @@ impl Handler for RingService {
     }
 
     fn deliver(&mut self, now: Now, mail: Mail) {
-        self.worker.begin(now);
+        let now = self.worker.begin(now);
         match mail {
             Mail::Adopted => {
                 self.worker.jobs.executor.takes_routes();

@@ -1,8 +1,10 @@
 //! What the tests of this room share: a cell of a ring, and maps.
 
 use super::cell::{Finding, RingCell, RingHost, RingIdentity};
-use crate::testing::cell_with_log;
+use super::keeping::Keeper;
+use crate::testing::{NOW, cell_with_log};
 use ring::{Addresses, CellId, Command, Incarnation, Map, Started};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 /// The first cell of ring 7, with 64 MiB. `find` takes what it finds.
@@ -47,4 +49,13 @@ pub(super) fn formed_with(cells: u32, copies: u8) -> Arc<Map> {
         map.apply(&Command::Join { token, started });
     }
     Arc::new(map)
+}
+
+/// The only cell of a ring, which leads everything.
+pub(super) fn only_cell() -> Arc<RingCell> {
+    let (ring, map) = (first_cell(|_| ()), formed(1));
+    let mut keeper = Keeper::new(ring.clone(), Arc::new(Map::new(7, 1, 1)), NOW);
+    keeper.adopt(map.clone(), BTreeMap::new(), NOW);
+    map.ranges.iter().for_each(|range| ring.extend(range.id, range.epoch, u64::MAX));
+    ring
 }

@@ -68,10 +68,10 @@ impl RingWorker {
         &mut self.jobs.executor.inner
     }
 
-    /// Begins a batch, unless one has begun.
+    /// Begins a batch at `now`, unless one has begun. Returns the moment of what is executed next.
     #[inline]
-    pub(super) fn begin(&mut self, now: Now) {
-        self.jobs.executor.begin(now);
+    pub(super) fn begin(&mut self, now: Now) -> Now {
+        self.jobs.executor.begin(now)
     }
 
     fn now_ns(&self) -> u64 {

@@ -2,28 +2,18 @@
 
 use super::*;
 use crate::ring::RingService;
-use crate::ring::keeping::Keeper;
-use crate::ring::testing::{first_cell, formed};
+use crate::ring::testing::only_cell;
 use crate::testing::NOW;
 use crate::worker::Worker;
 use engine::{Put, WriteStatus};
-use ring::Map;
 use session::{Bounds, WorkerId};
-use std::collections::BTreeMap;
-use std::sync::Arc;
 
 const VALUE_BYTES: usize = 100_000;
 const ASKED: u64 = 100;
 
 /// A cell that leads everything, with one long value, and a link to another one that asks it.
 fn asked() -> (Link, Context<RingService>) {
-    let ring = first_cell(|_| ());
-    let map = formed(1);
-    let mut keeper = Keeper::new(ring.clone(), Arc::new(Map::new(7, 1, 1)), NOW);
-    keeper.adopt(map.clone(), BTreeMap::new(), NOW);
-    for range in &map.ranges {
-        ring.extend(range.id, range.epoch, u64::MAX);
-    }
+    let ring = only_cell();
     let mut worker = Worker::new(ring.cell.clone());
     worker.begin(NOW);
     let put = Put { value: &[b'v'; VALUE_BYTES], client_flags: 0, expiry_s: 0 };

@@ -82,13 +82,14 @@ impl Executor {
         &self.ring.cell
     }
 
-    /// Begins a batch, unless one has begun.
+    /// Begins a batch at `now`, unless one has begun. Returns the moment of what is executed next.
     #[inline]
-    pub(crate) fn begin(&mut self, now: Now) {
-        self.now = now;
+    pub(crate) fn begin(&mut self, now: Now) -> Now {
+        self.now = self.ring.latest_second.at(now);
         if self.routes.is_none() {
             self.takes_routes();
         }
+        self.now
     }
 
     /// Goes by the routes of now in the rest of the batch.
