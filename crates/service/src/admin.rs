@@ -122,9 +122,8 @@ pub(crate) fn limit(worker: &Worker, mebibytes: u32, noreply: bool, reply: &mut 
         }
         Err(LimitRefused::TooHigh { bytes_max }) => {
             let most = bytes_max >> 20;
-            let line = format!(
-                "MEMLIMIT_ADJUST_FAILED cannot set maxbytes to more than {most}m before a restart\r\n"
-            );
+            let line = format!("cannot set maxbytes to more than {most}m before a restart\r\n");
+            out.extend_from_slice(b"MEMLIMIT_ADJUST_FAILED ");
             out.extend_from_slice(line.as_bytes());
         }
     }

@@ -14,7 +14,7 @@ use crate::net::{Chunk, Net, Party};
 use crate::process::{Follows, Process};
 use crate::scene::{CallId, Dial, Event, Life, PipeId, Scene, cell_id, index_of};
 use ring::{
-    APART_S, Addresses, CellId, Command, Effect, Heartbeat, Incarnation, Map, Outcome, Started, Why,
+    APART_S, Addresses, CellId, Command, Effect, Heartbeat, Incarnation, Map, Outcome, Started,
 };
 use service::Finding;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -52,7 +52,7 @@ pub(crate) struct Machine {
     /// Of all time, how long threads were stopped.
     pub(crate) stopped_sum_ns: u64,
     /// The newest map that it has, also after a start.
-    known: Arc<Map>,
+    pub(crate) known: Arc<Map>,
 }
 
 /// All cells, and what lies between them.
@@ -532,8 +532,8 @@ impl Cells {
         }
     }
 
-    /// The monotonic clock of a machine jumps. Not while it counts by that clock how long the leases
-    /// of others last: clocks are trusted for their speed.
+    /// The monotonic clock of a machine jumps. Not while it counts by that clock how long leases of
+    /// others last: clocks are trusted for their speed.
     pub(crate) fn jump(&mut self, cell: usize, scene: &mut Scene) {
         let process = self.machines[cell].process.as_ref();
         if process.is_some_and(|process| process.holds_back(scene)) {
@@ -615,21 +615,6 @@ impl Cells {
         scene.after(START_NS, Event::Start(life));
     }
 
-    /// A primary that is replaced for its silence has stopped to answer before.
-    pub(crate) fn check_stopped(&mut self, command: &Command, scene: &Scene) {
-        let Command::Promote { at, why: Why::Silent, cell } = *command else { return };
-        let map = self.coordinator.map();
-        let Some(range) = map.range(at.range).filter(|range| range.stamp() == at) else { return };
-        let old = self.machines[index_of(range.primary)].process.as_ref();
-        let grants = range.copies.contains(&cell);
-        if grants && old.is_some_and(|old| old.may_answer(range, scene)) {
-            self.fault.get_or_insert(format!(
-                "range {}: cell {} may answer, and is replaced by cell {cell} for its silence",
-                range.id, range.primary
-            ));
-        }
-    }
-
     /// Stops a worker of a primary that `command` replaces: it finds that out together with what
     /// has come in meanwhile.
     pub(crate) fn stop_deposed(&mut self, command: &Command, scene: &mut Scene) {
@@ -644,61 +629,4 @@ impl Cells {
             self.stop(old, threads, for_ns, scene);
         }
     }
-
-    /// Looks for two cells that may acknowledge changes of the same range now.
-    pub(crate) fn check_leases(&mut self, life: Life, scene: &Scene) {
-        let map = self.coordinator.map().clone();
-        let Some(own) = &self.machines[life.cell].process else { return };
-        for range in &map.ranges {
-            let epochs = range.epoch.saturating_sub(EPOCHS_BACK).max(1)..=range.epoch;
-            for own_epoch in epochs.clone() {
-                let term = |epoch| ring::Range { epoch, ..range.clone() };
-                if !own.may_answer(&term(own_epoch), scene) {
-                    continue;
-                }
-                let others = self.machines.iter().filter_map(|machine| machine.process.as_ref());
-                for other in others.filter(|other| other.life.cell != life.cell) {
-                    for epoch in
-                        epochs.clone().filter(|epoch| other.may_answer(&term(*epoch), scene))
-                    {
-                        let newer = if epoch > own_epoch { other } else { own };
-                        let holds_ns = newer.member.hold_until_ns(range.id);
-                        if epoch == own_epoch || holds_ns <= newer.now(scene).mono_ns {
-                            self.fault.get_or_insert(format!(
-                                "range {}: cell {} in epoch {own_epoch} and cell {} in epoch \
-                                 {epoch} may both acknowledge changes",
-                                range.id,
-                                life.cell + 1,
-                                other.life.cell + 1
-                            ));
-                        }
-                    }
-                }
-            }
-        }
-    }
-
-    /// Why the ring is not as it should be. `None` if it is.
-    pub(crate) fn illness(&self, scene: &Scene) -> Option<String> {
-        let map = self.coordinator.map();
-        for range in &map.ranges {
-            let copies = range.in_sync().count();
-            if copies < usize::from(map.copies_wanted) || range.learner.is_some() {
-                return Some(format!("range {} has {copies} copies", range.id));
-            }
-            let primary = self.machines[index_of(range.primary)].process.as_ref();
-            if !primary.is_some_and(|process| process.may_answer(range, scene)) {
-                return Some(format!("cell {} does not serve range {}", range.primary, range.id));
-            }
-        }
-        let late = self.machines.iter().find(|machine| {
-            machine.process.as_ref().is_none_or(|it| it.ring.version() < map.version)
-        });
-        late.map(|machine| {
-            format!("a cell goes by map {}, not {}", machine.known.version, map.version)
-        })
-    }
 }
-
-/// Epochs before the present one in which a cell may still believe that it leads.
-const EPOCHS_BACK: u32 = 3;

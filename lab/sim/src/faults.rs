@@ -333,8 +333,8 @@ impl Faults {
         }
     }
 
-    /// The control plane of `cell` is cut off from all others, which find its connections broken. So
-    /// it is replaced before its leases end, knows nothing of that, and reaches its copies.
+    /// The control plane of `cell` is cut off from all others, which find its connections broken.
+    /// So it is replaced before its leases end, knows nothing of that, and reaches its copies.
     fn cut_control(&mut self, cell: usize, cells: &mut Cells, scene: &mut Scene) {
         for other in (0..cells.machines.len()).filter(|other| *other != cell) {
             cells.net.block_control([cell, other], true);

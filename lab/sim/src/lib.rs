@@ -39,12 +39,14 @@
 //! | `coordinator` | `history`, `scene` | the one map, its commands, and who hears of them when |
 //! | `client` | `dice`, `history`, `net`, `scene` | what clients do |
 //! | `cells` | `cell`, `client`, `clock`, `coordinator`, `driver`, `history`, `net`, `process`, `scene` | all cells, and what they send each other |
+//! | `checks` | `cells`, `scene` | what must be true of all cells |
 //! | `faults` | `cells`, `coordinator`, `scene` | what goes wrong, and when |
-//! | `world` | `cell`, `cells`, `client`, `clock`, `coordinator`, `dice`, `faults`, `history`, `linear`, `net`, `process`, `scene`, `trace` | one run, and what must be true of it |
+//! | `world` | `cell`, `cells`, `checks`, `client`, `clock`, `coordinator`, `dice`, `faults`, `history`, `linear`, `net`, `process`, `scene`, `trace` | one run, and what must be true of it |
 #![forbid(unsafe_code)]
 
 mod cell;
 mod cells;
+mod checks;
 mod client;
 mod clock;
 mod coordinator;

@@ -14,6 +14,7 @@
 
 use crate::cell::Shape;
 use crate::cells::{Cells, started};
+use crate::checks;
 use crate::client::{Client, Habits};
 use crate::clock::Clock;
 use crate::coordinator::Coordinator;
@@ -106,8 +107,8 @@ enum Phase {
     Over,
 }
 
-/// What the replies of the ring of `seed` mean. Of eight rings three read by fences, two take changes
-/// only while there are two copies, and one waits for no copy.
+/// What the replies of the ring of `seed` mean. Of eight rings three read by fences, two take
+/// changes only while there are two copies, and one waits for no copy.
 fn consistency(seed: u64) -> Consistency {
     let (durability, reads) = match seed % 8 {
         1 | 4 | 5 => (Durability::D1, Reads::Fence),
@@ -260,16 +261,16 @@ impl World {
             }
             Event::Keeper(life) => {
                 cells.step_keeper(life, scene);
-                cells.check_leases(life, scene);
+                checks::leases(cells, life, scene);
                 self.check_new_primary(life);
             }
             Event::Tick(life) => {
                 cells.step_member(life, None, scene);
-                cells.check_leases(life, scene);
+                checks::leases(cells, life, scene);
             }
             Event::Member(life, event) => {
                 cells.step_member(life, Some(*event), scene);
-                cells.check_leases(life, scene);
+                checks::leases(cells, life, scene);
             }
             Event::Beat(from, to, heartbeat) => cells.arrive_beat(from, to, heartbeat, scene),
             Event::Redial(from, life) => cells.redial(from, life, scene),
@@ -282,7 +283,7 @@ impl World {
                 cells.accept_client(&mut clients[client], client, cell, scene);
             }
             Event::Propose(call, command) => {
-                cells.check_stopped(&command, scene);
+                checks::stopped(cells, &command, scene);
                 cells.stop_deposed(&command, scene);
                 cells.coordinator.apply(call, command, history, scene);
             }
@@ -309,7 +310,7 @@ impl World {
     fn look(&mut self) {
         let is_idle = self.clients.iter().all(|client| client.waiting.is_empty());
         match self.phase {
-            Phase::Calm(since_ns) => match self.cells.illness(&self.scene) {
+            Phase::Calm(since_ns) => match checks::illness(&self.cells, &self.scene) {
                 None => {
                     self.phase = Phase::Finishing(self.scene.now_ns);
                     self.clients.iter_mut().for_each(|client| client.is_done = true);

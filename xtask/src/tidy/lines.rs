@@ -16,7 +16,7 @@ const PRODUCT: [&str; 12] = [
     "control", "drivers", "volvox",
 ];
 /// Most lines of the product. Lower it when lines go; do not raise it for what could be shorter.
-const PRODUCT_MAX: usize = 43_150;
+const PRODUCT_MAX: usize = 43_250;
 /// Most lines of everything else, likewise; 3,800 of them are the simulator of rings, and 3,100
 /// the proof of rings of processes. It is on its way to 18,100.
 const OUTSIDE_MAX: usize = 26_450;
