@@ -34,6 +34,8 @@ pub struct ExpiryClock {
     /// How far the clock is ahead of the monotonic one.
     ahead_ns: AtomicU64,
     ceiling_s: AtomicU32,
+    /// The latest second at which a request was executed.
+    executed_s: AtomicU32,
 }
 
 impl ExpiryClock {
@@ -42,7 +44,8 @@ impl ExpiryClock {
     #[must_use]
     pub fn new(unix_ns: u64, mono_ns: u64) -> Self {
         let ahead_ns = AtomicU64::new(unix_ns.saturating_sub(mono_ns));
-        Self { ahead_ns, ceiling_s: AtomicU32::new(u32::MAX) }
+        let [ceiling_s, executed_s] = [u32::MAX, 0].map(AtomicU32::new);
+        Self { ahead_ns, ceiling_s, executed_s }
     }
 
     /// The moment of requests.
@@ -51,6 +54,25 @@ impl ExpiryClock {
     pub fn at(&self, mono_ns: u64) -> Now {
         let expiry_s = self.own_s(mono_ns).min(self.ceiling_s.load(Ordering::Relaxed));
         Now { mono_ns, expiry_s }
+    }
+
+    /// The moment at which a request is executed that came in a batch of the moment `now`: not in
+    /// an earlier second than any before it.
+    ///
+    /// A worker takes the time once for a batch. One that was stopped receives more in that batch
+    /// when others have long answered in a later second; what has expired for their clients stays
+    /// expired for its own. A client that was shown something, and asks again, finds that second
+    /// stored here: the store comes before the reply, the load after the question. A batch that
+    /// began before the time of the ring was taken goes by that time, too.
+    #[inline]
+    #[must_use]
+    pub fn of_request(&self, now: Now) -> Now {
+        let latest_s = self.executed_s.load(Ordering::Relaxed);
+        if now.expiry_s > latest_s {
+            self.executed_s.fetch_max(now.expiry_s, Ordering::Relaxed);
+        }
+        let ceiling_s = self.ceiling_s.load(Ordering::Relaxed);
+        Now { expiry_s: now.expiry_s.max(latest_s).min(ceiling_s), ..now }
     }
 
     /// The second of this cell, whether or not it may be shown.
@@ -93,6 +115,19 @@ mod tests {
         let seconds = [7 * S, 7 * S + S / 2 - 1, 7 * S + S / 2, 10 * S].map(|at| clock.at(at));
         assert_eq!(seconds.map(|now| now.expiry_s), [1_000, 1_000, 1_001, 1_003]);
         assert_eq!(seconds[3].mono_ns, 10 * S);
+    }
+
+    #[test]
+    fn a_request_is_executed_in_no_earlier_second_than_one_before_it_and_in_none_above_the_ceiling()
+    {
+        let clock = ExpiryClock::new(5_000 * S, 0);
+        let second = |expiry_s| clock.of_request(Now { mono_ns: 7, expiry_s }).expiry_s;
+        assert_eq!([5_000, 5_002, 5_001].map(second), [5_000, 5_002, 5_002]);
+        // The time of the ring is taken; one batch has begun before.
+        clock.take(1_000, 8 * S);
+        assert_eq!([5_003, 1_000].map(second), [1_000, 1_000]);
+        clock.raise(1_001);
+        assert_eq!(second(1_000), 1_001);
     }
 
     #[test]

@@ -53,7 +53,7 @@ impl Clock {
 
     /// What gives the expiry second.
     #[must_use]
-    pub fn expiry(&self) -> &ExpiryClock {
+    pub fn expiry(&self) -> &Arc<ExpiryClock> {
         &self.expiry
     }
 

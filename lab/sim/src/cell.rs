@@ -2,7 +2,7 @@
 
 use crate::dice::Dice;
 use crate::outside::{Outside, lock};
-use base::MemoryBudget;
+use base::{ExpiryClock, MemoryBudget};
 use engine::EngineConfig;
 use peer::Secret;
 use service::{
@@ -89,6 +89,7 @@ pub(crate) fn ring_cell(
     cell: Arc<Cell>,
     identity: RingIdentity,
     outside: &Arc<Mutex<Outside>>,
+    expiry: Arc<ExpiryClock>,
     seed: u64,
 ) -> Arc<RingCell> {
     let nonces = Mutex::new(Dice::new(seed, 0));
@@ -102,7 +103,7 @@ pub(crate) fn ring_cell(
     };
     let finds = outside.clone();
     let find = move |finding| lock(&finds).findings.push(finding);
-    let host = RingHost { nonce: Box::new(nonce), find: Box::new(find) };
+    let host = RingHost { nonce: Box::new(nonce), find: Box::new(find), expiry };
     let secret = Secret::new(SECRET).expect("invariant: the secret is long enough");
     let ring = RingCell::new(cell, identity, secret, host);
     let ring = ring.expect("invariant: the cell has a log");

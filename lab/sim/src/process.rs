@@ -52,7 +52,7 @@ pub(crate) struct Process {
     pub(crate) life: Life,
     me: CellId,
     clock: Clock,
-    expiry: ExpiryClock,
+    expiry: Arc<ExpiryClock>,
     /// Its clock has jumped, or it has taken the second of one that has.
     pub(crate) is_time_wrong: bool,
     cell: Arc<Cell>,
@@ -86,7 +86,7 @@ impl Process {
     ) -> Self {
         let me = cell_id(life.cell);
         let mono_ns = clock.mono_ns(scene.now_ns);
-        let expiry = ExpiryClock::new(clock.wall_ns(scene.now_ns), mono_ns);
+        let expiry = Arc::new(ExpiryClock::new(clock.wall_ns(scene.now_ns), mono_ns));
         let founds = life == Life { cell: 0, number: 1 };
         if founds {
             expiry.take(expiry.own_s(mono_ns), mono_ns);
@@ -100,7 +100,8 @@ impl Process {
         let version_seed = if life.number == 1 { 1 } else { version_seed };
         let cell = cell(shape, &budget, version_seed, now);
         let identity = RingIdentity { ring: map.ring, cell: me, incarnation: life.number };
-        let ring = ring_cell(shape, cell.clone(), identity, &outside, scene.dice.number());
+        let seed = scene.dice.number();
+        let ring = ring_cell(shape, cell.clone(), identity, &outside, expiry.clone(), seed);
         let nothing = Arc::new(Map::new(map.ring, u32::MAX, 1));
         let keeper = Keeper::new(ring.clone(), nothing, now);
         let worker = |number: usize| {

@@ -5,14 +5,13 @@ use super::copies::{Exchanges, Origins, Room};
 use super::flushed::Flushed;
 use super::history::History;
 use super::job::{Job, Origin};
-use super::latest_second::LatestSecond;
 use super::retries::Tags;
 use super::routes::{self, Routes};
 use super::terms::{Term, Terms};
 use crate::cell::Cell;
 use crate::effect_log::EffectLog;
 use crate::replies::{log_of, several_of, with_copy};
-use base::Now;
+use base::{ExpiryClock, Now};
 use effects::{LaneId, Level, Levels, Place};
 use peer::{Decoder, Identity, Local, Nonce, Purpose, Secret, Target};
 use ring::{CellId, Change, Map, Memory, Outcome, Outlook, RangeId, Stamp};
@@ -103,6 +102,8 @@ pub struct RingHost {
     pub nonce: Box<dyn Fn() -> Nonce + Send + Sync>,
     /// Takes what the workers find.
     pub find: Box<dyn Fn(Finding) + Send + Sync>,
+    /// The clock by which items expire.
+    pub expiry: Arc<ExpiryClock>,
 }
 
 /// How workers are reached, once they run.
@@ -145,12 +146,11 @@ pub struct RingCell {
     pub(crate) log: Arc<EffectLog>,
     pub(crate) identity: RingIdentity,
     secret: Secret,
-    host: RingHost,
+    pub(crate) host: RingHost,
     reach: OnceLock<Reach>,
     routes: RwLock<Arc<Routes>>,
     map: RwLock<Arc<Map>>,
     pub(crate) terms: Terms,
-    pub(crate) latest_second: LatestSecond,
     pub(crate) origins: Origins,
     pub(crate) exchanges: Exchanges,
     /// The changes for which other cells may ask again.
@@ -184,7 +184,6 @@ impl RingCell {
         let mailed = log.lanes.logs().map(|_| AtomicBool::new(false)).collect();
         Ok(Arc::new(Self {
             room: Room::new(cell.clone()),
-            latest_second: LatestSecond::default(),
             tags: Tags::new(cell.budget()),
             cell,
             log,

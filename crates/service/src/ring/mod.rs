@@ -9,7 +9,6 @@
 //! |---|---|---|
 //! | `flushed` | nothing | which delayed flushes each slice has carried out |
 //! | `history` | nothing | how the map has changed |
-//! | `latest_second` | nothing | at which second requests are executed |
 //! | `not_now` | nothing | why a request is not executed now |
 //! | `reason` | nothing | why a stream ends |
 //! | `terms` | nothing | leaderships, and how long each may answer |
@@ -17,7 +16,7 @@
 //! | `retries` | nothing | what has come of requests that may be asked again |
 //! | `copies` | `reason`, `retries` | both ends of what is copied |
 //! | `routes` | `terms` | where requests go, by one map |
-//! | `cell` | `copies`, `flushed`, `history`, `job`, `latest_second`, `retries`, `routes`, `terms` | what all workers share |
+//! | `cell` | `copies`, `flushed`, `history`, `job`, `retries`, `routes`, `terms` | what all workers share |
 //! | `jump` | `cell` | how counters rise where another cell has given numbers |
 //! | `links` | `cell`, `copies`, `jump`, `reason`, `retries` | connections to other cells |
 //! | `requests` | `cell`, `job`, `links`, `not_now`, `retries`, `routes` | what clients and other cells ask for |
@@ -30,11 +29,12 @@ mod cell;
 mod copies;
 mod flushed;
 mod handler;
+#[cfg(test)]
+mod handler_test;
 mod history;
 mod job;
 mod jump;
 mod keeping;
-mod latest_second;
 mod links;
 mod not_now;
 mod reason;

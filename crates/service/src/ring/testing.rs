@@ -3,6 +3,7 @@
 use super::cell::{Finding, RingCell, RingHost, RingIdentity};
 use super::keeping::Keeper;
 use crate::testing::{NOW, cell_with_log};
+use base::ExpiryClock;
 use ring::{Addresses, CellId, Command, Incarnation, Map, Started};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -11,7 +12,8 @@ use std::sync::{Arc, Mutex};
 pub(super) fn first_cell(find: impl Fn(Finding) + Send + Sync + 'static) -> Arc<RingCell> {
     let identity = RingIdentity { ring: 7, cell: CellId(1), incarnation: 1 };
     let secret = peer::Secret::new(&[9; 32]).expect("long enough");
-    let host = RingHost { nonce: Box::new(|| [5; _]), find: Box::new(find) };
+    let expiry = Arc::new(ExpiryClock::new(0, 0));
+    let host = RingHost { nonce: Box::new(|| [5; _]), find: Box::new(find), expiry };
     RingCell::new(cell_with_log(64 << 20, true), identity, secret, host).expect("it has a log")
 }
 

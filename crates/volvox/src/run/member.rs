@@ -114,7 +114,8 @@ impl Joining {
             }
             Finding::Broken { cell, what } => tracing::warn!("the link to cell {cell}: {what}"),
         };
-        let host = RingHost { nonce: Box::new(move || random.nonce()), find: Box::new(find) };
+        let (nonce, expiry) = (Box::new(move || random.nonce()), clock.expiry().clone());
+        let host = RingHost { nonce, find: Box::new(find), expiry };
         let ring_cell = RingCell::new(cell, identity, secret, host)?;
         let nothing = Arc::new(Map::new(ring, u32::MAX, 1));
         let (plane, keeping) = Keeping::start(ring_cell.clone(), nothing, clock)?;

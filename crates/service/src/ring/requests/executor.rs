@@ -85,7 +85,7 @@ impl Executor {
     /// Begins a batch at `now`, unless one has begun. Returns the moment of what is executed next.
     #[inline]
     pub(crate) fn begin(&mut self, now: Now) -> Now {
-        self.now = self.ring.latest_second.at(now);
+        self.now = self.ring.host.expiry.of_request(now);
         if self.routes.is_none() {
             self.takes_routes();
         }

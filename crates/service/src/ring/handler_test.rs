@@ -1,0 +1,32 @@
+//! At which moment requests are executed.
+
+use super::handler::RingService;
+use super::testing::only_cell;
+use crate::testing::NOW;
+use crate::worker::Worker;
+use base::Now;
+use engine::{Put, WriteStatus};
+use memcache::Key;
+use session::{Answer, Handler, Reply, WorkerId};
+
+#[test]
+fn what_has_expired_for_one_worker_has_expired_for_one_whose_batch_began_before() {
+    let ring = only_cell();
+    let mut worker = Worker::new(ring.cell.clone());
+    worker.begin(NOW);
+    let put = Put { value: b"v", client_flags: 0, expiry_s: NOW.expiry_s + 1 };
+    let wrote = worker.set(&ring.cell.engine().key(b"key"), put, NOW);
+    assert_eq!(wrote, WriteStatus::Done);
+    worker.end();
+    let mut workers = [0, 1].map(|id| RingService::new(ring.clone(), WorkerId(id), 1));
+    let mut finds = |worker: usize, after_s: u32| {
+        let now = Now { expiry_s: NOW.expiry_s + after_s, ..NOW };
+        let (key, mut reply) = (Key::new(b"key").expect("short"), Reply::new());
+        let answer = workers[worker].get_now::<false>(now, key, &mut reply);
+        assert!(!matches!(answer, Answer::Declined), "it leads the key");
+        reply.bytes_mut().starts_with(b"VALUE")
+    };
+    assert!(finds(0, 0));
+    assert!(!finds(1, 1));
+    assert!(!finds(0, 0), "another worker has answered that it has expired");
+}
