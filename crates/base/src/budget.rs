@@ -234,9 +234,10 @@ impl MemoryBudget {
         over_share.max(self.used_total().saturating_sub(limit)).min(used)
     }
 
-    /// Changes the total. If more is held, [`Owner::Primary`] owes the rest.
-    pub fn resize(&self, total: u64) {
-        self.total.store(total, Ordering::Relaxed);
+    /// Changes the total, and returns what it was. If more is held, [`Owner::Primary`] owes the
+    /// rest.
+    pub fn resize(&self, total: u64) -> u64 {
+        self.total.swap(total, Ordering::Relaxed)
     }
 
     /// Bytes to keep free for the owners other than `owner` that hold less than their minimum.

@@ -1,7 +1,8 @@
 //! The moment of a call, and the second that expiry times are compared with.
 //!
 //! The drivers and the binary read clocks; all other crates receive [`Now`] as an argument and
-//! never read a clock. So a test sets the time, and all requests of a batch see the same one.
+//! never read a clock. So a test sets the time. All requests of a batch see the same one, but in a
+//! ring, where [`ExpiryClock::of_request`] may give a later second.
 //!
 //! Units: nanoseconds and seconds, as the names of the fields say. Neither clock goes back.
 
@@ -24,18 +25,19 @@ pub struct Now {
 ///
 /// ```text
 /// own second  = (monotonic clock + ahead) / 1 s     what this cell says to others
-/// shown       = min(own second, ceiling)            what requests are executed at
+/// shown       = min(own second, ceiling)            what a batch begins with
+/// executed    = min(max(shown, any before), ceiling) what a request of a ring is executed at
 /// ```
 ///
-/// Invariants: after [`ExpiryClock::take`] neither second goes back. A cell that is in no ring
-/// never calls it, and shows its own second.
+/// Invariants: after [`ExpiryClock::take`] no second goes back, and the ceiling is a second that
+/// has begun here. A cell that is in no ring never calls it, and shows its own second.
 #[derive(Debug)]
 pub struct ExpiryClock {
     /// How far the clock is ahead of the monotonic one.
     ahead_ns: AtomicU64,
     ceiling_s: AtomicU32,
-    /// The latest second at which a request was executed.
-    executed_s: AtomicU32,
+    /// The latest second with which a batch has come, since the process began.
+    batch_s: AtomicU32,
 }
 
 impl ExpiryClock {
@@ -44,8 +46,7 @@ impl ExpiryClock {
     #[must_use]
     pub fn new(unix_ns: u64, mono_ns: u64) -> Self {
         let ahead_ns = AtomicU64::new(unix_ns.saturating_sub(mono_ns));
-        let [ceiling_s, executed_s] = [u32::MAX, 0].map(AtomicU32::new);
-        Self { ahead_ns, ceiling_s, executed_s }
+        Self { ahead_ns, ceiling_s: AtomicU32::new(u32::MAX), batch_s: AtomicU32::new(0) }
     }
 
     /// The moment of requests.
@@ -56,8 +57,8 @@ impl ExpiryClock {
         Now { mono_ns, expiry_s }
     }
 
-    /// The moment at which a request is executed that came in a batch of the moment `now`: not in
-    /// an earlier second than any before it.
+    /// The moment at which to execute a request of a batch that began at `now`. Its second is not
+    /// earlier than that of any request before it.
     ///
     /// A worker takes the time once for a batch. One that was stopped receives more in that batch
     /// when others have long answered in a later second; what has expired for their clients stays
@@ -67,9 +68,9 @@ impl ExpiryClock {
     #[inline]
     #[must_use]
     pub fn of_request(&self, now: Now) -> Now {
-        let latest_s = self.executed_s.load(Ordering::Relaxed);
+        let latest_s = self.batch_s.load(Ordering::Relaxed);
         if now.expiry_s > latest_s {
-            self.executed_s.fetch_max(now.expiry_s, Ordering::Relaxed);
+            self.batch_s.fetch_max(now.expiry_s, Ordering::Relaxed);
         }
         let ceiling_s = self.ceiling_s.load(Ordering::Relaxed);
         Now { expiry_s: now.expiry_s.max(latest_s).min(ceiling_s), ..now }

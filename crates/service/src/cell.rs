@@ -200,9 +200,10 @@ impl Cell {
         if bytes > bytes_max {
             return Err(LimitRefused::TooHigh { bytes_max });
         }
-        let from = self.budget.total();
-        self.budget.resize(bytes);
-        self.host.limit_changed(LimitChange { from, to: bytes });
+        let from = self.budget.resize(bytes);
+        if from != bytes {
+            self.host.limit_changed(LimitChange { from, to: bytes });
+        }
         share_out(&self.budget, &self.options);
         Ok(())
     }

@@ -1,9 +1,9 @@
 //! The log of the cell: to standard error, to a file, or to both.
 //!
-//! There is one log for the process, started once. Requests are never logged, and no crate below
-//! this one logs. While the cell runs, the level can change, and the file can be opened again after
-//! it was renamed. A line that cannot be written is lost, because a full disk must not stop a
-//! cache.
+//! There is one log for the process, started once. Of requests only one that changes the limit on
+//! memory is logged, and no crate below this one logs. While the cell runs, the level can change,
+//! and the file can be opened again after it was renamed. A line that cannot be written is lost,
+//! because a full disk must not stop a cache.
 
 use std::fs::{File, OpenOptions};
 use std::io;

@@ -258,6 +258,26 @@ fn who_begins_empty_says_so_only_when_the_primary_before_has_stopped() {
     assert!(cells.may_answer(B, FIRST));
 }
 
+/// Of what was agreed, a cell that has just started may know nothing yet.
+#[test]
+fn who_has_known_no_range_begins_a_lost_one_no_sooner() {
+    let mut cells = Cells::new(2);
+    cells.end(A);
+    cells.run(2 * SILENCE_NS);
+    cells.end(B);
+    let started = Started { incarnation: Incarnation(2), ..cells.map.cells[&B].started };
+    cells.map.apply(&Command::Start { cell: B, started });
+    let range = cells.map.range(FIRST).expect("a range");
+    assert_eq!((range.primary, range.losses), (B, 1));
+    let mut member = Member::new(B, Arc::new(Map::new(7, 2, 2)), true, cells.now());
+    let map = Event::Map(Arc::new(cells.map.clone()));
+    member.handle(map, cells.now(), &mut Vec::new());
+    assert_eq!(member.may_answer_until_ns(FIRST, cells.now()), 0);
+    let later = Now { mono_ns: cells.now_ns + SILENCE_NS, ..cells.now() };
+    assert!(member.wakes_at_ns() <= later.mono_ns);
+    assert_eq!(member.may_answer_until_ns(FIRST, later), u64::MAX);
+}
+
 #[test]
 fn a_primary_that_is_cut_off_stops_before_its_copy_takes_over() {
     let mut cells = Cells::new(3);

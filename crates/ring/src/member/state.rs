@@ -47,8 +47,9 @@ pub struct Member {
     choice: Choice,
     /// By range, when the last lease ends that was granted to an earlier primary.
     holds: BTreeMap<RangeId, u64>,
-    /// By range that was lost, the epoch in which it begins again empty.
-    lost: BTreeMap<RangeId, u32>,
+    /// By range that was lost, until when this cell does not even answer that it is empty: an
+    /// earlier primary may still answer from what there was.
+    lost: BTreeMap<RangeId, u64>,
     /// By range, the latest second that an earlier primary may have shown.
     shown_s: BTreeMap<RangeId, u32>,
     /// The version of the map for which this cell is ready to learn.
@@ -69,7 +70,7 @@ impl Member {
         let mut peers = Peers::default();
         peers.adopt(&map, me, now.mono_ns);
         let lost = map.ranges.iter().filter(|range| range.losses > 0);
-        let lost = lost.map(|range| (range.id, range.epoch)).collect();
+        let lost = lost.map(|range| (range.id, now.mono_ns + SILENCE_NS)).collect();
         Self {
             me,
             map,
@@ -153,7 +154,8 @@ impl Member {
         if self.beats.are_due(now.mono_ns, has_heard) {
             self.beat(now, effects);
         }
-        let rules = [self.peers.due_ns(now.mono_ns), self.proposals.due_ns()];
+        let begins_ns = self.lost.values().copied().filter(|until| *until > now.mono_ns).min();
+        let rules = [self.peers.due_ns(now.mono_ns), self.proposals.due_ns(), begins_ns];
         let beats_ns = self.beats.next_ns();
         self.due_ns = rules.into_iter().flatten().fold(beats_ns, u64::min);
     }
@@ -180,8 +182,7 @@ impl Member {
     pub fn may_answer_until_ns(&self, range: RangeId, now: Now) -> u64 {
         let led = self.map.range(range).filter(|range| range.primary == self.me);
         let Some(range) = led else { return 0 };
-        let begins_empty = self.lost.get(&range.id) == Some(&range.epoch);
-        if begins_empty && now.mono_ns < self.hold_until_ns(range.id) {
+        if self.lost.get(&range.id).is_some_and(|until_ns| now.mono_ns < *until_ns) {
             return 0;
         }
         if self.time.ceiling_s() < self.shows_from_s(range.id) {
@@ -252,19 +253,22 @@ impl Member {
             return;
         }
         for range in &map.ranges {
-            let before = self.map.range(range.id).filter(|before| before.epoch < range.epoch);
-            let Some(before) = before else { continue };
-            if range.losses > before.losses {
-                self.lost.insert(range.id, range.epoch);
+            let known = self.map.range(range.id);
+            // The first map of a cell that has started may have no ranges yet.
+            let is_lost = range.losses > known.map_or(0, |known| known.losses);
+            if let Some(before) = known.filter(|known| known.epoch < range.epoch) {
+                if range.primary == self.me {
+                    self.shown_s.insert(range.id, self.time.shown_by_others_s());
+                }
+                // Also where another cell leads it now: this one may follow soon.
+                if let Some(peer) = self.peers.get(before.primary) {
+                    let until_ns = peer.heard_at_ns.min(now.mono_ns) + SILENCE_NS;
+                    let hold_ns = self.holds.entry(range.id).or_default();
+                    *hold_ns = until_ns.max(*hold_ns);
+                }
             }
-            if range.primary == self.me {
-                self.shown_s.insert(range.id, self.time.shown_by_others_s());
-            }
-            // Also where another cell leads it now: this one may follow soon.
-            if let Some(peer) = self.peers.get(before.primary) {
-                let until_ns = peer.heard_at_ns.min(now.mono_ns) + SILENCE_NS;
-                let hold_ns = self.holds.entry(range.id).or_default();
-                *hold_ns = until_ns.max(*hold_ns);
+            if is_lost {
+                self.lost.insert(range.id, self.hold_until_ns(range.id));
             }
         }
         self.peers.adopt(&map, self.me, now.mono_ns);

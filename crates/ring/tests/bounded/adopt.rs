@@ -21,9 +21,14 @@ impl Ring {
             Outcome::Applied(until) => version < until,
             _ => true,
         });
-        let Some(old) = old_map.map(|map| map.ranges[0].clone()) else {
-            return self.begins(own, &new, cell);
-        };
+        let old = old_map.map(|map| map.ranges[0].clone());
+        let known = old.as_ref().map_or(0, |old| old.losses);
+        if new.losses > known && self.keeps(Rule::EmptyWaits) {
+            let heard = old.as_ref().map(|old| own.silence[usize::from(index(old.primary))]);
+            let granted = heard.map_or(0, |silence| self.silence().saturating_sub(silence));
+            own.waits = own.waits.max(self.hold(own, granted));
+        }
+        let Some(old) = old else { return self.begins(own, &new, cell) };
         if new.primary == id(cell) {
             self.leads(own, &old, &new, cell);
         } else {

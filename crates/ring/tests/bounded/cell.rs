@@ -124,6 +124,8 @@ pub struct Cell {
     /// Ticks for which nothing of its own is shown, and the last version before it led.
     pub hold: u8,
     pub before: u8,
+    /// Ticks for which nothing at all is shown: the range was lost.
+    pub waits: u8,
     /// Ticks for which a lease may last that its life before has granted.
     pub young: u8,
     /// With whom it has exchanged tails in this epoch, one bit each.
@@ -156,6 +158,7 @@ impl Cell {
             learning: Learning::None,
             hold: 0,
             before: 0,
+            waits: 0,
             young: SILENCE,
             exchanged: 0,
             lease: [LEASE; CELLS],
@@ -171,6 +174,7 @@ impl Cell {
         self.lease.iter_mut().for_each(|age| *age = (*age + 1).min(LEASE));
         self.silence.iter_mut().for_each(|age| *age = (*age + 1).min(SILENCE));
         self.hold = self.hold.saturating_sub(1);
+        self.waits = self.waits.saturating_sub(1);
         self.young = self.young.saturating_sub(1);
     }
 

@@ -66,19 +66,14 @@ impl Ring {
             false => own.began_well,
         };
         let is_committed = own.version <= self.committed(world, cell);
-        let waits = self.waits_empty(own) || !self.has_exchanged(world, cell);
+        let waits = own.waits > 0 || !self.has_exchanged(world, cell);
         (may_answer && is_committed && !waits).then_some(own.item)
-    }
-
-    /// Whether a cell that began to lead with nothing waits for the end of the leases before.
-    fn waits_empty(&self, own: &Cell) -> bool {
-        own.hold > 0 && own.before == 0 && self.keeps(Rule::EmptyWaits)
     }
 
     /// What was lost counts no more once the primary that begins empty may show so.
     pub fn begins_again(&self, world: &mut World) {
         let Some(epoch) = world.lost else { return };
-        let shows = |own: &Cell| own.leads >= epoch && !self.waits_empty(own);
+        let shows = |own: &Cell| own.leads >= epoch && own.waits == 0;
         if world.cells.iter().any(shows) {
             (world.floor, world.lost) = (0, None);
         }

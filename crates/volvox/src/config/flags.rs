@@ -91,15 +91,16 @@ fn flag(key: &'static Key) -> Arg {
             .default_missing_value("true"),
         Value::List(_) => arg.value_name("LIST").action(ArgAction::Append),
         _ => {
-            let name = value_name(key);
-            let is_path = name == PATH;
-            let hint = if is_path { ValueHint::AnyPath } else { ValueHint::Unknown };
-            arg.value_name(name).value_hint(hint)
+            let hint = if is_path(key) { ValueHint::AnyPath } else { ValueHint::Unknown };
+            arg.value_name(value_name(key)).value_hint(hint)
         }
     }
 }
 
-const PATH: &str = "PATH";
+fn is_path(key: &Key) -> bool {
+    let ends = ["file", "socket", "directory"].into_iter().any(|end| key.name.ends_with(end));
+    key.rule.unit == Unit::None && ends
+}
 
 fn value_name(key: &Key) -> &'static str {
     match key.rule.unit {
@@ -107,7 +108,7 @@ fn value_name(key: &Key) -> &'static str {
         Unit::Seconds => "SECONDS",
         Unit::Bytes | Unit::Mebibytes => "SIZE",
         Unit::Octal => "MODE",
-        Unit::None if key.name.ends_with("file") || key.name.ends_with("socket") => PATH,
+        Unit::None if is_path(key) => "PATH",
         Unit::None => "VALUE",
     }
 }

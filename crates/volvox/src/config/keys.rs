@@ -163,8 +163,9 @@ pub static KEYS: &[Key] = keys! {
     process.core_dumps "core-dumps" ANY =>
         "Raise the limit on core files as far as the system allows; fail if none can be written.";
     log.level "log-level" ANY =>
-        "The least severe message that is logged: error, warn, info, debug or trace. Requests are \
-         never logged; debug and trace add nothing to info in this version.";
+        "The least severe message that is logged: error, warn, info, debug or trace. Of \
+         requests only cache_memlimit is logged; debug and trace add nothing to info in this \
+         version.";
     log.file "log-file" ANY =>
         "File to append the log to; empty for none. Opened again on SIGHUP.";
     log.stderr "log-stderr" ANY => "Log to standard error.";

@@ -29,7 +29,7 @@ pub struct Settings {
     pub protocol: ProtocolSettings,
     /// `[process]`: the process as the system sees it.
     pub process: ProcessSettings,
-    /// `[log]`: what is written about the cell itself; requests are never logged.
+    /// `[log]`: what is written about the cell itself; of requests only `cache_memlimit` is logged.
     pub log: LogSettings,
 }
 

@@ -54,7 +54,7 @@ pub static FLAGS: &[Flag] = flags! {
         Pass("server.connections_max");
     'k' "lock-memory" Nothing => "lock all memory against swapping", Set("memory.lock", "true");
     'v' "verbose" Nothing => "log what happens at start and stop",
-        RunPart(Special::Verbose, "-vv and -vvv log no more than -v; requests are never logged");
+        RunPart(Special::Verbose, "-vv and -vvv log no more than -v; no get or set is logged");
     'h' "help" Nothing => "print this help and exit", Action::Help;
     'i' "license" Nothing => "print the licence and exit", Action::License;
     'V' "version" Nothing => "print the version and exit", Action::Version;

@@ -9,7 +9,7 @@ use anyhow::Result;
 
 use super::counting::times;
 use super::faults::{Fault, Faults, role_of};
-use super::kept::{kills, pauses};
+use super::kept::{kills, kills_of_copies, pauses};
 use super::victims::Role;
 use crate::claim::{Claim, Measured};
 use crate::lab::Lab;
@@ -64,7 +64,7 @@ fn leader(lab: &Lab) -> Result<Measured> {
 }
 
 fn copy(lab: &Lab) -> Result<Measured> {
-    let all = kills(lab)?;
+    let all = kills_of_copies(lab)?;
     let bar = Bar { p50_ms: None, p99_ms: 200.0 };
     // The leader of the agreement must be followed first: that is the bar of `failover.leader`.
     let of = |fault: &Fault, kind: usize| {

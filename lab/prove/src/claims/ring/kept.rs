@@ -34,14 +34,15 @@ const KILLS: [Plan; 2] = [
     Plan {
         primaries: 300,
         leaders: 300,
-        // Those that lead ranges copy others, too.
-        copies: 60,
+        copies: 0,
         pauses: 0,
         paused_s: [0.0; 2],
         faults_max: 1500,
         time_max: Duration::from_secs(4 * 3600),
     },
 ];
+/// In the full form, a run of its own: cells that only copy.
+const COPIES: Plan = Plan { primaries: 0, leaders: 0, copies: 300, ..KILLS[1] };
 /// The pauses.
 const PAUSES: [Plan; 2] = [
     Plan {
@@ -95,6 +96,11 @@ pub const CLAIMS: &[Claim] = &[
 /// The run of kills, carried out once.
 pub(super) fn kills(lab: &Lab) -> Result<Faults> {
     shared(lab, "kills", lab.form(KILLS))
+}
+
+/// The run in which cells are killed that only copy: in the quick form that of all kills.
+pub(super) fn kills_of_copies(lab: &Lab) -> Result<Faults> {
+    if lab.is_long() { shared(lab, "kills of copies", COPIES) } else { kills(lab) }
 }
 
 /// The run of pauses, carried out once.
