@@ -1,0 +1,104 @@
+//! What keeps keys below the journal: a directory, an embedded database, a bucket.
+//!
+//! A backend keeps a record for each key, and some notes of the tier itself. It does not look into
+//! either. Its calls block, and are made by threads of the tier alone.
+
+use std::fmt;
+
+/// One change of one key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change<'a> {
+    /// The key has this record.
+    Put {
+        /// The key, of 1 to 250 bytes.
+        key: &'a [u8],
+        /// The record.
+        record: &'a [u8],
+    },
+    /// The key has no record. Not an error where it had none.
+    Delete {
+        /// The key.
+        key: &'a [u8],
+    },
+}
+
+impl Change<'_> {
+    /// The key that it changes.
+    #[must_use]
+    pub fn key(&self) -> &[u8] {
+        match self {
+            Self::Put { key, .. } | Self::Delete { key } => key,
+        }
+    }
+}
+
+/// Why a call of a backend failed, as far as that decides what follows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// It was not carried out, and may succeed later.
+    Transient,
+    /// Whether it was carried out is unknown, and it may still be.
+    Unknown,
+    /// There is no space.
+    Full,
+    /// It will fail again.
+    Permanent,
+    /// What lies there is not what was written.
+    Corrupt,
+}
+
+/// An error of a backend.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BackendError {
+    /// What follows.
+    pub failure: Failure,
+    /// What the backend says: one line, which names what it was about.
+    pub what: String,
+}
+
+impl fmt::Display for BackendError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.what)
+    }
+}
+
+impl std::error::Error for BackendError {}
+
+/// Keeps a record for each key.
+///
+/// What [`Backend::apply`] has returned `Ok` for survives a power cut, and every later
+/// [`Backend::get`] finds it. At most one call of `apply` is under way at a time; any number of
+/// `get` may be.
+pub trait Backend: Send + Sync {
+    /// What it is and where, for messages.
+    fn name(&self) -> &str;
+
+    /// Appends the record of `key` to `into`. Returns whether there is one.
+    ///
+    /// # Errors
+    /// When that cannot be found out. `into` may have any bytes more then.
+    fn get(&self, key: &[u8], into: &mut Vec<u8>) -> Result<bool, BackendError>;
+
+    /// Carries out `changes`, of which each is about another key. All or none of them, unless
+    /// [`Backend::is_atomic`] says otherwise.
+    ///
+    /// # Errors
+    /// When some may not have been carried out.
+    fn apply(&self, changes: &[Change<'_>]) -> Result<(), BackendError>;
+
+    /// Whether the changes of one call of [`Backend::apply`] are carried out as one, also where the
+    /// power is cut.
+    fn is_atomic(&self) -> bool;
+
+    /// The note of this name. Notes are few and short.
+    ///
+    /// # Errors
+    /// As [`Backend::get`].
+    fn note(&self, name: &str) -> Result<Option<Vec<u8>>, BackendError>;
+
+    /// Keeps a note, which is durable when this returns.
+    ///
+    /// # Errors
+    /// As [`Backend::apply`].
+    fn set_note(&self, name: &str, bytes: &[u8]) -> Result<(), BackendError>;
+}
