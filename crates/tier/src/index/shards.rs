@@ -1,0 +1,198 @@
+//! All shards of the dirty index, their locks, and what is counted over them.
+//!
+//! Each call locks one shard for as long as it takes to probe a few slots, or to copy one table when
+//! its size changes. A caller may hold the lock of a bucket or of a log meanwhile; nothing is called
+//! from here under the lock but the functions that walks are given.
+
+use super::entry::{Entry, Kind, Place};
+use super::slot::SHARD_BITS_MIN;
+use super::table::Table;
+use crate::key::KeyHash;
+use crate::sync::{AtomicU64, Mutex, Ordering, lock};
+use base::Version;
+
+/// What [`Index::capacity`] counts for each entry, in bytes.
+pub const ENTRY_BYTES: u64 = 56;
+
+/// Bits of the hash that name a shard. 512 shards: a table of ten million entries has a megabyte at
+/// most, which is copied in a fraction of a millisecond.
+const SHARD_BITS: u32 = 9;
+const SHARDS: usize = 1 << SHARD_BITS;
+const _: () = assert!(SHARD_BITS >= SHARD_BITS_MIN);
+
+/// Bytes of the shards without their slots.
+const FIXED_BYTES: u64 = (SHARDS * size_of::<Shard>()) as u64;
+const _: () = assert!(cfg!(shuttle) || FIXED_BYTES == 32 << 10);
+
+/// A shard, in a cache line of its own.
+#[repr(align(64))]
+struct Shard(Mutex<Table>);
+
+/// How far a walk over the index has come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cursor(u32);
+
+/// For each key the newest record that is not written back yet. Shared by threads.
+///
+/// ```
+/// use base::{SliceId, Version};
+/// use tier::{Entry, Index, KeyHasher, Kind, Place};
+///
+/// let index = Index::new(8 << 20);
+/// let hash = KeyHasher::new([7; 16]).hash(SliceId::of(b"key"), b"key");
+/// let place = Place { segment: 1, offset: 4096, bytes: 120 };
+/// let (first, second) = (Version::from_raw(1), Version::from_raw(2));
+/// let entry = Entry { place, version: first, expiry_s: 0, kind: Kind::Value };
+/// assert!(index.set(hash, entry) && index.names(hash, place));
+///
+/// let touch = Place { segment: 1, offset: 9000, bytes: 40 };
+/// assert!(index.touch(hash, second, 60, touch));
+/// assert_eq!(index.get(hash), Some(Entry { version: second, expiry_s: 60, ..entry }));
+/// assert!(!index.remove_if(hash, first), "it was touched since");
+/// assert!(index.remove_if(hash, second) && index.is_empty());
+/// ```
+pub struct Index {
+    shards: Box<[Shard]>,
+    capacity: u64,
+    len: AtomicU64,
+    /// Bytes of all slots.
+    slot_bytes: AtomicU64,
+}
+
+impl Index {
+    /// An empty index that takes at most `bytes_max` bytes, if the caller lets no more entries in
+    /// than [`Index::capacity`].
+    #[must_use]
+    pub fn new(bytes_max: u64) -> Self {
+        let shards = (0..SHARDS).map(|_| Shard(Mutex::new(Table::new()))).collect();
+        let capacity = bytes_max.saturating_sub(FIXED_BYTES) / ENTRY_BYTES;
+        Self { shards, capacity, len: AtomicU64::new(0), slot_bytes: AtomicU64::new(0) }
+    }
+
+    /// Most entries that it should have. It does not refuse more: [`Index::is_full`] is asked before
+    /// a change is made.
+    #[must_use]
+    pub fn capacity(&self) -> u64 {
+        self.capacity
+    }
+
+    /// How many entries it has.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        self.len.load(Ordering::Relaxed)
+    }
+
+    /// Whether it has no entry.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Whether it would have more entries than its capacity after `slack` more.
+    #[must_use]
+    pub fn is_full(&self, slack: u64) -> bool {
+        self.len().saturating_add(slack) > self.capacity
+    }
+
+    /// Bytes that it has allocated, without what the allocator adds.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        FIXED_BYTES + self.slot_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Keeps `entry`, unless the key has one of the same version or a higher one. Returns whether it
+    /// is kept.
+    ///
+    /// A value that comes after a touch of a higher version is ignored, too. So the changes of one
+    /// key have to come in the order of their log.
+    pub fn set(&self, hash: KeyHash, entry: Entry) -> bool {
+        self.change(hash, |table| table.set(hash, &entry))
+    }
+
+    /// Gives the entry of a key another version and expiry, if this version is higher. Place and
+    /// kind stay. A key without an entry gets one of [`Kind::TouchOf`], with the place of the
+    /// touch's own record. A removed key stays as it is. Returns whether anything was changed.
+    pub fn touch(
+        &self,
+        hash: KeyHash,
+        version: Version,
+        expiry_s: u32,
+        place_if_missing: Place,
+    ) -> bool {
+        let entry = Entry { place: place_if_missing, version, expiry_s, kind: Kind::TouchOf };
+        self.change(hash, |table| table.touch(hash, &entry))
+    }
+
+    /// The entry of a key.
+    #[must_use]
+    pub fn get(&self, hash: KeyHash) -> Option<Entry> {
+        lock(&self.shard(hash).0).get(hash)
+    }
+
+    /// Whether the entry of a key has this place: the record there is the newest with a value.
+    #[must_use]
+    pub fn names(&self, hash: KeyHash, place: Place) -> bool {
+        self.get(hash).is_some_and(|entry| entry.place == place)
+    }
+
+    /// Removes the entry of a key that was written back at `version`, unless the key was changed
+    /// since. Returns whether it was removed.
+    pub fn remove_if(&self, hash: KeyHash, version: Version) -> bool {
+        self.change(hash, |table| table.remove_if(hash, version))
+    }
+
+    /// One step of a walk: shows the entries of the next shard to `keep`, under its lock, and removes
+    /// those for which `keep` returns `false`. Returns how to continue, or `None` after the last
+    /// shard. A walk begins with `Cursor::default()`. It shows each entry once that is there for the
+    /// whole time. `keep` calls nothing of this index.
+    pub fn walk(
+        &self,
+        cursor: Cursor,
+        keep: impl FnMut(KeyHash, &Entry) -> bool,
+    ) -> Option<Cursor> {
+        let number = cursor.0 as usize;
+        let shard = self.shards.get(number)?;
+        self.change_shard(shard, |table| table.retain(top(number), keep));
+        (number + 1 < SHARDS).then_some(Cursor(cursor.0 + 1))
+    }
+
+    /// Shows all entries to `see`, one shard after the other, each under its lock. `see` calls
+    /// nothing of this index.
+    pub fn for_each(&self, mut see: impl FnMut(KeyHash, &Entry)) {
+        for (number, shard) in self.shards.iter().enumerate() {
+            lock(&shard.0).for_each(top(number), &mut see);
+        }
+    }
+
+    fn shard(&self, hash: KeyHash) -> &Shard {
+        &self.shards[hash.top(SHARD_BITS)]
+    }
+
+    fn change<T>(&self, hash: KeyHash, change: impl FnOnce(&mut Table) -> T) -> T {
+        self.change_shard(self.shard(hash), change)
+    }
+
+    /// Changes a table under its lock, and counts what that added and removed.
+    fn change_shard<T>(&self, shard: &Shard, change: impl FnOnce(&mut Table) -> T) -> T {
+        let mut table = lock(&shard.0);
+        let before = (table.len(), table.bytes());
+        let done = change(&mut table);
+        count(&self.len, before.0, table.len());
+        count(&self.slot_bytes, before.1, table.bytes());
+        done
+    }
+}
+
+/// The top bits of the hashes of a shard, in their places.
+fn top(shard: usize) -> u64 {
+    (shard as u64) << (u64::BITS - SHARD_BITS)
+}
+
+/// Adds to a sum what one part of it has grown by.
+#[inline]
+fn count(sum: &AtomicU64, before: usize, after: usize) {
+    if after != before {
+        // Wraps around where the part is smaller than it was: so does the addition.
+        sum.fetch_add((after as u64).wrapping_sub(before as u64), Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,20 @@
+//! Atomics and the lock, or those of a model checker (shuttle) in their place.
+//!
+//! Every file takes them from here, so that a checker sees each access.
+
+#[cfg(shuttle)]
+use shuttle as source;
+pub(crate) use source::sync::atomic::{AtomicU64, Ordering, fence};
+pub(crate) use source::sync::{Mutex, MutexGuard};
+#[cfg(not(shuttle))]
+use std as source;
+use std::sync::PoisonError;
+
+/// Whether a model checker runs: then there are few shards, so that keys meet in them.
+pub(crate) const MODEL: bool = cfg!(shuttle);
+
+/// Takes the lock, also after a panic: what it guards is complete whenever code of a caller runs.
+#[inline]
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
