@@ -180,6 +180,15 @@ pub trait EffectSink {
         effect: &Effect<'_>,
         stamp: impl FnOnce() -> Result<Version, Refused>,
     ) -> Result<Version, Refused>;
+
+    /// Whether a key without an item in memory has none elsewhere either. Asked under the lock of
+    /// the bucket of the key, before anything is decided by the absence of an item. `false`: the
+    /// operation is to be carried out later, and has changed nothing. (A dead item of the key was
+    /// removed before this is asked, and its effect committed.)
+    #[inline(always)]
+    fn is_absent(&mut self, _key: KeyId, _bytes: &[u8]) -> bool {
+        true
+    }
 }
 
 /// Takes no effects.

@@ -16,7 +16,7 @@ use crate::reading::{self, FetchOptions, Found, HeldValue, Prefetched, Read, Rea
 use crate::segments::{KeptForCopies, SegmentCounts, Segments, pinned_bytes, value_bytes_max};
 use crate::slices::{KEPT, Role, Slices};
 use crate::sync::Ordering;
-use crate::transfer::{self, Applied, Cursor, ItemSink, More};
+use crate::transfer::{self, Applied, Cursor, Filled, ItemSink, Loaded, More};
 use crate::writing::{self, Action, Ahead, Arriving, Mode, Op, Put, WriteResult, WriteStatus};
 use base::{Effect, EffectSink, MemoryBudget, Now, Owner, SliceId, SliceRange, Version};
 use std::convert::Infallible;
@@ -311,6 +311,25 @@ impl Engine {
         (work.may_evict, work.is_copying) = (self.items.config().evict, false);
         self.eviction.pay(work);
         applied
+    }
+
+    /// Installs an item that was loaded from below the memory, unless there is one of its key, which
+    /// is newer. No effect is committed for it, and it keeps its version. `admit` is asked at
+    /// most once: under the lock of the bucket, right before the item is published, which nothing
+    /// prevents then. The pin may move on. Space is made as for a write: `sink` takes what is
+    /// removed.
+    pub fn fill<S: EffectSink>(
+        &self,
+        pin: &mut Pin,
+        item: &Loaded<'_>,
+        now: Now,
+        sink: &mut S,
+        admit: impl FnMut() -> bool,
+    ) -> Filled {
+        let mut work = self.work(pin, now, sink);
+        let filled = transfer::fill(&self.eviction, &mut work, item, admit);
+        self.settle(&mut work, item.key.id.slice);
+        filled
     }
 
     /// Passes the items of `slices` to `sink`, from `at` on, until at least `items` were passed, a

@@ -23,7 +23,7 @@
 //! | eviction | grace, index, item, items, keys, local, obstacle, segments, sync | what must go |
 //! | reading | index, item, items, keys, local, obstacle, segments, sync | from a key to its value |
 //! | writing | config, eviction, index, item, items, keys, local, obstacle, reading, segments | a change |
-//! | transfer | eviction, index, item, items, keys, local, obstacle, reading, writing | copies |
+//! | transfer | eviction, index, item, items, keys, local, obstacle, reading, writing | copies, fills |
 //! | error | config | why an engine could not be made |
 //! | engine | * | what users call |
 //!
@@ -62,5 +62,5 @@ pub use reading::{
 };
 pub use segments::KeptForCopies;
 pub use slices::Role;
-pub use transfer::{Applied, Cursor, ItemSink, More, WalkedItem};
+pub use transfer::{Applied, Cursor, Filled, ItemSink, Loaded, More, WalkedItem};
 pub use writing::{Action, Arriving, Mode, Op, Put, WriteResult, WriteStatus};

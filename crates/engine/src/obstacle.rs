@@ -10,4 +10,6 @@ pub enum Obstacle {
     Memory,
     /// The sink of effects.
     Sink(Refused),
+    /// The key has no item in memory, and the sink does not say that it has none elsewhere either.
+    Elsewhere,
 }

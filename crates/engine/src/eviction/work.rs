@@ -20,6 +20,12 @@ pub(crate) struct Work<'w, S> {
 }
 
 impl<S> Work<'_, S> {
+    /// The same work, with another sink.
+    pub(crate) fn with_sink<'s, T>(&'s mut self, sink: &'s mut T) -> Work<'s, T> {
+        let Self { items, ghosts, now, may_evict, is_copying, .. } = *self;
+        Work { items, ghosts, pin: &mut *self.pin, now, sink, may_evict, is_copying }
+    }
+
     /// The arena whose open segments it fills.
     pub(crate) fn arena(&self) -> usize {
         self.items.segments().arena_of(self.pin.number())

@@ -9,12 +9,13 @@
 //! the effects. So that there is space, some is kept free for copies, and the other engine emits no
 //! more than was promised to it.
 
-use crate::eviction::{Eviction, Failed, Stopped, Work, with_space};
+use super::given::Given;
+use crate::eviction::{Eviction, Failed, Stopped, Work};
 use crate::item::Attributes;
 use crate::keys::{KEY_BYTES_MAX, Key};
 use crate::obstacle::Obstacle;
-use crate::writing::{Ahead, Writer, overwrite_copy, write_if_long};
-use base::{Change, Effect, EffectSink, KeyId, Refused, Removal, SliceId, Space, Value, Version};
+use crate::writing::{Ahead, Writer, overwrite_copy, with_space_ahead, write_if_long};
+use base::{Change, Effect, EffectSink, Removal, SliceId, Value, Version};
 
 /// The result of applying an effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,26 +31,6 @@ pub enum Applied {
     /// The effect is malformed: its key is not of the slice, its key has no legal length, its value
     /// is too long, or its version is zero. Nothing was changed.
     Malformed,
-}
-
-/// Gives an effect the version that it has.
-struct Given(Version);
-
-impl EffectSink for Given {
-    const ON: bool = false;
-
-    fn reserve(&mut self, _: SliceId, _: Space<'_>) -> Result<(), Refused> {
-        Ok(())
-    }
-
-    fn commit(
-        &mut self,
-        _: KeyId,
-        _: &Effect<'_>,
-        _: impl FnOnce() -> Result<Version, Refused>,
-    ) -> Result<Version, Refused> {
-        Ok(self.0)
-    }
 }
 
 /// Makes the item as `effect` says, unless it is as new.
@@ -106,12 +87,9 @@ fn apply_any<S: EffectSink>(
         }
         Change::Touch(_, None) | Change::Remove(_) => None,
     };
-    let mut ahead = Ahead::default();
-    let applied = with_space(eviction, work, |work| {
-        let applied = try_apply(work, (effect, key), put, version, &mut ahead);
-        ahead.end_attempt(work, applied)
+    let applied = with_space_ahead(eviction, work, |work, ahead| {
+        try_apply(work, (effect, key), put, version, ahead)
     });
-    ahead.give_back(work);
     work.pin.trim_scratch();
     items.index().resizing(slice).adjust(work.pin.grace());
     match applied {
@@ -129,10 +107,8 @@ fn try_apply<S>(
     ahead: &mut Ahead,
 ) -> Result<Applied, Stopped> {
     let items = work.items;
-    let sink = &mut Given(version);
-    let Work { ghosts, now, .. } = *work;
-    let pin = &mut *work.pin;
-    let mut given = Work { pin, sink, items, ghosts, now, may_evict: false, is_copying: true };
+    let sink = &mut Given { version, admit: || true };
+    let mut given = work.with_sink(sink);
     if let Some((with, value)) = &put {
         write_if_long(ahead, &mut given, key, with, *value)?;
     }

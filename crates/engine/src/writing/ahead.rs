@@ -4,9 +4,10 @@
 //! Invariants: between two attempts nothing but `whole` and its chunks is held. An attempt that
 //! does not publish what was written counts it dead before its batch ends.
 
-use crate::eviction::{Stopped, Work};
+use crate::eviction::{Eviction, Failed, Stopped, Work, with_space};
 use crate::item::Attributes;
 use crate::segments::{Addr, ENTRY_BYTES, SegmentId, Segments};
+use base::EffectSink;
 
 /// Chunks of full length that a segment holds.
 pub(super) const CHUNKS_PER_SEGMENT: usize = 2;
@@ -179,4 +180,20 @@ impl Ahead {
         }
         *self = Self::default();
     }
+}
+
+/// Runs `attempt`, which may write ahead, until it no longer lacks space, making space in between.
+/// What it wrote and no item came to need is given back.
+pub(crate) fn with_space_ahead<T, S: EffectSink>(
+    eviction: &Eviction,
+    work: &mut Work<'_, S>,
+    mut attempt: impl FnMut(&mut Work<'_, S>, &mut Ahead) -> Result<T, Stopped>,
+) -> Result<T, Failed> {
+    let mut ahead = Ahead::default();
+    let ended = with_space(eviction, work, |work| {
+        let ended = attempt(work, &mut ahead);
+        ahead.end_attempt(work, ended)
+    });
+    ahead.give_back(work);
+    ended
 }

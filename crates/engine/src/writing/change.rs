@@ -186,6 +186,9 @@ impl<'e, S: EffectSink> Attempt<'_, 'e, '_, S> {
     }
 
     fn write_missing(&mut self) -> Result<WriteResult, Stopped> {
+        if !self.op.stores_anyway() && !self.writer.is_absent() {
+            return Ok(WriteResult::ended(WriteStatus::Later(Obstacle::Elsewhere)));
+        }
         let number;
         let mut digits = [0; NUMBER_BYTES_MAX];
         let (value, client_flags, expiry_s) = match self.op.action {

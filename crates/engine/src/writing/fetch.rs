@@ -123,6 +123,9 @@ fn create<S: EffectSink, R: ReadSink>(
     options: &FetchOptions,
     out: &mut R,
 ) -> Result<Read, Stopped> {
+    if !writer.is_absent() {
+        return Ok(Read::Later(Obstacle::Elsewhere));
+    }
     let Some(expiry_s) = options.vivify else { return Ok(Read::Miss) };
     let with = Attributes {
         expiry_s,

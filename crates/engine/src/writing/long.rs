@@ -27,13 +27,13 @@ use base::EffectSink;
 const SEGMENTS_AT_ONCE: usize = 16;
 
 /// What is known of an item that was looked at before its chain is locked for a change.
-pub(super) struct Looked {
+pub(crate) struct Looked {
     /// The pool that an item of the key belongs to.
     pub(super) pool: Pool,
     /// That of the chunks of a new value: they prove themselves, also while memory fills.
     pub(super) chunks_pool: Pool,
     /// Whether the key has an item that is alive.
-    pub(super) alive: bool,
+    pub(crate) alive: bool,
     /// Length of its value.
     pub(super) value_bytes: usize,
 }
@@ -44,7 +44,7 @@ pub(super) fn is_long(geometry: &Geometry, value_bytes: usize) -> bool {
 }
 
 /// Looks at the item of `key`. It may change at once.
-pub(super) fn look<S: EffectSink>(
+pub(crate) fn look<S: EffectSink>(
     work: &mut Work<'_, S>,
     key: &Key<'_>,
 ) -> Result<Looked, Stopped> {

@@ -17,11 +17,11 @@ mod op;
 mod set;
 mod writer;
 
-pub(crate) use ahead::Ahead;
+pub(crate) use ahead::{Ahead, with_space_ahead};
 pub use arriving::Arriving;
 pub(crate) use change::write;
 pub(crate) use fetch::fetch;
-pub(crate) use long::write_if_long;
+pub(crate) use long::{look, write_if_long};
 pub use op::{Action, Mode, Op, Put, WriteResult, WriteStatus};
 pub(crate) use set::{overwrite, overwrite_copy};
 pub(crate) use writer::Writer;

@@ -31,6 +31,12 @@ impl<'a> Op<'a> {
     pub fn new(key: Key<'a>, action: Action<'a>) -> Self {
         Self { key, action, compare: None, older_as_stale: false, cas: None, report: false }
     }
+
+    /// Whether it stores its value with an item and without one.
+    #[inline(always)]
+    pub(crate) fn stores_anyway(&self) -> bool {
+        matches!(self.action, Action::Store { mode: Mode::Set, .. }) && self.compare.is_none()
+    }
 }
 
 /// When a value is stored, and what happens to the present one.

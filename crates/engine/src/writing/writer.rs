@@ -65,7 +65,7 @@ impl<'w, 'e, S: EffectSink> Writer<'w, 'e, S> {
     }
 
     /// The item of the key if it is alive. A dead one is removed.
-    pub(super) fn find_alive(
+    pub(crate) fn find_alive(
         &mut self,
         chain: &mut Chain<'_>,
     ) -> Result<Option<Current<'e>>, Refused> {
@@ -75,6 +75,13 @@ impl<'w, 'e, S: EffectSink> Writer<'w, 'e, S> {
         }
         self.remove(chain, &current, Removal::Expired)?;
         Ok(None)
+    }
+
+    /// Whether the key, which has no item here, has none elsewhere either: asked before anything is
+    /// decided by that, with the chain locked.
+    #[inline(always)]
+    pub(super) fn is_absent(&mut self) -> bool {
+        !S::ON || self.work.sink.is_absent(self.key.id, self.key.bytes)
     }
 
     /// Takes the item out of the index, and counts its words as dead.

@@ -186,7 +186,7 @@ impl Writer {
             match obstacle {
                 Obstacle::Memory => count(&shared.later),
                 Obstacle::Sink(Refused::Full) => count(&shared.full),
-                Obstacle::Sink(why) => panic!("{command:?}: {why:?}"),
+                why => panic!("{command:?}: {why:?}"),
             }
             self.rest();
         }
