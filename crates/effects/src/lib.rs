@@ -113,4 +113,4 @@ pub use log::Log;
 pub use made::{Made, MadeKind, TAG_BYTES, Tag};
 pub use part::{FellOut, Part, Refusals, Unfollowed};
 pub use readers::{JoinError, Joining, Mark, READERS_MAX, ReaderId, Who};
-pub use sink::WorkerSink;
+pub use sink::{Observer, WorkerSink};

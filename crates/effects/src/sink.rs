@@ -25,6 +25,22 @@ struct Held {
     last: u64,
 }
 
+/// What else must know of the changes of a sink, under the lock of their bucket: it returns at once.
+pub trait Observer: Send + Sync {
+    /// Whether this version of `slice` may be given out.
+    fn allows(&self, slice: SliceId, version: Version) -> bool;
+
+    /// The item of `key` has changed, and not only in this memory: it was not evicted, and has not
+    /// expired. The change is in its log.
+    fn changed(&self, slice: SliceId, key: &[u8]);
+
+    /// Any item may have changed. That is in the logs.
+    fn changed_all(&self);
+
+    /// Whether `key`, which has no item in memory, has none elsewhere either.
+    fn is_absent(&self, slice: SliceId, key: &[u8]) -> bool;
+}
+
 /// The request in execution, whose change of `key` gets a tag.
 struct Tagging {
     key: KeyId,
@@ -56,6 +72,9 @@ pub struct WorkerSink {
     /// Why the last plain put was refused.
     refused: Refused,
     tagging: Option<Tagging>,
+    observer: Option<Arc<dyn Observer>>,
+    /// Whether there is a tag or an observer.
+    is_special: bool,
 }
 
 const _: () = assert!(crate::LANES_MAX <= u64::BITS as usize);
@@ -80,7 +99,14 @@ impl WorkerSink {
             last: 0,
             refused: Refused::Full,
             tagging: None,
+            observer: None,
+            is_special: false,
         }
+    }
+
+    /// Has `observer` know of every change from now on.
+    pub fn set_observer(&mut self, observer: Arc<dyn Observer>) {
+        (self.observer, self.is_special) = (Some(observer), true);
     }
 
     /// The logs that it appends to.
@@ -126,10 +152,12 @@ impl WorkerSink {
     /// not made for a request.
     pub fn begin_tag(&mut self, key: KeyId, tag: Tag) {
         self.tagging = Some(Tagging { key, tag, made: None });
+        self.is_special = true;
     }
 
     /// No change gets a tag any more. Returns what the last one has made that got it.
     pub fn end_tag(&mut self) -> Option<Made> {
+        self.is_special = self.observer.is_some();
         self.tagging.take().and_then(|tagging| tagging.made)
     }
 
@@ -236,6 +264,9 @@ impl WorkerSink {
             held.appended(position, charge, false);
             self.last = lane.0;
             places.push(Place { lane, position });
+        }
+        if let Some(observer) = &self.observer {
+            observer.changed_all();
         }
         Ok(())
     }
@@ -381,7 +412,33 @@ impl WorkerSink {
         Ok(version)
     }
 
-    /// A change while a request with a tag is in execution.
+    /// A change that gets a tag, or that an observer is to know of.
+    #[inline(never)]
+    fn commit_special(
+        &mut self,
+        key: KeyId,
+        effect: &Effect<'_>,
+        stamp: impl FnOnce() -> Result<Version, Refused>,
+    ) -> Result<Version, Refused> {
+        let Some(observer) = self.observer.take() else {
+            return self.commit_tagged(key, effect, stamp);
+        };
+        let stamp = || {
+            let version = stamp()?;
+            let may_be = observer.allows(key.slice, version);
+            may_be.then_some(version).ok_or(Refused::Full)
+        };
+        let committed = self.commit_tagged(key, effect, stamp);
+        let is_of_memory =
+            matches!(effect.change, Change::Remove(Removal::Evicted | Removal::Expired));
+        if committed.is_ok() && !is_of_memory {
+            observer.changed(key.slice, effect.key);
+        }
+        self.observer = Some(observer);
+        committed
+    }
+
+    /// A change while a request with a tag may be in execution.
     #[inline(never)]
     fn commit_tagged(
         &mut self,
@@ -476,8 +533,8 @@ impl EffectSink for WorkerSink {
         effect: &Effect<'_>,
         stamp: impl FnOnce() -> Result<Version, Refused>,
     ) -> Result<Version, Refused> {
-        if self.tagging.is_some() {
-            return self.commit_tagged(key, effect, stamp);
+        if self.is_special {
+            return self.commit_special(key, effect, stamp);
         }
         if let Change::Put(Value::Parts([value, []]), facts) = effect.change
             && is_plain(&facts)
@@ -488,6 +545,11 @@ impl EffectSink for WorkerSink {
             return committed.ok_or(self.refused);
         }
         self.commit_any(key.slice, effect, None, stamp)
+    }
+
+    #[inline]
+    fn is_absent(&mut self, key: KeyId, bytes: &[u8]) -> bool {
+        self.observer.as_ref().is_none_or(|observer| observer.is_absent(key.slice, bytes))
     }
 }
 

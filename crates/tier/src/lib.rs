@@ -8,17 +8,34 @@
 //! | `key` | nothing | the hash that stands for a key |
 //! | `index` | `key`, `sync` | where the newest record of each key lies that is not written back |
 //! | `lookups` | `key`, `sync` | which keys are looked up below, and which are missing there |
+//! | `stored` | nothing | the record of a key below |
+//! | `journal` | `disk`, `index`, `key`, `sync` | the logs of effects on the disk |
+//! | `layers` | `backend`, `index`, `journal`, `key`, `stored` | journal, index and backend, together |
+//! | `flusher` | `backend`, `index`, `journal`, `key`, `layers`, `stored` | how what is dirty is written back |
+//! | `tier` | * | the tier of a cell |
 #![forbid(unsafe_code)]
 
 mod backend;
 mod disk;
+mod flusher;
 mod index;
+mod journal;
 mod key;
+mod layers;
 mod lookups;
+mod stored;
 mod sync;
+mod tier;
 
 pub use backend::{Backend, BackendError, Change, Failure};
 pub use disk::{Disk, File};
+pub use flusher::Flushed;
 pub use index::{Cursor, ENTRY_BYTES, Entry, Index, Kind, Place};
+pub use journal::{JournalId, RecoverError};
 pub use key::{KeyHash, KeyHasher};
+pub use layers::Loaded;
 pub use lookups::{Begun, Finished, Lookups, MISSING_NS, Outcome, Ticket, Waiters};
+pub use stored::Stored;
+pub use tier::{
+    Ack, Job, Recovered, Summary, Tier, TierConfig, TierError, TierReport, Wanted,
+};

@@ -141,6 +141,19 @@ impl Index {
         self.change(hash, |table| table.remove_if(hash, version))
     }
 
+    /// The record at `place` was written back as of `version`. Removes the entry of the key, and
+    /// returns `true`, unless the key was changed since. If it was only touched since, the entry
+    /// says from now on that the value lies below.
+    pub fn written_back(&self, hash: KeyHash, place: Place, version: Version) -> bool {
+        self.change(hash, |table| table.written_back(hash, place, version))
+    }
+
+    /// The record at `from` lies at `to` now: the entry of the key names that, if it named `from`.
+    /// Returns whether it did.
+    pub fn relocate(&self, hash: KeyHash, from: Place, to: Place) -> bool {
+        self.change(hash, |table| table.relocate(hash, from, to))
+    }
+
     /// One step of a walk: shows the entries of the next shard to `keep`, under its lock, and removes
     /// those for which `keep` returns `false`. Returns how to continue, or `None` after the last
     /// shard. A walk begins with `Cursor::default()`. It shows each entry once that is there for the

@@ -95,6 +95,16 @@ impl Slot {
         Version::from_raw(self.version)
     }
 
+    /// Says that the value lies below, and that only version and expiry are newer.
+    pub(super) fn becomes_touch(&mut self) {
+        self.high = self.high & REST | (Kind::TouchOf as u64) << KIND_SHIFT;
+    }
+
+    /// Changes the place, and nothing else.
+    pub(super) fn relocate(&mut self, place: Place) {
+        (self.segment, self.offset, self.bytes) = (place.segment, place.offset, place.bytes);
+    }
+
     /// Changes version and expiry, and nothing else.
     pub(super) fn touch(&mut self, version: Version, expiry_s: u32) {
         self.version = version.raw();

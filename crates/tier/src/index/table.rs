@@ -13,7 +13,7 @@
 //! Homes rise with the hash, and so does the order of entries: when a table changes its size, both
 //! tables are passed over from front to back.
 
-use super::entry::{Entry, Kind};
+use super::entry::{Entry, Kind, Place};
 use super::slot::{SLOT_BYTES, Slot};
 use crate::key::{KeyHash, place_of};
 use base::Version;
@@ -84,6 +84,31 @@ impl Table {
             self.shrink();
         }
         at.is_some()
+    }
+
+    /// The record at `place` was written back as of `version`: removes the entry of the key, or
+    /// notes that only a touch is left, if the key was touched since. Does nothing if the key was
+    /// changed otherwise.
+    pub(super) fn written_back(&mut self, hash: KeyHash, place: Place, version: Version) -> bool {
+        if self.remove_if(hash, version) {
+            return true;
+        }
+        let Some(at) = self.find(hash) else { return false };
+        let entry = self.slots[at].entry();
+        if entry.is_some_and(|entry| entry.place == place && entry.kind == Kind::Value) {
+            self.slots[at].becomes_touch();
+        }
+        false
+    }
+
+    /// The record at `from` lies at `to` now. Returns whether the key has an entry that named it.
+    pub(super) fn relocate(&mut self, hash: KeyHash, from: Place, to: Place) -> bool {
+        let Some(at) = self.find(hash) else { return false };
+        let names = self.slots[at].entry().is_some_and(|entry| entry.place == from);
+        if names {
+            self.slots[at].relocate(to);
+        }
+        names
     }
 
     /// Shows every entry to `keep`, and removes those for which it returns `false`. `top`: the top

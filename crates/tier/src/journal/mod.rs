@@ -1,0 +1,567 @@
+//! The journal: the logs of effects on the disk, in segments.
+//!
+//! ```text
+//! log of a lane --write--> open segment --sync--> durable --flushed--> free
+//!                 |                        |
+//!                 +-> index, mark Written  +-> mark Durable: the log frees its entries
+//! ```
+//!
+//! Each lane has an open segment of its own. Whoever finds nobody at it writes a lane: a worker at
+//! the end of its batch, or the thread that syncs. Nobody waits for it.
+//!
+//! | room | may use | what it is |
+//! |---|---|---|
+//! | `format` | nothing | what lies in a segment |
+//! | `states` | `format` | what is known of each slice |
+//! | `segments` | `format` | files that are used again and again |
+//! | `lane` | `format`, `segments`, `states` | how one lane is written |
+//! | `recover` | `format`, `lane`, `segments` | what an earlier start has left |
+//!
+//! Invariants: what the index names is written; what has the mark Durable survives a power cut.
+
+mod format;
+mod lane;
+mod recover;
+mod segments;
+mod states;
+
+use crate::index::{Index, Place};
+use crate::key::KeyHasher;
+use crate::sync::{Mutex, lock, try_lock};
+use base::{Now, SliceId, Version};
+use effects::{Joining, LaneId, Lanes, Level, Log, Mark, ReaderId, Who};
+use format::{CUT_BYTES, Kind, RECORD_BYTES, SEGMENT_HEAD_BYTES, encode_cut, encode_slice};
+pub use format::JournalId;
+pub(crate) use format::{BATCH_HEAD_BYTES, BatchHead, Kind as BatchKind, SliceState, Spot};
+use lane::{CHECKPOINT_BYTES_MAX, Moment, Shared, Stuck, Writer};
+pub use recover::RecoverError;
+pub(crate) use recover::{Found, records, recover};
+pub(crate) use segments::Segment;
+use segments::{Segments, SegmentsConfig};
+use states::{CEILING_STEP, States};
+use std::io;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+use std::sync::{Arc, OnceLock};
+
+/// Times that a worker reads a log at the end of one batch, at most. The thread that syncs writes
+/// what is left.
+const READS_MAX: usize = 32;
+
+/// A segment is at most this long.
+const SEGMENT_BYTES_MAX: u64 = 64 << 20;
+
+/// A lane has at least this many segments.
+const SEGMENTS_PER_LANE: u64 = 16;
+
+/// Bytes that an entry is charged in a log at least: what is granted to a log in bytes is at most
+/// as many entries.
+const CHARGE_MIN: u64 = 30;
+
+/// Most bytes of a record for each byte that its entry is charged in its log, where a batch has one
+/// short record.
+const BYTES_PER_CHARGE: u64 = 2;
+
+/// One lane.
+struct Lane {
+    id: LaneId,
+    log: Arc<Log>,
+    reader: ReaderId,
+    writer: Mutex<Writer>,
+    /// The last position that is written.
+    written: AtomicU64,
+    /// Everything of it before this is written back.
+    flushed: Mutex<Spot>,
+    /// What its writer had written when room was granted last, and how much was granted.
+    granted: Mutex<(u64, u64)>,
+}
+
+/// What is written back in one order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Course {
+    /// What earlier starts have left.
+    Earlier,
+    /// A lane.
+    Lane(u8),
+}
+
+impl Course {
+    fn lane(self) -> Option<u8> {
+        match self {
+            Self::Earlier => None,
+            Self::Lane(lane) => Some(lane),
+        }
+    }
+}
+
+/// Where batches begin in a segment.
+const SEGMENT_START: u32 = SEGMENT_HEAD_BYTES as u32;
+
+/// The journal of a cell.
+pub(crate) struct Journal {
+    shared: Shared,
+    lanes: Arc<Lanes>,
+    of_lanes: Box<[Lane]>,
+    /// Everything of earlier starts before this is written back.
+    earlier: Mutex<Spot>,
+    /// Segments with lower numbers are free.
+    oldest: AtomicU32,
+    clock_s: AtomicU32,
+    /// Why nothing is written any more.
+    failure: OnceLock<String>,
+}
+
+/// How a journal is laid out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Layout {
+    /// Bytes of a segment.
+    pub(crate) segment: u32,
+    /// Most segments.
+    pub(crate) count: usize,
+}
+
+impl Layout {
+    /// The layout of a journal of `bytes`, for so many lanes and values of `value_bytes_max`. The
+    /// error is the least number of bytes that is enough.
+    pub(crate) fn of(bytes: u64, lanes: usize, value_bytes_max: u64) -> Result<Self, u64> {
+        let lanes = lanes as u64;
+        // A checkpoint and two of the longest values, with what stands beside them.
+        let least = CHECKPOINT_BYTES_MAX as u64 + 2 * (value_bytes_max + (64 << 10));
+        let segment = (bytes / lanes / SEGMENTS_PER_LANE).min(SEGMENT_BYTES_MAX);
+        if segment < least {
+            return Err(least * lanes * SEGMENTS_PER_LANE);
+        }
+        let segment = segment / 4096 * 4096;
+        Ok(Self { segment: segment as u32, count: (bytes / segment) as usize })
+    }
+}
+
+/// What a journal is made with.
+pub(crate) struct Parts {
+    pub(crate) lanes: Arc<Lanes>,
+    pub(crate) index: Arc<Index>,
+    pub(crate) hasher: KeyHasher,
+    pub(crate) layout: Layout,
+}
+
+impl Journal {
+    /// Begins a journal after what was `found`: writes once more what may not have been durable,
+    /// and waits until all that counts is. Nothing was appended to the logs yet.
+    ///
+    /// # Errors
+    /// When the disk refuses.
+    pub(crate) fn begin(found: Found, parts: Parts, now: Now) -> io::Result<Self> {
+        let Parts { lanes, index, hasher, layout } = parts;
+        let Found { disk, journal, start, left, states, oldest, tail, cuts, clock_s, .. } = found;
+        let count = lanes.logs().count();
+        let config = SegmentsConfig {
+            journal,
+            start,
+            bytes: layout.segment,
+            count_max: layout.count.max(left.live.len() + 2 * count + 2),
+            ready: count + 1,
+            reserve: count + 1,
+        };
+        let segments = Segments::new(disk, config, left);
+        let of_lanes = lanes.logs().map(|(id, log)| Self::lane(id, log)).collect();
+        let this = Self {
+            shared: Shared { segments, states: States::new(&states), index, hasher },
+            lanes,
+            of_lanes,
+            earlier: Mutex::default(),
+            oldest: AtomicU32::new(oldest),
+            clock_s: AtomicU32::new(clock_s.max(now.expiry_s)),
+            failure: OnceLock::new(),
+        };
+        this.write_begin(&tail, &cuts, now)?;
+        this.of_lanes.iter().for_each(|lane| this.grant(lane));
+        Ok(this)
+    }
+
+    fn lane(id: LaneId, log: &Arc<Log>) -> Lane {
+        let next = log.end() + 1;
+        let joining = Joining {
+            who: Who::Journal,
+            from: None,
+            holds: Some(Mark::Durable),
+            grants: Some(0),
+        };
+        let reader = log.join(&joining).expect("invariant: it is the first reader of an empty log");
+        Lane {
+            id,
+            log: log.clone(),
+            reader,
+            writer: Mutex::new(Writer::new(id, next)),
+            written: AtomicU64::new(next - 1),
+            flushed: Mutex::default(),
+            granted: Mutex::default(),
+        }
+    }
+
+    /// Writes into the first segment of this start the states of all slices, what may not have
+    /// been durable, and the end of the earlier starts. They are durable when this returns.
+    fn write_begin(
+        &self,
+        tail: &[recover::TailBatch],
+        cuts: &[format::Cut],
+        now: Now,
+    ) -> io::Result<()> {
+        let first = &self.of_lanes[0];
+        let mut writer = lock(&first.writer);
+        let moment = self.moment(first);
+        self.shared.segments.prepare(1)?;
+        let mut states = Vec::new();
+        for slice in SliceId::all() {
+            encode_slice(slice, &self.shared.states.state(slice), &mut states);
+        }
+        let checkpoint = (Kind::Checkpoint, &states[..]);
+        let refused = |stuck| match stuck {
+            Stuck::Disk(error) => error,
+            Stuck::NoSegment => io::Error::new(
+                io::ErrorKind::StorageFull,
+                "the journal has no room left for what it must write once more",
+            ),
+        };
+        writer.write_other(&self.shared, &self.lanes, checkpoint, moment).map_err(refused)?;
+        for batch in tail {
+            self.shared.segments.prepare(1)?;
+            let rewritten = writer.rewrite(&self.shared, &self.lanes, batch, moment);
+            rewritten.map_err(refused)?;
+        }
+        let mut end = Vec::with_capacity(cuts.len() * CUT_BYTES);
+        cuts.iter().for_each(|cut| encode_cut(cut, &mut end));
+        self.shared.segments.prepare(1)?;
+        writer
+            .write_other(&self.shared, &self.lanes, (Kind::End, &end), moment)
+            .map_err(refused)?;
+        drop(writer);
+        self.sync_lane(first, now)?;
+        self.shared.segments.has_ended()?;
+        for slice in SliceId::all() {
+            let ceiling = self.shared.states.state(slice).ceiling;
+            self.shared.states.set_durable(slice, ceiling);
+        }
+        Ok(())
+    }
+
+    /// What replies wait for at a level: that their entries are written, or durable.
+    pub(crate) fn set_level(&self, level: Level, mark: Option<Mark>) {
+        for lane in &self.of_lanes {
+            match mark {
+                Some(mark) => lane.log.set_level(level, &[(lane.reader, mark)]),
+                None => lane.log.set_level(level, &[]),
+            };
+        }
+    }
+
+    /// Whether `version` of `slice` may be given out.
+    #[inline]
+    pub(crate) fn allows(&self, slice: SliceId, version: Version) -> bool {
+        self.shared.states.allows(slice, version)
+    }
+
+    /// Items of `slice` with this version or an older one are dead.
+    pub(crate) fn barrier(&self, slice: SliceId) -> Version {
+        self.shared.states.barrier(slice)
+    }
+
+    /// Whether the index has an entry for every change of `slice` that has been appended so far, if
+    /// the change is journaled.
+    pub(crate) fn has_indexed(&self, slice: SliceId) -> bool {
+        let (place, _) = self.lanes.last(slice);
+        let lane = &self.of_lanes[place.lane.index()];
+        place.position <= lane.written.load(Ordering::Acquire)
+    }
+
+    /// Writes what the logs have, but for lanes that another thread writes just now. Calls `wrote`
+    /// for each lane of which more is written.
+    pub(crate) fn write(&self, mut wrote: impl FnMut(LaneId)) {
+        for lane in &self.of_lanes {
+            while lane.log.end() > lane.written.load(Ordering::Relaxed) {
+                // Whoever writes looks again after it has let go: see below.
+                let Some(mut writer) = try_lock(&lane.writer) else { break };
+                let more = self.write_lane(lane, &mut writer);
+                drop(writer);
+                // Either this sees what another thread has appended, or that thread finds nobody.
+                fence(Ordering::SeqCst);
+                if !more {
+                    break;
+                }
+                wrote(lane.id);
+            }
+        }
+    }
+
+    /// Writes one lane. Returns whether anything more is written now.
+    fn write_lane(&self, lane: &Lane, writer: &mut Writer) -> bool {
+        let before = writer.written;
+        let wrote = self.failure.get().map_or_else(|| self.try_write_lane(lane, writer), |_| Ok(()));
+        if let Err(Stuck::Disk(error)) = wrote {
+            self.fail(&error);
+        }
+        let written = writer.written;
+        if written > before {
+            lane.written.store(written, Ordering::Release);
+            lane.log.pass(lane.reader, Mark::Written, written);
+            self.grant_if_due(lane, writer.bytes);
+        }
+        written > before
+    }
+
+    fn try_write_lane(&self, lane: &Lane, writer: &mut Writer) -> Result<(), Stuck> {
+        for _ in 0..READS_MAX {
+            if lane.log.end() < writer.next {
+                break;
+            }
+            let from = writer.next;
+            let read = lane.log.read(lane.reader, from, &mut writer.batch);
+            read.expect("invariant: the journal holds entries back until it has read them");
+            writer.take(&self.shared, &self.lanes, self.moment(lane))?;
+        }
+        writer.commit(&self.shared, &self.lanes, self.moment(lane))
+    }
+
+    /// Makes what is written durable, and segments ready. Called by one thread alone. Calls
+    /// `passed` for each lane of which more is durable.
+    pub(crate) fn sync(&self, now: Now, mut passed: impl FnMut(LaneId)) {
+        self.clock_s.fetch_max(now.expiry_s, Ordering::Relaxed);
+        if let Err(error) = self.try_sync(now, &mut passed) {
+            self.fail(&error);
+        }
+    }
+
+    fn try_sync(&self, now: Now, passed: &mut impl FnMut(LaneId)) -> io::Result<()> {
+        let segments = &self.shared.segments;
+        segments.prepare(segments.config().ready)?;
+        if self.failure.get().is_some() {
+            return Ok(());
+        }
+        let ceilings = match self.shared.states.needs_ceilings() {
+            true => self.write_ceilings()?,
+            false => Vec::new(),
+        };
+        for lane in &self.of_lanes {
+            if self.sync_lane(lane, now)? {
+                passed(lane.id);
+            }
+        }
+        for (slice, state) in ceilings {
+            self.shared.states.set_durable(slice, state.ceiling);
+        }
+        Ok(())
+    }
+
+    /// Writes higher ceilings, into the lanes of their slices. Returns those that are written.
+    fn write_ceilings(&self) -> io::Result<Vec<(SliceId, SliceState)>> {
+        let near = self.shared.states.take_near();
+        let mut written = Vec::with_capacity(near.len());
+        for lane in &self.of_lanes {
+            let of_lane = near.iter().filter(|(slice, _)| self.lanes.lane_of(*slice) == lane.id);
+            let of_lane: Vec<_> = of_lane.copied().collect();
+            if of_lane.is_empty() {
+                continue;
+            }
+            let mut payload = Vec::new();
+            of_lane.iter().for_each(|(slice, state)| encode_slice(*slice, state, &mut payload));
+            let mut writer = lock(&lane.writer);
+            let ceilings = (Kind::Ceilings, &payload[..]);
+            match writer.write_other(&self.shared, &self.lanes, ceilings, self.moment(lane)) {
+                Ok(()) => written.extend(of_lane),
+                // Writers ask again when they meet the ceiling.
+                Err(Stuck::NoSegment) => {}
+                Err(Stuck::Disk(error)) => return Err(error),
+            }
+        }
+        Ok(written)
+    }
+
+    /// Makes durable what is written of a lane. Returns whether more is durable now.
+    fn sync_lane(&self, lane: &Lane, now: Now) -> io::Result<bool> {
+        let mut writer = lock(&lane.writer);
+        let (written, before) = (writer.written, writer.durable);
+        let ends: Vec<(Arc<Segment>, u32)> = std::mem::take(&mut writer.unsynced)
+            .into_iter()
+            .map(|segment| {
+                let end = segment.written.load(Ordering::Acquire);
+                (segment, end)
+            })
+            .collect();
+        drop(writer);
+        for (segment, end) in ends {
+            segment.file.sync()?;
+            segment.set_durable(end, now.mono_ns);
+        }
+        if written > before {
+            lock(&lane.writer).durable = written;
+            lane.log.pass(lane.reader, Mark::Durable, written);
+        }
+        Ok(written > before)
+    }
+
+    /// Whether a log is half full: it frees nothing before it is durable.
+    pub(crate) fn presses(&self) -> bool {
+        let mut logs = self.of_lanes.iter().map(|lane| &lane.log);
+        self.shared.states.needs_ceilings()
+            || logs.any(|log| log.used_bytes() > log.capacity_bytes() / 2)
+    }
+
+    /// Whether something is written and not durable, or not even written.
+    pub(crate) fn is_behind(&self) -> bool {
+        let behind = |lane: &Lane| {
+            let writer = lock(&lane.writer);
+            writer.durable < lane.log.end() || !writer.unsynced.is_empty()
+        };
+        self.of_lanes.iter().any(behind)
+    }
+
+    /// Grants a lane room for as much as the journal and the index have left for it.
+    fn grant(&self, lane: &Lane) {
+        let (written, bytes) = {
+            let writer = lock(&lane.writer);
+            (writer.written, writer.bytes)
+        };
+        self.grant_after(lane, written, bytes);
+    }
+
+    fn grant_after(&self, lane: &Lane, written: u64, bytes: u64) {
+        let count = self.of_lanes.len() as u64;
+        let config = self.shared.segments.config();
+        let usable = u64::from(config.bytes) - CHECKPOINT_BYTES_MAX as u64;
+        let free = self.shared.segments.available() as u64 * usable / BYTES_PER_CHARGE;
+        let index = &self.shared.index;
+        let entries = index.capacity().saturating_sub(index.len()) as u64;
+        let room = (free.min(entries * CHARGE_MIN)) / count;
+        let room = if self.failure.get().is_some() { 0 } else { room };
+        lane.log.grant_after(lane.reader, written, room);
+        *lock(&lane.granted) = (bytes, room);
+    }
+
+    /// Grants again once a part of what was granted is used.
+    fn grant_if_due(&self, lane: &Lane, bytes: u64) {
+        let (before, room) = *lock(&lane.granted);
+        if (bytes - before) * 8 > room {
+            self.grant_after(lane, lane.written.load(Ordering::Relaxed), bytes);
+        }
+    }
+
+    /// Everything of a course before `spot` is written back, durably: what that frees is free.
+    pub(crate) fn set_flushed(&self, course: Course, spot: Spot) {
+        *lock(self.flushed_of(course)) = spot;
+        let done = |segment: &Segment, lane: Option<u8>| {
+            let course = lane.map_or(Course::Earlier, Course::Lane);
+            segment.ends_before(*lock(self.flushed_of(course)))
+        };
+        let oldest = self.shared.segments.first_undone(self.first_kept(), done);
+        self.oldest.fetch_max(oldest, Ordering::AcqRel);
+        self.shared.segments.free_before(oldest);
+        self.of_lanes.iter().for_each(|lane| self.grant(lane));
+    }
+
+    fn flushed_of(&self, course: Course) -> &Mutex<Spot> {
+        match course {
+            Course::Earlier => &self.earlier,
+            Course::Lane(lane) => &self.of_lanes[usize::from(lane)].flushed,
+        }
+    }
+
+    /// All courses: what is oldest first.
+    pub(crate) fn courses(&self) -> impl Iterator<Item = Course> {
+        let lanes = (0..self.of_lanes.len()).map(|lane| Course::Lane(lane as u8));
+        [Course::Earlier].into_iter().chain(lanes)
+    }
+
+    /// Everything of a course before this is written back.
+    pub(crate) fn flushed(&self, course: Course) -> Spot {
+        *lock(self.flushed_of(course))
+    }
+
+    /// The first segment that the next start needs for what it says of slices: each lane has its
+    /// last checkpoint in its open segment, or in the first one of this start.
+    fn first_kept(&self) -> u32 {
+        let open = |lane: &Lane| {
+            let writer = lock(&lane.writer);
+            let open = writer.open().filter(|it| it.durable.load(Ordering::Acquire) > SEGMENT_START);
+            open.map_or(0, |segment| segment.number())
+        };
+        self.of_lanes.iter().map(open).min().unwrap_or(0)
+    }
+
+    /// Lets lanes begin another segment whose open one is the oldest and is written back, where few
+    /// segments are left.
+    pub(crate) fn roll_idle(&self) -> io::Result<()> {
+        let segments = &self.shared.segments;
+        if segments.available() * 2 > segments.config().count_max {
+            return Ok(());
+        }
+        for lane in &self.of_lanes {
+            let mut writer = lock(&lane.writer);
+            let flushed = *lock(&lane.flushed);
+            let is_idle = writer.open().is_none_or(|open| {
+                let end = open.written.load(Ordering::Acquire);
+                flushed >= Spot { segment: open.number(), offset: end }
+            });
+            if is_idle {
+                match writer.roll(&self.shared, &self.lanes, self.moment(lane), true) {
+                    Ok(_) | Err(Stuck::NoSegment) => {}
+                    Err(Stuck::Disk(error)) => return Err(error),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The entry of the record at `place`. `None` if it is not there any more: its segment was used
+    /// again.
+    ///
+    /// # Errors
+    /// When the disk refuses.
+    pub(crate) fn read(&self, place: Place) -> io::Result<Option<Vec<u8>>> {
+        let Some(segment) = self.shared.segments.get(place.segment) else { return Ok(None) };
+        let mut record = vec![0; place.bytes as usize];
+        segment.file.read_at(place.offset.into(), &mut record)?;
+        let (crc, entry) = record.split_at(RECORD_BYTES);
+        let is_right = segment.seed.crc(entry).to_le_bytes() == crc;
+        Ok(is_right.then(|| record.split_off(RECORD_BYTES)))
+    }
+
+    /// The first segment of a course from number `segment` on.
+    pub(crate) fn segment_from(&self, course: Course, segment: u32) -> Option<Arc<Segment>> {
+        self.shared.segments.first_of(course.lane(), segment)
+    }
+
+    /// Bytes of all segments that are in use.
+    pub(crate) fn live_bytes(&self) -> u64 {
+        self.shared.segments.live_bytes()
+    }
+
+    /// Most bytes of segments.
+    pub(crate) fn bytes_max(&self) -> u64 {
+        let config = self.shared.segments.config();
+        config.count_max as u64 * u64::from(config.bytes)
+    }
+
+    /// Why nothing is written any more.
+    pub(crate) fn failure(&self) -> Option<&str> {
+        self.failure.get().map(String::as_str)
+    }
+
+    fn fail(&self, error: &io::Error) {
+        let _ = self.failure.set(format!("the journal cannot be written: {error}"));
+        self.of_lanes.iter().for_each(|lane| {
+            lane.log.grant_after(lane.reader, lane.written.load(Ordering::Relaxed), 0);
+        });
+    }
+
+    fn moment(&self, lane: &Lane) -> Moment {
+        Moment {
+            flushed: *lock(&lane.flushed),
+            oldest: self.oldest.load(Ordering::Acquire),
+            clock_s: self.clock_s.load(Ordering::Relaxed),
+        }
+    }
+}
+
+/// The states of slices of a new journal, above versions that begin at `first`.
+pub(crate) fn first_state(first: Version) -> SliceState {
+    let ceiling = Version::from_raw(first.raw() + CEILING_STEP);
+    SliceState { last: first, ceiling, barrier: Version::ZERO }
+}

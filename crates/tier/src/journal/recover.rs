@@ -1,0 +1,626 @@
+//! What an earlier start has left: found by reading, without a change.
+//!
+//! ```text
+//! batches of one lane   | durable, and so in the index | whole, but maybe not durable | torn
+//!                                                      ^ written once more             ^ lost
+//! ```
+//!
+//! Segments are read by rising number. A lane counts up to its first batch that is not whole, or
+//! does not follow the one before it. What the last batches say was durable must be there: if it
+//! is not, that is corruption, and no torn end.
+
+use super::format::{
+    BATCH_HEAD_BYTES, BatchHead, Cut, JournalId, Kind, RECORD_BYTES, SEGMENT_HEAD_BYTES,
+    SegmentHead, SliceState, Spot, decode_cuts, decode_slices,
+};
+use super::lane::journaled;
+use super::segments::{Left, Segment, is_segment};
+use super::{first_state, states::CEILING_STEP};
+use crate::disk::{Disk, File};
+use crate::index::{Entry as Dirty, Index, Place};
+use crate::key::KeyHasher;
+use base::{SLICES, SliceId, Version};
+use effects::Entry;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+
+/// The file that names the journal.
+const IDENTITY: &str = "journal";
+
+/// Why a journal cannot be used. A message names the file, and the remedy where there is one.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum RecoverError {
+    /// The disk refuses.
+    Disk {
+        /// What was tried.
+        what: String,
+        /// What the system says.
+        error: io::Error,
+    },
+    /// A segment of another journal, or segments without the file that names theirs.
+    Foreign(String),
+    /// What was durable is not there any more.
+    Corrupt(String),
+}
+
+impl fmt::Display for RecoverError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Disk { what, error } => write!(f, "{what}: {error}"),
+            Self::Foreign(what) => write!(f, "{what}: give the tier a directory of its own"),
+            Self::Corrupt(what) => {
+                write!(f, "the journal is corrupt: {what}; restore the directory from a copy")
+            }
+        }
+    }
+}
+
+impl std::error::Error for RecoverError {}
+
+/// An error of the disk while `what` was tried.
+fn disk(what: impl Into<String>) -> impl FnOnce(io::Error) -> RecoverError {
+    let what = what.into();
+    move |error| RecoverError::Disk { what, error }
+}
+
+/// Bytes that are no records.
+pub(super) fn corrupt(what: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, what.to_owned())
+}
+
+/// Records of a batch that may not be durable.
+pub(crate) struct TailBatch {
+    /// Where the batch begins.
+    pub(super) at: Spot,
+    pub(super) payload: Vec<u8>,
+}
+
+impl Stream {
+    /// A lane of which nothing counts that stands at `spot` or after it.
+    fn at(spot: Spot) -> Self {
+        Self { end: spot, ..Self::default() }
+    }
+}
+
+/// What was found.
+pub(crate) struct Found {
+    pub(super) disk: Arc<dyn Disk>,
+    pub(crate) journal: JournalId,
+    /// The number of this start.
+    pub(crate) start: u32,
+    pub(super) left: Left,
+    /// By slice, where it begins now.
+    pub(crate) states: Vec<SliceState>,
+    /// Segments with lower numbers are free.
+    pub(super) oldest: u32,
+    pub(super) tail: Vec<TailBatch>,
+    pub(super) cuts: Vec<Cut>,
+    /// A second that has begun before.
+    pub(crate) clock_s: u32,
+    /// Whether there was a journal.
+    pub(crate) is_new: bool,
+    /// Records that were read.
+    pub(crate) records: u64,
+    /// Bytes after the last whole batch of a lane that began like one: a write that was torn.
+    pub(crate) torn: u64,
+}
+
+/// A file with a head.
+struct Headed {
+    name: String,
+    file: Arc<dyn File>,
+    head: SegmentHead,
+}
+
+/// How far one lane of one start has been read.
+#[derive(Default)]
+struct Stream {
+    /// The next position; 0 before the first batch.
+    next: u64,
+    durable: u64,
+    /// Batches that may not be durable: the last position of each, and where it is.
+    open: VecDeque<(u64, Spot, u32)>,
+    /// The end of what counts.
+    end: Spot,
+    /// The position that is missing, where the lane has ended before its last batch.
+    missing: Option<u64>,
+}
+
+/// Finds out what the journal on `disk` holds, and enters what is not written back into `index`.
+/// A new journal has the name `name`, and its slices begin after `first`.
+pub(crate) fn recover(
+    disk_of: &Arc<dyn Disk>,
+    (index, hasher): (&Index, &KeyHasher),
+    name: JournalId,
+    first: impl Fn(SliceId) -> Version,
+) -> Result<Found, RecoverError> {
+    let names = disk_of.list().map_err(disk("the files of the tier cannot be listed"))?;
+    let segments: Vec<_> = names.iter().filter(|name| is_segment(name)).cloned().collect();
+    let Some(journal) = identity(&**disk_of, &names)? else {
+        if let Some(segment) = segments.first() {
+            return Err(RecoverError::Foreign(format!(
+                "{segment} is there, but not the file {IDENTITY} that names its journal"
+            )));
+        }
+        write_identity(&**disk_of, name).map_err(disk("the journal cannot be named"))?;
+        let states = SliceId::all().map(|slice| first_state(first(slice))).collect();
+        let left = Left { live: Vec::new(), free: Vec::new(), next_number: 1 };
+        return Ok(Found {
+            disk: disk_of.clone(),
+            journal: name,
+            start: 1,
+            left,
+            states,
+            oldest: 0,
+            tail: Vec::new(),
+            cuts: Vec::new(),
+            clock_s: 0,
+            is_new: true,
+            records: 0,
+            torn: 0,
+        });
+    };
+    let mut free = Vec::new();
+    let mut headed = Vec::new();
+    for name in segments {
+        let file = disk_of.open(&name).map_err(disk(name.clone()))?;
+        let mut head = [0; SEGMENT_HEAD_BYTES];
+        let read = match file.read_at(0, &mut head) {
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(None),
+            read => read.map(|()| SegmentHead::decode(&head)),
+        };
+        match read.map_err(disk(name.clone()))? {
+            None => free.push((name, file)),
+            Some(head) if head.journal != journal => {
+                return Err(RecoverError::Foreign(format!("{name} belongs to another journal")));
+            }
+            Some(head) => headed.push(Headed { name, file, head }),
+        }
+    }
+    headed.sort_by_key(|it| it.head.number);
+    Reading::new(disk_of.clone(), journal, headed, free, (index, hasher)).finish()
+}
+
+fn identity(disk_of: &dyn Disk, names: &[String]) -> Result<Option<JournalId>, RecoverError> {
+    if !names.iter().any(|name| name == IDENTITY) {
+        return Ok(None);
+    }
+    let file = disk_of.open(IDENTITY).map_err(disk(IDENTITY))?;
+    let mut id = [0; 20];
+    match file.read_at(0, &mut id) {
+        Ok(()) => {}
+        // It was being written when the machine stopped: nothing else was there then.
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
+        Err(error) => return Err(disk(IDENTITY)(error)),
+    }
+    let (id, crc) = id.split_at(16);
+    match crc32fast::hash(id).to_le_bytes() == crc {
+        true => Ok(id.try_into().ok()),
+        false => Err(RecoverError::Corrupt(format!("the file {IDENTITY} is not what was written"))),
+    }
+}
+
+fn write_identity(disk_of: &dyn Disk, name: JournalId) -> io::Result<()> {
+    let file = disk_of.open(IDENTITY)?;
+    let mut bytes = name.to_vec();
+    bytes.extend_from_slice(&crc32fast::hash(&name).to_le_bytes());
+    file.write_at(0, &bytes)?;
+    file.sync()?;
+    disk_of.sync_directory()
+}
+
+/// The reading of a journal that is there.
+struct Reading<'a> {
+    disk: Arc<dyn Disk>,
+    journal: JournalId,
+    segments: Vec<Headed>,
+    free: Vec<(String, Arc<dyn File>)>,
+    index: &'a Index,
+    hasher: &'a KeyHasher,
+    next_number: u32,
+    start: u32,
+    states: Vec<SliceState>,
+    oldest: u32,
+    clock_s: u32,
+    /// By start and lane, up to where it is written back, and up to where it counts.
+    flushed: BTreeMap<(u32, u32), Spot>,
+    cuts: BTreeMap<(u32, u32), Spot>,
+    streams: BTreeMap<(u32, u32), Stream>,
+    records: u64,
+    torn: u64,
+}
+
+impl<'a> Reading<'a> {
+    fn new(
+        disk: Arc<dyn Disk>,
+        journal: JournalId,
+        segments: Vec<Headed>,
+        free: Vec<(String, Arc<dyn File>)>,
+        (index, hasher): (&'a Index, &'a KeyHasher),
+    ) -> Self {
+        Self {
+            disk,
+            journal,
+            next_number: segments.last().map_or(0, |last| last.head.number) + 1,
+            start: segments.iter().map(|it| it.head.start).max().unwrap_or(0) + 1,
+            segments,
+            free,
+            index,
+            hasher,
+            states: vec![SliceState::default(); SLICES],
+            oldest: 0,
+            clock_s: 0,
+            flushed: BTreeMap::new(),
+            cuts: BTreeMap::new(),
+            streams: BTreeMap::new(),
+            records: 0,
+            torn: 0,
+        }
+    }
+
+    fn finish(mut self) -> Result<Found, RecoverError> {
+        self.drop_void_starts()?;
+        self.find_flushed()?;
+        self.check_numbers()?;
+        let segments = std::mem::take(&mut self.segments);
+        let mut live = Vec::new();
+        for segment in segments {
+            if segment.head.number < self.oldest {
+                self.free.push((segment.name, segment.file));
+                continue;
+            }
+            let end = self.read(&segment)?;
+            live.push(Segment::found(segment.head, segment.name, segment.file, end));
+        }
+        let tail = self.tail(&live)?;
+        let mut cuts: Vec<_> = self.cuts.iter().map(|(of, at)| cut(*of, *at)).collect();
+        let of_streams = self.streams.iter().filter(|(of, _)| !self.cuts.contains_key(of));
+        cuts.extend(of_streams.map(|(of, stream)| cut(*of, stream.end)));
+        cuts.retain(|cut| cut.at.segment >= self.oldest);
+        for segment in &live {
+            self.cut_segment(segment, &cuts);
+        }
+        for state in &mut self.states {
+            let last = state.last.max(state.ceiling).max(state.barrier);
+            let ceiling = Version::from_raw(last.raw() + CEILING_STEP);
+            *state = SliceState { last, ceiling, barrier: state.barrier };
+        }
+        let left = Left { live, free: self.free, next_number: self.next_number };
+        Ok(Found {
+            disk: self.disk,
+            journal: self.journal,
+            start: self.start,
+            left,
+            states: self.states,
+            oldest: self.oldest,
+            tail,
+            cuts,
+            clock_s: self.clock_s,
+            is_new: false,
+            records: self.records,
+            torn: self.torn,
+        })
+    }
+
+    /// A start that ended before it had written its END has changed nothing: its segments are free.
+    /// The END of any other says up to where the starts before it count.
+    fn drop_void_starts(&mut self) -> Result<(), RecoverError> {
+        let mut complete = BTreeSet::new();
+        for segment in &self.segments {
+            if segment.head.follows_end {
+                complete.insert(segment.head.start);
+                continue;
+            }
+            let bytes = read_all(segment)?;
+            for (_, _, payload) in batches(segment, &bytes).filter(|it| it.1.kind == Kind::End) {
+                complete.insert(segment.head.start);
+                let cuts = decode_cuts(payload).ok_or_else(|| says_nothing(segment))?;
+                self.cuts.extend(cuts.into_iter().map(|cut| ((cut.start, cut.lane), cut.at)));
+            }
+        }
+        let segments = std::mem::take(&mut self.segments);
+        for segment in segments {
+            match complete.contains(&segment.head.start) {
+                true => self.segments.push(segment),
+                false => self.free.push((segment.name, segment.file)),
+            }
+        }
+        Ok(())
+    }
+
+    /// What the last segment of each lane says was written back.
+    fn find_flushed(&mut self) -> Result<(), RecoverError> {
+        for segment in self.segments.iter().rev() {
+            let mut first = [0; BATCH_HEAD_BYTES];
+            let read = segment.file.read_at(SEGMENT_HEAD_BYTES as u64, &mut first);
+            read.map_err(disk(segment.name.clone()))?;
+            let lane = BatchHead::lane(&first).filter(|lane| {
+                let is_known = self.flushed.contains_key(&(segment.head.start, *lane));
+                segment.head.number >= self.oldest && !is_known
+            });
+            let Some(lane) = lane else { continue };
+            let bytes = read_all(segment)?;
+            let flushed = self.flushed.entry((segment.head.start, lane)).or_default();
+            for (_, head, _) in batches(segment, &bytes) {
+                *flushed = head.flushed.max(*flushed);
+                self.oldest = self.oldest.max(head.oldest);
+            }
+        }
+        Ok(())
+    }
+
+    /// The numbers of one start have no gap.
+    fn check_numbers(&self) -> Result<(), RecoverError> {
+        let live = self.segments.iter().filter(|it| it.head.number >= self.oldest);
+        let mut last: Option<SegmentHead> = None;
+        for Headed { head, .. } in live {
+            if let Some(last) = last.filter(|last| last.start == head.start)
+                && last.number + 1 != head.number
+            {
+                return Err(RecoverError::Corrupt(format!(
+                    "segment number {} is missing",
+                    last.number + 1
+                )));
+            }
+            last = Some(*head);
+        }
+        Ok(())
+    }
+
+    /// Reads a segment. Returns the end of its whole batches.
+    fn read(&mut self, segment: &Headed) -> Result<u32, RecoverError> {
+        let bytes = read_all(segment)?;
+        let mut end = SEGMENT_HEAD_BYTES;
+        let mut of = None;
+        for (at, head, payload) in batches(segment, &bytes) {
+            let spot = Spot { segment: segment.head.number, offset: at as u32 };
+            of = Some((segment.head.start, u32::from(head.lane)));
+            if of.and_then(|of| self.cuts.get(&of)).is_some_and(|cut| spot >= *cut) {
+                break;
+            }
+            end = at + BATCH_HEAD_BYTES + payload.len();
+            self.take(segment, spot, &head, payload)?;
+        }
+        let rest = &bytes[end..];
+        match of {
+            Some(of) if self.cuts.contains_key(&of) => self.check_cut(segment, of, end)?,
+            Some(of) => self.look_ahead(segment, of, rest)?,
+            None => {}
+        }
+        if rest.first_chunk().is_some_and(|head| BatchHead::length(head).is_some()) {
+            self.torn += 1;
+        }
+        Ok(end as u32)
+    }
+
+    /// All that counts of a lane that was cut must be there.
+    fn check_cut(
+        &self,
+        segment: &Headed,
+        of: (u32, u32),
+        end: usize,
+    ) -> Result<(), RecoverError> {
+        let number = segment.head.number;
+        let cut = self.cuts.get(&of).filter(|cut| cut.segment == number);
+        match cut {
+            Some(cut) if (end as u32) < cut.offset => Err(RecoverError::Corrupt(format!(
+                "{} was durable up to byte {}, and is whole up to byte {end}",
+                segment.name, cut.offset
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    fn take(
+        &mut self,
+        segment: &Headed,
+        spot: Spot,
+        head: &BatchHead,
+        payload: &[u8],
+    ) -> Result<(), RecoverError> {
+        let broken = || says_nothing(segment);
+        let of = (segment.head.start, u32::from(head.lane));
+        self.clock_s = self.clock_s.max(head.clock_s);
+        match head.kind {
+            Kind::Checkpoint | Kind::Ceilings => {
+                for (slice, state) in decode_slices(payload).ok_or_else(broken)? {
+                    let known = &mut self.states[slice.index()];
+                    known.last = known.last.max(state.last);
+                    known.ceiling = known.ceiling.max(state.ceiling);
+                    known.barrier = known.barrier.max(state.barrier);
+                }
+                self.streams.entry(of).or_insert_with(|| Stream::at(spot));
+            }
+            Kind::End => {}
+            Kind::Records => {
+                if self.follows(of, head, segment)? {
+                    self.apply(of, spot, payload).map_err(|_| broken())?;
+                    let stream = self.streams.entry(of).or_default();
+                    stream.next = head.first + u64::from(head.span);
+                    stream.durable = stream.durable.max(head.durable);
+                    stream.open.push_back((stream.next - 1, spot, head.payload));
+                    while stream.open.front().is_some_and(|(last, ..)| *last <= stream.durable) {
+                        if let Some((_, at, payload)) = stream.open.pop_front() {
+                            let offset = at.offset + BATCH_HEAD_BYTES as u32 + payload;
+                            stream.end = Spot { offset, ..at };
+                        }
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a batch of records is the next one of its lane. One that is not shows that something
+    /// before it is missing: it does not count, and must not say that this was durable.
+    fn follows(
+        &mut self,
+        of: (u32, u32),
+        head: &BatchHead,
+        segment: &Headed,
+    ) -> Result<bool, RecoverError> {
+        let at = Spot { segment: segment.head.number, offset: 0 };
+        let stream = self.streams.entry(of).or_insert_with(|| Stream::at(at));
+        // What a start has written once more stands before the positions of its own logs.
+        let is_next = stream.next == 0 || head.span == 0 || head.first == stream.next;
+        if stream.missing.is_none() && is_next {
+            return Ok(true);
+        }
+        let missing = *stream.missing.get_or_insert(stream.next);
+        match head.durable >= missing {
+            true => Err(RecoverError::Corrupt(format!(
+                "{} says that position {missing} of lane {} was durable, and it is not there",
+                segment.name, of.1
+            ))),
+            false => Ok(false),
+        }
+    }
+
+    /// Looks for a later batch after what is no batch.
+    fn look_ahead(
+        &mut self,
+        segment: &Headed,
+        of: (u32, u32),
+        rest: &[u8],
+    ) -> Result<(), RecoverError> {
+        let seed = segment.head.seed();
+        let mut at = 1;
+        while let Some(found) = rest.get(at..).and_then(|rest| find(rest, b"VXB1")) {
+            at += found;
+            if let Some((head, _)) = BatchHead::open(seed, &rest[at..])
+                && head.kind == Kind::Records
+            {
+                let stream = self.streams.entry(of).or_default();
+                let missing = stream.next.max(1);
+                stream.missing = Some(missing);
+                self.follows(of, &head, segment)?;
+            }
+            at += 1;
+        }
+        Ok(())
+    }
+
+    /// Enters the records of a batch into the index.
+    fn apply(&mut self, of: (u32, u32), spot: Spot, payload: &[u8]) -> Result<(), String> {
+        let flushed = self.flushed.get(&of).copied().unwrap_or_default();
+        for record in records(payload) {
+            let (at, bytes, entry) = record?;
+            let Entry::Change { slice, version, effect, .. } = entry else { continue };
+            let state = &mut self.states[slice.index()];
+            state.last = state.last.max(version);
+            self.records += 1;
+            let Some((kind, expiry_s)) = journaled(&effect.change) else { continue };
+            let offset = spot.offset + BATCH_HEAD_BYTES as u32 + at;
+            if (Spot { offset, ..spot }) < flushed {
+                continue;
+            }
+            let place = Place { segment: spot.segment, offset, bytes };
+            let hash = self.hasher.hash(slice, effect.key);
+            match kind {
+                Some(kind) => self.index.set(hash, Dirty { place, version, expiry_s, kind }),
+                None => self.index.touch(hash, version, expiry_s, place),
+            };
+        }
+        Ok(())
+    }
+
+    /// The batches that may not be durable, of the start that came last.
+    fn tail(&self, live: &[Segment]) -> Result<Vec<TailBatch>, RecoverError> {
+        let mut tail = Vec::new();
+        for (of, stream) in &self.streams {
+            if self.cuts.contains_key(of) {
+                continue;
+            }
+            for (_, at, bytes) in &stream.open {
+                let segment = live.iter().find(|it| it.number() == at.segment);
+                let segment = segment.expect("invariant: the batch was read from it");
+                let mut payload = vec![0; *bytes as usize];
+                let offset = u64::from(at.offset) + BATCH_HEAD_BYTES as u64;
+                let read = segment.file.read_at(offset, &mut payload);
+                read.map_err(disk(format!("segment number {}", at.segment)))?;
+                tail.push(TailBatch { at: *at, payload });
+            }
+        }
+        Ok(tail)
+    }
+
+    /// A segment counts up to where its lane was cut.
+    fn cut_segment(&self, segment: &Segment, cuts: &[Cut]) {
+        use std::sync::atomic::Ordering::Relaxed;
+        let of_start = cuts.iter().filter(|cut| cut.start == segment.head.start);
+        let at = of_start.filter(|cut| cut.at.segment == segment.number()).map(|cut| cut.at.offset);
+        if let Some(end) = at.max() {
+            segment.written.store(end, Relaxed);
+            segment.durable.store(end, Relaxed);
+        }
+    }
+}
+
+fn cut((start, lane): (u32, u32), at: Spot) -> Cut {
+    Cut { start, lane, at }
+}
+
+/// A batch is whole, and what it holds is not what its kind holds.
+fn says_nothing(segment: &Headed) -> RecoverError {
+    RecoverError::Corrupt(format!("{} has a batch whose content has no meaning", segment.name))
+}
+
+fn read_all(segment: &Headed) -> Result<Vec<u8>, RecoverError> {
+    let mut bytes = vec![0; segment.head.bytes as usize];
+    segment.file.read_at(0, &mut bytes).map_err(disk(segment.name.clone()))?;
+    Ok(bytes)
+}
+
+/// The whole batches of a segment, each with its offset, up to the first that is not whole.
+fn batches<'b>(
+    segment: &Headed,
+    bytes: &'b [u8],
+) -> impl Iterator<Item = (usize, BatchHead, &'b [u8])> {
+    let seed = segment.head.seed();
+    let mut at = SEGMENT_HEAD_BYTES;
+    std::iter::from_fn(move || {
+        let (head, payload) = BatchHead::open(seed, bytes.get(at..)?)?;
+        let offset = at;
+        at += BATCH_HEAD_BYTES + payload.len();
+        Some((offset, head, payload))
+    })
+}
+
+/// The records in the payload of a batch: the offset, the length and the entry of each. After an
+/// error it ends.
+pub(crate) fn records(
+    payload: &[u8],
+) -> impl Iterator<Item = Result<(u32, u32, Entry<'_>), String>> {
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        let rest = payload.get(at..).filter(|rest| !rest.is_empty())?;
+        let entry = rest.get(RECORD_BYTES..).unwrap_or(&[]);
+        let decoded = Entry::decode(entry).map_err(|broken| broken.to_string());
+        Some(match decoded {
+            Ok((entry, length)) => {
+                let (offset, bytes) = (at as u32, (RECORD_BYTES + length) as u32);
+                at += RECORD_BYTES + length;
+                Ok((offset, bytes, entry))
+            }
+            Err(broken) => {
+                at = payload.len();
+                Err(broken)
+            }
+        })
+    })
+}
+
+/// Where `what` begins in `bytes`.
+fn find(bytes: &[u8], what: &[u8; 4]) -> Option<usize> {
+    let mut from = 0;
+    while let Some(at) = bytes.get(from..)?.iter().position(|byte| *byte == what[0]) {
+        if bytes[from + at..].starts_with(what) {
+            return Some(from + at);
+        }
+        from += at + 1;
+    }
+    None
+}

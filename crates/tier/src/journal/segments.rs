@@ -1,0 +1,319 @@
+//! The segments of a journal: files of one length that are used again and again.
+//!
+//! ```text
+//! not made -> free --prepare--> ready --take--> live: open -> closed --free_before--> free
+//!                     (head durable)
+//! ```
+//!
+//! Invariants: each segment has a number of its own, which rises in the order in which segments
+//! are prepared, and is durable before the next one is given out. Live segments are freed by
+//! rising number.
+
+use super::format::{JournalId, SEGMENT_HEAD_BYTES, Seed, SegmentHead, Spot};
+use crate::disk::{Disk, File};
+use crate::sync::{Mutex, RwLock, lock, read, write};
+use std::collections::{BTreeMap, VecDeque};
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::Arc;
+
+/// Bytes written at once while a file is filled with zeros.
+const ZEROS_BYTES: usize = 1 << 20;
+
+/// Ends of what was made durable that a segment remembers, with the moment; more are joined.
+const AGES_MAX: usize = 256;
+
+/// The least time between two of them, in nanoseconds.
+const AGE_STEP_NS: u64 = 250_000_000;
+
+/// One segment that is in use.
+pub(crate) struct Segment {
+    pub(crate) head: SegmentHead,
+    pub(crate) seed: Seed,
+    pub(crate) file: Arc<dyn File>,
+    name: String,
+    /// The end of what is written.
+    pub(crate) written: AtomicU32,
+    /// The end of what is durable.
+    pub(crate) durable: AtomicU32,
+    /// Whether nothing more is written into it.
+    pub(crate) is_closed: AtomicBool,
+    /// The lane that writes it. None writes one of an earlier start.
+    lane: Option<u8>,
+    /// Ends of what was durable at a moment, both rising.
+    ages: Mutex<VecDeque<(u32, u64)>>,
+}
+
+impl Segment {
+    fn new(head: SegmentHead, name: String, file: Arc<dyn File>) -> Self {
+        let start = SEGMENT_HEAD_BYTES as u32;
+        Self {
+            seed: head.seed(),
+            head,
+            file,
+            name,
+            written: AtomicU32::new(start),
+            durable: AtomicU32::new(start),
+            is_closed: AtomicBool::new(false),
+            lane: None,
+            ages: Mutex::default(),
+        }
+    }
+
+    /// A segment of an earlier start, of which everything up to `end` counts.
+    pub(crate) fn found(head: SegmentHead, name: String, file: Arc<dyn File>, end: u32) -> Self {
+        let segment = Self::new(head, name, file);
+        segment.written.store(end, Ordering::Relaxed);
+        segment.durable.store(end, Ordering::Relaxed);
+        segment.is_closed.store(true, Ordering::Relaxed);
+        segment
+    }
+
+    pub(crate) fn number(&self) -> u32 {
+        self.head.number
+    }
+
+    /// Where its batches begin.
+    pub(crate) fn begin(&self) -> Spot {
+        Spot { segment: self.number(), offset: SEGMENT_HEAD_BYTES as u32 }
+    }
+
+    /// Whether nothing more is written into it, and all that is written lies before `spot`.
+    pub(crate) fn ends_before(&self, spot: Spot) -> bool {
+        let is_closed = self.is_closed.load(Ordering::Acquire);
+        let offset = self.written.load(Ordering::Acquire);
+        is_closed && Spot { segment: self.number(), offset } <= spot
+    }
+
+    /// Everything up to `end` is durable, since `now_ns` or before.
+    pub(crate) fn set_durable(&self, end: u32, now_ns: u64) {
+        self.durable.fetch_max(end, Ordering::AcqRel);
+        let mut ages = lock(&self.ages);
+        match ages.back_mut() {
+            Some((last, at_ns)) if now_ns < *at_ns + AGE_STEP_NS || *last >= end => {
+                *last = end.max(*last);
+            }
+            _ => ages.push_back((end, now_ns)),
+        }
+        while ages.len() > AGES_MAX {
+            ages.pop_front();
+        }
+    }
+
+    /// The end of what has been durable since `before_ns`; all, in a segment of an earlier start.
+    pub(crate) fn durable_since(&self, before_ns: u64) -> u32 {
+        let ages = lock(&self.ages);
+        if ages.is_empty() {
+            return self.durable.load(Ordering::Acquire);
+        }
+        let old = ages.iter().take_while(|(_, at_ns)| *at_ns <= before_ns).last();
+        old.map_or(0, |(end, _)| *end)
+    }
+}
+
+/// How segments are made.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SegmentsConfig {
+    pub(crate) journal: JournalId,
+    pub(crate) start: u32,
+    /// Bytes of a segment.
+    pub(crate) bytes: u32,
+    /// Most segments.
+    pub(crate) count_max: usize,
+    /// Those that are kept ready.
+    pub(crate) ready: usize,
+    /// Those that only a lane takes whose segment keeps the oldest place.
+    pub(crate) reserve: usize,
+}
+
+struct Table {
+    ready: VecDeque<Segment>,
+    free: Vec<(String, Arc<dyn File>)>,
+    /// Files there are.
+    files: usize,
+    next_number: u32,
+    next_name: u32,
+    follows_end: bool,
+}
+
+pub(crate) struct Segments {
+    disk: Arc<dyn Disk>,
+    config: SegmentsConfig,
+    table: Mutex<Table>,
+    live: RwLock<BTreeMap<u32, Arc<Segment>>>,
+}
+
+/// What an earlier start has left.
+pub(crate) struct Left {
+    /// What counts.
+    pub(crate) live: Vec<Segment>,
+    /// Files that may be used again.
+    pub(crate) free: Vec<(String, Arc<dyn File>)>,
+    /// Above the number of any segment.
+    pub(crate) next_number: u32,
+}
+
+impl Segments {
+    pub(crate) fn new(disk: Arc<dyn Disk>, config: SegmentsConfig, left: Left) -> Self {
+        let Left { live, free, next_number } = left;
+        let number = |name: &str| name.strip_prefix(NAME).and_then(|number| number.parse().ok());
+        let names = live.iter().map(|it| &it.name).chain(free.iter().map(|(name, _)| name));
+        let next_name = names.filter_map(|name| number(name)).max().map_or(0, |last: u32| last + 1);
+        let files = live.len() + free.len();
+        let live = live.into_iter().map(|it| (it.number(), Arc::new(it))).collect();
+        let ready = VecDeque::new();
+        let table =
+            Table { ready, free, files, next_number, next_name, follows_end: false };
+        Self { disk, config, table: Mutex::new(table), live: RwLock::new(live) }
+    }
+
+    pub(crate) fn config(&self) -> &SegmentsConfig {
+        &self.config
+    }
+
+    /// What this start has found is complete on the disk. Segments say so from now on, also those
+    /// that are ready.
+    ///
+    /// # Errors
+    /// When the disk refuses.
+    pub(crate) fn has_ended(&self) -> io::Result<()> {
+        let mut table = lock(&self.table);
+        table.follows_end = true;
+        for segment in std::mem::take(&mut table.ready) {
+            let head = SegmentHead { follows_end: true, ..segment.head };
+            segment.file.write_at(0, &head.encode())?;
+            segment.file.sync()?;
+            let (name, file) = (segment.name.clone(), segment.file.clone());
+            table.ready.push_back(Segment::new(head, name, file));
+        }
+        Ok(())
+    }
+
+    /// Makes segments ready until `ready` are, as far as there is room. It writes and waits for the
+    /// disk, so it is not called where requests wait. Returns whether enough are ready.
+    ///
+    /// # Errors
+    /// When the disk refuses.
+    pub(crate) fn prepare(&self, ready: usize) -> io::Result<bool> {
+        loop {
+            let mut table = lock(&self.table);
+            if table.ready.len() >= ready {
+                return Ok(true);
+            }
+            let reused = table.free.pop();
+            if reused.is_none() && table.files >= self.config.count_max {
+                return Ok(false);
+            }
+            let (number, name) = (table.next_number, table.next_name);
+            let follows_end = table.follows_end;
+            drop(table);
+            let SegmentsConfig { journal, start, bytes, .. } = self.config;
+            let head = SegmentHead { journal, start, number, bytes, follows_end };
+            let is_new = reused.is_none();
+            let made = match reused {
+                Some(file) => Ok(file),
+                None => self.make(name),
+            };
+            let made = made.and_then(|(name, file)| {
+                file.write_at(0, &head.encode())?;
+                file.sync()?;
+                if is_new {
+                    self.disk.sync_directory()?;
+                }
+                Ok((name, file))
+            });
+            let mut table = lock(&self.table);
+            let (name, file) = made?;
+            table.files += usize::from(is_new);
+            table.next_name += u32::from(is_new);
+            table.next_number += 1;
+            table.ready.push_back(Segment::new(head, name, file));
+        }
+    }
+
+    /// A new file, filled with zeros: to append to one that is shorter would make each sync write
+    /// its length too.
+    fn make(&self, number: u32) -> io::Result<(String, Arc<dyn File>)> {
+        let name = name_of(number);
+        let file = self.disk.open(&name)?;
+        let zeros = vec![0; ZEROS_BYTES.min(self.config.bytes as usize)];
+        let mut at = 0;
+        while at < u64::from(self.config.bytes) {
+            let left = (u64::from(self.config.bytes) - at).min(zeros.len() as u64) as usize;
+            file.write_at(at, &zeros[..left])?;
+            at += left as u64;
+        }
+        Ok((name, file))
+    }
+
+    /// The next segment for `lane` to write into. `None` if none is ready, or only the reserve is
+    /// left and it is not taken `from_reserve`.
+    pub(crate) fn take(&self, lane: u8, from_reserve: bool) -> Option<Arc<Segment>> {
+        let mut table = lock(&self.table);
+        let left = self.left(&table);
+        if left == 0 || (!from_reserve && left <= self.config.reserve) {
+            return None;
+        }
+        let ready = table.ready.pop_front()?;
+        let (head, name, file) = (ready.head, ready.name.clone(), ready.file.clone());
+        let segment = Arc::new(Segment { lane: Some(lane), ..Segment::new(head, name, file) });
+        write(&self.live).insert(segment.number(), segment.clone());
+        Some(segment)
+    }
+
+    fn left(&self, table: &Table) -> usize {
+        table.ready.len() + table.free.len() + self.config.count_max.saturating_sub(table.files)
+    }
+
+    /// Segments that may be taken without the reserve.
+    pub(crate) fn available(&self) -> usize {
+        self.left(&lock(&self.table)).saturating_sub(self.config.reserve)
+    }
+
+    /// The live segment of this number.
+    pub(crate) fn get(&self, number: u32) -> Option<Arc<Segment>> {
+        read(&self.live).get(&number).cloned()
+    }
+
+    /// The first live segment that `lane` writes, or those of an earlier start, with this number or
+    /// a higher one.
+    pub(crate) fn first_of(&self, lane: Option<u8>, number: u32) -> Option<Arc<Segment>> {
+        let live = read(&self.live);
+        let mut live = live.range(number..).map(|(_, segment)| segment);
+        live.find(|segment| segment.lane == lane).cloned()
+    }
+
+    /// The number of the first live segment that is not `done`, if it is below `number`, else that.
+    pub(crate) fn first_undone(&self, number: u32, done: impl Fn(&Segment, Option<u8>) -> bool) -> u32 {
+        let live = read(&self.live);
+        let mut before = live.range(..number).map(|(_, segment)| segment);
+        before.find(|it| !done(it, it.lane)).map_or(number, |it| it.number())
+    }
+
+    /// Bytes of live segments.
+    pub(crate) fn live_bytes(&self) -> u64 {
+        read(&self.live).len() as u64 * u64::from(self.config.bytes)
+    }
+
+    /// Frees the live segments before `number`: their files may be used again.
+    pub(crate) fn free_before(&self, number: u32) {
+        let mut live = write(&self.live);
+        let kept = live.split_off(&number);
+        let freed = std::mem::replace(&mut *live, kept);
+        drop(live);
+        let mut table = lock(&self.table);
+        table.free.extend(freed.into_values().map(|it| (it.name.clone(), it.file.clone())));
+    }
+}
+
+/// What the names of segments begin with.
+const NAME: &str = "segment-";
+
+fn name_of(number: u32) -> String {
+    format!("{NAME}{number:05}")
+}
+
+/// Whether a file is a segment.
+pub(crate) fn is_segment(name: &str) -> bool {
+    name.starts_with(NAME)
+}

@@ -1,0 +1,454 @@
+//! The tier of a cell: its journal, its dirty index, and what lies below.
+//!
+//! ```text
+//! memory -miss-> is it missing? -> dirty index -> journal
+//!                                       |
+//!                                       +-------> backend
+//! ```
+//!
+//! It owns no thread. Workers call what does not block: the observer of their sinks, wanting a key,
+//! and writing the journal. Threads of the tier call what does: to load, to sync, to flush.
+
+use crate::backend::{Backend, BackendError};
+use crate::disk::Disk;
+use crate::flusher::{self, Flushed};
+use crate::index::Index;
+use crate::journal::{
+    Found, Journal, JournalId, Layout, Parts, RecoverError, recover,
+};
+use crate::key::KeyHasher;
+use crate::layers::{self, Layers, Loaded};
+use crate::lookups::{Begun, Finished, Lookups, Outcome, Ticket};
+use base::{Now, SLICES, SliceId, Version};
+use effects::{LaneId, Lanes, Level, Mark, Observer};
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The note below that names the journal.
+const NOTE: &str = "journal";
+
+/// The journal is written back without delay from this part of it on, and so is the index: a
+/// number of fifths.
+const URGENT_FIFTHS: u64 = 2;
+
+/// How much a reply promises.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ack {
+    /// The log has it, in memory.
+    Memory,
+    /// The journal has given it to the system: it survives the end of the process.
+    Os,
+    /// It is on the disk: it survives a power cut.
+    Disk,
+}
+
+impl Ack {
+    /// What a reply waits for.
+    #[must_use]
+    pub fn mark(self) -> Option<Mark> {
+        match self {
+            Self::Memory => None,
+            Self::Os => Some(Mark::Written),
+            Self::Disk => Some(Mark::Durable),
+        }
+    }
+}
+
+/// How a tier is built.
+#[derive(Clone, Copy, Debug)]
+pub struct TierConfig {
+    /// How much a reply promises.
+    pub ack: Ack,
+    /// Most bytes of the journal.
+    pub journal_bytes: u64,
+    /// Most bytes of the dirty index.
+    pub index_bytes: u64,
+    /// The longest value that clients may store.
+    pub value_bytes_max: u64,
+    /// How long a record is durable before it is written back, in nanoseconds.
+    pub age_ns: u64,
+    /// Most lookups under way.
+    pub lookups_max: usize,
+    /// Most keys that are remembered to be missing.
+    pub missing_max: usize,
+}
+
+/// Why there is no tier. A message names the value, the limit and the remedy.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum TierError {
+    /// The journal cannot be used.
+    Journal(RecoverError),
+    /// What lies below cannot be used.
+    Backend(BackendError),
+    /// What lies below belongs to another journal, or to none.
+    OtherJournal {
+        /// What lies below.
+        backend: String,
+    },
+    /// The journal is too short.
+    JournalTooShort {
+        /// Its bytes.
+        bytes: u64,
+        /// The least that is enough.
+        least: u64,
+    },
+    /// The disk refuses.
+    Disk(io::Error),
+}
+
+impl fmt::Display for TierError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Journal(error) => error.fmt(f),
+            Self::Backend(error) => error.fmt(f),
+            Self::OtherJournal { backend } => write!(
+                f,
+                "{backend} was written through another journal, which is not here: restore that \
+                 journal, or give the tier a directory of its own"
+            ),
+            Self::JournalTooShort { bytes, least } => write!(
+                f,
+                "a journal of {bytes} bytes is too short for its segments: give it {least} bytes \
+                 or more, or lower the longest value"
+            ),
+            Self::Disk(error) => write!(f, "the journal cannot be written: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for TierError {}
+
+impl From<RecoverError> for TierError {
+    fn from(error: RecoverError) -> Self {
+        Self::Journal(error)
+    }
+}
+
+/// A tier that was recovered, and whose cell does not run yet.
+pub struct Recovered {
+    found: Found,
+    backend: Arc<dyn Backend>,
+    index: Arc<Index>,
+    hasher: KeyHasher,
+    config: TierConfig,
+}
+
+/// What was recovered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Summary {
+    /// Whether there was no journal before.
+    pub is_new: bool,
+    /// Records that were read.
+    pub records: u64,
+    /// Keys that are to be written back.
+    pub dirty: u64,
+    /// Lanes whose last write was torn.
+    pub torn: u64,
+}
+
+impl Recovered {
+    /// Finds out what the journal on `disk` holds. `name`: what a new one is called; `seed`: what
+    /// keys are hashed with; `first`: the versions that the slices of a new one begin after.
+    ///
+    /// # Errors
+    /// When the journal, or what lies below, cannot be used.
+    pub fn find(
+        disk: &Arc<dyn Disk>,
+        backend: Arc<dyn Backend>,
+        config: TierConfig,
+        (name, seed): (JournalId, [u8; 16]),
+        first: impl Fn(SliceId) -> Version,
+    ) -> Result<Self, TierError> {
+        let (index, hasher) = (Arc::new(Index::new(config.index_bytes)), KeyHasher::new(seed));
+        let below = backend.note(NOTE).map_err(TierError::Backend)?;
+        let found = recover(disk, (&index, &hasher), name, first)?;
+        match below {
+            Some(journal) if journal == found.journal => {}
+            None if found.is_new || found.start == 1 => {
+                backend.set_note(NOTE, &found.journal).map_err(TierError::Backend)?;
+            }
+            _ => return Err(TierError::OtherJournal { backend: backend.name().to_owned() }),
+        }
+        Ok(Self { found, backend, index, hasher, config })
+    }
+
+    /// What was recovered.
+    #[must_use]
+    pub fn summary(&self) -> Summary {
+        let Found { is_new, records, torn, .. } = self.found;
+        Summary { is_new, records, torn, dirty: self.index.len() }
+    }
+
+    /// By slice, the version that its counter begins at, and its barrier.
+    pub fn slices(&self) -> impl Iterator<Item = (SliceId, Version, Version)> {
+        debug_assert_eq!(self.found.states.len(), SLICES);
+        let states = SliceId::all().zip(&self.found.states);
+        states.map(|(slice, state)| (slice, state.last, state.barrier))
+    }
+
+    /// A second that has begun: the expiry clock must not show an earlier one.
+    #[must_use]
+    pub fn clock_s(&self) -> u32 {
+        self.found.clock_s
+    }
+
+    /// Begins the tier of a cell, whose logs these are. `level` is what its replies wait for.
+    ///
+    /// # Errors
+    /// When the journal is too short, or the disk refuses.
+    pub fn begin(self, lanes: Arc<Lanes>, level: Level, now: Now) -> Result<Arc<Tier>, TierError> {
+        let Self { found, backend, index, hasher, config } = self;
+        let TierConfig { journal_bytes: bytes, value_bytes_max, .. } = config;
+        let layout = Layout::of(bytes, lanes.logs().count(), value_bytes_max);
+        let layout = layout.map_err(|least| TierError::JournalTooShort { bytes, least })?;
+        let parts = Parts { lanes, index: index.clone(), hasher: hasher.clone(), layout };
+        let journal = Journal::begin(found, parts, now).map_err(TierError::Disk)?;
+        journal.set_level(level, config.ack.mark());
+        Ok(Arc::new(Tier {
+            layers: Layers::new(journal, index, hasher, backend),
+            lookups: Lookups::new(config.lookups_max, config.missing_max),
+            config,
+            now_ns: AtomicU64::new(now.mono_ns),
+            counters: Counters::default(),
+        }))
+    }
+}
+
+/// What a tier counts.
+#[derive(Default)]
+struct Counters {
+    missing: AtomicU64,
+    failed: AtomicU64,
+    flushed_keys: AtomicU64,
+    flushed_bytes: AtomicU64,
+}
+
+/// A lookup to carry out.
+#[derive(Debug)]
+pub struct Job {
+    ticket: Ticket,
+    slice: SliceId,
+    key: Box<[u8]>,
+}
+
+impl Job {
+    /// The key that is wanted.
+    #[must_use]
+    pub fn key(&self) -> &[u8] {
+        &self.key
+    }
+}
+
+/// What follows from wanting a key that is not in memory.
+#[derive(Debug)]
+#[must_use = "a job is to be carried out"]
+pub enum Wanted {
+    /// It is nowhere.
+    Missing,
+    /// It is looked up already. The worker is woken when that is done.
+    Waits,
+    /// Look it up: the worker is woken when that is done.
+    Job(Job),
+    /// Too much is being looked up.
+    Busy,
+}
+
+/// What a tier reports about itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TierReport {
+    /// What lies below.
+    pub backend: String,
+    /// Keys that are to be written back.
+    pub dirty_keys: u64,
+    /// Most of them.
+    pub dirty_keys_max: u64,
+    /// Bytes of the segments that are in use.
+    pub journal_bytes: u64,
+    /// Most of them.
+    pub journal_bytes_max: u64,
+    /// Bytes of the dirty index.
+    pub index_bytes: u64,
+    /// Lookups under way.
+    pub lookups: u64,
+    /// Values that were loaded from the journal.
+    pub loads_journal: u64,
+    /// Values that were loaded from below.
+    pub loads_below: u64,
+    /// Lookups that found nothing.
+    pub loads_missing: u64,
+    /// Lookups that failed.
+    pub loads_failed: u64,
+    /// Keys that were written back.
+    pub flushed_keys: u64,
+    /// Bytes of those.
+    pub flushed_bytes: u64,
+    /// Why the journal is not written any more.
+    pub failure: Option<String>,
+}
+
+/// The tier of a cell.
+pub struct Tier {
+    layers: Layers,
+    lookups: Lookups,
+    config: TierConfig,
+    /// The moment of the last call that knew it.
+    now_ns: AtomicU64,
+    counters: Counters,
+}
+
+impl Tier {
+    /// How much a reply promises.
+    #[must_use]
+    pub fn ack(&self) -> Ack {
+        self.config.ack
+    }
+
+    /// Wants a key that is not in memory, for a request of `worker`. The worker then looks in memory
+    /// again.
+    pub fn want(&self, slice: SliceId, key: &[u8], worker: u16, now: Now) -> Wanted {
+        self.now_ns.fetch_max(now.mono_ns, Ordering::Relaxed);
+        let hash = self.layers.hasher.hash(slice, key);
+        match self.lookups.begin(hash, worker, now.mono_ns) {
+            Begun::Started(ticket) => Wanted::Job(Job { ticket, slice, key: key.into() }),
+            Begun::Joined => Wanted::Waits,
+            Begun::Missing => Wanted::Missing,
+            Begun::Busy => Wanted::Busy,
+        }
+    }
+
+    /// Whether a key is known to be nowhere.
+    #[must_use]
+    pub fn is_missing(&self, slice: SliceId, key: &[u8]) -> bool {
+        let now_ns = self.now_ns.load(Ordering::Relaxed);
+        self.lookups.is_missing(self.layers.hasher.hash(slice, key), now_ns)
+    }
+
+    /// Carries out a lookup. It reads files, and may wait long for what lies below.
+    ///
+    /// # Errors
+    /// When it cannot be found out.
+    pub fn load(&self, job: &Job, now: Now) -> Result<Loaded, BackendError> {
+        self.layers.look(job.slice, &job.key, job.ticket.hash(), now)
+    }
+
+    /// Whether what was loaded may be installed: the key was not changed since. Asked under the
+    /// lock of its bucket.
+    #[must_use]
+    pub fn admits(&self, job: &Job) -> bool {
+        self.lookups.admit(&job.ticket)
+    }
+
+    /// Ends a lookup. Returns the workers to wake.
+    pub fn finish(&self, job: Job, outcome: Outcome, now: Now) -> Finished {
+        if outcome == Outcome::Missing {
+            self.counters.missing.fetch_add(1, Ordering::Relaxed);
+        } else if outcome == Outcome::Failed {
+            self.counters.failed.fetch_add(1, Ordering::Relaxed);
+        }
+        self.lookups.finish(job.ticket, outcome, now.mono_ns)
+    }
+
+    /// Writes what the logs have. Calls `wrote` for each lane of which more is written. It does not
+    /// wait for other threads, nor for the disk.
+    pub fn write(&self, wrote: impl FnMut(LaneId)) {
+        self.layers.journal.write(wrote);
+    }
+
+    /// Makes what is written durable. Called by one thread; it waits for the disk. Calls `passed`
+    /// for each lane of which more is durable.
+    pub fn sync(&self, now: Now, passed: impl FnMut(LaneId)) {
+        self.now_ns.fetch_max(now.mono_ns, Ordering::Relaxed);
+        self.lookups.forget_old(now.mono_ns);
+        self.layers.journal.sync(now, passed);
+    }
+
+    /// Whether the journal should be synced at once: replies wait for it, or a log that is half
+    /// full.
+    #[must_use]
+    pub fn presses(&self) -> bool {
+        self.layers.journal.presses() || (self.config.ack == Ack::Disk && self.layers.journal.is_behind())
+    }
+
+    /// Whether anything is not durable.
+    #[must_use]
+    pub fn is_behind(&self) -> bool {
+        self.layers.journal.is_behind()
+    }
+
+    /// Writes back a part of what is dirty. Called by one thread; it waits for the disk, and for
+    /// what lies below. `all`: also what is young.
+    ///
+    /// # Errors
+    /// When what lies below refuses. What is dirty stays dirty.
+    pub fn flush(&self, now: Now, all: bool) -> Result<Flushed, BackendError> {
+        let before_ns = match all || self.is_urgent() {
+            true => u64::MAX,
+            false => now.mono_ns.saturating_sub(self.config.age_ns),
+        };
+        let flushed = flusher::flush(&self.layers, now, before_ns)?;
+        self.counters.flushed_keys.fetch_add(flushed.keys, Ordering::Relaxed);
+        self.counters.flushed_bytes.fetch_add(flushed.bytes, Ordering::Relaxed);
+        if let Err(error) = self.layers.journal.roll_idle() {
+            return Err(layers::unreadable(0, &error));
+        }
+        Ok(flushed)
+    }
+
+    /// Keys that are to be written back.
+    #[must_use]
+    pub fn dirty(&self) -> u64 {
+        self.layers.index.len()
+    }
+
+    /// What it says of itself.
+    #[must_use]
+    pub fn report(&self) -> TierReport {
+        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let counters = &self.counters;
+        TierReport {
+            backend: self.layers.backend.name().to_owned(),
+            dirty_keys: self.layers.index.len(),
+            dirty_keys_max: self.layers.index.capacity(),
+            journal_bytes: self.layers.journal.live_bytes(),
+            journal_bytes_max: self.layers.journal.bytes_max(),
+            index_bytes: self.layers.index.bytes(),
+            lookups: self.lookups.loading(),
+            loads_journal: count(&self.layers.from_journal),
+            loads_below: count(&self.layers.from_below),
+            loads_missing: count(&counters.missing),
+            loads_failed: count(&counters.failed),
+            flushed_keys: count(&counters.flushed_keys),
+            flushed_bytes: count(&counters.flushed_bytes),
+            failure: self.layers.journal.failure().map(str::to_owned),
+        }
+    }
+
+    /// Whether so much is dirty that it is written back without delay.
+    fn is_urgent(&self) -> bool {
+        let fifths = |part: u64, whole: u64| part * 5 >= whole * URGENT_FIFTHS;
+        fifths(self.layers.journal.live_bytes(), self.layers.journal.bytes_max())
+            || fifths(self.layers.index.len(), self.layers.index.capacity())
+    }
+}
+
+impl Observer for Tier {
+    #[inline]
+    fn allows(&self, slice: SliceId, version: Version) -> bool {
+        self.layers.journal.allows(slice, version)
+    }
+
+    fn changed(&self, slice: SliceId, key: &[u8]) {
+        self.lookups.changed(self.layers.hasher.hash(slice, key));
+    }
+
+    fn changed_all(&self) {
+        self.lookups.changed_all();
+    }
+
+    fn is_absent(&self, slice: SliceId, key: &[u8]) -> bool {
+        self.is_missing(slice, key)
+    }
+}
