@@ -1,17 +1,19 @@
-//! Atomics and the lock, or those of a model checker (shuttle) in their place.
+//! Atomics and the lock, or those of a model checker (loom, shuttle) in their place.
 //!
 //! Every file takes them from here, so that a checker sees each access.
 
+#[cfg(loom)]
+use loom as source;
 #[cfg(shuttle)]
 use shuttle as source;
 pub(crate) use source::sync::atomic::{AtomicU64, Ordering, fence};
 pub(crate) use source::sync::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
-#[cfg(not(shuttle))]
+#[cfg(not(any(loom, shuttle)))]
 use std as source;
 use std::sync::{PoisonError, TryLockError};
 
 /// Whether a model checker runs: then there are few shards, so that keys meet in them.
-pub(crate) const MODEL: bool = cfg!(shuttle);
+pub(crate) const MODEL: bool = cfg!(any(loom, shuttle));
 
 /// Takes the lock, also after a panic: what it guards is complete whenever code of a caller runs.
 #[inline]

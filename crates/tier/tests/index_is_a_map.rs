@@ -1,5 +1,5 @@
 //! The dirty index against an ordered map, its memory, and threads that change it side by side.
-#![cfg(not(shuttle))]
+#![cfg(not(any(loom, shuttle)))]
 
 use base::{SliceId, Version};
 use measure::rng::{Rng, mix};
@@ -195,6 +195,23 @@ fn what_was_flushed_at_an_older_version_removes_nothing() {
     assert!(index.set(hash, entry(8, Kind::Tombstone)));
     assert!(!index.touch(hash, Version::from_raw(9), 92, place(9)), "it was removed");
     assert_eq!(index.get(hash), Some(entry(8, Kind::Tombstone)));
+}
+
+#[test]
+fn hashes_that_differ_in_one_bit_are_those_of_different_keys() {
+    let index = Index::new(1 << 20);
+    let hashes = (0..128).map(|bit| KeyHash::from_raw(1 << bit ^ 0xA5 << 60));
+    let hashes: Vec<_> = hashes.collect();
+    for (version, hash) in hashes.iter().enumerate() {
+        assert!(index.set(*hash, entry(version as u64 + 1, Kind::TouchOf)));
+    }
+    let mut shown = BTreeMap::new();
+    index.for_each(|hash, entry| _ = shown.insert(hash, entry.version.raw()));
+    assert_eq!(shown.len(), 128);
+    for (version, hash) in hashes.iter().enumerate() {
+        let found = index.get(*hash).map(|entry| entry.version.raw());
+        assert_eq!((found, shown.get(hash)), (Some(version as u64 + 1), found.as_ref()));
+    }
 }
 
 #[test]

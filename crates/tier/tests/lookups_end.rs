@@ -1,5 +1,5 @@
 //! The lookups as tables of cases, and beside threads that change what is looked up.
-#![cfg(not(shuttle))]
+#![cfg(not(any(loom, shuttle)))]
 
 mod common;
 

@@ -8,7 +8,7 @@ use super::entry::{Entry, Kind, Place};
 use super::slot::SHARD_BITS_MIN;
 use super::table::Table;
 use crate::key::KeyHash;
-use crate::sync::{AtomicU64, Mutex, Ordering, lock};
+use crate::sync::{AtomicU64, MODEL, Mutex, Ordering, lock};
 use base::Version;
 
 /// What [`Index::capacity`] counts for each entry, in bytes.
@@ -22,7 +22,7 @@ const _: () = assert!(SHARD_BITS >= SHARD_BITS_MIN);
 
 /// Bytes of the shards without their slots.
 const FIXED_BYTES: u64 = (SHARDS * size_of::<Shard>()) as u64;
-const _: () = assert!(cfg!(shuttle) || FIXED_BYTES == 32 << 10);
+const _: () = assert!(MODEL || FIXED_BYTES == 32 << 10);
 
 /// A shard, in a cache line of its own.
 #[repr(align(64))]

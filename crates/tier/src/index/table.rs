@@ -221,7 +221,7 @@ impl Table {
     }
 }
 
-#[cfg(all(test, not(shuttle)))]
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::index::Place;
