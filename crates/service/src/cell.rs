@@ -11,15 +11,17 @@
 //! Units: `_s` is seconds of [`Now::expiry_s`], `_bytes` bytes.
 
 use crate::counters::{Counters, WorkerCounters};
-use crate::effect_log::{EffectLog, EffectLogOptions};
+use crate::effect_log::{EffectLog, EffectLogOptions, LEVEL};
 use crate::host::{Connections, Host, LimitChange};
 use crate::leases::Leases;
+use crate::tiered::Tiered;
 use base::{MemoryBudget, Now, Owner};
 use engine::{Engine, EngineConfig, EngineError};
 use memcache::{LINE_BYTES_MAX, Limits};
 use std::fmt;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use tier::{Recovered, TierError};
 
 /// The longest user name and password together that a client may send, in bytes.
 const AUTH_BYTES_MAX: u64 = 2048;
@@ -110,6 +112,7 @@ pub(crate) struct Baseline {
 pub struct Cell {
     engine: Engine,
     effect_log: Option<Arc<EffectLog>>,
+    tiered: OnceLock<Arc<Tiered>>,
     budget: Arc<MemoryBudget>,
     options: Options,
     host: Box<dyn Host>,
@@ -152,6 +155,7 @@ impl Cell {
         Ok(Arc::new(Self {
             engine,
             effect_log,
+            tiered: OnceLock::new(),
             budget,
             options,
             host,
@@ -184,6 +188,26 @@ impl Cell {
     /// The effect log, if there is one.
     pub(crate) fn effect_log(&self) -> Option<Arc<EffectLog>> {
         self.effect_log.clone()
+    }
+
+    /// Puts a tier below the memory, before anything is served. The cell was made with a log that
+    /// has readers.
+    ///
+    /// # Errors
+    /// When the journal cannot begin.
+    pub fn put_above(&self, recovered: Recovered, now: Now) -> Result<Arc<Tiered>, TierError> {
+        let log = self.effect_log.as_ref().expect("a cell above a tier keeps a log");
+        for (slice, begin, barrier) in recovered.slices() {
+            self.engine.advance(slice, begin);
+            self.engine.barrier(slice, barrier);
+        }
+        let tier = recovered.begin(log.lanes.clone(), LEVEL, now)?;
+        Ok(self.tiered.get_or_init(|| Arc::new(Tiered::new(tier))).clone())
+    }
+
+    /// The tier below the memory, if there is one.
+    pub(crate) fn tiered(&self) -> Option<&Arc<Tiered>> {
+        self.tiered.get()
     }
 
     pub(crate) fn budget(&self) -> &Arc<MemoryBudget> {

@@ -2,7 +2,7 @@
 //!
 //! A cell without a ring and without a tier has no log. For tests and measurements the log can be
 //! turned on: then the workers themselves are its reader, which passes its mark at the end of each
-//! batch. In a ring its readers are the copies.
+//! batch. In a ring its readers are the copies, above a tier it is the journal.
 
 use base::{MemoryBudget, SliceId};
 use effects::{
@@ -25,8 +25,8 @@ pub struct EffectLogOptions {
     pub value_bytes_max: u64,
     /// Whether replies wait until the mark of the reader has passed what they show.
     pub gates: bool,
-    /// Whether the cell is in a ring: then copies read the log, and the workers do not.
-    pub in_ring: bool,
+    /// Whether copies or a journal read the log, and not the workers themselves.
+    pub has_readers: bool,
 }
 
 impl EffectLogOptions {
@@ -59,7 +59,7 @@ const _: () = assert!(READERS_MAX <= u8::BITS as usize, "a reader has a bit");
 impl EffectLog {
     /// The log, with memory from `budget`. `None` if that has not enough.
     pub(crate) fn new(options: EffectLogOptions, budget: &MemoryBudget) -> Option<Self> {
-        let EffectLogOptions { lanes, workers, value_bytes_max, gates, in_ring } = options;
+        let EffectLogOptions { lanes, workers, value_bytes_max, gates, has_readers } = options;
         let bytes = budget.total();
         let config = LanesConfig { lanes, sinks: workers, bytes, value_bytes_max, follows: false };
         let lanes = Lanes::new(&config, budget)?;
@@ -71,7 +71,7 @@ impl EffectLog {
             let level: &[_] = if gates { &[(reader, mark)] } else { &[] };
             log.set_level(LEVEL, level).then_some(reader)
         };
-        let own = lanes.logs().take(if in_ring { 0 } else { lanes.logs().count() });
+        let own = lanes.logs().take(if has_readers { 0 } else { lanes.logs().count() });
         let readers = own.map(join).collect::<Option<_>>()?;
         let (doubts, alone) = Default::default();
         let wants_copies = AtomicBool::new(false);

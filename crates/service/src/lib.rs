@@ -112,6 +112,7 @@ mod stats;
 mod store;
 #[cfg(test)]
 mod testing;
+mod tiered;
 mod worker;
 
 pub use cell::{Authenticate, Cell, CellError, Options};
@@ -122,4 +123,5 @@ pub use ring::{
     Finding, Flushing, Keeper, Link, Mail, NoLog, Reach, RingCell, RingConnection, RingHost,
     RingIdentity, RingService,
 };
-pub use service::Service;
+pub use service::{Service, Woken};
+pub use tiered::{Loader, TierReach, Tiered};

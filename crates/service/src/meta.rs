@@ -10,6 +10,7 @@ use crate::facts;
 use crate::long::InParts;
 use crate::park::{Executed, Park};
 use crate::store::{counted, expiry_s, is_out_of_space, unlink, write};
+use crate::tiered::Below;
 use crate::worker::Worker;
 use base::{Now, Version};
 use engine::{
@@ -116,6 +117,12 @@ fn get_or_hold(
     if !changes && !options.quiet {
         let parts = InParts { sink: &mut sink, held: &mut held };
         read = worker.cell().engine().get(worker.pin(), &key, now, parts);
+        if read == Read::Miss
+            && worker.has_tier()
+            && let Below::Later = worker.look_below(key, now)
+        {
+            read = Read::Later(Obstacle::Elsewhere);
+        }
         worker.shows(key.id.slice, sink.version);
     }
     // A stale item gives a token to its next reader. Only under the lock is there one next reader.
@@ -149,6 +156,7 @@ fn get_or_hold(
         Read::Hit => {}
         Read::Miss => reply::meta_miss(out, args),
         Read::Later(Obstacle::Sink(_)) => worker.log_is_full(out),
+        Read::Later(Obstacle::Elsewhere) => worker.below_is_busy(out),
         _ if options.vivify.is_some() => reply::meta_miss(out, args),
         _ => out.extend_from_slice(reply::OUT_OF_MEMORY),
     }
@@ -302,18 +310,31 @@ pub(crate) fn arith(
 }
 
 /// `me`.
-pub(crate) fn debug(worker: &mut Worker, now: Now, token: KeyToken<'_>, reply: &mut Reply) {
+pub(crate) fn debug(
+    worker: &mut Worker,
+    now: Now,
+    token: KeyToken<'_>,
+    reply: &mut Reply,
+) -> Executed {
     let mut scratch: KeyScratch = [0; _];
     let key = token.key(&mut scratch);
     let key = worker.cell().engine().key(key.as_bytes());
     let found = worker.cell().engine().peek(worker.pin(), &key, now);
+    let is_unknown = found.is_none()
+        && worker.has_tier()
+        && matches!(worker.look_below(key, now), Below::Later);
+    if is_unknown {
+        worker.parks()?;
+    }
     worker.shows(key.id.slice, None);
     let out = reply.bytes_mut();
     worker.counters().cmd_meta.add(1);
     match found {
         Some(found) => reply::meta_debug(out, token, &facts::debug(&found, now)),
+        None if is_unknown => worker.below_is_busy(out),
         None => out.extend_from_slice(reply::META_END),
     }
+    Ok(())
 }
 
 /// The meta code of an outcome. `None` if it has an error line instead.
@@ -337,6 +358,7 @@ fn fail(worker: &Worker, outcome: WriteStatus, no_space: &'static [u8], out: &mu
         WriteStatus::NotNumber => reply::NON_NUMERIC,
         WriteStatus::TooLarge => reply::TOO_LARGE,
         WriteStatus::Later(Obstacle::Sink(_)) => return worker.log_is_full(out),
+        WriteStatus::Later(Obstacle::Elsewhere) => return worker.below_is_busy(out),
         _ => no_space,
     });
 }

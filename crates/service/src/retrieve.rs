@@ -10,6 +10,7 @@
 
 use crate::long::InParts;
 use crate::park::Park;
+use crate::tiered::Below;
 use crate::worker::Worker;
 use base::{Now, Version};
 use engine::{FetchOptions, HeldValue, ItemView, LongValues, Obstacle, Prefetched, Read, ReadSink};
@@ -98,9 +99,20 @@ pub(crate) fn get_single(
     let Some(read) = engine.get_short(pin, &ahead, now, lines) else {
         return get_single_any(worker, now, key, out);
     };
-    if !retrieved(worker, read) {
-        out.extend_from_slice(reply::END);
+    match read {
+        Read::Hit => retrieved(worker, read),
+        _ => missed(worker, out),
     }
+}
+
+/// Counts a miss, and replies it. False above a tier, where it may be none.
+#[inline]
+fn missed(worker: &Worker, out: &mut Vec<u8>) -> bool {
+    if worker.has_tier() {
+        return false;
+    }
+    retrieved(worker, Read::Miss);
+    out.extend_from_slice(reply::END);
     true
 }
 
@@ -114,10 +126,10 @@ fn get_single_any(worker: &mut Worker, now: Now, key: Key<'_>, out: &mut Vec<u8>
     if let Read::Later(_) = read {
         return false;
     }
-    if !retrieved(worker, read) {
-        out.extend_from_slice(reply::END);
+    match read {
+        Read::Hit => retrieved(worker, read),
+        _ => missed(worker, out),
     }
-    true
 }
 
 /// The same, where the reply waits for what it shows.
@@ -134,6 +146,9 @@ pub(crate) fn get_shown(
     let read = engine.get(pin, &hashed, now, &mut sink);
     let version = sink.version;
     if let Read::Later(_) = read {
+        return Answer::Declined;
+    }
+    if read != Read::Hit && worker.has_tier() {
         return Answer::Declined;
     }
     if !worker.is_counted() {
@@ -187,6 +202,17 @@ pub(crate) fn get<const CAS: bool>(
                     conn.progress += at as u64;
                     return pause(&keys, start, reply, Outcome::Park);
                 }
+                Got::Below => {
+                    conn.progress += at as u64;
+                    let others = group[at + 1..count].iter().flatten().map(|(_, it)| *it.key());
+                    worker.look_ahead_below(others, now);
+                    if worker.parks().is_err() {
+                        return pause(&keys, start, reply, Outcome::Park);
+                    }
+                    reply.rewind(start);
+                    worker.below_is_busy(reply.bytes_mut());
+                    return Outcome::Done;
+                }
                 Got::Later => {
                     reply.rewind(start);
                     reply.bytes_mut().extend_from_slice(reply::OUT_OF_MEMORY_WRITING);
@@ -210,6 +236,8 @@ enum Got {
     Held(HeldValue),
     /// Not now: too much is being sent in parts.
     Later,
+    /// Not now: it is not in memory, and looked for below.
+    Below,
 }
 
 #[inline(always)]
@@ -233,6 +261,12 @@ fn get_one<const CAS: bool>(
     };
     if let Read::Later(_) = read {
         return Got::Later;
+    }
+    if read != Read::Hit
+        && worker.has_tier()
+        && let Below::Later = worker.look_below(*ahead.key(), now)
+    {
+        return Got::Below;
     }
     retrieved(worker, read);
     held.map_or(Got::Whole, Got::Held)
@@ -294,6 +328,7 @@ pub(crate) fn gat<const CAS: bool>(
                     reply.rewind(start);
                     match read {
                         Read::Later(Obstacle::Sink(_)) => worker.log_is_full(reply.bytes_mut()),
+                        Read::Later(Obstacle::Elsewhere) => worker.below_is_busy(reply.bytes_mut()),
                         _ => reply.bytes_mut().extend_from_slice(reply::OUT_OF_MEMORY_WRITING),
                     }
                     return Outcome::Done;

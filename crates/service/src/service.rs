@@ -19,9 +19,8 @@ use engine::Left;
 use memcache::{Key, KeyScratch, Limits, Refusal, Request, Store, StoreVerb, reply};
 use session::{
     Answer, BatchEnd, Cause, Conn, ConnId, Handler, LogId, Outcome, Passed, Prompt, Reply, Serve,
-    Session, Taken, Ticket, ValueStart, Waited,
+    Session, Taken, Ticket, ValueStart, Waited, WorkerId,
 };
-use std::convert::Infallible;
 use std::sync::Arc;
 
 /// The most items that one round of housekeeping examines while nothing arrives, a fraction of a
@@ -42,6 +41,10 @@ const TEND_INTERVAL_NS: u64 = 1_000_000_000;
 
 /// The same where something is left that is not urgent.
 const TEND_SOON_NS: u64 = 50_000_000;
+
+/// The mail of a worker: a key that one of its requests has parked for was looked up.
+#[derive(Clone, Copy, Debug)]
+pub struct Woken;
 
 /// Executes the requests of one worker.
 pub struct Service {
@@ -64,9 +67,15 @@ impl Service {
     /// housekeeping while nothing arrives.
     #[must_use]
     pub fn new(cell: Arc<Cell>, tends: bool) -> Self {
+        Self::of_worker(cell, WorkerId(0), tends)
+    }
+
+    /// The same for the worker `id` of a server, which the threads of a tier wake.
+    #[must_use]
+    pub fn of_worker(cell: Arc<Cell>, id: WorkerId, tends: bool) -> Self {
         let tend_at_ns = if tends { 0 } else { u64::MAX };
         let guarded = cell.options().authenticate.is_some();
-        let worker = Worker::new(cell);
+        let worker = Worker::of_server(cell, id);
         let prompt = if worker.replies.is_none() { Prompt::Ungated } else { Prompt::Gated };
         let always_ungated = !guarded && prompt == Prompt::Ungated;
         Self { worker, guarded, always_ungated, prompt, tend_at_ns, tended_ns: 0 }
@@ -116,10 +125,7 @@ impl Service {
             Request::MetaArith { args, direction } => {
                 meta::arith(worker, now, args, *direction, reply)
             }
-            Request::MetaDebug(key) => {
-                meta::debug(worker, now, *key, reply);
-                Ok(())
-            }
+            Request::MetaDebug(key) => meta::debug(worker, now, *key, reply),
             Request::MetaNoop => {
                 reply.bytes_mut().extend_from_slice(reply::META_NOOP);
                 Ok(())
@@ -206,7 +212,7 @@ impl Serve for Service {
 }
 
 impl Handler for Service {
-    type Mail = Infallible;
+    type Mail = Woken;
 
     #[inline]
     fn limits(&self, conn: &Conn) -> &Limits {
@@ -382,9 +388,8 @@ impl Handler for Service {
         self.worker.replies.as_ref().map_or(Passed::Yes, |replies| replies.gate(log, seq))
     }
 
-    fn deliver(&mut self, _now: Now, mail: Infallible) {
-        match mail {}
-    }
+    /// Parked requests run again after any mail.
+    fn deliver(&mut self, _now: Now, Woken: Woken) {}
 
     fn closed(&mut self, conn: ConnId) {
         self.worker.long.closed(conn);

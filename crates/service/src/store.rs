@@ -233,6 +233,7 @@ fn stored(worker: &Worker, outcome: WriteStatus, out: &mut Vec<u8>) {
 fn respond(worker: &Worker, outcome: WriteStatus, done: &'static [u8], out: &mut Vec<u8>) {
     match outcome {
         WriteStatus::Later(Obstacle::Sink(_)) => worker.log_is_full(out),
+        WriteStatus::Later(Obstacle::Elsewhere) => worker.below_is_busy(out),
         outcome => out.extend_from_slice(line(outcome, done)),
     }
 }

@@ -46,7 +46,7 @@ fn cell_of(config: EngineConfig, bytes: u64, in_ring: bool) -> Arc<Cell> {
         workers: 1,
         value_bytes_max: VALUE_BYTES_MAX,
         gates: in_ring,
-        in_ring,
+        has_readers: in_ring,
     };
     let options = Options {
         effect_log: Some(effect_log),

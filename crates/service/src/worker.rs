@@ -12,18 +12,23 @@ use crate::counters::WorkerCounters;
 use crate::long::{IN_PARTS, LongValuesOf, Received};
 use crate::park::{Executed, Park};
 use crate::replies::Replies;
+use crate::tiered::{Below, Tiered};
 use base::{Effect, NoSink, Now, SliceId, SliceRange, Version};
 use effects::WorkerSink;
 use engine::{
-    Action, Applied, Engine, FetchOptions, HeldValue, Left, Local, Obstacle, Op, Pin, Put, Read,
-    ReadSink, WriteResult, WriteStatus,
+    Action, Applied, Engine, FetchOptions, Filled, HeldValue, Left, Loaded, Local, Obstacle, Op, Pin,
+    Put, Read, ReadSink, WriteResult, WriteStatus,
 };
 use memcache::reply::LINE_END;
-use session::{Answer, Conn, Outcome, Taken, ValueStart};
+use session::{Answer, Conn, Outcome, Taken, ValueStart, WorkerId};
 use std::sync::Arc;
+use tier::Stored;
 
 /// Memory that is freed before a long value is tried again: enough for the list of its chunks.
 const HELD_LIST_BYTES: u64 = 8 << 10;
+
+/// A worker of no server: nobody wakes it.
+const NOBODY: WorkerId = WorkerId(u16::MAX);
 
 /// One worker of a cell.
 pub(crate) struct Worker {
@@ -37,6 +42,10 @@ pub(crate) struct Worker {
     is_overdue: bool,
     /// Plain `get`s that are counted already, and are executed again.
     counted: u32,
+    /// Who it is among the workers of its server.
+    id: WorkerId,
+    /// What lies below the memory, if anything does.
+    tiered: Option<Arc<Tiered>>,
     /// What its changes are appended to and its replies wait for, where the cell has a log.
     pub(crate) replies: Option<Box<Replies>>,
     /// The long values of its connections.
@@ -46,13 +55,24 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    /// One more worker of `cell`.
+    /// One more worker of `cell`, which serves no client.
     pub(crate) fn new(cell: Arc<Cell>) -> Self {
+        Self::of_server(cell, NOBODY)
+    }
+
+    /// One more worker of `cell`, which is `id` among those of its server.
+    pub(crate) fn of_server(cell: Arc<Cell>, id: WorkerId) -> Self {
         let counters = cell.add_worker();
-        let replies = cell.effect_log().map(|log| Box::new(Replies::new(log)));
+        let mut replies = cell.effect_log().map(|log| Box::new(Replies::new(log)));
+        let tiered = cell.tiered().cloned();
+        if let (Some(replies), Some(tiered)) = (&mut replies, &tiered) {
+            replies.sink.set_observer(tiered.tier().clone());
+        }
         Self {
             cell,
             counters,
+            id,
+            tiered,
             pin: None,
             lease: None,
             is_overdue: false,
@@ -195,6 +215,9 @@ impl Worker {
         if let Some(pin) = self.pin.take() {
             if let Some(replies) = &mut self.replies {
                 replies.end_batch();
+                if let Some(tiered) = &self.tiered {
+                    tiered.end_batch();
+                }
             }
             let local = pin.unpin();
             if self.cell.options().keep_leases {
@@ -223,6 +246,10 @@ impl Worker {
             && is_full(replies, op.key.id.slice, obstacle)
         {
             wrote.status = WriteStatus::NoSpace;
+        }
+        if wrote.status == WriteStatus::Later(Obstacle::Elsewhere) {
+            self.look_below(op.key, now);
+            return wrote;
         }
         if !matches!(wrote.status, WriteStatus::Later(_)) {
             replies.shows(op.key.id.slice, None);
@@ -270,10 +297,68 @@ impl Worker {
         {
             read = Read::NoSpace;
         }
+        if read == Read::Later(Obstacle::Elsewhere) {
+            self.look_below(*key, now);
+            return read;
+        }
         if !matches!(read, Read::Later(_)) {
             replies.shows(key.id.slice, None);
         }
         read
+    }
+
+    /// Whether something lies below the memory.
+    #[inline(always)]
+    pub(crate) fn has_tier(&self) -> bool {
+        self.tiered.is_some()
+    }
+
+    /// Looks for a key below that is not in memory. Without a tier it is missing.
+    #[cold]
+    pub(crate) fn look_below(&self, key: engine::Key<'_>, now: Now) -> Below {
+        let tiered = self.tiered.as_ref();
+        tiered.map_or(Below::Missing, |it| it.want(key.id.slice, key.bytes, self.id, now))
+    }
+
+    /// The same for each of `keys` that is not in memory, so that they are looked up together.
+    #[cold]
+    pub(crate) fn look_ahead_below<'k>(
+        &self,
+        keys: impl Iterator<Item = engine::Key<'k>>,
+        now: Now,
+    ) {
+        for key in keys {
+            if self.cell.engine().peek(self.pin(), &key, now).is_none() {
+                self.look_below(key, now);
+            }
+        }
+    }
+
+    /// Installs an item that was loaded from below, if `admit` says so.
+    pub(crate) fn fill(
+        &mut self,
+        key: &[u8],
+        stored: &Stored,
+        now: Now,
+        admit: &mut dyn FnMut() -> bool,
+    ) -> Filled {
+        let pin = self.pin.as_mut().expect("a batch has begun");
+        let replies = self.replies.as_mut().expect("a cell above a tier keeps a log");
+        let engine = self.cell.engine();
+        let item = Loaded {
+            key: engine.key(key),
+            value: [&stored.value, &[]],
+            facts: stored.facts,
+            version: stored.version,
+        };
+        engine.fill(pin, &item, now, &mut replies.sink, admit)
+    }
+
+    /// Appends the error line of a request that needs a key which cannot be looked up now.
+    #[cold]
+    pub(crate) fn below_is_busy(&self, out: &mut Vec<u8>) {
+        let obstacle = self.tiered.as_ref().map(|tiered| tiered.obstacle()).unwrap_or_default();
+        out.extend_from_slice(format!("SERVER_ERROR {obstacle}\r\n").as_bytes());
     }
 
     /// Sends `value` in parts to `conn` from now on, and appends the first one.

@@ -15,7 +15,7 @@ const VALUE_BYTES: usize = 900;
 
 fn gated(lanes: usize) -> Rig {
     let (workers, value_bytes_max, gates) = (1, VALUE_BYTES_MAX, true);
-    let log = EffectLogOptions { lanes, workers, value_bytes_max, gates, in_ring: false };
+    let log = EffectLogOptions { lanes, workers, value_bytes_max, gates, has_readers: false };
     Rig::with(|options| options.effect_log = Some(log))
 }
 

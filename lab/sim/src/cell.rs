@@ -65,7 +65,7 @@ pub(crate) fn cell(
         workers: shape.workers + 1,
         value_bytes_max: VALUE_BYTES_MAX,
         gates: true,
-        in_ring: true,
+        has_readers: true,
     };
     let options = Options {
         version: "simulated".to_owned(),

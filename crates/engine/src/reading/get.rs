@@ -38,7 +38,14 @@ pub struct Prefetched<'e, 'k> {
     probe: Option<Probe<'e>>,
 }
 
-impl Prefetched<'_, '_> {
+impl<'k> Prefetched<'_, 'k> {
+    /// The key.
+    #[inline]
+    #[must_use]
+    pub fn key(&self) -> &Key<'k> {
+        &self.key
+    }
+
     /// The slice of the key.
     #[must_use]
     pub fn slice(&self) -> SliceId {
