@@ -14,8 +14,8 @@
 //! 10^9 keys that are spread over the slices, the probability that any two collide is
 //! 10^18 / 2 * 2^-128, about 1.5 * 10^-21; if all of them lie in one slice, it is
 //! 10^18 / 2 * 2^-114, about 2.4 * 10^-17. As long as the seed is secret, no client can choose keys
-//! that collide more often. Whoever reads a record by its place should compare its key: that costs
-//! nothing there, and a collision becomes a miss and not the value of another key.
+//! that collide more often. A reader of a record compares the key in it with its own: that costs
+//! nothing there, and a collision becomes a miss instead of the value of another key.
 //!
 //! A [`KeyHash`] belongs to one process: never store it or send it.
 
@@ -44,13 +44,14 @@ impl KeyHasher {
     }
 }
 
-/// The keyed hash of a key, and its slice. Equal for equal keys, and taken for different for all
-/// others.
+/// The keyed hash of a key, and its slice. Keys with equal hashes are taken for one key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KeyHash {
     high: u64,
     low: u64,
 }
+
+const _: () = assert!(size_of::<KeyHash>() == 16);
 
 impl KeyHash {
     /// The hash with these 128 bits.

@@ -86,7 +86,7 @@ fn random_operations(seed: u64, keys: u64, steps: u64) {
         let version = Version::from_raw(step.saturating_sub(dice.below(2) * dice.below(2 * keys)));
         let kind = [Kind::Value, Kind::Value, Kind::Tombstone, Kind::TouchOf];
         let kind = kind[dice.below(4) as usize];
-        let grows = step / (2 * keys) % 2 == 0;
+        let grows = (step / (2 * keys)).is_multiple_of(2);
         match dice.below(8) {
             0..=1 => {
                 let expiry = dice.below(1000) as u32;
@@ -232,7 +232,7 @@ fn threads_that_set_the_same_keys_leave_the_highest_version() {
             let found = index.get(key(number)).expect("never removed").version.raw();
             assert!(found >= highest[number as usize], "thread {lane}, step {step}");
             // Keys of this thread alone.
-            let apart = key((lane + 1) << 32 | step % 1000);
+            let apart = key(((lane + 1) << 32) + step % 1000);
             if step / 1000 % 2 == 0 {
                 assert!(index.set(apart, entry(step + 1, Kind::Tombstone)));
                 own += 1;

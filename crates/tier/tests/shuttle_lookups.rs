@@ -1,4 +1,4 @@
-//! The lookups under shuttle: random orders of the steps of those who read, change, flush and evict.
+//! The lookups under shuttle: random orders of steps that read, change, flush and evict.
 //!
 //! `RUSTFLAGS="--cfg shuttle" cargo test -p tier --test shuttle_lookups`
 #![cfg(shuttle)]

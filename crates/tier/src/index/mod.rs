@@ -10,13 +10,19 @@
 //! Keys themselves are not stored: [`KeyHash`](crate::KeyHash) says why that is enough.
 //!
 //! Invariants: for each key the highest version that was set is kept, in whatever order threads
-//! come; what was flushed at an older version removes nothing; no number of a segment is used twice,
-//! so a place that an entry names cannot be that of another record.
+//! come; what was flushed at an older version removes nothing; no number of a segment is used
+//! twice, so a place that an entry names cannot be that of another record.
 //!
-//! **Memory.** A shard grows by a fifth when nine slots of ten are used. So while entries are added,
-//! a key takes 44 to 54 bytes, on average, when there are ten thousand keys or more; to this come
-//! 32 KiB for the shards themselves. [`Index::capacity`] counts 56. Below ten thousand keys the
-//! smallest size of a shard shows. A shard whose entries are removed shrinks when less than six
+//! **Touches.** The place stays at the record of the value, or at that of the first touch if the
+//! value lies below; expiry and version are those of the last touch. So a flusher that comes to the
+//! place takes expiry and version from the entry, and not from the record. If the key is touched
+//! while that is written, the entry stays and still names the place: the flusher writes it again,
+//! and the segment is not free before that.
+//!
+//! **Memory.** A shard grows by a fifth when nine slots of ten are used. So while entries are
+//! added, a key takes 44 to 54 bytes, on average, when there are ten thousand keys or more; to this
+//! come 32 KiB for the shards themselves. [`Index::capacity`] counts 56. Below ten thousand keys
+//! the smallest size of a shard shows. A shard whose entries are removed shrinks when less than six
 //! slots of ten are used; until then it keeps what it had. While a shard changes its size it has
 //! both tables: 1/512 of the memory more for each thread that does so.
 //!

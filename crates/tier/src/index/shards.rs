@@ -1,8 +1,8 @@
 //! All shards of the dirty index, their locks, and what is counted over them.
 //!
-//! Each call locks one shard for as long as it takes to probe a few slots, or to copy one table when
-//! its size changes. A caller may hold the lock of a bucket or of a log meanwhile; nothing is called
-//! from here under the lock but the functions that walks are given.
+//! Each call locks one shard for as long as it takes to probe a few slots, or to copy one table
+//! when its size changes. A caller may hold the lock of a bucket or of a log meanwhile; nothing is
+//! called from here under the lock but the functions that walks are given.
 
 use super::entry::{Entry, Kind, Place};
 use super::slot::SHARD_BITS_MIN;
@@ -14,8 +14,8 @@ use base::Version;
 /// What [`Index::capacity`] counts for each entry, in bytes.
 pub const ENTRY_BYTES: u64 = 56;
 
-/// Bits of the hash that name a shard. 512 shards: a table of ten million entries has a megabyte at
-/// most, which is copied in a fraction of a millisecond.
+/// Bits of the hash that name a shard. 512 shards: a table of ten million entries has about a
+/// megabyte, which is copied in a fraction of a millisecond.
 const SHARD_BITS: u32 = 9;
 const SHARDS: usize = 1 << SHARD_BITS;
 const _: () = assert!(SHARD_BITS >= SHARD_BITS_MIN);
@@ -69,8 +69,8 @@ impl Index {
         Self { shards, capacity, len: AtomicU64::new(0), slot_bytes: AtomicU64::new(0) }
     }
 
-    /// Most entries that it should have. It does not refuse more: [`Index::is_full`] is asked before
-    /// a change is made.
+    /// Most entries that it should have. It does not refuse more: [`Index::is_full`] is asked
+    /// before a change is made.
     #[must_use]
     pub fn capacity(&self) -> u64 {
         self.capacity
@@ -100,8 +100,8 @@ impl Index {
         FIXED_BYTES + self.slot_bytes.load(Ordering::Relaxed)
     }
 
-    /// Keeps `entry`, unless the key has one of the same version or a higher one. Returns whether it
-    /// is kept.
+    /// Keeps `entry`, unless the key has one of the same version or a higher one. Returns whether
+    /// it is kept.
     ///
     /// A value that comes after a touch of a higher version is ignored, too. So the changes of one
     /// key have to come in the order of their log.
@@ -154,10 +154,10 @@ impl Index {
         self.change(hash, |table| table.relocate(hash, from, to))
     }
 
-    /// One step of a walk: shows the entries of the next shard to `keep`, under its lock, and removes
-    /// those for which `keep` returns `false`. Returns how to continue, or `None` after the last
-    /// shard. A walk begins with `Cursor::default()`. It shows each entry once that is there for the
-    /// whole time. `keep` calls nothing of this index.
+    /// One step of a walk: shows the entries of the next shard to `keep`, under its lock, and
+    /// removes those for which `keep` returns `false`. Returns how to continue, or `None` after the
+    /// last shard. A walk begins with `Cursor::default()`. It shows each entry once that is there
+    /// for the whole time. `keep` calls nothing of this index.
     pub fn walk(
         &self,
         cursor: Cursor,

@@ -5,8 +5,8 @@
 //!      kind (2)  the hash, bits 125 to 64       kind 0: the slot is empty
 //! ```
 //!
-//! The kind takes the place of two bits of the hash that the shard's number has too. So all 128 bits
-//! of the hash are kept, between the shard and the slot.
+//! The kind takes the place of two bits of the hash that the shard's number has too. So all 128
+//! bits of the hash are kept, between the shard and the slot.
 
 use super::entry::{Entry, Kind, Place};
 use crate::key::KeyHash;

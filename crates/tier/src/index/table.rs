@@ -120,7 +120,7 @@ impl Table {
         while at != gap {
             let slot = &self.slots[at];
             match slot.entry() {
-                // After that the next entry is here, if it was not at home.
+                // After that the next entry is here, if it was not in its home slot.
                 Some(entry) if !keep(slot.hash(top), &entry) => self.remove_at(at),
                 _ => at = self.next(at),
             }

@@ -47,15 +47,15 @@ pub struct Lookups {
 }
 
 impl Lookups {
-    /// At most `loading_max` lookups under way at a time, and about `missing_max` keys that are known
-    /// to be missing: a multiple of 256, or of 2048 from there on, not less than that.
+    /// At most `loading_max` lookups under way at a time, and about `missing_max` keys that are
+    /// known to be missing: a multiple of 256, or of 2048 from there on, not less than that.
     #[must_use]
     pub fn new(loading_max: usize, missing_max: usize) -> Self {
         Self { shared: Arc::new(Shared::new(loading_max, missing_max)) }
     }
 
-    /// Wants the value of a key from below. `waiter`: the worker to wake when the lookup ends, also if
-    /// it is the caller. Any lock may be held but those of other shards.
+    /// Wants the value of a key from below. `waiter`: the worker to wake when the lookup ends, also
+    /// if it is the caller. The lock of the bucket may be held, and need not.
     pub fn begin(&self, hash: KeyHash, waiter: u16, now_ns: u64) -> Begun {
         match self.shared.begin(hash, waiter, now_ns) {
             Started::Generation(generation) => {
@@ -68,15 +68,15 @@ impl Lookups {
     }
 
     /// Says that a key has been changed: its lookup is cancelled, and it is not missing any more.
-    /// Called for every change, after the change is in the log, under the lock of its bucket. It costs
-    /// a fence and a load where the shard of the key has neither lookups nor missing keys.
+    /// Called for every change, after the change is in the log, under the lock of its bucket. It
+    /// costs a fence and a load where the shard of the key has neither lookups nor missing keys.
     #[inline]
     pub fn changed(&self, hash: KeyHash) {
         self.shared.changed(hash);
     }
 
-    /// Says that any key may have been changed, after that is in the log. Takes the lock of each shard
-    /// that has anything, one after the other.
+    /// Says that any key may have been changed, after that is in the log. Takes the lock of each
+    /// shard that has anything, one after the other.
     pub fn changed_all(&self) {
         self.shared.changed_all();
     }
