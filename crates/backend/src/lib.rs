@@ -1,8 +1,8 @@
 //! What keeps keys below the journal of a tier, and the directory that its files lie in.
 //!
-//! [`RedbBackend`] is an embedded database in one file. [`FilesBackend`] keeps each key in a file of
-//! its own, for people and programs that read it. [`MemoryBackend`] survives nothing, and fails
-//! where a test wants it. All three pass `tests/conformance.rs`.
+//! [`RedbBackend`] is an embedded database in one file. [`FilesBackend`] keeps each key in a file
+//! of its own, which other programs can read. [`MemoryBackend`] survives nothing, and fails where a
+//! test wants it. All three pass `tests/conformance.rs`.
 //!
 //! Nothing here owns a thread or reads a clock. The calls block.
 //!

@@ -135,6 +135,7 @@ fn the_name_of_a_note_has_a_limit() {
     for refused in [backend.set_note(&long, b"1"), backend.note(&long).map(drop)] {
         let refused = refused.unwrap_err();
         assert_eq!(refused.failure, Failure::Permanent);
-        assert!(refused.what.contains("has 254 bytes") && refused.what.contains("253 at most"));
+        assert!(refused.what.contains("a name of 254 bytes: "), "{refused}");
+        assert!(refused.what.contains("it must have 253 at most"), "{refused}");
     }
 }

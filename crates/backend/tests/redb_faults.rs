@@ -117,6 +117,15 @@ fn a_file_that_cannot_be_opened_is_an_error_that_names_it() {
     }
 }
 
+/// The other key of an apply of two.
+const PARTNER: u32 = 100;
+
+/// Puts a record to a key and its partner in one apply.
+fn put_two(backend: &RedbBackend, key: u32, record: &[u8]) -> Result<(), BackendError> {
+    let (one, two) = (key.to_le_bytes(), (key + PARTNER).to_le_bytes());
+    backend.apply(&[Change::Put { key: &one, record }, Change::Put { key: &two, record }])
+}
+
 /// A run with a fault now and then, and a power cut now and then after it.
 fn random_run(seed: u64) {
     let mut rng = Rng::new(seed, 0);
@@ -134,7 +143,7 @@ fn random_run(seed: u64) {
             let key = rng.below(16) as u32;
             let record = vec![step as u8; 1 + rng.below(20_000) as usize];
             let may_have = model.entry(key).or_insert_with(|| vec![None]);
-            match put(&backend, key, &record) {
+            match put_two(&backend, key, &record) {
                 Ok(()) => *may_have = vec![Some(record)],
                 Err(failed) if failed.failure == Failure::Unknown => may_have.push(Some(record)),
                 Err(failed) => assert_eq!(failed.failure, Failure::Transient, "{failed}"),
@@ -151,8 +160,10 @@ fn random_run(seed: u64) {
         for (key, may_have) in &mut model {
             let found = get(&backend, *key).unwrap();
             assert!(may_have.contains(&found), "seed {seed}, step {step}, key {key}");
+            let partner = get(&backend, *key + PARTNER).unwrap();
+            assert!(found == partner, "half of an apply: seed {seed}, step {step}, key {key}");
             if rng.below(2) == 0 {
-                put(&backend, *key, b"settled").unwrap();
+                put_two(&backend, *key, b"settled").unwrap();
                 *may_have = vec![Some(b"settled".to_vec())];
             }
         }

@@ -172,7 +172,8 @@ impl FilesBackend {
     fn note_name(&self, note: &str) -> Result<String, BackendError> {
         names::of_note(note).ok_or_else(|| {
             let what = format!(
-                "the name of a note has {} bytes: with its other marks as %XX it must have {} at most",
+                "a note has a name of {} bytes: as the name of a file it must have {} at most, and \
+                 a byte other than A-Z a-z 0-9 _ - . takes 3",
                 note.len(),
                 NAME_BYTES_MAX - 2
             );

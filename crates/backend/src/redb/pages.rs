@@ -4,6 +4,9 @@
 //! it: the next sync succeeds and it is lost. A database that is opened then would build on it. So
 //! what was written since the last sync that succeeded is kept as ranges, and [`Pages::settle`]
 //! writes it again, as reads answer it, and syncs it. What redb then finds is what lies on disk.
+//!
+//! The ranges are those of one transaction at most. They end with the process: a database that is
+//! opened by the next process after a failed sync has no such protection.
 
 use redb::StorageBackend;
 use std::collections::BTreeMap;
