@@ -47,11 +47,13 @@ pub enum Owner {
     Links,
     /// Input and output that connections must keep.
     Connections,
+    /// What a tier keeps in memory: its index, what is on its way below, the cache of a database.
+    Tier,
 }
 
 impl Owner {
     /// Every owner, in the order of their numbers.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Primary,
         Self::Replica,
         Self::Index,
@@ -59,6 +61,7 @@ impl Owner {
         Self::Log,
         Self::Links,
         Self::Connections,
+        Self::Tier,
     ];
 }
 

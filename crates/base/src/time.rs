@@ -89,6 +89,12 @@ impl ExpiryClock {
         self.ceiling_s.store(second, Ordering::Relaxed);
     }
 
+    /// Sets the clock to `second`, which begins now: for a cell that is in no ring, before anything
+    /// is served.
+    pub fn set(&self, second: u32, mono_ns: u64) {
+        self.ahead_ns.store(Self::ahead(second, mono_ns), Ordering::Relaxed);
+    }
+
     /// `second` has begun in the ring: it has here, too. One that is past changes nothing.
     pub fn follow(&self, second: u32, mono_ns: u64) {
         self.ahead_ns.fetch_max(Self::ahead(second, mono_ns), Ordering::Relaxed);

@@ -320,9 +320,8 @@ pub(crate) fn debug(
     let key = token.key(&mut scratch);
     let key = worker.cell().engine().key(key.as_bytes());
     let found = worker.cell().engine().peek(worker.pin(), &key, now);
-    let is_unknown = found.is_none()
-        && worker.has_tier()
-        && matches!(worker.look_below(key, now), Below::Later);
+    let is_unknown =
+        found.is_none() && worker.has_tier() && matches!(worker.look_below(key, now), Below::Later);
     if is_unknown {
         worker.parks()?;
     }

@@ -461,7 +461,8 @@ mod tests {
     fn what_waits_for_several_lanes_never_passes_in_doubt_and_is_of_its_level_alone() {
         let budget = MemoryBudget::new(256 << 20);
         let (lanes, workers, gates, has_readers) = (2, 1, true, true);
-        let options = EffectLogOptions { lanes, workers, value_bytes_max: 1000, gates, has_readers };
+        let options =
+            EffectLogOptions { lanes, workers, value_bytes_max: 1000, gates, has_readers };
         let log = Arc::new(EffectLog::new(options, &budget).expect("enough memory"));
         let joining = Joining { who: Who::Copy(0), from: None, holds: None, grants: None };
         let [mine, other] = [0, 1].map(|at| Level::new(at).expect("a level"));

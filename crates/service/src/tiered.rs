@@ -57,6 +57,9 @@ pub struct Tiered {
     pressed: Condvar,
     reach: OnceLock<TierReach>,
     has_ended: AtomicBool,
+    /// The same, for threads that rest.
+    ended: Mutex<bool>,
+    ends: Condvar,
     /// No lookup begins before this moment.
     paused_until_ns: AtomicU64,
     /// Why the last lookup failed, if it did.
@@ -81,6 +84,8 @@ impl Tiered {
             pressed: Condvar::new(),
             reach: OnceLock::new(),
             has_ended: AtomicBool::new(false),
+            ended: Mutex::new(false),
+            ends: Condvar::new(),
             paused_until_ns: AtomicU64::new(0),
             failure: Mutex::default(),
         }
@@ -100,6 +105,8 @@ impl Tiered {
     /// Ends the threads.
     pub fn end(&self) {
         self.has_ended.store(true, Ordering::Release);
+        *lock(&self.ended) = true;
+        self.ends.notify_all();
         self.has_jobs.notify_all();
         self.pressed.notify_all();
     }
@@ -134,7 +141,8 @@ impl Tiered {
         }
     }
 
-    fn write(&self) {
+    /// Writes what the logs have, and wakes whoever waits for that.
+    pub fn write(&self) {
         let mut has_written = false;
         self.tier.write(|lane| {
             has_written = true;
@@ -166,6 +174,13 @@ impl Tiered {
         let waits = |presses: &mut bool| !*presses && !self.has_ended();
         let waited = self.pressed.wait_timeout_while(presses, most, waits);
         *waited.unwrap_or_else(PoisonError::into_inner).0 = false;
+    }
+
+    /// Waits for so long, or until all has ended.
+    pub fn rest(&self, pause: Duration) {
+        let ended = lock(&self.ended);
+        let waits = |ended: &mut bool| !*ended;
+        drop(self.ends.wait_timeout_while(ended, pause, waits));
     }
 
     /// Writes what the logs have, and makes it durable. Called by one thread.

@@ -16,8 +16,8 @@ use crate::tiered::{Below, Tiered};
 use base::{Effect, NoSink, Now, SliceId, SliceRange, Version};
 use effects::WorkerSink;
 use engine::{
-    Action, Applied, Engine, FetchOptions, Filled, HeldValue, Left, Loaded, Local, Obstacle, Op, Pin,
-    Put, Read, ReadSink, WriteResult, WriteStatus,
+    Action, Applied, Engine, FetchOptions, Filled, HeldValue, Left, Loaded, Local, Obstacle, Op,
+    Pin, Put, Read, ReadSink, WriteResult, WriteStatus,
 };
 use memcache::reply::LINE_END;
 use session::{Answer, Conn, Outcome, Taken, ValueStart, WorkerId};

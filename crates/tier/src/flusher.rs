@@ -130,7 +130,9 @@ fn gather(
         } else if segment.is_closed.load(Ordering::Acquire)
             && segment.written.load(Ordering::Acquire) <= spot.offset
         {
-            let Some(next) = layers.journal.segment_from(course, segment.number() + 1) else { break };
+            let Some(next) = layers.journal.segment_from(course, segment.number() + 1) else {
+                break;
+            };
             spot = next.begin();
         } else {
             break;
@@ -168,7 +170,7 @@ fn gather_segment(
         at += taken as u32;
         wanted = READ_BYTES;
         if taken == 0 {
-            let head = bytes.first_chunk().and_then(BatchHead::length);
+            let head = bytes.first_chunk().and_then(|head| BatchHead::length(segment.seed, head));
             match head.filter(|length| *length > rest && *length <= (limit - at) as usize) {
                 Some(length) => wanted = length,
                 None => {

@@ -104,7 +104,8 @@ impl Layers {
         let Some(bytes) = read.map_err(|error| unreadable(segment, &error))? else {
             return Ok(None);
         };
-        let Ok((effects::Entry::Change { effect, version, .. }, _)) = effects::Entry::decode(&bytes)
+        let Ok((effects::Entry::Change { effect, version, .. }, _)) =
+            effects::Entry::decode(&bytes)
         else {
             return Ok(None);
         };
@@ -122,4 +123,3 @@ pub(crate) fn unreadable(segment: u32, error: &io::Error) -> BackendError {
     let what = format!("segment {segment} of the journal cannot be read: {error}");
     BackendError { failure: Failure::Transient, what }
 }
-

@@ -36,6 +36,4 @@ pub use key::{KeyHash, KeyHasher};
 pub use layers::Loaded;
 pub use lookups::{Begun, Finished, Lookups, MISSING_NS, Outcome, Ticket, Waiters};
 pub use stored::Stored;
-pub use tier::{
-    Ack, Job, Recovered, Summary, Tier, TierConfig, TierError, TierReport, Wanted,
-};
+pub use tier::{Ack, Job, Recovered, Summary, Tier, TierConfig, TierError, TierReport, Wanted};

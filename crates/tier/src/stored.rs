@@ -50,9 +50,8 @@ impl Stored {
     pub fn encode(&self, key: &[u8]) -> Vec<u8> {
         let Facts { client_flags, expiry_s, token, stale, token_sent, vivified: _ } = self.facts;
         let mark = |is_so: bool, mark: u8| u8::from(is_so) * mark;
-        let marks = mark(stale, STALE)
-            | mark(token_sent, TOKEN_SENT)
-            | mark(token.is_some(), HAS_TOKEN);
+        let marks =
+            mark(stale, STALE) | mark(token_sent, TOKEN_SENT) | mark(token.is_some(), HAS_TOKEN);
         let mut record = Vec::with_capacity(HEAD_BYTES + self.value.len());
         record.extend_from_slice(&[MAGIC, FORMAT, marks, 0]);
         record.extend_from_slice(&client_flags.to_le_bytes());
@@ -154,6 +153,10 @@ mod tests {
         assert_eq!(touched.facts.token, Some(77), "the counter of the version before");
         let again = touched.touched(Version::new(3, 81), 0);
         assert_eq!(again.facts.token, Some(77));
-        assert_eq!(untouched.clone().touched(Version::new(3, 77), 99), untouched, "it has it already");
+        assert_eq!(
+            untouched.clone().touched(Version::new(3, 77), 99),
+            untouched,
+            "it has it already"
+        );
     }
 }

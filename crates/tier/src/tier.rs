@@ -13,9 +13,7 @@ use crate::backend::{Backend, BackendError};
 use crate::disk::Disk;
 use crate::flusher::{self, Flushed};
 use crate::index::Index;
-use crate::journal::{
-    Found, Journal, JournalId, Layout, Parts, RecoverError, recover,
-};
+use crate::journal::{Found, Journal, JournalId, Layout, Parts, RecoverError, recover};
 use crate::key::KeyHasher;
 use crate::layers::{self, Layers, Loaded};
 use crate::lookups::{Begun, Finished, Lookups, Outcome, Ticket};
@@ -369,7 +367,8 @@ impl Tier {
     /// full.
     #[must_use]
     pub fn presses(&self) -> bool {
-        self.layers.journal.presses() || (self.config.ack == Ack::Disk && self.layers.journal.is_behind())
+        self.layers.journal.presses()
+            || (self.config.ack == Ack::Disk && self.layers.journal.is_behind())
     }
 
     /// Whether anything is not durable.

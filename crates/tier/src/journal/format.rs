@@ -81,18 +81,21 @@ impl SegmentHead {
         hasher.update(&self.journal);
         hasher.update(&self.start.to_le_bytes());
         hasher.update(&self.number.to_le_bytes());
-        Seed(hasher.finalize())
+        Seed { crc: hasher.finalize(), number: self.number }
     }
 }
 
-/// What the CRCs in one segment begin with.
+/// What the CRCs in one segment begin with, and the number of the segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Seed(u32);
+pub(crate) struct Seed {
+    crc: u32,
+    number: u32,
+}
 
 impl Seed {
     /// The CRC of `bytes` in this segment.
     pub(crate) fn crc(self, bytes: &[u8]) -> u32 {
-        let mut hasher = Hasher::new_with_initial(self.0);
+        let mut hasher = Hasher::new_with_initial(self.crc);
         hasher.update(bytes);
         hasher.finalize()
     }
@@ -163,7 +166,8 @@ impl BatchHead {
         batch[40..44].copy_from_slice(&self.flushed.offset.to_le_bytes());
         batch[44..48].copy_from_slice(&self.clock_s.to_le_bytes());
         batch[48..52].copy_from_slice(&self.oldest.to_le_bytes());
-        batch[52..BATCH_HEAD_BYTES].fill(0);
+        batch[52..56].copy_from_slice(&seed.number.to_le_bytes());
+        batch[56..BATCH_HEAD_BYTES].fill(0);
         let crc = seed.crc(&batch[8..]);
         batch[4..8].copy_from_slice(&crc.to_le_bytes());
     }
@@ -175,8 +179,8 @@ impl BatchHead {
         let payload = u32::from_le_bytes(take(fixed, 12));
         let end = BATCH_HEAD_BYTES.checked_add(payload as usize)?;
         let whole = bytes.get(..end)?;
-        let is_whole =
-            fixed[..4] == BATCH_MAGIC && seed.crc(&whole[8..]) == u32::from_le_bytes(take(fixed, 4));
+        let is_whole = fixed[..4] == BATCH_MAGIC
+            && seed.crc(&whole[8..]) == u32::from_le_bytes(take(fixed, 4));
         let head = Self {
             kind: Kind::of(fixed[8])?,
             lane: fixed[9],
@@ -199,10 +203,12 @@ impl BatchHead {
         (bytes[..4] == BATCH_MAGIC).then_some(bytes[9].into())
     }
 
-    /// The length that the head at the front of `bytes` gives its batch, if it looks like one.
-    pub(crate) fn length(bytes: &[u8; BATCH_HEAD_BYTES]) -> Option<usize> {
+    /// The length that the head at the front of `bytes` gives its batch, if it looks like one that
+    /// was written into this segment.
+    pub(crate) fn length(seed: Seed, bytes: &[u8; BATCH_HEAD_BYTES]) -> Option<usize> {
         let payload = u32::from_le_bytes(take(bytes, 12)) as usize;
-        (bytes[..4] == BATCH_MAGIC).then_some(BATCH_HEAD_BYTES + payload)
+        let is_of_segment = u32::from_le_bytes(take(bytes, 52)) == seed.number;
+        (bytes[..4] == BATCH_MAGIC && is_of_segment).then_some(BATCH_HEAD_BYTES + payload)
     }
 }
 

@@ -6,13 +6,13 @@
 use super::format::{
     BATCH_HEAD_BYTES, BatchHead, Kind, RECORD_BYTES, SLICE_BYTES, Spot, encode_slice,
 };
+use super::recover::{TailBatch, corrupt, records};
 use super::segments::{Segment, Segments};
 use super::states::States;
 use crate::index::{Entry as Dirty, Index, Kind as DirtyKind, Place};
 use crate::key::{KeyHash, KeyHasher};
-use super::recover::{TailBatch, corrupt, records};
 use base::{Change, Effect, Removal, SliceId, SliceRange, Version};
-use effects::{Batch, Entry, Lanes, LaneId, Record};
+use effects::{Batch, Entry, LaneId, Lanes, Record};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -332,7 +332,8 @@ impl Writer {
         moment: Moment,
         from_reserve: bool,
     ) -> Result<Arc<Segment>, Stuck> {
-        let segment = shared.segments.take(self.lane.index() as u8, from_reserve).ok_or(Stuck::NoSegment)?;
+        let segment =
+            shared.segments.take(self.lane.index() as u8, from_reserve).ok_or(Stuck::NoSegment)?;
         if let Some(closed) = self.open.replace(segment.clone()) {
             closed.is_closed.store(true, Ordering::Release);
         }

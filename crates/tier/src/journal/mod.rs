@@ -30,9 +30,9 @@ use crate::key::KeyHasher;
 use crate::sync::{Mutex, lock, try_lock};
 use base::{Now, SliceId, Version};
 use effects::{Joining, LaneId, Lanes, Level, Log, Mark, ReaderId, Who};
-use format::{CUT_BYTES, Kind, RECORD_BYTES, SEGMENT_HEAD_BYTES, encode_cut, encode_slice};
 pub use format::JournalId;
 pub(crate) use format::{BATCH_HEAD_BYTES, BatchHead, Kind as BatchKind, SliceState, Spot};
+use format::{CUT_BYTES, Kind, RECORD_BYTES, SEGMENT_HEAD_BYTES, encode_cut, encode_slice};
 use lane::{CHECKPOINT_BYTES_MAX, Moment, Shared, Stuck, Writer};
 pub use recover::RecoverError;
 pub(crate) use recover::{Found, records, recover};
@@ -179,12 +179,8 @@ impl Journal {
 
     fn lane(id: LaneId, log: &Arc<Log>) -> Lane {
         let next = log.end() + 1;
-        let joining = Joining {
-            who: Who::Journal,
-            from: None,
-            holds: Some(Mark::Durable),
-            grants: Some(0),
-        };
+        let joining =
+            Joining { who: Who::Journal, from: None, holds: Some(Mark::Durable), grants: Some(0) };
         let reader = log.join(&joining).expect("invariant: it is the first reader of an empty log");
         Lane {
             id,
@@ -294,7 +290,8 @@ impl Journal {
     /// Writes one lane. Returns whether anything more is written now.
     fn write_lane(&self, lane: &Lane, writer: &mut Writer) -> bool {
         let before = writer.written;
-        let wrote = self.failure.get().map_or_else(|| self.try_write_lane(lane, writer), |_| Ok(()));
+        let wrote =
+            self.failure.get().map_or_else(|| self.try_write_lane(lane, writer), |_| Ok(()));
         if let Err(Stuck::Disk(error)) = wrote {
             self.fail(&error);
         }
@@ -479,7 +476,8 @@ impl Journal {
     fn first_kept(&self) -> u32 {
         let open = |lane: &Lane| {
             let writer = lock(&lane.writer);
-            let open = writer.open().filter(|it| it.durable.load(Ordering::Acquire) > SEGMENT_START);
+            let open =
+                writer.open().filter(|it| it.durable.load(Ordering::Acquire) > SEGMENT_START);
             open.map_or(0, |segment| segment.number())
         };
         self.of_lanes.iter().map(open).min().unwrap_or(0)

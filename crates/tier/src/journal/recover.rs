@@ -390,19 +390,17 @@ impl<'a> Reading<'a> {
             Some(of) => self.look_ahead(segment, of, rest)?,
             None => {}
         }
-        if rest.first_chunk().is_some_and(|head| BatchHead::length(head).is_some()) {
+        if rest
+            .first_chunk()
+            .is_some_and(|head| BatchHead::length(segment.head.seed(), head).is_some())
+        {
             self.torn += 1;
         }
         Ok(end as u32)
     }
 
     /// All that counts of a lane that was cut must be there.
-    fn check_cut(
-        &self,
-        segment: &Headed,
-        of: (u32, u32),
-        end: usize,
-    ) -> Result<(), RecoverError> {
+    fn check_cut(&self, segment: &Headed, of: (u32, u32), end: usize) -> Result<(), RecoverError> {
         let number = segment.head.number;
         let cut = self.cuts.get(&of).filter(|cut| cut.segment == number);
         match cut {

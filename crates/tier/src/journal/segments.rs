@@ -14,8 +14,8 @@ use crate::disk::{Disk, File};
 use crate::sync::{Mutex, RwLock, lock, read, write};
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 /// Bytes written at once while a file is filled with zeros.
 const ZEROS_BYTES: usize = 1 << 20;
@@ -162,8 +162,7 @@ impl Segments {
         let files = live.len() + free.len();
         let live = live.into_iter().map(|it| (it.number(), Arc::new(it))).collect();
         let ready = VecDeque::new();
-        let table =
-            Table { ready, free, files, next_number, next_name, follows_end: false };
+        let table = Table { ready, free, files, next_number, next_name, follows_end: false };
         Self { disk, config, table: Mutex::new(table), live: RwLock::new(live) }
     }
 
@@ -284,7 +283,11 @@ impl Segments {
     }
 
     /// The number of the first live segment that is not `done`, if it is below `number`, else that.
-    pub(crate) fn first_undone(&self, number: u32, done: impl Fn(&Segment, Option<u8>) -> bool) -> u32 {
+    pub(crate) fn first_undone(
+        &self,
+        number: u32,
+        done: impl Fn(&Segment, Option<u8>) -> bool,
+    ) -> u32 {
         let live = read(&self.live);
         let mut before = live.range(..number).map(|(_, segment)| segment);
         before.find(|it| !done(it, it.lane)).map_or(number, |it| it.number())

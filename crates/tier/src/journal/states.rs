@@ -49,11 +49,6 @@ impl States {
         }
     }
 
-    /// Bytes of the tables.
-    pub(crate) const fn bytes() -> u64 {
-        (SLICES * 4 * 8 + SLICES / 8) as u64
-    }
-
     /// An entry of the slice has this version. Entries of a slice come in their order, by one
     /// thread at a time.
     pub(crate) fn saw(&self, slice: SliceId, version: Version) {
@@ -73,9 +68,7 @@ impl States {
 
     /// The state to write into a checkpoint.
     pub(crate) fn state(&self, slice: SliceId) -> SliceState {
-        let of = |table: &Table| {
-            Version::from_raw(table[slice.index()].load(Ordering::Acquire))
-        };
+        let of = |table: &Table| Version::from_raw(table[slice.index()].load(Ordering::Acquire));
         SliceState { last: of(&self.last), ceiling: of(&self.asked), barrier: of(&self.barrier) }
     }
 

@@ -40,6 +40,22 @@ impl Choice for EffectLog {
         &[("off", Self::Off), ("on", Self::On), ("gated", Self::Gated)];
 }
 
+/// How much the answer to a change promises, of a cell above a tier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ack {
+    /// The cell has it in memory.
+    Memory,
+    /// It survives the end of the process.
+    Os,
+    /// It survives a power cut.
+    Disk,
+}
+
+impl Choice for Ack {
+    const NAMES: &'static [(&'static str, Self)] =
+        &[("memory", Self::Memory), ("os", Self::Os), ("disk", Self::Disk)];
+}
+
 impl Choice for Durability {
     const NAMES: &'static [(&'static str, Self)] =
         &[("d0", Self::D0), ("d1", Self::D1), ("d2", Self::D2)];

@@ -149,6 +149,19 @@ pub static KEYS: &[Key] = keys! {
     ring.secret_file "ring-secret-file" ANY =>
         "File with the secret of the ring, 16 bytes at least, the same for all cells. Keep it \
          readable by its user alone.";
+    tier.directory "tier-dir" ANY =>
+        "Directory of a journal and of a database below the memory: what is stored outlives the \
+         process and the memory. Never give it to two cells. Empty: the cell has no tier.";
+    tier.ack "tier-ack" ANY =>
+        "What the answer to a change promises. memory: the cell has it, and it is in the journal \
+         soon. os: it survives the end of the process; a power cut may take the last second. disk: \
+         it survives a power cut.";
+    tier.journal "tier-journal" Rule { unit: Unit::Bytes, range: 16 * MIB..=TIB } =>
+        "Most bytes of the journal, which holds what is not in the database yet. Changes wait when \
+         it is full. By default at most a tenth of the disk.";
+    tier.age_s "tier-age-s" Rule { unit: Unit::Seconds, range: 0..=86_400 } =>
+        "Seconds that a change is in the journal, durably, before it is written to the database: a \
+         key that changes again meanwhile is written once.";
     protocol.allow_flush_all "allow-flush-all" ANY => "Serve flush_all.";
     protocol.allow_dump "allow-dump" ANY =>
         "Serve the commands that list keys: stats cachedump, lru_crawler metadump and mgdump.";

@@ -13,6 +13,9 @@ use super::keys::{KEYS, Key, key_index};
 use super::settings::{ITEM_OVERHEAD_BYTES, Settings};
 use super::units::show_size;
 
+/// A cell above a tier has no less memory.
+const TIER_MEMORY_MIN: u64 = 16 << 20;
+
 const KIB: u64 = 1 << 10;
 
 /// Longest path that fits a Unix socket's address, without its final zero.
@@ -140,7 +143,7 @@ fn refused(loaded: &Loaded, path: &str, reason: String) -> ConfigError {
 
 /// The relations between settings.
 fn check(loaded: &Loaded, errors: &mut Vec<ConfigError>) {
-    let Settings { server, memory, ring, .. } = &loaded.settings;
+    let Settings { server, memory, ring, tier, .. } = &loaded.settings;
     let mut refuse = |path: &str, reason: String| errors.push(refused(loaded, path, reason));
     if memory.item_bytes_max > memory.limit / 2 {
         let half = show_size(memory.limit / 2);
@@ -151,6 +154,9 @@ fn check(loaded: &Loaded, errors: &mut Vec<ConfigError>) {
     if let Some(bytes) = of_log.filter(|bytes| memory.item_bytes_max > *bytes) {
         let (owner, remedy) = match ring.directory {
             Some(_) => ("the log of a cell of a ring", "or raise memory.limit"),
+            None if tier.directory.is_some() => {
+                ("the log of a cell above a tier", "or raise memory.limit")
+            }
             None => ("memory.effect_log", "raise memory.limit, or set memory.effect_log to off"),
         };
         let size = show_size(bytes);
@@ -171,16 +177,10 @@ fn check(loaded: &Loaded, errors: &mut Vec<ConfigError>) {
         );
         refuse("server.unix_socket", reason);
     }
+    check_tier(loaded, &mut refuse);
     if ring.directory.is_none() {
-        let defaults = Settings::default();
-        let shown = |key: &Key, of: &Settings| (key.get)(of).show(&key.rule);
-        let is_set = |key: &&Key| {
-            key.section == "ring" && shown(key, &loaded.settings) != shown(key, &defaults)
-        };
-        for key in KEYS.iter().filter(is_set) {
-            let reason = "a cell of a ring has ring.directory; name a directory, or leave this out";
-            refuse(&format!("ring.{}", key.name), reason.to_owned());
-        }
+        let reason = "a cell of a ring has ring.directory; name a directory, or leave this out";
+        refuse_others(loaded, "ring", reason, &mut refuse);
         return;
     }
     if ring.secret_file.is_none() {
@@ -201,6 +201,44 @@ fn check(loaded: &Loaded, errors: &mut Vec<ConfigError>) {
     if memory.effect_log != EffectLog::Off {
         let reason = "a cell of a ring keeps a log by itself; turn it off";
         refuse("memory.effect_log", reason.to_owned());
+    }
+}
+
+/// The relations of the settings of a tier.
+fn check_tier(loaded: &Loaded, refuse: &mut impl FnMut(&str, String)) {
+    let Settings { memory, ring, tier, .. } = &loaded.settings;
+    if tier.directory.is_none() {
+        let reason = "a cell above a tier has tier.directory; name one, or leave this out";
+        return refuse_others(loaded, "tier", reason, refuse);
+    }
+    if ring.directory.is_some() {
+        let reason = "a cell of a ring has no tier in this version; leave one of the two out";
+        refuse("tier.directory", reason.to_owned());
+    }
+    if memory.effect_log != EffectLog::Off {
+        let reason = "a cell above a tier keeps a log by itself; turn it off";
+        refuse("memory.effect_log", reason.to_owned());
+    }
+    if memory.limit < TIER_MEMORY_MIN {
+        let least = show_size(TIER_MEMORY_MIN);
+        refuse("memory.limit", format!("a cell above a tier needs {least} or more; raise it"));
+    }
+}
+
+/// Refuses each setting of `section` that is not at its default.
+fn refuse_others(
+    loaded: &Loaded,
+    section: &str,
+    reason: &str,
+    refuse: &mut impl FnMut(&str, String),
+) {
+    let defaults = Settings::default();
+    let shown = |key: &Key, of: &Settings| (key.get)(of).show(&key.rule);
+    let is_set = |key: &&Key| {
+        key.section == section && shown(key, &loaded.settings) != shown(key, &defaults)
+    };
+    for key in KEYS.iter().filter(is_set) {
+        refuse(&key.path(), reason.to_owned());
     }
 }
 

@@ -22,7 +22,7 @@ mod render;
 mod settings;
 mod units;
 
-pub use choice::{Driver, EffectLog, Level};
+pub use choice::{Ack, Driver, EffectLog, Level};
 pub use error::{ConfigError, Origin};
 pub use field::{Choice, Field, Refusal, Rule, Unit, Value};
 pub use flags::SettingFlags;

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use ring::{Durability, Reads};
 
-use super::choice::{Driver, EffectLog, Level};
+use super::choice::{Ack, Driver, EffectLog, Level};
 use super::listen::Listen;
 
 const MIB: u64 = 1 << 20;
@@ -25,6 +25,8 @@ pub struct Settings {
     pub memory: MemorySettings,
     /// `[ring]`: the ring of cells that this one belongs to, if any.
     pub ring: RingSettings,
+    /// `[tier]`: what lies below the memory, if anything does.
+    pub tier: TierSettings,
     /// `[protocol]`: commands that an operator may switch on or off.
     pub protocol: ProtocolSettings,
     /// `[process]`: the process as the system sees it.
@@ -107,6 +109,19 @@ pub struct RingSettings {
     pub secret_file: Option<PathBuf>,
 }
 
+/// What lies below the memory, if anything does.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TierSettings {
+    /// The directory of the journal and of the database below it. Absent: the cell has no tier.
+    pub directory: Option<PathBuf>,
+    /// How much the answer to a change promises.
+    pub ack: Ack,
+    /// Most bytes of the journal.
+    pub journal: u64,
+    /// Seconds that a change is durable before it is written back.
+    pub age_s: u64,
+}
+
 /// Commands that an operator may switch on or off.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProtocolSettings {
@@ -143,10 +158,12 @@ pub struct LogSettings {
 }
 
 impl Settings {
-    /// Whether the cell keeps a log of effects: a cell of a ring does, and has no setting for it.
+    /// Whether the cell keeps a log of effects: a cell of a ring, or above a tier, does, and has no
+    /// setting for it.
     #[must_use]
     pub fn keeps_effect_log(&self) -> bool {
-        self.ring.directory.is_some() || self.memory.effect_log != EffectLog::Off
+        let has_readers = self.ring.directory.is_some() || self.tier.directory.is_some();
+        has_readers || self.memory.effect_log != EffectLog::Off
     }
 }
 
@@ -204,6 +221,12 @@ impl Default for RingSettings {
             reads: Reads::Lease,
             secret_file: None,
         }
+    }
+}
+
+impl Default for TierSettings {
+    fn default() -> Self {
+        Self { directory: None, ack: Ack::Os, journal: 4096 * MIB, age_s: 5 }
     }
 }
 

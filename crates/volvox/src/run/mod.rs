@@ -15,6 +15,7 @@ mod launch;
 mod member;
 mod serve;
 mod startup;
+mod tier;
 mod witness;
 
 pub use launch::LaunchOptions;

@@ -24,6 +24,7 @@ use super::host::CellHost;
 use super::launch::{Launch, LaunchOptions};
 use super::member::Joining;
 use super::startup;
+use super::tier::{Below, LOADERS, TierThreads};
 use crate::config::{EffectLog, Loaded, Settings};
 use crate::memcached::{COMPATIBLE_VERSION, stats_settings};
 use crate::process::{self, Closer, Request, Stage};
@@ -65,11 +66,13 @@ pub fn serve(loaded: Loaded, options: LaunchOptions) -> Result<u8, Box<dyn Error
     }
     let (budget, clock) = (MemoryBudget::new(settings.memory.limit), Clock::new());
     let remote = Arc::new(OnceLock::new());
+    let below = Below::recover(&launch.loaded, &budget, &clock)?;
     let cell = cell(&launch, &chosen, &budget, (&clock, remote.clone()))?;
+    let tier = below.map(|below| below.begin(&cell, &clock)).transpose()?;
     let config = server_config(&launch, &chosen, &budget, clock.clone())?;
     let joining = Joining::of(settings, &clock, launch.signals.ends())?;
     let (server, _member) = match joining {
-        None => (serve_alone(config, cell)?, None),
+        None => (serve_alone(config, cell, tier.as_ref())?, None),
         Some(joining) => {
             let (server, member) = joining.serve(config, cell)?;
             (server, Some(member))
@@ -120,11 +123,12 @@ fn cell(
     let config = EngineConfig {
         reserve_bytes: settings.memory.limit.saturating_mul(LIMIT_GROWTH),
         evict: settings.memory.evict,
-        locals: appending(workers, threads) + SPARE_LOCALS,
+        locals: appending(workers, threads) + SPARE_LOCALS + of_tier(settings),
         huge_pages: settings.memory.huge_pages,
         prefault: settings.memory.prefault,
         hash_seed: random(),
-        version_seed: Some(random()),
+        // Above a tier the versions go on from where the journal says.
+        version_seed: settings.tier.directory.is_none().then(random),
         value_bytes_max: settings.memory.value_bytes_max() as usize,
         ..EngineConfig::new(settings.memory.limit)
     };
@@ -158,6 +162,11 @@ fn cell(
     Ok(Cell::new(config, budget.clone(), options, Box::new(host), now)?)
 }
 
+/// Threads of the tier that use the engine.
+fn of_tier(settings: &Settings) -> usize {
+    if settings.tier.directory.is_some() { LOADERS } else { 0 }
+}
+
 /// Batches that run at the same time.
 fn appending(workers: usize, threads: bool) -> usize {
     if threads { workers * LOCALS_PER_CORE } else { workers }
@@ -165,15 +174,17 @@ fn appending(workers: usize, threads: bool) -> usize {
 
 fn effect_log(settings: &Settings, workers: usize, threads: bool) -> Option<EffectLogOptions> {
     let in_ring = settings.ring.directory.is_some();
-    let gates = in_ring || settings.memory.effect_log == EffectLog::Gated;
+    let has_readers = in_ring || settings.tier.directory.is_some();
+    let gates = has_readers || settings.memory.effect_log == EffectLog::Gated;
     let value_bytes_max = settings.memory.value_bytes_max();
     // What keeps a cell in its ring appends too.
     let sinks = match threads {
         true => appending(workers, threads) + SPARE_LOCALS,
         false => workers,
-    } + usize::from(in_ring);
+    } + usize::from(in_ring)
+        + of_tier(settings);
     let options =
-        EffectLogOptions { lanes: workers, workers: sinks, value_bytes_max, gates, in_ring };
+        EffectLogOptions { lanes: workers, workers: sinks, value_bytes_max, gates, has_readers };
     settings.keeps_effect_log().then_some(options)
 }
 
@@ -201,15 +212,23 @@ fn server_config(
 }
 
 /// Serves a cell that is in no ring.
-fn serve_alone(config: Config, cell: Arc<Cell>) -> Result<Server, Box<dyn Error>> {
+fn serve_alone(
+    config: Config,
+    cell: Arc<Cell>,
+    tier: Option<&TierThreads>,
+) -> Result<Server, Box<dyn Error>> {
+    let tiered = tier.map(|tier| tier.tiered().clone());
     let server = Server::start(config, move |slot| {
-        Service::new(cell.clone(), slot.worker == session::WorkerId(0))
+        if let Some(tiered) = &tiered {
+            TierThreads::reach(tiered, &slot);
+        }
+        Service::of_worker(cell.clone(), slot.worker, slot.worker == session::WorkerId(0))
     })?;
     Ok(server)
 }
 
 /// A number that clients cannot guess.
-fn random() -> u64 {
+pub(super) fn random() -> u64 {
     RandomState::new().build_hasher().finish()
 }
 

@@ -1,0 +1,270 @@
+//! Wiring of a cell above a tier: its directory, and the threads that write, look up and write back.
+//!
+//! ```text
+//! directory --recover--> Recovered --cell--> Tiered --+-- journal   writes and syncs
+//!                                                     +-- flusher   writes back
+//!                                                     +-- below 0-3 look up
+//! ```
+
+use std::error::Error;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use backend::{Directory, RedbBackend};
+use base::{Grant, MemoryBudget, Owner, SliceId, Version};
+use drivers::{Clock, Slot};
+use nix::sys::statvfs::statvfs;
+use service::{Cell, Loader, TierReach, Tiered, Woken};
+use tier::{Recovered, TierConfig};
+
+use super::serve::random;
+use crate::config::{self, Loaded, Origin, Settings, show_size};
+
+/// The file of the database.
+const DATABASE: &str = "keys.redb";
+
+/// Threads that look up below.
+pub(super) const LOADERS: usize = 4;
+
+/// How often what is written is made durable, where nothing waits for it.
+const SYNC_INTERVAL: Duration = Duration::from_secs(1);
+
+/// How often the journal looks at the logs, where replies wait for nothing.
+const WRITE_INTERVAL: Duration = Duration::from_millis(100);
+
+/// How often the flusher looks for what is old enough.
+const FLUSH_INTERVAL: Duration = Duration::from_millis(100);
+
+/// How long the flusher waits after an error: at first, and at most.
+const RETRY_MIN: Duration = Duration::from_millis(100);
+const RETRY_MAX: Duration = Duration::from_secs(5);
+
+/// The parts of the memory limit that the dirty index and the cache of the database take.
+const INDEX_PART: u64 = 8;
+const CACHE_PART: u64 = 64;
+
+/// The least cache of the database.
+const CACHE_BYTES_MIN: u64 = 1 << 20;
+
+/// What is on its way below at once, and what lookups hold.
+const FLIGHT_BYTES: u64 = 6 << 20;
+
+/// The part of its disk that the journal takes, where nobody has set its length.
+const DISK_PART: u64 = 10;
+
+/// Most lookups under way, and most keys that are remembered to be missing.
+const LOOKUPS_MAX: usize = 4096;
+const MISSING_MAX: usize = 16_384;
+
+/// Bits of the number at which the version counter of a slice starts.
+const START_BITS: u32 = 30;
+
+/// A tier that was recovered.
+pub(super) struct Below {
+    recovered: Recovered,
+    _memory: Grant,
+}
+
+/// The threads of a tier, which end when it is dropped. What is written is durable then.
+pub(super) struct TierThreads {
+    tiered: Arc<Tiered>,
+    clock: Clock,
+    threads: Vec<JoinHandle<()>>,
+    _memory: Grant,
+}
+
+impl Below {
+    /// Recovers the tier of a cell; `None` if it has none.
+    ///
+    /// # Errors
+    /// Why its directory, its journal or its database cannot be used.
+    pub(super) fn recover(
+        loaded: &Loaded,
+        budget: &Arc<MemoryBudget>,
+        clock: &Clock,
+    ) -> Result<Option<Self>, Box<dyn Error>> {
+        let Settings { tier: settings, memory, .. } = &loaded.settings;
+        let Some(path) = &settings.directory else { return Ok(None) };
+        let directory = Directory::open(path, "the tier")?;
+        let index_bytes = memory.limit / INDEX_PART;
+        let cache_bytes = (memory.limit / CACHE_PART).max(CACHE_BYTES_MIN);
+        let wanted = index_bytes + cache_bytes + FLIGHT_BYTES;
+        let grant = budget.take(Owner::Tier, wanted).ok_or_else(|| {
+            let wanted = show_size(wanted);
+            format!("memory.limit leaves less than {wanted} for the tier; raise it")
+        })?;
+        let backend = RedbBackend::open(&directory, DATABASE, cache_bytes as usize)?;
+        let config = TierConfig {
+            ack: ack(settings.ack),
+            journal_bytes: journal_bytes(loaded, path)?,
+            index_bytes,
+            value_bytes_max: memory.value_bytes_max(),
+            age_ns: Duration::from_secs(settings.age_s).as_nanos() as u64,
+            lookups_max: LOOKUPS_MAX,
+            missing_max: MISSING_MAX,
+        };
+        let names = (random_bytes(), random_bytes());
+        let first = |_: SliceId| Version::new(0, random() >> (u64::BITS - START_BITS));
+        let recovered =
+            Recovered::find(&(Arc::new(directory) as _), Arc::new(backend), config, names, first)?;
+        let now = clock.now();
+        if recovered.clock_s() > now.expiry_s {
+            let behind_s = recovered.clock_s() - now.expiry_s;
+            tracing::warn!(
+                "the clock of this machine is {behind_s} s behind the time at which the journal \
+                 was written; expiry goes on from there"
+            );
+            clock.expiry().set(recovered.clock_s(), now.mono_ns);
+        }
+        let found = recovered.summary();
+        match found.is_new {
+            true => tracing::info!("tier {}: a new journal", path.display()),
+            false => tracing::info!(
+                "tier {}: {} records read, {} keys to write back",
+                path.display(),
+                found.records,
+                found.dirty
+            ),
+        }
+        if found.torn > 0 {
+            tracing::warn!("tier: {} writes were cut off when the cell ended", found.torn);
+        }
+        Ok(Some(Self { recovered, _memory: grant }))
+    }
+
+    /// Puts the tier below the memory of a cell, and starts its threads.
+    ///
+    /// # Errors
+    /// When its journal cannot begin, or the system refuses a thread.
+    pub(super) fn begin(
+        self,
+        cell: &Arc<Cell>,
+        clock: &Clock,
+    ) -> Result<TierThreads, Box<dyn Error>> {
+        let tiered = cell.put_above(self.recovered, clock.now())?;
+        let mut threads = TierThreads {
+            tiered: tiered.clone(),
+            clock: clock.clone(),
+            threads: Vec::new(),
+            _memory: self._memory,
+        };
+        let (of, at) = (tiered.clone(), clock.clone());
+        threads.start("journal", move || sync(&of, &at))?;
+        let (of, at) = (tiered, clock.clone());
+        threads.start("flusher", move || flush(&of, &at))?;
+        for number in 0..LOADERS {
+            let mut loader = Loader::new(cell.clone()).expect("invariant: the cell has a tier");
+            let at = clock.clone();
+            threads.start(&format!("below-{number}"), move || while loader.run(|| at.now()) {})?;
+        }
+        Ok(threads)
+    }
+}
+
+impl TierThreads {
+    /// Has the threads reach the workers of a server, one of which `slot` is for.
+    pub(super) fn reach(tiered: &Tiered, slot: &Slot<Woken>) {
+        let (post, remote) = (slot.post.clone(), slot.remote.clone());
+        tiered.set_reach(TierReach {
+            wake: Box::new(move |worker| {
+                post.send(worker, Woken);
+            }),
+            release: Box::new(move |log| remote.release(log)),
+        });
+    }
+
+    /// What the workers share with the threads.
+    pub(super) fn tiered(&self) -> &Arc<Tiered> {
+        &self.tiered
+    }
+
+    fn start(&mut self, name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<()> {
+        self.threads.push(thread::Builder::new().name(name.to_owned()).spawn(run)?);
+        Ok(())
+    }
+}
+
+impl Drop for TierThreads {
+    fn drop(&mut self) {
+        self.tiered.end();
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+        self.tiered.sync(self.clock.now());
+    }
+}
+
+/// The thread of the journal.
+fn sync(tiered: &Tiered, clock: &Clock) {
+    let mut failed = false;
+    let mut synced = clock.now();
+    while !tiered.has_ended() {
+        tiered.wait_to_sync(WRITE_INTERVAL);
+        let now = clock.now();
+        let is_due = now.mono_ns - synced.mono_ns >= SYNC_INTERVAL.as_nanos() as u64;
+        match is_due || tiered.tier().presses() {
+            true => {
+                tiered.sync(now);
+                synced = now;
+            }
+            false => tiered.write(),
+        }
+        if let (false, Some(failure)) = (failed, tiered.tier().report().failure) {
+            tracing::error!("{failure}; nothing is stored any more until the cell starts again");
+            failed = true;
+        }
+    }
+}
+
+/// The thread that writes back.
+fn flush(tiered: &Tiered, clock: &Clock) {
+    let mut pause = FLUSH_INTERVAL;
+    let mut retry = RETRY_MIN;
+    while !tiered.has_ended() {
+        tiered.rest(pause);
+        pause = match tiered.tier().flush(clock.now(), false) {
+            Ok(flushed) => {
+                if retry > RETRY_MIN {
+                    tracing::info!("the tier is written back again");
+                }
+                retry = RETRY_MIN;
+                if flushed.has_more { Duration::ZERO } else { FLUSH_INTERVAL }
+            }
+            Err(error) => {
+                tracing::warn!("the tier is not written back: {error}; trying again");
+                let pause = retry;
+                retry = (retry * 2).min(RETRY_MAX);
+                pause
+            }
+        };
+    }
+}
+
+/// The length of the journal: as set, or no more than a part of its disk.
+fn journal_bytes(loaded: &Loaded, path: &Path) -> io::Result<u64> {
+    let bytes = loaded.settings.tier.journal;
+    if *loaded.origin("tier.journal") != Origin::Default {
+        return Ok(bytes);
+    }
+    let disk = statvfs(path)?;
+    let whole = disk.blocks() as u64 * disk.fragment_size() as u64;
+    Ok(bytes.min(whole / DISK_PART))
+}
+
+fn ack(ack: config::Ack) -> tier::Ack {
+    match ack {
+        config::Ack::Memory => tier::Ack::Memory,
+        config::Ack::Os => tier::Ack::Os,
+        config::Ack::Disk => tier::Ack::Disk,
+    }
+}
+
+fn random_bytes() -> [u8; 16] {
+    let mut bytes = [0; 16];
+    bytes[..8].copy_from_slice(&random().to_le_bytes());
+    bytes[8..].copy_from_slice(&random().to_le_bytes());
+    bytes
+}
