@@ -43,6 +43,7 @@
 //! | `part` | nothing | what a log does with its positions, and why it refuses |
 //! | `account` | `sync` | how much may still be appended |
 //! | `made` | nothing | the tags of changes, and what a tagged change has made |
+//! | `observer` | nothing | what else must know of changes |
 //! | `entry` | `made` | entries as values and as bytes |
 //! | `batch` | `entry` | what a reader receives at once |
 //! | `config` | `entry`, `sync` | how logs are built, and the sizes that follow |
@@ -53,7 +54,7 @@
 //! | `state` | `batch`, `config`, `entry`, `part`, `readers`, `shared`, `slices`, `store` | entries |
 //! | `log` | * | the log of one lane |
 //! | `lanes` | `config`, `level`, `log`, `part`, `slices` | all logs of a cell |
-//! | `sink` | `account`, `config`, `entry`, `lanes`, `log`, `made`, `readers`, `slices` | how a worker appends |
+//! | `sink` | `account`, `config`, `entry`, `lanes`, `log`, `made`, `observer`, `readers`, `slices` | how a worker appends |
 //!
 //! Read first: `entry`, `log`, then `sink` (how entries come) and `readers` (how they go).
 //!
@@ -95,6 +96,7 @@ mod lanes;
 mod level;
 mod log;
 mod made;
+mod observer;
 mod part;
 mod readers;
 mod shared;
@@ -111,6 +113,7 @@ pub use lanes::{LaneId, Lanes, Place};
 pub use level::{LEVELS, Level, Levels};
 pub use log::Log;
 pub use made::{Made, MadeKind, TAG_BYTES, Tag};
+pub use observer::Observer;
 pub use part::{FellOut, Part, Refusals, Unfollowed};
 pub use readers::{JoinError, Joining, Mark, READERS_MAX, ReaderId, Who};
-pub use sink::{Observer, WorkerSink};
+pub use sink::WorkerSink;

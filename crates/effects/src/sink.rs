@@ -9,6 +9,7 @@ use crate::entry::{Draft, Entry, HEAD_BYTES_MAX, copy_of};
 use crate::lanes::{LaneId, Lanes, Place};
 use crate::log::Log;
 use crate::made::{Made, Tag};
+use crate::observer::Observer;
 use crate::readers::ReaderId;
 use crate::slices::Slices;
 use base::{
@@ -23,22 +24,6 @@ struct Held {
     room: Room,
     /// The last position that it appended in this batch.
     last: u64,
-}
-
-/// What else must know of the changes of a sink, under the lock of their bucket: it returns at once.
-pub trait Observer: Send + Sync {
-    /// Whether this version of `slice` may be given out.
-    fn allows(&self, slice: SliceId, version: Version) -> bool;
-
-    /// The item of `key` has changed, and not only in this memory: it was not evicted, and has not
-    /// expired. The change is in its log.
-    fn changed(&self, slice: SliceId, key: &[u8]);
-
-    /// Any item may have changed. That is in the logs.
-    fn changed_all(&self);
-
-    /// Whether `key`, which has no item in memory, has none elsewhere either.
-    fn is_absent(&self, slice: SliceId, key: &[u8]) -> bool;
 }
 
 /// The request in execution, whose change of `key` gets a tag.
@@ -423,14 +408,15 @@ impl WorkerSink {
         let Some(observer) = self.observer.take() else {
             return self.commit_tagged(key, effect, stamp);
         };
+        let is_of_memory =
+            matches!(effect.change, Change::Remove(Removal::Evicted | Removal::Expired));
         let stamp = || {
             let version = stamp()?;
-            let may_be = observer.allows(key.slice, version);
+            let changed = (!is_of_memory).then_some(effect.key);
+            let may_be = observer.allows(key.slice, changed, version);
             may_be.then_some(version).ok_or(Refused::Full)
         };
         let committed = self.commit_tagged(key, effect, stamp);
-        let is_of_memory =
-            matches!(effect.change, Change::Remove(Removal::Evicted | Removal::Expired));
         if committed.is_ok() && !is_of_memory {
             observer.changed(key.slice, effect.key);
         }

@@ -313,7 +313,7 @@ impl Engine {
         applied
     }
 
-    /// Installs an item that was loaded from below the memory, unless there is one of its key, which
+    /// Installs an item that was loaded from below the memory, unless there is one of its key: that
     /// is newer. No effect is committed for it, and it keeps its version. `admit` is asked at
     /// most once: under the lock of the bucket, right before the item is published, which nothing
     /// prevents then. The pin may move on. Space is made as for a write: `sink` takes what is

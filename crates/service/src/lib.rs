@@ -70,15 +70,17 @@
 //! | `leases` | nothing | the engine's locals, leased to workers |
 //! | `park` | nothing | a request that waits for its turn |
 //! | `effect_log` | nothing | the log of all changes, where the cell has one |
-//! | `cell` | `counters`, `effect_log`, `host`, `leases` | what all workers share |
+//! | `cell` | `counters`, `effect_log`, `host`, `leases`, `tiered` | what all workers share |
 //! | `fence` | nothing | the question to all copies whether they follow this cell still |
 //! | `replies` | `effect_log`, `fence`, `park` | what replies wait for in that log |
+//! | `tiered` | `effect_log`, `replies` | what lies below the memory, as workers and threads share it |
 //! | `long` | `cell` | long values that arrive in pieces, and that are sent in parts |
-//! | `worker` | `cell`, `counters`, `long`, `park`, `replies` | what a worker executes requests with |
+//! | `worker` | `cell`, `counters`, `long`, `park`, `replies`, `tiered` | what a worker executes requests with |
+//! | `loader` | `cell`, `tiered`, `worker` | what is not in memory, loaded from below |
 //! | `facts` | nothing | what replies return about an item |
-//! | `retrieve` | `long`, `park`, `worker` | `get`, `gets`, `gat`, `gats` |
+//! | `retrieve` | `long`, `park`, `tiered`, `worker` | `get`, `gets`, `gat`, `gats` |
 //! | `store` | `park`, `worker` | the other classic commands |
-//! | `meta` | `facts`, `long`, `park`, `store`, `worker` | the meta commands |
+//! | `meta` | `facts`, `long`, `park`, `store`, `tiered`, `worker` | the meta commands |
 //! | `auth` | `worker` | the password before the first request |
 //! | `dump` | `facts`, `worker` | lists of keys |
 //! | `stats` | `cell`, `dump`, `worker` | the reports |
@@ -99,6 +101,7 @@ mod facts;
 mod fence;
 mod host;
 mod leases;
+mod loader;
 mod long;
 mod meta;
 mod park;
@@ -119,9 +122,10 @@ pub use cell::{Authenticate, Cell, CellError, Options};
 pub use counters::Counters;
 pub use effect_log::EffectLogOptions;
 pub use host::{ConnectionReport, Connections, Host, LimitChange, Rusage};
+pub use loader::Loader;
 pub use ring::{
     Finding, Flushing, Keeper, Link, Mail, NoLog, Reach, RingCell, RingConnection, RingHost,
     RingIdentity, RingService,
 };
 pub use service::{Service, Woken};
-pub use tiered::{Loader, TierReach, Tiered};
+pub use tiered::{TierReach, Tiered};

@@ -12,37 +12,31 @@
 //! Invariants: an item is installed only if its key was not changed since its lookup began; an
 //! error below is never a miss.
 
-use crate::cell::Cell;
 use crate::effect_log::LEVEL;
-use crate::replies::log_of;
-use crate::worker::Worker;
+use crate::replies::{log_of, several_of};
 use base::{Now, SliceId};
-use effects::{LaneId, Place};
-use engine::Filled;
+use effects::Place;
 use session::{LogId, WorkerId};
 use std::collections::VecDeque;
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
-use tier::{Job, Loaded, Outcome, Tier, Wanted};
+use tier::{Job, Outcome, Tier, Wanted};
 
 /// After a lookup has failed, no other one begins for this long.
 const PAUSE_NS: u64 = 50_000_000;
 
-/// The same after one whose value found no space in memory just then.
-const SOON_NS: u64 = 1_000_000;
-
 /// How long a thread waits for a job, or for a sync, before it looks whether all has ended.
 const WAIT: Duration = Duration::from_millis(50);
 
-/// Times that a lookup is tried again whose key is being changed.
-const TRIES_MAX: usize = 8;
+/// Wakes a worker: its parked requests run again.
+type Wake = Box<dyn Fn(WorkerId) + Send + Sync>;
 
 /// How the tier reaches the workers of a server.
 pub struct TierReach {
     /// Wakes a worker: its parked requests run again.
-    pub wake: Box<dyn Fn(WorkerId) + Send + Sync>,
+    pub wake: Wake,
     /// Replies that wait for this log may leave.
     pub release: Box<dyn Fn(LogId) + Send + Sync>,
 }
@@ -55,7 +49,7 @@ pub struct Tiered {
     /// Whether a sync is wanted at once.
     presses: Mutex<bool>,
     pressed: Condvar,
-    reach: OnceLock<TierReach>,
+    wake: OnceLock<Wake>,
     has_ended: AtomicBool,
     /// The same, for threads that rest.
     ended: Mutex<bool>,
@@ -82,7 +76,7 @@ impl Tiered {
             has_jobs: Condvar::new(),
             presses: Mutex::new(false),
             pressed: Condvar::new(),
-            reach: OnceLock::new(),
+            wake: OnceLock::new(),
             has_ended: AtomicBool::new(false),
             ended: Mutex::new(false),
             ends: Condvar::new(),
@@ -99,7 +93,12 @@ impl Tiered {
 
     /// How it reaches the workers, once there is a server. The first call counts.
     pub fn set_reach(&self, reach: TierReach) {
-        let _ = self.reach.set(reach);
+        let TierReach { wake, release } = reach;
+        let _ = self.wake.set(wake);
+        self.tier.set_notify(move |lane| {
+            release(log_of(LEVEL, Place { lane, position: 0 }));
+            release(several_of(LEVEL));
+        });
     }
 
     /// Ends the threads.
@@ -141,14 +140,10 @@ impl Tiered {
         }
     }
 
-    /// Writes what the logs have, and wakes whoever waits for that.
+    /// Writes what the logs have, and wakes the workers that wait for that.
     pub fn write(&self) {
-        let mut has_written = false;
-        self.tier.write(|lane| {
-            has_written = true;
-            self.release(lane);
-        });
-        if has_written && self.tier.presses() {
+        self.tier.write();
+        if self.tier.presses() {
             self.press();
         }
     }
@@ -158,12 +153,6 @@ impl Tiered {
         let mut presses = lock(&self.presses);
         if !std::mem::replace(&mut *presses, true) {
             self.pressed.notify_one();
-        }
-    }
-
-    fn release(&self, lane: LaneId) {
-        if let Some(reach) = self.reach.get() {
-            (reach.release)(log_of(LEVEL, Place { lane, position: 0 }));
         }
     }
 
@@ -185,8 +174,7 @@ impl Tiered {
 
     /// Writes what the logs have, and makes it durable. Called by one thread.
     pub fn sync(&self, now: Now) {
-        self.write();
-        self.tier.sync(now, |lane| self.release(lane));
+        self.tier.sync(now);
     }
 
     /// Why a request that needs a key from below cannot be answered.
@@ -198,90 +186,38 @@ impl Tiered {
         line
     }
 
-    fn failed(&self, what: String, now: Now) {
+    /// A lookup has failed; for a reason that concerns its key alone, if it `is_of_key`.
+    pub(crate) fn failed(&self, what: String, now: Now, is_of_key: bool) {
         *lock(&self.failure) = Some(what);
-        self.pause(now, PAUSE_NS);
+        if !is_of_key {
+            self.pause(now, PAUSE_NS);
+        }
     }
 
-    fn pause(&self, now: Now, pause_ns: u64) {
+    /// No lookup begins for so long.
+    pub(crate) fn pause(&self, now: Now, pause_ns: u64) {
         self.paused_until_ns.fetch_max(now.mono_ns + pause_ns, Ordering::Relaxed);
     }
 
-    fn next_job(&self) -> Option<Job> {
+    /// A lookup has not failed.
+    pub(crate) fn succeeded(&self) {
+        lock(&self.failure).take();
+    }
+
+    /// Ends a lookup, and wakes the workers that wait for it.
+    pub(crate) fn finish(&self, job: Job, outcome: Outcome, now: Now) {
+        let finished = self.tier.finish(job, outcome, now);
+        if let Some(wake) = self.wake.get() {
+            finished.waiters.iter().for_each(|worker| wake(WorkerId(worker)));
+        }
+    }
+
+    /// The next lookup to carry out, for which it waits a little.
+    pub(crate) fn next_job(&self) -> Option<Job> {
         let jobs = lock(&self.jobs);
         let waits = |jobs: &mut VecDeque<Job>| jobs.is_empty() && !self.has_ended();
         let waited = self.has_jobs.wait_timeout_while(jobs, WAIT, waits);
         waited.unwrap_or_else(PoisonError::into_inner).0.pop_front()
-    }
-}
-
-/// What a thread of the tier looks up below with.
-pub struct Loader {
-    worker: Worker,
-    tiered: Arc<Tiered>,
-}
-
-impl Loader {
-    /// For one thread of the tier of `cell`; `None` if the cell has no tier.
-    #[must_use]
-    pub fn new(cell: Arc<Cell>) -> Option<Self> {
-        let tiered = cell.tiered()?.clone();
-        Some(Self { worker: Worker::new(cell), tiered })
-    }
-
-    /// Waits a little for a lookup, and carries it out. Returns whether there may be more to do.
-    pub fn run(&mut self, now: impl Fn() -> Now) -> bool {
-        if let Some(job) = self.tiered.next_job() {
-            self.carry_out(job, now);
-        }
-        !self.tiered.has_ended()
-    }
-
-    fn carry_out(&mut self, job: Job, now: impl Fn() -> Now) {
-        let mut outcome = Outcome::Failed;
-        for _ in 0..TRIES_MAX {
-            match self.tiered.tier.load(&job, now()) {
-                Ok(Loaded::Again) => self.tiered.write(),
-                Ok(Loaded::Missing) => {
-                    outcome = Outcome::Missing;
-                    break;
-                }
-                Ok(Loaded::Item(stored)) => {
-                    outcome = self.install(&job, &stored, now());
-                    break;
-                }
-                Err(error) => {
-                    self.tiered.failed(error.to_string(), now());
-                    break;
-                }
-            }
-        }
-        if outcome != Outcome::Failed {
-            lock(&self.tiered.failure).take();
-        }
-        let finished = self.tiered.tier.finish(job, outcome, now());
-        if let Some(reach) = self.tiered.reach.get() {
-            finished.waiters.iter().for_each(|worker| (reach.wake)(WorkerId(worker)));
-        }
-    }
-
-    /// Puts an item into memory, unless its key was changed since the lookup began.
-    fn install(&mut self, job: &Job, stored: &tier::Stored, now: Now) -> Outcome {
-        self.worker.begin(now);
-        let tier = self.tiered.tier.clone();
-        let filled = self.worker.fill(job.key(), stored, now, &mut || tier.admits(job));
-        self.worker.end();
-        match filled {
-            Filled::Done | Filled::Stale | Filled::Refused => Outcome::Loaded,
-            Filled::NoSpace | Filled::TooLarge => {
-                self.tiered.failed("memory has no space for a value from below".to_owned(), now);
-                Outcome::Failed
-            }
-            Filled::Later(_) => {
-                self.tiered.pause(now, SOON_NS);
-                Outcome::Failed
-            }
-        }
     }
 }
 

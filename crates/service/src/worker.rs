@@ -215,15 +215,15 @@ impl Worker {
         if let Some(pin) = self.pin.take() {
             if let Some(replies) = &mut self.replies {
                 replies.end_batch();
-                if let Some(tiered) = &self.tiered {
-                    tiered.end_batch();
-                }
             }
             let local = pin.unpin();
             if self.cell.options().keep_leases {
                 self.lease = Some(local);
             } else {
                 self.cell.leases().give(local);
+            }
+            if let Some(tiered) = &self.tiered {
+                tiered.end_batch();
             }
         }
     }

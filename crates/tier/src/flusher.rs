@@ -10,7 +10,7 @@
 //!
 //! One thread flushes at a time, so at most one change of a key is on its way below.
 
-use crate::backend::{BackendError, Change};
+use crate::backend::{BackendError, Change, Failure};
 use crate::index::{Entry, Kind, Place};
 use crate::journal::{BATCH_HEAD_BYTES, BatchHead, BatchKind, Course, Segment, Spot, records};
 use crate::key::KeyHash;
@@ -20,13 +20,15 @@ use base::{Effect, Now, Version};
 use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 /// Bytes of keys and records that are written back at once, unless one is longer.
 const BYTES_MAX: usize = 4 << 20;
 
 /// Changes that are written back at once, at most.
 const CHANGES_MAX: usize = 8192;
+
+/// Bytes of segments that are read in one round, unless a batch is longer: most may be superseded.
+const READ_BYTES_MAX: usize = 64 << 20;
 
 /// Bytes that are read of a segment at once, unless a batch is longer.
 const READ_BYTES: usize = 1 << 20;
@@ -48,13 +50,13 @@ struct Gathered {
     changes: Vec<Back>,
     places: HashMap<KeyHash, usize>,
     bytes: usize,
-    /// What was read and is superseded, or dead.
-    dropped: u64,
+    /// Bytes of segments that were read.
+    read: usize,
 }
 
 impl Gathered {
     fn is_full(&self) -> bool {
-        self.bytes >= BYTES_MAX || self.changes.len() >= CHANGES_MAX
+        self.bytes >= BYTES_MAX || self.changes.len() >= CHANGES_MAX || self.read >= READ_BYTES_MAX
     }
 
     /// Takes a change; a later one of the same key takes the place of an earlier one.
@@ -81,58 +83,98 @@ pub struct Flushed {
     pub has_more: bool,
 }
 
-/// Writes back what has been durable since `before_ns`: as much as one call of the backend should
-/// take.
-pub(crate) fn flush(layers: &Layers, now: Now, before_ns: u64) -> Result<Flushed, BackendError> {
-    let mut gathered = Gathered::default();
-    let mut reached = Vec::new();
-    for course in layers.journal.courses() {
-        let spot = gather(layers, course, (before_ns, now), &mut gathered)?;
-        if spot > layers.journal.flushed(course) {
-            reached.push((course, spot));
-        }
-        if gathered.is_full() {
-            break;
-        }
-    }
-    if !gathered.changes.is_empty() {
-        let changes = gathered.changes.iter().map(|back| match &back.record {
-            Some(record) => Change::Put { key: &back.key, record },
-            None => Change::Delete { key: &back.key },
-        });
-        layers.backend.apply(&changes.collect::<Vec<_>>())?;
-        for back in &gathered.changes {
-            layers.index.written_back(back.hash, back.place, back.version);
-        }
-    }
-    let has_more = gathered.is_full();
-    for (course, spot) in reached {
-        layers.journal.set_flushed(course, spot);
-    }
-    let (keys, bytes) = (gathered.changes.len() as u64, gathered.bytes as u64);
-    Ok(Flushed { keys, bytes, has_more })
+/// What is written back, up to where, and what the next round goes on from.
+#[derive(Default)]
+pub(crate) struct Flusher {
+    /// By course, everything before is written back, or superseded.
+    reached: Vec<(Course, Spot)>,
+    /// How many syncs had begun then: what has superseded it is durable when a later one has ended.
+    syncs: u64,
 }
 
-/// Gathers from one course. Returns up to where it is gathered.
+impl Flusher {
+    /// Writes back what has been durable since `before_ns`: as much as one call of the backend
+    /// should take.
+    pub(crate) fn flush(
+        &mut self,
+        layers: &Layers,
+        now: Now,
+        before_ns: u64,
+    ) -> Result<Flushed, BackendError> {
+        self.release(layers);
+        let mut gathered = Gathered::default();
+        let courses: Vec<_> = layers.journal.courses().collect();
+        // Before anything is gathered: a touch that comes later is behind the end of its course.
+        let ends: Vec<_> = courses.iter().map(|course| layers.journal.end_of(*course)).collect();
+        let mut reached = Vec::with_capacity(courses.len());
+        for (course, end) in courses.into_iter().zip(ends) {
+            let from = self.reached_in(layers, course);
+            let spot = match gathered.is_full() {
+                true => from,
+                false => gather(layers, course, (from, end), (before_ns, now), &mut gathered)?,
+            };
+            reached.push((course, spot));
+        }
+        if !gathered.changes.is_empty() {
+            let changes = gathered.changes.iter().map(|back| match &back.record {
+                Some(record) => Change::Put { key: &back.key, record },
+                None => Change::Delete { key: &back.key },
+            });
+            layers.backend.apply(&changes.collect::<Vec<_>>())?;
+            for back in &gathered.changes {
+                layers.index.written_back(back.hash, back.place, back.version);
+            }
+        }
+        if reached != self.reached {
+            (self.reached, self.syncs) = (reached, layers.journal.syncs_begun());
+        }
+        let (keys, bytes) = (gathered.changes.len() as u64, gathered.bytes as u64);
+        Ok(Flushed { keys, bytes, has_more: gathered.is_full() })
+    }
+
+    /// Where a course is gathered from.
+    fn reached_in(&self, layers: &Layers, course: Course) -> Spot {
+        let reached = self.reached.iter().find(|(of, _)| *of == course);
+        reached.map_or_else(|| layers.journal.flushed(course), |(_, spot)| *spot)
+    }
+
+    /// Frees what was written back or superseded, once what has superseded it is durable: a power
+    /// cut would take both otherwise.
+    fn release(&mut self, layers: &Layers) {
+        if layers.journal.syncs_ended() <= self.syncs {
+            return;
+        }
+        for (course, spot) in &self.reached {
+            if *spot > layers.journal.flushed(*course) {
+                layers.journal.set_flushed(*course, *spot);
+            }
+        }
+    }
+}
+
+/// Gathers from one course, between two spots. Returns up to where it is gathered.
 fn gather(
     layers: &Layers,
     course: Course,
-    when: (u64, Now),
+    (mut spot, end): (Spot, Spot),
+    (before_ns, now): (u64, Now),
     gathered: &mut Gathered,
 ) -> Result<Spot, BackendError> {
-    let mut spot = layers.journal.flushed(course);
     while !gathered.is_full() {
         let Some(segment) = layers.journal.segment_from(course, spot.segment) else { break };
         spot = spot.max(segment.begin());
-        let limit = segment.durable_since(when.0);
+        if spot.segment > end.segment {
+            break;
+        }
+        let mut limit = segment.durable_since(before_ns);
+        if spot.segment == end.segment {
+            limit = limit.min(end.offset);
+        }
         if spot.offset < limit {
-            spot.offset = gather_segment(layers, &segment, (spot.offset, limit), when.1, gathered)?;
-        } else if segment.is_closed.load(Ordering::Acquire)
-            && segment.written.load(Ordering::Acquire) <= spot.offset
-        {
-            let Some(next) = layers.journal.segment_from(course, segment.number() + 1) else {
-                break;
-            };
+            spot.offset = gather_segment(layers, &segment, (spot.offset, limit), now, gathered)?;
+        } else if segment.ends_before(spot) {
+            let next = layers.journal.segment_from(course, segment.number() + 1);
+            let Some(next) = next else { break };
             spot = next.begin();
         } else {
             break;
@@ -167,6 +209,7 @@ fn gather_segment(
             }
         }
         let rest = bytes.len() - taken;
+        gathered.read += taken;
         at += taken as u32;
         wanted = READ_BYTES;
         if taken == 0 {
@@ -201,16 +244,21 @@ fn gather_batch(
         // A touch of what lies below is found by each of its records: it has no place of its own.
         let is_touch = named.kind == Kind::TouchOf && Stored::of(&effect, version).is_none();
         if (named.place.segment, named.place.offset) != (segment, offset) && !is_touch {
-            gathered.dropped += 1;
             continue;
         }
         if named.version <= layers.journal.barrier(slice) {
             layers.index.remove_if(hash, named.version);
-            gathered.dropped += 1;
             continue;
         }
         let key = effect.key.to_vec();
-        let record = record_of(layers, (&effect, version), &named, now)?;
+        let record = match record_of(layers, (&effect, version), &named, now) {
+            // A touch of what cannot be read any more changes nothing.
+            Err(error) if error.failure == Failure::Corrupt => {
+                layers.index.remove_if(hash, named.version);
+                continue;
+            }
+            record => record?,
+        };
         let Entry { place, version, .. } = named;
         gathered.push(Back { hash, key, record, place, version });
     }

@@ -46,6 +46,13 @@ impl Layers {
         Self { journal, index, hasher, backend, from_journal, from_below }
     }
 
+    /// Whether a change of a key finds a place: the index is not full, or names the key already.
+    #[inline]
+    pub(crate) fn has_place_for(&self, slice: SliceId, key: &[u8]) -> bool {
+        let is_named = || self.index.get(self.hasher.hash(slice, key)).is_some();
+        self.journal.failure().is_none() && (!self.index.is_full(0) || is_named())
+    }
+
     /// What a key has that is not in memory. A lookup of it has begun.
     pub(crate) fn look(
         &self,
@@ -63,7 +70,7 @@ impl Layers {
             let stored = match self.index.get(hash) {
                 Some(entry) if entry.version <= barrier || entry.kind == Kind::Tombstone => None,
                 Some(entry) if entry.kind == Kind::TouchOf => {
-                    let below = self.below(key)?;
+                    let below = self.below(key)?.filter(|stored| stored.version > barrier);
                     below.map(|stored| stored.touched(entry.version, entry.expiry_s))
                 }
                 Some(entry) => match self.from_journal(key, &entry)? {

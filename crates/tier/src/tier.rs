@@ -11,12 +11,13 @@
 
 use crate::backend::{Backend, BackendError};
 use crate::disk::Disk;
-use crate::flusher::{self, Flushed};
+use crate::flusher::{Flushed, Flusher};
 use crate::index::Index;
 use crate::journal::{Found, Journal, JournalId, Layout, Parts, RecoverError, recover};
 use crate::key::KeyHasher;
 use crate::layers::{self, Layers, Loaded};
 use crate::lookups::{Begun, Finished, Lookups, Outcome, Ticket};
+use crate::sync::{Mutex, lock};
 use base::{Now, SLICES, SliceId, Version};
 use effects::{LaneId, Lanes, Level, Mark, Observer};
 use std::fmt;
@@ -210,6 +211,7 @@ impl Recovered {
             lookups: Lookups::new(config.lookups_max, config.missing_max),
             config,
             now_ns: AtomicU64::new(now.mono_ns),
+            flusher: Mutex::default(),
             counters: Counters::default(),
         }))
     }
@@ -283,6 +285,8 @@ pub struct TierReport {
     pub flushed_keys: u64,
     /// Bytes of those.
     pub flushed_bytes: u64,
+    /// Why no segment of the journal can be made ready.
+    pub unprepared: Option<String>,
     /// Why the journal is not written any more.
     pub failure: Option<String>,
 }
@@ -294,6 +298,7 @@ pub struct Tier {
     config: TierConfig,
     /// The moment of the last call that knew it.
     now_ns: AtomicU64,
+    flusher: Mutex<Flusher>,
     counters: Counters,
 }
 
@@ -304,8 +309,8 @@ impl Tier {
         self.config.ack
     }
 
-    /// Wants a key that is not in memory, for a request of `worker`. The worker then looks in memory
-    /// again.
+    /// Wants a key that is not in memory, for a request of `worker`, which looks in memory again
+    /// after that.
     pub fn want(&self, slice: SliceId, key: &[u8], worker: u16, now: Now) -> Wanted {
         self.now_ns.fetch_max(now.mono_ns, Ordering::Relaxed);
         let hash = self.layers.hasher.hash(slice, key);
@@ -349,18 +354,23 @@ impl Tier {
         self.lookups.finish(job.ticket, outcome, now.mono_ns)
     }
 
-    /// Writes what the logs have. Calls `wrote` for each lane of which more is written. It does not
-    /// wait for other threads, nor for the disk.
-    pub fn write(&self, wrote: impl FnMut(LaneId)) {
-        self.layers.journal.write(wrote);
+    /// Who is to know of a lane of which more is written, or durable: replies that wait for it may
+    /// leave. The first call counts.
+    pub fn set_notify(&self, notify: impl Fn(LaneId) + Send + Sync + 'static) {
+        self.layers.journal.set_notify(Box::new(notify));
     }
 
-    /// Makes what is written durable. Called by one thread; it waits for the disk. Calls `passed`
-    /// for each lane of which more is durable.
-    pub fn sync(&self, now: Now, passed: impl FnMut(LaneId)) {
+    /// Writes what the logs have. It does not wait for other threads, nor for the disk.
+    pub fn write(&self) {
+        self.layers.journal.write();
+    }
+
+    /// Makes what the logs have durable, and segments ready. Called by one thread; it waits for the
+    /// disk.
+    pub fn sync(&self, now: Now) {
         self.now_ns.fetch_max(now.mono_ns, Ordering::Relaxed);
         self.lookups.forget_old(now.mono_ns);
-        self.layers.journal.sync(now, passed);
+        self.layers.journal.sync(now);
     }
 
     /// Whether the journal should be synced at once: replies wait for it, or a log that is half
@@ -387,7 +397,7 @@ impl Tier {
             true => u64::MAX,
             false => now.mono_ns.saturating_sub(self.config.age_ns),
         };
-        let flushed = flusher::flush(&self.layers, now, before_ns)?;
+        let flushed = lock(&self.flusher).flush(&self.layers, now, before_ns)?;
         self.counters.flushed_keys.fetch_add(flushed.keys, Ordering::Relaxed);
         self.counters.flushed_bytes.fetch_add(flushed.bytes, Ordering::Relaxed);
         if let Err(error) = self.layers.journal.roll_idle() {
@@ -421,6 +431,7 @@ impl Tier {
             loads_failed: count(&counters.failed),
             flushed_keys: count(&counters.flushed_keys),
             flushed_bytes: count(&counters.flushed_bytes),
+            unprepared: self.layers.journal.unprepared(),
             failure: self.layers.journal.failure().map(str::to_owned),
         }
     }
@@ -435,8 +446,9 @@ impl Tier {
 
 impl Observer for Tier {
     #[inline]
-    fn allows(&self, slice: SliceId, version: Version) -> bool {
+    fn allows(&self, slice: SliceId, key: Option<&[u8]>, version: Version) -> bool {
         self.layers.journal.allows(slice, version)
+            && key.is_none_or(|key| self.layers.has_place_for(slice, key))
     }
 
     fn changed(&self, slice: SliceId, key: &[u8]) {

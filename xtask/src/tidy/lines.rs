@@ -11,12 +11,13 @@ use super::{
 };
 
 /// The crates of the product.
-const PRODUCT: [&str; 12] = [
-    "base", "memcache", "engine", "effects", "peer", "ring", "quorum", "session", "service",
-    "control", "drivers", "volvox",
+const PRODUCT: [&str; 14] = [
+    "base", "memcache", "engine", "effects", "tier", "peer", "ring", "quorum", "session",
+    "service", "backend", "control", "drivers", "volvox",
 ];
 /// Most lines of the product. Lower it when lines go; do not raise it for what could be shorter.
-const PRODUCT_MAX: usize = 43_250;
+/// The tier brought 5,100 of them.
+const PRODUCT_MAX: usize = 48_800;
 /// Most lines of everything else, likewise; 3,800 of them are the simulator of rings, and 3,100
 /// the proof of rings of processes. It is on its way to 18,100.
 const OUTSIDE_MAX: usize = 26_450;

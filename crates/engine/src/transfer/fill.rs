@@ -2,8 +2,8 @@
 //!
 //! A fill is not a change. No effect is committed for it, it draws no number, and the item is what
 //! it was when it was stored: with its version, its token, its expiry and its marks. So a barrier
-//! that was raised meanwhile ends it. What is in memory is newer, and stays. Whether what was loaded
-//! is still what lies below is for the caller to say, under the lock of the bucket: no change of
+//! that was raised meanwhile ends it. What is in memory is newer, and stays. Whether it is
+//! still what lies below is for the caller to say, under the lock of the bucket: no change of
 //! the key can be committed between its answer and the fill.
 //!
 //! Space is made as for a write: by eviction, whose effects go to the sink.

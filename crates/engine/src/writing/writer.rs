@@ -221,6 +221,10 @@ impl<'w, 'e, S: EffectSink> Writer<'w, 'e, S> {
         let with = Attributes { expiry_s, ..item.attributes(head) };
         if S::ON {
             let with = Attributes { client_cas: Some(item.cas(head)), ..with };
+            if head.is(Flags::VIVIFIED) {
+                // What lies below the memory has no such item, and must not touch another one.
+                return self.change_attributes(chain, current, &with);
+            }
             let is_near = is_near(had_s, self.work.now);
             return self.rewrite(chain, current, &with, |writer, value| {
                 let whole = is_near.then(|| (value, with.facts()));

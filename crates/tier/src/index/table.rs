@@ -145,8 +145,8 @@ impl Table {
     /// How far the entry at `at` is from its home.
     #[inline]
     fn distance(&self, at: usize) -> usize {
-        let home = place_of(self.slots[at].low(), self.slots.len());
-        if at >= home { at - home } else { at + self.slots.len() - home }
+        let first = place_of(self.slots[at].low(), self.slots.len());
+        if at >= first { at - first } else { at + self.slots.len() - first }
     }
 
     fn find(&self, hash: KeyHash) -> Option<usize> {
@@ -232,7 +232,7 @@ mod tests {
         Entry { place, version, expiry_s: 0, kind: Kind::Value }
     }
 
-    /// A hash whose home is at `home` of 256.
+    /// A hash whose home is slot `home` of 256.
     fn hash(home: u8, number: u32) -> KeyHash {
         KeyHash::from_raw(u128::from(home) << 56 | u128::from(number))
     }

@@ -6,12 +6,12 @@
 use super::format::{
     BATCH_HEAD_BYTES, BatchHead, Kind, RECORD_BYTES, SLICE_BYTES, Spot, encode_slice,
 };
-use super::recover::{TailBatch, corrupt, records};
+use super::record::{TailBatch, corrupt, journaled, records};
 use super::segments::{Segment, Segments};
 use super::states::States;
 use crate::index::{Entry as Dirty, Index, Kind as DirtyKind, Place};
 use crate::key::{KeyHash, KeyHasher};
-use base::{Change, Effect, Removal, SliceId, SliceRange, Version};
+use base::{Effect, SliceId, SliceRange, Version};
 use effects::{Batch, Entry, LaneId, Lanes, Record};
 use std::io;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ pub(crate) struct Shared {
     pub(crate) hasher: KeyHasher,
 }
 
-/// What becomes of one record once it is written: an entry of the index, at an offset of the batch.
+/// What follows once a record is written: an entry of the index, at an offset of the batch.
 struct Pending {
     hash: KeyHash,
     kind: Option<DirtyKind>,
@@ -346,20 +346,6 @@ impl Writer {
         self.buffer = buffer;
         wrote?;
         Ok(segment)
-    }
-}
-
-/// What the index keeps of a change, and the expiry. The kind is that of its record, or none for a
-/// touch, which leaves the record of the value in place. `None` for a change that is not journaled:
-/// what memory alone is concerned with.
-pub(crate) fn journaled(change: &Change<'_>) -> Option<(Option<DirtyKind>, u32)> {
-    match change {
-        Change::Put(_, facts) if facts.vivified => None,
-        Change::Put(_, facts) => Some((Some(DirtyKind::Value), facts.expiry_s)),
-        Change::Touch(expiry_s, Some(_)) => Some((Some(DirtyKind::Value), *expiry_s)),
-        Change::Touch(expiry_s, None) => Some((None, *expiry_s)),
-        Change::Remove(Removal::Deleted) => Some((Some(DirtyKind::Tombstone), 0)),
-        Change::Remove(Removal::Evicted | Removal::Expired) => None,
     }
 }
 

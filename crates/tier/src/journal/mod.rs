@@ -6,21 +6,25 @@
 //!                 +-> index, mark Written  +-> mark Durable: the log frees its entries
 //! ```
 //!
-//! Each lane has an open segment of its own. Whoever finds nobody at it writes a lane: a worker at
-//! the end of its batch, or the thread that syncs. Nobody waits for it.
+//! Each lane has an open segment of its own. A thread that finds nobody at it writes a lane: a
+//! worker at the end of its batch, or the thread that syncs. Nobody waits for it.
 //!
 //! | room | may use | what it is |
 //! |---|---|---|
 //! | `format` | nothing | what lies in a segment |
 //! | `states` | `format` | what is known of each slice |
 //! | `segments` | `format` | files that are used again and again |
-//! | `lane` | `format`, `segments`, `states` | how one lane is written |
-//! | `recover` | `format`, `lane`, `segments` | what an earlier start has left |
+//! | `record` | `format` | the changes that are journaled |
+//! | `lane` | `format`, `record`, `segments`, `states` | how one lane is written |
+//! | `identity` | `format` | the name of the journal, and why it cannot be used |
+//! | `recover` | `format`, `identity`, `record`, `segments`, `states` | what an earlier start has left |
 //!
 //! Invariants: what the index names is written; what has the mark Durable survives a power cut.
 
 mod format;
+mod identity;
 mod lane;
+mod record;
 mod recover;
 mod segments;
 mod states;
@@ -33,14 +37,15 @@ use effects::{Joining, LaneId, Lanes, Level, Log, Mark, ReaderId, Who};
 pub use format::JournalId;
 pub(crate) use format::{BATCH_HEAD_BYTES, BatchHead, Kind as BatchKind, SliceState, Spot};
 use format::{CUT_BYTES, Kind, RECORD_BYTES, SEGMENT_HEAD_BYTES, encode_cut, encode_slice};
+pub use identity::RecoverError;
 use lane::{CHECKPOINT_BYTES_MAX, Moment, Shared, Stuck, Writer};
-pub use recover::RecoverError;
-pub(crate) use recover::{Found, records, recover};
+pub(crate) use record::records;
+pub(crate) use recover::{Found, recover};
 pub(crate) use segments::Segment;
 use segments::{Segments, SegmentsConfig};
 use states::{CEILING_STEP, States};
 use std::io;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 use std::sync::{Arc, OnceLock};
 
 /// Times that a worker reads a log at the end of one batch, at most. The thread that syncs writes
@@ -59,7 +64,7 @@ const CHARGE_MIN: u64 = 30;
 
 /// Most bytes of a record for each byte that its entry is charged in its log, where a batch has one
 /// short record.
-const BYTES_PER_CHARGE: u64 = 2;
+const BYTES_PER_CHARGE: u64 = 4;
 
 /// One lane.
 struct Lane {
@@ -67,8 +72,9 @@ struct Lane {
     log: Arc<Log>,
     reader: ReaderId,
     writer: Mutex<Writer>,
-    /// The last position that is written.
+    /// The last position that is written, and that is durable.
     written: AtomicU64,
+    durable: AtomicU64,
     /// Everything of it before this is written back.
     flushed: Mutex<Spot>,
     /// What its writer had written when room was granted last, and how much was granted.
@@ -96,6 +102,9 @@ impl Course {
 /// Where batches begin in a segment.
 const SEGMENT_START: u32 = SEGMENT_HEAD_BYTES as u32;
 
+/// What is to know that replies may leave which wait for a lane.
+pub(crate) type Notify = Box<dyn Fn(LaneId) + Send + Sync>;
+
 /// The journal of a cell.
 pub(crate) struct Journal {
     shared: Shared,
@@ -103,9 +112,16 @@ pub(crate) struct Journal {
     of_lanes: Box<[Lane]>,
     /// Everything of earlier starts before this is written back.
     earlier: Mutex<Spot>,
-    /// Segments with lower numbers are free.
-    oldest: AtomicU32,
     clock_s: AtomicU32,
+    /// How many syncs of all lanes have begun, and how many of them have ended well.
+    begun: AtomicU64,
+    ended: AtomicU64,
+    /// Whether a lane found no segment.
+    wants_segments: AtomicBool,
+    /// Why the last segment could not be made ready, if it could not.
+    unprepared: Mutex<Option<String>>,
+    /// Is called with a lane of which more is written, or durable.
+    notify: OnceLock<Notify>,
     /// Why nothing is written any more.
     failure: OnceLock<String>,
 }
@@ -120,7 +136,7 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
-    /// The layout of a journal of `bytes`, for so many lanes and values of `value_bytes_max`. The
+    /// The layout of a journal of `bytes`, for this number of lanes and such longest values. The
     /// error is the least number of bytes that is enough.
     pub(crate) fn of(bytes: u64, lanes: usize, value_bytes_max: u64) -> Result<Self, u64> {
         let lanes = lanes as u64;
@@ -151,7 +167,7 @@ impl Journal {
     /// When the disk refuses.
     pub(crate) fn begin(found: Found, parts: Parts, now: Now) -> io::Result<Self> {
         let Parts { lanes, index, hasher, layout } = parts;
-        let Found { disk, journal, start, left, states, oldest, tail, cuts, clock_s, .. } = found;
+        let Found { disk, journal, start, left, states, tail, cuts, clock_s, .. } = found;
         let count = lanes.logs().count();
         let config = SegmentsConfig {
             journal,
@@ -168,11 +184,18 @@ impl Journal {
             lanes,
             of_lanes,
             earlier: Mutex::default(),
-            oldest: AtomicU32::new(oldest),
             clock_s: AtomicU32::new(clock_s.max(now.expiry_s)),
+            begun: AtomicU64::new(0),
+            ended: AtomicU64::new(0),
+            wants_segments: AtomicBool::new(false),
+            unprepared: Mutex::default(),
+            notify: OnceLock::new(),
             failure: OnceLock::new(),
         };
+        // What was read is durable before anything rests on it.
+        this.shared.segments.sync_live()?;
         this.write_begin(&tail, &cuts, now)?;
+        this.shared.segments.prepare(count + 1)?;
         this.of_lanes.iter().for_each(|lane| this.grant(lane));
         Ok(this)
     }
@@ -188,6 +211,7 @@ impl Journal {
             reader,
             writer: Mutex::new(Writer::new(id, next)),
             written: AtomicU64::new(next - 1),
+            durable: AtomicU64::new(next - 1),
             flushed: Mutex::default(),
             granted: Mutex::default(),
         }
@@ -197,7 +221,7 @@ impl Journal {
     /// been durable, and the end of the earlier starts. They are durable when this returns.
     fn write_begin(
         &self,
-        tail: &[recover::TailBatch],
+        tail: &[record::TailBatch],
         cuts: &[format::Cut],
         now: Now,
     ) -> io::Result<()> {
@@ -268,38 +292,67 @@ impl Journal {
         place.position <= lane.written.load(Ordering::Acquire)
     }
 
-    /// Writes what the logs have, but for lanes that another thread writes just now. Calls `wrote`
-    /// for each lane of which more is written.
-    pub(crate) fn write(&self, mut wrote: impl FnMut(LaneId)) {
-        for lane in &self.of_lanes {
-            while lane.log.end() > lane.written.load(Ordering::Relaxed) {
-                // Whoever writes looks again after it has let go: see below.
-                let Some(mut writer) = try_lock(&lane.writer) else { break };
-                let more = self.write_lane(lane, &mut writer);
-                drop(writer);
-                // Either this sees what another thread has appended, or that thread finds nobody.
-                fence(Ordering::SeqCst);
-                if !more {
-                    break;
-                }
-                wrote(lane.id);
-            }
+    /// Who is to know that replies may leave. The first call counts.
+    pub(crate) fn set_notify(&self, notify: Notify) {
+        let _ = self.notify.set(notify);
+    }
+
+    fn notify(&self, lane: &Lane) {
+        if let Some(notify) = self.notify.get() {
+            notify(lane.id);
         }
     }
 
+    /// Writes what the logs have, but for lanes that another thread writes just now.
+    pub(crate) fn write(&self) {
+        self.of_lanes.iter().for_each(|lane| self.write_lane(lane));
+    }
+
+    /// Writes one lane, unless another thread has its writer. That one writes what is appended
+    /// meanwhile: every thread that has had the writer comes here after it has let go.
+    fn write_lane(&self, lane: &Lane) {
+        // Either the thread that lets go sees what was appended, or this one finds nobody.
+        fence(Ordering::SeqCst);
+        while lane.log.end() > lane.written.load(Ordering::Relaxed) {
+            let Some(mut writer) = try_lock(&lane.writer) else { break };
+            let has_written = self.write_locked(lane, &mut writer);
+            drop(writer);
+            if !has_written {
+                break;
+            }
+            self.notify(lane);
+            fence(Ordering::SeqCst);
+        }
+    }
+
+    /// Has `with` use the writer of a lane, and then writes what was appended meanwhile.
+    fn with_writer<T>(&self, lane: &Lane, with: impl FnOnce(&mut Writer) -> T) -> T {
+        let done = with(&mut lock(&lane.writer));
+        self.write_lane(lane);
+        done
+    }
+
     /// Writes one lane. Returns whether anything more is written now.
-    fn write_lane(&self, lane: &Lane, writer: &mut Writer) -> bool {
-        let before = writer.written;
-        let wrote =
-            self.failure.get().map_or_else(|| self.try_write_lane(lane, writer), |_| Ok(()));
-        if let Err(Stuck::Disk(error)) = wrote {
-            self.fail(&error);
+    fn write_locked(&self, lane: &Lane, writer: &mut Writer) -> bool {
+        if self.failure.get().is_some() {
+            return false;
+        }
+        let (before, segment) = (writer.written, writer.open().map(|segment| segment.number()));
+        match self.try_write_lane(lane, writer) {
+            Ok(()) => {}
+            Err(Stuck::NoSegment) => self.wants_segments.store(true, Ordering::Release),
+            Err(Stuck::Disk(error)) => self.fail(&error),
         }
         let written = writer.written;
         if written > before {
             lane.written.store(written, Ordering::Release);
             lane.log.pass(lane.reader, Mark::Written, written);
-            self.grant_if_due(lane, writer.bytes);
+        }
+        let bytes = writer.bytes;
+        match writer.open().map(|segment| segment.number()) == segment {
+            true => self.grant_if_due(lane, bytes),
+            // The others have less to take than was granted to them.
+            false => self.of_lanes.iter().for_each(|lane| self.grant(lane)),
         }
         written > before
     }
@@ -317,34 +370,51 @@ impl Journal {
         writer.commit(&self.shared, &self.lanes, self.moment(lane))
     }
 
-    /// Makes what is written durable, and segments ready. Called by one thread alone. Calls
-    /// `passed` for each lane of which more is durable.
-    pub(crate) fn sync(&self, now: Now, mut passed: impl FnMut(LaneId)) {
+    /// Makes what is written durable, and segments ready. Called by one thread alone.
+    pub(crate) fn sync(&self, now: Now) {
         self.clock_s.fetch_max(now.expiry_s, Ordering::Relaxed);
-        if let Err(error) = self.try_sync(now, &mut passed) {
+        self.prepare();
+        self.write();
+        if self.failure.get().is_none()
+            && let Err(error) = self.try_sync(now)
+        {
             self.fail(&error);
         }
     }
 
-    fn try_sync(&self, now: Now, passed: &mut impl FnMut(LaneId)) -> io::Result<()> {
+    /// Makes segments ready. Where that is refused, lanes wait for a segment, as where the journal
+    /// is full.
+    fn prepare(&self) {
         let segments = &self.shared.segments;
-        segments.prepare(segments.config().ready)?;
-        if self.failure.get().is_some() {
-            return Ok(());
-        }
+        self.wants_segments.store(false, Ordering::Release);
+        let prepared = segments.prepare(segments.config().ready);
+        *lock(&self.unprepared) = prepared.err().map(|error| error.to_string());
+    }
+
+    fn try_sync(&self, now: Now) -> io::Result<()> {
+        let begun = self.begun.fetch_add(1, Ordering::AcqRel) + 1;
         let ceilings = match self.shared.states.needs_ceilings() {
             true => self.write_ceilings()?,
             false => Vec::new(),
         };
         for lane in &self.of_lanes {
-            if self.sync_lane(lane, now)? {
-                passed(lane.id);
-            }
+            self.sync_lane(lane, now)?;
         }
         for (slice, state) in ceilings {
             self.shared.states.set_durable(slice, state.ceiling);
         }
+        self.ended.store(begun, Ordering::Release);
         Ok(())
+    }
+
+    /// How many syncs have begun. One that begins later makes durable all that is written now.
+    pub(crate) fn syncs_begun(&self) -> u64 {
+        self.begun.load(Ordering::Acquire)
+    }
+
+    /// How many have ended well.
+    pub(crate) fn syncs_ended(&self) -> u64 {
+        self.ended.load(Ordering::Acquire)
     }
 
     /// Writes higher ceilings, into the lanes of their slices. Returns those that are written.
@@ -359,9 +429,11 @@ impl Journal {
             }
             let mut payload = Vec::new();
             of_lane.iter().for_each(|(slice, state)| encode_slice(*slice, state, &mut payload));
-            let mut writer = lock(&lane.writer);
             let ceilings = (Kind::Ceilings, &payload[..]);
-            match writer.write_other(&self.shared, &self.lanes, ceilings, self.moment(lane)) {
+            let wrote = self.with_writer(lane, |writer| {
+                writer.write_other(&self.shared, &self.lanes, ceilings, self.moment(lane))
+            });
+            match wrote {
                 Ok(()) => written.extend(of_lane),
                 // Writers ask again when they meet the ceiling.
                 Err(Stuck::NoSegment) => {}
@@ -371,55 +443,51 @@ impl Journal {
         Ok(written)
     }
 
-    /// Makes durable what is written of a lane. Returns whether more is durable now.
-    fn sync_lane(&self, lane: &Lane, now: Now) -> io::Result<bool> {
-        let mut writer = lock(&lane.writer);
-        let (written, before) = (writer.written, writer.durable);
-        let ends: Vec<(Arc<Segment>, u32)> = std::mem::take(&mut writer.unsynced)
-            .into_iter()
-            .map(|segment| {
+    /// Makes durable what is written of a lane.
+    fn sync_lane(&self, lane: &Lane, now: Now) -> io::Result<()> {
+        let (written, ends) = self.with_writer(lane, |writer| {
+            let ends = std::mem::take(&mut writer.unsynced).into_iter().map(|segment| {
                 let end = segment.written.load(Ordering::Acquire);
                 (segment, end)
-            })
-            .collect();
-        drop(writer);
+            });
+            (writer.written, ends.collect::<Vec<_>>())
+        });
         for (segment, end) in ends {
             segment.file.sync()?;
             segment.set_durable(end, now.mono_ns);
         }
-        if written > before {
-            lock(&lane.writer).durable = written;
+        if written > lane.durable.swap(written, Ordering::AcqRel) {
+            self.with_writer(lane, |writer| writer.durable = written);
             lane.log.pass(lane.reader, Mark::Durable, written);
+            self.notify(lane);
         }
-        Ok(written > before)
+        Ok(())
     }
 
-    /// Whether a log is half full: it frees nothing before it is durable.
+    /// Whether a sync is wanted at once: a lane has no segment, a slice nearly no numbers, or a log
+    /// is half full, which frees nothing before it is durable.
     pub(crate) fn presses(&self) -> bool {
         let mut logs = self.of_lanes.iter().map(|lane| &lane.log);
-        self.shared.states.needs_ceilings()
+        self.wants_segments.load(Ordering::Acquire)
+            || self.shared.states.needs_ceilings()
             || logs.any(|log| log.used_bytes() > log.capacity_bytes() / 2)
     }
 
-    /// Whether something is written and not durable, or not even written.
+    /// Whether something is not durable, or not even written.
     pub(crate) fn is_behind(&self) -> bool {
-        let behind = |lane: &Lane| {
-            let writer = lock(&lane.writer);
-            writer.durable < lane.log.end() || !writer.unsynced.is_empty()
-        };
+        let behind = |lane: &Lane| lane.durable.load(Ordering::Acquire) < lane.log.end();
         self.of_lanes.iter().any(behind)
     }
 
     /// Grants a lane room for as much as the journal and the index have left for it.
     fn grant(&self, lane: &Lane) {
-        let (written, bytes) = {
-            let writer = lock(&lane.writer);
-            (writer.written, writer.bytes)
-        };
-        self.grant_after(lane, written, bytes);
+        let bytes = lock(&lane.granted).0;
+        self.grant_after(lane, bytes);
     }
 
-    fn grant_after(&self, lane: &Lane, written: u64, bytes: u64) {
+    /// The same, when `bytes` have been written of it.
+    fn grant_after(&self, lane: &Lane, bytes: u64) {
+        let written = lane.written.load(Ordering::Relaxed);
         let count = self.of_lanes.len() as u64;
         let config = self.shared.segments.config();
         let usable = u64::from(config.bytes) - CHECKPOINT_BYTES_MAX as u64;
@@ -428,15 +496,16 @@ impl Journal {
         let entries = index.capacity().saturating_sub(index.len()) as u64;
         let room = (free.min(entries * CHARGE_MIN)) / count;
         let room = if self.failure.get().is_some() { 0 } else { room };
-        lane.log.grant_after(lane.reader, written, room);
-        *lock(&lane.granted) = (bytes, room);
+        if lane.log.grant_after(lane.reader, written, room).is_some() {
+            *lock(&lane.granted) = (bytes, room);
+        }
     }
 
     /// Grants again once a part of what was granted is used.
     fn grant_if_due(&self, lane: &Lane, bytes: u64) {
         let (before, room) = *lock(&lane.granted);
         if (bytes - before) * 8 > room {
-            self.grant_after(lane, lane.written.load(Ordering::Relaxed), bytes);
+            self.grant_after(lane, bytes);
         }
     }
 
@@ -448,7 +517,6 @@ impl Journal {
             segment.ends_before(*lock(self.flushed_of(course)))
         };
         let oldest = self.shared.segments.first_undone(self.first_kept(), done);
-        self.oldest.fetch_max(oldest, Ordering::AcqRel);
         self.shared.segments.free_before(oldest);
         self.of_lanes.iter().for_each(|lane| self.grant(lane));
     }
@@ -491,20 +559,24 @@ impl Journal {
             return Ok(());
         }
         for lane in &self.of_lanes {
-            let mut writer = lock(&lane.writer);
-            let flushed = *lock(&lane.flushed);
-            let is_idle = writer.open().is_none_or(|open| {
-                let end = open.written.load(Ordering::Acquire);
-                flushed >= Spot { segment: open.number(), offset: end }
-            });
-            if is_idle {
-                match writer.roll(&self.shared, &self.lanes, self.moment(lane), true) {
-                    Ok(_) | Err(Stuck::NoSegment) => {}
-                    Err(Stuck::Disk(error)) => return Err(error),
-                }
-            }
+            self.with_writer(lane, |writer| self.roll_if_idle(lane, writer))?;
         }
         Ok(())
+    }
+
+    fn roll_if_idle(&self, lane: &Lane, writer: &mut Writer) -> io::Result<()> {
+        let flushed = *lock(&lane.flushed);
+        let is_idle = writer.open().is_none_or(|open| {
+            let end = open.written.load(Ordering::Acquire);
+            flushed >= Spot { segment: open.number(), offset: end }
+        });
+        if !is_idle {
+            return Ok(());
+        }
+        match writer.roll(&self.shared, &self.lanes, self.moment(lane), true) {
+            Ok(_) | Err(Stuck::NoSegment) => Ok(()),
+            Err(Stuck::Disk(error)) => Err(error),
+        }
     }
 
     /// The entry of the record at `place`. `None` if it is not there any more: its segment was used
@@ -519,6 +591,11 @@ impl Journal {
         let (crc, entry) = record.split_at(RECORD_BYTES);
         let is_right = segment.seed.crc(entry).to_le_bytes() == crc;
         Ok(is_right.then(|| record.split_off(RECORD_BYTES)))
+    }
+
+    /// The end of what is durable of a course now.
+    pub(crate) fn end_of(&self, course: Course) -> Spot {
+        self.shared.segments.end_of(course.lane())
     }
 
     /// The first segment of a course from number `segment` on.
@@ -537,6 +614,11 @@ impl Journal {
         config.count_max as u64 * u64::from(config.bytes)
     }
 
+    /// Why no segment can be made ready.
+    pub(crate) fn unprepared(&self) -> Option<String> {
+        lock(&self.unprepared).clone()
+    }
+
     /// Why nothing is written any more.
     pub(crate) fn failure(&self) -> Option<&str> {
         self.failure.get().map(String::as_str)
@@ -552,7 +634,7 @@ impl Journal {
     fn moment(&self, lane: &Lane) -> Moment {
         Moment {
             flushed: *lock(&lane.flushed),
-            oldest: self.oldest.load(Ordering::Acquire),
+            oldest: self.shared.segments.oldest(),
             clock_s: self.clock_s.load(Ordering::Relaxed),
         }
     }

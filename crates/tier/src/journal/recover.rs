@@ -10,10 +10,11 @@
 //! is not, that is corruption, and no torn end.
 
 use super::format::{
-    BATCH_HEAD_BYTES, BatchHead, Cut, JournalId, Kind, RECORD_BYTES, SEGMENT_HEAD_BYTES,
-    SegmentHead, SliceState, Spot, decode_cuts, decode_slices,
+    BATCH_HEAD_BYTES, BatchHead, Cut, JournalId, Kind, SEGMENT_HEAD_BYTES, SegmentHead, SliceState,
+    Spot, decode_cuts, decode_slices,
 };
-use super::lane::journaled;
+use super::identity::{IDENTITY, RecoverError, disk, identity, write_identity};
+use super::record::{TailBatch, journaled, records};
 use super::segments::{Left, Segment, is_segment};
 use super::{first_state, states::CEILING_STEP};
 use crate::disk::{Disk, File};
@@ -22,61 +23,8 @@ use crate::key::KeyHasher;
 use base::{SLICES, SliceId, Version};
 use effects::Entry;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::fmt;
 use std::io;
 use std::sync::Arc;
-
-/// The file that names the journal.
-const IDENTITY: &str = "journal";
-
-/// Why a journal cannot be used. A message names the file, and the remedy where there is one.
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum RecoverError {
-    /// The disk refuses.
-    Disk {
-        /// What was tried.
-        what: String,
-        /// What the system says.
-        error: io::Error,
-    },
-    /// A segment of another journal, or segments without the file that names theirs.
-    Foreign(String),
-    /// What was durable is not there any more.
-    Corrupt(String),
-}
-
-impl fmt::Display for RecoverError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Disk { what, error } => write!(f, "{what}: {error}"),
-            Self::Foreign(what) => write!(f, "{what}: give the tier a directory of its own"),
-            Self::Corrupt(what) => {
-                write!(f, "the journal is corrupt: {what}; restore the directory from a copy")
-            }
-        }
-    }
-}
-
-impl std::error::Error for RecoverError {}
-
-/// An error of the disk while `what` was tried.
-fn disk(what: impl Into<String>) -> impl FnOnce(io::Error) -> RecoverError {
-    let what = what.into();
-    move |error| RecoverError::Disk { what, error }
-}
-
-/// Bytes that are no records.
-pub(super) fn corrupt(what: &str) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, what.to_owned())
-}
-
-/// Records of a batch that may not be durable.
-pub(crate) struct TailBatch {
-    /// Where the batch begins.
-    pub(super) at: Spot,
-    pub(super) payload: Vec<u8>,
-}
 
 impl Stream {
     /// A lane of which nothing counts that stands at `spot` or after it.
@@ -94,8 +42,6 @@ pub(crate) struct Found {
     pub(super) left: Left,
     /// By slice, where it begins now.
     pub(crate) states: Vec<SliceState>,
-    /// Segments with lower numbers are free.
-    pub(super) oldest: u32,
     pub(super) tail: Vec<TailBatch>,
     pub(super) cuts: Vec<Cut>,
     /// A second that has begun before.
@@ -147,14 +93,13 @@ pub(crate) fn recover(
         }
         write_identity(&**disk_of, name).map_err(disk("the journal cannot be named"))?;
         let states = SliceId::all().map(|slice| first_state(first(slice))).collect();
-        let left = Left { live: Vec::new(), free: Vec::new(), next_number: 1 };
+        let left = Left { live: Vec::new(), free: Vec::new(), next_number: 1, oldest: 0 };
         return Ok(Found {
             disk: disk_of.clone(),
             journal: name,
             start: 1,
             left,
             states,
-            oldest: 0,
             tail: Vec::new(),
             cuts: Vec::new(),
             clock_s: 0,
@@ -182,34 +127,6 @@ pub(crate) fn recover(
     }
     headed.sort_by_key(|it| it.head.number);
     Reading::new(disk_of.clone(), journal, headed, free, (index, hasher)).finish()
-}
-
-fn identity(disk_of: &dyn Disk, names: &[String]) -> Result<Option<JournalId>, RecoverError> {
-    if !names.iter().any(|name| name == IDENTITY) {
-        return Ok(None);
-    }
-    let file = disk_of.open(IDENTITY).map_err(disk(IDENTITY))?;
-    let mut id = [0; 20];
-    match file.read_at(0, &mut id) {
-        Ok(()) => {}
-        // It was being written when the machine stopped: nothing else was there then.
-        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
-        Err(error) => return Err(disk(IDENTITY)(error)),
-    }
-    let (id, crc) = id.split_at(16);
-    match crc32fast::hash(id).to_le_bytes() == crc {
-        true => Ok(id.try_into().ok()),
-        false => Err(RecoverError::Corrupt(format!("the file {IDENTITY} is not what was written"))),
-    }
-}
-
-fn write_identity(disk_of: &dyn Disk, name: JournalId) -> io::Result<()> {
-    let file = disk_of.open(IDENTITY)?;
-    let mut bytes = name.to_vec();
-    bytes.extend_from_slice(&crc32fast::hash(&name).to_le_bytes());
-    file.write_at(0, &bytes)?;
-    file.sync()?;
-    disk_of.sync_directory()
 }
 
 /// The reading of a journal that is there.
@@ -241,6 +158,7 @@ impl<'a> Reading<'a> {
         free: Vec<(String, Arc<dyn File>)>,
         (index, hasher): (&'a Index, &'a KeyHasher),
     ) -> Self {
+        let oldest = segments.iter().map(|it| it.head.oldest).max().unwrap_or(0);
         Self {
             disk,
             journal,
@@ -251,7 +169,7 @@ impl<'a> Reading<'a> {
             index,
             hasher,
             states: vec![SliceState::default(); SLICES],
-            oldest: 0,
+            oldest,
             clock_s: 0,
             flushed: BTreeMap::new(),
             cuts: BTreeMap::new(),
@@ -288,14 +206,14 @@ impl<'a> Reading<'a> {
             let ceiling = Version::from_raw(last.raw() + CEILING_STEP);
             *state = SliceState { last, ceiling, barrier: state.barrier };
         }
-        let left = Left { live, free: self.free, next_number: self.next_number };
+        let left =
+            Left { live, free: self.free, next_number: self.next_number, oldest: self.oldest };
         Ok(Found {
             disk: self.disk,
             journal: self.journal,
             start: self.start,
             left,
             states: self.states,
-            oldest: self.oldest,
             tail,
             cuts,
             clock_s: self.clock_s,
@@ -335,16 +253,22 @@ impl<'a> Reading<'a> {
     fn find_flushed(&mut self) -> Result<(), RecoverError> {
         for segment in self.segments.iter().rev() {
             let mut first = [0; BATCH_HEAD_BYTES];
-            let read = segment.file.read_at(SEGMENT_HEAD_BYTES as u64, &mut first);
-            read.map_err(disk(segment.name.clone()))?;
-            let lane = BatchHead::lane(&first).filter(|lane| {
+            match segment.file.read_at(SEGMENT_HEAD_BYTES as u64, &mut first) {
+                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => continue,
+                read => read.map_err(disk(segment.name.clone()))?,
+            }
+            // One that was made ready and not used has a batch of its earlier use there.
+            let lane = BatchHead::lane(segment.head.seed(), &first).filter(|lane| {
                 let is_known = self.flushed.contains_key(&(segment.head.start, *lane));
                 segment.head.number >= self.oldest && !is_known
             });
-            let Some(lane) = lane else { continue };
+            if lane.is_none() {
+                continue;
+            }
             let bytes = read_all(segment)?;
-            let flushed = self.flushed.entry((segment.head.start, lane)).or_default();
             for (_, head, _) in batches(segment, &bytes) {
+                let of = (segment.head.start, head.lane.into());
+                let flushed = self.flushed.entry(of).or_default();
                 *flushed = head.flushed.max(*flushed);
                 self.oldest = self.oldest.max(head.oldest);
             }
@@ -488,7 +412,9 @@ impl<'a> Reading<'a> {
         let mut at = 1;
         while let Some(found) = rest.get(at..).and_then(|rest| find(rest, b"VXB1")) {
             at += found;
-            if let Some((head, _)) = BatchHead::open(seed, &rest[at..])
+            let is_head = |head| BatchHead::length(seed, head).is_some();
+            if rest[at..].first_chunk().is_some_and(is_head)
+                && let Some((head, _)) = BatchHead::open(seed, &rest[at..])
                 && head.kind == Kind::Records
             {
                 let stream = self.streams.entry(of).or_default();
@@ -512,11 +438,15 @@ impl<'a> Reading<'a> {
             self.records += 1;
             let Some((kind, expiry_s)) = journaled(&effect.change) else { continue };
             let offset = spot.offset + BATCH_HEAD_BYTES as u32 + at;
-            if (Spot { offset, ..spot }) < flushed {
-                continue;
-            }
             let place = Place { segment: spot.segment, offset, bytes };
             let hash = self.hasher.hash(slice, effect.key);
+            if (Spot { offset, ..spot }) < flushed {
+                // What an earlier segment holds of the key is older than what lies below.
+                if let Some(older) = self.index.get(hash).filter(|it| it.version <= version) {
+                    self.index.remove_if(hash, older.version);
+                }
+                continue;
+            }
             match kind {
                 Some(kind) => self.index.set(hash, Dirty { place, version, expiry_s, kind }),
                 None => self.index.touch(hash, version, expiry_s, place),
@@ -567,8 +497,10 @@ fn says_nothing(segment: &Headed) -> RecoverError {
 }
 
 fn read_all(segment: &Headed) -> Result<Vec<u8>, RecoverError> {
-    let mut bytes = vec![0; segment.head.bytes as usize];
-    segment.file.read_at(0, &mut bytes).map_err(disk(segment.name.clone()))?;
+    let refused = || disk(segment.name.clone());
+    let there = segment.file.bytes().map_err(refused())?;
+    let mut bytes = vec![0; there.min(segment.head.bytes.into()) as usize];
+    segment.file.read_at(0, &mut bytes).map_err(refused())?;
     Ok(bytes)
 }
 
@@ -584,30 +516,6 @@ fn batches<'b>(
         let offset = at;
         at += BATCH_HEAD_BYTES + payload.len();
         Some((offset, head, payload))
-    })
-}
-
-/// The records in the payload of a batch: the offset, the length and the entry of each. After an
-/// error it ends.
-pub(crate) fn records(
-    payload: &[u8],
-) -> impl Iterator<Item = Result<(u32, u32, Entry<'_>), String>> {
-    let mut at = 0;
-    std::iter::from_fn(move || {
-        let rest = payload.get(at..).filter(|rest| !rest.is_empty())?;
-        let entry = rest.get(RECORD_BYTES..).unwrap_or(&[]);
-        let decoded = Entry::decode(entry).map_err(|broken| broken.to_string());
-        Some(match decoded {
-            Ok((entry, length)) => {
-                let (offset, bytes) = (at as u32, (RECORD_BYTES + length) as u32);
-                at += RECORD_BYTES + length;
-                Ok((offset, bytes, entry))
-            }
-            Err(broken) => {
-                at = payload.len();
-                Err(broken)
-            }
-        })
     })
 }
 

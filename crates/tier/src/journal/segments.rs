@@ -128,7 +128,9 @@ pub(crate) struct SegmentsConfig {
 
 struct Table {
     ready: VecDeque<Segment>,
-    free: Vec<(String, Arc<dyn File>)>,
+    /// Used again in the order in which they became free: until a batch says which segments are
+    /// free, a start finds those that are left of them, and no gap.
+    free: VecDeque<(String, Arc<dyn File>)>,
     /// Files there are.
     files: usize,
     next_number: u32,
@@ -140,6 +142,8 @@ pub(crate) struct Segments {
     disk: Arc<dyn Disk>,
     config: SegmentsConfig,
     table: Mutex<Table>,
+    /// Segments with lower numbers are free.
+    oldest: AtomicU32,
     live: RwLock<BTreeMap<u32, Arc<Segment>>>,
 }
 
@@ -151,19 +155,22 @@ pub(crate) struct Left {
     pub(crate) free: Vec<(String, Arc<dyn File>)>,
     /// Above the number of any segment.
     pub(crate) next_number: u32,
+    /// Segments with lower numbers are free.
+    pub(crate) oldest: u32,
 }
 
 impl Segments {
     pub(crate) fn new(disk: Arc<dyn Disk>, config: SegmentsConfig, left: Left) -> Self {
-        let Left { live, free, next_number } = left;
+        let Left { live, free, next_number, oldest } = left;
         let number = |name: &str| name.strip_prefix(NAME).and_then(|number| number.parse().ok());
         let names = live.iter().map(|it| &it.name).chain(free.iter().map(|(name, _)| name));
         let next_name = names.filter_map(|name| number(name)).max().map_or(0, |last: u32| last + 1);
         let files = live.len() + free.len();
         let live = live.into_iter().map(|it| (it.number(), Arc::new(it))).collect();
-        let ready = VecDeque::new();
+        let (ready, free) = (VecDeque::new(), VecDeque::from(free));
         let table = Table { ready, free, files, next_number, next_name, follows_end: false };
-        Self { disk, config, table: Mutex::new(table), live: RwLock::new(live) }
+        let oldest = AtomicU32::new(oldest);
+        Self { disk, config, table: Mutex::new(table), oldest, live: RwLock::new(live) }
     }
 
     pub(crate) fn config(&self) -> &SegmentsConfig {
@@ -199,7 +206,7 @@ impl Segments {
             if table.ready.len() >= ready {
                 return Ok(true);
             }
-            let reused = table.free.pop();
+            let reused = table.free.pop_front();
             if reused.is_none() && table.files >= self.config.count_max {
                 return Ok(false);
             }
@@ -207,22 +214,23 @@ impl Segments {
             let follows_end = table.follows_end;
             drop(table);
             let SegmentsConfig { journal, start, bytes, .. } = self.config;
-            let head = SegmentHead { journal, start, number, bytes, follows_end };
+            let oldest = self.oldest.load(Ordering::Acquire);
+            let head = SegmentHead { journal, start, number, bytes, follows_end, oldest };
             let is_new = reused.is_none();
-            let made = match reused {
-                Some(file) => Ok(file),
-                None => self.make(name),
-            };
-            let made = made.and_then(|(name, file)| {
-                file.write_at(0, &head.encode())?;
-                file.sync()?;
-                if is_new {
-                    self.disk.sync_directory()?;
-                }
-                Ok((name, file))
-            });
+            let named = reused.as_ref().map_or_else(|| name_of(name), |(name, _)| name.clone());
+            let made = self.make(&head, &named, reused.as_ref().map(|(_, file)| file));
             let mut table = lock(&self.table);
-            let (name, file) = made?;
+            let (name, file) = match made {
+                Ok(file) => (named, file),
+                Err(error) => {
+                    // One that was used before keeps its place, so that no number is left out.
+                    reused.into_iter().for_each(|file| table.free.push_front(file));
+                    if is_new {
+                        let _ = self.disk.remove(&named);
+                    }
+                    return Err(error);
+                }
+            };
             table.files += usize::from(is_new);
             table.next_name += u32::from(is_new);
             table.next_number += 1;
@@ -230,19 +238,32 @@ impl Segments {
         }
     }
 
-    /// A new file, filled with zeros: to append to one that is shorter would make each sync write
-    /// its length too.
-    fn make(&self, number: u32) -> io::Result<(String, Arc<dyn File>)> {
-        let name = name_of(number);
-        let file = self.disk.open(&name)?;
-        let zeros = vec![0; ZEROS_BYTES.min(self.config.bytes as usize)];
-        let mut at = 0;
-        while at < u64::from(self.config.bytes) {
-            let left = (u64::from(self.config.bytes) - at).min(zeros.len() as u64) as usize;
+    /// Makes a segment of a new file, or of one that was used before. It is filled with zeros up to
+    /// its length: to append to one that is shorter would make each sync write its length too.
+    fn make(
+        &self,
+        head: &SegmentHead,
+        name: &str,
+        used: Option<&Arc<dyn File>>,
+    ) -> io::Result<Arc<dyn File>> {
+        let file = match used {
+            Some(file) => file.clone(),
+            None => self.disk.open(name)?,
+        };
+        let bytes = u64::from(head.bytes);
+        let mut at = file.bytes()?;
+        let zeros = vec![0; ZEROS_BYTES.min(head.bytes as usize)];
+        while at < bytes {
+            let left = (bytes - at).min(zeros.len() as u64) as usize;
             file.write_at(at, &zeros[..left])?;
             at += left as u64;
         }
-        Ok((name, file))
+        file.write_at(0, &head.encode())?;
+        file.sync()?;
+        if used.is_none() {
+            self.disk.sync_directory()?;
+        }
+        Ok(file)
     }
 
     /// The next segment for `lane` to write into. `None` if none is ready, or only the reserve is
@@ -293,6 +314,31 @@ impl Segments {
         before.find(|it| !done(it, it.lane)).map_or(number, |it| it.number())
     }
 
+    /// Segments with lower numbers are free.
+    pub(crate) fn oldest(&self) -> u32 {
+        self.oldest.load(Ordering::Acquire)
+    }
+
+    /// The end of what is durable in the last live segment that `lane` writes, or of those of an
+    /// earlier start.
+    pub(crate) fn end_of(&self, lane: Option<u8>) -> Spot {
+        let live = read(&self.live);
+        let last = live.values().rev().find(|segment| segment.lane == lane);
+        last.map_or(Spot::default(), |segment| {
+            let offset = segment.durable.load(Ordering::Acquire);
+            Spot { segment: segment.number(), offset }
+        })
+    }
+
+    /// Makes durable all that live segments hold.
+    ///
+    /// # Errors
+    /// When the disk refuses.
+    pub(crate) fn sync_live(&self) -> io::Result<()> {
+        let live: Vec<_> = read(&self.live).values().cloned().collect();
+        live.into_iter().try_for_each(|segment| segment.file.sync())
+    }
+
     /// Bytes of live segments.
     pub(crate) fn live_bytes(&self) -> u64 {
         read(&self.live).len() as u64 * u64::from(self.config.bytes)
@@ -300,6 +346,7 @@ impl Segments {
 
     /// Frees the live segments before `number`: their files may be used again.
     pub(crate) fn free_before(&self, number: u32) {
+        self.oldest.fetch_max(number, Ordering::AcqRel);
         let mut live = write(&self.live);
         let kept = live.split_off(&number);
         let freed = std::mem::replace(&mut *live, kept);

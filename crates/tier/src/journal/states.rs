@@ -79,7 +79,12 @@ impl States {
         if version.raw() + CEILING_STEP / 2 > ceiling {
             self.note_near(slice);
         }
-        version.raw() <= ceiling
+        let is_below = version.raw() <= ceiling;
+        if !is_below {
+            // What is refused has taken numbers, too.
+            self.asked[slice.index()].fetch_max(version.raw(), Ordering::AcqRel);
+        }
+        is_below
     }
 
     #[cold]

@@ -13,6 +13,7 @@ mod host;
 mod keeping;
 mod launch;
 mod member;
+mod random;
 mod serve;
 mod startup;
 mod tier;

@@ -4,9 +4,7 @@
 //! All memory that lasts comes from the one budget; connections may take a fixed part of it. Sizes
 //! are in bytes.
 
-use std::collections::hash_map::RandomState;
 use std::error::Error;
-use std::hash::{BuildHasher, Hasher};
 use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, OnceLock};
@@ -23,6 +21,7 @@ use super::driver::Chosen;
 use super::host::CellHost;
 use super::launch::{Launch, LaunchOptions};
 use super::member::Joining;
+use super::random::random;
 use super::startup;
 use super::tier::{Below, LOADERS, TierThreads};
 use crate::config::{EffectLog, Loaded, Settings};
@@ -225,11 +224,6 @@ fn serve_alone(
         Service::of_worker(cell.clone(), slot.worker, slot.worker == session::WorkerId(0))
     })?;
     Ok(server)
-}
-
-/// A number that clients cannot guess.
-pub(super) fn random() -> u64 {
-    RandomState::new().build_hasher().finish()
 }
 
 /// Every address to listen on. A name with an IPv4 and an IPv6 address means the IPv4 one alone if

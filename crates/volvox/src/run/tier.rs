@@ -1,4 +1,5 @@
-//! Wiring of a cell above a tier: its directory, and the threads that write, look up and write back.
+//! Wiring of a cell above a tier: its directory, and the threads that write, look up and write
+//! back.
 //!
 //! ```text
 //! directory --recover--> Recovered --cell--> Tiered --+-- journal   writes and syncs
@@ -20,7 +21,7 @@ use nix::sys::statvfs::statvfs;
 use service::{Cell, Loader, TierReach, Tiered, Woken};
 use tier::{Recovered, TierConfig};
 
-use super::serve::random;
+use super::random::random;
 use crate::config::{self, Loaded, Origin, Settings, show_size};
 
 /// The file of the database.

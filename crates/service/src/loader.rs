@@ -1,0 +1,93 @@
+//! What a thread of the tier looks up below with: it loads an item, and installs it in memory.
+
+use crate::cell::Cell;
+use crate::tiered::Tiered;
+use crate::worker::Worker;
+use base::Now;
+use engine::Filled;
+use std::sync::Arc;
+use std::time::Duration;
+use tier::{Failure, Job, Loaded, Outcome};
+
+/// After a lookup whose value found no space in memory just then, no other one begins for this
+/// long.
+const SOON_NS: u64 = 1_000_000;
+
+/// How long a lookup rests whose key is being changed.
+const RETRY: Duration = Duration::from_micros(200);
+
+/// Times that a lookup is tried again whose key is being changed.
+const TRIES_MAX: usize = 8;
+
+/// What a thread of the tier looks up below with.
+pub struct Loader {
+    worker: Worker,
+    tiered: Arc<Tiered>,
+}
+
+impl Loader {
+    /// For one thread of the tier of `cell`; `None` if the cell has no tier.
+    #[must_use]
+    pub fn new(cell: Arc<Cell>) -> Option<Self> {
+        let tiered = cell.tiered()?.clone();
+        Some(Self { worker: Worker::new(cell), tiered })
+    }
+
+    /// Waits a little for a lookup, and carries it out. Returns whether there may be more to do.
+    pub fn run(&mut self, now: impl Fn() -> Now) -> bool {
+        if let Some(job) = self.tiered.next_job() {
+            self.carry_out(job, now);
+        }
+        !self.tiered.has_ended()
+    }
+
+    fn carry_out(&mut self, job: Job, now: impl Fn() -> Now) {
+        let mut outcome = Outcome::Failed;
+        for _ in 0..TRIES_MAX {
+            match self.tiered.tier().load(&job, now()) {
+                Ok(Loaded::Again) => {
+                    self.tiered.write();
+                    self.tiered.rest(RETRY);
+                }
+                Ok(Loaded::Missing) => {
+                    outcome = Outcome::Missing;
+                    break;
+                }
+                Ok(Loaded::Item(stored)) => {
+                    outcome = self.install(&job, &stored, now());
+                    break;
+                }
+                Err(error) => {
+                    // Of another key it may be found out.
+                    let is_of_key = matches!(error.failure, Failure::Corrupt | Failure::Permanent);
+                    self.tiered.failed(error.to_string(), now(), is_of_key);
+                    break;
+                }
+            }
+        }
+        if outcome != Outcome::Failed {
+            self.tiered.succeeded();
+        }
+        self.tiered.finish(job, outcome, now());
+    }
+
+    /// Puts an item into memory, unless its key was changed since the lookup began.
+    fn install(&mut self, job: &Job, stored: &tier::Stored, now: Now) -> Outcome {
+        self.worker.begin(now);
+        let tier = self.tiered.tier().clone();
+        let filled = self.worker.fill(job.key(), stored, now, &mut || tier.admits(job));
+        self.worker.end();
+        match filled {
+            Filled::Done | Filled::Stale | Filled::Refused => Outcome::Loaded,
+            Filled::NoSpace | Filled::TooLarge => {
+                let what = "memory has no space for a value from below".to_owned();
+                self.tiered.failed(what, now, true);
+                Outcome::Failed
+            }
+            Filled::Later(_) => {
+                self.tiered.pause(now, SOON_NS);
+                Outcome::Failed
+            }
+        }
+    }
+}

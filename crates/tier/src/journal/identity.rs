@@ -1,0 +1,83 @@
+//! The file that names the journal, and why a journal cannot be used.
+
+use super::format::JournalId;
+use crate::disk::Disk;
+use std::fmt;
+use std::io;
+
+/// The file that names the journal.
+pub(crate) const IDENTITY: &str = "journal";
+
+/// Why a journal cannot be used. A message names the file, and the remedy where there is one.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum RecoverError {
+    /// The disk refuses.
+    Disk {
+        /// What was tried.
+        what: String,
+        /// What the system says.
+        error: io::Error,
+    },
+    /// A segment of another journal, or segments without the file that names theirs.
+    Foreign(String),
+    /// What was durable is not there any more.
+    Corrupt(String),
+}
+
+impl fmt::Display for RecoverError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Disk { what, error } => write!(f, "{what}: {error}"),
+            Self::Foreign(what) => write!(f, "{what}: give the tier a directory of its own"),
+            Self::Corrupt(what) => {
+                write!(f, "the journal is corrupt: {what}; restore the directory from a copy")
+            }
+        }
+    }
+}
+
+impl std::error::Error for RecoverError {}
+
+/// An error of the disk while `what` was tried.
+pub(crate) fn disk(what: impl Into<String>) -> impl FnOnce(io::Error) -> RecoverError {
+    let what = what.into();
+    move |error| RecoverError::Disk { what, error }
+}
+
+/// The name of the journal on a disk with files of these `names`; `None` if it has none.
+pub(crate) fn identity(
+    disk_of: &dyn Disk,
+    names: &[String],
+) -> Result<Option<JournalId>, RecoverError> {
+    if !names.iter().any(|name| name == IDENTITY) {
+        return Ok(None);
+    }
+    let file = disk_of.open(IDENTITY).map_err(disk(IDENTITY))?;
+    let mut id = [0; 20];
+    match file.read_at(0, &mut id) {
+        Ok(()) => {}
+        // It was being written when the machine stopped: nothing else was there then.
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
+        Err(error) => return Err(disk(IDENTITY)(error)),
+    }
+    if id == [0; 20] {
+        // Likewise: its length was durable, and its bytes were not.
+        return Ok(None);
+    }
+    let (id, crc) = id.split_at(16);
+    match crc32fast::hash(id).to_le_bytes() == crc {
+        true => Ok(id.try_into().ok()),
+        false => Err(RecoverError::Corrupt(format!("the file {IDENTITY} is not what was written"))),
+    }
+}
+
+/// Names the journal, durably.
+pub(crate) fn write_identity(disk_of: &dyn Disk, name: JournalId) -> io::Result<()> {
+    let file = disk_of.open(IDENTITY)?;
+    let mut bytes = name.to_vec();
+    bytes.extend_from_slice(&crc32fast::hash(&name).to_le_bytes());
+    file.write_at(0, &bytes)?;
+    file.sync()?;
+    disk_of.sync_directory()
+}

@@ -1,0 +1,145 @@
+//! What was answered is there after a kill.
+
+use super::support::{Cell, directory};
+use measure::rng::Rng;
+use std::collections::HashMap;
+use std::sync::Mutex;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Kills of one cell under load.
+const KILLS: u64 = 12;
+const WRITERS: usize = 4;
+const KEYS_OF_A_WRITER: u64 = 400;
+
+#[test]
+fn ten_times_the_memory_is_there_after_a_kill() {
+    const KEYS: usize = 40_000;
+    const AT_ONCE: usize = 100;
+    let directory = directory("ten-times");
+    let value = |number: usize| format!("{number:08}").repeat(512);
+    let key = |number: usize| format!("key-{number}");
+    let cell = Cell::start(&directory, &[]);
+    let mut client = cell.client();
+    for first in (0..KEYS).step_by(AT_ONCE) {
+        let mut requests = String::new();
+        for number in first..first + AT_ONCE {
+            let (key, value) = (key(number), value(number));
+            requests.push_str(&format!("set {key} {number} 0 {}\r\n{value}\r\n", value.len()));
+        }
+        client.send(requests.as_bytes()).expect("it takes them");
+        for number in first..first + AT_ONCE {
+            assert_eq!(client.line().expect("it answers"), "STORED", "key {number}");
+        }
+    }
+    cell.kill();
+    let cell = Cell::start(&directory, &[]);
+    let mut client = cell.client();
+    for first in (0..KEYS).step_by(AT_ONCE) {
+        let keys: Vec<_> = (first..first + AT_ONCE).map(key).collect();
+        for (number, found) in (first..).zip(client.get_all(&keys)) {
+            let (flags, found) = found.unwrap_or_else(|| panic!("key {number} is there"));
+            assert!(flags as usize == number && found == value(number).as_bytes(), "{number}");
+        }
+    }
+}
+
+/// What a writer knows of a key: the last value that was answered, and those that were sent since.
+/// `None`: deleted, or never stored.
+#[derive(Clone, Default)]
+struct Known {
+    answered: Option<u64>,
+    sent: Vec<Option<u64>>,
+}
+
+#[test]
+fn no_answered_change_is_lost_by_kills_under_load() {
+    for (ack, age_s) in [("os", "0"), ("disk", "1")] {
+        let directory = directory(&format!("kills-{ack}"));
+        let flags = ["--tier-ack", ack, "--tier-age-s", age_s];
+        let known: Vec<Mutex<HashMap<u64, Known>>> =
+            (0..WRITERS).map(|_| Mutex::default()).collect();
+        let mut rng = Rng::new(7, 0);
+        for life in 0..KILLS {
+            let cell = Cell::start(&directory, &flags);
+            check(&cell, &known);
+            let until = Instant::now() + Duration::from_millis(20 + rng.below(400));
+            thread::scope(|scope| {
+                for (writer, known) in known.iter().enumerate() {
+                    let cell = &cell;
+                    scope.spawn(move || write(cell, (writer, life), known, until));
+                }
+            });
+            cell.kill();
+        }
+        check(&Cell::start(&directory, &flags), &known);
+    }
+}
+
+/// Stores and deletes until the moment, with requests under way at the end.
+fn write(
+    cell: &Cell,
+    (writer, life): (usize, u64),
+    known: &Mutex<HashMap<u64, Known>>,
+    until: Instant,
+) {
+    const AT_ONCE: u64 = 16;
+    let mut client = cell.client();
+    let mut rng = Rng::new(life, writer as u64);
+    let mut known = known.lock().expect("nothing has panicked");
+    let mut stamp = life << 32;
+    loop {
+        let mut requests = String::new();
+        let mut sent = Vec::new();
+        for _ in 0..AT_ONCE {
+            let key = rng.below(KEYS_OF_A_WRITER);
+            stamp += 1;
+            let value = (rng.below(4) > 0).then_some(stamp);
+            match value {
+                Some(stamp) => {
+                    let value = format!("{stamp:020}").repeat(1 + rng.below(60) as usize);
+                    let bytes = value.len();
+                    requests.push_str(&format!("set w{writer}-{key} 0 0 {bytes}\r\n{value}\r\n"));
+                }
+                None => requests.push_str(&format!("delete w{writer}-{key}\r\n")),
+            }
+            known.entry(key).or_default().sent.push(value);
+            sent.push((key, value));
+        }
+        client.send(requests.as_bytes()).expect("it takes them");
+        // The last ones are under way when the cell is killed.
+        if Instant::now() >= until {
+            return;
+        }
+        for (key, value) in sent {
+            let line = client.line().expect("it answers");
+            assert!(["STORED", "DELETED", "NOT_FOUND"].contains(&&*line), "{line}");
+            let known = known.entry(key).or_default();
+            known.answered = value;
+            known.sent.clear();
+        }
+    }
+}
+
+/// Each key has the value that was answered last, or one that was sent after it.
+fn check(cell: &Cell, known: &[Mutex<HashMap<u64, Known>>]) {
+    let mut client = cell.client();
+    for (writer, known) in known.iter().enumerate() {
+        let mut known = known.lock().expect("nothing has panicked");
+        let keys: Vec<_> = known.keys().copied().collect();
+        let names: Vec<_> = keys.iter().map(|key| format!("w{writer}-{key}")).collect();
+        for (key, found) in keys.into_iter().zip(client.get_all(&names)) {
+            let found = found.map(|(_, value)| {
+                let stamp = String::from_utf8_lossy(&value[..20]).parse::<u64>();
+                assert!(value.chunks(20).all(|part| part == &value[..20]), "it is whole");
+                stamp.expect("a number")
+            });
+            let known = known.get_mut(&key).expect("it was sent");
+            let may_be = [known.answered].into_iter().chain(known.sent.iter().copied());
+            let may_be: Vec<_> = may_be.collect();
+            assert!(may_be.contains(&found), "w{writer}-{key}: {found:?}, and not {may_be:?}");
+            // What was read stays.
+            (known.answered, known.sent) = (found, Vec::new());
+        }
+    }
+}

@@ -1,0 +1,9 @@
+//! A cell above a tier, as its clients see it: what it has answered outlives its process and its
+//! memory, and every command works on what is not in memory.
+//!
+//! Each test starts the real binary, and ends it by SIGKILL where it is to lose its memory.
+
+mod commands;
+mod kills;
+mod refusals;
+mod support;

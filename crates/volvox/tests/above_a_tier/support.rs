@@ -1,0 +1,162 @@
+//! A cell above a tier, in a process of its own, and a client of it.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::thread;
+use std::time::Duration;
+
+/// How long any one answer may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// An empty directory for one test.
+pub fn directory(test: &str) -> PathBuf {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("tier-{test}"));
+    let _ = std::fs::remove_dir_all(&path);
+    path
+}
+
+/// A command that starts a cell above the tier in `directory`.
+pub fn command(directory: &Path, flags: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_volvox"));
+    command
+        .env_clear()
+        .args(["serve", "--listen", "127.0.0.1:0", "--workers", "2", "--tier-dir"])
+        .arg(directory)
+        .args(flags);
+    for (flag, value) in [("--memory-limit", "16MiB"), ("--tier-journal", "256MiB")] {
+        if !flags.contains(&flag) {
+            command.args([flag, value]);
+        }
+    }
+    command
+}
+
+/// What a cell says that does not start.
+pub fn refused(directory: &Path, flags: &[&str]) -> String {
+    let Output { status, stderr, .. } = command(directory, flags).output().expect("it runs");
+    assert!(!status.success(), "it is refused");
+    String::from_utf8(stderr).expect("it is text")
+}
+
+/// A cell, which is killed at the end.
+pub struct Cell {
+    process: Child,
+    port: u16,
+}
+
+impl Cell {
+    pub fn start(directory: &Path, flags: &[&str]) -> Self {
+        let mut process =
+            command(directory, flags).stderr(Stdio::piped()).spawn().expect("the binary starts");
+        let mut log = BufReader::new(process.stderr.take().expect("it is piped"));
+        let mut line = String::new();
+        let mut said = String::new();
+        while !line.contains("listening on") {
+            line.clear();
+            assert!(log.read_line(&mut line).expect("it logs") > 0, "it listens: {said}");
+            said.push_str(&line);
+        }
+        let port = line.trim_end().rsplit(':').next().and_then(|port| port.parse().ok());
+        // The log is read to its end, so that the cell can go on writing.
+        thread::spawn(move || std::io::copy(&mut log, &mut std::io::sink()));
+        Self { process, port: port.expect("a port") }
+    }
+
+    pub fn client(&self) -> Client {
+        let stream = TcpStream::connect(("127.0.0.1", self.port)).expect("it accepts");
+        stream.set_read_timeout(Some(PATIENCE)).expect("it can be set");
+        stream.set_nodelay(true).expect("it can be set");
+        Client { reader: BufReader::new(stream.try_clone().expect("a copy")), stream }
+    }
+
+    /// Ends it as a crash does.
+    pub fn kill(mut self) {
+        self.process.kill().expect("it runs");
+        self.process.wait().expect("it ends");
+    }
+
+    /// Ends it as an operator does.
+    pub fn stop(mut self) {
+        let id = nix::unistd::Pid::from_raw(self.process.id() as i32);
+        nix::sys::signal::kill(id, nix::sys::signal::Signal::SIGTERM).expect("it runs");
+        assert!(self.process.wait().expect("it ends").success());
+    }
+}
+
+impl Drop for Cell {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// A connection.
+pub struct Client {
+    stream: TcpStream,
+    reader: BufReader<TcpStream>,
+}
+
+impl Client {
+    pub fn send(&mut self, bytes: &[u8]) -> std::io::Result<()> {
+        self.stream.write_all(bytes)
+    }
+
+    /// The next line, without its end; an error when the connection has ended.
+    pub fn line(&mut self) -> std::io::Result<String> {
+        let mut line = Vec::new();
+        if self.reader.read_until(b'\n', &mut line)? == 0 {
+            return Err(std::io::ErrorKind::UnexpectedEof.into());
+        }
+        let line = line.strip_suffix(b"\r\n").unwrap_or(&line);
+        Ok(String::from_utf8_lossy(line).into_owned())
+    }
+
+    /// The line that answers `request`.
+    pub fn ask(&mut self, request: &str) -> String {
+        self.send(format!("{request}\r\n").as_bytes()).expect("it takes the request");
+        self.line().expect("it answers")
+    }
+
+    /// Sends `get`s of `keys` at once. The values, each with its flags.
+    pub fn get_all(&mut self, keys: &[String]) -> Vec<Option<(u32, Vec<u8>)>> {
+        let requests: String = keys.iter().map(|key| format!("get {key}\r\n")).collect();
+        self.send(requests.as_bytes()).expect("it takes the requests");
+        keys.iter().map(|key| self.value(key)).collect()
+    }
+
+    /// The reply to a `get` of `key`.
+    fn value(&mut self, key: &str) -> Option<(u32, Vec<u8>)> {
+        let line = self.line().expect("it answers");
+        if line == "END" {
+            return None;
+        }
+        let words: Vec<_> = line.split(' ').collect();
+        let ["VALUE", of, flags, bytes] = words[..] else { panic!("get {key}: {line}") };
+        assert_eq!(of, key);
+        let mut value = vec![0; bytes.parse::<usize>().expect("a length") + 2];
+        self.reader.read_exact(&mut value).expect("it sends the value");
+        value.truncate(value.len() - 2);
+        assert_eq!(self.line().expect("it answers"), "END");
+        Some((flags.parse().expect("a number"), value))
+    }
+
+    /// Stores a value.
+    pub fn set(&mut self, key: &str, flags: u32, exptime: i64, value: &str) -> String {
+        self.ask(&format!("set {key} {flags} {exptime} {}\r\n{value}", value.len()))
+    }
+
+    /// The value of one key.
+    pub fn get(&mut self, key: &str) -> Option<String> {
+        let value = self.get_all(&[key.to_owned()]).pop().flatten();
+        value.map(|(_, value)| String::from_utf8(value).expect("it is text"))
+    }
+
+    /// The token of a key.
+    pub fn token(&mut self, key: &str) -> u64 {
+        let line = self.ask(&format!("mg {key} c"));
+        let token = line.rsplit_once('c').and_then(|(_, token)| token.parse().ok());
+        token.unwrap_or_else(|| panic!("mg {key}: {line}"))
+    }
+}
