@@ -47,6 +47,7 @@ pub(crate) fn stats(worker: &mut Worker, now: Now, mut args: Words<'_>, out: &mu
         Some(b"slabs") => slabs(cell, out),
         Some(b"conns") => conns(cell, out),
         Some(b"volvox") => volvox(cell, out),
+        Some(b"tier") => tier(cell, out),
         Some(b"sizes") => reply::stat(out, "sizes_status", "disabled"),
         Some(b"reset") => {
             cell.reset();
@@ -195,6 +196,22 @@ fn volvox(cell: &Cell, out: &mut Vec<u8>) {
     for owner in Owner::ALL {
         let name = format!("budget_{owner:?}").to_lowercase();
         reply::stat(out, &name, cell.budget().used(owner));
+    }
+}
+
+fn tier(cell: &Cell, out: &mut Vec<u8>) {
+    let Some(tiered) = cell.tiered() else {
+        return reply::stat(out, "tier", "off");
+    };
+    let report = tiered.tier().report();
+    stats! { out, "",
+        backend: &report.backend,
+        state: report.failure.as_deref().or(report.unprepared.as_deref()).unwrap_or("ok"),
+    }
+    fields! { out, "", report:
+        dirty_keys dirty_keys_max journal_bytes journal_bytes_max index_bytes
+        lookups loads_journal loads_below loads_missing loads_failed
+        flushed_keys flushed_bytes
     }
 }
 

@@ -11,10 +11,10 @@
 use std::net::SocketAddr;
 
 use super::driver::Chosen;
-use crate::config::{Driver, Loaded, show_size};
+use crate::config::{Ack, Driver, Loaded, show_size};
 
 /// Features of memcached that this build does not have.
-const NOT_BUILT_IN: [&str; 4] = ["TLS", "UDP", "binary protocol", "persistence"];
+const NOT_BUILT_IN: [&str; 3] = ["TLS", "UDP", "binary protocol"];
 
 /// The lines of a cell that listens at `addresses`, and at its Unix socket if it has one.
 #[must_use]
@@ -40,6 +40,16 @@ pub fn lines(
         _ => format!("{workers} workers ({})", loaded.origin("server.workers")),
     };
     lines.push(format!("driver       {} ({}); {threads}", chosen.name(), chosen.reason));
+    if let Some(directory) = &loaded.settings.tier.directory {
+        let promise = match loaded.settings.tier.ack {
+            Ack::Memory => "in memory, and soon in the journal",
+            Ack::Os => "safe from the end of the process",
+            Ack::Disk => "safe from a power cut",
+        };
+        let origin = loaded.origin("tier.ack");
+        let directory = directory.display();
+        lines.push(format!("tier         {directory}; what is answered is {promise} ({origin})"));
+    }
     lines.push(format!("off          {}", off(loaded).join(", ")));
     lines
 }
@@ -52,6 +62,7 @@ fn off(loaded: &Loaded) -> Vec<&'static str> {
         .into_iter()
         .chain(missing(server.auth_file.is_some(), "authentication"))
         .chain(NOT_BUILT_IN)
+        .chain(missing(loaded.settings.tier.directory.is_some(), "persistence"))
         .chain(missing(protocol.allow_flush_all, "flush_all"))
         .chain(missing(protocol.allow_dump, "dumps of keys"))
         .chain(missing(protocol.allow_shutdown, "shutdown command"))
