@@ -5,8 +5,8 @@ use base::{SliceId, Version};
 /// Knows of every change of the sinks that it observes. It is called under the lock of the bucket,
 /// and returns at once.
 pub trait Observer: Send + Sync {
-    /// Whether this version of `slice` may be given out, to a change of `key` if that is not of this
-    /// memory alone.
+    /// Whether this version of `slice` may be given out: to a change of `key`, unless that concerns
+    /// this memory alone.
     fn allows(&self, slice: SliceId, key: Option<&[u8]>, version: Version) -> bool;
 
     /// The item of `key` has changed, and not only in this memory: it was not evicted, and has not

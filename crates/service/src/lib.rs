@@ -83,7 +83,7 @@
 //! | `meta` | `facts`, `long`, `park`, `store`, `tiered`, `worker` | the meta commands |
 //! | `auth` | `worker` | the password before the first request |
 //! | `dump` | `facts`, `worker` | lists of keys |
-//! | `stats` | `cell`, `dump`, `tiered`, `worker` | the reports |
+//! | `stats` | `cell`, `dump`, `worker` | the reports |
 //! | `admin` | `cell`, `dump`, `facts`, `park`, `stats`, `worker` | commands about the cell |
 //! | `service` | `admin`, `auth`, `cell`, `meta`, `park`, `receive`, `retrieve`, `store`, `worker` | the handler |
 //! | `receive` | `meta`, `park`, `store`, `worker` | values that arrive in pieces |

@@ -309,9 +309,9 @@ impl Journal {
     }
 
     /// Writes one lane, unless another thread has its writer. That one writes what is appended
-    /// meanwhile: every thread that has had the writer comes here after it has let go.
+    /// meanwhile: every thread that has had the writer comes here after that.
     fn write_lane(&self, lane: &Lane) {
-        // Either the thread that lets go sees what was appended, or this one finds nobody.
+        // Either the thread that releases it sees what was appended, or this one finds nobody.
         fence(Ordering::SeqCst);
         while lane.log.end() > lane.written.load(Ordering::Relaxed) {
             let Some(mut writer) = try_lock(&lane.writer) else { break };
@@ -493,7 +493,7 @@ impl Journal {
         let usable = u64::from(config.bytes) - CHECKPOINT_BYTES_MAX as u64;
         let free = self.shared.segments.available() as u64 * usable / BYTES_PER_CHARGE;
         let index = &self.shared.index;
-        let entries = index.capacity().saturating_sub(index.len()) as u64;
+        let entries = index.capacity().saturating_sub(index.len());
         let room = (free.min(entries * CHARGE_MIN)) / count;
         let room = if self.failure.get().is_some() { 0 } else { room };
         if lane.log.grant_after(lane.reader, written, room).is_some() {
