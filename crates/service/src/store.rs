@@ -126,10 +126,11 @@ pub(crate) fn is_out_of_space(outcome: WriteStatus) -> bool {
     matches!(outcome, WriteStatus::NoSpace | WriteStatus::Later(Obstacle::Memory))
 }
 
-/// Deletes an item whose new value could not be stored, so that no stale value is read.
+/// Deletes an item whose new value could not be stored, so that no stale value is read; below the
+/// memory too.
 pub(crate) fn unlink(worker: &mut Worker, now: Now, key: Key<'_>) {
-    let op = Op::new(worker.cell().engine().key(key.as_bytes()), Action::Delete);
-    worker.write(&op, now);
+    let key = worker.cell().engine().key(key.as_bytes());
+    worker.write(&Op { unseen: true, ..Op::new(key, Action::Delete) }, now);
 }
 
 #[inline]

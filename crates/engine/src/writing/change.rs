@@ -187,6 +187,10 @@ impl<'e, S: EffectSink> Attempt<'_, 'e, '_, S> {
 
     fn write_missing(&mut self) -> Result<WriteResult, Stopped> {
         if !self.op.stores_anyway() && !self.writer.is_absent() {
+            if self.op.unseen && matches!(self.op.action, Action::Delete) {
+                self.writer.remove_unseen()?;
+                return Ok(WriteResult::ended(WriteStatus::Done));
+            }
             return Ok(WriteResult::ended(WriteStatus::Later(Obstacle::Elsewhere)));
         }
         let number;

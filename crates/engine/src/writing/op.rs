@@ -23,13 +23,24 @@ pub struct Op<'a> {
     pub cas: Option<u64>,
     /// Whether the result describes the item after the change, which most clients do not need.
     pub report: bool,
+    /// With [`Action::Delete`]: where the key has no item in memory and may have one elsewhere,
+    /// whether its removal is emitted nevertheless.
+    pub unseen: bool,
 }
 
 impl<'a> Op<'a> {
     /// `action` on `key`, without conditions.
     #[must_use]
     pub fn new(key: Key<'a>, action: Action<'a>) -> Self {
-        Self { key, action, compare: None, older_as_stale: false, cas: None, report: false }
+        Self {
+            key,
+            action,
+            compare: None,
+            older_as_stale: false,
+            cas: None,
+            report: false,
+            unseen: false,
+        }
     }
 
     /// Whether it stores its value with an item and without one.

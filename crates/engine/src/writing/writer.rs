@@ -98,6 +98,11 @@ impl<'w, 'e, S: EffectSink> Writer<'w, 'e, S> {
         self.work.items.commit(self.key, change, base, self.work.sink)
     }
 
+    /// Emits the removal of an item that is not in memory.
+    pub(super) fn remove_unseen(&mut self) -> Result<(), Refused> {
+        self.commit(Change::Remove(Removal::Deleted), Version::ZERO).map(|_| ())
+    }
+
     /// Stores a value for the key, over `current` or as a new item, and returns the item. `ahead`
     /// is what was written of it before: all of a value in chunks, or there is another attempt.
     pub(crate) fn put(

@@ -61,6 +61,7 @@ pub(crate) fn identity(
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
         Err(error) => return Err(disk(IDENTITY)(error)),
     }
+    file.sync().map_err(disk(IDENTITY))?;
     if id == [0; 20] {
         // Likewise: its length was durable, and its bytes were not.
         return Ok(None);

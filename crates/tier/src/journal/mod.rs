@@ -140,8 +140,9 @@ impl Layout {
     /// error is the least number of bytes that is enough.
     pub(crate) fn of(bytes: u64, lanes: usize, value_bytes_max: u64) -> Result<Self, u64> {
         let lanes = lanes as u64;
-        // A checkpoint and two of the longest values, with what stands beside them.
-        let least = CHECKPOINT_BYTES_MAX as u64 + 2 * (value_bytes_max + (64 << 10));
+        // The checkpoint that it begins with, that of a flush of all, or of the beginning, and two
+        // of the longest values, with what stands beside them.
+        let least = 2 * CHECKPOINT_BYTES_MAX as u64 + 2 * (value_bytes_max + (64 << 10));
         let segment = (bytes / lanes / SEGMENTS_PER_LANE).min(SEGMENT_BYTES_MAX);
         if segment < least {
             return Err(least * lanes * SEGMENTS_PER_LANE);
@@ -445,19 +446,19 @@ impl Journal {
 
     /// Makes durable what is written of a lane.
     fn sync_lane(&self, lane: &Lane, now: Now) -> io::Result<()> {
-        let (written, ends) = self.with_writer(lane, |writer| {
+        let (written, covered, ends) = self.with_writer(lane, |writer| {
             let ends = std::mem::take(&mut writer.unsynced).into_iter().map(|segment| {
                 let end = segment.written.load(Ordering::Acquire);
                 (segment, end)
             });
-            (writer.written, ends.collect::<Vec<_>>())
+            (writer.written, writer.covered(), ends.collect::<Vec<_>>())
         });
         for (segment, end) in ends {
             segment.file.sync()?;
             segment.set_durable(end, now.mono_ns);
         }
         if written > lane.durable.swap(written, Ordering::AcqRel) {
-            self.with_writer(lane, |writer| writer.durable = written);
+            self.with_writer(lane, |writer| writer.durable_batches = covered);
             lane.log.pass(lane.reader, Mark::Durable, written);
             self.notify(lane);
         }

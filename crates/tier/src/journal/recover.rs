@@ -108,6 +108,8 @@ pub(crate) fn recover(
             torn: 0,
         });
     };
+    // What an earlier process has made and not synced is there, but it may not survive.
+    disk_of.sync_directory().map_err(disk("the names of the files cannot be made durable"))?;
     let mut free = Vec::new();
     let mut headed = Vec::new();
     for name in segments {
@@ -126,7 +128,7 @@ pub(crate) fn recover(
         }
     }
     headed.sort_by_key(|it| it.head.number);
-    Reading::new(disk_of.clone(), journal, headed, free, (index, hasher)).finish()
+    Reading::new(disk_of.clone(), journal, headed, free, (index, hasher)).finish(first)
 }
 
 /// The reading of a journal that is there.
@@ -179,8 +181,13 @@ impl<'a> Reading<'a> {
         }
     }
 
-    fn finish(mut self) -> Result<Found, RecoverError> {
+    fn finish(mut self, first: impl Fn(SliceId) -> Version) -> Result<Found, RecoverError> {
         self.drop_void_starts()?;
+        if self.segments.is_empty() {
+            // No start has come so far that it gave out a version.
+            let begin = |slice| SliceState { last: first(slice), ..SliceState::default() };
+            self.states = SliceId::all().map(begin).collect();
+        }
         self.find_flushed()?;
         self.check_numbers()?;
         let segments = std::mem::take(&mut self.segments);

@@ -258,6 +258,8 @@ impl Segments {
             file.write_at(at, &zeros[..left])?;
             at += left as u64;
         }
+        // Before a head says that it is so long.
+        file.sync()?;
         file.write_at(0, &head.encode())?;
         file.sync()?;
         if used.is_none() {

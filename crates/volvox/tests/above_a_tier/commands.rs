@@ -128,6 +128,15 @@ fn what_is_deleted_flushed_or_expired_does_not_come_back() {
 }
 
 #[test]
+fn a_value_that_is_refused_leaves_no_older_one() {
+    let cell = with("refused", &[], |client| assert_eq!(client.set("key", 0, 0, "old"), "STORED"));
+    let client = &mut cell.client();
+    let line = client.set("key", 0, 0, &"x".repeat(2 << 20));
+    assert_eq!(line, "SERVER_ERROR object too large for cache");
+    assert_eq!(client.get("key"), None);
+}
+
+#[test]
 fn a_multiget_of_what_is_not_in_memory_is_in_order() {
     let key = |number: usize| format!("key-{number}");
     let cell = with("multiget", &[], |client| {
