@@ -9,6 +9,10 @@ pub trait Observer: Send + Sync {
     /// this memory alone.
     fn allows(&self, slice: SliceId, key: Option<&[u8]>, version: Version) -> bool;
 
+    /// Whether what concerns this memory alone is appended to the log: evictions and expiries, which
+    /// copies must follow. If not, they take no space there.
+    fn keeps_evictions(&self) -> bool;
+
     /// The item of `key` has changed, and not only in this memory: it was not evicted, and has not
     /// expired. The change is in its log.
     fn changed(&self, slice: SliceId, key: &[u8]);

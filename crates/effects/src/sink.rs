@@ -259,6 +259,9 @@ impl WorkerSink {
     #[cold]
     #[inline(never)]
     fn reserve_removal(&mut self, slice: SliceId) -> Result<(), Refused> {
+        if self.observer.as_ref().is_some_and(|observer| !observer.keeps_evictions()) {
+            return Ok(());
+        }
         let lane = self.lanes.lane_of(slice);
         let charge = self.sizes.charge(HEAD_BYTES_MAX);
         self.held[lane.index()].hold(charge, false, &mut self.used, lane)
@@ -416,7 +419,10 @@ impl WorkerSink {
             let may_be = observer.allows(key.slice, changed, version);
             may_be.then_some(version).ok_or(Refused::Full)
         };
-        let committed = self.commit_tagged(key, effect, stamp);
+        let committed = match is_of_memory && !observer.keeps_evictions() {
+            true => stamp(),
+            false => self.commit_tagged(key, effect, stamp),
+        };
         if committed.is_ok() && !is_of_memory {
             observer.changed(key.slice, effect.key);
         }

@@ -273,8 +273,8 @@ fn gather_batch(
 }
 
 /// Whether a key is to be removed below because its item has expired: an older value there would
-/// come back. An item that has just expired is written back instead, with its expiry: a request that
-/// began before that may touch it.
+/// come back. An item that has just expired is written back instead, with its expiry: a request
+/// that began before that may touch it.
 fn has_expired(named: &Entry, now: Now) -> bool {
     named.expiry_s != 0 && named.expiry_s < now.expiry_s
 }

@@ -451,6 +451,11 @@ impl Observer for Tier {
             && key.is_none_or(|key| self.layers.has_place_for(slice, key))
     }
 
+    /// The journal needs none of them.
+    fn keeps_evictions(&self) -> bool {
+        false
+    }
+
     fn changed(&self, slice: SliceId, key: &[u8]) {
         self.lookups.changed(self.layers.hasher.hash(slice, key));
     }

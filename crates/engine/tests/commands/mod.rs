@@ -152,7 +152,7 @@ impl Command {
             }
         };
         let Self { compare, older_as_stale, cas, report, .. } = *self;
-        let op = Op { key, action, compare, older_as_stale, cas, report };
+        let op = Op { compare, older_as_stale, cas, report, ..Op::new(key, action) };
         Answer::Wrote(engine.write(pin, &op, now, sink))
     }
 }

@@ -36,6 +36,9 @@ const SYNC_INTERVAL: Duration = Duration::from_secs(1);
 /// How often the journal looks at the logs, where replies wait for nothing.
 const WRITE_INTERVAL: Duration = Duration::from_millis(100);
 
+/// Syncs at the end of the cell: each makes segments ready, where the one before had too few.
+const LAST_SYNCS_MAX: usize = 64;
+
 /// How often the flusher looks for what is old enough.
 const FLUSH_INTERVAL: Duration = Duration::from_millis(100);
 
@@ -194,7 +197,12 @@ impl Drop for TierThreads {
         for thread in self.threads.drain(..) {
             let _ = thread.join();
         }
-        self.tiered.sync(self.clock.now());
+        for _ in 0..LAST_SYNCS_MAX {
+            self.tiered.sync(self.clock.now());
+            if !self.tiered.tier().is_behind() {
+                break;
+            }
+        }
     }
 }
 
