@@ -11,7 +11,8 @@ use clap::ValueEnum;
 use crate::claim::Claim;
 use crate::claims::{
     agree, build, clients, connections, correctness, cost, cpu, drivers, engine_tests, foundation,
-    hit_ratio, honesty, instructions, libcachesim, memory, memory_bound, ring, table, tail, uring,
+    hit_ratio, honesty, instructions, libcachesim, memory, memory_bound, ring, table, tail, tier,
+    uring,
 };
 use crate::lab::{Given, Lab};
 use crate::report::kept::Kept;
@@ -32,6 +33,8 @@ enum Subject {
     Foundation,
     /// Three cells that share one memory and survive the end of one.
     Ring,
+    /// A journal and a database below the memory of one cell.
+    Tier,
 }
 
 impl Subject {
@@ -42,6 +45,7 @@ impl Subject {
             Self::Lab => "lab",
             Self::Foundation => "foundation",
             Self::Ring => "ring",
+            Self::Tier => "tier",
         }
     }
 
@@ -94,6 +98,7 @@ impl Subject {
                 ring::rules::CLAIMS,
                 build::CLAIMS,
             ],
+            Self::Tier => &[tier::price::CLAIMS],
         };
         themes.concat()
     }
@@ -246,7 +251,8 @@ mod tests {
     use super::*;
     use measure::repo::Repo;
 
-    const ALL: [Subject; 4] = [Subject::Path, Subject::Lab, Subject::Foundation, Subject::Ring];
+    const ALL: [Subject; 5] =
+        [Subject::Path, Subject::Lab, Subject::Foundation, Subject::Ring, Subject::Tier];
 
     #[test]
     fn every_claim_has_an_id_of_its_own() {

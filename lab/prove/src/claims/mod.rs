@@ -24,4 +24,5 @@ mod parts;
 pub mod ring;
 pub mod table;
 pub mod tail;
+pub mod tier;
 pub mod uring;
