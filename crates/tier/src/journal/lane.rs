@@ -55,6 +55,9 @@ pub(crate) struct Writer {
     /// The last position that is written, and that is durable.
     pub(crate) written: u64,
     pub(crate) durable: u64,
+    /// The last position that a durable batch covers. Changes that are not journaled may be durable
+    /// beyond that: the next batch covers them, and may be lost.
+    pub(crate) durable_batches: u64,
     /// Bytes written since the lane began.
     pub(crate) bytes: u64,
 }
@@ -97,6 +100,7 @@ impl Writer {
             unsynced: Vec::new(),
             written: next - 1,
             durable: next - 1,
+            durable_batches: next - 1,
             bytes: 0,
         }
     }
@@ -104,6 +108,11 @@ impl Writer {
     /// The segment that it writes into.
     pub(crate) fn open(&self) -> Option<&Arc<Segment>> {
         self.open.as_ref()
+    }
+
+    /// The last position that a batch covers.
+    pub(crate) fn covered(&self) -> u64 {
+        self.covered - 1
     }
 
     /// Takes the entries of `batch`, which was read at `next`, into the batch in the making.
@@ -290,7 +299,8 @@ impl Writer {
         moment: Moment,
     ) -> BatchHead {
         let Moment { flushed, oldest, clock_s } = moment;
-        let (lane, payload, durable) = (self.lane.index() as u8, payload as u32, self.durable);
+        let (lane, payload) = (self.lane.index() as u8, payload as u32);
+        let durable = self.durable_batches;
         BatchHead { kind, lane, payload, first, span, durable, flushed, oldest, clock_s }
     }
 

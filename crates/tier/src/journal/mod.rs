@@ -124,8 +124,9 @@ impl Layout {
     /// error is the least number of bytes that is enough.
     pub(crate) fn of(bytes: u64, lanes: usize, value_bytes_max: u64) -> Result<Self, u64> {
         let lanes = lanes as u64;
-        // A checkpoint and two of the longest values, with what stands beside them.
-        let least = CHECKPOINT_BYTES_MAX as u64 + 2 * (value_bytes_max + (64 << 10));
+        // The checkpoint that it begins with, that of a flush of all, or of the beginning, and two
+        // of the longest values, with what stands beside them.
+        let least = 2 * CHECKPOINT_BYTES_MAX as u64 + 2 * (value_bytes_max + (64 << 10));
         let segment = (bytes / lanes / SEGMENTS_PER_LANE).min(SEGMENT_BYTES_MAX);
         if segment < least {
             return Err(least * lanes * SEGMENTS_PER_LANE);
@@ -374,7 +375,7 @@ impl Journal {
     /// Makes durable what is written of a lane. Returns whether more is durable now.
     fn sync_lane(&self, lane: &Lane, now: Now) -> io::Result<bool> {
         let mut writer = lock(&lane.writer);
-        let (written, before) = (writer.written, writer.durable);
+        let (written, covered, before) = (writer.written, writer.covered(), writer.durable);
         let ends: Vec<(Arc<Segment>, u32)> = std::mem::take(&mut writer.unsynced)
             .into_iter()
             .map(|segment| {
@@ -388,7 +389,9 @@ impl Journal {
             segment.set_durable(end, now.mono_ns);
         }
         if written > before {
-            lock(&lane.writer).durable = written;
+            let mut writer = lock(&lane.writer);
+            (writer.durable, writer.durable_batches) = (written, covered);
+            drop(writer);
             lane.log.pass(lane.reader, Mark::Durable, written);
         }
         Ok(written > before)

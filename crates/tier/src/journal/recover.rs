@@ -181,7 +181,7 @@ pub(crate) fn recover(
         }
     }
     headed.sort_by_key(|it| it.head.number);
-    Reading::new(disk_of.clone(), journal, headed, free, (index, hasher)).finish()
+    Reading::new(disk_of.clone(), journal, headed, free, (index, hasher)).finish(first)
 }
 
 fn identity(disk_of: &dyn Disk, names: &[String]) -> Result<Option<JournalId>, RecoverError> {
@@ -261,8 +261,13 @@ impl<'a> Reading<'a> {
         }
     }
 
-    fn finish(mut self) -> Result<Found, RecoverError> {
+    fn finish(mut self, first: impl Fn(SliceId) -> Version) -> Result<Found, RecoverError> {
         self.drop_void_starts()?;
+        if self.segments.is_empty() {
+            // No start has come so far that it gave out a version.
+            let begin = |slice| SliceState { last: first(slice), ..SliceState::default() };
+            self.states = SliceId::all().map(begin).collect();
+        }
         self.find_flushed()?;
         self.check_numbers()?;
         let segments = std::mem::take(&mut self.segments);
@@ -512,11 +517,15 @@ impl<'a> Reading<'a> {
             self.records += 1;
             let Some((kind, expiry_s)) = journaled(&effect.change) else { continue };
             let offset = spot.offset + BATCH_HEAD_BYTES as u32 + at;
+            let hash = self.hasher.hash(slice, effect.key);
             if (Spot { offset, ..spot }) < flushed {
+                // This is written back. What an earlier start has of the key is older than that.
+                if let Some(older) = self.index.get(hash).filter(|it| it.version < version) {
+                    self.index.remove_if(hash, older.version);
+                }
                 continue;
             }
             let place = Place { segment: spot.segment, offset, bytes };
-            let hash = self.hasher.hash(slice, effect.key);
             match kind {
                 Some(kind) => self.index.set(hash, Dirty { place, version, expiry_s, kind }),
                 None => self.index.touch(hash, version, expiry_s, place),

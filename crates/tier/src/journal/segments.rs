@@ -211,9 +211,10 @@ impl Segments {
             let is_new = reused.is_none();
             let made = match reused {
                 Some(file) => Ok(file),
-                None => self.make(name),
+                None => self.disk.open(&name_of(name)).map(|file| (name_of(name), file)),
             };
             let made = made.and_then(|(name, file)| {
+                self.fill(&*file)?;
                 file.write_at(0, &head.encode())?;
                 file.sync()?;
                 if is_new {
@@ -230,19 +231,19 @@ impl Segments {
         }
     }
 
-    /// A new file, filled with zeros: to append to one that is shorter would make each sync write
-    /// its length too.
-    fn make(&self, number: u32) -> io::Result<(String, Arc<dyn File>)> {
-        let name = name_of(number);
-        let file = self.disk.open(&name)?;
-        let zeros = vec![0; ZEROS_BYTES.min(self.config.bytes as usize)];
-        let mut at = 0;
-        while at < u64::from(self.config.bytes) {
-            let left = (u64::from(self.config.bytes) - at).min(zeros.len() as u64) as usize;
+    /// Fills a file with zeros, up to the length of a segment: to append to one that is shorter
+    /// would make each sync write its length too. The length is durable when this returns, before
+    /// a head says that it is so long.
+    fn fill(&self, file: &dyn File) -> io::Result<()> {
+        let end = u64::from(self.config.bytes);
+        let mut at = file.bytes()?;
+        let zeros = vec![0; ZEROS_BYTES.min(end.saturating_sub(at) as usize)];
+        while at < end {
+            let left = (end - at).min(zeros.len() as u64) as usize;
             file.write_at(at, &zeros[..left])?;
             at += left as u64;
         }
-        Ok((name, file))
+        file.sync()
     }
 
     /// The next segment for `lane` to write into. `None` if none is ready, or only the reserve is
