@@ -197,6 +197,8 @@ fn gather_batch(
         let effects::Entry::Change { slice, version, effect, .. } = entry else { continue };
         let hash = layers.hasher.hash(slice, effect.key);
         let offset = begin + BATCH_HEAD_BYTES as u32 + at;
+        // Before the index is asked: a touch that it does not know yet may have raised the expiry.
+        let is_indexed = layers.journal.has_indexed(slice);
         let Some(named) = layers.index.get(hash) else { continue };
         // A touch of what lies below is found by each of its records: it has no place of its own.
         let is_touch = named.kind == Kind::TouchOf && Stored::of(&effect, version).is_none();
@@ -210,25 +212,31 @@ fn gather_batch(
             continue;
         }
         let key = effect.key.to_vec();
-        let record = record_of(layers, (&effect, version), &named, now)?;
+        let has_expired = is_indexed && has_expired(&named, now);
+        let record = match has_expired || named.kind == Kind::Tombstone {
+            true => None,
+            false => record_of(layers, (&effect, version), &named)?,
+        };
         let Entry { place, version, .. } = named;
         gathered.push(Back { hash, key, record, place, version });
     }
     Ok(())
 }
 
-/// What the key is to have below; `None` for nothing. What has expired is removed: an older value
-/// below would come back.
+/// Whether a key is to be removed below because its item has expired: an older value there would
+/// come back. An item that has just expired is written back instead, with its expiry: a request that
+/// began before that may touch it.
+fn has_expired(named: &Entry, now: Now) -> bool {
+    named.expiry_s != 0 && named.expiry_s < now.expiry_s
+}
+
+/// What a key that was not removed is to have below; `None` if it has nothing there that a touch
+/// could change.
 fn record_of(
     layers: &Layers,
     (effect, version): (&Effect<'_>, Version),
     named: &Entry,
-    now: Now,
 ) -> Result<Option<Vec<u8>>, BackendError> {
-    let has_expired = named.expiry_s != 0 && named.expiry_s <= now.expiry_s;
-    if has_expired || named.kind == Kind::Tombstone {
-        return Ok(None);
-    }
     let stored = match Stored::of(effect, version) {
         Some(stored) => Some(stored),
         None => layers.below(effect.key)?,
