@@ -198,9 +198,10 @@ impl BatchHead {
         is_whole.then_some((head, &whole[BATCH_HEAD_BYTES..]))
     }
 
-    /// The lane that the head at the front of a segment names, if it looks like one.
-    pub(crate) fn lane(bytes: &[u8; BATCH_HEAD_BYTES]) -> Option<u32> {
-        (bytes[..4] == BATCH_MAGIC).then_some(bytes[9].into())
+    /// The lane that the head at the front of `bytes` names, if it looks like one that was written
+    /// into this segment.
+    pub(crate) fn lane(seed: Seed, bytes: &[u8; BATCH_HEAD_BYTES]) -> Option<u32> {
+        Self::length(seed, bytes).map(|_| bytes[9].into())
     }
 
     /// The length that the head at the front of `bytes` gives its batch, if it looks like one that

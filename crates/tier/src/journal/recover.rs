@@ -163,6 +163,8 @@ pub(crate) fn recover(
             torn: 0,
         });
     };
+    // What an earlier process has made and not synced is there, but it may not survive.
+    disk_of.sync_directory().map_err(disk("the names of the files cannot be made durable"))?;
     let mut free = Vec::new();
     let mut headed = Vec::new();
     for name in segments {
@@ -196,6 +198,7 @@ fn identity(disk_of: &dyn Disk, names: &[String]) -> Result<Option<JournalId>, R
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
         Err(error) => return Err(disk(IDENTITY)(error)),
     }
+    file.sync().map_err(disk(IDENTITY))?;
     let (id, crc) = id.split_at(16);
     match crc32fast::hash(id).to_le_bytes() == crc {
         true => Ok(id.try_into().ok()),
@@ -342,14 +345,15 @@ impl<'a> Reading<'a> {
             let mut first = [0; BATCH_HEAD_BYTES];
             let read = segment.file.read_at(SEGMENT_HEAD_BYTES as u64, &mut first);
             read.map_err(disk(segment.name.clone()))?;
-            let lane = BatchHead::lane(&first).filter(|lane| {
+            let lane = BatchHead::lane(segment.head.seed(), &first).filter(|lane| {
                 let is_known = self.flushed.contains_key(&(segment.head.start, *lane));
                 segment.head.number >= self.oldest && !is_known
             });
             let Some(lane) = lane else { continue };
             let bytes = read_all(segment)?;
-            let flushed = self.flushed.entry((segment.head.start, lane)).or_default();
+            // None, where the first batch was torn: then the segment before this says it.
             for (_, head, _) in batches(segment, &bytes) {
+                let flushed = self.flushed.entry((segment.head.start, lane)).or_default();
                 *flushed = head.flushed.max(*flushed);
                 self.oldest = self.oldest.max(head.oldest);
             }
