@@ -64,6 +64,14 @@ pub struct KeyModel {
     pub slice: SliceId,
     /// The states, with their positions; 0 for those of earlier lives.
     history: Vec<(u64, KeyState)>,
+    /// The same, if the power is cut before a cell has begun again.
+    unsynced: Option<Vec<(u64, KeyState)>>,
+}
+
+/// Cuts a history at what survives for certain.
+fn cut(history: &[(u64, KeyState)], floor: u64) -> Vec<(u64, KeyState)> {
+    let certain = history.iter().rposition(|(at, _)| *at > 0 && *at <= floor);
+    history[certain.unwrap_or(0)..].iter().map(|(_, state)| (0, state.clone())).collect()
 }
 
 /// What is there of a state.
@@ -74,7 +82,7 @@ fn shown(state: &KeyState, now: Now) -> Option<&Item> {
 impl KeyModel {
     /// A key that was never there.
     pub fn new(key: Vec<u8>) -> Self {
-        Self { slice: SliceId::of(&key), key, history: vec![(0, None)] }
+        Self { slice: SliceId::of(&key), key, history: vec![(0, None)], unsynced: None }
     }
 
     /// The key is changed.
@@ -82,12 +90,23 @@ impl KeyModel {
         self.history.push((position, state));
     }
 
-    /// A crash after which everything up to `floor` is there.
-    pub fn crash(&mut self, floor: u64) {
-        if let Some(at) = self.history.iter().rposition(|(at, _)| *at > 0 && *at <= floor) {
-            self.history.drain(..at);
+    /// The process ends. Everything up to `written` is there, and everything up to `durable` if the
+    /// power is cut before a cell has begun again.
+    pub fn kill(&mut self, written: u64, durable: u64) {
+        self.unsynced = Some(cut(&self.history, durable));
+        self.history = cut(&self.history, written);
+    }
+
+    /// The power is cut while no cell runs.
+    pub fn cut_power(&mut self) {
+        if let Some(unsynced) = self.unsynced.take() {
+            self.history = unsynced;
         }
-        self.history.iter_mut().for_each(|(at, _)| *at = 0);
+    }
+
+    /// A cell has begun: what it found is durable.
+    pub fn begin(&mut self) {
+        self.unsynced = None;
     }
 
     /// What was read must be what the key has now. Where that was not certain, it is now.

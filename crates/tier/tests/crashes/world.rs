@@ -164,6 +164,7 @@ impl World {
                 Ok(life) if !self.disk.is_stopped() => {
                     self.note(format!("begins with {} dirty keys", life.tier.dirty()));
                     self.disk.stop_never();
+                    self.keys.iter_mut().for_each(KeyModel::begin);
                     self.durable = vec![0; self.config.lanes];
                     self.check_all(&life);
                     return Some(life);
@@ -189,13 +190,16 @@ impl World {
         self.note(format!("ends by {end:?}, begun: {is_begun}, durable to {durable:?}"));
         if let Some(life) = life {
             let passed = life.passed();
-            let floor = match (end, self.config.ack) {
-                (End::PowerCut, Ack::Os) => self.durable.clone(),
-                _ => passed.iter().zip(&self.durable).map(|(a, b)| *a.max(b)).collect(),
-            };
-            for key in &mut self.keys {
-                key.crash(floor[life.lanes.lane_of(key.slice).index()]);
+            if self.config.ack == Ack::Disk {
+                self.durable.iter_mut().zip(&passed).for_each(|(to, at)| *to = (*to).max(*at));
             }
+            for key in &mut self.keys {
+                let lane = life.lanes.lane_of(key.slice).index();
+                key.kill(passed[lane].max(self.durable[lane]), self.durable[lane]);
+            }
+        }
+        if end == End::PowerCut {
+            self.keys.iter_mut().for_each(KeyModel::cut_power);
         }
         match end {
             End::PowerCut => self.disk.cut_power(&mut self.rng),
