@@ -213,7 +213,8 @@ impl World {
         let ends = [End::Clean, End::Kill, End::PowerCut, End::PowerCut];
         let end = ends[if self.plan.crashes { self.rng.below(4) as usize } else { 0 }];
         if self.plan.crashes && end != End::Clean && self.rng.below(2) == 0 {
-            self.disk.stop_after(self.rng.below(60));
+            let calls = [20, 100, 1000][self.rng.below(3) as usize];
+            self.disk.stop_after(self.rng.below(calls));
         }
         if self.plan.faults {
             self.set_faults();
