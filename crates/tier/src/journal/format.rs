@@ -43,6 +43,9 @@ pub(crate) struct SegmentHead {
     pub(crate) bytes: u32,
     /// Whether what that start found was complete on the disk before: its END.
     pub(crate) follows_end: bool,
+    /// Segments with lower numbers were free when it got its number. The file of one of them may
+    /// have become this one's.
+    pub(crate) oldest: u32,
 }
 
 impl SegmentHead {
@@ -55,6 +58,7 @@ impl SegmentHead {
         head[28..32].copy_from_slice(&self.number.to_le_bytes());
         head[32..36].copy_from_slice(&self.bytes.to_le_bytes());
         head[36] = self.follows_end.into();
+        head[40..44].copy_from_slice(&self.oldest.to_le_bytes());
         let crc = crc32fast::hash(&head[..SEGMENT_HEAD_BYTES - 4]);
         head[SEGMENT_HEAD_BYTES - 4..].copy_from_slice(&crc.to_le_bytes());
         head
@@ -72,6 +76,7 @@ impl SegmentHead {
             number: u32::from_le_bytes(take(head, 28)),
             bytes: u32::from_le_bytes(take(head, 32)),
             follows_end: head[36] == 1,
+            oldest: u32::from_le_bytes(take(head, 40)),
         })
     }
 
@@ -278,8 +283,14 @@ fn take<const N: usize, const M: usize>(bytes: &[u8; M], at: usize) -> [u8; N] {
 mod tests {
     use super::*;
 
-    const HEAD: SegmentHead =
-        SegmentHead { journal: [7; 16], start: 2, number: 9, bytes: 4096, follows_end: true };
+    const HEAD: SegmentHead = SegmentHead {
+        journal: [7; 16],
+        start: 2,
+        number: 9,
+        bytes: 4096,
+        follows_end: true,
+        oldest: 5,
+    };
 
     #[test]
     fn a_segment_head_is_read_as_it_was_written_and_not_when_a_bit_differs() {

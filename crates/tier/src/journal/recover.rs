@@ -147,7 +147,7 @@ pub(crate) fn recover(
         }
         write_identity(&**disk_of, name).map_err(disk("the journal cannot be named"))?;
         let states = SliceId::all().map(|slice| first_state(first(slice))).collect();
-        let left = Left { live: Vec::new(), free: Vec::new(), next_number: 1 };
+        let left = Left { live: Vec::new(), free: Vec::new(), next_number: 1, oldest: 0 };
         return Ok(Found {
             disk: disk_of.clone(),
             journal: name,
@@ -296,7 +296,8 @@ impl<'a> Reading<'a> {
             let ceiling = Version::from_raw(last.raw() + CEILING_STEP);
             *state = SliceState { last, ceiling, barrier: state.barrier };
         }
-        let left = Left { live, free: self.free, next_number: self.next_number };
+        let (free, next_number, oldest) = (self.free, self.next_number, self.oldest);
+        let left = Left { live, free, next_number, oldest };
         Ok(Found {
             disk: self.disk,
             journal: self.journal,
@@ -339,8 +340,10 @@ impl<'a> Reading<'a> {
         Ok(())
     }
 
-    /// What the last segment of each lane says was written back.
+    /// What the last segment of each lane says was written back, and what the heads say was free
+    /// before a file was used again.
     fn find_flushed(&mut self) -> Result<(), RecoverError> {
+        self.oldest = self.segments.iter().map(|it| it.head.oldest).max().unwrap_or(0);
         for segment in self.segments.iter().rev() {
             let mut first = [0; BATCH_HEAD_BYTES];
             let read = segment.file.read_at(SEGMENT_HEAD_BYTES as u64, &mut first);

@@ -134,6 +134,8 @@ struct Table {
     next_number: u32,
     next_name: u32,
     follows_end: bool,
+    /// Segments with lower numbers are free.
+    oldest: u32,
 }
 
 pub(crate) struct Segments {
@@ -151,18 +153,21 @@ pub(crate) struct Left {
     pub(crate) free: Vec<(String, Arc<dyn File>)>,
     /// Above the number of any segment.
     pub(crate) next_number: u32,
+    /// Segments with lower numbers are free.
+    pub(crate) oldest: u32,
 }
 
 impl Segments {
     pub(crate) fn new(disk: Arc<dyn Disk>, config: SegmentsConfig, left: Left) -> Self {
-        let Left { live, free, next_number } = left;
+        let Left { live, free, next_number, oldest } = left;
         let number = |name: &str| name.strip_prefix(NAME).and_then(|number| number.parse().ok());
         let names = live.iter().map(|it| &it.name).chain(free.iter().map(|(name, _)| name));
         let next_name = names.filter_map(|name| number(name)).max().map_or(0, |last: u32| last + 1);
         let files = live.len() + free.len();
         let live = live.into_iter().map(|it| (it.number(), Arc::new(it))).collect();
         let ready = VecDeque::new();
-        let table = Table { ready, free, files, next_number, next_name, follows_end: false };
+        let follows_end = false;
+        let table = Table { ready, free, files, next_number, next_name, follows_end, oldest };
         Self { disk, config, table: Mutex::new(table), live: RwLock::new(live) }
     }
 
@@ -204,10 +209,10 @@ impl Segments {
                 return Ok(false);
             }
             let (number, name) = (table.next_number, table.next_name);
-            let follows_end = table.follows_end;
+            let (follows_end, oldest) = (table.follows_end, table.oldest);
             drop(table);
             let SegmentsConfig { journal, start, bytes, .. } = self.config;
-            let head = SegmentHead { journal, start, number, bytes, follows_end };
+            let head = SegmentHead { journal, start, number, bytes, follows_end, oldest };
             let is_new = reused.is_none();
             let made = match reused {
                 Some(file) => Ok(file),
@@ -306,6 +311,7 @@ impl Segments {
         let freed = std::mem::replace(&mut *live, kept);
         drop(live);
         let mut table = lock(&self.table);
+        table.oldest = table.oldest.max(number);
         table.free.extend(freed.into_values().map(|it| (it.name.clone(), it.file.clone())));
     }
 }
