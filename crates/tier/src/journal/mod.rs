@@ -328,11 +328,12 @@ impl Journal {
     }
 
     fn try_sync(&self, now: Now, passed: &mut impl FnMut(LaneId)) -> io::Result<()> {
-        let segments = &self.shared.segments;
-        segments.prepare(segments.config().ready)?;
+        // Also for segments: the number of one that could not be made must not be used again.
         if self.failure.get().is_some() {
             return Ok(());
         }
+        let segments = &self.shared.segments;
+        segments.prepare(segments.config().ready)?;
         let ceilings = match self.shared.states.needs_ceilings() {
             true => self.write_ceilings()?,
             false => Vec::new(),
@@ -490,7 +491,8 @@ impl Journal {
     /// segments are left.
     pub(crate) fn roll_idle(&self) -> io::Result<()> {
         let segments = &self.shared.segments;
-        if segments.available() * 2 > segments.config().count_max {
+        let are_enough = segments.available() * 2 > segments.config().count_max;
+        if are_enough || self.failure.get().is_some() {
             return Ok(());
         }
         for lane in &self.of_lanes {
@@ -503,7 +505,11 @@ impl Journal {
             if is_idle {
                 match writer.roll(&self.shared, &self.lanes, self.moment(lane), true) {
                     Ok(_) | Err(Stuck::NoSegment) => {}
-                    Err(Stuck::Disk(error)) => return Err(error),
+                    Err(Stuck::Disk(error)) => {
+                        // Its segment has no checkpoint.
+                        self.fail(&error);
+                        return Err(error);
+                    }
                 }
             }
         }

@@ -346,8 +346,10 @@ impl<'a> Reading<'a> {
         self.oldest = self.segments.iter().map(|it| it.head.oldest).max().unwrap_or(0);
         for segment in self.segments.iter().rev() {
             let mut first = [0; BATCH_HEAD_BYTES];
-            let read = segment.file.read_at(SEGMENT_HEAD_BYTES as u64, &mut first);
-            read.map_err(disk(segment.name.clone()))?;
+            match segment.file.read_at(SEGMENT_HEAD_BYTES as u64, &mut first) {
+                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => continue,
+                read => read.map_err(disk(segment.name.clone()))?,
+            }
             let lane = BatchHead::lane(segment.head.seed(), &first).filter(|lane| {
                 let is_known = self.flushed.contains_key(&(segment.head.start, *lane));
                 segment.head.number >= self.oldest && !is_known
@@ -584,7 +586,12 @@ fn says_nothing(segment: &Headed) -> RecoverError {
 
 fn read_all(segment: &Headed) -> Result<Vec<u8>, RecoverError> {
     let mut bytes = vec![0; segment.head.bytes as usize];
-    segment.file.read_at(0, &mut bytes).map_err(disk(segment.name.clone()))?;
+    // The zeros that it was filled with may be lost where nothing was written over them.
+    let read = segment.file.bytes().and_then(|there| {
+        let there = bytes.len().min(there as usize);
+        segment.file.read_at(0, &mut bytes[..there])
+    });
+    read.map_err(disk(segment.name.clone()))?;
     Ok(bytes)
 }
 

@@ -237,8 +237,7 @@ impl Segments {
     }
 
     /// Fills a file with zeros, up to the length of a segment: to append to one that is shorter
-    /// would make each sync write its length too. The length is durable when this returns, before
-    /// a head says that it is so long.
+    /// would make each sync write its length too.
     fn fill(&self, file: &dyn File) -> io::Result<()> {
         let end = u64::from(self.config.bytes);
         let mut at = file.bytes()?;
@@ -248,7 +247,7 @@ impl Segments {
             file.write_at(at, &zeros[..left])?;
             at += left as u64;
         }
-        file.sync()
+        Ok(())
     }
 
     /// The next segment for `lane` to write into. `None` if none is ready, or only the reserve is
