@@ -88,7 +88,7 @@ pub(crate) fn flush(layers: &Layers, now: Now, before_ns: u64) -> Result<Flushed
     let mut reached = Vec::new();
     for course in layers.journal.courses() {
         let spot = gather(layers, course, (before_ns, now), &mut gathered)?;
-        if spot > layers.journal.flushed(course) {
+        if spot > layers.journal.reached(course) {
             reached.push((course, spot));
         }
         if gathered.is_full() {
@@ -106,9 +106,7 @@ pub(crate) fn flush(layers: &Layers, now: Now, before_ns: u64) -> Result<Flushed
         }
     }
     let has_more = gathered.is_full();
-    for (course, spot) in reached {
-        layers.journal.set_flushed(course, spot);
-    }
+    layers.journal.set_reached(&reached);
     let (keys, bytes) = (gathered.changes.len() as u64, gathered.bytes as u64);
     Ok(Flushed { keys, bytes, has_more })
 }
@@ -120,7 +118,7 @@ fn gather(
     when: (u64, Now),
     gathered: &mut Gathered,
 ) -> Result<Spot, BackendError> {
-    let mut spot = layers.journal.flushed(course);
+    let mut spot = layers.journal.reached(course);
     while !gathered.is_full() {
         let Some(segment) = layers.journal.segment_from(course, spot.segment) else { break };
         spot = spot.max(segment.begin());

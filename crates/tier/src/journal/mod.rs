@@ -69,10 +69,23 @@ struct Lane {
     writer: Mutex<Writer>,
     /// The last position that is written.
     written: AtomicU64,
-    /// Everything of it before this is written back.
-    flushed: Mutex<Spot>,
+    flushed: Mutex<Progress>,
     /// What its writer had written when room was granted last, and how much was granted.
     granted: Mutex<(u64, u64)>,
+}
+
+/// How far a course is written back.
+///
+/// What is passed over because a newer change has taken its place may be lost only when that change
+/// is durable. So a place that was reached counts when all is durable that was written by then.
+#[derive(Clone, Copy, Default)]
+struct Progress {
+    /// Everything before this was looked at.
+    reached: Spot,
+    /// Everything before this counts when what is awaited is durable.
+    waits: Spot,
+    /// Everything before this is of no use any more.
+    counts: Spot,
 }
 
 /// What is written back in one order.
@@ -101,8 +114,10 @@ pub(crate) struct Journal {
     shared: Shared,
     lanes: Arc<Lanes>,
     of_lanes: Box<[Lane]>,
-    /// Everything of earlier starts before this is written back.
-    earlier: Mutex<Spot>,
+    earlier: Mutex<Progress>,
+    /// What the progress waits for, by lane: that everything up to these positions is durable.
+    /// `None`: nothing waits.
+    awaited: Mutex<Option<Vec<u64>>>,
     /// Segments with lower numbers are free.
     oldest: AtomicU32,
     clock_s: AtomicU32,
@@ -169,6 +184,7 @@ impl Journal {
             lanes,
             of_lanes,
             earlier: Mutex::default(),
+            awaited: Mutex::default(),
             oldest: AtomicU32::new(oldest),
             clock_s: AtomicU32::new(clock_s.max(now.expiry_s)),
             failure: OnceLock::new(),
@@ -224,6 +240,10 @@ impl Journal {
             let rewritten = writer.rewrite(&self.shared, &self.lanes, batch, moment);
             rewritten.map_err(refused)?;
         }
+        // The end must not survive without what it stands for, which may begin in another segment.
+        drop(writer);
+        self.sync_lane(first, now)?;
+        let mut writer = lock(&first.writer);
         let mut end = Vec::with_capacity(cuts.len() * CUT_BYTES);
         cuts.iter().for_each(|cut| encode_cut(cut, &mut end));
         self.shared.segments.prepare(1)?;
@@ -346,6 +366,7 @@ impl Journal {
         for (slice, state) in ceilings {
             self.shared.states.set_durable(slice, state.ceiling);
         }
+        self.settle();
         Ok(())
     }
 
@@ -444,12 +465,52 @@ impl Journal {
         }
     }
 
-    /// Everything of a course before `spot` is written back, durably: what that frees is free.
-    pub(crate) fn set_flushed(&self, course: Course, spot: Spot) {
-        *lock(self.flushed_of(course)) = spot;
+    /// Everything of each course before its place is written back, durably, or superseded by what
+    /// is written now.
+    pub(crate) fn set_reached(&self, reached: &[(Course, Spot)]) {
+        for (course, spot) in reached {
+            lock(self.flushed_of(*course)).reached = *spot;
+        }
+        self.settle();
+    }
+
+    /// What was reached counts where all is durable that was written then: what that frees is free.
+    fn settle(&self) {
+        let mut awaited = lock(&self.awaited);
+        loop {
+            let durable = |(lane, position): (&Lane, &u64)| lock(&lane.writer).durable >= *position;
+            match &*awaited {
+                Some(positions) if !self.of_lanes.iter().zip(positions).all(durable) => break,
+                Some(_) => {
+                    self.courses().for_each(|course| {
+                        let mut progress = lock(self.flushed_of(course));
+                        progress.counts = progress.waits;
+                    });
+                    *awaited = None;
+                    self.free();
+                }
+                None => {
+                    let mut waits = false;
+                    for course in self.courses() {
+                        let mut progress = lock(self.flushed_of(course));
+                        waits |= progress.reached > progress.waits;
+                        progress.waits = progress.reached;
+                    }
+                    if !waits {
+                        break;
+                    }
+                    let written = |lane: &Lane| lane.written.load(Ordering::Acquire);
+                    *awaited = Some(self.of_lanes.iter().map(written).collect());
+                }
+            }
+        }
+    }
+
+    /// Frees the segments that are of no use any more.
+    fn free(&self) {
         let done = |segment: &Segment, lane: Option<u8>| {
             let course = lane.map_or(Course::Earlier, Course::Lane);
-            segment.ends_before(*lock(self.flushed_of(course)))
+            segment.ends_before(lock(self.flushed_of(course)).counts)
         };
         let oldest = self.shared.segments.first_undone(self.first_kept(), done);
         self.oldest.fetch_max(oldest, Ordering::AcqRel);
@@ -457,7 +518,7 @@ impl Journal {
         self.of_lanes.iter().for_each(|lane| self.grant(lane));
     }
 
-    fn flushed_of(&self, course: Course) -> &Mutex<Spot> {
+    fn flushed_of(&self, course: Course) -> &Mutex<Progress> {
         match course {
             Course::Earlier => &self.earlier,
             Course::Lane(lane) => &self.of_lanes[usize::from(lane)].flushed,
@@ -470,9 +531,9 @@ impl Journal {
         [Course::Earlier].into_iter().chain(lanes)
     }
 
-    /// Everything of a course before this is written back.
-    pub(crate) fn flushed(&self, course: Course) -> Spot {
-        *lock(self.flushed_of(course))
+    /// Everything of a course before this was looked at.
+    pub(crate) fn reached(&self, course: Course) -> Spot {
+        lock(self.flushed_of(course)).reached
     }
 
     /// The first segment that the next start needs for what it says of slices: each lane has its
@@ -497,7 +558,7 @@ impl Journal {
         }
         for lane in &self.of_lanes {
             let mut writer = lock(&lane.writer);
-            let flushed = *lock(&lane.flushed);
+            let flushed = lock(&lane.flushed).counts;
             let is_idle = writer.open().is_none_or(|open| {
                 let end = open.written.load(Ordering::Acquire);
                 flushed >= Spot { segment: open.number(), offset: end }
@@ -560,7 +621,7 @@ impl Journal {
 
     fn moment(&self, lane: &Lane) -> Moment {
         Moment {
-            flushed: *lock(&lane.flushed),
+            flushed: lock(&lane.flushed).counts,
             oldest: self.oldest.load(Ordering::Acquire),
             clock_s: self.clock_s.load(Ordering::Relaxed),
         }

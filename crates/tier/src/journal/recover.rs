@@ -401,8 +401,7 @@ impl<'a> Reading<'a> {
         let rest = &bytes[end..];
         match of {
             Some(of) if self.cuts.contains_key(&of) => self.check_cut(segment, of, end)?,
-            Some(of) => self.look_ahead(segment, of, rest)?,
-            None => {}
+            _ => self.look_ahead(segment, rest)?,
         }
         if rest
             .first_chunk()
@@ -492,19 +491,16 @@ impl<'a> Reading<'a> {
     }
 
     /// Looks for a later batch after what is no batch.
-    fn look_ahead(
-        &mut self,
-        segment: &Headed,
-        of: (u32, u32),
-        rest: &[u8],
-    ) -> Result<(), RecoverError> {
+    fn look_ahead(&mut self, segment: &Headed, rest: &[u8]) -> Result<(), RecoverError> {
         let seed = segment.head.seed();
         let mut at = 1;
         while let Some(found) = rest.get(at..).and_then(|rest| find(rest, b"VXB1")) {
             at += found;
             if let Some((head, _)) = BatchHead::open(seed, &rest[at..])
                 && head.kind == Kind::Records
+                && !self.cuts.contains_key(&(segment.head.start, head.lane.into()))
             {
+                let of = (segment.head.start, u32::from(head.lane));
                 let stream = self.streams.entry(of).or_default();
                 let missing = stream.next.max(1);
                 stream.missing = Some(missing);
