@@ -66,7 +66,7 @@ impl Layers {
                     let below = self.below(key)?;
                     below.map(|stored| stored.touched(entry.version, entry.expiry_s))
                 }
-                Some(entry) => match self.from_journal(key, &entry)? {
+                Some(entry) => match self.in_journal(key, &entry)? {
                     Some(stored) => Some(stored),
                     // It was written back, or changed.
                     None => continue,
@@ -98,7 +98,7 @@ impl Layers {
 
     /// The item whose record the journal has at the place that `entry` names; `None` if it is not
     /// there any more.
-    fn from_journal(&self, key: &[u8], entry: &Entry) -> Result<Option<Stored>, BackendError> {
+    fn in_journal(&self, key: &[u8], entry: &Entry) -> Result<Option<Stored>, BackendError> {
         let segment = entry.place.segment;
         let read = self.journal.read(entry.place);
         let Some(bytes) = read.map_err(|error| unreadable(segment, &error))? else {

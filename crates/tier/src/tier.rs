@@ -202,7 +202,7 @@ impl Recovered {
         let TierConfig { journal_bytes: bytes, value_bytes_max, .. } = config;
         let layout = Layout::of(bytes, lanes.logs().count(), value_bytes_max);
         let layout = layout.map_err(|least| TierError::JournalTooShort { bytes, least })?;
-        let parts = Parts { lanes, index: index.clone(), hasher: hasher.clone(), layout };
+        let parts = Parts { lanes, index: index.clone(), hasher, layout };
         let journal = Journal::begin(found, parts, now).map_err(TierError::Disk)?;
         journal.set_level(level, config.ack.mark());
         Ok(Arc::new(Tier {

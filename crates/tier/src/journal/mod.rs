@@ -450,7 +450,7 @@ impl Journal {
         let usable = u64::from(config.bytes) - CHECKPOINT_BYTES_MAX as u64;
         let free = self.shared.segments.available() as u64 * usable / BYTES_PER_CHARGE;
         let index = &self.shared.index;
-        let entries = index.capacity().saturating_sub(index.len()) as u64;
+        let entries = index.capacity().saturating_sub(index.len());
         let room = (free.min(entries * CHARGE_MIN)) / count;
         let room = if self.failure.get().is_some() { 0 } else { room };
         lane.log.grant_after(lane.reader, written, room);

@@ -139,11 +139,11 @@ impl Contents {
 
     /// Makes any part of what is pending durable. Nothing is pending then.
     fn settle(&mut self, rng: &mut Rng) {
-        let lengths = self.pending.iter().filter_map(|it| match it {
+        let mut lengths = self.pending.iter().filter_map(|it| match it {
             Pending::Length(bytes) => Some(*bytes),
             Pending::Write { .. } => None,
         });
-        if let Some(bytes) = lengths.last().filter(|_| rng.below(2) == 0) {
+        if let Some(bytes) = lengths.next_back().filter(|_| rng.below(2) == 0) {
             Arc::make_mut(&mut self.durable).resize(bytes, 0);
         }
         // Of 64 sectors so many survive: often all or none.
@@ -176,6 +176,8 @@ struct State {
     durable_names: BTreeMap<String, usize>,
     /// Calls so far that change something.
     calls: u64,
+    /// Of those: what changed something else than the disk.
+    others: u64,
     stops_at: Option<u64>,
     is_stopped: bool,
     /// A fault, and how many calls of its kind go well before it.
@@ -256,6 +258,7 @@ impl SimDisk {
             names: BTreeMap::new(),
             durable_names: BTreeMap::new(),
             calls: 0,
+            others: 0,
             stops_at: None,
             is_stopped: false,
             fault: None,
@@ -306,8 +309,16 @@ impl SimDisk {
         match state.enter(Call::Other) {
             Entry::Stops if was_stopped => (false, false),
             Entry::Stops => (state.rng.below(2) == 0, false),
-            _ => (true, true),
+            _ => {
+                state.others += 1;
+                (true, true)
+            }
         }
+    }
+
+    /// How often [`SimDisk::enter`] has let something be carried out.
+    pub fn others(&self) -> u64 {
+        self.state().others
     }
 
     /// Lets one call fail, after `calls` others of its kind.
@@ -380,11 +391,6 @@ impl SimDisk {
     pub fn bytes_of(&self, name: &str) -> Arc<Vec<u8>> {
         let state = self.state();
         state.files[*state.names.get(name).expect("a file of this name")].current.clone()
-    }
-
-    /// The names of all files.
-    pub fn names(&self) -> Vec<String> {
-        self.state().names.keys().cloned().collect()
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

@@ -12,6 +12,7 @@ use base::{
 };
 use effects::{LaneId, Lanes, LanesConfig, Level, WorkerSink};
 use std::collections::HashMap;
+use std::fmt;
 use std::sync::Arc;
 use tier::{Ack, Backend, Loaded, Outcome, Recovered, Tier, TierConfig, TierError, Wanted};
 
@@ -74,6 +75,15 @@ pub enum Unreadable {
     /// It is never found out: what it needs is not written.
     Again,
     Error(String),
+}
+
+impl fmt::Display for Unreadable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Again => f.write_str("what it needs is not written"),
+            Self::Error(error) => f.write_str(error),
+        }
+    }
 }
 
 /// A cell that runs.

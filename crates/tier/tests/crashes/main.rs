@@ -7,6 +7,8 @@
 //! | `model` | what each key may have |
 //! | `life` | one life of a cell |
 //! | `world` | random lives |
+//! | `few` | all short histories |
+//! | `single` | what a random life meets too seldom |
 //!
 //! `CRASH_SEEDS` sets how many seeds each random test takes, and `CRASH_SEED` which one alone.
 #![cfg(not(any(loom, shuttle)))]
@@ -15,8 +17,10 @@
 mod disk;
 
 mod below;
+mod few;
 mod life;
 mod model;
+mod single;
 mod world;
 
 use life::Config;

@@ -59,6 +59,7 @@ impl fmt::Debug for Item {
 pub type KeyState = Option<Item>;
 
 /// What one key may have.
+#[derive(Clone, Debug)]
 pub struct KeyModel {
     pub key: Vec<u8>,
     pub slice: SliceId,
@@ -140,10 +141,5 @@ impl KeyModel {
     pub fn known(&self) -> Option<&KeyState> {
         let (at, state) = self.last();
         (*at > 0 || self.history.len() == 1).then_some(state)
-    }
-
-    /// Whether `found` is any state that it may ever have had since it was read last.
-    pub fn had(&self, found: &Item) -> bool {
-        self.history.iter().any(|(_, state)| state.as_ref() == Some(found))
     }
 }

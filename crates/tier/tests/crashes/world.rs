@@ -272,6 +272,23 @@ impl World {
         }
         self.note_durable(life);
         self.check_all(life);
+        self.check_below();
+        // What is written back makes room.
+        for round in 0..10 {
+            let item = self.item();
+            match life.set(&mut self.given, &mut self.keys[0], item) {
+                Ok(()) => break,
+                Err(refused) if round == 9 => {
+                    self.fail(&format!("{refused:?} when all is drained"))
+                }
+                Err(_) => _ = life.drain(self.now),
+            }
+        }
+        life.sink.end_batch();
+    }
+
+    /// Below lies what the model has.
+    fn check_below(&self) {
         let records = self.backend.memory.records();
         for key in &self.keys {
             let record = records.get(&key.key).map(|record| {
@@ -438,7 +455,7 @@ impl World {
                 if may_fail || is_stuck {
                     return None;
                 }
-                self.fail(&format!("key {at} cannot be read: {why:?}"));
+                self.fail(&format!("key {at} cannot be read: {why}"));
             }
         };
         self.counts.reads += 1;
