@@ -83,83 +83,47 @@ pub struct Flushed {
     pub has_more: bool,
 }
 
-/// What is written back, up to where, and what the next round goes on from.
-#[derive(Default)]
-pub(crate) struct Flusher {
-    /// By course, everything before is written back, or superseded.
-    reached: Vec<(Course, Spot)>,
-    /// How many syncs had begun then: what has superseded it is durable when a later one has ended.
-    syncs: u64,
-}
-
-impl Flusher {
-    /// Writes back what has been durable since `before_ns`: as much as one call of the backend
-    /// should take.
-    pub(crate) fn flush(
-        &mut self,
-        layers: &Layers,
-        now: Now,
-        before_ns: u64,
-    ) -> Result<Flushed, BackendError> {
-        self.release(layers);
-        let mut gathered = Gathered::default();
-        let courses: Vec<_> = layers.journal.courses().collect();
-        // Before anything is gathered: a touch that comes later is behind the end of its course.
-        let ends: Vec<_> = courses.iter().map(|course| layers.journal.end_of(*course)).collect();
-        let mut reached = Vec::with_capacity(courses.len());
-        for (course, end) in courses.into_iter().zip(ends) {
-            let from = self.reached_in(layers, course);
-            let spot = match gathered.is_full() {
-                true => from,
-                false => gather(layers, course, (from, end), (before_ns, now), &mut gathered)?,
-            };
+/// Writes back what has been durable since `before_ns`: as much as one call of the backend should
+/// take.
+pub(crate) fn flush(layers: &Layers, now: Now, before_ns: u64) -> Result<Flushed, BackendError> {
+    let mut gathered = Gathered::default();
+    let mut reached = Vec::new();
+    // Before anything is gathered: a touch that comes later stands after the end of its course.
+    let ends = layers.journal.courses().map(|course| (course, layers.journal.end_of(course)));
+    for (course, end) in ends.collect::<Vec<_>>() {
+        let spot = gather(layers, course, end, (before_ns, now), &mut gathered)?;
+        if spot > layers.journal.reached(course) {
             reached.push((course, spot));
         }
-        if !gathered.changes.is_empty() {
-            let changes = gathered.changes.iter().map(|back| match &back.record {
-                Some(record) => Change::Put { key: &back.key, record },
-                None => Change::Delete { key: &back.key },
-            });
-            layers.backend.apply(&changes.collect::<Vec<_>>())?;
-            for back in &gathered.changes {
-                layers.index.written_back(back.hash, back.place, back.version);
-            }
-        }
-        if reached != self.reached {
-            (self.reached, self.syncs) = (reached, layers.journal.syncs_begun());
-        }
-        let (keys, bytes) = (gathered.changes.len() as u64, gathered.bytes as u64);
-        Ok(Flushed { keys, bytes, has_more: gathered.is_full() })
-    }
-
-    /// Where a course is gathered from.
-    fn reached_in(&self, layers: &Layers, course: Course) -> Spot {
-        let reached = self.reached.iter().find(|(of, _)| *of == course);
-        reached.map_or_else(|| layers.journal.flushed(course), |(_, spot)| *spot)
-    }
-
-    /// Frees what was written back or superseded, once what has superseded it is durable: a power
-    /// cut would take both otherwise.
-    fn release(&mut self, layers: &Layers) {
-        if layers.journal.syncs_ended() <= self.syncs {
-            return;
-        }
-        for (course, spot) in &self.reached {
-            if *spot > layers.journal.flushed(*course) {
-                layers.journal.set_flushed(*course, *spot);
-            }
+        if gathered.is_full() {
+            break;
         }
     }
+    if !gathered.changes.is_empty() {
+        let changes = gathered.changes.iter().map(|back| match &back.record {
+            Some(record) => Change::Put { key: &back.key, record },
+            None => Change::Delete { key: &back.key },
+        });
+        layers.backend.apply(&changes.collect::<Vec<_>>())?;
+        for back in &gathered.changes {
+            layers.index.written_back(back.hash, back.place, back.version);
+        }
+    }
+    let has_more = gathered.is_full();
+    layers.journal.set_reached(&reached);
+    let (keys, bytes) = (gathered.changes.len() as u64, gathered.bytes as u64);
+    Ok(Flushed { keys, bytes, has_more })
 }
 
-/// Gathers from one course, between two spots. Returns up to where it is gathered.
+/// Gathers from one course, at most to its `end`. Returns up to where it is gathered.
 fn gather(
     layers: &Layers,
     course: Course,
-    (mut spot, end): (Spot, Spot),
+    end: Spot,
     (before_ns, now): (u64, Now),
     gathered: &mut Gathered,
 ) -> Result<Spot, BackendError> {
+    let mut spot = layers.journal.reached(course);
     while !gathered.is_full() {
         let Some(segment) = layers.journal.segment_from(course, spot.segment) else { break };
         spot = spot.max(segment.begin());

@@ -11,13 +11,12 @@
 
 use crate::backend::{Backend, BackendError};
 use crate::disk::Disk;
-use crate::flusher::{Flushed, Flusher};
+use crate::flusher::{self, Flushed};
 use crate::index::Index;
 use crate::journal::{Found, Journal, JournalId, Layout, Parts, RecoverError, recover};
 use crate::key::KeyHasher;
 use crate::layers::{self, Layers, Loaded};
 use crate::lookups::{Begun, Finished, Lookups, Outcome, Ticket};
-use crate::sync::{Mutex, lock};
 use base::{Now, SLICES, SliceId, Version};
 use effects::{LaneId, Lanes, Level, Mark, Observer};
 use std::fmt;
@@ -211,7 +210,6 @@ impl Recovered {
             lookups: Lookups::new(config.lookups_max, config.missing_max),
             config,
             now_ns: AtomicU64::new(now.mono_ns),
-            flusher: Mutex::default(),
             counters: Counters::default(),
         }))
     }
@@ -298,7 +296,6 @@ pub struct Tier {
     config: TierConfig,
     /// The moment of the last call that knew it.
     now_ns: AtomicU64,
-    flusher: Mutex<Flusher>,
     counters: Counters,
 }
 
@@ -397,7 +394,7 @@ impl Tier {
             true => u64::MAX,
             false => now.mono_ns.saturating_sub(self.config.age_ns),
         };
-        let flushed = lock(&self.flusher).flush(&self.layers, now, before_ns)?;
+        let flushed = flusher::flush(&self.layers, now, before_ns)?;
         self.counters.flushed_keys.fetch_add(flushed.keys, Ordering::Relaxed);
         self.counters.flushed_bytes.fetch_add(flushed.bytes, Ordering::Relaxed);
         if let Err(error) = self.layers.journal.roll_idle() {

@@ -52,6 +52,9 @@ use std::sync::{Arc, OnceLock};
 /// what is left.
 const READS_MAX: usize = 32;
 
+/// After the disk has refused a segment, the next try comes so much later.
+const REFUSED_NS: u64 = 1_000_000_000;
+
 /// A segment is at most this long.
 const SEGMENT_BYTES_MAX: u64 = 64 << 20;
 
@@ -75,10 +78,23 @@ struct Lane {
     /// The last position that is written, and that is durable.
     written: AtomicU64,
     durable: AtomicU64,
-    /// Everything of it before this is written back.
-    flushed: Mutex<Spot>,
+    flushed: Mutex<Progress>,
     /// What its writer had written when room was granted last, and how much was granted.
     granted: Mutex<(u64, u64)>,
+}
+
+/// How far a course is written back.
+///
+/// What is passed over because a newer change has taken its place may be lost only when that change
+/// is durable. So a place that was reached counts when all is durable that the logs had by then.
+#[derive(Clone, Copy, Default)]
+struct Progress {
+    /// Everything before this was looked at.
+    reached: Spot,
+    /// Everything before this counts when what is awaited is durable.
+    waits: Spot,
+    /// Everything before this is of no use any more.
+    counts: Spot,
 }
 
 /// What is written back in one order.
@@ -110,16 +126,15 @@ pub(crate) struct Journal {
     shared: Shared,
     lanes: Arc<Lanes>,
     of_lanes: Box<[Lane]>,
-    /// Everything of earlier starts before this is written back.
-    earlier: Mutex<Spot>,
+    earlier: Mutex<Progress>,
+    /// What the progress waits for, by lane: that everything up to these positions is durable.
+    /// `None`: nothing waits.
+    awaited: Mutex<Option<Vec<u64>>>,
     clock_s: AtomicU32,
-    /// How many syncs of all lanes have begun, and how many of them have ended well.
-    begun: AtomicU64,
-    ended: AtomicU64,
     /// Whether a lane found no segment.
     wants_segments: AtomicBool,
-    /// Why the last segment could not be made ready, if it could not.
-    unprepared: Mutex<Option<String>>,
+    /// Where the disk has refused a segment, none is made before this moment.
+    refused_ns: AtomicU64,
     /// Is called with a lane of which more is written, or durable.
     notify: OnceLock<Notify>,
     /// Why nothing is written any more.
@@ -185,11 +200,10 @@ impl Journal {
             lanes,
             of_lanes,
             earlier: Mutex::default(),
+            awaited: Mutex::default(),
             clock_s: AtomicU32::new(clock_s.max(now.expiry_s)),
-            begun: AtomicU64::new(0),
-            ended: AtomicU64::new(0),
             wants_segments: AtomicBool::new(false),
-            unprepared: Mutex::default(),
+            refused_ns: AtomicU64::new(0),
             notify: OnceLock::new(),
             failure: OnceLock::new(),
         };
@@ -248,6 +262,10 @@ impl Journal {
             let rewritten = writer.rewrite(&self.shared, &self.lanes, batch, moment);
             rewritten.map_err(refused)?;
         }
+        // The end must not survive without what it stands for, which may begin in another segment.
+        drop(writer);
+        self.sync_lane(first, now)?;
+        let mut writer = lock(&first.writer);
         let mut end = Vec::with_capacity(cuts.len() * CUT_BYTES);
         cuts.iter().for_each(|cut| encode_cut(cut, &mut end));
         self.shared.segments.prepare(1)?;
@@ -374,7 +392,7 @@ impl Journal {
     /// Makes what is written durable, and segments ready. Called by one thread alone.
     pub(crate) fn sync(&self, now: Now) {
         self.clock_s.fetch_max(now.expiry_s, Ordering::Relaxed);
-        self.prepare();
+        self.prepare(now);
         self.write();
         if self.failure.get().is_none()
             && let Err(error) = self.try_sync(now)
@@ -385,15 +403,19 @@ impl Journal {
 
     /// Makes segments ready. Where that is refused, lanes wait for a segment, as where the journal
     /// is full.
-    fn prepare(&self) {
+    fn prepare(&self, now: Now) {
         let segments = &self.shared.segments;
+        if segments.refusal().is_some() && now.mono_ns < self.refused_ns.load(Ordering::Relaxed) {
+            return;
+        }
+        self.refused_ns.store(now.mono_ns + REFUSED_NS, Ordering::Relaxed);
         self.wants_segments.store(false, Ordering::Release);
-        let prepared = segments.prepare(segments.config().ready);
-        *lock(&self.unprepared) = prepared.err().map(|error| error.to_string());
+        if let Err(error) = segments.prepare(segments.config().ready) {
+            self.fail(&error);
+        }
     }
 
     fn try_sync(&self, now: Now) -> io::Result<()> {
-        let begun = self.begun.fetch_add(1, Ordering::AcqRel) + 1;
         let ceilings = match self.shared.states.needs_ceilings() {
             true => self.write_ceilings()?,
             false => Vec::new(),
@@ -404,18 +426,8 @@ impl Journal {
         for (slice, state) in ceilings {
             self.shared.states.set_durable(slice, state.ceiling);
         }
-        self.ended.store(begun, Ordering::Release);
+        self.settle();
         Ok(())
-    }
-
-    /// How many syncs have begun. One that begins later makes durable all that is written now.
-    pub(crate) fn syncs_begun(&self) -> u64 {
-        self.begun.load(Ordering::Acquire)
-    }
-
-    /// How many have ended well.
-    pub(crate) fn syncs_ended(&self) -> u64 {
-        self.ended.load(Ordering::Acquire)
     }
 
     /// Writes higher ceilings, into the lanes of their slices. Returns those that are written.
@@ -510,19 +522,61 @@ impl Journal {
         }
     }
 
-    /// Everything of a course before `spot` is written back, durably: what that frees is free.
-    pub(crate) fn set_flushed(&self, course: Course, spot: Spot) {
-        *lock(self.flushed_of(course)) = spot;
+    /// Everything of each course before its place is written back, durably, or superseded by what
+    /// the logs have now.
+    pub(crate) fn set_reached(&self, reached: &[(Course, Spot)]) {
+        for (course, spot) in reached {
+            lock(self.flushed_of(*course)).reached = *spot;
+        }
+        self.settle();
+    }
+
+    /// What was reached counts where all is durable that the logs had then: what that frees is free.
+    fn settle(&self) {
+        let mut awaited = lock(&self.awaited);
+        loop {
+            let durable = |(lane, position): (&Lane, &u64)| {
+                lane.durable.load(Ordering::Acquire) >= *position
+            };
+            match &*awaited {
+                Some(positions) if !self.of_lanes.iter().zip(positions).all(durable) => break,
+                Some(_) => {
+                    self.courses().for_each(|course| {
+                        let mut progress = lock(self.flushed_of(course));
+                        progress.counts = progress.waits;
+                    });
+                    *awaited = None;
+                    self.free();
+                }
+                None => {
+                    let mut waits = false;
+                    for course in self.courses() {
+                        let mut progress = lock(self.flushed_of(course));
+                        waits |= progress.reached > progress.waits;
+                        progress.waits = progress.reached;
+                    }
+                    if !waits {
+                        break;
+                    }
+                    let ends = self.of_lanes.iter().map(|lane| lane.log.end());
+                    *awaited = Some(ends.collect());
+                }
+            }
+        }
+    }
+
+    /// Frees the segments that are of no use any more.
+    fn free(&self) {
         let done = |segment: &Segment, lane: Option<u8>| {
             let course = lane.map_or(Course::Earlier, Course::Lane);
-            segment.ends_before(*lock(self.flushed_of(course)))
+            segment.ends_before(lock(self.flushed_of(course)).counts)
         };
         let oldest = self.shared.segments.first_undone(self.first_kept(), done);
         self.shared.segments.free_before(oldest);
         self.of_lanes.iter().for_each(|lane| self.grant(lane));
     }
 
-    fn flushed_of(&self, course: Course) -> &Mutex<Spot> {
+    fn flushed_of(&self, course: Course) -> &Mutex<Progress> {
         match course {
             Course::Earlier => &self.earlier,
             Course::Lane(lane) => &self.of_lanes[usize::from(lane)].flushed,
@@ -535,9 +589,9 @@ impl Journal {
         [Course::Earlier].into_iter().chain(lanes)
     }
 
-    /// Everything of a course before this is written back.
-    pub(crate) fn flushed(&self, course: Course) -> Spot {
-        *lock(self.flushed_of(course))
+    /// Everything of a course before this was looked at.
+    pub(crate) fn reached(&self, course: Course) -> Spot {
+        lock(self.flushed_of(course)).reached
     }
 
     /// The first segment that the next start needs for what it says of slices: each lane has its
@@ -556,7 +610,8 @@ impl Journal {
     /// segments are left.
     pub(crate) fn roll_idle(&self) -> io::Result<()> {
         let segments = &self.shared.segments;
-        if segments.available() * 2 > segments.config().count_max {
+        let are_enough = segments.available() * 2 > segments.config().count_max;
+        if are_enough || self.failure.get().is_some() {
             return Ok(());
         }
         for lane in &self.of_lanes {
@@ -566,7 +621,7 @@ impl Journal {
     }
 
     fn roll_if_idle(&self, lane: &Lane, writer: &mut Writer) -> io::Result<()> {
-        let flushed = *lock(&lane.flushed);
+        let flushed = lock(&lane.flushed).counts;
         let is_idle = writer.open().is_none_or(|open| {
             let end = open.written.load(Ordering::Acquire);
             flushed >= Spot { segment: open.number(), offset: end }
@@ -576,7 +631,11 @@ impl Journal {
         }
         match writer.roll(&self.shared, &self.lanes, self.moment(lane), true) {
             Ok(_) | Err(Stuck::NoSegment) => Ok(()),
-            Err(Stuck::Disk(error)) => Err(error),
+            Err(Stuck::Disk(error)) => {
+                // Its segment has no checkpoint.
+                self.fail(&error);
+                Err(error)
+            }
         }
     }
 
@@ -617,7 +676,7 @@ impl Journal {
 
     /// Why no segment can be made ready.
     pub(crate) fn unprepared(&self) -> Option<String> {
-        lock(&self.unprepared).clone()
+        self.shared.segments.refusal()
     }
 
     /// Why nothing is written any more.
@@ -634,7 +693,7 @@ impl Journal {
 
     fn moment(&self, lane: &Lane) -> Moment {
         Moment {
-            flushed: *lock(&lane.flushed),
+            flushed: lock(&lane.flushed).counts,
             oldest: self.shared.segments.oldest(),
             clock_s: self.clock_s.load(Ordering::Relaxed),
         }

@@ -160,7 +160,6 @@ impl<'a> Reading<'a> {
         free: Vec<(String, Arc<dyn File>)>,
         (index, hasher): (&'a Index, &'a KeyHasher),
     ) -> Self {
-        let oldest = segments.iter().map(|it| it.head.oldest).max().unwrap_or(0);
         Self {
             disk,
             journal,
@@ -171,7 +170,7 @@ impl<'a> Reading<'a> {
             index,
             hasher,
             states: vec![SliceState::default(); SLICES],
-            oldest,
+            oldest: 0,
             clock_s: 0,
             flushed: BTreeMap::new(),
             cuts: BTreeMap::new(),
@@ -256,8 +255,10 @@ impl<'a> Reading<'a> {
         Ok(())
     }
 
-    /// What the last segment of each lane says was written back.
+    /// What the last segment of each lane says was written back, and what the heads say was free
+    /// before a file was used again.
     fn find_flushed(&mut self) -> Result<(), RecoverError> {
+        self.oldest = self.segments.iter().map(|it| it.head.oldest).max().unwrap_or(0);
         for segment in self.segments.iter().rev() {
             let mut first = [0; BATCH_HEAD_BYTES];
             match segment.file.read_at(SEGMENT_HEAD_BYTES as u64, &mut first) {
@@ -318,8 +319,7 @@ impl<'a> Reading<'a> {
         let rest = &bytes[end..];
         match of {
             Some(of) if self.cuts.contains_key(&of) => self.check_cut(segment, of, end)?,
-            Some(of) => self.look_ahead(segment, of, rest)?,
-            None => {}
+            _ => self.look_ahead(segment, rest)?,
         }
         if rest
             .first_chunk()
@@ -409,12 +409,7 @@ impl<'a> Reading<'a> {
     }
 
     /// Looks for a later batch after what is no batch.
-    fn look_ahead(
-        &mut self,
-        segment: &Headed,
-        of: (u32, u32),
-        rest: &[u8],
-    ) -> Result<(), RecoverError> {
+    fn look_ahead(&mut self, segment: &Headed, rest: &[u8]) -> Result<(), RecoverError> {
         let seed = segment.head.seed();
         let mut at = 1;
         while let Some(found) = rest.get(at..).and_then(|rest| find(rest, b"VXB1")) {
@@ -423,7 +418,9 @@ impl<'a> Reading<'a> {
             if rest[at..].first_chunk().is_some_and(is_head)
                 && let Some((head, _)) = BatchHead::open(seed, &rest[at..])
                 && head.kind == Kind::Records
+                && !self.cuts.contains_key(&(segment.head.start, head.lane.into()))
             {
+                let of = (segment.head.start, u32::from(head.lane));
                 let stream = self.streams.entry(of).or_default();
                 let missing = stream.next.max(1);
                 stream.missing = Some(missing);

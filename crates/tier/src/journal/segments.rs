@@ -136,6 +136,8 @@ struct Table {
     next_number: u32,
     next_name: u32,
     follows_end: bool,
+    /// Why no file of the length of a segment could be had, when that was tried last.
+    refusal: Option<String>,
 }
 
 pub(crate) struct Segments {
@@ -168,7 +170,8 @@ impl Segments {
         let files = live.len() + free.len();
         let live = live.into_iter().map(|it| (it.number(), Arc::new(it))).collect();
         let (ready, free) = (VecDeque::new(), VecDeque::from(free));
-        let table = Table { ready, free, files, next_number, next_name, follows_end: false };
+        let (follows_end, refusal) = (false, None);
+        let table = Table { ready, free, files, next_number, next_name, follows_end, refusal };
         let oldest = AtomicU32::new(oldest);
         Self { disk, config, table: Mutex::new(table), oldest, live: RwLock::new(live) }
     }
@@ -199,7 +202,7 @@ impl Segments {
     /// disk, so it is not called where requests wait. Returns whether enough are ready.
     ///
     /// # Errors
-    /// When the disk refuses.
+    /// When a head cannot be written: no segment may be made ready after that.
     pub(crate) fn prepare(&self, ready: usize) -> io::Result<bool> {
         loop {
             let mut table = lock(&self.table);
@@ -217,20 +220,26 @@ impl Segments {
             let oldest = self.oldest.load(Ordering::Acquire);
             let head = SegmentHead { journal, start, number, bytes, follows_end, oldest };
             let is_new = reused.is_none();
-            let named = reused.as_ref().map_or_else(|| name_of(name), |(name, _)| name.clone());
-            let made = self.make(&head, &named, reused.as_ref().map(|(_, file)| file));
-            let mut table = lock(&self.table);
-            let (name, file) = match made {
-                Ok(file) => (named, file),
+            let (name, made) = match &reused {
+                Some((name, file)) => (name.clone(), Ok(file.clone())),
+                None => (name_of(name), self.disk.open(&name_of(name))),
+            };
+            let filled = made.and_then(|file| self.fill(&*file).map(|()| file));
+            let file = match filled {
+                Ok(file) => file,
                 Err(error) => {
-                    // One that was used before keeps its place, so that no number is left out.
-                    reused.into_iter().for_each(|file| table.free.push_front(file));
-                    if is_new {
-                        let _ = self.disk.remove(&named);
-                    }
-                    return Err(error);
+                    self.refuse(reused, &name, &error);
+                    return Ok(false);
                 }
             };
+            // After an error the number may stand on the disk.
+            file.write_at(0, &head.encode())?;
+            file.sync()?;
+            if is_new {
+                self.disk.sync_directory()?;
+            }
+            let mut table = lock(&self.table);
+            table.refusal = None;
             table.files += usize::from(is_new);
             table.next_name += u32::from(is_new);
             table.next_number += 1;
@@ -238,34 +247,34 @@ impl Segments {
         }
     }
 
-    /// Makes a segment of a new file, or of one that was used before. It is filled with zeros up to
-    /// its length: to append to one that is shorter would make each sync write its length too.
-    fn make(
-        &self,
-        head: &SegmentHead,
-        name: &str,
-        used: Option<&Arc<dyn File>>,
-    ) -> io::Result<Arc<dyn File>> {
-        let file = match used {
-            Some(file) => file.clone(),
-            None => self.disk.open(name)?,
-        };
-        let bytes = u64::from(head.bytes);
+    /// Fills a file with zeros, up to the length of a segment: to append to one that is shorter
+    /// would make each sync write its length too. The length is durable before a head says that the
+    /// file is so long.
+    fn fill(&self, file: &dyn File) -> io::Result<()> {
+        let end = u64::from(self.config.bytes);
         let mut at = file.bytes()?;
-        let zeros = vec![0; ZEROS_BYTES.min(head.bytes as usize)];
-        while at < bytes {
-            let left = (bytes - at).min(zeros.len() as u64) as usize;
+        let zeros = vec![0; ZEROS_BYTES.min(end.saturating_sub(at) as usize)];
+        while at < end {
+            let left = (end - at).min(zeros.len() as u64) as usize;
             file.write_at(at, &zeros[..left])?;
             at += left as u64;
         }
-        // Before a head says that it is so long.
-        file.sync()?;
-        file.write_at(0, &head.encode())?;
-        file.sync()?;
-        if used.is_none() {
-            self.disk.sync_directory()?;
+        file.sync()
+    }
+
+    /// No file could be had: it is tried again later. What there is of a new one is removed.
+    fn refuse(&self, reused: Option<(String, Arc<dyn File>)>, name: &str, error: &io::Error) {
+        if reused.is_none() {
+            let _ = self.disk.remove(name);
         }
-        Ok(file)
+        let mut table = lock(&self.table);
+        reused.into_iter().for_each(|file| table.free.push_front(file));
+        table.refusal = Some(format!("{name}: {error}"));
+    }
+
+    /// Why no file of the length of a segment could be had.
+    pub(crate) fn refusal(&self) -> Option<String> {
+        lock(&self.table).refusal.clone()
     }
 
     /// The next segment for `lane` to write into. `None` if none is ready, or only the reserve is

@@ -1,0 +1,526 @@
+//! A disk in memory that loses what was not synced, tears writes, and fails where a test wants it.
+//!
+//! ```text
+//! write --> pending --sync--> durable          what is read:   durable + pending
+//!              |                               after the power was cut:
+//!              +--a sync that fails: each           durable + some sectors of pending
+//!                 sector is durable or lost,
+//!                 and clean all the same
+//! ```
+//!
+//! A sector of 512 bytes survives as it was after some of its pending writes, or as it was when it
+//! was durable: each sector on its own, in no order. So does each name of the directory. A file is
+//! as long as its last sector that survives, if nothing longer was durable.
+//!
+//! Calls that change something are numbered. A test lets the machine stop at one of them: that call
+//! and all later ones fail, until [`SimDisk::kill`] or [`SimDisk::cut_power`].
+
+use measure::rng::Rng;
+use std::collections::BTreeMap;
+use std::io::{self, ErrorKind};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tier::{Disk, File};
+
+/// Bytes that are written as one, or not at all.
+const SECTOR: usize = 512;
+
+/// How one call fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// A write fails. Nothing is written.
+    Write,
+    /// A write fails when a part is written.
+    ShortWrite,
+    /// A write finds no space. Nothing is written.
+    NoSpace,
+    /// A sync of a file fails. Each sector may be lost, and is clean.
+    Sync,
+    /// A sync of the directory fails.
+    SyncDirectory,
+    /// A read fails.
+    Read,
+}
+
+/// What a call of the disk does.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Call {
+    Write,
+    Sync,
+    SyncDirectory,
+    Read,
+    Other,
+}
+
+impl Fault {
+    fn hits(self, call: Call) -> bool {
+        match self {
+            Self::Write | Self::ShortWrite | Self::NoSpace => call == Call::Write,
+            Self::Sync => call == Call::Sync,
+            Self::SyncDirectory => call == Call::SyncDirectory,
+            Self::Read => call == Call::Read,
+        }
+    }
+}
+
+/// What stands before a call.
+enum Entry {
+    Goes,
+    Fails(Fault),
+    /// The machine stops in it.
+    Stops,
+}
+
+/// A change of a file that is not durable.
+#[derive(Clone)]
+enum Pending {
+    Write { at: usize, bytes: Arc<[u8]> },
+    Length(usize),
+}
+
+#[derive(Clone, Default)]
+struct Contents {
+    durable: Arc<Vec<u8>>,
+    /// What is read.
+    current: Arc<Vec<u8>>,
+    pending: Vec<Pending>,
+}
+
+/// The pending writes of one sector: the file, the sector, and the writes by their numbers.
+struct Sector {
+    file: usize,
+    sector: usize,
+    writes: Vec<usize>,
+}
+
+impl Contents {
+    fn write(&mut self, at: usize, bytes: &[u8]) {
+        put(Arc::make_mut(&mut self.current), at, bytes);
+        self.pending.push(Pending::Write { at, bytes: bytes.into() });
+    }
+
+    fn set_bytes(&mut self, bytes: usize) {
+        Arc::make_mut(&mut self.current).resize(bytes, 0);
+        self.pending.push(Pending::Length(bytes));
+    }
+
+    /// Makes what is pending durable. What an earlier sync has lost stays lost.
+    fn sync(&mut self) {
+        for pending in std::mem::take(&mut self.pending) {
+            let durable = Arc::make_mut(&mut self.durable);
+            match pending {
+                Pending::Write { at, bytes } => put(durable, at, &bytes),
+                Pending::Length(bytes) => durable.resize(bytes, 0),
+            }
+        }
+    }
+
+    /// The sectors with pending writes, and which writes these are.
+    fn sectors(&self) -> BTreeMap<usize, Vec<usize>> {
+        let mut sectors: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+        for (number, pending) in self.pending.iter().enumerate() {
+            let Pending::Write { at, bytes } = pending else { continue };
+            for sector in at / SECTOR..(at + bytes.len()).div_ceil(SECTOR) {
+                sectors.entry(sector).or_default().push(number);
+            }
+        }
+        sectors
+    }
+
+    /// Makes the first `count` pending writes of a sector durable.
+    fn keep(&mut self, sector: usize, writes: &[usize], count: usize) {
+        let durable = Arc::make_mut(&mut self.durable);
+        for write in &writes[..count] {
+            let Pending::Write { at, bytes } = &self.pending[*write] else { continue };
+            let from = (sector * SECTOR).max(*at);
+            let to = ((sector + 1) * SECTOR).min(at + bytes.len());
+            put(durable, from, &bytes[from - at..to - at]);
+        }
+    }
+
+    /// Makes any part of what is pending durable. Nothing is pending then.
+    fn settle(&mut self, rng: &mut Rng) {
+        let mut lengths = self.pending.iter().filter_map(|it| match it {
+            Pending::Length(bytes) => Some(*bytes),
+            Pending::Write { .. } => None,
+        });
+        if let Some(bytes) = lengths.next_back().filter(|_| rng.below(2) == 0) {
+            Arc::make_mut(&mut self.durable).resize(bytes, 0);
+        }
+        // Of 64 sectors so many survive: often all or none.
+        let odds = [0, 0, 2, 32, 62, 64, 64, 64][rng.below(8) as usize];
+        for (sector, writes) in self.sectors() {
+            if rng.below(64) < odds {
+                let count = match rng.below(4) {
+                    0 => rng.below(writes.len() as u64 + 1) as usize,
+                    _ => writes.len(),
+                };
+                self.keep(sector, &writes, count);
+            }
+        }
+        self.pending.clear();
+    }
+}
+
+/// Writes into a file, which becomes longer if it must.
+fn put(file: &mut Vec<u8>, at: usize, bytes: &[u8]) {
+    if file.len() < at + bytes.len() {
+        file.resize(at + bytes.len(), 0);
+    }
+    file[at..at + bytes.len()].copy_from_slice(bytes);
+}
+
+#[derive(Clone)]
+struct State {
+    files: Vec<Contents>,
+    names: BTreeMap<String, usize>,
+    durable_names: BTreeMap<String, usize>,
+    /// Calls so far that change something.
+    calls: u64,
+    /// Of those: what changed something else than the disk.
+    others: u64,
+    stops_at: Option<u64>,
+    is_stopped: bool,
+    /// A fault, and how many calls of its kind go well before it.
+    fault: Option<(Fault, u64)>,
+    rng: Rng,
+    /// The disk before each call, if a test wants that.
+    record: Option<Vec<State>>,
+}
+
+impl State {
+    fn enter(&mut self, call: Call) -> Entry {
+        if self.is_stopped {
+            return Entry::Stops;
+        }
+        if call != Call::Read {
+            if self.record.is_some() {
+                let before = Self { record: None, ..self.clone_without_record() };
+                self.record.as_mut().expect("it is there").push(before);
+            }
+            self.calls += 1;
+            if self.stops_at.is_some_and(|at| self.calls >= at) {
+                self.is_stopped = true;
+                return Entry::Stops;
+            }
+        }
+        if let Some((fault, left)) = self.fault.filter(|(fault, _)| fault.hits(call)) {
+            self.fault = left.checked_sub(1).map(|left| (fault, left));
+            if left == 0 {
+                return Entry::Fails(fault);
+            }
+        }
+        Entry::Goes
+    }
+
+    fn clone_without_record(&mut self) -> Self {
+        let record = self.record.take();
+        let clone = self.clone();
+        self.record = record;
+        clone
+    }
+
+    /// All sectors with pending writes.
+    fn sectors(&self) -> Vec<Sector> {
+        let of = |(file, contents): (usize, &Contents)| {
+            let sectors = contents.sectors().into_iter();
+            sectors.map(move |(sector, writes)| Sector { file, sector, writes }).collect::<Vec<_>>()
+        };
+        self.files.iter().enumerate().flat_map(of).collect()
+    }
+
+    fn reboot(&mut self) {
+        self.files.iter_mut().for_each(|file| {
+            file.pending.clear();
+            file.current = file.durable.clone();
+        });
+        self.names = self.durable_names.clone();
+        self.run();
+    }
+
+    fn run(&mut self) {
+        (self.is_stopped, self.stops_at, self.fault) = (false, None, None);
+    }
+}
+
+fn stopped() -> io::Error {
+    io::Error::other("the machine has stopped")
+}
+
+/// A directory of files. A clone is the same disk.
+#[derive(Clone)]
+pub struct SimDisk(Arc<Mutex<State>>);
+
+impl SimDisk {
+    /// An empty disk.
+    pub fn new(seed: u64) -> Self {
+        Self(Arc::new(Mutex::new(State {
+            files: Vec::new(),
+            names: BTreeMap::new(),
+            durable_names: BTreeMap::new(),
+            calls: 0,
+            others: 0,
+            stops_at: None,
+            is_stopped: false,
+            fault: None,
+            rng: Rng::new(seed, 77),
+            record: None,
+        })))
+    }
+
+    /// Another disk that is as this one is now.
+    pub fn copy(&self) -> Self {
+        Self(Arc::new(Mutex::new(self.state().clone_without_record())))
+    }
+
+    /// Keeps a copy from before each call that changes something, from now on.
+    pub fn record(&self) {
+        self.state().record = Some(Vec::new());
+    }
+
+    /// The copies since [`SimDisk::record`], and that of now.
+    pub fn recorded(&self) -> Vec<Self> {
+        let mut state = self.state();
+        let mut states = state.record.take().unwrap_or_default();
+        states.push(state.clone());
+        states.into_iter().map(|state| Self(Arc::new(Mutex::new(state)))).collect()
+    }
+
+    /// Lets the machine stop in the call after `calls` others.
+    pub fn stop_after(&self, calls: u64) {
+        let mut state = self.state();
+        state.stops_at = Some(state.calls + calls + 1);
+    }
+
+    /// Lets it not stop by itself.
+    pub fn stop_never(&self) {
+        self.state().stops_at = None;
+    }
+
+    /// Whether the machine has stopped.
+    pub fn is_stopped(&self) -> bool {
+        self.state().is_stopped
+    }
+
+    /// Something else than the disk is about to be changed: a call like those of the disk. Returns
+    /// whether it is carried out, and whether it succeeds.
+    pub fn enter(&self) -> (bool, bool) {
+        let mut state = self.state();
+        let was_stopped = state.is_stopped;
+        match state.enter(Call::Other) {
+            Entry::Stops if was_stopped => (false, false),
+            Entry::Stops => (state.rng.below(2) == 0, false),
+            _ => {
+                state.others += 1;
+                (true, true)
+            }
+        }
+    }
+
+    /// How often [`SimDisk::enter`] has let something be carried out.
+    pub fn others(&self) -> u64 {
+        self.state().others
+    }
+
+    /// Lets one call fail, after `calls` others of its kind.
+    pub fn fail_after(&self, calls: u64, fault: Fault) {
+        self.state().fault = Some((fault, calls));
+    }
+
+    /// Whether the fault that was set is still to come.
+    pub fn is_to_fail(&self) -> bool {
+        self.state().fault.is_some()
+    }
+
+    /// The process ends: the system keeps what it was given.
+    pub fn kill(&self) {
+        self.state().run();
+    }
+
+    /// The power is cut: any part of what was not synced survives.
+    pub fn cut_power(&self, rng: &mut Rng) {
+        let mut state = self.state();
+        state.files.iter_mut().for_each(|file| file.settle(rng));
+        let (new, old) = (state.names.clone(), state.durable_names.clone());
+        let mut names = BTreeMap::new();
+        for name in new.keys().chain(old.keys()) {
+            let (of_new, of_old) = (new.get(name), old.get(name));
+            let kept = if of_new == of_old || rng.below(2) == 0 { of_new } else { of_old };
+            names.extend(kept.map(|file| (name.clone(), *file)));
+        }
+        state.durable_names = names;
+        state.reboot();
+    }
+
+    /// For each sector that is pending, in how many ways it may survive: 2, or more if it was
+    /// written more than once.
+    pub fn ways(&self) -> Vec<usize> {
+        self.state().sectors().iter().map(|sector| sector.writes.len() + 1).collect()
+    }
+
+    /// The power is cut: of each pending sector so many writes survive. All names do.
+    pub fn cut_power_so(&self, kept: &[usize]) {
+        let mut state = self.state();
+        for (Sector { file, sector, writes }, count) in state.sectors().iter().zip(kept) {
+            state.files[*file].keep(*sector, writes, *count);
+        }
+        state.durable_names = state.names.clone();
+        state.reboot();
+    }
+
+    /// A number that stands for what is durable.
+    pub fn digest(&self) -> u64 {
+        let state = self.state();
+        let crc = |file: &usize| u64::from(crc32fast::hash(&state.files[*file].durable));
+        let of = |(name, file): (&String, &usize)| {
+            measure::rng::mix(u64::from(crc32fast::hash(name.as_bytes())) << 32 | crc(file))
+        };
+        state.durable_names.iter().map(of).fold(0, |sum, of| measure::rng::mix(sum ^ of))
+    }
+
+    /// Flips a bit of a file, on the disk and in the page cache. Nothing is pending there.
+    pub fn flip(&self, name: &str, bit: u64) {
+        let mut state = self.state();
+        let file = *state.names.get(name).expect("a file of this name");
+        let contents = &mut state.files[file];
+        let (byte, mask) = ((bit / 8) as usize, 1 << (bit % 8));
+        Arc::make_mut(&mut contents.durable)[byte] ^= mask;
+        Arc::make_mut(&mut contents.current)[byte] ^= mask;
+    }
+
+    /// What a file holds.
+    pub fn bytes_of(&self, name: &str) -> Arc<Vec<u8>> {
+        let state = self.state();
+        state.files[*state.names.get(name).expect("a file of this name")].current.clone()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Disk for SimDisk {
+    fn list(&self) -> io::Result<Vec<String>> {
+        let state = self.state();
+        if state.is_stopped { Err(stopped()) } else { Ok(state.names.keys().cloned().collect()) }
+    }
+
+    fn open(&self, name: &str) -> io::Result<Arc<dyn File>> {
+        let mut state = self.state();
+        let file = match state.names.get(name).copied() {
+            Some(file) => file,
+            None => {
+                if matches!(state.enter(Call::Other), Entry::Stops) {
+                    return Err(stopped());
+                }
+                state.files.push(Contents::default());
+                let file = state.files.len() - 1;
+                state.names.insert(name.to_owned(), file);
+                file
+            }
+        };
+        Ok(Arc::new(SimFile { disk: self.clone(), file }))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        let mut state = self.state();
+        if matches!(state.enter(Call::Other), Entry::Stops) {
+            return Err(stopped());
+        }
+        let file = state.names.remove(from).ok_or(ErrorKind::NotFound)?;
+        state.names.insert(to.to_owned(), file);
+        Ok(())
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        let mut state = self.state();
+        if matches!(state.enter(Call::Other), Entry::Stops) {
+            return Err(stopped());
+        }
+        state.names.remove(name).map(|_| ()).ok_or_else(|| ErrorKind::NotFound.into())
+    }
+
+    fn sync_directory(&self) -> io::Result<()> {
+        let mut state = self.state();
+        match state.enter(Call::SyncDirectory) {
+            Entry::Goes => {
+                state.durable_names = state.names.clone();
+                Ok(())
+            }
+            Entry::Fails(_) => Err(io::Error::other("EIO")),
+            Entry::Stops => Err(stopped()),
+        }
+    }
+}
+
+struct SimFile {
+    disk: SimDisk,
+    file: usize,
+}
+
+impl File for SimFile {
+    fn write_at(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
+        let mut state = self.disk.state();
+        let was_stopped = state.is_stopped;
+        let entry = state.enter(Call::Write);
+        let part = match entry {
+            Entry::Goes => bytes.len(),
+            Entry::Stops if was_stopped => 0,
+            Entry::Stops | Entry::Fails(Fault::ShortWrite) => {
+                state.rng.below(bytes.len() as u64 + 1) as usize
+            }
+            Entry::Fails(_) => 0,
+        };
+        if part > 0 {
+            state.files[self.file].write(at as usize, &bytes[..part]);
+        }
+        match entry {
+            Entry::Goes => Ok(()),
+            Entry::Fails(Fault::NoSpace) => Err(ErrorKind::StorageFull.into()),
+            Entry::Fails(_) => Err(io::Error::other("EIO")),
+            Entry::Stops => Err(stopped()),
+        }
+    }
+
+    fn read_at(&self, at: u64, into: &mut [u8]) -> io::Result<()> {
+        let mut state = self.disk.state();
+        match state.enter(Call::Read) {
+            Entry::Goes => {}
+            Entry::Fails(_) => return Err(io::Error::other("EIO")),
+            Entry::Stops => return Err(stopped()),
+        }
+        let at = at as usize;
+        let found = state.files[self.file].current.get(at..at + into.len());
+        into.copy_from_slice(found.ok_or(ErrorKind::UnexpectedEof)?);
+        Ok(())
+    }
+
+    fn bytes(&self) -> io::Result<u64> {
+        Ok(self.disk.state().files[self.file].current.len() as u64)
+    }
+
+    fn set_bytes(&self, bytes: u64) -> io::Result<()> {
+        let mut state = self.disk.state();
+        if matches!(state.enter(Call::Other), Entry::Stops) {
+            return Err(stopped());
+        }
+        state.files[self.file].set_bytes(bytes as usize);
+        Ok(())
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        let mut state = self.disk.state();
+        match state.enter(Call::Sync) {
+            Entry::Goes => {
+                state.files[self.file].sync();
+                Ok(())
+            }
+            Entry::Fails(_) => {
+                let mut rng = state.rng.clone();
+                state.rng.next_u64();
+                state.files[self.file].settle(&mut rng);
+                Err(io::Error::other("EIO"))
+            }
+            Entry::Stops => Err(stopped()),
+        }
+    }
+}

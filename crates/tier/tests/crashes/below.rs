@@ -1,0 +1,65 @@
+//! A backend that stops with the machine of a disk.
+
+use crate::disk::SimDisk;
+use backend::MemoryBackend;
+use std::sync::Arc;
+use tier::{Backend, BackendError, Change, Failure};
+
+/// Keys in memory, next to a disk.
+pub struct SimBackend {
+    pub memory: MemoryBackend,
+    disk: SimDisk,
+}
+
+impl SimBackend {
+    pub fn new(disk: SimDisk) -> Arc<Self> {
+        Arc::new(Self { memory: MemoryBackend::new(), disk })
+    }
+
+    /// Another one next to `disk`, with the same records.
+    pub fn copy(&self, disk: SimDisk) -> Arc<Self> {
+        let copy = Self::new(disk);
+        for (key, record) in self.memory.records() {
+            let put = Change::Put { key: &key, record: &record };
+            copy.memory.apply(&[put]).expect("it has no fault");
+        }
+        if let Some(note) = self.memory.note("journal").expect("it has no fault") {
+            copy.memory.set_note("journal", &note).expect("it has no fault");
+        }
+        copy
+    }
+}
+
+fn stopped() -> BackendError {
+    BackendError { failure: Failure::Unknown, what: "the machine has stopped".to_owned() }
+}
+
+impl Backend for SimBackend {
+    fn name(&self) -> &str {
+        "simulated"
+    }
+
+    fn get(&self, key: &[u8], into: &mut Vec<u8>) -> Result<bool, BackendError> {
+        if self.disk.is_stopped() { Err(stopped()) } else { self.memory.get(key, into) }
+    }
+
+    fn apply(&self, changes: &[Change<'_>]) -> Result<(), BackendError> {
+        let (is_done, succeeds) = self.disk.enter();
+        let done = if is_done { self.memory.apply(changes) } else { Ok(()) };
+        if succeeds { done } else { Err(stopped()) }
+    }
+
+    fn is_atomic(&self) -> bool {
+        true
+    }
+
+    fn note(&self, name: &str) -> Result<Option<Vec<u8>>, BackendError> {
+        if self.disk.is_stopped() { Err(stopped()) } else { self.memory.note(name) }
+    }
+
+    fn set_note(&self, name: &str, bytes: &[u8]) -> Result<(), BackendError> {
+        let (is_done, succeeds) = self.disk.enter();
+        let done = if is_done { self.memory.set_note(name, bytes) } else { Ok(()) };
+        if succeeds { done } else { Err(stopped()) }
+    }
+}

@@ -1,0 +1,125 @@
+//! A whole tier on a disk that crashes: what was promised is there, and nothing that was gone.
+//!
+//! | file | what it is |
+//! |---|---|
+//! | `../common/disk` | the disk |
+//! | `below` | the backend |
+//! | `model` | what each key may have |
+//! | `life` | one life of a cell |
+//! | `world` | random lives |
+//! | `few` | all short histories |
+//! | `single` | what a random life meets too seldom |
+//!
+//! `CRASH_SEEDS` sets how many seeds each random test takes, and `CRASH_SEED` which one alone.
+#![cfg(not(any(loom, shuttle)))]
+
+#[path = "../common/disk.rs"]
+mod disk;
+
+mod below;
+mod few;
+mod life;
+mod model;
+mod single;
+mod world;
+
+use life::Config;
+use std::env;
+use tier::Ack;
+use world::{Counts, Plan, World};
+
+/// A number from the environment.
+fn number(name: &str) -> Option<u64> {
+    env::var(name).ok().and_then(|text| text.parse().ok())
+}
+
+/// Whether one seed alone is wanted.
+fn is_one() -> bool {
+    number("CRASH_SEED").is_some()
+}
+
+/// Runs a plan under many seeds.
+fn run(seeds: u64, config: Config, plan: Plan) -> Counts {
+    let seeds = match number("CRASH_SEED") {
+        Some(seed) => seed..seed + 1,
+        None => 0..number("CRASH_SEEDS").unwrap_or(seeds),
+    };
+    let mut all = Counts::default();
+    for seed in seeds {
+        let counts = World::new(seed, config, plan).run();
+        all.changes += counts.changes;
+        all.refused += counts.refused;
+        all.reads += counts.reads;
+        all.items += counts.items;
+        all.crashes += counts.crashes;
+        all.in_begin += counts.in_begin;
+        all.failures += counts.failures;
+        all.written_back += counts.written_back;
+    }
+    println!("{all:?}");
+    all
+}
+
+#[test]
+fn without_a_crash_each_read_shows_the_last_change() {
+    let plan = Plan { crashes: false, lives: 2, steps: 400, ..Plan::MIXED };
+    let counts = run(6, Config::shortest(2), plan);
+    assert!(is_one() || counts.items > 100);
+}
+
+#[test]
+fn what_was_written_outlives_the_process_and_what_is_durable_a_power_cut() {
+    for ack in [Ack::Disk, Ack::Os] {
+        for lanes in 1..=3 {
+            let counts = run(10, Config { ack, ..Config::shortest(lanes) }, Plan::MIXED);
+            assert!(is_one() || counts.crashes > 10 && counts.items > 100);
+        }
+    }
+}
+
+#[test]
+fn segments_that_are_freed_and_used_again_lose_nothing() {
+    let long = Plan { steps: 600, long: 90, flush: 12, lives: 4, ..Plan::MIXED };
+    let ended = Plan { steps: 300, flush_all: 60, flush: 12, lives: 4, ..Plan::MIXED };
+    for lanes in 1..=3 {
+        for plan in [long, ended] {
+            let counts = run(4, Config { ack: Ack::Os, ..Config::shortest(lanes) }, plan);
+            assert!(is_one() || counts.written_back > 10);
+        }
+    }
+}
+
+#[test]
+fn a_full_journal_and_a_full_index_are_written_back_and_go_on() {
+    let plan = Plan { steps: 1500, long: 95, flush: 1, sync: 3, lives: 3, ..Plan::MIXED };
+    let clean = Plan { crashes: false, ..plan };
+    let few = Plan { steps: 400, long: 5, ..plan };
+    for lanes in [1, 3] {
+        let config = Config { age_ns: 1 << 40, ..Config::shortest(lanes) };
+        run(2, config, plan);
+        run(2, config, clean);
+        let counts = run(3, Config { entries: 6, ..config }, few);
+        assert!(is_one() || counts.refused > 10);
+    }
+}
+
+#[test]
+fn versions_are_given_once_in_many_short_lives() {
+    let plan = Plan { lives: 20, steps: 20, skip: 150, sync: 20, ..Plan::MIXED };
+    run(6, Config::shortest(2), plan);
+}
+
+#[test]
+fn lanes_may_change_from_life_to_life() {
+    let plan = Plan { lives: 10, changes_lanes: true, steps: 80, ..Plan::MIXED };
+    run(8, Config::shortest(2), plan);
+}
+
+#[test]
+fn what_fails_is_not_promised_and_what_was_promised_is_there() {
+    let plan = Plan { faults: true, lives: 8, steps: 60, ..Plan::MIXED };
+    for ack in [Ack::Disk, Ack::Os] {
+        let counts = run(10, Config { ack, ..Config::shortest(2) }, plan);
+        assert!(is_one() || counts.failures > 3);
+    }
+}

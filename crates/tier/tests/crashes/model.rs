@@ -1,0 +1,145 @@
+//! What each key may have: all states that it had, with the place of each in its log.
+//!
+//! ```text
+//! history   earlier lives        | this life, by rising position
+//!           any of these, at 0   | state, state, state
+//!                                         ^ what survives for certain: a crash leaves this one, or
+//!                                           one that came later
+//! ```
+//!
+//! What is read is the only state that counts from then on, until the key is changed.
+
+use base::{Now, SliceId};
+use std::fmt;
+use tier::Stored;
+
+/// An item, as clients see it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Item {
+    pub value: Vec<u8>,
+    pub flags: u32,
+    pub expiry_s: u32,
+    pub token: u64,
+    pub version: u64,
+    pub is_stale: bool,
+}
+
+impl Item {
+    /// The item of a record.
+    pub fn of(stored: &Stored) -> Self {
+        let Stored { value, facts, version } = stored;
+        Self {
+            value: value.clone(),
+            flags: facts.client_flags,
+            expiry_s: facts.expiry_s,
+            token: facts.token.unwrap_or(version.counter()),
+            version: version.raw(),
+            is_stale: facts.stale,
+        }
+    }
+
+    /// Whether it has not expired.
+    pub fn is_alive(&self, now: Now) -> bool {
+        self.expiry_s == 0 || self.expiry_s > now.expiry_s
+    }
+}
+
+impl fmt::Debug for Item {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { value, flags, expiry_s, token, version, .. } = self;
+        let (bytes, crc) = (value.len(), crc32fast::hash(value));
+        write!(
+            f,
+            "v{version} {bytes} bytes {crc:08x} flags {flags} expiry {expiry_s} token {token}"
+        )
+    }
+}
+
+/// A state of a key: no item, or one.
+pub type KeyState = Option<Item>;
+
+/// What one key may have.
+#[derive(Clone, Debug)]
+pub struct KeyModel {
+    pub key: Vec<u8>,
+    pub slice: SliceId,
+    /// The states, with their positions; 0 for those of earlier lives.
+    history: Vec<(u64, KeyState)>,
+    /// The same, if the power is cut before a cell has begun again.
+    unsynced: Option<Vec<(u64, KeyState)>>,
+}
+
+/// Cuts a history at what survives for certain.
+fn cut(history: &[(u64, KeyState)], floor: u64) -> Vec<(u64, KeyState)> {
+    let certain = history.iter().rposition(|(at, _)| *at > 0 && *at <= floor);
+    history[certain.unwrap_or(0)..].iter().map(|(_, state)| (0, state.clone())).collect()
+}
+
+/// What is there of a state.
+fn shown(state: &KeyState, now: Now) -> Option<&Item> {
+    state.as_ref().filter(|item| item.is_alive(now))
+}
+
+impl KeyModel {
+    /// A key that was never there.
+    pub fn new(key: Vec<u8>) -> Self {
+        Self { slice: SliceId::of(&key), key, history: vec![(0, None)], unsynced: None }
+    }
+
+    /// The key is changed.
+    pub fn push(&mut self, position: u64, state: KeyState) {
+        self.history.push((position, state));
+    }
+
+    /// The process ends. Everything up to `written` is there, and everything up to `durable` if the
+    /// power is cut before a cell has begun again.
+    pub fn kill(&mut self, written: u64, durable: u64) {
+        self.unsynced = Some(cut(&self.history, durable));
+        self.history = cut(&self.history, written);
+    }
+
+    /// The power is cut while no cell runs.
+    pub fn cut_power(&mut self) {
+        if let Some(unsynced) = self.unsynced.take() {
+            self.history = unsynced;
+        }
+    }
+
+    /// A cell has begun: what it found is durable.
+    pub fn begin(&mut self) {
+        self.unsynced = None;
+    }
+
+    /// What was read must be what the key has now. Where that was not certain, it is now.
+    pub fn check(&mut self, found: &KeyState, now: Now) -> Result<(), String> {
+        if found.as_ref().is_some_and(|item| !item.is_alive(now)) {
+            return Err(format!("{found:?} has expired"));
+        }
+        let is_so = |state: &KeyState| shown(state, now) == found.as_ref();
+        let (at, last) = self.last();
+        let wrong = match *at {
+            0 => match self.history.iter().rfind(|(_, state)| is_so(state)) {
+                Some(kept) => {
+                    self.history = vec![kept.clone()];
+                    return Ok(());
+                }
+                None => format!("any of {:?}", self.history),
+            },
+            _ if is_so(last) => return Ok(()),
+            _ => format!("{last:?}"),
+        };
+        let key = String::from_utf8_lossy(&self.key);
+        Err(format!("{key} shows {found:?}, and not {wrong}"))
+    }
+
+    /// The last change: its position, and the state since.
+    pub fn last(&self) -> &(u64, KeyState) {
+        self.history.last().expect("there is always one")
+    }
+
+    /// What it has, if that is certain.
+    pub fn known(&self) -> Option<&KeyState> {
+        let (at, state) = self.last();
+        (*at > 0 || self.history.len() == 1).then_some(state)
+    }
+}
