@@ -392,11 +392,13 @@ impl Journal {
     /// Makes what is written durable, and segments ready. Called by one thread alone.
     pub(crate) fn sync(&self, now: Now) {
         self.clock_s.fetch_max(now.expiry_s, Ordering::Relaxed);
+        if self.failure.get().is_some() {
+            // The number of a segment that could not be made ready must not be used again.
+            return;
+        }
         self.prepare(now);
         self.write();
-        if self.failure.get().is_none()
-            && let Err(error) = self.try_sync(now)
-        {
+        if let Err(error) = self.try_sync(now) {
             self.fail(&error);
         }
     }
@@ -535,9 +537,8 @@ impl Journal {
     fn settle(&self) {
         let mut awaited = lock(&self.awaited);
         loop {
-            let durable = |(lane, position): (&Lane, &u64)| {
-                lane.durable.load(Ordering::Acquire) >= *position
-            };
+            let durable =
+                |(lane, position): (&Lane, &u64)| lane.durable.load(Ordering::Acquire) >= *position;
             match &*awaited {
                 Some(positions) if !self.of_lanes.iter().zip(positions).all(durable) => break,
                 Some(_) => {

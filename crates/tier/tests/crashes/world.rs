@@ -278,6 +278,7 @@ impl World {
             let item = self.item();
             match life.set(&mut self.given, &mut self.keys[0], item) {
                 Ok(()) => break,
+                Err(_) if life.has_failed() => break,
                 Err(refused) if round == 9 => {
                     self.fail(&format!("{refused:?} when all is drained"))
                 }
