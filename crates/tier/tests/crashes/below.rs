@@ -2,18 +2,25 @@
 
 use crate::disk::SimDisk;
 use backend::MemoryBackend;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use tier::{Backend, BackendError, Change, Failure};
 
 /// Keys in memory, next to a disk.
 pub struct SimBackend {
     pub memory: MemoryBackend,
     disk: SimDisk,
+    /// What happens in the next call that changes something.
+    during: Mutex<Option<Box<dyn FnOnce() + Send>>>,
 }
 
 impl SimBackend {
     pub fn new(disk: SimDisk) -> Arc<Self> {
-        Arc::new(Self { memory: MemoryBackend::new(), disk })
+        Arc::new(Self { memory: MemoryBackend::new(), disk, during: Mutex::default() })
+    }
+
+    /// Lets `work` happen while the next changes are carried out.
+    pub fn meanwhile(&self, work: impl FnOnce() + Send + 'static) {
+        *self.during.lock().expect("no panic") = Some(Box::new(work));
     }
 
     /// Another one next to `disk`, with the same records.
@@ -44,6 +51,9 @@ impl Backend for SimBackend {
     }
 
     fn apply(&self, changes: &[Change<'_>]) -> Result<(), BackendError> {
+        if let Some(work) = self.during.lock().expect("no panic").take() {
+            work();
+        }
         let (is_done, succeeds) = self.disk.enter();
         let done = if is_done { self.memory.apply(changes) } else { Ok(()) };
         if succeeds { done } else { Err(stopped()) }
