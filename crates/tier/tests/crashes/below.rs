@@ -3,7 +3,7 @@
 use crate::disk::SimDisk;
 use backend::MemoryBackend;
 use std::sync::{Arc, Mutex};
-use tier::{Backend, BackendError, Change, Failure};
+use tier::{Backend, BackendError, Change, Failure, Stored};
 
 /// Keys in memory, next to a disk.
 pub struct SimBackend {
@@ -37,6 +37,14 @@ impl SimBackend {
     }
 }
 
+/// The number that the value of a record begins with, before a colon: values that are stored later
+/// have higher ones. `None` for other values.
+fn number(key: &[u8], record: &[u8]) -> Option<u64> {
+    let value = Stored::decode(key, record.to_vec()).expect("a record").value;
+    let colon = value.iter().position(|byte| *byte == b':')?;
+    std::str::from_utf8(&value[..colon]).ok()?.parse().ok()
+}
+
 fn stopped() -> BackendError {
     BackendError { failure: Failure::Unknown, what: "the machine has stopped".to_owned() }
 }
@@ -53,6 +61,14 @@ impl Backend for SimBackend {
     fn apply(&self, changes: &[Change<'_>]) -> Result<(), BackendError> {
         if let Some(work) = self.during.lock().expect("no panic").take() {
             work();
+        }
+        let records = self.memory.records();
+        for change in changes {
+            if let Change::Put { key, record } = change {
+                let (new, old) = (number(key, record), records.get(*key));
+                let old = old.and_then(|old| number(key, old));
+                assert!(new >= old || new.is_none(), "value {new:?} is put over {old:?} below");
+            }
         }
         let (is_done, succeeds) = self.disk.enter();
         let done = if is_done { self.memory.apply(changes) } else { Ok(()) };
