@@ -2,18 +2,25 @@
 
 use crate::disk::SimDisk;
 use backend::MemoryBackend;
-use std::sync::Arc;
-use tier::{Backend, BackendError, Change, Failure};
+use std::sync::{Arc, Mutex};
+use tier::{Backend, BackendError, Change, Failure, Stored};
 
 /// Keys in memory, next to a disk.
 pub struct SimBackend {
     pub memory: MemoryBackend,
     disk: SimDisk,
+    /// What happens in the next call that changes something.
+    during: Mutex<Option<Box<dyn FnOnce() + Send>>>,
 }
 
 impl SimBackend {
     pub fn new(disk: SimDisk) -> Arc<Self> {
-        Arc::new(Self { memory: MemoryBackend::new(), disk })
+        Arc::new(Self { memory: MemoryBackend::new(), disk, during: Mutex::default() })
+    }
+
+    /// Lets `work` happen while the next changes are carried out.
+    pub fn meanwhile(&self, work: impl FnOnce() + Send + 'static) {
+        *self.during.lock().expect("no panic") = Some(Box::new(work));
     }
 
     /// Another one next to `disk`, with the same records.
@@ -30,6 +37,14 @@ impl SimBackend {
     }
 }
 
+/// The number that the value of a record begins with, before a colon: values that are stored later
+/// have higher ones. `None` for other values.
+fn number(key: &[u8], record: &[u8]) -> Option<u64> {
+    let value = Stored::decode(key, record.to_vec()).expect("a record").value;
+    let colon = value.iter().position(|byte| *byte == b':')?;
+    std::str::from_utf8(&value[..colon]).ok()?.parse().ok()
+}
+
 fn stopped() -> BackendError {
     BackendError { failure: Failure::Unknown, what: "the machine has stopped".to_owned() }
 }
@@ -44,6 +59,17 @@ impl Backend for SimBackend {
     }
 
     fn apply(&self, changes: &[Change<'_>]) -> Result<(), BackendError> {
+        if let Some(work) = self.during.lock().expect("no panic").take() {
+            work();
+        }
+        let records = self.memory.records();
+        for change in changes {
+            if let Change::Put { key, record } = change {
+                let (new, old) = (number(key, record), records.get(*key));
+                let old = old.and_then(|old| number(key, old));
+                assert!(new >= old || new.is_none(), "value {new:?} is put over {old:?} below");
+            }
+        }
         let (is_done, succeeds) = self.disk.enter();
         let done = if is_done { self.memory.apply(changes) } else { Ok(()) };
         if succeeds { done } else { Err(stopped()) }

@@ -107,6 +107,9 @@ fn a_full_journal_and_a_full_index_are_written_back_and_go_on() {
 fn versions_are_given_once_in_many_short_lives() {
     let plan = Plan { lives: 20, steps: 20, skip: 150, sync: 20, ..Plan::MIXED };
     run(6, Config::shortest(2), plan);
+    // Ceilings that could not be made durable do not count.
+    let fails = Plan { faults: true, crashes: false, lives: 10, steps: 60, skip: 300, ..plan };
+    run(6, Config::shortest(1), fails);
 }
 
 #[test]

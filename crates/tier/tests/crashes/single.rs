@@ -8,7 +8,7 @@ use crate::number;
 use backend::Fault as BackendFault;
 use base::{Facts, Now, Refused};
 use measure::rng::Rng;
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 use tier::{Failure, TierError};
 
 const NOW: Now = Now { mono_ns: 1_000_000_000, expiry_s: 1_000_000 };
@@ -152,6 +152,39 @@ fn what_the_backend_refuses_stays_dirty_and_is_written_back_later() {
     cell.life.drain(NOW).expect("nothing fails any more");
     assert_eq!(cell.backend.memory.records().len(), 20);
     cell.check();
+}
+
+#[test]
+fn a_change_while_its_key_is_written_back_is_not_taken_for_written_back() {
+    for change in 0..3 {
+        let mut cell = Cell::new(Config::shortest(1), 2);
+        (0..2).for_each(|key| cell.set(key, 300).expect("there is room"));
+        cell.sync();
+        let (tier, backend) = (cell.life.tier.clone(), cell.backend.clone());
+        let (back, changed) = mpsc::channel();
+        backend.meanwhile(move || {
+            let item = cell.keys[0].known().cloned().flatten().expect("it was set");
+            let (life, key) = (&mut cell.life, &mut cell.keys[0]);
+            let done = match change {
+                0 => life.touch(&mut cell.given, key, &item, (NOW.expiry_s + 50, false)),
+                1 => life.delete(&mut cell.given, key),
+                _ => cell.set(0, 400),
+            };
+            done.expect("there is room");
+            cell.life.sink.end_batch();
+            cell.life.tier.write(|_| {});
+            back.send(cell).expect("it is waited for");
+        });
+        tier.flush(NOW, true).expect("nothing fails");
+        let mut cell = changed.recv().expect("it was sent");
+        assert_eq!(cell.life.tier.dirty(), 1, "change {change}");
+        cell.check();
+        cell.sync();
+        cell.begin_again();
+        cell.check();
+        cell.life.drain(NOW).expect("nothing fails");
+        cell.check();
+    }
 }
 
 #[test]

@@ -429,7 +429,7 @@ impl World {
             true => self.rng.below(VALUE_BYTES_MAX as u64 + 1),
             false => self.rng.below(200),
         };
-        let mut value = format!("{}.{}:", self.seed, self.name).into_bytes();
+        let mut value = format!("{}:{}:", self.name, self.seed).into_bytes();
         value.resize((bytes as usize).max(value.len()), b'a' + (self.name % 26) as u8);
         let token = (self.rng.below(8) == 0).then(|| self.rng.below(1 << 30));
         let (client_flags, stale) = (self.rng.below(1 << 16) as u32, self.rng.below(8) == 0);
