@@ -22,26 +22,21 @@ fn race(bytes: usize) {
         Engine::new(config, MemoryBudget::new(LIMIT_BYTES)).expect("enough memory");
     let (mut one, mut two) = (locals.remove(0), locals.remove(0));
     let (barrier, value) = (Barrier::new(2), vec![b'o'; bytes]);
-    let watches: Vec<_> = (0..ROUNDS).map(|_| Watch::default()).collect();
-    let rounds = || watches.iter().zip(CHANGES.into_iter().cycle());
-    thread::scope(|scope| {
-        scope.spawn(|| {
-            for (round, (watch, changes)) in rounds().enumerate() {
+    for (round, changes) in (0..ROUNDS).zip(CHANGES.into_iter().cycle()) {
+        let delete = Op::new(engine.key(b"key"), Action::Delete);
+        one.batch(|pin| engine.write(pin, &delete, NOW, &mut NoSink));
+        let watch = Watch::default();
+        thread::scope(|scope| {
+            scope.spawn(|| {
                 barrier.wait();
                 (0..round % DELAYS).for_each(|_| std::hint::spin_loop());
-                changes.make(&engine, &mut two, watch);
-                barrier.wait();
-            }
+                changes.make(&engine, &mut two, &watch);
+            });
+            barrier.wait();
+            fill(&engine, &mut one, &watch, &value);
         });
-        for (watch, changes) in rounds() {
-            let delete = Op::new(engine.key(b"key"), Action::Delete);
-            one.batch(|pin| engine.write(pin, &delete, NOW, &mut NoSink));
-            barrier.wait();
-            fill(&engine, &mut one, watch, &value);
-            barrier.wait();
-            changes.check(&engine, &mut one);
-        }
-    });
+        changes.check(&engine, &mut one);
+    }
 }
 
 #[test]
