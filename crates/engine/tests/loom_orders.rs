@@ -4,7 +4,10 @@
 //! `RUSTFLAGS="--cfg loom" cargo test -p engine --test loom_orders --release`
 #![cfg(loom)]
 
+mod beside;
+
 use base::{MemoryBudget, NoSink, Now};
+use beside::{CHANGES, Watch, fill};
 use engine::{
     Action, Engine, EngineConfig, LIMIT_BYTES_MIN, Local, Mode, Op, Read, ValueSink, WriteStatus,
 };
@@ -25,6 +28,7 @@ const STEPS_MAX: usize = 100_000;
 /// An engine, and the locals of two threads.
 struct Cell {
     engine: Engine,
+    watch: Watch,
 }
 
 impl Cell {
@@ -63,7 +67,7 @@ fn orders(
         let (engine, mut locals) =
             Engine::new(config, MemoryBudget::new(limit_bytes)).expect("enough memory");
         let (mut one, mut two) = (locals.remove(0), locals.remove(0));
-        let cell = Arc::new(Cell { engine });
+        let cell = Arc::new(Cell { engine, watch: Watch::default() });
         before(&cell, &mut one);
         loom::explore();
         let other = cell.clone();
@@ -214,4 +218,17 @@ fn a_flush_beside_an_append_leaves_nothing() {
         },
         |cell, local| assert_eq!(cell.get(local, b"key"), None),
     );
+}
+
+/// It comes before all of them, or not at all.
+#[test]
+fn a_fill_beside_changes_covers_none_of_them() {
+    for changes in CHANGES {
+        orders(
+            |cell, local| cell.set(local, b"other", b"v"),
+            |cell, local| fill(&cell.engine, local, &cell.watch, &letters(b'o')),
+            move |cell, local| changes.make(&cell.engine, local, &cell.watch),
+            move |cell, local| changes.check(&cell.engine, local),
+        );
+    }
 }

@@ -3,9 +3,11 @@
 //! `RUSTFLAGS="--cfg shuttle" cargo test -p engine --test shuttle_orders`
 #![cfg(shuttle)]
 
+mod beside;
 mod crowd;
 
 use base::{MemoryBudget, NoSink, Now, SliceId, SliceRange};
+use beside::{CHANGES, Watch, fill};
 use crowd::{Plan, run};
 use engine::{
     Action, Cursor, Engine, EngineConfig, ItemSink, Local, Mode, More, Op, Pin, Put, Read,
@@ -305,6 +307,28 @@ fn a_store_that_needs_an_item_leaves_nothing_after_a_flush() {
             thread.join().expect("no panic");
             let found = first.batch(|pin| engine.peek(pin, &engine.key(b"key"), NOW));
             assert!(found.is_none(), "{mode:?}");
+        };
+        check_random(order, orders() / 4);
+        check_pct(order, orders() / 4, 3);
+    }
+}
+
+/// It comes before all of them, or not at all.
+#[test]
+fn a_fill_beside_changes_covers_none_of_them() {
+    const VALUES: [&[u8]; 3] = [b"o", &[b'o'; 40], &[b'o'; 150]];
+    for (changes, value) in CHANGES.iter().flat_map(|changes| VALUES.map(|value| (*changes, value)))
+    {
+        let order = move || {
+            let (engine, mut first, mut second) = engine_of_two(4 * engine::LIMIT_BYTES_MIN);
+            let watch = Watch::default();
+            let (filling, watching) = (engine.clone(), watch.clone());
+            let thread = shuttle::thread::spawn(move || {
+                fill(&filling, &mut second, &watching, value);
+            });
+            changes.make(&engine, &mut first, &watch);
+            thread.join().expect("no panic");
+            changes.check(&engine, &mut first);
         };
         check_random(order, orders() / 4);
         check_pct(order, orders() / 4, 3);
