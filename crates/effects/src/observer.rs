@@ -5,12 +5,12 @@ use base::{SliceId, Version};
 /// Knows of every change of the sinks that it observes. It is called under the lock of the bucket,
 /// and returns at once.
 pub trait Observer: Send + Sync {
-    /// Whether this version of `slice` may be given out: to a change of `key`, unless that concerns
-    /// this memory alone.
+    /// Whether this version of `slice` may be given out: to a change of `key`, or of none where it
+    /// concerns this memory alone.
     fn allows(&self, slice: SliceId, key: Option<&[u8]>, version: Version) -> bool;
 
-    /// Whether what concerns this memory alone is appended to the log: evictions and expiries, which
-    /// copies must follow. If not, they take no space there.
+    /// Whether what concerns this memory alone is appended to the log, evictions and expiries: copies
+    /// must follow them. If not, they take no space there.
     fn keeps_evictions(&self) -> bool;
 
     /// The item of `key` has changed, and not only in this memory: it was not evicted, and has not

@@ -20,7 +20,7 @@ const PRODUCT: [&str; 14] = [
 const PRODUCT_MAX: usize = 48_800;
 /// Most lines of everything else, likewise; 3,800 of them are the simulator of rings, and 3,100
 /// the proof of rings of processes. It is on its way to 18,100.
-const OUTSIDE_MAX: usize = 26_450;
+const OUTSIDE_MAX: usize = 26_600;
 
 /// The lines of each crate, and of the two groups with their ceilings.
 pub struct Lines<'a> {

@@ -533,7 +533,7 @@ impl Journal {
         self.settle();
     }
 
-    /// What was reached counts where all is durable that the logs had then: what that frees is free.
+    /// What was reached counts where all is durable that the logs had then. It frees segments.
     fn settle(&self) {
         let mut awaited = lock(&self.awaited);
         loop {

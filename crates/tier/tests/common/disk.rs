@@ -146,7 +146,7 @@ impl Contents {
         if let Some(bytes) = lengths.next_back().filter(|_| rng.below(2) == 0) {
             Arc::make_mut(&mut self.durable).resize(bytes, 0);
         }
-        // Of 64 sectors so many survive: often all or none.
+        // How many of 64 sectors survive: often all or none.
         let odds = [0, 0, 2, 32, 62, 64, 64, 64][rng.below(8) as usize];
         for (sector, writes) in self.sectors() {
             if rng.below(64) < odds {
@@ -357,7 +357,7 @@ impl SimDisk {
         self.state().sectors().iter().map(|sector| sector.writes.len() + 1).collect()
     }
 
-    /// The power is cut: of each pending sector so many writes survive. All names do.
+    /// The power is cut: this number of writes of each pending sector survives. All names do.
     pub fn cut_power_so(&self, kept: &[usize]) {
         let mut state = self.state();
         for (Sector { file, sector, writes }, count) in state.sectors().iter().zip(kept) {

@@ -1,4 +1,5 @@
-//! All short histories of two keys, of two steps or, in a long test, three, with the power cut at each call of the disk and of the backend,
+//! All short histories of two keys, of two steps or, in a long test, three, with the power cut at
+//! each call of the disk and of the backend,
 //! and all that may survive of few sectors.
 
 use crate::below::SimBackend;

@@ -1,6 +1,6 @@
 //! One life of a cell without an engine: logs, a sink, and a tier above a disk and a backend.
 //!
-//! A read is a lookup, as after a miss in memory. Versions are counted by slice, from where the tier
+//! A read is a lookup, as after a miss in memory. Versions count by slice, from where the tier
 //! says.
 
 use crate::below::SimBackend;

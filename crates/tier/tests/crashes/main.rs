@@ -8,7 +8,7 @@
 //! | `life` | one life of a cell |
 //! | `world` | random lives |
 //! | `few` | all short histories |
-//! | `single` | what a random life meets too seldom |
+//! | `single` | what a random life meets too rarely |
 //!
 //! `CRASH_SEEDS` sets how many seeds each random test takes, and `CRASH_SEED` which one alone.
 #![cfg(not(any(loom, shuttle)))]

@@ -1,4 +1,4 @@
-//! What a random life meets too seldom.
+//! What a random life meets too rarely.
 
 use crate::below::SimBackend;
 use crate::disk::SimDisk;
@@ -172,7 +172,7 @@ fn a_change_while_its_key_is_written_back_is_not_taken_for_written_back() {
             };
             done.expect("there is room");
             cell.life.sink.end_batch();
-            cell.life.tier.write(|_| {});
+            cell.life.tier.write();
             back.send(cell).expect("it is waited for");
         });
         tier.flush(NOW, true).expect("nothing fails");

@@ -30,15 +30,15 @@ pub struct Plan {
     pub lives: u64,
     /// Steps of one life, at most.
     pub steps: u64,
-    /// Of 100 values so many are long.
+    /// How many of 100 values are long.
     pub long: u64,
-    /// Of 1000 steps so many end all items.
+    /// How many of 1000 steps end all items.
     pub flush_all: u64,
-    /// Of 100 steps so many write back.
+    /// How many of 100 steps write back.
     pub flush: u64,
-    /// Of 100 steps so many sync.
+    /// How many of 100 steps sync.
     pub sync: u64,
-    /// Of 1000 steps so many raise the versions of a slice.
+    /// How many of 1000 steps raise the versions of a slice.
     pub skip: u64,
     /// Whether calls of disk and backend fail.
     pub faults: bool,
