@@ -9,8 +9,8 @@ pub trait Observer: Send + Sync {
     /// concerns this memory alone.
     fn allows(&self, slice: SliceId, key: Option<&[u8]>, version: Version) -> bool;
 
-    /// Whether what concerns this memory alone is appended to the log, evictions and expiries: copies
-    /// must follow them. If not, they take no space there.
+    /// Whether what concerns this memory alone is appended to the log, evictions and expiries:
+    /// copies must follow them. If not, they take no space there.
     fn keeps_evictions(&self) -> bool;
 
     /// The item of `key` has changed, and not only in this memory: it was not evicted, and has not

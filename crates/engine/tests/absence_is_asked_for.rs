@@ -1,4 +1,4 @@
-//! A key without an item in memory may have one below it. Whatever decides by the absence of an item
+//! A key without an item in memory may have one below it. What decides by the absence of an item
 //! asks the sink first. Where that does not say that there is none, nothing is decided and nothing
 //! has changed; where it does, or has nothing to say, the result is what it is without a tier.
 #![cfg(not(any(loom, shuttle)))]

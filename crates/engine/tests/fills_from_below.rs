@@ -4,12 +4,14 @@
 #![cfg(not(any(loom, shuttle)))]
 
 mod below;
+mod distinct;
 
 use base::{
     Change, Effect, Facts, MemoryBudget, NoSink, Now, Refused, Removal, SliceId, SliceRange, Value,
     Version,
 };
 use below::{Below, Event, Held, held};
+use distinct::value;
 use engine::{
     Action, Applied, Engine, EngineConfig, Filled, KeptForCopies, Loaded, Mode, Obstacle, Op, Pin,
     Put, Read, Role, ValueSink, WriteStatus,
@@ -24,18 +26,6 @@ const KEY: &[u8] = b"key";
 const LENGTHS: [usize; 8] = [0, 1, 700, 8_192, 8_193, 20_000, 300_000, HALF_BYTES];
 /// A version higher than all that an engine of these tests has given.
 const LOADED: u64 = 1 << 40;
-
-/// A value of which no two places are alike.
-fn value(seed: u64, bytes: usize) -> Vec<u8> {
-    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
-    let words = (0..bytes.div_ceil(8)).flat_map(|_| {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state.to_le_bytes()
-    });
-    words.take(bytes).collect()
-}
 
 struct Cell {
     engine: Engine,

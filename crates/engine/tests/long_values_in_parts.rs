@@ -2,9 +2,11 @@
 //! for them is bounded and given back; a value that is being read stays as it was found.
 #![cfg(not(any(loom, shuttle)))]
 
+mod distinct;
 mod parts;
 
 use base::{MemoryBudget, NoSink, Now, Owner};
+use distinct::value;
 use engine::{
     Action, Arriving, Engine, EngineConfig, FetchOptions, HeldValue, ItemView, LongValues, Mode,
     Obstacle, Op, Pin, Read, ReadSink, ValueSink, WriteStatus,
@@ -20,18 +22,6 @@ const NOW: Now = Now { mono_ns: 0, expiry_s: 1_000 };
 const PIECE_BYTES: usize = 64 << 10;
 /// Times that a request is tried again which has to wait for the batch of another thread.
 const TRIES_MAX: usize = 1_000_000;
-
-/// The bytes of a value: no two places of it are alike, and no two values.
-fn value(seed: u64, bytes: usize) -> Vec<u8> {
-    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
-    let words = (0..bytes.div_ceil(8)).flat_map(|_| {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state.to_le_bytes()
-    });
-    words.take(bytes).collect()
-}
 
 struct Cell {
     engine: Arc<Engine>,

@@ -1,4 +1,4 @@
-//! A sink that says whether a key may exist below the memory, and notes what it was asked and given.
+//! A sink that says whether a key may exist below the memory, and notes what it is asked and given.
 
 use base::{
     Change, Effect, EffectSink, Facts, KeyId, Now, Refused, Removal, SliceId, SliceRange, Space,
