@@ -22,7 +22,7 @@ use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
-use tier::{Job, Outcome, Tier, Wanted};
+use tier::{Job, Outcome, Tier, TierReport, Wanted};
 
 /// After a lookup has failed, no other one begins for this long.
 const PAUSE_NS: u64 = 50_000_000;
@@ -184,6 +184,20 @@ impl Tiered {
             let _ = write!(line, ": {failure}");
         }
         line
+    }
+
+    /// Why no change is taken now.
+    pub(crate) fn fullness(&self) -> String {
+        let report = self.tier.report();
+        if let Some(failure) = report.failure {
+            return format!("tier read-only: {failure}");
+        }
+        let TierReport { dirty_keys, dirty_keys_max, journal_bytes, journal_bytes_max, .. } = report;
+        let refusal = report.unprepared.map(|why| format!("; {why}")).unwrap_or_default();
+        format!(
+            "tier full: {dirty_keys} of {dirty_keys_max} keys wait to be written back, \
+             {journal_bytes} of {journal_bytes_max} bytes of the journal are in use{refusal}"
+        )
     }
 
     /// A lookup has failed; for a reason that concerns its key alone, if it `is_of_key`.

@@ -460,8 +460,11 @@ impl Worker {
     /// Appends the error line of a change that the log had no space for.
     #[cold]
     pub(crate) fn log_is_full(&self, out: &mut Vec<u8>) {
-        let line = format!("SERVER_ERROR the log is full: it waits for {}\r\n", self.holder());
-        out.extend_from_slice(line.as_bytes());
+        let why = match &self.tiered {
+            Some(tiered) => tiered.fullness(),
+            None => format!("the log is full: it waits for {}", self.holder()),
+        };
+        out.extend_from_slice(format!("SERVER_ERROR {why}\r\n").as_bytes());
     }
 
     /// Ends all items now.
