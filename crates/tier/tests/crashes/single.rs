@@ -192,7 +192,7 @@ fn what_a_change_supersedes_is_kept_until_that_change_is_durable() {
     for seed in 0..40 {
         let mut cell = Cell::new(Config::shortest(1), 8);
         for key in 1..8 {
-            cell.set(key, 15_000).expect("there is room");
+            cell.set(key, 19_000).expect("there is room");
             cell.sync();
         }
         cell.set(0, 100).expect("there is room");
