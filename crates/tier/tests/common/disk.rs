@@ -151,7 +151,7 @@ impl Contents {
         for (sector, writes) in self.sectors() {
             if rng.below(64) < odds {
                 let count = match rng.below(4) {
-                    0 => rng.below(writes.len() as u64 + 1) as usize,
+                    0 if odds < 64 => rng.below(writes.len() as u64 + 1) as usize,
                     _ => writes.len(),
                 };
                 self.keep(sector, &writes, count);

@@ -1,7 +1,7 @@
 //! What a random life meets too rarely.
 
 use crate::below::SimBackend;
-use crate::disk::SimDisk;
+use crate::disk::{Fault, SimDisk};
 use crate::life::{Config, Given, Life, Unreadable};
 use crate::model::KeyModel;
 use crate::number;
@@ -185,6 +185,48 @@ fn a_change_while_its_key_is_written_back_is_not_taken_for_written_back() {
         cell.life.drain(NOW).expect("nothing fails");
         cell.check();
     }
+}
+
+#[test]
+fn what_a_change_supersedes_is_kept_until_that_change_is_durable() {
+    for seed in 0..40 {
+        let mut cell = Cell::new(Config::shortest(1), 8);
+        for key in 1..8 {
+            cell.set(key, 19_000).expect("there is room");
+            cell.sync();
+        }
+        cell.set(0, 100).expect("there is room");
+        cell.sync();
+        let durable = cell.life.passed()[0];
+        cell.set(0, 200).expect("there is room");
+        cell.life.tier.flush(NOW, true).expect("nothing fails");
+        // The next segment says what was written back, and may survive alone.
+        (1..4).for_each(|key| cell.set(key, 19_000).expect("there is room"));
+        cell.keys.iter_mut().for_each(|key| key.kill(durable, durable));
+        cell.disk.cut_power(&mut Rng::new(seed, 9));
+        cell.keys.iter_mut().for_each(KeyModel::cut_power);
+        cell.life = begin((&cell.disk, &cell.backend), &cell.config, &cell.given)
+            .unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+        for key in &mut cell.keys {
+            let found = cell.life.load(key, NOW).expect("nothing fails");
+            key.check(&found, NOW).unwrap_or_else(|what| panic!("seed {seed}: {what}"));
+        }
+    }
+}
+
+#[test]
+fn a_ceiling_that_could_not_be_made_durable_does_not_count() {
+    let mut cell = Cell::new(Config::shortest(1), 1);
+    let slice = cell.keys[0].slice;
+    cell.sync();
+    cell.life.skip_versions(slice, 60_000);
+    cell.set(0, 100).expect("it is below the ceiling");
+    cell.disk.fail_after(0, Fault::Sync);
+    cell.sync();
+    assert!(cell.life.has_failed());
+    cell.life.skip_versions(slice, 20_000);
+    let refused = cell.life.delete(&mut cell.given, &mut cell.keys[0]);
+    assert_eq!(refused, Err(Refused::Full));
 }
 
 #[test]
