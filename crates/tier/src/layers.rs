@@ -75,6 +75,12 @@ impl Layers {
                 }
                 Some(entry) => match self.read_journal(key, &entry)? {
                     Some(stored) => Some(stored),
+                    // No segment is used again while a record in it is named.
+                    None if self.index.names(hash, entry.place) => {
+                        let segment = entry.place.segment;
+                        let what = format!("a record in segment {segment} is not what was written");
+                        return Err(BackendError { failure: Failure::Corrupt, what });
+                    }
                     // It was written back, or changed.
                     None => continue,
                 },
