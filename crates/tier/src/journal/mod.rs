@@ -599,9 +599,8 @@ impl Journal {
     /// last checkpoint in its open segment, or in the first one of this start.
     fn first_kept(&self) -> u32 {
         let open = |lane: &Lane| {
-            let writer = lock(&lane.writer);
-            let open =
-                writer.open().filter(|it| it.durable.load(Ordering::Acquire) > SEGMENT_START);
+            let open = self.with_writer(lane, |writer| writer.open().cloned());
+            let open = open.filter(|it| it.durable.load(Ordering::Acquire) > SEGMENT_START);
             open.map_or(0, |segment| segment.number())
         };
         self.of_lanes.iter().map(open).min().unwrap_or(0)
