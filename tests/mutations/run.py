@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Breaks the engine, the logs, the ring and what replies wait for on purpose, one way at a time, and expects a named test to notice.
+"""Breaks the engine, the logs, the ring, the journal and what replies wait for on purpose, one way at a time, and expects a named test to notice.
 
     tests/mutations/run.py [--only NAME] [--list]
 
@@ -27,6 +27,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 LIMIT_S = 600
 PATHS = [
+    "crates/backend",
     "crates/base",
     "crates/control",
     "crates/drivers",
@@ -38,6 +39,7 @@ PATHS = [
     "crates/ring",
     "crates/session",
     "crates/service",
+    "crates/tier",
     "crates/volvox",
     "lab/doubles",
     "lab/load",
