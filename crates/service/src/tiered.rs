@@ -22,7 +22,7 @@ use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
-use tier::{Job, Outcome, Tier, TierReport, Wanted};
+use tier::{Ack, Job, Outcome, Tier, TierReport, Wanted};
 
 /// After a lookup has failed, no other one begins for this long.
 const PAUSE_NS: u64 = 50_000_000;
@@ -135,17 +135,18 @@ impl Tiered {
     /// Writes what the logs have, at the end of a batch.
     #[inline]
     pub(crate) fn end_batch(&self) {
-        if self.tier.ack() != tier::Ack::Memory {
-            self.write();
+        match self.tier.ack() {
+            Ack::Memory => self.tier.write_much(),
+            Ack::Os | Ack::Disk => self.tier.write(),
+        }
+        if self.tier.presses() {
+            self.press();
         }
     }
 
     /// Writes what the logs have, and wakes the workers that wait for that.
     pub fn write(&self) {
         self.tier.write();
-        if self.tier.presses() {
-            self.press();
-        }
     }
 
     /// Has the journal synced at once.
@@ -192,7 +193,8 @@ impl Tiered {
         if let Some(failure) = report.failure {
             return format!("tier read-only: {failure}");
         }
-        let TierReport { dirty_keys, dirty_keys_max, journal_bytes, journal_bytes_max, .. } = report;
+        let TierReport { dirty_keys, dirty_keys_max, journal_bytes, journal_bytes_max, .. } =
+            report;
         let refusal = report.unprepared.map(|why| format!("; {why}")).unwrap_or_default();
         format!(
             "tier full: {dirty_keys} of {dirty_keys_max} keys wait to be written back, \

@@ -362,6 +362,12 @@ impl Tier {
         self.layers.journal.write();
     }
 
+    /// Writes what the logs have if that is much: where no reply waits for it, one write serves the
+    /// changes of many batches.
+    pub fn write_much(&self) {
+        self.layers.journal.write_much();
+    }
+
     /// Makes what the logs have durable, and segments ready. Called by one thread; it waits for the
     /// disk.
     pub fn sync(&self, now: Now) {

@@ -52,6 +52,10 @@ use std::sync::{Arc, OnceLock};
 /// what is left.
 const READS_MAX: usize = 32;
 
+/// Entries that are much to write: one write of them costs each little, and they are in the caches
+/// of the processor still.
+const MUCH_ENTRIES: u64 = 256;
+
 /// After the disk has refused a segment, the next try comes so much later.
 const REFUSED_NS: u64 = 1_000_000_000;
 
@@ -325,6 +329,13 @@ impl Journal {
     /// Writes what the logs have, but for lanes that another thread writes just now.
     pub(crate) fn write(&self) {
         self.of_lanes.iter().for_each(|lane| self.write_lane(lane));
+    }
+
+    /// The same for lanes whose logs have much to write.
+    pub(crate) fn write_much(&self) {
+        let has_much =
+            |lane: &&Lane| lane.log.end() >= lane.written.load(Ordering::Relaxed) + MUCH_ENTRIES;
+        self.of_lanes.iter().filter(has_much).for_each(|lane| self.write_lane(lane));
     }
 
     /// Writes one lane, unless another thread has its writer. That one writes what is appended

@@ -64,6 +64,16 @@ impl Cell {
         self.disk.kill();
     }
 
+    /// Begins after a crash, and finds what it had.
+    fn begin_whole(&mut self, seed: u64) {
+        self.life = begin((&self.disk, &self.backend), &self.config, &self.given)
+            .unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+        for key in &mut self.keys {
+            let found = self.life.load(key, NOW).expect("nothing fails");
+            key.check(&found, NOW).unwrap_or_else(|what| panic!("seed {seed}: {what}"));
+        }
+    }
+
     #[track_caller]
     fn check(&mut self) {
         for key in &mut self.keys {
@@ -205,12 +215,7 @@ fn what_a_change_supersedes_is_kept_until_that_change_is_durable() {
         cell.keys.iter_mut().for_each(|key| key.kill(durable, durable));
         cell.disk.cut_power(&mut Rng::new(seed, 9));
         cell.keys.iter_mut().for_each(KeyModel::cut_power);
-        cell.life = begin((&cell.disk, &cell.backend), &cell.config, &cell.given)
-            .unwrap_or_else(|error| panic!("seed {seed}: {error}"));
-        for key in &mut cell.keys {
-            let found = cell.life.load(key, NOW).expect("nothing fails");
-            key.check(&found, NOW).unwrap_or_else(|what| panic!("seed {seed}: {what}"));
-        }
+        cell.begin_whole(seed);
     }
 }
 
@@ -245,12 +250,7 @@ fn what_is_written_once_more_is_not_ended_before_it_is_durable() {
             drop(begin((&cell.disk, &cell.backend), &cell.config, &cell.given));
             cell.disk.cut_power(&mut rng);
         }
-        cell.life = begin((&cell.disk, &cell.backend), &cell.config, &cell.given)
-            .unwrap_or_else(|error| panic!("seed {seed}: {error}"));
-        for key in &mut cell.keys {
-            let found = cell.life.load(key, NOW).expect("nothing fails");
-            key.check(&found, NOW).unwrap_or_else(|what| panic!("seed {seed}: {what}"));
-        }
+        cell.begin_whole(seed);
     }
 }
 
