@@ -147,6 +147,8 @@ struct Reading<'a> {
     /// By start and lane, up to where it is written back, and up to where it counts.
     flushed: BTreeMap<(u32, u32), Spot>,
     cuts: BTreeMap<(u32, u32), Spot>,
+    /// The starts whose END was found.
+    ended: BTreeSet<u32>,
     streams: BTreeMap<(u32, u32), Stream>,
     records: u64,
     torn: u64,
@@ -174,6 +176,7 @@ impl<'a> Reading<'a> {
             clock_s: 0,
             flushed: BTreeMap::new(),
             cuts: BTreeMap::new(),
+            ended: BTreeSet::new(),
             streams: BTreeMap::new(),
             records: 0,
             torn: 0,
@@ -188,6 +191,7 @@ impl<'a> Reading<'a> {
             self.states = SliceId::all().map(begin).collect();
         }
         self.find_flushed()?;
+        self.check_ends()?;
         self.check_numbers()?;
         let segments = std::mem::take(&mut self.segments);
         let mut live = Vec::new();
@@ -241,6 +245,7 @@ impl<'a> Reading<'a> {
             let bytes = read_all(segment)?;
             for (_, _, payload) in batches(segment, &bytes).filter(|it| it.1.kind == Kind::End) {
                 complete.insert(segment.head.start);
+                self.ended.insert(segment.head.start);
                 let cuts = decode_cuts(payload).ok_or_else(|| says_nothing(segment))?;
                 self.cuts.extend(cuts.into_iter().map(|cut| ((cut.start, cut.lane), cut.at)));
             }
@@ -282,6 +287,22 @@ impl<'a> Reading<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Where a start goes on after its END, the END is there, or its segment is free.
+    fn check_ends(&self) -> Result<(), RecoverError> {
+        let lacks_end = |segment: &&Headed| {
+            let head = &segment.head;
+            !head.follows_end && head.number >= self.oldest && !self.ended.contains(&head.start)
+        };
+        match self.segments.iter().find(lacks_end) {
+            Some(segment) => {
+                let (name, start) = (&segment.name, segment.head.start);
+                let what = format!("{name} says no more what was found at start {start}");
+                Err(RecoverError::Corrupt(what))
+            }
+            None => Ok(()),
+        }
     }
 
     /// The numbers of one start have no gap.
@@ -415,20 +436,36 @@ impl<'a> Reading<'a> {
         while let Some(found) = rest.get(at..).and_then(|rest| find(rest, b"VXB1")) {
             at += found;
             let is_head = |head| BatchHead::length(seed, head).is_some();
-            if rest[at..].first_chunk().is_some_and(is_head)
-                && let Some((head, _)) = BatchHead::open(seed, &rest[at..])
-                && head.kind == Kind::Records
-                && !self.cuts.contains_key(&(segment.head.start, head.lane.into()))
-            {
-                let of = (segment.head.start, u32::from(head.lane));
-                let stream = self.streams.entry(of).or_default();
-                let missing = stream.next.max(1);
-                stream.missing = Some(missing);
-                self.follows(of, &head, segment)?;
+            let looks_like_one = rest[at..].first_chunk().is_some_and(is_head);
+            if looks_like_one && let Some((head, _)) = BatchHead::open(seed, &rest[at..]) {
+                self.comes_after_a_gap(segment, &head)?;
             }
             at += 1;
         }
         Ok(())
+    }
+
+    /// A whole batch stands after one that is not.
+    fn comes_after_a_gap(
+        &mut self,
+        segment: &Headed,
+        head: &BatchHead,
+    ) -> Result<(), RecoverError> {
+        let of = (segment.head.start, u32::from(head.lane));
+        match head.kind {
+            // Everything before it was durable when it was written.
+            Kind::End => {
+                let name = &segment.name;
+                Err(RecoverError::Corrupt(format!("{name} is not whole before its end")))
+            }
+            Kind::Records if !self.cuts.contains_key(&of) => {
+                let stream = self.streams.entry(of).or_default();
+                let missing = stream.next.max(1);
+                stream.missing = Some(missing);
+                self.follows(of, head, segment).map(|_| ())
+            }
+            Kind::Records | Kind::Checkpoint | Kind::Ceilings => Ok(()),
+        }
     }
 
     /// Enters the records of a batch into the index.

@@ -255,6 +255,18 @@ fn what_is_written_once_more_is_not_ended_before_it_is_durable() {
 }
 
 #[test]
+fn a_start_whose_first_states_are_not_whole_is_refused() {
+    let mut cell = Cell::new(Config::shortest(1), 4);
+    (0..4).for_each(|key| cell.set(key, 100).expect("there is room"));
+    cell.sync();
+    cell.end();
+    // In the checkpoint of all slices, which stands first.
+    cell.disk.flip("segment-00000", 8 * 1000);
+    let begun = begin((&cell.disk, &cell.backend), &cell.config, &Given::new());
+    assert!(matches!(begun, Err(TierError::Journal(_))), "versions would be given twice");
+}
+
+#[test]
 fn a_bit_that_flips_in_what_was_durable_is_never_part_of_a_value() {
     let mut cell = Cell::new(Config::shortest(1), 12);
     for set in 0..60 {
