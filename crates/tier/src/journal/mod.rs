@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Each lane has an open segment of its own. A thread that finds nobody at it writes a lane: a
-//! worker at the end of its batch, or the thread that syncs. Nobody waits for it.
+//! worker at the end of its batch, or the thread that syncs. No worker waits for it.
 //!
 //! | room | may use | what it is |
 //! |---|---|---|

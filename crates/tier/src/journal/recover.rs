@@ -298,7 +298,7 @@ impl<'a> Reading<'a> {
         match self.segments.iter().find(lacks_end) {
             Some(segment) => {
                 let (name, start) = (&segment.name, segment.head.start);
-                let what = format!("{name} says no more what was found at start {start}");
+                let what = format!("{name} does not hold the end of what start {start} found");
                 Err(RecoverError::Corrupt(what))
             }
             None => Ok(()),

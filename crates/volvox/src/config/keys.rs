@@ -109,8 +109,9 @@ pub static KEYS: &[Key] = keys! {
          MiB.";
     memory.item_bytes_max "item-bytes-max" Rule { unit: Unit::Bytes, range: 1024..=GIB } =>
         "Bytes of the largest value, and 64 more for a header and a short key; at most half of the \
-         memory limit. With effect_log, and in a ring, a value fits in half of a log, at most \
-         1.3 percent of the memory limit: a larger size is an error, and the default is lowered.";
+         memory limit. With effect_log, in a ring and above a tier, a value fits in half of a log, \
+         at most 1.3 percent of the memory limit: a larger size is an error, and the default is \
+         lowered.";
     memory.evict "evict" ANY =>
         "When memory is full, evict items (true), or answer with an error (false).";
     memory.effect_log "effect-log" ANY =>
