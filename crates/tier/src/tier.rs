@@ -31,6 +31,9 @@ const NOTE: &str = "journal";
 /// number of fifths.
 const URGENT_FIFTHS: u64 = 2;
 
+/// Shards whose keys are forgotten that were missing long ago, at each sync: all in some seconds.
+const FORGOTTEN_SHARDS: usize = 64;
+
 /// How much a reply promises.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ack {
@@ -372,7 +375,9 @@ impl Tier {
     /// disk.
     pub fn sync(&self, now: Now) {
         self.now_ns.fetch_max(now.mono_ns, Ordering::Relaxed);
-        self.lookups.forget_old(now.mono_ns);
+        for _ in 0..FORGOTTEN_SHARDS {
+            self.lookups.forget_old(now.mono_ns);
+        }
         self.layers.journal.sync(now);
     }
 

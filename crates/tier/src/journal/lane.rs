@@ -326,10 +326,18 @@ impl Writer {
         let has_room = |segment: &&Arc<Segment>| {
             segment.written.load(Ordering::Relaxed) as usize + BATCH_HEAD_BYTES + payload <= bytes
         };
-        match self.open.as_ref().filter(has_room) {
-            Some(segment) => Ok(segment.clone()),
-            None => self.roll(shared, lanes, moment, false),
+        if let Some(segment) = self.open.as_ref().filter(has_room) {
+            return Ok(segment.clone());
         }
+        let segment = self.roll(shared, lanes, moment, false)?;
+        if has_room(&&segment) {
+            return Ok(segment);
+        }
+        let what = format!(
+            "a batch of {payload} bytes is too long for a segment of {bytes}: give the journal \
+             more bytes"
+        );
+        Err(Stuck::Disk(io::Error::new(io::ErrorKind::InvalidInput, what)))
     }
 
     /// Closes the open segment and begins the next one, with a checkpoint of the lane's slices.
