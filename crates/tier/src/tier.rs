@@ -31,7 +31,7 @@ const NOTE: &str = "journal";
 /// number of fifths.
 const URGENT_FIFTHS: u64 = 2;
 
-/// Shards whose keys are forgotten that were missing long ago, at each sync: all in some seconds.
+/// Shards that each sync rids of keys found missing long ago; a round of all of them takes seconds.
 const FORGOTTEN_SHARDS: usize = 64;
 
 /// How much a reply promises.
