@@ -28,7 +28,7 @@ use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
 
 use super::counting::{counts, first_ns, ms, outside};
-use super::stale::Stale;
+use super::stale::{Stale, StaleReads};
 use super::victims::{Next, Plan, Role, next};
 use crate::instruments::{
     Answered, Cell, Client, Ended, GET, Limit, Load, LoadClient, OpenLoop, Outcome, PROBE_PACE,
@@ -83,6 +83,8 @@ pub struct Fault {
     pub probes: BTreeMap<Ended, u64>,
     /// See above.
     pub checks: BTreeMap<Ended, u64>,
+    /// The first error of a cell that was stopped, to a read that was sent meanwhile.
+    pub stale_error: Option<String>,
     /// Requests of the load and of the probes outside failover, and those that failed.
     pub outside: [u64; 2],
     /// Items evicted.
@@ -171,13 +173,14 @@ fn fault(ring: &mut Ring, clients: &mut [LoadClient], next: Next, nth: usize) ->
         let probe = probe.join().expect(panic);
         (load, body.and_then(|body| probe.map(|_| body)))
     });
-    let mut body = body?;
+    let body = body?;
+    let mut checks = body.stale.ended.clone();
     let through = ring.cells()[nth % ring.cells().len()].address;
     for client in clients.iter() {
-        body.checks.extend(client.check(through)?);
+        checks.extend(client.check(through)?);
     }
     for stream in streams.iter().filter(|stream| stream.writes) {
-        body.checks.extend(check_written(through, &stream.written)?);
+        checks.extend(check_written(through, &stream.written)?);
     }
     let evictions = evictions(ring)?.into_iter().zip(evicted_before).enumerate();
     let evictions = evictions.map(|(cell, (after, before))| match pause {
@@ -186,12 +189,13 @@ fn fault(ring: &mut Ring, clients: &mut [LoadClient], next: Next, nth: usize) ->
         _ => after.saturating_sub(before),
     });
     let (evictions, is_away) = (evictions.sum(), pause.is_none() && is_away(nth));
-    Ok(Fault { evictions, is_away, ..summed(next, body, &load, &streams) })
+    let checks = counts(checks.into_iter());
+    Ok(Fault { checks, evictions, is_away, ..summed(next, body, &load, &streams) })
 }
 
 /// What all requests of a fault say of it.
 fn summed(next: Next, body: Body, load: &[Answered], streams: &[Stream]) -> Fault {
-    let Body { fault_ns, halted_ns, whole_ns, stopped_ns, checks } = body;
+    let Body { fault_ns, halted_ns, whole_ns, stopped_ns, stale } = body;
     let first = |stream: &Stream| {
         let is_asked = !stream.seen.is_empty();
         let done_ns = first_ns(&stream.seen, halted_ns).unwrap_or(stopped_ns);
@@ -212,7 +216,7 @@ fn summed(next: Next, body: Body, load: &[Answered], streams: &[Stream]) -> Faul
         outside: outside(load.iter().chain(probes()), fault_ns, end_ns),
         load: counts(load.iter().map(|one| one.ended)),
         probes: counts(probes().map(|one| one.ended)),
-        checks: counts(checks.into_iter()),
+        stale_error: stale.error,
         ..Fault::default()
     }
 }
@@ -229,7 +233,7 @@ struct Body {
     halted_ns: u64,
     whole_ns: u64,
     stopped_ns: u64,
-    checks: Vec<Ended>,
+    stale: StaleReads,
 }
 
 /// The fault itself.
@@ -241,7 +245,7 @@ fn body(
     other: SocketAddr,
     nth: usize,
 ) -> Result<Body> {
-    let mut stale = Vec::new();
+    let mut stale = StaleReads::default();
     let mut reader = match pause {
         Some(pause) if pause >= STALE_FROM => {
             Some(Stale::prepare(ring.cells()[victim].address, other, map, nth)?)
@@ -279,14 +283,14 @@ fn body(
             thread::sleep(pause.saturating_sub(began.elapsed()));
             ring.signal(victim, Signal::CONT)?;
             sent?;
-            stale = reader.map_or(Vec::new(), Stale::read);
+            stale = reader.map_or(StaleReads::default(), Stale::read);
             thread::sleep(SETTLES);
             ring.whole()?;
         }
     }
     let whole_ns = mono_ns();
     thread::sleep(AROUND);
-    Ok(Body { fault_ns, halted_ns, whole_ns, stopped_ns: mono_ns(), checks: stale })
+    Ok(Body { fault_ns, halted_ns, whole_ns, stopped_ns: mono_ns(), stale })
 }
 
 /// Probes of a fault of `own`: reads and writes of what it leads, the same of what it copies. A

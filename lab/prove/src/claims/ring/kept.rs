@@ -171,9 +171,12 @@ fn line((nth, fault): (usize, &Fault)) -> String {
         format!("{} / {} ms", text(read), text(write))
     };
     let count = |ended: Ended| fault.load.get(&ended).copied().unwrap_or(0);
+    let refused = fault.stale_error.as_ref();
+    let refused =
+        refused.map_or(String::new(), |error| format!("; once it went on, it answered: {error}"));
     format!(
         "fault {}: {what}{leads}; first read / write of what it led {}, of what it copied {}; all \
-         copies after {:.0} ms; load: longest {:.0} ms, {} in doubt, {} refused, {} closed",
+         copies after {:.0} ms; load: longest {:.0} ms, {} in doubt, {} refused, {} closed{refused}",
         nth + 1,
         first(fault.led),
         first(fault.copied),
@@ -251,6 +254,10 @@ mod tests {
         }
         let refused = run(&[(Ended::Well, 9)], &[(Ended::Refused, 1)]);
         assert_eq!(values(&refused, 1).unwrap().verdict, Verdict::Fail);
+        let mut stale = refused;
+        stale.faults[0].stale_error = Some("SERVER_ERROR range 3".to_owned());
+        let of_stale = values(&stale, 1).unwrap().details;
+        assert!(of_stale.iter().any(|line| line.ends_with(": SERVER_ERROR range 3")));
         let evicted = Faults {
             faults: vec![Fault { evictions: 1, ..Fault::default() }],
             ..Faults::default()

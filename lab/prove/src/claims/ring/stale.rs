@@ -9,6 +9,15 @@ use crate::instruments::{Client, Ended, RingMap};
 /// Keys that are looked at.
 const STALE_KEYS: usize = 32;
 
+/// What the cell that was stopped has answered.
+#[derive(Default)]
+pub struct StaleReads {
+    /// How each read ended that was answered.
+    pub ended: Vec<Ended>,
+    /// The first error.
+    pub error: Option<String>,
+}
+
 /// Reads through a cell that was stopped, of what was changed meanwhile through another one.
 pub struct Stale {
     through: Client,
@@ -55,13 +64,17 @@ impl Stale {
     }
 
     /// What was answered. A closed connection is no stale answer.
-    pub fn read(mut self) -> Vec<Ended> {
-        let mut found = Vec::new();
+    pub fn read(mut self) -> StaleReads {
+        let mut found = StaleReads::default();
         for _ in 0..self.keys.len() {
-            found.push(match self.through.got() {
+            found.ended.push(match self.through.got() {
                 Ok(Ok(Some(value))) if value == b"new" => Ended::Well,
                 Ok(Ok(_)) => Ended::Lost,
-                Ok(Err(line)) => Ended::of_error(&line),
+                Ok(Err(line)) => {
+                    let ended = Ended::of_error(&line);
+                    found.error.get_or_insert(line);
+                    ended
+                }
                 Err(_) => return found,
             });
         }
