@@ -171,12 +171,11 @@ fn line((nth, fault): (usize, &Fault)) -> String {
         format!("{} / {} ms", text(read), text(write))
     };
     let count = |ended: Ended| fault.load.get(&ended).copied().unwrap_or(0);
-    let refused = fault.stale_error.as_ref();
-    let refused =
-        refused.map_or(String::new(), |error| format!("; once it went on, it answered: {error}"));
+    let stale = fault.stale_error.as_ref();
+    let stale = stale.map_or(String::new(), |error| format!("; when it ran again: {error}"));
     format!(
         "fault {}: {what}{leads}; first read / write of what it led {}, of what it copied {}; all \
-         copies after {:.0} ms; load: longest {:.0} ms, {} in doubt, {} refused, {} closed{refused}",
+         copies after {:.0} ms; load: longest {:.0} ms, {} in doubt, {} refused, {} closed{stale}",
         nth + 1,
         first(fault.led),
         first(fault.copied),
